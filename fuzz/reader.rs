@@ -21,11 +21,7 @@ pub fn read_named(name: &str, data: &[u8]) {
 /// Where the format cannot be read, or where what was read contradicts itself.
 pub fn read(format: &Format, data: &[u8]) {
     let reader = format.read.as_ref().expect("a reader");
-    let input = &mut Input {
-        bytes: &mut &*data,
-        packed: None,
-        file: None,
-    };
+    let input = &mut Input { bytes: &mut &*data, packed: None, file: None };
     if let Ok(Ok(profile)) = (reader.read)(input) {
         assert!(profile.is_consistent());
     }

@@ -72,11 +72,7 @@ pub fn against(bench: &Bench) -> Result<Vec<Row>> {
     let embedded = Embedded::start(&bench.bellows)?;
     let mut rows = Vec::new();
     for load in LOADS {
-        let url = if load.on_embedded {
-            embedded.url.clone()
-        } else {
-            node.url()
-        };
+        let url = if load.on_embedded { embedded.url.clone() } else { node.url() };
         let mut pairs = Vec::new();
         for pair in 0..bench.pairs {
             let mut costs = [None; 2];
@@ -106,9 +102,7 @@ pub fn against(bench: &Bench) -> Result<Vec<Row>> {
 fn run(bellows: &Path, load: &Load, url: &str, seconds: u64) -> Result<Option<Cost>> {
     let summary = own::load(bellows, url, load.words, 3, seconds)?;
     let cpu = summary.messages().cpu_us_each.client;
-    Ok(cpu
-        .zip(summary.rss_mb.client)
-        .map(|(cpu_us, memory_mb)| Cost { cpu_us, memory_mb }))
+    Ok(cpu.zip(summary.rss_mb.client).map(|(cpu_us, memory_mb)| Cost { cpu_us, memory_mb }))
 }
 
 fn judge(load: &Load, pairs: &[(Cost, Cost)]) -> Vec<Row> {
@@ -122,17 +116,10 @@ fn judge(load: &Load, pairs: &[(Cost, Cost)]) -> Vec<Row> {
     let highest = ratios.fold(0.0, f64::max);
     let (old_mb, new_mb) = (of(|pair| pair.0.memory_mb), of(|pair| pair.1.memory_mb));
     vec![
-        Row::new(
-            format!("{}: client CPU", load.name),
-            "us/msg",
-            of(|pair| pair.1.cpu_us),
-        )
-        .beside("older", of(|pair| pair.0.cpu_us))
-        .goal("no more than 3 % dearer", ratio <= DEAREST)
-        .note(format!(
-            "median ratio of {} pairs {ratio:.3}, from {lowest:.2} to {highest:.2}",
-            pairs.len()
-        )),
+        Row::new(format!("{}: client CPU", load.name), "us/msg", of(|pair| pair.1.cpu_us))
+            .beside("older", of(|pair| pair.0.cpu_us))
+            .goal("no more than 3 % dearer", ratio <= DEAREST)
+            .note(format!("median ratio of {} pairs {ratio:.3}, from {lowest:.2} to {highest:.2}", pairs.len())),
         Row::new(format!("{}: client memory", load.name), "MB", new_mb)
             .beside("older", old_mb)
             .goal("no more than before", new_mb <= old_mb * DEAREST),

@@ -29,16 +29,12 @@ pub fn scale(bench: &Bench) -> Result<Vec<Row>> {
 }
 
 fn row(count: usize, cost: f64, one: Option<f64>) -> Row {
-    let row = Row::new(
-        format!("{count} connections, 10,000 msg/s in all, 64 B, confirms: client CPU"),
-        "us/msg",
-        cost,
-    );
+    let row = Row::new(format!("{count} connections, 10,000 msg/s in all, 64 B, confirms: client CPU"), "us/msg", cost);
     match one {
         None => row,
-        Some(one) if count == 10_000 => row
-            .beside("1 connection", one)
-            .goal("at most 2 x 1 connection", cost <= one * 2.0),
+        Some(one) if count == 10_000 => {
+            row.beside("1 connection", one).goal("at most 2 x 1 connection", cost <= one * 2.0)
+        }
         Some(one) => row.beside("1 connection", one),
     }
 }
@@ -63,18 +59,12 @@ pub fn acks(bench: &Bench) -> Result<Vec<Row>> {
     let mut rows: Vec<Row> = Vec::new();
     for (name, way) in ways {
         let broker = Embedded::start(&bench.bellows)?;
-        let words = format!(
-            "client queue://acks --max-pending 1000 --prefetch 1000 --message-size 64 {way}"
-        );
+        let words = format!("client queue://acks --max-pending 1000 --prefetch 1000 --message-size 64 {way}");
         let seconds = bench.seconds.min(10);
         let summary = own::load(&bench.bellows, &broker.url, &words, 2, seconds)?;
         let cost = own::cpu_us(&summary)?;
-        let mut row = Row::new(
-            format!("embedded broker, 64 B in and out, {name}: client CPU"),
-            "us/msg",
-            cost,
-        )
-        .note(format!("{:.0} msg/s out", summary.flow().received.rate));
+        let mut row = Row::new(format!("embedded broker, 64 B in and out, {name}: client CPU"), "us/msg", cost)
+            .note(format!("{:.0} msg/s out", summary.flow().received.rate));
         if let Some(first) = rows.first() {
             row = row.beside("--auto-ack", first.value);
         }
@@ -91,17 +81,13 @@ const TLS_RATE: &str = "5000";
 pub fn tls(bench: &Bench) -> Result<Vec<Row>> {
     let node = rabbitmq(bench, true)?;
     let endpoint = node.endpoint()?;
-    let ca = endpoint
-        .tls
-        .and_then(|tls| tls.ca)
-        .context("no authority")?;
+    let ca = endpoint.tls.and_then(|tls| tls.ca).context("no authority")?;
     let ca = ca.to_str().context("a path that is no text")?;
     let (plain_url, tls_url) = (node.plain_url(), node.url());
     let name = "classic queue, 1 KiB in and out, 5,000 msg/s, confirms";
     let plain = own_cost(bench, &plain_url, "")?;
     let tls = own_cost(bench, &tls_url, &format!("--ca {ca}"))?;
-    let mut row =
-        Row::new(format!("{name}, TLS: client CPU"), "us/msg", tls).beside("without TLS", plain);
+    let mut row = Row::new(format!("{name}, TLS: client CPU"), "us/msg", tls).beside("without TLS", plain);
     if let Some(classpath) = bench.perf_test_classpath.as_deref() {
         let args = format!(
             "--queue perf-test-tls --producers 1 --consumers 1 --size 1024 --rate {TLS_RATE} \

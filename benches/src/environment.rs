@@ -35,28 +35,19 @@ impl Bench {
 
 /// A node for this scenario alone.
 pub fn rabbitmq(bench: &Bench, tls: bool) -> Result<RabbitMq> {
-    let config = Config {
-        tls,
-        ..Config::default()
-    };
+    let config = Config { tls, ..Config::default() };
     start(bench, config)
 }
 
 /// With further arguments of the emulator.
 pub fn rabbitmq_with(bench: &Bench, emulator_arguments: &[&str]) -> Result<RabbitMq> {
     let words = emulator_arguments.iter().map(|&word| word.to_owned());
-    let config = Config {
-        emulator_arguments: words.collect(),
-        ..Config::default()
-    };
+    let config = Config { emulator_arguments: words.collect(), ..Config::default() };
     start(bench, config)
 }
 
 fn start(bench: &Bench, config: Config) -> Result<RabbitMq> {
-    let guard = vec![
-        bench.bellows.clone().into_os_string(),
-        brokers::guardian::SUBCOMMAND.into(),
-    ];
+    let guard = vec![bench.bellows.clone().into_os_string(), brokers::guardian::SUBCOMMAND.into()];
     let config = Config { guard, ..config };
     let mut progress = |progress: Progress<'_>| {
         if let Progress::Step(step) = progress {
@@ -94,10 +85,7 @@ impl Embedded {
         let Some(url) = line.trim().strip_prefix("ready ") else {
             bail!("the embedded broker said {line:?} instead of `ready amqp://…`");
         };
-        Ok(Self {
-            url: url.to_owned(),
-            child,
-        })
+        Ok(Self { url: url.to_owned(), child })
     }
 }
 
@@ -152,17 +140,11 @@ pub fn run_peer(command: &mut Command, warmup_s: f64) -> Result<Cost> {
         end = time;
     }
     let status = child.wait()?;
-    let Some(window) = window else {
-        bail!("the peer printed no rate line and ended with {status}")
-    };
+    let Some(window) = window else { bail!("the peer printed no rate line and ended with {status}") };
     if messages == 0.0 {
         bail!("the peer handled no message after its warm-up and ended with {status}");
     }
-    Ok(Cost {
-        rate: messages / (end - window.time),
-        cpu_us_per_message: cpu_end * 1e6 / messages,
-        rss_mb,
-    })
+    Ok(Cost { rate: messages / (end - window.time), cpu_us_per_message: cpu_end * 1e6 / messages, rss_mb })
 }
 
 struct Window {
@@ -173,41 +155,22 @@ struct Window {
 /// The number that follows a label, thousands separators ignored.
 fn number_after(line: &str, label: &str) -> Option<f64> {
     let rest = line.split_once(label)?.1;
-    let end = rest
-        .find(|c: char| !(c.is_ascii_digit() || c == '.'))
-        .unwrap_or(rest.len());
+    let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len());
     rest[..end].parse().ok()
 }
 
 /// User and system time of a process, all its threads, in seconds.
 fn cpu_seconds(pid: u32) -> Result<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let fields: Vec<&str> = stat
-        .rsplit_once(')')
-        .context("malformed stat")?
-        .1
-        .split_whitespace()
-        .collect();
-    let ticks = |i: usize| {
-        fields
-            .get(i)
-            .and_then(|f| f.parse::<f64>().ok())
-            .unwrap_or(0.0)
-    };
+    let fields: Vec<&str> = stat.rsplit_once(')').context("malformed stat")?.1.split_whitespace().collect();
+    let ticks = |i: usize| fields.get(i).and_then(|f| f.parse::<f64>().ok()).unwrap_or(0.0);
     Ok((ticks(11) + ticks(12)) / rustix::param::clock_ticks_per_second() as f64)
 }
 
 fn peak_rss_mb(pid: u32) -> Result<f64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status
-        .lines()
-        .find(|l| l.starts_with("VmHWM:"))
-        .context("no VmHWM")?;
-    let kb: f64 = line
-        .split_whitespace()
-        .nth(1)
-        .context("no value")?
-        .parse()?;
+    let line = status.lines().find(|l| l.starts_with("VmHWM:")).context("no VmHWM")?;
+    let kb: f64 = line.split_whitespace().nth(1).context("no value")?.parse()?;
     Ok(kb * 1024.0 / 1e6)
 }
 

@@ -72,19 +72,13 @@ fn main() -> Result<()> {
         Some(Peer::Floor(args)) => return floor::be(&args),
         None => {}
     }
-    let bellows = cli.bellows.canonicalize().with_context(|| {
-        format!(
-            "no {}: build it with `cargo build --release -p bellows`",
-            cli.bellows.display()
-        )
-    })?;
+    let bellows = cli
+        .bellows
+        .canonicalize()
+        .with_context(|| format!("no {}: build it with `cargo build --release -p bellows`", cli.bellows.display()))?;
     let bench = environment::Bench {
         bellows,
-        seconds: if cli.quick {
-            cli.seconds.min(3)
-        } else {
-            cli.seconds
-        },
+        seconds: if cli.quick { cli.seconds.min(3) } else { cli.seconds },
         pairs: if cli.quick { 1 } else { cli.pairs },
         frequency: cli.freq,
         against: cli.against,

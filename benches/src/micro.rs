@@ -23,9 +23,7 @@ pub fn record() -> Vec<Row> {
     let mut recorder = Recorder::new();
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     // Values are made beforehand, spread over 100 us to 100 ms as latencies are.
-    let values: Vec<u64> = (0..65_536)
-        .map(|_| (100_000 << (random.next() % 10)) | (random.next() % 100_000))
-        .collect();
+    let values: Vec<u64> = (0..65_536).map(|_| (100_000 << (random.next() % 10)) | (random.next() % 100_000)).collect();
     let start = Instant::now();
     for i in 0..COUNT {
         recorder.record(Metric::ACK_RESPONSE, Nanos(values[(i & 0xffff) as usize]));
@@ -44,10 +42,7 @@ pub fn profile_pipeline() -> Result<Vec<Row>> {
     Ok(vec![
         Row::new("1 M samples to folded, SVG and table", "s", seconds)
             .goal("under 1 s", seconds < 1.0)
-            .note(format!(
-                "{} bytes of folded text and SVG, {} functions",
-                parts.bytes, parts.functions
-            )),
+            .note(format!("{} bytes of folded text and SVG, {} functions", parts.bytes, parts.functions)),
     ])
 }
 
@@ -60,37 +55,22 @@ fn pipeline(profile: &Profile) -> Result<Parts> {
     let folded = profile.folded();
     let picture = svg(profile, &FlameOptions::default())?;
     let functions = profile.functions();
-    Ok(Parts {
-        bytes: folded.len() + picture.len(),
-        functions: functions.len(),
-    })
+    Ok(Parts { bytes: folded.len() + picture.len(), functions: functions.len() })
 }
 
 /// Stacks of 10 to 60 frames over 2,000 functions, 20,000 distinct leaves: what a busy node gives.
 fn synthetic(count: usize) -> Profile {
     let mut random = Random(42);
     let frames = (0..2_000)
-        .map(|i| {
-            Frame::new(
-                format!("$module_{}:function_{i}/3", i % 150),
-                "[jit]",
-                FrameKind::Erlang,
-            )
-        })
+        .map(|i| Frame::new(format!("$module_{}:function_{i}/3", i % 150), "[jit]", FrameKind::Erlang))
         .collect();
-    let mut stacks = vec![StackNode {
-        parent: None,
-        frame: 0,
-    }];
+    let mut stacks = vec![StackNode { parent: None, frame: 0 }];
     let mut depth = vec![0u32];
     while stacks.len() < 60_000 {
         let parent = (random.next() as usize) % stacks.len().min(40_000);
         if depth[parent] < 60 {
             depth.push(depth[parent] + 1);
-            stacks.push(StackNode {
-                parent: Some(parent as u32),
-                frame: (random.next() % 2_000) as u32,
-            });
+            stacks.push(StackNode { parent: Some(parent as u32), frame: (random.next() % 2_000) as u32 });
         }
     }
     let samples = (0..count)
@@ -107,14 +87,7 @@ fn synthetic(count: usize) -> Profile {
         })
         .collect();
     let threads = (1..=4).map(|i| format!("{i}_scheduler")).collect();
-    Profile {
-        header: ProfileHeader::new(Time(0), 0),
-        frames,
-        stacks,
-        threads,
-        samples,
-        ..Profile::default()
-    }
+    Profile { header: ProfileHeader::new(Time(0), 0), frames, stacks, threads, samples, ..Profile::default() }
 }
 
 /// Xorshift: repeatable, no dependency.
@@ -135,40 +108,15 @@ pub fn profiler(bench: &Bench, node: &RabbitMq, folder: &Path) -> Result<Vec<Row
     let runs = folder.join("runs");
     let mut load = background(
         Command::new(&bench.bellows)
-            .args([
-                "producer",
-                "queue://profiled",
-                "--queue-type",
-                "stream",
-                "--url",
-                &node.url(),
-            ])
-            .args([
-                "--max-pending",
-                "2000",
-                "--message-size",
-                "12",
-                "--quiet",
-                "--no-archive",
-            ])
+            .args(["producer", "queue://profiled", "--queue-type", "stream", "--url", &node.url()])
+            .args(["--max-pending", "2000", "--message-size", "12", "--quiet", "--no-archive"])
             .args(["--duration", &(bench.seconds + 6).to_string()]),
     )?;
     std::thread::sleep(std::time::Duration::from_secs(3));
     let pid = node.pid().to_string();
     let data = folder.join("perf.data");
     let mut perf = Command::new("perf")
-        .args([
-            "record",
-            "-q",
-            "-F",
-            "999",
-            "-e",
-            "cpu-clock",
-            "-g",
-            "-p",
-            &pid,
-            "-o",
-        ])
+        .args(["record", "-q", "-F", "999", "-e", "cpu-clock", "-g", "-p", &pid, "-o"])
         .arg(&data)
         .args(["--", "sleep", &seconds])
         .stdout(Stdio::null())
@@ -176,16 +124,7 @@ pub fn profiler(bench: &Bench, node: &RabbitMq, folder: &Path) -> Result<Vec<Row
         .spawn()
         .ok();
     let status = Command::new(&bench.bellows)
-        .args([
-            "record",
-            "--pid",
-            &pid,
-            "--freq",
-            "999",
-            "--duration",
-            &seconds,
-            "--quiet",
-        ])
+        .args(["record", "--pid", &pid, "--freq", "999", "--duration", &seconds, "--quiet"])
         .arg("--runs")
         .arg(&runs)
         .stdout(Stdio::null())
@@ -194,31 +133,20 @@ pub fn profiler(bench: &Bench, node: &RabbitMq, folder: &Path) -> Result<Vec<Row
     if !status.success() {
         bail!("bellows record ended with {status}");
     }
-    let perf_worked = perf
-        .as_mut()
-        .map(Child::wait)
-        .transpose()?
-        .is_some_and(|s| s.success());
+    let perf_worked = perf.as_mut().map(Child::wait).transpose()?.is_some_and(|s| s.success());
     load.wait()?;
-    let run = std::fs::read_dir(&runs)?
-        .next()
-        .context("no run folder")??
-        .path();
+    let run = std::fs::read_dir(&runs)?.next().context("no run folder")??.path();
     let start = Instant::now();
     let profile = Profile::open(run.join("cpu.stacks"))?;
     pipeline(&profile)?;
     let ours = start.elapsed().as_secs_f64();
     let own_share = profile.own_cpu_ns as f64 / (bench.seconds as f64 * 1e9) * 100.0;
     let summary = profile.summary(0);
-    let mut text = Row::new("stacks file to folded, SVG and table", "s", ours).note(format!(
-        "{} samples, from the file on disk",
-        summary.samples
-    ));
+    let mut text = Row::new("stacks file to folded, SVG and table", "s", ours)
+        .note(format!("{} samples, from the file on disk", summary.samples));
     if perf_worked {
         let (name, theirs) = perl_chain(bench, &data, folder)?;
-        text = text
-            .beside(name, theirs)
-            .goal("at least 20 x faster", ours * 20.0 <= theirs);
+        text = text.beside(name, theirs).goal("at least 20 x faster", ours * 20.0 <= theirs);
     }
     Ok(vec![
         text,
@@ -234,11 +162,7 @@ pub fn profiler(bench: &Bench, node: &RabbitMq, folder: &Path) -> Result<Vec<Row
 }
 
 fn background(command: &mut Command) -> Result<Child> {
-    Ok(command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()?)
+    Ok(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?)
 }
 
 /// `perf script`, alone or with the Perl programs behind it where they are.
@@ -247,18 +171,13 @@ fn perl_chain(bench: &Bench, data: &Path, folder: &Path) -> Result<(&'static str
     let (name, chain) = match &bench.flamegraph_dir {
         Some(dir) => (
             "perf script | stackcollapse-perf.pl | flamegraph.pl",
-            format!(
-                "{script} | {0}/stackcollapse-perf.pl | {0}/flamegraph.pl",
-                dir.display()
-            ),
+            format!("{script} | {0}/stackcollapse-perf.pl | {0}/flamegraph.pl", dir.display()),
         ),
         None => ("perf script alone", script),
     };
     let out = folder.join("perl.out");
     let start = Instant::now();
-    let status = Command::new("sh")
-        .args(["-c", &format!("{chain} > {}", out.display())])
-        .status()?;
+    let status = Command::new("sh").args(["-c", &format!("{chain} > {}", out.display())]).status()?;
     if !status.success() {
         bail!("{name} ended with {status}");
     }
@@ -360,21 +279,11 @@ fn page(series: usize) -> String {
     ];
     let mut page = String::with_capacity(series * 90);
     for (number, family) in FAMILIES.iter().enumerate() {
-        let kind = if family.ends_with("_total") {
-            "counter"
-        } else {
-            "gauge"
-        };
-        let _ = writeln!(
-            page,
-            "# TYPE {family} {kind}\n# HELP {family} One of a queue's figures"
-        );
+        let kind = if family.ends_with("_total") { "counter" } else { "gauge" };
+        let _ = writeln!(page, "# TYPE {family} {kind}\n# HELP {family} One of a queue's figures");
         for queue in 0..series / FAMILIES.len() {
             let value = queue * (number + 7) % 100_003;
-            let _ = writeln!(
-                page,
-                "{family}{{vhost=\"/\",queue=\"orders-{queue}\"}} {value}"
-            );
+            let _ = writeln!(page, "{family}{{vhost=\"/\",queue=\"orders-{queue}\"}} {value}");
         }
     }
     page

@@ -7,13 +7,7 @@ use anyhow::{Context, Result, bail};
 use archive::RunSummary;
 
 /// Runs a load on the broker at `url`. Blanks separate its words; `warmup` and `seconds` are the lengths of its phases.
-pub fn load(
-    bellows: &Path,
-    url: &str,
-    words: &str,
-    warmup: u64,
-    seconds: u64,
-) -> Result<RunSummary> {
+pub fn load(bellows: &Path, url: &str, words: &str, warmup: u64, seconds: u64) -> Result<RunSummary> {
     let (warmup, seconds) = (warmup.to_string(), seconds.to_string());
     let mut args: Vec<&str> = words.split_whitespace().collect();
     args.extend(["--url", url, "--warmup", &warmup, "--duration", &seconds]);
@@ -41,10 +35,7 @@ pub fn start(bellows: &Path, args: &[&str]) -> Result<Running> {
         .stderr(Stdio::piped())
         .spawn()
         .with_context(|| format!("cannot start {}", bellows.display()))?;
-    Ok(Running {
-        child,
-        command: args.join(" "),
-    })
+    Ok(Running { child, command: args.join(" ") })
 }
 
 /// A bellows that has been started.

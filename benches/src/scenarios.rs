@@ -42,13 +42,7 @@ fn stream_publish(bench: &Bench) -> Result<Vec<Row>> {
     let summary = own::load(&bench.bellows, &url, words, WARMUP_S, bench.seconds)?;
     let lapin = environment::run_peer(
         Command::new(std::env::current_exe()?)
-            .args([
-                "lapin",
-                "--url",
-                &format!("{url}/%2f"),
-                "--queue",
-                "lapin-stream",
-            ])
+            .args(["lapin", "--url", &format!("{url}/%2f"), "--queue", "lapin-stream"])
             .args(["--window", "2000", "--size", "12"])
             .args(["--seconds", &(WARMUP_S + bench.seconds).to_string()]),
         WARMUP_S as f64,
@@ -68,11 +62,9 @@ fn stream_publish(bench: &Bench) -> Result<Vec<Row>> {
     let mut cpu = Row::new("stream publish, 12 B, confirms: client CPU", "us/msg", cost)
         .beside("lapin", lapin.cpu_us_per_message)
         .goal("at most 1/3 of lapin, 1/10 of PerfTest", {
-            cost * 3.0 <= lapin.cpu_us_per_message
-                && java.is_none_or(|java| cost * 10.0 <= java.cpu_us_per_message)
+            cost * 3.0 <= lapin.cpu_us_per_message && java.is_none_or(|java| cost * 10.0 <= java.cpu_us_per_message)
         });
-    let mut rate = Row::new("stream publish: rate", "msg/s", summary.flow().sent.rate)
-        .beside("lapin", lapin.rate);
+    let mut rate = Row::new("stream publish: rate", "msg/s", summary.flow().sent.rate).beside("lapin", lapin.rate);
     let mut rss = Row::new("stream publish: client memory", "MB", memory)
         .beside("lapin", lapin.rss_mb)
         .goal("under 40 MB", memory < 40.0);
@@ -123,26 +115,15 @@ fn classic_in_out(bench: &Bench) -> Result<Vec<Row>> {
 fn in_out(bench: &Bench, what: &InOut) -> Result<Vec<Row>> {
     let node = rabbitmq(bench, false)?;
     let url = node.url();
-    let words = format!(
-        "client queue://bellows-classic --message-size 1024 {}",
-        what.own
-    );
+    let words = format!("client queue://bellows-classic --message-size 1024 {}", what.own);
     let summary = own::load(&bench.bellows, &url, &words, WARMUP_S, bench.seconds)?;
     let (cost, memory) = (own::cpu_us(&summary)?, own::memory_mb(&summary)?);
     let name = what.name;
     let mut cpu = Row::new(format!("{name}: client CPU"), "us/msg", cost);
-    let mut rate = Row::new(
-        format!("{name}: rate"),
-        "msg/s",
-        summary.flow().received.rate,
-    );
-    let mut rss =
-        Row::new(format!("{name}: client memory"), "MB", memory).goal("under 40 MB", memory < 40.0);
+    let mut rate = Row::new(format!("{name}: rate"), "msg/s", summary.flow().received.rate);
+    let mut rss = Row::new(format!("{name}: client memory"), "MB", memory).goal("under 40 MB", memory < 40.0);
     if let Some(classpath) = bench.perf_test_classpath.as_deref() {
-        let args = format!(
-            "--queue perf-test-classic --producers 1 --consumers 1 --size 1024 {}",
-            what.perf_test
-        );
+        let args = format!("--queue perf-test-classic --producers 1 --consumers 1 --size 1024 {}", what.perf_test);
         let java = perf_test(classpath, &url, bench.seconds, &args)?;
         let reached = cost * 10.0 <= java.cpu_us_per_message;
         cpu = cpu.beside("PerfTest", java.cpu_us_per_message);
@@ -167,18 +148,9 @@ fn embedded(bench: &Bench) -> Result<Vec<Row>> {
     let summary = own::load(&bench.bellows, &broker.url, words, 2, seconds)?;
     let rate = summary.flow().sent.rate;
     let memory = own::memory_mb(&summary)?;
-    let goal = if rate >= 2e6 {
-        "2 M msg/s"
-    } else {
-        "floor of 1 M msg/s (stretch 2 M)"
-    };
+    let goal = if rate >= 2e6 { "2 M msg/s" } else { "floor of 1 M msg/s (stretch 2 M)" };
     Ok(vec![
-        Row::new(
-            "embedded broker, 12 B, unconfirmed, one thread",
-            "msg/s",
-            rate,
-        )
-        .goal(goal, rate >= 1e6),
+        Row::new("embedded broker, 12 B, unconfirmed, one thread", "msg/s", rate).goal(goal, rate >= 1e6),
         Row::new("embedded broker: client memory", "MB", memory).goal("under 40 MB", memory < 40.0),
     ])
 }
@@ -192,13 +164,10 @@ fn schedule(bench: &Bench) -> Result<Vec<Row>> {
     node.stop()?;
     let delay = summary.messages().latency.get(Metric::SEND_DELAY);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let busy = [
-        summary.messages().cpu_us_each.broker,
-        summary.messages().cpu_us_each.client,
-    ]
-    .into_iter()
-    .flatten()
-    .sum::<f64>()
+    let busy = [summary.messages().cpu_us_each.broker, summary.messages().cpu_us_each.client]
+        .into_iter()
+        .flatten()
+        .sum::<f64>()
         * summary.flow().sent.rate
         / 1e6;
     let free = cores as f64 - busy;

@@ -55,16 +55,8 @@ pub fn starts(bench: &Bench) -> Result<Vec<Row>> {
             .goal("at most 1.15 x rabbitmq-server", own <= plain * MOST)
     };
     Ok(vec![
-        row(
-            "start of a managed node",
-            &mut own.starts,
-            &mut plain.starts,
-        ),
-        row(
-            "restart of a managed node after a kill",
-            &mut own.restarts,
-            &mut plain.restarts,
-        ),
+        row("start of a managed node", &mut own.starts, &mut plain.starts),
+        row("restart of a managed node after a kill", &mut own.restarts, &mut plain.restarts),
     ])
 }
 
@@ -105,20 +97,10 @@ struct Plain<'a> {
 impl<'a> Plain<'a> {
     fn new(server: &'a Path) -> Result<Self> {
         let port = free_port()?;
-        let folder = PathBuf::from(format!(
-            "/var/tmp/bellows-bench-{}-{port}",
-            std::process::id()
-        ));
+        let folder = PathBuf::from(format!("/var/tmp/bellows-bench-{}-{port}", std::process::id()));
         DirBuilder::new().mode(0o700).create(&folder)?;
         fs::write(folder.join("enabled_plugins"), "[].\n")?;
-        Ok(Self {
-            server,
-            folder,
-            port,
-            distribution: free_port()?,
-            epmd: free_port()?,
-            process: None,
-        })
+        Ok(Self { server, folder, port, distribution: free_port()?, epmd: free_port()?, process: None })
     }
 
     /// Until it answers a protocol header with `connection.start`.
@@ -126,10 +108,7 @@ impl<'a> Plain<'a> {
         let log = fs::File::create(self.folder.join("output.log"))?;
         let process = Command::new(self.server)
             .env("HOME", &self.folder)
-            .env(
-                "RABBITMQ_NODENAME",
-                format!("bench-{}@localhost", self.port),
-            )
+            .env("RABBITMQ_NODENAME", format!("bench-{}@localhost", self.port))
             .env("RABBITMQ_NODE_IP_ADDRESS", "127.0.0.1")
             .env("RABBITMQ_NODE_PORT", self.port.to_string())
             .env("RABBITMQ_DIST_PORT", self.distribution.to_string())
@@ -139,10 +118,7 @@ impl<'a> Plain<'a> {
             .env("RABBITMQ_LOG_BASE", self.folder.join("log"))
             .env("RABBITMQ_CONFIG_FILE", self.folder.join("none"))
             .env("RABBITMQ_CONF_ENV_FILE", self.folder.join("none"))
-            .env(
-                "RABBITMQ_ENABLED_PLUGINS_FILE",
-                self.folder.join("enabled_plugins"),
-            )
+            .env("RABBITMQ_ENABLED_PLUGINS_FILE", self.folder.join("enabled_plugins"))
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)

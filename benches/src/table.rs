@@ -37,30 +37,16 @@ pub struct Goal {
 
 impl Row {
     pub fn new(what: impl Into<String>, unit: &'static str, value: f64) -> Self {
-        Self {
-            what: what.into(),
-            unit,
-            value,
-            peers: Vec::new(),
-            goal: None,
-            note: None,
-        }
+        Self { what: what.into(), unit, value, peers: Vec::new(), goal: None, note: None }
     }
 
     pub fn beside(mut self, name: &'static str, value: f64) -> Self {
-        self.peers.push(PeerValue {
-            name,
-            value,
-            ratio: self.value / value,
-        });
+        self.peers.push(PeerValue { name, value, ratio: self.value / value });
         self
     }
 
     pub fn goal(mut self, text: impl Into<String>, reached: bool) -> Self {
-        self.goal = Some(Goal {
-            text: text.into(),
-            reached,
-        });
+        self.goal = Some(Goal { text: text.into(), reached });
         self
     }
 
@@ -75,29 +61,12 @@ pub fn text(rows: &[Row]) -> String {
     let mut out = String::new();
     let width = rows.iter().map(|r| r.what.len()).max().unwrap_or(0);
     for row in rows {
-        let _ = write!(
-            out,
-            "{:width$}  {:>10} {:<8}",
-            row.what,
-            figure(row.value),
-            row.unit
-        );
+        let _ = write!(out, "{:width$}  {:>10} {:<8}", row.what, figure(row.value), row.unit);
         for peer in &row.peers {
-            let _ = write!(
-                out,
-                "  {} {} (ratio {})",
-                peer.name,
-                figure(peer.value),
-                figure(peer.ratio)
-            );
+            let _ = write!(out, "  {} {} (ratio {})", peer.name, figure(peer.value), figure(peer.ratio));
         }
         if let Some(goal) = &row.goal {
-            let _ = write!(
-                out,
-                "  [{}: {}]",
-                goal.text,
-                if goal.reached { "yes" } else { "NO" }
-            );
+            let _ = write!(out, "  [{}: {}]", goal.text, if goal.reached { "yes" } else { "NO" });
         }
         out.push('\n');
         if let Some(note) = &row.note {
@@ -109,10 +78,7 @@ pub fn text(rows: &[Row]) -> String {
 
 /// A table as the documents have it, all columns but the first on the right.
 pub fn markdown(head: &[&str], rows: &[Vec<String>]) -> String {
-    let mut widths: Vec<usize> = head
-        .iter()
-        .map(|cell| cell.chars().count().max(4))
-        .collect();
+    let mut widths: Vec<usize> = head.iter().map(|cell| cell.chars().count().max(4)).collect();
     for row in rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = cell.chars().count().max(*width);
@@ -126,13 +92,10 @@ pub fn markdown(head: &[&str], rows: &[Vec<String>]) -> String {
         });
         format!("|{}\n", cells.collect::<String>())
     };
-    let rule = widths
-        .iter()
-        .enumerate()
-        .map(|(column, &width)| match column {
-            0 => "-".repeat(width),
-            _ => format!("{}:", "-".repeat(width - 1)),
-        });
+    let rule = widths.iter().enumerate().map(|(column, &width)| match column {
+        0 => "-".repeat(width),
+        _ => format!("{}:", "-".repeat(width - 1)),
+    });
     let rule: Vec<String> = rule.collect();
     let mut out = line(&mut head.iter().copied());
     out += &line(&mut rule.iter().map(String::as_str));
@@ -161,11 +124,7 @@ pub fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<_> = values.collect();
     values.sort_by(f64::total_cmp);
     let half = values.len() / 2;
-    if values.len().is_multiple_of(2) {
-        f64::midpoint(values[half - 1], values[half])
-    } else {
-        values[half]
-    }
+    if values.len().is_multiple_of(2) { f64::midpoint(values[half - 1], values[half]) } else { values[half] }
 }
 
 #[cfg(test)]
@@ -174,10 +133,7 @@ mod tests {
 
     #[test]
     fn tables_have_columns_of_one_width() {
-        let rows = [
-            vec!["none".to_owned(), "1.0".to_owned()],
-            vec!["a longer name".to_owned(), "12,345.6".to_owned()],
-        ];
+        let rows = [vec!["none".to_owned(), "1.0".to_owned()], vec!["a longer name".to_owned(), "12,345.6".to_owned()]];
         let expected = "\
 | method        |     cost |
 | ------------- | -------: |

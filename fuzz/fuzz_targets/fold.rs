@@ -17,13 +17,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         source_lines: is(5),
         event: is(6).then(|| "cpu-clock".into()),
     });
-    if collapse
-        .read(&mut &*text, None)
-        .expect("memory can be read")
-        .is_ok()
-    {
-        collapse
-            .write(&mut std::io::sink())
-            .expect("no disk is needed");
+    if collapse.read(&mut &*text, None).expect("memory can be read").is_ok() {
+        collapse.write(&mut std::io::sink()).expect("no disk is needed");
     }
 });

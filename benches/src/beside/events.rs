@@ -70,9 +70,7 @@ pub fn of_malloc(bench: &Bench) -> Result<Vec<Row>> {
 }
 
 fn events(bench: &Bench, group: &Group) -> Result<Vec<Row>> {
-    let names: Vec<&'static str> = std::iter::once(NONE)
-        .chain(group.events.iter().copied())
-        .collect();
+    let names: Vec<&'static str> = std::iter::once(NONE).chain(group.events.iter().copied()).collect();
     let node = rabbitmq_with(bench, group.emulator)?;
     let with: String = match group.emulator {
         [] => String::new(),
@@ -90,10 +88,7 @@ fn events(bench: &Bench, group: &Group) -> Result<Vec<Row>> {
         Ok((turns, subject.sampling().seconds as f64))
     })?;
     node.stop()?;
-    let loads: Vec<Vec<Load>> = turns
-        .iter()
-        .map(|turns| turns.iter().map(|(load, _)| *load).collect())
-        .collect();
+    let loads: Vec<Vec<Load>> = turns.iter().map(|turns| turns.iter().map(|(load, _)| *load).collect()).collect();
     let mut outcomes = Vec::new();
     for ((event, turns), with) in names.iter().zip(&turns).zip(&loads).skip(1) {
         let recorded: Vec<&Recorded> = turns.iter().filter_map(|(_, it)| it.as_ref()).collect();
@@ -126,13 +121,7 @@ fn turn(subject: &Subject<'_>, event: &str) -> Result<(Load, Option<Recorded>)> 
     Ok((load, Some(recorded)))
 }
 
-fn outcome(
-    event: &'static str,
-    recorded: &[&Recorded],
-    none: &[Load],
-    with: &[Load],
-    seconds: f64,
-) -> Outcome {
+fn outcome(event: &'static str, recorded: &[&Recorded], none: &[Load], with: &[Load], seconds: f64) -> Outcome {
     let of = |value: &dyn Fn(&Recorded) -> f64| Spread::of(recorded.iter().map(|it| value(it)));
     let pairs = none.iter().zip(with);
     let loads = |value: &dyn Fn(&Load) -> f64| Spread::of(with.iter().map(value));
@@ -140,9 +129,7 @@ fn outcome(
         event,
         samples_per_s: of(&|it| it.samples as f64 / seconds),
         weight_per_s: of(&|it| it.weight as f64 / seconds),
-        unit: recorded
-            .first()
-            .map_or_else(String::new, |it| it.unit.clone()),
+        unit: recorded.first().map_or_else(String::new, |it| it.unit.clone()),
         lost: recorded.iter().map(|it| it.lost).sum(),
         profiler: of(&|it| it.cpu_s / seconds),
         broker: beyond(none, with),
@@ -202,10 +189,7 @@ fn show(title: &str, none: &[Load], outcomes: &[Outcome]) {
         of(&|load| load.broker_us),
         of(&|load| load.broker_cores * 100.0)
     );
-    println!(
-        "{}",
-        warnings(none, outcomes.iter().map(|it| (it.event, it.broker)))
-    );
+    println!("{}", warnings(none, outcomes.iter().map(|it| (it.event, it.broker))));
 }
 
 /// A sum of weights as people read it.
@@ -223,10 +207,7 @@ fn judge(group: &Group, none: &[Load], outcomes: &[Outcome]) -> Vec<Row> {
         let what = format!("{}, --event {}: broker CPU", group.name, it.event);
         Row::new(what, "us/msg", it.us.median)
             .beside(NONE, none_us)
-            .note(format!(
-                "profiler {:.2} % of a core",
-                it.profiler.median * 100.0
-            ))
+            .note(format!("profiler {:.2} % of a core", it.profiler.median * 100.0))
     };
     outcomes.iter().map(row).collect()
 }
@@ -236,12 +217,7 @@ mod tests {
     use super::{Load, OF_MALLOC, Recorded, judge, outcome, stands_for};
 
     fn load(broker_us: f64) -> Load {
-        Load {
-            broker_us,
-            broker_cores: broker_us * 2e-3,
-            rate: 2_000.0,
-            p99_ms: 2.0,
-        }
+        Load { broker_us, broker_cores: broker_us * 2e-3, rate: 2_000.0, p99_ms: 2.0 }
     }
 
     #[test]
@@ -255,21 +231,13 @@ mod tests {
     fn an_event_is_compared_with_none_of_the_same_round() {
         let none = [load(50.0), load(100.0), load(80.0)];
         let with = [load(60.0), load(120.0), load(96.0)];
-        let recorded = |samples| Recorded {
-            samples,
-            weight: samples * 256,
-            unit: "calls".to_owned(),
-            lost: 1,
-            cpu_s: 0.2,
-        };
+        let recorded =
+            |samples| Recorded { samples, weight: samples * 256, unit: "calls".to_owned(), lost: 1, cpu_s: 0.2 };
         let recorded = [recorded(100), recorded(300), recorded(200)];
         let recorded: Vec<_> = recorded.iter().collect();
         let outcome = outcome("malloc", &recorded, &none, &with, 10.0);
         assert!((outcome.ratio.low - 1.2).abs() < 1e-9 && (outcome.ratio.high - 1.2).abs() < 1e-9);
-        assert_eq!(
-            (outcome.samples_per_s.median, outcome.weight_per_s.median),
-            (20.0, 5_120.0)
-        );
+        assert_eq!((outcome.samples_per_s.median, outcome.weight_per_s.median), (20.0, 5_120.0));
         assert!((outcome.broker.median - 0.032).abs() < 1e-9);
         assert_eq!(outcome.lost, 3);
         let rows = judge(&OF_MALLOC, &none, &[outcome]);

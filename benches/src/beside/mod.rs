@@ -78,12 +78,7 @@ impl<'b> Subject<'b> {
     ) -> Result<R> {
         let folder = std::env::temp_dir().join(format!("bellows-bench-{}", std::process::id()));
         std::fs::create_dir_all(&folder)?;
-        let subject = Self {
-            bench,
-            node,
-            rate,
-            folder,
-        };
+        let subject = Self { bench, node, rate, folder };
         let result = turns(&subject);
         std::fs::remove_dir_all(&subject.folder)?;
         result
@@ -164,10 +159,7 @@ impl<'b> Subject<'b> {
             let error = std::fs::read_to_string(&stderr).unwrap_or_default();
             bail!("{command:?} ended with {}: {}", ended.status, error.trim());
         }
-        Ok(Ended {
-            stdout,
-            cpu_s: (ended.rusage.utime + ended.rusage.stime).as_secs_f64(),
-        })
+        Ok(Ended { stdout, cpu_s: (ended.rusage.utime + ended.rusage.stime).as_secs_f64() })
     }
 }
 
@@ -202,12 +194,7 @@ fn rounds<R>(
     let mut results: Vec<Vec<R>> = names.iter().map(|_| Vec::new()).collect();
     for round in 0..bench.pairs {
         for which in order(names.len(), round) {
-            eprintln!(
-                "bench:   round {} of {}: {}",
-                round + 1,
-                bench.pairs,
-                names[which]
-            );
+            eprintln!("bench:   round {} of {}: {}", round + 1, bench.pairs, names[which]);
             let result = turn(which, round).with_context(|| names[which].to_owned())?;
             results[which].push(result);
         }
@@ -248,10 +235,7 @@ fn is_sure(cost: Spread, none: &[Load]) -> bool {
 
 /// Which costs cannot be told from none.
 fn warnings<'o>(none: &[Load], costs: impl Iterator<Item = (&'o str, Spread)>) -> String {
-    let unsure: Vec<_> = costs
-        .filter(|(_, cost)| !is_sure(*cost, none))
-        .map(|(name, _)| name)
-        .collect();
+    let unsure: Vec<_> = costs.filter(|(_, cost)| !is_sure(*cost, none)).map(|(name, _)| name).collect();
     if unsure.is_empty() {
         return String::new();
     }
@@ -297,20 +281,12 @@ impl Spread {
             let (below, above) = (at.floor() as usize, at.ceil() as usize);
             values[below] + (values[above] - values[below]) * at.fract()
         };
-        Self {
-            median: quantile(0.5),
-            low: quantile(0.25),
-            high: quantile(0.75),
-        }
+        Self { median: quantile(0.5), low: quantile(0.25), high: quantile(0.75) }
     }
 
     /// Converts to another unit.
     pub fn times(self, factor: f64) -> Self {
-        Self {
-            median: self.median * factor,
-            low: self.low * factor,
-            high: self.high * factor,
-        }
+        Self { median: self.median * factor, low: self.low * factor, high: self.high * factor }
     }
 }
 
@@ -328,12 +304,7 @@ mod tests {
     use super::{Load, Spread, beyond, bytes_below, noise, order, warnings};
 
     fn load(broker_us: f64, rate: f64) -> Load {
-        Load {
-            broker_us,
-            broker_cores: broker_us * rate / 1e6,
-            rate,
-            p99_ms: 1.0,
-        }
+        Load { broker_us, broker_cores: broker_us * rate / 1e6, rate, p99_ms: 1.0 }
     }
 
     #[test]
@@ -373,10 +344,7 @@ mod tests {
             ("everywhere", cost([-0.1, 0.05, 0.2])),
         ];
         let text = warnings(&none, costs.into_iter());
-        assert!(
-            text.contains("with: small; below nothing; everywhere."),
-            "{text}"
-        );
+        assert!(text.contains("with: small; below nothing; everywhere."), "{text}");
         let sure = [("large", cost([0.05; 3]))];
         assert_eq!(warnings(&none, sure.into_iter()), "");
     }
@@ -400,10 +368,7 @@ mod tests {
     /// R: `quantile(c(7, 15, 36, 39, 40, 41))`.
     #[test]
     fn quartiles_are_those_of_r() {
-        assert_eq!(
-            of(&[41.0, 7.0, 39.0, 15.0, 36.0, 40.0]),
-            (20.25, 37.5, 39.75)
-        );
+        assert_eq!(of(&[41.0, 7.0, 39.0, 15.0, 36.0, 40.0]), (20.25, 37.5, 39.75));
         assert_eq!(of(&[5.0, 1.0, 3.0, 2.0, 4.0]), (2.0, 3.0, 4.0));
         assert_eq!(of(&[3.0]), (3.0, 3.0, 3.0));
     }

@@ -8,9 +8,7 @@ use anyhow::{Context, Result, bail};
 use stacks::{Profile, ProfileSummary};
 use wait4::Wait4;
 
-use super::{
-    Ended, Load, Sampling, Spread, Subject, beyond, bytes_below, is_sure, rounds, warnings,
-};
+use super::{Ended, Load, Sampling, Spread, Subject, beyond, bytes_below, is_sure, rounds, warnings};
 use crate::environment::{Bench, rabbitmq};
 use crate::table::{Row, markdown};
 
@@ -33,31 +31,11 @@ struct Method {
 
 /// The first is what others are compared with, the last what bellows does unless it is told otherwise.
 const METHODS: [Method; 5] = [
-    Method {
-        name: "none",
-        tool: Tool::None,
-        args: &[],
-    },
-    Method {
-        name: PERF_FP,
-        tool: Tool::Perf,
-        args: &["-g"],
-    },
-    Method {
-        name: PERF_DWARF,
-        tool: Tool::Perf,
-        args: &["--call-graph", "dwarf"],
-    },
-    Method {
-        name: OWN_FP,
-        tool: Tool::Bellows,
-        args: &["--stacks", "frame-pointers"],
-    },
-    Method {
-        name: OWN,
-        tool: Tool::Bellows,
-        args: &[],
-    },
+    Method { name: "none", tool: Tool::None, args: &[] },
+    Method { name: PERF_FP, tool: Tool::Perf, args: &["-g"] },
+    Method { name: PERF_DWARF, tool: Tool::Perf, args: &["--call-graph", "dwarf"] },
+    Method { name: OWN_FP, tool: Tool::Bellows, args: &["--stacks", "frame-pointers"] },
+    Method { name: OWN, tool: Tool::Bellows, args: &[] },
 ];
 const PERF_FP: &str = "perf -g";
 const PERF_DWARF: &str = "perf --call-graph dwarf";
@@ -112,10 +90,7 @@ pub fn stacks(bench: &Bench) -> Result<Vec<Row>> {
     if perf.is_none() {
         eprintln!("bench:   perf LEFT OUT: `perf --version` does not run here; install linux-perf");
     }
-    let methods: Vec<&Method> = METHODS
-        .iter()
-        .filter(|method| method.tool != Tool::Perf || perf.is_some())
-        .collect();
+    let methods: Vec<&Method> = METHODS.iter().filter(|method| method.tool != Tool::Perf || perf.is_some()).collect();
     let names: Vec<_> = methods.iter().map(|method| method.name).collect();
     let node = rabbitmq(bench, false)?;
     let title = format!(
@@ -126,16 +101,11 @@ pub fn stacks(bench: &Bench) -> Result<Vec<Row>> {
         perf.as_deref().unwrap_or("no perf")
     );
     let (turns, seconds) = Subject::with_folder(bench, &node, RATE, |subject| {
-        let turns = rounds(subject, &names, |which, round| {
-            turn(subject, methods[which], round == 0)
-        })?;
+        let turns = rounds(subject, &names, |which, round| turn(subject, methods[which], round == 0))?;
         Ok((turns, subject.sampling().seconds as f64))
     })?;
     node.stop()?;
-    let loads: Vec<Vec<Load>> = turns
-        .iter()
-        .map(|turns| turns.iter().map(|(load, _)| *load).collect())
-        .collect();
+    let loads: Vec<Vec<Load>> = turns.iter().map(|turns| turns.iter().map(|(load, _)| *load).collect()).collect();
     let mut outcomes = Vec::new();
     for ((method, turns), with) in methods.iter().zip(&turns).zip(&loads).skip(1) {
         let sampled: Vec<&Sampled> = turns.iter().filter_map(|(_, it)| it.as_ref()).collect();
@@ -195,13 +165,7 @@ fn of_bellows(subject: &Subject<'_>, ended: &Ended) -> Result<Sampled> {
     Ok(sampled)
 }
 
-fn outcome(
-    name: &'static str,
-    sampled: &[&Sampled],
-    none: &[Load],
-    with: &[Load],
-    seconds: f64,
-) -> Outcome {
+fn outcome(name: &'static str, sampled: &[&Sampled], none: &[Load], with: &[Load], seconds: f64) -> Outcome {
     let of = |value: &dyn Fn(&Sampled) -> f64| Spread::of(sampled.iter().map(|it| value(it)));
     let samples = |it: &Sampled| (it.summary.samples as f64).max(1.0);
     let broker = beyond(none, with);
@@ -231,8 +195,7 @@ fn show(title: &str, seconds: f64, none: &[Load], outcomes: &[Outcome]) {
     let (perf, own) = (by_name(PERF_FP), by_name(OWN_FP));
     let percent = |cores: Spread| cores.times(100.0).to_string();
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-    let named =
-        |it: &Outcome, of: Option<&Outcome>| of.map(|of| format!("{:.2}", it.named() / of.named()));
+    let named = |it: &Outcome, of: Option<&Outcome>| of.map(|of| format!("{:.2}", it.named() / of.named()));
     let total = |it: &Outcome, of: Option<&Outcome>| {
         let (it, of) = it.total().zip(of?.total())?;
         Some(format!("{:.2}", it / of))
@@ -241,35 +204,21 @@ fn show(title: &str, seconds: f64, none: &[Load], outcomes: &[Outcome]) {
     let share = |cores: f64| format!("{:.1}", cores * 100.0);
     let us = |it: &Outcome| it.broker.times(1e6 / it.samples_per_s.median.max(1.0));
     let figures: [Figure; 16] = [
-        ("samples a second", &|it| {
-            format!("{:.0}", it.samples_per_s.median)
-        }),
+        ("samples a second", &|it| format!("{:.0}", it.samples_per_s.median)),
         ("lost", &|it| it.lost.to_string()),
         ("complete, %", &|it| format!("{:.1}", it.complete.median)),
-        ("with an `[unknown]`, %", &|it| {
-            format!("{:.1}", it.unknown.median)
-        }),
-        ("stack bytes copied for a sample", &|it| {
-            unless_0(it.copied.median, format!("{:.0}", it.copied.median))
-        }),
-        ("bytes on disk for a sample", &|it| {
-            format!("{:.0}", it.written.median)
-        }),
+        ("with an `[unknown]`, %", &|it| format!("{:.1}", it.unknown.median)),
+        ("stack bytes copied for a sample", &|it| unless_0(it.copied.median, format!("{:.0}", it.copied.median))),
+        ("bytes on disk for a sample", &|it| format!("{:.0}", it.written.median)),
         ("profiler, % of a core", &|it| percent(it.profiler)),
-        ("`perf script`, % of a core", &|it| {
-            unless_0(it.script, share(it.script))
-        }),
-        ("until samples have names, % of a core", &|it| {
-            share(it.named())
-        }),
+        ("`perf script`, % of a core", &|it| unless_0(it.script, share(it.script))),
+        ("until samples have names, % of a core", &|it| share(it.named())),
         ("over `perf -g`", &|it| or_dash(named(it, perf))),
         ("over frame pointers", &|it| or_dash(named(it, own))),
         ("broker beyond none, % of a core", &|it| percent(it.broker)),
         ("the same for a sample, us", &|it| us(it).to_string()),
         ("all that, over `perf -g`", &|it| or_dash(total(it, perf))),
-        ("all that, over frame pointers", &|it| {
-            or_dash(total(it, own))
-        }),
+        ("all that, over frame pointers", &|it| or_dash(total(it, own))),
         ("end-to-end p99, ms", &|it| it.p99_ms.to_string()),
     ];
     let names = outcomes.iter().map(|it| it.name);
@@ -287,10 +236,7 @@ fn show(title: &str, seconds: f64, none: &[Load], outcomes: &[Outcome]) {
         Spread::of(none.iter().map(|load| load.broker_cores * 100.0)),
         Spread::of(none.iter().map(|load| load.p99_ms)),
     );
-    println!(
-        "{}",
-        warnings(none, outcomes.iter().map(|it| (it.name, it.broker)))
-    );
+    println!("{}", warnings(none, outcomes.iter().map(|it| (it.name, it.broker))));
 }
 
 /// The figures that have goals.
@@ -299,19 +245,13 @@ fn judge(outcomes: &[Outcome], has_perf: bool) -> Vec<Row> {
         return Vec::new();
     };
     let row = |what: &str, unit, value: &dyn Fn(&Outcome) -> f64| {
-        let row = Row::new(
-            format!("stacks of a loaded RabbitMQ: {what}"),
-            unit,
-            value(own),
-        );
+        let row = Row::new(format!("stacks of a loaded RabbitMQ: {what}"), unit, value(own));
         let others = outcomes.iter().filter(|it| it.name != OWN);
         others.fold(row, |row, it| row.beside(it.name, value(it)))
     };
     let complete = own.complete.median;
     let dwarf = outcomes.iter().find(|it| it.name == PERF_DWARF);
-    let mut cost = row("profiler until samples have names", "% core", &|it| {
-        it.named() * 100.0
-    });
+    let mut cost = row("profiler until samples have names", "% core", &|it| it.named() * 100.0);
     cost = match dwarf {
         Some(dwarf) => cost.goal("below perf's copies of stacks", own.named() < dwarf.named()),
         None => cost,
@@ -377,22 +317,12 @@ mod tests {
     use super::{Load, METHODS, OWN, Sampled, judge, outcome};
 
     fn load(broker_us: f64) -> Load {
-        Load {
-            broker_us,
-            broker_cores: broker_us / 100.0,
-            rate: 10_000.0,
-            p99_ms: 2.0,
-        }
+        Load { broker_us, broker_cores: broker_us / 100.0, rate: 10_000.0, p99_ms: 2.0 }
     }
 
     fn sampled(samples: u64, cpu_s: f64, script_s: Option<f64>) -> Sampled {
         Sampled {
-            summary: ProfileSummary {
-                samples,
-                complete_share: 0.98,
-                lost: 3,
-                ..ProfileSummary::default()
-            },
+            summary: ProfileSummary { samples, complete_share: 0.98, lost: 3, ..ProfileSummary::default() },
             written: samples * 100,
             cpu_s,
             script_s,
@@ -409,10 +339,7 @@ mod tests {
         assert!((perf.broker.median - 0.03).abs() < 1e-9);
         assert!((perf.profiler.median - 0.06).abs() < 1e-9);
         assert!((perf.named() - 0.26).abs() < 1e-9);
-        assert!(
-            perf.total()
-                .is_some_and(|cores| (cores - 0.29).abs() < 1e-9)
-        );
+        assert!(perf.total().is_some_and(|cores| (cores - 0.29).abs() < 1e-9));
         assert_eq!((perf.lost, perf.written.median), (6, 100.0));
         let own = outcome(OWN, &turns[1..], &none, &with, 10.0);
         assert!((own.named() - 0.07).abs() < 1e-9);

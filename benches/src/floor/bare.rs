@@ -57,13 +57,7 @@ impl Socket {
     fn new(mut stream: TcpStream, poll: &Poll, token: Token) -> Result<Self> {
         let both = Interest::READABLE | Interest::WRITABLE;
         poll.registry().register(&mut stream, token, both)?;
-        Ok(Self {
-            stream,
-            readable: false,
-            writable: false,
-            room: vec![0; READ_BYTES],
-            kept: 0,
-        })
+        Ok(Self { stream, readable: false, writable: false, room: vec![0; READ_BYTES], kept: 0 })
     }
 
     /// Reads once, and hands whole frames to `take`, which tells how many bytes they were.
@@ -110,14 +104,9 @@ struct Frames {
 
 impl Frames {
     fn new(args: &Args, session: &mut Session) -> Result<Self> {
-        let publish = BasicPublish {
-            routing_key: &args.queue,
-            ..BasicPublish::default()
-        };
-        let properties = BasicProperties {
-            delivery_mode: Some(if args.persistent { 2 } else { 1 }),
-            ..BasicProperties::default()
-        };
+        let publish = BasicPublish { routing_key: &args.queue, ..BasicPublish::default() };
+        let properties =
+            BasicProperties { delivery_mode: Some(if args.persistent { 2 } else { 1 }), ..BasicProperties::default() };
         let properties = properties.to_bytes()?;
         let properties = Properties::from_bytes(&properties);
         let body = vec![0; args.size];
@@ -129,11 +118,7 @@ impl Frames {
         }
         let bytes = client.pending_output().to_vec();
         client.consume_output(bytes.len());
-        Ok(Self {
-            bytes,
-            message,
-            unwritten: 0,
-        })
+        Ok(Self { bytes, message, unwritten: 0 })
     }
 
     fn batch(&self) -> u64 {
@@ -189,9 +174,7 @@ impl Producer {
     fn allowed(&self, start: Time) -> u64 {
         let room = match &self.confirms {
             None => u64::MAX,
-            Some(confirms) => self
-                .window
-                .saturating_sub(self.sent.saturating_sub(confirms.count)),
+            Some(confirms) => self.window.saturating_sub(self.sent.saturating_sub(confirms.count)),
         };
         match self.period {
             None => room,
@@ -204,10 +187,7 @@ impl Producer {
 
     /// When the next message is due, where it is paced and has room.
     fn due(&self, start: Time) -> Option<Time> {
-        let full = self
-            .confirms
-            .as_ref()
-            .is_some_and(|confirms| self.sent >= confirms.count + self.window);
+        let full = self.confirms.as_ref().is_some_and(|confirms| self.sent >= confirms.count + self.window);
         let period = self.period.filter(|_| !full)?;
         Some(start + Nanos(self.sent * period))
     }
@@ -271,14 +251,7 @@ impl Floor {
             window: args.window,
             period: args.rate.map(|rate| 1_000_000_000 / rate),
         };
-        Ok(Self {
-            poll,
-            events: Events::with_capacity(18),
-            timer,
-            producer,
-            consumer,
-            rest: Rest::new(args),
-        })
+        Ok(Self { poll, events: Events::with_capacity(18), timer, producer, consumer, rest: Rest::new(args) })
     }
 
     fn load(&mut self, args: &Args) -> Result<Reading> {
@@ -448,9 +421,7 @@ fn walk(bytes: &[u8], mut frame: impl FnMut(u8, &[u8]) -> Result<()>) -> Result<
 
 #[inline]
 fn method(payload: &[u8]) -> u32 {
-    payload
-        .first_chunk()
-        .map_or(0, |id: &[u8; 4]| u32::from_be_bytes(*id))
+    payload.first_chunk().map_or(0, |id: &[u8; 4]| u32::from_be_bytes(*id))
 }
 
 #[cold]
@@ -481,12 +452,7 @@ struct Confirms {
 
 impl Confirms {
     fn new(window: u64) -> Self {
-        Self {
-            count: 0,
-            upto: 0,
-            early: vec![false; window.next_power_of_two() as usize],
-            ahead: 0,
-        }
+        Self { count: 0, upto: 0, early: vec![false; window.next_power_of_two() as usize], ahead: 0 }
     }
 
     #[inline]
@@ -495,11 +461,9 @@ impl Confirms {
             if kind != METHOD {
                 return Ok(());
             }
-            let (ACK, Some(tag), Some(multiple)) = (
-                method(payload),
-                payload.get(4..).and_then(<[u8]>::first_chunk),
-                payload.get(12),
-            ) else {
+            let (ACK, Some(tag), Some(multiple)) =
+                (method(payload), payload.get(4..).and_then(<[u8]>::first_chunk), payload.get(12))
+            else {
                 return unexpected(payload);
             };
             self.confirm(u64::from_be_bytes(*tag), multiple & 1 != 0);
@@ -552,9 +516,7 @@ struct Deliveries {
 }
 
 /// A frame with `basic.ack` of tag 0 on channel 1.
-const ACK_FRAME: [u8; 21] = [
-    1, 0, 1, 0, 0, 0, 13, 0, 60, 0, 80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 206,
-];
+const ACK_FRAME: [u8; 21] = [1, 0, 1, 0, 0, 0, 13, 0, 60, 0, 80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 206];
 
 impl Deliveries {
     #[inline]
@@ -590,15 +552,8 @@ mod tests {
     #[test]
     fn confirms_are_counted_once_in_any_order() {
         let mut confirms = Confirms::new(8);
-        let frames = [
-            ack(1, false),
-            ack(3, false),
-            ack(4, true),
-            ack(6, false),
-            ack(5, false),
-            ack(7, true),
-            ack(8, true),
-        ];
+        let frames =
+            [ack(1, false), ack(3, false), ack(4, true), ack(6, false), ack(5, false), ack(7, true), ack(8, true)];
         let counts = [1, 2, 4, 5, 6, 7, 8];
         for (frame, count) in frames.iter().zip(counts) {
             assert_eq!(confirms.take(frame).unwrap(), frame.len());

@@ -68,11 +68,7 @@ impl Reading {
     fn now(messages: u64) -> Self {
         // As bellows reads its own: user and system time of all threads.
         let cpu = clock_gettime(ClockId::ProcessCPUTime);
-        Self {
-            time_ns: Clock.now().0,
-            cpu_ns: cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64,
-            messages,
-        }
+        Self { time_ns: Clock.now().0, cpu_ns: cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64, messages }
     }
 
     fn since(self, earlier: &Self) -> Self {
@@ -106,14 +102,7 @@ const CASES: [Case; 3] = [
         name: "stream publish, 12 B, 2,000 unconfirmed",
         own: "producer queue://bellows-floor --queue-type stream --persistent --max-pending 2000 \
               --message-size 12",
-        bare: &[
-            "--stream",
-            "--persistent",
-            "--window",
-            "2000",
-            "--size",
-            "12",
-        ],
+        bare: &["--stream", "--persistent", "--window", "2000", "--size", "12"],
         goal: 1.5,
         rabbitmq: true,
     },
@@ -129,16 +118,7 @@ const CASES: [Case; 3] = [
         name: "10,000 msg/s, 64 B, confirms",
         own: "producer queue://bellows-floor --rate 10000 --max-pending 100 --message-size 64 \
               --queue-args x-max-length=10000",
-        bare: &[
-            "--rate",
-            "10000",
-            "--window",
-            "100",
-            "--size",
-            "64",
-            "--max-length",
-            "10000",
-        ],
+        bare: &["--rate", "10000", "--window", "100", "--size", "64", "--max-length", "10000"],
         goal: 1.15,
         rabbitmq: false,
     },
@@ -185,37 +165,24 @@ fn pairs(bench: &Bench, case: &Case, url: &str) -> Result<Row> {
     let rate = |runs: &[Run]| median(runs.iter().map(|run| run.rate));
     let (own, floor) = (cost(&owns), cost(&floors));
     let ratios = floors.iter().zip(&owns);
-    let mut ratios: Vec<_> = ratios
-        .map(|(floor, own)| own.us_per_message / floor.us_per_message)
-        .collect();
+    let mut ratios: Vec<_> = ratios.map(|(floor, own)| own.us_per_message / floor.us_per_message).collect();
     ratios.sort_by(f64::total_cmp);
     let (least, most) = (ratios[0], ratios[ratios.len() - 1]);
     let goal = case.goal;
-    Ok(
-        Row::new(format!("{}: client CPU", case.name), "us/msg", own)
-            .beside("the floor", floor)
-            .goal(format!("at most {goal} x the floor"), own <= goal * floor)
-            .note(format!(
-                "medians of {pairs} pairs, whose ratios were {least:.2} to {most:.2}; {:.0} msg/s, the \
+    Ok(Row::new(format!("{}: client CPU", case.name), "us/msg", own)
+        .beside("the floor", floor)
+        .goal(format!("at most {goal} x the floor"), own <= goal * floor)
+        .note(format!(
+            "medians of {pairs} pairs, whose ratios were {least:.2} to {most:.2}; {:.0} msg/s, the \
                  floor {:.0}",
-                rate(&owns),
-                rate(&floors)
-            )),
-    )
+            rate(&owns),
+            rate(&floors)
+        )))
 }
 
 fn bellows(bench: &Bench, case: &Case, url: &str) -> Result<Run> {
-    let summary = own::load(
-        &bench.bellows,
-        url,
-        case.own,
-        WARMUP_S,
-        bench.pair_seconds(),
-    )?;
-    Ok(Run {
-        us_per_message: own::cpu_us(&summary)?,
-        rate: summary.flow().sent.rate.max(summary.flow().received.rate),
-    })
+    let summary = own::load(&bench.bellows, url, case.own, WARMUP_S, bench.pair_seconds())?;
+    Ok(Run { us_per_message: own::cpu_us(&summary)?, rate: summary.flow().sent.rate.max(summary.flow().received.rate) })
 }
 
 fn bare(bench: &Bench, case: &Case, url: &str) -> Result<Run> {
@@ -229,13 +196,9 @@ fn bare(bench: &Bench, case: &Case, url: &str) -> Result<Run> {
         .stdin(Stdio::null())
         .output()?;
     if !output.status.success() {
-        bail!(
-            "the floor: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
+        bail!("the floor: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
-    let measured: Reading =
-        serde_json::from_slice(&output.stdout).context("the floor's figures")?;
+    let measured: Reading = serde_json::from_slice(&output.stdout).context("the floor's figures")?;
     if measured.messages == 0 {
         bail!("the floor handled no message after its warm-up");
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use measure::Clock;
 use wire::amqp091::{
-    BasicConsume, BasicQos, ChannelOpen, Client, ClientConfig, ConfirmSelect, EncodeMethod, Event,
-    FieldTable, Method, QueueDeclare, QueueDelete, QueuePurge,
+    BasicConsume, BasicQos, ChannelOpen, Client, ClientConfig, ConfirmSelect, EncodeMethod, Event, FieldTable, Method,
+    QueueDeclare, QueueDelete, QueuePurge,
 };
 
 use super::Args;
@@ -27,19 +27,12 @@ pub struct Session {
 impl Session {
     /// Logs in as guest, and opens a channel.
     pub fn open(address: &str) -> Result<Self> {
-        let stream =
-            TcpStream::connect(address).with_context(|| format!("connect to {address}"))?;
+        let stream = TcpStream::connect(address).with_context(|| format!("connect to {address}"))?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        let config = ClientConfig {
-            connection_name: "floor".to_owned(),
-            ..ClientConfig::default()
-        };
-        let mut session = Self {
-            stream,
-            client: Client::new(config, Clock.now()),
-        };
+        let config = ClientConfig { connection_name: "floor".to_owned(), ..ClientConfig::default() };
+        let mut session = Self { stream, client: Client::new(config, Clock.now()) };
         session.answer().context("log in")?;
         session.call(&ChannelOpen::default())?;
         Ok(session)
@@ -63,10 +56,7 @@ impl Session {
         if args.stream {
             return Ok(());
         }
-        self.call(&QueuePurge {
-            queue: &args.queue,
-            ..QueuePurge::default()
-        })
+        self.call(&QueuePurge { queue: &args.queue, ..QueuePurge::default() })
     }
 
     /// From here on messages are confirmed.
@@ -77,19 +67,12 @@ impl Session {
     /// From here on messages come, with no limit of those that are not acknowledged.
     pub fn consume(&mut self, queue: &str) -> Result<()> {
         self.call(&BasicQos::default())?;
-        self.call(&BasicConsume {
-            queue,
-            consumer_tag: "bellows",
-            ..BasicConsume::default()
-        })
+        self.call(&BasicConsume { queue, consumer_tag: "bellows", ..BasicConsume::default() })
     }
 
     /// Removes the queue, with all that is in it.
     pub fn delete(&mut self, queue: &str) -> Result<()> {
-        self.call(&QueueDelete {
-            queue,
-            ..QueueDelete::default()
-        })
+        self.call(&QueueDelete { queue, ..QueueDelete::default() })
     }
 
     /// The socket, which no longer blocks.

@@ -17,25 +17,12 @@ pub fn publish(args: Args) -> Result<()> {
 }
 
 async fn run(args: Args) -> Result<()> {
-    let connection = Connection::connect(&args.url, ConnectionProperties::default())
-        .await
-        .context("cannot connect")?;
+    let connection = Connection::connect(&args.url, ConnectionProperties::default()).await.context("cannot connect")?;
     let channel = connection.create_channel().await?;
     let mut arguments = FieldTable::default();
-    arguments.insert(
-        "x-queue-type".into(),
-        AMQPValue::LongString(LongString::from("stream")),
-    );
-    channel
-        .queue_declare(
-            args.queue.as_str().into(),
-            QueueDeclareOptions::durable(),
-            arguments,
-        )
-        .await?;
-    channel
-        .confirm_select(ConfirmSelectOptions::default())
-        .await?;
+    arguments.insert("x-queue-type".into(), AMQPValue::LongString(LongString::from("stream")));
+    channel.queue_declare(args.queue.as_str().into(), QueueDeclareOptions::durable(), arguments).await?;
+    channel.confirm_select(ConfirmSelectOptions::default()).await?;
     let payload = vec![b'x'; args.size];
     let persistent = BasicProperties::default().with_delivery_mode(2);
     let mut unconfirmed = VecDeque::with_capacity(args.window);
@@ -65,10 +52,7 @@ async fn run(args: Args) -> Result<()> {
         let length = last.elapsed();
         if length >= Duration::from_secs(1) {
             let rate = sent as f64 / length.as_secs_f64();
-            println!(
-                "time {:.3} s, sent: {rate:.0} msg/s",
-                start.elapsed().as_secs_f64()
-            );
+            println!("time {:.3} s, sent: {rate:.0} msg/s", start.elapsed().as_secs_f64());
             last = Instant::now();
             sent = 0;
         }

@@ -86,10 +86,7 @@ pub struct ComparedFunctions {
     pub other_builds: Vec<String>,
     /// Functions with another name on A, each one row and one frame under its name on B; the dearest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(
-        feature = "typescript",
-        ts(as = "Option<Vec<RenamedFunction>>", optional)
-    )]
+    #[cfg_attr(feature = "typescript", ts(as = "Option<Vec<RenamedFunction>>", optional))]
     pub renamed: Vec<RenamedFunction>,
 }
 
@@ -289,23 +286,15 @@ impl Comparison {
     /// Where it is missing, or cannot be read.
     pub fn read(dir: &Path) -> Result<Self, Error> {
         let path = dir.join(file::COMPARISON);
-        let damaged = |cause: String| Error::Damaged {
-            path: path.clone(),
-            cause,
-        };
+        let damaged = |cause: String| Error::Damaged { path: path.clone(), cause };
         let mut read: Self = read_json(&path, LARGEST)?;
-        let is_whole = |figure: &ComparedFigure| {
-            figure.a.len() == read.a.runs.len() && figure.b.len() == read.b.runs.len()
-        };
-        let are_looks = read.looks.len() <= MOST_LOOKS
-            && (read.looks.iter()).all(|look| *look <= PairedRuns::MOST_PAIRS);
-        let is_plausible =
-            read.figures.len() <= MOST_FIGURES && read.figures.iter().all(is_whole) && are_looks;
+        let is_whole =
+            |figure: &ComparedFigure| figure.a.len() == read.a.runs.len() && figure.b.len() == read.b.runs.len();
+        let are_looks =
+            read.looks.len() <= MOST_LOOKS && (read.looks.iter()).all(|look| *look <= PairedRuns::MOST_PAIRS);
+        let is_plausible = read.figures.len() <= MOST_FIGURES && read.figures.iter().all(is_whole) && are_looks;
         if read.schema != Self::SCHEMA || !is_plausible {
-            return Err(damaged(format!(
-                "it is not a {} with a value for each run",
-                Self::SCHEMA
-            )));
+            return Err(damaged(format!("it is not a {} with a value for each run", Self::SCHEMA)));
         }
         read.stacks = ComparedStacks::read(dir)?;
         Ok(read)
@@ -348,10 +337,7 @@ impl ComparedFigure {
     #[must_use]
     pub fn is_tested(&self) -> bool {
         let is_one_sided = self.a.is_empty() != self.b.is_empty();
-        !is_one_sided
-            && self.without == (0, 0)
-            && self.within_one_run.is_none()
-            && self.of_runs.is_none()
+        !is_one_sided && self.without == (0, 0) && self.within_one_run.is_none() && self.of_runs.is_none()
     }
 
     /// Whether it changed for the worse.
@@ -463,19 +449,16 @@ impl ComparedStacks {
             return replace_json(path, stacks);
         }
         match std::fs::remove_file(&path) {
-            Err(source) if source.kind() != std::io::ErrorKind::NotFound => Err(Error::Io {
-                action: "remove",
-                path,
-                source,
-            }),
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::Io { action: "remove", path, source })
+            }
             _ => Ok(()),
         }
     }
 
     fn is_consistent(&self) -> bool {
         let is_right = |(at, frame): (usize, &ComparedFrame)| {
-            (frame.name as usize) < self.names.len()
-                && frame.parent.is_none_or(|parent| (parent as usize) < at)
+            (frame.name as usize) < self.names.len() && frame.parent.is_none_or(|parent| (parent as usize) < at)
         };
         self.frames.len() <= MOST_FRAMES && self.frames.iter().enumerate().all(is_right)
     }
@@ -515,10 +498,7 @@ mod tests {
     fn what_is_written_is_read_and_a_value_for_each_run_is_expected() {
         let dir = tempfile::tempdir().unwrap();
         assert!(Comparison::read(dir.path()).is_err());
-        let side = ComparedSide {
-            runs: vec![ComparedRun::default(); 2],
-            ..ComparedSide::default()
-        };
+        let side = ComparedSide { runs: vec![ComparedRun::default(); 2], ..ComparedSide::default() };
         let mut of = Comparison {
             schema: Comparison::SCHEMA.to_owned(),
             a: side.clone(),
@@ -547,10 +527,7 @@ mod tests {
         of.stacks = Some(ComparedStacks {
             schema: ComparedStacks::SCHEMA.to_owned(),
             names: vec![ComparedName::default()],
-            frames: vec![ComparedFrame {
-                parent: Some(0),
-                ..ComparedFrame::default()
-            }],
+            frames: vec![ComparedFrame { parent: Some(0), ..ComparedFrame::default() }],
             ..ComparedStacks::default()
         });
         of.write(dir.path()).unwrap();

@@ -54,11 +54,7 @@ impl Error {
     #[must_use]
     pub fn problem(&self) -> Problem {
         match self {
-            Self::Io {
-                action,
-                path,
-                source,
-            } => Problem::io(action, path, source),
+            Self::Io { action, path, source } => Problem::io(action, path, source),
             Self::NoRunsFolder { path, source } => Problem::new(
                 format!("cannot keep runs in {}", path.display()),
                 source,
@@ -69,15 +65,8 @@ impl Error {
                 "it holds none of run.json, series.jsonl and latency.hlog",
                 "`bellows runs` lists the runs",
             ),
-            Self::UnknownSchema {
-                path,
-                found,
-                expected,
-            } => Problem::new(
-                format!(
-                    "{} has a schema that this bellows does not read",
-                    path.display()
-                ),
+            Self::UnknownSchema { path, found, expected } => Problem::new(
+                format!("{} has a schema that this bellows does not read", path.display()),
                 format!("{found:?}, not {expected:?}"),
                 "use the version of bellows that wrote it",
             ),
@@ -95,20 +84,12 @@ pub(crate) fn where_present<T>(read: io::Result<T>, path: &Path) -> Result<Optio
     match read {
         Ok(read) => Ok(Some(read)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(Error::Io {
-            action: "read",
-            path: path.to_path_buf(),
-            source,
-        }),
+        Err(source) => Err(Error::Io { action: "read", path: path.to_path_buf(), source }),
     }
 }
 
 /// Passes the lines of an optional file of a run folder to `take` until it returns false, or one has no end.
-pub(crate) fn each_line(
-    path: &Path,
-    longest: u64,
-    mut take: impl FnMut(&[u8]) -> bool,
-) -> Result<(), Error> {
+pub(crate) fn each_line(path: &Path, longest: u64, mut take: impl FnMut(&[u8]) -> bool) -> Result<(), Error> {
     let Some(found) = where_present(bounded::open(path), path)? else {
         return Ok(());
     };

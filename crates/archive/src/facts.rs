@@ -249,28 +249,22 @@ impl Facts {
     /// Counted items: `messages`, `cycles`, `requests`.
     #[must_use]
     pub fn items(&self) -> &str {
-        self.own()
-            .map_or("messages", |churn| match churn.unit.as_str() {
-                "" => "cycles",
-                unit => unit,
-            })
+        self.own().map_or("messages", |churn| match churn.unit.as_str() {
+            "" => "cycles",
+            unit => unit,
+        })
     }
 
     /// Share of the operations begun that failed; 0 of messages.
     #[must_use]
     pub fn failed_share(&self) -> f64 {
-        self.own()
-            .map_or(0.0, |of| of.failed as f64 / of.begun.max(1) as f64)
+        self.own().map_or(0.0, |of| of.failed as f64 / of.begun.max(1) as f64)
     }
 
     /// All cores that broker and generator could share.
     #[must_use]
     pub const fn all_cores(&self) -> u32 {
-        if self.machine_cores == 0 {
-            self.cores
-        } else {
-            self.machine_cores
-        }
+        if self.machine_cores == 0 { self.cores } else { self.machine_cores }
     }
 
     /// The stalls that touch the measured phase.
@@ -293,8 +287,7 @@ impl Facts {
 
     /// The stalls of the measured phase in which this one stood still, and was not without a connection.
     pub fn stood_still(&self, who: Stalled) -> impl Iterator<Item = &Stall> {
-        self.stalls()
-            .filter(move |stall| stall.who == who && !stall.away)
+        self.stalls().filter(move |stall| stall.who == who && !stall.away)
     }
 
     /// How long who stood still was ready to run and had no core in the seconds of its stalls, as far as that is known,
@@ -315,9 +308,7 @@ impl Facts {
             // Neither ran.
             Stalled::Machine => Some(wait.own_s?.min(wait.broker_s?)),
         });
-        waited.fold((0.0, true), |(sum, is_known), wait| {
-            (sum + wait.unwrap_or(0.0), is_known && wait.is_some())
-        })
+        waited.fold((0.0, true), |(sum, is_known), wait| (sum + wait.unwrap_or(0.0), is_known && wait.is_some()))
     }
 
     /// The run's own fault that was on in a time.
@@ -393,19 +384,13 @@ impl Facts {
     /// The share of its time that an event loop waited in the run queue: of the one that waited most.
     #[must_use]
     pub fn run_queue_wait(&self) -> f64 {
-        self.loops
-            .iter()
-            .map(LoopUse::run_queue_wait)
-            .fold(0.0, f64::max)
+        self.loops.iter().map(LoopUse::run_queue_wait).fold(0.0, f64::max)
     }
 
     /// The seconds that the broker's threads together waited in the run queue in each second.
     #[must_use]
     pub fn broker_run_queue_wait(&self) -> f64 {
-        self.broker
-            .as_ref()
-            .and_then(|used| used.run_queue_wait)
-            .unwrap_or(0.0)
+        self.broker.as_ref().and_then(|used| used.run_queue_wait).unwrap_or(0.0)
     }
 
     /// CPU of processes that are neither broker nor generator, in cores; `None` where the broker may be one of them.
@@ -470,13 +455,7 @@ impl ProducerTime {
     /// The shares that were the broker's.
     #[must_use]
     pub const fn of_broker(&self) -> [f64; 5] {
-        [
-            self.budget,
-            self.credit,
-            self.socket,
-            self.blocked,
-            self.away,
-        ]
+        [self.budget, self.credit, self.socket, self.blocked, self.away]
     }
 }
 

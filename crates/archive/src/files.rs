@@ -14,26 +14,15 @@ use crate::Error;
 
 /// The value of a JSON file that has at most this many bytes.
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path, most: u64) -> Result<T, Error> {
-    let text = read(path, most).map_err(|source| Error::Io {
-        action: "read",
-        path: path.to_owned(),
-        source,
-    })?;
-    serde_json::from_slice(&text).map_err(|error| Error::Damaged {
-        path: path.to_owned(),
-        cause: error.to_string(),
-    })
+    let text = read(path, most).map_err(|source| Error::Io { action: "read", path: path.to_owned(), source })?;
+    serde_json::from_slice(&text).map_err(|error| Error::Damaged { path: path.to_owned(), cause: error.to_string() })
 }
 
 /// Writes a value as JSON, at once or not at all.
 pub(crate) fn replace_json(path: PathBuf, value: &impl Serialize) -> Result<(), Error> {
     let text = serde_json::to_vec_pretty(value).map_err(io::Error::from);
     let written = text.and_then(|text| replace_file(&path, &text));
-    written.map_err(|source| Error::Io {
-        action: "write",
-        path,
-        source,
-    })
+    written.map_err(|source| Error::Io { action: "write", path, source })
 }
 
 /// A file that grows by whole lines, opened when the first arrives.
@@ -47,21 +36,12 @@ pub(crate) struct LineFile {
 
 impl LineFile {
     pub(crate) const fn new(path: PathBuf) -> Self {
-        Self {
-            path,
-            file: None,
-            torn: false,
-        }
+        Self { path, file: None, torn: false }
     }
 
     pub(crate) fn append(&mut self, line: &[u8]) -> io::Result<()> {
         if self.file.is_none() {
-            self.file = Some(
-                OpenOptions::new()
-                    .create(true)
-                    .append(true)
-                    .open(&self.path)?,
-            );
+            self.file = Some(OpenOptions::new().create(true).append(true).open(&self.path)?);
         }
         let Some(file) = &mut self.file else {
             return Ok(());

@@ -438,9 +438,7 @@ pub enum StallWait {
 }
 
 /// How much a warning takes from the numbers.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
@@ -480,14 +478,7 @@ impl Warning {
     /// A warning whose sentence is not made yet.
     #[must_use]
     pub const fn new(tier: Tier, finding: Finding) -> Self {
-        Self {
-            finding,
-            tier,
-            event: None,
-            of_server: false,
-            drain_cut: false,
-            text: String::new(),
-        }
+        Self { finding, tier, event: None, of_server: false, drain_cut: false, text: String::new() }
     }
 
     /// Its kind.

@@ -72,9 +72,7 @@ fn decode_plain(bytes: &[u8]) -> Result<Histogram<u64>, String> {
     // Sums of such counts are exact in a `f64`, too.
     match decoded.len() {
         ..MOST_VALUES => Ok(decoded),
-        more => Err(format!(
-            "histogram: {more} values in one interval are implausible"
-        )),
+        more => Err(format!("histogram: {more} values in one interval are implausible")),
     }
 }
 
@@ -115,12 +113,10 @@ fn decode_old(bytes: &[u8], cookie: u32) -> Result<Histogram<u64>, String> {
     if !matches!(size, 2 | 4 | 8) {
         return Err(format!("histogram: a count of {size} bytes is invalid"));
     }
-    let mut decoded = Histogram::<u64>::new_with_bounds(lowest, highest, digits)
-        .map_err(|e| format!("histogram: {e}"))?;
+    let mut decoded =
+        Histogram::<u64>::new_with_bounds(lowest, highest, digits).map_err(|e| format!("histogram: {e}"))?;
     for (index, count) in payload.chunks_exact(size).enumerate() {
-        let count = count
-            .iter()
-            .fold(0, |sum, byte| (sum << 8) | u64::from(*byte));
+        let count = count.iter().fold(0, |sum, byte| (sum << 8) | u64::from(*byte));
         if count == 0 {
             continue;
         }
@@ -201,8 +197,7 @@ mod tests {
     #[test]
     fn counts_of_old_encodings_stand_where_the_library_puts_them() {
         for (digits, lowest) in [(1u8, 1u64), (2, 1), (3, 1), (3, 1_000)] {
-            let mut made =
-                Histogram::<u64>::new_with_bounds(lowest, 3_600_000_000_000, digits).unwrap();
+            let mut made = Histogram::<u64>::new_with_bounds(lowest, 3_600_000_000_000, digits).unwrap();
             let mut value = lowest;
             while value < 3_000_000_000_000 {
                 made.record_n(value, 1 + value % 7).unwrap();
@@ -238,20 +233,12 @@ mod tests {
 
     #[test]
     fn counters_are_counted_as_the_library_does() {
-        for (digits, lowest, highest) in [
-            (3, 1, 3_600_000_000_000),
-            (3, 1, u64::MAX / 2),
-            (1, 1, 2),
-            (2, 1_000, 1_000_000),
-            (5, 1, 10_000_000),
-        ] {
+        for (digits, lowest, highest) in
+            [(3, 1, 3_600_000_000_000), (3, 1, u64::MAX / 2), (1, 1, 2), (2, 1_000, 1_000_000), (5, 1, 10_000_000)]
+        {
             let made = Histogram::<u64>::new_with_bounds(lowest, highest, digits).unwrap();
             let counted = counters(digits.into(), lowest, highest).unwrap();
-            assert_eq!(
-                counted,
-                made.distinct_values() as u64,
-                "{digits} {lowest} {highest}"
-            );
+            assert_eq!(counted, made.distinct_values() as u64, "{digits} {lowest} {highest}");
         }
         assert!(counters(3, 1, 3_600_000_000_000).unwrap() < MOST_COUNTERS);
         assert!(counters(5, 1, u64::MAX / 2).unwrap() > MOST_COUNTERS);

@@ -40,16 +40,8 @@ const LONGEST_CAUSE: usize = 200;
 pub(crate) fn tag(metric: Metric, due: Phase) -> String {
     let info = metric.info();
     let spelled = info.name.replace(' ', "_");
-    let name = if spelled.replace('-', "_") == info.key {
-        spelled.as_str()
-    } else {
-        info.key
-    };
-    if due == Phase::Warmup {
-        format!("{WARMUP}{name}")
-    } else {
-        name.to_owned()
-    }
+    let name = if spelled.replace('-', "_") == info.key { spelled.as_str() } else { info.key };
+    if due == Phase::Warmup { format!("{WARMUP}{name}") } else { name.to_owned() }
 }
 
 /// Metric and phase of a tag; registers a new metric. `None` if the tag is no name of one.
@@ -87,12 +79,7 @@ impl HistogramLogWriter {
     /// Appends one line for each metric and each step of the interval that has values, and for those
     /// of the warm-up that were answered after it. `origin` is the start
     /// of the log by the monotonic and the wall clock (ns since 1970).
-    pub(crate) fn append(
-        &mut self,
-        path: &Path,
-        origin: (Time, u64),
-        interval: &Interval,
-    ) -> io::Result<()> {
+    pub(crate) fn append(&mut self, path: &Path, origin: (Time, u64), interval: &Interval) -> io::Result<()> {
         let lines = match &mut self.lines {
             Some(lines) => lines,
             None => self.lines.insert(begin(path, origin.1)?),
@@ -108,15 +95,9 @@ impl HistogramLogWriter {
         }
         let serializer = self.serializer.get_or_insert_with(V2DeflateSerializer::new);
         for line in interval.histograms() {
-            let DueHistogram {
-                due,
-                metric,
-                histogram,
-            } = line;
+            let DueHistogram { due, metric, histogram } = line;
             self.bytes.clear();
-            serializer
-                .serialize(histogram, &mut self.bytes)
-                .map_err(io::Error::other)?;
+            serializer.serialize(histogram, &mut self.bytes).map_err(io::Error::other)?;
             let line = format!(
                 "Tag={},{:.6},{:.6},{:.3},{}",
                 tag(metric, due),
@@ -137,9 +118,7 @@ impl HistogramLogWriter {
 /// Where it cannot be encoded, which no histogram of the product's shape is known for.
 pub fn encode_histogram(histogram: &Histogram<u64>) -> io::Result<String> {
     let mut bytes = Vec::new();
-    V2DeflateSerializer::new()
-        .serialize(histogram, &mut bytes)
-        .map_err(io::Error::other)?;
+    V2DeflateSerializer::new().serialize(histogram, &mut bytes).map_err(io::Error::other)?;
     Ok(STANDARD.encode(&bytes))
 }
 
@@ -178,11 +157,7 @@ impl HistogramRecord {
     /// The record for [`measure::Recorder::add_due`].
     #[must_use]
     pub const fn as_due(&self) -> DueHistogram<'_> {
-        DueHistogram {
-            due: self.due,
-            metric: self.metric,
-            histogram: &self.histogram,
-        }
+        DueHistogram { due: self.due, metric: self.metric, histogram: &self.histogram }
     }
 }
 
@@ -203,13 +178,7 @@ impl HistogramLog {
     pub(crate) fn open(dir: &Path) -> Result<Self, Error> {
         let path = dir.join(file::HISTOGRAMS);
         let lines = where_present(bounded::open(&path), &path)?.map(BufReader::new);
-        Ok(Self {
-            path,
-            lines,
-            line_number: 0,
-            notes: Vec::new(),
-            unnoted: 0,
-        })
+        Ok(Self { path, lines, line_number: 0, notes: Vec::new(), unnoted: 0 })
     }
 
     /// Reasons for skipped lines so far, one sentence each.
@@ -239,8 +208,7 @@ impl HistogramLog {
         };
         self.note_the_unnoted();
         let path = self.path.display();
-        self.notes
-            .push(format!("{path} could not be read to its end: {why}"));
+        self.notes.push(format!("{path} could not be read to its end: {why}"));
         self.lines = None;
         None
     }
@@ -251,11 +219,7 @@ impl HistogramLog {
             return;
         }
         let cause: String = cause.chars().take(LONGEST_CAUSE).collect();
-        self.notes.push(format!(
-            "line {} of {} was passed over: {cause}",
-            self.line_number,
-            file::HISTOGRAMS
-        ));
+        self.notes.push(format!("line {} of {} was passed over: {cause}", self.line_number, file::HISTOGRAMS));
     }
 
     fn note_the_unnoted(&mut self) {
@@ -282,17 +246,9 @@ impl HistogramLog {
         let encoded = field("the histogram")?;
         let tag = tag.strip_prefix("Tag=").ok_or("it has no tag")?;
         let (metric, due) = metric_of(tag).ok_or_else(|| format!("the tag {tag:?} is unknown"))?;
-        let bytes = STANDARD
-            .decode(encoded)
-            .map_err(|e| format!("base64: {e}"))?;
+        let bytes = STANDARD.decode(encoded).map_err(|e| format!("base64: {e}"))?;
         let histogram = histogram_decode::decode(&bytes)?;
-        Ok(HistogramRecord {
-            metric,
-            due,
-            t,
-            dt,
-            histogram,
-        })
+        Ok(HistogramRecord { metric, due, t, dt, histogram })
     }
 }
 
@@ -338,12 +294,7 @@ mod tests {
         let origin = (Time(1_000), 0);
         // It hangs at first, answers, and hangs until the end; then what was never answered stands in an instant.
         let mut intervals = vec![(0, Warmup, 50, 0), (1, Measure, 0, 0), (2, Measure, 95, 5)];
-        intervals.extend([
-            (3, Measure, 0, 0),
-            (4, Measure, 0, 0),
-            (5, Drain, 7, 0),
-            (6, Drain, 293, 0),
-        ]);
+        intervals.extend([(3, Measure, 0, 0), (4, Measure, 0, 0), (5, Drain, 7, 0), (6, Drain, 293, 0)]);
         for (second, phase, values, of_warmup) in intervals {
             let mut interval = Interval::new();
             let start = origin.0 + measure::Nanos::from_millis(1_000 * second);
@@ -359,19 +310,13 @@ mod tests {
         let tag = &read.tags[0];
         assert_eq!((tag.count, tag.measured, read.seconds), (395, 100, 4.0));
         let told = read.notes.join("; ");
-        assert!(
-            told.contains("300 of 395 values of send_ack came after"),
-            "{told}"
-        );
+        assert!(told.contains("300 of 395 values of send_ack came after"), "{told}");
         let lines = std::fs::read_to_string(&path).unwrap();
         for mark in [MEASURED_FROM, MEASURED_UNTIL] {
             assert_eq!(lines.matches(mark).count(), 1, "{lines}");
         }
         // A log without these marks is measured from its first line to its last.
-        let plain: Vec<&str> = lines
-            .lines()
-            .filter(|it| !it.starts_with("#[Meas"))
-            .collect();
+        let plain: Vec<&str> = lines.lines().filter(|it| !it.starts_with("#[Meas")).collect();
         let read = crate::LatencyLog::parse("x", &mut plain.join("\n").as_bytes(), None).unwrap();
         assert_eq!((read.tags[0].measured, read.seconds), (395, 4.0));
     }

@@ -70,10 +70,7 @@ impl Labels {
         let Some(text) = where_present(bounded::read(&path, LARGEST), &path)? else {
             return Ok(Self::default());
         };
-        serde_json::from_slice(&text).map_err(|e| Error::Damaged {
-            path,
-            cause: e.to_string(),
-        })
+        serde_json::from_slice(&text).map_err(|e| Error::Damaged { path, cause: e.to_string() })
     }
 
     /// Puts these labels in the place of a run folder's.
@@ -82,11 +79,7 @@ impl Labels {
     /// Where there are too many, and where they cannot be written; those that were there stay.
     pub fn write(&self, dir: &Path) -> Result<(), Error> {
         let path = dir.join(file::LABELS);
-        let failed = |source| Error::Io {
-            action: "write",
-            path: path.clone(),
-            source,
-        };
+        let failed = |source| Error::Io { action: "write", path: path.clone(), source };
         if let Err(most) = self.check() {
             return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, most)));
         }
@@ -117,9 +110,7 @@ impl FromStr for Tag {
     fn from_str(text: &str) -> Result<Self, String> {
         let fits = |c: char| c.is_alphanumeric() || "._-/:=".contains(c);
         if text.is_empty() || text.chars().count() > LONGEST_TAG || !text.chars().all(fits) {
-            return Err(format!(
-                "expected a word of 1 to {LONGEST_TAG} letters, digits and . _ - / : ="
-            ));
+            return Err(format!("expected a word of 1 to {LONGEST_TAG} letters, digits and . _ - / : ="));
         }
         Ok(Self(text.to_owned()))
     }
@@ -149,9 +140,7 @@ mod tests {
         assert!(Labels::read(dir.path()).unwrap().is_empty());
         let labels = Labels {
             note: Some("before the patch".into()),
-            tags: ["base", "env=prod", "größer"]
-                .map(|t| t.parse().unwrap())
-                .into(),
+            tags: ["base", "env=prod", "größer"].map(|t| t.parse().unwrap()).into(),
         };
         labels.write(dir.path()).unwrap();
         assert_eq!(Labels::read(dir.path()).unwrap(), labels);

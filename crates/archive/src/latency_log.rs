@@ -49,11 +49,8 @@ const LONGEST_QUOTE: usize = 60;
 /// Metric of a log without tags.
 const UNTAGGED: &str = "latency";
 /// Tags of Artemis perf, with our metrics.
-const ARTEMIS: [(&str, Metric); 3] = [
-    ("delay_send", Metric::SEND_DELAY),
-    ("send", Metric::SEND_ACK),
-    ("transfer", Metric::TRANSFER),
-];
+const ARTEMIS: [(&str, Metric); 3] =
+    [("delay_send", Metric::SEND_DELAY), ("send", Metric::SEND_ACK), ("transfer", Metric::TRANSFER)];
 /// End of every refusal.
 const WHAT_IS_READ: &str = "name logs as HdrHistogram's HistogramLogWriter writes them: lines of start, length, \
                             largest value and histogram";
@@ -173,10 +170,7 @@ impl LogTag {
     /// Whether at least ten values lie beyond a percentile, so that it is reliable.
     #[must_use]
     pub fn supports(&self, percentile: f64) -> bool {
-        let summary = measure::LatencySummary {
-            count: self.count,
-            ..measure::LatencySummary::default()
-        };
+        let summary = measure::LatencySummary { count: self.count, ..measure::LatencySummary::default() };
         summary.supports(percentile)
     }
 }
@@ -195,9 +189,7 @@ impl LatencyLog {
         let name = path.display().to_string();
         match is_packed {
             true => {
-                let most = length
-                    .saturating_mul(MOST_PACKED)
-                    .clamp(UNPACKED_ANYWAY, LARGEST);
+                let most = length.saturating_mul(MOST_PACKED).clamp(UNPACKED_ANYWAY, LARGEST);
                 Self::parse(&name, &mut Limited::of(lines, most), unit)
             }
             false => Self::parse(&name, &mut lines.take(LARGEST), unit),
@@ -208,11 +200,7 @@ impl LatencyLog {
     ///
     /// # Errors
     /// As [`LatencyLog::read`].
-    pub fn parse(
-        name: &str,
-        lines: &mut dyn BufRead,
-        unit: Option<LogUnit>,
-    ) -> Result<Self, Problem> {
+    pub fn parse(name: &str, lines: &mut dyn BufRead, unit: Option<LogUnit>) -> Result<Self, Problem> {
         let mut reading = LogReading::default();
         reading.read(name, lines)?;
         reading.finish(name, unit)
@@ -293,15 +281,12 @@ impl LogReading {
                 Ok(Line::CutOff) => true,
                 Ok(Line::TooLong) => {
                     let cause = format!("line {number} has no end");
-                    self.first_cause
-                        .get_or_insert((cause.clone(), quote(&bytes)));
+                    self.first_cause.get_or_insert((cause.clone(), quote(&bytes)));
                     self.notes.push(format!("{cause}: read up to there"));
                     return Ok(());
                 }
                 Err(e) if is_end(&e) => {
-                    self.notes.push(format!(
-                        "its compressed data is cut off or damaged: read up to line {number}"
-                    ));
+                    self.notes.push(format!("its compressed data is cut off or damaged: read up to line {number}"));
                     return Ok(());
                 }
                 Err(e) => return Err(read_problem(Path::new(name), &e)),
@@ -358,18 +343,14 @@ impl LogReading {
         };
         if is_last {
             let read = self.span.map_or(0.0, |(start, end)| end - start);
-            self.notes.push(format!(
-                "its last line, {number}, is cut off: read up to there, {read:.0} s"
-            ));
+            self.notes.push(format!("its last line, {number}, is cut off: read up to there, {read:.0} s"));
         } else {
             self.passed_over += 1;
             if self.passed_over as usize <= MOST_NOTES {
-                self.notes
-                    .push(format!("line {number} is passed over: {cause}"));
+                self.notes.push(format!("line {number} is passed over: {cause}"));
             }
         }
-        self.first_cause
-            .get_or_insert_with(|| (format!("line {number}: {cause}"), quote(text.as_bytes())));
+        self.first_cause.get_or_insert_with(|| (format!("line {number}: {cause}"), quote(text.as_bytes())));
         Ok(())
     }
 
@@ -377,9 +358,8 @@ impl LogReading {
     fn add(&mut self, name: &str, of: &LogInterval<'_>) -> Result<Option<String>, Problem> {
         let (raw, is_warmup) = without_warmup(of.tag.unwrap_or_default());
         let key = key_of(raw);
-        self.is_artemis = (self.intervals == 0 || self.is_artemis)
-            && of.tag.is_some()
-            && ARTEMIS.iter().any(|it| it.0 == key);
+        self.is_artemis =
+            (self.intervals == 0 || self.is_artemis) && of.tag.is_some() && ARTEMIS.iter().any(|it| it.0 == key);
         self.intervals += 1;
         if is_warmup && self.part != LogPart::Measured {
             return Ok(None);
@@ -407,9 +387,7 @@ impl LogReading {
             return Ok(Some("its values span too wide a range".to_owned()));
         }
         if tag.sum.add(&of.histogram).is_err() {
-            return Ok(Some(
-                "its histogram does not fit those before it".to_owned(),
-            ));
+            return Ok(Some("its histogram does not fit those before it".to_owned()));
         }
         tag.slices.add(of.start, of.length, &of.histogram);
         let values = match part {
@@ -448,16 +426,11 @@ impl LogReading {
     fn finish(mut self, name: &str, given: Option<LogUnit>) -> Result<LatencyLog, Problem> {
         let more = self.passed_over.saturating_sub(MOST_NOTES as u64);
         if more > 0 {
-            self.notes.push(format!(
-                "{} passed over, too",
-                measure::counted(more, "more line")
-            ));
+            self.notes.push(format!("{} passed over, too", measure::counted(more, "more line")));
         }
         if self.has_ends == Some(true) {
-            self.notes.push(
-                "its second column holds the ends of intervals, as C's hdr_log_write writes them"
-                    .to_owned(),
-            );
+            self.notes
+                .push("its second column holds the ends of intervals, as C's hdr_log_write writes them".to_owned());
         }
         let Some((start, end)) = self.span.filter(|_| !self.tags.is_empty()) else {
             return Err(self.refused(name));
@@ -477,10 +450,7 @@ impl LogReading {
             let metric = artemis.map(|it| it.1);
             match metric.or_else(|| Metric::named(&tag.key, MetricKind::Histogram)) {
                 Some(metric) => tags.push(tag.told(metric, unit.ns())),
-                None => self.notes.push(format!(
-                    "the tag {} is left out: there are too many different ones",
-                    tag.key
-                )),
+                None => self.notes.push(format!("the tag {} is left out: there are too many different ones", tag.key)),
             }
         }
         if tags.iter().all(|it: &LogTag| it.count == 0) {
@@ -525,9 +495,7 @@ impl LogReading {
                  unknown length"
             ));
         } else if covered < seconds * SPARSE {
-            self.notes.push(format!(
-                "its intervals are {covered:.0} s of {seconds:.0} s: rates are of the whole time"
-            ));
+            self.notes.push(format!("its intervals are {covered:.0} s of {seconds:.0} s: rates are of the whole time"));
         }
         overlaps
     }
@@ -535,11 +503,9 @@ impl LogReading {
     /// Why a log without any measured interval is none.
     fn refused(self, name: &str) -> Problem {
         match (self.intervals, self.first_cause) {
-            (0, Some((cause, text))) => Problem::new(
-                format!("{name} is not an HDR histogram log ({cause})"),
-                text,
-                WHAT_IS_READ,
-            ),
+            (0, Some((cause, text))) => {
+                Problem::new(format!("{name} is not an HDR histogram log ({cause})"), text, WHAT_IS_READ)
+            }
             (0, None) => Problem::new(
                 format!("{name} holds no interval"),
                 measure::counted(self.line_number - 1, "comment line"),
@@ -567,9 +533,7 @@ impl ReadTag {
             count: self.sum.len(),
             measured: self.measured,
             percentiles: LogTag::PERCENTILES.map(at),
-            values: counts(&self.sum)
-                .map(|(value, count)| (value.saturating_mul(ns), count))
-                .collect(),
+            values: counts(&self.sum).map(|(value, count)| (value.saturating_mul(ns), count)).collect(),
             slices: self.slices,
         }
     }
@@ -603,27 +567,16 @@ fn interval(line: &str) -> Result<LogInterval<'_>, String> {
     };
     let (start, length) = (number(start, "the start")?, number(length, "the length")?);
     if start.abs() >= LATEST || !(0.0..LATEST).contains(&length) {
-        return Err(format!(
-            "an interval of {length:?} s from {start:?} is invalid"
-        ));
+        return Err(format!("an interval of {length:?} s from {start:?} is invalid"));
     }
-    let bytes = STANDARD
-        .decode(encoded)
-        .map_err(|e| format!("base64: {e}"))?;
-    Ok(LogInterval {
-        tag,
-        start,
-        length,
-        histogram: histogram_decode::decode(&bytes)?,
-    })
+    let bytes = STANDARD.decode(encoded).map_err(|e| format!("base64: {e}"))?;
+    Ok(LogInterval { tag, start, length, histogram: histogram_decode::decode(&bytes)? })
 }
 
 /// A tag without its mark of the warm-up, and whether it had one.
 fn without_warmup(tag: &str) -> (&str, bool) {
     const WARMUP: usize = "warmup".len();
-    let is_warmup = tag
-        .get(..WARMUP)
-        .is_some_and(|begin| begin.eq_ignore_ascii_case("warmup"));
+    let is_warmup = tag.get(..WARMUP).is_some_and(|begin| begin.eq_ignore_ascii_case("warmup"));
     let rest = tag.get(WARMUP..).unwrap_or_default();
     match is_warmup && !rest.starts_with(char::is_alphanumeric) {
         true => (rest.trim_start_matches([' ', '_', '-']), true),
@@ -644,10 +597,7 @@ fn key_of(tag: &str) -> String {
 
 /// Whether an error says that packed bytes end too early or make no sense.
 fn is_end(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::UnexpectedEof | ErrorKind::InvalidInput | ErrorKind::InvalidData
-    )
+    matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::InvalidInput | ErrorKind::InvalidData)
 }
 
 fn quote(bytes: &[u8]) -> String {

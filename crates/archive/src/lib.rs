@@ -33,54 +33,53 @@ mod verdict;
 mod writer;
 
 pub use comparison::{
-    ComparedFamily, ComparedFigure, ComparedFrame, ComparedFunctions, ComparedName, ComparedRun,
-    ComparedSide, ComparedStacks, Comparison, CostChange, Decision, ExplainedChange,
-    FunctionChange, LeftOut, RenamedFunction, RunBlocks, RunsCounted, WithinOneRun,
+    ComparedFamily, ComparedFigure, ComparedFrame, ComparedFunctions, ComparedName, ComparedRun, ComparedSide,
+    ComparedStacks, Comparison, CostChange, Decision, ExplainedChange, FunctionChange, LeftOut, RenamedFunction,
+    RunBlocks, RunsCounted, WithinOneRun,
 };
 pub use error::Error;
 pub use facts::{
-    BrokerUse, Capacity, ChurnFacts, ConnectionTime, Ended, Facts, Lacking, LoopUse, OwnFault,
-    ProducerTime, RunQueueWait,
+    BrokerUse, Capacity, ChurnFacts, ConnectionTime, Ended, Facts, Lacking, LoopUse, OwnFault, ProducerTime,
+    RunQueueWait,
 };
 pub use files::{FolderLock, RunLock, data_folder, default_runs_dir};
 pub use finding::{
-    CoresUsed, FewSamples, Finding, MissedFaults, ProfileGap, RELEASE_BUILD, SentOf, Stall,
-    StallWait, Stalled, Stood, Tier, Warning, WarningCode,
+    CoresUsed, FewSamples, Finding, MissedFaults, ProfileGap, RELEASE_BUILD, SentOf, Stall, StallWait, Stalled, Stood,
+    Tier, Warning, WarningCode,
 };
 pub use histogram_log::{HistogramLog, HistogramRecord, encode_histogram};
 pub use labels::{Labels, Tag};
 pub use latency_log::{LatencyLog, LogTag, LogUnit, UnitSource};
 pub use latency_slices::LatencySlices;
 pub use limit::{
-    FoundLimit, LimitOutcome, LimitPlan, LimitTrial, LimitTrials, ScaleDoubt, ScaleEstimate,
-    ScaleLaw, ScaleRun, ScaleRuns, SuggestedRate,
+    FoundLimit, LimitOutcome, LimitPlan, LimitTrial, LimitTrials, ScaleDoubt, ScaleEstimate, ScaleLaw, ScaleRun,
+    ScaleRuns, SuggestedRate,
 };
 pub use list::{FolderKind, RunEntry, folders_of_runs, list_runs};
 pub use matrix::{ComparedCell, ComparedMatrix, MatrixCell, MatrixKey, PairedMatrix, short_names};
 pub use named_series::{
-    ERLANG_MEMORY, MOST_SERIES, NamedPoint, NamedSeries, SeriesName, SeriesNames, SeriesUnit,
-    SeriesValue, read_named_series,
+    ERLANG_MEMORY, MOST_SERIES, NamedPoint, NamedSeries, SeriesName, SeriesNames, SeriesUnit, SeriesValue,
+    read_named_series,
 };
 pub use pairs::{ComparedSideName, PairedRun, PairedRuns};
 pub use quantity::{Quantity, plain_name, probe_name};
 pub use reader::RunReader;
 pub use record::{
-    BindingRecord, Event, ExchangeRecord, FailedBy, Hardware, Period, PhaseSpan, QueueRecord,
-    RunRecord, RunState, ScenarioStart, Topology, Versions,
+    BindingRecord, Event, ExchangeRecord, FailedBy, Hardware, Period, PhaseSpan, QueueRecord, RunRecord, RunState,
+    ScenarioStart, Topology, Versions,
 };
 pub use remove::Removable;
 pub use repeats::{
-    History, HistoryChange, HistoryFigure, HistoryLevel, HistoryRun, RepeatedFigure, RepeatedRun,
-    Repeats, RepeatsSummary,
+    History, HistoryChange, HistoryFigure, HistoryLevel, HistoryRun, RepeatedFigure, RepeatedRun, Repeats,
+    RepeatsSummary,
 };
 pub use select::{PeriodRange, Retention, RunFilter, RunOrder, prunable, sort_runs};
 pub use series::{MESSAGES, ProcessUsage, ScenarioPoint, SeriesPoint};
 pub use slice::{SliceLatency, SliceLog, SlicePoint};
 pub use summary::{
-    BrokerSummary, EffectFigure, FailureCount, FaultOutcome, Lasted, MessageFlow, NodeSummary,
-    ObserverEffect, ObserverRow, ObserverTable, PageCpu, PerMessage, ProfilingBlock,
-    ProgramSummary, QuantityUnit, RequestedSummary, RequestedWindow, RequirementOutcome, Rss,
-    RunSummary, ScenarioSummary, ScrapedPage, Throughput,
+    BrokerSummary, EffectFigure, FailureCount, FaultOutcome, Lasted, MessageFlow, NodeSummary, ObserverEffect,
+    ObserverRow, ObserverTable, PageCpu, PerMessage, ProfilingBlock, ProgramSummary, QuantityUnit, RequestedSummary,
+    RequestedWindow, RequirementOutcome, Rss, RunSummary, ScenarioSummary, ScrapedPage, Throughput,
 };
 pub use traces::{LookSpan, SlowestCalls, TraceSummary, TracedCall, read_slowest_calls};
 pub use verdict::{Awaited, Busy, Cause, Lateness, LimitedBy, Reason, Verdict};

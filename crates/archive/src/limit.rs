@@ -215,18 +215,12 @@ impl LimitTrials {
     /// Where it is missing, or cannot be read.
     pub fn read(dir: &Path) -> Result<Self, Error> {
         let path = dir.join(file::LIMIT);
-        let damaged = |cause: &str| Error::Damaged {
-            path: path.clone(),
-            cause: cause.to_owned(),
-        };
+        let damaged = |cause: &str| Error::Damaged { path: path.clone(), cause: cause.to_owned() };
         let read: Self = read_json(&path, LARGEST)?;
         if read.schema != Self::SCHEMA {
             return Err(damaged("it is not a bellows.limit/1"));
         }
-        let runs = read
-            .scale
-            .as_ref()
-            .map_or(0, |it| it.runs.len().max(it.values.len()));
+        let runs = read.scale.as_ref().map_or(0, |it| it.runs.len().max(it.values.len()));
         let most = Self::MOST_TRIALS as usize;
         if read.trials.len() > most || runs > 20 * ScaleRuns::MOST_VALUES {
             return Err(damaged("it has too many trials"));
@@ -316,10 +310,7 @@ impl ScaleLaw {
     /// Whether the law is the broker's, and the throughputs follow it.
     #[must_use]
     pub const fn is_followed(&self) -> bool {
-        !matches!(
-            self.no_peak,
-            Some(ScaleDoubt::PoorFit | ScaleDoubt::Generator(_))
-        )
+        !matches!(self.no_peak, Some(ScaleDoubt::PoorFit | ScaleDoubt::Generator(_)))
     }
 }
 
@@ -360,10 +351,7 @@ mod tests {
         let law = |no_peak| LimitTrials {
             scale: Some(ScaleRuns {
                 runs: vec![ScaleRun::default()],
-                law: Some(ScaleLaw {
-                    no_peak,
-                    ..ScaleLaw::default()
-                }),
+                law: Some(ScaleLaw { no_peak, ..ScaleLaw::default() }),
                 ..ScaleRuns::default()
             }),
             ..LimitTrials::default()
@@ -384,15 +372,8 @@ mod tests {
         let warning = |tier| Warning::new(tier, Finding::DebugBuild {});
         let trial = |outcome, tier| LimitTrials {
             trials: vec![
-                LimitTrial {
-                    outcome: LimitOutcome::Held,
-                    ..LimitTrial::default()
-                },
-                LimitTrial {
-                    outcome,
-                    cautions: vec![warning(tier)],
-                    ..LimitTrial::default()
-                },
+                LimitTrial { outcome: LimitOutcome::Held, ..LimitTrial::default() },
+                LimitTrial { outcome, cautions: vec![warning(tier)], ..LimitTrial::default() },
             ],
             ..LimitTrials::default()
         };
@@ -424,9 +405,7 @@ mod tests {
         elsewhere.write(dir.path()).unwrap();
         assert!(LimitTrials::read(dir.path()).is_err());
         let path = dir.path().join(file::LIMIT);
-        let other = serde_json::to_string(&trials)
-            .unwrap()
-            .replace("limit/1", "pairs/1");
+        let other = serde_json::to_string(&trials).unwrap().replace("limit/1", "pairs/1");
         for text in [other.as_str(), "", "[]", "{\"schema\": 1}"] {
             std::fs::write(&path, text).unwrap();
             assert!(LimitTrials::read(dir.path()).is_err(), "{text}");

@@ -33,9 +33,7 @@ impl RunEntry {
     /// The entry of a folder. What cannot be read is said in it.
     #[must_use]
     pub fn read(dir: PathBuf) -> Self {
-        let id = dir
-            .file_name()
-            .map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+        let id = dir.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
         let record = match read_record(&dir) {
             Ok(record) => record,
             Err(e) => Err(e.to_string()),
@@ -55,9 +53,7 @@ impl RunEntry {
     pub fn has_profile(&self) -> bool {
         let files = fs::read_dir(&self.dir).into_iter().flatten().flatten();
         let extensions = files.map(|entry| entry.path().extension().map(ToOwned::to_owned));
-        extensions
-            .flatten()
-            .any(|extension| extension == file::STACKS)
+        extensions.flatten().any(|extension| extension == file::STACKS)
     }
 
     /// The run's state for people; `None` where it is not known.
@@ -73,14 +69,8 @@ impl RunEntry {
     #[must_use]
     pub fn requirements(&self) -> Option<&'static str> {
         let all = &self.record.as_ref().ok()?.summary.as_ref()?.requirements;
-        let outcomes = [
-            (Some(false), "missed"),
-            (None, "unknown"),
-            (Some(true), "met"),
-        ];
-        let mut found = outcomes
-            .into_iter()
-            .filter(|(met, _)| all.iter().any(|it| it.met == *met));
+        let outcomes = [(Some(false), "missed"), (None, "unknown"), (Some(true), "met")];
+        let mut found = outcomes.into_iter().filter(|(met, _)| all.iter().any(|it| it.met == *met));
         found.next().map(|(_, word)| word)
     }
 
@@ -109,9 +99,7 @@ impl RunEntry {
     pub fn latency(&self) -> Option<(Metric, &LatencySummary)> {
         let summary = self.record.as_ref().ok()?.summary.as_ref()?;
         let of_messages = [Metric::ACK_RESPONSE, Metric::END_TO_END];
-        let mut of_messages = of_messages
-            .map(|it| (it, summary.messages().latency.get(it)))
-            .into_iter();
+        let mut of_messages = of_messages.map(|it| (it, summary.messages().latency.get(it))).into_iter();
         let recorded = of_messages.find(|(_, latency)| latency.count > 0);
         recorded.or_else(|| summary.others().find_map(|(_, of)| of.headline()))
     }
@@ -173,11 +161,7 @@ pub fn folders_of_runs(runs_dir: &Path) -> Result<Vec<(PathBuf, FolderKind)>, Er
 
 /// The folders in one, but for those that are hidden; none where it is missing.
 fn folders(of: &Path) -> Result<Vec<PathBuf>, Error> {
-    let at = |source| Error::Io {
-        action: "read",
-        path: of.to_path_buf(),
-        source,
-    };
+    let at = |source| Error::Io { action: "read", path: of.to_path_buf(), source };
     let found = match fs::read_dir(of) {
         Ok(found) => found,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -186,9 +170,7 @@ fn folders(of: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut folders = Vec::new();
     for entry in found {
         let dir = entry.map_err(at)?.path();
-        let hidden = dir
-            .file_name()
-            .is_none_or(|name| name.to_string_lossy().starts_with('.'));
+        let hidden = dir.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'));
         if dir.is_dir() && !hidden {
             folders.push(dir);
         }
@@ -200,10 +182,7 @@ fn folders(of: &Path) -> Result<Vec<PathBuf>, Error> {
 pub(crate) fn newest_first(a: &RunEntry, b: &RunEntry) -> Ordering {
     let key = |entry: &RunEntry| {
         let second = began(&entry.id).map(str::to_owned);
-        let began = entry
-            .record
-            .as_ref()
-            .map_or(0, |record| record.origin_unix_ns);
+        let began = entry.record.as_ref().map_or(0, |record| record.origin_unix_ns);
         (second.unwrap_or_default(), began, entry.id.clone())
     };
     key(b).cmp(&key(a))

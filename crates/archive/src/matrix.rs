@@ -89,9 +89,7 @@ impl PairedMatrix {
     /// Whether a folder holds a matrix.
     #[must_use]
     pub fn is_in(dir: &Path) -> bool {
-        dir.join(file::MATRIX)
-            .symlink_metadata()
-            .is_ok_and(|it| it.is_file())
+        dir.join(file::MATRIX).symlink_metadata().is_ok_and(|it| it.is_file())
     }
 
     /// Reads the plan of a folder: a matrix, or runs in pairs that stand alone.
@@ -162,10 +160,7 @@ impl PairedMatrix {
 #[must_use]
 pub fn short_names(keys: &[MatrixKey]) -> Vec<&str> {
     let last = |key: &'_ MatrixKey| key.key.rfind('.').map_or(0, |dot| dot + 1);
-    let short: Vec<&str> = keys
-        .iter()
-        .map(|key| key.key.get(last(key)..).unwrap_or(&key.key))
-        .collect();
+    let short: Vec<&str> = keys.iter().map(|key| key.key.get(last(key)..).unwrap_or(&key.key)).collect();
     let is_alone = |name: &&str| short.iter().filter(|other| *other == name).count() == 1;
     match short.iter().all(is_alone) {
         true => short,
@@ -215,10 +210,7 @@ impl ComparedMatrix {
             schema: Self::SCHEMA.to_owned(),
             name: name.to_owned(),
             keys: Vec::new(),
-            cells: vec![ComparedCell {
-                comparison: Some(comparison),
-                ..ComparedCell::default()
-            }],
+            cells: vec![ComparedCell { comparison: Some(comparison), ..ComparedCell::default() }],
         }
     }
 
@@ -243,21 +235,11 @@ impl ComparedMatrix {
                     (None, Some(told))
                 }
             };
-            cells.push(ComparedCell {
-                folder: cell.folder,
-                values: cell.values,
-                comparison,
-                why_not,
-            });
+            cells.push(ComparedCell { folder: cell.folder, values: cell.values, comparison, why_not });
         }
         match first {
             Some(why) if cells.iter().all(|cell| cell.comparison.is_none()) => Err(why),
-            _ => Ok(Self {
-                schema: Self::SCHEMA.to_owned(),
-                name: plan.name,
-                keys: plan.keys,
-                cells,
-            }),
+            _ => Ok(Self { schema: Self::SCHEMA.to_owned(), name: plan.name, keys: plan.keys, cells }),
         }
     }
 
@@ -280,8 +262,7 @@ impl ComparedMatrix {
         let Some(told) = told else { return };
         let cells = self.cells.iter_mut();
         for of in cells.filter_map(|it| it.comparison.as_mut()) {
-            of.remarks
-                .push(format!("It failed before all runs were made: {told}."));
+            of.remarks.push(format!("It failed before all runs were made: {told}."));
             of.broke_off = Some(told.clone());
         }
     }
@@ -320,9 +301,7 @@ impl ComparedMatrix {
         }
         let is_main = |name: &&str| {
             let has_end = [" rate", " p99"].iter().any(|end| name.ends_with(end));
-            has_end
-                || [RunsCounted::INVALID, "broker cpu", Quantity::CORES].contains(name)
-                || Quantity::is_harm(name)
+            has_end || [RunsCounted::INVALID, "broker cpu", Quantity::CORES].contains(name) || Quantity::is_harm(name)
         };
         let (mut main, further): (Vec<&str>, Vec<&str>) = names.into_iter().partition(is_main);
         let count = match main.is_empty() {
@@ -339,10 +318,7 @@ mod tests {
     use super::*;
 
     fn key(key: &str, values: &[&str]) -> MatrixKey {
-        MatrixKey {
-            key: key.into(),
-            values: values.iter().map(|it| (*it).to_owned()).collect(),
-        }
+        MatrixKey { key: key.into(), values: values.iter().map(|it| (*it).to_owned()).collect() }
     }
 
     #[test]
@@ -354,10 +330,7 @@ mod tests {
         let matrix = PairedMatrix::new("x", 7, 8, keys);
         let values: Vec<String> = matrix.cells.iter().map(|it| it.values.join(" ")).collect();
         assert_eq!(values.len(), 6);
-        assert_eq!(
-            (values[0].as_str(), values[3].as_str()),
-            ("classic 1", "quorum 1")
-        );
+        assert_eq!((values[0].as_str(), values[3].as_str()), ("classic 1", "quorum 1"));
         let mut folders: Vec<&str> = matrix.cells.iter().map(|it| it.folder.as_str()).collect();
         assert!(folders.iter().all(|it| is_name(it)), "{folders:?}");
         assert_eq!(folders[0], "cell-1-classic-1");
@@ -382,20 +355,13 @@ mod tests {
     #[test]
     fn runs_in_pairs_without_a_matrix_are_one_cell() {
         let dir = tempfile::tempdir().unwrap();
-        let runs = PairedRuns {
-            schema: PairedRuns::SCHEMA.to_owned(),
-            name: "x".into(),
-            pairs: 3,
-            ..PairedRuns::default()
-        };
+        let runs =
+            PairedRuns { schema: PairedRuns::SCHEMA.to_owned(), name: "x".into(), pairs: 3, ..PairedRuns::default() };
         runs.write(dir.path()).unwrap();
         let alone = PairedMatrix::read(dir.path()).unwrap();
         assert_eq!(alone.folders(dir.path()), [dir.path()]);
         assert!(ComparedMatrix::read(dir.path()).is_err(), "nothing decided");
-        let decided = Comparison {
-            schema: Comparison::SCHEMA.to_owned(),
-            ..Comparison::default()
-        };
+        let decided = Comparison { schema: Comparison::SCHEMA.to_owned(), ..Comparison::default() };
         decided.write(dir.path()).unwrap();
         let matrix = ComparedMatrix::read(dir.path()).unwrap();
         assert_eq!(matrix.alone(), Some(&decided));

@@ -21,9 +21,7 @@ const MOST_VALUES: usize = 15_000_000;
 const LONGEST_LINE: u64 = 1 << 20;
 
 /// Unit of a value, spelled alike in JSON and in texts.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SeriesUnit {
     /// A number of things.
@@ -47,10 +45,7 @@ impl SeriesUnit {
     /// Whether values are of a time, and not as something is at one.
     #[must_use]
     pub const fn is_rate(self) -> bool {
-        matches!(
-            self,
-            Self::PerSecond | Self::BytesPerSecond | Self::Cores | Self::Share
-        )
+        matches!(self, Self::PerSecond | Self::BytesPerSecond | Self::Cores | Self::Share)
     }
 }
 
@@ -87,12 +82,7 @@ impl SeriesName {
     /// A series without labels.
     #[must_use]
     pub fn new(source: &str, name: &str, unit: SeriesUnit) -> Self {
-        Self {
-            source: source.to_owned(),
-            name: name.to_owned(),
-            labels: BTreeMap::new(),
-            unit,
-        }
+        Self { source: source.to_owned(), name: name.to_owned(), labels: BTreeMap::new(), unit }
     }
 
     /// Adds a label.
@@ -295,20 +285,13 @@ mod tests {
         let longest = lines.iter().map(Vec::len).max().unwrap() as u64;
         assert!(longest < LONGEST_LINE, "all series fit into a line");
         lines.insert(3, b"{\"t\": 1, \"dt\"".to_vec());
-        lines.insert(
-            0,
-            b"{\"t\":0,\"dt\":1,\"values\":[[99999999,1.0]]}".to_vec(),
-        );
+        lines.insert(0, b"{\"t\":0,\"dt\":1,\"values\":[[99999999,1.0]]}".to_vec());
         lines.push(b"{\"t\":2,\"dt\":1,\"values\":[[0,3.0],[1,".to_vec());
         let dir = tempfile::tempdir().unwrap();
         write(dir.path(), &lines);
         let read = read_named_series(dir.path()).unwrap();
         assert_eq!(read.len(), MOST_SERIES);
         assert!(read.iter().all(|series| series.points.len() == 1));
-        assert!(
-            read_named_series(&dir.path().join("none"))
-                .unwrap()
-                .is_empty()
-        );
+        assert!(read_named_series(&dir.path().join("none")).unwrap().is_empty());
     }
 }

@@ -97,8 +97,7 @@ impl PairedRuns {
     #[must_use]
     pub fn folders(&self, dir: &Path) -> HashMap<String, PathBuf> {
         let runs = self.runs.iter();
-        runs.map(|run| (run.id.clone(), dir.join(&run.id)))
-            .collect()
+        runs.map(|run| (run.id.clone(), dir.join(&run.id))).collect()
     }
 
     /// Makes the folder for runs in pairs below the folder of runs.
@@ -121,10 +120,7 @@ impl PairedRuns {
     /// Where it is missing, or cannot be read.
     pub fn read(dir: &Path) -> Result<Self, Error> {
         let path = dir.join(file::PAIRS);
-        let damaged = |cause: String| Error::Damaged {
-            path: path.clone(),
-            cause,
-        };
+        let damaged = |cause: String| Error::Damaged { path: path.clone(), cause };
         let read: Self = read_json(&path, LARGEST)?;
         if read.schema != Self::SCHEMA {
             return Err(damaged(format!("it is not a {}", Self::SCHEMA)));
@@ -137,9 +133,7 @@ impl PairedRuns {
         if let Some(run) = read.runs.iter().find(|run| !is_pair(run)) {
             return Err(damaged(format!("{} is not a pair's number", run.pair)));
         }
-        let is_a_name = |id: &str| {
-            !id.is_empty() && id.len() < 256 && !id.contains('/') && !id.starts_with('.')
-        };
+        let is_a_name = |id: &str| !id.is_empty() && id.len() < 256 && !id.contains('/') && !id.starts_with('.');
         if let Some(run) = read.runs.iter().find(|run| !is_a_name(&run.id)) {
             return Err(damaged(format!("{:?} is not a run's name", run.id)));
         }

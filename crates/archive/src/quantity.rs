@@ -6,8 +6,8 @@ use std::str::FromStr;
 use measure::{LatencySummary, Recorder, Refused, ScenarioRole, Summaries};
 
 use crate::{
-    Cause, Finding, MessageFlow, ProcessUsage, QuantityUnit, RequirementOutcome, RunSummary,
-    ScenarioSummary, SeriesPoint, Throughput, Warning, WarningCode,
+    Cause, Finding, MessageFlow, ProcessUsage, QuantityUnit, RequirementOutcome, RunSummary, ScenarioSummary,
+    SeriesPoint, Throughput, Warning, WarningCode,
 };
 
 /// A figure of a summary: a statistic of a latency, or one of a table's.
@@ -142,20 +142,12 @@ struct Figure {
 }
 
 const fn figure(name: &'static str, unit: QuantityUnit, of: fn(&RunSummary) -> Observed) -> Figure {
-    Figure {
-        name,
-        unit,
-        of,
-        in_second: None,
-    }
+    Figure { name, unit, of, in_second: None }
 }
 
 impl Figure {
     const fn in_second(self, of: fn(&SeriesPoint) -> Observed) -> Self {
-        Self {
-            in_second: Some(of),
-            ..self
-        }
+        Self { in_second: Some(of), ..self }
     }
 }
 
@@ -174,14 +166,7 @@ const NO_SUCH_REQUESTS: &str = "there was no probe or page of this name";
 const OF_WHOLE_RUN: &str = "it is known for the whole run only";
 
 /// Figures of messages that a broker should not have.
-const HARM: [&str; 6] = [
-    "lost",
-    "duplicated",
-    "reordered",
-    "corrupt",
-    "returned",
-    "refused",
-];
+const HARM: [&str; 6] = ["lost", "duplicated", "reordered", "corrupt", "returned", "refused"];
 
 /// Rates of messages, which a run without messages of its own has not: its seconds count none.
 const RATES: [&str; 3] = ["sent rate", "completed rate", "received rate"];
@@ -199,10 +184,8 @@ fn is_rate_missed(summary: &RunSummary) -> bool {
     let verdict = summary.verdict.as_ref();
     let cause = verdict.and_then(|it| it.cause.as_ref());
     let not_achieved = |it: &Warning| it.code() == WarningCode::RateNotAchieved;
-    matches!(
-        cause,
-        Some(Cause::ConsumersBehind { .. } | Cause::ConsumersSlow)
-    ) || summary.warnings.iter().any(not_achieved)
+    matches!(cause, Some(Cause::ConsumersBehind { .. } | Cause::ConsumersSlow))
+        || summary.warnings.iter().any(not_achieved)
 }
 
 /// A count of the ledger.
@@ -236,11 +219,7 @@ fn achieved(of: &ScenarioSummary) -> Observed {
 
 /// Count of a second, divided by its measured length.
 fn rate(point: &SeriesPoint, count: u64) -> Observed {
-    if point.dt > 0.0 {
-        Ok(count as f64 / point.dt)
-    } else {
-        Err("its second has no length")
-    }
+    if point.dt > 0.0 { Ok(count as f64 / point.dt) } else { Err("its second has no length") }
 }
 
 fn memory(used: Option<ProcessUsage>) -> Observed {
@@ -250,18 +229,12 @@ fn memory(used: Option<ProcessUsage>) -> Observed {
 
 /// Everything but latencies that can be required.
 static FIGURES: [Figure; 24] = [
-    figure("sent rate", QuantityUnit::PerSecond, |s| {
-        message_rate(s, |flow| flow.sent)
-    })
-    .in_second(|p| rate(p, p.counters.sent)),
-    figure("completed rate", QuantityUnit::PerSecond, |s| {
-        message_rate(s, |flow| flow.completed)
-    })
-    .in_second(|p| rate(p, p.counters.completed)),
-    figure("received rate", QuantityUnit::PerSecond, |s| {
-        message_rate(s, |flow| flow.received)
-    })
-    .in_second(|p| rate(p, p.counters.received)),
+    figure("sent rate", QuantityUnit::PerSecond, |s| message_rate(s, |flow| flow.sent))
+        .in_second(|p| rate(p, p.counters.sent)),
+    figure("completed rate", QuantityUnit::PerSecond, |s| message_rate(s, |flow| flow.completed))
+        .in_second(|p| rate(p, p.counters.completed)),
+    figure("received rate", QuantityUnit::PerSecond, |s| message_rate(s, |flow| flow.received))
+        .in_second(|p| rate(p, p.counters.received)),
     figure("achieved", QuantityUnit::Share, |s| {
         let achieved = s.requested().and_then(|r| r.achieved);
         achieved.ok_or(NOT_REQUESTED)
@@ -273,19 +246,11 @@ static FIGURES: [Figure; 24] = [
         Ok(1.0 - sent * (1.0 - requested.late_share))
     }),
     figure("lost", QuantityUnit::Count, |s| ledger(s, |l| l.lost)),
-    figure("outstanding", QuantityUnit::Count, |s| {
-        ledger(s, |l| l.outstanding)
-    }),
-    figure("duplicated", QuantityUnit::Count, |s| {
-        ledger(s, |l| l.duplicated)
-    }),
-    figure("reordered", QuantityUnit::Count, |s| {
-        ledger(s, |l| l.reordered)
-    }),
+    figure("outstanding", QuantityUnit::Count, |s| ledger(s, |l| l.outstanding)),
+    figure("duplicated", QuantityUnit::Count, |s| ledger(s, |l| l.duplicated)),
+    figure("reordered", QuantityUnit::Count, |s| ledger(s, |l| l.reordered)),
     figure("corrupt", QuantityUnit::Count, |s| ledger(s, |l| l.corrupt)),
-    figure("returned", QuantityUnit::Count, |s| {
-        ledger(s, |l| l.returned)
-    }),
+    figure("returned", QuantityUnit::Count, |s| ledger(s, |l| l.returned)),
     figure("refused", QuantityUnit::Count, |s| {
         let mut warnings = s.warnings.iter();
         let nacked = warnings.find_map(|it| match it.finding {
@@ -308,44 +273,25 @@ static FIGURES: [Figure; 24] = [
         let broker = p.broker.filter(|_| is_known).ok_or(NO_CPU)?;
         Ok(broker.cpu_cores * p.dt * 1e9 / messages as f64)
     }),
-    figure(Quantity::CORES, QuantityUnit::Cores, |s| {
-        s.cpu_cores.broker.ok_or(NO_CORES)
-    })
-    .in_second(|p| p.broker.map(|it| it.cpu_cores).ok_or(NO_CORES)),
+    figure(Quantity::CORES, QuantityUnit::Cores, |s| s.cpu_cores.broker.ok_or(NO_CORES))
+        .in_second(|p| p.broker.map(|it| it.cpu_cores).ok_or(NO_CORES)),
     figure("bellows cpu", QuantityUnit::Ns, |s| {
         let each = s.messages().cpu_us_each.client;
         each.map(|us| us * 1e3).ok_or(NO_CPU)
     }),
-    figure("broker memory", QuantityUnit::Bytes, |s| {
-        s.rss_mb.broker.map(|mb| mb * 1e6).ok_or(NO_MEMORY)
-    })
-    .in_second(|p| memory(p.broker)),
-    figure("bellows memory", QuantityUnit::Bytes, |s| {
-        s.rss_mb.client.map(|mb| mb * 1e6).ok_or(NO_MEMORY)
-    })
-    .in_second(|p| memory(p.client)),
+    figure("broker memory", QuantityUnit::Bytes, |s| s.rss_mb.broker.map(|mb| mb * 1e6).ok_or(NO_MEMORY))
+        .in_second(|p| memory(p.broker)),
+    figure("bellows memory", QuantityUnit::Bytes, |s| s.rss_mb.client.map(|mb| mb * 1e6).ok_or(NO_MEMORY))
+        .in_second(|p| memory(p.client)),
     figure("stalls", QuantityUnit::Count, |s| Ok(s.stalls.len() as f64)),
     figure("longest stall", QuantityUnit::Ns, |s| {
-        Ok(s.stalls
-            .iter()
-            .map(|stall| stall.for_s * 1e9)
-            .fold(0.0, f64::max))
+        Ok(s.stalls.iter().map(|stall| stall.for_s * 1e9).fold(0.0, f64::max))
     }),
-    figure("cycles rate", QuantityUnit::PerSecond, |s| {
-        of_churn(s, |of| Ok(of.rate))
-    }),
-    figure("cycles achieved", QuantityUnit::Share, |s| {
-        of_churn(s, achieved)
-    }),
-    figure("requests rate", QuantityUnit::PerSecond, |s| {
-        RequestFigure::Rate.of_worst(s)
-    }),
-    figure("requests achieved", QuantityUnit::Share, |s| {
-        RequestFigure::Achieved.of_worst(s)
-    }),
-    figure("requests failed", QuantityUnit::Count, |s| {
-        RequestFigure::Failed.of_worst(s)
-    }),
+    figure("cycles rate", QuantityUnit::PerSecond, |s| of_churn(s, |of| Ok(of.rate))),
+    figure("cycles achieved", QuantityUnit::Share, |s| of_churn(s, achieved)),
+    figure("requests rate", QuantityUnit::PerSecond, |s| RequestFigure::Rate.of_worst(s)),
+    figure("requests achieved", QuantityUnit::Share, |s| RequestFigure::Achieved.of_worst(s)),
+    figure("requests failed", QuantityUnit::Count, |s| RequestFigure::Failed.of_worst(s)),
 ];
 
 impl Quantity {
@@ -378,9 +324,7 @@ impl Quantity {
             let statistic = |wanted| Self(Which::Latency(of.name().to_owned(), wanted));
             [50.0, 99.0].map(|percentile| statistic(Statistic::Percentile(percentile)))
         });
-        let pages = requested(summary)
-            .into_iter()
-            .filter(|it| it.probe.is_none());
+        let pages = requested(summary).into_iter().filter(|it| it.probe.is_none());
         let pages = pages.flat_map(|page| {
             [50.0, 99.0].map(|percentile| {
                 let statistic = Statistic::Percentile(percentile);
@@ -394,14 +338,9 @@ impl Quantity {
         };
         let cost = [broker, "bellows cpu", "broker memory", "bellows memory"];
         let account = ["lost", "outstanding", "duplicated", "reordered", "stalls"];
-        let all = rates
-            .chain(operations)
-            .filter_map(named)
-            .chain(latencies)
-            .chain(pages);
+        let all = rates.chain(operations).filter_map(named).chain(latencies).chain(pages);
         let all = all.chain(cost.into_iter().chain(account).filter_map(named));
-        all.filter(|quantity| quantity.of(summary).is_ok_and(|value| value > 0.0))
-            .collect()
+        all.filter(|quantity| quantity.of(summary).is_ok_and(|value| value > 0.0)).collect()
     }
 
     /// Figures that are decided where two sides are compared: few, because each further question makes all answers
@@ -411,14 +350,7 @@ impl Quantity {
     pub fn decided(summary: &RunSummary) -> Vec<Self> {
         const NOT_OF_USERS: [&str; 3] = ["send ack", "transfer", "send delay"];
         // Of what a probe is called, these are parts: users wait for its response.
-        const PARTS: [&str; 6] = [
-            " from send",
-            " wait",
-            " first byte",
-            " body",
-            " connect",
-            " secure",
-        ];
+        const PARTS: [&str; 6] = [" from send", " wait", " first byte", " body", " connect", " secure"];
         // Likewise of a probe without a name; other latencies called "connect" are whole ones.
         const OF_ONE: [&str; 4] = ["from send", "wait", "first byte", "body"];
         let mut all = Self::headline(summary);
@@ -485,9 +417,9 @@ impl Quantity {
     pub fn counts_failures(&self) -> bool {
         match &self.0 {
             Which::Requests(_, which) => *which == RequestFigure::Failed,
-            Which::Figure(index) => FIGURES.get(*index).is_some_and(|it| {
-                Self::is_harm(it.name) || it.name == RequestFigure::Failed.of_all()
-            }),
+            Which::Figure(index) => FIGURES
+                .get(*index)
+                .is_some_and(|it| Self::is_harm(it.name) || it.name == RequestFigure::Failed.of_all()),
             Which::Latency(..) => false,
         }
     }
@@ -502,10 +434,7 @@ impl Quantity {
     #[must_use]
     pub fn name(&self) -> String {
         match &self.0 {
-            Which::Figure(index) => FIGURES
-                .get(*index)
-                .map_or("", |figure| figure.name)
-                .to_owned(),
+            Which::Figure(index) => FIGURES.get(*index).map_or("", |figure| figure.name).to_owned(),
             Which::Latency(metric, statistic) => format!("{metric} {statistic}"),
             Which::Requests(of, which) => format!("{of} {}", which.name()),
         }
@@ -517,9 +446,7 @@ impl Quantity {
         match &self.0 {
             Which::Latency(..) => QuantityUnit::Ns,
             Which::Requests(_, which) => which.unit(),
-            Which::Figure(index) => FIGURES
-                .get(*index)
-                .map_or_else(Default::default, |f| f.unit),
+            Which::Figure(index) => FIGURES.get(*index).map_or_else(Default::default, |f| f.unit),
         }
     }
 
@@ -536,9 +463,7 @@ impl Quantity {
     #[must_use]
     pub fn probe(&self) -> Option<String> {
         match &self.0 {
-            Which::Requests(of, RequestFigure::Rate | RequestFigure::Achieved) => {
-                Some(plain_name(of))
-            }
+            Which::Requests(of, RequestFigure::Rate | RequestFigure::Achieved) => Some(plain_name(of)),
             _ => None,
         }
     }
@@ -548,10 +473,7 @@ impl Quantity {
     pub fn decided_by(&self, summary: &RunSummary) -> Option<String> {
         let name = self.name();
         let mut figures = RequestFigure::ALL.into_iter();
-        let (_, probe) = figures
-            .find(|it| it.of_all() == name)?
-            .worst(summary)
-            .ok()?;
+        let (_, probe) = figures.find(|it| it.of_all() == name)?.worst(summary).ok()?;
         let all = requested(summary);
         let probes = all.iter().filter(|it| it.probe.is_some());
         (probes.count() > 1).then_some(probe)
@@ -588,9 +510,7 @@ impl Quantity {
                 let found = called(&of).or_else(|| called(of.strip_suffix(" requests")?));
                 found.map_or(Err(NO_SUCH_REQUESTS), |it| which.of(it))
             }
-            Which::Figure(index) => FIGURES
-                .get(*index)
-                .map_or(Err("unknown"), |figure| (figure.of)(summary)),
+            Which::Figure(index) => FIGURES.get(*index).map_or(Err("unknown"), |figure| (figure.of)(summary)),
         }
     }
 }
@@ -601,16 +521,9 @@ impl Quantity {
     ///
     /// # Errors
     /// Why it cannot be told.
-    pub fn in_second(
-        &self,
-        point: &SeriesPoint,
-        recorded: &Recorder,
-        has_messages: bool,
-    ) -> Result<f64, &'static str> {
+    pub fn in_second(&self, point: &SeriesPoint, recorded: &Recorder, has_messages: bool) -> Result<f64, &'static str> {
         match &self.0 {
-            Which::Latency(metric, statistic) => {
-                latency(point.latencies(), recorded, &plain_name(metric), *statistic)
-            }
+            Which::Latency(metric, statistic) => latency(point.latencies(), recorded, &plain_name(metric), *statistic),
             Which::Requests(..) => Err(OF_WHOLE_RUN),
             Which::Figure(index) => match FIGURES.get(*index) {
                 Some(figure) if !has_messages && RATES.contains(&figure.name) => Err(NO_FLOW),
@@ -693,10 +606,7 @@ fn latency<'a>(
     statistic: Statistic,
 ) -> Observed {
     const NOTHING: &str = "nothing was recorded for it";
-    let (of, found) = all
-        .flat_map(Summaries::filled)
-        .find(|(of, _)| plain_name(of.name()) == metric)
-        .ok_or(NOTHING)?;
+    let (of, found) = all.flat_map(Summaries::filled).find(|(of, _)| plain_name(of.name()) == metric).ok_or(NOTHING)?;
     let value = match statistic {
         Statistic::Mean => found.mean_ns,
         Statistic::Max => found.max_ns,
@@ -704,9 +614,7 @@ fn latency<'a>(
             if !found.supports(wanted) {
                 return Err(RequirementOutcome::TOO_FEW);
             }
-            let known = LatencySummary::PERCENTILES
-                .iter()
-                .zip(found.percentile_values());
+            let known = LatencySummary::PERCENTILES.iter().zip(found.percentile_values());
             let mut known = known.filter(|((percentile, _), _)| *percentile == wanted);
             let histogram = recorded.histogram(of);
             match known.next() {
@@ -749,9 +657,7 @@ struct Requested<'a> {
 
 /// All requests of a run: first probes, then pages.
 fn requested(summary: &RunSummary) -> Vec<Requested<'_>> {
-    let probes = summary
-        .scenarios()
-        .filter(|(_, of)| of.role == ScenarioRole::Server);
+    let probes = summary.scenarios().filter(|(_, of)| of.role == ScenarioRole::Server);
     let probes = probes.map(|(scenario, of)| {
         let found = of.latency.filled().find(|(metric, _)| {
             let name = metric.name();

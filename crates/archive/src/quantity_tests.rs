@@ -9,28 +9,11 @@ use crate::{FailureCount, MESSAGES, PerMessage, RequestedSummary, Rss, Stall, Ti
 /// A run with every figure: messages, harm to them, and a scenario of this role.
 fn whole(role: ScenarioRole) -> RunSummary {
     let rate = |rate| Throughput { total: 9, rate };
-    let latency = LatencySummary {
-        count: 1_000_000,
-        p50_ns: 1,
-        p99_ns: 2,
-        ..LatencySummary::default()
-    };
-    let refused = Finding::MessagesNotAccepted {
-        sent: 9,
-        nacked: 4,
-        returned: 1,
-        not_confirmed: 0,
-        fault: None,
-    };
+    let latency = LatencySummary { count: 1_000_000, p50_ns: 1, p99_ns: 2, ..LatencySummary::default() };
+    let refused = Finding::MessagesNotAccepted { sent: 9, nacked: 4, returned: 1, not_confirmed: 0, fault: None };
     let mut summary = RunSummary {
-        rss_mb: Rss {
-            broker: Some(1.0),
-            client: Some(1.0),
-        },
-        stalls: vec![Stall {
-            for_s: 1.0,
-            ..Stall::default()
-        }],
+        rss_mb: Rss { broker: Some(1.0), client: Some(1.0) },
+        stalls: vec![Stall { for_s: 1.0, ..Stall::default() }],
         warnings: vec![Warning::new(Tier::Caution, refused)],
         ..RunSummary::default()
     };
@@ -53,17 +36,10 @@ fn whole(role: ScenarioRole) -> RunSummary {
             ..MessageFlow::default()
         }),
         latency: [(Metric::END_TO_END, latency)].into_iter().collect(),
-        cpu_us_each: PerMessage {
-            broker: Some(1.0),
-            client: Some(1.0),
-        },
+        cpu_us_each: PerMessage { broker: Some(1.0), client: Some(1.0) },
         ..ScenarioSummary::default()
     };
-    let scenario = ScenarioSummary {
-        role,
-        rate: 1.0,
-        ..ScenarioSummary::default()
-    };
+    let scenario = ScenarioSummary { role, rate: 1.0, ..ScenarioSummary::default() };
     summary.insert("other", scenario);
     summary
 }
@@ -75,10 +51,7 @@ fn names(of: Vec<Quantity>) -> String {
 
 #[test]
 fn headline_figures_come_in_the_order_in_which_they_are_read() {
-    for (role, operations) in [
-        (ScenarioRole::Broker, "cycles rate"),
-        (ScenarioRole::Server, "requests rate"),
-    ] {
+    for (role, operations) in [(ScenarioRole::Broker, "cycles rate"), (ScenarioRole::Server, "requests rate")] {
         let told = format!(
             "sent rate, completed rate, received rate, {operations}, end-to-end p50, end-to-end p99, \
              broker cpu, bellows cpu, broker memory, bellows memory, \
@@ -124,14 +97,8 @@ fn rates_and_counts_of_one_probe_go_by_its_name() {
     let mut summary = whole(ScenarioRole::Server);
     let mut shop = summary.scenarios["other"].clone();
     shop.rate = 7.0;
-    shop.requested = Some(RequestedSummary {
-        achieved: Some(0.5),
-        ..RequestedSummary::default()
-    });
-    shop.failures = vec![FailureCount {
-        reason: "404".into(),
-        count: 3,
-    }];
+    shop.requested = Some(RequestedSummary { achieved: Some(0.5), ..RequestedSummary::default() });
+    shop.failures = vec![FailureCount { reason: "404".into(), count: 3 }];
     summary.insert("probe_web_shop", shop);
     for (text, value) in [
         ("web-shop requests rate", Ok(7.0)),
@@ -183,16 +150,11 @@ fn a_trace_does_not_hide_the_cpu_of_a_message_in_a_second() {
     for (beside, known) in [("trace_publish", Ok(1e6)), ("churn", Err(NO_CPU))] {
         let mut point = SeriesPoint {
             dt: 1.0,
-            broker: Some(ProcessUsage {
-                cpu_cores: 1.0,
-                ..ProcessUsage::default()
-            }),
+            broker: Some(ProcessUsage { cpu_cores: 1.0, ..ProcessUsage::default() }),
             ..SeriesPoint::default()
         };
         point.counters.sent = 1_000;
-        point
-            .scenarios
-            .insert(beside.to_owned(), Default::default());
+        point.scenarios.insert(beside.to_owned(), Default::default());
         let found = cpu.in_second(&point, &Recorder::new(), true);
         assert_eq!(found, known, "{beside}");
     }
@@ -205,10 +167,7 @@ fn rates_of_messages_that_nobody_saw_are_unknown() {
     for name in RATES {
         let rate: Quantity = name.parse().expect("a figure");
         assert_eq!(rate.of(&summary), Err(NO_FLOW), "{name}");
-        let second = SeriesPoint {
-            dt: 1.0,
-            ..SeriesPoint::default()
-        };
+        let second = SeriesPoint { dt: 1.0, ..SeriesPoint::default() };
         let of = |has| rate.in_second(&second, &Recorder::new(), has);
         // `--where 'sent rate < 5k'` chose every second of a probe.
         assert_eq!((of(false), of(true)), (Err(NO_FLOW), Ok(0.0)), "{name}");
@@ -228,8 +187,5 @@ fn figures_of_harm_count_failures_and_others_do_not() {
         .collect::<Result<Vec<Quantity>, _>>()
         .unwrap();
     assert!(harm.iter().all(Quantity::counts_failures));
-    assert_eq!(
-        names(harm),
-        "lost, duplicated, reordered, corrupt, returned, refused"
-    );
+    assert_eq!(names(harm), "lost, duplicated, reordered, corrupt, returned, refused");
 }

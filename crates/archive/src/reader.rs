@@ -9,8 +9,7 @@ use measure::{Metric, Phase, Recorder};
 
 use crate::error::where_present;
 use crate::{
-    Error, HistogramLog, LatencySlices, MESSAGES, RunRecord, RunState, RunSummary, SeriesPoint,
-    SliceLog, file,
+    Error, HistogramLog, LatencySlices, MESSAGES, RunRecord, RunState, RunSummary, SeriesPoint, SliceLog, file,
 };
 use stacks::{FORMATS, Profile, ProfileError, bounded, bounded::Line};
 
@@ -44,9 +43,7 @@ impl RunReader {
         fs::read_dir(dir).map_err(|source| io_error("read", dir, source))?;
         let marks = [file::RECORD, file::SERIES, file::HISTOGRAMS];
         if !marks.iter().any(|name| dir.join(name).exists()) {
-            return Err(Error::NotARun {
-                path: dir.to_path_buf(),
-            });
+            return Err(Error::NotARun { path: dir.to_path_buf() });
         }
         let mut notes = Vec::new();
         let record = match read_record(dir)? {
@@ -63,12 +60,7 @@ impl RunReader {
                 points.last().map_or(0.0, |point| point.t + point.dt)
             ));
         }
-        Ok(Self {
-            dir: dir.to_path_buf(),
-            record,
-            points,
-            notes,
-        })
+        Ok(Self { dir: dir.to_path_buf(), record, points, notes })
     }
 
     /// The whole histograms of every second, read one by one.
@@ -104,11 +96,10 @@ impl RunReader {
     pub fn merged(&self, phase: Phase) -> Result<Recorder, Error> {
         let mut sum = Recorder::new();
         for record in self.histograms()? {
-            sum.add_due(phase, [record.as_due()])
-                .map_err(|e| Error::Damaged {
-                    path: self.dir.join(file::HISTOGRAMS),
-                    cause: format!("at {:.0} s: {e}", record.t),
-                })?;
+            sum.add_due(phase, [record.as_due()]).map_err(|e| Error::Damaged {
+                path: self.dir.join(file::HISTOGRAMS),
+                cause: format!("at {:.0} s: {e}", record.t),
+            })?;
         }
         Ok(sum)
     }
@@ -146,11 +137,7 @@ impl RunReader {
 }
 
 fn io_error(action: &'static str, path: &Path, source: io::Error) -> Error {
-    Error::Io {
-        action,
-        path: path.to_path_buf(),
-        source,
-    }
+    Error::Io { action, path: path.to_path_buf(), source }
 }
 
 /// Reads `run.json`. The inner error is a sentence on why nothing is known, where the file is missing or cut off.
@@ -171,39 +158,23 @@ pub(crate) fn read_record(dir: &Path) -> Result<Result<RunRecord, String>, Error
     if let Some(summary) = value.get("summary").filter(|summary| !summary.is_null()) {
         expect_schema(&path, summary, RunSummary::SCHEMA)?;
     }
-    let record = serde_json::from_value(value).map_err(|e| Error::Damaged {
-        path: path.clone(),
-        cause: e.to_string(),
-    })?;
+    let record =
+        serde_json::from_value(value).map_err(|e| Error::Damaged { path: path.clone(), cause: e.to_string() })?;
     Ok(Ok(record))
 }
 
-fn expect_schema(
-    path: &Path,
-    value: &serde_json::Value,
-    expected: &'static str,
-) -> Result<(), Error> {
-    let found = value
-        .get("schema")
-        .and_then(serde_json::Value::as_str)
-        .unwrap_or("none");
+fn expect_schema(path: &Path, value: &serde_json::Value, expected: &'static str) -> Result<(), Error> {
+    let found = value.get("schema").and_then(serde_json::Value::as_str).unwrap_or("none");
     if found == expected {
         return Ok(());
     }
-    Err(Error::UnknownSchema {
-        path: path.to_path_buf(),
-        found: found.to_owned(),
-        expected,
-    })
+    Err(Error::UnknownSchema { path: path.to_path_buf(), found: found.to_owned(), expected })
 }
 
 /// Reads the series; lines that make no sense are passed over and noted.
 fn read_points(path: &Path, notes: &mut Vec<String>) -> Result<Vec<SeriesPoint>, Error> {
     let Some(series) = where_present(bounded::open(path), path)? else {
-        notes.push(format!(
-            "{} is missing: no second was completed",
-            file::SERIES
-        ));
+        notes.push(format!("{} is missing: no second was completed", file::SERIES));
         return Ok(Vec::new());
     };
     let mut input = BufReader::new(series.take(LARGEST_SERIES));
@@ -216,10 +187,7 @@ fn read_points(path: &Path, notes: &mut Vec<String>) -> Result<Vec<SeriesPoint>,
             Ok(Line::Whole | Line::CutOff) => {}
             Ok(Line::None) => break,
             Ok(Line::TooLong) => {
-                notes.push(format!(
-                    "line {number} of {} has no end: it and what follows are left out",
-                    file::SERIES
-                ));
+                notes.push(format!("line {number} of {} has no end: it and what follows are left out", file::SERIES));
                 break;
             }
             Err(source) => return Err(io_error("read", path, source)),
@@ -238,11 +206,7 @@ fn read_points(path: &Path, notes: &mut Vec<String>) -> Result<Vec<SeriesPoint>,
     if let Some((number, e)) = first {
         notes.push(format!(
             "{} of {} cut off or damaged and passed over, the first at line {number}: {e}",
-            if damaged == 1 {
-                "1 line is".to_owned()
-            } else {
-                format!("{damaged} lines are")
-            },
+            if damaged == 1 { "1 line is".to_owned() } else { format!("{damaged} lines are") },
             file::SERIES
         ));
     }
@@ -253,13 +217,6 @@ fn read_points(path: &Path, notes: &mut Vec<String>) -> Result<Vec<SeriesPoint>,
 
 /// The record of a run whose `run.json` is lost.
 fn unknown_record(dir: &Path) -> RunRecord {
-    let id = dir
-        .file_name()
-        .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    RunRecord {
-        schema: RunRecord::SCHEMA.to_owned(),
-        name: id.clone(),
-        id,
-        ..RunRecord::default()
-    }
+    let id = dir.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    RunRecord { schema: RunRecord::SCHEMA.to_owned(), name: id.clone(), id, ..RunRecord::default() }
 }

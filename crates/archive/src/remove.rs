@@ -40,16 +40,10 @@ impl Removable {
     /// # Errors
     /// Where it may not.
     pub fn find(dir: &Path, tagged: bool) -> Result<Self, Error> {
-        let failed = |source| Error::Io {
-            action: "remove",
-            path: dir.to_path_buf(),
-            source,
-        };
+        let failed = |source| Error::Io { action: "remove", path: dir.to_path_buf(), source };
         let refused = |why: &str| failed(io::Error::other(why.to_owned()));
         // Without what may stand behind the name: a slash there would follow a link.
-        let name = dir
-            .file_name()
-            .ok_or_else(|| refused("name the run by its id"))?;
+        let name = dir.file_name().ok_or_else(|| refused("name the run by its id"))?;
         let dir = dir.with_file_name(name);
         if !fs::symlink_metadata(&dir).map_err(failed)?.is_dir() {
             return Err(refused("it is a link or a file, not a run's folder"));
@@ -58,17 +52,13 @@ impl Removable {
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(refused(
-                    "the run has not ended: a process is still writing to it",
-                ));
+                return Err(refused("the run has not ended: a process is still writing to it"));
             }
             Err(TryLockError::Error(source)) => return Err(failed(source)),
         }
         let files = files(&dir).map_err(failed)?.map_err(|other| {
             let other = Path::new(&other).display().to_string();
-            refused(&format!(
-                "it contains {other:?}, which is not part of a run; move that away first"
-            ))
+            refused(&format!("it contains {other:?}, which is not part of a run; move that away first"))
         })?;
         if !is_run(&dir, &files) {
             return Err(Error::NotARun { path: dir });
@@ -76,11 +66,7 @@ impl Removable {
         if !tagged && !Labels::read(&dir)?.tags.is_empty() {
             return Err(refused("it has a tag"));
         }
-        Ok(Self {
-            dir,
-            files,
-            _lock: lock,
-        })
+        Ok(Self { dir, files, _lock: lock })
     }
 
     /// Removes it.
@@ -88,11 +74,7 @@ impl Removable {
     /// # Errors
     /// Where a file or the folder cannot be removed.
     pub fn remove(self) -> Result<(), Error> {
-        let failed = |path: &Path, source| Error::Io {
-            action: "remove",
-            path: path.to_path_buf(),
-            source,
-        };
+        let failed = |path: &Path, source| Error::Io { action: "remove", path: path.to_path_buf(), source };
         for path in &self.files {
             fs::remove_file(path).map_err(|source| failed(path, source))?;
         }
@@ -118,12 +100,8 @@ fn is_of_a_run(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else {
         return false;
     };
-    let draft = name
-        .strip_prefix('.')
-        .and_then(|name| name.strip_suffix(".tmp"));
-    let name = draft
-        .and_then(|draft| Some(draft.rsplit_once('.')?.0))
-        .unwrap_or(name);
+    let draft = name.strip_prefix('.').and_then(|name| name.strip_suffix(".tmp"));
+    let name = draft.and_then(|draft| Some(draft.rsplit_once('.')?.0)).unwrap_or(name);
     let names = [
         file::RECORD,
         file::LABELS,
@@ -136,21 +114,16 @@ fn is_of_a_run(name: &OsStr) -> bool {
         file::REPORT,
     ];
     let extensions = [file::STACKS, file::FOLDED, file::FLAME, file::FURTHER_PPROF];
-    let mut events = extensions
-        .iter()
-        .filter_map(|extension| name.strip_suffix(extension)?.strip_suffix('.'));
+    let mut events = extensions.iter().filter_map(|extension| name.strip_suffix(extension)?.strip_suffix('.'));
     names.contains(&name) || events.any(|event| !event.is_empty())
 }
 
 /// Whether a folder is a run's: by its record or, without one, by the time in its name and a run's first files.
 fn is_run(dir: &Path, files: &[PathBuf]) -> bool {
-    let named = dir
-        .file_name()
-        .is_some_and(|name| began(&name.to_string_lossy()).is_some());
+    let named = dir.file_name().is_some_and(|name| began(&name.to_string_lossy()).is_some());
     let marks = [file::RECORD, file::SERIES, file::HISTOGRAMS];
     let marked = files.iter().filter_map(|path| path.file_name()?.to_str());
-    matches!(read_record(dir), Ok(Ok(_)))
-        || named && marked.into_iter().any(|name| marks.contains(&name))
+    matches!(read_record(dir), Ok(Ok(_))) || named && marked.into_iter().any(|name| marks.contains(&name))
 }
 
 /// The second in which a run began, as its id writes it.
@@ -244,10 +217,7 @@ mod tests {
         let run = dir.path().join(NAME);
         fs::create_dir(&run).unwrap();
         fs::write(run.join(file::SERIES), "1").unwrap();
-        let labels = Labels {
-            tags: ["base".parse().unwrap()].into(),
-            ..Labels::default()
-        };
+        let labels = Labels { tags: ["base".parse().unwrap()].into(), ..Labels::default() };
         labels.write(&run).unwrap();
         assert!(remove(&run).unwrap_err().to_string().contains("has a tag"));
         Removable::find(&run, true).unwrap().remove().unwrap();

@@ -282,18 +282,12 @@ mod tests {
             requested: 3,
             runs: (0..runs).map(|_| run()).collect(),
             figures: (0..figures)
-                .map(|_| RepeatedFigure {
-                    values: vec![Some(1.0); runs],
-                    ..RepeatedFigure::default()
-                })
+                .map(|_| RepeatedFigure { values: vec![Some(1.0); runs], ..RepeatedFigure::default() })
                 .collect(),
         };
-        for (repeats, is_believed) in [
-            (of(1_000, 20, 10), true),
-            (of(1_001, 0, 10), false),
-            (of(3, 201, 10), false),
-            (of(3, 2, 1_001), false),
-        ] {
+        for (repeats, is_believed) in
+            [(of(1_000, 20, 10), true), (of(1_001, 0, 10), false), (of(3, 201, 10), false), (of(3, 2, 1_001), false)]
+        {
             repeats.write(dir.path()).unwrap();
             let read = Repeats::read(dir.path());
             assert_eq!(read.is_ok(), is_believed, "{:?}", read.err());

@@ -51,9 +51,8 @@ impl FromStr for RunFilter {
     fn from_str(text: &str) -> Result<Self, String> {
         let terms = text.split_whitespace().map(|term| {
             let keys = KEYS.map(|(key, _)| key).join(", ");
-            let (key, pattern) = term
-                .split_once('=')
-                .ok_or_else(|| format!("{term:?} is not KEY=PATTERN; keys are {keys}"))?;
+            let (key, pattern) =
+                term.split_once('=').ok_or_else(|| format!("{term:?} is not KEY=PATTERN; keys are {keys}"))?;
             let known = KEYS.iter().find(|(name, _)| *name == key);
             let (_, key) = known.ok_or_else(|| format!("no key {key:?}; keys are {keys}"))?;
             let pattern = Pattern::new(pattern).map_err(|e| format!("{pattern:?}: {}", e.msg))?;
@@ -78,9 +77,7 @@ impl RunFilter {
                 require_literal_leading_dot: false,
             };
             let values = values(*key, entry);
-            values
-                .iter()
-                .any(|value| pattern.matches_with(value, options))
+            values.iter().any(|value| pattern.matches_with(value, options))
         })
     }
 }
@@ -95,21 +92,11 @@ fn values(key: Key, entry: &RunEntry) -> Vec<String> {
         Key::Name => record.map(|r| r.name.clone()).into_iter().collect(),
         Key::Broker => broker.map_or_else(Vec::new, |broker| {
             let version = broker.version.clone().unwrap_or_default();
-            vec![
-                format!("{} {version}", broker.kind),
-                version,
-                broker.kind.clone(),
-            ]
+            vec![format!("{} {version}", broker.kind), version, broker.kind.clone()]
         }),
         Key::State => entry.state().map(str::to_owned).into_iter().collect(),
-        Key::Requirements => entry
-            .requirements()
-            .map(str::to_owned)
-            .into_iter()
-            .collect(),
-        Key::Tag => labels.map_or_else(Vec::new, |labels| {
-            labels.tags.iter().map(ToString::to_string).collect()
-        }),
+        Key::Requirements => entry.requirements().map(str::to_owned).into_iter().collect(),
+        Key::Tag => labels.map_or_else(Vec::new, |labels| labels.tags.iter().map(ToString::to_string).collect()),
         Key::Recording => {
             let period = record.and_then(|r| r.period.as_ref());
             period.map(|it| it.recording.clone()).into_iter().collect()
@@ -117,9 +104,7 @@ fn values(key: Key, entry: &RunEntry) -> Vec<String> {
         Key::Label => {
             let period = record.and_then(|r| r.period.as_ref());
             let labels = period.map(|it| it.labels.iter()).into_iter().flatten();
-            labels
-                .map(|(name, value)| format!("{name}={value}"))
-                .collect()
+            labels.map(|(name, value)| format!("{name}={value}")).collect()
         }
         Key::Note => labels.and_then(|l| l.note.clone()).into_iter().collect(),
     }
@@ -203,9 +188,7 @@ pub fn prunable(entries: &[RunEntry], retention: Retention, now: Timestamp) -> V
     };
     let untagged = |entry: &RunEntry| entry.labels.as_ref().is_ok_and(|l| l.tags.is_empty());
     let runs = entries.iter().filter(|entry| entry.record.is_ok());
-    runs.skip(retention.keep)
-        .filter(|entry| !entry.active && untagged(entry) && old(entry))
-        .collect()
+    runs.skip(retention.keep).filter(|entry| !entry.active && untagged(entry) && old(entry)).collect()
 }
 
 /// How long ago the run began; `None` where that is not known, or lies ahead.
@@ -251,16 +234,9 @@ impl PeriodRange {
             to_ns = to_ns.saturating_add(DAY);
         }
         if to_ns <= from_ns {
-            return Err(Refused::new(
-                format!("{to:?} is not after {from:?}"),
-                PERIOD_EXAMPLE,
-            ));
+            return Err(Refused::new(format!("{to:?} is not after {from:?}"), PERIOD_EXAMPLE));
         }
-        Ok(Self {
-            name: name.to_owned(),
-            from: from_ns,
-            to: to_ns,
-        })
+        Ok(Self { name: name.to_owned(), from: from_ns, to: to_ns })
     }
 
     /// Whether a run is one of its periods, at least partly within the range.

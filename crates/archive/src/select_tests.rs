@@ -53,12 +53,7 @@ fn filters_match_all_of_their_terms() {
         ("tag=base", &["classic4"]),
         ("name=classic tag=b*", &["classic4"]),
         ("id=*5 note=*NOTE*", &["stream5"]),
-        (
-            "state=complete",
-            &[
-                "stream5", "classic4", "stream3", "stream2", "classic1", "classic0",
-            ],
-        ),
+        ("state=complete", &["stream5", "classic4", "stream3", "stream2", "classic1", "classic0"]),
         ("broker=4.*", &[]),
     ] {
         let filter: RunFilter = filter.parse().expect("a filter");
@@ -73,14 +68,9 @@ fn filters_match_all_of_their_terms() {
 fn runs_are_found_by_what_came_of_their_requirements() {
     let judged = |outcomes: &[Option<bool>]| {
         let mut run = run("run1", "2026-11-22T00:00:00Z", &[]);
-        let outcome = |met: &Option<bool>| RequirementOutcome {
-            met: *met,
-            ..RequirementOutcome::default()
-        };
-        run.record.as_mut().expect("a record").summary = Some(RunSummary {
-            requirements: outcomes.iter().map(outcome).collect(),
-            ..RunSummary::default()
-        });
+        let outcome = |met: &Option<bool>| RequirementOutcome { met: *met, ..RequirementOutcome::default() };
+        run.record.as_mut().expect("a record").summary =
+            Some(RunSummary { requirements: outcomes.iter().map(outcome).collect(), ..RunSummary::default() });
         run
     };
     let missed: RunFilter = "requirements=missed".parse().expect("a filter");
@@ -126,17 +116,11 @@ fn pruning_spares_what_is_tagged_goes_on_or_has_no_date() {
     let mut damaged = runs.clone();
     damaged[2].labels = Err("labels.json is damaged".into());
     damaged[4].record = Err("run.json is missing".into());
-    let retention = Retention {
-        keep: 0,
-        older_than: days(10),
-    };
+    let retention = Retention { keep: 0, older_than: days(10) };
     assert!(prunable(&damaged, retention, now).is_empty());
     // A folder that is no run does not count among those that stay.
     damaged[0].record = Err("run.json is missing".into());
-    let retention = Retention {
-        keep: 1,
-        older_than: None,
-    };
+    let retention = Retention { keep: 1, older_than: None };
     assert_eq!(ids(prunable(&damaged, retention, now)), ["classic0"]);
 }
 
@@ -145,79 +129,21 @@ fn ranges_are_read_as_people_write_them() {
     let ns = |text: &str| unix_ns(text.parse().unwrap()).unwrap();
     let now = ns("2026-11-22T12:30:00Z");
     for (text, name, from, to) in [
-        (
-            "beam.smp@10:00..11:00",
-            "beam.smp",
-            "2026-11-22T10:00:00Z",
-            "2026-11-22T11:00:00Z",
-        ),
-        (
-            "@13:00..14:00",
-            "",
-            "2026-11-21T13:00:00Z",
-            "2026-11-21T14:00:00Z",
-        ),
-        (
-            "a@23:30..00:30",
-            "a",
-            "2026-11-21T23:30:00Z",
-            "2026-11-22T00:30:00Z",
-        ),
-        (
-            "r@h@-2h..-1h",
-            "r@h",
-            "2026-11-22T10:30:00Z",
-            "2026-11-22T11:30:00Z",
-        ),
-        (
-            "a@-90m..",
-            "a",
-            "2026-11-22T11:00:00Z",
-            "2026-11-22T12:30:00Z",
-        ),
-        (
-            "a@..now",
-            "a",
-            "1970-01-01T00:00:00Z",
-            "2026-11-22T12:30:00Z",
-        ),
-        (
-            "a@2026-11-20T10:00..11:00",
-            "a",
-            "2026-11-20T10:00:00Z",
-            "2026-11-20T11:00:00Z",
-        ),
-        (
-            "a@2026-11-20..2026-11-21",
-            "a",
-            "2026-11-20T00:00:00Z",
-            "2026-11-21T00:00:00Z",
-        ),
-        (
-            "a@2026-11-20T10:00:30Z..-1h",
-            "a",
-            "2026-11-20T10:00:30Z",
-            "2026-11-22T11:30:00Z",
-        ),
+        ("beam.smp@10:00..11:00", "beam.smp", "2026-11-22T10:00:00Z", "2026-11-22T11:00:00Z"),
+        ("@13:00..14:00", "", "2026-11-21T13:00:00Z", "2026-11-21T14:00:00Z"),
+        ("a@23:30..00:30", "a", "2026-11-21T23:30:00Z", "2026-11-22T00:30:00Z"),
+        ("r@h@-2h..-1h", "r@h", "2026-11-22T10:30:00Z", "2026-11-22T11:30:00Z"),
+        ("a@-90m..", "a", "2026-11-22T11:00:00Z", "2026-11-22T12:30:00Z"),
+        ("a@..now", "a", "1970-01-01T00:00:00Z", "2026-11-22T12:30:00Z"),
+        ("a@2026-11-20T10:00..11:00", "a", "2026-11-20T10:00:00Z", "2026-11-20T11:00:00Z"),
+        ("a@2026-11-20..2026-11-21", "a", "2026-11-20T00:00:00Z", "2026-11-21T00:00:00Z"),
+        ("a@2026-11-20T10:00:30Z..-1h", "a", "2026-11-20T10:00:30Z", "2026-11-22T11:30:00Z"),
     ] {
-        let expected = PeriodRange {
-            name: name.into(),
-            from: ns(from),
-            to: ns(to),
-        };
+        let expected = PeriodRange { name: name.into(), from: ns(from), to: ns(to) };
         assert_eq!(PeriodRange::parse(text, now), Some(Ok(expected)), "{text}");
     }
-    for wrong in [
-        "a@x..y",
-        "a@11:00..2026-11-20",
-        "a@-1h..-2h",
-        "a@99:00..",
-        "a@-..-1h",
-    ] {
-        assert!(
-            matches!(PeriodRange::parse(wrong, now), Some(Err(_))),
-            "{wrong}"
-        );
+    for wrong in ["a@x..y", "a@11:00..2026-11-20", "a@-1h..-2h", "a@99:00..", "a@-..-1h"] {
+        assert!(matches!(PeriodRange::parse(wrong, now), Some(Err(_))), "{wrong}");
     }
     for other in ["last", "rabbit@host", "../x", "a..b@c"] {
         assert_eq!(PeriodRange::parse(other, now), None, "{other}");

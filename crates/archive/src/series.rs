@@ -104,9 +104,7 @@ impl ScenarioPoint {
 }
 
 /// Reads all keys with a number that may be a metric's; others are of a later version.
-pub(crate) fn counts<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<BTreeMap<Metric, u64>, D::Error> {
+pub(crate) fn counts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<Metric, u64>, D::Error> {
     let all = BTreeMap::<String, serde_json::Value>::deserialize(deserializer)?;
     let count = |(key, value): (&String, &serde_json::Value)| {
         let count = value.as_u64()?;

@@ -36,11 +36,7 @@ pub struct SlicePoint {
     /// Deliveries decoded.
     pub received: u64,
     /// Counts of other scenarios.
-    #[serde(
-        default,
-        skip_serializing_if = "BTreeMap::is_empty",
-        deserialize_with = "series::counts"
-    )]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "series::counts")]
     pub counts: BTreeMap<Metric, u64>,
     /// Latencies of answers in the slice.
     #[serde(default, deserialize_with = "latencies")]
@@ -71,8 +67,7 @@ impl SliceLatency {
 
     /// The cell that holds a latency.
     fn cell(ns: u64) -> u32 {
-        (((ns.max(1) as f64).log10() * f64::from(Self::PER_DECADE)).floor() as u32)
-            .min(MOST_CELLS as u32 - 1)
+        (((ns.max(1) as f64).log10() * f64::from(Self::PER_DECADE)).floor() as u32).min(MOST_CELLS as u32 - 1)
     }
 
     /// Counts more latencies of a cell.
@@ -129,10 +124,7 @@ impl SliceLatency {
 
     /// The middle of the cell that holds the latency of this rank.
     fn percentile(&self, rank: impl Fn(u64) -> u64) -> u64 {
-        let whole = self
-            .counts
-            .iter()
-            .fold(0u64, |sum, n| sum.saturating_add(*n));
+        let whole = self.counts.iter().fold(0u64, |sum, n| sum.saturating_add(*n));
         let rank = rank(whole);
         let mut seen = 0u64;
         for (cell, count) in (self.low..).zip(&self.counts) {
@@ -171,9 +163,7 @@ impl SlicePoint {
 }
 
 /// Reads the latencies of metrics whose keys can be such, with cells that a latency can have.
-fn latencies<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<BTreeMap<Metric, SliceLatency>, D::Error> {
+fn latencies<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<Metric, SliceLatency>, D::Error> {
     let all = BTreeMap::<String, SliceLatency>::deserialize(deserializer)?;
     let known = all.into_iter().filter_map(|(key, latency)| {
         let fits = (latency.low as usize).saturating_add(latency.counts.len()) <= MOST_CELLS;
@@ -195,10 +185,7 @@ impl SliceLog {
     pub(crate) fn open(dir: &Path) -> Result<Self, Error> {
         let path = dir.join(file::SLICES);
         let lines = where_present(bounded::open(&path), &path)?.map(BufReader::new);
-        Ok(Self {
-            lines,
-            line: Vec::new(),
-        })
+        Ok(Self { lines, line: Vec::new() })
     }
 }
 
@@ -250,19 +237,12 @@ mod tests {
         let point = slice(1..=1_000);
         let latency = latency(&point);
         assert_eq!(latency.counts.iter().sum::<u64>(), 1_000);
-        for (found, expected) in [
-            (latency.median, 500_000),
-            (latency.p99, 990_000),
-            (latency.max, 1_000_000u64),
-        ] {
+        for (found, expected) in [(latency.median, 500_000), (latency.p99, 990_000), (latency.max, 1_000_000u64)] {
             assert!(found.abs_diff(expected) * 1_000 <= expected, "{found}");
         }
         assert_eq!(latency.low, 60, "1 us is three decades above 1 ns");
         let line = serde_json::to_string(&point).expect("JSON");
-        assert_eq!(
-            serde_json::from_str::<SlicePoint>(&line).expect("a line"),
-            point
-        );
+        assert_eq!(serde_json::from_str::<SlicePoint>(&line).expect("a line"), point);
     }
 
     #[test]
@@ -296,10 +276,7 @@ mod tests {
 
     #[test]
     fn hostile_cells_are_left_out() {
-        for cells in [
-            r#""low":4000000000,"counts":[1]"#,
-            r#""low":259,"counts":[1,1]"#,
-        ] {
+        for cells in [r#""low":4000000000,"counts":[1]"#, r#""low":259,"counts":[1,1]"#] {
             let line = format!(
                 r#"{{"t":0,"dt":0.1,"phase":"measure","sent":0,"completed":0,"received":0,
                 "latency":{{"send_ack":{{"p50_ns":1,"p99_ns":1,"max_ns":1,{cells}}}}}}}"#

@@ -80,8 +80,7 @@ impl RunSummary {
     /// Items that stalls delay: messages, or the operations of a run without them.
     #[must_use]
     pub fn items(&self) -> &str {
-        self.main_load()
-            .map_or(MESSAGES, |(_, of)| of.unit.as_str())
+        self.main_load().map_or(MESSAGES, |(_, of)| of.unit.as_str())
     }
 
     /// Adds the outcome of a scenario.
@@ -104,8 +103,7 @@ impl RunSummary {
 
     /// Scenarios that load the system; a trace only watches.
     pub fn loads(&self) -> impl Iterator<Item = (&str, &ScenarioSummary)> {
-        self.scenarios()
-            .filter(|(_, of)| of.role != ScenarioRole::Watcher)
+        self.scenarios().filter(|(_, of)| of.role != ScenarioRole::Watcher)
     }
 
     /// The load that stands for the run: the first one that was not idle, else the first.

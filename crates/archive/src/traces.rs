@@ -137,12 +137,7 @@ mod tests {
     use super::*;
 
     fn call(trace: &str, t_ns: u64, duration_ns: Option<u64>) -> TracedCall {
-        TracedCall {
-            trace: trace.to_owned(),
-            t_ns,
-            duration_ns,
-            ..TracedCall::default()
-        }
+        TracedCall { trace: trace.to_owned(), t_ns, duration_ns, ..TracedCall::default() }
     }
 
     #[test]
@@ -164,9 +159,7 @@ mod tests {
         text += "{\"trace\":\"trace_a\",\"t_ns\":9";
         fs::write(dir.path().join(file::TRACES), text).unwrap();
         let slowest = read_slowest_calls(dir.path(), 3).unwrap();
-        let times = |trace: &str| -> Vec<u64> {
-            slowest.calls[trace].iter().map(|call| call.t_ns).collect()
-        };
+        let times = |trace: &str| -> Vec<u64> { slowest.calls[trace].iter().map(|call| call.t_ns).collect() };
         assert_eq!(times("trace_a"), [2, 6, 4]);
         assert_eq!(times("trace_b"), [3]);
         assert_eq!(slowest.calls["trace_b"], [all[2].clone()]);

@@ -10,8 +10,8 @@ use measure::{Interval, Time};
 use crate::files::{LineFile, RunLock};
 use crate::histogram_log::HistogramLogWriter;
 use crate::{
-    Error, Finding, Labels, RunRecord, SeriesName, SeriesNames, SeriesPoint, SlicePoint, Tier,
-    TracedCall, Warning, file,
+    Error, Finding, Labels, RunRecord, SeriesName, SeriesNames, SeriesPoint, SlicePoint, Tier, TracedCall, Warning,
+    file,
 };
 use stacks::replace_file;
 
@@ -108,9 +108,7 @@ impl RunWriter {
 
     /// Appends one line to `series.jsonl`, in one write that needs no flush to survive a crash of this process.
     pub fn append_point(&mut self, point: &SeriesPoint) {
-        let result = serde_json::to_vec(point)
-            .map_err(io::Error::from)
-            .and_then(|line| self.series.append(&line));
+        let result = serde_json::to_vec(point).map_err(io::Error::from).and_then(|line| self.series.append(&line));
         if let Err(e) = result {
             self.complain(file::SERIES, &e.to_string());
         }
@@ -118,21 +116,14 @@ impl RunWriter {
 
     /// Appends one line to `slices.jsonl`.
     pub fn append_slice(&mut self, slice: &SlicePoint) {
-        let result = serde_json::to_vec(slice)
-            .map_err(io::Error::from)
-            .and_then(|line| self.slices.append(&line));
+        let result = serde_json::to_vec(slice).map_err(io::Error::from).and_then(|line| self.slices.append(&line));
         if let Err(e) = result {
             self.complain(file::SLICES, &e.to_string());
         }
     }
 
     /// Appends values at `t` seconds after the origin, of rates over the next `dt` seconds, to `metrics.jsonl`.
-    pub fn append_values(
-        &mut self,
-        t: f64,
-        dt: f64,
-        values: impl IntoIterator<Item = (SeriesName, f64)>,
-    ) {
+    pub fn append_values(&mut self, t: f64, dt: f64, values: impl IntoIterator<Item = (SeriesName, f64)>) {
         for line in self.series_names.lines(t, dt, values) {
             if let Err(e) = self.metrics.append(&line) {
                 self.complain(file::METRICS, &e.to_string());
@@ -142,9 +133,7 @@ impl RunWriter {
 
     /// Appends a call that a trace saw to `traces.jsonl`.
     pub fn append_call(&mut self, call: &TracedCall) {
-        let result = serde_json::to_vec(call)
-            .map_err(io::Error::from)
-            .and_then(|line| self.traces.append(&line));
+        let result = serde_json::to_vec(call).map_err(io::Error::from).and_then(|line| self.traces.append(&line));
         if let Err(e) = result {
             self.complain(file::TRACES, &e.to_string());
         }
@@ -216,10 +205,7 @@ pub(crate) fn new_folder(runs_dir: &Path, name: &str, unix_ns: u64) -> Result<Pa
 }
 
 fn folder_time(unix_ns: u64) -> String {
-    jiff::Timestamp::from_nanosecond(i128::from(unix_ns))
-        .unwrap_or_default()
-        .strftime("%Y-%m-%dT%H-%M-%SZ")
-        .to_string()
+    jiff::Timestamp::from_nanosecond(i128::from(unix_ns)).unwrap_or_default().strftime("%Y-%m-%dT%H-%M-%SZ").to_string()
 }
 
 /// A name for folders and runs: ASCII letters, digits, `.` and `_` are kept, all else becomes a single `-`.
@@ -237,20 +223,14 @@ pub fn sanitised(name: &str) -> String {
         }
     }
     let out = out.trim_matches(['-', '.']);
-    if out.is_empty() {
-        "run".to_owned()
-    } else {
-        out.to_owned()
-    }
+    if out.is_empty() { "run".to_owned() } else { out.to_owned() }
 }
 
 /// Four letters or digits that distinguish runs of the same second; none that people confuse.
 fn random_suffix() -> String {
     const LETTERS: &[u8; 32] = b"23456789abcdefghijkmnpqrstuvwxyz";
     let random = RandomState::new().build_hasher().finish();
-    (0..4)
-        .map(|i| char::from(LETTERS[(random >> (5 * i) & 31) as usize]))
-        .collect()
+    (0..4).map(|i| char::from(LETTERS[(random >> (5 * i) & 31) as usize])).collect()
 }
 
 #[cfg(test)]
@@ -274,10 +254,7 @@ mod tests {
 
     #[test]
     fn folders_sort_by_time() {
-        assert_eq!(
-            folder_time(1_795_219_953_000_000_000),
-            "2026-11-21T00-12-33Z"
-        );
+        assert_eq!(folder_time(1_795_219_953_000_000_000), "2026-11-21T00-12-33Z");
         assert!(folder_time(u64::MAX).len() >= 20);
     }
 

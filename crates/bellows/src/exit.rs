@@ -60,29 +60,19 @@ pub(crate) fn usage(error: &clap::Error, json: bool) -> ExitCode {
             let _ = output::print_json(&console::error_as_json(&harmless(usage_problem(error))));
         }
         let style = output::style_aside();
-        let text = if style.colour {
-            text.ansi().to_string()
-        } else {
-            text.to_string()
-        };
+        let text = if style.colour { text.ansi().to_string() } else { text.to_string() };
         output::aside(&console::prose(&web::redact::urls(&text), style));
     } else {
         let style = output::style();
         // A closed pipe (`bellows --help | head`) is nothing to complain about.
-        let _ = output::print(&if style.colour {
-            text.ansi().to_string()
-        } else {
-            text.to_string()
-        });
+        let _ = output::print(&if style.colour { text.ansi().to_string() } else { text.to_string() });
     }
     ExitCode::from(if error.use_stderr() { 2 } else { 0 })
 }
 
 /// Hides passwords of URLs, which may have been typed in the wrong place, and adapts the help to the typed command.
 fn harmless(problem: Problem) -> Problem {
-    let words: Vec<String> = (std::env::args_os().take(2))
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
+    let words: Vec<String> = (std::env::args_os().take(2)).map(|word| word.to_string_lossy().into_owned()).collect();
     Problem {
         cause: web::redact::urls(&problem.cause),
         value: web::redact::urls(&problem.value),

@@ -64,20 +64,16 @@ impl Failure {
     /// Names the run of several that a signal stopped.
     pub(crate) fn in_run(self, number: u32, times: u32) -> Self {
         match self {
-            Self::Stopped(problem) => Self::Stopped(Problem {
-                cause: format!("{} of run {number} of {times}", problem.cause),
-                ..problem
-            }),
+            Self::Stopped(problem) => {
+                Self::Stopped(Problem { cause: format!("{} of run {number} of {times}", problem.cause), ..problem })
+            }
             other => other,
         }
     }
 
     /// Begins the cause with the run of several: `pair 1 of 8, B`.
     pub(crate) fn of_one(self, which: &str) -> Self {
-        let told = |problem: Problem| Problem {
-            cause: format!("{which}: {}", problem.cause),
-            ..problem
-        };
+        let told = |problem: Problem| Problem { cause: format!("{which}: {}", problem.cause), ..problem };
         match self {
             Self::Usage(problem) => Self::Usage(told(problem)),
             Self::Failed(problem) => Self::Failed(told(problem)),
@@ -125,11 +121,7 @@ impl From<io::Error> for Failure {
         if source.kind() == ErrorKind::BrokenPipe {
             return Self::Closed;
         }
-        Self::Failed(Problem::new(
-            "cannot write to standard output",
-            source,
-            "send it elsewhere",
-        ))
+        Self::Failed(Problem::new("cannot write to standard output", source, "send it elsewhere"))
     }
 }
 

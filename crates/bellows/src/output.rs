@@ -128,12 +128,7 @@ pub(crate) struct Show {
 
 impl Show {
     pub(crate) const fn new(live: Live, control: load::Control, logs: bool) -> Self {
-        Self {
-            live,
-            control,
-            told: false,
-            logs,
-        }
+        Self { live, control, told: false, logs }
     }
 
     /// Clears the screen; returns whether the output's reader has gone.
@@ -146,8 +141,7 @@ impl Show {
     fn look(&mut self) {
         if self.control.is_stopping() && !self.told && !self.live.is_closed() {
             self.told = true;
-            self.live
-                .say("stopping in order; Ctrl-C once more ends at once");
+            self.live.say("stopping in order; Ctrl-C once more ends at once");
         }
     }
 }

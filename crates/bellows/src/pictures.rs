@@ -11,10 +11,7 @@ use crate::failure::Failure;
 /// Leaves the flame graphs and the report in the run's folder; the report's path.
 pub(crate) fn draw(run_dir: &Path, profiles: &[Profile]) -> Result<PathBuf, Failure> {
     for profile in profiles.iter().filter(|it| !it.samples.is_empty()) {
-        let options = FlameOptions {
-            title: heading(profile),
-            ..FlameOptions::default()
-        };
+        let options = FlameOptions { title: heading(profile), ..FlameOptions::default() };
         let name = file::of_event(&profile.header.name(), file::FLAME);
         flame::write_svg(profile, &options, &run_dir.join(name))?;
     }

@@ -30,34 +30,23 @@ pub(crate) fn secret(question: &str) -> Result<Option<String>, Failure> {
         return Ok(None);
     };
     let failed = |error: &dyn std::fmt::Display| {
-        Failure::Failed(Problem::new(
-            "cannot ask for a secret",
-            error,
-            "give it in the environment",
-        ))
+        Failure::Failed(Problem::new("cannot ask for a secret", error, "give it in the environment"))
     };
     let before = tcgetattr(&terminal).map_err(|error| failed(&error))?;
     // A Ctrl-C would end the process without anything being dropped.
-    let (to_restore, echoing) = (
-        terminal.try_clone().map_err(|error| failed(&error))?,
-        before.clone(),
-    );
+    let (to_restore, echoing) = (terminal.try_clone().map_err(|error| failed(&error))?, before.clone());
     signals::tidy_before_the_end(move || {
         let _ = tcsetattr(&to_restore, OptionalActions::Now, &echoing);
         let _ = (&to_restore).write_all(b"\n");
     })?;
     let mut hidden = before.clone();
     hidden.local_modes.remove(LocalModes::ECHO);
-    terminal
-        .write_all(report::console::sanitise(question).as_bytes())
-        .map_err(|error| failed(&error))?;
+    terminal.write_all(report::console::sanitise(question).as_bytes()).map_err(|error| failed(&error))?;
     let mut line = String::new();
     {
         tcsetattr(&terminal, OptionalActions::Flush, &hidden).map_err(|error| failed(&error))?;
         let _silent = Silent(&terminal, before);
-        BufReader::new(&terminal)
-            .read_line(&mut line)
-            .map_err(|error| failed(&error))?;
+        BufReader::new(&terminal).read_line(&mut line).map_err(|error| failed(&error))?;
     }
     let _ = terminal.write_all(b"\n");
     Ok(Some(line.trim_end_matches(['\r', '\n']).to_owned()))
@@ -76,8 +65,7 @@ pub(crate) fn given_secret(file: Option<&Path>, variable: &str) -> Result<Option
     let text = text.trim_start_matches('\u{feff}').trim();
     if text.is_empty() || text.len() as u64 > LONGEST || text.contains(char::is_control) {
         let cause = format!("{} holds no password or token", path.display());
-        return Err(Failure::failed(cause, "write it on its only line")
-            .observed(format_args!("{} bytes", text.len())));
+        return Err(Failure::failed(cause, "write it on its only line").observed(format_args!("{} bytes", text.len())));
     }
     Ok(Some(Secret::new(text)))
 }

@@ -122,11 +122,7 @@ fn is_ignored(signal: i32) -> bool {
 }
 
 fn unwatched(source: io::Error) -> Failure {
-    Failure::Failed(Problem::new(
-        "cannot watch for signals",
-        source,
-        "see ulimit -a",
-    ))
+    Failure::Failed(Problem::new("cannot watch for signals", source, "see ulimit -a"))
 }
 
 fn watch(which: &[i32], mut act: impl FnMut(i32, u32) + Send + 'static) -> Result<(), Failure> {
@@ -136,17 +132,11 @@ fn watch(which: &[i32], mut act: impl FnMut(i32, u32) + Send + 'static) -> Resul
             act(signal, count);
         }
     };
-    thread::Builder::new()
-        .name("signals".into())
-        .spawn(run)
-        .map_err(unwatched)?;
+    thread::Builder::new().name("signals".into()).spawn(run).map_err(unwatched)?;
     Ok(())
 }
 
-#[expect(
-    clippy::exit,
-    reason = "the user asked for an end at once; main waits for the load"
-)]
+#[expect(clippy::exit, reason = "the user asked for an end at once; main waits for the load")]
 fn leave(signal: i32) -> ! {
     std::process::exit(i32::from(exit_code(signal)))
 }

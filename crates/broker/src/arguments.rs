@@ -50,13 +50,7 @@ const COMPARED: [&str; 7] = [
 
 /// Arguments that change what happens to messages in a way this broker does not offer. Ignoring
 /// them would make a measurement mean something else than its author thinks.
-const REFUSED: [&str; 5] = [
-    "x-expires",
-    "x-max-priority",
-    "x-single-active-consumer",
-    "x-delivery-limit",
-    "x-max-age",
-];
+const REFUSED: [&str; 5] = ["x-expires", "x-max-priority", "x-single-active-consumer", "x-delivery-limit", "x-max-age"];
 
 impl Arguments {
     /// Reads the arguments of a declaration of the queue `name`.
@@ -68,20 +62,12 @@ impl Arguments {
             )));
         }
         let invalid = |argument: &str, why: &str| {
-            Refusal::precondition(&format!(
-                "invalid arg '{argument}' for queue '{name}' in vhost '/': {why}"
-            ))
+            Refusal::precondition(&format!("invalid arg '{argument}' for queue '{name}' in vhost '/': {why}"))
         };
-        let length = |argument| match table
-            .get(argument)
-            .map(|v| (v, v.as_i64().map(u64::try_from)))
-        {
+        let length = |argument| match table.get(argument).map(|v| (v, v.as_i64().map(u64::try_from))) {
             None => Ok(None),
             Some((_, Some(Ok(n)))) => Ok(Some(n)),
-            Some((value, Some(Err(_)))) => Err(invalid(
-                argument,
-                &format!("{{value_negative,{}}}", show(value)),
-            )),
+            Some((value, Some(Err(_)))) => Err(invalid(argument, &format!("{{value_negative,{}}}", show(value)))),
             Some((value, None)) => Err(invalid(argument, &not_an_integer(value))),
         };
         let queue_type = match table.get("x-queue-type").map(|v| (v, v.as_str())) {
@@ -106,10 +92,7 @@ impl Arguments {
         let max_length_bytes = length("x-max-length-bytes")?;
         let message_ttl = length("x-message-ttl")?;
         if let Some(ms) = message_ttl.filter(|ms| *ms > LONGEST_TTL_MS) {
-            return Err(invalid(
-                "x-message-ttl",
-                &format!("{{value_too_large,{ms}}}"),
-            ));
+            return Err(invalid("x-message-ttl", &format!("{{value_too_large,{ms}}}")));
         }
         let is_stream = queue_type == QueueType::Stream;
         check_dead_letters(table, is_stream)
@@ -151,11 +134,7 @@ fn check_dead_letters(table: Table<'_>, is_stream: bool) -> Result<(), (&'static
 }
 
 /// Refuses arguments that do not mean the same as those the queue was declared with.
-pub(crate) fn check_equivalent(
-    name: &str,
-    received: Table<'_>,
-    current: Table<'_>,
-) -> Result<(), Refusal> {
+pub(crate) fn check_equivalent(name: &str, received: Table<'_>, current: Table<'_>) -> Result<(), Refusal> {
     for argument in COMPARED {
         let (new, old) = (received.get(argument), current.get(argument));
         let (received, current) = match (new, old) {
@@ -170,19 +149,14 @@ pub(crate) fn check_equivalent(
             }
             _ => (described(new), described(old)),
         };
-        return Err(Refusal::inequivalent(
-            argument, "queue", name, &received, &current,
-        ));
+        return Err(Refusal::inequivalent(argument, "queue", name, &received, &current));
     }
     Ok(())
 }
 
 /// A value that only one side has, as RabbitMQ describes it in a refusal.
 fn described(value: Option<Value<'_>>) -> String {
-    value.map_or_else(
-        || "none".to_owned(),
-        |v| format!("the value '{}' of type '{}'", show(v), type_name(v)),
-    )
+    value.map_or_else(|| "none".to_owned(), |v| format!("the value '{}' of type '{}'", show(v), type_name(v)))
 }
 
 /// RabbitMQ's words for a value that should be an integer.
@@ -256,44 +230,16 @@ mod tests {
             })
         );
         for (name, value, text) in [
-            (
-                "x-max-length",
-                Value::I32(-1),
-                "'x-max-length' for queue 'q' in vhost '/': {value_negative,-1}",
-            ),
-            (
-                "x-max-length",
-                Value::from("many"),
-                "\"expected integer, got longstr\"",
-            ),
-            (
-                "x-queue-type",
-                Value::from("fast"),
-                "\"unsupported queue type 'fast'\"",
-            ),
-            (
-                "x-queue-type",
-                Value::I32(1),
-                "{unacceptable_type,signedint}",
-            ),
+            ("x-max-length", Value::I32(-1), "'x-max-length' for queue 'q' in vhost '/': {value_negative,-1}"),
+            ("x-max-length", Value::from("many"), "\"expected integer, got longstr\""),
+            ("x-queue-type", Value::from("fast"), "\"unsupported queue type 'fast'\""),
+            ("x-queue-type", Value::I32(1), "{unacceptable_type,signedint}"),
             ("x-overflow", Value::Bool(true), ": invalid_overflow"),
             ("x-expires", Value::I32(5), "does not offer 'x-expires'"),
             ("x-message-ttl", Value::I32(-1), "{value_negative,-1}"),
-            (
-                "x-message-ttl",
-                Value::I64(315_360_000_001),
-                "{value_too_large,315360000001}",
-            ),
-            (
-                "x-dead-letter-exchange",
-                Value::I32(1),
-                "{unacceptable_type,signedint}",
-            ),
-            (
-                "x-dead-letter-routing-key",
-                Value::from("k"),
-                "routing_key_but_no_dlx_defined",
-            ),
+            ("x-message-ttl", Value::I64(315_360_000_001), "{value_too_large,315360000001}"),
+            ("x-dead-letter-exchange", Value::I32(1), "{unacceptable_type,signedint}"),
+            ("x-dead-letter-routing-key", Value::from("k"), "routing_key_but_no_dlx_defined"),
         ] {
             let refusal = Arguments::read("q", table(&[(name, value)]).view()).unwrap_err();
             assert!(refusal.text.contains(text), "{}", refusal.text);
@@ -303,20 +249,10 @@ mod tests {
     #[test]
     fn equivalence_is_by_value_and_texts_are_rabbitmqs() {
         let check = |received: &[(&str, Value<'_>)], current: &[(&str, Value<'_>)]| {
-            check_equivalent("q", table(received).view(), table(current).view())
-                .map_err(|refusal| refusal.text)
+            check_equivalent("q", table(received).view(), table(current).view()).map_err(|refusal| refusal.text)
         };
-        assert_eq!(
-            check(
-                &[("x-max-length", Value::I32(5))],
-                &[("x-max-length", Value::I64(5))]
-            ),
-            Ok(())
-        );
-        assert_eq!(
-            check(&[("x-queue-type", Value::from("classic"))], &[]),
-            Ok(())
-        );
+        assert_eq!(check(&[("x-max-length", Value::I32(5))], &[("x-max-length", Value::I64(5))]), Ok(()));
+        assert_eq!(check(&[("x-queue-type", Value::from("classic"))], &[]), Ok(()));
         assert_eq!(check(&[("x-unknown", Value::I32(5))], &[]), Ok(()));
         assert_eq!(
             check(&[], &[("x-max-length", Value::I32(5))]),
@@ -325,14 +261,7 @@ mod tests {
                 .to_owned())
         );
         assert!(check(&[("x-queue-type", Value::from("quorum"))], &[]).is_err());
-        let other = check(
-            &[("x-max-length", Value::I32(6))],
-            &[("x-max-length", Value::I32(5))],
-        );
-        assert!(
-            other
-                .unwrap_err()
-                .ends_with("received '6' but current is '5'")
-        );
+        let other = check(&[("x-max-length", Value::I32(6))], &[("x-max-length", Value::I32(5))]);
+        assert!(other.unwrap_err().ends_with("received '6' but current is '5'"));
     }
 }

@@ -40,14 +40,8 @@ impl Broker {
         let poll = Poll::new().map_err(failed("create an event queue"))?;
         let waker = Waker::new(poll.registry(), WAKER).map_err(failed("create a waker"))?;
         let (mut listener, address) = listen(config.listen)?;
-        poll.registry()
-            .register(&mut listener, LISTENER, Interest::READABLE)
-            .map_err(failed("watch its listener"))?;
-        let mut listeners = vec![Listener {
-            socket: listener,
-            tls: None,
-            by_certificate: false,
-        }];
+        poll.registry().register(&mut listener, LISTENER, Interest::READABLE).map_err(failed("watch its listener"))?;
+        let mut listeners = vec![Listener { socket: listener, tls: None, by_certificate: false }];
         let mut tls_address = None;
         if let Some(tls) = &config.tls {
             let acceptor = Acceptor::new(&tls.tls).map_err(Error::Tls)?;
@@ -62,15 +56,7 @@ impl Broker {
                 by_certificate: tls.tls.clients.is_some(),
             });
         }
-        Ok(Self {
-            config,
-            poll,
-            waker: Arc::new(waker),
-            listeners,
-            address,
-            tls_address,
-            faults: FaultLog::default(),
-        })
+        Ok(Self { config, poll, waker: Arc::new(waker), listeners, address, tls_address, faults: FaultLog::default() })
     }
 
     /// Counts of the faults of [`Config::faults`]; it is up to date while the broker runs, and stays readable
@@ -119,17 +105,8 @@ impl Broker {
         let thread = std::thread::Builder::new()
             .name(THREAD_NAME.to_owned())
             .spawn(move || self.run(&handle))
-            .map_err(|source| Error::EventLoop {
-                what: "start its thread",
-                source,
-            })?;
-        Ok(Running {
-            stop,
-            address,
-            tls_address,
-            faults,
-            thread: Some(thread),
-        })
+            .map_err(|source| Error::EventLoop { what: "start its thread", source })?;
+        Ok(Running { stop, address, tls_address, faults, thread: Some(thread) })
     }
 }
 
@@ -144,13 +121,7 @@ fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
 fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     // Where it is refused, newcomers above the limit wait until others leave.
-    let _ = setrlimit(
-        Resource::Nofile,
-        Rlimit {
-            current: limit.maximum,
-            ..limit
-        },
-    );
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// A broker on its own thread. Dropping it stops the broker.

@@ -93,35 +93,19 @@ impl Confirms {
     /// Answers all that was published and need not wait, with as few answers as possible.
     pub(crate) fn answer(&mut self, now: Time, mut send: impl FnMut(Answer)) {
         self.is_due = false;
-        let up_to = if self.late.is_empty() {
-            self.published
-        } else {
-            self.ready(now)
-        };
+        let up_to = if self.late.is_empty() { self.published } else { self.ready(now) };
         let refused = self.refused.partition_point(|tag| *tag <= up_to);
         for tag in self.refused.drain(..refused) {
             if tag - 1 > self.answered {
                 let multiple = tag - 1 > self.answered + 1;
-                send(Answer {
-                    tag: tag - 1,
-                    multiple,
-                    refused: false,
-                });
+                send(Answer { tag: tag - 1, multiple, refused: false });
             }
-            send(Answer {
-                tag,
-                multiple: false,
-                refused: true,
-            });
+            send(Answer { tag, multiple: false, refused: true });
             self.answered = tag;
         }
         if up_to > self.answered {
             let multiple = up_to > self.answered + 1;
-            send(Answer {
-                tag: up_to,
-                multiple,
-                refused: false,
-            });
+            send(Answer { tag: up_to, multiple, refused: false });
             self.answered = up_to;
         }
     }
@@ -190,10 +174,7 @@ mod tests {
 
     #[test]
     fn one_answer_covers_a_batch() {
-        let mut confirms = Confirms {
-            published: 1,
-            ..Confirms::default()
-        };
+        let mut confirms = Confirms { published: 1, ..Confirms::default() };
         assert_eq!(answers(&mut confirms), [(1, false, false)]);
         assert_eq!(answers(&mut confirms), []);
         confirms.published = 1000;
@@ -202,11 +183,7 @@ mod tests {
 
     #[test]
     fn refused_messages_split_it() {
-        let mut confirms = Confirms {
-            published: 10,
-            refused: vec![1, 3, 7, 8],
-            ..Confirms::default()
-        };
+        let mut confirms = Confirms { published: 10, refused: vec![1, 3, 7, 8], ..Confirms::default() };
         assert_eq!(
             answers(&mut confirms),
             [

@@ -87,10 +87,7 @@ impl User {
     /// A user of this name and password.
     #[must_use]
     pub fn new(name: impl Into<String>, password: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            password: password.into(),
-        }
+        Self { name: name.into(), password: password.into() }
     }
 
     /// The name.
@@ -108,9 +105,7 @@ impl User {
 /// Shows the name only.
 impl fmt::Debug for User {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("User")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
+        f.debug_struct("User").field("name", &self.name).finish_non_exhaustive()
     }
 }
 

@@ -21,14 +21,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) const fn new(socket: ServerSocket, key: Key) -> Self {
-        Self {
-            socket,
-            key,
-            held: Vec::new(),
-            is_shut: false,
-            is_queued: false,
-            is_identified: false,
-        }
+        Self { socket, key, held: Vec::new(), is_shut: false, is_queued: false, is_identified: false }
     }
 
     /// The name in the client's certificate, once, as soon as it is known.
@@ -114,9 +107,7 @@ fn any<'a>(input: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
         if digits.len() > 4 {
             return None;
         }
-        digits
-            .iter()
-            .fold(0, |sum, digit| sum << 8 | usize::from(*digit))
+        digits.iter().fold(0, |sum, digit| sum << 8 | usize::from(*digit))
     };
     let (content, behind) = rest.split_at_checked(length)?;
     *input = behind;
@@ -144,14 +135,8 @@ mod tests {
         let other = (DnType::OrganizationName, "guests");
         for (names, expected) in [
             (vec![(DnType::CommonName, "guest")], Some("guest")),
-            (
-                vec![other.clone(), (DnType::CommonName, "größer")],
-                Some("größer"),
-            ),
-            (
-                vec![(DnType::CommonName, "first"), other.clone()],
-                Some("first"),
-            ),
+            (vec![other.clone(), (DnType::CommonName, "größer")], Some("größer")),
+            (vec![(DnType::CommonName, "first"), other.clone()], Some("first")),
             (vec![other], None),
             (vec![], None),
         ] {

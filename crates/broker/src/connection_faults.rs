@@ -21,12 +21,7 @@ impl Node {
             return;
         };
         faults.advance(now);
-        while let Some(fault) = self
-            .vhost
-            .faults
-            .as_mut()
-            .and_then(|f| f.next_connection_fault())
-        {
+        while let Some(fault) = self.vhost.faults.as_mut().and_then(|f| f.next_connection_fault()) {
             self.hit_connections(fault, now);
         }
         while let Some((key, channel)) = self.vhost.faults.as_mut().and_then(|f| f.next_late()) {
@@ -72,22 +67,12 @@ impl Node {
 
     pub(crate) fn release_held(&mut self) {
         let unsent_limit_bytes = self.unsent_limit();
-        let mut exits = Exits {
-            sessions: &mut self.sessions,
-            touched: &mut self.touched,
-            unsent_limit_bytes,
-        };
+        let mut exits = Exits { sessions: &mut self.sessions, touched: &mut self.touched, unsent_limit_bytes };
         self.vhost.release_held(&mut exits);
     }
 
     fn hit_connections(&mut self, fault: ConnectionFault, now: Time) {
-        let Self {
-            sessions,
-            vhost,
-            touched,
-            resets,
-            ..
-        } = self;
+        let Self { sessions, vhost, touched, resets, .. } = self;
         let is_meant = |session: &Session| {
             session.server.is_open()
                 && !session.peer.is_finished
@@ -129,8 +114,7 @@ impl Session {
         if in_order {
             self.peer.answer_all(&mut self.server);
             let cause = MethodId::default();
-            self.server
-                .close(now, reply::CONNECTION_FORCED, DROPPED, cause);
+            self.server.close(now, reply::CONNECTION_FORCED, DROPPED, cause);
         } else {
             self.peer.is_finished = true;
         }
@@ -141,8 +125,7 @@ impl Session {
         self.peer.answer_all(&mut self.server);
         for channel in self.peer.open_channels() {
             let cause = MethodId::default();
-            self.server
-                .close_channel(channel, reply::PRECONDITION_FAILED, CHANNEL_CLOSED, cause);
+            self.server.close_channel(channel, reply::PRECONDITION_FAILED, CHANNEL_CLOSED, cause);
             self.peer.close_channel(channel, vhost);
         }
     }

@@ -2,13 +2,11 @@
 
 use measure::Nanos;
 use wire::amqp091::{
-    BasicGet, BasicNack, BasicProperties, BasicPublish, FieldTable, Properties, QueueDeclare,
-    QueueDelete, TxSelect, Value,
+    BasicGet, BasicNack, BasicProperties, BasicPublish, FieldTable, Properties, QueueDeclare, QueueDelete, TxSelect,
+    Value,
 };
 
-use crate::dead_letters::{
-    DeadLetter, FIRST_DEATH, ORIGINAL_EXPIRATION, Reason, deaths, is_circle, text, with_death,
-};
+use crate::dead_letters::{DeadLetter, FIRST_DEATH, ORIGINAL_EXPIRATION, Reason, deaths, is_circle, text, with_death};
 use crate::tests::harness::{Seen, World, world};
 
 fn declare(w: &mut World, c: usize, queue: &str, arguments: &[(&str, Value<'_>)]) {
@@ -16,25 +14,14 @@ fn declare(w: &mut World, c: usize, queue: &str, arguments: &[(&str, Value<'_>)]
     for (name, value) in arguments {
         table.insert(name, *value).unwrap();
     }
-    let declare = QueueDeclare {
-        queue,
-        arguments: table.view(),
-        ..QueueDeclare::default()
-    };
+    let declare = QueueDeclare { queue, arguments: table.view(), ..QueueDeclare::default() };
     let answer = w.ask(c, 1, &declare);
-    assert!(
-        matches!(&answer, Seen::Method(it) if it.starts_with("QueueDeclareOk")),
-        "{answer:?}"
-    );
+    assert!(matches!(&answer, Seen::Method(it) if it.starts_with("QueueDeclareOk")), "{answer:?}");
 }
 
 /// All messages of a queue, by `basic.get`.
 fn all_of(w: &mut World, c: usize, queue: &str) -> Vec<String> {
-    let get = BasicGet {
-        queue,
-        no_ack: true,
-        ..BasicGet::default()
-    };
+    let get = BasicGet { queue, no_ack: true, ..BasicGet::default() };
     let mut bodies = Vec::new();
     loop {
         match w.ask(c, 1, &get) {
@@ -48,10 +35,7 @@ fn all_of(w: &mut World, c: usize, queue: &str) -> Vec<String> {
 }
 
 fn to_dead<'a>(more: &[(&'a str, Value<'a>)]) -> Vec<(&'a str, Value<'a>)> {
-    let to = [
-        ("x-dead-letter-exchange", Value::from("")),
-        ("x-dead-letter-routing-key", Value::from("dead")),
-    ];
+    let to = [("x-dead-letter-exchange", Value::from("")), ("x-dead-letter-routing-key", Value::from("dead"))];
     [&to, more].concat()
 }
 
@@ -64,11 +48,7 @@ fn what_is_refused_for_good_goes_where_the_queue_says_and_what_is_given_back_doe
     w.publish_numbers(c, "q", 0..4);
     w.consume(c, "q", "c");
     assert_eq!(w.bodies(c).len(), 4);
-    let nack = |delivery_tag, requeue| BasicNack {
-        delivery_tag,
-        multiple: false,
-        requeue,
-    };
+    let nack = |delivery_tag, requeue| BasicNack { delivery_tag, multiple: false, requeue };
     w.send(c, 1, &nack(1, false));
     w.send(c, 1, &nack(3, false));
     w.send(c, 1, &nack(2, true));
@@ -76,14 +56,7 @@ fn what_is_refused_for_good_goes_where_the_queue_says_and_what_is_given_back_doe
     assert_eq!(w.bodies(c), ["1"]);
     assert_eq!(all_of(&mut w, c, "dead"), ["0", "2"]);
     // Without a queue that takes them they are forgotten.
-    w.ask(
-        c,
-        1,
-        &QueueDelete {
-            queue: "dead",
-            ..QueueDelete::default()
-        },
-    );
+    w.ask(c, 1, &QueueDelete { queue: "dead", ..QueueDelete::default() });
     w.send(c, 1, &nack(5, false));
     w.pump();
     let queue = w.node.vhost.queue_names["q"];
@@ -100,16 +73,9 @@ fn what_a_queue_has_given_up_goes_on_though_the_queue_is_deleted_at_once() {
     w.publish_numbers(c, "q", 0..2);
     w.consume(c, "q", "c");
     assert_eq!(w.bodies(c).len(), 2);
-    let nack = BasicNack {
-        delivery_tag: 2,
-        multiple: false,
-        requeue: false,
-    };
+    let nack = BasicNack { delivery_tag: 2, multiple: false, requeue: false };
     w.send(c, 1, &nack);
-    let delete = QueueDelete {
-        queue: "q",
-        ..QueueDelete::default()
-    };
+    let delete = QueueDelete { queue: "q", ..QueueDelete::default() };
     w.send(c, 1, &delete);
     w.pump();
     assert!(w.seen(c).len() > 1, "the consumer's end, and the answer");
@@ -132,11 +98,7 @@ fn messages_expire_in_their_time_those_that_are_out_when_they_come_back() {
     assert_eq!(all_of(&mut w, c, "dead"), [""; 0]);
     w.pass_by(Nanos::from_millis(250), 2);
     assert_eq!(all_of(&mut w, c, "dead"), ["1", "2"]);
-    let nack = BasicNack {
-        delivery_tag: 1,
-        multiple: false,
-        requeue: true,
-    };
+    let nack = BasicNack { delivery_tag: 1, multiple: false, requeue: true };
     w.send(c, 1, &nack);
     assert_eq!(w.bodies(c), ["3"]);
     assert_eq!(all_of(&mut w, c, "dead"), ["0"]);
@@ -151,14 +113,8 @@ fn messages_expire_in_their_time_those_that_are_out_when_they_come_back() {
 
 /// Publishes a message that says itself when it expires.
 fn publish_expiring(w: &mut World, c: usize, queue: &str, expiration: &str, body: &str) {
-    let properties = BasicProperties {
-        expiration: Some(expiration),
-        ..BasicProperties::default()
-    };
-    let publish = BasicPublish {
-        routing_key: queue,
-        ..BasicPublish::default()
-    };
+    let properties = BasicProperties { expiration: Some(expiration), ..BasicProperties::default() };
+    let publish = BasicPublish { routing_key: queue, ..BasicPublish::default() };
     let bytes = properties.to_bytes().unwrap();
     w.publish_as(c, &publish, Properties::from_bytes(&bytes), body);
     w.pump();
@@ -208,30 +164,17 @@ fn what_has_expired_behind_another_message_goes_when_it_is_next_and_nobody_gets_
     assert_eq!(w.bodies(c), ["a", "c", "d"]);
     assert_eq!(all_of(&mut w, c, "dead"), ["b"]);
     // What is given back has not become younger; it is waited for behind the one that stays.
-    let nack = BasicNack {
-        delivery_tag: 3,
-        multiple: true,
-        requeue: true,
-    };
+    let nack = BasicNack { delivery_tag: 3, multiple: true, requeue: true };
     w.qos(c, 0, false);
-    let cancel = wire::amqp091::BasicCancel {
-        consumer_tag: "x",
-        ..Default::default()
-    };
+    let cancel = wire::amqp091::BasicCancel { consumer_tag: "x", ..Default::default() };
     w.ask(c, 1, &cancel);
     w.send(c, 1, &nack);
     w.pass(6);
     assert_eq!(all_of(&mut w, c, "dead"), [""; 0]);
-    let get = BasicGet {
-        queue: "q",
-        ..BasicGet::default()
-    };
+    let get = BasicGet { queue: "q", ..BasicGet::default() };
     for body in ["a", "c"] {
         let got = w.ask(c, 1, &get);
-        assert!(
-            matches!(&got, Seen::GetOk { body: it, .. } if it == body),
-            "{got:?}"
-        );
+        assert!(matches!(&got, Seen::GetOk { body: it, .. } if it == body), "{got:?}");
     }
     assert_eq!(all_of(&mut w, c, "dead"), ["d"]);
 }
@@ -244,18 +187,12 @@ fn a_message_that_becomes_the_next_expires_in_its_time() {
     declare(&mut w, c, "q", &[]);
     publish_expiring(&mut w, c, "q", "100000", "a");
     publish_expiring(&mut w, c, "q", "2000", "b");
-    let get = BasicGet {
-        queue: "q",
-        ..BasicGet::default()
-    };
+    let get = BasicGet { queue: "q", ..BasicGet::default() };
     w.ask(c, 1, &get);
     let soon = w.now + Nanos::from_millis(2_000);
     assert_eq!(w.node.next_expiry(), Some(soon));
     assert_eq!(w.node.vhost.expiring.len(), 1);
-    let delete = QueueDelete {
-        queue: "q",
-        ..QueueDelete::default()
-    };
+    let delete = QueueDelete { queue: "q", ..QueueDelete::default() };
     w.ask(c, 1, &delete);
     assert_eq!(w.node.next_expiry(), None);
 }
@@ -283,10 +220,7 @@ fn times_of_messages_that_are_gone_are_forgotten() {
     let ttl = [("x-message-ttl", Value::I32(1_000_000))];
     declare(&mut w, c, "q", &ttl);
     w.publish(c, "", "q", "stays");
-    let get = BasicGet {
-        queue: "q",
-        ..BasicGet::default()
-    };
+    let get = BasicGet { queue: "q", ..BasicGet::default() };
     w.ask(c, 1, &get);
     let body = "x".repeat(1_000);
     for _ in 0..10_000 {
@@ -306,10 +240,7 @@ fn what_a_full_queue_drops_is_a_dead_letter_and_circles_end() {
     declare(&mut w, c, "q", &to_dead(&[("x-max-length", Value::I32(2))]));
     w.publish_numbers(c, "q", 0..5);
     assert_eq!(all_of(&mut w, c, "dead"), ["0", "1", "2"]);
-    let round = [
-        ("x-message-ttl", Value::I32(100)),
-        ("x-dead-letter-exchange", Value::from("")),
-    ];
+    let round = [("x-message-ttl", Value::I32(100)), ("x-dead-letter-exchange", Value::from(""))];
     declare(&mut w, c, "round", &round);
     w.publish(c, "", "round", "x");
     w.pass(3);
@@ -336,11 +267,7 @@ fn dead_letters_on_their_way_take_memory_of_the_broker() {
     assert!(used >= 500_000, "{used}");
     let queue = w.node.vhost.queue_names["q"];
     let vhost = &mut w.node.vhost;
-    vhost
-        .queues
-        .get_mut(queue)
-        .unwrap()
-        .clear(&mut vhost.memory);
+    vhost.queues.get_mut(queue).unwrap().clear(&mut vhost.memory);
     assert_eq!(vhost.memory.used(), 0);
 }
 
@@ -349,12 +276,7 @@ fn only_queues_with_messages_wait_for_their_expiry() {
     let mut w = world();
     let c = w.client();
     for number in 0..200 {
-        declare(
-            &mut w,
-            c,
-            &format!("q{number}"),
-            &[("x-message-ttl", Value::I32(1_000))],
-        );
+        declare(&mut w, c, &format!("q{number}"), &[("x-message-ttl", Value::I32(1_000))]);
     }
     assert_eq!(w.node.vhost.expiring.len(), 0);
     assert_eq!(w.node.next_expiry(), None);
@@ -377,14 +299,7 @@ fn headers_tell_of_all_deaths_the_last_first() {
         body: Vec::new(),
         reason,
     };
-    let once = with_death(
-        &letter(
-            BasicProperties::default().to_bytes().unwrap(),
-            Reason::Expired,
-        ),
-        "a",
-    )
-    .unwrap();
+    let once = with_death(&letter(BasicProperties::default().to_bytes().unwrap(), Reason::Expired), "a").unwrap();
     let twice = with_death(&letter(once, Reason::Rejected), "b").unwrap();
     let thrice = with_death(&letter(twice.clone(), Reason::Expired), "a").unwrap();
     let headers = |bytes: &[u8]| {
@@ -406,10 +321,7 @@ fn headers_tell_of_all_deaths_the_last_first() {
     // Somebody refused it since it was in the first, which may have it once more.
     assert!(!is_circle(&twice, "a") && is_circle(&thrice, "a"));
     // Its own time to live would end it again.
-    let own = BasicProperties {
-        expiration: Some("100"),
-        ..BasicProperties::default()
-    };
+    let own = BasicProperties { expiration: Some("100"), ..BasicProperties::default() };
     let own = letter(own.to_bytes().unwrap(), Reason::MaxLength);
     let died = with_death(&own, "a").unwrap();
     assert_eq!(Properties::from_bytes(&died).expiration(), None);

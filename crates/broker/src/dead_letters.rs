@@ -139,19 +139,11 @@ pub(crate) fn is_circle(properties: &[u8], queue: &str) -> bool {
 pub(crate) fn with_death(letter: &DeadLetter, queue: &str) -> Option<Vec<u8>> {
     let decoded = Properties::from_bytes(&letter.properties).decode().ok()?;
     let headers = with_death_header(letter, queue, &decoded)?;
-    let with = BasicProperties {
-        headers: Some(headers.view()),
-        expiration: None,
-        ..decoded
-    };
+    let with = BasicProperties { headers: Some(headers.view()), expiration: None, ..decoded };
     with.to_bytes().ok()
 }
 
-fn with_death_header(
-    letter: &DeadLetter,
-    queue: &str,
-    decoded: &BasicProperties<'_>,
-) -> Option<FieldTable> {
+fn with_death_header(letter: &DeadLetter, queue: &str, decoded: &BasicProperties<'_>) -> Option<FieldTable> {
     let headers = decoded.headers.unwrap_or(Table::EMPTY);
     let reason = letter.reason.name();
     let is_same = |it: &Table<'_>| text(*it, "queue") == queue && text(*it, "reason") == reason;
@@ -160,9 +152,7 @@ fn with_death_header(
     let mut keys = FieldArray::new();
     keys.push(&*letter.routing_key).ok()?;
     let mut death = FieldTable::new();
-    death
-        .insert("count", Value::I64(count.saturating_add(1)))
-        .ok()?;
+    death.insert("count", Value::I64(count.saturating_add(1))).ok()?;
     death.insert("reason", reason).ok()?;
     death.insert("queue", queue).ok()?;
     let seconds = measure::wall_clock_unix_ns() / Nanos::SECOND.0;

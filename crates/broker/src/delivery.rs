@@ -24,14 +24,7 @@ pub(crate) struct Exits<'a> {
 impl VirtualHost {
     /// Delivers what can be delivered of one queue.
     pub(crate) fn dispatch(&mut self, key: Key, exits: &mut Exits<'_>) {
-        let Self {
-            queues,
-            consumers,
-            memory,
-            faults,
-            now,
-            ..
-        } = self;
+        let Self { queues, consumers, memory, faults, now, .. } = self;
         let Some(queue) = queues.get_mut(key) else {
             return;
         };
@@ -53,11 +46,7 @@ impl VirtualHost {
                 continue;
             }
             if let Some(faults) = faults {
-                let mut handover = Handover {
-                    consumer_key,
-                    consumer,
-                    session,
-                };
+                let mut handover = Handover { consumer_key, consumer, session };
                 handover.deliver_next(queue, faults, memory);
                 touch(&mut session.peer, exits.touched);
                 queue.ring.rotate();
@@ -75,12 +64,7 @@ impl VirtualHost {
             } else {
                 consumer.unacked += 1;
                 let consumer = Some(consumer_key);
-                channel.deliveries.push(Unacked {
-                    queue: key,
-                    address,
-                    consumer,
-                    was_overtaken: false,
-                })
+                channel.deliveries.push(Unacked { queue: key, address, consumer, was_overtaken: false })
             };
             let sent = outgoing::deliver(server, consumer, tag, taken.redelivered, &taken.record);
             if consumer.no_ack {
@@ -95,9 +79,7 @@ impl VirtualHost {
 
     /// Delivers to each consumer of a stream from its own place on.
     fn dispatch_stream(&mut self, key: Key, exits: &mut Exits<'_>) {
-        let Self {
-            queues, consumers, ..
-        } = self;
+        let Self { queues, consumers, .. } = self;
         let Some(queue) = queues.get_mut(key) else {
             return;
         };
@@ -123,18 +105,10 @@ impl VirtualHost {
                     break None;
                 };
                 consumer.unacked += 1;
-                let unacked = Unacked {
-                    queue: key,
-                    address,
-                    consumer: Some(consumer_key),
-                    was_overtaken: false,
-                };
+                let unacked = Unacked { queue: key, address, consumer: Some(consumer_key), was_overtaken: false };
                 let tag = channel.deliveries.push(unacked);
                 stream_header::with_offset(record.properties, index, &mut with_offset);
-                let record = Record {
-                    properties: &with_offset,
-                    ..record
-                };
+                let record = Record { properties: &with_offset, ..record };
                 let sent = outgoing::deliver(server, consumer, tag, false, &record);
                 peer.is_finished |= sent.is_err();
                 touch(peer, exits.touched);
@@ -151,14 +125,7 @@ impl VirtualHost {
 
     /// Delivers what faults have held back for too long.
     pub(crate) fn release_held(&mut self, exits: &mut Exits<'_>) {
-        let Self {
-            queues,
-            consumers,
-            memory,
-            faults: Some(faults),
-            ..
-        } = self
-        else {
+        let Self { queues, consumers, memory, faults: Some(faults), .. } = self else {
             return;
         };
         while let Some(consumer_key) = faults.next_held() {
@@ -168,11 +135,7 @@ impl VirtualHost {
             let Some(queue) = queues.get_mut(consumer.queue) else {
                 continue;
             };
-            let mut handover = Handover {
-                consumer_key,
-                consumer,
-                session,
-            };
+            let mut handover = Handover { consumer_key, consumer, session };
             let is_due = |held: &Held| faults.has_come(held.until);
             if handover.consumer.held.as_ref().is_some_and(is_due) {
                 handover.release(queue, faults, memory);
@@ -182,13 +145,7 @@ impl VirtualHost {
     }
 
     /// Answers `basic.get`.
-    pub(crate) fn get(
-        &mut self,
-        key: Key,
-        no_ack: bool,
-        number: u16,
-        session: &mut Session,
-    ) -> Result<(), Error> {
+    pub(crate) fn get(&mut self, key: Key, no_ack: bool, number: u16, session: &mut Session) -> Result<(), Error> {
         self.expire_queue(key);
         let Session { server, peer } = session;
         let queue = self.queues.get_mut(key);
@@ -203,12 +160,7 @@ impl VirtualHost {
         let tag = if no_ack {
             channel.deliveries.next_tag()
         } else {
-            channel.deliveries.push(Unacked {
-                queue: key,
-                address,
-                consumer: None,
-                was_overtaken: false,
-            })
+            channel.deliveries.push(Unacked { queue: key, address, consumer: None, was_overtaken: false })
         };
         let redelivered = taken.redelivered;
         outgoing::get_ok(server, number, tag, redelivered, remaining, &taken.record)?;
@@ -229,11 +181,7 @@ pub(crate) fn exit<'a>(
 ) -> Option<(&'a mut Consumer, &'a mut Session)> {
     let consumer = consumers.get_mut(key)?;
     let session = sessions.get_mut(consumer.connection)?;
-    if session.peer.is_finished {
-        None
-    } else {
-        Some((consumer, session))
-    }
+    if session.peer.is_finished { None } else { Some((consumer, session)) }
 }
 
 /// Why a consumer cannot take a message now.
@@ -280,11 +228,7 @@ struct Delivery {
 
 impl Delivery {
     const fn of(address: u64, redelivered: bool) -> Self {
-        Self {
-            address,
-            redelivered,
-            was_overtaken: false,
-        }
+        Self { address, redelivered, was_overtaken: false }
     }
 }
 
@@ -331,13 +275,8 @@ impl Handover<'_> {
                 return;
             }
             DeliveryFault::Hold { by, rule } => {
-                self.consumer.held = Some(Held {
-                    address,
-                    left: by,
-                    is_overtaken: false,
-                    until: faults.hold(self.consumer_key),
-                    rule,
-                });
+                self.consumer.held =
+                    Some(Held { address, left: by, is_overtaken: false, until: faults.hold(self.consumer_key), rule });
                 return;
             }
             DeliveryFault::Corrupt { byte, mask } => {
@@ -347,10 +286,7 @@ impl Handover<'_> {
                 if let Some(byte) = body.get_mut(byte) {
                     *byte ^= mask;
                 }
-                let damaged = Record {
-                    body: &body,
-                    ..record
-                };
+                let damaged = Record { body: &body, ..record };
                 self.send(Delivery::of(address, redelivered), &damaged);
                 faults.body = body;
             }
@@ -386,10 +322,7 @@ impl Handover<'_> {
             return;
         };
         faults.count(held.rule, u64::from(held.is_overtaken));
-        let delivery = Delivery {
-            was_overtaken: held.is_overtaken,
-            ..Delivery::of(held.address, false)
-        };
+        let delivery = Delivery { was_overtaken: held.is_overtaken, ..Delivery::of(held.address, false) };
         let sent = self.send(delivery, &record);
         if sent && self.consumer.no_ack {
             queue.settle(held.address, memory);

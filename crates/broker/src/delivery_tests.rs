@@ -1,8 +1,7 @@
 //! Deliveries, through `wire`'s client, in virtual time.
 
 use wire::amqp091::{
-    BasicConsume, BasicGet, BasicNack, BasicReject, ChannelClose, FieldTable, QueueDeclare,
-    QueuePurge,
+    BasicConsume, BasicGet, BasicNack, BasicReject, ChannelClose, FieldTable, QueueDeclare, QueuePurge,
 };
 
 use crate::config::Config;
@@ -36,19 +35,8 @@ fn what_a_lost_consumer_had_goes_to_the_next_in_order_and_marked() {
     w.cut(first);
     w.consume(second, "q", "c");
     w.publish_numbers(producer, "q", 6..7);
-    let seen: Vec<(String, bool)> = w
-        .deliveries(second)
-        .into_iter()
-        .map(|(_, again, body)| (body, again))
-        .collect();
-    let expected = [
-        ("0", true),
-        ("2", true),
-        ("3", true),
-        ("4", true),
-        ("5", true),
-        ("6", false),
-    ];
+    let seen: Vec<(String, bool)> = w.deliveries(second).into_iter().map(|(_, again, body)| (body, again)).collect();
+    let expected = [("0", true), ("2", true), ("3", true), ("4", true), ("5", true), ("6", false)];
     assert_eq!(seen, expected.map(|(body, again)| (body.to_owned(), again)));
 }
 
@@ -65,24 +53,9 @@ fn prefetch_limits_each_consumer_and_acknowledgements_refill() {
     assert_eq!(w.bodies(c), bodies(3..4));
     w.ack(c, 4, true);
     assert_eq!(w.bodies(c), bodies(4..7));
-    w.send(
-        c,
-        1,
-        &BasicReject {
-            delivery_tag: 5,
-            requeue: true,
-        },
-    );
+    w.send(c, 1, &BasicReject { delivery_tag: 5, requeue: true });
     assert_eq!(w.bodies(c), ["4"], "back at its place, before the others");
-    w.send(
-        c,
-        1,
-        &BasicNack {
-            delivery_tag: 0,
-            multiple: true,
-            requeue: false,
-        },
-    );
+    w.send(c, 1, &BasicNack { delivery_tag: 0, multiple: true, requeue: false });
     assert_eq!(w.bodies(c), bodies(7..10));
 }
 
@@ -114,20 +87,10 @@ fn consumers_take_turns() {
 
 #[test]
 fn a_reader_that_stops_gets_a_bounded_amount_and_the_rest_later() {
-    let mut w = World::new(Config {
-        unsent_limit_bytes: 10_000,
-        ..Config::default()
-    });
+    let mut w = World::new(Config { unsent_limit_bytes: 10_000, ..Config::default() });
     let (producer, slow) = (w.client(), w.client());
     w.queue(producer, "q");
-    w.send(
-        slow,
-        1,
-        &BasicConsume {
-            no_ack: true,
-            ..consume("q", "c")
-        },
-    );
+    w.send(slow, 1, &BasicConsume { no_ack: true, ..consume("q", "c") });
     w.seen(slow);
     w.set_reading(slow, false);
     let body = "x".repeat(1000);
@@ -135,11 +98,7 @@ fn a_reader_that_stops_gets_a_bounded_amount_and_the_rest_later() {
         w.publish(producer, "", "q", &body);
     }
     w.pump();
-    assert!(
-        (10_000..12_000).contains(&w.waiting(slow)),
-        "{} bytes",
-        w.waiting(slow)
-    );
+    assert!((10_000..12_000).contains(&w.waiting(slow)), "{} bytes", w.waiting(slow));
     w.set_reading(slow, true);
     assert_eq!(w.bodies(slow).len(), 100);
 }
@@ -148,10 +107,7 @@ fn a_reader_that_stops_gets_a_bounded_amount_and_the_rest_later() {
 /// meanwhile cannot be heard, and it is not silent.
 #[test]
 fn a_slow_reader_that_beats_its_heart_is_not_given_up() {
-    let mut w = World::new(Config {
-        unsent_limit_bytes: 10_000,
-        ..Config::default()
-    });
+    let mut w = World::new(Config { unsent_limit_bytes: 10_000, ..Config::default() });
     let (producer, slow) = (w.client(), w.client());
     w.queue(producer, "q");
     w.consume(slow, "q", "c");
@@ -173,10 +129,7 @@ fn a_slow_reader_that_beats_its_heart_is_not_given_up() {
 
 #[test]
 fn memory_blocks_publishers_until_it_drains() {
-    let mut w = World::new(Config {
-        memory_limit_bytes: 1 << 20,
-        ..Config::default()
-    });
+    let mut w = World::new(Config { memory_limit_bytes: 1 << 20, ..Config::default() });
     let (p, late, c) = (w.client(), w.client(), w.client());
     w.queue(p, "q");
     let body = "x".repeat(10_000);
@@ -188,14 +141,7 @@ fn memory_blocks_publishers_until_it_drains() {
     assert_eq!(w.seen(late), [Seen::Blocked], "as soon as it publishes");
     // Blocked for hours, nobody is given up for being silent.
     w.pass(300);
-    w.send(
-        c,
-        1,
-        &BasicConsume {
-            no_ack: true,
-            ..consume("q", "c")
-        },
-    );
+    w.send(c, 1, &BasicConsume { no_ack: true, ..consume("q", "c") });
     w.pump();
     // The rest fills memory again before the consumer empties it; each time it is told.
     for publisher in [p, late] {
@@ -212,46 +158,15 @@ fn get_takes_one_and_says_what_is_left() {
     let mut w = world();
     let c = w.client();
     w.queue(c, "q");
-    let get = BasicGet {
-        queue: "q",
-        ..BasicGet::default()
-    };
+    let get = BasicGet { queue: "q", ..BasicGet::default() };
     assert_eq!(w.ask(c, 1, &get), Seen::GetEmpty);
     w.publish_numbers(c, "q", 0..2);
-    let first = Seen::GetOk {
-        redelivered: false,
-        left: 1,
-        body: "0".to_owned(),
-    };
+    let first = Seen::GetOk { redelivered: false, left: 1, body: "0".to_owned() };
     assert_eq!(w.ask(c, 1, &get), first);
-    w.send(
-        c,
-        1,
-        &BasicReject {
-            delivery_tag: 1,
-            requeue: true,
-        },
-    );
-    let again = Seen::GetOk {
-        redelivered: true,
-        left: 1,
-        body: "0".to_owned(),
-    };
-    assert_eq!(
-        w.ask(
-            c,
-            1,
-            &BasicGet {
-                no_ack: true,
-                ..get
-            }
-        ),
-        again
-    );
-    let purge = QueuePurge {
-        queue: "q",
-        ..QueuePurge::default()
-    };
+    w.send(c, 1, &BasicReject { delivery_tag: 1, requeue: true });
+    let again = Seen::GetOk { redelivered: true, left: 1, body: "0".to_owned() };
+    assert_eq!(w.ask(c, 1, &BasicGet { no_ack: true, ..get }), again);
+    let purge = QueuePurge { queue: "q", ..QueuePurge::default() };
     let one = Seen::Method("QueuePurgeOk { message_count: 1 }".to_owned());
     assert_eq!(w.ask(c, 1, &purge), one);
 }
@@ -263,16 +178,7 @@ fn a_stream_is_read_again_and_again() {
     let mut arguments = FieldTable::new();
     arguments.insert("x-queue-type", "stream").unwrap();
     let arguments = arguments.view();
-    w.ask(
-        p,
-        1,
-        &QueueDeclare {
-            queue: "s",
-            durable: true,
-            arguments,
-            ..Default::default()
-        },
-    );
+    w.ask(p, 1, &QueueDeclare { queue: "s", durable: true, arguments, ..Default::default() });
     w.publish_numbers(p, "s", 0..10);
     w.qos(c, 4, false);
     let from = |w: &mut World, tag: &str, offset: &str| {
@@ -281,14 +187,7 @@ fn a_stream_is_read_again_and_again() {
             Ok(number) => arguments.insert("x-stream-offset", number).unwrap(),
             Err(_) => arguments.insert("x-stream-offset", offset).unwrap(),
         }
-        w.send(
-            c,
-            1,
-            &BasicConsume {
-                arguments: arguments.view(),
-                ..consume("s", tag)
-            },
-        );
+        w.send(c, 1, &BasicConsume { arguments: arguments.view(), ..consume("s", tag) });
         w.bodies(c)
     };
     assert_eq!(from(&mut w, "first", "first"), bodies(0..4));
@@ -299,14 +198,7 @@ fn a_stream_is_read_again_and_again() {
     assert_eq!(w.bodies(c), bodies(4..8));
     w.publish_numbers(p, "s", 10..11);
     assert_eq!(w.bodies(c), ["10", "10"], "those who follow the end");
-    w.send(
-        c,
-        1,
-        &BasicConsume {
-            no_ack: true,
-            ..consume("s", "x")
-        },
-    );
+    w.send(c, 1, &BasicConsume { no_ack: true, ..consume("s", "x") });
     assert!(matches!(&w.seen(c)[..], [Seen::Closed(540, _), Seen::End]));
 }
 
@@ -318,20 +210,14 @@ fn closing_a_channel_gives_back_what_it_had() {
     w.publish_numbers(a, "q", 0..3);
     w.consume(b, "q", "c");
     assert_eq!(w.bodies(b), bodies(0..3));
-    assert_eq!(
-        w.ask(b, 1, &ChannelClose::default()),
-        method("ChannelClose")
-    );
+    assert_eq!(w.ask(b, 1, &ChannelClose::default()), method("ChannelClose"));
     w.consume(a, "q", "c");
     assert_eq!(w.bodies(a), bodies(0..3));
 }
 
 #[test]
 fn who_does_not_read_the_answers_may_not_ask_for_more() {
-    let mut w = World::new(Config {
-        unsent_limit_bytes: 10_000,
-        ..Config::default()
-    });
+    let mut w = World::new(Config { unsent_limit_bytes: 10_000, ..Config::default() });
     let (producer, c) = (w.client(), w.client());
     w.queue(producer, "q");
     let body = "x".repeat(1000);
@@ -341,50 +227,22 @@ fn who_does_not_read_the_answers_may_not_ask_for_more() {
     w.pump();
     w.set_reading(c, false);
     for _ in 0..100 {
-        w.send(
-            c,
-            1,
-            &BasicGet {
-                queue: "q",
-                no_ack: true,
-                ..BasicGet::default()
-            },
-        );
+        w.send(c, 1, &BasicGet { queue: "q", no_ack: true, ..BasicGet::default() });
     }
     w.pump();
-    assert!(
-        (20_000..22_000).contains(&w.waiting(c)),
-        "{} bytes",
-        w.waiting(c)
-    );
+    assert!((20_000..22_000).contains(&w.waiting(c)), "{} bytes", w.waiting(c));
     w.set_reading(c, true);
-    assert_eq!(
-        w.seen(c).len(),
-        100,
-        "nothing that was asked for is forgotten"
-    );
+    assert_eq!(w.seen(c).len(), 100, "nothing that was asked for is forgotten");
 }
 
 #[test]
 fn a_full_stream_leaves_memory_to_queues() {
-    let mut w = World::new(Config {
-        memory_limit_bytes: 8 << 20,
-        ..Config::default()
-    });
+    let mut w = World::new(Config { memory_limit_bytes: 8 << 20, ..Config::default() });
     let p = w.client();
     let mut arguments = FieldTable::new();
     arguments.insert("x-queue-type", "stream").unwrap();
     let arguments = arguments.view();
-    w.ask(
-        p,
-        1,
-        &QueueDeclare {
-            queue: "s",
-            durable: true,
-            arguments,
-            ..Default::default()
-        },
-    );
+    w.ask(p, 1, &QueueDeclare { queue: "s", durable: true, arguments, ..Default::default() });
     w.queue(p, "q");
     let body = "x".repeat(10_000);
     for queue in ["s", "q"] {

@@ -140,18 +140,14 @@ impl Exchange {
     pub(crate) fn route(&self, key: &str, headers: Table<'_>, mut found: impl FnMut(Destination)) {
         match &self.bindings {
             Bindings::Direct(map) => {
-                map.get(key)
-                    .into_iter()
-                    .flatten()
-                    .for_each(|b| found(b.destination));
+                map.get(key).into_iter().flatten().for_each(|b| found(b.destination));
             }
             Bindings::All(all) if self.kind == Kind::Fanout => {
                 all.iter().for_each(|b| found(b.destination));
             }
-            Bindings::All(all) => all
-                .iter()
-                .filter(|b| headers_match(b.arguments.view(), headers))
-                .for_each(|b| found(b.destination)),
+            Bindings::All(all) => {
+                all.iter().filter(|b| headers_match(b.arguments.view(), headers)).for_each(|b| found(b.destination))
+            }
             Bindings::Topic(patterns) => patterns.matching(key, |b| found(b.destination)),
         }
     }
@@ -171,24 +167,13 @@ fn remove_from(bindings: &mut Vec<Binding>, binding: &Binding) -> bool {
 /// with `x-match=any`. Arguments that begin with `x-` count only with `all-with-x` and
 /// `any-with-x`; one without a value asks for the header's presence only.
 fn headers_match(arguments: Table<'_>, headers: Table<'_>) -> bool {
-    let mode = arguments
-        .get("x-match")
-        .and_then(Value::as_str)
-        .unwrap_or("all");
+    let mode = arguments.get("x-match").and_then(Value::as_str).unwrap_or("all");
     let with_x = mode.ends_with("-with-x");
-    let mut wanted = arguments
-        .iter()
-        .filter(|(name, _)| *name != "x-match" && (with_x || !name.starts_with("x-")));
+    let mut wanted = arguments.iter().filter(|(name, _)| *name != "x-match" && (with_x || !name.starts_with("x-")));
     let has = |(name, value): (&str, Value<'_>)| {
-        headers
-            .get(name)
-            .is_some_and(|h| value == Value::Void || same_value(h, value))
+        headers.get(name).is_some_and(|h| value == Value::Void || same_value(h, value))
     };
-    if mode.starts_with("any") {
-        wanted.any(has)
-    } else {
-        wanted.all(has)
-    }
+    if mode.starts_with("any") { wanted.any(has) } else { wanted.all(has) }
 }
 
 /// Whether two values are the same, integers of different widths included.
@@ -202,11 +187,7 @@ mod tests {
     use crate::slots::Slots;
 
     fn binding(key: &str, queue: Key, arguments: FieldTable) -> Binding {
-        Binding {
-            key: key.into(),
-            destination: Destination::Queue(queue),
-            arguments,
-        }
+        Binding { key: key.into(), destination: Destination::Queue(queue), arguments }
     }
 
     fn routed(exchange: &Exchange, key: &str, headers: &FieldTable) -> Vec<Key> {
@@ -224,17 +205,10 @@ mod tests {
         let mut slots = Slots::default();
         let [q1, q2] = [slots.insert(()), slots.insert(())];
         let none = FieldTable::new();
-        for (kind, expected) in [
-            (Kind::Direct, vec![q1]),
-            (Kind::Fanout, vec![q1, q2]),
-            (Kind::Topic, vec![q1, q2]),
-        ] {
+        for (kind, expected) in [(Kind::Direct, vec![q1]), (Kind::Fanout, vec![q1, q2]), (Kind::Topic, vec![q1, q2])] {
             let mut exchange = Exchange::new("x", kind);
             assert!(exchange.is_unused());
-            let [one, two] = [
-                binding("a.b", q1, none.clone()),
-                binding("a.*", q2, none.clone()),
-            ];
+            let [one, two] = [binding("a.b", q1, none.clone()), binding("a.*", q2, none.clone())];
             assert!(exchange.bind(&one) && exchange.bind(&two));
             assert!(!exchange.bind(&one), "binding twice is binding once");
             assert_eq!(exchange.bindings().len(), 2);

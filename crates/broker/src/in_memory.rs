@@ -42,12 +42,7 @@ impl InMemory {
     #[must_use]
     pub fn new(config: Config, now: Time) -> Self {
         let log = FaultLog::default();
-        Self {
-            node: Node::new(config, log.clone()),
-            log,
-            stall: None,
-            tick_at: now + TICK,
-        }
+        Self { node: Node::new(config, log.clone()), log, stall: None, tick_at: now + TICK }
     }
 
     /// Counts of injected faults so far.
@@ -147,10 +142,7 @@ impl InMemory {
     pub fn next_due(&self) -> Time {
         match self.stall {
             Some((_, _, end)) => end,
-            None => self
-                .node
-                .next_fault()
-                .map_or(self.tick_at, |fault| fault.min(self.tick_at)),
+            None => self.node.next_fault().map_or(self.tick_at, |fault| fault.min(self.tick_at)),
         }
     }
 

@@ -44,8 +44,6 @@ mod vhost;
 pub use self::reactor::Stop;
 pub use broker::{Broker, Running, THREAD_NAME};
 pub use config::{Config, Error, TlsListener, User};
-pub use faults::{
-    Amount, Fault, FaultKind, FaultLog, FaultSpec, Injected, Injections, Origin, Reach, Span, Who,
-};
+pub use faults::{Amount, Fault, FaultKind, FaultLog, FaultSpec, Injected, Injections, Origin, Reach, Span, Who};
 pub use in_memory::{ConnectionId, InMemory, Wants};
 pub use transport::tls::{ClientCertificates, Identity, ServerTls};

@@ -31,11 +31,7 @@ pub(crate) struct Record<'a> {
 
 impl<'a> Record<'a> {
     fn stored_bytes(&self) -> usize {
-        HEADER_BYTES
-            + self.exchange.len()
-            + self.routing_key.len()
-            + self.properties.len()
-            + self.body.len()
+        HEADER_BYTES + self.exchange.len() + self.routing_key.len() + self.properties.len() + self.body.len()
     }
 
     fn write(&self, to: &mut Vec<u8>) {
@@ -121,20 +117,11 @@ impl Log {
     /// Stores a message and returns its address.
     pub(crate) fn append(&mut self, record: &Record<'_>, memory: &mut Memory) -> u64 {
         let needed = record.stored_bytes();
-        let tail = self
-            .segments
-            .back()
-            .map(|s| (s.data.capacity(), s.data.len()));
+        let tail = self.segments.back().map(|s| (s.data.capacity(), s.data.len()));
         if tail.is_none_or(|(capacity, used)| capacity - used < needed) {
             let data = memory.take(needed, tail.map_or(0, |(capacity, _)| capacity));
             self.bytes += data.capacity() as u64;
-            self.segments.push_back(Segment {
-                base: self.end,
-                data,
-                live: 0,
-                first_index: self.appended,
-                count: 0,
-            });
+            self.segments.push_back(Segment { base: self.end, data, live: 0, first_index: self.appended, count: 0 });
         }
         let address = self.end;
         if let Some(tail) = self.segments.back_mut() {
@@ -219,34 +206,19 @@ impl Log {
 
     /// The place of the oldest message.
     pub(crate) fn first(&self) -> Cursor {
-        self.segments.front().map_or_else(
-            || self.last(),
-            |s| Cursor {
-                address: s.base,
-                index: s.first_index,
-                hint: 0,
-            },
-        )
+        self.segments.front().map_or_else(|| self.last(), |s| Cursor { address: s.base, index: s.first_index, hint: 0 })
     }
 
     /// The place behind the newest message.
     pub(crate) fn last(&self) -> Cursor {
-        Cursor {
-            address: self.end,
-            index: self.appended,
-            hint: self.segments.len(),
-        }
+        Cursor { address: self.end, index: self.appended, hint: self.segments.len() }
     }
 
     /// The place of the newest segment's first message.
     pub(crate) fn last_segment(&self) -> Cursor {
         self.segments.back().map_or_else(
             || self.last(),
-            |s| Cursor {
-                address: s.base,
-                index: s.first_index,
-                hint: self.segments.len() - 1,
-            },
+            |s| Cursor { address: s.base, index: s.first_index, hint: self.segments.len() - 1 },
         )
     }
 
@@ -255,17 +227,11 @@ impl Log {
         if index >= self.appended {
             return self.last();
         }
-        let hint = self
-            .segments
-            .partition_point(|s| s.first_index + s.count <= index);
+        let hint = self.segments.partition_point(|s| s.first_index + s.count <= index);
         let Some(segment) = self.segments.get(hint) else {
             return self.last();
         };
-        let mut cursor = Cursor {
-            address: segment.base,
-            index: segment.first_index,
-            hint,
-        };
+        let mut cursor = Cursor { address: segment.base, index: segment.first_index, hint };
         while cursor.index < index && self.next(&mut cursor).is_some() {}
         cursor
     }
@@ -300,10 +266,7 @@ impl Log {
             return (address >= front.base).then_some(0);
         }
         let at = self.segments.partition_point(|s| s.end() <= address);
-        self.segments
-            .get(at)
-            .filter(|s| address >= s.base)
-            .map(|_| at)
+        self.segments.get(at).filter(|s| address >= s.base).map(|_| at)
     }
 }
 
@@ -316,12 +279,7 @@ mod tests {
     }
 
     fn record<'a>(key: &'a str, body: &'a [u8]) -> Record<'a> {
-        Record {
-            exchange: "ex",
-            routing_key: key,
-            properties: &[0x10, 0, 2],
-            body,
-        }
+        Record { exchange: "ex", routing_key: key, properties: &[0x10, 0, 2], body }
     }
 
     #[test]
@@ -350,10 +308,7 @@ mod tests {
             }
         }
         assert_eq!((log.len(), log.bytes(), memory.used()), (0, 0, 0));
-        assert!(
-            !log.release(addresses[0], &mut memory),
-            "released once only"
-        );
+        assert!(!log.release(addresses[0], &mut memory), "released once only");
     }
 
     #[test]
@@ -363,10 +318,7 @@ mod tests {
         for round in 0..5000u32 {
             log.append(&record("k", &round.to_le_bytes()), &mut memory);
             let (address, index, read) = log.next(&mut cursor).expect("the one appended");
-            assert_eq!(
-                (index, read.body),
-                (u64::from(round), &round.to_le_bytes()[..])
-            );
+            assert_eq!((index, read.body), (u64::from(round), &round.to_le_bytes()[..]));
             assert!(log.release(address, &mut memory));
             assert_eq!(memory.used(), 0);
         }
@@ -389,10 +341,7 @@ mod tests {
         assert_eq!(log.at_index(999).index, 999);
         assert_eq!(log.at_index(5000), log.last());
         let mut at = log.at_index(700);
-        assert_eq!(
-            log.next(&mut at).map(|r| r.2.body),
-            Some(&700u32.to_le_bytes()[..])
-        );
+        assert_eq!(log.next(&mut at).map(|r| r.2.body), Some(&700u32.to_le_bytes()[..]));
         log.clear(&mut memory);
         assert_eq!((memory.used(), log.first()), (0, log.last()));
     }

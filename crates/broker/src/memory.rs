@@ -28,14 +28,7 @@ pub(crate) struct Memory {
 impl Memory {
     /// An empty account: blocked above `limit` bytes until below `resume` bytes.
     pub(crate) fn new(limit: u64, resume: u64) -> Self {
-        Self {
-            used: 0,
-            streams: 0,
-            limit,
-            resume,
-            blocked: false,
-            spare: Default::default(),
-        }
+        Self { used: 0, streams: 0, limit, resume, blocked: false, spare: Default::default() }
     }
 
     /// Bytes in use, bookkeeping included.
@@ -62,11 +55,7 @@ impl Memory {
 
     /// Whether publishers have to wait: set above the limit, cleared below the resume mark.
     pub(crate) fn is_blocked(&mut self) -> bool {
-        self.blocked = if self.blocked {
-            self.used > self.resume
-        } else {
-            self.is_over()
-        };
+        self.blocked = if self.blocked { self.used > self.resume } else { self.is_over() };
         self.blocked
     }
 
@@ -75,9 +64,7 @@ impl Memory {
         let wanted = needed.max((previous + 1).min(CLASSES[CLASSES.len() - 1]));
         let class = CLASSES.iter().position(|&c| c >= wanted);
         let buffer = match class {
-            Some(class) => self.spare[class]
-                .pop()
-                .unwrap_or_else(|| Vec::with_capacity(CLASSES[class])),
+            Some(class) => self.spare[class].pop().unwrap_or_else(|| Vec::with_capacity(CLASSES[class])),
             None => Vec::with_capacity(needed),
         };
         self.used += buffer.capacity() as u64;
@@ -133,11 +120,7 @@ mod tests {
             let at = buffer.as_ptr();
             memory.give(buffer);
             let again = memory.take(expected, 0);
-            assert_eq!(
-                again.as_ptr(),
-                at,
-                "a spare segment is taken before the allocator's"
-            );
+            assert_eq!(again.as_ptr(), at, "a spare segment is taken before the allocator's");
             memory.give(again);
         }
         assert_eq!(memory.take(1 << 20, 0).capacity(), 1 << 20);

@@ -7,8 +7,8 @@
 
 use measure::Time;
 use wire::amqp091::{
-    BasicCancel, BasicCancelOk, BasicConsumeOk, ConnectionBlocked, ConnectionUnblocked, Error,
-    FieldTable, MethodId, QueueDeclareOk, Server, ServerConfig, reply,
+    BasicCancel, BasicCancelOk, BasicConsumeOk, ConnectionBlocked, ConnectionUnblocked, Error, FieldTable, MethodId,
+    QueueDeclareOk, Server, ServerConfig, reply,
 };
 
 use crate::config::Config;
@@ -94,10 +94,7 @@ impl Node {
             config.mechanisms.push_str(" EXTERNAL");
         }
         let server = Server::new(config, now);
-        self.sessions.insert_with(|key| Session {
-            server,
-            peer: Peer::new(key),
-        })
+        self.sessions.insert_with(|key| Session { server, peer: Peer::new(key) })
     }
 
     /// A connection's transport proves who the client is.
@@ -117,9 +114,7 @@ impl Node {
 
     /// Whether a connection that ends has been closed as the protocol has it.
     pub(crate) fn ends_orderly(&self, key: Key) -> bool {
-        self.sessions
-            .get(key)
-            .is_some_and(|s| !s.server.is_open() && s.peer.cut.is_none())
+        self.sessions.get(key).is_some_and(|s| !s.server.is_open() && s.peer.cut.is_none())
     }
 
     /// Whether the client is to end the connection, as it has closed it.
@@ -138,15 +133,7 @@ impl Node {
     pub(crate) fn input(&mut self, key: Key, now: Time, input: &mut &[u8]) -> Verdict {
         let unsent_limit = self.unsent_limit();
         self.vhost.now = now;
-        let Self {
-            sessions,
-            vhost,
-            config,
-            is_blocked,
-            has_paused,
-            touched,
-            ..
-        } = self;
+        let Self { sessions, vhost, config, is_blocked, has_paused, touched, .. } = self;
         let Some(session) = sessions.get_mut(key) else {
             return Verdict::Finish;
         };
@@ -178,8 +165,7 @@ impl Node {
             let Some((channel, reply)) = handled else {
                 break;
             };
-            if !matches!(reply, Reply::None) && session.answer(channel, reply, now, vhost).is_err()
-            {
+            if !matches!(reply, Reply::None) && session.answer(channel, reply, now, vhost).is_err() {
                 session.peer.is_finished = true;
             }
         }
@@ -196,9 +182,7 @@ impl Node {
     /// Bytes that may wait for one connection before it gets no more deliveries.
     pub(crate) fn unsent_limit(&self) -> usize {
         let share = UNSENT_TOTAL_BYTES / self.sessions.len().max(1);
-        self.config
-            .unsent_limit_bytes
-            .min(share.max(UNSENT_LEAST_BYTES))
+        self.config.unsent_limit_bytes.min(share.max(UNSENT_LEAST_BYTES))
     }
 
     /// Delivers what the input since the last turn made deliverable, tells consumers of deleted
@@ -210,11 +194,7 @@ impl Node {
             let Some(queue) = self.vhost.dirty.pop() else {
                 break;
             };
-            let mut exits = Exits {
-                sessions: &mut self.sessions,
-                touched: &mut self.touched,
-                unsent_limit_bytes,
-            };
+            let mut exits = Exits { sessions: &mut self.sessions, touched: &mut self.touched, unsent_limit_bytes };
             self.vhost.dispatch(queue, &mut exits);
             self.vhost.expire_queue(queue);
         }
@@ -247,10 +227,7 @@ impl Node {
             }
             channel.consumers.remove(&consumer.tag);
             if peer.hears_cancel {
-                let cancel = BasicCancel {
-                    consumer_tag: &consumer.tag,
-                    no_wait: true,
-                };
+                let cancel = BasicCancel { consumer_tag: &consumer.tag, no_wait: true };
                 peer.is_finished |= server.send(consumer.channel, &cancel).is_err();
                 touch(peer, &mut self.touched);
             }
@@ -320,19 +297,12 @@ impl Node {
 
     /// How to go on with a connection now.
     pub(crate) fn verdict(&self, key: Key) -> Verdict {
-        self.sessions
-            .get(key)
-            .map_or(Verdict::Finish, Session::verdict)
+        self.sessions.get(key).map_or(Verdict::Finish, Session::verdict)
     }
 
     /// Whether a turn would do something even without new input.
     pub(crate) fn has_work(&self) -> bool {
-        let VirtualHost {
-            dirty,
-            orphans,
-            burials,
-            ..
-        } = &self.vhost;
+        let VirtualHost { dirty, orphans, burials, .. } = &self.vhost;
         !(dirty.is_empty() && orphans.is_empty() && burials.is_empty() && self.resumed.is_empty())
     }
 
@@ -419,9 +389,7 @@ impl Session {
             faults.note_blocked();
         }
         if first && self.peer.hears_blocked && self.server.is_open() {
-            let blocked = ConnectionBlocked {
-                reason: LOW_ON_MEMORY,
-            };
+            let blocked = ConnectionBlocked { reason: LOW_ON_MEMORY };
             self.peer.is_finished |= self.server.send(0, &blocked).is_err();
         }
     }
@@ -434,13 +402,7 @@ impl Session {
     }
 
     /// Sends what an event led to.
-    fn answer(
-        &mut self,
-        channel: u16,
-        reply: Reply,
-        now: Time,
-        vhost: &mut VirtualHost,
-    ) -> Result<(), Error> {
+    fn answer(&mut self, channel: u16, reply: Reply, now: Time, vhost: &mut VirtualHost) -> Result<(), Error> {
         let server = &mut self.server;
         match reply {
             Reply::None => Ok(()),
@@ -462,12 +424,7 @@ impl Session {
                 };
                 let queue = consumer.queue;
                 if !no_wait {
-                    server.send(
-                        channel,
-                        &BasicConsumeOk {
-                            consumer_tag: &consumer.tag,
-                        },
-                    )?;
+                    server.send(channel, &BasicConsumeOk { consumer_tag: &consumer.tag })?;
                 }
                 vhost.mark_dirty(queue);
                 Ok(())
@@ -497,19 +454,8 @@ impl Session {
         }
     }
 
-    fn refuse(
-        &mut self,
-        channel: u16,
-        refusal: &Refusal,
-        cause: MethodId,
-        now: Time,
-        vhost: &mut VirtualHost,
-    ) {
-        let Refusal {
-            code,
-            text,
-            closes_connection,
-        } = refusal;
+    fn refuse(&mut self, channel: u16, refusal: &Refusal, cause: MethodId, now: Time, vhost: &mut VirtualHost) {
+        let Refusal { code, text, closes_connection } = refusal;
         // What was published before is answered before.
         self.peer.answer_all(&mut self.server);
         if *closes_connection {
@@ -552,11 +498,7 @@ fn properties() -> FieldTable {
     }
     let mut properties = FieldTable::new();
     let _ = properties.insert("capabilities", &capabilities);
-    for (name, value) in [
-        ("product", "bellows broker"),
-        ("version", env!("CARGO_PKG_VERSION")),
-        ("platform", "Rust"),
-    ] {
+    for (name, value) in [("product", "bellows broker"), ("version", env!("CARGO_PKG_VERSION")), ("platform", "Rust")] {
         let _ = properties.insert(name, value);
     }
     properties

@@ -1,9 +1,8 @@
 //! The broker as clients see it, through `wire`'s client, in virtual time.
 
 use wire::amqp091::{
-    BasicCancel, BasicGet, BasicNack, BasicPublish, BasicQos, ChannelOpen, ClientConfig,
-    ConfirmSelect, FieldTable, QueueBind, QueueDeclare, QueueDelete, TxCommit, TxRollback,
-    TxSelect,
+    BasicCancel, BasicGet, BasicNack, BasicPublish, BasicQos, ChannelOpen, ClientConfig, ConfirmSelect, FieldTable,
+    QueueBind, QueueDeclare, QueueDelete, TxCommit, TxRollback, TxSelect,
 };
 
 use crate::config::{Config, User};
@@ -16,33 +15,16 @@ fn one_confirm_answers_a_batch_and_returns_come_first() {
     let mut w = world();
     let p = w.client();
     w.queue(p, "q");
-    assert_eq!(
-        w.ask(p, 1, &ConfirmSelect::default()),
-        Seen::Method("ConfirmSelectOk".to_owned())
-    );
+    assert_eq!(w.ask(p, 1, &ConfirmSelect::default()), Seen::Method("ConfirmSelectOk".to_owned()));
     w.publish_numbers(p, "q", 0..100);
-    assert_eq!(
-        w.seen(p),
-        [Seen::Confirm {
-            tag: 100,
-            multiple: true,
-            nack: false
-        }]
-    );
+    assert_eq!(w.seen(p), [Seen::Confirm { tag: 100, multiple: true, nack: false }]);
     w.publish_with(p, "", "nowhere", true, "lost");
     w.publish_with(p, "", "nowhere", false, "unnoticed");
     assert_eq!(
         w.seen(p),
         [
-            Seen::Returned {
-                code: 312,
-                body: "lost".to_owned()
-            },
-            Seen::Confirm {
-                tag: 102,
-                multiple: true,
-                nack: false
-            },
+            Seen::Returned { code: 312, body: "lost".to_owned() },
+            Seen::Confirm { tag: 102, multiple: true, nack: false },
         ]
     );
 }
@@ -54,28 +36,13 @@ fn a_full_queue_that_refuses_answers_nack() {
     let mut arguments = FieldTable::new();
     arguments.insert("x-max-length", 2i32).unwrap();
     arguments.insert("x-overflow", "reject-publish").unwrap();
-    let declare = QueueDeclare {
-        queue: "q",
-        arguments: arguments.view(),
-        ..Default::default()
-    };
+    let declare = QueueDeclare { queue: "q", arguments: arguments.view(), ..Default::default() };
     w.ask(p, 1, &declare);
     w.ask(p, 1, &ConfirmSelect::default());
     w.publish_numbers(p, "q", 0..3);
     assert_eq!(
         w.seen(p),
-        [
-            Seen::Confirm {
-                tag: 2,
-                multiple: true,
-                nack: false
-            },
-            Seen::Confirm {
-                tag: 3,
-                multiple: false,
-                nack: true
-            },
-        ]
+        [Seen::Confirm { tag: 2, multiple: true, nack: false }, Seen::Confirm { tag: 3, multiple: false, nack: true },]
     );
 }
 
@@ -92,10 +59,7 @@ fn a_transaction_is_all_or_nothing() {
     w.publish_numbers(p, "q", 3..5);
     w.publish_with(p, "", "nowhere", true, "lost");
     w.send(p, 1, &TxCommit {});
-    let lost = Seen::Returned {
-        code: 312,
-        body: "lost".to_owned(),
-    };
+    let lost = Seen::Returned { code: 312, body: "lost".to_owned() };
     assert_eq!(w.seen(p), [lost, method("TxCommit")]);
     assert_eq!(w.bodies(c), bodies(3..5));
 
@@ -111,11 +75,7 @@ fn a_transaction_is_all_or_nothing() {
     w.cut(t);
     let last = w.client();
     w.consume(last, "q", "c");
-    assert_eq!(
-        w.bodies(last),
-        ["3"],
-        "only the committed acknowledgement counts"
-    );
+    assert_eq!(w.bodies(last), ["3"], "only the committed acknowledgement counts");
 }
 
 #[test]
@@ -124,10 +84,7 @@ fn consumers_hear_when_their_queue_goes() {
     let (owner, c) = (w.client(), w.client());
     w.queue(owner, "q");
     w.consume(c, "q", "tag");
-    let delete = QueueDelete {
-        queue: "q",
-        ..QueueDelete::default()
-    };
+    let delete = QueueDelete { queue: "q", ..QueueDelete::default() };
     w.ask(owner, 1, &delete);
     assert_eq!(w.seen(c), [Seen::Cancelled("tag".to_owned())]);
 }
@@ -136,43 +93,16 @@ fn consumers_hear_when_their_queue_goes() {
 fn queues_go_with_their_last_consumer_or_their_owner() {
     let mut w = world();
     let (a, b) = (w.client(), w.client());
-    w.ask(
-        a,
-        1,
-        &QueueDeclare {
-            queue: "auto",
-            auto_delete: true,
-            ..QueueDeclare::default()
-        },
-    );
-    w.ask(
-        a,
-        1,
-        &QueueDeclare {
-            queue: "mine",
-            exclusive: true,
-            ..QueueDeclare::default()
-        },
-    );
+    w.ask(a, 1, &QueueDeclare { queue: "auto", auto_delete: true, ..QueueDeclare::default() });
+    w.ask(a, 1, &QueueDeclare { queue: "mine", exclusive: true, ..QueueDeclare::default() });
     let exists = |w: &mut World, name: &str| {
         let probe = w.client();
-        let passive = QueueDeclare {
-            queue: name,
-            passive: true,
-            ..QueueDeclare::default()
-        };
+        let passive = QueueDeclare { queue: name, passive: true, ..QueueDeclare::default() };
         !matches!(w.ask(probe, 1, &passive), Seen::ChannelClosed(404, _))
     };
     w.consume(b, "auto", "c");
     assert!(exists(&mut w, "auto"));
-    w.ask(
-        b,
-        1,
-        &BasicCancel {
-            consumer_tag: "c",
-            no_wait: false,
-        },
-    );
+    w.ask(b, 1, &BasicCancel { consumer_tag: "c", no_wait: false });
     assert!(!exists(&mut w, "auto"));
     assert!(exists(&mut w, "mine"));
     w.cut(a);
@@ -193,65 +123,27 @@ fn mistakes_close_the_channel_or_the_connection_with_rabbitmqs_words() {
     channel_error(&mut w, 404, "NOT_FOUND - no queue 'x' in vhost '/'", &|w| {
         w.send(c, 1, &consume("x", ""));
     });
-    channel_error(
-        &mut w,
-        404,
-        "NOT_FOUND - no exchange 'x' in vhost '/'",
-        &|w| {
-            w.publish(c, "x", "k", "body");
-        },
-    );
-    channel_error(
-        &mut w,
-        406,
-        "PRECONDITION_FAILED - unknown delivery tag 7",
-        &|w| {
-            w.ack(c, 7, false);
-        },
-    );
-    channel_error(
-        &mut w,
-        403,
-        "ACCESS_REFUSED - operation not permitted on the default exchange",
-        &|w| {
-            w.send(
-                c,
-                1,
-                &QueueBind {
-                    queue: "q",
-                    routing_key: "k",
-                    ..QueueBind::default()
-                },
-            );
-        },
-    );
-    channel_error(
-        &mut w,
-        406,
-        "PRECONDITION_FAILED - channel is not transactional",
-        &|w| {
-            w.send(c, 1, &TxCommit {});
-        },
-    );
+    channel_error(&mut w, 404, "NOT_FOUND - no exchange 'x' in vhost '/'", &|w| {
+        w.publish(c, "x", "k", "body");
+    });
+    channel_error(&mut w, 406, "PRECONDITION_FAILED - unknown delivery tag 7", &|w| {
+        w.ack(c, 7, false);
+    });
+    channel_error(&mut w, 403, "ACCESS_REFUSED - operation not permitted on the default exchange", &|w| {
+        w.send(c, 1, &QueueBind { queue: "q", routing_key: "k", ..QueueBind::default() });
+    });
+    channel_error(&mut w, 406, "PRECONDITION_FAILED - channel is not transactional", &|w| {
+        w.send(c, 1, &TxCommit {});
+    });
     w.consume(c, "q", "tag");
     w.send(c, 1, &consume("q", "tag"));
     let text = "NOT_ALLOWED - attempt to reuse consumer tag 'tag'";
     assert_eq!(w.seen(c), [Seen::Closed(530, text.to_owned()), Seen::End]);
     let c = w.client();
-    w.send(
-        c,
-        1,
-        &BasicQos {
-            prefetch_size: 1,
-            ..BasicQos::default()
-        },
-    );
+    w.send(c, 1, &BasicQos { prefetch_size: 1, ..BasicQos::default() });
     assert!(matches!(&w.seen(c)[..], [Seen::Closed(540, _), Seen::End]));
     let c = w.client();
-    let immediate = BasicPublish {
-        immediate: true,
-        ..BasicPublish::default()
-    };
+    let immediate = BasicPublish { immediate: true, ..BasicPublish::default() };
     w.publish_raw(c, &immediate, "x");
     let text = "NOT_IMPLEMENTED - immediate=true";
     assert_eq!(w.seen(c), [Seen::Closed(540, text.to_owned()), Seen::End]);
@@ -266,49 +158,23 @@ fn publishes_after_a_mistake_on_the_same_channel_are_dropped() {
     w.publish(c, "", "q", "dropped");
     assert!(matches!(&w.seen(c)[..], [Seen::ChannelClosed(404, _)]));
     w.ask(c, 1, &ChannelOpen::default());
-    assert_eq!(
-        w.ask(
-            c,
-            1,
-            &BasicGet {
-                queue: "q",
-                ..BasicGet::default()
-            }
-        ),
-        Seen::GetEmpty
-    );
+    assert_eq!(w.ask(c, 1, &BasicGet { queue: "q", ..BasicGet::default() }), Seen::GetEmpty);
 }
 
 #[test]
 fn logins_are_checked() {
     let users = vec![User::new("me", "secret")];
-    let mut w = World::new(Config {
-        users,
-        ..Config::default()
-    });
-    let me = ClientConfig {
-        user: "me".to_owned(),
-        password: wire::Secret::new("secret"),
-        ..ClientConfig::default()
-    };
+    let mut w = World::new(Config { users, ..Config::default() });
+    let me = ClientConfig { user: "me".to_owned(), password: wire::Secret::new("secret"), ..ClientConfig::default() };
     let fine = w.arrive(me.clone());
     assert_eq!(w.seen(fine), [Seen::Open]);
     let wrong = w.arrive(guest());
     let text = "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN. \
                 For details see the broker logfile.";
-    assert_eq!(
-        w.seen(wrong),
-        [Seen::Closed(403, text.to_owned()), Seen::End]
-    );
-    let lost = w.arrive(ClientConfig {
-        virtual_host: "other".to_owned(),
-        ..me
-    });
+    assert_eq!(w.seen(wrong), [Seen::Closed(403, text.to_owned()), Seen::End]);
+    let lost = w.arrive(ClientConfig { virtual_host: "other".to_owned(), ..me });
     let text = "NOT_ALLOWED - vhost other not found";
-    assert_eq!(
-        w.seen(lost),
-        [Seen::Closed(530, text.to_owned()), Seen::End]
-    );
+    assert_eq!(w.seen(lost), [Seen::Closed(530, text.to_owned()), Seen::End]);
 }
 
 #[test]
@@ -327,10 +193,7 @@ fn the_silent_and_the_slow_are_given_up() {
 /// Whatever the broker says in between: half a heartbeat after that it may not notice yet.
 #[test]
 fn the_shortest_heartbeat_is_kept() {
-    let mut w = World::new(Config {
-        heartbeat_s: 1,
-        ..Config::default()
-    });
+    let mut w = World::new(Config { heartbeat_s: 1, ..Config::default() });
     let c = w.client();
     for quiet in (0..30).chain(0..30) {
         w.pass_by(TICK, quiet);
@@ -345,10 +208,7 @@ fn garbage_ends_its_own_connection_only() {
     let (good, bad) = (w.client(), w.client());
     w.send_raw(bad, b"\x09\x00\x01garbage that is no frame");
     let seen = w.seen(bad);
-    assert!(
-        matches!(&seen[..], [Seen::Closed(501, _), Seen::End]),
-        "{seen:?}"
-    );
+    assert!(matches!(&seen[..], [Seen::Closed(501, _), Seen::End]), "{seen:?}");
     w.queue(good, "q");
 }
 
@@ -356,42 +216,20 @@ fn garbage_ends_its_own_connection_only() {
 fn declaring_without_a_name_gives_one_that_an_empty_name_stands_for() {
     let mut w = world();
     let c = w.client();
-    let Seen::Method(answer) = w.ask(c, 1, &QueueDeclare::default()) else {
-        panic!("no answer")
-    };
+    let Seen::Method(answer) = w.ask(c, 1, &QueueDeclare::default()) else { panic!("no answer") };
     let name = answer.split('"').nth(1).expect("a name").to_owned();
     assert!(name.starts_with("amq.gen-"));
     w.publish(c, "", &name, "hello");
     let got = w.ask(c, 1, &BasicGet::default());
-    assert_eq!(
-        got,
-        Seen::GetOk {
-            redelivered: false,
-            left: 0,
-            body: "hello".to_owned()
-        }
-    );
+    assert_eq!(got, Seen::GetOk { redelivered: false, left: 0, body: "hello".to_owned() });
 }
 
 /// The bytes of a client that does a bit of everything.
 fn busy_session() -> Vec<u8> {
     let mut w = world();
     let c = w.client();
-    w.ask(
-        c,
-        1,
-        &QueueDeclare {
-            queue: "q",
-            auto_delete: true,
-            ..QueueDeclare::default()
-        },
-    );
-    let bind = QueueBind {
-        queue: "q",
-        exchange: "amq.topic",
-        routing_key: "a.#",
-        ..Default::default()
-    };
+    w.ask(c, 1, &QueueDeclare { queue: "q", auto_delete: true, ..QueueDeclare::default() });
+    let bind = QueueBind { queue: "q", exchange: "amq.topic", routing_key: "a.#", ..Default::default() };
     w.ask(c, 1, &bind);
     w.ask(c, 1, &ConfirmSelect::default());
     for i in 0..20 {
@@ -402,35 +240,13 @@ fn busy_session() -> Vec<u8> {
     w.qos(c, 5, false);
     w.consume(c, "q", "c");
     w.ack(c, 3, true);
-    w.send(
-        c,
-        1,
-        &BasicNack {
-            delivery_tag: 5,
-            multiple: true,
-            requeue: true,
-        },
-    );
+    w.send(c, 1, &BasicNack { delivery_tag: 5, multiple: true, requeue: true });
     w.pump();
     w.send(c, 2, &ChannelOpen::default());
     w.send(c, 2, &TxSelect {});
-    w.send(
-        c,
-        2,
-        &BasicGet {
-            queue: "q",
-            ..BasicGet::default()
-        },
-    );
+    w.send(c, 2, &BasicGet { queue: "q", ..BasicGet::default() });
     w.send(c, 2, &TxCommit {});
-    w.send(
-        c,
-        1,
-        &BasicCancel {
-            consumer_tag: "c",
-            no_wait: false,
-        },
-    );
+    w.send(c, 1, &BasicCancel { consumer_tag: "c", no_wait: false });
     w.pump();
     w.sent(c).to_vec()
 }
@@ -444,9 +260,7 @@ fn damaged_input_harms_nobody_else_and_leaks_nothing() {
     // A fixed linear congruential generator (Knuth's MMIX): the same damage every time.
     let (mut state, mut survived) = (1u64, 0);
     let mut random = |below: usize| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize % below
     };
     for _ in 0..5_000 {
@@ -480,28 +294,10 @@ fn damaged_input_harms_nobody_else_and_leaks_nothing() {
         w.node.disconnect(key);
         w.node.turn();
     }
-    assert!(
-        (500..4_500).contains(&survived),
-        "{survived} sessions went through in spite of it"
-    );
+    assert!((500..4_500).contains(&survived), "{survived} sessions went through in spite of it");
     w.publish(witness, "", "witness", "alive");
-    let got = w.ask(
-        witness,
-        1,
-        &BasicGet {
-            queue: "witness",
-            no_ack: true,
-            ..BasicGet::default()
-        },
-    );
-    assert_eq!(
-        got,
-        Seen::GetOk {
-            redelivered: false,
-            left: 0,
-            body: "alive".to_owned()
-        }
-    );
+    let got = w.ask(witness, 1, &BasicGet { queue: "witness", no_ack: true, ..BasicGet::default() });
+    assert_eq!(got, Seen::GetOk { redelivered: false, left: 0, body: "alive".to_owned() });
     // Damaged names leave queues behind; with them goes everything.
     assert_eq!(w.node.clear(), 0);
 }

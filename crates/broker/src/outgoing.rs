@@ -1,9 +1,7 @@
 //! Messages and confirms on their way out. Every one of them passes here and nowhere else, so
 //! that what a broker does to its clients can be changed in one place.
 
-use wire::amqp091::{
-    BasicDeliver, BasicGetOk, BasicReturn, DeliverTemplate, Error, Properties, Server, reply,
-};
+use wire::amqp091::{BasicDeliver, BasicGetOk, BasicReturn, DeliverTemplate, Error, Properties, Server, reply};
 
 use crate::log::Record;
 use crate::queue::Consumer;
@@ -31,12 +29,7 @@ pub(crate) fn deliver(
     redelivered: bool,
     record: &Record<'_>,
 ) -> Result<(), Error> {
-    let Record {
-        exchange,
-        routing_key,
-        properties,
-        body,
-    } = *record;
+    let Record { exchange, routing_key, properties, body } = *record;
     let prepared = &mut consumer.prepared;
     let properties = Properties::from_bytes(properties);
     if let Some(template) = &prepared.template
@@ -51,13 +44,7 @@ pub(crate) fn deliver(
         prepared.misses = 0;
     }
     prepared.misses += 1;
-    let method = BasicDeliver {
-        consumer_tag: &consumer.tag,
-        delivery_tag,
-        redelivered,
-        exchange,
-        routing_key,
-    };
+    let method = BasicDeliver { consumer_tag: &consumer.tag, delivery_tag, redelivered, exchange, routing_key };
     server.send_content(consumer.channel, &method, properties, body)
 }
 
@@ -77,32 +64,18 @@ pub(crate) fn get_ok(
         routing_key: record.routing_key,
         message_count: u32::try_from(remaining).unwrap_or(u32::MAX),
     };
-    server.send_content(
-        channel,
-        &method,
-        Properties::from_bytes(record.properties),
-        record.body,
-    )
+    server.send_content(channel, &method, Properties::from_bytes(record.properties), record.body)
 }
 
 /// Returns a mandatory message that no queue took.
-pub(crate) fn give_back(
-    server: &mut Server,
-    channel: u16,
-    record: &Record<'_>,
-) -> Result<(), Error> {
+pub(crate) fn give_back(server: &mut Server, channel: u16, record: &Record<'_>) -> Result<(), Error> {
     let method = BasicReturn {
         reply_code: reply::NO_ROUTE,
         reply_text: "NO_ROUTE",
         exchange: record.exchange,
         routing_key: record.routing_key,
     };
-    server.send_content(
-        channel,
-        &method,
-        Properties::from_bytes(record.properties),
-        record.body,
-    )
+    server.send_content(channel, &method, Properties::from_bytes(record.properties), record.body)
 }
 
 /// Answers publishers.

@@ -78,10 +78,7 @@ impl Peer {
             }
         }
         if unroutable {
-            self.returns
-                .entry(number)
-                .or_default()
-                .append(record, &mut vhost.memory);
+            self.returns.entry(number).or_default().append(record, &mut vhost.memory);
             return Reply::Return(None);
         }
         Reply::None
@@ -116,10 +113,7 @@ impl Peer {
                 faults.note_published();
             }
             if mandatory && channel.route.queues().is_empty() {
-                self.returns
-                    .entry(number)
-                    .or_default()
-                    .append(&record, &mut vhost.memory);
+                self.returns.entry(number).or_default().append(&record, &mut vhost.memory);
             }
         }
         work.messages.clear(&mut vhost.memory);
@@ -133,20 +127,11 @@ impl Peer {
 impl Peer {
     /// Settles deliveries, or keeps the settlement until its transaction commits.
     #[inline]
-    pub(crate) fn settle(
-        &mut self,
-        number: u16,
-        settlement: Settlement,
-        vhost: &mut VirtualHost,
-    ) -> Reply {
+    pub(crate) fn settle(&mut self, number: u16, settlement: Settlement, vhost: &mut VirtualHost) -> Reply {
         let Some(channel) = self.channel_mut(number) else {
             return Reply::None;
         };
-        let Settlement {
-            tag,
-            multiple,
-            kind,
-        } = settlement;
+        let Settlement { tag, multiple, kind } = settlement;
         if !(channel.deliveries.contains(tag) || tag == 0 && multiple) {
             let cause = match kind {
                 SettlementKind::Accepted => BasicAck::INFO.id,
@@ -164,20 +149,11 @@ impl Peer {
     }
 
     /// Settles deliveries. Tags that no longer wait are left alone.
-    pub(crate) fn settle_now(
-        &mut self,
-        number: u16,
-        settlement: Settlement,
-        vhost: &mut VirtualHost,
-    ) {
+    pub(crate) fn settle_now(&mut self, number: u16, settlement: Settlement, vhost: &mut VirtualHost) {
         let Some(channel) = self.channel_mut(number) else {
             return;
         };
-        let Settlement {
-            tag,
-            multiple,
-            kind,
-        } = settlement;
+        let Settlement { tag, multiple, kind } = settlement;
         let finish: fn(&mut VirtualHost, &Unacked) = match kind {
             SettlementKind::Accepted => VirtualHost::settle_delivery,
             SettlementKind::Rejected => VirtualHost::reject_delivery,
@@ -193,9 +169,7 @@ impl Peer {
         }
         if channel.shared_prefetch > 0 {
             let consumers: Vec<Key> = channel.consumers.values().copied().collect();
-            consumers
-                .into_iter()
-                .for_each(|c| vhost.wake(c, Parked::ForCredit));
+            consumers.into_iter().for_each(|c| vhost.wake(c, Parked::ForCredit));
         }
     }
 }

@@ -67,13 +67,7 @@ pub(crate) struct Taken<'a> {
 }
 
 impl Queue {
-    pub(crate) fn new(
-        name: &str,
-        flags: Flags,
-        owner: Option<Key>,
-        table: FieldTable,
-        arguments: Arguments,
-    ) -> Self {
+    pub(crate) fn new(name: &str, flags: Flags, owner: Option<Key>, table: FieldTable, arguments: Arguments) -> Self {
         Self {
             name: name.into(),
             flags,
@@ -103,11 +97,7 @@ impl Queue {
 
     /// Messages that could be delivered; of a stream, all it holds.
     pub(crate) fn ready(&self) -> u64 {
-        if self.is_stream() {
-            self.log.len()
-        } else {
-            self.ready
-        }
+        if self.is_stream() { self.log.len() } else { self.ready }
     }
 
     /// Messages delivered and neither settled nor returned.
@@ -140,13 +130,8 @@ impl Queue {
     }
 
     fn exceeds(&self, more: u64, more_bytes: u64) -> bool {
-        self.arguments
-            .max_length
-            .is_some_and(|max| self.ready + more > max)
-            || self
-                .arguments
-                .max_length_bytes
-                .is_some_and(|max| self.ready_bytes + more_bytes > max)
+        self.arguments.max_length.is_some_and(|max| self.ready + more > max)
+            || self.arguments.max_length_bytes.is_some_and(|max| self.ready_bytes + more_bytes > max)
     }
 
     /// Adds a message to a stream, and drops its oldest segments while it is above its own limit or
@@ -157,10 +142,7 @@ impl Queue {
         memory.note_stream(before, self.log.bytes());
         loop {
             let before = self.log.bytes();
-            let own = self
-                .arguments
-                .max_length_bytes
-                .is_some_and(|max| before > max);
+            let own = self.arguments.max_length_bytes.is_some_and(|max| before > max);
             if !(own || memory.streams_are_over()) || !self.log.drop_oldest(memory) {
                 return;
             }
@@ -172,9 +154,7 @@ impl Queue {
     #[inline]
     pub(crate) fn take(&mut self) -> Option<Taken<'_>> {
         let (address, redelivered, was_overtaken, record) = match self.returned.pop_first() {
-            Some((address, was_overtaken)) => {
-                (address, true, was_overtaken, self.log.get(address)?)
-            }
+            Some((address, was_overtaken)) => (address, true, was_overtaken, self.log.get(address)?),
             None => {
                 let (address, _, record) = self.log.next(&mut self.unread)?;
                 (address, false, false, record)
@@ -183,12 +163,7 @@ impl Queue {
         self.ready -= 1;
         self.ready_bytes -= record.body.len() as u64;
         self.unacked += 1;
-        Some(Taken {
-            address,
-            redelivered,
-            was_overtaken,
-            record,
-        })
+        Some(Taken { address, redelivered, was_overtaken, record })
     }
 
     /// Whether there is something to take, once what is too old has gone.
@@ -337,9 +312,7 @@ impl Ring {
         let at = self.levels.partition_point(|(level, _)| *level > priority);
         match self.levels.get_mut(at) {
             Some((level, line)) if *level == priority => line.push_back(consumer),
-            _ => self
-                .levels
-                .insert(at, (priority, VecDeque::from([consumer]))),
+            _ => self.levels.insert(at, (priority, VecDeque::from([consumer]))),
         }
     }
 
@@ -403,11 +376,7 @@ pub(crate) struct Expiries {
 
 impl Default for Expiries {
     fn default() -> Self {
-        Self {
-            times: Vec::new(),
-            soonest: Time(u64::MAX),
-            forget_at: KEPT,
-        }
+        Self { times: Vec::new(), soonest: Time(u64::MAX), forget_at: KEPT }
     }
 }
 
@@ -450,9 +419,9 @@ impl Expiries {
 pub(crate) fn time_to_live(properties: &[u8]) -> Result<Option<Nanos>, Refusal> {
     match Properties::from_bytes(properties).expiration() {
         None => Ok(None),
-        Some(text) => parse(text)
-            .map(Some)
-            .map_err(|why| Refusal::precondition(&format!("invalid expiration '{text}': {why}"))),
+        Some(text) => {
+            parse(text).map(Some).map_err(|why| Refusal::precondition(&format!("invalid expiration '{text}': {why}")))
+        }
     }
 }
 
@@ -560,12 +529,7 @@ mod tests {
 
     fn push(queue: &mut Queue, body: u32, memory: &mut Memory) -> bool {
         let body = body.to_le_bytes();
-        let record = Record {
-            exchange: "",
-            routing_key: "q",
-            properties: &[0, 0],
-            body: &body,
-        };
+        let record = Record { exchange: "", routing_key: "q", properties: &[0, 0], body: &body };
         queue.push(&record, Time::default(), memory)
     }
 
@@ -595,18 +559,7 @@ mod tests {
         assert_eq!((q.ready(), q.unacked()), (7, 0));
         let order: Vec<_> = std::iter::from_fn(|| take(&mut q)).collect();
         let seen: Vec<_> = order.iter().map(|t| (t.0, t.1)).collect();
-        assert_eq!(
-            seen,
-            [
-                (1, true),
-                (3, true),
-                (4, true),
-                (6, false),
-                (7, false),
-                (8, false),
-                (9, false)
-            ]
-        );
+        assert_eq!(seen, [(1, true), (3, true), (4, true), (6, false), (7, false), (8, false), (9, false)]);
         order.iter().for_each(|t| q.settle(t.2, &mut memory));
         assert_eq!((q.ready(), q.unacked(), memory.used()), (0, 0, 0));
     }
@@ -614,10 +567,7 @@ mod tests {
     #[test]
     fn a_bounded_queue_drops_its_head_or_refuses() {
         let mut memory = memory();
-        let mut q = queue(Arguments {
-            max_length: Some(3),
-            ..Arguments::default()
-        });
+        let mut q = queue(Arguments { max_length: Some(3), ..Arguments::default() });
         for i in 0..10 {
             assert!(push(&mut q, i, &mut memory));
         }
@@ -625,11 +575,8 @@ mod tests {
         assert_eq!(take(&mut q).map(|t| t.0), Some(7));
         q.clear(&mut memory);
 
-        let mut q = queue(Arguments {
-            max_length_bytes: Some(12),
-            overflow: Overflow::RejectPublish,
-            ..Arguments::default()
-        });
+        let mut q =
+            queue(Arguments { max_length_bytes: Some(12), overflow: Overflow::RejectPublish, ..Arguments::default() });
         let accepted: Vec<bool> = (0..5).map(|i| push(&mut q, i, &mut memory)).collect();
         assert_eq!(accepted, [true, true, true, false, false]);
         q.clear(&mut memory);
@@ -654,25 +601,15 @@ mod tests {
     #[test]
     fn a_stream_drops_its_oldest_segments_and_never_grows() {
         let mut memory = Memory::new(4 << 20, 3 << 20);
-        let mut q = queue(Arguments {
-            queue_type: QueueType::Stream,
-            ..Arguments::default()
-        });
+        let mut q = queue(Arguments { queue_type: QueueType::Stream, ..Arguments::default() });
         for i in 0..1_000_000 {
             assert!(push(&mut q, i, &mut memory));
         }
-        assert!(
-            memory.used() <= (2 << 20) + (256 << 10),
-            "{} bytes",
-            memory.used()
-        );
+        assert!(memory.used() <= (2 << 20) + (256 << 10), "{} bytes", memory.used());
         assert!(q.ready() > 50_000 && q.ready() < 1_000_000);
         let mut cursor = q.log().first();
         let oldest = q.log().next(&mut cursor).expect("messages");
-        assert_eq!(
-            u64::from(u32::from_le_bytes(oldest.2.body.try_into().unwrap())),
-            oldest.1
-        );
+        assert_eq!(u64::from(u32::from_le_bytes(oldest.2.body.try_into().unwrap())), oldest.1);
     }
 
     #[test]
@@ -704,13 +641,7 @@ mod tests {
 
     #[test]
     fn a_number_is_read_and_refused_as_rabbitmq_does() {
-        for (text, ms) in [
-            ("0", 0),
-            ("-0", 0),
-            ("+5", 5),
-            ("007", 7),
-            ("315360000000", 315_360_000_000),
-        ] {
+        for (text, ms) in [("0", 0), ("-0", 0), ("+5", 5), ("007", 7), ("315360000000", 315_360_000_000)] {
             assert_eq!(parse(text), Ok(Nanos::from_millis(ms)), "{text}");
         }
         for (text, why) in [
@@ -722,10 +653,7 @@ mod tests {
             ("1.5", "{leftover_string,\".5\"}"),
             ("-5", "{value_negative,-5}"),
             ("315360000001", "{value_too_large,315360000001}"),
-            (
-                "99999999999999999999999",
-                "{value_too_large,99999999999999999999999}",
-            ),
+            ("99999999999999999999999", "{value_too_large,99999999999999999999999}"),
         ] {
             assert_eq!(parse(text), Err(why.to_owned()), "{text}");
         }

@@ -78,10 +78,7 @@ impl<'a> Reactor<'a> {
         let timer = (!config.faults.is_empty())
             .then(|| Timer::register(poll.registry(), TIMER))
             .transpose()
-            .map_err(|source| Error::EventLoop {
-                what: "create a timer",
-                source,
-            })?;
+            .map_err(|source| Error::EventLoop { what: "create a timer", source })?;
         Ok(Self {
             poll,
             listeners,
@@ -106,10 +103,7 @@ impl<'a> Reactor<'a> {
                 Ok(()) => {}
                 Err(e) if e.kind() == ErrorKind::Interrupted => continue,
                 Err(source) => {
-                    return Err(Error::EventLoop {
-                        what: "wait for events",
-                        source,
-                    });
+                    return Err(Error::EventLoop { what: "wait for events", source });
                 }
             }
             let now = self.play_faults(Clock.now(), stop);
@@ -162,10 +156,7 @@ impl<'a> Reactor<'a> {
             return Ok(Some(Duration::ZERO));
         }
         if let (Some(fault), Some(timer)) = (fault, &mut self.timer) {
-            timer.arm(fault).map_err(|source| Error::EventLoop {
-                what: "set a timer",
-                source,
-            })?;
+            timer.arm(fault).map_err(|source| Error::EventLoop { what: "set a timer", source })?;
         }
         let tick = (!self.connections.is_empty()).then_some(self.tick_at);
         // The kernel counts whole milliseconds: one more makes sure that the time has come.
@@ -238,11 +229,7 @@ impl<'a> Reactor<'a> {
                     Ok((stream, _)) => self.welcome(stream, listener, now),
                     Err(e) if e.kind() == ErrorKind::WouldBlock => break,
                     // A client that went away before it was accepted is no reason to stop.
-                    Err(e)
-                        if matches!(
-                            e.kind(),
-                            ErrorKind::Interrupted | ErrorKind::ConnectionAborted
-                        ) => {}
+                    Err(e) if matches!(e.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => {}
                     // No descriptor or memory left: the others go on, newcomers wait.
                     Err(_) => self.accept_at = Some(now + ACCEPT_PAUSE),
                 }
@@ -268,14 +255,7 @@ impl<'a> Reactor<'a> {
 
     /// Reads a connection once and hands the bytes to the node.
     fn read(&mut self, index: usize, now: Time) {
-        let Self {
-            connections,
-            buffer,
-            cipher,
-            node,
-            queue,
-            ..
-        } = self;
+        let Self { connections, buffer, cipher, node, queue, .. } = self;
         let Some(connection) = connections.get_mut(&index) else {
             return;
         };
@@ -361,10 +341,7 @@ impl<'a> Reactor<'a> {
     /// Ends our side once everything is written, of a connection that the client has closed only where the client does
     /// not. The rest of what it sends is still read, because closing on unread bytes would destroy our last words.
     fn finish(&mut self, key: Key) {
-        let Some(Connection {
-            socket, is_shut, ..
-        }) = self.connections.get_mut(&key.index())
-        else {
+        let Some(Connection { socket, is_shut, .. }) = self.connections.get_mut(&key.index()) else {
             return;
         };
         let node = &mut self.node;
@@ -416,11 +393,7 @@ impl Stop {
     /// Asks the broker to close its connections and return. Asking again changes nothing.
     pub fn stop(&self) {
         self.inner.stopped.store(true, Ordering::SeqCst);
-        let waker = self
-            .inner
-            .waker
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let waker = self.inner.waker.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(waker) = waker.as_ref() {
             // A failed wake-up only delays the end until the event loop's next tick.
             let _ = waker.wake();
@@ -435,18 +408,12 @@ impl Stop {
 
     /// Names the event loop that [`Stop::stop`] wakes.
     pub(crate) fn attach(&self, waker: Arc<mio::Waker>) {
-        *self
-            .inner
-            .waker
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(waker);
+        *self.inner.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
     }
 }
 
 impl fmt::Debug for Stop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stop")
-            .field("stopped", &self.is_stopped())
-            .finish_non_exhaustive()
+        f.debug_struct("Stop").field("stopped", &self.is_stopped()).finish_non_exhaustive()
     }
 }

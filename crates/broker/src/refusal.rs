@@ -18,11 +18,7 @@ impl Refusal {
         // A reply text is a short string; names of 255 bytes would not fit in it twice.
         let mut text = format!("{name} - {text}");
         text.truncate(text.floor_char_boundary(255));
-        Self {
-            code,
-            text,
-            closes_connection: false,
-        }
+        Self { code, text, closes_connection: false }
     }
 
     fn closing_connection(mut self) -> Self {
@@ -31,11 +27,7 @@ impl Refusal {
     }
 
     pub(crate) fn not_found(kind: &str, name: &str) -> Self {
-        Self::new(
-            reply::NOT_FOUND,
-            "NOT_FOUND",
-            &format!("no {kind} '{name}' in vhost '/'"),
-        )
+        Self::new(reply::NOT_FOUND, "NOT_FOUND", &format!("no {kind} '{name}' in vhost '/'"))
     }
 
     /// A request that names no queue, on a channel that has not declared one.
@@ -52,13 +44,7 @@ impl Refusal {
     }
 
     /// A declaration that differs from what exists.
-    pub(crate) fn inequivalent(
-        argument: &str,
-        kind: &str,
-        name: &str,
-        received: &str,
-        current: &str,
-    ) -> Self {
+    pub(crate) fn inequivalent(argument: &str, kind: &str, name: &str, received: &str, current: &str) -> Self {
         Self::precondition(&format!(
             "inequivalent arg '{argument}' for {kind} '{name}' in vhost '/': \
              received {received} but current is {current}"
@@ -70,9 +56,7 @@ impl Refusal {
     }
 
     pub(crate) fn reserved(kind: &str, name: &str) -> Self {
-        Self::access(&format!(
-            "{kind} name '{name}' contains reserved prefix 'amq.*'"
-        ))
+        Self::access(&format!("{kind} name '{name}' contains reserved prefix 'amq.*'"))
     }
 
     pub(crate) fn default_exchange() -> Self {

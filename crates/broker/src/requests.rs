@@ -1,10 +1,9 @@
 //! Clients' requests besides publishing and acknowledging.
 
 use wire::amqp091::{
-    BasicCancel, BasicConsume, BasicGet, BasicQos, BasicQosOk, BasicRecoverOk, ChannelFlowOk,
-    ConfirmSelectOk, EncodeMethod, ExchangeBind, ExchangeBindOk, ExchangeDeclareOk,
-    ExchangeDeleteOk, ExchangeUnbind, ExchangeUnbindOk, Method, QueueBind, QueueBindOk,
-    QueueDeclare, QueueDeleteOk, QueuePurgeOk, QueueUnbind, QueueUnbindOk, TxCommitOk,
+    BasicCancel, BasicConsume, BasicGet, BasicQos, BasicQosOk, BasicRecoverOk, ChannelFlowOk, ConfirmSelectOk,
+    EncodeMethod, ExchangeBind, ExchangeBindOk, ExchangeDeclareOk, ExchangeDeleteOk, ExchangeUnbind, ExchangeUnbindOk,
+    Method, QueueBind, QueueBindOk, QueueDeclare, QueueDeleteOk, QueuePurgeOk, QueueUnbind, QueueUnbindOk, TxCommitOk,
     TxRollbackOk, TxSelectOk,
 };
 
@@ -22,21 +21,12 @@ pub(crate) type Outcome = Result<Reply, Refusal>;
 
 /// The answer, unless the client wants none.
 fn unless(no_wait: bool, method: impl Into<Method<'static>>) -> Reply {
-    if no_wait {
-        Reply::None
-    } else {
-        Reply::Method(method.into())
-    }
+    if no_wait { Reply::None } else { Reply::Method(method.into()) }
 }
 
 impl Peer {
     /// Deals with a request.
-    pub(crate) fn request(
-        &mut self,
-        number: u16,
-        method: &Method<'_>,
-        vhost: &mut VirtualHost,
-    ) -> Reply {
+    pub(crate) fn request(&mut self, number: u16, method: &Method<'_>, vhost: &mut VirtualHost) -> Reply {
         let outcome = match method {
             _ if self.channel_mut(number).is_none() => Ok(Reply::None),
             Method::ExchangeDeclare(_)
@@ -52,27 +42,18 @@ impl Peer {
             Method::BasicCancel(m) => self.cancel(number, m, vhost),
             Method::BasicGet(m) => self.get(number, m, vhost),
             Method::BasicQos(m) => self.qos(number, m, vhost),
-            Method::BasicRecover(m) => self
-                .recover(number, m.requeue, vhost)
-                .map(|()| Reply::Method(BasicRecoverOk {}.into())),
-            Method::BasicRecoverAsync(m) => {
-                self.recover(number, m.requeue, vhost).map(|()| Reply::None)
+            Method::BasicRecover(m) => {
+                self.recover(number, m.requeue, vhost).map(|()| Reply::Method(BasicRecoverOk {}.into()))
             }
-            Method::ChannelFlow(m) if m.active => {
-                Ok(Reply::Method(ChannelFlowOk { active: true }.into()))
-            }
+            Method::BasicRecoverAsync(m) => self.recover(number, m.requeue, vhost).map(|()| Reply::None),
+            Method::ChannelFlow(m) if m.active => Ok(Reply::Method(ChannelFlowOk { active: true }.into())),
             Method::ChannelFlow(_) => Err(Refusal::not_implemented("active=false")),
             _ => self.mode_request(number, method, vhost),
         };
         outcome.unwrap_or_else(|refusal| Reply::Refuse(refusal, method.info().id))
     }
 
-    fn exchange_request(
-        &mut self,
-        _number: u16,
-        method: &Method<'_>,
-        vhost: &mut VirtualHost,
-    ) -> Outcome {
+    fn exchange_request(&mut self, _number: u16, method: &Method<'_>, vhost: &mut VirtualHost) -> Outcome {
         Ok(match method {
             Method::ExchangeDeclare(m) => {
                 vhost.declare_exchange(m)?;
@@ -82,26 +63,12 @@ impl Peer {
                 vhost.delete_exchange(m.exchange, m.if_unused)?;
                 unless(m.no_wait, ExchangeDeleteOk {})
             }
-            Method::ExchangeBind(ExchangeBind {
-                destination,
-                source,
-                routing_key,
-                no_wait,
-                arguments,
-                ..
-            }) => {
+            Method::ExchangeBind(ExchangeBind { destination, source, routing_key, no_wait, arguments, .. }) => {
                 let to = bound_exchange(vhost, destination)?;
                 vhost.bind(source, to, routing_key, *arguments)?;
                 unless(*no_wait, ExchangeBindOk {})
             }
-            Method::ExchangeUnbind(ExchangeUnbind {
-                destination,
-                source,
-                routing_key,
-                no_wait,
-                arguments,
-                ..
-            }) => {
+            Method::ExchangeUnbind(ExchangeUnbind { destination, source, routing_key, no_wait, arguments, .. }) => {
                 let to = bound_exchange(vhost, destination)?;
                 vhost.unbind(source, to, routing_key, *arguments)?;
                 unless(*no_wait, ExchangeUnbindOk {})
@@ -110,40 +77,18 @@ impl Peer {
         })
     }
 
-    fn queue_request(
-        &mut self,
-        number: u16,
-        method: &Method<'_>,
-        vhost: &mut VirtualHost,
-    ) -> Outcome {
+    fn queue_request(&mut self, number: u16, method: &Method<'_>, vhost: &mut VirtualHost) -> Outcome {
         Ok(match method {
             Method::QueueDeclare(m) => return self.declare_queue(number, m, vhost),
-            Method::QueueBind(QueueBind {
-                queue,
-                exchange,
-                routing_key,
-                no_wait,
-                arguments,
-                ..
-            }) => {
+            Method::QueueBind(QueueBind { queue, exchange, routing_key, no_wait, arguments, .. }) => {
                 let name = self.queue_name(number, queue)?;
                 // RabbitMQ: an empty key together with an empty queue means that queue's name.
-                let key = if queue.is_empty() && routing_key.is_empty() {
-                    &*name
-                } else {
-                    routing_key
-                };
+                let key = if queue.is_empty() && routing_key.is_empty() { &*name } else { routing_key };
                 let to = Destination::Queue(vhost.queue_key(self.key, &name)?);
                 vhost.bind(exchange, to, key, *arguments)?;
                 unless(*no_wait, QueueBindOk {})
             }
-            Method::QueueUnbind(QueueUnbind {
-                queue,
-                exchange,
-                routing_key,
-                arguments,
-                ..
-            }) => {
+            Method::QueueUnbind(QueueUnbind { queue, exchange, routing_key, arguments, .. }) => {
                 let name = self.queue_name(number, queue)?;
                 if let Some(key) = vhost.queue_names.get(&*name).copied() {
                     vhost.queue_key(self.key, &name)?;
@@ -160,23 +105,13 @@ impl Peer {
             Method::QueueDelete(m) => {
                 let name = self.queue_name(number, m.queue)?;
                 let messages = vhost.delete_queue(self.key, &name, m.if_unused, m.if_empty)?;
-                unless(
-                    m.no_wait,
-                    QueueDeleteOk {
-                        message_count: clamp(messages),
-                    },
-                )
+                unless(m.no_wait, QueueDeleteOk { message_count: clamp(messages) })
             }
             _ => Reply::None,
         })
     }
 
-    fn declare_queue(
-        &mut self,
-        number: u16,
-        wanted: &QueueDeclare<'_>,
-        vhost: &mut VirtualHost,
-    ) -> Outcome {
+    fn declare_queue(&mut self, number: u16, wanted: &QueueDeclare<'_>, vhost: &mut VirtualHost) -> Outcome {
         let known = vhost.queues.len();
         let mut wanted = *wanted;
         let last = self.queue_name(number, "").ok().filter(|_| wanted.passive);
@@ -186,8 +121,7 @@ impl Peer {
         let key = vhost.declare_queue(self.key, &wanted)?;
         if wanted.exclusive && vhost.queues.len() > known {
             if self.owned.len() == self.owned.capacity() {
-                self.owned
-                    .retain(|queue| vhost.queues.get(*queue).is_some());
+                self.owned.retain(|queue| vhost.queues.get(*queue).is_some());
             }
             self.owned.push(key);
         }
@@ -195,11 +129,7 @@ impl Peer {
         if let (Some(channel), Some(name)) = (self.channel_mut(number), name) {
             channel.last_queue = name;
         }
-        Ok(if wanted.no_wait {
-            Reply::None
-        } else {
-            Reply::Declared(key)
-        })
+        Ok(if wanted.no_wait { Reply::None } else { Reply::Declared(key) })
     }
 
     /// The queue meant: an empty name is the last one declared on the channel.
@@ -208,8 +138,7 @@ impl Peer {
             return Ok(name.into());
         }
         let last = self.channel_mut(number).map(|c| c.last_queue.clone());
-        last.filter(|n| !n.is_empty())
-            .ok_or_else(|| Refusal::missing_queue("no previously declared queue"))
+        last.filter(|n| !n.is_empty()).ok_or_else(|| Refusal::missing_queue("no previously declared queue"))
     }
 
     fn get(&mut self, number: u16, wanted: &BasicGet<'_>, vhost: &mut VirtualHost) -> Outcome {
@@ -220,10 +149,7 @@ impl Peer {
                 "basic.get not supported by stream queues queue '{name}' in vhost '/'"
             )));
         }
-        Ok(Reply::Get {
-            queue,
-            no_ack: wanted.no_ack,
-        })
+        Ok(Reply::Get { queue, no_ack: wanted.no_ack })
     }
 
     fn qos(&mut self, number: u16, wanted: &BasicQos, vhost: &mut VirtualHost) -> Outcome {
@@ -238,52 +164,30 @@ impl Peer {
         if wanted.global {
             channel.shared_prefetch = count;
             let consumers: Vec<Key> = channel.consumers.values().copied().collect();
-            consumers
-                .into_iter()
-                .for_each(|c| vhost.wake(c, Parked::ForCredit));
+            consumers.into_iter().for_each(|c| vhost.wake(c, Parked::ForCredit));
         } else {
             channel.prefetch = count;
         }
         Ok(Reply::Method(BasicQosOk {}.into()))
     }
 
-    fn recover(
-        &mut self,
-        number: u16,
-        requeue: bool,
-        vhost: &mut VirtualHost,
-    ) -> Result<(), Refusal> {
+    fn recover(&mut self, number: u16, requeue: bool, vhost: &mut VirtualHost) -> Result<(), Refusal> {
         if !requeue {
             return Err(Refusal::not_implemented("requeue=false"));
         }
-        self.settle_now(
-            number,
-            Settlement {
-                tag: 0,
-                multiple: true,
-                kind: SettlementKind::Requeued,
-            },
-            vhost,
-        );
+        self.settle_now(number, Settlement { tag: 0, multiple: true, kind: SettlementKind::Requeued }, vhost);
         Ok(())
     }
 
     /// Confirms and transactions, of which a channel has one or the other.
-    fn mode_request(
-        &mut self,
-        number: u16,
-        method: &Method<'_>,
-        vhost: &mut VirtualHost,
-    ) -> Outcome {
+    fn mode_request(&mut self, number: u16, method: &Method<'_>, vhost: &mut VirtualHost) -> Outcome {
         let Some(channel) = self.channel_mut(number) else {
             return Ok(Reply::None);
         };
         let no_transaction = || Refusal::precondition("channel is not transactional");
         Ok(match (method, &mut channel.mode) {
             (Method::ConfirmSelect(_), Mode::Transaction(_)) => {
-                return Err(Refusal::precondition(
-                    "cannot switch from tx to confirm mode",
-                ));
+                return Err(Refusal::precondition("cannot switch from tx to confirm mode"));
             }
             (Method::ConfirmSelect(m), mode) => {
                 if matches!(mode, Mode::Plain) {
@@ -292,9 +196,7 @@ impl Peer {
                 unless(m.no_wait, ConfirmSelectOk {})
             }
             (Method::TxSelect(_), Mode::Confirm(_)) => {
-                return Err(Refusal::precondition(
-                    "cannot switch from confirm to tx mode",
-                ));
+                return Err(Refusal::precondition("cannot switch from confirm to tx mode"));
             }
             (Method::TxSelect(_), mode) => {
                 if matches!(mode, Mode::Plain) {
@@ -354,12 +256,7 @@ struct Admission {
 }
 
 impl Peer {
-    pub(crate) fn consume(
-        &mut self,
-        number: u16,
-        wanted: &BasicConsume<'_>,
-        vhost: &mut VirtualHost,
-    ) -> Outcome {
+    pub(crate) fn consume(&mut self, number: u16, wanted: &BasicConsume<'_>, vhost: &mut VirtualHost) -> Outcome {
         let name = self.queue_name(number, wanted.queue)?;
         let key = vhost.queue_key(self.key, &name)?;
         let connection = self.key;
@@ -371,11 +268,7 @@ impl Peer {
         } else {
             wanted.consumer_tag.to_owned()
         };
-        if channel
-            .consumers
-            .get(&*tag)
-            .is_some_and(|c| vhost.consumers.get(*c).is_some())
-        {
+        if channel.consumers.get(&*tag).is_some_and(|c| vhost.consumers.get(*c).is_some()) {
             let text = format!("attempt to reuse consumer tag '{tag}'");
             return Err(Refusal::not_allowed(&text));
         }
@@ -404,12 +297,7 @@ impl Peer {
         Ok(Reply::Consuming(consumer, wanted.no_wait))
     }
 
-    pub(crate) fn cancel(
-        &mut self,
-        number: u16,
-        wanted: &BasicCancel<'_>,
-        vhost: &mut VirtualHost,
-    ) -> Outcome {
+    pub(crate) fn cancel(&mut self, number: u16, wanted: &BasicCancel<'_>, vhost: &mut VirtualHost) -> Outcome {
         let Some(channel) = self.channel_mut(number) else {
             return Ok(Reply::None);
         };
@@ -418,26 +306,14 @@ impl Peer {
         {
             vhost.remove_queue(queue);
         }
-        Ok(if wanted.no_wait {
-            Reply::None
-        } else {
-            Reply::Cancelled(wanted.consumer_tag.into())
-        })
+        Ok(if wanted.no_wait { Reply::None } else { Reply::Cancelled(wanted.consumer_tag.into()) })
     }
 }
 
 impl VirtualHost {
     /// Whether and how a queue lets a consumer in.
-    fn check_consume(
-        &self,
-        key: Key,
-        wanted: &BasicConsume<'_>,
-        prefetch: u32,
-    ) -> Result<Admission, Refusal> {
-        let open = Admission {
-            cursor: Cursor::default(),
-            priority: 0,
-        };
+    fn check_consume(&self, key: Key, wanted: &BasicConsume<'_>, prefetch: u32) -> Result<Admission, Refusal> {
+        let open = Admission { cursor: Cursor::default(), priority: 0 };
         let Some(queue) = self.queues.get(key) else {
             return Ok(open);
         };
@@ -476,10 +352,7 @@ impl VirtualHost {
             return Err(Refusal::precondition(&text));
         }
         let Some(log) = self.queues.get(key).map(|q| q.log()) else {
-            return Ok(Admission {
-                cursor: Cursor::default(),
-                priority: 0,
-            });
+            return Ok(Admission { cursor: Cursor::default(), priority: 0 });
         };
         let offset = wanted.arguments.get("x-stream-offset");
         let cursor = match offset.map(|o| (o, o.as_str(), o.as_i64().map(u64::try_from))) {
@@ -495,9 +368,6 @@ impl VirtualHost {
                 )));
             }
         };
-        Ok(Admission {
-            cursor,
-            priority: 0,
-        })
+        Ok(Admission { cursor, priority: 0 })
     }
 }

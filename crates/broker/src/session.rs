@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use measure::Time;
 use wire::amqp091::{
-    ConnectionUpdateSecret, ConnectionUpdateSecretOk, EncodeMethod, Error, Method, MethodId,
-    Server, ServerEvent, Table, Value,
+    ConnectionUpdateSecret, ConnectionUpdateSecretOk, EncodeMethod, Error, Method, MethodId, Server, ServerEvent,
+    Table, Value,
 };
 
 use crate::channel::{Channel, Mode, Settlement, SettlementKind};
@@ -139,52 +139,18 @@ impl Peer {
 
     /// Deals with one event.
     #[inline]
-    pub(crate) fn handle(
-        &mut self,
-        event: ServerEvent<'_>,
-        vhost: &mut VirtualHost,
-        users: &[User],
-    ) -> (u16, Reply) {
+    pub(crate) fn handle(&mut self, event: ServerEvent<'_>, vhost: &mut VirtualHost, users: &[User]) -> (u16, Reply) {
         match event {
-            ServerEvent::Publish {
-                channel,
-                exchange,
-                routing_key,
-                mandatory,
-                immediate,
-                properties,
-                body,
-            } => {
+            ServerEvent::Publish { channel, exchange, routing_key, mandatory, immediate, properties, body } => {
                 let properties = properties.as_bytes();
-                let record = Record {
-                    exchange,
-                    routing_key,
-                    properties,
-                    body,
-                };
-                (
-                    channel,
-                    self.publish(channel, &record, mandatory, immediate, vhost),
-                )
+                let record = Record { exchange, routing_key, properties, body };
+                (channel, self.publish(channel, &record, mandatory, immediate, vhost))
             }
-            ServerEvent::Ack {
-                channel,
-                delivery_tag: tag,
-                multiple,
-            } => {
-                let settlement = Settlement {
-                    tag,
-                    multiple,
-                    kind: SettlementKind::Accepted,
-                };
+            ServerEvent::Ack { channel, delivery_tag: tag, multiple } => {
+                let settlement = Settlement { tag, multiple, kind: SettlementKind::Accepted };
                 (channel, self.settle(channel, settlement, vhost))
             }
-            ServerEvent::Nack {
-                channel,
-                delivery_tag: tag,
-                multiple,
-                requeue,
-            } => {
+            ServerEvent::Nack { channel, delivery_tag: tag, multiple, requeue } => {
                 let settlement = Settlement {
                     tag,
                     multiple,
@@ -195,13 +161,10 @@ impl Peer {
                 };
                 (channel, self.settle(channel, settlement, vhost))
             }
-            ServerEvent::Method {
-                method: Method::ConnectionUpdateSecret(update),
-                ..
-            } => (0, self.renew_secret(update.new_secret.0, users)),
-            ServerEvent::Method { channel, method } => {
-                (channel, self.request(channel, &method, vhost))
+            ServerEvent::Method { method: Method::ConnectionUpdateSecret(update), .. } => {
+                (0, self.renew_secret(update.new_secret.0, users))
             }
+            ServerEvent::Method { channel, method } => (channel, self.request(channel, &method, vhost)),
             other => self.handle_life(&other, vhost, users),
         }
     }
@@ -218,45 +181,22 @@ impl Peer {
     }
 
     /// Deals with the beginning and the end of connections and channels.
-    fn handle_life(
-        &mut self,
-        event: &ServerEvent<'_>,
-        vhost: &mut VirtualHost,
-        users: &[User],
-    ) -> (u16, Reply) {
+    fn handle_life(&mut self, event: &ServerEvent<'_>, vhost: &mut VirtualHost, users: &[User]) -> (u16, Reply) {
         match event {
-            ServerEvent::Login {
-                mechanism,
-                user,
-                password,
-                client_properties,
-            } => {
+            ServerEvent::Login { mechanism, user, password, client_properties } => {
                 self.read_capabilities(*client_properties);
-                let refused = |vhost: &mut VirtualHost| {
-                    vhost.faults.as_mut().is_some_and(|f| f.refuses_login())
-                };
+                let refused = |vhost: &mut VirtualHost| vhost.faults.as_mut().is_some_and(|f| f.refuses_login());
                 let known = match (*mechanism, self.certified.as_deref()) {
-                    ("PLAIN", _) => users
-                        .iter()
-                        .find(|known| known.matches(user, password.expose())),
+                    ("PLAIN", _) => users.iter().find(|known| known.matches(user, password.expose())),
                     ("EXTERNAL", Some(name)) => users.iter().find(|known| known.name() == name),
                     _ => None,
                 };
                 self.user = known.map_or(*user, User::name).into();
                 let known = known.is_some() && !refused(vhost);
-                (
-                    0,
-                    if known {
-                        Reply::Login
-                    } else {
-                        Reply::Reject(login_refused(mechanism))
-                    },
-                )
+                (0, if known { Reply::Login } else { Reply::Reject(login_refused(mechanism)) })
             }
             ServerEvent::Open { virtual_host } if *virtual_host == vhost::NAME => (0, Reply::Open),
-            ServerEvent::Open { virtual_host } => {
-                (0, Reply::Reject(Refusal::no_virtual_host(virtual_host)))
-            }
+            ServerEvent::Open { virtual_host } => (0, Reply::Reject(Refusal::no_virtual_host(virtual_host))),
             ServerEvent::ChannelOpened { channel } => {
                 let at = usize::from(*channel);
                 if self.channels.len() <= at {
@@ -325,19 +265,14 @@ impl Peer {
 
     /// The channels that are open.
     pub(crate) fn open_channels(&self) -> Vec<u16> {
-        let open = |(number, channel): (usize, &Option<Box<Channel>>)| {
-            channel.as_ref().map(|_| number as u16)
-        };
+        let open = |(number, channel): (usize, &Option<Box<Channel>>)| channel.as_ref().map(|_| number as u16);
         self.channels.iter().enumerate().filter_map(open).collect()
     }
 
     /// Whether it consumes from any queue.
     pub(crate) fn is_consumer(&self) -> bool {
         let consumes = |channel: &Channel| !channel.consumers.is_empty();
-        self.channels
-            .iter()
-            .flatten()
-            .any(|channel| consumes(channel))
+        self.channels.iter().flatten().any(|channel| consumes(channel))
     }
 
     /// Sends back the mandatory messages that no queue took.
@@ -363,10 +298,7 @@ impl Peer {
 
     /// Ends a channel: its consumers go, and what they had not settled goes back.
     pub(crate) fn close_channel(&mut self, number: u16, vhost: &mut VirtualHost) {
-        let slot = self
-            .channels
-            .get_mut(usize::from(number))
-            .and_then(Option::take);
+        let slot = self.channels.get_mut(usize::from(number)).and_then(Option::take);
         let Some(mut channel) = slot else { return };
         if let Some(mut returns) = self.returns.remove(&number) {
             returns.clear(&mut vhost.memory);

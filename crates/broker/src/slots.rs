@@ -29,10 +29,7 @@ pub(crate) struct Slots<T> {
 
 impl<T> Default for Slots<T> {
     fn default() -> Self {
-        Self {
-            slots: Vec::new(),
-            free: Vec::new(),
-        }
+        Self { slots: Vec::new(), free: Vec::new() }
     }
 }
 
@@ -40,17 +37,11 @@ impl<T> Slots<T> {
     /// Stores what `make` builds from its own key.
     pub(crate) fn insert_with(&mut self, make: impl FnOnce(Key) -> T) -> Key {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot {
-                generation: 0,
-                value: None,
-            });
+            self.slots.push(Slot { generation: 0, value: None });
             (self.slots.len() - 1) as u32
         });
         let slot = &mut self.slots[index as usize];
-        let key = Key {
-            index,
-            generation: slot.generation,
-        };
+        let key = Key { index, generation: slot.generation };
         slot.value = Some(make(key));
         key
     }
@@ -64,22 +55,14 @@ impl<T> Slots<T> {
     #[inline]
     pub(crate) fn get(&self, key: Key) -> Option<&T> {
         let slot = self.slots.get(key.index())?;
-        if slot.generation == key.generation {
-            slot.value.as_ref()
-        } else {
-            None
-        }
+        if slot.generation == key.generation { slot.value.as_ref() } else { None }
     }
 
     /// The thing of this key, while it is there.
     #[inline]
     pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         let slot = self.slots.get_mut(key.index())?;
-        if slot.generation == key.generation {
-            slot.value.as_mut()
-        } else {
-            None
-        }
+        if slot.generation == key.generation { slot.value.as_mut() } else { None }
     }
 
     /// Takes a thing out; its key is void from now on.
@@ -96,19 +79,10 @@ impl<T> Slots<T> {
 
     /// Everything with its key.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut T)> {
-        self.slots
-            .iter_mut()
-            .enumerate()
-            .filter_map(|(index, slot)| {
-                let value = slot.value.as_mut()?;
-                Some((
-                    Key {
-                        index: index as u32,
-                        generation: slot.generation,
-                    },
-                    value,
-                ))
-            })
+        self.slots.iter_mut().enumerate().filter_map(|(index, slot)| {
+            let value = slot.value.as_mut()?;
+            Some((Key { index: index as u32, generation: slot.generation }, value))
+        })
     }
 
     /// How many things there are.

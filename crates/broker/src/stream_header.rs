@@ -60,41 +60,23 @@ mod tests {
             delivery_mode: Some(2),
             ..BasicProperties::default()
         };
-        let without = BasicProperties {
-            headers: None,
-            ..with_headers
-        };
+        let without = BasicProperties { headers: None, ..with_headers };
         for properties in [with_headers, without, BasicProperties::default()] {
             let bytes = properties.to_bytes().unwrap();
             let mut out = vec![9; 3];
             with_offset(&bytes, 7_000_000_000, &mut out);
             let decoded = Properties::from_bytes(&out).decode().unwrap();
             let found = decoded.headers.expect("headers");
-            assert_eq!(
-                found.get("x-stream-offset"),
-                Some(Value::I64(7_000_000_000))
-            );
+            assert_eq!(found.get("x-stream-offset"), Some(Value::I64(7_000_000_000)));
             let colour = found.get("colour").and_then(Value::as_str);
             assert_eq!(colour.is_some(), properties.headers.is_some());
-            assert_eq!(
-                BasicProperties {
-                    headers: properties.headers,
-                    ..decoded
-                },
-                properties
-            );
+            assert_eq!(BasicProperties { headers: properties.headers, ..decoded }, properties);
         }
     }
 
     #[test]
     fn what_cannot_be_understood_stays_as_it_is() {
-        for broken in [
-            &[][..],
-            &[0x80],
-            &[0x80, 0],
-            &[0x80, 0, 9, 1],
-            &[0x20, 0, 0, 0, 1, 0],
-        ] {
+        for broken in [&[][..], &[0x80], &[0x80, 0], &[0x80, 0, 9, 1], &[0x20, 0, 0, 0, 1, 0]] {
             let mut out = Vec::new();
             with_offset(broken, 1, &mut out);
             assert_eq!(out, broken);

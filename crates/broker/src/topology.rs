@@ -21,9 +21,8 @@ impl VirtualHost {
         if wanted.passive {
             return self.exchange_key(name).map(|_| ());
         }
-        let kind = Kind::from_name(wanted.kind).ok_or_else(|| {
-            Refusal::command_invalid(&format!("invalid exchange type '{}'", wanted.kind))
-        })?;
+        let kind = Kind::from_name(wanted.kind)
+            .ok_or_else(|| Refusal::command_invalid(&format!("invalid exchange type '{}'", wanted.kind)))?;
         if let Ok(key) = self.exchange_key(name)
             && let Some(current) = self.exchanges.get(key)
         {
@@ -54,9 +53,7 @@ impl VirtualHost {
             return Ok(());
         };
         if if_unused && self.exchanges.get(key).is_some_and(|x| !x.is_unused()) {
-            return Err(Refusal::precondition(&format!(
-                "exchange '{name}' in vhost '/' in use"
-            )));
+            return Err(Refusal::precondition(&format!("exchange '{name}' in vhost '/' in use")));
         }
         self.remove_exchange(key);
         Ok(())
@@ -106,23 +103,11 @@ impl VirtualHost {
             return Err(Refusal::default_exchange());
         }
         let from = self.exchange_key(source)?;
-        if self
-            .exchanges
-            .get(from)
-            .is_some_and(|x| x.kind == Kind::Headers)
-        {
+        if self.exchanges.get(from).is_some_and(|x| x.kind == Kind::Headers) {
             check_match(arguments)?;
         }
-        let binding = Binding {
-            key: routing_key.into(),
-            destination,
-            arguments: arguments.to_owned(),
-        };
-        if self
-            .exchanges
-            .get_mut(from)
-            .is_some_and(|x| x.bind(&binding))
-        {
+        let binding = Binding { key: routing_key.into(), destination, arguments: arguments.to_owned() };
+        if self.exchanges.get_mut(from).is_some_and(|x| x.bind(&binding)) {
             if let Some(inbound) = self.inbound_of(destination) {
                 inbound.push((from, binding));
             }
@@ -145,15 +130,9 @@ impl VirtualHost {
         let Ok(from) = self.exchange_key(source) else {
             return Ok(());
         };
-        let binding = Binding {
-            key: routing_key.into(),
-            destination,
-            arguments: arguments.to_owned(),
-        };
+        let binding = Binding { key: routing_key.into(), destination, arguments: arguments.to_owned() };
         if let Some(inbound) = self.inbound_of(destination)
-            && let Some(at) = inbound
-                .iter()
-                .position(|(s, b)| *s == from && *b == binding)
+            && let Some(at) = inbound.iter().position(|(s, b)| *s == from && *b == binding)
         {
             inbound.swap_remove(at);
             self.drop_inbound(&[(from, binding)]);
@@ -164,18 +143,12 @@ impl VirtualHost {
     fn inbound_of(&mut self, destination: Destination) -> Option<&mut Vec<(Key, Binding)>> {
         match destination {
             Destination::Queue(queue) => self.queues.get_mut(queue).map(|q| &mut q.inbound),
-            Destination::Exchange(exchange) => {
-                self.exchanges.get_mut(exchange).map(|x| &mut x.inbound)
-            }
+            Destination::Exchange(exchange) => self.exchanges.get_mut(exchange).map(|x| &mut x.inbound),
         }
     }
 
     /// Declares a queue for a connection, or checks that an equal one exists.
-    pub(crate) fn declare_queue(
-        &mut self,
-        connection: Key,
-        wanted: &QueueDeclare<'_>,
-    ) -> Result<Key, Refusal> {
+    pub(crate) fn declare_queue(&mut self, connection: Key, wanted: &QueueDeclare<'_>) -> Result<Key, Refusal> {
         let name = wanted.queue;
         if !wanted.passive && !self.queue_names.contains_key(name) {
             return self.create_queue(connection, wanted);
@@ -249,8 +222,7 @@ impl VirtualHost {
         self.version += 1;
         self.drop_inbound(&queue.inbound);
         for consumer in queue.consumers.drain(..) {
-            self.orphans
-                .extend(self.consumers.remove(consumer).map(|c| (consumer, c)));
+            self.orphans.extend(self.consumers.remove(consumer).map(|c| (consumer, c)));
         }
         queue.clear(&mut self.memory)
     }
@@ -268,11 +240,7 @@ fn check_match(arguments: Table<'_>) -> Result<(), Refusal> {
 }
 
 const fn flags_of(wanted: &QueueDeclare<'_>) -> Flags {
-    Flags {
-        durable: wanted.durable,
-        exclusive: wanted.exclusive,
-        auto_delete: wanted.auto_delete,
-    }
+    Flags { durable: wanted.durable, exclusive: wanted.exclusive, auto_delete: wanted.auto_delete }
 }
 
 /// Replicated types exist for messages that outlive things, in RabbitMQ and so here.
@@ -280,11 +248,9 @@ fn check_type(name: &str, queue_type: QueueType, flags: Flags) -> Result<(), Ref
     if queue_type == QueueType::Classic {
         return Ok(());
     }
-    for (wrong, property) in [
-        (!flags.durable, "non-durable"),
-        (flags.auto_delete, "auto-delete"),
-        (flags.exclusive, "exclusive-owner"),
-    ] {
+    for (wrong, property) in
+        [(!flags.durable, "non-durable"), (flags.auto_delete, "auto-delete"), (flags.exclusive, "exclusive-owner")]
+    {
         if wrong {
             return Err(Refusal::precondition(&format!(
                 "invalid property '{property}' for queue '{name}' in vhost '/'"
@@ -309,11 +275,7 @@ fn check_queue(current: &Queue, connection: Key, wanted: &QueueDeclare<'_>) -> R
     arguments::check_equivalent(name, wanted.arguments, current.table.view())
 }
 
-fn check_exchange(
-    current: &Exchange,
-    kind: Kind,
-    wanted: &ExchangeDeclare<'_>,
-) -> Result<(), Refusal> {
+fn check_exchange(current: &Exchange, kind: Kind, wanted: &ExchangeDeclare<'_>) -> Result<(), Refusal> {
     let name = wanted.exchange;
     let quoted = |text: &str| format!("'{text}'");
     if kind != current.kind {
@@ -334,37 +296,19 @@ fn check_exchange(
     }
     let (received, now) = (alternate(wanted.arguments), current.alternate.as_deref());
     if received != now {
-        let text = |x: Option<&str>| {
-            x.map_or("none".to_owned(), |x| {
-                format!("the value '{x}' of type 'longstr'")
-            })
-        };
+        let text = |x: Option<&str>| x.map_or("none".to_owned(), |x| format!("the value '{x}' of type 'longstr'"));
         let (received, now) = (text(received), text(now));
-        return Err(Refusal::inequivalent(
-            "alternate-exchange",
-            "exchange",
-            name,
-            &received,
-            &now,
-        ));
+        return Err(Refusal::inequivalent("alternate-exchange", "exchange", name, &received, &now));
     }
     Ok(())
 }
 
-fn check_flag(
-    argument: &str,
-    kind: &str,
-    name: &str,
-    received: bool,
-    current: bool,
-) -> Result<(), Refusal> {
+fn check_flag(argument: &str, kind: &str, name: &str, received: bool, current: bool) -> Result<(), Refusal> {
     if received == current {
         return Ok(());
     }
     let (received, current) = (format!("'{received}'"), format!("'{current}'"));
-    Err(Refusal::inequivalent(
-        argument, kind, name, &received, &current,
-    ))
+    Err(Refusal::inequivalent(argument, kind, name, &received, &current))
 }
 
 fn alternate<'a>(arguments: Table<'a>) -> Option<&'a str> {

@@ -16,52 +16,33 @@ struct Fixture {
 fn fixture() -> Fixture {
     let mut connections = Slots::default();
     let [me, other] = std::array::from_fn(|_| connections.insert(()));
-    Fixture {
-        vhost: VirtualHost::new(Memory::new(u64::MAX, u64::MAX)),
-        me,
-        other,
-    }
+    Fixture { vhost: VirtualHost::new(Memory::new(u64::MAX, u64::MAX)), me, other }
 }
 
 fn queue(name: &str) -> QueueDeclare<'_> {
-    QueueDeclare {
-        queue: name,
-        ..QueueDeclare::default()
-    }
+    QueueDeclare { queue: name, ..QueueDeclare::default() }
 }
 
 fn exchange<'a>(name: &'a str, kind: &'a str) -> ExchangeDeclare<'a> {
-    ExchangeDeclare {
-        exchange: name,
-        kind,
-        ..ExchangeDeclare::default()
-    }
+    ExchangeDeclare { exchange: name, kind, ..ExchangeDeclare::default() }
 }
 
 impl Fixture {
     fn queue(&mut self, name: &str) -> Key {
-        self.vhost
-            .declare_queue(self.me, &queue(name))
-            .expect("a queue")
+        self.vhost.declare_queue(self.me, &queue(name)).expect("a queue")
     }
 
     fn exchange(&mut self, name: &str, kind: &str) {
-        self.vhost
-            .declare_exchange(&exchange(name, kind))
-            .expect("an exchange");
+        self.vhost.declare_exchange(&exchange(name, kind)).expect("an exchange");
     }
 
     fn bind(&mut self, source: &str, to: Destination, key: &str) {
-        self.vhost
-            .bind(source, to, key, Table::EMPTY)
-            .expect("a binding");
+        self.vhost.bind(source, to, key, Table::EMPTY).expect("a binding");
     }
 
     fn route(&mut self, exchange: &str, key: &str) -> Vec<Key> {
         let mut cache = RouteCache::default();
-        self.vhost
-            .route(exchange, key, &[0, 0], &mut cache)
-            .expect("a route");
+        self.vhost.route(exchange, key, &[0, 0], &mut cache).expect("a route");
         cache.queues().to_vec()
     }
 
@@ -79,13 +60,7 @@ fn declaring_again_is_allowed_only_when_nothing_differs() {
     let first = f.queue("q");
     assert_eq!(f.queue("q"), first);
     assert_eq!(
-        f.refused(
-            me,
-            &QueueDeclare {
-                durable: true,
-                ..queue("q")
-            }
-        ),
+        f.refused(me, &QueueDeclare { durable: true, ..queue("q") }),
         (
             406,
             "PRECONDITION_FAILED - inequivalent arg 'durable' for queue 'q' in vhost '/': \
@@ -93,53 +68,19 @@ fn declaring_again_is_allowed_only_when_nothing_differs() {
                 .to_owned()
         )
     );
-    assert_eq!(
-        f.refused(
-            me,
-            &QueueDeclare {
-                exclusive: true,
-                ..queue("q")
-            }
-        )
-        .0,
-        405
-    );
-    f.vhost
-        .declare_queue(
-            me,
-            &QueueDeclare {
-                exclusive: true,
-                ..queue("mine")
-            },
-        )
-        .unwrap();
+    assert_eq!(f.refused(me, &QueueDeclare { exclusive: true, ..queue("q") }).0, 405);
+    f.vhost.declare_queue(me, &QueueDeclare { exclusive: true, ..queue("mine") }).unwrap();
     assert_eq!(f.refused(other, &queue("mine")).0, 405);
-    let passive = QueueDeclare {
-        passive: true,
-        ..queue("none")
-    };
-    assert_eq!(
-        f.refused(me, &passive),
-        (404, "NOT_FOUND - no queue 'none' in vhost '/'".to_owned())
-    );
+    let passive = QueueDeclare { passive: true, ..queue("none") };
+    assert_eq!(f.refused(me, &passive), (404, "NOT_FOUND - no queue 'none' in vhost '/'".to_owned()));
     assert_eq!(
         f.refused(me, &queue("amq.mine")),
-        (
-            403,
-            "ACCESS_REFUSED - queue name 'amq.mine' contains reserved prefix 'amq.*'".to_owned()
-        )
+        (403, "ACCESS_REFUSED - queue name 'amq.mine' contains reserved prefix 'amq.*'".to_owned())
     );
     let mut quorum = FieldTable::new();
     quorum.insert("x-queue-type", "quorum").unwrap();
-    let transient = QueueDeclare {
-        arguments: quorum.view(),
-        ..queue("quorum")
-    };
-    assert!(
-        f.refused(me, &transient)
-            .1
-            .contains("invalid property 'non-durable'")
-    );
+    let transient = QueueDeclare { arguments: quorum.view(), ..queue("quorum") };
+    assert!(f.refused(me, &transient).1.contains("invalid property 'non-durable'"));
 }
 
 #[test]
@@ -160,25 +101,10 @@ fn exchanges_are_compared_and_reserved() {
     assert!(refused(&exchange("y", "odd")).1);
     assert_eq!(refused(&exchange("amq.mine", "topic")).0, 403);
     assert_eq!(refused(&exchange("", "direct")).0, 403);
-    assert_eq!(
-        refused(&ExchangeDeclare {
-            passive: true,
-            ..exchange("y", "")
-        })
-        .0,
-        404
-    );
-    let predeclared = ExchangeDeclare {
-        durable: true,
-        ..exchange("amq.topic", "topic")
-    };
+    assert_eq!(refused(&ExchangeDeclare { passive: true, ..exchange("y", "") }).0, 404);
+    let predeclared = ExchangeDeclare { durable: true, ..exchange("amq.topic", "topic") };
     assert_eq!(f.vhost.declare_exchange(&predeclared), Ok(()));
-    assert_eq!(
-        f.vhost
-            .delete_exchange("amq.topic", false)
-            .map_err(|r| r.code),
-        Err(403)
-    );
+    assert_eq!(f.vhost.delete_exchange("amq.topic", false).map_err(|r| r.code), Err(403));
     assert_eq!(f.vhost.delete_exchange("never", false), Ok(()));
 }
 
@@ -186,11 +112,7 @@ fn exchanges_are_compared_and_reserved() {
 fn a_message_finds_each_queue_once_through_chains_and_circles() {
     let mut f = fixture();
     let (a, b) = (f.queue("a"), f.queue("b"));
-    assert_eq!(
-        f.route("", "a"),
-        [a],
-        "the default exchange knows queues by name"
-    );
+    assert_eq!(f.route("", "a"), [a], "the default exchange knows queues by name");
     assert!(f.route("", "none").is_empty());
     f.exchange("one", "topic");
     f.exchange("two", "fanout");
@@ -203,10 +125,7 @@ fn a_message_finds_each_queue_once_through_chains_and_circles() {
     assert_eq!(f.route("one", "k.1"), [a, b]);
     assert_eq!(f.route("one", "other"), [b]);
     let mut cache = RouteCache::default();
-    let missing = f
-        .vhost
-        .route("none", "k", &[0, 0], &mut cache)
-        .expect_err("a refusal");
+    let missing = f.vhost.route("none", "k", &[0, 0], &mut cache).expect_err("a refusal");
     assert_eq!(missing.text, "NOT_FOUND - no exchange 'none' in vhost '/'");
 }
 
@@ -216,27 +135,17 @@ fn a_cached_route_notices_every_change() {
     let a = f.queue("a");
     f.exchange("x", "direct");
     let mut cache = RouteCache::default();
-    let mut route = |f: &mut Fixture| {
-        f.vhost
-            .route("x", "k", &[0, 0], &mut cache)
-            .map(|()| cache.queues().to_vec())
-    };
+    let mut route = |f: &mut Fixture| f.vhost.route("x", "k", &[0, 0], &mut cache).map(|()| cache.queues().to_vec());
     assert_eq!(route(&mut f), Ok(vec![]));
     f.bind("x", Destination::Queue(a), "k");
     assert_eq!(route(&mut f), Ok(vec![a]));
-    f.vhost
-        .unbind("x", Destination::Queue(a), "k", Table::EMPTY)
-        .unwrap();
+    f.vhost.unbind("x", Destination::Queue(a), "k", Table::EMPTY).unwrap();
     assert_eq!(route(&mut f), Ok(vec![]));
     f.bind("x", Destination::Queue(a), "k");
     assert_eq!(route(&mut f), Ok(vec![a]));
     f.vhost.remove_queue(a);
     assert_eq!(route(&mut f), Ok(vec![]));
-    assert_eq!(
-        f.vhost.delete_exchange("x", true),
-        Ok(()),
-        "its last binding went with the queue"
-    );
+    assert_eq!(f.vhost.delete_exchange("x", true), Ok(()), "its last binding went with the queue");
     assert!(route(&mut f).is_err());
 }
 
@@ -248,23 +157,13 @@ fn an_unroutable_message_tries_the_alternate_exchange() {
     f.bind("spare", Destination::Queue(b), "");
     let mut arguments = FieldTable::new();
     arguments.insert("alternate-exchange", "spare").unwrap();
-    let wanted = ExchangeDeclare {
-        arguments: arguments.view(),
-        ..exchange("x", "direct")
-    };
+    let wanted = ExchangeDeclare { arguments: arguments.view(), ..exchange("x", "direct") };
     f.vhost.declare_exchange(&wanted).unwrap();
     f.bind("x", Destination::Queue(a), "k");
     assert_eq!(f.route("x", "k"), [a]);
     assert_eq!(f.route("x", "other"), [b]);
-    let refusal = f
-        .vhost
-        .declare_exchange(&exchange("x", "direct"))
-        .expect_err("a refusal");
-    assert!(
-        refusal
-            .text
-            .contains("received none but current is the value 'spare'")
-    );
+    let refusal = f.vhost.declare_exchange(&exchange("x", "direct")).expect_err("a refusal");
+    assert!(refusal.text.contains("received none but current is the value 'spare'"));
 }
 
 #[test]
@@ -273,9 +172,7 @@ fn headers_decide_and_are_never_cached() {
     let a = f.queue("a");
     let mut arguments = FieldTable::new();
     arguments.insert("colour", "red").unwrap();
-    f.vhost
-        .bind("amq.headers", Destination::Queue(a), "", arguments.view())
-        .unwrap();
+    f.vhost.bind("amq.headers", Destination::Queue(a), "", arguments.view()).unwrap();
     let properties = |colour: &str| {
         let mut headers = FieldTable::new();
         headers.insert("colour", Value::from(colour)).unwrap();
@@ -286,9 +183,7 @@ fn headers_decide_and_are_never_cached() {
     };
     let mut cache = RouteCache::default();
     for (colour, expected) in [("red", vec![a]), ("blue", vec![]), ("red", vec![a])] {
-        f.vhost
-            .route("amq.headers", "k", &properties(colour), &mut cache)
-            .unwrap();
+        f.vhost.route("amq.headers", "k", &properties(colour), &mut cache).unwrap();
         assert_eq!(cache.queues(), expected, "{colour}");
     }
 }
@@ -297,10 +192,7 @@ fn headers_decide_and_are_never_cached() {
 fn an_exchange_that_deletes_itself_goes_with_its_last_binding() {
     let mut f = fixture();
     let a = f.queue("a");
-    let wanted = ExchangeDeclare {
-        auto_delete: true,
-        ..exchange("x", "topic")
-    };
+    let wanted = ExchangeDeclare { auto_delete: true, ..exchange("x", "topic") };
     f.vhost.declare_exchange(&wanted).unwrap();
     f.bind("x", Destination::Queue(a), "k");
     assert!(f.vhost.delete_exchange("x", true).is_err(), "in use");
@@ -312,43 +204,14 @@ fn an_exchange_that_deletes_itself_goes_with_its_last_binding() {
 fn deleting_may_depend_on_the_queues_state() {
     let mut f = fixture();
     let (me, other) = (f.me, f.other);
-    f.vhost
-        .declare_queue(
-            me,
-            &QueueDeclare {
-                exclusive: true,
-                ..queue("q")
-            },
-        )
-        .unwrap();
-    assert_eq!(
-        f.vhost
-            .delete_queue(other, "q", false, false)
-            .map_err(|r| r.code)
-            .err(),
-        Some(405)
-    );
+    f.vhost.declare_queue(me, &QueueDeclare { exclusive: true, ..queue("q") }).unwrap();
+    assert_eq!(f.vhost.delete_queue(other, "q", false, false).map_err(|r| r.code).err(), Some(405));
     let q = f.vhost.queue_key(me, "q").unwrap();
-    let record = crate::log::Record {
-        exchange: "",
-        routing_key: "q",
-        properties: &[0, 0],
-        body: b"x",
-    };
+    let record = crate::log::Record { exchange: "", routing_key: "q", properties: &[0, 0], body: b"x" };
     assert!(f.vhost.enqueue(&[q], &record));
-    let refusal = f
-        .vhost
-        .delete_queue(me, "q", false, true)
-        .expect_err("not empty");
-    assert_eq!(
-        refusal.text,
-        "PRECONDITION_FAILED - queue 'q' in vhost '/' not empty"
-    );
+    let refusal = f.vhost.delete_queue(me, "q", false, true).expect_err("not empty");
+    assert_eq!(refusal.text, "PRECONDITION_FAILED - queue 'q' in vhost '/' not empty");
     assert_eq!(f.vhost.delete_queue(me, "q", true, false), Ok(1));
-    assert_eq!(
-        f.vhost.delete_queue(me, "q", true, true),
-        Ok(0),
-        "gone already"
-    );
+    assert_eq!(f.vhost.delete_queue(me, "q", true, true), Ok(0), "gone already");
     assert_eq!(f.vhost.memory.used(), 0);
 }

@@ -53,8 +53,7 @@ impl Deliveries {
 
     /// Whether this tag waits.
     pub(crate) fn contains(&self, tag: u64) -> bool {
-        self.position(tag)
-            .is_some_and(|at| self.waiting.get(at).is_some_and(|w| w.1.is_some()))
+        self.position(tag).is_some_and(|at| self.waiting.get(at).is_some_and(|w| w.1.is_some()))
     }
 
     fn position(&self, tag: u64) -> Option<usize> {
@@ -107,12 +106,7 @@ mod tests {
 
     fn delivery(address: u64) -> Unacked {
         let mut slots = Slots::default();
-        Unacked {
-            queue: slots.insert(()),
-            address,
-            consumer: None,
-            was_overtaken: false,
-        }
+        Unacked { queue: slots.insert(()), address, consumer: None, was_overtaken: false }
     }
 
     #[test]
@@ -124,14 +118,10 @@ mod tests {
         assert_eq!(deliveries.take(3).map(|d| d.address), Some(3));
         assert_eq!(deliveries.take(3), None, "settled once only");
         assert!(deliveries.contains(4) && !deliveries.contains(3) && !deliveries.contains(11));
-        let up_to: Vec<u64> = std::iter::from_fn(|| deliveries.take_up_to(5))
-            .map(|d| d.address)
-            .collect();
+        let up_to: Vec<u64> = std::iter::from_fn(|| deliveries.take_up_to(5)).map(|d| d.address).collect();
         assert_eq!(up_to, [1, 2, 4, 5]);
         assert_eq!(deliveries.len(), 5);
-        let rest: Vec<u64> = std::iter::from_fn(|| deliveries.take_up_to(u64::MAX))
-            .map(|d| d.address)
-            .collect();
+        let rest: Vec<u64> = std::iter::from_fn(|| deliveries.take_up_to(u64::MAX)).map(|d| d.address).collect();
         assert_eq!(rest, [6, 7, 8, 9, 10]);
     }
 

@@ -119,10 +119,7 @@ impl VirtualHost {
 
     /// The exchange of this name.
     pub(crate) fn exchange_key(&self, name: &str) -> Result<Key, Refusal> {
-        self.exchange_names
-            .get(name)
-            .copied()
-            .ok_or_else(|| Refusal::not_found("exchange", name))
+        self.exchange_names.get(name).copied().ok_or_else(|| Refusal::not_found("exchange", name))
     }
 
     /// The queue of this name, for a connection that wants to use it.
@@ -148,10 +145,7 @@ impl VirtualHost {
         if let Some(faults) = &mut self.faults {
             faults.slow_route();
         }
-        if cache.version == self.version
-            && same(&cache.routing_key, routing_key)
-            && same(&cache.exchange, exchange)
-        {
+        if cache.version == self.version && same(&cache.routing_key, routing_key) && same(&cache.exchange, exchange) {
             return Ok(());
         }
         cache.version = 0;
@@ -180,9 +174,7 @@ impl VirtualHost {
         }
         let first = self.exchange_key(exchange)?;
         if self.exchanges.get(first).is_some_and(|x| x.internal) {
-            return Err(Refusal::access(&format!(
-                "cannot publish to internal exchange '{exchange}' in vhost '/'"
-            )));
+            return Err(Refusal::access(&format!("cannot publish to internal exchange '{exchange}' in vhost '/'")));
         }
         let mut visited = std::mem::take(&mut self.visited);
         visited.clear();
@@ -308,18 +300,10 @@ impl VirtualHost {
         };
         let mut route = RouteCache::default();
         // An exchange that is not there takes nothing, as RabbitMQ has it.
-        if self
-            .route(exchange, routing_key, &properties, &mut route)
-            .is_err()
-        {
+        if self.route(exchange, routing_key, &properties, &mut route).is_err() {
             return;
         }
-        let record = Record {
-            exchange,
-            routing_key,
-            properties: &properties,
-            body: &letter.body,
-        };
+        let record = Record { exchange, routing_key, properties: &properties, body: &letter.body };
         let mut queues = route.queues().to_vec();
         queues.retain(|it| {
             let queue = self.queues.get(*it);

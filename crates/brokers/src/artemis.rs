@@ -20,12 +20,7 @@ pub(crate) const REGISTRATION: Registration = Registration {
     start: Some((BrokerKind::Artemis, start)),
     product: PRODUCT,
     program: "artemis",
-    folders: &[
-        ".tools/artemis/bin",
-        "/opt/artemis/bin",
-        "/opt/activemq-artemis/bin",
-        "/opt/apache-artemis/bin",
-    ],
+    folders: &[".tools/artemis/bin", "/opt/artemis/bin", "/opt/activemq-artemis/bin", "/opt/apache-artemis/bin"],
     install: "scripts/setup artemis",
     installed: |spec| ArtemisInstallation::find(spec.root.as_deref()).map(drop),
     programs: |spec| programs(spec.root.as_deref()),
@@ -43,10 +38,7 @@ struct Artemis {
 fn start(request: Request<'_>) -> Result<Box<dyn Broker>, BrokerError> {
     let spec = &request.experiment.broker;
     let cancelled = || request.control.is_stopping();
-    let mut waiting = Waiting {
-        progress: request.progress,
-        cancelled: &cancelled,
-    };
+    let mut waiting = Waiting { progress: request.progress, cancelled: &cancelled };
     for sentence in clean_leftovers() {
         waiting.step(&sentence);
     }
@@ -54,10 +46,7 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, BrokerError> {
     let workspace = Workspace::new(PRODUCT, None, NEEDED_SPACE)?;
     let guard = vec![request.bellows_exe.into(), guardian::SUBCOMMAND.into()];
     let (port, launch) = write_instance(&installation, &workspace, &spec.java_args, guard)?;
-    let what = format!(
-        "starting {PRODUCT} {} on {}",
-        installation.version, installation.runtime
-    );
+    let what = format!("starting {PRODUCT} {} on {}", installation.version, installation.runtime);
     let process = workspace.start(launch, &what, &mut waiting)?;
     Ok(Box::new(Artemis {
         process,
@@ -110,11 +99,7 @@ const PRODUCT: &str = "ActiveMQ Artemis";
 /// Where `scripts/setup artemis` puts it, below a checkout's folder.
 const OF_CHECKOUT: &str = ".tools/artemis";
 /// Where people put it.
-const OF_MACHINE: [&str; 3] = [
-    "/opt/artemis",
-    "/opt/activemq-artemis",
-    "/opt/apache-artemis",
-];
+const OF_MACHINE: [&str; 3] = ["/opt/artemis", "/opt/activemq-artemis", "/opt/apache-artemis"];
 /// The archive with all that starts it, below an installation.
 const BOOT: &str = "lib/artemis-boot.jar";
 
@@ -151,12 +136,7 @@ impl ArtemisInstallation {
             Some(version) => format!("Java {version}"),
             None => "Java".to_owned(),
         };
-        Ok(Self {
-            home,
-            version,
-            java,
-            runtime,
-        })
+        Ok(Self { home, version, java, runtime })
     }
 
     /// The archive that a JVM starts it from.
@@ -189,10 +169,7 @@ fn home(root: Option<&Path>) -> Result<PathBuf, BrokerError> {
 /// the program on the path, those of the machine.
 fn usual_folders() -> Vec<PathBuf> {
     let own = env::current_exe().unwrap_or_default();
-    let checkouts = own
-        .ancestors()
-        .skip(1)
-        .map(|folder| folder.join(OF_CHECKOUT));
+    let checkouts = own.ancestors().skip(1).map(|folder| folder.join(OF_CHECKOUT));
     let path = env::var_os("PATH").unwrap_or_default();
     let on_path = env::split_paths(&path).filter_map(|folder| {
         let program = folder.join("artemis").canonicalize().ok()?;
@@ -332,10 +309,7 @@ fn write_instance(
             ("LANG".into(), "C.UTF-8".into()),
         ],
         process_name: "java",
-        probes: vec![Probe {
-            port,
-            answers: accepts,
-        }],
+        probes: vec![Probe { port, answers: accepts }],
         reason: log::tail,
         start_timeout: START_TIMEOUT,
         guard,
@@ -344,11 +318,7 @@ fn write_instance(
 }
 
 /// The JVM's arguments. The user's come last, so that they win.
-fn arguments(
-    installation: &ArtemisInstallation,
-    directory: &Path,
-    further: &[String],
-) -> Vec<OsString> {
+fn arguments(installation: &ArtemisInstallation, directory: &Path, further: &[String]) -> Vec<OsString> {
     let property = |name: &str, path: &Path| {
         let mut text = OsString::from(format!("-D{name}="));
         text.push(path);
@@ -363,10 +333,7 @@ fn arguments(
         property("data.dir", &directory.join("data")),
         property("java.io.tmpdir", &directory.join("tmp")),
         property("java.library.path", &installation.home.join(natives)),
-        property(
-            "log4j2.configurationFile",
-            &directory.join("etc/log4j2.properties"),
-        ),
+        property("log4j2.configurationFile", &directory.join("etc/log4j2.properties")),
     ]);
     all.extend(further.iter().map(OsString::from));
     all.extend([

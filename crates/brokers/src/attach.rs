@@ -19,10 +19,8 @@ use super::managed::Progress;
 use super::rabbitmq::control;
 use super::{Broker, BrokerError, Fault, Identity, Listener, Processes, oauth2};
 
-pub(super) const REGISTRATION: Registration = Registration {
-    start: Some((BrokerKind::Attach, start)),
-    ..Registration::NONE
-};
+pub(super) const REGISTRATION: Registration =
+    Registration { start: Some((BrokerKind::Attach, start)), ..Registration::NONE };
 
 fn start(request: Request<'_>) -> Result<Box<dyn Broker>, BrokerError> {
     let spec = &request.experiment.broker;
@@ -59,12 +57,9 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, BrokerError> {
 /// Looks who listens on the port, where that is on this machine.
 fn find_processes(endpoint: &Endpoint, given: Option<u32>) -> Result<Processes, BrokerError> {
     if let Some(pid) = given.filter(|pid| processes::stat(*pid).is_none()) {
-        return Err(Problem::new(
-            "broker.pid is not a process",
-            pid,
-            "leave it out to find the process by its port",
-        )
-        .into());
+        return Err(
+            Problem::new("broker.pid is not a process", pid, "leave it out to find the process by its port").into()
+        );
     }
     let addresses = sockets::addresses_here(&endpoint.host, endpoint.port);
     let found = match sockets::listening_on(&addresses).as_slice() {
@@ -129,9 +124,7 @@ impl Broker for Attached {
     fn inject(&mut self, fault: Fault) -> Result<(), BrokerError> {
         match fault {
             Fault::Begin(_) => Ok(()),
-            _ => Err(BrokerError::Fault(
-                "only a broker that bellows started can have faults".into(),
-            )),
+            _ => Err(BrokerError::Fault("only a broker that bellows started can have faults".into())),
         }
     }
 
@@ -152,11 +145,7 @@ impl Broker for Attached {
         }
     }
 
-    fn erlang_processes(
-        &self,
-        _node: usize,
-        cancelled: &dyn Fn() -> bool,
-    ) -> Result<Vec<ErlangProcess>, BrokerError> {
+    fn erlang_processes(&self, _node: usize, cancelled: &dyn Fn() -> bool) -> Result<Vec<ErlangProcess>, BrokerError> {
         match &self.node {
             Some(node) => control::ask(node.clone(), control::PROCESSES, cancelled),
             None => Ok(Vec::new()),
@@ -230,11 +219,7 @@ impl ManagementLogin {
     fn options(&self, endpoint: &Endpoint) -> ManagementOptions {
         let of_broker = || (endpoint.user.clone(), Secret::new(endpoint.password()));
         let (user, password) = self.own.clone().unwrap_or_else(of_broker);
-        ManagementOptions {
-            user,
-            password,
-            ..self.options.clone()
-        }
+        ManagementOptions { user, password, ..self.options.clone() }
     }
 }
 
@@ -261,10 +246,7 @@ fn password(user: &str) -> Result<Secret, Problem> {
 ///
 /// # Errors
 /// Why the API is of no use, with the remedy.
-fn check_management(
-    options: &ManagementOptions,
-    control: &load::Control,
-) -> Result<(), BrokerError> {
+fn check_management(options: &ManagementOptions, control: &load::Control) -> Result<(), BrokerError> {
     let api = Management::new(options)?;
     let deadline = Instant::now() + CHECK_TIMEOUT;
     let cancelled = || control.is_stopping();
@@ -280,8 +262,7 @@ fn check_management(
     };
     let url = web::redact::url(&options.url);
     let cause = format!("cannot log in to the management API at {url}");
-    let help =
-        "check host and port, and whether the broker is too busy; or leave out broker.management";
+    let help = "check host and port, and whether the broker is too busy; or leave out broker.management";
     Err(Problem::new(cause, why, help).into())
 }
 
@@ -289,10 +270,7 @@ fn check_management(
 ///
 /// # Errors
 /// [`BrokerError::Control`], also where the API does not answer within 20 s, or before `cancelled`.
-fn management_topology(
-    options: &ManagementOptions,
-    cancelled: &dyn Fn() -> bool,
-) -> Result<Topology, BrokerError> {
+fn management_topology(options: &ManagementOptions, cancelled: &dyn Fn() -> bool) -> Result<Topology, BrokerError> {
     let deadline = Instant::now() + control::TIMEOUT;
     let why = match Management::new(options) {
         Err(error) => NoAnswer::Failed(error.to_string()),
@@ -303,11 +281,7 @@ fn management_topology(
             Err(why) => why,
         },
     };
-    Err(BrokerError::unanswered(
-        control::OBJECTS,
-        control::TIMEOUT,
-        &why,
-    ))
+    Err(BrokerError::unanswered(control::OBJECTS, control::TIMEOUT, &why))
 }
 
 /// Holds the cookie of the broker's Erlang node.
@@ -330,10 +304,7 @@ fn node_options(spec: &BrokerSpec) -> Result<Option<ConnectOptions>, BrokerError
             let cookie = Cookie::new(&text).map_err(refused)?;
             (cookie.found_in(COOKIE_VARIABLE), Vec::new())
         }
-        (None, None) => Cookie::find().map_err(|missing| Problem {
-            help: COOKIE_HELP.to_owned(),
-            ..missing
-        })?,
+        (None, None) => Cookie::find().map_err(|missing| Problem { help: COOKIE_HELP.to_owned(), ..missing })?,
     };
     let host = name.host().to_owned();
     let mut options = ConnectOptions::new(name, cookie);
@@ -357,9 +328,7 @@ fn check_node(options: &ConnectOptions, control: &load::Control) -> Result<(), B
     let cancelled = || control.is_stopping();
     // Finding it, connecting and the first call have a time-out each.
     let longest = CHECK_TIMEOUT * 3;
-    match wait_for(longest, &cancelled, move || {
-        Node::connect(&options).map(drop)
-    }) {
+    match wait_for(longest, &cancelled, move || Node::connect(&options).map(drop)) {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => Err(problem(&error).into()),
         Err(NoAnswer::Cancelled) => Err(BrokerError::Cancelled),
@@ -367,14 +336,11 @@ fn check_node(options: &ConnectOptions, control: &load::Control) -> Result<(), B
             let why = format!("no answer within {} s", longest.as_secs());
             Err(Problem::new(format!("cannot connect to {name}"), why, SILENT_HELP).into())
         }
-        Err(NoAnswer::Failed(why)) => {
-            Err(Problem::new(format!("cannot connect to {name}"), why, SILENT_HELP).into())
-        }
+        Err(NoAnswer::Failed(why)) => Err(Problem::new(format!("cannot connect to {name}"), why, SILENT_HELP).into()),
     }
 }
 
-const SILENT_HELP: &str =
-    "check whether the node is overloaded or hangs; or leave out broker.node (--node)";
+const SILENT_HELP: &str = "check whether the node is overloaded or hangs; or leave out broker.node (--node)";
 
 /// The problem with the remedy by keys and options of a run.
 fn problem(error: &NodeError) -> Problem {
@@ -391,13 +357,8 @@ fn problem(error: &NodeError) -> Problem {
             "check that broker.node-port (--node-port) is the node's distribution port; nodes that ask for TLS there \
              are not asked in runs: leave out broker.node (--node), and name broker.management"
         }
-        NodeError::Timeout { .. } | NodeError::Unsettled { .. } | NodeError::Silent { .. } => {
-            SILENT_HELP
-        }
+        NodeError::Timeout { .. } | NodeError::Unsettled { .. } | NodeError::Silent { .. } => SILENT_HELP,
         _ => return error.problem(),
     };
-    Problem {
-        help: help.to_owned(),
-        ..error.problem()
-    }
+    Problem { help: help.to_owned(), ..error.problem() }
 }

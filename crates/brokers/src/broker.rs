@@ -118,11 +118,7 @@ pub trait Broker: std::fmt::Debug + Send {
     ///
     /// # Errors
     /// Where it does not answer, or was not waited for.
-    fn erlang_processes(
-        &self,
-        _node: usize,
-        _cancelled: &dyn Fn() -> bool,
-    ) -> Result<Vec<ErlangProcess>, BrokerError> {
+    fn erlang_processes(&self, _node: usize, _cancelled: &dyn Fn() -> bool) -> Result<Vec<ErlangProcess>, BrokerError> {
         Ok(Vec::new())
     }
 
@@ -140,15 +136,9 @@ pub trait Broker: std::fmt::Debug + Send {
     ///
     /// # Errors
     /// Where its data cannot be kept, or it does not end.
-    fn keep_data(
-        self: Box<Self>,
-        _to: &Path,
-        _cancelled: &dyn Fn() -> bool,
-    ) -> Result<(), BrokerError> {
+    fn keep_data(self: Box<Self>, _to: &Path, _cancelled: &dyn Fn() -> bool) -> Result<(), BrokerError> {
         let product = self.identity().product;
-        Err(BrokerError::Fault(format!(
-            "the data of {product} cannot be kept"
-        )))
+        Err(BrokerError::Fault(format!("the data of {product} cannot be kept")))
     }
 
     /// The last lines that it logged; empty where its log is not ours to read.
@@ -186,11 +176,7 @@ impl Identity {
     /// As a run folder keeps it.
     #[must_use]
     pub fn summary(&self, pid: Option<u32>) -> BrokerSummary {
-        BrokerSummary {
-            kind: self.kind.to_owned(),
-            version: self.version.clone(),
-            pid,
-        }
+        BrokerSummary { kind: self.kind.to_owned(), version: self.version.clone(), pid }
     }
 }
 
@@ -232,12 +218,7 @@ impl Processes {
     /// Those of a broker that bellows has started.
     #[must_use]
     pub fn started(main: Option<u32>) -> Self {
-        Self {
-            main,
-            further: Vec::new(),
-            on_this_machine: true,
-            listener: Listener::default(),
-        }
+        Self { main, further: Vec::new(), on_this_machine: true, listener: Listener::default() }
     }
 }
 

@@ -9,20 +9,14 @@ use std::path::{Path, PathBuf};
 
 use load::{ClientTls, Identity};
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
-    ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair, KeyUsagePurpose,
 };
 
 use super::BrokerError;
 
 /// Every file that is made, and those that a broker cannot do without: a client's may be with the client.
-const FILES: [&str; 5] = [
-    "ca.pem",
-    "server.pem",
-    "server-key.pem",
-    "client.pem",
-    "client-key.pem",
-];
+const FILES: [&str; 5] = ["ca.pem", "server.pem", "server-key.pem", "client.pem", "client-key.pem"];
 
 const NEEDED: [&str; 3] = ["ca.pem", "server.pem", "server-key.pem"];
 
@@ -43,9 +37,7 @@ impl Certificates {
     /// # Errors
     /// [`BrokerError::Config`] or [`BrokerError::Io`] where they cannot be made or written, or some are there.
     pub fn find_or_make(directory: &Path) -> Result<Self, BrokerError> {
-        let found = Self {
-            directory: directory.to_owned(),
-        };
+        let found = Self { directory: directory.to_owned() };
         // A link that leads nowhere is there, too.
         let is_there = |name: &&str| fs::symlink_metadata(found.file(name)).is_ok();
         let there: Vec<&str> = FILES.into_iter().filter(is_there).collect();
@@ -56,15 +48,9 @@ impl Certificates {
         match missing {
             None => Ok(found),
             Some(missing) => Err(BrokerError::config(
-                format!(
-                    "{} has no {missing}, and bellows overwrites nothing there",
-                    directory.display()
-                ),
+                format!("{} has no {missing}, and bellows overwrites nothing there", directory.display()),
                 format!("it holds {}", there.join(", ")),
-                format!(
-                    "name another folder, or remove {}",
-                    if there.len() == 1 { "it" } else { "them" }
-                ),
+                format!("name another folder, or remove {}", if there.len() == 1 { "it" } else { "them" }),
             )),
         }
     }
@@ -83,9 +69,7 @@ impl Certificates {
 
     /// Makes and writes them; all of them, or none.
     pub(super) fn make(directory: &Path) -> Result<Self, BrokerError> {
-        let this = Self {
-            directory: directory.to_owned(),
-        };
+        let this = Self { directory: directory.to_owned() };
         let mut written = Vec::new();
         let made = texts().and_then(|texts| {
             texts.into_iter().try_for_each(|(name, text)| {
@@ -110,10 +94,7 @@ impl Certificates {
     pub(super) fn for_clients(&self) -> ClientTls {
         ClientTls {
             ca: Some(self.file("ca.pem")),
-            identity: Some(Identity {
-                certificate: self.file("client.pem"),
-                key: self.file("client-key.pem"),
-            }),
+            identity: Some(Identity { certificate: self.file("client.pem"), key: self.file("client-key.pem") }),
             ..ClientTls::default()
         }
     }
@@ -128,12 +109,7 @@ fn texts() -> Result<Vec<(&'static str, String)>, BrokerError> {
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     let authority = CertifiedIssuer::self_signed(params, key).map_err(failed)?;
     let names = ["localhost", "127.0.0.1"];
-    let (server, server_key) = issue(
-        &authority,
-        "localhost",
-        &names,
-        ExtendedKeyUsagePurpose::ServerAuth,
-    )?;
+    let (server, server_key) = issue(&authority, "localhost", &names, ExtendedKeyUsagePurpose::ServerAuth)?;
     let (client, client_key) = issue(&authority, USER, &[], ExtendedKeyUsagePurpose::ClientAuth)?;
     let texts = [authority.pem(), server, server_key, client, client_key];
     Ok(FILES.into_iter().zip(texts).collect())
@@ -158,20 +134,11 @@ fn issue(
 
 /// Writes a file that was not there before, and that only this user can read from its first byte.
 /// Where anything has its name, a link included, nothing is written.
-fn new_private_file(
-    path: &Path,
-    content: &[u8],
-    written: &mut Vec<PathBuf>,
-) -> Result<(), BrokerError> {
-    let file = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path);
+fn new_private_file(path: &Path, content: &[u8], written: &mut Vec<PathBuf>) -> Result<(), BrokerError> {
+    let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let mut file = file.map_err(BrokerError::io("create", path))?;
     written.push(path.to_owned());
-    file.write_all(content)
-        .map_err(BrokerError::io("write", path))
+    file.write_all(content).map_err(BrokerError::io("write", path))
 }
 
 fn named(name: &str) -> DistinguishedName {
@@ -181,11 +148,7 @@ fn named(name: &str) -> DistinguishedName {
 }
 
 fn failed(error: impl Display) -> BrokerError {
-    BrokerError::config(
-        "cannot make the broker's certificates",
-        error,
-        "name a folder with certificates of your own",
-    )
+    BrokerError::config("cannot make the broker's certificates", error, "name a folder with certificates of your own")
 }
 
 #[cfg(test)]
@@ -218,10 +181,7 @@ mod tests {
             fs::write(&path, "precious").unwrap();
             let error = Certificates::find_or_make(dir.path()).unwrap_err();
             let error = error.to_string();
-            assert!(
-                error.contains(name) && error.contains("overwrites nothing"),
-                "{error}"
-            );
+            assert!(error.contains(name) && error.contains("overwrites nothing"), "{error}");
             assert_eq!(fs::read(&path).unwrap(), b"precious");
             let files = fs::read_dir(dir.path()).unwrap().count();
             assert_eq!(files, 1, "nothing else is made");

@@ -102,19 +102,9 @@ pub(crate) fn copy_folder(
 ) -> Result<Copied, BrokerError> {
     let began = Instant::now();
     let size = folder_size(from, false)?;
-    let mut copy = Copy {
-        to,
-        needed: size.allocated + reserve,
-        is_shared: true,
-        cancelled,
-    };
+    let mut copy = Copy { to, needed: size.allocated + reserve, is_shared: true, cancelled };
     copy.folder(from, to)?;
-    Ok(Copied {
-        files: size.files,
-        allocated: size.allocated,
-        took: began.elapsed(),
-        is_shared: copy.is_shared,
-    })
+    Ok(Copied { files: size.files, allocated: size.allocated, took: began.elapsed(), is_shared: copy.is_shared })
 }
 
 struct Copy<'a> {
@@ -133,8 +123,7 @@ impl Copy<'_> {
         for entry in fs::read_dir(from).map_err(BrokerError::io("read", from))? {
             let entry = entry.map_err(BrokerError::io("read", from))?;
             let (source, target) = (entry.path(), to.join(entry.file_name()));
-            let metadata =
-                fs::symlink_metadata(&source).map_err(BrokerError::io("look at", &source))?;
+            let metadata = fs::symlink_metadata(&source).map_err(BrokerError::io("look at", &source))?;
             if (self.cancelled)() {
                 return Err(BrokerError::Cancelled);
             }
@@ -152,11 +141,7 @@ impl Copy<'_> {
 
     fn file(&mut self, from: &Path, to: &Path, metadata: &Metadata) -> Result<(), BrokerError> {
         let source = File::open(from).map_err(BrokerError::io("read", from))?;
-        let made = fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(metadata.mode() & 0o777)
-            .open(to);
+        let made = fs::OpenOptions::new().write(true).create_new(true).mode(metadata.mode() & 0o777).open(to);
         let target = made.map_err(BrokerError::io("create", to))?;
         if self.is_shared && rustix::fs::ioctl_ficlone(&target, &source).is_err() {
             self.is_shared = false;
@@ -164,8 +149,7 @@ impl Copy<'_> {
             super::managed::check_space("the copy of prepared data", self.to, self.needed)?;
         }
         if !self.is_shared
-            && !copy_data(&source, &target, metadata.len(), self.cancelled)
-                .map_err(BrokerError::io("write", to))?
+            && !copy_data(&source, &target, metadata.len(), self.cancelled).map_err(BrokerError::io("write", to))?
         {
             return Err(BrokerError::Cancelled);
         }
@@ -178,12 +162,7 @@ impl Copy<'_> {
 }
 
 /// Copies what a file holds between its holes; `false`: nobody waits for it any more.
-fn copy_data(
-    mut source: &File,
-    mut target: &File,
-    length: u64,
-    cancelled: &dyn Fn() -> bool,
-) -> io::Result<bool> {
+fn copy_data(mut source: &File, mut target: &File, length: u64, cancelled: &dyn Fn() -> bool) -> io::Result<bool> {
     let mut piece = vec![0; PIECE];
     let mut at = 0;
     while at < length {
@@ -235,11 +214,7 @@ impl NodeData {
     /// The failure of a broker that ended instead of starting on a copy.
     pub(super) fn refused(&self, error: BrokerError, version: &str) -> BrokerError {
         match error {
-            BrokerError::Exited {
-                product,
-                status,
-                log,
-            } if self.original.is_some() => {
+            BrokerError::Exited { product, status, log } if self.original.is_some() => {
                 let help = format!(
                     "its log below says why; an upgrade that {product} cannot make in one step needs data of a \
                      release between both: prepare it with that one, or begin without broker.data"
@@ -301,10 +276,7 @@ mod tests {
         fs::create_dir(&from).unwrap();
         fs::write(from.join("file"), vec![7; 5000]).unwrap();
         let stopped = copy_folder(&from, &folder.path().join("one"), 0, &|| true);
-        assert!(
-            matches!(stopped, Err(BrokerError::Cancelled)),
-            "{stopped:?}"
-        );
+        assert!(matches!(stopped, Err(BrokerError::Cancelled)), "{stopped:?}");
         let full = copy_folder(&from, &folder.path().join("two"), u64::MAX / 2, NEVER);
         match full {
             Err(BrokerError::NoSpace { needed_mb, .. }) => assert!(needed_mb > 1_000_000),
@@ -328,18 +300,10 @@ mod tests {
             log: "required feature flag not enabled".to_owned(),
         };
         let problem = data.refused(exited(), "4.0.5").problem();
-        assert!(
-            problem
-                .cause
-                .contains("RabbitMQ 4.0.5 does not start on a copy"),
-            "{problem:?}"
-        );
+        assert!(problem.cause.contains("RabbitMQ 4.0.5 does not start on a copy"), "{problem:?}");
         assert!(problem.cause.contains("RabbitMQ 3.10.8"), "{problem:?}");
         assert!(problem.log.contains("feature flag"), "{problem:?}");
-        let fresh = NodeData {
-            original: None,
-            ..data
-        };
+        let fresh = NodeData { original: None, ..data };
         let other = fresh.refused(exited(), "4.0.5");
         assert!(matches!(other, BrokerError::Exited { .. }), "{other:?}");
     }

@@ -136,16 +136,10 @@ impl Embedded {
 
     fn say(&mut self, line: &str) -> Result<(), BrokerError> {
         let stdin = self.stdin.as_mut();
-        let said = stdin.map(|stdin| {
-            stdin
-                .write_all(line.as_bytes())
-                .and_then(|()| stdin.flush())
-        });
+        let said = stdin.map(|stdin| stdin.write_all(line.as_bytes()).and_then(|()| stdin.flush()));
         match said {
             Some(Ok(())) => Ok(()),
-            Some(Err(e)) => Err(BrokerError::Fault(format!(
-                "the embedded broker does not listen: {e}"
-            ))),
+            Some(Err(e)) => Err(BrokerError::Fault(format!("the embedded broker does not listen: {e}"))),
             None => Err(BrokerError::Fault("the embedded broker is gone".into())),
         }
     }
@@ -167,17 +161,16 @@ impl Broker for Embedded {
     fn inject(&mut self, fault: Fault) -> Result<(), BrokerError> {
         match fault {
             Fault::Begin(at) => self.say(&format!("begin {}\n", at.0)),
-            _ => Err(BrokerError::Fault(
-                "the embedded broker plays its faults by itself".into(),
-            )),
+            _ => Err(BrokerError::Fault("the embedded broker plays its faults by itself".into())),
         }
     }
 
     fn played_faults(&mut self) -> Result<Option<PlayedFaults>, BrokerError> {
         self.say("report\n")?;
-        let line = self.lines.recv_timeout(STOP_TIMEOUT).map_err(|e| {
-            BrokerError::Fault(format!("the embedded broker does not say what it did: {e}"))
-        })?;
+        let line = self
+            .lines
+            .recv_timeout(STOP_TIMEOUT)
+            .map_err(|e| BrokerError::Fault(format!("the embedded broker does not say what it did: {e}")))?;
         let played = serde_json::from_str(&line)
             .map_err(|e| BrokerError::Fault(format!("the embedded broker said {line:?}: {e}")))?;
         Ok(Some(played))
@@ -211,10 +204,7 @@ impl Drop for Embedded {
 /// The address of the line `ready amqp://127.0.0.1:PORT`, or of that with another scheme; `None` where it does
 /// not come in time. The thread goes on reading until the broker ends, so that the pipe never fills; the lines
 /// that follow are in the receiver.
-fn ready_line(
-    stdout: impl Read + Send + 'static,
-    scheme: &str,
-) -> (Option<String>, mpsc::Receiver<String>) {
+fn ready_line(stdout: impl Read + Send + 'static, scheme: &str) -> (Option<String>, mpsc::Receiver<String>) {
     let (send, receive) = mpsc::channel();
     thread::spawn(move || {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
@@ -247,19 +237,13 @@ mod tests {
     #[test]
     fn the_ready_line_is_understood() {
         let read = |text: &'static str| ready_line(text.as_bytes(), "amqp").0;
-        assert_eq!(
-            read("ready amqp://127.0.0.1:4567\n").as_deref(),
-            Some("amqp://127.0.0.1:4567")
-        );
+        assert_eq!(read("ready amqp://127.0.0.1:4567\n").as_deref(), Some("amqp://127.0.0.1:4567"));
         assert_eq!(read("error: port taken\n"), None);
         assert_eq!(read("ready amqp://nonsense\n"), None);
         assert_eq!(read(""), None);
         let both = "ready amqp://127.0.0.1:1\nready amqps://127.0.0.1:2\n";
         let secured = ready_line(both.as_bytes(), "amqps").0;
         assert_eq!(secured.as_deref(), Some("amqps://127.0.0.1:2"));
-        assert_eq!(
-            ready_line("ready amqp://127.0.0.1:1\n".as_bytes(), "amqps").0,
-            None
-        );
+        assert_eq!(ready_line("ready amqp://127.0.0.1:1\n".as_bytes(), "amqps").0, None);
     }
 }

@@ -82,11 +82,7 @@ pub enum BrokerError {
 
 impl BrokerError {
     /// An [`BrokerError::Config`].
-    pub(crate) fn config(
-        cause: impl Into<String>,
-        value: impl fmt::Display,
-        help: impl Into<String>,
-    ) -> Self {
+    pub(crate) fn config(cause: impl Into<String>, value: impl fmt::Display, help: impl Into<String>) -> Self {
         Self::Config(Problem::new(cause, value, help))
     }
 
@@ -97,88 +93,51 @@ impl BrokerError {
             NoAnswer::TimedOut => format!("no answer within {} s", waited.as_secs()),
             NoAnswer::Failed(why) => why.clone(),
         };
-        Self::Control {
-            asked_for,
-            reason,
-            timed_out: *why == NoAnswer::TimedOut,
-        }
+        Self::Control { asked_for, reason, timed_out: *why == NoAnswer::TimedOut }
     }
 
     /// Cause, observed value and remedy.
     #[must_use]
     pub fn problem(&self) -> Problem {
         match self {
-            Self::NotInstalled {
-                product,
-                looked_for,
-                help,
-            } => Problem::new(
-                format!("no {product} found"),
-                format!("looked for {}", display_list(looked_for)),
-                *help,
-            ),
+            Self::NotInstalled { product, looked_for, help } => {
+                Problem::new(format!("no {product} found"), format!("looked for {}", display_list(looked_for)), *help)
+            }
             Self::NoErlang { rabbitmq, searched } => Problem::new(
                 format!("RabbitMQ is at {}, but without Erlang", rabbitmq.display()),
                 format!("looked for `erl` in {searched}"),
                 "install it (apt-get install erlang-base), or add its directory to PATH",
             ),
-            Self::NoSpace {
-                product,
-                directory,
-                free_mb,
-                needed_mb,
-            } => Problem::new(
+            Self::NoSpace { product, directory, free_mb, needed_mb } => Problem::new(
                 format!("{product} needs at least {needed_mb} MB"),
                 format!("{} has {free_mb} MB free", directory.display()),
                 "free some, or set TMPDIR to a directory with more room",
             ),
             Self::Usage(problem) | Self::Config(problem) => problem.clone(),
-            Self::Exited {
-                product,
-                status,
-                log,
-            } => Problem::new(
-                format!("{product} ended while it started"),
-                status,
-                "see its log below",
-            )
-            .logged(log),
-            Self::NotReady {
-                product,
-                waited,
-                log,
-            } => Problem::new(
+            Self::Exited { product, status, log } => {
+                Problem::new(format!("{product} ended while it started"), status, "see its log below").logged(log)
+            }
+            Self::NotReady { product, waited, log } => Problem::new(
                 format!("{product} did not accept connections in time"),
                 format!("{} s", waited.as_secs()),
                 "check whether the machine is too busy, and its log below",
             )
             .logged(log),
-            Self::Cancelled => Problem::new(
-                "the start of the broker was cancelled",
-                "interrupted",
-                "start it again",
-            ),
+            Self::Cancelled => Problem::new("the start of the broker was cancelled", "interrupted", "start it again"),
             Self::Guard(error) => error.problem(),
-            Self::Control {
-                asked_for, reason, ..
-            } => Problem::new(
+            Self::Control { asked_for, reason, .. } => Problem::new(
                 format!("the broker did not answer about {asked_for}"),
                 reason,
                 "check whether the machine is too busy",
             ),
-            Self::Fault(reason) => Problem::new(
-                "the fault could not be injected",
-                reason,
-                "see the broker's log for why it ended",
-            ),
+            Self::Fault(reason) => {
+                Problem::new("the fault could not be injected", reason, "see the broker's log for why it ended")
+            }
         }
     }
 
     /// A failure of `action` on `path`.
-    pub(crate) fn io(
-        action: &'static str,
-        path: impl Into<PathBuf>,
-    ) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let io = guardian::GuardianError::io(action, path);
         move |source| Self::Guard(io(source))
     }
@@ -221,9 +180,6 @@ impl fmt::Display for BrokerError {
 impl std::error::Error for BrokerError {}
 
 fn display_list(paths: &[PathBuf]) -> String {
-    let names: Vec<_> = paths
-        .iter()
-        .map(|path| path.display().to_string())
-        .collect();
+    let names: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
     names.join(", ")
 }

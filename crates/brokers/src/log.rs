@@ -86,13 +86,8 @@ impl LogFollower {
 #[must_use]
 pub fn tail(log: &Path, lines: usize) -> String {
     let text = read(log);
-    let told: Vec<&str> = text
-        .lines()
-        .filter(|line| !line.trim().is_empty())
-        .collect();
-    told.get(told.len().saturating_sub(lines)..)
-        .unwrap_or_default()
-        .join("\n")
+    let told: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    told.get(told.len().saturating_sub(lines)..).unwrap_or_default().join("\n")
 }
 
 /// A whole log; what is not UTF-8 in it is replaced.
@@ -120,10 +115,7 @@ mod tests {
         // Without an end of its own a line is broken, and memory stays bounded.
         written.push_str(&"x".repeat(2 * MOST_BYTES as usize + 1));
         fs::write(&log, &written).unwrap();
-        let lengths: Vec<usize> = (0..3)
-            .flat_map(|_| follower.lines())
-            .map(|line| line.len())
-            .collect();
+        let lengths: Vec<usize> = (0..3).flat_map(|_| follower.lines()).map(|line| line.len()).collect();
         assert_eq!(lengths, [MOST_BYTES as usize; 2]);
     }
 

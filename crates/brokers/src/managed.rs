@@ -128,22 +128,14 @@ impl Workspace {
     ///
     /// # Errors
     /// [`BrokerError::NoSpace`], or what the operating system refused.
-    pub fn new(
-        product: &'static str,
-        parent: Option<&Path>,
-        needed_bytes: u64,
-    ) -> Result<Self, BrokerError> {
+    pub fn new(product: &'static str, parent: Option<&Path>, needed_bytes: u64) -> Result<Self, BrokerError> {
         let parent = parent.map_or_else(parent_directory, Path::to_owned);
         check_space(product, &parent, needed_bytes)?;
         let name = format!("bellows-{}", random_hex(8)?);
         let directory = parent.join(&name);
         let leftovers = Leftovers::new(&name, &directory)?;
         leftovers.save()?;
-        let workspace = Self {
-            name,
-            directory,
-            leftovers: Some(leftovers),
-        };
+        let workspace = Self { name, directory, leftovers: Some(leftovers) };
         fs::DirBuilder::new()
             .mode(0o700)
             .create(&workspace.directory)
@@ -181,12 +173,7 @@ impl Workspace {
     ///
     /// # Errors
     /// Where it does not become ready; nothing is left behind.
-    pub fn start(
-        self,
-        launch: Launch,
-        what: &str,
-        waiting: &mut Waiting<'_>,
-    ) -> Result<Managed, BrokerError> {
+    pub fn start(self, launch: Launch, what: &str, waiting: &mut Waiting<'_>) -> Result<Managed, BrokerError> {
         let order = guardian::Command {
             program: launch.program.clone(),
             arguments: launch.arguments.clone(),
@@ -211,11 +198,7 @@ impl Workspace {
     ///
     /// # Errors
     /// The guardian does not start.
-    pub fn guard(
-        &self,
-        command: &[OsString],
-        mut order: guardian::Command,
-    ) -> Result<Guardian, BrokerError> {
+    pub fn guard(&self, command: &[OsString], mut order: guardian::Command) -> Result<Guardian, BrokerError> {
         let name = self.name.clone();
         order.environment.push((MARKER.into(), name.into()));
         order.log = self.log();
@@ -342,20 +325,10 @@ impl Managed {
                 return Err(BrokerError::Fault(why));
             }
             Fault::Restart => {
-                return self.restart(&mut Waiting {
-                    progress: &mut |_| {},
-                    cancelled: &|| false,
-                });
+                return self.restart(&mut Waiting { progress: &mut |_| {}, cancelled: &|| false });
             }
         };
-        if done {
-            Ok(())
-        } else {
-            Err(BrokerError::Fault(format!(
-                "{} is gone",
-                self.launch.product
-            )))
-        }
+        if done { Ok(()) } else { Err(BrokerError::Fault(format!("{} is gone", self.launch.product))) }
     }
 
     /// A fault of long ago may have killed it, and its number may be anybody's by now.
@@ -387,20 +360,12 @@ impl Managed {
         self.process = None;
         match status.as_str() {
             "exit status 0" => Ok(()),
-            _ => Err(BrokerError::Exited {
-                product: self.launch.product,
-                status,
-                log: self.log_tail(TOLD_LINES),
-            }),
+            _ => Err(BrokerError::Exited { product: self.launch.product, status, log: self.log_tail(TOLD_LINES) }),
         }
     }
 
     /// Waits until the process that is to end has ended; how it did.
-    fn wait_for_exit(
-        &mut self,
-        timeout: Duration,
-        cancelled: &dyn Fn() -> bool,
-    ) -> Result<String, BrokerError> {
+    fn wait_for_exit(&mut self, timeout: Duration, cancelled: &dyn Fn() -> bool) -> Result<String, BrokerError> {
         let deadline = Instant::now() + timeout;
         loop {
             match self.guardian()?.listen(POLL_INTERVAL)? {
@@ -422,11 +387,7 @@ impl Managed {
         self.guardian.as_mut().ok_or_else(|| guard("it is gone"))
     }
 
-    fn wait_until_ready(
-        &mut self,
-        what: &str,
-        waiting: &mut Waiting<'_>,
-    ) -> Result<(), BrokerError> {
+    fn wait_until_ready(&mut self, what: &str, waiting: &mut Waiting<'_>) -> Result<(), BrokerError> {
         let began = Instant::now();
         waiting.step(what);
         let mut told = TELL_INTERVAL;
@@ -484,11 +445,7 @@ impl Managed {
             let stat = id.stat();
             stat.is_some_and(|stat| stat.command.starts_with(self.launch.process_name))
         };
-        [started]
-            .into_iter()
-            .chain(guardian::members(&self.workspace.name, None))
-            .find(is_broker)
-            .unwrap_or(started)
+        [started].into_iter().chain(guardian::members(&self.workspace.name, None)).find(is_broker).unwrap_or(started)
     }
 
     /// Stops the broker at once and removes all of it; nothing is flushed to data that is thrown away.
@@ -549,13 +506,8 @@ fn parent_directory() -> PathBuf {
         .unwrap_or_else(|| PathBuf::from("/tmp"))
 }
 
-pub(super) fn check_space(
-    product: &'static str,
-    directory: &Path,
-    needed: u64,
-) -> Result<(), BrokerError> {
-    let space = rustix::fs::statvfs(directory)
-        .map_err(|error| BrokerError::io("look at", directory)(error.into()))?;
+pub(super) fn check_space(product: &'static str, directory: &Path, needed: u64) -> Result<(), BrokerError> {
+    let space = rustix::fs::statvfs(directory).map_err(|error| BrokerError::io("look at", directory)(error.into()))?;
     let free = space.f_bavail.saturating_mul(space.f_frsize);
     if free >= needed {
         return Ok(());
@@ -618,14 +570,8 @@ mod tests {
     #[test]
     fn a_full_disk_is_told_before_anything_is_made() {
         // The only file system of every Linux machine that never has room.
-        let error = check_space("RabbitMQ", Path::new("/proc"), 1_000_000)
-            .unwrap_err()
-            .problem()
-            .sentence();
-        assert!(
-            error.contains("/proc has 0 MB free") && error.contains("TMPDIR"),
-            "{error}"
-        );
+        let error = check_space("RabbitMQ", Path::new("/proc"), 1_000_000).unwrap_err().problem().sentence();
+        assert!(error.contains("/proc has 0 MB free") && error.contains("TMPDIR"), "{error}");
     }
 
     #[test]

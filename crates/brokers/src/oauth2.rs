@@ -67,11 +67,7 @@ pub(crate) fn log_in(
 }
 
 /// Gets the first token, unless somebody stops the run before, and renews it from then on.
-fn start(
-    spec: &OAuth2Spec,
-    ca: Option<&Path>,
-    control: &Control,
-) -> Result<(Token, Renewal), BrokerError> {
+fn start(spec: &OAuth2Spec, ca: Option<&Path>, control: &Control) -> Result<(Token, Renewal), BrokerError> {
     let client = Client::new(spec, ca)?;
     let (stop, stopped) = channel();
     let (tell, told) = channel();
@@ -91,18 +87,14 @@ fn start(
         .name("oauth2".into())
         .spawn(keep)
         .map_err(|error| Problem::new("cannot start a thread", error, "see ulimit -u"))?;
-    let renewal = Renewal {
-        stop: Some(stop),
-        thread: Some(thread),
-    };
+    let renewal = Renewal { stop: Some(stop), thread: Some(thread) };
     loop {
         match told.recv_timeout(POLL_INTERVAL) {
             Ok(token) => return token.map(|token| (token, renewal)),
             Err(_) if control.is_stopping() => return Err(BrokerError::Cancelled),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
-                let problem =
-                    Problem::new("no token came", "its thread has ended (a bug)", "try again");
+                let problem = Problem::new("no token came", "its thread has ended (a bug)", "try again");
                 return Err(problem.into());
             }
         }
@@ -125,9 +117,7 @@ fn renew(client: &Client, token: &Token, mut wait: Duration, stopped: &Receiver<
 }
 
 fn life_of(granted: &Granted) -> Duration {
-    let life = granted
-        .expires_in
-        .filter(|life| life.is_finite() && *life > 0.0);
+    let life = granted.expires_in.filter(|life| life.is_finite() && *life > 0.0);
     let life = life.map_or(ASSUMED_LIFE, |life| Duration::from_secs_f64(life.min(1e9)));
     life.mul_f64(RENEW_AFTER).max(Duration::from_millis(500))
 }
@@ -165,10 +155,7 @@ impl Client {
     fn new(spec: &OAuth2Spec, ca: Option<&Path>) -> Result<Self, BrokerError> {
         let secret = spec.secret().ok_or_else(|| {
             Problem::new(
-                format!(
-                    "the secret of OAuth 2 client {:?} is missing",
-                    spec.client_id
-                ),
+                format!("the secret of OAuth 2 client {:?} is missing", spec.client_id),
                 format!("{} is not set", OAuth2Spec::SECRET_VARIABLE),
                 format!("set {}", OAuth2Spec::SECRET_VARIABLE),
             )
@@ -210,15 +197,10 @@ impl Client {
     }
 
     fn send(&self, by_header: bool) -> Result<Response<Body>, ureq::Error> {
-        let client = [
-            ("client_id", &self.client_id),
-            ("client_secret", &self.secret),
-        ];
+        let client = [("client_id", &self.client_id), ("client_secret", &self.secret)];
         let client = client.into_iter().filter(|_| !by_header);
         let form = self.form.iter().map(|(name, value)| (name.as_str(), value));
-        let form = form
-            .chain(client)
-            .map(|(name, value)| (name, value.as_str()));
+        let form = form.chain(client).map(|(name, value)| (name, value.as_str()));
         let mut post = self.agent.post(&self.uri);
         if by_header {
             post = post.header("Authorization", self.authorization());
@@ -229,10 +211,7 @@ impl Client {
     fn request(&self, by_header: bool) -> Result<Granted, Failed> {
         let told_as = |what: String, remedy: &str, is_refusal| {
             let cause = format!("no token from {}", web::redact::url(&self.uri));
-            Err(Failed {
-                problem: Problem::new(cause, what, remedy),
-                is_refusal,
-            })
+            Err(Failed { problem: Problem::new(cause, what, remedy), is_refusal })
         };
         let failed = |what, remedy| told_as(what, remedy, false);
         let mut response = match self.send(by_header) {
@@ -245,11 +224,7 @@ impl Client {
             }
         };
         let status = response.status();
-        let read = response
-            .body_mut()
-            .with_config()
-            .limit(MOST_BYTES)
-            .read_to_string();
+        let read = response.body_mut().with_config().limit(MOST_BYTES).read_to_string();
         let body = match read {
             Ok(body) => body,
             Err(error) => {
@@ -267,22 +242,16 @@ impl Client {
         let is_refusal = [400, 401].contains(&status.as_u16());
         match serde_json::from_str::<Refused>(&body) {
             Ok(refused) => told_as(
-                self.without_secrets(&format!(
-                    "{status}, {} {}",
-                    refused.error, refused.error_description
-                ))
-                .replace(char::is_control, " ")
-                .trim_end()
-                .to_owned(),
+                self.without_secrets(&format!("{status}, {} {}", refused.error, refused.error_description))
+                    .replace(char::is_control, " ")
+                    .trim_end()
+                    .to_owned(),
                 "check the client's id, secret and scopes",
                 is_refusal,
             ),
             // What came may hold a token: it is not repeated.
             Err(_) => told_as(
-                format!(
-                    "{status}, and {}: {missing}",
-                    measure::counted(body.len() as u64, "byte")
-                ),
+                format!("{status}, and {}: {missing}", measure::counted(body.len() as u64, "byte")),
                 "check that oauth2.uri is a token endpoint, and not the issuer or a login page",
                 is_refusal,
             ),
@@ -299,10 +268,7 @@ impl Client {
         let parameters = parameters.map(|(_, value)| value.clone());
         let own = [self.secret.clone(), encoded(&self.secret)];
         let secrets = own.into_iter().chain(parameters);
-        web::redact::repeated(
-            words,
-            secrets.chain(web::redact::credentials(Some(&self.authorization()))),
-        )
+        web::redact::repeated(words, secrets.chain(web::redact::credentials(Some(&self.authorization()))))
     }
 }
 
@@ -340,10 +306,7 @@ fn granted(body: &str) -> Result<Granted, &'static str> {
         },
         Some(_) => return Err("expires_in is not a number of seconds"),
     };
-    Ok(Granted {
-        access_token,
-        expires_in,
-    })
+    Ok(Granted { access_token, expires_in })
 }
 
 #[cfg(test)]
@@ -380,10 +343,8 @@ mod tests {
                 let mut form = vec![0; length];
                 reader.read_exact(&mut form).unwrap();
                 let _ = tell.send(head + &String::from_utf8(form).unwrap());
-                let text = format!(
-                    "HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-                    body.len()
-                );
+                let text =
+                    format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len());
                 reader.get_mut().write_all(text.as_bytes()).unwrap();
             }
         });
@@ -402,27 +363,14 @@ mod tests {
 
     #[test]
     fn a_token_is_renewed_before_it_expires() {
-        let grant = |text: &str| {
-            (
-                200,
-                format!("{{\"access_token\":\"{text}\",\"expires_in\":\"1\"}}"),
-            )
-        };
+        let grant = |text: &str| (200, format!("{{\"access_token\":\"{text}\",\"expires_in\":\"1\"}}"));
         let (uri, told) = endpoint(vec![grant("one"), grant("two")]);
         let (token, renewal) = start(&spec(uri), None, &Control::new()).unwrap();
         let form = told.recv().unwrap();
-        for part in [
-            "grant_type=client_credentials",
-            "client_id=perf",
-            "client_secret=s3cret",
-            "orgId=12",
-        ] {
+        for part in ["grant_type=client_credentials", "client_id=perf", "client_secret=s3cret", "orgId=12"] {
             assert!(form.contains(part), "{form}");
         }
-        assert!(
-            form.contains("scope=a+b") || form.contains("scope=a%20b"),
-            "{form}"
-        );
+        assert!(form.contains("scope=a+b") || form.contains("scope=a%20b"), "{form}");
         told.recv_timeout(Duration::from_secs(5)).expect("renewed");
         drop(renewal);
         assert!(!format!("{token:?}").contains("two"));
@@ -441,20 +389,12 @@ mod tests {
             spec.client_secret = Some(experiment::Secret::new("a+b c"));
             let (_token, renewal) = start(&spec, None, &Control::new()).unwrap();
             let first = told.recv().unwrap();
-            assert!(
-                first.contains("client_id=perf") && !first.contains("Basic"),
-                "{first}"
-            );
+            assert!(first.contains("client_id=perf") && !first.contains("Basic"), "{first}");
             // And at once where it is known.
             for _ in 0..2 {
-                let again = told
-                    .recv_timeout(Duration::from_secs(5))
-                    .expect("asked again");
+                let again = told.recv_timeout(Duration::from_secs(5)).expect("asked again");
                 let header = format!("authorization: {}", basic("perf", "a%2Bb+c"));
-                assert!(
-                    again.contains(&header) && again.contains("orgId"),
-                    "{again}"
-                );
+                assert!(again.contains(&header) && again.contains("orgId"), "{again}");
                 assert!(!again.contains("client_id"), "{again}");
             }
             drop(renewal);
@@ -477,13 +417,9 @@ mod tests {
     /// Numbers by the RFC, as text by Azure AD's first version and others.
     #[test]
     fn a_life_is_a_number_or_a_number_in_quotes() {
-        for (expires_in, seconds) in [
-            ("3599", 3_599.0),
-            ("3599.5", 3_599.5),
-            ("1e3", 1_000.0),
-            ("\"3599\"", 3_599.0),
-            ("\" 3599.5 \"", 3_599.5),
-        ] {
+        for (expires_in, seconds) in
+            [("3599", 3_599.0), ("3599.5", 3_599.5), ("1e3", 1_000.0), ("\"3599\"", 3_599.0), ("\" 3599.5 \"", 3_599.5)]
+        {
             let body = format!("{{\"expires_in\":{expires_in},\"access_token\":\"t\"}}");
             let granted = granted(&body).unwrap();
             assert_eq!(granted.expires_in, Some(seconds), "{body}");
@@ -504,62 +440,23 @@ mod tests {
                 r#"{"error":"invalid_client","error_description":"no such\nclient"}"#,
                 "invalid_client no such client",
             ),
-            (
-                401,
-                r#"{"error":"invalid_client","error_description":"s3cret is wrong"}"#,
-                "*** is wrong",
-            ),
-            (
-                200,
-                "<html>hidden-words</html>",
-                "no JSON object with an access_token",
-            ),
-            (
-                200,
-                r#"{"id_token":"hidden","expires_in":60}"#,
-                "no access_token",
-            ),
-            (
-                200,
-                r#"{"access_token":["hidden"]}"#,
-                "access_token is not text",
-            ),
-            (
-                200,
-                r#"{"access_token":"hidden","expires_in":"soon"}"#,
-                "expires_in is not a number of seconds",
-            ),
+            (401, r#"{"error":"invalid_client","error_description":"s3cret is wrong"}"#, "*** is wrong"),
+            (200, "<html>hidden-words</html>", "no JSON object with an access_token"),
+            (200, r#"{"id_token":"hidden","expires_in":60}"#, "no access_token"),
+            (200, r#"{"access_token":["hidden"]}"#, "access_token is not text"),
+            (200, r#"{"access_token":"hidden","expires_in":"soon"}"#, "expires_in is not a number of seconds"),
             (500, r#"{"access_token":"hidden"}"#, "without success"),
         ] {
             let (uri, _told) = endpoint(vec![(status, body.to_owned())]);
-            let text = start(&spec(uri), None, &Control::new())
-                .unwrap_err()
-                .problem()
-                .sentence();
+            let text = start(&spec(uri), None, &Control::new()).unwrap_err().problem().sentence();
             assert!(text.contains(part), "{text}");
-            assert!(
-                !text.contains("s3cret") && !text.contains("hidden"),
-                "{text}"
-            );
+            assert!(!text.contains("s3cret") && !text.contains("hidden"), "{text}");
         }
-        for uri in [
-            "http://me:s3cret/x@127.0.0.1:1/",
-            "http://me:s3cret",
-            "https://a b:s3cret@h",
-        ] {
-            let text = start(&spec(uri.into()), None, &Control::new())
-                .unwrap_err()
-                .problem()
-                .sentence();
+        for uri in ["http://me:s3cret/x@127.0.0.1:1/", "http://me:s3cret", "https://a b:s3cret@h"] {
+            let text = start(&spec(uri.into()), None, &Control::new()).unwrap_err().problem().sentence();
             assert!(!text.contains("s3cret"), "{text}");
         }
-        let text = start(&spec("http://127.0.0.1:1/".into()), None, &Control::new())
-            .unwrap_err()
-            .problem()
-            .sentence();
-        assert!(
-            text.contains("refused") && text.contains("--oauth2-uri"),
-            "{text}"
-        );
+        let text = start(&spec("http://127.0.0.1:1/".into()), None, &Control::new()).unwrap_err().problem().sentence();
+        assert!(text.contains("refused") && text.contains("--oauth2-uri"), "{text}");
     }
 }

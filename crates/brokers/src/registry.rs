@@ -15,11 +15,7 @@ pub const BROKERS: [&Registration; 7] = [
     &embedded::REGISTRATION,
     &attach::REGISTRATION,
     &artemis::REGISTRATION,
-    &Registration {
-        product: "LavinMQ",
-        processes: &["lavinmq", "lavinmq-debug"],
-        ..Registration::NONE
-    },
+    &Registration { product: "LavinMQ", processes: &["lavinmq", "lavinmq-debug"], ..Registration::NONE },
     &Registration {
         product: "Mosquitto",
         program: "mosquitto",
@@ -65,13 +61,7 @@ pub fn start_with(
     let kind = experiment.broker.kind;
     let starts = BROKERS.iter().filter_map(|broker| broker.start);
     match starts.into_iter().find(|(of, _)| *of == kind) {
-        Some((_, start)) => start(Request {
-            experiment,
-            data,
-            bellows_exe,
-            control,
-            progress,
-        }),
+        Some((_, start)) => start(Request { experiment, data, bellows_exe, control, progress }),
         None => Err(BrokerError::config(
             "broker.kind is not registered",
             kind.name(),
@@ -86,9 +76,7 @@ pub fn start_with(
 /// It is not, or what is to be replaced in it is none of that.
 pub fn check_installed(spec: &BrokerSpec) -> Result<(), BrokerError> {
     let of_kind = |(kind, _): (BrokerKind, _)| kind == spec.kind;
-    let broker = BROKERS
-        .iter()
-        .find(|broker| broker.start.is_some_and(of_kind));
+    let broker = BROKERS.iter().find(|broker| broker.start.is_some_and(of_kind));
     broker.map_or(Ok(()), |broker| (broker.installed)(spec))
 }
 
@@ -148,12 +136,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_an_experiment_is_registered_once() {
-        for kind in [
-            BrokerKind::Rabbitmq,
-            BrokerKind::Artemis,
-            BrokerKind::Embedded,
-            BrokerKind::Attach,
-        ] {
+        for kind in [BrokerKind::Rabbitmq, BrokerKind::Artemis, BrokerKind::Embedded, BrokerKind::Attach] {
             let registered = BROKERS.iter().filter_map(|broker| broker.start);
             let count = registered.filter(|(of, _)| *of == kind).count();
             assert_eq!(count, 1, "{}", kind.name());
@@ -179,10 +162,7 @@ mod tests {
     fn what_is_not_known_is_no_proxy() {
         assert_eq!(Listener::default().proxy("RabbitMQ"), None);
         for found in [std::process::id(), u32::MAX] {
-            let own = Listener {
-                found: Some(found),
-                given: None,
-            };
+            let own = Listener { found: Some(found), given: None };
             assert_eq!(own.proxy("RabbitMQ"), None);
         }
     }

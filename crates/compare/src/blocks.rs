@@ -65,11 +65,7 @@ pub fn block_effect(pairs: &[BlockPair]) -> Option<BlockEffect> {
     let differences: Vec<f64> = pairs.iter().map(|it| it.on.ln() - it.off.ln()).collect();
     let difference = paired(&differences)?;
     let off = pairs.iter().map(|it| it.off.ln()).sum::<f64>() / pairs.len() as f64;
-    Some(BlockEffect {
-        off: off.exp(),
-        difference,
-        sign_flip: sign_flip(&differences),
-    })
+    Some(BlockEffect { off: off.exp(), difference, sign_flip: sign_flip(&differences) })
 }
 
 #[cfg(test)]
@@ -80,11 +76,7 @@ mod tests {
     fn blocks_are_balanced_and_drawn_by_the_seed() {
         let of = |seed: u64, count: usize| BlockOrder::new(seed).take(count).collect::<Vec<_>>();
         assert_eq!(of(7, 64), of(7, 64));
-        assert_eq!(
-            of(7, 64)[..20],
-            of(7, 20)[..],
-            "fewer are the beginning of more"
-        );
+        assert_eq!(of(7, 64)[..20], of(7, 20)[..], "fewer are the beginning of more");
         let mut firsts = 0;
         for seed in 0..500 {
             let order = of(seed, 20);
@@ -100,12 +92,9 @@ mod tests {
     #[test]
     fn what_says_nothing_has_no_effect() {
         let pair = |on, off| BlockPair { on, off };
-        for pairs in [
-            &[][..],
-            &[pair(1.0, 2.0)],
-            &[pair(1.0, 2.0), pair(0.0, 2.0)],
-            &[pair(1.0, 2.0), pair(1.0, f64::NAN)],
-        ] {
+        for pairs in
+            [&[][..], &[pair(1.0, 2.0)], &[pair(1.0, 2.0), pair(0.0, 2.0)], &[pair(1.0, 2.0), pair(1.0, f64::NAN)]]
+        {
             assert_eq!(block_effect(pairs), None, "{pairs:?}");
         }
     }
@@ -127,10 +116,7 @@ mod tests {
             .collect();
         let pairs = values.chunks_exact(2).map(|pair| {
             let of = |on: bool| pair.iter().find(|it| it.0 == on).unwrap().1;
-            BlockPair {
-                on: of(true),
-                off: of(false),
-            }
+            BlockPair { on: of(true), off: of(false) }
         });
         pairs.collect()
     }
@@ -156,21 +142,14 @@ mod tests {
         let share = |count: usize| count as f64 / runs as f64;
         assert!((sum / runs as f64 - effect).abs() < 0.000_5, "bias");
         assert!((0.935..0.965).contains(&share(held)), "{}", share(held));
-        assert!(
-            (0.035..0.065).contains(&share(false_alarms)),
-            "{}",
-            share(false_alarms)
-        );
+        assert!((0.035..0.065).contains(&share(false_alarms)), "{}", share(false_alarms));
         // The same noise that makes an effect visible hides it: seen more often than in fresh runs.
         assert!(share(seen) > 0.7, "{}", share(seen));
     }
 
     #[test]
     fn levels_are_those_without_it() {
-        let pairs = [
-            BlockPair { on: 2.0, off: 4.0 },
-            BlockPair { on: 8.0, off: 16.0 },
-        ];
+        let pairs = [BlockPair { on: 2.0, off: 4.0 }, BlockPair { on: 8.0, off: 16.0 }];
         let effect = block_effect(&pairs).unwrap();
         assert!((effect.off - 8.0).abs() < 1e-12);
         assert!((effect.difference.mean.exp() - 0.5).abs() < 1e-12);

@@ -41,13 +41,7 @@ pub struct ChangeSearch {
 
 impl Default for ChangeSearch {
     fn default() -> Self {
-        Self {
-            level: 0.05,
-            least: 3,
-            orders: 999,
-            seed: 1,
-            resolution: 0.0,
-        }
+        Self { level: 0.05, least: 3, orders: 999, seed: 1, resolution: 0.0 }
     }
 }
 
@@ -152,10 +146,7 @@ pub struct ChangePoint {
 #[must_use]
 pub fn change_points(values: &[f64], search: ChangeSearch) -> Vec<ChangePoint> {
     let skipped = values.len().saturating_sub(MOST_VALUES);
-    let search = ChangeSearch {
-        least: search.least.max(1),
-        ..search
-    };
+    let search = ChangeSearch { least: search.least.max(1), ..search };
     let (whole, mut draw) = (search.level, Draw::new(search.seed));
     let mut found = Vec::new();
     let mut open = vec![(skipped, values.len(), whole)];
@@ -166,13 +157,9 @@ pub fn change_points(values: &[f64], search: ChangeSearch) -> Vec<ChangePoint> {
             continue;
         };
         let cuts = [from + window.from, from + window.to];
-        let cuts: Vec<usize> = cuts
-            .into_iter()
-            .filter(|it| *it > from && *it < to)
-            .collect();
+        let cuts: Vec<usize> = cuts.into_iter().filter(|it| *it > from && *it < to).collect();
         // The parts have the level together, each by its length.
-        let share =
-            |(start, end): (usize, usize)| level * (end - start) as f64 / (to - from) as f64;
+        let share = |(start, end): (usize, usize)| level * (end - start) as f64 / (to - from) as f64;
         let starts = std::iter::once(from).chain(cuts.iter().copied());
         let ends = cuts.iter().copied().chain([to]);
         open.extend(starts.zip(ends).map(|it| (it.0, it.1, share(it))));
@@ -181,9 +168,7 @@ pub fn change_points(values: &[f64], search: ChangeSearch) -> Vec<ChangePoint> {
     }
     found.sort_by_key(|it| it.at);
     for nth in 0..found.len() {
-        let from = nth
-            .checked_sub(1)
-            .map_or(skipped, |it| found.get(it).map_or(skipped, |it| it.at));
+        let from = nth.checked_sub(1).map_or(skipped, |it| found.get(it).map_or(skipped, |it| it.at));
         let to = found.get(nth + 1).map_or(values.len(), |it| it.at);
         if let (Some(part), Some(point)) = (values.get(from..to), found.get_mut(nth)) {
             point.at = from + edge(part, point.at - from, search.least);
@@ -199,10 +184,7 @@ fn edge(part: &[f64], known: usize, least: usize) -> usize {
         let middle = median(values).unwrap_or_default();
         values.iter().map(|it| (it - middle).abs()).sum::<f64>()
     };
-    let cost = |at: usize| {
-        part.split_at_checked(at)
-            .map_or(f64::INFINITY, |(a, b)| apart(a) + apart(b))
-    };
+    let cost = |at: usize| part.split_at_checked(at).map_or(f64::INFINITY, |(a, b)| apart(a) + apart(b));
     let cuts = least..=part.len().saturating_sub(least);
     let better = |best: (usize, f64), at: usize| match cost(at) {
         found if found < best.1 * (1.0 - 1e-9) => (at, found),
@@ -248,9 +230,7 @@ impl Part {
     /// `None` where all values are one, or some are no numbers.
     fn of(values: &[f64], search: ChangeSearch) -> Option<Self> {
         let mut near = search.settled(values)?;
-        let spread = near
-            .iter()
-            .fold(f64::NEG_INFINITY, |most, it| most.max(*it))
+        let spread = near.iter().fold(f64::NEG_INFINITY, |most, it| most.max(*it))
             - near.iter().fold(f64::INFINITY, |least, it| least.min(*it));
         let count = near.len() as f64;
         let mut deviation = 0.0;
@@ -374,11 +354,7 @@ fn best_step(sums: &[f64], least: usize) -> Option<Window> {
     let cuts = least..=count.checked_sub(least)?;
     let windows = cuts.map(|at| {
         let sum = sums.get(at).copied().unwrap_or(0.0);
-        Window {
-            from: 0,
-            to: at,
-            explained: sum * sum / (at * (count - at)) as f64,
-        }
+        Window { from: 0, to: at, explained: sum * sum / (at * (count - at)) as f64 }
     });
     windows.reduce(Window::better)
 }
@@ -394,13 +370,8 @@ fn best_window(sums: &[f64], least: usize, some: bool) -> Window {
         let starts = sums.get(least..=count - least - length)?;
         let ends = sums.get(least + length..=count - least)?;
         let of_all = starts.iter().zip(ends).map(|(start, end)| end - start);
-        let (at, sum) = of_all.enumerate().reduce(|best, next| {
-            if next.1.abs() > best.1.abs() {
-                next
-            } else {
-                best
-            }
-        })?;
+        let (at, sum) =
+            of_all.enumerate().reduce(|best, next| if next.1.abs() > best.1.abs() { next } else { best })?;
         Some(Window {
             from: least + at,
             to: least + at + length,
@@ -428,10 +399,7 @@ fn rounding(values: &[f64]) -> f64 {
 fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let (low, high) = (
-        sorted.get((sorted.len().max(1) - 1) / 2)?,
-        sorted.get(sorted.len() / 2)?,
-    );
+    let (low, high) = (sorted.get((sorted.len().max(1) - 1) / 2)?, sorted.get(sorted.len() / 2)?);
     Some((low + high) / 2.0)
 }
 

@@ -4,21 +4,13 @@ use super::*;
 fn series(levels: &[(f64, usize)], noise: f64, seed: u64) -> Vec<f64> {
     let mut draw = Draw::new(seed);
     let mut normal = || (0..12).map(|_| draw.uniform()).sum::<f64>() - 6.0;
-    let each = levels
-        .iter()
-        .flat_map(|(level, count)| vec![*level; *count]);
+    let each = levels.iter().flat_map(|(level, count)| vec![*level; *count]);
     each.map(|level| level + noise * normal()).collect()
 }
 
 fn places(values: &[f64], seed: u64) -> Vec<usize> {
-    let search = ChangeSearch {
-        seed,
-        ..ChangeSearch::default()
-    };
-    change_points(values, search)
-        .iter()
-        .map(|it| it.at)
-        .collect()
+    let search = ChangeSearch { seed, ..ChangeSearch::default() };
+    change_points(values, search).iter().map(|it| it.at).collect()
 }
 
 /// Values of a kind, without a change: normal, log-normal, heavy-tailed, rounded ones of which many are one, and such
@@ -50,10 +42,7 @@ fn level_is_kept(cases: [(usize, u32); 4]) {
                 !places(&values, u64::from(*seed)).is_empty()
             });
             let wrong = wrong.count();
-            assert!(
-                wrong as f64 <= most,
-                "{wrong} of {series}: {count} of kind {kind}"
-            );
+            assert!(wrong as f64 <= most, "{wrong} of {series}: {count} of kind {kind}");
         }
     }
 }
@@ -73,10 +62,7 @@ fn many_series_without_a_change_have_one_as_rarely_as_the_level_says() {
 fn found(levels: &[(f64, usize)], wanted: &[usize], level: f64) -> f64 {
     const SERIES: u64 = 50;
     let found = (0..SERIES).filter(|seed| {
-        let search = ChangeSearch {
-            level,
-            ..ChangeSearch::default()
-        };
+        let search = ChangeSearch { level, ..ChangeSearch::default() };
         let found = change_points(&series(levels, 1.0, *seed), search);
         let is_near = |(found, wanted): (&ChangePoint, &usize)| found.at.abs_diff(*wanted) <= 1;
         found.len() == wanted.len() && found.iter().zip(wanted).all(is_near)
@@ -96,11 +82,7 @@ fn a_change_of_three_deviations_is_found_with_eight_runs_on_each_side() {
 #[test]
 fn a_change_that_went_back_is_two() {
     for count in [6, 10, 30] {
-        let window = found(
-            &[(0.0, count), (10.0, count), (0.0, count)],
-            &[count, 2 * count],
-            0.005,
-        );
+        let window = found(&[(0.0, count), (10.0, count), (0.0, count)], &[count, 2 * count], 0.005);
         assert!(window >= 0.9, "{count}: {window}");
     }
 }
@@ -111,10 +93,7 @@ fn every_change_is_found_where_it_is() {
         let values = series(&[(100.0, 12), (112.0, 10), (106.0, 14)], 1.0, seed);
         let found = places(&values, seed);
         assert!(found.contains(&12), "{seed}: {found:?}");
-        assert!(
-            found.iter().any(|it| (21..=23).contains(it)),
-            "{seed}: {found:?}"
-        );
+        assert!(found.iter().any(|it| (21..=23).contains(it)), "{seed}: {found:?}");
         assert!(found.len() <= 4, "{seed}: {found:?}");
     }
 }
@@ -123,9 +102,7 @@ fn every_change_is_found_where_it_is() {
 fn a_change_of_two_deviations_is_found_in_most_series_of_twenty() {
     let found = (0..100).filter(|seed| {
         let values = series(&[(100.0, 10), (104.0, 10)], 2.0, *seed);
-        places(&values, *seed)
-            .iter()
-            .any(|it| (8..=12).contains(it))
+        places(&values, *seed).iter().any(|it| (8..=12).contains(it))
     });
     let found = found.count();
     assert!(found >= 80, "{found} of 100");
@@ -133,24 +110,10 @@ fn a_change_of_two_deviations_is_found_in_most_series_of_twenty() {
 
 #[test]
 fn series_that_are_short_equal_or_odd_have_no_change() {
-    for values in [
-        &[][..],
-        &[1.0],
-        &[1.0, 9.0],
-        &[1.0, 1.0, 1.0, 9.0],
-        &[7.0; 50],
-    ] {
+    for values in [&[][..], &[1.0], &[1.0, 9.0], &[1.0, 1.0, 1.0, 9.0], &[7.0; 50]] {
         assert_eq!(places(values, 1), Vec::<usize>::new(), "{values:?}");
     }
-    let odd = [
-        f64::NAN,
-        f64::INFINITY,
-        1.0,
-        2.0,
-        3.0,
-        f64::NEG_INFINITY,
-        0.0,
-    ];
+    let odd = [f64::NAN, f64::INFINITY, 1.0, 2.0, 3.0, f64::NEG_INFINITY, 0.0];
     let _ = places(&odd, 1);
     // One run that lies apart is no new level.
     let mut one = vec![100.0; 20];
@@ -161,15 +124,9 @@ fn series_that_are_short_equal_or_odd_have_no_change() {
 #[test]
 fn of_a_long_series_the_end_is_looked_at() {
     let values = series(&[(1.0, 100), (2.0, MOST_VALUES - 50), (3.0, 50)], 0.01, 3);
-    let search = ChangeSearch {
-        orders: 19,
-        ..ChangeSearch::default()
-    };
+    let search = ChangeSearch { orders: 19, ..ChangeSearch::default() };
     let found = change_points(&values, search);
-    assert_eq!(
-        found.iter().map(|it| it.at).collect::<Vec<_>>(),
-        [MOST_VALUES + 50]
-    );
+    assert_eq!(found.iter().map(|it| it.at).collect::<Vec<_>>(), [MOST_VALUES + 50]);
 }
 
 /// How many of all orders of two levels have a window as good as the best one: that is its probability.
@@ -187,25 +144,16 @@ fn the_windows_that_so_many_values_show_follow_from_all_orders() {
         let as_good = all.iter().filter(|it| **it >= best * (1.0 - 1e-9)).count();
         let p = as_good as f64 / all.len() as f64;
         let is_told = |level_of_each: f64| {
-            let search = ChangeSearch {
-                level: level_of_each * 2.0,
-                ..ChangeSearch::default()
-            };
+            let search = ChangeSearch { level: level_of_each * 2.0, ..ChangeSearch::default() };
             let found = search.windows(12);
             found.is_some_and(|it| (it.0..=it.1).contains(&(length as usize)))
         };
         assert!(is_told(p * 1.001) && !is_told(p * 0.999), "{length}: {p}");
     }
     let search = ChangeSearch::default();
-    assert_eq!(
-        (search.least_values_of_window(), search.windows(11)),
-        (12, None)
-    );
+    assert_eq!((search.least_values_of_window(), search.windows(11)), (12, None));
     // Six figures: a window of four shows in no 12 runs, and one of three in no 20.
-    let of_six = ChangeSearch {
-        level: 0.05 / 6.0,
-        ..search
-    };
+    let of_six = ChangeSearch { level: 0.05 / 6.0, ..search };
     assert_eq!(of_six.windows(12), Some((5, 6)));
     assert_eq!(of_six.windows(20), Some((4, 14)));
 }
@@ -251,10 +199,7 @@ fn runs_that_lie_apart_hide_no_change_of_values_that_are_equal_otherwise() {
 
 #[test]
 fn what_differs_by_less_than_the_resolution_is_equal() {
-    let search = ChangeSearch {
-        resolution: 1e-3,
-        ..ChangeSearch::default()
-    };
+    let search = ChangeSearch { resolution: 1e-3, ..ChangeSearch::default() };
     let found = |step: f64, jitter: f64| -> Vec<usize> {
         let level = |at: usize| if at < 10 { 0.0 } else { step };
         let values = (0..20).map(|at| level(at) + jitter * (at * 7 % 5) as f64);
@@ -265,11 +210,7 @@ fn what_differs_by_less_than_the_resolution_is_equal() {
     assert_eq!(found(1e-6, 0.0), Vec::<usize>::new());
     assert_eq!(found(5e-4, 1e-5), Vec::<usize>::new());
     assert_eq!(found(2e-3, 0.0), [10]);
-    assert_eq!(
-        found(0.7, 1e-5),
-        [10],
-        "values that hardly differ hide no step"
-    );
+    assert_eq!(found(0.7, 1e-5), [10], "values that hardly differ hide no step");
     let drift: Vec<f64> = (0..100).map(|at| 5e-4 * f64::from(at)).collect();
     assert_ne!(change_points(&drift, search), [], "and steps no slope");
 }
@@ -292,11 +233,7 @@ fn of_few_orders_each_is_counted() {
         part.0.iter().map(|it| *it as u8).collect::<Vec<_>>()
     });
     let mut orders: Vec<Vec<u8>> = orders.take(12).collect();
-    assert_eq!(
-        orders.last().unwrap(),
-        &[2, 1, 3, 1],
-        "it comes back to itself"
-    );
+    assert_eq!(orders.last().unwrap(), &[2, 1, 3, 1], "it comes back to itself");
     orders.sort();
     orders.dedup();
     assert_eq!(orders.len(), 12);

@@ -42,13 +42,7 @@ impl Difference {
             false if mean == 0.0 => 1.0,
             false => 0.0,
         };
-        Some(Self {
-            count,
-            mean,
-            error,
-            freedom,
-            p,
-        })
+        Some(Self { count, mean, error, freedom, p })
     }
 
     /// The interval that holds the true difference with this confidence (0 to 1).
@@ -80,11 +74,7 @@ impl Difference {
     /// This difference in other units: so many of the new one are one of the old.
     #[must_use]
     pub fn scaled(&self, by: f64) -> Self {
-        Self {
-            mean: self.mean * by,
-            error: self.error * by,
-            ..*self
-        }
+        Self { mean: self.mean * by, error: self.error * by, ..*self }
     }
 
     /// The smallest difference that as many runs with as much noise show in four of five experiments, at a level
@@ -184,9 +174,7 @@ pub fn permuted(a: &[f64], b: &[f64]) -> Option<f64> {
     if a.is_empty() || b.is_empty() || all.iter().any(|it| !it.is_finite()) {
         return None;
     }
-    let (sum, size) = all
-        .iter()
-        .fold((0.0, 0.0), |(sum, size), it| (sum + it, size + it.abs()));
+    let (sum, size) = all.iter().fold((0.0, 0.0), |(sum, size), it| (sum + it, size + it.abs()));
     let expected = sum * a.len() as f64 / all.len() as f64;
     let least = (a.iter().sum::<f64>() - expected).abs() - size * 1e-12;
     let is_as_far = |of_a: f64| (of_a - expected).abs() >= least;
@@ -410,11 +398,7 @@ mod tests {
             ((3, 10), (3, 10), 1.0),
             ((0, 0), (2, 5), 1.0),
         ] {
-            assert!(
-                (fisher(a, b) - p).abs() < 1e-5,
-                "{a:?} {b:?} {}",
-                fisher(a, b)
-            );
+            assert!((fisher(a, b) - p).abs() < 1e-5, "{a:?} {b:?} {}", fisher(a, b));
             assert!((fisher(b, a) - p).abs() < 1e-5);
         }
         // Of eight and eight, two can show nothing, however they divide.
@@ -428,13 +412,7 @@ mod tests {
     #[test]
     fn few_runs_are_divided_by_chance_often() {
         // SciPy: fisher_exact([[3, 0], [0, 3]]) is 0.1, of 5 it is 0.00794, of 8 it is 0.000155.
-        for (runs, p) in [
-            (1, 1.0),
-            (2, 1.0 / 3.0),
-            (3, 0.1),
-            (5, 0.007_937),
-            (8, 0.000_155_4),
-        ] {
+        for (runs, p) in [(1, 1.0), (2, 1.0 / 3.0), (3, 0.1), (5, 0.007_937), (8, 0.000_155_4)] {
             assert!((separated(runs, runs) - p).abs() < 1e-6, "{runs}");
         }
         assert!((separated(2, 3) - 0.2).abs() < 1e-12 && separated(3, 2) == separated(2, 3));
@@ -450,9 +428,7 @@ mod tests {
     fn what_is_visible_is_what_as_many_pairs_would_tell() {
         // Twelve differences with a deviation of exactly 0.01.
         let spread = 0.01 * (11.0_f64 / 12.0).sqrt();
-        let differences: Vec<f64> = (0..12)
-            .map(|n| if n % 2 == 0 { spread } else { -spread })
-            .collect();
+        let differences: Vec<f64> = (0..12).map(|n| if n % 2 == 0 { spread } else { -spread }).collect();
         let visible = paired(&differences).unwrap().visible(0.05);
         assert_eq!(pairs_needed(0.01, visible * 1.000_001, 0.05), Some(12));
         assert!(pairs_needed(0.01, visible * 0.999, 0.05) > Some(12));

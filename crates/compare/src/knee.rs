@@ -21,12 +21,8 @@ const SENSITIVITY: f64 = 1.0;
 /// none.
 #[must_use]
 pub fn knee(points: &[(f64, f64)]) -> Option<usize> {
-    let is_finite = points
-        .iter()
-        .all(|it| it.0.is_finite() && it.1.is_finite() && it.1 >= 0.0);
-    let is_rising = points
-        .windows(2)
-        .all(|it| matches!(it, [a, b] if a.0 < b.0));
+    let is_finite = points.iter().all(|it| it.0.is_finite() && it.1.is_finite() && it.1 >= 0.0);
+    let is_rising = points.windows(2).all(|it| matches!(it, [a, b] if a.0 < b.0));
     if points.len() < LEAST_RATES || !is_finite || !is_rising {
         return None;
     }
@@ -41,11 +37,7 @@ pub fn knee(points: &[(f64, f64)]) -> Option<usize> {
         .zip(&smooth)
         .map(|(rate, latency)| (rate - first) / (last - first) - (latency - low) / (high - low))
         .collect();
-    let (at, most) = below
-        .iter()
-        .copied()
-        .enumerate()
-        .max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let (at, most) = below.iter().copied().enumerate().max_by(|a, b| a.1.total_cmp(&b.1))?;
     let mean_step = 1.0 / (points.len() - 1) as f64;
     let (rate, latency) = (points.get(at)?.0, smooth.get(at)?);
     let runs_away = high * rate >= latency * last;
@@ -94,17 +86,11 @@ fn never_falling(values: &[f64]) -> Vec<f64> {
         while let Some(&(mean, count)) = pools.last().filter(|it| it.0 > pool.0) {
             pools.pop();
             let all = count + pool.1;
-            pool = (
-                (mean * count as f64 + pool.0 * pool.1 as f64) / all as f64,
-                all,
-            );
+            pool = ((mean * count as f64 + pool.0 * pool.1 as f64) / all as f64, all);
         }
         pools.push(pool);
     }
-    pools
-        .iter()
-        .flat_map(|&(mean, count)| std::iter::repeat_n(mean, count))
-        .collect()
+    pools.iter().flat_map(|&(mean, count)| std::iter::repeat_n(mean, count)).collect()
 }
 
 #[cfg(test)]
@@ -115,10 +101,8 @@ mod tests {
     #[test]
     fn the_knee_of_a_queue_lies_where_its_latency_runs_away() {
         // M/M/1 with a capacity of 100: the latency is 1 / (100 - rate).
-        let points: Vec<(f64, f64)> = (1..20)
-            .map(|it| f64::from(it) * 5.0)
-            .map(|rate| (rate, 1.0 / (100.0 - rate)))
-            .collect();
+        let points: Vec<(f64, f64)> =
+            (1..20).map(|it| f64::from(it) * 5.0).map(|rate| (rate, 1.0 / (100.0 - rate))).collect();
         let (rate, _) = points[knee(&points).unwrap()];
         assert!((75.0..=85.0).contains(&rate), "{rate}");
     }
@@ -126,12 +110,8 @@ mod tests {
     #[test]
     fn the_paper_s_own_example_has_its_knee() {
         // Figure 2 of the paper: y = -1/x + 5 for x in 0 to 1 has its knee at 0.22; turned over it is a convex curve.
-        let points: Vec<(f64, f64)> = (1..=10)
-            .map(|it| f64::from(it) / 10.0)
-            .map(|x| (-x, 1.0 / x))
-            .rev()
-            .map(|(x, y)| (x + 2.0, y))
-            .collect();
+        let points: Vec<(f64, f64)> =
+            (1..=10).map(|it| f64::from(it) / 10.0).map(|x| (-x, 1.0 / x)).rev().map(|(x, y)| (x + 2.0, y)).collect();
         let (rate, _) = points[knee(&points).unwrap()];
         assert!((2.0 - rate - 0.3).abs() < 0.11, "{rate}");
     }
@@ -140,22 +120,15 @@ mod tests {
     fn straight_flat_and_short_curves_have_none() {
         let line: Vec<(f64, f64)> = (1..20).map(|it| (f64::from(it), f64::from(it))).collect();
         assert_eq!(knee(&line), None);
-        let flat: Vec<(f64, f64)> = (1..20)
-            .map(|it| (f64::from(it), 1.0 + f64::from(it % 3) * 0.1))
-            .collect();
+        let flat: Vec<(f64, f64)> = (1..20).map(|it| (f64::from(it), 1.0 + f64::from(it % 3) * 0.1)).collect();
         assert_eq!(knee(&flat), None);
-        assert_eq!(
-            knee(&[(1.0, 1.0), (2.0, 1.0), (3.0, 1.0), (4.0, 50.0)]),
-            None
-        );
+        assert_eq!(knee(&[(1.0, 1.0), (2.0, 1.0), (3.0, 1.0), (4.0, 50.0)]), None);
         assert_eq!(knee(&[]), None);
         let senseless: Vec<(f64, f64)> = (1..9).map(|it| (f64::from(it), f64::NAN)).collect();
         assert_eq!(knee(&senseless), None);
         // One high trial in the middle of calm ones is no knee of its own.
-        let mut noisy: Vec<(f64, f64)> = (1..=20)
-            .map(|it| f64::from(it) * 4.9)
-            .map(|rate| (rate, 1.0 / (100.0 - rate)))
-            .collect();
+        let mut noisy: Vec<(f64, f64)> =
+            (1..=20).map(|it| f64::from(it) * 4.9).map(|rate| (rate, 1.0 / (100.0 - rate))).collect();
         noisy[8].1 *= 1.5;
         assert!(noisy[knee(&noisy).unwrap()].0 > 70.0);
     }
@@ -163,9 +136,8 @@ mod tests {
     /// A wall low in the range, with no rate in it, bends the curve the other way: Kneedle finds nothing.
     #[test]
     fn a_curve_that_leaps_between_two_rates_has_no_knee_but_a_leap() {
-        let wall: Vec<(f64, f64)> = [5e3, 10e3, 20e3, 40e3, 80e3]
-            .map(|rate| (rate, if rate < 15e3 { 1.0 } else { 900.0 }))
-            .into();
+        let wall: Vec<(f64, f64)> =
+            [5e3, 10e3, 20e3, 40e3, 80e3].map(|rate| (rate, if rate < 15e3 { 1.0 } else { 900.0 })).into();
         assert_eq!((knee(&wall), leap(&wall)), (None, Some((1, 2))));
         // As much latency as the rate grows by is none, however far the rates lie apart.
         for power in [0.0, 0.5, 1.0] {
@@ -209,22 +181,14 @@ mod tests {
             let smooth = never_falling(&points.iter().map(|it| it.1).collect::<Vec<_>>());
             if let Some(at) = knee(&points) {
                 told += 1;
-                let (of_rate, of_latency) =
-                    (points[last].0 / points[at].0, smooth[last] / smooth[at]);
-                assert!(
-                    rises(&points) && of_latency >= of_rate * 0.999,
-                    "{points:?}"
-                );
+                let (of_rate, of_latency) = (points[last].0 / points[at].0, smooth[last] / smooth[at]);
+                assert!(rises(&points) && of_latency >= of_rate * 0.999, "{points:?}");
             }
             if let Some((from, to)) = leap(&points) {
                 leaps += 1;
                 // What is told are the values themselves, which leap by no less than the smooth ones.
-                let (of_rate, of_latency) =
-                    (points[to].0 / points[from].0, points[to].1 / points[from].1);
-                assert!(
-                    rises(&points) && of_latency >= LEAST_LEAP * of_rate * 0.999,
-                    "{points:?}"
-                );
+                let (of_rate, of_latency) = (points[to].0 / points[from].0, points[to].1 / points[from].1);
+                assert!(rises(&points) && of_latency >= LEAST_LEAP * of_rate * 0.999, "{points:?}");
             }
         }
         assert!(told > 500 && leaps > 500, "{told} {leaps}");

@@ -2,15 +2,9 @@
 //! over the whole time. The verdicts must be wrong as rarely as they say.
 
 use crate::order::Draw;
-use crate::{
-    Rules, Side, Verdict, holm, level_of_each, order, paired, sign_flip, unpaired, verdict,
-};
+use crate::{Rules, Side, Verdict, holm, level_of_each, order, paired, sign_flip, unpaired, verdict};
 
-const RULES: Rules = Rules {
-    level: 0.05,
-    own_level: 0.05,
-    margin: 0.009_950_330_853_168_083,
-};
+const RULES: Rules = Rules { level: 0.05, own_level: 0.05, margin: 0.009_950_330_853_168_083 };
 const EXPERIMENTS: u32 = 2_000;
 
 /// The logarithms of what the runs of an experiment reached, and their sides, where B is faster by `effect`.
@@ -45,11 +39,7 @@ fn differences(runs: &[(Side, f64)]) -> Vec<f64> {
 
 fn decide(differences: &[f64], level: f64) -> Verdict {
     let found = paired(differences).unwrap();
-    let rules = Rules {
-        level,
-        own_level: level,
-        ..RULES
-    };
+    let rules = Rules { level, own_level: level, ..RULES };
     verdict(&found, found.p, sign_flip(differences), rules)
 }
 
@@ -69,11 +59,7 @@ const fn differs(verdict: Verdict) -> bool {
 
 #[test]
 fn no_change_is_called_one_as_rarely_as_the_level_says() {
-    let called = |pairs| {
-        share(1, pairs, 0.0, |runs| {
-            differs(decide(&differences(runs), 0.05))
-        })
-    };
+    let called = |pairs| share(1, pairs, 0.0, |runs| differs(decide(&differences(runs), 0.05)));
     for pairs in [6, 8, 12] {
         let false_ones = called(pairs);
         assert!((0.02..0.065).contains(&false_ones), "{pairs} {false_ones}");
@@ -102,9 +88,7 @@ fn intervals_hold_the_truth_as_often_as_they_say() {
 fn changes_are_found_as_often_as_told() {
     // comparison.md: 8 pairs find 1 % in 47 of 100 experiments, 2 % in 95.
     for (effect, least, most) in [(0.01, 0.40, 0.54), (0.02, 0.91, 0.99)] {
-        let found = share(4, 8, effect, |runs| {
-            differs(decide(&differences(runs), 0.05))
-        });
+        let found = share(4, 8, effect, |runs| differs(decide(&differences(runs), 0.05)));
         assert!((least..most).contains(&found), "{effect} {found}");
     }
     // And what is far below the margin is not called a change.
@@ -128,10 +112,7 @@ fn the_level_holds_for_a_whole_matrix() {
         .collect();
         let p: Vec<f64> = cells.iter().map(|it| paired(it).unwrap().p).collect();
         let corrected = holm(&p);
-        cells
-            .iter()
-            .zip(corrected)
-            .any(|(cell, p)| differs(verdict(&paired(cell).unwrap(), p, sign_flip(cell), RULES)))
+        cells.iter().zip(corrected).any(|(cell, p)| differs(verdict(&paired(cell).unwrap(), p, sign_flip(cell), RULES)))
     });
     let any = any.count() as f64 / f64::from(EXPERIMENTS / 4);
     assert!((0.01..0.075).contains(&any), "{any}");

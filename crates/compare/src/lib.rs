@@ -30,19 +30,15 @@ mod within;
 pub use blocks::{BlockEffect, BlockOrder, BlockPair, block_effect};
 pub use changes::{ChangePoint, ChangeSearch, MOST_VALUES, change_points};
 pub use difference::{
-    Difference, counted, fisher, least_fisher, paired, pairs_needed, permuted, runs_to_separate,
-    separated, sign_flip, unpaired,
+    Difference, counted, fisher, least_fisher, paired, pairs_needed, permuted, runs_to_separate, separated, sign_flip,
+    unpaired,
 };
 pub use knee::{LEAST_RATES, knee, leap, rises};
 pub use levels::{benjamini_hochberg, holm, holm_levels, level_of_each};
-pub use limit::{
-    LimitInterval, LimitSearch, LimitStep, TrialOutcome, limit_step, most_trials_left, round_rate,
-};
+pub use limit::{LimitInterval, LimitSearch, LimitStep, TrialOutcome, limit_step, most_trials_left, round_rate};
 pub use moderation::{Moderation, SampledDifference};
 pub use order::{Side, order, turns};
-pub use scalability::{
-    Estimate, LEAST_CLIENT_COUNTS, NoPeak, Scalability, ScalePoint, scalability,
-};
+pub use scalability::{Estimate, LEAST_CLIENT_COUNTS, NoPeak, Scalability, ScalePoint, scalability};
 pub use shares::{Amount, PartOf, ShareDifference, share_difference, smallest_change};
 pub use spread::{Spread, apart, spread};
 pub use tree::{TreeAnswer, TreeQuestion, decide_tree};

@@ -126,12 +126,7 @@ pub fn most_trials_left(search: &LimitSearch, trials: &[(f64, TrialOutcome)]) ->
 }
 
 /// The most further trials where all hold up to `low`, and none from `high` on.
-fn longest_way(
-    search: &LimitSearch,
-    trials: &mut Vec<(f64, TrialOutcome)>,
-    low: f64,
-    high: f64,
-) -> usize {
+fn longest_way(search: &LimitSearch, trials: &mut Vec<(f64, TrialOutcome)>, low: f64, high: f64) -> usize {
     let LimitStep::Try(rate) = limit_step(search, trials) else {
         return 0;
     };
@@ -156,12 +151,7 @@ fn tried(trials: &[(f64, TrialOutcome)]) -> Vec<Tried> {
     for (rate, outcome) in trials.iter().filter(|it| it.0.is_finite()) {
         let at = tried.iter().position(|it| it.rate == *rate);
         let at = at.unwrap_or_else(|| {
-            tried.push(Tried {
-                rate: *rate,
-                held: 0,
-                missed: 0,
-                unclear: 0,
-            });
+            tried.push(Tried { rate: *rate, held: 0, missed: 0, unclear: 0 });
             tried.len() - 1
         });
         if let Some(it) = tried.get_mut(at) {
@@ -220,13 +210,8 @@ fn next_rate(search: &LimitSearch, tried: &[Tried], found: &LimitInterval) -> Op
     // Above the lower end, and below the upper one, lie the nearest rates that were tried.
     let after = tried.iter().find(|it| it.rate > low);
     let before = tried.iter().rev().find(|it| it.rate < end);
-    let between = [
-        (low, after.map_or(end, |it| it.rate)),
-        (before.map_or(low, |it| it.rate), end),
-    ];
-    let wide = between
-        .into_iter()
-        .find(|(from, to)| !is_close(search, *from, *to));
+    let between = [(low, after.map_or(end, |it| it.rate)), (before.map_or(low, |it| it.rate), end)];
+    let wide = between.into_iter().find(|(from, to)| !is_close(search, *from, *to));
     wide.map(|(from, to)| search.rounded((from * to).sqrt()))
         .filter(|rate| tried.iter().all(|it| it.rate != *rate))
         .or_else(|| confirmed(search, tried, low, found.high))

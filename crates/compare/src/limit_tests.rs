@@ -116,10 +116,7 @@ fn one_bad_trial_far_below_the_limit_is_made_anew() {
                 false => held(rate <= 64_000.0),
             });
             let (low, high) = (found.low.unwrap(), found.high.unwrap());
-            assert!(
-                low <= 64_000.0 && 64_000.0 < high,
-                "{bad} {outcome:?}: {found:?}"
-            );
+            assert!(low <= 64_000.0 && 64_000.0 < high, "{bad} {outcome:?}: {found:?}");
         }
     }
 }
@@ -128,22 +125,14 @@ fn one_bad_trial_far_below_the_limit_is_made_anew() {
 fn a_search_that_was_stopped_goes_on_where_it_was() {
     let (whole, trials) = search(&SEARCH, |rate, _| held(rate <= 33_333.0));
     for made in 0..trials.len() {
-        assert_eq!(
-            limit_step(&SEARCH, &trials[..made]),
-            LimitStep::Try(trials[made].0)
-        );
+        assert_eq!(limit_step(&SEARCH, &trials[..made]), LimitStep::Try(trials[made].0));
     }
     assert_eq!(limit_step(&SEARCH, &trials), LimitStep::Found(whole));
 }
 
 #[test]
 fn rates_have_three_digits() {
-    for (rate, expected) in [
-        (12_345.0, 12_300.0),
-        (0.012_345, 0.0123),
-        (999.6, 1_000.0),
-        (7.0, 7.0),
-    ] {
+    for (rate, expected) in [(12_345.0, 12_300.0), (0.012_345, 0.0123), (999.6, 1_000.0), (7.0, 7.0)] {
         assert_eq!(round_rate(rate), expected);
     }
 }
@@ -176,12 +165,7 @@ fn rates_with_more_digits_at_the_ends_of_what_may_be_tried_are_tried_themselves_
         let mut draws = Draws(seed);
         let least = 1.0 + 2_000.0 * draws.next();
         let most = least * (1.0 + 40.0 * draws.next());
-        let search_here = LimitSearch {
-            first: least + (most - least) * draws.next(),
-            least,
-            most,
-            ..SEARCH
-        };
+        let search_here = LimitSearch { first: least + (most - least) * draws.next(), least, most, ..SEARCH };
         // Beyond both ends, too.
         let limit = least / 2.0 + (most * 1.5 - least / 2.0) * draws.next();
         let (found, trials) = search(&search_here, |rate, _| held(rate <= limit));
@@ -212,10 +196,7 @@ fn where_trials_agree_no_more_are_made_than_were_announced() {
         assert_eq!(left, 0, "{limit}: {trials:?}");
     }
     // A search is never longer than it may be.
-    let short = LimitSearch {
-        most_trials: 5,
-        ..SEARCH
-    };
+    let short = LimitSearch { most_trials: 5, ..SEARCH };
     assert_eq!(most_trials_left(&short, &[]), 5);
     let one = [(10_000.0, TrialOutcome::Held)];
     assert_eq!(most_trials_left(&short, &one), 4);

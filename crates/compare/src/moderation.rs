@@ -49,10 +49,7 @@ impl SampledDifference {
     /// The difference whose error is that of sampling at least.
     #[must_use]
     pub fn floored(&self) -> Difference {
-        self.difference.with_error(
-            self.difference.error.max(self.sampling),
-            self.difference.freedom,
-        )
+        self.difference.with_error(self.difference.error.max(self.sampling), self.difference.freedom)
     }
 }
 
@@ -84,9 +81,8 @@ impl Moderation {
         let mut found = Self::line(&known);
         // The logarithms of ratios, less what their own degrees of freedom make of them.
         let own = |it: &SampledDifference| it.difference.freedom / 2.0;
-        let apart = known.iter().map(|it| {
-            (it.ratio() / found.ratio(it.samples())).ln() - digamma(own(it)) + own(it).ln()
-        });
+        let apart =
+            known.iter().map(|it| (it.ratio() / found.ratio(it.samples())).ln() - digamma(own(it)) + own(it).ln());
         let apart: Vec<f64> = apart.collect();
         let count = known.len() as f64;
         let mean = apart.iter().sum::<f64>() / count;
@@ -155,8 +151,7 @@ impl Moderation {
         // functions show it, it was seen in no more runs than there are. F. E. Satterthwaite, "An approximate
         // distribution of estimates of variance components", Biometrics Bulletin 2, 1946.
         let shared = freedom * (ratio / (ratio - 1.0)).powi(2);
-        it.difference
-            .with_error(it.sampling * ratio.sqrt(), all.min(shared))
+        it.difference.with_error(it.sampling * ratio.sqrt(), all.min(shared))
     }
 }
 
@@ -202,11 +197,7 @@ mod tests {
         let error = ratio.sqrt();
         let difference = paired_from(&[0.0; 8], 8.0 * ratio).expect("a difference");
         assert!((difference.error - error).abs() < 1e-12);
-        SampledDifference {
-            difference,
-            sampling: 1.0,
-            cost,
-        }
+        SampledDifference { difference, sampling: 1.0, cost }
     }
 
     /// A variance of so many degrees of freedom, whose mean is 1.
@@ -218,11 +209,7 @@ mod tests {
     #[test]
     fn the_derivative_of_digamma_is_that_of_the_handbook() {
         let pi_squared = std::f64::consts::PI.powi(2);
-        for (x, value) in [
-            (1.0, pi_squared / 6.0),
-            (0.5, pi_squared / 2.0),
-            (10.0, 0.105_166_335_681_686),
-        ] {
+        for (x, value) in [(1.0, pi_squared / 6.0), (0.5, pi_squared / 2.0), (10.0, 0.105_166_335_681_686)] {
             assert!((trigamma(x) - value).abs() < 1e-9, "{x}");
             assert!((inverse_trigamma(value) - x).abs() < 1e-6, "{x}");
         }
@@ -251,15 +238,10 @@ mod tests {
     #[test]
     fn what_all_have_in_common_is_known_better_and_what_is_apart_is_not() {
         let mut draw = Draw::new(4);
-        let alike: Vec<SampledDifference> = (0..200)
-            .map(|_| sampled(variance(&mut draw, 7), 50.0))
-            .collect();
+        let alike: Vec<SampledDifference> = (0..200).map(|_| sampled(variance(&mut draw, 7), 50.0)).collect();
         let found = Moderation::of(&alike).expect("many");
         let one = found.moderated(&sampled(1.0, 50.0));
-        assert!(
-            (0.95..1.1).contains(&one.error) && one.freedom > 40.0,
-            "{one:?}"
-        );
+        assert!((0.95..1.1).contains(&one.error) && one.freedom > 40.0, "{one:?}");
         // Sampling leaves no less, whatever few runs show.
         assert!(found.moderated(&sampled(0.01, 50.0)).error >= 1.0);
         assert!(found.moderated(&sampled(0.0, 50.0)).error >= 1.0);
@@ -268,10 +250,7 @@ mod tests {
         assert!(apart.freedom < 8.0, "{apart:?}");
         // All differ by far more than by sampling: that may be one and the same, of which 200 functions know no more
         // than one.
-        let louder: Vec<SampledDifference> = alike
-            .iter()
-            .map(|it| sampled(30.0 * it.ratio(), 50.0))
-            .collect();
+        let louder: Vec<SampledDifference> = alike.iter().map(|it| sampled(30.0 * it.ratio(), 50.0)).collect();
         let found = Moderation::of(&louder).expect("many");
         let one = found.moderated(&sampled(30.0, 50.0));
         assert!((7.0..8.0).contains(&one.freedom), "{one:?}");
@@ -283,10 +262,7 @@ mod tests {
         assert_eq!(Moderation::of(&few), None);
         let rare = [sampled(1.0, 1.0); 100];
         assert_eq!(Moderation::of(&rare), None);
-        let unknown = SampledDifference {
-            sampling: 0.0,
-            ..sampled(2.0, 50.0)
-        };
+        let unknown = SampledDifference { sampling: 0.0, ..sampled(2.0, 50.0) };
         assert_eq!(Moderation::of(&[unknown; 100]), None);
         let found = Moderation::of(&[sampled(1.0, 50.0); 100]).expect("many");
         assert_eq!(found.moderated(&unknown), unknown.difference);

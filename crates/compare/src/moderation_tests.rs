@@ -3,8 +3,7 @@
 
 use crate::order::Draw;
 use crate::{
-    Difference, Moderation, SampledDifference, benjamini_hochberg, can_differ, guard, is_guarded,
-    paired, unpaired,
+    Difference, Moderation, SampledDifference, benjamini_hochberg, can_differ, guard, is_guarded, paired, unpaired,
 };
 
 /// Share of the samples below which a function is no question, and samples of both sides.
@@ -86,16 +85,8 @@ impl Scene {
             group.iter_mut().for_each(|it| *it *= by);
         }
         for (at, cost) in costs.iter_mut().enumerate() {
-            *cost *= if is_odd[at] {
-                draw.factor(self.own)
-            } else {
-                1.0
-            };
-            *cost *= if is_broken && at.is_multiple_of(3) {
-                1.5
-            } else {
-                1.0
-            };
+            *cost *= if is_odd[at] { draw.factor(self.own) } else { 1.0 };
+            *cost *= if is_broken && at.is_multiple_of(3) { 1.5 } else { 1.0 };
         }
         let all: f64 = costs.iter().sum();
         let counts = costs.iter().zip(is_odd).map(|(cost, is_odd)| {
@@ -105,11 +96,7 @@ impl Scene {
         let counts: Vec<f64> = counts.collect();
         let (samples, broker) = (counts.iter().sum::<f64>(), all * draw.factor(self.shared));
         let costs = counts.iter().map(|it| it / samples * broker).collect();
-        Runs {
-            costs: vec![costs],
-            broker,
-            samples,
-        }
+        Runs { costs: vec![costs], broker, samples }
     }
 
     fn side(&self, draw: &mut Draw, costs: &[f64], is_odd: &[bool], is_b: bool) -> Runs {
@@ -132,24 +119,16 @@ impl Scene {
         let differences: Vec<f64> = a.iter().zip(&b).map(|(a, b)| b - a).collect();
         let runs = self.runs as f64;
         let cost = a.iter().chain(&b).sum::<f64>() / runs / 2.0;
-        let variance =
-            |it: &Runs| cost * it.broker / it.samples * (1.0 - cost / it.broker).max(0.0);
+        let variance = |it: &Runs| cost * it.broker / it.samples * (1.0 - cost / it.broker).max(0.0);
         let difference = match self.paired {
             true => paired(&differences),
             false => unpaired(&a, &b),
         };
         let difference = difference.expect("a difference");
         let guard = guard(&difference, self.paired.then_some(&differences[..]));
-        let samples = cost
-            * sides
-                .map(|it| runs * it.samples / it.broker)
-                .iter()
-                .sum::<f64>();
-        let sampled = SampledDifference {
-            difference,
-            sampling: (sides.map(variance).iter().sum::<f64>() / runs).sqrt(),
-            cost,
-        };
+        let samples = cost * sides.map(|it| runs * it.samples / it.broker).iter().sum::<f64>();
+        let sampled =
+            SampledDifference { difference, sampling: (sides.map(variance).iter().sum::<f64>() / runs).sqrt(), cost };
         (sampled, is_guarded(guard, 0.05) && samples >= LEAST_SAMPLES)
     }
 
@@ -180,9 +159,7 @@ impl Scene {
             self.sampled([&a, &b], &|it| it[range.clone()].iter().sum())
         }));
         let decide = |of: &dyn Fn(&SampledDifference) -> Difference| {
-            let p = all
-                .iter()
-                .map(|(it, tells)| if *tells { of(it).p } else { 1.0 });
+            let p = all.iter().map(|(it, tells)| if *tells { of(it).p } else { 1.0 });
             let p = benjamini_hochberg(&p.collect::<Vec<f64>>());
             let is_found = |at: usize| p[at] <= 0.05 && can_differ(self.runs);
             let changed = asked.iter().position(|it| *it == CHANGED);
@@ -265,10 +242,7 @@ fn a_tenth_that_costs_a_fifth_more_is_found() {
         let plain = Scene { paired, ..PLAIN };
         let [_, without, with] = plain.shares(200);
         assert!(with >= 0.85 && with > without, "{paired}: {without} {with}");
-        let few = Scene {
-            samples: 550.0,
-            ..plain
-        };
+        let few = Scene { samples: 550.0, ..plain };
         let [_, without, with] = few.shares(100);
         assert!(with >= without, "{paired}: {without} {with}");
     }

@@ -12,23 +12,12 @@ fn spreads_are_those_of_scipy() {
     assert!(cases.len() > 30);
     for case in cases {
         let number = |value: &Value| value.as_f64().expect("a number");
-        let values: Vec<f64> = case["values"]
-            .as_array()
-            .expect("values")
-            .iter()
-            .map(number)
-            .collect();
+        let values: Vec<f64> = case["values"].as_array().expect("values").iter().map(number).collect();
         let found = spread(&values).expect("a spread");
         let close = |ours: f64, theirs: &Value| {
             let theirs = number(theirs);
-            let scale = theirs
-                .abs()
-                .max(found.mean.abs())
-                .max(found.sd.unwrap_or(0.0));
-            assert!(
-                (ours - theirs).abs() <= 1e-9 * scale,
-                "{ours} {theirs} of {case}"
-            );
+            let scale = theirs.abs().max(found.mean.abs()).max(found.sd.unwrap_or(0.0));
+            assert!((ours - theirs).abs() <= 1e-9 * scale, "{ours} {theirs} of {case}");
         };
         close(found.mean, &case["mean"]);
         close(found.sd.expect("a deviation"), &case["sd"]);
@@ -46,17 +35,12 @@ fn spreads_are_those_of_scipy() {
 fn assert_close(ours: f64, theirs: &Value, what: &str) {
     let theirs = theirs.as_f64().expect("a number");
     let scale = ours.abs().max(theirs.abs()).max(1e-9);
-    assert!(
-        (ours - theirs).abs() <= 1e-8 * scale,
-        "{what}: {ours} is not {theirs}"
-    );
+    assert!((ours - theirs).abs() <= 1e-8 * scale, "{what}: {ours} is not {theirs}");
 }
 
 fn numbers(values: &Value) -> Vec<f64> {
     let values = values.as_array().expect("values").iter();
-    values
-        .map(|value| value.as_f64().expect("a number"))
-        .collect()
+    values.map(|value| value.as_f64().expect("a number")).collect()
 }
 
 #[test]
@@ -94,10 +78,7 @@ fn corrected_probabilities_are_those_of_statsmodels() {
     let reference: Value = serde_json::from_str(text).expect("cases");
     for case in reference["corrected"].as_array().expect("cases") {
         let p = numbers(&case["p"]);
-        for (method, ours) in [
-            ("holm", holm(&p)),
-            ("benjamini_hochberg", benjamini_hochberg(&p)),
-        ] {
+        for (method, ours) in [("holm", holm(&p)), ("benjamini_hochberg", benjamini_hochberg(&p))] {
             let theirs = case[method].as_array().expect("probabilities");
             for (ours, theirs) in ours.iter().zip(theirs) {
                 assert_close(*ours, theirs, method);
@@ -113,10 +94,7 @@ fn changes_of_a_level_are_those_of_mongodbs_e_divisive() {
     assert_eq!(cases.len(), 10);
     for case in cases {
         let values = numbers(&case["values"]);
-        let search = crate::ChangeSearch {
-            level: 0.01,
-            ..crate::ChangeSearch::default()
-        };
+        let search = crate::ChangeSearch { level: 0.01, ..crate::ChangeSearch::default() };
         let found = crate::change_points(&values, search);
         let places: Vec<f64> = found.iter().map(|it| it.at as f64).collect();
         let theirs = match numbers(&case["changes"]) {
@@ -138,10 +116,7 @@ fn laws_of_scalability_are_those_of_scipys_curve_fit() {
         let points: Vec<crate::ScalePoint> = clients
             .iter()
             .zip(&throughput)
-            .map(|(&clients, &throughput)| crate::ScalePoint {
-                clients,
-                throughput,
-            })
+            .map(|(&clients, &throughput)| crate::ScalePoint { clients, throughput })
             .collect();
         let found = crate::scalability(&points).expect("a law");
         let estimates = [found.alone, found.contention, found.coherence];
@@ -149,10 +124,7 @@ fn laws_of_scalability_are_those_of_scipys_curve_fit() {
         for ((ours, theirs), half) in estimates.iter().zip(values).zip(halves) {
             // Both stop where a step changes nothing any more, not at the very same place.
             let near = |ours: f64, theirs: f64| (ours - theirs).abs() <= 1e-4 * half;
-            assert!(
-                near(ours.value, theirs),
-                "{ours:?} is not {theirs} of {case}"
-            );
+            assert!(near(ours.value, theirs), "{ours:?} is not {theirs} of {case}");
             let (low, high) = ours.interval.expect("an interval");
             assert!(near((high - low) / 2.0, half), "{ours:?} has not {half}");
         }

@@ -91,14 +91,7 @@ impl Scalability {
     /// The throughput of so many clients.
     #[must_use]
     pub fn throughput(&self, clients: f64) -> f64 {
-        law(
-            [
-                self.alone.value,
-                self.contention.value,
-                self.coherence.value,
-            ],
-            clients,
-        )
+        law([self.alone.value, self.contention.value, self.coherence.value], clients)
     }
 
     /// The number of clients with the highest throughput; `None` where more clients always have more.
@@ -131,10 +124,7 @@ fn law([alone, contention, coherence]: [f64; 3], n: f64) -> f64 {
 #[must_use]
 pub fn scalability(points: &[ScalePoint]) -> Option<Scalability> {
     let is_valid = |it: &&ScalePoint| {
-        it.clients >= 1.0
-            && it.clients.is_finite()
-            && it.throughput > 0.0
-            && it.throughput.is_finite()
+        it.clients >= 1.0 && it.clients.is_finite() && it.throughput > 0.0 && it.throughput.is_finite()
     };
     let points: Vec<ScalePoint> = points.iter().filter(is_valid).copied().collect();
     let mut counts: Vec<f64> = points.iter().map(|it| it.clients).collect();
@@ -144,25 +134,12 @@ pub fn scalability(points: &[ScalePoint]) -> Option<Scalability> {
         return None;
     }
     // Numbers of order 1, whatever the throughput is.
-    let scale = points
-        .iter()
-        .map(|it| it.throughput / it.clients)
-        .fold(0.0, f64::max);
-    let scaled: Vec<ScalePoint> = points
-        .iter()
-        .map(|it| ScalePoint {
-            throughput: it.throughput / scale,
-            ..*it
-        })
-        .collect();
+    let scale = points.iter().map(|it| it.throughput / it.clients).fold(0.0, f64::max);
+    let scaled: Vec<ScalePoint> =
+        points.iter().map(|it| ScalePoint { throughput: it.throughput / scale, ..*it }).collect();
     // Where a parameter would be negative, it is at its bound: each choice of those is a fit of its own, and the best
     // one counts.
-    let free = [
-        [true, true, true],
-        [true, true, false],
-        [true, false, true],
-        [true, false, false],
-    ];
+    let free = [[true, true, true], [true, true, false], [true, false, true], [true, false, false]];
     let fits = free.iter().map(|free| fit(&scaled, *free));
     let feasible = fits.filter(|it| it.at.iter().all(|value| *value >= 0.0 && value.is_finite()));
     let best = feasible.min_by(|a, b| a.squares.total_cmp(&b.squares))?;
@@ -177,10 +154,7 @@ struct Fit {
 }
 
 fn squares(points: &[ScalePoint], at: [f64; 3]) -> f64 {
-    points
-        .iter()
-        .map(|it| (it.throughput - law(at, it.clients)).powi(2))
-        .sum()
+    points.iter().map(|it| (it.throughput - law(at, it.clients)).powi(2)).sum()
 }
 
 /// How the law changes with each parameter that is free.
@@ -219,11 +193,7 @@ fn normal(points: &[ScalePoint], at: [f64; 3], free: [bool; 3]) -> ([[f64; 3]; 3
 }
 
 fn fit(points: &[ScalePoint], free: [bool; 3]) -> Fit {
-    let mut at = [
-        1.0,
-        if free[1] { 0.05 } else { 0.0 },
-        if free[2] { 0.001 } else { 0.0 },
-    ];
+    let mut at = [1.0, if free[1] { 0.05 } else { 0.0 }, if free[2] { 0.001 } else { 0.0 }];
     let mut least = squares(points, at);
     let mut damping = 1e-3;
     for _ in 0..MOST_STEPS {
@@ -241,10 +211,7 @@ fn fit(points: &[ScalePoint], free: [bool; 3]) -> Fit {
         next.iter_mut().zip(step).for_each(|(it, step)| *it += step);
         let squares = squares(points, next);
         if squares.is_finite() && squares <= least && next[0] > 0.0 {
-            let is_still = step
-                .iter()
-                .zip(at)
-                .all(|(step, at)| step.abs() <= 1e-13 * (at.abs() + 1e-9));
+            let is_still = step.iter().zip(at).all(|(step, at)| step.abs() <= 1e-13 * (at.abs() + 1e-9));
             (at, least) = (next, squares);
             damping = (damping / 10.0).max(1e-12);
             if is_still {
@@ -257,11 +224,7 @@ fn fit(points: &[ScalePoint], free: [bool; 3]) -> Fit {
             }
         }
     }
-    Fit {
-        at,
-        free,
-        squares: least,
-    }
+    Fit { at, free, squares: least }
 }
 
 fn times(matrix: [[f64; 3]; 3], vector: [f64; 3]) -> [f64; 3] {
@@ -287,27 +250,19 @@ fn told(points: &[ScalePoint], counts: &[f64], best: &Fit, scale: f64) -> Scalab
     let freedom = points.len() as f64 - best.free.iter().filter(|it| **it).count() as f64;
     let (matrix, _) = normal(points, best.at, best.free);
     let covariance = inverse(matrix).filter(|_| freedom > 0.0);
-    let quantile =
-        StudentsT::new(0.0, 1.0, freedom.max(1.0)).map_or(f64::NAN, |it| it.inverse_cdf(0.975));
+    let quantile = StudentsT::new(0.0, 1.0, freedom.max(1.0)).map_or(f64::NAN, |it| it.inverse_cdf(0.975));
     let estimate = |which: usize, scale: f64| {
         let value = best.at.get(which).copied().unwrap_or_default() * scale;
         let is_free = best.free.get(which).copied().unwrap_or_default();
         let cell = covariance.and_then(|it| it.get(which).and_then(|row| row.get(which)).copied());
         let half = cell.map(|it| quantile * (it * best.squares / freedom).sqrt() * scale);
         let half = half.filter(|it| is_free && it.is_finite());
-        Estimate {
-            value,
-            interval: half.map(|half| (value - half, value + half)),
-        }
+        Estimate { value, interval: half.map(|half| (value - half, value + half)) }
     };
     let mean = points.iter().map(|it| it.throughput).sum::<f64>() / points.len() as f64;
     let total: f64 = points.iter().map(|it| (it.throughput - mean).powi(2)).sum();
     let off = |count: &f64| {
-        let own: Vec<f64> = points
-            .iter()
-            .filter(|it| it.clients == *count)
-            .map(|it| it.throughput)
-            .collect();
+        let own: Vec<f64> = points.iter().filter(|it| it.clients == *count).map(|it| it.throughput).collect();
         let mean = own.iter().sum::<f64>() / own.len().max(1) as f64;
         (mean / law(best.at, *count) - 1.0).abs()
     };
@@ -315,11 +270,7 @@ fn told(points: &[ScalePoint], counts: &[f64], best: &Fit, scale: f64) -> Scalab
         alone: estimate(0, scale),
         contention: estimate(1, 1.0),
         coherence: estimate(2, 1.0),
-        r_squared: if total > 0.0 {
-            1.0 - best.squares / total
-        } else {
-            0.0
-        },
+        r_squared: if total > 0.0 { 1.0 - best.squares / total } else { 0.0 },
         worst_residual: counts.iter().map(off).fold(0.0, f64::max),
     }
 }
@@ -329,20 +280,13 @@ mod tests {
     use super::*;
 
     fn points(at: [f64; 3], counts: &[f64]) -> Vec<ScalePoint> {
-        let of = |n: &f64| ScalePoint {
-            clients: *n,
-            throughput: law(at, *n),
-        };
+        let of = |n: &f64| ScalePoint { clients: *n, throughput: law(at, *n) };
         counts.iter().map(of).collect()
     }
 
     #[test]
     fn a_law_is_found_again_and_its_peak() {
-        let found = scalability(&points(
-            [995.6, 0.0267, 0.000_769],
-            &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0],
-        ))
-        .unwrap();
+        let found = scalability(&points([995.6, 0.0267, 0.000_769], &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0])).unwrap();
         assert!((found.alone.value - 995.6).abs() < 1e-6, "{found:?}");
         assert!((found.contention.value - 0.0267).abs() < 1e-9);
         assert!((found.coherence.value - 0.000_769).abs() < 1e-10);
@@ -355,16 +299,10 @@ mod tests {
 
     #[test]
     fn a_peak_is_told_where_the_runs_prove_it_and_lies_near_them() {
-        let coherence = |value: f64, low: f64| Estimate {
-            value,
-            interval: Some((low, 2.0 * value - low)),
-        };
+        let coherence = |value: f64, low: f64| Estimate { value, interval: Some((low, 2.0 * value - low)) };
         let of = |coherence: Estimate, contention: f64, r_squared: f64| Scalability {
             alone: Estimate::default(),
-            contention: Estimate {
-                value: contention,
-                interval: None,
-            },
+            contention: Estimate { value: contention, interval: None },
             coherence,
             r_squared,
             worst_residual: 0.02,
@@ -375,22 +313,10 @@ mod tests {
         assert_eq!(proven.told_peak(4.0), Err(NoPeak::FarBeyond));
         let chance = of(coherence(0.01, -0.001), 0.1, 0.99);
         assert_eq!(chance.told_peak(8.0), Err(NoPeak::NotProven));
-        let unknown = Estimate {
-            value: 0.01,
-            interval: None,
-        };
-        assert_eq!(
-            of(unknown, 0.1, 0.99).told_peak(8.0),
-            Err(NoPeak::NotProven)
-        );
-        assert_eq!(
-            of(Estimate::default(), 0.1, 0.99).told_peak(8.0),
-            Err(NoPeak::NeverFalls)
-        );
-        assert_eq!(
-            of(coherence(0.01, 0.005), 0.1, 0.8).told_peak(8.0),
-            Err(NoPeak::PoorFit)
-        );
+        let unknown = Estimate { value: 0.01, interval: None };
+        assert_eq!(of(unknown, 0.1, 0.99).told_peak(8.0), Err(NoPeak::NotProven));
+        assert_eq!(of(Estimate::default(), 0.1, 0.99).told_peak(8.0), Err(NoPeak::NeverFalls));
+        assert_eq!(of(coherence(0.01, 0.005), 0.1, 0.8).told_peak(8.0), Err(NoPeak::PoorFit));
         // More than in proportion: both parameters are at their bounds, and the curve lies off the points.
         let faster = scalability(&points([100.0, -0.06, 0.0], &[1.0, 2.0, 4.0, 8.0])).unwrap();
         assert_eq!(faster.told_peak(8.0), Err(NoPeak::PoorFit));
@@ -411,33 +337,16 @@ mod tests {
 
     #[test]
     fn too_few_or_senseless_points_have_no_law() {
-        assert_eq!(
-            scalability(&points([100.0, 0.1, 0.0], &[1.0, 2.0, 4.0])),
-            None
-        );
+        assert_eq!(scalability(&points([100.0, 0.1, 0.0], &[1.0, 2.0, 4.0])), None);
         let mut some = points([100.0, 0.1, 0.0], &[1.0, 2.0, 4.0, 4.0, 4.0]);
-        some.push(ScalePoint {
-            clients: 8.0,
-            throughput: f64::NAN,
-        });
-        some.push(ScalePoint {
-            clients: f64::INFINITY,
-            throughput: 1.0,
-        });
-        some.push(ScalePoint {
-            clients: 0.0,
-            throughput: 1.0,
-        });
+        some.push(ScalePoint { clients: 8.0, throughput: f64::NAN });
+        some.push(ScalePoint { clients: f64::INFINITY, throughput: 1.0 });
+        some.push(ScalePoint { clients: 0.0, throughput: 1.0 });
         assert_eq!(scalability(&some), None);
         assert_eq!(scalability(&[]), None);
         // All equal: it is found how much of it is contention, and nothing is divided by zero.
-        let flat: Vec<ScalePoint> = [1.0, 2.0, 4.0, 8.0]
-            .iter()
-            .map(|n| ScalePoint {
-                clients: *n,
-                throughput: 5.0,
-            })
-            .collect();
+        let flat: Vec<ScalePoint> =
+            [1.0, 2.0, 4.0, 8.0].iter().map(|n| ScalePoint { clients: *n, throughput: 5.0 }).collect();
         let found = scalability(&flat).unwrap();
         assert!((found.contention.value - 1.0).abs() < 1e-6, "{found:?}");
         assert_eq!(found.r_squared, 0.0);

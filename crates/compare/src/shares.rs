@@ -51,10 +51,7 @@ impl Amount {
     /// Samples that all weigh the same.
     #[must_use]
     pub const fn equal(samples: f64) -> Self {
-        Self {
-            weight: samples,
-            squares: samples,
-        }
+        Self { weight: samples, squares: samples }
     }
 
     /// Equal samples that would vary as much.
@@ -68,11 +65,7 @@ impl Amount {
 impl PartOf {
     fn share(self) -> f64 {
         let share = self.part.weight / self.whole.weight;
-        if share.is_finite() {
-            share.clamp(0.0, 1.0)
-        } else {
-            0.0
-        }
+        if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }
     }
 
     /// In units in which a sample of the whole weighs 1, so that sets in different units can be pooled.
@@ -81,14 +74,8 @@ impl PartOf {
         if !unit.is_finite() || unit <= 0.0 {
             return Self::default();
         }
-        let scaled = |it: Amount| Amount {
-            weight: it.weight / unit,
-            squares: it.squares / unit / unit,
-        };
-        Self {
-            part: scaled(self.part),
-            whole: scaled(self.whole),
-        }
+        let scaled = |it: Amount| Amount { weight: it.weight / unit, squares: it.squares / unit / unit };
+        Self { part: scaled(self.part), whole: scaled(self.whole) }
     }
 }
 
@@ -98,11 +85,7 @@ pub fn share_difference(a: PartOf, b: PartOf) -> ShareDifference {
     let (share_a, share_b) = (a.share(), b.share());
     let error = standard_error(a.in_samples(), b.in_samples());
     let difference = (share_b - share_a).abs();
-    ShareDifference {
-        a: share_a,
-        b: share_b,
-        proven: error.is_some_and(|error| difference > PROVEN * error),
-    }
+    ShareDifference { a: share_a, b: share_b, proven: error.is_some_and(|error| difference > PROVEN * error) }
 }
 
 /// The standard error of the difference where there is none; `None` where too few samples tell it.
@@ -146,10 +129,7 @@ mod tests {
     use super::*;
 
     fn of(part: f64, whole: f64) -> PartOf {
-        PartOf {
-            part: Amount::equal(part),
-            whole: Amount::equal(whole),
-        }
+        PartOf { part: Amount::equal(part), whole: Amount::equal(whole) }
     }
 
     /// Pearson's chi-squared of a table of four fields, which is the square of z.
@@ -161,11 +141,7 @@ mod tests {
     #[test]
     fn the_standard_error_is_that_of_pearsons_test() {
         // prop.test(c(50, 30), c(1000, 1000), correct = FALSE) of R says X-squared = 5.2083.
-        for (x, n, y, m) in [
-            (50.0, 1000.0, 30.0, 1000.0),
-            (3.0, 100.0, 400.0, 20_000.0),
-            (0.0, 5_000.0, 25.0, 700.0),
-        ] {
+        for (x, n, y, m) in [(50.0, 1000.0, 30.0, 1000.0), (3.0, 100.0, 400.0, 20_000.0), (0.0, 5_000.0, 25.0, 700.0)] {
             let error = standard_error(of(x, n), of(y, m)).unwrap();
             let z = (x / n - y / m) / error;
             let expected = chi_squared([x, n - x, y, m - y]);
@@ -194,10 +170,7 @@ mod tests {
             let side = Amount::equal(f64::from(samples));
             for share in [0.01, 0.1, 0.5, 0.9] {
                 let change = smallest_change(share, side, side);
-                assert!(
-                    change.is_none_or(|it| it <= 0.99),
-                    "{samples} {share}: {change:?}"
-                );
+                assert!(change.is_none_or(|it| it <= 0.99), "{samples} {share}: {change:?}");
             }
         }
         let told = |samples: f64| {
@@ -219,9 +192,7 @@ mod tests {
         let mut random = 7u64;
         let mut draw = |share: f64, of: u32| {
             let hits = (0..of).filter(|_| {
-                random = random
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1_442_695_040_888_963_407);
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 (random >> 11) as f64 / (1u64 << 53) as f64 <= share
             });
             hits.count() as f64
@@ -248,54 +219,24 @@ mod tests {
     #[test]
     fn a_few_heavy_samples_prove_nothing() {
         // 10,000 waits of 1 ms, and five of 400 ms: a sixth of the time, and chance.
-        let small = Amount {
-            weight: 10_000e6,
-            squares: 10_000e12,
-        };
-        let heavy = Amount {
-            weight: 5.0 * 400e6,
-            squares: 5.0 * 400e6 * 400e6,
-        };
-        let with = Amount {
-            weight: small.weight + heavy.weight,
-            squares: small.squares + heavy.squares,
-        };
-        let a = PartOf {
-            part: Amount::default(),
-            whole: small,
-        };
-        let b = PartOf {
-            part: heavy,
-            whole: with,
-        };
+        let small = Amount { weight: 10_000e6, squares: 10_000e12 };
+        let heavy = Amount { weight: 5.0 * 400e6, squares: 5.0 * 400e6 * 400e6 };
+        let with = Amount { weight: small.weight + heavy.weight, squares: small.squares + heavy.squares };
+        let a = PartOf { part: Amount::default(), whole: small };
+        let b = PartOf { part: heavy, whole: with };
         let found = share_difference(a, b);
         assert!(!found.proven && found.b > 0.16, "{found:?}");
         // A hundred of 20 ms weigh the same, and tell.
-        let many = Amount {
-            weight: heavy.weight,
-            squares: 100.0 * 20e6 * 20e6,
-        };
-        let b = PartOf {
-            part: many,
-            whole: Amount {
-                weight: with.weight,
-                squares: small.squares + many.squares,
-            },
-        };
+        let many = Amount { weight: heavy.weight, squares: 100.0 * 20e6 * 20e6 };
+        let b = PartOf { part: many, whole: Amount { weight: with.weight, squares: small.squares + many.squares } };
         assert!(share_difference(a, b).proven);
     }
 
     #[test]
     fn units_make_no_difference() {
         let (a, b) = (of(300.0, 2_000.0), of(200.0, 2_000.0));
-        let in_ns = |it: Amount| Amount {
-            weight: it.weight * 1e6,
-            squares: it.squares * 1e12,
-        };
-        let ns = PartOf {
-            part: in_ns(b.part),
-            whole: in_ns(b.whole),
-        };
+        let in_ns = |it: Amount| Amount { weight: it.weight * 1e6, squares: it.squares * 1e12 };
+        let ns = PartOf { part: in_ns(b.part), whole: in_ns(b.whole) };
         let (plain, mixed) = (share_difference(a, b), share_difference(a, ns));
         assert_eq!(plain.proven, mixed.proven);
         assert!((plain.change() - mixed.change()).abs() < 1e-12);

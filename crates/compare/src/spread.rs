@@ -70,9 +70,10 @@ pub fn apart(values: &[Option<f64>]) -> Vec<usize> {
     };
     let distance = median(known().map(|v| (v - middle).abs()).collect()).unwrap_or(0.0);
     let limit = (APART * SCALE * distance).max(CLOSE * middle.abs());
-    let far = values.iter().enumerate().filter(|(_, value)| {
-        value.is_some_and(|value| value.is_finite() && (value - middle).abs() > limit)
-    });
+    let far = values
+        .iter()
+        .enumerate()
+        .filter(|(_, value)| value.is_some_and(|value| value.is_finite() && (value - middle).abs() > limit));
     far.map(|(run, _)| run).collect()
 }
 
@@ -108,14 +109,8 @@ mod tests {
         assert_eq!(some(&[100.0, 101.0, 99.0, 100.5, 60.0]), [4]);
         assert_eq!(some(&[60.0, 101.0, 99.0, 100.5]), Vec::<usize>::new());
         // Spread as wide as that is no outlier, nor is a close one among equals.
-        assert_eq!(
-            some(&[100.0, 140.0, 60.0, 120.0, 80.0]),
-            Vec::<usize>::new()
-        );
-        assert_eq!(
-            some(&[100.0, 100.0, 100.0, 100.0, 104.0]),
-            Vec::<usize>::new()
-        );
+        assert_eq!(some(&[100.0, 140.0, 60.0, 120.0, 80.0]), Vec::<usize>::new());
+        assert_eq!(some(&[100.0, 100.0, 100.0, 100.0, 104.0]), Vec::<usize>::new());
         assert_eq!(some(&[0.0, 0.0, 0.0, 0.0, 4.0]), [4]);
         let gap = [Some(1.0), None, Some(1.0), Some(1.0), Some(1.0), Some(9.0)];
         assert_eq!(apart(&gap), [5]);

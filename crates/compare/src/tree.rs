@@ -78,11 +78,7 @@ impl Chains {
             let above = question.parent.filter(|it| *it < chains.of_frame.len());
             let chain = above.and_then(|it| chains.of_frame.get(it).copied());
             let of_parent = above.and_then(|it| questions.get(it));
-            let p = if question.p.is_finite() {
-                question.p
-            } else {
-                1.0
-            };
+            let p = if question.p.is_finite() { question.p } else { 1.0 };
             let same = of_parent.is_some_and(|it| question.cost >= it.cost * SAME_QUESTION);
             match chain.filter(|_| same) {
                 Some(chain) => {
@@ -148,8 +144,7 @@ impl<'c> Groups<'c> {
             let own_size = size.get(chain).copied().unwrap_or(1);
             match chains.parent.get(chain).copied().flatten() {
                 Some(parent) => {
-                    if let (Some(size), Some(below)) = (size.get_mut(parent), below.get_mut(parent))
-                    {
+                    if let (Some(size), Some(below)) = (size.get_mut(parent), below.get_mut(parent)) {
                         *size += own_size;
                         below.append(&mut own);
                     }
@@ -162,20 +157,13 @@ impl<'c> Groups<'c> {
             let above = parent.and_then(|it| depth.get(it));
             depth.push(above.map_or(1, |it| it + 1));
         }
-        Self {
-            chains,
-            size,
-            depth,
-            p,
-            whole: simes(&mut all),
-        }
+        Self { chains, size, depth, p, whole: simes(&mut all) }
     }
 
     /// The questions at a depth whose group above is open: groups of that depth, and leaves of groups of the depth
     /// above.
     fn asked_at(&self, depth: usize, opened: &[bool]) -> Vec<Asked> {
-        let is_open =
-            |chain: Option<usize>| chain.is_none_or(|chain| opened.get(chain) == Some(&true));
+        let is_open = |chain: Option<usize>| chain.is_none_or(|chain| opened.get(chain) == Some(&true));
         let each = self.chains.p.iter().zip(&self.chains.parent).enumerate();
         let mut asked = Vec::new();
         for (chain, (own, parent)) in each {
@@ -194,13 +182,7 @@ impl<'c> Groups<'c> {
                 });
             }
             if at + 1 == depth && size > 1 && is_open(Some(chain)) {
-                asked.push(Asked {
-                    chain,
-                    is_leaf: true,
-                    p: *own,
-                    leaves: 1,
-                    nodes: 1,
-                });
+                asked.push(Asked { chain, is_leaf: true, p: *own, leaves: 1, nodes: 1 });
             }
         }
         asked
@@ -213,10 +195,7 @@ impl<'c> Groups<'c> {
 
     fn decide(&self, level: f64) -> Decided {
         let count = self.chains.p.len();
-        let mut decided = Decided {
-            opened: vec![false; count],
-            of_leaf: vec![None; count],
-        };
+        let mut decided = Decided { opened: vec![false; count], of_leaf: vec![None; count] };
         if count == 0 || self.whole > level {
             return decided;
         }
@@ -254,7 +233,5 @@ fn simes(p: &mut [f64]) -> f64 {
     p.sort_by(f64::total_cmp);
     let n = p.len() as f64;
     let ranked = (1_u32..).zip(p.iter());
-    ranked.fold(1.0, |least: f64, (rank, p)| {
-        least.min(p * n / f64::from(rank))
-    })
+    ranked.fold(1.0, |least: f64, (rank, p)| least.min(p * n / f64::from(rank)))
 }

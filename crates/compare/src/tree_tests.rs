@@ -17,10 +17,7 @@ struct Played {
 fn tree(draw: &mut Draw) -> Vec<Played> {
     let mut tree: Vec<Played> = Vec::new();
     for _ in 0..4 {
-        tree.push(Played {
-            parent: None,
-            own: 0.0,
-        });
+        tree.push(Played { parent: None, own: 0.0 });
     }
     while tree.len() < 240 {
         // Mostly below what came last, so that it gets deep.
@@ -31,11 +28,7 @@ fn tree(draw: &mut Draw) -> Vec<Played> {
         let own = 0.001 + 0.02 * (draw.normal() / 2.0).exp() / 4.0;
         tree.push(Played {
             parent: Some(tree.len() - 1 - back),
-            own: if draw.next().is_multiple_of(4) {
-                0.0
-            } else {
-                own
-            },
+            own: if draw.next().is_multiple_of(4) { 0.0 } else { own },
         });
     }
     let sum: f64 = tree.iter().map(|it| it.own).sum();
@@ -75,20 +68,14 @@ fn totals(tree: &[Played], mut costs: Vec<f64>) -> Vec<f64> {
 /// An experiment on a tree of which B has this change.
 fn decide(draw: &mut Draw, tree: &[Played], change: &[f64]) -> Vec<TreeAnswer> {
     let none = vec![0.0; tree.len()];
-    let pairs: Vec<[Vec<f64>; 2]> = (0..PAIRS)
-        .map(|_| [run(draw, tree, &none), run(draw, tree, change)])
-        .collect();
+    let pairs: Vec<[Vec<f64>; 2]> = (0..PAIRS).map(|_| [run(draw, tree, &none), run(draw, tree, change)]).collect();
     let questions: Vec<TreeQuestion> = (0..tree.len())
         .map(|at| {
             let differences: Vec<f64> = pairs.iter().map(|[a, b]| b[at] - a[at]).collect();
             let cost = pairs.iter().map(|[a, b]| a[at] + b[at]).sum();
             let guard = sign_flip(&differences).unwrap();
             let p = paired(&differences).unwrap().p;
-            TreeQuestion {
-                parent: tree[at].parent,
-                cost,
-                p: if guard <= 0.1 { p } else { 1.0 },
-            }
+            TreeQuestion { parent: tree[at].parent, cost, p: if guard <= 0.1 { p } else { 1.0 } }
         })
         .collect();
     decide_tree(&questions, 0.05)
@@ -99,9 +86,7 @@ fn leaf(tree: &[Played], share: f64) -> usize {
     let is_leaf = |at: &usize| tree.iter().all(|it| it.parent != Some(*at));
     let leaves = (0..tree.len()).filter(is_leaf);
     let apart = |at: &usize| (tree[*at].own - share).abs();
-    leaves
-        .min_by(|a, b| apart(a).total_cmp(&apart(b)))
-        .expect("a leaf")
+    leaves.min_by(|a, b| apart(a).total_cmp(&apart(b))).expect("a leaf")
 }
 
 #[test]
@@ -132,15 +117,11 @@ fn a_change_of_one_leaf_is_found_and_little_else_is_coloured() {
         let answers = decide(&mut draw, &tree, &change);
         found += u32::from(answers[changed].proven);
         let proven = answers.iter().zip(&truth).filter(|(it, _)| it.proven);
-        let (all, false_ones) = proven.fold((0, 0), |(all, wrong), (_, truth)| {
-            (all + 1, wrong + u32::from(*truth == 0.0))
-        });
+        let (all, false_ones) =
+            proven.fold((0, 0), |(all, wrong), (_, truth)| (all + 1, wrong + u32::from(*truth == 0.0)));
         wrong += f64::from(false_ones) / f64::from(all.max(1));
     }
-    let (found, wrong) = (
-        f64::from(found) / f64::from(experiments),
-        wrong / f64::from(experiments),
-    );
+    let (found, wrong) = (f64::from(found) / f64::from(experiments), wrong / f64::from(experiments));
     assert!(found >= 0.95, "{found}");
     assert!(wrong <= 0.07, "{wrong}");
 }
@@ -163,10 +144,7 @@ fn two_changes_that_cancel_out_are_both_found() {
     }
     let both = f64::from(both) / f64::from(experiments);
     assert!(both >= 0.8, "{both}");
-    assert!(
-        roots >= 95,
-        "what opens them is no change of theirs: {roots}"
-    );
+    assert!(roots >= 95, "what opens them is no change of theirs: {roots}");
 }
 
 fn question(parent: Option<usize>, cost: f64, p: f64) -> TreeQuestion {
@@ -186,11 +164,7 @@ fn nothing_is_decided_below_a_group_in_which_nothing_changed() {
 
 #[test]
 fn a_chain_is_one_question_and_each_of_its_frames_needs_its_own_proof() {
-    let questions = [
-        question(None, 100.0, 0.9),
-        question(Some(0), 99.0, 1e-8),
-        question(Some(1), 98.0, 1e-9),
-    ];
+    let questions = [question(None, 100.0, 0.9), question(Some(0), 99.0, 1e-8), question(Some(1), 98.0, 1e-9)];
     let answers = decide_tree(&questions, 0.05);
     let proven: Vec<bool> = answers.iter().map(|it| it.proven).collect();
     assert_eq!(proven, [false, true, true]);
@@ -203,10 +177,7 @@ fn a_tree_without_depth_is_decided_by_benjamini_and_hochberg() {
     let questions: Vec<TreeQuestion> = p.iter().map(|p| question(None, 1.0, *p)).collect();
     let answers = decide_tree(&questions, 0.05);
     let proven: Vec<bool> = answers.iter().map(|it| it.proven).collect();
-    let flat: Vec<bool> = crate::benjamini_hochberg(&p)
-        .iter()
-        .map(|p| *p <= 0.05)
-        .collect();
+    let flat: Vec<bool> = crate::benjamini_hochberg(&p).iter().map(|p| *p <= 0.05).collect();
     assert_eq!(proven, flat);
 }
 

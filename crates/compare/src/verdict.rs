@@ -74,11 +74,7 @@ pub fn guarded(p: f64, guard: Option<f64>, level: f64) -> f64 {
 /// that of [`guard`].
 #[must_use]
 pub fn verdict(difference: &Difference, p: f64, guard: Option<f64>, rules: Rules) -> Verdict {
-    let Rules {
-        level,
-        own_level,
-        margin,
-    } = rules;
+    let Rules { level, own_level, margin } = rules;
     let differs = guarded(p, guard, level) <= level;
     let (low, high) = difference.interval(1.0 - 2.0 * level);
     let is_within = -margin <= low && high <= margin;
@@ -93,9 +89,7 @@ pub fn verdict(difference: &Difference, p: f64, guard: Option<f64>, rules: Rules
             let least = difference.count + 1;
             let least = guard.map_or(least, |_| least.max(LEAST_PAIRS));
             let needed = pairs_needed(deviation, margin, own_level);
-            Verdict::CannotTell {
-                pairs: needed.map(|it| it.max(u32::try_from(least).unwrap_or(u32::MAX))),
-            }
+            Verdict::CannotTell { pairs: needed.map(|it| it.max(u32::try_from(least).unwrap_or(u32::MAX))) }
         }
     }
 }
@@ -107,11 +101,7 @@ mod tests {
 
     fn of(differences: &[f64]) -> Verdict {
         let found = paired(differences).unwrap();
-        let rules = Rules {
-            level: 0.05,
-            own_level: 0.05,
-            margin: 1.01_f64.ln(),
-        };
+        let rules = Rules { level: 0.05, own_level: 0.05, margin: 1.01_f64.ln() };
         verdict(&found, found.p, guard(&found, Some(differences)), rules)
     }
 
@@ -135,11 +125,7 @@ mod tests {
         let noise = [0.02, -0.019, 0.021, -0.018, 0.02, -0.02];
         let found = paired(&noise).unwrap();
         let needed = |own_level| {
-            let rules = Rules {
-                level: 0.05,
-                own_level,
-                margin: 1.01_f64.ln(),
-            };
+            let rules = Rules { level: 0.05, own_level, margin: 1.01_f64.ln() };
             match verdict(&found, 1.0, None, rules) {
                 Verdict::CannotTell { pairs } => pairs.unwrap(),
                 other => panic!("{other:?}"),

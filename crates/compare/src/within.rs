@@ -136,10 +136,7 @@ struct Sliced {
 
 impl Sliced {
     fn new(slices: &[ValueCounts]) -> Self {
-        let mut values: Vec<u64> = slices
-            .iter()
-            .flat_map(|it| it.iter().map(|of| of.0))
-            .collect();
+        let mut values: Vec<u64> = slices.iter().flat_map(|it| it.iter().map(|of| of.0)).collect();
         values.sort_unstable();
         values.dedup();
         let slices: Vec<Vec<(u64, f64)>> = (slices.iter())
@@ -153,9 +150,7 @@ impl Sliced {
             })
             .collect();
         Self {
-            counts: (slices.iter())
-                .map(|it| it.last().map_or(0.0, |it| it.1))
-                .collect(),
+            counts: (slices.iter()).map(|it| it.last().map_or(0.0, |it| it.1)).collect(),
             below: vec![None; values.len()],
             values,
             slices,

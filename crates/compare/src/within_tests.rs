@@ -44,10 +44,7 @@ const ASKED: [(f64, f64); 3] = [(0.5, 0.0), (0.9, 1.281_552), (0.99, 2.326_348)]
 fn intervals_hold_the_quantile_of_the_stationary_distribution_as_often_as_is_said() {
     let within = |found: [f64; 3], least: [f64; 3], most: f64, what: &str| {
         for (found, least) in found.into_iter().zip(least) {
-            assert!(
-                (least..=most).contains(&found),
-                "{what}: {found} is not {least} to {most}"
-            );
+            assert!((least..=most).contains(&found), "{what}: {found} is not {least} to {most}");
         }
     };
     let alone = coverage(60, 5.0, 0.0);
@@ -72,20 +69,13 @@ fn what_has_no_interval_says_why() {
     };
     assert_eq!(too_short(&slices, 10.0), 6.0);
     assert_eq!(too_short(&slices[..1], 1.0), 1.0);
-    assert_eq!(
-        too_short(&slices[..7], 0.0),
-        7.0,
-        "no block is shorter than a slice"
-    );
+    assert_eq!(too_short(&slices[..7], 0.0), 7.0, "no block is shorter than a slice");
     // Empty slices make no run longer.
     let mut sparse = vec![ValueCounts::default(); 500];
     sparse.extend_from_slice(&slices[..7]);
     assert_eq!(too_short(&sparse, 1.0), 7.0);
     for empty in [&[][..], &[ValueCounts::default()]] {
-        assert_eq!(
-            within_one_run(empty, 5.0, &asked, 1),
-            Err(NoInterval::Empty)
-        );
+        assert_eq!(within_one_run(empty, 5.0, &asked, 1), Err(NoInterval::Empty));
     }
     assert_eq!(within_one_run(&slices, 5.0, &[], 1), Ok(Vec::new()));
 }
@@ -96,21 +86,12 @@ fn values_that_are_all_equal_have_no_width_and_what_is_extreme_does_no_harm() {
     assert_eq!(equal[0].iter().collect::<Vec<_>>(), [(7, 5)]);
     let found = within_one_run(&equal, 5.0, &[0.0, 0.5, 0.999, 1.0], 1);
     assert_eq!(found, Ok(vec![(7, 7); 4]));
-    let huge: Vec<ValueCounts> = (0..40)
-        .map(|at| [(at, u64::MAX), (u64::MAX, u64::MAX)].into_iter().collect())
-        .collect();
+    let huge: Vec<ValueCounts> =
+        (0..40).map(|at| [(at, u64::MAX), (u64::MAX, u64::MAX)].into_iter().collect()).collect();
     let found = within_one_run(&huge, 5.0, &[0.25, 1.0], 1).expect("intervals");
-    assert!(
-        found[0].1 < 40 && found[1] == (u64::MAX, u64::MAX),
-        "{found:?}"
-    );
+    assert!(found[0].1 < 40 && found[1] == (u64::MAX, u64::MAX), "{found:?}");
     // Slices in which nothing was counted, among others.
-    let holes: Vec<ValueCounts> = (0..80u64)
-        .map(|at| [(at, at % 2)].into_iter().collect())
-        .collect();
+    let holes: Vec<ValueCounts> = (0..80u64).map(|at| [(at, at % 2)].into_iter().collect()).collect();
     let found = within_one_run(&holes, 5.0, &[0.5], 1).expect("an interval");
-    assert!(
-        (1..40).contains(&found[0].0) && (40..80).contains(&found[0].1),
-        "{found:?}"
-    );
+    assert!((1..40).contains(&found[0].0) && (40..80).contains(&found[0].1), "{found:?}");
 }

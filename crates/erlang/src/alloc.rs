@@ -8,9 +8,7 @@ use measure::Problem;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::helper::{
-    Answer, Helper, MEMORY_KINDS, no_answer, number, numbers, text_of, unexpected, unsigned,
-};
+use crate::helper::{Answer, Helper, MEMORY_KINDS, no_answer, number, numbers, text_of, unexpected, unsigned};
 use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, get, int};
 
 /// Shortest time-out beside a window.
@@ -126,11 +124,7 @@ impl MemoryStep {
     /// Its name, without the examples.
     #[must_use]
     pub fn short(&self) -> &'static str {
-        self.what
-            .split([',', '('])
-            .next()
-            .unwrap_or_default()
-            .trim_end()
+        self.what.split([',', '(']).next().unwrap_or_default().trim_end()
     }
 }
 
@@ -154,20 +148,12 @@ impl NodeMemory {
 
 /// The steps from the VM's total to resident memory, of the bytes of all carriers and of the blocks in them; none where
 /// the machine does not say.
-pub(crate) fn steps(
-    total: Option<u64>,
-    carriers: u64,
-    blocks: u64,
-    machine: &MachineMemory,
-) -> Vec<MemoryStep> {
+pub(crate) fn steps(total: Option<u64>, carriers: u64, blocks: u64, machine: &MachineMemory) -> Vec<MemoryStep> {
     let (Some(total), Some(anonymous)) = (total, machine.anonymous) else {
         return Vec::new();
     };
     let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
-    let step = |what, to: u64, from: u64| MemoryStep {
-        what,
-        bytes: signed(to) - signed(from),
-    };
+    let step = |what, to: u64, from: u64| MemoryStep { what, bytes: signed(to) - signed(from) };
     let swapped = machine.swap.unwrap_or(0);
     vec![
         step("blocks without a kind", blocks, total),
@@ -178,11 +164,7 @@ pub(crate) fn steps(
             carriers,
         ),
         step("moved to swap", 0, swapped),
-        step(
-            "shared memory, with the JIT's code",
-            machine.shared.unwrap_or(0),
-            0,
-        ),
+        step("shared memory, with the JIT's code", machine.shared.unwrap_or(0), 0),
         step("program and libraries", machine.file.unwrap_or(0), 0),
     ]
 }
@@ -223,11 +205,7 @@ pub fn node_memory(helper: &Helper) -> Result<NodeMemory, Error> {
 /// # Errors
 /// The node cannot be asked, or answers something else; another version of bellows accounts there; somebody ended the
 /// accounting.
-pub fn microstates(
-    helper: &Helper,
-    window: Duration,
-    stop: &dyn Fn() -> bool,
-) -> Result<Microstates, Error> {
+pub fn microstates(helper: &Helper, window: Duration, stop: &dyn Fn() -> bool) -> Result<Microstates, Error> {
     let ms = i64::try_from(window.as_millis()).unwrap_or(i64::MAX);
     let worker = helper.run("bellows_alloc", "account", int(ms))?;
     let longest = window + helper.node().timeout().max(LEAST);
@@ -241,31 +219,21 @@ pub fn microstates(
                 None => states(&reply).ok_or_else(unexpected),
             }
         }
-        none => Err(no_answer(
-            helper,
-            none,
-            "microstate accounting of threads",
-            longest,
-        )),
+        none => Err(no_answer(helper, none, "microstate accounting of threads", longest)),
     }
 }
 
 /// For how long somebody else accounts, who does not share it.
 fn busy_for(reply: &Term) -> Option<Duration> {
     match as_tuple(reply)? {
-        [busy, ms] if as_atom(busy) == Some("busy") => {
-            Some(Duration::from_millis(unsigned(as_int(ms)?)))
-        }
+        [busy, ms] if as_atom(busy) == Some("busy") => Some(Duration::from_millis(unsigned(as_int(ms)?))),
         _ => None,
     }
 }
 
 fn busy(helper: &Helper, since: Duration) -> Error {
     Error::Options(Problem::new(
-        format!(
-            "another version of bellows measures the threads of {}",
-            helper.node().name()
-        ),
+        format!("another version of bellows measures the threads of {}", helper.node().name()),
         format_args!("since {} s", since.as_secs()),
         "wait until it has ended, or leave the threads out with --duration 0s",
     ))
@@ -277,10 +245,7 @@ fn memory(answer: &Term) -> Option<NodeMemory> {
     let file = |key: &str| get(machine, key).and_then(as_text).unwrap_or_default();
     Some(NodeMemory {
         vm: numbers(vm, &MEMORY_KINDS),
-        allocators: as_list(get(answer, "allocators")?)?
-            .iter()
-            .map(allocator)
-            .collect::<Option<_>>()?,
+        allocators: as_list(get(answer, "allocators")?)?.iter().map(allocator).collect::<Option<_>>()?,
         cached_segments: number(answer, "cached_segments")?,
         machine: MachineMemory::of_files(&file("status"), &file("rollup"), &file("machine")),
         os_pid: text_of(answer, "os_pid")?,
@@ -314,9 +279,7 @@ impl MachineMemory {
     /// Reads files of `/proc`: the process' `status` and `smaps_rollup`, and the machine's `meminfo`.
     pub(crate) fn of_files(status: &str, rollup: &str, machine: &str) -> Self {
         let value = |file: &str, key: &str| {
-            let line = file
-                .lines()
-                .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+            let line = file.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
             line.split_whitespace().next()?.parse::<u64>().ok()
         };
         let bytes = |file: &str, key: &str| value(file, key).map(|kb| kb.saturating_mul(1_024));
@@ -349,16 +312,9 @@ fn states(reply: &Term) -> Option<Microstates> {
     let kinds = kinds.into_iter().filter_map(|(threads, mut shares)| {
         let seconds: f64 = shares.values().sum();
         shares.values_mut().for_each(|it| *it /= seconds);
-        (seconds > 0.0).then_some(ThreadStates {
-            threads,
-            shares,
-            seconds,
-        })
+        (seconds > 0.0).then_some(ThreadStates { threads, shares, seconds })
     });
-    Some(Microstates {
-        kinds: kinds.collect(),
-        was_on: as_atom(was_on) == Some("true"),
-    })
+    Some(Microstates { kinds: kinds.collect(), was_on: as_atom(was_on) == Some("true") })
 }
 
 #[cfg(test)]
@@ -367,12 +323,7 @@ mod tests {
     use crate::term::{list, tuple};
 
     fn carriers(carriers: u64, carrier_bytes: u64, blocks: u64, block_bytes: u64) -> Carriers {
-        Carriers {
-            carriers,
-            carrier_bytes,
-            blocks,
-            block_bytes,
-        }
+        Carriers { carriers, carrier_bytes, blocks, block_bytes }
     }
 
     #[test]
@@ -380,13 +331,9 @@ mod tests {
         let status = "Name:\tbeam.smp\nVmRSS:\t  900 kB\nRssAnon:\t 700 kB\nRssFile:\t 150 kB\nRssShmem:\t 50 kB\n\
             VmSwap:\t 10 kB\nThreads:\t9\n";
         let rollup = "563-7ff ---p 0 00:00 0 [rollup]\nRss: 900 kB\nPss:                 800 kB\nPss_Anon: 1 kB\n";
-        let machine =
-            MachineMemory::of_files(status, rollup, "Cached:  77 kB\nMemAvailable: 5 kB\n");
+        let machine = MachineMemory::of_files(status, rollup, "Cached:  77 kB\nMemAvailable: 5 kB\n");
         assert_eq!(machine.proportional, Some(800 << 10));
-        assert_eq!(
-            (machine.threads, machine.page_cache),
-            (Some(9), Some(77 << 10))
-        );
+        assert_eq!((machine.threads, machine.page_cache), (Some(9), Some(77 << 10)));
         let memory = NodeMemory {
             vm: BTreeMap::from([("total".to_owned(), 300 << 10)]),
             allocators: vec![Allocator {
@@ -404,10 +351,7 @@ mod tests {
         assert!((memory.carriers().utilisation() - 351.0 / 610.0).abs() < 1e-9);
         let steps: i64 = memory.difference().iter().map(|step| step.bytes).sum();
         assert_eq!(steps, (900 - 300) << 10);
-        let unknown = NodeMemory {
-            machine: MachineMemory::default(),
-            ..memory
-        };
+        let unknown = NodeMemory { machine: MachineMemory::default(), ..memory };
         assert!(unknown.difference().is_empty());
     }
 
@@ -421,9 +365,7 @@ mod tests {
         ]);
         let read = super::states(&tuple(vec![atom("ok"), atom("false"), states])).unwrap();
         assert!(!read.was_on);
-        let [scheduler] = read.kinds.as_slice() else {
-            panic!("{read:?}")
-        };
+        let [scheduler] = read.kinds.as_slice() else { panic!("{read:?}") };
         assert_eq!(scheduler.shares.get("emulator"), Some(&0.25));
         assert_eq!(scheduler.seconds, 1.0);
     }

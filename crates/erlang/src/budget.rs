@@ -26,13 +26,7 @@ impl Budget {
     /// The usual limits for so long.
     #[must_use]
     pub const fn lasting(time: Duration) -> Self {
-        Self {
-            time,
-            backlog: 10_000,
-            tracer_bytes: 64 << 20,
-            node_bytes: 256 << 20,
-            run_queue: 32,
-        }
+        Self { time, backlog: 10_000, tracer_bytes: 64 << 20, node_bytes: 256 << 20, run_queue: 32 }
     }
 
     pub(crate) fn term(&self) -> Term {
@@ -82,11 +76,7 @@ impl Ended {
             "time" => Self::Time,
             "limit" => Self::Limit(number(observed)?),
             "asked" => Self::Asked,
-            other => Self::Tripped {
-                limit: other.to_owned(),
-                observed: number(observed)?,
-                allowed: number(allowed)?,
-            },
+            other => Self::Tripped { limit: other.to_owned(), observed: number(observed)?, allowed: number(allowed)? },
         })
     }
 
@@ -95,16 +85,9 @@ impl Ended {
     pub fn describe(&self) -> String {
         match self {
             Self::Time => "the time is over".to_owned(),
-            Self::Limit(calls) => format!(
-                "the limit of {} is reached",
-                measure::counted(*calls, "call")
-            ),
+            Self::Limit(calls) => format!("the limit of {} is reached", measure::counted(*calls, "call")),
             Self::Asked => "stopped by the user".to_owned(),
-            Self::Tripped {
-                limit,
-                observed,
-                allowed,
-            } => match tripped(limit, *observed, *allowed) {
+            Self::Tripped { limit, observed, allowed } => match tripped(limit, *observed, *allowed) {
                 (text, "") => text,
                 (text, remedy) => format!("{text} ({remedy})"),
             },
@@ -115,11 +98,7 @@ impl Ended {
     #[must_use]
     pub fn cause(&self) -> String {
         match self {
-            Self::Tripped {
-                limit,
-                observed,
-                allowed,
-            } => tripped(limit, *observed, *allowed).0,
+            Self::Tripped { limit, observed, allowed } => tripped(limit, *observed, *allowed).0,
             other => other.describe(),
         }
     }
@@ -141,10 +120,7 @@ const MB: f64 = (1 << 20) as f64;
 
 /// Which limit tripped, and at what; and what allows more.
 fn tripped(limit: &str, observed: u64, allowed: u64) -> (String, &'static str) {
-    let is_bytes = matches!(
-        limit,
-        "tracer_memory" | "node_memory" | "unread" | "details" | "heap"
-    );
+    let is_bytes = matches!(limit, "tracer_memory" | "node_memory" | "unread" | "details" | "heap");
     let shown = |value: u64| match is_bytes {
         true => {
             let text = format!("{:.1}", value as f64 / MB);
@@ -160,9 +136,7 @@ fn tripped(limit: &str, observed: u64, allowed: u64) -> (String, &'static str) {
         }
         "behind" => {
             let seconds = observed as f64 / 1e3;
-            let text = format!(
-                "the tracing process was {seconds:.1} s late, and misses the calls of that time"
-            );
+            let text = format!("the tracing process was {seconds:.1} s late, and misses the calls of that time");
             let remedy = "leave out arguments (--no-arguments), name fewer functions or processes, or leave the node \
                           more CPU";
             return (text, remedy);
@@ -181,34 +155,16 @@ fn tripped(limit: &str, observed: u64, allowed: u64) -> (String, &'static str) {
 fn reached(limit: &str, seen: &str) -> (String, &'static str) {
     match limit {
         "rate" => (format!("{seen} calls in one second"), "--rate allows more"),
-        "backlog" => (
-            format!("{seen} trace messages waited on the node"),
-            "--max-backlog allows more",
-        ),
-        "mailbox" => (
-            format!("{seen} messages waited for the calling process"),
-            "--max-backlog allows more",
-        ),
-        "node_memory" => (
-            format!("the node's memory rose by {seen}"),
-            "--max-memory allows more",
-        ),
-        "heap" => (
-            format!("the calling process took {seen}"),
-            "--max-memory allows more",
-        ),
-        "run_queue" => (
-            format!("{seen} processes waited to run"),
-            "--max-run-queue allows more",
-        ),
+        "backlog" => (format!("{seen} trace messages waited on the node"), "--max-backlog allows more"),
+        "mailbox" => (format!("{seen} messages waited for the calling process"), "--max-backlog allows more"),
+        "node_memory" => (format!("the node's memory rose by {seen}"), "--max-memory allows more"),
+        "heap" => (format!("the calling process took {seen}"), "--max-memory allows more"),
+        "run_queue" => (format!("{seen} processes waited to run"), "--max-run-queue allows more"),
         "messages" => (
             format!("{seen} trace messages"),
             "name fewer modules, or allow more with --max-messages where it is offered",
         ),
-        "tracer_memory" => (
-            format!("the tracing process took {seen}"),
-            "name fewer functions or processes",
-        ),
+        "tracer_memory" => (format!("the tracing process took {seen}"), "name fewer functions or processes"),
         "unread" => (
             format!("{seen} of events were not fetched yet"),
             "name fewer functions or processes, or leave out arguments (--no-arguments)",
@@ -220,10 +176,7 @@ fn reached(limit: &str, seen: &str) -> (String, &'static str) {
             ),
             "leave out --returns and --durations, or trace a function that returns",
         ),
-        "open_calls" => (
-            format!("{seen} calls waited for their return"),
-            "name fewer functions or processes",
-        ),
+        "open_calls" => (format!("{seen} calls waited for their return"), "name fewer functions or processes"),
         "details" => (
             format!("the table of costs per function took {seen}"),
             "name fewer modules, or follow fewer calls with --max-calls",
@@ -244,10 +197,7 @@ pub fn lacks_role(error: &Error) -> bool {
 /// Problem of a `{refused, Reason}` by which the node's side does not begin.
 pub(crate) fn refusal(reason: &Term) -> Problem {
     let (what, about) = match as_tuple(reason) {
-        Some([what, about]) => (
-            as_atom(what).unwrap_or(""),
-            as_text(about).unwrap_or_default(),
-        ),
+        Some([what, about]) => (as_atom(what).unwrap_or(""), as_text(about).unwrap_or_default()),
         _ => ("", String::new()),
     };
     let (cause, help) = match what {
@@ -273,14 +223,8 @@ pub(crate) fn refusal(reason: &Term) -> Problem {
             "write MODULE:FUNCTION(TERM, ...), such as 'rabbit_amqqueue:list(<<\"/\">>)'; calls, operators and \
              variables inside are not evaluated",
         ),
-        "no_role" => (
-            NO_ROLE,
-            "roles are queue, channel, connection, writer, limiter, session, or a module's name",
-        ),
-        "no_process" => (
-            "there is no such process",
-            "write it as <0.512.0>, or its registered name",
-        ),
+        "no_role" => (NO_ROLE, "roles are queue, channel, connection, writer, limiter, session, or a module's name"),
+        "no_process" => ("there is no such process", "write it as <0.512.0>, or its registered name"),
         _ => ("the node refuses", "check the options"),
     };
     Problem::new(cause, about, help)
@@ -301,11 +245,7 @@ mod tests {
 
     #[test]
     fn a_limit_that_tripped_is_told_with_its_unit_and_what_allows_more() {
-        let ended = Ended::Tripped {
-            limit: "node_memory".to_owned(),
-            observed: 280_289_904,
-            allowed: 256 << 20,
-        };
+        let ended = Ended::Tripped { limit: "node_memory".to_owned(), observed: 280_289_904, allowed: 256 << 20 };
         assert_eq!(
             ended.describe(),
             "withdrew from the node: the node's memory rose by 267.3 MB, and 256 MB are allowed (--max-memory allows \
@@ -314,8 +254,7 @@ mod tests {
         assert_eq!(
             tripped("run_queue", 21_491, 56),
             (
-                "withdrew from the node: 21491 processes waited to run, and 56 are allowed"
-                    .to_owned(),
+                "withdrew from the node: 21491 processes waited to run, and 56 are allowed".to_owned(),
                 "--max-run-queue allows more"
             )
         );

@@ -147,9 +147,7 @@ impl Error {
     /// Marks a time-out as one of undoing something.
     pub(crate) fn undoing(self) -> Self {
         match self {
-            Self::Timeout { node, after, .. } | Self::Unsettled { node, after, .. } => {
-                Self::Undoing { node, after }
-            }
+            Self::Timeout { node, after, .. } | Self::Unsettled { node, after, .. } => Self::Undoing { node, after },
             other => other,
         }
     }
@@ -164,11 +162,7 @@ impl Error {
                 source,
                 "check the part after the @ of the node's name, or give the address with --host",
             ),
-            Self::Connect {
-                what,
-                address,
-                source,
-            } => Problem::new(
+            Self::Connect { what, address, source } => Problem::new(
                 format!("cannot connect to {what} at {address}"),
                 source,
                 "check that the node runs (it needs some seconds to start), its name, and --port or \
@@ -179,11 +173,7 @@ impl Error {
                 what,
                 "give EPMD's port with --epmd-port, or the node's own with --port",
             ),
-            Self::UnknownNode {
-                node,
-                address,
-                known,
-            } => Problem::new(
+            Self::UnknownNode { node, address, known } => Problem::new(
                 format!("EPMD at {address} knows no node {:?}", node.name()),
                 known.as_deref().map_or_else(String::new, known_nodes),
                 "check the name, wait if the node was just started, or give its own port with --port",
@@ -205,11 +195,9 @@ impl Error {
                 format_args!("it is {found:?}"),
                 "use its own name",
             ),
-            Self::Tls { node, what, help } => Problem::new(
-                format!("the connection to {node} cannot be secured"),
-                what,
-                *help,
-            ),
+            Self::Tls { node, what, help } => {
+                Problem::new(format!("the connection to {node} cannot be secured"), what, *help)
+            }
             Self::Timeout { node, what, after } => Problem::new(
                 format!("{node} did not answer in time: {what}"),
                 format_args!("{after:?}"),
@@ -228,27 +216,21 @@ impl Error {
                      is left"
                 ),
             ),
-            Self::Exception { node, call, reason } => Problem::new(
-                format!("{call} failed on {node}"),
-                reason,
-                "check that the node has a supported release",
-            ),
-            Self::Lost { node, what } => Problem::new(
-                format!("the connection to {node} was lost"),
-                what,
-                "check that the node still runs",
-            ),
+            Self::Exception { node, call, reason } => {
+                Problem::new(format!("{call} failed on {node}"), reason, "check that the node has a supported release")
+            }
+            Self::Lost { node, what } => {
+                Problem::new(format!("the connection to {node} was lost"), what, "check that the node still runs")
+            }
             Self::Silent { node, after } => Problem::new(
                 format!("{node} no longer answers"),
                 format_args!("no answer for {after:?}"),
                 "check whether its process was stopped or hangs (STAT in `ps -C beam.smp`) and whether its machine is \
                  overloaded; allow more with --timeout",
             ),
-            Self::Term { node, what, source } => Problem::new(
-                format!("cannot decode a message of {node}: {what}"),
-                source,
-                "request less at once",
-            ),
+            Self::Term { node, what, source } => {
+                Problem::new(format!("cannot decode a message of {node}: {what}"), source, "request less at once")
+            }
             Self::Full { node, bytes } => Problem::new(
                 format!("{node} does not read"),
                 format_args!("{bytes} bytes wait"),

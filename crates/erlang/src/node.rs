@@ -28,17 +28,10 @@ fn open(options: &ConnectOptions) -> Result<Link, Error> {
         if left.is_zero() {
             break;
         }
-        let Err(Error::Cookie {
-            tried: mut before, ..
-        }) = opened
-        else {
+        let Err(Error::Cookie { tried: mut before, .. }) = opened else {
             break;
         };
-        opened = Link::open(&ConnectOptions {
-            cookie: cookie.clone(),
-            timeout: left,
-            ..options.clone()
-        });
+        opened = Link::open(&ConnectOptions { cookie: cookie.clone(), timeout: left, ..options.clone() });
         if let Err(Error::Cookie { tried, .. }) = &mut opened {
             before.append(tried);
             *tried = before;
@@ -61,18 +54,12 @@ impl Node {
     /// # Errors
     /// The node is not found, is not reached or does not let us in.
     pub fn connect(options: &ConnectOptions) -> Result<Self, Error> {
-        let mut node = Self {
-            link: Arc::new(open(options)?),
-            release: 0,
-            timeout: options.timeout,
-        };
+        let mut node = Self { link: Arc::new(open(options)?), release: 0, timeout: options.timeout };
         let release = node.call("erlang", "system_info", vec![atom("otp_release")])?;
-        node.release = as_text(&release)
-            .and_then(|text| text.parse().ok())
-            .ok_or_else(|| Error::Handshake {
-                node: options.node.clone(),
-                what: format!("its release is {}", show(&release, REASON_BYTES)),
-            })?;
+        node.release = as_text(&release).and_then(|text| text.parse().ok()).ok_or_else(|| Error::Handshake {
+            node: options.node.clone(),
+            what: format!("its release is {}", show(&release, REASON_BYTES)),
+        })?;
         Ok(node)
     }
 
@@ -136,15 +123,10 @@ impl Node {
             ]),
         ]);
         let until = deadline(timeout);
-        shared.send(Message::reg_send(
-            mailbox.raw_pid(),
-            Atom::from("rex"),
-            request,
-        ))?;
+        shared.send(Message::reg_send(mailbox.raw_pid(), Atom::from("rex"), request))?;
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            let Some(mut answer) = mailbox.receive(left).map_err(|error| asked(error, &name))?
-            else {
+            let Some(mut answer) = mailbox.receive(left).map_err(|error| asked(error, &name))? else {
                 return Err(self.late(name, timeout));
             };
             if let Term::Tuple(answer) = &mut answer
@@ -200,11 +182,9 @@ impl Node {
     /// Tells a result from a failure.
     fn result(&self, call: String, result: Term) -> Result<Term, Error> {
         match as_tuple(&result) {
-            Some([word, reason]) if as_atom(word) == Some("badrpc") => Err(Error::Exception {
-                node: self.name().clone(),
-                call,
-                reason: show(reason, REASON_BYTES),
-            }),
+            Some([word, reason]) if as_atom(word) == Some("badrpc") => {
+                Err(Error::Exception { node: self.name().clone(), call, reason: show(reason, REASON_BYTES) })
+            }
             _ => Ok(result),
         }
     }
@@ -232,9 +212,7 @@ impl Node {
     /// The second element of an answer such as `{ok, Value, …}`.
     fn second(&self, call: &str, answer: Term) -> Result<Term, Error> {
         match answer {
-            Term::Tuple(mut it)
-                if it.elements.len() > 1 && as_atom(&it.elements[0]) != Some("error") =>
-            {
+            Term::Tuple(mut it) if it.elements.len() > 1 && as_atom(&it.elements[0]) != Some("error") => {
                 Ok(it.elements.swap_remove(1))
             }
             other => Err(Error::Exception {
@@ -255,11 +233,7 @@ impl Node {
 /// The failure with what was asked.
 fn asked(error: Error, name: &str) -> Error {
     match error {
-        Error::Term { node, source, .. } => Error::Term {
-            node,
-            what: format!("the result of {name}"),
-            source,
-        },
+        Error::Term { node, source, .. } => Error::Term { node, what: format!("the result of {name}"), source },
         other => other,
     }
 }
@@ -293,11 +267,9 @@ impl Mailbox {
         match self.link.shared.receive(self.id, deadline(timeout))? {
             None => Ok(None),
             Some(Ok(term)) => Ok(Some(term)),
-            Some(Err(source)) => Err(Error::Term {
-                node: self.link.shared.node.clone(),
-                what: "one of its messages".into(),
-                source,
-            }),
+            Some(Err(source)) => {
+                Err(Error::Term { node: self.link.shared.node.clone(), what: "one of its messages".into(), source })
+            }
         }
     }
 

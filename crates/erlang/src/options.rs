@@ -72,26 +72,17 @@ impl Cookie {
         let text = text.trim();
         if text.is_empty() || text.len() > LONGEST_COOKIE || text.contains(char::is_control) {
             return Err(Refused::new(
-                format!(
-                    "a cookie has 1 to {LONGEST_COOKIE} bytes in one line; this has {}",
-                    text.len()
-                ),
+                format!("a cookie has 1 to {LONGEST_COOKIE} bytes in one line; this has {}", text.len()),
                 "use the text of the node's .erlang.cookie",
             ));
         }
-        Ok(Self {
-            text: text.to_owned(),
-            source: String::new(),
-        })
+        Ok(Self { text: text.to_owned(), source: String::new() })
     }
 
     /// Sets its source, such as a file or a variable, for messages.
     #[must_use]
     pub fn found_in(self, source: impl Into<String>) -> Self {
-        Self {
-            source: source.into(),
-            ..self
-        }
+        Self { source: source.into(), ..self }
     }
 
     /// Reads a file whose only line is the cookie.
@@ -101,11 +92,9 @@ impl Cookie {
     pub fn read(path: &Path) -> Result<Self, Problem> {
         Self::read_from(path).map_err(|error| match error {
             ReadError::Io(error) => Problem::io("read the cookie in", path, &error),
-            ReadError::Refused(refused) => Problem::new(
-                format!("{} holds no cookie", path.display()),
-                refused.what,
-                refused.help,
-            ),
+            ReadError::Refused(refused) => {
+                Problem::new(format!("{} holds no cookie", path.display()), refused.what, refused.help)
+            }
         })
     }
 
@@ -139,9 +128,7 @@ impl Cookie {
 
     fn read_from(path: &Path) -> Result<Self, ReadError> {
         let mut text = String::new();
-        File::open(path)?
-            .take(4 * LONGEST_COOKIE as u64)
-            .read_to_string(&mut text)?;
+        File::open(path)?.take(4 * LONGEST_COOKIE as u64).read_to_string(&mut text)?;
         let cookie = Self::new(&text).map_err(ReadError::Refused)?;
         Ok(cookie.found_in(path.display().to_string()))
     }
@@ -227,17 +214,12 @@ impl FromStr for NodeName {
         if text.chars().count() > LONGEST_NAME || text.len() > LONGEST_NAME {
             return Err(refused("it is longer than 255 bytes"));
         }
-        if text
-            .chars()
-            .any(|it| it.is_control() || it.is_whitespace() || it == '/')
+        if text.chars().any(|it| it.is_control() || it.is_whitespace() || it == '/')
             || text.get(at + 1..).is_some_and(|host| host.contains('@'))
         {
             return Err(refused("it has characters that no node's name has"));
         }
-        Ok(Self {
-            text: text.to_owned(),
-            at,
-        })
+        Ok(Self { text: text.to_owned(), at })
     }
 }
 
@@ -261,15 +243,9 @@ mod tests {
         let name: NodeName = "rabbit@localhost".parse().expect("a name");
         assert_eq!((name.name(), name.host()), ("rabbit", "localhost"));
         assert_eq!(name.to_string(), "rabbit@localhost");
-        for wrong in [
-            "", "rabbit", "@", "@host", "rabbit@", "a@b@c", "a b@c", "a\n@b",
-        ] {
+        for wrong in ["", "rabbit", "@", "@host", "rabbit@", "a@b@c", "a b@c", "a\n@b"] {
             assert!(wrong.parse::<NodeName>().is_err(), "{wrong:?}");
         }
-        assert!(
-            format!("a@{}", "b".repeat(300))
-                .parse::<NodeName>()
-                .is_err()
-        );
+        assert!(format!("a@{}", "b".repeat(300)).parse::<NodeName>().is_err());
     }
 }

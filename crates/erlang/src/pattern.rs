@@ -36,14 +36,8 @@ impl FromStr for FunctionPattern {
             Some((function, arity)) => (Some(function), arity),
         };
         let names = [Some(module), function];
-        if names
-            .iter()
-            .flatten()
-            .any(|name| matches!(*name, "_" | "*" | "'_'"))
-        {
-            return Err(wrong(
-                "name a module: tracing all of them stops a node; MODULE alone means all its functions",
-            ));
+        if names.iter().flatten().any(|name| matches!(*name, "_" | "*" | "'_'")) {
+            return Err(wrong("name a module: tracing all of them stops a node; MODULE alone means all its functions"));
         }
         let is_name = |name: &str| !name.is_empty() && name.len() <= MOST_BYTES;
         if !names.iter().flatten().all(|name| is_name(name)) || rest == Some("") {
@@ -55,11 +49,7 @@ impl FromStr for FunctionPattern {
             true => Some(arity.parse().map_err(|_| wrong(usual))?),
         };
         let unquoted = |name: &str| name.trim_matches('\'').to_owned();
-        Ok(Self {
-            module: unquoted(module),
-            function: function.map(unquoted),
-            arity,
-        })
+        Ok(Self { module: unquoted(module), function: function.map(unquoted), arity })
     }
 }
 
@@ -123,24 +113,9 @@ mod tests {
             ("rabbit_queue:'-f/1-fun-0-'/3", Some("-f/1-fun-0-"), Some(3)),
         ] {
             let read: FunctionPattern = given.parse().unwrap();
-            assert_eq!(
-                (read.function.as_deref(), read.arity),
-                (function, arity),
-                "{given}"
-            );
+            assert_eq!((read.function.as_deref(), read.arity), (function, arity), "{given}");
         }
-        for wrong in [
-            "",
-            ":",
-            "lists:",
-            "_",
-            "_:_",
-            "*:*",
-            "lists:map/x",
-            "lists:map/",
-            "lists:map/300",
-            ":map/1",
-        ] {
+        for wrong in ["", ":", "lists:", "_", "_:_", "*:*", "lists:map/x", "lists:map/", "lists:map/300", ":map/1"] {
             assert!(wrong.parse::<FunctionPattern>().is_err(), "{wrong}");
         }
         let refused = "_:_/1".parse::<FunctionPattern>().unwrap_err();

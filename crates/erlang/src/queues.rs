@@ -9,9 +9,7 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::helper::{Answer, Helper, Worker, number, text_of, unexpected};
 use crate::node::Node;
-use crate::term::{
-    Term, as_atom, as_bytes, as_int, as_list, as_text, as_tuple, atom, get, int, text, tuple,
-};
+use crate::term::{Term, as_atom, as_bytes, as_int, as_list, as_text, as_tuple, atom, get, int, text, tuple};
 
 /// Longest that reading what the node holds may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -205,22 +203,14 @@ fn arguments(request: &QueueRequest) -> ([Term; 4], Duration) {
     };
     let ms = |time: Duration| int(i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
     let (fresh, timeout) = match request.fresh {
-        Some(each) => (
-            tuple(vec![ms(each), ms(ALL_ASKED)]),
-            ALL_ASKED + each + TIMEOUT,
-        ),
+        Some(each) => (tuple(vec![ms(each), ms(ALL_ASKED)]), ALL_ASKED + each + TIMEOUT),
         None => (atom("held"), TIMEOUT),
     };
     let arguments = [vhost, atom(sort), int(request.limit.into()), fresh];
     (arguments, timeout)
 }
 
-fn answered(
-    helper: &Helper,
-    request: &QueueRequest,
-    answer: &Term,
-    began: Instant,
-) -> Result<QueueCounts, Error> {
+fn answered(helper: &Helper, request: &QueueRequest, answer: &Term, began: Instant) -> Result<QueueCounts, Error> {
     if as_atom(answer) == Some("not_rabbitmq") {
         let node = helper.node();
         return Err(Error::Options(RabbitState::of(node)?.without_queues(node)));
@@ -229,10 +219,7 @@ fn answered(
     if let (Some(vhost), 0) = (&request.vhost, counts.queues) {
         check_vhost(helper, vhost)?;
     }
-    Ok(QueueCounts {
-        answer_us: began.elapsed().as_micros() as u64,
-        ..counts
-    })
+    Ok(QueueCounts { answer_us: began.elapsed().as_micros() as u64, ..counts })
 }
 
 fn counts(answer: &Term) -> Option<QueueCounts> {
@@ -333,26 +320,10 @@ type Figure = fn(&QueueCount) -> Option<u64>;
 /// Those of `out`.
 pub fn write_open_metrics(counts: &QueueCounts, out: &mut dyn fmt::Write) -> fmt::Result {
     let families: [(&str, &str, Figure); 4] = [
-        (
-            "bellows_queue_messages_ready",
-            "Messages ready for delivery",
-            |row| row.ready,
-        ),
-        (
-            "bellows_queue_messages_unacked",
-            "Messages delivered and not acknowledged",
-            |row| row.unacked,
-        ),
-        (
-            "bellows_queue_consumers",
-            "Consumers that are registered",
-            |row| Some(row.consumers.into()),
-        ),
-        (
-            "bellows_queue_age_limit_milliseconds",
-            "Maximum age of the counts",
-            |row| row.age_limit_ms,
-        ),
+        ("bellows_queue_messages_ready", "Messages ready for delivery", |row| row.ready),
+        ("bellows_queue_messages_unacked", "Messages delivered and not acknowledged", |row| row.unacked),
+        ("bellows_queue_consumers", "Consumers that are registered", |row| Some(row.consumers.into())),
+        ("bellows_queue_age_limit_milliseconds", "Maximum age of the counts", |row| row.age_limit_ms),
     ];
     for (family, help, value) in families {
         writeln!(out, "# HELP {family} {help}.\n# TYPE {family} gauge")?;
@@ -369,33 +340,14 @@ pub fn write_open_metrics(counts: &QueueCounts, out: &mut dyn fmt::Write) -> fmt
     }
     let all = [
         ("bellows_queues", "Queues of the node", Some(counts.queues)),
-        (
-            "bellows_queues_messages_ready",
-            "Messages ready in all queues with known counts",
-            counts.ready,
-        ),
-        (
-            "bellows_queues_messages_unacked",
-            "Unacknowledged messages of all queues with known counts",
-            counts.unacked,
-        ),
-        (
-            "bellows_queues_unknown",
-            "Queues without counts on the node",
-            Some(counts.unknown),
-        ),
-        (
-            "bellows_queues_left_out",
-            "Queues that are not on this page",
-            Some(counts.left_out()),
-        ),
+        ("bellows_queues_messages_ready", "Messages ready in all queues with known counts", counts.ready),
+        ("bellows_queues_messages_unacked", "Unacknowledged messages of all queues with known counts", counts.unacked),
+        ("bellows_queues_unknown", "Queues without counts on the node", Some(counts.unknown)),
+        ("bellows_queues_left_out", "Queues that are not on this page", Some(counts.left_out())),
     ];
     for (name, help, value) in all {
         let Some(value) = value else { continue };
-        writeln!(
-            out,
-            "# HELP {name} {help}.\n# TYPE {name} gauge\n{name} {value}"
-        )?;
+        writeln!(out, "# HELP {name} {help}.\n# TYPE {name} gauge\n{name} {value}")?;
     }
     Ok(())
 }
@@ -479,11 +431,9 @@ impl RabbitState {
         let name = node.name();
         match self {
             Self::Starting | Self::Started => still_starting(node, Duration::ZERO),
-            Self::Stopped => Problem::new(
-                format!("RabbitMQ is stopped on {name}"),
-                "",
-                "start it with rabbitmqctl start_app",
-            ),
+            Self::Stopped => {
+                Problem::new(format!("RabbitMQ is stopped on {name}"), "", "start it with rabbitmqctl start_app")
+            }
             Self::Unknown => Problem::new(
                 "the node does not run RabbitMQ",
                 name,
@@ -536,25 +486,13 @@ mod tests {
 
     /// Of seven queues, those of which no numbers are known.
     fn answer_with(unknown: i64, batch: &[u8], collects: &str, silent: &[&str]) -> Term {
-        let numbers = [
-            "queues",
-            "ready",
-            "unacked",
-            "unknown",
-            "asked",
-            "silent",
-            "never_asked",
-            "took_us",
-        ];
+        let numbers = ["queues", "ready", "unacked", "unknown", "asked", "silent", "never_asked", "took_us"];
         let of = |it: &&str| int(if *it == "unknown" { unknown } else { 7 });
         let mut pairs: Vec<(Term, Term)> = numbers.iter().map(|it| (atom(it), of(it))).collect();
         pairs.push((atom("collects"), text(collects)));
         let silent: Vec<Term> = silent.iter().map(|it| text(it)).collect();
         pairs.push((atom("silent_nodes"), list(silent)));
-        pairs.push((
-            atom("batches"),
-            list(vec![Term::from(Binary::from(batch.to_vec()))]),
-        ));
+        pairs.push((atom("batches"), list(vec![Term::from(Binary::from(batch.to_vec()))])));
         pairs.push((atom("intervals"), map(vec![(atom("classic"), int(5_000))])));
         map(pairs)
     }
@@ -565,21 +503,10 @@ mod tests {
         batch.extend(packed("other", b"b", 0, [0, 0], 0));
         let read = counts(&answer(&batch, "fine", &[])).unwrap();
         assert_eq!(read.left_out(), 5);
-        let [first, second] = read.rows.as_slice() else {
-            panic!("{read:?}")
-        };
-        assert_eq!(
-            (first.name.as_str(), first.ready, first.unacked),
-            ("a\\xff\n", Some(3), Some(4))
-        );
-        assert_eq!(
-            (first.consumers, first.source, first.age_limit_ms),
-            (2, CountSource::Held, Some(5_000))
-        );
-        assert_eq!(
-            (second.ready, second.source, second.age_limit_ms),
-            (None, CountSource::Unknown, None)
-        );
+        let [first, second] = read.rows.as_slice() else { panic!("{read:?}") };
+        assert_eq!((first.name.as_str(), first.ready, first.unacked), ("a\\xff\n", Some(3), Some(4)));
+        assert_eq!((first.consumers, first.source, first.age_limit_ms), (2, CountSource::Held, Some(5_000)));
+        assert_eq!((second.ready, second.source, second.age_limit_ms), (None, CountSource::Unknown, None));
         for length in 1..batch.len() {
             let cut = counts(&answer(batch.get(..length).unwrap(), "fine", &[]));
             assert!(cut.is_none_or(|it| it.rows.len() == 1), "{length}");
@@ -626,8 +553,7 @@ mod tests {
         let read = counts(&answer(&batch, "fine", &[])).unwrap();
         let mut page = String::new();
         write_open_metrics(&read, &mut page).unwrap();
-        let line =
-            r#"bellows_queue_messages_ready{vhost="v\"",queue="q\\\n# EOF",type="classic"} 3"#;
+        let line = r#"bellows_queue_messages_ready{vhost="v\"",queue="q\\\n# EOF",type="classic"} 3"#;
         assert!(page.lines().any(|it| it == line), "{page}");
         assert!(page.lines().all(|it| !it.starts_with("# EOF")), "{page}");
     }

@@ -76,10 +76,7 @@ impl SidesReader {
     pub fn new(node: Node) -> Result<Self, Error> {
         let which = vec![atom("alloc_util_allocators")];
         let allocators = node.call("erlang", "system_info", which)?;
-        Ok(Self {
-            node,
-            arguments: calls(allocators),
-        })
+        Ok(Self { node, arguments: calls(allocators) })
     }
 
     /// Reads memory from both sides.
@@ -87,14 +84,8 @@ impl SidesReader {
     /// # Errors
     /// The node cannot be asked, does not answer in time, or answers something else.
     pub fn read(&self, timeout: Duration) -> Result<MemorySides, Error> {
-        let arguments = [
-            atom("lists"),
-            atom("zipwith3"),
-            list(self.arguments.clone()),
-        ];
-        let answer = self
-            .node
-            .call_within(timeout, "timer", "tc", arguments.into())?;
+        let arguments = [atom("lists"), atom("zipwith3"), list(self.arguments.clone())];
+        let answer = self.node.call_within(timeout, "timer", "tc", arguments.into())?;
         sides(&answer).ok_or_else(|| Error::Exception {
             node: self.node.name().clone(),
             call: "erlang:memory/0 and erlang:system_info/1".to_owned(),
@@ -109,11 +100,7 @@ fn calls(allocators: Term) -> Vec<Term> {
     let calls = [
         ("erlang", "memory", vec![]),
         ("erlang", "system_info", vec![sizes]),
-        (
-            "prim_file",
-            "read_file",
-            vec![charlist("/proc/self/status")],
-        ),
+        ("prim_file", "read_file", vec![charlist("/proc/self/status")]),
         ("prim_file", "read_file", vec![charlist("/proc/meminfo")]),
     ];
     let modules = list(calls.iter().map(|(module, _, _)| atom(module)));
@@ -144,9 +131,7 @@ fn sides(answer: &Term) -> Option<MemorySides> {
 fn kinds(memory: &Term) -> BTreeMap<String, u64> {
     let pairs = elements(memory).iter().filter_map(keyed);
     let known = pairs.filter(|(kind, _)| MEMORY_KINDS.contains(kind));
-    known
-        .map(|(kind, values)| (kind.to_owned(), now(values)))
-        .collect()
+    known.map(|(kind, values)| (kind.to_owned(), now(values))).collect()
 }
 
 /// Text of a file; empty where it was not read.
@@ -168,11 +153,7 @@ fn allocator(sizes: &Term) -> Option<AllocatorBytes> {
     let kinds = instances.iter().filter_map(|it| as_tuple(it)?.get(2));
     let kinds = kinds.flat_map(elements).filter_map(keyed);
     let sizes = kinds.flat_map(|(_, sizes)| sizes.iter().flat_map(elements));
-    let mut sums = AllocatorBytes {
-        name: name.to_owned(),
-        carriers: 0,
-        blocks: 0,
-    };
+    let mut sums = AllocatorBytes { name: name.to_owned(), carriers: 0, blocks: 0 };
     for (key, values) in sizes.filter_map(keyed) {
         match key {
             "carriers_size" => sums.carriers = sums.carriers.saturating_add(now(values)),
@@ -229,8 +210,7 @@ mod tests {
     }
 
     fn answer() -> Term {
-        let instance =
-            |number, kinds: Vec<Term>| tuple([atom("instance"), int(number), list(kinds)]);
+        let instance = |number, kinds: Vec<Term>| tuple([atom("instance"), int(number), list(kinds)]);
         let heaps = list([
             instance(0, vec![carriers("mbcs", &[("eheap_alloc", 100)], 300)]),
             instance(
@@ -243,28 +223,17 @@ mod tests {
                 ],
             ),
         ]);
-        let memory = [
-            pair("total", int(150)),
-            pair("ets", int(7)),
-            pair("news", int(1)),
-        ];
+        let memory = [pair("total", int(150)), pair("ets", int(7)), pair("news", int(1))];
         let status = "VmRSS:\t900 kB\nRssAnon:\t1 kB\nRssFile:\t800 kB\nRssShmem:\t99 kB\n";
         let sizes = [pair("eheap_alloc", heaps), pair("sl_alloc", atom("false"))];
-        let results = [
-            list(memory),
-            list(sizes),
-            pair("ok", text(status)),
-            pair("error", atom("enoent")),
-        ];
+        let results = [list(memory), list(sizes), pair("ok", text(status)), pair("error", atom("enoent"))];
         tuple([int(420), list(results)])
     }
 
     #[test]
     fn instances_are_summed_and_the_steps_lead_to_resident_memory() {
         let sides = sides(&answer()).unwrap();
-        let [heaps] = sides.allocators.as_slice() else {
-            panic!("{sides:?}")
-        };
+        let [heaps] = sides.allocators.as_slice() else { panic!("{sides:?}") };
         assert_eq!((heaps.carriers, heaps.blocks), (450, 125));
         assert_eq!(sides.took, Duration::from_micros(420));
         let vm: Vec<(&str, u64)> = sides.vm.iter().map(|(k, v)| (k.as_str(), *v)).collect();
@@ -279,10 +248,7 @@ mod tests {
         let no_total = tuple([int(1), list([list([]), list([]), atom("x"), atom("y")])]);
         let huge = carriers("mbcs", &[("a", i64::MAX); 3], i64::MAX);
         let instance = tuple([atom("instance"), int(0), list([huge])]);
-        let huge = allocator(&pair(
-            "a",
-            list([instance.clone(), instance.clone(), instance]),
-        ));
+        let huge = allocator(&pair("a", list([instance.clone(), instance.clone(), instance])));
         assert_eq!(huge.unwrap().carriers, u64::MAX, "no overflow");
         for strange in [no_total, atom("x"), tuple([int(1), list([])]), list([])] {
             assert_eq!(sides(&strange), None, "{strange:?}");

@@ -8,9 +8,7 @@ use crate::calls::{Path, number};
 use crate::error::Error;
 use crate::helper::{self, Helper};
 use crate::pattern::FunctionPattern;
-use crate::term::{
-    Term, as_atom, as_bytes, as_list, as_text, as_tuple, atom, get, int, list, map, text,
-};
+use crate::term::{Term, as_atom, as_bytes, as_list, as_text, as_tuple, atom, get, int, list, map, text};
 
 /// Time between two questions of whether it is done.
 const EVERY: Duration = Duration::from_millis(100);
@@ -91,11 +89,7 @@ pub struct Collected {
 ///
 /// # Errors
 /// The node's side refuses or has failed, or the node cannot be asked.
-pub fn time(
-    helper: &Helper,
-    options: &TimeOptions,
-    mut look: impl FnMut() -> bool,
-) -> Result<Timing, Error> {
+pub fn time(helper: &Helper, options: &TimeOptions, mut look: impl FnMut() -> bool) -> Result<Timing, Error> {
     const WHAT: &str = "the timing";
     let worker = helper.run("bellows_time", "start", options.term())?;
     let mut request = "next";
@@ -137,10 +131,7 @@ fn timing(term: &Term) -> Option<Timing> {
         first: nanoseconds(term, "first"),
         value: helper::text_of(term, "value"),
         raised: get(term, "raised").and_then(raised),
-        times: get(term, "times")
-            .and_then(as_bytes)
-            .map(nanos)
-            .unwrap_or_default(),
+        times: get(term, "times").and_then(as_bytes).map(nanos).unwrap_or_default(),
         reductions: helper::number(term, "reductions"),
         empty: get(term, "empty").and_then(|it| nanoseconds(it, "nanos")),
         collected: get(term, "collected").and_then(collected),

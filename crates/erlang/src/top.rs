@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::helper::{
-    Answer, Helper, MEMORY_KINDS, no_answer, number, numbers, text_of, unexpected,
-};
+use crate::helper::{Answer, Helper, MEMORY_KINDS, no_answer, number, numbers, text_of, unexpected};
 use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, get, int, tuple};
 
 /// Shortest time-out beside the window.
@@ -142,11 +140,7 @@ pub struct TopWindow {
 ///
 /// # Errors
 /// The node cannot be asked, or answers something else.
-pub fn top(
-    helper: &Helper,
-    request: &TopRequest,
-    stop: &dyn Fn() -> bool,
-) -> Result<TopWindow, Error> {
+pub fn top(helper: &Helper, request: &TopRequest, stop: &dyn Fn() -> bool) -> Result<TopWindow, Error> {
     let began = Instant::now();
     let ms = i64::try_from(request.window.as_millis()).unwrap_or(i64::MAX);
     let flow = atom(if request.flow { "true" } else { "false" });
@@ -164,10 +158,7 @@ pub fn top(
         none => return Err(no_answer(helper, none, "the window of `top`", longest)),
     };
     let whole = began.elapsed().as_micros() as u64;
-    Ok(TopWindow {
-        answer_us: whole.saturating_sub((window.seconds * 1e6) as u64),
-        ..window
-    })
+    Ok(TopWindow { answer_us: whole.saturating_sub((window.seconds * 1e6) as u64), ..window })
 }
 
 fn window(answer: &Term) -> Option<TopWindow> {
@@ -175,13 +166,7 @@ fn window(answer: &Term) -> Option<TopWindow> {
     let list = |key: &str| get(answer, key).and_then(as_list);
     let rates = numbers(
         get(answer, "counters")?,
-        &[
-            "reductions",
-            "context_switches",
-            "collections",
-            "input_bytes",
-            "output_bytes",
-        ],
+        &["reductions", "context_switches", "collections", "input_bytes", "output_bytes"],
     );
     let counts = [
         "processes",
@@ -196,16 +181,10 @@ fn window(answer: &Term) -> Option<TopWindow> {
     ];
     Some(TopWindow {
         seconds,
-        processes: list("processes")?
-            .iter()
-            .map(|it| process(it, seconds))
-            .collect::<Option<_>>()?,
+        processes: list("processes")?.iter().map(|it| process(it, seconds)).collect::<Option<_>>()?,
         schedulers: schedulers(&list("schedulers")?),
         run_queue: number(answer, "run_queue")?,
-        rates: rates
-            .into_iter()
-            .map(|(key, value)| (key, value as f64 / seconds))
-            .collect(),
+        rates: rates.into_iter().map(|(key, value)| (key, value as f64 / seconds)).collect(),
         memory: numbers(get(answer, "memory")?, &MEMORY_KINDS),
         counts: numbers(get(answer, "counts")?, &counts),
         flow: list("flow")?.iter().map(slowed).collect::<Option<_>>()?,
@@ -253,17 +232,9 @@ fn schedulers(terms: &[Term]) -> SchedulerUse {
 }
 
 fn slowed(term: &Term) -> Option<Slowed> {
-    Some(Slowed {
-        kind: text_of(term, "kind")?,
-        name: text_of(term, "name")?,
-        state: text_of(term, "state")?,
-    })
+    Some(Slowed { kind: text_of(term, "kind")?, name: text_of(term, "name")?, state: text_of(term, "state")? })
 }
 
 fn table(term: &Term) -> Option<TableSize> {
-    Some(TableSize {
-        name: text_of(term, "name")?,
-        bytes: number(term, "bytes")?,
-        rows: number(term, "rows")?,
-    })
+    Some(TableSize { name: text_of(term, "name")?, bytes: number(term, "bytes")?, rows: number(term, "rows")? })
 }

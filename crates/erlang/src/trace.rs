@@ -6,9 +6,7 @@ use crate::budget::{Budget, Ended, refusal};
 use crate::error::Error;
 use crate::helper::{Answer, Helper, Worker};
 use crate::pattern::{FunctionPattern, ProcessFilter};
-use crate::term::{
-    Term, as_atom, as_int, as_list, as_text, as_tuple, atom, int, list, map, show, text,
-};
+use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, int, list, map, show, text};
 
 /// Options of a trace.
 #[derive(Clone, Debug)]
@@ -95,25 +93,15 @@ impl<'a> Trace<'a> {
         let functions = options.functions.iter().map(FunctionPattern::term);
         let argument = map([
             (atom("patterns"), list(functions)),
-            (
-                atom("match"),
-                text(options.arguments.as_deref().unwrap_or("")),
-            ),
+            (atom("match"), text(options.arguments.as_deref().unwrap_or(""))),
             (atom("processes"), options.processes.term()),
             (atom("limit"), int(options.limit.into())),
             (atom("rate"), int(options.rate.into())),
-            (
-                atom("returns"),
-                atom(if options.returns { "true" } else { "false" }),
-            ),
+            (atom("returns"), atom(if options.returns { "true" } else { "false" })),
             (atom("arguments"), int(options.argument_bytes.into())),
             (atom("limits"), options.budget.term()),
         ]);
-        Ok(Self {
-            helper,
-            worker: helper.run("bellows_trace", "start", argument)?,
-            ended: None,
-        })
+        Ok(Self { helper, worker: helper.run("bellows_trace", "start", argument)?, ended: None })
     }
 
     /// The next events, none where nothing came within the time.
@@ -176,29 +164,14 @@ impl<'a> Trace<'a> {
     }
 
     fn failed(&self, reason: String) -> Error {
-        Error::Exception {
-            node: self.helper.node().name().clone(),
-            call: "the trace".into(),
-            reason,
-        }
+        Error::Exception { node: self.helper.node().name().clone(), call: "the trace".into(), reason }
     }
 }
 
 fn event(term: &Term) -> Option<TraceEvent> {
     let number = |term| as_int(term).and_then(|value| u64::try_from(value).ok());
     match as_tuple(term)? {
-        [
-            _,
-            count,
-            micros,
-            pid,
-            role,
-            name,
-            module,
-            function,
-            arity,
-            arguments,
-        ] => Some(TraceEvent::Call(Call {
+        [_, count, micros, pid, role, name, module, function, arity, arguments] => Some(TraceEvent::Call(Call {
             number: number(count)?,
             time: SystemTime::UNIX_EPOCH.checked_add(Duration::from_micros(number(micros)?))?,
             pid: as_text(pid)?,
@@ -207,10 +180,7 @@ fn event(term: &Term) -> Option<TraceEvent> {
             module: as_text(module)?,
             function: as_text(function)?,
             arity: u8::try_from(number(arity)?).ok()?,
-            arguments: as_list(arguments)?
-                .iter()
-                .map(as_text)
-                .collect::<Option<_>>()?,
+            arguments: as_list(arguments)?.iter().map(as_text).collect::<Option<_>>()?,
         })),
         [_, module] => Some(TraceEvent::LoadedAnew(as_text(module)?)),
         [_, count, _, nanos, kind, value] => Some(TraceEvent::Return(Return {

@@ -30,19 +30,14 @@ impl BuiltIn {
     /// The question that the experiment answers.
     #[must_use]
     pub fn description(&self) -> String {
-        find(self.name)
-            .map(|experiment| experiment.description)
-            .unwrap_or_default()
+        find(self.name).map(|experiment| experiment.description).unwrap_or_default()
     }
 }
 
 /// The built-in experiments.
 #[must_use]
 pub fn built_ins() -> Vec<BuiltIn> {
-    FILES
-        .iter()
-        .map(|(name, text)| BuiltIn { name, text })
-        .collect()
+    FILES.iter().map(|(name, text)| BuiltIn { name, text }).collect()
 }
 
 pub(super) fn find(name: &str) -> Result<Experiment, ExperimentError> {

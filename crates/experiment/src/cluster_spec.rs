@@ -74,11 +74,7 @@ impl Experiment {
             let numbers = spec.nodes.numbers();
             if let Some(missing) = numbers.iter().find(|node| **node as usize >= all) {
                 let why = format!(" names node {missing}, and there are {all}, from 0 on");
-                return Err(wrong(
-                    key(),
-                    why,
-                    "name one that there is, or set broker.nodes",
-                ));
+                return Err(wrong(key(), why, "name one that there is, or set broker.nodes"));
             }
             if !numbers.is_empty() && spec.url.is_some() {
                 let why = " has no effect on a load with a url of its own";
@@ -101,9 +97,7 @@ mod tests {
 
     fn refused(text: &str) -> String {
         match Experiment::from_toml(text, "test") {
-            Ok(experiment) => experiment
-                .validate()
-                .map_or_else(|error| error.to_string(), |()| String::new()),
+            Ok(experiment) => experiment.validate().map_or_else(|error| error.to_string(), |()| String::new()),
             Err(error) => error.to_string(),
         }
     }
@@ -112,9 +106,7 @@ mod tests {
     fn clusters_that_cannot_be_are_refused_with_the_remedy() {
         let three = "[broker]\nnodes = 3\n[[load]]\n";
         let fault = |kind: &str, node: u32| {
-            format!(
-                "{three}recover = \"1s\"\n[[fault]]\nat = \"1s\"\nfor = \"1s\"\nkind = \"{kind}\"\nnode = {node}"
-            )
+            format!("{three}recover = \"1s\"\n[[fault]]\nat = \"1s\"\nfor = \"1s\"\nkind = \"{kind}\"\nnode = {node}")
         };
         for fine in [
             three.to_owned(),
@@ -126,42 +118,20 @@ mod tests {
             assert_eq!(refused(&fine), "", "{fine}");
         }
         for (wrong, part) in [
-            (
-                "[broker]\nnodes = 0\n[[load]]".to_owned(),
-                "is not between 1 and 9",
-            ),
+            ("[broker]\nnodes = 0\n[[load]]".to_owned(), "is not between 1 and 9"),
             ("[broker]\nnodes = 50\n[[load]]".to_owned(), "3 is usual"),
-            (
-                "[broker]\nkind = \"embedded\"\nnodes = 3\n[[load]]".to_owned(),
-                "set broker.kind = \"rabbitmq\"",
-            ),
-            (
-                "[broker]\nnodes = 3\ntls = true\n[[load]]".to_owned(),
-                "leave it out",
-            ),
+            ("[broker]\nkind = \"embedded\"\nnodes = 3\n[[load]]".to_owned(), "set broker.kind = \"rabbitmq\""),
+            ("[broker]\nnodes = 3\ntls = true\n[[load]]".to_owned(), "leave it out"),
             (format!("{three}nodes = 3"), "names node 3, and there are 3"),
             (format!("{three}nodes = []"), "a list such as [0, 2]"),
             (format!("{three}nodes = \"some\""), "expected \"all\""),
             (fault("kill", 7), "there are 3, from 0 on"),
-            (
-                "[[load]]\n[[fault]]\nat = \"1s\"\nfor = \"1s\"\nkind = \"partition\"".to_owned(),
-                "broker.nodes = 3",
-            ),
-            (
-                "[broker]\ndefinitions = \"/none.json\"\n[[load]]".to_owned(),
-                "no file /none.json",
-            ),
-            (
-                "[broker]\nkind = \"embedded\"\n[[load]]\n[[fault]]\nkind = \"lose\"\nnode = 1"
-                    .to_owned(),
-                "node",
-            ),
+            ("[[load]]\n[[fault]]\nat = \"1s\"\nfor = \"1s\"\nkind = \"partition\"".to_owned(), "broker.nodes = 3"),
+            ("[broker]\ndefinitions = \"/none.json\"\n[[load]]".to_owned(), "no file /none.json"),
+            ("[broker]\nkind = \"embedded\"\n[[load]]\n[[fault]]\nkind = \"lose\"\nnode = 1".to_owned(), "node"),
         ] {
             let text = refused(&wrong);
-            assert!(
-                text.contains(part),
-                "{part:?} is not in {text:?} of {wrong}"
-            );
+            assert!(text.contains(part), "{part:?} is not in {text:?} of {wrong}");
         }
     }
 }

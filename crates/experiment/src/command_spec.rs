@@ -60,11 +60,7 @@ fn check_command(place: &str, load: &LoadSpec) -> Result<(), Problem> {
 fn check_alone(place: &str, load: &LoadSpec) -> Result<(), Problem> {
     // Of messages all keys are written.
     let table = |load: &LoadSpec| {
-        let load = LoadSpec {
-            kind: LoadKind::Messages,
-            command: Vec::new(),
-            ..load.clone()
-        };
+        let load = LoadSpec { kind: LoadKind::Messages, command: Vec::new(), ..load.clone() };
         serde_json::to_value(load).unwrap_or_default()
     };
     let (given, plain) = (table(load), table(&LoadSpec::default()));
@@ -115,10 +111,7 @@ mod tests {
             (format!("{command}{messages}"), "load.1.kind"),
             (format!("{artemis}{messages}"), "artemis perf client"),
             (format!("{artemis}[churn]\nkind = 'queues'\n"), "AMQP 0.9.1"),
-            (
-                "[broker]\njava-args = ['-Xmx1G']\n".to_owned() + messages,
-                "java-args",
-            ),
+            ("[broker]\njava-args = ['-Xmx1G']\n".to_owned() + messages, "java-args"),
         ] {
             let problem = problem(&text);
             assert!(problem.contains(part), "{text}\n{problem}");

@@ -9,11 +9,7 @@ use super::flat_table::ReplaceAt;
 use super::{Experiment, ExperimentError, left_out};
 
 /// The experiment with `path=value` applied, which this option was given.
-pub(super) fn edited(
-    experiment: &Experiment,
-    option: &str,
-    assignment: &str,
-) -> Result<Experiment, ExperimentError> {
+pub(super) fn edited(experiment: &Experiment, option: &str, assignment: &str) -> Result<Experiment, ExperimentError> {
     let shown = web::redact::assignment(assignment);
     let fail = |refused: Refused| ExperimentError::of_edit(option, &shown, refused);
     let no_path = |what| fail(Refused::new(what, "write --set load.0.rate=20000"));
@@ -26,9 +22,9 @@ pub(super) fn edited(
     }
     let mut root = Value::try_from(experiment).map_err(|e| fail(e.to_string().into()))?;
     let value = match parts.as_slice() {
-        ["broker", "password" | "user"]
-        | ["broker", "env", _]
-        | ["broker", "oauth2", "parameters", _] => read_text(value.trim()),
+        ["broker", "password" | "user"] | ["broker", "env", _] | ["broker", "oauth2", "parameters", _] => {
+            read_text(value.trim())
+        }
         _ => read_value(value.trim()),
     };
     if left_out::stand_in(&value, &parts.join(".")).is_some() {
@@ -48,13 +44,7 @@ pub(super) fn edited(
 
 /// Keeps only the last set of a group's rate, schedule and think time.
 fn drop_other_arrivals(experiment: &mut Experiment, path: &[&str]) {
-    let [
-        "load",
-        index,
-        key @ ("rate" | "schedule" | "think-time"),
-        ..,
-    ] = path
-    else {
+    let ["load", index, key @ ("rate" | "schedule" | "think-time"), ..] = path else {
         return;
     };
     let index = index.parse().unwrap_or(usize::MAX);
@@ -100,20 +90,12 @@ fn replace(at: &mut Value, path: &[&str], new: Value) -> Result<(), Refused> {
         Value::Table(table) => {
             let is_in_list = rest.len() > 1 && rest[0].parse::<usize>().is_ok();
             if is_in_list && !table.contains_key(*first) {
-                let what = format!(
-                    "there is no {first}.{}: the experiment has no {first}",
-                    rest[0]
-                );
-                let help =
-                    format!("write a whole one, as in --set '{first}=[{{ key = \"value\" }}]'");
+                let what = format!("there is no {first}.{}: the experiment has no {first}", rest[0]);
+                let help = format!("write a whole one, as in --set '{first}=[{{ key = \"value\" }}]'");
                 return Err(Refused::new(what, help));
             }
             let missing = || Value::Table(toml::Table::new());
-            replace(
-                table.entry((*first).to_owned()).or_insert_with(missing),
-                rest,
-                new,
-            )
+            replace(table.entry((*first).to_owned()).or_insert_with(missing), rest, new)
         }
         Value::Array(items) => {
             let count = items.len();

@@ -53,11 +53,7 @@ impl ExperimentError {
         let cause = format!("{option} {assignment}: {}", refused.what);
         let value = assignment.split_once('=').map(|(_, value)| value.trim());
         let value = value.filter(|value| !value.is_empty());
-        Self(Problem::new(
-            cause,
-            value.unwrap_or(assignment),
-            refused.help,
-        ))
+        Self(Problem::new(cause, value.unwrap_or(assignment), refused.help))
     }
 
     /// The place, the error there, and the remedy.
@@ -114,16 +110,12 @@ fn wrong_brackets(origin: &str, source: &str) -> Option<Problem> {
     root.get_ref().iter().find_map(|(key, value)| {
         let name = key.get_ref().as_ref();
         let (written, what, help) = match value.get_ref() {
-            DeValue::Array(_) if ONCE.contains(&name) => (
-                format!("[[{name}]]"),
-                "an experiment has this table only once",
-                format!("write [{name}], once"),
-            ),
-            DeValue::Table(_) if SEVERAL.contains(&name) => (
-                format!("[{name}]"),
-                "an experiment has a list of these tables",
-                format!("write [[{name}]]"),
-            ),
+            DeValue::Array(_) if ONCE.contains(&name) => {
+                (format!("[[{name}]]"), "an experiment has this table only once", format!("write [{name}], once"))
+            }
+            DeValue::Table(_) if SEVERAL.contains(&name) => {
+                (format!("[{name}]"), "an experiment has a list of these tables", format!("write [[{name}]]"))
+            }
             DeValue::Array(_) | DeValue::Table(_) => return None,
             _ => {
                 let table = match (ONCE.contains(&name), SEVERAL.contains(&name)) {
@@ -134,11 +126,7 @@ fn wrong_brackets(origin: &str, source: &str) -> Option<Problem> {
                 let value = source.get(value.span());
                 let value = value.and_then(|value| shown(name, value));
                 let written = value.map_or_else(|| name.to_owned(), |it| format!("{name} = {it}"));
-                (
-                    written,
-                    "it must be a table",
-                    format!("write {table}, and its keys below it"),
-                )
+                (written, "it must be a table", format!("write {table}, and its keys below it"))
             }
         };
         let line = line_of(source, key.span().start);
@@ -180,9 +168,7 @@ fn in_our_words(message: &str) -> Refused {
     }
     // What stands there instead may be a secret: `password = 12345`.
     let is_of_type = |kind| first_line.starts_with(kind);
-    if ["invalid type: ", "invalid value: "]
-        .into_iter()
-        .any(is_of_type)
+    if ["invalid type: ", "invalid value: "].into_iter().any(is_of_type)
         && let Some((_, expected)) = first_line.rsplit_once(", expected ")
     {
         return format!("it must be {}", in_words(expected)).into();
@@ -220,9 +206,7 @@ pub(super) fn unknown_name(what: &str, unknown: &str, known: &[&str]) -> Refused
 
 fn nearest<'a>(unknown: &str, known: &[&'a str]) -> Option<&'a str> {
     let plain = |name: &str| name.to_lowercase().replace('_', "-");
-    let scored = known
-        .iter()
-        .map(|k| (strsim::jaro_winkler(&plain(unknown), &plain(k)), *k));
+    let scored = known.iter().map(|k| (strsim::jaro_winkler(&plain(unknown), &plain(k)), *k));
     let (score, name) = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
     (score >= ALIKE).then_some(name)
 }

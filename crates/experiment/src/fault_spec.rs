@@ -72,11 +72,7 @@ impl Serialize for RunFault {
 impl<'de> Deserialize<'de> for RunFault {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
-        let all = || {
-            [Self::Stop, Self::Kill, Self::Partition]
-                .into_iter()
-                .chain(FaultKind::ALL.map(Self::Played))
-        };
+        let all = || [Self::Stop, Self::Kill, Self::Partition].into_iter().chain(FaultKind::ALL.map(Self::Played));
         all().find(|fault| fault.name() == name).ok_or_else(|| {
             let known: Vec<_> = all().map(Self::name).collect();
             unknown_name("value", &name, &known).into_error()
@@ -98,10 +94,8 @@ struct FaultFile {
 /// # Errors
 /// Where it is no TOML, has an unknown key, or a fault that makes no sense.
 pub fn read_faults(text: &str, origin: &str) -> Result<Vec<Fault>, ExperimentError> {
-    let file: FaultFile =
-        toml::from_str(text).map_err(|e| ExperimentError::from_toml(origin, text, &e))?;
-    embedded(&file.fault)
-        .map_err(|problem| ExperimentError::new(Origin::file(origin, text).explain(problem)))
+    let file: FaultFile = toml::from_str(text).map_err(|e| ExperimentError::from_toml(origin, text, &e))?;
+    embedded(&file.fault).map_err(|problem| ExperimentError::new(Origin::file(origin, text).explain(problem)))
 }
 
 /// Writes faults as a script that [`read_faults`] reads.
@@ -150,10 +144,8 @@ fn check_managed(faults: &[FaultSpec], nodes: u32) -> Result<(), Problem> {
             .about(key));
         }
         // Who stops or kills a broker has to say when and for how long, as for one that stalls; unless it stays away.
-        let checked = FaultSpec {
-            length: (spec.length).or_else(|| is_for_good(spec).then_some(A_WHILE)),
-            ..spec.clone()
-        };
+        let checked =
+            FaultSpec { length: (spec.length).or_else(|| is_for_good(spec).then_some(A_WHILE)), ..spec.clone() };
         checked.fault(&format!("fault.{i}"), name, FaultKind::Stall)?;
         check_node(i, spec, nodes)?;
         let node = spec.node.unwrap_or(0);
@@ -239,10 +231,7 @@ impl Experiment {
 
     /// Whether clients reconnect where a fault ends their connections.
     fn check_recovery(&self) -> Result<(), Problem> {
-        let ends = self
-            .fault
-            .iter()
-            .position(|spec| spec.kind.ends_connections());
+        let ends = self.fault.iter().position(|spec| spec.kind.ends_connections());
         let loses = |load: &LoadSpec| load.kind == LoadKind::Messages && load.recover.is_none();
         let group = self.load.iter().position(loses);
         let (Some(i), Some(group)) = (ends, group) else {
@@ -259,13 +248,9 @@ mod tests {
     use super::*;
 
     fn problem(faults: &str, recover: &str) -> String {
-        let text = format!(
-            "[phases]\nmeasure = \"20s\"\n{faults}\n[[load]]\ndestination = \"queue://q\"\n{recover}"
-        );
+        let text = format!("[phases]\nmeasure = \"20s\"\n{faults}\n[[load]]\ndestination = \"queue://q\"\n{recover}");
         let experiment = Experiment::from_toml(&text, "test").unwrap();
-        experiment
-            .validate()
-            .map_or_else(|error| error.to_string(), |()| String::new())
+        experiment.validate().map_or_else(|error| error.to_string(), |()| String::new())
     }
 
     /// `bellows run cluster-kill --duration 10` asked for a longer phase only.
@@ -274,10 +259,7 @@ mod tests {
         let mut experiment = Experiment::built_in("cluster-kill").unwrap();
         experiment.set("phases.measure=10s").unwrap();
         let help = experiment.check_end_of_faults().unwrap_err().help;
-        assert!(
-            help.ends_with("--set fault.0.at=… --set fault.0.for=…"),
-            "{help}"
-        );
+        assert!(help.ends_with("--set fault.0.at=… --set fault.0.for=…"), "{help}");
     }
 
     #[test]
@@ -300,29 +282,14 @@ mod tests {
         let other = |node: u32| format!("{cluster}{for_good}{stop}node = {node}\n");
         assert_eq!(problem(&other(1).replace("5s", "6s"), recover), "");
         let told = problem(&other(0).replace("5s", "6s"), recover);
-        assert!(
-            told.contains("fault.1 would hit a node that fault.0 has killed permanently"),
-            "{told}"
-        );
-        refused(
-            "[[fault]]\nat = \"5s\"\nkind = \"stop\"\n",
-            "fault.0.for is missing",
-        );
+        assert!(told.contains("fault.1 would hit a node that fault.0 has killed permanently"), "{told}");
+        refused("[[fault]]\nat = \"5s\"\nkind = \"stop\"\n", "fault.0.for is missing");
         refused(&fault("5s", "kill", "2s"), "add recover = ");
         refused(&fault("19s", "stop", "2s"), "which is only 20s long");
         refused(&fault("5s", "stop", "0s"), "fault.0.for is 0s");
-        refused(
-            &(stop.clone() + &fault("6s", "stop", "1s")),
-            "fault.1.at = 6s",
-        );
-        refused(
-            &format!("[broker]\nkind = \"embedded\"\n{stop}"),
-            "kind = \"rabbitmq\"",
-        );
-        refused(
-            &format!("[broker]\nkind = \"attach\"\n{stop}"),
-            "started for the run",
-        );
+        refused(&(stop.clone() + &fault("6s", "stop", "1s")), "fault.1.at = 6s");
+        refused(&format!("[broker]\nkind = \"embedded\"\n{stop}"), "kind = \"rabbitmq\"");
+        refused(&format!("[broker]\nkind = \"attach\"\n{stop}"), "started for the run");
         refused(&fault("5s", "stall", "2s"), "broker.kind = \"embedded\"");
     }
 
@@ -356,25 +323,13 @@ mod tests {
             ("kind = \"slow-route\"\nshare = 0.0", "is no share"),
             ("kind = \"slow-route\"\nshare = nan", "is no share"),
             ("kind = \"lose\"\nshare = 0.1", "has no effect"),
-            (
-                "kind = \"lose\"\nby = 1",
-                "fault.0.by has no effect on kind = \"lose\"",
-            ),
-            (
-                "kind = \"reset\"\nat = \"1s\"\nfor = \"1s\"",
-                "fault.0.for has no effect",
-            ),
+            ("kind = \"lose\"\nby = 1", "fault.0.by has no effect on kind = \"lose\""),
+            ("kind = \"reset\"\nat = \"1s\"\nfor = \"1s\"", "fault.0.for has no effect"),
             ("kind = \"lose\"\nevery = 0", "every = 0 hits nothing"),
             ("kind = \"lose\"\nseed = 1", "without a probability"),
             ("kind = \"lose\"\nprobability = 1.5", "probability = 1.5"),
-            (
-                "kind = \"lose\"\nprobability = 0.5\nevery = 2",
-                "both every and",
-            ),
-            (
-                "kind = \"kill\"\nat = \"1s\"\nfor = \"1s\"",
-                "cannot be stopped or killed",
-            ),
+            ("kind = \"lose\"\nprobability = 0.5\nevery = 2", "both every and"),
+            ("kind = \"kill\"\nat = \"1s\"\nfor = \"1s\"", "cannot be stopped or killed"),
             ("kind = \"explode\"", "explode"),
             ("kind = \"lose\"\nevry = 2", "evry"),
         ] {

@@ -36,29 +36,18 @@ macro_rules! grammars {
 pub(super) use grammars;
 
 /// Finds a grammar by its name; `what` is a schedule or a size.
-pub(super) fn find<'a>(
-    what: &str,
-    grammars: &'a [Grammar],
-    name: &str,
-) -> Result<&'a Grammar, Refused> {
-    grammars
-        .iter()
-        .find(|grammar| grammar.name == name)
-        .ok_or_else(|| {
-            let known: Vec<&str> = grammars.iter().map(|grammar| grammar.name).collect();
-            unknown_name(what, name, &known)
-        })
+pub(super) fn find<'a>(what: &str, grammars: &'a [Grammar], name: &str) -> Result<&'a Grammar, Refused> {
+    grammars.iter().find(|grammar| grammar.name == name).ok_or_else(|| {
+        let known: Vec<&str> = grammars.iter().map(|grammar| grammar.name).collect();
+        unknown_name(what, name, &known)
+    })
 }
 
 impl Grammar {
     /// Takes `KEY=VALUE,…` apart. What has no key belongs to the bare one, in its order.
     pub(super) fn split(&self, text: &str) -> Result<Fields, Refused> {
         let mut fields = Fields::new();
-        for item in text
-            .split(',')
-            .map(str::trim)
-            .filter(|item| !item.is_empty())
-        {
+        for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
             let pair = item.split_once('=').filter(|(key, _)| {
                 let key = key.trim();
                 key.bytes().all(|b| b.is_ascii_lowercase() || b == b'-')
@@ -88,16 +77,9 @@ impl Grammar {
     /// Checks that no key is missing or unknown.
     pub(super) fn check(&self, fields: &Fields) -> Result<(), Refused> {
         let known = || self.needed.iter().chain(self.optional).copied();
-        if let Some(key) = fields
-            .keys()
-            .find(|key| !known().any(|k| k == key.as_str()))
-        {
+        if let Some(key) = fields.keys().find(|key| !known().any(|k| k == key.as_str())) {
             let known: Vec<&str> = known().collect();
-            return Err(unknown_name(
-                &format!("key of {:?}", self.name),
-                key,
-                &known,
-            ));
+            return Err(unknown_name(&format!("key of {:?}", self.name), key, &known));
         }
         match self.needed.iter().find(|key| !fields.contains_key(**key)) {
             Some(key) => Err(self.refuse(format!("{:?} needs {key}", self.name))),
@@ -135,14 +117,12 @@ pub(super) fn number(text: &str) -> Result<f64, String> {
 
 /// A whole number from 0 on.
 pub(super) fn whole<T: std::str::FromStr>(text: &str) -> Result<T, String> {
-    text.parse()
-        .map_err(|_| format!("{text:?} is not a whole number of 0 or more"))
+    text.parse().map_err(|_| format!("{text:?} is not a whole number of 0 or more"))
 }
 
 /// `true` or `false`.
 pub(super) fn flag(text: &str) -> Result<bool, String> {
-    text.parse()
-        .map_err(|_| format!("{text:?} is neither true nor false"))
+    text.parse().map_err(|_| format!("{text:?} is neither true nor false"))
 }
 
 /// A schedule or sizes as TOML holds them.
@@ -201,11 +181,7 @@ pub(super) fn written<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Writ
 }
 
 /// Writes fields as a table, numbers as numbers.
-pub(super) fn serialize<S: Serializer>(
-    kind: (&str, &str),
-    fields: &Fields,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
+pub(super) fn serialize<S: Serializer>(kind: (&str, &str), fields: &Fields, serializer: S) -> Result<S::Ok, S::Error> {
     let mut map = serializer.serialize_map(Some(fields.len() + 1))?;
     map.serialize_entry(kind.0, kind.1)?;
     for (key, text) in fields {

@@ -135,10 +135,7 @@ mod tests {
         ] {
             assert!(comment.contains(key), "{key}: {printed}");
         }
-        assert!(
-            !rest.contains("***") && !printed.contains("s3cret"),
-            "{printed}"
-        );
+        assert!(!rest.contains("***") && !printed.contains("s3cret"), "{printed}");
         let again = Experiment::from_toml(&printed, "again").unwrap();
         assert_eq!(again.broker.url.as_deref(), Some("amqp://me@h:5673/v"));
         assert_eq!(again.broker.password, None);
@@ -155,23 +152,11 @@ mod tests {
     #[test]
     fn what_is_shown_in_place_of_a_secret_is_refused() {
         for (text, place) in [
-            (
-                "[broker]\nkind = \"attach\"\npassword = \"***\"",
-                "x.toml:3: password",
-            ),
+            ("[broker]\nkind = \"attach\"\npassword = \"***\"", "x.toml:3: password"),
             ("[broker.env]\nOWN = \"***\"", "x.toml:2: OWN"),
-            (
-                "[[load]]\n[load.headers]\nx-token = \"***\"",
-                "x.toml:3: x-token",
-            ),
-            (
-                "[broker]\nkind = \"attach\"\nmanagement = \"http://***@h:1\"",
-                "x.toml:3",
-            ),
-            (
-                "[[load]]\nkind = \"command\"\ncommand = [\"mysql\", \"***\"]",
-                "x.toml:3",
-            ),
+            ("[[load]]\n[load.headers]\nx-token = \"***\"", "x.toml:3: x-token"),
+            ("[broker]\nkind = \"attach\"\nmanagement = \"http://***@h:1\"", "x.toml:3"),
+            ("[[load]]\nkind = \"command\"\ncommand = [\"mysql\", \"***\"]", "x.toml:3"),
         ] {
             let refused = Experiment::from_toml(text, "x.toml").expect_err(text);
             let problem = refused.problem();
@@ -180,16 +165,9 @@ mod tests {
             assert!(problem.help.contains("leave the key out"), "{problem}");
         }
         let mut experiment = Experiment::from_toml("description = \"***\"", "x.toml").unwrap();
-        let refused = experiment
-            .set("broker.password=***")
-            .expect_err("a stand-in");
-        assert!(
-            refused.to_string().contains("in place of a secret"),
-            "{refused}"
-        );
+        let refused = experiment.set("broker.password=***").expect_err("a stand-in");
+        assert!(refused.to_string().contains("in place of a secret"), "{refused}");
         experiment.set("broker.password=****").expect("a password");
-        experiment
-            .set("broker.kind=attach")
-            .expect("the secret is kept");
+        experiment.set("broker.kind=attach").expect("the secret is kept");
     }
 }

@@ -341,9 +341,8 @@ impl Experiment {
     /// Whether its run ends without being stopped.
     #[must_use]
     pub fn ends_by_itself(&self) -> bool {
-        let counted = |load: &LoadSpec| {
-            load.message_count > 0 || load.consumers.message_count.is_some_and(|count| count > 0)
-        };
+        let counted =
+            |load: &LoadSpec| load.message_count > 0 || load.consumers.message_count.is_some_and(|count| count > 0);
         !self.phases.measure.is_zero() || self.until.is_some() || self.load.iter().any(counted)
     }
 
@@ -371,12 +370,7 @@ impl Experiment {
             ..Self::default()
         };
         let mut changed = Vec::new();
-        add_changed(
-            &self.to_json(),
-            Some(&defaults.resolved()),
-            "",
-            &mut changed,
-        );
+        add_changed(&self.to_json(), Some(&defaults.resolved()), "", &mut changed);
         changed
     }
 
@@ -391,17 +385,12 @@ impl Experiment {
     #[must_use]
     pub fn differs_in_hidden(&self, other: &Self) -> bool {
         let both = [self, other].map(|it| (it.clone().resolved(), it.to_json()));
-        self.secrets() != other.secrets()
-            || differ_in_hidden(both.each_ref().map(|(all, shown)| (all, shown)))
+        self.secrets() != other.secrets() || differ_in_hidden(both.each_ref().map(|(all, shown)| (all, shown)))
     }
 
     /// Fingerprints of the secrets of what is run, whatever their keys. A file's text is one, too, and comments differ.
     fn secrets(&self) -> Vec<String> {
-        Secret::fingerprints(&Self {
-            origin: Origin::default(),
-            prepared_by: None,
-            ..self.clone()
-        })
+        Secret::fingerprints(&Self { origin: Origin::default(), prepared_by: None, ..self.clone() })
     }
 
     /// Built key by key: secrets and addresses are known, and only names that the file's writer chose are left to a
@@ -477,9 +466,7 @@ fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
             let given = fields.into_iter().filter(|(_, value)| !value.is_null());
-            given
-                .map(|(key, value)| (key, without_nulls(value)))
-                .collect()
+            given.map(|(key, value)| (key, without_nulls(value))).collect()
         }
         Value::Array(items) => items.into_iter().map(without_nulls).collect(),
         plain => plain,
@@ -494,12 +481,11 @@ fn differ_in_hidden([a, b]: [(&Value, &Value); 2]) -> bool {
             let [a, b] = [a, b].map(|(all, shown)| (at(all), at(shown)));
             differ_in_hidden([(&a.0, &a.1), (&b.0, &b.1)])
         }),
-        (Value::Array(of_a), Value::Array(of_b)) if of_a.len() == of_b.len() => (0..of_a.len())
-            .any(|index| {
-                let at = |it: &'_ Value| it.get(index).cloned().unwrap_or_default();
-                let [a, b] = [a, b].map(|(all, shown)| (at(all), at(shown)));
-                differ_in_hidden([(&a.0, &a.1), (&b.0, &b.1)])
-            }),
+        (Value::Array(of_a), Value::Array(of_b)) if of_a.len() == of_b.len() => (0..of_a.len()).any(|index| {
+            let at = |it: &'_ Value| it.get(index).cloned().unwrap_or_default();
+            let [a, b] = [a, b].map(|(all, shown)| (at(all), at(shown)));
+            differ_in_hidden([(&a.0, &a.1), (&b.0, &b.1)])
+        }),
         (of_a, of_b) => {
             let hides = |shown: &Value| shown.to_string().contains(web::redact::BLOT);
             of_a != of_b && (a.1 == b.1 || hides(a.1) || hides(b.1))

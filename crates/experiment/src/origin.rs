@@ -49,27 +49,17 @@ impl Origin {
     /// Options of a command.
     #[must_use]
     pub fn options(options: OptionNames) -> Self {
-        Self {
-            options,
-            ..Self::default()
-        }
+        Self { options, ..Self::default() }
     }
 
     /// A file, or a text that is called something else.
     pub(super) fn file(name: &str, text: &str) -> Self {
-        Self {
-            file: Some((name.to_owned(), Secret::new(text))),
-            ..Self::default()
-        }
+        Self { file: Some((name.to_owned(), Secret::new(text))), ..Self::default() }
     }
 
     /// Notes that an option changed one value.
     pub(super) fn changed(mut self, path: &str, option: &str, shown: String) -> Self {
-        self.changes.push(Change {
-            path: path.to_owned(),
-            option: option.to_owned(),
-            shown,
-        });
+        self.changes.push(Change { path: path.to_owned(), option: option.to_owned(), shown });
         self
     }
 
@@ -87,9 +77,7 @@ impl Origin {
                 Problem::new(cause, observed(value.unwrap_or(text)), help)
             }
             // The cause names the option already.
-            None if !problem.about.is_empty() => {
-                Problem::new(what, observed(self.option(&problem.about)), help)
-            }
+            None if !problem.about.is_empty() => Problem::new(what, observed(self.option(&problem.about)), help),
             None => Problem::new(self.named(&problem.cause), problem.value, help),
         }
     }
@@ -105,15 +93,9 @@ impl Origin {
         }
         let Some((name, text)) = &self.file else {
             let option = (!key.is_empty()).then(|| self.option(key))?;
-            return (!what.contains(&option)).then_some(Place {
-                text: option,
-                value: None,
-            });
+            return (!what.contains(&option)).then_some(Place { text: option, value: None });
         };
-        let mut place = Place {
-            text: name.clone(),
-            value: None,
-        };
+        let mut place = Place { text: name.clone(), value: None };
         let text = text.expose();
         let root = DeTable::parse(text).ok();
         let found = root.as_ref().map(|root| locate(root.get_ref(), key));
@@ -173,14 +155,12 @@ fn placeholder(text: &str) -> Option<(&str, &str, &str)> {
 
 /// Whether a key is the path's, or below it.
 fn is_below(key: &str, path: &str) -> bool {
-    key.strip_prefix(path)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    key.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// Whether a key ends in whole parts as another does.
 fn is_end(key: &str, end: &str) -> bool {
-    key.strip_suffix(end)
-        .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    key.strip_suffix(end).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
 /// Where something is in a text.
@@ -220,12 +200,7 @@ fn locate(root: &DeTable<'_>, path: &str) -> Located {
 
 /// The path of the value, and the value, that a place in a text belongs to; `None` between values.
 pub(super) fn value_at(text: &str, at: usize) -> Option<(String, Range<usize>)> {
-    fn below(
-        value: &Spanned<DeValue<'_>>,
-        path: String,
-        text: &str,
-        at: usize,
-    ) -> Option<(String, Range<usize>)> {
+    fn below(value: &Spanned<DeValue<'_>>, path: String, text: &str, at: usize) -> Option<(String, Range<usize>)> {
         // A table that has a line of its own is no value.
         let written = text.get(value.span()).unwrap_or_default();
         let is_line = match value.get_ref() {
@@ -243,19 +218,10 @@ pub(super) fn value_at(text: &str, at: usize) -> Option<(String, Range<usize>)> 
         let is_here = !is_line && value.span().contains(&at);
         found.or_else(|| is_here.then(|| (path, value.span())))
     }
-    fn inside(
-        table: &DeTable<'_>,
-        path: &str,
-        text: &str,
-        at: usize,
-    ) -> Option<(String, Range<usize>)> {
+    fn inside(table: &DeTable<'_>, path: &str, text: &str, at: usize) -> Option<(String, Range<usize>)> {
         table.iter().find_map(|(key, value)| {
             let key = key.get_ref();
-            let path = if path.is_empty() {
-                key.to_string()
-            } else {
-                format!("{path}.{key}")
-            };
+            let path = if path.is_empty() { key.to_string() } else { format!("{path}.{key}") };
             below(value, path, text, at)
         })
     }

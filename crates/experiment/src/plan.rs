@@ -1,9 +1,9 @@
 //! Conversion of an experiment into a plan for the load engine.
 
 use load::{
-    Allocation, AmqpDestination, AmqpProducers, ArrivalProcess, ArrivalSchedule, Consumers,
-    Destination, DestinationKind, Endpoint, Group, Guarantee, MessageProperties, Plan, Producers,
-    Protocol, RandomKeys, RateProfile, ReconnectPolicy, Spacing, StartDelay, Subscription,
+    Allocation, AmqpDestination, AmqpProducers, ArrivalProcess, ArrivalSchedule, Consumers, Destination,
+    DestinationKind, Endpoint, Group, Guarantee, MessageProperties, Plan, Producers, Protocol, RandomKeys, RateProfile,
+    ReconnectPolicy, Spacing, StartDelay, Subscription,
 };
 use measure::{Length, Nanos, Problem};
 
@@ -20,19 +20,14 @@ impl Experiment {
         for node in &mut further {
             node.token.clone_from(&endpoint.token);
         }
-        let protocol = self
-            .load
-            .first()
-            .map_or_else(Protocol::default, |first| first.protocol);
+        let protocol = self.load.first().map_or_else(Protocol::default, |first| first.protocol);
         if let Some(other) = self.load.iter().position(|spec| spec.protocol != protocol) {
             let problem = Problem::new(
                 "the loads of a run use several protocols",
                 "",
                 "give all loads the same {protocol}, or compare two runs",
             );
-            return Err(load::Error::Invalid(problem)
-                .about("protocol")
-                .in_group(other));
+            return Err(load::Error::Invalid(problem).about("protocol").in_group(other));
         }
         let lengths = &self.phases;
         let groups = self
@@ -40,9 +35,7 @@ impl Experiment {
             .iter()
             .enumerate()
             .map(|(i, spec)| {
-                let own = self
-                    .own_endpoint(spec)
-                    .map_err(|e| e.about("url").in_group(i))?;
+                let own = self.own_endpoint(spec).map_err(|e| e.about("url").in_group(i))?;
                 let further = match own {
                     None => further.clone(),
                     Some(_) => Vec::new(),
@@ -55,8 +48,7 @@ impl Experiment {
                     further,
                     allocation: self.broker.allocation,
                     begins_on: begins_on(spec),
-                    ..group(spec, own.as_ref().unwrap_or(endpoint), run_id)
-                        .map_err(|e| e.in_group(i))?
+                    ..group(spec, own.as_ref().unwrap_or(endpoint), run_id).map_err(|e| e.in_group(i))?
                 })
             })
             .collect::<Result<_, load::Error>>()?;
@@ -85,10 +77,7 @@ fn group(spec: &LoadSpec, endpoint: &Endpoint, run_id: u32) -> Result<Group, loa
         consumers: consumers(spec, run_id),
         queues: spec.handling,
         source_addresses: spec.source_addresses.clone(),
-        reconnect: spec.recover.map(|wait| ReconnectPolicy {
-            min: wait.min.0,
-            max: wait.max.0,
-        }),
+        reconnect: spec.recover.map(|wait| ReconnectPolicy { min: wait.min.0, max: wait.max.0 }),
     })
 }
 
@@ -104,23 +93,16 @@ fn producers(spec: &LoadSpec) -> Result<Producers, load::Error> {
         arrivals: arrivals(spec)?,
         start_delay: start_delay(spec),
         max_pending: spec.in_flight_window(),
-        sizes: spec
-            .message_size
-            .resolve()
-            .map_err(|e| e.about("message-size"))?,
+        sizes: spec.message_size.resolve().map_err(|e| e.about("message-size"))?,
         persistent: spec.persistent,
         properties: properties(spec),
         message_ids: spec.message_ids,
         timestamps: spec.timestamps,
-        random_keys: spec
-            .random_routing_keys
-            .map(|different| RandomKeys { different }),
+        random_keys: spec.random_routing_keys.map(|different| RandomKeys { different }),
         guarantee: guarantee(spec),
         confirm_timeout: spec.confirm_timeout.map(|length| length.0),
         message_count: message_count(spec),
-        amqp091: AmqpProducers {
-            mandatory: spec.mandatory,
-        },
+        amqp091: AmqpProducers { mandatory: spec.mandatory },
     })
 }
 
@@ -135,11 +117,7 @@ fn guarantee(spec: &LoadSpec) -> Guarantee {
 
 fn start_delay(spec: &LoadSpec) -> Option<StartDelay> {
     let length = |length: Option<Length>| length.map_or(Nanos::ZERO, |length| length.0);
-    let delay = StartDelay {
-        least: length(spec.start_after),
-        spread: length(spec.start_delay),
-        seed: 0,
-    };
+    let delay = StartDelay { least: length(spec.start_after), spread: length(spec.start_delay), seed: 0 };
     (spec.start_after.is_some() || spec.start_delay.is_some()).then_some(delay)
 }
 
@@ -197,19 +175,12 @@ fn destinations(spec: &LoadSpec) -> Result<Vec<Destination>, load::Error> {
         ..parsed
     };
     let alone = std::slice::from_ref(&spec.destination);
-    let texts = if spec.destinations.is_empty() {
-        alone
-    } else {
-        &spec.destinations
-    };
+    let texts = if spec.destinations.is_empty() { alone } else { &spec.destinations };
     let mut all = Vec::with_capacity(texts.len() * spec.num_destinations);
     for text in texts {
         let first = Destination::parse(text).map_err(|e| e.about("destination"));
         let first = furnished(first?);
-        let numbered = |i: usize| Destination {
-            name: format!("{}{i}", first.name),
-            ..first.clone()
-        };
+        let numbered = |i: usize| Destination { name: format!("{}{i}", first.name), ..first.clone() };
         if spec.num_destinations == 1 {
             all.push(first);
         } else {

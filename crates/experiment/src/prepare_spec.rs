@@ -50,15 +50,8 @@ impl Experiment {
             require: Vec::new(),
             until: None,
             ledger: false,
-            phases: PhasesSpec {
-                warmup: Length::seconds(0),
-                measure: Length::seconds(0),
-                drain: LAST_CONFIRMS,
-            },
-            broker: BrokerSpec {
-                data: None,
-                ..self.broker.clone()
-            },
+            phases: PhasesSpec { warmup: Length::seconds(0), measure: Length::seconds(0), drain: LAST_CONFIRMS },
+            broker: BrokerSpec { data: None, ..self.broker.clone() },
             ..self.clone()
         }
     }
@@ -70,10 +63,7 @@ impl Experiment {
 
     /// Adapts the load to a broker that began with a copy of prepared data, or did not.
     pub fn on_prepared(self, is_prepared: bool) -> Self {
-        Self {
-            is_prepared,
-            ..self
-        }
+        Self { is_prepared, ..self }
     }
 
     /// Whether both prepare equal data, whichever brokers they have.
@@ -104,11 +94,7 @@ impl Experiment {
 
     /// Plans `[[prepare]]` as if the broker were there.
     fn check_prepared_plan(&self) -> Result<(), Problem> {
-        let alone = Self {
-            load: self.prepare.iter().map(producer).collect(),
-            prepare: Vec::new(),
-            ..self.filling()
-        };
+        let alone = Self { load: self.prepare.iter().map(producer).collect(), prepare: Vec::new(), ..self.filling() };
         let endpoint = self.endpoint().map_err(|error| error.problem())?;
         let plan = alone.plan(&endpoint, 0).map_err(|error| error.problem())?;
         load::validate(&plan).map_err(|error| error.problem())
@@ -161,8 +147,7 @@ fn producer(load: &LoadSpec) -> LoadSpec {
         // A queue without messages is only declared.
         producers: usize::from(load.fill > 0),
         total_producers: None,
-        producer_connections: (queues > MOST_CONNECTIONS && load.fill > 0)
-            .then(|| connections.max(MOST_CONNECTIONS)),
+        producer_connections: (queues > MOST_CONNECTIONS && load.fill > 0).then(|| connections.max(MOST_CONNECTIONS)),
         rate: None,
         schedule: None,
         rate_per_producer: false,
@@ -187,12 +172,7 @@ fn producer(load: &LoadSpec) -> LoadSpec {
 
 /// A consumer that never subscribes, for plans that only declare queues: a plan needs a client.
 fn idle_consumer(is_needed: bool) -> Consumers {
-    Consumers {
-        per_destination: 0,
-        total: is_needed.then_some(1),
-        start_after: NEVER,
-        ..Consumers::default()
-    }
+    Consumers { per_destination: 0, total: is_needed.then_some(1), start_after: NEVER, ..Consumers::default() }
 }
 
 /// Refuses keys of `[[prepare]]` that would be silently without effect.
@@ -228,11 +208,7 @@ fn check_durable(place: &str, spec: &LoadSpec) -> Result<(), Problem> {
     }
     if spec.fill > 0 && queue.queue_type == QueueType::Classic && !spec.persistent {
         let why = " = false: messages of a classic queue would be gone when the node begins with its data";
-        return of(
-            "persistent",
-            why,
-            "set it to true, or leave out {broker.data}",
-        );
+        return of("persistent", why, "set it to true, or leave out {broker.data}");
     }
     Ok(())
 }
@@ -271,33 +247,15 @@ mod tests {
         for (text, key) in [
             (format!("{kept}{LOAD}"), "nothing to prepare"),
             (format!("{kept}nodes = 3\n{queue}{LOAD}"), "one node"),
-            (
-                format!("{kept}kind = \"embedded\"\n{queue}{LOAD}"),
-                "broker.data",
-            ),
+            (format!("{kept}kind = \"embedded\"\n{queue}{LOAD}"), "broker.data"),
             (format!("{kept}{LOAD}fill = 10\n"), "load.0.persistent"),
-            (
-                format!("{kept}{queue}fill = 1\n{LOAD}"),
-                "prepare.0.persistent",
-            ),
-            (
-                format!("{kept}{queue}durable = false\n{LOAD}"),
-                "prepare.0.durable",
-            ),
-            (
-                format!("{kept}{queue}exclusive = true\n{LOAD}"),
-                "prepare.0.exclusive",
-            ),
+            (format!("{kept}{queue}fill = 1\n{LOAD}"), "prepare.0.persistent"),
+            (format!("{kept}{queue}durable = false\n{LOAD}"), "prepare.0.durable"),
+            (format!("{kept}{queue}exclusive = true\n{LOAD}"), "prepare.0.exclusive"),
             (format!("{queue}rate = 10\n{LOAD}"), "prepare.0.rate"),
-            (
-                format!("{queue}consumers = 2\n{LOAD}"),
-                "prepare.0.consumers",
-            ),
+            (format!("{queue}consumers = 2\n{LOAD}"), "prepare.0.consumers"),
             (format!("{queue}delete = true\n{LOAD}"), "prepare.0.delete"),
-            (
-                format!("[broker]\ndata-dir = \"/x\"\n{LOAD}"),
-                "broker.data-dir",
-            ),
+            (format!("[broker]\ndata-dir = \"/x\"\n{LOAD}"), "broker.data-dir"),
         ] {
             let told = refused(&text);
             assert!(told.contains(key), "{key}: {told}\n{text}");
@@ -315,11 +273,7 @@ mod tests {
                     [[load]]\ndestination = \"queue://b\"\n";
         let experiment = Experiment::from_toml(text, "test.toml").unwrap();
         let filling = experiment.filling();
-        let told: Vec<_> = filling
-            .load
-            .iter()
-            .map(|it| (it.fill, it.producers))
-            .collect();
+        let told: Vec<_> = filling.load.iter().map(|it| (it.fill, it.producers)).collect();
         assert_eq!(told, [(3, 1), (0, 0), (7, 1)]);
         // 10,000 connections are more than a broker takes at once.
         assert_eq!(filling.load[0].producer_connections, Some(64));

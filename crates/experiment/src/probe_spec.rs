@@ -107,39 +107,24 @@ impl ProbeSpec {
     fn target(&self) -> (String, Option<String>) {
         let server = self.server.as_deref().unwrap_or(NOT_STARTED);
         match self.page {
-            Some(page) => (
-                format!("{server}{}", page.path()),
-                Some(page.label().to_owned()),
-            ),
-            None if self.is_management() => (
-                format!("{server}{}", self.url),
-                Some(format!("{} of the management API", self.url)),
-            ),
+            Some(page) => (format!("{server}{}", page.path()), Some(page.label().to_owned())),
+            None if self.is_management() => {
+                (format!("{server}{}", self.url), Some(format!("{} of the management API", self.url)))
+            }
             None => (self.url.clone(), None),
         }
     }
 
     /// Checks that it asks one thing, and a page of queues a broker that has them; else key, reason and remedy.
-    fn check_target(
-        &self,
-        broker: &BrokerSpec,
-    ) -> Result<(), (&'static str, &'static str, &'static str)> {
+    fn check_target(&self, broker: &BrokerSpec) -> Result<(), (&'static str, &'static str, &'static str)> {
         let has_erlang = match broker.kind {
             BrokerKind::Rabbitmq => true,
             BrokerKind::Attach => broker.node.is_some(),
             _ => false,
         };
         match (self.url.is_empty(), self.page) {
-            (true, None) => Err((
-                "url",
-                " is missing",
-                "write http://HOST:PORT/PATH, or give a page",
-            )),
-            (false, Some(_)) => Err((
-                "page",
-                ": a probe takes one of url and page",
-                "leave one out",
-            )),
+            (true, None) => Err(("url", " is missing", "write http://HOST:PORT/PATH, or give a page")),
+            (false, Some(_)) => Err(("page", ": a probe takes one of url and page", "leave one out")),
             (true, Some(OwnPage::Queues)) if !has_erlang => Err((
                 "page",
                 " needs a RabbitMQ's Erlang node, and none is known",
@@ -154,14 +139,11 @@ impl ProbeSpec {
             return schedule.resolve(false);
         }
         let every = self.every.unwrap_or(Length::seconds(2));
-        let rate = self
-            .rate
-            .or_else(|| Rate::per_second(1.0 / every.0.as_secs_f64()));
+        let rate = self.rate.or_else(|| Rate::per_second(1.0 / every.0.as_secs_f64()));
         match rate {
             Some(rate) => Ok(ArrivalSchedule::constant(rate)),
             None => Err(Error::Invalid(
-                Problem::new("requests every 0 s cannot be sent", "", "give a length")
-                    .about("every"),
+                Problem::new("requests every 0 s cannot be sent", "", "give a length").about("every"),
             )),
         }
     }
@@ -172,10 +154,7 @@ impl ProbeSpec {
             return Ok(Some(format!("Bearer {token}")));
         }
         let login = url.login.as_ref();
-        let user = self
-            .user
-            .as_deref()
-            .or(login.map(|(user, _)| user.as_str()));
+        let user = self.user.as_deref().or(login.map(|(user, _)| user.as_str()));
         let Some(user) = user else {
             return Ok(None);
         };
@@ -219,10 +198,7 @@ impl ProbeSpec {
         };
         let url = HttpUrl::parse(&given).map_err(refused)?;
         let mut headers = vec![
-            (
-                "User-Agent".to_owned(),
-                concat!("bellows/", env!("CARGO_PKG_VERSION")).to_owned(),
-            ),
+            ("User-Agent".to_owned(), concat!("bellows/", env!("CARGO_PKG_VERSION")).to_owned()),
             ("Accept".to_owned(), "*/*".to_owned()),
         ];
         headers.retain(|(own, _)| !self.headers.keys().any(|it| it.eq_ignore_ascii_case(own)));
@@ -239,11 +215,7 @@ impl ProbeSpec {
             url,
             method: self.method.clone(),
             headers,
-            tls: ClientTls {
-                ca: self.ca.clone(),
-                insecure: self.insecure,
-                ..ClientTls::default()
-            },
+            tls: ClientTls { ca: self.ca.clone(), insecure: self.insecure, ..ClientTls::default() },
             schedule: self.schedule()?,
             warmup: experiment.phases.warmup.0,
             measure: experiment.phases.measure.0,
@@ -259,12 +231,8 @@ impl ProbeSpec {
 fn read_token(file: &Path) -> Result<String, Problem> {
     let unreadable = |error: std::io::Error| {
         let name = file.display();
-        Problem::new(
-            format!("cannot read the bearer token of {name}"),
-            error,
-            "give a readable file",
-        )
-        .about("bearer-file")
+        Problem::new(format!("cannot read the bearer token of {name}"), error, "give a readable file")
+            .about("bearer-file")
     };
     let mut text = String::new();
     std::fs::File::open(file)
@@ -304,38 +272,26 @@ impl Experiment {
     /// The first value that makes no sense, with its key.
     pub fn probe_plans(&self) -> Result<Vec<ProbePlan>, Error> {
         let plans = self.probe.iter().enumerate();
-        plans
-            .map(|(i, spec)| spec.plan(self).map_err(|error| of_probe(error, i)))
-            .collect()
+        plans.map(|(i, spec)| spec.plan(self).map_err(|error| of_probe(error, i))).collect()
     }
 
     /// Checks for keys that exclude each other, and probes that could not be told apart.
     pub(super) fn check_probes(&self) -> Result<(), Problem> {
         if self.probe.len() > MOST_PROBES {
-            let why = format!(
-                " has {} entries; at most {MOST_PROBES} are allowed",
-                self.probe.len()
-            );
+            let why = format!(" has {} entries; at most {MOST_PROBES} are allowed", self.probe.len());
             return Err(wrong("probe", why, "leave some out"));
         }
         let others = !self.load.is_empty() || self.churn.is_some();
         if !self.probe.is_empty() && !others && self.phases.measure.0 == Nanos::ZERO {
             let help = "give it a length";
-            return Err(wrong(
-                "phases.measure",
-                ": probes alone would not end",
-                help,
-            ));
+            return Err(wrong("phases.measure", ": probes alone would not end", help));
         }
         for (i, probe) in self.probe.iter().enumerate() {
             let key = |key: &str| format!("probe.{i}.{key}");
             let before = self.probe.iter().take(i);
             // Figures go by names in which these are alike: of two such, the second one's would be the first one's.
             let name = archive::plain_name(&probe.name);
-            if before
-                .into_iter()
-                .any(|it| archive::plain_name(&it.name) == name)
-            {
+            if before.into_iter().any(|it| archive::plain_name(&it.name) == name) {
                 return Err(wrong(
                     key("name"),
                     ": another probe has this name, apart from capitals, spaces, - and _",
@@ -352,9 +308,7 @@ impl Experiment {
                 let why = ": a probe takes one of every, rate and schedule";
                 return Err(wrong(key(second), why, "leave one out"));
             }
-            probe
-                .check_target(&self.broker)
-                .map_err(|(at, why, help)| wrong(key(at), why, help))?;
+            probe.check_target(&self.broker).map_err(|(at, why, help)| wrong(key(at), why, help))?;
             if probe.is_management() && !self.broker.has_management() {
                 return Err(wrong(
                     key("url"),

@@ -5,9 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use archive::{Quantity, QuantityUnit, RequirementOutcome, RunSummary, SeriesPoint};
-use measure::{
-    Bytes, Length, Metric, MetricKind, Nanos, Problem, Recorder, Refused, ScenarioRole, per_second,
-};
+use measure::{Bytes, Length, Metric, MetricKind, Nanos, Problem, Recorder, Refused, ScenarioRole, per_second};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Prefix of a negated condition.
@@ -97,8 +95,7 @@ impl Requirement {
     /// # Errors
     /// Where the text is no condition.
     pub fn unless(condition: &str) -> Result<Self, Refused> {
-        const EXAMPLE: &str =
-            "write it as \"end-to-end p99 > 20ms\", \"lost > 0\" or \"sent rate < 20k\"";
+        const EXAMPLE: &str = "write it as \"end-to-end p99 > 20ms\", \"lost > 0\" or \"sent rate < 20k\"";
         Self::read(condition, EXAMPLE, |comparison, bound| {
             match comparison.opposite() {
                 // No figure is negative.
@@ -126,10 +123,7 @@ impl Requirement {
     /// Whether a latency has to lie above something.
     #[must_use]
     pub fn wants_latency_above(&self) -> bool {
-        let above = matches!(
-            self.comparison,
-            Comparison::Greater | Comparison::GreaterOrEqual
-        );
+        let above = matches!(self.comparison, Comparison::Greater | Comparison::GreaterOrEqual);
         above && self.quantity.latency().is_some()
     }
 
@@ -144,9 +138,7 @@ impl Requirement {
         let Some(metric) = self.quantity.latency() else {
             return self.check_probe(metrics);
         };
-        let latencies = metrics
-            .iter()
-            .filter(|of| of.info().kind == MetricKind::Histogram);
+        let latencies = metrics.iter().filter(|of| of.info().kind == MetricKind::Histogram);
         let names: Vec<&str> = latencies.map(|of| of.name()).collect();
         if names.iter().any(|name| archive::plain_name(name) == metric) {
             return Ok(());
@@ -176,11 +168,7 @@ impl Requirement {
                 format!("require it of one of: {}", names.join(", "))
             }
         };
-        Err(Problem::new(
-            format!("the run has no probe called {probe:?}"),
-            &self.text,
-            help,
-        ))
+        Err(Problem::new(format!("the run has no probe called {probe:?}"), &self.text, help))
     }
 
     /// Whether the requirement is about this latency.
@@ -229,8 +217,7 @@ impl FromStr for Requirement {
     type Err = Refused;
 
     fn from_str(text: &str) -> Result<Self, Refused> {
-        const EXAMPLE: &str =
-            "write it as \"end-to-end p99 < 20ms\", \"lost = 0\" or \"sent rate >= 20k\"";
+        const EXAMPLE: &str = "write it as \"end-to-end p99 < 20ms\", \"lost = 0\" or \"sent rate >= 20k\"";
         match text.trim_start().strip_prefix(NOT) {
             Some(condition) => Self::unless(condition),
             None => Self::read(text, EXAMPLE, |comparison, _| comparison),
@@ -241,39 +228,22 @@ impl FromStr for Requirement {
 impl Requirement {
     /// Reads a comparison; `required` maps its comparison and bound to the required ones. `example` is the remedy where
     /// there is none.
-    fn read(
-        text: &str,
-        example: &str,
-        required: impl Fn(Comparison, f64) -> Comparison,
-    ) -> Result<Self, Refused> {
+    fn read(text: &str, example: &str, required: impl Fn(Comparison, f64) -> Comparison) -> Result<Self, Refused> {
         let found = COMPARISONS.iter().filter_map(|(sign, comparison)| {
-            Some((
-                text.find(sign)?,
-                std::cmp::Reverse(sign.len()),
-                sign,
-                *comparison,
-            ))
+            Some((text.find(sign)?, std::cmp::Reverse(sign.len()), sign, *comparison))
         });
         let (at, _, sign, comparison) = found
             .min_by_key(|(at, length, ..)| (*at, *length))
             .ok_or_else(|| Refused::new("it compares nothing", example))?;
         let value = text[at + sign.len()..].trim();
         if value.is_empty() {
-            return Err(Refused::new(
-                format!("the value behind {sign} is missing"),
-                example,
-            ));
+            return Err(Refused::new(format!("the value behind {sign} is missing"), example));
         }
         let quantity: Quantity = text[..at].parse()?;
         let bound = bound(quantity.unit(), value)?;
         let comparison = required(comparison, bound);
         let written = text[..at].split_whitespace().collect::<Vec<_>>().join(" ");
-        Ok(Self {
-            quantity,
-            comparison,
-            bound,
-            text: format!("{written} {} {value}", comparison.sign()),
-        })
+        Ok(Self { quantity, comparison, bound, text: format!("{written} {} {value}", comparison.sign()) })
     }
 }
 
@@ -287,19 +257,14 @@ fn bound(unit: QuantityUnit, text: &str) -> Result<f64, String> {
             .and_then(|text| text.parse::<Length>().ok())
             .map(|Length(Nanos(ns))| ns as f64)
             .ok_or_else(|| wrong("duration with its unit, such as 20ms or 1.5s")),
-        QuantityUnit::PerSecond => {
-            per_second(text).ok_or_else(|| wrong("rate, such as 20000, 20k or 90/min"))
-        }
+        QuantityUnit::PerSecond => per_second(text).ok_or_else(|| wrong("rate, such as 20000, 20k or 90/min")),
         QuantityUnit::Share => text
             .strip_suffix('%')
             .and_then(|number| number.trim().parse::<f64>().ok())
             .filter(|percent| percent.is_finite() && *percent >= 0.0)
             .map(|percent| percent / 100.0)
             .ok_or_else(|| wrong("percentage, such as 99.5%")),
-        QuantityUnit::Count => text
-            .parse::<u64>()
-            .map(|count| count as f64)
-            .map_err(|_| wrong("whole number")),
+        QuantityUnit::Count => text.parse::<u64>().map(|count| count as f64).map_err(|_| wrong("whole number")),
         QuantityUnit::Cores => text
             .strip_suffix("cores")
             .unwrap_or(text)

@@ -15,25 +15,11 @@ fn recorder() -> Recorder {
 }
 
 fn summary() -> RunSummary {
-    let mut summary = RunSummary {
-        stalls: vec![Stall {
-            for_s: 0.25,
-            ..Stall::default()
-        }],
-        ..RunSummary::default()
-    };
+    let mut summary = RunSummary { stalls: vec![Stall { for_s: 0.25, ..Stall::default() }], ..RunSummary::default() };
     summary.messages_mut().latency = recorder().messages();
     let flow = summary.flow_mut();
-    flow.sent = Throughput {
-        total: 1_000,
-        rate: 1_000.0,
-    };
-    flow.ledger = Some(LedgerSummary {
-        sent: 1_000,
-        lost: 3,
-        exact: true,
-        ..LedgerSummary::default()
-    });
+    flow.sent = Throughput { total: 1_000, rate: 1_000.0 };
+    flow.ledger = Some(LedgerSummary { sent: 1_000, lost: 3, exact: true, ..LedgerSummary::default() });
     summary
 }
 
@@ -41,26 +27,15 @@ fn summary() -> RunSummary {
 #[test]
 fn a_bound_in_percent_is_what_it_says() {
     for of_thousand in 0..=1_000u32 {
-        let bound = bound(
-            QuantityUnit::Share,
-            &format!("{}%", f64::from(of_thousand) / 10.0),
-        )
-        .unwrap();
+        let bound = bound(QuantityUnit::Share, &format!("{}%", f64::from(of_thousand) / 10.0)).unwrap();
         let (below, exact, above) = (-1.0, 0.0, 1.0);
         for off in [below, exact, above] {
             let observed = f64::from(of_thousand) / 1_000.0 + off * 1e-6;
-            assert_eq!(
-                Comparison::Less.holds(observed, bound),
-                off < 0.0,
-                "{of_thousand}"
-            );
+            assert_eq!(Comparison::Less.holds(observed, bound), off < 0.0, "{of_thousand}");
             assert_eq!(Comparison::LessOrEqual.holds(observed, bound), off <= 0.0);
             assert_eq!(Comparison::Equal.holds(observed, bound), off == 0.0);
             assert_eq!(Comparison::Unequal.holds(observed, bound), off != 0.0);
-            assert_eq!(
-                Comparison::GreaterOrEqual.holds(observed, bound),
-                off >= 0.0
-            );
+            assert_eq!(Comparison::GreaterOrEqual.holds(observed, bound), off >= 0.0);
             assert_eq!(Comparison::Greater.holds(observed, bound), off > 0.0);
         }
     }
@@ -112,11 +87,7 @@ fn requirements_are_met_missed_or_cannot_be_told() {
 fn what_fails_a_run_is_the_opposite_of_what_it_requires() {
     let summary = summary();
     for (condition, that, met) in [
-        (
-            "end-to-end p99 > 20ms",
-            "end-to-end p99 <= 20ms",
-            Some(false),
-        ),
+        ("end-to-end p99 > 20ms", "end-to-end p99 <= 20ms", Some(false)),
         ("lost >= 4", "lost < 4", Some(true)),
         ("lost = 3", "lost != 3", Some(false)),
         ("lost != 3", "lost = 3", Some(true)),
@@ -124,10 +95,7 @@ fn what_fails_a_run_is_the_opposite_of_what_it_requires() {
         ("sent rate <1k", "sent rate >= 1k", Some(true)),
         ("achieved <= 1%", "achieved > 1%", None),
     ] {
-        let outcome =
-            Requirement::unless(condition)
-                .expect(condition)
-                .judge(&summary, &recorder(), None);
+        let outcome = Requirement::unless(condition).expect(condition).judge(&summary, &recorder(), None);
         assert_eq!((outcome.that.as_str(), outcome.met), (that, met));
         let read: Requirement = that.parse().expect(that);
         assert_eq!(read.judge(&summary, &recorder(), None).met, met, "{that}");
@@ -139,8 +107,7 @@ fn what_a_cut_off_run_met_cannot_be_told_and_what_it_missed_is_missed() {
     let summary = summary();
     let judged = |text: &str| {
         let read: Requirement = text.parse().expect(text);
-        read.judge(&summary, &recorder(), Some("the run broke off"))
-            .met
+        read.judge(&summary, &recorder(), Some("the run broke off")).met
     };
     assert_eq!(judged("lost < 4"), None);
     assert_eq!(judged("lost = 0"), Some(false));
@@ -157,10 +124,7 @@ fn messages_that_were_never_sent_are_late() {
         let mut summary = summary();
         summary.messages_mut().requested = Some(requested(achieved));
         let read: Requirement = "late share <= 0%".parse().expect("a requirement");
-        let observed = read
-            .judge(&summary, &recorder(), None)
-            .observed
-            .expect("a share");
+        let observed = read.judge(&summary, &recorder(), None).observed.expect("a share");
         assert!((observed - late).abs() < 1e-9, "{achieved}: {observed}");
     }
 }
@@ -184,10 +148,7 @@ fn counts_that_are_not_exact_tell_nothing() {
     let read: Requirement = "lost = 0".parse().expect("a requirement");
     assert_eq!(read.judge(&summary, &recorder(), None).met, None);
     summary.flow_mut().ledger = None;
-    assert_eq!(
-        read.judge(&summary, &recorder(), None).why.as_deref(),
-        Some("no ledger was kept")
-    );
+    assert_eq!(read.judge(&summary, &recorder(), None).why.as_deref(), Some("no ledger was kept"));
 }
 
 #[test]
@@ -235,11 +196,7 @@ fn a_requirement_knows_its_latency_by_each_spelling() {
 fn a_requirement_names_a_probe_or_the_worst_decides() {
     let mut summary = summary();
     for (name, rate) in [("probe", 9.0), ("probe_web_shop", 2.0)] {
-        let probe = ScenarioSummary {
-            role: ScenarioRole::Server,
-            rate,
-            ..ScenarioSummary::default()
-        };
+        let probe = ScenarioSummary { role: ScenarioRole::Server, rate, ..ScenarioSummary::default() };
         summary.insert(name, probe);
     }
     for (text, observed, decided_by) in [
@@ -269,18 +226,11 @@ fn rates_of_a_probe_that_the_run_has_not_are_refused() {
         read.check(metrics).map_err(|problem| problem.sentence())
     };
     let metrics = [Metric::register_for("probe_web_shop", &COMPLETED)];
-    for text in [
-        "web-shop requests rate > 1",
-        "requests rate > 1",
-        "x page failed = 0",
-    ] {
+    for text in ["web-shop requests rate > 1", "requests rate > 1", "x page failed = 0"] {
         assert_eq!(check(text, &metrics), Ok(()), "{text}");
     }
     let refused = check("shop requests rate > 1", &metrics).unwrap_err();
-    assert!(
-        refused.contains("no probe called \"shop\"") && refused.contains("web-shop"),
-        "{refused}"
-    );
+    assert!(refused.contains("no probe called \"shop\"") && refused.contains("web-shop"), "{refused}");
     let refused = check("shop requests rate > 1", &[]).unwrap_err();
     assert!(refused.contains("[[probe]]"), "{refused}");
 }

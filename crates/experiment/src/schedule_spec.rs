@@ -9,9 +9,7 @@ use measure::{Length, Nanos, Rate, Refused, per_second};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::error::unknown_name;
-use super::grammar::{
-    Fields, Grammar, Written, find, flag, grammars, joined, serialize, whole, written,
-};
+use super::grammar::{Fields, Grammar, Written, find, flag, grammars, joined, serialize, whole, written};
 use super::once::Once;
 
 /// A rate over time. docs/schedules.md describes every shape.
@@ -52,10 +50,7 @@ impl ScheduleSpec {
         let schedule = self.resolved.get_or_make(|| {
             let profile = match &self.parsed {
                 Parsed::Profile(profile) => profile.clone(),
-                Parsed::Trace(file, every) => RateProfile::Trace {
-                    trace: Trace::read(file)?.into(),
-                    every: *every,
-                },
+                Parsed::Trace(file, every) => RateProfile::Trace { trace: Trace::read(file)?.into(), every: *every },
             };
             Ok(ArrivalSchedule::new(profile, self.spacing, per_producer))
         })?;
@@ -72,27 +67,17 @@ impl ScheduleSpec {
             Some("poisson") => true,
             Some(other) => {
                 let unknown = unknown_name("value", other, &["even", "poisson"]);
-                return Err(Refused::new(
-                    format!("arrivals: {}", unknown.what),
-                    unknown.help,
-                ));
+                return Err(Refused::new(format!("arrivals: {}", unknown.what), unknown.help));
             }
         };
         let seed = grammar.get(&fields, "seed", 0, whole)?;
         if !poisson && fields.contains_key("seed") {
-            return Err(Refused::new(
-                "seed has no effect on even arrivals",
-                "leave it out, or add arrivals=poisson",
-            ));
+            return Err(Refused::new("seed has no effect on even arrivals", "leave it out, or add arrivals=poisson"));
         }
         Ok(Self {
             shape: grammar.name,
             parsed,
-            spacing: if poisson {
-                Spacing::Poisson { seed }
-            } else {
-                Spacing::Even
-            },
+            spacing: if poisson { Spacing::Poisson { seed } } else { Spacing::Even },
             fields,
             resolved: Once::default(),
         })
@@ -112,11 +97,7 @@ fn parsed(grammar: &Grammar, fields: &Fields) -> Result<Parsed, Refused> {
             repeat: grammar.get(fields, "repeat", false, flag)?,
         },
         "ramp" => RateProfile::ramp(rate("from")?, rate("to")?, length("over")?),
-        "sine" => RateProfile::Sine {
-            mean: rate("mean")?,
-            amplitude: rate("amplitude")?,
-            period: length("period")?,
-        },
+        "sine" => RateProfile::Sine { mean: rate("mean")?, amplitude: rate("amplitude")?, period: length("period")? },
         "burst" => RateProfile::bursts(rate("rate")?, length("on")?, rate("idle")?, length("off")?),
         "trace" => {
             let every = fields.contains_key("every").then(|| length("every"));
@@ -137,20 +118,13 @@ fn steps(text: &str) -> Result<Vec<Step>, Refused> {
 }
 
 fn rate_or_zero(text: &str) -> Result<f64, String> {
-    per_second(text)
-        .ok_or_else(|| format!("{text:?} is not a number of 0 or more, such as 2000, 2k or 10/min"))
+    per_second(text).ok_or_else(|| format!("{text:?} is not a number of 0 or more, such as 2000, 2k or 10/min"))
 }
 
 fn one_step(text: &str) -> Result<Step, Refused> {
-    let (rates, length) = text
-        .split_once('@')
-        .ok_or_else(|| format!("{text:?} is not a rate and length"))?;
+    let (rates, length) = text.split_once('@').ok_or_else(|| format!("{text:?} is not a rate and length"))?;
     let (from, to) = rates.split_once('-').unwrap_or((rates, rates));
-    Ok(Step {
-        from: rate_or_zero(from)?,
-        to: rate_or_zero(to)?,
-        length: length.trim().parse::<Length>()?.0,
-    })
+    Ok(Step { from: rate_or_zero(from)?, to: rate_or_zero(to)?, length: length.trim().parse::<Length>()?.0 })
 }
 
 impl FromStr for ScheduleSpec {
@@ -170,9 +144,7 @@ impl fmt::Display for ScheduleSpec {
         f.write_str(self.shape)?;
         for (i, (key, value)) in self.fields.iter().enumerate() {
             let before = if i == 0 { ':' } else { ',' };
-            let bare = GRAMMARS
-                .iter()
-                .any(|grammar| grammar.name == self.shape && grammar.bare == Some(key));
+            let bare = GRAMMARS.iter().any(|grammar| grammar.name == self.shape && grammar.bare == Some(key));
             if bare {
                 write!(f, "{before}{value}")?;
             } else {
@@ -195,16 +167,10 @@ impl<'de> Deserialize<'de> for ScheduleSpec {
             Written::One(text) => text.into_text().parse(),
             Written::List(items) => joined(items).parse(),
             Written::Table(table) => {
-                let mut fields: Fields = table
-                    .into_iter()
-                    .map(|(key, value)| (key, value.into_text()))
-                    .collect();
+                let mut fields: Fields = table.into_iter().map(|(key, value)| (key, value.into_text())).collect();
                 match fields.remove("shape") {
                     Some(shape) => Self::of(&shape, fields),
-                    None => Err(Refused::new(
-                        "a schedule needs a shape",
-                        "add one, such as shape = \"ramp\"",
-                    )),
+                    None => Err(Refused::new("a schedule needs a shape", "add one, such as shape = \"ramp\"")),
                 }
             }
         };

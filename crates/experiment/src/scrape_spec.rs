@@ -70,12 +70,7 @@ impl ScrapeSpec {
     }
 
     /// Adds its plans to those that there are: of a path one for each node.
-    fn add_plans(
-        &self,
-        number: usize,
-        broker: &BrokerSpec,
-        plans: &mut Vec<ScrapePlan>,
-    ) -> Result<(), Problem> {
+    fn add_plans(&self, number: usize, broker: &BrokerSpec, plans: &mut Vec<ScrapePlan>) -> Result<(), Problem> {
         self.check(number, broker)?;
         let addresses = self.addresses(broker.node_count());
         let is_of_several = addresses.len() > 1;
@@ -104,18 +99,10 @@ impl ScrapeSpec {
         }
         if self.max_series == 0 || self.max_series > MOST_SERIES {
             let help = format!("give 1 to {MOST_SERIES}");
-            return Err(wrong(
-                key("max-series"),
-                format!(" is {}", self.max_series),
-                help,
-            ));
+            return Err(wrong(key("max-series"), format!(" is {}", self.max_series), help));
         }
         if self.user.is_some() && self.password.is_none() {
-            return Err(wrong(
-                key("user"),
-                " has no password",
-                "give scrape.password, too",
-            ));
+            return Err(wrong(key("user"), " has no password", "give scrape.password, too"));
         }
         Ok(())
     }
@@ -128,9 +115,9 @@ impl ScrapeSpec {
         taken: &[ScrapePlan],
     ) -> Result<ScrapePlan, Problem> {
         let key = |key: &str| format!("scrape.{number}.{key}");
-        let url: ScrapeUrl = address.parse().map_err(|refused: Refused| {
-            wrong(key("url"), format!(": {}", refused.what), refused.help)
-        })?;
+        let url: ScrapeUrl = address
+            .parse()
+            .map_err(|refused: Refused| wrong(key("url"), format!(": {}", refused.what), refused.help))?;
         // The port that was free just now tells nobody anything.
         let usual = match self.is_of_broker() {
             true => self.url.split(['?', '#']).next().unwrap_or_default(),
@@ -142,14 +129,10 @@ impl ScrapeSpec {
         }
         // Figures go by names in which capitals, spaces, - and _ are alike: the second of two such would be the first.
         let plain = archive::plain_name(&name);
-        if let Some(other) = (taken.iter()).find(|other| archive::plain_name(&other.name) == plain)
-        {
+        if let Some(other) = (taken.iter()).find(|other| archive::plain_name(&other.name) == plain) {
             let why = match other.name == name {
                 true => format!(" is {name:?} for two pages"),
-                false => format!(
-                    " is {name:?} for one page and {:?} for another, too similar for results",
-                    other.name
-                ),
+                false => format!(" is {name:?} for one page and {:?} for another, too similar for results", other.name),
             };
             return Err(wrong(key("name"), why, "give each page a name of its own"));
         }

@@ -38,10 +38,7 @@ impl OAuth2Spec {
 
     /// The client's secret, wherever it is.
     pub fn secret(&self) -> Option<String> {
-        let given = self
-            .client_secret
-            .as_ref()
-            .map(|hidden| hidden.expose().to_owned());
+        let given = self.client_secret.as_ref().map(|hidden| hidden.expose().to_owned());
         given.or_else(|| std::env::var(Self::SECRET_VARIABLE).ok())
     }
 }
@@ -66,11 +63,8 @@ impl BrokerSpec {
         if let Some(bytes) = self.frame_max {
             connection.frame_max = bytes;
         }
-        connection.socket = SocketOptions {
-            send_buffer: self.send_buffer,
-            receive_buffer: self.receive_buffer,
-            no_delay: !self.nagle,
-        };
+        connection.socket =
+            SocketOptions { send_buffer: self.send_buffer, receive_buffer: self.receive_buffer, no_delay: !self.nagle };
         endpoint.auth = self.auth;
     }
 
@@ -84,10 +78,7 @@ impl BrokerSpec {
         match self.kind {
             BrokerKind::Rabbitmq | BrokerKind::Embedded => self.tls,
             BrokerKind::Artemis => false,
-            BrokerKind::Attach => self
-                .url
-                .as_deref()
-                .is_some_and(|url| url.starts_with("amqps://")),
+            BrokerKind::Attach => self.url.as_deref().is_some_and(|url| url.starts_with("amqps://")),
         }
     }
 
@@ -116,9 +107,7 @@ impl BrokerSpec {
             let help = match self.kind {
                 BrokerKind::Attach => "write the URL with amqps://, or leave it out",
                 BrokerKind::Artemis => "leave it out: a managed Artemis has no TLS",
-                BrokerKind::Rabbitmq | BrokerKind::Embedded => {
-                    "set broker.tls = true, or leave it out"
-                }
+                BrokerKind::Rabbitmq | BrokerKind::Embedded => "set broker.tls = true, or leave it out",
             };
             let key = format!("broker.{key}");
             return Err(wrong(key, " has no effect without TLS", help));
@@ -151,36 +140,25 @@ impl BrokerSpec {
         match self.kind {
             BrokerKind::Embedded | BrokerKind::Artemis => Err(wrong(
                 TABLE,
-                format!(
-                    " has no effect on kind = {:?}, which knows no tokens",
-                    self.kind.name()
-                ),
+                format!(" has no effect on kind = {:?}, which knows no tokens", self.kind.name()),
                 "leave it out, or set broker.kind = \"rabbitmq\"",
             )),
-            BrokerKind::Rabbitmq if !self.plugins.iter().any(|name| name == OAUTH2_PLUGIN) => {
-                Err(wrong(
-                    TABLE,
-                    " needs a node that takes access tokens",
-                    format!(
-                        "add {OAUTH2_PLUGIN:?} to broker.plugins, and its keys to broker.advanced"
-                    ),
-                ))
-            }
+            BrokerKind::Rabbitmq if !self.plugins.iter().any(|name| name == OAUTH2_PLUGIN) => Err(wrong(
+                TABLE,
+                " needs a node that takes access tokens",
+                format!("add {OAUTH2_PLUGIN:?} to broker.plugins, and its keys to broker.advanced"),
+            )),
             _ if !(uri.starts_with("https://") || uri.starts_with("http://")) => Err(wrong(
                 URI,
                 format!(" = {:?} is not a token endpoint", web::redact::url(uri)),
                 "write https://HOST/PATH",
             )),
-            _ if oauth2.client_id.is_empty() => Err(wrong(
-                URI,
-                " has no {broker.oauth2.client-id} beside it",
-                "give it",
-            )),
-            _ if self.auth == Auth::External => Err(wrong(
-                URI,
-                " has no effect with {broker.auth} = \"external\"",
-                "leave one of them out",
-            )),
+            _ if oauth2.client_id.is_empty() => {
+                Err(wrong(URI, " has no {broker.oauth2.client-id} beside it", "give it"))
+            }
+            _ if self.auth == Auth::External => {
+                Err(wrong(URI, " has no effect with {broker.auth} = \"external\"", "leave one of them out"))
+            }
             BrokerKind::Rabbitmq | BrokerKind::Attach => Ok(()),
         }
     }
@@ -192,9 +170,7 @@ mod tests {
 
     fn problem(text: &str) -> Option<String> {
         let spec: BrokerSpec = toml::from_str(text).expect("TOML");
-        spec.check_security()
-            .err()
-            .map(|problem| problem.sentence())
+        spec.check_security().err().map(|problem| problem.sentence())
     }
 
     #[test]
@@ -204,22 +180,10 @@ mod tests {
             ("kind = 'attach'\nurl = 'amqp://h'\ntls = true", "amqps://"),
             ("kind = 'rabbitmq'\ninsecure = true", "broker.tls = true"),
             ("kind = 'embedded'\nauth = 'external'", "broker.tls = true"),
-            (
-                "kind = 'rabbitmq'\n[oauth2]\nuri = 'http://h'\nclient-id = 'x'",
-                "broker.plugins",
-            ),
-            (
-                "kind = 'embedded'\n[oauth2]\nuri = 'http://h'\nclient-id = 'x'",
-                "knows no tokens",
-            ),
-            (
-                "kind = 'attach'\nurl = 'amqps://h'\nkey = 'x'",
-                "without {broker.cert}",
-            ),
-            (
-                "kind = 'attach'\nurl = 'amqps://h'\nauth = 'external'",
-                "{broker.cert} and {broker.key}",
-            ),
+            ("kind = 'rabbitmq'\n[oauth2]\nuri = 'http://h'\nclient-id = 'x'", "broker.plugins"),
+            ("kind = 'embedded'\n[oauth2]\nuri = 'http://h'\nclient-id = 'x'", "knows no tokens"),
+            ("kind = 'attach'\nurl = 'amqps://h'\nkey = 'x'", "without {broker.cert}"),
+            ("kind = 'attach'\nurl = 'amqps://h'\nauth = 'external'", "{broker.cert} and {broker.key}"),
         ] {
             let found = problem(text).unwrap_or_default();
             assert!(found.contains(part), "{text}: {found:?}");
@@ -236,14 +200,8 @@ mod tests {
     #[test]
     fn a_managed_brokers_own_certificates_are_used_unless_others_are_named() {
         let mut endpoint = Endpoint::new("h", 1);
-        endpoint.tls = Some(ClientTls {
-            ca: Some("own.pem".into()),
-            ..ClientTls::default()
-        });
-        let mut spec = BrokerSpec {
-            insecure: true,
-            ..BrokerSpec::default()
-        };
+        endpoint.tls = Some(ClientTls { ca: Some("own.pem".into()), ..ClientTls::default() });
+        let mut spec = BrokerSpec { insecure: true, ..BrokerSpec::default() };
         spec.secure(&mut endpoint);
         let tls = endpoint.tls.clone().expect("TLS");
         assert_eq!((tls.ca, tls.insecure), (Some("own.pem".into()), true));

@@ -8,9 +8,7 @@ use load::{Bodies, Distribution, Json, SizeStep, Sizes};
 use measure::{Bytes, Length, Refused};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::grammar::{
-    Fields, Grammar, Written, find, flag, grammars, joined, number, whole, written,
-};
+use super::grammar::{Fields, Grammar, Written, find, flag, grammars, joined, number, whole, written};
 use super::once::Once;
 
 /// Body lengths. docs/schedules.md describes every kind.
@@ -51,11 +49,7 @@ impl SizeSpec {
     /// Messages of one size.
     #[must_use]
     pub fn fixed(bytes: usize) -> Self {
-        Self {
-            text: bytes.to_string(),
-            parsed: Parsed::Sizes(Sizes::Fixed(bytes)),
-            bodies: Once::default(),
-        }
+        Self { text: bytes.to_string(), parsed: Parsed::Sizes(Sizes::Fixed(bytes)), bodies: Once::default() }
     }
 
     /// The sizes for the load engine. Bodies are made, or read from their files, once, and shared by all
@@ -107,11 +101,7 @@ impl FromStr for SizeSpec {
                 )
             })?)),
         };
-        Ok(Self {
-            text: text.to_owned(),
-            parsed,
-            bodies: Once::default(),
-        })
+        Ok(Self { text: text.to_owned(), parsed, bodies: Once::default() })
     }
 }
 
@@ -156,9 +146,10 @@ fn parsed(name: &str, rest: &str) -> Result<Parsed, Refused> {
             })?;
             random(Distribution::Weighted(values))
         }
-        _ => Sizes::List(grammar.get(&fields, "sizes", Vec::new(), |text| {
-            text.split(',').map(size).collect::<Result<_, String>>()
-        })?),
+        _ => Sizes::List(
+            grammar
+                .get(&fields, "sizes", Vec::new(), |text| text.split(',').map(size).collect::<Result<_, String>>())?,
+        ),
     }))
 }
 
@@ -173,21 +164,14 @@ fn bytes(text: &str) -> Result<f64, String> {
 }
 
 fn range(text: &str) -> Result<(usize, usize), String> {
-    let (min, max) = text
-        .split_once('-')
-        .ok_or_else(|| format!("{text:?} is not a range"))?;
+    let (min, max) = text.split_once('-').ok_or_else(|| format!("{text:?} is not a range"))?;
     Ok((size(min)?, size(max)?))
 }
 
 /// Reads a size and how long it is sent: `1000@30s`.
 fn one_step(text: &str) -> Result<SizeStep, Refused> {
-    let (bytes, length) = text
-        .split_once('@')
-        .ok_or_else(|| format!("{text:?} is not a size and length"))?;
-    Ok(SizeStep {
-        size: size(bytes)?,
-        length: length.trim().parse::<Length>()?.0,
-    })
+    let (bytes, length) = text.split_once('@').ok_or_else(|| format!("{text:?} is not a size and length"))?;
+    Ok(SizeStep { size: size(bytes)?, length: length.trim().parse::<Length>()?.0 })
 }
 
 /// A distribution without bounds of its own, cut where its density is negligible.
@@ -206,27 +190,15 @@ fn bounded(grammar: &Grammar, fields: &Fields) -> Result<Distribution, Refused> 
     let min = grammar.get(fields, "min", least, size)?;
     let max = grammar.get(fields, "max", most, size)?;
     Ok(match grammar.name {
-        "normal" => Distribution::Normal {
-            mean,
-            deviation,
-            min,
-            max,
-        },
-        "lognormal" => Distribution::LogNormal {
-            median,
-            sigma,
-            min,
-            max,
-        },
+        "normal" => Distribution::Normal { mean, deviation, min, max },
+        "lognormal" => Distribution::LogNormal { median, sigma, min, max },
         _ => Distribution::Exponential { mean, min, max },
     })
 }
 
 /// Reads a size and its weight: `2000x1`.
 fn weighted(text: &str) -> Result<(usize, f64), String> {
-    let (bytes, weight) = text
-        .split_once('x')
-        .ok_or_else(|| format!("{text:?} is not a size and weight"))?;
+    let (bytes, weight) = text.split_once('x').ok_or_else(|| format!("{text:?} is not a size and weight"))?;
     Ok((size(bytes)?, number(weight.trim())?))
 }
 

@@ -9,8 +9,7 @@ fn a_built_in_experiment_reads_back_as_it_is_printed() {
         let mut once = Experiment::built_in(built_in.name).unwrap();
         once.set("phases.measure=7s").unwrap();
         let printed = once.to_toml();
-        let again =
-            Experiment::from_toml(&printed, "again").unwrap_or_else(|e| panic!("{printed}\n{e}"));
+        let again = Experiment::from_toml(&printed, "again").unwrap_or_else(|e| panic!("{printed}\n{e}"));
         assert_eq!(once.to_json(), again.to_json(), "{printed}");
     }
 }
@@ -37,39 +36,25 @@ fn every_shape_is_read() {
         RateProfile::Steps {
             steps: vec![
                 Step::level(1_000.0, Nanos(10 * second.0)),
-                Step {
-                    from: 100.0,
-                    to: 5_000.0,
-                    length: Nanos::from_millis(500)
-                }
+                Step { from: 100.0, to: 5_000.0, length: Nanos::from_millis(500) }
             ],
             repeat: true
         }
     );
-    assert_eq!(
-        shape("ramp:from=100,to=20000,over=60s"),
-        RateProfile::ramp(100.0, 20_000.0, Nanos(60 * second.0))
-    );
+    assert_eq!(shape("ramp:from=100,to=20000,over=60s"), RateProfile::ramp(100.0, 20_000.0, Nanos(60 * second.0)));
     assert_eq!(
         shape("burst:rate=10,on=1s,off=4s,idle=0.5"),
         RateProfile::bursts(10.0, second, 0.5, Nanos(4 * second.0))
     );
     assert_eq!(
         shape("sine:mean=5,amplitude=4,period=20s"),
-        RateProfile::Sine {
-            mean: 5.0,
-            amplitude: 4.0,
-            period: Nanos(20 * second.0)
-        }
+        RateProfile::Sine { mean: 5.0, amplitude: 4.0, period: Nanos(20 * second.0) }
     );
     let arrivals = |text: &str| {
         let spec: ScheduleSpec = text.parse().unwrap();
         spec.resolve(true).unwrap().spacing()
     };
-    assert_eq!(
-        arrivals("poisson:5000,seed=7"),
-        Spacing::Poisson { seed: 7 }
-    );
+    assert_eq!(arrivals("poisson:5000,seed=7"), Spacing::Poisson { seed: 7 });
     let sine = "sine:mean=5,amplitude=4,period=20s,arrivals=poisson";
     assert_eq!(arrivals(sine), Spacing::Poisson { seed: 0 });
     assert_eq!(arrivals("constant:1"), Spacing::Even);
@@ -79,39 +64,18 @@ fn every_shape_is_read() {
 fn what_is_wrong_with_a_schedule_is_named_with_the_nearest_name_or_an_example() {
     for (text, parts) in [
         ("rampp:from=1", ["\"rampp\"", "did you mean \"ramp\"?"]),
-        (
-            "ramp:from=1,too=2,over=3s",
-            ["\"too\"", "did you mean \"to\"?"],
-        ),
-        (
-            "ramp:from=1,to=2",
-            ["needs over", "ramp:from=100,to=20000,over=60s"],
-        ),
+        ("ramp:from=1,too=2,over=3s", ["\"too\"", "did you mean \"to\"?"]),
+        ("ramp:from=1,to=2", ["needs over", "ramp:from=100,to=20000,over=60s"]),
         ("ramp:1,2,3s", ["\"1\" has no key", "ramp:from=100"]),
-        (
-            "ramp:from=a,to=2,over=3s",
-            ["from: \"a\"", "number of 0 or more"],
-        ),
-        (
-            "ramp:from=inf,to=2,over=3s",
-            ["from: \"inf\"", "number of 0 or more"],
-        ),
+        ("ramp:from=a,to=2,over=3s", ["from: \"a\"", "number of 0 or more"]),
+        ("ramp:from=inf,to=2,over=3s", ["from: \"inf\"", "number of 0 or more"]),
         ("ramp:from=1,to=2,over=soon", ["over: \"soon\"", "60s"]),
-        (
-            "ramp:from=1,from=2,to=2,over=3s",
-            ["from is given twice", "write"],
-        ),
-        (
-            "steps:1000",
-            ["\"1000\" is not a rate and length", "steps:1000@10s"],
-        ),
+        ("ramp:from=1,from=2,to=2,over=3s", ["from is given twice", "write"]),
+        ("steps:1000", ["\"1000\" is not a rate and length", "steps:1000@10s"]),
         ("steps", ["needs steps", "steps:1000@10s"]),
         ("poisson:0", ["\"0\" is not above 0", "poisson:5000"]),
         ("constant:1,arrivals=random", ["\"random\"", "even"]),
-        (
-            "constant:1,seed=3",
-            ["seed has no effect", "arrivals=poisson"],
-        ),
+        ("constant:1,seed=3", ["seed has no effect", "arrivals=poisson"]),
         ("trace", ["needs file", "trace:FILE"]),
     ] {
         let said = refused_schedule(text);
@@ -127,9 +91,7 @@ fn experiment(load: &str) -> Result<Experiment, super::ExperimentError> {
 
 #[test]
 fn a_table_says_the_same_as_a_text() {
-    let table =
-        experiment("[load.schedule]\nshape = \"ramp\"\nfrom = 100\nto = 2e4\nover = \"60s\"")
-            .unwrap();
+    let table = experiment("[load.schedule]\nshape = \"ramp\"\nfrom = 100\nto = 2e4\nover = \"60s\"").unwrap();
     let text = experiment("schedule = \"ramp:from=100,to=20000,over=60s\"").unwrap();
     assert_eq!(table, text);
     let steps = "shape = \"steps\"\nsteps = [\"1000@10s\", \"5000@10s\"]\nrepeat = true";
@@ -139,12 +101,7 @@ fn a_table_says_the_same_as_a_text() {
     );
     let error = experiment("[load.schedule]\nshape = \"ramp\"\nfrom = 1\nuntil = 2").unwrap_err();
     assert!(error.to_string().starts_with("x.toml:2"), "{error}");
-    assert!(
-        error
-            .to_string()
-            .contains("unknown key of \"ramp\" \"until\""),
-        "{error}"
-    );
+    assert!(error.to_string().contains("unknown key of \"ramp\" \"until\""), "{error}");
     let error = experiment("[load.schedule]\nfrom = 1").unwrap_err();
     assert!(error.to_string().contains("needs a shape"), "{error}");
 }
@@ -196,10 +153,7 @@ fn two_paces_are_one_too_many() {
         error.to_string()
     };
     let said = refused("rate = 5\nschedule = \"constant:5\"");
-    assert!(
-        said.contains("load.0.schedule: there is a rate too"),
-        "{said}"
-    );
+    assert!(said.contains("load.0.schedule: there is a rate too"), "{said}");
     assert!(refused("rate-per-producer = true").contains("without a rate"));
     let said = refused("think-time = \"5ms\"\nmax-pending = 5");
     assert!(said.contains("one answer at a time"), "{said}");
@@ -219,60 +173,22 @@ fn every_kind_of_sizes_is_read() {
         Sizes::Random { distribution, seed } => (distribution, seed),
         other => panic!("{other:?}"),
     };
-    assert_eq!(
-        random("uniform:100-2000,seed=9"),
-        (
-            Distribution::Uniform {
-                min: 100,
-                max: 2_000
-            },
-            9
-        )
-    );
-    let normal = |min, max| Distribution::Normal {
-        mean: 1_000.0,
-        deviation: 200.0,
-        min,
-        max,
-    };
+    assert_eq!(random("uniform:100-2000,seed=9"), (Distribution::Uniform { min: 100, max: 2_000 }, 9));
+    let normal = |min, max| Distribution::Normal { mean: 1_000.0, deviation: 200.0, min, max };
     assert_eq!(random("normal:mean=1000,sd=200").0, normal(200, 1_800));
-    assert_eq!(
-        random("normal:mean=1000,sd=200,min=12,max=5000").0,
-        normal(12, 5_000)
-    );
+    assert_eq!(random("normal:mean=1000,sd=200,min=12,max=5000").0, normal(12, 5_000));
     assert_eq!(sizes("100-2000"), sizes("uniform:100-2000"));
-    assert_eq!(
-        random("exponential:1000,max=5000").0,
-        Distribution::Exponential {
-            mean: 1_000.0,
-            min: 12,
-            max: 5_000
-        }
-    );
+    assert_eq!(random("exponential:1000,max=5000").0, Distribution::Exponential { mean: 1_000.0, min: 12, max: 5_000 });
     assert_eq!(
         random("lognormal:median=800,sigma=0.5").0,
-        Distribution::LogNormal {
-            median: 800.0,
-            sigma: 0.5,
-            min: 108,
-            max: 5_912
-        }
+        Distribution::LogNormal { median: 800.0, sigma: 0.5, min: 108, max: 5_912 }
     );
-    let step = |size, ms| SizeStep {
-        size,
-        length: Nanos::from_millis(ms),
-    };
+    let step = |size, ms| SizeStep { size, length: Nanos::from_millis(ms) };
     assert_eq!(
         sizes("steps:100@30s, 2000@500ms,repeat=true"),
-        Sizes::Steps {
-            steps: vec![step(100, 30_000), step(2_000, 500)],
-            repeat: true
-        }
+        Sizes::Steps { steps: vec![step(100, 30_000), step(2_000, 500)], repeat: true }
     );
-    assert_eq!(
-        random("weighted:12x9,2000x0.5").0,
-        Distribution::Weighted(vec![(12, 9.0), (2_000, 0.5)])
-    );
+    assert_eq!(random("weighted:12x9,2000x0.5").0, Distribution::Weighted(vec![(12, 9.0), (2_000, 0.5)]));
     for (text, part) in [
         ("abc", "\"abc\" is not a message size"),
         ("-5", "\"-5\" is not a message size"),
@@ -302,20 +218,14 @@ fn rates_and_sizes_have_units_in_text_lists_and_tables() {
         ("12, 1kB", "12,1000"),
         ("weighted:12x9,2kBx1", "weighted:12x9,2000x1"),
         ("steps:1KiB@1s,2kB@1s", "steps:1024@1s,2000@1s"),
-        (
-            "normal:mean=1kB,sd=200B,max=2KiB",
-            "normal:mean=1000,sd=200,max=2048",
-        ),
+        ("normal:mean=1kB,sd=200B,max=2KiB", "normal:mean=1000,sd=200,max=2048"),
     ] {
         assert_eq!(sizes(text), sizes(plain), "{text}");
     }
     for (text, plain) in [
         ("steps:1k@10s,100-5k@60s", "steps:1000@10s,100-5000@60s"),
         ("constant:120/min", "constant:2"),
-        (
-            "burst:rate=20k,on=1s,off=4s,idle=6/min",
-            "burst:rate=20000,on=1s,off=4s,idle=0.1",
-        ),
+        ("burst:rate=20k,on=1s,off=4s,idle=6/min", "burst:rate=20000,on=1s,off=4s,idle=0.1"),
     ] {
         assert_eq!(shape(text), shape(plain), "{text}");
     }
@@ -324,10 +234,7 @@ fn rates_and_sizes_have_units_in_text_lists_and_tables() {
     assert_eq!(read("rate = \"30/min\"").rate, read("rate = 0.5").rate);
     let size = |text: &str| read(text).message_size.resolve().unwrap();
     assert_eq!(size("message-size = \"4KiB\""), Sizes::Fixed(4_096));
-    assert_eq!(
-        size("message-size = [12, \"1kB\"]"),
-        Sizes::List(vec![12, 1_000])
-    );
+    assert_eq!(size("message-size = [12, \"1kB\"]"), Sizes::List(vec![12, 1_000]));
     let churn = Experiment::from_toml("[churn]\nkind = \"queues\"\nmessage-size = \"1KiB\"", "x");
     assert_eq!(churn.unwrap().churn.unwrap().message_size, Bytes(1_024));
 }
@@ -346,11 +253,7 @@ fn an_open_loop_has_a_wide_window_unless_another_is_given() {
         experiment.validate().unwrap();
         let plan = experiment.plan(&experiment.endpoint().unwrap(), 1).unwrap();
         assert_eq!(plan.groups[0].producers.max_pending, window, "{load}");
-        assert_eq!(
-            experiment.to_json()["load"][0]["max-pending"],
-            window,
-            "{load}"
-        );
+        assert_eq!(experiment.to_json()["load"][0]["max-pending"], window, "{load}");
     }
 }
 
@@ -398,15 +301,9 @@ fn files_are_read_once_however_often_an_experiment_is_planned() {
         std::fs::write(&path, text).expect("written");
         path
     };
-    let (trace, body) = (
-        file("trace.csv", "0\n0.5\n"),
-        file("body", "a body of its own"),
-    );
-    let text = format!(
-        "[[load]]\nschedule = \"trace:{}\"\nmessage-size = \"files:{}\"",
-        trace.display(),
-        body.display()
-    );
+    let (trace, body) = (file("trace.csv", "0\n0.5\n"), file("body", "a body of its own"));
+    let text =
+        format!("[[load]]\nschedule = \"trace:{}\"\nmessage-size = \"files:{}\"", trace.display(), body.display());
     let experiment = Experiment::from_toml(&text, "test").expect("read");
     experiment.validate().expect("valid");
     std::fs::remove_file(trace).expect("removed");
@@ -417,10 +314,7 @@ fn files_are_read_once_however_often_an_experiment_is_planned() {
         assert!(planned.plan(&endpoint, 1).is_ok(), "nothing is read again");
     }
     let again = Experiment::from_toml(&text, "test").expect("read");
-    assert!(
-        again.validate().is_err(),
-        "another experiment reads its own"
-    );
+    assert!(again.validate().is_err(), "another experiment reads its own");
 }
 
 #[test]
@@ -430,9 +324,7 @@ fn a_page_of_the_broker_is_kept_and_the_password_of_another_is_not() {
         [[scrape]]\nurl = \"http://me:hunter2@127.0.0.1:1/metrics\"\n";
     let experiment = Experiment::from_toml(text, "x.toml").unwrap();
     let json = experiment.to_json();
-    let urls: Vec<&str> = (0..2)
-        .map(|i| json["scrape"][i]["url"].as_str().unwrap())
-        .collect();
+    let urls: Vec<&str> = (0..2).map(|i| json["scrape"][i]["url"].as_str().unwrap()).collect();
     assert_eq!(urls[0], "/metrics/detailed?family=queue_metrics");
     assert!(!json.to_string().contains("hunter2"), "{json}");
 }
@@ -450,12 +342,9 @@ fn secrets_in_headers_and_arguments_are_in_no_archive() {
     for told in [json.to_string(), experiment.to_toml()] {
         assert!(!told.contains("s3cret") && !told.contains("4711"), "{told}");
     }
-    for (table, key) in [
-        ("headers", "password"),
-        ("headers", "x-login"),
-        ("arguments", "x-token"),
-        ("consumer-arguments", "x-pass"),
-    ] {
+    for (table, key) in
+        [("headers", "password"), ("headers", "x-login"), ("arguments", "x-token"), ("consumer-arguments", "x-pass")]
+    {
         assert_eq!(load[table][key], "***", "{table}.{key}");
     }
     assert_eq!(load["headers"]["tenant"], "blue");
@@ -489,8 +378,7 @@ fn declared_secrets() -> usize {
     let texts = files.map(|file| std::fs::read_to_string(file.path()).expect("a source"));
     let of = |text: String| {
         let rows = text.lines().map(str::trim_end);
-        rows.filter(|row| row.ends_with(": Option<Secret> = None,"))
-            .count()
+        rows.filter(|row| row.ends_with(": Option<Secret> = None,")).count()
     };
     texts.map(of).sum()
 }
@@ -508,10 +396,7 @@ fn a_change_keeps_every_secret() {
     experiment.broker.oauth2.as_mut().unwrap().client_secret = secret();
     experiment.probe[1].password = secret();
     assert_eq!(experiment.secrets().len(), declared_secrets());
-    let shown = format!(
-        "{experiment:?} {}",
-        serde_json::to_string(&experiment).unwrap()
-    );
+    let shown = format!("{experiment:?} {}", serde_json::to_string(&experiment).unwrap());
     assert!(!shown.contains("s3cret"), "{shown}");
     let mut found = Vec::new();
     values(&toml::Value::try_from(&experiment).unwrap(), "", &mut found);
@@ -562,10 +447,8 @@ fn every_secret_is_one_of_the_hidden_values() {
     assert!(!one.differs_in_hidden(&of("one", "one")));
     let with_token = |secret: &str| {
         let mut experiment = one.clone();
-        experiment.broker.oauth2 = Some(OAuth2Spec {
-            client_secret: Some(Secret::new(secret)),
-            ..OAuth2Spec::default()
-        });
+        experiment.broker.oauth2 =
+            Some(OAuth2Spec { client_secret: Some(Secret::new(secret)), ..OAuth2Spec::default() });
         experiment
     };
     assert!(with_token("one").differs_in_hidden(&with_token("two")));
@@ -585,9 +468,7 @@ fn where_every_load_has_its_own_broker_the_first_is_watched() {
         let experiment = Experiment::from_toml(&text, "x.toml").unwrap();
         experiment.endpoint().unwrap().port
     };
-    let own = |port: u16| {
-        format!("[[load]]\ndestination = \"queue://q\"\nurl = \"amqp://127.0.0.1:{port}\"\n")
-    };
+    let own = |port: u16| format!("[[load]]\ndestination = \"queue://q\"\nurl = \"amqp://127.0.0.1:{port}\"\n");
     let default = "[[load]]\ndestination = \"queue://q\"\n";
     assert_eq!(port(&(own(7_001) + &own(7_002))), 7_001);
     assert_eq!(port(&(own(7_001) + default)), 5_672);
@@ -617,11 +498,8 @@ fn probes_and_pages_that_results_do_not_tell_apart_are_refused() {
         experiment.validate().err().map(|error| error.to_string())
     };
     let both = |kind: &str, one: &str, other: &str| {
-        let table = |name: &str| {
-            format!(
-                "[[{kind}]]\nname = \"{name}\"\nurl = \"http://localhost:1/x\"\nevery = \"1s\"\n"
-            )
-        };
+        let table =
+            |name: &str| format!("[[{kind}]]\nname = \"{name}\"\nurl = \"http://localhost:1/x\"\nevery = \"1s\"\n");
         refused(&(table(one) + &table(other)))
     };
     for (one, other) in [("per-object", "per-object"), ("per-object", "per_object")] {
@@ -639,17 +517,10 @@ fn errors_name_the_option_that_was_given() {
     let mut experiment = Experiment::built_in("demo").expect("it is there");
     let refused = experiment.set_by("--b-set", "broker.memory-limit=512MiB");
     let told = refused.expect_err("no such key").problem().cause;
-    assert!(
-        told.starts_with("--b-set broker.memory-limit=512MiB: "),
-        "{told}"
-    );
+    assert!(told.starts_with("--b-set broker.memory-limit=512MiB: "), "{told}");
     let set = experiment.set_by("--over", "load.0.message-size=8");
     set.expect("a size");
-    let told = experiment
-        .validate()
-        .expect_err("too small")
-        .problem()
-        .cause;
+    let told = experiment.validate().expect_err("too small").problem().cause;
     assert!(told.starts_with("--over load.0.message-size=8: "), "{told}");
 }
 
@@ -659,29 +530,14 @@ fn keys_that_are_not_the_defaults_are_told() {
         [[load]]\nproducers = 1\nrate = 10\n[[probe]]\nurl = \"http://h/\"\n";
     let experiment = Experiment::from_toml(text, "x.toml").unwrap();
     let changed = experiment.changed_keys();
-    for key in [
-        "name",
-        "broker.kind",
-        "phases.measure",
-        "load.0.rate",
-        "probe.0.url",
-    ] {
+    for key in ["name", "broker.kind", "phases.measure", "load.0.rate", "probe.0.url"] {
         assert!(changed.iter().any(|it| it == key), "{key}: {changed:?}");
     }
-    for key in [
-        "threads",
-        "ledger",
-        "phases.drain",
-        "load.0.producers",
-        "probe.0.timeout",
-    ] {
+    for key in ["threads", "ledger", "phases.drain", "load.0.producers", "probe.0.timeout"] {
         assert!(!changed.iter().any(|it| it == key), "{key}: {changed:?}");
     }
     let json = experiment.to_json();
     let path = |key: &str| format!("/{}", key.replace('.', "/"));
-    let unknown: Vec<_> = changed
-        .iter()
-        .filter(|it| json.pointer(&path(it)).is_none())
-        .collect();
+    let unknown: Vec<_> = changed.iter().filter(|it| json.pointer(&path(it)).is_none()).collect();
     assert!(unknown.is_empty(), "{unknown:?}");
 }

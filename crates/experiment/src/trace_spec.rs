@@ -67,8 +67,7 @@ impl TraceSpec {
     }
 
     fn check(&self, key: &impl Fn(&str) -> String) -> Result<FunctionPattern, Problem> {
-        let is_letter =
-            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         if self.name.len() > ProbePlan::LONGEST_NAME || !self.name.bytes().all(is_letter) {
             let help = "use at most 30 lower-case letters, digits and -";
             return Err(wrong(key("name"), " cannot name a trace", help));
@@ -91,9 +90,10 @@ impl TraceSpec {
                 return Err(wrong(key(name), why, "give a number that is"));
             }
         }
-        let function: FunctionPattern = self.call.parse().map_err(|refused: Refused| {
-            wrong(key("call"), format!(": {}", refused.what), refused.help)
-        })?;
+        let function: FunctionPattern = self
+            .call
+            .parse()
+            .map_err(|refused: Refused| wrong(key("call"), format!(": {}", refused.what), refused.help))?;
         if function.function.is_none() {
             let why = format!(" = {function} means every function of a module");
             let help = "name one, such as rabbit_mgmt_wm_queues:to_json/2";
@@ -173,11 +173,7 @@ impl Experiment {
     }
 
     /// The traces of a node, which are one there.
-    fn traces_of<'a>(
-        &self,
-        node: u32,
-        its: impl Iterator<Item = (&'a TraceSpec, &'a FunctionPattern)>,
-    ) -> NodeTrace {
+    fn traces_of<'a>(&self, node: u32, its: impl Iterator<Item = (&'a TraceSpec, &'a FunctionPattern)>) -> NodeTrace {
         let (specs, functions): (Vec<&TraceSpec>, Vec<&FunctionPattern>) = its.unzip();
         let (warmup, measure) = (self.phases.warmup.0, self.phases.measure.0);
         let first = specs.first();
@@ -205,20 +201,13 @@ impl Experiment {
             function: function.clone(),
             limit: spec.limit,
         });
-        NodeTrace {
-            node,
-            options,
-            traces: traces.collect(),
-        }
+        NodeTrace { node, options, traces: traces.collect() }
     }
 
     /// Checks each trace, and that they go together; their functions.
     fn check_traces(&self) -> Result<Vec<FunctionPattern>, Problem> {
         if self.trace.len() > MOST_TRACES {
-            let why = format!(
-                " has {} entries; at most {MOST_TRACES} are allowed",
-                self.trace.len()
-            );
+            let why = format!(" has {} entries; at most {MOST_TRACES} are allowed", self.trace.len());
             return Err(wrong("trace", why, "leave some out"));
         }
         if !self.trace.is_empty() {
@@ -230,11 +219,7 @@ impl Experiment {
             functions.push(spec.check(&key)?);
             let before = || self.trace.iter().take(number);
             if before().any(|it| it.name == spec.name) {
-                return Err(wrong(
-                    key("name"),
-                    ": another trace has this name",
-                    "give each trace a name of its own",
-                ));
+                return Err(wrong(key("name"), ": another trace has this name", "give each trace a name of its own"));
             }
             let count = self.broker.node_count();
             if let Some(node) = spec.node.filter(|node| *node >= count) {
@@ -296,30 +281,15 @@ mod tests {
         assert_eq!(validated("[[trace]]\ncall = \"lists:map/2\"\n"), Ok(()));
         let one = "[[trace]]\ncall = \"lists:map/2\"\n";
         for (traces, said) in [
-            (
-                "[[trace]]\ncall = \"lists\"\n",
-                "every function of a module",
-            ),
+            ("[[trace]]\ncall = \"lists\"\n", "every function of a module"),
             ("[[trace]]\ncall = \"_:_\"\n", "is not a function"),
             ("[[trace]]\ncall = \"a:b/2\"\nlimit = 0\n", "trace.0.limit"),
-            (
-                "[[trace]]\ncall = \"a:b/2\"\nnode = 1\n",
-                "none of the broker's nodes",
-            ),
-            (
-                "[[trace]]\ncall = \"a:b/2\"\nname = \"A b\"\n",
-                "cannot name a trace",
-            ),
+            ("[[trace]]\ncall = \"a:b/2\"\nnode = 1\n", "none of the broker's nodes"),
+            ("[[trace]]\ncall = \"a:b/2\"\nname = \"A b\"\n", "cannot name a trace"),
             ("[[trace]]\ncall = \"a:b/2\"\nrole = \"\"\n", "trace.0.role"),
             (&one.repeat(2), "another trace has this name"),
-            (
-                &format!("{one}[[trace]]\nname = \"x\"\ncall = \"a:b/1\"\nmatch = \"_\"\n"),
-                "differs from another trace",
-            ),
-            (
-                &format!("[broker]\nkind = \"embedded\"\n{one}"),
-                "Erlang node",
-            ),
+            (&format!("{one}[[trace]]\nname = \"x\"\ncall = \"a:b/1\"\nmatch = \"_\"\n"), "differs from another trace"),
+            (&format!("[broker]\nkind = \"embedded\"\n{one}"), "Erlang node"),
         ] {
             let refused = validated(traces).unwrap_err();
             assert!(refused.contains(said), "{traces}: {refused}");

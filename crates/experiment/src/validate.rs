@@ -7,17 +7,11 @@ use load::scenario::Scenario;
 use load::{Endpoint, Protocol, QueueType};
 use measure::{Length, Nanos, Problem};
 
-use super::{
-    BrokerKind, BrokerSpec, Experiment, ExperimentError, LoadSpec, ProbedAddresses, ProfileSpec,
-};
+use super::{BrokerKind, BrokerSpec, Experiment, ExperimentError, LoadSpec, ProbedAddresses, ProfileSpec};
 use web::management::check_url;
 
 /// A key whose value makes no sense; `why` follows the key as the user knows it.
-pub(super) fn wrong(
-    key: impl Into<Box<str>>,
-    why: impl Display,
-    help: impl Into<String>,
-) -> Problem {
+pub(super) fn wrong(key: impl Into<Box<str>>, why: impl Display, help: impl Into<String>) -> Problem {
     let key = key.into();
     Problem::new(format!("{{{key}}}{why}"), "", help).about(key)
 }
@@ -53,8 +47,7 @@ impl Experiment {
             .and_then(|()| self.scrape_plans().map(|_| ()))
             .and_then(|()| self.traced_nodes().map(|_| ()))
             .or_else(|problem| self.refuse(problem))?;
-        self.check_plans()
-            .or_else(|error| self.refuse(self.with_key_of_rate(error.problem())))
+        self.check_plans().or_else(|error| self.refuse(self.with_key_of_rate(error.problem())))
     }
 
     /// The part of [`Experiment::validate`] that is about the broker.
@@ -81,21 +74,13 @@ impl Experiment {
         let (of, measure) = (format!(" = {length}"), self.phases.measure);
         let pairs = measure.0.0 / (2 * length.0.0);
         if !measure.is_zero() && pairs < LEAST_PAIRS {
-            let why = format!(
-                "{of}: only {pairs} pairs of blocks fit into a measured phase of {measure}"
-            );
-            let help = format!(
-                "measure for at least {LEAST_PAIRS} pairs, better 15: phases.measure = \"30s\""
-            );
+            let why = format!("{of}: only {pairs} pairs of blocks fit into a measured phase of {measure}");
+            let help = format!("measure for at least {LEAST_PAIRS} pairs, better 15: phases.measure = \"30s\"");
             return Err(wrong("profile.blocks", why, help));
         }
         if !self.fault.is_empty() {
             let why = format!("{of}: effects of a fault would count as cost of profiling");
-            return Err(wrong(
-                "profile.blocks",
-                why,
-                "leave out the faults, or the blocks",
-            ));
+            return Err(wrong("profile.blocks", why, "leave out the faults, or the blocks"));
         }
         Ok(())
     }
@@ -110,9 +95,7 @@ impl Experiment {
         let endpoint = self.endpoint().map_err(|error| error.about("broker.url"))?;
         endpoint.check_certificates()?;
         let churn = self.churn_plan(&endpoint)?;
-        let probes = self
-            .with_addresses(&ProbedAddresses::default())
-            .probe_plans()?;
+        let probes = self.with_addresses(&ProbedAddresses::default()).probe_plans()?;
         let messages = match self.load.is_empty() || self.has_commands() {
             true => None,
             false => Some(self.plan(&endpoint, 0)?),
@@ -123,19 +106,9 @@ impl Experiment {
         if let Some(messages) = &messages {
             load::validate(messages)?;
         }
-        let scenarios = [
-            churn.as_ref().map(|it| it as &dyn Scenario),
-            messages.as_ref().map(|it| it as &dyn Scenario),
-        ];
+        let scenarios = [churn.as_ref().map(|it| it as &dyn Scenario), messages.as_ref().map(|it| it as &dyn Scenario)];
         let probes = probes.iter().map(|it| it as &dyn Scenario);
-        load::make_room(
-            scenarios
-                .into_iter()
-                .flatten()
-                .chain(probes)
-                .map(Scenario::connections)
-                .sum(),
-        )
+        load::make_room(scenarios.into_iter().flatten().chain(probes).map(Scenario::connections).sum())
     }
 
     /// Moves a problem with a plan's `rate` to the key `schedule` where the rate came from that.
@@ -143,18 +116,10 @@ impl Experiment {
         let Some(table) = problem.about.strip_suffix("rate") else {
             return problem;
         };
-        let group = table
-            .strip_prefix("load.")
-            .and_then(|i| i.trim_end_matches('.').parse().ok());
+        let group = table.strip_prefix("load.").and_then(|i| i.trim_end_matches('.').parse().ok());
         let has_schedule = match group {
-            Some(group) => self
-                .load
-                .get::<usize>(group)
-                .is_some_and(|spec| spec.schedule.is_some()),
-            None => self
-                .churn
-                .as_ref()
-                .is_some_and(|churn| churn.schedule.is_some()),
+            Some(group) => self.load.get::<usize>(group).is_some_and(|spec| spec.schedule.is_some()),
+            None => self.churn.as_ref().is_some_and(|churn| churn.schedule.is_some()),
         };
         match has_schedule {
             true => {
@@ -178,10 +143,7 @@ impl Experiment {
             None => Ok(()),
             Some(i) => Err(wrong(
                 format!("load.{i}.url"),
-                format!(
-                    " has no effect on broker.kind = {:?}",
-                    self.broker.kind.name()
-                ),
+                format!(" has no effect on broker.kind = {:?}", self.broker.kind.name()),
                 "leave it out, or set broker.kind = \"attach\"",
             )),
         }
@@ -192,11 +154,7 @@ impl Experiment {
         let many = spec.destinations.len();
         if many > MOST_DESTINATIONS {
             let help = format!("name at most {}", measure::count(MOST_DESTINATIONS as u64));
-            return of(
-                "destinations",
-                &format!(" names {}", measure::count(many as u64)),
-                &help,
-            );
+            return of("destinations", &format!(" names {}", measure::count(many as u64)), &help);
         }
         let numbered = spec.num_destinations;
         if !(1..=MOST_DESTINATIONS).contains(&numbered) {
@@ -307,32 +265,19 @@ impl Experiment {
 impl ProfileSpec {
     fn check_blocks(&self, length: Length) -> Result<(), Problem> {
         let of = format!(" = {length}");
-        let refuse =
-            |why: &str, help: &str| Err(wrong("profile.blocks", format!("{of}{why}"), help));
+        let refuse = |why: &str, help: &str| Err(wrong("profile.blocks", format!("{of}{why}"), help));
         if self.events.is_empty() {
             return refuse(": nothing is sampled", "name an event in profile.events");
         }
         if length.0 < SHORTEST_BLOCK {
-            return refuse(
-                " is too short: messages in flight pass in its first 200 ms",
-                "1s is usual",
-            );
+            return refuse(" is too short: messages in flight pass in its first 200 ms", "1s is usual");
         }
         if !length.0.0.is_multiple_of(BLOCK_STEP.0) {
-            return refuse(
-                " is not a number of tenths of a second, in which messages are counted",
-                "1s is usual",
-            );
+            return refuse(" is not a number of tenths of a second, in which messages are counted", "1s is usual");
         }
-        let named = self
-            .events
-            .iter()
-            .filter_map(|it| profile::Event::named(it));
+        let named = self.events.iter().filter_map(|it| profile::Event::named(it));
         if let Some(held) = named.into_iter().find(profile::Event::is_held) {
-            let why = format!(
-                ": memory freed while {} is off would count as held",
-                held.name
-            );
+            let why = format!(": memory freed while {} is off would count as held", held.name);
             return refuse(&why, "use malloc or mmap, or leave out the blocks");
         }
         Ok(())
@@ -350,14 +295,8 @@ impl ProfileSpec {
             ));
         }
         let mut others = self.events.iter().enumerate();
-        if let Some((_, event)) =
-            others.find(|(at, event)| self.events.iter().take(*at).any(|it| it == *event))
-        {
-            return Err(wrong(
-                "profile.events",
-                format!(": {event:?} is listed twice"),
-                "name it once",
-            ));
+        if let Some((_, event)) = others.find(|(at, event)| self.events.iter().take(*at).any(|it| it == *event)) {
+            return Err(wrong("profile.events", format!(": {event:?} is listed twice"), "name it once"));
         }
         let stacks = &self.stacks;
         if profile::Stacks::named(stacks).is_none() {
@@ -398,10 +337,7 @@ fn check_fill(place: &str, spec: &LoadSpec) -> Result<(), Problem> {
     let many = spec.destinations.len() > 1 || spec.num_destinations > 1;
     if spec.random_routing_keys.is_some() || (many && spec.queue.exchange.is_some()) {
         let why = " is impossible where an exchange chooses between several queues";
-        return of(
-            why,
-            "leave out {exchange} and {random-routing-keys}, or use one queue",
-        );
+        return of(why, "leave out {exchange} and {random-routing-keys}, or use one queue");
     }
     if spec.handling.purge {
         return of(" would be emptied by {purge}", "leave out one of the two");
@@ -416,16 +352,11 @@ fn check_arrivals(place: &str, spec: &LoadSpec) -> Result<(), Problem> {
         ("schedule", spec.schedule.is_some()),
         ("think-time", spec.think_time.is_some()),
     ];
-    let given: Vec<&str> = given
-        .into_iter()
-        .filter_map(|(key, given)| given.then_some(key))
-        .collect();
+    let given: Vec<&str> = given.into_iter().filter_map(|(key, given)| given.then_some(key)).collect();
     match given.as_slice() {
         [first, second, ..] => Err(wrong(
             format!("{place}.{second}"),
-            format!(
-                ": there is a {first} too, and a group takes one of rate, schedule and think-time"
-            ),
+            format!(": there is a {first} too, and a group takes one of rate, schedule and think-time"),
             "leave one out",
         )),
         [] | ["think-time"] if spec.rate_per_producer => Err(wrong(
@@ -500,10 +431,8 @@ impl BrokerSpec {
 
     /// Checks the settings of the Erlang node.
     fn check_node(&self) -> Result<(), Problem> {
-        let alone = [
-            ("broker.node-port", self.node_port.is_some()),
-            ("broker.cookie-file", self.cookie_file.is_some()),
-        ];
+        let alone =
+            [("broker.node-port", self.node_port.is_some()), ("broker.cookie-file", self.cookie_file.is_some())];
         match (&self.node, alone.iter().find(|(_, set)| *set)) {
             (None, Some((key, _))) => {
                 let help = "set broker.node = \"rabbit@localhost\", or leave it out";
@@ -524,10 +453,7 @@ impl BrokerSpec {
     fn check_kind(&self) -> Result<(), Problem> {
         use BrokerKind::{Artemis, Attach, Rabbitmq};
         const KEYS: [(BrokerKind, &str); 3] = [
-            (
-                Attach,
-                "url further-urls user password pid node node-port cookie-file management management-user",
-            ),
+            (Attach, "url further-urls user password pid node node-port cookie-file management management-user"),
             (Artemis, "java-args"),
             (
                 Rabbitmq,
@@ -543,8 +469,7 @@ impl BrokerSpec {
         }
         let given = super::without_nulls(serde_json::to_value(self).unwrap_or_default());
         let others = KEYS.iter().filter(|(needed, _)| self.kind != *needed);
-        let mut others =
-            others.flat_map(|(needed, keys)| keys.split(' ').map(move |key| (needed, key)));
+        let mut others = others.flat_map(|(needed, keys)| keys.split(' ').map(move |key| (needed, key)));
         match others.find(|(_, key)| given.get(key).is_some()) {
             None => Ok(()),
             Some((needed, key)) => Err(wrong(
@@ -594,18 +519,10 @@ impl BrokerSpec {
             if !is_name(name) {
                 let help = "write it as `rabbitmq-plugins list` does, such as \
                             \"rabbitmq_auth_backend_oauth2\"";
-                return Err(wrong(
-                    KEY,
-                    format!(": {name:?} is not the name of a plugin"),
-                    help,
-                ));
+                return Err(wrong(KEY, format!(": {name:?} is not the name of a plugin"), help));
             }
             if before.contains(&name.as_str()) {
-                return Err(wrong(
-                    KEY,
-                    format!(" names {name:?} twice"),
-                    "leave one out",
-                ));
+                return Err(wrong(KEY, format!(" names {name:?} twice"), "leave one out"));
             }
             before.push(name);
         }

@@ -25,8 +25,7 @@ pub fn end() -> u32 {
 /// Cores that this process may use, by its affinity and its control group's quota.
 #[must_use]
 pub fn usable() -> u32 {
-    std::thread::available_parallelism()
-        .map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX))
+    std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX))
 }
 
 /// Reads `0-3,8`. No machine has more than 65,536 processors, so larger numbers are left out.
@@ -89,10 +88,7 @@ impl CpuLimits {
             (Some((quota, one)), Some((_, other))) if one == other => Some(*quota),
             _ => None,
         };
-        let cores = one_group
-            .unwrap_or(self.cores() + other.cores())
-            .min(all)
-            .max(1.0);
+        let cores = one_group.unwrap_or(self.cores() + other.cores()).min(all).max(1.0);
         CombinedCores {
             cores: cores.ceil() as u32,
             disjoint: self.cpus.is_disjoint(&other.cpus),
@@ -111,8 +107,7 @@ pub(crate) fn quota(groups: &str, read: &dyn Fn(&str) -> Option<String>) -> Opti
     let mut smallest: Option<(f64, String)> = None;
     for line in groups.lines() {
         let mut parts = line.splitn(3, ':');
-        let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next())
-        else {
+        let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else {
             continue;
         };
         let mount = match controllers {
@@ -169,10 +164,7 @@ mod tests {
     }
 
     fn limits(cpus: &str, quota: Option<(f64, &str)>) -> CpuLimits {
-        CpuLimits {
-            cpus: cpu_list(cpus),
-            quota: quota.map(|(cores, group)| (cores, group.to_owned())),
-        }
+        CpuLimits { cpus: cpu_list(cpus), quota: quota.map(|(cores, group)| (cores, group.to_owned())) }
     }
 
     #[test]
@@ -185,37 +177,12 @@ mod tests {
             (free("1"), free("0"), 2, 2, true, true),
             (free("0"), free("0"), 2, 1, false, false),
             (free("0-3"), free("4-7"), 64, 8, true, false),
-            (
-                within("0-7", 2.0, "/a"),
-                within("0-7", 2.0, "/a"),
-                8,
-                2,
-                false,
-                false,
-            ),
-            (
-                within("0-7", 2.0, "/a"),
-                within("0-7", 1.5, "/b"),
-                8,
-                4,
-                false,
-                false,
-            ),
+            (within("0-7", 2.0, "/a"), within("0-7", 2.0, "/a"), 8, 2, false, false),
+            (within("0-7", 2.0, "/a"), within("0-7", 1.5, "/b"), 8, 4, false, false),
             (within("0-7", 2.0, "/a"), free("0-7"), 8, 8, false, true),
-            (
-                within("0", 0.5, "/a"),
-                within("0", 0.5, "/a"),
-                1,
-                1,
-                false,
-                true,
-            ),
+            (within("0", 0.5, "/a"), within("0", 0.5, "/a"), 1, 1, false, true),
         ] {
-            let expected = CombinedCores {
-                cores,
-                disjoint,
-                whole_machine,
-            };
+            let expected = CombinedCores { cores, disjoint, whole_machine };
             assert_eq!(one.combined(&other, machine), expected, "{one:?} {other:?}");
             assert_eq!(other.combined(&one, machine), expected, "{other:?} {one:?}");
         }
@@ -239,10 +206,7 @@ mod tests {
         assert_eq!(found("0::/a/b\n"), Some((1.5, "/sys/fs/cgroup/a".into())));
         assert_eq!(found("0::/\n"), None);
         assert_eq!(found("0::/../a\n"), None);
-        assert_eq!(
-            found("7:memory:/x\n4:cpu,cpuacct:/x/y\n0::/a\n"),
-            Some((0.5, "/sys/fs/cgroup/cpu/x".into()))
-        );
+        assert_eq!(found("7:memory:/x\n4:cpu,cpuacct:/x/y\n0::/a\n"), Some((0.5, "/sys/fs/cgroup/cpu/x".into())));
         assert_eq!(found("nonsense\n::\n"), None);
     }
 
@@ -250,10 +214,7 @@ mod tests {
     fn this_process_has_limits_within_the_machine() {
         let own = CpuLimits::of(std::process::id()).unwrap();
         let cores = usable();
-        assert!(
-            own.cores() <= f64::from(cores) && own.cores() > 0.0,
-            "{own:?}"
-        );
+        assert!(own.cores() <= f64::from(cores) && own.cores() > 0.0, "{own:?}");
         assert_eq!(CpuLimits::of(u32::MAX), None);
     }
 }

@@ -39,10 +39,7 @@ pub fn cores() -> u32 {
     let read = |path: &str| fs::read_to_string(path).ok();
     let own = groups.lines().find_map(|line| line.strip_prefix("0::"));
     let own = own.and_then(|group| read(&format!("{UNIFIED}{group}/cpuset.cpus.effective")));
-    let cpus = own
-        .map(|list| cpu_list(&list))
-        .filter(|cpus| !cpus.is_empty())
-        .unwrap_or_else(cpus::online);
+    let cpus = own.map(|list| cpu_list(&list)).filter(|cpus| !cpus.is_empty()).unwrap_or_else(cpus::online);
     let quota = quota(&groups, &read).map_or(f64::INFINITY, |(quota, _)| quota);
     quota.min(cpus.len() as f64).ceil().max(1.0) as u32
 }
@@ -63,9 +60,7 @@ pub fn usable_memory_bytes() -> u64 {
 }
 
 fn total_memory(meminfo: &str) -> Option<u64> {
-    let line = meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib.saturating_mul(1024))
 }
@@ -95,16 +90,11 @@ impl CpuTicks {
     fn parse(text: &str) -> Option<Self> {
         let mut lines = text.lines();
         let fields = lines.next()?.strip_prefix("cpu ")?.split_ascii_whitespace();
-        let ticks: Vec<u64> = fields
-            .take(8)
-            .map(|field| field.parse().unwrap_or(0))
-            .collect();
+        let ticks: Vec<u64> = fields.take(8).map(|field| field.parse().unwrap_or(0)).collect();
         let cores = lines.take_while(|line| line.starts_with("cpu")).count();
         let at = |i: usize| ticks.get(i).copied().unwrap_or(0);
         Some(Self {
-            total: ticks
-                .iter()
-                .fold(0, |sum, ticks| sum.saturating_add(*ticks)),
+            total: ticks.iter().fold(0, |sum, ticks| sum.saturating_add(*ticks)),
             idle: at(3).saturating_add(at(4)),
             steal: at(7),
             cores: u32::try_from(cores).unwrap_or(0),
@@ -128,12 +118,7 @@ mod tests {
     #[test]
     fn the_users_of_a_namespace_are_told_from_the_machines() {
         assert!(maps_everybody("         0          0 4294967295\n"));
-        for inside in [
-            "0 1000 1\n",
-            "0 100000 65536\n",
-            "0 0 1\n1 100000 65536\n",
-            "",
-        ] {
+        for inside in ["0 1000 1\n", "0 100000 65536\n", "0 0 1\n1 100000 65536\n", ""] {
             assert!(!maps_everybody(inside), "{inside:?}");
         }
     }
@@ -144,12 +129,7 @@ mod tests {
         assert_eq!(memory, Some(2 << 20));
         assert_eq!(total_memory("MemTotal: x kB"), None);
         let ticks = CpuTicks::parse("cpu  10 20 30 400 50 6 7 80 9 9\ncpu0 1 2").unwrap();
-        let expected = CpuTicks {
-            total: 603,
-            idle: 450,
-            steal: 80,
-            cores: 1,
-        };
+        let expected = CpuTicks { total: 603, idle: 450, steal: 80, cores: 1 };
         assert_eq!(ticks, expected);
         assert_eq!(CpuTicks::parse(""), None);
     }

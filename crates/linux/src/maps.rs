@@ -87,8 +87,7 @@ fn variables_in(text: &str, file: &Mapping) -> Vec<Range<u64>> {
     let mut found: Vec<Range<u64>> = Vec::new();
     for (mapping, permissions) in text.lines().filter_map(parse_mapping) {
         let is_of_file = mapping.path == file.path && mapping.inode == file.inode;
-        let follows =
-            mapping.path.is_empty() && found.last().is_some_and(|last| last.end == mapping.start);
+        let follows = mapping.path.is_empty() && found.last().is_some_and(|last| last.end == mapping.start);
         if permissions.starts_with("rw") && (is_of_file || follows) {
             found.push(mapping.start..mapping.end);
         }
@@ -105,8 +104,7 @@ fn parse_mapping(line: &str) -> Option<(Mapping, &str)> {
         rest = after;
         field
     };
-    let (range, permissions, offset, _device, inode) =
-        (field(), field(), field(), field(), field());
+    let (range, permissions, offset, _device, inode) = (field(), field(), field(), field(), field());
     let path = rest.trim_start();
     let (start, end) = range.split_once('-')?;
     let (path, deleted) = match path.strip_suffix(" (deleted)") {
@@ -153,15 +151,9 @@ nonsense
 ffff-10000 r-xp 00000000 00:00 0                          [vdso]";
         let maps = parse_maps(text);
         let paths: Vec<_> = maps.iter().map(|m| &*m.path).collect();
-        assert_eq!(
-            paths,
-            ["", "/opt/with space/a\nb", "[vdso]", "/usr/lib/libc.so.6"]
-        );
+        assert_eq!(paths, ["", "/opt/with space/a\nb", "[vdso]", "/usr/lib/libc.so.6"]);
         let last = &maps[3];
-        assert_eq!(
-            (last.start, last.offset, last.inode),
-            (0x7faf_1eaf_3000, 0x26000, 326_269)
-        );
+        assert_eq!((last.start, last.offset, last.inode), (0x7faf_1eaf_3000, 0x26000, 326_269));
         assert!(maps[1].deleted && is_file(&maps[1]) && !is_file(&maps[0]) && !is_file(&maps[2]));
     }
 
@@ -196,8 +188,7 @@ ffff-10000 r-xp 00000000 00:00 0                          [vdso]";
         assert_eq!(range_around(&ranges, 1), None);
         assert_eq!(range_around(&[], 1), None);
         let (near, next) = (10..20, 20..30);
-        let ends =
-            [9, 10, 19, 20, 29, 30].map(|at| range_around(&[near.clone(), next.clone()], at));
+        let ends = [9, 10, 19, 20, 29, 30].map(|at| range_around(&[near.clone(), next.clone()], at));
         let [near, next] = [near, next].map(Some);
         assert_eq!(ends, [None, near.clone(), near, next.clone(), next, None]);
     }

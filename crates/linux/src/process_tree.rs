@@ -144,11 +144,7 @@ impl ProcessTree {
             let stat = id.stat()?;
             used.rss_bytes += stat.rss_pages.saturating_mul(page_bytes);
             used.threads = used.threads.saturating_add(stat.threads);
-            Some(Seen {
-                parent: stat.parent,
-                cpu,
-                of_children: Nanos(stat.children_ticks.saturating_mul(tick.0)),
-            })
+            Some(Seen { parent: stat.parent, cpu, of_children: Nanos(stat.children_ticks.saturating_mul(tick.0)) })
         });
         used.cpu = self.accounts.total;
         if ends {
@@ -226,11 +222,7 @@ struct Seen {
 
 impl Accounts {
     const fn new(rounding: Nanos) -> Self {
-        Self {
-            members: BTreeMap::new(),
-            total: Nanos::ZERO,
-            rounding,
-        }
+        Self { members: BTreeMap::new(), total: Nanos::ZERO, rounding }
     }
 
     fn join(&mut self, id: ProcessId) {
@@ -262,8 +254,7 @@ impl Accounts {
         // Parents first: what a child leaves them between the two is not counted twice then.
         let mut ids: Vec<ProcessId> = self.members.keys().copied().collect();
         ids.sort_by_key(|id| (id.start(), id.pid));
-        let seen: Vec<(ProcessId, Option<Seen>)> =
-            ids.into_iter().map(|id| (id, see(id))).collect();
+        let seen: Vec<(ProcessId, Option<Seen>)> = ids.into_iter().map(|id| (id, see(id))).collect();
         let gone = seen.iter().filter(|(_, seen)| seen.is_none());
         let fresh = self.inherited(&gone.map(|(id, _)| *id).collect::<Vec<_>>());
         for (id, seen) in seen {

@@ -70,22 +70,15 @@ impl ProcessId {
         let second = rustix::param::clock_ticks_per_second().max(1);
         let since_boot = Duration::from_secs(self.start / second)
             + Duration::from_secs_f64((self.start % second) as f64 / second as f64);
-        booted()
-            .checked_add(since_boot)
-            .unwrap_or(SystemTime::UNIX_EPOCH)
+        booted().checked_add(since_boot).unwrap_or(SystemTime::UNIX_EPOCH)
     }
 }
 
 /// When the machine started, by the wall clock.
 pub fn booted() -> SystemTime {
     let up = clock_gettime(ClockId::Boottime);
-    let up = Duration::new(
-        up.tv_sec.unsigned_abs(),
-        u32::try_from(up.tv_nsec).unwrap_or(0),
-    );
-    SystemTime::now()
-        .checked_sub(up)
-        .unwrap_or(SystemTime::UNIX_EPOCH)
+    let up = Duration::new(up.tv_sec.unsigned_abs(), u32::try_from(up.tv_nsec).unwrap_or(0));
+    SystemTime::now().checked_sub(up).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 /// One line of `/proc/PID/stat`, as far as it is needed here.
@@ -112,10 +105,7 @@ pub struct Stat {
 impl Stat {
     /// Whose line it is, where `pid` is the number that it was read by.
     pub const fn id(&self, pid: u32) -> ProcessId {
-        ProcessId {
-            pid,
-            start: self.start,
-        }
+        ProcessId { pid, start: self.start }
     }
 
     /// A zombie: only its exit status is left.
@@ -165,10 +155,7 @@ pub fn all() -> Vec<u32> {
     let Ok(folder) = fs::read_dir("/proc") else {
         return Vec::new();
     };
-    folder
-        .flatten()
-        .filter_map(|e| e.file_name().to_str()?.parse().ok())
-        .collect()
+    folder.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// The number that the newest process or thread of the machine was given; while it stays the same, none
@@ -201,9 +188,7 @@ pub fn pipes_written(pid: u32) -> Vec<PipeId> {
         return Vec::new();
     };
     let descriptors = descriptors.take(LOOKED_AT).flatten();
-    descriptors
-        .filter_map(|it| pipe(&it.path(), Mode::WUSR))
-        .collect()
+    descriptors.filter_map(|it| pipe(&it.path(), Mode::WUSR)).collect()
 }
 
 /// The pipe that a descriptor is an end of, where it permits this: the kernel shows that as the mode of its link.
@@ -213,27 +198,16 @@ fn pipe(descriptor: &Path, permits: Mode) -> Option<PipeId> {
         return None;
     }
     let file = fs::metadata(descriptor).ok()?;
-    file.file_type().is_fifo().then(|| PipeId {
-        device: file.dev(),
-        inode: file.ino(),
-    })
+    file.file_type().is_fifo().then(|| PipeId { device: file.dev(), inode: file.ino() })
 }
 
 /// The processes that descend from `root`, without itself.
 pub fn descendants(root: u32) -> Vec<u32> {
-    let parents: Vec<(u32, u32)> = all()
-        .into_iter()
-        .filter_map(|pid| Some((pid, stat(pid)?.parent)))
-        .collect();
+    let parents: Vec<(u32, u32)> = all().into_iter().filter_map(|pid| Some((pid, stat(pid)?.parent))).collect();
     let mut tree = vec![root];
     let mut next = 0;
     while let Some(&parent) = tree.get(next) {
-        tree.extend(
-            parents
-                .iter()
-                .filter(|(_, p)| *p == parent)
-                .map(|(pid, _)| *pid),
-        );
+        tree.extend(parents.iter().filter(|(_, p)| *p == parent).map(|(pid, _)| *pid));
         next += 1;
     }
     tree.split_off(1)
@@ -242,9 +216,7 @@ pub fn descendants(root: u32) -> Vec<u32> {
 /// The arguments a process was started with; empty where they cannot be read.
 pub fn arguments(pid: u32) -> Vec<String> {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let words = bytes
-        .split(|byte| *byte == 0)
-        .map(|word| String::from_utf8_lossy(word).into_owned());
+    let words = bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
     let mut words: Vec<String> = words.collect();
     words.pop();
     words
@@ -268,9 +240,7 @@ pub fn is_called(pid: u32, name: &str) -> bool {
         return false;
     };
     stat.command == short
-        || arguments(pid)
-            .first()
-            .is_some_and(|path| file_name(Path::new(path)))
+        || arguments(pid).first().is_some_and(|path| file_name(Path::new(path)))
         || fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|path| file_name(&path))
 }
 
@@ -294,11 +264,7 @@ pub fn user(pid: u32) -> Option<String> {
 /// A process, and all that it descends from.
 fn ancestors(pid: u32) -> Vec<u32> {
     let mut line = vec![pid];
-    while let Some(parent) = line
-        .last()
-        .and_then(|pid| stat(*pid))
-        .map(|stat| stat.parent)
-    {
+    while let Some(parent) = line.last().and_then(|pid| stat(*pid)).map(|stat| stat.parent) {
         // Outside of our namespace there is nobody (0).
         if parent == 0 || line.contains(&parent) {
             break;
@@ -343,12 +309,7 @@ impl Status {
     }
 
     fn parse(text: &str, pid: u32) -> Self {
-        let mut status = Self {
-            state: '?',
-            tgid: pid,
-            inner_pid: pid,
-            ..Self::default()
-        };
+        let mut status = Self { state: '?', tgid: pid, inner_pid: pid, ..Self::default() };
         for line in text.lines() {
             let Some((key, value)) = line.split_once(':') else {
                 continue;
@@ -386,20 +347,11 @@ mod tests {
 
     #[test]
     fn names_of_any_bytes_do_not_shift_fields() {
-        let line =
-            b"42 (a) b\xff (c) S 7 1 1 0 -1 4194560 1 2 3 4 100 200 30 40 20 0 11 0 99 1000 555 \
+        let line = b"42 (a) b\xff (c) S 7 1 1 0 -1 4194560 1 2 3 4 100 200 30 40 20 0 11 0 99 1000 555 \
                      18446744073709551615 1";
         let stat = parse_stat(line).unwrap();
         assert_eq!(stat.command, "a) b\u{fffd} (c");
-        assert_eq!(
-            (
-                stat.parent,
-                stat.children_ticks,
-                stat.threads,
-                stat.rss_pages
-            ),
-            (7, 70, 11, 555)
-        );
+        assert_eq!((stat.parent, stat.children_ticks, stat.threads, stat.rss_pages), (7, 70, 11, 555));
         assert!(!stat.ended());
         assert_eq!(stat.id(42), ProcessId { pid: 42, start: 99 });
         assert_eq!(parse_stat(b"42 (cut"), None);
@@ -412,17 +364,11 @@ mod tests {
         for (file, name) in [
             (&b"od\xffd"[..], None),
             // Cut by the kernel in the middle of the last letter.
-            (
-                "fourteen bytes\u{e4}".as_bytes(),
-                Some("fourteen bytes\u{e4}"),
-            ),
+            ("fourteen bytes\u{e4}".as_bytes(), Some("fourteen bytes\u{e4}")),
         ] {
             let program = dir.path().join(std::ffi::OsStr::from_bytes(file));
             fs::copy("/bin/sleep", &program).unwrap();
-            let mut child = std::process::Command::new(&program)
-                .arg("60")
-                .spawn()
-                .unwrap();
+            let mut child = std::process::Command::new(&program).arg("60").spawn().unwrap();
             let me = std::process::id();
             assert!(descendants(me).contains(&child.id()));
             assert_eq!(stat(child.id()).unwrap().parent, me);
@@ -530,16 +476,9 @@ mod tests {
         let named = dir.path().join("pipe");
         let mode = Mode::RUSR | Mode::WUSR;
         rustix::fs::mknodat(rustix::fs::CWD, &named, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-        let end = fs::File::options()
-            .read(true)
-            .write(true)
-            .open(&named)
-            .unwrap();
+        let end = fs::File::options().read(true).write(true).open(&named).unwrap();
         let me = std::process::id();
-        for input in [
-            std::process::Stdio::piped(),
-            end.try_clone().unwrap().into(),
-        ] {
+        for input in [std::process::Stdio::piped(), end.try_clone().unwrap().into()] {
             let mut command = std::process::Command::new("sleep");
             let mut child = command.arg("60").stdin(input).spawn().unwrap();
             let read = pipe_read(child.id()).unwrap();
@@ -552,10 +491,7 @@ mod tests {
 
     #[test]
     fn children_are_found_until_they_end() {
-        let mut child = std::process::Command::new("sleep")
-            .arg("5")
-            .spawn()
-            .unwrap();
+        let mut child = std::process::Command::new("sleep").arg("5").spawn().unwrap();
         let me = std::process::id();
         assert!(descendants(me).contains(&child.id()));
         // The kernel shows no arguments while the new program is being loaded.
@@ -580,10 +516,7 @@ mod tests {
         assert!(status.has_memory);
         assert!(status.catches(Signal::QUIT) && !status.catches(Signal::INT));
         let status = Status::parse("Name:\tkthreadd\nUid:\tx\ngarbage", 2);
-        assert_eq!(
-            (status.uid, status.inner_pid, status.has_memory),
-            (0, 2, false)
-        );
+        assert_eq!((status.uid, status.inner_pid, status.has_memory), (0, 2, false));
     }
 
     #[test]

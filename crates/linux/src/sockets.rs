@@ -8,18 +8,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::time::Duration;
 
-use netlink_packet_core::{
-    NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
-};
+use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
 use netlink_packet_sock_diag::SockDiagMessage;
 use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6, IPPROTO_TCP};
 use netlink_packet_sock_diag::inet::nlas::Nla;
 use netlink_packet_sock_diag::inet::{ExtensionFlags, InetRequest, SocketId, StateFlags};
 use rustix::net::netlink::{SOCK_DIAG, SocketAddrNetlink};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, sendto, socket_with,
-};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, sendto, socket_with};
 
 use crate::processes;
 
@@ -83,9 +79,7 @@ fn serves(socket: &Socket, to: SocketAddr) -> Option<u8> {
 pub fn server_of_our_connections(port: u16) -> Server {
     let table = tables("self/net");
     let own = inodes_of(std::process::id());
-    let connected = |socket: &&Socket| {
-        !socket.listens && socket.remote.port() == port && own.contains(&socket.inode)
-    };
+    let connected = |socket: &&Socket| !socket.listens && socket.remote.port() == port && own.contains(&socket.inode);
     let ours: Vec<Socket> = table.iter().filter(connected).copied().collect();
     if ours.is_empty() {
         return Server::Unknown;
@@ -95,11 +89,8 @@ pub fn server_of_our_connections(port: u16) -> Server {
         ours.any(|our| socket.local == our.remote && socket.remote == our.local)
     };
     let others: Vec<&Socket> = table.iter().filter(is_other_end).collect();
-    let inodes: BTreeSet<u64> = if others.is_empty() {
-        in_other_networks(&ours)
-    } else {
-        others.iter().map(|socket| socket.inode).collect()
-    };
+    let inodes: BTreeSet<u64> =
+        if others.is_empty() { in_other_networks(&ours) } else { others.iter().map(|socket| socket.inode).collect() };
     if inodes.is_empty() {
         return Server::Elsewhere;
     }
@@ -158,29 +149,20 @@ pub fn listening_ports(pid: u32) -> Vec<u16> {
 pub fn inodes_of(pid: u32) -> BTreeSet<u64> {
     let files = fs::read_dir(format!("/proc/{pid}/fd"));
     let files = files.into_iter().flatten().flatten();
-    files
-        .filter_map(|file| socket_inode(&file.path()))
-        .collect()
+    files.filter_map(|file| socket_inode(&file.path())).collect()
 }
 
 /// `socket:[12345]`, what a file descriptor's link reads.
 fn socket_inode(link: &Path) -> Option<u64> {
     let target = fs::read_link(link).ok()?;
-    target
-        .to_str()?
-        .strip_prefix("socket:[")?
-        .strip_suffix(']')?
-        .parse()
-        .ok()
+    target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
 /// The TCP sockets of a process's network: `PID/net`.
 fn tables(place: &str) -> Vec<Socket> {
     let read = |name| fs::read_to_string(format!("/proc/{place}/{name}")).ok();
     let tables = ["tcp", "tcp6"].into_iter().filter_map(read);
-    tables
-        .flat_map(|table| sockets(&table).collect::<Vec<_>>())
-        .collect()
+    tables.flat_map(|table| sockets(&table).collect::<Vec<_>>()).collect()
 }
 
 /// `sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode …`: those that listen or
@@ -224,11 +206,7 @@ fn address(text: &str) -> Option<SocketAddr> {
 pub fn addresses_here(host: &str, port: u16) -> Vec<SocketAddr> {
     let addresses = (host, port).to_socket_addrs();
     let addresses: Vec<SocketAddr> = addresses.map(Vec::from_iter).unwrap_or_default();
-    if addresses.iter().all(|address| is_own_address(address.ip())) {
-        addresses
-    } else {
-        Vec::new()
-    }
+    if addresses.iter().all(|address| is_own_address(address.ip())) { addresses } else { Vec::new() }
 }
 
 /// An address is ours where a socket can be bound to it.
@@ -283,25 +261,15 @@ impl TcpInfo {
     }
 
     /// Connections to a port (0: to any) among these sockets, from local ports that `is_from` names.
-    fn established(
-        port: u16,
-        sockets: &BTreeSet<u64>,
-        is_from: impl Fn(u16) -> bool,
-    ) -> BTreeMap<u32, Self> {
+    fn established(port: u16, sockets: &BTreeSet<u64>, is_from: impl Fn(u16) -> bool) -> BTreeMap<u32, Self> {
         let mut found = BTreeMap::new();
-        for (family, socket_id) in [
-            (AF_INET, SocketId::new_v4()),
-            (AF_INET6, SocketId::new_v6()),
-        ] {
+        for (family, socket_id) in [(AF_INET, SocketId::new_v4()), (AF_INET6, SocketId::new_v6())] {
             let request = InetRequest {
                 family,
                 protocol: IPPROTO_TCP,
                 extensions: ExtensionFlags::INFO,
                 states: StateFlags::ESTABLISHED,
-                socket_id: SocketId {
-                    destination_port: port,
-                    ..socket_id
-                },
+                socket_id: SocketId { destination_port: port, ..socket_id },
             };
             // Whatever is not told is no evidence.
             let _ = dump(request, |inode, local, info| {
@@ -338,12 +306,7 @@ impl TcpInfo {
 
 fn dump(request: InetRequest, mut found: impl FnMut(u32, u16, TcpInfo)) -> rustix::io::Result<()> {
     let flags = SocketFlags::CLOEXEC;
-    let socket = socket_with(
-        AddressFamily::NETLINK,
-        SocketType::RAW,
-        flags,
-        Some(SOCK_DIAG),
-    )?;
+    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(SOCK_DIAG))?;
     set_socket_timeout(&socket, Timeout::Recv, Some(TIMEOUT))?;
     let mut header = NetlinkHeader::default();
     header.flags = NLM_F_REQUEST | NLM_F_DUMP;
@@ -352,12 +315,7 @@ fn dump(request: InetRequest, mut found: impl FnMut(u32, u16, TcpInfo)) -> rusti
     let mut buffer = vec![0; PART];
     message.serialize(&mut buffer);
     let bytes = buffer.get(..message.buffer_len()).unwrap_or_default();
-    sendto(
-        &socket,
-        bytes,
-        SendFlags::empty(),
-        &SocketAddrNetlink::new(0, 0),
-    )?;
+    sendto(&socket, bytes, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
     loop {
         let (length, _) = recv(&socket, buffer.as_mut_slice(), RecvFlags::empty())?;
         if length == 0 || !parse(buffer.get(..length).unwrap_or_default(), &mut found) {

@@ -14,9 +14,7 @@ pub fn ids(pid: u32) -> Vec<u32> {
         return Vec::new();
     };
     let names = entries.flatten().map(|entry| entry.file_name());
-    let mut tids: Vec<u32> = names
-        .filter_map(|name| name.to_str()?.parse().ok())
-        .collect();
+    let mut tids: Vec<u32> = names.filter_map(|name| name.to_str()?.parse().ok()).collect();
     tids.sort_unstable();
     tids
 }
@@ -100,11 +98,7 @@ impl ThreadTimes {
 fn parse(process: u32, text: &str) -> Option<Times> {
     let mut numbers = text.split_ascii_whitespace().map(str::parse::<u64>);
     let (cpu, run_queue_wait) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
-    Some(Times {
-        process,
-        cpu: Nanos(cpu),
-        run_queue_wait: Nanos(run_queue_wait),
-    })
+    Some(Times { process, cpu: Nanos(cpu), run_queue_wait: Nanos(run_queue_wait) })
 }
 
 #[cfg(test)]
@@ -168,10 +162,7 @@ mod tests {
     fn lines_of_the_kernel_are_read() {
         let waits = "35 0x7ffd 0x0 0x0 0x0 0x0 0x0 0x7ffd91e0a9d8 0x7f1c2a4e5a7a\n";
         assert_eq!(stack_pointer_in(waits), Some(0x7ffd_91e0_a9d8));
-        assert_eq!(
-            stack_pointer_in("-1 0x7ffd91e0a9d8 0x7f1c2a4e5a7a\n"),
-            Some(0x7ffd_91e0_a9d8)
-        );
+        assert_eq!(stack_pointer_in("-1 0x7ffd91e0a9d8 0x7f1c2a4e5a7a\n"), Some(0x7ffd_91e0_a9d8));
         for other in ["running\n", "", "0x", "a b c", "1 0xzz 0x1"] {
             assert_eq!(stack_pointer_in(other), None, "{other}");
         }
@@ -180,10 +171,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_nothing() {
         assert_eq!(stack_address(u32::MAX, u32::MAX), None);
-        assert_eq!(
-            ThreadTimes::read([u32::MAX]).since(&ThreadTimes::default()),
-            None
-        );
+        assert_eq!(ThreadTimes::read([u32::MAX]).since(&ThreadTimes::default()), None);
         assert_eq!(parse(1, ""), None);
         assert_eq!(parse(1, "5 x 1"), None);
         assert_eq!(parse(1, "5 7 1").map(|t| t.run_queue_wait), Some(Nanos(7)));

@@ -28,10 +28,7 @@ pub struct Tracepoints {
 pub fn tracepoints() -> io::Result<Tracepoints> {
     let mounted = PLACES.map(|place| Path::new(place).join("events"));
     if let Some(folder) = mounted.into_iter().find(|folder| folder.is_dir()) {
-        return Ok(Tracepoints {
-            folder,
-            is_mounted: true,
-        });
+        return Ok(Tracepoints { folder, is_mounted: true });
     }
     static OWN: OnceLock<OwnedFd> = OnceLock::new();
     let own = match OWN.get() {
@@ -42,10 +39,7 @@ pub fn tracepoints() -> io::Result<Tracepoints> {
         }
     };
     let folder = format!("/proc/self/fd/{}/events", own.as_raw_fd());
-    Ok(Tracepoints {
-        folder: folder.into(),
-        is_mounted: false,
-    })
+    Ok(Tracepoints { folder: folder.into(), is_mounted: false })
 }
 
 /// A mount of tracefs that is not in the file system, and cannot be written to.
@@ -73,10 +67,7 @@ mod tests {
         let folder = PathBuf::from(format!("/proc/self/fd/{}/events", own.as_raw_fd()));
         let expected = number(&folder).unwrap();
         assert!(expected.trim().parse::<u64>().is_ok(), "{expected}");
-        assert!(
-            std::fs::write(folder.join("enable"), "0").is_err(),
-            "read only"
-        );
+        assert!(std::fs::write(folder.join("enable"), "0").is_err(), "read only");
         let found = tracepoints().unwrap();
         assert_eq!(number(&found.folder).unwrap(), expected, "{found:?}");
         let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();

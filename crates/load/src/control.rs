@@ -55,18 +55,12 @@ impl Control {
 
     /// A handle for a load that is not asked to watch.
     pub(crate) fn without_watch(&self) -> Self {
-        Self {
-            watch: Arc::default(),
-            ..self.clone()
-        }
+        Self { watch: Arc::default(), ..self.clone() }
     }
 
     /// A handle for the end of a stopped load: its waits last [`FINISHING`] at most from then on.
     pub(crate) fn finishing(&self, now: Time) -> Self {
-        Self {
-            finishing_since: Some(now),
-            ..self.clone()
-        }
+        Self { finishing_since: Some(now), ..self.clone() }
     }
 
     /// Orderly end: nothing more is sent, what is in flight is drained, queues are handled as planned.
@@ -183,9 +177,7 @@ impl Control {
             Watch::Backlog => 2,
         };
         let (order, failed) = (Ordering::Relaxed, Ordering::Relaxed);
-        self.watch
-            .compare_exchange(number(from), number(to), order, failed)
-            .is_ok()
+        self.watch.compare_exchange(number(from), number(to), order, failed).is_ok()
     }
 }
 
@@ -200,9 +192,7 @@ pub(crate) enum Interruption {
 impl Interruption {
     /// Names the server.
     pub(crate) fn at(mut self, place: &str) -> Self {
-        if let Self::Failed(Error::Connect { endpoint, .. } | Error::TimedOut { endpoint, .. }) =
-            &mut self
-        {
+        if let Self::Failed(Error::Connect { endpoint, .. } | Error::TimedOut { endpoint, .. }) = &mut self {
             place.clone_into(endpoint);
         }
         self

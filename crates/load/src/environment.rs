@@ -47,11 +47,7 @@ pub trait Environment: Clone + Send + 'static {
     ///
     /// # Errors
     /// The system has no thread to give.
-    fn run_beside(
-        &self,
-        name: &str,
-        work: impl FnOnce() + Send + 'static,
-    ) -> io::Result<Self::Task>;
+    fn run_beside(&self, name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<Self::Task>;
 
     /// Takes one value, if one comes in time.
     ///
@@ -96,10 +92,7 @@ impl Environment for System {
     }
 
     fn thread_time(&self) -> ThreadTime {
-        ThreadTime {
-            cpu: thread_cpu(),
-            run_queue_wait: run_queue_wait(),
-        }
+        ThreadTime { cpu: thread_cpu(), run_queue_wait: run_queue_wait() }
     }
 
     fn poll(&self, events: usize) -> io::Result<SystemPoll> {
@@ -116,14 +109,8 @@ impl Environment for System {
         })
     }
 
-    fn run_beside(
-        &self,
-        name: &str,
-        work: impl FnOnce() + Send + 'static,
-    ) -> io::Result<JoinHandle<()>> {
-        std::thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(work)
+    fn run_beside(&self, name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+        std::thread::Builder::new().name(name.to_owned()).spawn(work)
     }
 
     fn receive<T>(&self, from: &Receiver<T>, timeout: Duration) -> Result<T, RecvTimeoutError> {
@@ -165,13 +152,7 @@ pub(crate) struct Spent {
 
 impl Spent {
     pub(crate) const fn now(used: ThreadTime, idle: Nanos, now: Time) -> Self {
-        Self {
-            cpu: used.cpu,
-            idle,
-            run_queue_wait: used.run_queue_wait,
-            at: now,
-            time: Nanos::ZERO,
-        }
+        Self { cpu: used.cpu, idle, run_queue_wait: used.run_queue_wait, at: now, time: Nanos::ZERO }
     }
 
     pub(crate) fn since(&self, before: &Self) -> Self {
@@ -209,8 +190,7 @@ pub(crate) fn run_queue_wait() -> Option<Nanos> {
 /// This thread's time beyond that at `before`.
 pub(crate) fn spent(idle: Nanos, before: ThreadUsage) -> ThreadUsage {
     let starved = run_queue_wait();
-    let waited =
-        |now: Nanos| now.saturating_sub(before.measured_run_queue_wait.unwrap_or_default());
+    let waited = |now: Nanos| now.saturating_sub(before.measured_run_queue_wait.unwrap_or_default());
     ThreadUsage {
         total: thread_cpu(),
         measured: thread_cpu().saturating_sub(before.measured),
@@ -234,13 +214,7 @@ const OTHERS: u64 = 200;
 pub fn make_room(connections: u64) -> Result<(), Error> {
     let limit = getrlimit(Resource::Nofile);
     // Fails where somebody forbids it: the soft limit then counts.
-    let raised = setrlimit(
-        Resource::Nofile,
-        Rlimit {
-            current: limit.maximum,
-            maximum: limit.maximum,
-        },
-    );
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     let allowed = match raised {
         Ok(()) => limit.maximum,
         Err(_) => limit.current,
@@ -253,11 +227,7 @@ fn enough(connections: u64, allowed: Option<u64>) -> Result<(), Error> {
     let needed = connections + OTHERS;
     match allowed {
         Some(allowed) if allowed < needed => Err(Error::Limit(Problem::new(
-            format!(
-                "with {} some {} are needed",
-                counted(connections, "connection"),
-                counted(needed, "open file")
-            ),
+            format!("with {} some {} are needed", counted(connections, "connection"), counted(needed, "open file")),
             format!("this process may have {}", counted(allowed, "file")),
             format!(
                 "raise the hard limit to {needed} or more: LimitNOFILE= of a systemd unit, nofile \
@@ -278,10 +248,7 @@ mod tests {
         assert_eq!(enough(10_000, Some(20_000)), Ok(()));
         let error = enough(10_000, Some(4_096)).expect_err("too low");
         let text = error.to_string();
-        assert!(
-            text.contains("10,200 open files") && text.contains("4,096 files"),
-            "{text}"
-        );
+        assert!(text.contains("10,200 open files") && text.contains("4,096 files"), "{text}");
         assert!(error.problem().help.contains("nofile") && !error.is_usage());
     }
 }

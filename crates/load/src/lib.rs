@@ -19,22 +19,18 @@ pub use control::Control;
 pub use environment::{Environment, EventLoop, System, Task, ThreadTime, make_room};
 pub use phase_clock::{PhaseClock, SliceEnd, Together};
 pub use plan::{
-    Ack, Allocation, AmqpConsumers, AmqpDestination, AmqpProducers, Argument, ArrivalProcess,
-    ArrivalSchedule, Auth, Bodies, ConnectionSettings, Consumers, Declare, Destination,
-    DestinationKind, Distribution, Endpoint, Error, Exchange, Group, Guarantee, Json, LatencyStep,
-    MessageProperties, Owed, Phases, Plan, Producers, Protocol, QueueHandling, QueueType,
-    RandomKeys, RateProfile, ReconnectPolicy, Refusal, Requested, Resolver, ServiceTime, SizeStep,
-    Sizes, Spacing, Spin, StartDelay, Step, StopCondition, StreamOffset, Subscription, Token,
-    Trace, payload,
+    Ack, Allocation, AmqpConsumers, AmqpDestination, AmqpProducers, Argument, ArrivalProcess, ArrivalSchedule, Auth,
+    Bodies, ConnectionSettings, Consumers, Declare, Destination, DestinationKind, Distribution, Endpoint, Error,
+    Exchange, Group, Guarantee, Json, LatencyStep, MessageProperties, Owed, Phases, Plan, Producers, Protocol,
+    QueueHandling, QueueType, RandomKeys, RateProfile, ReconnectPolicy, Refusal, Requested, Resolver, ServiceTime,
+    SizeStep, Sizes, Spacing, Spin, StartDelay, Step, StopCondition, StreamOffset, Subscription, Token, Trace, payload,
 };
 pub use report::{
-    Censored, OperationTally, Outcome, PhaseTimes, ProgramEnd, RunEvent, Silence, Sink, SliceSink,
-    ThreadUsage,
+    Censored, OperationTally, Outcome, PhaseTimes, ProgramEnd, RunEvent, Silence, Sink, SliceSink, ThreadUsage,
 };
 pub use transport::tls::{ClientTls, Identity};
 pub use transport::{
-    ClientStream, ConnectOptions, Dial, Output, Poller, Readiness, Received, Sleep, SocketError,
-    SocketOptions, Wake,
+    ClientStream, ConnectOptions, Dial, Output, Poller, Readiness, Received, Sleep, SocketError, SocketOptions, Wake,
 };
 
 /// Finds what of a plan cannot be run, before anything is connected.

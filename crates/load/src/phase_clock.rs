@@ -80,11 +80,7 @@ impl<'a> PhaseClock<'a> {
             before.end = at;
         }
         self.tick = at + SLICE;
-        self.times.push(PhaseTimes {
-            phase,
-            start: at,
-            end: at,
-        });
+        self.times.push(PhaseTimes { phase, start: at, end: at });
     }
 
     /// The present phase; `None` before the first.
@@ -136,11 +132,7 @@ impl<'a> PhaseClock<'a> {
         let (end, next) = self.phase_end(phase);
         if now >= end {
             self.enter(next, end);
-            return Some(SliceEnd {
-                at: end,
-                next,
-                ends_phase: true,
-            });
+            return Some(SliceEnd { at: end, next, ends_phase: true });
         }
         if now < self.tick {
             return None;
@@ -148,11 +140,7 @@ impl<'a> PhaseClock<'a> {
         let slices = now.since(self.tick).0 / SLICE.0;
         let at = self.tick + Nanos(slices * SLICE.0);
         self.tick = at + SLICE;
-        Some(SliceEnd {
-            at,
-            next: phase,
-            ends_phase: false,
-        })
+        Some(SliceEnd { at, next: phase, ends_phase: false })
     }
 
     /// When the present slice ends.
@@ -199,12 +187,7 @@ impl Together {
     /// Of this many scenarios.
     #[must_use]
     pub const fn of(scenarios: usize) -> Self {
-        Self {
-            scenarios,
-            ready: AtomicUsize::new(0),
-            start: AtomicU64::new(NEVER),
-            end: AtomicU64::new(NEVER),
-        }
+        Self { scenarios, ready: AtomicUsize::new(0), start: AtomicU64::new(NEVER), end: AtomicU64::new(NEVER) }
     }
 
     /// For a scenario that runs alone.
@@ -228,11 +211,7 @@ impl Together {
     pub(crate) fn ready_at(&self, now: Time) {
         let before = self.ready.fetch_add(1, Ordering::AcqRel);
         if before + 1 == self.scenarios {
-            let notice = if self.scenarios > 1 {
-                NOTICE
-            } else {
-                Nanos::ZERO
-            };
+            let notice = if self.scenarios > 1 { NOTICE } else { Nanos::ZERO };
             let start = now + notice;
             self.start.store(start.0, Ordering::Release);
         }
@@ -276,11 +255,7 @@ mod tests {
 
     /// 250 ms of warm-up and 150 ms of measuring.
     fn planned() -> Phases {
-        Phases {
-            warmup: Nanos(250 * MS),
-            measure: Some(Nanos(150 * MS)),
-            ..Phases::default()
-        }
+        Phases { warmup: Nanos(250 * MS), measure: Some(Nanos(150 * MS)), ..Phases::default() }
     }
 
     #[test]
@@ -297,23 +272,12 @@ mod tests {
         assert_eq!(clock.next_slice_end(), at(100));
         assert_eq!(ends(&mut clock, at(100)), [(100, Warmup, false)]);
         // Late by a phase and some slices.
-        assert_eq!(
-            ends(&mut clock, at(360)),
-            [(250, Measure, true), (350, Measure, false)]
-        );
+        assert_eq!(ends(&mut clock, at(360)), [(250, Measure, true), (350, Measure, false)]);
         assert_eq!(clock.next_slice_end(), at(400));
-        assert_eq!(
-            ends(&mut clock, at(730)),
-            [(400, Drain, true), (700, Drain, false)]
-        );
+        assert_eq!(ends(&mut clock, at(730)), [(400, Drain, true), (700, Drain, false)]);
         let times = clock.finish(at(740));
-        let times = times
-            .iter()
-            .map(|it| (it.phase, it.end.since(it.start).0 / MS));
-        assert_eq!(
-            times.collect::<Vec<_>>(),
-            [(Warmup, 250), (Measure, 150), (Drain, 340)]
-        );
+        let times = times.iter().map(|it| (it.phase, it.end.since(it.start).0 / MS));
+        assert_eq!(times.collect::<Vec<_>>(), [(Warmup, 250), (Measure, 150), (Drain, 340)]);
     }
 
     #[test]

@@ -194,10 +194,7 @@ impl Outcome {
 
     /// The outcome of a load that never started, at an instant of the load's own clock.
     pub(crate) fn never_started_at(now: Time) -> Self {
-        Self {
-            interrupted: true,
-            ..Self::started(now)
-        }
+        Self { interrupted: true, ..Self::started(now) }
     }
 
     /// That of a load which started then, and of which nothing more is known.
@@ -304,12 +301,7 @@ impl Censored {
         let mut interval = Interval::new();
         interval.reset(end, Phase::Drain);
         interval.set_due(measure_at, Time(u64::MAX));
-        Self {
-            interval,
-            unanswered: 0,
-            unsent: 0,
-            measure_at,
-        }
+        Self { interval, unanswered: 0, unsent: 0, measure_at }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -319,9 +311,7 @@ impl Censored {
     pub(crate) fn unanswered(&mut self, intended: Time, end: Time) {
         self.unanswered += 1;
         let waited = end.since(intended);
-        self.interval
-            .due(intended)
-            .record(Metric::ACK_RESPONSE, waited);
+        self.interval.due(intended).record(Metric::ACK_RESPONSE, waited);
     }
 
     /// The instant before which everything that is due counts as what is due at `due` does: for the same phase,
@@ -332,11 +322,7 @@ impl Censored {
             Nanos::ZERO => Time(u64::MAX),
             Nanos(shortest) => Time(end.0 - shortest + 1),
         };
-        if due < self.measure_at {
-            same_latency.min(self.measure_at)
-        } else {
-            same_latency
-        }
+        if due < self.measure_at { same_latency.min(self.measure_at) } else { same_latency }
     }
 
     /// Takes an operation that was begun and had no answer.
@@ -348,13 +334,7 @@ impl Censored {
     }
 
     /// Takes the operations that were due before `last` and never began. They are counted by latency, not one by one.
-    pub(crate) fn never_begun(
-        &mut self,
-        due_times: &mut DueTimes,
-        last: Time,
-        end: Time,
-        metrics: &[Metric],
-    ) {
+    pub(crate) fn never_begun(&mut self, due_times: &mut DueTimes, last: Time, end: Time, metrics: &[Metric]) {
         while due_times.due() < last {
             let due = due_times.due();
             let alike = self.alike_until(due, end);
@@ -367,14 +347,7 @@ impl Censored {
     }
 
     /// Takes `count` that should have been answered, where there are answers, and each delivered so many times.
-    pub(crate) fn unsent(
-        &mut self,
-        due: Time,
-        end: Time,
-        count: u64,
-        is_answered: bool,
-        deliveries: u64,
-    ) {
+    pub(crate) fn unsent(&mut self, due: Time, end: Time, count: u64, is_answered: bool, deliveries: u64) {
         self.unsent += count;
         let waited = end.since(due);
         let latencies = self.interval.due(due);

@@ -98,9 +98,7 @@ impl Addresses {
     /// addresses of its family can be reached.
     pub(crate) fn in_turn(&self, turn: usize, source: Option<IpAddr>) -> VecDeque<SocketAddr> {
         let state = self.state();
-        let fits = |address: &&SocketAddr| {
-            source.is_none_or(|source| source.is_ipv6() == address.is_ipv6())
-        };
+        let fits = |address: &&SocketAddr| source.is_none_or(|source| source.is_ipv6() == address.is_ipv6());
         let (mut first, mut others) = (VecDeque::new(), Vec::new());
         for address in state.known.iter().filter(fits) {
             if address.is_ipv6() == state.prefers_ipv6 {

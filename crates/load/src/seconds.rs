@@ -18,11 +18,7 @@ pub(crate) struct Seconds<'a> {
 
 impl<'a> Seconds<'a> {
     pub(crate) fn of(sink: &'a mut dyn Sink) -> Self {
-        Self {
-            sink,
-            second: Interval::new(),
-            tick: Time(0),
-        }
+        Self { sink, second: Interval::new(), tick: Time(0) }
     }
 
     /// Hands on what is left when no more slices come.
@@ -106,9 +102,7 @@ mod tests {
                 slice.end = at;
                 slice.ends_phase = i + 1 == lengths.len();
                 slice.counters.completed = 3;
-                slice
-                    .latencies
-                    .record_n(Metric::SEND_ACK, Nanos(1_000 * length), 3);
+                slice.latencies.record_n(Metric::SEND_ACK, Nanos(1_000 * length), 3);
                 seconds.slice(&slice);
             }
         }
@@ -118,11 +112,7 @@ mod tests {
 
     #[test]
     fn seconds_hold_what_their_slices_do_and_end_with_their_phase() {
-        let told = tell(&[
-            (Phase::Warmup, &[100; 5]),
-            (Phase::Measure, &[100; 23]),
-            (Phase::Drain, &[40]),
-        ]);
+        let told = tell(&[(Phase::Warmup, &[100; 5]), (Phase::Measure, &[100; 23]), (Phase::Drain, &[40])]);
         assert_eq!(told.slices.len(), 29);
         let expected = [
             (500, Phase::Warmup, 15),

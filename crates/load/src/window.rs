@@ -53,11 +53,7 @@ pub(crate) struct Window {
 impl Window {
     /// A window for `limit` messages in flight; 0 for no limit.
     pub(crate) fn new(limit: u32) -> Self {
-        let limit = if limit == 0 {
-            LARGEST_RING
-        } else {
-            u64::from(limit)
-        };
+        let limit = if limit == 0 { LARGEST_RING } else { u64::from(limit) };
         let limit = limit.min(LARGEST_RING);
         // Half as much again, so that answers a little out of order need no growth.
         let ring = (limit + limit / 2).clamp(64, 1 << 16).next_power_of_two();
@@ -115,9 +111,7 @@ impl Window {
     /// When each message without an answer was to be sent.
     pub(crate) fn unanswered(&self) -> impl Iterator<Item = Time> {
         let entries = (self.first..self.next).map(|tag| self.ring[self.slot(tag)]);
-        entries
-            .filter(|entry| *entry != SETTLED)
-            .map(|[intended, _]| Time(intended))
+        entries.filter(|entry| *entry != SETTLED).map(|[intended, _]| Time(intended))
     }
 
     /// How many more messages may be sent now.
@@ -141,12 +135,7 @@ impl Window {
     /// Takes an answer for one tag, or with `multiple` for all up to it (0 for all), and shows what
     /// it answers in runs of equal times. Tags already answered are skipped.
     #[inline]
-    pub(crate) fn settle(
-        &mut self,
-        tag: u64,
-        multiple: bool,
-        mut settled: impl FnMut(Run),
-    ) -> Result<(), NeverSent> {
+    pub(crate) fn settle(&mut self, tag: u64, multiple: bool, mut settled: impl FnMut(Run)) -> Result<(), NeverSent> {
         if tag >= self.next || (tag == 0 && !multiple) {
             return Err(NeverSent);
         }
@@ -160,12 +149,7 @@ impl Window {
             if entry != SETTLED {
                 self.open -= 1;
                 self.oldest_answered = self.oldest_answered.min(entry[1]);
-                settled(Run {
-                    first: tag,
-                    intended: Time(entry[0]),
-                    sent: Time(entry[1]),
-                    count: 1,
-                });
+                settled(Run { first: tag, intended: Time(entry[0]), sent: Time(entry[1]), count: 1 });
             }
             self.skip_settled();
         }
@@ -194,12 +178,7 @@ impl Window {
                     run.count += 1;
                 }
                 _ => {
-                    let next = Run {
-                        first: self.first - 1,
-                        intended: Time(entry[0]),
-                        sent: Time(entry[1]),
-                        count: 1,
-                    };
+                    let next = Run { first: self.first - 1, intended: Time(entry[0]), sent: Time(entry[1]), count: 1 };
                     if let Some(done) = run.replace(next) {
                         settled(done);
                     }
@@ -254,17 +233,9 @@ mod tests {
         for time in [5, 5, 5, 8, 8, 9] {
             window.push(Time(time), Time(time));
         }
-        let run = |first, time, count| Run {
-            first,
-            intended: Time(time),
-            sent: Time(time),
-            count,
-        };
+        let run = |first, time, count| Run { first, intended: Time(time), sent: Time(time), count };
         assert_eq!(settle(&mut window, 2, false), [run(2, 5, 1)]);
-        assert_eq!(
-            settle(&mut window, 5, true),
-            [run(1, 5, 1), run(3, 5, 1), run(4, 8, 2)]
-        );
+        assert_eq!(settle(&mut window, 5, true), [run(1, 5, 1), run(3, 5, 1), run(4, 8, 2)]);
         assert_eq!(settle(&mut window, 4, true), [], "answered already");
         assert_eq!(settle(&mut window, 0, true), [run(6, 9, 1)], "0 is all");
         assert_eq!((window.open(), window.room()), (0, 10));
@@ -324,14 +295,12 @@ mod tests {
                 };
                 let settled = settle(&mut window, tag, multiple);
                 assert!(settled.windows(2).all(|w| {
-                    (w[0].intended, w[0].sent) != (w[1].intended, w[1].sent)
-                        || w[0].first + w[0].count < w[1].first
+                    (w[0].intended, w[0].sent) != (w[1].intended, w[1].sent) || w[0].first + w[0].count < w[1].first
                 }));
                 let settled: Vec<(u64, (u64, u64))> = settled
                     .into_iter()
                     .flat_map(|run| {
-                        (run.first..run.first + run.count)
-                            .map(move |tag| (tag, (run.intended.0, run.sent.0)))
+                        (run.first..run.first + run.count).map(move |tag| (tag, (run.intended.0, run.sent.0)))
                     })
                     .collect();
                 assert_eq!(settled, expected);

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    DueHistogram, Latencies, Metric, MetricInfo, MetricKind, Nanos, Phase, Recorder,
-    SliceHistogram, SliceRecorder, Time,
+    DueHistogram, Latencies, Metric, MetricInfo, MetricKind, Nanos, Phase, Recorder, SliceHistogram, SliceRecorder,
+    Time,
 };
 
 /// Message counts.
@@ -194,11 +194,7 @@ impl<R: Latencies> Interval<R> {
     /// and has what is recorded.
     #[inline]
     pub fn due(&mut self, due: Time) -> &mut R {
-        if due >= self.due_from {
-            &mut self.latencies
-        } else {
-            self.carried.get_or_insert_default()
-        }
+        if due >= self.due_from { &mut self.latencies } else { self.carried.get_or_insert_default() }
     }
 
     /// [`Self::due`] for another program's message; `None` where it is due after this run's last one.
@@ -286,11 +282,7 @@ impl Counts {
     /// Count of a metric; 0 where it was not declared.
     #[must_use]
     pub fn get(&self, metric: Metric) -> u64 {
-        self.values
-            .get(metric.index())
-            .copied()
-            .flatten()
-            .unwrap_or(0)
+        self.values.get(metric.index()).copied().flatten().unwrap_or(0)
     }
 
     /// All that was declared, in the order of the registry.
@@ -303,10 +295,7 @@ impl Counts {
     pub fn merge(&mut self, other: &Self) {
         for (metric, value) in other.iter() {
             match metric.info() {
-                MetricInfo {
-                    kind: MetricKind::Peak,
-                    ..
-                } => self.peak(metric, value),
+                MetricInfo { kind: MetricKind::Peak, .. } => self.peak(metric, value),
                 _ => self.add(metric, value),
             }
         }
@@ -421,15 +410,7 @@ mod tests {
 
     #[test]
     fn every_cause_has_its_own_sum() {
-        let causes = [
-            Wait::Ready,
-            Wait::Schedule,
-            Wait::Budget,
-            Wait::Credit,
-            Wait::Socket,
-            Wait::Blocked,
-            Wait::Away,
-        ];
+        let causes = [Wait::Ready, Wait::Schedule, Wait::Budget, Wait::Credit, Wait::Socket, Wait::Blocked, Wait::Away];
         let mut waits = Waits::default();
         for (i, wait) in causes.into_iter().enumerate() {
             waits.note(wait, Nanos(1 << i));

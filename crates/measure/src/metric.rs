@@ -55,53 +55,29 @@ impl MetricInfo {
     /// A latency; texts and scenario are to be filled in.
     #[must_use]
     pub const fn latency() -> Self {
-        Self {
-            key: "",
-            name: "",
-            unit: "ns",
-            kind: MetricKind::Histogram,
-            scenario: "",
-            part: false,
-            meaning: "",
-        }
+        Self { key: "", name: "", unit: "ns", kind: MetricKind::Histogram, scenario: "", part: false, meaning: "" }
     }
 
     /// A latency that is one part of a whole.
     #[must_use]
     pub const fn part() -> Self {
-        Self {
-            part: true,
-            ..Self::latency()
-        }
+        Self { part: true, ..Self::latency() }
     }
 
     /// A count of `unit`.
     #[must_use]
     pub const fn counter(unit: &'static str) -> Self {
-        Self {
-            unit,
-            kind: MetricKind::Counter,
-            ..Self::latency()
-        }
+        Self { unit, kind: MetricKind::Counter, ..Self::latency() }
     }
 
     /// The largest number of `unit`.
     #[must_use]
     pub const fn peak(unit: &'static str) -> Self {
-        Self {
-            kind: MetricKind::Peak,
-            ..Self::counter(unit)
-        }
+        Self { kind: MetricKind::Peak, ..Self::counter(unit) }
     }
 
     const fn of_messages(key: &'static str, name: &'static str, meaning: &'static str) -> Self {
-        Self {
-            key,
-            name,
-            scenario: "messages",
-            meaning,
-            ..Self::latency()
-        }
+        Self { key, name, scenario: "messages", meaning, ..Self::latency() }
     }
 }
 
@@ -156,17 +132,9 @@ macro_rules! metrics {
 
 /// The latencies of a message's life, headline first.
 static MESSAGES: [MetricInfo; 5] = [
-    MetricInfo::of_messages(
-        "ack_response",
-        "ack response",
-        "intended send time to the broker's acknowledgement",
-    ),
+    MetricInfo::of_messages("ack_response", "ack response", "intended send time to the broker's acknowledgement"),
     MetricInfo::of_messages("end_to_end", "end-to-end", "intended send time to delivery"),
-    MetricInfo::of_messages(
-        "send_ack",
-        "send ack",
-        "actual send time to the broker's acknowledgement",
-    ),
+    MetricInfo::of_messages("send_ack", "send ack", "actual send time to the broker's acknowledgement"),
     MetricInfo::of_messages("transfer", "transfer", "actual send time to delivery"),
     MetricInfo::of_messages("send_delay", "send delay", "intended to actual send time"),
 ];
@@ -224,13 +192,8 @@ impl Metric {
     /// The latencies of messages, headline first. With a target rate the headline latencies are
     /// [`Metric::ACK_RESPONSE`] and [`Metric::END_TO_END`], which count from the intended time; the
     /// other three explain them.
-    pub const MESSAGES: [Self; 5] = [
-        Self::ACK_RESPONSE,
-        Self::END_TO_END,
-        Self::SEND_ACK,
-        Self::TRANSFER,
-        Self::SEND_DELAY,
-    ];
+    pub const MESSAGES: [Self; 5] =
+        [Self::ACK_RESPONSE, Self::END_TO_END, Self::SEND_ACK, Self::TRANSFER, Self::SEND_DELAY];
 
     /// The metric of a scenario; registers it where it is new. Scenarios resolve their metrics before
     /// they run. A key names one metric: what another scenario has registered with it is an error of the
@@ -247,10 +210,7 @@ impl Metric {
                 info.key
             );
             if entry.is_bare {
-                *entry = Entry {
-                    info,
-                    is_bare: false,
-                };
+                *entry = Entry { info, is_bare: false };
             }
         }
         metric
@@ -312,8 +272,7 @@ impl Metric {
             }
         }
         let is_letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-        let is_key =
-            (1..=LONGEST_KEY).contains(&found.key.len()) && found.key.chars().all(is_letter);
+        let is_key = (1..=LONGEST_KEY).contains(&found.key.len()) && found.key.chars().all(is_letter);
         // What replaces a bare name takes memory once more.
         if !is_key || registry.from_files >= 2 * MOST_FROM_FILES {
             return known;
@@ -421,9 +380,7 @@ pub mod described {
     ///
     /// # Errors
     /// Those of the deserializer.
-    pub fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Vec<Metric>, D::Error> {
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Metric>, D::Error> {
         let all = Vec::<Described>::deserialize(deserializer)?;
         Ok(all.iter().filter_map(Metric::described).collect())
     }
@@ -483,10 +440,7 @@ mod tests {
         let bare = Metric::named("test_probe", MetricKind::Histogram).unwrap();
         assert_eq!((bare.name(), bare.info().part), ("test probe", false));
         let metric = Metric::register(&PROBE);
-        assert_eq!(
-            metric, bare,
-            "what a file named first is described by the code"
-        );
+        assert_eq!(metric, bare, "what a file named first is described by the code");
         assert_eq!(metric.info(), &PROBE);
         assert_eq!(Metric::register(&PROBE), metric);
         assert_eq!(serde_json::to_value(metric).unwrap(), "test_probe");
@@ -509,36 +463,14 @@ mod tests {
         let of_kind = ToyMetrics::resolve("toy");
         let own = ToyMetrics::resolve("toy_red_ball");
         let keys = |all: Vec<Metric>| all.into_iter().map(Metric::key).collect::<Vec<_>>();
-        assert_eq!(
-            keys(of_kind.recorded()),
-            ["toy_whole", "toy_wait", "toy_most"]
-        );
-        assert_eq!(
-            keys(of_kind.all()),
-            ["toy_whole", "toy_wait", "toy_open", "toy_most"]
-        );
+        assert_eq!(keys(of_kind.recorded()), ["toy_whole", "toy_wait", "toy_most"]);
+        assert_eq!(keys(of_kind.all()), ["toy_whole", "toy_wait", "toy_open", "toy_most"]);
         assert_eq!(own.wait.key(), "toy_red_ball_wait");
-        assert_eq!(
-            (own.wait.name(), own.wait.info().part),
-            ("red-ball wait", true)
-        );
-        assert_eq!(
-            (own.most.name(), own.most.info().scenario),
-            ("most", "toy_red_ball")
-        );
-        assert_eq!(
-            (own.most.info().kind, own.most.info().unit),
-            (MetricKind::Peak, "toys")
-        );
-        assert_eq!(
-            keys(ToyMetrics::resolve("toy_red_ball").all()),
-            keys(own.all())
-        );
-        assert_eq!(
-            ToyMetrics::resolve("toy_red_ball").open,
-            own.open,
-            "registered once"
-        );
+        assert_eq!((own.wait.name(), own.wait.info().part), ("red-ball wait", true));
+        assert_eq!((own.most.name(), own.most.info().scenario), ("most", "toy_red_ball"));
+        assert_eq!((own.most.info().kind, own.most.info().unit), (MetricKind::Peak, "toys"));
+        assert_eq!(keys(ToyMetrics::resolve("toy_red_ball").all()), keys(own.all()));
+        assert_eq!(ToyMetrics::resolve("toy_red_ball").open, own.open, "registered once");
         // A file that was read before knows no more than the key.
         let bare = Metric::named("toy_x_whole", MetricKind::Histogram).unwrap();
         assert_eq!(ToyMetrics::resolve("toy_x").whole, bare);

@@ -30,11 +30,7 @@ pub struct Problem {
 
 impl Problem {
     /// A problem without a log.
-    pub fn new(
-        cause: impl Into<String>,
-        value: impl fmt::Display,
-        help: impl Into<String>,
-    ) -> Self {
+    pub fn new(cause: impl Into<String>, value: impl fmt::Display, help: impl Into<String>) -> Self {
         Self {
             cause: cause.into(),
             value: value.to_string(),
@@ -101,9 +97,7 @@ fn is_quoted(text: &str, value: &str) -> bool {
     let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     text.match_indices(value).any(|(at, _)| {
         let before = text.get(..at).and_then(|it| it.chars().next_back());
-        let after = text
-            .get(at + value.len()..)
-            .and_then(|it| it.chars().next());
+        let after = text.get(at + value.len()..).and_then(|it| it.chars().next());
         !is_word(before) && !is_word(after)
     })
 }
@@ -125,10 +119,7 @@ const BETWEEN: char = '\u{1f}';
 impl Refused {
     /// A refusal with its remedy.
     pub fn new(what: impl Into<String>, help: impl Into<String>) -> Self {
-        Self {
-            what: what.into(),
-            help: help.into(),
-        }
+        Self { what: what.into(), help: help.into() }
     }
 
     /// The refusal as an error of serde, whose message [`Refused::from_message`] reads.
@@ -171,10 +162,7 @@ mod tests {
     fn one_line_holds_cause_and_value_and_not_the_remedy() {
         let problem = Problem::new("cannot read x", "no such file", "check the path");
         assert_eq!(problem.to_string(), "cannot read x: no such file");
-        assert_eq!(
-            problem.sentence(),
-            "cannot read x: no such file; check the path"
-        );
+        assert_eq!(problem.sentence(), "cannot read x: no such file; check the path");
         let quoted = Problem::new("0 threads cannot carry a load", "", "ask for at least 1");
         assert_eq!(quoted.to_string(), "0 threads cannot carry a load");
         let quoted = quoted.observed(0);

@@ -35,9 +35,7 @@ impl FromStr for Rate {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let rate = per_second(text).and_then(Self::per_second);
-        rate.ok_or_else(|| {
-            "a rate is a number per second above 0, such as 20000, 0.5, 2k, 1M or 10/min".to_owned()
-        })
+        rate.ok_or_else(|| "a rate is a number per second above 0, such as 20000, 0.5, 2k, 1M or 10/min".to_owned())
     }
 }
 
@@ -124,9 +122,7 @@ impl FromStr for Bytes {
             };
             times(number, factor)
         });
-        bytes.map(Self).ok_or_else(|| {
-            "a size is a whole number of bytes, such as 1024, 4KiB or 1MB".to_owned()
-        })
+        bytes.map(Self).ok_or_else(|| "a size is a whole number of bytes, such as 1024, 4KiB or 1MB".to_owned())
     }
 }
 
@@ -142,10 +138,7 @@ fn times(number: &str, factor: u64) -> Option<u64> {
     let digits: u128 = format!("0{digits}").parse().ok()?;
     let places = i32::try_from(fraction.len()).ok()?;
     let shift = exponent.parse::<i32>().ok()?.checked_sub(places)?;
-    let (scaled, power) = (
-        digits.checked_mul(factor.into())?,
-        10u128.checked_pow(shift.unsigned_abs())?,
-    );
+    let (scaled, power) = (digits.checked_mul(factor.into())?, 10u128.checked_pow(shift.unsigned_abs())?);
     let value = match shift {
         0.. => scaled.checked_mul(power)?,
         _ => (scaled % power == 0).then_some(scaled / power)?,
@@ -174,9 +167,7 @@ fn number_and_unit(text: &str) -> Option<(&str, &str)> {
     let (number, unit) = text.split_at_checked(unit)?;
     let number = number.trim_end();
     // Neither `inf` nor a sign is a quantity.
-    number
-        .starts_with(|c: char| c.is_ascii_digit() || c == '.')
-        .then_some((number, unit))
+    number.starts_with(|c: char| c.is_ascii_digit() || c == '.').then_some((number, unit))
 }
 
 /// Reads a value that a file holds as a number or as text; `expected` names it in the error about anything
@@ -184,10 +175,7 @@ fn number_and_unit(text: &str) -> Option<(&str, &str)> {
 ///
 /// # Errors
 /// What the value's own parser says, and where it is neither a number nor text.
-pub fn from_number_or_text<'de, T, D>(
-    deserializer: D,
-    expected: &'static str,
-) -> Result<T, D::Error>
+pub fn from_number_or_text<'de, T, D>(deserializer: D, expected: &'static str) -> Result<T, D::Error>
 where
     T: FromStr<Err: Into<Refused>>,
     D: Deserializer<'de>,
@@ -212,8 +200,7 @@ where
         }
     }
     let text = deserializer.deserialize_any(NumberOrText(expected))?;
-    text.parse()
-        .map_err(|refused: T::Err| refused.into().into_error())
+    text.parse().map_err(|refused: T::Err| refused.into().into_error())
 }
 
 /// A duration: `"60s"`, `"500ms"`, `"2m"`, `"1h30m"`; a bare number is seconds.
@@ -221,9 +208,7 @@ where
 pub struct Length(pub Nanos);
 
 const PARSER: SpanParser = SpanParser::new();
-const PRINTER: SpanPrinter = SpanPrinter::new()
-    .designator(Designator::HumanTime)
-    .spacing(Spacing::None);
+const PRINTER: SpanPrinter = SpanPrinter::new().designator(Designator::HumanTime).spacing(Spacing::None);
 
 /// 30 years.
 const LONGEST_NS: u64 = 1_000_000_000_000_000_000;
@@ -253,12 +238,10 @@ impl FromStr for Length {
             // The zero in front makes `.5s` a number, and keeps signs out.
             Err(_) => PARSER.parse_duration(format!("0{written}")).ok(),
         };
-        let length = length
-            .filter(|length| !length.is_negative())
-            .ok_or_else(|| {
-                let help = "write \"60s\", \"500ms\", \"2m\" or \"1h30m\"";
-                Refused::new(format!("{text:?} is not a duration"), help)
-            })?;
+        let length = length.filter(|length| !length.is_negative()).ok_or_else(|| {
+            let help = "write \"60s\", \"500ms\", \"2m\" or \"1h30m\"";
+            Refused::new(format!("{text:?} is not a duration"), help)
+        })?;
         u64::try_from(length.as_nanos())
             .ok()
             .filter(|ns| *ns <= LONGEST_NS)
@@ -312,11 +295,7 @@ impl FromStr for LengthRange {
 
 impl fmt::Display for LengthRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.min == self.max {
-            self.min.fmt(f)
-        } else {
-            write!(f, "{}-{}", self.min, self.max)
-        }
+        if self.min == self.max { self.min.fmt(f) } else { write!(f, "{}-{}", self.min, self.max) }
     }
 }
 
@@ -328,10 +307,7 @@ impl Serialize for LengthRange {
 
 impl<'de> Deserialize<'de> for LengthRange {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        from_number_or_text(
-            deserializer,
-            "a duration such as \"1s\", or a range such as \"1s-5s\"",
-        )
+        from_number_or_text(deserializer, "a duration such as \"1s\", or a range such as \"1s-5s\"")
     }
 }
 
@@ -347,25 +323,10 @@ mod tests {
             let text = format!("{}.{}MB", tenths / 10, tenths % 10);
             assert_eq!(text.parse(), Ok(Bytes(tenths * 100_000)), "{text}");
         }
-        for (text, bytes) in [
-            ("2e4", 20_000),
-            ("1.5e3", 1_500),
-            (".5kB", 500),
-            ("1.0000kB", 1_000),
-            ("5.", 5),
-        ] {
+        for (text, bytes) in [("2e4", 20_000), ("1.5e3", 1_500), (".5kB", 500), ("1.0000kB", 1_000), ("5.", 5)] {
             assert_eq!(text.parse(), Ok(Bytes(bytes)), "{text}");
         }
-        for wrong in [
-            ".",
-            "1.0001kB",
-            "1e-1",
-            "1e400",
-            "1e",
-            "99999999999999999999GB",
-            "0x1",
-            "1..2",
-        ] {
+        for wrong in [".", "1.0001kB", "1e-1", "1e400", "1e", "99999999999999999999GB", "0x1", "1..2"] {
             assert!(wrong.parse::<Bytes>().is_err(), "{wrong}");
         }
     }
@@ -395,8 +356,8 @@ mod tests {
             assert_eq!(text.parse::<Rate>().map(Rate::get), Ok(rate), "{text}");
         }
         for bad in [
-            "", "0", "-1", "+1", "abc", "k", "2m", "2kk", "inf", "NaN", "1e999", "2/", "2/day",
-            "1/s/s", "é", "0x10", "2 4",
+            "", "0", "-1", "+1", "abc", "k", "2m", "2kk", "inf", "NaN", "1e999", "2/", "2/day", "1/s/s", "é", "0x10",
+            "2 4",
         ] {
             assert!(bad.parse::<Rate>().is_err(), "{bad}");
         }
@@ -405,19 +366,12 @@ mod tests {
 
     #[test]
     fn numbers_of_things_are_whole_and_have_multiples() {
-        for (text, number) in [
-            ("0", 0),
-            ("1000", 1_000),
-            ("1k", 1_000),
-            (" 2.5k ", 2_500),
-            ("1M", 1_000_000),
-            ("1e3", 1_000),
-        ] {
+        for (text, number) in
+            [("0", 0), ("1000", 1_000), ("1k", 1_000), (" 2.5k ", 2_500), ("1M", 1_000_000), ("1e3", 1_000)]
+        {
             assert_eq!(whole_number(text), Some(number), "{text}");
         }
-        for bad in [
-            "", "k", "-1", "0.5", "1.0001k", "1K", "1kB", "1/s", "é", "1e30M",
-        ] {
+        for bad in ["", "k", "-1", "0.5", "1.0001k", "1K", "1kB", "1/s", "é", "1e30M"] {
             assert_eq!(whole_number(bad), None, "{bad}");
         }
     }
@@ -438,18 +392,7 @@ mod tests {
         ] {
             assert_eq!(text.parse(), Ok(Bytes(bytes)), "{text}");
         }
-        for bad in [
-            "",
-            "x",
-            "5 parsecs",
-            "-1",
-            "0.5",
-            "1.0001KiB",
-            "99999999999GB",
-            "1e30",
-            "inf",
-            "é",
-        ] {
+        for bad in ["", "x", "5 parsecs", "-1", "0.5", "1.0001KiB", "99999999999GB", "1e30", "inf", "é"] {
             assert!(bad.parse::<Bytes>().is_err(), "{bad}");
         }
     }
@@ -469,20 +412,11 @@ mod tests {
             assert_eq!(serde_json::from_str::<Bytes>(&json).ok(), Some(bytes));
 
             let number = random.below(1 << 20);
-            let (unit, factor) = random.of(&[
-                ("", 1),
-                ("kB", 1_000),
-                ("KiB", 1 << 10),
-                ("MB", 1_000_000),
-                ("GiB", 1 << 30),
-            ]);
-            assert_eq!(
-                format!("{number}{unit}").parse(),
-                Ok(Bytes(number * factor))
-            );
+            let (unit, factor) =
+                random.of(&[("", 1), ("kB", 1_000), ("KiB", 1 << 10), ("MB", 1_000_000), ("GiB", 1 << 30)]);
+            assert_eq!(format!("{number}{unit}").parse(), Ok(Bytes(number * factor)));
             let (unit, factor) = random.of(&[("", 1.0), ("k", 1e3), ("M", 1e6)]);
-            let (period, seconds) =
-                random.of(&[("", 1.0), ("/s", 1.0), ("/min", 60.0), ("/h", 3_600.0)]);
+            let (period, seconds) = random.of(&[("", 1.0), ("/s", 1.0), ("/min", 60.0), ("/h", 3_600.0)]);
             let rate = number as f64 * factor / seconds;
             assert_eq!(per_second(&format!("{number}{unit}{period}")), Some(rate));
         }
@@ -493,21 +427,7 @@ mod tests {
     fn no_text_breaks_the_parsers() {
         for seed in testkit::seeds(500) {
             let mut random = Random::new(seed);
-            let pieces = [
-                "1",
-                "0",
-                ".",
-                "k",
-                "KiB",
-                "/",
-                "min",
-                "-",
-                "e",
-                "é",
-                " ",
-                "9999999999",
-                "inf",
-            ];
+            let pieces = ["1", "0", ".", "k", "KiB", "/", "min", "-", "e", "é", " ", "9999999999", "inf"];
             let text: String = (0..random.below(8)).map(|_| random.of(&pieces)).collect();
             let _ = (text.parse::<Rate>(), text.parse::<Bytes>());
         }
@@ -531,16 +451,7 @@ mod tests {
             assert_eq!(length.to_string(), written, "{text}");
             assert_eq!(written.parse(), Ok(length), "{text}");
         }
-        for text in [
-            "",
-            "-1s",
-            "-1",
-            "1s ago",
-            "soon",
-            "5 parsecs",
-            "NaN",
-            "1e300",
-        ] {
+        for text in ["", "-1s", "-1", "1s ago", "soon", "5 parsecs", "NaN", "1e300"] {
             assert!(text.parse::<Length>().is_err(), "{text}");
         }
         let long = "300000h".parse::<Length>().unwrap_err();

@@ -82,8 +82,7 @@ impl Recorder {
 
     /// Records the same latency for `count` messages, as when one confirm covers a batch.
     pub fn record_n(&mut self, metric: Metric, value: Nanos, count: u64) {
-        self.histogram_mut(metric)
-            .saturating_record_n(value.0, count);
+        self.histogram_mut(metric).saturating_record_n(value.0, count);
     }
 
     /// Adds the buckets of another recorder.
@@ -136,11 +135,7 @@ impl Recorder {
 
     /// Filled histograms, as due in a phase.
     pub fn due_in(&self, phase: Phase) -> impl Iterator<Item = DueHistogram<'_>> {
-        self.filled().map(move |(metric, histogram)| DueHistogram {
-            due: phase.due(),
-            metric,
-            histogram,
-        })
+        self.filled().map(move |(metric, histogram)| DueHistogram { due: phase.due(), metric, histogram })
     }
 
     /// The summary of every latency of messages, whether anything was recorded or not.
@@ -154,11 +149,8 @@ impl Recorder {
     /// The summaries of what was recorded for a scenario.
     #[must_use]
     pub fn of_scenario(&self, scenario: &str) -> Summaries {
-        let own = self
-            .filled()
-            .filter(|(metric, _)| metric.info().scenario == scenario);
-        own.map(|(metric, histogram)| (metric, LatencySummary::of(histogram)))
-            .collect()
+        let own = self.filled().filter(|(metric, _)| metric.info().scenario == scenario);
+        own.map(|(metric, histogram)| (metric, LatencySummary::of(histogram))).collect()
     }
 }
 
@@ -263,13 +255,8 @@ pub struct LatencySummary {
 
 impl LatencySummary {
     /// Percentiles that are printed, with the name each has.
-    pub const PERCENTILES: [(f64, &'static str); 5] = [
-        (50.0, "p50"),
-        (90.0, "p90"),
-        (99.0, "p99"),
-        (99.9, "p99.9"),
-        (99.99, "p99.99"),
-    ];
+    pub const PERCENTILES: [(f64, &'static str); 5] =
+        [(50.0, "p50"), (90.0, "p90"), (99.0, "p99"), (99.9, "p99.9"), (99.99, "p99.99")];
 
     /// Reads a histogram.
     #[must_use]
@@ -277,11 +264,7 @@ impl LatencySummary {
         if histogram.is_empty() {
             return Self::default();
         }
-        let at = |percentile: f64| {
-            histogram
-                .value_at_percentile(percentile)
-                .min(histogram.max())
-        };
+        let at = |percentile: f64| histogram.value_at_percentile(percentile).min(histogram.max());
         Self {
             count: histogram.len(),
             min_ns: histogram.min(),
@@ -306,13 +289,7 @@ impl LatencySummary {
     /// The value of one of [`Self::PERCENTILES`], by its position there.
     #[must_use]
     pub const fn percentile_values(&self) -> [u64; 5] {
-        [
-            self.p50_ns,
-            self.p90_ns,
-            self.p99_ns,
-            self.p99_9_ns,
-            self.p99_99_ns,
-        ]
+        [self.p50_ns, self.p90_ns, self.p99_ns, self.p99_9_ns, self.p99_99_ns]
     }
 }
 
@@ -376,17 +353,10 @@ mod tests {
             recorder.record(Metric::SEND_ACK, Nanos::from_micros(us));
         }
         let summary = LatencySummary::of(recorder.histogram(Metric::SEND_ACK));
-        for (value, expected) in summary.percentile_values().into_iter().zip([
-            5_000_000u64,
-            9_000_000,
-            9_900_000,
-            9_990_000,
-            9_999_000,
-        ]) {
-            assert!(
-                value.abs_diff(expected) * 1_000 <= expected,
-                "{value} for {expected}"
-            );
+        for (value, expected) in
+            summary.percentile_values().into_iter().zip([5_000_000u64, 9_000_000, 9_900_000, 9_990_000, 9_999_000])
+        {
+            assert!(value.abs_diff(expected) * 1_000 <= expected, "{value} for {expected}");
         }
         assert_eq!(summary.count, 10_000);
         assert!(summary.max_ns >= 10_000_000);
@@ -418,11 +388,7 @@ mod tests {
         let (mut early, mut late) = (new_histogram(), new_histogram());
         early.saturating_record(7);
         late.saturating_record_n(9, 2);
-        let of = |due, histogram| DueHistogram {
-            due,
-            metric: Metric::TRANSFER,
-            histogram,
-        };
+        let of = |due, histogram| DueHistogram { due, metric: Metric::TRANSFER, histogram };
         let both = [of(Phase::Warmup, &early), of(Phase::Measure, &late)];
         for (phase, count) in [(Phase::Warmup, 1), (Phase::Measure, 2), (Phase::Drain, 2)] {
             let mut sum = Recorder::new();
@@ -450,10 +416,7 @@ mod tests {
 
     #[test]
     fn a_percentile_needs_ten_samples_beyond_it() {
-        let with = |count| LatencySummary {
-            count,
-            ..LatencySummary::default()
-        };
+        let with = |count| LatencySummary { count, ..LatencySummary::default() };
         assert!(!with(99_999).supports(99.99));
         assert!(with(100_000).supports(99.99));
         assert!(!with(19).supports(50.0));

@@ -104,12 +104,7 @@ mod tests {
 
     #[test]
     fn secrets_within_a_value_are_told_apart_and_shown_nowhere() {
-        let of = |secret: &str| {
-            (
-                "\0",
-                [Some(Secret::new(secret)), None, Some(Secret::new("x"))],
-            )
-        };
+        let of = |secret: &str| ("\0", [Some(Secret::new(secret)), None, Some(Secret::new("x"))]);
         let found = Secret::fingerprints(&of("hunter2"));
         assert_eq!(found.len(), 2);
         assert_eq!(found, Secret::fingerprints(&of("hunter2")));

@@ -20,11 +20,7 @@ const BUCKETS: usize = 33 * HALF;
 /// The bucket of a latency. Above an hour it is that of an hour.
 #[inline]
 const fn bucket(latency: Nanos) -> usize {
-    let value = if latency.0 < HIGHEST_NS {
-        latency.0
-    } else {
-        HIGHEST_NS
-    };
+    let value = if latency.0 < HIGHEST_NS { latency.0 } else { HIGHEST_NS };
     let power = (u64::BITS - EXACT_BITS).saturating_sub((value | 1).leading_zeros());
     power as usize * HALF + (value >> power) as usize
 }
@@ -72,15 +68,12 @@ impl SliceHistogram {
     /// How many latencies were recorded.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.used()
-            .iter()
-            .fold(0, |sum, count| sum.saturating_add(*count))
+        self.used().iter().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
     /// The latencies that are told apart, shortest first, each as the longest of its bucket, with their counts.
     pub fn iter(&self) -> impl Iterator<Item = (Nanos, u64)> {
-        self.filled()
-            .map(|(bucket, count)| (Nanos(lowest(bucket + 1) - 1), count))
+        self.filled().map(|(bucket, count)| (Nanos(lowest(bucket + 1) - 1), count))
     }
 
     #[inline]
@@ -155,15 +148,8 @@ impl SliceRecorder {
     }
 
     /// Filled histograms, as due in a phase.
-    pub(crate) fn due_in(
-        &self,
-        phase: Phase,
-    ) -> impl Iterator<Item = DueHistogram<'_, SliceHistogram>> {
-        self.filled().map(move |(metric, histogram)| DueHistogram {
-            due: phase.due(),
-            metric,
-            histogram,
-        })
+    pub(crate) fn due_in(&self, phase: Phase) -> impl Iterator<Item = DueHistogram<'_, SliceHistogram>> {
+        self.filled().map(move |(metric, histogram)| DueHistogram { due: phase.due(), metric, histogram })
     }
 
     /// Adds all of it to a sum.
@@ -190,10 +176,7 @@ impl Latencies for SliceRecorder {
     }
 
     fn reset(&mut self) {
-        self.metrics
-            .iter_mut()
-            .flatten()
-            .for_each(SliceHistogram::reset);
+        self.metrics.iter_mut().flatten().for_each(SliceHistogram::reset);
     }
 
     fn merge(&mut self, other: &Self) {
@@ -210,9 +193,7 @@ mod tests {
 
     /// Every bound between buckets, and what lies beside it.
     fn bounds() -> impl Iterator<Item = u64> {
-        (0..BUCKETS)
-            .map(lowest)
-            .flat_map(|at| [at.saturating_sub(1), at, at + 1])
+        (0..BUCKETS).map(lowest).flat_map(|at| [at.saturating_sub(1), at, at + 1])
     }
 
     #[test]
@@ -233,10 +214,7 @@ mod tests {
         let mut sum = Recorder::new();
         recorder.add_to(&mut sum);
         let histogram = sum.histogram(Metric::TRANSFER);
-        assert_eq!(
-            (histogram.len(), histogram.iter_recorded().count()),
-            (u64::MAX, 1)
-        );
+        assert_eq!((histogram.len(), histogram.iter_recorded().count()), (u64::MAX, 1));
         let mut hour = new_histogram();
         hour.saturating_record(HIGHEST_NS);
         assert_eq!(histogram.max(), hour.max());

@@ -7,9 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 /// A length of time in nanoseconds.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Nanos(pub u64);
 
@@ -34,11 +32,7 @@ impl Nanos {
     /// Seconds, rounded down to nanoseconds; negative and non-finite values become zero.
     #[must_use]
     pub fn from_secs_f64(seconds: f64) -> Self {
-        if seconds.is_finite() && seconds > 0.0 {
-            Self((seconds * 1e9) as u64)
-        } else {
-            Self::ZERO
-        }
+        if seconds.is_finite() && seconds > 0.0 { Self((seconds * 1e9) as u64) } else { Self::ZERO }
     }
 
     /// Length in seconds.
@@ -105,9 +99,7 @@ impl fmt::Display for Nanos {
 
 /// An instant: nanoseconds of the system's monotonic clock (`CLOCK_MONOTONIC`), which all
 /// processes of a machine share. It means nothing on another machine or after a reboot.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Time(pub u64);
 
@@ -152,9 +144,7 @@ impl Clock {
 /// difference.
 #[must_use]
 pub fn wall_clock_unix_ns() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX))
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

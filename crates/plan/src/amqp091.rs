@@ -90,12 +90,7 @@ impl Exchange {
     /// A transient exchange.
     #[must_use]
     pub fn new(name: impl Into<String>, kind: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            kind: kind.into(),
-            durable: false,
-            auto_delete: false,
-        }
+        Self { name: name.into(), kind: kind.into(), durable: false, auto_delete: false }
     }
 
     /// Whether the exchange has to be declared; those that every broker has (`amq.*` and the default one) never are.
@@ -167,17 +162,12 @@ impl FromStr for StreamOffset {
             "first" => Ok(Self::First),
             "last" => Ok(Self::Last),
             "next" => Ok(Self::Next),
-            _ => text
-                .parse()
-                .map(Self::Offset)
-                .ok()
-                .or_else(|| time(text).map(Self::Time))
-                .ok_or_else(|| {
-                    format!(
-                        "stream-offset = {text:?} is none of \"first\", \"last\", \"next\", an \
+            _ => text.parse().map(Self::Offset).ok().or_else(|| time(text).map(Self::Time)).ok_or_else(|| {
+                format!(
+                    "stream-offset = {text:?} is none of \"first\", \"last\", \"next\", an \
                          offset such as 0 and a time such as \"2026-11-21T12:00:00Z\""
-                    )
-                }),
+                )
+            }),
         }
     }
 }
@@ -202,10 +192,7 @@ impl Serialize for StreamOffset {
 
 impl<'de> Deserialize<'de> for StreamOffset {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        from_number_or_text(
-            deserializer,
-            "\"first\", \"last\", \"next\", an offset or a time",
-        )
+        from_number_or_text(deserializer, "\"first\", \"last\", \"next\", an offset or a time")
     }
 }
 

@@ -152,12 +152,9 @@ impl Consumers {
             .about("ack"));
         }
         if self.connections == Some(0) {
-            return Err(Error::invalid(
-                "consumers cannot share 0 connections",
-                "ask for 1 or more, or for one each",
-            )
-            .observed(0)
-            .about("consumer-connections"));
+            return Err(Error::invalid("consumers cannot share 0 connections", "ask for 1 or more, or for one each")
+                .observed(0)
+                .about("consumer-connections"));
         }
         if self.ack == Ack::Auto && (self.refuse.is_some() || self.commit_every > 0) {
             return Err(Error::invalid(
@@ -184,10 +181,7 @@ impl LatencyStep {
     /// Constant service time.
     #[must_use]
     pub const fn constant(latency: Nanos) -> Self {
-        Self {
-            latency: Length(latency),
-            length: Length(Nanos::ZERO),
-        }
+        Self { latency: Length(latency), length: Length(Nanos::ZERO) }
     }
 }
 
@@ -196,20 +190,13 @@ impl FromStr for LatencyStep {
 
     fn from_str(text: &str) -> Result<Self, Refused> {
         let (latency, length) = text.split_once('@').unwrap_or((text, "0s"));
-        Ok(Self {
-            latency: latency.parse()?,
-            length: length.parse()?,
-        })
+        Ok(Self { latency: latency.parse()?, length: length.parse()? })
     }
 }
 
 impl std::fmt::Display for LatencyStep {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.length.is_zero() {
-            self.latency.fmt(f)
-        } else {
-            write!(f, "{}@{}", self.latency, self.length)
-        }
+        if self.length.is_zero() { self.latency.fmt(f) } else { write!(f, "{}@{}", self.latency, self.length) }
     }
 }
 

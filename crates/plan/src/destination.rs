@@ -27,21 +27,13 @@ impl Destination {
     /// A queue.
     #[must_use]
     pub fn queue(name: impl Into<String>) -> Self {
-        Self {
-            kind: DestinationKind::Queue,
-            name: name.into(),
-            exclusive: false,
-            amqp091: AmqpDestination::default(),
-        }
+        Self { kind: DestinationKind::Queue, name: name.into(), exclusive: false, amqp091: AmqpDestination::default() }
     }
 
     /// A topic.
     #[must_use]
     pub fn topic(name: impl Into<String>) -> Self {
-        Self {
-            kind: DestinationKind::Topic,
-            ..Self::queue(name)
-        }
+        Self { kind: DestinationKind::Topic, ..Self::queue(name) }
     }
 
     /// Reads `queue://NAME`, `topic://NAME` or a bare `NAME`, which is a queue.
@@ -66,9 +58,7 @@ impl Destination {
         };
         let slip = |kind: &str| {
             let rest = destination.name.strip_prefix(kind)?;
-            let name = rest
-                .strip_prefix("//")
-                .or_else(|| rest.strip_prefix(":/"))?;
+            let name = rest.strip_prefix("//").or_else(|| rest.strip_prefix(":/"))?;
             Some(format!("{kind}://{}", name.trim_start_matches('/')))
         };
         if let Some(meant) = slip("queue").or_else(|| slip("topic"))
@@ -170,9 +160,7 @@ impl Group {
         match offset {
             StreamOffset::First | StreamOffset::Offset(0) => Owed::All,
             StreamOffset::Offset(_) => Owed::SinceFirst,
-            StreamOffset::Last | StreamOffset::Next | StreamOffset::Time(_) if later => {
-                Owed::SinceSubscribed
-            }
+            StreamOffset::Last | StreamOffset::Next | StreamOffset::Time(_) if later => Owed::SinceSubscribed,
             StreamOffset::Last | StreamOffset::Next | StreamOffset::Time(_) => Owed::All,
         }
     }
@@ -196,9 +184,7 @@ impl Group {
             let topics = self.destinations.iter().enumerate();
             topics
                 .filter(|(_, d)| d.kind == DestinationKind::Topic)
-                .flat_map(move |(at, d)| {
-                    (0..self.receivers_of(at)).map(move |index| (it.queue(&d.name, index), d))
-                })
+                .flat_map(move |(at, d)| (0..self.receivers_of(at)).map(move |index| (it.queue(&d.name, index), d)))
         })
     }
 
@@ -206,11 +192,7 @@ impl Group {
         let Some(subscription) = &self.consumers.subscription else {
             return Ok(());
         };
-        if let Some(queue) = self
-            .destinations
-            .iter()
-            .find(|d| d.kind != DestinationKind::Topic)
-        {
+        if let Some(queue) = self.destinations.iter().find(|d| d.kind != DestinationKind::Topic) {
             return Err(Error::invalid(
                 format!("{queue} is a queue, and only topics have subscriptions"),
                 "write topic://NAME, or leave the subscription out",
@@ -219,11 +201,8 @@ impl Group {
             .about("subscription"));
         }
         if subscription.name.is_empty() {
-            return Err(Error::invalid(
-                "the subscription has no name",
-                "give it one: its queues' names begin with it",
-            )
-            .about("subscription"));
+            return Err(Error::invalid("the subscription has no name", "give it one: its queues' names begin with it")
+                .about("subscription"));
         }
         if !subscription.durable && self.reconnect.is_some() {
             return Err(Error::invalid(

@@ -56,11 +56,7 @@ pub struct ConnectionSettings {
 impl Default for ConnectionSettings {
     /// A heartbeat every 60 seconds, the largest frames that RabbitMQ takes, the system's buffers.
     fn default() -> Self {
-        Self {
-            heartbeat_s: 60,
-            frame_max: FRAME_MAX,
-            socket: SocketOptions::default(),
-        }
+        Self { heartbeat_s: 60, frame_max: FRAME_MAX, socket: SocketOptions::default() }
     }
 }
 
@@ -160,11 +156,7 @@ impl FromStr for Endpoint {
         // Nothing of a URL that could not be taken apart is repeated: it may hold a password.
         let parts = Parts::of(url)?;
         let (host, port) = split_address(parts.address)?;
-        let default_port = if parts.secured {
-            Self::DEFAULT_TLS_PORT
-        } else {
-            Self::DEFAULT_PORT
-        };
+        let default_port = if parts.secured { Self::DEFAULT_TLS_PORT } else { Self::DEFAULT_PORT };
         let mut endpoint = Self::new(host, port.unwrap_or(default_port));
         endpoint.tls = parts.secured.then(ClientTls::default);
         if let Some(login) = parts.login {
@@ -199,10 +191,7 @@ impl<'a> Parts<'a> {
             Some(("amqp", rest)) => (rest, false),
             Some(("amqps", rest)) => (rest, true),
             Some((scheme, _)) if is_scheme(scheme) => {
-                return Err(unusable(
-                    format!("its scheme {scheme:?} is not supported"),
-                    HELP,
-                ));
+                return Err(unusable(format!("its scheme {scheme:?} is not supported"), HELP));
             }
             _ => return Err(unusable("it has no scheme", HELP)),
         };
@@ -216,13 +205,7 @@ impl<'a> Parts<'a> {
             None => (rest, None),
         };
         let (address, path) = rest.split_once('/').unwrap_or((rest, ""));
-        Ok(Self {
-            secured,
-            login,
-            address,
-            path,
-            query,
-        })
+        Ok(Self { secured, login, address, path, query })
     }
 }
 
@@ -245,17 +228,13 @@ impl Endpoint {
 /// Whether the text can be a URL's scheme (RFC 3986, 3.1), and so is not the beginning of a login.
 fn is_scheme(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic())
-        && text
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
 }
 
 /// Splits host and port. Neither is repeated in an error: without an `@` they may be user and password.
 fn split_address(address: &str) -> Result<(&str, Option<u16>), Error> {
     let (host, port) = if let Some(rest) = address.strip_prefix('[') {
-        let (host, port) = rest
-            .split_once(']')
-            .ok_or_else(|| unusable("its address has no closing bracket", HELP))?;
+        let (host, port) = rest.split_once(']').ok_or_else(|| unusable("its address has no closing bracket", HELP))?;
         (host, port.strip_prefix(':').unwrap_or(port))
     } else {
         address.split_once(':').unwrap_or((address, ""))
@@ -264,19 +243,16 @@ fn split_address(address: &str) -> Result<(&str, Option<u16>), Error> {
         return Err(unusable("it has no host", HELP));
     }
     if !host.chars().all(is_of_host) {
-        return Err(unusable(
-            "its host has a character that no host's name has",
-            HELP,
-        ));
+        return Err(unusable("its host has a character that no host's name has", HELP));
     }
     let port = match port {
         "" => None,
-        port => Some(port.parse().ok().filter(|port| *port != 0).ok_or_else(|| {
-            unusable(
-                "what follows the host's colon is not a port from 1 to 65535",
-                HELP,
-            )
-        })?),
+        port => Some(
+            port.parse()
+                .ok()
+                .filter(|port| *port != 0)
+                .ok_or_else(|| unusable("what follows the host's colon is not a port from 1 to 65535", HELP))?,
+        ),
     };
     Ok((host, port))
 }
@@ -294,10 +270,7 @@ fn is_of_host(c: char) -> bool {
 /// Replaces `%XX`; the error names the part, never its text.
 fn decode(text: &str, part: &str) -> Result<String, Error> {
     let decoded = percent_decoded(text).ok_or_else(|| {
-        unusable(
-            format!("its {part} has a % that two hexadecimal digits do not follow"),
-            "write a literal % as %25",
-        )
+        unusable(format!("its {part} has a % that two hexadecimal digits do not follow"), "write a literal % as %25")
     })?;
     String::from_utf8(decoded).map_err(|_| unusable(format!("its {part} is not UTF-8"), HELP))
 }
@@ -305,23 +278,11 @@ fn decode(text: &str, part: &str) -> Result<String, Error> {
 /// `amqp://user@host:port/vhost`, or `amqps://`, without the password. The virtual host `/` is left out.
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.tls.is_some() {
-            "amqps://"
-        } else {
-            "amqp://"
-        })?;
+        f.write_str(if self.tls.is_some() { "amqps://" } else { "amqp://" })?;
         f.write_str(&percent_encoded(&self.user))?;
-        let (open, close) = if self.host.contains(':') {
-            ("[", "]")
-        } else {
-            ("", "")
-        };
+        let (open, close) = if self.host.contains(':') { ("[", "]") } else { ("", "") };
         write!(f, "@{open}{}{close}:{}/", self.host, self.port)?;
-        if self.virtual_host == "/" {
-            Ok(())
-        } else {
-            f.write_str(&percent_encoded(&self.virtual_host))
-        }
+        if self.virtual_host == "/" { Ok(()) } else { f.write_str(&percent_encoded(&self.virtual_host)) }
     }
 }
 
@@ -347,10 +308,7 @@ impl Token {
     /// The first token.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
-        Self(Arc::new(Shared {
-            text: Mutex::new(text.into()),
-            version: AtomicU64::new(0),
-        }))
+        Self(Arc::new(Shared { text: Mutex::new(text.into()), version: AtomicU64::new(0) }))
     }
 
     /// Replaces it, on all connections.
@@ -398,9 +356,7 @@ pub struct Resolver(Option<Arc<LookUp>>);
 impl Resolver {
     /// Looks names up with this function, which gets host and port.
     #[must_use]
-    pub fn new(
-        look_up: impl Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync + 'static,
-    ) -> Self {
+    pub fn new(look_up: impl Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(look_up)))
     }
 
@@ -447,10 +403,7 @@ mod tests {
     fn everything_but_the_host_has_a_default() {
         let endpoint = read("amqp://broker");
         assert_eq!(endpoint, Endpoint::new("broker", 5_672));
-        assert_eq!(
-            (endpoint.user.as_str(), endpoint.password().as_str()),
-            ("guest", "guest")
-        );
+        assert_eq!((endpoint.user.as_str(), endpoint.password().as_str()), ("guest", "guest"));
         assert_eq!(endpoint.virtual_host, "/");
         assert_eq!(read("amqp://broker/"), endpoint);
         assert_eq!(read("amqp://broker:5672/%2f"), endpoint);
@@ -499,11 +452,7 @@ mod tests {
         ] {
             let endpoint = read(url);
             assert_eq!(
-                (
-                    endpoint.user.as_str(),
-                    endpoint.host.as_str(),
-                    endpoint.port
-                ),
+                (endpoint.user.as_str(), endpoint.host.as_str(), endpoint.port),
                 ("me", "localhost", 5_672),
                 "{url}"
             );
@@ -516,8 +465,8 @@ mod tests {
     /// A password with every kind of character that a URL gives a meaning to, or that a terminal does.
     fn random_password(random: Random, round: u64) -> String {
         const MARKS: [&str; 20] = [
-            "/", "#", "?", ":", "@", "%", " ", ",", ";", "=", "&", "[", "]", "\"", "\\", "ä", "日",
-            "\u{1b}", "\n", "\u{202e}",
+            "/", "#", "?", ":", "@", "%", " ", ",", ";", "=", "&", "[", "]", "\"", "\\", "ä", "日", "\u{1b}", "\n",
+            "\u{202e}",
         ];
         let mark = |n: u64| MARKS[(random.word(round * 16 + n) % 20) as usize];
         let parts = 1 + random.word(round * 16) % 12;

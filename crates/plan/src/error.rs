@@ -131,44 +131,26 @@ impl Error {
 
     /// An [`Error::Machine`].
     pub fn machine(action: impl Into<String>, source: impl fmt::Display) -> Self {
-        Self::Machine {
-            action: action.into(),
-            detail: source.to_string(),
-        }
+        Self::Machine { action: action.into(), detail: source.to_string() }
     }
 
     /// Cause, observed value and remedy.
     #[must_use]
     pub fn problem(&self) -> Problem {
         match self {
-            Self::Invalid(problem) | Self::Limit(problem) | Self::Program(problem) => {
-                problem.clone()
+            Self::Invalid(problem) | Self::Limit(problem) | Self::Program(problem) => problem.clone(),
+            Self::Connect { endpoint, detail, help } => {
+                Problem::new(format!("cannot connect to {endpoint}"), detail, help)
             }
-            Self::Connect {
-                endpoint,
-                detail,
-                help,
-            } => Problem::new(format!("cannot connect to {endpoint}"), detail, help),
-            Self::Tls {
-                endpoint,
-                detail,
-                help,
-            } => Problem::new(
-                format!("cannot secure the connection to {endpoint}"),
-                detail,
-                help,
-            ),
-            Self::LogIn {
-                endpoint,
-                detail,
-                help,
-            } => Problem::new(format!("cannot log in to {endpoint}"), detail, help),
-            Self::Refused {
-                endpoint,
-                action,
-                detail,
-                help,
-            } => Problem::new(format!("cannot {action} at {endpoint}"), detail, help),
+            Self::Tls { endpoint, detail, help } => {
+                Problem::new(format!("cannot secure the connection to {endpoint}"), detail, help)
+            }
+            Self::LogIn { endpoint, detail, help } => {
+                Problem::new(format!("cannot log in to {endpoint}"), detail, help)
+            }
+            Self::Refused { endpoint, action, detail, help } => {
+                Problem::new(format!("cannot {action} at {endpoint}"), detail, help)
+            }
             Self::TimedOut { endpoint, detail } => Problem::new(
                 format!("no answer from {endpoint}"),
                 detail,
@@ -180,16 +162,9 @@ impl Error {
                 detail,
                 "the broker's log says why it closed or died",
             ),
-            Self::Detached {
-                endpoint,
-                action,
-                detail,
-                help,
-            } => Problem::new(
-                format!("{endpoint} detached the link: cannot {action} any more"),
-                detail,
-                help,
-            ),
+            Self::Detached { endpoint, action, detail, help } => {
+                Problem::new(format!("{endpoint} detached the link: cannot {action} any more"), detail, help)
+            }
             Self::Protocol { endpoint, detail } => Problem::new(
                 format!("cannot talk to {endpoint}"),
                 detail,
@@ -200,11 +175,9 @@ impl Error {
                      RabbitMQ's HTTP; AMQP 1.0 needs RabbitMQ 4"
                 },
             ),
-            Self::Machine { action, detail } => Problem::new(
-                format!("cannot {action}"),
-                detail,
-                "see ulimit -a and the kernel's limits on this user",
-            ),
+            Self::Machine { action, detail } => {
+                Problem::new(format!("cannot {action}"), detail, "see ulimit -a and the kernel's limits on this user")
+            }
         }
     }
 

@@ -19,8 +19,8 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use self::amqp091::{
-    AmqpConsumers, AmqpDestination, AmqpProducers, Argument, Exchange, MessageProperties,
-    QueueType, STREAM_OFFSET, StreamOffset,
+    AmqpConsumers, AmqpDestination, AmqpProducers, Argument, Exchange, MessageProperties, QueueType, STREAM_OFFSET,
+    StreamOffset,
 };
 pub use self::consumers::{Ack, Consumers, LatencyStep, Refusal, ServiceTime};
 pub use self::destination::{Destination, DestinationKind, Owed, Subscription};
@@ -30,8 +30,7 @@ pub use self::producers::{Guarantee, Producers, RandomKeys, StartDelay};
 pub use self::random::Random;
 use self::random::scatter;
 pub use self::schedule::{
-    ArrivalProcess, ArrivalSchedule, DueTimes, Pacer, RateProfile, Requested, Spacing, Step, Trace,
-    share,
+    ArrivalProcess, ArrivalSchedule, DueTimes, Pacer, RateProfile, Requested, Spacing, Step, Trace, share,
 };
 pub use self::sizes::{Bodies, Contents, Distribution, Json, SizeStep, Sizes, Stock};
 use crate::payload::FULL_LEN;
@@ -123,22 +122,14 @@ impl Phases {
     /// Phases of these lengths. Zero for `measure`: nothing but a stop or another scenario's end ends it.
     #[must_use]
     pub fn new(warmup: Nanos, measure: Nanos, drain: Nanos) -> Self {
-        Self {
-            warmup,
-            measure: Some(measure).filter(|length| *length > Nanos::ZERO),
-            drain,
-        }
+        Self { warmup, measure: Some(measure).filter(|length| *length > Nanos::ZERO), drain }
     }
 }
 
 impl Default for Phases {
     /// No warm-up, measured until stopped, ten seconds to drain.
     fn default() -> Self {
-        Self {
-            warmup: Nanos::ZERO,
-            measure: None,
-            drain: Nanos(10_000_000_000),
-        }
+        Self { warmup: Nanos::ZERO, measure: None, drain: Nanos(10_000_000_000) }
     }
 }
 
@@ -224,14 +215,8 @@ impl Group {
             allocation: Allocation::default(),
             begins_on: Vec::new(),
             destinations,
-            producers: Producers {
-                per_destination: 0,
-                ..Producers::default()
-            },
-            consumers: Consumers {
-                per_destination: 0,
-                ..Consumers::default()
-            },
+            producers: Producers { per_destination: 0, ..Producers::default() },
+            consumers: Consumers { per_destination: 0, ..Consumers::default() },
             queues: QueueHandling::default(),
             source_addresses: Vec::new(),
             reconnect: None,
@@ -248,11 +233,7 @@ impl Group {
     /// Consumers of the whole group.
     #[must_use]
     pub fn consumer_count(&self) -> usize {
-        let shared = self
-            .consumers
-            .subscription
-            .as_ref()
-            .map_or(0, |it| it.shared);
+        let shared = self.consumers.subscription.as_ref().map_or(0, |it| it.shared);
         let each = self.consumers.per_destination * shared.max(1) * self.destinations.len();
         self.consumers.total.unwrap_or(each)
     }
@@ -282,11 +263,7 @@ impl Group {
     fn validate_exclusive(&self) -> Result<(), Error> {
         let queues = self.destinations.len();
         match self.consumers.connections {
-            Some(n)
-                if self.has_exclusive()
-                    && self.consumer_count() > queues
-                    && !queues.is_multiple_of(n) =>
-            {
+            Some(n) if self.has_exclusive() && self.consumer_count() > queues && !queues.is_multiple_of(n) => {
                 Err(Error::invalid(
                     format!(
                         "consumers on {} cannot share {}: each belongs to one connection",
@@ -348,9 +325,9 @@ impl<'de> Deserialize<'de> for Declare {
             Written::Flag(true) => Ok(Self::Always),
             Written::Flag(false) => Ok(Self::Never),
             Written::Text(text) if text == "if-missing" => Ok(Self::IfMissing),
-            Written::Text(text) => Err(D::Error::custom(format!(
-                "declare = {text:?} is none of true, false and \"if-missing\""
-            ))),
+            Written::Text(text) => {
+                Err(D::Error::custom(format!("declare = {text:?} is none of true, false and \"if-missing\"")))
+            }
         }
     }
 }
@@ -382,11 +359,7 @@ impl Plan {
                 let ids = (first_id..).take(count);
                 ids.map(|id| delay.of(id)).collect()
             });
-            requested.add(
-                schedule.pacer(count as u64)?,
-                group.producers.message_count,
-                delays,
-            );
+            requested.add(schedule.pacer(count as u64)?, group.producers.message_count, delays);
             first_id += count as u32;
         }
         Ok(Some(requested).filter(|_| self.senders().next().is_some()))
@@ -395,22 +368,18 @@ impl Plan {
     /// Whether some producers wait for an answer before they go on.
     #[must_use]
     pub fn is_closed_loop(&self) -> bool {
-        self.senders()
-            .any(|group| matches!(group.producers.arrivals, ArrivalProcess::ThinkTime(_)))
+        self.senders().any(|group| matches!(group.producers.arrivals, ArrivalProcess::ThinkTime(_)))
     }
 
     /// The groups that send.
     pub fn senders(&self) -> impl Iterator<Item = &Group> {
-        self.groups
-            .iter()
-            .filter(|group| group.producer_count() > 0)
+        self.groups.iter().filter(|group| group.producer_count() > 0)
     }
 
     /// Whether all that send do so as fast as it goes.
     #[must_use]
     pub fn is_unthrottled(&self) -> bool {
-        self.senders()
-            .all(|group| group.producers.arrivals.is_unthrottled())
+        self.senders().all(|group| group.producers.arrivals.is_unthrottled())
     }
 
     /// Connections that the load opens, beside one that comes and goes before and after it.
@@ -432,11 +401,7 @@ impl Plan {
             .observed(self.threads)
             .about("threads"));
         }
-        let clients: usize = self
-            .groups
-            .iter()
-            .map(|group| group.producer_count() + group.consumer_count())
-            .sum();
+        let clients: usize = self.groups.iter().map(|group| group.producer_count() + group.consumer_count()).sum();
         if clients == 0 {
             return Err(Error::invalid(
                 "there is neither a producer nor a consumer",
@@ -476,8 +441,7 @@ impl Group {
 
     fn validate(&self, ledger: bool) -> Result<(), Error> {
         if self.producer_count() > 0 {
-            self.producers
-                .validate(self.producer_count() as u64, ledger)?;
+            self.producers.validate(self.producer_count() as u64, ledger)?;
         }
         self.validate_sources()?;
         self.validate_subscription()?;
@@ -486,11 +450,8 @@ impl Group {
             self.consumers.validate()?;
         }
         if self.destinations.is_empty() && self.producer_count() + self.consumer_count() > 0 {
-            return Err(Error::invalid(
-                "a group of producers and consumers has no destination",
-                "name at least one",
-            )
-            .about("destinations"));
+            return Err(Error::invalid("a group of producers and consumers has no destination", "name at least one")
+                .about("destinations"));
         }
         Ok(())
     }

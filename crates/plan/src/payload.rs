@@ -74,15 +74,7 @@ pub fn write(body: &mut [u8], run: u32, producer: u32, sequence: u64, intended: 
 
 /// Writes the front of a body of `len` bytes: a large one is cut into frames.
 #[inline]
-pub fn write_front(
-    body: &mut [u8],
-    len: usize,
-    run: u32,
-    producer: u32,
-    sequence: u64,
-    intended: Time,
-    sent: Time,
-) {
+pub fn write_front(body: &mut [u8], len: usize, run: u32, producer: u32, sequence: u64, intended: Time, sent: Time) {
     if let Some(head) = body.first_chunk_mut::<FULL_LEN>() {
         let delay = sent.since(intended).0.min(MOST_48);
         head[0..4].copy_from_slice(&run.to_le_bytes());
@@ -110,9 +102,7 @@ pub fn write_front(
 /// Where it is none; see [`Unreadable`].
 #[inline]
 pub fn read_trace_header(trace_header: &[u8], len: usize, now: Time) -> Result<Header, Unreadable> {
-    let head = trace_header
-        .first_chunk::<FULL_LEN>()
-        .ok_or(Unreadable::Foreign)?;
+    let head = trace_header.first_chunk::<FULL_LEN>().ok_or(Unreadable::Foreign)?;
     read_full(head, len, now)
 }
 
@@ -127,9 +117,7 @@ pub fn read(body: &[u8], run: u32, now: Time) -> Result<Header, Unreadable> {
     if let Some(head) = body.first_chunk::<FULL_LEN>() {
         return read_full(head, body.len(), now);
     }
-    let head = body
-        .first_chunk::<COMPACT_LEN>()
-        .ok_or(Unreadable::Foreign)?;
+    let head = body.first_chunk::<COMPACT_LEN>().ok_or(Unreadable::Foreign)?;
     if let Some(check) = body.get(COMPACT_LEN..CHECKED_LEN)
         && check != check_compact(head, body.len()).to_le_bytes()
     {
@@ -138,10 +126,7 @@ pub fn read(body: &[u8], run: u32, now: Time) -> Result<Header, Unreadable> {
     let low = u64::from_le_bytes([head[6], head[7], head[8], head[9], head[10], head[11], 0, 0]);
     let age = now.0.wrapping_sub(low) % COMPACT_CLOCK;
     let intended = Time(now.0.checked_sub(age).ok_or(Unreadable::Foreign)?);
-    Ok(Header {
-        intended,
-        ..compact(head, run)
-    })
+    Ok(Header { intended, ..compact(head, run) })
 }
 
 /// All but the time.
@@ -200,13 +185,7 @@ pub const fn has_check(len: usize) -> bool {
 /// Damage to one place of a header with a check, of up to 5 bytes (21 in the full form), leaves one of
 /// these parts whole.
 #[must_use]
-pub fn is_ours(
-    body: &[u8],
-    run: u32,
-    start: Time,
-    now: Time,
-    known: impl FnOnce(&Header) -> usize,
-) -> bool {
+pub fn is_ours(body: &[u8], run: u32, start: Time, now: Time, known: impl FnOnce(&Header) -> usize) -> bool {
     let head = body.get(..FULL_LEN).unwrap_or(body);
     if head.iter().all(|byte| *byte == 0) {
         return false;
@@ -241,26 +220,20 @@ pub fn is_whole(body: &[u8]) -> bool {
         _ => COMPACT_LEN,
     };
     // Without an early end, so that it is done 32 bytes and more at a time.
-    body.get(head..)
-        .is_none_or(|rest| rest.iter().fold(0, |all, byte| all | (byte ^ FILLER)) == 0)
+    body.get(head..).is_none_or(|rest| rest.iter().fold(0, |all, byte| all | (byte ^ FILLER)) == 0)
 }
 
 /// Bytes `at` to `at + 8`; zero beyond the end.
 #[inline]
 fn word(head: &[u8; FULL_LEN], at: usize) -> u64 {
-    head.get(at..at + 8)
-        .and_then(|bytes| bytes.try_into().ok())
-        .map_or(0, u64::from_le_bytes)
+    head.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 
 #[inline]
 fn check_full(head: &[u8; FULL_LEN], len: usize) -> u32 {
     let tail = word(head, 24) & 0xFFFF_FFFF;
     let half = fold(word(head, 0) ^ KEYS[0], word(head, 8) ^ KEYS[1]);
-    let whole = fold(
-        half ^ word(head, 16),
-        KEYS[2] ^ tail ^ (len as u64).rotate_left(32),
-    );
+    let whole = fold(half ^ word(head, 16), KEYS[2] ^ tail ^ (len as u64).rotate_left(32));
     (whole ^ whole >> 32) as u32
 }
 
@@ -274,11 +247,7 @@ fn check_compact(head: &[u8; COMPACT_LEN], len: usize) -> u32 {
 }
 
 /// Odd numbers with as many ones as zeros, from the digits of pi.
-const KEYS: [u64; 3] = [
-    0x243F_6A88_85A3_08D3,
-    0x1319_8A2E_0370_7345,
-    0xA409_3822_299F_31D1,
-];
+const KEYS: [u64; 3] = [0x243F_6A88_85A3_08D3, 0x1319_8A2E_0370_7345, 0xA409_3822_299F_31D1];
 
 /// Masks of a run's compact headers: for the producer and the sequence number.
 #[inline]
@@ -320,20 +289,10 @@ mod tests {
     fn every_size_below_32_has_the_compact_header() {
         for size in COMPACT_LEN..FULL_LEN {
             let mut body = vec![0; size];
-            write(
-                &mut body,
-                7,
-                65_537,
-                (1 << 32) + 3,
-                Time(1_000),
-                Time(2_000),
-            );
+            write(&mut body, 7, 65_537, (1 << 32) + 3, Time(1_000), Time(2_000));
             let header = read(&body, 7, Time(1_500)).unwrap();
             assert_eq!((header.producer, header.sequence), (1, 3), "both wrap");
-            assert_eq!(
-                (header.intended, header.sent, header.run),
-                (Time(1_000), None, None)
-            );
+            assert_eq!((header.intended, header.sent, header.run), (Time(1_000), None, None));
             // Another run's reader finds the time, and messages of nobody.
             let other = read(&body, 8, Time(1_500)).unwrap();
             assert_eq!(other.intended, Time(1_000));
@@ -343,19 +302,11 @@ mod tests {
 
     #[test]
     fn the_compact_clock_survives_its_wrap() {
-        for sent in [
-            COMPACT_CLOCK - 1,
-            COMPACT_CLOCK,
-            5 * COMPACT_CLOCK - 3,
-            (1 << 60) + 17,
-        ] {
+        for sent in [COMPACT_CLOCK - 1, COMPACT_CLOCK, 5 * COMPACT_CLOCK - 3, (1 << 60) + 17] {
             for age in [0, 1, 50_000_000, COMPACT_CLOCK - 1] {
                 let mut body = [0; COMPACT_LEN];
                 write(&mut body, 0, 0, 0, Time(sent), Time(sent));
-                assert_eq!(
-                    read(&body, 0, Time(sent + age)).unwrap().intended,
-                    Time(sent)
-                );
+                assert_eq!(read(&body, 0, Time(sent + age)).unwrap().intended, Time(sent));
             }
         }
     }
@@ -363,20 +314,12 @@ mod tests {
     #[test]
     fn what_no_producer_of_this_machine_wrote_has_no_header() {
         let now = Time(1 << 40);
-        assert_eq!(
-            read(&[0; COMPACT_LEN - 1], 0, now),
-            Err(Unreadable::Foreign),
-            "too short"
-        );
+        assert_eq!(read(&[0; COMPACT_LEN - 1], 0, now), Err(Unreadable::Foreign), "too short");
         assert_eq!(read(&[0; 64], 0, now), Err(Unreadable::Corrupt), "zeros");
         assert_eq!(read(&[b'x'; 64], 0, now), Err(Unreadable::Corrupt), "text");
         let mut body = [0; 32];
         write(&mut body, 0, 0, 0, Time(10), Time(30));
-        assert_eq!(
-            read(&body, 0, Time(20)),
-            Err(Unreadable::Foreign),
-            "from the future"
-        );
+        assert_eq!(read(&body, 0, Time(20)), Err(Unreadable::Foreign), "from the future");
     }
 
     #[test]

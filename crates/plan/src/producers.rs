@@ -145,9 +145,7 @@ impl Producers {
     pub fn sizing_trace(&self) -> Option<(&Arc<Trace>, bool)> {
         match &self.arrivals {
             ArrivalProcess::Scheduled(schedule) => match schedule.profile() {
-                RateProfile::Trace { trace, .. } if trace.has_sizes() => {
-                    Some((trace, schedule.is_per_producer()))
-                }
+                RateProfile::Trace { trace, .. } if trace.has_sizes() => Some((trace, schedule.is_per_producer())),
                 _ => None,
             },
             ArrivalProcess::Unthrottled | ArrivalProcess::ThinkTime(_) => None,
@@ -157,9 +155,7 @@ impl Producers {
     /// The smallest and the largest body.
     #[must_use]
     pub fn size_range(&self) -> (usize, usize) {
-        self.sizing_trace()
-            .and_then(|(trace, _)| trace.size_range())
-            .unwrap_or_else(|| self.sizes.range())
+        self.sizing_trace().and_then(|(trace, _)| trace.size_range()).unwrap_or_else(|| self.sizes.range())
     }
 
     /// Whether what tells messages apart is in a message header, and not in the body.
@@ -203,20 +199,12 @@ impl Producers {
             .about("headers"));
         }
         let twice = [
-            (
-                self.message_ids && self.properties.message_id.is_some(),
-                "message id",
-            ),
-            (
-                self.timestamps && self.properties.timestamp.is_some(),
-                "timestamp",
-            ),
+            (self.message_ids && self.properties.message_id.is_some(), "message id"),
+            (self.timestamps && self.properties.timestamp.is_some(), "timestamp"),
         ];
         if let Some((_, what)) = twice.iter().find(|(both, _)| *both) {
             return Err(Error::invalid(
-                format!(
-                    "every message is to have a {what} of its own, and all are to have the same"
-                ),
+                format!("every message is to have a {what} of its own, and all are to have the same"),
                 "leave out one of the two",
             )
             .observed(what));
@@ -226,12 +214,9 @@ impl Producers {
 
     fn validate_counts(&self) -> Result<(), Error> {
         if self.connections == Some(0) {
-            return Err(Error::invalid(
-                "producers cannot share 0 connections",
-                "ask for 1 or more, or for one each",
-            )
-            .observed(0)
-            .about("producer-connections"));
+            return Err(Error::invalid("producers cannot share 0 connections", "ask for 1 or more, or for one each")
+                .observed(0)
+                .about("producer-connections"));
         }
         if self.guarantee == Guarantee::Commits(0) {
             return Err(Error::invalid(
@@ -244,10 +229,7 @@ impl Producers {
         let (least, _) = self.size_range();
         if self.has_replies() && least < FULL_LEN && !self.has_trace_header() {
             return Err(Error::invalid(
-                format!(
-                    "a request of {} has no room for what its reply is known by",
-                    counted(least as u64, "byte")
-                ),
+                format!("a request of {} has no room for what its reply is known by", counted(least as u64, "byte")),
                 format!("ask for at least {FULL_LEN} bytes"),
             )
             .observed(least)

@@ -25,9 +25,7 @@ impl Random {
     #[inline]
     #[must_use]
     pub const fn new(seed: u64, sequence: u64) -> Self {
-        Self {
-            origin: scatter(scatter(seed) ^ sequence),
-        }
+        Self { origin: scatter(scatter(seed) ^ sequence) }
     }
 
     /// The `n`-th number.

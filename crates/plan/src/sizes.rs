@@ -134,10 +134,7 @@ fn ends(sizes: impl Iterator<Item = usize>) -> Option<(usize, usize)> {
 pub(crate) fn check_range(least: usize, most: usize, headed: bool) -> Result<(), Error> {
     if least < COMPACT_LEN && headed {
         return Err(Error::invalid(
-            format!(
-                "a message of {} has no room for producer, sequence and time",
-                counted(least as u64, "byte")
-            ),
+            format!("a message of {} has no room for producer, sequence and time", counted(least as u64, "byte")),
             format!(
                 "ask for at least {COMPACT_LEN} bytes, or for no ledger ({{ledger = false}}), \
                  which gives up end-to-end latency too"
@@ -192,10 +189,7 @@ impl Steps {
             end = end.saturating_add(step.length.0);
             (end, step.size)
         });
-        Self {
-            ends: ends.collect(),
-            repeat,
-        }
+        Self { ends: ends.collect(), repeat }
     }
 
     #[inline]
@@ -241,15 +235,10 @@ impl Stock {
             (None, Sizes::Steps { steps, repeat }) => {
                 Stocked::Shared(Choice::Steps(Arc::new(Steps::new(steps, *repeat))))
             }
-            (None, Sizes::Random { distribution, seed }) => {
-                Stocked::Random(distribution.clone(), *seed)
-            }
+            (None, Sizes::Random { distribution, seed }) => Stocked::Random(distribution.clone(), *seed),
             (None, Sizes::Bodies(bodies)) => Stocked::Shared(Choice::Bodies(Arc::clone(bodies))),
         };
-        Some(Self {
-            choice,
-            filler: vec![FILLER; most].into(),
-        })
+        Some(Self { choice, filler: vec![FILLER; most].into() })
     }
 
     /// Bodies of producer `position` of the group's `producers`; `id` is its number over all groups.
@@ -264,17 +253,10 @@ impl Stock {
             }
             Stocked::Trace(trace, each) => {
                 let (first, step) = if *each { (0, 1) } else { (position, producers) };
-                Choice::Trace {
-                    trace: Arc::clone(trace),
-                    first,
-                    step,
-                }
+                Choice::Trace { trace: Arc::clone(trace), first, step }
             }
         };
-        Contents {
-            choice,
-            filler: Arc::clone(&self.filler),
-        }
+        Contents { choice, filler: Arc::clone(&self.filler) }
     }
 }
 
@@ -292,9 +274,7 @@ impl Contents {
             }
             Choice::Steps(steps) => steps.size(at),
             Choice::Random(draw) => draw.size(sequence),
-            Choice::Trace { trace, first, step } => {
-                trace.size(first.wrapping_add(sequence.wrapping_mul(*step)))
-            }
+            Choice::Trace { trace, first, step } => trace.size(first.wrapping_add(sequence.wrapping_mul(*step))),
         };
         self.filler.get(..size).unwrap_or(&self.filler)
     }

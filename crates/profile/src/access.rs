@@ -43,12 +43,7 @@ pub enum AccessPart {
 
 impl AccessPart {
     /// All of them.
-    pub const ALL: [Self; 4] = [
-        Self::Samples,
-        Self::Kernel,
-        Self::KernelNames,
-        Self::WholeStacks,
-    ];
+    pub const ALL: [Self; 4] = [Self::Samples, Self::Kernel, Self::KernelNames, Self::WholeStacks];
 }
 
 /// Commands for root that let a user see more.
@@ -105,9 +100,7 @@ impl Access {
             AccessPart::Samples => is_trusted || paranoid <= 2,
             AccessPart::Kernel => is_trusted || paranoid <= 1,
             // `kallsyms_show_value` of the kernel.
-            AccessPart::KernelNames => {
-                restrict == 0 && paranoid <= 1 || restrict <= 1 && self.has(SYSLOG)
-            }
+            AccessPart::KernelNames => restrict == 0 && paranoid <= 1 || restrict <= 1 && self.has(SYSLOG),
             AccessPart::WholeStacks => is_trusted && self.has(BPF | SYS_ADMIN),
         }
     }
@@ -145,16 +138,10 @@ impl Remedy {
     fn commands(&self, file: &Path) -> String {
         const ADDRESSES: &str = "sysctl kernel.kptr_restrict=1";
         let capabilities = self.capabilities.map(|giver| match giver {
-            Giver::File => format!(
-                "as root: setcap {ALL} {}",
-                shell_word(&file.to_string_lossy())
-            ),
-            Giver::Container => {
-                "give the container the capabilities BPF, PERFMON and SYSLOG (--cap-add)".to_owned()
-            }
+            Giver::File => format!("as root: setcap {ALL} {}", shell_word(&file.to_string_lossy())),
+            Giver::Container => "give the container the capabilities BPF, PERFMON and SYSLOG (--cap-add)".to_owned(),
             Giver::Outside => {
-                "run it as root outside of this user namespace, where capabilities have no effect"
-                    .to_owned()
+                "run it as root outside of this user namespace, where capabilities have no effect".to_owned()
             }
         });
         match (capabilities, self.addresses) {
@@ -212,11 +199,7 @@ mod tests {
                 (-1..=4).flat_map(move |paranoid| {
                     (0..=2).flat_map(move |restrict| {
                         let state = Access::of(is_root, set, paranoid, restrict);
-                        let inside = Access {
-                            in_user_namespace: true,
-                            capabilities: 0,
-                            ..state
-                        };
+                        let inside = Access { in_user_namespace: true, capabilities: 0, ..state };
                         [state, inside]
                     })
                 })
@@ -240,15 +223,9 @@ mod tests {
                     assert!(state.is_root && !state.in_user_namespace, "{state:?}");
                     done.capabilities |= all;
                 }
-                "run it as root outside of this user namespace, where capabilities have no effect" =>
-                {
+                "run it as root outside of this user namespace, where capabilities have no effect" => {
                     assert!(state.in_user_namespace, "{state:?}");
-                    done = Access {
-                        is_root: true,
-                        in_user_namespace: false,
-                        capabilities: u64::MAX,
-                        ..done
-                    };
+                    done = Access { is_root: true, in_user_namespace: false, capabilities: u64::MAX, ..done };
                 }
                 "sysctl kernel.kptr_restrict=1" => {
                     assert_eq!(state.kptr_restrict, Some(2), "{state:?}");
@@ -290,10 +267,7 @@ mod tests {
         assert_eq!(still_there(file("bellows (deleted)")), file("bellows"));
         assert_eq!(still_there(file("bellows")), file("bellows"));
         std::fs::write(file("so called (deleted)"), "").expect("a file");
-        assert_eq!(
-            still_there(file("so called (deleted)")),
-            file("so called (deleted)")
-        );
+        assert_eq!(still_there(file("so called (deleted)")), file("so called (deleted)"));
     }
 
     #[test]

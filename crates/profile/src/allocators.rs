@@ -67,10 +67,7 @@ pub(crate) static ALLOCATE: [Function; 8] = [
     function("realloc", Size::Resize),
     function("aligned_alloc", Size::Argument(Argument::Second)),
     function("memalign", Size::Argument(Argument::Second)),
-    Function {
-        answer: Answer::Behind(Argument::First),
-        ..function("posix_memalign", Size::Argument(Argument::Third))
-    },
+    Function { answer: Answer::Behind(Argument::First), ..function("posix_memalign", Size::Argument(Argument::Third)) },
     // Of jemalloc, for who knows the size, as Rust.
     function("mallocx", Size::Argument(Argument::First)),
     function("rallocx", Size::Resize),
@@ -88,11 +85,7 @@ pub(crate) static FREE: [Function; 5] = [
 ];
 
 const fn function(name: &'static str, size: Size) -> Function {
-    Function {
-        name,
-        size,
-        answer: Answer::Returned,
-    }
+    Function { name, size, answer: Answer::Returned }
 }
 
 /// A place in a file at which a program in the kernel runs.
@@ -144,10 +137,7 @@ impl Probe {
     }
 
     fn with(&self, role: Role) -> Self {
-        Self {
-            role,
-            ..self.clone()
-        }
+        Self { role, ..self.clone() }
     }
 }
 
@@ -190,8 +180,7 @@ pub(crate) fn find(pid: u32, functions: &[Function]) -> Result<Arc<[Probe]>, Err
 /// The functions of one file; those with a prefix where it has no others.
 fn in_file(pid: u32, mapping: &Mapping, functions: &[Function]) -> Vec<Probe> {
     let known = |name: &str| functions.iter().find(|it| it.name == without_prefix(name));
-    let Some((path, defined)) = symbols::defined(pid, mapping, &|name| known(name).is_some())
-    else {
+    let Some((path, defined)) = symbols::defined(pid, mapping, &|name| known(name).is_some()) else {
         return Vec::new();
     };
     let Ok(path) = CString::new(path.into_os_string().into_vec()) else {
@@ -226,10 +215,7 @@ mod tests {
     #[test]
     fn the_c_library_of_this_process_has_all_functions_and_nothing_twice() {
         let probes = find(std::process::id(), &ALLOCATE).unwrap();
-        let libc: Vec<_> = probes
-            .iter()
-            .filter(|it| it.path.to_string_lossy().contains("libc."))
-            .collect();
+        let libc: Vec<_> = probes.iter().filter(|it| it.path.to_string_lossy().contains("libc.")).collect();
         let places: BTreeSet<_> = libc.iter().map(|it| (&it.path, it.offset)).collect();
         assert_eq!(places.len(), libc.len());
         assert!(libc.len() >= 5, "{probes:?}");

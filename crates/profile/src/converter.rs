@@ -211,11 +211,7 @@ impl Converter {
         for Held { stack, at, sample } in held {
             let node = self.stacks.node(&stack, at, &mut self.sink);
             named |= !node.unnamed;
-            self.sink.sample(&Sample {
-                stack: node.id,
-                complete: node.complete,
-                ..sample
-            });
+            self.sink.sample(&Sample { stack: node.id, complete: node.complete, ..sample });
         }
         named
     }
@@ -245,11 +241,7 @@ impl Converter {
             Record::Comm { pid, tid, name } if pid == self.subject.pid => {
                 self.threads.renamed(tid, name);
             }
-            Record::Fork {
-                pid,
-                tid,
-                parent_tid,
-            } if pid == self.subject.pid => {
+            Record::Fork { pid, tid, parent_tid } if pid == self.subject.pid => {
                 self.threads.started(tid, parent_tid);
             }
             Record::Exit { tid } => self.threads.exited(tid),
@@ -260,19 +252,9 @@ impl Converter {
 
     fn sample(&mut self, sample: &SampleRecord<'_>) {
         // A thread that is just ending has no numbers any more; its event is ours nevertheless.
-        let ours =
-            sample.pid == self.subject.pid || (self.subject.threads_only && sample.pid == u32::MAX);
-        let owner = self
-            .subject
-            .owners
-            .get(&sample.id)
-            .copied()
-            .unwrap_or(sample.tid);
-        let tid = if sample.tid == u32::MAX {
-            owner
-        } else {
-            sample.tid
-        };
+        let ours = sample.pid == self.subject.pid || (self.subject.threads_only && sample.pid == u32::MAX);
+        let owner = self.subject.owners.get(&sample.id).copied().unwrap_or(sample.tid);
+        let tid = if sample.tid == u32::MAX { owner } else { sample.tid };
         if !ours || !self.threads.counts(tid, owner) {
             return;
         }
@@ -358,11 +340,7 @@ impl Converter {
         let weight = self.told_weight(sample);
         // Nobody has that much memory: the call failed.
         let is_bytes = matches!(self.subject.event.weight, Weight::Field(_));
-        if is_bytes && weight > LARGEST_SPACE {
-            0
-        } else {
-            weight
-        }
+        if is_bytes && weight > LARGEST_SPACE { 0 } else { weight }
     }
 
     fn told_weight(&self, sample: &SampleRecord<'_>) -> u64 {
@@ -382,9 +360,7 @@ impl Converter {
     fn process(&mut self, process: ProcessId) -> u32 {
         let known = self.processes.get(&process).copied();
         known.unwrap_or_else(|| {
-            let index = self
-                .sink
-                .process(&ErlangProcess::unnamed(process.to_string()));
+            let index = self.sink.process(&ErlangProcess::unnamed(process.to_string()));
             // A node that starts one for each request has any number of them.
             if self.processes.len() < MOST_PROCESSES {
                 self.processes.insert(process, index);
@@ -526,9 +502,7 @@ impl Converter {
 /// Writes the last line of a file.
 fn end(sink: StacksWriter, footer: Footer, mut outcome: Outcome) -> Outcome {
     if let Err(error) = sink.finish(footer) {
-        outcome.notes.push(format!(
-            "the file of stacks is incomplete: {error}; make room on the disk"
-        ));
+        outcome.notes.push(format!("the file of stacks is incomplete: {error}; make room on the disk"));
     }
     outcome
 }
@@ -585,12 +559,7 @@ impl Converter {
         };
         held.step(&stack.transfer, || {
             let (sample, is_unnamed) = self.named(stack, taken);
-            Unweighed {
-                sample,
-                at: taken.at,
-                unnamed: is_unnamed.then(|| stack.clone()),
-                copied: stack.copied,
-            }
+            Unweighed { sample, at: taken.at, unnamed: is_unnamed.then(|| stack.clone()), copied: stack.copied }
         });
         self.held = Some(held);
     }
@@ -604,10 +573,7 @@ impl Converter {
         let mut samples = held.end();
         samples.sort_by_key(|(it, _)| it.at);
         for (it, weight) in samples {
-            let sample = Sample {
-                weight,
-                ..it.sample
-            };
+            let sample = Sample { weight, ..it.sample };
             self.write(sample, it.at, it.unnamed.as_ref());
             self.copied = self.copied.saturating_add(it.copied);
         }
@@ -630,10 +596,7 @@ mod tests {
         assert_eq!(wrong_count(0, 9_999), None, "too few to tell");
         for weight in [38_176_442, 0, 80_000] {
             let note = wrong_count(weight, 250_379).expect("a note");
-            assert!(
-                note.contains(&weight.to_string()) && note.contains("250379"),
-                "{note}"
-            );
+            assert!(note.contains(&weight.to_string()) && note.contains("250379"), "{note}");
         }
     }
 

@@ -68,20 +68,10 @@ impl Error {
                 format!("{name} is a thread of the kernel"),
                 "choose a user process",
             ),
-            Self::NotPermitted {
-                pid,
-                reason,
-                remedy,
-            } => Problem::new(
-                format!("the kernel does not allow profiling process {pid}"),
-                reason,
-                remedy,
-            ),
-            Self::TooManyFiles {
-                opened,
-                needed,
-                limit,
-            } => Problem::new(
+            Self::NotPermitted { pid, reason, remedy } => {
+                Problem::new(format!("the kernel does not allow profiling process {pid}"), reason, remedy)
+            }
+            Self::TooManyFiles { opened, needed, limit } => Problem::new(
                 "out of file descriptors",
                 format!("{opened} of {needed} events are open, and the limit is {limit}"),
                 format!("raise it with `ulimit -n {}`", needed.saturating_add(256)),

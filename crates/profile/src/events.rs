@@ -201,9 +201,7 @@ impl Event {
     /// stands for none.
     pub(crate) fn period_ns(&self, frequency: u32) -> u64 {
         let period = 1_000_000_000u64.checked_div(frequency.into());
-        period
-            .filter(|_| self.kind == EventKind::OnCpu)
-            .unwrap_or_default()
+        period.filter(|_| self.kind == EventKind::OnCpu).unwrap_or_default()
     }
 
     /// Whether it is a system call, where the kernel's functions are those that take the sample.
@@ -265,9 +263,7 @@ impl KernelEvent {
         };
         match event.source {
             EventSource::Software(number) => Ok(Self::Software(number)),
-            EventSource::Tracepoint => {
-                Tracepoint::find(&event.kernel_name, field).map(Self::Tracepoint)
-            }
+            EventSource::Tracepoint => Tracepoint::find(&event.kernel_name, field).map(Self::Tracepoint),
             EventSource::Allocations => probes(allocators::find(pid, &allocators::ALLOCATE)),
             EventSource::Frees => probes(allocators::find(pid, &allocators::FREE)),
             EventSource::Blocks => probes(allocators::find_followed(pid)),
@@ -295,9 +291,7 @@ impl KernelEvent {
         match self {
             Self::Software(number) => (b::PERF_TYPE_SOFTWARE, *number as u64),
             Self::Tracepoint(tracepoint) => (b::PERF_TYPE_TRACEPOINT, tracepoint.number),
-            Self::Probes(_) | Self::Calls(_) => {
-                (b::PERF_TYPE_SOFTWARE, b::PERF_COUNT_SW_DUMMY as u64)
-            }
+            Self::Probes(_) | Self::Calls(_) => (b::PERF_TYPE_SOFTWARE, b::PERF_COUNT_SW_DUMMY as u64),
         }
     }
 
@@ -338,10 +332,7 @@ pub enum Stacks {
 
 impl Stacks {
     /// All ways, by the names that users give.
-    pub const ALL: [(&'static str, Self); 2] = [
-        ("whole", Self::Whole),
-        ("frame-pointers", Self::FramePointers),
-    ];
+    pub const ALL: [(&'static str, Self); 2] = [("whole", Self::Whole), ("frame-pointers", Self::FramePointers)];
 
     /// The way of this name.
     #[must_use]
@@ -442,13 +433,8 @@ mod tests {
         }
         assert_eq!(Event::usual(), EVENTS[0]);
         let fork = Event::named("sched:sched_process_fork").unwrap();
-        assert_eq!(
-            (fork.kernel_name.as_ref(), fork.unit),
-            ("sched:sched_process_fork", "events")
-        );
-        for none in [
-            "", "nmap", ":", "a:", ":b", "a:b:c", "../x:y", "a:b/c", "a b:c",
-        ] {
+        assert_eq!((fork.kernel_name.as_ref(), fork.unit), ("sched:sched_process_fork", "events"));
+        for none in ["", "nmap", ":", "a:", ":b", "a:b:c", "../x:y", "a:b/c", "a b:c"] {
             assert_eq!(Event::named(none), None, "{none}");
         }
     }

@@ -63,11 +63,7 @@ impl LateNames {
             return false;
         }
         self.addresses += stack.addresses.len();
-        self.held.push(Held {
-            stack: stack.clone(),
-            at,
-            sample,
-        });
+        self.held.push(Held { stack: stack.clone(), at, sample });
         true
     }
 
@@ -131,11 +127,7 @@ impl LateNames {
 
     /// Hears whether the map has named any of the samples that waited.
     pub(crate) fn named(&mut self, any: bool) {
-        self.pause = if any {
-            SHORTEST_PAUSE
-        } else {
-            Nanos(self.pause.0.saturating_mul(2)).min(LONGEST_PAUSE)
-        };
+        self.pause = if any { SHORTEST_PAUSE } else { Nanos(self.pause.0.saturating_mul(2)).min(LONGEST_PAUSE) };
     }
 
     /// Waits for names that are still missing at the end.

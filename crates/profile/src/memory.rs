@@ -26,8 +26,7 @@ pub(crate) trait Memory {
     /// The word at an address.
     fn word(&self, address: u64) -> Option<u64> {
         let mut bytes = [0; 8];
-        self.read(address, &mut bytes)
-            .then(|| u64::from_ne_bytes(bytes))
+        self.read(address, &mut bytes).then(|| u64::from_ne_bytes(bytes))
     }
 }
 
@@ -173,11 +172,7 @@ mod tests {
         }
 
         fn part(&self, range: Range<u64>) -> Self {
-            Self {
-                first: self.first + (range.start - self.range.start),
-                range,
-                ..*self
-            }
+            Self { first: self.first + (range.start - self.range.start), range, ..*self }
         }
     }
 
@@ -195,14 +190,8 @@ mod tests {
                 if random.below(3) == 0 {
                     let cut = ranges.cut(range.clone()).into_iter();
                     let cut = cut.flat_map(|it: Numbered| {
-                        let Numbered {
-                            range,
-                            number,
-                            first,
-                        } = it;
-                        range
-                            .clone()
-                            .map(move |at| (at, number, first + at - range.start))
+                        let Numbered { range, number, first } = it;
+                        range.clone().map(move |at| (at, number, first + at - range.start))
                     });
                     let wanted = range.clone().zip(&model[inside.clone()]);
                     let wanted = wanted.filter_map(|(at, it)| it.map(|(n, first)| (at, n, first)));
@@ -212,11 +201,7 @@ mod tests {
                     for (into, at) in inside.enumerate() {
                         model[at] = Some((number, 1_000 + into as u64));
                     }
-                    ranges.insert(Numbered {
-                        range,
-                        number,
-                        first: 1_000,
-                    });
+                    ranges.insert(Numbered { range, number, first: 1_000 });
                 }
                 for (address, wanted) in (0..).zip(&model) {
                     let found = ranges.at(address);

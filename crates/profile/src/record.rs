@@ -147,20 +147,11 @@ pub(crate) struct KeptWakeUp {
 impl KeptWakeUp {
     /// A wake-up by `waker`, which took this sample.
     pub(crate) fn of(sample: &SampleRecord<'_>, waker: &[u8]) -> Self {
-        Self {
-            time: sample.time,
-            pid: sample.pid,
-            waker: waker.into(),
-            chain: sample.chain.0.into(),
-        }
+        Self { time: sample.time, pid: sample.pid, waker: waker.into(), chain: sample.chain.0.into() }
     }
 
     pub(crate) fn get(&self) -> WakeUp<'_> {
-        WakeUp {
-            pid: self.pid,
-            waker: &self.waker,
-            chain: Chain(&self.chain),
-        }
+        WakeUp { pid: self.pid, waker: &self.waker, chain: Chain(&self.chain) }
     }
 }
 
@@ -182,12 +173,7 @@ impl KeptSample {
 
     /// The sample as a time off CPU.
     pub(crate) fn at<'s>(&'s self, time: u64, period: u64, ended: Ended<'s>) -> SampleRecord<'s> {
-        SampleRecord {
-            time,
-            period,
-            ended: Some(ended),
-            ..self.get()
-        }
+        SampleRecord { time, period, ended: Some(ended), ..self.get() }
     }
 }
 
@@ -212,17 +198,10 @@ impl<'a> Chain<'a> {
     /// The addresses without the marks, leaf first.
     pub(crate) fn addresses(self) -> impl Iterator<Item = Address> + use<'a> {
         let mut user = true;
-        let words = self
-            .0
-            .chunks_exact(8)
-            .filter_map(|word| word.try_into().ok());
+        let words = self.0.chunks_exact(8).filter_map(|word| word.try_into().ok());
         words.map(u64::from_ne_bytes).filter_map(move |word| {
             if word < CONTEXT_FIRST {
-                return Some(if user {
-                    Address::User(word)
-                } else {
-                    Address::Kernel(word)
-                });
+                return Some(if user { Address::User(word) } else { Address::Kernel(word) });
             }
             match word {
                 CONTEXT_KERNEL => user = false,
@@ -252,11 +231,7 @@ pub(crate) fn parse<'a>(raw: &RawRecord<'a>) -> Option<Record<'a>> {
         }
         b::PERF_RECORD_FORK => {
             let (pid, _parent_pid) = (fields.u32()?, fields.u32()?);
-            Record::Fork {
-                pid,
-                tid: fields.u32()?,
-                parent_tid: fields.u32()?,
-            }
+            Record::Fork { pid, tid: fields.u32()?, parent_tid: fields.u32()? }
         }
         b::PERF_RECORD_EXIT => {
             let (_pid, _parent_pid) = (fields.u32()?, fields.u32()?);
@@ -266,11 +241,7 @@ pub(crate) fn parse<'a>(raw: &RawRecord<'a>) -> Option<Record<'a>> {
         // All of it is what `sample_id_all` puts behind a record.
         b::PERF_RECORD_SWITCH => {
             let (_pid, tid) = (fields.u32()?, fields.u32()?);
-            Record::Switch {
-                tid,
-                time: fields.u64()?,
-                runs: runs(raw.misc.into()),
-            }
+            Record::Switch { tid, time: fields.u64()?, runs: runs(raw.misc.into()) }
         }
         _ => Record::Other,
     })
@@ -294,17 +265,7 @@ fn sample<'a>(fields: &mut Fields<'a>) -> Option<SampleRecord<'a>> {
     let period = fields.u64()?;
     let count = usize::try_from(fields.u64()?).ok()?;
     let chain = Chain(fields.take(count.checked_mul(8)?)?);
-    Some(SampleRecord {
-        pid,
-        tid,
-        time,
-        id,
-        cpu,
-        period,
-        chain,
-        ended: None,
-        rest: fields.0,
-    })
+    Some(SampleRecord { pid, tid, time, id, cpu, period, chain, ended: None, rest: fields.0 })
 }
 
 /// A record's body, read from the front in the machine's byte order.
@@ -353,22 +314,12 @@ mod tests {
             0x5000,
             0x6000,
         ]);
-        let raw = RawRecord {
-            kind: b::PERF_RECORD_SAMPLE,
-            misc: 1,
-            body: &body,
-        };
-        let Some(Record::Sample(sample)) = parse(&raw) else {
-            panic!("no sample")
-        };
+        let raw = RawRecord { kind: b::PERF_RECORD_SAMPLE, misc: 1, body: &body };
+        let Some(Record::Sample(sample)) = parse(&raw) else { panic!("no sample") };
         assert_eq!((sample.pid, sample.tid, sample.time), (10, 11, 12_345));
         assert_eq!((sample.id, sample.cpu, sample.period), (77, 3, 9));
         let chain: Vec<_> = sample.chain.addresses().collect();
-        let wanted = [
-            Address::Kernel(0xffff_ffff_8100_0010),
-            Address::User(0x5000),
-            Address::User(0x6000),
-        ];
+        let wanted = [Address::Kernel(0xffff_ffff_8100_0010), Address::User(0x5000), Address::User(0x6000)];
         assert_eq!(chain, wanted);
     }
 
@@ -377,92 +328,38 @@ mod tests {
         let mut body = words(&[pair(1, 2), 3, 4, pair(5, 6), 1, 2, 7, 8]);
         for kind in 0..25 {
             for len in 0..=body.len() {
-                let _ = parse(&RawRecord {
-                    kind,
-                    misc: 0,
-                    body: &body[..len],
-                });
+                let _ = parse(&RawRecord { kind, misc: 0, body: &body[..len] });
             }
         }
         // A chain that claims more entries than memory has.
         body[40..48].copy_from_slice(&u64::MAX.to_ne_bytes());
-        assert_eq!(
-            parse(&RawRecord {
-                kind: b::PERF_RECORD_SAMPLE,
-                misc: 0,
-                body: &body
-            }),
-            None
-        );
+        assert_eq!(parse(&RawRecord { kind: b::PERF_RECORD_SAMPLE, misc: 0, body: &body }), None);
     }
 
     #[test]
     fn side_records_are_read() {
-        let parsed = |kind, body: &[u8]| {
-            format!(
-                "{:?}",
-                parse(&RawRecord {
-                    kind,
-                    misc: 0,
-                    body
-                })
-            )
-        };
-        assert_eq!(
-            parsed(b::PERF_RECORD_LOST, &words(&[1, 42])),
-            "Some(Lost(42))"
-        );
-        assert_eq!(
-            parsed(b::PERF_RECORD_LOST_SAMPLES, &words(&[3])),
-            "Some(Lost(3))"
-        );
-        assert_eq!(
-            parsed(b::PERF_RECORD_THROTTLE, &words(&[1, 2, 3])),
-            "Some(Throttle)"
-        );
+        let parsed = |kind, body: &[u8]| format!("{:?}", parse(&RawRecord { kind, misc: 0, body }));
+        assert_eq!(parsed(b::PERF_RECORD_LOST, &words(&[1, 42])), "Some(Lost(42))");
+        assert_eq!(parsed(b::PERF_RECORD_LOST_SAMPLES, &words(&[3])), "Some(Lost(3))");
+        assert_eq!(parsed(b::PERF_RECORD_THROTTLE, &words(&[1, 2, 3])), "Some(Throttle)");
         assert_eq!(
             parsed(b::PERF_RECORD_FORK, &words(&[pair(1, 2), pair(3, 4), 9])),
             "Some(Fork { pid: 1, tid: 3, parent_tid: 4 })"
         );
-        assert_eq!(
-            parsed(b::PERF_RECORD_EXIT, &words(&[pair(1, 2), pair(3, 4), 9])),
-            "Some(Exit { tid: 3 })"
-        );
-        assert_eq!(
-            parsed(b::PERF_RECORD_MMAP2, &words(&[pair(7, 8), 0])),
-            "Some(Mmap { pid: 7 })"
-        );
+        assert_eq!(parsed(b::PERF_RECORD_EXIT, &words(&[pair(1, 2), pair(3, 4), 9])), "Some(Exit { tid: 3 })");
+        assert_eq!(parsed(b::PERF_RECORD_MMAP2, &words(&[pair(7, 8), 0])), "Some(Mmap { pid: 7 })");
         let switch = |misc| {
             let body = words(&[pair(1, 2), 77, 5]);
             let kind = b::PERF_RECORD_SWITCH;
-            let raw = RawRecord {
-                kind,
-                misc,
-                body: &body,
-            };
+            let raw = RawRecord { kind, misc, body: &body };
             format!("{:?}", parse(&raw))
         };
-        for (misc, runs) in [
-            (0, Runs::Begins),
-            (1 << 13, Runs::Ends),
-            (1 << 13 | 1 << 14, Runs::IsPreempted),
-        ] {
+        for (misc, runs) in [(0, Runs::Begins), (1 << 13, Runs::Ends), (1 << 13 | 1 << 14, Runs::IsPreempted)] {
             let wanted = format!("Some(Switch {{ tid: 2, time: 77, runs: {runs:?} }})");
             assert_eq!(switch(misc), wanted);
         }
         let comm = [words(&[pair(1, 2)]), b"worker\0\0".to_vec()].concat();
-        let raw = RawRecord {
-            kind: b::PERF_RECORD_COMM,
-            misc: 0,
-            body: &comm,
-        };
-        assert_eq!(
-            parse(&raw),
-            Some(Record::Comm {
-                pid: 1,
-                tid: 2,
-                name: b"worker"
-            })
-        );
+        let raw = RawRecord { kind: b::PERF_RECORD_COMM, misc: 0, body: &comm };
+        assert_eq!(parse(&raw), Some(Record::Comm { pid: 1, tid: 2, name: b"worker" }));
     }
 }

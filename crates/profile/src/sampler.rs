@@ -49,9 +49,7 @@ enum SamplerState {
 
 impl std::fmt::Debug for Sampler {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Sampler")
-            .field("signals", &self.signals)
-            .finish_non_exhaustive()
+        f.debug_struct("Sampler").field("signals", &self.signals).finish_non_exhaustive()
     }
 }
 
@@ -66,19 +64,13 @@ impl Sampler {
     /// No such process, no permission, a limit reached: see [`Error`].
     pub fn attach(pid: u32, options: &Options, mut sink: StacksWriter) -> Result<Self, Error> {
         if options.frequency == 0 {
-            return Err(Error::Options(Problem::new(
-                "the frequency is 0",
-                "0 samples per second",
-                "give at least 1",
-            )));
+            return Err(Error::Options(Problem::new("the frequency is 0", "0 samples per second", "give at least 1")));
         }
         let target = Target::find(pid)?;
         let kernel_event = KernelEvent::of(&options.event, pid)?;
-        let wake_ups =
-            (options.event.weight == Weight::Blocked).then(|| WakeUps::load(pid).map(Arc::new));
+        let wake_ups = (options.event.weight == Weight::Blocked).then(|| WakeUps::load(pid).map(Arc::new));
         let loaded = wake_ups.as_ref().and_then(|it| it.as_ref().ok());
-        let Chosen { mut unwinder, note } =
-            unwind::choose(pid, options.stacks, &kernel_event, loaded.map(Arc::as_ref));
+        let Chosen { mut unwinder, note } = unwind::choose(pid, options.stacks, &kernel_event, loaded.map(Arc::as_ref));
         let opened = perf::open(pid, options, &kernel_event, unwinder.as_ref(), loaded)?;
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let wake = wake.map_err(|e| system("make an event descriptor", e))?;
@@ -102,10 +94,7 @@ impl Sampler {
             threads_only: granted.threads_only,
             period_ns: header.period_ns,
         };
-        let wakings = Wakings {
-            events: opened.wakings,
-            numbering: loaded.map(|it| it.numbering()),
-        };
+        let wakings = Wakings { events: opened.wakings, numbering: loaded.map(|it| it.numbering()) };
         let source = source(pid, options, opened.rings, wakings);
         if unwinder.copier().is_some() && !granted.copies {
             unwinder = unwind::by_frame_pointers();
@@ -119,11 +108,7 @@ impl Sampler {
             None => {}
         }
         converter.begin();
-        let worker = Worker {
-            target,
-            source,
-            converter,
-        };
+        let worker = Worker { target, source, converter };
         Ok(Self {
             events: opened.events,
             signals: Arc::new(Signals::new(wake)),
@@ -191,11 +176,7 @@ impl Sampler {
     /// Switch that pauses sampling.
     #[must_use]
     pub fn switch(&self) -> SamplingSwitch {
-        SamplingSwitch {
-            events: Arc::clone(&self.events),
-            signals: Arc::clone(&self.signals),
-            pid: self.pid,
-        }
+        SamplingSwitch { events: Arc::clone(&self.events), signals: Arc::clone(&self.signals), pid: self.pid }
     }
 
     /// Whether a tracepoint stays open while sampling is switched off: whatever passes it takes the kernel's longer way
@@ -269,21 +250,14 @@ fn header(target: &Target, options: &Options, granted: Capabilities) -> ProfileH
 }
 
 /// Samples as they are read; of blocked threads made of their steps, of what is held in the order of their times.
-fn source(
-    pid: u32,
-    options: &Options,
-    rings: PerfRings,
-    wakings: Wakings,
-) -> Box<dyn SampleSource> {
+fn source(pid: u32, options: &Options, rings: PerfRings, wakings: Wakings) -> Box<dyn SampleSource> {
     match options.event.weight {
         Weight::Blocked => {
             let alive = move || threads::ids(pid).into_iter().collect();
             Box::new(BlockedTimes::new(rings, options.min_block, wakings, alive))
         }
         Weight::Held => Box::new(SamplesInOrder::of(rings)),
-        Weight::One | Weight::Events | Weight::Field(_) | Weight::Calls | Weight::Requested => {
-            Box::new(rings)
-        }
+        Weight::One | Weight::Events | Weight::Field(_) | Weight::Calls | Weight::Requested => Box::new(rings),
     }
 }
 
@@ -299,17 +273,11 @@ fn complete(sink: &mut StacksWriter, known: &ProfileHeader) {
 }
 
 /// Note where nobody knows what wakes threads.
-fn unknown_wakers(
-    wake_ups: &Result<Arc<WakeUps>, Error>,
-    granted: Capabilities,
-    symbols: &Symbols,
-) -> Option<String> {
+fn unknown_wakers(wake_ups: &Result<Arc<WakeUps>, Error>, granted: Capabilities, symbols: &Symbols) -> Option<String> {
     let why = match wake_ups {
         Err(error) => error.problem().sentence(),
         Ok(_) if !granted.wake_ups => "the kernel refuses the events for it".to_owned(),
-        Ok(_) if symbols.kernel_is_hidden() => {
-            "the kernel hides the names of its functions".to_owned()
-        }
+        Ok(_) if symbols.kernel_is_hidden() => "the kernel hides the names of its functions".to_owned(),
         Ok(_) => return None,
     };
     Some(format!("wakers of threads are unknown: {why}"))
@@ -350,10 +318,7 @@ fn first_notes(options: &Options, granted: Capabilities, symbols: &Symbols) -> V
 }
 
 fn system(what: &str, source: impl Into<std::io::Error>) -> Error {
-    Error::System {
-        what: what.into(),
-        source: source.into(),
-    }
+    Error::System { what: what.into(), source: source.into() }
 }
 
 /// Switches a sampler off and on again, so that what it costs can be seen. While it is off, nothing of it is in the
@@ -382,9 +347,6 @@ impl SamplingSwitch {
     pub fn resume(&self) -> Result<(), Error> {
         let pauses = &self.signals.pauses;
         let resumed = pauses.resume(&self.events, linux::cpu_time(self.pid));
-        resumed.map_err(|source| Error::System {
-            what: "switch an event on".into(),
-            source,
-        })
+        resumed.map_err(|source| Error::System { what: "switch an event on".into(), source })
     }
 }

@@ -107,11 +107,7 @@ impl StackTable {
             parent = Some(sink.node(parent, frame));
         }
         self.path = path;
-        Node {
-            id: parent.unwrap_or(0),
-            complete,
-            unnamed: self.unnamed,
-        }
+        Node { id: parent.unwrap_or(0), complete, unnamed: self.unnamed }
     }
 
     /// Forgets the indices of a file that has ended; symbols stay.
@@ -191,11 +187,7 @@ impl StackTable {
             passing = self.symbols.is_before_jit_change(at);
             found = self.symbols.user_frames(ip, caller, at);
         }
-        let frames: Frames = found
-            .frames
-            .iter()
-            .map(|it| self.intern(it, sink))
-            .collect();
+        let frames: Frames = found.frames.iter().map(|it| self.intern(it, sink)).collect();
         if found.is_unnamed() && self.map_on_request {
             // Not kept: the next stack shall wait for its name, too.
             self.unnamed = true;
@@ -270,10 +262,7 @@ mod tests {
             sink.node(None, frame)
         };
         let (old, new) = (leaf("old", &mut sink), leaf("new", &mut sink));
-        let stack = Stack {
-            addresses: vec![Address::User(0x1000)],
-            ..Stack::default()
-        };
+        let stack = Stack { addresses: vec![Address::User(0x1000)], ..Stack::default() };
         stacks.refresh_jit();
         let before = Clock.now();
         assert_eq!(stacks.node(&stack, before, &mut sink).id, old);

@@ -45,12 +45,7 @@ impl Threads {
         let mut direct: Vec<u32> = direct.collect();
         direct.sort_unstable();
         direct.dedup();
-        Self {
-            pid,
-            process_name: process_name.to_owned(),
-            threads: HashMap::new(),
-            direct,
-        }
+        Self { pid, process_name: process_name.to_owned(), threads: HashMap::new(), direct }
     }
 
     /// Whether a sample of thread `tid` by the event that was opened on `owner` counts.
@@ -65,10 +60,7 @@ impl Threads {
 
     /// The name of a thread.
     pub(crate) fn name(&mut self, tid: u32) -> &str {
-        let known = self
-            .threads
-            .get(&tid)
-            .is_some_and(|thread| thread.name.is_some());
+        let known = self.threads.get(&tid).is_some_and(|thread| thread.name.is_some());
         if !known {
             let parent = self.threads.get(&tid).and_then(|thread| thread.parent);
             let of_parent = || self.threads.get(&parent?)?.name.clone();
@@ -77,9 +69,7 @@ impl Threads {
             self.threads.entry(tid).or_default().name = Some(name);
         }
         let thread = self.threads.get(&tid);
-        thread
-            .and_then(|thread| thread.name.as_deref())
-            .unwrap_or(&self.process_name)
+        thread.and_then(|thread| thread.name.as_deref()).unwrap_or(&self.process_name)
     }
 
     pub(crate) fn renamed(&mut self, tid: u32, name: &[u8]) {
@@ -131,10 +121,8 @@ impl Target {
         if !Path::new(&format!("/proc/{pid}")).exists() {
             return Err(Error::NoSuchProcess { pid });
         }
-        let status = Status::of(pid).map_err(|source| Error::System {
-            what: format!("read /proc/{pid}/status"),
-            source,
-        })?;
+        let status =
+            Status::of(pid).map_err(|source| Error::System { what: format!("read /proc/{pid}/status"), source })?;
         if status.tgid != pid {
             let (tgid, name) = (status.tgid, &status.name);
             return Err(Error::Options(Problem::new(
@@ -147,18 +135,11 @@ impl Target {
             return Err(Error::NoSuchProcess { pid });
         }
         if !status.has_memory {
-            return Err(Error::KernelThread {
-                pid,
-                name: status.name,
-            });
+            return Err(Error::KernelThread { pid, name: status.name });
         }
         let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
         let open = |number| rustix::process::pidfd_open(number, PidfdFlags::empty()).ok();
-        Ok(Self {
-            pid,
-            status,
-            pidfd: number.and_then(open),
-        })
+        Ok(Self { pid, status, pidfd: number.and_then(open) })
     }
 }
 
@@ -174,10 +155,7 @@ mod tests {
     #[test]
     fn a_thread_with_two_events_is_counted_by_one() {
         let mut threads = threads(&[1, 2]);
-        assert!(
-            threads.counts(2, 2) && !threads.counts(2, 1),
-            "its own event counts"
-        );
+        assert!(threads.counts(2, 2) && !threads.counts(2, 1), "its own event counts");
         // 3 inherited the events of 1 and of 2.
         assert!(threads.counts(3, 1) && !threads.counts(3, 2) && threads.counts(3, 1));
         // The number 2 is given to another thread, which inherits from 1.

@@ -38,9 +38,7 @@ impl Tracepoint {
     }
 
     fn find_in(events: &Path, name: &str, field: Option<&str>) -> Result<Self, Error> {
-        let folder: PathBuf = name
-            .split(':')
-            .fold(events.to_owned(), |at, it| at.join(it));
+        let folder: PathBuf = name.split(':').fold(events.to_owned(), |at, it| at.join(it));
         let read = |file: &str| read(&folder.join(file)).map_err(|e| unknown(name, events, &e));
         let number = read("id")?;
         let number = number.trim().parse();
@@ -56,10 +54,7 @@ impl Tracepoint {
                 ))
             })
         };
-        Ok(Self {
-            number,
-            field: field.map_or(Ok(None), find)?,
-        })
+        Ok(Self { number, field: field.map_or(Ok(None), find)? })
     }
 }
 
@@ -119,10 +114,7 @@ fn unknown(name: &str, events: &Path, error: &io::Error) -> Error {
             format!("this kernel has no tracepoint {name}"),
             format!("`ls {0} {0}/sched` lists those it has", events.display()),
         ),
-        _ => (
-            format!("the tracepoint {name} cannot be opened"),
-            "run as root".to_owned(),
-        ),
+        _ => (format!("the tracepoint {name} cannot be opened"), "run as root".to_owned()),
     };
     Error::Options(Problem::new(cause, error, help))
 }
@@ -147,18 +139,12 @@ mod tests {
         std::fs::write(folder.join("format"), FORMAT).unwrap();
         let find = |name, field| Tracepoint::find_in(events.path(), name, field);
         let mmap = find("syscalls:sys_enter_mmap", Some("len")).unwrap();
-        let field = Field {
-            offset: 24,
-            size: 8,
-        };
+        let field = Field { offset: 24, size: 8 };
         assert_eq!((mmap.number, mmap.field), (101, Some(field)));
         assert_eq!(find("syscalls:sys_enter_mmap", None).unwrap().field, None);
         let text = |name, field| find(name, field).unwrap_err().problem().sentence();
         let none = text("syscalls:sys_enter_nmap", None);
-        assert!(
-            none.contains("no tracepoint syscalls:sys_enter_nmap"),
-            "{none}"
-        );
+        assert!(none.contains("no tracepoint syscalls:sys_enter_nmap"), "{none}");
         for field in ["length", "comm[16]", "common_type", ""] {
             let none = text("syscalls:sys_enter_mmap", Some(field));
             assert!(none.contains("no number called"), "{none}");
@@ -170,13 +156,8 @@ mod tests {
     #[test]
     fn without_tracefs_the_remedy_is_told() {
         let denied = io::Error::from(io::ErrorKind::PermissionDenied);
-        let text = not_readable("sched:sched_switch", &denied)
-            .problem()
-            .sentence();
-        assert!(
-            text.contains("run as root") && text.contains("mount -t tracefs"),
-            "{text}"
-        );
+        let text = not_readable("sched:sched_switch", &denied).problem().sentence();
+        assert!(text.contains("run as root") && text.contains("mount -t tracefs"), "{text}");
     }
 
     #[test]

@@ -25,11 +25,7 @@ pub(crate) struct Wakers {
 impl Wakers {
     /// For the threads of a process.
     pub(crate) fn of(pid: u32) -> Self {
-        Self {
-            pid,
-            clues: HashMap::new(),
-            names: HashMap::new(),
-        }
+        Self { pid, clues: HashMap::new(), names: HashMap::new() }
     }
 
     /// Why a time off CPU ended.
@@ -79,11 +75,7 @@ impl Wakers {
             pid if pid == self.pid => WaitReason::SameProcess,
             _ => WaitReason::OtherProcess,
         });
-        let waker = if interrupt {
-            String::new()
-        } else {
-            self.name(by)
-        };
+        let waker = if interrupt { String::new() } else { self.name(by) };
         Wait { reason, waker }
     }
 
@@ -117,11 +109,7 @@ mod tests {
     use super::*;
 
     fn wait(pid: u32, clues: &[WakeClue]) -> (WaitReason, String) {
-        let by = WakeUp {
-            pid,
-            waker: b"1_scheduler",
-            chain: Chain::default(),
-        };
+        let by = WakeUp { pid, waker: b"1_scheduler", chain: Chain::default() };
         let wait = Wakers::of(7).woken(&by, clues);
         (wait.reason, wait.waker)
     }
@@ -149,11 +137,7 @@ mod tests {
     fn a_thread_of_another_process_has_both_names() {
         let mut wakers = Wakers::of(u32::MAX - 1);
         let own = std::process::id();
-        let by = WakeUp {
-            pid: own,
-            waker: b"sender",
-            chain: Chain::default(),
-        };
+        let by = WakeUp { pid: own, waker: b"sender", chain: Chain::default() };
         let process = Status::of(own).unwrap().name;
         for _ in 0..2 {
             assert_eq!(wakers.woken(&by, &[]).waker, format!("{process}: sender"));

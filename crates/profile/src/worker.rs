@@ -106,21 +106,10 @@ pub(crate) struct Worker {
 impl Worker {
     /// Fetches records until told to stop or the process has ended, and ends the file. The process had used
     /// `process_cpu` when sampling began.
-    pub(crate) fn run(
-        mut self,
-        from: Time,
-        process_cpu: Option<Nanos>,
-        signals: &Signals,
-    ) -> Outcome {
+    pub(crate) fn run(mut self, from: Time, process_cpu: Option<Nanos>, signals: &Signals) -> Outcome {
         // Sampling may have gone on for a while before this thread runs: the source counts from its beginning.
-        let mut begun = Begun {
-            at: from,
-            own_cpu: thread_cpu(),
-            process_cpu,
-            lost: 0,
-            counted: None,
-            paused_cpu: Nanos::ZERO,
-        };
+        let mut begun =
+            Begun { at: from, own_cpu: thread_cpu(), process_cpu, lost: 0, counted: None, paused_cpu: Nanos::ZERO };
         let mut flushed = from;
         let mut timeout = FIRST_TIMEOUT;
         loop {
@@ -142,8 +131,7 @@ impl Worker {
             self.fetch();
             for at in pauses {
                 let converter = &mut self.converter;
-                self.source
-                    .pause(at, &mut |record| converter.record(record));
+                self.source.pause(at, &mut |record| converter.record(record));
             }
             let is_paused = signals.pauses.is_paused();
             // In a pause the sampler itself costs nothing, either.
@@ -190,28 +178,17 @@ impl Worker {
     }
 
     /// Ends what the converter counts of the part that began so, and says what was used in it.
-    fn part(
-        &mut self,
-        begun: &Begun,
-        to: Time,
-        process_cpu: Option<Nanos>,
-        paused_cpu: Nanos,
-    ) -> Part {
-        self.converter
-            .lost_in_all(self.source.lost().saturating_sub(begun.lost));
+    fn part(&mut self, begun: &Begun, to: Time, process_cpu: Option<Nanos>, paused_cpu: Nanos) -> Part {
+        self.converter.lost_in_all(self.source.lost().saturating_sub(begun.lost));
         let counted = self.source.counted();
-        self.converter.compare_count(
-            counted.map(|counted| counted.saturating_sub(begun.counted.unwrap_or(0))),
-        );
+        self.converter.compare_count(counted.map(|counted| counted.saturating_sub(begun.counted.unwrap_or(0))));
         let used = process_cpu.zip(begun.process_cpu);
         let in_pauses = paused_cpu.saturating_sub(begun.paused_cpu);
         Part {
             from: begun.at,
             to,
             own_cpu: thread_cpu().saturating_sub(begun.own_cpu),
-            process_cpu: used.map_or(Nanos(0), |(now, before)| {
-                now.saturating_sub(before).saturating_sub(in_pauses)
-            }),
+            process_cpu: used.map_or(Nanos(0), |(now, before)| now.saturating_sub(before).saturating_sub(in_pauses)),
         }
     }
 
@@ -225,8 +202,7 @@ impl Worker {
         let process_cpu = linux::cpu_time(self.target.pid);
         let paused_cpu = signals.pauses.cpu();
         let converter = &mut self.converter;
-        self.source
-            .cut(turn.at, &mut |record| converter.record(record));
+        self.source.cut(turn.at, &mut |record| converter.record(record));
         let part = self.part(begun, turn.at, process_cpu, paused_cpu);
         let outcome = self.converter.turn(part, turn.sink);
         // Whoever asked may have ended.
@@ -268,10 +244,7 @@ impl Worker {
 
     fn note_end(&mut self) {
         let at = self.converter.since_origin(Clock.now()).as_secs_f64();
-        self.converter.note(&format!(
-            "process {} ended at {at:.1} s; {PROCESS_ENDED}",
-            self.target.pid
-        ));
+        self.converter.note(&format!("process {} ended at {at:.1} s; {PROCESS_ENDED}", self.target.pid));
     }
 }
 

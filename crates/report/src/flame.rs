@@ -12,10 +12,7 @@ use std::path::Path;
 use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap};
 use inferno::flamegraph::{Direction, Options, TextTruncateDirection, from_lines};
 use measure::Problem;
-use stacks::{
-    Detail, EventKind, FoldedNames, Format, Frame, FrameKind, NO_THREAD, Profile, UNKNOWN,
-    folded_name,
-};
+use stacks::{Detail, EventKind, FoldedNames, Format, Frame, FrameKind, NO_THREAD, Profile, UNKNOWN, folded_name};
 
 use crate::console::sanitise;
 use crate::numbers::weight_head;
@@ -50,11 +47,7 @@ pub struct FlameOptions {
 impl Default for FlameOptions {
     fn default() -> Self {
         // 1/2000 is 0.6 of a pixel of the image's 1,200.
-        Self {
-            title: "Flame graph".to_owned(),
-            subtitle: None,
-            min_share: 0.0005,
-        }
+        Self { title: "Flame graph".to_owned(), subtitle: None, min_share: 0.0005 }
     }
 }
 
@@ -70,10 +63,7 @@ pub fn svg(profile: &Profile, options: &FlameOptions) -> Result<Vec<u8>, Problem
     let profile = &*profile.with_reasons();
     let groups = profile.thread_groups();
     let names = drawn_names(profile, &groups.names);
-    let detail = Detail {
-        least_weight: (options.min_share * total as f64).ceil() as u64,
-        most_frames: MOST_FRAMES,
-    };
+    let detail = Detail { least_weight: (options.min_share * total as f64).ceil() as u64, most_frames: MOST_FRAMES };
     let sum: u128 = profile.samples.iter().map(|s| u128::from(s.weight)).sum();
     let shift = (0..64u32).find(|shift| sum >> shift <= LARGEST_SUM);
     let shift = shift.unwrap_or(64);
@@ -91,12 +81,7 @@ pub fn svg(profile: &Profile, options: &FlameOptions) -> Result<Vec<u8>, Problem
     let mut drawing = Options::default();
     drawing.title = drawable(&options.title);
     let recursion = recurs.then_some("recursion is drawn once");
-    let subtitle: Vec<&str> = options
-        .subtitle
-        .as_deref()
-        .into_iter()
-        .chain(recursion)
-        .collect();
+    let subtitle: Vec<&str> = options.subtitle.as_deref().into_iter().chain(recursion).collect();
     let subtitle = drawable(&subtitle.join(", "));
     drawing.subtitle = (!subtitle.is_empty()).then(|| subtitle.clone());
     // The root stands at the top: that is what a browser shows of a high image.
@@ -110,8 +95,7 @@ pub fn svg(profile: &Profile, options: &FlameOptions) -> Result<Vec<u8>, Problem
     drawing.text_truncate_direction = TextTruncateDirection::Right;
     drawing.min_width = options.min_share * 100.0;
     let mut out = Vec::new();
-    from_lines(&mut drawing, lines.iter().map(String::as_str), &mut out)
-        .map_err(|_| no_samples())?;
+    from_lines(&mut drawing, lines.iter().map(String::as_str), &mut out).map_err(|_| no_samples())?;
     let svg = String::from_utf8_lossy(&out).into_owned();
     Ok(subtitle_wrapped(svg, &subtitle).into_bytes())
 }
@@ -143,11 +127,7 @@ pub const SVG: Format = Format {
 };
 
 fn no_samples() -> Problem {
-    Problem::new(
-        "there is nothing to draw",
-        "the profile holds no sample in this window",
-        "choose a larger window",
-    )
+    Problem::new("there is nothing to draw", "the profile holds no sample in this window", "choose a larger window")
 }
 
 /// A stack in which frames that follow themselves, alone or as a group of up to four, stand once.
@@ -174,9 +154,7 @@ fn drawn_names(profile: &Profile, groups: &[String]) -> FoldedNames {
     FoldedNames {
         frames: frames.map(|f| named(&f.name, UNKNOWN)).collect(),
         // Where no thread is known, a row for it says nothing.
-        groups: profile
-            .has_threads()
-            .then(|| groups.iter().map(|g| named(g, NO_THREAD)).collect()),
+        groups: profile.has_threads().then(|| groups.iter().map(|g| named(g, NO_THREAD)).collect()),
         deeper: DEEPER,
     }
 }
@@ -248,9 +226,7 @@ fn colour(frame: &Frame, event: EventKind) -> Color {
 
 /// 32-bit FNV-1a: <http://www.isthe.com/chongo/tech/comp/fnv/>.
 fn fnv1a(text: &str) -> u32 {
-    text.bytes().fold(0x811c_9dc5, |hash, byte| {
-        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-    })
+    text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
 /// Hue in degrees, saturation and lightness from 0 to 1 (CSS Color Module Level 4, section 7).
@@ -269,9 +245,8 @@ fn subtitle_wrapped(svg: String, subtitle: &str) -> String {
     let lines = subtitle_lines(subtitle);
     let parts = svg.split_once("<text id=\"subtitle\"");
     let parts = parts.and_then(|(before, rest)| Some((before, rest.split_once('>')?)));
-    let parts = parts.and_then(|(before, (attributes, rest))| {
-        Some((before, attributes, rest.split_once("</text>")?.1))
-    });
+    let parts =
+        parts.and_then(|(before, (attributes, rest))| Some((before, attributes, rest.split_once("</text>")?.1)));
     let Some((before, attributes, after)) = parts.filter(|_| lines.len() > 1) else {
         return svg;
     };
@@ -284,14 +259,8 @@ fn subtitle_wrapped(svg: String, subtitle: &str) -> String {
         let _ = write!(text, "<tspan x=\"50%\" dy=\"{down}\">{line}</tspan>");
     }
     let before = higher(before, room);
-    let after = ["details", "matched"]
-        .into_iter()
-        .fold(after.to_owned(), |after, id| moved(&after, id, room));
-    let after = after.replacen(
-        "<svg id=\"frames\"",
-        &format!("<svg id=\"frames\" y=\"{room}\""),
-        1,
-    );
+    let after = ["details", "matched"].into_iter().fold(after.to_owned(), |after, id| moved(&after, id, room));
+    let after = after.replacen("<svg id=\"frames\"", &format!("<svg id=\"frames\" y=\"{room}\""), 1);
     format!("{before}<text id=\"subtitle\"{attributes}>{text}</text>{after}")
 }
 
@@ -299,10 +268,7 @@ fn subtitle_wrapped(svg: String, subtitle: &str) -> String {
 fn higher(before: &str, room: usize) -> String {
     let [is, becomes] = [height(before), height(before) + room];
     before
-        .replace(
-            &format!(" height=\"{is}\""),
-            &format!(" height=\"{becomes}\""),
-        )
+        .replace(&format!(" height=\"{is}\""), &format!(" height=\"{becomes}\""))
         .replace(&format!(" {is}\" xmlns"), &format!(" {becomes}\" xmlns"))
 }
 
@@ -322,9 +288,7 @@ fn moved(svg: &str, id: &str, by: usize) -> String {
     let moved = parts.and_then(|(before, (attributes, rest))| {
         let (y, rest) = rest.split_once('"')?;
         let y = y.parse::<f64>().ok()? + by as f64;
-        Some(format!(
-            "{before}<text id=\"{id}\"{attributes} y=\"{y:.2}\"{rest}"
-        ))
+        Some(format!("{before}<text id=\"{id}\"{attributes} y=\"{y:.2}\"{rest}"))
     });
     moved.unwrap_or_else(|| svg.to_owned())
 }
@@ -381,22 +345,10 @@ mod tests {
                 frame("tiny\u{1b}", FrameKind::Kernel),
             ],
             stacks: vec![
-                StackNode {
-                    parent: None,
-                    frame: 0,
-                },
-                StackNode {
-                    parent: Some(0),
-                    frame: 1,
-                },
-                StackNode {
-                    parent: Some(1),
-                    frame: 2,
-                },
-                StackNode {
-                    parent: Some(0),
-                    frame: 3,
-                },
+                StackNode { parent: None, frame: 0 },
+                StackNode { parent: Some(0), frame: 1 },
+                StackNode { parent: Some(1), frame: 2 },
+                StackNode { parent: Some(0), frame: 3 },
             ],
             threads: vec!["1_scheduler".into()],
             samples: vec![sample(1, 5_000), sample(2, 4_999), sample(3, 1)],
@@ -408,21 +360,12 @@ mod tests {
 
     #[test]
     fn the_picture_holds_every_wide_frame_as_text() {
-        let options = FlameOptions {
-            title: "a <b> run".into(),
-            ..FlameOptions::default()
-        };
+        let options = FlameOptions { title: "a <b> run".into(), ..FlameOptions::default() };
         let svg = String::from_utf8(svg(&profile(), &options).unwrap()).unwrap();
-        assert!(
-            svg.contains("$rabbit_exchange:route/2 (10,000 samples, 100.00%)"),
-            "{svg}"
-        );
+        assert!(svg.contains("$rabbit_exchange:route/2 (10,000 samples, 100.00%)"), "{svg}");
         assert!(svg.contains("&lt;script&gt;alert(1)&lt;/script&gt; (9,999 samples, 99.99%)"));
         assert!(!svg.contains("<script>alert"));
-        assert!(
-            svg.contains("operator:_12 (4,999 samples, 49.99%)"),
-            "a count was mistaken"
-        );
+        assert!(svg.contains("operator:_12 (4,999 samples, 49.99%)"), "a count was mistaken");
         assert!(svg.contains("a &lt;b&gt; run"));
         assert!(!svg.contains("tiny"), "0.01 % is narrower than a pixel");
     }
@@ -431,17 +374,11 @@ mod tests {
     fn recursion_is_drawn_once_and_the_root_stands_at_the_top() {
         let names = ["main", "loop", "walk", "visit", "leaf"];
         let mut profile = Profile {
-            frames: names
-                .map(|name| Frame::new(name, "m", FrameKind::Native))
-                .into(),
+            frames: names.map(|name| Frame::new(name, "m", FrameKind::Native)).into(),
             threads: vec!["t".into()],
             ..Profile::default()
         };
-        let stack = [0]
-            .into_iter()
-            .chain([1; 300])
-            .chain([2, 3].repeat(200))
-            .chain([4]);
+        let stack = [0].into_iter().chain([1; 300]).chain([2, 3].repeat(200)).chain([4]);
         for frame in stack {
             let parent = (profile.stacks.len() as u32).checked_sub(1);
             profile.stacks.push(StackNode { parent, frame });
@@ -449,11 +386,7 @@ mod tests {
         profile.samples = vec![sample(profile.stacks.len() as u32 - 1, 10)];
         let svg = String::from_utf8(svg(&profile, &FlameOptions::default()).unwrap()).unwrap();
         for name in names {
-            assert_eq!(
-                svg.matches(&format!("<title>{name} (")).count(),
-                1,
-                "{name}"
-            );
+            assert_eq!(svg.matches(&format!("<title>{name} (")).count(), 1, "{name}");
         }
         assert!(svg.contains("recursion is drawn once"));
         let y = |name: &str| -> f64 {
@@ -466,10 +399,7 @@ mod tests {
 
     #[test]
     fn what_is_too_narrow_counts_for_its_caller() {
-        let options = FlameOptions {
-            min_share: 0.6,
-            ..FlameOptions::default()
-        };
+        let options = FlameOptions { min_share: 0.6, ..FlameOptions::default() };
         let svg = String::from_utf8(svg(&profile(), &options).unwrap()).unwrap();
         assert!(svg.contains("(9,999 samples, 99.99%)"));
         assert!(!svg.contains("operator"));
@@ -478,10 +408,7 @@ mod tests {
     #[test]
     fn two_drawings_are_the_same() {
         let options = FlameOptions::default();
-        assert_eq!(
-            svg(&profile(), &options).unwrap(),
-            svg(&profile(), &options).unwrap()
-        );
+        assert_eq!(svg(&profile(), &options).unwrap(), svg(&profile(), &options).unwrap());
     }
 
     #[test]
@@ -513,10 +440,7 @@ mod tests {
         let error = write_svg(&Profile::default(), &FlameOptions::default(), &path).unwrap_err();
         assert!(error.value.contains("no sample"), "{error}");
         assert!(write_svg(&profile(), &FlameOptions::default(), &path).is_ok());
-        let names: Vec<_> = fs::read_dir(&dir)
-            .unwrap()
-            .map(|e| e.unwrap().file_name())
-            .collect();
+        let names: Vec<_> = fs::read_dir(&dir).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(names, ["cpu.svg"]);
         fs::remove_dir_all(&dir).unwrap();
     }
@@ -542,10 +466,7 @@ mod tests {
                    <svg id=\"frames\" x=\"10\"></svg></svg>";
         assert_eq!(subtitle_wrapped(svg.to_owned(), "all"), svg);
         let more = subtitle_wrapped(svg.to_owned(), &["a <wide> word"; 10].join(" "));
-        assert!(
-            more.contains("height=\"132\" viewBox=\"0 0 1200 132\""),
-            "{more}"
-        );
+        assert!(more.contains("height=\"132\" viewBox=\"0 0 1200 132\""), "{more}");
         assert!(more.contains("<rect height=\"132\"/>"), "{more}");
         assert_eq!(more.matches("&lt;wide&gt;").count(), 10);
         assert_eq!(more.matches("<tspan x=\"50%\" dy=\"16\">").count(), 2);

@@ -59,21 +59,15 @@ fn suite(name: &str, created: Option<&str>, cases: &[Case]) -> std::io::Result<S
         .create_element("testsuite")
         .with_attribute(("name", &*sanitise(name)))
         .with_attribute(("tests", cases.len().to_string().as_str()));
-    for (attribute, outcome) in [
-        ("failures", CaseOutcome::Failed),
-        ("errors", CaseOutcome::Broken),
-        ("skipped", CaseOutcome::Skipped),
-    ] {
+    for (attribute, outcome) in
+        [("failures", CaseOutcome::Failed), ("errors", CaseOutcome::Broken), ("skipped", CaseOutcome::Skipped)]
+    {
         suite = suite.with_attribute((attribute, count(outcome).to_string().as_str()));
     }
     if let Some(created) = created {
         suite = suite.with_attribute(("timestamp", &*sanitise(created)));
     }
-    suite.write_inner_content(|writer| {
-        cases
-            .iter()
-            .try_for_each(|case| write_case(writer, name, case))
-    })?;
+    suite.write_inner_content(|writer| cases.iter().try_for_each(|case| write_case(writer, name, case)))?;
     let mut text = String::from_utf8_lossy(&writer.into_inner()).into_owned();
     text.push('\n');
     Ok(text)
@@ -85,10 +79,7 @@ fn cases(records: &[RunRecord], requested: u32) -> Vec<Case> {
         [one] if requested <= 1 => cases_of(Some(one)),
         several => {
             let of = |(number, record): (usize, &RunRecord)| {
-                let numbered = move |case: Case| Case {
-                    name: format!("run {}: {}", number + 1, case.name),
-                    ..case
-                };
+                let numbered = move |case: Case| Case { name: format!("run {}: {}", number + 1, case.name), ..case };
                 cases_of(Some(record)).into_iter().map(numbered)
             };
             let missing = (several.len()..requested as usize).map(|run| Case {
@@ -107,11 +98,7 @@ fn cases_of(record: Option<&RunRecord>) -> Vec<Case> {
     let requirements = summary.map_or(&[][..], |summary| &summary.requirements);
     let required = requirements.iter().map(|requirement| Case {
         name: requirement.that.clone(),
-        told: format!(
-            "{}: {}",
-            text::outcome(requirement.met),
-            numbers::observed(requirement)
-        ),
+        told: format!("{}: {}", text::outcome(requirement.met), numbers::observed(requirement)),
         outcome: CaseOutcome::of(requirement.met),
     });
     std::iter::once(run(record)).chain(required).collect()
@@ -123,17 +110,11 @@ fn run(record: Option<&RunRecord>) -> Case {
         None => ("it has not ended".to_owned(), None),
         Some(record) => match (record.state, &record.error) {
             (RunState::Failed, Some(error)) => (error.clone(), None),
-            (RunState::Complete | RunState::Interrupted, _) => {
-                (record.state.as_str().to_owned(), Some(true))
-            }
+            (RunState::Complete | RunState::Interrupted, _) => (record.state.as_str().to_owned(), Some(true)),
             (state, _) => (state.as_str().to_owned(), None),
         },
     };
-    Case {
-        name: "the run".to_owned(),
-        told,
-        outcome: CaseOutcome::of(passed),
-    }
+    Case { name: "the run".to_owned(), told, outcome: CaseOutcome::of(passed) }
 }
 
 fn write_case(writer: &mut Writer<Vec<u8>>, class: &str, case: &Case) -> std::io::Result<()> {
@@ -181,11 +162,7 @@ pub(crate) fn comparison_junit(name: &str, of: Option<&ComparedMatrix>) -> std::
 /// A failed case for missing runs, whatever the others show.
 fn broke_off(of: &ComparedMatrix) -> Option<Case> {
     let told = of.comparisons().find_map(|it| it.broke_off.clone())?;
-    Some(Case {
-        name: "all runs".to_owned(),
-        told,
-        outcome: CaseOutcome::Broken,
-    })
+    Some(Case { name: "all runs".to_owned(), told, outcome: CaseOutcome::Broken })
 }
 
 /// A test for each cell: one with a figure for the worse fails, whatever became better in it.
@@ -200,21 +177,14 @@ fn cells(of: &ComparedMatrix) -> Vec<Case> {
                 (format!("no decision: {why}"), CaseOutcome::Broken)
             }
         };
-        Case {
-            name: of.label(cell),
-            told,
-            outcome,
-        }
+        Case { name: of.label(cell), told, outcome }
     };
     of.cells.iter().map(cell).collect()
 }
 
 /// Decisions of a cell, with its undecided figures.
 fn undecided(of: &Comparison) -> String {
-    let open = of
-        .figures
-        .iter()
-        .filter(|it| it.decision == Decision::Undecided);
+    let open = of.figures.iter().filter(|it| it.decision == Decision::Undecided);
     let open: Vec<&str> = open.map(|it| it.name.as_str()).collect();
     format!("inconclusive: {}; {}", open.join(", "), words::headline(of))
 }
@@ -242,10 +212,7 @@ fn figures(of: &Comparison) -> Vec<Case> {
         };
         Case {
             name: figure.name.clone(),
-            told: format!(
-                "{}: A {a}, B {b}{change}",
-                words::decision(figure, Some(words::units(of)))
-            ),
+            told: format!("{}: A {a}, B {b}{change}", words::decision(figure, Some(words::units(of)))),
             outcome: match figure.decision {
                 _ if figure.is_worse() => CaseOutcome::Failed,
                 Decision::Undecided => CaseOutcome::Skipped,

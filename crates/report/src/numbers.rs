@@ -26,11 +26,7 @@ pub(crate) fn three_digits(value: f64) -> String {
 /// A rate in a sentence: `3.11 M`, `54,800`, `12.5`.
 #[must_use]
 pub fn rate(value: f64) -> String {
-    if value >= 999_500.0 && value.is_finite() {
-        three_digits(value / 1e6) + " M"
-    } else {
-        three_digits(value)
-    }
+    if value >= 999_500.0 && value.is_finite() { three_digits(value / 1e6) + " M" } else { three_digits(value) }
 }
 
 /// Words before a lower bound.
@@ -73,11 +69,7 @@ pub(crate) fn percent(share: f64) -> String {
 #[must_use]
 pub(crate) fn percent_digits(share: f64) -> String {
     let value = share * 100.0;
-    if value >= 99.95 {
-        format!("{value:.0}")
-    } else {
-        format!("{value:.2}")
-    }
+    if value >= 99.95 { format!("{value:.0}") } else { format!("{value:.2}") }
 }
 
 /// Instead of the smallest visible change, and of an interval.
@@ -86,11 +78,7 @@ pub(crate) const TOO_FEW_RUNS: &str = "too few runs";
 /// How slow it was, in a word and a value: `p99 31.0 ms`, of fewer samples the highest percentile that ten of them lie
 /// beyond, of fewer than twenty the largest, `max 9.10 ms`.
 pub(crate) fn slowest(of: &LatencySummary) -> String {
-    let told = [
-        (99.0, "p99", of.p99_ns),
-        (90.0, "p90", of.p90_ns),
-        (50.0, "p50", of.p50_ns),
-    ];
+    let told = [(99.0, "p99", of.p99_ns), (90.0, "p90", of.p90_ns), (50.0, "p50", of.p50_ns)];
     let supported = told.into_iter().find(|it| of.supports(it.0));
     let (_, name, ns) = supported.unwrap_or((100.0, "max", of.max_ns));
     format!("{name} {}", Nanos(ns))
@@ -102,11 +90,7 @@ pub(crate) const FOOTNOTE: &str = "~ fewer than ten samples lie beyond this perc
 /// A latency, with the mark of one that too few samples support.
 pub(crate) fn marked(ns: u64, supported: bool) -> String {
     let value = Nanos(ns);
-    if supported {
-        value.to_string()
-    } else {
-        format!("~{value}")
-    }
+    if supported { value.to_string() } else { format!("~{value}") }
 }
 
 /// Bytes in the SI unit that suits them: `812 B`, `1.20 MB`.
@@ -214,11 +198,7 @@ pub(crate) fn figure(value: f64, unit: QuantityUnit) -> String {
 
 /// How many there were per second; 0 in no time at all.
 pub(crate) fn per_second(count: u64, seconds: f64) -> f64 {
-    if seconds > 0.0 {
-        count as f64 / seconds
-    } else {
-        0.0
-    }
+    if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
 }
 
 #[cfg(test)]
@@ -248,13 +228,9 @@ mod tests {
             max_ns: 424_000_000,
             ..LatencySummary::default()
         };
-        for (count, told) in [
-            (1_000, "p99 423 ms"),
-            (999, "p90 9.00 ms"),
-            (100, "p90 9.00 ms"),
-            (30, "p50 2.00 ms"),
-            (19, "max 424 ms"),
-        ] {
+        for (count, told) in
+            [(1_000, "p99 423 ms"), (999, "p90 9.00 ms"), (100, "p90 9.00 ms"), (30, "p50 2.00 ms"), (19, "max 424 ms")]
+        {
             assert_eq!(slowest(&of(count)), told, "{count}");
         }
     }

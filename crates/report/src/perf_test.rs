@@ -205,11 +205,7 @@ impl Lines {
     /// The lines at the end. `named`: each begins with the test's name, as in the format `default`.
     #[must_use]
     pub fn summary(&self, measured: &Interval, sums: Sums, named: bool) -> String {
-        let id = if named {
-            format!("id: {}, ", self.id)
-        } else {
-            String::new()
-        };
+        let id = if named { format!("id: {}, ", self.id) } else { String::new() };
         let mut text = format!(
             "{id}sending rate avg: {} msg/s\n{id}receiving rate avg: {} msg/s\n",
             rate(sums.sent, sums.length),
@@ -263,17 +259,8 @@ impl Lines {
         }
         let at = |percentile| histogram.value_at_percentile(percentile);
         let (min, max) = (histogram.min(), histogram.max());
-        [
-            min,
-            at(50.0),
-            at(75.0),
-            at(95.0),
-            at(99.0),
-            at(99.9),
-            at(99.99),
-            max,
-        ]
-        .map(|value| value.min(max) / self.unit.nanos())
+        [min, at(50.0), at(75.0), at(95.0), at(99.0), at(99.9), at(99.99), max]
+            .map(|value| value.min(max) / self.unit.nanos())
     }
 
     fn usual(&self, [min, p50, p75, p95, p99, .., max]: &Latencies) -> String {
@@ -312,23 +299,14 @@ mod tests {
 
     #[test]
     fn rates_are_cut_as_perf_test_cuts_them() {
-        for (count, seconds, text) in [
-            (0, 1, "0"),
-            (1, 2, "0.50"),
-            (19, 2, "9.5"),
-            (7_206, 10, "720"),
-            (1, 0, "0"),
-        ] {
+        for (count, seconds, text) in [(0, 1, "0"), (1, 2, "0.50"), (19, 2, "9.5"), (7_206, 10, "720"), (1, 0, "0")] {
             assert_eq!(rate(count, Nanos(seconds * 1_000_000_000)), text);
         }
     }
 
     #[test]
     fn lines_have_the_columns_that_a_test_has() {
-        let mut lines = Lines {
-            id: "t".to_owned(),
-            ..Lines::default()
-        };
+        let mut lines = Lines { id: "t".to_owned(), ..Lines::default() };
         lines.columns.published = true;
         let mut interval = Interval::new();
         interval.reset(Time(0), Phase::Measure);
@@ -339,9 +317,7 @@ mod tests {
         assert_eq!(line, "id: t, time 1.000 s, sent: 5.0 msg/s");
         lines.columns.confirmed = true;
         let usual = Nanos::from_micros(3_500);
-        interval
-            .latencies
-            .record_n(Metric::ACK_RESPONSE, usual, 1_999);
+        interval.latencies.record_n(Metric::ACK_RESPONSE, usual, 1_999);
         let longest = Nanos::from_micros(9_500);
         interval.latencies.record(Metric::ACK_RESPONSE, longest);
         lines.unit = Unit::Millis;
@@ -350,17 +326,10 @@ mod tests {
                          99.9th/99.99th confirm latency: 3/9 ms";
         assert!(line.ends_with(latencies), "{line}");
         let compact = lines.compact_line(&interval, end);
-        assert!(
-            compact.ends_with("3/3/3/3/3/9 ms                     3/9 ms"),
-            "{compact}"
-        );
+        assert!(compact.ends_with("3/3/3/3/3/9 ms                     3/9 ms"), "{compact}");
         let cells = lines.csv_line(&interval, end).split(',').count();
         assert_eq!(cells, lines.csv_header().split(',').count());
-        let sums = Sums {
-            sent: 5,
-            received: 0,
-            length: end,
-        };
+        let sums = Sums { sent: 5, received: 0, length: end };
         let summary = lines.summary(&interval, sums, false);
         assert_eq!(
             summary,

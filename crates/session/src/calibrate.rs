@@ -36,26 +36,14 @@ fn loads(cores: usize) -> Vec<Job> {
     let secured = one_loop().into_iter().map(|load| (load, true));
     let secured = secured.filter(|((_, size, _), _)| *size != SIZES[1]);
     let jobs = plain.chain(secured);
-    let mut all: Vec<Job> = jobs
-        .map(|((workload, size, connections), tls)| Job {
-            workload,
-            size,
-            connections,
-            threads: 1,
-            tls,
-        })
-        .collect();
+    let mut all: Vec<Job> =
+        jobs.map(|((workload, size, connections), tls)| Job { workload, size, connections, threads: 1, tls }).collect();
     if cores > 1 {
         let many = all
             .iter()
             .filter(|job| job.connections >= cores && job.connections > 1)
             .filter(|job| job.workload != Workload::OneByOne);
-        let many: Vec<Job> = many
-            .map(|job| Job {
-                threads: cores,
-                ..*job
-            })
-            .collect();
+        let many: Vec<Job> = many.map(|job| Job { threads: cores, ..*job }).collect();
         all.extend(many);
     }
     all
@@ -88,11 +76,7 @@ pub fn calibrate(
     let loads = loads(usize::try_from(calibration.cores).unwrap_or(1));
     let all = loads.len() + RATES.len();
     for (done, rate) in RATES.into_iter().enumerate() {
-        progress(
-            done,
-            all,
-            &format!("waking at {} msg/s", measure::count(rate as u64)),
-        );
+        progress(done, all, &format!("waking at {} msg/s", measure::count(rate as u64)));
         let (late, others) = lateness(rate, options, control)?;
         calibration.lateness.push(late);
         calibration.others_cores += others / all as f64;
@@ -117,20 +101,9 @@ pub fn calibrate(
 fn experiment(load: LoadSpec, threads: usize, tls: bool) -> Experiment {
     Experiment {
         name: "calibrate".to_owned(),
-        broker: BrokerSpec {
-            kind: BrokerKind::Embedded,
-            tls,
-            ..BrokerSpec::default()
-        },
-        phases: PhasesSpec {
-            warmup: WARMUP,
-            measure: MEASURE,
-            drain: Length::seconds(3),
-        },
-        profile: ProfileSpec {
-            events: Vec::new(),
-            ..ProfileSpec::default()
-        },
+        broker: BrokerSpec { kind: BrokerKind::Embedded, tls, ..BrokerSpec::default() },
+        phases: PhasesSpec { warmup: WARMUP, measure: MEASURE, drain: Length::seconds(3) },
+        profile: ProfileSpec { events: Vec::new(), ..ProfileSpec::default() },
         ledger: false,
         threads,
         load: vec![load],
@@ -145,20 +118,10 @@ fn run(
     options: &RunOptions,
     control: &load::Control,
 ) -> Result<archive::RunSummary, Error> {
-    let options = RunOptions {
-        runs_dir: None,
-        ..options.clone()
-    };
-    let outcome = crate::run(
-        &experiment(load, threads, tls),
-        &options,
-        control,
-        &mut NoObserver,
-    )?;
+    let options = RunOptions { runs_dir: None, ..options.clone() };
+    let outcome = crate::run(&experiment(load, threads, tls), &options, control, &mut NoObserver)?;
     if control.is_stopping() {
-        return Err(Error::Stopped {
-            during: "calibration",
-        });
+        return Err(Error::Stopped { during: "calibration" });
     }
     match (outcome.record.error, outcome.record.summary) {
         (None, Some(summary)) => Ok(summary),
@@ -171,41 +134,22 @@ fn run(
     }
 }
 
-fn lateness(
-    rate: f64,
-    options: &RunOptions,
-    control: &load::Control,
-) -> Result<(Lateness, f64), Error> {
+fn lateness(rate: f64, options: &RunOptions, control: &load::Control) -> Result<(Lateness, f64), Error> {
     let load = LoadSpec {
         rate: Rate::per_second(rate),
         message_size: SizeSpec::fixed(64),
         max_pending: Some(0),
-        consumers: Consumers {
-            prefetch: 0,
-            ack: Ack::Every(100),
-            ..Consumers::default()
-        },
+        consumers: Consumers { prefetch: 0, ack: Ack::Every(100), ..Consumers::default() },
         ..LoadSpec::default()
     };
     let summary = run(load, 1, false, options, control)?;
     let delay: &LatencySummary = summary.messages().latency.get(measure::Metric::SEND_DELAY);
-    let late = Lateness {
-        rate,
-        p50_ns: delay.p50_ns,
-        p99_ns: delay.p99_ns,
-        max_ns: delay.max_ns,
-    };
+    let late = Lateness { rate, p50_ns: delay.p50_ns, p99_ns: delay.p99_ns, max_ns: delay.max_ns };
     Ok((late, others_cores(&summary)))
 }
 
 fn point(job: Job, options: &RunOptions, control: &load::Control) -> Result<Point, Error> {
-    let Job {
-        workload,
-        size,
-        connections,
-        threads,
-        tls,
-    } = job;
+    let Job { workload, size, connections, threads, tls } = job;
     let in_flight = match workload {
         Workload::OneByOne => 1,
         _ => (IN_FLIGHT / connections).max(20),
@@ -241,11 +185,7 @@ fn point(job: Job, options: &RunOptions, control: &load::Control) -> Result<Poin
         connections,
         threads,
         tls,
-        rate: flow.sent.rate.min(if in_out {
-            flow.received.rate
-        } else {
-            f64::INFINITY
-        }),
+        rate: flow.sent.rate.min(if in_out { flow.received.rate } else { f64::INFINITY }),
         client_ns: ns(cpu_us.client),
         broker_ns: ns(cpu_us.broker),
         loop_lag_max_ns: verdict.facts.loop_lag_max_ns,

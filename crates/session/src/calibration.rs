@@ -107,11 +107,7 @@ impl Point {
 
 pub(crate) fn workload_text(workload: Workload, tls: bool) -> String {
     let name = workload.name();
-    if tls {
-        format!("TLS {name}")
-    } else {
-        name.to_owned()
-    }
+    if tls { format!("TLS {name}") } else { name.to_owned() }
 }
 
 impl Calibration {
@@ -120,11 +116,7 @@ impl Calibration {
 
     pub(crate) fn here() -> Self {
         let machine = hardware::read();
-        let build = if cfg!(debug_assertions) {
-            " (debug)"
-        } else {
-            ""
-        };
+        let build = if cfg!(debug_assertions) { " (debug)" } else { "" };
         Self {
             schema: Self::SCHEMA.to_owned(),
             bellows: format!("{}{build}", env!("CARGO_PKG_VERSION")),
@@ -146,15 +138,7 @@ impl Calibration {
 
     /// Whether it holds for this machine and this bellows.
     fn is_of(&self, other: &Self) -> bool {
-        let key = |c: &Self| {
-            (
-                c.schema.clone(),
-                c.bellows.clone(),
-                c.cpu.clone(),
-                c.cores,
-                c.kernel.clone(),
-            )
-        };
+        let key = |c: &Self| (c.schema.clone(), c.bellows.clone(), c.cpu.clone(), c.cores, c.kernel.clone());
         key(self) == key(other)
     }
 }
@@ -163,10 +147,7 @@ impl Calibration {
 const LARGEST: u64 = 1 << 20;
 
 fn file_name(calibration: &Calibration) -> String {
-    let text = format!(
-        "{} {} cores {}",
-        calibration.cpu, calibration.cores, calibration.bellows
-    );
+    let text = format!("{} {} cores {}", calibration.cpu, calibration.cores, calibration.bellows);
     let mut name = String::from("calibration");
     for word in text.split(|c: char| !c.is_ascii_alphanumeric()) {
         if !word.is_empty() {
@@ -195,12 +176,8 @@ pub fn keep(calibration: &Calibration) -> io::Result<Keeping> {
     if kept().is_some_and(|before| !replaces(calibration, &before)) {
         return Ok(Keeping::Quieter);
     }
-    let folder = data_folder().ok_or_else(|| {
-        io::Error::new(
-            io::ErrorKind::NotFound,
-            "neither XDG_DATA_HOME nor HOME is set",
-        )
-    })?;
+    let folder = data_folder()
+        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "neither XDG_DATA_HOME nor HOME is set"))?;
     fs::create_dir_all(&folder)?;
     let name = file_name(calibration);
     let mut text = serde_json::to_vec_pretty(calibration).map_err(io::Error::from)?;
@@ -272,46 +249,27 @@ impl Calibration {
             let others = self.others_cores;
             shape += &format!(", while other processes used {others:.1} cores");
         }
-        let at_least =
-            self.is_busy() || first.threads < plan.threads || line.iter().any(|p| p.at_least);
-        Some(Capacity {
-            rate,
-            shape,
-            at_least,
-        })
+        let at_least = self.is_busy() || first.threads < plan.threads || line.iter().any(|p| p.at_least);
+        Some(Capacity { rate, shape, at_least })
     }
 
     /// Calibrated points of a workload by size, with the nearest numbers of connections and event loops; never with
     /// more event loops than requested.
-    fn line(
-        &self,
-        workload: Workload,
-        tls: bool,
-        connections: usize,
-        threads: usize,
-    ) -> Option<Vec<&Point>> {
+    fn line(&self, workload: Workload, tls: bool, connections: usize, threads: usize) -> Option<Vec<&Point>> {
         let distance = |point: &Point| (connections as f64 / point.connections as f64).ln().abs();
-        let known = |p: &&Point| {
-            p.workload == workload && p.tls == tls && p.rate > 0.0 && p.connections > 0
-        };
+        let known = |p: &&Point| p.workload == workload && p.tls == tls && p.rate > 0.0 && p.connections > 0;
         // Loops without a connection do nothing.
         let useful = threads.min(connections).max(1);
-        let like: Vec<&Point> = self
-            .points
-            .iter()
-            .filter(known)
-            .filter(|p| p.threads <= useful && distance(p) <= BEYOND.ln())
-            .collect();
+        let like: Vec<&Point> =
+            self.points.iter().filter(known).filter(|p| p.threads <= useful && distance(p) <= BEYOND.ln()).collect();
         let threads = like.iter().map(|p| p.threads).max()?;
         let nearest = like
             .iter()
             .filter(|p| p.threads == threads)
             .min_by(|a, b| distance(a).total_cmp(&distance(b)))?
             .connections;
-        let mut line: Vec<&Point> = like
-            .into_iter()
-            .filter(|p| p.connections == nearest && p.threads == threads)
-            .collect();
+        let mut line: Vec<&Point> =
+            like.into_iter().filter(|p| p.connections == nearest && p.threads == threads).collect();
         line.sort_by_key(|p| p.size);
         Some(line)
     }
@@ -352,18 +310,12 @@ mod tests {
             bellows: "0.1.0 (debug)".into(),
             ..Calibration::here()
         };
-        assert_eq!(
-            file_name(&calibration),
-            "calibration-intel-r-xeon-r-cpu-2-20ghz-x-2-cores-0-1-0-debug.json"
-        );
+        assert_eq!(file_name(&calibration), "calibration-intel-r-xeon-r-cpu-2-20ghz-x-2-cores-0-1-0-debug.json");
     }
 
     #[test]
     fn a_quiet_calibration_is_not_lost_to_a_busy_one() {
-        let with = |others_cores| Calibration {
-            others_cores,
-            ..Calibration::here()
-        };
+        let with = |others_cores| Calibration { others_cores, ..Calibration::here() };
         assert!(replaces(&with(0.05), &with(0.0)));
         assert!(replaces(&with(0.05), &with(1.0)));
         assert!(!replaces(&with(0.5), &with(0.05)));
@@ -374,10 +326,7 @@ mod tests {
     fn another_kernel_or_version_is_another_machine() {
         let here = Calibration::here();
         assert!(here.is_of(&Calibration::here()));
-        let other = Calibration {
-            kernel: "Linux 1.0".into(),
-            ..here.clone()
-        };
+        let other = Calibration { kernel: "Linux 1.0".into(), ..here.clone() };
         assert!(!other.is_of(&here));
     }
 
@@ -412,15 +361,9 @@ mod tests {
         let queue = Destination::parse("queue://q").unwrap();
         let mut group = Group::new("amqp://localhost".parse().unwrap(), vec![queue]);
         (group.producers.max_pending, group.producers.sizes) = (1_000, Sizes::Fixed(12));
-        (
-            group.producers.per_destination,
-            group.consumers.per_destination,
-        ) = (1, 0);
+        (group.producers.per_destination, group.consumers.per_destination) = (1, 0);
         set(&mut group);
-        Plan {
-            groups: vec![group],
-            ..Plan::default()
-        }
+        Plan { groups: vec![group], ..Plan::default() }
     }
 
     fn rate(set: impl FnOnce(&mut Group)) -> Option<f64> {
@@ -433,16 +376,8 @@ mod tests {
             group.endpoint = "amqps://localhost".parse().unwrap();
         });
         let mut known = calibration();
-        assert_eq!(
-            known.capacity(&over_tls),
-            None,
-            "nothing over TLS was measured"
-        );
-        known.points.push(Point {
-            tls: true,
-            rate: 1e6,
-            ..known.points[1].clone()
-        });
+        assert_eq!(known.capacity(&over_tls), None, "nothing over TLS was measured");
+        known.points.push(Point { tls: true, rate: 1e6, ..known.points[1].clone() });
         let found = known.capacity(&over_tls).unwrap();
         assert_eq!((found.rate, found.shape.contains("TLS")), (1e6, true));
         let plain = known.capacity(&plan(|_| {}));
@@ -452,17 +387,11 @@ mod tests {
     #[test]
     fn what_was_measured_is_what_is_said() {
         assert_eq!(rate(|_| {}), Some(4e6));
-        assert_eq!(
-            rate(|g| g.producers.guarantee = Guarantee::Unconfirmed),
-            Some(8e6)
-        );
+        assert_eq!(rate(|g| g.producers.guarantee = Guarantee::Unconfirmed), Some(8e6));
         assert_eq!(rate(|g| g.producers.max_pending = 1), Some(3e4));
         assert_eq!(rate(|g| g.producers.per_destination = 60), Some(2e6));
         let capacity = calibration().capacity(&plan(|_| {})).unwrap();
-        assert_eq!(
-            capacity.shape,
-            "publish with confirms, 12 B, 1 producer, 1 event loop"
-        );
+        assert_eq!(capacity.shape, "publish with confirms, 12 B, 1 producer, 1 event loop");
     }
 
     #[test]
@@ -482,17 +411,9 @@ mod tests {
     fn several_event_loops_are_those_that_were_measured() {
         let mut known = calibration();
         let point = known.points.get(4).unwrap().clone();
-        known.points.push(Point {
-            threads: 2,
-            rate: 3e6,
-            at_least: true,
-            ..point
-        });
+        known.points.push(Point { threads: 2, rate: 3e6, at_least: true, ..point });
         let capacity = |producers: usize, threads: usize| {
-            let plan = Plan {
-                threads,
-                ..plan(|g| g.producers.per_destination = producers)
-            };
+            let plan = Plan { threads, ..plan(|g| g.producers.per_destination = producers) };
             let found = known.capacity(&plan).unwrap();
             (found.rate, found.at_least)
         };
@@ -501,10 +422,7 @@ mod tests {
         // What is between the two is the lower one, and so a lower bound.
         known.points.last_mut().unwrap().threads = 4;
         let capacity = |producers: usize, threads: usize| {
-            let plan = Plan {
-                threads,
-                ..plan(|g| g.producers.per_destination = producers)
-            };
+            let plan = Plan { threads, ..plan(|g| g.producers.per_destination = producers) };
             let found = known.capacity(&plan).unwrap();
             (found.rate, found.at_least)
         };
@@ -515,16 +433,10 @@ mod tests {
 
     #[test]
     fn a_busy_machine_gives_a_lower_bound() {
-        let busy = Calibration {
-            others_cores: 0.8,
-            ..calibration()
-        };
+        let busy = Calibration { others_cores: 0.8, ..calibration() };
         let found = busy.capacity(&plan(|_| {})).unwrap();
         assert!(found.at_least);
-        assert!(
-            found.shape.ends_with("other processes used 0.8 cores"),
-            "{found:?}"
-        );
+        assert!(found.shape.ends_with("other processes used 0.8 cores"), "{found:?}");
     }
 
     #[test]
@@ -533,9 +445,6 @@ mod tests {
         assert_eq!(rate(|g| g.consumers.per_destination = 1), None);
         assert_eq!(rate(|g| g.producers.per_destination = 0), None);
         assert_eq!(rate(|g| g.producers.sizes = Sizes::List(vec![1, 2])), None);
-        assert_eq!(
-            rate(|g| g.producers.guarantee = Guarantee::Commits(10)),
-            None
-        );
+        assert_eq!(rate(|g| g.producers.guarantee = Guarantee::Commits(10)), None);
     }
 }

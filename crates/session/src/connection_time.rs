@@ -36,12 +36,7 @@ impl ConnectionCounts {
 
     /// Time that bytes spend in a proxy between these connections to it and its own, `behind`: bytes taken and not
     /// passed on, divided by the rate of passing on since `before`. `None` where the two do not belong together.
-    pub(crate) fn held_by_proxy(
-        &self,
-        behind: &Self,
-        before: &Self,
-        length: Nanos,
-    ) -> Option<Nanos> {
+    pub(crate) fn held_by_proxy(&self, behind: &Self, before: &Self, length: Nanos) -> Option<Nanos> {
         let taken = |counts: &Self| counts.0.values().map(|c| c.acknowledged).sum::<u64>();
         let passed = taken(behind).saturating_sub(taken(before));
         if self.0.len() != behind.0.len() || passed == 0 {
@@ -57,9 +52,7 @@ impl ConnectionCounts {
         let used: Vec<TcpInfo> = self
             .0
             .iter()
-            .map(|(inode, now)| {
-                counted_since(now, before.0.get(inode).copied().unwrap_or_default())
-            })
+            .map(|(inode, now)| counted_since(now, before.0.get(inode).copied().unwrap_or_default()))
             .collect();
         // Those of consumers send hardly anything, and say nothing of those that do.
         let most = used.iter().map(|c| c.busy_us).max()?;
@@ -113,10 +106,7 @@ mod tests {
     #[test]
     fn what_a_proxy_has_taken_and_not_passed_on_is_in_it() {
         let acknowledged = |bytes: &[u64]| {
-            let info = |acknowledged: &u64| TcpInfo {
-                acknowledged: *acknowledged,
-                ..TcpInfo::default()
-            };
+            let info = |acknowledged: &u64| TcpInfo { acknowledged: *acknowledged, ..TcpInfo::default() };
             ConnectionCounts((0..).zip(bytes.iter().map(info)).collect())
         };
         let (near, far) = (acknowledged(&[3_000_000]), acknowledged(&[2_500_000]));

@@ -40,20 +40,11 @@ pub struct Check {
 
 impl Check {
     fn new(name: &str, status: Status, observed: impl Into<String>, meaning: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            status,
-            observed: observed.into(),
-            meaning: meaning.to_owned(),
-            fix: None,
-        }
+        Self { name: name.to_owned(), status, observed: observed.into(), meaning: meaning.to_owned(), fix: None }
     }
 
     fn fix(self, fix: impl Into<String>) -> Self {
-        Self {
-            fix: Some(fix.into()),
-            ..self
-        }
+        Self { fix: Some(fix.into()), ..self }
     }
 }
 
@@ -90,22 +81,15 @@ fn kept_runs() -> Check {
         }
     };
     let size = kept.iter().map(|run| run.bytes).sum::<u64>() as f64 / 1e6;
-    let observed = format!(
-        "{}, {size:.0} MB in {shown}",
-        measure::counted(kept.len() as u64, "run")
-    );
+    let observed = format!("{}, {size:.0} MB in {shown}", measure::counted(kept.len() as u64, "run"));
     match free_bytes(&dir) {
         None => Check::new(NAME, Status::Ok, observed, "runs are kept in this folder"),
         Some(free_bytes) if free_bytes >= LITTLE_ROOM => {
             Check::new(NAME, Status::Ok, observed, "runs are kept in this folder")
         }
         Some(free_bytes) => {
-            let meaning = format!(
-                "{:.0} MB are free: a long run may fill the disk",
-                free_bytes as f64 / 1e6
-            );
-            Check::new(NAME, Status::Warn, observed, &meaning)
-                .fix("bellows runs prune --keep 20 --dry-run")
+            let meaning = format!("{:.0} MB are free: a long run may fill the disk", free_bytes as f64 / 1e6);
+            Check::new(NAME, Status::Warn, observed, &meaning).fix("bellows runs prune --keep 20 --dry-run")
         }
     }
 }
@@ -134,25 +118,16 @@ fn installed_brokers() -> Check {
         .collect();
     let startable = found.iter().find(|(broker, _)| broker.can_be_started());
     let names: Vec<&str> = found.iter().map(|(_, name)| name.as_str()).collect();
-    let observed = if names.is_empty() {
-        "none".to_owned()
-    } else {
-        names.join(", ")
-    };
+    let observed = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     if let Some((broker, _)) = startable {
-        let meaning = format!(
-            "bellows can start {} by itself: bellows run stream-publish",
-            broker.product
-        );
+        let meaning = format!("bellows can start {} by itself: bellows run stream-publish", broker.product);
         return Check::new(NAME, Status::Ok, observed, &meaning);
     }
     let missing = BROKERS.into_iter().filter(|broker| broker.can_be_started());
     let products: Vec<&str> = missing.clone().map(|broker| broker.product).collect();
     let remedies: Vec<&str> = missing.map(|broker| broker.install).collect();
-    let meaning = format!(
-        "bellows cannot start {} by itself; the embedded broker and running ones work",
-        products.join(" or ")
-    );
+    let meaning =
+        format!("bellows cannot start {} by itself; the embedded broker and running ones work", products.join(" or "));
     Check::new(NAME, Status::Warn, observed, &meaning).fix(remedies.join(", or "))
 }
 
@@ -173,37 +148,21 @@ fn running_brokers() -> Vec<Check> {
 }
 
 /// The broker that a process is, and the process's name.
-fn recognised(
-    command: &str,
-    arguments: &[String],
-) -> Option<(&'static Registration, &'static str)> {
+fn recognised(command: &str, arguments: &[String]) -> Option<(&'static Registration, &'static str)> {
     let mut all = BROKERS.into_iter();
     all.find_map(|broker| Some((broker, broker.recognises(command, arguments)?)))
 }
 
-fn described_broker(
-    broker: &Registration,
-    name: &str,
-    pid: u32,
-    ports: &[u16],
-    arguments: &[String],
-) -> Check {
+fn described_broker(broker: &Registration, name: &str, pid: u32, ports: &[u16], arguments: &[String]) -> Check {
     let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
-    let ports = if ports.is_empty() {
-        "no port".to_owned()
-    } else {
-        format!("port {}", ports.join(", "))
-    };
+    let ports = if ports.is_empty() { "no port".to_owned() } else { format!("port {}", ports.join(", ")) };
     let title = format!("running {name}");
     let observed = format!("pid {pid}, {ports}");
     match broker.names_functions.map(|named| named(pid, arguments)) {
         None => Check::new(&title, Status::Ok, observed, "can be loaded and profiled"),
-        Some(Ok(flag)) => Check::new(
-            &title,
-            Status::Ok,
-            format!("{observed}, {flag}"),
-            "its functions have names in profiles",
-        ),
+        Some(Ok(flag)) => {
+            Check::new(&title, Status::Ok, format!("{observed}, {flag}"), "its functions have names in profiles")
+        }
         Some(Err(remedy)) => Check::new(
             &title,
             Status::Warn,
@@ -220,12 +179,7 @@ const WANTED_FILES: u64 = 8_192;
 fn cores(cores: u32) -> Check {
     let observed = format!("{cores} that this process may use");
     if cores >= 4 {
-        return Check::new(
-            "cores",
-            Status::Ok,
-            observed,
-            "enough for broker and generator together",
-        );
+        return Check::new("cores", Status::Ok, observed, "enough for broker and generator together");
     }
     Check::new(
         "cores",
@@ -265,10 +219,7 @@ fn profiling() -> Check {
         Ok(notes) if notes.is_empty() => Check::new(
             NAME,
             Status::Ok,
-            observed(&format!(
-                "user and kernel stacks can be sampled {}",
-                sampling_clock()
-            )),
+            observed(&format!("user and kernel stacks can be sampled {}", sampling_clock())),
             "profiles show where the broker and the kernel spend their time",
         ),
         Ok(notes) => Check::new(
@@ -297,10 +248,7 @@ fn lacking(notes: Vec<String>, remedy: Option<&str>, has_copies: bool) -> Vec<St
     };
     let mut notes: Vec<String> = notes.into_iter().map(without).collect();
     if !has_copies && !notes.iter().any(|note| note.contains("copying")) {
-        notes.push(
-            "stacks cannot be copied, so callers of code without frame pointers are missing"
-                .to_owned(),
-        );
+        notes.push("stacks cannot be copied, so callers of code without frame pointers are missing".to_owned());
     }
     notes
 }
@@ -323,8 +271,7 @@ fn sampling_clock() -> String {
 fn trial() -> Result<Vec<String>, profile::Error> {
     let header = ProfileHeader::new(Clock.now(), wall_clock_unix_ns());
     let sink = StacksWriter::new(io::sink(), header);
-    let mut sampler =
-        profile::Sampler::attach(std::process::id(), &profile::Options::default(), sink)?;
+    let mut sampler = profile::Sampler::attach(std::process::id(), &profile::Options::default(), sink)?;
     sampler.start()?;
     Ok(sampler.stop()?.notes)
 }
@@ -337,30 +284,12 @@ fn kernel_symbols() -> Check {
 /// Addresses that are all zero are hidden ones.
 fn judge_kernel_symbols(symbols: &str) -> Check {
     const NAME: &str = "kernel symbols";
-    let named = symbols
-        .lines()
-        .filter(|line| !line.starts_with("0000000000000000"))
-        .count();
+    let named = symbols.lines().filter(|line| !line.starts_with("0000000000000000")).count();
     if named > 0 {
-        return Check::new(
-            NAME,
-            Status::Ok,
-            format!("{named} names"),
-            "frames of the kernel have names",
-        );
+        return Check::new(NAME, Status::Ok, format!("{named} names"), "frames of the kernel have names");
     }
-    let observed = if symbols.is_empty() {
-        "/proc/kallsyms cannot be read"
-    } else {
-        "hidden"
-    };
-    Check::new(
-        NAME,
-        Status::Warn,
-        observed,
-        "frames of the kernel have no names",
-    )
-    .fix(profiling_fix())
+    let observed = if symbols.is_empty() { "/proc/kallsyms cannot be read" } else { "hidden" };
+    Check::new(NAME, Status::Warn, observed, "frames of the kernel have no names").fix(profiling_fix())
 }
 
 fn tracefs() -> Check {
@@ -388,12 +317,7 @@ fn clock(source: Option<&str>) -> Check {
     match source {
         // Both are read in user space.
         Some(fast @ ("tsc" | "kvm-clock" | "arch_sys_counter" | "hyperv_clocksource_tsc_page")) => {
-            Check::new(
-                NAME,
-                Status::Ok,
-                fast,
-                "steady, and read without a system call",
-            )
+            Check::new(NAME, Status::Ok, fast, "steady, and read without a system call")
         }
         Some(slow) => Check::new(
             NAME,
@@ -401,9 +325,7 @@ fn clock(source: Option<&str>) -> Check {
             slow,
             "every reading of the clock is a system call: the generator needs more CPU",
         )
-        .fix(
-            "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource (as root)",
-        ),
+        .fix("echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource (as root)"),
         None => Check::new(NAME, Status::Warn, "unknown", "its quality is unknown"),
     }
 }
@@ -413,20 +335,10 @@ fn open_files() -> Check {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let observed = format!("at most {limit}");
     if limit >= WANTED_FILES {
-        return Check::new(
-            NAME,
-            Status::Ok,
-            observed,
-            "enough for connections and profiles",
-        );
+        return Check::new(NAME, Status::Ok, observed, "enough for connections and profiles");
     }
-    Check::new(
-        NAME,
-        Status::Warn,
-        observed,
-        "each connection needs one, a profile one per thread and core",
-    )
-    .fix(format!("ulimit -n {WANTED_FILES}"))
+    Check::new(NAME, Status::Warn, observed, "each connection needs one, a profile one per thread and core")
+        .fix(format!("ulimit -n {WANTED_FILES}"))
 }
 
 #[cfg(test)]
@@ -446,10 +358,7 @@ mod tests {
     fn a_node_with_and_without_perf_support_is_told_apart() {
         let on = check("rabbitmq-server", &[5672, 25672], "beam.smp -JPperf true");
         assert_eq!(on.status, Status::Ok);
-        assert_eq!(
-            on.observed,
-            format!("pid {NOBODY}, port 5672, 25672, +JPperf true")
-        );
+        assert_eq!(on.observed, format!("pid {NOBODY}, port 5672, 25672, +JPperf true"));
         let off = check("rabbitmq-server", &[], "beam.smp -W w");
         assert_eq!(off.status, Status::Warn);
         assert!(off.fix.is_some_and(|fix| fix.contains("+JPperf true")));
@@ -461,10 +370,7 @@ mod tests {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
             recognised("bellows", &words).map(|(broker, _)| broker.product)
         };
-        assert_eq!(
-            of("bellows broker --listen 127.0.0.1:0"),
-            Some("bellows broker")
-        );
+        assert_eq!(of("bellows broker --listen 127.0.0.1:0"), Some("bellows broker"));
         assert_eq!(of("bellows run stream-publish"), None);
         assert_eq!(of("bellows"), None);
     }
@@ -472,19 +378,13 @@ mod tests {
     #[test]
     fn other_brokers_need_no_flag() {
         let check = check("mosquitto", &[1883], "mosquitto -p 1883");
-        assert_eq!(
-            (check.status, check.observed),
-            (Status::Ok, format!("pid {NOBODY}, port 1883"))
-        );
+        assert_eq!((check.status, check.observed), (Status::Ok, format!("pid {NOBODY}, port 1883")));
     }
 
     #[test]
     fn a_debug_build_is_told_with_the_remedy_of_the_pages() {
         let told = build(true);
-        assert_eq!(
-            (told.status, &*told.fix.unwrap_or_default()),
-            (Status::Bad, archive::RELEASE_BUILD)
-        );
+        assert_eq!((told.status, &*told.fix.unwrap_or_default()), (Status::Bad, archive::RELEASE_BUILD));
         assert_eq!(build(false).status, Status::Ok);
     }
 
@@ -500,20 +400,15 @@ mod tests {
     fn what_samples_are_taken_by_is_named() {
         assert_eq!(sampling_clock(), "by cpu-clock at 999 Hz");
         let check = profiling();
-        assert!(
-            check.status == Status::Bad || check.observed.contains("by cpu-clock at 999 Hz"),
-            "{}",
-            check.observed
-        );
+        assert!(check.status == Status::Bad || check.observed.contains("by cpu-clock at 999 Hz"), "{}", check.observed);
     }
 
     #[test]
     fn what_profiles_lack_is_told_once_and_its_remedy_with_none() {
         const REMEDY: &str = "as root: setcap x /bin/bellows";
         let kernel = format!("user space only, because the level is 2; {REMEDY}");
-        let copies = format!(
-            "by frame pointers, because the kernel does not allow copying them (1): {REMEDY}, on Linux 5.15"
-        );
+        let copies =
+            format!("by frame pointers, because the kernel does not allow copying them (1): {REMEDY}, on Linux 5.15");
         let told = lacking(vec![kernel.clone(), copies], Some(REMEDY), false);
         assert_eq!(
             told,
@@ -523,10 +418,7 @@ mod tests {
             ]
         );
         let told = lacking(vec![kernel], Some(REMEDY), false);
-        assert!(
-            told.len() == 2 && told[1].starts_with("stacks cannot be copied"),
-            "{told:?}"
-        );
+        assert!(told.len() == 2 && told[1].starts_with("stacks cannot be copied"), "{told:?}");
         assert_eq!(lacking(Vec::new(), None, true), Vec::<String>::new());
     }
 
@@ -535,10 +427,7 @@ mod tests {
         let hidden = "0000000000000000 T _text\n0000000000000000 t x\n";
         assert_eq!(judge_kernel_symbols(hidden).status, Status::Warn);
         assert_eq!(judge_kernel_symbols("").status, Status::Warn);
-        assert_eq!(
-            judge_kernel_symbols("ffffffff81000000 T _text\n").status,
-            Status::Ok
-        );
+        assert_eq!(judge_kernel_symbols("ffffffff81000000 T _text\n").status, Status::Ok);
     }
 
     #[test]

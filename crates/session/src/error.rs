@@ -27,14 +27,10 @@ impl Error {
     #[must_use]
     pub fn problem(&self) -> Problem {
         match self {
-            Self::Usage(problem) | Self::Failed(problem) | Self::NotReady(problem) => {
-                problem.clone()
+            Self::Usage(problem) | Self::Failed(problem) | Self::NotReady(problem) => problem.clone(),
+            Self::Stopped { during } => {
+                Problem::new(format!("stopped in {during}"), "nothing measured", "nothing was kept; run it again")
             }
-            Self::Stopped { during } => Problem::new(
-                format!("stopped in {during}"),
-                "nothing measured",
-                "nothing was kept; run it again",
-            ),
         }
     }
 }
@@ -56,11 +52,7 @@ impl From<Problem> for Error {
 
 impl From<load::Error> for Error {
     fn from(error: load::Error) -> Self {
-        if error.is_usage() {
-            Self::Usage(error.problem())
-        } else {
-            Self::Failed(error.problem())
-        }
+        if error.is_usage() { Self::Usage(error.problem()) } else { Self::Failed(error.problem()) }
     }
 }
 

@@ -7,23 +7,11 @@ use linux::machine;
 
 /// Kernel settings that bear on results or on what can be profiled.
 const SETTINGS: [(&str, &str); 6] = [
-    (
-        "kernel.perf_event_paranoid",
-        "/proc/sys/kernel/perf_event_paranoid",
-    ),
-    (
-        "kernel.perf_event_max_sample_rate",
-        "/proc/sys/kernel/perf_event_max_sample_rate",
-    ),
+    ("kernel.perf_event_paranoid", "/proc/sys/kernel/perf_event_paranoid"),
+    ("kernel.perf_event_max_sample_rate", "/proc/sys/kernel/perf_event_max_sample_rate"),
     ("kernel.kptr_restrict", "/proc/sys/kernel/kptr_restrict"),
-    (
-        "transparent_hugepage",
-        "/sys/kernel/mm/transparent_hugepage/enabled",
-    ),
-    (
-        "scaling_governor",
-        "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
-    ),
+    ("transparent_hugepage", "/sys/kernel/mm/transparent_hugepage/enabled"),
+    ("scaling_governor", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
     ("smt", "/sys/devices/system/cpu/smt/control"),
 ];
 
@@ -61,9 +49,7 @@ fn settings() -> Vec<(String, String)> {
 
 /// The marked choice of `always [madvise] never`.
 pub(crate) fn chosen(text: &str) -> String {
-    let marked = text
-        .split_once('[')
-        .and_then(|(_, rest)| rest.split_once(']'));
+    let marked = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     marked.map_or(text, |(chosen, _)| chosen).to_owned()
 }
 
@@ -80,13 +66,7 @@ fn cpu_model(cpuinfo: &str) -> String {
     };
     // Arm names no model; its implementer and part are what there is.
     value("model name")
-        .or_else(|| {
-            Some(format!(
-                "{} part {}",
-                value("CPU implementer")?,
-                value("CPU part")?
-            ))
-        })
+        .or_else(|| Some(format!("{} part {}", value("CPU implementer")?, value("CPU part")?)))
         .unwrap_or_else(|| std::env::consts::ARCH.to_owned())
 }
 
@@ -96,13 +76,8 @@ fn has_flag(cpuinfo: &str, flag: &str) -> bool {
 }
 
 fn os_name(os_release: &str) -> String {
-    let name = os_release
-        .lines()
-        .find_map(|line| line.strip_prefix("PRETTY_NAME="));
-    name.map_or_else(
-        || "Linux".to_owned(),
-        |name| name.trim_matches('"').to_owned(),
-    )
+    let name = os_release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    name.map_or_else(|| "Linux".to_owned(), |name| name.trim_matches('"').to_owned())
 }
 
 #[cfg(test)]
@@ -112,24 +87,15 @@ mod tests {
     #[test]
     fn this_machine_has_all_that_matters() {
         let hardware = read();
-        assert!(
-            hardware.cores >= linux::cpus::usable() && hardware.memory_bytes > 100_000_000,
-            "{hardware:?}"
-        );
+        assert!(hardware.cores >= linux::cpus::usable() && hardware.memory_bytes > 100_000_000, "{hardware:?}");
         assert!(hardware.kernel.starts_with("Linux ") && !hardware.cpu.is_empty());
     }
 
     #[test]
     fn files_are_understood() {
         assert_eq!(cpu_model("processor : 0\nmodel name\t: Xeon 1\n"), "Xeon 1");
-        assert_eq!(
-            cpu_model("CPU implementer : 0x41\nCPU part : 0xd40\n"),
-            "0x41 part 0xd40"
-        );
-        assert_eq!(
-            os_name("ID=debian\nPRETTY_NAME=\"Debian 12\"\n"),
-            "Debian 12"
-        );
+        assert_eq!(cpu_model("CPU implementer : 0x41\nCPU part : 0xd40\n"), "0x41 part 0xd40");
+        assert_eq!(os_name("ID=debian\nPRETTY_NAME=\"Debian 12\"\n"), "Debian 12");
         assert_eq!(chosen("always [madvise] never"), "madvise");
         assert_eq!(chosen("performance"), "performance");
         assert!(has_flag("flags\t: fpu hypervisor\n", "hypervisor"));

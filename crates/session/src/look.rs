@@ -53,12 +53,7 @@ impl Look {
     fn begin(directory: Option<PathBuf>, command: &str) -> Self {
         let own = ProcessId::of(std::process::id());
         let left = directory.zip(own).map(|(directory, process)| {
-            let word = LookWord {
-                command: command.to_owned(),
-                process,
-                begun: Clock.now(),
-                ended: None,
-            };
+            let word = LookWord { command: command.to_owned(), process, begun: Clock.now(), ended: None };
             (directory.join(FOLDER), word)
         });
         if let Some((folder, word)) = &left {
@@ -84,12 +79,7 @@ impl Drop for Look {
 /// Writes a word as a whole: a reader sees the old or the new one.
 fn write(folder: &Path, word: &LookWord) -> io::Result<()> {
     private_folder(folder)?;
-    let name = format!(
-        "{}-{}-{}",
-        word.process.pid,
-        word.process.start(),
-        word.begun.0
-    );
+    let name = format!("{}-{}-{}", word.process.pid, word.process.start(), word.begun.0);
     let draft = folder.join(format!("{name}.tmp"));
     let text = serde_json::to_vec(word)?;
     private_file(&draft, &text).map_err(io::Error::other)?;
@@ -122,10 +112,7 @@ impl Looks {
     /// Into brokers with these directories, one for each node, from now on: a broker may have been loaded before. Who
     /// was killed then has left no end, and looks no more.
     pub(crate) fn of(directories: Vec<PathBuf>) -> Self {
-        let mut looks = Self {
-            directories,
-            known: BTreeMap::new(),
-        };
+        let mut looks = Self { directories, known: BTreeMap::new() };
         looks.read();
         looks.known.retain(|path, known| {
             let is_open = known.is_open();
@@ -156,11 +143,7 @@ impl Looks {
                     if word.ended.is_some() {
                         forget(&path);
                     }
-                    let known = self.known.entry(path).or_insert(KnownLook {
-                        node,
-                        word: word.clone(),
-                        gone: None,
-                    });
+                    let known = self.known.entry(path).or_insert(KnownLook { node, word: word.clone(), gone: None });
                     known.word = word;
                 }
             }
@@ -198,9 +181,7 @@ impl Looks {
 /// Warns of inspections during the load, which lasted until its end in seconds since the origin.
 pub(crate) fn warning(spans: &[LookSpan], load: (f64, f64)) -> Option<Warning> {
     let (begin, end) = load;
-    let during: Vec<&LookSpan> = (spans.iter())
-        .filter(|span| span.end > begin && span.start < end)
-        .collect();
+    let during: Vec<&LookSpan> = (spans.iter()).filter(|span| span.end > begin && span.start < end).collect();
     if during.is_empty() {
         return None;
     }
@@ -214,11 +195,7 @@ pub(crate) fn warning(spans: &[LookSpan], load: (f64, f64)) -> Option<Warning> {
         seconds += (to - span.start.max(until)).max(0.0);
         until = until.max(to);
     }
-    let looked = Finding::LookedInto {
-        looks: during.len() as u64,
-        commands: commands.join(", "),
-        seconds,
-    };
+    let looked = Finding::LookedInto { looks: during.len() as u64, commands: commands.join(", "), seconds };
     Some(Warning::new(Tier::Note, looked))
 }
 
@@ -255,14 +232,8 @@ mod tests {
         looks.read();
         let later = Clock.now() + Nanos::SECOND;
         let span = looks.spans(origin, later).remove(0);
-        assert_eq!(
-            (span.command.as_str(), span.node),
-            ("bellows erlang top", None)
-        );
-        assert!(
-            span.start >= 0.0 && span.end > 1.0 && !span.killed,
-            "{span:?}"
-        );
+        assert_eq!((span.command.as_str(), span.node), ("bellows erlang top", None));
+        assert!(span.start >= 0.0 && span.end > 1.0 && !span.killed, "{span:?}");
         drop(look);
         looks.read();
         let ended = looks.spans(origin, later).remove(0);
@@ -270,9 +241,7 @@ mod tests {
         // A later run on the same broker had none.
         assert!(looks.spans(later, later + Nanos::SECOND).is_empty());
         let warning = warning(&[span], (0.0, 0.5)).unwrap();
-        let Finding::LookedInto { seconds, .. } = warning.finding else {
-            panic!("{warning:?}")
-        };
+        let Finding::LookedInto { seconds, .. } = warning.finding else { panic!("{warning:?}") };
         assert!(seconds <= 0.5, "{seconds}");
     }
 
@@ -285,12 +254,7 @@ mod tests {
         let folder = dir.path().join(FOLDER);
         // One was killed then, and one had ended.
         for (begun, ended) in [(Time(5), None), (Time(6), Some(Time(7)))] {
-            let word = LookWord {
-                command: "bellows erlang top".into(),
-                process,
-                begun,
-                ended,
-            };
+            let word = LookWord { command: "bellows erlang top".into(), process, begun, ended };
             write(&folder, &word).unwrap();
         }
         let still = Look::begin(Some(dir.path().to_owned()), "bellows erlang calls");
@@ -310,11 +274,7 @@ mod tests {
     #[test]
     fn a_look_whose_process_was_killed_has_ended() {
         let dir = tempfile::tempdir().unwrap();
-        let mut child = Command::new("sleep")
-            .arg("60")
-            .stdin(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut child = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().unwrap();
         let word = LookWord {
             command: "bellows erlang calls".into(),
             process: ProcessId::of(child.id()).unwrap(),

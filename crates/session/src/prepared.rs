@@ -108,9 +108,7 @@ impl PreparedFolder {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries.map_err(|error| Problem::io("read", &self.dir, &error))?,
         };
-        let names = entries
-            .flatten()
-            .filter_map(|it| it.file_name().into_string().ok());
+        let names = entries.flatten().filter_map(|it| it.file_name().into_string().ok());
         let mut found: Vec<_> = names.filter_map(|name| self.find(&name)).collect();
         found.sort_by(|a, b| a.created.cmp(&b.created).then_with(|| a.key.cmp(&b.key)));
         Ok(found)
@@ -282,11 +280,7 @@ pub(crate) struct PreparedLock {
 }
 
 /// The name of the data that this broker makes from an experiment's filling.
-pub(crate) fn key_of(
-    filling: &Experiment,
-    broker: &BrokerSpec,
-    described: &str,
-) -> Result<String, Problem> {
+pub(crate) fn key_of(filling: &Experiment, broker: &BrokerSpec, described: &str) -> Result<String, Problem> {
     let definitions = match &broker.definitions {
         None => String::new(),
         Some(file) => {
@@ -294,10 +288,7 @@ pub(crate) fn key_of(
             hex(&Sha256::digest(text))
         }
     };
-    let root = broker
-        .root
-        .as_ref()
-        .map(|root| root.canonicalize().unwrap_or_else(|_| root.clone()));
+    let root = broker.root.as_ref().map(|root| root.canonicalize().unwrap_or_else(|_| root.clone()));
     let filled_by = serde_json::json!({
         "format": FORMAT,
         "loads": filling.load,
@@ -352,16 +343,9 @@ mod tests {
         assert_eq!(folder.find(KEY), None);
         assert!(folder.list().unwrap().is_empty());
         let part = folder.begin(KEY).unwrap();
-        assert_eq!(
-            fs::read_dir(&part).unwrap().count(),
-            0,
-            "half of it is gone"
-        );
+        assert_eq!(fs::read_dir(&part).unwrap().count(), 0, "half of it is gone");
         fs::create_dir(part.join(DATA)).unwrap();
-        let data = PreparedData {
-            key: KEY.to_owned(),
-            ..PreparedData::default()
-        };
+        let data = PreparedData { key: KEY.to_owned(), ..PreparedData::default() };
         folder.finish(&data).unwrap();
         assert_eq!(folder.list().unwrap(), [data]);
         assert!(folder.data(KEY).is_dir() && !part.exists());
@@ -384,10 +368,7 @@ mod tests {
         assert!(!folder.is_current(KEY, &waiting));
         waiting.lock().unwrap();
         let alone = lock(&folder, false);
-        assert!(
-            !folder.is_current(KEY, &waiting),
-            "the lock is another file's"
-        );
+        assert!(!folder.is_current(KEY, &waiting), "the lock is another file's");
         drop(alone);
         // Two who take and one who removes: never do two hold it.
         let holders = std::sync::atomic::AtomicU32::new(0);
@@ -419,25 +400,14 @@ mod tests {
         fs::create_dir_all(data.join("msg_stores")).unwrap();
         fs::write(data.join("msg_stores/0.rdq"), [7; 5_000]).unwrap();
         fs::write(data.join("schema.DAT"), [1; 10]).unwrap();
-        let kept = PreparedData {
-            key: KEY.to_owned(),
-            files: 2,
-            length: 5_010,
-            ..PreparedData::default()
-        };
+        let kept = PreparedData { key: KEY.to_owned(), files: 2, length: 5_010, ..PreparedData::default() };
         assert_eq!(folder.damage(&kept), None);
         // Holes and compression take other room on another disk.
-        let elsewhere = PreparedData {
-            bytes: 1,
-            ..kept.clone()
-        };
+        let elsewhere = PreparedData { bytes: 1, ..kept.clone() };
         assert_eq!(folder.damage(&elsewhere), None);
         fs::write(data.join("msg_stores/0.rdq"), [7; 4_096]).unwrap();
         assert_eq!(folder.damage(&kept).unwrap(), "4,106 of 5,010 bytes exist");
-        let of_before = PreparedData {
-            length: 0,
-            ..kept.clone()
-        };
+        let of_before = PreparedData { length: 0, ..kept.clone() };
         assert_eq!(folder.damage(&of_before), None, "nobody counted them");
         fs::remove_file(data.join("schema.DAT")).unwrap();
         assert_eq!(folder.damage(&of_before).unwrap(), "1 of 2 files exist");
@@ -452,10 +422,7 @@ mod tests {
         let control = load::Control::new();
         control.stop();
         let given_up = folder.lock(KEY, true, &control, &mut NoObserver);
-        assert!(
-            matches!(given_up, Err(Error::Stopped { .. })),
-            "{given_up:?}"
-        );
+        assert!(matches!(given_up, Err(Error::Stopped { .. })), "{given_up:?}");
     }
 
     #[test]
@@ -470,20 +437,10 @@ mod tests {
         };
         let usual = key("", "RabbitMQ 3.10.8");
         assert_eq!(usual.len(), DIGITS);
-        for same in [
-            "load.0.rate=5",
-            "broker.schedulers=1",
-            "phases.measure=1s",
-            "name=x",
-        ] {
+        for same in ["load.0.rate=5", "broker.schedulers=1", "phases.measure=1s", "name=x"] {
             assert_eq!(key(same, "RabbitMQ 3.10.8"), usual, "{same}");
         }
-        for other in [
-            "prepare.0.fill=6",
-            "prepare.0.queue-type=quorum",
-            "load.0.fill=1",
-            "broker.config.a=1",
-        ] {
+        for other in ["prepare.0.fill=6", "prepare.0.queue-type=quorum", "load.0.fill=1", "broker.config.a=1"] {
             assert_ne!(key(other, "RabbitMQ 3.10.8"), usual, "{other}");
         }
         assert_ne!(key("", "RabbitMQ 3.10.9"), usual);

@@ -61,11 +61,7 @@ impl QueuePage {
     ///
     /// # Errors
     /// The node is not reached, or takes no helper.
-    pub fn open(
-        node: ConnectOptions,
-        request: QueueRequest,
-        shortest: Duration,
-    ) -> Result<Self, Error> {
+    pub fn open(node: ConnectOptions, request: QueueRequest, shortest: Duration) -> Result<Self, Error> {
         let reader = read_from(&node)?;
         Ok(Self(Arc::new(QueuePageState {
             node,
@@ -233,31 +229,11 @@ impl Page for MetricsPage {
         family(out, name, "gauge", "Time since the node was read")?;
         writeln!(out, "{name} {}", ago.as_secs_f64())?;
         for (name, help, value) in [
-            (
-                "bellows_queues_requests",
-                "Requests for a page",
-                cost.requests as f64,
-            ),
-            (
-                "bellows_queues_reads",
-                "Times that the node was asked",
-                cost.reads as f64,
-            ),
-            (
-                "bellows_queues_failures",
-                "Times that the node did not answer",
-                cost.failures as f64,
-            ),
-            (
-                "bellows_queues_node_seconds",
-                "Time that the node worked on answers",
-                cost.node_us as f64 / 1e6,
-            ),
-            (
-                "bellows_queues_answer_seconds",
-                "Time that answers took",
-                cost.answer_us as f64 / 1e6,
-            ),
+            ("bellows_queues_requests", "Requests for a page", cost.requests as f64),
+            ("bellows_queues_reads", "Times that the node was asked", cost.reads as f64),
+            ("bellows_queues_failures", "Times that the node did not answer", cost.failures as f64),
+            ("bellows_queues_node_seconds", "Time that the node worked on answers", cost.node_us as f64 / 1e6),
+            ("bellows_queues_answer_seconds", "Time that answers took", cost.answer_us as f64 / 1e6),
         ] {
             family(out, name, "counter", help)?;
             writeln!(out, "{name}_total {value}")?;

@@ -27,12 +27,7 @@ impl<'a> Occasion<'a> {
         run_id: u32,
         traced: &'a TracedBroker,
     ) -> Self {
-        Self {
-            experiment,
-            endpoint,
-            run_id,
-            traced,
-        }
+        Self { experiment, endpoint, run_id, traced }
     }
 }
 
@@ -68,13 +63,8 @@ fn probes(of: &Occasion<'_>) -> Result<Vec<Box<dyn Scenario>>, Error> {
 /// Traces come last: none is a load.
 fn traces(of: &Occasion<'_>) -> Result<Vec<Box<dyn Scenario>>, Error> {
     let nodes = of.experiment.traced_nodes().map_err(Error::Invalid)?;
-    let (warmup, measure) = (
-        of.experiment.phases.warmup.0,
-        of.experiment.phases.measure.0,
-    );
-    let plans = nodes
-        .into_iter()
-        .flat_map(|it| TracePlan::all_of(it, of.traced, warmup, measure));
+    let (warmup, measure) = (of.experiment.phases.warmup.0, of.experiment.phases.measure.0);
+    let plans = nodes.into_iter().flat_map(|it| TracePlan::all_of(it, of.traced, warmup, measure));
     Ok(plans.map(boxed).collect())
 }
 

@@ -139,10 +139,7 @@ impl NodeUse {
         if self.used.threads > 0 && now.is_some() {
             self.ran += since;
         }
-        self.used = now.unwrap_or(ProcessUse {
-            cpu: self.used.cpu,
-            ..ProcessUse::default()
-        });
+        self.used = now.unwrap_or(ProcessUse { cpu: self.used.cpu, ..ProcessUse::default() });
     }
 }
 
@@ -178,9 +175,7 @@ impl NodeUsage {
             node.add(None, Nanos::ZERO);
         }
         let nodes = self.last.iter().enumerate();
-        nodes
-            .map(|(node, it)| memory_of_node(node, it.used))
-            .collect()
+        nodes.map(|(node, it)| memory_of_node(node, it.used)).collect()
     }
 
     /// A node that is read for the first time after a kill has run since it was about to start.
@@ -285,17 +280,10 @@ impl ProcUsage {
         let cpu = Nanos(cpu.tv_sec.cast_unsigned() * 1_000_000_000 + cpu.tv_nsec.cast_unsigned());
         let stat = processes::stat(std::process::id())?;
         let rss_bytes = stat.rss_pages.saturating_mul(self.page_bytes);
-        let own = ProcessUse {
-            cpu,
-            rss_bytes,
-            threads: stat.threads,
-        };
+        let own = ProcessUse { cpu, rss_bytes, threads: stat.threads };
         let used = self.generators.iter_mut().map(|(tree, last)| {
             // What a program has used stays used when it has ended.
-            *last = tree.read().unwrap_or(ProcessUse {
-                cpu: last.cpu,
-                ..ProcessUse::default()
-            });
+            *last = tree.read().unwrap_or(ProcessUse { cpu: last.cpu, ..ProcessUse::default() });
             *last
         });
         Some(used.fold(own, sum))
@@ -320,12 +308,7 @@ impl UsageSource for ProcUsage {
                 .or(self.killed),
         };
         self.killed = None;
-        Reading {
-            at,
-            broker,
-            client: self.client(),
-            machine: CpuTicks::read(),
-        }
+        Reading { at, broker, client: self.client(), machine: CpuTicks::read() }
     }
 
     fn threads(&mut self) -> ThreadTimes {
@@ -347,9 +330,7 @@ impl UsageSource for ProcUsage {
         if self.nodes.is_some() {
             self.read();
         }
-        self.nodes
-            .as_ref()
-            .map_or_else(Vec::new, |it| it.last.clone())
+        self.nodes.as_ref().map_or_else(Vec::new, |it| it.last.clone())
     }
 
     fn killed(&mut self, killed: &Killed) -> Vec<(SeriesName, f64)> {
@@ -358,10 +339,7 @@ impl UsageSource for ProcUsage {
         match &mut self.nodes {
             Some(nodes) => nodes.killed(killed, cpu),
             None => {
-                self.killed = Some(ProcessUse {
-                    cpu,
-                    ..ProcessUse::default()
-                });
+                self.killed = Some(ProcessUse { cpu, ..ProcessUse::default() });
                 Vec::new()
             }
         }
@@ -373,9 +351,7 @@ impl UsageSource for ProcUsage {
 
     fn connections_behind(&mut self, proxy: u32) -> ConnectionCounts {
         let port = self.ports.first();
-        port.map_or_else(ConnectionCounts::default, |port| {
-            ConnectionCounts::behind(proxy, *port)
-        })
+        port.map_or_else(ConnectionCounts::default, |port| ConnectionCounts::behind(proxy, *port))
     }
 
     fn server(&mut self) -> Server {
@@ -399,13 +375,9 @@ impl UsageSource for ProcUsage {
 
     fn follow_starter(&mut self, starter: &Starter) -> Vec<(SeriesName, f64)> {
         let further = (starter.node.checked_sub(1)).and_then(|at| self.further.get_mut(at));
-        further
-            .unwrap_or(&mut self.broker)
-            .follow_starter(starter.pid);
+        further.unwrap_or(&mut self.broker).follow_starter(starter.pid);
         let nodes = self.nodes().into_iter().enumerate();
-        let held = nodes
-            .map(|(node, it)| memory_of_node(node, it.used))
-            .collect();
+        let held = nodes.map(|(node, it)| memory_of_node(node, it.used)).collect();
         if let Some(nodes) = &mut self.nodes {
             nodes.started(starter);
         }
@@ -418,9 +390,7 @@ impl UsageSource for ProcUsage {
             None => self.follow(pid),
         }
         let nodes = self.nodes().into_iter().enumerate();
-        nodes
-            .map(|(node, it)| memory_of_node(node, it.used))
-            .collect()
+        nodes.map(|(node, it)| memory_of_node(node, it.used)).collect()
     }
 
     fn follow(&mut self, pid: u32) {
@@ -443,11 +413,7 @@ pub(crate) fn between(before: &Reading, after: &Reading) -> Usage {
     let process = |before: Option<ProcessUse>, after: Option<ProcessUse>| {
         let (before, after) = (before?, after?);
         let cpu_cores = ratio(after.cpu.saturating_sub(before.cpu).0, elapsed.0)?;
-        Some(ProcessUsage {
-            cpu_cores,
-            rss_bytes: after.rss_bytes,
-            threads: after.threads,
-        })
+        Some(ProcessUsage { cpu_cores, rss_bytes: after.rss_bytes, threads: after.threads })
     };
     let share = |part: fn(&CpuTicks) -> u64| {
         let (before, after) = (before.machine?, after.machine?);
@@ -556,24 +522,16 @@ pub(crate) mod tests {
 
     #[test]
     fn what_a_killed_node_has_used_stays_used() {
-        let used = |cpu, rss_bytes| ProcessUse {
-            cpu: Nanos::from_millis(cpu),
-            rss_bytes,
-            threads: 1,
-        };
+        let used = |cpu, rss_bytes| ProcessUse { cpu: Nanos::from_millis(cpu), rss_bytes, threads: 1 };
         let mut nodes = NodeUsage::default();
         let at = |ms: u64| Time(ms * 1_000_000);
         nodes.add(at(0), vec![Some(used(100, 10)), Some(used(50, 20))]);
         assert!(nodes.series(at(0)).is_empty());
-        let all = nodes
-            .add(at(1_000), vec![Some(used(600, 10)), None])
-            .unwrap();
+        let all = nodes.add(at(1_000), vec![Some(used(600, 10)), None]).unwrap();
         assert_eq!((all.cpu, all.rss_bytes), (Nanos::from_millis(650), 10));
         let series = nodes.series(at(1_000));
-        let values: Vec<_> = series
-            .iter()
-            .map(|(name, value)| (name.name.as_str(), name.labels["node"].as_str(), *value))
-            .collect();
+        let values: Vec<_> =
+            series.iter().map(|(name, value)| (name.name.as_str(), name.labels["node"].as_str(), *value)).collect();
         assert_eq!(
             values,
             [
@@ -589,24 +547,14 @@ pub(crate) mod tests {
     /// Usage counts up to the kill itself; memory is 0 from then on.
     #[test]
     fn a_node_has_run_until_it_was_killed() {
-        let used = |ms| {
-            Some(ProcessUse {
-                cpu: Nanos::from_millis(ms),
-                rss_bytes: 7,
-                threads: 1,
-            })
-        };
+        let used = |ms| Some(ProcessUse { cpu: Nanos::from_millis(ms), rss_bytes: 7, threads: 1 });
         let at = |ms: u64| Time(ms * 1_000_000);
         let mut nodes = NodeUsage::default();
         nodes.add(at(0), vec![used(0), used(0)]);
         nodes.series(at(0));
         nodes.add(at(1_000), vec![used(100), used(500)]);
         nodes.series(at(1_000));
-        let killed = Killed {
-            node: 1,
-            at: at(1_600),
-            cpu: None,
-        };
+        let killed = Killed { node: 1, at: at(1_600), cpu: None };
         let held = nodes.killed(&killed, Nanos::from_millis(800));
         assert_eq!(held.iter().map(|it| it.1).collect::<Vec<_>>(), [7.0, 0.0]);
         nodes.add(at(2_000), vec![used(200), None]);
@@ -614,18 +562,11 @@ pub(crate) mod tests {
         let cpu = series.iter().filter(|it| it.0.name == "CPU of nodes");
         assert_eq!(cpu.map(|it| it.1).collect::<Vec<_>>(), [0.1, 0.3]);
         let was_away = |it: &NodeUse| it.ran < it.watched;
-        assert_eq!(
-            nodes.last.iter().map(was_away).collect::<Vec<_>>(),
-            [false, true]
-        );
+        assert_eq!(nodes.last.iter().map(was_away).collect::<Vec<_>>(), [false, true]);
         nodes.add(at(3_000), vec![used(300), None]);
         // It is there again, and has run for 0.3 s; then it runs for a second.
         nodes.add(at(4_000), vec![used(400), used(1_000)]);
-        nodes.started(&Starter {
-            node: 1,
-            pid: 7,
-            at: at(3_700),
-        });
+        nodes.started(&Starter { node: 1, pid: 7, at: at(3_700) });
         nodes.add(at(5_000), vec![used(500), used(1_100)]);
         let ran = nodes.last.iter().map(|it| it.ran.0 / 1_000_000);
         assert_eq!(ran.collect::<Vec<_>>(), [5_000, 2_900]);
@@ -639,11 +580,7 @@ pub(crate) mod tests {
         let before = source.read().broker.expect("a broker").cpu;
         killed.use_up(before + Nanos::from_millis(20));
         killed.signal(rustix::process::Signal::STOP);
-        let kill = Killed {
-            node: 0,
-            at: Clock.now(),
-            cpu: linux::cpu_time(killed.pid()),
-        };
+        let kill = Killed { node: 0, at: Clock.now(), cpu: linux::cpu_time(killed.pid()) };
         drop(killed);
         assert!(source.killed(&kill).is_empty(), "it has no nodes");
         let last = source.read().broker.expect("what it had used");
@@ -692,9 +629,7 @@ pub(crate) mod tests {
     fn a_killed_node_that_was_restarted_counts_from_its_return() {
         use rustix::process::Signal;
         let (first, mut killed) = (Busy::new(), Busy::new());
-        let mut source = ProcUsage::new(Some(first.0.id()))
-            .with_further([killed.0.id()])
-            .of_nodes();
+        let mut source = ProcUsage::new(Some(first.0.id())).with_further([killed.0.id()]).of_nodes();
         killed.use_up(Nanos::from_millis(60));
         first.signal(Signal::STOP);
         killed.signal(Signal::STOP);
@@ -711,16 +646,10 @@ pub(crate) mod tests {
         returned.use_up(Nanos::from_millis(200));
         returned.signal(Signal::STOP);
         let held = source.follow_node(1, returned.0.id());
-        assert!(
-            held.iter().all(|it| it.1 > 0.0) && held.len() == 2,
-            "{held:?}"
-        );
+        assert!(held.iter().all(|it| it.1 > 0.0) && held.len() == 2, "{held:?}");
         let read = source.read();
         let back = source.nodes();
-        assert!(
-            back[1].used.cpu.saturating_sub(before[1].used.cpu) < Nanos::from_millis(50),
-            "{before:?} {back:?}"
-        );
+        assert!(back[1].used.cpu.saturating_sub(before[1].used.cpu) < Nanos::from_millis(50), "{before:?} {back:?}");
         assert!(back[1].used.rss_bytes > 0, "{back:?}");
         returned.signal(Signal::CONT);
         std::thread::sleep(std::time::Duration::from_millis(150));
@@ -754,11 +683,7 @@ pub(crate) mod tests {
         let piped = std::process::Stdio::piped;
         let starter = command.stdin(piped()).stdout(piped()).spawn();
         let mut starter = Busy(starter.expect("sh starts"));
-        let starts = Starter {
-            node: 0,
-            pid: starter.pid(),
-            at: Clock.now(),
-        };
+        let starts = Starter { node: 0, pid: starter.pid(), at: Clock.now() };
         if !is_heard_late {
             source.follow_starter(&starts);
             source.read().broker.expect("what starts it");
@@ -771,10 +696,7 @@ pub(crate) mod tests {
         let pid: u32 = said.trim().parse().expect("a process");
         let mut node = ProcessTree::of(Some(pid));
         let deadline = Clock.now() + Nanos::from_millis(20_000);
-        while node
-            .read()
-            .is_none_or(|it| it.cpu < Nanos::from_millis(200))
-        {
+        while node.read().is_none_or(|it| it.cpu < Nanos::from_millis(200)) {
             assert!(Clock.now() < deadline, "it gets no CPU");
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
@@ -784,10 +706,7 @@ pub(crate) mod tests {
         }
         source.follow_node(0, pid);
         let after = source.read().broker.expect("the node");
-        let (used, all) = (
-            after.cpu.saturating_sub(before.cpu),
-            node.read().expect("it").cpu,
-        );
+        let (used, all) = (after.cpu.saturating_sub(before.cpu), node.read().expect("it").cpu);
         testkit::signal(pid, "KILL");
         let least = Nanos::from_millis(190);
         let most = all + Nanos::from_millis(50);
@@ -803,12 +722,7 @@ pub(crate) mod tests {
     #[test]
     fn shares_of_the_machine_are_of_its_ticks() {
         let reading = |total, idle, steal| Reading {
-            machine: Some(CpuTicks {
-                total,
-                idle,
-                steal,
-                cores: 2,
-            }),
+            machine: Some(CpuTicks { total, idle, steal, cores: 2 }),
             ..Reading::default()
         };
         let usage = between(&reading(100, 50, 0), &reading(300, 90, 10));
@@ -825,17 +739,13 @@ pub(crate) mod tests {
         let values = activity.read(&me);
         let find = |source: &str, name: &str, label: &str| {
             let mut all = values.iter();
-            let found = all.find(|(it, _)| {
-                it.source == source && it.name == name && it.labels.values().any(|it| it == label)
-            });
+            let found =
+                all.find(|(it, _)| it.source == source && it.name == name && it.labels.values().any(|it| it == label));
             found.map(|(name, value)| (name.unit, *value))
         };
         let (unit, cores) = find(MACHINE, "CPU", "user").unwrap();
         assert_eq!(unit, SeriesUnit::Cores);
-        assert!(
-            (0.0..=1.2 * f64::from(linux::cpus::usable())).contains(&cores),
-            "{cores}"
-        );
+        assert!((0.0..=1.2 * f64::from(linux::cpus::usable())).contains(&cores), "{cores}");
         let (unit, bytes) = find(BROKER, "memory", "anonymous").unwrap();
         assert_eq!(unit, SeriesUnit::Bytes);
         assert!(bytes > 1e5, "{bytes}");
@@ -843,11 +753,6 @@ pub(crate) mod tests {
         assert_eq!(unit, SeriesUnit::PerSecond);
         assert!(rate > 0.0, "it slept");
         assert!(find(BROKER, "memory", "anonymous").is_some());
-        assert!(
-            activity
-                .read(&[])
-                .iter()
-                .all(|(name, _)| name.source == MACHINE)
-        );
+        assert!(activity.read(&[]).iter().all(|(name, _)| name.source == MACHINE));
     }
 }

@@ -54,11 +54,7 @@ pub struct Limited<R> {
 impl<R: BufRead> Limited<R> {
     /// No more than `most` bytes of an input.
     pub fn of(input: R, most: u64) -> Self {
-        Self {
-            input,
-            left: most,
-            most,
-        }
+        Self { input, left: most, most }
     }
 }
 

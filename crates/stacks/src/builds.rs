@@ -91,10 +91,7 @@ impl Profile {
 
     /// Samples at the leaf of functions that are called after their neighbours.
     fn near_samples(&self) -> NearSamples<'_> {
-        let mut near = NearSamples {
-            builds: self.builds.without_versions(),
-            ..NearSamples::default()
-        };
+        let mut near = NearSamples { builds: self.builds.without_versions(), ..NearSamples::default() };
         for sample in &self.samples {
             let count = self.header.count(sample) as f64;
             near.all += count;
@@ -137,9 +134,7 @@ mod tests {
     use super::*;
 
     fn of(stacks: &[(&str, usize)]) -> Profile {
-        let samples = stacks
-            .iter()
-            .flat_map(|(stack, count)| vec![(*stack, 1); *count]);
+        let samples = stacks.iter().flat_map(|(stack, count)| vec![(*stack, 1); *count]);
         profile(&samples.collect::<Vec<_>>())
     }
 
@@ -178,9 +173,7 @@ mod tests {
     fn one_build_is_told_by_its_number_or_by_one_function_of_both_sides() {
         let used = |functions: [(&str, usize); 3]| {
             let stacks = functions.map(|(name, count)| (format!("t;start;[near {name}]"), count));
-            of(&stacks
-                .each_ref()
-                .map(|(stack, count)| (stack.as_str(), *count)))
+            of(&stacks.each_ref().map(|(stack, count)| (stack.as_str(), *count)))
         };
         let a = used([("f-0x1", 40), ("g+0x1", 60), ("h+0x1", 0)]);
         let mut b = used([("f-0x1", 20), ("g+0x1", 0), ("h+0x1", 80)]);
@@ -204,10 +197,7 @@ mod tests {
         // What was joined of two builds is of none.
         let mut joined = build(&b, "1");
         joined.builds.add("broker", "2");
-        assert_eq!(
-            (joined.builds.of("broker"), joined.builds.of("x")),
-            (None, None)
-        );
+        assert_eq!((joined.builds.of("broker"), joined.builds.of("x")), (None, None));
     }
 
     #[test]

@@ -10,9 +10,7 @@ use std::sync::OnceLock;
 
 use thiserror::Error;
 
-use super::frames::{
-    Frame, FrameKind, INTERPRETED, is_first_function, is_root_function, without_copies,
-};
+use super::frames::{Frame, FrameKind, INTERPRETED, is_first_function, is_root_function, without_copies};
 use super::model::Profile;
 use super::pattern::{FramePattern, symbol};
 use crate::summary::{Class, ClassShare, LanguageShare};
@@ -33,9 +31,7 @@ pub struct ClassRules {
 
 /// A rule that is none.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error(
-    "line {line} of the classes is `{text}`: a rule is written KIND FUNCTION [in MODULE] -> CLASS"
-)]
+#[error("line {line} of the classes is `{text}`: a rule is written KIND FUNCTION [in MODULE] -> CLASS")]
 pub struct ClassRulesError {
     /// Counted from 1.
     pub line: usize,
@@ -63,28 +59,16 @@ impl ClassRules {
     /// # Errors
     /// The first line that is not a rule.
     pub fn parse(text: &str) -> Result<Self, ClassRulesError> {
-        let lines = text
-            .lines()
-            .zip(1..)
-            .map(|(line, number)| (line.trim(), number));
+        let lines = text.lines().zip(1..).map(|(line, number)| (line.trim(), number));
         let rules = lines.filter(|(line, _)| !line.is_empty() && !line.starts_with("//"));
-        let rules = rules.map(|(text, line)| {
-            rule(text).ok_or_else(|| ClassRulesError {
-                line,
-                text: text.to_owned(),
-            })
-        });
-        Ok(Self {
-            rules: rules.collect::<Result<_, _>>()?,
-        })
+        let rules = rules.map(|(text, line)| rule(text).ok_or_else(|| ClassRulesError { line, text: text.to_owned() }));
+        Ok(Self { rules: rules.collect::<Result<_, _>>()? })
     }
 
     /// The first rule that matches a frame.
     fn of(&self, frame: &Frame) -> Option<&Rule> {
         let name = symbol(frame);
-        self.rules
-            .iter()
-            .find(|rule| rule.frame.matches(frame, name))
+        self.rules.iter().find(|rule| rule.frame.matches(frame, name))
     }
 }
 
@@ -94,10 +78,7 @@ fn rule(text: &str) -> Option<Rule> {
         CALLER => None,
         name => Some(Class::ALL.into_iter().find(|class| class.name() == name)?),
     };
-    Some(Rule {
-        frame: FramePattern::new(frame)?,
-        class,
-    })
+    Some(Rule { frame: FramePattern::new(frame)?, class })
 }
 
 /// Effect of a frame on its stack's class.
@@ -149,18 +130,11 @@ impl FrameClass {
             (Self::Kernel | Self::Own, Some(caller)) if !caller.is_of_code() => Some(caller),
             (Self::Kernel, _) => Some(Class::KernelOther),
             (Self::Own, _) => Some(Class::OwnCode),
-            (Self::Machine(_) | Self::Transparent, Some(Class::ErlangCode)) => {
-                Some(Class::BuiltInFunctions)
-            }
+            (Self::Machine(_) | Self::Transparent, Some(Class::ErlangCode)) => Some(Class::BuiltInFunctions),
             (Self::Machine(_), Some(Class::JavaCode)) => Some(Class::VirtualMachine),
-            (
-                Self::Machine(named),
-                None | Some(Class::OwnCode | Class::VirtualMachine | Class::Unnamed),
-            ) => Some(if named {
-                Class::VirtualMachine
-            } else {
-                Class::Unnamed
-            }),
+            (Self::Machine(named), None | Some(Class::OwnCode | Class::VirtualMachine | Class::Unnamed)) => {
+                Some(if named { Class::VirtualMachine } else { Class::Unnamed })
+            }
             (Self::Machine(_) | Self::Transparent, caller) => caller,
             (Self::Unnamed, _) => Some(Class::Unnamed),
         }
@@ -172,18 +146,12 @@ impl Profile {
     #[must_use]
     pub fn classes(&self) -> Vec<Class> {
         let rules = ClassRules::built_in();
-        let jit = self
-            .frames
-            .iter()
-            .find_map(|frame| match frame.module.as_str() {
-                JVM => Some(Class::JavaCode),
-                module if module.starts_with(BEAM) => Some(Class::ErlangCode),
-                _ => None,
-            });
-        let parts = self
-            .frames
-            .iter()
-            .map(|frame| FrameClass::of(frame, rules, jit));
+        let jit = self.frames.iter().find_map(|frame| match frame.module.as_str() {
+            JVM => Some(Class::JavaCode),
+            module if module.starts_with(BEAM) => Some(Class::ErlangCode),
+            _ => None,
+        });
+        let parts = self.frames.iter().map(|frame| FrameClass::of(frame, rules, jit));
         let parts: Vec<FrameClass> = parts.collect();
         let mut classes: Vec<Option<Class>> = Vec::with_capacity(self.stacks.len());
         for node in &self.stacks {
@@ -193,9 +161,7 @@ impl Profile {
         }
         let classes = classes.into_iter();
         // The start of a thread is the C library's.
-        classes
-            .map(|class| class.unwrap_or(Class::Libraries))
-            .collect()
+        classes.map(|class| class.unwrap_or(Class::Libraries)).collect()
     }
 
     /// Shares of classes: every sample counts for one. The largest share first; empty without samples.
@@ -205,11 +171,7 @@ impl Profile {
         let class_of = |stack: u32| classes.get(stack as usize).copied();
         let sum = self.total_weight().max(1) as f64;
         let sums = self.sums(|sample| class_of(sample.stack).unwrap_or(Class::Unnamed));
-        let shares = sums.into_iter().map(|(class, weight)| ClassShare {
-            class,
-            share: weight as f64 / sum,
-            weight,
-        });
+        let shares = sums.into_iter().map(|(class, weight)| ClassShare { class, share: weight as f64 / sum, weight });
         let mut shares: Vec<_> = shares.collect();
         shares.sort_by_key(|it| std::cmp::Reverse(it.weight));
         shares
@@ -258,14 +220,7 @@ fn is_of_go(frame: &Frame) -> bool {
 
 /// Whether a function of a Go program is written in Go, and neither part of the runtime nor a system call.
 fn is_go_function(name: &str) -> bool {
-    const RUNTIME: [&str; 6] = [
-        "runtime.",
-        "runtime/",
-        "internal/runtime/",
-        "syscall.",
-        "type:",
-        "go:",
-    ];
+    const RUNTIME: [&str; 6] = ["runtime.", "runtime/", "internal/runtime/", "syscall.", "type:", "go:"];
     // Functions in C and in assembler are of no package, whose path may have dots, too.
     let last = without_copies(name).rsplit('/').next();
     let in_package = last.is_some_and(|it| it.contains('.'));
@@ -280,8 +235,7 @@ impl Profile {
         let go = frames.filter(|frame| is_of_go(frame));
         let go: HashSet<&str> = go.map(|frame| frame.module.as_str()).collect();
         let frames = self.frames.iter();
-        let mut effects: Vec<LanguageFrame> =
-            frames.map(|frame| LanguageFrame::of(frame, &go)).collect();
+        let mut effects: Vec<LanguageFrame> = frames.map(|frame| LanguageFrame::of(frame, &go)).collect();
         if !go.is_empty() {
             for frame in self.called_by_cgo() {
                 if let Some(effect) = effects.get_mut(frame as usize) {
@@ -338,9 +292,7 @@ impl Profile {
         let frames = self.language_frames();
         let mut innermost: Vec<Option<u32>> = Vec::with_capacity(self.stacks.len());
         for node in &self.stacks {
-            let above = node
-                .parent
-                .and_then(|it| innermost.get(it as usize).copied());
+            let above = node.parent.and_then(|it| innermost.get(it as usize).copied());
             innermost.push(match frames.get(node.frame as usize) {
                 Some(LanguageFrame::Function) => Some(node.frame),
                 Some(LanguageFrame::First) => None,
@@ -383,11 +335,7 @@ impl Profile {
                 row.weight = row.weight.saturating_add(weight);
                 row.share = row.weight as f64 / all;
                 let share = weight as f64 / all;
-                row.classes.push(ClassShare {
-                    class,
-                    share,
-                    weight,
-                });
+                row.classes.push(ClassShare { class, share, weight });
             }
         }
         let mut rows: Vec<LanguageShare> = rows.into_iter().map(|(_, row)| row).collect();

@@ -34,13 +34,7 @@ pub fn incomparable_summaries(a: &ProfileSummary, b: &ProfileSummary) -> Vec<Pro
 
 fn reasons(a: &ProfileSummary, b: &ProfileSummary, tell_stacks: bool) -> Vec<Problem> {
     let complete = tell_stacks.then(|| complete(a, b)).flatten();
-    let reasons = [
-        event(a, b),
-        unit(a, b),
-        frequency(a, b),
-        complete,
-        unknown(a, b),
-    ];
+    let reasons = [event(a, b), unit(a, b), frequency(a, b), complete, unknown(a, b)];
     reasons.into_iter().flatten().collect()
 }
 
@@ -183,9 +177,6 @@ mod tests {
         assert_eq!(values(&a, &b), ["100 % and 0 % complete"]);
         let mut unnamed = profile();
         unnamed.frames[1] = Frame::unknown("m");
-        assert_eq!(
-            values(&profile(), &unnamed),
-            ["0 % and 100 % of samples with an unknown function"]
-        );
+        assert_eq!(values(&profile(), &unnamed), ["0 % and 100 % of samples with an unknown function"]);
     }
 }

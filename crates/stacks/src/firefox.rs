@@ -86,9 +86,8 @@ impl Profile {
     }
 
     fn meta(&self, title: &str) -> Value {
-        let categories = CATEGORIES.map(
-            |(_, name, color)| json!({"name": name, "color": color, "subcategories": ["Other"]}),
-        );
+        let categories =
+            CATEGORIES.map(|(_, name, color)| json!({"name": name, "color": color, "subcategories": ["Other"]}));
         json!({
             "categories": categories,
             "debug": false,
@@ -121,9 +120,7 @@ impl Profile {
         let zeros = vec![0; functions];
         let prefixes: Vec<Option<u32>> = self.stacks.iter().map(|node| node.parent).collect();
         let frames: Vec<u32> = self.stacks.iter().map(|node| node.frame).collect();
-        let resources = of_frame
-            .iter()
-            .map(|library| library.map_or(json!(-1), |it| json!(it)));
+        let resources = of_frame.iter().map(|library| library.map_or(json!(-1), |it| json!(it)));
         json!({
             "stackTable": {"length": self.stacks.len(), "prefix": prefixes, "frame": frames},
             "frameTable": {
@@ -208,21 +205,9 @@ impl Profile {
         let deltas: Vec<f64> = deltas.collect();
         let stacks: Vec<u32> = samples.iter().map(|(_, sample)| sample.stack).collect();
         let (kind, weights): (_, Vec<Value>) = match self.header.unit.as_str() {
-            "nanoseconds" => (
-                "tracing-ms",
-                samples
-                    .iter()
-                    .map(|(_, it)| json!(milliseconds(it.weight)))
-                    .collect(),
-            ),
-            "bytes" => (
-                "bytes",
-                samples.iter().map(|(_, it)| json!(it.weight)).collect(),
-            ),
-            _ => (
-                "samples",
-                samples.iter().map(|(_, it)| json!(it.weight)).collect(),
-            ),
+            "nanoseconds" => ("tracing-ms", samples.iter().map(|(_, it)| json!(milliseconds(it.weight))).collect()),
+            "bytes" => ("bytes", samples.iter().map(|(_, it)| json!(it.weight)).collect()),
+            _ => ("samples", samples.iter().map(|(_, it)| json!(it.weight)).collect()),
         };
         json!({"length": samples.len(), "weightType": kind, "stack": stacks, "timeDeltas": deltas, "weight": weights})
     }

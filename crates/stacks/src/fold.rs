@@ -34,10 +34,7 @@ pub struct Detail {
 
 impl Detail {
     /// Every stack, whole.
-    pub const ALL: Self = Self {
-        least_weight: 0,
-        most_frames: u32::MAX,
-    };
+    pub const ALL: Self = Self { least_weight: 0, most_frames: u32::MAX };
 }
 
 /// The names that folded lines are made of.
@@ -133,10 +130,7 @@ impl Profile {
             } else if depth > detail.most_frames {
                 Kept { cut: true, ..above }
             } else {
-                Kept {
-                    leaf: Some(index),
-                    cut: false,
-                }
+                Kept { leaf: Some(index), cut: false }
             };
             all.push((kept, depth));
         }
@@ -238,10 +232,7 @@ impl ThreadRules {
                     rules.push((Pattern::new(pattern.trim()), group.trim().to_owned()));
                 }
                 _ => {
-                    return Err(ThreadRulesError {
-                        line: i + 1,
-                        text: line.to_owned(),
-                    });
+                    return Err(ThreadRulesError { line: i + 1, text: line.to_owned() });
                 }
             }
         }
@@ -262,9 +253,7 @@ impl ThreadRules {
     /// Whether a rule matches this name, or makes it of others.
     #[must_use]
     pub fn know(&self, name: &str) -> bool {
-        let knows = |(pattern, group): &(Pattern, String)| {
-            group == name || pattern.captured(name).is_some()
-        };
+        let knows = |(pattern, group): &(Pattern, String)| group == name || pattern.captured(name).is_some();
         self.rules.iter().any(knows)
     }
 }
@@ -311,15 +300,9 @@ mod tests {
     #[test]
     fn patterns_match_whole_names_only() {
         let rules = ThreadRules::parse("a<n> -> A\n<*>-x -> <*>\n// comment\n< -> lt").unwrap();
-        for (name, group) in [
-            ("a1", "A"),
-            ("a", "a"),
-            ("a1b", "a1b"),
-            ("ba1", "ba1"),
-            ("é-x", "é"),
-            ("-x", ""),
-            ("<", "lt"),
-        ] {
+        for (name, group) in
+            [("a1", "A"), ("a", "a"), ("a1b", "a1b"), ("ba1", "ba1"), ("é-x", "é"), ("-x", ""), ("<", "lt")]
+        {
             assert_eq!(rules.group(name), group, "{name}");
         }
     }

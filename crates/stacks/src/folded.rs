@@ -42,9 +42,7 @@ impl Profile {
         let groups = profile.thread_groups();
         let named = |name: &str, empty| folded_name(name, empty).into_owned();
         let names = FoldedNames {
-            frames: (profile.frames.iter())
-                .map(|frame| named(&frame.name, UNKNOWN))
-                .collect(),
+            frames: (profile.frames.iter()).map(|frame| named(&frame.name, UNKNOWN)).collect(),
             groups: threads.then(|| {
                 let names = groups.names.iter();
                 names.map(|name| named(name, NO_THREAD)).collect()
@@ -104,10 +102,7 @@ pub fn folded_name<'n>(name: &'n str, empty: &'n str) -> Cow<'n, str> {
     let last = name.char_indices().rfind(|(_, c)| c.is_whitespace());
     if let Some((blank, c)) = last {
         let after = blank + c.len_utf8();
-        if name
-            .get(after..)
-            .is_some_and(|text| count_of(text).is_some())
-        {
+        if name.get(after..).is_some_and(|text| count_of(text).is_some()) {
             name.to_mut().replace_range(blank..after, "_");
         }
     }
@@ -116,22 +111,10 @@ pub fn folded_name<'n>(name: &'n str, empty: &'n str) -> Cow<'n, str> {
 
 /// How texts of other tools begin that end in numbers, too, and what they are.
 const OTHERS: [(&str, &str); 4] = [
-    (
-        "--- ",
-        "a text of pprof's (`go tool pprof -proto` makes a profile of it that is read)",
-    ),
-    (
-        "heap profile:",
-        "Go's text of a heap (ask the server for it without `debug=1`)",
-    ),
-    (
-        "goroutine profile:",
-        "Go's text of goroutines (ask the server for it without `debug=1`)",
-    ),
-    (
-        "threadcreate profile:",
-        "Go's text of threads (ask the server for it without `debug=1`)",
-    ),
+    ("--- ", "a text of pprof's (`go tool pprof -proto` makes a profile of it that is read)"),
+    ("heap profile:", "Go's text of a heap (ask the server for it without `debug=1`)"),
+    ("goroutine profile:", "Go's text of goroutines (ask the server for it without `debug=1`)"),
+    ("threadcreate profile:", "Go's text of threads (ask the server for it without `debug=1`)"),
 ];
 
 /// First field of folded text.
@@ -159,10 +142,7 @@ const OTHER_ROOTS: [&str; 6] = [
 /// Reads folded text. Lines that are
 /// none (no count at the end) are skipped and counted in a note. The inner error says why it
 /// is no profile: most lines are none, it is something else that ends in numbers, or it is too large.
-pub(super) fn read(
-    input: &mut dyn BufRead,
-    first_field: FirstField,
-) -> io::Result<Result<Profile, String>> {
+pub(super) fn read(input: &mut dyn BufRead, first_field: FirstField) -> io::Result<Result<Profile, String>> {
     let mut builder = Builder::default();
     let mut fractions = Fractions::default();
     let mut evidence = Evidence::default();
@@ -210,31 +190,21 @@ pub(super) fn read(
             Err(why) => return Ok(Err(why)),
         };
     }
-    if profile
-        .samples
-        .iter()
-        .all(|it| profile.stack(it.stack).len() <= 1)
-    {
+    if profile.samples.iter().all(|it| profile.stack(it.stack).len() <= 1) {
         profile.without_stacks();
     }
     if first_field == FirstField::Inferred && inferred.is_none() {
         profile.notes.push(NOT_TOLD.into());
     }
-    profile.header = ProfileHeader {
-        unit: unit.into(),
-        ..ProfileHeader::new(Time(0), 0)
-    };
-    profile
-        .notes
-        .extend(note.into_iter().chain(left_out(skipped, &example)));
+    profile.header = ProfileHeader { unit: unit.into(), ..ProfileHeader::new(Time(0), 0) };
+    profile.notes.extend(note.into_iter().chain(left_out(skipped, &example)));
     Ok(Ok(profile))
 }
 
 /// How many lines were no stacks, where any were.
 fn left_out(lines: u64, example: &str) -> Option<String> {
     let counted = measure::counted(lines, "line");
-    (lines > 0)
-        .then(|| format!("skipped {counted} without a count at the end; the first is `{example}`"))
+    (lines > 0).then(|| format!("skipped {counted} without a count at the end; the first is `{example}`"))
 }
 
 /// Signs in the lines of what the text is.
@@ -260,9 +230,9 @@ struct Evidence {
 /// (`java-12/13`) write it.
 fn is_numbered(field: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
-    let of_perf = field.rsplit_once('-').is_some_and(|(_, numbers)| {
-        numbers.split('/').count() <= 2 && numbers.split('/').all(is_number)
-    });
+    let of_perf = field
+        .rsplit_once('-')
+        .is_some_and(|(_, numbers)| numbers.split('/').count() <= 2 && numbers.split('/').all(is_number));
     of_perf || field.starts_with('[') && field.contains("tid=")
 }
 
@@ -341,23 +311,14 @@ fn with_threads_as_frames(profile: &Profile) -> Result<Profile, String> {
         }
         let thread = builder.thread("");
         let stack = parent.unwrap_or(sample.stack);
-        builder.sample(Sample {
-            stack,
-            thread,
-            ..*sample
-        });
+        builder.sample(Sample { stack, thread, ..*sample });
         builder.room()?;
     }
     Ok(builder.profile)
 }
 
 /// Adds a line; whether it is one of folded text.
-fn add(
-    builder: &mut Builder,
-    fractions: &mut Fractions,
-    evidence: &mut Evidence,
-    line: &str,
-) -> bool {
+fn add(builder: &mut Builder, fractions: &mut Fractions, evidence: &mut Evidence, line: &str) -> bool {
     let Some((stack, count)) = line
         .rsplit_once([' ', '\t'])
         .and_then(|(stack, count)| Some((stack.trim_end(), count_of(count)?)))
@@ -464,9 +425,7 @@ impl Fractions {
             }
         }
         let note = match unit {
-            ProfileHeader::WEIGHT => {
-                "counts with a fraction are rounded, so that their sum is right".to_owned()
-            }
+            ProfileHeader::WEIGHT => "counts with a fraction are rounded, so that their sum is right".to_owned(),
             unit => format!("counts with a fraction: all weights are in {unit}"),
         };
         (unit, Some(note))

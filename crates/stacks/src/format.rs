@@ -124,8 +124,7 @@ pub const FORMATS: [Format; 7] = [
             recognises: |it| jfr::looks_like(it.bytes),
             read: |input| {
                 let bytes = limited(input.bytes, unpacked(input.packed, LARGEST_JFR))?;
-                Ok(jfr::read(&bytes)
-                    .map_err(|why| format!("as a recording of Java's flight recorder: {why}")))
+                Ok(jfr::read(&bytes).map_err(|why| format!("as a recording of Java's flight recorder: {why}")))
             },
         }),
         write: None,
@@ -137,9 +136,7 @@ pub const FORMATS: [Format; 7] = [
         lines: true,
         read: Some(Reader {
             recognises: |it| {
-                let named = [".pb", ".pb.gz", ".pprof"]
-                    .iter()
-                    .any(|end| it.name.ends_with(end));
+                let named = [".pb", ".pb.gz", ".pprof"].iter().any(|end| it.name.ends_with(end));
                 named || (it.packed && is_binary(it.bytes))
             },
             read: |input| {
@@ -216,11 +213,7 @@ pub fn format_of_name<'f>(formats: &'f [Format], name: &str) -> Option<&'f Forma
 /// Likely format of bytes that no reader knows.
 pub(super) fn looks_like(bytes: &[u8]) -> &'static str {
     let start = bytes.trim_ascii_start();
-    let starts = |with: &[u8]| {
-        start
-            .get(..with.len())
-            .is_some_and(|it| it.eq_ignore_ascii_case(with))
-    };
+    let starts = |with: &[u8]| start.get(..with.len()).is_some_and(|it| it.eq_ignore_ascii_case(with));
     match () {
         () if starts(b"{") || starts(b"[") => "JSON",
         () if starts(b"\x7fELF") => "a program",
@@ -244,8 +237,7 @@ pub fn other_than_text(formats: &[Format], start: &Beginning<'_>) -> Option<(&'s
 
 /// Whether there is a control character that no text has.
 fn is_binary(bytes: &[u8]) -> bool {
-    let is_control =
-        |byte: &u8| *byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r' | 0x0b | 0x0c | 0x1b);
+    let is_control = |byte: &u8| *byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r' | 0x0b | 0x0c | 0x1b);
     bytes.iter().any(is_control)
 }
 
@@ -275,9 +267,5 @@ fn limited(input: &mut dyn BufRead, most: u64) -> io::Result<Vec<u8>> {
 }
 
 fn in_memory(source: &io::Error) -> Problem {
-    Problem::new(
-        "the profile could not be written",
-        source,
-        "give it more memory",
-    )
+    Problem::new("the profile could not be written", source, "give it more memory")
 }

@@ -84,12 +84,7 @@ pub struct Frame {
 impl Frame {
     /// A frame.
     pub fn new(name: impl Into<String>, module: impl Into<String>, kind: FrameKind) -> Self {
-        Self {
-            name: name.into(),
-            module: module.into(),
-            kind,
-            line: None,
-        }
+        Self { name: name.into(), module: module.into(), kind, line: None }
     }
 
     /// The frame of a line of this function.
@@ -103,9 +98,7 @@ impl Frame {
     pub fn name_with_line(&self) -> Cow<'_, str> {
         match &self.line {
             None => Cow::Borrowed(&self.name),
-            Some(SourceLine { file, number }) if file.is_empty() => {
-                format!("{} line {number}", self.name).into()
-            }
+            Some(SourceLine { file, number }) if file.is_empty() => format!("{} line {number}", self.name).into(),
             Some(line) => format!("{} {}:{}", self.name, line.file_name(), line.number).into(),
         }
     }
@@ -201,8 +194,7 @@ impl Frame {
     #[must_use]
     pub fn kind_of_module(module: &str) -> FrameKind {
         const RUNTIME: [&str; 3] = ["libjvm.so", "libzip.so", "libjava.so"];
-        const LIBC: &str =
-            "libc.so libc-2. libc.musl ld-linux ld-musl libpthread libm.so libdl.so [vdso]";
+        const LIBC: &str = "libc.so libc-2. libc.musl ld-linux ld-musl libpthread libm.so libdl.so [vdso]";
         if RUNTIME.contains(&module) || module.starts_with("beam.") {
             FrameKind::Runtime
         } else if LIBC.split(' ').any(|prefix| module.starts_with(prefix)) {
@@ -249,14 +241,9 @@ fn without_numbers(name: &str) -> String {
             // The flight recorder writes a number of the class: `A$$Lambda$14.360062456.run`.
             let number = rest.trim_start_matches(['.', '/']);
             let behind = number.trim_start_matches(|it: char| it.is_ascii_digit());
-            let is_number =
-                behind.len() < number.len() && matches!(behind.get(..1), None | Some("."));
+            let is_number = behind.len() < number.len() && matches!(behind.get(..1), None | Some("."));
             let rest = if is_number { behind } else { rest }.to_owned();
-            let kept = if begin == LAMBDA {
-                at + LAMBDA.len() - 1
-            } else {
-                at
-            };
+            let kept = if begin == LAMBDA { at + LAMBDA.len() - 1 } else { at };
             text.truncate(kept);
             text.push_str(&rest);
         }
@@ -271,16 +258,7 @@ pub fn without_copies(name: &str) -> &str {
     /// A number may follow.
     const ALONE: [&str; 2] = ["cold", "localalias"];
     /// A number follows.
-    const NUMBERED: [&str; 8] = [
-        "clone",
-        "constprop",
-        "isra",
-        "llvm",
-        "lto_priv",
-        "part",
-        "_omp_fn",
-        "__uniq",
-    ];
+    const NUMBERED: [&str; 8] = ["clone", "constprop", "isra", "llvm", "lto_priv", "part", "_omp_fn", "__uniq"];
     let mut rest = name;
     while let Some((before, last)) = rest.rsplit_once('.') {
         let is_number = !last.is_empty() && last.bytes().all(|it| it.is_ascii_digit());
@@ -337,13 +315,8 @@ const LAST_PART: [&str; 1] = [
 /// Where schedulers begin: the loop of a BEAM's, a thread of Go's, and the switch from a goroutine to that. What lies
 /// above is left over from the Erlang process or goroutine that ran before, or of the C library that started the
 /// thread.
-const SCHEDULERS: [&str; 5] = [
-    "$global::process_main",
-    "runtime.mstart",
-    "runtime.mstart.abi0",
-    "runtime.mcall",
-    "runtime.mcall.abi0",
-];
+const SCHEDULERS: [&str; 5] =
+    ["$global::process_main", "runtime.mstart", "runtime.mstart.abi0", "runtime.mcall", "runtime.mcall.abi0"];
 
 /// Whether nothing above this function called it, whatever the stack says.
 #[must_use]
@@ -355,9 +328,7 @@ pub fn is_first_function(function: &str) -> bool {
 /// process.
 #[must_use]
 pub fn is_root_function(function: &str) -> bool {
-    is_first_function(function)
-        || WHOLE.contains(&function)
-        || LAST_PART.iter().any(|end| function.ends_with(end))
+    is_first_function(function) || WHOLE.contains(&function) || LAST_PART.iter().any(|end| function.ends_with(end))
 }
 
 #[cfg(test)]
@@ -367,26 +338,14 @@ mod tests {
     #[test]
     fn java_methods_have_one_name_whoever_wrote_it() {
         for (written, name) in [
-            (
-                "java.lang.Object java.util.HashMap.get(java.lang.Object)",
-                "java.util.HashMap.get",
-            ),
+            ("java.lang.Object java.util.HashMap.get(java.lang.Object)", "java.util.HashMap.get"),
             ("void Known$Inner.<init>()", "Known$Inner.<init>"),
             ("long[] a.b.c(int[], java.lang.String[][])", "a.b.c"),
             ("Ljava/util/HashMap;::get", "java.util.HashMap.get"),
-            (
-                "java.util.HashMap::get(Ljava/lang/Object;)Ljava/lang/Object;",
-                "java.util.HashMap.get",
-            ),
-            (
-                "void Known$$Lambda$14/0x0000000800c03000.run()",
-                "Known$$Lambda.run",
-            ),
+            ("java.util.HashMap::get(Ljava/lang/Object;)Ljava/lang/Object;", "java.util.HashMap.get"),
+            ("void Known$$Lambda$14/0x0000000800c03000.run()", "Known$$Lambda.run"),
             ("Known$$Lambda$14.360062456.run", "Known$$Lambda.run"),
-            (
-                "void Known$$Lambda/0x00007f0001003000.run()",
-                "Known$$Lambda.run",
-            ),
+            ("void Known$$Lambda/0x00007f0001003000.run()", "Known$$Lambda.run"),
             (
                 "void java.lang.invoke.LambdaForm$MH+0x0000000800c03000.invoke(int)",
                 "java.lang.invoke.LambdaForm$MH.invoke",

@@ -41,11 +41,7 @@ impl Profile {
             let merged = of_node.get(sample.stack as usize);
             sample.stack = merged.copied().unwrap_or(u32::MAX);
         }
-        Self {
-            frames,
-            stacks,
-            ..self
-        }
+        Self { frames, stacks, ..self }
     }
 
     /// Groups samples by line in place of function, as far as lines are known.
@@ -98,9 +94,7 @@ impl Profile {
     #[must_use]
     pub fn by_thread_group(&self) -> Self {
         let groups = self.thread_groups();
-        self.with_leaves(&groups.names, |sample| {
-            groups.of_thread.get(sample.thread as usize).copied()
-        })
+        self.with_leaves(&groups.names, |sample| groups.of_thread.get(sample.thread as usize).copied())
     }
 
     /// Groups samples by their class in place of their stack.
@@ -126,10 +120,7 @@ impl Profile {
     }
 
     /// Stacks of other frames: those of this name and module.
-    pub(super) fn with_frames<'p>(
-        &'p self,
-        named: impl Fn(&'p Frame) -> (Cow<'p, str>, &'p str),
-    ) -> Self {
+    pub(super) fn with_frames<'p>(&'p self, named: impl Fn(&'p Frame) -> (Cow<'p, str>, &'p str)) -> Self {
         let mut names = Names::default();
         let of_frame: Vec<u32> = (self.frames.iter())
             .map(|frame| {
@@ -141,24 +132,16 @@ impl Profile {
         grouped.frames = names.frames;
         for node in &mut grouped.stacks {
             // An index out of range stays one.
-            node.frame = of_frame
-                .get(node.frame as usize)
-                .copied()
-                .unwrap_or(u32::MAX);
+            node.frame = of_frame.get(node.frame as usize).copied().unwrap_or(u32::MAX);
         }
         grouped
     }
 
     /// Replaces stacks by one of these names, by its index.
     fn with_leaves(&self, names: &[String], of: impl Fn(&Sample) -> Option<u32>) -> Self {
-        let frames = names
-            .iter()
-            .map(|name| Frame::new(name, "", FrameKind::Native));
+        let frames = names.iter().map(|name| Frame::new(name, "", FrameKind::Native));
         let nodes = 0..u32::try_from(names.len()).unwrap_or(u32::MAX);
-        let stacks = nodes.map(|frame| StackNode {
-            parent: None,
-            frame,
-        });
+        let stacks = nodes.map(|frame| StackNode { parent: None, frame });
         let mut grouped = self.clone();
         grouped.frames = frames.collect();
         grouped.stacks = stacks.collect();
@@ -316,8 +299,7 @@ mod tests {
 
     fn shares(profile: &Profile) -> Vec<(String, u64, u64)> {
         let rows = profile.functions().into_iter();
-        rows.map(|it| (it.share.function, it.self_weight, it.total_weight))
-            .collect()
+        rows.map(|it| (it.share.function, it.self_weight, it.total_weight)).collect()
     }
 
     fn row(name: &str, own: u64, total: u64) -> (String, u64, u64) {
@@ -364,11 +346,8 @@ mod tests {
     #[test]
     fn work_is_a_row_for_each_name() {
         let mut profile = profile();
-        let queue = |id: &str| ErlangProcess {
-            role: "queue".into(),
-            name: "orders".into(),
-            ..ErlangProcess::unnamed(id)
-        };
+        let queue =
+            |id: &str| ErlangProcess { role: "queue".into(), name: "orders".into(), ..ErlangProcess::unnamed(id) };
         // The same queue twice, as after a restart.
         profile.processes = vec![queue("<0.1.0>"), queue("<0.2.0>")];
         for (sample, process) in profile.samples.iter_mut().zip([Some(0), Some(1), None]) {
@@ -389,10 +368,7 @@ mod tests {
     fn waiting() -> Profile {
         let mut builder = Builder::default();
         let frame = |name| Frame::new(name, "[kernel]", FrameKind::Kernel);
-        let wait = |reason, waker: &str| Wait {
-            reason,
-            waker: waker.into(),
-        };
+        let wait = |reason, waker: &str| Wait { reason, waker: waker.into() };
         for (leaf, of, weight) in [
             ("futex_wait", Some(wait(WaitReason::Timer, "")), 4),
             ("futex_wait", Some(wait(WaitReason::SameProcess, "a")), 3),
@@ -429,19 +405,9 @@ mod tests {
         let row = |name: &str, weight| (name.to_owned(), weight);
         let profile = waiting();
         assert!(profile.is_consistent());
-        let wanted = [
-            row("unknown", 5),
-            row("thread of the same process", 4),
-            row("timer", 4),
-            row("network", 2),
-        ];
+        let wanted = [row("unknown", 5), row("thread of the same process", 4), row("timer", 4), row("network", 2)];
         assert_eq!(rows(&profile.by_wait(WaitBy::Reason)), wanted);
-        let wanted = [
-            row("[unknown]", 5),
-            row("[timer]", 4),
-            row("a", 3),
-            row("b", 3),
-        ];
+        let wanted = [row("[unknown]", 5), row("[timer]", 4), row("a", 3), row("b", 3)];
         assert_eq!(rows(&profile.by_wait(WaitBy::Waker)), wanted);
     }
 
@@ -451,10 +417,8 @@ mod tests {
         let with = profile.with_reasons();
         assert!(with.is_consistent());
         let leaves: Vec<_> = with.samples.iter().map(|it| with.stack(it.stack)).collect();
-        let leaves: Vec<Vec<&str>> = leaves
-            .iter()
-            .map(|stack| stack.iter().map(|it| it.name.as_str()).collect())
-            .collect();
+        let leaves: Vec<Vec<&str>> =
+            leaves.iter().map(|stack| stack.iter().map(|it| it.name.as_str()).collect()).collect();
         assert_eq!(
             leaves,
             [
@@ -467,10 +431,7 @@ mod tests {
         );
         assert_eq!(with.class_shares(), profile.class_shares());
         assert_eq!(with.total_weight(), profile.total_weight());
-        assert!(matches!(
-            Profile::default().with_reasons(),
-            Cow::Borrowed(_)
-        ));
+        assert!(matches!(Profile::default().with_reasons(), Cow::Borrowed(_)));
     }
 
     #[test]
@@ -483,9 +444,7 @@ mod tests {
         profile.header.unit = "nanoseconds".into();
         profile.write_stacks(&path("off-cpu.stacks")).unwrap();
         std::fs::write(path("off-cpu.pb.gz"), profile.to_pprof().unwrap()).unwrap();
-        let reasons = |profile: &Profile| {
-            [WaitBy::Reason, WaitBy::Waker].map(|by| rows(&profile.by_wait(by)))
-        };
+        let reasons = |profile: &Profile| [WaitBy::Reason, WaitBy::Waker].map(|by| rows(&profile.by_wait(by)));
         let wanted = reasons(&profile);
         for name in ["off-cpu.stacks", "off-cpu.pb.gz"] {
             let read = Profile::open(path(name)).unwrap();

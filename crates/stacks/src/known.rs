@@ -66,27 +66,16 @@ impl KnownPattern {
     /// The first line that belongs to none.
     pub fn parse(text: &str) -> Result<Vec<Self>, KnownPatternError> {
         let mut all: Vec<Self> = Vec::new();
-        let lines = (1..)
-            .zip(text.lines())
-            .filter(|(_, it)| !it.starts_with("//"));
+        let lines = (1..).zip(text.lines()).filter(|(_, it)| !it.starts_with("//"));
         for (line, text) in lines.filter(|(_, it)| !it.trim().is_empty()) {
-            let wrong = |why| KnownPatternError {
-                line,
-                text: text.to_owned(),
-                why,
-            };
+            let wrong = |why| KnownPatternError { line, text: text.to_owned(), why };
             let (keyword, value) = text.split_once(' ').unwrap_or((text, ""));
             let value = value.trim();
             if keyword == "pattern" {
-                all.push(Self {
-                    name: value.to_owned(),
-                    ..Self::default()
-                });
+                all.push(Self { name: value.to_owned(), ..Self::default() });
                 continue;
             }
-            let last = all
-                .last_mut()
-                .ok_or_else(|| wrong("it stands before any pattern"))?;
+            let last = all.last_mut().ok_or_else(|| wrong("it stands before any pattern"))?;
             last.add(keyword, value).map_err(wrong)?;
         }
         Ok(all)
@@ -97,14 +86,11 @@ impl KnownPattern {
             "stack" => {
                 let chain = value.split(" > ").map(FramePattern::new);
                 let chain = chain.collect::<Option<Vec<_>>>();
-                self.chains
-                    .push(chain.ok_or("a frame is written KIND FUNCTION [in MODULE]")?);
+                self.chains.push(chain.ok_or("a frame is written KIND FUNCTION [in MODULE]")?);
                 self.stacks.push(value.to_owned());
             }
             "above" => {
-                let share = value
-                    .strip_suffix('%')
-                    .and_then(|it| it.trim().parse::<f64>().ok());
+                let share = value.strip_suffix('%').and_then(|it| it.trim().parse::<f64>().ok());
                 let share = share.filter(|it| (0.0..=100.0).contains(it));
                 self.above = share.ok_or("a share is written as 2.5 %")? / 100.0;
             }
@@ -141,9 +127,7 @@ impl Profile {
         }
         let leaves = self.leaves();
         let all = KnownPattern::built_in().iter();
-        let mut found: Vec<_> = all
-            .filter_map(|pattern| self.share_of(pattern, &leaves))
-            .collect();
+        let mut found: Vec<_> = all.filter_map(|pattern| self.share_of(pattern, &leaves)).collect();
         found.sort_by(|a, b| b.share.total_cmp(&a.share));
         found
     }
@@ -179,23 +163,18 @@ impl Profile {
                 count = count.saturating_add(*samples);
             }
         }
-        let sum = below
-            .values()
-            .fold(0_u64, |sum, it| sum.saturating_add(*it));
+        let sum = below.values().fold(0_u64, |sum, it| sum.saturating_add(*it));
         let all = self.total_weight().max(1) as f64;
         let share = sum as f64 / all;
         if count < FEWEST || share < pattern.above {
             return None;
         }
-        let known = below
-            .iter()
-            .filter_map(|(caller, weight)| Some(((*caller)?, *weight)));
+        let known = below.iter().filter_map(|(caller, weight)| Some(((*caller)?, *weight)));
         let most = known.max_by_key(|(_, weight)| *weight);
         let most = most.filter(|(_, weight)| *weight as f64 >= sum as f64 * LEAST_PART);
         let name = |frame: u32| self.frames.get(frame as usize).map(|it| it.name.clone());
-        let (function, function_share) = most.map_or((None, 0.0), |(caller, weight)| {
-            (name(caller), weight as f64 / all)
-        });
+        let (function, function_share) =
+            most.map_or((None, 0.0), |(caller, weight)| (name(caller), weight as f64 / all));
         Some(PatternShare {
             pattern: pattern.name.clone(),
             share,
@@ -211,9 +190,7 @@ impl Profile {
     fn follow(&self, chain: &[FramePattern]) -> Vec<Followed> {
         let matching = |pattern: &FramePattern| {
             let frames = self.frames.iter();
-            frames
-                .map(|frame| pattern.matches(frame, symbol(frame)))
-                .collect()
+            frames.map(|frame| pattern.matches(frame, symbol(frame))).collect()
         };
         let matching: Vec<Vec<bool>> = chain.iter().map(matching).collect();
         let mut all: Vec<Followed> = Vec::with_capacity(self.stacks.len());

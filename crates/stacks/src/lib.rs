@@ -48,19 +48,15 @@ pub use classes::{ClassRules, ClassRulesError, LanguageFrame};
 pub use comparable::{incomparable, incomparable_summaries};
 pub use fold::{Detail, FoldedNames, NO_THREAD, ThreadGroups, ThreadRules, ThreadRulesError};
 pub use folded::{FirstField, folded_beside, folded_name};
-pub use format::{
-    Beginning, FORMATS, Format, Heading, Input, Reader, Write, format_of_name, other_than_text,
-};
+pub use format::{Beginning, FORMATS, Format, Heading, Input, Reader, Write, format_of_name, other_than_text};
 pub use frames::{
-    Frame, FrameKind, SourceLine, UNKNOWN, is_first_function, is_root_function, java_method,
-    without_copies,
+    Frame, FrameKind, SourceLine, UNKNOWN, is_first_function, is_root_function, java_method, without_copies,
 };
 pub use grouped::WaitBy;
 pub use known::{KnownPattern, KnownPatternError};
 pub use merge::Merge;
 pub use model::{
-    Builds, ErlangProcess, EventKind, Profile, ProfileHeader, Sample, Squares, StackNode,
-    USUAL_EVENT, Unwinding,
+    Builds, ErlangProcess, EventKind, Profile, ProfileHeader, Sample, Squares, StackNode, USUAL_EVENT, Unwinding,
 };
 pub use open::{ProfileError, ReadOptions, sampled_events};
 pub use packed::{read_problem, unpacked};
@@ -68,9 +64,7 @@ pub use perf_script::{Collapse, CollapseOptions, Inlined};
 pub use replace::{Replacement, replace_file, write_output, write_secret};
 pub use shares::{ShareDetail, ShareName, ShareNode, ShareTree};
 pub use stacks::{Footer, StacksWriter};
-pub use summary::{
-    Class, ClassShare, FunctionShare, LanguageShare, PatternShare, ProfileSummary, WorkShare,
-};
+pub use summary::{Class, ClassShare, FunctionShare, LanguageShare, PatternShare, ProfileSummary, WorkShare};
 pub use table::FunctionCount;
 pub use tree::Builder;
 pub use waits::{Wait, WaitReason, WaitRules, WakeClue};

@@ -44,9 +44,7 @@ impl Merge {
         let ours = &self.profile.header;
         if self.parts == 0 {
             self.profile.header = header.clone();
-        } else if (header.period_ns, &header.event, &header.unit)
-            != (ours.period_ns, &ours.event, &ours.unit)
-        {
+        } else if (header.period_ns, &header.event, &header.unit) != (ours.period_ns, &ours.event, &ours.unit) {
             self.left_out += 1;
             return;
         }
@@ -128,17 +126,8 @@ impl Merge {
             waits.push(id);
         }
         let pid = part.header.pid;
-        let processes = part
-            .processes
-            .iter()
-            .map(|it| self.process(pid, it))
-            .collect();
-        Indices {
-            stacks,
-            threads,
-            processes,
-            waits,
-        }
+        let processes = part.processes.iter().map(|it| self.process(pid, it)).collect();
+        Indices { stacks, threads, processes, waits }
     }
 
     /// The index of an Erlang process; none where there are too many.
@@ -160,9 +149,7 @@ impl Merge {
     /// Adds samples that begin `later` than the first profile.
     fn samples(&mut self, part: &Profile, indices: &Indices, later: u64) {
         let samples = part.samples.iter().filter_map(|sample| {
-            let process = sample
-                .process
-                .and_then(|it| *indices.processes.get(it as usize)?);
+            let process = sample.process.and_then(|it| *indices.processes.get(it as usize)?);
             Some(Sample {
                 t: sample.t.saturating_add(later),
                 stack: *indices.stacks.get(sample.stack as usize)?,
@@ -178,14 +165,8 @@ impl Merge {
         }
         let mut sums: HashMap<_, Sample> = HashMap::new();
         for sample in samples {
-            let key = (
-                (sample.stack, sample.thread, sample.process, sample.wait),
-                (sample.complete, sample.unwinding),
-            );
-            let sum = sums.entry(key).or_insert(Sample {
-                weight: 0,
-                ..sample
-            });
+            let key = ((sample.stack, sample.thread, sample.process, sample.wait), (sample.complete, sample.unwinding));
+            let sum = sums.entry(key).or_insert(Sample { weight: 0, ..sample });
             sum.t = sum.t.min(sample.t);
             sum.weight = sum.weight.saturating_add(sample.weight);
         }
@@ -241,9 +222,7 @@ impl Profile {
     pub fn cut(&mut self, from: u64, to: u64) {
         let lasts = self.lasts();
         let samples = self.samples.iter();
-        let samples = samples
-            .filter_map(|it| it.within(from, to, lasts))
-            .collect();
+        let samples = samples.filter_map(|it| it.within(from, to, lasts)).collect();
         self.take_samples(samples);
         self.span = Some((from, to));
     }
@@ -261,10 +240,7 @@ impl Profile {
             let weight = parts.iter().map(|part| part.weight).sum();
             let rest = sample.weight.saturating_sub(weight);
             if parts.is_empty() || lasts && rest > 0 {
-                outside.push(Sample {
-                    weight: rest,
-                    ..*sample
-                });
+                outside.push(Sample { weight: rest, ..*sample });
             }
             inside.extend(parts);
         }
@@ -310,11 +286,7 @@ impl Sample {
         }
         let begin = self.t.max(from);
         let end = self.t.saturating_add(self.weight).min(to);
-        (begin < end).then(|| Self {
-            t: begin,
-            weight: end - begin,
-            ..*self
-        })
+        (begin < end).then(|| Self { t: begin, weight: end - begin, ..*self })
     }
 }
 
@@ -378,10 +350,6 @@ mod tests {
         assert_eq!(merged.cpu_share, Some(0.5));
         assert_eq!(merged.header.pid, 0);
         assert_eq!(merged.processes.len(), 2, "of two nodes");
-        assert!(
-            merged.notes[0].contains("1 of 3 periods"),
-            "{:?}",
-            merged.notes
-        );
+        assert!(merged.notes[0].contains("1 of 3 periods"), "{:?}", merged.notes);
     }
 }

@@ -80,13 +80,7 @@ impl ProfileHeader {
     /// A header that knows only its time axis: the origin, and the same instant by the wall clock.
     #[must_use]
     pub fn new(origin: Time, origin_unix_ns: u64) -> Self {
-        Self {
-            schema: Self::SCHEMA.into(),
-            kernel_frames: true,
-            origin,
-            origin_unix_ns,
-            ..Self::default()
-        }
+        Self { schema: Self::SCHEMA.into(), kernel_frames: true, origin, origin_unix_ns, ..Self::default() }
     }
 
     /// Whether a unit says what weights count.
@@ -172,9 +166,7 @@ pub struct Sample {
 }
 
 /// How a stack was found.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unwinding {
     /// In formats that do not say it.
@@ -202,16 +194,10 @@ impl Profile {
         let without = |it: &&Sample| it.unwinding == Unwinding::Missing;
         let what = match self.samples.iter().filter(without).count() {
             0 => return,
-            all if all == self.samples.len() => {
-                "recorded without call graphs: no stacks".to_owned()
-            }
-            some => format!(
-                "{} recorded without call graphs: no stacks",
-                measure::counted(some as u64, "sample")
-            ),
+            all if all == self.samples.len() => "recorded without call graphs: no stacks".to_owned(),
+            some => format!("{} recorded without call graphs: no stacks", measure::counted(some as u64, "sample")),
         };
-        self.notes
-            .push(format!("{what}; `perf record -g` records them"));
+        self.notes.push(format!("{what}; `perf record -g` records them"));
     }
 }
 
@@ -256,9 +242,7 @@ impl Profile {
     /// Sum of all weights.
     #[must_use]
     pub fn total_weight(&self) -> u64 {
-        self.samples
-            .iter()
-            .fold(0, |sum, s| sum.saturating_add(s.weight))
+        self.samples.iter().fold(0, |sum, s| sum.saturating_add(s.weight))
     }
 
     /// How many samples there were, also where they were added up before.
@@ -280,9 +264,7 @@ impl Profile {
         let mut path = Vec::new();
         self.path_into(leaf, &mut path);
         let frames = path.iter().rev();
-        frames
-            .filter_map(|&frame| self.frames.get(frame as usize))
-            .collect()
+        frames.filter_map(|&frame| self.frames.get(frame as usize)).collect()
     }
 
     /// The frame indices of a stack, leaf first.
@@ -300,15 +282,15 @@ impl Profile {
     #[must_use]
     pub fn is_consistent(&self) -> bool {
         let (frames, stacks, threads) = (self.frames.len(), self.stacks.len(), self.threads.len());
-        self.stacks.iter().enumerate().all(|(i, node)| {
-            (node.frame as usize) < frames && node.parent.is_none_or(|p| (p as usize) < i)
-        }) && self.samples.iter().all(|s| {
-            let known = s
-                .process
-                .is_none_or(|it| (it as usize) < self.processes.len());
-            let known = known && s.wait.is_none_or(|it| (it as usize) < self.waits.len());
-            known && (s.stack as usize) < stacks && (s.thread as usize) < threads
-        })
+        self.stacks
+            .iter()
+            .enumerate()
+            .all(|(i, node)| (node.frame as usize) < frames && node.parent.is_none_or(|p| (p as usize) < i))
+            && self.samples.iter().all(|s| {
+                let known = s.process.is_none_or(|it| (it as usize) < self.processes.len());
+                let known = known && s.wait.is_none_or(|it| (it as usize) < self.waits.len());
+                known && (s.stack as usize) < stacks && (s.thread as usize) < threads
+            })
     }
 }
 
@@ -329,10 +311,7 @@ impl Builds {
 
     /// Notes those of another profile.
     pub fn add_all(&mut self, other: &Self) {
-        other
-            .0
-            .iter()
-            .for_each(|(file, build)| self.add(file, build));
+        other.0.iter().for_each(|(file, build)| self.add(file, build));
     }
 
     /// The build of a file.
@@ -360,9 +339,7 @@ impl Builds {
 
 /// A library's name without its version: `libcrypto.so` of `libcrypto.so.3`.
 pub(super) fn without_version(module: &str) -> &str {
-    let end = module
-        .find(".so.")
-        .map_or(module.len(), |at| at + ".so".len());
+    let end = module.find(".so.").map_or(module.len(), |at| at + ".so".len());
     module.get(..end).unwrap_or(module)
 }
 
@@ -406,26 +383,14 @@ impl ErlangProcess {
     /// A process of which nothing is known but its identifier.
     pub fn unnamed(id: impl Into<String>) -> Self {
         let id = id.into();
-        Self {
-            id,
-            ..Self::default()
-        }
+        Self { id, ..Self::default() }
     }
 
     /// Whether nothing is known of it but its identifier.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
-        let Self {
-            id: _,
-            role,
-            name,
-            vhost,
-            connection,
-            from_stacks: _,
-        } = self;
-        [role, name, vhost, connection]
-            .iter()
-            .all(|it| it.is_empty())
+        let Self { id: _, role, name, vhost, connection, from_stacks: _ } = self;
+        [role, name, vhost, connection].iter().all(|it| it.is_empty())
     }
 
     /// Whether the node did not say what it is.
@@ -447,11 +412,7 @@ impl ErlangProcess {
     /// Label: `queue orders-7`, `rabbit_event <0.321.0>`, `<0.123.0>`.
     #[must_use]
     pub fn label(&self) -> String {
-        let name = if self.name.is_empty() {
-            &self.id
-        } else {
-            &self.name
-        };
+        let name = if self.name.is_empty() { &self.id } else { &self.name };
         let of = match self.vhost.as_str() {
             "" | "/" => String::new(),
             vhost => format!(" in {vhost}"),
@@ -478,24 +439,16 @@ impl Profile {
     #[must_use]
     pub fn squares(&self) -> Squares<'_> {
         if self.header.counts_samples() {
-            return Squares {
-                profile: Cow::Borrowed(self),
-                scale: 1.0,
-            };
+            return Squares { profile: Cow::Borrowed(self), scale: 1.0 };
         }
         let square = |weight: u64| u128::from(weight) * u128::from(weight);
-        let sum = self.samples.iter().fold(0u128, |sum, sample| {
-            sum.saturating_add(square(sample.weight))
-        });
+        let sum = self.samples.iter().fold(0u128, |sum, sample| sum.saturating_add(square(sample.weight)));
         let scale = (sum >> 62).max(1);
         let mut profile = self.clone();
         for sample in &mut profile.samples {
             sample.weight = u64::try_from(square(sample.weight) / scale).unwrap_or(u64::MAX);
         }
-        Squares {
-            profile: Cow::Owned(profile),
-            scale: scale as f64,
-        }
+        Squares { profile: Cow::Owned(profile), scale: scale as f64 }
     }
 }
 
@@ -516,11 +469,7 @@ mod tests {
             }
         }
         // The first node's are found where those of a single broker are.
-        let first = ProfileHeader {
-            event: "cpu".into(),
-            node: Some(0),
-            ..ProfileHeader::default()
-        };
+        let first = ProfileHeader { event: "cpu".into(), node: Some(0), ..ProfileHeader::default() };
         assert_eq!(first.name(), "cpu");
     }
 
@@ -541,9 +490,6 @@ mod tests {
         profile.samples[0].weight = u64::MAX;
         let squares = profile.squares();
         let sum = squares.profile.total_weight() as f64 * squares.scale;
-        assert!(
-            (sum / (u64::MAX as f64).powi(2) - 1.0).abs() < 1e-9,
-            "{sum}"
-        );
+        assert!((sum / (u64::MAX as f64).powi(2) - 1.0).abs() < 1e-9, "{sum}");
     }
 }

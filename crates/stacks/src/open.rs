@@ -95,10 +95,7 @@ pub struct ReadOptions<'o> {
 
 impl<'o> From<Option<&'o str>> for ReadOptions<'o> {
     fn from(event: Option<&'o str>) -> Self {
-        Self {
-            event,
-            ..Self::default()
-        }
+        Self { event, ..Self::default() }
     }
 }
 
@@ -115,11 +112,7 @@ impl Profile {
     ///
     /// # Errors
     /// The file cannot be read or is no profile, or the event was not sampled.
-    pub fn open_as(
-        formats: &[Format],
-        path: &Path,
-        event: Option<&str>,
-    ) -> Result<Self, ProfileError> {
+    pub fn open_as(formats: &[Format], path: &Path, event: Option<&str>) -> Result<Self, ProfileError> {
         Self::open_with_lines(formats, path, event).map(Self::without_lines)
     }
 
@@ -154,11 +147,7 @@ impl Profile {
 /// A shell's open file may be a pipe, as `<(...)` is; its other end is open, too.
 fn open_file(path: &Path) -> io::Result<File> {
     let is_open = ["/dev/stdin", "/dev/fd", "/proc/self/fd"];
-    if is_open.iter().any(|open| path.starts_with(open)) {
-        File::open(path)
-    } else {
-        bounded::open(path)
-    }
+    if is_open.iter().any(|open| path.starts_with(open)) { File::open(path) } else { bounded::open(path) }
 }
 
 fn read_file<'o>(
@@ -167,38 +156,22 @@ fn read_file<'o>(
     options: impl Into<ReadOptions<'o>>,
 ) -> Result<Profile, ProfileError> {
     let ReadOptions { event, first_field } = options.into();
-    let io = |source| ProfileError::Io {
-        path: path.to_owned(),
-        source,
-    };
-    let format = |reason: String| ProfileError::Format {
-        path: path.to_owned(),
-        reason,
-    };
+    let io = |source| ProfileError::Io { path: path.to_owned(), source };
+    let format = |reason: String| ProfileError::Format { path: path.to_owned(), reason };
     let file = open_file(path).map_err(io)?;
     let there = file.metadata().map_err(io)?;
     // Nobody knows how much a pipe will bring.
-    let length = if there.is_file() {
-        there.len()
-    } else {
-        u64::MAX
-    };
+    let length = if there.is_file() { there.len() } else { u64::MAX };
     let (mut input, packed) = unpacked(&file).map_err(io)?;
     let bytes = input.fill_buf().map_err(io)?;
     if bytes.is_empty() {
         return Err(format("the file is empty".into()));
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let beginning = Beginning {
-        bytes,
-        name: &name,
-        packed,
-    };
+    let beginning = Beginning { bytes, name: &name, packed };
     let looks = looks_like(bytes);
     let readers = formats.iter().filter_map(|format| format.read.as_ref());
-    let known = readers
-        .into_iter()
-        .find(|reader| (reader.recognises)(&beginning));
+    let known = readers.into_iter().find(|reader| (reader.recognises)(&beginning));
     let Some(reader) = known else {
         return Err(format(format!("it looks like {looks}")));
     };
@@ -233,9 +206,7 @@ pub fn sampled_events(folder: &Path) -> Vec<String> {
             let name = entry.file_name();
             let name = name.to_str().filter(|name| *name != file::PPROF)?;
             let of_event = [file::STACKS, file::FOLDED, file::FURTHER_PPROF];
-            let mut events = of_event
-                .iter()
-                .map(|end| name.strip_suffix(end)?.strip_suffix('.'));
+            let mut events = of_event.iter().map(|end| name.strip_suffix(end)?.strip_suffix('.'));
             let event = events.find_map(|event| event.filter(|it| !it.is_empty()));
             event.map(str::to_owned)
         })
@@ -251,11 +222,7 @@ fn in_order(events: &mut Vec<String>) {
 }
 
 /// Reads the profile of a run folder: of the event that is named, else of the usual one, else of the first by name.
-fn open_folder(
-    formats: &[Format],
-    folder: &Path,
-    event: Option<&str>,
-) -> Result<Profile, ProfileError> {
+fn open_folder(formats: &[Format], folder: &Path, event: Option<&str>) -> Result<Profile, ProfileError> {
     let path = || folder.to_owned();
     let mut events = sampled_events(folder);
     let first = events.first().map_or(USUAL_EVENT, String::as_str);
@@ -272,11 +239,9 @@ fn open_folder(
     let pprof = folder.join(file::PPROF);
     if !pprof.exists() {
         return Err(match event {
-            Some(event) if !events.is_empty() => ProfileError::NoSuchEvent {
-                path: path(),
-                event: event.to_owned(),
-                known: events,
-            },
+            Some(event) if !events.is_empty() => {
+                ProfileError::NoSuchEvent { path: path(), event: event.to_owned(), known: events }
+            }
             _ => ProfileError::NotARun { path: path() },
         });
     }
@@ -285,11 +250,7 @@ fn open_folder(
         Some(event) if !is_of(&profile, event) => {
             events.push(profile.header.name());
             in_order(&mut events);
-            Err(ProfileError::NoSuchEvent {
-                path: path(),
-                event: event.to_owned(),
-                known: events,
-            })
+            Err(ProfileError::NoSuchEvent { path: path(), event: event.to_owned(), known: events })
         }
         _ => Ok(profile),
     }
@@ -297,13 +258,8 @@ fn open_folder(
 
 /// Reads what a run folder has most of about an event; `None` where it has nothing of it. `profile.pb.gz` is of the
 /// event that stood first on the command line, so that only its content says which.
-fn open_event(
-    formats: &[Format],
-    folder: &Path,
-    event: &str,
-) -> Result<Option<Profile>, ProfileError> {
-    let file =
-        |extension| Some(folder.join(file::of_event(event, extension))).filter(|it| it.exists());
+fn open_event(formats: &[Format], folder: &Path, event: &str) -> Result<Option<Profile>, ProfileError> {
+    let file = |extension| Some(folder.join(file::of_event(event, extension))).filter(|it| it.exists());
     if let Some(file) = file(file::STACKS) {
         return read_file(formats, &file, None).map(Some);
     }
@@ -321,10 +277,7 @@ fn open_event(
     let Some(file) = file(file::FOLDED) else {
         return Ok(None);
     };
-    let own = ReadOptions {
-        first_field: FirstField::Thread,
-        ..ReadOptions::default()
-    };
+    let own = ReadOptions { first_field: FirstField::Thread, ..ReadOptions::default() };
     let mut profile = read_file(formats, &file, own)?;
     // Folded text does not say what it is of; the name of the file does.
     profile.header.take_name(event);
@@ -338,11 +291,7 @@ fn open_event(
 }
 
 /// Reads `profile.pb.gz` of a run folder, where it is of an event.
-fn open_pprof(
-    formats: &[Format],
-    folder: &Path,
-    event: &str,
-) -> Result<Option<Profile>, ProfileError> {
+fn open_pprof(formats: &[Format], folder: &Path, event: &str) -> Result<Option<Profile>, ProfileError> {
     let pprof = folder.join(file::PPROF);
     if !pprof.exists() {
         return Ok(None);

@@ -71,10 +71,7 @@ impl<R: BufRead> Read for Unpacking<R> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         self.read_part(bytes).map_err(|source| {
             let of_system = source.raw_os_error().is_some()
-                || matches!(
-                    source.kind(),
-                    ErrorKind::Interrupted | ErrorKind::WouldBlock
-                );
+                || matches!(source.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock);
             match of_system {
                 true => source,
                 false => io::Error::new(ErrorKind::InvalidData, Unreadable::Damaged(source)),
@@ -124,10 +121,7 @@ pub fn read_problem(path: &Path, source: &io::Error) -> Problem {
         Some(Unreadable::Twice) => "unpack it once: `gzip -dc FILE > UNPACKED`",
         None => return problem,
     };
-    Problem {
-        help: help.into(),
-        ..problem
-    }
+    Problem { help: help.into(), ..problem }
 }
 
 #[cfg(test)]
@@ -157,16 +151,12 @@ mod tests {
 
     #[test]
     fn a_slow_pipe_tells_what_it_brings_as_a_file_does() {
-        let text =
-            b"Warning:\nlost 3 chunks!\n\napp 700 1.5: 1 cycles: \n\t4011aa f+0x1 (/opt/app)\n\n";
+        let text = b"Warning:\nlost 3 chunks!\n\napp 700 1.5: 1 cycles: \n\t4011aa f+0x1 (/opt/app)\n\n";
         for bytes in [text.to_vec(), packed(text), vec![b'x'; 3 * BEGINNING]] {
             let (mut slow, slow_packed) = unpacked(Slow(&bytes)).expect("memory");
             let (mut whole, whole_packed) = unpacked(&bytes[..]).expect("memory");
             assert_eq!(slow_packed, whole_packed);
-            assert_eq!(
-                slow.fill_buf().expect("memory"),
-                whole.fill_buf().expect("memory")
-            );
+            assert_eq!(slow.fill_buf().expect("memory"), whole.fill_buf().expect("memory"));
             let mut rest = [Vec::new(), Vec::new()];
             slow.read_to_end(&mut rest[0]).expect("memory");
             whole.read_to_end(&mut rest[1]).expect("memory");

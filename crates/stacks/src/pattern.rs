@@ -19,9 +19,7 @@ enum Token {
 impl Pattern {
     pub(super) fn new(pattern: &str) -> Self {
         let parts = pattern.split("<*>").map(part);
-        Self {
-            parts: parts.collect(),
-        }
+        Self { parts: parts.collect() }
     }
 
     /// Text matched by the first `<*>` (empty where there is none) if the pattern matches the whole name. Takes no
@@ -78,12 +76,7 @@ fn behind<'n>(part: &[Token], text: &'n str) -> Option<&'n str> {
 }
 
 /// Where a part first fits at or behind `at`, from its first character to behind its last.
-fn first_place(
-    part: &[Token],
-    name: &str,
-    at: usize,
-    fits: impl Fn(usize) -> bool,
-) -> Option<(usize, usize)> {
+fn first_place(part: &[Token], name: &str, at: usize, fits: impl Fn(usize) -> bool) -> Option<(usize, usize)> {
     let text = name.get(at..)?;
     let starts = text.char_indices().map(|(i, _)| i).chain([text.len()]);
     let mut places = starts.filter_map(|i| {
@@ -123,11 +116,7 @@ impl FramePattern {
             Some((function, module)) => (function, Some(Pattern::new(module.trim()))),
             None => (function, None),
         };
-        Some(Self {
-            kind,
-            function: Pattern::new(function.trim()),
-            module,
-        })
+        Some(Self { kind, function: Pattern::new(function.trim()), module })
     }
 
     /// Whether it matches a frame with this [`symbol`].
@@ -157,8 +146,7 @@ mod tests {
 
     #[test]
     fn parts_fit_in_their_order() {
-        let captured =
-            |pattern: &str, name| Pattern::new(pattern).captured(name).map(str::to_owned);
+        let captured = |pattern: &str, name| Pattern::new(pattern).captured(name).map(str::to_owned);
         for (pattern, name, wanted) in [
             ("", "", Some("")),
             ("", "a", None),
@@ -174,11 +162,7 @@ mod tests {
             ("f<n>g", "fg", None),
             ("<", "<", Some("")),
         ] {
-            assert_eq!(
-                captured(pattern, name).as_deref(),
-                wanted,
-                "{pattern} {name}"
-            );
+            assert_eq!(captured(pattern, name).as_deref(), wanted, "{pattern} {name}");
         }
     }
 

@@ -85,12 +85,7 @@ impl Replacement {
             // `create_new` fails where anything has the name, a link included.
             match File::options().write(true).create_new(true).open(&beside) {
                 Ok(file) => {
-                    return Ok(Self {
-                        path: path.to_owned(),
-                        beside,
-                        file,
-                        finished: false,
-                    });
+                    return Ok(Self { path: path.to_owned(), beside, file, finished: false });
                 }
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists && tries < TRIES => tries += 1,
                 Err(e) => return Err(e),
@@ -135,9 +130,7 @@ mod tests {
 
     fn names(dir: &Path) -> Vec<String> {
         let entries = fs::read_dir(dir).unwrap().flatten();
-        let mut names: Vec<_> = entries
-            .map(|e| e.file_name().into_string().unwrap())
-            .collect();
+        let mut names: Vec<_> = entries.map(|e| e.file_name().into_string().unwrap()).collect();
         names.sort();
         names
     }
@@ -177,14 +170,9 @@ mod tests {
     fn drafts_have_names_that_differ() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
-        let drafts: Vec<_> = (0..20)
-            .map(|_| Replacement::begin(&path).unwrap())
-            .collect();
+        let drafts: Vec<_> = (0..20).map(|_| Replacement::begin(&path).unwrap()).collect();
         assert_eq!(names(dir.path()).len(), 20);
-        let inodes: std::collections::BTreeSet<_> = drafts
-            .iter()
-            .map(|d| d.file.metadata().unwrap().ino())
-            .collect();
+        let inodes: std::collections::BTreeSet<_> = drafts.iter().map(|d| d.file.metadata().unwrap().ino()).collect();
         assert_eq!(inodes.len(), 20);
     }
 

@@ -186,9 +186,8 @@ impl<'p> Growing<'p> {
             next = node.parent;
         }
         let name_at = |at: usize| path.get(at).map(|it| it.1);
-        let repeats = (1..=LONGEST_GROUP).find(|group| {
-            2 * group <= length && (0..*group).all(|at| name_at(at) == name_at(at + group))
-        });
+        let repeats = (1..=LONGEST_GROUP)
+            .find(|group| 2 * group <= length && (0..*group).all(|at| name_at(at) == name_at(at + group)));
         path.get(repeats?).map(|it| it.0)
     }
 
@@ -198,11 +197,7 @@ impl<'p> Growing<'p> {
         if node == next {
             let above = parent.and_then(|it| self.nodes.get(it as usize));
             let depth = above.map_or(1, |it| it.depth + 1);
-            self.nodes.push(GrowingNode {
-                parent,
-                name,
-                depth,
-            });
+            self.nodes.push(GrowingNode { parent, name, depth });
             self.weights.push(0.0);
         }
         node
@@ -218,9 +213,8 @@ impl<'p> Growing<'p> {
         }
         let least = detail.least * all;
         let weight = |at: usize| self.weights.get(at).copied().unwrap_or(0.0);
-        let mut kept: Vec<usize> = (0..self.nodes.len())
-            .filter(|at| weight(*at) > 0.0 && weight(*at) >= least)
-            .collect();
+        let mut kept: Vec<usize> =
+            (0..self.nodes.len()).filter(|at| weight(*at) > 0.0 && weight(*at) >= least).collect();
         // A caller is no cheaper than what it calls, and stands before it where both cost the same.
         kept.sort_by(|a, b| weight(*b).total_cmp(&weight(*a)).then(a.cmp(b)));
         kept.truncate(detail.most);
@@ -238,10 +232,7 @@ impl<'p> Growing<'p> {
                 share: weight(at) / all.max(f64::MIN_POSITIVE),
             });
         }
-        ShareTree {
-            names: names.used,
-            nodes,
-        }
+        ShareTree { names: names.used, nodes }
     }
 }
 
@@ -294,10 +285,7 @@ mod tests {
         paths
     }
 
-    const ALL: ShareDetail = ShareDetail {
-        least: 0.0,
-        most: usize::MAX,
-    };
+    const ALL: ShareDetail = ShareDetail { least: 0.0, most: usize::MAX };
 
     #[test]
     fn dearer_ones_come_first_and_what_is_too_cheap_is_its_callers() {
@@ -306,10 +294,7 @@ mod tests {
         let path = |name: &str, share| (name.to_owned(), share);
         assert_eq!(all[0], path("a", 91.0));
         assert!(all.contains(&path("a;c", 31.0)) && all.contains(&path("a;c;f", 1.0)));
-        let detail = ShareDetail {
-            least: 0.05,
-            most: 4,
-        };
+        let detail = ShareDetail { least: 0.05, most: 4 };
         let kept = paths(&profile.share_tree(detail));
         let expected = [("a", 91.0), ("a;b", 60.0), ("a;c", 31.0), ("a;c;d", 30.0)];
         assert_eq!(kept, expected.map(|(name, share)| path(name, share)));

@@ -101,15 +101,10 @@ impl Profile {
             *last = Some(sample.stack);
         }
         profiles.retain(|profile| !profile.samples.is_empty());
-        let frames = self.frames.iter().map(|frame| Function {
-            name: &frame.name,
-            file: &frame.module,
-        });
+        let frames = self.frames.iter().map(|frame| Function { name: &frame.name, file: &frame.module });
         let file = File {
             schema: SCHEMA,
-            shared: Shared {
-                frames: frames.collect(),
-            },
+            shared: Shared { frames: frames.collect() },
             profiles,
             name: title,
             active_profile_index: 0,

@@ -104,9 +104,7 @@ pub struct StacksWriter {
 
 impl std::fmt::Debug for StacksWriter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StacksWriter")
-            .field("error", &self.error)
-            .finish_non_exhaustive()
+        f.debug_struct("StacksWriter").field("error", &self.error).finish_non_exhaustive()
     }
 }
 
@@ -198,9 +196,7 @@ impl StacksWriter {
             (None, None) => None,
             (process, _) => Some(process),
         };
-        self.line(&Line::Sample(
-            s.t, s.stack, s.thread, s.cpu, s.complete, s.weight, process, s.wait,
-        ));
+        self.line(&Line::Sample(s.t, s.stack, s.thread, s.cpu, s.complete, s.weight, process, s.wait));
     }
 
     /// `count` more samples were lost.
@@ -260,9 +256,7 @@ impl StacksWriter {
     fn encode(&mut self, line: &Line<'_>) {
         if self.error.is_none() {
             // Writing plain values into memory cannot fail; were it to, the error is kept.
-            self.error = serde_json::to_writer(&mut self.buffer, line)
-                .err()
-                .map(io::Error::from);
+            self.error = serde_json::to_writer(&mut self.buffer, line).err().map(io::Error::from);
             self.buffer.push(b'\n');
         }
     }
@@ -291,19 +285,11 @@ impl Profile {
             };
             let name = self.threads.get(sample.thread as usize);
             let thread = writer.thread(name.map_or("", String::as_str));
-            let process = sample
-                .process
-                .and_then(|it| self.processes.get(it as usize));
+            let process = sample.process.and_then(|it| self.processes.get(it as usize));
             let process = process.map(|process| writer.process(process));
             let wait = sample.wait.and_then(|it| self.waits.get(it as usize));
             let wait = wait.map(|wait| writer.wait(wait));
-            writer.sample(&Sample {
-                stack,
-                thread,
-                process,
-                wait,
-                ..*sample
-            });
+            writer.sample(&Sample { stack, thread, process, wait, ..*sample });
         }
         self.notes.iter().for_each(|note| writer.note(note));
         if self.lost > 0 {
@@ -325,12 +311,7 @@ impl Profile {
     }
 
     /// Writes a stack from its root down to `leaf`, as far as it is new; its new index.
-    fn copy_node(
-        &self,
-        leaf: u32,
-        writer: &mut StacksWriter,
-        copies: &mut [Option<u32>],
-    ) -> Option<u32> {
+    fn copy_node(&self, leaf: u32, writer: &mut StacksWriter, copies: &mut [Option<u32>]) -> Option<u32> {
         let mut missing = Vec::new();
         let mut parent = None;
         let mut next = Some(leaf);
@@ -361,9 +342,7 @@ pub(super) fn read(input: &mut dyn BufRead, most: usize) -> io::Result<Result<Pr
     let mut bytes = Vec::with_capacity(256);
     let start = bounded::next_line(input, LONGEST_LINE, &mut bytes)?;
     let header = match serde_json::from_slice(&bytes) {
-        Ok(Line::Header(header))
-            if start == bounded::Line::Whole && header.schema == ProfileHeader::SCHEMA =>
-        {
+        Ok(Line::Header(header)) if start == bounded::Line::Whole && header.schema == ProfileHeader::SCHEMA => {
             header.into_owned()
         }
         _ => return Ok(Err("its first line is not a known header".into())),
@@ -375,9 +354,10 @@ pub(super) fn read(input: &mut dyn BufRead, most: usize) -> io::Result<Result<Pr
             bounded::Line::Whole => {}
             bounded::Line::None | bounded::Line::CutOff => break,
             bounded::Line::TooLong => {
-                reader.profile.notes.push(format!(
-                    "line {number} of the stacks file has no end; it and all that follows are left out"
-                ));
+                reader
+                    .profile
+                    .notes
+                    .push(format!("line {number} of the stacks file has no end; it and all that follows are left out"));
                 return Ok(Ok(reader.of(header)));
             }
         }
@@ -392,9 +372,7 @@ pub(super) fn read(input: &mut dyn BufRead, most: usize) -> io::Result<Result<Pr
             }
         }
         if let Err(why) = tree::room(reader.taken, most) {
-            return Ok(Err(format!(
-                "{why}; a file that is not packed may take more"
-            )));
+            return Ok(Err(format!("{why}; a file that is not packed may take more")));
         }
     }
     if !ended {
@@ -418,30 +396,17 @@ struct StacksReader {
 
 impl StacksReader {
     fn of(self, header: ProfileHeader) -> Profile {
-        Profile {
-            header,
-            ..self.profile
-        }
+        Profile { header, ..self.profile }
     }
 
     /// Whether all that a sample refers to came before it.
-    fn knows(
-        &self,
-        stack: u32,
-        thread: u32,
-        process: Option<u32>,
-        wait: Option<u32>,
-    ) -> Result<(), String> {
+    fn knows(&self, stack: u32, thread: u32, process: Option<u32>, wait: Option<u32>) -> Result<(), String> {
         let profile = &self.profile;
         let known = (stack as usize) < profile.stacks.len()
             && (thread as usize) < profile.threads.len()
             && process.is_none_or(|it| (it as usize) < profile.processes.len())
             && wait.is_none_or(|it| (it as usize) < profile.waits.len());
-        let why = || {
-            format!(
-                "sample of unknown stack {stack}, thread {thread}, process {process:?} or wait {wait:?}"
-            )
-        };
+        let why = || format!("sample of unknown stack {stack}, thread {thread}, process {process:?} or wait {wait:?}");
         known.then_some(()).ok_or_else(why)
     }
 
@@ -480,25 +445,17 @@ impl StacksReader {
                 let known = (frame as usize) < profile.frames.len()
                     && parent.is_none_or(|p| (p as usize) < profile.stacks.len());
                 if !known {
-                    return Err(format!(
-                        "node of unknown frame {frame} or parent {parent:?}"
-                    ));
+                    return Err(format!("node of unknown frame {frame} or parent {parent:?}"));
                 }
                 profile.stacks.push(StackNode { parent, frame });
             }
             Line::Frame(name, module, kind, line) => {
-                let line = line.map(|(file, number)| SourceLine {
-                    file: file.into_owned(),
-                    number,
-                });
+                let line = line.map(|(file, number)| SourceLine { file: file.into_owned(), number });
                 let frame = Frame::new(name, module, kind).at_line(line);
                 profile.frames.push(frame);
             }
             Line::Thread(name) => profile.threads.push(name.into_owned()),
-            Line::Wait(reason, waker) => profile.waits.push(Wait {
-                reason,
-                waker: waker.into_owned(),
-            }),
+            Line::Wait(reason, waker) => profile.waits.push(Wait { reason, waker: waker.into_owned() }),
             Line::Process(process) => profile.processes.push(process.into_owned()),
             Line::Unwinding(next) => self.unwinding = next,
             Line::Lost(count) => profile.lost = profile.lost.saturating_add(count),

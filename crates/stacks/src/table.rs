@@ -83,11 +83,7 @@ impl Profile {
         let all = self.total_weight();
         let share = |of: &dyn Fn(&Sample) -> bool| sum(of) as f64 / all.max(1) as f64;
         let unwound = |by| share(&|sample| sample.unwinding == by);
-        let rows = if top > 0 {
-            self.functions()
-        } else {
-            Vec::new()
-        };
+        let rows = if top > 0 { self.functions() } else { Vec::new() };
         let complete_share = share(&|sample| sample.complete);
         ProfileSummary {
             event: self.header.event.clone(),
@@ -104,20 +100,10 @@ impl Profile {
             frame_pointer_share: unwound(Unwinding::FramePointers),
             cpu_share: self.cpu_share,
             copied_bytes: self.copied_bytes / (self.samples.len() as u64).max(1),
-            classes: if top > 0 {
-                self.class_shares()
-            } else {
-                Vec::new()
-            },
-            known_patterns: if top > 0 {
-                self.known_patterns()
-            } else {
-                Vec::new()
-            },
+            classes: if top > 0 { self.class_shares() } else { Vec::new() },
+            known_patterns: if top > 0 { self.known_patterns() } else { Vec::new() },
             work: self.work_shares(WorkBy::Process, top.min(MOST_WORK)),
-            headline: self
-                .headline(&rows)
-                .filter(|_| complete_share >= LEAST_COMPLETE),
+            headline: self.headline(&rows).filter(|_| complete_share >= LEAST_COMPLETE),
             top: rows.into_iter().take(top).map(|f| f.share).collect(),
             language_functions: if top > 0 {
                 self.language_functions().into_iter().take(top).collect()
@@ -141,8 +127,7 @@ impl Profile {
     /// everything, and does not wait for most of it. Where there are functions of a language it is one of these.
     fn headline(&self, rows: &[FunctionCount]) -> Option<FunctionShare> {
         let effects = self.language_frames();
-        let is_of_language =
-            |row: &FunctionCount| effects.get(row.frame as usize) == Some(&LanguageFrame::Function);
+        let is_of_language = |row: &FunctionCount| effects.get(row.frame as usize) == Some(&LanguageFrame::Function);
         let has_language = rows.iter().any(is_of_language);
         let is_own = |row: &FunctionCount| match has_language {
             true => is_of_language(row),
@@ -151,8 +136,7 @@ impl Profile {
         // What stands in brackets, such as `[near NAME]`, is no name of a function.
         let is_named = |name: &str| !name.starts_with('[');
         // What does most of it itself is no frame of everything, however much it is.
-        let is_a_part =
-            |it: &FunctionShare| it.total <= MOST_SHARE || it.self_share > it.total * MOST_SHARE;
+        let is_a_part = |it: &FunctionShare| it.total <= MOST_SHARE || it.self_share > it.total * MOST_SHARE;
         let is_framework = |name: &str| name.starts_with('$') && Frame::own_module(name).is_none();
         let mut named: Vec<_> = rows
             .iter()
@@ -172,9 +156,7 @@ impl Profile {
             let works = working.get(row.frame as usize).copied().unwrap_or(0);
             works as f64 >= row.total_weight as f64 * LEAST_WORK
         });
-        let most = named
-            .into_iter()
-            .max_by(|a, b| a.share.total.total_cmp(&b.share.total));
+        let most = named.into_iter().max_by(|a, b| a.share.total.total_cmp(&b.share.total));
         most.map(|row| row.share.clone())
     }
 
@@ -192,9 +174,7 @@ impl Profile {
     fn nodes_with(&self, is: impl Fn(&Frame) -> bool) -> Vec<bool> {
         let mut flags: Vec<bool> = Vec::with_capacity(self.stacks.len());
         for node in &self.stacks {
-            let above = node
-                .parent
-                .is_some_and(|p| flags.get(p as usize).copied().unwrap_or(false));
+            let above = node.parent.is_some_and(|p| flags.get(p as usize).copied().unwrap_or(false));
             let own = self.frames.get(node.frame as usize).is_some_and(&is);
             flags.push(above || own);
         }
@@ -215,8 +195,7 @@ impl Profile {
                 let Some(frame) = self.stacks.get(i).map(|n| n.frame as usize) else {
                     continue;
                 };
-                let (Some(total), Some(depth)) = (totals.get_mut(frame), on_path.get_mut(frame))
-                else {
+                let (Some(total), Some(depth)) = (totals.get_mut(frame), on_path.get_mut(frame)) else {
                     continue;
                 };
                 if let Visit::Leave(_) = visit {
@@ -251,11 +230,7 @@ struct Children {
 impl Children {
     fn of(profile: &Profile) -> Self {
         let len = profile.stacks.len();
-        let mut tree = Self {
-            first: vec![None; len],
-            next: vec![None; len],
-            first_root: None,
-        };
+        let mut tree = Self { first: vec![None; len], next: vec![None; len], first_root: None };
         for (i, node) in profile.stacks.iter().enumerate().rev() {
             // A parent that does not come first would be a loop; such a node counts as a root.
             let parent = node.parent.map(|p| p as usize).filter(|&p| p < i);

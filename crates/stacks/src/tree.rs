@@ -69,10 +69,7 @@ impl Interner {
         let wait = if fits || self.waits.contains_key(wait) {
             wait.clone()
         } else {
-            Wait {
-                waker: OTHER_WAKERS.to_owned(),
-                ..*wait
-            }
+            Wait { waker: OTHER_WAKERS.to_owned(), ..*wait }
         };
         let next = index(self.waits.len());
         let id = *self.waits.entry(wait.clone()).or_insert(next);
@@ -98,10 +95,7 @@ pub(super) fn room(taken: usize, most: usize) -> Result<(), String> {
     if taken <= most {
         return Ok(());
     }
-    Err(format!(
-        "its functions, stacks and samples would take more than {} MiB of memory",
-        most >> 20
-    ))
+    Err(format!("its functions, stacks and samples would take more than {} MiB of memory", most >> 20))
 }
 
 /// Puts a profile together from named frames: what the readers of other formats use.

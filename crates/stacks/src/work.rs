@@ -27,14 +27,7 @@ measure::named! {
 impl WorkBy {
     /// Key that tells a process's work from all others'; a text of the broker cannot be mistaken for a placeholder.
     fn key(self, process: &ErlangProcess) -> [&str; 4] {
-        let ErlangProcess {
-            id,
-            role,
-            name,
-            vhost,
-            connection,
-            from_stacks: _,
-        } = process;
+        let ErlangProcess { id, role, name, vhost, connection, from_stacks: _ } = process;
         // A queue is one by its name. Clients may give any number of connections the same one.
         let is_one = !name.is_empty() && connection.is_empty();
         let id = if is_one { "" } else { id };
@@ -152,9 +145,7 @@ impl Profile {
                 true => WorkBy::Role.key(process),
                 false => by.key(process),
             };
-            let work = all
-                .entry(known.map(key))
-                .or_insert_with(|| Work::of(by, known, is_unnamed));
+            let work = all.entry(known.map(key)).or_insert_with(|| Work::of(by, known, is_unnamed));
             work.weight = work.weight.saturating_add(weight);
             work.processes += usize::from(known.is_some());
             work.from_stacks += usize::from(known.is_some_and(|it| it.from_stacks));
@@ -193,9 +184,7 @@ impl Profile {
             WorkBy::Process => true,
             WorkBy::Role => !process.is_unknown(),
             // Stacks tell neither.
-            WorkBy::Connection | WorkBy::VirtualHost => {
-                !process.is_unknown() && !process.from_stacks
-            }
+            WorkBy::Connection | WorkBy::VirtualHost => !process.is_unknown() && !process.from_stacks,
         };
         self.processes.is_empty() || processes.any(tells)
     }
@@ -223,10 +212,7 @@ impl Profile {
 
     /// Gives the profile's processes the names that the node has said.
     pub fn name_processes(&mut self, named: &[ErlangProcess]) {
-        let named: HashMap<&str, &ErlangProcess> = named
-            .iter()
-            .map(|process| (process.id.as_str(), process))
-            .collect();
+        let named: HashMap<&str, &ErlangProcess> = named.iter().map(|process| (process.id.as_str(), process)).collect();
         for process in &mut self.processes {
             if let Some(&known) = named.get(process.id.as_str()) {
                 process.clone_from(known);
@@ -239,11 +225,7 @@ impl Profile {
     pub fn work_shares(&self, by: WorkBy, top: usize) -> Vec<WorkShare> {
         let work = self.work(by).into_iter();
         let work = work.filter(|work| work.kind == WorkKind::Processes);
-        let shares = work.take(top).map(|work| WorkShare {
-            of: work.of,
-            role: work.role,
-            share: work.share,
-        });
+        let shares = work.take(top).map(|work| WorkShare { of: work.of, role: work.role, share: work.share });
         shares.collect()
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use archive::{
-    ComparedFamily, ComparedRun, ComparedSide, Comparison, LeftOut, Quantity, RunBlocks, RunRecord,
-    RunState, RunSummary, Tier, WarningCode,
+    ComparedFamily, ComparedRun, ComparedSide, Comparison, LeftOut, Quantity, RunBlocks, RunRecord, RunState,
+    RunSummary, Tier, WarningCode,
 };
 use measure::Problem;
 use serde_json::{Value, json};
@@ -19,8 +19,7 @@ const MAY_DIFFER: [&str; 5] = ["broker", "name", "description", "require", "note
 const MOST_REASONS: usize = 20;
 
 /// A warning about runs that hide words.
-const HIDDEN_WORDS: &str =
-    "words of the load and the broker that are hidden (***) were not compared";
+const HIDDEN_WORDS: &str = "words of the load and the broker that are hidden (***) were not compared";
 
 /// A warning about CPU that is not per message.
 const PER_TIME: &str = "the broker's CPU is compared per time (broker cores), not per message, so a load that gets \
@@ -34,11 +33,7 @@ const MOST_SHOWN: usize = 100;
 /// # Errors
 /// Where the sides must not be compared: other machines, other loads, too few runs. `force` compares what can be all
 /// the same.
-pub fn comparison(
-    a: &[RunRecord],
-    b: &[RunRecord],
-    options: ComparisonOptions,
-) -> Result<Comparison, Problem> {
+pub fn comparison(a: &[RunRecord], b: &[RunRecord], options: ComparisonOptions) -> Result<Comparison, Problem> {
     let [made_a, made_b] = [a, b].map(|side| side.iter().collect::<Vec<_>>());
     let mut gathered = gather(a, b, spoiled_runs(&made_a, &made_b), options)?;
     decide(gathered.figures.iter_mut(), options);
@@ -54,29 +49,18 @@ pub(crate) struct Gathered {
 impl Gathered {
     fn decided(self) -> Comparison {
         let figures = self.figures.into_iter().map(|it| it.figure);
-        Comparison {
-            figures: figures.collect(),
-            ..self.compared
-        }
+        Comparison { figures: figures.collect(), ..self.compared }
     }
 }
 
 /// Decides the figures of several pairs of sides at one level, and says so.
-pub(crate) fn decide_together(
-    mut all: Vec<Gathered>,
-    options: ComparisonOptions,
-) -> Vec<Comparison> {
+pub(crate) fn decide_together(mut all: Vec<Gathered>, options: ComparisonOptions) -> Vec<Comparison> {
     let figures = all.iter_mut().flat_map(|it| &mut it.figures);
     decide(figures, options);
     let count = |of: usize| u32::try_from(of).unwrap_or(u32::MAX);
-    let family = ComparedFamily {
-        cells: count(all.len()),
-        figures: count(all.iter().map(|it| it.figures.len()).sum()),
-    };
-    let decided = all.into_iter().map(|it| Comparison {
-        family: (family.cells > 1).then_some(family),
-        ..it.decided()
-    });
+    let family =
+        ComparedFamily { cells: count(all.len()), figures: count(all.iter().map(|it| it.figures.len()).sum()) };
+    let decided = all.into_iter().map(|it| Comparison { family: (family.cells > 1).then_some(family), ..it.decided() });
     decided.collect()
 }
 
@@ -106,10 +90,7 @@ pub(crate) fn gather(
     let is_none = |side: &Side<'_>| side.records.is_empty();
     if is_none(&of_a) || is_none(&of_b) {
         // A side spoiled all of its runs, and so all pairs: those of the other one are shown.
-        let alone = ComparisonOptions {
-            paired: false,
-            ..options
-        };
+        let alone = ComparisonOptions { paired: false, ..options };
         let found = counted_sides(a, b, alone);
         if is_none(&found.0) || is_none(&found.1) {
             (of_a, of_b) = found;
@@ -127,27 +108,16 @@ pub(crate) fn gather(
         paired: options.paired && runs.0 == runs.1,
         level: options.level,
         forced: forced.iter().map(Problem::sentence).collect(),
-        remarks: [hidden_words(a.iter().chain(b)), per_time]
-            .into_iter()
-            .flatten()
-            .collect(),
+        remarks: [hidden_words(a.iter().chain(b)), per_time].into_iter().flatten().collect(),
         ..Comparison::default()
     };
     Ok(Gathered { compared, figures })
 }
 
 /// Refuses sides that have too few runs, or others than pairs have; that a side spoils all of its runs is a result.
-fn check_enough(
-    sides: [&Side<'_>; 2],
-    made: [&[RunRecord]; 2],
-    options: ComparisonOptions,
-) -> Result<(), Problem> {
+fn check_enough(sides: [&Side<'_>; 2], made: [&[RunRecord]; 2], options: ComparisonOptions) -> Result<(), Problem> {
     // A run alone tells how well it knows itself, but pairs are for tests.
-    let least = if options.paired || options.planned {
-        2
-    } else {
-        1
-    };
+    let least = if options.paired || options.planned { 2 } else { 1 };
     let spoils = |all: &[RunRecord]| all.iter().any(|it| spoiled_by(it).is_some());
     let is_any = made.iter().any(|all| spoils(all));
     for ((name, side), all) in ["A", "B"].into_iter().zip(sides).zip(made) {
@@ -180,16 +150,9 @@ struct Side<'a> {
 }
 
 /// The runs of both sides that count. Of a pair both do, or none.
-fn counted_sides<'r>(
-    a: &'r [RunRecord],
-    b: &'r [RunRecord],
-    options: ComparisonOptions,
-) -> (Side<'r>, Side<'r>) {
+fn counted_sides<'r>(a: &'r [RunRecord], b: &'r [RunRecord], options: ComparisonOptions) -> (Side<'r>, Side<'r>) {
     let of = |all: &'r [RunRecord], others: &[RunRecord]| {
-        let mut side = Side {
-            records: Vec::new(),
-            left_out: Vec::new(),
-        };
+        let mut side = Side { records: Vec::new(), left_out: Vec::new() };
         for (place, record) in all.iter().enumerate() {
             let partner = others.get(place).filter(|_| options.paired);
             let is_spoiled = |it: &RunRecord| left_out(it, options.force).is_some();
@@ -197,10 +160,7 @@ fn counted_sides<'r>(
             let alone = alone.then(|| "the other run of its pair does not count".to_owned());
             match left_out(record, options.force).or(alone) {
                 None => side.records.push(record),
-                Some(why) => side.left_out.push(LeftOut {
-                    id: record.id.clone(),
-                    why,
-                }),
+                Some(why) => side.left_out.push(LeftOut { id: record.id.clone(), why }),
             }
         }
         side
@@ -266,19 +226,13 @@ fn enough(name: &str, side: &Side<'_>, least: usize, planned: bool) -> Result<()
         return Ok(());
     }
     let help = match planned {
-        true => {
-            "add pairs later with --resume, or make more (--pairs): a decision takes at least five"
-        }
+        true => "add pairs later with --resume, or make more (--pairs): a decision takes at least five",
         false => "make more with `bellows run … --repeat 8`: a decision takes at least five",
     };
     let counted = |runs: usize| measure::counted(runs as u64, "run");
     Err(Problem::new(
         format!("side {name} has too few runs to show how much runs differ"),
-        format!(
-            "{} of {} complete and valid",
-            side.records.len(),
-            counted(side.records.len() + side.left_out.len())
-        ),
+        format!("{} of {} complete and valid", side.records.len(), counted(side.records.len() + side.left_out.len())),
         help,
     ))
 }
@@ -324,14 +278,8 @@ fn experiments_differ(key: &str) -> (&'static str, &'static str) {
             "the runs were profiled differently, and their figures include the cost of profiling",
             "compare runs with the same profile",
         ),
-        Some("threads" | "ledger") => (
-            "the runs had different generators",
-            "compare runs with the same generator",
-        ),
-        _ => (
-            "the runs put different loads on the broker",
-            "compare runs of one experiment",
-        ),
+        Some("threads" | "ledger") => ("the runs had different generators", "compare runs with the same generator"),
+        _ => ("the runs put different loads on the broker", "compare runs of one experiment"),
     }
 }
 
@@ -450,24 +398,16 @@ fn differing(a: &Value, b: &Value, path: &str) -> Option<(String, String)> {
     match (a, b) {
         (Value::Object(of_a), Value::Object(of_b)) => {
             let keys = of_a.keys().chain(of_b.keys());
-            let mut compared =
-                keys.filter(|key| !path.is_empty() || !MAY_DIFFER.contains(&key.as_str()));
+            let mut compared = keys.filter(|key| !path.is_empty() || !MAY_DIFFER.contains(&key.as_str()));
             compared.find_map(|key| {
-                let of = |all: &serde_json::Map<String, Value>| {
-                    all.get(key).cloned().unwrap_or_default()
-                };
+                let of = |all: &serde_json::Map<String, Value>| all.get(key).cloned().unwrap_or_default();
                 differing(&of(of_a), &of(of_b), &below(key))
             })
         }
         (Value::Array(of_a), Value::Array(of_b)) => {
             let of = |all: &[Value], index: usize| all.get(index).cloned().unwrap_or_default();
-            (0..of_a.len().max(of_b.len())).find_map(|index| {
-                differing(
-                    &of(of_a, index),
-                    &of(of_b, index),
-                    &below(&index.to_string()),
-                )
-            })
+            (0..of_a.len().max(of_b.len()))
+                .find_map(|index| differing(&of(of_a, index), &of(of_b, index), &below(&index.to_string())))
         }
         (a, b) => (a != b).then(|| {
             let [a, b] = [a, b].map(|it| it.to_string().chars().collect::<Vec<char>>());
@@ -484,28 +424,20 @@ fn cut(value: &[char], differs_at: usize) -> String {
     let is_short = value.len() <= MOST_SHOWN;
     let from = match is_short {
         true => 0,
-        false => differs_at
-            .saturating_sub(MOST_SHOWN / 2)
-            .min(value.len() - MOST_SHOWN),
+        false => differs_at.saturating_sub(MOST_SHOWN / 2).min(value.len() - MOST_SHOWN),
     };
     let shown = value.iter().skip(from).take(MOST_SHOWN);
     let begin = value.iter().take(usize::from(from > 0));
     let before = begin.chain((from > 0).then_some(&'…'));
     let is_cut = from + MOST_SHOWN < value.len();
-    let after = is_cut
-        .then_some(&'…')
-        .into_iter()
-        .chain(value.last().filter(|_| is_cut));
+    let after = is_cut.then_some(&'…').into_iter().chain(value.last().filter(|_| is_cut));
     before.chain(shown).chain(after).collect()
 }
 
 /// Rates that are nothing in some runs alone, also where a rate was requested and is no figure: that a broker stopped
 /// to deliver, or to take messages, is one. The last of the ways of a message stands for those before it.
 pub(crate) fn stopped_rates(runs: &[&RunSummary]) -> impl Iterator<Item = Quantity> {
-    let kinds = [
-        &["received rate", "completed rate", "sent rate"][..],
-        &["requests rate", "cycles rate"],
-    ];
+    let kinds = [&["received rate", "completed rate", "sent rate"][..], &["requests rate", "cycles rate"]];
     kinds.into_iter().filter_map(|names| {
         let mut rates = names.iter().filter_map(|it| it.parse::<Quantity>().ok());
         rates.find(|rate| {
@@ -529,9 +461,7 @@ fn figures(a: &Side<'_>, b: &Side<'_>, options: ComparisonOptions) -> Vec<Undeci
         }
     }
     let runs: Vec<&RunSummary> = a.summaries().chain(b.summaries()).collect();
-    let stopped: Vec<Quantity> = stopped_rates(&runs)
-        .filter(|it| !quantities.contains(it))
-        .collect();
+    let stopped: Vec<Quantity> = stopped_rates(&runs).filter(|it| !quantities.contains(it)).collect();
     quantities.splice(0..0, stopped);
     let replaced = |it: &Quantity| quantities.iter().any(|other| other.stands_for(it));
     let kept: Vec<bool> = quantities.iter().map(|it| !replaced(it)).collect();
@@ -541,10 +471,7 @@ fn figures(a: &Side<'_>, b: &Side<'_>, options: ComparisonOptions) -> Vec<Undeci
         let values = side.summaries().map(|summary| quantity.of(summary).ok());
         values.collect()
     };
-    let sent = a
-        .summaries()
-        .chain(b.summaries())
-        .map(|it| it.flow().sent.total);
+    let sent = a.summaries().chain(b.summaries()).map(|it| it.flow().sent.total);
     let runs = (a.records.len() + b.records.len()).max(1);
     let messages = sent.sum::<u64>() as f64 / runs as f64;
     let decided = quantities.filter_map(|quantity| {

@@ -52,16 +52,11 @@ fn played(random: &mut Random, rate: f64, lost: f64, broken: u64) -> RunRecord {
 }
 
 fn side(random: &mut Random, runs: u64, rate: f64, lost: f64, broken: u64) -> Vec<RunRecord> {
-    (0..runs)
-        .map(|_| played(random, rate, lost, broken))
-        .collect()
+    (0..runs).map(|_| played(random, rate, lost, broken)).collect()
 }
 
 fn paired(paired: bool) -> ComparisonOptions {
-    ComparisonOptions {
-        paired,
-        ..ComparisonOptions::default()
-    }
+    ComparisonOptions { paired, ..ComparisonOptions::default() }
 }
 
 #[test]
@@ -114,10 +109,7 @@ fn interval_p_and_decision_agree() {
     let mut changed = 0;
     for seed in 0..2_000 {
         let random = &mut Random::new(seed);
-        let options = ComparisonOptions {
-            level: random.of(&[0.01, 0.05, 0.2]),
-            ..paired(random.one_in(2))
-        };
+        let options = ComparisonOptions { level: random.of(&[0.01, 0.05, 0.2]), ..paired(random.one_in(2)) };
         let of_a = 2 + random.below(7);
         let of_b = match options.paired {
             true => of_a,
@@ -144,11 +136,7 @@ fn interval_p_and_decision_agree() {
             let is_below = figure.corrected_p.is_some_and(|p| p <= options.level);
             let (low, high) = figure.interval;
             let differs = figure.decision.differs();
-            assert_eq!(
-                (differs, low > 0.0 || high < 0.0),
-                (is_below, is_below),
-                "{figure:#?}"
-            );
+            assert_eq!((differs, low > 0.0 || high < 0.0), (is_below, is_below), "{figure:#?}");
             assert_eq!(figure.corrected_p.is_some(), can_tell, "{figure:#?}");
             let is_open = figure.decision == archive::Decision::Undecided;
             assert!(can_tell || is_open, "{figure:#?}");
@@ -185,17 +173,13 @@ fn losses_that_are_all_or_nothing_keep_the_level() {
                 let options = paired(is_paired);
                 let lost = "lost".parse().expect("a figure");
                 let kind = FigureKind::of(&lost, 1_000.0, options);
-                let mut found: Vec<Undecided> =
-                    undecided(&kind, a, b, options).into_iter().collect();
+                let mut found: Vec<Undecided> = undecided(&kind, a, b, options).into_iter().collect();
                 decide(found.iter_mut(), options);
                 found[0].figure.decision == archive::Decision::Changed
             });
             let wrong = wrong.count() as f64;
             let most = 0.05 * all + 2.0 * (0.05 * 0.95 * all).sqrt();
-            assert!(
-                wrong <= most,
-                "{runs} runs, paired: {is_paired}: {wrong} of {all}"
-            );
+            assert!(wrong <= most, "{runs} runs, paired: {is_paired}: {wrong} of {all}");
         }
     }
 }
@@ -210,10 +194,7 @@ fn deliveries_that_are_all_or_nothing_keep_the_level() {
             let random = &mut Random::new(*seed);
             let mut side = |runs: u64| -> Vec<RunRecord> {
                 let rate = |_| if random.one_in(2) { 1_000.0 } else { 0.0 };
-                (0..runs)
-                    .map(rate)
-                    .map(|it| run("x", "4.0", 1, it))
-                    .collect()
+                (0..runs).map(rate).map(|it| run("x", "4.0", 1, it)).collect()
             };
             let (a, b) = (side(of_a), side(of_b));
             let found = comparison(&a, &b, paired(of_a == of_b && seed % 2 == 0));

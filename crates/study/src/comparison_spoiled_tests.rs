@@ -21,29 +21,18 @@ fn spoiled_side(runs: u32, spoiled: u32, code: WarningCode) -> Vec<RunRecord> {
 
 #[test]
 fn a_side_whose_broker_goes_is_never_the_same() {
-    let options = ComparisonOptions {
-        margin: 0.05,
-        ..ComparisonOptions::default()
-    };
+    let options = ComparisonOptions { margin: 0.05, ..ComparisonOptions::default() };
     let side = |gone| spoiled_side(8, gone, WarningCode::BrokerGone);
     let same = comparison(&side(0), &side(0), options).expect("comparable");
     assert!(!same.is_undecided() && same.figures.len() == 1, "{same:#?}");
     // fisher_exact([[0, 8], [3, 5]]) of SciPy is 0.2, of 6 it is 0.007; all of a side leave no other figure.
-    for (gone, p, decision) in [
-        (3, 0.2, Decision::Undecided),
-        (6, 0.006_993, Decision::Changed),
-        (8, 0.000_155_4, Decision::Changed),
-    ] {
+    for (gone, p, decision) in
+        [(3, 0.2, Decision::Undecided), (6, 0.006_993, Decision::Changed), (8, 0.000_155_4, Decision::Changed)]
+    {
         let found = comparison(&side(0), &side(gone), options).expect("comparable");
         let invalid = &found.figures[0];
-        assert_eq!(
-            (invalid.name.as_str(), invalid.decision),
-            ("invalid runs", decision)
-        );
-        assert!(
-            invalid.p.is_some_and(|it| (it - p).abs() < 1e-6),
-            "{invalid:#?}"
-        );
+        assert_eq!((invalid.name.as_str(), invalid.decision), ("invalid runs", decision));
+        assert!(invalid.p.is_some_and(|it| (it - p).abs() < 1e-6), "{invalid:#?}");
         assert_eq!(invalid.is_worse(), decision == Decision::Changed);
         assert!(found.is_worse() || found.is_undecided());
         let why = &found.b.left_out[0].why;
@@ -55,14 +44,9 @@ fn a_side_whose_broker_goes_is_never_the_same() {
     // A run that broke off is its side's, too, where it broke off through it.
     let mut failed = side(0);
     failed[2].state = RunState::Failed;
-    for (by, is_evidence, why) in [
-        (FailedBy::Side, true, "failed"),
-        (
-            FailedBy::Generator,
-            false,
-            "failed through the generator or its machine",
-        ),
-    ] {
+    for (by, is_evidence, why) in
+        [(FailedBy::Side, true, "failed"), (FailedBy::Generator, false, "failed through the generator or its machine")]
+    {
         failed[2].failed_by = Some(by);
         let found = comparison(&side(0), &failed, options).expect("comparable");
         assert_eq!(found.is_undecided(), is_evidence, "{found:#?}");
@@ -104,20 +88,14 @@ fn runs_that_were_stopped_do_not_water_down_those_that_a_side_spoiled() {
     let counted = invalid.of_runs.expect("counted");
     assert_eq!((counted.a, counted.b), ((0, 8), (3, 3)));
     // fisher_exact([[0, 8], [3, 0]]) of SciPy: one of 165.
-    assert!(
-        invalid.p.is_some_and(|it| (it - 1.0 / 165.0).abs() < 1e-9) && found.is_worse(),
-        "{invalid:#?}"
-    );
+    assert!(invalid.p.is_some_and(|it| (it - 1.0 / 165.0).abs() < 1e-9) && found.is_worse(), "{invalid:#?}");
 }
 
 /// The good side's measurements are shown, whether runs stand in pairs or not.
 #[test]
 fn a_side_that_spoils_all_of_its_runs_hides_nothing_of_the_other() {
     for paired in [false, true] {
-        let options = ComparisonOptions {
-            paired,
-            ..ComparisonOptions::default()
-        };
+        let options = ComparisonOptions { paired, ..ComparisonOptions::default() };
         let well = spoiled_side(8, 0, WarningCode::BrokerGone);
         let gone = spoiled_side(8, 8, WarningCode::BrokerGone);
         let found = comparison(&well, &gone, options).expect("comparable");
@@ -159,8 +137,7 @@ fn what_cannot_be_proven_takes_no_level_from_what_can() {
             third.name = "third".into();
             summary.scrapes.extend([second, third]);
             if at < gone {
-                let warning =
-                    crate::example_warnings::example(WarningCode::BrokerGone, Tier::Invalid);
+                let warning = crate::example_warnings::example(WarningCode::BrokerGone, Tier::Invalid);
                 summary.warnings.push(warning);
             }
         }
@@ -195,16 +172,8 @@ fn a_generator_that_one_side_saturates_leaves_it_open_and_others_on_the_machine_
     let mut disturbed = side(6);
     for record in &mut disturbed {
         let steal = crate::example_warnings::example(WarningCode::CpuSteal, Tier::Caution);
-        record
-            .summary
-            .as_mut()
-            .expect("a summary")
-            .warnings
-            .push(steal);
+        record.summary.as_mut().expect("a summary").warnings.push(steal);
     }
     let found = comparison(&side(0), &disturbed, options).expect("comparable");
-    assert!(
-        found.figures.iter().all(|it| it.of_runs.is_none()),
-        "{found:#?}"
-    );
+    assert!(found.figures.iter().all(|it| it.of_runs.is_none()), "{found:#?}");
 }

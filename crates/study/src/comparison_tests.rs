@@ -18,10 +18,7 @@ pub(super) fn run(id: &str, version: &str, schedulers: u32, rate: f64) -> RunRec
             "broker": {"kind": "rabbitmq", "schedulers": schedulers},
             "load": [{"message-size": 100}],
         }),
-        versions: Versions {
-            broker: Some(version.into()),
-            ..Versions::default()
-        },
+        versions: Versions { broker: Some(version.into()), ..Versions::default() },
         summary: Some(summary),
         ..RunRecord::default()
     }
@@ -30,34 +27,22 @@ pub(super) fn run(id: &str, version: &str, schedulers: u32, rate: f64) -> RunRec
 #[test]
 fn sides_differ_in_the_broker_and_are_of_one_each() {
     let options = ComparisonOptions::default();
-    let side = |version: &str, schedulers, rate: f64| {
-        ALIKE.map(|it| run("x", version, schedulers, rate * it))
-    };
+    let side = |version: &str, schedulers, rate: f64| ALIKE.map(|it| run("x", version, schedulers, rate * it));
     let (old, new) = (side("3.10", 2, 1_000.0), side("4.0", 1, 1_200.0));
     let found = comparison(&old, &new, options).expect("comparable");
     let [sent] = found.figures.as_slice() else {
         panic!("{found:#?}");
     };
-    assert_eq!(
-        (sent.name.as_str(), sent.decision),
-        ("sent rate", Decision::Changed)
-    );
+    assert_eq!((sent.name.as_str(), sent.decision), ("sent rate", Decision::Changed));
     assert!((sent.change - 0.2).abs() < 1e-6 && !found.is_worse());
     let mixed = [&old[..2], &new[..1]].concat();
-    let told = comparison(&mixed, &new, options)
-        .expect_err("two brokers")
-        .sentence();
+    let told = comparison(&mixed, &new, options).expect_err("two brokers").sentence();
     assert!(told.contains("side A") && told.contains("3.10"), "{told}");
     assert!(told.ends_with("with --force"), "{told}");
     let other = [&old[..2], &side("3.10", 1, 1_000.0)[..1]].concat();
-    let told = comparison(&other, &new, options)
-        .expect_err("two brokers")
-        .sentence();
+    let told = comparison(&other, &new, options).expect_err("two brokers").sentence();
     assert!(told.contains("broker.schedulers"), "{told}");
-    let forced = ComparisonOptions {
-        force: true,
-        ..options
-    };
+    let forced = ComparisonOptions { force: true, ..options };
     let forced = comparison(&mixed, &new, forced).expect("forced");
     assert_eq!(forced.forced.len(), 1, "{:?}", forced.forced);
     assert!(!forced.forced[0].contains("--force"), "{:?}", forced.forced);
@@ -75,10 +60,7 @@ fn runs_that_were_profiled_in_blocks_are_compared_with_such_alone() {
         })
     };
     for planned in [false, true] {
-        let options = ComparisonOptions {
-            planned,
-            ..ComparisonOptions::default()
-        };
+        let options = ComparisonOptions { planned, ..ComparisonOptions::default() };
         let refused = comparison(&side(None), &side(Some("1s")), options);
         let told = refused.expect_err("other blocks").sentence();
         assert!(told.contains("no blocks and blocks of 1s"), "{told}");
@@ -103,12 +85,9 @@ fn hidden_words_of_a_command_are_told_as_not_compared() {
     for (word, told) in [("fast", 0), ("--token=***", 1)] {
         assert_eq!(remarks(&side(word)), told, "{word}");
     }
-    for (key, value, told) in [
-        ("advanced", "***", 1),
-        ("advanced", "[{a,***}].", 1),
-        ("advanced", "[{a,1}].", 0),
-        ("password", "***", 0),
-    ] {
+    for (key, value, told) in
+        [("advanced", "***", 1), ("advanced", "[{a,***}].", 1), ("advanced", "[{a,1}].", 0), ("password", "***", 0)]
+    {
         let mut runs = side("fast");
         for run in &mut runs {
             run.experiment["broker"] = json!({"kind": "rabbitmq", key: value});
@@ -163,11 +142,7 @@ fn a_side_that_delivers_nothing_is_not_the_same() {
     let none = side([0.0; 3]);
     let found = comparison(&some, &none, options).expect("comparable");
     assert!(found.is_worse(), "{found:#?}");
-    assert!(
-        !comparison(&none, &some, options)
-            .expect("comparable")
-            .is_worse()
-    );
+    assert!(!comparison(&none, &some, options).expect("comparable").is_worse());
     let once = comparison(&some, &side([1_000.0, 0.0, 1_000.0]), options);
     let once = once.expect("comparable");
     let [sent] = once.figures.as_slice() else {
@@ -180,10 +155,7 @@ fn a_side_that_delivers_nothing_is_not_the_same() {
 #[test]
 fn a_run_that_does_not_count_takes_its_partner_with_it() {
     // Every run is 3 % slower than the one before; within a pair nothing differs.
-    let paired = ComparisonOptions {
-        paired: true,
-        ..ComparisonOptions::default()
-    };
+    let paired = ComparisonOptions { paired: true, ..ComparisonOptions::default() };
     let side = |broken: usize| -> Vec<RunRecord> {
         let rates = (0..8).map(|n| (n, 1_000.0 * 0.97_f64.powi(n as i32)));
         let noise = |n: usize| 1.0 + (n * (broken + 3) % 5) as f64 * 1e-4;
@@ -209,20 +181,13 @@ fn several_bellows_are_refused_and_reasons_are_named_once() {
     let options = ComparisonOptions::default();
     let side = |bellows: &str| {
         [1.0, 1.001, 0.999].map(|by| RunRecord {
-            versions: Versions {
-                bellows: bellows.into(),
-                broker: Some("3.10".into()),
-                ..Versions::default()
-            },
+            versions: Versions { bellows: bellows.into(), broker: Some("3.10".into()), ..Versions::default() },
             ..run("x", "3.10", 2, 1_000.0 * by)
         })
     };
     let told = comparison(&side("0.1"), &side("0.2"), options).expect_err("two bellows");
     assert!(told.sentence().contains("0.1"), "{}", told.sentence());
-    let forced = ComparisonOptions {
-        force: true,
-        ..options
-    };
+    let forced = ComparisonOptions { force: true, ..options };
     let forced = comparison(&side("0.1"), &side("0.2"), forced).expect("forced");
     assert_eq!(forced.forced.len(), 1, "{:?}", forced.forced);
 }
@@ -237,15 +202,10 @@ fn failures_that_come_and_go_are_called_a_change_no_oftener_than_the_level_says(
             let mut side = || -> Vec<RunRecord> {
                 let failed = (0..runs).map(|_| u64::from(random.below(2) == 0));
                 // Nothing else differs by a digit.
-                failed
-                    .flat_map(|failed| scraping([1_000; 3], 12, failed).into_iter().next())
-                    .collect()
+                failed.flat_map(|failed| scraping([1_000; 3], 12, failed).into_iter().next()).collect()
             };
             let found = comparison(&side(), &side(), options).expect("comparable");
-            let mut failures = found
-                .figures
-                .iter()
-                .filter(|it| it.name.ends_with("failed"));
+            let mut failures = found.figures.iter().filter(|it| it.name.ends_with("failed"));
             called += usize::from(failures.any(|it| it.decision == Decision::Changed));
         }
         assert!(called <= 60, "{runs} runs: {called} of 1000");
@@ -253,11 +213,7 @@ fn failures_that_come_and_go_are_called_a_change_no_oftener_than_the_level_says(
 }
 
 /// Runs that scraped a page, which took so long, as many times, with so many failures.
-pub(super) fn scraping(
-    ms: impl IntoIterator<Item = u64>,
-    pages: u64,
-    failed: u64,
-) -> Vec<RunRecord> {
+pub(super) fn scraping(ms: impl IntoIterator<Item = u64>, pages: u64, failed: u64) -> Vec<RunRecord> {
     let response = |ms: u64| measure::LatencySummary {
         count: pages,
         p50_ns: ms * 1_000_000,
@@ -294,25 +250,16 @@ fn the_time_of_pages_is_compared_by_their_names() {
     let fast = [1_000, 1_005, 995, 1_002, 998];
     assert_eq!(
         decided(&scraping(fast, 12, 0), &scraping(slow, 12, 0)),
-        [
-            named("per-object page p50", true),
-            named("per-object page max", true)
-        ]
+        [named("per-object page p50", true), named("per-object page max", true)]
     );
     assert_eq!(
         decided(&scraping(slow, 2_000, 0), &scraping(fast, 2_000, 0)),
-        [
-            named("per-object page p50", false),
-            named("per-object page p99", false)
-        ]
+        [named("per-object page p50", false), named("per-object page p99", false)]
     );
     // A percentile that some runs lack is compared in none.
     assert_eq!(
         decided(&scraping(fast, 2_000, 0), &scraping(slow, 900, 0)),
-        [
-            named("per-object page p50", true),
-            named("per-object page max", true)
-        ]
+        [named("per-object page p50", true), named("per-object page max", true)]
     );
 }
 
@@ -324,14 +271,11 @@ fn a_requested_rate_that_one_side_misses_is_a_figure_and_the_first() {
         ALIKE.map(|it| {
             let mut run = run("x", "3.10", 2, rate * it);
             let summary = run.summary.as_mut().expect("a summary");
-            summary.messages_mut().requested = Some(archive::RequestedSummary {
-                rate: 1_000.0,
-                ..archive::RequestedSummary::default()
-            });
+            summary.messages_mut().requested =
+                Some(archive::RequestedSummary { rate: 1_000.0, ..archive::RequestedSummary::default() });
             summary.messages_mut().cpu_us_each.broker = Some(20.0);
             if missed {
-                let warning =
-                    crate::example_warnings::example(WarningCode::RateNotAchieved, Tier::Caution);
+                let warning = crate::example_warnings::example(WarningCode::RateNotAchieved, Tier::Caution);
                 summary.warnings.push(warning);
             }
             run
@@ -351,23 +295,14 @@ fn a_requested_rate_that_one_side_misses_is_a_figure_and_the_first() {
         side(1_000.0, false).map(|mut run| {
             let summary = run.summary.as_mut().expect("a summary");
             summary.flow_mut().received.rate = rate;
-            summary.verdict = Some(archive::Verdict {
-                cause: cause.clone(),
-                ..archive::Verdict::default()
-            });
+            summary.verdict = Some(archive::Verdict { cause: cause.clone(), ..archive::Verdict::default() });
             run
         })
     };
-    let (kept, slow) = (
-        received(1_000.0, None),
-        received(100.0, Some(archive::Cause::ConsumersSlow)),
-    );
+    let (kept, slow) = (received(1_000.0, None), received(100.0, Some(archive::Cause::ConsumersSlow)));
     let found = comparison(&kept, &slow, options).expect("comparable");
     let first = &found.figures[0];
-    assert_eq!(
-        (first.name.as_str(), first.decision),
-        ("received rate", Decision::Changed)
-    );
+    assert_eq!((first.name.as_str(), first.decision), ("received rate", Decision::Changed));
 }
 
 #[test]
@@ -376,20 +311,11 @@ fn failures_that_one_side_alone_has_are_a_change() {
     let times = [1_000, 1_005, 995];
     let (well, failing) = (scraping(times, 12, 0), scraping(times, 12, 3));
     let of_three = comparison(&well, &failing, options).expect("comparable");
-    let figure = of_three
-        .figures
-        .iter()
-        .find(|it| it.name.ends_with("failed"));
+    let figure = of_three.figures.iter().find(|it| it.name.ends_with("failed"));
     let figure = figure.expect("failures");
     // Of six runs three fail, whichever side they are of: by chance all of one side in one of ten.
-    assert_eq!(
-        (figure.decision, figure.needed),
-        (Decision::Undecided, Some(5))
-    );
-    assert!(
-        figure.p.is_some_and(|it| (it - 0.1).abs() < 1e-9) && of_three.is_undecided(),
-        "{figure:?}"
-    );
+    assert_eq!((figure.decision, figure.needed), (Decision::Undecided, Some(5)));
+    assert!(figure.p.is_some_and(|it| (it - 0.1).abs() < 1e-9) && of_three.is_undecided(), "{figure:?}");
     let twice = |runs: Vec<RunRecord>| [runs.clone(), runs].concat();
     let (well, failing) = (twice(well), twice(failing));
     for (a, b, is_worse) in [(&well, &failing, true), (&failing, &well, false)] {
@@ -423,8 +349,7 @@ fn a_side_that_loses_messages_in_every_run_is_worse() {
                 ..measure::ledger::LedgerSummary::default()
             });
             if lost > 0 {
-                let warning =
-                    crate::example_warnings::example(WarningCode::MessagesLost, Tier::Invalid);
+                let warning = crate::example_warnings::example(WarningCode::MessagesLost, Tier::Invalid);
                 summary.warnings.push(warning);
             }
             record
@@ -462,10 +387,7 @@ fn a_side_that_receives_nothing_of_a_requested_rate_is_worse() {
     let (well, nothing) = (receiving(1_000.0), receiving(0.0));
     let found = comparison(&well, &nothing, options).expect("comparable");
     let rate = &found.figures[0];
-    assert!(
-        rate.name == "received rate" && rate.is_worse(),
-        "{found:#?}"
-    );
+    assert!(rate.name == "received rate" && rate.is_worse(), "{found:#?}");
     let same = comparison(&well, &well, options).expect("comparable");
     assert!(same.figures.iter().all(|it| it.name != "received rate"));
 }
@@ -495,9 +417,7 @@ fn counts_of_what_is_by_design_have_a_margin() {
         refused.into_iter().enumerate().map(of).collect()
     };
     let refused = |by: f64| {
-        let counts = [
-            4_010.0, 3_940.0, 4_055.0, 3_980.0, 4_090.0, 3_900.0, 4_020.0, 4_005.0,
-        ];
+        let counts = [4_010.0, 3_940.0, 4_055.0, 3_980.0, 4_090.0, 3_900.0, 4_020.0, 4_005.0];
         side(counts.map(|it: f64| (it * by) as u64), 0)
     };
     let decided = |a: &[RunRecord], b: &[RunRecord], name: &str| {
@@ -513,18 +433,9 @@ fn counts_of_what_is_by_design_have_a_margin() {
     // Of 100,000 messages a few are none by design, also where the other side has none.
     let none = side([0; 8], 0);
     let few = side([3, 5, 2, 4, 3, 6, 2, 4], 0);
-    assert_eq!(
-        decided(&none, &few, "refused"),
-        (Decision::Negligible, false)
-    );
-    assert_eq!(
-        decided(&none, &refused(1.0), "refused"),
-        (Decision::Changed, true)
-    );
-    assert_eq!(
-        decided(&none, &side([0; 8], 4), "lost"),
-        (Decision::Changed, true)
-    );
+    assert_eq!(decided(&none, &few, "refused"), (Decision::Negligible, false));
+    assert_eq!(decided(&none, &refused(1.0), "refused"), (Decision::Changed, true));
+    assert_eq!(decided(&none, &side([0; 8], 4), "lost"), (Decision::Changed, true));
 }
 
 #[test]
@@ -552,10 +463,7 @@ fn refused_and_reordered_messages_are_figures() {
     let found = comparison(&side(0, 0), &side(40, 25), options).expect("comparable");
     for name in ["refused", "reordered"] {
         let figure = found.figures.iter().find(|it| it.name == name);
-        assert!(
-            figure.is_some_and(ComparedFigure::is_worse),
-            "{name}: {found:#?}"
-        );
+        assert!(figure.is_some_and(ComparedFigure::is_worse), "{name}: {found:#?}");
     }
     let none = comparison(&side(0, 0), &side(0, 0), options).expect("comparable");
     assert!(none.figures.iter().all(|it| !Quantity::is_harm(&it.name)));
@@ -573,10 +481,7 @@ fn what_keeps_runs_apart_is_told_as_what_it_is() {
         refused.expect_err("another experiment").sentence()
     };
     let longer = told("phases", json!({"measure": "30s"}));
-    assert!(
-        longer.contains("have different lengths") && !longer.contains("load"),
-        "{longer}"
-    );
+    assert!(longer.contains("have different lengths") && !longer.contains("load"), "{longer}");
     assert!(told("profile", json!({"frequency": 99})).contains("profiled differently"));
     assert!(told("load", json!([])).contains("different loads"));
 }
@@ -613,22 +518,13 @@ fn a_refusal_shows_where_two_commands_differ() {
 #[test]
 fn few_runs_decide_nothing_however_alike_they_are() {
     for is_paired in [false, true] {
-        let options = ComparisonOptions {
-            paired: is_paired,
-            ..ComparisonOptions::default()
-        };
+        let options = ComparisonOptions { paired: is_paired, ..ComparisonOptions::default() };
         for runs in 2..5 {
             let of = |ms: u64, failed: u64| scraping(vec![ms; runs], 12, failed);
             let found = comparison(&of(1_000, 2), &of(2_000, 4), options).expect("comparable");
             for figure in &found.figures {
-                assert_eq!(
-                    (figure.decision, figure.needed),
-                    (Decision::Undecided, None)
-                );
-                assert!(
-                    figure.interval.0 <= 0.0 && 0.0 <= figure.interval.1,
-                    "{figure:#?}"
-                );
+                assert_eq!((figure.decision, figure.needed), (Decision::Undecided, None));
+                assert!(figure.interval.0 <= 0.0 && 0.0 <= figure.interval.1, "{figure:#?}");
                 // So that no change shows, however large.
                 let is_shown = figure.is_tested() && figure.visible < 1e9;
                 assert!(!is_shown, "{figure:#?}");

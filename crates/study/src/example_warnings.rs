@@ -5,11 +5,7 @@ use archive::{CoresUsed, Finding, MissedFaults, Tier, Warning, WarningCode};
 /// One of this kind.
 pub(crate) fn example(code: WarningCode, tier: Tier) -> Warning {
     let finding = match code {
-        WarningCode::BrokerGone => Finding::BrokerGone {
-            connections: 1,
-            away: None,
-            fault: None,
-        },
+        WarningCode::BrokerGone => Finding::BrokerGone { connections: 1, away: None, fault: None },
         WarningCode::CertificateNotChecked => Finding::CertificateNotChecked {},
         WarningCode::CpuSteal => Finding::CpuSteal { steal: 0.1 },
         WarningCode::DebugBuild => Finding::DebugBuild {},
@@ -23,33 +19,18 @@ pub(crate) fn example(code: WarningCode, tier: Tier) -> Warning {
                 latest_s: 0.0,
             },
         },
-        WarningCode::GeneratorSaturated => Finding::GeneratorSaturated {
-            at_work: 1.0,
-            threads: 1,
-            unit: "messages".to_owned(),
-        },
-        WarningCode::MessagesLost => Finding::MessagesLost {
-            sent: 1_000,
-            lost: 3,
-            duplicated: 0,
-            corrupt: 0,
-            foreign: 0,
-        },
-        WarningCode::MessagesOutstanding => Finding::MessagesOutstanding {
-            sent: 1_000,
-            outstanding: 3,
-        },
+        WarningCode::GeneratorSaturated => {
+            Finding::GeneratorSaturated { at_work: 1.0, threads: 1, unit: "messages".to_owned() }
+        }
+        WarningCode::MessagesLost => {
+            Finding::MessagesLost { sent: 1_000, lost: 3, duplicated: 0, corrupt: 0, foreign: 0 }
+        }
+        WarningCode::MessagesOutstanding => Finding::MessagesOutstanding { sent: 1_000, outstanding: 3 },
         WarningCode::NodeGone => Finding::NodeGone { nodes: vec![1] },
-        WarningCode::NotSteadyState => Finding::NotSteadyState {
-            change: 0.2,
-            seconds: 30,
-        },
-        WarningCode::RateNotAchieved => Finding::RateNotAchieved {
-            unit: "messages".to_owned(),
-            rates: None,
-            not_begun: 0,
-            in_flight_limit: 0,
-        },
+        WarningCode::NotSteadyState => Finding::NotSteadyState { change: 0.2, seconds: 30 },
+        WarningCode::RateNotAchieved => {
+            Finding::RateNotAchieved { unit: "messages".to_owned(), rates: None, not_begun: 0, in_flight_limit: 0 }
+        }
         WarningCode::TooFewCores => Finding::TooFewCores {
             used: CoresUsed {
                 cores: 2,
@@ -61,9 +42,7 @@ pub(crate) fn example(code: WarningCode, tier: Tier) -> Warning {
                 rate_met: false,
             },
         },
-        WarningCode::TooFewSamples => Finding::TooFewSamples {
-            latencies: Vec::new(),
-        },
+        WarningCode::TooFewSamples => Finding::TooFewSamples { latencies: Vec::new() },
         _ => panic!("no example of {code:?}"),
     };
     Warning::new(tier, finding)
@@ -71,12 +50,6 @@ pub(crate) fn example(code: WarningCode, tier: Tier) -> Warning {
 
 /// Messages that a broker refused.
 pub(crate) fn refused(nacked: u64) -> Warning {
-    let refused = Finding::MessagesNotAccepted {
-        sent: 1_000,
-        nacked,
-        returned: 0,
-        not_confirmed: 0,
-        fault: None,
-    };
+    let refused = Finding::MessagesNotAccepted { sent: 1_000, nacked, returned: 0, not_confirmed: 0, fault: None };
     Warning::new(Tier::Caution, refused)
 }

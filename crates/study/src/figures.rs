@@ -2,8 +2,8 @@
 
 use archive::{ComparedFigure, Decision, Quantity, QuantityUnit, WithinOneRun};
 use compare::{
-    Difference, LEAST_PAIRS, Rules, Verdict, can_differ, guard, guarded, holm, holm_levels, paired,
-    permuted, runs_to_separate, separated, unpaired, verdict,
+    Difference, LEAST_PAIRS, Rules, Verdict, can_differ, guard, guarded, holm, holm_levels, paired, permuted,
+    runs_to_separate, separated, unpaired, verdict,
 };
 
 /// A change of more than this is none that a test can tell from another, and JSON has no infinity.
@@ -35,14 +35,7 @@ pub struct ComparisonOptions {
 
 impl Default for ComparisonOptions {
     fn default() -> Self {
-        Self {
-            paired: false,
-            level: 0.05,
-            margin: 0.01,
-            latency_margin: 0.03,
-            force: false,
-            planned: false,
-        }
+        Self { paired: false, level: 0.05, margin: 0.01, latency_margin: 0.03, force: false, planned: false }
     }
 }
 
@@ -69,10 +62,7 @@ impl Undecided {
     /// A figure that each run has or has not; how the sides divide has this probability by chance, and is this change
     /// where it is not.
     pub(crate) const fn separated(figure: ComparedFigure, p: f64, least: f64, change: f64) -> Self {
-        Self {
-            figure,
-            test: Some(FigureTest::Separated { p, least, change }),
-        }
+        Self { figure, test: Some(FigureTest::Separated { p, least, change }) }
     }
 
     /// A figure that none of so many runs that count has a value of.
@@ -108,9 +98,7 @@ impl FigureTest {
     /// which it would take level.
     fn can_tell(&self, level: f64) -> bool {
         match self {
-            Self::Means(difference, _) | Self::Counts(difference, _) => {
-                can_differ(difference.count)
-            }
+            Self::Means(difference, _) | Self::Counts(difference, _) => can_differ(difference.count),
             Self::Separated { least, .. } => *least <= level,
         }
     }
@@ -182,9 +170,8 @@ pub(crate) fn undecided(
         return None;
     }
     let positive = |it: &f64| it.is_finite() && *it > 0.0;
-    let positive = |values: Vec<Option<f64>>| -> Vec<Option<f64>> {
-        values.into_iter().map(|it| it.filter(positive)).collect()
-    };
+    let positive =
+        |values: Vec<Option<f64>>| -> Vec<Option<f64>> { values.into_iter().map(|it| it.filter(positive)).collect() };
     let (a, b) = (positive(a), positive(b));
     if a.is_empty() || b.is_empty() {
         return Some(of_one_side(kind, &a, &b));
@@ -232,17 +219,12 @@ fn mean(of: &[f64]) -> f64 {
 
 /// A figure that counts events in every run, and none of them in some. `None` where a side has all of it, or a run
 /// alone.
-fn counts(
-    kind: &FigureKind,
-    a: &[f64],
-    b: &[f64],
-    options: ComparisonOptions,
-) -> Option<Undecided> {
+fn counts(kind: &FigureKind, a: &[f64], b: &[f64], options: ComparisonOptions) -> Option<Undecided> {
     let none = |of: &[f64]| of.iter().filter(|it| **it <= 0.0).count();
     let without = (none(a), none(b));
     let is_allowed = a.iter().chain(b).all(|it| *it <= kind.allowed);
-    let is_apart = !is_allowed
-        && ((without.0 == a.len() && without.1 == 0) || (without.0 == 0 && without.1 == b.len()));
+    let is_apart =
+        !is_allowed && ((without.0 == a.len() && without.1 == 0) || (without.0 == 0 && without.1 == b.len()));
     let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
     let means = (mean(a), mean(b));
     // Of none on A nothing is a part.
@@ -317,12 +299,7 @@ fn without(kind: &FigureKind, a: &[Option<f64>], b: &[Option<f64>]) -> Undecided
     }
 }
 
-fn tested(
-    kind: &FigureKind,
-    a: Vec<f64>,
-    b: Vec<f64>,
-    options: ComparisonOptions,
-) -> Option<Undecided> {
+fn tested(kind: &FigureKind, a: Vec<f64>, b: Vec<f64>, options: ComparisonOptions) -> Option<Undecided> {
     let logarithms = |values: &[f64]| values.iter().map(|it| it.ln()).collect::<Vec<f64>>();
     let (ln_a, ln_b) = (logarithms(&a), logarithms(&b));
     let pairs = ln_a.iter().zip(&ln_b);
@@ -352,10 +329,7 @@ fn share(difference: f64) -> f64 {
 
 /// Decides figures at one level. Each interval is as strict as the decision, so that it holds 0 where nothing is called
 /// changed.
-pub(crate) fn decide<'f>(
-    figures: impl Iterator<Item = &'f mut Undecided>,
-    options: ComparisonOptions,
-) {
+pub(crate) fn decide<'f>(figures: impl Iterator<Item = &'f mut Undecided>, options: ComparisonOptions) {
     let tested = figures.filter_map(|it| Some((&mut it.figure, it.test?)));
     let tested: Vec<_> = tested.collect();
     let can_tell = |test: &FigureTest| test.can_tell(options.level);
@@ -381,11 +355,7 @@ pub(crate) fn decide<'f>(
 
 /// Decides a figure whose probability is corrected, and that is held against a level of its own.
 fn decide_one(figure: &mut ComparedFigure, test: FigureTest, own_level: f64, level: f64) {
-    let rules = |margin| Rules {
-        level,
-        own_level,
-        margin,
-    };
+    let rules = |margin| Rules { level, own_level, margin };
     // So few runs show nothing.
     let p = figure.corrected_p.unwrap_or(1.0);
     match test {

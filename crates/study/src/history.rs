@@ -3,14 +3,12 @@
 use std::collections::HashSet;
 
 use archive::{
-    History, HistoryChange, HistoryFigure, HistoryLevel, HistoryRun, LeftOut, Quantity,
-    QuantityUnit, RunRecord, RunSummary, RunsCounted, WarningCode,
+    History, HistoryChange, HistoryFigure, HistoryLevel, HistoryRun, LeftOut, Quantity, QuantityUnit, RunRecord,
+    RunSummary, RunsCounted, WarningCode,
 };
 use compare::{ChangePoint, ChangeSearch, MOST_VALUES, apart, change_points};
 
-use crate::comparison::{
-    elsewhere, hidden_words, incomparable, left_out, load_of, per_time, stopped_rates, version,
-};
+use crate::comparison::{elsewhere, hidden_words, incomparable, left_out, load_of, per_time, stopped_rates, version};
 use crate::figures::MOST_CHANGE;
 use crate::spoiled::{SpoiledBy, spoiled_by};
 
@@ -36,10 +34,7 @@ pub fn history(name: &str, records: &[RunRecord], level: f64) -> History {
         let newest = counted.first().copied();
         match why_not(record, newest, counted.len()) {
             None => counted.push(record),
-            Some(why) => out.push(LeftOut {
-                id: record.id.clone(),
-                why,
-            }),
+            Some(why) => out.push(LeftOut { id: record.id.clone(), why }),
         }
     }
     counted.reverse();
@@ -52,18 +47,13 @@ pub fn history(name: &str, records: &[RunRecord], level: f64) -> History {
         let values = is_spoiled.iter().map(|it| Some(f64::from(u8::from(*it))));
         figures.push(of_runs(RunsCounted::INVALID.to_owned(), values.collect()));
     }
-    let observed = quantities
-        .into_iter()
-        .map(|it| ObservedFigure::new(it, &counted, &is_spoiled));
+    let observed = quantities.into_iter().map(|it| ObservedFigure::new(it, &counted, &is_spoiled));
     let observed: Vec<ObservedFigure> = observed.collect();
     figures.extend(lacking(&observed));
     figures.extend(observed.into_iter().map(|it| it.figure));
     // All figures together have the level; what is the same in every run is no question.
     let questions = figures.iter().filter(|it| may_change(it)).count();
-    let search = ChangeSearch {
-        level: level / questions.max(1) as f64,
-        ..ChangeSearch::default()
-    };
+    let search = ChangeSearch { level: level / questions.max(1) as f64, ..ChangeSearch::default() };
     let figures = figures.into_iter().map(|it| changed(it, &counted, search));
     // That a run now and then lacks a figure, its line says.
     let figures = figures.filter(|it| it.why.is_empty() || !it.changes.is_empty());
@@ -182,9 +172,7 @@ fn lacking(observed: &[ObservedFigure]) -> Vec<HistoryFigure> {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        let why = of
-            .iter()
-            .find_map(|it| it.why.iter().rev().flatten().next());
+        let why = of.iter().find_map(|it| it.why.iter().rev().flatten().next());
         HistoryFigure {
             why: why.copied().unwrap_or_default().to_owned(),
             ..of_runs(format!("runs without {}{more}", names.join(", ")), lacks)
@@ -195,26 +183,14 @@ fn lacking(observed: &[ObservedFigure]) -> Vec<HistoryFigure> {
 
 /// A figure that says of each run whether it is of some kind, of which fewer are better.
 fn of_runs(name: String, values: Vec<Option<f64>>) -> HistoryFigure {
-    HistoryFigure {
-        name,
-        unit: QuantityUnit::Count,
-        of_runs: true,
-        values,
-        ..HistoryFigure::default()
-    }
+    HistoryFigure { name, unit: QuantityUnit::Count, of_runs: true, values, ..HistoryFigure::default() }
 }
 
 /// Whether a figure has values that differ.
 fn may_change(of: &HistoryFigure) -> bool {
     let known = of.values.iter().flatten();
-    let (low, high) = known.fold((f64::INFINITY, 0.0_f64), |(low, high), it| {
-        (low.min(*it), high.max(*it))
-    });
-    let differ = if low > 0.0 {
-        (high / low).ln() > RESOLUTION
-    } else {
-        high > low
-    };
+    let (low, high) = known.fold((f64::INFINITY, 0.0_f64), |(low, high), it| (low.min(*it), high.max(*it)));
+    let differ = if low > 0.0 { (high / low).ln() > RESOLUTION } else { high > low };
     differ && low.is_finite()
 }
 
@@ -238,19 +214,13 @@ fn quantities(counted: &[&RunRecord], is_spoiled: &[bool]) -> (Vec<Quantity>, us
 }
 
 fn run(record: &RunRecord) -> HistoryRun {
-    HistoryRun {
-        id: record.id.clone(),
-        created: record.created.clone(),
-        broker: version(record),
-    }
+    HistoryRun { id: record.id.clone(), created: record.created.clone(), broker: version(record) }
 }
 
 /// A figure with where it changed. None of something is a value, too.
 fn changed(of: HistoryFigure, runs: &[&RunRecord], search: ChangeSearch) -> HistoryFigure {
     let values = of.values.iter();
-    let known = (0..)
-        .zip(values)
-        .filter_map(|(run, value)| Some((run, (*value)?)));
+    let known = (0..).zip(values).filter_map(|(run, value)| Some((run, (*value)?)));
     let known: Vec<(usize, f64)> = known.collect();
     // Levels are compared by their ratio, as far as there is one; counts vary by their root.
     let have_ratios = known.iter().all(|it| it.1 > 0.0);
@@ -259,36 +229,25 @@ fn changed(of: HistoryFigure, runs: &[&RunRecord], search: ChangeSearch) -> Hist
         false => it.1.max(0.0).sqrt(),
     });
     let scaled: Vec<f64> = scaled.collect();
-    let search = ChangeSearch {
-        resolution: if have_ratios { RESOLUTION } else { 0.0 },
-        ..search
-    };
+    let search = ChangeSearch { resolution: if have_ratios { RESOLUTION } else { 0.0 }, ..search };
     let points = change_points(&scaled, search);
     let levels = levels(&known, &points, of.values.len(), have_ratios, search);
     let changes = points.iter().zip(levels.windows(2));
-    let changes =
-        changes.filter_map(|(point, pair)| change(of.more_is_better, runs, &known, point, pair));
+    let changes = changes.filter_map(|(point, pair)| change(of.more_is_better, runs, &known, point, pair));
     let changes: Vec<HistoryChange> = changes.collect();
     // Of figures of runs each is one of two values.
     let far = match changes.is_empty() && !of.of_runs {
         true => apart(&of.values),
         false => Vec::new(),
     };
-    HistoryFigure {
-        runs_for_apart: runs_for_apart(&far, &of.values, search),
-        apart: far,
-        changes,
-        levels,
-        ..of
-    }
+    HistoryFigure { runs_for_apart: runs_for_apart(&far, &of.values, search), apart: far, changes, levels, ..of }
 }
 
 /// The fewest runs in which a change that went back after as many runs shows; `None` where these are no neighbours amid
 /// others, are too few for a level, or the runs are as many.
 fn runs_for_apart(apart: &[usize], values: &[Option<f64>], search: ChangeSearch) -> Option<usize> {
     let (first, last) = (*apart.first()?, *apart.last()?);
-    let is_known =
-        |runs: Option<&[Option<f64>]>| runs.is_some_and(|it| it.iter().any(Option::is_some));
+    let is_known = |runs: Option<&[Option<f64>]>| runs.is_some_and(|it| it.iter().any(Option::is_some));
     let is_amid = is_known(values.get(..first)) && is_known(values.get(last + 1..));
     let among = values.get(first..=last)?.iter().flatten().count();
     if !is_amid || among != apart.len() || among < search.least {
@@ -315,9 +274,7 @@ fn levels(
     let ends = points.iter().map(|it| it.at).chain([known.len()]);
     let level = |(from, to): (usize, usize)| {
         let part = known.get(from..to).filter(|it| !it.is_empty())?;
-        let values = part
-            .iter()
-            .map(|it| if have_ratios { it.1.ln() } else { it.1 });
+        let values = part.iter().map(|it| if have_ratios { it.1.ln() } else { it.1 });
         let values: Vec<f64> = values.collect();
         // As the change was found: a run that lies apart makes no other level.
         let near = search.settled(&values).unwrap_or(values);
@@ -346,10 +303,7 @@ fn change(
     let change = (new.mean / old.mean - 1.0).min(MOST_CHANGE);
     Some(HistoryChange {
         run: after.0,
-        between: (
-            runs.get(before.0)?.id.clone(),
-            runs.get(after.0)?.id.clone(),
-        ),
+        between: (runs.get(before.0)?.id.clone(), runs.get(after.0)?.id.clone()),
         change,
         p: point.p,
         worse: (change < 0.0) == more_is_better,

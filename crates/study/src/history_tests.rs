@@ -5,15 +5,8 @@ use super::*;
 
 /// A run of a day, of a machine with so many cores, of a broker of a version, at a rate.
 fn record(day: u32, cores: u32, broker: &str, rate: f64) -> RunRecord {
-    let hardware = Hardware {
-        cpu: "a CPU".to_owned(),
-        cores,
-        ..Hardware::default()
-    };
-    let versions = Versions {
-        broker: Some(broker.to_owned()),
-        ..Versions::default()
-    };
+    let hardware = Hardware { cpu: "a CPU".to_owned(), cores, ..Hardware::default() };
+    let versions = Versions { broker: Some(broker.to_owned()), ..Versions::default() };
     let run: RunRecord = serde_json::from_value(json!({
         "schema": RunRecord::SCHEMA, "id": format!("run-{day:03}"), "name": "x",
         "created": format!("2026-01-01T00:{day:03}"), "command": [], "experiment": {"load": [{"rate": 5}]},
@@ -25,10 +18,7 @@ fn record(day: u32, cores: u32, broker: &str, rate: f64) -> RunRecord {
     let mut summary = RunSummary::default();
     let flow = summary.flow_mut();
     (flow.sent, flow.received) = (received, received);
-    RunRecord {
-        summary: Some(summary),
-        ..run
-    }
+    RunRecord { summary: Some(summary), ..run }
 }
 
 /// Rates around a level, the same in every run of the test.
@@ -39,9 +29,7 @@ fn around(level: f64, number: u32) -> f64 {
 #[test]
 fn a_change_is_found_between_its_runs_and_its_size_is_that_of_the_means() {
     let rate = |day| around(if day < 9 { 1_000.0 } else { 800.0 }, day);
-    let mut runs: Vec<RunRecord> = (0..20)
-        .map(|day| record(day, 2, "4.0", rate(day)))
-        .collect();
+    let mut runs: Vec<RunRecord> = (0..20).map(|day| record(day, 2, "4.0", rate(day))).collect();
     // Whatever order they are read in.
     runs.reverse();
     let found = history("x", &runs, 0.05);
@@ -67,9 +55,7 @@ fn runs_that_lie_apart_are_told_with_how_many_would_show_a_change() {
         let apart = 4..4 + of_apart;
         let rate = |day| around(if apart.contains(&day) { 600.0 } else { 1_000.0 }, day);
         let runs = (0..runs).map(|day| record(day, 2, "4.0", rate(day)));
-        history("x", &runs.collect::<Vec<_>>(), 0.01)
-            .figures
-            .remove(0)
+        history("x", &runs.collect::<Vec<_>>(), 0.01).figures.remove(0)
     };
     let few = found(12, 3);
     assert_eq!((few.changes.len(), &few.apart[..]), (0, &[4, 5, 6][..]));
@@ -108,9 +94,7 @@ fn equal_runs_change_beside_one_that_lies_apart_and_not_by_less_than_is_measured
 
 #[test]
 fn runs_of_another_machine_or_load_do_not_count_and_those_of_another_broker_do() {
-    let mut runs: Vec<RunRecord> = (0..12)
-        .map(|day| record(day, 2, "4.0", around(1e3, day)))
-        .collect();
+    let mut runs: Vec<RunRecord> = (0..12).map(|day| record(day, 2, "4.0", around(1e3, day))).collect();
     runs[3].versions.broker = Some("3.13".to_owned());
     runs[4].hardware.cores = 64;
     runs[5].experiment = json!({"load": [{"rate": 6}]});
@@ -127,17 +111,10 @@ fn runs_of_another_machine_or_load_do_not_count_and_those_of_another_broker_do()
 fn few_runs_and_none_have_a_history_without_changes() {
     assert_eq!(history("x", &[], 0.05).figures.len(), 0);
     for count in 1..6 {
-        let runs: Vec<RunRecord> = (0..count)
-            .map(|day| record(day, 2, "4.0", f64::from(day + 1)))
-            .collect();
+        let runs: Vec<RunRecord> = (0..count).map(|day| record(day, 2, "4.0", f64::from(day + 1))).collect();
         let found = history("x", &runs, 0.05);
         assert_eq!(found.runs.len(), count as usize);
-        assert!(
-            found
-                .figures
-                .iter()
-                .all(|it| it.changes.is_empty() && it.levels.len() == 1)
-        );
+        assert!(found.figures.iter().all(|it| it.changes.is_empty() && it.levels.len() == 1));
     }
 }
 
@@ -147,12 +124,7 @@ fn a_run_without_a_value_stands_in_no_level_and_shifts_none() {
     let mut runs: Vec<RunRecord> = (0..16).map(|day| record(day, 2, "4.0", 1e3)).collect();
     for (day, run) in (0..).zip(&mut runs) {
         let cpu = (![2, 8].contains(&day)).then(|| cost(day));
-        run.summary
-            .as_mut()
-            .unwrap()
-            .messages_mut()
-            .cpu_us_each
-            .broker = cpu;
+        run.summary.as_mut().unwrap().messages_mut().cpu_us_each.broker = cpu;
     }
     let found = history("x", &runs, 0.05);
     let figure = found.figures.iter().find(|it| it.name == "broker cpu");
@@ -167,18 +139,15 @@ fn a_run_without_a_value_stands_in_no_level_and_shifts_none() {
 #[test]
 fn losses_that_begin_or_end_are_a_change() {
     for begin in [true, false] {
-        let mut runs: Vec<RunRecord> = (0..16)
-            .map(|day| record(day, 2, "4.0", around(1e3, day)))
-            .collect();
+        let mut runs: Vec<RunRecord> = (0..16).map(|day| record(day, 2, "4.0", around(1e3, day))).collect();
         for (day, run) in (0..).zip(&mut runs) {
             let lost = if (day < 8) == begin { 0 } else { 16 };
-            run.summary.as_mut().unwrap().flow_mut().ledger =
-                Some(measure::ledger::LedgerSummary {
-                    exact: true,
-                    sent: 1_000,
-                    lost,
-                    ..measure::ledger::LedgerSummary::default()
-                });
+            run.summary.as_mut().unwrap().flow_mut().ledger = Some(measure::ledger::LedgerSummary {
+                exact: true,
+                sent: 1_000,
+                lost,
+                ..measure::ledger::LedgerSummary::default()
+            });
         }
         let found = history("x", &runs, 0.05);
         let lost = found.figures.iter().find(|it| it.name == "lost");
@@ -186,15 +155,8 @@ fn losses_that_begin_or_end_are_a_change() {
             panic!("{lost:#?}");
         };
         assert_eq!((change.run, change.worse), (8, begin));
-        let levels = lost
-            .expect("a figure")
-            .levels
-            .iter()
-            .map(|it| it.mean.round());
-        assert_eq!(
-            levels.collect::<Vec<_>>(),
-            if begin { [0.0, 16.0] } else { [16.0, 0.0] }
-        );
+        let levels = lost.expect("a figure").levels.iter().map(|it| it.mean.round());
+        assert_eq!(levels.collect::<Vec<_>>(), if begin { [0.0, 16.0] } else { [16.0, 0.0] });
         assert!(change.change.is_finite());
     }
 }
@@ -202,9 +164,7 @@ fn losses_that_begin_or_end_are_a_change() {
 /// Levels are compared by means of one kind: losses that fell from 286 a run to 30 did not fall from 72.
 #[test]
 fn losses_that_fall_are_told_as_a_fall_also_where_some_run_has_none() {
-    let mut runs: Vec<RunRecord> = (0..28)
-        .map(|day| record(day, 2, "4.0", around(1e3, day)))
-        .collect();
+    let mut runs: Vec<RunRecord> = (0..28).map(|day| record(day, 2, "4.0", around(1e3, day))).collect();
     for (day, run) in (0_u64..).zip(&mut runs) {
         let lost = match day {
             ..14 if day % 4 == 0 => 1,
@@ -220,11 +180,7 @@ fn losses_that_fall_are_told_as_a_fall_also_where_some_run_has_none() {
         });
     }
     let found = history("x", &runs, 0.05);
-    let lost = found
-        .figures
-        .iter()
-        .find(|it| it.name == "lost")
-        .expect("a figure");
+    let lost = found.figures.iter().find(|it| it.name == "lost").expect("a figure");
     let [change] = &lost.changes[..] else {
         panic!("{lost:#?}");
     };
@@ -236,31 +192,23 @@ fn losses_that_fall_are_told_as_a_fall_also_where_some_run_has_none() {
 /// A broker that goes in every run from the seventh on leaves no figure of them, and is what has changed.
 #[test]
 fn runs_that_their_own_broker_spoils_are_a_change() {
-    let mut runs: Vec<RunRecord> = (0..14)
-        .map(|day| record(day, 2, "4.0", around(1e3, day)))
-        .collect();
+    let mut runs: Vec<RunRecord> = (0..14).map(|day| record(day, 2, "4.0", around(1e3, day))).collect();
     for run in runs.iter_mut().skip(7) {
-        let gone =
-            crate::example_warnings::example(WarningCode::BrokerGone, archive::Tier::Invalid);
+        let gone = crate::example_warnings::example(WarningCode::BrokerGone, archive::Tier::Invalid);
         run.summary.as_mut().unwrap().warnings.push(gone);
     }
     let found = history("x", &runs, 0.05);
     assert_eq!((found.runs.len(), found.left_out.len()), (14, 0));
     let invalid = &found.figures[0];
     assert_eq!(invalid.name, "invalid runs");
-    assert!(
-        invalid.changes[0].run == 7 && invalid.changes[0].worse,
-        "{invalid:#?}"
-    );
+    assert!(invalid.changes[0].run == 7 && invalid.changes[0].worse, "{invalid:#?}");
     assert_eq!(found.figures[1].values[9], None);
 }
 
 /// So does one without which the run cannot end; a generator that fails tells nothing of the broker.
 #[test]
 fn runs_that_fail_through_what_is_under_load_are_a_change() {
-    let mut runs: Vec<RunRecord> = (0..14)
-        .map(|day| record(day, 2, "4.0", around(1e3, day)))
-        .collect();
+    let mut runs: Vec<RunRecord> = (0..14).map(|day| record(day, 2, "4.0", around(1e3, day))).collect();
     for run in runs.iter_mut().skip(7) {
         run.state = RunState::Failed;
         run.failed_by = Some(archive::FailedBy::Side);
@@ -281,19 +229,12 @@ fn runs_that_fail_through_what_is_under_load_are_a_change() {
 /// Names of pages come from files: each run may have others.
 #[test]
 fn many_names_cost_no_more_than_some() {
-    let mut runs: Vec<RunRecord> = (0..20)
-        .map(|day| record(day, 2, "4.0", around(1e3, day)))
-        .collect();
+    let mut runs: Vec<RunRecord> = (0..20).map(|day| record(day, 2, "4.0", around(1e3, day))).collect();
     for (day, run) in runs.iter_mut().enumerate() {
         let page = |at: usize| archive::ScrapedPage {
             name: format!("page-{day}-{at}"),
             completed: 12,
-            response: measure::LatencySummary {
-                count: 12,
-                p50_ns: 1_000_000,
-                max_ns: 3_000_000,
-                ..Default::default()
-            },
+            response: measure::LatencySummary { count: 12, p50_ns: 1_000_000, max_ns: 3_000_000, ..Default::default() },
             ..Default::default()
         };
         run.summary.as_mut().unwrap().scrapes = (0..300).map(page).collect();
@@ -302,24 +243,17 @@ fn many_names_cost_no_more_than_some() {
     assert_eq!(found.figures.len(), 100);
     assert_eq!(found.figures[0].name, "received rate");
     assert_eq!(found.figures[1].name, "page-19-0 page p50");
-    assert!(
-        found.figures_left_out > 10_000,
-        "{}",
-        found.figures_left_out
-    );
+    assert!(found.figures_left_out > 10_000, "{}", found.figures_left_out);
 }
 
 #[test]
 fn a_plain_change_is_found_at_the_strictest_level_too() {
     let rate = |day| around(if day < 20 { 1_000.0 } else { 500.0 }, day);
-    let runs: Vec<RunRecord> = (0..40)
-        .map(|day| record(day, 2, "4.0", rate(day)))
-        .collect();
+    let runs: Vec<RunRecord> = (0..40).map(|day| record(day, 2, "4.0", rate(day))).collect();
     for level in [0.05, 0.001, 0.000_1] {
         let found = history("x", &runs, level);
         let change = found.figures[0].changes.first();
-        let change =
-            change.unwrap_or_else(|| panic!("half of the rate is gone, at a level of {level}"));
+        let change = change.unwrap_or_else(|| panic!("half of the rate is gone, at a level of {level}"));
         assert!(change.run == 20 && change.p <= level, "{level}: {change:?}");
     }
 }
@@ -327,14 +261,11 @@ fn a_plain_change_is_found_at_the_strictest_level_too() {
 /// `bellows client` calls all of its runs `client`, whatever they load.
 #[test]
 fn runs_by_hand_are_no_experiment() {
-    let mut runs: Vec<RunRecord> = (0..12)
-        .map(|day| record(day, 2, "4.0", around(1e3, day)))
-        .collect();
+    let mut runs: Vec<RunRecord> = (0..12).map(|day| record(day, 2, "4.0", around(1e3, day))).collect();
     for (day, run) in (0..).zip(&mut runs) {
         run.name = "client".to_owned();
         run.command = ["bellows", "client"].map(str::to_owned).to_vec();
-        run.experiment["broker"] =
-            json!({"url": if day < 5 { "amqp://one" } else { "amqp://two" }});
+        run.experiment["broker"] = json!({"url": if day < 5 { "amqp://one" } else { "amqp://two" }});
     }
     runs[9].experiment["load"] = json!([{"rate": 6}]);
     let found = history("client", &runs, 0.05);
@@ -361,9 +292,7 @@ fn delivered(day: u32, rate: f64, p50_ns: u64) -> RunRecord {
             p99_ns: 2_000 + u64::from(day * 7 % 5),
             ..Default::default()
         };
-        summary.messages_mut().latency = [(measure::Metric::END_TO_END, latency)]
-            .into_iter()
-            .collect();
+        summary.messages_mut().latency = [(measure::Metric::END_TO_END, latency)].into_iter().collect();
     }
     run
 }
@@ -374,15 +303,9 @@ fn delivered(day: u32, rate: f64, p50_ns: u64) -> RunRecord {
 fn deliveries_that_stop_or_begin_are_a_change_of_rate_and_figures() {
     for stops in [true, false] {
         let rate = |day| {
-            if (day < 8) == stops {
-                around(1e3, day)
-            } else {
-                0.0
-            }
+            if (day < 8) == stops { around(1e3, day) } else { 0.0 }
         };
-        let runs: Vec<RunRecord> = (0..16)
-            .map(|day| delivered(day, rate(day), 1_000))
-            .collect();
+        let runs: Vec<RunRecord> = (0..16).map(|day| delivered(day, rate(day), 1_000)).collect();
         let found = history("x", &runs, 0.05);
         let changed = found.figures.iter().filter(|it| !it.changes.is_empty());
         let changed: Vec<&HistoryFigure> = changed.collect();
@@ -404,15 +327,9 @@ fn deliveries_that_stop_or_begin_are_a_change_of_rate_and_figures() {
 #[test]
 fn a_latency_that_rose_and_went_back_changed_twice() {
     let slow = |day| {
-        if (6..12).contains(&day) {
-            1_000_000
-        } else {
-            1_000
-        }
+        if (6..12).contains(&day) { 1_000_000 } else { 1_000 }
     };
-    let runs: Vec<RunRecord> = (0..18)
-        .map(|day| delivered(day, around(1e3, day), slow(day)))
-        .collect();
+    let runs: Vec<RunRecord> = (0..18).map(|day| delivered(day, around(1e3, day), slow(day))).collect();
     let found = history("x", &runs, 0.05);
     let p50 = found.figures.iter().find(|it| it.name == "end-to-end p50");
     let changes = p50.expect("a figure").changes.iter();
@@ -425,24 +342,15 @@ fn a_latency_that_rose_and_went_back_changed_twice() {
 fn what_so_few_runs_cannot_show_of_a_change_that_went_back_is_computed() {
     let found = |runs: u32, slow: std::ops::Range<u32>| {
         let p50 = |day| {
-            if slow.contains(&day) {
-                1_000_000
-            } else {
-                1_000
-            }
+            if slow.contains(&day) { 1_000_000 } else { 1_000 }
         };
-        let runs: Vec<RunRecord> = (0..runs)
-            .map(|day| delivered(day, around(1e3, day), p50(day)))
-            .collect();
+        let runs: Vec<RunRecord> = (0..runs).map(|day| delivered(day, around(1e3, day), p50(day))).collect();
         history("x", &runs, 0.01)
     };
     let changes = |of: &History| -> usize { of.figures.iter().map(|it| it.changes.len()).sum() };
     let four = found(12, 4..8);
     assert!(four.least_runs <= 12 && changes(&four) == 0, "{four:#?}");
-    assert!(
-        four.runs_until_return.is_none_or(|it| it.0 > 4),
-        "{four:#?}"
-    );
+    assert!(four.runs_until_return.is_none_or(|it| it.0 > 4), "{four:#?}");
     assert_eq!(found(11, 0..0).runs_until_return, None);
     // 20 runs show one that is a little longer than the shortest that they can show.
     let shortest = found(20, 0..0).runs_until_return.expect("a length").0 as u32;
@@ -453,13 +361,10 @@ fn what_so_few_runs_cannot_show_of_a_change_that_went_back_is_computed() {
 /// Those of a debug build are compared with each other, and never with others.
 #[test]
 fn runs_of_a_debug_build_count_and_are_told() {
-    let mut runs: Vec<RunRecord> = (0..12)
-        .map(|day| record(day, 2, "4.0", around(1e3, day)))
-        .collect();
+    let mut runs: Vec<RunRecord> = (0..12).map(|day| record(day, 2, "4.0", around(1e3, day))).collect();
     assert!(!history("x", &runs, 0.05).debug_build);
     for run in runs.iter_mut().skip(2) {
-        let debug =
-            crate::example_warnings::example(WarningCode::DebugBuild, archive::Tier::Invalid);
+        let debug = crate::example_warnings::example(WarningCode::DebugBuild, archive::Tier::Invalid);
         run.summary.as_mut().unwrap().warnings.push(debug);
     }
     let found = history("x", &runs, 0.05);
@@ -474,22 +379,14 @@ fn figures_that_some_runs_lack_are_no_change() {
         .map(|day| {
             let mut run = record(day, 2, "4.0", around(1e3, day));
             let cpu = (day % 3 != 0).then(|| around(1e3, day));
-            run.summary
-                .as_mut()
-                .expect("a summary")
-                .messages_mut()
-                .cpu_us_each
-                .broker = cpu;
+            run.summary.as_mut().expect("a summary").messages_mut().cpu_us_each.broker = cpu;
             run
         })
         .collect();
     let found = history("x", &runs, 0.05);
     let names: Vec<&str> = found.figures.iter().map(|it| it.name.as_str()).collect();
     assert_eq!(names, ["received rate", "broker cpu"]);
-    assert!(
-        found.figures.iter().all(|it| it.changes.is_empty()),
-        "{found:#?}"
-    );
+    assert!(found.figures.iter().all(|it| it.changes.is_empty()), "{found:#?}");
 }
 
 /// Of programs that load the broker themselves nobody counts messages, and its CPU may change all the same.
@@ -511,17 +408,11 @@ fn a_change_of_cpu_is_found_in_runs_without_messages_and_told_as_per_time() {
     let [cores] = without.figures.as_slice() else {
         panic!("{without:#?}");
     };
-    assert_eq!(
-        (cores.name.as_str(), cores.changes.len()),
-        ("broker cores", 1)
-    );
+    assert_eq!((cores.name.as_str(), cores.changes.len()), ("broker cores", 1));
     let told = without.remarks.join("");
     assert!(told.starts_with("no messages were counted: "), "{told}");
     let some = found(20);
-    assert_eq!(
-        (some.figures[0].name.as_str(), some.remarks.len()),
-        ("broker cpu", 0)
-    );
+    assert_eq!((some.figures[0].name.as_str(), some.remarks.len()), ("broker cpu", 0));
 }
 
 /// Runs whose loads differ in hidden words alone are one series, and that is said.

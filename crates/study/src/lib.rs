@@ -20,13 +20,12 @@ pub use figures::ComparisonOptions;
 pub use function_costs::{FunctionCosts, compare_functions};
 pub use history::history;
 pub use limit::{
-    at_rate, first_rate, found_limit, limit_trial, next_rate, rate_options, requested_rate,
-    suggested_rates, trials_left,
+    at_rate, first_rate, found_limit, limit_trial, next_rate, rate_options, requested_rate, suggested_rates,
+    trials_left,
 };
 pub use log_comparison::{compare_logs, read_logs};
 pub use pairs::{
-    CellRuns, LEAST_PAIRS, NextRun, compare_cells, is_decided, looks_again, next_run_of,
-    paired_run, runs_left,
+    CellRuns, LEAST_PAIRS, NextRun, compare_cells, is_decided, looks_again, next_run_of, paired_run, runs_left,
 };
 pub use repeats::repeats;
 pub use scale::{at_scale, check_one_group, next_scale, scale_law, scale_plan, scale_run};

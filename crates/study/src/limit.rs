@@ -1,8 +1,8 @@
 //! The highest rate that holds: which rate is tried next, how an experiment is run at it, and what the run says of it.
 
 use archive::{
-    Cause, FoundLimit, LimitOutcome, LimitPlan, LimitTrial, LimitTrials, LimitedBy,
-    RequirementOutcome, RunRecord, RunSummary, Tier, Verdict, Warning, WarningCode,
+    Cause, FoundLimit, LimitOutcome, LimitPlan, LimitTrial, LimitTrials, LimitedBy, RequirementOutcome, RunRecord,
+    RunSummary, Tier, Verdict, Warning, WarningCode,
 };
 use compare::{LimitSearch, LimitStep, TrialOutcome, limit_step, most_trials_left, round_rate};
 use measure::{LatencySummary, Problem, Rate};
@@ -90,10 +90,7 @@ pub fn rate_options(experiment: &Experiment, rate: f64) -> Vec<String> {
             _ => 0,
         };
         options.push(format!("load.{number}.rate={own:.digits$}"));
-        let was_each = experiment
-            .load
-            .get(number)
-            .is_some_and(|it| it.rate_per_producer);
+        let was_each = experiment.load.get(number).is_some_and(|it| it.rate_per_producer);
         if was_each {
             options.push(format!("load.{number}.rate-per-producer=false"));
         }
@@ -112,9 +109,7 @@ fn group_rate(load: &LoadSpec) -> Option<f64> {
         return Some(rate);
     }
     let destinations = load.destinations.len().max(1) * load.num_destinations;
-    let producers = load
-        .total_producers
-        .unwrap_or(destinations * load.producers);
+    let producers = load.total_producers.unwrap_or(destinations * load.producers);
     Some(rate * producers as f64)
 }
 
@@ -133,10 +128,7 @@ pub fn next_rate(of: &LimitTrials) -> Option<f64> {
 /// The limit by the trials so far.
 #[must_use]
 pub fn found_limit(of: &LimitTrials) -> FoundLimit {
-    let ended = LimitSearch {
-        most_trials: 0,
-        ..search(&of.plan)
-    };
+    let ended = LimitSearch { most_trials: 0, ..search(&of.plan) };
     match step(of, ended) {
         LimitStep::Try(_) => FoundLimit::default(),
         LimitStep::Found(it) => FoundLimit {
@@ -193,16 +185,9 @@ const fn search(plan: &LimitPlan) -> LimitSearch {
 /// A complete run at a rate, as a trial.
 #[must_use]
 pub fn limit_trial(rate: f64, record: &RunRecord) -> LimitTrial {
-    let trial = LimitTrial {
-        id: record.id.clone(),
-        rate,
-        ..LimitTrial::default()
-    };
+    let trial = LimitTrial { id: record.id.clone(), rate, ..LimitTrial::default() };
     let Some(summary) = &record.summary else {
-        return LimitTrial {
-            unclear: Some("the run has no summary".to_owned()),
-            ..trial
-        };
+        return LimitTrial { unclear: Some("the run has no summary".to_owned()), ..trial };
     };
     let (latency_name, latency) = shown_latency(summary);
     let verdict = summary.verdict.clone().unwrap_or_default();
@@ -225,33 +210,19 @@ pub fn limit_trial(rate: f64, record: &RunRecord) -> LimitTrial {
         limited_by,
         slos: summary.requirements.clone(),
         // Beyond its limit a broker falls behind ever more.
-        cautions: cautions(summary, |it| {
-            is_of_limit(it) || it == WarningCode::NotSteadyState
-        }),
+        cautions: cautions(summary, |it| is_of_limit(it) || it == WarningCode::NotSteadyState),
         ..trial
     }
 }
 
 /// Warnings of any load at the broker's limit.
 pub(crate) const fn is_of_limit(code: WarningCode) -> bool {
-    use WarningCode::{
-        ConnectionBlocked, GeneratorLate, MessagesNotReceived, MessagesOutstanding, RateNotAchieved,
-    };
-    matches!(
-        code,
-        RateNotAchieved
-            | GeneratorLate
-            | MessagesOutstanding
-            | MessagesNotReceived
-            | ConnectionBlocked
-    )
+    use WarningCode::{ConnectionBlocked, GeneratorLate, MessagesNotReceived, MessagesOutstanding, RateNotAchieved};
+    matches!(code, RateNotAchieved | GeneratorLate | MessagesOutstanding | MessagesNotReceived | ConnectionBlocked)
 }
 
 /// The warnings that put a run's numbers in doubt, but for those that are `expected` of it.
-pub(crate) fn cautions(
-    summary: &RunSummary,
-    expected: impl Fn(WarningCode) -> bool,
-) -> Vec<Warning> {
+pub(crate) fn cautions(summary: &RunSummary, expected: impl Fn(WarningCode) -> bool) -> Vec<Warning> {
     let warnings = summary.warnings.iter();
     let kept = warnings.filter(|it| it.tier != Tier::Note && !expected(it.code()));
     kept.cloned().collect()
@@ -299,10 +270,7 @@ fn shortcomings(summary: &RunSummary, limited_by: LimitedBy) -> Vec<String> {
     let expected = expected_rate(summary).filter(|it| *it > 0.0);
     let received = expected.map(|expected| summary.flow().received.rate / expected);
     if let Some(received) = received.filter(|it| *it < ACHIEVED) {
-        why.push(format!(
-            "the backlog grew: only {} of the deliveries arrived",
-            percent(received)
-        ));
+        why.push(format!("the backlog grew: only {} of the deliveries arrived", percent(received)));
     }
     let broken = summary.warnings.iter().filter_map(broken);
     why.extend(broken.map(str::to_owned));

@@ -24,10 +24,7 @@ fn groups_keep_their_proportions_and_are_alike_without_rates() {
     let with = experiment("[[load]]\nrate = 100\n[[load]]\nproducers = 0\n[[load]]\nrate = 300");
     assert_eq!(first_rate(&with), Ok(400.0));
     assert_eq!(rates(&at_rate(&with, 1_000.0)), [250.0, 0.0, 750.0]);
-    assert_eq!(
-        rate_options(&with, 1_000.0),
-        ["load.0.rate=250", "load.2.rate=750"]
-    );
+    assert_eq!(rate_options(&with, 1_000.0), ["load.0.rate=250", "load.2.rate=750"]);
     let without = experiment("[[load]]\n[[load]]");
     assert_eq!(first_rate(&without), Ok(FIRST));
     assert_eq!(rates(&at_rate(&without, 1_000.0)), [500.0, 500.0]);
@@ -38,36 +35,25 @@ fn groups_keep_their_proportions_and_are_alike_without_rates() {
     assert_eq!(first_rate(&each), Ok(240.0));
     let tried = at_rate(&each, 480.0);
     assert_eq!(rates(&tried), [480.0]);
-    assert!(
-        !tried.load[0].rate_per_producer,
-        "it is that of all together"
-    );
+    assert!(!tried.load[0].rate_per_producer, "it is that of all together");
 }
 
 #[test]
 fn a_rate_that_is_not_free_is_refused() {
-    for loads in [
-        "[[load]]\nthink-time = '1s'",
-        "[[load]]\nproducers = 0\nconsumers = 1",
-        "[[load]]\nrate = 5\n[[load]]",
-    ] {
+    for loads in
+        ["[[load]]\nthink-time = '1s'", "[[load]]\nproducers = 0\nconsumers = 1", "[[load]]\nrate = 5\n[[load]]"]
+    {
         assert!(requested_rate(&experiment(loads)).is_err(), "{loads}");
     }
 }
 
 /// A run in which all was well.
 fn summary() -> RunSummary {
-    let sent = Throughput {
-        total: 10_000,
-        rate: 1_000.0,
-    };
+    let sent = Throughput { total: 10_000, rate: 1_000.0 };
     let mut summary = RunSummary {
         verdict: Some(Verdict {
             limited_by: LimitedBy::Broker,
-            facts: Facts {
-                expected_rate: Some(1_000.0),
-                ..Facts::default()
-            },
+            facts: Facts { expected_rate: Some(1_000.0), ..Facts::default() },
             ..Verdict::default()
         }),
         requirements: vec![RequirementOutcome {
@@ -79,20 +65,14 @@ fn summary() -> RunSummary {
     };
     let flow = summary.flow_mut();
     (flow.sent, flow.received) = (sent, sent);
-    summary.messages_mut().requested = Some(RequestedSummary {
-        achieved: Some(1.0),
-        ..RequestedSummary::default()
-    });
+    summary.messages_mut().requested = Some(RequestedSummary { achieved: Some(1.0), ..RequestedSummary::default() });
     summary
 }
 
 fn tried(change: impl FnOnce(&mut RunSummary)) -> LimitTrial {
     let mut summary = summary();
     change(&mut summary);
-    let record = RunRecord {
-        summary: Some(summary),
-        ..RunRecord::default()
-    };
+    let record = RunRecord { summary: Some(summary), ..RunRecord::default() };
     limit_trial(1_000.0, &record)
 }
 
@@ -115,19 +95,13 @@ fn a_rate_holds_where_it_is_sent_received_and_all_that_is_asked_for_is_met() {
     assert_eq!(judged(|_| ()), (LimitOutcome::Held, vec![]));
     assert_eq!(judged(|it| achieved(it, 0.995)).0, LimitOutcome::Held);
     assert_eq!(judged(|it| achieved(it, 0.994)).0, LimitOutcome::Missed);
-    assert_eq!(
-        judged(|it| it.flow_mut().received.rate = 995.0).0,
-        LimitOutcome::Held
-    );
+    assert_eq!(judged(|it| it.flow_mut().received.rate = 995.0).0, LimitOutcome::Held);
     let behind = judged(|it| it.flow_mut().received.rate = 994.0);
     assert_eq!(behind.0, LimitOutcome::Missed);
     assert!(behind.1[0].contains("backlog"), "{behind:?}");
     let missed = judged(|it| it.requirements[0].met = Some(false));
     assert_eq!(missed.1, ["missed end-to-end p99 < 10ms"]);
-    assert_eq!(
-        judged(|it| it.requirements[0].met = None).0,
-        LimitOutcome::Missed
-    );
+    assert_eq!(judged(|it| it.requirements[0].met = None).0, LimitOutcome::Missed);
 }
 
 /// Steal makes a trial unclear, but for consumers at a requested pace: they are slow on any machine.
@@ -142,10 +116,7 @@ fn paced_consumers_miss_a_rate_also_on_a_machine_that_others_use() {
         })
     };
     assert_eq!(stolen(None).outcome, LimitOutcome::Unclear);
-    assert_eq!(
-        stolen(Some(Cause::ConsumersSlow)).outcome,
-        LimitOutcome::Missed
-    );
+    assert_eq!(stolen(Some(Cause::ConsumersSlow)).outcome, LimitOutcome::Missed);
 }
 
 #[test]
@@ -199,24 +170,15 @@ fn a_trial_keeps_what_puts_its_numbers_in_doubt() {
         (WarningCode::TooFewCores, Tier::Caution),
         (WarningCode::TooFewSamples, Tier::Note),
     ] {
-        summary
-            .warnings
-            .push(crate::example_warnings::example(code, tier));
+        summary.warnings.push(crate::example_warnings::example(code, tier));
     }
-    let kept: Vec<_> = cautions(&summary, is_of_limit)
-        .iter()
-        .map(Warning::code)
-        .collect();
+    let kept: Vec<_> = cautions(&summary, is_of_limit).iter().map(Warning::code).collect();
     assert_eq!(kept, [WarningCode::TooFewCores]);
 }
 
 #[test]
 fn no_rates_are_suggested_where_nobody_knows_the_limit() {
-    let found = |high| FoundLimit {
-        low: Some(3_000.0),
-        high,
-        ..FoundLimit::default()
-    };
+    let found = |high| FoundLimit { low: Some(3_000.0), high, ..FoundLimit::default() };
     assert_eq!(suggested_rates(&found(None)), None);
     let suggested = suggested_rates(&found(Some(3_100.0)));
     assert_eq!(suggested, Some([("calm", 1_000.0), ("busy", 2_400.0)]));
@@ -226,15 +188,10 @@ fn no_rates_are_suggested_where_nobody_knows_the_limit() {
 fn a_rate_does_not_hold_where_the_run_must_not_be_believed() {
     let of = |code, tier| {
         judged(|it| {
-            it.warnings
-                .push(crate::example_warnings::example(code, tier));
+            it.warnings.push(crate::example_warnings::example(code, tier));
         })
     };
-    for code in [
-        WarningCode::MessagesLost,
-        WarningCode::BrokerGone,
-        WarningCode::NodeGone,
-    ] {
+    for code in [WarningCode::MessagesLost, WarningCode::BrokerGone, WarningCode::NodeGone] {
         let (outcome, why) = of(code, Tier::Invalid);
         assert_eq!((outcome, why.len()), (LimitOutcome::Missed, 1), "{code:?}");
     }
@@ -243,24 +200,11 @@ fn a_rate_does_not_hold_where_the_run_must_not_be_believed() {
     for code in [WarningCode::DebugBuild, WarningCode::CertificateNotChecked] {
         assert_eq!(of(code, Tier::Invalid).0, LimitOutcome::Held, "{code:?}");
     }
-    assert_eq!(
-        of(WarningCode::FaultsMissed, Tier::Caution).0,
-        LimitOutcome::Held
-    );
+    assert_eq!(of(WarningCode::FaultsMissed, Tier::Caution).0, LimitOutcome::Held);
     let mut missed = summary();
-    missed.warnings.push(crate::example_warnings::example(
-        WarningCode::FaultsMissed,
-        Tier::Invalid,
-    ));
-    let record = RunRecord {
-        summary: Some(missed),
-        ..RunRecord::default()
-    };
-    assert_eq!(
-        limit_trial(5.0, &record).outcome,
-        LimitOutcome::Unclear,
-        "it was another run"
-    );
+    missed.warnings.push(crate::example_warnings::example(WarningCode::FaultsMissed, Tier::Invalid));
+    let record = RunRecord { summary: Some(missed), ..RunRecord::default() };
+    assert_eq!(limit_trial(5.0, &record).outcome, LimitOutcome::Unclear, "it was another run");
 }
 
 #[test]
@@ -270,10 +214,7 @@ fn a_generator_that_is_the_limit_makes_a_miss_unclear_and_no_more() {
         limited(it, LimitedBy::Generator);
     });
     assert_eq!(slow.0, LimitOutcome::Unclear);
-    assert_eq!(
-        judged(|it| limited(it, LimitedBy::Generator)).0,
-        LimitOutcome::Held
-    );
+    assert_eq!(judged(|it| limited(it, LimitedBy::Generator)).0, LimitOutcome::Held);
     // By chance fewer arrived than on average.
     let chance = judged(|it| {
         achieved(it, 0.98);
@@ -287,10 +228,7 @@ fn a_machine_that_others_had_makes_a_miss_unclear() {
     let mut beside_others = summary();
     beside_others.flow_mut().received.rate = 500.0;
     beside_others.verdict.as_mut().unwrap().cause = Some(Cause::OthersFillMachine);
-    let record = RunRecord {
-        summary: Some(beside_others),
-        ..RunRecord::default()
-    };
+    let record = RunRecord { summary: Some(beside_others), ..RunRecord::default() };
     assert_eq!(limit_trial(1_000.0, &record).outcome, LimitOutcome::Unclear);
 }
 
@@ -300,14 +238,9 @@ fn a_backlog_is_seen_also_where_nobody_knows_how_many_deliveries_a_message_has()
     let unknown = |received: f64, total: u64, outstanding: u64| {
         judged(|it| {
             it.verdict.as_mut().unwrap().facts.expected_rate = None;
-            it.flow_mut().received = Throughput {
-                total,
-                rate: received,
-            };
-            it.flow_mut().ledger = Some(measure::ledger::LedgerSummary {
-                outstanding,
-                ..measure::ledger::LedgerSummary::default()
-            });
+            it.flow_mut().received = Throughput { total, rate: received };
+            it.flow_mut().ledger =
+                Some(measure::ledger::LedgerSummary { outstanding, ..measure::ledger::LedgerSummary::default() });
         })
         .0
     };
@@ -331,14 +264,7 @@ fn no_lower_rate_is_tried_where_fewer_messages_tell_even_less() {
         ..LimitTrial::default()
     };
     let mut of = LimitTrials {
-        plan: LimitPlan {
-            first: 10_000.0,
-            least: 1.0,
-            most: 1e7,
-            precision: 0.05,
-            confirmations: 3,
-            most_trials: 60,
-        },
+        plan: LimitPlan { first: 10_000.0, least: 1.0, most: 1e7, precision: 0.05, confirmations: 3, most_trials: 60 },
         trials: vec![untold],
         ..LimitTrials::default()
     };
@@ -348,11 +274,7 @@ fn no_lower_rate_is_tried_where_fewer_messages_tell_even_less() {
     of.trials[0].why.push("the backlog grew".to_owned());
     assert_eq!(next_rate(&of), Some(5_000.0));
     of.trials[0].why.pop();
-    let held = LimitTrial {
-        rate: 5_000.0,
-        outcome: LimitOutcome::Held,
-        ..LimitTrial::default()
-    };
+    let held = LimitTrial { rate: 5_000.0, outcome: LimitOutcome::Held, ..LimitTrial::default() };
     of.trials.push(held);
     assert!(next_rate(&of).is_some());
 }

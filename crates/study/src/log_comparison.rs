@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use archive::{
-    ComparedRun, ComparedSide, Comparison, LatencyLog, LatencySlices, LogTag, LogUnit,
-    QuantityUnit, RunBlocks, UnitSource,
+    ComparedRun, ComparedSide, Comparison, LatencyLog, LatencySlices, LogTag, LogUnit, QuantityUnit, RunBlocks,
+    UnitSource,
 };
 use measure::{Metric, Problem, counted};
 
@@ -24,16 +24,9 @@ const NEAR: f64 = 2.0;
 ///
 /// # Errors
 /// Where one of them cannot be read, or they are too many.
-pub fn read_logs(
-    paths: &[impl AsRef<Path>],
-    unit: Option<LogUnit>,
-) -> Result<Vec<LatencyLog>, Problem> {
+pub fn read_logs(paths: &[impl AsRef<Path>], unit: Option<LogUnit>) -> Result<Vec<LatencyLog>, Problem> {
     if paths.len() > MOST_LOGS {
-        return Err(Problem::new(
-            format!("more than {MOST_LOGS} logs of one side"),
-            paths.len(),
-            "name fewer",
-        ));
+        return Err(Problem::new(format!("more than {MOST_LOGS} logs of one side"), paths.len(), "name fewer"));
     }
     let mut values = 0;
     let read = paths.iter().map(|path| {
@@ -67,11 +60,7 @@ fn fits(values: usize) -> Result<(), Problem> {
 ///
 /// # Errors
 /// Where they have no tag in common, or pairs have no partners.
-pub fn compare_logs(
-    a: &[LatencyLog],
-    b: &[LatencyLog],
-    options: ComparisonOptions,
-) -> Result<Comparison, Problem> {
+pub fn compare_logs(a: &[LatencyLog], b: &[LatencyLog], options: ComparisonOptions) -> Result<Comparison, Problem> {
     let shared = shared(a, b)?;
     pairs(a, b, options)?;
     let mut remarks = remarks(a, b, &shared);
@@ -93,11 +82,7 @@ pub fn compare_logs(
     };
     for (is_a, logs) in [(true, a), (false, b)] {
         if let [log] = logs {
-            let slices: Vec<(Metric, &LatencySlices)> = log
-                .tags
-                .iter()
-                .map(|tag| (tag.metric, &tag.slices))
-                .collect();
+            let slices: Vec<(Metric, &LatencySlices)> = log.tags.iter().map(|tag| (tag.metric, &tag.slices)).collect();
             within::within(&mut compared, is_a, &slices);
         }
     }
@@ -105,11 +90,7 @@ pub fn compare_logs(
 }
 
 fn side(logs: &[LatencyLog]) -> ComparedSide {
-    let run = |log: &LatencyLog| ComparedRun {
-        id: log.name.clone(),
-        invalid: false,
-        cautious: false,
-    };
+    let run = |log: &LatencyLog| ComparedRun { id: log.name.clone(), invalid: false, cautious: false };
     ComparedSide {
         runs: logs.iter().map(run).collect(),
         logs: true,
@@ -154,11 +135,8 @@ fn has_values(logs: &[LatencyLog], metric: Metric) -> bool {
 /// Metrics that both sides hold, and one of them has values of: that the other has none is a change.
 fn shared(a: &[LatencyLog], b: &[LatencyLog]) -> Result<Vec<Metric>, Problem> {
     let (of_a, of_b) = (metrics(a), metrics(b));
-    let shared: Vec<Metric> = of_a
-        .iter()
-        .copied()
-        .filter(|it| of_b.contains(it) && (has_values(a, *it) || has_values(b, *it)))
-        .collect();
+    let shared: Vec<Metric> =
+        of_a.iter().copied().filter(|it| of_b.contains(it) && (has_values(a, *it) || has_values(b, *it))).collect();
     if !shared.is_empty() {
         return Ok(shared);
     }
@@ -213,10 +191,7 @@ fn of_metric(
     };
     let mut found = Vec::new();
     match all().any(|log| log.overlaps) {
-        true => remarks.push(format!(
-            "{} is left out: a log's intervals overlap",
-            rate.name
-        )),
+        true => remarks.push(format!("{} is left out: a log's intervals overlap", rate.name)),
         false => found.extend(figure(&rate, &|log, tag| match has_time {
             true => tag.measured as f64 / log.seconds,
             false => tag.count as f64,
@@ -230,19 +205,13 @@ fn of_metric(
                 let ns = tag.percentiles.get(at).copied();
                 ns.map_or(0.0, |ns| at_least(log, ns))
             })),
-            false => remarks.push(format!(
-                "{} is left out: fewer than ten values of a log lie beyond it",
-                kind.name
-            )),
+            false => remarks.push(format!("{} is left out: fewer than ten values of a log lie beyond it", kind.name)),
         }
     }
-    found.extend(figure(
-        &latency("max".to_owned()),
-        &|log, tag| match tag.count {
-            0 => 0.0,
-            _ => at_least(log, tag.max()),
-        },
-    ));
+    found.extend(figure(&latency("max".to_owned()), &|log, tag| match tag.count {
+        0 => 0.0,
+        _ => at_least(log, tag.max()),
+    }));
     found
 }
 
@@ -284,10 +253,8 @@ fn remarks(a: &[LatencyLog], b: &[LatencyLog], shared: &[Metric]) -> Vec<String>
         .collect();
     for (name, side, other) in [("A", a, b), ("B", b, a)] {
         let others = metrics(other);
-        let only: Vec<Metric> = metrics(side)
-            .into_iter()
-            .filter(|it| !others.contains(it) && has_values(side, *it))
-            .collect();
+        let only: Vec<Metric> =
+            metrics(side).into_iter().filter(|it| !others.contains(it) && has_values(side, *it)).collect();
         if !only.is_empty() {
             told.push(format!("{name} alone has {}: left out", names(&only)));
         }
@@ -305,23 +272,18 @@ fn unit(log: &LatencyLog) -> String {
         UnitSource::Stated => "from a comment",
         UnitSource::Given => "from --unit",
         UnitSource::Artemis => "the tags are those of Artemis perf, which records these",
-        UnitSource::Assumed => {
-            "an assumption, as HistogramLogProcessor makes; --unit names another unit"
-        }
+        UnitSource::Assumed => "an assumption, as HistogramLogProcessor makes; --unit names another unit",
     };
     format!("read as {unit}: {why}")
 }
 
 /// Medians that are as far apart as units are, where one was guessed.
 fn units_look_mixed(a: &[LatencyLog], b: &[LatencyLog], shared: &[Metric]) -> Option<String> {
-    let is_guessed =
-        |log: &LatencyLog| matches!(log.unit_source, UnitSource::Artemis | UnitSource::Assumed);
+    let is_guessed = |log: &LatencyLog| matches!(log.unit_source, UnitSource::Artemis | UnitSource::Assumed);
     let median = |logs: &[LatencyLog], metric: Metric| {
         let tags = logs.iter().filter_map(|log| tag_of(log, metric));
         let tags = tags.filter(|tag| tag.count > 0);
-        let logarithms: Vec<f64> = tags
-            .map(|tag| (tag.percentiles[0].max(1) as f64).ln())
-            .collect();
+        let logarithms: Vec<f64> = tags.map(|tag| (tag.percentiles[0].max(1) as f64).ln()).collect();
         logarithms.iter().sum::<f64>() / logarithms.len().max(1) as f64
     };
     let (found, times) = shared.iter().find_map(|metric| {

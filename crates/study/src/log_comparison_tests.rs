@@ -27,31 +27,13 @@ fn logs_of_artemis_perf_lie_beside_ours() {
     let ours = [100_000, 101_000, 102_000].map(|ns| log("y", OURS, "Tag=send_ack,", ns));
     let found = compare_logs(&artemis, &ours, options).expect("comparable");
     let names: Vec<&str> = found.figures.iter().map(|it| it.name.as_str()).collect();
-    assert_eq!(
-        names[..3],
-        ["send ack rate", "send ack p50", "send ack p90"]
-    );
-    assert!(
-        found
-            .figures
-            .iter()
-            .all(|it| it.decision != Decision::Changed),
-        "{found:#?}"
-    );
+    assert_eq!(names[..3], ["send ack rate", "send ack p50", "send ack p90"]);
+    assert!(found.figures.iter().all(|it| it.decision != Decision::Changed), "{found:#?}");
     let told = found.remarks.join("\n");
-    assert!(
-        told.contains("3 logs read as microseconds: the tags"),
-        "{told}"
-    );
-    assert!(
-        told.contains("3 logs read as nanoseconds: from a comment"),
-        "{told}"
-    );
+    assert!(told.contains("3 logs read as microseconds: the tags"), "{told}");
+    assert!(told.contains("3 logs read as nanoseconds: from a comment"), "{told}");
     assert!(!told.contains("caution"), "{told}");
-    assert_eq!(
-        (found.a.logs, found.a.runs.len(), found.functions),
-        (true, 3, None)
-    );
+    assert_eq!((found.a.logs, found.a.runs.len(), found.functions), (true, 3, None));
 }
 
 #[test]
@@ -61,36 +43,23 @@ fn a_thousand_between_guessed_units_has_a_caution() {
     let off = [1_100_000, 1_110_000].map(|value| log("y", "", "", value));
     let caution = |a: &[LatencyLog], b: &[LatencyLog]| {
         let found = compare_logs(a, b, options).expect("comparable");
-        found
-            .remarks
-            .iter()
-            .any(|it| it.starts_with("caution: the medians of latency"))
+        found.remarks.iter().any(|it| it.starts_with("caution: the medians of latency"))
     };
     assert!(caution(&guessed, &off) && caution(&off, &guessed));
     assert!(!caution(&guessed, &guessed));
     // Milliseconds beside nanoseconds.
     let far = [1_100_000_000, 1_110_000_000].map(|value| log("y", "", "", value));
     assert!(caution(&guessed, &far) && caution(&far, &guessed));
-    let stated = |of: &[LatencyLog; 2]| {
-        of.clone().map(|log| LatencyLog {
-            unit_source: UnitSource::Given,
-            ..log
-        })
-    };
+    let stated = |of: &[LatencyLog; 2]| of.clone().map(|log| LatencyLog { unit_source: UnitSource::Given, ..log });
     assert!(!caution(&stated(&guessed), &stated(&off)));
 }
 
 #[test]
 fn pairs_and_tags_have_partners() {
     let two = [1_000, 1_010].map(|value| log("x", "", "", value));
-    let paired = ComparisonOptions {
-        paired: true,
-        ..ComparisonOptions::default()
-    };
+    let paired = ComparisonOptions { paired: true, ..ComparisonOptions::default() };
     for (a, b) in [(&two[..], &two[..1]), (&two[..1], &two[1..])] {
-        let told = compare_logs(a, b, paired)
-            .expect_err("no partner")
-            .sentence();
+        let told = compare_logs(a, b, paired).expect_err("no partner").sentence();
         assert!(told.contains("1 of"), "{told}");
     }
     compare_logs(&two, &two, paired).expect("pairs");
@@ -102,17 +71,11 @@ fn pairs_and_tags_have_partners() {
 
 #[test]
 fn logs_without_times_are_counted() {
-    let still = |name: &str| LatencyLog {
-        seconds: 0.0,
-        ..log(name, "", "", 1_000)
-    };
+    let still = |name: &str| LatencyLog { seconds: 0.0, ..log(name, "", "", 1_000) };
     let (a, b) = ([still("a"), still("b")], [still("c"), still("d")]);
     let found = compare_logs(&a, &b, ComparisonOptions::default()).expect("comparable");
     let first = found.figures.first().expect("a figure");
-    assert_eq!(
-        (first.name.as_str(), &first.a[..]),
-        ("latency count", &[3_000.0, 3_000.0][..])
-    );
+    assert_eq!((first.name.as_str(), &first.a[..]), ("latency count", &[3_000.0, 3_000.0][..]));
 }
 
 /// A log of twenty seconds with the same values in each.
@@ -133,9 +96,8 @@ fn same_values(name: &str, head: &str, tags: &[(&str, &[u64])]) -> LatencyLog {
 
 #[test]
 fn a_tag_that_has_no_values_on_one_side_any_more_is_worse() {
-    let of = |received: &[u64]| {
-        ["x", "y", "z"].map(|it| same_values(it, OURS, &[("sent", &[5]), ("received", received)]))
-    };
+    let of =
+        |received: &[u64]| ["x", "y", "z"].map(|it| same_values(it, OURS, &[("sent", &[5]), ("received", received)]));
     let (well, nothing) = (of(&[1_000, 2_000]), of(&[]));
     let found = compare_logs(&well, &nothing, ComparisonOptions::default()).expect("comparable");
     assert!(found.is_worse(), "{found:#?}");
@@ -166,17 +128,11 @@ fn values_below_the_unit_of_a_log_can_become_worse() {
 #[test]
 fn logs_whose_intervals_overlap_have_no_rates() {
     let a = [1_000, 1_001].map(|value| log("x", OURS, "", value));
-    let b = a.clone().map(|log| LatencyLog {
-        overlaps: true,
-        ..log
-    });
+    let b = a.clone().map(|log| LatencyLog { overlaps: true, ..log });
     let found = compare_logs(&a, &b, ComparisonOptions::default()).expect("comparable");
     assert!(found.figures.iter().all(|it| it.name != "latency rate"));
     let told = found.remarks.join("\n");
-    assert!(
-        told.contains("latency rate is left out: a log's intervals overlap"),
-        "{told}"
-    );
+    assert!(told.contains("latency rate is left out: a log's intervals overlap"), "{told}");
 }
 
 #[test]
@@ -193,10 +149,7 @@ fn blocks_are_no_shorter_than_the_intervals_of_a_log() {
     let found = found.expect("comparable");
     let (a, b) = (found.a.within_one_run, found.b.within_one_run);
     let why = a.and_then(|it| it.why_not).expect("too short");
-    assert!(
-        why.contains("150 s were measured, and an interval takes at least 8 blocks of 30 s"),
-        "{why}"
-    );
+    assert!(why.contains("150 s were measured, and an interval takes at least 8 blocks of 30 s"), "{why}");
     assert_eq!(b.map(|it| (it.block_s, it.why_not)), Some((30.0, None)));
 }
 

@@ -7,11 +7,7 @@ use super::*;
 
 fn cells(count: usize, pairs: u32) -> Vec<PairedRuns> {
     let seeds = 1..=count as u64;
-    let cell = |seed| PairedRuns {
-        seed,
-        pairs,
-        ..PairedRuns::default()
-    };
+    let cell = |seed| PairedRuns { seed, pairs, ..PairedRuns::default() };
     seeds.map(cell).collect()
 }
 
@@ -44,10 +40,8 @@ fn every_cell_has_a_pair_in_each_round_and_pairs_stay_together() {
     }
     assert_eq!(order.len(), 6 * 8 * 2);
     assert!(order.chunks(2).all(|pair| pair[0] == pair[1]), "{order:?}");
-    let rounds: Vec<Vec<usize>> = order
-        .chunks(12)
-        .map(|round| round.iter().step_by(2).map(|run| run.0).collect())
-        .collect();
+    let rounds: Vec<Vec<usize>> =
+        order.chunks(12).map(|round| round.iter().step_by(2).map(|run| run.0).collect()).collect();
     for round in &rounds {
         let mut once = round.clone();
         once.sort_unstable();
@@ -66,10 +60,7 @@ fn spoiled_pairs_of_a_cell_are_made_anew_at_the_end() {
         order.push((cell, next.pair));
         assert!(order.len() < 100, "it ends");
     }
-    assert!(
-        all.iter()
-            .all(|cell| counted_pairs(cell, |_| 0.0).len() == 4)
-    );
+    assert!(all.iter().all(|cell| counted_pairs(cell, |_| 0.0).len() == 4));
     assert_eq!(order.last(), Some(&(1, 4)), "{order:?}");
 }
 
@@ -96,10 +87,7 @@ fn noise(random: &mut Random) -> f64 {
 fn record(id: &str, values: [f64; 3]) -> RunRecord {
     let [rate, cpu, memory] = values.map(f64::exp);
     let mut summary = archive::RunSummary::default();
-    summary.flow_mut().sent = Throughput {
-        total: 1,
-        rate: 1_000.0 * rate,
-    };
+    summary.flow_mut().sent = Throughput { total: 1, rate: 1_000.0 * rate };
     summary.messages_mut().cpu_us_each.broker = Some(20.0 * cpu);
     summary.rss_mb.broker = Some(100.0 * memory);
     RunRecord {
@@ -133,11 +121,8 @@ fn played(random: &mut Random, effect: &dyn Fn(usize) -> f64) -> Vec<Result<Comp
         all[cell].runs.push(run);
         number += 1;
     }
-    let cells: Vec<CellRuns<'_>> = all
-        .iter()
-        .zip(&records)
-        .map(|(runs, records)| CellRuns::new(runs, records))
-        .collect();
+    let cells: Vec<CellRuns<'_>> =
+        all.iter().zip(&records).map(|(runs, records)| CellRuns::new(runs, records)).collect();
     compare_cells(&cells, &[8], ComparisonOptions::default())
 }
 
@@ -158,10 +143,7 @@ fn six_cells_of_the_same_are_called_changed_as_rarely_as_the_level_says() {
         let family = cells[0].family.expect("decided together");
         assert_eq!((family.cells, family.figures), (6, 18));
         any += usize::from(cells.iter().any(has_changed));
-        let mut p = cells
-            .iter()
-            .flat_map(|it| &it.figures)
-            .filter_map(|it| it.p);
+        let mut p = cells.iter().flat_map(|it| &it.figures).filter_map(|it| it.p);
         uncorrected += usize::from(p.any(|p| p <= 0.05));
     }
     let share = |count: usize| count as f64 / EXPERIMENTS as f64;
@@ -191,37 +173,22 @@ fn a_cell_without_pairs_does_not_keep_the_others_from_a_decision() {
     for number in 0..16 {
         let next = next_run(&runs[0]).expect("one more");
         let run = made(next, number, false);
-        let slow = if next.side == ComparedSideName::B {
-            0.5
-        } else {
-            0.0
-        };
+        let slow = if next.side == ComparedSideName::B { 0.5 } else { 0.0 };
         let value = slow + 0.001 * (number * 7 % 5) as f64;
         records[0].push(record(&run.id, [value; 3]));
         runs[0].runs.push(run);
     }
-    let cells: Vec<CellRuns<'_>> = runs
-        .iter()
-        .zip(&records)
-        .map(|(runs, records)| CellRuns::new(runs, records))
-        .collect();
+    let cells: Vec<CellRuns<'_>> =
+        runs.iter().zip(&records).map(|(runs, records)| CellRuns::new(runs, records)).collect();
     let decided = compare_cells(&cells, &[8], ComparisonOptions::default());
     let [Ok(first), Err(why)] = decided.as_slice() else {
         panic!("{decided:#?}");
     };
     assert!(first.is_worse());
     assert_eq!(first.family, None, "nothing else was decided with it");
-    assert!(
-        why.sentence().contains("too few runs"),
-        "{}",
-        why.sentence()
-    );
+    assert!(why.sentence().contains("too few runs"), "{}", why.sentence());
     assert!(!is_decided(&cells, &[8], ComparisonOptions::default()));
-    assert!(is_decided(
-        &cells[..1],
-        &[6, 8],
-        ComparisonOptions::default()
-    ));
+    assert!(is_decided(&cells[..1], &[6, 8], ComparisonOptions::default()));
 }
 
 #[test]
@@ -231,8 +198,7 @@ fn pairs_that_are_all_spoiled_say_why() {
     while let Some(next) = next_run(&of) {
         let run = made(next, of.runs.len(), true);
         let mut record = record(&run.id, [0.0; 3]);
-        let mut warning =
-            crate::example_warnings::example(WarningCode::CertificateNotChecked, Tier::Invalid);
+        let mut warning = crate::example_warnings::example(WarningCode::CertificateNotChecked, Tier::Invalid);
         warning.text = "the certificate was not checked".to_owned();
         if let Some(summary) = &mut record.summary {
             summary.warnings.push(warning);
@@ -243,10 +209,7 @@ fn pairs_that_are_all_spoiled_say_why() {
     let cell = CellRuns::new(&of, &records);
     let why = compare_cells(&[cell], &[2], ComparisonOptions::default()).remove(0);
     let told = why.expect_err("nothing counts").sentence();
-    assert!(
-        told.contains("3 of 3 runs: the certificate was not checked"),
-        "{told}"
-    );
+    assert!(told.contains("3 of 3 runs: the certificate was not checked"), "{told}");
 }
 
 /// An experiment of five pairs in which sides spoil runs themselves, as `is_gone` says of side and pair; all runs of A
@@ -258,14 +221,10 @@ fn spoils(is_gone: impl Fn(NextRun) -> bool) -> Result<Comparison, Problem> {
         let mut record = record(&format!("run-{}", of.runs.len()), [0.0; 3]);
         let summary = record.summary.as_mut().expect("a summary");
         let warning = match (is_gone(next), next.side) {
-            (true, _) => Some(crate::example_warnings::example(
-                WarningCode::BrokerGone,
-                Tier::Invalid,
-            )),
-            (false, ComparedSideName::A) => Some(crate::example_warnings::example(
-                WarningCode::CpuSteal,
-                Tier::Caution,
-            )),
+            (true, _) => Some(crate::example_warnings::example(WarningCode::BrokerGone, Tier::Invalid)),
+            (false, ComparedSideName::A) => {
+                Some(crate::example_warnings::example(WarningCode::CpuSteal, Tier::Caution))
+            }
             (false, ComparedSideName::B) => None,
         };
         summary.warnings.extend(warning);
@@ -285,11 +244,7 @@ fn runs_that_sides_spoil_are_counted_however_few_pairs_are_left() {
         let invalid = &found.figures[0];
         assert_eq!(invalid.name, "invalid runs", "{found:#?}");
         assert!(found.is_worse() || found.is_undecided(), "{found:#?}");
-        assert!(
-            !found.figures[1..]
-                .iter()
-                .any(|it| it.decision == Decision::Changed)
-        );
+        assert!(!found.figures[1..].iter().any(|it| it.decision == Decision::Changed));
         let counted = invalid.of_runs.expect("counted");
         let kept = (found.a.runs.len(), found.b.runs.len());
         (counted.a, counted.b, kept, found.is_worse())
@@ -310,8 +265,5 @@ fn runs_that_sides_spoil_are_counted_however_few_pairs_are_left() {
     let cells = [CellRuns::new(&few[0], &first)];
     let why = compare_cells(&cells, &[5], ComparisonOptions::default()).remove(0);
     let help = why.expect_err("too few").help;
-    assert!(
-        help.contains("--resume") && !help.contains("bellows run"),
-        "{help}"
-    );
+    assert!(help.contains("--resume") && !help.contains("bellows run"), "{help}");
 }

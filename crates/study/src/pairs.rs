@@ -28,8 +28,7 @@ pub(crate) fn next_run(of: &PairedRuns) -> Option<NextRun> {
     let all = planned_pairs(of);
     let order = order(of.seed, all as usize);
     (0..all).zip(order.chunks(2)).find_map(|(pair, sides)| {
-        let is_made =
-            |side: &ComparedSideName| of.runs.iter().any(|it| (it.pair, it.side) == (pair, *side));
+        let is_made = |side: &ComparedSideName| of.runs.iter().any(|it| (it.pair, it.side) == (pair, *side));
         let mut sides = sides.iter().copied().map(name);
         let side = sides.find(|side| !is_made(side))?;
         (!is_given_up(of, pair)).then_some(NextRun { pair, side })
@@ -63,16 +62,11 @@ fn counted_pairs(of: &PairedRuns, disturbance: impl Fn(usize) -> f64) -> Vec<(us
     let all = last.map_or(0..0, |last| 0..last + 1);
     let whole = all.filter_map(|pair| whole_pair(of, pair));
     let is_disturbed = |at: usize| of.runs.get(at).is_some_and(|run| run.disturbed);
-    let (mut disturbed, mut counted): (Vec<_>, Vec<_>) =
-        whole.partition(|(a, b)| is_disturbed(*a) || is_disturbed(*b));
+    let (mut disturbed, mut counted): (Vec<_>, Vec<_>) = whole.partition(|(a, b)| is_disturbed(*a) || is_disturbed(*b));
     if next_run(of).is_none() {
         let missing = (of.pairs as usize).saturating_sub(counted.len() + of.own_pairs());
         let of_run = |at: usize| {
-            if is_disturbed(at) {
-                disturbance(at)
-            } else {
-                0.0
-            }
+            if is_disturbed(at) { disturbance(at) } else { 0.0 }
         };
         let of_pair = |pair: &(usize, usize)| of_run(pair.0).max(of_run(pair.1));
         disturbed.sort_by(|one, other| of_pair(one).total_cmp(&of_pair(other)));
@@ -85,8 +79,7 @@ fn counted_pairs(of: &PairedRuns, disturbance: impl Fn(usize) -> f64) -> Vec<(us
 /// The runs of a pair, where both were made and none is spoiled.
 fn whole_pair(of: &PairedRuns, pair: u32) -> Option<(usize, usize)> {
     let place = |side: ComparedSideName| {
-        let counts =
-            |run: &PairedRun| run.pair == pair && run.side == side && run.spoiled.is_none();
+        let counts = |run: &PairedRun| run.pair == pair && run.side == side && run.spoiled.is_none();
         of.runs.iter().position(counts)
     };
     Some((place(ComparedSideName::A)?, place(ComparedSideName::B)?))
@@ -107,10 +100,8 @@ pub fn paired_run(next: NextRun, record: &RunRecord) -> PairedRun {
 
 /// The numbers of pairs at which an experiment of so many may end, the last of them included.
 fn looks(pairs: u32) -> Vec<u32> {
-    let mut looks: Vec<u32> = [pairs / 2, pairs * 3 / 4]
-        .into_iter()
-        .filter(|it| (LEAST_PAIRS..pairs).contains(it))
-        .collect();
+    let mut looks: Vec<u32> =
+        [pairs / 2, pairs * 3 / 4].into_iter().filter(|it| (LEAST_PAIRS..pairs).contains(it)).collect();
     looks.push(pairs);
     looks.dedup();
     looks
@@ -182,10 +173,7 @@ impl<'a> CellRuns<'a> {
         let cloned = |of: &[&RunRecord]| of.iter().map(|it| (*it).clone()).collect::<Vec<_>>();
         if self.is_apart() {
             // What the runs say that are left is shown, of each side for itself.
-            let options = ComparisonOptions {
-                paired: false,
-                ..options
-            };
+            let options = ComparisonOptions { paired: false, ..options };
             return gather(&cloned(&of_a), &cloned(&of_b), spoiled, options);
         }
         let side = |place: fn(&(usize, usize)) -> usize| -> Vec<RunRecord> {
@@ -258,10 +246,7 @@ impl<'a> CellRuns<'a> {
                 ComparedSideName::A => &mut compared.a,
                 ComparedSideName::B => &mut compared.b,
             };
-            side.left_out.push(LeftOut {
-                id: run.id.clone(),
-                why,
-            });
+            side.left_out.push(LeftOut { id: run.id.clone(), why });
         }
     }
 }
@@ -275,12 +260,8 @@ pub fn compare_cells(
     options: ComparisonOptions,
 ) -> Vec<Result<Comparison, Problem>> {
     let at: Vec<usize> = looks.iter().map(|look| *look as usize).collect();
-    let options = ComparisonOptions {
-        paired: true,
-        planned: true,
-        level: level_of_each(&at, options.level),
-        ..options
-    };
+    let options =
+        ComparisonOptions { paired: true, planned: true, level: level_of_each(&at, options.level), ..options };
     let (mut gathered, mut places) = (Vec::new(), Vec::new());
     for cell in cells {
         let place = cell.gather(options).map(|it| gathered.push(it));
@@ -314,11 +295,7 @@ pub fn is_decided(cells: &[CellRuns<'_>], looks: &[u32], options: ComparisonOpti
         let counted: Vec<(usize, usize)> = cell.counted.iter().take(look).copied().collect();
         let last = counted.iter().map(|(a, b)| *a.max(b)).max();
         let made = last.map_or(0, |last| last + 1);
-        CellRuns {
-            runs: cell.runs,
-            records: cell.records.get(..made).unwrap_or(cell.records),
-            counted,
-        }
+        CellRuns { runs: cell.runs, records: cell.records.get(..made).unwrap_or(cell.records), counted }
     });
     let seen: Vec<CellRuns<'_>> = seen.collect();
     let decided = compare_cells(&seen, looks, options);
@@ -335,19 +312,11 @@ fn left_out(of: &PairedRuns, run: &PairedRun, counted: &[(usize, usize)]) -> Opt
     if counted.iter().any(|(a, b)| counts(a) || counts(b)) {
         return None;
     }
-    let other = of
-        .runs
-        .iter()
-        .find(|it| it.pair == run.pair && it.side != run.side);
+    let other = of.runs.iter().find(|it| it.pair == run.pair && it.side != run.side);
     Some(match (&run.spoiled, other) {
         (Some(why), _) => why.clone(),
         (None, None) => "the other run of its pair was not made".to_owned(),
-        (
-            None,
-            Some(PairedRun {
-                spoiled: Some(why), ..
-            }),
-        ) => {
+        (None, Some(PairedRun { spoiled: Some(why), .. })) => {
             format!("the other run of its pair does not count: {why}")
         }
         _ if run.disturbed => "the machine was disturbed".to_owned(),
@@ -369,19 +338,11 @@ mod tests {
     use super::*;
 
     fn of(pairs: u32) -> PairedRuns {
-        PairedRuns {
-            seed: 7,
-            pairs,
-            ..PairedRuns::default()
-        }
+        PairedRuns { seed: 7, pairs, ..PairedRuns::default() }
     }
 
     /// Makes runs until there is nothing left to make; `spoil` says which are spoiled, by their number.
-    fn made(
-        pairs: u32,
-        spoil: impl Fn(usize) -> bool,
-        disturb: impl Fn(usize) -> bool,
-    ) -> PairedRuns {
+    fn made(pairs: u32, spoil: impl Fn(usize) -> bool, disturb: impl Fn(usize) -> bool) -> PairedRuns {
         let mut of = of(pairs);
         while let Some(next) = next_run(&of) {
             let number = of.runs.len();
@@ -401,10 +362,7 @@ mod tests {
     #[test]
     fn as_many_pairs_count_as_were_asked_for_whatever_was_spoiled() {
         let whole = made(8, |_| false, |_| false);
-        assert_eq!(
-            (whole.runs.len(), counted_pairs(&whole, |_| 0.0).len()),
-            (16, 8)
-        );
+        assert_eq!((whole.runs.len(), counted_pairs(&whole, |_| 0.0).len()), (16, 8));
         for bad in 0..16 {
             let one = made(8, |number| number == bad, |_| false);
             assert_eq!(counted_pairs(&one, |_| 0.0).len(), 8, "{bad}");
@@ -412,19 +370,13 @@ mod tests {
             assert_eq!(one.runs.len(), if bad % 2 == 0 { 17 } else { 18 }, "{bad}");
         }
         let hopeless = made(8, |_| true, |_| false);
-        assert_eq!(
-            (hopeless.runs.len(), counted_pairs(&hopeless, |_| 0.0).len()),
-            (12, 0)
-        );
+        assert_eq!((hopeless.runs.len(), counted_pairs(&hopeless, |_| 0.0).len()), (12, 0));
     }
 
     #[test]
     fn a_machine_that_is_never_left_alone_has_its_pairs_all_the_same() {
         let never = made(8, |_| false, |_| true);
-        assert_eq!(
-            (never.runs.len(), counted_pairs(&never, |_| 0.0).len()),
-            (24, 8)
-        );
+        assert_eq!((never.runs.len(), counted_pairs(&never, |_| 0.0).len()), (24, 8));
         let told = |of: &PairedRuns| CellRuns::new(of, &[]).disturbed().unwrap_or_default();
         assert!(told(&never).starts_with("All valid pairs were disturbed"));
         let twice = made(2, |_| false, |number| ![0, 1].contains(&number));
@@ -433,10 +385,7 @@ mod tests {
         assert_eq!(told(&once), "");
         let counted = counted_pairs(&once, |_| 0.0);
         assert_eq!((once.runs.len(), counted.len()), (18, 8));
-        assert!(
-            counted.iter().all(|(a, b)| ![*a, *b].contains(&3)),
-            "{counted:?}"
-        );
+        assert!(counted.iter().all(|(a, b)| ![*a, *b].contains(&3)), "{counted:?}");
     }
 
     /// The hypervisor took half of the machine from a run of the first pair, and little from those of the others.
@@ -447,10 +396,7 @@ mod tests {
             let mut verdict = archive::Verdict::default();
             (verdict.facts.machine_cores, verdict.facts.steal) = (2, Some(steal));
             RunRecord {
-                summary: Some(archive::RunSummary {
-                    verdict: Some(verdict),
-                    ..archive::RunSummary::default()
-                }),
+                summary: Some(archive::RunSummary { verdict: Some(verdict), ..archive::RunSummary::default() }),
                 ..RunRecord::default()
             }
         };
@@ -493,9 +439,7 @@ mod tests {
             let of_other = "the other run of its pair does not count: ";
             let is_true = match why.as_str() {
                 "the machine was disturbed" => run.disturbed,
-                "the machine was disturbed during the other run of its pair" => {
-                    other.is_some_and(|it| it.disturbed)
-                }
+                "the machine was disturbed during the other run of its pair" => other.is_some_and(|it| it.disturbed),
                 "the other run of its pair was not made" => other.is_none(),
                 why => match why.strip_prefix(of_other) {
                     Some(why) => other.is_some_and(|it| it.spoiled.as_deref() == Some(why)),
@@ -512,10 +456,7 @@ mod tests {
     fn pairs_are_left_out_and_made_anew_by_one_rule() {
         let mut random = Random::new(11);
         for round in 0..2_000 {
-            let mut of = PairedRuns {
-                seed: round,
-                ..of(1 + round as u32 % 9)
-            };
+            let mut of = PairedRuns { seed: round, ..of(1 + round as u32 % 9) };
             let cores: Vec<f64> = (0..40).map(|_| random.below(5) as f64).collect();
             let disturbance = |at: usize| cores[at];
             while let Some(next) = next_run(&of) {
@@ -545,10 +486,7 @@ mod tests {
             let mut left = left.filter(|it| !counted.contains(it)).peekable();
             let settled = counted.len() + of.own_pairs();
             assert!(settled <= of.pairs as usize, "{of:#?}");
-            assert!(
-                left.peek().is_none() || settled == of.pairs as usize,
-                "{of:#?}"
-            );
+            assert!(left.peek().is_none() || settled == of.pairs as usize, "{of:#?}");
             assert!(left.all(|it| cores(it) >= most), "{counted:?} of {of:#?}");
         }
     }
@@ -564,24 +502,15 @@ mod tests {
                     steal: Some(0.0),
                     client_cores: Some(0.4),
                     same_machine: true,
-                    broker: Some(archive::BrokerUse {
-                        cores: broker,
-                        ..archive::BrokerUse::default()
-                    }),
+                    broker: Some(archive::BrokerUse { cores: broker, ..archive::BrokerUse::default() }),
                     ..archive::Facts::default()
                 },
                 ..archive::Verdict::default()
             });
-            let mut summary = archive::RunSummary {
-                verdict,
-                ..archive::RunSummary::default()
-            };
+            let mut summary = archive::RunSummary { verdict, ..archive::RunSummary::default() };
             change(&mut summary);
-            let record = RunRecord {
-                state: archive::RunState::Complete,
-                summary: Some(summary),
-                ..RunRecord::default()
-            };
+            let record =
+                RunRecord { state: archive::RunState::Complete, summary: Some(summary), ..RunRecord::default() };
             let side = ComparedSideName::A;
             paired_run(NextRun { pair: 0, side }, &record).disturbed
         };
@@ -597,8 +526,7 @@ mod tests {
         assert!(run(1.5, waits));
         let stolen = |of: &mut archive::RunSummary| {
             let code = archive::WarningCode::CpuSteal;
-            of.warnings
-                .push(crate::example_warnings::example(code, Tier::Caution));
+            of.warnings.push(crate::example_warnings::example(code, Tier::Caution));
         };
         assert!(run(1.5, stolen));
     }

@@ -1,8 +1,6 @@
 //! Runs of one experiment, taken together.
 
-use archive::{
-    Quantity, RepeatedFigure, RepeatedRun, Repeats, RunRecord, RunState, RunSummary, Tier,
-};
+use archive::{Quantity, RepeatedFigure, RepeatedRun, Repeats, RunRecord, RunState, RunSummary, Tier};
 use compare::{apart, spread};
 
 /// The headline figures of runs of one experiment, in the order in which they were made. A run that is not complete
@@ -11,11 +9,7 @@ use compare::{apart, spread};
 pub fn repeats(name: &str, requested: u32, records: &[RunRecord]) -> Repeats {
     let summaries: Vec<Option<&RunSummary>> = records.iter().map(complete).collect();
     let mut quantities: Vec<Quantity> = Vec::new();
-    for quantity in summaries
-        .iter()
-        .flatten()
-        .flat_map(|summary| Quantity::headline(summary))
-    {
+    for quantity in summaries.iter().flatten().flat_map(|summary| Quantity::headline(summary)) {
         if !quantities.contains(&quantity) {
             quantities.push(quantity);
         }
@@ -23,15 +17,8 @@ pub fn repeats(name: &str, requested: u32, records: &[RunRecord]) -> Repeats {
     let mut runs: Vec<RepeatedRun> = records.iter().map(run).collect();
     let mut figures = Vec::new();
     for quantity in quantities {
-        let values: Vec<Option<f64>> = summaries
-            .iter()
-            .map(|summary| {
-                quantity
-                    .of((*summary)?)
-                    .ok()
-                    .filter(|value| value.is_finite())
-            })
-            .collect();
+        let values: Vec<Option<f64>> =
+            summaries.iter().map(|summary| quantity.of((*summary)?).ok().filter(|value| value.is_finite())).collect();
         for run in apart(&values) {
             if let Some(run) = runs.get_mut(run) {
                 run.apart.push(quantity.name());
@@ -39,13 +26,7 @@ pub fn repeats(name: &str, requested: u32, records: &[RunRecord]) -> Repeats {
         }
         figures.extend(figure(&quantity, values));
     }
-    Repeats {
-        schema: Repeats::SCHEMA.to_owned(),
-        name: name.to_owned(),
-        requested,
-        runs,
-        figures,
-    }
+    Repeats { schema: Repeats::SCHEMA.to_owned(), name: name.to_owned(), requested, runs, figures }
 }
 
 fn complete(record: &RunRecord) -> Option<&RunSummary> {
@@ -96,10 +77,7 @@ mod tests {
         .expect("a record");
         let mut summary = RunSummary::default();
         summary.flow_mut().sent = Throughput { total: 100, rate };
-        RunRecord {
-            summary: Some(summary),
-            ..run
-        }
+        RunRecord { summary: Some(summary), ..run }
     }
 
     #[test]

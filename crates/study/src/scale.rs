@@ -9,14 +9,8 @@ use crate::limit::{cautions, is_of_limit};
 use experiment::{Experiment, ExperimentError};
 
 /// Keys whose last part is one of these count clients.
-const COUNTED: [&str; 6] = [
-    "producers",
-    "consumers",
-    "total-producers",
-    "total-consumers",
-    "producer-connections",
-    "consumer-connections",
-];
+const COUNTED: [&str; 6] =
+    ["producers", "consumers", "total-producers", "total-consumers", "producer-connections", "consumer-connections"];
 
 /// The plan of runs with these numbers of clients, `KEY=1,2,4,8`.
 ///
@@ -26,54 +20,30 @@ pub fn scale_plan(given: &str, repeats: u32) -> Result<ScaleRuns, Problem> {
     let example = "write --scale load.0.producers=1,2,4,8";
     let problem = |cause: String, help: &str| Problem::new(cause, given, help);
     let Some((key, numbers)) = given.split_once('=') else {
-        return Err(problem(
-            "--scale lacks numbers of clients".to_owned(),
-            example,
-        ));
+        return Err(problem("--scale lacks numbers of clients".to_owned(), example));
     };
     let key = key.trim();
     let last = key.rsplit('.').next().unwrap_or_default();
     if !COUNTED.contains(&last) {
         let cause = format!("--scale {key}: it does not count clients");
-        return Err(problem(
-            cause,
-            &format!("vary one of {}", COUNTED.join(", ")),
-        ));
+        return Err(problem(cause, &format!("vary one of {}", COUNTED.join(", "))));
     }
     let mut values = Vec::new();
     for number in numbers.split(',') {
-        let value = number
-            .trim()
-            .parse::<u32>()
-            .ok()
-            .filter(|it| (1..=100_000).contains(it));
+        let value = number.trim().parse::<u32>().ok().filter(|it| (1..=100_000).contains(it));
         values.push(value.ok_or_else(|| {
-            problem(
-                format!(
-                    "--scale {key}: {:?} is not a number of clients",
-                    number.trim()
-                ),
-                example,
-            )
+            problem(format!("--scale {key}: {:?} is not a number of clients", number.trim()), example)
         })?);
     }
     values.sort_unstable();
     values.dedup();
     if !(LEAST_CLIENT_COUNTS..=ScaleRuns::MOST_VALUES).contains(&values.len()) {
         return Err(problem(
-            format!(
-                "--scale {key}: it takes {LEAST_CLIENT_COUNTS} to {} different numbers",
-                ScaleRuns::MOST_VALUES
-            ),
+            format!("--scale {key}: it takes {LEAST_CLIENT_COUNTS} to {} different numbers", ScaleRuns::MOST_VALUES),
             "the fit has three parameters: give more, such as 1,2,4,8,16",
         ));
     }
-    Ok(ScaleRuns {
-        key: key.to_owned(),
-        values,
-        repeats,
-        ..ScaleRuns::default()
-    })
+    Ok(ScaleRuns { key: key.to_owned(), values, repeats, ..ScaleRuns::default() })
 }
 
 /// Refuses a group of clients that is not varied and whose messages count as well: the throughput is that of all
@@ -90,11 +60,7 @@ pub fn check_one_group(experiment: &Experiment, key: &str) -> Result<(), Problem
     let sends = key.contains("producer");
     let mut others = experiment.load.iter().enumerate();
     let other = others.find(|(group, load)| {
-        let counts = if sends {
-            load.has_producers()
-        } else {
-            load.has_consumers()
-        };
+        let counts = if sends { load.has_producers() } else { load.has_consumers() };
         *group != varied && counts
     });
     let Some((other, _)) = other else {
@@ -107,9 +73,7 @@ pub fn check_one_group(experiment: &Experiment, key: &str) -> Result<(), Problem
              law of load.{varied}"
         ),
         "",
-        format!(
-            "leave load.{other} out, or run it at the same time as another experiment on the same broker"
-        ),
+        format!("leave load.{other} out, or run it at the same time as another experiment on the same broker"),
     ))
 }
 
@@ -117,11 +81,7 @@ pub fn check_one_group(experiment: &Experiment, key: &str) -> Result<(), Problem
 ///
 /// # Errors
 /// Where the key is none of the experiment.
-pub fn at_scale(
-    experiment: &Experiment,
-    key: &str,
-    clients: u32,
-) -> Result<Experiment, ExperimentError> {
+pub fn at_scale(experiment: &Experiment, key: &str, clients: u32) -> Result<Experiment, ExperimentError> {
     let mut scaled = experiment.clone();
     scaled.set(&format!("{key}={clients}"))?;
     for load in scaled.load.iter_mut().filter(|it| it.has_producers()) {
@@ -171,19 +131,10 @@ pub fn scale_run(clients: u32, record: &RunRecord) -> ScaleRun {
 /// The law that the runs follow; `None` where there are too few numbers of clients.
 #[must_use]
 pub fn scale_law(of: &ScaleRuns) -> Option<ScaleLaw> {
-    let points: Vec<ScalePoint> = of
-        .runs
-        .iter()
-        .map(|it| ScalePoint {
-            clients: it.clients.into(),
-            throughput: it.throughput,
-        })
-        .collect();
+    let points: Vec<ScalePoint> =
+        of.runs.iter().map(|it| ScalePoint { clients: it.clients.into(), throughput: it.throughput }).collect();
     let found = scalability(&points)?;
-    let estimate = |it: Estimate| ScaleEstimate {
-        value: it.value,
-        interval: it.interval,
-    };
+    let estimate = |it: Estimate| ScaleEstimate { value: it.value, interval: it.interval };
     let peak = told_peak(of, &found);
     Some(ScaleLaw {
         alone: estimate(found.alone),
@@ -218,8 +169,7 @@ fn generator_from(of: &ScaleRuns) -> Option<u32> {
         2 * limited.count() > runs().count()
     };
     let numbers = of.runs.iter().map(|it| it.clients);
-    let from =
-        numbers.filter(|from| is_limited(&|it| it == *from) && is_limited(&|it| it >= *from));
+    let from = numbers.filter(|from| is_limited(&|it| it == *from) && is_limited(&|it| it >= *from));
     from.min()
 }
 
@@ -235,19 +185,12 @@ mod tests {
         let mut made = Vec::new();
         while let Some(clients) = next_scale(&of) {
             made.push(clients);
-            of.runs.push(ScaleRun {
-                clients,
-                throughput: 100.0 * f64::from(clients),
-                ..ScaleRun::default()
-            });
+            of.runs.push(ScaleRun { clients, throughput: 100.0 * f64::from(clients), ..ScaleRun::default() });
             assert!(made.len() < 20);
         }
         assert_eq!(made, [1, 2, 4, 8, 8, 4, 2, 1]);
         let law = scale_law(&of).unwrap();
-        assert!(
-            (law.alone.value - 100.0).abs() < 1e-6 && law.peak.is_none(),
-            "{law:?}"
-        );
+        assert!((law.alone.value - 100.0).abs() < 1e-6 && law.peak.is_none(), "{law:?}");
         assert_eq!(law.no_peak, Some(ScaleDoubt::NeverFalls));
     }
 
@@ -265,15 +208,11 @@ mod tests {
             });
         }
         let law = scale_law(&of).unwrap();
-        assert!(
-            law.peak.is_some_and(|it| (it - 9.75).abs() < 0.1),
-            "{law:?}"
-        );
+        assert!(law.peak.is_some_and(|it| (it - 9.75).abs() < 0.1), "{law:?}");
         assert_eq!(law.no_peak, None);
         let limit = |of: &mut ScaleRuns, clients: u32, most: usize| {
             let own = of.runs.iter_mut().filter(|it| it.clients == clients);
-            own.take(most)
-                .for_each(|it| it.limited_by = LimitedBy::Generator);
+            own.take(most).for_each(|it| it.limited_by = LimitedBy::Generator);
         };
         // One of two runs is not most of them.
         limit(&mut of, 4, 1);
@@ -289,10 +228,7 @@ mod tests {
         });
         limit(&mut of, 16, 2);
         let law = scale_law(&of).unwrap();
-        assert_eq!(
-            (law.peak, law.no_peak),
-            (None, Some(ScaleDoubt::Generator(8)))
-        );
+        assert_eq!((law.peak, law.no_peak), (None, Some(ScaleDoubt::Generator(8))));
     }
 
     /// A run's warnings were lost; what any load without a rate brings is none.
@@ -347,29 +283,19 @@ mod tests {
     #[test]
     fn a_second_group_whose_messages_count_is_refused_with_the_remedy() {
         let group = |producers: u32, consumers: u32| {
-            format!(
-                "[[load]]\ndestination = \"queue://q\"\nproducers = {producers}\nconsumers = {consumers}\n"
-            )
+            format!("[[load]]\ndestination = \"queue://q\"\nproducers = {producers}\nconsumers = {consumers}\n")
         };
         let told = |groups: &[(u32, u32)], key: &str| {
-            let text: String = groups
-                .iter()
-                .map(|(out, back)| group(*out, *back))
-                .collect();
+            let text: String = groups.iter().map(|(out, back)| group(*out, *back)).collect();
             let experiment = Experiment::from_toml(&text, "test").unwrap();
-            check_one_group(&experiment, key)
-                .err()
-                .map(|it| it.sentence())
+            check_one_group(&experiment, key).err().map(|it| it.sentence())
         };
         assert_eq!(told(&[(1, 1)], "load.0.producers"), None);
         // One group sends, and another one receives.
         assert_eq!(told(&[(1, 0), (0, 1)], "load.0.total-producers"), None);
         assert_eq!(told(&[(1, 0), (0, 1)], "load.1.consumers"), None);
         let refused = told(&[(1, 1), (1, 1)], "load.0.producers").unwrap();
-        assert!(
-            refused.contains("load.1 sends as well") && refused.contains("leave load.1 out"),
-            "{refused}"
-        );
+        assert!(refused.contains("load.1 sends as well") && refused.contains("leave load.1 out"), "{refused}");
         let refused = told(&[(1, 1), (1, 1)], "load.1.consumer-connections").unwrap();
         assert!(refused.contains("load.0 receives as well"), "{refused}");
     }

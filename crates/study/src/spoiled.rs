@@ -2,8 +2,8 @@
 //! not.
 
 use archive::{
-    Cause, ComparedFigure, FailedBy, Finding, QuantityUnit, RunRecord, RunState, RunSummary,
-    RunsCounted, Tier, Warning, WarningCode,
+    Cause, ComparedFigure, FailedBy, Finding, QuantityUnit, RunRecord, RunState, RunSummary, RunsCounted, Tier,
+    Warning, WarningCode,
 };
 use compare::{fisher, least_fisher};
 
@@ -34,10 +34,7 @@ pub(crate) fn disturbed_by(summary: &RunSummary) -> Option<String> {
     let took = |it: &Warning| matches!(&it.finding, Finding::TooFewCores { used } if used.other_cores > 0.0);
     let verdict = summary.verdict.as_ref();
     let cause = verdict.and_then(|it| it.cause.as_ref());
-    let is_cause = matches!(
-        cause,
-        Some(Cause::OthersFillMachine | Cause::GeneratorLacksCores { others: Some(_) })
-    );
+    let is_cause = matches!(cause, Some(Cause::OthersFillMachine | Cause::GeneratorLacksCores { others: Some(_) }));
     // Also where the run reached what was asked of it: what it cost was measured beside them.
     let used = verdict.and_then(|it| it.facts.other_cores());
     let is_full = verdict.is_some_and(|it| it.facts.idle.is_some_and(|idle| idle < FULL));
@@ -62,10 +59,7 @@ pub(crate) fn disturbance(summary: &RunSummary) -> f64 {
 /// that both have it can be compared. Messages that were lost are a figure of their own then, and may be what one side
 /// does worse.
 pub(crate) fn compared_tier(record: &RunRecord, warning: &Warning) -> Tier {
-    let ledger = record
-        .summary
-        .as_ref()
-        .and_then(|it| it.flow().ledger.as_ref());
+    let ledger = record.summary.as_ref().and_then(|it| it.flow().ledger.as_ref());
     let is_counted = ledger.is_some_and(|it| it.exact && it.sent > 0);
     match warning.code() {
         WarningCode::DebugBuild => Tier::Caution,
@@ -143,19 +137,13 @@ fn tells(record: &RunRecord) -> bool {
 /// by Fisher's exact test, and those in which the generator was the limit, of which nobody knows for whom that speaks.
 /// None where there is no such run.
 pub(crate) fn spoiled_runs(a: &[&RunRecord], b: &[&RunRecord]) -> Vec<Undecided> {
-    let kinds = [
-        (SpoiledBy::Side, RunsCounted::INVALID),
-        (SpoiledBy::Generator, RunsCounted::GENERATOR),
-    ];
+    let kinds = [(SpoiledBy::Side, RunsCounted::INVALID), (SpoiledBy::Generator, RunsCounted::GENERATOR)];
     let figures = kinds.into_iter().filter_map(|(by, name)| {
         let count = |side: &[&RunRecord]| {
             let of = side.iter().filter(|it| spoiled_by(it) == Some(by));
             (of.count(), side.iter().filter(|it| tells(it)).count())
         };
-        let runs = RunsCounted {
-            a: count(a),
-            b: count(b),
-        };
+        let runs = RunsCounted { a: count(a), b: count(b) };
         if runs.a.0 + runs.b.0 == 0 {
             return None;
         }

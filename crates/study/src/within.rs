@@ -25,8 +25,7 @@ pub fn compare_within(compared: &mut Comparison, a: Option<&Path>, b: Option<&Pa
         let read = RunReader::open(folder).and_then(|run| run.latency_slices());
         match read {
             Ok(slices) => {
-                let all: Vec<(Metric, &LatencySlices)> =
-                    slices.iter().map(|(metric, of)| (*metric, of)).collect();
+                let all: Vec<(Metric, &LatencySlices)> = slices.iter().map(|(metric, of)| (*metric, of)).collect();
                 within(compared, is_a, &all);
             }
             Err(error) => why_not(compared, is_a, error.to_string()),
@@ -36,26 +35,16 @@ pub fn compare_within(compared: &mut Comparison, a: Option<&Path>, b: Option<&Pa
 
 /// Finds the intervals of one side from what its only run measured over time.
 pub(crate) fn within(compared: &mut Comparison, is_a: bool, all: &[(Metric, &LatencySlices)]) {
-    let longest = all
-        .iter()
-        .max_by(|x, y| seconds(x.1).total_cmp(&seconds(y.1)));
+    let longest = all.iter().max_by(|x, y| seconds(x.1).total_cmp(&seconds(y.1)));
     let Some((_, longest)) = longest else {
-        return why_not(
-            compared,
-            is_a,
-            "it has no histograms of latencies".to_owned(),
-        );
+        return why_not(compared, is_a, "it has no histograms of latencies".to_owned());
     };
     let seconds = seconds(longest);
     // No block is shorter than what was measured together.
-    let block_s = (seconds / BLOCKS)
-        .clamp(SHORTEST_S, LONGEST_S)
-        .max(longest.width());
+    let block_s = (seconds / BLOCKS).clamp(SHORTEST_S, LONGEST_S).max(longest.width());
     let mut none = None;
     for (metric, of) in all {
-        let slices: Vec<ValueCounts> = (of.slices().iter())
-            .map(|slice| slice.iter().copied().collect())
-            .collect();
+        let slices: Vec<ValueCounts> = (of.slices().iter()).map(|slice| slice.iter().copied().collect()).collect();
         let shares = PERCENTILES.map(|it| it / 100.0);
         match within_one_run(&slices, block_s / of.width(), &shares, SEED) {
             Ok(found) => {
@@ -72,11 +61,7 @@ pub(crate) fn within(compared: &mut Comparison, is_a: bool, all: &[(Metric, &Lat
     }
     let side = if is_a { &compared.a } else { &compared.b };
     let is_any = compared.figures.iter().any(|it| has(it, is_a));
-    let blocks = RunBlocks {
-        seconds,
-        block_s,
-        why_not: none.filter(|_| !is_any),
-    };
+    let blocks = RunBlocks { seconds, block_s, why_not: none.filter(|_| !is_any) };
     let blocks = side.within_one_run.as_ref().map(|_| blocks);
     match is_a {
         true => compared.a.within_one_run = blocks,
@@ -115,11 +100,7 @@ fn told(why: NoInterval, block_s: f64) -> String {
 }
 
 fn why_not(compared: &mut Comparison, is_a: bool, why: String) {
-    let side = if is_a {
-        &mut compared.a
-    } else {
-        &mut compared.b
-    };
+    let side = if is_a { &mut compared.a } else { &mut compared.b };
     if let Some(blocks) = &mut side.within_one_run {
         blocks.why_not = Some(why);
     }

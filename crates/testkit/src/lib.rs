@@ -41,8 +41,7 @@ pub fn seeds(usual: u64) -> std::ops::Range<u64> {
 }
 
 fn number(name: &str, text: &str) -> u64 {
-    text.parse()
-        .unwrap_or_else(|_| panic!("{name}={text:?} is no number"))
+    text.parse().unwrap_or_else(|_| panic!("{name}={text:?} is no number"))
 }
 
 /// The seeds of [`seeds`], and those of scenes that failed once, which are played every time; not where

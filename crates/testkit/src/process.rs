@@ -44,8 +44,7 @@ fn stands_still(pid: u32) -> bool {
     };
     threads.flatten().all(|thread| {
         let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-        stat.rsplit_once(") ")
-            .is_none_or(|(_, rest)| rest.starts_with(['T', 't', 'Z', 'X']))
+        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['T', 't', 'Z', 'X']))
     })
 }
 
@@ -53,9 +52,6 @@ fn stands_still(pid: u32) -> bool {
 #[must_use]
 pub fn java(tool: &str) -> Command {
     let mut command = Command::new(tool);
-    command.env(
-        "JAVA_TOOL_OPTIONS",
-        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    );
+    command.env("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC");
     command
 }

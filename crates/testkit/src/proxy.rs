@@ -118,16 +118,11 @@ impl Proxy {
         let silences = self.state.silences.lock();
         let silences = silences.unwrap_or_else(PoisonError::into_inner);
         let times = silences.iter().map(|it| it.load(Ordering::Relaxed));
-        times
-            .filter(|ms| u128::from(*ms) >= least.as_millis())
-            .count()
+        times.filter(|ms| u128::from(*ms) >= least.as_millis()).count()
     }
 
     fn pairs(&self) -> std::sync::MutexGuard<'_, Vec<Pair>> {
-        self.state
-            .pairs
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.state.pairs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -146,38 +141,12 @@ fn join(near: TcpStream, to: SocketAddr, is_even: bool, state: &Arc<State>) -> i
         stream.set_nodelay(true)?;
     }
     let lingers = Arc::new(AtomicBool::new(false));
-    let pair = Pair {
-        client: near.try_clone()?,
-        server: far.try_clone()?,
-        lingers: Arc::clone(&lingers),
-    };
-    state
-        .pairs
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .push(pair);
-    one_way(
-        near.try_clone()?,
-        far.try_clone()?,
-        is_even,
-        Arc::clone(state),
-        lingers,
-        Arc::default(),
-    );
+    let pair = Pair { client: near.try_clone()?, server: far.try_clone()?, lingers: Arc::clone(&lingers) };
+    state.pairs.lock().unwrap_or_else(PoisonError::into_inner).push(pair);
+    one_way(near.try_clone()?, far.try_clone()?, is_even, Arc::clone(state), lingers, Arc::default());
     let silence = Arc::default();
-    state
-        .silences
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .push(Arc::clone(&silence));
-    one_way(
-        far,
-        near,
-        is_even,
-        Arc::clone(state),
-        Arc::default(),
-        silence,
-    );
+    state.silences.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&silence));
+    one_way(far, near, is_even, Arc::clone(state), Arc::default(), silence);
     Ok(())
 }
 

@@ -55,11 +55,7 @@ pub struct Played {
 ///
 /// # Panics
 /// Where `problem` does.
-pub fn play(
-    seeds: &[u64],
-    at_once: usize,
-    problem: impl Fn(u64) -> Option<String> + Sync,
-) -> Played {
+pub fn play(seeds: &[u64], at_once: usize, problem: impl Fn(u64) -> Option<String> + Sync) -> Played {
     let next = AtomicUsize::new(0);
     let work = || {
         let mut found = Vec::new();
@@ -70,17 +66,11 @@ pub fn play(
     };
     let problems = thread::scope(|scope| {
         let workers: Vec<_> = (0..at_once).map(|_| scope.spawn(work)).collect();
-        let joined = workers.into_iter().map(|worker| {
-            worker
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        });
+        let joined =
+            workers.into_iter().map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         joined.flatten().collect()
     });
-    Played {
-        scenes: seeds.len(),
-        problems,
-    }
+    Played { scenes: seeds.len(), problems }
 }
 
 impl Played {

@@ -11,7 +11,5 @@ mod stream;
 pub mod tls;
 
 pub use poll::{SystemPoll, Timer, sleep_until};
-pub use socket::{
-    ClientSocket, Output, Readiness, Received, ServerSocket, Socket, SocketError, SocketOptions,
-};
+pub use socket::{ClientSocket, Output, Readiness, Received, ServerSocket, Socket, SocketError, SocketOptions};
 pub use stream::{ClientStream, ConnectAttempt, ConnectOptions, Dial, Poller, Sleep, Wake};

@@ -12,8 +12,7 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Registry, Token, Waker};
 use rustix::thread::{ClockId, clock_nanosleep_absolute};
 use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
-    timerfd_settime,
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 
 use crate::socket::{ClientSocket, Readiness, SocketError};
@@ -38,23 +37,14 @@ impl SystemPoll {
     pub fn new(events: usize) -> io::Result<Self> {
         let poll = Poll::new()?;
         let timer = Timer::register(poll.registry(), TIMER)?;
-        Ok(Self {
-            poll,
-            events: Events::with_capacity(events),
-            timer,
-        })
+        Ok(Self { poll, events: Events::with_capacity(events), timer })
     }
 }
 
 impl Dial for SystemPoll {
     type Stream = ClientSocket;
 
-    fn dial(
-        &self,
-        address: SocketAddr,
-        options: &ConnectOptions,
-        token: usize,
-    ) -> Result<ClientSocket, SocketError> {
+    fn dial(&self, address: SocketAddr, options: &ConnectOptions, token: usize) -> Result<ClientSocket, SocketError> {
         self.poll.registry().dial(address, options, token)
     }
 }
@@ -90,9 +80,7 @@ impl Poller for SystemPoll {
 
     #[inline]
     fn events(&self) -> impl Iterator<Item = (usize, Readiness)> {
-        self.events
-            .iter()
-            .map(|event| (event.token().0, Readiness::from(event)))
+        self.events.iter().map(|event| (event.token().0, Readiness::from(event)))
     }
 }
 
@@ -111,11 +99,7 @@ impl Timer {
     /// No file descriptor is left.
     pub fn register(registry: &Registry, token: Token) -> io::Result<Self> {
         let timer = Self::new()?;
-        registry.register(
-            &mut SourceFd(&timer.fd.as_raw_fd()),
-            token,
-            Interest::READABLE,
-        )?;
+        registry.register(&mut SourceFd(&timer.fd.as_raw_fd()), token, Interest::READABLE)?;
         Ok(timer)
     }
 
@@ -123,10 +107,7 @@ impl Timer {
         // Best effort: without it sleeps of this thread are up to 50 us longer.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
-        Ok(Self {
-            fd: timerfd_create(TimerfdClockId::Monotonic, flags)?,
-            armed: Time(0),
-        })
+        Ok(Self { fd: timerfd_create(TimerfdClockId::Monotonic, flags)?, armed: Time(0) })
     }
 
     /// Sets the timer to `at`, in place of the time that was set before.
@@ -138,14 +119,8 @@ impl Timer {
             return Ok(());
         }
         self.armed = at;
-        let zero = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let time = Itimerspec {
-            it_interval: zero,
-            it_value: timespec(at),
-        };
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let time = Itimerspec { it_interval: zero, it_value: timespec(at) };
         timerfd_settime(&self.fd, TimerfdTimerFlags::ABSTIME, &time)?;
         Ok(())
     }
@@ -158,8 +133,5 @@ pub fn sleep_until(at: Time) {
 }
 
 fn timespec(at: Time) -> Timespec {
-    Timespec {
-        tv_sec: i64::try_from(at.0 / 1_000_000_000).unwrap_or(i64::MAX),
-        tv_nsec: (at.0 % 1_000_000_000) as _,
-    }
+    Timespec { tv_sec: i64::try_from(at.0 / 1_000_000_000).unwrap_or(i64::MAX), tv_nsec: (at.0 % 1_000_000_000) as _ }
 }

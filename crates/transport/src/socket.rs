@@ -8,9 +8,7 @@ use std::time::Duration;
 use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, sockopt,
-};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, sockopt};
 use rustls::client::UnbufferedClientConnection;
 use rustls::server::UnbufferedServerConnection;
 
@@ -78,11 +76,7 @@ pub struct SocketOptions {
 impl Default for SocketOptions {
     /// The system's buffers, without Nagle's algorithm.
     fn default() -> Self {
-        Self {
-            send_buffer: None,
-            receive_buffer: None,
-            no_delay: true,
-        }
+        Self { send_buffer: None, receive_buffer: None, no_delay: true }
     }
 }
 
@@ -244,8 +238,7 @@ impl<S: Side> Socket<S> {
     /// Error of a time-out or an end during the handshake.
     #[must_use]
     pub fn unfinished(&self, detail: impl Display) -> Option<TlsError> {
-        self.is_being_secured()
-            .then(|| TlsError::Unfinished(detail.to_string()))
+        self.is_being_secured().then(|| TlsError::Unfinished(detail.to_string()))
     }
 
     /// The session, once its handshake is over.
@@ -261,11 +254,7 @@ impl<S: Side> Socket<S> {
     /// The connection's loss, and what TLS refuses. After the latter the alert waits to be written
     /// ([`Socket::unsent`]), and further reads throw away what comes.
     #[inline]
-    pub fn read(
-        &mut self,
-        cipher: &mut Vec<u8>,
-        plain: &mut [u8],
-    ) -> Result<Received, SocketError> {
+    pub fn read(&mut self, cipher: &mut Vec<u8>, plain: &mut [u8]) -> Result<Received, SocketError> {
         if self.session.is_some() {
             return self.read_sealed(cipher, plain);
         }
@@ -293,11 +282,7 @@ impl<S: Side> Socket<S> {
         }
     }
 
-    fn read_sealed(
-        &mut self,
-        cipher: &mut Vec<u8>,
-        plain: &mut [u8],
-    ) -> Result<Received, SocketError> {
+    fn read_sealed(&mut self, cipher: &mut Vec<u8>, plain: &mut [u8]) -> Result<Received, SocketError> {
         if self.discards {
             return Ok(match self.read_raw(plain)? {
                 Received::Bytes(_) => Received::Nothing,
@@ -312,11 +297,7 @@ impl<S: Side> Socket<S> {
         // largest frame that is half there `plain` has all but a few bytes of this room.
         let size = cipher.len().min(plain.len());
         let buffer = cipher.get_mut(..size).unwrap_or_default();
-        let received = if session.has_ended() {
-            Ok(Received::End)
-        } else {
-            self.read_raw(session.room(buffer))
-        };
+        let received = if session.has_ended() { Ok(Received::End) } else { self.read_raw(session.room(buffer)) };
         let unfinished = |why: &dyn Display| Err(TlsError::Unfinished(why.to_string()).into());
         let result = match received {
             Ok(Received::Bytes(read)) => match session.receive(buffer, read, plain) {
@@ -327,9 +308,7 @@ impl<S: Side> Socket<S> {
                     Err(error.into())
                 }
             },
-            Ok(Received::End) if !session.is_open() => {
-                unfinished(&"the other side ended the connection")
-            }
+            Ok(Received::End) if !session.is_open() => unfinished(&"the other side ended the connection"),
             Err(error) if !session.is_open() => unfinished(&error),
             Ok(received) => Ok(received),
             Err(error) => Err(error.into()),
@@ -439,10 +418,7 @@ fn connect_from(source: IpAddr, address: SocketAddr) -> io::Result<TcpStream> {
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
     rustix::net::bind(&socket, &SocketAddr::new(source, 0)).map_err(|error| {
         let error = io::Error::from(error);
-        io::Error::new(
-            error.kind(),
-            format!("cannot use the source address {source}: {error}"),
-        )
+        io::Error::new(error.kind(), format!("cannot use the source address {source}: {error}"))
     })?;
     match rustix::net::connect(&socket, &address) {
         Ok(()) | Err(rustix::io::Errno::INPROGRESS) => {}

@@ -77,8 +77,7 @@ pub trait ClientStream: Send + 'static {
 
     /// Error of a time-out or an end during the handshake.
     fn unfinished(&self, detail: impl Display) -> Option<TlsError> {
-        self.is_being_secured()
-            .then(|| TlsError::Unfinished(detail.to_string()))
+        self.is_being_secured().then(|| TlsError::Unfinished(detail.to_string()))
     }
 }
 
@@ -91,12 +90,7 @@ pub trait Dial {
     ///
     /// # Errors
     /// What is refused at once.
-    fn dial(
-        &self,
-        address: SocketAddr,
-        options: &ConnectOptions,
-        token: usize,
-    ) -> Result<Self::Stream, SocketError>;
+    fn dial(&self, address: SocketAddr, options: &ConnectOptions, token: usize) -> Result<Self::Stream, SocketError>;
 }
 
 /// How long an event loop does nothing.
@@ -147,12 +141,7 @@ impl Wake for mio::Waker {
 impl Dial for Registry {
     type Stream = ClientSocket;
 
-    fn dial(
-        &self,
-        address: SocketAddr,
-        options: &ConnectOptions,
-        token: usize,
-    ) -> Result<ClientSocket, SocketError> {
+    fn dial(&self, address: SocketAddr, options: &ConnectOptions, token: usize) -> Result<ClientSocket, SocketError> {
         let ConnectOptions { source, tls } = options;
         ClientSocket::connect(address, *source, tls.as_deref(), self, Token(token))
     }
@@ -220,29 +209,15 @@ pub struct ConnectAttempt {
 impl ConnectAttempt {
     /// An attempt that tries `addresses` in their order, all of them until `deadline`.
     #[must_use]
-    pub const fn new(
-        addresses: VecDeque<SocketAddr>,
-        options: ConnectOptions,
-        deadline: Time,
-    ) -> Self {
-        Self {
-            untried: addresses,
-            options,
-            deadline,
-            give_up: None,
-        }
+    pub const fn new(addresses: VecDeque<SocketAddr>, options: ConnectOptions, deadline: Time) -> Self {
+        Self { untried: addresses, options, deadline, give_up: None }
     }
 
     /// Starts to connect to the next address that can be tried.
     ///
     /// # Errors
     /// There is none, or what is wrong with the last.
-    pub fn connect<D: Dial>(
-        &mut self,
-        dial: &D,
-        token: usize,
-        now: Time,
-    ) -> Result<D::Stream, SocketError> {
+    pub fn connect<D: Dial>(&mut self, dial: &D, token: usize, now: Time) -> Result<D::Stream, SocketError> {
         loop {
             let Some(address) = self.untried.pop_front() else {
                 return Err(no_address().into());

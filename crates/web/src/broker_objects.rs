@@ -87,21 +87,15 @@ pub struct Binding {
 impl BrokerObjects {
     /// As a record keeps them, in the order of their virtual hosts and names.
     pub fn into_topology(mut self) -> Topology {
-        self.queues
-            .sort_by(|a, b| (&a.vhost, &a.name).cmp(&(&b.vhost, &b.name)));
-        self.exchanges
-            .sort_by(|a, b| (&a.vhost, &a.name).cmp(&(&b.vhost, &b.name)));
+        self.queues.sort_by(|a, b| (&a.vhost, &a.name).cmp(&(&b.vhost, &b.name)));
+        self.exchanges.sort_by(|a, b| (&a.vhost, &a.name).cmp(&(&b.vhost, &b.name)));
         self.forget_only_node();
         let bindings = self.bindings.into_iter();
         let mut bindings: Vec<BindingRecord> = bindings.map(Binding::into_record).collect();
         bindings.sort_by(compare);
         Topology {
             queues: self.queues.into_iter().map(Queue::into_record).collect(),
-            exchanges: self
-                .exchanges
-                .into_iter()
-                .map(Exchange::into_record)
-                .collect(),
+            exchanges: self.exchanges.into_iter().map(Exchange::into_record).collect(),
             bindings,
             omitted: self.omitted,
             lagging: false,
@@ -166,11 +160,7 @@ impl Queue {
 
 impl Exchange {
     fn into_record(self) -> ExchangeRecord {
-        ExchangeRecord {
-            name: cut(self.name),
-            vhost: cut(self.vhost),
-            kind: cut(self.kind),
-        }
+        ExchangeRecord { name: cut(self.name), vhost: cut(self.vhost), kind: cut(self.kind) }
     }
 }
 
@@ -191,13 +181,7 @@ impl Binding {
 /// The order in which bindings are kept and shown: that of RabbitMQ's own records.
 pub fn compare(a: &BindingRecord, b: &BindingRecord) -> Ordering {
     fn texts(it: &BindingRecord) -> [&String; 5] {
-        [
-            &it.vhost,
-            &it.source,
-            &it.routing_key,
-            &it.destination_type,
-            &it.destination,
-        ]
+        [&it.vhost, &it.source, &it.routing_key, &it.destination_type, &it.destination]
     }
     let differ = texts(a).cmp(&texts(b));
     differ.then_with(|| a.arguments.cmp(&b.arguments))
@@ -279,20 +263,9 @@ mod tests {
         assert_eq!(queues, ["z", "a", "b"]);
         let last = topology.queues.last().unwrap();
         assert_eq!((last.messages, last.consumers), (3, 0));
-        assert_eq!(
-            last.arguments,
-            [
-                "x-a=text",
-                "x-b=1.5",
-                "x-c={\"a\":[1,\"2\"],\"z\":true}",
-                "x-token=***"
-            ]
-        );
-        let bindings: Vec<_> = topology
-            .bindings
-            .iter()
-            .map(|it| (it.source.as_str(), it.destination_type.as_str()))
-            .collect();
+        assert_eq!(last.arguments, ["x-a=text", "x-b=1.5", "x-c={\"a\":[1,\"2\"],\"z\":true}", "x-token=***"]);
+        let bindings: Vec<_> =
+            topology.bindings.iter().map(|it| (it.source.as_str(), it.destination_type.as_str())).collect();
         assert_eq!(bindings, [("", "queue"), ("x", "exchange"), ("x", "queue")]);
         assert_eq!(topology.omitted, 7);
     }
@@ -303,8 +276,7 @@ mod tests {
             let text = serde_json::json!({ "queues": queues });
             let objects: BrokerObjects = serde_json::from_value(text).unwrap();
             let told = objects.into_topology().queues.into_iter();
-            told.map(|it| (it.leader, it.members.join(" ")))
-                .collect::<Vec<_>>()
+            told.map(|it| (it.leader, it.members.join(" "))).collect::<Vec<_>>()
         };
         let alone = serde_json::json!([
             {"name": "a", "leader": "n0@h", "members": ["n0@h"]},
@@ -317,16 +289,8 @@ mod tests {
             {"name": "c", "node": "n1@h", "slave_nodes": ["n0@h"]},
             {"name": "d", "leader": null}
         ]);
-        let told = [
-            ("n1@h", "n0@h n1@h n2@h"),
-            ("n0@h", ""),
-            ("n1@h", "n0@h n1@h"),
-            ("", ""),
-        ];
-        assert_eq!(
-            made(several),
-            told.map(|(leader, members)| (leader.to_owned(), members.to_owned()))
-        );
+        let told = [("n1@h", "n0@h n1@h n2@h"), ("n0@h", ""), ("n1@h", "n0@h n1@h"), ("", "")];
+        assert_eq!(made(several), told.map(|(leader, members)| (leader.to_owned(), members.to_owned())));
         let many: Vec<String> = (0..1_000).map(|i| format!("n{i}@h")).collect();
         let told = made(serde_json::json!([{"name": "a", "leader": "n0@h", "members": many}]));
         assert_eq!(told[0].1.split(' ').count(), MOST_MEMBERS);
@@ -335,20 +299,14 @@ mod tests {
     #[test]
     fn long_texts_and_many_arguments_are_cut() {
         let long = "ä".repeat(10_000);
-        let arguments: serde_json::Map<String, Value> = (0..1_000)
-            .map(|i| (format!("x{i:03}"), Value::from(long.clone())))
-            .collect();
+        let arguments: serde_json::Map<String, Value> =
+            (0..1_000).map(|i| (format!("x{i:03}"), Value::from(long.clone()))).collect();
         let text = serde_json::json!({ "queues": [{"name": long, "arguments": arguments}] });
         let objects: BrokerObjects = serde_json::from_value(text).unwrap();
         let topology = objects.into_topology();
         let queue = topology.queues.first().unwrap();
         assert_eq!(queue.name.chars().count(), LONGEST + 1);
         assert_eq!(queue.arguments.len(), MOST_ARGUMENTS);
-        assert!(
-            queue
-                .arguments
-                .iter()
-                .all(|it| it.chars().count() == LONGEST + 1)
-        );
+        assert!(queue.arguments.iter().all(|it| it.chars().count() == LONGEST + 1));
     }
 }

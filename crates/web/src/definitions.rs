@@ -75,10 +75,8 @@ impl Definitions {
     /// It is no JSON, or no definitions.
     pub fn parse(text: &[u8], name: &str) -> Result<Self, Problem> {
         const HELP: &str = "make one with `bellows topology generate` or `export`, or rabbitmqctl export_definitions";
-        let refuse =
-            |why: String| Problem::new(format!("{name} has no definitions of RabbitMQ"), why, HELP);
-        let value: Map<String, Value> =
-            serde_json::from_slice(text).map_err(|e| refuse(e.to_string()))?;
+        let refuse = |why: String| Problem::new(format!("{name} has no definitions of RabbitMQ"), why, HELP);
+        let value: Map<String, Value> = serde_json::from_slice(text).map_err(|e| refuse(e.to_string()))?;
         let mut found = Self::default();
         for (key, value) in value {
             match (SECTIONS.contains(&key.as_str()), value) {
@@ -89,18 +87,12 @@ impl Definitions {
                             true => crate::redact::BLOT.to_owned(),
                             false => brief(object),
                         };
-                        return Err(refuse(format!(
-                            "{part} of one of its {key} is not text: {seen}"
-                        )));
+                        return Err(refuse(format!("{part} of one of its {key} is not text: {seen}")));
                     }
                     found.sections.insert(key, objects);
                 }
                 (true, other) => {
-                    let seen = if is_secret(&key) {
-                        crate::redact::BLOT.to_owned()
-                    } else {
-                        brief(&other)
-                    };
+                    let seen = if is_secret(&key) { crate::redact::BLOT.to_owned() } else { brief(&other) };
                     return Err(refuse(format!("{key} is not a list: {seen}")));
                 }
                 (false, other) => {
@@ -149,8 +141,7 @@ impl Definitions {
                         "destination_type": "queue", "routing_key": key, "arguments": arguments})
                 })
             });
-            made.sections
-                .insert("bindings".to_owned(), bindings.collect());
+            made.sections.insert("bindings".to_owned(), bindings.collect());
         }
         made
     }
@@ -163,11 +154,7 @@ impl Definitions {
         let mut first = true;
         out.write_all(b"{")?;
         let mut separate = |out: &mut dyn std::io::Write, key: &str| {
-            let comma = if std::mem::take(&mut first) {
-                "\n"
-            } else {
-                ",\n"
-            };
+            let comma = if std::mem::take(&mut first) { "\n" } else { ",\n" };
             write!(out, "{comma}{}: ", Value::from(key))
         };
         for (key, value) in &self.others {
@@ -200,9 +187,7 @@ impl Definitions {
     /// How many objects there are.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.in_order()
-            .map(|(_, objects)| objects.len() as u64)
-            .sum()
+        self.in_order().map(|(_, objects)| objects.len() as u64).sum()
     }
 }
 
@@ -243,13 +228,7 @@ impl Management {
     pub fn export(&self, vhost: Option<&str>) -> Result<Definitions, Problem> {
         self.check_vhost(vhost)?;
         let path = definitions_path(vhost);
-        let body = self.ask(
-            &Method::GET,
-            &path,
-            None,
-            "export definitions",
-            MOST_EXPORTED,
-        )?;
+        let body = self.ask(&Method::GET, &path, None, "export definitions", MOST_EXPORTED)?;
         Definitions::parse(&body, &self.address(&path))
     }
 
@@ -266,12 +245,7 @@ impl Management {
     ) -> Result<Stage, Problem> {
         self.check_vhost(vhost)?;
         let path = definitions_path(vhost);
-        let mut stage = Stage {
-            section: "",
-            done: 0,
-            absent: 0,
-            of: definitions.count(),
-        };
+        let mut stage = Stage { section: "", done: 0, absent: 0, of: definitions.count() };
         for (section, objects) in definitions.in_order() {
             stage.section = section;
             for part in objects.chunks(TOGETHER) {
@@ -281,13 +255,7 @@ impl Management {
                 let part_of = Map::from_iter([(section.to_owned(), Value::from(part.to_vec()))]);
                 let body = Value::Object(part_of).to_string();
                 let what = format!("import {section}");
-                self.ask(
-                    &Method::POST,
-                    &path,
-                    Some(body.as_bytes()),
-                    &what,
-                    MOST_EXPORTED,
-                )?;
+                self.ask(&Method::POST, &path, Some(body.as_bytes()), &what, MOST_EXPORTED)?;
                 stage.done += part.len() as u64;
             }
         }
@@ -313,12 +281,8 @@ impl Management {
             .into_iter()
             .map(|section| Ok((section, paths(definitions, section, vhost)?)))
             .collect::<Result<_, Problem>>()?;
-        let mut stage = Stage {
-            section: "",
-            done: 0,
-            absent: 0,
-            of: all.iter().map(|(_, paths)| paths.len() as u64).sum(),
-        };
+        let mut stage =
+            Stage { section: "", done: 0, absent: 0, of: all.iter().map(|(_, paths)| paths.len() as u64).sum() };
         for (section, paths) in &all {
             stage.section = section;
             let before = stage.done;
@@ -366,10 +330,7 @@ impl Management {
         let (stop, failed) = (AtomicBool::new(false), Mutex::new(None));
         let is_over = || stop.load(Ordering::Relaxed);
         let work = || {
-            while let Some(path) = paths
-                .get(next.fetch_add(1, Ordering::Relaxed))
-                .filter(|_| !is_over())
-            {
+            while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)).filter(|_| !is_over()) {
                 match self.delete_one(path) {
                     Ok(was_there) => {
                         absent.fetch_add((!was_there).into(), Ordering::Relaxed);
@@ -390,9 +351,7 @@ impl Management {
             ..before
         };
         thread::scope(|scope| {
-            let workers: Vec<_> = (0..AT_ONCE.min(paths.len()))
-                .map(|_| scope.spawn(work))
-                .collect();
+            let workers: Vec<_> = (0..AT_ONCE.min(paths.len())).map(|_| scope.spawn(work)).collect();
             while workers.iter().any(|worker| !worker.is_finished()) {
                 if !progress(so_far()) {
                     stop.store(true, Ordering::Relaxed);
@@ -420,11 +379,7 @@ fn listed(names: &[String]) -> String {
     match (names.len(), names.len() - shown.len()) {
         (0, _) => "none that this user may see".to_owned(),
         (_, 0) => shown.join(", "),
-        (_, more) => format!(
-            "{} and {} more",
-            shown.join(", "),
-            measure::count(more as u64)
-        ),
+        (_, more) => format!("{} and {} more", shown.join(", "), measure::count(more as u64)),
     }
 }
 
@@ -436,11 +391,7 @@ fn definitions_path(vhost: Option<&str>) -> String {
 }
 
 /// The paths of the objects of a section that can be deleted: the broker's own exchanges cannot.
-fn paths(
-    definitions: &Definitions,
-    section: &'static str,
-    vhost: Option<&str>,
-) -> Result<Vec<String>, Problem> {
+fn paths(definitions: &Definitions, section: &'static str, vhost: Option<&str>) -> Result<Vec<String>, Problem> {
     let objects = definitions.sections.get(section).into_iter().flatten();
     let mut paths = Vec::new();
     for object in objects {
@@ -458,11 +409,7 @@ fn paths(
                 eval), and take it out of the file";
             Problem::new(cause, format!("{name:?} in the virtual host {vhost:?}"), help)
         })?;
-        paths.push(format!(
-            "/api/{section}/{}/{}",
-            escaped(vhost),
-            escaped(name)
-        ));
+        paths.push(format!("/api/{section}/{}/{}", escaped(vhost), escaped(name)));
     }
     Ok(paths)
 }
@@ -471,16 +418,12 @@ fn paths(
 fn check_path(section: &str, name: &str, vhost: &str) -> Result<(), String> {
     // Also where they are escaped: the server decodes a path before it takes these out.
     if [name, vhost].iter().any(|part| matches!(*part, "." | "..")) {
-        return Err(format!(
-            "the management API cannot delete objects that are named . or ..: one of {section}"
-        ));
+        return Err(format!("the management API cannot delete objects that are named . or ..: one of {section}"));
     }
     // Without them it may be the name of another, which would be deleted in its place. Policies are not deleted by
     // AMQP.
     if section != "policies" && name.contains(['\r', '\n']) {
-        return Err(format!(
-            "RabbitMQ cannot delete objects with line breaks in their names: one of {section}"
-        ));
+        return Err(format!("RabbitMQ cannot delete objects with line breaks in their names: one of {section}"));
     }
     Ok(())
 }
@@ -513,17 +456,11 @@ mod tests {
         let sections: Vec<_> = made.in_order().map(|(section, _)| section).collect();
         assert_eq!(sections, ["exchanges", "queues", "bindings"]);
         let text = String::from_utf8(text).unwrap();
-        assert!(
-            text.contains("\"name\":\"q-0\"") && text.contains("\"name\":\"q-10\""),
-            "{text}"
-        );
+        assert!(text.contains("\"name\":\"q-0\"") && text.contains("\"name\":\"q-10\""), "{text}");
         assert!(text.contains("\"routing_key\":\"q-3.1\""), "{text}");
         assert_eq!(text.lines().count(), 2 + 3 * 2 + 34, "an object a line");
         // A binding without a header takes every message of a headers exchange.
-        let by_header = Definitions::generate(&GenerateOptions {
-            exchange_type: "headers".to_owned(),
-            ..options(2)
-        });
+        let by_header = Definitions::generate(&GenerateOptions { exchange_type: "headers".to_owned(), ..options(2) });
         let bindings = &by_header.sections["bindings"];
         let header = |binding: &Value| binding["arguments"]["queue"].as_str().map(str::to_owned);
         let headers: Vec<_> = bindings.iter().filter_map(header).collect();
@@ -536,10 +473,7 @@ mod tests {
             ("[1]", "invalid type"),
             ("{", "EOF"),
             ("{\"a\": 1}", "none of users"),
-            (
-                "{\"queues\": {\"a\": 1}}",
-                "queues is not a list: {\"a\":1}",
-            ),
+            ("{\"queues\": {\"a\": 1}}", "queues is not a list: {\"a\":1}"),
         ] {
             let problem = Definitions::parse(text.as_bytes(), "f.json").unwrap_err();
             assert!(problem.value.contains(why), "{problem:?}");
@@ -548,34 +482,25 @@ mod tests {
         let secret = Definitions::parse(b"{\"users\": {\"password\": \"s3cret\"}}", "f.json");
         let told = format!("{:?}", secret.unwrap_err());
         assert!(!told.contains("s3cret"), "{told}");
-        let kept =
-            Definitions::parse(b"{\"queues\": [], \"rabbit_version\": \"4.0\"}", "x").unwrap();
+        let kept = Definitions::parse(b"{\"queues\": [], \"rabbit_version\": \"4.0\"}", "x").unwrap();
         assert_eq!((kept.count(), kept.others.len()), (0, 1));
         let mut text = Vec::new();
         kept.write(&mut text).unwrap();
-        assert_eq!(
-            Definitions::parse(&text, "x").unwrap(),
-            kept,
-            "nothing in it"
-        );
+        assert_eq!(Definitions::parse(&text, "x").unwrap(), kept, "nothing in it");
     }
 
     #[test]
     fn virtual_hosts_are_named_up_to_a_few() {
         let body = br#"[{"name": "/"}, {"name": "a\nb"}, {"x": 1}]"#;
         assert_eq!(listed(&vhost_names(body)), r#""/", "a\nb""#);
-        assert_eq!(
-            listed(&vhost_names(b"<html>")),
-            "none that this user may see"
-        );
+        assert_eq!(listed(&vhost_names(b"<html>")), "none that this user may see");
         let many: Vec<String> = (0..10).map(|it| it.to_string()).collect();
         assert_eq!(listed(&many), "0, 1, 2, 3, 4, 5, 6, 7 and 2 more");
     }
 
     #[test]
     fn the_brokers_own_exchanges_are_not_deleted() {
-        let text =
-            br#"{"exchanges": [{"name": "", "vhost": "/"}, {"name": "amq.topic", "vhost": "/"},
+        let text = br#"{"exchanges": [{"name": "", "vhost": "/"}, {"name": "amq.topic", "vhost": "/"},
             {"name": "x/y", "vhost": "v"}], "queues": [{"name": "q"}]}"#;
         let definitions = Definitions::parse(text, "x").unwrap();
         let exchanges = paths(&definitions, "exchanges", None).unwrap();
@@ -588,19 +513,13 @@ mod tests {
     #[test]
     fn what_no_path_can_name_is_told_before_anything_is_deleted() {
         for (name, vhost) in [(".", "/"), ("..", "/"), ("q", "..")] {
-            let text =
-                json!({"queues": [{"name": "q", "vhost": "/"}, {"name": name, "vhost": vhost}]});
+            let text = json!({"queues": [{"name": "q", "vhost": "/"}, {"name": name, "vhost": vhost}]});
             let definitions = Definitions::parse(text.to_string().as_bytes(), "x").unwrap();
             let problem = paths(&definitions, "queues", None).unwrap_err();
             assert!(problem.value.contains(name), "{problem:?}");
         }
-        for (section, name) in [
-            ("queues", "n\nl"),
-            ("queues", "nl\r"),
-            ("exchanges", "\r\n"),
-        ] {
-            let text =
-                json!({section: [{"name": "nl", "vhost": "/"}, {"name": name, "vhost": "/"}]});
+        for (section, name) in [("queues", "n\nl"), ("queues", "nl\r"), ("exchanges", "\r\n")] {
+            let text = json!({section: [{"name": "nl", "vhost": "/"}, {"name": name, "vhost": "/"}]});
             let definitions = Definitions::parse(text.to_string().as_bytes(), "x").unwrap();
             let problem = paths(&definitions, section, None).unwrap_err();
             assert!(problem.cause.contains("line breaks"), "{problem:?}");

@@ -41,8 +41,7 @@ fn is_here(url: &str) -> bool {
     let uri = url.trim().parse::<Uri>().ok();
     let host = uri.as_ref().and_then(Uri::host).unwrap_or_default();
     let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
-    host.eq_ignore_ascii_case("localhost")
-        || address.is_ok_and(|it| it.to_canonical().is_loopback())
+    host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|it| it.to_canonical().is_loopback())
 }
 
 /// How a server knows who asks.
@@ -112,20 +111,16 @@ pub fn tls(ca: Option<&Path>) -> Result<TlsConfig, Problem> {
 /// As [`tls`], or takes any certificate.
 pub fn trust(ca: Option<&Path>, insecure: bool) -> Result<TlsConfig, Problem> {
     let certificates: Vec<CertificateDer<'static>> = match ca {
-        Some(file) => CertificateDer::pem_file_iter(file)
-            .and_then(Iterator::collect)
-            .map_err(|error| {
-                Problem::new(
-                    format!("cannot read a certificate from {}", file.display()),
-                    format!("{error:?}"),
-                    "give a PEM file",
-                )
-            })?,
+        Some(file) => CertificateDer::pem_file_iter(file).and_then(Iterator::collect).map_err(|error| {
+            Problem::new(
+                format!("cannot read a certificate from {}", file.display()),
+                format!("{error:?}"),
+                "give a PEM file",
+            )
+        })?,
         None => rustls_native_certs::load_native_certs().certs,
     };
-    let roots = certificates
-        .iter()
-        .map(|certificate| Certificate::from_der(certificate).to_owned());
+    let roots = certificates.iter().map(|certificate| Certificate::from_der(certificate).to_owned());
     Ok(TlsConfig::builder()
         .provider(TlsProvider::Rustls)
         .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))

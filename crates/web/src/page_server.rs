@@ -82,13 +82,8 @@ impl PageServer {
         let address = listener.local_addr()?;
         let is_over = Arc::new(AtomicBool::new(false));
         let is_ended = Arc::clone(&is_over);
-        let pages = Arc::new(Pages {
-            pages,
-            only_here: address.ip().to_canonical().is_loopback(),
-        });
-        thread::Builder::new()
-            .name("pages".into())
-            .spawn(move || answer_all(&listener, &is_ended, &pages))?;
+        let pages = Arc::new(Pages { pages, only_here: address.ip().to_canonical().is_loopback() });
+        thread::Builder::new().name("pages".into()).spawn(move || answer_all(&listener, &is_ended, &pages))?;
         Ok(Self { address, is_over })
     }
 
@@ -121,13 +116,10 @@ fn answer_all(listener: &TcpListener, is_over: &AtomicBool, pages: &Arc<Pages>) 
         }
         let (place, pages) = (places.take(), Arc::clone(pages));
         // Who hangs up is no concern of the run, and neither is one that no thread can be started for.
-        let _ = thread::Builder::new()
-            .name("page".into())
-            .stack_size(STACK)
-            .spawn(move || {
-                let _ = answer(stream, &pages);
-                drop(place);
-            });
+        let _ = thread::Builder::new().name("page".into()).stack_size(STACK).spawn(move || {
+            let _ = answer(stream, &pages);
+            drop(place);
+        });
     }
 }
 
@@ -161,10 +153,7 @@ fn answer(mut stream: TcpStream, served: &Pages) -> io::Result<()> {
     stream.set_write_timeout(Some(TIME_OUT))?;
     let page_at = |target: &str| {
         let path = target.split('?').next();
-        let found = served
-            .pages
-            .iter()
-            .find(|(it, _)| Some(it.as_str()) == path);
+        let found = served.pages.iter().find(|(it, _)| Some(it.as_str()) == path);
         found.map(|(_, page)| page.as_ref())
     };
     let (status, body) = match read_request(&mut stream)? {
@@ -206,9 +195,7 @@ fn is_own_host(host: Option<&str>) -> bool {
         _ => host,
     };
     let address = name.trim_start_matches('[').trim_end_matches(']');
-    let is_loopback = address
-        .parse()
-        .is_ok_and(|it: IpAddr| it.to_canonical().is_loopback());
+    let is_loopback = address.parse().is_ok_and(|it: IpAddr| it.to_canonical().is_loopback());
     is_loopback || name.trim_end_matches('.').eq_ignore_ascii_case("localhost")
 }
 
@@ -219,11 +206,7 @@ fn send(mut stream: TcpStream, page: &dyn Page, minor: u8) -> io::Result<TcpStre
         true => "Transfer-Encoding: chunked\r\n",
         false => "",
     };
-    write!(
-        stream,
-        "HTTP/1.1 200 OK\r\nContent-Type: {}\r\n{encoding}Connection: close\r\n\r\n",
-        page.content_type()
-    )?;
+    write!(stream, "HTTP/1.1 200 OK\r\nContent-Type: {}\r\n{encoding}Connection: close\r\n\r\n", page.content_type())?;
     let mut pieces = Pieces {
         stream,
         chunked,
@@ -326,21 +309,11 @@ fn read_request(stream: &mut TcpStream) -> io::Result<Result<Request, &'static s
         let mut head = httparse::Request::new(&mut headers);
         match (head.parse(&bytes), head.method, head.path, head.version) {
             (Ok(status), Some(method), Some(target), Some(minor)) if status.is_complete() => {
-                let mut hosts = head
-                    .headers
-                    .iter()
-                    .filter(|it| it.name.eq_ignore_ascii_case("host"));
-                let host = hosts
-                    .next()
-                    .map(|it| String::from_utf8_lossy(it.value).into_owned());
+                let mut hosts = head.headers.iter().filter(|it| it.name.eq_ignore_ascii_case("host"));
+                let host = hosts.next().map(|it| String::from_utf8_lossy(it.value).into_owned());
                 return Ok(match hosts.next() {
                     Some(_) => Err("400 Bad Request"),
-                    None => Ok(Request {
-                        method: method.to_owned(),
-                        target: target.to_owned(),
-                        host,
-                        minor,
-                    }),
+                    None => Ok(Request { method: method.to_owned(), target: target.to_owned(), host, minor }),
                 });
             }
             (Ok(_), ..) => {}
@@ -384,10 +357,7 @@ mod tests {
             Connection: close\r\n\r\ne\r\nline 0\nline 1\n\r\n0\r\n\r\n";
         assert!(chunked.ends_with(expected), "{chunked:?}");
         let plain = ask(address, "GET /own HTTP/1.0\r\n\r\n");
-        assert!(
-            plain.ends_with("Connection: close\r\n\r\nline 0\nline 1\n"),
-            "{plain:?}"
-        );
+        assert!(plain.ends_with("Connection: close\r\n\r\nline 0\nline 1\n"), "{plain:?}");
         for (request, status) in [
             ("GET /metrics HTTP/1.1\r\n\r\n", "404"),
             ("POST /own HTTP/1.1\r\n\r\n", "405"),
@@ -396,25 +366,13 @@ mod tests {
             ("GET /own HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n", "200"),
             ("GET /own HTTP/1.1\r\nHost: [::1]:80\r\n\r\n", "200"),
             ("GET /own HTTP/1.1\r\nHost: localhost.\r\n\r\n", "200"),
-            (
-                "GET /own HTTP/1.1\r\nHost: elsewhere.example\r\n\r\n",
-                "421",
-            ),
-            (
-                "GET /own HTTP/1.1\r\nHost: localhost.example:80\r\n\r\n",
-                "421",
-            ),
+            ("GET /own HTTP/1.1\r\nHost: elsewhere.example\r\n\r\n", "421"),
+            ("GET /own HTTP/1.1\r\nHost: localhost.example:80\r\n\r\n", "421"),
             ("GET /own HTTP/1.1\r\nHost: \r\n\r\n", "421"),
-            (
-                "GET /own HTTP/1.1\r\nHost: localhost\r\nHost: b\r\n\r\n",
-                "400",
-            ),
+            ("GET /own HTTP/1.1\r\nHost: localhost\r\nHost: b\r\n\r\n", "400"),
         ] {
             let answer = ask(address, request);
-            assert!(
-                answer.starts_with(&format!("HTTP/1.1 {status} ")),
-                "{answer}"
-            );
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
         }
         // Unread bytes behind a request take no answer back.
         let behind = format!("GET /own HTTP/1.1\r\n\r\n{}", "x".repeat(5_000));

@@ -64,11 +64,7 @@ impl PushOptions {
     pub fn server(&self) -> PushServer {
         PushServer {
             url: self.target.url().to_owned(),
-            login: Login {
-                user: self.user.clone(),
-                secret: self.secret.clone(),
-                scheme: "Bearer",
-            },
+            login: Login { user: self.user.clone(), secret: self.secret.clone(), scheme: "Bearer" },
             tenant: self.tenant.clone(),
             texts: TEXTS,
         }
@@ -109,12 +105,8 @@ impl Push {
         let sampled = profiles.iter().filter(|it| !it.samples.is_empty());
         let push = |profile: &Profile| {
             let mut labels = period.labels.clone();
-            labels
-                .entry("process".into())
-                .or_insert_with(|| period.process.clone());
-            labels
-                .entry("recording".into())
-                .or_insert_with(|| period.recording.clone());
+            labels.entry("process".into()).or_insert_with(|| period.process.clone());
+            labels.entry("recording".into()).or_insert_with(|| period.recording.clone());
             Some(Self {
                 process: period.process.clone(),
                 event: profile.header.event.clone(),
@@ -176,15 +168,8 @@ impl Pusher {
             }
         };
         let thread = thread::Builder::new().name("push".into()).spawn(work);
-        let thread =
-            thread.map_err(|e| Problem::new("cannot start a thread", e, "see ulimit -u"))?;
-        Ok(Self {
-            queue,
-            texts,
-            news,
-            thread,
-            counts,
-        })
+        let thread = thread.map_err(|e| Problem::new("cannot start a thread", e, "see ulimit -u"))?;
+        Ok(Self { queue, texts, news, thread, counts })
     }
 
     /// Has a request sent, unless too many wait.
@@ -322,10 +307,7 @@ impl PushClient {
 
     /// Hands over what a request holds.
     fn send(&self, request: &PushRequest) -> Result<(), Refusal> {
-        let mut post = self
-            .agent
-            .post(&request.url)
-            .content_type(request.content_type);
+        let mut post = self.agent.post(&request.url).content_type(request.content_type);
         for (name, value) in &request.query {
             post = post.query(*name, value);
         }
@@ -414,16 +396,10 @@ impl FromStr for PushTarget {
 
     fn from_str(text: &str) -> Result<Self, Refused> {
         const EXAMPLE: &str = "write it as http://127.0.0.1:4040";
-        let uri: Uri = text
-            .trim()
-            .parse()
-            .map_err(|_| Refused::new("it is not an address", EXAMPLE))?;
+        let uri: Uri = text.trim().parse().map_err(|_| Refused::new("it is not an address", EXAMPLE))?;
         let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
         let Some(authority) = uri.authority().filter(|_| is_http) else {
-            return Err(Refused::new(
-                "it does not begin with http:// or https://",
-                EXAMPLE,
-            ));
+            return Err(Refused::new("it does not begin with http:// or https://", EXAMPLE));
         };
         if authority.as_str().contains('@') {
             return Err(Refused::new(
@@ -468,21 +444,15 @@ impl PushTarget {
                 (Vec::new(), "application/json", series_of(push, &labels))
             }
         };
-        PushRequest {
-            url: self.url.clone(),
-            query,
-            content_type,
-            body,
-        }
+        PushRequest { url: self.url.clone(), query, content_type, body }
     }
 }
 
 /// The query of `/ingest`: https://grafana.com/docs/pyroscope/latest/reference-server-api
 fn query(push: &Push) -> Vec<(&'static str, String)> {
     let labels = push.labels.iter();
-    let labels: Vec<String> = labels
-        .map(|(name, value)| format!("{}={}", label_name(name), label_value(value)))
-        .collect();
+    let labels: Vec<String> =
+        labels.map(|(name, value)| format!("{}={}", label_name(name), label_value(value))).collect();
     let seconds = |ns: u64| (ns / 1_000_000_000).to_string();
     vec![
         ("name", format!("{}{{{}}}", service(push), labels.join(","))),
@@ -497,9 +467,7 @@ fn query(push: &Push) -> Vec<(&'static str, String)> {
 /// The labels of a series, as Prometheus has them.
 fn series(push: &Push) -> BTreeMap<String, String> {
     let labels = push.labels.iter();
-    let mut series: BTreeMap<String, String> = labels
-        .map(|(name, value)| (label_name(name), value.clone()))
-        .collect();
+    let mut series: BTreeMap<String, String> = labels.map(|(name, value)| (label_name(name), value.clone())).collect();
     let kind = match push.event.as_str() {
         "cpu" => "process_cpu".to_owned(),
         event => label_name(event),
@@ -511,9 +479,7 @@ fn series(push: &Push) -> BTreeMap<String, String> {
 
 fn pairs(labels: &BTreeMap<String, String>) -> Value {
     let pairs = labels.iter();
-    pairs
-        .map(|(name, value)| json!({"name": name, "value": value}))
-        .collect()
+    pairs.map(|(name, value)| json!({"name": name, "value": value})).collect()
 }
 
 /// The one series of a request in JSON, whose bytes are in base64.
@@ -536,16 +502,11 @@ fn label_name(name: &str) -> String {
 
 /// A value, without what ends one in the `name` of `/ingest`.
 fn label_value(value: &str) -> String {
-    replaced(value, |c| {
-        !c.is_control() && !matches!(c, ',' | '{' | '}' | '=' | '"')
-    })
+    replaced(value, |c| !c.is_control() && !matches!(c, ',' | '{' | '}' | '=' | '"'))
 }
 
 fn replaced(text: &str, fits: impl Fn(char) -> bool) -> String {
-    let text: String = text
-        .chars()
-        .map(|c| if fits(c) { c } else { '_' })
-        .collect();
+    let text: String = text.chars().map(|c| if fits(c) { c } else { '_' }).collect();
     match text.is_empty() {
         true => "_".to_owned(),
         false => text,
@@ -564,11 +525,7 @@ mod tests {
         let url = format!("http://{address}/");
         let server = PushServer {
             url: url.clone(),
-            login: Login {
-                user: None,
-                secret: None,
-                scheme: "Bearer",
-            },
+            login: Login { user: None, secret: None, scheme: "Bearer" },
             tenant: None,
             texts: TEXTS,
         };
@@ -601,8 +558,7 @@ mod tests {
         let (mut first, _) = listener.accept().expect("a request");
         let mut head = [0; 4096];
         assert!(first.read(&mut head).expect("a request") > 0);
-        let busy =
-            b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+        let busy = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
         first.write_all(busy).expect("answered");
         while pusher.news().is_empty() {
             thread::sleep(POLL_INTERVAL);
@@ -637,15 +593,7 @@ mod tests {
         assert_eq!(of(pusher), Ok((pusher.to_owned(), Protocol::Pusher)));
         let parca = "http://h:7070/profiles/writeraw";
         assert_eq!(of(parca), Ok((parca.to_owned(), Protocol::Parca)));
-        for wrong in [
-            "",
-            "h:4040",
-            "ftp://h",
-            "http://",
-            "http://u:p@h",
-            "http://h?x=1",
-            "\n",
-        ] {
+        for wrong in ["", "h:4040", "ftp://h", "http://", "http://u:p@h", "http://h?x=1", "\n"] {
             assert!(of(wrong).is_err(), "{wrong:?}");
         }
     }

@@ -15,47 +15,17 @@ pub use terms::terms;
 /// Replaces a secret.
 pub const BLOT: &str = "***";
 /// Tables of an experiment, which paths of its keys begin with.
-const TABLES: [&str; 8] = [
-    "broker", "load", "phases", "profile", "probe", "scrape", "trace", "fault",
-];
+const TABLES: [&str; 8] = ["broker", "load", "phases", "profile", "probe", "scrape", "trace", "fault"];
 
 /// Parts of names whose values are secrets.
-const SECRET_NAMES: [&str; 11] = [
-    "authorization",
-    "pass",
-    "pwd",
-    "pswd",
-    "secret",
-    "token",
-    "cookie",
-    "credential",
-    "assertion",
-    "bearer",
-    "jwt",
-];
+const SECRET_NAMES: [&str; 11] =
+    ["authorization", "pass", "pwd", "pswd", "secret", "token", "cookie", "credential", "assertion", "bearer", "jwt"];
 
 /// Keys that are secrets, whatever their words are parted by.
-const SECRET_KEYS: [&str; 6] = [
-    "apikey",
-    "accesskey",
-    "accountkey",
-    "encryptionkey",
-    "privatekey",
-    "signingkey",
-];
+const SECRET_KEYS: [&str; 6] = ["apikey", "accesskey", "accountkey", "encryptionkey", "privatekey", "signingkey"];
 
 /// Variables of RabbitMQ, Erlang and the system, whose values are shown unless their names speak of secrets.
-const KNOWN_VARIABLES: [&str; 9] = [
-    "RABBITMQ_",
-    "ERL_",
-    "ERTS_",
-    "LANG",
-    "LC_",
-    "TZ",
-    "PATH",
-    "HOME",
-    "USER",
-];
+const KNOWN_VARIABLES: [&str; 9] = ["RABBITMQ_", "ERL_", "ERTS_", "LANG", "LC_", "TZ", "PATH", "HOME", "USER"];
 
 /// Keys of the `broker` table that hold no secret; the others are hidden, misspelt ones among them.
 const PUBLIC_BROKER_KEYS: &str = "kind root nodes node node-port data memory-every plugins schedulers tls allocation \
@@ -63,10 +33,8 @@ const PUBLIC_BROKER_KEYS: &str = "kind root nodes node node-port data memory-eve
     oauth2.client-id";
 
 /// Units behind numbers.
-const UNITS: [&str; 18] = [
-    "%", "B", "kB", "KB", "MB", "GB", "KiB", "MiB", "GiB", "ns", "us", "µs", "ms", "s", "m", "min",
-    "h", "d",
-];
+const UNITS: [&str; 18] =
+    ["%", "B", "kB", "KB", "MB", "GB", "KiB", "MiB", "GiB", "ns", "us", "µs", "ms", "s", "m", "min", "h", "d"];
 
 /// Tables of a load whose keys somebody else chose.
 const ARGUMENTS: [&str; 3] = ["headers", "arguments", "consumer-arguments"];
@@ -79,8 +47,7 @@ const EXAMPLE_ADDRESS: (&str, &str) = ("HOST", "PORT");
 pub fn is_secret(name: &str) -> bool {
     let name = name.to_lowercase();
     let joined = name.replace(['-', '.', '_'], "");
-    SECRET_NAMES.iter().any(|part| name.contains(part))
-        || SECRET_KEYS.iter().any(|part| joined.contains(part))
+    SECRET_NAMES.iter().any(|part| name.contains(part)) || SECRET_KEYS.iter().any(|part| joined.contains(part))
 }
 
 /// As [`is_secret`], for names that somebody else chose: a key may be one more secret, unless messages are routed by
@@ -118,15 +85,10 @@ fn is_credential(value: &str) -> bool {
     let scheme = scheme.to_lowercase();
     // `AWS4-HMAC-SHA256`, `SCRAM-SHA-256`, `SharedAccessSignature`.
     let parts = ["hmac", "scram", "signature", "sharedkey"];
-    let is_scheme =
-        SCHEMES.contains(&scheme.as_str()) || parts.iter().any(|it| scheme.contains(it));
-    let is_token =
-        |word: &str| word.starts_with("eyJ") && [2, 4].contains(&word.matches('.').count());
-    let of_word =
-        |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '=' | ':' | ',' | '[' | '{');
-    !rest.trim().is_empty() && is_scheme
-        || value.split(of_word).any(is_token)
-        || value.contains("PRIVATE KEY")
+    let is_scheme = SCHEMES.contains(&scheme.as_str()) || parts.iter().any(|it| scheme.contains(it));
+    let is_token = |word: &str| word.starts_with("eyJ") && [2, 4].contains(&word.matches('.').count());
+    let of_word = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '=' | ':' | ',' | '[' | '{');
+    !rest.trim().is_empty() && is_scheme || value.split(of_word).any(is_token) || value.contains("PRIVATE KEY")
 }
 
 /// Parts of names of headers and arguments that what logs in, or stands for a login, is called by; and words of them.
@@ -146,9 +108,7 @@ fn is_of_login(key: &str) -> bool {
 /// Whether a table, as TOML or JSON, has a key or a value within that may be a secret, at any depth.
 fn holds_secret(table: &str) -> bool {
     let marks = |c: char| matches!(c, '{' | '}' | '[' | ']' | ',' | '"' | '\'' | '\n' | ' ');
-    let pairs = table
-        .split(['=', ':', ';'])
-        .map(|it| it.trim_end_matches(marks));
+    let pairs = table.split(['=', ':', ';']).map(|it| it.trim_end_matches(marks));
     let mut keys = pairs.map(|it| it.rsplit(marks).next().unwrap_or(it));
     let mut values = table.split(['{', '}', '[', ']', ',', '=', ':']);
     is_secret(table) || keys.any(is_of_login) || values.any(is_credential) || is_credential(table)
@@ -156,11 +116,7 @@ fn holds_secret(table: &str) -> bool {
 
 /// The value of a setting of the broker, hidden where the key may hold a secret.
 pub fn value(key: &str, value: &str) -> String {
-    if may_be_secret(key) {
-        BLOT.to_owned()
-    } else {
-        text(value)
-    }
+    if may_be_secret(key) { BLOT.to_owned() } else { text(value) }
 }
 
 /// The value of a header of messages, or of an argument of a queue or subscription, hidden where its key or its form
@@ -215,21 +171,17 @@ pub fn url(url: &str) -> String {
     if let Ok(endpoint) = url.parse::<Endpoint>() {
         return endpoint.to_string();
     }
-    public_url(url)
-        .or_else(|| is_address(url).then(|| url.to_owned()))
-        .unwrap_or_else(|| BLOT.to_owned())
+    public_url(url).or_else(|| is_address(url).then(|| url.to_owned())).unwrap_or_else(|| BLOT.to_owned())
 }
 
 /// Whether a text without a scheme is a host, its port, and perhaps a path, as in `localhost:9418/metrics`.
 fn is_address(text: &str) -> bool {
     let (authority, path) = text.split_once('/').unwrap_or((text, ""));
-    let is_plain = |text: &str| {
-        text.bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'/'))
-    };
-    authority.split_once(':').is_some_and(|(host, port)| {
-        !host.is_empty() && is_plain(host) && is_plain(path) && port.parse::<u16>().is_ok()
-    })
+    let is_plain =
+        |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'/'));
+    authority
+        .split_once(':')
+        .is_some_and(|(host, port)| !host.is_empty() && is_plain(host) && is_plain(path) && port.parse::<u16>().is_ok())
 }
 
 fn public_url(url: &str) -> Option<String> {
@@ -261,10 +213,7 @@ pub fn assignment(given: &str) -> String {
         return if is_path { given } else { BLOT }.to_owned();
     };
     let path = path.trim();
-    if !path
-        .chars()
-        .all(|c| c.is_alphanumeric() || matches!(c, '.' | '-' | '_'))
-    {
+    if !path.chars().all(|c| c.is_alphanumeric() || matches!(c, '.' | '-' | '_')) {
         return BLOT.to_owned();
     }
     format!("{path}={}", assigned(path, value))
@@ -275,11 +224,7 @@ fn assigned(path: &str, given: &str) -> String {
     let hidden = || BLOT.to_owned();
     match parts.as_slice() {
         // A path of the broker's own pages.
-        ["scrape" | "probe", _, "url"]
-            if given.trim().trim_matches(['"', '\'']).starts_with('/') =>
-        {
-            text(given)
-        }
+        ["scrape" | "probe", _, "url"] if given.trim().trim_matches(['"', '\'']).starts_with('/') => text(given),
         [.., "url"] | ["broker", "oauth2", "uri"] | ["broker", "management"] => {
             url(given.trim().trim_matches(['"', '\'']))
         }
@@ -291,19 +236,15 @@ fn assigned(path: &str, given: &str) -> String {
             false => terms(given),
         },
         ["broker", "erlang-args" | "java-args"] => listed(given, flags).unwrap_or_else(hidden),
-        ["broker", key @ ..] if PUBLIC_BROKER_KEYS.split(' ').any(|it| it == key.join(".")) => {
-            given.to_owned()
-        }
+        ["broker", key @ ..] if PUBLIC_BROKER_KEYS.split(' ').any(|it| it == key.join(".")) => given.to_owned(),
         ["broker", _] if !may_be_secret(path) && is_quantity(given) => given.to_owned(),
         ["broker", ..] => hidden(),
         // What a probe sends with each request may log in.
         ["probe", ..] if parts.contains(&"headers") || given.contains("headers") => hidden(),
-        ["load" | "prepare", _, table, key @ ..] if ARGUMENTS.contains(table) => {
-            match key.is_empty() {
-                true => hidden(),
-                false => argument(&key.join("."), given),
-            }
-        }
+        ["load" | "prepare", _, table, key @ ..] if ARGUMENTS.contains(table) => match key.is_empty() {
+            true => hidden(),
+            false => argument(&key.join("."), given),
+        },
         ["load" | "prepare", .., "command"] => listed(given, words).unwrap_or_else(hidden),
         ["load" | "prepare", ..] if is_table(given) && holds_others(given) => hidden(),
         // A whole table may hold a URL.
@@ -365,11 +306,7 @@ pub fn own_command(words: &[String]) -> Vec<String> {
         let hides = is_behind;
         let option = word.strip_prefix("--");
         is_behind = option.is_some_and(|it| !it.contains('=') && is_secret(it));
-        if hides && !is_behind {
-            BLOT.to_owned()
-        } else {
-            text(word)
-        }
+        if hides && !is_behind { BLOT.to_owned() } else { text(word) }
     };
     words.iter().map(one).collect()
 }
@@ -418,9 +355,7 @@ fn login(span: &str) -> String {
     let (word, next) = span.split_at(word_end(span));
     let authority = word.split(['/', '?', '#']).next().unwrap_or(word);
     let port = |(host, port): (&str, &str)| {
-        !port.starts_with(|c: char| c.is_ascii_digit())
-            && !host.starts_with('[')
-            && !port.is_empty()
+        !port.starts_with(|c: char| c.is_ascii_digit()) && !host.starts_with('[') && !port.is_empty()
     };
     match word.split_once(':') {
         Some(_) if authority.split_once(':') == Some(EXAMPLE_ADDRESS) => span.to_owned(),
@@ -446,10 +381,7 @@ fn is_server(word: &str) -> bool {
 /// `broker.password=secret` becomes `broker.password=***`; also inside a URL's query.
 fn assignments(text: &str) -> String {
     // An argument that is one assignment: its value may hold anything.
-    if let Some((key, _)) = text
-        .split_once('=')
-        .filter(|(key, _)| is_secret(key) && !key.contains("://"))
-    {
+    if let Some((key, _)) = text.split_once('=').filter(|(key, _)| is_secret(key) && !key.contains("://")) {
         return format!("{key}={BLOT}");
     }
     let mut parts = text.split_inclusive(['?', '&', ' ', ',', ';']);

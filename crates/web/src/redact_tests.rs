@@ -5,18 +5,12 @@ use super::*;
 #[test]
 fn passwords_in_text_are_hidden() {
     for (given, kept) in [
-        (
-            "amqp://guest:s3cret@host:5672/vhost",
-            "amqp://guest:***@host:5672/vhost",
-        ),
+        ("amqp://guest:s3cret@host:5672/vhost", "amqp://guest:***@host:5672/vhost"),
         ("amqp://guest:p@ss:w@host", "amqp://guest:***@host"),
         ("amqp://guest:p/w@host", "amqp://guest:***@host"),
         ("amqp://guest:p w#?@host", "amqp://guest:***@host"),
         ("amqp://guest:s3cret", "amqp://guest:***"),
-        (
-            "amqp://guest:s3cret/x was lost",
-            "amqp://guest:*** was lost",
-        ),
+        ("amqp://guest:s3cret/x was lost", "amqp://guest:*** was lost"),
         ("amqp://host:5672/", "amqp://host:5672/"),
         (
             "at http://127.0.0.1:15672/api: 500, from rabbit@db9 and more",
@@ -32,15 +26,9 @@ fn passwords_in_text_are_hidden() {
             "write http://HOST:PORT/PATH or https://HOST:PORT/PATH",
             "write http://HOST:PORT/PATH or https://HOST:PORT/PATH",
         ),
-        (
-            "write amqp://USER:PASSWORD@HOST:PORT/VHOST",
-            "write amqp://USER:PASSWORD@HOST:PORT/VHOST",
-        ),
+        ("write amqp://USER:PASSWORD@HOST:PORT/VHOST", "write amqp://USER:PASSWORD@HOST:PORT/VHOST"),
         ("http://HOST:s3cret/PORT", "http://HOST:***"),
-        (
-            "two http://a:b@c/ and amqp://d:e@f",
-            "two http://a:***@c/ and amqp://d:***@f",
-        ),
+        ("two http://a:b@c/ and amqp://d:e@f", "two http://a:***@c/ and amqp://d:***@f"),
         ("http://c/x?token=s3cret&y=1", "http://c/x?token=***&y=1"),
         ("broker.password=two, words", "broker.password=***"),
     ] {
@@ -93,10 +81,7 @@ fn passwords_in_words_are_hidden() {
 fn of_a_url_only_what_is_no_secret_is_shown() {
     for (given, kept) in [
         ("amqp://me:a/b@h", "amqp://me@h:5672/"),
-        (
-            "https://me:s3cret/x@h:8443/token?a=b",
-            "https://***@h:8443/token?***",
-        ),
+        ("https://me:s3cret/x@h:8443/token?a=b", "https://***@h:8443/token?***"),
         ("https://h/token", "https://h/token"),
         ("https://me:s3cret", "***"),
         ("https://[::1]:80/x", "https://[::1]:80/x"),
@@ -115,29 +100,13 @@ fn of_a_url_only_what_is_no_secret_is_shown() {
 
 #[test]
 fn names_that_somebody_else_chose_are_hidden_in_doubt() {
-    for name in [
-        "MY_LDAP_PASS",
-        "RABBITMQ_DEFAULT_PASS",
-        "RABBITMQ_ENCRYPTION_KEY",
-        "ANYTHING",
-    ] {
+    for name in ["MY_LDAP_PASS", "RABBITMQ_DEFAULT_PASS", "RABBITMQ_ENCRYPTION_KEY", "ANYTHING"] {
         assert_eq!(variable(name, "s3cret"), BLOT, "{name}");
     }
     assert_eq!(variable("RABBITMQ_LOGS", "-"), "-");
-    assert_eq!(
-        variable("RABBITMQ_SERVER_ERL_ARGS", "-setcookie s3cret"),
-        "-setcookie ***"
-    );
-    assert_eq!(
-        variable("RABBITMQ_SERVER_ERL_ARGS", "-kernel a=b -setcookie s3cret"),
-        "-kernel a=b -setcookie ***"
-    );
-    for key in [
-        "anonymous_login_pass",
-        "auth_ldap.bind.pwd",
-        "x.key",
-        "a.jwt",
-    ] {
+    assert_eq!(variable("RABBITMQ_SERVER_ERL_ARGS", "-setcookie s3cret"), "-setcookie ***");
+    assert_eq!(variable("RABBITMQ_SERVER_ERL_ARGS", "-kernel a=b -setcookie s3cret"), "-kernel a=b -setcookie ***");
+    for key in ["anonymous_login_pass", "auth_ldap.bind.pwd", "x.key", "a.jwt"] {
         assert_eq!(value(key, "s3cret"), BLOT, "{key}");
     }
     assert_eq!(value("vm_memory_high_watermark.relative", "0.4"), "0.4");
@@ -149,14 +118,8 @@ fn changes_of_an_experiment_are_shown_where_they_hold_no_secret() {
         ("load.0.rate=20000", "load.0.rate=20000"),
         ("load.0.routing-key=a", "load.0.routing-key=a"),
         ("broker.tls=true", "broker.tls=true"),
-        (
-            "broker.url=amqp://me:s3cret/@h",
-            "broker.url=amqp://me@h:5672/",
-        ),
-        (
-            "broker.management=http://me:s3cret@h:1",
-            "broker.management=http://***@h:1",
-        ),
+        ("broker.url=amqp://me:s3cret/@h", "broker.url=amqp://me@h:5672/"),
+        ("broker.management=http://me:s3cret@h:1", "broker.management=http://***@h:1"),
         ("broker.management-user=me", "broker.management-user=me"),
         ("broker.password=s3cret", "broker.password=***"),
         ("broker.pasword=s3cret", "broker.pasword=***"),
@@ -166,91 +129,37 @@ fn changes_of_an_experiment_are_shown_where_they_hold_no_secret() {
         ("broker.lazy=true", "broker.lazy=true"),
         ("broker={password='s3cret'}", "broker=***"),
         ("load.0={url='amqp://a:s3cret@b'}", "load.0=***"),
-        (
-            "broker.advanced=[{a,[{b,<<\"s3cret\">>}]}].",
-            "broker.advanced=[{a,[{b,***}]}].",
-        ),
+        ("broker.advanced=[{a,[{b,<<\"s3cret\">>}]}].", "broker.advanced=[{a,[{b,***}]}]."),
         (
             r#"broker.advanced="[{rabbit,[{credit_flow_default_credit,{0,0}}]}].""#,
             r#"broker.advanced="[{rabbit,[{credit_flow_default_credit,{0,0}}]}].""#,
         ),
-        (
-            "broker.advanced=\"[{default_pass,12}].\"",
-            "broker.advanced=\"[{default_pass,***}].\"",
-        ),
+        ("broker.advanced=\"[{default_pass,12}].\"", "broker.advanced=\"[{default_pass,***}].\""),
         ("broker.advanced=\"s3cret", "broker.advanced=***"),
         ("broker.advanced='x'\ny='s3cret'", "broker.advanced=***"),
-        (
-            "broker.env.MY_LDAP_PASS=s3cret",
-            "broker.env.MY_LDAP_PASS=***",
-        ),
+        ("broker.env.MY_LDAP_PASS=s3cret", "broker.env.MY_LDAP_PASS=***"),
         ("broker.config.a.b=1", "broker.config.a.b=1"),
-        (
-            "broker.config.anonymous_login_pass=s3cret",
-            "broker.config.anonymous_login_pass=***",
-        ),
-        (
-            "broker.oauth2.parameters.x=s3cret",
-            "broker.oauth2.parameters.x=***",
-        ),
-        (
-            "probe.0.headers.Authorization=\"Bearer s3cret\"",
-            "probe.0.headers.Authorization=***",
-        ),
+        ("broker.config.anonymous_login_pass=s3cret", "broker.config.anonymous_login_pass=***"),
+        ("broker.oauth2.parameters.x=s3cret", "broker.oauth2.parameters.x=***"),
+        ("probe.0.headers.Authorization=\"Bearer s3cret\"", "probe.0.headers.Authorization=***"),
         ("probe.0.headers={X-Auth='s3cret'}", "probe.0.headers=***"),
-        (
-            "probe.0={name='a', headers={X-Auth='s3cret'}}",
-            "probe.0=***",
-        ),
+        ("probe.0={name='a', headers={X-Auth='s3cret'}}", "probe.0=***"),
         ("probe.0.rate=5", "probe.0.rate=5"),
         ("load.0.kind=command", "load.0.kind=command"),
-        (
-            "load.0.command=['x', '--password', 's3cret']",
-            "load.0.command=[\"x\", \"--password\", \"***\"]",
-        ),
+        ("load.0.command=['x', '--password', 's3cret']", "load.0.command=[\"x\", \"--password\", \"***\"]"),
         ("load.0={command=['x', '-p', 's3cret']}", "load.0=***"),
-        (
-            "load.0.command=['x', '--rate', '5']",
-            "load.0.command=['x', '--rate', '5']",
-        ),
-        (
-            "load.0.headers.password=s3cret",
-            "load.0.headers.password=***",
-        ),
-        (
-            "load.0.headers.x-api-key=s3cret",
-            "load.0.headers.x-api-key=***",
-        ),
-        (
-            "load.0.headers.authorization=\"Bearer s3cret\"",
-            "load.0.headers.authorization=***",
-        ),
-        (
-            "load.0.headers.login='Basic s3cret'",
-            "load.0.headers.login=***",
-        ),
+        ("load.0.command=['x', '--rate', '5']", "load.0.command=['x', '--rate', '5']"),
+        ("load.0.headers.password=s3cret", "load.0.headers.password=***"),
+        ("load.0.headers.x-api-key=s3cret", "load.0.headers.x-api-key=***"),
+        ("load.0.headers.authorization=\"Bearer s3cret\"", "load.0.headers.authorization=***"),
+        ("load.0.headers.login='Basic s3cret'", "load.0.headers.login=***"),
         ("load.0.headers.tenant=a", "load.0.headers.tenant=a"),
-        (
-            "load.0.headers={a=1, authorization='B s3cret'}",
-            "load.0.headers=***",
-        ),
+        ("load.0.headers={a=1, authorization='B s3cret'}", "load.0.headers=***"),
         ("load.0={headers={authorization='B s3cret'}}", "load.0=***"),
-        (
-            "prepare.0.arguments={x-auth='s3cret'}",
-            "prepare.0.arguments=***",
-        ),
-        (
-            "load.0.arguments.x-dead-letter-routing-key=a",
-            "load.0.arguments.x-dead-letter-routing-key=a",
-        ),
-        (
-            "load.0.consumer-arguments.x-token=s3cret",
-            "load.0.consumer-arguments.x-token=***",
-        ),
-        (
-            "load.0.exchange-type=headers",
-            "load.0.exchange-type=headers",
-        ),
+        ("prepare.0.arguments={x-auth='s3cret'}", "prepare.0.arguments=***"),
+        ("load.0.arguments.x-dead-letter-routing-key=a", "load.0.arguments.x-dead-letter-routing-key=a"),
+        ("load.0.consumer-arguments.x-token=s3cret", "load.0.consumer-arguments.x-token=***"),
+        ("load.0.exchange-type=headers", "load.0.exchange-type=headers"),
         ("s3cret", "***"),
     ] {
         assert_eq!(assignment(given), kept);
@@ -303,10 +212,7 @@ fn what_is_within_addresses_and_lists_is_hidden() {
             "Endpoint=sb://h/;SharedAccessKeyName=n;SharedAccessKey=s3cret==",
             "Endpoint=sb://h/;SharedAccessKeyName=***;SharedAccessKey=***",
         ),
-        (
-            "https://h/a?sv=1&sig=s3cret&se=2",
-            "https://h/a?sv=1&sig=***&se=2",
-        ),
+        ("https://h/a?sv=1&sig=s3cret&se=2", "https://h/a?sv=1&sig=***&se=2"),
         ("https://h/a?key=s3cret", "https://h/a?key=***"),
         ("https://h/a?routing-key=q", "https://h/a?routing-key=q"),
     ] {
@@ -324,10 +230,9 @@ fn what_is_within_addresses_and_lists_is_hidden() {
 
 #[test]
 fn what_is_in_quotes_behind_a_name_of_a_secret_is_hidden_to_their_end() {
-    for (given, kept) in [
-        ("a=1 password='my s3cret' b=2", "a=1 password=*** b=2"),
-        ("a=1 password='my s3 cret", "a=1 password=***"),
-    ] {
+    for (given, kept) in
+        [("a=1 password='my s3cret' b=2", "a=1 password=*** b=2"), ("a=1 password='my s3 cret", "a=1 password=***")]
+    {
         assert_eq!(text(given), kept);
     }
 }
@@ -347,23 +252,14 @@ fn commands_and_flags_of_an_experiment_stay_readable_when_they_are_hidden_twice(
             r#"broker.erlang-args=["+MBas", "aobf", "-setcookie", "x"]"#,
             r#"broker.erlang-args=["+MBas", "aobf", "-setcookie", "***"]"#,
         ),
-        (
-            r#"broker.java-args=["-Xmx4G", "-Dpass=12"]"#,
-            r#"broker.java-args=["-Xmx4G", "-Dpass=***"]"#,
-        ),
+        (r#"broker.java-args=["-Xmx4G", "-Dpass=12"]"#, r#"broker.java-args=["-Xmx4G", "-Dpass=***"]"#),
     ] {
         assert_eq!(assignment(given), shown);
         assert_eq!(text(shown), shown);
     }
     let name = "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS";
-    assert_eq!(
-        variable(name, "+sbt db -setcookie x"),
-        "+sbt db -setcookie ***"
-    );
-    assert_eq!(
-        variable(name, "+sbt db -setcookie 'x y'"),
-        "+sbt *** -setcookie '***'"
-    );
+    assert_eq!(variable(name, "+sbt db -setcookie x"), "+sbt db -setcookie ***");
+    assert_eq!(variable(name, "+sbt db -setcookie 'x y'"), "+sbt *** -setcookie '***'");
 }
 
 /// A refusal that quotes commands lost the ends of their lists.
@@ -421,10 +317,7 @@ fn what_a_server_repeats_is_hidden_wherever_it_is_cut_off() {
             let mut starts = (SAYS_NOTHING + 1..=secret.len()).filter_map(|at| secret.get(..at));
             let leak = starts.find(|start| said.contains(start));
             assert_eq!(leak, None, "{cut:?} became {said:?}");
-            assert!(
-                said.starts_with(&"wrong login "[..said.len().min(12)]),
-                "{said:?}"
-            );
+            assert!(said.starts_with(&"wrong login "[..said.len().min(12)]), "{said:?}");
         }
     }
     assert_eq!(credentials(Some("Basic dTpw")).as_deref(), Some("dTpw"));

@@ -39,12 +39,8 @@ impl Corpus {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let folder = std::env::args()
-        .nth(1)
-        .ok_or("name the folder of the corpora")?;
-    let corpus = Corpus {
-        folder: Path::new(&folder).to_owned(),
-    };
+    let folder = std::env::args().nth(1).ok_or("name the folder of the corpora")?;
+    let corpus = Corpus { folder: Path::new(&folder).to_owned() };
     methods(&corpus)?;
     conversation(&corpus)?;
     contents(&corpus)?;
@@ -112,11 +108,9 @@ fn conversation(corpus: &Corpus) -> Result<(), Box<dyn Error>> {
                 Some(&FRAME_METHOD) => {
                     corpus.put("method", &format!("recorded-{name}"), payload)?;
                 }
-                Some(&FRAME_HEADER) => corpus.put(
-                    "properties",
-                    &format!("recorded-{name}-{i}"),
-                    payload.get(12..).unwrap_or_default(),
-                )?,
+                Some(&FRAME_HEADER) => {
+                    corpus.put("properties", &format!("recorded-{name}-{i}"), payload.get(12..).unwrap_or_default())?
+                }
                 _ => {}
             }
         }
@@ -140,36 +134,16 @@ fn conversation(corpus: &Corpus) -> Result<(), Box<dyn Error>> {
 /// Messages of several frames, above the limit, interleaved, and with too much of a body.
 fn contents(corpus: &Corpus) -> Result<(), Box<dyn Error>> {
     for (target, method) in [
-        (
-            "server_input",
-            Method::from(BasicPublish {
-                routing_key: "q",
-                ..Default::default()
-            }),
-        ),
-        (
-            "client_input",
-            Method::from(BasicDeliver {
-                consumer_tag: "c",
-                delivery_tag: 1,
-                ..Default::default()
-            }),
-        ),
+        ("server_input", Method::from(BasicPublish { routing_key: "q", ..Default::default() })),
+        ("client_input", Method::from(BasicDeliver { consumer_tag: "c", delivery_tag: 1, ..Default::default() })),
     ] {
         let mut fields = method.info().id.as_u32().to_be_bytes().to_vec();
         method.encode_fields(&mut Writer::new(&mut fields))?;
         let message = |channel: u8, size: u8, parts: &[usize]| {
             let mut header = vec![0, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, size];
             header.extend(Properties::NONE.as_bytes());
-            let mut all = vec![
-                frame(FRAME_METHOD, channel, &fields),
-                frame(FRAME_HEADER, channel, &header),
-            ];
-            all.extend(
-                parts
-                    .iter()
-                    .map(|len| frame(FRAME_BODY, channel, &vec![channel; *len])),
-            );
+            let mut all = vec![frame(FRAME_METHOD, channel, &fields), frame(FRAME_HEADER, channel, &header)];
+            all.extend(parts.iter().map(|len| frame(FRAME_BODY, channel, &vec![channel; *len])));
             all
         };
         for (name, frames) in [
@@ -181,19 +155,10 @@ fn contents(corpus: &Corpus) -> Result<(), Box<dyn Error>> {
             ("closed-channel", message(9, 1, &[1])),
         ] {
             corpus.put_mode(target, &format!("content-{name}"), OPEN, &frames.concat())?;
-            corpus.put_mode(
-                target,
-                &format!("content-{name}-cut"),
-                OPEN_CUT,
-                &frames.concat(),
-            )?;
+            corpus.put_mode(target, &format!("content-{name}-cut"), OPEN_CUT, &frames.concat())?;
         }
-        let pairs = message(1, 12, &[5, 7])
-            .into_iter()
-            .zip(message(2, 9, &[4, 5]));
-        let interleaved: Vec<u8> = pairs
-            .flat_map(|(a, b)| [a, b, frame(FRAME_HEARTBEAT, 0, &[])].concat())
-            .collect();
+        let pairs = message(1, 12, &[5, 7]).into_iter().zip(message(2, 9, &[4, 5]));
+        let interleaved: Vec<u8> = pairs.flat_map(|(a, b)| [a, b, frame(FRAME_HEARTBEAT, 0, &[])].concat()).collect();
         corpus.put_mode(target, "content-interleaved", OPEN, &interleaved)?;
         // 512 bytes are announced; the targets' limit is 300.
         let mut large = message(1, 0, &[100, 200, 212]).concat();
@@ -240,10 +205,7 @@ fn tables(corpus: &Corpus) -> Result<(), Box<dyn Error>> {
         Value::I64(-4),
         Value::F32(0.5),
         Value::F64(-0.5),
-        Value::Decimal {
-            scale: 1,
-            value: 10,
-        },
+        Value::Decimal { scale: 1, value: 10 },
         Value::Str(b"text"),
         Value::Timestamp(1),
         Value::Void,

@@ -30,14 +30,8 @@ fn fastest(mut batch: impl FnMut()) -> f64 {
 
 /// Both sides, with channel 1 open.
 fn open() -> Result<(Client, Server), Failure> {
-    let config = ClientConfig {
-        heartbeat_s: 0,
-        ..ClientConfig::default()
-    };
-    let server = ServerConfig {
-        heartbeat_s: 0,
-        ..ServerConfig::default()
-    };
+    let config = ClientConfig { heartbeat_s: 0, ..ClientConfig::default() };
+    let server = ServerConfig { heartbeat_s: 0, ..ServerConfig::default() };
     let (mut client, mut server) = (Client::new(config, NOW), Server::new(server, NOW));
     for _ in 0..4 {
         let bytes = take_client(&mut client);
@@ -61,10 +55,7 @@ fn serve(server: &mut Server, bytes: &[u8]) -> Result<(), Failure> {
     let mut input = bytes;
     loop {
         let (login, open) = match server.poll(NOW, &mut input)? {
-            Some(event) => (
-                matches!(event, ServerEvent::Login { .. }),
-                matches!(event, ServerEvent::Open { .. }),
-            ),
+            Some(event) => (matches!(event, ServerEvent::Login { .. }), matches!(event, ServerEvent::Open { .. })),
             None => return Ok(()),
         };
         if login {
@@ -92,14 +83,8 @@ fn main() -> Result<(), Failure> {
     println!("{:<52} {:>8}", "ns per message", "");
     for len in [12usize, 1024] {
         let (mut client, mut server) = open()?;
-        let to_queue = BasicPublish {
-            routing_key: "TEST_QUEUE",
-            ..Default::default()
-        };
-        let properties = BasicProperties {
-            delivery_mode: Some(2),
-            ..Default::default()
-        };
+        let to_queue = BasicPublish { routing_key: "TEST_QUEUE", ..Default::default() };
+        let properties = BasicProperties { delivery_mode: Some(2), ..Default::default() };
         let properties = properties.to_bytes()?;
         let properties = Properties::from_bytes(&properties);
         let body = vec![0; len];
@@ -120,15 +105,12 @@ fn main() -> Result<(), Failure> {
         });
         publish(&mut client);
         let published = take_client(&mut client);
-        row(
-            &format!("server: decode a publish in place, {len} B"),
-            || {
-                let mut input = published.as_slice();
-                while let Ok(Some(event)) = server.poll(NOW, &mut input) {
-                    black_box(&event);
-                }
-            },
-        );
+        row(&format!("server: decode a publish in place, {len} B"), || {
+            let mut input = published.as_slice();
+            while let Ok(Some(event)) = server.poll(NOW, &mut input) {
+                black_box(&event);
+            }
+        });
 
         let template = DeliverTemplate::new(1, "consumer-1", "", "TEST_QUEUE")?;
         let deliver = |server: &mut Server| {
@@ -143,15 +125,12 @@ fn main() -> Result<(), Failure> {
         });
         deliver(&mut server);
         let delivered = take_server(&mut server);
-        row(
-            &format!("client: decode a delivery in place, {len} B"),
-            || {
-                let mut input = delivered.as_slice();
-                while let Ok(Some(event)) = client.poll(NOW, &mut input) {
-                    black_box(&event);
-                }
-            },
-        );
+        row(&format!("client: decode a delivery in place, {len} B"), || {
+            let mut input = delivered.as_slice();
+            while let Ok(Some(event)) = client.poll(NOW, &mut input) {
+                black_box(&event);
+            }
+        });
     }
     settlements()
 }

@@ -37,10 +37,7 @@ impl Live {
     }
 
     /// Waits for the next event that `want` takes; others are printed, but for confirms.
-    fn wait<T>(
-        &mut self,
-        mut want: impl FnMut(&Event<'_>) -> Option<T>,
-    ) -> Result<T, Box<dyn Error>> {
+    fn wait<T>(&mut self, mut want: impl FnMut(&Event<'_>) -> Option<T>) -> Result<T, Box<dyn Error>> {
         loop {
             let now = self.now();
             let mut input = self.unread.as_slice();
@@ -63,9 +60,7 @@ impl Live {
             let mut buffer = [0; 65_536];
             match self.stream.read(&mut buffer)? {
                 0 => return Err(self.client.end_of_input(&self.unread).into()),
-                n => self
-                    .unread
-                    .extend_from_slice(buffer.get(..n).unwrap_or_default()),
+                n => self.unread.extend_from_slice(buffer.get(..n).unwrap_or_default()),
             }
         }
     }
@@ -84,16 +79,10 @@ impl Live {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let address = std::env::args()
-        .nth(1)
-        .unwrap_or_else(|| "127.0.0.1:5672".to_owned());
+    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:5672".to_owned());
     let stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
-    let argument = |n, default: &str| {
-        std::env::args()
-            .nth(n)
-            .unwrap_or_else(|| default.to_owned())
-    };
+    let argument = |n, default: &str| std::env::args().nth(n).unwrap_or_else(|| default.to_owned());
     let config = ClientConfig {
         user: argument(2, "guest"),
         password: argument(3, "guest").into(),
@@ -102,30 +91,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         ..Default::default()
     };
     let client = Client::new(config, Time(0));
-    let mut live = Live {
-        stream,
-        client,
-        unread: Vec::new(),
-        start: Instant::now(),
-    };
+    let mut live = Live { stream, client, unread: Vec::new(), start: Instant::now() };
     live.flush()?;
     live.wait(|event| matches!(event, Event::Open { .. }).then(|| println!("{event:?}")))?;
 
     open_channel(&mut live)?;
     let arguments = FieldTable::new();
-    let declare = QueueDeclare {
-        queue: QUEUE,
-        arguments: arguments.view(),
-        ..Default::default()
-    };
+    let declare = QueueDeclare { queue: QUEUE, arguments: arguments.view(), ..Default::default() };
     live.call(&declare, "queue.declare-ok")?;
-    live.call(
-        &QueuePurge {
-            queue: QUEUE,
-            ..Default::default()
-        },
-        "queue.purge-ok",
-    )?;
+    live.call(&QueuePurge { queue: QUEUE, ..Default::default() }, "queue.purge-ok")?;
     live.call(&ConfirmSelect { no_wait: false }, "confirm.select-ok")?;
     let largest = publish(&mut live)?;
     unroutable(&mut live)?;
@@ -147,11 +121,7 @@ fn open_channel(live: &mut Live) -> Result<(), Box<dyn Error>> {
 
 /// Publishes small messages from a template and one of several frames; all must be confirmed.
 fn publish(live: &mut Live) -> Result<usize, Box<dyn Error>> {
-    let to_queue = BasicPublish {
-        routing_key: QUEUE,
-        mandatory: true,
-        ..Default::default()
-    };
+    let to_queue = BasicPublish { routing_key: QUEUE, mandatory: true, ..Default::default() };
     let frame_max = live.client.frame_max();
     let template = PublishTemplate::new(1, &to_queue, Properties::NONE, &[0; 12], frame_max)?;
     for i in 0..1_000u32 {
@@ -163,30 +133,17 @@ fn publish(live: &mut Live) -> Result<usize, Box<dyn Error>> {
     }
     let large: Vec<u8> = (0..300_000u32).map(|i| i as u8).collect();
     let headers = headers()?;
-    let properties = BasicProperties {
-        headers: Some(headers.view()),
-        ..Default::default()
-    };
+    let properties = BasicProperties { headers: Some(headers.view()), ..Default::default() };
     let properties = properties.to_bytes()?;
-    live.client
-        .send_content(1, &to_queue, Properties::from_bytes(&properties), &large)?;
+    live.client.send_content(1, &to_queue, Properties::from_bytes(&properties), &large)?;
     live.flush()?;
     let mut confirmed = 0;
     live.wait(|event| match event {
-        Event::Confirm {
-            delivery_tag,
-            multiple: true,
-            nack: false,
-            ..
-        } => {
+        Event::Confirm { delivery_tag, multiple: true, nack: false, .. } => {
             confirmed = *delivery_tag;
             (confirmed == 1_001).then_some(())
         }
-        Event::Confirm {
-            multiple: false,
-            nack: false,
-            ..
-        } => {
+        Event::Confirm { multiple: false, nack: false, .. } => {
             confirmed += 1;
             (confirmed == 1_001).then_some(())
         }
@@ -214,13 +171,7 @@ fn headers() -> Result<FieldTable, EncodeError> {
     headers.insert("l", -64i64)?;
     headers.insert("f", 1.5f32)?;
     headers.insert("d", -2.25f64)?;
-    headers.insert(
-        "D",
-        Value::Decimal {
-            scale: 2,
-            value: 314,
-        },
-    )?;
+    headers.insert("D", Value::Decimal { scale: 2, value: 314 })?;
     headers.insert("S", "text")?;
     headers.insert("A", &array)?;
     headers.insert("T", Value::Timestamp(1_700_000_000))?;
@@ -230,26 +181,15 @@ fn headers() -> Result<FieldTable, EncodeError> {
 }
 
 fn unroutable(live: &mut Live) -> Result<(), Box<dyn Error>> {
-    let nowhere = BasicPublish {
-        routing_key: "no-such-queue",
-        mandatory: true,
-        ..Default::default()
-    };
-    live.client
-        .send_content(1, &nowhere, Properties::NONE, b"lost")?;
+    let nowhere = BasicPublish { routing_key: "no-such-queue", mandatory: true, ..Default::default() };
+    live.client.send_content(1, &nowhere, Properties::NONE, b"lost")?;
     live.flush()?;
     live.wait(|event| matches!(event, Event::Returned { .. }).then(|| println!("{event:?}")))?;
     live.wait(|event| matches!(event, Event::Confirm { .. }).then(|| println!("{event:?}")))
 }
 
 fn get(live: &mut Live) -> Result<(), Box<dyn Error>> {
-    live.client.send(
-        1,
-        &BasicGet {
-            queue: QUEUE,
-            ..Default::default()
-        },
-    )?;
+    live.client.send(1, &BasicGet { queue: QUEUE, ..Default::default() })?;
     live.flush()?;
     let tag = live.wait(|event| match event {
         Event::GetOk { delivery_tag, .. } => {
@@ -264,27 +204,12 @@ fn get(live: &mut Live) -> Result<(), Box<dyn Error>> {
 
 /// Takes all messages back in order, the large one last and whole.
 fn consume(live: &mut Live, largest: usize) -> Result<(), Box<dyn Error>> {
-    live.call(
-        &BasicQos {
-            prefetch_count: 100,
-            ..Default::default()
-        },
-        "basic.qos-ok",
-    )?;
-    let consume = BasicConsume {
-        queue: QUEUE,
-        consumer_tag: "c",
-        ..Default::default()
-    };
+    live.call(&BasicQos { prefetch_count: 100, ..Default::default() }, "basic.qos-ok")?;
+    let consume = BasicConsume { queue: QUEUE, consumer_tag: "c", ..Default::default() };
     live.call(&consume, "basic.consume-ok")?;
     for expected in 0..1_001u32 {
         let (tag, ok) = live.wait(|event| match event {
-            Event::Delivery {
-                delivery_tag,
-                properties,
-                body,
-                ..
-            } => {
+            Event::Delivery { delivery_tag, properties, body, .. } => {
                 let ok = if body.len() == largest {
                     println!("{:?}", properties.decode());
                     expected == 1_000 && body.iter().zip(0u32..).all(|(b, i)| *b == i as u8)
@@ -302,53 +227,23 @@ fn consume(live: &mut Live, largest: usize) -> Result<(), Box<dyn Error>> {
         live.flush()?;
     }
     println!("1001 messages received");
-    live.call(
-        &BasicCancel {
-            consumer_tag: "c",
-            no_wait: false,
-        },
-        "basic.cancel-ok",
-    )
+    live.call(&BasicCancel { consumer_tag: "c", no_wait: false }, "basic.cancel-ok")
 }
 
 fn transaction(live: &mut Live) -> Result<(), Box<dyn Error>> {
-    live.call(
-        &ChannelClose {
-            reply_code: 200,
-            ..Default::default()
-        },
-        "channel.close-ok",
-    )?;
+    live.call(&ChannelClose { reply_code: 200, ..Default::default() }, "channel.close-ok")?;
     open_channel(live)?;
     live.call(&TxSelect {}, "tx.select-ok")?;
-    let to_queue = BasicPublish {
-        routing_key: QUEUE,
-        ..Default::default()
-    };
-    live.client
-        .send_content(1, &to_queue, Properties::NONE, b"")?;
+    let to_queue = BasicPublish { routing_key: QUEUE, ..Default::default() };
+    live.client.send_content(1, &to_queue, Properties::NONE, b"")?;
     live.call(&TxCommit {}, "tx.commit-ok")?;
-    live.client
-        .send_content(1, &to_queue, Properties::NONE, b"not kept")?;
+    live.client.send_content(1, &to_queue, Properties::NONE, b"not kept")?;
     live.call(&TxRollback {}, "tx.rollback-ok")?;
-    live.call(
-        &QueueDelete {
-            queue: QUEUE,
-            ..Default::default()
-        },
-        "queue.delete-ok",
-    )
+    live.call(&QueueDelete { queue: QUEUE, ..Default::default() }, "queue.delete-ok")
 }
 
 fn channel_error(live: &mut Live) -> Result<(), Box<dyn Error>> {
-    live.client.send(
-        1,
-        &QueueDeclare {
-            queue: "nope",
-            passive: true,
-            ..Default::default()
-        },
-    )?;
+    live.client.send(1, &QueueDeclare { queue: "nope", passive: true, ..Default::default() })?;
     live.flush()?;
     live.wait(|event| match event {
         Event::ChannelClosed { closing, .. } => {

@@ -11,8 +11,7 @@ const ROOT: usize = 0;
 /// The words of a key or pattern. As in RabbitMQ the empty one has none, whereas `.` has two empty
 /// ones.
 fn words(key: &str) -> impl Iterator<Item = &str> {
-    key.split('.')
-        .take(if key.is_empty() { 0 } else { usize::MAX })
+    key.split('.').take(if key.is_empty() { 0 } else { usize::MAX })
 }
 
 /// Whether a pattern matches other keys than itself.
@@ -35,13 +34,7 @@ struct Node<B> {
 
 impl<B> Node<B> {
     fn new(is_hash: bool) -> Self {
-        Self {
-            words: HashMap::new(),
-            star: None,
-            hash: None,
-            is_hash,
-            bindings: Vec::new(),
-        }
+        Self { words: HashMap::new(), star: None, hash: None, is_hash, bindings: Vec::new() }
     }
 
     fn child(&self, word: &str) -> Option<usize> {
@@ -53,10 +46,7 @@ impl<B> Node<B> {
     }
 
     fn is_empty(&self) -> bool {
-        self.words.is_empty()
-            && self.star.is_none()
-            && self.hash.is_none()
-            && self.bindings.is_empty()
+        self.words.is_empty() && self.star.is_none() && self.hash.is_none() && self.bindings.is_empty()
     }
 }
 
@@ -69,10 +59,7 @@ pub struct TopicPatterns<B> {
 
 impl<B> Default for TopicPatterns<B> {
     fn default() -> Self {
-        Self {
-            nodes: vec![Node::new(false)],
-            free: Vec::new(),
-        }
+        Self { nodes: vec![Node::new(false)], free: Vec::new() }
     }
 }
 
@@ -249,10 +236,7 @@ mod tests {
         let mut out: Vec<String> = alphabet.iter().map(|w| (*w).to_owned()).collect();
         let mut last = out.clone();
         for _ in 1..n {
-            last = last
-                .iter()
-                .flat_map(|l| alphabet.iter().map(move |w| format!("{l}.{w}")))
-                .collect();
+            last = last.iter().flat_map(|l| alphabet.iter().map(move |w| format!("{l}.{w}"))).collect();
             out.extend_from_slice(&last);
         }
         out
@@ -268,11 +252,8 @@ mod tests {
         }
         for key in &keys {
             let split: Vec<&str> = words(key).collect();
-            let mut expected: Vec<String> = patterns
-                .iter()
-                .filter(|p| naive(&words(p).collect::<Vec<_>>(), &split))
-                .cloned()
-                .collect();
+            let mut expected: Vec<String> =
+                patterns.iter().filter(|p| naive(&words(p).collect::<Vec<_>>(), &split)).cloned().collect();
             expected.sort();
             assert_eq!(found(&trie, key), expected, "key {key:?}");
             assert!(trie.matches(key));
@@ -297,11 +278,7 @@ mod tests {
             assert_eq!(trie.remove(p, |_| true), 1);
         }
         assert_eq!(trie.remove("never.seen", |_| true), 0);
-        assert_eq!(
-            trie.nodes.len(),
-            trie.free.len() + 1,
-            "only the root is left"
-        );
+        assert_eq!(trie.nodes.len(), trie.free.len() + 1, "only the root is left");
         assert!(found(&trie, "a.b").is_empty());
     }
 

@@ -27,11 +27,7 @@ fn peak(work: impl FnOnce()) -> u64 {
 fn run_with(name: &str, bytes: &[u8]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("no failure");
     let record = common::record("x", RunState::Complete);
-    fs::write(
-        dir.path().join("run.json"),
-        serde_json::to_vec(&record).expect("no failure"),
-    )
-    .expect("no failure");
+    fs::write(dir.path().join("run.json"), serde_json::to_vec(&record).expect("no failure")).expect("no failure");
     fs::write(dir.path().join(name), bytes).expect("no failure");
     dir
 }
@@ -85,10 +81,7 @@ fn a_histogram_takes_no_more_than_it_holds() {
     ] {
         let dir = run_with("latency.hlog", &hlog(digits, lowest, highest, promised));
         let took = peak(|| assert!(read_all(dir.path()) > 0));
-        assert!(
-            took < BASE,
-            "{digits} {lowest} {highest} {promised}: {took} bytes"
-        );
+        assert!(took < BASE, "{digits} {lowest} {highest} {promised}: {took} bytes");
     }
 }
 
@@ -120,15 +113,7 @@ fn a_packed_profile_takes_no_multiple_of_what_it_holds() {
         fields(2, &[0x12, 1, 1], 5 << 20),
         fields(6, &[], 12 << 20),
         fields(4, &[8, 1, 0x22, 0, 0x22, 0, 0x22, 0], 2 << 20),
-        fields(
-            2,
-            &[0x12, 100]
-                .iter()
-                .copied()
-                .chain([1; 100])
-                .collect::<Vec<_>>(),
-            200_000,
-        ),
+        fields(2, &[0x12, 100].iter().copied().chain([1; 100]).collect::<Vec<_>>(), 200_000),
     ];
     for (index, body) in bodies.iter().enumerate() {
         let mut gz = GzEncoder::new(Vec::new(), Compression::fast());
@@ -138,21 +123,13 @@ fn a_packed_profile_takes_no_multiple_of_what_it_holds() {
         let took = peak(|| {
             read_all(dir.path());
         });
-        assert!(
-            took < 64 << 20,
-            "{index}: {} bytes took {took}",
-            packed.len()
-        );
+        assert!(took < 64 << 20, "{index}: {} bytes took {took}", packed.len());
         // Unpacked it is as large as it says, and still bounded.
         let dir = tempfile::tempdir().expect("no failure");
         let plain = dir.path().join("x.pb");
         fs::write(&plain, body).expect("no failure");
         let took = peak(|| drop(Profile::open(&plain)));
-        assert!(
-            took < 800 << 20,
-            "{index}: {} bytes took {took}",
-            body.len()
-        );
+        assert!(took < 800 << 20, "{index}: {} bytes took {took}", body.len());
     }
 }
 
@@ -177,10 +154,7 @@ fn long_names_that_are_named_again_and_again_are_refused() {
             bytes
         };
         field(3, &[varint(8, id), varint(40, id + 1)].concat());
-        field(
-            4,
-            &[varint(8, id), varint(16, id), vec![0x22, 2, 8, 1]].concat(),
-        );
+        field(4, &[varint(8, id), varint(16, id), vec![0x22, 2, 8, 1]].concat());
         field(2, &[varint(8, id), vec![16, 1]].concat());
     }
     let dir = tempfile::tempdir().expect("no failure");
@@ -195,14 +169,7 @@ fn long_names_that_are_named_again_and_again_are_refused() {
 
 #[test]
 fn pipes_devices_and_folders_are_refused_at_once() {
-    for name in [
-        "run.json",
-        "series.jsonl",
-        "latency.hlog",
-        "cpu.stacks",
-        "profile.pb.gz",
-        "cpu.folded",
-    ] {
+    for name in ["run.json", "series.jsonl", "latency.hlog", "cpu.stacks", "profile.pb.gz", "cpu.folded"] {
         for kind in ["pipe", "zero", "folder", "tty"] {
             let dir = tempfile::tempdir().expect("no failure");
             let run = dir.path().join("2026-11-21T00-12-33Z-x");
@@ -210,10 +177,7 @@ fn pipes_devices_and_folders_are_refused_at_once() {
             let at = run.join(name);
             match kind {
                 "pipe" => {
-                    let made = Command::new("mkfifo")
-                        .arg(&at)
-                        .status()
-                        .expect("no failure");
+                    let made = Command::new("mkfifo").arg(&at).status().expect("no failure");
                     assert!(made.success());
                 }
                 "zero" => symlink("/dev/zero", &at).expect("no failure"),
@@ -236,10 +200,7 @@ fn pipes_devices_and_folders_are_refused_at_once() {
 fn a_file_that_only_says_it_is_large_is_refused() {
     let dir = run_with("series.jsonl", b"");
     let record = dir.path().join("run.json");
-    fs::File::create(&record)
-        .expect("no failure")
-        .set_len(1 << 40)
-        .expect("no failure");
+    fs::File::create(&record).expect("no failure").set_len(1 << 40).expect("no failure");
     let took = peak(|| {
         let error = RunReader::open(dir.path()).unwrap_err().to_string();
         assert!(error.contains("larger than"), "{error}");
@@ -247,10 +208,7 @@ fn a_file_that_only_says_it_is_large_is_refused() {
     assert!(took < BASE, "{took}");
     for name in ["series.jsonl", "latency.hlog", "cpu.stacks", "cpu.folded"] {
         let dir = run_with("x", b"");
-        fs::File::create(dir.path().join(name))
-            .expect("no failure")
-            .set_len(1 << 40)
-            .expect("no failure");
+        fs::File::create(dir.path().join(name)).expect("no failure").set_len(1 << 40).expect("no failure");
         let took = peak(|| {
             read_all(dir.path());
         });
@@ -301,8 +259,7 @@ fn damaged_files_are_read_or_refused_in_bounded_memory() {
     };
     let pprof = read(folded, "x.folded").to_pprof().expect("no failure");
     let mut unpacked = Vec::new();
-    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&*pprof), &mut unpacked)
-        .expect("no failure");
+    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&*pprof), &mut unpacked).expect("no failure");
     assert!(!read(stacks, "x.stacks").samples.is_empty());
     assert!(!read(&unpacked, "x.pb").samples.is_empty());
     let record = serde_json::to_vec(&common::record("x", RunState::Complete)).expect("no failure");
@@ -358,9 +315,8 @@ fn gzip_within_gzip_is_to_be_unpacked_once() {
 
 #[test]
 fn gzip_that_is_cut_off_or_damaged_is_to_be_copied_again() {
-    let text: String = (0..40_000_u32)
-        .map(|i| format!("t;main;f{} {}\n", i.wrapping_mul(2_654_435_761), 1 + i % 7))
-        .collect();
+    let text: String =
+        (0..40_000_u32).map(|i| format!("t;main;f{} {}\n", i.wrapping_mul(2_654_435_761), 1 + i % 7)).collect();
     let whole = packed(text.as_bytes());
     let mut damaged = whole.clone();
     let end = damaged.len() - 6;
@@ -368,14 +324,8 @@ fn gzip_that_is_cut_off_or_damaged_is_to_be_copied_again() {
     // A log of latencies is refused for its first line.
     for bytes in [&whole[..40], &whole[..4], &damaged] {
         for problem in &said(bytes)[..if bytes.len() > 40 { 2 } else { 5 }] {
-            assert!(
-                problem.value.starts_with("its gzip is cut off or damaged"),
-                "{problem:?}"
-            );
-            assert!(
-                problem.help.starts_with("copy or download it again"),
-                "{problem:?}"
-            );
+            assert!(problem.value.starts_with("its gzip is cut off or damaged"), "{problem:?}");
+            assert!(problem.help.starts_with("copy or download it again"), "{problem:?}");
         }
     }
     assert!(unpacked(&whole[..]).is_ok_and(|(_, packed)| packed));

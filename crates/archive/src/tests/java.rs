@@ -8,10 +8,7 @@ use crate::{RunReader, RunState, RunWriter, file};
 use measure::{Metric, Phase};
 
 /// Debian's `libhdrhistogram-java`.
-const JARS: [&str; 2] = [
-    "/usr/share/java/hdrhistogram.jar",
-    "/usr/share/java/HdrHistogram.jar",
-];
+const JARS: [&str; 2] = ["/usr/share/java/hdrhistogram.jar", "/usr/share/java/HdrHistogram.jar"];
 
 #[test]
 fn javas_histogram_log_processor_finds_the_same_percentiles() {
@@ -45,27 +42,15 @@ fn javas_histogram_log_processor_finds_the_same_percentiles() {
         let rows: Vec<Vec<f64>> = text
             .lines()
             .filter(|line| line.starts_with(|c: char| c.is_ascii_digit()))
-            .map(|line| {
-                line.split(',')
-                    .map(|n| n.parse().unwrap_or(f64::INFINITY))
-                    .collect()
-            })
+            .map(|line| line.split(',').map(|n| n.parse().unwrap_or(f64::INFINITY)).collect())
             .collect();
         assert!(rows.len() > 50, "{tag}: {text}");
         // At quantile 0 Java names the upper edge of the first bucket, Rust the lower.
         for row in rows.iter().filter(|row| row[1] > 0.0) {
             let (java, quantile, below) = (row[0] as u64, row[1], row[2] as u64);
             assert_eq!(below, ours.count_between(0, java), "{tag} up to {java} ns");
-            assert_eq!(
-                java,
-                ours.value_at_quantile(quantile),
-                "{tag} at {quantile}"
-            );
+            assert_eq!(java, ours.value_at_quantile(quantile), "{tag} at {quantile}");
         }
-        assert_eq!(
-            rows.last().map(|row| row[2] as u64),
-            Some(ours.len()),
-            "{tag}"
-        );
+        assert_eq!(rows.last().map(|row| row[2] as u64), Some(ours.len()), "{tag}");
     }
 }

@@ -5,10 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::common;
 use super::common::{CREATED, record, write_run};
-use crate::{
-    Error, Finding, RunReader, RunRecord, RunState, RunSummary, RunWriter, ScenarioStart, file,
-    list_runs,
-};
+use crate::{Error, Finding, RunReader, RunRecord, RunState, RunSummary, RunWriter, ScenarioStart, file, list_runs};
 use measure::{LatencySummary, Metric, Phase};
 
 fn written(dir: &Path, state: RunState) -> RunWriter {
@@ -22,21 +19,12 @@ fn written(dir: &Path, state: RunState) -> RunWriter {
 fn a_whole_run_reads_back_equal() {
     let runs = tempfile::tempdir().unwrap();
     let writer = written(runs.path(), RunState::Complete);
-    assert!(
-        writer
-            .id()
-            .starts_with("2026-11-21T00-12-33Z-stream-publish-"),
-        "{}",
-        writer.id()
-    );
+    assert!(writer.id().starts_with("2026-11-21T00-12-33Z-stream-publish-"), "{}", writer.id());
     let run = RunReader::open(writer.dir()).unwrap();
     assert_eq!(run.notes, Vec::<String>::new());
     assert_eq!(run.record, record(writer.id(), RunState::Complete));
     assert_eq!(run.points.len(), 4);
-    assert_eq!(
-        run.points[2],
-        common::point(&common::interval(2, Phase::Measure))
-    );
+    assert_eq!(run.points[2], common::point(&common::interval(2, Phase::Measure)));
     assert!(run.profile().unwrap().is_none());
     let mut log = run.histograms().unwrap();
     assert_eq!(log.by_ref().count(), 8);
@@ -52,18 +40,12 @@ fn histograms_of_the_warm_up_stay_apart() {
     assert_eq!(warmup.histogram(Metric::SEND_ACK).len(), 1_000);
     assert_eq!(counted.histogram(Metric::SEND_ACK).len(), 3_000);
     assert!(counted.histogram(Metric::TRANSFER).is_empty());
-    let expected = [1, 2, 3]
-        .into_iter()
-        .fold(measure::Recorder::new(), |mut sum, second| {
-            sum.merge(&common::interval(second, Phase::Measure).latencies);
-            sum
-        });
+    let expected = [1, 2, 3].into_iter().fold(measure::Recorder::new(), |mut sum, second| {
+        sum.merge(&common::interval(second, Phase::Measure).latencies);
+        sum
+    });
     for (metric, histogram) in counted.filled() {
-        assert_eq!(
-            LatencySummary::of(histogram),
-            LatencySummary::of(expected.histogram(metric)),
-            "{metric:?}"
-        );
+        assert_eq!(LatencySummary::of(histogram), LatencySummary::of(expected.histogram(metric)), "{metric:?}");
     }
     assert_eq!(expected.histogram(Metric::SEND_ACK).len(), 3_000);
 }
@@ -86,18 +68,12 @@ fn every_file_may_end_at_any_byte() {
             if name == file::SERIES {
                 assert!(run.points.len() >= lines, "{lines} lines at {end}");
                 let torn = end > 0 && whole[end - 1] != b'\n' && run.points.len() == lines;
-                let noted = run
-                    .notes
-                    .iter()
-                    .any(|note| note.contains("cut off or damaged"));
+                let noted = run.notes.iter().any(|note| note.contains("cut off or damaged"));
                 assert_eq!(noted, torn, "at {end}: {:?}", run.notes);
             }
             if name == file::HISTOGRAMS {
                 let mut log = run.histograms().unwrap();
-                assert!(
-                    log.by_ref().count() >= lines.saturating_sub(5),
-                    "{lines} lines at {end}"
-                );
+                assert!(log.by_ref().count() >= lines.saturating_sub(5), "{lines} lines at {end}");
             }
         }
         fs::remove_file(&path).unwrap();
@@ -111,10 +87,7 @@ fn every_file_may_end_at_any_byte() {
 fn a_run_under_way_says_so() {
     let runs = tempfile::tempdir().unwrap();
     let run = RunReader::open(written(runs.path(), RunState::Running).dir()).unwrap();
-    assert_eq!(
-        run.notes,
-        ["the run goes on or was cut off: no end is recorded after 4 s"]
-    );
+    assert_eq!(run.notes, ["the run goes on or was cut off: no end is recorded after 4 s"]);
 }
 
 #[test]
@@ -123,11 +96,7 @@ fn a_damaged_line_costs_only_itself() {
     let writer = written(runs.path(), RunState::Complete);
     for name in [file::SERIES, file::HISTOGRAMS] {
         let path = writer.dir().join(name);
-        let mut lines: Vec<_> = fs::read_to_string(&path)
-            .unwrap()
-            .lines()
-            .map(str::to_owned)
-            .collect();
+        let mut lines: Vec<_> = fs::read_to_string(&path).unwrap().lines().map(str::to_owned).collect();
         let middle = lines.len() - 2;
         lines[middle].truncate(20);
         fs::write(&path, lines.join("\n")).unwrap();
@@ -137,11 +106,7 @@ fn a_damaged_line_costs_only_itself() {
     assert!(run.notes[0].contains("line 3"), "{:?}", run.notes);
     let mut log = run.histograms().unwrap();
     assert_eq!(log.by_ref().count(), 7);
-    assert!(
-        log.notes()[0].starts_with("line 12 of latency.hlog"),
-        "{:?}",
-        log.notes()
-    );
+    assert!(log.notes()[0].starts_with("line 12 of latency.hlog"), "{:?}", log.notes());
 }
 
 #[test]
@@ -149,11 +114,7 @@ fn bytes_that_are_no_text_do_no_harm() {
     let runs = tempfile::tempdir().unwrap();
     let dir = written(runs.path(), RunState::Complete).dir().to_path_buf();
     fs::write(dir.join(file::SERIES), [0xff, 0, b'\n', b'{', 0xfe]).unwrap();
-    fs::write(
-        dir.join(file::HISTOGRAMS),
-        b"Tag=send_ack,1,1,1,HISTF\xff\xff\nTag=,,,,\n\xff",
-    )
-    .unwrap();
+    fs::write(dir.join(file::HISTOGRAMS), b"Tag=send_ack,1,1,1,HISTF\xff\xff\nTag=,,,,\n\xff").unwrap();
     let run = RunReader::open(&dir).unwrap();
     assert!(run.points.is_empty());
     assert_eq!(run.histograms().unwrap().count(), 0);
@@ -168,23 +129,15 @@ fn other_versions_are_refused_by_name() {
     for known in ["bellows.run-record/2", "bellows.run/2"] {
         let unknown = known.replace('2', "9");
         fs::write(&path, json.replace(known, &unknown)).unwrap();
-        let Err(e @ Error::UnknownSchema { .. }) = RunReader::open(&dir) else {
-            panic!("{unknown} was accepted")
-        };
-        assert!(
-            e.to_string().contains(&unknown) && e.to_string().contains(known),
-            "{e}"
-        );
+        let Err(e @ Error::UnknownSchema { .. }) = RunReader::open(&dir) else { panic!("{unknown} was accepted") };
+        assert!(e.to_string().contains(&unknown) && e.to_string().contains(known), "{e}");
     }
 }
 
 #[test]
 fn other_folders_are_no_runs() {
     let folder = tempfile::tempdir().unwrap();
-    assert!(matches!(
-        RunReader::open(folder.path()),
-        Err(Error::NotARun { .. })
-    ));
+    assert!(matches!(RunReader::open(folder.path()), Err(Error::NotARun { .. })));
     let missing = folder.path().join("missing");
     assert!(matches!(RunReader::open(&missing), Err(Error::Io { .. })));
     assert!(list_runs(&missing).unwrap().is_empty());
@@ -215,14 +168,8 @@ fn runs_are_listed_newest_first_and_broken_ones_named() {
 #[test]
 fn two_runs_of_one_second_get_two_folders() {
     let runs = tempfile::tempdir().unwrap();
-    let folders: std::collections::BTreeSet<_> = (0..50)
-        .map(|_| {
-            RunWriter::create(runs.path(), "run", CREATED)
-                .unwrap()
-                .id()
-                .to_owned()
-        })
-        .collect();
+    let folders: std::collections::BTreeSet<_> =
+        (0..50).map(|_| RunWriter::create(runs.path(), "run", CREATED).unwrap().id().to_owned()).collect();
     assert_eq!(folders.len(), 50);
 }
 
@@ -232,25 +179,11 @@ fn a_full_disk_becomes_one_warning_and_the_rest_is_written() {
     let mut writer = RunWriter::create(runs.path(), "run", CREATED).unwrap();
     std::os::unix::fs::symlink("/dev/full", writer.dir().join(file::SERIES)).unwrap();
     write_run(&mut writer, RunState::Complete);
-    let [warning] = writer.warnings() else {
-        panic!("{:?}", writer.warnings())
-    };
-    let Finding::ArchiveIncomplete {
-        file: name, why, ..
-    } = &warning.finding
-    else {
-        panic!("{warning:?}")
-    };
+    let [warning] = writer.warnings() else { panic!("{:?}", writer.warnings()) };
+    let Finding::ArchiveIncomplete { file: name, why, .. } = &warning.finding else { panic!("{warning:?}") };
     assert_eq!(name, "series.jsonl");
     assert!(why.contains("No space left"), "{why}");
-    assert_eq!(
-        list_runs(runs.path()).unwrap()[0]
-            .record
-            .as_ref()
-            .unwrap()
-            .id,
-        writer.id()
-    );
+    assert_eq!(list_runs(runs.path()).unwrap()[0].record.as_ref().unwrap().id, writer.id());
 }
 
 #[test]
@@ -259,12 +192,8 @@ fn a_removed_folder_becomes_one_warning() {
     let mut writer = RunWriter::create(runs.path(), "run", CREATED).unwrap();
     fs::remove_dir(writer.dir()).unwrap();
     write_run(&mut writer, RunState::Complete);
-    let [warning] = writer.warnings() else {
-        panic!("{:?}", writer.warnings())
-    };
-    let Finding::ArchiveIncomplete { why, .. } = &warning.finding else {
-        panic!("{warning:?}")
-    };
+    let [warning] = writer.warnings() else { panic!("{:?}", writer.warnings()) };
+    let Finding::ArchiveIncomplete { why, .. } = &warning.finding else { panic!("{warning:?}") };
     assert!(why.contains("No such file"), "{why}");
 }
 
@@ -298,12 +227,7 @@ fn a_run_knows_whether_it_has_messages_also_where_it_was_cut_off() {
         record.scenarios.extend(started);
         let mut point = common::point(&common::interval(2, Phase::Measure));
         (point.counters.sent, point.counters.received) = (sent, 0);
-        RunReader {
-            dir: PathBuf::new(),
-            record,
-            points: vec![point],
-            notes: Vec::new(),
-        }
+        RunReader { dir: PathBuf::new(), record, points: vec![point], notes: Vec::new() }
     };
     assert!(cut_off(Some("messages"), 0).has_messages());
     assert!(cut_off(None, 1).has_messages());

@@ -3,10 +3,7 @@
 use measure::{Metric, MetricKind, ScenarioRole};
 use serde_json::json;
 
-use crate::{
-    BrokerSummary, Labels, MessageFlow, RequestedSummary, RunEntry, RunRecord, RunSummary,
-    ScenarioSummary,
-};
+use crate::{BrokerSummary, Labels, MessageFlow, RequestedSummary, RunEntry, RunRecord, RunSummary, ScenarioSummary};
 
 fn churned() -> ScenarioSummary {
     let completed = Metric::named("completed", MetricKind::Counter).expect("a key");
@@ -47,10 +44,7 @@ fn listed_rate(summary: &RunSummary) -> Option<(f64, String)> {
     let entry = RunEntry {
         dir: "x".into(),
         id: "x".into(),
-        record: Ok(RunRecord {
-            summary: Some(summary.clone()),
-            ..RunRecord::default()
-        }),
+        record: Ok(RunRecord { summary: Some(summary.clone()), ..RunRecord::default() }),
         labels: Ok(Labels::default()),
         bytes: 0,
         active: false,
@@ -72,18 +66,12 @@ fn consumers_that_got_nothing_do_not_stand_for_the_churn_beside_them() {
     assert_eq!(listed_rate(&summary), None, "a watcher is no load");
     *summary.flow_mut() = MessageFlow::default();
     assert_eq!(listed_rate(&summary), Some((0.0, "messages".into())));
-    let churn = ScenarioSummary {
-        rate: 50.0,
-        ..churned()
-    };
+    let churn = ScenarioSummary { rate: 50.0, ..churned() };
     summary.insert("churn", churn);
     assert_eq!(listed_rate(&summary), Some((50.0, "cycles".into())));
     assert_eq!(summary.items(), "cycles");
     // Messages that were due and not sent are what the run is about.
-    let requested = RequestedSummary {
-        rate: 10.0,
-        ..RequestedSummary::default()
-    };
+    let requested = RequestedSummary { rate: 10.0, ..RequestedSummary::default() };
     summary.messages_mut().requested = Some(requested);
     assert_eq!(listed_rate(&summary), Some((0.0, "messages".into())));
     assert_eq!(summary.items(), "messages");
@@ -92,31 +80,15 @@ fn consumers_that_got_nothing_do_not_stand_for_the_churn_beside_them() {
 #[test]
 fn messages_are_a_scenario_with_throughputs_and_come_first() {
     let mut summary = RunSummary {
-        broker: BrokerSummary {
-            kind: "rabbitmq".into(),
-            ..BrokerSummary::default()
-        },
+        broker: BrokerSummary { kind: "rabbitmq".into(), ..BrokerSummary::default() },
         ..RunSummary::default()
     };
-    assert_eq!(
-        (summary.items(), summary.loaded()),
-        ("messages", ScenarioRole::Broker)
-    );
-    let probe = ScenarioSummary {
-        unit: "requests".into(),
-        role: ScenarioRole::Server,
-        ..ScenarioSummary::default()
-    };
+    assert_eq!((summary.items(), summary.loaded()), ("messages", ScenarioRole::Broker));
+    let probe = ScenarioSummary { unit: "requests".into(), role: ScenarioRole::Server, ..ScenarioSummary::default() };
     summary.insert("a_probe", probe);
-    assert_eq!(
-        (summary.items(), summary.loaded()),
-        ("requests", ScenarioRole::Server)
-    );
+    assert_eq!((summary.items(), summary.loaded()), ("requests", ScenarioRole::Server));
     summary.flow_mut().received.total = 3;
-    assert_eq!(
-        (summary.items(), summary.loaded()),
-        ("messages", ScenarioRole::Broker)
-    );
+    assert_eq!((summary.items(), summary.loaded()), ("messages", ScenarioRole::Broker));
     let object = read_again(&summary);
     let messages = &object["scenarios"]["messages"];
     assert_eq!(messages["sent"], json!({"total": 0, "rate": 0.0}));

@@ -119,12 +119,7 @@ pub(super) struct LabelArgs {
     #[arg(long, value_name = "TEXT", env = "BELLOWS_NOTE", value_parser = Labels::note_of)]
     note: Option<String>,
     /// Tag to find the run by; a run with a tag is never pruned. May be repeated
-    #[arg(
-        long = "tag",
-        value_name = "TAG",
-        env = "BELLOWS_TAGS",
-        value_delimiter = ','
-    )]
+    #[arg(long = "tag", value_name = "TAG", env = "BELLOWS_TAGS", value_delimiter = ',')]
     tags: Vec<String>,
 }
 
@@ -138,11 +133,7 @@ impl LabelArgs {
 
 /// Reads a whole number of at least 1.
 pub(super) fn from_one(text: &str) -> Result<usize, String> {
-    let number = text
-        .parse::<u32>()
-        .ok()
-        .filter(|n| *n > 0)
-        .and_then(|n| usize::try_from(n).ok());
+    let number = text.parse::<u32>().ok().filter(|n| *n > 0).and_then(|n| usize::try_from(n).ok());
     number.ok_or_else(|| "expected a whole number, 1 or more".into())
 }
 
@@ -152,9 +143,7 @@ pub(super) fn size(text: &str) -> Result<usize, String> {
 }
 
 /// Reads one of several words; `--help` shows each with its meaning.
-pub(super) fn choice<T, const N: usize>(
-    words: [(&'static str, &'static str); N],
-) -> impl TypedValueParser<Value = T>
+pub(super) fn choice<T, const N: usize>(words: [(&'static str, &'static str); N]) -> impl TypedValueParser<Value = T>
 where
     T: FromStr<Err = String> + Clone + Send + Sync + 'static,
 {

@@ -7,8 +7,7 @@ use std::path::PathBuf;
 use std::thread;
 
 use broker::{
-    Broker, ClientCertificates, Config, FaultLog, Identity, Injected, Injections, Origin,
-    ServerTls, Stop, TlsListener,
+    Broker, ClientCertificates, Config, FaultLog, Identity, Injected, Injections, Origin, ServerTls, Stop, TlsListener,
 };
 use brokers::{Certificates, PlayedFault, PlayedFaults};
 use clap::Args;
@@ -31,12 +30,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BrokerArgs {
     /// Address to listen on; port 0 takes a free one. Others than loopback let the network in
-    #[arg(
-        long,
-        value_name = "ADDRESS:PORT",
-        env = "BELLOWS_LISTEN",
-        default_value = "127.0.0.1:5672"
-    )]
+    #[arg(long, value_name = "ADDRESS:PORT", env = "BELLOWS_LISTEN", default_value = "127.0.0.1:5672")]
     listen: SocketAddr,
     /// Memory for messages, above which publishers are blocked: 512MiB, 2GB
     #[arg(long, value_name = "SIZE", value_parser = memory)]
@@ -47,12 +41,7 @@ pub(crate) struct BrokerArgs {
     #[arg(long, value_name = "FILE")]
     faults: Option<PathBuf>,
     /// The script itself, from a run that says when its times begin
-    #[arg(
-        long,
-        hide = true,
-        conflicts_with = "faults",
-        requires = "exit_with_stdin"
-    )]
+    #[arg(long, hide = true, conflicts_with = "faults", requires = "exit_with_stdin")]
     fault_script: Option<String>,
     /// End when standard input is closed
     #[arg(long)]
@@ -63,10 +52,7 @@ impl BrokerArgs {
     /// Serves until it is stopped. Standard output gets the line `ready amqp://ADDRESS:PORT`, with
     /// TLS also `ready amqps://ADDRESS:PORT`, and at the end what the faults did.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        let mut config = Config {
-            listen: self.listen,
-            ..Config::default()
-        };
+        let mut config = Config { listen: self.listen, ..Config::default() };
         if let Some(bytes) = self.memory_limit {
             config.memory_limit_bytes = bytes.0;
         }
@@ -127,9 +113,7 @@ fn banner(addresses: [Option<SocketAddr>; 2], limit: u64) {
     );
     let is_open = |address: &SocketAddr| !address.ip().is_loopback();
     if addresses.iter().flatten().any(is_open) {
-        text.push_str(
-            "warning: the network can reach this broker, and anybody knows its password\n",
-        );
+        text.push_str("warning: the network can reach this broker, and anybody knows its password\n");
     }
     output::aside(&prose(&text, output::style_aside()));
 }
@@ -158,9 +142,7 @@ fn follow_stdin(stop: Stop, log: FaultLog) -> Result<(), Failure> {
 
 fn memory(text: &str) -> Result<Bytes, String> {
     let bytes: Bytes = text.parse()?;
-    (bytes.0 > 0)
-        .then_some(bytes)
-        .ok_or_else(|| "no message fits into 0 bytes; give a size such as 512MiB".to_owned())
+    (bytes.0 > 0).then_some(bytes).ok_or_else(|| "no message fits into 0 bytes; give a size such as 512MiB".to_owned())
 }
 
 /// For the run that started this broker.
@@ -264,10 +246,8 @@ impl BrokerTlsArgs {
                 "name their authority with --tls-ca FILE",
             ));
         }
-        let clients = authorities.map(|authorities| ClientCertificates {
-            authorities,
-            required: self.tls_require_cert,
-        });
+        let clients =
+            authorities.map(|authorities| ClientCertificates { authorities, required: self.tls_require_cert });
         let identity = Identity { certificate, key };
         let tls = ServerTls { identity, clients };
         Ok(Some(TlsListener { listen, tls }))

@@ -69,10 +69,7 @@ fn measure(quiet: bool) -> Result<Calibration, Failure> {
 }
 
 fn warn(text: &str) {
-    output::aside(&sentence(
-        &format!("warning: {text}"),
-        output::style_aside(),
-    ));
+    output::aside(&sentence(&format!("warning: {text}"), output::style_aside()));
 }
 
 fn table(found: &Calibration) -> String {
@@ -87,10 +84,7 @@ fn table(found: &Calibration) -> String {
     let wakes: Vec<WakeRow> = found
         .lateness
         .iter()
-        .map(|late| WakeRow {
-            rate: late.rate,
-            late: [Nanos(late.p50_ns), Nanos(late.p99_ns), Nanos(late.max_ns)],
-        })
+        .map(|late| WakeRow { rate: late.rate, late: [Nanos(late.p50_ns), Nanos(late.p99_ns), Nanos(late.max_ns)] })
         .collect();
     let loads: Vec<LoadRow> = found
         .points

@@ -168,21 +168,9 @@ impl ConsumerSide {
             let url = Some(url.0);
             return vec![LoadSpec { url, ..spec }];
         }
-        let consumers = LoadSpec {
-            producers: 0,
-            rate: None,
-            message_count: 0,
-            url: Some(url.0),
-            ..spec.clone()
-        };
-        let producers = LoadSpec {
-            consumers: Consumers {
-                per_destination: 0,
-                subscription: None,
-                ..spec.consumers
-            },
-            ..spec
-        };
+        let consumers = LoadSpec { producers: 0, rate: None, message_count: 0, url: Some(url.0), ..spec.clone() };
+        let producers =
+            LoadSpec { consumers: Consumers { per_destination: 0, subscription: None, ..spec.consumers }, ..spec };
         vec![consumers, producers]
     }
 }
@@ -193,19 +181,9 @@ mod tests {
 
     #[test]
     fn consumers_alone_connect_where_consumers_do() {
-        let side = ConsumerSide {
-            consumer_url: Some(Url("amqp://other".to_owned())),
-            consumer_connections: 0,
-        };
-        let load = side.split(LoadSpec {
-            producers: 0,
-            message_count: 7,
-            ..LoadSpec::default()
-        });
-        let found: Vec<_> = load
-            .iter()
-            .map(|it| (it.url.as_deref(), it.message_count))
-            .collect();
+        let side = ConsumerSide { consumer_url: Some(Url("amqp://other".to_owned())), consumer_connections: 0 };
+        let load = side.split(LoadSpec { producers: 0, message_count: 7, ..LoadSpec::default() });
+        let found: Vec<_> = load.iter().map(|it| (it.url.as_deref(), it.message_count)).collect();
         assert_eq!(found, [(Some("amqp://other"), 7)]);
     }
 }

@@ -64,10 +64,7 @@ impl FromStr for Header {
     fn from_str(text: &str) -> Result<Self, String> {
         // What was typed may be a secret, and is not repeated.
         let (name, value) = text.split_once(':').ok_or("write NAME: VALUE")?;
-        Ok(Self {
-            name: name.trim().to_owned(),
-            value: Secret::new(value.trim()),
-        })
+        Ok(Self { name: name.trim().to_owned(), value: Secret::new(value.trim()) })
     }
 }
 
@@ -80,8 +77,7 @@ impl fmt::Debug for Header {
 impl Header {
     /// A header as the archive keeps it.
     pub(super) fn shown(text: &str) -> String {
-        text.parse::<Self>()
-            .map_or_else(|_| "***".to_owned(), |header| format!("{header:?}"))
+        text.parse::<Self>().map_or_else(|_| "***".to_owned(), |header| format!("{header:?}"))
     }
 }
 
@@ -106,13 +102,7 @@ pub(super) const OPTION_NAMES: OptionNames = &[
 ];
 
 /// Variables of the environment that do not affect a run: those of output, and of where and how it is kept.
-const NOT_OF_THE_RUN: [&str; 5] = [
-    "BELLOWS_NOTE",
-    "BELLOWS_QUIET",
-    "BELLOWS_RUNS",
-    "BELLOWS_STRICT",
-    "BELLOWS_TAGS",
-];
+const NOT_OF_THE_RUN: [&str; 5] = ["BELLOWS_NOTE", "BELLOWS_QUIET", "BELLOWS_RUNS", "BELLOWS_STRICT", "BELLOWS_TAGS"];
 
 /// The command line that does it again, but for secrets, with the options that the environment gave. The program's own
 /// name stands first, not where it happens to lie.
@@ -226,10 +216,7 @@ const ELSEWHERE: [(&str, &str); 7] = [
 
 /// Tips for commands that lack an argument, by the beginning of their usage.
 const LACKING: [(&str, &str); 2] = [
-    (
-        "bellows erlang memory ",
-        "name modules to count, such as rabbit_channel, or give --allocators, which needs none",
-    ),
+    ("bellows erlang memory ", "name modules to count, such as rabbit_channel, or give --allocators, which needs none"),
     (
         "bellows erlang calls ",
         "name modules to count, such as rabbit_channel, or a function to follow with --root MODULE:FUNCTION/ARITY",
@@ -241,8 +228,7 @@ fn tip(error: &clap::Error) -> Option<String> {
     match (error.kind(), error.get(ContextKind::InvalidSubcommand)) {
         (ErrorKind::InvalidSubcommand, Some(ContextValue::String(typed))) => {
             let usage = usage(error)?;
-            let is_first = usage.contains("bellows [OPTIONS] <COMMAND>")
-                || usage.contains("bellows <COMMAND>");
+            let is_first = usage.contains("bellows [OPTIONS] <COMMAND>") || usage.contains("bellows <COMMAND>");
             let meant = ELSEWHERE.iter().find(|(name, _)| is_first && name == typed);
             meant.map(|(_, meant)| format!("it is called 'bellows {meant}'"))
         }
@@ -265,11 +251,7 @@ fn usage(error: &clap::Error) -> Option<String> {
 
 /// The error with the usage that it has where the environment holds nothing: what a variable gives is shown as if it
 /// were required.
-pub(super) fn without_environment(
-    mut error: clap::Error,
-    grammar: Command,
-    typed: &[OsString],
-) -> clap::Error {
+pub(super) fn without_environment(mut error: clap::Error, grammar: Command, typed: &[OsString]) -> clap::Error {
     let again = unset_variables(grammar).try_get_matches_from(typed);
     if let Err(again) = again
         && again.kind() == error.kind()
@@ -282,9 +264,7 @@ pub(super) fn without_environment(
 
 /// The grammar in which no option has a variable.
 fn unset_variables(command: Command) -> Command {
-    command
-        .mut_args(|arg| arg.env(None::<&'static str>))
-        .mut_subcommands(unset_variables)
+    command.mut_args(|arg| arg.env(None::<&'static str>)).mut_subcommands(unset_variables)
 }
 
 /// An error of the command line for people, without possible secrets.
@@ -316,9 +296,7 @@ pub(super) fn readable(mut error: clap::Error) -> clap::Error {
         };
         return clap::Error::raw(
             error.kind(),
-            format!(
-                "invalid value '{value}' for '{argument}'{why}\n\nFor more information, try '--help'.\n"
-            ),
+            format!("invalid value '{value}' for '{argument}'{why}\n\nFor more information, try '--help'.\n"),
         );
     }
     if let Some(argument) = argument.filter(|_| error.kind() == ErrorKind::UnknownArgument) {
@@ -359,17 +337,9 @@ fn key_of(error: &clap::Error, argument: &str) -> Option<String> {
 
 /// A value that an option does not take. One that was typed behind the wrong option may be a secret.
 fn shown_value(argument: &str, value: &str) -> String {
-    let has_grammar = [
-        "--schedule",
-        "--message-size",
-        "--require",
-        "--fail-if",
-        "--where",
-        "--filter",
-        "--select",
-    ]
-    .iter()
-    .any(|name| argument.starts_with(name));
+    let has_grammar = ["--schedule", "--message-size", "--require", "--fail-if", "--where", "--filter", "--select"]
+        .iter()
+        .any(|name| argument.starts_with(name));
     let suspicious: &[char] = if has_grammar { &[] } else { &['@', '='] };
     if value.contains("://") || value.contains(suspicious) {
         return "***".to_owned();
@@ -391,9 +361,7 @@ fn in_words(source: &(dyn std::error::Error + 'static)) -> String {
         return "it must be an IP address, with a port where one is needed".to_owned();
     }
     let text = source.to_string();
-    let range = text
-        .split_once(" is not in ")
-        .and_then(|(_, range)| range.split_once("..="));
+    let range = text.split_once(" is not in ").and_then(|(_, range)| range.split_once("..="));
     match range {
         Some((least, most)) => format!("it must be a whole number from {least} to {most}"),
         None => text,
@@ -414,10 +382,7 @@ mod tests {
             readable(error).render().to_string()
         };
         for (line, key) in [
-            (
-                "bellows run stream-publish --producers 5",
-                "load.0.producers",
-            ),
+            ("bellows run stream-publish --producers 5", "load.0.producers"),
             ("bellows demo --quiet --warmup=5", "phases.warmup"),
             ("bellows demo --ttl secret:word@host", "load.0.ttl"),
         ] {
@@ -435,15 +400,10 @@ mod tests {
             ("bellows list", "tip: it is called 'bellows runs'"),
             ("bellows show", "tip: it is called 'bellows runs show'"),
             ("bellows version", "tip: it is called 'bellows --version'"),
-            (
-                "bellows erlang memory n@h",
-                "--allocators, which needs none",
-            ),
+            ("bellows erlang memory n@h", "--allocators, which needs none"),
             ("bellows erlang calls n@h", "such as rabbit_channel"),
         ] {
-            let error = Cli::command()
-                .try_get_matches_from(line.split(' '))
-                .unwrap_err();
+            let error = Cli::command().try_get_matches_from(line.split(' ')).unwrap_err();
             let text = readable(error).render().to_string();
             assert!(text.contains(tip), "{text}");
             assert!(!text.contains("a similar"), "{text}");
@@ -455,16 +415,12 @@ mod tests {
     fn usage_does_not_require_what_a_variable_gives() {
         // Cargo sets this one, whatever the shell has.
         let runs = Arg::new("runs").long("runs").env("CARGO_PKG_NAME");
-        let below = Command::new("history")
-            .arg(runs)
-            .arg(Arg::new("name").required(true));
+        let below = Command::new("history").arg(runs).arg(Arg::new("name").required(true));
         let grammar = Command::new("bellows").subcommand(below);
         let typed = ["bellows", "history"].map(OsString::from);
         let error = grammar.clone().try_get_matches_from(&typed).unwrap_err();
         assert!(error.render().to_string().contains("--runs <runs>"));
-        let text = without_environment(error, grammar, &typed)
-            .render()
-            .to_string();
+        let text = without_environment(error, grammar, &typed).render().to_string();
         assert!(text.contains("<name>"), "{text}");
         assert!(!text.contains("--runs"), "{text}");
     }
@@ -500,11 +456,7 @@ mod tests {
                 let name = command.get_name();
                 let long = arg.get_long().unwrap_or_default();
                 let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
-                assert_eq!(
-                    arg.get_short() == Some('n'),
-                    long == "limit",
-                    "{name}: {arg:?}"
-                );
+                assert_eq!(arg.get_short() == Some('n'), long == "limit", "{name}: {arg:?}");
                 let is_time = arg.get_value_parser().type_id() == std::any::TypeId::of::<Length>();
                 let is_step = is_time && help.contains("to the next");
                 assert_eq!(is_step, long == "every", "{name}: {arg:?}");
@@ -538,64 +490,25 @@ mod tests {
     fn what_was_parsed_is_kept_without_its_secrets() {
         for (line, wanted) in [
             (
-                &[
-                    "client",
-                    "--password",
-                    "-s3cret",
-                    "--url=amqp://me:s3cret/@h",
-                    "queue://a",
-                    "--rate",
-                    "5",
-                ][..],
+                &["client", "--password", "-s3cret", "--url=amqp://me:s3cret/@h", "queue://a", "--rate", "5"][..],
                 "bellows client --password *** --url amqp://me@h:5672/ queue://a --rate 5",
             ),
+            (&["producer", "queue://a", "--rate", "5"], "bellows client --consumers 0 queue://a --rate 5"),
             (
-                &["producer", "queue://a", "--rate", "5"],
-                "bellows client --consumers 0 queue://a --rate 5",
-            ),
-            (
-                &[
-                    "run",
-                    "x",
-                    "--set",
-                    "broker.advanced=s3cret\ns3cret",
-                    "--set=load.0.rate=1",
-                    "--no-profile",
-                ],
+                &["run", "x", "--set", "broker.advanced=s3cret\ns3cret", "--set=load.0.rate=1", "--no-profile"],
                 "bellows run x --set broker.advanced=*** load.0.rate=1 --no-profile",
             ),
             (
-                &[
-                    "artemis",
-                    "perf",
-                    "client",
-                    "--consumer-url",
-                    "amqp://a:s3cret?@h",
-                ],
+                &["artemis", "perf", "client", "--consumer-url", "amqp://a:s3cret?@h"],
                 "bellows artemis perf client --consumer-url amqp://a@h:5672/",
             ),
             (
-                &[
-                    "client",
-                    "--queue-args",
-                    "x-token=s3cret,s3cret",
-                    "queue://a",
-                ],
+                &["client", "--queue-args", "x-token=s3cret,s3cret", "queue://a"],
                 "bellows client --queue-args x-token=*** queue://a",
             ),
+            (&["perf-test", "-mp", "a=1,authorization=Bearer s3cret"], "bellows perf-test -mp a=1,authorization=***"),
             (
-                &["perf-test", "-mp", "a=1,authorization=Bearer s3cret"],
-                "bellows perf-test -mp a=1,authorization=***",
-            ),
-            (
-                &[
-                    "perf-test",
-                    "-x",
-                    "1",
-                    "--oauth2-client-sec=s3cret",
-                    "-o2p",
-                    "client_assertion=s3cret",
-                ],
+                &["perf-test", "-x", "1", "--oauth2-client-sec=s3cret", "-o2p", "client_assertion=s3cret"],
                 "bellows perf-test -x 1 -o2sec *** -o2p ***",
             ),
         ] {
@@ -617,8 +530,7 @@ mod tests {
                 let speaks = |word: &&str| name.contains(*word) && !name.ends_with("-file");
                 if arg.get_action().takes_values() && words.iter().any(speaks) {
                     *found += 1;
-                    let typed = kind == std::any::TypeId::of::<Secret>()
-                        || kind == std::any::TypeId::of::<Url>();
+                    let typed = kind == std::any::TypeId::of::<Secret>() || kind == std::any::TypeId::of::<Url>();
                     assert!(typed, "{} --{name} is kept as it is", command.get_name());
                 }
             }

@@ -3,16 +3,11 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use archive::{
-    ComparedMatrix, ComparedSide, Comparison, LatencyLog, LogUnit, RunFilter, RunRecord,
-};
+use archive::{ComparedMatrix, ComparedSide, Comparison, LatencyLog, LogUnit, RunFilter, RunRecord};
 use clap::{Args, ValueEnum};
 use measure::Problem;
 use report::view::ComparisonSource;
-use study::{
-    ComparisonOptions, FunctionCosts, compare_functions, compare_logs, compare_within, comparison,
-    read_logs,
-};
+use study::{ComparisonOptions, FunctionCosts, compare_functions, compare_logs, compare_within, comparison, read_logs};
 
 use super::paired::ComparisonFiles;
 use super::paired::{self, PairedFolder, ended};
@@ -48,11 +43,7 @@ const EXISTING: &str = "Existing runs";
 impl ExistingArgs {
     /// The first option, but for `--with`, that was given.
     pub(super) fn given(&self) -> Option<&'static str> {
-        let options = [
-            ("--paired", self.paired),
-            ("--unit", self.unit.is_some()),
-            ("--force", self.force),
-        ];
+        let options = [("--paired", self.paired), ("--unit", self.unit.is_some()), ("--force", self.force)];
         let given = options.into_iter().find(|(_, given)| *given);
         given.map(|(option, _)| option)
     }
@@ -103,11 +94,7 @@ impl Margins {
 impl ExistingRuns<'_> {
     /// Compares and prints.
     pub(super) fn compare(&self) -> Result<Done, Failure> {
-        let options = ComparisonOptions {
-            paired: self.args.paired,
-            force: self.args.force,
-            ..self.margins.options()
-        };
+        let options = ComparisonOptions { paired: self.args.paired, force: self.args.force, ..self.margins.options() };
         if are_logs(self.a, &self.args.with)? {
             return self.compare_logs(options);
         }
@@ -123,16 +110,12 @@ impl ExistingRuns<'_> {
         self.files.begin(COMPARISON)?;
         let (a, b) = (self.named_runs(self.a)?, self.named_runs(&self.args.with)?);
         if let Some(twice) = a.iter().find(|run| b.iter().any(|it| it.0.id == run.0.id)) {
-            return Err(
-                Failure::usage("a run stands on both sides", "name it on one side only")
-                    .observed(&twice.0.id),
-            );
+            return Err(Failure::usage("a run stands on both sides", "name it on one side only").observed(&twice.0.id));
         }
         let records = |side: &[(RunRecord, PathBuf)]| -> Vec<RunRecord> {
             side.iter().map(|(record, _)| record.clone()).collect()
         };
-        let mut compared =
-            comparison(&records(&a), &records(&b), options).map_err(Failure::Failed)?;
+        let mut compared = comparison(&records(&a), &records(&b), options).map_err(Failure::Failed)?;
         let (of_a, of_b) = (costs(&a, &compared.a), costs(&b, &compared.b));
         compare_functions(&mut compared, &of_a, &of_b);
         let (alone_a, alone_b) = (alone(&a, &compared.a), alone(&b, &compared.b));
@@ -141,9 +124,7 @@ impl ExistingRuns<'_> {
         let compared = ComparedMatrix::of_one(name, compared);
         paired::print(&compared, self.json)?;
         let all = a.iter().chain(&b);
-        let folders: HashMap<String, PathBuf> = all
-            .map(|(record, dir)| (record.id.clone(), dir.clone()))
-            .collect();
+        let folders: HashMap<String, PathBuf> = all.map(|(record, dir)| (record.id.clone(), dir.clone())).collect();
         self.files.write(&compared, |beside| {
             let comparison = compared.alone().cloned().unwrap_or_default();
             report::html::render_comparison(&ComparisonSource {
@@ -243,10 +224,7 @@ impl ExistingRuns<'_> {
             };
         }
         let filter: RunFilter = name.parse().map_err(|why| {
-            Failure::usage(
-                format!("a filter cannot be read: {why}"),
-                "it is one as of `bellows runs --filter`",
-            )
+            Failure::usage(format!("a filter cannot be read: {why}"), "it is one as of `bellows runs --filter`")
         })?;
         let mut entries = find::list(dir)?;
         entries.retain(|entry| filter.matches(entry));
@@ -397,10 +375,7 @@ fn compared_logs(
     for name in a.iter().chain(b) {
         let path = real(name);
         if path.is_some() && seen.contains(&path) {
-            return Err(
-                Failure::usage("a log is named twice", "each log is one run of one side")
-                    .observed(name),
-            );
+            return Err(Failure::usage("a log is named twice", "each log is one run of one side").observed(name));
         }
         seen.push(path);
     }

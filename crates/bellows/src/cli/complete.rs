@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, CommandFactory, Error};
 use clap_complete::Shell;
-use clap_complete::engine::{
-    ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter as _,
-};
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter as _};
 use clap_complete::env::{CompleteEnv, Shells};
 
 use super::{Cli, find};
@@ -22,9 +20,7 @@ const MOST_RUNS: usize = 50;
 /// Completes the command line of a shell, where one asks for it.
 pub(super) fn answer() -> Result<bool, Error> {
     let directory = std::env::current_dir().ok();
-    CompleteEnv::with_factory(Cli::command)
-        .var(VARIABLE)
-        .try_complete(std::env::args_os(), directory.as_deref())
+    CompleteEnv::with_factory(Cli::command).var(VARIABLE).try_complete(std::env::args_os(), directory.as_deref())
 }
 
 /// The script that lets a shell ask this program.
@@ -58,9 +54,7 @@ pub(super) fn experiments_and_runs() -> ArgValueCompleter {
 
 fn experiment_names(typed: &OsStr) -> impl Iterator<Item = CompletionCandidate> {
     let named = experiment::built_ins();
-    let named = named
-        .into_iter()
-        .map(|it| (it.name.to_owned(), it.description()));
+    let named = named.into_iter().map(|it| (it.name.to_owned(), it.description()));
     let is_experiment = |path: &Path| path.extension().is_some_and(|it| it == "toml");
     let files = PathCompleter::file().filter(is_experiment);
     starting_with(typed, named).chain(words(files.complete(typed)))
@@ -102,10 +96,7 @@ fn words(files: Vec<CompletionCandidate>) -> impl Iterator<Item = CompletionCand
 fn run_ids(typed: &OsStr) -> impl Iterator<Item = CompletionCandidate> {
     let folder = std::env::var_os("BELLOWS_RUNS").filter(|folder| !folder.is_empty());
     let folder = folder.map_or_else(archive::default_runs_dir, Into::into);
-    let runs = find::list(&folder)
-        .unwrap_or_default()
-        .into_iter()
-        .take(MOST_RUNS);
+    let runs = find::list(&folder).unwrap_or_default().into_iter().take(MOST_RUNS);
     let ends = runs.filter(|run| is_word(OsStr::new(&run.id)));
     let ends = ends.flat_map(|run| {
         let rest = run.id.split_once("Z-").map(|(_, rest)| rest.to_owned());

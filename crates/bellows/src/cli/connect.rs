@@ -14,23 +14,13 @@ use crate::failure::Failure;
 #[derive(Clone, Debug, Args)]
 pub(super) struct LoginArgs {
     /// The broker: amqp://USER@HOST:PORT/VHOST, or amqps:// for TLS
-    #[arg(
-        long,
-        env = "BELLOWS_URL",
-        hide_env_values = true,
-        default_value = "amqp://localhost:5672"
-    )]
+    #[arg(long, env = "BELLOWS_URL", hide_env_values = true, default_value = "amqp://localhost:5672")]
     pub(super) url: Url,
     /// User, instead of the URL's
     #[arg(long, env = "BELLOWS_USER")]
     user: Option<String>,
     /// Password, instead of the URL's; better set as BELLOWS_PASSWORD than on a command line
-    #[arg(
-        long,
-        env = "BELLOWS_PASSWORD",
-        hide_env_values = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(long, env = "BELLOWS_PASSWORD", hide_env_values = true, allow_hyphen_values = true)]
     password: Option<Secret>,
 }
 

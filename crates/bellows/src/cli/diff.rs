@@ -142,12 +142,7 @@ impl DiffArgs {
                 rest: None,
                 which: Some("the rest".to_owned()),
             };
-            return Ok(Sides {
-                a: a.for_rows(of)?,
-                b: b.for_rows(of)?,
-                forced: Vec::new(),
-                other_builds: Vec::new(),
-            });
+            return Ok(Sides { a: a.for_rows(of)?, b: b.for_rows(of)?, forced: Vec::new(), other_builds: Vec::new() });
         };
         let mut a = self.part.open(&self.a)?.for_rows(of)?;
         let mut b = self.part.open(b)?.for_rows(of)?;
@@ -165,12 +160,7 @@ impl DiffArgs {
                 side.profile = side.profile.with_one_unnamed(&other_builds);
             }
         }
-        Ok(Sides {
-            a,
-            b,
-            forced,
-            other_builds,
-        })
+        Ok(Sides { a, b, forced, other_builds })
     }
 
     fn print(&self, sides: &Sides) -> Result<(), Failure> {
@@ -231,10 +221,7 @@ impl DiffArgs {
 }
 
 fn side<'p>(part: &'p ProfilePart, name: &'p str) -> DifferenceSide<'p> {
-    DifferenceSide {
-        profile: &part.profile,
-        name,
-    }
+    DifferenceSide { profile: &part.profile, name }
 }
 
 impl Form {
@@ -245,10 +232,7 @@ impl Form {
             Some("folded" | "collapsed" | "txt") => Ok(Self::Folded),
             None if file.extension().is_none() => Ok(Self::Svg),
             _ => Err(Failure::usage(
-                format!(
-                    "{} tells no form of a difference by its end",
-                    file.display()
-                ),
+                format!("{} tells no form of a difference by its end", file.display()),
                 "end the name in .svg or .folded, or give --json",
             )
             .observed(file.display())),

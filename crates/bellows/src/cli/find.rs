@@ -89,10 +89,7 @@ pub(super) fn unreadable(entry: &RunEntry, help: Option<&str>) -> Failure {
     let why = entry.record.as_ref().err().map_or("", String::as_str);
     // A report is drawn where the record is missing or cut off, and not of another version's.
     let own = || match RunReader::open(&entry.dir) {
-        Ok(_) => format!(
-            "`bellows runs report {}` draws what is left of it",
-            folder_word(&entry.dir)
-        ),
+        Ok(_) => format!("`bellows runs report {}` draws what is left of it", folder_word(&entry.dir)),
         Err(error) => error.problem().help,
     };
     let help = help.map_or_else(own, str::to_owned);
@@ -113,13 +110,10 @@ pub(super) fn profile(name: &str, event: Option<&str>, runs: &Path) -> Result<Pa
     if entries.is_empty() {
         return among_runs(name, runs);
     }
-    let holds = |dir: &Path, event: Option<&str>| {
-        Profile::open_as(&FORMATS, dir, event).is_ok_and(|it| !it.samples.is_empty())
-    };
+    let holds =
+        |dir: &Path, event: Option<&str>| Profile::open_as(&FORMATS, dir, event).is_ok_and(|it| !it.samples.is_empty());
     let sampled = |dir: &Path| holds(dir, None) || event.is_some() && holds(dir, event);
-    let with_profile = entries
-        .iter()
-        .find(|entry| entry.has_profile() && sampled(&entry.dir));
+    let with_profile = entries.iter().find(|entry| entry.has_profile() && sampled(&entry.dir));
     with_profile.map(|entry| entry.dir.clone()).ok_or_else(|| {
         Failure::failed(
             format!(
@@ -138,14 +132,8 @@ fn is_a_folder_of_runs(name: &str, runs: &Path) -> Option<Failure> {
     let found = folders_of_runs(name, runs).ok()?;
     let (dir, kind) = found.first()?;
     let (what, help) = match kind {
-        FolderKind::Pairs => (
-            "runs in turns",
-            "name one of its runs, or let it stand alone: `bellows ab FOLDER`",
-        ),
-        FolderKind::Limit => (
-            "trials of rates",
-            "name one of its runs, or draw it: `bellows runs report FOLDER`",
-        ),
+        FolderKind::Pairs => ("runs in turns", "name one of its runs, or let it stand alone: `bellows ab FOLDER`"),
+        FolderKind::Limit => ("trials of rates", "name one of its runs, or draw it: `bellows runs report FOLDER`"),
     };
     let failure = Failure::failed(format!("{name:?} is a folder of {what}, and no run"), help);
     Some(failure.observed(dir.display()))
@@ -158,18 +146,29 @@ fn among_runs(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
             return Failure::failed(
                 format!("there is no run in {}", runs.display()),
                 "make one with `bellows demo`, or name the folder with --runs",
-            ).observed(runs.display());
+            )
+            .observed(runs.display());
         }
-        if candidates.is_empty() && let Some(failure) = is_a_folder_of_runs(name, runs) {
+        if candidates.is_empty()
+            && let Some(failure) = is_a_folder_of_runs(name, runs)
+        {
             return failure;
         }
         if candidates.is_empty() {
             return Failure::failed(
-                format!("no run or file is named {name:?} (looked among {} in \
-                         {})", counted(entries.len() as u64, "run"), runs.display()),
-                format!("`bellows runs{}` lists them; a part at either end of the id is enough, the experiment's name \
-                         where it has one run, or `last`", runs_option(runs)),
-            ).observed(name);
+                format!(
+                    "no run or file is named {name:?} (looked among {} in \
+                         {})",
+                    counted(entries.len() as u64, "run"),
+                    runs.display()
+                ),
+                format!(
+                    "`bellows runs{}` lists them; a part at either end of the id is enough, the experiment's name \
+                         where it has one run, or `last`",
+                    runs_option(runs)
+                ),
+            )
+            .observed(name);
         }
         Failure::Failed(Problem::new(
             format!("{name:?} means {}", counted(candidates.len() as u64, "run")),
@@ -193,12 +192,8 @@ fn shown_ids(ids: &[String]) -> String {
 
 /// The runs of a folder, newest first.
 pub(super) fn list(runs: &Path) -> Result<Vec<RunEntry>, Failure> {
-    archive::list_runs(runs).map_err(|error| {
-        Failure::Failed(Problem {
-            help: "name another folder with --runs".into(),
-            ..error.problem()
-        })
-    })
+    archive::list_runs(runs)
+        .map_err(|error| Failure::Failed(Problem { help: "name another folder with --runs".into(), ..error.problem() }))
 }
 
 /// The folders of several runs, newest first: their names begin with the time.
@@ -209,10 +204,7 @@ pub(super) fn all_folders(runs: &Path) -> Result<Vec<(PathBuf, FolderKind)>, Fai
 }
 
 /// The folders of several runs whose names begin or end so.
-pub(super) fn folders_of_runs(
-    named: &str,
-    runs: &Path,
-) -> Result<Vec<(PathBuf, FolderKind)>, Failure> {
+pub(super) fn folders_of_runs(named: &str, runs: &Path) -> Result<Vec<(PathBuf, FolderKind)>, Failure> {
     let mut found = all_folders(runs)?;
     found.retain(|(dir, _)| {
         let name = dir.file_name().unwrap_or_default().to_string_lossy();
@@ -222,11 +214,7 @@ pub(super) fn folders_of_runs(
 }
 
 /// The folder of stopped runs of a kind that is meant: a path, or a part at either end of its name.
-pub(super) fn stopped_folder(
-    named: &str,
-    runs: &Path,
-    kind: FolderKind,
-) -> Result<PathBuf, Failure> {
+pub(super) fn stopped_folder(named: &str, runs: &Path, kind: FolderKind) -> Result<PathBuf, Failure> {
     let path = Path::new(named);
     if path.is_dir() {
         return Ok(path.to_owned());
@@ -244,16 +232,13 @@ pub(super) fn stopped_folder(
             "it is printed when such runs begin and end; --runs names where it lies",
         )
         .observed(runs.display())),
-        some => Err(Failure::failed(
-            format!("{named:?} means {} folders", some.len()),
-            "give more of the name",
-        )
-        .observed(
-            some.iter()
-                .map(|dir| dir.file_name().unwrap_or_default().to_string_lossy())
-                .collect::<Vec<_>>()
-                .join(", "),
-        )),
+        some => Err(Failure::failed(format!("{named:?} means {} folders", some.len()), "give more of the name")
+            .observed(
+                some.iter()
+                    .map(|dir| dir.file_name().unwrap_or_default().to_string_lossy())
+                    .collect::<Vec<_>>()
+                    .join(", "),
+            )),
     }
 }
 
@@ -276,10 +261,7 @@ pub(super) fn stopped(after: &str, dir: &Path) -> Failure {
     let suffix = name.rsplit('-').next().unwrap_or_default();
     Failure::Stopped(Problem::new(
         after,
-        format!(
-            "kept in {}; the same command line with --resume {suffix} goes on",
-            dir.display()
-        ),
+        format!("kept in {}; the same command line with --resume {suffix} goes on", dir.display()),
         "",
     ))
 }
@@ -289,10 +271,7 @@ pub(super) fn paired_folder(named: &str, runs: &Path) -> Result<Option<PathBuf>,
     let path = Path::new(named);
     let mut found = match path.is_dir() {
         true => vec![path.to_owned()],
-        false => folders_of_runs(named, runs)?
-            .into_iter()
-            .map(|it| it.0)
-            .collect(),
+        false => folders_of_runs(named, runs)?.into_iter().map(|it| it.0).collect(),
     };
     found.retain(|dir| FolderKind::of(dir) == Some(FolderKind::Pairs));
     Ok(match found.len() {
@@ -311,9 +290,7 @@ fn choose<'a>(name: &str, entries: &'a [RunEntry]) -> Result<&'a RunEntry, Vec<S
     }
     let of = |is_meant: &dyn Fn(&str) -> bool| -> Vec<&RunEntry> {
         let entries = entries.iter();
-        entries
-            .filter(|e| !name.is_empty() && is_meant(&e.id))
-            .collect()
+        entries.filter(|e| !name.is_empty() && is_meant(&e.id)).collect()
     };
     let mut matching = of(&|id| id.starts_with(name) || id.ends_with(name));
     if matching.is_empty() {
@@ -376,10 +353,7 @@ mod tests {
     #[test]
     fn the_last_folder_of_trials_is_found_by_the_name_of_its_experiment() {
         let dir = tempfile::tempdir().unwrap();
-        for id in [
-            "2026-11-21T00-00-00Z-limit-demo-zz9",
-            "2026-11-22T00-00-00Z-limit-demo-aa1",
-        ] {
+        for id in ["2026-11-21T00-00-00Z-limit-demo-zz9", "2026-11-22T00-00-00Z-limit-demo-aa1"] {
             let of = dir.path().join(id);
             std::fs::create_dir(&of).unwrap();
             archive::LimitTrials::default().write(&of).unwrap();
@@ -396,20 +370,16 @@ mod tests {
     }
 
     fn entries() -> Vec<RunEntry> {
-        [
-            "2026-11-22T00-00-00Z-b-x2",
-            "2026-11-21T00-00-00Z-a-x1",
-            "2026-11-21T00-00-00Z-a-y1",
-        ]
-        .map(|id| RunEntry {
-            dir: id.into(),
-            id: id.into(),
-            record: Err("not read".into()),
-            labels: Ok(archive::Labels::default()),
-            bytes: 0,
-            active: false,
-        })
-        .into()
+        ["2026-11-22T00-00-00Z-b-x2", "2026-11-21T00-00-00Z-a-x1", "2026-11-21T00-00-00Z-a-y1"]
+            .map(|id| RunEntry {
+                dir: id.into(),
+                id: id.into(),
+                record: Err("not read".into()),
+                labels: Ok(archive::Labels::default()),
+                bytes: 0,
+                active: false,
+            })
+            .into()
     }
 
     #[test]

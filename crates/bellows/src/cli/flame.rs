@@ -81,13 +81,7 @@ impl FlameArgs {
             (None, Some(file)) => Output::of_file(file)?,
             (None, None) => Output::SVG,
         };
-        let ProfilePart {
-            profile,
-            name,
-            which,
-            source,
-            ..
-        } = self.profile.open()?;
+        let ProfilePart { profile, name, which, source, .. } = self.profile.open()?;
         let samples = report::text::amount(&profile);
         let event = profile.header.name();
         let heading = Heading {
@@ -105,10 +99,7 @@ impl FlameArgs {
     /// Folds the text of `perf script`.
     fn fold(self) -> Result<Done, Failure> {
         if self.title.is_some() {
-            return Err(Failure::usage(
-                "folded text has no heading",
-                "leave out --title",
-            ));
+            return Err(Failure::usage("folded text has no heading", "leave out --title"));
         }
         let (first, event) = self.profile.text()?;
         let files = self.collapse.files(first);
@@ -118,12 +109,7 @@ impl FlameArgs {
 }
 
 /// Writes a file: the one that was named, or one of the usual name in the current folder.
-fn write(
-    named: Option<PathBuf>,
-    usual: String,
-    sources: &[PathBuf],
-    content: &[u8],
-) -> Result<Done, Failure> {
+fn write(named: Option<PathBuf>, usual: String, sources: &[PathBuf], content: &[u8]) -> Result<Done, Failure> {
     match named {
         Some(file) if is_stdout(&file) => output::data(content)?,
         Some(file) => {
@@ -154,10 +140,7 @@ fn usual_file(name: String, sources: &[PathBuf]) -> Result<PathBuf, Failure> {
         return Err(would_replace(&file, SOURCE));
     }
     if Path::new(archive::file::RECORD).exists() {
-        return Err(would_replace(
-            &file,
-            "a file of the recording in this folder",
-        ));
+        return Err(would_replace(&file, "a file of the recording in this folder"));
     }
     Ok(file)
 }

@@ -12,9 +12,7 @@ use std::process::{Command, Stdio};
 
 use clap::Args;
 use measure::{Problem, counted};
-use stacks::{
-    Beginning, Collapse, CollapseOptions, Inlined, other_than_text, read_problem, unpacked,
-};
+use stacks::{Beginning, Collapse, CollapseOptions, Inlined, other_than_text, read_problem, unpacked};
 
 use crate::failure::Failure;
 use crate::{output, profile_formats};
@@ -59,9 +57,7 @@ impl CollapseArgs {
     /// The files to fold as one text; without any, standard input.
     pub(super) fn files(&self, first: Option<&str>) -> Vec<PathBuf> {
         let first = PathBuf::from(first.unwrap_or("-"));
-        std::iter::once(first)
-            .chain(self.files.iter().cloned())
-            .collect()
+        std::iter::once(first).chain(self.files.iter().cloned()).collect()
     }
 
     /// The folded samples of an event of these files: of the first one where none is named.
@@ -123,19 +119,11 @@ fn not_a_text(file: &Path, looks: &str, is_profile: bool) -> Failure {
         true => format!("it is a profile: {looks}"),
         false => format!("it looks like {looks}"),
     };
-    Failure::failed(
-        format!("{} is no text of `perf script`", file.display()),
-        help,
-    )
-    .observed(observed)
+    Failure::failed(format!("{} is no text of `perf script`", file.display()), help).observed(observed)
 }
 
 /// Adds the samples of a file, or of standard input.
-fn read(
-    collapse: &mut Collapse,
-    file: &Path,
-    mut tool: Option<&mut InlinedFunctions>,
-) -> Result<(), Failure> {
+fn read(collapse: &mut Collapse, file: &Path, mut tool: Option<&mut InlinedFunctions>) -> Result<(), Failure> {
     let is_stdin = file == Path::new("-");
     if is_stdin && io::stdin().is_terminal() {
         return Err(Failure::usage(
@@ -160,8 +148,7 @@ fn read(
     let mut tell;
     let inlined: Option<&mut Inlined<'_>> = match &mut tool {
         Some(tool) => {
-            tell =
-                |address: &[u8], function: &[u8], module: &[u8]| tool.at(address, function, module);
+            tell = |address: &[u8], function: &[u8], module: &[u8]| tool.at(address, function, module);
             Some(&mut tell)
         }
         None => None,
@@ -201,11 +188,7 @@ impl InlinedFunctions {
                 "install binutils, or leave --inline out",
             )
         })?;
-        Ok(Self {
-            context,
-            known: HashMap::new(),
-            symbols: HashMap::new(),
-        })
+        Ok(Self { context, known: HashMap::new(), symbols: HashMap::new() })
     }
 
     /// The functions at an address, joined by `;` with the innermost last; `None` where they are not known.

@@ -39,12 +39,7 @@ macro_rules! topic {
         topic!($name, $file, "")
     };
     ($name:literal, $file:literal, $former:literal) => {
-        Topic {
-            name: $name,
-            former: $former,
-            file: $file,
-            text: include_str!(concat!("../../../../docs/", $file)),
-        }
+        Topic { name: $name, former: $former, file: $file, text: include_str!(concat!("../../../../docs/", $file)) }
     };
 }
 
@@ -182,11 +177,7 @@ fn search(words: &str) -> Vec<Match> {
                 (false, _) if mentions(&text, words) => MatchKind::Text,
                 (false, _) => continue,
             };
-            found.push(Match {
-                topic,
-                heading,
-                kind,
-            });
+            found.push(Match { topic, heading, kind });
         }
     }
     found.sort_by_key(|it| it.kind);
@@ -198,10 +189,7 @@ fn mentions(text: &str, words: &str) -> bool {
     let (text, words) = (text.to_lowercase(), words.to_lowercase());
     let begins_a_word = |word: &str| {
         let mut places = text.match_indices(word);
-        places.any(|(at, _)| {
-            text.get(..at)
-                .is_some_and(|it| !it.ends_with(char::is_alphanumeric))
-        })
+        places.any(|(at, _)| text.get(..at).is_some_and(|it| !it.ends_with(char::is_alphanumeric)))
     };
     !words.trim().is_empty() && words.split_whitespace().all(begins_a_word)
 }
@@ -257,10 +245,7 @@ fn overview() -> String {
         page.push_str(&format!("| bellows help {name} | {title} |\n"));
     }
     let commands = styled(grammar().render_help());
-    format!(
-        "{commands}\n{}",
-        console::page(&page, topic_of, output::style())
-    )
+    format!("{commands}\n{}", console::page(&page, topic_of, output::style()))
 }
 
 fn usage(names: &[String]) -> Result<String, Failure> {
@@ -276,9 +261,7 @@ fn usage(names: &[String]) -> Result<String, Failure> {
             .filter(|below| !below.is_hide_set())
             .map(|below| below.get_name().to_owned())
             .collect();
-        found = found
-            .find_subcommand_mut(name)
-            .ok_or_else(|| unknown(name, &known))?;
+        found = found.find_subcommand_mut(name).ok_or_else(|| unknown(name, &known))?;
     }
     Ok(styled(found.render_long_help()))
 }
@@ -287,9 +270,7 @@ fn unknown(name: &str, commands: &[String]) -> Failure {
     let topics = TOPICS.iter().map(|topic| topic.name);
     let known = commands.iter().map(String::as_str).chain(topics);
     let likeness = |known: &&str| strsim::jaro_winkler(known, name);
-    let nearest = known
-        .max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
-        .filter(|known| likeness(known) >= ALIKE);
+    let nearest = known.max_by(|a, b| likeness(a).total_cmp(&likeness(b))).filter(|known| likeness(known) >= ALIKE);
     let help = match nearest {
         Some(known) => format!("did you mean {known:?}? `bellows help` lists commands and topics"),
         None => "`bellows help` lists commands and topics".to_owned(),
@@ -322,27 +303,15 @@ mod tests {
         for entry in std::fs::read_dir(docs).expect("docs").flatten() {
             let path = entry.path();
             let text = std::fs::read_to_string(&path).unwrap_or_default();
-            let is_page = path
-                .extension()
-                .is_some_and(|it| it == "md" || it == "json");
-            assert!(
-                !is_page || TOPICS.iter().any(|topic| topic.text == text),
-                "{} is not in TOPICS",
-                path.display()
-            );
+            let is_page = path.extension().is_some_and(|it| it == "md" || it == "json");
+            assert!(!is_page || TOPICS.iter().any(|topic| topic.text == text), "{} is not in TOPICS", path.display());
         }
     }
 
     /// Words that begin with a command, a topic or an old name were an error.
     #[test]
     fn words_are_searched_whatever_the_first_one_is() {
-        for words in [
-            "probe schedule",
-            "verdict undecided",
-            "history of runs",
-            "report size",
-            "consumer latency",
-        ] {
+        for words in ["probe schedule", "verdict undecided", "history of runs", "report size", "consumer latency"] {
             let words: Vec<&str> = words.split(' ').collect();
             let found = text(&words).unwrap_or_else(|e| panic!("{words:?}: {e:?}"));
             assert!(!found.contains("Usage: bellows"), "{words:?}: {found}");
@@ -359,10 +328,7 @@ mod tests {
     fn a_topic_has_no_parts() {
         match text(&["run-schema", "extra"]) {
             Err(Failure::Usage(problem)) => {
-                assert!(
-                    problem.cause.contains("the topic \"run-schema\""),
-                    "{problem}"
-                );
+                assert!(problem.cause.contains("the topic \"run-schema\""), "{problem}");
                 assert_eq!(problem.value, "extra");
             }
             other => panic!("{other:?}"),
@@ -381,10 +347,7 @@ mod tests {
         for of in &TOPICS {
             for name in [of.name, of.former] {
                 let found = topic(name).map(|it| it.name);
-                assert!(
-                    name.is_empty() || found == Some(of.name),
-                    "{name}: {found:?}"
-                );
+                assert!(name.is_empty() || found == Some(of.name), "{name}: {found:?}");
             }
         }
     }
@@ -418,11 +381,7 @@ mod tests {
     fn links_lead_to_topics() {
         for Topic { name, text, .. } in &TOPICS {
             // A screen on which no cell of a table is broken.
-            let style = console::Style {
-                terminal: true,
-                columns: 10_000,
-                ..console::Style::PLAIN
-            };
+            let style = console::Style { terminal: true, columns: 10_000, ..console::Style::PLAIN };
             let shown = console::page(text, topic_of, style);
             for part in shown.split("(`bellows help ").skip(1) {
                 let (target, _) = part.split_once("`)").unwrap_or((part, ""));

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use archive::{
-    FolderKind, FolderLock, LimitOutcome, LimitPlan, LimitTrial, LimitTrials, RunRecord, RunState,
-    ScaleRuns, SuggestedRate,
+    FolderKind, FolderLock, LimitOutcome, LimitPlan, LimitTrial, LimitTrials, RunRecord, RunState, ScaleRuns,
+    SuggestedRate,
 };
 use clap::{Args, value_parser};
 use experiment::{Experiment, RequireSpec, Requirement};
@@ -14,8 +14,8 @@ use measure::{Rate, counted, shell_word};
 use report::console::{self, RunsProgress, Shape};
 use session::{Error, Observer, RunOptions};
 use study::{
-    at_rate, at_scale, check_one_group, first_rate, found_limit, limit_trial, next_rate,
-    next_scale, rate_options, scale_law, scale_plan, scale_run, suggested_rates, trials_left,
+    at_rate, at_scale, check_one_group, first_rate, found_limit, limit_trial, next_rate, next_scale, rate_options,
+    scale_law, scale_plan, scale_run, suggested_rates, trials_left,
 };
 
 use super::args::OutputArgs;
@@ -117,34 +117,18 @@ impl LimitArgs {
             ));
         }
         let required = self.require.iter().cloned();
-        experiment
-            .require
-            .extend(required.map(|that| RequireSpec { that }));
+        experiment.require.extend(required.map(|that| RequireSpec { that }));
         if let Some(scale) = &self.scale {
             let scale = scale_plan(scale, self.confirm).map_err(Failure::Usage)?;
             let first = check_scale(&experiment, &scale)?;
-            let fresh = LimitTrials {
-                scale: Some(scale),
-                ..self.fresh(&experiment, LimitPlan::default(), &first)
-            };
+            let fresh = LimitTrials { scale: Some(scale), ..self.fresh(&experiment, LimitPlan::default(), &first) };
             let (dir, trials, _lock) = self.begun(&experiment, fresh)?;
-            let scaling = Scaling {
-                output: &self.output,
-                dir,
-                experiment,
-                trials,
-                progress: RunsProgress::new(Instant::now()),
-            };
+            let scaling =
+                Scaling { output: &self.output, dir, experiment, trials, progress: RunsProgress::new(Instant::now()) };
             return scaling.execute();
         }
         let (dir, trials, _lock) = self.planned(&experiment)?;
-        let mut search = Search {
-            args: &self,
-            dir,
-            experiment,
-            trials,
-            progress: RunsProgress::new(Instant::now()),
-        };
+        let mut search = Search { args: &self, dir, experiment, trials, progress: RunsProgress::new(Instant::now()) };
         let watched = Watched::start()?;
         let broken = search.make_all(&watched);
         let told = search.tell();
@@ -172,10 +156,7 @@ impl LimitArgs {
         let at_first = at_rate(experiment, first);
         session::check(&at_first, session::SCENARIOS)?;
         if !at_first.ends_by_itself() {
-            return Err(Failure::usage(
-                "a trial needs an end",
-                "give it one, such as --duration 30s",
-            ));
+            return Err(Failure::usage("a trial needs an end", "give it one, such as --duration 30s"));
         }
         let plan = LimitPlan {
             first,
@@ -237,12 +218,7 @@ impl LimitArgs {
                     scale.law = scale_law(&scale);
                     scale
                 });
-                let trials = LimitTrials {
-                    plan: fresh.plan,
-                    experiment: fresh.experiment,
-                    scale,
-                    ..stopped
-                };
+                let trials = LimitTrials { plan: fresh.plan, experiment: fresh.experiment, scale, ..stopped };
                 Ok((dir, trials, lock))
             }
         }
@@ -304,11 +280,8 @@ impl Search<'_> {
         let progress = self.progress.begin_of_at_most(left, Instant::now());
         let tried = at_rate(&self.experiment, rate);
         let about = self.about(rate);
-        let shape = Shape {
-            title: format!("{}, {about}", self.trials.name),
-            progress: Some(progress),
-            ..shape(&tried)
-        };
+        let shape =
+            Shape { title: format!("{}, {about}", self.trials.name), progress: Some(progress), ..shape(&tried) };
         let work = |options: &RunOptions, control: &load::Control, observer: &mut dyn Observer| {
             session::run_again_if_not_ready(&tried, options, control, observer)
         };
@@ -359,16 +332,10 @@ impl Search<'_> {
             // What was changed for the trials is changed for the run, too.
             let changed = self.args.changes.shown();
             let options = changed.chain(rate_options(&self.experiment, rate));
-            let options: String = options
-                .map(|it| format!(" --set {}", shell_word(&it)))
-                .collect();
+            let options: String = options.map(|it| format!(" --set {}", shell_word(&it))).collect();
             let runs = find::runs_option(&self.args.output.runs.runs);
             let experiment = shell_word(&self.args.experiment);
-            SuggestedRate {
-                name: name.to_owned(),
-                rate,
-                command: format!("bellows run {experiment}{options}{runs}"),
-            }
+            SuggestedRate { name: name.to_owned(), rate, command: format!("bellows run {experiment}{options}{runs}") }
         };
         found.into_iter().flatten().map(of).collect()
     }
@@ -452,10 +419,7 @@ fn check_scale(experiment: &Experiment, scale: &ScaleRuns) -> Result<Experiment,
         let scaled = at_scale(experiment, &scale.key, *clients).map_err(Error::from)?;
         scaled.validate().map_err(Error::from)?;
         if !scaled.ends_by_itself() {
-            return Err(Failure::usage(
-                "a run needs an end",
-                "give it one, such as --duration 30s",
-            ));
+            return Err(Failure::usage("a run needs an end", "give it one, such as --duration 30s"));
         }
         first.get_or_insert(scaled);
     }
@@ -521,22 +485,12 @@ impl Scaling<'_> {
             scale.runs.len() + 1,
             counted(clients.into(), scale.noun().trim_end_matches('s'))
         );
-        let shape = Shape {
-            title: format!("{}, {about}", self.trials.name),
-            progress: Some(progress),
-            ..shape(&scaled)
-        };
+        let shape =
+            Shape { title: format!("{}, {about}", self.trials.name), progress: Some(progress), ..shape(&scaled) };
         let work = |options: &RunOptions, control: &load::Control, observer: &mut dyn Observer| {
             session::run_again_if_not_ready(&scaled, options, control, observer)
         };
-        let carried = carry_out(
-            self.output,
-            Some(self.dir.clone()),
-            shape,
-            watched,
-            None,
-            work,
-        )?;
+        let carried = carry_out(self.output, Some(self.dir.clone()), shape, watched, None, work)?;
         let record = carried.outcome.record;
         match record.state {
             RunState::Complete => {}
@@ -579,14 +533,8 @@ mod tests {
         let grew = "the backlog grew: only 75.0 % of the deliveries arrived";
         let missed = "missed end-to-end p99 < 500ms";
         assert_eq!(text(LimitOutcome::Held, &[]), "held");
-        assert_eq!(
-            text(LimitOutcome::Missed, &[grew, missed]),
-            format!("{missed}; {grew}")
-        );
-        assert_eq!(
-            text(LimitOutcome::Missed, &[grew]),
-            format!("missed ({grew})")
-        );
+        assert_eq!(text(LimitOutcome::Missed, &[grew, missed]), format!("{missed}; {grew}"));
+        assert_eq!(text(LimitOutcome::Missed, &[grew]), format!("missed ({grew})"));
         assert_eq!(
             text(LimitOutcome::Unclear, &[missed]),
             format!("unclear, the generator or others were the limit ({missed})")
@@ -607,22 +555,13 @@ mod tests {
                 cautions: warned(is_invalid),
                 ..LimitTrial::default()
             }],
-            found: Some(FoundLimit {
-                confirmed,
-                ..FoundLimit::default()
-            }),
+            found: Some(FoundLimit { confirmed, ..FoundLimit::default() }),
             ..LimitTrials::default()
         };
         let clients = |is_followed: bool, is_invalid| LimitTrials {
             scale: Some(ScaleRuns {
-                runs: vec![ScaleRun {
-                    cautions: warned(is_invalid),
-                    ..ScaleRun::default()
-                }],
-                law: Some(ScaleLaw {
-                    no_peak: (!is_followed).then_some(ScaleDoubt::PoorFit),
-                    ..ScaleLaw::default()
-                }),
+                runs: vec![ScaleRun { cautions: warned(is_invalid), ..ScaleRun::default() }],
+                law: Some(ScaleLaw { no_peak: (!is_followed).then_some(ScaleDoubt::PoorFit), ..ScaleLaw::default() }),
                 ..ScaleRuns::default()
             }),
             ..LimitTrials::default()
@@ -633,10 +572,7 @@ mod tests {
             (true, true, Done::Fine, Done::Invalid),
             (false, true, Done::Unknown, Done::Invalid),
         ] {
-            for of in [
-                rates(is_answered, is_invalid),
-                clients(is_answered, is_invalid),
-            ] {
+            for of in [rates(is_answered, is_invalid), clients(is_answered, is_invalid)] {
                 assert_eq!(done_after(&of, false), ends, "{of:?}");
                 assert_eq!(done_after(&of, true), ends_strictly, "{of:?}");
             }

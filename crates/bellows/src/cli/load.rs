@@ -6,9 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use experiment::{Experiment, LoadSpec, ScheduleSpec, SizeSpec};
-use load::{
-    Ack, AmqpDestination, Argument, Consumers, Declare, Exchange, QueueHandling, QueueType,
-};
+use load::{Ack, AmqpDestination, Argument, Consumers, Declare, Exchange, QueueHandling, QueueType};
 use measure::{Length, LengthRange};
 
 use super::args::{choice, from_one};
@@ -106,12 +104,7 @@ struct ExchangeArgs {
     #[arg(long, value_name = "NAME")]
     exchange: Option<String>,
     /// Type of the exchange that is declared: direct, fanout, topic, headers, or what a plugin adds
-    #[arg(
-        long,
-        value_name = "TYPE",
-        default_value = "direct",
-        requires = "exchange"
-    )]
+    #[arg(long, value_name = "TYPE", default_value = "direct", requires = "exchange")]
     exchange_type: String,
     /// Routing key of messages and bindings; the queue's name if absent
     #[arg(long, value_name = "KEY", requires = "exchange")]
@@ -175,10 +168,7 @@ impl ClientArgs {
     /// Sends and receives.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         self.check()?;
-        let clients = (
-            self.sending.producing.producers,
-            self.receiving.consuming.consumers,
-        );
+        let clients = (self.sending.producing.producers, self.receiving.consuming.consumers);
         let name = match clients {
             (_, 0) => "producer",
             (0, _) => "consumer",
@@ -205,10 +195,7 @@ impl ClientArgs {
                     ("--rate", sending.producing.rate.is_some()),
                     ("--schedule", sending.schedule.is_some()),
                     ("--think-time", sending.think_time.is_some()),
-                    (
-                        "--commit-interval without --tx",
-                        self.common.on.commit_interval > 0 && !consuming.tx,
-                    ),
+                    ("--commit-interval without --tx", self.common.on.commit_interval > 0 && !consuming.tx),
                 ],
             ),
             (_, 0) => (
@@ -249,11 +236,7 @@ impl Common {
                 ..spec.queue
             },
             handling: QueueHandling {
-                declare: if self.no_declare {
-                    Declare::Never
-                } else {
-                    Declare::Always
-                },
+                declare: if self.no_declare { Declare::Never } else { Declare::Always },
                 purge: self.purge,
                 delete: self.delete,
             },
@@ -303,11 +286,7 @@ impl Receiving {
         let interval = common.on.commit_interval;
         let given = Consumers {
             prefetch: self.prefetch,
-            ack: if self.auto_ack {
-                Ack::Auto
-            } else {
-                Ack::Every(self.ack_every)
-            },
+            ack: if self.auto_ack { Ack::Auto } else { Ack::Every(self.ack_every) },
             ..Consumers::default()
         };
         let client_id = self.client_id.as_ref();
@@ -320,9 +299,7 @@ fn check_copy(file: Option<&Path>) -> Result<(), Failure> {
     let Some(file) = file else {
         return Ok(());
     };
-    let folder = file
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     let problem = match std::fs::metadata(folder.unwrap_or(Path::new("."))) {
         Err(error) => error,
         Ok(folder) if !folder.is_dir() => io::ErrorKind::NotADirectory.into(),
@@ -333,9 +310,7 @@ fn check_copy(file: Option<&Path>) -> Result<(), Failure> {
 }
 
 fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
-    std::fs::copy(from, to)
-        .map(|_| ())
-        .map_err(|e| Failure::io("write", to, &e))
+    std::fs::copy(from, to).map(|_| ()).map_err(|e| Failure::io("write", to, &e))
 }
 
 /// An option of `client` that takes 0, too: no client of that kind.

@@ -20,12 +20,7 @@ pub(super) struct MetricsArgs {
     metrics: Option<String>,
     /// Send all series once a second: a path of /write?db=NAME or /api/v2/write?org=ORG&bucket=NAME (InfluxDB), or one
     /// that ends in /v1/metrics (OTLP)
-    #[arg(
-        long,
-        value_name = "URL",
-        env = "BELLOWS_METRICS_TO",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "URL", env = "BELLOWS_METRICS_TO", hide_env_values = true)]
     metrics_to: Option<Url>,
     /// User for that server, whose password is in BELLOWS_METRICS_TOKEN; without a user that is a token
     #[arg(long, value_name = "USER", requires = "metrics_to")]
@@ -61,10 +56,7 @@ impl MetricsArgs {
         });
         let secret = prompt::given_secret(None, TOKEN_VARIABLE)?;
         if self.metrics_user.is_some() && secret.is_none() {
-            return Err(Failure::usage(
-                "--metrics-user needs a password",
-                format!("set {TOKEN_VARIABLE}"),
-            ));
+            return Err(Failure::usage("--metrics-user needs a password", format!("set {TOKEN_VARIABLE}")));
         }
         let options = ExportOptions {
             listen: self.metrics.clone(),

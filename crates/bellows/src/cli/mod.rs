@@ -122,10 +122,7 @@ pub(crate) enum Command {
 
 /// Groups of commands as `bellows --help` shows them.
 const GROUPS: [(&str, &[&str]); 7] = [
-    (
-        "Measure",
-        &["demo", "run", "client", "churn", "probe", "scrape", "limit"],
-    ),
+    ("Measure", &["demo", "run", "client", "churn", "probe", "scrape", "limit"]),
     ("Profile", &["record", "top", "flame", "diff"]),
     ("Compare", &["ab"]),
     ("Inspect", &["erlang", "topology", "doctor"]),
@@ -157,9 +154,7 @@ fn grammar() -> clap::Command {
         }
         template.push('\n');
     }
-    template.push_str(&format!(
-        "{header}Options:{header:#}\n{{options}}{{after-help}}"
-    ));
+    template.push_str(&format!("{header}Options:{header:#}\n{{options}}{{after-help}}"));
     command.help_template(template)
 }
 
@@ -206,10 +201,7 @@ pub(crate) struct Invocation {
 /// shell.
 pub(crate) fn answer_machines() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1);
-    if args
-        .next()
-        .is_some_and(|first| first == brokers::guardian::SUBCOMMAND)
-    {
+    if args.next().is_some_and(|first| first == brokers::guardian::SUBCOMMAND) {
         let args: Vec<OsString> = args.collect();
         return Some(ExitCode::from(brokers::guardian::main(&args)));
     }
@@ -233,9 +225,9 @@ pub(crate) fn parse() -> Result<Invocation, clap::Error> {
     let mut grammar = with_negative_numbers(grammar());
     let typed = old_names::current(std::env::args_os());
     let unread = grammar.clone();
-    let matches = grammar.try_get_matches_from_mut(&typed).map_err(|error| {
-        command_line::readable(command_line::without_environment(error, unread, &typed))
-    })?;
+    let matches = grammar
+        .try_get_matches_from_mut(&typed)
+        .map_err(|error| command_line::readable(command_line::without_environment(error, unread, &typed)))?;
     // Another option of this name, such as that of `artemis`, takes a file.
     let is_json = |of: &ArgMatches| matches!(of.try_get_one::<bool>("json"), Ok(Some(true)));
     let mut of = &matches;
@@ -245,10 +237,7 @@ pub(crate) fn parse() -> Result<Invocation, clap::Error> {
         json |= is_json(of);
     }
     let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut grammar))?;
-    Ok(Invocation {
-        command: cli.command,
-        json,
-    })
+    Ok(Invocation { command: cli.command, json })
 }
 
 /// The grammar in which `--rate -1` has a value, which is refused as a rate, and not as an unknown option `-1`.
@@ -271,9 +260,7 @@ mod tests {
         let visible = command.get_subcommands().filter(|it| !it.is_hide_set());
         let mut commands: Vec<&str> = visible.map(clap::Command::get_name).collect();
         commands.sort_unstable();
-        let mut grouped: Vec<&str> = (GROUPS.iter())
-            .flat_map(|(_, names)| names.iter().copied())
-            .collect();
+        let mut grouped: Vec<&str> = (GROUPS.iter()).flat_map(|(_, names)| names.iter().copied()).collect();
         grouped.sort_unstable();
         assert_eq!(grouped, commands);
         let help = grammar().render_help().to_string();

@@ -6,10 +6,7 @@ use std::ffi::{OsStr, OsString};
 const OLD_NAMES: [(&[&str], &[&str]); 9] = [
     (&["producer"], &["client", "--consumers", "0"]),
     (&["consumer"], &["client", "--producers", "0"]),
-    (
-        &["fold"],
-        &["flame", "--format", "stackcollapse", "--output", "-"],
-    ),
+    (&["fold"], &["flame", "--format", "stackcollapse", "--output", "-"]),
     (&["calibrate"], &["doctor", "--calibrate"]),
     (&["history"], &["runs", "history"]),
     (&["report"], &["runs", "report"]),
@@ -80,14 +77,8 @@ mod tests {
     #[test]
     fn an_old_name_is_todays_command_with_its_options() {
         for (typed, meant) in [
-            (
-                "bellows producer q --rate 5",
-                "bellows client --consumers 0 q --rate 5",
-            ),
-            (
-                "bellows erlang alloc n --json",
-                "bellows erlang memory --allocators n --json",
-            ),
+            ("bellows producer q --rate 5", "bellows client --consumers 0 q --rate 5"),
+            ("bellows erlang alloc n --json", "bellows erlang memory --allocators n --json"),
             ("bellows report", "bellows runs report"),
             ("bellows demo --for 5", "bellows demo --duration 5"),
             ("bellows client q --for=5", "bellows client q --duration=5"),

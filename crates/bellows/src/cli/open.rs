@@ -102,9 +102,7 @@ fn start(browser: &str, page: &Path) -> Result<(), String> {
         }
     };
     match ended {
-        Ok(Some(status)) if !status.success() => {
-            Err(format!("{} ended with {status}", browser.trim()))
-        }
+        Ok(Some(status)) if !status.success() => Err(format!("{} ended with {status}", browser.trim())),
         Ok(_) => Ok(()),
         Err(error) => Err(format!("{}: {error}", browser.trim())),
     }
@@ -143,8 +141,7 @@ fn script(browser: &str) -> String {
 
 /// The commands of browsers, parted by colons, by the environment's variables.
 fn browsers(variable: impl Fn(&str) -> Option<String>) -> Result<String, &'static str> {
-    let given =
-        |name: &str| variable(name).filter(|it| !it.split(':').all(|it| it.trim().is_empty()));
+    let given = |name: &str| variable(name).filter(|it| !it.split(':').all(|it| it.trim().is_empty()));
     let display = || given("WAYLAND_DISPLAY").or_else(|| given("DISPLAY"));
     given("BROWSER")
         .or_else(|| display().map(|_| "xdg-open".to_owned()))
@@ -164,15 +161,9 @@ mod tests {
             })
         };
         let display = ("DISPLAY", ":0");
-        assert_eq!(
-            of(&[("BROWSER", "w3m -N"), display]).as_deref(),
-            Ok("w3m -N")
-        );
+        assert_eq!(of(&[("BROWSER", "w3m -N"), display]).as_deref(), Ok("w3m -N"));
         assert_eq!(of(&[("BROWSER", ""), display]).as_deref(), Ok("xdg-open"));
-        assert_eq!(
-            of(&[("WAYLAND_DISPLAY", "wayland-0")]).as_deref(),
-            Ok("xdg-open")
-        );
+        assert_eq!(of(&[("WAYLAND_DISPLAY", "wayland-0")]).as_deref(), Ok("xdg-open"));
         assert!(of(&[("DISPLAY", "")]).is_err());
     }
 

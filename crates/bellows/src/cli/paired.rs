@@ -4,16 +4,15 @@
 use std::path::{Path, PathBuf};
 
 use archive::{
-    ComparedCell, ComparedMatrix, Comparison, FolderLock, Labels, PairedMatrix, PairedRun,
-    PairedRuns, RunEntry, RunRecord, RunState,
+    ComparedCell, ComparedMatrix, Comparison, FolderLock, Labels, PairedMatrix, PairedRun, PairedRuns, RunEntry,
+    RunRecord, RunState,
 };
 use clap::Args;
 use measure::{Problem, counted};
 use report::view::{ComparisonSource, MatrixSource};
 use report::{ComparisonFormat, console};
 use study::{
-    CellRuns, ComparisonOptions, FunctionCosts, NextRun, compare_cells, compare_functions,
-    next_run_of, paired_run,
+    CellRuns, ComparisonOptions, FunctionCosts, NextRun, compare_cells, compare_functions, next_run_of, paired_run,
 };
 
 use super::find;
@@ -47,11 +46,7 @@ pub(super) struct PairedCell {
 
 impl PairedFolder {
     /// Makes the folder, in which nothing was run yet; each cell comes with its experiments.
-    pub(super) fn create(
-        runs_dir: &Path,
-        matrix: PairedMatrix,
-        cells: Vec<PairedRuns>,
-    ) -> Result<Self, Failure> {
+    pub(super) fn create(runs_dir: &Path, matrix: PairedMatrix, cells: Vec<PairedRuns>) -> Result<Self, Failure> {
         let now = measure::wall_clock_unix_ns();
         let dir = PairedRuns::create_folder(runs_dir, &matrix.name, now)?;
         let folders = matrix.folders(&dir);
@@ -59,23 +54,13 @@ impl PairedFolder {
         for (runs, dir) in cells.into_iter().zip(folders) {
             std::fs::create_dir_all(&dir).map_err(|e| Failure::io("create", &dir, &e))?;
             runs.write(&dir)?;
-            made.push(PairedCell {
-                dir,
-                runs,
-                records: Vec::new(),
-                costs: Vec::new(),
-            });
+            made.push(PairedCell { dir, runs, records: Vec::new(), costs: Vec::new() });
         }
         // Where it stands, every cell can be read: it comes last.
         if !matrix.keys.is_empty() {
             matrix.write(&dir)?;
         }
-        Ok(Self {
-            _lock: Some(find::kept(&dir)?),
-            dir,
-            matrix,
-            cells: made,
-        })
+        Ok(Self { _lock: Some(find::kept(&dir)?), dir, matrix, cells: made })
     }
 
     /// Reads a folder with all its runs, to add further ones.
@@ -86,10 +71,7 @@ impl PairedFolder {
         for cell in &mut read.cells {
             cell.take_up(until_decided)?;
         }
-        Ok(Self {
-            _lock: Some(lock),
-            ..read
-        })
+        Ok(Self { _lock: Some(lock), ..read })
     }
 
     /// Plans this many pairs of each cell, and stores the plan.
@@ -111,42 +93,29 @@ impl PairedFolder {
         let matrix = PairedMatrix::read(dir)?;
         let cells = matrix.folders(dir).into_iter();
         let cells = cells.map(|dir| PairedCell::read(dir, help));
-        Ok(Self {
-            cells: cells.collect::<Result<_, _>>()?,
-            dir: dir.to_owned(),
-            matrix,
-            _lock: None,
-        })
+        Ok(Self { cells: cells.collect::<Result<_, _>>()?, dir: dir.to_owned(), matrix, _lock: None })
     }
 
     /// The pairs of all cells, to be compared.
     pub(super) fn cell_runs(&self) -> Vec<CellRuns<'_>> {
         let cells = self.cells.iter();
-        cells
-            .map(|cell| CellRuns::new(&cell.runs, &cell.records))
-            .collect()
+        cells.map(|cell| CellRuns::new(&cell.runs, &cell.records)).collect()
     }
 
     /// A cell's name among the others; empty where it stands alone.
     pub(super) fn label(&self, cell: usize) -> String {
         let cell = self.matrix.cells.get(cell);
-        cell.map(|cell| PairedMatrix::label(&self.matrix.keys, &cell.values))
-            .unwrap_or_default()
+        cell.map(|cell| PairedMatrix::label(&self.matrix.keys, &cell.values)).unwrap_or_default()
     }
 
     /// The decision of all cells.
-    pub(super) fn compare(
-        &self,
-        looks: &[u32],
-        options: ComparisonOptions,
-    ) -> Result<ComparedMatrix, Problem> {
+    pub(super) fn compare(&self, looks: &[u32], options: ComparisonOptions) -> Result<ComparedMatrix, Problem> {
         let runs = self.cell_runs();
         let decided = compare_cells(&runs, looks, options);
         let (mut first, mut any) = (None, false);
         let mut cells = Vec::new();
         for (at, decided) in decided.into_iter().enumerate() {
-            let (Some(of), Some(cell), Some(runs)) =
-                (self.matrix.cells.get(at), self.cells.get(at), runs.get(at))
+            let (Some(of), Some(cell), Some(runs)) = (self.matrix.cells.get(at), self.cells.get(at), runs.get(at))
             else {
                 continue;
             };
@@ -163,12 +132,7 @@ impl PairedFolder {
                     (None, Some(told))
                 }
             };
-            cells.push(ComparedCell {
-                folder: of.folder.clone(),
-                values: of.values.clone(),
-                comparison,
-                why_not,
-            });
+            cells.push(ComparedCell { folder: of.folder.clone(), values: of.values.clone(), comparison, why_not });
         }
         match first {
             Some(problem) if !any => Err(problem),
@@ -192,29 +156,17 @@ impl PairedFolder {
     }
 
     /// Writes the decision to the requested files.
-    pub(super) fn write_files(
-        &self,
-        files: &ComparisonFiles,
-        compared: &ComparedMatrix,
-    ) -> Result<(), Failure> {
-        files.write(compared, |beside| {
-            match (compared.alone(), self.cells.first()) {
-                (Some(comparison), Some(cell)) => {
-                    report::html::render_comparison(&ComparisonSource {
-                        comparison,
-                        name: &cell.runs.name,
-                        runs: &cell.runs.folders(&cell.dir),
-                        logs: None,
-                        pairs: Some(&cell.runs),
-                        folder: Some(beside),
-                    })
-                }
-                _ => report::html::render_matrix(&MatrixSource {
-                    matrix: compared,
-                    dir: &self.dir,
-                    folder: Some(beside),
-                }),
-            }
+    pub(super) fn write_files(&self, files: &ComparisonFiles, compared: &ComparedMatrix) -> Result<(), Failure> {
+        files.write(compared, |beside| match (compared.alone(), self.cells.first()) {
+            (Some(comparison), Some(cell)) => report::html::render_comparison(&ComparisonSource {
+                comparison,
+                name: &cell.runs.name,
+                runs: &cell.runs.folders(&cell.dir),
+                logs: None,
+                pairs: Some(&cell.runs),
+                folder: Some(beside),
+            }),
+            _ => report::html::render_matrix(&MatrixSource { matrix: compared, dir: &self.dir, folder: Some(beside) }),
         })
     }
 }
@@ -232,12 +184,7 @@ impl PairedCell {
             costs.push(FunctionCosts::read(&record, &entry.dir));
             records.push(record);
         }
-        Ok(Self {
-            dir,
-            runs,
-            records,
-            costs,
-        })
+        Ok(Self { dir, runs, records, costs })
     }
 
     /// Takes up runs that had ended when their command was killed before it noted them: they are not made again.
@@ -267,9 +214,7 @@ impl PairedCell {
         let of = |place: fn(&(usize, usize)) -> usize| -> Vec<_> {
             // Where runs stand for themselves, no pairs tell of functions.
             let places = counted.iter().filter(|_| comparison.paired).map(place);
-            places
-                .map(|at| self.costs.get(at).cloned().flatten())
-                .collect()
+            places.map(|at| self.costs.get(at).cloned().flatten()).collect()
         };
         let (a, b) = (of(|it| it.0), of(|it| it.1));
         compare_functions(comparison, &a, &b);
@@ -303,14 +248,8 @@ pub(super) fn what_becomes(of: &PairedRuns, anew: &str) -> Option<String> {
         ),
     };
     match (run.own, was_hit || run.is_hit()) {
-        (true, false) => Some(format!(
-            "{why}; this is a result of {}, and the pair is not replaced",
-            run.side
-        )),
-        (true, true) => Some(format!(
-            "{why}; that is a result of {}; {becomes}",
-            run.side
-        )),
+        (true, false) => Some(format!("{why}; this is a result of {}, and the pair is not replaced", run.side)),
+        (true, true) => Some(format!("{why}; that is a result of {}; {becomes}", run.side)),
         (false, _) => (!was_hit).then(|| format!("{why}; {becomes}")),
     }
 }
@@ -353,10 +292,7 @@ pub(super) fn has_ended(record: &RunRecord) -> bool {
 fn is_whole(entry: &RunEntry, next: NextRun) -> bool {
     let record = entry.record.as_ref();
     let has_ended = record.is_ok_and(has_ended);
-    let tags = [
-        format!("side-{}", next.side.tag()),
-        format!("pair-{}", next.pair + 1),
-    ];
+    let tags = [format!("side-{}", next.side.tag()), format!("pair-{}", next.pair + 1)];
     let has = |labels: &Labels, tag: &String| labels.tags.iter().any(|it| it.to_string() == *tag);
     let labels = entry.labels.as_ref();
     let is_tagged = labels.is_ok_and(|labels| tags.iter().all(|tag| has(labels, tag)));
@@ -364,11 +300,7 @@ fn is_whole(entry: &RunEntry, next: NextRun) -> bool {
 }
 
 /// Prints the end of a command that made the runs: the decision, and all figures if these are asked for.
-pub(super) fn print_end(
-    compared: &ComparedMatrix,
-    json: bool,
-    verbose: bool,
-) -> Result<(), Failure> {
+pub(super) fn print_end(compared: &ComparedMatrix, json: bool, verbose: bool) -> Result<(), Failure> {
     match compared.alone() {
         _ if json || verbose => print(compared, json),
         Some(one) => output::print(&console::comparison_brief(one, output::style())),
@@ -430,8 +362,7 @@ impl ComparisonFiles {
             return Ok(());
         };
         let cause = "--flame draws one comparison, and a matrix has one for each cell";
-        let help =
-            "the page of each cell has its own, and `bellows ab FOLDER/CELL --flame FILE` draws it";
+        let help = "the page of each cell has its own, and `bellows ab FOLDER/CELL --flame FILE` draws it";
         Err(Failure::usage(cause, help).observed(path.display()))
     }
 
@@ -454,8 +385,7 @@ impl ComparisonFiles {
                 written.map_err(|e| Failure::io("write", path, &e))?;
             }
         }
-        self.formats()
-            .try_for_each(|(format, path)| write(format, path, name, None))
+        self.formats().try_for_each(|(format, path)| write(format, path, name, None))
     }
 
     /// Whether a picture of the profiles is requested.
@@ -500,12 +430,7 @@ impl ComparisonFiles {
     }
 }
 
-fn write(
-    format: ComparisonFormat,
-    path: &Path,
-    name: &str,
-    of: Option<&ComparedMatrix>,
-) -> Result<(), Failure> {
+fn write(format: ComparisonFormat, path: &Path, name: &str, of: Option<&ComparedMatrix>) -> Result<(), Failure> {
     let write = |text: String| stacks::write_output(path, text.as_bytes());
     let written = format.write(name, of).and_then(write);
     written.map_err(|e| Failure::io("write", path, &e))
@@ -547,23 +472,12 @@ mod tests {
             disturbed,
         };
         let told = |runs: &[PairedRun]| {
-            let of = PairedRuns {
-                pairs: 3,
-                runs: runs.to_vec(),
-                ..PairedRuns::default()
-            };
+            let of = PairedRuns { pairs: 3, runs: runs.to_vec(), ..PairedRuns::default() };
             taken_up(&of, false).expect("a run")
         };
+        assert_eq!(told(&[run(None, false, false)]), "run-1 had ended before, and counts");
         assert_eq!(
-            told(&[run(None, false, false)]),
-            "run-1 had ended before, and counts"
-        );
-        assert_eq!(
-            told(&[run(
-                Some("invalid: a node was gone at the end"),
-                true,
-                false
-            )]),
+            told(&[run(Some("invalid: a node was gone at the end"), true, false)]),
             "run-1 had ended before: it does not count: invalid: a node was gone at the end; this is a result of B, \
              and the pair is not replaced"
         );

@@ -41,10 +41,7 @@ pub(super) fn experiment(
     experiment.validate().map_err(Error::from)?;
     if require.repeat > 1 && !experiment.ends_by_itself() {
         return Err(Failure::usage(
-            format!(
-                "--repeat {} needs runs that end by themselves",
-                require.repeat
-            ),
+            format!("--repeat {} needs runs that end by themselves", require.repeat),
             "give them an end, such as --duration 30s",
         )
         .observed(require.repeat));
@@ -87,14 +84,7 @@ fn once(
 ) -> Result<Performed, Failure> {
     let watched = Watched::start()?;
     let mut exporter = output.metrics.start(&shape.title, output.quiet)?;
-    let carried = carry_out(
-        output,
-        runs,
-        shape.clone(),
-        &watched,
-        exporter.as_mut(),
-        work,
-    )?;
+    let carried = carry_out(output, runs, shape.clone(), &watched, exporter.as_mut(), work)?;
     metrics::finish(exporter);
     let shown = tell(output, &carried);
     require.write(&shape.title, std::slice::from_ref(&carried.outcome.record))?;
@@ -102,10 +92,7 @@ fn once(
     shown?;
     watched.check()?;
     let done = judge(output, &carried.outcome.record)?;
-    Ok(Performed {
-        run_dir: carried.outcome.run_dir,
-        done,
-    })
+    Ok(Performed { run_dir: carried.outcome.run_dir, done })
 }
 
 /// Repeats a piece of work, each shown in a line, and prints the common result. The first that does not end as planned
@@ -141,10 +128,7 @@ fn repeatedly(
             broken = Some(failure);
             break;
         }
-        last = carried
-            .outcome
-            .run_dir
-            .map(|dir| (dir, carried.outcome.profiles));
+        last = carried.outcome.run_dir.map(|dir| (dir, carried.outcome.profiles));
         if !complete || watched.control.is_stopping() {
             break;
         }
@@ -174,10 +158,7 @@ fn repeatedly(
         Some(Failure::Stopped(problem)) => output::line_aside(&problem.to_string()),
         Some(failure) => return Err(failure.already_printed()),
     }
-    Ok(Performed {
-        run_dir: last.map(|(dir, _)| dir),
-        done,
-    })
+    Ok(Performed { run_dir: last.map(|(dir, _)| dir), done })
 }
 
 /// The failure of repeated runs that were stopped before one of them was complete.
@@ -191,10 +172,7 @@ fn nothing_completed(number: usize, times: u32, kept: Option<&Path>) -> Failure 
 }
 
 /// Stores the common result in the last run's folder, and draws its report with it.
-fn draw_repeats(
-    repeats: &Repeats,
-    last: Option<&(PathBuf, Vec<Profile>)>,
-) -> Result<Option<PathBuf>, Failure> {
+fn draw_repeats(repeats: &Repeats, last: Option<&(PathBuf, Vec<Profile>)>) -> Result<Option<PathBuf>, Failure> {
     let Some((dir, profiles)) = last else {
         return Ok(None);
     };
@@ -222,11 +200,7 @@ impl LinePlace {
 }
 
 /// Reports one of a command's runs in one line.
-pub(super) fn tell_one(
-    output: &OutputArgs,
-    about: &str,
-    record: &RunRecord,
-) -> Result<(), Failure> {
+pub(super) fn tell_one(output: &OutputArgs, about: &str, record: &RunRecord) -> Result<(), Failure> {
     match LinePlace::of(output.json, output.quiet) {
         LinePlace::Output => output::print(&console::repeated(about, record, output::style())),
         LinePlace::Aside => {
@@ -254,10 +228,7 @@ fn tell_repeats(
     }
     output::print_json(&RepeatsSummary {
         repeats,
-        summaries: records
-            .iter()
-            .filter_map(|record| record.summary.as_ref())
-            .collect(),
+        summaries: records.iter().filter_map(|record| record.summary.as_ref()).collect(),
     })
 }
 
@@ -343,10 +314,7 @@ pub(super) fn carry_out(
     if show.close() {
         return Err(Failure::Closed);
     }
-    Ok(CarriedOut {
-        outcome: outcome?,
-        report,
-    })
+    Ok(CarriedOut { outcome: outcome?, report })
 }
 
 /// Prints the summary: for people, or for machines and people.
@@ -371,10 +339,8 @@ pub(super) fn judge(output: &OutputArgs, record: &RunRecord) -> Result<Done, Fai
     }
     let required = record.summary.iter().flat_map(|s| &s.requirements);
     let met: Vec<Option<bool>> = required.map(|it| it.met).collect();
-    let invalid = record
-        .summary
-        .as_ref()
-        .is_some_and(|summary| summary.warnings.iter().any(|w| w.tier == Tier::Invalid));
+    let invalid =
+        record.summary.as_ref().is_some_and(|summary| summary.warnings.iter().any(|w| w.tier == Tier::Invalid));
     let done = if output.strict && invalid {
         Done::Invalid
     } else if met.contains(&Some(false)) {
@@ -423,11 +389,7 @@ impl RunningBrokerArgs {
         Ok(Experiment {
             name,
             broker: self.connect.clone().spec()?,
-            phases: PhasesSpec {
-                warmup: self.warmup,
-                measure,
-                ..PhasesSpec::default()
-            },
+            phases: PhasesSpec { warmup: self.warmup, measure, ..PhasesSpec::default() },
             profile,
             origin: Origin::options(OPTION_NAMES),
             ..Experiment::default()
@@ -438,11 +400,7 @@ impl RunningBrokerArgs {
     ///
     /// # Errors
     /// As [`experiment()`].
-    pub(super) fn perform(
-        &self,
-        experiment: &Experiment,
-        shape: Shape,
-    ) -> Result<Performed, Failure> {
+    pub(super) fn perform(&self, experiment: &Experiment, shape: Shape) -> Result<Performed, Failure> {
         let keep = !self.no_archive;
         self::experiment(experiment, &self.output, &self.require, keep, shape)
     }

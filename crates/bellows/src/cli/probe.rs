@@ -3,9 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use experiment::{
-    BrokerKind, BrokerSpec, Experiment, Origin, PhasesSpec, ProbeSpec, ProfileSpec, ScheduleSpec,
-};
+use experiment::{BrokerKind, BrokerSpec, Experiment, Origin, PhasesSpec, ProbeSpec, ProfileSpec, ScheduleSpec};
 use load::scenario::probe::HttpUrl;
 use measure::{Length, Rate};
 
@@ -89,19 +87,14 @@ pub(crate) struct ProbeArgs {
 impl ProbeArgs {
     /// Runs the probe.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        let url = HttpUrl::parse(&self.url.0).map_err(|error| {
-            Failure::usage(
-                error.to_string(),
-                "such as http://localhost:15672/api/overview",
-            )
-        })?;
+        let url = HttpUrl::parse(&self.url.0)
+            .map_err(|error| Failure::usage(error.to_string(), "such as http://localhost:15672/api/overview"))?;
         let experiment = self.experiment(&url);
         let mut shape = perform::shape(&experiment);
         shape.title = "probe".to_owned();
         shape.about = web::redact::text(&url.to_string());
         let keep = !self.no_archive;
-        perform::experiment(&experiment, &self.output, &self.require, keep, shape)
-            .map(|run| run.done)
+        perform::experiment(&experiment, &self.output, &self.require, keep, shape).map(|run| run.done)
     }
 
     fn experiment(&self, url: &HttpUrl) -> Experiment {
@@ -125,11 +118,7 @@ impl ProbeArgs {
                 pid: self.pid,
                 ..BrokerSpec::default()
             },
-            phases: PhasesSpec {
-                warmup: self.warmup,
-                measure: self.duration,
-                ..PhasesSpec::default()
-            },
+            phases: PhasesSpec { warmup: self.warmup, measure: self.duration, ..PhasesSpec::default() },
             profile,
             probe: vec![ProbeSpec {
                 url: self.url.0.clone(),

@@ -83,8 +83,7 @@ impl FromStr for Condition {
             return Ok(Self::Stall);
         }
         if !text.contains(['<', '=', '>']) {
-            const EXAMPLE: &str =
-                "write it as 'end-to-end p99 > 50ms' or 'sent rate < 20k', or write `stall`";
+            const EXAMPLE: &str = "write it as 'end-to-end p99 > 50ms' or 'sent rate < 20k', or write `stall`";
             return Err(Refused::new("it compares nothing", EXAMPLE));
         }
         text.parse().map(Box::new).map(Self::Figure)
@@ -109,8 +108,7 @@ pub(super) struct ProfilePart {
 impl ProfileArgs {
     /// The profile, or its part, by line where lines are known.
     pub(super) fn open(&self) -> Result<ProfilePart, Failure> {
-        self.part
-            .open(self.profile.as_deref().unwrap_or(find::LAST))
+        self.part.open(self.profile.as_deref().unwrap_or(find::LAST))
     }
 
     /// The text of `perf script` that was named, and the event whose samples are wanted, where nothing else was asked.
@@ -162,9 +160,7 @@ fn named(event: &str, profile: &str) -> Result<String, Failure> {
     let is_file = path.exists() && !path.is_dir();
     profile_name(event).or_else(|known| match is_file {
         true => Ok(event.to_owned()),
-        false => Err(
-            Failure::usage(format!("no event of runs is called {event}"), known).observed(event),
-        ),
+        false => Err(Failure::usage(format!("no event of runs is called {event}"), known).observed(event)),
     })
 }
 
@@ -177,13 +173,7 @@ impl PartArgs {
         }
         let window = self.window();
         let Some(condition) = &self.that else {
-            return Ok(ProfilePart {
-                name,
-                source: path,
-                profile,
-                rest: None,
-                which: window,
-            });
+            return Ok(ProfilePart { name, source: path, profile, rest: None, which: window });
         };
         let (windows, held) = condition.windows(&path)?;
         let (profile, rest) = profile.split(&windows);
@@ -195,13 +185,7 @@ impl PartArgs {
             .observed(held));
         }
         let which = window.map_or_else(|| held.clone(), |window| format!("{window}, {held}"));
-        Ok(ProfilePart {
-            name,
-            profile,
-            rest: Some(measured(rest, &path)?),
-            source: path,
-            which: Some(which),
-        })
+        Ok(ProfilePart { name, profile, rest: Some(measured(rest, &path)?), source: path, which: Some(which) })
     }
 
     /// This part of the profile that is called so, and the rest of its measured phase.
@@ -237,13 +221,7 @@ impl PartArgs {
         let (_, rest) = whole.split(&[window]);
         let rest = measured(rest, &path)?;
         let which = self.window();
-        let part = ProfilePart {
-            name,
-            source: path,
-            profile: part,
-            rest: None,
-            which,
-        };
+        let part = ProfilePart { name, source: path, profile: part, rest: None, which };
         Ok((part, Some(rest)))
     }
 
@@ -263,10 +241,7 @@ impl PartArgs {
         if found.samples.is_empty() {
             let read_to_its_end = found.span.is_some();
             let note = found.notes.last().filter(|_| !read_to_its_end);
-            return Err(note.map_or_else(
-                || no_samples(&name, found.header.kind),
-                |note| nothing_read(&name, note),
-            ));
+            return Err(note.map_or_else(|| no_samples(&name, found.header.kind), |note| nothing_read(&name, note)));
         }
         Ok((found, name, path))
     }
@@ -300,8 +275,10 @@ impl PartArgs {
                 let (start, end) = (start as f64 / 1e9, end as f64 / 1e9);
                 let span = format!("the profile, which spans {start:.1} s to {end:.1} s");
                 match from < end && to > start {
-                    true => format!("choose a longer window, or another one of {span}: nothing was sampled in this \
-                                     one"),
+                    true => format!(
+                        "choose a longer window, or another one of {span}: nothing was sampled in this \
+                                     one"
+                    ),
                     false => format!("choose a window inside {span}"),
                 }
             },
@@ -367,9 +344,7 @@ fn stalls(run: &RunReader) -> Result<(Vec<(u64, u64)>, String), Failure> {
         .observed(&run.record.id));
     }
     let ns = |seconds: f64| (seconds.max(0.0) * 1e9) as u64;
-    let windows = stalls
-        .iter()
-        .map(|stall| (ns(stall.at_s), ns(stall.at_s + stall.for_s)));
+    let windows = stalls.iter().map(|stall| (ns(stall.at_s), ns(stall.at_s + stall.for_s)));
     let held = match stalls {
         [_] => "the stall".to_owned(),
         all => format!("the {} stalls", all.len()),
@@ -377,10 +352,7 @@ fn stalls(run: &RunReader) -> Result<(Vec<(u64, u64)>, String), Failure> {
     Ok((windows.collect(), held))
 }
 
-fn seconds_of(
-    run: &RunReader,
-    condition: &Requirement,
-) -> Result<(Vec<(u64, u64)>, String), Failure> {
+fn seconds_of(run: &RunReader, condition: &Requirement) -> Result<(Vec<(u64, u64)>, String), Failure> {
     let found = Seconds::of(run, condition)?;
     let untold = match (found.untold, found.why) {
         (0, _) | (_, None) => String::new(),
@@ -398,17 +370,11 @@ fn seconds_of(
     if found.windows.is_empty() {
         return Err(Failure::failed(
             format!("no second is known in which {condition} held"),
-            format!(
-                "`bellows runs report {}` shows what was measured in each second",
-                find::folder_word(&run.dir)
-            ),
+            format!("`bellows runs report {}` shows what was measured in each second", find::folder_word(&run.dir)),
         )
         .observed(found.why.unwrap_or("no second was completed")));
     }
-    let held = format!(
-        "{} of {told} in which {condition}{untold}",
-        found.windows.len()
-    );
+    let held = format!("{} of {told} in which {condition}{untold}", found.windows.len());
     Ok((found.windows, held))
 }
 
@@ -422,21 +388,13 @@ fn nothing_read(profile: &str, note: &str) -> Failure {
 }
 
 /// The profile of an event, by line where lines are known, its name and its place.
-fn selected_profile(
-    name: &str,
-    options: ReadOptions<'_>,
-    runs: &Path,
-) -> Result<(Profile, String, PathBuf), Failure> {
+fn selected_profile(name: &str, options: ReadOptions<'_>, runs: &Path) -> Result<(Profile, String, PathBuf), Failure> {
     let event = options.event;
     if !Path::new(name).exists()
         && let Some(range) = PeriodRange::parse(name, wall_clock_unix_ns())
     {
         let range = range.map_err(|refused| {
-            Failure::usage(
-                format!("{name:?} means no periods: {}", refused.what),
-                refused.help,
-            )
-            .observed(name)
+            Failure::usage(format!("{name:?} means no periods: {}", refused.what), refused.help).observed(name)
         })?;
         return periods(name, &range, event, runs);
     }
@@ -507,31 +465,17 @@ fn periods(
 fn none(name: &str, range: &PeriodRange, runs: &Path, entries: &[archive::RunEntry]) -> Failure {
     let all = entries.iter().filter(|entry| {
         let period = entry.record.as_ref().ok().and_then(|it| it.period.as_ref());
-        let names =
-            |it: &archive::Period| it.recording == range.name() || it.process == range.name();
+        let names = |it: &archive::Period| it.recording == range.name() || it.process == range.name();
         period.is_some_and(|it| range.name().is_empty() || names(it))
     });
     let ids: Vec<&str> = all.map(|entry| entry.id.as_str()).collect();
     let (cause, value) = match ids.as_slice() {
-        [] => (
-            format!(
-                "{} holds no period of a recording called {:?}",
-                runs.display(),
-                range.name()
-            ),
-            name.to_owned(),
-        ),
+        [] => (format!("{} holds no period of a recording called {:?}", runs.display(), range.name()), name.to_owned()),
         [first, .., last] => (
             format!("no period lies in {name}"),
-            format!(
-                "there are {}, from {first} to {last}",
-                counted(ids.len() as u64, "period")
-            ),
+            format!("there are {}, from {first} to {last}", counted(ids.len() as u64, "period")),
         ),
-        [one] => (
-            format!("no period lies in {name}"),
-            format!("there is {one}"),
-        ),
+        [one] => (format!("no period lies in {name}"), format!("there is {one}")),
     };
     Failure::Failed(Problem::new(
         cause,

@@ -63,10 +63,7 @@ pub(crate) struct RecordArgs {
 impl RecordArgs {
     /// Profiles, and prints the functions and the report's path.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        let mut profile = ProfileSpec {
-            stacks: self.stacks,
-            ..ProfileSpec::default()
-        };
+        let mut profile = ProfileSpec { stacks: self.stacks, ..ProfileSpec::default() };
         profile.frequency = match (self.freq, self.every.every) {
             (Some(frequency), _) => frequency,
             (None, Some(_)) => CONTINUOUS_FREQUENCY,
@@ -74,12 +71,7 @@ impl RecordArgs {
         };
         self.event.apply(&mut profile);
         if let Some(every) = self.every.every {
-            let subjects = Subjects {
-                pid: self.pid,
-                names: self.names,
-                profile,
-                duration: self.duration,
-            };
+            let subjects = Subjects { pid: self.pid, names: self.names, profile, duration: self.duration };
             return self.every.execute(every, subjects, &self.output);
         }
         let target = match self.pid {
@@ -93,11 +85,7 @@ impl RecordArgs {
             duration: (!duration.is_zero()).then_some(duration.0),
             name: "record".to_owned(),
         };
-        let shape = Shape {
-            title: "record".into(),
-            measure: record.duration,
-            ..Shape::default()
-        };
+        let shape = Shape { title: "record".into(), measure: record.duration, ..Shape::default() };
         let runs = Some(self.output.runs.runs.clone());
         let watched = Watched::start()?;
         let mut exporter = self.output.metrics.start(&shape.title, self.output.quiet)?;

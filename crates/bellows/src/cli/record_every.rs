@@ -33,12 +33,7 @@ pub(super) struct EveryArgs {
     #[arg(long, value_name = "DURATION", requires = "every")]
     keep: Option<Length>,
     /// Remove the oldest periods where all together have more bytes
-    #[arg(
-        long,
-        value_name = "SIZE",
-        default_value = "2GB",
-        hide_default_value = false
-    )]
+    #[arg(long, value_name = "SIZE", default_value = "2GB", hide_default_value = false)]
     max_space: Bytes,
     /// Say this of each period; may be repeated
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label, requires = "every")]
@@ -85,12 +80,7 @@ fn label(text: &str) -> Result<(String, String), Refused> {
 
 impl EveryArgs {
     /// Records periods of this length until stopped.
-    pub(super) fn execute(
-        &self,
-        every: Length,
-        subjects: Subjects,
-        output: &OutputArgs,
-    ) -> Result<Done, Failure> {
+    pub(super) fn execute(&self, every: Length, subjects: Subjects, output: &OutputArgs) -> Result<Done, Failure> {
         let unused = [("--json", output.json), ("--strict", output.strict)];
         if let Some((option, _)) = unused.into_iter().find(|(_, given)| *given) {
             return Err(Failure::usage(
@@ -130,11 +120,7 @@ impl EveryArgs {
         });
         screen.clear();
         let periods = recorded?;
-        output::print(&format!(
-            "{} recorded in {}\n",
-            counted(periods as u64, "period"),
-            output.runs.runs.display()
-        ))?;
+        output::print(&format!("{} recorded in {}\n", counted(periods as u64, "period"), output.runs.runs.display()))?;
         watched.check()?;
         Ok(Done::Fine)
     }
@@ -154,12 +140,7 @@ impl EveryArgs {
                 format!("set {TOKEN_VARIABLE}, or name a file with --push-token-file"),
             ));
         }
-        Ok(Some(PushOptions {
-            target,
-            user: self.push_user.clone(),
-            secret,
-            tenant: self.push_tenant.clone(),
-        }))
+        Ok(Some(PushOptions { target, user: self.push_user.clone(), secret, tenant: self.push_tenant.clone() }))
     }
 }
 
@@ -203,26 +184,16 @@ impl Screen {
                 }
             }
             Told::Waiting { names } => {
-                self.say(&format!(
-                    "no process is called {names} now; it is waited for"
-                ));
+                self.say(&format!("no process is called {names} now; it is waited for"));
             }
             Told::Ended { process, pid } => self.say(&format!("{process} ({pid}) has ended")),
-            Told::Refused {
-                process,
-                pid,
-                problem,
-            } => self.say(&format!(
-                "{process} ({pid}) is not recorded: {}",
-                problem.sentence()
-            )),
+            Told::Refused { process, pid, problem } => {
+                self.say(&format!("{process} ({pid}) is not recorded: {}", problem.sentence()))
+            }
             Told::Paused(_) if self.paused => {}
             Told::Paused(problem) => {
                 self.paused = true;
-                self.say(&format!(
-                    "the next period is not kept: {}",
-                    problem.sentence()
-                ));
+                self.say(&format!("the next period is not kept: {}", problem.sentence()));
             }
             Told::Trouble(problem) => self.say(&problem.sentence()),
             Told::Recovered(text) => self.say(&text),
@@ -250,18 +221,12 @@ impl Screen {
         if self.quiet {
             return Ok(());
         }
-        let kept = format!(
-            "{} kept, {}",
-            counted(period.kept as u64, "period"),
-            bytes(period.kept_bytes)
-        );
+        let kept = format!("{} kept, {}", counted(period.kept as u64, "period"), bytes(period.kept_bytes));
         if self.is_terminal {
             self.live.step(&format!("recording; {kept}"));
             return Ok(());
         }
-        let cores = period
-            .cores
-            .map_or_else(String::new, |it| format!(", {it:.2} cores"));
+        let cores = period.cores.map_or_else(String::new, |it| format!(", {it:.2} cores"));
         output::print(&format!(
             "{}  {} ({}): {:.1} s, {}{cores}, {}; {kept}\n",
             period.id,

@@ -125,10 +125,7 @@ impl Changes {
         for assignment in self.set_before.iter().chain(&self.set) {
             experiment.set(&assignment.0).map_err(Error::from)?;
         }
-        let rate = self
-            .rate
-            .map(|rate| rate_of(experiment, rate))
-            .transpose()?;
+        let rate = self.rate.map(|rate| rate_of(experiment, rate)).transpose()?;
         let duration = self.duration.map(|it| format!("phases.measure={it}"));
         for (option, assignment) in [("--rate", rate), ("--duration", duration)] {
             if let Some(assignment) = assignment {
@@ -149,31 +146,20 @@ impl Changes {
 fn rate_of(experiment: &Experiment, rate: Rate) -> Result<String, Failure> {
     let loads = experiment.load.iter().enumerate();
     let loads = loads.filter(|(_, load)| load.has_producers());
-    let mut all: Vec<String> = loads
-        .map(|(number, _)| format!("load.{number}.rate={rate}"))
-        .collect();
+    let mut all: Vec<String> = loads.map(|(number, _)| format!("load.{number}.rate={rate}")).collect();
     if all.is_empty() {
-        let probes =
-            (0..experiment.probe.len()).map(|number| format!("probe.{number}.rate={rate}"));
-        let churn = experiment
-            .churn
-            .iter()
-            .map(|_| format!("churn.rate={rate}"));
+        let probes = (0..experiment.probe.len()).map(|number| format!("probe.{number}.rate={rate}"));
+        let churn = experiment.churn.iter().map(|_| format!("churn.rate={rate}"));
         all.extend(churn.chain(probes));
     }
     match all.as_slice() {
         [one] => Ok(one.clone()),
-        [] => Err(Failure::usage(
-            format!("{} sends nothing at a rate", experiment.name),
-            "leave out --rate",
-        )
-        .observed(rate)),
+        [] => {
+            Err(Failure::usage(format!("{} sends nothing at a rate", experiment.name), "leave out --rate")
+                .observed(rate))
+        }
         several => Err(Failure::usage(
-            format!(
-                "--rate is for one load, and {} has {} that send",
-                experiment.name,
-                several.len()
-            ),
+            format!("--rate is for one load, and {} has {} that send", experiment.name, several.len()),
             format!("give each its own: --set {}", several.join(" --set ")),
         )
         .observed(rate)),
@@ -223,8 +209,7 @@ impl DemoArgs {
         let mut experiment = Experiment::built_in("demo").map_err(Error::from)?;
         self.changes.apply(&mut experiment)?;
         let shape = perform::shape(&experiment);
-        perform::experiment(&experiment, &self.output, &self.require, true, shape)
-            .map(|run| run.done)
+        perform::experiment(&experiment, &self.output, &self.require, true, shape).map(|run| run.done)
     }
 }
 
@@ -243,8 +228,7 @@ pub(super) fn load(name: &str) -> Result<Experiment, Failure> {
 /// The experiment of a name or a file, and its text.
 fn read(name: &str) -> Result<(Experiment, String), Failure> {
     let path = Path::new(name);
-    let looks_like_file =
-        path.extension().is_some_and(|e| e == "toml") || name.contains('/') || path.is_file();
+    let looks_like_file = path.extension().is_some_and(|e| e == "toml") || name.contains('/') || path.is_file();
     if !looks_like_file {
         let read = Experiment::built_in(name).map_err(Error::from)?;
         let all = experiment::built_ins();
@@ -370,21 +354,12 @@ fn observer_table(experiments: &[Experiment], output: &OutputArgs) -> Result<Don
     let watched = Watched::start()?;
     let name = experiments.first().map_or("", |it| it.name.as_str());
     let mut exporter = output.metrics.start(name, output.quiet)?;
-    let mut found = ObserverTable {
-        schema: ObserverTable::SCHEMA.to_owned(),
-        name: name.to_owned(),
-        rows: Vec::new(),
-    };
+    let mut found = ObserverTable { schema: ObserverTable::SCHEMA.to_owned(), name: name.to_owned(), rows: Vec::new() };
     let (mut done, mut broken) = (Done::Fine, None);
     let mut progress = RunsProgress::new(Instant::now());
     for (number, experiment) in experiments.iter().enumerate() {
         let mut row = row_of(experiment);
-        let about = format!(
-            "run {} of {}, {}",
-            number + 1,
-            experiments.len(),
-            told(&row)
-        );
+        let about = format!("run {} of {}, {}", number + 1, experiments.len(), told(&row));
         let left = experiments.len() - number;
         let shape = Shape {
             title: format!("{name}, {about}"),
@@ -392,20 +367,17 @@ fn observer_table(experiments: &[Experiment], output: &OutputArgs) -> Result<Don
             ..perform::shape(experiment)
         };
         let runs = Some(output.runs.runs.clone());
-        let work = |options: &RunOptions,
-                    control: &load::Control,
-                    observer: &mut dyn session::Observer| {
+        let work = |options: &RunOptions, control: &load::Control, observer: &mut dyn session::Observer| {
             session::run(experiment, options, control, observer)
         };
-        let carried =
-            match perform::carry_out(output, runs, shape, &watched, exporter.as_mut(), work) {
-                Ok(carried) => carried,
-                // What the earlier ones measured is told before this one's failure.
-                Err(failure) => {
-                    broken = Some(failure);
-                    break;
-                }
-            };
+        let carried = match perform::carry_out(output, runs, shape, &watched, exporter.as_mut(), work) {
+            Ok(carried) => carried,
+            // What the earlier ones measured is told before this one's failure.
+            Err(failure) => {
+                broken = Some(failure);
+                break;
+            }
+        };
         progress.end(Instant::now());
         let record = &carried.outcome.record;
         if !output.quiet {
@@ -446,9 +418,7 @@ fn row_of(experiment: &Experiment) -> ObserverRow {
 
 /// `cpu at 999 Hz, whole stacks`.
 fn told(row: &ObserverRow) -> String {
-    let often = row
-        .frequency
-        .map_or_else(String::new, |hertz| format!(" at {hertz} Hz"));
+    let often = row.frequency.map_or_else(String::new, |hertz| format!(" at {hertz} Hz"));
     format!("{}{often}, stacks {}", row.event, row.stacks)
 }
 
@@ -457,11 +427,7 @@ mod tests {
     use super::*;
 
     fn args(freq: &[u32], stacks: &[&str]) -> ObserverArgs {
-        ObserverArgs {
-            observer: true,
-            freq: freq.to_vec(),
-            stacks: stacks.iter().map(|it| (*it).to_owned()).collect(),
-        }
+        ObserverArgs { observer: true, freq: freq.to_vec(), stacks: stacks.iter().map(|it| (*it).to_owned()).collect() }
     }
 
     fn demo() -> Experiment {
@@ -488,10 +454,7 @@ mod tests {
             assert_eq!(set(text).as_deref(), Ok(wanted), "{text}");
         }
         let several = set("[[load]]\n[[load]]").expect_err("several loads");
-        assert_eq!(
-            several.help,
-            "give each its own: --set load.0.rate=20000 --set load.1.rate=20000"
-        );
+        assert_eq!(several.help, "give each its own: --set load.0.rate=20000 --set load.1.rate=20000");
         let none = set(consumers).expect_err("no load that sends");
         assert!(none.cause.contains("sends nothing"), "{none}");
     }
@@ -516,14 +479,8 @@ mod tests {
         let Ok(Observed::Once(one)) = args(&[4_999], &[]).apply(demo(), &[]) else {
             panic!("one run");
         };
-        assert_eq!(
-            (one.profile.frequency, one.profile.blocks),
-            (4_999, Some(BLOCK))
-        );
-        let without = ObserverArgs {
-            observer: false,
-            ..args(&[99, 999], &[])
-        };
+        assert_eq!((one.profile.frequency, one.profile.blocks), (4_999, Some(BLOCK)));
+        let without = ObserverArgs { observer: false, ..args(&[99, 999], &[]) };
         assert!(without.apply(demo(), &[]).is_err());
         let mut longer = demo();
         longer.profile.blocks = Some(Length::seconds(2));

@@ -9,8 +9,7 @@ use measure::{Interval, Length, Nanos, Phase, Problem, Refused, counted};
 use report::console::{self, Live, PageRequests, ScrapeRow, SelectedRow, Shape};
 use serde::Serialize;
 use web::scrape::{
-    MOST_SELECTED, Scrape, ScrapeObserver, ScrapePlan, ScrapeSecond, ScrapeSummary, ScrapeUrl,
-    Selector, SeriesSummary,
+    MOST_SELECTED, Scrape, ScrapeObserver, ScrapePlan, ScrapeSecond, ScrapeSummary, ScrapeUrl, Selector, SeriesSummary,
 };
 
 use super::command_line::Url;
@@ -40,12 +39,7 @@ pub(crate) struct ScrapeArgs {
     #[arg(value_name = "URL", required = true, num_args = 1..)]
     urls: Vec<Url>,
     /// Time from one request of a page to the next, in seconds (or 500ms, 2m)
-    #[arg(
-        long,
-        value_name = "DURATION",
-        default_value = "5",
-        requires = "length"
-    )]
+    #[arg(long, value_name = "DURATION", default_value = "5", requires = "length")]
     every: Length,
     /// How long, in seconds (or 500ms, 20m); one request each if absent. A request that is open at the end is waited
     /// for, up to --timeout
@@ -105,15 +99,9 @@ impl ScrapeArgs {
         at_once.check()?;
         let summaries = summaries?;
         if self.json {
-            output::print_json(&Results {
-                scrapes: &summaries,
-            })?;
+            output::print_json(&Results { scrapes: &summaries })?;
         } else {
-            output::print(&console::scrapes(
-                &rows(&summaries),
-                &selected(&summaries),
-                output::style(),
-            ))?;
+            output::print(&console::scrapes(&rows(&summaries), &selected(&summaries), output::style()))?;
         }
         match never_came(&summaries) {
             None => Ok(Done::Fine),
@@ -140,15 +128,10 @@ impl ScrapeArgs {
                 "give a length, or leave it out for one request",
             ));
         }
-        for (option, length, shortest) in [
-            ("--every", self.every, SHORTEST),
-            ("--timeout", self.timeout, SHORTEST),
-        ] {
+        for (option, length, shortest) in [("--every", self.every, SHORTEST), ("--timeout", self.timeout, SHORTEST)] {
             if length < shortest {
                 let cause = format!("{option} {length} is too short");
-                return Err(
-                    Failure::usage(cause, format!("give at least {shortest}")).observed(length)
-                );
+                return Err(Failure::usage(cause, format!("give at least {shortest}")).observed(length));
             }
         }
         let password = prompt::given_secret(self.password_file.as_deref(), PASSWORD_VARIABLE)?;
@@ -159,16 +142,9 @@ impl ScrapeArgs {
         let mut plans: Vec<ScrapePlan> = Vec::new();
         for url in &self.urls {
             let url: ScrapeUrl = url.0.parse().map_err(|refused: Refused| {
-                Failure::Usage(Problem::new(
-                    refused.what,
-                    format_args!("{url:?}"),
-                    refused.help,
-                ))
+                Failure::Usage(Problem::new(refused.what, format_args!("{url:?}"), refused.help))
             })?;
-            let same = plans
-                .iter()
-                .filter(|plan| plan.url.short() == url.short())
-                .count();
+            let same = plans.iter().filter(|plan| plan.url.short() == url.short()).count();
             let name = match same {
                 0 => url.short().to_owned(),
                 more => format!("{} ({})", url.short(), more + 1),
@@ -204,12 +180,7 @@ struct Show {
 }
 
 impl Show {
-    fn new(
-        mut live: Live,
-        plans: &[ScrapePlan],
-        length: Option<Nanos>,
-        control: load::Control,
-    ) -> Self {
+    fn new(mut live: Live, plans: &[ScrapePlan], length: Option<Nanos>, control: load::Control) -> Self {
         let once = length.is_none().then(|| match plans {
             [only] => format!("requesting {}", only.url),
             several => format!("requesting {}", counted(several.len() as u64, "page")),
@@ -221,13 +192,7 @@ impl Show {
         for plan in plans {
             live.page(&plan.name, PageRequests::default());
         }
-        Self {
-            live,
-            once,
-            control,
-            away: vec![None; plans.len()],
-            before: Nanos::ZERO,
-        }
+        Self { live, once, control, away: vec![None; plans.len()], before: Nanos::ZERO }
     }
 
     /// Clears the screen; returns whether the output's reader has gone.
@@ -271,11 +236,7 @@ impl ScrapeObserver for Show {
             return;
         }
         for (page, waiting) in second.pages.iter().zip(second.waiting) {
-            let requests = PageRequests {
-                completed: page.completed,
-                failed: page.failed,
-                waiting: *waiting,
-            };
+            let requests = PageRequests { completed: page.completed, failed: page.failed, waiting: *waiting };
             self.live.page(&page.name, requests);
         }
         let point = SeriesPoint {
@@ -287,12 +248,8 @@ impl ScrapeObserver for Show {
         self.before = second.elapsed;
         self.live.point(&point, &Interval::new());
         if second.over > Nanos::ZERO && open > 0 {
-            let text = format!(
-                "waiting for {}, in flight at the end",
-                counted(open, "request")
-            );
-            self.live
-                .waiting(&text, Duration::from_nanos(second.over.0));
+            let text = format!("waiting for {}, in flight at the end", counted(open, "request"));
+            self.live.waiting(&text, Duration::from_nanos(second.over.0));
         }
         if self.live.is_closed() {
             self.control.stop();
@@ -326,13 +283,7 @@ fn never_came(summaries: &[ScrapeSummary]) -> Option<Problem> {
     });
     Some(match missing.count() {
         0 => problem,
-        more => Problem {
-            value: format!(
-                "{}; and {more} more without a page, see above",
-                problem.value
-            ),
-            ..problem
-        },
+        more => Problem { value: format!("{}; and {more} more without a page, see above", problem.value), ..problem },
     })
 }
 

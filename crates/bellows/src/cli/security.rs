@@ -44,13 +44,7 @@ pub(super) struct SecurityArgs {
     auth: Auth,
     /// Log in with an access token from this endpoint (OAuth 2 client credentials). The client's
     /// secret comes from BELLOWS_OAUTH2_CLIENT_SECRET, or is asked for
-    #[arg(
-        long,
-        value_name = "URI",
-        env = "BELLOWS_OAUTH2_URI",
-        hide_env_values = true,
-        requires = "oauth2_client_id"
-    )]
+    #[arg(long, value_name = "URI", env = "BELLOWS_OAUTH2_URI", hide_env_values = true, requires = "oauth2_client_id")]
     oauth2_uri: Option<Url>,
     /// Client that asks for the token
     #[arg(long, value_name = "ID", env = "BELLOWS_OAUTH2_CLIENT_ID")]

@@ -120,10 +120,7 @@ impl TopArgs {
             }
             of => return self.functions(&part, of),
         };
-        let unused = [
-            ("--sort", self.sort.is_some()),
-            ("--grep", self.grep.is_some()),
-        ];
+        let unused = [("--sort", self.sort.is_some()), ("--grep", self.grep.is_some())];
         if let Some((option, _)) = unused.into_iter().find(|(_, given)| *given) {
             return Err(Failure::usage(
                 format!("{option} has no effect on what the samples are split by"),

@@ -50,10 +50,8 @@ Examples:
   bellows topology export --vhost test -o test.json
   bellows topology export --management https://broker:15671 --ca ca.pem --user admin -o all.json";
 
-const BUSY_IMPORT: &str =
-    "the node is busy: what was imported stays; run it again, or allow more with --timeout";
-const BUSY_DELETION: &str =
-    "the node is busy: what was deleted is gone; run it again, or allow more with --timeout";
+const BUSY_IMPORT: &str = "the node is busy: what was imported stays; run it again, or allow more with --timeout";
+const BUSY_DELETION: &str = "the node is busy: what was deleted is gone; run it again, or allow more with --timeout";
 const BUSY_EXPORT: &str = "the node is busy: allow more with --timeout";
 
 const DELETE_EXAMPLES: &str = "\
@@ -153,12 +151,7 @@ struct ManagementArgs {
     management: Url,
     /// User, with the tag administrator; the password is in BELLOWS_MANAGEMENT_PASSWORD, else in
     /// BELLOWS_PASSWORD, or asked for
-    #[arg(
-        long,
-        value_name = "USER",
-        env = "BELLOWS_USER",
-        default_value = "guest"
-    )]
+    #[arg(long, value_name = "USER", env = "BELLOWS_USER", default_value = "guest")]
     user: String,
     /// File of certificates of authorities, for https://
     #[arg(long, value_name = "FILE")]
@@ -297,12 +290,7 @@ impl ManagementArgs {
 }
 
 /// Changes a broker by definitions, and reports its progress.
-type Apply = fn(
-    &Management,
-    &Definitions,
-    Option<&str>,
-    &mut dyn FnMut(Stage) -> bool,
-) -> Result<Stage, Problem>;
+type Apply = fn(&Management, &Definitions, Option<&str>, &mut dyn FnMut(Stage) -> bool) -> Result<Stage, Problem>;
 
 /// A change of a broker by definitions.
 struct Change {
@@ -313,23 +301,14 @@ struct Change {
     busy: &'static str,
 }
 
-const IMPORT: Change = Change {
-    done: "imported",
-    apply: Management::import,
-    busy: BUSY_IMPORT,
-};
-const DELETION: Change = Change {
-    done: "deleted",
-    apply: Management::delete,
-    busy: BUSY_DELETION,
-};
+const IMPORT: Change = Change { done: "imported", apply: Management::import, busy: BUSY_IMPORT };
+const DELETION: Change = Change { done: "deleted", apply: Management::delete, busy: BUSY_DELETION };
 
 impl ApplyArgs {
     fn execute(self, change: &Change) -> Result<Done, Failure> {
         let done = change.done;
         let text = fs::read(&self.file).map_err(|e| Failure::io("read", &self.file, &e))?;
-        let definitions =
-            Definitions::parse(&text, &self.file.display().to_string()).map_err(Failure::Failed)?;
+        let definitions = Definitions::parse(&text, &self.file.display().to_string()).map_err(Failure::Failed)?;
         let api = self.management.connect(change.busy)?;
         let control = load::Control::new();
         let at_once = signals::stop_load(&control)?;

@@ -2,8 +2,8 @@
 
 use experiment::{LoadSpec, SizeSpec};
 use load::{
-    Ack, AmqpConsumers, AmqpDestination, Argument, Consumers, LatencyStep, MessageProperties,
-    QueueType, Refusal, ServiceTime, StreamOffset,
+    Ack, AmqpConsumers, AmqpDestination, Argument, Consumers, LatencyStep, MessageProperties, QueueType, Refusal,
+    ServiceTime, StreamOffset,
 };
 use measure::{Length, LengthRange, Nanos, Rate};
 
@@ -59,12 +59,7 @@ fn rate_is_zero(values: &Values) -> Result<bool, Failure> {
 }
 
 /// The sending side.
-pub(super) fn producing(
-    values: &Values,
-    kind: &Kind,
-    agents: Agents,
-    spec: LoadSpec,
-) -> Result<LoadSpec, Failure> {
+pub(super) fn producing(values: &Values, kind: &Kind, agents: Agents, spec: LoadSpec) -> Result<LoadSpec, Failure> {
     let all = agents.all_producers();
     let confirm = confirm(values)?;
     let transaction = values.whole("ptxsize", 0)?;
@@ -89,9 +84,7 @@ pub(super) fn producing(
         start_delay: Some(seconds("producer-random-start-delay")?).filter(|d| !d.is_zero()),
         confirm: confirm.is_some(),
         max_pending: Some(confirm.unwrap_or(0)),
-        confirm_timeout: confirm
-            .filter(|limit| *limit > 0 && timeout > 0)
-            .map(|_| Length::seconds(timeout.into())),
+        confirm_timeout: confirm.filter(|limit| *limit > 0 && timeout > 0).map(|_| Length::seconds(timeout.into())),
         commit_every: transaction,
         random_routing_keys: random_keys.then_some(cached_keys),
         message_size: size(values)?,
@@ -116,14 +109,10 @@ fn size(values: &Values) -> Result<SizeSpec, Failure> {
     }
     let size = values.whole("size", SMALLEST)?.max(SMALLEST);
     if values.has("json-body") {
-        let (fields, count) = (
-            values.whole("body-field-count", FIELDS)?,
-            values.whole("body-count", BODIES)?,
-        );
+        let (fields, count) = (values.whole("body-field-count", FIELDS)?, values.whole("body-count", BODIES)?);
         let json = format!("json:{size},fields={fields},count={count}");
         let read = json.parse::<SizeSpec>();
-        return read
-            .map_err(|refused| Failure::usage(refused.what, "see bellows perf-test --help"));
+        return read.map_err(|refused| Failure::usage(refused.what, "see bellows perf-test --help"));
     }
     if let Some(sizes) = steps(values, "variable-size")? {
         return Ok(sizes);
@@ -140,17 +129,11 @@ fn steps<T: std::str::FromStr>(values: &Values, long: &str) -> Result<Option<T>,
     let mut steps = Vec::new();
     for text in values.list(long) {
         let (value, seconds) = pair(long, text)?;
-        let value = if long == "variable-size" {
-            value.max(SMALLEST.into())
-        } else {
-            value
-        };
+        let value = if long == "variable-size" { value.max(SMALLEST.into()) } else { value };
         steps.push(format!("{value}@{seconds}s"));
     }
     let written = format!("steps:{},repeat=true", steps.join(","));
-    let read = written
-        .parse()
-        .map_err(|_| bad(long, &values.list(long).join(" "), needed));
+    let read = written.parse().map_err(|_| bad(long, &values.list(long).join(" "), needed));
     read.map(Some)
 }
 
@@ -159,26 +142,15 @@ fn pair(long: &str, text: &str) -> Result<(u64, u64), Failure> {
     let parts = text.split_once(':');
     parts
         .and_then(|(value, seconds)| read(value).zip(read(seconds).filter(|s| *s > 0)))
-        .ok_or_else(|| {
-            bad(
-                long,
-                text,
-                "VALUE:SECONDS, the seconds above 0, such as 100:60",
-            )
-        })
+        .ok_or_else(|| bad(long, text, "VALUE:SECONDS, the seconds above 0, such as 100:60"))
 }
 
 fn recovery(values: &Values) -> Result<Option<LengthRange>, Failure> {
-    let text = values
-        .text("connection-recovery-interval")
-        .unwrap_or("5")
-        .trim();
+    let text = values.text("connection-recovery-interval").unwrap_or("5").trim();
     let seconds = |text: &str| text.parse::<u32>().ok().map(|s| Length::seconds(s.into()));
     let range = match text.split_once('-') {
         None => seconds(text).map(|wait| (wait, wait)),
-        Some((min, max)) => seconds(min)
-            .zip(seconds(max))
-            .filter(|(min, max)| min < max),
+        Some((min, max)) => seconds(min).zip(seconds(max)).filter(|(min, max)| min < max),
     };
     let needed = "whole seconds such as 30, or a range such as 30-60";
     let (min, max) = range.ok_or_else(|| bad("connection-recovery-interval", text, needed))?;
@@ -186,12 +158,7 @@ fn recovery(values: &Values) -> Result<Option<LengthRange>, Failure> {
 }
 
 /// The receiving side.
-pub(super) fn consuming(
-    values: &Values,
-    kind: &Kind,
-    agents: Agents,
-    spec: LoadSpec,
-) -> Result<LoadSpec, Failure> {
+pub(super) fn consuming(values: &Values, kind: &Kind, agents: Agents, spec: LoadSpec) -> Result<LoadSpec, Failure> {
     let every = values.whole("multi-ack-every", 0)?;
     let (prefetch, channel_prefetch) = (limit(values, "qos")?, limit(values, "global-qos")?);
     if every > prefetch.into() && prefetch > 0 {
@@ -231,11 +198,7 @@ pub(super) fn consuming(
         service: service(values)?,
         start_after: seconds(values.whole("consumer-start-delay", 0)?),
         apart: seconds(u32::from(values.has("slow-start"))),
-        amqp091: AmqpConsumers {
-            channel_prefetch,
-            arguments,
-            stream_offset: stream_offset.unwrap_or_default(),
-        },
+        amqp091: AmqpConsumers { channel_prefetch, arguments, stream_offset: stream_offset.unwrap_or_default() },
         ..spec.consumers
     };
     Ok(LoadSpec {
@@ -258,10 +221,7 @@ pub(super) fn consuming(
 
 fn service(values: &Values) -> Result<ServiceTime, Failure> {
     let rate = values.parsed::<f64>("consumer-rate", "a number")?;
-    Ok(ServiceTime {
-        rate: rate.filter(|rate| *rate > 0.0).and_then(Rate::per_second),
-        latency: latency(values)?,
-    })
+    Ok(ServiceTime { rate: rate.filter(|rate| *rate > 0.0).and_then(Rate::per_second), latency: latency(values)? })
 }
 
 fn limit(values: &Values, long: &str) -> Result<u16, Failure> {
@@ -283,10 +243,7 @@ fn latency(values: &Values) -> Result<Vec<LatencyStep>, Failure> {
     }
     let step = |text: &String| {
         let (latency, seconds) = pair("variable-latency", text)?;
-        Ok(LatencyStep {
-            latency: Length(Nanos::from_micros(latency)),
-            length: Length::seconds(seconds),
-        })
+        Ok(LatencyStep { latency: Length(Nanos::from_micros(latency)), length: Length::seconds(seconds) })
     };
     values.list("variable-latency").iter().map(step).collect()
 }
@@ -366,11 +323,5 @@ fn timestamp(value: &Argument) -> Result<u64, Failure> {
     let text = value.to_string();
     let read = text.parse::<jiff::Timestamp>().ok();
     read.and_then(|at| u64::try_from(at.as_second()).ok())
-        .ok_or_else(|| {
-            bad(
-                "message-properties",
-                &text,
-                "a time such as 2024-05-01T12:00:00Z",
-            )
-        })
+        .ok_or_else(|| bad("message-properties", &text, "a time such as 2024-05-01T12:00:00Z"))
 }

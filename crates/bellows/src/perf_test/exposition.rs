@@ -40,18 +40,13 @@ impl Exposition {
         if number.parse::<u16>().is_err() || host.is_empty() {
             return Err(bad("metrics-prometheus-port", port, "a port, or HOST:PORT"));
         }
-        let path = values
-            .text("metrics-prometheus-endpoint")
-            .unwrap_or("metrics");
+        let path = values.text("metrics-prometheus-endpoint").unwrap_or("metrics");
         let shown = values.has("metrics-command-line-arguments");
         Ok(Some(Self {
             address: format!("{host}:{number}"),
             path: format!("/{}", path.trim_start_matches('/')),
             page: Page {
-                prefix: values
-                    .text("metrics-prefix")
-                    .unwrap_or("perftest_")
-                    .to_owned(),
+                prefix: values.text("metrics-prefix").unwrap_or("perftest_").to_owned(),
                 labels: labels(values)?,
                 fixed: fixed(values)?,
                 command_line: shown.then(|| values.command_line()),
@@ -72,19 +67,14 @@ impl Exposition {
     pub(super) fn serve(self) -> Result<Served, Failure> {
         let text = Arc::new(Mutex::new(self.page.text(&Interval::new())));
         let shared = SharedText(text.clone());
-        let address =
-            web::page_server::serve_page(&self.address, &self.path, shared).map_err(|e| {
-                Failure::Failed(Problem::new(
-                    format!("cannot serve metrics on {}", self.address),
-                    e,
-                    "choose another port with -mpp/--metrics-prometheus-port",
-                ))
-            })?;
-        Ok(Served {
-            url: format!("http://{address}{}", self.path),
-            page: self.page,
-            text,
-        })
+        let address = web::page_server::serve_page(&self.address, &self.path, shared).map_err(|e| {
+            Failure::Failed(Problem::new(
+                format!("cannot serve metrics on {}", self.address),
+                e,
+                "choose another port with -mpp/--metrics-prometheus-port",
+            ))
+        })?;
+        Ok(Served { url: format!("http://{address}{}", self.path), page: self.page, text })
     }
 }
 
@@ -124,40 +114,24 @@ fn labels(values: &Values) -> Result<Vec<(String, String)>, Failure> {
     let Some(text) = values.text("metrics-tags") else {
         return Ok(Vec::new());
     };
-    let refuse = || {
-        bad(
-            "metrics-tags",
-            text,
-            "name=value, several divided by commas",
-        )
-    };
+    let refuse = || bad("metrics-tags", text, "name=value, several divided by commas");
     let one = |tag: &str| {
         let (name, value) = tag.split_once('=').filter(|(name, _)| is_name(name))?;
         Some((name.to_owned(), value.to_owned()))
     };
-    text.split(',')
-        .map(|tag| one(tag).ok_or_else(refuse))
-        .collect()
+    text.split(',').map(|tag| one(tag).ok_or_else(refuse)).collect()
 }
 
 fn fixed(values: &Values) -> Result<Vec<(String, f64)>, Failure> {
     let Some(text) = values.text("exposed-metrics") else {
         return Ok(Vec::new());
     };
-    let refuse = || {
-        bad(
-            "exposed-metrics",
-            text,
-            "name=number, several divided by commas",
-        )
-    };
+    let refuse = || bad("exposed-metrics", text, "name=number, several divided by commas");
     let one = |entry: &str| {
         let (name, value) = entry.split_once('=').filter(|(name, _)| is_name(name))?;
         Some((name.to_owned(), value.parse::<f64>().ok()?))
     };
-    text.split(',')
-        .map(|entry| one(entry).ok_or_else(refuse))
-        .collect()
+    text.split(',').map(|entry| one(entry).ok_or_else(refuse)).collect()
 }
 
 /// Whether Prometheus takes it for a name.
@@ -182,11 +156,7 @@ impl Page {
         let mut text = String::new();
         let seconds = interval.length().as_secs_f64();
         let per_second = |count: u64| {
-            if seconds > 0.0 {
-                count as f64 / seconds
-            } else {
-                0.0
-            }
+            if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
         };
         if let Some(line) = &self.command_line {
             self.gauge(&mut text, "args", &[("command_line", line)], 1.0);
@@ -218,22 +188,10 @@ impl Page {
     }
 
     /// Quantiles of the last interval; count and sum of the whole test.
-    fn latency(
-        &self,
-        text: &mut String,
-        name: &str,
-        interval: &Interval,
-        metric: Metric,
-        count: u64,
-        sum: f64,
-    ) {
+    fn latency(&self, text: &mut String, name: &str, interval: &Interval, metric: Metric, count: u64, sum: f64) {
         let histogram = interval.latencies.histogram(metric);
         let full = format!("{}{name}", self.prefix);
-        let max = if histogram.is_empty() {
-            0
-        } else {
-            histogram.max()
-        };
+        let max = if histogram.is_empty() { 0 } else { histogram.max() };
         let _ = writeln!(text, "# TYPE {full} summary");
         for quantile in [0.5, 0.75, 0.95, 0.99, 0.999, 0.9999] {
             let ns = histogram.value_at_quantile(quantile).min(max);
@@ -241,28 +199,15 @@ impl Page {
             let _ = writeln!(text, "{full}{labels} {:?}", ns as f64 / 1e9);
         }
         let labels = self.labels(&[]);
-        let _ = write!(
-            text,
-            "{full}_count{labels} {count}\n{full}_sum{labels} {sum:?}\n"
-        );
+        let _ = write!(text, "{full}_count{labels} {count}\n{full}_sum{labels} {sum:?}\n");
         self.gauge(text, &format!("{name}_max"), &[], max as f64 / 1e9);
     }
 
     fn labels(&self, more: &[(&str, &str)]) -> String {
-        let escaped = |value: &str| {
-            value
-                .replace('\\', "\\\\")
-                .replace('"', "\\\"")
-                .replace('\n', "\\n")
-        };
-        let own = self
-            .labels
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_str()));
-        let all: Vec<_> = own
-            .chain(more.iter().copied())
-            .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
-            .collect();
+        let escaped = |value: &str| value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        let own = self.labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let all: Vec<_> =
+            own.chain(more.iter().copied()).map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
         if all.is_empty() {
             return String::new();
         }
@@ -292,18 +237,13 @@ mod tests {
     /// Name and labels of every sample.
     fn series(page: &str) -> BTreeSet<String> {
         let samples = page.lines().filter(|line| !line.starts_with('#'));
-        samples
-            .filter_map(|line| line.rsplit_once(' '))
-            .map(|(series, _)| series.to_owned())
-            .collect()
+        samples.filter_map(|line| line.rsplit_once(' ')).map(|(series, _)| series.to_owned()).collect()
     }
 
     #[test]
     fn series_are_named_as_perf_test_names_them() {
         let line = "-d one -z 6 -r 100 -c 5 -mpr -mpp 18080 -mcla -mt a=b -em expected_foo=5";
-        let mut exposition = exposition(&format!("-h amqp://u:secret@h {line}"))
-            .expect("read")
-            .expect("asked for");
+        let mut exposition = exposition(&format!("-h amqp://u:secret@h {line}")).expect("read").expect("asked for");
         exposition.expect("expected_published", 100.0);
         exposition.expect("expected_foo", 1.0);
         let mut interval = Interval::new();
@@ -311,17 +251,12 @@ mod tests {
         interval.end = Time(2_000_000_000);
         interval.counters.sent = 10;
         for metric in METRICS {
-            interval
-                .latencies
-                .record_n(metric, Nanos::from_millis(2), 10);
+            interval.latencies.record_n(metric, Nanos::from_millis(2), 10);
         }
         let page = exposition.page.after(&interval);
         let ours = series(&page);
         // How many messages a confirm covers is not counted.
-        for recorded in series(RECORDED)
-            .iter()
-            .filter(|s| !s.contains("confirm_size"))
-        {
+        for recorded in series(RECORDED).iter().filter(|s| !s.contains("confirm_size")) {
             assert!(ours.contains(recorded), "{recorded} is not in\n{page}");
         }
         assert!(page.contains("perftest_published{a=\"b\"} 5.0\n"), "{page}");
@@ -333,32 +268,18 @@ mod tests {
     #[test]
     fn pages_are_served_on_loopback_and_only_where_asked() {
         assert_eq!(exposition("-x 1").expect("read"), None);
-        for wrong in [
-            "-mpr -mpp x",
-            "-mpr -mpp :1",
-            "-mpr -mt a",
-            "-mpr -em a=b",
-            "-mpr -mt 1=b",
-        ] {
+        for wrong in ["-mpr -mpp x", "-mpr -mpp :1", "-mpr -mt a", "-mpr -em a=b", "-mpr -mt 1=b"] {
             assert!(exposition(wrong).is_err(), "{wrong}");
         }
-        let served = exposition("-mpr -mpp 0 -mpe own")
-            .expect("read")
-            .expect("asked for");
+        let served = exposition("-mpr -mpp 0 -mpe own").expect("read").expect("asked for");
         let served = served.serve().expect("serve");
-        let address = served
-            .url
-            .strip_prefix("http://")
-            .and_then(|u| u.strip_suffix("/own"));
+        let address = served.url.strip_prefix("http://").and_then(|u| u.strip_suffix("/own"));
         let address = address.expect("url");
         assert!(address.starts_with("127.0.0.1:"), "{address}");
         let mut stream = TcpStream::connect(address).expect("connect");
         write!(stream, "GET /own HTTP/1.0\r\n\r\n").expect("ask");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("answer");
-        assert!(
-            answer.contains("\r\n\r\n# TYPE perftest_published gauge"),
-            "{answer}"
-        );
+        assert!(answer.contains("\r\n\r\n# TYPE perftest_published gauge"), "{answer}");
     }
 }

@@ -102,11 +102,7 @@ fn paragraphs(text: &str, columns: usize) -> String {
         lines.join("\n").trim_end().to_owned()
     });
     let text = wrapped.collect::<Vec<_>>().join("\n\n");
-    if text.ends_with('\n') {
-        text
-    } else {
-        text + "\n"
-    }
+    if text.ends_with('\n') { text } else { text + "\n" }
 }
 
 fn lines(text: &str, width: usize) -> Vec<String> {
@@ -139,8 +135,7 @@ fn is_played(option: &Opt) -> bool {
 /// The table of docs/perf-test.md.
 #[cfg(test)]
 fn markdown() -> String {
-    let mut text =
-        String::from("| option | meaning | here | how, or why |\n| --- | --- | --- | --- |\n");
+    let mut text = String::from("| option | meaning | here | how, or why |\n| --- | --- | --- | --- |\n");
     for option in OPTIONS {
         let short = match option.short {
             "" => String::new(),
@@ -186,14 +181,11 @@ mod tests {
         }
         for (i, option) in OPTIONS.iter().enumerate() {
             assert!(!option.long.is_empty() && !option.help.is_empty());
-            assert!(
-                option.status != Status::Refused || !option.note.is_empty(),
-                "{option:?}"
-            );
-            let twice = OPTIONS.iter().skip(i + 1).any(|other| {
-                other.long == option.long
-                    || (!option.short.is_empty() && other.short == option.short)
-            });
+            assert!(option.status != Status::Refused || !option.note.is_empty(), "{option:?}");
+            let twice = OPTIONS
+                .iter()
+                .skip(i + 1)
+                .any(|other| other.long == option.long || (!option.short.is_empty() && other.short == option.short));
             assert!(!twice, "{option:?}");
         }
     }

@@ -53,10 +53,7 @@ pub(crate) fn usage() -> String {
 
 /// Runs the command line.
 pub(crate) fn execute(args: Vec<OsString>) -> Result<Done, Failure> {
-    let words = args
-        .into_iter()
-        .map(|arg| arg.into_string().map_err(not_text))
-        .collect::<Result<Vec<_>, _>>()?;
+    let words = args.into_iter().map(|arg| arg.into_string().map_err(not_text)).collect::<Result<Vec<_>, _>>()?;
     let values = Values::read(&words, &|name| std::env::var(name).ok())?;
     if let Some(text) = information(&values) {
         output::print(&text)?;
@@ -70,19 +67,13 @@ pub(crate) fn execute(args: Vec<OsString>) -> Result<Done, Failure> {
 
 /// The words of its command line as the archive keeps them, without secrets.
 pub(crate) fn archived(args: &[OsString]) -> Vec<String> {
-    let words: Vec<String> = args
-        .iter()
-        .map(|arg| arg.to_string_lossy().into_owned())
-        .collect();
+    let words: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
     values::archived(&words)
 }
 
 fn not_text(arg: OsString) -> Failure {
-    Failure::usage(
-        format!("the argument {:?} is not UTF-8", arg.to_string_lossy()),
-        "write it in UTF-8",
-    )
-    .observed(arg.to_string_lossy())
+    Failure::usage(format!("the argument {:?} is not UTF-8", arg.to_string_lossy()), "write it in UTF-8")
+        .observed(arg.to_string_lossy())
 }
 
 /// The text of an option that only prints.
@@ -96,9 +87,7 @@ fn information(values: &Values) -> Option<String> {
         Some(usage())
     } else if values.has("version") {
         let version = env!("CARGO_PKG_VERSION");
-        Some(format!(
-            "bellows {version}, with the command line of PerfTest 2.24\n"
-        ))
+        Some(format!("bellows {version}, with the command line of PerfTest 2.24\n"))
     } else {
         None
     }
@@ -106,10 +95,7 @@ fn information(values: &Values) -> Option<String> {
 
 /// Runs the test and prints it.
 fn run(mut resolved: ResolvedRun, command: Vec<String>) -> Result<Done, Failure> {
-    resolved
-        .experiment
-        .validate()
-        .map_err(session::Error::from)?;
+    resolved.experiment.validate().map_err(session::Error::from)?;
     for note in &resolved.notes {
         say(&format!("note: {note}"));
     }
@@ -156,10 +142,7 @@ fn run(mut resolved: ResolvedRun, command: Vec<String>) -> Result<Done, Failure>
 fn labels_of_environment() -> Result<Labels, Failure> {
     let set = |name| std::env::var(name).unwrap_or_default();
     let tags: Vec<String> = set("BELLOWS_TAGS").split(',').map(str::to_owned).collect();
-    labels(
-        set("BELLOWS_NOTE"),
-        tags.iter().filter(|tag| !tag.is_empty()),
-    )
+    labels(set("BELLOWS_NOTE"), tags.iter().filter(|tag| !tag.is_empty()))
 }
 
 /// Prints a line beside the results.
@@ -200,21 +183,13 @@ fn ending(resolved: &ResolvedRun, outcome: &RunOutcome, length: Nanos, sums: Sum
 /// where that was cut off.
 fn sums(resolved: &ResolvedRun, record: &RunRecord, of: &Interval, length: Nanos) -> Sums {
     let Counters { sent, received, .. } = of.counters;
-    let measured = Sums {
-        sent,
-        received,
-        length,
-    };
+    let measured = Sums { sent, received, length };
     let Some(summary) = &record.summary else {
         return measured;
     };
     let is_warmed_up = record.phases.iter().any(|it| it.phase == Phase::Warmup);
     let later = summary.flow().received.total > received;
-    let is_counted = resolved
-        .experiment
-        .load
-        .iter()
-        .any(|it| it.message_count > 0);
+    let is_counted = resolved.experiment.load.iter().any(|it| it.message_count > 0);
     if !later || !is_counted || is_warmed_up || reached_time(resolved, length) {
         return measured;
     }
@@ -224,11 +199,7 @@ fn sums(resolved: &ResolvedRun, record: &RunRecord, of: &Interval, length: Nanos
         true => drained,
         false => Nanos(latencies.max()).min(drained),
     };
-    Sums {
-        sent,
-        received: summary.flow().received.total,
-        length: length + rest,
-    }
+    Sums { sent, received: summary.flow().received.total, length: length + rest }
 }
 
 /// Time for which messages in flight were awaited.
@@ -247,10 +218,7 @@ fn is_cut_off(resolved: &ResolvedRun, drained: Nanos) -> bool {
 fn not_received(record: &RunRecord) -> Option<(u64, Option<u64>)> {
     let summary = record.summary.as_ref()?;
     let missing = match &summary.flow().ledger {
-        Some(it) => (
-            it.lost + it.outstanding + it.unconfirmed_missing,
-            Some(it.sent),
-        ),
+        Some(it) => (it.lost + it.outstanding + it.unconfirmed_missing, Some(it.sent)),
         None => summary.warnings.iter().find_map(|it| match it.finding {
             Finding::MessagesNotReceived { missing, sent, .. } => Some((missing, sent)),
             _ => None,
@@ -273,19 +241,13 @@ fn missing(resolved: &ResolvedRun, record: &RunRecord, is_averaged: bool) -> Opt
         true => ", which the averages include",
         false => "",
     };
-    let ledger = record
-        .summary
-        .as_ref()
-        .and_then(|it| it.flow().ledger.as_ref());
+    let ledger = record.summary.as_ref().and_then(|it| it.flow().ledger.as_ref());
     let may_come = ledger.is_none_or(|it| it.outstanding + it.unconfirmed_missing > 0);
     let longer = match is_cut_off && may_come {
         true => ": -st waits longer, -D until consumers have had their number",
         false => "",
     };
-    Some(format!(
-        "not received: {missing} in the {:.1} s that the end lasted{averages}{longer}",
-        drained.as_secs_f64()
-    ))
+    Some(format!("not received: {missing} in the {:.1} s that the end lasted{averages}{longer}", drained.as_secs_f64()))
 }
 
 /// Whether the test lasted for as long as it may.
@@ -296,10 +258,7 @@ fn reached_time(resolved: &ResolvedRun, length: Nanos) -> bool {
 
 /// The length of the measured phase.
 fn measured(record: &RunRecord) -> Nanos {
-    let span = record
-        .phases
-        .iter()
-        .find(|span| span.phase == Phase::Measure);
+    let span = record.phases.iter().find(|span| span.phase == Phase::Measure);
     Nanos(span.map_or(0.0, |span| (span.end - span.start) * 1e9) as u64)
 }
 
@@ -317,23 +276,12 @@ fn reason(resolved: &ResolvedRun, record: &RunRecord, length: Nanos) -> String {
         clients => format!("{name} [{clients}]"),
     };
     if loads.iter().any(|load| load.message_count > 0) {
-        reasons.push(counted(
-            "Producer reached message limit",
-            resolved.agents.all_producers(),
-        ));
+        reasons.push(counted("Producer reached message limit", resolved.agents.all_producers()));
     }
-    if loads
-        .iter()
-        .any(|load| load.consumers.message_count > Some(0))
-    {
-        reasons.push(counted(
-            "Consumer reached message limit",
-            resolved.agents.all_consumers(),
-        ));
+    if loads.iter().any(|load| load.consumers.message_count > Some(0)) {
+        reasons.push(counted("Consumer reached message limit", resolved.agents.all_consumers()));
     }
-    let counting = loads
-        .iter()
-        .any(|load| load.consumers.message_count > Some(0));
+    let counting = loads.iter().any(|load| load.consumers.message_count > Some(0));
     match resolved.experiment.until.filter(|_| !counting) {
         None => {}
         Some(until) => {
@@ -382,12 +330,7 @@ fn wait_for_brokers(resolved: &mut ResolvedRun) -> Result<(), Failure> {
         return Ok(());
     }
     let broker = &mut resolved.experiment.broker;
-    let urls: Vec<String> = broker
-        .url
-        .iter()
-        .chain(&broker.further_urls)
-        .cloned()
-        .collect();
+    let urls: Vec<String> = broker.url.iter().chain(&broker.further_urls).cloned().collect();
     let begun = Instant::now();
     let mut up: Vec<String> = Vec::new();
     loop {
@@ -447,32 +390,15 @@ mod tests {
     /// 500 messages sent in a second, of which some were received in it and the rest in the drain.
     fn record(received: u64, drained: f64, ledger: Option<LedgerSummary>) -> RunRecord {
         let span = |phase, start, end| PhaseSpan { phase, start, end };
-        let all = |total| Throughput {
-            total,
-            rate: total as f64,
-        };
+        let all = |total| Throughput { total, rate: total as f64 };
         // Two queues have each message.
-        let without_ledger = Finding::MessagesNotReceived {
-            missing: 1_000 - received,
-            sent: None,
-            drained_s: drained,
-        };
-        let mut summary = RunSummary {
-            warnings: vec![Warning::new(Tier::Caution, without_ledger)],
-            ..RunSummary::default()
-        };
-        *summary.flow_mut() = MessageFlow {
-            sent: all(500),
-            received: all(received),
-            ledger,
-            ..MessageFlow::default()
-        };
+        let without_ledger = Finding::MessagesNotReceived { missing: 1_000 - received, sent: None, drained_s: drained };
+        let mut summary =
+            RunSummary { warnings: vec![Warning::new(Tier::Caution, without_ledger)], ..RunSummary::default() };
+        *summary.flow_mut() = MessageFlow { sent: all(500), received: all(received), ledger, ..MessageFlow::default() };
         RunRecord {
             state: RunState::Complete,
-            phases: vec![
-                span(Phase::Measure, 0.0, 1.0),
-                span(Phase::Drain, 1.0, 1.0 + drained),
-            ],
+            phases: vec![span(Phase::Measure, 0.0, 1.0), span(Phase::Drain, 1.0, 1.0 + drained)],
             summary: Some(summary),
             ..RunRecord::default()
         }
@@ -500,10 +426,7 @@ mod tests {
             let cut = record(200, 4.0, Some(missing));
             let (length, told) = averages("-u q -C 500", &cut);
             let of = "not received: 300 of 500 messages in the 4.0 s that the end lasted";
-            assert_eq!(
-                (length, told),
-                (5.0, format!("{of}, which the averages include{longer}"))
-            );
+            assert_eq!((length, told), (5.0, format!("{of}, which the averages include{longer}")));
             // A test with a time has its averages of that.
             let (length, told) = averages("-u q -z 1", &cut);
             assert_eq!((length, told), (1.0, format!("{of}{longer}")));
@@ -513,23 +436,14 @@ mod tests {
             assert!(told.ends_with("2.5 s that the end lasted"), "{told}");
         }
         // What is lost comes no more, however long one waits.
-        let lost = LedgerSummary {
-            lost: 300,
-            ..ledger(0, 0)
-        };
+        let lost = LedgerSummary { lost: 300, ..ledger(0, 0) };
         let (_, told) = averages("-u q -C 500", &record(200, 4.0, Some(lost)));
         assert!(told.ends_with(", which the averages include"), "{told}");
         let (_, told) = averages("-u q -C 500", &record(200, 2.5, Some(lost)));
         assert!(told.ends_with("2.5 s that the end lasted"), "{told}");
         let (_, told) = averages("-u a,b -C 500", &record(200, 4.0, None));
-        assert!(
-            told.starts_with("not received: at least 800 messages in the 4.0 s"),
-            "{told}"
-        );
-        for (line, received, ledger) in [
-            ("-u q -C 500", 500, Some(ledger(0, 0))),
-            ("-u a,b -C 500", 1_000, None),
-        ] {
+        assert!(told.starts_with("not received: at least 800 messages in the 4.0 s"), "{told}");
+        for (line, received, ledger) in [("-u q -C 500", 500, Some(ledger(0, 0))), ("-u a,b -C 500", 1_000, None)] {
             let (_, told) = averages(line, &record(received, 4.0, ledger));
             assert_eq!(told, "", "{line}");
         }

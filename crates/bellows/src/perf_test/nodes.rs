@@ -12,9 +12,7 @@ use crate::failure::Failure;
 /// The addresses of `-h` or `-H`; at least one.
 pub(super) fn urls(values: &Values) -> Vec<String> {
     let given = values.text("uris").or(values.text("uri"));
-    split_urls(given.unwrap_or("amqp://localhost"))
-        .map(str::to_owned)
-        .collect()
+    split_urls(given.unwrap_or("amqp://localhost")).map(str::to_owned).collect()
 }
 
 /// The broker under load.
@@ -39,11 +37,7 @@ pub(super) fn broker(values: &Values) -> Result<BrokerSpec, Failure> {
         key: path("tls-key"),
         insecure: values.has("tls-insecure"),
         sni: server_name(values)?,
-        auth: if values.has("sasl-external") {
-            Auth::External
-        } else {
-            Auth::Plain
-        },
+        auth: if values.has("sasl-external") { Auth::External } else { Auth::Plain },
         oauth2: oauth2(values)?,
         ..BrokerSpec::default()
     })
@@ -82,11 +76,7 @@ fn oauth2(values: &Values) -> Result<Option<OAuth2Spec>, Failure> {
     let Some(uri) = values.text("oauth2-token-endpoint") else {
         return match values.text("oauth2-client-id") {
             None => Ok(None),
-            Some(id) => Err(bad(
-                "oauth2-client-id",
-                id,
-                "-o2uri/--oauth2-token-endpoint too",
-            )),
+            Some(id) => Err(bad("oauth2-client-id", id, "-o2uri/--oauth2-token-endpoint too")),
         };
     };
     match values.text("oauth2-grant-type") {
@@ -94,16 +84,10 @@ fn oauth2(values: &Values) -> Result<Option<OAuth2Spec>, Failure> {
         Some(other) => return Err(bad("oauth2-grant-type", other, "client_credentials")),
     }
     let Some(client_id) = values.text("oauth2-client-id") else {
-        return Err(bad(
-            "oauth2-token-endpoint",
-            uri,
-            "-o2id/--oauth2-client-id too",
-        ));
+        return Err(bad("oauth2-token-endpoint", uri, "-o2id/--oauth2-client-id too"));
     };
     let parameters = values.list("oauth2-parameters").iter().map(|pair| {
-        let (name, value) = pair
-            .split_once('=')
-            .ok_or_else(|| bad("oauth2-parameters", pair, "NAME=VALUE"))?;
+        let (name, value) = pair.split_once('=').ok_or_else(|| bad("oauth2-parameters", pair, "NAME=VALUE"))?;
         Ok((name.to_owned(), value.to_owned()))
     });
     Ok(Some(OAuth2Spec {

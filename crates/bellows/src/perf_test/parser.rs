@@ -13,10 +13,7 @@ pub(super) struct Given {
 
 impl Given {
     const fn new(option: &'static Opt) -> Self {
-        Self {
-            option,
-            values: Vec::new(),
-        }
+        Self { option, values: Vec::new() }
     }
 
     fn takes_more(&self) -> bool {
@@ -59,10 +56,7 @@ pub(super) fn parse(args: &[String]) -> Result<Parsed, ParseError> {
         parser.word(arg)?;
     }
     parser.close()?;
-    Ok(Parsed {
-        given: parser.given,
-        rest: parser.rest,
-    })
+    Ok(Parsed { given: parser.given, rest: parser.rest })
 }
 
 #[derive(Default)]
@@ -96,9 +90,7 @@ impl Parser {
     /// A secret may begin with a dash, and is nothing to be looked up among the options and named in an error.
     fn takes_anything(&self) -> bool {
         let secret = |given: &Given| given.option.shown() == Shown::Never;
-        self.given
-            .last()
-            .is_some_and(|given| secret(given) && given.lacks_a_value())
+        self.given.last().is_some_and(|given| secret(given) && given.lacks_a_value())
     }
 
     /// `-x`, `-x1`, `-x=1`, `-qq`, `-ap`, `-producers`, `-producers=1`.
@@ -172,8 +164,7 @@ impl Parser {
         let mut rest = word.get(1..).unwrap_or_default();
         while let Some(letter) = rest.chars().next() {
             let (name, after) = rest.split_at(letter.len_utf8());
-            let option =
-                table::by_short(name).ok_or_else(|| ParseError::Unknown(word.to_owned()))?;
+            let option = table::by_short(name).ok_or_else(|| ParseError::Unknown(word.to_owned()))?;
             self.option(option)?;
             if self.open && !after.is_empty() {
                 self.value(unquoted(after));
@@ -184,12 +175,7 @@ impl Parser {
         Ok(())
     }
 
-    fn assigned(
-        &mut self,
-        option: Option<&'static Opt>,
-        value: &str,
-        word: &str,
-    ) -> Result<(), ParseError> {
+    fn assigned(&mut self, option: Option<&'static Opt>, value: &str, word: &str) -> Result<(), ParseError> {
         self.option(option.ok_or_else(|| ParseError::Unknown(word.to_owned()))?)?;
         self.value(value);
         self.open = false;
@@ -214,9 +200,7 @@ impl Parser {
     /// No more values come for the last option.
     fn close(&self) -> Result<(), ParseError> {
         match self.given.last() {
-            Some(last) if self.open && last.lacks_a_value() => {
-                Err(ParseError::Missing(last.option))
-            }
+            Some(last) if self.open && last.lacks_a_value() => Err(ParseError::Missing(last.option)),
             _ => Ok(()),
         }
     }
@@ -237,9 +221,7 @@ fn is_option(word: &str) -> bool {
 }
 
 fn bare(word: &str) -> &str {
-    word.strip_prefix("--")
-        .or_else(|| word.strip_prefix('-'))
-        .unwrap_or(word)
+    word.strip_prefix("--").or_else(|| word.strip_prefix('-')).unwrap_or(word)
 }
 
 /// The option with this long name, else all whose long names begin with it.
@@ -247,10 +229,7 @@ fn named(name: &str) -> Vec<&'static Opt> {
     if let Some(option) = table::by_long(name) {
         return vec![option];
     }
-    OPTIONS
-        .iter()
-        .filter(|option| option.long.starts_with(name))
-        .collect()
+    OPTIONS.iter().filter(|option| option.long.starts_with(name)).collect()
 }
 
 /// A long name with its value right behind it, `producers3`, and the value.

@@ -102,11 +102,7 @@ pub(super) fn resolve(values: &Values, id: String) -> Result<ResolvedRun, Failur
             returned: clients::has_flag(values, "mandatory"),
             confirmed: clients::confirm(values)?.is_some(),
         },
-        unit: if values.has("use-millis") {
-            Unit::Millis
-        } else {
-            Unit::Micros
-        },
+        unit: if values.has("use-millis") { Unit::Millis } else { Unit::Micros },
     };
     let format = match values.text("metrics-format") {
         None | Some("default") => Format::Default,
@@ -126,10 +122,7 @@ pub(super) fn resolve(values: &Values, id: String) -> Result<ResolvedRun, Failur
                 measure: Length::seconds(values.whole("time", 0)?.into()),
                 drain: drain(values.whole("shutdown-timeout", 5)?),
             },
-            profile: ProfileSpec {
-                events: Vec::new(),
-                ..ProfileSpec::default()
-            },
+            profile: ProfileSpec { events: Vec::new(), ..ProfileSpec::default() },
             ledger,
             until: until(values)?,
             load: vec![load],
@@ -181,9 +174,7 @@ fn remarks(values: &Values) -> Vec<String> {
     ];
     let idle = for_prometheus.iter().find(|long| values.has(long));
     if let Some(long) = idle.filter(|_| !values.has("metrics-prometheus")) {
-        notes.push(format!(
-            "--{long} has no effect without -mpr/--metrics-prometheus"
-        ));
+        notes.push(format!("--{long} has no effect without -mpr/--metrics-prometheus"));
     }
     notes
 }

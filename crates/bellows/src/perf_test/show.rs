@@ -45,11 +45,7 @@ struct Csv {
 
 impl PerfTestObserver {
     /// Opens the CSV file, which it empties.
-    pub(super) fn new(
-        resolved: &ResolvedRun,
-        served: Option<Served>,
-        control: load::Control,
-    ) -> Result<Self, Failure> {
+    pub(super) fn new(resolved: &ResolvedRun, served: Option<Served>, control: load::Control) -> Result<Self, Failure> {
         let csv = match &resolved.csv {
             Some(path) => Some(Csv::create(path, &resolved.lines)?),
             None => None,
@@ -73,9 +69,7 @@ impl PerfTestObserver {
     /// The measured phase's last interval comes after the beginning of the drain, and before the drain's first
     /// interval.
     pub(super) fn finish(&mut self) {
-        let Interval {
-            phase, counters, ..
-        } = &self.since_line;
+        let Interval { phase, counters, .. } = &self.since_line;
         // After the last reception the test is over.
         let is_part = *phase != Phase::Drain || counters.sent + counters.received > 0;
         if self.start.is_some() && is_part && self.since_line.length() >= SHORTEST {
@@ -92,8 +86,7 @@ impl PerfTestObserver {
             self.failed.get_or_insert(failure);
             self.control.stop();
         }
-        self.since_line
-            .reset(self.since_line.end, self.since_line.phase);
+        self.since_line.reset(self.since_line.end, self.since_line.phase);
     }
 
     /// Whether the test continues with an interval in which nothing is sent any more.
@@ -114,11 +107,7 @@ impl PerfTestObserver {
         let line = match self.format {
             Format::Default => self.lines.default_line(interval, time),
             Format::Compact if self.headed => self.lines.compact_line(interval, time),
-            Format::Compact => format!(
-                "{}\n{}",
-                self.lines.compact_header(),
-                self.lines.compact_line(interval, time)
-            ),
+            Format::Compact => format!("{}\n{}", self.lines.compact_header(), self.lines.compact_line(interval, time)),
         };
         self.headed = true;
         output::print(&(line + "\n"))
@@ -128,10 +117,7 @@ impl PerfTestObserver {
 impl Csv {
     fn create(path: &Path, lines: &Lines) -> Result<Self, Failure> {
         let file = File::create(path).map_err(|e| Failure::io("write", path, &e))?;
-        let mut csv = Self {
-            path: path.to_owned(),
-            file,
-        };
+        let mut csv = Self { path: path.to_owned(), file };
         csv.line(&lines.csv_header())?;
         Ok(csv)
     }
@@ -173,11 +159,7 @@ fn receives_until(resolved: &ResolvedRun) -> Option<Nanos> {
     let is_counted = loads.iter().any(|it| it.message_count > 0);
     let limit = phases.measure.0;
     let is_cold = phases.warmup.0 == Nanos::ZERO;
-    (is_counted && is_cold).then_some(if limit > Nanos::ZERO {
-        limit
-    } else {
-        Nanos(u64::MAX)
-    })
+    (is_counted && is_cold).then_some(if limit > Nanos::ZERO { limit } else { Nanos(u64::MAX) })
 }
 
 #[cfg(test)]

@@ -85,11 +85,7 @@ impl Opt {
 
     /// Both names: `-x/--producers`.
     pub(super) fn name(&self) -> String {
-        if self.short.is_empty() {
-            format!("--{}", self.long)
-        } else {
-            format!("-{}/--{}", self.short, self.long)
-        }
+        if self.short.is_empty() { format!("--{}", self.long) } else { format!("-{}/--{}", self.short, self.long) }
     }
 
     /// Its environment variable, without a prefix. None is read for options that only print, and for those
@@ -102,9 +98,7 @@ impl Opt {
 
 /// The option with this short name, by the letter.
 pub(super) fn by_short(name: &str) -> Option<&'static Opt> {
-    OPTIONS
-        .iter()
-        .find(|option| !option.short.is_empty() && option.short == name)
+    OPTIONS.iter().find(|option| !option.short.is_empty() && option.short == name)
 }
 
 /// The option with this long name, whole.

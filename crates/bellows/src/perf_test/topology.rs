@@ -76,11 +76,7 @@ pub(super) fn topology(
         handling: QueueHandling {
             // A queue that was only polled never lost a last consumer.
             delete: kind.auto_delete && spec.consumers.poll.is_some(),
-            declare: if values.has("predeclared") {
-                Declare::IfMissing
-            } else {
-                Declare::Always
-            },
+            declare: if values.has("predeclared") { Declare::IfMissing } else { Declare::Always },
             ..spec.handling
         },
         ..spec
@@ -113,10 +109,7 @@ pub(super) fn topology(
 /// Refuses options that make no sense together.
 fn refuse(values: &Values, agents: Agents, named: &Names) -> Result<(), Failure> {
     if values.has("predeclared") && *named == Names::Generated && agents.consumers > 0 {
-        return Err(Failure::usage(
-            "consumers of queues that exist already have no queue",
-            "name it with -u/--queue",
-        ));
+        return Err(Failure::usage("consumers of queues that exist already have no queue", "name it with -u/--queue"));
     }
     Ok(())
 }
@@ -128,20 +121,12 @@ fn exchange(values: &Values) -> Exchange {
         Some("amq.default") => "",
         Some(name) => name,
     };
-    Exchange {
-        name: name.to_owned(),
-        kind: kind.to_owned(),
-        durable: true,
-        auto_delete: false,
-    }
+    Exchange { name: name.to_owned(), kind: kind.to_owned(), durable: true, auto_delete: false }
 }
 
 fn with_queues(spec: LoadSpec, names: Vec<String>) -> LoadSpec {
     let destinations = names.iter().map(|name| format!("queue://{name}"));
-    LoadSpec {
-        destinations: destinations.collect(),
-        ..spec
-    }
+    LoadSpec { destinations: destinations.collect(), ..spec }
 }
 
 fn listed(spec: LoadSpec, agents: Agents, names: Vec<String>, exclusive: bool) -> LoadSpec {
@@ -169,10 +154,7 @@ fn own_queues(kind: &Kind, spec: &LoadSpec) -> bool {
 fn generated(spec: LoadSpec, agents: Agents, id: &str, own: bool) -> LoadSpec {
     let all = agents.all_consumers();
     if own || all == 0 {
-        return LoadSpec {
-            destination: format!("topic://perf-test-{id}"),
-            ..spec
-        };
+        return LoadSpec { destination: format!("topic://perf-test-{id}"), ..spec };
     }
     let random = format!("{:016x}", random());
     let names = (0..all).map(|n| format!("perf-test-{random}-{n}"));
@@ -230,22 +212,14 @@ fn names(values: &Values) -> Result<Names, Failure> {
     let (file, listed) = (values.text("queue-file"), values.text("queue"));
     if let Some(file) = file {
         if pattern.is_some() || listed.is_some() {
-            return Err(Failure::usage(
-                "queues are named in more than one way",
-                "give -qf/--queue-file alone",
-            ));
+            return Err(Failure::usage("queues are named in more than one way", "give -qf/--queue-file alone"));
         }
         return from_file(Path::new(file)).map(Names::Sequence);
     }
     if let Some(names) = pattern {
         return Ok(Names::Sequence(names));
     }
-    let split = |names: &str| {
-        names
-            .split(',')
-            .map(|name| name.trim().to_owned())
-            .collect()
-    };
+    let split = |names: &str| names.split(',').map(|name| name.trim().to_owned()).collect();
     match listed {
         None | Some("") => Ok(Names::Generated),
         Some(names) if names.split(',').any(|name| name.trim().is_empty()) => {
@@ -274,15 +248,8 @@ fn pattern(values: &Values) -> Result<Option<Vec<String>>, Failure> {
         let help = format!("let -qpf be at most -qpt, and take at most {MOST_QUEUES} queues");
         return Err(Failure::usage(text, help).observed(format_args!("from {from} to {to}")));
     }
-    let name = |n| {
-        formatted(pattern, n).ok_or_else(|| {
-            bad(
-                "queue-pattern",
-                pattern,
-                "one %d, such as perf-test-%d or %03d",
-            )
-        })
-    };
+    let name =
+        |n| formatted(pattern, n).ok_or_else(|| bad("queue-pattern", pattern, "one %d, such as perf-test-%d or %03d"));
     (from..=to).map(name).collect::<Result<_, _>>().map(Some)
 }
 
@@ -303,10 +270,7 @@ fn from_file(path: &Path) -> Result<Vec<String>, Failure> {
 pub(super) fn kind(values: &Values) -> Result<Kind, Failure> {
     let (quorum, stream) = (values.has("quorum-queue"), values.has("stream-queue"));
     if quorum && stream {
-        return Err(Failure::usage(
-            "queues cannot be quorum queues and streams",
-            "give -qq or -sq, not both",
-        ));
+        return Err(Failure::usage("queues cannot be quorum queues and streams", "give -qq or -sq, not both"));
     }
     let mut arguments = BTreeMap::new();
     for text in values.list("queue-args") {

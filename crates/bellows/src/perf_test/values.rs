@@ -65,12 +65,7 @@ impl Values {
         }
     }
 
-    fn add_variable(
-        &mut self,
-        option: &'static Opt,
-        prefix: Option<&str>,
-        environment: Environment<'_>,
-    ) {
+    fn add_variable(&mut self, option: &'static Opt, prefix: Option<&str>, environment: Environment<'_>) {
         let Some(name) = variable(option, prefix) else {
             return;
         };
@@ -97,8 +92,7 @@ impl Values {
             match option.status {
                 Status::Same | Status::Better | Status::Added => {}
                 Status::Refused => {
-                    let text =
-                        format!("perf-test does not take {}: {}", option.name(), why(option));
+                    let text = format!("perf-test does not take {}: {}", option.name(), why(option));
                     return Err(Failure::usage(text, "leave it out").observed(option.name()));
                 }
             }
@@ -137,11 +131,7 @@ impl Values {
     }
 
     /// A value parsed from text; `needed` describes a valid one.
-    pub(super) fn parsed<T: FromStr>(
-        &self,
-        long: &str,
-        needed: &str,
-    ) -> Result<Option<T>, Failure> {
+    pub(super) fn parsed<T: FromStr>(&self, long: &str, needed: &str) -> Result<Option<T>, Failure> {
         let Some(text) = self.text(long) else {
             return Ok(None);
         };
@@ -178,10 +168,7 @@ fn words(given: &Given) -> Vec<String> {
         "" => format!("--{}", given.option.long),
         short => format!("-{short}"),
     };
-    let values = given
-        .values
-        .iter()
-        .map(|value| shown_value(given.option, value));
+    let values = given.values.iter().map(|value| shown_value(given.option, value));
     std::iter::once(name).chain(values).collect()
 }
 
@@ -206,9 +193,7 @@ pub(super) fn split_urls(list: &str) -> impl Iterator<Item = &str> {
             let after = after.trim_start();
             after.starts_with("amqp://") || after.starts_with("amqps://")
         };
-        let divider = all
-            .match_indices(',')
-            .find(|(at, _)| all.get(at + 1..).is_some_and(begins));
+        let divider = all.match_indices(',').find(|(at, _)| all.get(at + 1..).is_some_and(begins));
         let (first, next) = match divider {
             Some((at, _)) => (all.get(..at).unwrap_or(all), all.get(at + 1..)),
             None => (all, None),
@@ -232,19 +217,13 @@ pub(super) fn bad(long: &str, value: &str, needed: &str) -> Failure {
     let option = table::by_long(long);
     let name = option.map_or_else(|| long.to_owned(), Opt::name);
     let value = option.map_or_else(|| value.to_owned(), |option| shown_value(option, value));
-    Failure::usage(
-        format!("{name} {value:?} makes no sense"),
-        format!("give {needed}"),
-    )
-    .observed(&value)
+    Failure::usage(format!("{name} {value:?} makes no sense"), format!("give {needed}")).observed(&value)
 }
 
 /// The note; where it points to another option's, that one's.
 pub(super) fn why(option: &'static Opt) -> &'static str {
     let other = option.note.strip_prefix("as -");
-    let other = other.and_then(|name| {
-        table::by_short(name).or_else(|| table::by_long(name.trim_start_matches('-')))
-    });
+    let other = other.and_then(|name| table::by_short(name).or_else(|| table::by_long(name.trim_start_matches('-'))));
     other.map_or(option.note, |other| other.note)
 }
 
@@ -255,22 +234,17 @@ fn unreadable(error: &ParseError) -> Failure {
                 || "see bellows perf-test --help".to_owned(),
                 |option| format!("the nearest is {}", option.name()),
             );
-            Failure::usage(format!("perf-test has no option {:?}", shown(word)), help)
-                .observed(shown(word))
+            Failure::usage(format!("perf-test has no option {:?}", shown(word)), help).observed(shown(word))
         }
         ParseError::Ambiguous(word, names) => {
             let names: Vec<_> = names.iter().map(|name| format!("--{name}")).collect();
-            Failure::usage(
-                format!("{word} begins several options"),
-                format!("write one of {} out", names.join(", ")),
-            )
-            .observed(word)
+            Failure::usage(format!("{word} begins several options"), format!("write one of {} out", names.join(", ")))
+                .observed(word)
         }
-        ParseError::Missing(option) => Failure::usage(
-            format!("{} has no value", option.name()),
-            format!("it is: {}", option.help),
-        )
-        .observed(option.name()),
+        ParseError::Missing(option) => {
+            Failure::usage(format!("{} has no value", option.name()), format!("it is: {}", option.help))
+                .observed(option.name())
+        }
     }
 }
 
@@ -283,15 +257,11 @@ fn shown(word: &str) -> &str {
 fn nearest(word: &str) -> Option<&'static Opt> {
     let name = shown(word).trim_start_matches('-');
     let distance = |option: &&Opt| {
-        let short =
-            (option.short.len() > 1).then(|| strsim::damerau_levenshtein(name, option.short));
+        let short = (option.short.len() > 1).then(|| strsim::damerau_levenshtein(name, option.short));
         let long = strsim::damerau_levenshtein(name, option.long);
         short.map_or(long, |short| short.min(long))
     };
-    OPTIONS
-        .iter()
-        .min_by_key(distance)
-        .filter(|option| distance(option) <= (name.len() / 2).max(1))
+    OPTIONS.iter().min_by_key(distance).filter(|option| distance(option) <= (name.len() / 2).max(1))
 }
 
 /// Reads `key=value,…`: booleans and integers become such, the rest is text.
@@ -411,11 +381,7 @@ mod tests {
         assert!(refuse("--verbose").contains("ledger"));
         assert!(!refuse("--uri=x://user:secret@h --bogus=secret").contains("secret"));
         assert!(refuse("stray").contains("stray"));
-        for line in [
-            "-h amqp://me:pa secret@h",
-            "-o2p secret",
-            "-o2uri http://h -o2id x -o2sec -secret -bogus",
-        ] {
+        for line in ["-h amqp://me:pa secret@h", "-o2p secret", "-o2uri http://h -o2id x -o2sec -secret -bogus"] {
             assert!(!refuse_or_bad(line).contains("secret@"), "{line}");
             assert!(!refuse_or_bad(line).contains("-secret"), "{line}");
         }
@@ -446,10 +412,7 @@ mod tests {
         let args: Vec<_> = args.iter().map(|arg| (*arg).to_owned()).collect();
         let kept = archived(&args).join(" ");
         assert!(!kept.contains("s3cret"), "{kept}");
-        assert!(
-            kept.starts_with("-h amqp://me@h:5672/,amqps://me@i:5671/ "),
-            "{kept}"
-        );
+        assert!(kept.starts_with("-h amqp://me@h:5672/,amqps://me@i:5671/ "), "{kept}");
         assert!(kept.ends_with("-x 2 -y 3 -k key"), "{kept}");
     }
 
@@ -492,13 +455,7 @@ mod tests {
         let text: Vec<_> = pairs.iter().map(|(k, v)| format!("{k} {v:?}")).collect();
         assert_eq!(
             text,
-            [
-                "x-a Integer(1)",
-                "x-b Flag(true)",
-                "x-c Text(\"text\")",
-                "x-d Text(\"\")",
-                "x-e Text(\"a=b\")"
-            ]
+            ["x-a Integer(1)", "x-b Flag(true)", "x-c Text(\"text\")", "x-d Text(\"\")", "x-e Text(\"a=b\")"]
         );
         assert!(key_values("queue-args", "=1").is_err());
         for (written, bytes) in [("0", 0), ("50mb", 50_000_000), ("3GB", 3_000_000_000)] {
@@ -511,17 +468,10 @@ mod tests {
 
     #[test]
     fn durations_and_patterns_are_read() {
-        for (written, seconds) in [
-            ("PT10M30S", 630),
-            ("P5DT8H", 460_800),
-            ("pt1h", 3_600),
-            ("P1D", 86_400),
-        ] {
+        for (written, seconds) in [("PT10M30S", 630), ("P5DT8H", 460_800), ("pt1h", 3_600), ("P1D", 86_400)] {
             assert_eq!(seconds_of_duration("max-age", written).ok(), Some(seconds));
         }
-        for wrong in [
-            "", "P", "PT", "10M", "PT0S", "PTM", "PT1S2M", "P1DT", "PT-1M",
-        ] {
+        for wrong in ["", "P", "PT", "10M", "PT0S", "PTM", "PT1S2M", "P1DT", "PT-1M"] {
             assert!(seconds_of_duration("max-age", wrong).is_err(), "{wrong}");
         }
         for (pattern, name) in [

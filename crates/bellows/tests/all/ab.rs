@@ -19,14 +19,10 @@ fn experiment(dir: &Path) {
 }
 
 /// Side B delays every confirm, by more than a full machine does.
-const SLOW: [&str; 2] = [
-    "--b-set",
-    "fault=[{ kind = \"slow-ack\", at = \"0s\", delay = \"200ms\" }]",
-];
+const SLOW: [&str; 2] = ["--b-set", "fault=[{ kind = \"slow-ack\", at = \"0s\", delay = \"200ms\" }]"];
 
 fn compared(ended: &Ended) -> Value {
-    serde_json::from_str(&ended.stdout)
-        .unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr))
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr))
 }
 
 fn figure<'a>(compared: &'a Value, name: &str) -> &'a Value {
@@ -71,18 +67,11 @@ fn a_change_is_found_in_runs_that_are_made_in_turns() {
     // Every line says which run it is, and the order is that of the seed.
     let pairs_dir = pairs_folder(dir).expect("a folder");
     let kept = pairs(&pairs_dir);
-    let sides: Vec<&str> = kept["runs"]
-        .as_array()
-        .expect("runs")
-        .iter()
-        .map(|run| run["side"].as_str().expect("a side"))
-        .collect();
+    let sides: Vec<&str> =
+        kept["runs"].as_array().expect("runs").iter().map(|run| run["side"].as_str().expect("a side")).collect();
     // More where others had the machine's cores.
     assert!(sides.len() >= 10, "{sides:?}");
-    assert!(
-        sides.chunks(2).all(|pair| pair[0] != pair[1]),
-        "each pair has both: {sides:?}"
-    );
+    assert!(sides.chunks(2).all(|pair| pair[0] != pair[1]), "each pair has both: {sides:?}");
     assert_eq!(sides[1], sides[2], "ABBA or BAAB: {sides:?}");
     assert!(ended.stderr.contains("pair 5 of 5, "), "{}", ended.stderr);
     // Each run but the first is announced with the time elapsed and left.
@@ -93,23 +82,19 @@ fn a_change_is_found_in_runs_that_are_made_in_turns() {
     // The runs are found as all others are, and compared again with the same result.
     let ids = |side: &str| -> Vec<String> {
         let runs = found[side]["runs"].as_array().expect("runs").iter();
-        runs.map(|run| run["id"].as_str().expect("an id").to_owned())
-            .collect()
+        runs.map(|run| run["id"].as_str().expect("an id").to_owned()).collect()
     };
     let (a, b) = (ids("a"), ids("b"));
     let named = [
-        "ab", "--paired", "--force", "--json", &a[0], &a[1], &a[2], &a[3], &a[4], "--with", &b[0],
-        &b[1], &b[2], &b[3], &b[4],
+        "ab", "--paired", "--force", "--json", &a[0], &a[1], &a[2], &a[3], &a[4], "--with", &b[0], &b[1], &b[2], &b[3],
+        &b[4],
     ];
     let again = compared(&run(dir, &named));
     let tagged = run(dir, &["runs", "--filter", "tag=side-a"]);
     assert!(tagged.stdout.contains("pair-5"), "{}", tagged.stdout);
     assert_eq!(figure(&again, "ack response p50"), p50);
     let stored = std::fs::read(pairs_dir.join("comparison.json")).expect("comparison.json");
-    assert_eq!(
-        serde_json::from_slice::<Value>(&stored).expect("JSON"),
-        found
-    );
+    assert_eq!(serde_json::from_slice::<Value>(&stored).expect("JSON"), found);
 }
 
 #[test]
@@ -129,11 +114,7 @@ fn runs_that_were_killed_are_gone_on_with_and_none_is_lost() {
         thread::sleep(Duration::from_millis(50));
     };
     let pairs_dir = pairs_folder(dir).expect("a folder");
-    let name = pairs_dir
-        .file_name()
-        .unwrap()
-        .to_string_lossy()
-        .into_owned();
+    let name = pairs_dir.file_name().unwrap().to_string_lossy().into_owned();
     let suffix = name.rsplit('-').next().expect("a suffix");
     // While it goes on, nobody else adds runs, which would disturb those of both.
     let second = run(dir, &[&all[..], &["--resume", suffix]].concat());
@@ -147,32 +128,15 @@ fn runs_that_were_killed_are_gone_on_with_and_none_is_lost() {
 
     let other = ["ab", "turns.toml", "--resume", suffix];
     run(dir, &[&other[..], &SLOW].concat()).assert_error(2, &["other sides"]);
-    let more = [
-        "ab",
-        "turns.toml",
-        "--pairs",
-        "2",
-        "--aa",
-        "--resume",
-        suffix,
-    ];
+    let more = ["ab", "turns.toml", "--pairs", "2", "--aa", "--resume", suffix];
     run(dir, &more).assert_error(2, &["fixed at the beginning"]);
 
     let ended = run(dir, &[&all[..], &["--resume", suffix]].concat());
-    assert!(
-        matches!(ended.code(), Some(0 | 3 | 4)),
-        "{}{}",
-        ended.stdout,
-        ended.stderr
-    );
+    assert!(matches!(ended.code(), Some(0 | 3 | 4)), "{}{}", ended.stdout, ended.stderr);
     let after = made(&pairs_dir);
     assert!(after.len() >= 6, "{after:?}");
     assert!(after.starts_with(&before), "{before:?} {after:?}");
-    assert!(
-        ended.stdout.starts_with("A against itself, 3 pairs"),
-        "{}",
-        ended.stdout
-    );
+    assert!(ended.stdout.starts_with("A against itself, 3 pairs"), "{}", ended.stdout);
 }
 
 #[test]
@@ -190,11 +154,7 @@ fn a_run_that_had_ended_when_the_command_was_killed_is_not_made_again() {
     std::fs::write(pairs_dir.join("pairs.json"), kept.to_string()).expect("written");
     let name = pairs_dir.to_str().expect("a name");
     let ended = run(dir, &[&all[..], &["--resume", name]].concat());
-    assert!(
-        ended.stderr.contains("had ended before"),
-        "{}",
-        ended.stderr
-    );
+    assert!(ended.stderr.contains("had ended before"), "{}", ended.stderr);
     assert_eq!(made(&pairs_dir), before);
 }
 
@@ -204,8 +164,7 @@ fn sides_that_differ_in_hidden_words_are_not_the_same() {
     let dir = folder();
     let dir = dir.path();
     experiment(dir);
-    let command =
-        |password: &str| format!(r#"command=["sh", "-c", "sleep 60", "--password", "{password}"]"#);
+    let command = |password: &str| format!(r#"command=["sh", "-c", "sleep 60", "--password", "{password}"]"#);
     let path = dir.join("turns.toml");
     let text = std::fs::read_to_string(&path).expect("an experiment");
     let load = format!("kind = \"command\"\n{}", command("one"));
@@ -213,15 +172,7 @@ fn sides_that_differ_in_hidden_words_are_not_the_same() {
     std::fs::write(&path, text).expect("written");
     let ab = |password: &str, more: &[&str]| {
         let set = format!("load.0.{}", command(password));
-        let all = [
-            "ab",
-            "turns.toml",
-            "--pairs",
-            "2",
-            "--quiet",
-            "--b-set",
-            &set,
-        ];
+        let all = ["ab", "turns.toml", "--pairs", "2", "--quiet", "--b-set", &set];
         run(dir, &[&all[..], more].concat())
     };
     let ended = ab("two", &[]);
@@ -242,21 +193,10 @@ fn looks_that_were_fixed_keep_their_level_whoever_goes_on() {
     let dir = folder();
     let dir = dir.path();
     experiment(dir);
-    let short = [
-        "--set",
-        "phases.warmup=50ms",
-        "--set",
-        "phases.measure=150ms",
-    ];
+    let short = ["--set", "phases.warmup=50ms", "--set", "phases.measure=150ms"];
     let line = ["ab", "turns.toml", "--aa", "--pairs", "7", "--quiet"];
     // Whatever is measured lies within such margins.
-    let wide = [
-        "--margin",
-        "100%",
-        "--latency-margin",
-        "100%",
-        "--until-decided",
-    ];
+    let wide = ["--margin", "100%", "--latency-margin", "100%", "--until-decided"];
     let first = run(dir, &[&line[..], &short, &wide].concat());
     assert!(matches!(first.code(), Some(0 | 3 | 4)), "{first:#?}");
     let pairs_dir = pairs_folder(dir).expect("a folder");
@@ -293,28 +233,15 @@ fn what_makes_no_sense_says_why() {
     for (more, said) in [
         (&["--aa", "-o", "none/x.html"][..], "none/x.html"),
         (&["--b", "rabbitmq@/none"], "no RabbitMQ found"),
-        (
-            &["--b-set", "broker.scheduler=1"],
-            "--b-set broker.scheduler=",
-        ),
-        (
-            &["--b-set", "load.0.rate"],
-            "--b-set load.0.rate: it has no value",
-        ),
+        (&["--b-set", "broker.scheduler=1"], "--b-set broker.scheduler="),
+        (&["--b-set", "load.0.rate"], "--b-set load.0.rate: it has no value"),
     ] {
         let ended = ab(more);
-        assert!(
-            ended.code() != Some(0) && ended.stderr.contains(said),
-            "{more:?}: {ended:#?}"
-        );
+        assert!(ended.code() != Some(0) && ended.stderr.contains(said), "{more:?}: {ended:#?}");
         assert!(!ended.stderr.contains("pair 1 of"), "{more:?}: {ended:#?}");
     }
     let runs = std::fs::read_dir(dir.join(common::RUNS));
-    let made = runs
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|it| made(&it.path()));
+    let made = runs.into_iter().flatten().flatten().map(|it| made(&it.path()));
     assert_eq!(made.flatten().count(), 0, "no run was made");
 }
 
@@ -324,39 +251,19 @@ fn too_few_pairs_say_so_at_once_and_may_become_more() {
     let dir = folder();
     let dir = dir.path();
     experiment(dir);
-    let ab = |more: &[&str]| {
-        run(
-            dir,
-            &[&["ab", "turns.toml", "--json"], &SLOW[..], more].concat(),
-        )
-    };
+    let ab = |more: &[&str]| run(dir, &[&["ab", "turns.toml", "--json"], &SLOW[..], more].concat());
     let few = ab(&["--pairs", "2", "--seed", "3"]);
-    let told = few
-        .stderr
-        .find("2 pairs cannot prove a change; use at least 5");
-    assert!(
-        told < few.stderr.find("pair 1 of 2") && told.is_some(),
-        "{}",
-        few.stderr
-    );
+    let told = few.stderr.find("2 pairs cannot prove a change; use at least 5");
+    assert!(told < few.stderr.find("pair 1 of 2") && told.is_some(), "{}", few.stderr);
     let p50 = compared(&few);
     let p50 = figure(&p50, "ack response p50");
-    assert_eq!(
-        (p50["decision"].as_str(), &p50["needed"]),
-        (Some("undecided"), &Value::Null)
-    );
+    assert_eq!((p50["decision"].as_str(), &p50["needed"]), (Some("undecided"), &Value::Null));
     let folder = pairs_folder(dir).expect("a folder");
     let before = made(&folder);
-    let name = folder
-        .file_name()
-        .and_then(|it| it.to_str())
-        .expect("a name");
+    let name = folder.file_name().and_then(|it| it.to_str()).expect("a name");
     let more = ab(&["--pairs", "5", "--resume", name]);
     assert_eq!(more.code(), Some(3), "{}", more.stderr);
-    assert_eq!(
-        figure(&compared(&more), "ack response p50")["decision"],
-        "changed"
-    );
+    assert_eq!(figure(&compared(&more), "ack response p50")["decision"], "changed");
     let after = made(&folder);
     assert!(after.starts_with(&before) && after.len() >= 10, "{after:?}");
     // These could have decided something.
@@ -369,28 +276,12 @@ fn a_comparison_has_a_page_and_files_for_ci_servers() {
     let dir = dir.path();
     experiment(dir);
     let all = ["ab", "turns.toml", "--pairs", "2", "--quiet"];
-    let files = [
-        "--junit",
-        "ab.xml",
-        "--markdown",
-        "ab.md",
-        "--go-bench",
-        "ab.txt",
-        "-o",
-        "ab.html",
-    ];
+    let files = ["--junit", "ab.xml", "--markdown", "ab.md", "--go-bench", "ab.txt", "-o", "ab.html"];
     let ended = run(dir, &[&all[..], &SLOW, &files].concat());
-    assert!(
-        [Some(3), Some(4)].contains(&ended.code()),
-        "{}",
-        ended.stderr
-    );
+    assert!([Some(3), Some(4)].contains(&ended.code()), "{}", ended.stderr);
     let read = |name: &str| std::fs::read_to_string(dir.join(name)).expect(name);
     for (name, part) in [
-        (
-            "ab.xml",
-            "<testcase classname=\"turns\" name=\"ack response p50\">",
-        ),
+        ("ab.xml", "<testcase classname=\"turns\" name=\"ack response p50\">"),
         ("ab.md", "| ack response p50 |"),
         ("ab.txt", "\nside: b\nBenchmarkTurns 1 "),
         ("ab.html", "data-page=\"comparison\""),
@@ -402,12 +293,7 @@ fn a_comparison_has_a_page_and_files_for_ci_servers() {
     let pairs_dir = pairs_folder(dir).expect("a folder");
     let page = pairs_dir.join("report.html");
     let last = ended.stdout.lines().last().unwrap_or_default();
-    assert_eq!(
-        last,
-        format!("page: {}", page.display()),
-        "{}",
-        ended.stdout
-    );
+    assert_eq!(last, format!("page: {}", page.display()), "{}", ended.stdout);
     let before = std::fs::read(&page).expect("a page");
     std::fs::remove_file(&page).expect("removed");
     let folder = pairs_dir.to_str().expect("a name");
@@ -433,10 +319,7 @@ fn a_comparison_has_a_page_and_files_for_ci_servers() {
     std::fs::rename(&pairs_dir, dir.join("demo")).expect("renamed");
     let both = run(dir, &["ab", "demo"]);
     both.assert_error(2, &["A and B are the same"]);
-    assert!(
-        both.stderr.contains("a folder of runs in turns"),
-        "{both:#?}"
-    );
+    assert!(both.stderr.contains("a folder of runs in turns"), "{both:#?}");
 }
 
 /// Runs that broke off before all were made are an error for CI servers, also where they are compared once more.
@@ -449,10 +332,7 @@ fn what_broke_off_did(dir: &Path, pairs_dir: &Path) {
     let folder = pairs_dir.to_str().expect("a name");
     run(dir, &["ab", folder, "--junit", "again.xml"]);
     let junit = std::fs::read_to_string(dir.join("again.xml")).expect("JUnit");
-    assert!(
-        junit.contains("<error message=\"the broker went\""),
-        "{junit}"
-    );
+    assert!(junit.contains("<error message=\"the broker went\""), "{junit}");
 }
 
 #[test]
@@ -463,22 +343,10 @@ fn a_job_that_fails_leaves_no_older_result() {
     let text = "name = \"none\"\n[broker]\nkind = \"rabbitmq\"\nroot = \"/nowhere\"\n[phases]\nmeasure = \
                 \"1s\"\n[[load]]\n";
     std::fs::write(dir.join("none.toml"), text).expect("an experiment");
-    let all = [
-        "ab",
-        "none.toml",
-        "--aa",
-        "--pairs",
-        "2",
-        "--junit",
-        "ab.xml",
-        "--quiet",
-    ];
+    let all = ["ab", "none.toml", "--aa", "--pairs", "2", "--junit", "ab.xml", "--quiet"];
     assert_eq!(run(dir, &all).code(), Some(1));
     let left = std::fs::read_to_string(dir.join("ab.xml")).expect("a file");
-    assert!(
-        left.contains("errors=\"1\"") && !left.contains("all passed"),
-        "{left}"
-    );
+    assert!(left.contains("errors=\"1\"") && !left.contains("all passed"), "{left}");
 }
 
 #[test]

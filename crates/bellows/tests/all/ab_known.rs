@@ -77,8 +77,8 @@ fn found_of(dir: &Path, pairs: &str, experiment: &str, further: &[&str]) -> Valu
     let mut args = vec!["ab", "known.toml", "--pairs", pairs, "--json", "--quiet"];
     args.extend(further);
     let ended = start(bellows(dir, &args)).end_of_long();
-    let found: Value = serde_json::from_str(&ended.stdout)
-        .unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr));
+    let found: Value =
+        serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr));
     println!("{further:?}: {}", told(&found));
     found
 }
@@ -87,19 +87,12 @@ fn found_of(dir: &Path, pairs: &str, experiment: &str, further: &[&str]) -> Valu
 fn told(found: &Value) -> String {
     let mut text = String::new();
     for figure in found["figures"].as_array().expect("figures") {
-        let _ = write!(
-            text,
-            "\n  {} {} {} {}",
-            figure["name"], figure["change"], figure["interval"], figure["decision"]
-        );
+        let _ =
+            write!(text, "\n  {} {} {} {}", figure["name"], figure["change"], figure["interval"], figure["decision"]);
     }
     for function in functions(found).iter().take(12) {
         let own = &function["own"];
-        let _ = write!(
-            text,
-            "\n  {} {} {} {}",
-            function["function"], own["a"], own["b"], own["proven"]
-        );
+        let _ = write!(text, "\n  {} {} {} {}", function["function"], own["a"], own["b"], own["proven"]);
     }
     text
 }
@@ -153,12 +146,7 @@ fn a_thousand_further_bindings_are_found_in_the_routing() {
         let text = definitions(bindings).to_string();
         std::fs::write(dir.join(name), text).expect("a file");
     }
-    let sides = [
-        "--a-set",
-        "broker.definitions=few.json",
-        "--b-set",
-        "broker.definitions=many.json",
-    ];
+    let sides = ["--a-set", "broker.definitions=few.json", "--b-set", "broker.definitions=many.json"];
     let Some(found) = found(dir, BEHIND_AN_EXCHANGE, &sides) else {
         testkit::skip!("{IGNORED}");
     };
@@ -167,10 +155,7 @@ fn a_thousand_further_bindings_are_found_in_the_routing() {
     let routing = proven(&found, "rabbit_exchange:route/2");
     let whole = &found["functions"]["broker"];
     let whole = whole["b"].as_f64().expect("b") - whole["a"].as_f64().expect("a");
-    assert!(
-        routing.iter().any(|it| *it > whole * 0.5),
-        "{routing:?} of {whole}"
-    );
+    assert!(routing.iter().any(|it| *it > whole * 0.5), "{routing:?} of {whole}");
 }
 
 #[test]
@@ -184,34 +169,19 @@ fn flow_control_that_is_off_is_found_in_flow_control() {
     // Nobody holds producers back, so that messages pile up in the mailboxes of channels and of the queue.
     assert!(changed(&found, "broker memory") > 0.5);
     let flow = proven(&found, "credit_flow:");
-    assert!(
-        !flow.is_empty() && flow.iter().all(|it| *it < 0.0),
-        "{flow:?}"
-    );
+    assert!(!flow.is_empty() && flow.iter().all(|it| *it < 0.0), "{flow:?}");
 }
 
 #[test]
 #[ignore = "make prove: minutes"]
 fn a_scheduler_fewer_is_found_in_waking_and_waiting() {
     let dir = folder();
-    let one = [
-        "--a-set",
-        "broker.schedulers=2",
-        "--b-set",
-        "broker.schedulers=1",
-    ];
+    let one = ["--a-set", "broker.schedulers=2", "--b-set", "broker.schedulers=1"];
     let Some(found) = found_of_many(dir.path(), &one) else {
         testkit::skip!("{IGNORED}");
     };
     // Its CPU as a whole spreads by more than that from run to run, where virtual machines share the processor.
-    let names = [
-        "sched",
-        "finish_task_switch",
-        "futex",
-        "wake",
-        "steal",
-        "irqentry_exit",
-    ];
+    let names = ["sched", "finish_task_switch", "futex", "wake", "steal", "irqentry_exit"];
     let cheaper = names.iter().flat_map(|it| proven(&found, it));
     assert!(cheaper.clone().any(|it| it < 0.0), "{}", told(&found));
 }
@@ -222,20 +192,12 @@ fn a_queue_of_one_message_is_found_in_dropping() {
     let dir = folder();
     // Consumers would take most messages before they are dropped.
     let published = PLAIN.replace("prefetch = 200\nack = 100", "consumers = 0");
-    let short = [
-        "--a-set",
-        "load.0.arguments={x-max-length=1000000000}",
-        "--b-set",
-        "load.0.arguments={x-max-length=1}",
-    ];
+    let short =
+        ["--a-set", "load.0.arguments={x-max-length=1000000000}", "--b-set", "load.0.arguments={x-max-length=1}"];
     let Some(found) = found(dir.path(), &published, &short) else {
         testkit::skip!("{IGNORED}");
     };
-    let dropping = [
-        proven(&found, "drop"),
-        proven(&found, "rabbit_amqqueue_process:maybe_drop_head"),
-    ]
-    .concat();
+    let dropping = [proven(&found, "drop"), proven(&found, "rabbit_amqqueue_process:maybe_drop_head")].concat();
     assert!(dropping.iter().any(|it| *it > 0.0), "{}", told(&found));
 }
 
@@ -249,9 +211,7 @@ fn a_broker_against_itself_has_not_changed() {
     for figure in found["figures"].as_array().expect("figures") {
         assert_ne!(figure["decision"], "changed", "{figure:#}");
     }
-    let proven = functions(&found)
-        .iter()
-        .filter(|it| it["own"]["proven"] == true);
+    let proven = functions(&found).iter().filter(|it| it["own"]["proven"] == true);
     let names: Vec<&Value> = proven.map(|it| &it["function"]).collect();
     assert!(names.len() * 20 <= functions(&found).len(), "{names:?}");
 }

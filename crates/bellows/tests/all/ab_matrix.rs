@@ -20,17 +20,9 @@ fn experiment(dir: &Path) {
 }
 
 /// Side B delays every confirm, by more than a full machine does.
-const SLOW: [&str; 2] = [
-    "--b-set",
-    "fault=[{ kind = \"slow-ack\", at = \"0s\", delay = \"200ms\" }]",
-];
+const SLOW: [&str; 2] = ["--b-set", "fault=[{ kind = \"slow-ack\", at = \"0s\", delay = \"200ms\" }]"];
 /// Four cells.
-const OVER: [&str; 4] = [
-    "--over",
-    "load.0.message-size=12,2000",
-    "--over",
-    "load.0.producers=1,2",
-];
+const OVER: [&str; 4] = ["--over", "load.0.message-size=12,2000", "--over", "load.0.producers=1,2"];
 
 fn json(path: &Path) -> Value {
     let text = std::fs::read(path).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
@@ -52,8 +44,7 @@ fn made(folder: &Path) -> Vec<Vec<String>> {
         let pairs = folder.join(cell["folder"].as_str().expect("a name"));
         let runs = json(&pairs.join("pairs.json"));
         let runs = runs["runs"].as_array().expect("runs").iter();
-        runs.map(|run| run["id"].as_str().expect("an id").to_owned())
-            .collect()
+        runs.map(|run| run["id"].as_str().expect("an id").to_owned()).collect()
     };
     cells.map(ids).collect()
 }
@@ -64,17 +55,7 @@ fn every_cell_is_a_comparison_and_all_are_decided_together() {
     let dir = dir.path();
     experiment(dir);
     let ab = ["ab", "turns.toml", "--pairs", "5", "--seed", "3"];
-    let files = [
-        "--junit",
-        "ab.xml",
-        "--markdown",
-        "ab.md",
-        "--go-bench",
-        "ab.txt",
-        "-o",
-        "ab.html",
-        "--json",
-    ];
+    let files = ["--junit", "ab.xml", "--markdown", "ab.md", "--go-bench", "ab.txt", "-o", "ab.html", "--json"];
     let ended = run(dir, &[&ab[..], &SLOW, &OVER, &files].concat());
     assert_eq!(ended.code(), Some(3), "worse: {}", ended.stderr);
     let found: Value = serde_json::from_str(&ended.stdout).expect("JSON");
@@ -82,10 +63,7 @@ fn every_cell_is_a_comparison_and_all_are_decided_together() {
     let cells = found["cells"].as_array().expect("cells");
     assert_eq!(cells.len(), 4);
     assert_eq!(cells[1]["values"], serde_json::json!(["12", "2"]));
-    let figures: usize = cells
-        .iter()
-        .map(|cell| cell["comparison"]["figures"].as_array().map_or(0, Vec::len))
-        .sum();
+    let figures: usize = cells.iter().map(|cell| cell["comparison"]["figures"].as_array().map_or(0, Vec::len)).sum();
     let mut changed = 0;
     for cell in cells {
         let of = &cell["comparison"];
@@ -132,9 +110,7 @@ fn decisions(of: &Value) -> Vec<(Value, Vec<(Value, Value)>)> {
         let decided = figures.map(|it| (it["name"].clone(), it["decision"].clone()));
         decided.collect()
     };
-    cells
-        .map(|it| (it["b"]["runs"].clone(), figures(it)))
-        .collect()
+    cells.map(|it| (it["b"]["runs"].clone(), figures(it))).collect()
 }
 
 /// The folder alone leads to equal decisions, and its pages are made again.
@@ -146,11 +122,7 @@ fn again(dir: &Path, found: &Value) {
     let again: Value = serde_json::from_str(&again.stdout).expect("JSON");
     assert_eq!(decisions(&again), decisions(found));
     let table = run(dir, &["ab", path.rsplit('-').next().expect("an end")]);
-    for part in [
-        "B is worse in ",
-        "message-size (rows) by producers (columns)\n",
-        "\nbroker cpu\n  12 / 1 ",
-    ] {
+    for part in ["B is worse in ", "message-size (rows) by producers (columns)\n", "\nbroker cpu\n  12 / 1 "] {
         assert!(table.stdout.contains(part), "{part}: {}", table.stdout);
     }
     for cell in found["cells"].as_array().expect("cells") {
@@ -167,11 +139,7 @@ fn again(dir: &Path, found: &Value) {
     // A cell can be looked at by itself, and its runs are listed with all others.
     let cell = folder.join("cell-1-12-1");
     let alone = run(dir, &["ab", cell.to_str().expect("a name")]);
-    assert!(
-        alone.stdout.contains("ack response p50"),
-        "{}",
-        alone.stdout
-    );
+    assert!(alone.stdout.contains("ack response p50"), "{}", alone.stdout);
     let tagged = run(dir, &["runs", "--filter", "tag=cell-4"]);
     assert!(tagged.stdout.contains("pair-5"), "{}", tagged.stdout);
 }
@@ -204,22 +172,13 @@ fn cells_that_were_killed_are_gone_on_with_and_no_run_is_made_twice() {
     run(dir, &less).assert_error(2, &["other cells"]);
 
     let ended = run(dir, &[&all[..], &["--resume", suffix]].concat());
-    assert!(
-        matches!(ended.code(), Some(0 | 3 | 4)),
-        "{}{}",
-        ended.stdout,
-        ended.stderr
-    );
+    assert!(matches!(ended.code(), Some(0 | 3 | 4)), "{}{}", ended.stdout, ended.stderr);
     let after = made(&folder);
     for (before, after) in before.iter().zip(&after) {
         assert!(after.starts_with(before), "{before:?} {after:?}");
         assert!(after.len() >= 4, "{after:?}");
     }
-    assert!(
-        ended.stdout.contains("A against itself in 4 cells"),
-        "{}",
-        ended.stdout
-    );
+    assert!(ended.stdout.contains("A against itself in 4 cells"), "{}", ended.stdout);
 }
 
 #[test]
@@ -231,23 +190,11 @@ fn what_makes_no_matrix_says_why_before_anything_runs() {
     for (more, why) in [
         (&["--over", "load.0.message-size"][..], "has no values"),
         (&["--over", "load.0.message-sise=1,2"], "unknown key"),
-        (
-            &["--over", "load.0.producers=1,x"],
-            "--over load.0.producers=x",
-        ),
+        (&["--over", "load.0.producers=1,x"], "--over load.0.producers=x"),
         (&["--over", "load.0.producers=1,,2"], "empty"),
-        (
-            &["--over", "load.0.queue-type=classic,quorum"],
-            "--over load.0.queue-type=quorum: ",
-        ),
-        (
-            &["--over", "load.0.rate=1,2", "--over", "load.0.rate=3"],
-            "key is given twice",
-        ),
-        (
-            &["--over", "load.0.rate=1,2", "--a-set", "load.0.rate=3"],
-            "one side sets load.0.rate",
-        ),
+        (&["--over", "load.0.queue-type=classic,quorum"], "--over load.0.queue-type=quorum: "),
+        (&["--over", "load.0.rate=1,2", "--over", "load.0.rate=3"], "key is given twice"),
+        (&["--over", "load.0.rate=1,2", "--a-set", "load.0.rate=3"], "one side sets load.0.rate"),
     ] {
         ab(more).assert_error(2, &[why]);
     }

@@ -76,8 +76,8 @@ fn a_module_that_got_slower_is_found_and_named() {
         "--json",
     ];
     let ended = start(bellows(dir, &args)).end_of_long();
-    let found: Value = serde_json::from_str(&ended.stdout)
-        .unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr));
+    let found: Value =
+        serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr));
     let figures = found["figures"].as_array().expect("figures");
     let cpu = figures.iter().find(|it| it["name"] == "broker cpu");
     let cpu = cpu.expect("broker cpu");
@@ -85,18 +85,13 @@ fn a_module_that_got_slower_is_found_and_named() {
 
     let what = found["b"]["what"].as_str().expect("what B is");
     assert!(what.contains("rabbit_exchange"), "{what}");
-    let functions = found["functions"]["functions"]
-        .as_array()
-        .expect("functions");
+    let functions = found["functions"]["functions"].as_array().expect("functions");
     let route = functions
         .iter()
         .find(|it| it["function"] == "$rabbit_exchange:route/2")
         .unwrap_or_else(|| panic!("no route/2: {functions:#?}"));
     // What the loop costs is below the function, and is the change of the whole, but for noise.
-    let (part, whole) = (
-        change(&route["total"]),
-        change(&found["functions"]["broker"]),
-    );
+    let (part, whole) = (change(&route["total"]), change(&found["functions"]["broker"]));
     assert!(part > whole * 0.5, "{part} of {whole}");
     // The column of own costs adds up to the broker's change.
     let told: f64 = functions.iter().map(|it| change(&it["own"])).sum();
@@ -118,16 +113,11 @@ fn is_proven(dir: &Path, code: Option<i32>, found: &Value, route: &Value) {
     // It is named first, and what it newly calls is not; nor are its callers.
     let explained = found["functions"]["explained"].as_array();
     let explained = explained.expect("what explains the change");
-    assert_eq!(
-        explained[0]["function"], "$rabbit_exchange:route/2",
-        "{explained:#?}"
-    );
+    assert_eq!(explained[0]["function"], "$rabbit_exchange:route/2", "{explained:#?}");
     // Its frame has the colour of what is dearer.
     let svg = std::fs::read_to_string(dir.join("route.svg")).expect("a picture");
     let frames: Vec<&str> = svg.split("<title>").collect();
-    let orange = frames
-        .iter()
-        .filter(|it| it.starts_with("$rabbit_exchange:route/2 ("));
+    let orange = frames.iter().filter(|it| it.starts_with("$rabbit_exchange:route/2 ("));
     let fills: Vec<&str> = orange
         .filter(|it| it.contains(", proven"))
         .filter_map(|it| it.split("fill=\"").nth(1)?.split('"').next())
@@ -135,10 +125,7 @@ fn is_proven(dir: &Path, code: Option<i32>, found: &Value, route: &Value) {
     assert!(!fills.is_empty(), "no proven frame of route/2");
     for fill in fills {
         let numbers = fill.trim_start_matches("rgb(").trim_end_matches(')');
-        let rgb: Vec<u32> = numbers
-            .split(',')
-            .map(|it| it.parse().expect("a number"))
-            .collect();
+        let rgb: Vec<u32> = numbers.split(',').map(|it| it.parse().expect("a number")).collect();
         assert!(rgb[0] > rgb[2] + 20, "dearer is orange, not {fill}");
     }
 }
@@ -150,13 +137,7 @@ fn a_patch_that_is_none_says_so_before_a_broker_starts() {
     std::fs::create_dir(dir.join("ebin")).expect("a folder");
     let patched = |kind: &str| {
         let kind = format!("broker.kind={kind}");
-        let set = [
-            "run",
-            "classic-in-out",
-            "--set",
-            "broker.patch=ebin",
-            "--set",
-        ];
+        let set = ["run", "classic-in-out", "--set", "broker.patch=ebin", "--set"];
         run(dir, &[&set[..], &[&kind]].concat())
     };
     patched("rabbitmq").assert_error(1, &["no .beam file"]);

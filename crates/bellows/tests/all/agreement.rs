@@ -26,10 +26,7 @@ fn experiment(random: &mut Random, round: u64) -> String {
         between(20, 250),
     );
     let mut stall = |at: u64, length: u64| {
-        let _ = write!(
-            text,
-            "[[fault]]\nkind = \"stall\"\nat = \"{at}ms\"\nfor = \"{length}ms\"\n"
-        );
+        let _ = write!(text, "[[fault]]\nkind = \"stall\"\nat = \"{at}ms\"\nfor = \"{length}ms\"\n");
     };
     if round.is_multiple_of(2) {
         stall(0, between(50, 300));
@@ -59,10 +56,7 @@ fn values_at(curve: &Value, percentile: f64) -> (f64, f64) {
     let (places, values) = (numbers(&curve["nines"]), numbers(&curve["ns"]));
     let before = places.iter().rposition(|place| *place <= nines - 1e-3);
     let behind = places.iter().position(|place| *place >= nines + 1e-3);
-    (
-        values[before.unwrap_or(0)],
-        values[behind.unwrap_or(values.len() - 1)],
-    )
+    (values[before.unwrap_or(0)], values[behind.unwrap_or(values.len() - 1)])
 }
 
 /// The counts in the page's latencies by interval and by slice, by metric: of each grid come columns, buckets
@@ -101,29 +95,20 @@ fn check_page((page, numbers_behind): &(Value, Vec<u8>), measured: &Recorder, wa
     for metric in Metric::MESSAGES {
         let expected = LatencySummary::of(measured.histogram(metric));
         let shown: LatencySummary =
-            serde_json::from_value(page["figures"]["latency"][metric.key()].clone())
-                .expect("a summary");
+            serde_json::from_value(page["figures"]["latency"][metric.key()].clone()).expect("a summary");
         assert_eq!(shown, expected, "the table's {}", metric.name());
         let curve = named(&page["curves"], metric);
         let count = curve.map_or(0, |curve| curve["count"].as_u64().expect("a count"));
         assert_eq!(count, expected.count, "the curve of {}", metric.name());
         if let Some(curve) = curve {
             let highest = numbers(&curve["ns"]).into_iter().fold(0.0, f64::max);
-            assert!(
-                (highest - expected.max_ns as f64).abs() < 0.5,
-                "{}",
-                metric.name()
-            );
+            assert!((highest - expected.max_ns as f64).abs() < 0.5, "{}", metric.name());
             let percentiles = LatencySummary::PERCENTILES.into_iter().take(3);
             for ((percentile, name), value) in percentiles.zip(expected.percentile_values()) {
                 let (before, behind) = values_at(curve, percentile);
                 // Points that nobody could tell apart are left out.
                 let drawn = before * 0.97..=behind * 1.03;
-                assert!(
-                    drawn.contains(&(value as f64)),
-                    "{} {name}: {drawn:?} for {value}",
-                    metric.name()
-                );
+                assert!(drawn.contains(&(value as f64)), "{} {name}: {drawn:?} for {value}", metric.name());
             }
         }
         let all = expected.count + warmup.histogram(metric).len();
@@ -142,11 +127,7 @@ fn check_slices(run: &RunReader) {
         assert!((end - point.t - point.dt).abs() < 1e-6, "{point:?}");
         assert!(parts.clone().all(|it| it.phase == point.phase));
         let sums = parts.fold([0; 3], |[sent, completed, received], it| {
-            [
-                sent + it.sent,
-                completed + it.completed,
-                received + it.received,
-            ]
+            [sent + it.sent, completed + it.completed, received + it.received]
         });
         let counters = &point.counters;
         assert_eq!(sums, [counters.sent, counters.completed, counters.received]);
@@ -162,21 +143,12 @@ fn check_console(text: &str, summary: &RunSummary) {
         let start = format!("{}  ", metric.name());
         let row = text.lines().find(|line| line.starts_with(&start));
         let row = row.unwrap_or_else(|| panic!("no {start} in {text}"));
-        let shown: Vec<&str> = row
-            .split("  ")
-            .map(str::trim)
-            .filter(|cell| !cell.is_empty())
-            .collect();
+        let shown: Vec<&str> = row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
         let percentiles = latency.percentile_values();
-        let values = std::iter::once(latency.mean_ns)
-            .chain(percentiles)
-            .chain([latency.max_ns]);
+        let values = std::iter::once(latency.mean_ns).chain(percentiles).chain([latency.max_ns]);
         let values: Vec<String> = values.map(|ns| Nanos(ns).to_string()).collect();
         // The mark of a percentile with few samples is no part of its value.
-        let cells: Vec<&str> = shown[1..]
-            .iter()
-            .map(|cell| cell.trim_start_matches('~'))
-            .collect();
+        let cells: Vec<&str> = shown[1..].iter().map(|cell| cell.trim_start_matches('~')).collect();
         assert_eq!(cells, values, "{row:?}");
     }
 }
@@ -195,10 +167,8 @@ fn whatever_shows_a_run_shows_the_same() {
         let folder = dir.path().join(path.parent().expect("its folder"));
         let run = RunReader::open(&folder).expect("a run");
         let summary = run.record.summary.clone().expect("a summary");
-        let (measured, warmup) = (
-            run.merged(Phase::Measure).expect("a log"),
-            run.merged(Phase::Warmup).expect("a log"),
-        );
+        let (measured, warmup) =
+            (run.merged(Phase::Measure).expect("a log"), run.merged(Phase::Warmup).expect("a log"));
         let messages = summary.messages();
         assert_eq!(messages.latency, measured.messages(), "JSON and log");
         // One that is killed knows no more of them.
@@ -215,13 +185,7 @@ fn whatever_shows_a_run_shows_the_same() {
         assert_eq!(all(Metric::END_TO_END), summary.flow().received.total);
         // What the schedule had due in the measured phase, to a message at either end.
         let due = summary.requested().expect("a schedule").rate
-            * run
-                .record
-                .phases
-                .iter()
-                .filter(|p| p.phase == Phase::Measure)
-                .map(|p| p.end - p.start)
-                .sum::<f64>();
+            * run.record.phases.iter().filter(|p| p.phase == Phase::Measure).map(|p| p.end - p.start).sum::<f64>();
         let counted = measured.histogram(Metric::ACK_RESPONSE).len() as f64;
         assert!((counted - due).abs() <= 2.0, "{counted} of {due}");
 

@@ -46,74 +46,39 @@ fn runs_are_labelled_found_shown_and_removed() {
     demo(&[]);
     let all = list(dir, &[]);
     assert_eq!(all.len(), 2);
-    assert_eq!(
-        all[1]["labels"]["tags"],
-        serde_json::json!(["base", "nightly"])
-    );
+    assert_eq!(all[1]["labels"]["tags"], serde_json::json!(["base", "nightly"]));
     assert_eq!(all[0]["labels"]["note"], "the first");
     assert!(all[0]["bytes"].as_u64() > Some(1_000), "{:#}", all[0]);
     assert!(all[0]["seconds"].as_f64() >= Some(0.2), "{:#}", all[0]);
 
-    let found = list(
-        dir,
-        &["--filter", "tag=night* state=complete broker=embedded*"],
-    );
+    let found = list(dir, &["--filter", "tag=night* state=complete broker=embedded*"]);
     assert_eq!(found.len(), 1);
     assert!(list(dir, &["--filter", "tag=weekly"]).is_empty());
-    refuses(
-        dir,
-        &["runs", "--filter", "colour=red"],
-        "keys are id, name",
-    );
+    refuses(dir, &["runs", "--filter", "colour=red"], "keys are id, name");
 
     let tagged = all[1]["id"].as_str().expect("an id");
     let suffix = &tagged[tagged.len() - 4..];
     let table = run(dir, &["runs"]);
-    assert!(
-        table.stdout.contains("  #base #nightly the first\n"),
-        "{}",
-        table.stdout
-    );
-    assert!(
-        table.stdout.contains(&format!("demo-{suffix} ")),
-        "{}",
-        table.stdout
-    );
+    assert!(table.stdout.contains("  #base #nightly the first\n"), "{}", table.stdout);
+    assert!(table.stdout.contains(&format!("demo-{suffix} ")), "{}", table.stdout);
 
     let noted = run(dir, &["runs", "note", suffix, "new disk"]);
     assert_eq!(noted.stdout, format!("{tagged}: #base #nightly new disk\n"));
     let shown = run(dir, &["runs", "show", suffix]);
-    for part in [
-        tagged,
-        "#base #nightly new disk",
-        "ack response",
-        "report.html",
-    ] {
+    for part in [tagged, "#base #nightly new disk", "ack response", "report.html"] {
         assert!(shown.stdout.contains(part), "{part:?} in {}", shown.stdout);
     }
-    refuses(
-        dir,
-        &["runs", "tag", suffix, "two words"],
-        "letters, digits and",
-    );
+    refuses(dir, &["runs", "tag", suffix, "two words"], "letters, digits and");
 
     run(dir, &["runs", "rm", suffix]).assert_error(2, &["has a tag", "nothing was removed"]);
     let dry = run(dir, &["runs", "prune", "--keep", "0", "--dry-run"]);
-    assert!(
-        dry.stdout.contains("1 run would be removed"),
-        "{}",
-        dry.stdout
-    );
+    assert!(dry.stdout.contains("1 run would be removed"), "{}", dry.stdout);
     assert_eq!(list(dir, &[]).len(), 2);
     refuses(dir, &["runs", "prune"], "--keep");
     run(dir, &["runs", "prune", "--older-than", "30d"]).assert_ok();
     assert_eq!(list(dir, &[]).len(), 2);
     let pruned = run(dir, &["runs", "prune", "--keep", "0"]);
-    assert!(
-        pruned.stdout.contains("1 run removed, "),
-        "{}",
-        pruned.stdout
-    );
+    assert!(pruned.stdout.contains("1 run removed, "), "{}", pruned.stdout);
     let removed = run(dir, &["runs", "tag", "last", "base", "nightly", "--remove"]);
     assert_eq!(removed.stdout, format!("{tagged}: new disk\n"));
     run(dir, &["runs", "rm", "last"]).assert_ok();
@@ -126,18 +91,12 @@ fn a_run_that_goes_on_is_not_removed() {
     let dir = dir.path();
     let args = ["demo", "--no-profile", "--set", "phases.measure=60s"];
     let going = start(bellows(dir, &args));
-    wait_for("run", || {
-        fs::read_dir(dir.join(RUNS)).is_ok_and(|runs| runs.count() == 1)
-    });
+    wait_for("run", || fs::read_dir(dir.join(RUNS)).is_ok_and(|runs| runs.count() == 1));
     let listed = list(dir, &[]);
     assert_eq!(listed[0]["active"], true);
     run(dir, &["runs", "rm", "last"]).assert_error(1, &["has not ended"]);
     let pruned = run(dir, &["runs", "prune", "--keep", "0"]);
-    assert!(
-        pruned.stdout.contains("0 runs removed"),
-        "{}",
-        pruned.stdout
-    );
+    assert!(pruned.stdout.contains("0 runs removed"), "{}", pruned.stdout);
     going.signal("KILL");
     going.end();
     assert!(only_run(dir).is_dir());
@@ -149,16 +108,12 @@ fn a_run_that_goes_on_is_not_removed() {
 fn runs_lie_in_the_data_folder_unless_one_is_named() {
     let dir = folder();
     let mut command = bellows(dir.path(), &SHORT);
-    command
-        .env_remove("BELLOWS_RUNS")
-        .env("XDG_DATA_HOME", dir.path());
+    command.env_remove("BELLOWS_RUNS").env("XDG_DATA_HOME", dir.path());
     start(command).end().assert_ok();
     let kept = dir.path().join("bellows").join("runs");
     assert_eq!(fs::read_dir(&kept).expect("runs").count(), 1);
     let mut doctor = bellows(dir.path(), &["doctor", "--json"]);
-    doctor
-        .env_remove("BELLOWS_RUNS")
-        .env("XDG_DATA_HOME", dir.path());
+    doctor.env_remove("BELLOWS_RUNS").env("XDG_DATA_HOME", dir.path());
     let told = start(doctor).end().stdout;
     let place = format!("in {}", kept.display());
     assert!(told.contains(&place), "{place} in {told}");
@@ -169,21 +124,11 @@ fn last_is_for_profiles_the_last_run_that_has_one() {
     let dir = folder();
     run(dir.path(), &SHORT).assert_ok();
     run(dir.path(), &["top", "last"]).assert_error(1, &["none of 1 run in", "has a profile"]);
-    let profiled = [
-        "demo",
-        "--quiet",
-        "--set",
-        "phases.warmup=0s",
-        "--set",
-        "phases.measure=1s",
-    ];
+    let profiled = ["demo", "--quiet", "--set", "phases.warmup=0s", "--set", "phases.measure=1s"];
     run(dir.path(), &profiled).assert_ok();
     // A later run without samples does not hide it.
     run(dir.path(), &SHORT).assert_ok();
-    let stopped = dir
-        .path()
-        .join(RUNS)
-        .join("2099-01-01T00-00-00Z-stopped-aaaa");
+    let stopped = dir.path().join(RUNS).join("2099-01-01T00-00-00Z-stopped-aaaa");
     fs::create_dir(&stopped).expect("folder");
     fs::write(stopped.join("series.jsonl"), "").expect("series");
     fs::write(stopped.join("cpu.stacks"), "").expect("stacks");

@@ -7,20 +7,10 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{
-    Broker, bellows, folder, only_run, run, seconds_recorded, server_that_says, start, wait_for,
-};
+use common::{Broker, bellows, folder, only_run, run, seconds_recorded, server_that_says, start, wait_for};
 
 fn client(dir: &Path, url: &str, more: &[&str]) -> common::Ended {
-    let base = [
-        "client",
-        "queue://Q",
-        "--url",
-        url,
-        "--duration",
-        "1",
-        "--quiet",
-    ];
+    let base = ["client", "queue://Q", "--url", url, "--duration", "1", "--quiet"];
     run(dir, &base.iter().chain(more).copied().collect::<Vec<_>>())
 }
 
@@ -32,14 +22,9 @@ fn nothing_is_left(dir: &Path) {
 #[test]
 fn nobody_listens() {
     let dir = folder();
-    let port = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("amqp://127.0.0.1:{port}");
-    client(dir.path(), &url, &[])
-        .assert_error(1, &["cannot connect to amqp://guest@127.0.0.1", "refused"]);
+    client(dir.path(), &url, &[]).assert_error(1, &["cannot connect to amqp://guest@127.0.0.1", "refused"]);
     nothing_is_left(dir.path());
 }
 
@@ -50,12 +35,7 @@ fn with_json_an_error_is_an_object_with_cause_value_and_remedy() {
     let wrong = format!("amqp://guest:s3cret@{}", broker.address());
     let many = u32::MAX.to_string();
     for (code, cause, url, args) in [
-        (
-            1,
-            "cannot log in to",
-            &wrong,
-            ["--json", "--no-archive"].as_slice(),
-        ),
+        (1, "cannot log in to", &wrong, ["--json", "--no-archive"].as_slice()),
         (2, "", &broker.url, &["--json", "--rate", "-1"]),
         (2, "", &broker.url, &["--json", "--num-destinations", &many]),
     ] {
@@ -64,10 +44,7 @@ fn with_json_an_error_is_an_object_with_cause_value_and_remedy() {
         let told: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
         let field = |name: &str| told["error"][name].as_str().unwrap().to_owned();
         assert!(field("cause").starts_with(cause), "{told}");
-        assert!(
-            !field("value").is_empty() && !field("help").is_empty(),
-            "{told}"
-        );
+        assert!(!field("value").is_empty() && !field("help").is_empty(), "{told}");
         assert!(!ended.stdout.contains("s3cret"), "{told}");
         assert!(ended.stderr.contains("error: "), "people read it too");
     }
@@ -88,10 +65,7 @@ fn the_password_is_wrong() {
     let broker = Broker::start(dir.path());
     let url = format!("amqp://guest:wrong@{}", broker.address());
     let ended = client(dir.path(), &url, &[]);
-    ended.assert_error(
-        1,
-        &["cannot log in to amqp://guest@", "ACCESS_REFUSED", "403"],
-    );
+    ended.assert_error(1, &["cannot log in to amqp://guest@", "ACCESS_REFUSED", "403"]);
     assert!(!ended.stderr.contains("wrong"), "{ended:?}");
     nothing_is_left(dir.path());
 }
@@ -121,10 +95,8 @@ fn the_server_sends_half_a_frame_and_hangs() {
     let dir = folder();
     // The header of a method frame on channel 0 that announces 500 bytes, and ten of them.
     let address = server_that_says(&[1, 0, 0, 0, 0, 1, 0xf4, 0, 10, 0, 10, 0, 9, 0, 0, 0, 0]);
-    client(dir.path(), &format!("amqp://{address}"), &[]).assert_error(
-        1,
-        &["no answer from amqp://guest@", "within 10.", "17 bytes"],
-    );
+    client(dir.path(), &format!("amqp://{address}"), &[])
+        .assert_error(1, &["no answer from amqp://guest@", "within 10.", "17 bytes"]);
     nothing_is_left(dir.path());
 }
 
@@ -151,22 +123,14 @@ fn a_load_that_is_refused_has_emptied_no_queue() {
     let limited = ["queue://limited", "--queue-args", "x-max-length=5"];
     on(&[&["producer", "--message-count", "1"], &limited[..]].concat()).assert_ok();
     let both = ["queue://kept", "queue://limited", "--purge"];
-    on(&[&["client", "--duration", "1"], &both[..]].concat())
-        .assert_error(1, &["PRECONDITION_FAILED", "limited"]);
+    on(&[&["client", "--duration", "1"], &both[..]].concat()).assert_error(1, &["PRECONDITION_FAILED", "limited"]);
     let channels = ["--producers", "3000", "--shared-connections", "1"];
-    on(&[
-        &["producer", "queue://kept", "--duration", "1", "--purge"],
-        &channels[..],
-    ]
-    .concat())
-    .assert_error(2, &["cannot share a connection", "channels"]);
+    on(&[&["producer", "queue://kept", "--duration", "1", "--purge"], &channels[..]].concat())
+        .assert_error(2, &["cannot share a connection", "channels"]);
     let ended = on(&["consumer", "queue://kept", "--duration", "1", "--json"]);
     ended.assert_ok();
     let summary: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
-    assert_eq!(
-        summary["scenarios"]["messages"]["received"]["total"], 5,
-        "{summary}"
-    );
+    assert_eq!(summary["scenarios"]["messages"]["received"]["total"], 5, "{summary}");
 }
 
 #[test]
@@ -180,16 +144,7 @@ fn the_queue_must_exist_and_does_not() {
 fn the_broker_is_killed_in_the_middle() {
     let dir = folder();
     let broker = Broker::start(dir.path());
-    let args = [
-        "client",
-        "--url",
-        &broker.url,
-        "--rate",
-        "500",
-        "--duration",
-        "50",
-        "--quiet",
-    ];
+    let args = ["client", "--url", &broker.url, "--rate", "500", "--duration", "50", "--quiet"];
     let client = start(bellows(dir.path(), &args));
     wait_for("recorded second", || seconds_recorded(dir.path()) >= 2);
     common::signal(broker.child.id(), "KILL");
@@ -202,21 +157,12 @@ fn the_broker_is_killed_in_the_middle() {
     assert_eq!(record["problem"], record["summary"]["error"]);
     let cause = record["problem"]["cause"].as_str().unwrap();
     assert!(cause.starts_with("lost the connection to"), "{cause}");
+    assert!(record["error"].as_str().unwrap().starts_with(cause), "{record}");
     assert!(
-        record["error"].as_str().unwrap().starts_with(cause),
-        "{record}"
-    );
-    assert!(
-        ended
-            .stdout
-            .lines()
-            .any(|it| it.starts_with("failed ") && it.contains(cause)),
+        ended.stdout.lines().any(|it| it.starts_with("failed ") && it.contains(cause)),
         "the summary does not say why: {ended:#?}"
     );
-    assert!(
-        ended.report().is_file(),
-        "what was measured until then has no report: {ended:#?}"
-    );
+    assert!(ended.report().is_file(), "what was measured until then has no report: {ended:#?}");
 }
 
 /// Nothing is started, and no load applied, for output that could never be written or used.
@@ -226,12 +172,7 @@ fn what_cannot_work_is_refused_before_the_start() {
     for args in [
         &["client", "--hdr", "no/such/folder.hlog"] as &[&str],
         &["client", "--hdr", "."],
-        &[
-            "run",
-            "rated",
-            "--set",
-            "load.0.source-addresses=[\"192.0.2.1\"]",
-        ],
+        &["run", "rated", "--set", "load.0.source-addresses=[\"192.0.2.1\"]"],
         &["churn", "connections", "--source-addresses", "192.0.2.1"],
     ] {
         let ended = run(dir.path(), args);
@@ -248,16 +189,8 @@ fn what_cannot_work_is_refused_before_the_start() {
 #[test]
 fn there_is_no_such_process() {
     let dir = folder();
-    run(
-        dir.path(),
-        &["record", "--pid", "4194304", "--duration", "1"],
-    )
-    .assert_error(1, &["4194304"]);
-    run(
-        dir.path(),
-        &["record", "--name", "no-such-program", "--duration", "1"],
-    )
-    .assert_error(1, &["no-such-program"]);
+    run(dir.path(), &["record", "--pid", "4194304", "--duration", "1"]).assert_error(1, &["4194304"]);
+    run(dir.path(), &["record", "--name", "no-such-program", "--duration", "1"]).assert_error(1, &["no-such-program"]);
     nothing_is_left(dir.path());
 }
 
@@ -265,22 +198,15 @@ fn there_is_no_such_process() {
 fn the_process_dies_while_it_is_profiled() {
     let dir = folder();
     let mut busy = Command::new("sh");
-    busy.args(["-c", "while :; do :; done"])
-        .stdin(Stdio::null());
+    busy.args(["-c", "while :; do :; done"]).stdin(Stdio::null());
     let mut busy = busy.spawn().unwrap();
     let pid = busy.id().to_string();
-    let recording = start(bellows(
-        dir.path(),
-        &["record", "--pid", &pid, "--duration", "50"],
-    ));
+    let recording = start(bellows(dir.path(), &["record", "--pid", &pid, "--duration", "50"]));
     std::thread::sleep(std::time::Duration::from_millis(1500));
     busy.kill().unwrap();
     busy.wait().unwrap();
     let ended = recording.end();
-    assert!(
-        ended.took.as_secs() < 20,
-        "it went on without the process: {ended:#?}"
-    );
+    assert!(ended.took.as_secs() < 20, "it went on without the process: {ended:#?}");
     assert!(!ended.stderr.contains("panicked"), "{ended:#?}");
     if ended.code() != Some(0) {
         // Where profiling is not permitted, that is what it says.
@@ -315,10 +241,7 @@ fn the_disk_is_full() {
     fs::write(disk.0.join("filler"), vec![0; 44 << 10]).unwrap();
     let ended = start(bellows(dir.path(), &args)).end();
     assert!(!ended.stderr.contains("panicked"), "{ended:#?}");
-    assert!(
-        ended.stdout.contains("\nmessages "),
-        "the numbers are lost: {ended:#?}"
-    );
+    assert!(ended.stdout.contains("\nmessages "), "the numbers are lost: {ended:#?}");
     ended.assert_error(1, &["report.html", "No space left on device"]);
     // Nothing half-written: what is there can be read.
     let listed = run(dir.path(), &["runs", "--runs", runs.to_str().unwrap()]);
@@ -332,14 +255,8 @@ impl SmallDisk {
     fn mount(at: &Path) -> Option<Self> {
         fs::create_dir_all(at).ok()?;
         let mut mount = Command::new("mount");
-        mount
-            .args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"])
-            .arg(at)
-            .stderr(Stdio::null());
-        mount
-            .status()
-            .is_ok_and(|s| s.success())
-            .then(|| Self(at.to_owned()))
+        mount.args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"]).arg(at).stderr(Stdio::null());
+        mount.status().is_ok_and(|s| s.success()).then(|| Self(at.to_owned()))
     }
 }
 

@@ -25,23 +25,15 @@ impl Getter {
         let endpoint: load::Endpoint = url.parse().expect("url");
         let address = (endpoint.host.as_str(), endpoint.port);
         let stream = TcpStream::connect(address).expect("connect");
-        stream
-            .set_read_timeout(Some(common::DEADLINE))
-            .expect("time-out");
+        stream.set_read_timeout(Some(common::DEADLINE)).expect("time-out");
         let mut getter = Self { stream };
         getter.write(b"AMQP\0\0\x09\x01");
         getter.expect([10, 10]);
         let login = url.split_once("://").expect("a scheme").1;
-        let login = login
-            .split_once('@')
-            .map_or("guest:guest", |(login, _)| login);
+        let login = login.split_once('@').map_or("guest:guest", |(login, _)| login);
         let login = format!("\0{}", login.replace(':', "\0"));
         let login = [&long(login.len())[..], login.as_bytes()].concat();
-        getter.send(
-            0,
-            [10, 11],
-            &[b"\0\0\0\0\x05PLAIN", &login[..], b"\x05en_US"].concat(),
-        );
+        getter.send(0, [10, 11], &[b"\0\0\0\0\x05PLAIN", &login[..], b"\x05en_US"].concat());
         getter.expect([10, 30]);
         getter.send(0, [10, 31], b"\x07\xFF\0\x02\0\0\0\0");
         getter.send(0, [10, 40], b"\x01/\0\0");
@@ -202,11 +194,7 @@ fn exclusive_queues_have_names(url: &str) {
     for (line, sent, received) in [
         ("-E -u mine -y 2 -C 100", 100, 100),
         ("-E -u mine,yours -y 2 -C 100", 100, 200),
-        (
-            "-E -qp mine-%d -qpf 1 -qpt 2 -x 2 -y 4 -Y 2 -C 50",
-            100,
-            100,
-        ),
+        ("-E -qp mine-%d -qpf 1 -qpt 2 -x 2 -y 4 -Y 2 -C 50", 100, 100),
         ("-E -f persistent -y 2 -C 50", 50, 100),
         ("-E -u emptied -C 50 -ew empty", 50, 50),
         // What is there already is received, too, and a queue that is empty at times ends nothing.
@@ -233,11 +221,7 @@ fn consumers_start_slowly(url: &str) {
 
 fn streams_are_read_from_a_time_on(url: &str) {
     perf_test(folder().path(), url, "-sq -u log -C 100 -c 10 -y 0");
-    for (line, received) in [
-        ("-sco 2020-01-01T00:00:00Z", 100),
-        ("-sco 90", 10),
-        ("-ca x-stream-offset=1h", 100),
-    ] {
+    for (line, received) in [("-sco 2020-01-01T00:00:00Z", 100), ("-sco 90", 10), ("-ca x-stream-offset=1h", 100)] {
         let line = format!("-p -u log -x 0 -q 50 -z 1 {line}");
         assert_eq!(summary(url, &line)["received"]["total"], received, "{line}");
     }

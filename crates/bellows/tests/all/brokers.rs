@@ -30,31 +30,18 @@ impl Toy {
         let launch = Launch {
             product: "Toy",
             program: BELLOWS.into(),
-            arguments: ["broker", "--listen", &format!("127.0.0.1:{port}")]
-                .map(Into::into)
-                .into(),
+            arguments: ["broker", "--listen", &format!("127.0.0.1:{port}")].map(Into::into).into(),
             environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
             process_name: "bellows",
-            probes: vec![Probe {
-                port,
-                answers: accepts,
-            }],
+            probes: vec![Probe { port, answers: accepts }],
             reason: log::tail,
             start_timeout: Duration::from_secs(30),
             guard: vec![BELLOWS.into(), guardian::SUBCOMMAND.into()],
         };
-        let mut waiting = Waiting {
-            progress: &mut |_| {},
-            cancelled: &|| false,
-        };
+        let mut waiting = Waiting { progress: &mut |_| {}, cancelled: &|| false };
         Ok(Self {
             process: workspace.start(launch, "starting a toy", &mut waiting)?,
-            identity: Identity {
-                kind: "toy",
-                product: "Toy",
-                version: Some("1.2.3".to_owned()),
-                runtime: None,
-            },
+            identity: Identity { kind: "toy", product: "Toy", version: Some("1.2.3".to_owned()), runtime: None },
             endpoint: load::Endpoint::new("127.0.0.1", port),
         })
     }
@@ -115,10 +102,7 @@ fn run_on(broker: &mut dyn Broker, experiment: &Experiment, runs: &Path) -> RunO
 /// The file with the processes and folders to remove.
 fn state_file(process: &Managed) -> PathBuf {
     let uid = rustix::process::getuid().as_raw();
-    PathBuf::from(format!(
-        "/tmp/bellows-{uid}/{}.json",
-        process.workspace().name()
-    ))
+    PathBuf::from(format!("/tmp/bellows-{uid}/{}.json", process.workspace().name()))
 }
 
 /// Whether a process runs; a zombie does not.
@@ -245,10 +229,7 @@ impl Broker for Minority {
     }
 
     fn processes(&self) -> Processes {
-        Processes {
-            further: vec![None],
-            ..self.0.processes()
-        }
+        Processes { further: vec![None], ..self.0.processes() }
     }
 
     fn inject(&mut self, fault: Fault) -> Result<(), BrokerError> {
@@ -277,18 +258,11 @@ fn a_cluster_that_never_confirms_after_a_fault_is_told_so_in_summary_and_verdict
     let outcome = run_on(&mut cluster, &experiment(&text), runs.path());
     let summary = outcome.record.summary.as_ref().expect("a summary");
     let fault = &summary.faults[0];
-    assert!(
-        fault.watched && fault.first_confirm_s.is_none(),
-        "{fault:?}"
-    );
+    assert!(fault.watched && fault.first_confirm_s.is_none(), "{fault:?}");
     let text = said(&outcome);
     assert!(text.contains("no confirm since"), "{text}");
     let verdict = summary.verdict.as_ref().expect("a verdict");
-    assert!(
-        verdict.sentence.contains("this run's own kill of node 1"),
-        "{}",
-        verdict.sentence
-    );
+    assert!(verdict.sentence.contains("this run's own kill of node 1"), "{}", verdict.sentence);
     Box::new(cluster).stop().expect("its end");
 }
 
@@ -299,12 +273,7 @@ fn a_broker_whose_guardian_was_killed_is_removed_all_the_same() {
     let (state, pid) = (state_file(&toy.process), toy.pid());
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("stat");
     let (_, rest) = stat.rsplit_once(") ").expect("a name");
-    let guardian = rest
-        .split(' ')
-        .nth(1)
-        .expect("a parent")
-        .parse()
-        .expect("pid");
+    let guardian = rest.split(' ').nth(1).expect("a parent").parse().expect("pid");
     common::signal(guardian, "KILL");
     drop(toy);
     assert!(!state.exists());
@@ -323,10 +292,7 @@ fn a_broker_that_ends_instead_of_starting_says_why_and_leaves_nothing() {
         arguments: ["-c", "echo no licence; exit 7"].map(Into::into).into(),
         environment: Vec::new(),
         process_name: "",
-        probes: vec![Probe {
-            port: 1,
-            answers: |_| false,
-        }],
+        probes: vec![Probe { port: 1, answers: |_| false }],
         reason: log::tail,
         start_timeout: Duration::from_secs(30),
         guard: vec![BELLOWS.into(), guardian::SUBCOMMAND.into()],
@@ -377,16 +343,11 @@ fn a_rabbitmq_that_is_started_once_serves_two_runs() {
     let outcomes = [1, 2].map(|_| run_on(&mut *broker, &experiment, runs.path()));
     assert_eq!(broker.processes().main, pid);
     broker.stop().expect("its end");
-    let folders = outcomes
-        .each_ref()
-        .map(|it| it.run_dir.clone().expect("kept"));
+    let folders = outcomes.each_ref().map(|it| it.run_dir.clone().expect("kept"));
     assert_ne!(folders[0], folders[1]);
     for outcome in outcomes {
         let summary = outcome.record.summary.expect("a summary");
-        assert_eq!(
-            (summary.broker.kind.as_str(), summary.broker.pid),
-            ("rabbitmq", pid)
-        );
+        assert_eq!((summary.broker.kind.as_str(), summary.broker.pid), ("rabbitmq", pid));
         let flow = summary.flow();
         assert_eq!(flow.ledger.map(|ledger| ledger.lost), Some(0));
         assert!(flow.received.total >= 200, "{}", flow.received.total);
@@ -425,10 +386,7 @@ fn an_experiment_loads_the_embedded_broker_over_tls_and_its_keys_are_gone_then()
     ended.assert_ok();
     let summary: serde_json::Value = serde_json::from_str(&ended.stdout).expect("JSON");
     let messages = &summary["scenarios"]["messages"];
-    assert!(
-        messages["received"]["total"].as_u64() > Some(400),
-        "{summary:#}"
-    );
+    assert!(messages["received"]["total"].as_u64() > Some(400), "{summary:#}");
     assert_eq!(messages["ledger"]["lost"], 0);
     assert!(!ended.stdout.contains("certificate_not_checked"));
     assert_eq!(fs::read_dir(keys.path()).expect("folder").count(), 0);

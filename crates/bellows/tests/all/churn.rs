@@ -62,11 +62,7 @@ fn refused_logins_are_counted_exactly_and_a_stall_counts_for_all_that_were_due()
     let refused = refused.clone().find(|f| f["kind"] == "refuse-login");
     assert_eq!(refused.expect("the fault")["count"], 37, "{object:#}");
     let of = |key: &str| churn[key].as_u64().expect("a count");
-    assert_eq!(
-        (of("begun"), of("failed"), of("not_begun")),
-        (300, 37, 0),
-        "{churn:#}"
-    );
+    assert_eq!((of("begun"), of("failed"), of("not_begun")), (300, 37, 0), "{churn:#}");
     assert_eq!(of("completed"), 300 - 37, "{churn:#}");
     let failures = churn["failures"].as_array().expect("failures");
     assert_eq!(failures.len(), 1, "one reason: {failures:#?}");
@@ -80,11 +76,7 @@ fn refused_logins_are_counted_exactly_and_a_stall_counts_for_all_that_were_due()
     let p50 = steps["cycle"]["p50_ns"].as_u64().expect("p50");
     assert!(p50 < max / 2, "{steps:#}");
     let asked = &churn["requested"];
-    assert_eq!(
-        asked["rate"].as_f64().map(f64::round),
-        Some(200.0),
-        "{asked:#}"
-    );
+    assert_eq!(asked["rate"].as_f64().map(f64::round), Some(200.0), "{asked:#}");
     let codes = object["warnings"].as_array().expect("warnings").iter();
     assert!(codes.clone().any(|w| w["code"] == "cycles_failed"));
 
@@ -94,12 +86,7 @@ fn refused_logins_are_counted_exactly_and_a_stall_counts_for_all_that_were_due()
     report.assert_ok();
     let log = fs::read_to_string(only(&dir.path().join("runs")).join("latency.hlog"));
     let log = log.expect("histograms");
-    for tag in [
-        "Tag=warmup_cycle,",
-        "Tag=cycle,",
-        "Tag=log_in,",
-        "Tag=close,",
-    ] {
+    for tag in ["Tag=warmup_cycle,", "Tag=cycle,", "Tag=log_in,", "Tag=close,"] {
         assert!(log.contains(tag), "{tag}");
     }
 }
@@ -113,16 +100,7 @@ fn only(runs: &Path) -> std::path::PathBuf {
 fn a_killed_churn_leaves_a_readable_folder() {
     let dir = folder();
     let broker = Broker::start(dir.path());
-    let args = [
-        "churn",
-        "connections",
-        "--url",
-        &broker.url,
-        "--rate",
-        "100",
-        "--duration",
-        "60",
-    ];
+    let args = ["churn", "connections", "--url", &broker.url, "--rate", "100", "--duration", "60"];
     let churn = start(bellows(dir.path(), &args));
     let deadline = Instant::now() + Duration::from_secs(30);
     let seconds = || {
@@ -142,19 +120,14 @@ fn a_killed_churn_leaves_a_readable_folder() {
     let report = run(dir.path(), &["runs", "report", "last"]);
     report.assert_ok();
     let page = fs::read_to_string(dir.path().join(report.stdout.trim_end())).expect("page");
-    assert!(
-        page.contains("connections per second opened and closed"),
-        "the headline"
-    );
+    assert!(page.contains("connections per second opened and closed"), "the headline");
     assert!(page.contains("<th>log in</th>"), "the steps");
 }
 
 #[test]
 fn a_broker_that_refuses_every_login_is_an_error_and_leaves_no_folder() {
     let dir = folder();
-    let text = REFUSED
-        .replace("count = 37\n", "")
-        .replace("at = \"300ms\"\n", "");
+    let text = REFUSED.replace("count = 37\n", "").replace("at = \"300ms\"\n", "");
     fs::write(dir.path().join("all.toml"), text).expect("file");
     let ended = run(dir.path(), &["run", "all.toml", "--quiet"]);
     ended.assert_error(1, &["ACCESS_REFUSED"]);
@@ -195,10 +168,7 @@ fn connections_come_and_go_beside_messages() {
     let object = object(&ended.stdout);
     let messages = &object["scenarios"]["messages"];
     let churn = &object["scenarios"]["churn"];
-    assert_eq!(
-        (&churn["begun"], &churn["completed"]),
-        (&60.into(), &60.into())
-    );
+    assert_eq!((&churn["begun"], &churn["completed"]), (&60.into(), &60.into()));
     assert_eq!(churn["latency"]["log_in"]["count"], 60, "{churn:#}");
     assert_eq!(messages["sent"]["total"], 2_000, "{object:#}");
     assert_eq!(messages["received"]["total"], 2_000);
@@ -216,8 +186,7 @@ fn connections_come_and_go_beside_messages() {
     let series = fs::read_to_string(series).expect("a series");
     let both = series.lines().filter(|line| {
         let point: Value = serde_json::from_str(line).expect("JSON");
-        point["counters"]["sent"].as_u64() > Some(400)
-            && point["scenarios"]["churn"]["begun"].as_u64() > Some(10)
+        point["counters"]["sent"].as_u64() > Some(400) && point["scenarios"]["churn"]["begun"].as_u64() > Some(10)
     });
     assert!(both.count() >= 3, "each second has both: {series}");
 }

@@ -52,37 +52,19 @@ fn every_command_explains_itself_with_an_example() {
             let help = run(dir.path(), &[command, flag]);
             help.assert_ok();
             let example = format!("  bellows {command}");
-            assert!(
-                help.stdout.contains("Examples:\n"),
-                "{command} {flag}: {}",
-                help.stdout
-            );
-            assert!(
-                help.stdout.contains(&example),
-                "{command} {flag}: {}",
-                help.stdout
-            );
+            assert!(help.stdout.contains("Examples:\n"), "{command} {flag}: {}", help.stdout);
+            assert!(help.stdout.contains(&example), "{command} {flag}: {}", help.stdout);
             let widest = help.stdout.lines().map(|l| l.chars().count()).max();
-            assert!(
-                widest <= Some(100),
-                "{command} {flag} wraps at 100 columns: {}",
-                help.stdout
-            );
+            assert!(widest <= Some(100), "{command} {flag} wraps at 100 columns: {}", help.stdout);
         }
     }
     let help = run(dir.path(), &["--help"]);
     for command in COMMANDS {
-        let about = help
-            .stdout
-            .lines()
-            .find(|l| l.trim_start().starts_with(&format!("{command} ")));
+        let about = help.stdout.lines().find(|l| l.trim_start().starts_with(&format!("{command} ")));
         assert!(about.is_some(), "{command} is not listed:\n{}", help.stdout);
     }
     assert!(!help.stdout.contains("__guard"));
-    assert!(
-        help.stdout.contains("3 a requirement was missed"),
-        "{help:?}"
-    );
+    assert!(help.stdout.contains("3 a requirement was missed"), "{help:?}");
     let version = run(dir.path(), &["--version"]);
     assert!(version.stdout.starts_with("bellows 0."), "{version:?}");
 }
@@ -120,16 +102,9 @@ fn wrong_usage_ends_with_2_and_leaves_nothing() {
     ] {
         let ended = run(dir.path(), args);
         assert_eq!(ended.code(), Some(2), "{args:?}: {ended:#?}");
-        assert!(
-            ended.stdout.is_empty() && !ended.stderr.contains("panicked"),
-            "{ended:#?}"
-        );
+        assert!(ended.stdout.is_empty() && !ended.stderr.contains("panicked"), "{ended:#?}");
     }
-    assert_eq!(
-        fs::read_dir(dir.path()).unwrap().count(),
-        0,
-        "something was left"
-    );
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "something was left");
 }
 
 #[test]
@@ -139,11 +114,7 @@ fn an_unknown_key_is_named_with_its_line_and_the_nearest_known_one() {
     fs::write(dir.path().join("mine.toml"), file).unwrap();
     let ended = run(dir.path(), &["run", "mine.toml"]);
     ended.assert_error(2, &["mine.toml:5", "\"max-pendign\""]);
-    assert!(
-        ended.stderr.contains("help: did you mean \"max-pending\"?"),
-        "{}",
-        ended.stderr
-    );
+    assert!(ended.stderr.contains("help: did you mean \"max-pending\"?"), "{}", ended.stderr);
 
     let ended = run(dir.path(), &["run", "embedded", "--set", "load.0.raet=5"]);
     ended.assert_error(2, &["--set load.0.raet=5", "\"raet\""]);
@@ -151,11 +122,7 @@ fn an_unknown_key_is_named_with_its_line_and_the_nearest_known_one() {
 
     let ended = run(dir.path(), &["run", "stream-publsh"]);
     ended.assert_error(2, &["stream-publsh"]);
-    assert!(
-        ended.stderr.contains("\"stream-publish\""),
-        "{}",
-        ended.stderr
-    );
+    assert!(ended.stderr.contains("\"stream-publish\""), "{}", ended.stderr);
 }
 
 #[test]
@@ -163,41 +130,20 @@ fn the_experiments_are_listed() {
     let dir = folder();
     let ended = run(dir.path(), &["run", "--list"]);
     ended.assert_ok();
-    assert!(
-        ended
-            .stdout
-            .lines()
-            .any(|l| l.starts_with("stream-publish ")),
-        "{}",
-        ended.stdout
-    );
+    assert!(ended.stdout.lines().any(|l| l.starts_with("stream-publish ")), "{}", ended.stdout);
 }
 
 #[test]
 fn profiles_of_other_tools_make_tables_and_flame_graphs() {
     let dir = folder();
     fs::write(dir.path().join("x.folded"), FOLDED).unwrap();
-    let table = run(
-        dir.path(),
-        &["top", "x.folded", "--sort", "total", "--limit", "1"],
-    );
+    let table = run(dir.path(), &["top", "x.folded", "--sort", "total", "--limit", "1"]);
     table.assert_ok();
     assert!(table.stdout.contains("90.00  "), "{}", table.stdout);
-    assert!(
-        table.stdout.contains("$rabbit_channel:handle_method/3"),
-        "{}",
-        table.stdout
-    );
-    assert!(
-        table.stdout.contains("unknown share 10.00 %"),
-        "{}",
-        table.stdout
-    );
+    assert!(table.stdout.contains("$rabbit_channel:handle_method/3"), "{}", table.stdout);
+    assert!(table.stdout.contains("unknown share 10.00 %"), "{}", table.stdout);
 
-    let json = run(
-        dir.path(),
-        &["top", "x.folded", "--grep", r"^\$ets\w*:", "--json"],
-    );
+    let json = run(dir.path(), &["top", "x.folded", "--grep", r"^\$ets\w*:", "--json"]);
     json.assert_ok();
     let rows: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!(rows["functions"][0]["function"], "$ets:select/2");
@@ -218,28 +164,17 @@ fn profiles_of_other_tools_make_tables_and_flame_graphs() {
     let raw = run(dir.path(), &["top", "x.folded", "--raw"]).stdout;
     assert!(raw.contains("self %"), "{raw}");
 
-    let flame = run(
-        dir.path(),
-        &["flame", "x.folded", "-o", "x.svg", "--title", "a title"],
-    );
+    let flame = run(dir.path(), &["flame", "x.folded", "-o", "x.svg", "--title", "a title"]);
     flame.assert_ok();
     assert_eq!(flame.stdout, "x.svg\n");
     let svg = fs::read_to_string(dir.path().join("x.svg")).unwrap();
     assert!(svg.contains("a title") && svg.contains("$rabbit_exchange:route/2"));
     let piped = run(dir.path(), &["flame", "x.folded", "-o", "-"]);
-    assert!(
-        piped.stdout.trim_end().ends_with("</svg>"),
-        "{}",
-        piped.stdout.len()
-    );
+    assert!(piped.stdout.trim_end().ends_with("</svg>"), "{}", piped.stdout.len());
 
     // A profile may come through a pipe.
     let shell = std::process::Command::new("bash")
-        .args([
-            "-c",
-            "\"$0\" top <(cat x.folded)",
-            env!("CARGO_BIN_EXE_bellows"),
-        ])
+        .args(["-c", "\"$0\" top <(cat x.folded)", env!("CARGO_BIN_EXE_bellows")])
         .current_dir(dir.path())
         .output()
         .expect("bash");
@@ -255,19 +190,13 @@ fn profiles_of_other_tools_make_tables_and_flame_graphs() {
     assert!(drawn.contains("</svg>"), "{drawn}");
     let unwritable = run(dir.path(), &["flame", "x.folded", "-o", "no/such/x.svg"]);
     unwritable.assert_error(1, &["cannot write no/such/x.svg", "No such file"]);
-    let empty = run(
-        dir.path(),
-        &["flame", "x.folded", "--from", "5", "--to", "6"],
-    );
+    let empty = run(dir.path(), &["flame", "x.folded", "--from", "5", "--to", "6"]);
     empty.assert_error(1, &["no sample of x.folded lies between 5 s and 6 s"]);
     let late = run(dir.path(), &["top", "x.folded", "--from", "900"]);
     late.assert_error(1, &["no sample of x.folded lies after 900 s"]);
     let nobody = run(dir.path(), &["record"]);
     assert_eq!(nobody.code(), Some(2));
-    assert!(
-        nobody.stderr.contains("--pid <PID>|--name <NAME>"),
-        "{nobody:?}"
-    );
+    assert!(nobody.stderr.contains("--pid <PID>|--name <NAME>"), "{nobody:?}");
     run(dir.path(), &["top", "x.folded", "--from", "6", "--to", "5"])
         .assert_error(2, &["the window from 6 s to 5 s is empty"]);
 }
@@ -285,8 +214,7 @@ fn runs_that_are_not_there_are_named() {
     ] {
         run(dir.path(), args).assert_error(1, &["there is no run in runs"]);
     }
-    run(dir.path(), &["runs", "report", "7k2q"])
-        .assert_error(1, &["no run or file is named \"7k2q\""]);
+    run(dir.path(), &["runs", "report", "7k2q"]).assert_error(1, &["no run or file is named \"7k2q\""]);
     let none = run(dir.path(), &["runs"]);
     none.assert_ok();
     assert!(none.stdout.contains("no runs in runs"), "{none:?}");
@@ -343,10 +271,7 @@ fn completed(dir: &std::path::Path, shell: &str, words: &[&str]) -> String {
     let mut args = vec!["--", "bellows"];
     args.extend(words);
     let mut command = bellows(dir, &args);
-    command
-        .env("BELLOWS_COMPLETE", shell)
-        .env("_CLAP_IFS", "\n")
-        .env("_CLAP_COMPLETE_INDEX", words.len().to_string());
+    command.env("BELLOWS_COMPLETE", shell).env("_CLAP_IFS", "\n").env("_CLAP_COMPLETE_INDEX", words.len().to_string());
     let ended = start(command).end();
     ended.assert_ok();
     ended.stdout
@@ -357,14 +282,7 @@ fn shells_complete_experiments_runs_and_the_options_of_perf_test() {
     let dir = folder();
     fs::write(dir.path().join("mine.toml"), "").unwrap();
     let broker = Broker::start(dir.path());
-    let args = [
-        "client",
-        "--url",
-        &broker.url,
-        "--message-count",
-        "10",
-        "--quiet",
-    ];
+    let args = ["client", "--url", &broker.url, "--message-count", "10", "--quiet"];
     run(dir.path(), &args).assert_ok();
     let id = common::only_run(dir.path());
     let id = id.file_name().unwrap().to_str().unwrap();
@@ -397,10 +315,7 @@ fn shells_complete_experiments_runs_and_the_options_of_perf_test() {
     let mut bash = std::process::Command::new("bash");
     bash.args(["-c", script]);
     let path = std::env::var("PATH").unwrap_or_default();
-    bash.env(
-        "PATH",
-        format!("{}:{path}", program.parent().unwrap().display()),
-    );
+    bash.env("PATH", format!("{}:{path}", program.parent().unwrap().display()));
     let ended = start(bash).end();
     assert_eq!(ended.stdout, "stream-publish\n", "{ended:?}");
 }
@@ -417,9 +332,7 @@ fn zsh_completes_from_the_first_time_on() {
                 words=(bellows run str); CURRENT=3; _bellows; print again; _bellows";
     let path = std::env::var("PATH").unwrap_or_default();
     let path = format!("{}:{path}", program.parent().unwrap().display());
-    zsh.args(["-fc", line])
-        .current_dir(dir.path())
-        .env("PATH", path);
+    zsh.args(["-fc", line]).current_dir(dir.path()).env("PATH", path);
     let Ok(ended) = zsh.output() else {
         testkit::skip!("zsh is not installed: apt-get install zsh");
     };
@@ -442,45 +355,24 @@ fn an_error_about_the_command_line_is_json_where_everything_is() {
         let value: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
         let cause = value["error"]["cause"].as_str().unwrap();
         assert!(!cause.is_empty() && !cause.contains("error:"), "{value}");
-        assert!(
-            value["error"]["help"].as_str().unwrap().contains("--help"),
-            "{value}"
-        );
+        assert!(value["error"]["help"].as_str().unwrap().contains("--help"), "{value}");
         assert!(ended.stderr.starts_with("error: "), "{ended:?}");
     }
     // These have their own, which takes a file.
     let ended = run(dir.path(), &["artemis", "perf", "client", "--json"]);
-    assert_eq!(
-        (ended.code(), ended.stdout.as_str()),
-        (Some(2), ""),
-        "{ended:?}"
-    );
+    assert_eq!((ended.code(), ended.stdout.as_str()), (Some(2), ""), "{ended:?}");
 }
 
 #[test]
 fn a_closed_pipe_ends_it_quietly() {
     let dir = folder();
     fs::write(dir.path().join("x.folded"), FOLDED).unwrap();
-    for args in [
-        &["--help"] as &[&str],
-        &["completions", "bash"],
-        &["top", "x.folded"],
-        &["doctor"],
-    ] {
+    for args in [&["--help"] as &[&str], &["completions", "bash"], &["top", "x.folded"], &["doctor"]] {
         let mut command = bellows(dir.path(), args);
-        let mut child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());
         let mut stderr = String::new();
-        child
-            .stderr
-            .take()
-            .unwrap()
-            .read_to_string(&mut stderr)
-            .unwrap();
+        child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(0), "{args:?}: {stderr}");
         assert_eq!(stderr, "", "{args:?}");
     }
@@ -496,15 +388,11 @@ fn the_broker_says_when_it_is_ready_and_ends_with_its_signals() {
         broker.signal(name);
         let ended = broker.end();
         ended.assert_ok();
-        assert!(
-            ended.stdout.starts_with("ready amqp://127.0.0.1:"),
-            "{ended:?}"
-        );
+        assert!(ended.stdout.starts_with("ready amqp://127.0.0.1:"), "{ended:?}");
         assert!(ended.stderr.contains("nothing survives"), "{ended:?}");
     }
     let broker = Broker::start(dir.path());
-    run(dir.path(), &["broker", "--listen", broker.address()])
-        .assert_error(1, &["cannot listen on", broker.address()]);
+    run(dir.path(), &["broker", "--listen", broker.address()]).assert_error(1, &["cannot listen on", broker.address()]);
 }
 
 #[test]
@@ -514,12 +402,7 @@ fn a_machine_that_was_never_calibrated_says_how_to() {
     command.env("XDG_DATA_HOME", dir.path());
     let ended = start(command).end();
     ended.assert_error(1, &["nothing is kept for this machine"]);
-    assert!(
-        ended
-            .stderr
-            .contains("help: run `bellows doctor --calibrate`"),
-        "{ended:#?}"
-    );
+    assert!(ended.stderr.contains("help: run `bellows doctor --calibrate`"), "{ended:#?}");
 }
 
 /// A broker that confirms late holds a closed loop back, and an open one keeps its rate.
@@ -527,30 +410,15 @@ fn a_machine_that_was_never_calibrated_says_how_to() {
 fn a_requested_rate_is_an_open_loop() {
     let dir = folder();
     let faults = dir.path().join("slow.toml");
-    fs::write(
-        &faults,
-        "[[fault]]\nkind = \"slow-ack\"\ndelay = \"100ms\"\n",
-    )
-    .unwrap();
+    fs::write(&faults, "[[fault]]\nkind = \"slow-ack\"\ndelay = \"100ms\"\n").unwrap();
     let broker = Broker::with(dir.path(), &["--faults", &faults.to_string_lossy()]);
     let sent = |more: &[&str]| {
-        let base = [
-            "client",
-            "--consumers",
-            "0",
-            "--url",
-            &broker.url,
-            "--no-archive",
-            "--json",
-            "--quiet",
-        ];
+        let base = ["client", "--consumers", "0", "--url", &broker.url, "--no-archive", "--json", "--quiet"];
         let args: Vec<&str> = base.iter().chain(more).copied().collect();
         let ended = run(dir.path(), &args);
         ended.assert_ok();
         let summary: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
-        summary["scenarios"]["messages"]["sent"]["rate"]
-            .as_f64()
-            .unwrap()
+        summary["scenarios"]["messages"]["sent"]["rate"].as_f64().unwrap()
     };
     let open = sent(&["--rate", "0.3k", "--duration", "2"]);
     assert!(open > 200.0, "{open}");
@@ -559,19 +427,8 @@ fn a_requested_rate_is_an_open_loop() {
     let closed = sent(&["--rate", "300", "--max-pending", "1", "--duration", "2"]);
     assert!(closed < 20.0, "{closed}");
     let help = run(dir.path(), &["artemis", "perf", "producer", "--help"]);
-    let option = help
-        .stdout
-        .split("--max-pending")
-        .nth(1)
-        .unwrap_or_default();
-    assert!(
-        option
-            .split("--")
-            .next()
-            .unwrap_or_default()
-            .contains("[default: 1]"),
-        "{option}"
-    );
+    let option = help.stdout.split("--max-pending").nth(1).unwrap_or_default();
+    assert!(option.split("--").next().unwrap_or_default().contains("[default: 1]"), "{option}");
 }
 
 /// Prefixes of warnings, by severity.
@@ -584,51 +441,21 @@ fn a_warning_is_told_once_and_the_verdict_that_it_names_is_there() {
     let dir = folder();
     let broker = Broker::start(dir.path());
     let (url, rate) = (broker.url.as_str(), "50000000");
-    let ours = [
-        "client",
-        "queue://once",
-        "--url",
-        url,
-        "--rate",
-        rate,
-        "--duration",
-        "1",
-        "--warmup",
-        "0",
-    ];
+    let ours = ["client", "queue://once", "--url", url, "--rate", rate, "--duration", "1", "--warmup", "0"];
     let perf_test = ["perf-test", "-h", url, "-r", rate, "-z", "1"];
-    let artemis = [
-        "artemis",
-        "perf",
-        "client",
-        "--url",
-        url,
-        "--rate",
-        rate,
-        "--duration",
-        "1",
-        "--warmup",
-        "0",
-        "queue://once",
-    ];
+    let artemis =
+        ["artemis", "perf", "client", "--url", url, "--rate", rate, "--duration", "1", "--warmup", "0", "queue://once"];
     for args in [ours.as_slice(), &perf_test, &artemis] {
         let ended = run(dir.path(), args);
         // A rate that is not met is no failure of the run.
         ended.assert_ok();
         let text = format!("{}{}", ended.stdout, ended.stderr);
-        let mut warnings: Vec<&str> = text
-            .lines()
-            .filter(|line| TIERS.iter().any(|tier| line.starts_with(tier)))
-            .collect();
+        let mut warnings: Vec<&str> =
+            text.lines().filter(|line| TIERS.iter().any(|tier| line.starts_with(tier))).collect();
         assert!(!warnings.is_empty(), "{args:?}: {text}");
         warnings.sort_unstable();
-        assert!(
-            warnings.windows(2).all(|two| two[0] != two[1]),
-            "{args:?}: {text}"
-        );
-        let named = !text.contains("see the verdict")
-            || text.contains("\nverdict: ")
-            || text.contains("\nlimited by ");
+        assert!(warnings.windows(2).all(|two| two[0] != two[1]), "{args:?}: {text}");
+        let named = !text.contains("see the verdict") || text.contains("\nverdict: ") || text.contains("\nlimited by ");
         assert!(named, "{args:?}: {text}");
         assert!(!text.contains("the profiler"), "{args:?}: {text}");
     }
@@ -644,19 +471,8 @@ fn an_experiment_is_printed_as_it_is_or_as_options_change_it() {
     printed.assert_ok();
     assert_eq!(printed.stdout, own);
     fs::write(dir.path().join("own.toml"), &own).unwrap();
-    let args = [
-        "run",
-        "own.toml",
-        "--print",
-        "--rate",
-        "5",
-        "--duration",
-        "2s",
-    ];
-    let changed = run(
-        dir.path(),
-        &[&args[..], &["--require", "lost = 0"]].concat(),
-    );
+    let args = ["run", "own.toml", "--print", "--rate", "5", "--duration", "2s"];
+    let changed = run(dir.path(), &[&args[..], &["--require", "lost = 0"]].concat());
     changed.assert_ok();
     let read = experiment::Experiment::from_toml(&changed.stdout, "printed").unwrap();
     assert_eq!(read.load[0].rate.map(|rate| rate.get()), Some(5.0));
@@ -668,18 +484,11 @@ fn an_experiment_is_printed_as_it_is_or_as_options_change_it() {
 #[test]
 fn a_report_is_opened_or_named() {
     let dir = folder();
-    let args = [
-        "demo",
-        "--no-profile",
-        "--quiet",
-        "--set",
-        "phases.warmup=0s",
-    ];
+    let args = ["demo", "--no-profile", "--quiet", "--set", "phases.warmup=0s"];
     let args = [&args[..], &["--rate", "100", "--duration", "300ms"]].concat();
     run(dir.path(), &args).assert_ok();
     let kept = common::only_run(dir.path());
-    let record: serde_json::Value =
-        serde_json::from_slice(&fs::read(kept.join("run.json")).unwrap()).unwrap();
+    let record: serde_json::Value = serde_json::from_slice(&fs::read(kept.join("run.json")).unwrap()).unwrap();
     assert_eq!(record["experiment"]["load"][0]["rate"], 100.0);
     assert_eq!(record["experiment"]["phases"]["measure"], "300ms");
     let page = kept.join("report.html");
@@ -697,10 +506,7 @@ fn a_report_is_opened_or_named() {
     };
     let named = open(None);
     assert!(page.is_file(), "{named:?}");
-    assert!(
-        named.stderr.contains("BROWSER names no browser"),
-        "{named:?}"
-    );
+    assert!(named.stderr.contains("BROWSER names no browser"), "{named:?}");
     let opened = open(Some("no-such-browser:echo opened %s > opened"));
     assert_eq!(opened.stderr, "");
     let shown = fs::read_to_string(dir.path().join("opened")).unwrap();
@@ -741,8 +547,5 @@ fn long_help_goes_through_the_pager_of_a_terminal() {
     assert!(!shown("head -n 3").is_empty());
     let found = run(dir.path(), &["help", "p99"]);
     found.assert_ok();
-    assert!(
-        found.stdout.contains("bellows help requirements"),
-        "{found:?}"
-    );
+    assert!(found.stdout.contains("bellows help requirements"), "{found:?}");
 }

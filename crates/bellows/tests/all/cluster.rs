@@ -97,16 +97,10 @@ fn a_killed_node_loses_no_confirmed_message_of_a_quorum_queue() {
     let nodes = summary["nodes"].as_array().expect("nodes");
     assert_eq!(nodes.len(), 3, "{summary:#}");
     for node in nodes {
-        assert!(
-            node["cpu_cores"].as_f64().is_some_and(|it| it > 0.0),
-            "{node:#}"
-        );
+        assert!(node["cpu_cores"].as_f64().is_some_and(|it| it > 0.0), "{node:#}");
         let was_killed = node["node"] == 1;
         assert_eq!(node["ran_s"].is_number(), was_killed, "{node:#}");
-        assert!(
-            node["rss_mb"].as_f64().is_some_and(|it| it > 10.0),
-            "{node:#}"
-        );
+        assert!(node["rss_mb"].as_f64().is_some_and(|it| it > 10.0), "{node:#}");
     }
 }
 
@@ -120,10 +114,7 @@ fn each_node_is_traced(summary: &Value) {
     let (survivor, killed) = (of("trace_survivor"), of("trace_killed"));
     // Twenty calls of the measured phase, and what came before them.
     let kept = survivor["kept"].as_u64();
-    assert!(
-        kept.is_some_and(|it| (20..=40).contains(&it)),
-        "{survivor:#}"
-    );
+    assert!(kept.is_some_and(|it| (20..=40).contains(&it)), "{survivor:#}");
     assert!(killed["kept"].as_u64() > Some(0), "{killed:#}");
     let ended = killed["ended"].as_str().unwrap_or_default();
     assert_eq!(ended, "the run's own kill of node 1", "{killed:#}");
@@ -171,15 +162,8 @@ fn each_node_is_profiled(summary: &Value) {
         assert!(profile["samples"].as_u64() > Some(10), "{profile:#}");
         let read = Profile::open_as(&FORMATS, run, Some(name)).expect("a profile");
         assert_eq!(read.header.node, Some(node));
-        assert_eq!(
-            profile["samples"].as_u64(),
-            Some(read.samples.len() as u64),
-            "each file has its node's samples"
-        );
-        let of_queue = read
-            .processes
-            .iter()
-            .any(|it| it.label().contains("quorum"));
+        assert_eq!(profile["samples"].as_u64(), Some(read.samples.len() as u64), "each file has its node's samples");
+        let of_queue = read.processes.iter().any(|it| it.label().contains("quorum"));
         assert!(of_queue, "node {node} names its own processes");
         assert!(run.join(format!("{name}.svg")).exists());
     }
@@ -200,10 +184,7 @@ fn each_node_is_profiled(summary: &Value) {
     let (page, _) = common::page_parts(&run.join("report.html"));
     let drawn = page["profiles"].as_array().expect("profiles").iter();
     let drawn: Vec<&str> = drawn.filter_map(|it| it["event"].as_str()).collect();
-    assert!(
-        drawn.starts_with(&["cpu"]) && drawn.contains(&"cpu@2"),
-        "{drawn:?}"
-    );
+    assert!(drawn.starts_with(&["cpu"]) && drawn.contains(&"cpu@2"), "{drawn:?}");
 }
 
 #[test]
@@ -221,9 +202,7 @@ fn nothing_is_left_of_a_cluster_whose_bellows_is_killed() {
     let mut bellows = command.env("TMPDIR", &data).spawn().expect("it starts");
     let nodes = || {
         let names = fs::read_dir(&data).into_iter().flatten().flatten();
-        names
-            .filter(|it| it.path().join("broker.log").exists())
-            .count()
+        names.filter(|it| it.path().join("broker.log").exists()).count()
     };
     let wait = |count: usize| {
         let deadline = Instant::now() + Duration::from_secs(60);
@@ -324,26 +303,15 @@ fn a_fault_that_fails_is_told_and_the_next_one_takes_place() {
         assert!(faults[1].get("failed").is_none(), "{faults:#}");
         assert!(faults[1]["back_s"].as_f64() >= Some(0.3), "{faults:#}");
         let warnings = summary["warnings"].as_array().expect("warnings");
-        let is_told = |code: &str| {
-            warnings
-                .iter()
-                .any(|it| it["code"] == code && it["tier"] != "note")
-        };
-        assert!(
-            is_told("faults_missed") && is_told("node_gone"),
-            "{warnings:#?}"
-        );
+        let is_told = |code: &str| warnings.iter().any(|it| it["code"] == code && it["tier"] != "note");
+        assert!(is_told("faults_missed") && is_told("node_gone"), "{warnings:#?}");
     }
 
     let id = run.file_name().and_then(|it| it.to_str()).expect("a name");
     let shown = common::run(dir.path(), &["runs", "show", "-v", id]);
     shown.assert_ok();
     // What is wrapped on a terminal is one sentence.
-    let shown = shown
-        .stdout
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ");
+    let shown = shown.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     for told in [
         " s: failed: RabbitMQ is gone",
         " s: node 0 back 0.",

@@ -80,10 +80,7 @@ fn programs_run_until_the_measured_phase_ends_and_count_as_the_generator() {
     assert!((length - 2.0).abs() < 0.3, "{length}");
     // It got what others left of the cores, and says how much that was.
     let client = record["summary"]["cpu_cores"]["client"].as_f64();
-    let used = said
-        .lines()
-        .nth(1)
-        .and_then(|it| it.split(['m', 's']).nth(1));
+    let used = said.lines().nth(1).and_then(|it| it.split(['m', 's']).nth(1));
     let used: f64 = used.expect("times").parse().expect("seconds");
     assert!(
         used > 0.0 && client.is_some_and(|cores| cores * length > used / 4.0),
@@ -107,21 +104,9 @@ fn a_program_that_fails_or_does_nothing_fails_the_run() {
             1,
             ["sh failed", "exit status 7", "is on fire"],
         ),
-        (
-            experiment(&["['true']"]),
-            1,
-            ["before anything was measured", "warm-up", ""],
-        ),
-        (
-            experiment(&["['no-such-program']"]),
-            1,
-            ["no-such-program cannot be started", "PATH", ""],
-        ),
-        (
-            experiment(&["['/etc/passwd']"]),
-            1,
-            ["/etc/passwd cannot be started", "ermission denied", ""],
-        ),
+        (experiment(&["['true']"]), 1, ["before anything was measured", "warm-up", ""]),
+        (experiment(&["['no-such-program']"]), 1, ["no-such-program cannot be started", "PATH", ""]),
+        (experiment(&["['/etc/passwd']"]), 1, ["/etc/passwd cannot be started", "ermission denied", ""]),
     ] {
         let dir = common::folder();
         let ended = run(dir.path(), &load);
@@ -203,31 +188,19 @@ fn what_a_shell_has_started_says_its_last_words() {
     // What ended and is collected by nobody keeps no load waiting.
     let slow = "(sleep 0.01 &); (trap 'sleep 0.5; echo last; exit' TERM; echo first; sleep 600 & wait); true";
     let stubborn = "(trap '' TERM; exec sleep 600) & echo $! > child; true";
-    let abandons =
-        "(true &); (true &); sleep 0.5; grep -l ') Z '$PPID' ' /proc/[0-9]*/stat > zombies; true";
+    let abandons = "(true &); (true &); sleep 0.5; grep -l ') Z '$PPID' ' /proc/[0-9]*/stat > zombies; true";
     // In a group or a session of its own, or before what passes its words on. A shell names a child that is ended, if
     // it is not behind it.
     let says = "#!/bin/sh\ntrap 'sleep 0.3; echo last; exit' TERM\necho first\nsleep 600 >/dev/null &\nwait\n";
     let file = dir.join("says");
     fs::write(&file, says).expect("write");
     fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).expect("permissions");
-    let scripts = [
-        slow,
-        stubborn,
-        abandons,
-        "timeout 600 ./says; true",
-        "setsid ./says; true",
-        "./says | tee copy",
-    ];
+    let scripts = [slow, stubborn, abandons, "timeout 600 ./says; true", "setsid ./says; true", "./says | tee copy"];
     let loads = scripts.map(|script| format!("['sh', '-c', \"{script}\"]"));
     run(dir, &experiment(&loads.each_ref().map(String::as_str))).assert_ok();
     let folder = common::only_run(dir);
     for load in [0, 3, 4, 5] {
-        assert_eq!(
-            log(&folder, &format!("load-{load}.log")),
-            "first\nlast\n",
-            "load {load}"
-        );
+        assert_eq!(log(&folder, &format!("load-{load}.log")), "first\nlast\n", "load {load}");
     }
     assert_eq!(log(dir, "copy"), "first\nlast\n");
     assert_eq!(log(dir, "zombies"), "");
@@ -282,9 +255,7 @@ fn run_artemis(dir: &Path, arguments: &[&str]) -> Ended {
 fn brokers_left(dir: &Path) -> usize {
     let entries = fs::read_dir(dir).expect("read").flatten();
     let names = entries.map(|entry| entry.file_name());
-    names
-        .filter(|name| name.to_string_lossy().starts_with("bellows-"))
-        .count()
+    names.filter(|name| name.to_string_lossy().starts_with("bellows-")).count()
 }
 
 #[test]
@@ -317,9 +288,10 @@ fn artemis_runs_under_its_own_load_and_its_profile_is_whole() {
     assert!(summary.complete_share >= 0.9, "{summary:?}");
     // Beside other tests its compiler's threads wait, and more code is gone before it is named.
     assert!(summary.unknown_share < 0.1, "{summary:?}");
-    let of_artemis = profile.frames.iter().filter(|frame| {
-        frame.kind == FrameKind::Java && frame.name.starts_with("org.apache.activemq.artemis.")
-    });
+    let of_artemis = profile
+        .frames
+        .iter()
+        .filter(|frame| frame.kind == FrameKind::Java && frame.name.starts_with("org.apache.activemq.artemis."));
     assert!(of_artemis.count() > 20);
 }
 

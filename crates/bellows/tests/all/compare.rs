@@ -24,8 +24,7 @@ fn runs(dir: &Path, tag: &str, times: &str, more: &str) {
 const SLOW: &str = "[[fault]]\nkind = \"slow-ack\"\nat = \"0s\"\ndelay = \"20ms\"\n";
 
 fn compared(ended: &Ended) -> Value {
-    serde_json::from_str(&ended.stdout)
-        .unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr))
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr))
 }
 
 fn figure<'a>(compared: &'a Value, name: &str) -> &'a Value {
@@ -55,25 +54,14 @@ fn a_change_is_found_and_what_differs_otherwise_is_refused() {
     assert_eq!(found["a"]["runs"].as_array().map(Vec::len), Some(5));
     assert_eq!(p50["a"].as_array().map(Vec::len), Some(5));
     let names = found["figures"].as_array().expect("figures").iter();
-    assert!(
-        names.clone().all(|it| it["name"] != "sent rate"),
-        "a rate was requested"
-    );
+    assert!(names.clone().all(|it| it["name"] != "sent rate"), "a rate was requested");
 
     // The other way round the same change is for the better.
-    let back = [
-        "ab",
-        "tag=after",
-        "--with",
-        "tag=before",
-        "--json",
-        "--force",
-    ];
+    let back = ["ab", "tag=after", "--with", "tag=before", "--json", "--force"];
     let back = run(dir, &back);
     let found = compared(&back);
     let again = figure(&found, "ack response p50");
-    let product =
-        (1.0 + p50["change"].as_f64().unwrap()) * (1.0 + again["change"].as_f64().unwrap());
+    let product = (1.0 + p50["change"].as_f64().unwrap()) * (1.0 + again["change"].as_f64().unwrap());
     assert!((product - 1.0).abs() < 1e-9, "{product}");
     assert!(again["change"].as_f64() < Some(0.0), "{again:#}");
 
@@ -120,10 +108,7 @@ fn what_cannot_be_compared_says_why() {
     let sides = ["ab", &ids[0], "--with", &ids[1], &ids[2]];
     let one = run(dir, &sides);
     assert_eq!(one.code(), Some(4), "{one:#?}");
-    for part in [
-        "inconclusive: one run of A",
-        "A is one run, without an interval within it: it is too short",
-    ] {
+    for part in ["inconclusive: one run of A", "A is one run, without an interval within it: it is too short"] {
         assert!(one.stdout.contains(part), "{part}: {}", one.stdout);
     }
     let json = compared(&run(dir, &[&sides[..], &["--json"]].concat()));
@@ -143,15 +128,7 @@ fn folders_of_runs_are_compared_and_the_page_links_to_the_runs_beside_it() {
                 [phases]\nwarmup = \"100ms\"\nmeasure = \"400ms\"\ndrain = \"5s\"\n[[load]]\nrate = 1000\n";
     std::fs::write(dir.join("paced.toml"), text).expect("an experiment");
     for side in ["old", "new"] {
-        let args = [
-            "run",
-            "paced.toml",
-            "--quiet",
-            "--repeat",
-            "2",
-            "--runs",
-            side,
-        ];
+        let args = ["run", "paced.toml", "--quiet", "--repeat", "2", "--runs", side];
         run(dir, &args).assert_ok();
     }
     let sides = ["ab", "old", "--with", "new/", "--json"];

@@ -15,8 +15,7 @@ fn log(dir: &Path, name: &str, seconds: u32, us: f64, tags: &[&str]) {
     let mut text = "#[Histogram log format version 1.3]\n".to_owned();
     for second in 0..seconds {
         // Levels that stay for some seconds.
-        let level =
-            1.0 + 0.02 * f64::from((second / 3 * 7 + apart) % 11) + 0.001 * f64::from(apart);
+        let level = 1.0 + 0.02 * f64::from((second / 3 * 7 + apart) % 11) + 0.001 * f64::from(apart);
         let mut histogram = measure::new_histogram();
         for value in 0..2_000u32 {
             let spread = 1.0 + f64::from(value) / 2_000.0;
@@ -31,8 +30,7 @@ fn log(dir: &Path, name: &str, seconds: u32, us: f64, tags: &[&str]) {
 }
 
 fn compared(ended: &Ended) -> Value {
-    serde_json::from_str(&ended.stdout)
-        .unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr))
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr))
 }
 
 fn figure<'a>(compared: &'a Value, name: &str) -> &'a Value {
@@ -46,102 +44,40 @@ fn logs_of_both_sides_are_compared_as_runs_are() {
     let dir = folder();
     let dir = dir.path();
     for n in 1..=5 {
-        log(
-            dir,
-            &format!("a{n}.hlog"),
-            20,
-            100.0,
-            &["Tag=warmup ping,", "Tag=ping,"],
-        );
-        log(
-            dir,
-            &format!("b{n}.hlog"),
-            20,
-            150.0,
-            &["Tag=ping,", "Tag=other,"],
-        );
+        log(dir, &format!("a{n}.hlog"), 20, 100.0, &["Tag=warmup ping,", "Tag=ping,"]);
+        log(dir, &format!("b{n}.hlog"), 20, 150.0, &["Tag=ping,", "Tag=other,"]);
     }
     let sides = [
-        "a1.hlog", "a2.hlog", "a3.hlog", "a4.hlog", "a5.hlog", "--with", "b1.hlog", "b2.hlog",
-        "b3.hlog", "b4.hlog", "b5.hlog",
+        "a1.hlog", "a2.hlog", "a3.hlog", "a4.hlog", "a5.hlog", "--with", "b1.hlog", "b2.hlog", "b3.hlog", "b4.hlog",
+        "b5.hlog",
     ];
-    let args = [
-        &["ab"],
-        &sides[..],
-        &[
-            "--unit",
-            "ns",
-            "--json",
-            "-o",
-            "page.html",
-            "--junit",
-            "x.xml",
-        ],
-    ]
-    .concat();
+    let args = [&["ab"], &sides[..], &["--unit", "ns", "--json", "-o", "page.html", "--junit", "x.xml"]].concat();
     let ended = run(dir, &args);
     assert_eq!(ended.code(), Some(3), "{}{}", ended.stdout, ended.stderr);
     let found = compared(&ended);
-    let names: Vec<&str> = (found["figures"].as_array().expect("figures").iter())
-        .filter_map(|it| it["name"].as_str())
-        .collect();
-    assert_eq!(
-        names,
-        [
-            "ping rate",
-            "ping p50",
-            "ping p90",
-            "ping p99",
-            "ping p99.9",
-            "ping max"
-        ]
-    );
+    let names: Vec<&str> =
+        (found["figures"].as_array().expect("figures").iter()).filter_map(|it| it["name"].as_str()).collect();
+    assert_eq!(names, ["ping rate", "ping p50", "ping p90", "ping p99", "ping p99.9", "ping max"]);
     for name in &names[1..] {
         assert_eq!(figure(&found, name)["decision"], "changed", "{name}");
     }
     let rate = figure(&found, "ping rate");
-    assert_eq!(
-        (&rate["decision"], &rate["a"][0]),
-        (&"same".into(), &2000.0.into())
-    );
-    let change = figure(&found, "ping p50")["change"]
-        .as_f64()
-        .expect("a change");
+    assert_eq!((&rate["decision"], &rate["a"][0]), (&"same".into(), &2000.0.into()));
+    let change = figure(&found, "ping p50")["change"].as_f64().expect("a change");
     assert!((0.45..0.55).contains(&change), "{change}");
     let remarks = found["remarks"].to_string();
-    for part in [
-        "10 logs read as nanoseconds: from --unit",
-        "B alone has other: left out",
-    ] {
+    for part in ["10 logs read as nanoseconds: from --unit", "B alone has other: left out"] {
         assert!(remarks.contains(part), "{part}: {remarks}");
     }
     let page = std::fs::read_to_string(dir.join("page.html")).expect("a page");
     assert!(page.contains("data-page=\"comparison\""));
-    assert!(
-        std::fs::read_to_string(dir.join("x.xml"))
-            .expect("a file")
-            .contains("ping p99")
-    );
+    assert!(std::fs::read_to_string(dir.join("x.xml")).expect("a file").contains("ping p99"));
 
-    let same = run(
-        dir,
-        &[
-            "ab", "a1.hlog", "a2.hlog", "--with", "a3.hlog", "a4.hlog", "--level", "0.1%",
-        ],
-    );
+    let same = run(dir, &["ab", "a1.hlog", "a2.hlog", "--with", "a3.hlog", "a4.hlog", "--level", "0.1%"]);
     assert!(matches!(same.code(), Some(0 | 4)), "{}", same.stdout);
     assert!(!same.stdout.contains("changed, "), "{}", same.stdout);
-    assert!(
-        same.stdout.contains("A: 2 logs: a1.hlog, a2.hlog"),
-        "{}",
-        same.stdout
-    );
-    assert!(
-        same.stdout
-            .contains("4 logs read as nanoseconds: an assumption"),
-        "{}",
-        same.stdout
-    );
+    assert!(same.stdout.contains("A: 2 logs: a1.hlog, a2.hlog"), "{}", same.stdout);
+    assert!(same.stdout.contains("4 logs read as nanoseconds: an assumption"), "{}", same.stdout);
 }
 
 #[test]
@@ -164,20 +100,14 @@ fn a_log_alone_knows_its_own_quantiles_and_decides_nothing() {
             let (low, high) = (ends[0].as_f64().unwrap(), ends[1].as_f64().unwrap());
             let value = of["means"][at].as_f64().unwrap();
             assert!(low < value * 1.001 && value < high * 1.001, "{of:#}");
-            assert!(
-                low > 0.8 * value && high < 1.2 * value && low < high,
-                "{of:#}"
-            );
+            assert!(low > 0.8 * value && high < 1.2 * value && low < high, "{of:#}");
         }
         assert_eq!(json[side]["within_one_run"]["block_s"], 5.0);
         assert_eq!(json[side]["within_one_run"]["seconds"], 60.0);
     }
     assert!(figure(&json, "latency rate")["within_one_run"]["a"].is_null());
     // The same run draws the same.
-    assert_eq!(
-        run(dir, &["ab", "a.hlog", "--with", "b.hlog", "--json"]).stdout,
-        found.stdout
-    );
+    assert_eq!(run(dir, &["ab", "a.hlog", "--with", "b.hlog", "--json"]).stdout, found.stdout);
 
     let shown = run(dir, &["ab", "a.hlog", "--with", "b.hlog"]).stdout;
     for part in [
@@ -191,15 +121,9 @@ fn a_log_alone_knows_its_own_quantiles_and_decides_nothing() {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     let short = run(dir, &["ab", "a.hlog", "--with", "short.hlog"]).stdout;
-    assert!(
-        short.contains("B is one run, without an interval within it: it is too short: 20 s"),
-        "{short}"
-    );
+    assert!(short.contains("B is one run, without an interval within it: it is too short: 20 s"), "{short}");
     let one_and_two = run(dir, &["ab", "a.hlog", "--with", "b.hlog", "short.hlog"]).stdout;
-    assert!(
-        one_and_two.contains("inconclusive: one run of A"),
-        "{one_and_two}"
-    );
+    assert!(one_and_two.contains("inconclusive: one run of A"), "{one_and_two}");
     assert!(!one_and_two.contains("B is one run"), "{one_and_two}");
 }
 
@@ -213,52 +137,24 @@ fn what_is_refused_says_why() {
     let refused = |args: &[&str], code, parts: &[&str]| {
         run(dir, &[&["ab"], args].concat()).assert_error(code, parts);
     };
-    refused(
-        &["a.hlog", "--with", "b.hlog"],
-        1,
-        &["no tag in common", "A has x, B has latency"],
-    );
+    refused(&["a.hlog", "--with", "b.hlog"], 1, &["no tag in common", "A has x, B has latency"]);
     refused(
         &["a.hlog", "--with", "c.hlog"],
         1,
-        &[
-            "c.hlog is not an HDR histogram log",
-            "start, length, largest value",
-        ],
+        &["c.hlog is not an HDR histogram log", "start, length, largest value"],
     );
     refused(&["a.hlog", "--with", "d.hlog"], 1, &["d.hlog"]);
     refused(&["a.hlog", "--with", "./a.hlog"], 2, &["named twice"]);
     refused(&["a.hlog"], 2, &["nothing to compare with"]);
-    let of_runs = [
-        "--rate",
-        "5",
-        "--duration",
-        "3s",
-        "--min-block",
-        "5ms",
-        "--a-set",
-        "threads=2",
-    ];
+    let of_runs = ["--rate", "5", "--duration", "3s", "--min-block", "5ms", "--a-set", "threads=2"];
     refused(
         &[&["a.hlog", "--with", "b.hlog"], &of_runs[..]].concat(),
         2,
         &["--a-set, --rate, --duration, --min-block are for runs to be made"],
     );
-    refused(
-        &["a.hlog", "--with", "last"],
-        2,
-        &["mixed with runs", "last is none"],
-    );
-    refused(
-        &["a.hlog", "--with", "b.hlog", "--flame", "x.svg"],
-        2,
-        &["--flame"],
-    );
-    refused(
-        &["x", "--with", "y", "--unit", "us"],
-        2,
-        &["--unit is for histogram logs"],
-    );
+    refused(&["a.hlog", "--with", "last"], 2, &["mixed with runs", "last is none"]);
+    refused(&["a.hlog", "--with", "b.hlog", "--flame", "x.svg"], 2, &["--flame"]);
+    refused(&["x", "--with", "y", "--unit", "us"], 2, &["--unit is for histogram logs"]);
     let unknown = run(dir, &["ab", "a.hlog", "--with", "b.hlog", "--unit", "h"]);
     assert_eq!(unknown.code(), Some(2), "{unknown:#?}");
     assert!(unknown.stderr.contains("ns, us, ms"), "{unknown:#?}");
@@ -275,16 +171,8 @@ fn logs_that_java_wrote_have_the_percentiles_that_histogram_log_processor_prints
     let dir = folder();
     let dir = dir.path();
     let ran = |program: &str, args: &[&str]| {
-        let out = testkit::java(program)
-            .args(args)
-            .current_dir(dir)
-            .output()
-            .expect(program);
-        assert!(
-            out.status.success(),
-            "{}",
-            String::from_utf8_lossy(&out.stderr)
-        );
+        let out = testkit::java(program).args(args).current_dir(dir).output().expect(program);
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
         String::from_utf8_lossy(&out.stdout).into_owned()
     };
     let source = include_str!("../../../archive/src/tests/java_logs/Logs.java");
@@ -299,36 +187,15 @@ fn logs_that_java_wrote_have_the_percentiles_that_histogram_log_processor_prints
     ran("java", &write);
     let args = ["1", "2", "--with", "3", "4"];
     let sides: Vec<String> = (args.iter())
-        .map(|it| {
-            if it.starts_with('-') {
-                (*it).to_owned()
-            } else {
-                format!("{it}/untagged.hlog")
-            }
-        })
+        .map(|it| if it.starts_with('-') { (*it).to_owned() } else { format!("{it}/untagged.hlog") })
         .collect();
     let sides: Vec<&str> = sides.iter().map(String::as_str).collect();
-    let ended = run(
-        dir,
-        &[&["ab"], &sides[..], &["--json", "--unit", "us"]].concat(),
-    );
+    let ended = run(dir, &[&["ab"], &sides[..], &["--json", "--unit", "us"]].concat());
     let json = compared(&ended);
     let mut compared_values = 0;
     for (side, at, file) in [("a", 1, sides[1]), ("b", 0, sides[3])] {
         let processor = "org.HdrHistogram.HistogramLogProcessor";
-        let told = ran(
-            "java",
-            &[
-                "-cp",
-                jar,
-                processor,
-                "-csv",
-                "-outputValueUnitRatio",
-                "1",
-                "-i",
-                file,
-            ],
-        );
+        let told = ran("java", &["-cp", jar, processor, "-csv", "-outputValueUnitRatio", "1", "-i", file]);
         for row in told.lines() {
             let fields: Vec<f64> = row.split(',').filter_map(|it| it.parse().ok()).collect();
             let [value, share, ..] = fields[..] else {

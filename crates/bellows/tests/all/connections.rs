@@ -14,9 +14,7 @@ const MOST_BYTES: u64 = 24 << 10;
 fn resident_bytes(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|l| l.strip_prefix("RssAnon:"));
-    line.and_then(|l| l.trim().strip_suffix(" kB")?.parse::<u64>().ok())
-        .unwrap_or(0)
-        * 1_024
+    line.and_then(|l| l.trim().strip_suffix(" kB")?.parse::<u64>().ok()).unwrap_or(0) * 1_024
 }
 
 fn open_files(pid: u32) -> usize {

@@ -63,11 +63,7 @@ fn of_a_profile_beside_itself_it_is_said() {
     let dir = before_and_after();
     let dir = dir.path();
     fs::copy(dir.join("a.folded"), dir.join("copy.folded")).expect("a copy");
-    for (b, is_same) in [
-        ("a.folded", true),
-        ("copy.folded", true),
-        ("b.folded", false),
-    ] {
+    for (b, is_same) in [("a.folded", true), ("copy.folded", true), ("b.folded", false)] {
         for form in [&[][..], &["--json"], &["-o", "-"]] {
             let ended = run(dir, &[&["diff", "a.folded", b], form].concat());
             ended.assert_ok();
@@ -86,14 +82,8 @@ fn two_files_make_a_table_a_picture_and_text() {
     let lines: Vec<&str> = table.stdout.lines().collect();
     let ets = "30.00     15.50  -14.50";
     assert!(lines[1].contains("60.00     75.00  +15.00"), "{table:#?}");
-    assert!(
-        lines[1..5].iter().any(|line| line.contains(ets)),
-        "{table:#?}"
-    );
-    for part in [
-        "A: a.folded, a weight of 1,000",
-        "B: b.folded, a weight of 2,000",
-    ] {
+    assert!(lines[1..5].iter().any(|line| line.contains(ets)), "{table:#?}");
+    for part in ["A: a.folded, a weight of 1,000", "B: b.folded, a weight of 2,000"] {
         assert!(table.stdout.contains(part), "{table:#?}");
     }
 
@@ -104,19 +94,11 @@ fn two_files_make_a_table_a_picture_and_text() {
     for side in ["a", "b"] {
         assert!((sum(&told, side) - 1.0).abs() < 1e-9, "{told}");
     }
-    let some = json(
-        dir,
-        &[
-            "a.folded", "b.folded", "--grep", "^\\$ets:", "--sort", "total",
-        ],
-    );
+    let some = json(dir, &["a.folded", "b.folded", "--grep", "^\\$ets:", "--sort", "total"]);
     assert_eq!(rows(&some).len(), 1, "{some}");
     let modules = json(dir, &["a.folded", "b.folded", "--by", "module"]);
     let names: Vec<_> = rows(&modules).iter().map(|row| &row["function"]).collect();
-    assert!(
-        names.iter().any(|name| *name == "rabbit_queue"),
-        "{names:?}"
-    );
+    assert!(names.iter().any(|name| *name == "rabbit_queue"), "{names:?}");
 
     let drawn = run(dir, &["diff", "a.folded", "b.folded", "-o", "d.svg"]);
     drawn.assert_ok();
@@ -151,10 +133,7 @@ fn a_profile_does_not_differ_from_itself() {
     let told = json(dir.path(), &["a.folded", "a.folded"]);
     assert_eq!(rows(&told).len(), 4);
     for row in rows(&told) {
-        assert_eq!(
-            (&row["self_change"], &row["total_change"]),
-            (&0.0.into(), &0.0.into())
-        );
+        assert_eq!((&row["self_change"], &row["total_change"]), (&0.0.into(), &0.0.into()));
         assert_eq!(row["self_by_chance"], true);
     }
     let drawn = run(dir.path(), &["diff", "a.folded", "a.folded", "-o", "-"]).stdout;
@@ -171,8 +150,7 @@ fn what_cannot_be_compared_is_refused_with_cause_and_remedy() {
     let dir = dir.path();
     // Samples of a second event, by its name, in the text of perf.
     let script = |event: &str| {
-        let sample =
-            |i| format!("beam.smp 7/8 [000] 1.{i}: 1 {event}:\n\t10 main+0x1 (/bin/x)\n\n");
+        let sample = |i| format!("beam.smp 7/8 [000] 1.{i}: 1 {event}:\n\t10 main+0x1 (/bin/x)\n\n");
         (0..9).map(sample).collect::<String>()
     };
     fs::write(dir.join("cpu.perf"), script("cpu-clock")).expect("write");
@@ -189,8 +167,7 @@ fn what_cannot_be_compared_is_refused_with_cause_and_remedy() {
     assert!(svg.contains("forced: cpu and page-faults"), "{svg:.900}");
 
     run(dir, &["diff", "a.folded"]).assert_error(2, &["differs from nothing"]);
-    run(dir, &["diff", "a.folded", "b.folded", "-o", "d.pdf"])
-        .assert_error(2, &["d.pdf tells no form"]);
+    run(dir, &["diff", "a.folded", "b.folded", "-o", "d.pdf"]).assert_error(2, &["d.pdf tells no form"]);
     run(dir, &["diff", "a.folded", "none.folded"]).assert_error(1, &["none.folded"]);
     run(dir, &["diff", "a.folded", "--from", "0", "--to", "9"])
         .assert_error(1, &["nothing of a.folded is left to compare with"]);
@@ -229,9 +206,7 @@ fn a_window_stands_beside_the_rest_of_the_measured_phase() {
     let within = |from: f64, to: f64| {
         let ns = |seconds: f64| (seconds * 1e9) as u64;
         let samples = whole.samples.iter();
-        samples
-            .filter(|it| (ns(from)..ns(to)).contains(&it.t))
-            .count() as u64
+        samples.filter(|it| (ns(from)..ns(to)).contains(&it.t)).count() as u64
     };
     // On a busy machine the profile begins late.
     let first = whole.samples.iter().map(|it| it.t).min();
@@ -242,49 +217,17 @@ fn a_window_stands_beside_the_rest_of_the_measured_phase() {
     let rest = within(measured.start, measured.end) - window;
 
     let told = json(dir, &["last", "--from", &from, "--to", &to]);
-    assert_eq!(
-        (&told["b"]["weight"], &told["a"]["weight"]),
-        (&window.into(), &rest.into())
-    );
+    assert_eq!((&told["b"]["weight"], &told["a"]["weight"]), (&window.into(), &rest.into()));
     assert!((sum(&told, "a") - 1.0).abs() < 1e-9 && (sum(&told, "b") - 1.0).abs() < 1e-9);
-    let text = run(
-        dir,
-        &[
-            "diff",
-            "last",
-            "--where",
-            "sent rate > 4000",
-            "--by",
-            "class",
-        ],
-    );
+    let text = run(dir, &["diff", "last", "--where", "sent rate > 4000", "--by", "class"]);
     text.assert_ok();
-    for part in [
-        ", the rest, ",
-        " seconds in which sent rate > 4000, ",
-        "class",
-    ] {
+    for part in [", the rest, ", " seconds in which sent rate > 4000, ", "class"] {
         assert!(text.stdout.contains(part), "{part:?} in {text:#?}");
     }
-    run(
-        dir,
-        &[
-            "diff",
-            "last",
-            "--where",
-            "sent rate > 4000",
-            "-o",
-            "fast.svg",
-        ],
-    )
-    .assert_ok();
+    run(dir, &["diff", "last", "--where", "sent rate > 4000", "-o", "fast.svg"]).assert_ok();
     let svg = fs::read_to_string(dir.join("fast.svg")).expect("an image");
-    assert!(
-        svg.contains("seconds in which sent rate &gt; 4000"),
-        "{svg:.900}"
-    );
-    run(dir, &["diff", "last", "--where", "sent rate > 1M"])
-        .assert_error(1, &["sent rate > 1M held"]);
+    assert!(svg.contains("seconds in which sent rate &gt; 4000"), "{svg:.900}");
+    run(dir, &["diff", "last", "--where", "sent rate > 1M"]).assert_error(1, &["sent rate > 1M held"]);
 
     // What the run's files say of it is the same, but for what a format leaves out.
     for file in ["profile.pb.gz", "cpu.folded"] {

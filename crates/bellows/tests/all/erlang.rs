@@ -26,25 +26,12 @@ fn an_attached_node_is_asked_by_its_cookie() {
     // It works where its files are.
     let home = node.folder().to_owned();
     let cookie = home.join(".erlang.cookie").display().to_string();
-    let info = [
-        "erlang",
-        "info",
-        &name,
-        "--port",
-        &port,
-        "--cookie-file",
-        &cookie,
-        "--json",
-    ];
+    let info = ["erlang", "info", &name, "--port", &port, "--cookie-file", &cookie, "--json"];
     let info = common::run(dir, &info);
     info.assert_ok();
     let info = summary(&info);
     assert_eq!(info["rabbitmq"], node.version(), "{info:#}");
-    assert_eq!(
-        info["bellows_modules"],
-        Value::Array(Vec::new()),
-        "{info:#}"
-    );
+    assert_eq!(info["bellows_modules"], Value::Array(Vec::new()), "{info:#}");
     let url = node.url();
     let arguments = [
         "client",
@@ -68,11 +55,7 @@ fn an_attached_node_is_asked_by_its_cookie() {
     let record = fs::read(common::only_run(dir).join("run.json")).expect("run.json");
     let record: Value = serde_json::from_slice(&record).expect("JSON");
     let queue = &record["topology"]["queues"][0];
-    assert_eq!(
-        (&queue["name"], &queue["consumers"]),
-        (&"asked".into(), &1.into()),
-        "{record:#}"
-    );
+    assert_eq!((&queue["name"], &queue["consumers"]), (&"asked".into(), &1.into()), "{record:#}");
     let cookie = fs::read_to_string(cookie).expect("the cookie");
     assert!(!record.to_string().contains(cookie.trim()), "{record:#}");
 }

@@ -27,14 +27,8 @@ const LEADERS: [usize; 2] = [0, 1];
 
 fn cluster() -> Cluster {
     let exe = OsString::from(env!("CARGO_BIN_EXE_bellows"));
-    let config = Config {
-        guard: vec![exe, guardian::SUBCOMMAND.into()],
-        ..Config::default()
-    };
-    let mut waiting = Waiting {
-        progress: &mut |_| {},
-        cancelled: &|| false,
-    };
+    let config = Config { guard: vec![exe, guardian::SUBCOMMAND.into()], ..Config::default() };
+    let mut waiting = Waiting { progress: &mut |_| {}, cancelled: &|| false };
     Cluster::start(&config, 3, false, &mut waiting).expect("a cluster")
 }
 
@@ -45,17 +39,12 @@ fn eval(node: &Node, source: &str) -> Term {
     let tokens = part(&scanned.expect("scanned"));
     let parsed = node.call("erl_parse", "parse_exprs", vec![tokens]);
     let forms = part(&parsed.expect("parsed"));
-    part(
-        &node
-            .call("erl_eval", "exprs", vec![forms, list([])])
-            .expect("a value"),
-    )
+    part(&node.call("erl_eval", "exprs", vec![forms, list([])]).expect("a value"))
 }
 
 /// An experiment with a load for each queue.
 fn experiment(url: impl Fn(usize) -> String, of_each: &str) -> String {
-    let mut text =
-        String::from("[phases]\nwarmup = \"0s\"\nmeasure = \"5m\"\n[profile]\nevents = []\n");
+    let mut text = String::from("[phases]\nwarmup = \"0s\"\nmeasure = \"5m\"\n[profile]\nevents = []\n");
     write!(text, "[broker]\nkind = \"attach\"\nurl = {:?}\n", url(0)).expect("a text");
     for kind in TYPES {
         for node in LEADERS {
@@ -73,9 +62,8 @@ fn experiment(url: impl Fn(usize) -> String, of_each: &str) -> String {
 /// Publishes to all queues, each of which leads where it is declared.
 fn publish(dir: &Path, cluster: &Cluster) {
     let url = |node: usize| cluster.nodes()[node].plain_url();
-    let of_each = format!(
-        "producers = 1\nconsumers = 0\nmax-pending = 1\nmessage-size = 100\nmessage-count = {MESSAGES}"
-    );
+    let of_each =
+        format!("producers = 1\nconsumers = 0\nmax-pending = 1\nmessage-size = 100\nmessage-count = {MESSAGES}");
     fs::write(dir.join("fill.toml"), experiment(url, &of_each)).expect("a file");
     run(dir, &["run", "fill.toml", "--quiet"]).assert_ok();
 }
@@ -90,12 +78,7 @@ fn consume(dir: &Path, cluster: &Cluster) -> common::Started {
 }
 
 fn read(helper: &Helper, fresh: Option<Duration>) -> QueueCounts {
-    let request = QueueRequest {
-        vhost: None,
-        sort: QueueSort::Name,
-        limit: 100,
-        fresh,
-    };
+    let request = QueueRequest { vhost: None, sort: QueueSort::Name, limit: 100, fresh };
     read_queues(helper, &request).expect("counts")
 }
 
@@ -113,10 +96,7 @@ fn queues_are_asked_where_they_lead_and_consumers_are_counted_wherever_they_are(
     };
     for number in 0..3 {
         // What leaders of quorum queues write into tables they write at this interval.
-        eval(
-            &connected(number),
-            "application:set_env(rabbit, quorum_tick_interval, 3600000).",
-        );
+        eval(&connected(number), "application:set_env(rabbit, quorum_tick_interval, 3600000).");
     }
     let first = connected(0);
     publish(dir.path(), &cluster);
@@ -126,9 +106,7 @@ fn queues_are_asked_where_they_lead_and_consumers_are_counted_wherever_they_are(
     let helper = Helper::load(&first).expect("the helper");
     common::wait_for("consumers, and what streams write into the tables", || {
         let held = read(&helper, None);
-        let is_there = |row: &QueueCount| {
-            row.consumers == 1 && (row.kind != "stream" || row.ready == Some(MESSAGES))
-        };
+        let is_there = |row: &QueueCount| row.consumers == 1 && (row.kind != "stream" || row.ready == Some(MESSAGES));
         held.rows.len() == 6 && held.rows.iter().all(is_there)
     });
     what_is_fresh_is_told_from_what_is_held(&helper);
@@ -165,10 +143,7 @@ fn what_is_fresh_is_told_from_what_is_held(helper: &Helper) {
     assert_eq!((held.asked, held.never_asked), (0, 0), "{held:#?}");
     let quorum = held.rows.iter().filter(|it| it.kind == "quorum");
     // The tables know nothing of these messages yet.
-    assert!(
-        quorum.clone().count() == 2 && quorum.clone().all(|it| it.unacked != Some(HELD)),
-        "{held:#?}"
-    );
+    assert!(quorum.clone().count() == 2 && quorum.clone().all(|it| it.unacked != Some(HELD)), "{held:#?}");
 
     let fresh = read(helper, Some(Duration::from_secs(20)));
     let sums = (fresh.asked, fresh.never_asked, fresh.silent, fresh.unknown);
@@ -181,12 +156,7 @@ fn what_is_fresh_is_told_from_what_is_held(helper: &Helper) {
             assert!(row.age_limit_ms > Some(0), "{row:#?}");
         } else {
             let counts = (row.source, row.ready, row.unacked, row.age_limit_ms);
-            let expected = (
-                CountSource::Asked,
-                Some(MESSAGES - HELD),
-                Some(HELD),
-                Some(0),
-            );
+            let expected = (CountSource::Asked, Some(MESSAGES - HELD), Some(HELD), Some(0));
             assert_eq!(counts, expected, "{row:#?}");
         }
     }
@@ -198,22 +168,11 @@ fn it_is_shown(dir: &Path, name: &str) {
     let age = |queue: &str| {
         let line = shown.stdout.lines().find(|it| it.starts_with(queue));
         let line = line.unwrap_or_else(|| panic!("no {queue}: {}", shown.stdout));
-        line.split("  ")
-            .last()
-            .unwrap_or_default()
-            .trim()
-            .to_owned()
+        line.split("  ").last().unwrap_or_default().trim().to_owned()
     };
-    assert_eq!(
-        (age("quorum-1"), age("classic-1")),
-        ("asked".into(), "asked".into())
-    );
+    assert_eq!((age("quorum-1"), age("classic-1")), ("asked".into(), "asked".into()));
     assert_eq!(age("stream-1"), "never asked");
-    assert!(
-        shown.stdout.contains("2 queues cannot be asked"),
-        "{}",
-        shown.stdout
-    );
+    assert!(shown.stdout.contains("2 queues cannot be asked"), "{}", shown.stdout);
 
     let json = run(dir, &["erlang", "queues", name, "--fresh", "20s", "--json"]);
     json.assert_ok();
@@ -221,18 +180,11 @@ fn it_is_shown(dir: &Path, name: &str) {
     assert_eq!(json["never_asked"], 2, "{json:#}");
     let rows = json["rows"].as_array().expect("rows");
     let streams = rows.iter().filter(|it| it["type"] == "stream");
-    assert!(
-        streams.clone().all(|it| it["source"] == "never_asked"),
-        "{json:#}"
-    );
+    assert!(streams.clone().all(|it| it["source"] == "never_asked"), "{json:#}");
 }
 
 fn a_node_that_hangs_is_named(helper: &Helper, cluster: &mut Cluster) {
-    let name = cluster.nodes()[1]
-        .erlang()
-        .expect("access")
-        .node
-        .to_string();
+    let name = cluster.nodes()[1].erlang().expect("access").node.to_string();
     cluster.inject(1, Fault::Pause).expect("it hangs");
     let began = Instant::now();
     let counts = read(helper, Some(Duration::from_millis(500)));
@@ -247,10 +199,7 @@ fn a_node_that_hangs_is_named(helper: &Helper, cluster: &mut Cluster) {
     // What its home does not tell is not known from anywhere; a quorum queue may have another leader by then.
     assert_eq!(source("classic-1"), CountSource::Unknown, "{counts:#?}");
     let quorum = source("quorum-1");
-    assert!(
-        [CountSource::Unknown, CountSource::Asked].contains(&quorum),
-        "{counts:#?}"
-    );
+    assert!([CountSource::Unknown, CountSource::Asked].contains(&quorum), "{counts:#?}");
     assert_eq!(source("classic-0"), CountSource::Asked, "{counts:#?}");
     assert_eq!(source("quorum-0"), CountSource::Asked, "{counts:#?}");
 }

@@ -31,18 +31,13 @@ const INSTEAD: [(&str, &str); 9] = [
 
 /// The commands that the help of one command shows.
 fn examples(command: &str) -> Vec<String> {
-    let help = Command::new(env!("CARGO_BIN_EXE_bellows"))
-        .args(["erlang", command, "--help"])
-        .output();
+    let help = Command::new(env!("CARGO_BIN_EXE_bellows")).args(["erlang", command, "--help"]).output();
     let help = String::from_utf8(help.expect("help").stdout).expect("text");
     let (_, shown) = help.split_once("\nExamples:\n").expect("examples");
     let mut examples: Vec<String> = Vec::new();
     for line in shown.lines().take_while(|line| line.starts_with("  ")) {
         let line = line.trim();
-        match examples
-            .last_mut()
-            .filter(|_| !line.starts_with("bellows "))
-        {
+        match examples.last_mut().filter(|_| !line.starts_with("bellows ")) {
             // The screen was too narrow for it.
             Some(last) => *last = format!("{last} {line}"),
             None => examples.push(line.to_owned()),
@@ -58,10 +53,7 @@ fn for_node(example: &str, node: &str) -> String {
     }
     // What goes on until somebody ends it: reading on, a page, a trace that nobody's calls end.
     let ends = ["--once", "--count"].iter().any(|it| line.contains(it));
-    let goes_on = ["--every", "--listen", " top "]
-        .iter()
-        .any(|it| line.contains(it))
-        && !ends
+    let goes_on = ["--every", "--listen", " top "].iter().any(|it| line.contains(it)) && !ends
         || (line.contains(" trace ") && !line.contains("--duration "));
     if goes_on {
         // The signal is what a person's Ctrl-C sends; without the option it comes twice, which ends it at once.
@@ -77,25 +69,17 @@ fn works(dir: &Path, example: &str, node: &str) -> Result<(), String> {
     let line = for_node(example, node);
     let mut shell = Command::new("sh");
     shell.args(["-c", &line]).current_dir(dir);
-    shell
-        .stdin(Stdio::null())
-        .env("PATH", format!("{folder}:{path}"));
+    shell.stdin(Stdio::null()).env("PATH", format!("{folder}:{path}"));
     let ended = common::start(shell).end();
     // One profile needs a younger node than Debian's, and says so.
     let is_too_old = ended.stderr.contains("OTP 26") || ended.stderr.contains("OTP/26");
     // Where others have the cores, nobody asks for queues in the quarter of a second of a short trace.
     let saw_nothing = ended.stderr.contains("there are no stacks to draw");
-    let is_excused =
-        (example.contains(" memory ") && is_too_old) || (example.contains(" -o ") && saw_nothing);
+    let is_excused = (example.contains(" memory ") && is_too_old) || (example.contains(" -o ") && saw_nothing);
     if ended.code() == Some(0) || is_excused {
         return Ok(());
     }
-    Err(format!(
-        "{line}\n  ended with {:?}\n{}{}",
-        ended.code(),
-        ended.stdout,
-        ended.stderr
-    ))
+    Err(format!("{line}\n  ended with {:?}\n{}{}", ended.code(), ended.stdout, ended.stderr))
 }
 
 #[test]
@@ -108,14 +92,7 @@ fn every_example_of_help_works() {
     let management = rabbit.management();
     let node = rabbit.erlang().node;
     // Somebody works with the node, and looks at it.
-    let load = [
-        "client",
-        "queue://work",
-        "--rate",
-        "100",
-        "--quiet",
-        "--url",
-    ];
+    let load = ["client", "queue://work", "--rate", "100", "--quiet", "--url"];
     let url = rabbit.url();
     let load = common::start(bellows(dir.path(), &[&load[..], &[&url]].concat()));
     let asked = AtomicBool::new(true);
@@ -144,10 +121,7 @@ fn ask_for_queues(port: u16) {
         let mut stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_read_timeout(Some(Duration::from_secs(20)))?;
         let login = "Authorization: Basic Z3Vlc3Q6Z3Vlc3Q=";
-        write!(
-            stream,
-            "GET /api/queues HTTP/1.0\r\nHost: localhost\r\n{login}\r\n\r\n"
-        )?;
+        write!(stream, "GET /api/queues HTTP/1.0\r\nHost: localhost\r\n{login}\r\n\r\n")?;
         std::io::copy(&mut stream, &mut std::io::sink())?;
         Ok(())
     };

@@ -21,47 +21,12 @@ const CLEAN_WITHIN: Duration = Duration::from_secs(45);
 
 /// Commands that outlast every scene.
 const COMMANDS: [&[&str]; 9] = [
-    &[
-        "trace",
-        "rabbit_channel",
-        "--limit",
-        "100000",
-        "--for",
-        "60s",
-    ],
-    &[
-        "trace",
-        "rabbit_amqqueue_process",
-        "--limit",
-        "100000",
-        "--returns",
-        "--durations",
-        "--for",
-        "60s",
-    ],
-    &[
-        "calls",
-        "rabbit_channel",
-        "rabbit_amqqueue_process",
-        "--for",
-        "30s",
-    ],
+    &["trace", "rabbit_channel", "--limit", "100000", "--for", "60s"],
+    &["trace", "rabbit_amqqueue_process", "--limit", "100000", "--returns", "--durations", "--for", "60s"],
+    &["calls", "rabbit_channel", "rabbit_amqqueue_process", "--for", "30s"],
     &["calls", "rabbit_channel", "--for", "1s"],
-    &[
-        "calls",
-        "--root",
-        "rabbit_channel:handle_method/3",
-        "--for",
-        "30s",
-    ],
-    &[
-        "time",
-        "rabbit_amqqueue:list(<<\"/\">>)",
-        "--times",
-        "100000",
-        "--for",
-        "30s",
-    ],
+    &["calls", "--root", "rabbit_channel:handle_method/3", "--for", "30s"],
+    &["time", "rabbit_amqqueue:list(<<\"/\">>)", "--times", "100000", "--for", "30s"],
     &["top", "--json", "--every", "300ms"],
     &["alloc", "--for", "30s"],
     &["queues", "--json", "--every", "200ms"],
@@ -108,12 +73,7 @@ impl Scenery {
         ];
         let load = start(bellows(dir.path(), &args));
         let witness = Node::connect(&rabbit.erlang()).expect("connected");
-        Self {
-            rabbit,
-            load,
-            dir,
-            witness,
-        }
+        Self { rabbit, load, dir, witness }
     }
 
     /// The options by which the node is reached at this port.
@@ -131,13 +91,7 @@ impl Scenery {
     }
 
     /// A command at the node by way of this port, for this long; how it failed where it did not last.
-    fn look(
-        &self,
-        arguments: &[&str],
-        port: u16,
-        delay: Duration,
-        then: impl FnOnce(),
-    ) -> Option<String> {
+    fn look(&self, arguments: &[&str], port: u16, delay: Duration, then: impl FnOnce()) -> Option<String> {
         let access = self.access(port);
         let mut all = vec!["erlang", arguments[0]];
         all.extend(access.iter().map(String::as_str));
@@ -177,21 +131,13 @@ impl Scenery {
                 failed.or(left)
             }
         };
-        let wrong = failed
-            .or_else(|| self.left())
-            .or_else(|| self.refuses(seed))?;
+        let wrong = failed.or_else(|| self.left()).or_else(|| self.refuses(seed))?;
         Some(format!("{arguments:?} {end:?} {delay:?}: {wrong}"))
     }
 
     /// Remains on the node after it has had time to clean up.
     fn left(&self) -> Option<String> {
-        let modules = [
-            "rabbit_channel",
-            "rabbit_amqqueue_process",
-            "gen",
-            "gen_server2",
-            "lists",
-        ];
+        let modules = ["rabbit_channel", "rabbit_amqqueue_process", "gen", "gen_server2", "lists"];
         let question = testkit::left_on_node(&modules);
         let until = Instant::now() + CLEAN_WITHIN;
         loop {
@@ -209,17 +155,7 @@ impl Scenery {
     fn refuses(&self, seed: u64) -> Option<String> {
         let url = self.rabbit.url();
         let queue = format!("queue://after-{seed}");
-        let args = [
-            "client",
-            &queue,
-            "--message-count",
-            "20",
-            "--url",
-            &url,
-            "--quiet",
-            "--json",
-            "--no-archive",
-        ];
+        let args = ["client", &queue, "--message-count", "20", "--url", &url, "--quiet", "--json", "--no-archive"];
         let ended = run(self.dir.path(), &args);
         let served = ended.code() == Some(0) && delivered(&ended.stdout) == Some((20, 0));
         (!served).then(|| format!("not served: {ended:?}"))

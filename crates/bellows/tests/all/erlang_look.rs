@@ -25,11 +25,7 @@ fn get_page(port: u16, path: &str, login: &str) -> Result<String, String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
     let wait = Some(Duration::from_secs(60));
     stream.set_read_timeout(wait).expect("a time-out");
-    write!(
-        stream,
-        "GET {path} HTTP/1.0\r\nHost: localhost\r\n{login}\r\n"
-    )
-    .expect("a request");
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n{login}\r\n").expect("a request");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");
     let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
@@ -52,12 +48,7 @@ fn ask(node: &Node, module: &str, function: &str, arguments: Vec<Term>) -> Term 
 }
 
 fn request(sort: QueueSort, limit: u32, fresh: Option<Duration>) -> QueueRequest {
-    QueueRequest {
-        vhost: None,
-        sort,
-        limit,
-        fresh,
-    }
+    QueueRequest { vhost: None, sort, limit, fresh }
 }
 
 #[test]
@@ -69,24 +60,11 @@ fn queues_processes_and_memory_are_those_of_the_node() {
     let rabbit = managed::shared_node();
     let url = format!("http://127.0.0.1:{}", rabbit.management());
     let number = QUEUES.to_string();
-    let file = [
-        "topology", "generate", "--queues", &number, "--output", "d.json",
-    ];
+    let file = ["topology", "generate", "--queues", &number, "--output", "d.json"];
     run(dir.path(), &file).assert_ok();
-    run(
-        dir.path(),
-        &["topology", "apply", "d.json", "--management", &url],
-    )
-    .assert_ok();
+    run(dir.path(), &["topology", "apply", "d.json", "--management", &url]).assert_ok();
     let broker = rabbit.url();
-    let load = [
-        "producer",
-        "queue://held",
-        "--message-count",
-        "7",
-        "--url",
-        &broker,
-    ];
+    let load = ["producer", "queue://held", "--message-count", "7", "--url", &broker];
     run(dir.path(), &load).assert_ok();
 
     let node = Node::connect(&rabbit.erlang()).expect("a connection");
@@ -102,26 +80,16 @@ fn queues_processes_and_memory_are_those_of_the_node() {
 
 fn queues_are_counted(helper: &Helper, rabbit: &SharedNode) {
     let all = request(QueueSort::Ready, 100_000, None);
-    common::wait_for("the held queue's numbers", || {
-        read_queues(helper, &all).expect("counts").ready == Some(7)
-    });
+    common::wait_for("the held queue's numbers", || read_queues(helper, &all).expect("counts").ready == Some(7));
     let counts = read_queues(helper, &all).expect("counts");
     assert_eq!(counts.queues, QUEUES + 1);
     assert_eq!(counts.rows.len() as u64, counts.queues);
     let first = counts.rows.first().expect("a row");
-    assert_eq!(
-        (first.name.as_str(), first.ready, first.consumers),
-        ("held", Some(7), 0)
-    );
-    assert_eq!(
-        (first.kind.as_str(), first.age_limit_ms),
-        ("classic", Some(5_000))
-    );
+    assert_eq!((first.name.as_str(), first.ready, first.consumers), ("held", Some(7), 0));
+    assert_eq!((first.kind.as_str(), first.age_limit_ms), ("classic", Some(5_000)));
 
     // The management API says the same, when its cache has caught up.
-    common::wait_for("the management API's counts", || {
-        same(&counts, &management(rabbit))
-    });
+    common::wait_for("the management API's counts", || same(&counts, &management(rabbit)));
 
     let few = read_queues(helper, &request(QueueSort::Name, 3, None)).expect("counts");
     assert_eq!((few.rows.len(), few.left_out()), (3, QUEUES - 2));
@@ -168,53 +136,24 @@ fn it_is_faster_than_the_management_api(helper: &Helper, all: &QueueRequest, rab
 
 fn processes_are_shown(helper: &Helper) {
     let look = |sort, limit| {
-        let request = TopRequest {
-            window: Duration::from_millis(300),
-            sort,
-            limit,
-            flow: true,
-        };
+        let request = TopRequest { window: Duration::from_millis(300), sort, limit, flow: true };
         top(helper, &request, &|| false).expect("a window")
     };
     let window = look(TopSort::Memory, 2_000);
-    let is_sorted = window
-        .processes
-        .is_sorted_by_key(|it| std::cmp::Reverse(it.memory));
-    assert!(
-        is_sorted && window.processes.len() >= 1_000,
-        "{}",
-        window.processes.len()
-    );
+    let is_sorted = window.processes.is_sorted_by_key(|it| std::cmp::Reverse(it.memory));
+    assert!(is_sorted && window.processes.len() >= 1_000, "{}", window.processes.len());
     let queue = window.processes.iter().find(|it| it.role == "queue");
-    assert!(
-        queue.is_some_and(|it| !it.name.is_empty()),
-        "queues have names"
-    );
-    assert!(
-        window.seconds >= 0.3
-            && window
-                .schedulers
-                .normal
-                .iter()
-                .all(|it| (0.0..=1.0).contains(it))
-    );
+    assert!(queue.is_some_and(|it| !it.name.is_empty()), "queues have names");
+    assert!(window.seconds >= 0.3 && window.schedulers.normal.iter().all(|it| (0.0..=1.0).contains(it)));
     let memory = ask(helper.node(), "erlang", "memory", vec![atom("total")]);
     let total = as_int(&memory).expect("a number") as f64;
     let said = window.memory["total"] as f64;
     // A node that collects its garbage in between has a good deal less.
-    assert!(
-        (0.5..2.0).contains(&(said / total)),
-        "{said} against {total}"
-    );
+    assert!((0.5..2.0).contains(&(said / total)), "{said} against {total}");
     assert!(window.counts["descriptors"] > 10 && window.counts["processes"] > QUEUES);
     assert!(window.alarms.is_empty() && window.flow_count == 0);
     // Nothing that it turned on is left on.
-    let wall = ask(
-        helper.node(),
-        "erlang",
-        "statistics",
-        vec![atom("scheduler_wall_time")],
-    );
+    let wall = ask(helper.node(), "erlang", "statistics", vec![atom("scheduler_wall_time")]);
     assert_eq!(wall, atom("undefined"));
 }
 
@@ -224,9 +163,7 @@ fn carriers_of(node: &Node, allocator: &str) -> i128 {
     let report = ask(node, "erlang", "system_info", vec![key]);
     let mut sum = 0;
     for instance in as_list(&report).expect("instances").iter() {
-        let parts = as_list(&as_tuple(instance).expect("an instance")[2])
-            .expect("its parts")
-            .into_owned();
+        let parts = as_list(&as_tuple(instance).expect("an instance")[2]).expect("its parts").into_owned();
         for part in &parts {
             let [kind, sizes] = as_tuple(part).expect("a part") else {
                 continue;
@@ -246,8 +183,7 @@ fn carriers_of(node: &Node, allocator: &str) -> i128 {
 }
 
 fn memory_adds_up(helper: &Helper) {
-    let near =
-        |a: f64, b: f64, what: &str| assert!((a / b - 1.0).abs() < 0.2, "{what}: {a} against {b}");
+    let near = |a: f64, b: f64, what: &str| assert!((a / b - 1.0).abs() < 0.2, "{what}: {a} against {b}");
     let names = ["ets_alloc", "binary_alloc", "eheap_alloc", "ll_alloc"];
     let theirs = || names.map(|name| carriers_of(helper.node(), name) as f64);
     // Garbage may be collected in between: then once more.
@@ -268,37 +204,18 @@ fn memory_adds_up(helper: &Helper) {
     let resident = memory.machine.resident.expect("the machine's side") as i64;
     let total = memory.vm["total"] as i64;
     let steps: i64 = memory.difference().iter().map(|it| it.bytes).sum();
-    assert!(
-        (total + steps - resident).abs() < 1 << 20,
-        "{total} {steps} {resident}"
-    );
+    assert!((total + steps - resident).abs() < 1 << 20, "{total} {steps} {resident}");
 
     let states = microstates(helper, Duration::from_millis(300), &|| false).expect("states");
     assert!(!states.was_on);
-    let schedulers = states
-        .kinds
-        .iter()
-        .find(|it| it.threads == "scheduler")
-        .expect("schedulers");
+    let schedulers = states.kinds.iter().find(|it| it.threads == "scheduler").expect("schedulers");
     let whole: f64 = schedulers.shares.values().sum();
-    assert!(
-        (whole - 1.0).abs() < 1e-6 && schedulers.seconds > 0.2,
-        "{schedulers:?}"
-    );
+    assert!((whole - 1.0).abs() < 1e-6 && schedulers.seconds > 0.2, "{schedulers:?}");
     // The accounting is off again: nothing is counted any more.
-    let count = || {
-        ask(
-            helper.node(),
-            "erlang",
-            "statistics",
-            vec![atom("microstate_accounting")],
-        )
-    };
+    let count = || ask(helper.node(), "erlang", "statistics", vec![atom("microstate_accounting")]);
     let sleep = |term: &Term| {
         let list = as_list(term).expect("threads");
-        list.iter()
-            .filter_map(|it| as_int(get(get(it, "counters")?, "sleep")?))
-            .sum::<i128>()
+        list.iter().filter_map(|it| as_int(get(get(it, "counters")?, "sleep")?)).sum::<i128>()
     };
     let before = sleep(&count());
     std::thread::sleep(Duration::from_millis(200));
@@ -314,12 +231,7 @@ fn a_started_node_is_found_by_its_name(rabbit: &SharedNode, dir: &Path) {
     let unknown = run(dir, &["erlang", "info", "nobody"]);
     unknown.assert_error(2, &["nobody"]);
     // What bellows knows of its own node is not given twice.
-    for option in [
-        ["--port", "1"],
-        ["--cookie-file", "none"],
-        ["--epmd-port", "4369"],
-        ["--ca", "none.pem"],
-    ] {
+    for option in [["--port", "1"], ["--cookie-file", "none"], ["--epmd-port", "4369"], ["--ca", "none.pem"]] {
         let args = [&["erlang", "info", name.name()], &option[..]].concat();
         run(dir, &args).assert_error(2, &[option[0], "has no effect"]);
     }
@@ -347,11 +259,8 @@ fn one_that_does_not_run_yet_is_told_from_none(node: &Node, dir: &Path) {
 /// A command announces no count or trace that the node refuses.
 fn what_is_refused_is_not_announced(node: &str, dir: &Path) {
     let root = ["--root", "no_such_module:f/1"];
-    for (command, arguments) in [
-        ("calls", &["no_such_module"][..]),
-        ("calls", &root),
-        ("memory", &["no_such_module"]),
-    ] {
+    for (command, arguments) in [("calls", &["no_such_module"][..]), ("calls", &root), ("memory", &["no_such_module"])]
+    {
         let args = [&["erlang", command, node][..], arguments].concat();
         let refused = run(dir, &args);
         refused.assert_error(1, &[]);
@@ -375,29 +284,12 @@ fn pages_are_served(node: &Node, rabbit: &SharedNode) {
     let options = rabbit.erlang();
     let dir = folder();
     let cookie = dir.path().join("cookie");
-    let (name, at) = (
-        options.node.to_string(),
-        options.address.expect("an address"),
-    );
+    let (name, at) = (options.node.to_string(), options.address.expect("an address"));
     let text = ask(node, "erlang", "get_cookie", vec![]);
     std::fs::write(&cookie, as_atom(&text).expect("a cookie")).expect("a file");
     let mut child = Command::new(env!("CARGO_BIN_EXE_bellows"))
-        .args([
-            "erlang",
-            "queues",
-            &name,
-            "--listen",
-            "127.0.0.1:0",
-            "--every",
-            "100ms",
-        ])
-        .args([
-            "--host",
-            &at.0,
-            "--port",
-            &at.1.to_string(),
-            "--cookie-file",
-        ])
+        .args(["erlang", "queues", &name, "--listen", "127.0.0.1:0", "--every", "100ms"])
+        .args(["--host", &at.0, "--port", &at.1.to_string(), "--cookie-file"])
         .arg(&cookie)
         .stderr(Stdio::piped())
         .spawn()
@@ -405,19 +297,11 @@ fn pages_are_served(node: &Node, rabbit: &SharedNode) {
     let mut line = String::new();
     let mut said = BufReader::new(child.stderr.take().expect("its words"));
     said.read_line(&mut line).expect("where it listens");
-    let port = line
-        .split_once("http://127.0.0.1:")
-        .and_then(|(_, rest)| rest.split_once('/'));
-    let port: u16 = port
-        .and_then(|(port, _)| port.parse().ok())
-        .expect("a port");
-    let json: Value =
-        serde_json::from_str(&get_page(port, "/queues", "").expect("a page")).expect("JSON");
+    let port = line.split_once("http://127.0.0.1:").and_then(|(_, rest)| rest.split_once('/'));
+    let port: u16 = port.and_then(|(port, _)| port.parse().ok()).expect("a port");
+    let json: Value = serde_json::from_str(&get_page(port, "/queues", "").expect("a page")).expect("JSON");
     assert_eq!(json["queues"], QUEUES + 1);
-    assert_eq!(
-        json["rows"].as_array().map_or(0, Vec::len),
-        management(rabbit).len()
-    );
+    assert_eq!(json["rows"].as_array().map_or(0, Vec::len), management(rabbit).len());
     assert!(json["cost"]["reads"] == 1 && json["cost"]["node_us"].as_u64() > Some(0));
     let page = get_page(port, "/metrics", "").expect("a page");
     assert!(page.ends_with("# EOF\n"), "{}", page.len());

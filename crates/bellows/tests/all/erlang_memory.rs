@@ -55,32 +55,20 @@ rate = 50
 fn series<'a>(all: &'a [NamedSeries], name: &str) -> BTreeMap<&'a str, &'a NamedSeries> {
     let own = all.iter();
     let own = own.filter(|it| it.name.source == ERLANG_MEMORY && it.name.name == name);
-    own.map(|it| {
-        (
-            it.name.labels.values().next().map_or("", String::as_str),
-            it,
-        )
-    })
-    .collect()
+    own.map(|it| (it.name.labels.values().next().map_or("", String::as_str), it)).collect()
 }
 
 /// The value nearest to a time of the run.
 fn at(series: &NamedSeries, t: f64) -> f64 {
     let away = |it: &&archive::NamedPoint| (it.t - t).abs();
-    let nearest = series
-        .points
-        .iter()
-        .min_by(|a, b| away(a).total_cmp(&away(b)));
+    let nearest = series.points.iter().min_by(|a, b| away(a).total_cmp(&away(b)));
     nearest.expect("a value").value
 }
 
 fn assert_close(what: &str, run: f64, asked: u64) {
     let asked = asked as f64;
     let difference = (run - asked).abs() / asked;
-    assert!(
-        difference < CLOSE,
-        "{what}: {run} in the run, {asked} asked"
-    );
+    assert!(difference < CLOSE, "{what}: {run} in the run, {asked} asked");
 }
 
 /// Each side of the run equals the helper's.
@@ -100,10 +88,7 @@ fn sides_agree(all: &[NamedSeries], t: f64, asked: &NodeMemory) {
         let told = told.expect("an allocator").all().carrier_bytes;
         let run = at(of[name], t);
         // Heaps come and go by carriers of megabytes.
-        assert!(
-            (run - told as f64).abs() < 0.3 * told as f64 + 4e6,
-            "{name}: {run}, {told}"
-        );
+        assert!((run - told as f64).abs() < 0.3 * told as f64 + 4e6, "{name}: {run}, {told}");
     }
     let sum: f64 = of.values().map(|it| at(it, t)).sum();
     assert_close("all carriers", sum, carriers.carrier_bytes);
@@ -121,10 +106,7 @@ fn parts_add_up(all: &[NamedSeries]) {
         let between: f64 = parts.values().map(|it| it.points[i].value).sum();
         let sum = total.value + between;
         // The machine's parts of resident memory are counted one after the other.
-        assert!(
-            (sum - resident.value).abs() < 0.01 * resident.value,
-            "{i}: {sum}, {resident:?}"
-        );
+        assert!((sum - resident.value).abs() < 0.01 * resident.value, "{i}: {sum}, {resident:?}");
     }
 }
 
@@ -160,17 +142,10 @@ fn both_sides_are_series_of_a_run_with_a_gap_while_the_node_stands_still() {
     let t = asked_at.saturating_sub(origin) as f64 / 1e9;
     sides_agree(&all, t, &asked);
     parts_add_up(&all);
-    let times: Vec<f64> = (series(&all, "time of a reading")[""].points.iter())
-        .map(|it| it.t)
-        .collect();
+    let times: Vec<f64> = (series(&all, "time of a reading")[""].points.iter()).map(|it| it.t).collect();
     let gaps = times.iter().zip(times.iter().skip(1)).map(|(a, b)| b - a);
-    let long: Vec<f64> = gaps
-        .filter(|gap| *gap > STOPPED.as_secs_f64() - 1.0)
-        .collect();
-    assert!(
-        matches!(long.as_slice(), [gap] if *gap < STOPPED.as_secs_f64() + 6.0),
-        "{times:?}"
-    );
+    let long: Vec<f64> = gaps.filter(|gap| *gap > STOPPED.as_secs_f64() - 1.0).collect();
+    assert!(matches!(long.as_slice(), [gap] if *gap < STOPPED.as_secs_f64() + 6.0), "{times:?}");
     let events = record["events"].to_string();
     for said in ["cannot be read: ", "is read again", "readings, each in "] {
         assert!(events.contains(said), "{said}: {events}");

@@ -22,10 +22,7 @@ fn ask_for_queues(port: u16) -> bool {
         let mut stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_read_timeout(Some(Duration::from_secs(30)))?;
         let login = "Authorization: Basic Z3Vlc3Q6Z3Vlc3Q=";
-        write!(
-            stream,
-            "GET /api/queues HTTP/1.0\r\nHost: localhost\r\n{login}\r\n\r\n"
-        )?;
+        write!(stream, "GET /api/queues HTTP/1.0\r\nHost: localhost\r\n{login}\r\n\r\n")?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;
         Ok(answer)
@@ -39,13 +36,7 @@ fn access(rabbit: &SharedNode) -> [String; 5] {
     let (_, port) = erlang.address.as_ref().expect("an address");
     let home = rabbit.folder();
     let cookie = home.join(".erlang.cookie").display().to_string();
-    [
-        erlang.node.to_string(),
-        "--port".to_owned(),
-        port.to_string(),
-        "--cookie-file".to_owned(),
-        cookie,
-    ]
+    [erlang.node.to_string(), "--port".to_owned(), port.to_string(), "--cookie-file".to_owned(), cookie]
 }
 
 fn erlang(dir: &Path, rabbit: &SharedNode, command: &str, arguments: &[&str]) -> Ended {
@@ -82,16 +73,7 @@ fn the_management_api_is_followed_into_the_processes_that_it_asks() {
                 std::thread::sleep(Duration::from_millis(20));
             }
         });
-        let arguments = [
-            "--root",
-            ROOT,
-            "--for",
-            "8",
-            "-o",
-            "path.folded",
-            "--waits",
-            "--json",
-        ];
+        let arguments = ["--root", ROOT, "--for", "8", "-o", "path.folded", "--waits", "--json"];
         let followed = erlang(dir, &rabbit, "calls", &arguments);
         stop.store(true, Ordering::Relaxed);
         followed
@@ -106,10 +88,7 @@ fn the_management_api_is_followed_into_the_processes_that_it_asks() {
 fn api_calls_are_followed(followed: &Value, dir: &Path) {
     let calls = &followed["durations"]["calls"];
     assert!(calls.as_u64() > Some(0), "{followed:#}");
-    assert!(
-        followed["untraced"]["calls"].as_u64() > Some(0),
-        "{followed:#}"
-    );
+    assert!(followed["untraced"]["calls"].as_u64() > Some(0), "{followed:#}");
     let functions = followed["functions"].as_array().expect("functions");
     let found = |name: &str| {
         let found = functions.iter().find(|it| it["function"] == name);
@@ -121,12 +100,8 @@ fn api_calls_are_followed(followed: &Value, dir: &Path) {
     assert!(cache["calls"].as_u64() > Some(0), "{cache:#}");
     found("rabbit_mgmt_db_cache:handle_call/3");
     let stacks = std::fs::read_to_string(dir.join("path.folded")).expect("stacks");
-    let below =
-        "gen_server:call/3;[rabbit_mgmt_db_cache_queues];rabbit_mgmt_db_cache:handle_call/3";
-    assert!(
-        stacks.lines().all(|line| line.starts_with(ROOT)),
-        "{stacks}"
-    );
+    let below = "gen_server:call/3;[rabbit_mgmt_db_cache_queues];rabbit_mgmt_db_cache:handle_call/3";
+    assert!(stacks.lines().all(|line| line.starts_with(ROOT)), "{stacks}");
     assert!(stacks.contains(below), "{stacks}");
 }
 
@@ -136,14 +111,9 @@ fn a_function_is_timed(dir: &Path, rabbit: &SharedNode) {
     let timed = data(&erlang(dir, rabbit, "time", &arguments));
     assert_eq!(timed["times"]["calls"], 50, "{timed:#}");
     assert!(timed["first_ns"].as_u64() > Some(0), "{timed:#}");
-    assert!(
-        timed["collected"]["words_per_call"].as_u64() > Some(50),
-        "{timed:#}"
-    );
+    assert!(timed["collected"]["words_per_call"].as_u64() > Some(50), "{timed:#}");
     let functions = timed["traced"]["functions"].as_array().expect("functions");
-    let entry = functions
-        .iter()
-        .find(|it| it["function"] == "rabbit_amqqueue:list/1");
+    let entry = functions.iter().find(|it| it["function"] == "rabbit_amqqueue:list/1");
     assert_eq!(entry.expect("the entry")["calls"], 5, "{timed:#}");
     let picture = std::fs::read_to_string(dir.join("time.svg")).expect("a picture");
     assert!(picture.contains("rabbit_amqqueue:list/1"), "{picture}");
@@ -154,17 +124,13 @@ fn a_function_is_timed(dir: &Path, rabbit: &SharedNode) {
 }
 
 fn nothing_is_left(node: &Node) {
-    let flags =
-        "length([P || P <- processes(), {flags, [_ | _]} <- [erlang:trace_info(P, flags)]]).";
+    let flags = "length([P || P <- processes(), {flags, [_ | _]} <- [erlang:trace_info(P, flags)]]).";
     let patterns = "length([F || M <- [gen, gen_server, rabbit_mgmt_wm_queues, rabbit_amqqueue], F <- \
          M:module_info(functions), {_, V} <- [erlang:trace_info({M, element(1, F), element(2, F)}, traced)], V =/= \
          false, V =/= undefined]).";
-    let modules =
-        "length([M || {M, _} <- code:all_loaded(), lists:prefix(\"bellows_\", atom_to_list(M))]).";
+    let modules = "length([M || {M, _} <- code:all_loaded(), lists:prefix(\"bellows_\", atom_to_list(M))]).";
     for question in [flags, patterns, modules] {
-        let left = node
-            .evaluate(Duration::from_secs(60), question)
-            .expect("an answer");
+        let left = node.evaluate(Duration::from_secs(60), question).expect("an answer");
         assert_eq!(as_int(&left), Some(0), "{question}");
     }
 }

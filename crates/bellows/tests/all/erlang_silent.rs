@@ -46,11 +46,7 @@ impl ErlangNode {
             .args(["-start_epmd", "false", "-erl_epmd_port", &port])
             .args(["-kernel", "inet_dist_use_interface", "{127,0,0,1}"])
             .args(["-eval", WORK, "-eval", KEEPS_FROM_RUNNING]);
-        let node = Self {
-            started: start(command),
-            name,
-            port,
-        };
+        let node = Self { started: start(command), name, port };
         let until = Instant::now() + common::DEADLINE;
         while node.command(dir, "info", &[]).end().code() != Some(0) {
             assert!(Instant::now() < until, "the node did not come up");
@@ -100,35 +96,10 @@ impl Drop for ErlangNode {
 const COMMANDS: [(&str, &[&str]); 6] = [
     ("top", &["--json", "--every", WINDOW]),
     ("alloc", &["--json", "--for", WINDOW]),
-    (
-        "trace",
-        &[
-            "lists:sort/1",
-            "--json",
-            "--limit",
-            "100000",
-            "--for",
-            WINDOW,
-        ],
-    ),
+    ("trace", &["lists:sort/1", "--json", "--limit", "100000", "--for", WINDOW]),
     ("calls", &["lists", "--json", "--for", "8s"]),
-    (
-        "calls",
-        &["--root", "lists:sort/1", "--json", "--for", WINDOW],
-    ),
-    (
-        "time",
-        &[
-            "timer:sleep(5)",
-            "--json",
-            "--times",
-            "1000000",
-            "--traced",
-            "0",
-            "--for",
-            WINDOW,
-        ],
-    ),
+    ("calls", &["--root", "lists:sort/1", "--json", "--for", WINDOW]),
+    ("time", &["timer:sleep(5)", "--json", "--times", "1000000", "--traced", "0", "--for", WINDOW]),
 ];
 
 /// Whether a command's output contains its measurements.
@@ -235,11 +206,7 @@ fn top_tells_of_a_node_that_hangs_between_its_windows() {
     let folder = folder();
     let dir = folder.path();
     let node = ErlangNode::start(dir);
-    let repeated = node.command(
-        dir,
-        "top",
-        &["--json", "--every", "300ms", "--count", "1000"],
-    );
+    let repeated = node.command(dir, "top", &["--json", "--every", "300ms", "--count", "1000"]);
     let ended = hangs(&node, repeated);
     told(&ended);
     // It had shown whole windows by then.
@@ -266,18 +233,9 @@ fn top_tells_of_a_node_that_hangs_between_its_windows() {
     let ended = hangs(&node, start(shell));
     assert_eq!(ended.code(), Some(1), "{ended:#?}");
     // The terminal is as it was before: the usual screen, with a cursor.
-    let (screen, after) = ended
-        .stdout
-        .rsplit_once("\u{1b}[?1049l")
-        .expect("a screen of its own");
-    assert!(
-        screen.contains("lists:sort") || screen.contains("reductions"),
-        "{screen}"
-    );
-    assert!(
-        after.contains("no longer answers: no answer for 2s"),
-        "{after}"
-    );
+    let (screen, after) = ended.stdout.rsplit_once("\u{1b}[?1049l").expect("a screen of its own");
+    assert!(screen.contains("lists:sort") || screen.contains("reductions"), "{screen}");
+    assert!(after.contains("no longer answers: no answer for 2s"), "{after}");
     assert!(ended.stdout.contains("\u{1b}[?25h"), "{ended:#?}");
     assert_eq!(node.left(dir), Vec::<Value>::new());
 }

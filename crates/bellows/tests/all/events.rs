@@ -46,11 +46,7 @@ fn a_broker_is_sampled_by_several_events_at_once() {
         .map(|it| (it["event"].as_str(), it["unit"].as_str()))
         .map(|(event, unit)| (event.unwrap_or(""), unit.unwrap_or("")))
         .collect();
-    let wanted = [
-        ("cpu", "samples"),
-        ("off-cpu", "nanoseconds"),
-        ("page-faults", "faults"),
-    ];
+    let wanted = [("cpu", "samples"), ("off-cpu", "nanoseconds"), ("page-faults", "faults")];
     assert_eq!(known, wanted, "{}", ended.stderr);
     // What cannot be had is told, with its cause and remedy, and spoils nothing else.
     let told = record["warnings"].as_array().expect("warnings").iter();
@@ -71,12 +67,8 @@ fn a_broker_is_sampled_by_several_events_at_once() {
     assert_eq!(pprof.header.unit, "faults");
     let svg = fs::read_to_string(folder.join("off-cpu.svg")).expect("svg");
     assert!(svg.contains(" ms, "), "waiting is shown in milliseconds");
-    let copied = profiles
-        .iter()
-        .all(|it| it["copied_share"].as_f64() > Some(0.9));
-    let whole = profiles
-        .iter()
-        .all(|it| it["complete_share"].as_f64() > Some(0.9));
+    let copied = profiles.iter().all(|it| it["copied_share"].as_f64() > Some(0.9));
+    let whole = profiles.iter().all(|it| it["complete_share"].as_f64() > Some(0.9));
     assert!(!copied || whole, "{profiles:#?}");
     // Threads of a node mostly wait.
     let waited = profiles.get(1).and_then(|it| it["weight"].as_u64());
@@ -87,22 +79,13 @@ fn a_broker_is_sampled_by_several_events_at_once() {
 fn the_commands_take_the_event_that_is_named(dir: &Path) {
     let top = |event: &[&str]| printed(dir, &[&["top", "last", "--limit", "8"], event].concat());
     let usual = top(&[]);
-    assert!(
-        usual.contains("samples") && usual.contains("by cpu-clock"),
-        "{usual}"
-    );
+    assert!(usual.contains("samples") && usual.contains("by cpu-clock"), "{usual}");
     assert_eq!(top(&["--event", "cpu"]), usual);
     let waits = top(&["--event", "off-cpu"]);
-    assert!(
-        waits.contains(" ms ") && waits.contains("by context-switches"),
-        "{waits}"
-    );
+    assert!(waits.contains(" ms ") && waits.contains("by context-switches"), "{waits}");
     let faults = top(&["--event", "page-faults"]);
     assert!(faults.contains("faults"), "{faults}");
-    printed(
-        dir,
-        &["flame", "last", "--event", "off-cpu", "-o", "waits.svg"],
-    );
+    printed(dir, &["flame", "last", "--event", "off-cpu", "-o", "waits.svg"]);
     let args = ["top", "last", "--event", "brk"];
     let none = common::start(common::bellows(dir, &args)).end();
     none.assert_error(1, &["brk"]);

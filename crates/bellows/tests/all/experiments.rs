@@ -13,15 +13,10 @@ const FACTOR: f64 = 2.0;
 
 /// The figure that a comment gives, as a share.
 fn promised(experiment: &str, words: &str) -> f64 {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../experiments")
-        .join(format!("{experiment}.toml"));
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments").join(format!("{experiment}.toml"));
     let text = std::fs::read_to_string(file).expect("the experiment");
-    let comment: Vec<&str> = text
-        .lines()
-        .filter_map(|line| line.strip_prefix('#'))
-        .flat_map(str::split_whitespace)
-        .collect();
+    let comment: Vec<&str> =
+        text.lines().filter_map(|line| line.strip_prefix('#')).flat_map(str::split_whitespace).collect();
     let figure = Regex::new(words).expect("a pattern");
     let comment = comment.join(" ");
     let found = figure.captures(&comment);
@@ -46,22 +41,14 @@ fn run(experiment: &str, further: &[&str]) -> Ran {
     let record = std::fs::read(dir.join("run.json")).expect("run.json");
     let record: Value = serde_json::from_slice(&record).expect("JSON");
     let version = record["versions"]["broker"].as_str().expect("a version");
-    Ran {
-        version: version.to_owned(),
-        dir,
-        folder,
-    }
+    Ran { version: version.to_owned(), dir, folder }
 }
 
 impl Ran {
     fn share(&self, event: &str, is: impl Fn(&Frame) -> bool) -> f64 {
         assert!(self.folder.path().exists());
         let profile = Profile::open_as(&FORMATS, &self.dir, Some(event)).expect("a profile");
-        assert!(
-            profile.samples.len() > 100,
-            "{} samples",
-            profile.samples.len()
-        );
+        assert!(profile.samples.len() > 100, "{} samples", profile.samples.len());
         profile.share_with(is)
     }
 
@@ -69,16 +56,9 @@ impl Ran {
     fn compare(&self, what: &str, share: f64, promised: f64) {
         if self.version.contains(" 3.10.") {
             let near = promised / FACTOR..promised * FACTOR;
-            assert!(
-                near.contains(&share),
-                "{what}: {share} is not near {promised}"
-            );
+            assert!(near.contains(&share), "{what}: {share} is not near {promised}");
         } else {
-            assert!(
-                share < promised / FACTOR,
-                "{}: {what}: {share}",
-                self.version
-            );
+            assert!(share < promised / FACTOR, "{}: {what}: {share}", self.version);
         }
     }
 }
@@ -96,9 +76,7 @@ fn a_stream_is_published_to_through_a_look_up_of_routes() {
         let share = ran.share("cpu", |frame| frame.name == "$rabbit_exchange:route/2");
         ran.compare("rabbit_exchange:route/2", share, route);
     }
-    let share = ran.share("cpu", |frame| {
-        frame.name.starts_with("db_select_tree_common")
-    });
+    let share = ran.share("cpu", |frame| frame.name.starts_with("db_select_tree_common"));
     ran.compare("ets:select/2", share, select);
 }
 
@@ -111,11 +89,7 @@ fn a_stream_is_read_by_parsing_every_message() {
     let ran = run("stream-consume", &["--set", "load.0.fill=300_000"]);
     let parses = |frame: &Frame| frame.name.starts_with("$amqp10_binary_parser:");
     // Of all calls it is as many as the consumers' pace makes of it.
-    let reading = ran.share("mmap", |frame| {
-        frame
-            .name
-            .starts_with("$rabbit_stream_queue:stream_entries/")
-    });
+    let reading = ran.share("mmap", |frame| frame.name.starts_with("$rabbit_stream_queue:stream_entries/"));
     let calls = ran.share("mmap", parses) / reading;
     let promise = promised("stream-consume", r"15\.0 % here: (\d+) % of those");
     if ran.version.contains(" 3.10.") {
@@ -125,10 +99,7 @@ fn a_stream_is_read_by_parsing_every_message() {
     }
     let cpu = promised("stream-consume", r"profile of the CPU it has ([\d.]+) %");
     let share = ran.share("cpu", parses);
-    assert!(
-        share > cpu / FACTOR / 2.0,
-        "{share} of the CPU, {cpu} promised"
-    );
+    assert!(share > cpu / FACTOR / 2.0, "{share} of the CPU, {cpu} promised");
     if ran.version.contains(" 3.10.") {
         ran.compare("the CPU", share, cpu);
     }
@@ -141,14 +112,7 @@ fn queues_are_filled_before_the_run() {
     let folder = common::folder();
     let run = |further: &[&str]| {
         let args = [
-            &[
-                "run",
-                "embedded",
-                "--set",
-                "phases.warmup=0s",
-                "--set",
-                "phases.measure=1s",
-            ],
+            &["run", "embedded", "--set", "phases.warmup=0s", "--set", "phases.measure=1s"],
             &["--set", "load.0.producers=0", "--set", "load.0.fill=2500"][..],
             &["--set", "load.0.num-destinations=2"],
             further,
@@ -160,30 +124,16 @@ fn queues_are_filled_before_the_run() {
     let ended = run(&[]);
     ended.assert_ok();
     assert!(ended.stderr.contains("with 5,000 messages"), "{ended:#?}");
-    let record = folder
-        .path()
-        .join(ended.report())
-        .with_file_name("run.json");
-    let record: Value =
-        serde_json::from_slice(&std::fs::read(record).expect("run.json")).expect("JSON");
-    assert_eq!(
-        record["summary"]["scenarios"]["messages"]["received"]["total"],
-        5000
-    );
+    let record = folder.path().join(ended.report()).with_file_name("run.json");
+    let record: Value = serde_json::from_slice(&std::fs::read(record).expect("run.json")).expect("JSON");
+    assert_eq!(record["summary"]["scenarios"]["messages"]["received"]["total"], 5000);
     assert!(record["summary"]["scenarios"]["messages"]["ledger"].is_null());
 
     let args = ["--set", "load.0.destination=topic://news"];
     run(&args).assert_error(2, &["load.0.fill", "before its consumers exist"]);
     let exchange = "load.0.exchange={name=\"ex\",type=\"direct\"}";
     run(&["--set", exchange]).assert_error(2, &["load.0.fill", "chooses between several queues"]);
-    let nowhere = [
-        "--set",
-        exchange,
-        "--set",
-        "load.0.bind=false",
-        "--set",
-        "load.0.num-destinations=1",
-    ];
+    let nowhere = ["--set", exchange, "--set", "load.0.bind=false", "--set", "load.0.num-destinations=1"];
     let nowhere = run(&nowhere);
     assert_ne!(nowhere.code(), Some(0), "{nowhere:#?}");
     assert!(nowhere.stderr.contains("reached no queue"), "{nowhere:#?}");
@@ -192,8 +142,5 @@ fn queues_are_filled_before_the_run() {
     let limits = "load.0.arguments={x-max-length = 10, x-overflow = \"reject-publish\"}";
     let refused = run(&["--set", limits]);
     assert_ne!(refused.code(), Some(0), "{refused:#?}");
-    assert!(
-        refused.stderr.contains(" prepared messages"),
-        "{refused:#?}"
-    );
+    assert!(refused.stderr.contains(" prepared messages"), "{refused:#?}");
 }

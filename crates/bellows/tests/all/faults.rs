@@ -86,25 +86,12 @@ fn the_broker_alone_prints_what_it_did() {
     let dir = folder();
     let script = "[[fault]]\nkind = \"refuse-login\"\ncount = 1\n";
     fs::write(dir.path().join("faults.toml"), script).expect("file");
-    let broker = [
-        "broker",
-        "--listen",
-        "127.0.0.1:0",
-        "--faults",
-        "faults.toml",
-    ];
-    let mut child = bellows(dir.path(), &broker)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("bellows");
+    let broker = ["broker", "--listen", "127.0.0.1:0", "--faults", "faults.toml"];
+    let mut child = bellows(dir.path(), &broker).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("bellows");
     let mut lines = BufReader::new(child.stdout.take().expect("stdout")).lines();
     let ready = lines.next().expect("a line").expect("text");
     let url = ready.strip_prefix("ready ").expect("ready").to_owned();
-    let refused = run(
-        dir.path(),
-        &["client", "queue://q", "--url", &url, "--duration", "1"],
-    );
+    let refused = run(dir.path(), &["client", "queue://q", "--url", &url, "--duration", "1"]);
     assert!(refused.stderr.contains("403"), "{refused:?}");
     common::signal(child.id(), "TERM");
     let rest: Vec<String> = lines.map_while(Result::ok).collect();

@@ -41,25 +41,9 @@ fn random_script(random: &mut Random) -> String {
     ];
     const IDS: [&str; 7] = ["12", "12/13", "0/0", "0", "12/", "12//13", "12/00"];
     const TIMES: [&str; 5] = ["[000] 1.5:", "94564.109216:", "[001]", "", "123"];
-    const PERIODS: [&str; 8] = [
-        "1",
-        "1001001",
-        "0",
-        "00",
-        "",
-        "18446744073709551615",
-        "99999999999999999999999",
-        "x",
-    ];
-    const EVENTS: [&str; 7] = [
-        "cpu-clock:",
-        "cpu-clock:",
-        "cpu-clock:",
-        "cpu-clock:",
-        "cycles:u:",
-        "sched:sched_switch: a=1",
-        "cycles: ",
-    ];
+    const PERIODS: [&str; 8] = ["1", "1001001", "0", "00", "", "18446744073709551615", "99999999999999999999999", "x"];
+    const EVENTS: [&str; 7] =
+        ["cpu-clock:", "cpu-clock:", "cpu-clock:", "cpu-clock:", "cycles:u:", "sched:sched_switch: a=1", "cycles: "];
     const ADDRESSES: [&str; 6] = ["ffffffff8103ce3b", "7f3c", "0", "10x", "", "-"];
     const FUNCTIONS: [&str; 24] = [
         "main+0x1c",
@@ -113,11 +97,7 @@ fn random_script(random: &mut Random) -> String {
         let comm = random.of(&COMMS);
         let ids = random.of(&IDS);
         let time = random.of(if is_timed { &TIMES[..2] } else { &TIMES[2..] });
-        let period = random.of(if is_timed {
-            &PERIODS[..]
-        } else {
-            &PERIODS[..7]
-        });
+        let period = random.of(if is_timed { &PERIODS[..] } else { &PERIODS[..7] });
         let event = if is_named { random.of(&EVENTS) } else { "" };
         let blanks = random.of(&[" ", "     ", "\t"]);
         text += &format!("{comm}{blanks}{ids} {time}{blanks}{period} {event}\n");
@@ -126,14 +106,8 @@ fn random_script(random: &mut Random) -> String {
             let indent = random.of(&["\t", "        ", "", " "]);
             text += &format!("{indent}{address} {function} {}\n", random.of(&MODULES));
             if random.one_in(4) {
-                text += random.of(&[
-                    "  file.cpp:137\n",
-                    "  libc.so[27b25]\n",
-                    "\n",
-                    "# a comment\n",
-                    "nothing\n",
-                    " \r\n",
-                ]);
+                text +=
+                    random.of(&["  file.cpp:137\n", "  libc.so[27b25]\n", "\n", "# a comment\n", "nothing\n", " \r\n"]);
             }
         }
         if !random.one_in(6) {
@@ -147,9 +121,7 @@ fn random_script(random: &mut Random) -> String {
 #[ignore = "needs stackcollapse-perf.pl on the path: make prove"]
 fn fold_writes_the_bytes_of_the_perl_script() {
     let Some(script) = script() else {
-        testkit::skip!(
-            "no stackcollapse-perf.pl on the path; it is in github.com/brendangregg/FlameGraph"
-        );
+        testkit::skip!("no stackcollapse-perf.pl on the path; it is in github.com/brendangregg/FlameGraph");
     };
     let dir = folder();
     let flags: [&[&str]; 8] = [
@@ -179,12 +151,7 @@ fn fold_writes_the_bytes_of_the_perl_script() {
             .expect("perl");
         let ours = fold(dir.path(), flags, "script.txt");
         let wanted = String::from_utf8_lossy(&perl.stdout);
-        assert_eq!(
-            ours.stdout,
-            wanted,
-            "seed {seed}, {flags:?}\n{}",
-            String::from_utf8_lossy(&text)
-        );
+        assert_eq!(ours.stdout, wanted, "seed {seed}, {flags:?}\n{}", String::from_utf8_lossy(&text));
         if wanted.is_empty() {
             ours.assert_error(1, &["no sample"]);
         } else {
@@ -199,13 +166,8 @@ fn program(dir: &Path) -> Option<PathBuf> {
         static inline __attribute__((always_inline)) int outer(int x) { return inner(x) + 1; }\n\
         int main(int argc, char **argv) { return outer(argc); }\n";
     fs::write(dir.join("inlined.c"), source).expect("written");
-    let built = Command::new("cc")
-        .args(["-g", "-O1", "-o", "inlined", "inlined.c"])
-        .current_dir(dir)
-        .status();
-    built
-        .is_ok_and(|it| it.success())
-        .then(|| dir.join("inlined"))
+    let built = Command::new("cc").args(["-g", "-O1", "-o", "inlined", "inlined.c"]).current_dir(dir).status();
+    built.is_ok_and(|it| it.success()).then(|| dir.join("inlined"))
 }
 
 #[test]
@@ -215,16 +177,9 @@ fn inlined_functions_are_told_as_the_perl_script_tells_them() {
     let (Some(script), Some(program)) = (script(), program(dir.path())) else {
         testkit::skip!("no stackcollapse-perf.pl on the path, or no C compiler");
     };
-    let symbols = Command::new("nm")
-        .arg(&program)
-        .output()
-        .expect("nm")
-        .stdout;
+    let symbols = Command::new("nm").arg(&program).output().expect("nm").stdout;
     let symbols = String::from_utf8(symbols).unwrap();
-    let main = symbols
-        .lines()
-        .find_map(|line| line.strip_suffix(" T main"))
-        .expect("main");
+    let main = symbols.lines().find_map(|line| line.strip_suffix(" T main")).expect("main");
     let start = u64::from_str_radix(main, 16).unwrap();
     let mut text = String::from("inlined 1 1.0: 1 cpu-clock:\n");
     for offset in 0..12 {
@@ -253,19 +208,16 @@ fn inlined_functions_are_told_as_the_perl_script_tells_them() {
 fn an_event_of_a_file_is_chosen_as_it_is_called_there() {
     let dir = folder();
     let events = ["cycles", "dTLB-load-misses", "cpu_atom/cycles/P"];
-    let samples = events.iter().enumerate().map(|(at, event)| {
-        format!("app 12 1.{at}: 10 {event}: \n\t7f00 of_{at}+0x1 (/opt/app)\n\n")
-    });
+    let samples = events
+        .iter()
+        .enumerate()
+        .map(|(at, event)| format!("app 12 1.{at}: 10 {event}: \n\t7f00 of_{at}+0x1 (/opt/app)\n\n"));
     fs::write(dir.path().join("x.txt"), samples.collect::<String>()).unwrap();
     for (at, event) in events.into_iter().enumerate() {
         let args = ["top", "x.txt", "--event", event];
         let shown = run(dir.path(), &args);
         shown.assert_ok();
-        assert!(
-            shown.stdout.contains(&format!("of_{at}")),
-            "{}",
-            shown.stdout
-        );
+        assert!(shown.stdout.contains(&format!("of_{at}")), "{}", shown.stdout);
     }
     let args = ["top", "x.txt", "--event", "mmap"];
     run(dir.path(), &args).assert_error(1, &["cycles (1)"]);
@@ -278,26 +230,13 @@ fn fold_reads_pipes_and_packed_files_and_says_what_is_wrong() {
     fs::write(dir.path().join("script.txt"), text).unwrap();
     let plain = fold(dir.path(), &[], "script.txt");
     plain.assert_ok();
-    assert!(
-        plain.stderr.contains("cpu-clock"),
-        "the other event is told: {}",
-        plain.stderr
-    );
+    assert!(plain.stderr.contains("cpu-clock"), "the other event is told: {}", plain.stderr);
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(text.as_bytes()).unwrap();
     fs::write(dir.path().join("script.gz"), gzip.finish().unwrap()).unwrap();
     assert_eq!(fold(dir.path(), &[], "script.gz").stdout, plain.stdout);
-    let mut child = bellows(dir.path(), &["fold"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(text.as_bytes())
-        .unwrap();
+    let mut child = bellows(dir.path(), &["fold"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
     let piped = child.wait_with_output().unwrap();
     assert_eq!(String::from_utf8_lossy(&piped.stdout), plain.stdout);
     fs::write(dir.path().join("x.folded"), "a;b 3\n").unwrap();
@@ -321,10 +260,7 @@ fn fold_reads_pipes_and_packed_files_and_says_what_is_wrong() {
     run(dir.path(), &to_file).assert_ok();
     let written = fs::read_to_string(dir.path().join("cpu.folded")).unwrap();
     assert_eq!(written, plain.stdout);
-    for (more, why) in [
-        (["--from", "1"], "whole texts"),
-        (["--title", "x"], "heading"),
-    ] {
+    for (more, why) in [(["--from", "1"], "whole texts"), (["--title", "x"], "heading")] {
         run(dir.path(), &[&to_file[..], &more].concat()).assert_error(2, &[why]);
     }
     run(dir.path(), &["flame", "x.folded", "--tid"]).assert_error(2, &["--format stackcollapse"]);
@@ -350,10 +286,7 @@ fn profiles_are_written_by_the_end_of_the_name_or_by_format() {
         let bytes = fs::read(dir.path().join(file)).unwrap();
         assert!(bytes.starts_with(starts), "{file}");
     }
-    let named = run(
-        dir.path(),
-        &["flame", "x.folded", "--format", "speedscope", "-o", "-"],
-    );
+    let named = run(dir.path(), &["flame", "x.folded", "--format", "speedscope", "-o", "-"]);
     assert!(named.stdout.starts_with("{\"$schema\""), "{}", named.stdout);
     let usual = run(dir.path(), &["flame", "x.folded", "--format", "pprof"]);
     assert_eq!(usual.stdout, "cpu.pb.gz\n");
@@ -361,10 +294,8 @@ fn profiles_are_written_by_the_end_of_the_name_or_by_format() {
     let rows: serde_json::Value = serde_json::from_str(&table.stdout).unwrap();
     assert_eq!(rows["functions"][0]["function"], "a");
     // A name that means nothing, or what is only read.
-    run(dir.path(), &["flame", "x.folded", "-o", "x.json"])
-        .assert_error(2, &["x.json tells no format by its end"]);
-    run(dir.path(), &["flame", "x.folded", "-o", "x.stacks"])
-        .assert_error(2, &["read and not written"]);
+    run(dir.path(), &["flame", "x.folded", "-o", "x.json"]).assert_error(2, &["x.json tells no format by its end"]);
+    run(dir.path(), &["flame", "x.folded", "-o", "x.stacks"]).assert_error(2, &["read and not written"]);
     assert!(!dir.path().join("x.json").exists());
     let help = run(dir.path(), &["flame", "--help"]);
     for name in ["svg", "pprof", "folded", "speedscope", "firefox"] {
@@ -375,11 +306,7 @@ fn profiles_are_written_by_the_end_of_the_name_or_by_format() {
 #[test]
 fn what_the_first_field_of_folded_text_is_can_be_said() {
     let dir = folder();
-    fs::write(
-        dir.path().join("x.folded"),
-        "handle;parse 300\nhandle;write 100\n",
-    )
-    .unwrap();
+    fs::write(dir.path().join("x.folded"), "handle;parse 300\nhandle;write 100\n").unwrap();
     let top = |args: &[&str]| {
         let words = [&["top", "x.folded", "--sort", "total"], args].concat();
         let ended = run(dir.path(), &words);
@@ -477,36 +404,13 @@ fn recorded(dir: &Path, name: &str, build: &[&str], mode: &[&str]) -> Option<Pat
     let (source, program) = (format!("{name}.c"), format!("./{name}"));
     fs::write(dir.join(&source), BURN).expect("written");
     let quiet = |command: &mut Command| {
-        let ended = command
-            .current_dir(dir)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status();
+        let ended = command.current_dir(dir).stdout(Stdio::null()).stderr(Stdio::null()).status();
         ended.is_ok_and(|it| it.success())
     };
     let file = format!("{name}.data");
-    let built = quiet(
-        Command::new("cc")
-            .args(build)
-            .args(["-O1", "-g", "-o", name, &source]),
-    );
-    let record = [
-        "record",
-        "-q",
-        "-e",
-        "cpu-clock:u",
-        "-F",
-        "499",
-        "-o",
-        &file,
-    ];
-    let made = built
-        && quiet(
-            Command::new("perf")
-                .args(record)
-                .args(mode)
-                .args(["--", &program]),
-        );
+    let built = quiet(Command::new("cc").args(build).args(["-O1", "-g", "-o", name, &source]));
+    let record = ["record", "-q", "-e", "cpu-clock:u", "-F", "499", "-o", &file];
+    let made = built && quiet(Command::new("perf").args(record).args(mode).args(["--", &program]));
     made.then(|| dir.join(file))
 }
 
@@ -539,17 +443,11 @@ fn recordings_give_the_stacks_that_perf_gives() {
     let dir = folder();
     let modes: [(&str, &[&str], &[&str]); 2] = [
         ("frame_pointers", &["-fno-omit-frame-pointer"], &["-g"]),
-        (
-            "dwarf",
-            &["-fomit-frame-pointer"],
-            &["--call-graph", "dwarf"],
-        ),
+        ("dwarf", &["-fomit-frame-pointer"], &["--call-graph", "dwarf"]),
     ];
     for (name, build, mode) in modes {
         let Some(file) = recorded(dir.path(), name, build, mode) else {
-            testkit::skip!(
-                "no perf, no C compiler, or perf may not record (kernel.perf_event_paranoid)"
-            );
+            testkit::skip!("no perf, no C compiler, or perf may not record (kernel.perf_event_paranoid)");
         };
         let script = Command::new("perf")
             .args(["script", "-i"])
@@ -560,22 +458,13 @@ fn recordings_give_the_stacks_that_perf_gives() {
         fs::write(dir.path().join("script.txt"), &script.stdout).unwrap();
         let theirs = fold(dir.path(), &[], "script.txt");
         let file = file.to_str().unwrap();
-        let ours = run(
-            dir.path(),
-            &["flame", file, "--format", "folded", "-o", "-"],
-        );
+        let ours = run(dir.path(), &["flame", file, "--format", "folded", "-o", "-"]);
         ours.assert_ok();
         let (theirs, ours) = (by_stack(&theirs.stdout), by_stack(&ours.stdout));
         assert_eq!(ours, theirs, "{name}");
-        assert!(
-            ours.keys().any(|stack| stack.ends_with(";spin")),
-            "{ours:?}"
-        );
+        assert!(ours.keys().any(|stack| stack.ends_with(";spin")), "{ours:?}");
         // The text gives the same again.
-        let read = run(
-            dir.path(),
-            &["flame", "script.txt", "--format", "folded", "-o", "-"],
-        );
+        let read = run(dir.path(), &["flame", "script.txt", "--format", "folded", "-o", "-"]);
         assert_eq!(by_stack(&read.stdout), theirs, "{name}");
         run(dir.path(), &["top", file]).assert_ok();
     }

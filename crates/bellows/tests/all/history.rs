@@ -33,16 +33,10 @@ fn a_change_is_found_between_two_runs_and_others_are_left_out() {
     let ended = run(dir, &["runs", "history", "nightly", "--json"]);
     ended.assert_ok();
     let found: Value = serde_json::from_str(&ended.stdout).expect("JSON");
-    assert_eq!(
-        found["runs"].as_array().map(Vec::len),
-        Some(11),
-        "{found:#}"
-    );
+    assert_eq!(found["runs"].as_array().map(Vec::len), Some(11), "{found:#}");
     let figures = found["figures"].as_array().expect("figures");
     let p50 = figures.iter().find(|it| it["name"] == "ack response p50");
-    let changes = p50.expect("a figure")["changes"]
-        .as_array()
-        .expect("changes");
+    let changes = p50.expect("a figure")["changes"].as_array().expect("changes");
     assert_eq!(changes.len(), 1, "{changes:#?}");
     assert_eq!(changes[0]["between"], serde_json::json!([ids[4], ids[5]]));
     assert_eq!(changes[0]["worse"], true);
@@ -51,20 +45,12 @@ fn a_change_is_found_between_two_runs_and_others_are_left_out() {
     run(dir, &["run", "slow.toml", "--quiet"]).assert_ok();
     let ended = run(dir, &["runs", "history", "nightly"]);
     ended.assert_ok();
-    assert!(
-        ended.stdout.contains("11 runs left out"),
-        "{}",
-        ended.stdout
-    );
+    assert!(ended.stdout.contains("11 runs left out"), "{}", ended.stdout);
     let filtered = run(dir, &["runs", "history", "nightly", "--filter", "tag=none"]);
     filtered.assert_error(1, &["no run of \"nightly\""]);
     let none = run(dir, &["runs", "history", "other"]);
     none.assert_error(1, &["no run of \"other\""]);
-    assert!(
-        none.stderr.contains("there are runs of nightly"),
-        "{}",
-        none.stderr
-    );
+    assert!(none.stderr.contains("there are runs of nightly"), "{}", none.stderr);
 }
 
 /// Has all percentiles of a run's answers be this long.
@@ -72,9 +58,8 @@ fn set_latency(run_dir: &str, nanoseconds: u64) {
     let path = std::path::Path::new(run_dir).join("run.json");
     let text = fs::read(&path).expect("run.json");
     let mut record: Value = serde_json::from_slice(&text).expect("JSON");
-    let latency = record["summary"]["scenarios"]["messages"]["latency"]["ack_response"]
-        .as_object_mut()
-        .expect("a latency");
+    let latency =
+        record["summary"]["scenarios"]["messages"]["latency"]["ack_response"].as_object_mut().expect("a latency");
     for (_, value) in latency.iter_mut().filter(|it| it.0.ends_with("_ns")) {
         *value = nanoseconds.into();
     }

@@ -17,9 +17,7 @@ fn left(dir: &Path, ended: &Ended) -> String {
             if path.is_dir() {
                 below(&path, text);
             } else if path.extension().is_none_or(|e| e != "toml") {
-                text.push_str(&String::from_utf8_lossy(
-                    &fs::read(&path).unwrap_or_default(),
-                ));
+                text.push_str(&String::from_utf8_lossy(&fs::read(&path).unwrap_or_default()));
             }
         }
     }
@@ -30,9 +28,7 @@ fn left(dir: &Path, ended: &Ended) -> String {
 
 /// A password of all characters that a URL, a terminal or a file gives a meaning to.
 fn passwords() -> Vec<String> {
-    let marks = [
-        "/", "#", "?", ":", "@", "%", " ", ",", "=", "&", "日", "\u{1b}[", "\n", "\u{202e}",
-    ];
+    let marks = ["/", "#", "?", ":", "@", "%", " ", ",", "=", "&", "日", "\u{1b}[", "\n", "\u{202e}"];
     let one = |mark: &&str| format!("s3cret{mark}s3cret");
     let mut all: Vec<String> = marks.iter().map(one).collect();
     all.push(marks.map(|mark| format!("{mark}s3cret")).concat());
@@ -40,19 +36,13 @@ fn passwords() -> Vec<String> {
 }
 
 fn encoded(password: &str) -> String {
-    password
-        .bytes()
-        .map(|byte| format!("%{byte:02X}"))
-        .collect()
+    password.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
 fn assert_hidden(password: &str, dir: &Path, ended: &Ended, line: &[String]) {
     let left = left(dir, ended);
     for secret in ["s3cret", password, encoded(password).as_str()] {
-        assert!(
-            !left.contains(secret),
-            "{secret:?} of {line:?} is in {left}"
-        );
+        assert!(!left.contains(secret), "{secret:?} of {line:?} is in {left}");
     }
     assert!(!left.contains("panicked"), "{left}");
 }
@@ -80,32 +70,13 @@ fn no_command_repeats_a_password_that_it_cannot_use() {
                 &["artemis", "perf", "client", &url],
                 &["client", "queue://x", "--url", &url],
                 &["client", "queue://x", "--url", &hostless],
-                &[
-                    "client",
-                    "queue://x",
-                    "--url",
-                    &format!("me:{written}@127.0.0.1"),
-                ],
+                &["client", "queue://x", "--url", &format!("me:{written}@127.0.0.1")],
                 &["churn", "connections", "--url", &url],
                 &["perf-test", "-h", &url, "-z", "1"],
-                &[
-                    "perf-test",
-                    "-H",
-                    &format!("{url},{url}"),
-                    "-z",
-                    "1",
-                    "stray",
-                ],
+                &["perf-test", "-H", &format!("{url},{url}"), "-z", "1", "stray"],
                 &["artemis", "perf", "client", "--url", &url],
                 &["run", "x.toml"],
-                &[
-                    "run",
-                    "embedded",
-                    "--set",
-                    "broker.kind=attach",
-                    "--set",
-                    &set,
-                ],
+                &["run", "embedded", "--set", "broker.kind=attach", "--set", &set],
             ];
             for line in lines {
                 // Without a host, what follows an @ cannot be told from one.
@@ -119,15 +90,7 @@ fn no_command_repeats_a_password_that_it_cannot_use() {
             }
             let mut client = bellows(
                 dir.path(),
-                &[
-                    "client",
-                    "--oauth2-uri",
-                    &oauth2,
-                    "--oauth2-client-id",
-                    "x",
-                    "--url",
-                    "amqp://h",
-                ],
+                &["client", "--oauth2-uri", &oauth2, "--oauth2-client-id", "x", "--url", "amqp://h"],
             );
             client.env("BELLOWS_OAUTH2_CLIENT_SECRET", password);
             let ended = start(client).end();
@@ -139,10 +102,7 @@ fn no_command_repeats_a_password_that_it_cannot_use() {
 
 /// A text in TOML's quotes.
 fn toml_text(text: &str) -> String {
-    let escaped: String = text
-        .chars()
-        .map(|c| format!("\\U{:08X}", c as u32))
-        .collect();
+    let escaped: String = text.chars().map(|c| format!("\\U{:08X}", c as u32)).collect();
     format!("\"{escaped}\"")
 }
 
@@ -170,32 +130,15 @@ fn no_file_of_a_run_holds_a_secret() {
             "--quiet",
         ],
         &["perf-test", "-h", &url, "-z", "1", "-u", "y", "-r", "100"],
-        &[
-            "artemis",
-            "perf",
-            "client",
-            "--url",
-            &url,
-            "--password=guest",
-            "--rate",
-            "100",
-            "--duration",
-            "1",
-        ],
+        &["artemis", "perf", "client", "--url", &url, "--password=guest", "--rate", "100", "--duration", "1"],
     ];
     for line in lines {
         let dir = folder();
         let ended = run(dir.path(), line);
         ended.assert_ok();
         let left = left(dir.path(), &ended);
-        assert!(
-            !left.contains("s3cret") && !left.contains("guest:guest"),
-            "{line:?}"
-        );
-        assert!(
-            !left.contains("\"guest\""),
-            "{line:?}: a password stands in the command"
-        );
+        assert!(!left.contains("s3cret") && !left.contains("guest:guest"), "{line:?}");
+        assert!(!left.contains("\"guest\""), "{line:?}: a password stands in the command");
     }
 }
 
@@ -206,24 +149,12 @@ fn a_foreign_archive_neither_hangs_nor_moves_the_cursor() {
     for name in ["a-pipe", "a-device", "escapes"] {
         fs::create_dir_all(runs.join(name)).expect("folder");
     }
-    let made = Command::new("mkfifo")
-        .arg(runs.join("a-pipe/run.json"))
-        .status();
+    let made = Command::new("mkfifo").arg(runs.join("a-pipe/run.json")).status();
     assert!(made.is_ok_and(|made| made.success()));
     std::os::unix::fs::symlink("/dev/zero", runs.join("a-device/run.json")).expect("link");
     let broker = Broker::start(dir.path());
     let made = folder();
-    let args = [
-        "client",
-        "queue://x",
-        "--url",
-        &broker.url,
-        "--rate",
-        "100",
-        "--duration",
-        "1",
-        "--quiet",
-    ];
+    let args = ["client", "queue://x", "--url", &broker.url, "--rate", "100", "--duration", "1", "--quiet"];
     run(made.path(), &args).assert_ok();
     let text = fs::read_to_string(common::only_run(made.path()).join("run.json")).expect("record");
     let mut record: serde_json::Value = serde_json::from_str(&text).expect("JSON");
@@ -233,25 +164,14 @@ fn a_foreign_archive_neither_hangs_nor_moves_the_cursor() {
     }
     record["summary"]["broker"]["version"] = bad.into();
     fs::write(runs.join("escapes/run.json"), record.to_string()).expect("record");
-    for args in [
-        &["runs"][..],
-        &["runs", "--json"],
-        &["runs", "report", "a-pipe"],
-        &["top", "escapes"],
-    ] {
+    for args in [&["runs"][..], &["runs", "--json"], &["runs", "report", "a-pipe"], &["top", "escapes"]] {
         let ended = run(dir.path(), args);
         assert!(ended.took.as_secs() < 20, "{args:?}: {ended:?}");
         let told = ended.stdout + &ended.stderr;
         let obeyed = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
         assert!(!told.contains(obeyed), "{args:?}: {told:?}");
-        assert!(
-            !told.lines().any(|line| line.starts_with("fake")),
-            "{told:?}"
-        );
-        assert!(
-            args != ["runs"] || told.contains("no regular file"),
-            "{told}"
-        );
+        assert!(!told.lines().any(|line| line.starts_with("fake")), "{told:?}");
+        assert!(args != ["runs"] || told.contains("no regular file"), "{told}");
     }
 }
 
@@ -296,8 +216,5 @@ fn ctrl_c_at_the_question_for_a_secret_leaves_a_terminal_that_echoes() {
     drop(stdin);
     script.wait().expect("wait");
     let words: Vec<_> = rest.split_whitespace().collect();
-    assert!(
-        words.contains(&"echo") && !words.contains(&"-echo"),
-        "{rest}"
-    );
+    assert!(words.contains(&"echo") && !words.contains(&"-echo"), "{rest}");
 }

@@ -15,11 +15,7 @@ fn root() -> PathBuf {
 
 /// Runs `scripts/install` with this build's binary.
 fn install(dir: &Path, binary: &str) -> Output {
-    Command::new(root().join("scripts/install"))
-        .arg(dir)
-        .arg(binary)
-        .output()
-        .expect("scripts/install")
+    Command::new(root().join("scripts/install")).arg(dir).arg(binary).output().expect("scripts/install")
 }
 
 #[test]
@@ -29,24 +25,15 @@ fn binary_manual_and_completions_are_installed_and_work() {
     let output = install(&prefix, env!("CARGO_BIN_EXE_bellows"));
     assert!(output.status.success(), "{output:#?}");
     let installed = prefix.join("bin/bellows");
-    assert_eq!(
-        String::from_utf8_lossy(&output.stdout).trim_end(),
-        installed.display().to_string()
-    );
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim_end(), installed.display().to_string());
     let version = Command::new(&installed).arg("--version").output();
     assert!(version.expect("runs").status.success());
     for (file, part) in [
         ("man/man1/bellows.1", ".TH bellows 1"),
         ("man/man1/bellows-run.1", ".TH bellows"),
-        (
-            "bash-completion/completions/bellows",
-            "-F _clap_complete_bellows bellows",
-        ),
+        ("bash-completion/completions/bellows", "-F _clap_complete_bellows bellows"),
         ("zsh/site-functions/_bellows", "#compdef bellows"),
-        (
-            "fish/vendor_completions.d/bellows.fish",
-            "complete --keep-order --exclusive --command bellows",
-        ),
+        ("fish/vendor_completions.d/bellows.fish", "complete --keep-order --exclusive --command bellows"),
     ] {
         let path = prefix.join("share").join(file);
         let text = fs::read_to_string(&path).unwrap_or_default();
@@ -95,20 +82,14 @@ fn capabilities_are_given_where_they_are_asked_for() {
     let programs = dir.path().join("programs");
     fs::create_dir(&programs).expect("folder");
     let setcap = programs.join("setcap");
-    fs::write(
-        &setcap,
-        "#!/bin/sh\necho \"setcap $*\" >> \"${0%/*}/given\"\n",
-    )
-    .expect("setcap");
+    fs::write(&setcap, "#!/bin/sh\necho \"setcap $*\" >> \"${0%/*}/given\"\n").expect("setcap");
     fs::set_permissions(&setcap, fs::Permissions::from_mode(0o755)).expect("mode");
     let path = std::env::var("PATH").unwrap_or_default();
     let prefix = dir.path().join("a prefix");
     let install = |wanted: &str| {
         let mut install = Command::new(root().join("scripts/install"));
         install.arg(&prefix).arg(env!("CARGO_BIN_EXE_bellows"));
-        install
-            .env("SETCAP", wanted)
-            .env("PATH", format!("{}:{path}", programs.display()));
+        install.env("SETCAP", wanted).env("PATH", format!("{}:{path}", programs.display()));
         install.output().expect("scripts/install")
     };
     let given = || fs::read_to_string(programs.join("given")).unwrap_or_default();
@@ -118,25 +99,13 @@ fn capabilities_are_given_where_they_are_asked_for() {
     let wanted = format!("{SETCAP}{}\n", prefix.join("bin/bellows").display());
     assert_eq!(given(), wanted);
     // Where it may not, that is said.
-    fs::write(
-        &setcap,
-        "#!/bin/sh\necho 'Operation not permitted' >&2; exit 1\n",
-    )
-    .expect("setcap");
+    fs::write(&setcap, "#!/bin/sh\necho 'Operation not permitted' >&2; exit 1\n").expect("setcap");
     let refused = install("1");
     assert!(!refused.status.success(), "{refused:#?}");
     let told = String::from_utf8_lossy(&refused.stderr);
-    assert!(
-        told.contains("has no capabilities: that needs root"),
-        "{told}"
-    );
+    assert!(told.contains("has no capabilities: that needs root"), "{told}");
 
-    for file in [
-        "README.md",
-        "docs/getting-started.md",
-        "docs/stacks.md",
-        "crates/bellows/README.Debian",
-    ] {
+    for file in ["README.md", "docs/getting-started.md", "docs/stacks.md", "crates/bellows/README.Debian"] {
         let text = fs::read_to_string(root().join(file)).expect(file);
         assert!(text.contains(SETCAP), "{file}");
     }

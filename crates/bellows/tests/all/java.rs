@@ -35,20 +35,11 @@ public class Busy {
 fn recorded(dir: &Path) -> bool {
     fs::write(dir.join("Busy.java"), BUSY).expect("a source");
     let ran = |program: &str, arguments: &[&str]| {
-        let ended = testkit::java(program)
-            .args(arguments)
-            .current_dir(dir)
-            .output();
+        let ended = testkit::java(program).args(arguments).current_dir(dir).output();
         ended.is_ok_and(|it| it.status.success())
     };
     ran("javac", &["Busy.java"])
-        && ran(
-            "java",
-            &[
-                "-XX:StartFlightRecording=filename=busy.jfr,settings=profile",
-                "Busy",
-            ],
-        )
+        && ran("java", &["-XX:StartFlightRecording=filename=busy.jfr,settings=profile", "Busy"])
 }
 
 /// Stacks as the JDK prints them, root first, and how often each was taken.
@@ -56,34 +47,14 @@ fn printed(samples: &[Value]) -> BTreeMap<String, u64> {
     let mut stacks = BTreeMap::new();
     for event in samples {
         let values = &event["values"];
-        let mut stack = vec![
-            values["sampledThread"]["javaName"]
-                .as_str()
-                .expect("a name")
-                .to_owned(),
-        ];
-        for frame in values["stackTrace"]["frames"]
-            .as_array()
-            .expect("frames")
-            .iter()
-            .rev()
-        {
+        let mut stack = vec![values["sampledThread"]["javaName"].as_str().expect("a name").to_owned()];
+        for frame in values["stackTrace"]["frames"].as_array().expect("frames").iter().rev() {
             let method = &frame["method"];
-            let class = method["type"]["name"]
-                .as_str()
-                .expect("a class")
-                .replace('/', ".");
+            let class = method["type"]["name"].as_str().expect("a class").replace('/', ".");
             let class = class.split("$$Lambda").next().map_or(String::new(), |it| {
-                if it.len() < class.len() {
-                    format!("{it}$$Lambda")
-                } else {
-                    it.to_owned()
-                }
+                if it.len() < class.len() { format!("{it}$$Lambda") } else { it.to_owned() }
             });
-            stack.push(format!(
-                "{class}.{}",
-                method["name"].as_str().expect("a name")
-            ));
+            stack.push(format!("{class}.{}", method["name"].as_str().expect("a name")));
         }
         if stack.first().is_some_and(|it| it == "worker <1>") {
             *stacks.entry(stack.join(";")).or_insert(0) += 1;
@@ -109,20 +80,8 @@ fn printed_lines(samples: &[Value]) -> BTreeMap<String, u64> {
 
 /// The samples of a recording, as the JDK prints them.
 fn printed_samples(dir: &Path) -> Vec<Value> {
-    let arguments = [
-        "print",
-        "--json",
-        "--stack-depth",
-        "64",
-        "--events",
-        "jdk.ExecutionSample",
-        "busy.jfr",
-    ];
-    let printed = testkit::java("jfr")
-        .args(arguments)
-        .current_dir(dir)
-        .output()
-        .expect("jfr");
+    let arguments = ["print", "--json", "--stack-depth", "64", "--events", "jdk.ExecutionSample", "busy.jfr"];
+    let printed = testkit::java("jfr").args(arguments).current_dir(dir).output().expect("jfr");
     let told: Value = serde_json::from_slice(&printed.stdout).expect("JSON");
     let events = told["recording"]["events"].as_array().expect("events");
     events.clone()
@@ -138,14 +97,10 @@ fn a_recording_of_the_flight_recorder_is_read_as_the_jdk_reads_it() {
     let folded = run(dir, &["flame", "busy.jfr", "--format", "folded", "-o", "-"]);
     folded.assert_ok();
     // What starts the JVM is not told the same way by both: hidden classes have numbers.
-    let ours = folded
-        .stdout
-        .lines()
-        .filter(|line| line.starts_with("worker <1>;"))
-        .map(|line| {
-            let (stack, count) = line.rsplit_once(' ').expect("a count");
-            (stack.to_owned(), count.parse().expect("a number"))
-        });
+    let ours = folded.stdout.lines().filter(|line| line.starts_with("worker <1>;")).map(|line| {
+        let (stack, count) = line.rsplit_once(' ').expect("a count");
+        (stack.to_owned(), count.parse().expect("a number"))
+    });
     let samples = printed_samples(dir);
     assert_eq!(ours.collect::<BTreeMap<String, u64>>(), printed(&samples));
 
@@ -156,9 +111,7 @@ fn a_recording_of_the_flight_recorder_is_read_as_the_jdk_reads_it() {
         let row = rows.find(|row| row["function"] == function);
         row.map_or(0.0, |row| row["total"].as_f64().expect("a share"))
     };
-    let by_line = [
-        "top", "busy.jfr", "--by", "line", "--json", "--limit", "100000",
-    ];
+    let by_line = ["top", "busy.jfr", "--by", "line", "--json", "--limit", "100000"];
     let by_line = run(dir, &by_line);
     let by_line: Value = serde_json::from_str(&by_line.stdout).expect("JSON");
     let own = by_line.as_array().expect("rows").iter().filter_map(|row| {

@@ -24,8 +24,7 @@ fn experiment(dir: &Path) {
 }
 
 fn found(ended: &Ended) -> Value {
-    serde_json::from_str(&ended.stdout)
-        .unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr))
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr))
 }
 
 /// The only folder of trials.
@@ -42,16 +41,7 @@ fn trials(folder: &Path) -> Vec<Value> {
 }
 
 /// Trials are 920, 1,840, 3,680, 2,600 and 2,190: the limit lies in the middle of two of them, so that none is random.
-const SEARCH: [&str; 8] = [
-    "limit",
-    "known.toml",
-    "--from",
-    "920",
-    "--precision",
-    "20%",
-    "--confirm",
-    "2",
-];
+const SEARCH: [&str; 8] = ["limit", "known.toml", "--from", "920", "--precision", "20%", "--confirm", "2"];
 
 #[test]
 #[ignore = "a search of many runs: make prove"]
@@ -61,10 +51,7 @@ fn a_limit_that_is_known_lies_in_the_interval_that_is_found() {
     let dir = dir.path();
     experiment(dir);
     let set = ["--set", "load.0.message-size=300"];
-    let ended = run(
-        dir,
-        &[&SEARCH[..], &["--require", "lost = 0", "--json"], &set].concat(),
-    );
+    let ended = run(dir, &[&SEARCH[..], &["--require", "lost = 0", "--json"], &set].concat());
     assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
     let limit = found(&ended);
     let end = |name: &str| limit["found"][name].as_f64().expect("a rate");
@@ -72,43 +59,28 @@ fn a_limit_that_is_known_lies_in_the_interval_that_is_found() {
     assert!((1_500.0..=1_900.0).contains(&low), "{low} {limit:#}");
     assert!(high > 2_100.0 && high <= low * 1.6, "{low} {high}");
     assert_eq!(limit["found"]["confirmed"], true);
-    let last = limit["trials"]
-        .as_array()
-        .and_then(|it| it.iter().rfind(|trial| trial["outcome"] == "missed"));
+    let last = limit["trials"].as_array().and_then(|it| it.iter().rfind(|trial| trial["outcome"] == "missed"));
     let why = last.expect("a trial that missed")["why"][0].as_str();
-    assert!(
-        why.is_some_and(|it| it.starts_with("the backlog grew")),
-        "{why:?}"
-    );
+    assert!(why.is_some_and(|it| it.starts_with("the backlog grew")), "{why:?}");
 
     // The rates that people want next, as command lines that run.
     let calm = &limit["suggested"][0];
     let rate = calm["rate"].as_f64().expect("a rate");
     assert!((rate - low / 3.0).abs() < low * 0.01, "{calm}");
     let command = calm["command"].as_str().expect("a command line");
-    assert!(
-        command.contains("--set load.0.message-size=300 "),
-        "what was tried: {command}"
-    );
+    assert!(command.contains("--set load.0.message-size=300 "), "what was tried: {command}");
     let arguments: Vec<&str> = command.split(' ').skip(1).collect();
     let ended = run(dir, &[&arguments[..], &["--json", "--quiet"]].concat());
     assert_eq!(ended.code(), Some(0), "{command}: {}", ended.stderr);
     let sent = found(&ended)["scenarios"]["messages"]["sent"]["rate"].as_f64();
-    assert!(
-        sent.is_some_and(|it| (it - rate).abs() < rate * 0.02),
-        "{sent:?} {rate}"
-    );
+    assert!(sent.is_some_and(|it| (it - rate).abs() < rate * 0.02), "{sent:?} {rate}");
 
     // Page, list and report know the folder.
     let kept = trials_folder(dir).expect("a folder");
     let page = fs::read_to_string(kept.join("report.html")).expect("a page");
     assert!(page.contains("data-page=\"limit\""));
     fs::remove_file(kept.join("report.html")).expect("removed");
-    let name = kept
-        .file_name()
-        .expect("a name")
-        .to_string_lossy()
-        .into_owned();
+    let name = kept.file_name().expect("a name").to_string_lossy().into_owned();
     let ended = run(dir, &["runs", "report", &name]);
     assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
     assert!(kept.join("report.html").is_file());
@@ -140,21 +112,11 @@ fn a_search_that_was_stopped_goes_on_and_makes_no_trial_twice() {
     let before = trials(&kept);
     assert!(before.len() >= 2, "{}", before.len());
 
-    let name = kept
-        .file_name()
-        .expect("a name")
-        .to_string_lossy()
-        .into_owned();
+    let name = kept.file_name().expect("a name").to_string_lossy().into_owned();
     let suffix = name.rsplit('-').next().expect("a part");
-    let other = run(
-        dir,
-        &["limit", "known.toml", "--from", "500", "--resume", suffix],
-    );
+    let other = run(dir, &["limit", "known.toml", "--from", "500", "--resume", suffix]);
     assert_eq!(other.code(), Some(2), "{}", other.stderr);
-    let ended = run(
-        dir,
-        &[&SEARCH[..], &["--resume", suffix, "--json"]].concat(),
-    );
+    let ended = run(dir, &[&SEARCH[..], &["--resume", suffix, "--json"]].concat());
     assert_eq!(ended.code(), Some(0), "{}{}", ended.stdout, ended.stderr);
     let after = trials(&kept);
     assert_eq!(after[..before.len()], before[..]);
@@ -170,20 +132,14 @@ fn an_end_that_is_not_found_is_said_and_told_by_the_code() {
     let few = ["--trials", "1", "--set", "phases.measure=300ms"];
     let search = |more: &[&str]| {
         // Where others have the cores, a trial tells nothing, and says so.
-        let tries =
-            std::iter::repeat_with(|| run(dir, &[&SEARCH[..], &few, more].concat())).take(60);
+        let tries = std::iter::repeat_with(|| run(dir, &[&SEARCH[..], &few, more].concat())).take(60);
         let unclear = "trial 1 of at most 1, 920 msg/s: unclear";
         let mut told = tries.filter(|ended| !ended.stdout.contains(unclear));
-        told.next()
-            .expect("a machine that is not full for a second")
+        told.next().expect("a machine that is not full for a second")
     };
     let ended = search(&[]);
     assert_eq!(ended.code(), Some(4), "{}", ended.stderr);
-    assert!(
-        ended.stdout.contains("no higher rate failed"),
-        "{}",
-        ended.stdout
-    );
+    assert!(ended.stdout.contains("no higher rate failed"), "{}", ended.stdout);
     let ended = search(&["--strict"]);
     assert_eq!(ended.code(), Some(5), "{}", ended.stderr);
 }
@@ -197,27 +153,16 @@ fn what_cannot_be_searched_is_refused_with_a_remedy() {
         (&["--set", "load.0.think-time=1s"][..], "the rate is fixed"),
         (&["--set", "load.0.producers=0"], "sends no messages"),
         (&["--set", "phases.measure=0s"], "a trial needs an end"),
-        (
-            &["--from", "5", "--least", "10"],
-            "outside of what may be tried",
-        ),
+        (&["--from", "5", "--least", "10"], "outside of what may be tried"),
         (&["--require", "lost"], "it compares nothing"),
         (&["--precision", "0.1%"], "1% to 100%"),
         (&["--resume", "nothing"], "no folder of trials"),
     ] {
         let ended = run(dir, &[&["limit", "known.toml"], arguments].concat());
-        assert!(
-            ended.stderr.contains(says),
-            "{arguments:?}: {}",
-            ended.stderr
-        );
+        assert!(ended.stderr.contains(says), "{arguments:?}: {}", ended.stderr);
         assert!(matches!(ended.code(), Some(1 | 2)), "{arguments:?}");
     }
-    assert_eq!(
-        trials_folder(dir),
-        None,
-        "nothing is left of what is refused"
-    );
+    assert_eq!(trials_folder(dir), None, "nothing is left of what is refused");
 }
 
 #[test]
@@ -229,27 +174,9 @@ fn throughputs_of_numbers_of_clients_are_fitted_and_gone_on_with() {
     // A consumer takes 2,000 messages a second, whatever the machine does meanwhile: they scale in proportion.
     let scale = |numbers: &str| {
         let key = format!("load.0.consumers={numbers}");
-        let set = [
-            "--set",
-            "load.0.prefetch=1000",
-            "--set",
-            "load.0.max-pending=100",
-        ];
-        let line = [
-            "limit",
-            "known.toml",
-            "--scale",
-            &key,
-            "--confirm",
-            "1",
-            "--json",
-            "--quiet",
-        ];
-        [&line[..], &set[..]]
-            .concat()
-            .into_iter()
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
+        let set = ["--set", "load.0.prefetch=1000", "--set", "load.0.max-pending=100"];
+        let line = ["limit", "known.toml", "--scale", &key, "--confirm", "1", "--json", "--quiet"];
+        [&line[..], &set[..]].concat().into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
     let ended = run(dir, &scale("1,2,3"));
     ended.assert_error(2, &["4 to 50 different numbers"]);
@@ -265,26 +192,11 @@ fn throughputs_of_numbers_of_clients_are_fitted_and_gone_on_with() {
 
     // Gone on with, only the further number is run, also where it is smaller than all others.
     let folder = trials_folder(dir).expect("a folder");
-    let resumed = [
-        scale("1,2,3,4,5"),
-        vec!["--resume".to_owned(), folder.display().to_string()],
-    ]
-    .concat();
+    let resumed = [scale("1,2,3,4,5"), vec!["--resume".to_owned(), folder.display().to_string()]].concat();
     let ended = run(dir, &resumed);
     assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
-    assert_eq!(
-        found(&ended)["scale"]["runs"].as_array().map(Vec::len),
-        Some(5)
-    );
-    let ended = run(
-        dir,
-        &[
-            "runs".as_ref(),
-            "report".as_ref(),
-            folder.as_os_str(),
-            "--redact".as_ref(),
-        ],
-    );
+    assert_eq!(found(&ended)["scale"]["runs"].as_array().map(Vec::len), Some(5));
+    let ended = run(dir, &["runs".as_ref(), "report".as_ref(), folder.as_os_str(), "--redact".as_ref()]);
     ended.assert_ok();
     let page = common::page(&folder.join("report-redacted.html"));
     assert_eq!(page["name"], "experiment-1");

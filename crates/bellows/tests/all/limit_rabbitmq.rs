@@ -37,14 +37,11 @@ fn numbers_of_producers_of_a_real_broker_are_fitted_and_told() {
     let mut command = bellows(dir, &args);
     command.args(node);
     let ended = start(command).end_of_long();
-    let found: Value = serde_json::from_str(&ended.stdout)
-        .unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr));
+    let found: Value =
+        serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr));
     let scale = &found["scale"];
     let runs = scale["runs"].as_array().expect("runs");
-    let mut made: Vec<u64> = runs
-        .iter()
-        .filter_map(|it| it["clients"].as_u64())
-        .collect();
+    let mut made: Vec<u64> = runs.iter().filter_map(|it| it["clients"].as_u64()).collect();
     made.sort_unstable();
     assert_eq!(made, NUMBERS);
     for run in runs {
@@ -70,28 +67,13 @@ fn numbers_of_producers_of_a_real_broker_are_fitted_and_told() {
     let kept = kept.find(|it| it.join("limit.json").is_file());
     let kept = kept.expect("a folder");
     let page = common::page(&kept.join("report.html"));
-    let told: Vec<&str> = page["scale"]["explained"]
-        .as_array()
-        .expect("sentences")
-        .iter()
-        .filter_map(Value::as_str)
-        .collect();
+    let told: Vec<&str> =
+        page["scale"]["explained"].as_array().expect("sentences").iter().filter_map(Value::as_str).collect();
     let told = told.join(" ");
     assert_eq!(told.contains("peaks at"), peak, "{told}");
-    assert!(
-        peak || told.contains("no peak") || told.contains("never pass less"),
-        "{told}"
-    );
+    assert!(peak || told.contains("no peak") || told.contains("never pass less"), "{told}");
     assert_eq!(page["scale"]["law"]["peak"].is_number(), peak);
-    let ended = run(
-        dir,
-        &[
-            "runs".as_ref(),
-            "report".as_ref(),
-            kept.as_os_str(),
-            "--redact".as_ref(),
-        ],
-    );
+    let ended = run(dir, &["runs".as_ref(), "report".as_ref(), kept.as_os_str(), "--redact".as_ref()]);
     ended.assert_ok();
     let page = common::page(&kept.join("report-redacted.html"));
     assert_eq!(page["scale"]["runs"].as_array().map(Vec::len), Some(4));

@@ -93,10 +93,7 @@ fn by_management(node: &SharedNode, port: u16) -> BrokerSpec {
 }
 
 fn topology(broker: &BrokerSpec) -> Topology {
-    let experiment = Experiment {
-        broker: broker.clone(),
-        ..Experiment::default()
-    };
+    let experiment = Experiment { broker: broker.clone(), ..Experiment::default() };
     let control = load::Control::new();
     let broker = brokers::start(&experiment, Path::new("bellows"), &control, &mut |_| {});
     let broker = broker.expect("a broker that runs");
@@ -109,13 +106,7 @@ fn apply(dir: &Path, port: u16, definitions: &Value) {
     let file = dir.join("definitions.json");
     fs::write(&file, definitions.to_string()).expect("a file");
     let api = format!("http://127.0.0.1:{port}");
-    let args = [
-        "topology",
-        "apply",
-        "definitions.json",
-        "--management",
-        &api,
-    ];
+    let args = ["topology", "apply", "definitions.json", "--management", &api];
     run(dir, &args).assert_ok();
 }
 
@@ -133,28 +124,10 @@ fn the_management_api_tells_the_same_topology_as_the_node() {
     let by_management = by_management(&node, port);
     apply(dir, port, &definitions());
     let url = node.url();
-    let send = [
-        "producer",
-        "queue://held",
-        "--no-declare",
-        "--message-count",
-        "7",
-        "--url",
-        &url,
-    ];
+    let send = ["producer", "queue://held", "--no-declare", "--message-count", "7", "--url", &url];
     run(dir, &send).assert_ok();
-    let mut consumer = start(bellows(
-        dir,
-        &[
-            "consumer",
-            "queue://replicated",
-            "--no-declare",
-            "--duration",
-            "50",
-            "--url",
-            &url,
-        ],
-    ));
+    let mut consumer =
+        start(bellows(dir, &["consumer", "queue://replicated", "--no-declare", "--duration", "50", "--url", &url]));
 
     let begun = Instant::now();
     let (asked, told) = loop {
@@ -165,36 +138,22 @@ fn the_management_api_tells_the_same_topology_as_the_node() {
         if same == asked && asked.queues.iter().any(|it| it.consumers == 1) {
             break (asked, told);
         }
-        assert!(
-            begun.elapsed() < common::DEADLINE,
-            "{told:#?}\nis not {asked:#?}"
-        );
+        assert!(begun.elapsed() < common::DEADLINE, "{told:#?}\nis not {asked:#?}");
         thread::sleep(Duration::from_millis(500));
     };
     assert!(told.lagging && !asked.lagging);
-    let queues: Vec<_> = told
-        .queues
-        .iter()
-        .map(|it| (it.vhost.as_str(), it.name.as_str()))
-        .collect();
+    let queues: Vec<_> = told.queues.iter().map(|it| (it.vhost.as_str(), it.name.as_str())).collect();
     let others = [("/odd & <vhost>", "held"), ("second", "held")];
     let mine = ["held", "log", ODD, "replicated"].map(|name| ("/", name));
     assert_eq!(queues, [mine.as_slice(), &others].concat());
     let held = &told.queues[0];
     assert_eq!((held.messages, held.kind.as_str()), (7, "classic"));
     // RabbitMQ 4 adds the type.
-    let own = held
-        .arguments
-        .iter()
-        .filter(|it| *it != "x-queue-type=classic");
+    let own = held.arguments.iter().filter(|it| *it != "x-queue-type=classic");
     let own: Vec<_> = own.collect();
     assert_eq!(own, ["x-max-length=1000", "x-overflow=reject-publish"]);
     assert_eq!(told.exchanges.len(), 5);
-    let of_headers: Vec<_> = told
-        .bindings
-        .iter()
-        .filter(|it| it.source == "by headers")
-        .collect();
+    let of_headers: Vec<_> = told.bindings.iter().filter(|it| it.source == "by headers").collect();
     assert_eq!(of_headers.len(), 2);
     let text = format!("text={ODD}");
     let wanted = [
@@ -206,14 +165,8 @@ fn the_management_api_tells_the_same_topology_as_the_node() {
         "x-match=all",
         "yes=true",
     ];
-    assert!(
-        of_headers.iter().any(|it| it.arguments == wanted),
-        "{of_headers:#?}"
-    );
-    let between = told
-        .bindings
-        .iter()
-        .filter(|it| it.destination_type == "exchange");
+    assert!(of_headers.iter().any(|it| it.arguments == wanted), "{of_headers:#?}");
+    let between = told.bindings.iter().filter(|it| it.destination_type == "exchange");
     assert_eq!(between.count(), 2);
     consumer.signal("INT");
     let _ = consumer.child.wait();
@@ -226,12 +179,7 @@ fn the_management_api_tells_the_same_topology_as_the_node() {
 }
 
 /// The first thousand objects of each kind are kept.
-fn many_queues_are_told_in_two_pages(
-    dir: &Path,
-    port: u16,
-    by_node: &BrokerSpec,
-    by_management: &BrokerSpec,
-) {
+fn many_queues_are_told_in_two_pages(dir: &Path, port: u16, by_node: &BrokerSpec, by_management: &BrokerSpec) {
     let generate = [
         "topology",
         "generate",
@@ -248,17 +196,9 @@ fn many_queues_are_told_in_two_pages(
     ];
     run(dir, &generate).assert_ok();
     let api = format!("http://127.0.0.1:{port}");
-    run(
-        dir,
-        &["topology", "apply", "many.json", "--management", &api],
-    )
-    .assert_ok();
+    run(dir, &["topology", "apply", "many.json", "--management", &api]).assert_ok();
     let names = |topology: &Topology| -> Vec<_> {
-        topology
-            .queues
-            .iter()
-            .map(|it| (it.vhost.clone(), it.name.clone()))
-            .collect()
+        topology.queues.iter().map(|it| (it.vhost.clone(), it.name.clone())).collect()
     };
     let (asked, told) = (topology(by_node), topology(by_management));
     assert_eq!(told.queues.len(), 1_000);
@@ -268,18 +208,7 @@ fn many_queues_are_told_in_two_pages(
     assert_eq!(told.omitted, asked.omitted);
     // Queues, and for each a binding of its own and one of the default exchange.
     assert_eq!(told.omitted, (1_506 - 1_000) + (3_000 + 6 + 7 - 1_000));
-    run(
-        dir,
-        &[
-            "topology",
-            "delete",
-            "many.json",
-            "--quiet",
-            "--management",
-            &api,
-        ],
-    )
-    .assert_ok();
+    run(dir, &["topology", "delete", "many.json", "--quiet", "--management", &api]).assert_ok();
 }
 
 fn a_run_keeps_topology_and_no_password(dir: &Path, node: &SharedNode, port: u16) {
@@ -321,13 +250,9 @@ fn a_run_keeps_topology_and_no_password(dir: &Path, node: &SharedNode, port: u16
     let record = fs::read_to_string(only_run(&dir).join("run.json")).expect("run.json");
     assert!(!record.contains("s3cret"), "{record}");
     let record: Value = serde_json::from_str(&record).expect("JSON");
-    assert_eq!(
-        record["experiment"]["broker"]["management"], api,
-        "{record:#}"
-    );
+    assert_eq!(record["experiment"]["broker"]["management"], api, "{record:#}");
     assert_eq!(record["experiment"]["broker"]["management-user"], "watcher");
-    let topology: Topology =
-        serde_json::from_value(record["topology"].clone()).expect("a topology");
+    let topology: Topology = serde_json::from_value(record["topology"].clone()).expect("a topology");
     assert!(topology.lagging);
     // It sees the virtual hosts that it may use.
     let seen: Vec<_> = topology.queues.iter().map(|it| it.vhost.as_str()).collect();
@@ -337,17 +262,8 @@ fn a_run_keeps_topology_and_no_password(dir: &Path, node: &SharedNode, port: u16
 fn a_wrong_login_is_refused_before_the_load(dir: &Path, node: &SharedNode, port: u16) {
     let (api, url) = (format!("http://localhost:{port}"), node.url());
     let client = |more: &[&str], password: &str| {
-        let mut args = vec![
-            "client",
-            "queue://never",
-            "--url",
-            &url,
-            "--management",
-            &api,
-            "--duration",
-            "1",
-            "--no-archive",
-        ];
+        let mut args =
+            vec!["client", "queue://never", "--url", &url, "--management", &api, "--duration", "1", "--no-archive"];
         args.extend(more);
         let mut command = bellows(dir, &args);
         command.env("BELLOWS_MANAGEMENT_PASSWORD", password);
@@ -367,20 +283,8 @@ fn a_wrong_login_is_refused_before_the_load(dir: &Path, node: &SharedNode, port:
     missing.assert_error(1, &["there is no password", "nobody"]);
     // The port of AMQP is none of HTTP.
     let amqp = node.url().replace("amqp://guest:guest@", "http://");
-    let other = run(
-        dir,
-        &[
-            "client",
-            "queue://never",
-            "--url",
-            &url,
-            "--management",
-            &amqp,
-            "--duration",
-            "1",
-            "--no-archive",
-        ],
-    );
+    let other =
+        run(dir, &["client", "queue://never", "--url", &url, "--management", &amqp, "--duration", "1", "--no-archive"]);
     other.assert_error(1, &["cannot log in to the management API"]);
     let queues = topology(&by_management(node, port)).queues;
     assert!(queues.iter().all(|it| it.name != "never"), "no load began");
@@ -411,10 +315,7 @@ fn a_wrong_cookie_is_refused_before_the_load(dir: &Path, node: &SharedNode, port
     };
     let refused = client(&at.1.to_string());
     refused.assert_error(1, &["refuses the cookie"]);
-    for part in [
-        "broker.cookie-file (--cookie-file)",
-        "BELLOWS_ERLANG_COOKIE",
-    ] {
+    for part in ["broker.cookie-file (--cookie-file)", "BELLOWS_ERLANG_COOKIE"] {
         assert!(refused.stderr.contains(part), "{}", refused.stderr);
     }
     let nobody = client("1");
@@ -456,8 +357,7 @@ fn server(answer: fn(&str, &mut TcpStream)) -> SocketAddr {
             thread::spawn(move || {
                 let mut request = Vec::new();
                 let mut byte = [0; 1];
-                while !request.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|n| n > 0)
-                {
+                while !request.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|n| n > 0) {
                     request.extend(byte);
                 }
                 let text = String::from_utf8_lossy(&request).into_owned();
@@ -470,10 +370,7 @@ fn server(answer: fn(&str, &mut TcpStream)) -> SocketAddr {
 
 fn say(stream: &mut TcpStream, body: &str) {
     let length = body.len();
-    let _ = write!(
-        stream,
-        "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-    );
+    let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
 }
 
 const WHOAMI: &str = "{\"name\":\"guest\",\"tags\":[\"administrator\"]}";
@@ -481,10 +378,7 @@ const EMPTY: &str = "{\"items\":[],\"filtered_count\":0}";
 
 /// Sends text without end until nobody listens any more.
 fn say_endlessly(stream: &mut TcpStream, begin: &str, piece: &str) {
-    let _ = write!(
-        stream,
-        "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{begin}"
-    );
+    let _ = write!(stream, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{begin}");
     while stream.write_all(piece.as_bytes()).is_ok() {}
 }
 
@@ -515,9 +409,7 @@ fn note(api: SocketAddr) -> String {
     let events = record["events"].as_array().expect("events");
     let mut labels = events.iter().filter_map(|it| it["label"].as_str());
     let label = labels.find(|it| it.contains("its queues and bindings"));
-    label
-        .unwrap_or_else(|| panic!("no note: {record:#}"))
-        .to_owned()
+    label.unwrap_or_else(|| panic!("no note: {record:#}")).to_owned()
 }
 
 #[test]
@@ -541,10 +433,7 @@ fn an_api_that_answers_garbage_or_without_an_end_costs_the_topology_alone() {
         _ => say_endlessly(stream, "{\"items\":[{}", &",{}".repeat(1 << 16)),
     });
     let said = note(many_items);
-    assert!(
-        said.contains("bytes") || said.contains("up to 500 objects"),
-        "{said}"
-    );
+    assert!(said.contains("bytes") || said.contains("up to 500 objects"), "{said}");
     let endless_binding = server(|path, stream| match path {
         "/api/whoami" => say(stream, WHOAMI),
         _ if path.starts_with("/api/bindings") => {
@@ -561,36 +450,17 @@ fn an_api_that_is_none_or_silent_is_known_before_the_load() {
     let dir = folder();
     let broker = common::Broker::start(dir.path());
     let client = |api: &str| {
-        let args = [
-            "client",
-            "queue://q",
-            "--url",
-            &broker.url,
-            "--management",
-            api,
-            "--duration",
-            "1",
-            "--no-archive",
-        ];
+        let args =
+            ["client", "queue://q", "--url", &broker.url, "--management", api, "--duration", "1", "--no-archive"];
         run(dir.path(), &args)
     };
     let page = server(|_, stream| say(stream, "<html>Welcome</html>"));
     let none = client(&format!("http://{page}"));
-    none.assert_error(
-        1,
-        &[
-            "cannot log in to the management API",
-            "does not answer like RabbitMQ",
-        ],
-    );
+    none.assert_error(1, &["cannot log in to the management API", "does not answer like RabbitMQ"]);
     let silent = server(|_, _| thread::sleep(common::DEADLINE));
     let begun = Instant::now();
     client(&format!("http://{silent}")).assert_error(1, &["no answer within 10 s"]);
-    assert!(
-        begun.elapsed() < Duration::from_secs(20),
-        "{:?}",
-        begun.elapsed()
-    );
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     let drip = server(|_, stream| {
         while stream.write_all(b"H").is_ok() {
             thread::sleep(Duration::from_millis(100));
@@ -601,10 +471,6 @@ fn an_api_that_is_none_or_silent_is_known_before_the_load() {
     client("localhost:15672").assert_error(2, &["--management", "does not begin with http://"]);
     let login = client("http://me:s3cret@localhost:15672");
     login.assert_error(2, &["--management", "it contains a login"]);
-    assert!(
-        login.stderr.contains("--management-user"),
-        "{}",
-        login.stderr
-    );
+    assert!(login.stderr.contains("--management-user"), "{}", login.stderr);
     assert!(!login.stderr.contains("s3cret"), "{}", login.stderr);
 }

@@ -45,14 +45,8 @@ fn free_port() -> u16 {
 /// The body of an answer with status 200.
 fn ask(port: u16, method: &str, target: &str) -> Option<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
-    stream
-        .set_read_timeout(Some(Duration::from_secs(10)))
-        .ok()?;
-    write!(
-        stream,
-        "{method} {target} HTTP/1.0\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"
-    )
-    .ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
+    write!(stream, "{method} {target} HTTP/1.0\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n").ok()?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).ok()?;
     let answer = String::from_utf8(answer).ok()?;
@@ -69,9 +63,7 @@ fn dashboard_expressions() -> Vec<String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/grafana/bellows.json");
     let dashboard = json(&fs::read_to_string(file).expect("the dashboard"));
     let panels = dashboard["panels"].as_array().expect("panels");
-    let targets = panels
-        .iter()
-        .flat_map(|panel| panel["targets"].as_array().expect("targets"));
+    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().expect("targets"));
     let all = targets.map(|target| target["expr"].as_str().expect("a query").to_owned());
     all.collect()
 }
@@ -103,10 +95,7 @@ fn prometheus_scrapes_what_the_run_recorded() {
     let broker = Broker::start(dir.path());
     let mut load = load(&broker.url, &["--metrics", "0"]);
     load.retain(|word| *word != "5");
-    let at = load
-        .iter()
-        .position(|word| *word == "--duration")
-        .expect("an option");
+    let at = load.iter().position(|word| *word == "--duration").expect("an option");
     load.insert(at + 1, "15");
     // Where the page is, is said on standard error.
     let said = dir.path().join("said");
@@ -116,11 +105,8 @@ fn prometheus_scrapes_what_the_run_recorded() {
     let started = command.spawn().expect("bellows");
     let page = || {
         let said = fs::read_to_string(&said).expect("a file");
-        let line = said
-            .lines()
-            .find_map(|line| line.strip_prefix("metrics: http://"));
-        line.and_then(|url| url.strip_suffix("/metrics"))
-            .map(str::to_owned)
+        let line = said.lines().find_map(|line| line.strip_prefix("metrics: http://"));
+        line.and_then(|url| url.strip_suffix("/metrics")).map(str::to_owned)
     };
     wait_for("the page", || page().is_some());
     let config = format!(
@@ -131,15 +117,8 @@ fn prometheus_scrapes_what_the_run_recorded() {
     fs::write(dir.path().join("prometheus.yml"), config).expect("a file");
     let port = free_port();
     let listen = format!("--web.listen-address=127.0.0.1:{port}");
-    let _server = Server::start(
-        dir.path(),
-        "prometheus",
-        &[
-            "--config.file=prometheus.yml",
-            "--storage.tsdb.path=data",
-            &listen,
-        ],
-    );
+    let _server =
+        Server::start(dir.path(), "prometheus", &["--config.file=prometheus.yml", "--storage.tsdb.path=data", &listen]);
     wait_for("Prometheus", || ask(port, "GET", "/-/ready").is_some());
     let query = |text: &str| {
         let answer = ask(port, "GET", &format!("/api/v1/query?query={text}"))?;
@@ -150,44 +129,29 @@ fn prometheus_scrapes_what_the_run_recorded() {
     // One scrape may end too late on a full machine.
     wait_for("a scrape of the measured phase", || {
         query("up") == Some(1.0)
-            && query("sum(rate(bellows_messages_sent_total%5B3s%5D))")
-                .is_some_and(|rate| rate > 1_500.0)
+            && query("sum(rate(bellows_messages_sent_total%5B3s%5D))").is_some_and(|rate| rate > 1_500.0)
     });
     let rate = query("sum(rate(bellows_messages_sent_total%5B3s%5D))").expect("a rate");
-    let p99 =
-        "histogram_quantile(0.99,bellows_latency_seconds_bucket%7Blatency=%22ack_response%22%7D)";
+    let p99 = "histogram_quantile(0.99,bellows_latency_seconds_bucket%7Blatency=%22ack_response%22%7D)";
     let p99 = query(p99).expect("a quantile");
-    let exact =
-        "bellows_latency_quantile_seconds%7Blatency=%22ack_response%22,quantile=%220.99%22%7D";
+    let exact = "bellows_latency_quantile_seconds%7Blatency=%22ack_response%22,quantile=%220.99%22%7D";
     assert!(query(exact).is_some_and(|s| s > 0.0));
     // The machine's, and those of both processes.
     let cores = query("sum(bellows_machine_cpu_cores)").expect("cores");
     assert!(cores > 0.0 && cores < 1e4, "{cores}");
     assert_eq!(query("count(bellows_process_memory_bytes)"), Some(2.0));
     for expression in dashboard_expressions() {
-        let text = expression
-            .replace("$__rate_interval", "3s")
-            .replace("$experiment", ".*");
+        let text = expression.replace("$__rate_interval", "3s").replace("$experiment", ".*");
         let text: String = text.bytes().map(|byte| format!("%{byte:02x}")).collect();
         assert!(query(&text).is_some(), "nothing is shown for {expression}");
     }
     let ended = started.wait_with_output().expect("an end");
-    assert!(
-        ended.status.success(),
-        "{}",
-        fs::read_to_string(&said).unwrap_or_default()
-    );
+    assert!(ended.status.success(), "{}", fs::read_to_string(&said).unwrap_or_default());
     let summary = json(&String::from_utf8_lossy(&ended.stdout));
     assert!((rate - 2_000.0).abs() < 700.0, "{rate}");
-    let recorded = summary["scenarios"]["messages"]["latency"]["ack_response"]["p99_ns"]
-        .as_f64()
-        .expect("p99")
-        / 1e9;
+    let recorded = summary["scenarios"]["messages"]["latency"]["ack_response"]["p99_ns"].as_f64().expect("p99") / 1e9;
     // Buckets are 1, 2 and 5 of each decade, and the run went on after the question.
-    assert!(
-        p99 < recorded * 30.0 + 0.01 && p99 > recorded / 30.0,
-        "{p99} {recorded}"
-    );
+    assert!(p99 < recorded * 30.0 + 0.01 && p99 > recorded / 30.0, "{p99} {recorded}");
 }
 
 #[test]
@@ -208,17 +172,11 @@ fn influxdb_is_sent_every_message_that_was_counted() {
     );
     fs::write(dir.path().join("influx.conf"), config).expect("a file");
     let _server = Server::start(dir.path(), "influxd", &["-config", "influx.conf"]);
-    wait_for("InfluxDB", || {
-        ask(port, "GET", "/query?q=SHOW%20DATABASES").is_some()
-    });
+    wait_for("InfluxDB", || ask(port, "GET", "/query?q=SHOW%20DATABASES").is_some());
     ask(port, "POST", "/query?q=CREATE%20DATABASE%20load").expect("a database");
     let broker = Broker::start(dir.path());
     let to = format!("http://127.0.0.1:{port}/write?db=load");
-    let ended = start(bellows(
-        dir.path(),
-        &load(&broker.url, &["--metrics-to", &to]),
-    ))
-    .end();
+    let ended = start(bellows(dir.path(), &load(&broker.url, &["--metrics-to", &to]))).end();
     ended.assert_ok();
     let summary = json(&ended.stdout);
     let messages = &summary["scenarios"]["messages"];
@@ -228,22 +186,12 @@ fn influxdb_is_sent_every_message_that_was_counted() {
         json(&answer)["results"][0]["series"][0]["values"].clone()
     };
     let last = |name: &str| query(&format!("SELECT LAST(counter) FROM {name}"))[0][1].as_u64();
-    assert_eq!(
-        last("bellows_messages_sent"),
-        messages["sent"]["total"].as_u64()
-    );
-    assert_eq!(
-        last("bellows_messages_received"),
-        messages["received"]["total"].as_u64()
-    );
-    let latency =
-        query("SELECT LAST(count) FROM bellows_latency_seconds WHERE latency='ack_response'");
+    assert_eq!(last("bellows_messages_sent"), messages["sent"]["total"].as_u64());
+    assert_eq!(last("bellows_messages_received"), messages["received"]["total"].as_u64());
+    let latency = query("SELECT LAST(count) FROM bellows_latency_seconds WHERE latency='ack_response'");
     assert_eq!(latency[0][1].as_u64(), messages["sent"]["total"].as_u64());
     let seconds = query("SELECT COUNT(gauge) FROM bellows_machine_context_switches_per_second");
-    assert!(
-        seconds[0][1].as_u64().is_some_and(|count| count >= 4),
-        "{seconds}"
-    );
+    assert!(seconds[0][1].as_u64().is_some_and(|count| count >= 4), "{seconds}");
     assert!(!ended.stderr.contains("not sent"), "{}", ended.stderr);
 }
 
@@ -278,22 +226,11 @@ fn a_server_that_refuses_is_told_of_once_and_its_token_never() {
     command.env("BELLOWS_METRICS_TOKEN", "sesame");
     let ended = start(command).end();
     ended.assert_ok();
-    let first = told
-        .recv_timeout(Duration::from_secs(1))
-        .expect("a request");
-    assert!(
-        first
-            .to_lowercase()
-            .contains("authorization: bearer sesame"),
-        "{first}"
-    );
+    let first = told.recv_timeout(Duration::from_secs(1)).expect("a request");
+    assert!(first.to_lowercase().contains("authorization: bearer sesame"), "{first}");
     let refusals = ended.stderr.matches("401 Unauthorized").count();
     assert_eq!(refusals, 1, "{}", ended.stderr);
-    assert!(
-        ended.stderr.contains("BELLOWS_METRICS_TOKEN"),
-        "{}",
-        ended.stderr
-    );
+    assert!(ended.stderr.contains("BELLOWS_METRICS_TOKEN"), "{}", ended.stderr);
     assert!(ended.stderr.contains("were not sent"), "{}", ended.stderr);
     let run = only_run(dir.path());
     let mut kept = ended.stderr + &ended.stdout;
@@ -311,37 +248,19 @@ fn addresses_that_make_no_sense_are_refused_and_a_server_that_is_silent_delays_n
         let ended = start(bellows(dir.path(), &load(&broker.url, more))).end();
         ended.assert_error(2, &[part]);
     };
-    refuse(
-        &["--metrics-to", "http://127.0.0.1:1/"],
-        "its path names no protocol",
-    );
-    refuse(
-        &["--metrics-to", "http://u:geheim@127.0.0.1/v1/metrics"],
-        "it contains a password",
-    );
+    refuse(&["--metrics-to", "http://127.0.0.1:1/"], "its path names no protocol");
+    refuse(&["--metrics-to", "http://u:geheim@127.0.0.1/v1/metrics"], "it contains a password");
     // Taken by the broker.
-    let ended = start(bellows(
-        dir.path(),
-        &load(&broker.url, &["--metrics", broker.address()]),
-    ))
-    .end();
+    let ended = start(bellows(dir.path(), &load(&broker.url, &["--metrics", broker.address()]))).end();
     ended.assert_error(1, &["cannot serve metrics"]);
 
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = silent.local_addr().expect("an address");
     let to = format!("http://{address}/v1/metrics");
     let begun = Instant::now();
-    let ended = start(bellows(
-        dir.path(),
-        &load(&broker.url, &["--metrics-to", &to]),
-    ))
-    .end();
+    let ended = start(bellows(dir.path(), &load(&broker.url, &["--metrics-to", &to]))).end();
     ended.assert_ok();
-    assert!(
-        begun.elapsed() < Duration::from_secs(20),
-        "{:?}",
-        begun.elapsed()
-    );
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     assert!(ended.stderr.contains("were not sent"), "{}", ended.stderr);
 }
 
@@ -378,35 +297,20 @@ fn a_scrapes_gauges_stay_beside_its_rates() {
     let (to, told) = refusing("200 OK");
     let to = to.replace("/v1/metrics", "/write?db=load");
     let said = dir.path().join("said");
-    let mut command = bellows(
-        dir.path(),
-        &["run", "both.toml", "--metrics", "0", "--metrics-to", &to],
-    );
+    let mut command = bellows(dir.path(), &["run", "both.toml", "--metrics", "0", "--metrics-to", &to]);
     command.stdout(Stdio::null());
     command.stderr(fs::File::create(&said).expect("a file"));
     let mut started = command.spawn().expect("bellows");
     let port = || {
         let said = fs::read_to_string(&said).expect("a file");
-        let line = said
-            .lines()
-            .find_map(|line| line.strip_prefix("metrics: http://"))?;
-        line.strip_suffix("/metrics")?
-            .rsplit_once(':')?
-            .1
-            .parse()
-            .ok()
+        let line = said.lines().find_map(|line| line.strip_prefix("metrics: http://"))?;
+        line.strip_suffix("/metrics")?.rsplit_once(':')?.1.parse().ok()
     };
     wait_for("the page", || port().is_some());
-    let all = [
-        "bellows_page_jobs",
-        "bellows_page_depth",
-        "bellows_page_scrape_time",
-    ];
+    let all = ["bellows_page_jobs", "bellows_page_depth", "bellows_page_scrape_time"];
     let lacks = |page: &str| all.iter().any(|name| !page.contains(name));
     let port = port().expect("a port");
-    wait_for("a rate", || {
-        ask(port, "GET", "/metrics").is_some_and(|page| page.contains(all[0]))
-    });
+    wait_for("a rate", || ask(port, "GET", "/metrics").is_some_and(|page| page.contains(all[0])));
     for _ in 0..10 {
         let page = ask(port, "GET", "/metrics").expect("a page");
         assert!(!lacks(&page), "{page}");
@@ -416,10 +320,7 @@ fn a_scrapes_gauges_stay_beside_its_rates() {
     let sent: Vec<String> = told.try_iter().collect();
     let rates = sent.iter().filter(|lines| lines.contains(all[0]));
     let lacking: Vec<_> = rates.clone().filter(|lines| lacks(lines)).collect();
-    assert!(
-        rates.count() > 1 && lacking.is_empty(),
-        "{lacking:?} of {sent:?}"
-    );
+    assert!(rates.count() > 1 && lacking.is_empty(), "{lacking:?} of {sent:?}");
 }
 
 /// A server that restarts while it is scraped or probed has another process afterwards.
@@ -431,9 +332,7 @@ fn a_server_that_returns_as_another_process_has_used_cpu() {
     let address = format!("127.0.0.1:{port}");
     let serve = |seconds: &str| {
         let load = load(&broker.url, &["--metrics", &address]).into_iter();
-        let load: Vec<&str> = load
-            .map(|it| if it == "5" { seconds } else { it })
-            .collect();
+        let load: Vec<&str> = load.map(|it| if it == "5" { seconds } else { it }).collect();
         let mut command = bellows(dir.path(), &load);
         command.stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn().map(Server).expect("bellows")
@@ -444,15 +343,7 @@ fn a_server_that_returns_as_another_process_has_used_cpu() {
     let url = format!("http://{address}/metrics");
     let args = ["scrape", &url, "--every", "100ms", "--for", "6", "--json"];
     let scraped = start(bellows(dir.path(), &args));
-    let args = [
-        "probe",
-        &url,
-        "--every",
-        "100ms",
-        "--duration",
-        "6",
-        "--json",
-    ];
+    let args = ["probe", &url, "--every", "100ms", "--duration", "6", "--json"];
     let probed = start(bellows(dir.path(), &args));
     first.0.wait().expect("its end");
     thread::sleep(Duration::from_millis(800));

@@ -13,8 +13,7 @@ use common::managed::{SharedNode, newest_node, newest_root};
 use erlang::term::as_bytes;
 use serde_json::Value;
 
-const IGNORED: &str =
-    "no directory with the newest RabbitMQ: scripts/setup test makes one, where debootstrap may";
+const IGNORED: &str = "no directory with the newest RabbitMQ: scripts/setup test makes one, where debootstrap may";
 
 fn json(ended: &common::Ended) -> Value {
     ended.assert_ok();
@@ -56,10 +55,7 @@ fn it_is_loaded_and_profiled_with_whole_stacks() {
     }
     let summary = json(&ended);
     assert_eq!(summary["broker"]["version"], node.version(), "{summary:#}");
-    assert_eq!(
-        summary["scenarios"]["messages"]["ledger"]["lost"], 0,
-        "{summary:#}"
-    );
+    assert_eq!(summary["scenarios"]["messages"]["ledger"]["lost"], 0, "{summary:#}");
     let record = fs::read(common::only_run(folder.path()).join("run.json")).expect("run.json");
     let record: Value = serde_json::from_slice(&record).expect("JSON");
     assert_eq!(record["topology"]["queues"][0]["name"], "one", "{record:#}");
@@ -99,10 +95,7 @@ fn over_amqp10(node: &SharedNode, load: &str) -> (Value, [Option<u64>; 3]) {
     let messages = &summary["scenarios"]["messages"];
     for fault in ["lost", "duplicated", "reordered", "corrupt", "unconfirmed"] {
         let count = &messages["ledger"][fault];
-        assert!(
-            count.is_null() || *count == 0,
-            "{fault}: {load}: {summary:#}"
-        );
+        assert!(count.is_null() || *count == 0, "{fault}: {load}: {summary:#}");
     }
     let counts = ["sent", "completed", "received"].map(|it| messages[it]["total"].as_u64());
     (summary, counts)
@@ -136,22 +129,15 @@ fn it_is_loaded_over_amqp_1_0() {
     let (summary, counts) = over_amqp10(&node, load);
     assert_eq!(counts, [Some(4000), Some(0), Some(4000)], "{summary:#}");
     // Released: there is no queue behind the exchange.
-    let load =
-        "message-count = 500\nmax-pending = 10\nexchange = { name = \"amq.direct\" }\nbind = false";
+    let load = "message-count = 500\nmax-pending = 10\nexchange = { name = \"amq.direct\" }\nbind = false";
     let (summary, counts) = over_amqp10(&node, load);
     assert_eq!(counts, [Some(500), Some(500), Some(0)], "{summary:#}");
-    assert_eq!(
-        summary["scenarios"]["messages"]["ledger"]["returned"], 500,
-        "{summary:#}"
-    );
+    assert_eq!(summary["scenarios"]["messages"]["ledger"]["returned"], 500, "{summary:#}");
     // Rejected: the queue takes ten.
     let load = "message-count = 500\nmax-pending = 1\nconsumers = 0\n\
                 arguments = { x-max-length = 10, x-overflow = \"reject-publish\" }";
     let (summary, _) = over_amqp10(&node, load);
-    assert_eq!(
-        summary["scenarios"]["messages"]["completed"]["total"], 10,
-        "{summary:#}"
-    );
+    assert_eq!(summary["scenarios"]["messages"]["completed"]["total"], 10, "{summary:#}");
 }
 
 /// A missing queue, and a broker that does not speak the protocol.
@@ -165,11 +151,7 @@ fn what_amqp_1_0_cannot_reach_is_told() {
     let folder = experiment(Path::new(""), &format!("{}{text}", node.broker()));
     let ended = common::run(folder.path(), &["run", "newest.toml"]);
     ended.assert_error(1, &["/queues/ten", "amqp:not-found"]);
-    assert!(
-        ended.stderr.contains("declare the queue"),
-        "{}",
-        ended.stderr
-    );
+    assert!(ended.stderr.contains("declare the queue"), "{}", ended.stderr);
     let text = AMQP10.replace("LOAD", "commit-every = 10");
     let folder = experiment(Path::new(""), &format!("{}{text}", node.broker()));
     let ended = common::run(folder.path(), &["run", "newest.toml"]);
@@ -203,33 +185,17 @@ fn what_it_no_longer_permits_is_replaced_and_told() {
     let messages = &summary["scenarios"]["messages"];
     assert_eq!(messages["ledger"]["lost"], 0, "{summary:#}");
     let counts = ["sent", "received"].map(|it| messages[it]["total"].as_u64());
-    assert!(
-        counts[0] > Some(900) && counts[0] == counts[1],
-        "{summary:#}"
-    );
+    assert!(counts[0] > Some(900) && counts[0] == counts[1], "{summary:#}");
     let warnings = summary["warnings"].as_array().expect("warnings");
     let told = warnings.iter().find(|it| it["code"] == "not_permitted");
     let told = told.unwrap_or_else(|| panic!("{warnings:#?}"));
     assert_eq!(told["values"]["feature"], "transient_nonexcl_queues");
     let record = fs::read(common::only_run(folder.path()).join("run.json")).expect("run.json");
     let record: Value = serde_json::from_slice(&record).expect("JSON");
-    assert_eq!(
-        record["topology"]["queues"][0]["durable"], true,
-        "{record:#}"
-    );
+    assert_eq!(record["topology"]["queues"][0]["durable"], true, "{record:#}");
 
     // As an old command line has them.
-    let old = [
-        "perf-test",
-        "--uri",
-        &node.url(),
-        "-z",
-        "1",
-        "-r",
-        "200",
-        "-u",
-        "old",
-    ];
+    let old = ["perf-test", "--uri", &node.url(), "-z", "1", "-r", "200", "-u", "old"];
     let ended = common::run(folder.path(), &old);
     ended.assert_ok();
     assert!(ended.stdout.contains("received: "), "{ended:#?}");
@@ -276,10 +242,7 @@ fn three_nodes_are_one_cluster_and_one_of_them_may_be_killed() {
     let folder = experiment(&root, CLUSTER);
     let args = ["run", "newest.toml", "--json", "--quiet"];
     let summary = json(&common::start(common::bellows(folder.path(), &args)).end_of_long());
-    assert_eq!(
-        summary["scenarios"]["messages"]["ledger"]["lost"], 0,
-        "{summary:#}"
-    );
+    assert_eq!(summary["scenarios"]["messages"]["ledger"]["lost"], 0, "{summary:#}");
     let nodes = summary["nodes"].as_array().expect("nodes");
     assert_eq!(nodes.len(), 3, "{summary:#}");
     let fault = &summary["faults"][0];
@@ -292,8 +255,7 @@ fn mirrored_queues_are_refused_before_anything_is_started() {
     let Some(root) = newest_root() else {
         testkit::skip!("{IGNORED}");
     };
-    let policy =
-        "[[broker.policy]]\npattern = \"^m\"\ndefinition = { ha-mode = \"all\" }\n[phases]";
+    let policy = "[[broker.policy]]\npattern = \"^m\"\ndefinition = { ha-mode = \"all\" }\n[phases]";
     let folder = experiment(&root, &format!("{OWN}{}", ONE.replace("[phases]", policy)));
     let ended = common::run(folder.path(), &["run", "newest.toml"]);
     ended.assert_error(1, &["no classic mirrored queues", "ha-mode"]);
@@ -337,25 +299,12 @@ fn a_copy_of_data_that_rabbitmq_does_not_upgrade_is_refused_with_its_own_reason(
     let side = format!("rabbitmq@{}", root.display());
     let args = ["ab", "newest.toml", "--pairs", "2", "--b", &side];
     let ended = common::start(common::bellows(folder.path(), &args)).end_of_long();
-    ended.assert_error(
-        1,
-        &["RabbitMQ 4.", "does not start on a copy", "RabbitMQ 3.10.8"],
-    );
+    ended.assert_error(1, &["RabbitMQ 4.", "does not start on a copy", "RabbitMQ 3.10.8"]);
     assert!(ended.stderr.contains("feature flag"), "{}", ended.stderr);
     // By itself it prepares its own, and begins with that.
-    let args = [
-        "run",
-        "newest.toml",
-        "--broker-root",
-        &root.display().to_string(),
-        "--json",
-        "--quiet",
-    ];
+    let args = ["run", "newest.toml", "--broker-root", &root.display().to_string(), "--json", "--quiet"];
     let summary = json(&common::start(common::bellows(folder.path(), &args)).end_of_long());
-    assert_eq!(
-        summary["scenarios"]["messages"]["received"]["total"], 1000,
-        "{summary:#}"
-    );
+    assert_eq!(summary["scenarios"]["messages"]["received"]["total"], 1000, "{summary:#}");
 }
 
 /// A release with trace sessions answers bellows' requests, and keeps nothing of them.
@@ -397,30 +346,16 @@ fn its_erlang_node_is_asked_and_keeps_nothing() {
     };
     let before = traces(&node);
     let queues = || json(&ask("queues", &["--fresh", "5s", "--json"]));
-    common::wait_for("the load's consumer", || {
-        queues()["rows"][0]["consumers"] == 1
-    });
+    common::wait_for("the load's consumer", || queues()["rows"][0]["consumers"] == 1);
 
     let top = json(&ask("top", &["--json", "--count", "1", "--every", "500ms"]));
     let processes = top["processes"].as_array().expect("processes");
     for role in ["queue", "channel", "connection"] {
-        assert!(
-            processes.iter().any(|it| it["role"] == role),
-            "no {role} in {top:#}"
-        );
+        assert!(processes.iter().any(|it| it["role"] == role), "no {role} in {top:#}");
     }
     let alloc = ask("alloc", &["--for", "200ms"]).stdout;
-    assert!(
-        alloc.contains("eheap_alloc") && alloc.contains("resident (RSS)"),
-        "{alloc}"
-    );
-    let options = [
-        "rabbit_channel:handle_method/3",
-        "--limit",
-        "3",
-        "--returns",
-        "--durations",
-    ];
+    assert!(alloc.contains("eheap_alloc") && alloc.contains("resident (RSS)"), "{alloc}");
+    let options = ["rabbit_channel:handle_method/3", "--limit", "3", "--returns", "--durations"];
     let trace = ask("trace", &options).stdout;
     assert!(trace.contains("rabbit_channel:handle_method("), "{trace}");
     let modules = ["rabbit_channel", "rabbit_amqqueue_process", "--for", "2s"];
@@ -430,19 +365,12 @@ fn its_erlang_node_is_asked_and_keeps_nothing() {
     let drawn = fs::read_to_string(dir.join("calls.svg")).expect("a picture");
     assert!(drawn.contains("rabbit_channel"), "{drawn}");
     let memory = ask("memory", &modules).stdout;
-    assert!(
-        memory.contains("rabbit_channel:handle_method/3"),
-        "{memory}"
-    );
+    assert!(memory.contains("rabbit_channel:handle_method/3"), "{memory}");
     assert!(memory.contains("words/call"), "{memory}");
 
     let info = json(&ask("info", &["--json"]));
     assert_eq!(info["rabbitmq"], node.version(), "{info:#}");
-    assert_eq!(
-        info["bellows_modules"],
-        Value::Array(Vec::new()),
-        "{info:#}"
-    );
+    assert_eq!(info["bellows_modules"], Value::Array(Vec::new()), "{info:#}");
     assert_eq!(traces(&node), before);
     load.signal("INT");
     load.end();
@@ -456,9 +384,7 @@ fn traces(node: &SharedNode) -> String {
 /// The text of a value of the node.
 fn asked(node: &SharedNode, value: &str) -> String {
     let link = erlang::Node::connect(&node.erlang()).expect("a connection");
-    let text = link
-        .evaluate(Duration::from_secs(20), value)
-        .expect("an answer");
+    let text = link.evaluate(Duration::from_secs(20), value).expect("an answer");
     String::from_utf8_lossy(as_bytes(&text).expect("text")).into_owned()
 }
 
@@ -482,9 +408,7 @@ fn assert_profiled(command: &[&str], file: &str, source: &str, function: &str) {
     let Some(root) = newest_root() else {
         testkit::skip!("{IGNORED}");
     };
-    if !rustix::process::geteuid().is_root()
-        || !root.join(command[0].trim_start_matches('/')).exists()
-    {
+    if !rustix::process::geteuid().is_root() || !root.join(command[0].trim_start_matches('/')).exists() {
         testkit::skip!("not root, or {} is not in {}", command[0], root.display());
     }
     let folder = common::folder();
@@ -494,26 +418,12 @@ fn assert_profiled(command: &[&str], file: &str, source: &str, function: &str) {
     for flags in ["+S 1:1", "+S 1:1 +JPperf map"] {
         let mut program = Command::new("chroot");
         program.arg(&root).args(command);
-        program
-            .env("ERL_FLAGS", flags)
-            .env("FOLDER", Path::new("/tmp").join(name));
-        let mut node = program
-            .stdout(Stdio::piped())
-            .stdin(Stdio::null())
-            .spawn()
-            .expect("chroot");
+        program.env("ERL_FLAGS", flags).env("FOLDER", Path::new("/tmp").join(name));
+        let mut node = program.stdout(Stdio::piped()).stdin(Stdio::null()).spawn().expect("chroot");
         let mut lines = BufReader::new(node.stdout.take().expect("output")).lines();
         let is_ready = lines.any(|line| line.is_ok_and(|it| it == "@ready"));
         let pid = node.id().to_string();
-        let record = [
-            "record",
-            "--pid",
-            &pid,
-            "--duration",
-            "1",
-            "--json",
-            "--quiet",
-        ];
+        let record = ["record", "--pid", &pid, "--duration", "1", "--json", "--quiet"];
         let ended = common::run(folder.path(), &record);
         node.kill().expect("it runs");
         node.wait().expect("its end");
@@ -528,9 +438,7 @@ fn assert_profiled(command: &[&str], file: &str, source: &str, function: &str) {
         let complete = profile["complete_share"].as_f64().expect("a share");
         let unknown = profile["unknown_share"].as_f64().expect("a share");
         assert!(complete > 0.97 && unknown < 0.01, "{flags}: {profile:#}");
-        let top = [
-            "top", "last", "--sort", "total", "--grep", function, "--json",
-        ];
+        let top = ["top", "last", "--sort", "total", "--grep", function, "--json"];
         let rows = json(&common::run(folder.path(), &top));
         let share = rows["functions"][0]["total"].as_f64().expect("a share");
         assert!(share > 0.9, "{flags}: {function} {share} in {rows:#}");

@@ -55,9 +55,7 @@ fn base64url(bytes: &[u8]) -> String {
     const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut text = String::new();
     for chunk in bytes.chunks(3) {
-        let word = chunk
-            .iter()
-            .fold(0u32, |word, byte| word << 8 | u32::from(*byte));
+        let word = chunk.iter().fold(0u32, |word, byte| word << 8 | u32::from(*byte));
         let word = word << (8 * (3 - chunk.len()));
         for digit in 0..=chunk.len() {
             text.push(char::from(DIGITS[(word >> (18 - 6 * digit)) as usize & 63]));
@@ -72,19 +70,13 @@ fn sign(text: &str) -> Vec<u8> {
         let byte = |at: usize| KEY.get(at).copied().unwrap_or(0) ^ mask;
         (0..64).map(byte).collect()
     };
-    let inner = Sha256::new()
-        .chain_update(pad(0x36))
-        .chain_update(text)
-        .finalize();
+    let inner = Sha256::new().chain_update(pad(0x36)).chain_update(text).finalize();
     let outer = Sha256::new().chain_update(pad(0x5c)).chain_update(inner);
     outer.finalize().to_vec()
 }
 
 fn token() -> String {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .expect("clock")
-        .as_secs();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("clock").as_secs();
     let header = json!({"alg": "HS256", "typ": "JWT", "kid": "test"});
     let all = ["configure", "read", "write"].map(|right| format!("rabbitmq.{right}:*/*"));
     let claims = json!({
@@ -132,10 +124,7 @@ fn endpoint(most: usize, client: &'static str) -> (String, Arc<AtomicUsize>) {
             let body = body.to_string();
             let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n", body.len());
             let answer = format!("{head}Connection: close\r\n\r\n{body}");
-            reader
-                .get_mut()
-                .write_all(answer.as_bytes())
-                .expect("answer");
+            reader.get_mut().write_all(answer.as_bytes()).expect("answer");
         }
     });
     (uri, granted)
@@ -199,9 +188,7 @@ fn perf_test_logs_in_with_tokens() {
     let config = Config {
         guard: managed::guard(),
         plugins: vec!["rabbitmq_auth_backend_oauth2".to_owned()],
-        settings: [by_tokens]
-            .map(|(key, value)| (key.to_owned(), value.to_owned()))
-            .into(),
+        settings: [by_tokens].map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
         advanced: Some(ADVANCED.to_owned()),
         ..Config::default()
     };
@@ -209,22 +196,10 @@ fn perf_test_logs_in_with_tokens() {
     let (uri, granted) = endpoint(usize::MAX, HEADER);
     let url = node.url();
     let perf_test = |seconds: &str, more: &[&str]| {
-        let usual = [
-            "perf-test",
-            "-h",
-            &url,
-            "-u",
-            "tokens",
-            "-z",
-            seconds,
-            "-r",
-            "200",
-        ];
+        let usual = ["perf-test", "-h", &url, "-u", "tokens", "-z", seconds, "-r", "200"];
         common::run(dir.path(), &[&usual[..], more].concat())
     };
-    let endpoint = [
-        "-o2uri", &uri, "-o2id", "perf", "-o2sec", "s3cret", "-o2p", "orgId=1",
-    ];
+    let endpoint = ["-o2uri", &uri, "-o2id", "perf", "-o2sec", "s3cret", "-o2p", "orgId=1"];
     let ended = perf_test("10", &endpoint);
     ended.assert_ok();
     assert!(ended.stdout.contains("receiving rate avg: "), "{ended:#?}");
@@ -246,18 +221,13 @@ fn plugins_that_are_not_there_are_named() {
     }
     let dir = common::folder();
     let plugins = |name: &str| {
-        let text = format!(
-            "name = \"x\"\nbroker.plugins = [\"{name}\"]\n[[load]]\ndestination = \"queue://x\"\n"
-        );
+        let text = format!("name = \"x\"\nbroker.plugins = [\"{name}\"]\n[[load]]\ndestination = \"queue://x\"\n");
         std::fs::write(dir.path().join("x.toml"), text).expect("file");
         common::run(dir.path(), &["run", "x.toml"])
     };
     let ended = plugins("rabbitmq_auth_backend_oauth");
     ended.assert_error(1, &["lacks a plugin", "rabbitmq_auth_backend_oauth\""]);
-    assert!(
-        ended.stderr.contains("rabbitmq_auth_backend_oauth2"),
-        "{ended:?}"
-    );
+    assert!(ended.stderr.contains("rabbitmq_auth_backend_oauth2"), "{ended:?}");
     let ended = plugins("no name");
     ended.assert_error(2, &["is not the name of a plugin"]);
 }

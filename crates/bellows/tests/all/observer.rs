@@ -47,10 +47,7 @@ fn effect_of(run: &RunReader) -> Option<ObserverEffect> {
 #[ignore = "a measurement of many blocks: make prove"]
 fn samples_come_from_the_blocks_with_profiling_and_their_cost_is_told() {
     let dir = folder();
-    let ended = run(
-        dir.path(),
-        &observed(&["--freq", "9999", "--set", "phases.measure=8s"]),
-    );
+    let ended = run(dir.path(), &observed(&["--freq", "9999", "--set", "phases.measure=8s"]));
     ended.assert_ok();
     let of = the_only_run(dir.path());
     let Some(effect) = effect_of(&of) else {
@@ -66,10 +63,7 @@ fn samples_come_from_the_blocks_with_profiling_and_their_cost_is_told() {
     let (mut on, mut late) = (0, 0);
     for block in &effect.blocks {
         let (from, to) = ((block.start * 1e9) as u64, (block.end * 1e9) as u64);
-        let taken = profile
-            .samples
-            .iter()
-            .filter(|it| (from..to).contains(&it.t));
+        let taken = profile.samples.iter().filter(|it| (from..to).contains(&it.t));
         if block.on {
             let taken = taken.count();
             assert!(taken > 20, "{block:?}");
@@ -79,10 +73,7 @@ fn samples_come_from_the_blocks_with_profiling_and_their_cost_is_told() {
         }
     }
     // Whoever switches waits for a core where the machine is busy.
-    assert!(
-        late < on / 20,
-        "{late} in blocks without profiling, {on} in those with it"
-    );
+    assert!(late < on / 20, "{late} in blocks without profiling, {on} in those with it");
     // 9,999 stacks a second are copied in half of the time: that costs the broker CPU.
     let cpu = effect.broker_cpu_us.expect("the broker's CPU");
     assert!(cpu.off > 0.0 && cpu.change > 0.0, "{cpu:?}");
@@ -97,11 +88,7 @@ fn samples_come_from_the_blocks_with_profiling_and_their_cost_is_told() {
 
     let said = common::figures(dir.path());
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    for part in [
-        "what profiling cost",
-        "the rate was as requested",
-        "pairs of 0.50 s blocks",
-    ] {
+    for part in ["what profiling cost", "the rate was as requested", "pairs of 0.50 s blocks"] {
         assert!(said.contains(part), "{part} is not in {said}");
     }
     let page = std::fs::read_to_string(dir.path().join(ended.report())).expect("a report");
@@ -111,15 +98,7 @@ fn samples_come_from_the_blocks_with_profiling_and_their_cost_is_told() {
 #[test]
 fn each_event_is_a_row_of_a_table() {
     let dir = folder();
-    let more = [
-        "--event",
-        "cpu,page-faults",
-        "--json",
-        "--set",
-        "phases.measure=3s",
-        "--set",
-        "load.0.rate=3000",
-    ];
+    let more = ["--event", "cpu,page-faults", "--json", "--set", "phases.measure=3s", "--set", "load.0.rate=3000"];
     let ended = run(dir.path(), &observed(&more));
     ended.assert_ok();
     let table: Value = serde_json::from_str(&ended.stdout).expect("one object");
@@ -144,10 +123,7 @@ fn blocks_that_tell_nothing_are_refused() {
         (&["--set", "phases.measure=2s"], "2 pairs of blocks"),
         (&["--set", "profile.blocks=100ms"], "too short"),
         (&["--set", "profile.blocks=550ms"], "tenths of a second"),
-        (
-            &["--event", "cpu,off-cpu", "--repeat", "3"],
-            "neither repeated nor judged",
-        ),
+        (&["--event", "cpu,off-cpu", "--repeat", "3"], "neither repeated nor judged"),
     ];
     for (more, why) in refused {
         run(dir.path(), &observed(more)).assert_error(2, &[why]);

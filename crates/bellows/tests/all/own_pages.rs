@@ -61,19 +61,14 @@ fn a_page_of_queues_answers_before_and_after_a_restart_of_the_node() {
     for probe in ["probe_api", "probe_page"] {
         let (completed, failed) = counts(probe);
         // 12 are due before the kill; without a new connection to the node none would follow.
-        assert!(
-            completed > 20,
-            "{probe}: {completed} completed, {failed} failed"
-        );
+        assert!(completed > 20, "{probe}: {completed} completed, {failed} failed");
         assert!(failed > 0, "{probe}: the restart takes seconds");
     }
 }
 
 /// With `--verbose` a start shows the broker's log.
 fn the_brokers_log_is_shown(stderr: &str) {
-    let logged = stderr
-        .lines()
-        .filter(|line| line.starts_with("broker log: "));
+    let logged = stderr.lines().filter(|line| line.starts_with("broker log: "));
     let logged: Vec<&str> = logged.collect();
     assert!(logged.len() > 10, "{stderr}");
     for part in ["Starting RabbitMQ", "connection"] {
@@ -91,11 +86,7 @@ pub(crate) fn scrapes(other: &str) -> String {
 }
 
 /// Checks the output and the folder of a run with [`scrapes`] and `--verbose`.
-pub(crate) fn the_brokers_own_page_is_scraped_and_anothers_is_told(
-    dir: &Path,
-    run_dir: &Path,
-    stderr: &str,
-) {
+pub(crate) fn the_brokers_own_page_is_scraped_and_anothers_is_told(dir: &Path, run_dir: &Path, stderr: &str) {
     the_brokers_log_is_shown(stderr);
     let record = std::fs::read_to_string(run_dir.join("run.json")).expect("a record");
     let record: Value = serde_json::from_str(&record).expect("JSON");
@@ -110,22 +101,12 @@ pub(crate) fn the_brokers_own_page_is_scraped_and_anothers_is_told(
     let told = format!("page other is served by process {} ", std::process::id());
     assert!(stderr.contains(&told), "{stderr}");
     // The run says which page that was, and its report can be given to others, who do not hear what else runs here.
-    assert_eq!(
-        record["experiment"]["scrape"][0]["url"],
-        "/metrics/per-object"
-    );
+    assert_eq!(record["experiment"]["scrape"][0]["url"], "/metrics/per-object");
     let report = run_dir.display().to_string();
-    run(
-        dir,
-        &["runs", "report", &report, "--redact", "-o", "red.html"],
-    )
-    .assert_ok();
+    run(dir, &["runs", "report", &report, "--redact", "-o", "red.html"]).assert_ok();
     let (page, _) = common::page_parts(&dir.join("red.html"));
     assert!(page.to_string().contains("is served by process"));
-    assert!(
-        !page.to_string().contains("looks_into_a_runs_node"),
-        "{page:#}"
-    );
+    assert!(!page.to_string().contains("looks_into_a_runs_node"), "{page:#}");
     // Where there is no such page, nothing is started.
     let wrong = "[broker]\nkind = \"embedded\"\n[phases]\nmeasure = \"1s\"\n[[load]]\n[[scrape]]\nurl = \"/metrics\"\n";
     std::fs::write(dir.join("wrong.toml"), wrong).expect("a file");
@@ -140,11 +121,7 @@ fn a_page_that_no_broker_has_is_refused_before_anything_starts() {
         ("kind = \"embedded\"", "page = \"queues\"", "Erlang node"),
         ("kind = \"attach\"", "page = \"queues\"", "Erlang node"),
         ("kind = \"rabbitmq\"", "", "probe.0.url"),
-        (
-            "kind = \"rabbitmq\"",
-            "page = \"queues\"\nurl = \"/api\"",
-            "one of url and page",
-        ),
+        ("kind = \"rabbitmq\"", "page = \"queues\"\nurl = \"/api\"", "one of url and page"),
         ("kind = \"rabbitmq\"", "page = \"nodes\"", "unknown value"),
     ] {
         let text = format!("[broker]\n{broker}\n{load}[[probe]]\n{probe}\n");

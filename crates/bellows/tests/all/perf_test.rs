@@ -24,10 +24,7 @@ fn pattern(text: &str) -> Regex {
     let six = r"(\d+/){5}\d+ (µs|ms)";
     let two = r"\d+/\d+ (µs|ms)";
     let rate = r"(\d+|0\.\d\d|\d\.\d) msg/s";
-    let whole = text
-        .replace("SIX", six)
-        .replace("TWO", two)
-        .replace("RATE", rate);
+    let whole = text.replace("SIX", six).replace("TWO", two).replace("RATE", rate);
     Regex::new(&whole).expect("pattern")
 }
 
@@ -47,14 +44,7 @@ pub(crate) fn shape(output: &str) -> Vec<String> {
         let found = kinds.iter().find_map(|(kind, text)| {
             let pattern = pattern(text);
             let captures = pattern.captures(line)?;
-            let parts = [
-                "sent",
-                "returned",
-                "confirmed",
-                "received",
-                "rates",
-                "latency",
-            ];
+            let parts = ["sent", "returned", "confirmed", "received", "rates", "latency"];
             let part = |name: &&&str| {
                 let part = captures.name(name)?.as_str();
                 let digits = |c: char| c.is_ascii_digit() || matches!(c, '.' | ' ');
@@ -82,8 +72,7 @@ fn recorded(name: &str) -> String {
 
 /// Lines of PerfTest 2.22, with the maximum that they have since 2.24.
 pub(crate) fn as_now(text: &str) -> String {
-    let five =
-        Regex::new(r"(?P<before>[ :])(?P<five>(\d+/){4}\d+) (?P<unit>µs|ms)").expect("a pattern");
+    let five = Regex::new(r"(?P<before>[ :])(?P<five>(\d+/){4}\d+) (?P<unit>µs|ms)").expect("a pattern");
     let text = five.replace_all(text, "$before$five/9999999 $unit");
     text.replace("/95th/99th ", "/95th/99th/max ")
 }
@@ -100,21 +89,14 @@ fn lines_are_those_of_perf_test() {
     let broker = Broker::start(dir.path());
     for (file, line) in [
         ("default.txt", "-d one -r 500 -z 2"),
-        (
-            "compact.txt",
-            "-d one -r 500 -z 2 -c 50 -f mandatory -mf compact",
-        ),
+        ("compact.txt", "-d one -r 500 -z 2 -c 50 -f mandatory -mf compact"),
         ("slow.txt", "-d one -z 2 -r 0.5 -y 1 -c 5"),
         ("producer.txt", "-d one -y 0 -z 2 -r 5 -u q1"),
     ] {
         let ended = perf_test(dir.path(), &broker.url, line);
         ended.assert_ok();
         assert_eq!(shape(&ended.stdout), shape(&recorded(file)), "{line}");
-        let report = ended
-            .stderr
-            .lines()
-            .last()
-            .and_then(|l| l.strip_prefix("report: "));
+        let report = ended.stderr.lines().last().and_then(|l| l.strip_prefix("report: "));
         let report = report.unwrap_or_else(|| panic!("no report: {ended:#?}"));
         assert!(dir.path().join(report).exists(), "{report}");
     }
@@ -125,10 +107,7 @@ fn the_csv_file_is_that_of_perf_test_with_columns_at_the_end() {
     let dir = folder();
     let broker = Broker::start(dir.path());
     for (file, line) in [
-        (
-            "confirms.csv",
-            "-d one -r 500 -z 2 -c 50 -f mandatory -o out.csv",
-        ),
+        ("confirms.csv", "-d one -r 500 -z 2 -c 50 -f mandatory -o out.csv"),
         ("producer.csv", "-d one -y 0 -z 2 -r 5 -u q1 -o out.csv"),
     ] {
         perf_test(dir.path(), &broker.url, line).assert_ok();
@@ -137,10 +116,7 @@ fn the_csv_file_is_that_of_perf_test_with_columns_at_the_end() {
         let (ours, theirs) = (csv.lines().next(), recorded.lines().next());
         let header = ours.and_then(|ours| ours.strip_prefix(theirs.unwrap_or_default()));
         let header = header.unwrap_or_else(|| panic!("another header: {csv}"));
-        assert!(
-            header.starts_with(",99.9th p. consumer latency (µs),"),
-            "{header}"
-        );
+        assert!(header.starts_with(",99.9th p. consumer latency (µs),"), "{header}");
         assert!(header.ends_with(",max confirm latency (µs)"), "{header}");
         let empty = |line: &str| -> Vec<bool> { line.split(',').map(str::is_empty).collect() };
         let expected = empty(recorded.lines().nth(1).expect("a line"));
@@ -148,11 +124,7 @@ fn the_csv_file_is_that_of_perf_test_with_columns_at_the_end() {
         assert_eq!(lines.len(), 2, "{csv}");
         for line in lines {
             let cells = empty(line);
-            assert_eq!(
-                cells.get(..expected.len()),
-                Some(expected.as_slice()),
-                "{line}"
-            );
+            assert_eq!(cells.get(..expected.len()), Some(expected.as_slice()), "{line}");
             assert_eq!(cells.len(), expected.len() + 6, "{line}");
         }
     }
@@ -165,10 +137,7 @@ fn a_slow_consumer_receives_what_perf_tests_does() {
     let dir = folder();
     let broker = Broker::start(dir.path());
     for slow in ["-R 200", "-R 200 -a", "-L 5000", "-L 5000 -a"] {
-        let line = format!(
-            "-x 1 -y 1 -r 1000 {slow} -z 2 -st 0 -ad true -u slow-{}",
-            slow.len()
-        );
+        let line = format!("-x 1 -y 1 -r 1000 {slow} -z 2 -st 0 -ad true -u slow-{}", slow.len());
         let ended = perf_test(dir.path(), &broker.url, &line);
         ended.assert_ok();
         let number = |text: &str| -> u64 {
@@ -196,10 +165,7 @@ fn averages_of_counted_messages_last_until_they_were_worked_on() {
         let rest = ended.stdout.split(&format!("{what} rate avg: ")).nth(1);
         let rate = rest.and_then(|rest| rest.split(' ').next()?.parse::<f64>().ok());
         // A busy machine takes longer, and nothing is faster than the work.
-        assert!(
-            rate.is_some_and(|rate| rate > 0.0 && rate <= 251.0),
-            "{what}: {ended:#?}"
-        );
+        assert!(rate.is_some_and(|rate| rate > 0.0 && rate <= 251.0), "{what}: {ended:#?}");
     }
     // The report's are each over its own time, which the console's averages have in common.
     let json = fs::read_to_string(common::only_run(dir.path()).join("run.json")).expect("json");
@@ -223,11 +189,7 @@ fn what_consumers_do_not_have_at_the_end_is_told() {
     let (received, outstanding) = ("messages_not_received", "messages_outstanding");
     for (line, told, code) in [
         ("-u one -C 50", " of 50 messages in the ", received),
-        (
-            "-u two -C 50 -c 100",
-            " of 50 messages in the ",
-            outstanding,
-        ),
+        ("-u two -C 50 -c 100", " of 50 messages in the ", outstanding),
         ("-u a,b -C 50", "not received: at least ", received),
         ("-u three -C 50 -D 50", "", ""),
     ] {
@@ -247,15 +209,8 @@ fn what_consumers_do_not_have_at_the_end_is_told() {
         let warnings = json["summary"]["warnings"].as_array().expect("a list");
         let mut codes = warnings.iter().filter_map(|it| it["code"].as_str());
         let is_code = |it: &str| it == received || it == outstanding;
-        assert_eq!(
-            codes.find(|it| is_code(it)).unwrap_or_default(),
-            code,
-            "{json:#}"
-        );
-        assert!(
-            !ended.stderr.contains("not received by the end"),
-            "{ended:#?}"
-        );
+        assert_eq!(codes.find(|it| is_code(it)).unwrap_or_default(), code, "{json:#}");
+        assert!(!ended.stderr.contains("not received by the end"), "{ended:#?}");
     }
 }
 
@@ -268,20 +223,13 @@ fn counts_and_sequences_are_each_clients() {
     ended.assert_ok();
     let starting = ended.stdout.lines().filter(|l| l.contains(" starting "));
     assert_eq!(starting.count(), 2 * (3 + 6));
-    let stopped =
-        "test stopped (Producer reached message limit [3], Consumer reached message limit [6])";
+    let stopped = "test stopped (Producer reached message limit [3], Consumer reached message limit [6])";
     assert!(ended.stdout.contains(stopped), "{}", ended.stdout);
     let json = common::only_run(dir.path()).join("run.json");
     let json = fs::read_to_string(json).expect("json");
     let json: serde_json::Value = serde_json::from_str(&json).expect("json");
-    assert_eq!(
-        json["summary"]["scenarios"]["messages"]["sent"]["total"],
-        300
-    );
-    assert_eq!(
-        json["summary"]["scenarios"]["messages"]["received"]["total"],
-        300
-    );
+    assert_eq!(json["summary"]["scenarios"]["messages"]["sent"]["total"], 300);
+    assert_eq!(json["summary"]["scenarios"]["messages"]["received"]["total"], 300);
     let load = &json["experiment"]["load"][0];
     assert_eq!(load["destinations"][2], "queue://q-03");
     assert_eq!(load["total-consumers"], 6);
@@ -291,11 +239,7 @@ fn counts_and_sequences_are_each_clients() {
 fn totals(dir: &Path) -> (u64, u64) {
     let json = fs::read_to_string(common::only_run(dir).join("run.json")).expect("json");
     let json: serde_json::Value = serde_json::from_str(&json).expect("json");
-    let total = |name: &str| {
-        json["summary"]["scenarios"]["messages"][name]["total"]
-            .as_u64()
-            .expect("total")
-    };
+    let total = |name: &str| json["summary"]["scenarios"]["messages"][name]["total"].as_u64().expect("total");
     (total("sent"), total("received"))
 }
 
@@ -312,11 +256,7 @@ const WORKLOADS: [(&str, u64, u64); 14] = [
     ("-C 20 -u polled -po -pi 1", 20, 20),
     ("-C 50 -u slow -L 1000 -q 10", 50, 50),
     ("-C 100 -u vl -vl 0:1 100:1 -q 5", 100, 100),
-    (
-        "-C 100 -u mp -mp priority=5,tenant=blue -T text/plain",
-        100,
-        100,
-    ),
+    ("-C 100 -u mp -mp priority=5,tenant=blue -T text/plain", 100, 100),
     ("-C 100 -vr 500:1 200:1 -vs 100:1 2000:1", 100, 100),
     ("-C 100 -u dropped -na -re false", 100, 100),
     ("-C 50 -u idle -y 2 -ew idle", 50, 50),
@@ -343,10 +283,7 @@ fn an_interval_in_which_nothing_moves_has_a_line() {
     let broker = Broker::start(dir.path());
     let ended = perf_test(dir.path(), &broker.url, "-d idle -x 0 -u empty -z 2");
     ended.assert_ok();
-    let idle = ended
-        .stdout
-        .lines()
-        .filter(|l| l.contains("received: 0 msg/s"));
+    let idle = ended.stdout.lines().filter(|l| l.contains("received: 0 msg/s"));
     assert_eq!(idle.count(), 2, "{}", ended.stdout);
 }
 
@@ -360,17 +297,11 @@ fn ctrl_c_ends_a_test_in_order() {
     started.signal("INT");
     let ended = started.end();
     ended.assert_ok();
-    assert!(
-        ended.stdout.contains("\ntest stopped\nid: test-"),
-        "{ended:#?}"
-    );
+    assert!(ended.stdout.contains("\ntest stopped\nid: test-"), "{ended:#?}");
     let rate = ended.stdout.split("sending rate avg: ").nth(1);
     let rate = rate.and_then(|rest| rest.split(' ').next()?.parse::<u32>().ok());
     // Whole messages over the time until the signal.
-    assert!(
-        rate.is_some_and(|rate| (95..=105).contains(&rate)),
-        "{ended:#?}"
-    );
+    assert!(rate.is_some_and(|rate| (95..=105).contains(&rate)), "{ended:#?}");
 }
 
 #[test]
@@ -445,52 +376,27 @@ fn the_command_lines_of_the_flame_graph_article_and_workloads_run_on_rabbitmq() 
         let mut args = vec!["perf-test"];
         args.extend(line.split_whitespace());
         let mut command = common::bellows(dir.path(), &args);
-        command
-            .env("URI", node.url())
-            .env("BELLOWS_RUNS", dir.path().join(total));
+        command.env("URI", node.url()).env("BELLOWS_RUNS", dir.path().join(total));
         let ended = common::start(command).end();
         ended.assert_ok();
-        assert!(
-            ended.stderr.contains("from the environment: URI"),
-            "{ended:#?}"
-        );
-        let run = fs::read_dir(dir.path().join(total))
-            .expect("runs")
-            .flatten()
-            .next();
+        assert!(ended.stderr.contains("from the environment: URI"), "{ended:#?}");
+        let run = fs::read_dir(dir.path().join(total)).expect("runs").flatten().next();
         let json = fs::read_to_string(run.expect("a run").path().join("run.json")).expect("json");
         let json: serde_json::Value = serde_json::from_str(&json).expect("json");
-        counts.push(
-            json["summary"]["scenarios"]["messages"][total]["total"]
-                .as_u64()
-                .unwrap_or_default(),
-        );
+        counts.push(json["summary"]["scenarios"]["messages"][total]["total"].as_u64().unwrap_or_default());
         shape(&ended.stdout);
     }
-    let [sent, received] = counts[..] else {
-        panic!("two counts: {counts:?}")
-    };
+    let [sent, received] = counts[..] else { panic!("two counts: {counts:?}") };
     assert!(sent > 1_000, "{sent} sent");
     // Each of four consumers of a stream gets every message.
-    assert!(
-        received > sent.min(100_000),
-        "{received} of 4 x {sent} received"
-    );
+    assert!(received > sent.min(100_000), "{received} of 4 x {sent} received");
     for (line, sent, received) in [
         ("-C 100 -y 3 -r 200", 100, 300),
         ("-C 100 -y 2 -qq -c 10", 100, 200),
         ("-C 100 -u a,b -y 2 -X 2 -f persistent -ad false", 200, 400),
-        (
-            "-C 100 -u tx -t topic -k some.key -m 10 -n 5 -A 5",
-            100,
-            100,
-        ),
+        ("-C 100 -u tx -t topic -k some.key -m 10 -n 5 -A 5", 100, 100),
         ("-C 20 -u polled -po -pi 1", 20, 20),
-        (
-            "-C 50 -u p -mp priority=5,tenant=blue -qa x-max-priority=9 -ew empty",
-            50,
-            50,
-        ),
+        ("-C 50 -u p -mp priority=5,tenant=blue -qa x-max-priority=9 -ew empty", 50, 50),
     ] {
         let dir = folder();
         let ended = perf_test(dir.path(), &node.url(), line);

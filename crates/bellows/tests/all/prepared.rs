@@ -108,12 +108,7 @@ fn runs_begin_with_copies_of_what_was_prepared_once() {
     let twice = start(bellows(dir, &["run", "prepared.toml", "--repeat", "2"])).end_of_long();
     twice.assert_ok();
     let told = |what: &str| twice.stderr.matches(what).count();
-    assert_eq!(
-        told("later runs start from copies\n"),
-        1,
-        "{}",
-        twice.stderr
-    );
+    assert_eq!(told("later runs start from copies\n"), 1, "{}", twice.stderr);
     assert_eq!(told("a copy of prepared data"), 2, "{}", twice.stderr);
     let [data] = &kept(dir)[..] else {
         panic!("{:?}", kept(dir));
@@ -151,14 +146,7 @@ fn both_sides_of_a_comparison_begin_with_the_same_data() {
     run(dir, &["run", "prepared.toml"]).assert_ok();
     // B would not prepare the same by itself.
     let sides = [
-        &[
-            "ab",
-            "prepared.toml",
-            "--pairs",
-            "2",
-            "--b-set",
-            "broker.config.heartbeat=77",
-        ][..],
+        &["ab", "prepared.toml", "--pairs", "2", "--b-set", "broker.config.heartbeat=77"][..],
         &["--set", "phases.measure=1s", "--quiet"],
     ];
     let ended = start(bellows(dir, &sides.concat())).end_of_long();
@@ -167,10 +155,7 @@ fn both_sides_of_a_comparison_begin_with_the_same_data() {
     let found = records(dir);
     assert!(found.len() >= 5 && found.len() % 2 == 1, "{ended:#?}");
     for record in &found {
-        assert_eq!(
-            record["summary"]["scenarios"]["messages"]["received"]["total"], 20_000,
-            "{record:#}"
-        );
+        assert_eq!(record["summary"]["scenarios"]["messages"]["received"]["total"], 20_000, "{record:#}");
     }
     assert_eq!(kept(dir).len(), 1, "both sides began with the same data");
 }
@@ -212,33 +197,20 @@ fn data_that_is_half_filled_when_bellows_is_killed_is_prepared_anew() {
     killed.signal("KILL");
     let ended = killed.end();
     assert_eq!(ended.code(), None, "{ended:#?}");
-    assert_eq!(
-        kept(dir),
-        Vec::<Value>::new(),
-        "half of it counts as nothing"
-    );
+    assert_eq!(kept(dir), Vec::<Value>::new(), "half of it counts as nothing");
     let again = start(bellows(dir, &["run", "prepared.toml"])).end_of_long();
     again.assert_ok();
-    assert!(
-        again.stderr.contains("preparing the data of"),
-        "{}",
-        again.stderr
-    );
+    assert!(again.stderr.contains("preparing the data of"), "{}", again.stderr);
     let [data] = &kept(dir)[..] else {
         panic!("{:?}", kept(dir));
     };
-    assert!(
-        data["what"].to_string().contains("402,000 messages"),
-        "{data:#}"
-    );
+    assert!(data["what"].to_string().contains("402,000 messages"), "{data:#}");
     // The guardian of the killed one has removed what it had filled by then.
     let deadline = Instant::now() + common::DEADLINE;
     let brokers = || {
         let entries = fs::read_dir(dir.join(KEPT)).expect("the folder").flatten();
         let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-        names
-            .filter(|name| name.starts_with("bellows-"))
-            .collect::<Vec<_>>()
+        names.filter(|name| name.starts_with("bellows-")).collect::<Vec<_>>()
     };
     while !brokers().is_empty() {
         assert!(Instant::now() < deadline, "{:?} is left", brokers());
@@ -253,10 +225,7 @@ fn what_cannot_be_kept_is_refused_before_anything_is_started() {
     experiment(dir, EXPERIMENT);
     for (change, parts) in [
         ("broker.nodes=3", ["broker.data", "one node"]),
-        (
-            "prepare.1.persistent=false",
-            ["prepare.1.persistent", "would be gone"],
-        ),
+        ("prepare.1.persistent=false", ["prepare.1.persistent", "would be gone"]),
         ("prepare.1.rate=5", ["prepare.1.rate", "no effect"]),
         ("broker.kind=embedded", ["broker.data", "no effect"]),
     ] {

@@ -28,10 +28,7 @@ fn of_two_brokers_on_one_port_ours_is_watched() {
         let words: Vec<&str> = line.split_whitespace().collect();
         let summary = object(bellows(dir.path(), &words));
         assert_eq!(summary["broker"]["pid"], broker.child.id(), "{summary:#}");
-        assert!(
-            summary["scenarios"]["messages"]["cpu_us_each"]["broker"].is_number(),
-            "{summary:#}"
-        );
+        assert!(summary["scenarios"]["messages"]["cpu_us_each"]["broker"].is_number(), "{summary:#}");
     }
 }
 
@@ -40,10 +37,7 @@ fn cpu_seconds(pid: u32) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("stat");
     let (_, fields) = stat.rsplit_once(')').expect("a name");
     let ticks = fields.split_whitespace().skip(11).take(2);
-    ticks
-        .map(|it| it.parse::<f64>().expect("a number"))
-        .sum::<f64>()
-        / 100.0
+    ticks.map(|it| it.parse::<f64>().expect("a number")).sum::<f64>() / 100.0
 }
 
 /// Groups on brokers of their own: all CPU against all messages. One broker's alone would be a wrong number about it.
@@ -62,28 +56,15 @@ fn the_cpu_of_all_loaded_brokers_counts() {
     let head = "name = \"two\"\n[broker]\nkind = \"attach\"\n[phases]\nwarmup = \"0s\"\nmeasure = \"2s\"\n\
                 drain = \"1s\"\n[profile]\nevents = []\n";
     std::fs::write(dir.path().join("two.toml"), [head, &groups].concat()).expect("a file");
-    let used = || {
-        brokers
-            .iter()
-            .map(|broker| cpu_seconds(broker.child.id()))
-            .sum::<f64>()
-    };
+    let used = || brokers.iter().map(|broker| cpu_seconds(broker.child.id())).sum::<f64>();
     let before = used();
-    let summary = object(bellows(
-        dir.path(),
-        &["run", "two.toml", "--json", "--quiet"],
-    ));
+    let summary = object(bellows(dir.path(), &["run", "two.toml", "--json", "--quiet"]));
     let total = used() - before;
     let each = summary["scenarios"]["messages"]["cpu_us_each"]["broker"].as_f64();
     let each = each.expect("both processes are known");
-    let messages = summary["scenarios"]["messages"]["sent"]["total"]
-        .as_f64()
-        .expect("a number");
+    let messages = summary["scenarios"]["messages"]["sent"]["total"].as_f64().expect("a number");
     let share = each * messages / 1e6 / total;
-    assert!(
-        (0.6..1.1).contains(&share),
-        "{share} of {total} s: {summary:#}"
-    );
+    assert!((0.6..1.1).contains(&share), "{share} of {total} s: {summary:#}");
 }
 
 /// Pinning the generator is good practice, and does not make the machine smaller.
@@ -108,11 +89,7 @@ fn a_generator_with_a_core_of_its_own_is_no_lack_of_cores() {
     let run = common::only_run(dir.path());
     let record = std::fs::read_to_string(run.join("run.json")).expect("run.json");
     let record: Value = serde_json::from_str(&record).expect("JSON");
-    assert_eq!(
-        record["hardware"]["cores"], cores,
-        "{:#}",
-        record["hardware"]
-    );
+    assert_eq!(record["hardware"]["cores"], cores, "{:#}", record["hardware"]);
     assert_eq!(summary["verdict"]["evidence"]["cores"], 1);
     for warning in summary["warnings"].as_array().expect("warnings") {
         let text = warning["text"].as_str().expect("text");
@@ -152,13 +129,7 @@ fn a_wrapper_is_not_what_is_recorded() {
     let pid = broker.id();
     let mut command = Command::new("timeout");
     command
-        .args([
-            "50",
-            env!("CARGO_BIN_EXE_bellows"),
-            "record",
-            "--name",
-            &name,
-        ])
+        .args(["50", env!("CARGO_BIN_EXE_bellows"), "record", "--name", &name])
         .args(["--duration", "1", "--json", "--quiet"])
         .current_dir(dir.path())
         .env("BELLOWS_RUNS", common::RUNS)
@@ -192,9 +163,7 @@ fn several_processes_of_one_name_are_told_apart() {
     let user = String::from_utf8_lossy(&user.stdout).trim().to_owned();
     for broker in &brokers {
         let pid = broker.child.id().to_string();
-        let row = lines
-            .iter()
-            .find(|line| line.trim_start().starts_with(&pid));
+        let row = lines.iter().find(|line| line.trim_start().starts_with(&pid));
         let row = row.unwrap_or_else(|| panic!("{pid} is not listed: {ended:#?}"));
         let port = broker.url.rsplit(':').next().expect("a port");
         let column = |head: &str| lines[heads].find(head).expect("a head");
@@ -209,25 +178,13 @@ fn several_processes_of_one_name_are_told_apart() {
 
     let nodes = [format!("left-{me}"), format!("right-{me}@there")];
     let busy = nodes.each_ref().map(|node| {
-        let flag = if node.contains('@') {
-            "-name"
-        } else {
-            "-sname"
-        };
+        let flag = if node.contains('@') { "-name" } else { "-sname" };
         busy(dir.path(), "beam.smp", &["beam", flag, node])
     });
     let pids = busy.each_ref().map(Child::id);
     let mut outcomes = Vec::new();
     for name in [nodes[0].clone(), nodes[1].clone(), format!("right-{me}")] {
-        let arguments = [
-            "record",
-            "--name",
-            &name,
-            "--duration",
-            "1",
-            "--json",
-            "--quiet",
-        ];
+        let arguments = ["record", "--name", &name, "--duration", "1", "--json", "--quiet"];
         outcomes.push(run(dir.path(), &arguments));
     }
     end(busy.into());
@@ -256,9 +213,7 @@ fn a_node_that_only_epmd_knows_is_found() {
     let mut epmd = Command::new("epmd");
     let epmd = epmd.args(["-port", &port, "-address", "127.0.0.1"]);
     let epmd = epmd.stdin(Stdio::null()).spawn().expect("epmd");
-    common::wait_for("EPMD", || {
-        std::net::TcpStream::connect(format!("127.0.0.1:{port}")).is_ok()
-    });
+    common::wait_for("EPMD", || std::net::TcpStream::connect(format!("127.0.0.1:{port}")).is_ok());
     let name = format!("late-{}", std::process::id());
     let script = format!(
         "{{ok, _}} = net_kernel:start(['{name}@localhost', shortnames]), \
@@ -273,15 +228,7 @@ fn a_node_that_only_epmd_knows_is_found() {
         .expect("erl");
     let pid = node.id();
     let record = || {
-        let arguments = [
-            "record",
-            "--name",
-            &name,
-            "--duration",
-            "1",
-            "--json",
-            "--quiet",
-        ];
+        let arguments = ["record", "--name", &name, "--duration", "1", "--json", "--quiet"];
         let mut command = bellows(dir.path(), &arguments);
         command.env("ERL_EPMD_PORT", &port);
         start(command).end()

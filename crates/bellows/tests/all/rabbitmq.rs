@@ -56,18 +56,9 @@ fn run_counts_what_rabbitmq_counts_for_every_queue_type() {
         let messages = &summary["scenarios"]["messages"];
         let sent = messages["sent"]["total"].as_u64().expect("sent");
         assert!(sent > 1_000, "{kind}: only {sent} sent");
-        assert_eq!(
-            messages["completed"]["total"].as_u64(),
-            Some(sent),
-            "{kind}"
-        );
-        let broker = messages["cpu_us_each"]["broker"]
-            .as_f64()
-            .expect("broker CPU");
-        assert!(
-            broker > 0.5,
-            "{kind}: the broker's CPU was not seen: {broker} us a message"
-        );
+        assert_eq!(messages["completed"]["total"].as_u64(), Some(sent), "{kind}");
+        let broker = messages["cpu_us_each"]["broker"].as_f64().expect("broker CPU");
+        assert!(broker > 0.5, "{kind}: the broker's CPU was not seen: {broker} us a message");
         // Quorum queues and streams report their length with a delay of a few seconds.
         let name = format!("counted-{kind}");
         let mut counted = None;
@@ -90,28 +81,14 @@ fn a_node_is_recorded_by_its_name() {
     let dir = tempfile::tempdir().expect("folder");
     let node = managed::shared_node();
     let line = fs::read(format!("/proc/{}/cmdline", node.pid())).expect("its command line");
-    let words: Vec<_> = line
-        .split(|byte| *byte == 0)
-        .map(String::from_utf8_lossy)
-        .collect();
-    let flag = words
-        .iter()
-        .position(|word| word == "-sname")
-        .expect("a name");
+    let words: Vec<_> = line.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
+    let flag = words.iter().position(|word| word == "-sname").expect("a name");
     let full = words[flag + 1].to_string();
     let (short, _) = full.split_once('@').expect("a host");
     for name in [full.as_str(), short] {
         let load = ["--rate", "1000", "--duration", "4"];
         let load = client(dir.path(), &node.url(), &load);
-        let arguments = [
-            "record",
-            "--name",
-            name,
-            "--duration",
-            "1",
-            "--json",
-            "--quiet",
-        ];
+        let arguments = ["record", "--name", name, "--duration", "1", "--json", "--quiet"];
         let ended = common::run(dir.path(), &arguments);
         load.end().assert_ok();
         if ended.stderr.contains("perf_event") {
@@ -139,12 +116,7 @@ fn a_client_cleans_up_what_it_declared() {
     }
     let dir = tempfile::tempdir().expect("folder");
     let node = managed::shared_node();
-    let before = client(
-        dir.path(),
-        &node.url(),
-        &["queue://a", "--message-count", "50"],
-    )
-    .end();
+    let before = client(dir.path(), &node.url(), &["queue://a", "--message-count", "50"]).end();
     before.assert_ok();
     let other = ["queue://a", "--queue-args", "x-max-length=5"];
     let unbound = ["--exchange", "unbound", "--delete"];
@@ -178,11 +150,7 @@ fn a_client_cleans_up_what_it_declared() {
     let messages = &summary["scenarios"]["messages"];
     let sent = messages["sent"]["total"].as_u64().expect("a number");
     // Each queue has a copy, and none of the fifty.
-    assert_eq!(
-        messages["received"]["total"].as_u64(),
-        Some(2 * sent),
-        "{summary:#}"
-    );
+    assert_eq!(messages["received"]["total"].as_u64(), Some(2 * sent), "{summary:#}");
     let objects = objects_of(dir.path(), &node);
     for name in ["a", "b", "both"] {
         assert!(!objects.contains(&format!("{name:?}")), "{name}: {objects}");
@@ -259,9 +227,7 @@ fn a_stall_of_the_broker_shows_in_ack_response_and_not_in_send_ack() {
     ended.assert_ok();
     let summary = summary(&ended);
     let of = |metric: &str, key: &str| {
-        summary["scenarios"]["messages"]["latency"][metric][key]
-            .as_u64()
-            .unwrap_or_else(|| panic!("{metric} {key}"))
+        summary["scenarios"]["messages"]["latency"][metric][key].as_u64().unwrap_or_else(|| panic!("{metric} {key}"))
     };
     assert_eq!(of("ack_response", "count"), 4_000, "{summary:#}");
     // 500 messages became due in the stall and waited up to 500 ms: an eighth of all 4,000, so
@@ -322,16 +288,10 @@ fn the_main_job_leaves_a_whole_folder_and_no_broker() {
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
         .chain([ended.stdout.clone(), ended.stderr.clone()])
     {
-        assert!(
-            !text.contains("s3cret") && !text.contains("guest:guest"),
-            "{text}"
-        );
+        assert!(!text.contains("s3cret") && !text.contains("guest:guest"), "{text}");
     }
     let folded = fs::read_to_string(folder.join("cpu.folded")).expect("folded");
-    assert!(
-        folded.contains("$rabbit_channel:"),
-        "no Erlang function of the broker in the profile"
-    );
+    assert!(folded.contains("$rabbit_channel:"), "no Erlang function of the broker in the profile");
     // Over the default exchange RabbitMQ skips the look-up that this experiment is about, which is done by the
     // first of these up to RabbitMQ 3.12 and by the second in 4.
     let look_up = [";$rabbit_router:", ";$rabbit_db_binding:"];
@@ -339,9 +299,7 @@ fn the_main_job_leaves_a_whole_folder_and_no_broker() {
         folded.contains(";$rabbit_exchange:route/") && look_up.iter().any(|it| folded.contains(it)),
         "no route is looked up"
     );
-    let record: Value =
-        serde_json::from_slice(&fs::read(folder.join("run.json")).expect("run.json"))
-            .expect("JSON");
+    let record: Value = serde_json::from_slice(&fs::read(folder.join("run.json")).expect("run.json")).expect("JSON");
     let pid = record["summary"]["broker"]["pid"].as_u64().expect("pid");
     // A killed process stays in the table until its memory is torn down and its parent has looked.
     let entry = format!("/proc/{pid}");
@@ -385,10 +343,7 @@ max-pending = 100
     let record = fs::read(report.with_file_name("run.json")).expect("run.json");
     let record: Value = serde_json::from_slice(&record).expect("JSON");
     let queue = &record["topology"]["queues"][0];
-    assert_eq!(
-        (&queue["name"], &queue["consumers"]),
-        (&"seen".into(), &2.into())
-    );
+    assert_eq!((&queue["name"], &queue["consumers"]), (&"seen".into(), &2.into()));
 }
 
 /// A run of a few seconds in which RabbitMQ is killed and started again.
@@ -453,20 +408,14 @@ recover = "100ms-400ms"
     let messages = &summary["scenarios"]["messages"];
     let ledger = &messages["ledger"];
     assert_eq!(ledger["lost"], 0, "{summary:#}");
-    assert_eq!(
-        (&ledger["duplicated"], &ledger["corrupt"]),
-        (&0.into(), &0.into())
-    );
+    assert_eq!((&ledger["duplicated"], &ledger["corrupt"]), (&0.into(), &0.into()));
     assert_eq!(ledger["exact"], true);
     let count = |key: &str| ledger[key].as_u64().expect("count");
     let (sent, delivered) = (count("sent"), count("delivered"));
     assert_eq!(sent, delivered + count("unconfirmed_missing"), "{ledger:#}");
     assert_eq!(sent, messages["sent"]["total"].as_u64().expect("total"));
     let lost = summary["warnings"].as_array().expect("warnings");
-    assert!(
-        lost.iter().any(|w| w["code"] == "connections_lost"),
-        "{summary:#}"
-    );
+    assert!(lost.iter().any(|w| w["code"] == "connections_lost"), "{summary:#}");
 }
 
 #[test]
@@ -541,13 +490,8 @@ fn a_signal_while_rabbitmq_starts_is_heeded_at_once() {
     }
     let ended = interrupted_while_rabbitmq_starts(&["INT"]);
     assert_eq!(ended.code(), Some(130), "{ended:#?}");
-    let told = ended
-        .stderr
-        .ends_with("stopped in start: nothing measured\n");
+    let told = ended.stderr.ends_with("stopped in start: nothing measured\n");
     assert!(told && !ended.stderr.contains("error:"), "{ended:#?}");
     let ended = interrupted_while_rabbitmq_starts(&["TERM", "INT"]);
-    assert!(
-        matches!(ended.code(), Some(130 | 143)),
-        "the first may have ended it before the second came: {ended:#?}"
-    );
+    assert!(matches!(ended.code(), Some(130 | 143)), "the first may have ended it before the second came: {ended:#?}");
 }

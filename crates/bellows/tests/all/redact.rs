@@ -60,56 +60,24 @@ fn no_name_of_a_run_over_rabbitmq_remains() {
     let probes = "[[probe]]\nname = \"orders-api\"\nurl = \"/api/queues/%2F/secret-orders0\"\nevery = \"500ms\"\n\
                   [[scrape]]\nurl = \"http://localhost:1/metrics\"\nname = \"stealth-scrape\"\nevery = \"1s\"\n";
     experiment(dir, &managed::shared_node().broker(), probes);
-    let line = [
-        "run",
-        "payroll-merger.toml",
-        "--tag",
-        "hush-tag",
-        "--note",
-        "open sesame",
-        "--quiet",
-    ];
+    let line = ["run", "payroll-merger.toml", "--tag", "hush-tag", "--note", "open sesame", "--quiet"];
     run(dir, &line).assert_ok();
     let plain = common::only_run(dir);
     let whole = fs::read(plain.join("run.json")).expect("a record");
     let whole = String::from_utf8_lossy(&whole).to_lowercase();
-    assert!(
-        whole.contains("secret-orders1"),
-        "the test has names to look for"
-    );
-    run(
-        dir,
-        &[
-            "runs",
-            "report",
-            "last",
-            "--redact",
-            "-o",
-            "for-others.html",
-        ],
-    )
-    .assert_ok();
+    assert!(whole.contains("secret-orders1"), "the test has names to look for");
+    run(dir, &["runs", "report", "last", "--redact", "-o", "for-others.html"]).assert_ok();
     let data = assert_none(&dir.join("for-others.html"));
     // What belongs together still does.
     let queues = data["topology"]["queues"].as_array().expect("queues");
     assert_eq!(queues.len(), 2, "{queues:?}");
     let bound = |queue: &serde_json::Value| {
         let bindings = data["topology"]["bindings"].as_array().expect("bindings");
-        bindings
-            .iter()
-            .any(|it| it["destination"] == queue["name"] && it["source"] == "exchange-1")
+        bindings.iter().any(|it| it["destination"] == queue["name"] && it["source"] == "exchange-1")
     };
     assert!(queues.iter().all(bound), "{:#}", data["topology"]);
-    assert_eq!(
-        data["experiment"]["load"][0]["exchange"]["name"],
-        "exchange-1"
-    );
-    assert_eq!(
-        data["versions"]["broker"]
-            .as_str()
-            .map(|it| it.starts_with("RabbitMQ")),
-        Some(true)
-    );
+    assert_eq!(data["experiment"]["load"][0]["exchange"]["name"], "exchange-1");
+    assert_eq!(data["versions"]["broker"].as_str().map(|it| it.starts_with("RabbitMQ")), Some(true));
     // The report of the run itself is what it was.
     assert!(!plain.join("report-redacted.html").exists());
 }
@@ -119,26 +87,8 @@ fn no_name_remains_in_a_run_or_a_comparison_of_the_embedded_broker() {
     let dir = folder();
     let dir = dir.path();
     experiment(dir, "[broker]\nkind = \"embedded\"\n", "");
-    run(
-        dir,
-        &[
-            "run",
-            "payroll-merger.toml",
-            "--quiet",
-            "--tag",
-            "hush-tag",
-            "--runs",
-            "single",
-        ],
-    )
-    .assert_ok();
-    run(
-        dir,
-        &[
-            "runs", "report", "last", "--redact", "-o", "one.html", "--runs", "single",
-        ],
-    )
-    .assert_ok();
+    run(dir, &["run", "payroll-merger.toml", "--quiet", "--tag", "hush-tag", "--runs", "single"]).assert_ok();
+    run(dir, &["runs", "report", "last", "--redact", "-o", "one.html", "--runs", "single"]).assert_ok();
     assert_none(&dir.join("one.html"));
     let line = [
         "ab",
@@ -155,29 +105,12 @@ fn no_name_remains_in_a_run_or_a_comparison_of_the_embedded_broker() {
         "turns",
     ];
     let ended = run(dir, &line);
-    assert!(
-        ended.code().is_some_and(|it| it <= 4 && it != 1),
-        "{ended:#?}"
-    );
+    assert!(ended.code().is_some_and(|it| it <= 4 && it != 1), "{ended:#?}");
     let turns = fs::read_dir(dir.join("turns")).expect("a folder");
     let turns = turns.flatten().next().expect("the runs in turns").path();
-    run(
-        dir,
-        &[
-            "runs".as_ref(),
-            "report".as_ref(),
-            turns.as_os_str(),
-            "--redact".as_ref(),
-        ],
-    )
-    .assert_ok();
+    run(dir, &["runs".as_ref(), "report".as_ref(), turns.as_os_str(), "--redact".as_ref()]).assert_ok();
     let data = assert_none(&turns.join("report-redacted.html"));
     assert_eq!(data["differences"][0]["key"], "load.0.routing-key");
     let values = [&data["differences"][0]["a"], &data["differences"][0]["b"]];
-    assert!(
-        values
-            .iter()
-            .all(|it| it.as_str().is_some_and(|it| it.contains("key-"))),
-        "{values:?}"
-    );
+    assert!(values.iter().all(|it| it.as_str().is_some_and(|it| it.contains("key-"))), "{values:?}");
 }

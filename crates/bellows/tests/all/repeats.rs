@@ -40,53 +40,26 @@ fn repeats(report: &Path) -> Value {
 #[test]
 fn repeated_runs_say_how_far_their_figures_spread() {
     let dir = folder();
-    let ended = run(
-        dir.path(),
-        &short(&["--repeat", "3", "--quiet", "--junit", "out.xml"]),
-    );
+    let ended = run(dir.path(), &short(&["--repeat", "3", "--quiet", "--junit", "out.xml"]));
     ended.assert_ok();
     // The summary alone.
     assert!(!ended.stdout.contains("run 1 of 3"), "{ended:?}");
     assert!(ended.stdout.contains("3 runs of demo\n"), "{ended:?}");
     assert_eq!(runs(dir.path()).len(), 3);
     let junit = fs::read_to_string(dir.path().join("out.xml")).expect("JUnit");
-    assert!(
-        junit.contains("tests=\"3\"") && junit.contains("run 3: the run"),
-        "{junit}"
-    );
+    assert!(junit.contains("tests=\"3\"") && junit.contains("run 3: the run"), "{junit}");
 
     // The last run's folder holds what they say together, computed from each run's own summary.
     let found = repeats(&dir.path().join(ended.report()));
-    let sent = found["figures"]
-        .as_array()
-        .expect("figures")
-        .iter()
-        .find(|it| it["name"] == "sent rate");
+    let sent = found["figures"].as_array().expect("figures").iter().find(|it| it["name"] == "sent rate");
     let sent = sent.expect("the rate");
     let rate = |run: &Value| {
-        let file = dir
-            .path()
-            .join(RUNS)
-            .join(run["id"].as_str().expect("id"))
-            .join("run.json");
-        let record: Value =
-            serde_json::from_slice(&fs::read(file).expect("run.json")).expect("JSON");
-        record["summary"]["scenarios"]["messages"]["sent"]["rate"]
-            .as_f64()
-            .expect("a rate")
+        let file = dir.path().join(RUNS).join(run["id"].as_str().expect("id")).join("run.json");
+        let record: Value = serde_json::from_slice(&fs::read(file).expect("run.json")).expect("JSON");
+        record["summary"]["scenarios"]["messages"]["sent"]["rate"].as_f64().expect("a rate")
     };
-    let rates: Vec<f64> = found["runs"]
-        .as_array()
-        .expect("runs")
-        .iter()
-        .map(rate)
-        .collect();
-    let values: Vec<f64> = sent["values"]
-        .as_array()
-        .expect("values")
-        .iter()
-        .filter_map(Value::as_f64)
-        .collect();
+    let rates: Vec<f64> = found["runs"].as_array().expect("runs").iter().map(rate).collect();
+    let values: Vec<f64> = sent["values"].as_array().expect("values").iter().filter_map(Value::as_f64).collect();
     assert_eq!(values, rates);
     run(dir.path(), &["runs", "prune", "--keep", "1"]).assert_ok();
     run(dir.path(), &["runs", "rm", "last"]).assert_ok();
@@ -124,56 +97,39 @@ fn repeated_runs_say_what_became_of_their_requirements() {
 #[test]
 fn repeats_are_one_object_for_machines() {
     let dir = folder();
-    let ended = run(
-        dir.path(),
-        &short(&["--repeat", "2", "--json", "--require", "sent rate <= 1"]),
-    );
+    let ended = run(dir.path(), &short(&["--repeat", "2", "--json", "--require", "sent rate <= 1"]));
     // One that missed what was required decides.
     assert_eq!(ended.code(), Some(3), "{ended:?}");
     let object: Value = serde_json::from_str(&ended.stdout).expect("one object");
     assert_eq!(object["schema"], "bellows.repeats/1");
     let valid = |name: &str, value: &Value| {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../../docs")
-            .join(name);
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
         let schema: Value = serde_json::from_slice(&fs::read(file).expect(name)).expect(name);
-        assert_eq!(
-            common::schema::problems(&schema, value),
-            Vec::<String>::new()
-        );
+        assert_eq!(common::schema::problems(&schema, value), Vec::<String>::new());
     };
     valid("repeats.schema.json", &object);
     valid("run.schema.json", &object["summaries"][1]);
     assert_eq!(object["summaries"].as_array().map(Vec::len), Some(2));
     assert_eq!(object["summaries"][1]["schema"], "bellows.run/2");
-    assert!(
-        object["figures"][0]["interval"].is_null(),
-        "two runs have no interval"
-    );
+    assert!(object["figures"][0]["interval"].is_null(), "two runs have no interval");
 }
 
 #[test]
 fn a_run_that_is_stopped_ends_the_series_and_does_not_count() {
     let dir = folder();
     let started = start(bellows(dir.path(), &short(&["--repeat", "20", "--quiet"])));
-    let series =
-        |path: &str| fs::read_to_string(dir.path().join(RUNS).join(path).join("series.jsonl"));
+    let series = |path: &str| fs::read_to_string(dir.path().join(RUNS).join(path).join("series.jsonl"));
     wait_for("a second run in progress", || {
         dir.path().join(RUNS).exists()
             && runs(dir.path()).len() == 2
-            && runs(dir.path())
-                .iter()
-                .all(|id| series(id).is_ok_and(|text| !text.is_empty()))
+            && runs(dir.path()).iter().all(|id| series(id).is_ok_and(|text| !text.is_empty()))
     });
     started.signal("INT");
     let ended: Ended = started.end();
     assert!(ended.took < common::DEADLINE / 2, "{ended:?}");
     let count = runs(dir.path()).len();
     assert!(count < 20, "{ended:?}");
-    assert!(
-        ended.stdout.contains("of 20 runs of demo ended as planned"),
-        "{ended:?}"
-    );
+    assert!(ended.stdout.contains("of 20 runs of demo ended as planned"), "{ended:?}");
     let found = repeats(&dir.path().join(ended.report()));
     assert_eq!(found["requested"], 20);
     assert_eq!(found["runs"].as_array().map(Vec::len), Some(count));
@@ -185,26 +141,20 @@ fn a_stop_before_a_run_is_complete_says_what_was_stopped() {
     let dir = folder();
     let args = short(&["--repeat", "3", "--set", "phases.measure=60s"]);
     let started = start(bellows(dir.path(), &args));
-    wait_for("a recorded second", || {
-        common::seconds_recorded(dir.path()) >= 1
-    });
+    wait_for("a recorded second", || common::seconds_recorded(dir.path()) >= 1);
     started.signal("INT");
     let ended: Ended = started.end();
     assert_eq!(ended.code(), Some(130), "{ended:#?}");
     let run = common::only_run(dir.path());
-    let said = format!(
-        "stopped in run 1 of 3: no run was completed; what it measured until then is in {}\n",
-        run.display()
-    );
+    let said =
+        format!("stopped in run 1 of 3: no run was completed; what it measured until then is in {}\n", run.display());
     assert!(ended.stderr.ends_with(&said), "{said} {ended:#?}");
     assert!(!ended.stdout.contains("mean"), "{ended:#?}");
 
     let warming = short(&["--repeat", "3", "--json", "--set", "phases.warmup=60s"]);
     let dir = folder();
     let started = start(bellows(dir.path(), &warming));
-    wait_for("a recorded second", || {
-        common::seconds_recorded(dir.path()) >= 1
-    });
+    wait_for("a recorded second", || common::seconds_recorded(dir.path()) >= 1);
     started.signal("INT");
     let ended: Ended = started.end();
     assert_eq!(ended.code(), Some(130), "{ended:#?}");

@@ -31,11 +31,7 @@ fn answer(stream: &TcpStream, number: u64) {
 /// the test ends.
 fn server(away: (Duration, Duration)) -> SocketAddr {
     let mut listener = Some(TcpListener::bind("127.0.0.1:0").expect("a port"));
-    let address = listener
-        .as_ref()
-        .expect("a listener")
-        .local_addr()
-        .expect("an address");
+    let address = listener.as_ref().expect("a listener").local_addr().expect("an address");
     thread::spawn(move || {
         let begin = Instant::now();
         let mut number = 0;
@@ -78,16 +74,7 @@ fn a_probe_says_nothing_of_messages() {
     let dir = dir.path();
     let url = format!("http://user:secret@{}/metrics", always());
     let probe = |url: &str| {
-        let args = [
-            "probe",
-            url,
-            "--every",
-            "50ms",
-            "--duration",
-            "1",
-            "--json",
-            "--quiet",
-        ];
+        let args = ["probe", url, "--every", "50ms", "--duration", "1", "--json", "--quiet"];
         let ran = run(dir, &args);
         ran.assert_ok();
         serde_json::from_str::<Value>(&ran.stdout).expect("JSON")
@@ -126,60 +113,23 @@ fn a_page_that_is_away_for_a_while_is_scraped_on() {
     let dir = folder();
     let address = server((Duration::from_millis(1_200), Duration::from_millis(2_700)));
     let url = format!("http://{address}/metrics");
-    let args = [
-        "scrape",
-        &url,
-        "--every",
-        "250ms",
-        "--for",
-        "5",
-        "--select",
-        "jobs_total",
-        "--select",
-        "depth",
-    ];
+    let args = ["scrape", &url, "--every", "250ms", "--for", "5", "--select", "jobs_total", "--select", "depth"];
     let ran = run(dir.path(), &args);
     ran.assert_ok();
-    let lines: Vec<&str> = ran
-        .stdout
-        .lines()
-        .filter(|it| it.contains(" s  measure  "))
-        .collect();
+    let lines: Vec<&str> = ran.stdout.lines().filter(|it| it.contains(" s  measure  ")).collect();
     assert!((4..=6).contains(&lines.len()), "{ran:?}");
     // The time of the measurement, the page and its series, a rate where it is a counter; no line goes on for ever.
-    assert!(
-        lines[0].starts_with("    1.") && lines[0].contains(" s  measure  page 127.0.0.1:"),
-        "{ran:?}"
-    );
+    assert!(lines[0].starts_with("    1.") && lines[0].contains(" s  measure  page 127.0.0.1:"), "{ran:?}");
     assert!(lines[0].contains("  depth{queue=\"orders\"} 7"), "{ran:?}");
     // Over a page that came late it is another one.
-    let is_told =
-        |line: &&str| line.contains("  jobs_total 40.") || line.contains("  jobs_total 39.");
+    let is_told = |line: &&str| line.contains("  jobs_total 40.") || line.contains("  jobs_total 39.");
     assert!(lines.iter().any(is_told), "{ran:?}");
-    assert!(
-        lines.iter().all(|line| line.chars().count() <= 202),
-        "{ran:?}"
-    );
-    assert!(
-        lines.iter().any(|line| line.contains(" failed ")),
-        "{ran:?}"
-    );
-    let told = |part: &str| {
-        ran.stderr
-            .lines()
-            .filter(|line| line.contains(part))
-            .count()
-    };
-    assert_eq!(
-        told("was not answered"),
-        1,
-        "once, and not for each request: {ran:?}"
-    );
+    assert!(lines.iter().all(|line| line.chars().count() <= 202), "{ran:?}");
+    assert!(lines.iter().any(|line| line.contains(" failed ")), "{ran:?}");
+    let told = |part: &str| ran.stderr.lines().filter(|line| line.contains(part)).count();
+    assert_eq!(told("was not answered"), 1, "once, and not for each request: {ran:?}");
     assert_eq!(told("a page again, after "), 1, "{ran:?}");
-    let json = run(
-        dir.path(),
-        &["scrape", &url, "--json", "--quiet", "--select", "depth"],
-    );
+    let json = run(dir.path(), &["scrape", &url, "--json", "--quiet", "--select", "depth"]);
     json.assert_ok();
     let object: Value = serde_json::from_str(&json.stdout).expect("JSON");
     let selected = &object["scrapes"][0]["selected"][0];
@@ -196,31 +146,19 @@ fn refusals_are_no_measure_of_what_an_answer_costs() {
         for stream in refused.incoming().flatten() {
             let heads = BufReader::new(&stream).lines().map_while(Result::ok);
             let _ = heads.take_while(|line| !line.is_empty()).count();
-            let answer =
-                "HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno";
+            let answer = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno";
             let _ = (&stream).write_all(answer.as_bytes());
         }
     });
     let url = format!("http://{address}/");
-    let args = [
-        "probe",
-        &url,
-        "--every",
-        "50ms",
-        "--duration",
-        "1",
-        "--json",
-    ];
+    let args = ["probe", &url, "--every", "50ms", "--duration", "1", "--json"];
     let probed = run(dir.path(), &args);
     let object: Value = serde_json::from_str(&probed.stdout).expect("JSON");
     let probe = &object["scenarios"]["probe"];
     assert!(probe["probe_status_4xx"].as_u64() >= Some(10), "{object:#}");
     assert_eq!(probe["cpu_us_each"]["broker"], Value::Null, "{object:#}");
     assert!(!probed.stderr.contains("CPU per request"), "{probed:?}");
-    let scraped = run(
-        dir.path(),
-        &["scrape", &url, "--every", "100ms", "--for", "1"],
-    );
+    let scraped = run(dir.path(), &["scrape", &url, "--every", "100ms", "--for", "1"]);
     scraped.assert_error(1, &["401"]);
     for part in ["/request", "B/s"] {
         assert!(!scraped.stdout.contains(part), "{scraped:?}");
@@ -275,21 +213,14 @@ fn requests_that_were_never_begun_count_in_what_is_required_of_a_probe() {
     let object: Value = serde_json::from_str(&probed.stdout).expect("JSON");
     let probe = &object["scenarios"]["probe"];
     let count = |name: &str| probe[name].as_u64().expect("a count");
-    assert_eq!(
-        count("probe_begun") + count("probe_not_begun"),
-        200,
-        "{object:#}"
-    );
+    assert_eq!(count("probe_begun") + count("probe_not_begun"), 200, "{object:#}");
     assert!(count("probe_not_begun") >= 80, "{object:#}");
     // They wait for up to 1.5 s each, until the run ends; a tenth of all waits for over 1.3 s.
     let [response, from_send] = [0, 1].map(|at| &object["requirements"][at]);
     assert_eq!(response["that"], "response p90 < 100ms");
     assert_eq!(response["met"], false, "{object:#}");
     let observed = Duration::from_nanos(response["observed"].as_f64().expect("a number") as u64);
-    assert!(
-        observed > Duration::from_millis(1_100) && observed < begin.elapsed(),
-        "{object:#}"
-    );
+    assert!(observed > Duration::from_millis(1_100) && observed < begin.elapsed(), "{object:#}");
     assert_eq!(from_send["met"], true, "{object:#}");
     let line = probed.stderr.lines().find(|it| it.starts_with("MISSED "));
     let told = line.and_then(|line| Some(line.split_once("response p90 < 100ms: ")?.1));

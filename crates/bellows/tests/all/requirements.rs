@@ -7,16 +7,8 @@ use std::fs;
 use common::{bellows, folder, run, seconds_recorded, start, wait_for};
 use serde_json::Value;
 
-const SHORT: [&str; 8] = [
-    "demo",
-    "--no-profile",
-    "--set",
-    "phases.warmup=0s",
-    "--set",
-    "phases.measure=1s",
-    "--set",
-    "load.0.rate=2000",
-];
+const SHORT: [&str; 8] =
+    ["demo", "--no-profile", "--set", "phases.warmup=0s", "--set", "phases.measure=1s", "--set", "load.0.rate=2000"];
 
 fn demo(more: &[&str]) -> common::Ended {
     let dir = folder();
@@ -32,29 +24,14 @@ fn the_exit_code_says_whether_the_requirements_were_met() {
 
     let missed = demo(&["--require=end-to-end p50 >= 1h", "--require", "lost = 0"]);
     assert_eq!(missed.code(), Some(3), "{missed:?}");
-    assert!(
-        missed.stdout.contains("end-to-end p50 >= 1h: "),
-        "{}",
-        missed.stdout
-    );
+    assert!(missed.stdout.contains("end-to-end p50 >= 1h: "), "{}", missed.stdout);
 
     // 2,000 messages have too few beyond the 99.99th percentile.
     let unknown = demo(&["--require", "end-to-end p99.99 < 1h"]);
     assert_eq!(unknown.code(), Some(4), "{unknown:?}");
-    assert!(
-        unknown
-            .stdout
-            .contains("end-to-end p99.99 < 1h: inconclusive"),
-        "{}",
-        unknown.stdout
-    );
+    assert!(unknown.stdout.contains("end-to-end p99.99 < 1h: inconclusive"), "{}", unknown.stdout);
     // What was missed counts more than what cannot be told; the old name has the opposite sense.
-    let both = demo(&[
-        "--require",
-        "end-to-end p99.99 < 1h",
-        "--fail-if",
-        "sent rate > 1",
-    ]);
+    let both = demo(&["--require", "end-to-end p99.99 < 1h", "--fail-if", "sent rate > 1"]);
     assert_eq!(both.code(), Some(3), "{both:?}");
     assert!(both.stdout.contains("MISSED"), "{both:?}");
     assert!(both.stdout.contains("sent rate <= 1: "), "{both:?}");
@@ -68,30 +45,14 @@ fn requirements_stand_in_files_json_and_junit() {
                 [[load]]\ndestination = \"queue://q\"\nrate = \"1k\"\n\
                 [[require]]\nthat = \"lost = 0\"\n[[require]]\nthat = \"stalls < 0\"\n";
     fs::write(dir.path().join("held.toml"), text).expect("file");
-    let ended = run(
-        dir.path(),
-        &[
-            "run",
-            "held.toml",
-            "--json",
-            "--quiet",
-            "--junit",
-            "out.xml",
-        ],
-    );
+    let ended = run(dir.path(), &["run", "held.toml", "--json", "--quiet", "--junit", "out.xml"]);
     assert_eq!(ended.code(), Some(3), "{ended:?}");
     let summary: Value = serde_json::from_str(&ended.stdout).expect("JSON");
     assert_eq!(summary["requirements"][0]["met"], true, "{summary:#}");
     assert_eq!(summary["requirements"][1]["met"], false, "{summary:#}");
-    let schema = fs::read_to_string(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../docs/run.schema.json"
-    ));
+    let schema = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/run.schema.json"));
     let schema: Value = serde_json::from_str(&schema.expect("schema")).expect("JSON");
-    assert_eq!(
-        common::schema::problems(&schema, &summary),
-        Vec::<String>::new()
-    );
+    assert_eq!(common::schema::problems(&schema, &summary), Vec::<String>::new());
     let xml = fs::read_to_string(dir.path().join("out.xml")).expect("out.xml");
     for part in [
         "<testsuite name=\"run\"",
@@ -111,48 +72,22 @@ fn a_run_that_measures_nothing_passes_nothing() {
     let dir = folder();
     fs::write(dir.path().join("old.xml"), "<testsuite/>").expect("file");
     let closed = "amqp://127.0.0.1:1";
-    let args = [
-        "client",
-        "queue://q",
-        "--url",
-        closed,
-        "--require",
-        "lost = 0",
-    ];
+    let args = ["client", "queue://q", "--url", closed, "--require", "lost = 0"];
     let args: Vec<&str> = args.into_iter().chain(["--junit", "old.xml"]).collect();
     run(dir.path(), &args).assert_error(1, &["127.0.0.1:1"]);
     let xml = fs::read_to_string(dir.path().join("old.xml")).expect("old.xml");
-    assert!(
-        xml.contains("<error message=\"it has not ended\"/>"),
-        "{xml}"
-    );
+    assert!(xml.contains("<error message=\"it has not ended\"/>"), "{xml}");
 
-    let args = [
-        "demo",
-        "--no-profile",
-        "--set",
-        "phases.warmup=30s",
-        "--require",
-        "stalls <= 99",
-        "--junit",
-        "stopped.xml",
-    ];
+    let args =
+        ["demo", "--no-profile", "--set", "phases.warmup=30s", "--require", "stalls <= 99", "--junit", "stopped.xml"];
     let started = start(bellows(dir.path(), &args));
     wait_for("second", || seconds_recorded(dir.path()) > 0);
     started.signal("INT");
     let ended = started.end();
     assert_eq!(ended.code(), Some(130), "{ended:?}");
-    assert!(
-        ended
-            .stderr
-            .contains("stopped in warm-up: nothing measured"),
-        "{ended:?}"
-    );
+    assert!(ended.stderr.contains("stopped in warm-up: nothing measured"), "{ended:?}");
     let xml = fs::read_to_string(dir.path().join("stopped.xml")).expect("stopped.xml");
-    assert!(
-        xml.contains("<error message=\"it has not ended\"/>"),
-        "{xml}"
-    );
+    assert!(xml.contains("<error message=\"it has not ended\"/>"), "{xml}");
 
     let nowhere = ["demo", "--junit", "/nonexistent/x.xml"];
     let refused = run(dir.path(), &nowhere);

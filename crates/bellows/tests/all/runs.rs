@@ -12,15 +12,8 @@ use common::{Broker, bellows, folder, only_run, run, seconds_recorded, start, wa
 use serde_json::Value;
 
 /// `bellows demo`, long enough for whole seconds, short enough for a test.
-const DEMO: [&str; 7] = [
-    "demo",
-    "--set",
-    "phases.warmup=500ms",
-    "--set",
-    "phases.measure=1500ms",
-    "--set",
-    "load.0.rate=2000",
-];
+const DEMO: [&str; 7] =
+    ["demo", "--set", "phases.warmup=500ms", "--set", "phases.measure=1500ms", "--set", "load.0.rate=2000"];
 
 fn demo<'a>(more: &[&'a str]) -> Vec<&'a str> {
     DEMO.iter().chain(more).copied().collect()
@@ -45,10 +38,7 @@ fn the_next_command_names_a_run_that_is_kept_elsewhere() {
     let name = format!("my runs/{id}'");
     assert!(next(&elsewhere.stdout).contains(&name), "{elsewhere:#?}");
     assert!(!next(&usual.stdout).contains("runs/20"), "{usual:#?}");
-    for args in [
-        &["runs", "show", run_dir][..],
-        &["runs", "show", "last", "--runs", "my runs"],
-    ] {
+    for args in [&["runs", "show", run_dir][..], &["runs", "show", "last", "--runs", "my runs"]] {
         let shown = run(dir.path(), args);
         assert!(next(&shown.stdout).contains(&name), "{shown:#?}");
     }
@@ -65,35 +55,17 @@ fn the_demo_ends_by_naming_its_report() {
     let html = fs::read_to_string(dir.path().join(&report)).expect("report");
     assert!(html.contains("<!doctype html>") || html.contains("<!DOCTYPE html>"));
     for part in [" s  warm-up  sent ", " s  measure  sent ", "\ndemo  "] {
-        assert!(
-            ended.stdout.contains(part),
-            "{part:?} is missing: {}",
-            ended.stdout
-        );
+        assert!(ended.stdout.contains(part), "{part:?} is missing: {}", ended.stdout);
     }
     assert!(
-        ended
-            .stdout
-            .lines()
-            .any(|line| line.starts_with("messages ") && line.contains(" 4,000 sent and received")),
+        ended.stdout.lines().any(|line| line.starts_with("messages ") && line.contains(" 4,000 sent and received")),
         "{}",
         ended.stdout
     );
-    assert!(
-        ended.stdout.contains("\nack response  "),
-        "{}",
-        ended.stdout
-    );
+    assert!(ended.stdout.contains("\nack response  "), "{}", ended.stdout);
 
     let listed = run(dir.path(), &["runs"]);
-    assert!(
-        listed
-            .stdout
-            .lines()
-            .nth(1)
-            .is_some_and(|l| l.contains("complete")),
-        "{listed:?}"
-    );
+    assert!(listed.stdout.lines().nth(1).is_some_and(|l| l.contains("complete")), "{listed:?}");
     // The command that made the run is the one that makes it again.
     let record = read_json(&only_run(dir.path()).join("run.json"));
     assert_eq!(record["command"][1], "demo");
@@ -106,10 +78,7 @@ fn the_demo_ends_by_naming_its_report() {
 #[test]
 fn stacks_of_the_embedded_broker_are_whole_without_copies() {
     let dir = folder();
-    let ended = run(
-        dir.path(),
-        &demo(&["--quiet", "--set", "profile.stacks=frame-pointers"]),
-    );
+    let ended = run(dir.path(), &demo(&["--quiet", "--set", "profile.stacks=frame-pointers"]));
     ended.assert_ok();
     let record = read_json(&only_run(dir.path()).join("run.json"));
     let profile = &record["summary"]["profiles"][0];
@@ -128,12 +97,8 @@ fn json_is_one_object_that_its_schema_describes() {
     assert_eq!(ended.stderr, "");
     let object: Value = serde_json::from_str(&ended.stdout).expect("one JSON object");
     let messages = &object["scenarios"]["messages"];
-    let schema =
-        read_json(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/run.schema.json"));
-    assert_eq!(
-        common::schema::problems(&schema, &object),
-        Vec::<String>::new()
-    );
+    let schema = read_json(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/run.schema.json"));
+    assert_eq!(common::schema::problems(&schema, &object), Vec::<String>::new());
     assert_eq!(messages["sent"]["total"], 4_000);
     assert_eq!(messages["received"]["total"], 4_000);
     let record = read_json(&only_run(dir.path()).join("run.json"));
@@ -147,17 +112,10 @@ fn json_is_one_object_that_its_schema_describes() {
     wrong["warnings"][0]["code"] = Value::from("made_up");
     wrong.as_object_mut().expect("object").remove("profiles");
     let found = common::schema::problems(&schema, &wrong);
-    for place in [
-        "messages.sent.total: minimum",
-        "p99_ns: type",
-        "$: additionalProperties",
-        "code: enum",
-        "$: required",
-    ] {
-        assert!(
-            found.iter().any(|p| p.contains(place)),
-            "{place:?} was not found: {found:#?}"
-        );
+    for place in
+        ["messages.sent.total: minimum", "p99_ns: type", "$: additionalProperties", "code: enum", "$: required"]
+    {
+        assert!(found.iter().any(|p| p.contains(place)), "{place:?} was not found: {found:#?}");
     }
 }
 
@@ -170,15 +128,11 @@ fn the_schema_describes_all_that_a_warning_may_have() {
         text: "told".to_owned(),
         ..Warning::new(Tier::Note, Finding::Interrupted { seconds: 2.0 })
     };
-    let schema =
-        read_json(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/run.schema.json"));
+    let schema = read_json(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/run.schema.json"));
     let schema = &schema["properties"]["warnings"]["items"];
     let warning = serde_json::to_value(warning).expect("JSON");
     assert_eq!(warning["drain_cut"], true);
-    assert_eq!(
-        common::schema::problems(schema, &warning),
-        Vec::<String>::new()
-    );
+    assert_eq!(common::schema::problems(schema, &warning), Vec::<String>::new());
 }
 
 #[test]
@@ -186,17 +140,9 @@ fn with_json_everything_else_goes_to_standard_error() {
     let dir = folder();
     let ended = run(dir.path(), &demo(&["--json"]));
     ended.assert_ok();
-    assert!(
-        serde_json::from_str::<Value>(&ended.stdout).is_ok(),
-        "{}",
-        ended.stdout
-    );
+    assert!(serde_json::from_str::<Value>(&ended.stdout).is_ok(), "{}", ended.stdout);
     for part in [" s  measure  sent ", "\ndemo  ", "\nreport "] {
-        assert!(
-            ended.stderr.contains(part),
-            "{part:?} is missing: {}",
-            ended.stderr
-        );
+        assert!(ended.stderr.contains(part), "{part:?} is missing: {}", ended.stderr);
     }
 }
 
@@ -214,10 +160,7 @@ fn quiet_leaves_the_summary_only() {
 fn strict_turns_warnings_into_5() {
     let dir = folder();
     // 1,000 messages are too few for the percentiles that are printed.
-    let ended = run(
-        dir.path(),
-        &demo(&["--strict", "--quiet", "--set", "load.0.rate=100"]),
-    );
+    let ended = run(dir.path(), &demo(&["--strict", "--quiet", "--set", "load.0.rate=100"]));
     assert_eq!(ended.code(), Some(5), "{ended:#?}");
     ended.report();
 }
@@ -226,15 +169,7 @@ fn strict_turns_warnings_into_5() {
 fn client_producer_and_consumer_count_the_same_messages() {
     let dir = folder();
     let broker = Broker::start(dir.path());
-    let base = [
-        "queue://Q",
-        "--url",
-        &broker.url,
-        "--message-count",
-        "500",
-        "--json",
-        "--quiet",
-    ];
+    let base = ["queue://Q", "--url", &broker.url, "--message-count", "500", "--json", "--quiet"];
     let with = |command: &str, more: &[&str]| {
         let args: Vec<&str> = [command].iter().chain(&base).chain(more).copied().collect();
         let ended = run(dir.path(), &args);
@@ -243,26 +178,17 @@ fn client_producer_and_consumer_count_the_same_messages() {
     };
     let client = with("client", &["--max-pending", "50", "--no-archive"]);
     let messages = &client["scenarios"]["messages"];
-    assert_eq!(
-        (&messages["sent"]["total"], &messages["received"]["total"]),
-        (&500.into(), &500.into())
-    );
+    assert_eq!((&messages["sent"]["total"], &messages["received"]["total"]), (&500.into(), &500.into()));
     assert_eq!(client["run_dir"], "");
     let producer = with("producer", &["--max-pending", "50"]);
     assert_eq!(producer["scenarios"]["messages"]["completed"]["total"], 500);
     assert_eq!(producer["scenarios"]["messages"]["received"]["total"], 0);
     let consumer = with("consumer", &["--ack-every", "10", "--hdr", "out.hlog"]);
     assert_eq!(consumer["scenarios"]["messages"]["received"]["total"], 500);
-    assert!(
-        fs::read_to_string(dir.path().join("out.hlog")).is_ok_and(|t| t.contains("end-to-end"))
-    );
+    assert!(fs::read_to_string(dir.path().join("out.hlog")).is_ok_and(|t| t.contains("end-to-end")));
     let runs = run(dir.path(), &["runs", "--json"]);
     let runs: Value = serde_json::from_str(&runs.stdout).expect("JSON");
-    assert_eq!(
-        runs.as_array().map(Vec::len),
-        Some(2),
-        "--no-archive kept a run, or one is lost"
-    );
+    assert_eq!(runs.as_array().map(Vec::len), Some(2), "--no-archive kept a run, or one is lost");
 }
 
 #[test]
@@ -270,14 +196,7 @@ fn show_latency_and_rate_decide_what_a_line_holds() {
     let dir = folder();
     let broker = Broker::start(dir.path());
     let lines = |more: &[&str]| {
-        let base = [
-            "client",
-            "--url",
-            &broker.url,
-            "--duration",
-            "1",
-            "--no-archive",
-        ];
+        let base = ["client", "--url", &broker.url, "--duration", "1", "--no-archive"];
         let args: Vec<&str> = base.iter().chain(more).copied().collect();
         let ended = run(dir.path(), &args);
         ended.assert_ok();
@@ -295,21 +214,10 @@ fn a_password_is_neither_shown_nor_kept() {
     let dir = folder();
     let broker = Broker::start(dir.path());
     let url = format!("amqp://guest:s3cret-in-url@{}", broker.address());
-    let args = [
-        "client",
-        "--url",
-        &url,
-        "--password",
-        "guest",
-        "--message-count",
-        "10",
-    ];
+    let args = ["client", "--url", &url, "--password", "guest", "--message-count", "10"];
     let ended = run(dir.path(), &args);
     ended.assert_ok();
-    let mut command = bellows(
-        dir.path(),
-        &["client", "--url", &broker.url, "--duration", "1"],
-    );
+    let mut command = bellows(dir.path(), &["client", "--url", &broker.url, "--duration", "1"]);
     command.env("BELLOWS_PASSWORD", "s3cret-in-env");
     let refused = start(command).end();
     refused.assert_error(1, &["cannot log in to amqp://guest@", "403"]);
@@ -319,13 +227,7 @@ fn a_password_is_neither_shown_nor_kept() {
         command
     })
     .end();
-    let mut texts = vec![
-        ended.stdout,
-        ended.stderr,
-        refused.stdout,
-        refused.stderr,
-        help.stdout,
-    ];
+    let mut texts = vec![ended.stdout, ended.stderr, refused.stdout, refused.stderr, help.stdout];
     for file in fs::read_dir(only_run(dir.path())).expect("run").flatten() {
         texts.push(String::from_utf8_lossy(&fs::read(file.path()).expect("file")).into_owned());
     }
@@ -336,17 +238,7 @@ fn a_password_is_neither_shown_nor_kept() {
 
 /// A client with a minute to go, once it has recorded two seconds.
 fn long_run(dir: &Path, url: &str) -> common::Started {
-    let args = [
-        "client",
-        "--url",
-        url,
-        "--rate",
-        "500",
-        "--max-pending",
-        "100",
-        "--duration",
-        "60",
-    ];
+    let args = ["client", "--url", url, "--rate", "500", "--max-pending", "100", "--duration", "60"];
     let client = start(bellows(dir, &args));
     wait_for("recorded second", || seconds_recorded(dir) >= 2);
     client
@@ -382,26 +274,16 @@ fn a_load_with_recover_outlives_its_broker() {
     let messages = &summary["scenarios"]["messages"];
     let warnings = summary["warnings"].as_array().expect("warnings");
     // A machine without a free core at the end leaves some unsent, and says so.
-    let unanswered = warnings
-        .iter()
-        .find(|it| it["code"] == "messages_unanswered");
-    let unsent = unanswered
-        .and_then(|it| it["values"]["unsent"].as_u64())
-        .unwrap_or(0);
+    let unanswered = warnings.iter().find(|it| it["code"] == "messages_unanswered");
+    let unsent = unanswered.and_then(|it| it["values"]["unsent"].as_u64()).unwrap_or(0);
     let sent = messages["sent"]["total"].as_u64().expect("a count");
     assert_eq!(sent + unsent, 2_000, "{summary:#}");
     let max = messages["latency"]["ack_response"]["max_ns"].as_u64();
     assert!(max.is_some_and(|ns| ns >= 380_000_000), "{summary:#}");
-    assert!(
-        warnings.iter().any(|w| w["code"] == "connections_lost"),
-        "{summary:#}"
-    );
+    assert!(warnings.iter().any(|w| w["code"] == "connections_lost"), "{summary:#}");
     let record = read_json(&only_run(dir.path()).join("run.json"));
     let labels = record["events"].to_string();
-    assert!(
-        labels.contains("connections reconnect") && labels.contains("are back"),
-        "{labels}"
-    );
+    assert!(labels.contains("connections reconnect") && labels.contains("are back"), "{labels}");
 }
 
 #[test]
@@ -430,27 +312,13 @@ fn a_signal_before_the_measured_phase_says_that_nothing_was_measured() {
     let dir = folder();
     let broker = Broker::start(dir.path());
     for (name, code) in [("INT", 130), ("TERM", 143)] {
-        let args = [
-            "client",
-            "--url",
-            &broker.url,
-            "--warmup",
-            "60",
-            "--duration",
-            "60",
-            "--json",
-        ];
+        let args = ["client", "--url", &broker.url, "--warmup", "60", "--duration", "60", "--json"];
         let client = start(bellows(dir.path(), &args));
         wait_for("recorded second", || seconds_recorded(dir.path()) >= 1);
         client.signal(name);
         let ended = client.end();
         assert_eq!(ended.code(), Some(code), "{ended:#?}");
-        assert!(
-            ended
-                .stderr
-                .ends_with("stopped in warm-up: nothing measured\n"),
-            "{ended:#?}"
-        );
+        assert!(ended.stderr.ends_with("stopped in warm-up: nothing measured\n"), "{ended:#?}");
         assert!(!ended.stderr.contains("error:"), "{ended:#?}");
         let value: Value = serde_json::from_str(&ended.stdout).expect("one object");
         assert_eq!(value["error"]["cause"], "stopped in warm-up", "{value}");
@@ -460,20 +328,12 @@ fn a_signal_before_the_measured_phase_says_that_nothing_was_measured() {
     // A broker that never answers: its start is what was stopped.
     let silent = common::server_that_says(b"");
     let url = format!("amqp://{silent}");
-    let client = start(bellows(
-        dir.path(),
-        &["client", "--url", &url, "--no-archive"],
-    ));
+    let client = start(bellows(dir.path(), &["client", "--url", &url, "--no-archive"]));
     std::thread::sleep(Duration::from_millis(700));
     client.signal("INT");
     let ended = client.end();
     assert_eq!(ended.code(), Some(130), "{ended:#?}");
-    assert!(
-        ended
-            .stderr
-            .ends_with("stopped in start: nothing measured\n"),
-        "{ended:#?}"
-    );
+    assert!(ended.stderr.ends_with("stopped in start: nothing measured\n"), "{ended:#?}");
 }
 
 #[test]
@@ -490,11 +350,7 @@ fn the_second_signal_ends_at_once() {
     let ended = client.end();
     common::signal(broker.child.id(), "CONT");
     assert_eq!(ended.code(), Some(130), "{ended:#?}");
-    assert!(
-        asked.elapsed() < Duration::from_secs(3),
-        "{:?}",
-        asked.elapsed()
-    );
+    assert!(asked.elapsed() < Duration::from_secs(3), "{:?}", asked.elapsed());
 }
 
 #[test]
@@ -510,10 +366,7 @@ fn after_kill_9_the_folder_is_readable() {
     let report = run(dir.path(), &["runs", "report", "last"]);
     report.assert_ok();
     let path = report.stdout.trim_end();
-    assert!(
-        fs::metadata(dir.path().join(path)).is_ok_and(|m| m.len() > 10_000),
-        "{report:?}"
-    );
+    assert!(fs::metadata(dir.path().join(path)).is_ok_and(|m| m.len() > 10_000), "{report:?}");
     assert!(seconds_recorded(dir.path()) >= 2);
 }
 
@@ -525,31 +378,18 @@ fn kill_9_leaves_no_embedded_broker_behind() {
     let bellows = start(bellows(dir.path(), &args));
     wait_for("recorded second", || seconds_recorded(dir.path()) >= 1);
     let children = children(bellows.child.id());
-    assert!(
-        !children.is_empty(),
-        "the embedded broker is not a child process"
-    );
+    assert!(!children.is_empty(), "the embedded broker is not a child process");
     bellows.signal("KILL");
     bellows.end();
     wait_for("end of the embedded broker", || {
-        children
-            .iter()
-            .all(|pid| !Path::new(&format!("/proc/{pid}/exe")).exists())
+        children.iter().all(|pid| !Path::new(&format!("/proc/{pid}/exe")).exists())
     });
 }
 
 fn children(pid: u32) -> Vec<u32> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task"))
-        .expect("tasks")
-        .flatten();
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("tasks").flatten();
     let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    lists
-        .flat_map(|l| {
-            l.split_whitespace()
-                .filter_map(|p| p.parse().ok())
-                .collect::<Vec<_>>()
-        })
-        .collect()
+    lists.flat_map(|l| l.split_whitespace().filter_map(|p| p.parse().ok()).collect::<Vec<_>>()).collect()
 }
 
 #[test]
@@ -562,18 +402,12 @@ fn a_reader_that_goes_away_ends_the_run_quietly() {
         broker.url
     );
     let mut bash = Command::new("bash");
-    bash.args(["-c", &script])
-        .current_dir(dir.path())
-        .env("BELLOWS_RUNS", common::RUNS)
-        .stdin(Stdio::null());
+    bash.args(["-c", &script]).current_dir(dir.path()).env("BELLOWS_RUNS", common::RUNS).stdin(Stdio::null());
     let ended = start(bash).end();
     assert!(ended.took < Duration::from_secs(20), "{ended:#?}");
     assert!(ended.stdout.ends_with("\n0\n"), "{ended:#?}");
     let stderr = fs::read_to_string(dir.path().join("err")).expect("err");
-    assert!(
-        !stderr.contains("panicked") && !stderr.contains("error:"),
-        "{stderr}"
-    );
+    assert!(!stderr.contains("panicked") && !stderr.contains("error:"), "{stderr}");
 }
 
 #[test]
@@ -597,18 +431,12 @@ fn what_was_asked_for_stands_against_what_was_sent() {
     ]);
     ended.assert_ok();
     let object: Value = serde_json::from_str(&ended.stdout).expect("one object");
-    let schema =
-        read_json(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/run.schema.json"));
-    assert_eq!(
-        common::schema::problems(&schema, &object),
-        Vec::<String>::new()
-    );
+    let schema = read_json(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/run.schema.json"));
+    assert_eq!(common::schema::problems(&schema, &object), Vec::<String>::new());
     let requested = &object["scenarios"]["messages"]["requested"];
     let total = requested["total"].as_f64().expect("a number");
     assert!((total - 500.0).abs() < 5.0, "{requested}");
-    let sent = object["scenarios"]["messages"]["sent"]["total"]
-        .as_f64()
-        .expect("a number");
+    let sent = object["scenarios"]["messages"]["sent"]["total"].as_f64().expect("a number");
     // The root of 500 is 22.
     assert!((sent - 500.0).abs() < 110.0, "{sent}");
     let windows = requested["over_time"].as_array().expect("windows");
@@ -618,13 +446,7 @@ fn what_was_asked_for_stands_against_what_was_sent() {
     let points = fs::read_to_string(only_run(dir.path()).join("series.jsonl")).expect("series");
     assert!(points.contains("\"requested_rate\":"), "{points}");
 
-    let ended = client(&[
-        "--think-time",
-        "5ms",
-        "--message-count",
-        "50",
-        "--no-archive",
-    ]);
+    let ended = client(&["--think-time", "5ms", "--message-count", "50", "--no-archive"]);
     ended.assert_ok();
     let object: Value = serde_json::from_str(&ended.stdout).expect("one object");
     assert_eq!(object["scenarios"]["messages"]["closed_loop"], true);

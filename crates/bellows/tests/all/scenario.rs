@@ -11,9 +11,7 @@ use std::time::Duration;
 use common::folder;
 use experiment::Experiment;
 use load::scenario::{Operations, Scenario, Scheduled};
-use load::{
-    Control, Error, OperationTally, Outcome, PhaseTimes, Phases, Requested, SliceSink, Together,
-};
+use load::{Control, Error, OperationTally, Outcome, PhaseTimes, Phases, Requested, SliceSink, Together};
 use measure::{Clock, Counts, Metric, MetricInfo, MetricKind, Nanos, Phase, ScenarioRole, Slice};
 use report::console::{self, Shape, Style};
 use serde_json::Value;
@@ -73,11 +71,7 @@ impl Scenario for Toy {
             begun: ticks,
             completed: ticks,
             failed: Some(missed),
-            scheduled: Some(Scheduled {
-                late: missed,
-                not_begun: missed,
-                wait: ticked,
-            }),
+            scheduled: Some(Scheduled { late: missed, not_begun: missed, wait: ticked }),
             latency: ticked,
         })
     }
@@ -91,19 +85,10 @@ impl Scenario for Toy {
     }
 
     fn phases(&self) -> Phases {
-        Phases {
-            warmup: Nanos::ZERO,
-            measure: Some(self.measure),
-            drain: Nanos::ZERO,
-        }
+        Phases { warmup: Nanos::ZERO, measure: Some(self.measure), drain: Nanos::ZERO }
     }
 
-    fn run(
-        &self,
-        together: &Together,
-        _: &Control,
-        sink: &mut dyn SliceSink,
-    ) -> Result<Outcome, Error> {
+    fn run(&self, together: &Together, _: &Control, sink: &mut dyn SliceSink) -> Result<Outcome, Error> {
         let [ticked, ticks, _, largest] = metrics();
         together.ready();
         let start = loop {
@@ -124,18 +109,12 @@ impl Scenario for Toy {
         }
         slice.end = end;
         let tally = OperationTally {
-            counts: [(ticks, slice.counts.get(ticks)), (largest, 7)]
-                .into_iter()
-                .collect::<Counts>(),
+            counts: [(ticks, slice.counts.get(ticks)), (largest, 7)].into_iter().collect::<Counts>(),
             ..OperationTally::default()
         };
         sink.slice(&slice);
         Ok(Outcome {
-            phases: vec![PhaseTimes {
-                phase: Phase::Measure,
-                start,
-                end,
-            }],
+            phases: vec![PhaseTimes { phase: Phase::Measure, start, end }],
             tallies: BTreeMap::from([("toy", tally)]),
             ..Outcome::started(start)
         })
@@ -143,9 +122,7 @@ impl Scenario for Toy {
 }
 
 fn toy(of: &Occasion<'_>) -> Result<Vec<Box<dyn Scenario>>, Error> {
-    Ok(vec![Box::new(Toy {
-        measure: of.experiment.phases.measure.0,
-    })])
+    Ok(vec![Box::new(Toy { measure: of.experiment.phases.measure.0 })])
 }
 
 /// The line of registration.
@@ -203,17 +180,9 @@ fn a_scenario_of_its_own_is_shown_by_everything() {
     assert_eq!(messages["latency"]["ack_response"]["count"], 300);
     let rates = [messages, churn];
     let rates = rates.map(|of| of["requested"]["rate"].as_f64());
-    assert_eq!(
-        rates.map(|it| it.map(f64::round)),
-        [Some(200.0), Some(100.0)]
-    );
+    assert_eq!(rates.map(|it| it.map(f64::round)), [Some(200.0), Some(100.0)]);
 
-    let shape = Shape {
-        producers: true,
-        consumers: true,
-        latency: true,
-        ..Shape::default()
-    };
+    let shape = Shape { producers: true, consumers: true, latency: true, ..Shape::default() };
     let text = console::summary(&shape, &outcome.record, summary, None, Style::PLAIN);
     for part in [
         // The first sentence is of the messages and of the slowest load beside them; each has its table.
@@ -233,18 +202,9 @@ fn a_scenario_of_its_own_is_shown_by_everything() {
     let measured = run.merged(Phase::Measure).expect("histograms");
     assert_eq!(measured.histogram(metrics()[0]).len(), ticks);
     // One series: each interval has what all saw of it.
-    let whole = run
-        .points
-        .iter()
-        .find(|point| point.dt > 0.9)
-        .expect("a second");
+    let whole = run.points.iter().find(|point| point.dt > 0.9).expect("a second");
     assert!(whole.counters.sent > 150, "{whole:?}");
-    assert!(
-        whole
-            .scenarios
-            .get("churn")
-            .is_some_and(|it| it.counts.values().sum::<u64>() > 150)
-    );
+    assert!(whole.scenarios.get("churn").is_some_and(|it| it.counts.values().sum::<u64>() > 150));
 
     let page = report::html::write_report(&folder).expect("a report");
     let page = common::page(&page);
@@ -252,22 +212,13 @@ fn a_scenario_of_its_own_is_shown_by_everything() {
         let metrics = page["metrics"].as_array().expect("metrics");
         metrics.iter().any(|metric| metric["key"] == key)
     };
-    assert!(
-        known("ticked") && known("ticks") && known("cycle"),
-        "{}",
-        page["metrics"]
-    );
+    assert!(known("ticked") && known("ticks") && known("cycle"), "{}", page["metrics"]);
     assert_eq!(page["figures"]["scenarios"]["toy"]["ticks"], ticks);
     assert!(page["series"]["counts"]["ticks"].is_array());
     let curves = page["curves"].as_array().expect("curves");
     assert!(curves.iter().any(|curve| curve["metric"] == "ticked"));
     let record: Value =
-        serde_json::from_str(&std::fs::read_to_string(folder.join("run.json")).expect("a record"))
-            .expect("JSON");
+        serde_json::from_str(&std::fs::read_to_string(folder.join("run.json")).expect("a record")).expect("JSON");
     let described = record["metrics"].as_array().expect("metrics").iter();
-    assert!(
-        described
-            .clone()
-            .any(|it| it["key"] == "ticked" && it["unit"] == "ns")
-    );
+    assert!(described.clone().any(|it| it["key"] == "ticked" && it["unit"] == "ns"));
 }

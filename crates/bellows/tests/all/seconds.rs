@@ -59,25 +59,15 @@ fn a_condition_chooses_seconds_and_the_rest_stands_beside() {
     let samples = |rows: &[Value]| sum(rows, |row| &row["samples"]) as u64;
     let run = RunReader::open(folder).expect("a run");
     let is_fast = |t: u64| {
-        let point = run
-            .points
-            .iter()
-            .find(|p| (p.t..p.t + p.dt).contains(&(t as f64 / 1e9)));
+        let point = run.points.iter().find(|p| (p.t..p.t + p.dt).contains(&(t as f64 / 1e9)));
         point.is_some_and(|p| p.counters.sent as f64 / p.dt > 4000.0)
     };
     let expected = whole.samples.iter().filter(|s| is_fast(s.t)).count() as u64;
     assert!(expected > 0, "no sample of the fast seconds");
-    assert!(
-        samples(&fast).abs_diff(expected) <= 2,
-        "{} is not {expected}",
-        samples(&fast)
-    );
+    assert!(samples(&fast).abs_diff(expected) <= 2, "{} is not {expected}", samples(&fast));
     assert!(samples(&fast) + samples(&slow) <= whole.total_weight());
     for part in [&fast, &slow] {
-        for share in [
-            sum(part, |row| &row["self"]),
-            sum(part, |row| &row["rest"]["self"]),
-        ] {
+        for share in [sum(part, |row| &row["self"]), sum(part, |row| &row["rest"]["self"])] {
             assert!((share - 1.0).abs() < 1e-9, "{share}");
         }
     }
@@ -85,18 +75,13 @@ fn a_condition_chooses_seconds_and_the_rest_stands_beside() {
     // In order of the change.
     let by_change = rows(dir, &["--where", "sent rate > 4000", "--sort", "change"]);
     let change = |row: &Value| {
-        let [own, rest] =
-            [&row["self"], &row["rest"]["self"]].map(|it| it.as_f64().expect("a share"));
+        let [own, rest] = [&row["self"], &row["rest"]["self"]].map(|it| it.as_f64().expect("a share"));
         let by_chance = row["rest"]["by_chance"].as_bool().expect("a flag");
         if by_chance { 0.0 } else { (own - rest).abs() }
     };
     assert!(by_change.is_sorted_by(|a, b| change(a) >= change(b)));
     let text = top(dir, &["--where", "sent rate > 4000"]).stdout;
-    for part in [
-        " seconds in which sent rate > 4000; rest: the other ",
-        "rest %",
-        "change",
-    ] {
+    for part in [" seconds in which sent rate > 4000; rest: the other ", "rest %", "change"] {
         assert!(text.contains(part), "{part:?} in {text}");
     }
 
@@ -104,8 +89,7 @@ fn a_condition_chooses_seconds_and_the_rest_stands_beside() {
     let p95 = top(dir, &["--where", "ack response p95 > 1ns", "--json"]);
     p95.assert_ok();
 
-    top(dir, &["--where", "sent rate > 1M"])
-        .assert_error(1, &["in none of 6 seconds sent rate > 1M held", "/s to "]);
+    top(dir, &["--where", "sent rate > 1M"]).assert_error(1, &["in none of 6 seconds sent rate > 1M held", "/s to "]);
     top(dir, &["--where", "lost > 0"]).assert_error(1, &["known for the whole run only"]);
     top(dir, &["--where", "no such p99 > 1ms"]).assert_error(1, &["no second is known"]);
     // On a busy machine somebody may.
@@ -122,29 +106,13 @@ fn a_condition_chooses_seconds_and_the_rest_stands_beside() {
     let file = folder.join("cpu.stacks");
     let file = file.to_str().expect("a path");
     let alone = ["top", file, "--where", "sent rate > 1"];
-    common::start(common::bellows(dir, &alone))
-        .end()
-        .assert_error(2, &["--where needs a run"]);
+    common::start(common::bellows(dir, &alone)).end().assert_error(2, &["--where needs a run"]);
 
-    let flame = [
-        "flame",
-        "last",
-        "--where",
-        "sent rate > 4000",
-        "-o",
-        "fast.svg",
-    ];
-    common::start(common::bellows(dir, &flame))
-        .end()
-        .assert_ok();
+    let flame = ["flame", "last", "--where", "sent rate > 4000", "-o", "fast.svg"];
+    common::start(common::bellows(dir, &flame)).end().assert_ok();
     let svg = fs::read_to_string(dir.join("fast.svg")).expect("an image");
     // Its subtitle may have several lines.
     let parts = svg.split('<').filter_map(|it| it.split_once('>'));
     let texts: Vec<&str> = parts.map(|it| it.1).filter(|it| !it.is_empty()).collect();
-    assert!(
-        texts
-            .join(" ")
-            .contains("seconds in which sent rate &gt; 4000"),
-        "{svg:.600}"
-    );
+    assert!(texts.join(" ").contains("seconds in which sent rate &gt; 4000"), "{svg:.600}");
 }

@@ -20,16 +20,8 @@ struct Size {
 /// `BELLOWS_SEEDS` is set where there is time to prove more: a smaller change.
 fn size() -> Size {
     match std::env::var_os("BELLOWS_SEEDS") {
-        None => Size {
-            pairs: 8,
-            measure: "2500ms",
-            share: 0.02,
-        },
-        Some(_) => Size {
-            pairs: 8,
-            measure: "10s",
-            share: 0.005,
-        },
+        None => Size { pairs: 8, measure: "2500ms", share: 0.02 },
+        Some(_) => Size { pairs: 8, measure: "10s", share: 0.005 },
     }
 }
 
@@ -51,11 +43,7 @@ fn change(of: &Value) -> f64 {
 fn a_function_that_got_slower_by_two_per_cent_of_the_cpu_is_found_and_named() {
     let dir = folder();
     let dir = dir.path();
-    let Size {
-        pairs,
-        measure,
-        share,
-    } = size();
+    let Size { pairs, measure, share } = size();
     experiment(dir, measure);
     let slower = |share: f64| format!("fault=[{{ kind = \"slow-route\", share = {share} }}]");
     // A broker with faults hands messages over otherwise than one without: both sides have one, A's of no effect.
@@ -77,13 +65,11 @@ fn a_function_that_got_slower_by_two_per_cent_of_the_cpu_is_found_and_named() {
         "--json",
     ];
     let ended = start(bellows(dir, &args)).end_of_long();
-    let found: Value = serde_json::from_str(&ended.stdout)
-        .unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr));
+    let found: Value =
+        serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr));
     let functions = &found["functions"];
     let named = functions["explained"].as_array().expect("explained");
-    let first = named
-        .first()
-        .unwrap_or_else(|| panic!("nothing is named: {found:#}"));
+    let first = named.first().unwrap_or_else(|| panic!("nothing is named: {found:#}"));
     let name = first["function"].as_str().expect("a name");
     let is_slower = |name: &str| FUNCTIONS.iter().any(|it| name.contains(it));
     assert!(is_slower(name), "{name} of {named:#?}");

@@ -38,11 +38,7 @@ fn sample(pid: u32, since: Instant) -> Option<Sample> {
         .parse::<f64>()
         .ok()?;
     let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count();
-    Some(Sample {
-        seconds: since.elapsed().as_secs_f64(),
-        rss_mb: kb * 1024.0 / 1e6,
-        descriptors,
-    })
+    Some(Sample { seconds: since.elapsed().as_secs_f64(), rss_mb: kb * 1024.0 / 1e6, descriptors })
 }
 
 /// Megabytes per hour by least squares.
@@ -50,10 +46,7 @@ fn slope(samples: &[Sample]) -> f64 {
     let n = samples.len() as f64;
     let mean = |of: fn(&Sample) -> f64| samples.iter().map(of).sum::<f64>() / n;
     let (t, m) = (mean(|s| s.seconds), mean(|s| s.rss_mb));
-    let covariance: f64 = samples
-        .iter()
-        .map(|s| (s.seconds - t) * (s.rss_mb - m))
-        .sum();
+    let covariance: f64 = samples.iter().map(|s| (s.seconds - t) * (s.rss_mb - m)).sum();
     let variance: f64 = samples.iter().map(|s| (s.seconds - t).powi(2)).sum();
     covariance / variance * 3_600.0
 }
@@ -66,9 +59,8 @@ fn judge(name: &str, all: &[Sample]) -> Vec<String> {
     let per_hour = slope(judged);
     let growth = per_hour * (last.seconds - first.seconds) / 3_600.0;
     let peak = all.iter().map(|s| s.rss_mb).fold(0.0, f64::max);
-    let (fewest, most) = judged.iter().fold((usize::MAX, 0), |(low, high), s| {
-        (low.min(s.descriptors), high.max(s.descriptors))
-    });
+    let (fewest, most) =
+        judged.iter().fold((usize::MAX, 0), |(low, high), s| (low.min(s.descriptors), high.max(s.descriptors)));
     println!(
         "soak: {name:8} memory {:.1} MB at {:.0} s, {:.1} MB at {:.0} s, peak {peak:.1} MB; slope \
          {per_hour:+.2} MB/h ({growth:+.2} MB here); descriptors {fewest} to {most}; {} samples",
@@ -80,23 +72,16 @@ fn judge(name: &str, all: &[Sample]) -> Vec<String> {
     );
     let mut wrong = Vec::new();
     if growth > GROWTH_MB {
-        wrong.push(format!(
-            "{name}: memory grew by {growth:.1} MB, more than {GROWTH_MB} MB"
-        ));
+        wrong.push(format!("{name}: memory grew by {growth:.1} MB, more than {GROWTH_MB} MB"));
     }
     if fewest != most {
-        wrong.push(format!(
-            "{name}: between {fewest} and {most} descriptors were open"
-        ));
+        wrong.push(format!("{name}: between {fewest} and {most} descriptors were open"));
     }
     wrong
 }
 
 fn setting(name: &str, default: f64) -> f64 {
-    std::env::var(name).map_or(default, |text| {
-        text.parse()
-            .unwrap_or_else(|_| panic!("{name}={text} is no number"))
-    })
+    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
 }
 
 /// Samples of client and broker while the client runs.
@@ -155,10 +140,7 @@ fn a_thousand_connections_for_half_an_hour_leave_memory_flat_and_no_descriptor_o
     let mut wrong = judge("client", &own);
     wrong.extend(judge("broker", &theirs));
     let after = sample(serving, since).expect("the broker's process");
-    println!(
-        "soak: the broker holds {} descriptors afterwards, {} before",
-        after.descriptors, before.descriptors
-    );
+    println!("soak: the broker holds {} descriptors afterwards, {} before", after.descriptors, before.descriptors);
     if after.descriptors != before.descriptors {
         wrong.push("the broker kept descriptors of closed connections".to_owned());
     }

@@ -36,10 +36,7 @@ fn stopped(dir: &Path, broker: &Broker, length: Duration) -> Value {
 fn wrong(summary: &Value, length: Duration) -> Option<String> {
     let found = &summary["stalls"][0];
     let off = found["for_s"].as_f64()? - length.as_secs_f64();
-    let warned = summary["warnings"]
-        .as_array()?
-        .iter()
-        .any(|it| it["code"] == "stalled");
+    let warned = summary["warnings"].as_array()?.iter().any(|it| it["code"] == "stalled");
     let sentence = summary["verdict"]["sentence"].as_str()?;
     let right = found["who"] == "broker"
         && off.abs() < 0.15
@@ -72,10 +69,7 @@ fn a_broker_that_stands_still_is_named_with_its_time() {
 fn a_stall_under_churn_is_named() {
     let dir = folder();
     let broker = Broker::start(dir.path());
-    let line = format!(
-        "churn connections --url {} --rate 100 --warmup 300ms --duration 3 --json --quiet",
-        broker.url
-    );
+    let line = format!("churn connections --url {} --rate 100 --warmup 300ms --duration 3 --json --quiet", broker.url);
     let words: Vec<&str> = line.split_whitespace().collect();
     let mut last = None;
     for _ in 0..ATTEMPTS {
@@ -115,40 +109,23 @@ fn what_has_no_answer_at_the_end_counts_with_the_time_it_has_waited() {
         broker.url
     );
     std::fs::write(dir.path().join("stops.toml"), text).expect("an experiment");
-    let started = start(bellows(
-        dir.path(),
-        &["run", "stops.toml", "--json", "--quiet"],
-    ));
+    let started = start(bellows(dir.path(), &["run", "stops.toml", "--json", "--quiet"]));
     std::thread::sleep(Duration::from_millis(1_500));
     signal(broker.child.id(), "STOP");
     std::thread::sleep(Duration::from_millis(2_500));
     signal(broker.child.id(), "CONT");
     let ended = started.end();
-    let summary: Value =
-        serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:#?}"));
+    let summary: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:#?}"));
     let messages = &summary["scenarios"]["messages"];
     let count = |value: &Value| value.as_u64().unwrap_or(0);
     let warnings = summary["warnings"].as_array().expect("warnings");
-    let warning = warnings
-        .iter()
-        .find(|it| it["code"] == "messages_unanswered");
+    let warning = warnings.iter().find(|it| it["code"] == "messages_unanswered");
     let warning = warning.unwrap_or_else(|| panic!("{warnings:#?}"));
     assert_eq!(warning["tier"], "caution");
     let censored = count(&warning["values"]["unanswered"]) + count(&warning["values"]["unsent"]);
     let latency = &messages["latency"]["ack_response"];
-    assert_eq!(
-        count(&latency["count"]),
-        count(&messages["completed"]["total"]) + censored,
-        "{latency}"
-    );
+    assert_eq!(count(&latency["count"]), count(&messages["completed"]["total"]) + censored, "{latency}");
     // Over a tenth of the messages waited for over 500 ms, and the 99th percentile says so.
-    assert!(
-        censored > 200 && count(&latency["p99_ns"]) > 500_000_000,
-        "{censored}: {latency}"
-    );
-    assert_eq!(
-        summary["stalls"][0]["who"], "broker",
-        "{}",
-        summary["stalls"]
-    );
+    assert!(censored > 200 && count(&latency["p99_ns"]) > 500_000_000, "{censored}: {latency}");
+    assert_eq!(summary["stalls"][0]["who"], "broker", "{}", summary["stalls"]);
 }

@@ -21,19 +21,9 @@ fn is_draining(dir: &std::path::Path) -> bool {
 fn a_ctrl_c_in_the_drain_of_a_broker_that_hangs_ends_soon_and_says_what_it_waits_for() {
     let dir = folder();
     let broker = Broker::start(dir.path());
-    let args = [
-        "client",
-        "--url",
-        &broker.url,
-        "--rate",
-        "500",
-        "--duration",
-        "3",
-    ];
+    let args = ["client", "--url", &broker.url, "--rate", "500", "--duration", "3"];
     let client = start(bellows(dir.path(), &args));
-    wait_for("a recorded second", || {
-        common::seconds_recorded(dir.path()) >= 1
-    });
+    wait_for("a recorded second", || common::seconds_recorded(dir.path()) >= 1);
     common::signal(broker.child.id(), "STOP");
     wait_for("the drain", || is_draining(dir.path()));
     client.signal("INT");
@@ -63,11 +53,7 @@ fn a_ctrl_c_while_clients_connect_deletes_the_queues_that_were_made() {
     let url = format!("amqp://{}", proxy.address());
     let args = ["producer", "queue://made", "--url", &url, "--delete"];
     let mut producer = bellows(dir.path(), &args);
-    let mut producer = producer
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("start");
+    let mut producer = producer.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("start");
     let mut told = BufReader::new(producer.stderr.take().expect("piped")).lines();
     let connecting = "connecting: 0 of 1 client";
     let mut line = || told.next().and_then(Result::ok);
@@ -77,24 +63,9 @@ fn a_ctrl_c_while_clients_connect_deletes_the_queues_that_were_made() {
     let code = producer.wait().expect("its end").code();
     assert_eq!(code, Some(130), "{rest:#?}");
     let last = rest.last().map(String::as_str);
-    assert_eq!(
-        last,
-        Some("stopped in start: nothing measured"),
-        "{rest:#?}"
-    );
-    assert!(
-        !rest.iter().any(|it| it.contains("left behind")),
-        "{rest:#?}"
-    );
-    let args = [
-        "consumer",
-        "queue://made",
-        "--url",
-        &broker.url,
-        "--no-declare",
-        "--message-count",
-        "1",
-    ];
+    assert_eq!(last, Some("stopped in start: nothing measured"), "{rest:#?}");
+    assert!(!rest.iter().any(|it| it.contains("left behind")), "{rest:#?}");
+    let args = ["consumer", "queue://made", "--url", &broker.url, "--no-declare", "--message-count", "1"];
     let gone = run(dir.path(), &args);
     gone.assert_error(1, &["\"made\""]);
 }

@@ -12,11 +12,7 @@ use serde_json::Value;
 
 /// A node with TLS that the test itself drives; its guardian is this build's.
 fn node() -> RabbitMq {
-    let config = Config {
-        guard: managed::guard(),
-        tls: true,
-        ..Config::default()
-    };
+    let config = Config { guard: managed::guard(), tls: true, ..Config::default() };
     RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ")
 }
 
@@ -48,11 +44,7 @@ fn rabbitmq_is_loaded_over_tls_and_takes_certificates_for_logins() {
     let tls = node.endpoint().expect("endpoint").tls.expect("TLS");
     let own = tls.identity.expect("identity");
     let text = |path: &Path| path.to_str().expect("UTF-8").to_owned();
-    let (ca, cert, key) = (
-        text(&tls.ca.expect("authority")),
-        text(&own.certificate),
-        text(&own.key),
-    );
+    let (ca, cert, key) = (text(&tls.ca.expect("authority")), text(&own.certificate), text(&own.key));
 
     let ended = client(dir.path(), &url, &["--ca", &ca]);
     assert!(received(&ended) > 100, "{ended:#?}");
@@ -60,29 +52,17 @@ fn rabbitmq_is_loaded_over_tls_and_takes_certificates_for_logins() {
 
     // The password is wrong: it is not needed.
     let nobody = url.replace("guest:guest@", "nobody:wrong@");
-    let by_name = [
-        "--ca", &ca, "--cert", &cert, "--key", &key, "--auth", "external",
-    ];
+    let by_name = ["--ca", &ca, "--cert", &cert, "--key", &key, "--auth", "external"];
     assert!(received(&client(dir.path(), &nobody, &by_name)) > 100);
 
     let ended = client(dir.path(), &url, &["--insecure"]);
     assert!(received(&ended) > 100);
-    assert!(
-        ended.stdout.contains("certificate_not_checked"),
-        "{ended:#?}"
-    );
-    assert!(
-        ended
-            .stderr
-            .contains("--insecure: the broker's certificate was not")
-    );
+    assert!(ended.stdout.contains("certificate_not_checked"), "{ended:#?}");
+    assert!(ended.stderr.contains("--insecure: the broker's certificate was not"));
 
     // The machine's own authorities have never heard of it.
     let ended = client(dir.path(), &url, &[]);
-    ended.assert_error(
-        1,
-        &["cannot secure", "issued by nobody who is trusted here"],
-    );
+    ended.assert_error(1, &["cannot secure", "issued by nobody who is trusted here"]);
     assert!(ended.stderr.contains("--ca FILE"), "{ended:#?}");
 
     let ended = client(dir.path(), &url, &["--ca", &ca, "--sni", "other.example"]);
@@ -125,41 +105,26 @@ fn rabbitmq_is_loaded_over_tls_and_takes_certificates_for_logins() {
 fn perf_test_does_the_same(dir: &Path, url: &str, [ca, cert, key]: [&str; 3]) {
     let perf_test = |url: &str, more: &[&str]| {
         let usual = ["perf-test", "-h", url, "-u", "perf-test", "-z", "1"];
-        common::run(
-            dir,
-            &[&usual, &["-r", "500", "-f", "mandatory"][..], more].concat(),
-        )
+        common::run(dir, &[&usual, &["-r", "500", "-f", "mandatory"][..], more].concat())
     };
     let sends = |ended: &common::Ended| {
         ended.assert_ok();
-        let average = ended
-            .stdout
-            .lines()
-            .find_map(|line| line.split_once("sending rate avg: "));
+        let average = ended.stdout.lines().find_map(|line| line.split_once("sending rate avg: "));
         let rate = average.and_then(|(_, rate)| rate.split(' ').next()?.parse::<u32>().ok());
         assert!(rate.is_some_and(|rate| rate > 100), "{ended:#?}");
     };
     let nobody = url.replace("guest:guest@", "nobody:wrong@");
     let by_name = ["-se", "--tls-ca", ca, "--tls-cert", cert, "--tls-key", key];
     sends(&perf_test(url, &["--tls-ca", ca]));
-    sends(&perf_test(
-        url,
-        &["--tls-ca", ca, "-sni", "localhost", "-sst", "5"],
-    ));
+    sends(&perf_test(url, &["--tls-ca", ca, "-sni", "localhost", "-sst", "5"]));
     sends(&perf_test(&nobody, &by_name));
     let ended = perf_test(url, &["--tls-insecure"]);
     sends(&ended);
-    assert!(
-        ended.stderr.contains("--tls-insecure: the broker's"),
-        "{ended:#?}"
-    );
+    assert!(ended.stderr.contains("--tls-insecure: the broker's"), "{ended:#?}");
 
     let ended = perf_test(url, &[]);
     ended.assert_error(1, &["issued by nobody who is trusted here"]);
-    assert!(
-        ended.stderr.contains("--tls-ca FILE") && ended.stderr.contains("--tls-insecure"),
-        "{ended:#?}"
-    );
+    assert!(ended.stderr.contains("--tls-ca FILE") && ended.stderr.contains("--tls-insecure"), "{ended:#?}");
     let ended = perf_test(url, &["--tls-ca", ca, "-sni", "other.example"]);
     ended.assert_error(1, &["not for \"other.example\" but for"]);
     let ended = perf_test(url, &["-udsc", "--tls-ca", ca]);
@@ -185,14 +150,7 @@ fn the_embedded_broker_makes_its_own_certificates() {
     };
     let (mut broker, url) = start(&["--tls-make", "."]);
     assert!(received(&client(dir.path(), &url, &["--ca", "ca.pem"])) > 100);
-    let by_name = [
-        "--ca",
-        "ca.pem",
-        "--cert",
-        "client.pem",
-        "--key",
-        "client-key.pem",
-    ];
+    let by_name = ["--ca", "ca.pem", "--cert", "client.pem", "--key", "client-key.pem"];
     let by_name = [&by_name[..], &["--auth", "external"]].concat();
     let nobody = url.replace("amqps://", "amqps://nobody:wrong@");
     assert!(received(&client(dir.path(), &nobody, &by_name)) > 100);

@@ -3,9 +3,7 @@
 
 use crate::common::managed::{self, SharedNode};
 
-use load::{
-    AmqpDestination, Control, Destination, Exchange, Group, Outcome, Phases, Plan, RunEvent, Sink,
-};
+use load::{AmqpDestination, Control, Destination, Exchange, Group, Outcome, Phases, Plan, RunEvent, Sink};
 use measure::{Interval, Nanos};
 use testkit::Random;
 use wire::topic::TopicPatterns;
@@ -83,9 +81,7 @@ fn messages_reach_the_queues_whose_patterns_take_their_keys() {
     let node = managed::shared_node();
     for seed in 1..=3 {
         let mut random = Random::new(seed);
-        let keys: Vec<String> = (0..KEYS)
-            .map(|_| text(&mut random, &["a", "b", "", "c"]))
-            .collect();
+        let keys: Vec<String> = (0..KEYS).map(|_| text(&mut random, &["a", "b", "", "c"])).collect();
         let words = ["a", "b", "*", "#", "", "c", "*"];
         let patterns: Vec<String> = (0..2 * QUEUES).map(|_| text(&mut random, &words)).collect();
         let queues: Vec<TopicPatterns<()>> = (0..QUEUES)
@@ -108,11 +104,7 @@ fn messages_reach_the_queues_whose_patterns_take_their_keys() {
         let ledger = outcome.ledger.expect("ledger");
         assert_eq!(outcome.totals.sent, EACH * KEYS as u64, "seed {seed}");
         assert_eq!(ledger.sent, expected, "seed {seed}: once for each queue");
-        assert_eq!(
-            (ledger.lost, ledger.foreign),
-            (0, 0),
-            "seed {seed}: {ledger:?}"
-        );
+        assert_eq!((ledger.lost, ledger.foreign), (0, 0), "seed {seed}: {ledger:?}");
         assert_eq!(outcome.totals.received, expected, "seed {seed}: {ledger:?}");
     }
 }

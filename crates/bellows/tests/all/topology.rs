@@ -17,11 +17,7 @@ fn names(dir: &Path, file: &str, section: &str) -> Vec<String> {
     let text = fs::read(dir.join(file)).expect("a file");
     let value: Value = serde_json::from_slice(&text).expect("JSON");
     let objects = value[section].as_array().cloned().unwrap_or_default();
-    let key = if section == "bindings" {
-        "routing_key"
-    } else {
-        "name"
-    };
+    let key = if section == "bindings" { "routing_key" } else { "name" };
     let name = |object: &Value| object[key].as_str().expect("a name").to_owned();
     let mut names: Vec<String> = objects.iter().map(name).collect();
     names.sort();
@@ -67,54 +63,33 @@ fn queues_are_made_imported_exported_and_deleted_again() {
     topology(&generate).assert_ok();
     let applied = topology(&["apply", "some.json"]);
     applied.assert_ok();
-    assert!(
-        applied.stdout.starts_with("3,601 objects imported in "),
-        "{applied:?}"
-    );
+    assert!(applied.stdout.starts_with("3,601 objects imported in "), "{applied:?}");
     topology(&["export", "-o", "all.json"]).assert_ok();
     let exported = fs::metadata(dir.path().join("all.json")).expect("a file");
     assert_eq!(exported.permissions().mode() & 0o777, 0o600);
     for section in ["queues", "bindings"] {
-        assert_eq!(
-            names(dir.path(), "all.json", section),
-            names(dir.path(), "some.json", section)
-        );
+        assert_eq!(names(dir.path(), "all.json", section), names(dir.path(), "some.json", section));
     }
     assert_eq!(names(dir.path(), "all.json", "exchanges"), ["in/out"]);
     // What is imported twice is there once.
     topology(&["apply", "some.json", "--quiet"]).assert_ok();
     // What stands in no file stays.
-    let kept = [
-        "generate",
-        "--queues",
-        "1",
-        "--prefix",
-        "kept",
-        "-o",
-        "kept.json",
-    ];
+    let kept = ["generate", "--queues", "1", "--prefix", "kept", "-o", "kept.json"];
     topology(&kept).assert_ok();
     topology(&["apply", "kept.json"]).assert_ok();
     let deleted = topology(&["delete", "some.json"]);
     deleted.assert_ok();
-    assert!(
-        deleted.stdout.starts_with("1,201 objects deleted in ") && deleted.stdout.ends_with(" s\n"),
-        "{deleted:?}"
-    );
+    assert!(deleted.stdout.starts_with("1,201 objects deleted in ") && deleted.stdout.ends_with(" s\n"), "{deleted:?}");
     let gone = topology(&["delete", "some.json"]);
     gone.assert_ok();
     assert!(
-        gone.stdout.starts_with("0 objects deleted in ")
-            && gone.stdout.ends_with(" s; 1,201 were not there\n"),
+        gone.stdout.starts_with("0 objects deleted in ") && gone.stdout.ends_with(" s; 1,201 were not there\n"),
         "{gone:?}"
     );
     topology(&["export", "-o", "left.json"]).assert_ok();
     assert_eq!(names(dir.path(), "left.json", "queues"), ["kept0"]);
     assert_eq!(names(dir.path(), "left.json", "exchanges"), [""; 0]);
-    assert_eq!(
-        names(dir.path(), "left.json", "users"),
-        std::slice::from_ref(&user)
-    );
+    assert_eq!(names(dir.path(), "left.json", "users"), std::slice::from_ref(&user));
 
     // RabbitMQ takes the line break out of a name that is to be deleted: another queue would go.
     fs::write(
@@ -131,24 +106,15 @@ fn queues_are_made_imported_exported_and_deleted_again() {
     // One virtual host's, and what is wrong with objects or login.
     topology(&["export", "--vhost", "/", "-o", "one.json"]).assert_ok();
     assert_eq!(names(dir.path(), "one.json", "queues"), left);
-    for args in [
-        ["export", "-o", "x.json"].as_slice(),
-        &["apply", "one.json"],
-        &["delete", "one.json"],
-    ] {
+    for args in [["export", "-o", "x.json"].as_slice(), &["apply", "one.json"], &["delete", "one.json"]] {
         let args = [args, &["--vhost", "none"]].concat();
         let ended = topology(&args);
         ended.assert_error(1, &["no virtual host \"none\"", "there is \"/\""]);
         assert!(ended.stderr.contains("add_vhost"), "{ended:#?}");
     }
-    fs::write(
-        dir.path().join("bad.json"),
-        r#"{"queues": [{"name": 1, "vhost": "/"}]}"#,
-    )
-    .expect("a file");
+    fs::write(dir.path().join("bad.json"), r#"{"queues": [{"name": 1, "vhost": "/"}]}"#).expect("a file");
     // RabbitMQ 4.0 would take it, and never delete it again.
-    topology(&["apply", "bad.json"])
-        .assert_error(1, &["name of one of its queues is not text", "\"name\":1"]);
+    topology(&["apply", "bad.json"]).assert_error(1, &["name of one of its queues is not text", "\"name\":1"]);
     // A reason that RabbitMQ writes as a list of characters.
     fs::write(
         dir.path().join("type.json"),
@@ -157,14 +123,8 @@ fn queues_are_made_imported_exported_and_deleted_again() {
     )
     .expect("a file");
     let refused = topology(&["apply", "type.json"]);
-    refused.assert_error(
-        1,
-        &["cannot import exchanges", "unknown exchange type 'nosuch'"],
-    );
-    let mut command = bellows(
-        dir.path(),
-        &["topology", "export", "--management", &api, "--user", "no"],
-    );
+    refused.assert_error(1, &["cannot import exchanges", "unknown exchange type 'nosuch'"]);
+    let mut command = bellows(dir.path(), &["topology", "export", "--management", &api, "--user", "no"]);
     command.env("BELLOWS_PASSWORD", "sesame");
     let refused = start(command).end();
     refused.assert_error(1, &["401"]);
@@ -194,12 +154,7 @@ fn login(url: &str) -> (String, String) {
 fn what_is_no_definitions_or_no_api_is_refused() {
     let dir = folder();
     fs::write(dir.path().join("text.json"), "queues").expect("a file");
-    let apply = |file: &str, url: &str| {
-        run(
-            dir.path(),
-            &["topology", "apply", file, "--management", url],
-        )
-    };
+    let apply = |file: &str, url: &str| run(dir.path(), &["topology", "apply", file, "--management", url]);
     apply("none.json", "http://127.0.0.1:1").assert_error(1, &["cannot read"]);
     apply("text.json", "http://127.0.0.1:1").assert_error(1, &["has no definitions"]);
     let one = ["topology", "generate", "--queues", "1", "-o", "one.json"];
@@ -211,22 +166,11 @@ fn what_is_no_definitions_or_no_api_is_refused() {
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let busy = format!("http://{}", silent.local_addr().expect("an address"));
     for (args, help) in [
-        (
-            ["apply", "one.json"].as_slice(),
-            "what was imported stays; run it again, or allow more with --timeout",
-        ),
-        (
-            &["delete", "one.json"],
-            "what was deleted is gone; run it again, or allow more",
-        ),
+        (["apply", "one.json"].as_slice(), "what was imported stays; run it again, or allow more with --timeout"),
+        (&["delete", "one.json"], "what was deleted is gone; run it again, or allow more"),
         (&["export"], "the node is busy: allow more with --timeout"),
     ] {
-        let args = [
-            &["topology"],
-            args,
-            &["--management", &busy, "--timeout", "300ms"],
-        ]
-        .concat();
+        let args = [&["topology"], args, &["--management", &busy, "--timeout", "300ms"]].concat();
         let ended = run(dir.path(), &args);
         ended.assert_error(1, &["was not complete within the time-out"]);
         assert!(ended.stderr.contains(help), "{ended:#?}");
@@ -236,10 +180,7 @@ fn what_is_no_definitions_or_no_api_is_refused() {
     let broker = common::Broker::start(dir.path());
     let other = format!("http://{}", broker.address());
     apply("one.json", &other).assert_error(1, &["cannot import queues"]);
-    let to_stdout = run(
-        dir.path(),
-        &["topology", "generate", "--queues", "3", "--type", "stream"],
-    );
+    let to_stdout = run(dir.path(), &["topology", "generate", "--queues", "3", "--type", "stream"]);
     to_stdout.assert_ok();
     let made: Value = serde_json::from_str(&to_stdout.stdout).expect("JSON");
     assert_eq!(made["queues"][2]["arguments"]["x-queue-type"], "stream");
@@ -272,9 +213,7 @@ fn a_login_that_is_refused_is_not_repeated_and_passes_no_proxy() {
         let body = format!("password swordfish9 of me:swordfish9 (Basic {login})");
         let length = body.len();
         let head = format!("HTTP/1.1 401 Unauthorized\r\nContent-Length: {length}\r\n\r\n");
-        stream
-            .write_all((head + &body).as_bytes())
-            .expect("an answer");
+        stream.write_all((head + &body).as_bytes()).expect("an answer");
     });
     let url = format!("http://{address}");
     let args = ["topology", "export", "--management", &url, "--user", "me"];

@@ -31,9 +31,7 @@ fn warnings<'a>(summary: &'a Value, code: &str) -> Vec<&'a Value> {
 fn lines(run_dir: &Value) -> Vec<Value> {
     let path = Path::new(run_dir.as_str().expect("a folder")).join("traces.jsonl");
     let text = fs::read_to_string(&path).expect("traced calls");
-    text.lines()
-        .map(|line| serde_json::from_str(line).expect("a line of JSON"))
-        .collect()
+    text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
 }
 
 /// A run against a broker that is there and stays.
@@ -80,9 +78,7 @@ fn is_false(term: &Term) -> bool {
 /// No module of bellows is loaded there, and nothing is traced.
 fn assert_clean(rabbit: &SharedNode) {
     let node = Node::connect(&rabbit.erlang()).expect("a connection");
-    let ask = |module: &str, function: &str, arguments| {
-        node.call(module, function, arguments).expect("an answer")
-    };
+    let ask = |module: &str, function: &str, arguments| node.call(module, function, arguments).expect("an answer");
     let module = || vec![atom(Helper::module())];
     assert!(is_false(&ask("erlang", "module_loaded", module())));
     assert!(is_false(&ask("erlang", "check_old_code", module())));
@@ -105,14 +101,10 @@ fn each_request_of_a_probe_is_a_call_that_a_trace_sees_and_nothing_stays_on_the_
     let file = dir.path().join("traced.toml");
     let of = |trace: &str| attached(&rabbit, api, 6, trace);
     // Two at one node are one trace there, and each has its own calls.
-    let two = format!(
-        "call = \"{FUNCTION}\"\n[[trace]]\nname = \"asked\"\ncall = \"rabbit_mgmt_wm_queues:is_authorized/2\""
-    );
+    let two =
+        format!("call = \"{FUNCTION}\"\n[[trace]]\nname = \"asked\"\ncall = \"rabbit_mgmt_wm_queues:is_authorized/2\"");
     fs::write(&file, of(&two)).expect("a file");
-    let summary = json(&run(
-        dir.path(),
-        &["run", "traced.toml", "--json", "--quiet"],
-    ));
+    let summary = json(&run(dir.path(), &["run", "traced.toml", "--json", "--quiet"]));
     let probe = &summary["scenarios"]["probe_queues"];
     let trace = &summary["scenarios"]["trace_queues"];
     // Every request that was sent in the measured phase calls the function once, a few milliseconds later.
@@ -136,22 +128,12 @@ fn each_request_of_a_probe_is_a_call_that_a_trace_sees_and_nothing_stays_on_the_
     let mut lines = lines(&summary["run_dir"]);
     lines.retain(|line| line["function"] == FUNCTION);
     assert_eq!(told["kept"].as_u64(), Some(lines.len() as u64));
-    assert!(
-        lines.len() as u64 >= calls,
-        "warm-up and drain are kept, too"
-    );
+    assert!(lines.len() as u64 >= calls, "warm-up and drain are kept, too");
     for line in &lines {
         assert_eq!(line["returned"], "ok", "{line}");
         assert!(line["duration_ns"].as_u64() > Some(0), "{line}");
-        assert!(
-            line["pid"].as_str().is_some_and(|it| it.starts_with('<')),
-            "{line}"
-        );
-        assert_eq!(
-            line["arguments"].as_array().map(Vec::len),
-            Some(2),
-            "{line}"
-        );
+        assert!(line["pid"].as_str().is_some_and(|it| it.starts_with('<')), "{line}");
+        assert_eq!(line["arguments"].as_array().map(Vec::len), Some(2), "{line}");
     }
     assert!(warnings(&summary, "trace_ended").is_empty(), "{summary:#}");
     assert_eq!(warnings(&summary, "traced").len(), 1);
@@ -177,19 +159,11 @@ fn each_request_of_a_probe_is_a_call_that_a_trace_sees_and_nothing_stays_on_the_
         panic!("{summary:#}");
     };
     assert_eq!(ended["values"]["limit"], "limit", "{ended}");
-    assert!(
-        ended["text"]
-            .as_str()
-            .is_some_and(|it| it.contains("trace.limit allows more"))
-    );
+    assert!(ended["text"].as_str().is_some_and(|it| it.contains("trace.limit allows more")));
     let lines = self::lines(&summary["run_dir"]);
     // And those of the warm-up.
     assert!((15..=30).contains(&lines.len()), "{}", lines.len());
-    assert!(
-        lines
-            .iter()
-            .all(|it| it["arguments"].as_array().is_some_and(Vec::is_empty))
-    );
+    assert!(lines.iter().all(|it| it["arguments"].as_array().is_some_and(Vec::is_empty)));
     assert_clean(&rabbit);
     // What cannot be traced is told before the load begins.
     fs::write(&file, of("call = \"rabbit_nowhere:f/1\"")).expect("a file");
@@ -235,11 +209,7 @@ fn started(dir: &Path) -> (common::Started, String, PathBuf) {
     let script = format!("exec \"$0\" \"$@\" 2>{}", log.display());
     let exe = command.get_program().to_owned();
     let mut shell = std::process::Command::new("sh");
-    shell
-        .args(["-c", &script])
-        .arg(exe)
-        .args(args)
-        .current_dir(dir);
+    shell.args(["-c", &script]).arg(exe).args(args).current_dir(dir);
     shell.stdin(Stdio::null()).env("BELLOWS_RUNS", common::RUNS);
     command = shell;
     File::create(&log).expect("a file");
@@ -297,23 +267,14 @@ fn looks_into_a_runs_node_stand_on_its_time_axis_and_a_budget_that_trips_is_told
         panic!("{summary:#}");
     };
     assert_eq!(tripped["values"]["limit"], "rate", "{tripped}");
-    assert_eq!(
-        summary["traces"][0]["function"],
-        "rabbit_channel:handle_cast/2"
-    );
+    assert_eq!(summary["traces"][0]["function"], "rabbit_channel:handle_cast/2");
     let said = fs::read_to_string(log).expect("what it said");
     own_pages::the_brokers_own_page_is_scraped_and_anothers_is_told(dir.path(), &folder, &said);
     let page = common::page(&folder.join("report.html"));
     assert_eq!(page["looks"].as_array().map(Vec::len), Some(2), "{page:#}");
     let trace = &page["traces"][0];
-    assert!(
-        trace["slowest"].as_array().is_some_and(|it| !it.is_empty()),
-        "{trace:#}"
-    );
+    assert!(trace["slowest"].as_array().is_some_and(|it| !it.is_empty()), "{trace:#}");
     assert!(trace["ended"].is_array(), "{trace:#}");
     let figures = common::figures(dir.path());
-    assert!(
-        figures.contains("traced: rabbit_channel:handle_cast/2"),
-        "{figures}"
-    );
+    assert!(figures.contains("traced: rabbit_channel:handle_cast/2"), "{figures}");
 }

@@ -104,10 +104,7 @@ fn on(core: usize, program: &str) -> Command {
 fn has_taskset() -> bool {
     let mut found = Command::new("taskset");
     let found = found.arg("-V").stdout(Stdio::null());
-    found
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|s| s.success())
+    found.stderr(Stdio::null()).status().is_ok_and(|s| s.success())
 }
 
 #[test]
@@ -129,10 +126,7 @@ fn one_message_in_flight_waits_for_its_answer() {
     let verdict = &object["verdict"];
     let evidence = &verdict["evidence"];
     assert_eq!(evidence["in_flight_limit"], 1, "{verdict}");
-    assert!(
-        evidence["producers"]["budget"].as_f64() > Some(0.5),
-        "{verdict}"
-    );
+    assert!(evidence["producers"]["budget"].as_f64() > Some(0.5), "{verdict}");
     assert!(evidence["answer_ns"].as_u64() > Some(0), "{verdict}");
     assert!(evidence["idle_answer_ns"].as_u64() > Some(0), "{verdict}");
     assert_eq!(evidence["relay"], Value::Null, "{verdict}");
@@ -177,13 +171,7 @@ fn slow_answers_are_the_brokers() {
     let faults = faults.to_string_lossy();
     let broker = Broker::with(dir.path(), &["--faults", &faults]);
     let words = ["10 in flight x 2", "waited for something other than CPU"];
-    expect("broker", &words, 0.0, || {
-        produce(
-            dir.path(),
-            &broker.url,
-            "--max-pending 10 --message-size 64",
-        )
-    });
+    expect("broker", &words, 0.0, || produce(dir.path(), &broker.url, "--max-pending 10 --message-size 64"));
 }
 
 #[test]
@@ -215,12 +203,9 @@ fn a_rate_that_is_kept_is_the_schedules() {
     let _machine = machine();
     let dir = folder();
     let broker = Broker::start(dir.path());
-    expect(
-        "schedule",
-        &["the requested rate was met: ", "200 msg/s"],
-        0.0,
-        || produce(dir.path(), &broker.url, "--rate 200 --max-pending 100"),
-    );
+    expect("schedule", &["the requested rate was met: ", "200 msg/s"], 0.0, || {
+        produce(dir.path(), &broker.url, "--rate 200 --max-pending 100")
+    });
 }
 
 #[test]
@@ -234,27 +219,16 @@ fn a_generator_without_a_core_of_its_own_is_the_limit() {
     let pid = broker.child.id().to_string();
     let mut moved = Command::new("taskset");
     let moved = moved.args(["-acp", "0", &pid]).stdout(Stdio::null());
-    assert!(
-        moved.status().is_ok_and(|status| status.success()),
-        "the broker gets a core of its own"
-    );
+    assert!(moved.status().is_ok_and(|status| status.success()), "the broker gets a core of its own");
     let _busy = Hog::start(Some(1));
-    let words = [
-        "event loop waited",
-        "for a core, while other processes took",
-    ];
+    let words = ["event loop waited", "for a core, while other processes took"];
     expect("generator", &words, 1.0, || {
-        let line = format!(
-            "producer queue://verdict --url {} {COMMON} --max-pending 2000 --message-size 64",
-            broker.url
-        );
+        let line =
+            format!("producer queue://verdict --url {} {COMMON} --max-pending 2000 --message-size 64", broker.url);
         // The least of one core: a few per cent of it.
         let mut command = on(1, "nice");
         command.args(["-n", "15", env!("CARGO_BIN_EXE_bellows")]);
-        command
-            .args(line.split_whitespace())
-            .env("BELLOWS_RUNS", common::RUNS)
-            .current_dir(dir.path());
+        command.args(line.split_whitespace()).env("BELLOWS_RUNS", common::RUNS).current_dir(dir.path());
         verdict(command, dir.path())
     });
 }
@@ -265,10 +239,7 @@ fn a_generator_that_is_stopped_for_a_while_is_late_by_itself() {
     let _machine = machine();
     let dir = folder();
     let broker = Broker::start(dir.path());
-    let words = [
-        "the requested rate was met",
-        "left over 1 ms late, while bellows itself did not run (for ",
-    ];
+    let words = ["the requested rate was met", "left over 1 ms late, while bellows itself did not run (for "];
     expect("schedule", &words, 0.0, || {
         let line = format!(
             "producer queue://verdict --url {} --warmup 300ms --duration 2 --json --quiet \
@@ -298,11 +269,7 @@ fn a_machine_that_others_fill_tells_nothing() {
     let hogs = cores() * 2;
     let _busy: Vec<Hog> = (0..hogs).map(|_| Hog::start(None)).collect();
     expect("undecided", &["other processes took"], hogs as f64, || {
-        produce(
-            dir.path(),
-            &broker.url,
-            "--max-pending 2000 --message-size 64",
-        )
+        produce(dir.path(), &broker.url, "--max-pending 2000 --message-size 64")
     });
 }
 
@@ -311,16 +278,11 @@ fn a_long_way_behind_a_tunnel_is_the_networks() {
     let _machine = machine();
     let dir = folder();
     let broker = Broker::start(dir.path());
-    let link = Link {
-        delay: Duration::from_millis(15),
-        bandwidth: None,
-    };
+    let link = Link { delay: Duration::from_millis(15), bandwidth: None };
     let near = testkit::relay(broker.address().parse().expect("address"), link).expect("relay");
     let url = format!("amqp://{near}");
     let words = ["10 in flight x 3", "back takes 3", "even without load"];
-    expect("network", &words, 0.0, || {
-        produce(dir.path(), &url, "--max-pending 10 --message-size 64")
-    });
+    expect("network", &words, 0.0, || produce(dir.path(), &url, "--max-pending 10 --message-size 64"));
 }
 
 #[test]
@@ -328,10 +290,7 @@ fn a_tunnel_that_is_full_is_not_taken_for_the_broker() {
     let _machine = machine();
     let dir = folder();
     let broker = Broker::start(dir.path());
-    let link = Link {
-        delay: Duration::ZERO,
-        bandwidth: Some(1_000_000),
-    };
+    let link = Link { delay: Duration::ZERO, bandwidth: Some(1_000_000) };
     let near = testkit::relay(broker.address().parse().expect("address"), link).expect("relay");
     let url = format!("amqp://{near}");
     let words = ["; bytes stay in", "it passes on no more"];
@@ -346,8 +305,7 @@ fn a_tunnel_that_is_full_is_not_taken_for_the_broker() {
 /// A link of 4 Mbit/s: the loopback of a network namespace that is ours alone, slowed down by the kernel (`tc-tbf(8)`).
 #[test]
 fn a_full_link_is_the_networks() {
-    let set_up =
-        "ip link set lo up && tc qdisc add dev lo root tbf rate 4mbit burst 128kb latency 2s";
+    let set_up = "ip link set lo up && tc qdisc add dev lo root tbf rate 4mbit burst 128kb latency 2s";
     let own = |namespaces: &str, script: &str| {
         let mut command = Command::new("unshare");
         command.args([namespaces, "sh", "-c", script]);
@@ -372,9 +330,7 @@ fn a_full_link_is_the_networks() {
         let bellows = env!("CARGO_BIN_EXE_bellows");
         let script = format!("{set_up} && exec '{bellows}' run link.toml --json --quiet");
         let mut command = own(namespaces, &script);
-        command
-            .current_dir(dir.path())
-            .env("BELLOWS_RUNS", common::RUNS);
+        command.current_dir(dir.path()).env("BELLOWS_RUNS", common::RUNS);
         verdict(command, dir.path())
     });
 }

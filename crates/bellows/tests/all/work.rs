@@ -57,11 +57,7 @@ fn the_work_of_two_queues_is_told_apart() {
     // Where others have the cores, what each message costs differs, too.
     assert!((1.2..9.0).contains(&(busy / idle)), "{busy} and {idle}");
     let role = rows("role");
-    assert!(
-        (role("queue") - busy - idle).abs() < 0.01,
-        "{}",
-        role("queue")
-    );
+    assert!((role("queue") - busy - idle).abs() < 0.01, "{}", role("queue"));
     assert!(role("channel") > 0.05, "{}", role("channel"));
     let connection = rows("connection");
     let of = |queue: &str| connection(&format!("bellows producer 0 of queue://{queue}"));
@@ -121,9 +117,7 @@ fn connections_of_one_name_are_told_apart() {
     let shared = managed::shared_node();
     let broker = shared.broker();
     let load = "[[load]]\ndestination = \"queue://twins\"\nrate = 3000\nmax-pending = 1000\n";
-    let experiment = format!(
-        "name = \"twins\"\n{broker}[phases]\nwarmup = \"1s\"\nmeasure = \"3s\"\n{load}{load}"
-    );
+    let experiment = format!("name = \"twins\"\n{broker}[phases]\nwarmup = \"1s\"\nmeasure = \"3s\"\n{load}{load}");
     fs::write(dir.path().join("twins.toml"), experiment).expect("write");
     let ended = common::run(dir.path(), &["run", "twins.toml"]);
     ended.assert_ok();
@@ -150,11 +144,8 @@ fn rows_say_no_more_than_the_file_does() {
     let at = |name: &str| dir.path().join(name);
     fs::write(at("x.folded"), "main-1;a 3\nmain-1;b 1\n").expect("write");
     let mut profile = Profile::open(at("x.folded")).expect("folded");
-    profile.processes = vec![ErlangProcess {
-        role: "queue".into(),
-        name: "orders".into(),
-        ..ErlangProcess::unnamed("<0.7.0>")
-    }];
+    profile.processes =
+        vec![ErlangProcess { role: "queue".into(), name: "orders".into(), ..ErlangProcess::unnamed("<0.7.0>") }];
     profile.samples[0].process = Some(0);
     profile.notes = vec!["the emulator is a strange one".into()];
     profile.write_stacks(&at("cpu.stacks")).expect("stacks");
@@ -184,10 +175,7 @@ fn rows_say_no_more_than_the_file_does() {
     assert!(modules.stdout.contains("total %"), "{}", modules.stdout);
     let threads = top(&["x.folded", "--by", "thread", "--grep", "mai", "--json"]);
     let rows: Value = serde_json::from_str(&threads.stdout).expect("rows");
-    assert_eq!(
-        (&rows[0]["function"], &rows[0]["self"]),
-        (&"main".into(), &1.0.into())
-    );
+    assert_eq!((&rows[0]["function"], &rows[0]["self"]), (&"main".into(), &1.0.into()));
     let refused = top(&["x.folded", "--by", "class", "--sort", "total"]);
     refused.assert_error(2, &["--sort has no effect"]);
 
@@ -217,25 +205,13 @@ fn rows_say_no_more_than_the_file_does() {
     let header = stacks.lines().next().expect("a header");
     fs::write(at("damaged.stacks"), format!("{header}\n[1,2\n")).expect("write");
     let damaged = top(&["damaged.stacks"]);
-    damaged.assert_error(
-        1,
-        &["no samples that can be read", "line 2 of the stacks file"],
-    );
-    assert!(
-        !damaged.stderr.contains("used no CPU"),
-        "{}",
-        damaged.stderr
-    );
+    damaged.assert_error(1, &["no samples that can be read", "line 2 of the stacks file"]);
+    assert!(!damaged.stderr.contains("used no CPU"), "{}", damaged.stderr);
 }
 
 /// Publishing through an exchange: RabbitMQ 3.10 compiles a match specification for each message, later releases do
 /// not. Of the run that has ended so, in this folder of `dir`.
-pub(crate) fn what_is_known_of_stacks_is_told(
-    dir: &Path,
-    ended: &common::Ended,
-    folder: &Path,
-    record: &Value,
-) {
+pub(crate) fn what_is_known_of_stacks_is_told(dir: &Path, ended: &common::Ended, folder: &Path, record: &Value) {
     let Some(summary) = record["summary"]["profiles"].get(0) else {
         testkit::skip!("this user may not profile: {}", ended.stderr);
     };
@@ -249,11 +225,7 @@ pub(crate) fn what_is_known_of_stacks_is_told(
         assert!((share - known.share).abs() < 1e-9, "{share}: {known:?}");
     }
     for (pattern, functions, least) in [
-        (
-            "match specifications compiled at each call",
-            ["db_match_compile", "erts_db_match_prog_destructor"],
-            0.01,
-        ),
+        ("match specifications compiled at each call", ["db_match_compile", "erts_db_match_prog_destructor"], 0.01),
         ("files synchronised", ["do_fsync", "vfs_fsync"], 0.05),
     ] {
         let share = profile.share_with(|frame| functions.contains(&frame.name.as_str()));

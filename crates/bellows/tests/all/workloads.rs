@@ -125,10 +125,7 @@ fn every_way_to_publish_and_consume_loses_nothing_on_rabbitmq() {
     let text = "[[load]]\ndestination = \"queue://commits\"\ncommit-every = 100\n\
                 message-count = 1000\nconsumers = 0\npersistent = true\n";
     let summary = run(&node.url(), text);
-    assert_eq!(
-        summary["scenarios"]["messages"]["completed"]["total"].as_u64(),
-        Some(1_000)
-    );
+    assert_eq!(summary["scenarios"]["messages"]["completed"]["total"].as_u64(), Some(1_000));
     let acks = &summary["scenarios"]["messages"]["latency"]["send_ack"];
     assert_eq!(acks["count"].as_u64(), Some(1_000), "{summary:#}");
 
@@ -137,29 +134,16 @@ fn every_way_to_publish_and_consume_loses_nothing_on_rabbitmq() {
                 producers = 3\nconsumers = 2\nrate = 2000\nmessage-count = 2000\nprefetch = 50\n";
     let summary = run(&node.url(), text);
     for count in ["sent", "completed", "received"] {
-        assert_eq!(
-            summary["scenarios"]["messages"][count]["total"].as_u64(),
-            Some(2_000),
-            "{count}"
-        );
+        assert_eq!(summary["scenarios"]["messages"][count]["total"].as_u64(), Some(2_000), "{count}");
     }
-    assert_eq!(
-        summary["scenarios"]["messages"]["ledger"]["lost"].as_u64(),
-        Some(0)
-    );
+    assert_eq!(summary["scenarios"]["messages"]["ledger"]["lost"].as_u64(), Some(0));
     let median = |name: &str| summary["scenarios"]["messages"]["latency"][name]["p50_ns"].as_u64();
-    assert!(
-        median("ack_response") > median("end_to_end"),
-        "a reply comes after its request: {summary:#}"
-    );
+    assert!(median("ack_response") > median("end_to_end"), "a reply comes after its request: {summary:#}");
 
     // What waits there is refused once; then nothing is left, and that ends the run.
     let text = "[[load]]\ndestination = \"queue://commits\"\nproducers = 0\nrefuse = \"discard\"\n";
     for left in [1_000, 0] {
         let summary = run_until(&node.url(), Some("empty"), text);
-        assert_eq!(
-            summary["scenarios"]["messages"]["received"]["total"].as_u64(),
-            Some(left)
-        );
+        assert_eq!(summary["scenarios"]["messages"]["received"]["total"].as_u64(), Some(left));
     }
 }

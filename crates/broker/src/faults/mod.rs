@@ -76,25 +76,14 @@ impl FaultLog {
     /// Counts up to the event loop's last poll.
     #[must_use]
     pub fn injections(&self) -> Injections {
-        self.inner
-            .injections
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.inner.injections.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The script's times count from here, which may lie ahead. For [`Origin::Declared`]; the first call counts.
     pub fn begin(&self, origin: Time) {
         let told = origin.0.max(1);
-        let first = self
-            .inner
-            .origin
-            .compare_exchange(0, told, Ordering::SeqCst, Ordering::SeqCst);
-        let waker = self
-            .inner
-            .waker
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let first = self.inner.origin.compare_exchange(0, told, Ordering::SeqCst, Ordering::SeqCst);
+        let waker = self.inner.waker.lock().unwrap_or_else(PoisonError::into_inner);
         if let (Ok(_), Some(waker)) = (first, waker.as_ref()) {
             // A failed wake-up only delays it until the event loop's next turn.
             let _ = waker.wake();
@@ -110,19 +99,11 @@ impl FaultLog {
 
     /// Names the event loop that [`Self::begin`] wakes.
     pub(crate) fn attach(&self, waker: Arc<mio::Waker>) {
-        *self
-            .inner
-            .waker
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(waker);
+        *self.inner.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
     }
 
     fn store(&self, injections: &Injections) {
-        self.inner
-            .injections
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone_from(injections);
+        self.inner.injections.lock().unwrap_or_else(PoisonError::into_inner).clone_from(injections);
     }
 }
 

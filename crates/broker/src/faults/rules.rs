@@ -63,13 +63,7 @@ impl Rule {
             Amount::Chance { seed, .. } => seed,
             Amount::All | Amount::Every(_) => 0,
         };
-        Self {
-            stage: Stage::Waiting,
-            seen: 0,
-            left: fault.count.unwrap_or(u64::MAX),
-            random: seed,
-            fault,
-        }
+        Self { stage: Stage::Waiting, seen: 0, left: fault.count.unwrap_or(u64::MAX), random: seed, fault }
     }
 
     /// Whether it hits this one.
@@ -154,10 +148,7 @@ impl Faults {
         if script.is_empty() {
             return None;
         }
-        let injected = |fault: &Fault| Injected {
-            kind: fault.kind.name(),
-            ..Injected::default()
-        };
+        let injected = |fault: &Fault| Injected { kind: fault.kind.name(), ..Injected::default() };
         let mut faults = Self {
             rules: script.iter().cloned().map(Rule::new).collect(),
             origin: None,
@@ -174,10 +165,7 @@ impl Faults {
             random: script.len() as u64,
             flagged: 0,
             held_back: 0,
-            done: Injections {
-                faults: script.iter().map(injected).collect(),
-                ..Injections::default()
-            },
+            done: Injections { faults: script.iter().map(injected).collect(), ..Injections::default() },
             changed: true,
             log,
         };
@@ -245,12 +233,8 @@ impl Faults {
         let Some(rule) = self.rules.get_mut(at) else {
             return;
         };
-        let connection_fault = ConnectionFault {
-            rule: at,
-            kind: rule.fault.kind,
-            who: rule.fault.who,
-            most: rule.left,
-        };
+        let connection_fault =
+            ConnectionFault { rule: at, kind: rule.fault.kind, who: rule.fault.who, most: rule.left };
         let mut end = None;
         match rule.fault.kind {
             FaultKind::Stall => {
@@ -259,10 +243,7 @@ impl Faults {
                 self.stall = ends.map(|end| (at, end));
                 return;
             }
-            FaultKind::Drop { .. }
-            | FaultKind::Reset
-            | FaultKind::CloseChannel
-            | FaultKind::Cut { .. } => {
+            FaultKind::Drop { .. } | FaultKind::Reset | FaultKind::CloseChannel | FaultKind::Cut { .. } => {
                 rule.stage = Stage::Over;
                 end = Some(now);
                 self.connection_faults.push(connection_fault);
@@ -272,10 +253,9 @@ impl Faults {
             FaultKind::RefuseLogin => self.active.logins.push(at),
             FaultKind::SlowRoute { .. } => self.active.routes.push(at),
             FaultKind::Block => self.active.blocks.push(at),
-            FaultKind::Lose
-            | FaultKind::Duplicate { .. }
-            | FaultKind::Reorder { .. }
-            | FaultKind::Corrupt { .. } => self.active.deliveries.push(at),
+            FaultKind::Lose | FaultKind::Duplicate { .. } | FaultKind::Reorder { .. } | FaultKind::Corrupt { .. } => {
+                self.active.deliveries.push(at)
+            }
         }
         self.note_span(at, Span { start: now, end });
     }
@@ -361,12 +341,8 @@ impl Faults {
             return;
         };
         self.count(rule, 1);
-        if let Some(FaultKind::SlowRoute { millionths }) =
-            self.rules.get(rule).map(|rule| rule.fault.kind)
-        {
-            self.slowdown
-                .get_or_insert_with(Slowdown::new)
-                .slow(millionths);
+        if let Some(FaultKind::SlowRoute { millionths }) = self.rules.get(rule).map(|rule| rule.fault.kind) {
+            self.slowdown.get_or_insert_with(Slowdown::new).slow(millionths);
         }
     }
 
@@ -435,10 +411,7 @@ impl Faults {
         match fault {
             // Counted once a later one has really gone first.
             FaultKind::Reorder { by } => {
-                return DeliveryFault::Hold {
-                    by: by.max(1),
-                    rule,
-                };
+                return DeliveryFault::Hold { by: by.max(1), rule };
             }
             _ => self.count(rule, 1),
         }
@@ -448,10 +421,7 @@ impl Faults {
             FaultKind::Corrupt { byte } => {
                 let random = next(&mut self.random);
                 let anywhere = (random >> 3) as usize % body_len.max(1);
-                DeliveryFault::Corrupt {
-                    byte: byte.unwrap_or(anywhere),
-                    mask: 1 << (random & 7),
-                }
+                DeliveryFault::Corrupt { byte: byte.unwrap_or(anywhere), mask: 1 << (random & 7) }
             }
             _ => DeliveryFault::Pass,
         }
@@ -510,9 +480,7 @@ impl Faults {
 
 /// The first of these rules that hits.
 fn first_hit(rules: &mut [Rule], on: &[usize]) -> Option<usize> {
-    on.iter()
-        .copied()
-        .find(|&at| rules.get_mut(at).is_some_and(Rule::hits))
+    on.iter().copied().find(|&at| rules.get_mut(at).is_some_and(Rule::hits))
 }
 
 /// SplitMix64 (Steele, Lea and Flood, 2014).
@@ -556,13 +524,7 @@ impl Slowdown {
             thread_cpu().saturating_sub(before).0 as f64 / f64::from(TIMED_TURNS)
         };
         let least = (0..TIMED).map(|_| once()).fold(f64::INFINITY, f64::min);
-        Self {
-            turn_ns: least.max(0.01),
-            turns: 0,
-            turned: 0,
-            messages: 0,
-            since: thread_cpu(),
-        }
+        Self { turn_ns: least.max(0.01), turns: 0, turned: 0, messages: 0, since: thread_cpu() }
     }
 
     /// Makes a message dearer by so many millionths of what one takes.
@@ -609,13 +571,7 @@ mod tests {
 
     #[test]
     fn a_message_gets_dearer_by_its_share_of_what_one_takes() {
-        let mut slow = Slowdown {
-            turn_ns: 2.0,
-            turns: 0,
-            turned: 0,
-            messages: 0,
-            since: Nanos(0),
-        };
+        let mut slow = Slowdown { turn_ns: 2.0, turns: 0, turned: 0, messages: 0, since: Nanos(0) };
         // A thousand messages of 10 us each, of which a fiftieth is 200 ns.
         slow.messages = BETWEEN_LOOKS;
         slow.look(20_000, Nanos(10_000_000));

@@ -24,14 +24,7 @@ impl Fault {
     /// A fault that hits everything from the broker's start to its end.
     #[must_use]
     pub const fn new(kind: FaultKind) -> Self {
-        Self {
-            kind,
-            at: None,
-            length: None,
-            amount: Amount::All,
-            count: None,
-            who: Who::All,
-        }
+        Self { kind, at: None, length: None, amount: Amount::All, count: None, who: Who::All }
     }
 }
 
@@ -123,9 +116,7 @@ impl FaultKind {
     pub const fn reach(self) -> Reach {
         match self {
             Self::Stall | Self::Block => Reach::Broker,
-            Self::Drop { .. } | Self::Reset | Self::CloseChannel | Self::Cut { .. } => {
-                Reach::Connections
-            }
+            Self::Drop { .. } | Self::Reset | Self::CloseChannel | Self::Cut { .. } => Reach::Connections,
             Self::SlowAck(_)
             | Self::Lose
             | Self::Duplicate { .. }
@@ -274,10 +265,7 @@ impl<K> FaultSpec<K> {
             length: self.length.map(|length| length.0),
             amount: match (self.every, self.probability) {
                 (Some(n), _) => Amount::Every(n),
-                (None, Some(probability)) => Amount::Chance {
-                    probability,
-                    seed: self.seed.unwrap_or(1),
-                },
+                (None, Some(probability)) => Amount::Chance { probability, seed: self.seed.unwrap_or(1) },
                 (None, None) => Amount::All,
             },
             count: self.count,
@@ -289,20 +277,16 @@ impl<K> FaultSpec<K> {
     fn kind_with_keys(&self, kind: FaultKind) -> FaultKind {
         match kind {
             FaultKind::SlowAck(delay) => FaultKind::SlowAck(self.delay.map_or(delay, |it| it.0)),
-            FaultKind::Drop { in_order } => FaultKind::Drop {
-                in_order: self.close.unwrap_or(in_order),
-            },
-            FaultKind::Duplicate { redelivered } => FaultKind::Duplicate {
-                redelivered: self.redelivered.unwrap_or(redelivered),
-            },
-            FaultKind::Reorder { by } => FaultKind::Reorder {
-                by: self.by.unwrap_or(by),
-            },
+            FaultKind::Drop { in_order } => FaultKind::Drop { in_order: self.close.unwrap_or(in_order) },
+            FaultKind::Duplicate { redelivered } => {
+                FaultKind::Duplicate { redelivered: self.redelivered.unwrap_or(redelivered) }
+            }
+            FaultKind::Reorder { by } => FaultKind::Reorder { by: self.by.unwrap_or(by) },
             FaultKind::Corrupt { .. } => FaultKind::Corrupt { byte: self.byte },
             FaultKind::Cut { .. } => FaultKind::Cut { after: self.byte },
-            FaultKind::SlowRoute { .. } => FaultKind::SlowRoute {
-                millionths: (self.share.unwrap_or(0.0) * 1e6).round() as u32,
-            },
+            FaultKind::SlowRoute { .. } => {
+                FaultKind::SlowRoute { millionths: (self.share.unwrap_or(0.0) * 1e6).round() as u32 }
+            }
             other => other,
         }
     }
@@ -320,11 +304,7 @@ impl<K> FaultSpec<K> {
             ("count", self.count.is_some(), reach != Reach::Broker),
             ("delay", self.delay.is_some(), own("delay")),
             ("share", self.share.is_some(), own("share")),
-            (
-                "redelivered",
-                self.redelivered.is_some(),
-                own("redelivered"),
-            ),
+            ("redelivered", self.redelivered.is_some(), own("redelivered")),
             ("by", self.by.is_some(), own("by")),
             ("byte", self.byte.is_some(), own("byte")),
             ("close", self.close.is_some(), own("close")),
@@ -341,12 +321,7 @@ impl<K> FaultSpec<K> {
         let own = |key| kind.own_key() == Some(key);
         let needed = [
             ("at", "\"5s\"", self.at.is_some(), reach != Reach::Messages),
-            (
-                "for",
-                "\"2s\"",
-                self.length.is_some(),
-                reach == Reach::Broker,
-            ),
+            ("for", "\"2s\"", self.length.is_some(), reach == Reach::Broker),
             ("delay", "\"1ms\"", self.delay.is_some(), own("delay")),
             ("share", "0.02", self.share.is_some(), own("share")),
         ];
@@ -383,16 +358,12 @@ impl<K> FaultSpec<K> {
 
     fn wrong_chance(&self, place: &str) -> Option<Problem> {
         let (key, cause, help) = match (self.every, self.probability, self.seed) {
-            (Some(_), Some(_), _) => (
-                "every",
-                format!("{place} has both every and probability"),
-                "leave one of them out",
-            ),
-            (_, None, Some(_)) => (
-                "seed",
-                format!("{place}.seed has no effect without a probability"),
-                "add probability = 0.01",
-            ),
+            (Some(_), Some(_), _) => {
+                ("every", format!("{place} has both every and probability"), "leave one of them out")
+            }
+            (_, None, Some(_)) => {
+                ("seed", format!("{place}.seed has no effect without a probability"), "add probability = 0.01")
+            }
             (_, Some(chance), _) if !(chance > 0.0 && chance <= 1.0) => (
                 "probability",
                 format!("{place}.probability = {chance} is not above 0 and at most 1"),

@@ -10,26 +10,17 @@ use crate::tests::harness::{Seen, World, bodies, guest};
 const MS: Nanos = Nanos::from_millis(1);
 
 fn every(kind: FaultKind, n: u64) -> Fault {
-    Fault {
-        amount: Amount::Every(n),
-        ..Fault::new(kind)
-    }
+    Fault { amount: Amount::Every(n), ..Fault::new(kind) }
 }
 
 fn at(kind: FaultKind, ms: u64) -> Fault {
-    Fault {
-        at: Some(Nanos::from_millis(ms)),
-        ..Fault::new(kind)
-    }
+    Fault { at: Some(Nanos::from_millis(ms)), ..Fault::new(kind) }
 }
 
 /// A world with a script, and what it does.
 fn world(faults: &[Fault]) -> (World, FaultLog) {
     let log = FaultLog::default();
-    let config = Config {
-        faults: faults.to_vec(),
-        ..Config::default()
-    };
+    let config = Config { faults: faults.to_vec(), ..Config::default() };
     (World::with_log(config, log.clone()), log)
 }
 
@@ -90,10 +81,7 @@ fn held_deliveries_let_others_go_first() {
     let (got, counts) = ten(&[every(FaultKind::Reorder { by: 2 }, 3)]);
     // 2 is let past by 3 and 4; 7 likewise, because nothing is counted while one is held; the
     // last is not overtaken and goes when its time is up.
-    assert_eq!(
-        texts(&got),
-        ["0", "1", "3", "4", "2", "5", "6", "8", "9", "7"]
-    );
+    assert_eq!(texts(&got), ["0", "1", "3", "4", "2", "5", "6", "8", "9", "7"]);
     assert_eq!(counts, [2]);
     let (got, counts) = ten(&[every(FaultKind::Reorder { by: 1 }, 10)]);
     assert_eq!(texts(&got).last(), Some(&"9"), "not lost");
@@ -107,10 +95,7 @@ fn damage_is_one_bit() {
         let changed = at.to_string().as_bytes()[0] ^ text.as_bytes()[0];
         let bits = if at % 2 == 1 { 1 } else { 0 };
         // A changed byte that is no text prints as the replacement character.
-        assert!(
-            changed.count_ones() == bits || text.starts_with('\u{fffd}'),
-            "{at}: {text}"
-        );
+        assert!(changed.count_ones() == bits || text.starts_with('\u{fffd}'), "{at}: {text}");
     }
     assert_eq!(counts, [5]);
     let (_, counts) = ten(&[every(FaultKind::Corrupt { byte: Some(1) }, 1)]);
@@ -119,14 +104,8 @@ fn damage_is_one_bit() {
 
 #[test]
 fn chance_is_the_same_every_time_and_ends_at_its_count() {
-    let fault = |seed, count| Fault {
-        amount: Amount::Chance {
-            probability: 0.5,
-            seed,
-        },
-        count,
-        ..Fault::new(FaultKind::Lose)
-    };
+    let fault =
+        |seed, count| Fault { amount: Amount::Chance { probability: 0.5, seed }, count, ..Fault::new(FaultKind::Lose) };
     let (one, again) = (ten(&[fault(7, None)]), ten(&[fault(7, None)]));
     assert_eq!(one, again);
     assert_ne!(one.0, ten(&[fault(8, None)]).0);
@@ -136,38 +115,24 @@ fn chance_is_the_same_every_time_and_ends_at_its_count() {
 
 #[test]
 fn confirms_leave_when_their_time_has_come() {
-    let slow = Fault {
-        length: Some(Nanos::from_millis(10)),
-        ..at(FaultKind::SlowAck(MS), 0)
-    };
+    let slow = Fault { length: Some(Nanos::from_millis(10)), ..at(FaultKind::SlowAck(MS), 0) };
     let refuse = every(FaultKind::Nack, 3);
     let (mut w, log) = world(&[slow, refuse]);
     let p = w.client();
     w.queue(p, "q");
     w.ask(p, 1, &ConfirmSelect::default());
-    let confirm = |tag, multiple, nack| Seen::Confirm {
-        tag,
-        multiple,
-        nack,
-    };
+    let confirm = |tag, multiple, nack| Seen::Confirm { tag, multiple, nack };
     w.publish_numbers(p, "q", 0..2);
     pass(&mut w, Nanos(400_000));
     w.publish_numbers(p, "q", 2..4);
     assert_eq!(w.seen(p), []);
-    assert_eq!(
-        w.node.next_fault(),
-        Some(w.now + Nanos(600_000)),
-        "to the nanosecond"
-    );
+    assert_eq!(w.node.next_fault(), Some(w.now + Nanos(600_000)), "to the nanosecond");
     pass(&mut w, Nanos(599_999));
     assert_eq!(w.seen(p), []);
     pass(&mut w, Nanos(1));
     assert_eq!(w.seen(p), [confirm(2, true, false)]);
     pass(&mut w, Nanos(400_000));
-    assert_eq!(
-        w.seen(p),
-        [confirm(3, false, true), confirm(4, false, false)]
-    );
+    assert_eq!(w.seen(p), [confirm(3, false, true), confirm(4, false, false)]);
     // The end of the fault: the next ones are confirmed at once.
     pass(&mut w, Nanos(10_000_000));
     w.publish_numbers(p, "q", 4..5);
@@ -178,10 +143,7 @@ fn confirms_leave_when_their_time_has_come() {
 
 #[test]
 fn connections_and_channels_end_as_the_script_says() {
-    let producers = |fault: Fault| Fault {
-        who: Who::Producers,
-        ..fault
-    };
+    let producers = |fault: Fault| Fault { who: Who::Producers, ..fault };
     for (fault, expected) in [
         (at(FaultKind::Drop { in_order: true }, 5), "Closed(320"),
         (at(FaultKind::Drop { in_order: false }, 5), "End"),
@@ -212,14 +174,8 @@ fn connections_and_channels_end_as_the_script_says() {
 
 #[test]
 fn a_dropped_consumer_gets_its_messages_again_with_the_flag() {
-    let drop = Fault {
-        who: Who::Consumers,
-        ..at(FaultKind::Drop { in_order: true }, 5)
-    };
-    let hold = Fault {
-        count: Some(1),
-        ..every(FaultKind::Reorder { by: 9 }, 2)
-    };
+    let drop = Fault { who: Who::Consumers, ..at(FaultKind::Drop { in_order: true }, 5) };
+    let hold = Fault { count: Some(1), ..every(FaultKind::Reorder { by: 9 }, 2) };
     let (mut w, log) = world(&[drop, hold]);
     let (p, c) = (w.client(), w.client());
     w.queue(p, "q");
@@ -239,10 +195,7 @@ fn a_dropped_consumer_gets_its_messages_again_with_the_flag() {
 /// A ledger calls no message reordered that came again with the flag.
 #[test]
 fn overtaken_deliveries_that_come_again_with_the_flag_are_told_apart() {
-    let drop = |ms| Fault {
-        who: Who::Consumers,
-        ..at(FaultKind::Drop { in_order: true }, ms)
-    };
+    let drop = |ms| Fault { who: Who::Consumers, ..at(FaultKind::Drop { in_order: true }, ms) };
     let overtake = every(FaultKind::Reorder { by: 1 }, 2);
     let (mut w, log) = world(&[overtake, drop(5), drop(10)]);
     let (p, c) = (w.client(), w.client());
@@ -267,10 +220,7 @@ fn overtaken_deliveries_that_come_again_with_the_flag_are_told_apart() {
 
 #[test]
 fn publishers_are_blocked_for_a_time() {
-    let block = Fault {
-        length: Some(MS),
-        ..at(FaultKind::Block, 5)
-    };
+    let block = Fault { length: Some(MS), ..at(FaultKind::Block, 5) };
     let (mut w, log) = world(&[block]);
     let p = w.client();
     w.queue(p, "q");
@@ -303,10 +253,7 @@ fn frames_are_cut_at_any_byte() {
 
 #[test]
 fn logins_are_refused() {
-    let refuse = Fault {
-        count: Some(1),
-        ..Fault::new(FaultKind::RefuseLogin)
-    };
+    let refuse = Fault { count: Some(1), ..Fault::new(FaultKind::RefuseLogin) };
     let (mut w, log) = world(&[refuse]);
     let first = w.arrive(guest());
     let seen = format!("{:?}", w.seen(first));
@@ -318,11 +265,7 @@ fn logins_are_refused() {
 #[test]
 fn times_may_be_told() {
     let log = FaultLog::default();
-    let config = Config {
-        faults: vec![at(FaultKind::Lose, 5)],
-        fault_origin: Origin::Declared,
-        ..Config::default()
-    };
+    let config = Config { faults: vec![at(FaultKind::Lose, 5)], fault_origin: Origin::Declared, ..Config::default() };
     let mut w = World::with_log(config, log.clone());
     let (p, c) = (w.client(), w.client());
     w.queue(p, "q");
@@ -343,10 +286,7 @@ fn times_may_be_told() {
 /// Clients went on while the broker stood still; what they said waits in their sockets.
 #[test]
 fn a_stall_of_many_heartbeats_costs_no_client_its_connection() {
-    let (mut w, _) = world(&[Fault {
-        length: Some(Nanos(300_000_000_000)),
-        ..at(FaultKind::Stall, 5)
-    }]);
+    let (mut w, _) = world(&[Fault { length: Some(Nanos(300_000_000_000)), ..at(FaultKind::Stall, 5) }]);
     let c = w.client();
     pass(&mut w, Nanos::from_millis(5));
     let (rule, end) = w.node.take_stall().expect("it stands still");

@@ -20,17 +20,10 @@ fn newcomers_wait_while_no_descriptor_is_left_and_nothing_spins() {
     let broker = Broker::bind(Config::default()).expect("a free port");
     let address = broker.local_addr();
     // The system completes these connections; the broker has yet to accept them.
-    let waiting: Vec<TcpStream> = (0..20)
-        .map(|_| TcpStream::connect(address).expect("a connection"))
-        .collect();
-    let highest = std::fs::read_dir("/proc/self/fd")
-        .expect("descriptors")
-        .count() as u64;
+    let waiting: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(address).expect("a connection")).collect();
+    let highest = std::fs::read_dir("/proc/self/fd").expect("descriptors").count() as u64;
     let limit = getrlimit(Resource::Nofile);
-    let scarce = Rlimit {
-        current: Some(highest + 4),
-        ..limit
-    };
+    let scarce = Rlimit { current: Some(highest + 4), ..limit };
     setrlimit(Resource::Nofile, scarce).expect("a lower limit");
     let _running = broker.spawn().expect("a thread");
 
@@ -47,22 +40,10 @@ fn newcomers_wait_while_no_descriptor_is_left_and_nothing_spins() {
     for mut client in clients {
         assert_eq!(client.next(), Seen::Open);
         client.ask(&wire::amqp091::ChannelOpen::default(), "ChannelOpenOk");
-        client.ask(
-            &QueueDeclare {
-                queue: "q",
-                ..QueueDeclare::default()
-            },
-            "QueueDeclareOk",
-        );
+        client.ask(&QueueDeclare { queue: "q", ..QueueDeclare::default() }, "QueueDeclareOk");
     }
     let mut last = Connection::open(address);
     last.publish("q", b"all is well again");
     last.flush();
-    last.ask(
-        &QueueDeclare {
-            queue: "q",
-            ..QueueDeclare::default()
-        },
-        "QueueDeclareOk",
-    );
+    last.ask(&QueueDeclare { queue: "q", ..QueueDeclare::default() }, "QueueDeclareOk");
 }

@@ -6,8 +6,8 @@ use std::ops::Range;
 use measure::{Nanos, Time};
 use wire::Secret;
 use wire::amqp091::{
-    BasicAck, BasicConsume, BasicPublish, BasicQos, ChannelOpen, Client, ClientConfig,
-    EncodeMethod, Event, Method, Properties, QueueDeclare,
+    BasicAck, BasicConsume, BasicPublish, BasicQos, ChannelOpen, Client, ClientConfig, EncodeMethod, Event, Method,
+    Properties, QueueDeclare,
 };
 
 use crate::config::Config;
@@ -78,11 +78,7 @@ impl World {
     }
 
     pub(crate) fn with_log(config: Config, log: FaultLog) -> Self {
-        Self {
-            node: Node::new(config, log),
-            now: Time(1_000_000_000),
-            ends: Vec::new(),
-        }
+        Self { node: Node::new(config, log), now: Time(1_000_000_000), ends: Vec::new() }
     }
 
     /// A client that is connected but has said nothing, for tests of the handshake.
@@ -108,9 +104,7 @@ impl World {
         let client = self.arrive(guest());
         assert_eq!(self.seen(client), [Seen::Open]);
         self.send(client, 1, &ChannelOpen::default());
-        assert!(
-            matches!(&self.seen(client)[..], [Seen::Method(m)] if m.starts_with("ChannelOpenOk"))
-        );
+        assert!(matches!(&self.seen(client)[..], [Seen::Method(m)] if m.starts_with("ChannelOpenOk")));
         client
     }
 
@@ -163,12 +157,7 @@ impl World {
     /// The deliveries among it: tag, whether redelivered, body.
     pub(crate) fn deliveries(&mut self, client: usize) -> Vec<(u64, bool, String)> {
         let of = |seen| match seen {
-            Seen::Delivery {
-                tag,
-                redelivered,
-                body,
-                ..
-            } => Some((tag, redelivered, body)),
+            Seen::Delivery { tag, redelivered, body, .. } => Some((tag, redelivered, body)),
             _ => None,
         };
         self.seen(client).into_iter().filter_map(of).collect()
@@ -180,10 +169,7 @@ impl World {
     }
 
     pub(crate) fn send(&mut self, client: usize, channel: u16, method: &impl EncodeMethod) {
-        self.ends[client]
-            .client
-            .send(channel, method)
-            .expect("a method that can be sent");
+        self.ends[client].client.send(channel, method).expect("a method that can be sent");
     }
 
     /// Sends bytes that are no protocol.
@@ -211,12 +197,7 @@ impl World {
         mandatory: bool,
         body: &str,
     ) {
-        let publish = BasicPublish {
-            exchange,
-            routing_key,
-            mandatory,
-            ..BasicPublish::default()
-        };
+        let publish = BasicPublish { exchange, routing_key, mandatory, ..BasicPublish::default() };
         self.publish_raw(client, &publish, body);
     }
 
@@ -247,30 +228,12 @@ impl World {
 
     /// Declares a queue with defaults, on channel 1.
     pub(crate) fn queue(&mut self, client: usize, name: &str) {
-        let answer = self.ask(
-            client,
-            1,
-            &QueueDeclare {
-                queue: name,
-                ..QueueDeclare::default()
-            },
-        );
-        assert!(
-            matches!(&answer, Seen::Method(m) if m.starts_with("QueueDeclareOk")),
-            "{answer:?}"
-        );
+        let answer = self.ask(client, 1, &QueueDeclare { queue: name, ..QueueDeclare::default() });
+        assert!(matches!(&answer, Seen::Method(m) if m.starts_with("QueueDeclareOk")), "{answer:?}");
     }
 
     pub(crate) fn qos(&mut self, client: usize, prefetch_count: u16, global: bool) {
-        self.ask(
-            client,
-            1,
-            &BasicQos {
-                prefetch_count,
-                global,
-                ..BasicQos::default()
-            },
-        );
+        self.ask(client, 1, &BasicQos { prefetch_count, global, ..BasicQos::default() });
     }
 
     /// Starts a consumer with acknowledgements on channel 1; deliveries are left to be seen.
@@ -286,14 +249,7 @@ impl World {
     }
 
     pub(crate) fn ack(&mut self, client: usize, delivery_tag: u64, multiple: bool) {
-        self.send(
-            client,
-            1,
-            &BasicAck {
-                delivery_tag,
-                multiple,
-            },
-        );
+        self.send(client, 1, &BasicAck { delivery_tag, multiple });
     }
 
     /// The client stops or resumes taking what is sent to it.
@@ -324,19 +280,13 @@ impl World {
         for _ in 0..steps {
             self.now = self.now + step;
             for end in self.ends.iter_mut().filter(|e| !e.is_over && e.reads) {
-                end.client
-                    .handle_timeout(self.now)
-                    .expect("the broker does not fall silent");
+                end.client.handle_timeout(self.now).expect("the broker does not fall silent");
             }
             let mut gone = Vec::new();
             self.node.tick(self.now, |key| gone.push(key));
             for key in gone {
                 self.node.disconnect(key);
-                let end = self
-                    .ends
-                    .iter_mut()
-                    .find(|e| e.key == key)
-                    .expect("a client");
+                let end = self.ends.iter_mut().find(|e| e.key == key).expect("a client");
                 end.seen.push_back(Seen::End);
                 end.is_over = true;
             }
@@ -355,10 +305,7 @@ impl End {
         let mut input = &self.to_client[..];
         loop {
             let mut rest = input;
-            let event = self
-                .client
-                .poll(now, &mut rest)
-                .expect("a broker that speaks AMQP");
+            let event = self.client.poll(now, &mut rest).expect("a broker that speaks AMQP");
             let seen = event.map(|event| owned(&event));
             input = &input[input.len() - rest.len()..];
             match seen {
@@ -376,49 +323,19 @@ fn owned(event: &Event<'_>) -> Seen {
     match *event {
         Event::Open { .. } => Seen::Open,
         Event::Method { method, .. } => Seen::Method(printed(&method)),
-        Event::Confirm {
-            delivery_tag: tag,
-            multiple,
-            nack,
-            ..
-        } => Seen::Confirm {
-            tag,
-            multiple,
-            nack,
-        },
-        Event::Delivery {
-            consumer_tag,
-            delivery_tag,
-            redelivered,
-            body,
-            ..
-        } => Seen::Delivery {
-            consumer: consumer_tag.to_owned(),
-            tag: delivery_tag,
-            redelivered,
-            body: text(body),
-        },
-        Event::GetOk {
-            redelivered,
-            message_count: left,
-            body,
-            ..
-        } => Seen::GetOk {
-            redelivered,
-            left,
-            body: text(body),
-        },
+        Event::Confirm { delivery_tag: tag, multiple, nack, .. } => Seen::Confirm { tag, multiple, nack },
+        Event::Delivery { consumer_tag, delivery_tag, redelivered, body, .. } => {
+            Seen::Delivery { consumer: consumer_tag.to_owned(), tag: delivery_tag, redelivered, body: text(body) }
+        }
+        Event::GetOk { redelivered, message_count: left, body, .. } => {
+            Seen::GetOk { redelivered, left, body: text(body) }
+        }
         Event::GetEmpty { .. } => Seen::GetEmpty,
-        Event::Returned { code, body, .. } => Seen::Returned {
-            code,
-            body: text(body),
-        },
+        Event::Returned { code, body, .. } => Seen::Returned { code, body: text(body) },
         Event::ConsumerCancelled { consumer_tag, .. } => Seen::Cancelled(consumer_tag.to_owned()),
         Event::Blocked { .. } => Seen::Blocked,
         Event::Unblocked => Seen::Unblocked,
-        Event::ChannelClosed { closing, .. } => {
-            Seen::ChannelClosed(closing.code, closing.text.to_owned())
-        }
+        Event::ChannelClosed { closing, .. } => Seen::ChannelClosed(closing.code, closing.text.to_owned()),
         Event::Closed { closing } => Seen::Closed(closing.code, closing.text.to_owned()),
         Event::CloseOk => Seen::CloseOk,
     }
@@ -433,19 +350,11 @@ fn printed(method: &Method<'_>) -> String {
 
 /// A client's configuration that is let in.
 pub(crate) fn guest() -> ClientConfig {
-    ClientConfig {
-        user: "guest".to_owned(),
-        password: Secret::new("guest"),
-        ..ClientConfig::default()
-    }
+    ClientConfig { user: "guest".to_owned(), password: Secret::new("guest"), ..ClientConfig::default() }
 }
 
 pub(crate) fn consume<'a>(queue: &'a str, tag: &'a str) -> BasicConsume<'a> {
-    BasicConsume {
-        queue,
-        consumer_tag: tag,
-        ..BasicConsume::default()
-    }
+    BasicConsume { queue, consumer_tag: tag, ..BasicConsume::default() }
 }
 
 /// A world with a broker as it comes.

@@ -10,25 +10,15 @@ use measure::Nanos;
 use wire::amqp091::{BasicConsume, ConfirmSelect, QueueDeclare};
 
 fn start(config: Config) -> Running {
-    Broker::bind(config)
-        .expect("a free port")
-        .spawn()
-        .expect("a thread")
+    Broker::bind(config).expect("a free port").spawn().expect("a thread")
 }
 
 fn queue(name: &str) -> QueueDeclare<'_> {
-    QueueDeclare {
-        queue: name,
-        ..QueueDeclare::default()
-    }
+    QueueDeclare { queue: name, ..QueueDeclare::default() }
 }
 
 fn consume(queue: &str) -> BasicConsume<'_> {
-    BasicConsume {
-        queue,
-        no_ack: true,
-        ..BasicConsume::default()
-    }
+    BasicConsume { queue, no_ack: true, ..BasicConsume::default() }
 }
 
 #[test]
@@ -39,9 +29,7 @@ fn messages_of_all_sizes_pass_unharmed() {
     producer.ask(&queue("q"), "QueueDeclareOk");
     consumer.ask(&consume("q"), "BasicConsumeOk");
     // Around the frame size (131,072 bytes with 8 of overhead), and far above it.
-    for size in [
-        0, 1, 12, 4096, 131_063, 131_064, 131_065, 262_128, 3_000_000,
-    ] {
+    for size in [0, 1, 12, 4096, 131_063, 131_064, 131_065, 262_128, 3_000_000] {
         let body: Vec<u8> = (0..size).map(|i| (i % 251) as u8).collect();
         producer.publish("q", &body);
         producer.flush();
@@ -54,10 +42,7 @@ fn messages_of_all_sizes_pass_unharmed() {
 
 #[test]
 fn a_consumer_that_reads_nothing_for_a_while_loses_nothing() {
-    let broker = start(Config {
-        memory_limit_bytes: 64 << 20,
-        ..Config::default()
-    });
+    let broker = start(Config { memory_limit_bytes: 64 << 20, ..Config::default() });
     let mut producer = Connection::open(broker.local_addr());
     let mut consumer = Connection::open(broker.local_addr());
     producer.ask(&queue("q"), "QueueDeclareOk");
@@ -74,11 +59,7 @@ fn a_consumer_that_reads_nothing_for_a_while_loses_nothing() {
         match producer.next() {
             Seen::Other(confirm) => {
                 let digits = confirm.split("delivery_tag: ").nth(1).expect("a confirm");
-                confirmed = digits
-                    .split(',')
-                    .next()
-                    .and_then(|d| d.parse().ok())
-                    .expect("a tag");
+                confirmed = digits.split(',').next().and_then(|d| d.parse().ok()).expect("a tag");
             }
             other => panic!("a confirm expected, not {other:?}"),
         }
@@ -91,9 +72,7 @@ fn a_consumer_that_reads_nothing_for_a_while_loses_nothing() {
 #[test]
 fn hundreds_of_connections_are_served_at_once() {
     let broker = start(Config::default());
-    let mut all: Vec<Connection> = (0..300)
-        .map(|_| Connection::open(broker.local_addr()))
-        .collect();
+    let mut all: Vec<Connection> = (0..300).map(|_| Connection::open(broker.local_addr())).collect();
     for (i, connection) in all.iter_mut().enumerate() {
         let name = format!("q{i}");
         connection.ask(&queue(&name), "QueueDeclareOk");
@@ -105,10 +84,7 @@ fn hundreds_of_connections_are_served_at_once() {
     }
     for (i, connection) in all.iter_mut().enumerate() {
         let sender: usize = (i + 299) % 300;
-        assert_eq!(
-            connection.next(),
-            Seen::Delivery(sender.to_le_bytes().to_vec())
-        );
+        assert_eq!(connection.next(), Seen::Delivery(sender.to_le_bytes().to_vec()));
     }
 }
 
@@ -117,10 +93,8 @@ fn what_is_no_amqp_is_answered_with_the_protocol_header_and_closed() {
     let broker = start(Config::default());
     let mut good = Connection::open(broker.local_addr());
     let mut bad = TcpStream::connect(broker.local_addr()).expect("a connection");
-    bad.set_read_timeout(Some(Duration::from_secs(20)))
-        .expect("a time-out");
-    bad.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        .expect("written");
+    bad.set_read_timeout(Some(Duration::from_secs(20))).expect("a time-out");
+    bad.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("written");
     let mut answer = Vec::new();
     bad.read_to_end(&mut answer).expect("an answer and an end");
     assert_eq!(answer, b"AMQP\x00\x00\x09\x01");
@@ -150,30 +124,20 @@ fn a_client_that_closes_twice_has_its_answer_and_ends_the_connection_itself() {
 
 #[test]
 fn who_says_nothing_is_not_waited_for_longer_than_configured() {
-    let config = Config {
-        handshake_timeout: Nanos::from_millis(500),
-        ..Config::default()
-    };
+    let config = Config { handshake_timeout: Nanos::from_millis(500), ..Config::default() };
     let broker = start(config);
     let began = Instant::now();
     let mut silent = TcpStream::connect(broker.local_addr()).expect("a connection");
-    silent
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .expect("a time-out");
+    silent.set_read_timeout(Some(Duration::from_secs(20))).expect("a time-out");
     let mut half = TcpStream::connect(broker.local_addr()).expect("a connection");
-    half.set_read_timeout(Some(Duration::from_secs(20)))
-        .expect("a time-out");
+    half.set_read_timeout(Some(Duration::from_secs(20))).expect("a time-out");
     half.write_all(b"AMQP").expect("written");
     for stream in [&mut silent, &mut half] {
         let mut rest = Vec::new();
         // An end or a reset, either is one.
         let _ = stream.read_to_end(&mut rest);
     }
-    assert!(
-        began.elapsed() < Duration::from_secs(10),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     assert!(began.elapsed() >= Duration::from_millis(500));
 }
 
@@ -185,9 +149,7 @@ fn stopping_says_goodbye() {
     let running = std::thread::spawn(move || broker.run(&handle));
     let mut client = Connection::open(address);
     stop.stop();
-    let Seen::Closed(code, text) = client.next() else {
-        panic!("no goodbye")
-    };
+    let Seen::Closed(code, text) = client.next() else { panic!("no goodbye") };
     assert_eq!(code, 320);
     assert!(text.starts_with("CONNECTION_FORCED"), "{text}");
     running.join().unwrap().expect("an orderly end");
@@ -196,10 +158,7 @@ fn stopping_says_goodbye() {
 #[test]
 fn an_address_in_use_is_named() {
     let broker = start(Config::default());
-    let config = Config {
-        listen: broker.local_addr(),
-        ..Config::default()
-    };
+    let config = Config { listen: broker.local_addr(), ..Config::default() };
     match Broker::bind(config) {
         Err(error @ Error::Listen { .. }) => {
             let text = error.to_string();

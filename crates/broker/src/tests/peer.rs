@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use measure::Clock;
 use wire::Secret;
-use wire::amqp091::{
-    BasicPublish, ChannelOpen, Client, ClientConfig, EncodeMethod, Event, Properties,
-};
+use wire::amqp091::{BasicPublish, ChannelOpen, Client, ClientConfig, EncodeMethod, Event, Properties};
 
 /// How long anything may take before a test fails.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -44,18 +42,10 @@ impl Connection {
     /// Begins the handshake on a socket.
     pub(crate) fn start(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
-        let config = ClientConfig {
-            user: "guest".to_owned(),
-            password: Secret::new("guest"),
-            ..ClientConfig::default()
-        };
+        let config =
+            ClientConfig { user: "guest".to_owned(), password: Secret::new("guest"), ..ClientConfig::default() };
         let client = Client::new(config, Clock.now());
-        Self {
-            stream,
-            client,
-            input: Vec::new(),
-            seen: VecDeque::new(),
-        }
+        Self { stream, client, input: Vec::new(), seen: VecDeque::new() }
     }
 
     /// The next thing the broker says.
@@ -107,18 +97,13 @@ impl Connection {
     /// Writes what is queued.
     pub(crate) fn flush(&mut self) {
         while !self.client.pending_output().is_empty() {
-            let n = self
-                .stream
-                .write(self.client.pending_output())
-                .expect("bytes are taken");
+            let n = self.stream.write(self.client.pending_output()).expect("bytes are taken");
             self.client.consume_output(n);
         }
     }
 
     fn send(&mut self, method: &impl EncodeMethod) {
-        self.client
-            .send(1, method)
-            .expect("a method that can be sent");
+        self.client.send(1, method).expect("a method that can be sent");
     }
 
     /// Sends a request whose answer begins with `answer`.
@@ -131,12 +116,7 @@ impl Connection {
     }
 
     pub(crate) fn publish(&mut self, queue: &str, body: &[u8]) {
-        let publish = BasicPublish {
-            routing_key: queue,
-            ..BasicPublish::default()
-        };
-        self.client
-            .send_content(1, &publish, Properties::NONE, body)
-            .expect("a message");
+        let publish = BasicPublish { routing_key: queue, ..BasicPublish::default() };
+        self.client.send_content(1, &publish, Properties::NONE, body).expect("a message");
     }
 }

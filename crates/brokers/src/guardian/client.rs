@@ -47,25 +47,14 @@ pub enum Message {
 
 impl Guardian {
     /// Starts one for the broker `name`; the file `order` holds the broker's [`super::Command`].
-    pub(crate) fn start(
-        command: &[OsString],
-        name: &str,
-        order: &Path,
-    ) -> Result<Self, GuardianError> {
+    pub(crate) fn start(command: &[OsString], name: &str, order: &Path) -> Result<Self, GuardianError> {
         let own = [
-            env::current_exe()
-                .map_err(GuardianError::io("find", "/proc/self/exe"))?
-                .into_os_string(),
+            env::current_exe().map_err(GuardianError::io("find", "/proc/self/exe"))?.into_os_string(),
             SUBCOMMAND.into(),
         ];
-        let command = if command.is_empty() {
-            &own[..]
-        } else {
-            command
-        };
-        let (program, arguments) = command
-            .split_first()
-            .ok_or_else(|| GuardianError::Failed("it has no command".into()))?;
+        let command = if command.is_empty() { &own[..] } else { command };
+        let (program, arguments) =
+            command.split_first().ok_or_else(|| GuardianError::Failed("it has no command".into()))?;
         let mut child = Command::new(program)
             .args(arguments)
             .arg(order)
@@ -77,11 +66,7 @@ impl Guardian {
             .spawn()
             .map_err(GuardianError::io("start", program))?;
         match child.stdout.take() {
-            Some(stdout) => Ok(Self {
-                child,
-                stdout,
-                heard: Vec::new(),
-            }),
+            Some(stdout) => Ok(Self { child, stdout, heard: Vec::new() }),
             None => Err(GuardianError::Failed("it has no standard output".into())),
         }
     }
@@ -101,9 +86,7 @@ impl Guardian {
         loop {
             if let Some(end) = self.heard.iter().position(|&byte| byte == b'\n') {
                 let line: Vec<u8> = self.heard.drain(..=end).collect();
-                return Ok(Some(Message::parse(
-                    String::from_utf8_lossy(&line).trim_end(),
-                )));
+                return Ok(Some(Message::parse(String::from_utf8_lossy(&line).trim_end())));
             }
             let left = deadline.saturating_duration_since(Instant::now());
             let left = Timespec {
@@ -115,9 +98,7 @@ impl Guardian {
                 Ok(0) => return Ok(None),
                 Err(rustix::io::Errno::INTR) => continue,
                 Err(error) => {
-                    return Err(GuardianError::Failed(
-                        std::io::Error::from(error).to_string(),
-                    ));
+                    return Err(GuardianError::Failed(std::io::Error::from(error).to_string()));
                 }
                 Ok(_) => {}
             }
@@ -186,18 +167,9 @@ mod tests {
         let me = ProcessId::of(std::process::id()).unwrap();
         let told = format!("started {}", serde_json::to_string(&me).unwrap());
         assert_eq!(Message::parse(&told), Message::Started(me));
-        assert_eq!(
-            Message::parse("exited signal 9"),
-            Message::Exited("signal 9".into())
-        );
-        assert_eq!(
-            Message::parse("failed no room"),
-            Message::Failed("no room".into())
-        );
-        assert_eq!(
-            Message::parse("Usage: x"),
-            Message::Failed("it says \"Usage: x\"".into())
-        );
+        assert_eq!(Message::parse("exited signal 9"), Message::Exited("signal 9".into()));
+        assert_eq!(Message::parse("failed no room"), Message::Failed("no room".into()));
+        assert_eq!(Message::parse("Usage: x"), Message::Failed("it says \"Usage: x\"".into()));
     }
 
     #[test]
@@ -206,9 +178,6 @@ mod tests {
         let mut guardian = Guardian::start(&command, "test", Path::new("/nowhere")).unwrap();
         let said = guardian.listen(Duration::from_secs(10)).unwrap();
         assert_eq!(said, Some(Message::Failed("it says \"hello\"".into())));
-        assert_eq!(
-            guardian.listen(Duration::from_secs(10)).unwrap(),
-            Some(Message::Gone)
-        );
+        assert_eq!(guardian.listen(Duration::from_secs(10)).unwrap(), Some(Message::Gone));
     }
 }

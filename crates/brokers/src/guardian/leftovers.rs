@@ -72,10 +72,7 @@ impl Leftovers {
         let text = fs::read(path).map_err(GuardianError::io("read", path))?;
         let read: Self = serde_json::from_slice(&text)
             .map_err(|error| GuardianError::Failed(format!("{}: {error}", path.display())))?;
-        Ok(Self {
-            place: path.parent().unwrap_or(Path::new(STATES)).to_owned(),
-            ..read
-        })
+        Ok(Self { place: path.parent().unwrap_or(Path::new(STATES)).to_owned(), ..read })
     }
 
     /// The state file's present content, which the guardian keeps up to date.
@@ -92,16 +89,14 @@ impl Leftovers {
     pub(crate) fn save(&self) -> Result<(), GuardianError> {
         let path = self.state_file();
         let draft = path.with_extension("tmp");
-        let text = serde_json::to_vec(self)
-            .map_err(|error| GuardianError::Failed(format!("{}: {error}", path.display())))?;
+        let text =
+            serde_json::to_vec(self).map_err(|error| GuardianError::Failed(format!("{}: {error}", path.display())))?;
         // Another broker's end removes the directory when it is empty, also just now.
         let mut attempt = 0;
         loop {
             private_directory(&self.place)?;
             match private_file(&draft, &text) {
-                Err(GuardianError::Io { source, .. })
-                    if source.kind() == io::ErrorKind::NotFound && attempt < 5 =>
-                {
+                Err(GuardianError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound && attempt < 5 => {
                     attempt += 1;
                 }
                 result => break result?,
@@ -143,8 +138,7 @@ impl Leftovers {
     fn abandoned(&self) -> bool {
         let alive = |process: Option<ProcessId>| process.is_some_and(ProcessId::is_alive);
         let visible = self.pid_namespace == pid_namespace();
-        self.boot != machine::boot_id()
-            || (visible && !(alive(Some(self.owner)) || alive(self.guard)))
+        self.boot != machine::boot_id() || (visible && !(alive(Some(self.owner)) || alive(self.guard)))
     }
 }
 
@@ -178,11 +172,7 @@ fn all_in(parent: &Path) -> Vec<Leftovers> {
         .flatten()
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|it| it == "json"))
-        .filter_map(|path| {
-            Leftovers::read(&path)
-                .ok()
-                .filter(|it| it.state_file() == path)
-        })
+        .filter_map(|path| Leftovers::read(&path).ok().filter(|it| it.state_file() == path))
         .collect()
 }
 
@@ -191,10 +181,7 @@ fn clean(parent: &Path) -> Vec<String> {
     let mut told = Vec::new();
     for leftovers in all_in(parent).into_iter().filter(Leftovers::abandoned) {
         told.push(match leftovers.remove(None) {
-            Ok(()) => format!(
-                "removed {}, which an interrupted run left behind",
-                leftovers.name
-            ),
+            Ok(()) => format!("removed {}, which an interrupted run left behind", leftovers.name),
             Err(error) => format!("could not remove {}: {error}", leftovers.name),
         });
     }
@@ -240,9 +227,7 @@ fn own_state_directories(parent: &Path) -> Vec<PathBuf> {
 /// Makes a directory that only this user can look into, or checks that it is one.
 fn private_directory(path: &Path) -> Result<(), GuardianError> {
     match fs::DirBuilder::new().mode(0o700).create(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            Err(GuardianError::io("create", path)(error))
-        }
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(GuardianError::io("create", path)(error)),
         _ if is_own_directory(path) => Ok(()),
         _ => Err(GuardianError::unusable(
             format!("{} is not private", path.display()),
@@ -253,9 +238,8 @@ fn private_directory(path: &Path) -> Result<(), GuardianError> {
 }
 
 fn is_own_directory(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|metadata| {
-        metadata.is_dir() && metadata.uid() == getuid().as_raw() && metadata.mode() & 0o022 == 0
-    })
+    fs::symlink_metadata(path)
+        .is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == getuid().as_raw() && metadata.mode() & 0o022 == 0)
 }
 
 /// Makes a folder that only this user can look into, unless it is there.
@@ -309,9 +293,7 @@ pub(crate) fn random_hex(bytes: usize) -> Result<String, GuardianError> {
 
 /// Empty where the kernel has no pid namespaces.
 fn pid_namespace() -> String {
-    fs::read_link("/proc/self/ns/pid")
-        .map(|link| link.to_string_lossy().into_owned())
-        .unwrap_or_default()
+    fs::read_link("/proc/self/ns/pid").map(|link| link.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -326,10 +308,7 @@ mod tests {
     fn a_broker_of_another_pid_namespace_is_not_taken_for_abandoned() {
         let mut leftovers = Leftovers::new("node", Path::new("/nowhere")).unwrap();
         assert!(!leftovers.abandoned(), "its owner is this test");
-        let mut child = std::process::Command::new("sleep")
-            .arg("60")
-            .spawn()
-            .unwrap();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         leftovers.owner = ProcessId::of(child.id()).unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
@@ -363,10 +342,7 @@ mod tests {
                 leftovers.boot = "before".into();
                 leftovers.save().unwrap();
                 places.push(leftovers.place.clone());
-                assert_eq!(
-                    Leftovers::read(&leftovers.state_file()).unwrap().place,
-                    leftovers.place
-                );
+                assert_eq!(Leftovers::read(&leftovers.state_file()).unwrap().place, leftovers.place);
             }
             assert_ne!(places[0], usual);
             assert_eq!(places[0], places[1], "one is enough");
@@ -374,11 +350,8 @@ mod tests {
             assert_eq!(mode & 0o777, 0o700);
             assert_eq!(clean(states.path()).len(), 2);
             assert!(!places[0].exists());
-            let gone = if usual.is_dir() && !usual.is_symlink() {
-                fs::remove_dir(&usual)
-            } else {
-                fs::remove_file(&usual)
-            };
+            let gone =
+                if usual.is_dir() && !usual.is_symlink() { fs::remove_dir(&usual) } else { fs::remove_file(&usual) };
             gone.unwrap();
         }
         assert_eq!(state_directory(states.path()).unwrap(), usual);

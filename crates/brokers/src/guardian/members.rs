@@ -41,9 +41,7 @@ pub(crate) fn members(name: &str, ancestor: Option<u32>) -> Vec<ProcessId> {
     members.extend(ancestor.into_iter().flat_map(children_of));
     while let Some(&parent) = members.get(next) {
         next += 1;
-        let children: Vec<ProcessId> = children_of(parent.pid)
-            .filter(|child| !members.contains(child))
-            .collect();
+        let children: Vec<ProcessId> = children_of(parent.pid).filter(|child| !members.contains(child)).collect();
         // Where the parent has ended meanwhile, its number may have a new owner with children of
         // its own. The next look finds those of the old one with whoever adopted them.
         if !children.is_empty() && parent.is_alive() {
@@ -57,11 +55,8 @@ pub(crate) fn members(name: &str, ancestor: Option<u32>) -> Vec<ProcessId> {
 }
 
 fn is_marked(pid: u32, marker: &str) -> bool {
-    fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| {
-        environment
-            .split(|&byte| byte == 0)
-            .any(|v| v == marker.as_bytes())
-    })
+    fs::read(format!("/proc/{pid}/environ"))
+        .is_ok_and(|environment| environment.split(|&byte| byte == 0).any(|v| v == marker.as_bytes()))
 }
 
 /// The unique name of the broker that a process is one of; `None` where it is none's, or another user's.
@@ -79,10 +74,7 @@ pub fn marker_of(pid: u32) -> Option<String> {
 ///
 /// # Errors
 /// Those that would not go within [`KILL_TIMEOUT`].
-pub(super) fn kill_members(
-    name: &str,
-    ancestor: Option<u32>,
-) -> Result<Vec<ProcessId>, Vec<ProcessId>> {
+pub(super) fn kill_members(name: &str, ancestor: Option<u32>) -> Result<Vec<ProcessId>, Vec<ProcessId>> {
     let deadline = Instant::now() + KILL_TIMEOUT;
     let mut seen = Vec::new();
     let mut looks_without = 0;
@@ -126,11 +118,7 @@ pub(super) struct Started {
 
 impl Started {
     pub(super) fn new(id: ProcessId) -> Self {
-        Self {
-            id,
-            started: id.started(),
-            ended: None,
-        }
+        Self { id, started: id.started(), ended: None }
     }
 
     /// Removes what its JIT left for `perf`, where it is this process's: other processes have had its
@@ -161,18 +149,13 @@ fn earlier(time: SystemTime) -> SystemTime {
 
 /// Files that a JIT leaves in `/tmp` for `perf`, whatever `TMPDIR` says.
 fn jit_files(pid: u32) -> [PathBuf; 2] {
-    [
-        PathBuf::from(format!("/tmp/perf-{pid}.map")),
-        PathBuf::from(format!("/tmp/jit-{pid}.dump")),
-    ]
+    [PathBuf::from(format!("/tmp/perf-{pid}.map")), PathBuf::from(format!("/tmp/jit-{pid}.dump"))]
 }
 
 /// Removes a file of this user, if `is_ours` says so of its last change.
 fn remove_own_file(path: &Path, is_ours: impl Fn(SystemTime) -> bool) {
     let own = |metadata: fs::Metadata| {
-        metadata.is_file()
-            && metadata.uid() == getuid().as_raw()
-            && metadata.modified().is_ok_and(&is_ours)
+        metadata.is_file() && metadata.uid() == getuid().as_raw() && metadata.modified().is_ok_and(&is_ours)
     };
     if fs::symlink_metadata(path).is_ok_and(own) {
         let _ = fs::remove_file(path);
@@ -189,11 +172,8 @@ mod tests {
     fn an_orphan_is_found_by_its_marker_and_killed() {
         let name = format!("test-{}", std::process::id());
         // The inner sleep outlives its shell and belongs to nobody any more.
-        let status = Command::new("sh")
-            .args(["-c", "setsid sleep 300 >/dev/null 2>&1 &"])
-            .env(MARKER, &name)
-            .status()
-            .unwrap();
+        let status =
+            Command::new("sh").args(["-c", "setsid sleep 300 >/dev/null 2>&1 &"]).env(MARKER, &name).status().unwrap();
         assert!(status.success());
         assert_eq!(kill_members(&name, None).unwrap().len(), 1);
         assert!(members(&name, None).is_empty());
@@ -206,11 +186,7 @@ mod tests {
         let mut stranger = Command::new("sleep").arg("300").spawn().unwrap();
         // Only the root is marked: the others are found by descent.
         let tree = "sleep 301 & (unset BELLOWS_NODE; sh -c 'sleep 302 & sleep 303 & wait') & wait";
-        let mut root = Command::new("sh")
-            .args(["-c", tree])
-            .env(MARKER, &name)
-            .spawn()
-            .unwrap();
+        let mut root = Command::new("sh").args(["-c", tree]).env(MARKER, &name).spawn().unwrap();
         let deadline = Instant::now() + Duration::from_secs(10);
         while members(&name, None).len() < 5 && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(5));
@@ -234,11 +210,7 @@ mod tests {
         // No process has this number.
         let pid = 4_194_305 + me.pid;
         let map = &jit_files(pid)[0];
-        let started = |ended| Started {
-            id: ProcessId::new(pid, me.start()),
-            started: ago(100),
-            ended,
-        };
+        let started = |ended| Started { id: ProcessId::new(pid, me.start()), started: ago(100), ended };
         for (changed, ended, removed) in [
             (ago(150), None, false),
             (ago(150), Some(ago(50)), false),
@@ -257,10 +229,7 @@ mod tests {
         // Its number is somebody else's by now: this test's.
         let own = &jit_files(me.pid)[0];
         fs::write(own, "1000 10 mine\n").unwrap();
-        let before = Started {
-            id: ProcessId::new(me.pid, me.start() - 1),
-            ..started(None)
-        };
+        let before = Started { id: ProcessId::new(me.pid, me.start() - 1), ..started(None) };
         before.remove_jit_files(true);
         assert!(own.exists());
         fs::remove_file(own).unwrap();

@@ -54,25 +54,14 @@ impl GuardianError {
                 "check ulimit -a, and whether something kills processes here; then run it again",
             ),
             Self::Unusable(problem) => problem.clone(),
-            Self::Io {
-                action,
-                path,
-                source,
-            } => Problem::io(action, path, source),
+            Self::Io { action, path, source } => Problem::io(action, path, source),
         }
     }
 
     /// Makes an [`GuardianError::Io`] out of what `action` on `path` ended with.
-    pub(crate) fn io(
-        action: &'static str,
-        path: impl Into<PathBuf>,
-    ) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
-        move |source| Self::Io {
-            action,
-            path,
-            source,
-        }
+        move |source| Self::Io { action, path, source }
     }
 }
 

@@ -21,8 +21,8 @@ use rustix::{
     event::{PollFd, PollFlags, poll},
     io::Errno,
     process::{
-        Pid, Resource, Rlimit, WaitOptions, WaitStatus, getpgid, getpid, getrlimit, getsid,
-        set_child_subreaper, setrlimit, setsid, wait,
+        Pid, Resource, Rlimit, WaitOptions, WaitStatus, getpgid, getpid, getrlimit, getsid, set_child_subreaper,
+        setrlimit, setsid, wait,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -65,10 +65,7 @@ pub struct Command {
 #[must_use]
 pub fn main(args: &[OsString]) -> u8 {
     let [command] = args else {
-        tell(
-            "failed",
-            &format!("`{SUBCOMMAND}` is bellows' own, and takes one argument"),
-        );
+        tell("failed", &format!("`{SUBCOMMAND}` is bellows' own, and takes one argument"));
         return 2;
     };
     match run(Path::new(command)) {
@@ -95,9 +92,8 @@ fn run(command: &Path) -> Result<(), GuardianError> {
     leftovers.guard = ProcessId::of(process::id());
     leftovers.save()?;
 
-    let outcome = start(&command, &mut leftovers).and_then(|broker| {
-        watch(broker, &command, &mut leftovers, &signals).map_err(|error| failed("poll", error))
-    });
+    let outcome = start(&command, &mut leftovers)
+        .and_then(|broker| watch(broker, &command, &mut leftovers, &signals).map_err(|error| failed("poll", error)));
     leftovers.remove(Some(process::id()))?;
     outcome
 }
@@ -109,9 +105,7 @@ fn start(command: &Command, leftovers: &mut Leftovers) -> Result<Pid, GuardianEr
         .append(true)
         .open(&command.log)
         .map_err(GuardianError::io("open", &command.log))?;
-    let errors = log
-        .try_clone()
-        .map_err(GuardianError::io("open", &command.log))?;
+    let errors = log.try_clone().map_err(GuardianError::io("open", &command.log))?;
     let child = process::Command::new(&command.program)
         .args(&command.arguments)
         .env_clear()
@@ -134,8 +128,7 @@ fn start(command: &Command, leftovers: &mut Leftovers) -> Result<Pid, GuardianEr
 fn note_start(id: ProcessId, leftovers: &mut Leftovers) -> Result<(), GuardianError> {
     leftovers.started.push(Started::new(id));
     leftovers.save()?;
-    let told =
-        serde_json::to_string(&id).map_err(|error| GuardianError::Failed(error.to_string()))?;
+    let told = serde_json::to_string(&id).map_err(|error| GuardianError::Failed(error.to_string()))?;
     tell("started", &told);
     Ok(())
 }
@@ -151,12 +144,7 @@ fn note_end(leftovers: &mut Leftovers) {
 
 /// Waits until bellows lets go or a signal asks to end. Tells when the broker ends by itself, and then goes on waiting:
 /// its log is still of use, and it may be started once more. Collects all that has ended, of what was abandoned, too.
-fn watch(
-    mut broker: Pid,
-    command: &Command,
-    leftovers: &mut Leftovers,
-    signals: &Signals,
-) -> io::Result<()> {
+fn watch(mut broker: Pid, command: &Command, leftovers: &mut Leftovers, signals: &Signals) -> io::Result<()> {
     let mut running = true;
     loop {
         match next_event(signals)? {
@@ -274,10 +262,7 @@ impl Signals {
             }
             Ok(read)
         };
-        Ok(Self {
-            end: stream(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM])?,
-            child: stream(&[SIGCHLD])?,
-        })
+        Ok(Self { end: stream(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM])?, child: stream(&[SIGCHLD])? })
     }
 }
 
@@ -285,17 +270,9 @@ impl Signals {
 fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < OPEN_FILES) {
-        let allowed = limit
-            .maximum
-            .map_or(OPEN_FILES, |maximum| maximum.min(OPEN_FILES));
+        let allowed = limit.maximum.map_or(OPEN_FILES, |maximum| maximum.min(OPEN_FILES));
         // Whatever it is, the broker works with it.
-        let _ = setrlimit(
-            Resource::Nofile,
-            Rlimit {
-                current: Some(allowed),
-                maximum: limit.maximum,
-            },
-        );
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(allowed), maximum: limit.maximum });
     }
 }
 
@@ -303,7 +280,5 @@ fn raise_open_files() {
 fn tell(what: &str, detail: &str) {
     let line = format!("{what} {}\n", detail.replace('\n', " "));
     let mut stdout = io::stdout();
-    let _ = stdout
-        .write_all(line.as_bytes())
-        .and_then(|()| stdout.flush());
+    let _ = stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush());
 }

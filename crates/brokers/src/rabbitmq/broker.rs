@@ -109,10 +109,7 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, BrokerError> {
     };
     let cancelled = || request.control.is_stopping();
     let is_relayed = request.experiment.cuts_nodes_off();
-    let mut waiting = Waiting {
-        progress: request.progress,
-        cancelled: &cancelled,
-    };
+    let mut waiting = Waiting { progress: request.progress, cancelled: &cancelled };
     let cluster = Cluster::start(&config, spec.node_count(), is_relayed, &mut waiting)?;
     let first = first(&cluster)?;
     if is_prepared {
@@ -172,33 +169,21 @@ fn check_startable(spec: &BrokerSpec) -> Result<(), BrokerError> {
 }
 
 fn described_as(installation: &Installation, spec: &BrokerSpec) -> Result<String, BrokerError> {
-    let mut told = format!(
-        "{PRODUCT} {}{}",
-        installation.version,
-        installation.origin()
-    );
+    let mut told = format!("{PRODUCT} {}{}", installation.version, installation.origin());
     if let Some(patch) = &spec.patch {
         told += &format!(" with {} replaced", checkout::described_patch(patch)?);
     }
-    Ok(format!(
-        "{told} on Erlang/OTP {}",
-        installation.erlang.release
-    ))
+    Ok(format!("{told} on Erlang/OTP {}", installation.erlang.release))
 }
 
 /// Where the nodes listen, for whoever wants to look at them while they run.
 fn addresses(config: &Config, cluster: &Cluster, endpoints: &[Endpoint]) -> String {
-    let clients: Vec<String> = endpoints
-        .iter()
-        .map(|it| format!("{}:{}", it.host, it.port))
-        .collect();
+    let clients: Vec<String> = endpoints.iter().map(|it| format!("{}:{}", it.host, it.port)).collect();
     let mut parts = vec![format!("AMQP {}", clients.join(", "))];
     let of_nodes = (0..config.of_nodes.len().max(1)).map(|number| of_node(config, number));
     parts.extend(of_nodes.flat_map(|config| ports::listening(&config)));
     let nodes = cluster.nodes().iter();
-    let names: Vec<String> = nodes
-        .filter_map(|node| Some(node.erlang().ok()?.node.to_string()))
-        .collect();
+    let names: Vec<String> = nodes.filter_map(|node| Some(node.erlang().ok()?.node.to_string())).collect();
     let (word, names) = match names.as_slice() {
         [one] => ("Erlang node", one.clone()),
         several => ("Erlang nodes", several.join(", ")),
@@ -218,10 +203,7 @@ fn first(cluster: &Cluster) -> Result<&RabbitMq, BrokerError> {
 
 impl StartedNodes {
     /// Asks the first node that runs; one that is away would be waited for in vain.
-    fn ask<T>(
-        &self,
-        question: impl Fn(&RabbitMq) -> Result<T, BrokerError>,
-    ) -> Result<T, BrokerError> {
+    fn ask<T>(&self, question: impl Fn(&RabbitMq) -> Result<T, BrokerError>) -> Result<T, BrokerError> {
         let running = self.cluster.nodes().iter();
         let mut running = running.filter(|node| node.process().is_running());
         let none = || BrokerError::Control {
@@ -244,10 +226,7 @@ impl Broker for StartedNodes {
 
     fn processes(&self) -> Processes {
         let mut pids = self.cluster.nodes().iter().map(|it| it.process().pid());
-        Processes {
-            further: pids.clone().skip(1).collect(),
-            ..Processes::started(pids.next().flatten())
-        }
+        Processes { further: pids.clone().skip(1).collect(), ..Processes::started(pids.next().flatten()) }
     }
 
     fn gone_nodes(&self) -> Vec<usize> {
@@ -302,15 +281,10 @@ impl Broker for StartedNodes {
     fn topology(&self, cancelled: &dyn Fn() -> bool) -> Result<Topology, BrokerError> {
         let mut topology = self.ask(|node| node.topology(cancelled))?;
         // Their own names say nothing: in all else the nodes of a cluster are numbers.
-        let named = self
-            .cluster
-            .nodes()
-            .iter()
-            .zip(0..)
-            .filter_map(|(node, number)| {
-                let options = node.erlang().ok()?;
-                Some((options.node.to_string(), format!("node {number}")))
-            });
+        let named = self.cluster.nodes().iter().zip(0..).filter_map(|(node, number)| {
+            let options = node.erlang().ok()?;
+            Some((options.node.to_string(), format!("node {number}")))
+        });
         let named: HashMap<String, String> = named.collect();
         for queue in &mut topology.queues {
             for name in queue.members.iter_mut().chain([&mut queue.leader]) {
@@ -323,11 +297,7 @@ impl Broker for StartedNodes {
         Ok(topology)
     }
 
-    fn erlang_processes(
-        &self,
-        node: usize,
-        cancelled: &dyn Fn() -> bool,
-    ) -> Result<Vec<ErlangProcess>, BrokerError> {
+    fn erlang_processes(&self, node: usize, cancelled: &dyn Fn() -> bool) -> Result<Vec<ErlangProcess>, BrokerError> {
         // One that is away would be waited for in vain.
         let running = (self.cluster.nodes().get(node)).filter(|it| it.process().is_running());
         running.map_or_else(|| Ok(Vec::new()), |node| node.erlang_processes(cancelled))
@@ -346,11 +316,7 @@ impl Broker for StartedNodes {
         first(&self.cluster).ok()?.copied()
     }
 
-    fn keep_data(
-        self: Box<Self>,
-        to: &Path,
-        cancelled: &dyn Fn() -> bool,
-    ) -> Result<(), BrokerError> {
+    fn keep_data(self: Box<Self>, to: &Path, cancelled: &dyn Fn() -> bool) -> Result<(), BrokerError> {
         self.cluster.into_only()?.keep_data(to, cancelled)
     }
 
@@ -419,10 +385,7 @@ fn enable_management(config: &mut Config) -> Result<ManagementOptions, BrokerErr
         password: Secret::new(USER),
         ca: None,
         insecure: false,
-        remedy: LoginRemedy {
-            login: "leave the user as it is",
-            tag: "administrator",
-        },
+        remedy: LoginRemedy { login: "leave the user as it is", tag: "administrator" },
         timeout: TIMEOUT,
         busy: "the node is busy: prepare less at once, or give it more cores",
     })
@@ -480,9 +443,8 @@ fn names_functions(pid: u32, arguments: &[String]) -> Result<String, &'static st
     let flag = value.filter(|value| !["false", "no"].contains(&value.as_str()));
     let flag = flag.map(|value| format!("+JPperf {value}"));
     let in_memory = || profile::has_erlang_names(pid).then(|| "names in its memory".to_owned());
-    flag.or_else(in_memory).ok_or(
-        "run as root, or start it with RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS='+JPperf true' (OTP 25 or later)",
-    )
+    flag.or_else(in_memory)
+        .ok_or("run as root, or start it with RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS='+JPperf true' (OTP 25 or later)")
 }
 
 /// How often the node is asked.
@@ -507,10 +469,7 @@ fn wait_for_queues(node: &RabbitMq, waiting: &mut Waiting<'_>) -> Result<(), Bro
         }
         if began.elapsed() > QUEUES_TIMEOUT {
             let seconds = QUEUES_TIMEOUT.as_secs();
-            waiting.step(&format!(
-                "queues that are not available after {seconds} s: {}",
-                awaited.join(", ")
-            ));
+            waiting.step(&format!("queues that are not available after {seconds} s: {}", awaited.join(", ")));
             return Ok(());
         }
         if began.elapsed() >= told {
@@ -525,10 +484,7 @@ fn wait_for_queues(node: &RabbitMq, waiting: &mut Waiting<'_>) -> Result<(), Bro
 const WITHOUT_MIRRORS: u32 = 4;
 
 /// Definitions to import into a RabbitMQ of this version, in this order, and their names.
-fn definitions_to_import(
-    spec: &BrokerSpec,
-    version: &str,
-) -> Result<Vec<(String, Vec<u8>)>, BrokerError> {
+fn definitions_to_import(spec: &BrokerSpec, version: &str) -> Result<Vec<(String, Vec<u8>)>, BrokerError> {
     let check = |text: &[u8], name: &str| {
         let definitions = Definitions::parse(text, name)?;
         refuse_mirrors(&definitions, version, name)
@@ -563,10 +519,8 @@ fn refuse_mirrors(definitions: &Definitions, version: &str, name: &str) -> Resul
     if major.is_none_or(|major| major < WITHOUT_MIRRORS) {
         return Ok(());
     }
-    let policies = definitions
-        .in_order()
-        .filter(|(section, _)| *section == "policies")
-        .flat_map(|(_, policies)| policies);
+    let policies =
+        definitions.in_order().filter(|(section, _)| *section == "policies").flat_map(|(_, policies)| policies);
     for policy in policies {
         let keys = policy.get("definition").and_then(Value::as_object);
         let mut keys = keys.into_iter().flat_map(|it| it.keys());
@@ -597,14 +551,7 @@ mod tests {
         .unwrap();
         let settings = config(&spec, Path::new("bellows")).settings;
         let written: Vec<String> = settings.iter().map(|(k, v)| format!("{k} = {v}")).collect();
-        assert_eq!(
-            written,
-            [
-                "a.b = true",
-                "heartbeat = 60",
-                "vm_memory_high_watermark.absolute = 2GB"
-            ]
-        );
+        assert_eq!(written, ["a.b = true", "heartbeat = 60", "vm_memory_high_watermark.absolute = 2GB"]);
     }
 
     #[test]
@@ -629,23 +576,13 @@ mod tests {
     fn what_no_node_takes_is_refused_before_any_is_started() {
         let spec: BrokerSpec = toml::from_str("config.\"listeners.tcp.default\" = 5672").unwrap();
         let refused = check_startable(&spec).unwrap_err().problem();
-        assert_eq!(
-            refused.cause,
-            "broker.config: listeners.tcp.default cannot be set"
-        );
+        assert_eq!(refused.cause, "broker.config: listeners.tcp.default cannot be set");
     }
 
     #[test]
     fn a_server_is_reached_where_it_listens() {
         let hosts = ["127.0.0.1", "0.0.0.0", "::", "::1", "10.0.0.7", "here"].map(host_of);
-        let reached = [
-            "127.0.0.1",
-            "127.0.0.1",
-            "[::1]",
-            "[::1]",
-            "10.0.0.7",
-            "here",
-        ];
+        let reached = ["127.0.0.1", "127.0.0.1", "[::1]", "[::1]", "10.0.0.7", "here"];
         assert_eq!(hosts, reached.map(str::to_owned));
     }
 
@@ -676,32 +613,21 @@ mod tests {
         let in_file = format!("[broker]\ndefinitions = {file:?}");
         let written = "[broker]\n[[broker.policy]]\npattern = \"^m\"\ndefinition = { max-length = 1, ha-mode = \
             \"all\" }";
-        for (text, name, key) in [
-            (in_file.as_str(), "exported.json", "ha-params"),
-            (written, "broker.policy", "ha-mode"),
-        ] {
+        for (text, name, key) in
+            [(in_file.as_str(), "exported.json", "ha-params"), (written, "broker.policy", "ha-mode")]
+        {
             let spec = Experiment::from_toml(text, "test").unwrap().broker;
             assert_eq!(definitions_to_import(&spec, "3.13.7").unwrap().len(), 1);
             // A version that is none is the broker's matter.
             assert_eq!(definitions_to_import(&spec, "odd").unwrap().len(), 1);
             for version in ["4.0.5", "4", "10.1"] {
                 let error = definitions_to_import(&spec, version).unwrap_err().problem();
-                assert!(
-                    error.cause.contains(&format!("RabbitMQ {version} ")),
-                    "{error:?}"
-                );
-                assert!(
-                    error.value.contains(name) && error.value.contains(key),
-                    "{error:?}"
-                );
-                assert!(
-                    error.value.contains("^m") && error.help.contains("quorum"),
-                    "{error:?}"
-                );
+                assert!(error.cause.contains(&format!("RabbitMQ {version} ")), "{error:?}");
+                assert!(error.value.contains(name) && error.value.contains(key), "{error:?}");
+                assert!(error.value.contains("^m") && error.help.contains("quorum"), "{error:?}");
             }
         }
-        let others =
-            "[broker]\n[[broker.policy]]\npattern = \"^ha-\"\ndefinition = { max-length = 1 }";
+        let others = "[broker]\n[[broker.policy]]\npattern = \"^ha-\"\ndefinition = { max-length = 1 }";
         let spec = Experiment::from_toml(others, "test").unwrap().broker;
         assert_eq!(definitions_to_import(&spec, "4.0.5").unwrap().len(), 1);
     }
@@ -711,8 +637,7 @@ mod tests {
         let text = "[broker]\n[[broker.policy]]\npattern = \"^ha\\\\.\"\ndefinition = { ha-mode = \"all\", max-length \
             = 10 }";
         let experiment = Experiment::from_toml(text, "test").unwrap();
-        let [(what, json)] = &definitions_to_import(&experiment.broker, "3.10.8").unwrap()[..]
-        else {
+        let [(what, json)] = &definitions_to_import(&experiment.broker, "3.10.8").unwrap()[..] else {
             panic!("one import");
         };
         assert_eq!(what, "policies");

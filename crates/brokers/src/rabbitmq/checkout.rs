@@ -26,14 +26,8 @@ const NEEDED_SCRIPTS: [&str; 3] = ["rabbitmq-server", "rabbitmq-env", "rabbitmq-
 /// Where these are in a node's own directory.
 const OWN_SCRIPTS: &str = "sbin";
 /// Variables that name a repository to git, whatever folder it is asked about.
-const OF_A_REPOSITORY: [&str; 6] = [
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_COMMON_DIR",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_NAMESPACE",
-];
+const OF_A_REPOSITORY: [&str; 6] =
+    ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE"];
 /// Time that `git` may take: a checkout may lie on a disk of the network.
 const GIT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -86,9 +80,7 @@ impl Checkout {
             Ok(None) => "of unknown commit".to_owned(),
             Err(why) => format!("of unknown commit (git: {why})"),
         };
-        let own = module_directories
-            .iter()
-            .filter(|it| it.starts_with(&self.root));
+        let own = module_directories.iter().filter(|it| it.starts_with(&self.root));
         let code = own.flat_map(|directory| modules(directory));
         let code: Vec<Vec<u8>> = code.collect();
         let letters = letters(code.iter().map(Vec::as_slice));
@@ -102,11 +94,7 @@ impl Checkout {
         }
         let commit = self.git(&["rev-parse", "--short=10", "HEAD"])?;
         let changed = self.git(&["status", "--porcelain", "--untracked-files=no"])?;
-        let changes = if changed.is_empty() {
-            ""
-        } else {
-            " with changes"
-        };
+        let changes = if changed.is_empty() { "" } else { " with changes" };
         Ok(Some(format!("{commit}{changes}")))
     }
 
@@ -178,15 +166,10 @@ fn described_version(application: &Path, name: &str) -> Option<String> {
 /// The compiled modules of a directory, by name.
 fn modules(directory: &Path) -> Vec<Vec<u8>> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut files: Vec<PathBuf> = entries
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|it| it == "beam"))
-        .collect();
+    let mut files: Vec<PathBuf> =
+        entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|it| it == "beam")).collect();
     files.sort();
-    files
-        .iter()
-        .filter_map(|file| fs::read(file).ok())
-        .collect()
+    files.iter().filter_map(|file| fs::read(file).ok()).collect()
 }
 
 /// Bytes of a module; the largest of RabbitMQ has one million.
@@ -227,10 +210,7 @@ pub(super) fn apply_patch(patch: &Path, node: &Path) -> Result<Patch, BrokerErro
     let terms: String = names.iter().map(|name| format!("'{name}'.\n")).collect();
     let list = node.join(MODULE_NAMES);
     fs::write(&list, terms).map_err(BrokerError::io("write", &list))?;
-    Ok(Patch {
-        told: told(&modules),
-        arguments: format!("-s code ensure_modules_loaded {}", names.join(" ")),
-    })
+    Ok(Patch { told: told(&modules), arguments: format!("-s code ensure_modules_loaded {}", names.join(" ")) })
 }
 
 /// Which modules a folder holds, in a few words: `rabbit_exchange (9f2c1a)`.
@@ -267,20 +247,13 @@ fn read_modules(patch: &Path) -> Result<Vec<Module>, BrokerError> {
         if !BEGINNINGS.iter().any(|it| code.starts_with(it)) {
             return Err(wrong(&format!("{name}.beam is not a compiled module")));
         }
-        modules.push(Module {
-            name: name.into_owned(),
-            code,
-        });
+        modules.push(Module { name: name.into_owned(), code });
     }
     Ok(modules)
 }
 
 fn told(modules: &[Module]) -> String {
-    let named: Vec<&str> = modules
-        .iter()
-        .map(|it| it.name.as_str())
-        .take(MOST_NAMED)
-        .collect();
+    let named: Vec<&str> = modules.iter().map(|it| it.name.as_str()).take(MOST_NAMED).collect();
     let named = named.join(", ");
     let letters = letters(modules.iter().map(|it| it.code.as_slice()));
     match modules.len() {
@@ -323,10 +296,7 @@ mod tests {
         fs::write(ebin.join("rabbit.beam"), "FOR1 one").unwrap();
         let directories = [ebin.clone()];
         let told = checkout.told(&directories);
-        assert!(
-            told.starts_with("from a checkout of unknown commit (modules "),
-            "{told}"
-        );
+        assert!(told.starts_with("from a checkout of unknown commit (modules "), "{told}");
         fs::write(ebin.join("rabbit.beam"), "FOR1 two").unwrap();
         assert_ne!(checkout.told(&directories), told, "another compilation");
     }
@@ -334,28 +304,15 @@ mod tests {
     #[test]
     fn a_checkout_is_asked_for_its_own_commit_and_names_no_place() {
         let folder = tempfile::tempdir().unwrap();
-        let checkout = Checkout {
-            root: folder.path().to_owned(),
-        };
+        let checkout = Checkout { root: folder.path().to_owned() };
         // A worktree that was moved away from its repository.
-        fs::write(
-            folder.path().join(".git"),
-            "gitdir: /home/alice/rabbit/.git/worktrees/x",
-        )
-        .unwrap();
+        fs::write(folder.path().join(".git"), "gitdir: /home/alice/rabbit/.git/worktrees/x").unwrap();
         let told = checkout.told(&[]);
-        assert!(
-            told.contains("of unknown commit (git: fatal: not a git repository: …)"),
-            "{told}"
-        );
+        assert!(told.contains("of unknown commit (git: fatal: not a git repository: …)"), "{told}");
         // In a hook of another repository these are set.
         let git = checkout.command(&["status"]);
         let unset = |name: &str| git.get_envs().any(|it| it.0 == name && it.1.is_none());
-        assert!(
-            ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"]
-                .into_iter()
-                .all(unset)
-        );
+        assert!(["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"].into_iter().all(unset));
     }
 
     #[test]
@@ -383,12 +340,7 @@ mod tests {
         }
         assert!(apply().unwrap().told.starts_with("a, b, m0 and 3 more ("));
         write("b.beam", b"#!/bin/sh");
-        assert!(
-            apply()
-                .unwrap_err()
-                .to_string()
-                .contains("b.beam is not a compiled module")
-        );
+        assert!(apply().unwrap_err().to_string().contains("b.beam is not a compiled module"));
         write("b.beam", b"FOR1");
         write("it's.beam", b"FOR1");
         assert!(apply().unwrap_err().to_string().contains("is not a module"));

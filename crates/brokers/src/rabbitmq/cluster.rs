@@ -37,18 +37,10 @@ impl Cluster {
     ///
     /// # Errors
     /// Those of [`RabbitMq::start`]; nothing is left behind.
-    pub fn start(
-        config: &Config,
-        size: u32,
-        is_relayed: bool,
-        waiting: &mut Waiting<'_>,
-    ) -> Result<Self, BrokerError> {
+    pub fn start(config: &Config, size: u32, is_relayed: bool, waiting: &mut Waiting<'_>) -> Result<Self, BrokerError> {
         if size <= 1 {
             let node = RabbitMq::start(config, waiting.progress, waiting.cancelled)?;
-            return Ok(Self {
-                nodes: vec![node],
-                relay: None,
-            });
+            return Ok(Self { nodes: vec![node], relay: None });
         }
         if size > MOST_NODES {
             return Err(BrokerError::config(
@@ -57,17 +49,10 @@ impl Cluster {
                 "use fewer",
             ));
         }
-        ports::start_on_free(config, waiting, |waiting| {
-            Self::try_start(config, size, is_relayed, waiting)
-        })
+        ports::start_on_free(config, waiting, |waiting| Self::try_start(config, size, is_relayed, waiting))
     }
 
-    fn try_start(
-        config: &Config,
-        size: u32,
-        is_relayed: bool,
-        waiting: &mut Waiting<'_>,
-    ) -> Result<Self, BrokerError> {
+    fn try_start(config: &Config, size: u32, is_relayed: bool, waiting: &mut Waiting<'_>) -> Result<Self, BrokerError> {
         let installation = Installation::find(config.root.as_deref())?;
         ports::check_shared(config, size)?;
         RabbitMq::check(config, &installation)?;
@@ -86,25 +71,14 @@ impl Cluster {
         let names: Vec<&str> = workspaces.iter().map(Workspace::name).collect();
         let members = network.members(&names);
         // Each of them has less of the machine than one alone.
-        let config = Config {
-            start_timeout: config.start_timeout * size,
-            ..config.clone()
-        };
+        let config = Config { start_timeout: config.start_timeout * size, ..config.clone() };
         let runtime = installation.erlang.release;
-        let what = format!(
-            "starting {size} nodes of {PRODUCT} {} on Erlang/OTP {runtime}",
-            installation.version
-        );
+        let what = format!("starting {size} nodes of {PRODUCT} {} on Erlang/OTP {runtime}", installation.version);
         let mut prepared = Vec::new();
         for (workspace, member) in workspaces.into_iter().zip(members) {
             let installation = Installation::find(config.root.as_deref())?;
             let config = of_node(&config, prepared.len());
-            prepared.push(RabbitMq::prepare(
-                &config,
-                installation,
-                workspace,
-                Some(member),
-            )?);
+            prepared.push(RabbitMq::prepare(&config, installation, workspace, Some(member))?);
         }
         waiting.step(&what);
         let nodes = start_all(prepared, &what, waiting)?;
@@ -125,13 +99,8 @@ impl Cluster {
         let began = Instant::now();
         let mut told = TELL_INTERVAL;
         loop {
-            let seen = self
-                .nodes
-                .iter()
-                .map(|node| node.running(waiting.cancelled));
-            let seen: Vec<usize> = seen
-                .map(|running| running.map_or(0, |it| it.len()))
-                .collect();
+            let seen = self.nodes.iter().map(|node| node.running(waiting.cancelled));
+            let seen: Vec<usize> = seen.map(|running| running.map_or(0, |it| it.len())).collect();
             if seen.iter().all(|count| *count == self.nodes.len()) {
                 return Ok(());
             }
@@ -167,10 +136,7 @@ impl Cluster {
             }
         };
         let missing = || BrokerError::Fault("the nodes' links do not pass through bellows".into());
-        self.relay
-            .as_ref()
-            .ok_or_else(missing)?
-            .cut_off(node, is_cut);
+        self.relay.as_ref().ok_or_else(missing)?.cut_off(node, is_cut);
         Ok(())
     }
 
@@ -180,8 +146,7 @@ impl Cluster {
     /// There are several, and their data is bound to all of their names.
     pub(super) fn into_only(self) -> Result<RabbitMq, BrokerError> {
         let mut nodes = self.nodes;
-        let several =
-            || BrokerError::Fault("data can be kept of one node, not of a cluster".into());
+        let several = || BrokerError::Fault("data can be kept of one node, not of a cluster".into());
         match nodes.pop() {
             Some(node) if nodes.is_empty() => Ok(node),
             _ => Err(several()),
@@ -204,9 +169,7 @@ pub(super) fn of_node(config: &Config, number: usize) -> Config {
     let own = config.of_nodes.get(number).cloned();
     config.settings.extend(own.unwrap_or_default());
     if number > 0 {
-        config
-            .settings
-            .retain(|key, _| !key.starts_with("management."));
+        config.settings.retain(|key, _| !key.starts_with("management."));
         for plugin in &mut config.plugins {
             if plugin == "rabbitmq_management" {
                 "rabbitmq_management_agent".clone_into(plugin);
@@ -218,11 +181,7 @@ pub(super) fn of_node(config: &Config, number: usize) -> Config {
 }
 
 /// Starts them side by side; where one fails, the others end, too.
-fn start_all(
-    prepared: Vec<Prepared>,
-    what: &str,
-    waiting: &mut Waiting<'_>,
-) -> Result<Vec<RabbitMq>, BrokerError> {
+fn start_all(prepared: Vec<Prepared>, what: &str, waiting: &mut Waiting<'_>) -> Result<Vec<RabbitMq>, BrokerError> {
     let is_over = AtomicBool::new(false);
     let (tell, lines) = channel();
     thread::scope(|scope| {
@@ -257,9 +216,7 @@ fn start_all(
                 thread::sleep(Duration::from_millis(5));
             }
         }
-        lines
-            .try_iter()
-            .for_each(|line| (waiting.progress)(Progress::Logged(&line)));
+        lines.try_iter().for_each(|line| (waiting.progress)(Progress::Logged(&line)));
         let (mut nodes, mut failure) = (Vec::new(), None);
         for thread in starting {
             match thread.join() {
@@ -289,8 +246,5 @@ fn start_one(
             let _ = tell.send(format!("node {number}: {line}"));
         }
     };
-    node.start(&mut Waiting {
-        progress: &mut progress,
-        cancelled: &|| is_over.load(SeqCst),
-    })
+    node.start(&mut Waiting { progress: &mut progress, cancelled: &|| is_over.load(SeqCst) })
 }

@@ -24,12 +24,8 @@ pub(crate) struct Question {
 /// The topology as errors name it, however it is asked for.
 pub(crate) const OBJECTS: &str = "its queues and bindings";
 /// Queues, exchanges and bindings: a [`BrokerObjects`].
-const TOPOLOGY: Question = Question {
-    expression: include_str!("topology.erl"),
-    asks_for: OBJECTS,
-    timeout: TIMEOUT,
-    again: Some(AGAIN),
-};
+const TOPOLOGY: Question =
+    Question { expression: include_str!("topology.erl"), asks_for: OBJECTS, timeout: TIMEOUT, again: Some(AGAIN) };
 /// The busiest processes: a list of [`stacks::ErlangProcess`].
 pub(crate) const PROCESSES: Question = Question {
     expression: include_str!("processes.erl"),
@@ -74,10 +70,7 @@ const AGAIN: Duration = Duration::from_secs(60);
 const IMPORT_TIMEOUT: Duration = Duration::from_secs(1_800);
 
 /// The node's queues, exchanges and bindings.
-pub(crate) fn topology(
-    options: ConnectOptions,
-    cancelled: &dyn Fn() -> bool,
-) -> Result<Topology, BrokerError> {
+pub(crate) fn topology(options: ConnectOptions, cancelled: &dyn Fn() -> bool) -> Result<Topology, BrokerError> {
     let objects: BrokerObjects = ask(options, TOPOLOGY, cancelled)?;
     Ok(objects.into_topology())
 }
@@ -132,34 +125,24 @@ fn ask_once(
 ) -> Result<Vec<u8>, Missed> {
     // What hangs is to be told from what is busy before the answer is given up.
     options.timeout = timeout / 2;
-    let answer = wait_for(timeout, cancelled, move || {
-        evaluate(&options, question, timeout)
-    });
+    let answer = wait_for(timeout, cancelled, move || evaluate(&options, question, timeout));
     match answer {
         Ok(Ok(json)) => Ok(json),
-        Ok(Err(Error::Timeout { .. } | Error::Unsettled { .. })) | Err(NoAnswer::TimedOut) => {
-            Err(Missed::Late)
-        }
+        Ok(Err(Error::Timeout { .. } | Error::Unsettled { .. })) | Err(NoAnswer::TimedOut) => Err(Missed::Late),
         Ok(Err(Error::Silent { .. })) => Err(Missed::Silent),
         Ok(Err(error)) => Err(Missed::Other(NoAnswer::Failed(error.to_string()))),
         Err(why) => Err(Missed::Other(why)),
     }
 }
 
-fn evaluate(
-    options: &ConnectOptions,
-    question: Question,
-    timeout: Duration,
-) -> Result<Vec<u8>, Error> {
+fn evaluate(options: &ConnectOptions, question: Question, timeout: Duration) -> Result<Vec<u8>, Error> {
     let node = Node::connect(options)?;
     let value = node.evaluate(timeout, question.expression)?;
     match as_bytes(&value) {
         Some(json) => Ok(json.to_vec()),
-        None => Err(Error::Exception {
-            node: node.name().clone(),
-            call: "the question".into(),
-            reason: show(&value, 200),
-        }),
+        None => {
+            Err(Error::Exception { node: node.name().clone(), call: "the question".into(), reason: show(&value, 200) })
+        }
     }
 }
 
@@ -245,29 +228,13 @@ mod tests {
         let begun = Instant::now();
         let error = ask::<u32>(beam.1.clone(), never, &|| false).unwrap_err();
         let (took, text) = (begun.elapsed(), error.to_string());
-        assert!(
-            took >= Duration::from_secs(7) && took < first * 5,
-            "{took:?}"
-        );
-        assert!(
-            matches!(
-                error,
-                BrokerError::Control {
-                    timed_out: true,
-                    ..
-                }
-            ),
-            "{error:?}"
-        );
+        assert!(took >= Duration::from_secs(7) && took < first * 5, "{took:?}");
+        assert!(matches!(error, BrokerError::Control { timed_out: true, .. }), "{error:?}");
         assert!(text.contains("no answer within 7 s"), "{text}");
         let begun = Instant::now();
         let is_over = || begun.elapsed() > Duration::from_millis(1_000);
         let error = ask::<u32>(beam.1.clone(), never, &is_over).unwrap_err();
-        assert!(
-            begun.elapsed() < Duration::from_millis(2_900),
-            "{:?}",
-            begun.elapsed()
-        );
+        assert!(begun.elapsed() < Duration::from_millis(2_900), "{:?}", begun.elapsed());
         assert!(error.to_string().contains("stopped"), "{error}");
     }
 
@@ -291,16 +258,7 @@ mod tests {
         assert!(took < Duration::from_secs(20), "{took:?}");
         let is_said = |seconds: u64| text.contains(&format!("no answer within {seconds} s"));
         assert!((0..=took.as_secs()).any(is_said), "{took:?}: {text}");
-        assert!(
-            matches!(
-                error,
-                BrokerError::Control {
-                    timed_out: true,
-                    ..
-                }
-            ),
-            "{error:?}"
-        );
+        assert!(matches!(error, BrokerError::Control { timed_out: true, .. }), "{error:?}");
     }
 
     #[test]

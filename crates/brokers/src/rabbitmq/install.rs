@@ -17,24 +17,13 @@ pub(super) const PRODUCT: &str = "RabbitMQ";
 
 /// Directories with RabbitMQ's own scripts. Under a prefix or root directory, and of the machine.
 /// Not `/usr/sbin`: Debian's wrappers there switch to the user `rabbitmq`.
-const SCRIPTS_UNDER_ROOT: [&str; 4] = [
-    "sbin",
-    "usr/lib/rabbitmq/bin",
-    "lib/rabbitmq/bin",
-    "opt/rabbitmq/sbin",
-];
+const SCRIPTS_UNDER_ROOT: [&str; 4] = ["sbin", "usr/lib/rabbitmq/bin", "lib/rabbitmq/bin", "opt/rabbitmq/sbin"];
 const SCRIPTS_OF_MACHINE: [&str; 2] = ["/usr/lib/rabbitmq/bin", "/opt/rabbitmq/sbin"];
 
 /// Directories under a root directory that may have `erl` in them. The real places come before
 /// those with links, which may be absolute and so lead out of the root directory.
-const ERLANG_UNDER_ROOT: [&str; 6] = [
-    "usr/lib/erlang/bin",
-    "usr/local/lib/erlang/bin",
-    "opt/erlang/lib/erlang/bin",
-    "lib/erlang/bin",
-    "usr/bin",
-    "bin",
-];
+const ERLANG_UNDER_ROOT: [&str; 6] =
+    ["usr/lib/erlang/bin", "usr/local/lib/erlang/bin", "opt/erlang/lib/erlang/bin", "lib/erlang/bin", "usr/bin", "bin"];
 
 /// An installation.
 #[derive(Debug)]
@@ -94,13 +83,7 @@ impl Installation {
             )
         })?;
         let erlang = Erlang::find(root, &scripts.join("rabbitmq-server"))?;
-        Ok(Self {
-            plugins,
-            version: version.trim_end_matches(".ez").to_owned(),
-            erlang,
-            scripts,
-            checkout: None,
-        })
+        Ok(Self { plugins, version: version.trim_end_matches(".ez").to_owned(), erlang, scripts, checkout: None })
     }
 
     /// An installation among the sources, as `make` left it, with the Erlang in `PATH`, which compiled it.
@@ -132,9 +115,7 @@ impl Installation {
 
     /// Refuses plugins that are not there: RabbitMQ would start without them.
     pub(super) fn check_plugins(&self, wanted: &[String]) -> Result<(), BrokerError> {
-        let missing = |name: &&String| {
-            versions_of(&self.plugins, name).is_empty() && !is_compiled(&self.plugins, name)
-        };
+        let missing = |name: &&String| versions_of(&self.plugins, name).is_empty() && !is_compiled(&self.plugins, name);
         let Some(name) = wanted.iter().find(missing) else {
             return Ok(());
         };
@@ -200,16 +181,11 @@ impl Erlang {
             ERLANG_UNDER_ROOT
                 .into_iter()
                 .map(|directory| root.join(directory))
-                .find(|directory| {
-                    real(&directory.join("erl")).is_some_and(|at| at.starts_with(root))
-                })
+                .find(|directory| real(&directory.join("erl")).is_some_and(|at| at.starts_with(root)))
         });
         let path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
         let search = own.iter().cloned().chain(env::split_paths(&path));
-        let Some(erl) = search
-            .map(|directory| directory.join("erl"))
-            .find(|erl| erl.is_file())
-        else {
+        let Some(erl) = search.map(|directory| directory.join("erl")).find(|erl| erl.is_file()) else {
             return Err(BrokerError::NoErlang {
                 rabbitmq: rabbitmq.to_owned(),
                 searched: path.to_string_lossy().into_owned(),
@@ -233,14 +209,7 @@ impl Erlang {
             Some(root) => Loader::find(&root, &emulator_directory.join("beam.smp"))?,
             None => None,
         };
-        Ok(Self {
-            path,
-            emulator_directory,
-            loader,
-            root,
-            relocated,
-            release: release.otp,
-        })
+        Ok(Self { path, emulator_directory, loader, root, relocated, release: release.otp })
     }
 
     /// Whether the emulator has a JIT that can tell `perf` the names of what it compiles, with frame
@@ -282,38 +251,27 @@ impl Release {
             .map_err(BrokerError::io("start", erl))?;
         let text = String::from_utf8_lossy(&output.stdout);
         let answer = text.lines().next().map(PathBuf::from);
-        answer
-            .zip(text.lines().nth(1).and_then(Self::parse))
-            .ok_or_else(|| {
-                let said = String::from_utf8_lossy(&output.stderr);
-                BrokerError::config(
-                    format!("{} does not print its version", erl.display()),
-                    format!("{}, and it says {:?}", output.status, said.trim()),
-                    "add a working Erlang to PATH",
-                )
-            })
+        answer.zip(text.lines().nth(1).and_then(Self::parse)).ok_or_else(|| {
+            let said = String::from_utf8_lossy(&output.stderr);
+            BrokerError::config(
+                format!("{} does not print its version", erl.display()),
+                format!("{}, and it says {:?}", output.status, said.trim()),
+                "add a working Erlang to PATH",
+            )
+        })
     }
 }
 
 fn find_scripts(root: Option<&Path>) -> Result<PathBuf, BrokerError> {
     let mut candidates: Vec<PathBuf> = match root {
-        Some(root) => SCRIPTS_UNDER_ROOT
-            .iter()
-            .map(|directory| root.join(directory))
-            .collect(),
+        Some(root) => SCRIPTS_UNDER_ROOT.iter().map(|directory| root.join(directory)).collect(),
         None => SCRIPTS_OF_MACHINE.iter().map(PathBuf::from).collect(),
     };
     if root.is_none() {
         // A prefix's own sbin in PATH: its scripts stand together, the wrappers stand alone.
         let path = env::var_os("PATH").unwrap_or_default();
         let real_directories = env::split_paths(&path)
-            .filter_map(|directory| {
-                Some(
-                    real(&directory.join("rabbitmq-server"))?
-                        .parent()?
-                        .to_owned(),
-                )
-            })
+            .filter_map(|directory| Some(real(&directory.join("rabbitmq-server"))?.parent()?.to_owned()))
             .filter(|directory| directory.join("rabbitmq-env").is_file());
         candidates.extend(real_directories);
     }
@@ -327,20 +285,12 @@ fn find_scripts(root: Option<&Path>) -> Result<PathBuf, BrokerError> {
         let plugins = scripts.parent().map(|home| home.join("plugins"));
         plugins.is_some_and(|it| it.is_dir())
     };
-    found
-        .iter()
-        .find(is_whole)
-        .or(found.first())
-        .cloned()
-        .ok_or_else(|| BrokerError::NotInstalled {
-            product: PRODUCT,
-            help: "install it (apt-get install rabbitmq-server), or name another with broker.root (`bellows ab`: --b \
+    found.iter().find(is_whole).or(found.first()).cloned().ok_or_else(|| BrokerError::NotInstalled {
+        product: PRODUCT,
+        help: "install it (apt-get install rabbitmq-server), or name another with broker.root (`bellows ab`: --b \
                 rabbitmq@DIR)",
-            looked_for: candidates
-                .iter()
-                .map(|at| at.join("rabbitmq-server"))
-                .collect(),
-        })
+        looked_for: candidates.iter().map(|at| at.join("rabbitmq-server")).collect(),
+    })
 }
 
 /// The file behind all links.
@@ -357,26 +307,16 @@ fn versions_of(directory: &Path, name: &str) -> Vec<String> {
         .filter_map(|entry| {
             let file = entry.file_name().into_string().ok()?;
             let version = file.strip_prefix(name)?.strip_prefix('-')?;
-            version
-                .starts_with(|first: char| first.is_ascii_digit())
-                .then(|| version.to_owned())
+            version.starts_with(|first: char| first.is_ascii_digit()).then(|| version.to_owned())
         })
         .collect();
-    versions.sort_by_key(|version| {
-        version
-            .split('.')
-            .map(|part| part.parse().unwrap_or(0))
-            .collect::<Vec<u64>>()
-    });
+    versions.sort_by_key(|version| version.split('.').map(|part| part.parse().unwrap_or(0)).collect::<Vec<u64>>());
     versions
 }
 
 /// Whether a folder of applications has this one in a folder without a version, with its description.
 fn is_compiled(directory: &Path, name: &str) -> bool {
-    let description = directory
-        .join(name)
-        .join("ebin")
-        .join(format!("{name}.app"));
+    let description = directory.join(name).join("ebin").join(format!("{name}.app"));
     description.is_file()
 }
 
@@ -402,8 +342,7 @@ mod tests {
 
     #[test]
     fn applications_are_read_off_their_description() {
-        let text =
-            "{application, 'rabbit', [\n {applications, [kernel,\n  'stdlib', ra]},\n {env, []}]}.";
+        let text = "{application, 'rabbit', [\n {applications, [kernel,\n  'stdlib', ra]},\n {env, []}]}.";
         assert_eq!(needed_applications(text), ["kernel", "stdlib", "ra"]);
         assert!(needed_applications("{application, x, [{applications, []}]}.").is_empty());
         assert!(needed_applications("garbage").is_empty());
@@ -421,10 +360,7 @@ mod tests {
 
     #[test]
     fn a_missing_installation_says_where_it_looked_and_what_to_do() {
-        let error = Installation::find(Some(Path::new("/nowhere")))
-            .unwrap_err()
-            .problem()
-            .sentence();
+        let error = Installation::find(Some(Path::new("/nowhere"))).unwrap_err().problem().sentence();
         assert!(error.contains("/nowhere/sbin/rabbitmq-server"), "{error}");
         assert!(error.contains("apt-get install rabbitmq-server"), "{error}");
     }

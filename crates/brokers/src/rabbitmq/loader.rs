@@ -46,9 +46,8 @@ impl Loader {
     pub(super) fn find(root: &Path, program: &Path) -> Result<Option<Self>, BrokerError> {
         let found = interpreter(program).and_then(|interpreter| {
             let own = resolve(root, &interpreter)?;
-            let same = |machine: fs::Metadata, own: &fs::Metadata| {
-                (machine.dev(), machine.ino()) == (own.dev(), own.ino())
-            };
+            let same =
+                |machine: fs::Metadata, own: &fs::Metadata| (machine.dev(), machine.ino()) == (own.dev(), own.ino());
             let metadata = fs::metadata(&own).ok().filter(fs::Metadata::is_file)?;
             let is_machines = fs::metadata(&interpreter).is_ok_and(|it| same(it, &metadata));
             (!is_machines).then_some(own)
@@ -60,12 +59,7 @@ impl Loader {
         let mut libraries = OsString::new();
         for directory in directories {
             // The loader would take what stands before such a sign for a directory of its own.
-            if directory
-                .as_os_str()
-                .as_bytes()
-                .iter()
-                .any(|it| b":;".contains(it))
-            {
+            if directory.as_os_str().as_bytes().iter().any(|it| b":;".contains(it)) {
                 return Err(BrokerError::config(
                     "broker.root: its programs cannot be started from a path with : or ; in it",
                     directory.display(),
@@ -155,10 +149,7 @@ fn library_directories(root: &Path, loader: &Path) -> Vec<PathBuf> {
     let own = loader.parent().map(Path::to_owned);
     let inside = listed.into_iter().chain(known);
     let mut directories = Vec::new();
-    for directory in own
-        .into_iter()
-        .chain(inside.filter_map(|path| resolve(root, &path)))
-    {
+    for directory in own.into_iter().chain(inside.filter_map(|path| resolve(root, &path))) {
         if directory.is_dir() && !directories.contains(&directory) {
             directories.push(directory);
         }
@@ -188,9 +179,7 @@ fn configured_directories(root: &Path) -> Vec<PathBuf> {
         read.read_to_end(&mut text).ok()?;
         Some(String::from_utf8_lossy(&text).into_owned())
     });
-    let lines: Vec<String> = texts
-        .flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>())
-        .collect();
+    let lines: Vec<String> = texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
     lines
         .iter()
         .map(|line| line.split('#').next().unwrap_or_default().trim())
@@ -219,12 +208,7 @@ mod tests {
         let root = folder.path().canonicalize().unwrap();
         let named = interpreter(&program()).expect("a dynamically linked test");
         let named = named.strip_prefix("/").unwrap();
-        for directory in [
-            "usr/lib/own",
-            "usr/local/lib",
-            "usr/lib/listed",
-            "etc/ld.so.conf.d",
-        ] {
+        for directory in ["usr/lib/own", "usr/local/lib", "usr/lib/listed", "etc/ld.so.conf.d"] {
             fs::create_dir_all(root.join(directory)).unwrap();
         }
         fs::create_dir_all(root.join(named.parent().unwrap())).unwrap();
@@ -237,16 +221,13 @@ mod tests {
     #[test]
     fn a_root_with_its_own_loader_uses_that_and_its_own_libraries() {
         let (_folder, root) = make_root();
-        let list =
-            "# a list\n/usr/lib/listed # more\ninclude /etc/other\n/usr/lib/missing\n/lib/listed\n";
+        let list = "# a list\n/usr/lib/listed # more\ninclude /etc/other\n/usr/lib/missing\n/lib/listed\n";
         fs::write(root.join("etc/ld.so.conf.d/a.conf"), list).unwrap();
         fs::write(root.join("etc/ld.so.conf.d/ignored"), "/usr/lib/ignored\n").unwrap();
         let found = Loader::find(&root, &program()).unwrap().expect("a loader");
         assert_eq!(found.program, root.join("usr/lib/own/loader.so"));
         let named = interpreter(&program()).unwrap();
-        let mut wanted: Vec<PathBuf> = ["usr/lib/own", "usr/lib/listed"]
-            .map(|it| root.join(it))
-            .into();
+        let mut wanted: Vec<PathBuf> = ["usr/lib/own", "usr/lib/listed"].map(|it| root.join(it)).into();
         if named.starts_with("/lib64") {
             wanted.push(root.join("lib64"));
         }
@@ -266,17 +247,11 @@ mod tests {
         let named = interpreter(&program()).unwrap();
         let at = prefix.path().join(named.strip_prefix("/").unwrap());
         fs::create_dir_all(at.parent().unwrap()).unwrap();
-        fs::hard_link(named.canonicalize().unwrap(), &at)
-            .or_else(|_| symlink(&named, &at))
-            .unwrap();
+        fs::hard_link(named.canonicalize().unwrap(), &at).or_else(|_| symlink(&named, &at)).unwrap();
         assert!(is_none(prefix.path(), &program()));
         // What is no program, or not there.
         let (_folder, root) = make_root();
-        for (name, content) in [
-            ("script", &b"#!/bin/sh\n"[..]),
-            ("cut", b"\x7fELF\x02\x01\x01"),
-            ("empty", b""),
-        ] {
+        for (name, content) in [("script", &b"#!/bin/sh\n"[..]), ("cut", b"\x7fELF\x02\x01\x01"), ("empty", b"")] {
             fs::write(root.join(name), content).unwrap();
             assert!(is_none(&root, &root.join(name)), "{name}");
         }
@@ -290,12 +265,9 @@ mod tests {
         fs::create_dir(root.join("a")).unwrap();
         fs::write(root.join("a/file"), "").unwrap();
         let file = Some(root.join("a/file"));
-        for (link, target) in [
-            ("absolute", "/a/file"),
-            ("relative", "a/file"),
-            ("above", "../../../a/file"),
-            ("twice", "/absolute"),
-        ] {
+        for (link, target) in
+            [("absolute", "/a/file"), ("relative", "a/file"), ("above", "../../../a/file"), ("twice", "/absolute")]
+        {
             symlink(target, root.join(link)).unwrap();
             assert_eq!(resolve(&root, Path::new(link)), file, "{link}");
         }
@@ -317,9 +289,6 @@ mod tests {
         fs::create_dir_all(at.parent().unwrap()).unwrap();
         fs::copy("/proc/self/exe", at).unwrap();
         let error = Loader::find(&root, &program()).unwrap_err();
-        assert!(
-            error.problem().sentence().contains("broker.root"),
-            "{error}"
-        );
+        assert!(error.problem().sentence().contains("broker.root"), "{error}");
     }
 }

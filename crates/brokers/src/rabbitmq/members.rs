@@ -37,16 +37,8 @@ impl Network {
         loop {
             let random = random_hex(2)?;
             let number = |from: usize| u8::from_str_radix(random.get(from..from + 2)?, 16).ok();
-            let network = [
-                64 + number(0).unwrap_or_default() % 128,
-                number(2).unwrap_or_default(),
-            ];
-            let mut found = Self {
-                network,
-                port: 0,
-                cookie: cookie.clone(),
-                is_relayed,
-            };
+            let network = [64 + number(0).unwrap_or_default() % 128, number(2).unwrap_or_default()];
+            let mut found = Self { network, port: 0, cookie: cookie.clone(), is_relayed };
             attempt += 1;
             match found.free_port(size) {
                 Ok(port) => {
@@ -69,9 +61,7 @@ impl Network {
         let named = (1..size).map(|number| self.address(number));
         let behind = (0..size).map(|number| self.listening(number));
         let others = named.chain(behind.filter(|_| self.is_relayed));
-        let taken: Result<Vec<_>, _> = others
-            .map(|address| TcpListener::bind((address, port)))
-            .collect();
+        let taken: Result<Vec<_>, _> = others.map(|address| TcpListener::bind((address, port))).collect();
         taken.map(|_| port)
     }
 
@@ -92,10 +82,7 @@ impl Network {
 
     /// Where a relay listens for a node, and where that node listens itself; both in the order of the nodes.
     pub(super) fn relayed(&self, size: u32) -> Vec<[SocketAddrV4; 2]> {
-        let pair = |number| {
-            [self.address(number), self.listening(number)]
-                .map(|ip| SocketAddrV4::new(ip, self.port))
-        };
+        let pair = |number| [self.address(number), self.listening(number)].map(|ip| SocketAddrV4::new(ip, self.port));
         (0..size).map(pair).collect()
     }
 
@@ -103,9 +90,7 @@ impl Network {
     pub(super) fn members(&self, names: &[&str]) -> Vec<Membership> {
         let number = |index: usize| u32::try_from(index).unwrap_or_default();
         let all = names.iter().enumerate();
-        let full: Vec<String> = all
-            .map(|(index, name)| format!("{name}@{}", self.address(number(index))))
-            .collect();
+        let full: Vec<String> = all.map(|(index, name)| format!("{name}@{}", self.address(number(index)))).collect();
         (0..full.len())
             .map(|index| Membership {
                 names: full.clone(),
@@ -159,10 +144,7 @@ impl Membership {
     /// Settings of RabbitMQ: all nodes, so that each finds the others while it starts.
     pub(super) fn rabbit_settings(&self) -> String {
         let names: Vec<String> = self.names.iter().map(|name| format!("'{name}'")).collect();
-        format!(
-            "{{cluster_nodes, {{[{}], disc}}}},\n           ",
-            names.join(", ")
-        )
+        format!("{{cluster_nodes, {{[{}], disc}}}},\n           ", names.join(", "))
     }
 }
 
@@ -218,16 +200,12 @@ impl Relay {
             is_over: AtomicBool::new(false),
             links: AtomicUsize::new(0),
         });
-        let relay = Self {
-            nodes: Arc::clone(&nodes),
-        };
+        let relay = Self { nodes: Arc::clone(&nodes) };
         for (node, [named, _]) in places.iter().enumerate() {
             let listener = TcpListener::bind(named)?;
             listener.set_nonblocking(true)?;
             let nodes = Arc::clone(&nodes);
-            thread::Builder::new()
-                .name("bellows-relay".to_owned())
-                .spawn(move || accept(&listener, node, &nodes))?;
+            thread::Builder::new().name("bellows-relay".to_owned()).spawn(move || accept(&listener, node, &nodes))?;
         }
         Ok(relay)
     }
@@ -279,11 +257,7 @@ fn sender(nodes: &RelayedNodes, from: SocketAddr) -> Option<usize> {
 }
 
 /// Carries a link in both directions until it ends.
-fn relay(
-    stream: &TcpStream,
-    ends: [Option<usize>; 2],
-    nodes: &Arc<RelayedNodes>,
-) -> io::Result<()> {
+fn relay(stream: &TcpStream, ends: [Option<usize>; 2], nodes: &Arc<RelayedNodes>) -> io::Result<()> {
     let [node, _] = ends;
     let own = node.and_then(|node| nodes.listening.get(node));
     let own = own.ok_or(io::ErrorKind::NotFound)?;
@@ -315,8 +289,7 @@ fn carry(from: &TcpStream, to: &TcpStream, ends: [Option<usize>; 2], nodes: &Rel
             Err(_) => break,
         };
         // What was read in the instant of a cut waits for its end.
-        if !nodes.wait_until_whole(ends) || !send(to, buffer.get(..read).unwrap_or_default(), nodes)
-        {
+        if !nodes.wait_until_whole(ends) || !send(to, buffer.get(..read).unwrap_or_default(), nodes) {
             break;
         }
     }
@@ -358,11 +331,7 @@ mod tests {
             assert_ne!(named, listening);
             assert!(named.ip().is_loopback() && listening.ip().is_loopback());
             assert!(member.rabbit_settings().contains(&members[2].name()));
-            assert!(
-                member
-                    .kernel_settings()
-                    .contains("inet_dist_connect_options")
-            );
+            assert!(member.kernel_settings().contains("inet_dist_connect_options"));
         }
         let alone = Network::find(2, false).unwrap();
         assert!(alone.relayed(2).iter().all(|[named, own]| named == own));
@@ -381,9 +350,7 @@ mod tests {
         assert_eq!(&bytes, b"one");
         relay.cut_off(1, true);
         link.write_all(b"two").unwrap();
-        there
-            .set_read_timeout(Some(Duration::from_millis(300)))
-            .unwrap();
+        there.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
         assert!(is_idle(&there.read_exact(&mut bytes).unwrap_err()));
         relay.cut_off(1, false);
         there.set_read_timeout(None).unwrap();

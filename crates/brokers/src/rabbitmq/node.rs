@@ -42,10 +42,7 @@ impl Prepared {
     /// Starts it and waits until it takes clients.
     pub(super) fn start(self, waiting: &mut Waiting<'_>) -> Result<RabbitMq, BrokerError> {
         let runtime = format!("Erlang/OTP {}", self.installation.erlang.release);
-        let what = format!(
-            "starting {PRODUCT} {} on {runtime}",
-            self.installation.version
-        );
+        let what = format!("starting {PRODUCT} {} on {runtime}", self.installation.version);
         Ok(RabbitMq {
             process: self.workspace.start(self.launch, &what, waiting)?,
             installation: self.installation,
@@ -67,13 +64,8 @@ impl RabbitMq {
         progress: &mut dyn FnMut(Progress<'_>),
         cancelled: &dyn Fn() -> bool,
     ) -> Result<Self, BrokerError> {
-        let mut waiting = Waiting {
-            progress,
-            cancelled,
-        };
-        ports::start_on_free(config, &mut waiting, |waiting| {
-            Self::try_start(config, waiting)
-        })
+        let mut waiting = Waiting { progress, cancelled };
+        ports::start_on_free(config, &mut waiting, |waiting| Self::try_start(config, waiting))
     }
 
     fn try_start(config: &Config, waiting: &mut Waiting<'_>) -> Result<Self, BrokerError> {
@@ -100,10 +92,7 @@ impl RabbitMq {
     }
 
     /// Refuses settings and plugins that this installation does not have.
-    pub(super) fn check_known(
-        config: &Config,
-        installation: &Installation,
-    ) -> Result<(), BrokerError> {
+    pub(super) fn check_known(config: &Config, installation: &Installation) -> Result<(), BrokerError> {
         check_settings(installation, &config.settings)?;
         installation.check_plugins(&config.plugins)
     }
@@ -116,12 +105,7 @@ impl RabbitMq {
         membership: Option<Membership>,
     ) -> Result<Prepared, BrokerError> {
         let (setup, launch) = Setup::write(config, &installation, &workspace, membership)?;
-        Ok(Prepared {
-            installation,
-            setup,
-            launch,
-            workspace,
-        })
+        Ok(Prepared { installation, setup, launch, workspace })
     }
 
     /// Where clients connect: `amqp://guest:guest@127.0.0.1:PORT`, or `amqps://` with [`Config::tls`].
@@ -217,8 +201,8 @@ impl RabbitMq {
         };
         let name = self.setup.erlang_name();
         let name: NodeName = name.parse().map_err(|it: Refused| unreached(it.what))?;
-        let cookie = Cookie::read(&self.setup.directory.join(COOKIE))
-            .map_err(|problem| unreached(problem.to_string()))?;
+        let cookie =
+            Cookie::read(&self.setup.directory.join(COOKIE)).map_err(|problem| unreached(problem.to_string()))?;
         let mut options = ConnectOptions::new(name, cookie);
         let address = self.setup.control_address;
         options.address = Some((address.ip().to_string(), address.port()));
@@ -238,10 +222,7 @@ impl RabbitMq {
     ///
     /// # Errors
     /// Those of [`Self::topology`].
-    pub fn erlang_processes(
-        &self,
-        cancelled: &dyn Fn() -> bool,
-    ) -> Result<Vec<ErlangProcess>, BrokerError> {
+    pub fn erlang_processes(&self, cancelled: &dyn Fn() -> bool) -> Result<Vec<ErlangProcess>, BrokerError> {
         control::ask(self.erlang()?, control::PROCESSES, cancelled)
     }
 
@@ -259,11 +240,7 @@ impl RabbitMq {
     ///
     /// # Errors
     /// What RabbitMQ says against them, and those of [`Self::topology`].
-    pub fn import(
-        &self,
-        definitions: &[u8],
-        cancelled: &dyn Fn() -> bool,
-    ) -> Result<(), BrokerError> {
+    pub fn import(&self, definitions: &[u8], cancelled: &dyn Fn() -> bool) -> Result<(), BrokerError> {
         let file = self.setup.directory.join("definitions.json");
         private_file(&file, definitions)?;
         let said: String = control::ask(self.erlang()?, control::IMPORT, cancelled)?;
@@ -295,10 +272,7 @@ impl RabbitMq {
         progress: &mut dyn FnMut(Progress<'_>),
         cancelled: &dyn Fn() -> bool,
     ) -> Result<(), BrokerError> {
-        self.process.restart(&mut Waiting {
-            progress,
-            cancelled,
-        })
+        self.process.restart(&mut Waiting { progress, cancelled })
     }
 
     /// Reads what the node logs from now on.
@@ -334,11 +308,7 @@ impl RabbitMq {
 }
 
 /// Gives the node a copy of the data that it is to begin with.
-fn copy_data(
-    config: &Config,
-    workspace: &Workspace,
-    waiting: &mut Waiting<'_>,
-) -> Result<Option<Copied>, BrokerError> {
+fn copy_data(config: &Config, workspace: &Workspace, waiting: &mut Waiting<'_>) -> Result<Option<Copied>, BrokerError> {
     let Some(original) = config.data.as_ref().and_then(|data| data.original.as_ref()) else {
         return Ok(None);
     };
@@ -352,28 +322,16 @@ const MOST_SCHEMA_BYTES: u64 = 4 << 20;
 
 /// Refuses settings that no schema of the installation knows: a node takes seconds to do so. Where its plugins are
 /// packed, nothing is known.
-fn check_settings(
-    installation: &Installation,
-    settings: &BTreeMap<String, String>,
-) -> Result<(), BrokerError> {
-    let known = if settings.is_empty() {
-        Vec::new()
-    } else {
-        schema_keys(installation)
-    };
-    let unknown = settings
-        .keys()
-        .find(|key| !known.iter().any(|it| is_meant(it, key)));
+fn check_settings(installation: &Installation, settings: &BTreeMap<String, String>) -> Result<(), BrokerError> {
+    let known = if settings.is_empty() { Vec::new() } else { schema_keys(installation) };
+    let unknown = settings.keys().find(|key| !known.iter().any(|it| is_meant(it, key)));
     let Some(unknown) = unknown.filter(|_| !known.is_empty()) else {
         return Ok(());
     };
     let alike = |key: &&String| (strsim::jaro_winkler(key, unknown) * 1e6) as u64;
     let nearest = known.iter().max_by_key(alike).map_or("", String::as_str);
     Err(BrokerError::config(
-        format!(
-            "broker.config: RabbitMQ {} has no such key",
-            installation.version
-        ),
+        format!("broker.config: RabbitMQ {} has no such key", installation.version),
         format!("unknown key {unknown:?}"),
         format!("did you mean {nearest:?}?"),
     ))
@@ -382,11 +340,7 @@ fn check_settings(
 /// The keys of all schemas; none where one of them cannot be read.
 fn schema_keys(installation: &Installation) -> Vec<String> {
     let mut keys = Vec::new();
-    for plugin in fs::read_dir(&installation.plugins)
-        .into_iter()
-        .flatten()
-        .flatten()
-    {
+    for plugin in fs::read_dir(&installation.plugins).into_iter().flatten().flatten() {
         if plugin.path().extension().is_some_and(|it| it == "ez") {
             return Vec::new();
         }
@@ -448,19 +402,13 @@ mod tests {
             testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
         };
         let with = |key: &str| BTreeMap::from([(key.to_owned(), "1".to_owned())]);
-        for key in [
-            "channel_max",
-            "vm_memory_high_watermark.relative",
-            "log.file.level",
-        ] {
+        for key in ["channel_max", "vm_memory_high_watermark.relative", "log.file.level"] {
             assert!(check_settings(&installation, &with(key)).is_ok(), "{key}");
         }
         if schema_keys(&installation).is_empty() {
             testkit::skip!("its plugins are packed");
         }
-        let problem = check_settings(&installation, &with("chanel_max"))
-            .unwrap_err()
-            .problem();
+        let problem = check_settings(&installation, &with("chanel_max")).unwrap_err().problem();
         assert!(problem.value.contains("chanel_max"), "{problem:?}");
         assert!(problem.help.contains("\"channel_max\""), "{problem:?}");
     }

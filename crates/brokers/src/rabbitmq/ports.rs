@@ -143,12 +143,7 @@ fn listener_ports(config: &Config) -> Vec<ListenerPort> {
         let (ip, port) = address(key, value)?;
         let beside = key.strip_suffix("port").map(|table| format!("{table}ip"));
         let beside = beside.and_then(|key| settings.get(&key)?.trim().parse().ok());
-        Some(ListenerPort {
-            key: key.clone(),
-            ip: ip.or(beside),
-            port,
-            is_usual: false,
-        })
+        Some(ListenerPort { key: key.clone(), ip: ip.or(beside), port, is_usual: false })
     });
     let mut all: Vec<ListenerPort> = named.collect();
     for (plugin, key, port) in LISTENING {
@@ -159,9 +154,7 @@ fn listener_ports(config: &Config) -> Vec<ListenerPort> {
         if is_on && !is_named {
             all.push(ListenerPort {
                 key: key.to_owned(),
-                ip: settings
-                    .get(&format!("{table}.tcp.ip"))
-                    .and_then(|ip| ip.trim().parse().ok()),
+                ip: settings.get(&format!("{table}.tcp.ip")).and_then(|ip| ip.trim().parse().ok()),
                 port,
                 is_usual: true,
             });
@@ -203,16 +196,9 @@ impl ListenerPort {
 
     /// The addresses that RabbitMQ would listen on: all of both families where none is named.
     fn addresses(&self) -> Vec<SocketAddr> {
-        let all = || {
-            vec![
-                IpAddr::from(Ipv6Addr::UNSPECIFIED),
-                Ipv4Addr::UNSPECIFIED.into(),
-            ]
-        };
+        let all = || vec![IpAddr::from(Ipv6Addr::UNSPECIFIED), Ipv4Addr::UNSPECIFIED.into()];
         let ips = self.ip.map_or_else(all, |ip| vec![ip]);
-        ips.into_iter()
-            .map(|ip| SocketAddr::new(ip, self.port))
-            .collect()
+        ips.into_iter().map(|ip| SocketAddr::new(ip, self.port)).collect()
     }
 
     /// Whether nobody else could listen there now. An address of another machine, or a port that needs more rights, is
@@ -225,10 +211,7 @@ impl ListenerPort {
     fn refused(&self) -> BrokerError {
         let Self { key, port, .. } = self;
         let cause = format!("port {port} of broker.config.{key} is taken");
-        let local = [
-            IpAddr::from(Ipv4Addr::LOCALHOST),
-            Ipv6Addr::LOCALHOST.into(),
-        ];
+        let local = [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()];
         let local = local.map(|ip| SocketAddr::new(ip, *port));
         let named = self.ip.filter(|ip| !ip.is_unspecified());
         let at = named.map_or_else(|| local.to_vec(), |ip| vec![SocketAddr::new(ip, *port)]);
@@ -250,23 +233,19 @@ mod tests {
         let settings = settings.iter();
         Config {
             plugins: plugins.iter().map(|it| (*it).to_owned()).collect(),
-            settings: settings
-                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-                .collect(),
+            settings: settings.map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
             ..Config::default()
         }
     }
 
     fn found(config: &Config) -> Vec<(String, Option<String>, u16)> {
         let all = listener_ports(config).into_iter();
-        all.map(|it| (it.key, it.ip.map(|ip| ip.to_string()), it.port))
-            .collect()
+        all.map(|it| (it.key, it.ip.map(|ip| ip.to_string()), it.port)).collect()
     }
 
     #[test]
     fn ports_of_settings_and_plugins_are_found() {
-        let some =
-            |key: &str, ip: Option<&str>, port| (key.to_owned(), ip.map(str::to_owned), port);
+        let some = |key: &str, ip: Option<&str>, port| (key.to_owned(), ip.map(str::to_owned), port);
         let settings = [
             ("management.tcp.ip", "127.0.0.1"),
             ("management.tcp.port", "15680"),
@@ -276,12 +255,7 @@ mod tests {
             ("stream.listeners.tcp", "none"),
             ("web_stomp.tcp.port", "nonsense"),
         ];
-        let plugins = [
-            "rabbitmq_management",
-            "rabbitmq_mqtt",
-            "rabbitmq_stream",
-            "rabbitmq_prometheus",
-        ];
+        let plugins = ["rabbitmq_management", "rabbitmq_mqtt", "rabbitmq_stream", "rabbitmq_prometheus"];
         assert_eq!(
             found(&config(&plugins, &settings)),
             [
@@ -316,11 +290,7 @@ mod tests {
                 assert_eq!(refused.cause, cause);
                 let own = format!("process {}", std::process::id());
                 assert!(refused.value.ends_with(&own), "{refused:?}");
-                assert!(
-                    refused
-                        .help
-                        .contains("broker.config.prometheus.tcp.port = N")
-                );
+                assert!(refused.help.contains("broker.config.prometheus.tcp.port = N"));
             }
             drop(listener);
             check(&config(&[], &[("prometheus.tcp.port", &port)])).unwrap();
@@ -361,10 +331,7 @@ mod tests {
 
     #[test]
     fn nodes_cannot_share_a_port() {
-        let settings = [
-            ("management.tcp.port", "15680"),
-            ("prometheus.tcp.port", "15693"),
-        ];
+        let settings = [("management.tcp.port", "15680"), ("prometheus.tcp.port", "15693")];
         let refused = check_shared(&config(&[], &settings), 3).unwrap_err();
         assert!(refused.to_string().contains("15693"), "{refused}");
         check_shared(&config(&[], &settings), 1).unwrap();

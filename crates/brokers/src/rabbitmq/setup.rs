@@ -41,13 +41,7 @@ pub(super) const NEEDED_SPACE: u64 = 256_000_000;
 pub(super) const DATA: &str = "data";
 
 /// Settings that bellows must know the values of.
-const OWN_SETTINGS: [&str; 5] = [
-    "listeners.tcp",
-    "listeners.ssl",
-    "default_user",
-    "default_pass",
-    "default_vhost",
-];
+const OWN_SETTINGS: [&str; 5] = ["listeners.tcp", "listeners.ssl", "default_user", "default_pass", "default_vhost"];
 
 /// The plugin behind SASL EXTERNAL.
 const LOGIN_BY_CERTIFICATE: &str = "rabbitmq_auth_mechanism_ssl";
@@ -97,8 +91,7 @@ impl Setup {
             control_address: membership.as_ref().map_or(alone, Membership::listens_on),
             membership,
             applications: None,
-            no_epmd: RefusingPort::reserve()
-                .map_err(BrokerError::io("find a free port on", "127.0.0.1"))?,
+            no_epmd: RefusingPort::reserve().map_err(BrokerError::io("find a free port on", "127.0.0.1"))?,
             notes: Vec::new(),
             patch: None,
         };
@@ -108,15 +101,9 @@ impl Setup {
             None => installation.scripts.clone(),
         };
         let arguments = setup.emulator_arguments(config, installation);
-        let mut probes = vec![Probe {
-            port,
-            answers: speaks_amqp,
-        }];
+        let mut probes = vec![Probe { port, answers: speaks_amqp }];
         let secured = setup.secured.as_ref();
-        probes.extend(secured.map(|(port, _)| Probe {
-            port: *port,
-            answers: accepts,
-        }));
+        probes.extend(secured.map(|(port, _)| Probe { port: *port, answers: accepts }));
         let launch = Launch {
             product: PRODUCT,
             program: scripts.join("rabbitmq-server"),
@@ -135,9 +122,7 @@ impl Setup {
     pub(super) fn erlang_name(&self) -> String {
         let own = || format!("{}@localhost", self.name);
         let alone = || self.bound_name.clone().unwrap_or_else(own);
-        self.membership
-            .as_ref()
-            .map_or_else(alone, Membership::name)
+        self.membership.as_ref().map_or_else(alone, Membership::name)
     }
 
     fn fill(
@@ -153,8 +138,7 @@ impl Setup {
         write(COOKIE, &of_cluster.map_or_else(|| random_hex(20), Ok)?)?;
         let cookie = directory.join(COOKIE);
         // Erlang refuses a cookie file that others can read; its own are read-only.
-        fs::set_permissions(&cookie, Permissions::from_mode(0o400))
-            .map_err(BrokerError::io("protect", &cookie))?;
+        fs::set_permissions(&cookie, Permissions::from_mode(0o400)).map_err(BrokerError::io("protect", &cookie))?;
         let reached = StartedNode {
             name: self.erlang_name(),
             host: self.control_address.ip().to_string(),
@@ -224,12 +208,7 @@ impl Setup {
     }
 
     /// The whole environment of the node: nothing but this comes through.
-    fn environment(
-        &self,
-        config: &Config,
-        installation: &Installation,
-        arguments: &str,
-    ) -> Vec<(OsString, OsString)> {
+    fn environment(&self, config: &Config, installation: &Installation, arguments: &str) -> Vec<(OsString, OsString)> {
         let at = |name: &str| self.directory.join(name).into_os_string();
         // The user's come first, so that ours win.
         let mut environment: Vec<(OsString, OsString)> = config
@@ -281,10 +260,7 @@ impl Setup {
     }
 
     /// Variables that control commands share with the node.
-    pub(super) fn control_environment(
-        &self,
-        installation: &Installation,
-    ) -> Vec<(OsString, OsString)> {
+    pub(super) fn control_environment(&self, installation: &Installation) -> Vec<(OsString, OsString)> {
         let mut path = self.directory.join(STARTERS).into_os_string();
         path.push(":");
         path.push(&installation.erlang.path);
@@ -297,10 +273,7 @@ impl Setup {
             ("RABBITMQ_NODENAME".into(), self.erlang_name().into()),
             ("ERL_EPMD_PORT".into(), self.no_epmd.port.to_string().into()),
             // Must name something that does not exist, or /etc/rabbitmq/rabbitmq-env.conf is read.
-            (
-                "RABBITMQ_CONF_ENV_FILE".into(),
-                self.directory.join("none").into(),
-            ),
+            ("RABBITMQ_CONF_ENV_FILE".into(), self.directory.join("none").into()),
         ];
         if self.membership.is_some() {
             // Its host is an address.
@@ -355,31 +328,19 @@ fn base_config(membership: Option<&Membership>) -> String {
 /// on ext4, whose removal can take milliseconds each.
 ///
 /// Modules of a patch stand there before all others. Tells which those are.
-fn link_modules(
-    installation: &Installation,
-    node: &Path,
-    patch: Option<&Path>,
-) -> Result<Option<Patch>, BrokerError> {
+fn link_modules(installation: &Installation, node: &Path, patch: Option<&Path>) -> Result<Option<Patch>, BrokerError> {
     let (ebin, shortcuts) = (node.join("ebin"), node.join("l"));
     for directory in [&ebin, &shortcuts] {
         fs::create_dir(directory).map_err(BrokerError::io("create", directory))?;
     }
-    let patched = patch
-        .map(|patch| checkout::apply_patch(patch, node))
-        .transpose()?;
+    let patched = patch.map(|patch| checkout::apply_patch(patch, node)).transpose()?;
     for (number, directory) in installation.module_directories().into_iter().enumerate() {
         let shortcut = shortcuts.join(number.to_string());
         symlink(&directory, &shortcut).map_err(BrokerError::io("create", &shortcut))?;
-        for entry in fs::read_dir(&directory)
-            .map_err(BrokerError::io("read", &directory))?
-            .flatten()
-        {
+        for entry in fs::read_dir(&directory).map_err(BrokerError::io("read", &directory))?.flatten() {
             let name = entry.file_name();
             let target = Path::new("../l").join(number.to_string()).join(&name);
-            if target
-                .extension()
-                .is_some_and(|extension| extension == "beam")
-            {
+            if target.extension().is_some_and(|extension| extension == "beam") {
                 // A module that is there already came from an application before this one.
                 let _ = symlink(target, ebin.join(name));
             }
@@ -440,18 +401,10 @@ struct RefusingPort {
 impl RefusingPort {
     fn reserve() -> std::io::Result<Self> {
         // Without `SO_REUSEADDR`, which the standard library's listeners set.
-        let socket = net::socket_with(
-            AddressFamily::INET,
-            SocketType::STREAM,
-            SocketFlags::CLOEXEC,
-            None,
-        )?;
+        let socket = net::socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0))?;
         let address = SocketAddrV4::try_from(net::getsockname(&socket)?)?;
-        Ok(Self {
-            port: address.port(),
-            _socket: socket,
-        })
+        Ok(Self { port: address.port(), _socket: socket })
     }
 }
 
@@ -459,8 +412,7 @@ impl RefusingPort {
 fn speaks_amqp(port: u16) -> bool {
     let timeout = Duration::from_secs(2);
     let ask = || {
-        let mut stream =
-            TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), timeout)?;
+        let mut stream = TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), timeout)?;
         stream.set_read_timeout(Some(timeout))?;
         stream.write_all(b"AMQP\0\0\x09\x01")?;
         let mut kind = [0];
@@ -486,29 +438,19 @@ fn reason_in(text: &str, lines: usize) -> String {
         None if !told.iter().any(is_stamped) => 0,
         None => told.len().saturating_sub(lines),
     };
-    told.into_iter()
-        .skip(first)
-        .take(lines)
-        .collect::<Vec<_>>()
-        .join("\n")
+    told.into_iter().skip(first).take(lines).collect::<Vec<_>>().join("\n")
 }
 
 /// Empty lines, and those of crash reports: they are indented, or come from the emulator's end.
 fn is_noise(line: &str) -> bool {
-    let message = line.split_once(" [error] <").map_or(line, |(_, rest)| {
-        rest.split_once("> ").map_or("", |(_, message)| message)
-    });
+    let message = line
+        .split_once(" [error] <")
+        .map_or(line, |(_, rest)| rest.split_once("> ").map_or("", |(_, message)| message));
     message.trim().is_empty()
         || (message.len() < line.len() && message.starts_with("   "))
-        || [
-            "  crasher:",
-            "  neighbours:",
-            "Kernel pid terminated",
-            "{\"Kernel pid",
-            "Crash dump",
-        ]
-        .iter()
-        .any(|noise| message.starts_with(noise))
+        || ["  crasher:", "  neighbours:", "Kernel pid terminated", "{\"Kernel pid", "Crash dump"]
+            .iter()
+            .any(|noise| message.starts_with(noise))
 }
 
 /// Erlang's file with the node's cookie, in its home directory.
@@ -531,17 +473,14 @@ struct StartedNode {
 
 /// The network namespace of this process; empty where the system does not tell.
 fn network() -> String {
-    fs::read_link("/proc/self/ns/net")
-        .map(|link| link.to_string_lossy().into_owned())
-        .unwrap_or_default()
+    fs::read_link("/proc/self/ns/net").map(|link| link.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 /// Every node that a bellows of this user has started and that has not ended, by name.
 #[must_use]
 pub fn started_nodes() -> Vec<ConnectOptions> {
     let directories = guarded_directories();
-    let mut nodes: Vec<ConnectOptions> =
-        directories.iter().filter_map(|it| read_node(it)).collect();
+    let mut nodes: Vec<ConnectOptions> = directories.iter().filter_map(|it| read_node(it)).collect();
     nodes.sort_by(|a, b| a.node.cmp(&b.node));
     nodes
 }
@@ -581,10 +520,7 @@ const LOADERS: &str = "loaders";
 /// one ask the others of the cluster - use `port` and do not listen. Returns what `ERL_LIBS` has to name, so that
 /// applications find the programs that need the loader.
 fn write_starters(erlang: &Erlang, node: &Path, port: u16) -> Result<Option<PathBuf>, BrokerError> {
-    let starters = Starters {
-        node,
-        loader: erlang.loader.as_ref(),
-    };
+    let starters = Starters { node, loader: erlang.loader.as_ref() };
     let directory = node.join(STARTERS);
     starters.copy(&erlang.emulator_directory, &directory, &["erl"])?;
     write_script(&directory.join("erl"), &erl(erlang, &directory, port))?;
@@ -642,12 +578,7 @@ impl Starters<'_> {
 
     /// Writes a script that starts a program through the loader. It becomes the program: its process keeps number,
     /// environment and open files.
-    fn write_wrapper(
-        &self,
-        loader: &Loader,
-        program: &Path,
-        wrapper: &Path,
-    ) -> Result<(), BrokerError> {
+    fn write_wrapper(&self, loader: &Loader, program: &Path, wrapper: &Path) -> Result<(), BrokerError> {
         let links = self.node.join(LOADERS);
         fs::create_dir_all(&links).map_err(BrokerError::io("create", &links))?;
         let link = links.join(program.file_name().unwrap_or_default());
@@ -683,8 +614,7 @@ fn erl(erlang: &Erlang, directory: &Path, port: u16) -> Vec<u8> {
 
 fn write_script(path: &Path, text: &[u8]) -> Result<(), BrokerError> {
     private_file(path, text)?;
-    fs::set_permissions(path, Permissions::from_mode(0o700))
-        .map_err(BrokerError::io("protect", path))
+    fs::set_permissions(path, Permissions::from_mode(0o700)).map_err(BrokerError::io("protect", path))
 }
 
 /// One word of a shell.
@@ -719,28 +649,15 @@ mod tests {
         assert!(check(&with("channel_max", "100")).is_ok());
         assert!(refused(&with("listeners.tcp.default", "5672")).contains("listeners.tcp.default"));
         assert!(refused(&with("a", "1\nlisteners.tcp.1 = 1")).contains("cannot hold"));
-        let words = Config {
-            emulator_arguments: vec!["+S 4".into()],
-            ..Config::default()
-        };
+        let words = Config { emulator_arguments: vec!["+S 4".into()], ..Config::default() };
         assert!(refused(&words).contains("at blanks"));
-        assert!(
-            refused(&Config {
-                schedulers: Some(0),
-                ..Config::default()
-            })
-            .contains("at least 1")
-        );
+        assert!(refused(&Config { schedulers: Some(0), ..Config::default() }).contains("at least 1"));
     }
 
     #[test]
     fn an_epmd_can_neither_be_reached_nor_started_on_a_port_that_refuses() {
         let reserved = RefusingPort::reserve().unwrap();
-        let at = |address| {
-            TcpListener::bind((address, reserved.port))
-                .unwrap_err()
-                .kind()
-        };
+        let at = |address| TcpListener::bind((address, reserved.port)).unwrap_err().kind();
         assert_eq!(at(Ipv4Addr::LOCALHOST), ErrorKind::AddrInUse);
         assert_eq!(at(Ipv4Addr::UNSPECIFIED), ErrorKind::AddrInUse);
         let began = std::time::Instant::now();
@@ -749,10 +666,7 @@ mod tests {
         assert_eq!(refused, ErrorKind::ConnectionRefused);
         assert!(began.elapsed() < Duration::from_secs(1));
         // The real one, in the foreground.
-        let mut epmd = std::process::Command::new("epmd")
-            .args(["-port", &reserved.port.to_string()])
-            .spawn()
-            .unwrap();
+        let mut epmd = std::process::Command::new("epmd").args(["-port", &reserved.port.to_string()]).spawn().unwrap();
         let deadline = began + Duration::from_secs(10);
         while epmd.try_wait().unwrap().is_none() {
             if std::time::Instant::now() > deadline {
@@ -789,18 +703,13 @@ Crash dump is being written to: erl_crash.dump...done
 
     #[test]
     fn an_emulator_that_refuses_its_options_says_so_first() {
-        let usage = format!(
-            "bad amount of schedulers foo\nUsage: beam.smp\n{}",
-            "-a size\n".repeat(90)
-        );
+        let usage = format!("bad amount of schedulers foo\nUsage: beam.smp\n{}", "-a size\n".repeat(90));
         assert!(reason_in(&usage, 5).starts_with("bad amount of schedulers foo"));
     }
 
     #[test]
     fn a_log_without_errors_gives_its_end() {
-        let log: String = (0..9)
-            .map(|line| format!("2026-11-21 [info] <0.1.0> {line}\n"))
-            .collect();
+        let log: String = (0..9).map(|line| format!("2026-11-21 [info] <0.1.0> {line}\n")).collect();
         assert_eq!(reason_in(&log, 1), "2026-11-21 [info] <0.1.0> 8");
         assert_eq!(reason_in("", 5), "");
     }

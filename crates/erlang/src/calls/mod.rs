@@ -12,8 +12,8 @@ use crate::helper::{Answer, Helper, Worker};
 use crate::pattern::{FunctionPattern, ProcessFilter};
 use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, int, list, map, show};
 pub use path::{
-    Comparison, CountedFunction, Difference, EntryCall, Following, ObserverEffect, Path, PerCall,
-    RootOptions, RootPhase, RootProgress, follow,
+    Comparison, CountedFunction, Difference, EntryCall, Following, ObserverEffect, Path, PerCall, RootOptions,
+    RootPhase, RootProgress, follow,
 };
 pub use tree::{Accumulated, CallTree, NodeCost, TreeNode};
 
@@ -166,11 +166,7 @@ impl<'a> Counting<'a> {
             )));
         }
         let worker = helper.run("bellows_calls", "start", options.term())?;
-        let counting = Self {
-            helper,
-            worker,
-            duration: options.duration,
-        };
+        let counting = Self { helper, worker, duration: options.duration };
         let reply = counting.ask("begun", BEYOND, &|| false)?;
         match as_atom(&reply) {
             Some("begun") => Ok(counting),
@@ -200,9 +196,7 @@ impl<'a> Counting<'a> {
     }
 
     fn ask(&self, what: &str, longest: Duration, stop: &dyn Fn() -> bool) -> Result<Term, Error> {
-        let answer = self
-            .helper
-            .ask_until(&self.worker, atom(what), longest, stop)?;
+        let answer = self.helper.ask_until(&self.worker, atom(what), longest, stop)?;
         match answer {
             Answer::Reply(reply) => Ok(reply),
             Answer::Silent => Err(self.failed("it did not end in time".into())),
@@ -214,19 +208,13 @@ impl<'a> Counting<'a> {
     /// Why an answer is none that was asked for.
     fn refused(&self, reply: &Term) -> Error {
         match as_tuple(reply) {
-            Some([word, reason]) if as_atom(word) == Some("refused") => {
-                Error::Options(refusal(reason))
-            }
+            Some([word, reason]) if as_atom(word) == Some("refused") => Error::Options(refusal(reason)),
             _ => self.failed(show(reply, 200)),
         }
     }
 
     fn failed(&self, reason: String) -> Error {
-        Error::Exception {
-            node: self.helper.node().name().clone(),
-            call: "the count of calls".into(),
-            reason,
-        }
+        Error::Exception { node: self.helper.node().name().clone(), call: "the count of calls".into(), reason }
     }
 }
 
@@ -235,11 +223,7 @@ impl Calls {
     ///
     /// # Errors
     /// As [`Counting::begin`] and [`Counting::wait`].
-    pub fn count(
-        helper: &Helper,
-        options: &CallsOptions,
-        stop: &dyn Fn() -> bool,
-    ) -> Result<Self, Error> {
+    pub fn count(helper: &Helper, options: &CallsOptions, stop: &dyn Fn() -> bool) -> Result<Self, Error> {
         let counting = Counting::begin(helper, options)?;
         let calls = counting.wait(stop)?;
         counting.end()?;
@@ -296,9 +280,7 @@ fn mean(blocks: &[&Block]) -> Option<(f64, f64)> {
     if seconds <= 0.0 {
         return None;
     }
-    let busy = blocks
-        .iter()
-        .map(|it| it.busy as f64 / 1e6 * it.duration.as_secs_f64());
+    let busy = blocks.iter().map(|it| it.busy as f64 / 1e6 * it.duration.as_secs_f64());
     let reductions: u64 = blocks.iter().map(|it| it.reductions).sum();
     (reductions > 0).then(|| (busy.sum::<f64>() / seconds, reductions as f64 / seconds))
 }
@@ -312,10 +294,7 @@ impl CallsOptions {
         let ms = i64::try_from(self.duration.as_millis()).unwrap_or(i64::MAX);
         map([
             (atom("counter"), atom(counter)),
-            (
-                atom("patterns"),
-                list(self.functions.iter().map(FunctionPattern::term)),
-            ),
+            (atom("patterns"), list(self.functions.iter().map(FunctionPattern::term))),
             (atom("processes"), self.processes.term()),
             (atom("for_ms"), int(ms)),
             (atom("blocks"), int(self.blocks.max(1).into())),
@@ -410,12 +389,7 @@ mod tests {
             blocks: blocks.collect(),
             ended: Ended::Time,
             tree: CallTree::default(),
-            bursts: Bursts {
-                processes: 0,
-                messages: 0,
-                duration: Duration::ZERO,
-                ended: None,
-            },
+            bursts: Bursts { processes: 0, messages: 0, duration: Duration::ZERO, ended: None },
             loaded_anew: Vec::new(),
         };
         calls.observer_cost().expect("blocks of both kinds")
@@ -423,9 +397,7 @@ mod tests {
 
     /// Blocks as `bellows_calls` makes them: one without counters, then four with counters and one without, four times.
     fn blocks(reductions: impl Fn(usize, bool) -> u64) -> Vec<(bool, u64)> {
-        let kinds = [false]
-            .into_iter()
-            .chain([true, true, true, true, false].repeat(4));
+        let kinds = [false].into_iter().chain([true, true, true, true, false].repeat(4));
         let numbered = kinds.enumerate();
         numbered.map(|(at, on)| (on, reductions(at, on))).collect()
     }
@@ -436,13 +408,8 @@ mod tests {
         let told = cost(&blocks(|at, on| steady(at) + if on { 2_000 } else { 0 }));
         assert!(told.is_told, "{told:?}");
         // A request each second, that met counters by chance: 38 times as many reductions.
-        let others = cost(&blocks(|at, _| {
-            steady(at) + if at % 5 == 2 { 1_900_000 } else { 0 }
-        }));
-        assert!(
-            others.reductions_with > 30.0 * others.reductions_without,
-            "{others:?}"
-        );
+        let others = cost(&blocks(|at, _| steady(at) + if at % 5 == 2 { 1_900_000 } else { 0 }));
+        assert!(others.reductions_with > 30.0 * others.reductions_without, "{others:?}");
         assert!(!others.is_told, "{others:?}");
         assert!(!cost(&blocks(|at, _| steady(at))).is_told);
         // Of one block nobody can tell anything.

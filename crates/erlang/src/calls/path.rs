@@ -10,9 +10,7 @@ use crate::budget::{Budget, Ended, refusal};
 use crate::error::Error;
 use crate::helper::{Answer, Helper, Worker};
 use crate::pattern::{FunctionPattern, ProcessFilter};
-use crate::term::{
-    Term, as_atom, as_bytes, as_list, as_text, as_tuple, atom, get, int, list, map, show,
-};
+use crate::term::{Term, as_atom, as_bytes, as_list, as_text, as_tuple, atom, get, int, list, map, show};
 
 /// Fewer calls than these have no slowest tenth.
 const LEAST_CALLS: usize = 10;
@@ -160,19 +158,11 @@ impl Path {
     pub fn observer_effect(&self) -> Option<ObserverEffect> {
         let median = |mut durations: Vec<Duration>| {
             durations.sort_unstable();
-            Some((
-                durations.len(),
-                *durations.get(durations.len().checked_sub(1)? / 2)?,
-            ))
+            Some((durations.len(), *durations.get(durations.len().checked_sub(1)? / 2)?))
         };
         let (followed, followed_median) = median(self.durations())?;
         let (beside, beside_median) = median(self.beside.clone())?;
-        Some(ObserverEffect {
-            followed,
-            followed_median,
-            beside,
-            beside_median,
-        })
+        Some(ObserverEffect { followed, followed_median, beside, beside_median })
     }
 
     /// The slowest tenth beside the rest; `None` of fewer than ten calls.
@@ -199,20 +189,12 @@ impl Path {
             let by_time = b.more().total_cmp(&a.more());
             by_time.then_with(|| a.function.cmp(&b.function))
         });
-        Some(Comparison {
-            slow: slow.len(),
-            rest: rest.len(),
-            slow_mean: mean(slow),
-            rest_mean: mean(rest),
-            functions,
-        })
+        Some(Comparison { slow: slow.len(), rest: rest.len(), slow_mean: mean(slow), rest_mean: mean(rest), functions })
     }
 
     /// Mean cost of each function in one of these calls.
     fn per_call(&self, calls: &[&EntryCall]) -> BTreeMap<&str, PerCall> {
-        let tree = self
-            .tree
-            .with_costs(calls.iter().flat_map(|call| &call.costs));
+        let tree = self.tree.with_costs(calls.iter().flat_map(|call| &call.costs));
         let each = |nanos: u64| nanos as f64 / calls.len().max(1) as f64;
         let (own, accumulated) = (tree.own(), tree.accumulated());
         let nodes = self.tree.nodes().iter();
@@ -284,17 +266,13 @@ fn counted_function(row: &[Term]) -> Option<CountedFunction> {
 /// Durations of eight bytes each.
 pub(crate) fn nanos(bytes: &[u8]) -> Vec<Duration> {
     let numbers = bytes.chunks_exact(8).filter_map(|it| it.try_into().ok());
-    numbers
-        .map(|it| Duration::from_nanos(u64::from_be_bytes(it)))
-        .collect()
+    numbers.map(|it| Duration::from_nanos(u64::from_be_bytes(it))).collect()
 }
 
 /// The tree without its costs; callers stand before those that they call.
 fn nodes(term: &Term) -> Option<Vec<TreeNode>> {
     let read = rows(term, |row| match row {
-        [id, caller, module, function, arity] => {
-            Some((number(id)?, number(caller)?, name(module, function, arity)?))
-        }
+        [id, caller, module, function, arity] => Some((number(id)?, number(caller)?, name(module, function, arity)?)),
         [id, caller, role, name] => {
             let served = served(&as_text(role)?, &as_text(name)?);
             Some((number(id)?, number(caller)?, served))
@@ -336,9 +314,7 @@ fn call(row: &[Term], nodes: usize) -> Option<EntryCall> {
         began: SystemTime::UNIX_EPOCH.checked_add(Duration::from_micros(number(micros)?))?,
         pid: as_text(pid)?,
         duration: Duration::from_nanos(number(nanos)?),
-        costs: costs
-            .map(|bytes| cost(bytes, nodes))
-            .collect::<Option<_>>()?,
+        costs: costs.map(|bytes| cost(bytes, nodes)).collect::<Option<_>>()?,
     })
 }
 
@@ -347,9 +323,7 @@ fn cost(bytes: &[u8], nodes: usize) -> Option<NodeCost> {
     let (calls, rest) = rest.split_first_chunk()?;
     let (running, rest) = rest.split_first_chunk()?;
     let (waiting, _) = rest.split_first_chunk()?;
-    let node = usize::try_from(u32::from_be_bytes(*node))
-        .ok()?
-        .checked_sub(1)?;
+    let node = usize::try_from(u32::from_be_bytes(*node)).ok()?.checked_sub(1)?;
     (node < nodes).then_some(NodeCost {
         node,
         calls: u32::from_be_bytes(*calls),
@@ -414,11 +388,7 @@ pub struct RootProgress {
 ///
 /// # Errors
 /// The node's side refuses or has failed, or the node cannot be asked.
-pub fn follow(
-    helper: &Helper,
-    options: &RootOptions,
-    look: impl FnMut(RootProgress) -> bool,
-) -> Result<Path, Error> {
+pub fn follow(helper: &Helper, options: &RootOptions, look: impl FnMut(RootProgress) -> bool) -> Result<Path, Error> {
     let following = Following::begin(helper, options)?;
     let path = following.wait(look);
     following.end()?;
@@ -472,9 +442,7 @@ fn last_reply(
     loop {
         let reply = answer(helper, worker, request, what)?;
         match as_tuple(&reply) {
-            Some([running, phase, untraced, calls, messages])
-                if as_atom(running) == Some("running") =>
-            {
+            Some([running, phase, untraced, calls, messages]) if as_atom(running) == Some("running") => {
                 let count = |term| number(term).unwrap_or(0);
                 let enough = look(RootProgress {
                     phase: match as_atom(phase) {
@@ -497,12 +465,7 @@ fn last_reply(
 }
 
 /// Waits for a worker's answer.
-pub(crate) fn answer(
-    helper: &Helper,
-    worker: &Worker,
-    request: &str,
-    what: &str,
-) -> Result<Term, Error> {
+pub(crate) fn answer(helper: &Helper, worker: &Worker, request: &str, what: &str) -> Result<Term, Error> {
     let reason = match helper.ask(worker, atom(request), ANSWER)? {
         Answer::Reply(reply) => return Ok(reply),
         Answer::Silent => "it did not answer in time".to_owned(),
@@ -520,20 +483,14 @@ pub(crate) fn done<T>(
     read: impl Fn(&Term) -> Option<T>,
 ) -> Result<T, Error> {
     match as_tuple(reply) {
-        Some([word, reason]) if as_atom(word) == Some("refused") => {
-            Err(Error::Options(refusal(reason)))
-        }
+        Some([word, reason]) if as_atom(word) == Some("refused") => Err(Error::Options(refusal(reason))),
         Some([_, result]) => read(result).ok_or_else(|| failed(helper, what, show(result, 200))),
         _ => Err(failed(helper, what, show(reply, 200))),
     }
 }
 
 fn failed(helper: &Helper, what: &str, reason: String) -> Error {
-    Error::Exception {
-        node: helper.node().name().clone(),
-        call: what.to_owned(),
-        reason,
-    }
+    Error::Exception { node: helper.node().name().clone(), call: what.to_owned(), reason }
 }
 
 impl RootOptions {
@@ -565,18 +522,13 @@ mod tests {
     fn costs(of: &[(u32, u32, u64, u64)]) -> Term {
         let bytes = of.iter().flat_map(|(node, calls, running, waiting)| {
             let head = [node.to_be_bytes(), calls.to_be_bytes()].concat();
-            [
-                head,
-                [running.to_be_bytes(), waiting.to_be_bytes()].concat(),
-            ]
-            .concat()
+            [head, [running.to_be_bytes(), waiting.to_be_bytes()].concat()].concat()
         });
         binary(bytes.collect())
     }
 
     fn told(slow: u64) -> Term {
-        let node =
-            |id, caller, function| tuple([int(id), int(caller), text("m"), text(function), int(1)]);
+        let node = |id, caller, function| tuple([int(id), int(caller), text("m"), text(function), int(1)]);
         let server = tuple([int(3), int(2), text("queue"), text("orders")]);
         let calls = (0..20).map(|number| {
             let extra = if number % 10 == 9 { slow } else { 0 };
@@ -588,21 +540,12 @@ mod tests {
             ])
         });
         map([
-            (
-                atom("nodes"),
-                list([node(1, 0, "entry"), node(2, 1, "call"), server]),
-            ),
+            (atom("nodes"), list([node(1, 0, "entry"), node(2, 1, "call"), server])),
             (atom("calls"), list(calls)),
             (atom("plain"), binary(7_u64.to_be_bytes().to_vec())),
-            (
-                atom("alone"),
-                binary([400_u64.to_be_bytes(), 500_u64.to_be_bytes()].concat()),
-            ),
+            (atom("alone"), binary([400_u64.to_be_bytes(), 500_u64.to_be_bytes()].concat())),
             (atom("counted_calls"), int(2)),
-            (
-                atom("counted"),
-                list([tuple([text("m"), text("hot"), int(0), int(9_000), int(70)])]),
-            ),
+            (atom("counted"), list([tuple([text("m"), text("hot"), int(0), int(9_000), int(70)])])),
             (atom("modules"), list([text("m")])),
             (atom("left_out"), list([])),
             (atom("begun"), int(22)),
@@ -620,17 +563,10 @@ mod tests {
         let effect = path.observer_effect().unwrap();
         assert_eq!((effect.followed, effect.beside), (20, 2));
         assert_eq!(effect.ratio(), 2.5);
-        let hot = CountedFunction {
-            function: "m:hot/0".to_owned(),
-            calls: 9_000,
-            own: Duration::from_micros(70),
-        };
+        let hot = CountedFunction { function: "m:hot/0".to_owned(), calls: 9_000, own: Duration::from_micros(70) };
         assert_eq!((path.counted_calls, &path.counted[..]), (2, &[hot][..]));
         assert_eq!(path.tree.nodes()[2].function, "[queue orders]");
-        assert_eq!(
-            path.tree.accumulated()["m:entry/1"].running,
-            20 * 800 + 100_000
-        );
+        assert_eq!(path.tree.accumulated()["m:entry/1"].running, 20 * 800 + 100_000);
         let compared = path.comparison().unwrap();
         assert_eq!((compared.slow, compared.rest), (2, 18));
         let first = &compared.functions[0];

@@ -65,12 +65,7 @@ impl CallTree {
 
     /// The tree with the sums of these costs.
     pub(super) fn with_costs<'a>(&self, costs: impl Iterator<Item = &'a NodeCost>) -> Self {
-        let blank = |node: &TreeNode| TreeNode {
-            calls: 0,
-            running: 0,
-            waiting: 0,
-            ..node.clone()
-        };
+        let blank = |node: &TreeNode| TreeNode { calls: 0, running: 0, waiting: 0, ..node.clone() };
         let mut nodes: Vec<_> = self.nodes.iter().map(blank).collect();
         for cost in costs {
             let node = &mut nodes[cost.node];
@@ -202,12 +197,7 @@ mod tests {
     fn row(id: i64, caller: i64, function: &str, calls: i64, running: i64, waiting: i64) -> Term {
         let names = [text("m"), text(function), int(1)];
         let numbers = [calls, running, waiting].map(int);
-        tuple(
-            [int(id), int(caller)]
-                .into_iter()
-                .chain(names)
-                .chain(numbers),
-        )
+        tuple([int(id), int(caller)].into_iter().chain(names).chain(numbers))
     }
 
     #[test]
@@ -219,19 +209,12 @@ mod tests {
         ]))
         .unwrap();
         let sums = tree.accumulated();
-        let a = Accumulated {
-            calls: 3,
-            running: 7_000_000,
-            waiting: 5_000_000,
-        };
+        let a = Accumulated { calls: 3, running: 7_000_000, waiting: 5_000_000 };
         assert_eq!(sums["m:a/1"], a);
         assert_eq!(sums["m:b/1"].running, 6_000_000);
         assert_eq!(tree.callers("m:a/1"), [("m:b/1", 1)]);
         assert_eq!(tree.callees("m:a/1"), [("m:b/1", 6)]);
-        assert_eq!(
-            tree.folded(false),
-            "m:a/1 1000\nm:a/1;m:b/1 2000\nm:a/1;m:b/1;m:a/1 4000\n"
-        );
+        assert_eq!(tree.folded(false), "m:a/1 1000\nm:a/1;m:b/1 2000\nm:a/1;m:b/1;m:a/1 4000\n");
         assert!(tree.folded(true).starts_with("m:a/1 6000\n"));
         for wrong in [row(1, 1, "a", 1, 1, 1), row(2, 0, "a", 1, 1, 1)] {
             assert_eq!(read(&list([wrong])), None);

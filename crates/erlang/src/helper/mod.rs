@@ -14,9 +14,7 @@ use measure::Problem;
 
 use crate::error::Error;
 use crate::node::{Mailbox, Node};
-use crate::term::{
-    Binary, Term, as_atom, as_int, as_text, as_tuple, atom, charlist, get, int, list, show, tuple,
-};
+use crate::term::{Binary, Term, as_atom, as_int, as_text, as_tuple, atom, charlist, get, int, list, show, tuple};
 
 /// The module's name on a node, and its code.
 const MODULE: (&str, &[u8]) = include!("beam/module.in");
@@ -96,22 +94,13 @@ impl Helper {
     pub fn load_with_lease(node: &Node, lease: Duration) -> Result<Self, Error> {
         let client = node.mailbox();
         let owner = join(node, &client.pid(), lease)?;
-        let shared = Arc::new(Shared {
-            node: node.clone(),
-            owner,
-            closing: Mutex::new(false),
-            closed: Condvar::new(),
-        });
+        let shared = Arc::new(Shared { node: node.clone(), owner, closing: Mutex::new(false), closed: Condvar::new() });
         let (renewed, every) = (Arc::clone(&shared), RENEW_EVERY.min(lease / 4));
         let renewal = thread::Builder::new()
             .name("erlang lease".to_owned())
             .spawn(move || renewed.renew(every))
             .map_err(no_thread)?;
-        Ok(Self {
-            shared,
-            renewal: Some(renewal),
-            _client: client,
-        })
+        Ok(Self { shared, renewal: Some(renewal), _client: client })
     }
 
     /// The node.
@@ -146,9 +135,7 @@ impl Helper {
     /// An answer, or that the module has gone, which the node removes when it hears nothing from us for too long.
     fn kept(&self, answer: Result<Term, Error>) -> Result<Term, Error> {
         match answer {
-            Err(Error::Exception { reason, .. }) if is_gone(&reason) => {
-                Err(lease_lost(self.node()))
-            }
+            Err(Error::Exception { reason, .. }) if is_gone(&reason) => Err(lease_lost(self.node())),
             answer => answer,
         }
     }
@@ -163,10 +150,7 @@ impl Helper {
             Some([ok, pid]) if as_atom(ok) == Some("ok") => {
                 let answers = Arc::new(self.node().mailbox());
                 self.node().monitor(&answers, pid)?;
-                Ok(Worker {
-                    pid: pid.clone(),
-                    answers,
-                })
+                Ok(Worker { pid: pid.clone(), answers })
             }
             _ => Err(lease_lost(self.node())),
         }
@@ -225,12 +209,7 @@ impl Helper {
 
     /// As [`Helper::ask`], but no process of the node stands between: a worker of high priority answers at once also
     /// where the node is overloaded. Of a worker that has ended nothing is heard but silence.
-    pub fn ask_directly(
-        &self,
-        worker: &Worker,
-        request: Term,
-        timeout: Duration,
-    ) -> Result<Answer, Error> {
+    pub fn ask_directly(&self, worker: &Worker, request: Term, timeout: Duration) -> Result<Answer, Error> {
         let us = self.node().mailbox();
         let message = tuple([atom("ask"), us.pid(), request]);
         self.node().tell(&worker.pid, message)?;
@@ -284,9 +263,7 @@ impl Shared {
     /// Renews the lease until the helper closes.
     fn renew(&self, every: Duration) {
         loop {
-            let wait = self
-                .closed
-                .wait_timeout_while(self.closing(), every, |closing| !*closing);
+            let wait = self.closed.wait_timeout_while(self.closing(), every, |closing| !*closing);
             if *wait.unwrap_or_else(PoisonError::into_inner).0 {
                 return;
             }
@@ -385,9 +362,7 @@ fn load(node: &Node, client: &Term, lease: &Term) -> Result<Term, Error> {
 /// The second element of a tuple such as `{ok, …}`.
 fn second(node: &Node, term: &Term) -> Result<Term, Error> {
     match as_tuple(term) {
-        Some([first, second, ..]) if matches!(as_atom(first), Some("ok" | "value")) => {
-            Ok(second.clone())
-        }
+        Some([first, second, ..]) if matches!(as_atom(first), Some("ok" | "value")) => Ok(second.clone()),
         _ => Err(not_loaded(node, term)),
     }
 }
@@ -404,39 +379,21 @@ fn is_gone(reason: &str) -> bool {
 fn lease_lost(node: &Node) -> Error {
     Error::Lost {
         node: node.name().clone(),
-        what: "it heard nothing from bellows for too long, and cleaned up; was bellows stopped?"
-            .into(),
+        what: "it heard nothing from bellows for too long, and cleaned up; was bellows stopped?".into(),
     }
 }
 
 fn not_loaded(node: &Node, reply: &Term) -> Error {
-    Error::Exception {
-        node: node.name().clone(),
-        call: "loading the helper's module".into(),
-        reason: show(reply, 400),
-    }
+    Error::Exception { node: node.name().clone(), call: "loading the helper's module".into(), reason: show(reply, 400) }
 }
 
 fn no_thread(error: std::io::Error) -> Error {
-    Error::Options(Problem::new(
-        "cannot start a thread",
-        error,
-        "check the limit of processes (ulimit -u)",
-    ))
+    Error::Options(Problem::new("cannot start a thread", error, "check the limit of processes (ulimit -u)"))
 }
 
 /// Keys of `erlang:memory/0`, in bytes.
-pub(crate) const MEMORY_KINDS: [&str; 9] = [
-    "total",
-    "processes",
-    "processes_used",
-    "system",
-    "atom",
-    "atom_used",
-    "binary",
-    "code",
-    "ets",
-];
+pub(crate) const MEMORY_KINDS: [&str; 9] =
+    ["total", "processes", "processes_used", "system", "atom", "atom_used", "binary", "code", "ets"];
 
 /// A number that cannot be negative.
 pub(crate) fn number(term: &Term, key: &str) -> Option<u64> {
@@ -462,19 +419,11 @@ pub(crate) fn unsigned(value: i128) -> u64 {
 /// The failure where something of this name, for which we waited so long, gave no answer.
 pub(crate) fn no_answer(helper: &Helper, answer: Answer, what: &str, after: Duration) -> Error {
     let node = helper.node().name().clone();
-    let failed = |reason| Error::Exception {
-        node: node.clone(),
-        call: what.to_owned(),
-        reason,
-    };
+    let failed = |reason| Error::Exception { node: node.clone(), call: what.to_owned(), reason };
     match answer {
         Answer::Failed(reason) => failed(reason),
         Answer::Ended => failed("it was stopped on the node".to_owned()),
-        Answer::Silent | Answer::Reply(_) => Error::Timeout {
-            node: node.clone(),
-            what: what.to_owned(),
-            after,
-        },
+        Answer::Silent | Answer::Reply(_) => Error::Timeout { node: node.clone(), what: what.to_owned(), after },
     }
 }
 
@@ -494,9 +443,7 @@ mod tests {
     #[test]
     fn a_module_that_the_node_took_away_is_told_from_a_function_that_it_never_had() {
         let name = MODULE.0;
-        assert!(is_gone(&format!(
-            "{{'EXIT',{{undef,[{{{name},keeper_why,[x],[]}}]}}}}"
-        )));
+        assert!(is_gone(&format!("{{'EXIT',{{undef,[{{{name},keeper_why,[x],[]}}]}}}}")));
         assert!(is_gone("undef"));
         let other = format!("{{undef,[{{erlang,new,[],[]}},{{{name},top_run,1,[]}}]}}");
         assert!(!is_gone(&other));

@@ -23,11 +23,8 @@ const TOLD: usize = 8;
 pub(super) fn port(options: &ConnectOptions, deadline: Instant) -> Result<u16, Error> {
     let node = &options.node;
     let address = format!("{}:{}", node.host(), options.epmd_port);
-    let addresses =
-        resolve(node.host(), options.epmd_port, deadline).map_err(|source| Error::Resolve {
-            host: node.host().to_owned(),
-            source,
-        })?;
+    let addresses = resolve(node.host(), options.epmd_port, deadline)
+        .map_err(|source| Error::Resolve { host: node.host().to_owned(), source })?;
     let wire = Wire::connect(&addresses, None, deadline).map_err(|error| Error::Connect {
         what: "EPMD".into(),
         address: address.clone(),
@@ -40,11 +37,7 @@ pub(super) fn port(options: &ConnectOptions, deadline: Instant) -> Result<u16, E
     match answer.and_then(|answer| answer) {
         Ok(Some(entry)) if entry.port != 0 => Ok(entry.port),
         Ok(Some(_)) => Err(strange(address, "it says that the node listens on port 0")),
-        Ok(None) => Err(Error::UnknownNode {
-            node: node.clone(),
-            address,
-            known: addresses.iter().find_map(names),
-        }),
+        Ok(None) => Err(Error::UnknownNode { node: node.clone(), address, known: addresses.iter().find_map(names) }),
         Err(error) => Err(refused(node, address, options, &error)),
     }
 }
@@ -80,10 +73,7 @@ fn names(address: &SocketAddr) -> Option<Vec<String>> {
 }
 
 fn strange(address: String, what: impl ToString) -> Error {
-    Error::Epmd {
-        address,
-        what: what.to_string(),
-    }
+    Error::Epmd { address, what: what.to_string() }
 }
 
 fn refused(node: &NodeName, address: String, options: &ConnectOptions, error: &EpmdError) -> Error {
@@ -93,9 +83,7 @@ fn refused(node: &NodeName, address: String, options: &ConnectOptions, error: &E
             what: format!("EPMD at {address} says nothing"),
             after: options.timeout,
         },
-        EpmdError::Io(error) if error.kind() == ErrorKind::UnexpectedEof => {
-            strange(address, "it ended the connection")
-        }
+        EpmdError::Io(error) if error.kind() == ErrorKind::UnexpectedEof => strange(address, "it ended the connection"),
         error => strange(address, error),
     }
 }

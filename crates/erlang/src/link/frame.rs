@@ -57,16 +57,12 @@ impl<'a> Checked<'a> {
         let control = check(rest)?;
         let payload = rest.get(control.bytes..).unwrap_or_default();
         if payload.is_empty() {
-            return Ok(Self::Whole {
-                bytes: rest,
-                memory: control.memory,
-            });
+            return Ok(Self::Whole { bytes: rest, memory: control.memory });
         }
         match check(payload) {
-            Ok(size) if size.bytes == payload.len() => Ok(Self::Whole {
-                bytes: rest,
-                memory: control.memory + size.memory,
-            }),
+            Ok(size) if size.bytes == payload.len() => {
+                Ok(Self::Whole { bytes: rest, memory: control.memory + size.memory })
+            }
             Ok(_) => Err(TermError::Malformed("bytes follow the message".into())),
             Err(error) => match addressee(rest) {
                 Some(to) => Ok(Self::Rest(Frame::Refused { to, error })),
@@ -121,9 +117,7 @@ fn addressee(bytes: &[u8]) -> Option<u32> {
         return None;
     };
     match control.elements.as_slice() {
-        [Term::FixInteger(operation), _, Term::Pid(to)] if [2, 22].contains(&operation.value) => {
-            Some(to.id)
-        }
+        [Term::FixInteger(operation), _, Term::Pid(to)] if [2, 22].contains(&operation.value) => Some(to.id),
         _ => None,
     }
 }
@@ -146,9 +140,7 @@ impl Frames {
         while let Some((size, rest)) = self.bytes.get(used..).and_then(<[u8]>::split_first_chunk) {
             let size = u32::from_be_bytes(*size) as usize;
             if size > LONGEST {
-                return Err(format!(
-                    "it sends a message of {size} bytes; the limit is {LONGEST}"
-                ));
+                return Err(format!("it sends a message of {size} bytes; the limit is {LONGEST}"));
             }
             let Some(frame) = rest.get(..size) else {
                 break;

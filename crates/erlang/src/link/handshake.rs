@@ -37,14 +37,7 @@ pub(super) enum Outcome {
 pub(super) fn local(options: &ConnectOptions) -> Local {
     // Less than 4 means something else to old nodes.
     let creation = Creation::random().get().max(4);
-    Local {
-        name: format!(
-            "bellows-{}@{}",
-            Creation::random().get() % NAMES,
-            options.node.host()
-        ),
-        creation,
-    }
+    Local { name: format!("bellows-{}@{}", Creation::random().get() % NAMES, options.node.host()), creation }
 }
 
 /// Our flags: no PUBLISHED, which makes us hidden, no atom cache, no fragments.
@@ -57,10 +50,10 @@ fn flags() -> DistributionFlags {
 
 /// Introduces us, and proves that both sides know the cookie.
 pub(super) fn shake(wire: Wire, local: &Local, options: &ConnectOptions) -> Result<Outcome, Error> {
-    let name: DistName = local.name.parse().map_err(|error| Error::Handshake {
-        node: options.node.clone(),
-        what: format!("{error}"),
-    })?;
+    let name: DistName = local
+        .name
+        .parse()
+        .map_err(|error| Error::Handshake { node: options.node.clone(), what: format!("{error}") })?;
     let mut node = LocalNode::new(name, Creation::new(local.creation));
     node.flags = flags();
     let heard = wire.heard();
@@ -80,10 +73,9 @@ fn shake_on<S: AsyncRead + AsyncWrite + Unpin>(
 ) -> Result<Option<S>, Error> {
     let mut handshake = ClientSideHandshake::new(stream, node, options.cookie.expose());
     let failed = |error: HandshakeError, came: u64| failure(options, &error, came);
-    let introduced =
-        run(handshake.execute_send_name(erl_dist::HIGHEST_DISTRIBUTION_PROTOCOL_VERSION))
-            .map_err(HandshakeError::Io)
-            .and_then(|status| status);
+    let introduced = run(handshake.execute_send_name(erl_dist::HIGHEST_DISTRIBUTION_PROTOCOL_VERSION))
+        .map_err(HandshakeError::Io)
+        .and_then(|status| status);
     let status = introduced.map_err(|error| failed(error, 0))?;
     match status {
         HandshakeStatus::Alive | HandshakeStatus::Nok => return Ok(None),
@@ -99,16 +91,11 @@ fn shake_on<S: AsyncRead + AsyncWrite + Unpin>(
         }
     }
     let before = heard.load(Ordering::Relaxed);
-    let rest = run(handshake.execute_rest(true))
-        .map_err(HandshakeError::Io)
-        .and_then(|rest| rest);
+    let rest = run(handshake.execute_rest(true)).map_err(HandshakeError::Io).and_then(|rest| rest);
     let (stream, peer) = rest.map_err(|error| failed(error, since(heard, before)))?;
     let found = peer.name.to_string();
     if found != options.node.as_str() {
-        return Err(Error::OtherNode {
-            node: options.node.clone(),
-            found,
-        });
+        return Err(Error::OtherNode { node: options.node.clone(), found });
     }
     Ok(Some(stream))
 }
@@ -120,29 +107,17 @@ fn since(heard: &AtomicU64, before: u64) -> u64 {
 fn failure(options: &ConnectOptions, error: &HandshakeError, came: u64) -> Error {
     let node = options.node.clone();
     match error {
-        HandshakeError::CookieMismatch => Error::Handshake {
-            node,
-            what: "its proof of the cookie is wrong".into(),
-        },
-        HandshakeError::Io(error) if error.kind() == ErrorKind::TimedOut => Error::Timeout {
-            node,
-            what: "the handshake did not end".into(),
-            after: options.timeout,
-        },
-        HandshakeError::Io(error) if is_end(error.kind()) && came >= CHALLENGE_BYTES => {
-            Error::Cookie {
-                node,
-                tried: vec![options.cookie.source().to_owned()],
-            }
+        HandshakeError::CookieMismatch => Error::Handshake { node, what: "its proof of the cookie is wrong".into() },
+        HandshakeError::Io(error) if error.kind() == ErrorKind::TimedOut => {
+            Error::Timeout { node, what: "the handshake did not end".into(), after: options.timeout }
         }
-        HandshakeError::Io(error) if is_end(error.kind()) => Error::Handshake {
-            node,
-            what: "it ended the connection".into(),
-        },
-        error => Error::Handshake {
-            node,
-            what: cut(error.to_string()),
-        },
+        HandshakeError::Io(error) if is_end(error.kind()) && came >= CHALLENGE_BYTES => {
+            Error::Cookie { node, tried: vec![options.cookie.source().to_owned()] }
+        }
+        HandshakeError::Io(error) if is_end(error.kind()) => {
+            Error::Handshake { node, what: "it ended the connection".into() }
+        }
+        error => Error::Handshake { node, what: cut(error.to_string()) },
     }
 }
 
@@ -157,8 +132,5 @@ fn cut(mut what: String) -> String {
 }
 
 const fn is_end(kind: ErrorKind) -> bool {
-    matches!(
-        kind,
-        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
-    )
+    matches!(kind, ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)
 }

@@ -78,12 +78,9 @@ fn run(wire: &mut Wire, shared: &Arc<LinkShared>, silence: Duration) -> Result<(
         let wait = match (more, until) {
             (true, _) => Duration::ZERO,
             (false, Some(until)) => until.saturating_duration_since(now),
-            (false, None) => TICK_AFTER
-                .saturating_sub(sent.elapsed())
-                .min(pulse.next(now)),
+            (false, None) => TICK_AFTER.saturating_sub(sent.elapsed()).min(pulse.next(now)),
         };
-        wire.poll_once(Some(wait.max(Duration::from_millis(u64::from(!more)))))
-            .map_err(|error| error.to_string())?;
+        wire.poll_once(Some(wait.max(Duration::from_millis(u64::from(!more))))).map_err(|error| error.to_string())?;
     }
 }
 
@@ -96,11 +93,7 @@ fn end(wire: &mut Wire) -> Result<(), String> {
 }
 
 /// Reads for a while; whether anything came, and whether more may be there.
-fn read(
-    wire: &mut Wire,
-    frames: &mut Frames,
-    shared: &Arc<LinkShared>,
-) -> Result<(bool, bool), String> {
+fn read(wire: &mut Wire, frames: &mut Frames, shared: &Arc<LinkShared>) -> Result<(bool, bool), String> {
     let mut heard = false;
     for _ in 0..READS {
         if !wire.socket.is_readable() {
@@ -193,12 +186,7 @@ struct Pulse {
 impl Pulse {
     /// The pulse of a node that has just been heard of, and is pinged every `longest` or more often.
     fn new(silence: Duration, longest: Duration, now: Instant) -> Self {
-        Self {
-            silence,
-            every: longest.min(silence / 4),
-            heard: now,
-            pinged: None,
-        }
+        Self { silence, every: longest.min(silence / 4), heard: now, pinged: None }
     }
 
     /// Something came.

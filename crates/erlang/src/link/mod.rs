@@ -42,15 +42,10 @@ impl Link {
         let deadline = deadline(options.timeout);
         let (host, port) = match &options.address {
             Some((host, port)) => (host.clone(), *port),
-            None => (
-                options.node.host().to_owned(),
-                epmd::port(options, deadline)?,
-            ),
+            None => (options.node.host().to_owned(), epmd::port(options, deadline)?),
         };
-        let addresses = resolve(&host, port, deadline).map_err(|source| Error::Resolve {
-            host: host.clone(),
-            source,
-        })?;
+        let addresses =
+            resolve(&host, port, deadline).map_err(|source| Error::Resolve { host: host.clone(), source })?;
         let connector = match &options.tls {
             None => None,
             Some(tls) => Some(Connector::new(tls, options.node.host()).map_err(Error::Options)?),
@@ -63,17 +58,11 @@ impl Link {
                 return Self::start(*wire, local, options);
             }
         }
-        Err(Error::Handshake {
-            node: options.node.clone(),
-            what: format!("{ATTEMPTS} names are in use"),
-        })
+        Err(Error::Handshake { node: options.node.clone(), what: format!("{ATTEMPTS} names are in use") })
     }
 
     fn start(wire: Wire, local: handshake::Local, options: &ConnectOptions) -> Result<Self, Error> {
-        let lost = |error: std::io::Error| Error::Lost {
-            node: options.node.clone(),
-            what: error.to_string(),
-        };
+        let lost = |error: std::io::Error| Error::Lost { node: options.node.clone(), what: error.to_string() };
         let waker = mio::Waker::new(wire.poll.registry(), wire::WAKE).map_err(lost)?;
         let shared = Arc::new(LinkShared::new(options.node.clone(), local, waker));
         let served = Arc::clone(&shared);
@@ -83,10 +72,7 @@ impl Link {
             .stack_size(STACK_BYTES)
             .spawn(move || io_thread::serve(wire, &served, silence))
             .map_err(lost)?;
-        Ok(Self {
-            shared,
-            thread: Some(thread),
-        })
+        Ok(Self { shared, thread: Some(thread) })
     }
 }
 
@@ -104,17 +90,9 @@ fn unconnected(options: &ConnectOptions, host: &str, port: u16, error: SocketErr
     let node = options.node.clone();
     match error {
         SocketError::Io(source) if source.kind() == std::io::ErrorKind::TimedOut => {
-            Error::Timeout {
-                node,
-                what: format!("nothing answers at {host}:{port}"),
-                after: options.timeout,
-            }
+            Error::Timeout { node, what: format!("nothing answers at {host}:{port}"), after: options.timeout }
         }
-        SocketError::Io(source) => Error::Connect {
-            what: node.to_string(),
-            address: format!("{host}:{port}"),
-            source,
-        },
+        SocketError::Io(source) => Error::Connect { what: node.to_string(), address: format!("{host}:{port}"), source },
         SocketError::Tls(error) => Error::Tls {
             node,
             what: error.to_string(),

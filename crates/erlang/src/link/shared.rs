@@ -78,21 +78,13 @@ pub(crate) struct LinkShared {
 
 impl fmt::Debug for LinkShared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LinkShared")
-            .field("node", &self.node)
-            .field("local", &self.local)
-            .finish_non_exhaustive()
+        f.debug_struct("LinkShared").field("node", &self.node).field("local", &self.local).finish_non_exhaustive()
     }
 }
 
 impl LinkShared {
     pub(super) fn new(node: NodeName, local: Local, waker: mio::Waker) -> Self {
-        Self {
-            node,
-            local,
-            waker,
-            state: Mutex::default(),
-        }
+        Self { node, local, waker, state: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -106,12 +98,7 @@ impl LinkShared {
 
     /// A process of this number, as the node sees it.
     pub(crate) fn pid(&self, id: MailboxId) -> Pid {
-        Pid {
-            node: Atom::from(self.local.name.as_str()),
-            id,
-            serial: 0,
-            creation: self.local.creation,
-        }
+        Pid { node: Atom::from(self.local.name.as_str()), id, serial: 0, creation: self.local.creation }
     }
 
     /// A reference that no other is equal to.
@@ -171,10 +158,7 @@ impl LinkShared {
             return Err(self.lost(loss));
         }
         if state.outgoing.len() + bytes.len() > MOST_OUTGOING {
-            return Err(Error::Full {
-                node: self.node.clone(),
-                bytes: state.outgoing.len(),
-            });
+            return Err(Error::Full { node: self.node.clone(), bytes: state.outgoing.len() });
         }
         state.outgoing.append(&mut bytes);
         drop(state);
@@ -185,14 +169,8 @@ impl LinkShared {
     fn lost(&self, loss: &Loss) -> Error {
         let node = self.node.clone();
         match loss {
-            Loss::Ended(what) => Error::Lost {
-                node,
-                what: what.clone(),
-            },
-            Loss::Silent(after) => Error::Silent {
-                node,
-                after: *after,
-            },
+            Loss::Ended(what) => Error::Lost { node, what: what.clone() },
+            Loss::Silent(after) => Error::Silent { node, after: *after },
         }
     }
 
@@ -210,11 +188,7 @@ impl LinkShared {
     }
 
     /// Waits for the next message for a process, until `deadline`.
-    pub(crate) fn receive(
-        &self,
-        id: MailboxId,
-        deadline: Instant,
-    ) -> Result<Option<Arrival>, Error> {
+    pub(crate) fn receive(&self, id: MailboxId, deadline: Instant) -> Result<Option<Arrival>, Error> {
         let mut state = self.state();
         loop {
             let lost = state.lost.clone();
@@ -336,9 +310,7 @@ impl LinkShared {
 /// A message with its length before it.
 fn framed(message: Message) -> Result<Vec<u8>, TermError> {
     let mut bytes = vec![0, 0, 0, 0, 112];
-    message
-        .write_into(&mut bytes)
-        .map_err(|error| malformed(&error))?;
+    message.write_into(&mut bytes).map_err(|error| malformed(&error))?;
     let size = u32::try_from(bytes.len() - 4).unwrap_or(u32::MAX);
     if let Some(length) = bytes.first_chunk_mut::<4>() {
         *length = size.to_be_bytes();
@@ -349,6 +321,5 @@ fn framed(message: Message) -> Result<Vec<u8>, TermError> {
 /// When something ends that may take so long.
 pub(crate) fn deadline(timeout: Duration) -> Instant {
     let now = Instant::now();
-    now.checked_add(timeout)
-        .unwrap_or_else(|| now + Duration::from_secs(365 * 24 * 3600))
+    now.checked_add(timeout).unwrap_or_else(|| now + Duration::from_secs(365 * 24 * 3600))
 }

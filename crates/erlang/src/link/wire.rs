@@ -77,19 +77,12 @@ pub(super) struct Wire {
 /// There is none, or the deadline.
 pub(super) fn resolve(host: &str, port: u16, deadline: Instant) -> io::Result<Vec<SocketAddr>> {
     let (sender, receiver) = mpsc::channel();
-    let (host, left) = (
-        host.to_owned(),
-        deadline.saturating_duration_since(Instant::now()),
-    );
-    thread::Builder::new()
-        .name("bellows-resolve".into())
-        .spawn(move || {
-            let found = (host.as_str(), port)
-                .to_socket_addrs()
-                .map(Iterator::collect);
-            // Nobody waits any more after the deadline.
-            let _ = sender.send(found);
-        })?;
+    let (host, left) = (host.to_owned(), deadline.saturating_duration_since(Instant::now()));
+    thread::Builder::new().name("bellows-resolve".into()).spawn(move || {
+        let found = (host.as_str(), port).to_socket_addrs().map(Iterator::collect);
+        // Nobody waits any more after the deadline.
+        let _ = sender.send(found);
+    })?;
     let found: Vec<SocketAddr> = receiver.recv_timeout(left).map_err(|_| timed_out())??;
     if found.is_empty() {
         return Err(io::Error::other("no address is known"));
@@ -123,11 +116,7 @@ impl Wire {
         Err(last)
     }
 
-    fn connect_to(
-        address: SocketAddr,
-        tls: Option<&Connector>,
-        until: Instant,
-    ) -> Result<Self, SocketError> {
+    fn connect_to(address: SocketAddr, tls: Option<&Connector>, until: Instant) -> Result<Self, SocketError> {
         let poll = mio::Poll::new()?;
         let socket = ClientSocket::connect(address, None, tls, poll.registry(), SOCKET)?;
         let mut wire = Self {
@@ -271,33 +260,20 @@ pub(super) struct Widened {
 
 impl Widened {
     pub(super) const fn new(wire: Wire) -> Self {
-        Self {
-            wire,
-            written: Vec::new(),
-            head: [0; 2],
-            heads: 0,
-            left: 0,
-        }
+        Self { wire, written: Vec::new(), head: [0; 2], heads: 0, left: 0 }
     }
 
     fn read_some(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.heads == 0 && self.left == 0 {
             let mut length = [0; 4];
             for byte in &mut length {
-                if self
-                    .wire
-                    .read_some(std::slice::from_mut(byte))
-                    .map_err(as_io)?
-                    == 0
-                {
+                if self.wire.read_some(std::slice::from_mut(byte)).map_err(as_io)? == 0 {
                     return Ok(0);
                 }
             }
             let [0, 0, high, low] = length else {
                 let size = u32::from_be_bytes(length);
-                return Err(io::Error::other(format!(
-                    "a message of the handshake has {size} bytes"
-                )));
+                return Err(io::Error::other(format!("a message of the handshake has {size} bytes")));
             };
             self.head = [high, low];
             self.heads = 2;
@@ -312,31 +288,20 @@ impl Widened {
             return Ok(1);
         }
         let most = buffer.len().min(self.left);
-        let read = self
-            .wire
-            .read_some(buffer.get_mut(..most).unwrap_or_default())
-            .map_err(as_io)?;
+        let read = self.wire.read_some(buffer.get_mut(..most).unwrap_or_default()).map_err(as_io)?;
         self.left -= read;
         Ok(read)
     }
 }
 
 impl AsyncRead for Widened {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        buffer: &mut [u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         Poll::Ready(self.get_mut().read_some(buffer))
     }
 }
 
 impl AsyncWrite for Widened {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.get_mut().written.extend_from_slice(bytes);
         Poll::Ready(Ok(bytes.len()))
     }
@@ -358,21 +323,13 @@ impl AsyncWrite for Widened {
 }
 
 impl AsyncRead for Wire {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        buffer: &mut [u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         Poll::Ready(self.get_mut().read_some(buffer).map_err(as_io))
     }
 }
 
 impl AsyncWrite for Wire {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.get_mut().outgoing.push(bytes);
         Poll::Ready(Ok(bytes.len()))
     }

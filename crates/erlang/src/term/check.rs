@@ -78,10 +78,7 @@ impl std::error::Error for TermError {}
 pub fn decode(bytes: &[u8]) -> Result<Term, TermError> {
     let used = check(bytes)?.bytes;
     if used != bytes.len() {
-        return Err(TermError::Malformed(format!(
-            "{} bytes follow it",
-            bytes.len() - used
-        )));
+        return Err(TermError::Malformed(format!("{} bytes follow it", bytes.len() - used)));
     }
     Term::decode(bytes).map_err(|error| malformed(&error))
 }
@@ -105,8 +102,7 @@ pub struct TermSize {
 /// # Errors
 /// An atom that is too long.
 pub fn encode(term: &Term, bytes: &mut Vec<u8>) -> Result<(), TermError> {
-    term.encode(bytes)
-        .map_err(|error| TermError::Malformed(error.to_string()))
+    term.encode(bytes).map_err(|error| TermError::Malformed(error.to_string()))
 }
 
 /// How many bytes the term at the front has, and how much memory it takes.
@@ -114,17 +110,9 @@ pub fn encode(term: &Term, bytes: &mut Vec<u8>) -> Result<(), TermError> {
 /// # Errors
 /// As [`decode`].
 pub fn check(bytes: &[u8]) -> Result<TermSize, TermError> {
-    let mut cursor = Cursor {
-        bytes,
-        at: 0,
-        terms: 0,
-        memory: TERM,
-    };
+    let mut cursor = Cursor { bytes, at: 0, terms: 0, memory: TERM };
     if cursor.byte()? != VERSION {
-        return Err(TermError::Unknown {
-            tag: bytes.first().copied().unwrap_or_default(),
-            at: 0,
-        });
+        return Err(TermError::Unknown { tag: bytes.first().copied().unwrap_or_default(), at: 0 });
     }
     // Terms that are to come on each level.
     let mut levels: Vec<u64> = vec![1];
@@ -143,10 +131,7 @@ pub fn check(bytes: &[u8]) -> Result<TermSize, TermError> {
             levels.push(inner);
         }
     }
-    Ok(TermSize {
-        bytes: cursor.at,
-        memory: cursor.memory,
-    })
+    Ok(TermSize { bytes: cursor.at, memory: cursor.memory })
 }
 
 /// Bytes of a map's table beside its keys and values. It doubles from 4 places on where seven eighths are full, and the

@@ -6,9 +6,7 @@ mod show;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-pub use erl_dist::term::{
-    Atom, BigInteger, Binary, FixInteger, Float, List, Map, Pid, Reference, Term, Tuple,
-};
+pub use erl_dist::term::{Atom, BigInteger, Binary, FixInteger, Float, List, Map, Pid, Reference, Term, Tuple};
 
 pub(crate) use check::{MOST_MEMORY, malformed};
 pub use check::{TermError, TermSize, check, decode, encode};
@@ -60,9 +58,7 @@ pub fn list(elements: impl IntoIterator<Item = Term>) -> Term {
         Term::FixInteger(it) if it.value < 0 => int(i64::from(it.value)),
         term => term,
     };
-    Term::from(List::from(
-        elements.into_iter().map(sign).collect::<Vec<_>>(),
-    ))
+    Term::from(List::from(elements.into_iter().map(sign).collect::<Vec<_>>()))
 }
 
 /// A map.
@@ -108,11 +104,7 @@ pub fn as_text(term: &Term) -> Option<String> {
         // Characters, each of less than 256.
         Term::ByteList(it) => Some(it.bytes.iter().map(|byte| char::from(*byte)).collect()),
         Term::List(it) => {
-            let character = |term: &Term| {
-                as_int(term)
-                    .and_then(|it| u32::try_from(it).ok())
-                    .and_then(char::from_u32)
-            };
+            let character = |term: &Term| as_int(term).and_then(|it| u32::try_from(it).ok()).and_then(char::from_u32);
             it.elements.iter().map(character).collect()
         }
         _ => None,
@@ -150,10 +142,7 @@ pub fn get<'a>(term: &'a Term, key: &str) -> Option<&'a Term> {
         _ => false,
     };
     match term {
-        Term::Map(map) => map
-            .map
-            .iter()
-            .find_map(|(name, value)| is_key(name).then_some(value)),
+        Term::Map(map) => map.map.iter().find_map(|(name, value)| is_key(name).then_some(value)),
         Term::List(list) => list.elements.iter().find_map(|pair| match as_tuple(pair)? {
             [name, value] if is_key(name) => Some(value),
             _ => None,
@@ -164,9 +153,7 @@ pub fn get<'a>(term: &'a Term, key: &str) -> Option<&'a Term> {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        as_int, as_list, as_text, atom, charlist, decode, encode, get, int, list, map, text, tuple,
-    };
+    use super::{as_int, as_list, as_text, atom, charlist, decode, encode, get, int, list, map, text, tuple};
 
     #[test]
     fn what_is_written_is_read() {

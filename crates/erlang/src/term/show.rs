@@ -34,10 +34,7 @@ pub(super) fn cut(what: &dyn fmt::Display, most: usize) -> String {
 }
 
 fn written(most: usize, write: impl FnOnce(&mut Cut) -> fmt::Result) -> String {
-    let mut cut = Cut {
-        text: String::new(),
-        most,
-    };
+    let mut cut = Cut { text: String::new(), most };
     if write(&mut cut).is_err() {
         cut.text.push('…');
     }
@@ -50,13 +47,7 @@ fn write_term(out: &mut Cut, term: &Term) -> fmt::Result {
         Term::FixInteger(it) => write!(out, "{}", it.value),
         Term::BigInteger(it) => write!(out, "{}", it.value),
         Term::Float(it) => write!(out, "{:?}", it.value),
-        Term::Pid(it) => write!(
-            out,
-            "<{}.{}.{}>",
-            it.node.name.len().min(1),
-            it.id,
-            it.serial
-        ),
+        Term::Pid(it) => write!(out, "<{}.{}.{}>", it.node.name.len().min(1), it.id, it.serial),
         Term::Port(it) => write!(out, "#Port<{}>", it.id),
         Term::Reference(it) => {
             out.write_str("#Ref<")?;
@@ -179,10 +170,7 @@ mod tests {
             list([int(-1), int(1 << 40)]),
             map([(atom("k"), tuple([]))]),
         ]);
-        assert_eq!(
-            show(&term, 200),
-            r#"{badrpc,'Not plain',<<"a\"b\n\x{1b}">>,[-1,1099511627776],#{k => {}}}"#
-        );
+        assert_eq!(show(&term, 200), r#"{badrpc,'Not plain',<<"a\"b\n\x{1b}">>,[-1,1099511627776],#{k => {}}}"#);
         assert_eq!(show(&term, 5), "{badr…");
         let mut bytes = Vec::new();
         encode(&charlist("hello"), &mut bytes).expect("encoded");

@@ -153,14 +153,8 @@ fn another_version_is_not_disturbed_and_one_that_is_ended_is_told() {
     eval(&witness, other);
     let error = account(&beam, SHORT).expect_err("refused");
     let problem = error.problem();
-    assert!(
-        problem.cause.contains("another version of bellows"),
-        "{problem:?}"
-    );
-    assert!(
-        problem.value.contains("12 s") && problem.help.contains("--duration 0s"),
-        "{problem:?}"
-    );
+    assert!(problem.cause.contains("another version of bellows"), "{problem:?}");
+    assert!(problem.value.contains("12 s") && problem.help.contains("--duration 0s"), "{problem:?}");
     eval(&witness, "bellows_accountant ! stop, timer:sleep(50).");
 
     let ended = thread::scope(|scope| {

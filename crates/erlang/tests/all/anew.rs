@@ -68,11 +68,7 @@ fn a_module_that_is_loaded_anew_is_told() {
     let first = events.iter().position(|it| *it == anew).expect("told");
     let last = events.iter().rposition(|it| *it == anew).expect("told");
     let others = events.iter().filter(|it| **it != anew).count();
-    assert!(
-        first + 5 < events.len() && last > 0,
-        "{first} to {last} of {}",
-        events.len()
-    );
+    assert!(first + 5 < events.len() && last > 0, "{first} to {last} of {}", events.len());
     assert!(others > 5, "{others} of {}", events.len());
     trace.close().expect("closed");
     helper.close().expect("closed");

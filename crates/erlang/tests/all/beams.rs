@@ -29,9 +29,7 @@ pub(crate) fn evaluate(directory: &Path, source: &str) -> String {
 /// The release that `scripts/helper` compiles with.
 fn oldest() -> String {
     let script = std::fs::read_to_string(root().join("scripts/helper")).expect("the script");
-    let line = script
-        .lines()
-        .find_map(|it| it.strip_prefix("readonly oldest="));
+    let line = script.lines().find_map(|it| it.strip_prefix("readonly oldest="));
     line.expect("its release").to_owned()
 }
 
@@ -60,18 +58,10 @@ fn the_modules_are_what_their_sources_compile_to() {
     }
     let committed = helper().join("beam");
     let hash = "cat bellows_*.erl ../../../../scripts/helper.escript | sha256sum | cut -c 1-8";
-    let hash = printed(
-        Command::new("sh")
-            .current_dir(helper())
-            .env("LC_ALL", "C")
-            .args(["-c", hash]),
-    );
+    let hash = printed(Command::new("sh").current_dir(helper()).env("LC_ALL", "C").args(["-c", hash]));
     let name = std::fs::read_to_string(committed.join("module.in")).expect("its name");
     let stale = "run scripts/helper: the modules are not of these sources";
-    assert!(
-        name.contains(&format!("\"bellows_{}\"", hash.trim())),
-        "{stale}"
-    );
+    assert!(name.contains(&format!("\"bellows_{}\"", hash.trim())), "{stale}");
     let folder = tempfile::tempdir().expect("a folder");
     let release = "io:put_chars(erlang:system_info(otp_release)), halt().";
     if evaluate(folder.path(), release) == oldest() {

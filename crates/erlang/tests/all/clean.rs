@@ -164,21 +164,12 @@ fn kill(beam: &Beam, deed: Deed, delay: Duration, when_loaded: bool) {
 /// One client that ends in the middle of what it does; what is wrong afterwards.
 fn scene(beam: &Beam, seed: u64) -> Option<String> {
     let mut random = Random::new(seed);
-    let deed = random.of(&[
-        Deed::Trace,
-        Deed::Calls,
-        Deed::Follow,
-        Deed::Follow,
-        Deed::Time,
-        Deed::Nothing,
-    ]);
+    let deed = random.of(&[Deed::Trace, Deed::Calls, Deed::Follow, Deed::Follow, Deed::Time, Deed::Nothing]);
     let end = random.of(&[End::Kill, End::Cut, End::HalfOpen, End::Drop]);
     let delay = Duration::from_millis(random.below(250));
     let witness = beam.connect();
     // Another bellows may be there at the same time, and stays longer.
-    let other = random
-        .one_in(3)
-        .then(|| Helper::load(&witness).expect("another"));
+    let other = random.one_in(3).then(|| Helper::load(&witness).expect("another"));
     let mut held = None;
     match end {
         End::Kill => kill(beam, deed, delay, random.one_in(2)),
@@ -283,10 +274,7 @@ fn calls_that_were_made_in_time_are_told_however_late_the_tracer_is() {
             functions: vec!["lists:flatlength/1".parse().expect("a pattern")],
             returns: false,
             argument_bytes,
-            budget: Budget {
-                backlog: 1_000_000,
-                ..Budget::lasting(Duration::from_millis(1_500))
-            },
+            budget: Budget { backlog: 1_000_000, ..Budget::lasting(Duration::from_millis(1_500)) },
             ..trace_options()
         };
         let mut trace = Trace::start(&helper, &options).expect("a trace");
@@ -359,12 +347,8 @@ fn another_trace_is_left_alone() {
     let mut trace = Trace::start(&helper, &trace_options()).expect("asked");
     let refused = trace.next(Duration::from_secs(10)).expect_err("refused");
     let said = refused.to_string();
-    assert!(
-        said.contains("another trace runs") && said.contains("theirs"),
-        "{said}"
-    );
-    let flags =
-        "length([P || P <- processes(), {flags, [call]} <- [erlang:trace_info(P, flags)]]).";
+    assert!(said.contains("another trace runs") && said.contains("theirs"), "{said}");
+    let flags = "length([P || P <- processes(), {flags, [call]} <- [erlang:trace_info(P, flags)]]).";
     assert_eq!(as_int(&eval(&node, flags)), Some(1), "theirs goes on");
 
     let said = follow(&helper, &root_options(), |_| false).expect_err("refused");
@@ -382,47 +366,26 @@ fn another_trace_is_left_alone() {
         "exit(whereis(theirs), kill), timer:sleep(50), erlang:trace_pattern({lists, sort, 1}, true, [call_count]).",
     );
     let mut again = Trace::start(&helper, &trace_options()).expect("asked");
-    let said = again
-        .next(Duration::from_secs(10))
-        .expect_err("refused")
-        .to_string();
+    let said = again.next(Duration::from_secs(10)).expect_err("refused").to_string();
     assert!(said.contains("lists:sort/1"), "{said}");
-    let count = eval(
-        &node,
-        "element(2, erlang:trace_info({lists, sort, 1}, call_count)).",
-    );
+    let count = eval(&node, "element(2, erlang:trace_info({lists, sort, 1}, call_count)).");
     assert!(as_int(&count) >= Some(0), "{count:?}");
-    eval(
-        &node,
-        "erlang:trace_pattern({lists, sort, 1}, false, [call_count]).",
-    );
+    eval(&node, "erlang:trace_pattern({lists, sort, 1}, false, [call_count]).");
     drop((trace, again));
 
     // Counters of time, too, which nothing else shows, of a function that is wanted.
-    eval(
-        &node,
-        "erlang:trace_pattern({lists, sort, 1}, true, [call_time]).",
-    );
+    eval(&node, "erlang:trace_pattern({lists, sort, 1}, true, [call_time]).");
     let mut counted = Trace::start(&helper, &trace_options()).expect("asked");
     let said = counted.next(Duration::from_secs(10));
     let said = said.expect_err("refused").to_string();
     assert!(said.contains("1 function has"), "{said}");
     let refused = Calls::count(&helper, &calls_options(), &|| false).expect_err("refused");
-    assert!(
-        refused.to_string().contains("another trace runs"),
-        "{refused}"
-    );
+    assert!(refused.to_string().contains("another trace runs"), "{refused}");
     drop(counted);
     helper.close().expect("closed");
-    let counter = eval(
-        &node,
-        "is_list(element(2, erlang:trace_info({lists, sort, 1}, call_time))).",
-    );
+    let counter = eval(&node, "is_list(element(2, erlang:trace_info({lists, sort, 1}, call_time))).");
     assert_eq!(as_atom(&counter), Some("true"), "theirs goes on");
-    eval(
-        &node,
-        "erlang:trace_pattern({lists, sort, 1}, false, [call_time]).",
-    );
+    eval(&node, "erlang:trace_pattern({lists, sort, 1}, false, [call_time]).");
     assert_eq!(left_behind(&node), None);
 }
 
@@ -431,16 +394,11 @@ fn a_trace_does_not_trace_itself() {
     let home = tempfile::tempdir().expect("a folder");
     let beam = Beam::start(home.path());
     let node = beam.connect();
-    eval(
-        &node,
-        "spawn(fun F() -> lists:reverse([1, 2, 3]), timer:sleep(20), F() end).",
-    );
+    eval(&node, "spawn(fun F() -> lists:reverse([1, 2, 3]), timer:sleep(20), F() end).");
     let helper = Helper::load(&node).expect("loaded");
     let mut options = trace_options();
     // What the trace's own processes call again and again.
-    options.functions = ["lists:reverse/1", "queue", "maps", "lists"]
-        .map(|it| it.parse().unwrap())
-        .into();
+    options.functions = ["lists:reverse/1", "queue", "maps", "lists"].map(|it| it.parse().unwrap()).into();
     options.processes = ProcessFilter::All;
     options.limit = 100;
     options.rate = 100_000;
@@ -466,10 +424,7 @@ fn a_trace_does_not_trace_itself() {
 fn a_node_does_not_look_for_a_client_that_was_killed() {
     let home = tempfile::tempdir().expect("a folder");
     let log = home.path().join("erl.log");
-    let handler = format!(
-        "[{{handler, default, logger_std_h, #{{config => #{{file => \"{}\"}}}}}}]",
-        log.display()
-    );
+    let handler = format!("[{{handler, default, logger_std_h, #{{config => #{{file => \"{}\"}}}}}}]", log.display());
     let beam = Beam::start_with(home.path(), &["-kernel", "logger", &handler]);
     let node = beam.connect();
     eval(&node, WORKERS);
@@ -514,8 +469,7 @@ fn several_that_come_and_go_at_once_write_nothing_into_the_log() {
         }
     });
     assert_eq!(left_behind(&node), None);
-    let heard =
-        "lists:flatten(io_lib:format(\"~p\", [[E || {{heard, _}, E} <- persistent_term:get()]])).";
+    let heard = "lists:flatten(io_lib:format(\"~p\", [[E || {{heard, _}, E} <- persistent_term:get()]])).";
     let heard = erlang::term::as_text(&eval(&node, heard));
     assert_eq!(heard.as_deref(), Some("[]"));
 }

@@ -67,18 +67,15 @@ fn an_epmd_that_talks_nonsense_or_nothing_gets_one_line() {
         let mut request = [0; 1000];
         let read = stream.read(&mut request)?;
         match request.get(2) {
-            Some(b'n') => stream.write_all(
-                b"\0\0\x11\x11name rabbit at port 25672\nname a\x1b[2J at port 1\nnonsense\n",
-            ),
+            Some(b'n') => {
+                stream.write_all(b"\0\0\x11\x11name rabbit at port 25672\nname a\x1b[2J at port 1\nnonsense\n")
+            }
             _ if read > 0 => stream.write_all(&[119, 1]),
             _ => Ok(()),
         }
     });
     let told = unknown(names);
-    assert!(
-        told.contains("knows no node") && told.contains("rabbit"),
-        "{told}"
-    );
+    assert!(told.contains("knows no node") && told.contains("rabbit"), "{told}");
     let endless_names = server(|mut stream| {
         let mut request = [0; 1000];
         let _ = stream.read(&mut request)?;
@@ -123,10 +120,7 @@ fn a_handshake_that_goes_wrong_at_any_step_gets_one_line() {
     assert!(refused(says(b"\0\x05swhat")).contains("what"));
     let much = [b"\xff\xff".as_slice(), &[b's'; 65_535]].concat();
     let told = refused(says(Box::leak(much.into_boxed_slice())));
-    assert!(
-        told.contains("unknown status") && told.len() < 500,
-        "{told}"
-    );
+    assert!(told.contains("unknown status") && told.len() < 500, "{told}");
     assert!(refused(says(b"\0\x08snamed:\xff\xff")).contains("refuses the connection"));
     let steps = |last: usize| {
         server(move |mut stream| {
@@ -196,9 +190,7 @@ fn frames_that_cannot_be_taken_end_the_connection() {
     assert!(refused(frame(vec![0, 0, 0, 4, 112, 131, 80, 0])).contains("a message is wrong"));
     // Fragments, which were not agreed on: nobody puts them together.
     let mut fragment = vec![0, 0, 0, 19, 131, 69];
-    fragment.extend([
-        0, 0, 0, 0, 0, 0, 0, 1, 255, 255, 255, 255, 255, 255, 255, 255, 0,
-    ]);
+    fragment.extend([0, 0, 0, 0, 0, 0, 0, 1, 255, 255, 255, 255, 255, 255, 255, 255, 0]);
     assert!(refused(frame(fragment)).contains("a message is wrong"));
     assert!(refused(frame(vec![0, 0, 0, 3, 131, 70, 0])).contains("a message is wrong"));
     // Operations that nobody knows are left alone, as are ticks and what is for nobody.
@@ -208,14 +200,8 @@ fn frames_that_cannot_be_taken_end_the_connection() {
     // A node that is let go late does not answer either, which is said first.
     let silent = ["did not answer in time", "no answer for"];
     assert!(silent.iter().any(|it| told.contains(it)), "{told}");
-    let nested: Vec<u8> = [112, 131]
-        .into_iter()
-        .chain([108, 0, 0, 0, 1].repeat(100_000))
-        .collect();
-    let mut bytes = u32::try_from(nested.len())
-        .expect("short")
-        .to_be_bytes()
-        .to_vec();
+    let nested: Vec<u8> = [112, 131].into_iter().chain([108, 0, 0, 0, 1].repeat(100_000)).collect();
+    let mut bytes = u32::try_from(nested.len()).expect("short").to_be_bytes().to_vec();
     bytes.extend(nested);
     assert!(refused(frame(bytes)).contains("nested deeper"));
     let ticks = node(|mut stream| {
@@ -248,10 +234,7 @@ fn terms_are_refused_before_they_are_decoded() {
     }
     // Lengths of 4 GB: of a list, a tuple, a map, a binary, an integer.
     for tag in [108, 105, 116, 109] {
-        assert_eq!(
-            wrong(&[131, tag, 255, 255, 255, 255, 106]),
-            TermError::Truncated
-        );
+        assert_eq!(wrong(&[131, tag, 255, 255, 255, 255, 106]), TermError::Truncated);
     }
     let long = wrong(&[131, 111, 255, 255, 255, 255, 0]);
     assert!(long.to_string().contains("too long"), "{long}");
@@ -261,10 +244,7 @@ fn terms_are_refused_before_they_are_decoded() {
         assert!(matches!(error, TermError::Malformed(_)), "{error}");
     }
     // Not a number.
-    assert!(matches!(
-        wrong(&[131, 70, 127, 240, 0, 0, 0, 0, 0, 0]),
-        TermError::Malformed(_)
-    ));
+    assert!(matches!(wrong(&[131, 70, 127, 240, 0, 0, 0, 0, 0, 0]), TermError::Malformed(_)));
     let mut many = vec![131, 108];
     many.extend(5_000_000_u32.to_be_bytes());
     many.extend(vec![106; 5_000_001]);
@@ -274,10 +254,7 @@ fn terms_are_refused_before_they_are_decoded() {
 
 #[test]
 fn what_the_fuzzer_has_found_and_seeds_are_read_without_harm() {
-    let corpus = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../fuzz/corpus/erlang_frame"
-    );
+    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/erlang_frame");
     let mut seen = 0;
     for entry in std::fs::read_dir(corpus).expect("a corpus").flatten() {
         let bytes = std::fs::read(entry.path()).expect("a file");

@@ -32,12 +32,8 @@ fn allocated(term: &Term) -> usize {
         Term::BigInteger(it) => it.value.bits().div_ceil(8) as usize,
         Term::Pid(it) => it.node.name.capacity(),
         Term::Port(it) => it.node.name.capacity(),
-        Term::Reference(it) => {
-            size_of_val(it.as_ref()) + it.node.name.capacity() + 4 * it.id.capacity()
-        }
-        Term::ExternalFun(it) => {
-            size_of_val(it.as_ref()) + it.module.name.capacity() + it.function.name.capacity()
-        }
+        Term::Reference(it) => size_of_val(it.as_ref()) + it.node.name.capacity() + 4 * it.id.capacity(),
+        Term::ExternalFun(it) => size_of_val(it.as_ref()) + it.module.name.capacity() + it.function.name.capacity(),
         Term::InternalFun(it) => size_of_val(it.as_ref()),
         Term::Binary(it) => it.bytes.capacity(),
         Term::BitBinary(it) => it.bytes.capacity(),
@@ -47,11 +43,7 @@ fn allocated(term: &Term) -> usize {
         Term::Tuple(it) => all(&it.elements),
         Term::Map(it) => {
             let places = it.map.capacity() * 8 / 7;
-            let inner: usize = it
-                .map
-                .iter()
-                .map(|(k, v)| allocated(k) + allocated(v))
-                .sum();
+            let inner: usize = it.map.iter().map(|(k, v)| allocated(k) + allocated(v)).sum();
             places * (2 * size_of::<Term>() + 1) + inner
         }
     }
@@ -143,10 +135,7 @@ fn a_term_takes_no_more_memory_than_was_counted_before() {
         assert!(taken <= size.memory, "seed {seed}: {taken} of {size:?}");
         // Nor is far more counted than is taken, which would refuse what has room.
         let allocations = 32 * bytes.len() as u64 + 512;
-        assert!(
-            size.memory <= 4 * taken + allocations,
-            "seed {seed}: {taken} of {size:?}"
-        );
+        assert!(size.memory <= 4 * taken + allocations, "seed {seed}: {taken} of {size:?}");
         largest = largest.max(taken);
     }
     assert!(largest > 20_000, "{largest}: the scenes are too small");
@@ -202,28 +191,13 @@ fn peak() -> u64 {
 
 /// A message for process `to` of ours, as a frame.
 fn frame(us: &Peer, to: u32, message: &[u8]) -> Vec<u8> {
-    let mut bytes = vec![
-        112,
-        131,
-        104,
-        3,
-        97,
-        2,
-        119,
-        0,
-        88,
-        119,
-        us.name.len() as u8,
-    ];
+    let mut bytes = vec![112, 131, 104, 3, 97, 2, 119, 0, 88, 119, us.name.len() as u8];
     bytes.extend(us.name.as_bytes());
     bytes.extend(to.to_be_bytes());
     bytes.extend([0; 4]);
     bytes.extend(us.creation);
     bytes.extend(message);
-    let mut whole = u32::try_from(bytes.len())
-        .expect("short")
-        .to_be_bytes()
-        .to_vec();
+    let mut whole = u32::try_from(bytes.len()).expect("short").to_be_bytes().to_vec();
     whole.extend(bytes);
     whole
 }
@@ -237,9 +211,7 @@ fn release(stream: &mut TcpStream, us: &Peer) -> std::io::Result<Vec<u8>> {
     // Three words, after node and creation.
     let length = 5 + us.name.len() + 4 + 12;
     let at = call.windows(4).position(|it| it == [90, 0, 3, 119]);
-    let reference = at
-        .and_then(|at| call.get(at..at + length))
-        .expect("a reference");
+    let reference = at.and_then(|at| call.get(at..at + length)).expect("a reference");
     let message = [&[131, 104, 2][..], reference, &[109, 0, 0, 0, 2], b"25"].concat();
     Ok(frame(us, 1, &message))
 }
@@ -252,19 +224,11 @@ fn mailboxes_of_a_hostile_node_stay_within_their_memory() {
     if std::env::var_os(ALONE).is_none() {
         let program = std::env::current_exe().expect("this program");
         let ended = std::process::Command::new(program)
-            .args([
-                "--exact",
-                "memory::mailboxes_of_a_hostile_node_stay_within_their_memory",
-                "--nocapture",
-            ])
+            .args(["--exact", "memory::mailboxes_of_a_hostile_node_stay_within_their_memory", "--nocapture"])
             .env(ALONE, "1")
             .output()
             .expect("run");
-        assert!(
-            ended.status.success(),
-            "{}",
-            String::from_utf8_lossy(&ended.stderr)
-        );
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
         return;
     }
     // 100 messages of 2 MB that become 80 MB and more each, and many small ones, for three mailboxes.
@@ -299,20 +263,14 @@ fn mailboxes_of_a_hostile_node_stay_within_their_memory() {
     let mut received = 0;
     let dropped = |of: &[Mailbox; 3]| of.iter().map(Mailbox::dropped).sum::<u64>();
     while dropped(&mailboxes) < sent / 2 {
-        assert!(
-            Instant::now() < until,
-            "{} are dropped",
-            dropped(&mailboxes)
-        );
+        assert!(Instant::now() < until, "{} are dropped", dropped(&mailboxes));
         thread::sleep(Duration::from_millis(50));
     }
     // Room that is made is used again.
     while dropped(&mailboxes) + received < sent {
         assert!(Instant::now() < until, "{received} of {sent}");
         for mailbox in &mailboxes {
-            let message = mailbox
-                .receive(Duration::from_millis(20))
-                .expect("a connection");
+            let message = mailbox.receive(Duration::from_millis(20)).expect("a connection");
             received += u64::from(message.is_some());
         }
     }

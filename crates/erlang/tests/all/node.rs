@@ -5,9 +5,7 @@ use crate::common;
 use std::time::Duration;
 
 use common::Beam;
-use erlang::term::{
-    Term, as_atom, as_int, as_list, as_text, atom, charlist, int, list, map, text, tuple,
-};
+use erlang::term::{Term, as_atom, as_int, as_list, as_text, atom, charlist, int, list, map, text, tuple};
 use erlang::{Cookie, Error, Node};
 
 #[test]
@@ -39,10 +37,7 @@ fn a_node_is_asked_and_learns_nothing_but_a_hidden_name() {
     let hidden = node.call("erlang", "nodes", vec![atom("hidden")]);
     let hidden = hidden.expect("nodes");
     let names: Vec<_> = as_list(&hidden).expect("a list").to_vec();
-    assert_eq!(
-        names.iter().filter_map(as_atom).collect::<Vec<_>>(),
-        [node.local_name()]
-    );
+    assert_eq!(names.iter().filter_map(as_atom).collect::<Vec<_>>(), [node.local_name()]);
     assert!(node.local_name().starts_with("bellows-"));
 
     // Failures have their reason.
@@ -82,18 +77,14 @@ fn a_node_is_asked_and_learns_nothing_but_a_hidden_name() {
 
     // Large results and deep ones: the latter are refused, and the connection goes on.
     let large = node.call("lists", "seq", vec![int(1), int(300_000)]);
-    assert_eq!(
-        as_list(&large.expect("numbers")).expect("a list").len(),
-        300_000
-    );
+    assert_eq!(as_list(&large.expect("numbers")).expect("a list").len(), 300_000);
     let deep = node.call(
         "lists",
         "foldl",
         vec![
             eval(&node, "fun(_, Inner) -> [Inner] end."),
             list([]),
-            node.call("lists", "seq", vec![int(1), int(100_000)])
-                .expect("a list"),
+            node.call("lists", "seq", vec![int(1), int(100_000)]).expect("a list"),
         ],
     );
     match deep {
@@ -107,10 +98,7 @@ fn a_node_is_asked_and_learns_nothing_but_a_hidden_name() {
         other => panic!("{other:?}"),
     }
     let release = node.call("erlang", "system_info", vec![atom("otp_release")]);
-    assert_eq!(
-        as_text(&release.expect("a release")),
-        Some(node.release().to_string())
-    );
+    assert_eq!(as_text(&release.expect("a release")), Some(node.release().to_string()));
 
     a_lost_node_is_noticed(&node, &mut beam);
 }
@@ -135,11 +123,7 @@ fn a_mailbox_is_a_process(node: &Node) {
     let watch = "fun(Watched, To) -> spawn(fun() -> R = monitor(process, Watched), To ! watching, \
                  receive {'DOWN', R, process, _, Why} -> To ! Why end end) end.";
     let spawn = |pid: Term| {
-        let run = node.call(
-            "erlang",
-            "apply",
-            vec![eval(node, watch), list([pid, mailbox.pid()])],
-        );
+        let run = node.call("erlang", "apply", vec![eval(node, watch), list([pid, mailbox.pid()])]);
         run.expect("started");
     };
     let next = || {

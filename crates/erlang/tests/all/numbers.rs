@@ -41,10 +41,7 @@ fn by_eprof(node: &Node, file: &str) -> Counts {
             return None;
         };
         let is_ours = name.starts_with("dict:");
-        is_ours.then_some((
-            name.replace('\'', ""),
-            (calls.parse().ok()?, time.parse().ok()?),
-        ))
+        is_ours.then_some((name.replace('\'', ""), (calls.parse().ok()?, time.parse().ok()?)))
     };
     text.lines().filter_map(row).collect()
 }
@@ -67,17 +64,14 @@ fn by_us(node: &Node, helper: &Helper) -> Counts {
             ..27 => drop(eval(node, BEGUN)),
             27.. => thread::sleep(Duration::from_secs(1)),
         }
-        let run = format!(
-            "{WORK} {{P, M}} = spawn_monitor(dict, from_list, [L]), receive {{'DOWN', M, _, P, _}} -> ok end."
-        );
+        let run =
+            format!("{WORK} {{P, M}} = spawn_monitor(dict, from_list, [L]), receive {{'DOWN', M, _, P, _}} -> ok end.");
         eval(node, &run);
         counted.join().expect("joined")
     });
     assert_eq!(calls.ended, Ended::Time);
     let counts = calls.functions.iter();
-    counts
-        .map(|it| (it.function.clone(), (it.calls, it.own as f64)))
-        .collect()
+    counts.map(|it| (it.function.clone(), (it.calls, it.own as f64))).collect()
 }
 
 fn least(of: &mut Counts, more: &Counts) {
@@ -100,11 +94,7 @@ fn calls_and_times_are_those_of_eprof() {
         // Whatever else the machine does makes times longer, never shorter.
         least(&mut theirs, &by_eprof(&node, &file));
         least(&mut ours, &by_us(&node, &helper));
-        let calls = |of: &Counts| {
-            of.iter()
-                .map(|(name, it)| (name.clone(), it.0))
-                .collect::<Vec<_>>()
-        };
+        let calls = |of: &Counts| of.iter().map(|(name, it)| (name.clone(), it.0)).collect::<Vec<_>>();
         let time = |of: &Counts| of.values().map(|it| it.1).sum::<f64>();
         let all: u64 = theirs.values().map(|it| it.0).sum();
         assert!(all > 100_000, "{theirs:?}");
@@ -114,10 +104,7 @@ fn calls_and_times_are_those_of_eprof() {
             eprintln!("{all} calls in both, own time {ratio:.3} times eprof's, after {attempt}");
             break;
         }
-        assert!(
-            attempt < TRIES,
-            "ratio {ratio}: {theirs:?} by eprof, {ours:?} by us"
-        );
+        assert!(attempt < TRIES, "ratio {ratio}: {theirs:?} by eprof, {ours:?} by us");
     }
     helper.close().expect("closed");
 }
@@ -128,10 +115,7 @@ fn budgets_end_traces_and_say_which_limit_tripped() {
     let beam = Beam::start(home.path());
     let node = beam.connect();
     let helper = Helper::load(&node).expect("loaded");
-    eval(
-        &node,
-        "[spawn(fun Loop() -> lists:seq(1, 300), Loop() end) || _ <- [1, 2]], ok.",
-    );
+    eval(&node, "[spawn(fun Loop() -> lists:seq(1, 300), Loop() end) || _ <- [1, 2]], ok.");
     let usual = TraceOptions {
         functions: vec!["lists:seq/2".parse().expect("a pattern")],
         arguments: None,
@@ -152,10 +136,7 @@ fn budgets_end_traces_and_say_which_limit_tripped() {
         trace.close().expect("closed");
         (ended, events)
     };
-    let (few, events) = ended(&TraceOptions {
-        limit: 5,
-        ..usual.clone()
-    });
+    let (few, events) = ended(&TraceOptions { limit: 5, ..usual.clone() });
     assert_eq!(few, Ended::Limit(5));
     let returned = |event: &&TraceEvent| matches!(event, TraceEvent::Return(it) if it.value.starts_with("[1,2,"));
     assert_eq!(events.iter().filter(returned).count(), 5, "{events:?}");
@@ -182,21 +163,12 @@ fn budgets_end_traces_and_say_which_limit_tripped() {
 
     // A loop that goes on in tail calls never returns: no more than some of its calls are left on its stack.
     let stack = || {
-        let words = eval(
-            &node,
-            "element(2, process_info(whereis(kernel_sup), stack_size)).",
-        );
+        let words = eval(&node, "element(2, process_info(whereis(kernel_sup), stack_size)).");
         erlang::term::as_int(&words).expect("words")
     };
     let before = stack();
-    eval(
-        &node,
-        "spawn(fun Ask() -> supervisor:which_children(kernel_sup), timer:sleep(1), Ask() end), ok.",
-    );
-    let endless = TraceOptions {
-        functions: vec!["gen_server:loop".parse().expect("a pattern")],
-        ..usual.clone()
-    };
+    eval(&node, "spawn(fun Ask() -> supervisor:which_children(kernel_sup), timer:sleep(1), Ask() end), ok.");
+    let endless = TraceOptions { functions: vec!["gen_server:loop".parse().expect("a pattern")], ..usual.clone() };
     for _ in 0..2 {
         assert_eq!(tripped(&endless), "nested");
     }
@@ -204,10 +176,7 @@ fn budgets_end_traces_and_say_which_limit_tripped() {
     assert!(left < 2_000, "{left} words are left on the stack");
 
     // Time, where nothing comes.
-    let mut quiet = TraceOptions {
-        arguments: Some("A, _ when A > 5".to_owned()),
-        ..usual
-    };
+    let mut quiet = TraceOptions { arguments: Some("A, _ when A > 5".to_owned()), ..usual };
     quiet.budget.time = Duration::from_millis(300);
     assert_eq!(ended(&quiet).0, Ended::Time);
     helper.close().expect("closed");

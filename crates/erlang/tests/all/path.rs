@@ -95,10 +95,7 @@ fn options(seconds: u64) -> RootOptions {
         limit: 10_000,
         rate: 1_000,
         messages: 5_000_000,
-        budget: Budget {
-            backlog: 50_000,
-            ..Budget::lasting(duration)
-        },
+        budget: Budget { backlog: 50_000, ..Budget::lasting(duration) },
     }
 }
 
@@ -106,9 +103,7 @@ fn options(seconds: u64) -> RootOptions {
 fn shape(path: &Path) -> Vec<(String, String, u64)> {
     let nodes = path.tree.nodes();
     let caller = |node: &TreeNode| node.caller.map_or("", |it| nodes[it].function.as_str());
-    let shape = nodes
-        .iter()
-        .map(|node| (node.function.clone(), caller(node).to_owned(), node.calls));
+    let shape = nodes.iter().map(|node| (node.function.clone(), caller(node).to_owned(), node.calls));
     let mut shape: Vec<_> = shape.filter(|(_, _, calls)| *calls > 0).collect();
     shape.sort();
     shape
@@ -135,11 +130,7 @@ fn calls_are_followed_into_the_servers_that_they_ask() {
     let helper = Helper::load(&node).expect("loaded");
     let path = follow_orders(&node, &helper, &options(6));
     assert_eq!(path.ended, Ended::Time, "{path:?}");
-    assert!(
-        path.modules.contains(&"shop".to_owned()),
-        "{:?}",
-        path.modules
-    );
+    assert!(path.modules.contains(&"shop".to_owned()), "{:?}", path.modules);
     assert_eq!(path.left_out, Vec::<String>::new());
     let calls = path.calls.len() as u64;
     assert!(calls > 50 && !path.untraced.is_empty(), "{calls} calls");
@@ -148,8 +139,7 @@ fn calls_are_followed_into_the_servers_that_they_ask() {
     slow_calls_differ_where_the_shop_is_slow(&path);
     calls_between_are_only_timed(&path);
     helper.close().expect("closed");
-    let flags =
-        "length([P || P <- processes(), {flags, [_ | _]} <- [erlang:trace_info(P, flags)]]).";
+    let flags = "length([P || P <- processes(), {flags, [_ | _]} <- [erlang:trace_info(P, flags)]]).";
     assert_eq!(as_int(&eval(&node, flags)), Some(0));
 }
 
@@ -222,16 +212,10 @@ fn slow_calls_differ_where_the_shop_is_slow(path: &Path) {
     // The depot looks longer, the store rests.
     let names = compared.functions.iter().map(|it| it.function.as_str());
     let first: Vec<_> = names.take(2).collect();
-    assert!(
-        first.contains(&"shop:look/0") && first.contains(&"timer:sleep/1"),
-        "{first:?}"
-    );
+    assert!(first.contains(&"shop:look/0") && first.contains(&"timer:sleep/1"), "{first:?}");
     let (look, sleep) = (found("shop:look/0"), found("timer:sleep/1"));
     assert!(look.slow.own > look.rest.own * 5.0, "{look:?}");
-    assert!(
-        millis(sleep.slow.waiting) > 15.0 && millis(sleep.slow.own) < 2.0,
-        "{sleep:?}"
-    );
+    assert!(millis(sleep.slow.waiting) > 15.0 && millis(sleep.slow.own) < 2.0, "{sleep:?}");
     let (shelf, call) = (found("shop:shelf/1"), found("gen_server:call/2"));
     assert!(shelf.slow.accumulated > look.slow.own * 0.9, "{shelf:?}");
     assert!(call.slow.accumulated > look.slow.own * 0.9, "{call:?}");
@@ -248,10 +232,7 @@ fn time_options(call: &str) -> TimeOptions {
         functions: Vec::new(),
         value: true,
         messages: 5_000_000,
-        budget: Budget {
-            backlog: 50_000,
-            ..Budget::lasting(Duration::from_secs(20))
-        },
+        budget: Budget { backlog: 50_000, ..Budget::lasting(Duration::from_secs(20)) },
     }
 }
 
@@ -284,11 +265,7 @@ fn times_are_those_of_the_nodes_own_clock() {
         let agreed = (0..12).any(|_| {
             theirs = theirs.min(by_the_clock(&node, call));
             let timing = time(&helper, &time_options(call), || false).expect("timed");
-            assert_eq!(
-                (timing.times.len(), &timing.raised),
-                (60, &None),
-                "{timing:?}"
-            );
+            assert_eq!((timing.times.len(), &timing.raised), (60, &None), "{timing:?}");
             ours = ours.min(median(timing.times));
             (0.8..1.2).contains(&(ours.as_secs_f64() / theirs.as_secs_f64()))
         });
@@ -310,18 +287,10 @@ fn a_timed_call_tells_its_value_its_words_and_its_functions() {
     let path = order.path.expect("a path");
     assert_eq!(path.calls.len(), 5);
     let own = path.tree.own();
-    for (function, calls) in [
-        ("shop:order/1", 5),
-        ("[store]", 5),
-        ("[depot]", 5),
-        ("gen_server:call/2", 10),
-        ("shop:look/0", 5 * 12),
-    ] {
-        assert_eq!(
-            own.get(function).map(|it| it.calls),
-            Some(calls),
-            "{function} in {own:#?}"
-        );
+    for (function, calls) in
+        [("shop:order/1", 5), ("[store]", 5), ("[depot]", 5), ("gen_server:call/2", 10), ("shop:look/0", 5 * 12)]
+    {
+        assert_eq!(own.get(function).map(|it| it.calls), Some(calls), "{function} in {own:#?}");
     }
 
     // A list of so many elements takes two words each.
@@ -332,22 +301,13 @@ fn a_timed_call_tells_its_value_its_words_and_its_functions() {
 
     let secret = timed(&time_options("erlang:error({password, <<\"s3cret\">>})")).expect("timed");
     let raised = secret.raised.expect("an exception");
-    assert_eq!(
-        (raised.class.as_str(), raised.reason.as_str()),
-        ("error", "{password,***}")
-    );
+    assert_eq!((raised.class.as_str(), raised.reason.as_str()), ("error", "{password,***}"));
     assert!(secret.times.is_empty());
 
     for (call, said) in [
-        (
-            "lists:map(fun(X) -> X end, [1])",
-            "not a call of a function with terms",
-        ),
+        ("lists:map(fun(X) -> X end, [1])", "not a call of a function with terms"),
         ("erlang:halt(), ok", "not a call of a function with terms"),
-        (
-            "lists:seq(1, self())",
-            "not a call of a function with terms",
-        ),
+        ("lists:seq(1, self())", "not a call of a function with terms"),
         ("", "not a call of a function with terms"),
         ("lists:no_such(1)", "no such function"),
         ("lists:seqq(1, 10)", "there is seq"),
@@ -375,10 +335,7 @@ fn budgets_end_what_takes_too_much() {
     large.budget.node_bytes = 50 << 20;
     let timing = time(&helper, &large, || false).expect("answered");
     let limit = tripped(&timing.ended);
-    assert!(
-        ["heap", "node_memory"].contains(&limit.as_str()),
-        "{timing:?}"
-    );
+    assert!(["heap", "node_memory"].contains(&limit.as_str()), "{timing:?}");
     let mut long = time_options("timer:sleep(60000)");
     long.duration = Duration::from_millis(500);
     let timing = time(&helper, &long, || false).expect("answered");
@@ -421,10 +378,7 @@ fn functions_that_are_called_too_often_are_left_out() {
     assert_eq!(own["shop:count/1"].calls, 5);
     assert!(own["shop:count/1"].running > 0, "{own:?}");
     // Who names the module gets it.
-    let named = TimeOptions {
-        functions: vec!["shop".parse().expect("a pattern")],
-        ..time_options("shop:count(3000)")
-    };
+    let named = TimeOptions { functions: vec!["shop".parse().expect("a pattern")], ..time_options("shop:count(3000)") };
     let path = time(&helper, &named, || false).expect("timed").path;
     let path = path.expect("a path");
     assert_eq!(path.left_out, Vec::<String>::new());
@@ -455,21 +409,14 @@ fn what_is_called_too_often_is_counted_once_and_left_out_from_the_start() {
     options.functions = vec!["shop".parse().expect("a pattern")];
     let named = follow(&helper, &options, |_| false).expect("followed");
     for path in [by_itself, named] {
-        assert_eq!(
-            (&path.ended, &path.left_out[..]),
-            (&Ended::Time, &["shop:count/2".to_owned()][..])
-        );
+        assert_eq!((&path.ended, &path.left_out[..]), (&Ended::Time, &["shop:count/2".to_owned()][..]));
         let [hot] = path.counted.as_slice() else {
             panic!("{:?}", path.counted);
         };
         assert_eq!(hot.function, "shop:count/2");
         // One may have been on its way when the counters began or ended.
         let each = hot.calls as f64 / path.counted_calls as f64;
-        assert!(
-            (19_000.0..41_000.0).contains(&each),
-            "{each} in {}",
-            path.counted_calls
-        );
+        assert!((19_000.0..41_000.0).contains(&each), "{each} in {}", path.counted_calls);
         assert!(hot.own > Duration::ZERO);
         // No call was lost to finding that out.
         assert!(path.calls.len() > 10, "{}", path.calls.len());
@@ -486,10 +433,7 @@ fn what_is_called_too_often_is_counted_once_and_left_out_from_the_start() {
     let helper_of_other = Helper::load(&node).expect("loaded");
     let few = follow(&helper_of_other, &options, |_| false).expect("followed");
     assert_eq!(few.left_out, Vec::<String>::new());
-    assert_eq!(
-        few.tree.own()["shop:count/2"].calls,
-        3_001 * few.calls.len() as u64
-    );
+    assert_eq!(few.tree.own()["shop:count/2"].calls, 3_001 * few.calls.len() as u64);
     helper_of_other.close().expect("closed");
     helper.close().expect("closed");
 }
@@ -512,11 +456,7 @@ fn of_many_calls_at_the_same_time_few_are_followed_and_each_whole() {
     assert_eq!(path.ended, Ended::Time, "{:?}", path.ended);
     assert!(path.left_out.is_empty(), "{:?}", path.left_out);
     let calls = path.calls.len() as u64;
-    assert!(
-        calls > 5 && path.beside.len() > 20,
-        "{calls}, {}",
-        path.beside.len()
-    );
+    assert!(calls > 5 && path.beside.len() > 20, "{calls}, {}", path.beside.len());
     assert_eq!(path.tree.own()["shop:count/2"].calls, 401 * calls);
     helper.close().expect("closed");
     assert_eq!(common::left_behind(&node), None);

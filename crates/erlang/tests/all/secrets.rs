@@ -14,41 +14,21 @@ fn secrets_are_masked_and_values_cut() {
     let node = beam.connect();
     let helper = Helper::load(&node).expect("loaded");
     for (value, expected) in [
-        (
-            "[{user, <<\"guest\">>}, {password, <<\"s3cret\">>}]",
-            "[{user,<<\"guest\">>},{password,***}]",
-        ),
-        (
-            "#{<<\"access_token\">> => <<\"s3cret\">>}",
-            "#{<<\"access_token\">> => ***}",
-        ),
-        (
-            "{<<\"Authorization\">>, <<\"s3cret\">>}",
-            "{<<\"Authorization\">>,***}",
-        ),
-        (
-            "{internal_user, <<\"u\">>, <<\"s3cret\">>, [], m, []}",
-            "{internal_user,<<\"u\">>,***,[],***,[]}",
-        ),
-        (
-            "<<\"amqp://u:s3cret@host/\">>",
-            "<<\"amqp://u:***@host/\">>",
-        ),
+        ("[{user, <<\"guest\">>}, {password, <<\"s3cret\">>}]", "[{user,<<\"guest\">>},{password,***}]"),
+        ("#{<<\"access_token\">> => <<\"s3cret\">>}", "#{<<\"access_token\">> => ***}"),
+        ("{<<\"Authorization\">>, <<\"s3cret\">>}", "{<<\"Authorization\">>,***}"),
+        ("{internal_user, <<\"u\">>, <<\"s3cret\">>, [], m, []}", "{internal_user,<<\"u\">>,***,[],***,[]}"),
+        ("<<\"amqp://u:s3cret@host/\">>", "<<\"amqp://u:***@host/\">>"),
         (
             "{'connection.start_ok', [], <<\"PLAIN\">>, <<0,\"u\",0,\"s3cret\">>, <<\"en\">>}",
             "{'connection.start_ok',[],<<\"PLAIN\">>,***,<<\"en\">>}",
         ),
         ("[a | b]", "[a|b]"),
-        (
-            "{\"text\", \"\", [7, 300], 1.5}",
-            "{\"text\",[],[7,300],1.5}",
-        ),
+        ("{\"text\", \"\", [7, 300], 1.5}", "{\"text\",[],[7,300],1.5}"),
     ] {
         let argument = eval(&node, &format!("{value}."));
         let limit = erlang::term::int(300);
-        let text = helper
-            .call("bellows_text", "term", vec![argument, limit])
-            .expect("a text");
+        let text = helper.call("bellows_text", "term", vec![argument, limit]).expect("a text");
         assert_eq!(as_text(&text).as_deref(), Some(expected));
     }
     for huge in [
@@ -80,34 +60,19 @@ fn secrets_are_masked_in_texts_bytes_and_arguments() {
     for (value, expected) in [
         // A text as a list, with an address, two of them, and one whose end is cut off.
         ("\"amqp://u:s3cret@host\"", "\"amqp://u:***@host\""),
-        (
-            "<<\"amqp://u:s3cret@a,amqp://u:s3@cret@b\">>",
-            "<<\"amqp://u:***@a,amqp://u:***@b\">>",
-        ),
-        (
-            "<<\"http://host:15672/api\">>",
-            "<<\"http://host:15672/api\">>",
-        ),
+        ("<<\"amqp://u:s3cret@a,amqp://u:s3@cret@b\">>", "<<\"amqp://u:***@a,amqp://u:***@b\">>"),
+        ("<<\"http://host:15672/api\">>", "<<\"http://host:15672/api\">>"),
         ("[$a, 228 | \"//u: amqp://u:s3cret@h\"]", "[***]"),
         // What HTTP and JSON write.
-        (
-            "<<\"GET / HTTP/1.1\\r\\nAuthorization: Basic czNjcmV0\">>",
-            "<<\"GET / HTTP/1.1\\r\\nAuthorization: ***\">>",
-        ),
+        ("<<\"GET / HTTP/1.1\\r\\nAuthorization: Basic czNjcmV0\">>", "<<\"GET / HTTP/1.1\\r\\nAuthorization: ***\">>"),
         (
             "<<\"{\\\"password\\\": \\\"s3 cret\\\", \\\"tags\\\": 1}\">>",
             "<<\"{\\\"password\\\": ***, \\\"tags\\\": 1}\">>",
         ),
-        (
-            "{basic, <<\"u\">>, <<\"s3cret\">>}",
-            "{basic,<<\"u\">>,***}",
-        ),
+        ("{basic, <<\"u\">>, <<\"s3cret\">>}", "{basic,<<\"u\">>,***}"),
         // SASL's PLAIN, alone and in a frame.
         ("<<0, \"u\", 0, \"s3cret\">>", "<<***>> (9 bytes)"),
-        (
-            "<<5, \"PLAIN\", 0, 0, 0, 9, 0, \"u\", 0, \"s3cret\">>",
-            "<<***>> (19 bytes)",
-        ),
+        ("<<5, \"PLAIN\", 0, 0, 0, 9, 0, \"u\", 0, \"s3cret\">>", "<<***>> (19 bytes)"),
         ("<<1, 0, 2>>", "<<1,0,2>>"),
         // Names of secrets before them.
         ("[a, password, \"s3cret\", b]", "[a,password,***,b]"),
@@ -117,69 +82,31 @@ fn secrets_are_masked_in_texts_bytes_and_arguments() {
         assert_eq!(as_text(&text).as_deref(), Some(expected), "{value}");
     }
     for (module, function, arguments) in [
-        (
-            "rabbit_auth_backend_internal",
-            "-user_login_authentication/2-fun-1-",
-            "[u, <<\"s3cret\">>]",
-        ),
-        (
-            "rabbit_auth_backend_internal",
-            "update_user",
-            "[u, <<\"s3cret\">>, []]",
-        ),
-        (
-            "rabbit_auth_mechanism_plain",
-            "next_null_pos",
-            "[<<\"s3cret\">>, 0]",
-        ),
-        (
-            "rabbit_credential_validator_accept_everything",
-            "validate",
-            "[u, <<\"s3cret\">>]",
-        ),
-        (
-            "rabbit_mgmt_util",
-            "is_authorized",
-            "[r, c, u, <<\"s3cret\">>, e, f]",
-        ),
+        ("rabbit_auth_backend_internal", "-user_login_authentication/2-fun-1-", "[u, <<\"s3cret\">>]"),
+        ("rabbit_auth_backend_internal", "update_user", "[u, <<\"s3cret\">>, []]"),
+        ("rabbit_auth_mechanism_plain", "next_null_pos", "[<<\"s3cret\">>, 0]"),
+        ("rabbit_credential_validator_accept_everything", "validate", "[u, <<\"s3cret\">>]"),
+        ("rabbit_mgmt_util", "is_authorized", "[r, c, u, <<\"s3cret\">>, e, f]"),
         ("base64", "decode", "[<<\"s3cret\">>]"),
         ("maps", "put", "[<<\"password\">>, <<\"s3cret\">>, m]"),
     ] {
         let given = eval(&node, &format!("{arguments}."));
         let name = |name| erlang::term::atom(name);
-        let texts = shown(
-            "arguments",
-            vec![name(module), name(function), given, limit()],
-        );
+        let texts = shown("arguments", vec![name(module), name(function), given, limit()]);
         let texts = erlang::term::as_list(&texts).expect("a list");
         let texts: Vec<_> = texts.iter().filter_map(as_text).collect();
         let all = texts.join(" ");
-        assert!(
-            all.contains("***") && !all.contains("s3cret"),
-            "{function}: {all}"
-        );
+        assert!(all.contains("***") && !all.contains("s3cret"), "{function}: {all}");
     }
     helper.close().expect("closed");
 }
 
 /// Terms that hold a secret, and as what they are shown.
 const SHAPES: [(&str, &str); 40] = [
-    (
-        r#"<<"run --password s3cret --port 5">>"#,
-        r#"<<"run --password *** --port 5">>"#,
-    ),
-    (
-        r#"<<"run --password 's3cret s3cret' -p x">>"#,
-        r#"<<"run --password *** -p x">>"#,
-    ),
-    (
-        r#""erl -setcookie s3cret -noshell""#,
-        r#""erl -setcookie *** -noshell""#,
-    ),
-    (
-        r#"["run", "--api-key", "s3cret", "x"]"#,
-        r#"["run","--api-key",***,"x"]"#,
-    ),
+    (r#"<<"run --password s3cret --port 5">>"#, r#"<<"run --password *** --port 5">>"#),
+    (r#"<<"run --password 's3cret s3cret' -p x">>"#, r#"<<"run --password *** -p x">>"#),
+    (r#""erl -setcookie s3cret -noshell""#, r#""erl -setcookie *** -noshell""#),
+    (r#"["run", "--api-key", "s3cret", "x"]"#, r#"["run","--api-key",***,"x"]"#),
     (
         r#"<<"-----BEGIN RSA PRIVATE KEY-----\ns3cret\ns3cret\n-----END RSA PRIVATE KEY-----\nx">>"#,
         r#"<<"-----BEGIN RSA PRIVATE KEY***\nx">>"#,
@@ -188,22 +115,10 @@ const SHAPES: [(&str, &str); 40] = [
         r#"[<<"-----BEGIN PRIVATE KEY-----">>, <<"s3cret">>, <<"s3cret">>]"#,
         r#"[<<"-----BEGIN PRIVATE KEY***">>,***,***]"#,
     ),
-    (
-        r#"<<"-----BEGIN CERTIFICATE-----\nMII">>"#,
-        r#"<<"-----BEGIN CERTIFICATE-----\nMII">>"#,
-    ),
-    (
-        r#"<<"Authorization: Token s3cret">>"#,
-        r#"<<"Authorization: ***">>"#,
-    ),
-    (
-        r#"<<"Authorization: ApiKey s3cret\r\nHost: h">>"#,
-        r#"<<"Authorization: ***\r\nHost: h">>"#,
-    ),
-    (
-        r#"<<"Cookie: a=1; sid=s3cret; x=2">>"#,
-        r#"<<"Cookie: ***">>"#,
-    ),
+    (r#"<<"-----BEGIN CERTIFICATE-----\nMII">>"#, r#"<<"-----BEGIN CERTIFICATE-----\nMII">>"#),
+    (r#"<<"Authorization: Token s3cret">>"#, r#"<<"Authorization: ***">>"#),
+    (r#"<<"Authorization: ApiKey s3cret\r\nHost: h">>"#, r#"<<"Authorization: ***\r\nHost: h">>"#),
+    (r#"<<"Cookie: a=1; sid=s3cret; x=2">>"#, r#"<<"Cookie: ***">>"#),
     (r#""x-api-key: s3cret""#, r#""x-api-key: ***""#),
     (r#"<<"password:\ts3cret">>"#, r#"<<"password:\t***">>"#),
     (r#""password=a;s3cret""#, r#""password=***""#),
@@ -211,89 +126,41 @@ const SHAPES: [(&str, &str); 40] = [
     (r#""password=a b s3cret""#, r#""password=***""#),
     (r#""password=)s3cret""#, r#""password=***""#),
     (r#"<<"password='a' 's3cret'">>"#, r#"<<"password=***">>"#),
-    (
-        r#"<<"default_pass = s3cret">>"#,
-        r#"<<"default_pass = ***">>"#,
-    ),
+    (r#"<<"default_pass = s3cret">>"#, r#"<<"default_pass = ***">>"#),
     // JSON, and JSON in it.
-    (
-        r#"<<"{\"password\":[\"s3cret\"]}">>"#,
-        r#"<<"{\"password\":***">>"#,
-    ),
-    (
-        r#"<<"{\"password\":{\"v\":\"s3cret\"}}">>"#,
-        r#"<<"{\"password\":***">>"#,
-    ),
+    (r#"<<"{\"password\":[\"s3cret\"]}">>"#, r#"<<"{\"password\":***">>"#),
+    (r#"<<"{\"password\":{\"v\":\"s3cret\"}}">>"#, r#"<<"{\"password\":***">>"#),
     (
         r#"<<"{\"a\":\"{\\\"password\\\":\\\"s3cret\\\",\\\"b\\\":1}\"}">>"#,
         r#"<<"{\"a\":\"{\\\"password\\\":***,\\\"b\\\":1}\"}">>"#,
     ),
     // Erlang's terms as text.
-    (
-        r#"<<"{<<\"password\">>,<<\"s3cret\">>}">>"#,
-        r#"<<"{<<\"password\">>,***">>"#,
-    ),
-    (
-        r##"<<"#{password => s3cret}">>"##,
-        r##"<<"#{password => ***">>"##,
-    ),
+    (r#"<<"{<<\"password\">>,<<\"s3cret\">>}">>"#, r#"<<"{<<\"password\">>,***">>"#),
+    (r##"<<"#{password => s3cret}">>"##, r##"<<"#{password => ***">>"##),
     // Improper lists, and texts that are written in parts.
     (r#"[password | <<"s3cret">>]"#, "[password|***]"),
     (r#"[password | "s3cret"]"#, "[password,***,...]"),
-    (
-        r#"[<<"password=">> | <<"s3cret">>]"#,
-        r#"[<<"password=">>|***]"#,
-    ),
-    (
-        r#"[<<"password">>, <<"=">>, "s3cret", b]"#,
-        r#"[<<"password">>,***,***,b]"#,
-    ),
+    (r#"[<<"password=">> | <<"s3cret">>]"#, r#"[<<"password=">>|***]"#),
+    (r#"[<<"password">>, <<"=">>, "s3cret", b]"#, r#"[<<"password">>,***,***,b]"#),
     (r#""password=" ++ [<<"s3cret">>]"#, "[***]"),
     // Kinds between names and values.
-    (
-        r#"{set, password, longstr, <<"s3cret">>, b}"#,
-        "{set,password,***,***,b}",
-    ),
-    (
-        r#"[password, binary, <<"s3cret">>, b]"#,
-        "[password,***,***,b]",
-    ),
+    (r#"{set, password, longstr, <<"s3cret">>, b}"#, "{set,password,***,***,b}"),
+    (r#"[password, binary, <<"s3cret">>, b]"#, "[password,***,***,b]"),
     // Long keys, and keys that are paths.
     (
         r#"#{<<"a123456789b123456789c123456789d123456789e123456789f123456789password">> => <<"s3cret">>}"#,
         r#"#{<<"a123456789b123456789c123456789d123456789e123456789f123456789password">> => ***}"#,
     ),
-    (
-        r#"[{["ssl", "password"], "s3cret"}]"#,
-        r#"[{["ssl","password"],***}]"#,
-    ),
+    (r#"[{["ssl", "password"], "s3cret"}]"#, r#"[{["ssl","password"],***}]"#),
     // Stacks have the number of arguments.
-    (
-        r#"{'EXIT', {badarg, [{mod, login, [<<"u">>, <<"s3cret">>], []}]}}"#,
-        "{'EXIT',{badarg,[{mod,login,2,[]}]}}",
-    ),
-    (
-        r#"[{mod, login, [<<"s3cret">>], [{file, "m.erl"}, {line, 4}]}]"#,
-        r#"[{mod,login,1,[{file,"m.erl"},{line,4}]}]"#,
-    ),
-    (
-        r#"{rabbit_auth_backend_ldap, login, [u, <<"s3cret">>]}"#,
-        "{rabbit_auth_backend_ldap,login,***}",
-    ),
+    (r#"{'EXIT', {badarg, [{mod, login, [<<"u">>, <<"s3cret">>], []}]}}"#, "{'EXIT',{badarg,[{mod,login,2,[]}]}}"),
+    (r#"[{mod, login, [<<"s3cret">>], [{file, "m.erl"}, {line, 4}]}]"#, r#"[{mod,login,1,[{file,"m.erl"},{line,4}]}]"#),
+    (r#"{rabbit_auth_backend_ldap, login, [u, <<"s3cret">>]}"#, "{rabbit_auth_backend_ldap,login,***}"),
     // What is none.
     ("{gen_server, call, [a, b]}", "{gen_server,call,[a,b]}"),
-    (
-        r#"{queue, declare, [a, b], [<<"c">>]}"#,
-        r#"{queue,declare,[a,b],[<<"c">>]}"#,
-    ),
-    (
-        r#"{compass, <<"bypass: x">>}"#,
-        r#"{compass,<<"bypass: x">>}"#,
-    ),
-    (
-        r#"[{resource, <<"/">>, queue, <<"q">>}]"#,
-        r#"[{resource,<<"/">>,queue,<<"q">>}]"#,
-    ),
+    (r#"{queue, declare, [a, b], [<<"c">>]}"#, r#"{queue,declare,[a,b],[<<"c">>]}"#),
+    (r#"{compass, <<"bypass: x">>}"#, r#"{compass,<<"bypass: x">>}"#),
+    (r#"[{resource, <<"/">>, queue, <<"q">>}]"#, r#"[{resource,<<"/">>,queue,<<"q">>}]"#),
     ("[{a, 1}, passwordless]", "[{a,1},passwordless]"),
 ];
 
@@ -313,9 +180,7 @@ fn secrets_are_masked_in_every_shape_that_was_seen() {
 
 /// Text of these characters, up to so many.
 fn text(random: &mut Random, characters: &[&str], most: u64) -> String {
-    (0..random.below(most + 1))
-        .map(|_| random.of(characters))
-        .collect()
+    (0..random.below(most + 1)).map(|_| random.of(characters)).collect()
 }
 
 /// The name of a secret, with something around it.
@@ -355,9 +220,7 @@ fn line(random: &mut Random) -> String {
         4 => {
             format!("{{\\\"{name}\\\"{blank}: [{blank}{{\\\"v\\\": \\\"{other}S3CRET\\\"}}]}}")
         }
-        5 => format!(
-            "{{\\\"a\\\": \\\"{{\\\\\\\"{name}\\\\\\\":{blank}\\\\\\\"{other}S3CRET\\\\\\\"}}\\\"}}"
-        ),
+        5 => format!("{{\\\"a\\\": \\\"{{\\\\\\\"{name}\\\\\\\":{blank}\\\\\\\"{other}S3CRET\\\\\\\"}}\\\"}}"),
         _ => format!("{name} = '{other}S3CRET'"),
     }
 }
@@ -408,8 +271,7 @@ fn secrets_are_masked_in_random_shapes() {
         };
         let called = format!("{}:text_term({value}, 300).", Helper::module());
         let text = as_text(&eval(&node, &called)).expect("a text");
-        let is_shown =
-            text.contains("S3CRET") || text.contains("83,51") || text.contains("67,82,69");
+        let is_shown = text.contains("S3CRET") || text.contains("83,51") || text.contains("67,82,69");
         assert!(!is_shown, "{value}: {text}");
     }
     helper.close().expect("closed");

@@ -36,22 +36,10 @@ enum Deed {
     Trace,
 }
 
-const DEEDS: [Deed; 6] = [
-    Deed::Top,
-    Deed::Microstates,
-    Deed::Calls,
-    Deed::Follow,
-    Deed::Time,
-    Deed::Trace,
-];
+const DEEDS: [Deed; 6] = [Deed::Top, Deed::Microstates, Deed::Calls, Deed::Follow, Deed::Time, Deed::Trace];
 
 fn top_request() -> TopRequest {
-    TopRequest {
-        window: WINDOW,
-        sort: TopSort::Reductions,
-        limit: 10,
-        flow: false,
-    }
+    TopRequest { window: WINDOW, sort: TopSort::Reductions, limit: 10, flow: false }
 }
 
 fn calls_options() -> CallsOptions {
@@ -229,9 +217,7 @@ fn a_node_that_has_nothing_to_say_is_not_silent() {
     options.timeout = Duration::from_secs(1);
     let node = Node::connect(&options).expect("connected");
     let mailbox = node.mailbox();
-    let nothing = mailbox
-        .receive(Duration::from_secs(5))
-        .expect("a connection");
+    let nothing = mailbox.receive(Duration::from_secs(5)).expect("a connection");
     assert_eq!(nothing, None);
     node.call("erlang", "node", vec![]).expect("an answer");
 }

@@ -7,18 +7,14 @@ use std::path::Path;
 
 use common::Beam;
 use erlang::{ConnectOptions, Error, Identity, Node, TlsOptions};
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, IsCa, KeyPair,
-};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, IsCa, KeyPair};
 
 /// Writes an authority, and certificates of it for the node and for us.
 fn certificates(folder: &Path) {
     let key = || KeyPair::generate().expect("a key");
     let mut params = CertificateParams::new(Vec::<String>::new()).expect("parameters");
     params.distinguished_name = DistinguishedName::new();
-    params
-        .distinguished_name
-        .push(DnType::CommonName, "an authority");
+    params.distinguished_name.push(DnType::CommonName, "an authority");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(params, key()).expect("an authority");
     let write = |name: &str, text: String| fs::write(folder.join(name), text).expect("a file");
@@ -28,9 +24,7 @@ fn certificates(folder: &Path) {
         let names = vec!["127.0.0.1".into()];
         let mut params = CertificateParams::new(names).expect("parameters");
         params.distinguished_name = DistinguishedName::new();
-        params
-            .distinguished_name
-            .push(DnType::CommonName, format!("a {name}"));
+        params.distinguished_name.push(DnType::CommonName, format!("a {name}"));
         let signed = params.signed_by(&key, &authority).expect("a certificate");
         write(&format!("{name}.pem"), signed.pem());
         write(&format!("{name}.key"), key.serialize_pem());
@@ -49,58 +43,29 @@ fn a_node_is_asked_over_tls() {
     let path = |name: &str| home.path().join(name);
     certificates(home.path());
     let conf = path("tls.conf").display().to_string();
-    let beam = Beam::start_with(
-        home.path(),
-        &["-proto_dist", "inet_tls", "-ssl_dist_optfile", &conf],
-    );
+    let beam = Beam::start_with(home.path(), &["-proto_dist", "inet_tls", "-ssl_dist_optfile", &conf]);
     let tls = TlsOptions {
         ca: Some(path("ca.pem")),
-        identity: Some(Identity {
-            certificate: path("client.pem"),
-            key: path("client.key"),
-        }),
+        identity: Some(Identity { certificate: path("client.pem"), key: path("client.key") }),
         ..TlsOptions::default()
     };
-    let with = |tls: Option<TlsOptions>| ConnectOptions {
-        tls,
-        ..beam.options()
-    };
+    let with = |tls: Option<TlsOptions>| ConnectOptions { tls, ..beam.options() };
     let node = Node::connect(&with(Some(tls.clone()))).expect("connected");
     // More than a record of TLS, both ways.
-    let numbers = node.call(
-        "lists",
-        "seq",
-        vec![erlang::term::int(1), erlang::term::int(100_000)],
-    );
+    let numbers = node.call("lists", "seq", vec![erlang::term::int(1), erlang::term::int(100_000)]);
     let numbers = numbers.expect("numbers");
     let sum = node.call("lists", "sum", vec![numbers]).expect("a sum");
     assert_eq!(erlang::term::as_int(&sum), Some(5_000_050_000));
 
     let refused = |options: ConnectOptions| Node::connect(&options).expect_err("refused");
     // Nobody trusts the node, it does not trust us, or TLS is left out.
-    let stranger = refused(with(Some(TlsOptions {
-        ca: None,
-        ..tls.clone()
-    })));
-    assert!(
-        matches!(stranger, Error::Tls { .. } | Error::Options(_)),
-        "{stranger}"
-    );
-    let nobody = refused(with(Some(TlsOptions {
-        identity: None,
-        ..tls.clone()
-    })));
+    let stranger = refused(with(Some(TlsOptions { ca: None, ..tls.clone() })));
+    assert!(matches!(stranger, Error::Tls { .. } | Error::Options(_)), "{stranger}");
+    let nobody = refused(with(Some(TlsOptions { identity: None, ..tls.clone() })));
     // With TLS 1.3 the refusal comes when the handshake is over for us.
-    assert!(
-        matches!(nobody, Error::Tls { .. } | Error::Handshake { .. }),
-        "{nobody}"
-    );
+    assert!(matches!(nobody, Error::Tls { .. } | Error::Handshake { .. }), "{nobody}");
     let plain = refused(with(None));
     assert!(plain.problem().help.contains("--tls"), "{plain}");
-    let insecure = TlsOptions {
-        ca: None,
-        insecure: true,
-        ..tls
-    };
+    let insecure = TlsOptions { ca: None, insecure: true, ..tls };
     Node::connect(&with(Some(insecure))).expect("connected");
 }

@@ -68,15 +68,7 @@ fn a_function_that_was_running_already_leaves_after_calls_of_itself() {
          [Tell(P, Message) || Message <- [{call, Look, Loop, 10}, {return_to, Loop, 20}, {call, Loop, Loop, 30},
              {call, Look, Loop, 40}, {return_to, Loop, 50}, {return_to, Loop, 60}, {call, Look, {run, main, 0}, 70}]],",
     );
-    assert_eq!(
-        told,
-        [
-            "shop:loop  root: 1",
-            "shop:look  shop:loop: 2",
-            "run:main  root: 0",
-            "shop:look  run:main: 1",
-        ]
-    );
+    assert_eq!(told, ["shop:loop  root: 1", "shop:look  shop:loop: 2", "run:main  root: 0", "shop:look  run:main: 1",]);
 }
 
 #[test]

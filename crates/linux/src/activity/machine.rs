@@ -21,9 +21,7 @@ pub fn machine() -> Meters {
     memory(&read("/proc/meminfo"), &mut meters);
     let is_disk = |name: &str| {
         // Partitions have no folder of their own there; loops and memory are no disks.
-        let memory = ["loop", "ram", "zram"]
-            .iter()
-            .any(|it| name.starts_with(it));
+        let memory = ["loop", "ram", "zram"].iter().any(|it| name.starts_with(it));
         !memory && Path::new("/sys/block").join(name).exists()
     };
     disks(&read("/proc/diskstats"), is_disk, &mut meters);
@@ -69,13 +67,7 @@ fn cpu(at: &dyn Fn(usize) -> Option<f64>, tick: f64, meters: &mut Meters) {
         ("idle, waiting for a disk", &[4]),
     ];
     for (state, fields) in states {
-        total(
-            meters,
-            "CPU",
-            ("state", state),
-            Unit::CpuSeconds,
-            sum(fields),
-        );
+        total(meters, "CPU", ("state", state), Unit::CpuSeconds, sum(fields));
     }
 }
 
@@ -192,13 +184,7 @@ fn number(text: &str) -> Option<f64> {
     text.trim().parse::<u64>().ok().map(|it| it as f64)
 }
 
-fn total(
-    meters: &mut Meters,
-    name: &'static str,
-    label: Label<'_>,
-    unit: Unit,
-    value: Option<f64>,
-) {
+fn total(meters: &mut Meters, name: &'static str, label: Label<'_>, unit: Unit, value: Option<f64>) {
     if let Some(value) = value {
         meters.total(name, &[label], unit, value);
     }
@@ -235,24 +221,11 @@ mod tests {
         let address = listener.local_addr().expect("its address");
         let _connected = std::net::TcpStream::connect(address).expect("a connection");
         let told = told(&machine());
-        for wanted in [
-            "CPU, user",
-            "memory, programs",
-            "network, lo",
-            "context switches",
-        ] {
-            assert!(
-                told.iter().any(|it| it.starts_with(wanted)),
-                "{wanted}: {told:?}"
-            );
+        for wanted in ["CPU, user", "memory, programs", "network, lo", "context switches"] {
+            assert!(told.iter().any(|it| it.starts_with(wanted)), "{wanted}: {told:?}");
         }
-        let names: std::collections::BTreeSet<_> =
-            machine().iter().map(|(name, _)| name.clone()).collect();
-        assert_eq!(
-            names.len(),
-            machine().iter().count(),
-            "no meter stands twice"
-        );
+        let names: std::collections::BTreeSet<_> = machine().iter().map(|(name, _)| name.clone()).collect();
+        assert_eq!(names.len(), machine().iter().count(), "no meter stands twice");
     }
 
     #[test]
@@ -275,8 +248,7 @@ mod tests {
         assert_eq!(told(&meters), expected);
 
         let mut meters = Meters::default();
-        let line =
-            " 254 0 vda 10 5 20 12 30 44 40 30 0 7000 42 47 45 53\n 254 1 vda1 1 1 1 1\n cut";
+        let line = " 254 0 vda 10 5 20 12 30 44 40 30 0 7000 42 47 45 53\n 254 1 vda1 1 1 1 1\n cut";
         disks(line, |name| name == "vda", &mut meters);
         let expected = [
             "disk, vda, read + 10240",
@@ -290,20 +262,13 @@ mod tests {
         let mut meters = Meters::default();
         let lines = "Inter-| Receive\n face |bytes\n  lo: 5 1 0 0 0 0 0 0 6 1 0 0 0 0 0 0\n e: 0 0";
         networks(lines, &mut meters);
-        assert_eq!(
-            told(&meters),
-            ["network, lo, received + 5", "network, lo, sent + 6"]
-        );
+        assert_eq!(told(&meters), ["network, lo, received + 5", "network, lo, sent + 6"]);
 
         let mut meters = Meters::default();
         paging("pgmajfault 3\npswpin 2\nnr_free x\n", 4096.0, &mut meters);
         let line = "some avg10=1.00 avg60=0.00 avg300=0.00 total=2000000\nfull total=5\n";
         pressure(line, "cpu", &mut meters);
-        let expected = [
-            "major page faults + 3",
-            "swapped, in + 8192",
-            "pressure, cpu (some) + 2",
-        ];
+        let expected = ["major page faults + 3", "swapped, in + 8192", "pressure, cpu (some) + 2"];
         assert_eq!(told(&meters), expected);
     }
 

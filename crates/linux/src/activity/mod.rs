@@ -59,9 +59,7 @@ impl Meters {
 
     fn push(&mut self, name: &'static str, labels: &[Label<'_>], unit: Unit, amount: Amount) {
         let labels = labels.iter().filter(|(key, _)| !key.is_empty());
-        let labels = labels
-            .map(|(key, value)| (*key, (*value).to_owned()))
-            .collect();
+        let labels = labels.map(|(key, value)| (*key, (*value).to_owned())).collect();
         self.0.push((MeterName { name, labels, unit }, amount));
     }
 
@@ -101,20 +99,12 @@ impl MeterRates {
         let mut values = Vec::with_capacity(meters.0.len());
         for (name, amount) in meters.0 {
             match amount {
-                Amount::Level(value) => values.push(MeterValue {
-                    name,
-                    is_rate: false,
-                    value,
-                }),
+                Amount::Level(value) => values.push(MeterValue { name, is_rate: false, value }),
                 Amount::Total(total) => {
                     let then = self.before.as_ref().and_then(|(_, all)| all.get(&name));
                     let grown = then.map(|then| total - then).filter(|grown| *grown >= 0.0);
                     if let Some(grown) = grown.filter(|_| seconds > 0.0) {
-                        values.push(MeterValue {
-                            name: name.clone(),
-                            is_rate: true,
-                            value: grown / seconds,
-                        });
+                        values.push(MeterValue { name: name.clone(), is_rate: true, value: grown / seconds });
                     }
                     totals.insert(name, total);
                 }
@@ -148,11 +138,7 @@ mod tests {
             found.collect::<Vec<_>>()
         };
         let level = ("memory", false, 7.0);
-        assert_eq!(
-            next(0, 1000.0),
-            [level],
-            "one reading says nothing of rates"
-        );
+        assert_eq!(next(0, 1000.0), [level], "one reading says nothing of rates");
         assert_eq!(next(500, 1100.0), [("disk", true, 200.0), level]);
         assert_eq!(next(1000, 3.0), [level], "it has begun again");
         assert_eq!(next(2000, 3.0), [("disk", true, 0.0), level]);

@@ -38,10 +38,7 @@ struct Seen {
 
 impl<Member> Default for Growth<Member> {
     fn default() -> Self {
-        Self {
-            seen: BTreeMap::new(),
-            sums: Vec::new(),
-        }
+        Self { seen: BTreeMap::new(), sums: Vec::new() }
     }
 }
 
@@ -114,12 +111,8 @@ fn status(of: &str) -> Option<String> {
 
 /// Resident memory by kind, what was swapped out, threads and open files.
 fn memory(ids: &[ProcessId], meters: &mut Meters) {
-    let kinds = [
-        ("anonymous", "RssAnon"),
-        ("mapped files", "RssFile"),
-        ("shared", "RssShmem"),
-        ("swapped out", "VmSwap"),
-    ];
+    let kinds =
+        [("anonymous", "RssAnon"), ("mapped files", "RssFile"), ("shared", "RssShmem"), ("swapped out", "VmSwap")];
     let mut sums = [None::<f64>; 4];
     for text in ids.iter().filter_map(|id| status(&id.pid.to_string())) {
         for (sum, (_, key)) in sums.iter_mut().zip(kinds) {
@@ -150,11 +143,7 @@ fn totals(id: ProcessId) -> Option<Vec<u64>> {
     let mut counts = vec![stat.minor_faults, stat.major_faults];
     let io = fs::read_to_string(format!("/proc/{}/io", id.pid)).unwrap_or_default();
     let bytes = value(&io, "read_bytes").zip(value(&io, "write_bytes"));
-    counts.extend(
-        bytes
-            .into_iter()
-            .flat_map(|(read, written)| [read, written]),
-    );
+    counts.extend(bytes.into_iter().flat_map(|(read, written)| [read, written]));
     Some(counts)
 }
 
@@ -178,9 +167,8 @@ mod tests {
 
     fn find(meters: &Meters, name: &str, label: &str) -> Option<f64> {
         let mut all = meters.iter();
-        let (_, amount) = all.find(|(it, _)| {
-            it.name == name && it.labels.first().is_none_or(|(_, value)| value == label)
-        })?;
+        let (_, amount) =
+            all.find(|(it, _)| it.name == name && it.labels.first().is_none_or(|(_, value)| value == label))?;
         match amount {
             Amount::Level(value) | Amount::Total(value) => Some(*value),
         }

@@ -32,17 +32,8 @@ struct Machine {
 
 impl Machine {
     fn new(seed: u64) -> Self {
-        let root = Played {
-            parent: 1,
-            ..Played::default()
-        };
-        Self {
-            random: Random::new(seed),
-            next: 3,
-            live: [(2, root)].into(),
-            truth: 0,
-            hidden: 0,
-        }
+        let root = Played { parent: 1, ..Played::default() };
+        Self { random: Random::new(seed), next: 3, live: [(2, root)].into(), truth: 0, hidden: 0 }
     }
 
     fn below(&mut self, limit: u64) -> u64 {
@@ -59,11 +50,7 @@ impl Machine {
         match self.below(8) {
             0 | 1 => {
                 let ignores = self.below(8) == 0;
-                let child = Played {
-                    parent: pid,
-                    ignores,
-                    ..Played::default()
-                };
+                let child = Played { parent: pid, ignores, ..Played::default() };
                 self.live.insert(self.next, child);
                 self.next += 1;
             }
@@ -163,12 +150,8 @@ fn children_that_nobody_saw_and_orphans_count() {
         "echo 1; read go; for n in 1 2 3; do sh -c '{spin}'; done; \
          sh -c '(while :; do :; done) & echo $!; read go' ; echo 3; read go"
     );
-    let mut root = Command::new("sh")
-        .args(["-c", &script])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut root =
+        Command::new("sh").args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = {
         use std::io::BufRead as _;
         std::io::BufReader::new(root.stdout.take().unwrap()).lines()
@@ -182,11 +165,7 @@ fn children_that_nobody_saw_and_orphans_count() {
     go();
     let spinner: u32 = hear().parse().unwrap();
     let spun = tree.read().unwrap();
-    assert!(
-        spun.cpu.saturating_sub(first) >= Nanos::from_millis(20),
-        "three children came and went: {:?}",
-        spun.cpu
-    );
+    assert!(spun.cpu.saturating_sub(first) >= Nanos::from_millis(20), "three children came and went: {:?}", spun.cpu);
     tree.next_search = Time(0);
     tree.read();
     assert!(tree.pids().contains(&spinner), "{:?}", tree.pids());
@@ -196,10 +175,7 @@ fn children_that_nobody_saw_and_orphans_count() {
     let begin = tree.read().unwrap().cpu;
     let deadline = Instant::now() + Duration::from_secs(10);
     while tree.read().unwrap().cpu.saturating_sub(begin) < Nanos::from_millis(50) {
-        assert!(
-            Instant::now() < deadline,
-            "the orphan's time is not counted"
-        );
+        assert!(Instant::now() < deadline, "the orphan's time is not counted");
         std::thread::sleep(Duration::from_millis(10));
     }
     let orphan = ProcessId::of(spinner).unwrap();
@@ -231,10 +207,7 @@ fn the_memory_of_a_process_that_ends_is_the_last_that_it_had() {
     while id.is_alive() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(1));
     }
-    assert_eq!(
-        tree.read().map(|used| used.rss_bytes),
-        Some(lived.rss_bytes)
-    );
+    assert_eq!(tree.read().map(|used| used.rss_bytes), Some(lived.rss_bytes));
     child.wait().unwrap();
     assert_eq!(tree.read(), None);
 }

@@ -34,11 +34,7 @@ impl Drop for Holder {
 
 /// Listens where others may listen too; on `::` for both families, as servers do.
 fn listen(ip: IpAddr, port: u16) -> TcpListener {
-    let family = if ip.is_ipv4() {
-        AddressFamily::INET
-    } else {
-        AddressFamily::INET6
-    };
+    let family = if ip.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let (kind, flags) = (SocketType::STREAM, SocketFlags::CLOEXEC);
     let socket = socket_with(family, kind, flags, None).unwrap();
     sockopt::set_socket_reuseport(&socket, true).unwrap();
@@ -147,11 +143,7 @@ fn of_several_owners_of_one_address_the_one_that_serves_us_is_told() {
             ip if ip.is_unspecified() => SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
             ip => SocketAddr::new(ip, port),
         };
-        assert_eq!(
-            server_of_our_connections(port),
-            Server::Unknown,
-            "no connection"
-        );
+        assert_eq!(server_of_our_connections(port), Server::Unknown, "no connection");
         let stream = TcpStream::connect(to).unwrap();
         let accepted = listeners.iter().find_map(|listener| {
             listener.set_nonblocking(true).unwrap();
@@ -180,24 +172,15 @@ fn addresses_are_read_as_the_kernel_writes_them() {
     if cfg!(target_endian = "big") {
         return;
     }
-    let read: Vec<_> = sockets(table)
-        .map(|s| {
-            (
-                s.local.to_string(),
-                s.remote.to_string(),
-                s.listens,
-                s.inode,
-            )
-        })
-        .collect();
+    let read: Vec<_> =
+        sockets(table).map(|s| (s.local.to_string(), s.remote.to_string(), s.listens, s.inode)).collect();
     let expected = [
         ("127.0.0.1:5672", "0.0.0.0:0", true, 77),
         ("127.0.0.2:5672", "127.0.0.1:49152", false, 78),
         ("[::]:5672", "[::]:0", true, 79),
         ("127.0.0.1:5672", "127.0.0.1:49154", false, 80),
     ];
-    let expected =
-        expected.map(|(l, r, listens, inode)| (l.to_owned(), r.to_owned(), listens, inode));
+    let expected = expected.map(|(l, r, listens, inode)| (l.to_owned(), r.to_owned(), listens, inode));
     assert_eq!(read, expected);
 }
 
@@ -233,10 +216,7 @@ fn a_peer_that_does_not_read_is_seen() {
     let busy = now.busy_us - then.busy_us;
     assert!(full > 150_000 && busy > 150_000, "{now:?}");
     assert!((1..1_000_000).contains(&now.shortest_round_trip_us));
-    assert_eq!(
-        now.acknowledged,
-        now.acknowledged.max(then.acknowledged + 1)
-    );
+    assert_eq!(now.acknowledged, now.acknowledged.max(then.acknowledged + 1));
     // Ours are behind whoever listens elsewhere, and not behind the one that has taken them.
     let ours = TcpInfo::of_connections_behind(std::process::id(), port);
     assert!(ours.contains_key(inode));

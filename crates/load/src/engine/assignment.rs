@@ -55,14 +55,7 @@ pub(crate) fn assign<C: Connection>(
     let ours = ours(plan);
     for (at, (group, nodes)) in plan.groups.iter().zip(nodes).enumerate() {
         let before = clients.len();
-        consumers::<C>(
-            plan,
-            group,
-            nodes,
-            ours.as_ref(),
-            &mut budgets,
-            &mut clients,
-        )?;
+        consumers::<C>(plan, group, nodes, ours.as_ref(), &mut budgets, &mut clients)?;
         assign_clusters(clusters, at, &mut clients[before..]);
     }
     for (at, (group, nodes)) in plan.groups.iter().zip(nodes).enumerate() {
@@ -77,13 +70,10 @@ pub(crate) fn assign<C: Connection>(
         ParticipantKind::Producer(producer) => producer.ends(),
         ParticipantKind::Consumer(_) => false,
     };
-    let participants = clients
-        .iter()
-        .flat_map(|client: &ClientSpec<_>| &client.participants);
+    let participants = clients.iter().flat_map(|client: &ClientSpec<_>| &client.participants);
     let counting_producers = participants.filter(counting).count() as u64;
-    let anybody_counts = !budgets.is_empty()
-        || counting_producers > 0
-        || plan.senders().any(|g| g.producers.message_count.is_some());
+    let anybody_counts =
+        !budgets.is_empty() || counting_producers > 0 || plan.senders().any(|g| g.producers.message_count.is_some());
     let count = plan.threads.min(clients.len()).max(1);
     let mut threads: Vec<_> = std::iter::repeat_with(Vec::new).take(count).collect();
     let participants: usize = clients.iter().map(|client| client.participants.len()).sum();
@@ -96,15 +86,7 @@ pub(crate) fn assign<C: Connection>(
     let knows_expected = unknown.is_none();
     let ledger_layout = ledger_layout::open(plan, unknown, &mut threads, &mut routes);
     let recipients = recipients::find(plan, &mut threads, &ledger_layout);
-    Ok(Assignment {
-        knows_expected,
-        recipients,
-        ledger_layout,
-        threads,
-        counting_producers,
-        budgets,
-        anybody_counts,
-    })
+    Ok(Assignment { knows_expected, recipients, ledger_layout, threads, counting_producers, budgets, anybody_counts })
 }
 
 /// Tells a group's clients which of the brokers is theirs.
@@ -120,20 +102,16 @@ fn assign_clusters<S>(clusters: &[Cluster], group: usize, clients: &mut [ClientS
 /// Why it is not known who gets which messages: two brokers call themselves the same, and groups at both of them
 /// use one name for what only one of them can be asked about. Queues are asked at both.
 fn seem_one(plan: &Plan, clusters: &[Cluster]) -> Option<String> {
-    let is_queue = |it: &Destination| {
-        it.kind == DestinationKind::Queue && it.amqp091.exchange.is_none() && !it.exclusive
-    };
+    let is_queue =
+        |it: &Destination| it.kind == DestinationKind::Queue && it.amqp091.exchange.is_none() && !it.exclusive;
     let share = |one: &Group, other: &Group| {
         let mut doubtful = one.destinations.iter().filter(|it| !is_queue(it));
         doubtful.any(|it| other.destinations.iter().any(|other| other.name == it.name))
     };
     let all = || plan.groups.iter().zip(clusters);
-    let pairs = all()
-        .enumerate()
-        .flat_map(|(at, of)| all().skip(at + 1).map(move |other| (of, other)));
-    let mut doubtful = pairs.filter(|((one, here), (other, there))| {
-        here.only_seems(there) && (share(one, other) || share(other, one))
-    });
+    let pairs = all().enumerate().flat_map(|(at, of)| all().skip(at + 1).map(move |other| (of, other)));
+    let mut doubtful = pairs
+        .filter(|((one, here), (other, there))| here.only_seems(there) && (share(one, other) || share(other, one)));
     doubtful.next().map(|((_, here), (_, there))| {
         format!(
             "the brokers at {here} and {there} have the same name, and may or may not be one cluster: name the nodes \
@@ -145,11 +123,7 @@ fn seem_one(plan: &Plan, clusters: &[Cluster]) -> Option<String> {
 /// This run's producers, as its consumers must know them.
 fn ours(plan: &Plan) -> Option<Ours> {
     plan.senders().next()?;
-    Some(Ours {
-        run_id: plan.run_id,
-        unthrottled: plan.is_unthrottled(),
-        bodies: bodies(plan),
-    })
+    Some(Ours { run_id: plan.run_id, unthrottled: plan.is_unthrottled(), bodies: bodies(plan) })
 }
 
 /// Bodies other than filler, by producer.
@@ -179,9 +153,7 @@ fn consumers<C: Connection>(
         return Ok(());
     }
     let wanted = &group.consumers;
-    let budget = wanted
-        .message_count
-        .map(|count| Arc::new(AtomicU64::new(count)));
+    let budget = wanted.message_count.map(|count| Arc::new(AtomicU64::new(count)));
     budgets.extend(budget.clone());
     let mut participants = Vec::with_capacity(count);
     for n in 0..count {
@@ -217,11 +189,7 @@ fn consumers<C: Connection>(
         };
         participants.push((channel, participant));
     }
-    let sharing = Sharing {
-        role: "consumer",
-        first: 0,
-        connections: group.consumer_connections(),
-    };
+    let sharing = Sharing { role: "consumer", first: 0, connections: group.consumer_connections() };
     connect(plan, group, nodes, sharing, participants, clients);
     Ok(())
 }
@@ -274,20 +242,14 @@ fn connect<S>(
     participants: Vec<(S, ParticipantSpec)>,
     clients: &mut Vec<ClientSpec<S>>,
 ) {
-    let count = sharing
-        .connections
-        .unwrap_or(participants.len())
-        .clamp(1, participants.len().max(1));
+    let count = sharing.connections.unwrap_or(participants.len()).clamp(1, participants.len().max(1));
     let before = clients.len();
     for (n, (spec, participant)) in participants.into_iter().enumerate() {
         if n < count {
             let number = sharing.first as usize + n;
             let at = node_of(plan, group, n, nodes.len());
             let sources = &group.source_addresses;
-            let name = format!(
-                "bellows {} {number} of {}",
-                sharing.role, participant.destination
-            );
+            let name = format!("bellows {} {number} of {}", sharing.role, participant.destination);
             clients.push(ClientSpec {
                 node: at,
                 index: n / nodes.len().max(1),
@@ -333,26 +295,18 @@ fn producers<C: Connection>(
     for position in 0..producers {
         let destination = &group.destinations[position as usize % group.destinations.len()];
         let id = first_id + position as u32;
-        let keys = wanted
-            .random_keys
-            .map(|keys| RoutingKeyGenerator::new(keys, id));
+        let keys = wanted.random_keys.map(|keys| RoutingKeyGenerator::new(keys, id));
         let unique_properties = UniqueProperties::new(wanted, plan.run_id, id, wall_offset);
         let mut properties = wanted.properties.clone();
         UniqueProperties::make_room(unique_properties.as_ref(), &mut properties);
-        let outgoing = Outgoing {
-            routing_key: keys.as_ref().map(|keys| keys.first()),
-            properties,
-            bodies,
-        };
+        let outgoing = Outgoing { routing_key: keys.as_ref().map(|keys| keys.first()), properties, bodies };
         let channel = C::producer(group, destination, outgoing)?;
         let kind = ParticipantKind::Producer(ProducerSpec {
             id,
             run_id: plan.run_id,
             arrivals: arrivals.clone(),
             message_size: wanted.size_range().1,
-            contents: stock
-                .as_ref()
-                .map(|stock| stock.contents(id, position, producers)),
+            contents: stock.as_ref().map(|stock| stock.contents(id, position, producers)),
             position,
             producers,
             guarantee: wanted.guarantee,
@@ -362,25 +316,14 @@ fn producers<C: Connection>(
             delay: wanted.start_delay.map_or(Nanos::ZERO, |delay| delay.of(id)),
             keys,
             unique_properties,
-            limit: wanted
-                .message_count
-                .map(|count| share(count, position, producers)),
+            limit: wanted.message_count.map(|count| share(count, position, producers)),
             expected_deliveries: 0,
             bitmap: None,
         });
-        let participant = ParticipantSpec {
-            kind,
-            destination: destination.clone(),
-            share: None,
-            queue: None,
-        };
+        let participant = ParticipantSpec { kind, destination: destination.clone(), share: None, queue: None };
         participants.push((channel, participant));
     }
-    let sharing = Sharing {
-        role: "producer",
-        first: first_id,
-        connections: wanted.connections,
-    };
+    let sharing = Sharing { role: "producer", first: first_id, connections: wanted.connections };
     connect(plan, group, nodes, sharing, participants, clients);
     Ok(())
 }
@@ -403,10 +346,7 @@ fn resolved_arrivals(plan: &Plan, group: &Group) -> Result<ResolvedArrivals, Err
         ArrivalProcess::ThinkTime(pause) => ResolvedArrivals::ThinkTime(*pause),
         ArrivalProcess::Scheduled(schedule) => {
             let pacer = schedule.pacer(group.producer_count() as u64)?;
-            ResolvedArrivals::Scheduled {
-                ends_run: pacer.ends() && plan.phases.measure.is_none(),
-                pacer,
-            }
+            ResolvedArrivals::Scheduled { ends_run: pacer.ends() && plan.phases.measure.is_none(), pacer }
         }
     })
 }

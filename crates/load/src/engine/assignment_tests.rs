@@ -4,21 +4,11 @@ use crate::resolve::{Addresses, Node};
 use crate::{Destination, Endpoint, Producers, QueueType};
 
 fn plan(threads: usize, destinations: usize, producers: usize, consumers: usize) -> Plan {
-    let destinations = (0..destinations)
-        .map(|n| Destination::queue(format!("q{n}")))
-        .collect();
+    let destinations = (0..destinations).map(|n| Destination::queue(format!("q{n}"))).collect();
     let mut group = Group::new(Endpoint::new("h", 1), destinations);
-    group.producers = Producers {
-        per_destination: producers,
-        message_count: Some(10),
-        ..Producers::default()
-    };
+    group.producers = Producers { per_destination: producers, message_count: Some(10), ..Producers::default() };
     group.consumers.per_destination = consumers;
-    Plan {
-        groups: vec![group],
-        threads,
-        ..Plan::default()
-    }
+    Plan { groups: vec![group], threads, ..Plan::default() }
 }
 
 /// Every group at a broker of its own.
@@ -36,11 +26,7 @@ fn assigned_to(plan: &Plan, ports: impl Iterator<Item = u16>) -> Assignment<Chan
 }
 
 /// With brokers that all call their cluster this.
-fn assigned_to_named(
-    plan: &Plan,
-    ports: impl Iterator<Item = u16>,
-    name: &str,
-) -> Assignment<ChannelSpec> {
+fn assigned_to_named(plan: &Plan, ports: impl Iterator<Item = u16>, name: &str) -> Assignment<ChannelSpec> {
     let node = |port: u16, group: &Group| -> Nodes {
         let nodes = std::iter::once(&group.endpoint).chain(&group.further);
         let nodes = nodes.map(|endpoint| Node {
@@ -51,10 +37,7 @@ fn assigned_to_named(
         });
         nodes.collect()
     };
-    let nodes: Vec<_> = ports
-        .zip(&plan.groups)
-        .map(|(port, group)| node(port, group))
-        .collect();
+    let nodes: Vec<_> = ports.zip(&plan.groups).map(|(port, group)| node(port, group)).collect();
     let cluster = |nodes: &Nodes| {
         let address = nodes[0].addresses.in_turn(0, None)[0];
         Cluster::new(&nodes[0].endpoint, address, name.to_owned())
@@ -71,10 +54,7 @@ fn topics_of_brokers_that_call_themselves_the_same_have_no_ledger() {
         let mut group = Group::new(url.clone(), vec![destination.clone()]);
         group.producers.per_destination = 1;
         group.consumers.per_destination = 1;
-        Plan {
-            groups: vec![group.clone(), group],
-            ..Plan::default()
-        }
+        Plan { groups: vec![group.clone(), group], ..Plan::default() }
     };
     let ledger = |destination: &Destination, ports: [u16; 2], name: &str| {
         let assignment = assigned_to_named(&of(destination), ports.into_iter(), name);
@@ -82,14 +62,9 @@ fn topics_of_brokers_that_call_themselves_the_same_have_no_ledger() {
         assignment.ledger_layout.map(drop)
     };
     let topic = Destination::topic("t");
-    let exclusive = Destination {
-        exclusive: true,
-        ..Destination::queue("q")
-    };
+    let exclusive = Destination { exclusive: true, ..Destination::queue("q") };
     for doubtful in [&topic, &exclusive] {
-        let reason = ledger(doubtful, [1, 2], "alike")
-            .expect_err("not known")
-            .expect("a reason");
+        let reason = ledger(doubtful, [1, 2], "alike").expect_err("not known").expect("a reason");
         assert!(reason.contains("127.0.0.1:1 and 127.0.0.1:2"), "{reason}");
         assert!(reason.contains("broker.further-urls"), "{reason}");
         assert_eq!(ledger(doubtful, [1, 1], "alike"), Ok(()), "one address");
@@ -100,13 +75,7 @@ fn topics_of_brokers_that_call_themselves_the_same_have_no_ledger() {
 
 #[test]
 fn threads_share_the_clients_and_none_is_idle() {
-    let sizes = |plan: &Plan| {
-        assigned(plan)
-            .threads
-            .iter()
-            .map(Vec::len)
-            .collect::<Vec<_>>()
-    };
+    let sizes = |plan: &Plan| assigned(plan).threads.iter().map(Vec::len).collect::<Vec<_>>();
     assert_eq!(sizes(&plan(2, 3, 2, 1)), [5, 4]);
     assert_eq!(sizes(&plan(8, 1, 1, 1)), [1, 1]);
 }
@@ -117,15 +86,8 @@ fn lanes_share_the_connections_that_are_asked_for() {
     plan.groups[0].producers.connections = Some(5);
     plan.groups[0].consumers.connections = Some(100);
     let assignment = assigned(&plan);
-    let participants: Vec<usize> = assignment.threads[0]
-        .iter()
-        .map(|c| c.participants.len())
-        .collect();
-    assert_eq!(
-        participants,
-        [1, 1, 1, 1, 1, 1, 3, 3, 2, 2, 2],
-        "consumers first"
-    );
+    let participants: Vec<usize> = assignment.threads[0].iter().map(|c| c.participants.len()).collect();
+    assert_eq!(participants, [1, 1, 1, 1, 1, 1, 3, 3, 2, 2, 2], "consumers first");
     let channels = |c: &ClientSpec<ChannelSpec>| c.connection.clients.len() == c.participants.len();
     assert!(assignment.threads[0].iter().all(channels));
 }
@@ -145,10 +107,7 @@ fn producers_share_the_count_and_the_schedule() {
         .collect();
     shares.sort_unstable();
     assert_eq!(shares, [(0, 3, Some(4)), (1, 3, Some(3)), (2, 3, Some(3))]);
-    assert_eq!(
-        (assignment.counting_producers, assignment.anybody_counts),
-        (3, true)
-    );
+    assert_eq!((assignment.counting_producers, assignment.anybody_counts), (3, true));
 }
 
 #[test]
@@ -156,11 +115,7 @@ fn a_message_reaches_one_consumer_of_a_queue_and_all_of_a_stream_or_topic() {
     let mut plan = plan(1, 1, 1, 3);
     let count = |plan: &Plan| {
         let assignment = assigned(plan);
-        let participants = assignment
-            .threads
-            .iter()
-            .flatten()
-            .flat_map(|c| &c.participants);
+        let participants = assignment.threads.iter().flatten().flat_map(|c| &c.participants);
         let counts = participants.filter_map(|participant| match &participant.kind {
             ParticipantKind::Producer(producer) => Some(producer.expected_deliveries),
             ParticipantKind::Consumer(_) => None,
@@ -178,11 +133,7 @@ fn a_message_reaches_one_consumer_of_a_queue_and_all_of_a_stream_or_topic() {
     plan.groups.push(other);
     assert_eq!(count(&plan), [3, 1]);
     plan.groups.truncate(1);
-    let mut subscription = crate::Subscription {
-        name: "me".into(),
-        durable: true,
-        shared: 0,
-    };
+    let mut subscription = crate::Subscription { name: "me".into(), durable: true, shared: 0 };
     plan.groups[0].consumers.subscription = Some(subscription.clone());
     assert_eq!(count(&plan), [3], "each its own");
     subscription.shared = 2;
@@ -199,9 +150,7 @@ fn connections_are_dealt_out_to_the_nodes() {
     plan.groups[0].further = vec![Endpoint::new("i", 2), Endpoint::new("j", 3)];
     let hosts = |plan: &Plan| -> Vec<String> {
         let assignment = assigned(plan);
-        let hosts = assignment.threads[0]
-            .iter()
-            .map(|c| c.connection.endpoint.host.clone());
+        let hosts = assignment.threads[0].iter().map(|c| c.connection.endpoint.host.clone());
         hosts.collect()
     };
     assert_eq!(hosts(&plan).concat(), "hijhijhij");
@@ -219,11 +168,7 @@ fn a_message_reaches_every_queue_that_is_bound_by_its_key() {
     }
     let counts = |plan: &Plan| -> Vec<u64> {
         let assignment = assigned(plan);
-        let participants = assignment
-            .threads
-            .iter()
-            .flatten()
-            .flat_map(|c| &c.participants);
+        let participants = assignment.threads.iter().flatten().flat_map(|c| &c.participants);
         let counts = participants.filter_map(|participant| match &participant.kind {
             ParticipantKind::Producer(producer) => Some(producer.expected_deliveries),
             ParticipantKind::Consumer(_) => None,
@@ -245,25 +190,14 @@ fn a_message_reaches_every_queue_that_is_bound_by_its_key() {
 #[test]
 fn too_many_pairs_on_one_queue_keep_no_ledger_and_no_memory() {
     let assignment = assigned(&plan(2, 1, 6_000, 6_000));
-    let reason = assignment
-        .ledger_layout
-        .expect_err("no ledger")
-        .expect("a reason");
+    let reason = assignment.ledger_layout.expect_err("no ledger").expect("a reason");
     assert!(reason.contains("36000000 pairs"), "{reason}");
-    let mut participants = assignment
-        .threads
-        .iter()
-        .flatten()
-        .flat_map(|it| &it.participants);
+    let mut participants = assignment.threads.iter().flatten().flat_map(|it| &it.participants);
     let keeps = |participant: &ParticipantSpec| match &participant.kind {
         ParticipantKind::Producer(producer) => producer.bitmap.is_some(),
         ParticipantKind::Consumer(consumer) => consumer.bitmaps.is_some(),
     };
     assert!(!participants.any(keeps));
     let assignment = assigned(&plan(2, 1, 5_000, 5_000));
-    assert!(
-        assignment.ledger_layout.is_ok(),
-        "{:?}",
-        assignment.ledger_layout
-    );
+    assert!(assignment.ledger_layout.is_ok(), "{:?}", assignment.ledger_layout);
 }

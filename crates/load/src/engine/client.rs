@@ -132,13 +132,10 @@ impl<C: Connection, E: Environment> Client<C, E> {
         let attempt = attempt(node, spec.index, spec.source, set_up_deadline);
         let connection = C::new(spec.connection, now);
         let driver = Driver::connect(connection, attempt, poll, token, now)?;
-        let participants = spec
-            .participants
-            .into_iter()
-            .map(|participant: ParticipantSpec| match participant.kind {
-                ParticipantKind::Producer(spec) => Participant::Producer(Producer::new(spec)),
-                ParticipantKind::Consumer(spec) => Participant::Consumer(Consumer::new(spec)),
-            });
+        let participants = spec.participants.into_iter().map(|participant: ParticipantSpec| match participant.kind {
+            ParticipantKind::Producer(spec) => Participant::Producer(Producer::new(spec)),
+            ParticipantKind::Consumer(spec) => Participant::Consumer(Consumer::new(spec)),
+        });
         Ok(Self {
             driver,
             participants: participants.collect(),
@@ -164,10 +161,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
             queued: false,
             timed: None,
             has_begun: false,
-            waits: Waits {
-                heard: now,
-                ..Waits::default()
-            },
+            waits: Waits { heard: now, ..Waits::default() },
         })
     }
 
@@ -271,8 +265,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
             | ConnectionState::SettingUp
             | ConnectionState::Ready
             | ConnectionState::Running => {
-                let waits_for_start =
-                    self.early.is_some() && self.state != ConnectionState::Running;
+                let waits_for_start = self.early.is_some() && self.state != ConnectionState::Running;
                 !waits_for_start && !self.full && self.driver.unwritten() < self.unread_above
             }
         }
@@ -301,19 +294,15 @@ impl<C: Connection, E: Environment> Client<C, E> {
     }
 
     fn read(&mut self, context: &mut Context<'_, E>) -> Result<(), Error> {
-        let filled =
-            match self
-                .driver
-                .read(context.buffer, context.cipher, context.tally.last_now)?
-            {
-                Input::Bytes(filled) => filled,
-                Input::Nothing => return Ok(()),
-                Input::End if self.state == ConnectionState::Leaving => {
-                    self.state = ConnectionState::Gone;
-                    return Ok(());
-                }
-                Input::End => return Err(self.driver.ended()),
-            };
+        let filled = match self.driver.read(context.buffer, context.cipher, context.tally.last_now)? {
+            Input::Bytes(filled) => filled,
+            Input::Nothing => return Ok(()),
+            Input::End if self.state == ConnectionState::Leaving => {
+                self.state = ConnectionState::Gone;
+                return Ok(());
+            }
+            Input::End => return Err(self.driver.ended()),
+        };
         // After the read: whatever is in the buffer was sent before this instant.
         let now = context.now();
         let buffer = std::mem::take(&mut context.buffer);
@@ -338,9 +327,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
                     batch = batch.max(BATCH_BYTES + sender.message_wire_len().1);
                     (producer.output_room(&sender), ANSWER_ROOM)
                 }
-                Participant::Consumer(consumer) => {
-                    (consumer.output_room::<C>(), consumer.input_room::<C>())
-                }
+                Participant::Consumer(consumer) => (consumer.output_room::<C>(), consumer.input_room::<C>()),
             };
             output += writes;
             input = reads.max(input);
@@ -358,12 +345,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
 
     /// Handles heartbeats, left-over acknowledgements, and time-outs. Tells whether the client needs a turn. `stalled`
     /// if its thread did nothing for a while.
-    pub(crate) fn housekeep(
-        &mut self,
-        now: Time,
-        phase: Phase,
-        stalled: bool,
-    ) -> Result<bool, Error> {
+    pub(crate) fn housekeep(&mut self, now: Time, phase: Phase, stalled: bool) -> Result<bool, Error> {
         if matches!(self.state, ConnectionState::Broken | ConnectionState::Gone) {
             return Ok(false);
         }
@@ -372,10 +354,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
             self.driver.connection.excuse_silence(now);
         }
         self.driver.handle_timeout(now)?;
-        let setting_up = matches!(
-            self.state,
-            ConnectionState::Connecting | ConnectionState::SettingUp
-        );
+        let setting_up = matches!(self.state, ConnectionState::Connecting | ConnectionState::SettingUp);
         // A loop that did not run has not read the answers yet.
         if setting_up && !stalled && now > self.dialing.set_up_deadline {
             return Err(self.driver.timed_out(self.dialing.timeout));
@@ -393,10 +372,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
                     Participant::Consumer(_) => {}
                     Participant::Producer(producer) => {
                         if let Some(waited) = producer.overdue(now) {
-                            return Err(failure::of_confirm(
-                                self.driver.connection.endpoint(),
-                                waited,
-                            ));
+                            return Err(failure::of_confirm(self.driver.connection.endpoint(), waited));
                         }
                         if phase == Phase::Drain {
                             producer.commit(&mut self.driver.connection.sender(at))?;
@@ -428,20 +404,15 @@ impl<C: Connection, E: Environment> Client<C, E> {
 
     /// Whether the answers of that fence have come.
     fn has_passed(&self, fence: u64) -> bool {
-        self.state == ConnectionState::Running
-            && self.fenced == fence
-            && self.driver.connection.is_answered()
+        self.state == ConnectionState::Running && self.fenced == fence && self.driver.connection.is_answered()
     }
 
     /// The most that may still come to it beside what queues hold that others can ask; `None` where nobody knows.
     pub(crate) fn most_undelivered(&self, fence: u64) -> Option<u64> {
-        let answers_all =
-            |work: &Participant| matches!(work, Participant::Producer(p) if p.has_answers());
+        let answers_all = |work: &Participant| matches!(work, Participant::Producer(p) if p.has_answers());
         let is_known = self.participants.iter().all(answers_all) || self.has_passed(fence);
         let each = self.undelivered(fence);
-        let sum = each.fold(0u64, |sum, it| {
-            sum.saturating_add(it.in_queue).saturating_add(it.in_flight)
-        });
+        let sum = each.fold(0u64, |sum, it| sum.saturating_add(it.in_queue).saturating_add(it.in_flight));
         (is_known && sum < u64::MAX).then_some(sum)
     }
 
@@ -580,10 +551,6 @@ impl EarlyDelivery {
 
     /// The delivery without its tag.
     fn delivery(&self) -> Received<'_> {
-        Received {
-            body: &self.body,
-            properties: &self.properties,
-            redelivered: self.redelivered,
-        }
+        Received { body: &self.body, properties: &self.properties, redelivered: self.redelivered }
     }
 }

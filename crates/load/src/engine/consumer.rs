@@ -155,12 +155,7 @@ impl Consumer {
         let Some(every) = NonZeroU32::new(self.every) else {
             return 0;
         };
-        let WireSizes {
-            acknowledgement,
-            commit,
-            smallest_delivery,
-            ..
-        } = C::SIZES;
+        let WireSizes { acknowledgement, commit, smallest_delivery, .. } = C::SIZES;
         let deliveries = match self.spec.prefetch {
             0 => C::BUFFER_BYTES / (self.spec.message_size + smallest_delivery),
             prefetch => usize::from(prefetch),
@@ -257,11 +252,7 @@ impl Consumer {
         if is_asked {
             // While deliveries come, more of them may have left the queue: as many as may be unanswered.
             let is_sent_more = came && self.polling.is_none();
-            let coming = if is_sent_more {
-                room.unwrap_or(u64::MAX)
-            } else {
-                0
-            };
+            let coming = if is_sent_more { room.unwrap_or(u64::MAX) } else { 0 };
             return untaken.saturating_add(coming);
         }
         // Who asks for each message learns that there is none.
@@ -289,11 +280,7 @@ impl Consumer {
     }
 
     /// Does what is due besides its work: begins, asks for a message. Tells when something will be due next.
-    pub(crate) fn tend(
-        &mut self,
-        now: Time,
-        receiver: &mut impl Receiver,
-    ) -> Result<Option<Time>, Error> {
+    pub(crate) fn tend(&mut self, now: Time, receiver: &mut impl Receiver) -> Result<Option<Time>, Error> {
         if let Some(begin) = self.begin {
             if begin > now {
                 return Ok(Some(begin));
@@ -367,11 +354,7 @@ impl Consumer {
         latency: &mut Nanos,
         ledger: Option<&mut ThreadLedger>,
     ) -> bool {
-        let Received {
-            body,
-            properties,
-            redelivered,
-        } = delivery;
+        let Received { body, properties, redelivered } = delivery;
         self.came_at = now;
         interval.counters.received += 1;
         interval.counters.redelivered += u64::from(redelivered);
@@ -420,11 +403,7 @@ impl Consumer {
             gathered.count += 1;
         } else {
             self.record(now, interval, latency);
-            self.gathered = Gathered {
-                intended: header.intended,
-                sent,
-                count: 1,
-            };
+            self.gathered = Gathered { intended: header.intended, sent, count: 1 };
         }
         true
     }
@@ -437,12 +416,7 @@ impl Consumer {
 
     /// The header where the last message had none. A message with a trace header has no other header.
     #[cold]
-    fn look_elsewhere<C: Connection>(
-        &mut self,
-        body: &[u8],
-        properties: &[u8],
-        now: Time,
-    ) -> Option<Header> {
+    fn look_elsewhere<C: Connection>(&mut self, body: &[u8], properties: &[u8], now: Time) -> Option<Header> {
         let header = match (self.has_trace_header, C::trace_header(properties)) {
             (true, None) => payload::read(body, self.run_id(), now).ok(),
             (false, Some(_)) => read_trace_header::<C>(properties, body, now),
@@ -474,20 +448,12 @@ impl Consumer {
                 bitmaps.map_or(0, |bitmaps| bitmaps.known(header, ledger))
             })
         });
-        ledger.anomalies.count(if ours {
-            Unreadable::Corrupt
-        } else {
-            Unreadable::Foreign
-        });
+        ledger.anomalies.count(if ours { Unreadable::Corrupt } else { Unreadable::Foreign });
     }
 
     #[inline]
     fn record(&mut self, now: Time, interval: &mut Slice, latency: &mut Nanos) {
-        let Gathered {
-            intended,
-            sent,
-            count,
-        } = std::mem::take(&mut self.gathered);
+        let Gathered { intended, sent, count } = std::mem::take(&mut self.gathered);
         if count == 0 {
             return;
         }
@@ -531,12 +497,7 @@ impl Consumer {
 
     /// Notes that a delivery awaits its acknowledgement, and sends that when it is time.
     #[inline(always)]
-    pub(crate) fn settle(
-        &mut self,
-        tag: u64,
-        now: Time,
-        receiver: &mut impl Receiver,
-    ) -> Result<(), Error> {
+    pub(crate) fn settle(&mut self, tag: u64, now: Time, receiver: &mut impl Receiver) -> Result<(), Error> {
         if self.every == 0 {
             return Ok(());
         }
@@ -590,11 +551,7 @@ impl Consumer {
     }
 
     /// Acknowledges what is left when deliveries pause.
-    pub(crate) fn flush_if_idle(
-        &mut self,
-        now: Time,
-        receiver: &mut impl Receiver,
-    ) -> Result<(), Error> {
+    pub(crate) fn flush_if_idle(&mut self, now: Time, receiver: &mut impl Receiver) -> Result<(), Error> {
         let left = self.unacked > 0 || (self.spec.commit_every > 0 && self.uncommitted > 0);
         if left && now.since(self.last_delivery) >= IDLE {
             self.flush(receiver)?;
@@ -616,9 +573,7 @@ impl Known {
         // A trace header is always a full header, which alone has a run.
         let ours = header.run.and_then(|_| {
             let groups = self.groups.iter();
-            groups
-                .clone()
-                .find(|(ids, _)| ids.contains(&header.producer))
+            groups.clone().find(|(ids, _)| ids.contains(&header.producer))
         });
         match ours {
             Some((_, bodies)) => body == bodies.content(header.sequence),
@@ -652,10 +607,7 @@ struct Polling {
 
 impl Polling {
     fn new(interval: Nanos) -> Self {
-        Self {
-            interval,
-            ..Self::default()
-        }
+        Self { interval, ..Self::default() }
     }
 
     /// Asks from then on.
@@ -717,21 +669,11 @@ mod tests {
         std::fs::write(folder.path().join("a"), b"first").unwrap();
         std::fs::write(folder.path().join("b"), b"second").unwrap();
         let bodies = Arc::new(Bodies::read(&[folder.path()]).unwrap());
-        let known = Known {
-            groups: vec![(3..5, Arc::clone(&bodies))],
-        };
+        let known = Known { groups: vec![(3..5, Arc::clone(&bodies))] };
         let judged = |producer: u32, sequence: u64, body: &[u8]| {
             let mut trace_header = [0; FULL_LEN];
             let (from, to) = (Time(5), Time(6));
-            payload::write_front(
-                &mut trace_header,
-                body.len(),
-                7,
-                producer,
-                sequence,
-                from,
-                to,
-            );
+            payload::write_front(&mut trace_header, body.len(), 7, producer, sequence, from, to);
             let header = payload::read_trace_header(&trace_header, body.len(), Time(9)).unwrap();
             known.is_whole(&header, body)
         };

@@ -134,11 +134,7 @@ mod tests {
     #[test]
     fn others_are_answered_in_a_silence_and_not_at_its_ends() {
         let ms = |at: u64| Time(at * 1_000_000);
-        let silence = Silence {
-            from: ms(2_000),
-            until: ms(3_500),
-            ..Silence::default()
-        };
+        let silence = Silence { from: ms(2_000), until: ms(3_500), ..Silence::default() };
         let told = |heard: &[u64]| {
             let mut tally = Tally::default();
             heard.iter().for_each(|at| tally.hears(ms(*at)));
@@ -153,8 +149,6 @@ mod tests {
         let all: Vec<u64> = (1_990..3_501).step_by(10).collect();
         assert!(told(&all));
         assert!(told(&[1_990, 2_500, 3_000, 3_499]));
-        assert!(told(&[
-            1_990, 2_090, 2_190, 2_290, 2_390, 2_490, 2_590, 2_690, 2_790, 2_889, 2_989, 3_500
-        ]));
+        assert!(told(&[1_990, 2_090, 2_190, 2_290, 2_390, 2_490, 2_590, 2_690, 2_790, 2_889, 2_989, 3_500]));
     }
 }

@@ -25,10 +25,7 @@ use super::worker::{Worker, WorkerConfig};
 use crate::control::{CLOSING, Watch};
 use crate::protocol::Connection;
 use crate::report::Censored;
-use crate::{
-    Control, Environment, Error, Outcome, PhaseTimes, Plan, RunEvent, SliceSink, Task, ThreadUsage,
-    Together,
-};
+use crate::{Control, Environment, Error, Outcome, PhaseTimes, Plan, RunEvent, SliceSink, Task, ThreadUsage, Together};
 
 /// How often the coordinator looks at its [`Control`], and at progress while draining.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -103,12 +100,7 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
         if let Err(Some(reason)) = assignment.ledger_layout {
             sink.event(RunEvent::Note(reason));
         }
-        let shared = Arc::new(Shared::new(
-            control.clone(),
-            count,
-            assignment.counting_producers,
-            assignment.budgets,
-        ));
+        let shared = Arc::new(Shared::new(control.clone(), count, assignment.counting_producers, assignment.budgets));
         let spin = idle::may_spin(plan, count);
         let mut give_back = Vec::with_capacity(count);
         let mut workers = Vec::with_capacity(count);
@@ -198,10 +190,7 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
         let mut is_told = false;
         while self.state.finished < self.threads.len() {
             self.receive(POLL_INTERVAL)?;
-            if self
-                .control
-                .is_overdue(began, CLOSING, self.environment.now())
-            {
+            if self.control.is_overdue(began, CLOSING, self.environment.now()) {
                 self.shared.abort();
                 self.wake();
             } else if !is_told && self.environment.now().since(began) >= TELL_AFTER {
@@ -232,19 +221,11 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
                 return Ok(None);
             }
         };
-        self.shared
-            .set_start(start, self.plan.phases.warmup, self.plan.phases.measure);
+        self.shared.set_start(start, self.plan.phases.warmup, self.plan.phases.measure);
         self.wake();
         self.sink.event(RunEvent::Started { at: start });
-        let first = if self.plan.phases.warmup > Nanos::ZERO {
-            Phase::Warmup
-        } else {
-            Phase::Measure
-        };
-        self.sink.event(RunEvent::PhaseStarted {
-            phase: first,
-            at: start,
-        });
+        let first = if self.plan.phases.warmup > Nanos::ZERO { Phase::Warmup } else { Phase::Measure };
+        self.sink.event(RunEvent::PhaseStarted { phase: first, at: start });
         Ok(Some(start))
     }
 
@@ -255,33 +236,17 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
         loop {
             let boundaries = self.shared.boundaries();
             let now = self.environment.now();
-            if warming_up
-                && now >= boundaries.measure_at
-                && boundaries.measure_at < boundaries.drain_at
-            {
+            if warming_up && now >= boundaries.measure_at && boundaries.measure_at < boundaries.drain_at {
                 warming_up = false;
                 let at = boundaries.measure_at;
-                self.sink.event(RunEvent::PhaseStarted {
-                    phase: Phase::Measure,
-                    at,
-                });
+                self.sink.event(RunEvent::PhaseStarted { phase: Phase::Measure, at });
             }
             if now >= boundaries.drain_at {
                 return Ok(boundaries.drain_at);
             }
-            let next = if warming_up {
-                boundaries.measure_at
-            } else {
-                boundaries.drain_at
-            };
-            let is_calm = self.together.is_alone()
-                && stop_watcher.is_none()
-                && self.control.watch() == Watch::Off;
-            let interval = if is_calm {
-                CALM_INTERVAL
-            } else {
-                POLL_INTERVAL
-            };
+            let next = if warming_up { boundaries.measure_at } else { boundaries.drain_at };
+            let is_calm = self.together.is_alone() && stop_watcher.is_none() && self.control.watch() == Watch::Off;
+            let interval = if is_calm { CALM_INTERVAL } else { POLL_INTERVAL };
             self.receive(interval.min(next.min(boundaries.drain_at).since(now).into()))?;
             let activity = self.shared.activity();
             // What else ends the load waits for those who have something to send.
@@ -297,8 +262,7 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
             let ends = stopped || ended || self.state.error.is_some() || counted;
             if ends && boundaries.drain_at > self.environment.now() + LEAD_TIME {
                 self.state.is_stopped |= is_stopping && !ended && !counted;
-                self.shared
-                    .drain_at((self.environment.now() + LEAD_TIME).max(start));
+                self.shared.drain_at((self.environment.now() + LEAD_TIME).max(start));
                 self.wake();
             }
         }
@@ -379,17 +343,8 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
 
     /// A loop that has ended without saying so has panicked.
     fn look_for_panics(&mut self) -> Result<(), Error> {
-        let ended = self
-            .threads
-            .iter()
-            .flatten()
-            .filter(|thread| Task::is_finished(*thread))
-            .count();
-        if ended > self.state.finished {
-            self.join()
-        } else {
-            Ok(())
-        }
+        let ended = self.threads.iter().flatten().filter(|thread| Task::is_finished(*thread)).count();
+        if ended > self.state.finished { self.join() } else { Ok(()) }
     }
 
     /// Waits for the loops to end.
@@ -401,10 +356,7 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
         let mut result = Ok(());
         for thread in self.threads.iter_mut().filter_map(Option::take) {
             if !thread.join() {
-                result = Err(Error::machine(
-                    "finish the load",
-                    "an event loop panicked (a bug)",
-                ));
+                result = Err(Error::machine("finish the load", "an event loop panicked (a bug)"));
             }
         }
         result
@@ -439,10 +391,7 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
             interrupted: self.state.is_stopped,
             drain_cut: self.state.drain_cut,
             error: self.state.error.take(),
-            ledger: self
-                .collector
-                .as_ref()
-                .map(|collector| collector.summary(&self.recipients, &self.found)),
+            ledger: self.collector.as_ref().map(|collector| collector.summary(&self.recipients, &self.found)),
             threads: std::mem::take(&mut self.usage),
             spun: self.spin,
             tallies: BTreeMap::new(),
@@ -482,26 +431,14 @@ impl LedgerCollector {
         };
         let mut give_back = Vec::with_capacity(threads);
         let mut shards = VecDeque::with_capacity(threads);
-        let sent: SentCounts = std::iter::repeat_with(AtomicU64::default)
-            .take(ledger_layout.producers)
-            .collect();
+        let sent: SentCounts = std::iter::repeat_with(AtomicU64::default).take(ledger_layout.producers).collect();
         for (thread, bitmaps) in ledger_layout.threads.iter().enumerate() {
             let (sender, returned) = sync_channel(BATCHES + 1);
             give_back.push(sender);
-            shards.push_back(ThreadLedger::new(
-                thread,
-                bitmaps,
-                Arc::clone(&sent),
-                returned,
-            ));
+            shards.push_back(ThreadLedger::new(thread, bitmaps, Arc::clone(&sent), returned));
         }
         let ledger = Ledger::new(ledger_layout.producers, &ledger_layout.deliveries);
-        let collector = Self {
-            ledger,
-            give_back,
-            sent,
-            undelivered: HashMap::new(),
-        };
+        let collector = Self { ledger, give_back, sent, undelivered: HashMap::new() };
         (Some(collector), shards)
     }
 

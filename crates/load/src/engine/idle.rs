@@ -43,13 +43,7 @@ const RATE_WINDOW: Nanos = Nanos(20_000_000);
 
 impl IdleBackoff {
     pub(crate) const fn new(allowed: bool, in_flight: u64) -> Self {
-        Self {
-            allowed,
-            in_flight,
-            window_start: Time(0),
-            window_handled: 0,
-            per_second: 0,
-        }
+        Self { allowed, in_flight, window_start: Time(0), window_handled: 0, per_second: 0 }
     }
 
     /// `handled` counts confirms and deliveries since the beginning; `latency` is what they show at present.
@@ -66,8 +60,7 @@ impl IdleBackoff {
         if self.per_second == 0 {
             return None;
         }
-        let by_window =
-            u128::from(self.in_flight) * 1_000_000_000 / 32 / u128::from(self.per_second);
+        let by_window = u128::from(self.in_flight) * 1_000_000_000 / 32 / u128::from(self.per_second);
         let by_window = u64::try_from(by_window).unwrap_or(u64::MAX);
         let length = (latency.0 / 64).min(by_window).min(LONGEST_BACKOFF);
         (length >= SHORTEST_BACKOFF).then_some(Nanos(length))
@@ -79,9 +72,7 @@ impl IdleBackoff {
 pub(super) fn in_flight<S>(clients: &[ClientSpec<S>]) -> u64 {
     let limit = |participant: &ParticipantSpec| match &participant.kind {
         ParticipantKind::Producer(p) if p.commit_every > 0 => p.commit_every,
-        ParticipantKind::Producer(p) if p.guarantee.has_answers() && p.max_pending > 0 => {
-            u64::from(p.max_pending)
-        }
+        ParticipantKind::Producer(p) if p.guarantee.has_answers() && p.max_pending > 0 => u64::from(p.max_pending),
         ParticipantKind::Consumer(c) if c.prefetch > 0 => u64::from(c.prefetch),
         _ => u64::from(u32::MAX),
     };
@@ -97,39 +88,21 @@ mod tests {
 
     fn backoff_after(in_flight: u64, per_20_ms: u64, latency: Nanos) -> Option<Nanos> {
         let mut backoff = IdleBackoff::new(true, in_flight);
-        assert_eq!(
-            backoff.length(Time(1), 0, latency),
-            None,
-            "no rate is known yet"
-        );
+        assert_eq!(backoff.length(Time(1), 0, latency), None, "no rate is known yet");
         backoff.length(Time(1 + 20 * MS), per_20_ms, latency)
     }
 
     #[test]
     fn the_pause_is_a_64th_of_the_latency() {
-        assert_eq!(
-            backoff_after(1 << 30, 1_000, Nanos(32 * MS)),
-            Some(Nanos(MS / 2))
-        );
-        assert_eq!(
-            backoff_after(1 << 30, 1_000, Nanos(MS)),
-            None,
-            "too short to pay"
-        );
-        assert_eq!(
-            backoff_after(1 << 30, 1_000, Nanos(9_000 * MS)),
-            Some(Nanos(MS)),
-            "the most"
-        );
+        assert_eq!(backoff_after(1 << 30, 1_000, Nanos(32 * MS)), Some(Nanos(MS / 2)));
+        assert_eq!(backoff_after(1 << 30, 1_000, Nanos(MS)), None, "too short to pay");
+        assert_eq!(backoff_after(1 << 30, 1_000, Nanos(9_000 * MS)), Some(Nanos(MS)), "the most");
     }
 
     #[test]
     fn a_pause_never_starves_a_small_window() {
         // 50,000 per second with 64 in flight: 2 of them take 40 us.
-        assert_eq!(
-            backoff_after(64, 1_000, Nanos(9_000 * MS)),
-            Some(Nanos(40_000))
-        );
+        assert_eq!(backoff_after(64, 1_000, Nanos(9_000 * MS)), Some(Nanos(40_000)));
         assert_eq!(backoff_after(10, 1_000, Nanos(9_000 * MS)), None);
     }
 
@@ -137,9 +110,6 @@ mod tests {
     fn no_pause_at_a_target_rate() {
         let mut backoff = IdleBackoff::new(false, 1 << 30);
         backoff.length(Time(1), 0, Nanos(MS * 100));
-        assert_eq!(
-            backoff.length(Time(1 + 20 * MS), 1_000, Nanos(MS * 100)),
-            None
-        );
+        assert_eq!(backoff.length(Time(1 + 20 * MS), 1_000, Nanos(MS * 100)), None);
     }
 }

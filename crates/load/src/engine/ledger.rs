@@ -30,20 +30,13 @@ pub(crate) struct ThreadLedger {
 
 impl ThreadLedger {
     /// A shard of these bitmaps; emptied batches come back through `returned`.
-    pub(crate) fn new(
-        thread: usize,
-        bitmaps: &[u32],
-        sent: SentCounts,
-        returned: Receiver<LedgerBatch>,
-    ) -> Self {
+    pub(crate) fn new(thread: usize, bitmaps: &[u32], sent: SentCounts, returned: Receiver<LedgerBatch>) -> Self {
         Self {
             thread,
             shard: LedgerShard::new(bitmaps),
             anomalies: AnomalyCounts::default(),
             sent,
-            spare: std::iter::repeat_with(LedgerBatch::default)
-                .take(BATCHES)
-                .collect(),
+            spare: std::iter::repeat_with(LedgerBatch::default).take(BATCHES).collect(),
             returned,
         }
     }
@@ -59,9 +52,7 @@ impl ThreadLedger {
     /// How much a producer has sent.
     #[inline]
     fn sent(&self, producer: u32) -> u64 {
-        self.sent
-            .get(producer as usize)
-            .map_or(0, |sent| sent.load(Ordering::Acquire))
+        self.sent.get(producer as usize).map_or(0, |sent| sent.load(Ordering::Acquire))
     }
 
     /// Sends what has gathered, if it is worth it.
@@ -87,8 +78,7 @@ impl ThreadLedger {
         let batch = self.shard.exchange(empty);
         // The loop never waits: what the coordinator has no room for yet goes later.
         let report = Report::LedgerBatch(self.thread, batch, None);
-        if let Err(TrySendError::Full(Report::LedgerBatch(_, batch, _))) = reports.try_send(report)
-        {
+        if let Err(TrySendError::Full(Report::LedgerBatch(_, batch, _))) = reports.try_send(report) {
             self.spare.push(self.shard.exchange(batch));
             return false;
         }
@@ -108,18 +98,9 @@ impl ThreadLedger {
         let owed = owed.iter().filter_map(name).collect();
         self.shard.close();
         let batch = self.shard.exchange(LedgerBatch::default());
-        let last = LastBatch {
-            anomalies: self.anomalies,
-            sent,
-            undelivered,
-            owed,
-        };
+        let last = LastBatch { anomalies: self.anomalies, sent, undelivered, owed };
         // A coordinator that is gone wants no reports.
-        let _ = reports.send(Report::LedgerBatch(
-            self.thread,
-            batch,
-            Some(Box::new(last)),
-        ));
+        let _ = reports.send(Report::LedgerBatch(self.thread, batch, Some(Box::new(last))));
     }
 }
 
@@ -150,13 +131,7 @@ impl ProducerBitmaps {
             // Before it comes, or before [`Self::begin`], nothing.
             Owed::SinceSubscribed | Owed::SinceFirst => vec![u64::MAX; producers.len()],
         };
-        Self {
-            producers,
-            first,
-            newest,
-            owed_from,
-            last: 0,
-        }
+        Self { producers, first, newest, owed_from, last: 0 }
     }
 
     /// From now on all that is sent is owed.

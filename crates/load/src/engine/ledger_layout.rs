@@ -35,10 +35,8 @@ pub(crate) fn open<S, R: Routing>(
     threads: &mut [Vec<ClientSpec<S>>],
     routes: &mut Routes<R>,
 ) -> Result<LedgerLayout, Option<String>> {
-    let consumers_count = plan
-        .groups
-        .iter()
-        .any(|group| group.consumer_count() > 0 && group.consumers.message_count.is_some());
+    let consumers_count =
+        plan.groups.iter().any(|group| group.consumer_count() > 0 && group.consumers.message_count.is_some());
     let producers = routes.producers();
     let consumers = threads
         .iter()
@@ -52,15 +50,9 @@ pub(crate) fn open<S, R: Routing>(
         return Err(Some(format!("no ledger is kept: {reason}")));
     }
     if producers > MOST_PRODUCERS {
-        return Err(Some(format!(
-            "no ledger is kept for {producers} producers: the limit is {MOST_PRODUCERS}"
-        )));
+        return Err(Some(format!("no ledger is kept for {producers} producers: the limit is {MOST_PRODUCERS}")));
     }
-    let mut ledger_layout = LedgerLayout {
-        producers,
-        deliveries: Vec::new(),
-        threads: Vec::new(),
-    };
+    let mut ledger_layout = LedgerLayout { producers, deliveries: Vec::new(), threads: Vec::new() };
     // Competing consumers of a queue share their bitmaps, wherever they run.
     let mut shared: HashMap<Share, usize> = HashMap::new();
     for clients in &mut *threads {
@@ -99,14 +91,9 @@ fn forget_bitmaps<S>(threads: &mut [Vec<ClientSpec<S>>]) {
 
 /// How many producers reach each consumer, all consumers together.
 fn pairs<S>(threads: &[Vec<ClientSpec<S>>]) -> usize {
-    let participants = threads
-        .iter()
-        .flatten()
-        .flat_map(|client| &client.participants);
+    let participants = threads.iter().flatten().flat_map(|client| &client.participants);
     let reach = |participant: &ParticipantSpec| match &participant.kind {
-        ParticipantKind::Consumer(consumer) => {
-            consumer.bitmaps.as_ref().map_or(0, |t| t.producers.len())
-        }
+        ParticipantKind::Consumer(consumer) => consumer.bitmaps.as_ref().map_or(0, |t| t.producers.len()),
         ParticipantKind::Producer(_) => 0,
     };
     participants.map(reach).sum()
@@ -127,10 +114,7 @@ impl LedgerLayout {
         let mut here: HashMap<Share, usize> = HashMap::new();
         let participants = clients.iter_mut().flat_map(|client| {
             let cluster = client.cluster;
-            client
-                .participants
-                .iter_mut()
-                .map(move |participant| (cluster, participant))
+            client.participants.iter_mut().map(move |participant| (cluster, participant))
         });
         for (cluster, participant) in participants {
             let key = key(cluster, &participant.destination);
@@ -151,16 +135,11 @@ impl LedgerLayout {
                     } else {
                         let share = (key, participant.share.clone());
                         *here.entry(share.clone()).or_insert_with(|| {
-                            let first = *shared
-                                .entry(share)
-                                .or_insert_with(|| self.open_deliveries(&ids));
+                            let first = *shared.entry(share).or_insert_with(|| self.open_deliveries(&ids));
                             add(&mut names, self.producers + first, ids.len())
                         })
                     };
-                    consumer.bitmaps = Some(BitmapSpec {
-                        producers: ids,
-                        first,
-                    });
+                    consumer.bitmaps = Some(BitmapSpec { producers: ids, first });
                 }
             }
         }
@@ -169,8 +148,7 @@ impl LedgerLayout {
 
     fn open_deliveries(&mut self, producers: &[u32]) -> usize {
         let first = self.deliveries.len();
-        self.deliveries
-            .extend(producers.iter().map(|id| *id as usize));
+        self.deliveries.extend(producers.iter().map(|id| *id as usize));
         first
     }
 }

@@ -38,8 +38,7 @@ use crate::control::{FINISHING, Interruption};
 use crate::protocol::{Admin, Connection, Made, connect_options, too_many_clients};
 use crate::resolve::{Node, Nodes};
 use crate::{
-    Control, Destination, DestinationKind, Environment, Error, Group, Outcome, Plan, RunEvent,
-    SliceSink, Together,
+    Control, Destination, DestinationKind, Environment, Error, Group, Outcome, Plan, RunEvent, SliceSink, Together,
 };
 
 /// Message where the load cannot begin after its queues were emptied.
@@ -77,8 +76,7 @@ pub(crate) fn run<C: Connection, E: Environment>(
     let plan = &*plan;
     let outcome = match assigned {
         Ok(assignment) => {
-            let started =
-                Coordinator::<C, E>::start(environment, plan, together, control, sink, assignment);
+            let started = Coordinator::<C, E>::start(environment, plan, together, control, sink, assignment);
             let outcome = started.and_then(|mut coordinator| coordinator.supervise());
             if outcome.is_err() && plan.groups.iter().any(|group| group.queues.purge) {
                 sink.event(RunEvent::Note(EMPTIED.to_owned()));
@@ -146,13 +144,7 @@ fn set_up<C: Connection, E: Environment>(
     }
     for group in plan.groups.iter().filter(|group| group.queues.purge) {
         let options = connect_options(&group.endpoint, &group.source_addresses)?;
-        let mut admin = <C::Admin<'_, E>>::connect(
-            environment,
-            &group.endpoint,
-            options,
-            plan.timeout,
-            control,
-        )?;
+        let mut admin = <C::Admin<'_, E>>::connect(environment, &group.endpoint, options, plan.timeout, control)?;
         admin.purge(group)?;
         admin.close()?;
     }
@@ -174,8 +166,7 @@ fn prepare<C: Connection, E: Environment>(
         for endpoint in std::iter::once(&group.endpoint).chain(&group.further) {
             let options = connect_options(endpoint, &group.source_addresses)?;
             let tls = options.tls.clone();
-            let mut admin =
-                <C::Admin<'_, E>>::connect(environment, endpoint, options, plan.timeout, control)?;
+            let mut admin = <C::Admin<'_, E>>::connect(environment, endpoint, options, plan.timeout, control)?;
             let server = admin.server().clone();
             sink.event(RunEvent::Connected {
                 endpoint: endpoint.to_string(),
@@ -220,8 +211,7 @@ fn clean_up<C: Connection, E: Environment>(
     let mut left = left;
     let mut delete = || -> Result<(), Interruption> {
         let options = connect_options(&group.endpoint, &group.source_addresses)?;
-        let mut admin =
-            <C::Admin<'_, E>>::connect(environment, &group.endpoint, options, timeout, &control)?;
+        let mut admin = <C::Admin<'_, E>>::connect(environment, &group.endpoint, options, timeout, &control)?;
         while let Some((first, rest)) = left.split_first() {
             admin.delete(first)?;
             left = rest;
@@ -239,9 +229,7 @@ fn clean_up<C: Connection, E: Environment>(
             1 => " and 1 other".to_owned(),
             others => format!(" and {others} others"),
         };
-        sink.event(RunEvent::Note(format!(
-            "{first}{others} may be left behind: {why}"
-        )));
+        sink.event(RunEvent::Note(format!("{first}{others} may be left behind: {why}")));
     }
 }
 

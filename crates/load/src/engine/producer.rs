@@ -69,10 +69,7 @@ impl ProducerSpec {
     /// Whether the run may be waiting for its last message.
     pub(crate) fn ends(&self) -> bool {
         self.limit.is_some_and(|limit| limit > 0)
-            || matches!(
-                self.arrivals,
-                ResolvedArrivals::Scheduled { ends_run: true, .. }
-            )
+            || matches!(self.arrivals, ResolvedArrivals::Scheduled { ends_run: true, .. })
     }
 }
 
@@ -200,10 +197,7 @@ impl Producer {
             ResolvedArrivals::ThinkTime(pause) => {
                 let part = u128::from(pause.0) * u128::from(spec.position);
                 let offset = part / u128::from(spec.producers.max(1));
-                NextSend::ThinkTime {
-                    due: from + Nanos(offset as u64),
-                    pause: *pause,
-                }
+                NextSend::ThinkTime { due: from + Nanos(offset as u64), pause: *pause }
             }
         });
     }
@@ -218,22 +212,14 @@ impl Producer {
 
     /// Encodes what may go now, up to a batch.
     #[inline]
-    pub(crate) fn send(
-        &mut self,
-        now: Time,
-        sender: &mut impl Sender,
-        interval: &mut Slice,
-    ) -> Result<Sent, Error> {
+    pub(crate) fn send(&mut self, now: Time, sender: &mut impl Sender, interval: &mut Slice) -> Result<Sent, Error> {
         let before = self.sequence;
         let (send_state, ended) = match self.next_send.take() {
             None => (SendState::Idle, false),
             Some(NextSend::Unthrottled { from }) => {
                 self.next_send = Some(NextSend::Unthrottled { from });
-                let send_state = if now < from {
-                    SendState::Until(from)
-                } else {
-                    self.send_unthrottled(now, sender, interval)
-                };
+                let send_state =
+                    if now < from { SendState::Until(from) } else { self.send_unthrottled(now, sender, interval) };
                 (send_state, false)
             }
             Some(NextSend::Scheduled(mut due_times)) => {
@@ -253,11 +239,7 @@ impl Producer {
         if self.spec.commit_every > 0 && (self.in_transaction == self.spec.commit_every || ended) {
             self.commit(sender)?;
         }
-        Ok(Sent {
-            count,
-            send_state,
-            reached_limit: ended && !std::mem::replace(&mut self.end_told, ended),
-        })
+        Ok(Sent { count, send_state, reached_limit: ended && !std::mem::replace(&mut self.end_told, ended) })
     }
 
     /// The load has ended, and some that was due before its `end` has not been sent: sends it, where
@@ -274,11 +256,7 @@ impl Producer {
             NextSend::Unthrottled { .. } | NextSend::ThinkTime { .. } => false,
         };
         if !self.next_send.as_ref().is_some_and(was_due) {
-            return Ok(Sent {
-                count: 0,
-                send_state: SendState::Idle,
-                reached_limit: false,
-            });
+            return Ok(Sent { count: 0, send_state: SendState::Idle, reached_limit: false });
         }
         self.last_due = end - Nanos(1);
         let sent = self.send(now, sender, interval);
@@ -308,10 +286,7 @@ impl Producer {
 
     /// How many messages may go, and why not more.
     fn allowance(&mut self, sender: &impl Sender, interval: &mut Slice) -> (u64, SendState) {
-        let left = self
-            .spec
-            .limit
-            .map_or(u64::MAX, |limit| limit - self.sequence);
+        let left = self.spec.limit.map_or(u64::MAX, |limit| limit - self.sequence);
         if left == 0 {
             return (0, SendState::Idle);
         }
@@ -333,12 +308,7 @@ impl Producer {
     }
 
     /// Unthrottled, `t_i = s_i`.
-    fn send_unthrottled(
-        &mut self,
-        now: Time,
-        sender: &mut impl Sender,
-        interval: &mut Slice,
-    ) -> SendState {
+    fn send_unthrottled(&mut self, now: Time, sender: &mut impl Sender, interval: &mut Slice) -> SendState {
         let (count, send_state) = self.allowance(sender, interval);
         if self.is_varied() {
             for _ in 0..count {
@@ -352,11 +322,7 @@ impl Producer {
                 self.send_one::<false>(now, now, sender);
             }
         }
-        if count == 0 {
-            send_state
-        } else {
-            self.after(sender, interval)
-        }
+        if count == 0 { send_state } else { self.after(sender, interval) }
     }
 
     fn send_scheduled(
@@ -427,9 +393,7 @@ impl Producer {
 
     /// Whether messages differ in more than their headers.
     const fn is_varied(&self) -> bool {
-        self.spec.contents.is_some()
-            || self.spec.keys.is_some()
-            || self.spec.unique_properties.is_some()
+        self.spec.contents.is_some() || self.spec.keys.is_some() || self.spec.unique_properties.is_some()
     }
 
     /// Sends what is due, up to `count` messages. Whether messages differ is asked once, not for every message.
@@ -464,13 +428,7 @@ impl Producer {
     }
 
     #[inline]
-    fn send_due<const VARIED: bool>(
-        &mut self,
-        due: Time,
-        now: Time,
-        sender: &mut impl Sender,
-        interval: &mut Slice,
-    ) {
+    fn send_due<const VARIED: bool>(&mut self, due: Time, now: Time, sender: &mut impl Sender, interval: &mut Slice) {
         let delay = now.since(due);
         interval.due(due).record(Metric::SEND_DELAY, delay);
         interval.counters.late += u64::from(delay > LATE);
@@ -479,12 +437,7 @@ impl Producer {
 
     /// Without `VARIED` all messages must be alike; with it they may be.
     #[inline]
-    fn send_one<const VARIED: bool>(
-        &mut self,
-        intended: Time,
-        now: Time,
-        sender: &mut impl Sender,
-    ) {
+    fn send_one<const VARIED: bool>(&mut self, intended: Time, now: Time, sender: &mut impl Sender) {
         let (run, id, sequence) = (self.spec.run_id, self.spec.id, self.sequence);
         let fill = |len: usize| {
             move |front: &mut [u8]| {
@@ -535,9 +488,7 @@ impl Producer {
     pub(crate) fn unroutable(&self, tag: u64, ledger: &mut ThreadLedger) {
         let sequence = self.first_tag + tag - 1;
         if let Some(bitmap) = self.spec.bitmap.filter(|_| sequence < self.sequence) {
-            ledger
-                .shard
-                .note_anomaly(bitmap, Anomaly::Returned, sequence);
+            ledger.shard.note_anomaly(bitmap, Anomaly::Returned, sequence);
         }
     }
 
@@ -571,17 +522,11 @@ impl Producer {
 impl Producer {
     /// The tag that a confirm of the message behind this reply would have; `None` for what is no
     /// reply to a message of this connection.
-    pub(crate) fn replied<C: Connection>(
-        &self,
-        body: &[u8],
-        properties: &[u8],
-        now: Time,
-    ) -> Option<u64> {
+    pub(crate) fn replied<C: Connection>(&self, body: &[u8], properties: &[u8], now: Time) -> Option<u64> {
         let header = self.header::<C>(body, properties, now)?;
         let ours = header.run == Some(self.spec.run_id) && header.producer == self.spec.id;
         let sent = (self.first_tag..self.sequence).contains(&header.sequence);
-        (self.spec.guarantee == Guarantee::Replies && ours && sent)
-            .then(|| header.sequence - self.first_tag + 1)
+        (self.spec.guarantee == Guarantee::Replies && ours && sent).then(|| header.sequence - self.first_tag + 1)
     }
 
     /// The header of one of its own messages.
@@ -605,9 +550,7 @@ impl Producer {
     pub(crate) fn overdue(&self, now: Time) -> Option<Nanos> {
         let oldest = self.window.as_ref()?.oldest()?;
         let waited = now.since(oldest);
-        self.spec
-            .confirm_timeout
-            .filter(|longest| waited > *longest)
+        self.spec.confirm_timeout.filter(|longest| waited > *longest)
     }
 
     /// Takes the broker's answer; returns how many messages it covers.
@@ -620,11 +563,7 @@ impl Producer {
         latency: &mut Nanos,
         ledger: Option<&mut ThreadLedger>,
     ) -> Result<u64, NeverSent> {
-        let Confirm {
-            tag,
-            multiple,
-            nack,
-        } = confirm;
+        let Confirm { tag, multiple, nack } = confirm;
         let window = self.window.as_mut().ok_or(NeverSent)?;
         let mut count = 0;
         let mut shard = ledger.zip(self.spec.bitmap);
@@ -653,13 +592,7 @@ impl Producer {
 
     /// The broker gives a message back, for it has no queue for it.
     #[cold]
-    pub(crate) fn returned<C: Connection>(
-        &self,
-        body: &[u8],
-        properties: &[u8],
-        now: Time,
-        ledger: &mut ThreadLedger,
-    ) {
+    pub(crate) fn returned<C: Connection>(&self, body: &[u8], properties: &[u8], now: Time, ledger: &mut ThreadLedger) {
         let header = self.header::<C>(body, properties, now);
         let Some((bitmap, header)) = self.spec.bitmap.zip(header) else {
             return;
@@ -670,9 +603,7 @@ impl Producer {
             None => header.producer == u32::from(id as u16),
         };
         if let Some(sequence) = whole_sequence(&header, self.sequence).filter(|_| own) {
-            ledger
-                .shard
-                .note_anomaly(bitmap, Anomaly::Returned, sequence);
+            ledger.shard.note_anomaly(bitmap, Anomaly::Returned, sequence);
         }
     }
 

@@ -61,9 +61,7 @@ pub(crate) fn find<S>(
                 };
                 let next = recipients.len();
                 let at = match named.clone() {
-                    Some((is_topic, name)) => {
-                        *shared.entry((cluster, is_topic, name)).or_insert(next)
-                    }
+                    Some((is_topic, name)) => *shared.entry((cluster, is_topic, name)).or_insert(next),
                     None => next,
                 };
                 if at == next {
@@ -95,8 +93,7 @@ pub(crate) fn find<S>(
 fn places(plan: &Plan) -> Vec<usize> {
     let place = |(at, group): (usize, &Group)| {
         let mut all = plan.groups.iter();
-        all.position(|other| other.endpoint == group.endpoint)
-            .unwrap_or(at)
+        all.position(|other| other.endpoint == group.endpoint).unwrap_or(at)
     };
     plan.groups.iter().enumerate().map(place).collect()
 }
@@ -166,10 +163,7 @@ struct Depth {
 
 impl Found {
     pub(crate) fn new(recipients: usize) -> Self {
-        Self {
-            depths: vec![Vec::new(); recipients],
-            fence: 0,
-        }
+        Self { depths: vec![Vec::new(); recipients], fence: 0 }
     }
 
     /// How many messages the broker may hold for a recipient whose consumers have all they were
@@ -186,21 +180,15 @@ impl Found {
             return None;
         }
         let messages = depths.iter().map(|depth| u64::from(depth.messages));
-        let is_one = depths
-            .iter()
-            .all(|depth| depth.consumers == recipient.subscribers)
-            && depths
-                .iter()
-                .any(|depth| depth.consumers > depth.subscribers);
+        let is_one = depths.iter().all(|depth| depth.consumers == recipient.subscribers)
+            && depths.iter().any(|depth| depth.consumers > depth.subscribers);
         if is_one {
             // A queue that counts those who subscribe elsewhere is the same there.
             return messages.max();
         }
         // What a stranger, or a connection of ours that the broker believes to be up, has taken and
         // not acknowledged comes back.
-        let all_ours = depths
-            .iter()
-            .all(|depth| depth.consumers <= depth.subscribers);
+        let all_ours = depths.iter().all(|depth| depth.consumers <= depth.subscribers);
         all_ours.then(|| messages.sum())
     }
 
@@ -262,23 +250,15 @@ impl<T: Task> Inquiry<T> {
         let ask_all = move || {
             for group in 0..plan.groups.len() {
                 let here = queues.iter().filter(|queue| queue.0.group == group);
-                let here: Vec<_> = here
-                    .map(|(place, at, name)| (*at, place.subscribers, name.as_str()))
-                    .collect();
+                let here: Vec<_> = here.map(|(place, at, name)| (*at, place.subscribers, name.as_str())).collect();
                 // A broker that does not answer has said what there is to say.
                 let _ = ask::<C, E>(&asker, &plan, group, &here, &stop, &sender);
             }
             over.store(true, Ordering::Release);
         };
-        let task = environment
-            .run_beside("ask queues", ask_all)
-            .map_err(|error| Error::machine("start a thread", error))?;
-        Ok(Self {
-            control,
-            is_over,
-            answers,
-            task: Some(task),
-        })
+        let task =
+            environment.run_beside("ask queues", ask_all).map_err(|error| Error::machine("start a thread", error))?;
+        Ok(Self { control, is_over, answers, task: Some(task) })
     }
 
     /// Whether all that will answer have done so.
@@ -323,11 +303,7 @@ fn ask<C: Connection, E: Environment>(
         let Some((messages, consumers)) = admin.depth(name)? else {
             continue;
         };
-        let depth = Depth {
-            messages,
-            consumers,
-            subscribers: *subscribers,
-        };
+        let depth = Depth { messages, consumers, subscribers: *subscribers };
         // Who asked may have had enough.
         let _ = answers.send((*at, depth));
     }

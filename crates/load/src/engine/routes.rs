@@ -11,11 +11,7 @@ use crate::{Declare, Destination, DestinationKind, Group};
 pub(super) type Key = (usize, bool, String);
 
 pub(super) fn key(cluster: usize, destination: &Destination) -> Key {
-    (
-        cluster,
-        destination.kind == DestinationKind::Topic,
-        destination.name.clone(),
-    )
+    (cluster, destination.kind == DestinationKind::Topic, destination.name.clone())
 }
 
 /// Addresses and producers that reach a receiver.
@@ -56,12 +52,8 @@ impl<R: Routing> Routes<R> {
                 declares,
             })
         });
-        let mut routes = Self {
-            routing: R::new(named),
-            addresses: Vec::new(),
-            positions: HashMap::new(),
-            known: HashMap::new(),
-        };
+        let mut routes =
+            Self { routing: R::new(named), addresses: Vec::new(), positions: HashMap::new(), known: HashMap::new() };
         for (cluster, participant) in participants {
             if let ParticipantKind::Producer(producer) = &participant.kind {
                 let key = producer.keys.map(|keys| keys.first());
@@ -115,10 +107,7 @@ impl<R: Routing> Routes<R> {
         let at = |at: &usize| self.addresses.get(*at).map(|(_, producers)| producers);
         let mut producers: Vec<u32> = addresses.iter().filter_map(at).flatten().copied().collect();
         producers.sort_unstable();
-        let reach = Reach {
-            addresses: addresses.into(),
-            producers: producers.into(),
-        };
+        let reach = Reach { addresses: addresses.into(), producers: producers.into() };
         self.known.insert(bindings, reach.clone());
         reach
     }
@@ -140,9 +129,7 @@ impl<R: Routing> Routes<R> {
         let mut deliveries: Vec<u64> = vec![0; self.addresses.len()];
         let mut shared: HashSet<(Key, Option<String>)> = HashSet::new();
         for client in clients.iter() {
-            let consumes = |participant: &&ParticipantSpec| {
-                matches!(participant.kind, ParticipantKind::Consumer(_))
-            };
+            let consumes = |participant: &&ParticipantSpec| matches!(participant.kind, ParticipantKind::Consumer(_));
             for participant in client.participants.iter().filter(consumes) {
                 let key = key(client.cluster, &participant.destination);
                 // Those who share a queue are one receiver.
@@ -166,8 +153,7 @@ impl<R: Routing> Routes<R> {
             for participant in &mut client.participants {
                 match &mut participant.kind {
                     ParticipantKind::Producer(producer) => {
-                        producer.expected_deliveries =
-                            of_producers.get(&producer.id).copied().unwrap_or(0);
+                        producer.expected_deliveries = of_producers.get(&producer.id).copied().unwrap_or(0);
                     }
                     ParticipantKind::Consumer(consumer) => {
                         let reach = self.reach(client.cluster, &participant.destination);

@@ -24,19 +24,12 @@ fn plan(published: Vec<Destination>, consumed: Vec<Destination>) -> Plan {
         group.consumers.per_destination = consumers;
         group
     };
-    Plan {
-        groups: vec![group(published, 1, 0), group(consumed, 0, 1)],
-        ..Plan::default()
-    }
+    Plan { groups: vec![group(published, 1, 0), group(consumed, 0, 1)], ..Plan::default() }
 }
 
 fn expected_of(plan: &Plan) -> Vec<u64> {
     let assignment = assigned_together(plan);
-    let participants = assignment
-        .threads
-        .iter()
-        .flatten()
-        .flat_map(|c| &c.participants);
+    let participants = assignment.threads.iter().flatten().flat_map(|c| &c.participants);
     let counts = participants.filter_map(|participant| match &participant.kind {
         ParticipantKind::Producer(producer) => Some(producer.expected_deliveries),
         ParticipantKind::Consumer(_) => None,
@@ -47,21 +40,14 @@ fn expected_of(plan: &Plan) -> Vec<u64> {
 #[test]
 fn topics_are_bound_by_patterns() {
     let topics = |names: &[&str]| names.iter().map(|name| Destination::topic(*name)).collect();
-    let plan = plan(
-        topics(&["a.b", "a.c", "a", ""]),
-        topics(&["a.*", "a.#", "#", "*", "x", "a.b"]),
-    );
+    let plan = plan(topics(&["a.b", "a.c", "a", ""]), topics(&["a.*", "a.#", "#", "*", "x", "a.b"]));
     assert_eq!(expected_of(&plan), [4, 3, 3, 1]);
 }
 
 #[test]
 fn a_queue_with_several_bindings_gets_one_copy() {
     let published = vec![to("x", "a.b", "p"), to("x", "z", "p"), to("y", "a.b", "p")];
-    let consumed = vec![
-        to("x", "a.*", "q"),
-        to("x", "#.b", "q"),
-        to("x", "a.b", "r"),
-    ];
+    let consumed = vec![to("x", "a.*", "q"), to("x", "#.b", "q"), to("x", "a.b", "r")];
     let mut plan = plan(published, consumed);
     assert_eq!(expected_of(&plan), [2, 0, 0]);
     // Over the default exchange by its name, too.
@@ -80,10 +66,7 @@ fn a_queue_with_several_bindings_gets_one_copy() {
 fn keys_by_chance_are_one_word() {
     let mut plan = plan(
         vec![to("x", "k", "p")],
-        ["#", "*", "k", "*.*", "#.#"]
-            .iter()
-            .map(|pattern| to("x", pattern, pattern))
-            .collect(),
+        ["#", "*", "k", "*.*", "#.#"].iter().map(|pattern| to("x", pattern, pattern)).collect(),
     );
     assert_eq!(expected_of(&plan), [4]);
     plan.groups[0].producers.random_keys = Some(RandomKeys { different: 0 });
@@ -110,9 +93,7 @@ fn every_queue_counts_the_producers_whose_keys_its_patterns_take() {
         let consumed = patterns.iter().enumerate();
         let plan = plan(
             keys.iter().map(|key| to("x", key, "p")).collect(),
-            consumed
-                .map(|(i, pattern)| to("x", pattern, &format!("q{}", i % 6)))
-                .collect(),
+            consumed.map(|(i, pattern)| to("x", pattern, &format!("q{}", i % 6))).collect(),
         );
         let expected: Vec<u64> = keys
             .iter()
@@ -154,11 +135,7 @@ fn no_ledger_is_kept_where_bindings_of_others_decide_by_headers() {
     let mut to_headers = to("x", "k", "q");
     to_headers.amqp091.exchange = Some(Exchange::new("x", "headers"));
     let mut plan = plan(vec![to_headers.clone()], vec![to_headers]);
-    for (declare, is_known) in [
-        (Declare::Always, true),
-        (Declare::IfMissing, true),
-        (Declare::Never, false),
-    ] {
+    for (declare, is_known) in [(Declare::Always, true), (Declare::IfMissing, true), (Declare::Never, false)] {
         for group in &mut plan.groups {
             group.queues.declare = declare;
         }

@@ -16,8 +16,8 @@ use measure::{Nanos, Slice, Time};
 
 use super::*;
 use crate::protocol::{
-    BodyLengths, Confirm, ConnectionSpec, Event, Named, Outgoing, Progress, Received, Receiver,
-    Reply, Routing, RoutingAddress, Sender, Server, WireSizes,
+    BodyLengths, Confirm, ConnectionSpec, Event, Named, Outgoing, Progress, Received, Receiver, Reply, Routing,
+    RoutingAddress, Sender, Server, WireSizes,
 };
 use crate::resolve::Addresses;
 use crate::{Destination, Endpoint, Group, Phases, Sizes, System};
@@ -64,8 +64,7 @@ impl Toy {
     }
 
     fn consumer_of(&self, topic: u8) -> Option<usize> {
-        let consumes =
-            |client: &ToyClient| matches!(client, ToyClient::Consumer { topic: t } if *t == topic);
+        let consumes = |client: &ToyClient| matches!(client, ToyClient::Consumer { topic: t } if *t == topic);
         self.spec.clients.iter().position(consumes)
     }
 }
@@ -138,10 +137,7 @@ impl Connection for Toy {
         let BodyLengths::Same(size) = outgoing.bodies else {
             return Err(Error::invalid("bodies differ", "ask for one size"));
         };
-        Ok(ToyClient::Producer {
-            topic: topic_of(to),
-            size,
-        })
+        Ok(ToyClient::Producer { topic: topic_of(to), size })
     }
 
     fn queue_of(_: &Group, _: usize) -> Option<String> {
@@ -161,13 +157,7 @@ impl Connection for Toy {
     }
 
     fn new(spec: ConnectionSpec<ToyClient>, _: Time) -> Self {
-        Self {
-            spec,
-            out: Self::login(),
-            answer: 0,
-            unanswered: 1,
-            is_ready: false,
-        }
+        Self { spec, out: Self::login(), answer: 0, unanswered: 1, is_ready: false }
     }
 
     fn restart(&mut self, _: Option<&Endpoint>, _: Time) {
@@ -178,11 +168,7 @@ impl Connection for Toy {
         &self.spec.endpoint
     }
 
-    fn poll<'a, 'i: 'a>(
-        &'a mut self,
-        _: Time,
-        input: &mut &'i [u8],
-    ) -> Result<Option<(usize, Event<'a>)>, Error> {
+    fn poll<'a, 'i: 'a>(&'a mut self, _: Time, input: &mut &'i [u8]) -> Result<Option<(usize, Event<'a>)>, Error> {
         let Some((kind, payload, rest)) = split(input) else {
             return Ok(None);
         };
@@ -192,11 +178,7 @@ impl Connection for Toy {
             b'M' => {
                 let client = self.consumer_of(payload[0]).expect("a subscription");
                 let tag = number(&payload[1..]);
-                let delivery = Received {
-                    body: &payload[9..],
-                    properties: &[],
-                    redelivered: false,
-                };
+                let delivery = Received { body: &payload[9..], properties: &[], redelivered: false };
                 (client, Event::Delivery { tag, delivery })
             }
             b'C' => (0, Event::Confirm(Confirm::of(number(payload)))),
@@ -443,9 +425,7 @@ fn serve(mut stream: TcpStream, subscribers: &Subscribers) {
                     stream.write_all(&confirm).unwrap();
                 }
                 b'A' => {}
-                kind => stream
-                    .write_all(&frame(kind.to_ascii_lowercase(), &[]))
-                    .unwrap(),
+                kind => stream.write_all(&frame(kind.to_ascii_lowercase(), &[])).unwrap(),
             }
             let left = rest.len();
             input.drain(..input.len() - left);
@@ -476,20 +456,10 @@ fn the_engine_speaks_a_protocol_without_channels() {
     let plan = Plan {
         groups: vec![group],
         threads: 2,
-        phases: Phases {
-            drain: Nanos::from_millis(5_000),
-            ..Phases::default()
-        },
+        phases: Phases { drain: Nanos::from_millis(5_000), ..Phases::default() },
         ..Plan::default()
     };
-    let outcome = run::<Toy, System>(
-        &System,
-        &plan,
-        &Together::alone(),
-        &Control::new(),
-        &mut Unheard,
-    )
-    .unwrap();
+    let outcome = run::<Toy, System>(&System, &plan, &Together::alone(), &Control::new(), &mut Unheard).unwrap();
     assert_eq!(outcome.error, None);
     let totals = outcome.totals;
     assert_eq!((totals.sent, totals.completed), (1_000, 1_000));

@@ -29,10 +29,7 @@ pub(crate) struct Series {
     thread: usize,
     reports: SyncSender<Report>,
     returned: Receiver<Box<Slice>>,
-    #[expect(
-        clippy::vec_box,
-        reason = "boxes travel through channels without a copy of the histograms"
-    )]
+    #[expect(clippy::vec_box, reason = "boxes travel through channels without a copy of the histograms")]
     spare: Vec<Box<Slice>>,
     /// Empty recorders of no interval; those of `spare` hold nothing.
     recorders: Vec<SliceRecorder>,
@@ -64,9 +61,7 @@ impl Series {
             thread,
             reports,
             returned,
-            spare: std::iter::repeat_with(Box::default)
-                .take(POOL - 1)
-                .collect(),
+            spare: std::iter::repeat_with(Box::default).take(POOL - 1).collect(),
             recorders: std::iter::repeat_with(recorder).take(POOL - 1).collect(),
             current,
             tick: Time(u64::MAX),
@@ -80,11 +75,7 @@ impl Series {
 
     /// Starts the first interval.
     pub(crate) fn begin(&mut self, start: Time, boundaries: Boundaries) {
-        let phase = if boundaries.measure_at <= start {
-            Phase::Measure
-        } else {
-            Phase::Warmup
-        };
+        let phase = if boundaries.measure_at <= start { Phase::Measure } else { Phase::Warmup };
         self.current.reset(start, phase);
         self.tick = start + SLICE;
         self.second = start + Nanos::SECOND;
@@ -115,11 +106,7 @@ impl Series {
     /// Messages due before belong to the warm-up. Without a warm-up none do, not even those that another program's
     /// producers had sent before.
     fn measured_from(&self, phase: Phase, boundaries: Boundaries) -> Time {
-        if phase == Phase::Warmup || !self.warms_up {
-            Time(0)
-        } else {
-            boundaries.measure_at
-        }
+        if phase == Phase::Warmup || !self.warms_up { Time(0) } else { boundaries.measure_at }
     }
 
     fn phase_end(&self, boundaries: Boundaries) -> Time {
@@ -165,11 +152,7 @@ impl Series {
             // recorders up, and what comes behind the pause would go into one with it.
             let next = if is_second { self.second } else { self.tick };
             let pauses = now >= next && self.current.is_empty();
-            let kept = if is_second {
-                RESERVED
-            } else {
-                RESERVED + FOR_SECONDS
-            };
+            let kept = if is_second { RESERVED } else { RESERVED + FOR_SECONDS };
             if !pauses && self.recorders.len() > kept {
                 self.hand_over(end, self.current.phase, boundaries);
             }
@@ -178,11 +161,7 @@ impl Series {
         if phase_end >= boundaries.end_at {
             self.finished = true;
         }
-        let phase = if phase_end >= boundaries.drain_at {
-            Phase::Drain
-        } else {
-            Phase::Measure
-        };
+        let phase = if phase_end >= boundaries.drain_at { Phase::Drain } else { Phase::Measure };
         self.tick = phase_end.max(self.current.start) + SLICE;
         self.second = phase_end.max(self.current.start) + Nanos::SECOND;
         self.current.ends_phase = true;
@@ -259,12 +238,7 @@ impl Merger {
                 give_back,
             })
             .collect();
-        Self {
-            threads,
-            merged: Slice::default(),
-            totals: Counters::default(),
-            measured: Counters::default(),
-        }
+        Self { threads, merged: Slice::default(), totals: Counters::default(), measured: Counters::default() }
     }
 
     pub(crate) const fn totals(&self) -> Counters {
@@ -276,12 +250,7 @@ impl Merger {
     }
 
     /// Takes a thread's next interval, and shows what it completes.
-    pub(crate) fn add(
-        &mut self,
-        thread: usize,
-        interval: Box<Slice>,
-        mut show: impl FnMut(&Slice),
-    ) {
+    pub(crate) fn add(&mut self, thread: usize, interval: Box<Slice>, mut show: impl FnMut(&Slice)) {
         if let Some(arrivals) = self.threads.get_mut(thread) {
             arrivals.waiting.push_back(interval);
         }

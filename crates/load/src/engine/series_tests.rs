@@ -22,11 +22,7 @@ fn thread(number: usize, warms_up: bool) -> Thread {
     let (reports, arrive) = sync_channel(64);
     let (returns, returned) = sync_channel(POOL + 1);
     let measured = [Metric::ACK_RESPONSE];
-    Thread {
-        series: Series::new(number, reports, returned, &measured, warms_up),
-        reports: arrive,
-        returns,
-    }
+    Thread { series: Series::new(number, reports, returned, &measured, warms_up), reports: arrive, returns }
 }
 
 impl Thread {
@@ -35,9 +31,7 @@ impl Thread {
         self.series.roll(now, boundaries);
         let interval = self.series.current();
         interval.counters.completed += 1;
-        interval
-            .due(due)
-            .record(Metric::ACK_RESPONSE, now.since(due));
+        interval.due(due).record(Metric::ACK_RESPONSE, now.since(due));
     }
 
     #[expect(clippy::vec_box, reason = "boxes go back as they came")]
@@ -61,23 +55,10 @@ fn counts(slice: &Slice) -> (u64, u64) {
 
 #[test]
 fn what_was_due_in_the_warm_up_stays_apart_whenever_it_is_answered() {
-    let boundaries = Boundaries {
-        measure_at: at(100),
-        drain_at: at(300),
-        end_at: at(550),
-    };
+    let boundaries = Boundaries { measure_at: at(100), drain_at: at(300), end_at: at(550) };
     let mut thread = thread(0, true);
     thread.series.begin(at(0), boundaries);
-    for (due, now) in [
-        (90, 95),
-        (99, 100),
-        (100, 101),
-        (50, 250),
-        (150, 260),
-        (70, 320),
-        (299, 330),
-        (80, 490),
-    ] {
+    for (due, now) in [(90, 95), (99, 100), (100, 101), (50, 250), (150, 260), (70, 320), (299, 330), (80, 490)] {
         thread.answer(at(due), at(now), boundaries);
     }
     thread.series.roll(at(600), boundaries);
@@ -96,11 +77,7 @@ fn what_was_due_in_the_warm_up_stays_apart_whenever_it_is_answered() {
 
 #[test]
 fn recorders_for_the_warm_up_are_used_again() {
-    let boundaries = Boundaries {
-        measure_at: at(1_000),
-        drain_at: at(60_000),
-        end_at: at(60_000),
-    };
+    let boundaries = Boundaries { measure_at: at(1_000), drain_at: at(60_000), end_at: at(60_000) };
     let mut thread = thread(0, true);
     thread.series.begin(at(0), boundaries);
     let mut early = 0;
@@ -118,30 +95,16 @@ fn recorders_for_the_warm_up_are_used_again() {
     let all = told.iter().chain([&thread.series.current]);
     let used = all.map(|interval| 1 + usize::from(interval.carried.is_some()));
     let spare = thread.series.recorders.len();
-    assert_eq!(
-        used.sum::<usize>() + spare,
-        POOL,
-        "no other was ever allocated"
-    );
+    assert_eq!(used.sum::<usize>() + spare, POOL, "no other was ever allocated");
 }
 
 /// Two threads and a coordinator that has lost its processor between the reading of the clock and the
 /// announcement: one of the threads has gone over the end of sending, and over a whole second too.
 #[test]
 fn a_boundary_that_is_announced_late_divides_nothing_that_is_recorded() {
-    let unknown = Boundaries {
-        measure_at: at(0),
-        drain_at: Time(u64::MAX),
-        end_at: Time(u64::MAX),
-    };
-    let known = Boundaries {
-        drain_at: at(995),
-        ..unknown
-    };
-    let ended = Boundaries {
-        end_at: at(1_400),
-        ..known
-    };
+    let unknown = Boundaries { measure_at: at(0), drain_at: Time(u64::MAX), end_at: Time(u64::MAX) };
+    let known = Boundaries { drain_at: at(995), ..unknown };
+    let ended = Boundaries { end_at: at(1_400), ..known };
     let mut threads = [thread(0, false), thread(1, false)];
     for thread in &mut threads {
         thread.series.begin(at(0), unknown);
@@ -175,15 +138,9 @@ fn a_boundary_that_is_announced_late_divides_nothing_that_is_recorded() {
     merger.finish(|it| shown.push((it.phase, it.counters, it.end)));
     let count = |phase| {
         let of_phase = shown.iter().filter(|(of, ..)| *of == phase);
-        of_phase
-            .map(|(_, counters, _)| counters.completed)
-            .sum::<u64>()
+        of_phase.map(|(_, counters, _)| counters.completed).sum::<u64>()
     };
-    assert_eq!(
-        (count(Phase::Measure), count(Phase::Drain)),
-        (2, 4),
-        "{shown:?}"
-    );
+    assert_eq!((count(Phase::Measure), count(Phase::Drain)), (2, 4), "{shown:?}");
     let ends = shown.iter().map(|(.., end)| *end);
     assert!(ends.clone().is_sorted(), "{shown:?}");
     // The last reading was at 1,450 ms, though counting ended at 1,400.
@@ -193,11 +150,7 @@ fn a_boundary_that_is_announced_late_divides_nothing_that_is_recorded() {
 
 #[test]
 fn what_a_dead_thread_leaves_is_shown_phase_by_phase() {
-    let boundaries = Boundaries {
-        measure_at: at(0),
-        drain_at: at(500),
-        end_at: at(700),
-    };
+    let boundaries = Boundaries { measure_at: at(0), drain_at: at(500), end_at: at(700) };
     let mut threads = [thread(0, false), thread(1, false)];
     for thread in &mut threads {
         thread.series.begin(at(0), boundaries);
@@ -222,11 +175,7 @@ fn what_a_dead_thread_leaves_is_shown_phase_by_phase() {
 /// in it.
 #[test]
 fn a_pause_is_a_slice_of_its_own() {
-    let boundaries = Boundaries {
-        measure_at: at(0),
-        drain_at: at(60_000),
-        end_at: at(60_000),
-    };
+    let boundaries = Boundaries { measure_at: at(0), drain_at: at(60_000), end_at: at(60_000) };
     let mut thread = thread(0, false);
     thread.series.begin(at(0), boundaries);
     thread.answer(at(10), at(50), boundaries);
@@ -235,19 +184,10 @@ fn a_pause_is_a_slice_of_its_own() {
     let told: Vec<_> = thread
         .intervals()
         .iter()
-        .map(|it| {
-            (
-                it.start,
-                it.end,
-                it.counters.completed > 0 || !it.latencies.is_empty(),
-            )
-        })
+        .map(|it| (it.start, it.end, it.counters.completed > 0 || !it.latencies.is_empty()))
         .collect();
     let expected = [(0, 100, true), (100, 2_000, false), (2_000, 2_300, false)];
-    assert_eq!(
-        told,
-        expected.map(|(from, to, some)| (at(from), at(to), some))
-    );
+    assert_eq!(told, expected.map(|(from, to, some)| (at(from), at(to), some)));
     // Nobody has given a recorder back, so that the present slice grows; it holds nothing of the pause.
     assert_eq!(thread.series.current().start, at(2_300));
     assert_eq!(thread.series.current().counters.completed, 1);

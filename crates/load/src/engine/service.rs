@@ -75,11 +75,7 @@ impl Inbox {
         let waiting = *self.deliveries.front()?;
         let bytes = self.bytes.get(self.begin..)?;
         let (body, rest) = bytes.split_at_checked(waiting.body)?;
-        let delivery = Received {
-            body,
-            properties: rest.get(..waiting.properties)?,
-            redelivered: waiting.redelivered,
-        };
+        let delivery = Received { body, properties: rest.get(..waiting.properties)?, redelivered: waiting.redelivered };
         Some((waiting, delivery))
     }
 
@@ -184,10 +180,7 @@ impl Service {
 
     /// How long a delivery takes that is begun now.
     fn time(&self, now: Time) -> Nanos {
-        let by_rate = self
-            .times
-            .rate
-            .map_or(Nanos::ZERO, |rate| Nanos((1e9 / rate.get()) as u64));
+        let by_rate = self.times.rate.map_or(Nanos::ZERO, |rate| Nanos((1e9 / rate.get()) as u64));
         by_rate.max(self.latency(now))
     }
 
@@ -223,11 +216,7 @@ mod tests {
 
     /// Delivery number `tag`, of a body that begins with its tag.
     fn arrive(service: &mut Service, tag: u8, now: u64) {
-        let delivery = Received {
-            body: &[tag, 1, 2],
-            properties: &[tag, 9],
-            redelivered: false,
-        };
+        let delivery = Received { body: &[tag, 1, 2], properties: &[tag, 9], redelivered: false };
         service.arrive(u64::from(tag), delivery, Time(now));
     }
 
@@ -259,30 +248,18 @@ mod tests {
         assert_eq!(service.first_untaken(), Some(&[2, 9][..]));
         assert_eq!(work(&mut service, 149), (vec![], vec![]));
         assert_eq!(work(&mut service, 160), (vec![2], vec![1]));
-        assert_eq!(
-            service.due(),
-            Some(Time(250)),
-            "begun when the first was done"
-        );
+        assert_eq!(service.due(), Some(Time(250)), "begun when the first was done");
         assert_eq!(work(&mut service, 260), (vec![], vec![2]));
         assert_eq!((service.due(), service.first_untaken()), (None, None));
         arrive(&mut service, 3, 1_000);
         work(&mut service, 1_000);
-        assert_eq!(
-            service.due(),
-            Some(Time(1_100)),
-            "idle time is not saved up"
-        );
+        assert_eq!(service.due(), Some(Time(1_100)), "idle time is not saved up");
         arrive(&mut service, 4, 1_001);
         assert_eq!(service.restart(), 2);
         assert!(service.due().is_none() && service.oldest().is_none());
         arrive(&mut service, 1, 1_050);
         work(&mut service, 1_050);
-        assert_eq!(
-            service.due(),
-            Some(Time(1_200)),
-            "its work goes on without a connection"
-        );
+        assert_eq!(service.due(), Some(Time(1_200)), "its work goes on without a connection");
     }
 
     #[test]
@@ -294,11 +271,7 @@ mod tests {
         assert!(service.is_full());
         service.restart();
         let body = vec![0; MOST_BYTES / 4];
-        let delivery = Received {
-            body: &body,
-            properties: &[],
-            redelivered: false,
-        };
+        let delivery = Received { body: &body, properties: &[], redelivered: false };
         for round in 0..1_000 {
             (0..4).for_each(|_| service.arrive(round, delivery, Time(0)));
             assert!(service.is_full());

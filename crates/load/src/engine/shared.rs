@@ -132,12 +132,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(
-        control: Control,
-        threads: usize,
-        producers_left: u64,
-        budgets: Vec<Arc<AtomicU64>>,
-    ) -> Self {
+    pub(crate) fn new(control: Control, threads: usize, producers_left: u64, budgets: Vec<Arc<AtomicU64>>) -> Self {
         Self {
             start: AtomicU64::new(0),
             measure_at: AtomicU64::new(NEVER),
@@ -150,9 +145,7 @@ impl Shared {
             caught_up_from: AtomicU64::new(NEVER),
             producers_left: AtomicU64::new(producers_left),
             budgets,
-            progress: std::iter::repeat_with(ThreadProgress::default)
-                .take(threads)
-                .collect(),
+            progress: std::iter::repeat_with(ThreadProgress::default).take(threads).collect(),
         }
     }
 
@@ -160,8 +153,7 @@ impl Shared {
         let measure_at = start + warmup;
         self.measure_at.store(measure_at.0, Ordering::Relaxed);
         if let Some(measure) = measure {
-            self.drain_at
-                .store((measure_at + measure).0, Ordering::Relaxed);
+            self.drain_at.store((measure_at + measure).0, Ordering::Relaxed);
         }
         self.start.store(start.0, Ordering::Release);
     }
@@ -210,8 +202,7 @@ impl Shared {
     /// Whether every thread has looked since then, and found nobody behind.
     pub(crate) fn nobody_is_behind(&self, since: Time) -> bool {
         self.progress.iter().all(|progress| {
-            progress.looked_since.load(Ordering::Acquire) == since.0
-                && progress.behind.load(Ordering::Relaxed) == 0
+            progress.looked_since.load(Ordering::Acquire) == since.0 && progress.behind.load(Ordering::Relaxed) == 0
         })
     }
 
@@ -235,8 +226,7 @@ impl Shared {
     }
 
     pub(crate) fn all_handed_in(&self, number: u64) -> bool {
-        let handed_in =
-            |progress: &ThreadProgress| progress.handed_in.load(Ordering::Acquire) >= number;
+        let handed_in = |progress: &ThreadProgress| progress.handed_in.load(Ordering::Acquire) >= number;
         self.progress.iter().all(handed_in)
     }
 
@@ -260,19 +250,13 @@ impl Shared {
     /// Whether it is known of all clients how much may still come to them behind a fence.
     pub(crate) fn all_settled(&self, fence: u64) -> bool {
         self.progress.iter().all(|progress| {
-            progress.fenced.load(Ordering::Acquire) == fence
-                && progress.unsettled.load(Ordering::Relaxed) == 0
+            progress.fenced.load(Ordering::Acquire) == fence && progress.unsettled.load(Ordering::Relaxed) == 0
         })
     }
 
     /// Whether everybody who had a message count has reached it; `false` where nobody had one.
     pub(crate) fn counts_reached(&self, anybody_counts: bool) -> bool {
-        anybody_counts
-            && self.all_is_sent()
-            && self
-                .budgets
-                .iter()
-                .all(|budget| budget.load(Ordering::Relaxed) == 0)
+        anybody_counts && self.all_is_sent() && self.budgets.iter().all(|budget| budget.load(Ordering::Relaxed) == 0)
     }
 
     /// Whether no producer with a message count has something to send.
@@ -373,11 +357,7 @@ mod tests {
     /// A thread whose deliveries are all uncertain has counted on between the two reads.
     #[test]
     fn deliveries_that_are_certain_are_never_less_than_none() {
-        let totals = ProgressTotals {
-            received: 3,
-            uncertain: 5,
-            ..ProgressTotals::default()
-        };
+        let totals = ProgressTotals { received: 3, uncertain: 5, ..ProgressTotals::default() };
         assert_eq!(totals.certain(), 0);
     }
 }

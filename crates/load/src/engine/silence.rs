@@ -83,10 +83,7 @@ impl Silences {
     /// A client has lost its connection with this number of messages in flight.
     pub(crate) fn cut_off(&mut self, messages: u64) -> CutOff {
         self.cut_off += messages;
-        CutOff {
-            messages,
-            times_away: self.times_away,
-        }
+        CutOff { messages, times_away: self.times_away }
     }
 
     /// A client has a connection again. Where others had one all the time, what it lost is no part of a time
@@ -128,10 +125,7 @@ impl Silences {
     /// The event loop comes back after a time in which it did not run, and had handled so much before.
     #[cold]
     pub(crate) fn come_back(&mut self, silence: Silence, handled: u64) {
-        let own = Silence {
-            is_own: true,
-            ..silence
-        };
+        let own = Silence { is_own: true, ..silence };
         self.own = Some((own, handled));
     }
 
@@ -192,10 +186,7 @@ mod tests {
     fn one_message_that_hangs_while_others_are_answered_is_no_silence() {
         let alone = |others| {
             let mut silences = Silences::default();
-            let one = Silence {
-                unsent: 0,
-                ..silence(100, 500, 1, 1)
-            };
+            let one = Silence { unsent: 0, ..silence(100, 500, 1, 1) };
             silences.end_beside(one, others);
             (silences, one)
         };
@@ -211,11 +202,7 @@ mod tests {
         // Two clients that have one each show it, whoever else is answered.
         let (mut silences, one) = alone(true);
         silences.end_beside(one, true);
-        let both = Silence {
-            connections: 2,
-            in_flight: 2,
-            ..one
-        };
+        let both = Silence { connections: 2, in_flight: 2, ..one };
         assert_eq!(told(&mut silences, 600, 9, false), [both]);
     }
 
@@ -243,11 +230,7 @@ mod tests {
         silences.note_away(true, Time(400 * MS), 2);
         assert_eq!(told(&mut silences, 400, 0, false), [], "it lasts");
         silences.note_away(false, Time(700 * MS), 2);
-        let away = Silence {
-            is_away: true,
-            unsent: 0,
-            ..silence(110, 700, 2, 5)
-        };
+        let away = Silence { is_away: true, unsent: 0, ..silence(110, 700, 2, 5) };
         assert_eq!(told(&mut silences, 700, 0, false), [away]);
         silences.note_away(true, Time(800 * MS), 2);
         silences.note_away(false, Time(850 * MS), 2);
@@ -268,11 +251,7 @@ mod tests {
         silences.note_away(true, Time(210 * MS), 2);
         silences.is_back(second);
         silences.note_away(false, Time(700 * MS), 2);
-        let away = Silence {
-            is_away: true,
-            unsent: 0,
-            ..silence(210, 700, 2, 7)
-        };
+        let away = Silence { is_away: true, unsent: 0, ..silence(210, 700, 2, 7) };
         assert_eq!(told(&mut silences, 700, 0, false), [away]);
         // The other one's messages were told with that.
         silences.cut_off(2);

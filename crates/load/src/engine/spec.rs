@@ -23,11 +23,7 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// The broker that answered at this address; `name` is empty where it has not said.
     pub(crate) fn new(endpoint: &Endpoint, address: SocketAddr, name: String) -> Self {
-        Self {
-            name,
-            address,
-            virtual_host: endpoint.virtual_host.clone(),
-        }
+        Self { name, address, virtual_host: endpoint.virtual_host.clone() }
     }
 
     /// Whether the two are one, as far as can be told.

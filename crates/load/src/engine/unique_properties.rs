@@ -21,12 +21,7 @@ pub(crate) struct UniqueProperties {
 
 impl UniqueProperties {
     /// `None` where messages are all alike. The wall clock less the monotonic one is in nanoseconds.
-    pub(crate) fn new(
-        producers: &Producers,
-        run: u32,
-        producer: u32,
-        wall_offset: u64,
-    ) -> Option<Self> {
+    pub(crate) fn new(producers: &Producers, run: u32, producer: u32, wall_offset: u64) -> Option<Self> {
         if !producers.message_ids && !producers.timestamps {
             return None;
         }
@@ -92,10 +87,7 @@ pub(crate) struct RoutingKeyGenerator {
 
 impl RoutingKeyGenerator {
     pub(crate) const fn new(keys: RandomKeys, producer: u32) -> Self {
-        Self {
-            random: Random::new(0x6B65_7973, producer as u64),
-            different: keys.different as u64,
-        }
+        Self { random: Random::new(0x6B65_7973, producer as u64), different: keys.different as u64 }
     }
 
     /// A key of the right length.
@@ -150,10 +142,7 @@ mod tests {
 
     #[test]
     fn timestamps_are_of_the_clock_that_the_load_runs_by() {
-        let producers = Producers {
-            timestamps: true,
-            ..Producers::default()
-        };
+        let producers = Producers { timestamps: true, ..Producers::default() };
         let second = 1_000_000_000;
         let mut own = UniqueProperties::new(&producers, 1, 2, 1_000 * second).expect("a timestamp");
         let mut sender = Stamped::default();
@@ -175,10 +164,7 @@ mod tests {
         let seen: HashSet<_> = (0..100).map(|n| keys.key(n)).collect();
         assert_eq!(seen.len(), 7);
         let all = RoutingKeyGenerator::new(RandomKeys { different: 0 }, 3);
-        assert_eq!(
-            (0..100).map(|n| all.key(n)).collect::<HashSet<_>>().len(),
-            100
-        );
+        assert_eq!((0..100).map(|n| all.key(n)).collect::<HashSet<_>>().len(), 100);
         let other = RoutingKeyGenerator::new(RandomKeys { different: 0 }, 4);
         assert_ne!(all.key(0), other.key(0));
         assert_eq!(keys.first().len(), LEN);

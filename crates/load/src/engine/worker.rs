@@ -131,13 +131,7 @@ impl<C: Connection, E: Environment> Worker<C, E> {
             setting_up: 0,
             queue: VecDeque::with_capacity(clients),
             due: BinaryHeap::with_capacity(2 * clients),
-            series: Series::new(
-                config.thread,
-                config.reports.clone(),
-                config.returned,
-                &recorded,
-                config.warms_up,
-            ),
+            series: Series::new(config.thread, config.reports.clone(), config.returned, &recorded, config.warms_up),
             shared: config.shared,
             reports: config.reports,
             buffer: vec![0; C::BUFFER_BYTES],
@@ -245,10 +239,7 @@ impl<C: Connection, E: Environment> Worker<C, E> {
                 }
             }
             WorkerState::Leaving(deadline) => {
-                let gone = self
-                    .clients
-                    .iter()
-                    .all(|client| client.state == ConnectionState::Gone);
+                let gone = self.clients.iter().all(|client| client.state == ConnectionState::Gone);
                 return !gone && now < deadline;
             }
         }
@@ -285,12 +276,7 @@ impl<C: Connection, E: Environment> Worker<C, E> {
 
     fn leave(&mut self, now: Time) {
         self.undelivered = Some(self.find_undelivered());
-        end_silences(
-            &mut self.clients,
-            &self.shared,
-            &self.reports,
-            &mut self.tally,
-        );
+        end_silences(&mut self.clients, &self.shared, &self.reports, &mut self.tally);
         self.state = WorkerState::Leaving(now + self.timeout);
         for at in 0..self.clients.len() {
             // A broker that is gone already needs no goodbye.
@@ -345,10 +331,7 @@ impl<C: Connection, E: Environment> Worker<C, E> {
                 Ok(_) => {}
                 Err(error) => self.client_failed(at, error),
             }
-            let was_setting_up = matches!(
-                before,
-                ConnectionState::Connecting | ConnectionState::SettingUp
-            );
+            let was_setting_up = matches!(before, ConnectionState::Connecting | ConnectionState::SettingUp);
             let is_first = self.state == WorkerState::SettingUp;
             if is_first && was_setting_up && self.clients[at].state == ConnectionState::Ready {
                 self.setting_up -= 1;
@@ -416,10 +399,7 @@ impl<C: Connection, E: Environment> Worker<C, E> {
         }
         self.next_look = now + POLL_INTERVAL;
         let since = self.shared.caught_up_from();
-        let behind = self
-            .clients
-            .iter()
-            .filter(|client| client.is_behind(now, since));
+        let behind = self.clients.iter().filter(|client| client.is_behind(now, since));
         self.shared.progress[self.thread].publish_behind(behind.count() as u64, since);
     }
 
@@ -467,9 +447,7 @@ impl<C: Connection, E: Environment> Worker<C, E> {
     fn find_undelivered(&self) -> Vec<Undelivered> {
         let fence = self.shared.fence();
         let clients = self.clients.iter();
-        clients
-            .flat_map(|client| client.undelivered(fence))
-            .collect()
+        clients.flat_map(|client| client.undelivered(fence)).collect()
     }
 
     /// Tells how long there is nothing to do, and notes what for.
@@ -498,11 +476,7 @@ impl<C: Connection, E: Environment> Worker<C, E> {
             Some(_) => deadline,
             None => pause.unwrap_or(turn_began),
         };
-        self.waiting = Some(Waiting {
-            turn_began,
-            idle_from,
-            until: late_from,
-        });
+        self.waiting = Some(Waiting { turn_began, idle_from, until: late_from });
         Sleep { pause, until }
     }
 
@@ -514,9 +488,7 @@ impl<C: Connection, E: Environment> Worker<C, E> {
         let interval = self.series.current();
         let lag = now.since(waiting.until);
         interval.loop_lag_max = interval.loop_lag_max.max(lag);
-        let idle = waiting
-            .idle_from
-            .map_or(Nanos::ZERO, |from| now.since(from));
+        let idle = waiting.idle_from.map_or(Nanos::ZERO, |from| now.since(from));
         interval.waits.loop_idle += idle;
         interval.waits.loop_time += now.since(waiting.turn_began);
         self.tally.idle += idle;
@@ -543,12 +515,7 @@ impl<C: Connection, E: Environment> Worker<C, E> {
     }
 
     fn dispatch(&mut self) {
-        let Self {
-            poll,
-            clients,
-            queue,
-            ..
-        } = self;
+        let Self { poll, clients, queue, .. } = self;
         for (at, readiness) in poll.events() {
             if let Some(client) = clients.get_mut(at) {
                 client.notice(readiness);
@@ -568,10 +535,7 @@ impl<C: Connection, E: Environment> Worker<C, E> {
         }
         match self.state {
             WorkerState::Running => deadline.min(self.series.end(self.shared.boundaries())),
-            WorkerState::Waiting => self
-                .shared
-                .start()
-                .map_or(deadline, |start| deadline.min(start)),
+            WorkerState::Waiting => self.shared.start().map_or(deadline, |start| deadline.min(start)),
             WorkerState::SettingUp | WorkerState::Leaving(_) => deadline,
         }
     }

@@ -21,14 +21,8 @@ const EVENTS: usize = 4;
 const GRACE: Nanos = Nanos::from_millis(100);
 
 /// How to connect to an endpoint, with its certificates read; the load comes from the `sources`.
-pub(crate) fn connect_options(
-    endpoint: &Endpoint,
-    sources: &[IpAddr],
-) -> Result<ConnectOptions, Error> {
-    Ok(ConnectOptions {
-        tls: endpoint.connector()?,
-        source: sources.first().copied(),
-    })
+pub(crate) fn connect_options(endpoint: &Endpoint, sources: &[IpAddr]) -> Result<ConnectOptions, Error> {
+    Ok(ConnectOptions { tls: endpoint.connector()?, source: sources.first().copied() })
 }
 
 pub(crate) struct Blocking<'a, C, E: Environment> {
@@ -60,9 +54,7 @@ impl<'a, C: Connection, E: Environment> Blocking<'a, C, E> {
     ) -> Result<Self, Interruption> {
         let timeout = spec.timeout;
         let addresses = Addresses::of(environment, &spec.endpoint, timeout, control)?;
-        let poll = environment
-            .poll(EVENTS)
-            .map_err(|error| Error::machine("set up an event loop", error))?;
+        let poll = environment.poll(EVENTS).map_err(|error| Error::machine("set up an event loop", error))?;
         let now = environment.now();
         let untried = addresses.in_turn(0, options.source);
         let attempt = ConnectAttempt::new(untried, options, now + timeout);
@@ -141,18 +133,10 @@ impl<'a, C: Connection, E: Environment> Blocking<'a, C, E> {
         if now > deadline {
             return Err(self.driver.timed_out(self.timeout).into());
         }
-        if self
-            .leaving
-            .as_ref()
-            .unwrap_or(self.control)
-            .ends_waits(now)
-        {
+        if self.leaving.as_ref().unwrap_or(self.control).ends_waits(now) {
             return Err(Interruption::Stopped);
         }
-        let sleep = Sleep {
-            pause: None,
-            until: Some(now + POLL_INTERVAL),
-        };
+        let sleep = Sleep { pause: None, until: Some(now + POLL_INTERVAL) };
         let waited = self.poll.wait(sleep);
         waited.map_err(|error| Error::machine("wait for a socket", error))?;
         for (token, readiness) in self.poll.events() {
@@ -163,10 +147,7 @@ impl<'a, C: Connection, E: Environment> Blocking<'a, C, E> {
         Ok(())
     }
 
-    fn read<T>(
-        &mut self,
-        wanted: &mut impl FnMut(&mut C, Progress) -> Option<T>,
-    ) -> Result<Option<T>, Error> {
+    fn read<T>(&mut self, wanted: &mut impl FnMut(&mut C, Progress) -> Option<T>) -> Result<Option<T>, Error> {
         let now = self.environment.now();
         let filled = match self.driver.read(&mut self.buffer, &mut self.cipher, now)? {
             Input::Bytes(filled) => filled,

@@ -139,11 +139,7 @@ impl<C: Connection, S: ClientStream> Driver<C, S> {
     }
 
     /// Whether it is connected by now. Where an address refuses or does not answer, the next is tried.
-    pub(crate) fn finish_connecting(
-        &mut self,
-        dial: &impl Dial<Stream = S>,
-        now: Time,
-    ) -> Result<bool, Error> {
+    pub(crate) fn finish_connecting(&mut self, dial: &impl Dial<Stream = S>, now: Time) -> Result<bool, Error> {
         let endpoint = self.connection.endpoint();
         match self.socket.finish_connecting(endpoint.connection.socket) {
             Ok(true) => {
@@ -209,12 +205,7 @@ impl<C: Connection, S: ClientStream> Driver<C, S> {
     }
 
     /// Reads once behind what was kept; `cipher` is room for encrypted bytes. `now` may be some time ago.
-    pub(crate) fn read(
-        &mut self,
-        buffer: &mut [u8],
-        cipher: &mut Vec<u8>,
-        now: Time,
-    ) -> Result<Input, Error> {
+    pub(crate) fn read(&mut self, buffer: &mut [u8], cipher: &mut Vec<u8>, now: Time) -> Result<Input, Error> {
         let kept = self.rest.bytes.len();
         let mut filled = kept;
         if !std::mem::take(&mut self.undecoded) {

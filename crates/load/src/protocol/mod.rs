@@ -28,9 +28,7 @@ pub(crate) use self::blocking::{Blocking, connect_options};
 pub(crate) use self::driver::{Driver, Input};
 use crate::control::Interruption;
 use crate::resolve::Addresses;
-use crate::{
-    Control, Destination, Endpoint, Environment, Error, Group, MessageProperties, Plan, RunEvent,
-};
+use crate::{Control, Destination, Endpoint, Environment, Error, Group, MessageProperties, Plan, RunEvent};
 use plan::payload::FULL_LEN;
 
 /// A client's side of one connection, without its socket.
@@ -73,11 +71,7 @@ pub(crate) trait Connection: Sized + Send + 'static {
     fn consumer(group: &Group, n: usize, later: bool) -> Result<Self::ClientSpec, Error>;
 
     /// A group's producer to a destination.
-    fn producer(
-        group: &Group,
-        destination: &Destination,
-        outgoing: Outgoing,
-    ) -> Result<Self::ClientSpec, Error>;
+    fn producer(group: &Group, destination: &Destination, outgoing: Outgoing) -> Result<Self::ClientSpec, Error>;
 
     /// The queue that a group's `n`-th consumer shares with others, who take what it does not; `None` where
     /// what it receives is its own.
@@ -100,11 +94,7 @@ pub(crate) trait Connection: Sized + Send + 'static {
     fn endpoint(&self) -> &Endpoint;
 
     /// Takes bytes off `input` and tells what they say, and to which client; `None` when more are needed.
-    fn poll<'a, 'i: 'a>(
-        &'a mut self,
-        now: Time,
-        input: &mut &'i [u8],
-    ) -> Result<Option<(usize, Event<'a>)>, Error>;
+    fn poll<'a, 'i: 'a>(&'a mut self, now: Time, input: &mut &'i [u8]) -> Result<Option<(usize, Event<'a>)>, Error>;
 
     /// Takes the next step of the set-up or of the way out.
     fn proceed(&mut self, now: Time) -> Result<Progress, Error>;
@@ -205,12 +195,7 @@ pub(crate) trait Routing: Sized {
     }
 
     /// Address that a producer publishes to; `random_key` stands for its routing keys where each message has its own.
-    fn published(
-        &self,
-        cluster: usize,
-        destination: &Destination,
-        random_key: Option<String>,
-    ) -> Self::Address;
+    fn published(&self, cluster: usize, destination: &Destination, random_key: Option<String>) -> Self::Address;
 
     /// Addresses that a consumer at this destination receives from.
     fn bindings(&self, cluster: usize, destination: &Destination) -> Vec<Self::Address>;
@@ -425,19 +410,11 @@ pub(crate) struct Confirm {
 
 impl Confirm {
     /// All messages so far have arrived.
-    pub(crate) const ALL: Self = Self {
-        tag: 0,
-        multiple: true,
-        nack: false,
-    };
+    pub(crate) const ALL: Self = Self { tag: 0, multiple: true, nack: false };
 
     /// The message with this tag has arrived.
     pub(crate) const fn of(tag: u64) -> Self {
-        Self {
-            tag,
-            multiple: false,
-            nack: false,
-        }
+        Self { tag, multiple: false, nack: false }
     }
 }
 

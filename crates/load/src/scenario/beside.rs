@@ -33,11 +33,8 @@ impl SliceSink for Forward {
         copy.merge(slice);
         if self.scenario > 0 {
             // What producers waited for belongs to the first scenario; all have event loops.
-            copy.waits = Waits {
-                loop_idle: slice.waits.loop_idle,
-                loop_time: slice.waits.loop_time,
-                ..Waits::default()
-            };
+            copy.waits =
+                Waits { loop_idle: slice.waits.loop_idle, loop_time: slice.waits.loop_time, ..Waits::default() };
         }
         // Whoever listens does so until all scenarios have ended.
         let _ = self.tell.send(FromScenario::Slice(self.scenario, copy));
@@ -54,19 +51,12 @@ impl SliceSink for Forward {
 ///
 /// # Errors
 /// Where one of them could not start.
-pub fn run(
-    scenarios: &[Box<dyn Scenario>],
-    control: &Control,
-    sink: &mut dyn Sink,
-) -> Result<Outcome, Error> {
+pub fn run(scenarios: &[Box<dyn Scenario>], control: &Control, sink: &mut dyn Sink) -> Result<Outcome, Error> {
     apart(scenarios)?;
     make_room(scenarios.iter().map(|it| it.connections()).sum())?;
     let mut seconds = Seconds::of(sink);
     let outcome = match scenarios {
-        [] => Err(Error::invalid(
-            "there is no load",
-            "give [[load]] or another scenario",
-        )),
+        [] => Err(Error::invalid("there is no load", "give [[load]] or another scenario")),
         [alone] => alone.run(&Together::alone(), control, &mut seconds),
         several => run_all(several, control, &mut seconds),
     };
@@ -79,24 +69,15 @@ fn apart(scenarios: &[Box<dyn Scenario>]) -> Result<(), Error> {
     let all = scenarios.iter().enumerate();
     for (at, scenario) in all {
         let name = scenario.name();
-        if scenarios
-            .iter()
-            .take(at)
-            .any(|before| before.name() == name)
-        {
-            return Err(Error::invalid(
-                format!("there are two scenarios called {name}"),
-                "merge them into one",
-            )
-            .observed(name));
+        if scenarios.iter().take(at).any(|before| before.name() == name) {
+            return Err(
+                Error::invalid(format!("there are two scenarios called {name}"), "merge them into one").observed(name)
+            );
         }
         let metrics = scenario.metrics();
         if let Some(of) = metrics.iter().find(|it| it.info().scenario != name) {
             return Err(Error::invalid(
-                format!(
-                    "scenario {name} records metrics of scenario {}",
-                    of.info().scenario
-                ),
+                format!("scenario {name} records metrics of scenario {}", of.info().scenario),
                 "give them different keys",
             )
             .observed(of.key()));
@@ -105,31 +86,18 @@ fn apart(scenarios: &[Box<dyn Scenario>]) -> Result<(), Error> {
     Ok(())
 }
 
-fn run_all(
-    scenarios: &[Box<dyn Scenario>],
-    control: &Control,
-    sink: &mut dyn SliceSink,
-) -> Result<Outcome, Error> {
+fn run_all(scenarios: &[Box<dyn Scenario>], control: &Control, sink: &mut dyn SliceSink) -> Result<Outcome, Error> {
     let together = Together::of(scenarios.len());
     let (tell, told) = channel();
-    let (give_back, spares): (Vec<_>, Vec<_>) =
-        scenarios.iter().map(|_| sync_channel(POOL + 1)).unzip();
+    let (give_back, spares): (Vec<_>, Vec<_>) = scenarios.iter().map(|_| sync_channel(POOL + 1)).unzip();
     let mut merger = Merger::new(give_back);
     thread::scope(|scope| {
         let mut threads = Vec::with_capacity(scenarios.len());
         for (index, (scenario, spare)) in scenarios.iter().zip(spares).enumerate() {
-            let mut forward = Forward {
-                scenario: index,
-                tell: tell.clone(),
-                spare,
-            };
+            let mut forward = Forward { scenario: index, tell: tell.clone(), spare };
             let together = &together;
             // A broker's return is watched by the first one.
-            let control = if index == 0 {
-                control.clone()
-            } else {
-                control.without_watch()
-            };
+            let control = if index == 0 { control.clone() } else { control.without_watch() };
             let work = move || {
                 let outcome = scenario.run(together, &control, &mut forward);
                 together.end(Clock.now());
@@ -161,11 +129,8 @@ fn run_all(
             }
         }
         merger.finish(|merged| sink.slice(merged));
-        let outcomes = threads.into_iter().map(|thread| {
-            thread
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        });
+        let outcomes =
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         let outcomes: Vec<Result<Outcome, Error>> = outcomes.collect();
         joined(outcomes)
     })
@@ -201,7 +166,6 @@ fn joined(outcomes: Vec<Result<Outcome, Error>>) -> Result<Outcome, Error> {
             last.end = last.end.max(theirs.end);
         }
     }
-    sum.phases
-        .retain(|span| span.end.since(span.start) > Nanos::ZERO);
+    sum.phases.retain(|span| span.end.since(span.start) > Nanos::ZERO);
     Ok(sum)
 }

@@ -6,8 +6,8 @@ use super::Scenario;
 use crate::protocol::amqp10::LinkConnection;
 use crate::protocol::amqp091::AmqpConnection;
 use crate::{
-    ArrivalProcess, Control, Environment, Error, Outcome, Phases, Plan, Protocol, Requested,
-    SliceSink, System, Together, engine,
+    ArrivalProcess, Control, Environment, Error, Outcome, Phases, Plan, Protocol, Requested, SliceSink, System,
+    Together, engine,
 };
 
 impl Scenario for Plan {
@@ -31,11 +31,8 @@ impl Scenario for Plan {
     fn in_flight_limit(&self) -> Option<u64> {
         let limit = |group: &crate::Group| {
             let producers = &group.producers;
-            let each = if matches!(producers.arrivals, ArrivalProcess::ThinkTime(_)) {
-                1
-            } else {
-                producers.max_pending
-            };
+            let each =
+                if matches!(producers.arrivals, ArrivalProcess::ThinkTime(_)) { 1 } else { producers.max_pending };
             let limited = producers.guarantee.has_answers() && each > 0;
             limited.then(|| u64::from(each) * group.producer_count() as u64)
         };
@@ -59,12 +56,7 @@ impl Scenario for Plan {
         self.phases
     }
 
-    fn run(
-        &self,
-        together: &Together,
-        control: &Control,
-        sink: &mut dyn SliceSink,
-    ) -> Result<Outcome, Error> {
+    fn run(&self, together: &Together, control: &Control, sink: &mut dyn SliceSink) -> Result<Outcome, Error> {
         run(&System, self, together, control, sink)
     }
 }

@@ -72,12 +72,7 @@ pub trait Scenario: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Where it could not start. What goes wrong later stands in [`Outcome::error`].
-    fn run(
-        &self,
-        together: &Together,
-        control: &Control,
-        sink: &mut dyn SliceSink,
-    ) -> Result<Outcome, Error>;
+    fn run(&self, together: &Together, control: &Control, sink: &mut dyn SliceSink) -> Result<Outcome, Error>;
 }
 
 /// The metrics of operations that have a time at which they are due.

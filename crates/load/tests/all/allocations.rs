@@ -1,8 +1,5 @@
 //! The data path allocates nothing: after warm-up, no event loop asks for memory.
-#![allow(
-    unsafe_code,
-    reason = "a global allocator that counts is an unsafe trait"
-)]
+#![allow(unsafe_code, reason = "a global allocator that counts is an unsafe trait")]
 
 use crate::common;
 
@@ -13,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use load::{
-    Ack, ArrivalProcess, ArrivalSchedule, Control, Destination, Distribution, Endpoint, Group,
-    Guarantee, Json, Phases, Plan, RateProfile, RunEvent, Sink, Sizes, Spacing,
+    Ack, ArrivalProcess, ArrivalSchedule, Control, Destination, Distribution, Endpoint, Group, Guarantee, Json, Phases,
+    Plan, RateProfile, RunEvent, Sink, Sizes, Spacing,
 };
 use measure::{Interval, Nanos, Phase, Rate};
 
@@ -49,9 +46,7 @@ fn is_counted() -> bool {
     }
     let kind = KIND.try_with(|kind| {
         if kind.get() == 0 {
-            let ours = thread::current()
-                .name()
-                .is_some_and(|name| name.starts_with("load "));
+            let ours = thread::current().name().is_some_and(|name| name.starts_with("load "));
             kind.set(if ours { 1 } else { 2 });
         }
         kind.get()
@@ -100,8 +95,7 @@ impl Sink for Watch {
     fn interval(&mut self, merged: &Interval) {
         if merged.phase == Phase::Measure {
             // The first measured interval may still end in the warm-up's growth of buffers.
-            self.at_measure
-                .get_or_insert_with(|| COUNTED.load(Ordering::Relaxed));
+            self.at_measure.get_or_insert_with(|| COUNTED.load(Ordering::Relaxed));
             self.last = COUNTED.load(Ordering::Relaxed);
             self.messages += merged.counters.received;
         }
@@ -118,32 +112,17 @@ fn no_event_loop_allocates_after_warm_up() {
     let mut drawn = group.clone();
     drawn.destinations = vec![Destination::parse("queue://drawn").expect("destination")];
     drawn.producers.arrivals = ArrivalProcess::Scheduled(ArrivalSchedule::new(
-        RateProfile::Sine {
-            mean: 2_000.0,
-            amplitude: 1_000.0,
-            period: Nanos::SECOND,
-        },
+        RateProfile::Sine { mean: 2_000.0, amplitude: 1_000.0, period: Nanos::SECOND },
         Spacing::Poisson { seed: 1 },
         false,
     ));
-    drawn.producers.sizes = Sizes::Random {
-        distribution: Distribution::Uniform {
-            min: 12,
-            max: 3_000,
-        },
-        seed: 1,
-    };
+    drawn.producers.sizes = Sizes::Random { distribution: Distribution::Uniform { min: 12, max: 3_000 }, seed: 1 };
     // And bodies that stay as they are.
     let mut has_trace_header = group.clone();
-    has_trace_header.destinations =
-        vec![Destination::parse("queue://has_trace_header").expect("destination")];
-    has_trace_header.producers.sizes =
-        Sizes::Bodies(Arc::new(Json::new(300).bodies().expect("bodies")));
+    has_trace_header.destinations = vec![Destination::parse("queue://has_trace_header").expect("destination")];
+    has_trace_header.producers.sizes = Sizes::Bodies(Arc::new(Json::new(300).bodies().expect("bodies")));
     let (allocations, messages) = allocated(vec![group, drawn, has_trace_header]);
-    assert_eq!(
-        allocations, 0,
-        "allocations while {messages} messages passed"
-    );
+    assert_eq!(allocations, 0, "allocations while {messages} messages passed");
 }
 
 /// Histograms are nearly all of the generator's memory: an event loop has one for each of its intervals and
@@ -159,8 +138,7 @@ fn histograms_are_as_many_as_are_recorded() {
     let mut unconfirmed = confirmed.clone();
     unconfirmed.producers.guarantee = Guarantee::Unconfirmed;
     let mut scheduled = confirmed.clone();
-    scheduled.producers.arrivals =
-        ArrivalProcess::constant(Rate::per_second(3_000.0).expect("rate"));
+    scheduled.producers.arrivals = ArrivalProcess::constant(Rate::per_second(3_000.0).expect("rate"));
     // End-to-end and transfer; with confirms also send ack and ack response; with a schedule also send delay.
     for (group, metrics) in [(unconfirmed, 2), (confirmed, 4), (scheduled, 5)] {
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -184,10 +162,7 @@ fn over_tls_allocations_are_by_the_record() {
     let mut endpoint = Endpoint::new("127.0.0.1", secured.port());
     endpoint.tls = Some(authority.trusted());
     let (allocations, messages) = allocated(vec![group(endpoint)]);
-    assert!(
-        allocations * 4 < messages,
-        "{allocations} allocations while {messages} messages passed"
-    );
+    assert!(allocations * 4 < messages, "{allocations} allocations while {messages} messages passed");
 }
 
 fn group(endpoint: Endpoint) -> Group {
@@ -226,9 +201,6 @@ fn allocated(groups: Vec<Group>) -> (u64, u64) {
     assert!(outcome.error.is_none(), "{outcome:?}");
     assert!(watch.messages > 5_000, "only {} messages", watch.messages);
     let first = watch.at_measure.expect("a measured interval");
-    assert!(
-        first > before,
-        "the event loops' names have changed: nothing is counted"
-    );
+    assert!(first > before, "the event loops' names have changed: nothing is counted");
     (watch.last - first, watch.messages)
 }

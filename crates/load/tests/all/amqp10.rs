@@ -6,13 +6,12 @@ use std::thread;
 use std::time::Duration;
 
 use load::{
-    ArrivalProcess, Control, Destination, Error, Group, Guarantee, Outcome, Phases, Plan, Protocol,
-    RunEvent, Sink,
+    ArrivalProcess, Control, Destination, Error, Group, Guarantee, Outcome, Phases, Plan, Protocol, RunEvent, Sink,
 };
 use measure::{Interval, Nanos, Phase, Rate, Waits};
 use wire::amqp10::{
-    Attach, Begin, Close, Composite, Condition, DeliveryState, Detach, Disposition, Flow,
-    Performative, Symbol, Target, TypedValue, fuzzing::HANDSHAKE,
+    Attach, Begin, Close, Composite, Condition, DeliveryState, Detach, Disposition, Flow, Performative, Symbol, Target,
+    TypedValue, fuzzing::HANDSHAKE,
 };
 use wire::amqp091::Reader;
 
@@ -92,14 +91,7 @@ impl Peer {
                 description: Some("queue 'q' was deleted"),
                 info: TypedValue::Null,
             };
-            return self.put(
-                0,
-                &Detach {
-                    handle: 0,
-                    closed: Some(true),
-                    error: Some(error),
-                },
-            );
+            return self.put(0, &Detach { handle: 0, closed: Some(true), error: Some(error) });
         }
         let disposition = Disposition {
             is_receiver: true,
@@ -108,9 +100,7 @@ impl Peer {
             state: Some(self.script.state),
             ..Disposition::default()
         };
-        (0..self.script.answers)
-            .filter(|_| !is_settled)
-            .try_for_each(|_| self.put(0, &disposition))?;
+        (0..self.script.answers).filter(|_| !is_settled).try_for_each(|_| self.put(0, &disposition))?;
         if self.deliveries == self.script.credit {
             thread::sleep(self.script.pause);
             self.script.credit = 0;
@@ -136,11 +126,8 @@ impl Peer {
             }
             match Performative::read(&mut Reader::new(&body)).expect("a performative") {
                 Performative::Begin(_) => {
-                    let begin = Begin {
-                        remote_channel: Some(0),
-                        incoming_window: self.script.window,
-                        ..Begin::default()
-                    };
+                    let begin =
+                        Begin { remote_channel: Some(0), incoming_window: self.script.window, ..Begin::default() };
                     self.put(0, &begin)?;
                 }
                 Performative::Attach(attach) => self.attached(&attach)?,
@@ -160,12 +147,7 @@ fn accept(mut stream: TcpStream, broker: std::net::SocketAddr, script: Script) -
     let mut header = [0; 8];
     stream.read_exact(&mut header)?;
     if header == wire::amqp10::SASL_HEADER {
-        return Peer {
-            stream,
-            script,
-            deliveries: 0,
-        }
-        .serve();
+        return Peer { stream, script, deliveries: 0 }.serve();
     }
     let mut far = TcpStream::connect(broker)?;
     far.write_all(&header)?;
@@ -193,14 +175,8 @@ impl Sink for Heard {
 }
 
 fn run(script: Script, set: impl FnOnce(&mut Plan)) -> (Result<Outcome, Error>, Heard) {
-    let config = broker::Config {
-        listen: "127.0.0.1:0".parse().expect("address"),
-        ..broker::Config::default()
-    };
-    let broker = broker::Broker::bind(config)
-        .expect("bind")
-        .spawn()
-        .expect("spawn");
+    let config = broker::Config { listen: "127.0.0.1:0".parse().expect("address"), ..broker::Config::default() };
+    let broker = broker::Broker::bind(config).expect("bind").spawn().expect("spawn");
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("amqp://{}", listener.local_addr().expect("its address"));
     let address = broker.local_addr();
@@ -211,10 +187,7 @@ fn run(script: Script, set: impl FnOnce(&mut Plan)) -> (Result<Outcome, Error>, 
         }
     });
     let mut group = Group::new(url.parse().expect("url"), vec![Destination::queue("q")]);
-    (
-        group.producers.per_destination,
-        group.consumers.per_destination,
-    ) = (1, 0);
+    (group.producers.per_destination, group.consumers.per_destination) = (1, 0);
     group.producers.sizes = 100.into();
     let mut plan = Plan {
         groups: vec![group],
@@ -240,47 +213,25 @@ fn messages(plan: &mut Plan, count: u64) {
 fn a_message_that_is_answered_twice_counts_once_and_is_told() {
     let states = [DeliveryState::Accepted, DeliveryState::Released];
     for (state, returned) in states.into_iter().zip([0, 50]) {
-        let script = Script {
-            answers: 3,
-            state,
-            ..POLITE
-        };
+        let script = Script { answers: 3, state, ..POLITE };
         let (outcome, heard) = run(script, |plan| messages(plan, 50));
         let outcome = outcome.expect("it starts");
         let totals = &outcome.totals;
-        assert_eq!(
-            (totals.sent, totals.completed, totals.returned),
-            (50, 50, returned),
-            "{outcome:?}"
-        );
-        let told =
-            |it: &&RunEvent| matches!(it, RunEvent::Note(text) if text.contains("a second time"));
-        assert_eq!(
-            heard.events.iter().filter(told).count(),
-            1,
-            "{:?}",
-            heard.events
-        );
+        assert_eq!((totals.sent, totals.completed, totals.returned), (50, 50, returned), "{outcome:?}");
+        let told = |it: &&RunEvent| matches!(it, RunEvent::Note(text) if text.contains("a second time"));
+        assert_eq!(heard.events.iter().filter(told).count(), 1, "{:?}", heard.events);
     }
 }
 
 #[test]
 fn messages_above_what_the_broker_takes_are_refused_when_the_link_is_attached() {
-    let small = Script {
-        max_message_size: Some(1_000),
-        ..POLITE
-    };
-    let narrow = Script {
-        window: 3,
-        ..POLITE
-    };
+    let small = Script { max_message_size: Some(1_000), ..POLITE };
+    let narrow = Script { window: 3, ..POLITE };
     for (script, words) in [(small, "takes 1000 at most"), (narrow, "takes 3 at a time")] {
         let (outcome, _) = run(script, |plan| {
             plan.groups[0].producers.sizes = 500_000.into();
         });
-        let error = outcome
-            .map_or_else(Some, |it| it.error)
-            .expect("it is refused");
+        let error = outcome.map_or_else(Some, |it| it.error).expect("it is refused");
         let problem = error.problem();
         assert!(matches!(error, Error::Refused { .. }), "{error:?}");
         assert!(problem.value.contains(words), "{problem:?}");
@@ -290,20 +241,12 @@ fn messages_above_what_the_broker_takes_are_refused_when_the_link_is_attached() 
 
 #[test]
 fn a_detached_link_is_told_with_the_brokers_words_and_is_no_lost_connection() {
-    let script = Script {
-        detach_at: Some(5),
-        ..POLITE
-    };
+    let script = Script { detach_at: Some(5), ..POLITE };
     let (outcome, _) = run(script, |plan| messages(plan, 50));
     let error = outcome.map_or_else(Some, |it| it.error).expect("it ends");
     assert!(matches!(error, Error::Detached { .. }), "{error:?}");
     let text = error.to_string();
-    for words in [
-        "/queues/q",
-        "detached",
-        "amqp:resource-deleted",
-        "queue 'q' was deleted",
-    ] {
+    for words in ["/queues/q", "detached", "amqp:resource-deleted", "queue 'q' was deleted"] {
         assert!(text.contains(words), "{text}");
     }
 }
@@ -313,12 +256,7 @@ fn a_detached_link_is_told_with_the_brokers_words_and_is_no_lost_connection() {
 fn a_broker_that_gives_no_credit_is_waited_for_and_told_whether_it_answers_or_not() {
     for guarantee in [Guarantee::Confirms, Guarantee::Unconfirmed] {
         let pause = Duration::from_millis(1_500);
-        let script = Script {
-            credit: 20,
-            pause,
-            window: 100_000,
-            ..POLITE
-        };
+        let script = Script { credit: 20, pause, window: 100_000, ..POLITE };
         let (outcome, heard) = run(script, |plan| {
             plan.phases.measure = Some(Nanos::from_millis(2_500));
             let producers = &mut plan.groups[0].producers;
@@ -329,25 +267,13 @@ fn a_broker_that_gives_no_credit_is_waited_for_and_told_whether_it_answers_or_no
         let outcome = outcome.expect("it starts");
         assert!(outcome.error.is_none(), "{outcome:?}");
         let Waits { credit, budget, .. } = heard.waits;
-        assert!(
-            credit > Nanos::from_millis(1_000) && budget < credit,
-            "{:?}",
-            heard.waits
-        );
+        assert!(credit > Nanos::from_millis(1_000) && budget < credit, "{:?}", heard.waits);
         let blocked = heard.events.iter().filter_map(|it| match it {
             RunEvent::Blocked { reason, .. } => Some(reason.as_str()),
             _ => None,
         });
-        assert_eq!(
-            blocked.collect::<Vec<_>>(),
-            ["it gave no credit for 1 s and longer"]
-        );
+        assert_eq!(blocked.collect::<Vec<_>>(), ["it gave no credit for 1 s and longer"]);
         let lifted = |it: &&RunEvent| matches!(it, RunEvent::Unblocked { .. });
-        assert_eq!(
-            heard.events.iter().filter(lifted).count(),
-            1,
-            "{:?}",
-            heard.events
-        );
+        assert_eq!(heard.events.iter().filter(lifted).count(), 1, "{:?}", heard.events);
     }
 }

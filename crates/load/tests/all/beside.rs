@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use load::scenario::churn::{ChurnKind, ChurnPlan};
 use load::scenario::{Operations, Scenario, run};
 use load::{
-    ArrivalSchedule, Control, Destination, Endpoint, Error, Group, Outcome, Phases, Plan,
-    Requested, RunEvent, Sink, SliceSink, Together,
+    ArrivalSchedule, Control, Destination, Endpoint, Error, Group, Outcome, Phases, Plan, Requested, RunEvent, Sink,
+    SliceSink, Together,
 };
 use measure::{Interval, Metric, Nanos, Problem, Rate};
 
@@ -35,12 +35,7 @@ struct Toy {
 
 impl Toy {
     fn new(connections: u64) -> Self {
-        Self {
-            name: "toy",
-            metrics: Vec::new(),
-            connections,
-            reason: Mutex::new(channel().1),
-        }
+        Self { name: "toy", metrics: Vec::new(), connections, reason: Mutex::new(channel().1) }
     }
 }
 
@@ -72,11 +67,7 @@ impl Scenario for Toy {
     fn run(&self, _: &Together, _: &Control, _: &mut dyn SliceSink) -> Result<Outcome, Error> {
         let reason = self.reason.lock().expect("one thread");
         let _ = reason.recv_timeout(Duration::from_secs(20));
-        Err(Error::Invalid(Problem::new(
-            "a toy cannot start",
-            "it is broken",
-            "repair it",
-        )))
+        Err(Error::Invalid(Problem::new("a toy cannot start", "it is broken", "repair it")))
     }
 }
 
@@ -128,13 +119,8 @@ fn serves_the_first(broker: SocketAddr) -> (u16, Receiver<()>) {
                 continue;
             }
             let far = TcpStream::connect(broker).expect("the broker");
-            for (mut from, mut to) in [
-                (
-                    near.try_clone().expect("clone"),
-                    far.try_clone().expect("clone"),
-                ),
-                (far, near),
-            ] {
+            for (mut from, mut to) in [(near.try_clone().expect("clone"), far.try_clone().expect("clone")), (far, near)]
+            {
                 thread::spawn(move || {
                     let _ = std::io::copy(&mut from, &mut to);
                     let _ = to.flush();
@@ -150,19 +136,12 @@ fn serves_the_first(broker: SocketAddr) -> (u16, Receiver<()>) {
 fn one_that_cannot_start_ends_the_others_while_they_connect() {
     let broker = common::embedded();
     let (port, reason) = serves_the_first(broker.local_addr());
-    let toy = Toy {
-        reason: Mutex::new(reason),
-        ..Toy::new(0)
-    };
+    let toy = Toy { reason: Mutex::new(reason), ..Toy::new(0) };
     let scenarios: [Box<dyn Scenario>; 2] = [Box::new(messages(port)), Box::new(toy)];
     let since = Instant::now();
     let error = run(&scenarios, &Control::new(), &mut Deaf).expect_err("it cannot start");
     assert!(error.to_string().contains("a toy cannot start"), "{error}");
-    assert!(
-        since.elapsed() < Duration::from_secs(5),
-        "{:?}",
-        since.elapsed()
-    );
+    assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
 }
 
 #[test]
@@ -172,10 +151,7 @@ fn open_files_are_needed_for_all_scenarios() {
         testkit::skip!("open files are not limited here");
     };
     let half = most / 2 + 1;
-    let other = Toy {
-        name: "other",
-        ..Toy::new(half)
-    };
+    let other = Toy { name: "other", ..Toy::new(half) };
     let scenarios: [Box<dyn Scenario>; 2] = [Box::new(Toy::new(half)), Box::new(other)];
     let error = run(&scenarios, &Control::new(), &mut Deaf).expect_err("too many");
     assert!(matches!(error, Error::Limit(_)), "{error}");
@@ -196,11 +172,7 @@ fn a_broker_that_goes_away_ends_all_scenarios_and_what_was_counted_stays() {
     let since = Instant::now();
     let outcome = run(&scenarios, &Control::new(), &mut Deaf).expect("both start");
     killer.join().expect("killer");
-    assert!(
-        since.elapsed() < Duration::from_secs(12),
-        "{:?}",
-        since.elapsed()
-    );
+    assert!(since.elapsed() < Duration::from_secs(12), "{:?}", since.elapsed());
     assert!(outcome.error.is_some(), "{outcome:?}");
     assert!(outcome.totals.sent > 100, "{outcome:?}");
     let begun = outcome.tallies["churn"].counts.get(common::metric("begun"));
@@ -215,11 +187,7 @@ fn what_a_scenario_counts_is_its_own() {
     };
     let toy = || Box::new(Toy::new(0));
     refused([toy(), toy()], "two scenarios called toy");
-    let borrows = Toy {
-        name: "other",
-        metrics: vec![Metric::END_TO_END],
-        ..Toy::new(0)
-    };
+    let borrows = Toy { name: "other", metrics: vec![Metric::END_TO_END], ..Toy::new(0) };
     refused([toy(), Box::new(borrows)], "metrics of scenario messages");
 }
 
@@ -230,10 +198,7 @@ fn churn_without_a_length_ends_with_the_message_count_beside_it() {
     let mut counted = messages(port);
     counted.phases.measure = None;
     counted.groups[0].producers.message_count = Some(200);
-    let churn = ChurnPlan {
-        measure: Nanos::ZERO,
-        ..churn(port)
-    };
+    let churn = ChurnPlan { measure: Nanos::ZERO, ..churn(port) };
     let alone: [Box<dyn Scenario>; 1] = [Box::new(churn.clone())];
     let error = run(&alone, &Control::new(), &mut Deaf).expect_err("it has no end");
     assert!(error.to_string().contains("would not end"), "{error}");

@@ -17,9 +17,7 @@ fn plan(port: u16, kind: ChurnKind, rate: Option<f64>) -> ChurnPlan {
     ChurnPlan {
         endpoint: Endpoint::new("127.0.0.1", port),
         kind,
-        schedule: rate
-            .and_then(Rate::per_second)
-            .map(ArrivalSchedule::constant),
+        schedule: rate.and_then(Rate::per_second).map(ArrivalSchedule::constant),
         warmup: Nanos::from_millis(200),
         measure: Nanos::from_millis(1_000),
         messages: 3,
@@ -53,13 +51,8 @@ impl SliceSink for Heard {
             Phase::Measure | Phase::Drain => &mut self.cycles,
         };
         sum.merge(&interval.counts);
-        self.steps
-            .add_due(Phase::Measure, interval.histograms())
-            .expect("one shape");
-        assert!(
-            interval.length() < Nanos::from_millis(1_100),
-            "a second each"
-        );
+        self.steps.add_due(Phase::Measure, interval.histograms()).expect("one shape");
+        assert!(interval.length() < Nanos::from_millis(1_100), "a second each");
         // The two are read one after the other: a loop may lose its core in between.
         let late = Nanos::from_millis(500);
         assert!(interval.waits.loop_idle <= interval.waits.loop_time + late);
@@ -95,49 +88,28 @@ fn every_kind_keeps_its_rate_and_ends_every_cycle() {
         ["open_channel", "close_channel"].as_slice(),
         ["declare", "delete"].as_slice(),
     );
-    for (kind, steps) in [
-        (ChurnKind::Connections, connections),
-        (ChurnKind::Channels, channels),
-        (ChurnKind::Queues, queues),
-    ] {
+    for (kind, steps) in
+        [(ChurnKind::Connections, connections), (ChurnKind::Channels, channels), (ChurnKind::Queues, queues)]
+    {
         let (heard, tally, outcome) = churned(&plan(port, kind, Some(200.0)));
         assert_eq!(outcome.error, None, "{kind:?}");
-        assert_eq!(
-            (tally.count("begun"), tally.count("completed")),
-            (200, 200),
-            "{kind:?}"
-        );
+        assert_eq!((tally.count("begun"), tally.count("completed")), (200, 200), "{kind:?}");
         assert_eq!((tally.count("not_begun"), tally.count("failed")), (0, 0));
         assert_eq!(heard.phases, [Phase::Warmup, Phase::Measure, Phase::Drain]);
         // By the time at which they began: on a busy machine some of the warm-up's begin late.
         let begun = heard.warmup.get(metric("begun")) + heard.cycles.get(metric("begun"));
         assert_eq!(begun, 240, "{kind:?}");
         let whole = ["cycle", "open", "wait"];
-        let taken: Vec<_> = heard
-            .steps
-            .filled()
-            .map(|(metric, _)| metric.key())
-            .collect();
+        let taken: Vec<_> = heard.steps.filled().map(|(metric, _)| metric.key()).collect();
         assert_eq!(taken, [whole.as_slice(), steps].concat(), "{kind:?}");
         // Nothing of the warm-up, and every step of every cycle.
-        assert!(
-            heard.steps.filled().all(|(_, steps)| steps.len() == 200),
-            "{kind:?}"
-        );
+        assert!(heard.steps.filled().all(|(_, steps)| steps.len() == 200), "{kind:?}");
         // The parts add up to the whole: means are from bucket mid-points, three digits.
         let parts = [&["wait"], steps].concat();
         let sum: u64 = parts.iter().map(|step| heard.step(step).mean_ns).sum();
         let cycle = heard.step("cycle").mean_ns;
-        assert!(
-            sum.abs_diff(cycle) * 50 < cycle,
-            "{kind:?}: {sum} of {cycle}"
-        );
-        assert!(
-            outcome
-                .threads
-                .iter()
-                .all(|t| t.measured_time >= Nanos::from_millis(500))
-        );
+        assert!(sum.abs_diff(cycle) * 50 < cycle, "{kind:?}: {sum} of {cycle}");
+        assert!(outcome.threads.iter().all(|t| t.measured_time >= Nanos::from_millis(500)));
     }
 }
 
@@ -148,16 +120,9 @@ fn without_a_rate_one_cycle_follows_the_other() {
     plan.most_open = 4;
     let (heard, tally, _) = churned(&plan);
     assert!(tally.count("completed") > 1_000, "{tally:?}");
-    assert_eq!(
-        tally.count("begun"),
-        tally.count("completed"),
-        "the drain waits for all"
-    );
+    assert_eq!(tally.count("begun"), tally.count("completed"), "the drain waits for all");
     assert_eq!(tally.count("under_way"), 4, "{tally:?}");
-    assert!(
-        heard.step("wait").p99_ns < 1_000_000,
-        "nothing was due before"
-    );
+    assert!(heard.step("wait").p99_ns < 1_000_000, "nothing was due before");
 }
 
 /// The other scenario is ready first, and the start that all share is still to come.
@@ -171,16 +136,10 @@ fn without_a_rate_no_cycle_begins_before_the_common_start() {
     let together = Together::of(2);
     together.ready();
     let mut heard = Heard::default();
-    let outcome = plan
-        .run(&together, &Control::new(), &mut heard)
-        .expect("it starts");
+    let outcome = plan.run(&together, &Control::new(), &mut heard).expect("it starts");
     let tally = Tally(outcome.tallies["churn"].clone());
     assert!(tally.count("completed") > 100, "{tally:?}");
-    assert_eq!(
-        heard.step("cycle").count,
-        tally.count("completed"),
-        "{tally:?}"
-    );
+    assert_eq!(heard.step("cycle").count, tally.count("completed"), "{tally:?}");
     for key in ["begun", "completed"] {
         let by_time = heard.cycles.get(metric(key));
         assert_eq!(by_time, tally.count(key), "{key}: {tally:?}");
@@ -197,11 +156,7 @@ fn a_cycle_that_was_due_before_the_end_begins_where_there_is_room() {
     plan.measure = Nanos(100_000_001);
     let (heard, tally, _) = churned(&plan);
     let of = |key| tally.count(key);
-    assert_eq!(
-        (of("begun"), of("completed"), of("not_begun")),
-        (11, 11, 0),
-        "{tally:?}"
-    );
+    assert_eq!((of("begun"), of("completed"), of("not_begun")), (11, 11, 0), "{tally:?}");
     assert_eq!(heard.step("cycle").count, 11, "{tally:?}");
 }
 
@@ -209,48 +164,28 @@ fn a_cycle_that_was_due_before_the_end_begins_where_there_is_room() {
 #[test]
 fn latency_counts_from_the_time_that_a_cycle_was_due() {
     let broker = common::embedded();
-    let mut plan = plan(
-        broker.local_addr().port(),
-        ChurnKind::Connections,
-        Some(500_000.0),
-    );
+    let mut plan = plan(broker.local_addr().port(), ChurnKind::Connections, Some(500_000.0));
     plan.most_open = 1;
     plan.warmup = Nanos::ZERO;
     plan.measure = Nanos::from_millis(600);
     let (mut heard, tally, outcome) = churned(&plan);
-    assert!(
-        tally.count("late") * 10 > tally.count("begun") * 9,
-        "{tally:?}"
-    );
+    assert!(tally.count("late") * 10 > tally.count("begun") * 9, "{tally:?}");
     // Every cycle that was due is accounted for.
-    assert_eq!(
-        tally.count("begun") + tally.count("not_begun"),
-        300_000,
-        "{tally:?}"
-    );
-    assert_eq!(
-        tally.count("begun"),
-        tally.count("completed") + tally.count("failed")
-    );
+    assert_eq!(tally.count("begun") + tally.count("not_begun"), 300_000, "{tally:?}");
+    assert_eq!(tally.count("begun"), tally.count("completed") + tally.count("failed"));
     // The last one to begin was due almost at the beginning.
     let floor = plan.measure.0 - plan.measure.0 / 4;
     assert!(heard.step("open").max_ns > floor, "{tally:?}");
     // What never began counts with its wait, too.
     let censored = outcome.censored.expect("what has no end");
-    heard
-        .steps
-        .add_due(Phase::Measure, censored.interval.histograms())
-        .expect("one shape");
+    heard.steps.add_due(Phase::Measure, censored.interval.histograms()).expect("one shape");
     let ended = tally.count("completed") + tally.count("not_begun");
     for step in ["cycle", "open", "wait"] {
         let failed = heard.step(step).count - ended;
         assert!(failed <= tally.count("failed"), "{step}: {tally:?}");
     }
     assert!(heard.step("wait").max_ns > floor, "{tally:?}");
-    assert!(
-        heard.step("log_in").p50_ns < floor / 10,
-        "the broker itself is fast"
-    );
+    assert!(heard.step("log_in").p50_ns < floor / 10, "the broker itself is fast");
 }
 
 #[test]
@@ -278,18 +213,13 @@ fn resets_every_fifth(broker: SocketAddr) -> u16 {
         for (number, client) in listener.incoming().flatten().enumerate() {
             if number % 5 == 1 {
                 let mut header = [0; 8];
-                (&client)
-                    .read_exact(&mut header)
-                    .expect("the protocol header");
+                (&client).read_exact(&mut header).expect("the protocol header");
                 let zero = Some(Duration::ZERO);
                 rustix::net::sockopt::set_socket_linger(&client, zero).expect("linger");
                 continue;
             }
             let server = TcpStream::connect(broker).expect("the broker");
-            let pairs = [
-                (client.try_clone(), server.try_clone()),
-                (Ok(server), Ok(client)),
-            ];
+            let pairs = [(client.try_clone(), server.try_clone()), (Ok(server), Ok(client))];
             for (from, to) in pairs {
                 let (from, to) = (from.expect("clone"), to.expect("clone"));
                 thread::spawn(move || pipe(from, to));
@@ -318,11 +248,7 @@ fn resets_in_the_handshake_are_counted_exactly() {
     let (heard, tally, outcome) = churned(&plan);
     assert_eq!(outcome.error, None, "some came through");
     // The first connection only asks whether the broker is there.
-    assert_eq!(
-        (tally.count("begun"), tally.count("failed")),
-        (100, 20),
-        "{tally:?}"
-    );
+    assert_eq!((tally.count("begun"), tally.count("failed")), (100, 20), "{tally:?}");
     assert_eq!(tally.count("completed"), 80);
     assert_eq!(tally.0.failures.values().sum::<u64>(), 20, "{tally:?}");
     assert_eq!(heard.cycles.get(metric("failed")), 20);
@@ -330,12 +256,7 @@ fn resets_in_the_handshake_are_counted_exactly() {
     assert!((80..=100).contains(&heard.step("connect").count));
     assert_eq!(heard.step("log_in").count, 80);
     assert_eq!(heard.step("cycle").count, 80);
-    assert_eq!(
-        heard.notes.len(),
-        tally.0.failures.len(),
-        "{:?}",
-        heard.notes
-    );
+    assert_eq!(heard.notes.len(), tally.0.failures.len(), "{:?}", heard.notes);
 }
 
 #[test]
@@ -347,16 +268,9 @@ fn the_handshake_of_tls_is_a_step_of_its_own() {
     plan.warmup = Nanos::ZERO;
     plan.endpoint.tls = Some(authority.trusted());
     let (heard, tally, _) = churned(&plan);
-    assert_eq!(
-        (tally.count("begun"), tally.count("completed")),
-        (50, 50),
-        "{tally:?}"
-    );
+    assert_eq!((tally.count("begun"), tally.count("completed")), (50, 50), "{tally:?}");
     for step in ["connect", "secure", "log_in", "close"] {
         assert_eq!(heard.step(step).count, 50, "{step:?}");
     }
-    assert!(
-        heard.step("secure").p50_ns > 100_000,
-        "it takes some arithmetic"
-    );
+    assert!(heard.step("secure").p50_ns > 100_000, "it takes some arithmetic");
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use broker::{Config, Fault, FaultKind, Origin, Who};
 use load::{
-    Ack, Argument, Destination, DestinationKind, Endpoint, Exchange, Group, LatencyStep, Outcome,
-    Phases, Plan, ReconnectPolicy, Refusal, ServiceTime,
+    Ack, Argument, Destination, DestinationKind, Endpoint, Exchange, Group, LatencyStep, Outcome, Phases, Plan,
+    ReconnectPolicy, Refusal, ServiceTime,
 };
 use measure::ledger::LedgerSummary;
 use measure::{Length, Nanos, Rate, Time};
@@ -52,22 +52,13 @@ fn run(world: &World, plan: &Plan, begun: impl FnOnce(&World, Time)) -> (Outcome
 }
 
 fn whole(outcome: &Outcome) -> LedgerSummary {
-    LedgerSummary {
-        sent: outcome.totals.sent,
-        delivered: outcome.totals.sent,
-        exact: true,
-        ..LedgerSummary::default()
-    }
+    LedgerSummary { sent: outcome.totals.sent, delivered: outcome.totals.sent, exact: true, ..LedgerSummary::default() }
 }
 
 /// Messages not delivered are still there.
 fn held(outcome: &Outcome) -> LedgerSummary {
     let (sent, delivered) = (outcome.totals.sent, outcome.totals.received);
-    LedgerSummary {
-        delivered,
-        outstanding: sent - delivered,
-        ..whole(outcome)
-    }
+    LedgerSummary { delivered, outstanding: sent - delivered, ..whole(outcome) }
 }
 
 /// The first group once more, at another broker's port.
@@ -79,18 +70,13 @@ fn at_port(plan: &Plan, port: u16) -> Group {
 
 /// Consumers take so long for each message.
 fn slow(group: &mut Group, ms: u64) {
-    group.consumers.service = ServiceTime {
-        latency: vec![LatencyStep::constant(Nanos::from_millis(ms))],
-        ..ServiceTime::default()
-    };
+    group.consumers.service =
+        ServiceTime { latency: vec![LatencyStep::constant(Nanos::from_millis(ms))], ..ServiceTime::default() };
 }
 
 fn reconnect_after(group: &mut Group, ms: u64) {
     let wait = Nanos::from_millis(ms);
-    group.reconnect = Some(ReconnectPolicy {
-        min: wait,
-        max: wait,
-    });
+    group.reconnect = Some(ReconnectPolicy { min: wait, max: wait });
 }
 
 #[test]
@@ -116,14 +102,8 @@ fn messages_that_come_twice_do_not_stand_for_those_that_are_still_to_come() {
     let (outcome, _) = run(&world, &plan, move |_, at| log.begin(at));
     let twice = outcome.ledger.map_or(0, |it| it.duplicated_redelivered);
     // Of what comes again with the flag, what it had taken before has come twice.
-    assert!(
-        (20..outcome.totals.redelivered).contains(&twice),
-        "{outcome:?}"
-    );
-    let expected = LedgerSummary {
-        duplicated_redelivered: twice,
-        ..whole(&outcome)
-    };
+    assert!((20..outcome.totals.redelivered).contains(&twice), "{outcome:?}");
+    let expected = LedgerSummary { duplicated_redelivered: twice, ..whole(&outcome) };
     assert_eq!(outcome.ledger, Some(expected));
 }
 
@@ -141,10 +121,7 @@ fn a_slow_poll_does_not_end_the_drain() {
 /// Nobody can be asked how much these queues hold: only who polls them learns that they are empty.
 #[test]
 fn a_slow_poll_of_a_queue_without_a_count_does_not_end_the_drain() {
-    let exclusive = Destination {
-        exclusive: true,
-        ..Destination::queue("drained")
-    };
+    let exclusive = Destination { exclusive: true, ..Destination::queue("drained") };
     for destination in [Destination::topic("drained"), exclusive] {
         let world = usual();
         let broker = world.broker(Config::default());
@@ -191,11 +168,8 @@ fn exclusive(group: &mut Group) {
 }
 
 fn tell_length(peer: &mut Peer, channel: u16, queue: &Bodies, consumer_count: u32) {
-    let declared = QueueDeclareOk {
-        queue: "drained",
-        message_count: queue.lock().expect("queue").len() as u32,
-        consumer_count,
-    };
+    let declared =
+        QueueDeclareOk { queue: "drained", message_count: queue.lock().expect("queue").len() as u32, consumer_count };
     peer.send(channel, &declared);
 }
 
@@ -327,15 +301,8 @@ fn what_a_full_queue_drops_is_lost_and_what_it_holds_is_not() {
     let topic = |group: &mut Group| group.destinations[0].kind = DestinationKind::Topic;
     let shared = |_: &mut Group| ();
     let kinds: [Adapt<'_>; 3] = [("busy", &busy), ("polling", &polling), ("late", &late)];
-    let queues: [Adapt<'_>; 3] = [
-        ("shared", &shared),
-        ("exclusive", &exclusive),
-        ("topic", &topic),
-    ];
-    for ((kind, adapt), (queue, choose)) in kinds
-        .iter()
-        .flat_map(|kind| queues.iter().map(move |it| (kind, it)))
-    {
+    let queues: [Adapt<'_>; 3] = [("shared", &shared), ("exclusive", &exclusive), ("topic", &topic)];
+    for ((kind, adapt), (queue, choose)) in kinds.iter().flat_map(|kind| queues.iter().map(move |it| (kind, it))) {
         let world = usual();
         let broker = world.broker(Config::default());
         let mut plan = plan(broker.port(), 1_000.0);
@@ -360,10 +327,7 @@ fn what_a_full_queue_drops_is_lost_and_what_it_holds_is_not() {
     }
 }
 
-const DECLARE: MethodId = MethodId {
-    class: 50,
-    method: 10,
-};
+const DECLARE: MethodId = MethodId { class: 50, method: 10 };
 
 /// A broker's handling of publishes.
 #[derive(Clone, Copy, PartialEq)]
@@ -435,9 +399,7 @@ fn named(world: &World, cluster: &str, does: Does) -> SocketAddr {
     let properties = &mut config.properties;
     properties.insert("cluster_name", cluster).expect("a name");
     let (queue, consumers) = (Bodies::default(), Arc::default());
-    world.peer(config, move |_| {
-        serve_one_queue(does, Arc::clone(&queue), Arc::clone(&consumers))
-    })
+    world.peer(config, move |_| serve_one_queue(does, Arc::clone(&queue), Arc::clone(&consumers)))
 }
 
 /// Two brokers that were set up alike call themselves the same: both are asked.
@@ -451,10 +413,7 @@ fn what_another_broker_of_the_same_name_holds_is_not_lost() {
         plan.groups.push(at_port(&plan, brokers[1].port()));
         let (outcome, _) = run(&world, &plan, |_, _| ());
         let expected = held(&outcome);
-        assert!(
-            expected.delivered > 20 && expected.outstanding > 20,
-            "{outcome:?}"
-        );
+        assert!(expected.delivered > 20 && expected.outstanding > 20, "{outcome:?}");
         assert_eq!(outcome.ledger, Some(expected));
     }
 }
@@ -482,11 +441,7 @@ fn a_queue_of_ones_own_that_is_gone_holds_nothing() {
         let mut plan = plan(broker.port(), 100.0);
         exclusive(&mut plan.groups[0]);
         let (outcome, took) = run(&world, &plan, |_, _| ());
-        let expected = LedgerSummary {
-            delivered: 0,
-            lost: outcome.totals.sent,
-            ..whole(&outcome)
-        };
+        let expected = LedgerSummary { delivered: 0, lost: outcome.totals.sent, ..whole(&outcome) };
         assert_eq!(outcome.ledger, Some(expected));
         assert!(took < Nanos::from_millis(8_000), "{took:?}");
     }
@@ -502,11 +457,7 @@ fn what_one_broker_loses_is_lost_whatever_addresses_it_has() {
     other.producers.per_destination = 0;
     plan.groups.push(other);
     let (outcome, took) = run(&world, &plan, |_, _| ());
-    let expected = LedgerSummary {
-        delivered: 0,
-        lost: outcome.totals.sent,
-        ..whole(&outcome)
-    };
+    let expected = LedgerSummary { delivered: 0, lost: outcome.totals.sent, ..whole(&outcome) };
     assert_eq!(outcome.ledger, Some(expected));
     assert!(took < Nanos::from_millis(8_000), "{took:?}");
 }
@@ -526,11 +477,7 @@ fn what_a_polled_queue_without_a_count_drops_is_lost_and_nobody_waits_for_it() {
     group.consumers.poll = Some(Length(Nanos::from_millis(200)));
     let (outcome, took) = run(&world, &plan, |_, _| ());
     let delivered = outcome.totals.received;
-    let expected = LedgerSummary {
-        delivered,
-        lost: outcome.totals.sent - delivered,
-        ..whole(&outcome)
-    };
+    let expected = LedgerSummary { delivered, lost: outcome.totals.sent - delivered, ..whole(&outcome) };
     assert!(expected.lost > 10, "{outcome:?}");
     assert_eq!(outcome.ledger, Some(expected));
     assert!(took < Nanos::from_millis(8_000), "{took:?}");
@@ -549,11 +496,7 @@ fn what_expires_is_lost_and_nobody_waits_for_it() {
     let (outcome, took) = run(&world, &plan, |_, _| ());
     let delivered = outcome.totals.received;
     assert!((8..16).contains(&delivered), "{outcome:?}");
-    let expected = LedgerSummary {
-        delivered,
-        lost: outcome.totals.sent - delivered,
-        ..whole(&outcome)
-    };
+    let expected = LedgerSummary { delivered, lost: outcome.totals.sent - delivered, ..whole(&outcome) };
     assert_eq!(outcome.ledger, Some(expected));
     assert!(took < Nanos::from_millis(8_000), "{took:?}");
 }
@@ -569,11 +512,9 @@ fn what_comes_another_way_does_not_stand_for_what_is_still_to_come() {
         plan.ledger = false;
         let group = &mut plan.groups[0];
         let text = |text: &str| Argument::Text(text.to_owned());
-        group.destinations[0].amqp091.arguments = [
-            ("x-dead-letter-exchange".to_owned(), text("")),
-            ("x-dead-letter-routing-key".to_owned(), text("dead")),
-        ]
-        .into();
+        group.destinations[0].amqp091.arguments =
+            [("x-dead-letter-exchange".to_owned(), text("")), ("x-dead-letter-routing-key".to_owned(), text("dead"))]
+                .into();
         group.consumers.refuse = Some(Refusal::Discard);
         group.consumers.prefetch = 1;
         slow(group, 20);
@@ -589,10 +530,7 @@ fn what_comes_another_way_does_not_stand_for_what_is_still_to_come() {
         assert_eq!(outcome.totals.sent, once + 100, "{outcome:?}");
         // The last dead letter is not waited for.
         let all = once + 2 * 100;
-        assert!(
-            (all - 1..=all).contains(&outcome.totals.received),
-            "{outcome:?}"
-        );
+        assert!((all - 1..=all).contains(&outcome.totals.received), "{outcome:?}");
         assert!(took < Nanos::from_millis(4_000), "{took:?}");
     }
 }
@@ -630,10 +568,7 @@ fn a_connection_without_a_free_channel_asks_no_queue() {
         let world = usual();
         let broker = world.broker(Config {
             channel_max,
-            faults: vec![Fault {
-                count: Some(7),
-                ..Fault::new(FaultKind::Lose)
-            }],
+            faults: vec![Fault { count: Some(7), ..Fault::new(FaultKind::Lose) }],
             ..Config::default()
         });
         let mut plan = plan(broker.port(), 1_000.0);
@@ -641,11 +576,7 @@ fn a_connection_without_a_free_channel_asks_no_queue() {
         let (outcome, took) = run(&world, &plan, |_, _| ());
         let lost = outcome.threads.iter().map(|it| it.lost_connections);
         assert_eq!(lost.sum::<u64>(), 0, "{outcome:?}");
-        let expected = LedgerSummary {
-            delivered: outcome.totals.sent - 7,
-            lost: 7,
-            ..whole(&outcome)
-        };
+        let expected = LedgerSummary { delivered: outcome.totals.sent - 7, lost: 7, ..whole(&outcome) };
         assert_eq!(outcome.ledger, Some(expected), "{channel_max}");
         assert!(took < Nanos::from_millis(8_000), "{took:?}");
     }
@@ -658,10 +589,7 @@ fn what_a_topic_loses_is_lost_and_nobody_waits_for_it() {
     for (ack, prefetch) in [(Ack::Every(1), 5), (Ack::Every(10), 50), (Ack::Auto, 0)] {
         let world = usual();
         let broker = world.broker(Config {
-            faults: vec![Fault {
-                count: Some(7),
-                ..Fault::new(FaultKind::Lose)
-            }],
+            faults: vec![Fault { count: Some(7), ..Fault::new(FaultKind::Lose) }],
             ..Config::default()
         });
         let mut plan = plan(broker.port(), 1_000.0);
@@ -669,11 +597,7 @@ fn what_a_topic_loses_is_lost_and_nobody_waits_for_it() {
         group.destinations = vec![Destination::topic("drained")];
         (group.consumers.ack, group.consumers.prefetch) = (ack, prefetch);
         let (outcome, took) = run(&world, &plan, |_, _| ());
-        let expected = LedgerSummary {
-            delivered: outcome.totals.sent - 7,
-            lost: 7,
-            ..whole(&outcome)
-        };
+        let expected = LedgerSummary { delivered: outcome.totals.sent - 7, lost: 7, ..whole(&outcome) };
         assert_eq!(outcome.ledger, Some(expected), "{ack:?}");
         // 2 s of quiet, and the questions.
         assert!(took < Nanos::from_millis(8_000), "{took:?}");

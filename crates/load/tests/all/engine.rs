@@ -5,9 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use load::{
-    Ack, Control, Destination, Error, Group, Guarantee, Outcome, Phases, Plan, RunEvent, Sink,
-};
+use load::{Ack, Control, Destination, Error, Group, Guarantee, Outcome, Phases, Plan, RunEvent, Sink};
 use measure::{Interval, Metric, Nanos, Phase, Rate};
 
 use crate::common::embedded;
@@ -23,8 +21,7 @@ struct Kept {
 
 impl Sink for Kept {
     fn interval(&mut self, merged: &Interval) {
-        self.bounds
-            .push((merged.phase, merged.start.0, merged.end.0));
+        self.bounds.push((merged.phase, merged.start.0, merged.end.0));
         if merged.phase == Phase::Measure {
             match &mut self.measured {
                 Some(sum) => sum.merge(merged),
@@ -90,16 +87,10 @@ fn all_out_nothing_is_lost_between_sender_broker_and_receiver() {
         assert!(totals.sent > 100, "{destination}: {totals:?}");
         assert_eq!(totals.completed, totals.sent, "{destination}");
         assert_eq!(totals.received, totals.sent, "{destination}");
-        assert_eq!(
-            (totals.nacked, totals.redelivered, outcome.unconfirmed),
-            (0, 0, 0)
-        );
+        assert_eq!((totals.nacked, totals.redelivered, outcome.unconfirmed), (0, 0, 0));
         let measured = kept.measured.expect("measured");
         for metric in [Metric::ACK_RESPONSE, Metric::END_TO_END, Metric::TRANSFER] {
-            assert!(
-                measured.latencies.histogram(metric).len() > 50,
-                "{destination}: {metric:?}"
-            );
+            assert!(measured.latencies.histogram(metric).len() > 50, "{destination}: {metric:?}");
         }
     }
 }
@@ -110,36 +101,17 @@ fn intervals_are_cut_where_phases_meet() {
     let mut group = group(broker.local_addr(), "queue://cut");
     group.producers.arrivals = Rate::per_second(1_000.0).expect("a rate").into();
     let (outcome, kept) = run(&broker, &plan(group, 300, 1_200));
-    let measured = outcome
-        .phases
-        .iter()
-        .find(|p| p.phase == Phase::Measure)
-        .expect("measured");
+    let measured = outcome.phases.iter().find(|p| p.phase == Phase::Measure).expect("measured");
     let length = measured.end.since(measured.start);
     assert!(length.0.abs_diff(1_200_000_000) < 1_000_000, "{length}");
     for (phase, start, end) in &kept.bounds {
-        let span = outcome
-            .phases
-            .iter()
-            .find(|p| p.phase == *phase)
-            .expect("a known phase");
-        assert!(
-            span.start.0 <= *start && *end <= span.end.0.max(*start),
-            "{:?}",
-            kept.bounds
-        );
+        let span = outcome.phases.iter().find(|p| p.phase == *phase).expect("a known phase");
+        assert!(span.start.0 <= *start && *end <= span.end.0.max(*start), "{:?}", kept.bounds);
     }
-    let measure: Vec<_> = kept
-        .bounds
-        .iter()
-        .filter(|b| b.0 == Phase::Measure)
-        .collect();
+    let measure: Vec<_> = kept.bounds.iter().filter(|b| b.0 == Phase::Measure).collect();
     assert_eq!(measure.first().map(|b| b.1), Some(measured.start.0));
     assert_eq!(measure.last().map(|b| b.2), Some(measured.end.0));
-    assert!(
-        measure.windows(2).all(|pair| pair[0].2 == pair[1].1),
-        "{measure:?}"
-    );
+    assert!(measure.windows(2).all(|pair| pair[0].2 == pair[1].1), "{measure:?}");
 }
 
 #[test]
@@ -148,10 +120,7 @@ fn a_rate_is_kept_over_producers_and_threads() {
     let mut group = group(broker.local_addr(), "queue://rated");
     group.producers.per_destination = 3;
     group.producers.arrivals = Rate::per_second(1_000.0).expect("a rate").into();
-    let plan = Plan {
-        threads: 2,
-        ..plan(group, 0, 2_000)
-    };
+    let plan = Plan { threads: 2, ..plan(group, 0, 2_000) };
     let (outcome, kept) = run(&broker, &plan);
     let (totals, measured) = (outcome.totals, kept.measured.expect("measured"));
     // The schedule gives exactly this many instants to the measured phase.
@@ -169,11 +138,7 @@ fn a_rate_below_the_number_of_producers_works() {
     group.producers.per_destination = 5;
     group.producers.arrivals = Rate::per_second(2.0).expect("a rate").into();
     let (outcome, _) = run(&broker, &plan(group, 0, 2_000));
-    assert!(
-        (3..=5).contains(&outcome.totals.sent),
-        "{:?}",
-        outcome.totals
-    );
+    assert!((3..=5).contains(&outcome.totals.sent), "{:?}", outcome.totals);
 }
 
 #[test]
@@ -211,15 +176,8 @@ fn stopping_ends_in_order_with_nothing_under_way() {
     let mut kept = Kept::default();
     let outcome = load::run(&plan, &control, &mut kept).expect("the load starts");
     handle.join().expect("stopper");
-    assert!(
-        start.elapsed() < Duration::from_secs(15),
-        "{:?}",
-        start.elapsed()
-    );
-    assert!(
-        outcome.interrupted && outcome.error.is_none(),
-        "{outcome:?}"
-    );
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+    assert!(outcome.interrupted && outcome.error.is_none(), "{outcome:?}");
     assert_eq!(outcome.totals.received, outcome.totals.sent);
 }
 
@@ -243,10 +201,7 @@ fn refused(answer: &'static [u8]) -> (Error, Duration) {
     let url = format!("amqp://{}", scripted(answer));
     let mut group = Group::new(url.parse().expect("url"), vec![Destination::queue("q")]);
     group.producers.per_destination = 1;
-    let plan = Plan {
-        timeout: Nanos::from_millis(500),
-        ..plan(group, 0, 1_000)
-    };
+    let plan = Plan { timeout: Nanos::from_millis(500), ..plan(group, 0, 1_000) };
     let start = Instant::now();
     let error = load::run(&plan, &Control::new(), &mut Kept::default());
     (error.expect_err("no broker there"), start.elapsed())
@@ -254,11 +209,7 @@ fn refused(answer: &'static [u8]) -> (Error, Duration) {
 
 #[test]
 fn silent_half_spoken_and_foreign_servers_end_in_time_with_one_line() {
-    for answer in [
-        &b""[..],
-        &b"\x01\x00\x00\x00\x00\x01"[..],
-        &b"HTTP/1.1 400 Bad Request\r\n\r\n"[..],
-    ] {
+    for answer in [&b""[..], &b"\x01\x00\x00\x00\x00\x01"[..], &b"HTTP/1.1 400 Bad Request\r\n\r\n"[..]] {
         let (error, took) = refused(answer);
         let text = error.to_string();
         assert!(took < Duration::from_secs(8), "{took:?}: {text}");
@@ -279,8 +230,5 @@ fn a_broker_that_goes_away_leaves_what_was_counted() {
     let outcome = load::run(&plan, &Control::new(), &mut kept).expect("the load starts");
     killer.join().expect("killer");
     assert!(outcome.error.is_some(), "{outcome:?}");
-    assert!(
-        outcome.totals.sent > 100 && outcome.totals.received > 0,
-        "{outcome:?}"
-    );
+    assert!(outcome.totals.sent > 100 && outcome.totals.received > 0, "{outcome:?}");
 }

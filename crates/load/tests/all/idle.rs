@@ -62,11 +62,7 @@ fn connections_that_stay_live_longer_than_their_heartbeat() {
             let (tally, outcome) = churned(&plan).expect("it starts");
             assert_eq!(outcome.error, None, "{what}");
             assert!(tally.count("begun") > 0, "{what}: {tally:?}");
-            assert_eq!(
-                tally.count("begun"),
-                tally.count("completed"),
-                "{what}: {tally:?}"
-            );
+            assert_eq!(tally.count("begun"), tally.count("completed"), "{what}: {tally:?}");
         })
     });
     for run in runs.collect::<Vec<_>>() {
@@ -136,11 +132,7 @@ fn a_line_that_is_never_quiet_keeps_nobody_from_ending() {
     let took = since.elapsed();
     assert_eq!(outcome.error, None);
     assert!(took.as_millis() < 4_000, "{took:?}");
-    assert_eq!(
-        tally.count("begun") + tally.count("not_begun"),
-        20,
-        "{tally:?}"
-    );
+    assert_eq!(tally.count("begun") + tally.count("not_begun"), 20, "{tally:?}");
     assert!(tally.count("begun") > 0, "{tally:?}");
     assert_eq!(tally.count("begun"), tally.count("completed"), "{tally:?}");
 }

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use broker::{Amount, Config, Fault, FaultKind, Injections, Origin, Who};
 use load::{
-    Ack, Control, Destination, Endpoint, Group, Json, Outcome, Phases, Plan, ReconnectPolicy,
-    RunEvent, Sink, Sizes, Spin,
+    Ack, Control, Destination, Endpoint, Group, Json, Outcome, Phases, Plan, ReconnectPolicy, RunEvent, Sink, Sizes,
+    Spin,
 };
 use measure::ledger::LedgerSummary;
 use measure::{Interval, Nanos, Rate};
@@ -48,18 +48,10 @@ impl Scene {
         // lost, so such damage and lost connections of consumers are not in one script.
         let hits_headers = random.below(3) == 0;
         let count = 1 + random.below(4);
-        let script: Vec<Fault> = (0..count)
-            .map(|_| fault(random, size, hits_headers))
-            .collect();
-        let reorders = script
-            .iter()
-            .any(|f| matches!(f.kind, FaultKind::Reorder { .. }));
+        let script: Vec<Fault> = (0..count).map(|_| fault(random, size, hits_headers)).collect();
+        let reorders = script.iter().any(|f| matches!(f.kind, FaultKind::Reorder { .. }));
         // A held message is overtaken by its own producer's only where there is one producer.
-        let producers = if reorders {
-            1
-        } else {
-            random.of(&[1, 1, 2, 3])
-        };
+        let producers = if reorders { 1 } else { random.of(&[1, 1, 2, 3]) };
         let acks = [Ack::Auto, Ack::Every(1), Ack::Every(7), Ack::Every(50)];
         let mut scene = Self {
             script,
@@ -79,9 +71,7 @@ impl Scene {
             FaultKind::Corrupt { byte } => byte.is_some_and(|byte| byte >= header),
             _ => false,
         };
-        scene
-            .script
-            .retain(|fault| !reorders || !is_readable(fault));
+        scene.script.retain(|fault| !reorders || !is_readable(fault));
         scene
     }
 
@@ -99,23 +89,15 @@ impl Scene {
 
 fn fault(random: &mut Random, size: usize, hits_headers: bool) -> Fault {
     let header = if size < 32 { 16 } else { 32 };
-    let byte = if hits_headers {
-        random.below(header)
-    } else {
-        header + random.below(size as u64 - header)
-    };
+    let byte = if hits_headers { random.below(header) } else { header + random.below(size as u64 - header) };
     let kinds = [
         FaultKind::Lose,
         FaultKind::Lose,
         FaultKind::Duplicate { redelivered: false },
         FaultKind::Duplicate { redelivered: true },
-        FaultKind::Reorder {
-            by: 1 + random.below(5) as u32,
-        },
+        FaultKind::Reorder { by: 1 + random.below(5) as u32 },
         FaultKind::Reorder { by: 1 },
-        FaultKind::Corrupt {
-            byte: Some(byte as usize),
-        },
+        FaultKind::Corrupt { byte: Some(byte as usize) },
         FaultKind::Nack,
         FaultKind::SlowAck(Nanos::from_micros(100 + random.below(3_000))),
         FaultKind::Stall,
@@ -124,10 +106,7 @@ fn fault(random: &mut Random, size: usize, hits_headers: bool) -> Fault {
     ];
     let amounts = [
         Amount::Every(1 + random.below(40)),
-        Amount::Chance {
-            probability: 0.001 * (1 + random.below(100)) as f64,
-            seed: random.below(u64::MAX >> 1),
-        },
+        Amount::Chance { probability: 0.001 * (1 + random.below(100)) as f64, seed: random.below(u64::MAX >> 1) },
         Amount::Every(11),
     ];
     let counts = [None, None, Some(1 + random.below(30))];
@@ -138,11 +117,7 @@ fn fault(random: &mut Random, size: usize, hits_headers: bool) -> Fault {
         FaultKind::Stall | FaultKind::Block => short,
         _ => FAULTS_MS - begin,
     };
-    let who = if hits_headers {
-        Who::Producers
-    } else {
-        random.of(&[Who::All, Who::Producers, Who::Consumers])
-    };
+    let who = if hits_headers { Who::Producers } else { random.of(&[Who::All, Who::Producers, Who::Consumers]) };
     Fault {
         at: Some(Nanos::from_millis(begin)),
         length: Some(Nanos::from_millis(length)),
@@ -174,16 +149,9 @@ struct Scened {
 
 fn play(seed: u64, scene: &Scene) -> Scened {
     let world = World::new(seed, scene.pace);
-    let config = Config {
-        faults: scene.script.clone(),
-        fault_origin: Origin::Declared,
-        ..Config::default()
-    };
+    let config = Config { faults: scene.script.clone(), fault_origin: Origin::Declared, ..Config::default() };
     let address = world.broker(config);
-    let mut group = Group::new(
-        Endpoint::new("127.0.0.1", address.port()),
-        vec![Destination::queue("injected")],
-    );
+    let mut group = Group::new(Endpoint::new("127.0.0.1", address.port()), vec![Destination::queue("injected")]);
     group.producers.per_destination = scene.producers;
     group.producers.arrivals = Rate::per_second(scene.rate).expect("a rate").into();
     group.producers.max_pending = 1_000;
@@ -195,10 +163,7 @@ fn play(seed: u64, scene: &Scene) -> Scened {
     group.consumers.per_destination = scene.consumers;
     group.consumers.ack = scene.ack;
     group.consumers.prefetch = scene.prefetch;
-    group.reconnect = Some(ReconnectPolicy {
-        min: Nanos::from_millis(2),
-        max: Nanos::from_millis(10),
-    });
+    group.reconnect = Some(ReconnectPolicy { min: Nanos::from_millis(2), max: Nanos::from_millis(10) });
     let plan = Plan {
         groups: vec![group],
         threads: scene.threads,
@@ -214,25 +179,18 @@ fn play(seed: u64, scene: &Scene) -> Scened {
     };
     let log = world.with_broker(address, |broker| broker.fault_log());
     let outcome = load::run_in(&world, &plan, &Control::new(), &mut Watch(log.clone()));
-    Scened {
-        outcome,
-        injections: log.injections(),
-    }
+    Scened { outcome, injections: log.injections() }
 }
 
 /// The ledger that the broker's faults should lead to.
 fn expected(scene: &Scene, sent: u64, injections: &Injections) -> LedgerSummary {
     let sum = |of: &dyn Fn(&FaultKind) -> bool| -> u64 {
         let faults = scene.script.iter().zip(&injections.faults);
-        faults
-            .filter(|(fault, _)| of(&fault.kind))
-            .map(|(_, done)| done.count)
-            .sum()
+        faults.filter(|(fault, _)| of(&fault.kind)).map(|(_, done)| done.count).sum()
     };
     let header = scene.header();
     let lost = sum(&|kind| *kind == FaultKind::Lose);
-    let unreadable =
-        sum(&|kind| matches!(kind, FaultKind::Corrupt { byte: Some(byte) } if *byte < header));
+    let unreadable = sum(&|kind| matches!(kind, FaultKind::Corrupt { byte: Some(byte) } if *byte < header));
     LedgerSummary {
         sent,
         delivered: injections.published - lost - unreadable,
@@ -244,8 +202,7 @@ fn expected(scene: &Scene, sent: u64, injections: &Injections) -> LedgerSummary 
         duplicated_redelivered: injections.redelivered
             + sum(&|kind| *kind == FaultKind::Duplicate { redelivered: true }),
         // What comes again with the flag is not reordered, whatever came before.
-        reordered: sum(&|kind| matches!(kind, FaultKind::Reorder { .. }))
-            - injections.reordered_redelivered,
+        reordered: sum(&|kind| matches!(kind, FaultKind::Reorder { .. })) - injections.reordered_redelivered,
         corrupt: sum(&|kind| matches!(kind, FaultKind::Corrupt { .. })),
         foreign: 0,
         returned: 0,
@@ -264,16 +221,12 @@ struct Totals {
 fn problem(seed: u64, totals: &Totals) -> Option<String> {
     let scene = Scene::random(seed);
     let played = play(seed, &scene);
-    contradiction(&scene, &played, &totals.done)
-        .map(|wrong| format!("script {seed}: {scene:#?}\n{wrong}"))
+    contradiction(&scene, &played, &totals.done).map(|wrong| format!("script {seed}: {scene:#?}\n{wrong}"))
 }
 
 /// A figure of the ledger that the faults do not explain.
 fn contradiction(scene: &Scene, played: &Scened, totals: &[AtomicU64; 6]) -> Option<String> {
-    let Scened {
-        outcome,
-        injections,
-    } = played;
+    let Scened { outcome, injections } = played;
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(error) => return Some(error.to_string()),
@@ -297,10 +250,7 @@ fn contradiction(scene: &Scene, played: &Scened, totals: &[AtomicU64; 6]) -> Opt
     let done = injections.faults.iter().map(|done| done.count);
     let nacked = scene.script.iter().zip(done).filter(|it| refused(&it));
     let nacked: u64 = nacked.map(|(_, count)| count).sum();
-    let same = ledger == expected
-        && outcome.totals.nacked == nacked
-        && outcome.error.is_none()
-        && ledger.sent > 100;
+    let same = ledger == expected && outcome.totals.nacked == nacked && outcome.error.is_none() && ledger.sent > 100;
     (!same).then(|| {
         format!(
             "the ledger says {ledger:#?}\ninstead of {expected:#?}\n{injections:#?}\n\

@@ -3,10 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use load::{
-    Ack, Control, Destination, Group, Guarantee, Outcome, Phases, Plan, ReconnectPolicy, RunEvent,
-    Sink,
-};
+use load::{Ack, Control, Destination, Group, Guarantee, Outcome, Phases, Plan, ReconnectPolicy, RunEvent, Sink};
 use measure::ledger::LedgerSummary;
 use measure::{Interval, Nanos, Rate};
 
@@ -18,21 +15,13 @@ impl Sink for Deaf {
 }
 
 fn embedded() -> broker::Running {
-    let config = broker::Config {
-        listen: "127.0.0.1:0".parse().expect("address"),
-        ..broker::Config::default()
-    };
-    broker::Broker::bind(config)
-        .expect("bind")
-        .spawn()
-        .expect("spawn")
+    let config = broker::Config { listen: "127.0.0.1:0".parse().expect("address"), ..broker::Config::default() };
+    broker::Broker::bind(config).expect("bind").spawn().expect("spawn")
 }
 
 fn group(broker: &broker::Running, destinations: &[&str], clients: (usize, usize)) -> Group {
     let url = format!("amqp://{}", broker.local_addr());
-    let destinations = destinations
-        .iter()
-        .map(|text| Destination::parse(text).expect("destination"));
+    let destinations = destinations.iter().map(|text| Destination::parse(text).expect("destination"));
     let mut group = Group::new(url.parse().expect("url"), destinations.collect());
     group.producers.per_destination = clients.0;
     group.consumers.per_destination = clients.1;
@@ -66,12 +55,7 @@ fn run_for(group: Group, threads: usize, millis: u64) -> Outcome {
 
 /// All was sent once to each of this many receivers, and arrived in order.
 fn in_order(sent: u64, receivers: u64) -> LedgerSummary {
-    LedgerSummary {
-        sent: sent * receivers,
-        delivered: sent * receivers,
-        exact: true,
-        ..LedgerSummary::default()
-    }
+    LedgerSummary { sent: sent * receivers, delivered: sent * receivers, exact: true, ..LedgerSummary::default() }
 }
 
 #[test]
@@ -91,11 +75,7 @@ fn a_clean_load_loses_repeats_and_reorders_nothing() {
         let outcome = run_for(group, threads, 400);
         let sent = outcome.totals.sent;
         assert!(sent > 1_000, "{destinations:?}: {sent}");
-        assert_eq!(
-            outcome.ledger,
-            Some(in_order(sent, receivers)),
-            "{destinations:?}"
-        );
+        assert_eq!(outcome.ledger, Some(in_order(sent, receivers)), "{destinations:?}");
     }
 }
 
@@ -107,10 +87,7 @@ fn without_confirms_every_message_counts_as_unconfirmed() {
     group.producers.arrivals = Rate::per_second(5_000.0).expect("a rate").into();
     let outcome = run(group, 1);
     let sent = outcome.totals.sent;
-    let expected = LedgerSummary {
-        unconfirmed_delivered: sent,
-        ..in_order(sent, 1)
-    };
+    let expected = LedgerSummary { unconfirmed_delivered: sent, ..in_order(sent, 1) };
     assert_eq!(outcome.ledger, Some(expected));
 }
 
@@ -120,18 +97,11 @@ fn messages_of_an_earlier_run_are_foreign() {
     let mut earlier = group(&broker, &["queue://shared"], (1, 0));
     earlier.producers.message_count = Some(50);
     let outcome = run(earlier, 1);
-    assert_eq!(
-        (outcome.totals.sent, outcome.ledger),
-        (50, None),
-        "nobody received"
-    );
+    assert_eq!((outcome.totals.sent, outcome.ledger), (50, None), "nobody received");
     let mut group = group(&broker, &["queue://shared"], (1, 1));
     group.producers.arrivals = Rate::per_second(2_000.0).expect("a rate").into();
     let outcome = run(group, 1);
-    let expected = LedgerSummary {
-        foreign: 50,
-        ..in_order(outcome.totals.sent, 1)
-    };
+    let expected = LedgerSummary { foreign: 50, ..in_order(outcome.totals.sent, 1) };
     assert_eq!(outcome.ledger, Some(expected));
 }
 
@@ -140,8 +110,7 @@ fn messages_that_nobody_takes_are_lost() {
     let broker = embedded();
     let mut group = group(&broker, &["queue://full"], (1, 1));
     // The queue keeps the ten newest; older ones are confirmed and thrown away.
-    group.destinations[0].amqp091.arguments =
-        [("x-max-length".into(), load::Argument::Integer(10))].into();
+    group.destinations[0].amqp091.arguments = [("x-max-length".into(), load::Argument::Integer(10))].into();
     group.consumers.prefetch = 1;
     group.consumers.ack = Ack::Every(1);
     let outcome = run(group, 1);
@@ -179,11 +148,7 @@ fn what_a_closing_consumer_gives_back_is_neither_repeated_nor_reordered() {
     assert_eq!(taken, 50);
     assert!(outcome.totals.redelivered > 0, "{outcome:?}");
     let sent = outcome.totals.sent;
-    let expected = LedgerSummary {
-        delivered: sent - taken,
-        lost: taken,
-        ..in_order(sent, 1)
-    };
+    let expected = LedgerSummary { delivered: sent - taken, lost: taken, ..in_order(sent, 1) };
     assert_eq!(outcome.ledger, Some(expected));
 }
 
@@ -193,10 +158,7 @@ fn what_the_broker_returns_is_not_lost() {
     let mut group = group(&broker, &["queue://goes-away"], (2, 1));
     group.producers.arrivals = Rate::per_second(4_000.0).expect("a rate").into();
     group.producers.amqp091.mandatory = true;
-    group.reconnect = Some(ReconnectPolicy {
-        min: Nanos::from_millis(100),
-        max: Nanos::from_millis(100),
-    });
+    group.reconnect = Some(ReconnectPolicy { min: Nanos::from_millis(100), max: Nanos::from_millis(100) });
     // Deletes the queue, which the load's own consumer declares again when it is back.
     let mut deleting = group.clone();
     deleting.queues.delete = true;
@@ -221,10 +183,7 @@ fn a_queue_of_the_same_name_at_another_broker_is_another_queue() {
     let plan = Plan {
         groups: vec![nobody, group],
         run_id: 78,
-        phases: Phases {
-            measure: Some(Nanos::from_millis(500)),
-            ..Phases::default()
-        },
+        phases: Phases { measure: Some(Nanos::from_millis(500)), ..Phases::default() },
         ..Plan::default()
     };
     let outcome = load::run(&plan, &Control::new(), &mut Deaf).expect("the load starts");

@@ -12,8 +12,7 @@ use std::time::{Duration, Instant};
 use broker::{Fault, FaultKind};
 use load::scenario::churn::{ChurnKind, ChurnPlan};
 use load::{
-    Control, Destination, Endpoint, Group, Outcome, Phases, Plan, ReconnectPolicy, Resolver,
-    RunEvent, Sink, SliceSink,
+    Control, Destination, Endpoint, Group, Outcome, Phases, Plan, ReconnectPolicy, Resolver, RunEvent, Sink, SliceSink,
 };
 use measure::{Interval, Nanos, Rate, Slice};
 
@@ -52,16 +51,10 @@ fn plan(endpoint: Endpoint, ms: u64) -> Plan {
     group.producers.arrivals = Rate::per_second(500.0).expect("a rate").into();
     group.producers.max_pending = 100;
     group.consumers.per_destination = 4;
-    group.reconnect = Some(ReconnectPolicy {
-        min: Nanos::from_millis(20),
-        max: Nanos::from_millis(60),
-    });
+    group.reconnect = Some(ReconnectPolicy { min: Nanos::from_millis(20), max: Nanos::from_millis(60) });
     Plan {
         groups: vec![group],
-        phases: Phases {
-            measure: Some(Nanos::from_millis(ms)),
-            ..Phases::default()
-        },
+        phases: Phases { measure: Some(Nanos::from_millis(ms)), ..Phases::default() },
         timeout: Nanos::from_millis(4_000),
         ..Plan::default()
     }
@@ -99,10 +92,7 @@ fn front(to: SocketAddr) -> (SocketAddr, Arc<AtomicUsize>) {
         for client in listener.incoming().flatten() {
             counted.fetch_add(1, Ordering::Relaxed);
             let server = TcpStream::connect(to).expect("the broker");
-            let pairs = [
-                (client.try_clone(), server.try_clone()),
-                (Ok(server), Ok(client)),
-            ];
+            let pairs = [(client.try_clone(), server.try_clone()), (Ok(server), Ok(client))];
             for (from, to) in pairs {
                 let (mut from, mut to) = (from.expect("clone"), to.expect("clone"));
                 thread::spawn(move || {
@@ -127,10 +117,7 @@ fn silent() -> (SocketAddr, impl Sized) {
     let listener = socket(AddressFamily::INET, SocketType::STREAM, None).expect("socket");
     bind(&listener, &SocketAddr::from(([127, 0, 0, 1], 0))).expect("bind");
     listen(&listener, 0).expect("listen");
-    let address: SocketAddr = getsockname(&listener)
-        .expect("name")
-        .try_into()
-        .expect("an internet address");
+    let address: SocketAddr = getsockname(&listener).expect("name").try_into().expect("an internet address");
     let mut held = Vec::new();
     let short = Duration::from_millis(100);
     while let Ok(stream) = TcpStream::connect_timeout(&address, short) {
@@ -180,8 +167,7 @@ fn connections_spread_over_the_addresses_of_a_name() {
     let endpoint = name(move || Ok(addresses.clone()));
     let counts = || -> Vec<_> {
         let all = fronts.iter();
-        all.map(|(_, count)| count.swap(0, Ordering::Relaxed))
-            .collect()
+        all.map(|(_, count)| count.swap(0, Ordering::Relaxed)).collect()
     };
     let (outcome, _) = loaded(&plan(endpoint.clone(), 300));
     assert_eq!(outcome.error, None);
@@ -228,10 +214,7 @@ fn an_address_that_refuses_or_is_silent_is_passed_over() {
 fn a_name_server_that_fails_or_hangs_costs_no_connection() {
     for hangs in [false, true] {
         let broker = common::started(broker::Config {
-            faults: vec![Fault {
-                at: Some(Nanos::from_millis(700)),
-                ..Fault::new(FaultKind::Reset)
-            }],
+            faults: vec![Fault { at: Some(Nanos::from_millis(700)), ..Fault::new(FaultKind::Reset) }],
             ..broker::Config::default()
         });
         let address = broker.local_addr();

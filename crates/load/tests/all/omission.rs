@@ -28,13 +28,7 @@ const MEASURE: Nanos = Nanos::from_millis(5_000);
 /// When the broker stands still, after the beginning of the measured phase, and for how long.
 /// Few enough messages fall into them that the median is one that does not.
 const STALLS: [(u64, u64); 2] = [(500, 1_000), (3_500, 100)];
-const PERCENTILES: [(f64, &str); 5] = [
-    (50.0, "p50"),
-    (90.0, "p90"),
-    (99.0, "p99"),
-    (99.9, "p99.9"),
-    (100.0, "max"),
-];
+const PERCENTILES: [(f64, &str); 5] = [(50.0, "p50"), (90.0, "p90"), (99.0, "p99"), (99.9, "p99.9"), (100.0, "max")];
 /// Others may use this machine at the same time.
 const ATTEMPTS: usize = 3;
 /// A way through two kernels' sockets and two sleeping threads on a busy machine.
@@ -49,24 +43,9 @@ struct Case {
 }
 
 const CASES: [Case; 3] = [
-    Case {
-        name: "1 msg/s, 250 times",
-        producers: 250,
-        rate: 250.0,
-        window: 1,
-    },
-    Case {
-        name: "1,000 msg/s",
-        producers: 1,
-        rate: 1_000.0,
-        window: 200,
-    },
-    Case {
-        name: "20,000 msg/s",
-        producers: 1,
-        rate: 20_000.0,
-        window: 200,
-    },
+    Case { name: "1 msg/s, 250 times", producers: 250, rate: 250.0, window: 1 },
+    Case { name: "1,000 msg/s", producers: 1, rate: 1_000.0, window: 200 },
+    Case { name: "20,000 msg/s", producers: 1, rate: 20_000.0, window: 200 },
 ];
 
 struct Kept {
@@ -109,11 +88,7 @@ fn script() -> Vec<Fault> {
 
 /// Runs the load; what was measured, and when the broker really stood still.
 fn run(case: &Case) -> (Kept, Vec<(Time, Time)>) {
-    let config = Config {
-        faults: script(),
-        fault_origin: Origin::Declared,
-        ..Config::default()
-    };
+    let config = Config { faults: script(), fault_origin: Origin::Declared, ..Config::default() };
     let broker = Broker::bind(config).expect("bind").spawn().expect("spawn");
     let log = broker.fault_log();
     let url = format!("amqp://{}", broker.local_addr());
@@ -124,20 +99,11 @@ fn run(case: &Case) -> (Kept, Vec<(Time, Time)>) {
     group.producers.sizes = 32.into();
     let plan = Plan {
         groups: vec![group],
-        phases: Phases {
-            warmup: WARMUP,
-            measure: Some(MEASURE),
-            ..Phases::default()
-        },
+        phases: Phases { warmup: WARMUP, measure: Some(MEASURE), ..Phases::default() },
         ..Plan::default()
     };
-    let mut kept = Kept {
-        log: log.clone(),
-        warmup: Recorder::new(),
-        measured: Recorder::new(),
-        start: Time(0),
-        waited: 0,
-    };
+    let mut kept =
+        Kept { log: log.clone(), warmup: Recorder::new(), measured: Recorder::new(), start: Time(0), waited: 0 };
     let outcome = load::run(&plan, &Control::new(), &mut kept).expect("load");
     assert!(outcome.error.is_none(), "{outcome:?}");
     assert_eq!(outcome.unconfirmed, 0, "{outcome:?}");
@@ -178,10 +144,7 @@ fn computed(case: &Case, start: Time, service: u64, stalls: &[(Time, Time)]) -> 
     for i in 0..count {
         let due = start.0 + (i as f64 * 1e9 / case.rate) as u64;
         let own = &mut acked[i % case.producers];
-        let free = own
-            .len()
-            .checked_sub(case.window as usize)
-            .map_or(0, |before| own[before]);
+        let free = own.len().checked_sub(case.window as usize).map_or(0, |before| own[before]);
         let sent = due.max(free);
         if sent >= end {
             continue;
@@ -214,10 +177,7 @@ struct Attempt {
 
 fn attempt(case: &Case) -> Attempt {
     let (kept, stalls) = run(case);
-    let service = kept
-        .warmup
-        .histogram(Metric::ACK_RESPONSE)
-        .value_at_percentile(50.0);
+    let service = kept.warmup.histogram(Metric::ACK_RESPONSE).value_at_percentile(50.0);
     let share = kept.waited as f64 / (WARMUP + MEASURE).0 as f64;
     let mut table = format!(
         "{}: answered in {:.3} ms, waited for a processor for {:.2} % of the time\n\
@@ -261,12 +221,7 @@ fn attempt(case: &Case) -> Attempt {
     if is.abs_diff(should) > should / 100 {
         wrong.push(format!("{is} messages instead of {should}"));
     }
-    Attempt {
-        wrong,
-        far_off,
-        is_calm: share < 0.01,
-        table,
-    }
+    Attempt { wrong, far_off, is_calm: share < 0.01, table }
 }
 
 /// Whether one of these attempts shows what is to be shown.
@@ -282,12 +237,7 @@ fn prove(case: &Case) {
     let mut said = String::new();
     while attempts.len() < ATTEMPTS && !is_proven(&attempts) {
         let attempt = attempt(case);
-        let Attempt {
-            wrong,
-            far_off,
-            table,
-            ..
-        } = &attempt;
+        let Attempt { wrong, far_off, table, .. } = &attempt;
         said += &format!("{table}not exact: {wrong:#?}\nfar off: {far_off:#?}\n");
         attempts.push(attempt);
     }

@@ -1,9 +1,7 @@
 //! Brokers that misbehave by a script: the engine says what happened, never hangs, never panics. In virtual time.
 
 use broker::{Amount, Config, Fault, FaultKind, FaultLog, Origin, Who};
-use load::{
-    Ack, Destination, Error, Group, Outcome, Phases, Plan, ReconnectPolicy, RunEvent, Sink,
-};
+use load::{Ack, Destination, Error, Group, Outcome, Phases, Plan, ReconnectPolicy, RunEvent, Sink};
 use measure::{Interval, Metric, Nanos, Phase, Rate};
 
 use crate::world::InMemory;
@@ -30,18 +28,11 @@ impl Sink for Kept {
 }
 
 fn at(kind: FaultKind, ms: u64) -> Fault {
-    Fault {
-        at: Some(Nanos::from_millis(ms)),
-        ..Fault::new(kind)
-    }
+    Fault { at: Some(Nanos::from_millis(ms)), ..Fault::new(kind) }
 }
 
 fn broker(script: &[Fault]) -> InMemory {
-    InMemory::new(Config {
-        faults: script.to_vec(),
-        fault_origin: Origin::Declared,
-        ..Config::default()
-    })
+    InMemory::new(Config { faults: script.to_vec(), fault_origin: Origin::Declared, ..Config::default() })
 }
 
 fn plan(broker: &InMemory, reconnect: Option<ReconnectPolicy>) -> Plan {
@@ -57,11 +48,7 @@ fn plan(broker: &InMemory, reconnect: Option<ReconnectPolicy>) -> Plan {
     group.reconnect = reconnect;
     Plan {
         groups: vec![group],
-        phases: Phases {
-            warmup: Nanos::ZERO,
-            measure: Some(Nanos::from_millis(300)),
-            drain: Nanos::from_millis(300),
-        },
+        phases: Phases { warmup: Nanos::ZERO, measure: Some(Nanos::from_millis(300)), drain: Nanos::from_millis(300) },
         timeout: Nanos::from_millis(1_000),
         ..Plan::default()
     }
@@ -70,11 +57,7 @@ fn plan(broker: &InMemory, reconnect: Option<ReconnectPolicy>) -> Plan {
 /// Runs a load against a script; ends in time, whatever happens.
 fn run(script: &[Fault], reconnect: Option<ReconnectPolicy>) -> (Result<Outcome, Error>, Kept) {
     let broker = broker(script);
-    let mut kept = Kept {
-        log: broker.fault_log(),
-        measured: Interval::new(),
-        events: Vec::new(),
-    };
+    let mut kept = Kept { log: broker.fault_log(), measured: Interval::new(), events: Vec::new() };
     let begin = broker.world.time();
     let outcome = broker.run(&plan(&broker, reconnect), &mut kept);
     let took = broker.world.time().since(begin);
@@ -99,36 +82,24 @@ fn kept_its_schedule(outcome: &Outcome) -> bool {
     outcome.totals.sent == 1_200
 }
 
-const RECOVERY: Option<ReconnectPolicy> = Some(ReconnectPolicy {
-    min: Nanos::from_millis(5),
-    max: Nanos::from_millis(15),
-});
+const RECOVERY: Option<ReconnectPolicy> =
+    Some(ReconnectPolicy { min: Nanos::from_millis(5), max: Nanos::from_millis(15) });
 
 #[test]
 fn a_broker_that_hangs_costs_time_and_nothing_else() {
-    let stall = Fault {
-        length: Some(Nanos::from_millis(150)),
-        ..at(FaultKind::Stall, 100)
-    };
+    let stall = Fault { length: Some(Nanos::from_millis(150)), ..at(FaultKind::Stall, 100) };
     let (outcome, kept) = run(&[stall], None);
     let outcome = outcome.expect("the load starts");
     assert!(outcome.error.is_none(), "{outcome:?}");
     assert_eq!(outcome.unconfirmed, 0);
     assert_eq!(outcome.totals.received, outcome.totals.sent);
-    let felt = kept
-        .measured
-        .latencies
-        .histogram(Metric::ACK_RESPONSE)
-        .max();
+    let felt = kept.measured.latencies.histogram(Metric::ACK_RESPONSE).max();
     assert!(felt > 148_000_000, "{felt} ns");
 }
 
 #[test]
 fn a_broker_that_hangs_for_good_does_not_hang_the_end() {
-    let stall = Fault {
-        length: Some(Nanos::SECOND + Nanos::SECOND),
-        ..at(FaultKind::Stall, 100)
-    };
+    let stall = Fault { length: Some(Nanos::SECOND + Nanos::SECOND), ..at(FaultKind::Stall, 100) };
     let (outcome, _) = run(&[stall], None);
     let outcome = outcome.expect("the load starts");
     assert_eq!(outcome.unconfirmed, 200, "two full windows: {outcome:?}");
@@ -138,10 +109,7 @@ fn a_broker_that_hangs_for_good_does_not_hang_the_end() {
 
 #[test]
 fn refused_messages_are_counted() {
-    let nack = Fault {
-        amount: Amount::Every(3),
-        ..Fault::new(FaultKind::Nack)
-    };
+    let nack = Fault { amount: Amount::Every(3), ..Fault::new(FaultKind::Nack) };
     let (outcome, kept) = run(&[nack], None);
     let outcome = outcome.expect("the load starts");
     assert!(outcome.error.is_none(), "{outcome:?}");
@@ -154,10 +122,7 @@ fn refused_messages_are_counted() {
 #[test]
 fn a_channel_closed_in_the_middle_names_the_brokers_reason() {
     for who in [Who::Producers, Who::Consumers] {
-        let close = Fault {
-            who,
-            ..at(FaultKind::CloseChannel, 100)
-        };
+        let close = Fault { who, ..at(FaultKind::CloseChannel, 100) };
         let (text, _) = broken(std::slice::from_ref(&close));
         assert!(text.contains("406") && text.contains("fault"), "{text}");
         let (outcome, _) = run(&[close], RECOVERY);
@@ -213,10 +178,7 @@ fn a_refused_login_says_so_at_once() {
 
 #[test]
 fn logins_refused_after_a_loss_are_tried_again() {
-    let refuse = Fault {
-        count: Some(4),
-        ..at(FaultKind::RefuseLogin, 100)
-    };
+    let refuse = Fault { count: Some(4), ..at(FaultKind::RefuseLogin, 100) };
     let script = [at(FaultKind::Reset, 101), refuse];
     let (outcome, kept) = run(&script, RECOVERY);
     let outcome = outcome.expect("the load starts");
@@ -229,10 +191,7 @@ fn logins_refused_after_a_loss_are_tried_again() {
 
 #[test]
 fn blocked_publishers_wait_and_say_so() {
-    let block = Fault {
-        length: Some(Nanos::from_millis(100)),
-        ..at(FaultKind::Block, 100)
-    };
+    let block = Fault { length: Some(Nanos::from_millis(100)), ..at(FaultKind::Block, 100) };
     let (outcome, kept) = run(&[block], None);
     let outcome = outcome.expect("the load starts");
     assert!(outcome.error.is_none(), "{outcome:?}");
@@ -243,10 +202,6 @@ fn blocked_publishers_wait_and_say_so() {
     ] {
         assert!(kept.events.iter().any(wanted), "{:?}", kept.events);
     }
-    let felt = kept
-        .measured
-        .latencies
-        .histogram(Metric::ACK_RESPONSE)
-        .max();
+    let felt = kept.measured.latencies.histogram(Metric::ACK_RESPONSE).max();
     assert!(felt > 98_000_000, "{felt} ns");
 }

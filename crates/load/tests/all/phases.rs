@@ -33,16 +33,10 @@ struct Heard {
 
 impl Sink for Heard {
     fn interval(&mut self, interval: &Interval) {
-        for (phase, sum) in [
-            (Phase::Warmup, &mut self.warmup),
-            (Phase::Measure, &mut self.measured),
-        ] {
-            sum.add_due(phase, interval.histograms())
-                .expect("one shape");
+        for (phase, sum) in [(Phase::Warmup, &mut self.warmup), (Phase::Measure, &mut self.measured)] {
+            sum.add_due(phase, interval.histograms()).expect("one shape");
         }
-        let late = |it: &measure::DueHistogram<'_>| {
-            it.due == Phase::Warmup && interval.phase != Phase::Warmup
-        };
+        let late = |it: &measure::DueHistogram<'_>| it.due == Phase::Warmup && interval.phase != Phase::Warmup;
         let late = interval.histograms().filter(late);
         self.carried += late.map(|it| it.histogram.len()).sum::<u64>();
     }
@@ -60,11 +54,8 @@ fn played(case: &Case) -> Heard {
         length: Some(Nanos::from_millis(to - from)),
         ..Fault::new(FaultKind::Stall)
     };
-    let config = Config {
-        faults: case.stalls.iter().map(stall).collect(),
-        fault_origin: Origin::Declared,
-        ..Config::default()
-    };
+    let config =
+        Config { faults: case.stalls.iter().map(stall).collect(), fault_origin: Origin::Declared, ..Config::default() };
     let broker = InMemory::new(config);
     let url = format!("amqp://{}", broker.local_addr());
     let mut group = Group::new(url.parse().expect("url"), vec![Destination::queue("q")]);
@@ -84,12 +75,7 @@ fn played(case: &Case) -> Heard {
         },
         ..Plan::default()
     };
-    let mut heard = Heard {
-        log: broker.fault_log(),
-        warmup: Recorder::new(),
-        measured: Recorder::new(),
-        carried: 0,
-    };
+    let mut heard = Heard { log: broker.fault_log(), warmup: Recorder::new(), measured: Recorder::new(), carried: 0 };
     let outcome = broker.run(&plan, &mut heard).expect("load");
     assert!(outcome.error.is_none(), "{outcome:?}");
     assert_eq!(outcome.unconfirmed, 0, "{outcome:?}");
@@ -108,10 +94,7 @@ fn longest(case: &Case, from: u64, to: u64) -> u64 {
 fn check(case: &Case) {
     let heard = played(case);
     let end = case.warmup + case.measure;
-    for (recorder, from, to) in [
-        (&heard.warmup, 0, case.warmup),
-        (&heard.measured, case.warmup, end),
-    ] {
+    for (recorder, from, to) in [(&heard.warmup, 0, case.warmup), (&heard.measured, case.warmup, end)] {
         let due = (to - from) * RATE / 1_000;
         let metrics = [Metric::SEND_DELAY, Metric::ACK_RESPONSE, Metric::END_TO_END];
         for metric in metrics {
@@ -128,13 +111,7 @@ fn check(case: &Case) {
 
 #[test]
 fn a_stall_across_the_end_of_the_warm_up_stays_out_of_the_measured_phase() {
-    let case = Case {
-        warmup: 1_500,
-        measure: 1_000,
-        stalls: vec![(500, 1_550)],
-        size: 32,
-        threads: 1,
-    };
+    let case = Case { warmup: 1_500, measure: 1_000, stalls: vec![(500, 1_550)], size: 32, threads: 1 };
     check(&case);
     let heard = played(&case);
     // 1,000 ms of the warm-up were answered after it, by 4 metrics and the delay of sending.
@@ -146,13 +123,7 @@ fn a_stall_across_the_end_of_the_warm_up_stays_out_of_the_measured_phase() {
 
 #[test]
 fn a_stall_across_the_end_of_the_measured_phase_is_part_of_it() {
-    let case = Case {
-        warmup: 500,
-        measure: 1_500,
-        stalls: vec![(1_000, 2_300)],
-        size: 32,
-        threads: 1,
-    };
+    let case = Case { warmup: 500, measure: 1_500, stalls: vec![(1_000, 2_300)], size: 32, threads: 1 };
     check(&case);
     let heard = played(&case);
     let response = heard.measured.histogram(Metric::ACK_RESPONSE);
@@ -198,10 +169,7 @@ fn each_phase_has_as_many_latencies_as_messages_were_due_in_it() {
 /// and neither is what they had due in the warm-up.
 #[test]
 fn other_programs_messages_belong_to_the_phase_that_they_were_due_in() {
-    let broker = Broker::bind(Config::default())
-        .expect("bind")
-        .spawn()
-        .expect("spawn");
+    let broker = Broker::bind(Config::default()).expect("bind").spawn().expect("spawn");
     let url = format!("amqp://{}", broker.local_addr());
     let group = || Group::new(url.parse().expect("url"), vec![Destination::queue("q")]);
     let mut sending = group();
@@ -210,11 +178,7 @@ fn other_programs_messages_belong_to_the_phase_that_they_were_due_in() {
     sending.producers.arrivals = Rate::per_second(RATE as f64).expect("a rate").into();
     let sender = Plan {
         groups: vec![sending],
-        phases: Phases {
-            warmup: Nanos::ZERO,
-            measure: Some(Nanos::from_millis(2_000)),
-            ..Phases::default()
-        },
+        phases: Phases { warmup: Nanos::ZERO, measure: Some(Nanos::from_millis(2_000)), ..Phases::default() },
         ..Plan::default()
     };
     let mut receiving = group();
@@ -222,19 +186,10 @@ fn other_programs_messages_belong_to_the_phase_that_they_were_due_in() {
     receiving.consumers.per_destination = 1;
     let receiver = Plan {
         groups: vec![receiving],
-        phases: Phases {
-            warmup: Nanos::from_millis(500),
-            measure: Some(Nanos::from_millis(500)),
-            ..Phases::default()
-        },
+        phases: Phases { warmup: Nanos::from_millis(500), measure: Some(Nanos::from_millis(500)), ..Phases::default() },
         ..Plan::default()
     };
-    let heard = |log| Heard {
-        log,
-        warmup: Recorder::new(),
-        measured: Recorder::new(),
-        carried: 0,
-    };
+    let heard = |log| Heard { log, warmup: Recorder::new(), measured: Recorder::new(), carried: 0 };
     let (mut sent, mut received) = (heard(broker.fault_log()), heard(broker.fault_log()));
     std::thread::scope(|scope| {
         scope.spawn(|| load::run(&sender, &Control::new(), &mut sent).expect("load"));

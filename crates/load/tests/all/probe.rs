@@ -48,9 +48,7 @@ impl SliceSink for Heard {
         interval.reset(slice.start, slice.phase);
         interval.add_slice(slice);
         self.waits.add(&slice.waits);
-        self.steps
-            .add_due(Phase::Measure, interval.histograms())
-            .expect("one shape");
+        self.steps.add_due(Phase::Measure, interval.histograms()).expect("one shape");
     }
 
     fn event(&mut self, event: RunEvent) {
@@ -116,24 +114,14 @@ fn answer(mut stream: TcpStream, answer: &[u8], wait: impl Fn()) {
 #[test]
 fn requests_keep_their_times_and_share_connections() {
     let port = serve(|stream| answer(stream, OK, || {}));
-    let (heard, tally, outcome) = probed(&ProbePlan {
-        warmup: Nanos::from_millis(200),
-        ..plan(port, 100.0, 1_000)
-    });
+    let (heard, tally, outcome) = probed(&ProbePlan { warmup: Nanos::from_millis(200), ..plan(port, 100.0, 1_000) });
     assert_eq!(outcome.error, None);
     let count = |key: &str| tally.count(&format!("probe_{key}"));
-    assert_eq!(
-        (count("begun"), count("completed")),
-        (100, 100),
-        "{tally:?}"
-    );
+    assert_eq!((count("begun"), count("completed")), (100, 100), "{tally:?}");
     assert_eq!((count("failed"), count("not_begun")), (0, 0));
     assert_eq!(count("bytes"), 100 * OK.len() as u64);
     assert_eq!(heard.step("probe_response").count, 100);
-    assert!(
-        heard.step("probe_connect").count < 50,
-        "connections are kept"
-    );
+    assert!(heard.step("probe_connect").count < 50, "connections are kept");
 }
 
 /// A stall of a second shows in all requests that were due meanwhile, also where there is room for one only.
@@ -151,10 +139,7 @@ fn no_request_that_was_due_in_a_stall_is_forgotten() {
                 }
             });
         });
-        let (heard, tally, outcome) = probed(&ProbePlan {
-            most_open,
-            ..plan(port, 100.0, 2_000)
-        });
+        let (heard, tally, outcome) = probed(&ProbePlan { most_open, ..plan(port, 100.0, 2_000) });
         assert_eq!(outcome.error, None);
         assert_eq!(tally.count("probe_completed"), 200, "{tally:?}");
         // Due from 0.5 s to 1.4 s.
@@ -185,9 +170,7 @@ fn the_time_without_room_is_told_from_the_time_without_work() {
     let mut narrow = plan(slow(), 50.0, 1_000);
     narrow.most_open = 1;
     let (heard, ..) = probed(&narrow);
-    let Waits {
-        budget, schedule, ..
-    } = heard.waits;
+    let Waits { budget, schedule, .. } = heard.waits;
     assert!(budget > Nanos::from_millis(700), "{:?}", heard.waits);
     assert!(schedule < Nanos::from_millis(300), "{:?}", heard.waits);
     let (heard, ..) = probed(&plan(slow(), 50.0, 1_000));
@@ -214,17 +197,10 @@ fn servers_that_misbehave_are_named_and_cost_bounded_time() {
     }
     let endless: Server = |mut stream| {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n");
-        while stream
-            .write_all(b"x: yyyyyyyyyyyyyyyyyyyyyyyyyy\r\n")
-            .is_ok()
-        {}
+        while stream.write_all(b"x: yyyyyyyyyyyyyyyyyyyyyyyyyy\r\n").is_ok() {}
     };
     let cases: [(Server, &str, &str); 9] = [
-        (
-            |stream| slowly(stream, OK, 1_000),
-            "no complete response within",
-            "timed_out",
-        ),
+        (|stream| slowly(stream, OK, 1_000), "no complete response within", "timed_out"),
         (
             |stream| thread::sleep(Duration::from_secs(stream.ttl().map_or(9, |_| 9))),
             "waiting for the response",
@@ -245,10 +221,7 @@ fn servers_that_misbehave_are_named_and_cost_bounded_time() {
         ),
         (
             |stream| {
-                say(
-                    stream,
-                    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabcdef\r\n",
-                );
+                say(stream, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabcdef\r\n");
             },
             "longer than its size",
             "failed",
@@ -262,29 +235,17 @@ fn servers_that_misbehave_are_named_and_cost_bounded_time() {
             "127.0.0.1",
             "failed",
         ),
-        (
-            |stream| say(stream, b"AMQP\x00\x00\x09\x01"),
-            "does not speak HTTP/1",
-            "failed",
-        ),
+        (|stream| say(stream, b"AMQP\x00\x00\x09\x01"), "does not speak HTTP/1", "failed"),
         (
             |stream| {
-                answer(
-                    stream,
-                    b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n",
-                    || {},
-                );
+                answer(stream, b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n", || {});
             },
             "status 503",
             "status_5xx",
         ),
         (
             |stream| {
-                answer(
-                    stream,
-                    b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n",
-                    || {},
-                );
+                answer(stream, b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n", || {});
             },
             "status 404",
             "status_4xx",
@@ -293,10 +254,7 @@ fn servers_that_misbehave_are_named_and_cost_bounded_time() {
     for (server, reason, counted) in cases {
         let port = serve(server);
         let began = Instant::now();
-        let (heard, tally, outcome) = probed(&ProbePlan {
-            timeout: Nanos::from_millis(400),
-            ..plan(port, 20.0, 500)
-        });
+        let (heard, tally, outcome) = probed(&ProbePlan { timeout: Nanos::from_millis(400), ..plan(port, 20.0, 500) });
         assert!(began.elapsed() < Duration::from_secs(3), "{reason}");
         let count = |key: &str| tally.count(&format!("probe_{key}"));
         assert_eq!((count("begun"), count("failed")), (10, 10), "{reason}");
@@ -331,10 +289,7 @@ fn requests_without_an_answer_show_while_they_are_in_flight() {
     }
 
     let port = serve(|stream| answer(stream, OK, || thread::sleep(Duration::from_secs(2))));
-    let plan = ProbePlan {
-        most_open: 15,
-        ..plan(port, 20.0, 1_000)
-    };
+    let plan = ProbePlan { most_open: 15, ..plan(port, 20.0, 1_000) };
     let mut heard = InFlight::default();
     let outcome = plan.run(&Together::alone(), &Control::new(), &mut heard);
     let mut outcome = outcome.expect("it starts");
@@ -343,11 +298,7 @@ fn requests_without_an_answer_show_while_they_are_in_flight() {
     // 15 of 20 had room; they are answered in the drain, and none is left then.
     assert_eq!((count("in_flight"), count("in_flight_at_end")), (15, 0));
     assert_eq!(count("begun"), 15);
-    assert_eq!(
-        (count("completed"), count("not_begun")),
-        (15, 5),
-        "{tally:?}"
-    );
+    assert_eq!((count("completed"), count("not_begun")), (15, 5), "{tally:?}");
     let InFlight(slices) = heard;
     assert!(slices.is_sorted(), "{slices:?}");
     // Also where none begins any more.
@@ -387,17 +338,10 @@ fn waits_that_overlap_delay_no_request_twice() {
             let _ = stream.read(&mut buffer);
             thread::sleep(Duration::from_millis(wait_ms));
         });
-        let (heard, tally, _) = probed(&ProbePlan {
-            most_open,
-            ..plan(port, 20.0, 500)
-        });
+        let (heard, tally, _) = probed(&ProbePlan { most_open, ..plan(port, 20.0, 500) });
         let due = tally.count("probe_failed") + tally.count("probe_not_begun");
         assert_eq!(due, 10, "{tally:?}");
-        let delayed: u64 = heard
-            .silences
-            .iter()
-            .map(|it| it.in_flight + it.unsent)
-            .sum();
+        let delayed: u64 = heard.silences.iter().map(|it| it.in_flight + it.unsent).sum();
         assert!((5..=due).contains(&delayed), "{:?}", heard.silences);
     }
 }
@@ -409,26 +353,17 @@ fn what_was_due_and_has_no_answer_counts_with_its_wait() {
         let _ = stream.read(&mut [0; 4096]);
         thread::sleep(Duration::from_secs(60));
     });
-    let (mut heard, tally, outcome) = probed(&ProbePlan {
-        most_open: 2,
-        timeout: Nanos::from_millis(150),
-        ..plan(port, 100.0, 400)
-    });
+    let (mut heard, tally, outcome) =
+        probed(&ProbePlan { most_open: 2, timeout: Nanos::from_millis(150), ..plan(port, 100.0, 400) });
     assert!(tally.count("probe_not_begun") > 20, "{tally:?}");
     let censored = outcome.censored.expect("what has no answer");
-    heard
-        .steps
-        .add_due(Phase::Measure, censored.interval.histograms())
-        .expect("one shape");
+    heard.steps.add_due(Phase::Measure, censored.interval.histograms()).expect("one shape");
     for step in ["probe_response", "probe_wait"] {
         assert_eq!(heard.step(step).count, 40, "{step}: {tally:?}");
     }
     let response = heard.steps.histogram(metric("probe_response"));
     // Due from 0 to 390 ms, and nothing ended before 400.
-    assert!(
-        response.value_at_quantile(0.5) >= 190_000_000,
-        "{response:?}"
-    );
+    assert!(response.value_at_quantile(0.5) >= 190_000_000, "{response:?}");
     let slice = censored.interval.to_slice();
     let of_slice = |it: Interval| it.latencies.histogram(metric("probe_response")).len();
     let mut again = Interval::new();

@@ -12,10 +12,7 @@ use crate::world::{self, Pace, Told, World};
 const MEASURE_MS: u64 = 1_500;
 
 fn policy(min_ms: u64, max_ms: u64) -> ReconnectPolicy {
-    ReconnectPolicy {
-        min: Nanos::from_millis(min_ms),
-        max: Nanos::from_millis(max_ms),
-    }
+    ReconnectPolicy { min: Nanos::from_millis(min_ms), max: Nanos::from_millis(max_ms) }
 }
 
 fn plan(address: SocketAddr, reconnect: Option<ReconnectPolicy>) -> Plan {
@@ -31,10 +28,7 @@ fn plan(address: SocketAddr, reconnect: Option<ReconnectPolicy>) -> Plan {
     group.reconnect = reconnect;
     Plan {
         groups: vec![group],
-        phases: Phases {
-            measure: Some(Nanos::from_millis(MEASURE_MS)),
-            ..Phases::default()
-        },
+        phases: Phases { measure: Some(Nanos::from_millis(MEASURE_MS)), ..Phases::default() },
         ..Plan::default()
     }
 }
@@ -100,22 +94,15 @@ impl Outage {
             (lost != 4, "two producers and two consumers lose theirs"),
             // Every message of the schedule is sent, once: the overdue ones late.
             (outcome.totals.sent != due, "the whole schedule is sent"),
-            (
-                outcome.totals.completed + outcome.unconfirmed != due,
-                "a message is answered, or was in flight",
-            ),
+            (outcome.totals.completed + outcome.unconfirmed != due, "a message is answered, or was in flight"),
             (outcome.unconfirmed > 200, "no more than the windows hold"),
             // So does what was in flight when the connections were lost: no message is missing.
             (response.len() != due, "every message has its response time"),
             (
-                response.max() < Nanos::from_millis(self.length_ms).0 * 99 / 100
-                    || response.max() > felt,
+                response.max() < Nanos::from_millis(self.length_ms).0 * 99 / 100 || response.max() > felt,
                 "somebody waits all the time that the broker is away, and nobody longer",
             ),
-            (
-                away.len() != 1,
-                "the time without a connection is told once",
-            ),
+            (away.len() != 1, "the time without a connection is told once"),
             (
                 away.iter().any(|it| {
                     it.connections != 4
@@ -124,10 +111,7 @@ impl Outage {
                 }),
                 "it is told with its instants",
             ),
-            (
-                lost_at.is_none() || lost_at > back_at,
-                "lost, and then back",
-            ),
+            (lost_at.is_none() || lost_at > back_at, "lost, and then back"),
         ];
         checks.iter().find(|(is, _)| *is).map(|(_, what)| *what)
     }
@@ -139,12 +123,7 @@ fn a_load_outlives_its_broker_and_keeps_its_schedule() {
     let played = world::play(&seeds, |seed| {
         let outage = Outage::random(seed);
         let wrong = outage.problem(seed);
-        wrong.map(|rule| {
-            format!(
-                "not so: {rule}\n{outage:?}\n{:?}",
-                outage.play(seed, true).0
-            )
-        })
+        wrong.map(|rule| format!("not so: {rule}\n{outage:?}\n{:?}", outage.play(seed, true).0))
     });
     played.assert_right("--test all recovery::a_load_outlives_its_broker");
 }
@@ -153,13 +132,7 @@ fn a_load_outlives_its_broker_and_keeps_its_schedule() {
 fn without_recovery_the_loss_ends_the_load() {
     for seed in 0..20 {
         let (outcome, _) = Outage::random(seed).play(seed, false);
-        assert!(
-            matches!(
-                outcome.error,
-                Some(Error::Lost { .. } | Error::Connect { .. })
-            ),
-            "{outcome:?}"
-        );
+        assert!(matches!(outcome.error, Some(Error::Lost { .. } | Error::Connect { .. })), "{outcome:?}");
     }
 }
 

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use load::{
-    Ack, ArrivalProcess, ArrivalSchedule, Bodies, Destination, Distribution, Group, Guarantee,
-    Outcome, Phases, Plan, RateProfile, RunEvent, Sink, SizeStep, Sizes, Spacing, StartDelay,
-    Trace,
+    Ack, ArrivalProcess, ArrivalSchedule, Bodies, Destination, Distribution, Group, Guarantee, Outcome, Phases, Plan,
+    RateProfile, RunEvent, Sink, SizeStep, Sizes, Spacing, StartDelay, Trace,
 };
 use measure::{Interval, Metric, Nanos, Phase, Rate};
 
@@ -63,10 +62,7 @@ fn plan(broker: &InMemory, measure_ms: u64, change: impl FnOnce(&mut Group)) -> 
     change(&mut group);
     Plan {
         groups: vec![group],
-        phases: Phases {
-            measure: (measure_ms > 0).then(|| Nanos::from_millis(measure_ms)),
-            ..Phases::default()
-        },
+        phases: Phases { measure: (measure_ms > 0).then(|| Nanos::from_millis(measure_ms)), ..Phases::default() },
         ..Plan::default()
     }
 }
@@ -96,11 +92,7 @@ fn a_ramp_is_sent_as_it_was_asked_for() {
     let (outcome, kept) = run(&broker, &plan);
     let all = requested.messages(Nanos::ZERO, Nanos::from_millis(3_000));
     assert!((all - 3_000.0).abs() < 1e-6, "{all}");
-    assert!(
-        outcome.totals.sent.abs_diff(3_000) <= 3,
-        "{}",
-        outcome.totals.sent
-    );
+    assert!(outcome.totals.sent.abs_diff(3_000) <= 3, "{}", outcome.totals.sent);
     assert!(kept.intervals.len() >= 3);
     for (from, to, sent) in kept.intervals {
         let asked = requested.messages(from, to);
@@ -113,10 +105,7 @@ fn a_trace_ends_the_run_and_has_its_own_sizes() {
     let broker = embedded();
     let text = "seconds,bytes\n0,12\n0.01,200000\n0.01,40\n0.2,12\n0.3,1000\n";
     let trace = Trace::parse(text.as_bytes(), "trace").expect("a trace");
-    let shape = RateProfile::Trace {
-        trace: Arc::new(trace),
-        every: None,
-    };
+    let shape = RateProfile::Trace { trace: Arc::new(trace), every: None };
     let plan = plan(&broker, 0, |group| {
         // More producers than messages: those without any end the run as well.
         group.producers.per_destination = 7;
@@ -155,11 +144,8 @@ fn producers_begin_at_moments_of_their_own() {
     let broker = embedded();
     let plan = plan(&broker, 2_500, |group| {
         group.producers.per_destination = 20;
-        group.producers.start_delay = Some(StartDelay {
-            spread: Nanos::from_millis(2_000),
-            seed: 4,
-            ..StartDelay::default()
-        });
+        group.producers.start_delay =
+            Some(StartDelay { spread: Nanos::from_millis(2_000), seed: 4, ..StartDelay::default() });
         group.producers.arrivals = ArrivalProcess::Scheduled(ArrivalSchedule::new(
             RateProfile::Constant(Rate::per_second(50.0).expect("a rate")),
             Spacing::Even,
@@ -181,21 +167,12 @@ fn producers_begin_at_moments_of_their_own() {
 #[test]
 fn sizes_change_while_a_load_runs() {
     let broker = embedded();
-    let step = |size| SizeStep {
-        size,
-        length: Nanos::from_millis(300),
-    };
+    let step = |size| SizeStep { size, length: Nanos::from_millis(300) };
     let plan = plan(&broker, 1_000, |group| {
         group.producers.max_pending = 20;
         group.producers.arrivals = Rate::per_second(400.0).expect("a rate").into();
-        group.producers.start_delay = Some(StartDelay {
-            spread: Nanos::from_millis(100),
-            ..StartDelay::default()
-        });
-        group.producers.sizes = Sizes::Steps {
-            steps: vec![step(100), step(5_000), step(100_000)],
-            repeat: false,
-        };
+        group.producers.start_delay = Some(StartDelay { spread: Nanos::from_millis(100), ..StartDelay::default() });
+        group.producers.sizes = Sizes::Steps { steps: vec![step(100), step(5_000), step(100_000)], repeat: false };
     });
     let (outcome, _) = run(&broker, &plan);
     let ledger = outcome.ledger.expect("a ledger");
@@ -239,12 +216,7 @@ fn sizes_arrive_whole() {
         Sizes::Fixed(400_000),
         Sizes::List(vec![12, 31, 32, 131_064, 131_065, 400_000]),
         Sizes::Random {
-            distribution: Distribution::LogNormal {
-                median: 500.0,
-                sigma: 2.0,
-                min: 12,
-                max: 200_000,
-            },
+            distribution: Distribution::LogNormal { median: 500.0, sigma: 2.0, min: 12, max: 200_000 },
             seed: 3,
         },
     ];
@@ -258,12 +230,7 @@ fn sizes_arrive_whole() {
         assert_eq!(outcome.totals.sent, 60, "{sizes:?}");
         let ledger = outcome.ledger.expect("a ledger");
         assert_eq!(
-            (
-                ledger.lost,
-                ledger.duplicated,
-                ledger.corrupt,
-                ledger.foreign
-            ),
+            (ledger.lost, ledger.duplicated, ledger.corrupt, ledger.foreign),
             (0, 0, 0, 0),
             "{sizes:?}: {ledger:?}"
         );
@@ -278,10 +245,7 @@ fn what_cannot_be_paced_is_refused() {
         let said = error.problem().sentence();
         assert!(said.contains(part), "{part:?} is not in {said:?}");
     };
-    refused(
-        &|group| group.producers.arrivals = ArrivalProcess::ThinkTime(Nanos::SECOND),
-        "one answer at a time",
-    );
+    refused(&|group| group.producers.arrivals = ArrivalProcess::ThinkTime(Nanos::SECOND), "one answer at a time");
     refused(
         &|group| {
             group.producers.arrivals = ArrivalProcess::ThinkTime(Nanos::SECOND);
@@ -292,10 +256,7 @@ fn what_cannot_be_paced_is_refused() {
     refused(
         &|group| {
             let trace = Trace::parse(&b"0,5"[..], "t").expect("a trace");
-            group.producers.arrivals = of(RateProfile::Trace {
-                trace: Arc::new(trace),
-                every: None,
-            });
+            group.producers.arrivals = of(RateProfile::Trace { trace: Arc::new(trace), every: None });
         },
         "5 bytes has no room",
     );
@@ -303,10 +264,7 @@ fn what_cannot_be_paced_is_refused() {
         &|group| {
             let trace = Trace::parse(&b"0,50"[..], "t").expect("a trace");
             group.producers.sizes = Sizes::List(vec![20, 30]);
-            group.producers.arrivals = of(RateProfile::Trace {
-                trace: Arc::new(trace),
-                every: None,
-            });
+            group.producers.arrivals = of(RateProfile::Trace { trace: Arc::new(trace), every: None });
         },
         "and so does the message size",
     );

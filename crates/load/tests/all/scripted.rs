@@ -11,8 +11,8 @@ use load::{Ack, Control, Destination, Error, Group, Outcome, Phases, Plan, Recon
 use measure::{Length, Nanos, Time};
 use testkit::Random;
 use wire::amqp091::{
-    BasicCancelOk, BasicConsumeOk, BasicQosOk, ChannelOpenOk, ConfirmSelectOk, QueueBindOk,
-    QueueDeclareOk, TxCommitOk, TxSelectOk,
+    BasicCancelOk, BasicConsumeOk, BasicQosOk, ChannelOpenOk, ConfirmSelectOk, QueueBindOk, QueueDeclareOk, TxCommitOk,
+    TxSelectOk,
 };
 
 use crate::world::peer::{Asked, Peer, Serve, beating, polite};
@@ -151,11 +151,7 @@ impl Serve for Scene {
                     self.asked.entry(channel).or_default().push_back(method);
                     self.opened = true;
                 }
-                Asked::Ack {
-                    channel,
-                    tag,
-                    multiple,
-                } => self.settle(channel, tag, multiple),
+                Asked::Ack { channel, tag, multiple } => self.settle(channel, tag, multiple),
                 Asked::Gone | Asked::Publish(_) => {}
             }
         }
@@ -290,16 +286,11 @@ fn plan(script: &Script, address: SocketAddr) -> Plan {
     group.consumers.ack = script.ack;
     group.consumers.apart = Length(Nanos::from_millis(script.apart));
     group.consumers.commit_every = script.commit_every;
-    group.reconnect = (script.blow == Blow::Cut).then_some(ReconnectPolicy {
-        min: Nanos::from_millis(1),
-        max: Nanos::from_millis(5),
-    });
+    group.reconnect = (script.blow == Blow::Cut)
+        .then_some(ReconnectPolicy { min: Nanos::from_millis(1), max: Nanos::from_millis(5) });
     Plan {
         groups: vec![group],
-        phases: Phases {
-            measure: Some(Nanos::from_millis(60_000)),
-            ..Phases::default()
-        },
+        phases: Phases { measure: Some(Nanos::from_millis(60_000)), ..Phases::default() },
         timeout: Nanos::from_millis(10_000),
         ..Plan::default()
     }
@@ -329,10 +320,8 @@ fn watch(world: &World, script: &Script, queue: Arc<Mutex<Queue>>, control: Cont
 
 fn run(script: &Script) -> (Result<Outcome, Error>, Queue, Nanos) {
     let world = World::new(script.seed, script.pace);
-    let queue = Arc::new(Mutex::new(Queue {
-        ready: (0..script.messages).map(|id| (id, false)).collect(),
-        ..Queue::default()
-    }));
+    let queue =
+        Arc::new(Mutex::new(Queue { ready: (0..script.messages).map(|id| (id, false)).collect(), ..Queue::default() }));
     let (shared, played) = (Arc::clone(&queue), script.clone());
     let address = world.peer(beating(0), move |number| {
         if number == 0 {
@@ -352,13 +341,7 @@ fn run(script: &Script) -> (Result<Outcome, Error>, Queue, Nanos) {
         })
     });
     let (control, begin) = (Control::new(), world.time());
-    watch(
-        &world,
-        script,
-        Arc::clone(&queue),
-        control.clone(),
-        begin + LIMIT,
-    );
+    watch(&world, script, Arc::clone(&queue), control.clone(), begin + LIMIT);
     let (outcome, _) = world.run_until(&plan(script, address), &control, |_, _| ());
     let took = world.time().since(begin);
     let queue = std::mem::take(&mut *queue.lock().expect("queue"));

@@ -4,14 +4,12 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use load::{
-    Ack, Destination, Error, Group, LatencyStep, Outcome, Phases, Plan, QueueType, ReconnectPolicy,
-    RunEvent, ServiceTime, Silence, StreamOffset,
+    Ack, Destination, Error, Group, LatencyStep, Outcome, Phases, Plan, QueueType, ReconnectPolicy, RunEvent,
+    ServiceTime, Silence, StreamOffset,
 };
 use measure::{Nanos, Phase, Rate, Time};
 use testkit::Random;
-use wire::amqp091::{
-    BasicProperties, ChannelFlow, ConnectionBlocked, ConnectionUnblocked, FieldTable, Properties,
-};
+use wire::amqp091::{BasicProperties, ChannelFlow, ConnectionBlocked, ConnectionUnblocked, FieldTable, Properties};
 
 use crate::world::peer::{Asked, IDLE, Peer, Serve, beating, polite};
 use crate::world::{self, Pace, Told, World};
@@ -31,11 +29,7 @@ fn plan(address: SocketAddr, measure_ms: u64) -> Plan {
     group.consumers.per_destination = 1;
     Plan {
         groups: vec![group],
-        phases: Phases {
-            measure: Some(ms(measure_ms)),
-            drain: ms(1_000),
-            ..Phases::default()
-        },
+        phases: Phases { measure: Some(ms(measure_ms)), drain: ms(1_000), ..Phases::default() },
         ..Plan::default()
     }
 }
@@ -125,14 +119,8 @@ fn a_consumer_with_a_full_backlog_does_not_take_its_own_pause_for_the_brokers() 
     let mut plan = plan(address, 3_500);
     let consumers = &mut plan.groups[0].consumers;
     consumers.ack = Ack::Auto;
-    consumers.service = ServiceTime {
-        rate: None,
-        latency: vec![LatencyStep::constant(ms(2_000))],
-    };
-    plan.groups[0].reconnect = Some(ReconnectPolicy {
-        min: ms(10),
-        max: ms(10),
-    });
+    consumers.service = ServiceTime { rate: None, latency: vec![LatencyStep::constant(ms(2_000))] };
+    plan.groups[0].reconnect = Some(ReconnectPolicy { min: ms(10), max: ms(10) });
     let (outcome, told) = undisturbed(&world, &plan);
     let took = world.time().since(told.start());
     assert!(took < ms(5_500), "the way out waits for nobody: {took:?}");
@@ -262,10 +250,7 @@ fn what_was_not_asked_for_does_not_renew_the_deadline_of_a_set_up() {
 fn at_offset(offset: i64) -> Vec<u8> {
     let mut headers = FieldTable::new();
     headers.insert("x-stream-offset", offset).expect("header");
-    let properties = BasicProperties {
-        headers: Some(headers.view()),
-        ..BasicProperties::default()
-    };
+    let properties = BasicProperties { headers: Some(headers.view()), ..BasicProperties::default() };
     properties.to_bytes().expect("properties")
 }
 
@@ -301,10 +286,7 @@ fn stream_plan(address: SocketAddr) -> Plan {
     group.consumers.amqp091.stream_offset = StreamOffset::First;
     group.consumers.ack = Ack::Every(1);
     group.consumers.prefetch = 10;
-    group.reconnect = Some(ReconnectPolicy {
-        min: ms(10),
-        max: ms(10),
-    });
+    group.reconnect = Some(ReconnectPolicy { min: ms(10), max: ms(10) });
     plan
 }
 
@@ -565,13 +547,9 @@ impl Sparse {
         let answers = answers.lock().expect("answers").clone();
         let waited = |least: Nanos| {
             let waits = answers.iter();
-            waits
-                .filter(move |(at, answer)| answer.is_some_and(|answer| answer.since(*at) >= least))
+            waits.filter(move |(at, answer)| answer.is_some_and(|answer| answer.since(*at) >= least))
         };
-        let hang_last = answers
-            .iter()
-            .rev()
-            .take_while(|(_, answer)| answer.is_none());
+        let hang_last = answers.iter().rev().take_while(|(_, answer)| answer.is_none());
         let at_end = u64::from(hang_last.count() > 1);
         let [least, most] = [ms(150), ms(60)].map(|it| at_end + u64::from(waited(it).count() > 0));
         let silences = told.silences();

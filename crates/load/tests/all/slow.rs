@@ -2,8 +2,8 @@
 //! says follow a model of one queue and one server, however much may wait in the consumer's own memory.
 
 use load::{
-    Ack, Destination, Endpoint, Group, LatencyStep, Outcome, Phases, Plan, ServiceTime, Spin,
-    StopCondition, StreamOffset,
+    Ack, Destination, Endpoint, Group, LatencyStep, Outcome, Phases, Plan, ServiceTime, Spin, StopCondition,
+    StreamOffset,
 };
 use measure::ledger::LedgerSummary;
 use measure::{Length, Metric, Nanos, Rate, Time};
@@ -57,10 +57,7 @@ impl Scene {
         group.consumers.ack = self.ack;
         group.consumers.poll = self.poll_us.map(|us| Length(Nanos::from_micros(us)));
         group.consumers.service = if self.is_rate {
-            ServiceTime {
-                rate: Rate::per_second(1e6 / self.work_us as f64),
-                ..ServiceTime::default()
-            }
+            ServiceTime { rate: Rate::per_second(1e6 / self.work_us as f64), ..ServiceTime::default() }
         } else {
             work(Nanos::from_micros(self.work_us))
         };
@@ -109,10 +106,7 @@ impl Scene {
 }
 
 fn work(time: Nanos) -> ServiceTime {
-    ServiceTime {
-        latency: vec![LatencyStep::constant(time)],
-        ..ServiceTime::default()
-    }
+    ServiceTime { latency: vec![LatencyStep::constant(time)], ..ServiceTime::default() }
 }
 
 fn group(port: u16) -> Group {
@@ -125,12 +119,7 @@ fn group(port: u16) -> Group {
 }
 
 fn plan(group: Group) -> Plan {
-    Plan {
-        groups: vec![group],
-        run_id: 9,
-        spin: Spin::Never,
-        ..Plan::default()
-    }
+    Plan { groups: vec![group], run_id: 9, spin: Spin::Never, ..Plan::default() }
 }
 
 /// Runs a load; tells what the queue holds afterwards, too.
@@ -150,9 +139,7 @@ fn problem(seed: u64) -> Option<String> {
     let (outcome, told, left) = run(&world, &scene.plan(broker.port()));
     let end = outcome.phases.last()?.end;
     let model = scene.taken(outcome.start);
-    let count = |of: &dyn Fn(&(Time, Time)) -> Time| {
-        model.iter().filter(|both| of(both) < end).count() as u64
-    };
+    let count = |of: &dyn Fn(&(Time, Time)) -> Time| model.iter().filter(|both| of(both) < end).count() as u64;
     let (least, most) = (count(&|both| both.1), count(&|both| both.0));
     let received = outcome.totals.received;
     let histogram = told.measured.latencies.histogram(Metric::END_TO_END);
@@ -160,10 +147,7 @@ fn problem(seed: u64) -> Option<String> {
     let ages = |of: &dyn Fn(&(Time, Time)) -> Time| {
         let taken = model.iter().take(received as usize);
         let due = |n: usize| n as f64 * 1e9 / scene.rate as f64;
-        taken
-            .enumerate()
-            .map(|(n, both)| of(both).since(outcome.start).0 as f64 - due(n))
-            .sum::<f64>()
+        taken.enumerate().map(|(n, both)| of(both).since(outcome.start).0 as f64 - due(n)).sum::<f64>()
     };
     let (youngest, oldest) = (ages(&|both| both.0), ages(&|both| both.1));
     let missing = scene.messages() - received.min(scene.messages());
@@ -180,22 +164,13 @@ fn problem(seed: u64) -> Option<String> {
         Ack::Every(_) => missing..=missing + 1,
     };
     let wrong = [
-        (
-            !(least..=most).contains(&received),
-            format!("received {received}, not {least} to {most}"),
-        ),
+        (!(least..=most).contains(&received), format!("received {received}, not {least} to {most}")),
         (
             histogram.len() != received || sum < youngest * 0.998 || sum > oldest * 1.002,
             format!("{sum} ns of latency, not {youngest} to {oldest}"),
         ),
-        (
-            outcome.ledger != Some(ledger),
-            format!("{:?}, not {ledger:?}", outcome.ledger),
-        ),
-        (
-            !may_be_left.contains(&left),
-            format!("{left} left in the queue, not {may_be_left:?}"),
-        ),
+        (outcome.ledger != Some(ledger), format!("{:?}, not {ledger:?}", outcome.ledger)),
+        (!may_be_left.contains(&left), format!("{left} left in the queue, not {may_be_left:?}")),
     ];
     let wrong = wrong.into_iter().find(|(is, _)| *is)?.1;
     Some(format!("{wrong}\n{scene:#?}"))
@@ -222,11 +197,9 @@ fn fill(world: &World, port: u16, messages: u64, size: usize) {
 
 #[test]
 fn whoever_has_something_to_take_is_not_idle_nor_is_its_queue_empty() {
-    for (messages, work_us, ack) in [
-        (2_500, 1_000, Ack::Every(1)),
-        (2_500, 1_000, Ack::Auto),
-        (3, 1_300_000, Ack::Every(2)),
-    ] {
+    for (messages, work_us, ack) in
+        [(2_500, 1_000, Ack::Every(1)), (2_500, 1_000, Ack::Auto), (3, 1_300_000, Ack::Every(2))]
+    {
         for (stop, size) in [(StopCondition::Idle, 40), (StopCondition::Empty, 8)] {
             let world = World::new(1, Pace::default());
             let port = world.broker(broker::Config::default()).port();
@@ -236,25 +209,13 @@ fn whoever_has_something_to_take_is_not_idle_nor_is_its_queue_empty() {
             group.consumers.service = work(Nanos::from_micros(work_us));
             let mut plan = plan(group);
             (plan.stop, plan.ledger) = (Some(stop), false);
-            plan.phases = Phases {
-                measure: None,
-                drain: Nanos::ZERO,
-                ..Phases::default()
-            };
+            plan.phases = Phases { measure: None, drain: Nanos::ZERO, ..Phases::default() };
             let (outcome, _, left) = run(&world, &plan);
             assert_eq!((outcome.totals.received, left), (messages, 0), "{stop:?}");
-            let took = outcome
-                .phases
-                .last()
-                .expect("a phase")
-                .end
-                .since(outcome.start);
+            let took = outcome.phases.last().expect("a phase").end.since(outcome.start);
             let work = Nanos::from_micros(work_us * messages);
             let idle = work + Nanos::SECOND;
-            assert!(
-                (idle.0..idle.0 + Nanos::SECOND.0).contains(&took.0),
-                "{took}"
-            );
+            assert!((idle.0..idle.0 + Nanos::SECOND.0).contains(&took.0), "{took}");
         }
     }
 }
@@ -269,10 +230,7 @@ fn a_full_consumer_comes_back() {
     group.consumers.ack = Ack::Every(1);
     group.consumers.service = work(Nanos::from_millis(1));
     let wait = Nanos::from_millis(5);
-    group.reconnect = Some(load::ReconnectPolicy {
-        min: wait,
-        max: wait,
-    });
+    group.reconnect = Some(load::ReconnectPolicy { min: wait, max: wait });
     let mut plan = plan(group);
     plan.stop = Some(StopCondition::Empty);
     plan.phases.measure = None;
@@ -297,10 +255,7 @@ fn what_a_lost_connection_throws_away_is_told() {
     group.consumers.ack = Ack::Auto;
     group.consumers.service = work(Nanos::from_millis(1));
     let wait = Nanos::from_millis(5);
-    group.reconnect = Some(load::ReconnectPolicy {
-        min: wait,
-        max: wait,
-    });
+    group.reconnect = Some(load::ReconnectPolicy { min: wait, max: wait });
     let mut plan = plan(group);
     plan.stop = Some(StopCondition::Empty);
     plan.phases.measure = None;
@@ -311,19 +266,14 @@ fn what_a_lost_connection_throws_away_is_told() {
     });
     let outcome = outcome.expect("a load");
     let note = told.events.iter().find_map(|event| match event {
-        load::RunEvent::Note(text) => text
-            .contains("were lost with their connection")
-            .then_some(text.as_str()),
+        load::RunEvent::Note(text) => text.contains("were lost with their connection").then_some(text.as_str()),
         _ => None,
     });
     let thrown_away = note.and_then(|it| it.split(' ').next()?.parse::<u64>().ok());
     let thrown_away = thrown_away.expect("a note");
     // As many as may wait, less what it was at work on.
     assert!(thrown_away >= 990, "{thrown_away}");
-    assert!(
-        outcome.totals.received + thrown_away <= 3_000,
-        "{outcome:?}"
-    );
+    assert!(outcome.totals.received + thrown_away <= 3_000, "{outcome:?}");
 }
 
 #[test]
@@ -337,12 +287,7 @@ fn a_count_of_messages_counts_what_is_taken() {
     let (outcome, _, left) = run(&world, &plan(group));
     assert_eq!(outcome.totals.received, 10);
     assert!((90..=91).contains(&left), "{left}");
-    let took = outcome
-        .phases
-        .last()
-        .expect("a phase")
-        .end
-        .since(outcome.start);
+    let took = outcome.phases.last().expect("a phase").end.since(outcome.start);
     assert!(took >= Nanos::from_millis(45), "{took}");
 }
 
@@ -360,10 +305,7 @@ fn a_slow_reader_of_a_stream_goes_on_with_what_it_took_last() {
     group.consumers.amqp091.stream_offset = StreamOffset::First;
     group.consumers.service = work(Nanos::from_millis(2));
     let wait = Nanos::from_millis(5);
-    group.reconnect = Some(load::ReconnectPolicy {
-        min: wait,
-        max: wait,
-    });
+    group.reconnect = Some(load::ReconnectPolicy { min: wait, max: wait });
     let mut plan = plan(group);
     plan.phases.measure = Some(Nanos::from_millis(300));
     plan.phases.drain = Nanos::from_millis(5_000);

@@ -26,10 +26,7 @@ fn plan(port: u16, sources: &[&str]) -> Plan {
     group.source_addresses = sources.iter().map(parse).collect();
     Plan {
         groups: vec![group],
-        phases: Phases {
-            measure: Some(Nanos::from_millis(1_000)),
-            ..Phases::default()
-        },
+        phases: Phases { measure: Some(Nanos::from_millis(1_000)), ..Phases::default() },
         ..Plan::default()
     }
 }
@@ -41,9 +38,7 @@ fn established(source: &str, port: u16) -> usize {
     let of_it = |line: &&str| {
         let mut words = line.split_whitespace().skip(1);
         let (local, other, state) = (words.next(), words.next(), words.next());
-        local.is_some_and(|local| local.starts_with(source))
-            && other == Some(remote.as_str())
-            && state == Some("01")
+        local.is_some_and(|local| local.starts_with(source)) && other == Some(remote.as_str()) && state == Some("01")
     };
     table.lines().filter(of_it).count()
 }
@@ -69,9 +64,5 @@ fn an_address_of_another_machine_is_refused_with_the_remedy() {
     let error = load::run(&plan, &Control::new(), &mut Nothing).expect_err("refused");
     let text = error.to_string();
     assert!(text.contains("source address 192.0.2.1"), "{text}");
-    assert!(
-        error.problem().help.contains("--source-addresses"),
-        "{}",
-        error.problem().help
-    );
+    assert!(error.problem().help.contains("--source-addresses"), "{}", error.problem().help);
 }

@@ -25,20 +25,14 @@ fn plan(address: SocketAddr, measure_ms: u64) -> Plan {
     group.consumers.per_destination = 0;
     Plan {
         groups: vec![group],
-        phases: Phases {
-            measure: Some(Nanos::from_millis(measure_ms)),
-            ..Phases::default()
-        },
+        phases: Phases { measure: Some(Nanos::from_millis(measure_ms)), ..Phases::default() },
         ..Plan::default()
     }
 }
 
 /// A broker that answers after 5 ms: something is always in flight.
 fn slow_broker(world: &World) -> SocketAddr {
-    world.broker(Config {
-        faults: vec![Fault::new(FaultKind::SlowAck(ANSWERS_AFTER))],
-        ..Config::default()
-    })
+    world.broker(Config { faults: vec![Fault::new(FaultKind::SlowAck(ANSWERS_AFTER))], ..Config::default() })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,11 +87,7 @@ impl Stop {
         // Where the load itself did not run, its connections were silent as well.
         let is_own = self.who != Who::Broker;
         let (own, others): (Vec<Silence>, Vec<_>) = silences.iter().partition(|it| it.is_own);
-        let (found, beside) = if is_own {
-            (own, others.len())
-        } else {
-            (others, own.len())
-        };
+        let (found, beside) = if is_own { (own, others.len()) } else { (others, own.len()) };
         let [silence] = found[..] else {
             return Some(format!("not one silence: {silences:?}"));
         };
@@ -118,15 +108,9 @@ impl Stop {
             (outcome.error.is_some(), "the load failed"),
             (silence.is_away, "the connection stayed"),
             (beside > usize::from(is_own), "who did not run is told"),
-            (
-                is_own && silence.was_answered != (self.who == Who::Load),
-                "whether the broker ran meanwhile is told",
-            ),
+            (is_own && silence.was_answered != (self.who == Who::Load), "whether the broker ran meanwhile is told"),
             (silence.connections != 1, "there is one connection"),
-            (
-                !near(silence.from, begin, before),
-                "it begins when it began",
-            ),
+            (!near(silence.from, begin, before), "it begins when it began"),
             (!near(silence.until, end, slack), "it ends when it ended"),
             (
                 match is_own {
@@ -135,21 +119,13 @@ impl Stop {
                 },
                 "how late the loop was is told",
             ),
-            (
-                (delayed - due).abs() > 12.0,
-                "what it delayed is what was due meanwhile",
-            ),
+            ((delayed - due).abs() > 12.0, "what it delayed is what was due meanwhile"),
             (outcome.totals.sent != 650, "the whole schedule is sent"),
             (response.len() != 650, "every message has its response time"),
-            (
-                !(-4.0..=14.0).contains(&(long - half_due)),
-                "what was due meanwhile waited for its end",
-            ),
+            (!(-4.0..=14.0).contains(&(long - half_due)), "what was due meanwhile waited for its end"),
         ];
         let wrong = checks.iter().find(|(is, _)| *is);
-        wrong.map(|(_, rule)| {
-            format!("not so: {rule}\nfrom {begin:?} to {end:?}: {silence:?}, {long} of {half_due}")
-        })
+        wrong.map(|(_, rule)| format!("not so: {rule}\nfrom {begin:?} to {end:?}: {silence:?}, {long} of {half_due}"))
     }
 }
 
@@ -182,28 +158,16 @@ fn what_has_no_answer_at_the_end_counts_with_the_time_it_has_waited() {
         let censored = outcome.censored.expect("what was not answered");
         let missing = censored.unanswered + censored.unsent;
         assert_eq!(outcome.totals.completed + missing, 500, "seed {seed}");
-        let due_later = Nanos::from_millis(1_000)
-            .saturating_sub(after)
-            .as_secs_f64()
-            * RATE;
-        assert!(
-            (missing as f64 - due_later).abs() < 3.0,
-            "seed {seed}: {missing}"
-        );
+        let due_later = Nanos::from_millis(1_000).saturating_sub(after).as_secs_f64() * RATE;
+        assert!((missing as f64 - due_later).abs() < 3.0, "seed {seed}: {missing}");
         let end = outcome.phases.last().expect("a drain").end;
         let waited = censored.interval.latencies.histogram(Metric::ACK_RESPONSE);
         assert_eq!(waited.len(), missing, "seed {seed}");
         let longest = end.since(told.start() + after).0 as f64;
         let shortest = end.since(told.start() + Nanos::from_millis(1_000)).0 as f64;
         let (min, max) = (waited.min() as f64, waited.max() as f64);
-        assert!(
-            (max / longest - 1.0).abs() < 0.02,
-            "seed {seed}: {max} of {longest}"
-        );
-        assert!(
-            min > shortest * 0.99 && min < shortest + 3e6,
-            "seed {seed}: {min}"
-        );
+        assert!((max / longest - 1.0).abs() < 0.02, "seed {seed}: {max} of {longest}");
+        assert!(min > shortest * 0.99 && min < shortest + 3e6, "seed {seed}: {min}");
     }
 }
 

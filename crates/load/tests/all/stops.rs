@@ -6,10 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::embedded;
-use load::{
-    Control, Declare, Destination, Endpoint, Error, Exchange, Group, Outcome, Phases, Plan,
-    RunEvent, Sink,
-};
+use load::{Control, Declare, Destination, Endpoint, Error, Exchange, Group, Outcome, Phases, Plan, RunEvent, Sink};
 use measure::{Interval, Nanos, Phase, Rate};
 use testkit::Proxy;
 
@@ -35,19 +32,13 @@ fn run(
     act: impl FnMut(&RunEvent),
 ) -> (Result<Outcome, Error>, Vec<RunEvent>, Duration) {
     let began = Instant::now();
-    let mut heard = Heard {
-        act,
-        events: Vec::new(),
-    };
+    let mut heard = Heard { act, events: Vec::new() };
     let outcome = load::run(plan, control, &mut heard);
     (outcome, heard.events, began.elapsed())
 }
 
 fn group(port: u16, queue: &str) -> Group {
-    let mut group = Group::new(
-        Endpoint::new("127.0.0.1", port),
-        vec![Destination::queue(queue)],
-    );
+    let mut group = Group::new(Endpoint::new("127.0.0.1", port), vec![Destination::queue(queue)]);
     group.producers.per_destination = 1;
     group.consumers.per_destination = 1;
     group.producers.sizes = 40.into();
@@ -56,14 +47,7 @@ fn group(port: u16, queue: &str) -> Group {
 }
 
 fn plan(groups: Vec<Group>) -> Plan {
-    Plan {
-        groups,
-        phases: Phases {
-            drain: Nanos::from_millis(30_000),
-            ..Phases::default()
-        },
-        ..Plan::default()
-    }
+    Plan { groups, phases: Phases { drain: Nanos::from_millis(30_000), ..Phases::default() }, ..Plan::default() }
 }
 
 /// Sends or receives this many messages.
@@ -101,11 +85,7 @@ fn a_stop_before_the_load_begins_deletes_what_it_made_and_nothing_else() {
     few(port, "kept", true, 50).expect("messages are sent");
     let groups = ["made", "kept", "last"].map(|queue| group(port, queue));
     let control = Control::new();
-    let (outcome, ..) = run(
-        &plan(groups.into()),
-        &control,
-        when_connected(3, || control.stop()),
-    );
+    let (outcome, ..) = run(&plan(groups.into()), &control, when_connected(3, || control.stop()));
     let outcome = outcome.expect("a stop is no error");
     assert!(outcome.interrupted && outcome.phases.is_empty());
     let gone = few(port, "made", false, 1).expect_err("the queue is gone");
@@ -133,10 +113,7 @@ fn an_exchange_is_deleted_where_its_queue_is_refused() {
     few(port, "kept", true, 1).expect("a queue");
     let mut refused = group(port, "kept");
     refused.destinations[0].amqp091.durable = true;
-    refused.destinations[0].amqp091.exchange = Some(Exchange {
-        auto_delete: true,
-        ..Exchange::new("made", "direct")
-    });
+    refused.destinations[0].amqp091.exchange = Some(Exchange { auto_delete: true, ..Exchange::new("made", "direct") });
     let mut later = refused.clone();
     let (outcome, ..) = run(&plan(vec![refused]), &Control::new(), |_| {});
     outcome.expect_err("the queue that is there is not durable");
@@ -232,14 +209,8 @@ fn a_stop_in_the_drain_leaves_a_broker_that_hangs_a_second() {
     let [(answers, first), (close, second)] = waits[..] else {
         panic!("{waits:?}");
     };
-    assert!(
-        answers.starts_with("answers to messages (") && first <= half,
-        "{waits:?}"
-    );
-    assert_eq!(
-        (close, second),
-        ("the broker to close the connections", half)
-    );
+    assert!(answers.starts_with("answers to messages (") && first <= half, "{waits:?}");
+    assert_eq!((close, second), ("the broker to close the connections", half));
 }
 
 #[test]

@@ -97,10 +97,9 @@ impl Scene {
                 (owed.saturating_sub(late), (owed + late).min(all))
             }
             StreamOffset::Next | StreamOffset::Time(_) if subscribed_ms == 0 => (all, all),
-            StreamOffset::Next | StreamOffset::Time(_) => (
-                after.saturating_sub(ON_THE_WAY),
-                (after + ON_THE_WAY).min(all),
-            ),
+            StreamOffset::Next | StreamOffset::Time(_) => {
+                (after.saturating_sub(ON_THE_WAY), (after + ON_THE_WAY).min(all))
+            }
         }
     }
 }
@@ -112,11 +111,7 @@ fn problem(seed: u64) -> Option<String> {
     if scene.earlier > 0 {
         let mut group = scene.group(broker.port());
         group.producers.message_count = Some(scene.earlier);
-        let earlier = Plan {
-            groups: vec![group],
-            run_id: 5,
-            ..Plan::default()
-        };
+        let earlier = Plan { groups: vec![group], run_id: 5, ..Plan::default() };
         world.run(&earlier, |_, _| {}).0.expect("a load");
     }
     let (outcome, _) = world.run(&scene.plan(broker.port()), |_, _| {});

@@ -14,24 +14,15 @@ impl Sink for Deaf {
 }
 
 fn embedded() -> broker::Running {
-    let config = broker::Config {
-        listen: "127.0.0.1:0".parse().expect("address"),
-        ..broker::Config::default()
-    };
-    broker::Broker::bind(config)
-        .expect("bind")
-        .spawn()
-        .expect("spawn")
+    let config = broker::Config { listen: "127.0.0.1:0".parse().expect("address"), ..broker::Config::default() };
+    broker::Broker::bind(config).expect("bind").spawn().expect("spawn")
 }
 
 fn group(broker: &broker::Running, clients: (usize, usize)) -> Group {
     let url = format!("amqp://{}", broker.local_addr());
     let topics = vec![Destination::topic("news"), Destination::topic("sports")];
     let mut group = Group::new(url.parse().expect("url"), topics);
-    (
-        group.producers.per_destination,
-        group.consumers.per_destination,
-    ) = clients;
+    (group.producers.per_destination, group.consumers.per_destination) = clients;
     group.producers.max_pending = 50;
     group.producers.sizes = load::Sizes::Fixed(40);
     group
@@ -42,10 +33,7 @@ fn run(group: Group) -> Result<Outcome, load::Error> {
         groups: vec![group],
         threads: 2,
         run_id: 77,
-        phases: Phases {
-            measure: Some(Nanos::from_millis(300)),
-            ..Phases::default()
-        },
+        phases: Phases { measure: Some(Nanos::from_millis(300)), ..Phases::default() },
         ..Plan::default()
     };
     load::run(&plan, &Control::new(), &mut Deaf)
@@ -64,25 +52,16 @@ fn assert_nobody_subscribes(broker: &broker::Running) {
 fn every_subscription_gets_every_message_once_and_is_gone_afterwards() {
     let broker = embedded();
     // Shared subscriptions, consumers, and how many get a message.
-    for (durable, shared, consumers, copies) in [(true, 0, 2, 2), (true, 3, 2, 3), (false, 1, 4, 1)]
-    {
+    for (durable, shared, consumers, copies) in [(true, 0, 2, 2), (true, 3, 2, 3), (false, 1, 4, 1)] {
         let mut group = group(&broker, (2, consumers));
-        group.consumers.subscription = Some(Subscription {
-            name: "me".into(),
-            durable,
-            shared,
-        });
+        group.consumers.subscription = Some(Subscription { name: "me".into(), durable, shared });
         assert_eq!(group.consumer_count(), 2 * consumers * shared.max(1));
         let outcome = run(group).expect("the load starts");
         let sent = outcome.totals.sent;
         assert!(sent > 100, "{outcome:?}");
         assert_eq!(outcome.totals.received, sent * copies);
-        let expected = LedgerSummary {
-            sent: sent * copies,
-            delivered: sent * copies,
-            exact: true,
-            ..LedgerSummary::default()
-        };
+        let expected =
+            LedgerSummary { sent: sent * copies, delivered: sent * copies, exact: true, ..LedgerSummary::default() };
         assert_eq!(outcome.ledger, Some(expected));
         assert_nobody_subscribes(&broker);
     }
@@ -92,16 +71,9 @@ fn every_subscription_gets_every_message_once_and_is_gone_afterwards() {
 fn subscriptions_of_a_load_that_cannot_start_are_gone_too() {
     let broker = embedded();
     let mut group = group(&broker, (1, 1));
-    group.consumers.subscription = Some(Subscription {
-        name: "me".into(),
-        durable: true,
-        shared: 0,
-    });
+    group.consumers.subscription = Some(Subscription { name: "me".into(), durable: true, shared: 0 });
     group.destinations.push(Destination::topic("x".repeat(252)));
-    assert!(
-        run(group.clone()).is_err_and(|e| e.is_usage()),
-        "the name is too long"
-    );
+    assert!(run(group.clone()).is_err_and(|e| e.is_usage()), "the name is too long");
     // The broker closes the channel for an unknown argument's value.
     group.destinations.pop();
     let wrong = load::Argument::Text("no number".into());

@@ -11,8 +11,7 @@ use std::thread;
 use broker::{Fault, FaultKind};
 use common::{Authority, secured, started};
 use load::{
-    Ack, Auth, ClientTls, Control, Destination, Endpoint, Error, Group, Identity, Outcome, Phases,
-    Plan, RunEvent, Sink,
+    Ack, Auth, ClientTls, Control, Destination, Endpoint, Error, Group, Identity, Outcome, Phases, Plan, RunEvent, Sink,
 };
 use measure::{Interval, Nanos, Phase};
 
@@ -44,10 +43,7 @@ fn plan(endpoint: Endpoint, message_size: usize) -> Plan {
     group.consumers.ack = Ack::Every(10);
     Plan {
         groups: vec![group],
-        phases: Phases {
-            measure: Some(Nanos::from_millis(700)),
-            ..Phases::default()
-        },
+        phases: Phases { measure: Some(Nanos::from_millis(700)), ..Phases::default() },
         timeout: Nanos::from_millis(2_000),
         ..Plan::default()
     }
@@ -55,15 +51,11 @@ fn plan(endpoint: Endpoint, message_size: usize) -> Plan {
 
 fn run(endpoint: Endpoint, message_size: usize) -> Result<(Outcome, u64), Error> {
     let mut count = Count::default();
-    load::run(&plan(endpoint, message_size), &Control::new(), &mut count)
-        .map(|outcome| (outcome, count.0))
+    load::run(&plan(endpoint, message_size), &Control::new(), &mut count).map(|outcome| (outcome, count.0))
 }
 
 fn trusting(file: PathBuf) -> ClientTls {
-    ClientTls {
-        ca: Some(file),
-        ..ClientTls::default()
-    }
+    ClientTls { ca: Some(file), ..ClientTls::default() }
 }
 
 #[test]
@@ -78,11 +70,7 @@ fn nothing_is_lost_over_tls_whatever_the_size() {
         assert!(outcome.error.is_none(), "{outcome:?}");
         assert!(received > at_least, "{size} bytes: only {received}");
         let ledger = outcome.ledger.expect("ledger");
-        assert_eq!(
-            ledger.lost + ledger.corrupt + ledger.duplicated,
-            0,
-            "{ledger:?}"
-        );
+        assert_eq!(ledger.lost + ledger.corrupt + ledger.duplicated, 0, "{ledger:?}");
         assert_eq!(outcome.unconfirmed, 0);
         assert_eq!(outcome.totals.received, outcome.totals.sent);
     }
@@ -97,11 +85,7 @@ fn assert_says(error: &Error, parts: &[&str], help: &str) {
     for part in parts {
         assert!(text.contains(part), "{part:?} is not in {text:?}");
     }
-    assert!(
-        error.problem().help.contains(help),
-        "{help:?} is not in {:?}",
-        error.problem().help
-    );
+    assert!(error.problem().help.contains(help), "{help:?} is not in {:?}", error.problem().help);
     assert!(!text.contains(char::is_control), "{text:?}");
 }
 
@@ -113,27 +97,13 @@ fn a_certificate_is_verified_by_default() {
     let (_broker, front) = secured(authority.listener(&["broker.example"], None));
 
     let error = refused(endpoint(front, trusting(other.file("other"))));
-    assert_says(
-        &error,
-        &["cannot secure", "issued by nobody who is trusted"],
-        "--ca",
-    );
+    assert_says(&error, &["cannot secure", "issued by nobody who is trusted"], "--ca");
 
     let error = refused(endpoint(front, authority.trusted()));
-    assert_says(
-        &error,
-        &["not for \"127.0.0.1\" but for", "broker.example"],
-        "--sni",
-    );
+    assert_says(&error, &["not for \"127.0.0.1\" but for", "broker.example"], "--sni");
 
-    let named = ClientTls {
-        server_name: Some("broker.example".into()),
-        ..authority.trusted()
-    };
-    let insecure = ClientTls {
-        insecure: true,
-        ..ClientTls::default()
-    };
+    let named = ClientTls { server_name: Some("broker.example".into()), ..authority.trusted() };
+    let insecure = ClientTls { insecure: true, ..ClientTls::default() };
     for tls in [named, insecure] {
         let (outcome, received) = run(endpoint(front, tls), 32).expect("the load starts");
         assert!(outcome.error.is_none() && received > 0, "{outcome:?}");
@@ -151,31 +121,19 @@ fn a_client_shows_its_certificate_where_the_broker_wants_one() {
     assert_says(&error, &["CertificateRequired"], "--cert");
 
     let (certificate, key) = Authority::new(folder.path(), "stranger").issue(&["stranger"]);
-    let stranger = ClientTls {
-        identity: Some(Identity { certificate, key }),
-        ..authority.trusted()
-    };
+    let stranger = ClientTls { identity: Some(Identity { certificate, key }), ..authority.trusted() };
     let error = refused(endpoint(front, stranger));
     assert_says(&error, &["the broker refused with the TLS alert"], "--cert");
 
     let (certificate, key) = authority.issue(&["guest"]);
     let tls = ClientTls {
-        identity: Some(Identity {
-            certificate: certificate.clone(),
-            key: key.clone(),
-        }),
+        identity: Some(Identity { certificate: certificate.clone(), key: key.clone() }),
         ..authority.trusted()
     };
     let (outcome, received) = run(endpoint(front, tls), 32).expect("the load starts");
     assert!(outcome.error.is_none() && received > 0, "{outcome:?}");
 
-    let swapped = ClientTls {
-        identity: Some(Identity {
-            certificate: key,
-            key: certificate,
-        }),
-        ..authority.trusted()
-    };
+    let swapped = ClientTls { identity: Some(Identity { certificate: key, key: certificate }), ..authority.trusted() };
     let error = refused(endpoint(front, swapped));
     assert_says(&error, &["-key.pem", "no certificate"], "BEGIN CERTIFICATE");
     assert!(error.is_usage());
@@ -189,10 +147,7 @@ fn a_certificate_is_a_login() {
     let (_broker, front) = secured(authority.listener(&["127.0.0.1"], clients));
     let by = |name: &str, auth: Auth| {
         let (certificate, key) = authority.issue(&[name]);
-        let tls = ClientTls {
-            identity: Some(Identity { certificate, key }),
-            ..authority.trusted()
-        };
+        let tls = ClientTls { identity: Some(Identity { certificate, key }), ..authority.trusted() };
         let mut endpoint = endpoint(front, tls);
         endpoint.user = "nobody".into();
         endpoint.auth = auth;
@@ -275,18 +230,11 @@ fn openssl_can_talk_to_the_broker() {
         let read = stdout.read_exact(&mut start);
         if read.is_err() {
             let mut words = String::new();
-            let stderr = client
-                .stderr
-                .take()
-                .map(|mut e| e.read_to_string(&mut words));
+            let stderr = client.stderr.take().map(|mut e| e.read_to_string(&mut words));
             panic!("{version}: {words} {stderr:?}");
         }
         // A method frame on channel 0: connection.start.
-        assert_eq!(
-            (start[0], &start[7..]),
-            (1, &[0, 10, 0, 10][..]),
-            "{version}"
-        );
+        assert_eq!((start[0], &start[7..]), (1, &[0, 10, 0, 10][..]), "{version}");
         drop(stdin);
         client.kill().expect("kill");
         client.wait().expect("wait");
@@ -311,10 +259,7 @@ fn a_port_that_says_nothing_is_not_waited_for_for_ever() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
     let address = listener.local_addr().expect("address");
     let silent = thread::spawn(move || listener.accept().map(|(stream, _)| stream));
-    let insecure = ClientTls {
-        insecure: true,
-        ..ClientTls::default()
-    };
+    let insecure = ClientTls { insecure: true, ..ClientTls::default() };
     let error = refused(endpoint(address, insecure));
     assert_says(&error, &["TLS was not agreed on"], "5671");
     drop(silent);
@@ -327,14 +272,7 @@ fn files_that_are_no_certificates_are_named() {
     std::fs::write(&file, "nothing of the kind").expect("write");
     let address = SocketAddr::from(([127, 0, 0, 1], 1));
     let error = refused(endpoint(address, trusting(file)));
-    assert_says(
-        &error,
-        &["notes.txt holds no certificate"],
-        "BEGIN CERTIFICATE",
-    );
-    let error = refused(endpoint(
-        address,
-        trusting(folder.path().join("missing.pem")),
-    ));
+    assert_says(&error, &["notes.txt holds no certificate"], "BEGIN CERTIFICATE");
+    let error = refused(endpoint(address, trusting(folder.path().join("missing.pem"))));
     assert_says(&error, &["missing.pem", "No such file"], "PEM");
 }

@@ -28,9 +28,7 @@ type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 /// A chain for 127.0.0.1 that is about so long.
 fn identity(authority: &Authority, bytes: usize) -> Identity {
     let (certificate, key) = authority.issue_long(&["127.0.0.1"], bytes);
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_file_iter(certificate)
-        .expect("a file")
-        .collect();
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_file_iter(certificate).expect("a file").collect();
     let key = PrivateKeyDer::from_pem_file(key).expect("a key");
     (chain.expect("certificates"), key)
 }
@@ -42,11 +40,7 @@ fn chains(folder: &Path, sizes: (usize, usize), records: (usize, usize), tls12: 
     let trusted = CertificateDer::from_pem_file(authority.file("ca")).expect("authority");
     roots.add(trusted).expect("trusted");
     let roots = Arc::new(roots);
-    let versions = if tls12 {
-        &[&rustls::version::TLS12]
-    } else {
-        &[&rustls::version::TLS13]
-    };
+    let versions = if tls12 { &[&rustls::version::TLS12] } else { &[&rustls::version::TLS13] };
     let (chain, key) = identity(&authority, sizes.0);
     let mut client = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(versions)
@@ -55,9 +49,8 @@ fn chains(folder: &Path, sizes: (usize, usize), records: (usize, usize), tls12: 
         .with_client_auth_cert(chain, key)
         .expect("a client");
     client.max_fragment_size = Some(records.0);
-    let verifier = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider))
-        .build()
-        .expect("a verifier");
+    let verifier =
+        WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider)).build().expect("a verifier");
     let (chain, key) = identity(&authority, sizes.1);
     let mut server = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(versions)
@@ -66,10 +59,7 @@ fn chains(folder: &Path, sizes: (usize, usize), records: (usize, usize), tls12: 
         .with_single_cert(chain, key)
         .expect("a server");
     server.max_fragment_size = Some(records.1);
-    Chains {
-        client: Arc::new(client),
-        server: Arc::new(server),
-    }
+    Chains { client: Arc::new(client), server: Arc::new(server) }
 }
 
 /// Bytes on their way from one side to the other, which come in pieces.
@@ -106,11 +96,7 @@ impl Line {
 }
 
 /// Lets both sides talk until nothing moves; what each of them got.
-fn talk(
-    chains: &Chains,
-    words: (&[u8], &[u8]),
-    random: &mut Random,
-) -> Result<[Vec<u8>; 2], TlsError> {
+fn talk(chains: &Chains, words: (&[u8], &[u8]), random: &mut Random) -> Result<[Vec<u8>; 2], TlsError> {
     let name = "127.0.0.1".try_into().expect("a name");
     let mut client = ClientSession::client(Arc::clone(&chains.client), name).expect("a client");
     let mut server = ServerSession::server(Arc::clone(&chains.server)).expect("a server");
@@ -174,10 +160,7 @@ fn a_message_in_too_many_records_is_refused_by_its_length() {
             Err(fault) => break fault,
         }
     };
-    assert!(
-        matches!(fault, TlsError::TooLong(bytes) if bytes > 90_000),
-        "{fault:?}"
-    );
+    assert!(matches!(fault, TlsError::TooLong(bytes) if bytes > 90_000), "{fault:?}");
 }
 
 struct Ignore;
@@ -200,10 +183,7 @@ fn a_broker_with_a_long_chain_is_churned() {
     let (certificate, key) = authority.issue_long(&["guest"], 50_000);
     let mut endpoint = Endpoint::new("127.0.0.1", address.port());
     endpoint.auth = Auth::External;
-    endpoint.tls = Some(load::ClientTls {
-        identity: Some(load::Identity { certificate, key }),
-        ..authority.trusted()
-    });
+    endpoint.tls = Some(load::ClientTls { identity: Some(load::Identity { certificate, key }), ..authority.trusted() });
     let plan = ChurnPlan {
         endpoint,
         kind: ChurnKind::Connections,

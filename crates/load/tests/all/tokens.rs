@@ -16,14 +16,9 @@ impl Sink for Nothing {
 
 /// A load that logs in with `one`, and whose token becomes `then` in the middle.
 fn run(then: &'static str) -> Outcome {
-    let config = broker::Config {
-        users: vec![User::new("svc", "one"), User::new("svc", "two")],
-        ..broker::Config::default()
-    };
-    let broker = broker::Broker::bind(config)
-        .expect("bind")
-        .spawn()
-        .expect("spawn");
+    let config =
+        broker::Config { users: vec![User::new("svc", "one"), User::new("svc", "two")], ..broker::Config::default() };
+    let broker = broker::Broker::bind(config).expect("bind").spawn().expect("spawn");
     let token = Token::new("one");
     let mut endpoint = Endpoint::new("127.0.0.1", broker.local_addr().port());
     endpoint.user = "svc".into();
@@ -31,10 +26,7 @@ fn run(then: &'static str) -> Outcome {
     let group = Group::new(endpoint, vec![Destination::queue("tokens")]);
     let mut plan = Plan {
         groups: vec![group],
-        phases: Phases {
-            measure: Some(Nanos::from_millis(900)),
-            ..Phases::default()
-        },
+        phases: Phases { measure: Some(Nanos::from_millis(900)), ..Phases::default() },
         ..Plan::default()
     };
     plan.groups[0].producers.per_destination = 2;
@@ -59,9 +51,6 @@ fn a_renewed_token_reaches_the_broker_on_every_connection() {
 fn a_token_that_the_broker_refuses_ends_the_load_with_its_words() {
     let outcome = run("three");
     let text = outcome.error.expect("refused").to_string();
-    assert!(
-        text.contains("NOT_ALLOWED") && text.contains("new secret"),
-        "{text}"
-    );
+    assert!(text.contains("NOT_ALLOWED") && text.contains("new secret"), "{text}");
     assert!(!text.contains("three"), "{text}");
 }

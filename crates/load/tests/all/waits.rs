@@ -5,10 +5,7 @@ use std::net::TcpListener;
 use std::thread;
 
 use broker::{Fault, FaultKind};
-use load::{
-    ArrivalProcess, Control, Destination, Group, Guarantee, Outcome, Phases, Plan, RunEvent, Sink,
-    Sizes,
-};
+use load::{ArrivalProcess, Control, Destination, Group, Guarantee, Outcome, Phases, Plan, RunEvent, Sink, Sizes};
 use measure::{Clock, Interval, Nanos, Phase, Rate, Waits};
 use mio::{Events, Poll, Token};
 use transport::{Timer, sleep_until};
@@ -31,10 +28,7 @@ impl Sink for Sum {
 fn run(url: &str, set: impl FnOnce(&mut Group)) -> (Outcome, Sum) {
     let queue = Destination::parse("queue://waits").expect("destination");
     let mut group = Group::new(url.parse().expect("url"), vec![queue]);
-    (
-        group.producers.per_destination,
-        group.consumers.per_destination,
-    ) = (4, 0);
+    (group.producers.per_destination, group.consumers.per_destination) = (4, 0);
     group.producers.sizes = Sizes::Fixed(64);
     set(&mut group);
     let plan = Plan {
@@ -52,15 +46,9 @@ fn run(url: &str, set: impl FnOnce(&mut Group)) -> (Outcome, Sum) {
 }
 
 fn embedded(faults: Vec<Fault>) -> (broker::Running, String) {
-    let config = broker::Config {
-        listen: "127.0.0.1:0".parse().expect("address"),
-        faults,
-        ..broker::Config::default()
-    };
-    let broker = broker::Broker::bind(config)
-        .expect("bind")
-        .spawn()
-        .expect("spawn");
+    let config =
+        broker::Config { listen: "127.0.0.1:0".parse().expect("address"), faults, ..broker::Config::default() };
+    let broker = broker::Broker::bind(config).expect("bind").spawn().expect("spawn");
     let url = format!("amqp://{}", broker.local_addr());
     (broker, url)
 }
@@ -69,11 +57,7 @@ fn embedded(faults: Vec<Fault>) -> (broker::Running, String) {
 fn assert_whole(outcome: &Outcome, sum: &Sum) {
     let whole = sum.waits.producing().as_secs_f64();
     let time = outcome.threads[0].measured_time.as_secs_f64();
-    assert!(
-        (whole / (time * 4.0) - 1.0).abs() < 0.05,
-        "{:?} of {time} s",
-        sum.waits
-    );
+    assert!((whole / (time * 4.0) - 1.0).abs() < 0.05, "{:?} of {time} s", sum.waits);
 }
 
 #[test]
@@ -84,9 +68,7 @@ fn one_in_flight_waits_for_answers() {
     assert_whole(&outcome, &sum);
     let share = sum.waits.budget.as_secs_f64() / sum.waits.producing().as_secs_f64();
     assert!(share > 0.8, "{:?}", sum.waits);
-    let [thread] = outcome.threads[..] else {
-        panic!("{outcome:?}")
-    };
+    let [thread] = outcome.threads[..] else { panic!("{outcome:?}") };
     let measured = thread.measured_time.as_secs_f64();
     assert!((0.9..1.3).contains(&measured), "{thread:?}");
     assert!(thread.measured_idle <= thread.measured_time, "{thread:?}");
@@ -124,10 +106,7 @@ fn a_slow_schedule_leaves_the_loop_idle() {
     assert!(share > 0.8 - waited, "{:?}, {waited} s", sum.waits);
     let idle = sum.waits.loop_idle.as_secs_f64() / sum.waits.loop_time.as_secs_f64();
     assert!(idle > 0.7, "{:?}", sum.waits);
-    assert!(
-        outcome.threads[0].measured_idle > Nanos::from_millis(700),
-        "{outcome:?}"
-    );
+    assert!(outcome.threads[0].measured_idle > Nanos::from_millis(700), "{outcome:?}");
 }
 
 #[test]
@@ -150,10 +129,7 @@ fn stalling_proxy(upstream: String) -> String {
     thread::spawn(move || {
         for client in listener.incoming().flatten() {
             let broker = std::net::TcpStream::connect(&upstream).expect("broker");
-            let (mut from, mut to) = (
-                client.try_clone().expect("clone"),
-                broker.try_clone().expect("clone"),
-            );
+            let (mut from, mut to) = (client.try_clone().expect("clone"), broker.try_clone().expect("clone"));
             thread::spawn(move || std::io::copy(&mut (&mut from).take(65_536), &mut to));
             let (mut from, mut to) = (broker, client);
             thread::spawn(move || std::io::copy(&mut from, &mut to));

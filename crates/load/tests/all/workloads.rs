@@ -2,8 +2,8 @@
 //! real one: `crates/bellows/tests/all/workloads.rs`.
 
 use load::{
-    Ack, Control, Declare, Destination, Exchange, Group, Guarantee, LatencyStep, MessageProperties,
-    Outcome, Phases, Plan, RandomKeys, Refusal, RunEvent, ServiceTime, Sink, StopCondition,
+    Ack, Control, Declare, Destination, Exchange, Group, Guarantee, LatencyStep, MessageProperties, Outcome, Phases,
+    Plan, RandomKeys, Refusal, RunEvent, ServiceTime, Sink, StopCondition,
 };
 use measure::{Interval, Length, Nanos, Rate, Slice};
 use wire::amqp091::{BasicConsume, BasicQos};
@@ -32,19 +32,14 @@ impl Sink for TakesAway {
 }
 
 fn embedded() -> broker::Running {
-    let config = broker::Config {
-        listen: "127.0.0.1:0".parse().expect("address"),
-        ..broker::Config::default()
-    };
+    let config = broker::Config { listen: "127.0.0.1:0".parse().expect("address"), ..broker::Config::default() };
     let broker = broker::Broker::bind(config).expect("bind");
     broker.spawn().expect("spawn")
 }
 
 fn group(broker: &broker::Running, destinations: &[&str]) -> Group {
     let url = format!("amqp://{}", broker.local_addr());
-    let parsed = destinations
-        .iter()
-        .map(|text| Destination::parse(text).expect("destination"));
+    let parsed = destinations.iter().map(|text| Destination::parse(text).expect("destination"));
     let mut group = Group::new(url.parse().expect("url"), parsed.collect());
     group.producers.per_destination = 1;
     group.consumers.per_destination = 1;
@@ -57,10 +52,7 @@ fn group(broker: &broker::Running, destinations: &[&str]) -> Group {
 fn plan(group: Group) -> Plan {
     Plan {
         groups: vec![group],
-        phases: Phases {
-            drain: Nanos::from_millis(30_000),
-            ..Phases::default()
-        },
+        phases: Phases { drain: Nanos::from_millis(30_000), ..Phases::default() },
         ..Plan::default()
     }
 }
@@ -78,11 +70,7 @@ fn run_to(plan: &Plan, sink: &mut dyn Sink) -> Outcome {
 /// All was sent, confirmed and received once, and in order.
 fn clean(outcome: &Outcome, messages: u64) {
     let totals = &outcome.totals;
-    assert_eq!(
-        (totals.sent, totals.completed, totals.received),
-        (messages, messages, messages),
-        "{outcome:?}"
-    );
+    assert_eq!((totals.sent, totals.completed, totals.received), (messages, messages, messages), "{outcome:?}");
     let ledger = outcome.ledger.as_ref().expect("a ledger");
     let wrong = ledger.lost + ledger.duplicated + ledger.reordered + ledger.corrupt;
     assert_eq!(wrong, 0, "{ledger:?}");
@@ -168,12 +156,7 @@ fn a_polling_interval_limits_the_rate() {
     group.consumers.poll = Some(Length(Nanos::from_millis(10)));
     let outcome = run(&plan(group));
     clean(&outcome, 40);
-    let took = outcome
-        .phases
-        .last()
-        .expect("a drain")
-        .end
-        .since(outcome.start);
+    let took = outcome.phases.last().expect("a drain").end.since(outcome.start);
     assert!(took >= Nanos::from_millis(39 * 10), "{took}");
 }
 
@@ -183,19 +166,12 @@ fn a_consumer_that_takes_its_time_is_not_sent_more_than_its_prefetch() {
     let mut group = group(&broker, &["queue://slow"]);
     group.producers.message_count = Some(200);
     group.consumers.prefetch = 10;
-    group.consumers.service = ServiceTime {
-        rate: Rate::per_second(1_000.0),
-        latency: vec![LatencyStep::constant(Nanos::from_millis(2))],
-    };
+    group.consumers.service =
+        ServiceTime { rate: Rate::per_second(1_000.0), latency: vec![LatencyStep::constant(Nanos::from_millis(2))] };
     let outcome = run(&plan(group));
     clean(&outcome, 200);
     // The longer of both, one after the other.
-    let took = outcome
-        .phases
-        .last()
-        .expect("a drain")
-        .end
-        .since(outcome.start);
+    let took = outcome.phases.last().expect("a drain").end.since(outcome.start);
     assert!(took >= Nanos::from_millis(199 * 2), "{took}");
 }
 
@@ -209,12 +185,7 @@ fn a_slow_consumer_without_acknowledgements_stops_reading() {
     let outcome = run(&plan(group));
     clean(&outcome, 3_000);
     // What waits in its memory is not taken.
-    let took = outcome
-        .phases
-        .last()
-        .expect("a drain")
-        .end
-        .since(outcome.start);
+    let took = outcome.phases.last().expect("a drain").end.since(outcome.start);
     assert!(took >= Nanos::from_millis(740), "{took}");
 }
 
@@ -279,12 +250,7 @@ fn consumers_may_begin_later_one_by_one() {
     group.consumers.start_after = Length(Nanos::from_millis(150));
     let outcome = run(&plan(group));
     clean(&outcome, 300);
-    let took = outcome
-        .phases
-        .last()
-        .expect("a drain")
-        .end
-        .since(outcome.start);
+    let took = outcome.phases.last().expect("a drain").end.since(outcome.start);
     assert!(took >= Nanos::from_millis(150), "{took}");
 }
 
@@ -336,10 +302,7 @@ fn empty_queues_are_found_where_the_first_node_is_gone() {
     group.further = vec![second];
     group.producers.message_count = Some(100);
     group.producers.arrivals = Rate::per_second(200.0).expect("a rate").into();
-    group.reconnect = Some(load::ReconnectPolicy {
-        min: Nanos::from_millis(5),
-        max: Nanos::from_millis(5),
-    });
+    group.reconnect = Some(load::ReconnectPolicy { min: Nanos::from_millis(5), max: Nanos::from_millis(5) });
     let mut plan = plan(group);
     plan.stop = Some(StopCondition::Empty);
     // A run that does not find them empty ends here.
@@ -355,11 +318,7 @@ fn queues_behind_topics_are_looked_into_as_well() {
     let broker = embedded();
     for durable in [true, false] {
         let mut group = group(&broker, &["topic://behind"]);
-        group.consumers.subscription = Some(load::Subscription {
-            name: "subscribed".into(),
-            durable,
-            shared: 1,
-        });
+        group.consumers.subscription = Some(load::Subscription { name: "subscribed".into(), durable, shared: 1 });
         // For over a second at a time nothing is delivered, while messages wait.
         group.producers.message_count = Some(3);
         group.consumers.prefetch = 1;
@@ -372,10 +331,7 @@ fn queues_behind_topics_are_looked_into_as_well() {
 }
 
 fn clean_sent(outcome: &Outcome) {
-    assert_eq!(
-        (outcome.totals.sent, outcome.totals.completed),
-        (1_000, 1_000)
-    );
+    assert_eq!((outcome.totals.sent, outcome.totals.completed), (1_000, 1_000));
 }
 
 #[test]
@@ -396,14 +352,8 @@ fn plans_that_make_no_sense_are_refused() {
         },
         "committed",
     );
-    refused(
-        &|g| g.destinations[0].amqp091.exchange = Some(Exchange::new("", "direct")),
-        "default exchange",
-    );
-    refused(
-        &|g| g.destinations[0].amqp091.routing_key = Some("k".repeat(256)),
-        "routing key",
-    );
+    refused(&|g| g.destinations[0].amqp091.exchange = Some(Exchange::new("", "direct")), "default exchange");
+    refused(&|g| g.destinations[0].amqp091.routing_key = Some("k".repeat(256)), "routing key");
 }
 
 #[test]
@@ -423,10 +373,7 @@ fn a_load_that_is_refused_empties_nothing() {
     let mut refused = plan(purging("queue://orders"));
     refused.groups.push(purging("queue://missing"));
     let error = load::run(&refused, &Control::new(), &mut Nothing).expect_err("no such queue");
-    assert!(
-        error.to_string().contains("cannot empty queue \"missing\""),
-        "{error}"
-    );
+    assert!(error.to_string().contains("cannot empty queue \"missing\""), "{error}");
 
     let mut emptied = group(&broker, &["queue://orders"]);
     emptied.producers.per_destination = 0;
@@ -449,26 +396,16 @@ fn a_load_that_may_not_consume_empties_nothing() {
         run(&plan(filled));
     }
     let mut other = raw::Connection::open(broker.local_addr());
-    let qos = BasicQos {
-        prefetch_count: 1,
-        ..BasicQos::default()
-    };
+    let qos = BasicQos { prefetch_count: 1, ..BasicQos::default() };
     other.ask(&qos, "BasicQosOk");
-    let consume = BasicConsume {
-        queue: "taken",
-        exclusive: true,
-        ..BasicConsume::default()
-    };
+    let consume = BasicConsume { queue: "taken", exclusive: true, ..BasicConsume::default() };
     other.ask(&consume, "BasicConsumeOk");
 
     let mut purging = group(&broker, &["queue://first", "queue://taken"]);
     purging.queues.purge = true;
     let error = load::run(&plan(purging), &Control::new(), &mut Nothing).expect_err("taken");
     let said = error.to_string();
-    assert!(
-        said.contains("cannot consume from \"taken\"") && said.contains("exclusive"),
-        "{said}"
-    );
+    assert!(said.contains("cannot consume from \"taken\"") && said.contains("exclusive"), "{said}");
     drop(other);
     for queue in ["queue://first", "queue://taken"] {
         let mut emptied = group(&broker, &[queue]);
@@ -487,15 +424,9 @@ fn a_queue_that_others_consume_from_is_emptied() {
     filled.producers.message_count = Some(50);
     run(&plan(filled));
     let mut other = raw::Connection::open(broker.local_addr());
-    let qos = BasicQos {
-        prefetch_count: 1,
-        ..BasicQos::default()
-    };
+    let qos = BasicQos { prefetch_count: 1, ..BasicQos::default() };
     other.ask(&qos, "BasicQosOk");
-    let consume = BasicConsume {
-        queue: "shared",
-        ..BasicConsume::default()
-    };
+    let consume = BasicConsume { queue: "shared", ..BasicConsume::default() };
     other.ask(&consume, "BasicConsumeOk");
     let mut purging = group(&broker, &["queue://shared"]);
     purging.queues.purge = true;

@@ -158,13 +158,8 @@ impl DeliveryBitmap {
     fn advance(&mut self) {
         loop {
             let first = self.full_below;
-            let is_full = |(index, content): (&u64, &Content)| {
-                *index == first && matches!(content, Content::Full)
-            };
-            let latest = self
-                .latest
-                .as_ref()
-                .map(|(index, content)| (index, content));
+            let is_full = |(index, content): (&u64, &Content)| *index == first && matches!(content, Content::Full);
+            let latest = self.latest.as_ref().map(|(index, content)| (index, content));
             if latest.is_some_and(is_full) {
                 self.latest = None;
             } else if self.others.first_key_value().is_some_and(is_full) {
@@ -200,14 +195,7 @@ impl DeliveryBitmap {
             return Some(0);
         }
         let latest = self.latest.as_ref().map(|(index, _)| *index);
-        let block = self
-            .others
-            .keys()
-            .next()
-            .copied()
-            .into_iter()
-            .chain(latest)
-            .min()?;
+        let block = self.others.keys().next().copied().into_iter().chain(latest).min()?;
         let bits = self.bits(block);
         let word = bits.iter().position(|word| *word != 0)?;
         Some(block * BLOCK + word as u64 * 64 + u64::from(bits[word].trailing_zeros()))

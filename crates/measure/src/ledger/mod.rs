@@ -42,11 +42,7 @@ fn fill(words: &mut [u64], from: usize, to: usize) {
     let mut at = from;
     while at < to {
         let room = (64 - at % 64).min(to - at);
-        let ones = if room == 64 {
-            u64::MAX
-        } else {
-            (1 << room) - 1
-        };
+        let ones = if room == 64 { u64::MAX } else { (1 << room) - 1 };
         if let Some(word) = words.get_mut(at / 64) {
             *word |= ones << (at % 64);
         }

@@ -53,14 +53,7 @@ const FULL: [u64; CHUNK_WORDS] = [u64::MAX; CHUNK_WORDS];
 
 impl Chunk {
     const fn empty(bitmap: u32, anomaly: Option<Anomaly>, index: u64) -> Self {
-        Self {
-            index,
-            count: 0,
-            bitmap,
-            run: 1,
-            anomaly,
-            bits: [0; CHUNK_WORDS],
-        }
+        Self { index, count: 0, bitmap, run: 1, anomaly, bits: [0; CHUNK_WORDS] }
     }
 
     #[inline]
@@ -83,11 +76,7 @@ pub struct LedgerBatch {
 
 impl Default for LedgerBatch {
     fn default() -> Self {
-        Self {
-            chunks: Vec::with_capacity(BATCH_CHUNKS),
-            closed: 0,
-            dropped: 0,
-        }
+        Self { chunks: Vec::with_capacity(BATCH_CHUNKS), closed: 0, dropped: 0 }
     }
 }
 
@@ -203,8 +192,7 @@ impl LedgerShard {
     fn turn(&mut self, bitmap: usize, at: usize, index: u64) {
         if let Some(chunk) = self.open.get_mut(at) {
             if chunk.count > 0 {
-                self.batch
-                    .push(chunk, self.runs.get_mut(bitmap), MOST_CHUNKS);
+                self.batch.push(chunk, self.runs.get_mut(bitmap), MOST_CHUNKS);
             }
             *chunk = Chunk::empty(chunk.bitmap, None, index);
         }
@@ -236,12 +224,7 @@ impl LedgerShard {
         let run = u32::try_from(chunks).unwrap_or(u32::MAX);
         let messages = u64::from(run) * CHUNK;
         if let Some(name) = self.names.get(bitmap) {
-            let chunk = Chunk {
-                count: messages,
-                run,
-                bits: FULL,
-                ..Chunk::empty(*name, None, index)
-            };
+            let chunk = Chunk { count: messages, run, bits: FULL, ..Chunk::empty(*name, None, index) };
             self.batch.push(&chunk, None, MOST_CHUNKS);
         }
         messages

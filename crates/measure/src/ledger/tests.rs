@@ -32,9 +32,7 @@ impl Model {
             first.min(*from)
         };
         let receivers = self.receivers.iter().zip(&self.owed_from);
-        for (receiver, n) in
-            receivers.flat_map(|all| (owed(all)..self.sent).map(move |n| (all.0, n)))
-        {
+        for (receiver, n) in receivers.flat_map(|all| (owed(all)..self.sent).map(move |n| (all.0, n))) {
             let fate = receiver.get(&n).copied().unwrap_or_default();
             let plain = fate.in_order + fate.late;
             let delivered = plain + fate.flagged > 0;
@@ -87,22 +85,12 @@ fn chance(seed: u64) -> (LedgerSummary, LedgerSummary) {
     // Some loops have many bitmaps, so that each has little open.
     let idle = std::iter::repeat_n(u32::MAX, random.below(2) as usize * 600);
     let names: Vec<u32> = names.into_iter().chain(idle).collect();
-    let mut loops: Vec<LedgerShard> = (0..1 + random.below(4))
-        .map(|_| LedgerShard::new(&names))
-        .collect();
+    let mut loops: Vec<LedgerShard> = (0..1 + random.below(4)).map(|_| LedgerShard::new(&names)).collect();
     let mut batches = Vec::new();
-    let chances = [
-        1 + random.below(60),
-        2 + random.below(60),
-        2 + random.below(10),
-    ];
+    let chances = [1 + random.below(60), 2 + random.below(60), 2 + random.below(10)];
     let most = models.iter().map(|m| m.sent).max().unwrap_or(0);
     // Receivers may begin late, and know about when.
-    let begins = if random.one_in(3) {
-        random.below(300)
-    } else {
-        0
-    };
+    let begins = if random.one_in(3) { random.below(300) } else { 0 };
     for n in 0..most {
         let mut first = 0;
         for (producer, model) in models.iter_mut().enumerate() {
@@ -165,10 +153,7 @@ fn chance(seed: u64) -> (LedgerSummary, LedgerSummary) {
     while !batches.is_empty() {
         ledger.add(&batches.swap_remove(random.below(batches.len() as u64) as usize));
     }
-    let mut expected = LedgerSummary {
-        exact: true,
-        ..LedgerSummary::default()
-    };
+    let mut expected = LedgerSummary { exact: true, ..LedgerSummary::default() };
     let mut bitmap = producers;
     for (producer, model) in models.iter_mut().enumerate() {
         ledger.set_sent(producer, model.sent);

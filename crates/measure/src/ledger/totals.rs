@@ -167,17 +167,10 @@ impl Ledger {
     /// and from there on the deliveries of the producers in `deliveries`, in this order.
     #[must_use]
     pub fn new(producers: usize, deliveries: &[usize]) -> Self {
-        let of = |&producer: &usize| Deliveries {
-            producer,
-            ..Deliveries::default()
-        };
+        let of = |&producer: &usize| Deliveries { producer, ..Deliveries::default() };
         Self {
             producers: vec![Producer::default(); producers],
-            deliveries: deliveries
-                .iter()
-                .filter(|producer| **producer < producers)
-                .map(of)
-                .collect(),
+            deliveries: deliveries.iter().filter(|producer| **producer < producers).map(of).collect(),
             most_bytes: MOST_BYTES,
             ..Self::default()
         }
@@ -275,24 +268,14 @@ impl Ledger {
     }
 
     fn count_bytes(&self) -> usize {
-        let producers = self
-            .producers
-            .iter()
-            .map(|p| p.confirmed.bytes() + p.returned.bytes());
-        let deliveries = self
-            .deliveries
-            .iter()
-            .map(|to| to.in_order.bytes() + to.late.bytes() + to.flagged.bytes());
+        let producers = self.producers.iter().map(|p| p.confirmed.bytes() + p.returned.bytes());
+        let deliveries = self.deliveries.iter().map(|to| to.in_order.bytes() + to.late.bytes() + to.flagged.bytes());
         producers.sum::<usize>() + deliveries.sum::<usize>()
     }
 
     /// The blocks of deliveries and their confirms that are not whole or not there.
     fn span(&self, to: &Deliveries) -> (u64, u64) {
-        let Producer {
-            confirmed,
-            returned,
-            ..
-        } = &self.producers[to.producer];
+        let Producer { confirmed, returned, .. } = &self.producers[to.producer];
         let delivered = [&to.in_order, &to.late, &to.flagged];
         let whole_below = delivered.iter().map(|set| set.full_below()).max();
         let end = delivered.iter().map(|set| set.end()).max();
@@ -305,10 +288,7 @@ impl Ledger {
     /// Goes through blocks one by one. `sent` is the first sequence that was not.
     fn count(&self, to: &Deliveries, blocks: Range<u64>, sent: u64) -> Sums {
         let producer = &self.producers[to.producer];
-        let whole_below = producer
-            .confirmed
-            .full_below()
-            .min(to.in_order.full_below());
+        let whole_below = producer.confirmed.full_below().min(to.in_order.full_below());
         let owed_from = to.owed_from();
         let mut sums = Sums::default();
         for index in blocks.start.max(whole_below)..blocks.end {

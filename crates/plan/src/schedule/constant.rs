@@ -24,10 +24,7 @@ impl Constant {
         };
         let nanos = seconds.saturating_mul(1_000_000_000);
         let divisor = gcd(messages, nanos).max(1);
-        Self {
-            messages: (messages / divisor).max(1),
-            nanos: nanos / divisor,
-        }
+        Self { messages: (messages / divisor).max(1), nanos: nanos / divisor }
     }
 
     /// When this many messages are due: whole nanoseconds, and the remainder in parts of `self.messages`.
@@ -47,12 +44,7 @@ impl Constant {
     pub(super) fn even_steps(self, first: u64, step: u64) -> (u64, EvenSteps) {
         let (offset, rest) = self.split(first);
         let (step, step_rest) = self.split(step.max(1));
-        let even_steps = EvenSteps {
-            rest,
-            step,
-            step_rest,
-            modulus: self.messages,
-        };
+        let even_steps = EvenSteps { rest, step, step_rest, modulus: self.messages };
         (offset, even_steps)
     }
 }
@@ -84,14 +76,10 @@ impl EvenSteps {
     /// instant after them.
     pub(super) fn pass(&mut self, due: u64, end: u64, most: u64) -> (u64, u64) {
         // In parts of a nanosecond, of which there are `modulus`.
-        let step = u128::from(self.step)
-            .saturating_mul(self.modulus)
-            .saturating_add(self.step_rest);
+        let step = u128::from(self.step).saturating_mul(self.modulus).saturating_add(self.step_rest);
         let until = u128::from(end - due).saturating_mul(self.modulus) - self.rest;
         let count = until.div_ceil(step.max(1)).min(u128::from(most)) as u64;
-        let passed = u128::from(count)
-            .saturating_mul(step)
-            .saturating_add(self.rest);
+        let passed = u128::from(count).saturating_mul(step).saturating_add(self.rest);
         self.rest = passed % self.modulus;
         let passed = u64::try_from(passed / self.modulus).unwrap_or(u64::MAX);
         (count, due.saturating_add(passed))
@@ -109,17 +97,10 @@ const fn gcd(mut a: u128, mut b: u128) -> u128 {
 pub(super) fn decimal(value: f64) -> (u128, i32) {
     let text = format!("{value:e}");
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let fraction_digits = mantissa
-        .split_once('.')
-        .map_or(0, |(_, fraction)| fraction.len() as i32);
-    let digits = mantissa
-        .bytes()
-        .filter(u8::is_ascii_digit)
-        .fold(0u128, |digits, byte| digits * 10 + u128::from(byte - b'0'));
-    (
-        digits,
-        exponent.parse::<i32>().unwrap_or(0) - fraction_digits,
-    )
+    let fraction_digits = mantissa.split_once('.').map_or(0, |(_, fraction)| fraction.len() as i32);
+    let digits =
+        mantissa.bytes().filter(u8::is_ascii_digit).fold(0u128, |digits, byte| digits * 10 + u128::from(byte - b'0'));
+    (digits, exponent.parse::<i32>().unwrap_or(0) - fraction_digits)
 }
 
 /// `value` in billionths, where it is a decimal number of at most nine places from 0 to `most`.
@@ -130,9 +111,7 @@ pub(super) fn billionths(value: f64, most: u64) -> Option<u64> {
     let (digits, exponent) = decimal(value);
     let power = u32::try_from(exponent + 9).ok()?;
     let all = digits.checked_mul(10u128.checked_pow(power)?)?;
-    u64::try_from(all)
-        .ok()
-        .filter(|all| u128::from(*all) <= u128::from(most) * 1_000_000_000)
+    u64::try_from(all).ok().filter(|all| u128::from(*all) <= u128::from(most) * 1_000_000_000)
 }
 
 /// Seconds, written as digits with at most one point, in nanoseconds rounded down.
@@ -142,11 +121,7 @@ pub(super) fn seconds(text: &str) -> Option<u64> {
     if (whole.is_empty() && fraction.is_empty()) || !digits(whole) || !digits(fraction) {
         return None;
     }
-    let whole: u64 = if whole.is_empty() {
-        0
-    } else {
-        whole.parse().ok()?
-    };
+    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
     let nanos = fraction
         .bytes()
         .chain(std::iter::repeat(b'0'))
@@ -172,10 +147,7 @@ mod tests {
         assert_eq!(billionths(0.0, 1), Some(0));
         assert_eq!(billionths(33.25, 100), Some(33_250_000_000));
         assert_eq!(billionths(1e-9, 1), Some(1));
-        assert_eq!(
-            billionths(1e9, 1_000_000_000),
-            Some(1_000_000_000_000_000_000)
-        );
+        assert_eq!(billionths(1e9, 1_000_000_000), Some(1_000_000_000_000_000_000));
         for bad in [1.5e-9, 1e-10, -1.0, f64::NAN, f64::INFINITY, 1e300, 100.5] {
             assert_eq!(billionths(bad, 100), None, "{bad}");
         }

@@ -21,12 +21,7 @@ enum Steps {
     /// From one instant to the next.
     Even(EvenSteps),
     /// From one message to the next, and to its instant.
-    Positions {
-        pacer: Arc<Pacer>,
-        start: Time,
-        next: Position,
-        step: Position,
-    },
+    Positions { pacer: Arc<Pacer>, start: Time, next: Position, step: Position },
     /// Random arrivals.
     Random {
         pacer: Arc<Pacer>,
@@ -67,10 +62,7 @@ impl DueTimes {
             },
             (Curve::Constant(constant), Spacing::Even) => {
                 let (offset, even_steps) = constant.even_steps(producer, producers);
-                return Self {
-                    due: Time(start.0.saturating_add(offset)),
-                    steps: Steps::Even(even_steps),
-                };
+                return Self { due: Time(start.0.saturating_add(offset)), steps: Steps::Even(even_steps) };
             }
             (course, Spacing::Even) => {
                 let all = matches!(course, Curve::Trace { each: true, .. });
@@ -116,24 +108,12 @@ impl DueTimes {
     fn advance_by_position(&mut self) {
         let (pacer, start, position) = match &mut self.steps {
             Steps::Even(_) => return,
-            Steps::Positions {
-                pacer,
-                start,
-                next,
-                step,
-            } => {
+            Steps::Positions { pacer, start, next, step } => {
                 let position = *next;
                 next.0 += step.0;
                 (pacer, *start, position)
             }
-            Steps::Random {
-                pacer,
-                start,
-                count,
-                sum,
-                random,
-                ..
-            } => {
+            Steps::Random { pacer, start, count, sum, random, .. } => {
                 // An exponential number of mean 1, by inversion.
                 *sum += Position::of(-random.unit(*count).ln()).0;
                 *count += 1;
@@ -167,14 +147,7 @@ impl DueTimes {
     fn pass_random(&mut self, end: Time, most: u64) -> u64 {
         let mut count = 0;
         while count < most && self.due < end {
-            let Steps::Random {
-                pacer,
-                start,
-                sum,
-                to_draw,
-                ..
-            } = &mut self.steps
-            else {
+            let Steps::Random { pacer, start, sum, to_draw, .. } = &mut self.steps else {
                 return count + self.pass_positions(end, most - count);
             };
             if let Some(left) = to_draw.checked_sub(1) {
@@ -196,13 +169,7 @@ impl DueTimes {
     }
 
     fn pass_positions(&mut self, end: Time, most: u64) -> u64 {
-        let Steps::Positions {
-            pacer,
-            start,
-            next,
-            step,
-        } = &mut self.steps
-        else {
+        let Steps::Positions { pacer, start, next, step } = &mut self.steps else {
             return 0;
         };
         let ahead = |count: u64| Position(next.0.saturating_add(u128::from(count) * step.0));

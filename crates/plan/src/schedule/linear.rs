@@ -44,22 +44,10 @@ pub(super) struct Linear {
 impl Linear {
     /// Segments as (rate at the start, rate at the end, nanoseconds). A course that repeats must send something.
     pub(super) fn new(parts: &[(u64, u64, u64)], after: After) -> Self {
-        let mut course = Self {
-            segments: Vec::with_capacity(parts.len()),
-            length: 0,
-            total: 0,
-            after,
-        };
+        let mut course = Self { segments: Vec::with_capacity(parts.len()), length: 0, total: 0, after };
         for &(from, to, length) in parts {
             let area = (u128::from(from) + u128::from(to)) * u128::from(length);
-            course.segments.push(Segment {
-                from,
-                to,
-                start: course.length,
-                length,
-                before: course.total,
-                area,
-            });
+            course.segments.push(Segment { from, to, start: course.length, length, before: course.total, area });
             course.length = course.length.saturating_add(length);
             course.total += area;
         }
@@ -83,9 +71,7 @@ impl Linear {
     }
 
     fn within(&self, units: u128) -> Option<u64> {
-        let at = self
-            .segments
-            .partition_point(|segment| segment.before + segment.area <= units);
+        let at = self.segments.partition_point(|segment| segment.before + segment.area <= units);
         let segment = self.segments.get(at)?;
         Some(segment.start + segment.inverse(units - segment.before))
     }
@@ -96,9 +82,7 @@ impl Linear {
             After::Repeat if self.length > 0 => (t / self.length, t % self.length),
             _ => (0, t),
         };
-        let at = self
-            .segments
-            .partition_point(|segment| segment.start.saturating_add(segment.length) <= rest);
+        let at = self.segments.partition_point(|segment| segment.start.saturating_add(segment.length) <= rest);
         let (before, units) = match (self.segments.get(at), self.after) {
             (Some(segment), _) => (segment.before, segment.until(rest - segment.start)),
             (None, After::Hold(rate)) => {
@@ -107,10 +91,7 @@ impl Linear {
             }
             (None, After::Repeat) => (self.total, 0.0),
         };
-        let whole = self
-            .total
-            .saturating_mul(u128::from(rounds))
-            .saturating_add(before);
+        let whole = self.total.saturating_mul(u128::from(rounds)).saturating_add(before);
         (whole / UNIT) as f64 + ((whole % UNIT) as f64 + units) / UNIT as f64
     }
 
@@ -136,11 +117,7 @@ impl Segment {
             let speed = low + (low * low + (high - low) * count / length).sqrt();
             if speed > 0.0 { count / speed } else { 0.0 }
         };
-        let t = if self.from < self.to {
-            root(units)
-        } else {
-            length - root(self.area - units)
-        };
+        let t = if self.from < self.to { root(units) } else { length - root(self.area - units) };
         // A result on the edge of a nanosecond is taken for the nanosecond.
         ((t + 0.01) as u64).min(self.length)
     }

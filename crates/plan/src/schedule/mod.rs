@@ -153,11 +153,7 @@ impl Step {
     /// One rate for this long.
     #[must_use]
     pub const fn level(rate: f64, length: Nanos) -> Self {
-        Self {
-            from: rate,
-            to: rate,
-            length,
-        }
+        Self { from: rate, to: rate, length }
     }
 }
 
@@ -165,23 +161,13 @@ impl RateProfile {
     /// From one rate to another, which is kept then.
     #[must_use]
     pub fn ramp(from: f64, to: f64, over: Nanos) -> Self {
-        Self::Steps {
-            steps: vec![Step {
-                from,
-                to,
-                length: over,
-            }],
-            repeat: false,
-        }
+        Self::Steps { steps: vec![Step { from, to, length: over }], repeat: false }
     }
 
     /// `rate` for `on`, then `idle` (often 0) for `off`, again and again.
     #[must_use]
     pub fn bursts(rate: f64, on: Nanos, idle: f64, off: Nanos) -> Self {
-        Self::Steps {
-            steps: vec![Step::level(rate, on), Step::level(idle, off)],
-            repeat: true,
-        }
+        Self::Steps { steps: vec![Step::level(rate, on), Step::level(idle, off)], repeat: true }
     }
 }
 
@@ -190,12 +176,7 @@ impl ArrivalSchedule {
     /// the group together.
     #[must_use]
     pub fn new(profile: RateProfile, spacing: Spacing, per_producer: bool) -> Self {
-        Self {
-            profile,
-            spacing,
-            per_producer,
-            pacer: Arc::default(),
-        }
+        Self { profile, spacing, per_producer, pacer: Arc::default() }
     }
 
     /// A constant total rate, evenly spaced.

@@ -31,9 +31,7 @@ impl Position {
 
     fn units(self) -> u128 {
         let fraction = self.0 & ((1 << FRACTION) - 1);
-        (self.0 >> FRACTION)
-            .saturating_mul(UNIT)
-            .saturating_add((fraction * UNIT) >> FRACTION)
+        (self.0 >> FRACTION).saturating_mul(UNIT).saturating_add((fraction * UNIT) >> FRACTION)
     }
 }
 
@@ -77,11 +75,7 @@ impl Pacer {
                 }
             }
             RateProfile::Steps { steps, repeat } => Curve::Linear(steps_of(steps, *repeat, times)?),
-            RateProfile::Sine {
-                mean,
-                amplitude,
-                period,
-            } => Curve::Sine(sine_of(*mean, *amplitude, *period, times)?),
+            RateProfile::Sine { mean, amplitude, period } => Curve::Sine(sine_of(*mean, *amplitude, *period, times)?),
             RateProfile::Trace { trace, every } => {
                 if !even {
                     return Err(Error::invalid(
@@ -89,18 +83,10 @@ impl Pacer {
                         "leave arrivals out, or take another shape",
                     ));
                 }
-                Curve::Trace {
-                    every: round_of(trace, *every)?,
-                    trace: Arc::clone(trace),
-                    each: schedule.per_producer,
-                }
+                Curve::Trace { every: round_of(trace, *every)?, trace: Arc::clone(trace), each: schedule.per_producer }
             }
         };
-        Ok(Self {
-            curve,
-            spacing: schedule.spacing,
-            producers,
-        })
+        Ok(Self { curve, spacing: schedule.spacing, producers })
     }
 
     /// When the count passes `position`, in nanoseconds after the start; `None` for never.
@@ -113,9 +99,7 @@ impl Pacer {
             }
             Curve::Linear(linear) => linear.instant(position.units()),
             Curve::Sine(sine) => sine.instant(position.units()),
-            Curve::Trace { trace, every, .. } => {
-                trace.instant(u64::try_from(position.0 >> FRACTION).ok()?, *every)
-            }
+            Curve::Trace { trace, every, .. } => trace.instant(u64::try_from(position.0 >> FRACTION).ok()?, *every),
         }
     }
 
@@ -186,10 +170,7 @@ fn steps_of(steps: &[Step], repeat: bool, times: u64) -> Result<Linear, Error> {
         let length = step.length.0;
         if length == 0 || (from != to && length > LONGEST_SLOPE) {
             return Err(Error::invalid(
-                format!(
-                    "a step from {} to {} messages per second cannot last {}",
-                    step.from, step.to, step.length
-                ),
+                format!("a step from {} to {} messages per second cannot last {}", step.from, step.to, step.length),
                 "give each step a length above 0; a ramp lasts 10 days (240h) at most",
             )
             .observed(step.length));
@@ -199,26 +180,16 @@ fn steps_of(steps: &[Step], repeat: bool, times: u64) -> Result<Linear, Error> {
     let length = parts.iter().map(|(_, _, ns)| u128::from(*ns)).sum::<u128>();
     if length > LONGEST_CURVE {
         return Err(Error::invalid(
-            format!(
-                "the steps of the schedule last {} s",
-                length / 1_000_000_000
-            ),
+            format!("the steps of the schedule last {} s", length / 1_000_000_000),
             "let them last 30 years at most",
         )
         .observed(length / 1_000_000_000));
     }
     if parts.iter().all(|(from, to, _)| from + to == 0) {
-        return Err(Error::invalid(
-            "all rates of the schedule are 0",
-            "give at least one step a rate above 0",
-        ));
+        return Err(Error::invalid("all rates of the schedule are 0", "give at least one step a rate above 0"));
     }
     let last = parts.last().map_or(0, |(_, to, _)| *to);
-    let after = if repeat {
-        After::Repeat
-    } else {
-        After::Hold(last)
-    };
+    let after = if repeat { After::Repeat } else { After::Hold(last) };
     Ok(Linear::new(&parts, after))
 }
 
@@ -244,10 +215,7 @@ fn sine_of(mean: f64, amplitude: f64, period: Nanos, times: u64) -> Result<Sine,
 fn round_of(trace: &Trace, every: Option<Nanos>) -> Result<Option<u64>, Error> {
     match every {
         Some(every) if every.0 < trace.last() || every.0 == 0 => Err(Error::invalid(
-            format!(
-                "the trace lasts {} and cannot start over every {every}",
-                Nanos(trace.last())
-            ),
+            format!("the trace lasts {} and cannot start over every {every}", Nanos(trace.last())),
             "let it start over after its own length at least",
         )
         .observed(every)),
@@ -281,17 +249,8 @@ impl Requested {
         Ok(requested)
     }
 
-    pub(crate) fn add(
-        &mut self,
-        pacer: Arc<Pacer>,
-        message_count: Option<u64>,
-        delays: Vec<Nanos>,
-    ) {
-        self.groups.push(Asked {
-            pacer,
-            message_count,
-            delays,
-        });
+    pub(crate) fn add(&mut self, pacer: Arc<Pacer>, message_count: Option<u64>, delays: Vec<Nanos>) {
+        self.groups.push(Asked { pacer, message_count, delays });
     }
 
     /// Messages requested between two instants after the start: the integral of the rate, up to
@@ -319,10 +278,7 @@ impl Requested {
     #[must_use]
     pub fn deviation(&self, from: Nanos, to: Nanos) -> f64 {
         let random = self.groups.iter().filter(|group| group.pacer.is_random());
-        random
-            .map(|group| group.between(from, to))
-            .sum::<f64>()
-            .sqrt()
+        random.map(|group| group.between(from, to)).sum::<f64>().sqrt()
     }
 }
 
@@ -332,9 +288,7 @@ impl Asked {
     }
 
     fn until(&self, t: Nanos) -> f64 {
-        let most = self
-            .message_count
-            .map_or(f64::INFINITY, |count| count as f64);
+        let most = self.message_count.map_or(f64::INFINITY, |count| count as f64);
         self.scheduled(t).min(most)
     }
 
@@ -344,10 +298,7 @@ impl Asked {
             return self.pacer.until(t);
         }
         // Each producer has its share of the group's schedule, later.
-        let begun = self
-            .delays
-            .iter()
-            .filter_map(|delay| t.0.checked_sub(delay.0));
+        let begun = self.delays.iter().filter_map(|delay| t.0.checked_sub(delay.0));
         let all: f64 = begun.map(|t| self.pacer.until(Nanos(t))).sum();
         all / self.delays.len() as f64
     }

@@ -22,11 +22,7 @@ const MOST_STEPS: usize = 80;
 impl Sine {
     /// The amplitude is not above the mean, which is above zero, as the period is.
     pub(super) const fn new(mean: u64, amplitude: u64, period: u64) -> Self {
-        Self {
-            mean,
-            amplitude,
-            period,
-        }
+        Self { mean, amplitude, period }
     }
 
     /// Units of a period.
@@ -36,8 +32,7 @@ impl Sine {
 
     /// Units counted until `x` ns into the period, and the rate there in units per ns.
     fn count(self, x: f64) -> (f64, f64) {
-        let (mean, amplitude, period) =
-            (self.mean as f64, self.amplitude as f64, self.period as f64);
+        let (mean, amplitude, period) = (self.mean as f64, self.amplitude as f64, self.period as f64);
         let (sin, cos) = (PI * x / period).sin_cos();
         let count = 2.0 * (mean * x + amplitude * period / PI * sin * sin);
         (count, 2.0 * (mean + amplitude * 2.0 * sin * cos))
@@ -57,11 +52,7 @@ impl Sine {
                 low = x;
             }
             let newton = x - (count - wanted) / rate;
-            let next = if newton > low && newton < high {
-                newton
-            } else {
-                low.midpoint(high)
-            };
+            let next = if newton > low && newton < high { newton } else { low.midpoint(high) };
             let step = (next - x).abs();
             x = next;
             if step < 0.01 {

@@ -22,10 +22,7 @@ fn seconds(seconds: f64) -> Nanos {
 }
 
 fn trace(text: &str, every: Option<f64>) -> RateProfile {
-    RateProfile::Trace {
-        trace: Arc::new(Trace::parse(text.as_bytes(), "trace").unwrap()),
-        every: every.map(seconds),
-    }
+    RateProfile::Trace { trace: Arc::new(Trace::parse(text.as_bytes(), "trace").unwrap()), every: every.map(seconds) }
 }
 
 /// All due times before `until`, in the order of messages, from every producer's own due_times.
@@ -52,12 +49,7 @@ fn messages_are_due_until_the_last_of_their_count() {
     let pacer = of(constant(500.0)).pacer(1).unwrap();
     requested.add(Arc::clone(&pacer), Some(400), Vec::new());
     let share = |requested: &Requested, from, to| requested.share_due(seconds(from), seconds(to));
-    for (from, to, due) in [
-        (0.0, 0.5, 1.0),
-        (0.0, 1.0, 0.8),
-        (0.75, 0.85, 0.5),
-        (1.0, 2.0, 0.0),
-    ] {
+    for (from, to, due) in [(0.0, 0.5, 1.0), (0.0, 1.0, 0.8), (0.75, 0.85, 0.5), (1.0, 2.0, 0.0)] {
         let share = share(&requested, from, to);
         assert!((share - due).abs() < 1e-6, "{share} from {from} to {to}");
     }
@@ -69,30 +61,15 @@ fn messages_are_due_until_the_last_of_their_count() {
 #[test]
 fn every_due_time_of_a_constant_rate_is_the_exact_one_rounded_down() {
     // Rates as (numerator, denominator) of messages per second.
-    for (numerator, denominator) in [
-        (1u128, 1u128),
-        (3, 1),
-        (7, 1),
-        (20_000, 1),
-        (999_983, 1),
-        (1, 10),
-        (1, 100),
-        (33_333, 1000),
-        (1_000_000, 1),
-    ] {
+    for (numerator, denominator) in
+        [(1u128, 1u128), (3, 1), (7, 1), (20_000, 1), (999_983, 1), (1, 10), (1, 100), (33_333, 1000), (1_000_000, 1)]
+    {
         let rate = numerator as f64 / denominator as f64;
         for producers in [1, 2, 3, 7, 64] {
             let until = (5_000 * u128::from(SECOND) * denominator / numerator) as u64;
-            for (i, time) in due_times(&of(constant(rate)), producers, until)
-                .into_iter()
-                .enumerate()
-            {
+            for (i, time) in due_times(&of(constant(rate)), producers, until).into_iter().enumerate() {
                 let exact = i as u128 * u128::from(SECOND) * denominator / numerator;
-                assert_eq!(
-                    u128::from(time),
-                    exact,
-                    "rate {rate}, message {i} of {producers}"
-                );
+                assert_eq!(u128::from(time), exact, "rate {rate}, message {i} of {producers}");
             }
         }
     }
@@ -105,11 +82,7 @@ fn the_mean_rate_over_a_minute_is_the_one_asked_for() {
         for producers in [1, 3, 16] {
             for per_producer in [false, true] {
                 let schedule = ArrivalSchedule::new(constant(rate), Spacing::Even, per_producer);
-                let asked = if per_producer {
-                    rate * producers as f64
-                } else {
-                    rate
-                };
+                let asked = if per_producer { rate * producers as f64 } else { rate };
                 if asked > 20_000.0 {
                     continue;
                 }
@@ -154,42 +127,24 @@ fn no_shape_drifts_over_a_million_million_messages() {
     assert_eq!(at(&of(bursts), MANY), MANY / 4_000 * 7 * SECOND);
     // 1,000 for 10 s and 5,000 for 10 s: 60,000 in 20 s; 40,000 into the round are 16 s.
     let steps = RateProfile::Steps {
-        steps: vec![
-            Step::level(1_000.0, seconds(10.0)),
-            Step::level(5_000.0, seconds(10.0)),
-        ],
+        steps: vec![Step::level(1_000.0, seconds(10.0)), Step::level(5_000.0, seconds(10.0))],
         repeat: true,
     };
     assert_eq!(at(&of(steps), MANY), (MANY / 60_000 * 20 + 16) * SECOND);
     // Up and down between 0 and 2,000 in 10 s each: 20,000 in 20 s; half of them in 10.
     let saw = RateProfile::Steps {
         steps: vec![
-            Step {
-                from: 0.0,
-                to: 2_000.0,
-                length: seconds(10.0),
-            },
-            Step {
-                from: 2_000.0,
-                to: 0.0,
-                length: seconds(10.0),
-            },
+            Step { from: 0.0, to: 2_000.0, length: seconds(10.0) },
+            Step { from: 2_000.0, to: 0.0, length: seconds(10.0) },
         ],
         repeat: true,
     };
-    assert_eq!(
-        at(&of(saw), MANY + 10_000),
-        (MANY / 20_000 * 20 + 10) * SECOND
-    );
+    assert_eq!(at(&of(saw), MANY + 10_000), (MANY / 20_000 * 20 + 10) * SECOND);
     // Then 100,000 for ever.
     let ramp = RateProfile::ramp(0.0, 1e5, seconds(60.0));
     let rest = (MANY - 3_000_000) / 100_000;
     assert_eq!(at(&of(ramp), MANY), (60 + rest) * SECOND);
-    let sine = RateProfile::Sine {
-        mean: 1_000.0,
-        amplitude: 900.0,
-        period: seconds(10.0),
-    };
+    let sine = RateProfile::Sine { mean: 1_000.0, amplitude: 900.0, period: seconds(10.0) };
     assert_eq!(at(&of(sine), MANY), MANY / 10_000 * 10 * SECOND);
     let trace = trace("0\n0.25\n0.5\n0.75", Some(1.0));
     assert_eq!(at(&of(trace), MANY / 100), MANY / 400 * SECOND);
@@ -201,22 +156,14 @@ type Integral = fn(f64) -> f64;
 fn shapes() -> Vec<(&'static str, RateProfile, Integral)> {
     vec![
         ("constant", constant(333.3), |t| 333.3 * t),
-        (
-            "ramp up",
-            RateProfile::ramp(10.0, 500.0, seconds(20.0)),
-            |t| {
-                let x = t.min(20.0);
-                10.0 * x + 490.0 * x * x / 40.0 + 500.0 * (t - x)
-            },
-        ),
-        (
-            "ramp down to nothing",
-            RateProfile::ramp(800.0, 0.0, seconds(20.0)),
-            |t| {
-                let x = t.min(20.0);
-                800.0 * x - 800.0 * x * x / 40.0
-            },
-        ),
+        ("ramp up", RateProfile::ramp(10.0, 500.0, seconds(20.0)), |t| {
+            let x = t.min(20.0);
+            10.0 * x + 490.0 * x * x / 40.0 + 500.0 * (t - x)
+        }),
+        ("ramp down to nothing", RateProfile::ramp(800.0, 0.0, seconds(20.0)), |t| {
+            let x = t.min(20.0);
+            800.0 * x - 800.0 * x * x / 40.0
+        }),
         (
             "steps that hold",
             RateProfile::Steps {
@@ -229,32 +176,16 @@ fn shapes() -> Vec<(&'static str, RateProfile, Integral)> {
             },
             |t| 100.0 * t.min(3.0) + 50.5 * (t - 5.0).max(0.0),
         ),
-        (
-            "bursts",
-            RateProfile::bursts(700.0, seconds(0.3), 10.0, seconds(0.7)),
-            |t| {
-                let x = t.fract();
-                t.floor() * 217.0 + 700.0 * x.min(0.3) + 10.0 * (x - 0.3).max(0.0)
-            },
-        ),
-        (
-            "sine",
-            RateProfile::Sine {
-                mean: 200.0,
-                amplitude: 150.0,
-                period: seconds(8.0),
-            },
-            |t| 200.0 * t + 150.0 * 8.0 / (2.0 * PI) * (1.0 - (2.0 * PI * t / 8.0).cos()),
-        ),
-        (
-            "sine that touches zero",
-            RateProfile::Sine {
-                mean: 200.0,
-                amplitude: 200.0,
-                period: seconds(8.0),
-            },
-            |t| 200.0 * t + 200.0 * 8.0 / (2.0 * PI) * (1.0 - (2.0 * PI * t / 8.0).cos()),
-        ),
+        ("bursts", RateProfile::bursts(700.0, seconds(0.3), 10.0, seconds(0.7)), |t| {
+            let x = t.fract();
+            t.floor() * 217.0 + 700.0 * x.min(0.3) + 10.0 * (x - 0.3).max(0.0)
+        }),
+        ("sine", RateProfile::Sine { mean: 200.0, amplitude: 150.0, period: seconds(8.0) }, |t| {
+            200.0 * t + 150.0 * 8.0 / (2.0 * PI) * (1.0 - (2.0 * PI * t / 8.0).cos())
+        }),
+        ("sine that touches zero", RateProfile::Sine { mean: 200.0, amplitude: 200.0, period: seconds(8.0) }, |t| {
+            200.0 * t + 200.0 * 8.0 / (2.0 * PI) * (1.0 - (2.0 * PI * t / 8.0).cos())
+        }),
     ]
 }
 
@@ -286,14 +217,8 @@ fn each_instant_is_where_the_integral_passes_its_message() {
         let times = due_times(&of(shape), 1, 40 * SECOND);
         for (i, due) in times.iter().enumerate() {
             let (before, after) = (*due as f64 / 1e9 - 2e-9, *due as f64 / 1e9 + 2e-9);
-            assert!(
-                integral(before) <= i as f64 + 1e-6,
-                "{name}: message {i} is late"
-            );
-            assert!(
-                integral(after) >= i as f64 - 1e-6,
-                "{name}: message {i} is early"
-            );
+            assert!(integral(before) <= i as f64 + 1e-6, "{name}: message {i} is late");
+            assert!(integral(after) >= i as f64 - 1e-6, "{name}: message {i} is early");
         }
     }
 }
@@ -305,10 +230,7 @@ fn what_is_requested_is_the_integral() {
         for tenth in 0..400 {
             let t = f64::from(tenth) / 10.0;
             let (asked, exact) = (pacer.until(seconds(t)), integral(t));
-            assert!(
-                (asked - exact).abs() < 1e-5,
-                "{name} at {t} s: {asked} for {exact}"
-            );
+            assert!((asked - exact).abs() < 1e-5, "{name} at {t} s: {asked} for {exact}");
         }
     }
 }
@@ -338,45 +260,26 @@ fn a_rate_of_each_producer_is_exactly_that() {
             }
         }
         let schedule = ArrivalSchedule::new(trace("0\n0.5\n9", None), Spacing::Even, true);
-        assert_eq!(
-            due_times(&schedule, producers, 60 * SECOND).len() as u64,
-            3 * producers
-        );
-        assert_eq!(
-            schedule.pacer(producers).unwrap().until(Nanos(SECOND)),
-            2.0 * producers as f64
-        );
+        assert_eq!(due_times(&schedule, producers, 60 * SECOND).len() as u64, 3 * producers);
+        assert_eq!(schedule.pacer(producers).unwrap().until(Nanos(SECOND)), 2.0 * producers as f64);
     }
 }
 
 #[test]
 fn the_slowest_and_the_fastest_rates_are_kept() {
-    assert_eq!(
-        due_times(&of(constant(0.01)), 3, 350 * SECOND),
-        [0, 100, 200, 300].map(|s| s * SECOND)
-    );
+    assert_eq!(due_times(&of(constant(0.01)), 3, 350 * SECOND), [0, 100, 200, 300].map(|s| s * SECOND));
     let times = due_times(&of(constant(1e6)), 7, SECOND);
     assert_eq!(times.len(), 1_000_000);
-    let slow = RateProfile::Sine {
-        mean: 0.01,
-        amplitude: 0.01,
-        period: seconds(1_000.0),
-    };
+    let slow = RateProfile::Sine { mean: 0.01, amplitude: 0.01, period: seconds(1_000.0) };
     assert_eq!(due_times(&of(slow), 2, 1_000 * SECOND).len(), 10);
     // 10 messages per second over 3 producers, and 1 over 4.
     assert_eq!(due_times(&of(constant(10.0)), 3, 2 * SECOND)[10], SECOND);
-    assert_eq!(
-        due_times(&of(constant(1.0)), 4, 3 * SECOND),
-        [0, 1, 2].map(|s| s * SECOND)
-    );
+    assert_eq!(due_times(&of(constant(1.0)), 4, 3 * SECOND), [0, 1, 2].map(|s| s * SECOND));
 }
 
 #[test]
 fn a_course_that_ends_has_a_last_message() {
-    let ends = [
-        RateProfile::ramp(10.0, 0.0, seconds(2.0)),
-        trace("0\n1\n1.5", None),
-    ];
+    let ends = [RateProfile::ramp(10.0, 0.0, seconds(2.0)), trace("0\n1\n1.5", None)];
     for (shape, count) in ends.into_iter().zip([10, 3]) {
         let pacer = of(shape).pacer(4).unwrap();
         assert!(pacer.ends());
@@ -404,10 +307,7 @@ fn far_futures_saturate() {
 
 #[test]
 fn what_cannot_be_kept_is_refused_with_its_value() {
-    let level = |rate| RateProfile::Steps {
-        steps: vec![Step::level(rate, seconds(1.0))],
-        repeat: true,
-    };
+    let level = |rate| RateProfile::Steps { steps: vec![Step::level(rate, seconds(1.0))], repeat: true };
     let cases = [
         (constant(1e10), "10000000000"),
         (constant(1e-7), "0.0000001"),
@@ -417,41 +317,15 @@ fn what_cannot_be_kept_is_refused_with_its_value() {
         (level(0.12345678901), "0.12345678901"),
         (RateProfile::ramp(1.0, 2.0, Nanos(0)), "cannot last 0 ns"),
         (RateProfile::ramp(1.0, 2.0, seconds(1e6)), "cannot last"),
-        (
-            RateProfile::bursts(1e9, Nanos(u64::MAX), 1e9, Nanos(u64::MAX)),
-            "last 36893488147 s",
-        ),
-        (
-            RateProfile::Steps {
-                steps: vec![],
-                repeat: true,
-            },
-            "0 steps",
-        ),
-        (
-            RateProfile::Sine {
-                mean: 1.0,
-                amplitude: 2.0,
-                period: seconds(1.0),
-            },
-            "below 0",
-        ),
-        (
-            RateProfile::Sine {
-                mean: 1.0,
-                amplitude: 1.0,
-                period: Nanos(0),
-            },
-            "period of 0 ns",
-        ),
+        (RateProfile::bursts(1e9, Nanos(u64::MAX), 1e9, Nanos(u64::MAX)), "last 36893488147 s"),
+        (RateProfile::Steps { steps: vec![], repeat: true }, "0 steps"),
+        (RateProfile::Sine { mean: 1.0, amplitude: 2.0, period: seconds(1.0) }, "below 0"),
+        (RateProfile::Sine { mean: 1.0, amplitude: 1.0, period: Nanos(0) }, "period of 0 ns"),
         (trace("0\n5", Some(1.0)), "every 1.00 s"),
     ];
     for (shape, part) in cases {
         let error = of(shape).pacer(1).unwrap_err();
-        assert!(
-            error.to_string().contains(part),
-            "{part:?} is not in {error}"
-        );
+        assert!(error.to_string().contains(part), "{part:?} is not in {error}");
         assert!(!error.problem().help.is_empty());
     }
     let poisson = ArrivalSchedule::new(trace("0", None), Spacing::Poisson { seed: 0 }, false);
@@ -473,16 +347,12 @@ fn shares_add_up() {
 /// The largest distance between the gaps' distribution and the exponential one, times the root of
 /// their number: Kolmogorov and Smirnov's statistic. Above 1.63 in 1 % of cases by chance.
 fn kolmogorov_smirnov(times: &[u64], rate: f64) -> f64 {
-    let mut gaps: Vec<f64> = times
-        .windows(2)
-        .map(|w| (w[1] - w[0]) as f64 / 1e9)
-        .collect();
+    let mut gaps: Vec<f64> = times.windows(2).map(|w| (w[1] - w[0]) as f64 / 1e9).collect();
     gaps.sort_unstable_by(f64::total_cmp);
     let n = gaps.len() as f64;
     let distance = gaps.iter().enumerate().fold(0.0, |most: f64, (i, gap)| {
         let exact = 1.0 - (-rate * gap).exp();
-        most.max((exact - i as f64 / n).abs())
-            .max(((i + 1) as f64 / n - exact).abs())
+        most.max((exact - i as f64 / n).abs()).max(((i + 1) as f64 / n - exact).abs())
     });
     distance * n.sqrt()
 }
@@ -491,19 +361,11 @@ const CRITICAL: f64 = 1.63;
 
 #[test]
 fn poisson_arrivals_pass_kolmogorov_and_smirnov() {
-    for (rate, producers, seed) in [
-        (5_000.0, 1, 0),
-        (5_000.0, 3, 1),
-        (50_000.0, 7, 2),
-        (200.0, 64, 3),
-    ] {
+    for (rate, producers, seed) in [(5_000.0, 1, 0), (5_000.0, 3, 1), (50_000.0, 7, 2), (200.0, 64, 3)] {
         let schedule = ArrivalSchedule::new(constant(rate), Spacing::Poisson { seed }, false);
         let times = due_times(&schedule, producers, 20 * SECOND);
         let statistic = kolmogorov_smirnov(&times, rate);
-        assert!(
-            statistic < CRITICAL,
-            "{statistic} at {rate} over {producers}"
-        );
+        assert!(statistic < CRITICAL, "{statistic} at {rate} over {producers}");
         let deviation = (rate * 20.0).sqrt();
         assert!((times.len() as f64 - rate * 20.0).abs() < 4.0 * deviation);
     }
@@ -531,25 +393,15 @@ fn what_is_not_poisson_fails_kolmogorov_and_smirnov() {
 /// Seen through its own integral, a Poisson process of any rate is one of rate 1.
 #[test]
 fn poisson_arrivals_follow_the_rate() {
-    let sine = RateProfile::Sine {
-        mean: 2_000.0,
-        amplitude: 1_500.0,
-        period: seconds(5.0),
-    };
+    let sine = RateProfile::Sine { mean: 2_000.0, amplitude: 1_500.0, period: seconds(5.0) };
     let schedule = ArrivalSchedule::new(sine, Spacing::Poisson { seed: 9 }, false);
     let pacer = schedule.pacer(4).unwrap();
-    let places: Vec<u64> = due_times(&schedule, 4, 20 * SECOND)
-        .into_iter()
-        .map(|due| (pacer.until(Nanos(due)) * 1e9) as u64)
-        .collect();
+    let places: Vec<u64> =
+        due_times(&schedule, 4, 20 * SECOND).into_iter().map(|due| (pacer.until(Nanos(due)) * 1e9) as u64).collect();
     let statistic = kolmogorov_smirnov(&places, 1.0);
     assert!(statistic < CRITICAL, "{statistic}");
     let again = due_times(&schedule, 4, SECOND);
     assert_eq!(again, due_times(&schedule, 4, SECOND), "the same seed");
-    let other = ArrivalSchedule::new(
-        schedule.profile().clone(),
-        Spacing::Poisson { seed: 10 },
-        false,
-    );
+    let other = ArrivalSchedule::new(schedule.profile().clone(), Spacing::Poisson { seed: 10 }, false);
     assert_ne!(again, due_times(&other, 4, SECOND));
 }

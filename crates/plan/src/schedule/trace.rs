@@ -52,10 +52,7 @@ impl Trace {
         for number in 1.. {
             let place = || format!("{name}:{number}");
             line.clear();
-            let read = lines
-                .by_ref()
-                .take(Self::LONGEST_LINE)
-                .read_until(b'\n', &mut line);
+            let read = lines.by_ref().take(Self::LONGEST_LINE).read_until(b'\n', &mut line);
             let read = read.map_err(|error| {
                 Error::Invalid(Problem::new(
                     format!("cannot read the trace {}", place()),
@@ -79,9 +76,7 @@ impl Trace {
             if text.is_empty() || text.starts_with('#') || is_head {
                 continue;
             }
-            trace
-                .add(text)
-                .map_err(|(what, help)| Error::Invalid(Problem::new(place(), what, help)))?;
+            trace.add(text).map_err(|(what, help)| Error::Invalid(Problem::new(place(), what, help)))?;
         }
         if trace.times.is_empty() {
             return Err(Error::invalid(
@@ -102,17 +97,11 @@ impl Trace {
         };
         let at = seconds(time).ok_or_else(|| {
             let time: String = time.chars().take(60).collect();
-            (
-                format!("{time:?} is no time"),
-                "write seconds since the start of the load as digits, such as 12.345",
-            )
+            (format!("{time:?} is no time"), "write seconds since the start of the load as digits, such as 12.345")
         })?;
         if let Some(last) = self.times.last().filter(|last| **last > at) {
             return Err((
-                format!(
-                    "{time} lies before {} in the line above",
-                    *last as f64 / 1e9
-                ),
+                format!("{time} lies before {} in the line above", *last as f64 / 1e9),
                 "sort the lines by time: sort -n",
             ));
         }
@@ -129,11 +118,7 @@ impl Trace {
             ));
         }
         if !self.times.is_empty() && size.is_some() == self.sizes.is_empty() {
-            let (this, others) = if size.is_some() {
-                ("a", "no")
-            } else {
-                ("no", "a")
-            };
+            let (this, others) = if size.is_some() { ("a", "no") } else { ("no", "a") };
             return Err((
                 format!("{text:?} has {this} size, and the lines above have {others} size"),
                 "give all lines a size in bytes after a comma, or none",
@@ -142,10 +127,7 @@ impl Trace {
         if let Some(size) = size {
             let bytes = size.parse().map_err(|_| {
                 let size: String = size.chars().take(60).collect();
-                (
-                    format!("{size:?} is not a size"),
-                    "write a whole number of bytes, such as 1024",
-                )
+                (format!("{size:?} is not a size"), "write a whole number of bytes, such as 1024")
             })?;
             self.sizes.push(bytes);
         }

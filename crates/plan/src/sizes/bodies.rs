@@ -58,10 +58,7 @@ impl Bodies {
             }
             left = left.checked_sub(facts.len()).ok_or_else(|| {
                 Error::invalid(
-                    format!(
-                        "the message bodies up to {} have more than {MOST_BYTES} bytes",
-                        file.display()
-                    ),
+                    format!("the message bodies up to {} have more than {MOST_BYTES} bytes", file.display()),
                     "take fewer or smaller files: they are kept in memory",
                 )
                 .observed(file.display())
@@ -151,12 +148,7 @@ impl Json {
     /// PerfTest's 100 documents of 1,000 names and values.
     #[must_use]
     pub const fn new(size: usize) -> Self {
-        Self {
-            size,
-            count: 100,
-            fields: 1_000,
-            seed: 0,
-        }
+        Self { size, count: 100, fields: 1_000, seed: 0 }
     }
 
     /// Makes the documents.
@@ -176,10 +168,7 @@ impl Json {
     fn validate(&self) -> Result<(), Error> {
         if self.size < SMALLEST {
             return Err(Error::invalid(
-                format!(
-                    "a JSON document of {} has no room for a member",
-                    measure::counted(self.size as u64, "byte")
-                ),
+                format!("a JSON document of {} has no room for a member", measure::counted(self.size as u64, "byte")),
                 format!("ask for at least {SMALLEST} bytes"),
             )
             .observed(self.size));
@@ -224,10 +213,7 @@ impl Pool {
             };
             (0..fields).map(word).collect()
         };
-        Self {
-            names: words(1 << 32, NAME, 26),
-            values: words(2 << 32, VALUE, LETTERS.len()),
-        }
+        Self { names: words(1 << 32, NAME, 26), values: words(2 << 32, VALUE, LETTERS.len()) }
     }
 
     /// A document of this many bytes.
@@ -296,9 +282,7 @@ mod tests {
         let inner = text.strip_prefix("{\"").and_then(|t| t.strip_suffix("\"}"));
         let members = inner.unwrap_or_else(|| panic!("{text}")).split("\",\"");
         let name = |member: &str| {
-            let (name, value) = member
-                .split_once("\":\"")
-                .unwrap_or_else(|| panic!("{text}"));
+            let (name, value) = member.split_once("\":\"").unwrap_or_else(|| panic!("{text}"));
             let words = [name, value].map(|w| w.bytes().all(|b| b.is_ascii_alphanumeric()));
             assert_eq!(words, [true, true], "{member}");
             assert!(!value.is_empty(), "{member}");
@@ -311,11 +295,7 @@ mod tests {
     fn documents_have_their_size_and_no_name_twice() {
         for size in (12..600).chain([1_000, 10_000, 100_000]) {
             for fields in [1, 10, 1_000] {
-                let json = Json {
-                    count: 3,
-                    fields,
-                    ..Json::new(size)
-                };
+                let json = Json { count: 3, fields, ..Json::new(size) };
                 let bodies = json.bodies().unwrap();
                 for n in 0..3 {
                     let document = bodies.content(n);
@@ -330,14 +310,7 @@ mod tests {
 
     #[test]
     fn a_seed_makes_the_same_documents_again() {
-        let bodies = |seed| {
-            Json {
-                seed,
-                ..Json::new(500)
-            }
-            .bodies()
-            .unwrap()
-        };
+        let bodies = |seed| Json { seed, ..Json::new(500) }.bodies().unwrap();
         assert_eq!(bodies(7), bodies(7));
         assert_ne!(bodies(7).content(0), bodies(8).content(0));
         assert_ne!(bodies(7).content(0), bodies(7).content(1));
@@ -351,10 +324,7 @@ mod tests {
             Json::new(11),
             Json { count: 0, ..json },
             Json { fields: 0, ..json },
-            Json {
-                count: 100_000,
-                ..Json::new(100_000)
-            },
+            Json { count: 100_000, ..Json::new(100_000) },
         ] {
             assert!(wrong.bodies().is_err(), "{wrong:?}");
         }

@@ -68,9 +68,7 @@ impl Distribution {
     pub(super) fn validate(&self) -> Result<(), Error> {
         let numbers = match self {
             Self::Uniform { .. } | Self::Weighted(_) => [0.0; 2],
-            Self::Normal {
-                mean, deviation, ..
-            } => [*mean, *deviation],
+            Self::Normal { mean, deviation, .. } => [*mean, *deviation],
             Self::LogNormal { median, sigma, .. } => [*median, *sigma],
             Self::Exponential { mean, .. } => [*mean, 0.0],
         };
@@ -143,30 +141,16 @@ enum Source {
 impl Draw {
     pub(super) fn new(distribution: &Distribution, random: Random) -> Self {
         let from = match distribution {
-            Distribution::Uniform { min, max } => Source::Uniform {
-                min: *min as u64,
-                count: max.saturating_sub(*min) as u64 + 1,
-            },
-            Distribution::Normal {
-                mean, deviation, ..
-            } => Source::Normal {
-                mean: *mean,
-                deviation: *deviation,
-            },
-            Distribution::LogNormal { median, sigma, .. } => Source::LogNormal {
-                mean: median.ln(),
-                deviation: *sigma,
-            },
+            Distribution::Uniform { min, max } => {
+                Source::Uniform { min: *min as u64, count: max.saturating_sub(*min) as u64 + 1 }
+            }
+            Distribution::Normal { mean, deviation, .. } => Source::Normal { mean: *mean, deviation: *deviation },
+            Distribution::LogNormal { median, sigma, .. } => Source::LogNormal { mean: median.ln(), deviation: *sigma },
             Distribution::Exponential { mean, .. } => Source::Exponential { mean: *mean },
             Distribution::Weighted(values) => Source::Weighted(sums(values)),
         };
         let (min, max) = distribution.range().unwrap_or((0, 0));
-        Self {
-            random,
-            from,
-            min: min as f64,
-            max: max as f64,
-        }
+        Self { random, from, min: min as f64, max: max as f64 }
     }
 
     /// The size of a producer's `sequence`-th message.
@@ -186,9 +170,7 @@ impl Draw {
                 return sums.get(at).map_or(0, |(_, size)| *size);
             }
             Source::Normal { mean, deviation } => mean + deviation * self.normal(sequence),
-            Source::LogNormal { mean, deviation } => {
-                (mean + deviation * self.normal(sequence)).exp()
-            }
+            Source::LogNormal { mean, deviation } => (mean + deviation * self.normal(sequence)).exp(),
             Source::Exponential { mean } => -mean * self.random.unit(sequence).ln(),
         };
         drawn.round().clamp(self.min, self.max) as usize

@@ -58,10 +58,7 @@ struct ListedCode {
 impl CodeList {
     /// The list whose variable is there.
     pub(crate) fn at(address: u64) -> Self {
-        Self {
-            address,
-            known: HashMap::new(),
-        }
+        Self { address, known: HashMap::new() }
     }
 
     /// Return address of processes' last function, and whether Erlang frames are chained.
@@ -115,12 +112,7 @@ impl CodeList {
                 return None;
             }
             let [_, head @ ..]: [u64; HEAD / 8] = words(records.memory, record)?;
-            let entry = ListedCode {
-                next,
-                record,
-                len,
-                head,
-            };
+            let entry = ListedCode { next, record, len, head };
             if self.is_known(at, &entry, records) || entries.len() >= MOST_ENTRIES {
                 break;
             }
@@ -135,12 +127,7 @@ impl CodeList {
         Some(entries)
     }
 
-    fn is_known(
-        &self,
-        address: u64,
-        entry: &ListedCode,
-        records: &mut Records<impl Memory>,
-    ) -> bool {
+    fn is_known(&self, address: u64, entry: &ListedCode, records: &mut Records<impl Memory>) -> bool {
         let known = self.known.get(&address).filter(|(it, _)| it == entry);
         known.is_some_and(|(_, known)| records.read(entry).map(digest) == *known)
     }
@@ -174,11 +161,7 @@ struct Records<'m, M> {
 
 impl<'m, M: Memory> Records<'m, M> {
     fn of(memory: &'m M) -> Self {
-        Self {
-            memory,
-            bytes: Vec::new(),
-            left: MOST_BYTES,
-        }
+        Self { memory, bytes: Vec::new(), left: MOST_BYTES }
     }
 
     /// Present record of an entry.

@@ -74,16 +74,7 @@ fn empty() -> Pieces {
 
 fn module(address: u64, name: &str) -> Vec<u8> {
     let (start, end, lines) = (0, 0x100, 1);
-    record(
-        address,
-        0x100,
-        &[Written {
-            start,
-            end,
-            name,
-            lines,
-        }],
-    )
+    record(address, 0x100, &[Written { start, end, name, lines }])
 }
 
 /// New functions, by address and first name.
@@ -98,10 +89,7 @@ fn read_on(list: &mut CodeList, memory: &impl Memory) -> Result<Vec<(u64, String
 }
 
 fn named(found: &[(u64, &str)]) -> Result<Vec<(u64, String)>, NoList> {
-    Ok(found
-        .iter()
-        .map(|(at, name)| (*at, (*name).to_owned()))
-        .collect())
+    Ok(found.iter().map(|(at, name)| (*at, (*name).to_owned())).collect())
 }
 
 #[test]
@@ -174,10 +162,7 @@ fn what_is_no_list_is_refused() {
         read_on(&mut CodeList::at(LIST), &memory) == Err(NoList)
     };
     assert!(!refused(&|_| ()));
-    assert!(
-        refused(&|it| it.write(LIST, &[2, 0, 0x20_0000])),
-        "another version"
-    );
+    assert!(refused(&|it| it.write(LIST, &[2, 0, 0x20_0000])), "another version");
     assert!(refused(&|it| it.write(LIST, &[1, 0, 8])), "nothing there");
     assert!(refused(&|it| drop(it.0.remove(&LIST))), "no variable");
     // The second entry: in a circle, of no record, and far too long.
@@ -304,10 +289,7 @@ fn a_list_that_changes_while_it_is_read_tells_no_other_names() {
                 changes.push((random.below(6), memory.clone()));
             }
             changes.reverse();
-            let restless = Restless {
-                now: RefCell::new(before),
-                changes: RefCell::new(changes),
-            };
+            let restless = Restless { now: RefCell::new(before), changes: RefCell::new(changes) };
             let found = read_on(&mut list, &restless);
             torn += u32::from(found.is_err());
             for (address, name) in found.unwrap_or_default() {

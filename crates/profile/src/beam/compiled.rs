@@ -95,11 +95,7 @@ fn function<'a>(fields: &mut Fields<'a>, module: &Range<u64>) -> Option<Compiled
             file: name(fields, AFTER_OTHERS)?,
         });
     }
-    (code.start <= code.end).then_some(CompiledFunction {
-        code,
-        name: name_of_it,
-        lines,
-    })
+    (code.start <= code.end).then_some(CompiledFunction { code, name: name_of_it, lines })
 }
 
 /// A name, without what follows it.
@@ -171,18 +167,8 @@ pub(super) mod tests {
     }
 
     pub(in crate::beam) const TWO: [Written<'static>; 2] = [
-        Written {
-            start: 0,
-            end: 0x40,
-            name: "m:f/1",
-            lines: 2,
-        },
-        Written {
-            start: 0x40,
-            end: 0x90,
-            name: "m:é/0",
-            lines: 0,
-        },
+        Written { start: 0, end: 0x40, name: "m:f/1", lines: 2 },
+        Written { start: 0x40, end: 0x90, name: "m:é/0", lines: 0 },
     ];
 
     #[test]
@@ -190,27 +176,17 @@ pub(super) mod tests {
         let record = record(0x7f00_0000, 0x90, &TWO);
         let module = CompiledModule::parse(&record).unwrap();
         assert_eq!(module.code, 0x7f00_0000..0x7f00_0090);
-        let functions: Vec<_> = module
-            .functions
-            .iter()
-            .map(|it| (it.code.clone(), it.name))
-            .collect();
+        let functions: Vec<_> = module.functions.iter().map(|it| (it.code.clone(), it.name)).collect();
         assert_eq!(
             functions,
-            [
-                (0x7f00_0000..0x7f00_0040, "m:f/1".as_bytes()),
-                (0x7f00_0040..0x7f00_0090, "m:é/0".as_bytes()),
-            ]
+            [(0x7f00_0000..0x7f00_0040, "m:f/1".as_bytes()), (0x7f00_0040..0x7f00_0090, "m:é/0".as_bytes()),]
         );
         assert_eq!(beam_functions(&record), ["m:f/1", "m:é/0"]);
     }
 
     #[test]
     fn what_is_said_of_the_emulator_has_no_code() {
-        assert_eq!(
-            CompiledModule::parse(&[0; 32]),
-            Some(CompiledModule::default())
-        );
+        assert_eq!(CompiledModule::parse(&[0; 32]), Some(CompiledModule::default()));
     }
 
     #[test]
@@ -225,12 +201,7 @@ pub(super) mod tests {
         let wrong = |address, length, start, end| {
             let name = "m:f/1";
             let lines = 0;
-            let function = Written {
-                start,
-                end,
-                name,
-                lines,
-            };
+            let function = Written { start, end, name, lines };
             CompiledModule::parse(&record(address, length, &[function])).is_none()
         };
         assert!(!wrong(0x1000, 0x90, 0, 0x90));
@@ -249,9 +220,7 @@ pub(super) mod tests {
                 record[at] = byte;
                 let module = CompiledModule::parse(&record).unwrap_or_default();
                 let inside = |it: &CompiledFunction<'_>| {
-                    module.code.start <= it.code.start
-                        && it.code.start <= it.code.end
-                        && it.code.end <= module.code.end
+                    module.code.start <= it.code.start && it.code.start <= it.code.end && it.code.end <= module.code.end
                 };
                 assert!(module.functions.iter().all(inside), "{byte:x} at {at}");
             }

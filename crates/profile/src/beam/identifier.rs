@@ -46,10 +46,7 @@ impl Places {
             return None;
         };
         let (size, line, rest) = (size & 0xffff_ffff, shifts & 0xffff_ffff, shifts >> 32);
-        let places = Self {
-            bits: size.checked_ilog2()?,
-            line: u32::try_from(line).ok()?,
-        };
+        let places = Self { bits: size.checked_ilog2()?, line: u32::try_from(line).ok()? };
         let agree = size.is_power_of_two()
             && mask == size - 1
             && line < u64::from(places.bits)
@@ -67,8 +64,7 @@ impl Places {
     /// The number of the process of that place.
     const fn number(self, low: u64) -> u64 {
         let place = self.of(low);
-        let turned =
-            place >> self.line | (place & ((1 << self.line) - 1)) << (self.bits - self.line);
+        let turned = place >> self.line | (place & ((1 << self.line) - 1)) << (self.bits - self.line);
         low & !((1 << self.bits) - 1) | turned
     }
 }
@@ -76,26 +72,16 @@ impl Places {
 impl IdentifierLayout {
     /// Rule that holds for a node's processes, each with its place in the table and its identifier; `places` are the
     /// table's own, from OTP 26 on.
-    pub(super) fn of(
-        processes: impl Iterator<Item = (usize, u64)>,
-        places: Option<Places>,
-    ) -> Self {
+    pub(super) fn of(processes: impl Iterator<Item = (usize, u64)>, places: Option<Places>) -> Self {
         // The first place is 0, as the first serial is.
-        let placed: Vec<(u64, u64)> = processes
-            .filter(|(place, _)| *place > 0)
-            .map(|(place, identifier)| (place as u64, identifier))
-            .collect();
+        let placed: Vec<(u64, u64)> =
+            processes.filter(|(place, _)| *place > 0).map(|(place, identifier)| (place as u64, identifier)).collect();
         let all = |holds: &dyn Fn(u64, u64) -> bool| {
-            !placed.is_empty()
-                && placed
-                    .iter()
-                    .all(|&(place, identifier)| holds(place, identifier))
+            !placed.is_empty() && placed.iter().all(|&(place, identifier)| holds(place, identifier))
         };
         match places {
             _ if all(&|place, identifier| identifier >> 32 == place) => Self::WithPlace,
-            Some(places) if all(&|place, identifier| places.of(identifier >> 4) == place) => {
-                Self::Scattered(places)
-            }
+            Some(places) if all(&|place, identifier| places.of(identifier >> 4) == place) => Self::Scattered(places),
             _ => Self::Unknown,
         }
     }
@@ -149,18 +135,10 @@ mod tests {
             (WithPlace, 3, "<0.0.0>"),
             // Debian's OTP 25.2.3.
             (WithPlace, 0x278_0000_04f3, "<0.79.0>"),
-            (
-                WithPlace,
-                0x278_0000_0000 | (32_768 + 5) << 4 | 3,
-                "<0.5.1>",
-            ),
+            (WithPlace, 0x278_0000_0000 | (32_768 + 5) << 4 | 3, "<0.5.1>"),
             (Scattered(places), (615 << 3) << 4 | 3, "<0.615.0>"),
             (Scattered(places), (5 << 3 | 2) << 4 | 3, "<0.262149.0>"),
-            (
-                Scattered(places),
-                3 << 32 | (1 << 20 | 5 << 3) << 4 | 3,
-                "<0.1048581.3>",
-            ),
+            (Scattered(places), 3 << 32 | (1 << 20 | 5 << 3) << 4 | 3, "<0.1048581.3>"),
             (Unknown, 0x73, "process 0x73"),
         ] {
             let process = ProcessId::of_term(term, layout).unwrap();
@@ -170,15 +148,7 @@ mod tests {
 
     #[test]
     fn what_is_nobodys_is_no_process() {
-        for term in [
-            0,
-            1,
-            0x13 << 4,
-            0xffff_ffff,
-            0xffff_fff3,
-            u64::MAX,
-            u64::MAX << 4 | 3,
-        ] {
+        for term in [0, 1, 0x13 << 4, 0xffff_ffff, 0xffff_fff3, u64::MAX, u64::MAX << 4 | 3] {
             assert_eq!(ProcessId::of_term(term, WithPlace), None, "{term:x}");
         }
     }
@@ -186,9 +156,7 @@ mod tests {
     #[test]
     fn the_layout_is_what_holds_for_all_processes() {
         let places = Places::noted(&NOTED);
-        let layout = |processes: &[(usize, u64)], places| {
-            IdentifierLayout::of(processes.iter().copied(), places)
-        };
+        let layout = |processes: &[(usize, u64)], places| IdentifierLayout::of(processes.iter().copied(), places);
         let (first, second) = (8 << 32 | 0x13, 16 << 32 | 0x23);
         let both = [(0, 3), (8, first), (16, second)];
         assert_eq!(layout(&both, places), WithPlace);

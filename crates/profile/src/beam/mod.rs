@@ -43,8 +43,7 @@ const POINTERS: std::ops::Range<u64> = 1 << 16..1 << 47;
 /// Where a process has the emulator's code, if it is a BEAM.
 pub(crate) fn emulator(maps: &[Mapping]) -> Option<&Mapping> {
     let is_emulator = |name: &str| name.starts_with("beam.");
-    maps.iter()
-        .find(|it| maps::is_file(it) && it.path.rsplit('/').next().is_some_and(is_emulator))
+    maps.iter().find(|it| maps::is_file(it) && it.path.rsplit('/').next().is_some_and(is_emulator))
 }
 
 /// Byte offsets inside an Erlang process.
@@ -112,10 +111,7 @@ impl fmt::Display for Unfamiliar {
 
 impl Vm {
     /// Looks into a BEAM's memory.
-    pub(crate) fn discover(
-        memory: &impl Memory,
-        variables: &Variables,
-    ) -> Result<Self, Unfamiliar> {
+    pub(crate) fn discover(memory: &impl Memory, variables: &Variables) -> Result<Self, Unfamiliar> {
         let (normal_exit, frame_pointers) = variables.ends(memory).ok_or(Unfamiliar::Exit)?;
         let table = variables.tables().find_map(|at| processes(memory, at));
         let table = table.ok_or(Unfamiliar::Processes)?;
@@ -165,26 +161,17 @@ fn processes(memory: &impl Memory, table: u64) -> Option<Table> {
     let found = candidates.map(|(at, entries)| {
         // No two processes have the same identifier; other things that begin alike may.
         let mut identifiers = HashSet::new();
-        let entries = memory
-            .words(*entries, TABLE_ENTRIES)
-            .into_iter()
-            .enumerate();
+        let entries = memory.words(*entries, TABLE_ENTRIES).into_iter().enumerate();
         let entries = entries.filter_map(|(place, process)| {
             let identifier = identifier_of(memory, process)?;
-            identifiers.insert(identifier).then_some(Entry {
-                place,
-                process,
-                identifier,
-            })
+            identifiers.insert(identifier).then_some(Entry { place, process, identifier })
         });
         (at, entries.take(ENOUGH_PROCESSES).collect::<Vec<_>>())
     });
     let (at, entries) = found.max_by_key(|(_, entries)| entries.len())?;
     let size = at + SIZE_AFTER;
-    (entries.len() >= FEWEST_PROCESSES).then(|| Table {
-        entries,
-        places: words.get(size..size + SIZE_WORDS).and_then(Places::noted),
-    })
+    (entries.len() >= FEWEST_PROCESSES)
+        .then(|| Table { entries, places: words.get(size..size + SIZE_WORDS).and_then(Places::noted) })
 }
 
 fn is_pointer(word: u64) -> bool {
@@ -204,11 +191,7 @@ fn identifier_of(memory: &impl Memory, address: u64) -> Option<u64> {
 
 /// Where processes have the bounds of heap and stack. A process that is collecting garbage or
 /// starting meanwhile may not fit, so most of them decide.
-fn process_layout(
-    memory: &impl Memory,
-    processes: &[Entry],
-    normal_exit: u64,
-) -> Option<ProcessLayout> {
+fn process_layout(memory: &impl Memory, processes: &[Entry], normal_exit: u64) -> Option<ProcessLayout> {
     let processes: Vec<Vec<u64>> = (processes.iter())
         .map(|entry| memory.words(entry.process, PROCESS_WORDS))
         .filter(|words| !words.is_empty())
@@ -218,8 +201,7 @@ fn process_layout(
         fitting >= FEWEST_PROCESSES && fitting * 4 >= processes.len() * 3
     };
     let ends_stack = |word: u64| is_pointer(word) && memory.word(word - 8) == Some(normal_exit);
-    let hend = (1..PROCESS_WORDS)
-        .find(|&at| most(&|words| words.get(at).copied().is_some_and(ends_stack)))?;
+    let hend = (1..PROCESS_WORDS).find(|&at| most(&|words| words.get(at).copied().is_some_and(ends_stack)))?;
     let heap = hend - 1;
     // `htop`, `stop`, and the frame pointer, which not every build has, in this order.
     let stop = (1..heap).find(|&stop| {
@@ -230,12 +212,8 @@ fn process_layout(
         })
     })?;
     let bytes = |word: usize| i16::try_from(word * 8).ok();
-    let layout = ProcessLayout {
-        stop: bytes(stop)?,
-        frame_pointer: bytes(stop + 1)?,
-        heap: bytes(heap)?,
-        hend: bytes(hend)?,
-    };
+    let layout =
+        ProcessLayout { stop: bytes(stop)?, frame_pointer: bytes(stop + 1)?, heap: bytes(heap)?, hend: bytes(hend)? };
     (layout.hend - layout.first() < ProcessLayout::SPAN).then_some(layout)
 }
 

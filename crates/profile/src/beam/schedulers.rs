@@ -35,11 +35,7 @@ impl Scheduler {
     /// `erts_sched_2` and `erts_dcpus_1` after.
     pub(crate) fn of_thread(name: &str) -> Option<Self> {
         use SchedulerKind::{DirtyCpu, DirtyIo, Ordinary};
-        let later = [
-            ("erts_sched_", Ordinary),
-            ("erts_dcpus_", DirtyCpu),
-            ("erts_dios_", DirtyIo),
-        ];
+        let later = [("erts_sched_", Ordinary), ("erts_dcpus_", DirtyCpu), ("erts_dios_", DirtyIo)];
         let of_later = |(prefix, kind)| Some((name.strip_prefix(prefix)?, kind));
         let (number, kind) = later.into_iter().find_map(of_later).or_else(|| {
             let (number, kind) = name.split_once('_')?;
@@ -82,11 +78,7 @@ pub(super) fn current_processes(
     let dirty = dirty.iter().filter(|group| group.is_sensible());
     let dirty = dirty.filter_map(|group| Some((*group, group.size(memory, at)?)));
     let groups = std::iter::once((ordinary, size)).chain(dirty);
-    Some(
-        groups
-            .flat_map(|(group, size)| group.addresses(at, size))
-            .collect(),
-    )
+    Some(groups.flat_map(|(group, size)| group.addresses(at, size)).collect())
 }
 
 /// Schedulers that no variable names: the first of a kind is at one of `places`. Dirty ones for files, of which there
@@ -118,9 +110,7 @@ pub(super) fn among(memory: &impl Memory, places: &[u64]) -> Option<HashMap<Sche
         let most = groups.iter().map(|group| group.count).max()?;
         // What looks like one scheduler may be anything, where there are two of them.
         let mut largest = groups.into_iter().filter(|group| group.count == most);
-        largest
-            .next()
-            .filter(|_| most > 1 || largest.next().is_none())
+        largest.next().filter(|_| most > 1 || largest.next().is_none())
     });
     let [Some(ordinary), dirty @ ..] = groups else {
         return None;
@@ -145,10 +135,7 @@ impl Group {
 
     /// Whether the scheduler that is `from` bytes behind the first has this number, `at` bytes from its beginning.
     fn fits(&self, memory: &impl Memory, at: u64, from: u64, number: u64) -> bool {
-        let address = self
-            .first
-            .checked_add(from)
-            .and_then(|it| it.checked_add(at));
+        let address = self.first.checked_add(from).and_then(|it| it.checked_add(at));
         let words = address.map_or_else(Vec::new, |it| memory.words(it - 16, 4));
         let &[process, kind, ordinary, dirty] = words.as_slice() else {
             return false;

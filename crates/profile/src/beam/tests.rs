@@ -36,13 +36,7 @@ struct Build {
 }
 
 /// Debian's OTP 25.2.3.
-const DEBIAN_25: Build = Build {
-    schedulers: 2,
-    scheduler_words: 41_728 / 8,
-    number: 23,
-    stop: 11,
-    heap: 16,
-};
+const DEBIAN_25: Build = Build { schedulers: 2, scheduler_words: 41_728 / 8, number: 23, stop: 11, heap: 16 };
 
 impl Build {
     fn memory(&self) -> (Pieces, Variables) {
@@ -101,10 +95,7 @@ impl Build {
             ("erts_no_dirty_io_schedulers", variables + 32),
             ("erts_aligned_dirty_io_scheduler_data", variables + 40),
         ];
-        let variables = Variables {
-            exported: symbols.into(),
-            data: Vec::new(),
-        };
+        let variables = Variables { exported: symbols.into(), data: Vec::new() };
         (Pieces(pieces), variables)
     }
 }
@@ -118,15 +109,7 @@ impl Build {
         let mut words = vec![0x5200_0040, 1, 0, 0x5100_0000, 7, u64::MAX];
         // Those of OTP 29, with 1,048,576 places in lines of eight.
         words.extend([1 | 1 << 32, 0, entry, 0, 0]);
-        words.extend([
-            0x6000_0000,
-            0,
-            1 << 20,
-            (1 << 20) - 1,
-            (1 << 17) - 1,
-            7,
-            17 << 32 | 3,
-        ]);
+        words.extend([0x6000_0000, 0, 1 << 20, (1 << 20) - 1, (1 << 17) - 1, 7, 17 << 32 | 3]);
         words.extend([self.schedulers, 0x7000_0000, 2, 0x7800_0000, 3, files]);
         words.resize(200, 0);
         memory.0.push((data, words.clone()));
@@ -138,10 +121,7 @@ impl Build {
             (io[at - 1], io[at + 1]) = (2, i + 1);
         }
         memory.0.push((files, io));
-        let variables = Variables {
-            exported: HashMap::new(),
-            data: vec![(data, words)],
-        };
+        let variables = Variables { exported: HashMap::new(), data: vec![(data, words)] };
         (memory, variables)
     }
 }
@@ -153,15 +133,9 @@ fn variables_that_are_not_exported_are_found_among_others() {
     let (memory, variables) = DEBIAN_25.hidden();
     assert_eq!(variables.code_list(&memory), Some(0x5200_0030));
     let mut found = Vm::discover(&memory, &variables).unwrap();
-    let files = (1..=3).map(|number| Scheduler {
-        kind: schedulers::SchedulerKind::DirtyIo,
-        number,
-    });
+    let files = (1..=3).map(|number| Scheduler { kind: schedulers::SchedulerKind::DirtyIo, number });
     for of_files in files {
-        assert!(
-            found.current_process.remove(&of_files).is_some(),
-            "{of_files:?}"
-        );
+        assert!(found.current_process.remove(&of_files).is_some(), "{of_files:?}");
     }
     assert_eq!(found, known);
     // Each of its variables changed, and every piece of memory missing.
@@ -181,17 +155,11 @@ fn variables_that_are_not_exported_are_found_among_others() {
     for (variables, why) in [
         (Variables::default(), Unfamiliar::Exit),
         (
-            Variables {
-                exported: HashMap::new(),
-                data: vec![(0x5200_0000, words[..11].to_vec())],
-            },
+            Variables { exported: HashMap::new(), data: vec![(0x5200_0000, words[..11].to_vec())] },
             Unfamiliar::Processes,
         ),
         (
-            Variables {
-                exported: HashMap::new(),
-                data: vec![(0x5200_0000, words[..18].to_vec())],
-            },
+            Variables { exported: HashMap::new(), data: vec![(0x5200_0000, words[..18].to_vec())] },
             Unfamiliar::Scheduler,
         ),
     ] {
@@ -203,17 +171,8 @@ fn variables_that_are_not_exported_are_found_among_others() {
 fn offsets_are_found_wherever_they_are() {
     let builds = [
         DEBIAN_25,
-        Build {
-            schedulers: 1,
-            ..DEBIAN_25
-        },
-        Build {
-            schedulers: 17,
-            scheduler_words: 4096 / 8,
-            number: 40,
-            stop: 9,
-            heap: 14,
-        },
+        Build { schedulers: 1, ..DEBIAN_25 },
+        Build { schedulers: 17, scheduler_words: 4096 / 8, number: 40, stop: 9, heap: 14 },
     ];
     for build in builds {
         let (memory, symbols) = build.memory();
@@ -228,8 +187,7 @@ fn offsets_are_found_wherever_they_are() {
         assert_eq!((vm.process, vm.frame_pointers), (layout, true));
         assert_eq!(vm.normal_exit, NORMAL_EXIT);
         let current = |first, i| first + (i * build.scheduler_words + build.number - 2) * 8;
-        let wanted = (0..build.schedulers)
-            .map(|i| (format!("{}_scheduler", i + 1), current(0x7000_0000, i)));
+        let wanted = (0..build.schedulers).map(|i| (format!("{}_scheduler", i + 1), current(0x7000_0000, i)));
         let dirty = (0..2).map(|i| (format!("{}_dirty_cpu_sch", i + 1), current(0x7800_0000, i)));
         let wanted = wanted.chain(dirty);
         let wanted = wanted.map(|(thread, at)| (Scheduler::of_thread(&thread).unwrap(), at));

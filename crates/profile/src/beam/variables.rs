@@ -45,26 +45,16 @@ pub(crate) struct Variables {
 
 impl Variables {
     /// Of a process in which the emulator is mapped there, and which exports these of [`NAMES`].
-    pub(crate) fn of(
-        pid: u32,
-        emulator: &Mapping,
-        memory: &impl Memory,
-        exported: Vec<(&'static str, u64)>,
-    ) -> Self {
+    pub(crate) fn of(pid: u32, emulator: &Mapping, memory: &impl Memory, exported: Vec<(&'static str, u64)>) -> Self {
         let exported: HashMap<_, _> = exported.into_iter().collect();
-        let has_all = [CODE_LIST, "beam_normal_exit", "erts_proc"]
-            .iter()
-            .all(|name| exported.contains_key(name));
+        let has_all = [CODE_LIST, "beam_normal_exit", "erts_proc"].iter().all(|name| exported.contains_key(name));
         let data = if has_all {
             Vec::new()
         } else {
             let ranges = maps::variables(pid, emulator).into_iter();
             let pieces = ranges.filter_map(|it| {
                 let words = (it.end - it.start).min(MOST_WORDS * 8) / 8;
-                Some((
-                    it.start,
-                    memory.words(it.start, usize::try_from(words).ok()?),
-                ))
+                Some((it.start, memory.words(it.start, usize::try_from(words).ok()?)))
             });
             pieces.collect()
         };
@@ -95,9 +85,9 @@ impl Variables {
     /// Where the table of processes may be, the likeliest first.
     pub(super) fn tables(&self) -> impl Iterator<Item = u64> {
         let exported = self.exported.get("erts_proc").copied();
-        let noted = self.windows(SIZE_AFTER + SIZE_WORDS).filter(|(_, words)| {
-            is_pointer(words[0]) && Places::noted(&words[SIZE_AFTER..]).is_some()
-        });
+        let noted = self
+            .windows(SIZE_AFTER + SIZE_WORDS)
+            .filter(|(_, words)| is_pointer(words[0]) && Places::noted(&words[SIZE_AFTER..]).is_some());
         exported.into_iter().chain(noted.map(|(at, _)| at))
     }
 
@@ -108,31 +98,17 @@ impl Variables {
             let (first, count) = (read(first)?, read(count)? & 0xffff_ffff);
             Some(Group { kind, first, count })
         };
-        let ordinary = group(
-            SchedulerKind::Ordinary,
-            "erts_aligned_scheduler_data",
-            "erts_no_schedulers",
-        )?;
-        let cpu = group(
-            SchedulerKind::DirtyCpu,
-            "erts_aligned_dirty_cpu_scheduler_data",
-            "erts_no_dirty_cpu_schedulers",
-        );
-        let io = group(
-            SchedulerKind::DirtyIo,
-            "erts_aligned_dirty_io_scheduler_data",
-            "erts_no_dirty_io_schedulers",
-        );
+        let ordinary = group(SchedulerKind::Ordinary, "erts_aligned_scheduler_data", "erts_no_schedulers")?;
+        let cpu =
+            group(SchedulerKind::DirtyCpu, "erts_aligned_dirty_cpu_scheduler_data", "erts_no_dirty_cpu_schedulers");
+        let io = group(SchedulerKind::DirtyIo, "erts_aligned_dirty_io_scheduler_data", "erts_no_dirty_io_schedulers");
         Some((ordinary, [cpu, io].into_iter().flatten().collect()))
     }
 
     /// Where the data points to things that begin a cache line, each once.
     pub(super) fn cache_lines(&self) -> Vec<u64> {
         let words = self.data.iter().flat_map(|(_, words)| words);
-        let mut found: Vec<u64> = words
-            .copied()
-            .filter(|word| is_pointer(*word) && word.is_multiple_of(64))
-            .collect();
+        let mut found: Vec<u64> = words.copied().filter(|word| is_pointer(*word) && word.is_multiple_of(64)).collect();
         found.sort_unstable();
         found.dedup();
         found

@@ -56,15 +56,8 @@ impl MappedRanges {
     }
 
     /// Takes a step; `by` is asked for where address space was taken.
-    pub(super) fn step<T>(
-        &mut self,
-        transfer: &Transfer,
-        blocks: &mut Blocks<T>,
-        by: impl FnOnce() -> T,
-    ) {
-        let Transfer {
-            released, taken, ..
-        } = *transfer;
+    pub(super) fn step<T>(&mut self, transfer: &Transfer, blocks: &mut Blocks<T>, by: impl FnOnce() -> T) {
+        let Transfer { released, taken, .. } = *transfer;
         match SystemCall::of(transfer.call) {
             Some(SystemCall::Brk) => return self.move_heap_end(taken.start, blocks, by),
             Some(SystemCall::Exec) => self.heap_end = None,
@@ -148,11 +141,7 @@ mod tests {
             // The last page is asked for in part.
             length: (length(&range) * page).saturating_sub(page / 2),
         };
-        Transfer {
-            call: call.number().into(),
-            released: extent(released),
-            taken: extent(taken),
-        }
+        Transfer { call: call.number().into(), released: extent(released), taken: extent(taken) }
     }
 
     fn some_range(random: &mut Random) -> Range<u64> {
@@ -230,10 +219,7 @@ mod tests {
 
     /// The bytes held after these steps, each with its number.
     fn held(heap_end: Option<u64>, steps: &[Transfer]) -> Vec<(usize, u64)> {
-        let mut space = MappedRanges {
-            heap_end,
-            ..MappedRanges::default()
-        };
+        let mut space = MappedRanges { heap_end, ..MappedRanges::default() };
         let mut blocks = Blocks::new(1_000);
         for (number, step) in steps.iter().enumerate() {
             space.step(step, &mut blocks, || number);
@@ -263,20 +249,13 @@ mod tests {
     #[test]
     fn impossible_steps_change_nothing_and_never_panic() {
         let all = [0, 1, 4096, u64::MAX - 1, u64::MAX];
-        let extents = || {
-            all.iter()
-                .flat_map(|&start| all.map(|length| Extent { start, length }))
-        };
+        let extents = || all.iter().flat_map(|&start| all.map(|length| Extent { start, length }));
         for call in [0, 1, 2, 3, 4, 5, 6, u64::MAX] {
             let mut space = MappedRanges::default();
             let mut blocks = Blocks::new(10);
             for released in extents() {
                 for taken in extents() {
-                    let step = Transfer {
-                        call,
-                        released,
-                        taken,
-                    };
+                    let step = Transfer { call, released, taken };
                     space.step(&step, &mut blocks, || ());
                 }
             }

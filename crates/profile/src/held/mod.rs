@@ -31,9 +31,7 @@ impl<T> HeldMemory<T> {
     pub(crate) fn of(event: &Event) -> Option<Self> {
         let told_by = match event.source {
             EventSource::AddressSpace => ToldBy::Addresses(MappedRanges::default()),
-            _ => ToldBy::Numbers {
-                one_in: event.one_in().into(),
-            },
+            _ => ToldBy::Numbers { one_in: event.one_in().into() },
         };
         let blocks = Blocks::new(MOST_BLOCKS);
         (event.weight == Weight::Held).then_some(Self { blocks, told_by })
@@ -79,11 +77,8 @@ impl<T> HeldMemory<T> {
     /// Note of blocks left out.
     pub(crate) fn left_out(&mut self) -> Option<String> {
         let count = self.blocks.left_out();
-        (count > 0).then(|| {
-            format!(
-                "more than {MOST_BLOCKS} blocks of memory are held: {count} later ones are left out"
-            )
-        })
+        (count > 0)
+            .then(|| format!("more than {MOST_BLOCKS} blocks of memory are held: {count} later ones are left out"))
     }
 }
 
@@ -112,11 +107,7 @@ struct Block<T> {
 impl<T> Blocks<T> {
     /// None yet; `most` are followed.
     fn new(most: usize) -> Self {
-        Self {
-            by_number: HashMap::new(),
-            most,
-            left_out: 0,
-        }
+        Self { by_number: HashMap::new(), most, left_out: 0 }
     }
 
     /// A block was taken; whether it is followed.

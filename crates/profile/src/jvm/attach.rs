@@ -49,17 +49,13 @@ pub(super) enum AttachError {
 impl fmt::Display for AttachError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Foreign { uid } => write!(
-                f,
-                "the JVM takes commands from its user ({uid}) and root only: run bellows as one of them"
-            ),
-            Self::Disabled(option) => write!(
-                f,
-                "the JVM was started with {option}, which disables commands: leave that out"
-            ),
-            Self::NoSocket => f.write_str(
-                "the JVM did not open its socket in /tmp: it hangs, or has another /tmp",
-            ),
+            Self::Foreign { uid } => {
+                write!(f, "the JVM takes commands from its user ({uid}) and root only: run bellows as one of them")
+            }
+            Self::Disabled(option) => {
+                write!(f, "the JVM was started with {option}, which disables commands: leave that out")
+            }
+            Self::NoSocket => f.write_str("the JVM did not open its socket in /tmp: it hangs, or has another /tmp"),
             Self::Impostor => f.write_str("another process answers at the JVM's socket in /tmp"),
             Self::Io(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 f.write_str("the JVM did not answer within 5 s")
@@ -134,10 +130,7 @@ fn open_socket(process: ProcessId, status: &Status, socket: &Path) -> Result<(),
         return Err(AttachError::Disabled("-Xrs"));
     }
     // It would print all its stacks.
-    if linux::processes::arguments(process.pid)
-        .iter()
-        .any(|word| word == DISABLED)
-    {
+    if linux::processes::arguments(process.pid).iter().any(|word| word == DISABLED) {
         return Err(AttachError::Disabled(DISABLED));
     }
     let _trigger = Trigger::create(process, status)?;
@@ -161,11 +154,7 @@ struct Trigger(PathBuf);
 impl Trigger {
     fn create(process: ProcessId, status: &Status) -> Result<Self, AttachError> {
         let path = in_tmp(process, &format!(".attach_pid{}", status.inner_pid));
-        let created = File::options()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path);
+        let created = File::options().write(true).create_new(true).mode(0o600).open(&path);
         match created {
             // Somebody else attaches at this moment.
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error.into()),
@@ -209,10 +198,7 @@ fn read_answer(answer: &str) -> Result<String, AttachError> {
         return Ok(text.trim().to_owned());
     }
     let why = text.lines().find(|line| !line.trim().is_empty());
-    let why = why.map_or_else(
-        || format!("it answered {code:?}"),
-        |it| it.trim().to_owned(),
-    );
+    let why = why.map_or_else(|| format!("it answered {code:?}"), |it| it.trim().to_owned());
     Err(AttachError::Refused(why))
 }
 
@@ -224,17 +210,10 @@ mod tests {
 
     #[test]
     fn answers_say_whether_it_was_done() {
-        assert_eq!(
-            read_answer("0\nCommand executed\n").unwrap(),
-            "Command executed"
-        );
+        assert_eq!(read_answer("0\nCommand executed\n").unwrap(), "Command executed");
         assert_eq!(read_answer("0").unwrap(), "");
-        let refused =
-            read_answer("1\njava.lang.IllegalArgumentException: Unknown\n\tat x").unwrap_err();
-        assert!(
-            refused.to_string().contains("Exception: Unknown)"),
-            "{refused}"
-        );
+        let refused = read_answer("1\njava.lang.IllegalArgumentException: Unknown\n\tat x").unwrap_err();
+        assert!(refused.to_string().contains("Exception: Unknown)"), "{refused}");
         assert!(read_answer("").is_err() && read_answer("garbage\n\n").is_err());
     }
 
@@ -270,10 +249,7 @@ mod tests {
 
     #[test]
     fn a_process_without_a_handler_gets_no_signal() {
-        let mut child = std::process::Command::new("sleep")
-            .arg("60")
-            .spawn()
-            .unwrap();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let process = ProcessId::of(child.id()).unwrap();
         let error = order(process, ["jcmd", "help"]).unwrap_err();
         assert!(error.to_string().contains("-Xrs"), "{error}");

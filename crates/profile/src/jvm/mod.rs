@@ -71,9 +71,7 @@ impl Jvm {
         let begin = Clock.now();
         match attach::order(self.process, ["jcmd", "Compiler.perfmap"]) {
             Ok(_) => Ok(Clock.now().since(begin)),
-            Err(AttachError::Refused(why)) => Err(format!(
-                "the JVM writes no perf map ({why}): use JDK 17 or later"
-            )),
+            Err(AttachError::Refused(why)) => Err(format!("the JVM writes no perf map ({why}): use JDK 17 or later")),
             Err(error) => Err(error.to_string()),
         }
     }

@@ -43,10 +43,7 @@ pub(super) struct Header {
 impl Header {
     /// Reads everything before the records; the input stands before the first one afterwards. What stands behind
     /// them is read where the file can be read at any place.
-    pub(super) fn read(
-        input: &mut dyn BufRead,
-        file: Option<&File>,
-    ) -> io::Result<Result<Self, String>> {
+    pub(super) fn read(input: &mut dyn BufRead, file: Option<&File>) -> io::Result<Result<Self, String>> {
         let mut head = [0; HEADER as usize];
         if let Err(error) = input.read_exact(&mut head) {
             return short(error, "it is shorter than the header of perf.data");
@@ -56,24 +53,16 @@ impl Header {
             word.map_or(0, u64::from_le_bytes)
         };
         if head.starts_with(SWAPPED) {
-            return Ok(Err(
-                "it was recorded on a machine of the other byte order".into()
-            ));
+            return Ok(Err("it was recorded on a machine of the other byte order".into()));
         }
         if word(8) == PIPE_HEADER {
-            return Ok(Err(
-                "it was written to a pipe: record it to a file, or pipe it through `perf script`"
-                    .into(),
-            ));
+            return Ok(Err("it was written to a pipe: record it to a file, or pipe it through `perf script`".into()));
         }
         let (attribute_size, attributes) = (word(16), (word(24), word(32)));
         let data = (word(40), word(48));
         let before = data.0.checked_sub(HEADER).filter(|it| *it <= MOST_BEFORE);
         let Some(before) = before else {
-            return Ok(Err(format!(
-                "its records begin at byte {}, which is invalid",
-                data.0
-            )));
+            return Ok(Err(format!("its records begin at byte {}, which is invalid", data.0)));
         };
         let mut front = Vec::new();
         let read = input.take(before).read_to_end(&mut front)?;
@@ -84,13 +73,9 @@ impl Header {
             let start = usize::try_from(start.checked_sub(HEADER)?).ok()?;
             front.get(start..start.checked_add(usize::try_from(size).ok()?)?)
         };
-        let mut header = Self {
-            length: (data.1 > 0).then_some(data.1),
-            ..Self::default()
-        };
+        let mut header = Self { length: (data.1 > 0).then_some(data.1), ..Self::default() };
         let known = section(attributes).filter(|_| attribute_size >= 64 + SECTION);
-        let entries =
-            known.and_then(|all| Some(all.chunks_exact(usize::try_from(attribute_size).ok()?)));
+        let entries = known.and_then(|all| Some(all.chunks_exact(usize::try_from(attribute_size).ok()?)));
         for entry in entries.into_iter().flatten().take(MOST_EVENTS) {
             let (attribute, ids) = entry.split_at(entry.len() - SECTION as usize);
             let Some(attribute) = Attribute::parse(attribute) else {
@@ -123,10 +108,7 @@ impl Header {
 
     /// The event of a sample.
     pub(super) fn event_of_sample(&self, body: &[u8]) -> usize {
-        let id = self
-            .events
-            .first()
-            .and_then(|event| event.id_in_sample(body));
+        let id = self.events.first().and_then(|event| event.id_in_sample(body));
         id.and_then(|id| self.ids.get(&id)).copied().unwrap_or(0)
     }
 
@@ -189,10 +171,7 @@ impl Header {
         while !rest.0.is_empty() {
             let start = rest.0;
             let (_kind, misc_and_size) = (rest.u32()?, rest.u32()?);
-            let (misc, size) = (
-                (misc_and_size & 0xffff) as u16,
-                (misc_and_size >> 16) as usize,
-            );
+            let (misc, size) = ((misc_and_size & 0xffff) as u16, (misc_and_size >> 16) as usize);
             let mut entry = Fields(start.get(8..size)?);
             rest = Fields(start.get(size..)?);
             let _pid = entry.u32()?;
@@ -348,22 +327,15 @@ impl Attribute {
         if self.has(IDENTIFIER) {
             return Fields(body).u64();
         }
-        let before = [IP, TID, TIME, ADDR]
-            .iter()
-            .filter(|what| self.has(**what))
-            .count();
-        self.has(ID)
-            .then(|| Fields(body.get(8 * before..)?).u64())?
+        let before = [IP, TID, TIME, ADDR].iter().filter(|what| self.has(**what)).count();
+        self.has(ID).then(|| Fields(body.get(8 * before..)?).u64())?
     }
 
     /// When a record that is no sample was written; 0 where it does not say so.
     pub(super) fn time_of_other(&self, body: &[u8]) -> u64 {
         let fields = [TID, TIME, ID, STREAM_ID, CPU, IDENTIFIER];
         let held = |what: &[u64]| 8 * what.iter().filter(|what| self.has(**what)).count();
-        let at = body
-            .len()
-            .checked_sub(held(&fields))
-            .map(|at| at + held(&fields[..1]));
+        let at = body.len().checked_sub(held(&fields)).map(|at| at + held(&fields[..1]));
         let known = at.filter(|_| self.sample_id_all && self.has(TIME));
         let time = known.and_then(|at| Fields(body.get(at..)?).u64());
         time.unwrap_or(0)

@@ -67,13 +67,7 @@ struct Process {
 
 impl Default for Process {
     fn default() -> Self {
-        Self {
-            mappings: Rc::default(),
-            jit_kind: FrameKind::Native,
-            memory: None,
-            version: 0,
-            has_ended: false,
-        }
+        Self { mappings: Rc::default(), jit_kind: FrameKind::Native, memory: None, version: 0, has_ended: false }
     }
 }
 
@@ -174,13 +168,7 @@ impl Processes {
     }
 
     /// Takes the addresses of a copied stack; whether they reach the thread's first function.
-    pub(super) fn unwind(
-        &mut self,
-        pid: u32,
-        registers: [u64; 3],
-        stack: &[u8],
-        addresses: &mut Vec<Address>,
-    ) -> bool {
+    pub(super) fn unwind(&mut self, pid: u32, registers: [u64; 3], stack: &[u8], addresses: &mut Vec<Address>) -> bool {
         let Some(process) = self.by_pid.get(&pid) else {
             return false;
         };
@@ -193,11 +181,7 @@ impl Processes {
             ip,
             sp,
             bp,
-            native: MemoryCopy {
-                start: sp,
-                bytes: stack,
-                ..MemoryCopy::default()
-            },
+            native: MemoryCopy { start: sp, bytes: stack, ..MemoryCopy::default() },
             ..StackCopy::default()
         };
         let take = &mut |address| addresses.push(Address::User(address));
@@ -298,10 +282,7 @@ impl Processes {
 
     fn name_thread(&mut self, tid: u32, name: Rc<str>) {
         if self.has_room_for_thread(tid) {
-            let thread = Thread {
-                name,
-                has_ended: false,
-            };
+            let thread = Thread { name, has_ended: false };
             self.threads.insert(tid, thread);
         }
     }
@@ -327,12 +308,7 @@ impl Processes {
         let parent = (self.by_pid.get(&parent)).filter(|_| misc & EXECUTED == 0)?;
         let (mappings, jit_kind) = (Rc::clone(&parent.mappings), parent.jit_kind);
         self.changes += 1;
-        let child = Process {
-            mappings,
-            jit_kind,
-            version: self.changes,
-            ..Process::default()
-        };
+        let child = Process { mappings, jit_kind, version: self.changes, ..Process::default() };
         self.by_pid.insert(pid, child);
         Some(())
     }

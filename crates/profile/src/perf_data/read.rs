@@ -5,9 +5,7 @@ use std::io;
 
 use measure::Time;
 use perf_event_open_sys::bindings as b;
-use stacks::{
-    Builder, Input, Profile, ProfileHeader, Sample, USUAL_EVENT, Unwinding, is_root_function,
-};
+use stacks::{Builder, Input, Profile, ProfileHeader, Sample, USUAL_EVENT, Unwinding, is_root_function};
 
 use super::header::{Header, RecordedSample};
 use super::processes::Processes;
@@ -41,9 +39,7 @@ fn is_called(name: &str, wanted: &str) -> bool {
 }
 
 fn counts_time(name: &str) -> bool {
-    ["cpu-clock", "task-clock"]
-        .iter()
-        .any(|it| name.starts_with(it))
+    ["cpu-clock", "task-clock"].iter().any(|it| name.starts_with(it))
 }
 
 struct Reader<'h> {
@@ -155,10 +151,7 @@ impl<'h> Reader<'h> {
             weight: period.filter(|it| *it > 0).unwrap_or(1),
             stack,
             thread,
-            cpu: sample
-                .cpu
-                .and_then(|cpu| u16::try_from(cpu).ok())
-                .unwrap_or(u16::MAX),
+            cpu: sample.cpu.and_then(|cpu| u16::try_from(cpu).ok()).unwrap_or(u16::MAX),
             complete: reaches_root && unwinding != Unwinding::Missing,
             unwinding,
             process: None,
@@ -167,11 +160,7 @@ impl<'h> Reader<'h> {
     }
 
     /// Finds the addresses of a sample, leaf first; whether they reach the root, and how they were found.
-    fn take_addresses(
-        &mut self,
-        sample: &RecordedSample<'_>,
-        in_kernel: bool,
-    ) -> (bool, Unwinding) {
+    fn take_addresses(&mut self, sample: &RecordedSample<'_>, in_kernel: bool) -> (bool, Unwinding) {
         let addresses = &mut self.addresses;
         addresses.clear();
         match sample.chain {
@@ -187,9 +176,7 @@ impl<'h> Reader<'h> {
             return (false, unwinding);
         };
         addresses.retain(|address| matches!(address, Address::Kernel(_)));
-        let rooted = self
-            .processes
-            .unwind(sample.pid, registers, sample.stack, addresses);
+        let rooted = self.processes.unwind(sample.pid, registers, sample.stack, addresses);
         (rooted, Unwinding::StackCopy)
     }
 
@@ -216,11 +203,7 @@ impl<'h> Reader<'h> {
             path.push(self.builder.frame(&stacks::Frame::unknown("")));
         }
         let frames = &self.builder.profile.frames;
-        let is_root = |frame: &u32| {
-            frames
-                .get(*frame as usize)
-                .is_some_and(|it| is_root_function(&it.name))
-        };
+        let is_root = |frame: &u32| frames.get(*frame as usize).is_some_and(|it| is_root_function(&it.name));
         let complete = rooted || path.iter().any(is_root);
         let mut node = None;
         for &frame in path.iter().rev() {
@@ -244,16 +227,8 @@ impl<'h> Reader<'h> {
         let counts_time = counts_time(&name);
         let frequency = attribute.is_frequency.then_some(attribute.period);
         profile.header = ProfileHeader {
-            event: if counts_time {
-                "cpu".into()
-            } else {
-                name.clone()
-            },
-            unit: if counts_time {
-                "nanoseconds".into()
-            } else {
-                name.clone()
-            },
+            event: if counts_time { "cpu".into() } else { name.clone() },
+            unit: if counts_time { "nanoseconds".into() } else { name.clone() },
             kernel_event: name,
             frequency: frequency.and_then(|it| u32::try_from(it).ok()).unwrap_or(0),
             pid: self.first_pid,
@@ -263,32 +238,22 @@ impl<'h> Reader<'h> {
         profile.span = (self.last > 0).then_some((0, self.last + 1));
         let mut notes = Vec::new();
         if !others.is_empty() {
-            notes.push(format!(
-                "samples of other events were left out: {others} (--event chooses)"
-            ));
+            notes.push(format!("samples of other events were left out: {others} (--event chooses)"));
         }
         let mut note = |count: u64, what: &str| {
             if count > 0 {
                 notes.push(format!("{count} {what}"));
             }
         };
-        note(
-            self.broken,
-            "samples are shorter than their event says, and were left out",
-        );
+        note(self.broken, "samples are shorter than their event says, and were left out");
         note(
             self.processes.left_out(),
             "mappings of memory were left out, because there are too many: their functions have no names",
         );
         let changed = self.processes.changed_files() as u64;
-        note(
-            changed,
-            "files differ from the recorded ones: their functions have no names",
-        );
+        note(changed, "files differ from the recorded ones: their functions have no names");
         if self.processes.knows_kernel() == Some(false) {
-            notes.push(
-                "the kernel's functions have no names: it was another kernel, or it hides its addresses".into(),
-            );
+            notes.push("the kernel's functions have no names: it was another kernel, or it hides its addresses".into());
         }
         if ending == Ending::CutOff || self.header.length.is_none() {
             notes.push("the recording is incomplete".into());
@@ -326,10 +291,7 @@ impl FrameCache {
     fn enter(&mut self, pid: u32, version: u64) {
         (self.pid, self.version) = (pid, version);
         // A table that is emptied stays as large as it was, and is gone through each time: it is replaced.
-        if self
-            .by_pid
-            .get(&pid)
-            .is_some_and(|it| it.version != version)
+        if self.by_pid.get(&pid).is_some_and(|it| it.version != version)
             && let Some(gone) = self.by_pid.remove(&pid)
         {
             self.len = self.len.saturating_sub(gone.frames.len());
@@ -337,27 +299,15 @@ impl FrameCache {
     }
 
     /// The frames of an address of the kernel or of the process, looked up where it is new.
-    pub(super) fn frames(
-        &mut self,
-        address: Address,
-        is_caller: bool,
-        look_up: impl FnOnce() -> Box<[u32]>,
-    ) -> &[u32] {
+    pub(super) fn frames(&mut self, address: Address, is_caller: bool, look_up: impl FnOnce() -> Box<[u32]>) -> &[u32] {
         if self.len > MOST_ADDRESSES {
-            *self = Self {
-                pid: self.pid,
-                version: self.version,
-                ..Self::default()
-            };
+            *self = Self { pid: self.pid, version: self.version, ..Self::default() };
         }
         let version = self.version;
         let (frames, ip) = match address {
             Address::Kernel(ip) => (&mut self.kernel, ip),
             Address::User(ip) => {
-                let new = || KnownFrames {
-                    version,
-                    frames: Frames::new(),
-                };
+                let new = || KnownFrames { version, frames: Frames::new() };
                 let known = self.by_pid.entry(self.pid).or_insert_with(new);
                 (&mut known.frames, ip)
             }

@@ -64,18 +64,14 @@ pub(super) fn for_each(
         let kind = u32::from_le_bytes([k0, k1, k2, k3]);
         let size = usize::from(u16::from_le_bytes([s0, s1]));
         let Some(length) = size.checked_sub(8) else {
-            return Ok(Err(format!(
-                "a record of kind {kind} says that it has {size} bytes"
-            )));
+            return Ok(Err(format!("a record of kind {kind} says that it has {size} bytes")));
         };
         let mut body = vec![0; length];
         if fill(&mut input, &mut body)? < length {
             break Ending::CutOff;
         }
         if COMPRESSED.contains(&kind) {
-            return Ok(Err(
-                "its records are packed (`perf record -z`): record it without -z".into(),
-            ));
+            return Ok(Err("its records are packed (`perf record -z`): record it without -z".into()));
         }
         if kind == FINISHED_ROUND {
             if let Err(why) = flush(&mut waiting, &mut bytes, settled, &mut take) {
@@ -92,13 +88,7 @@ pub(super) fn for_each(
         let (event, time) = event_and_time(header, kind, &body);
         newest = newest.max(time);
         bytes += body.len() + OWN;
-        waiting.push(Waiting {
-            time,
-            event,
-            kind,
-            misc: u16::from_le_bytes([m0, m1]),
-            body,
-        });
+        waiting.push(Waiting { time, event, kind, misc: u16::from_le_bytes([m0, m1]), body });
         if bytes > MOST_WAITING {
             waiting.sort_by_key(|it| it.time);
             let middle = waiting.get(waiting.len() / 2).map_or(0, |it| it.time);
@@ -136,11 +126,7 @@ fn flush(
     let count = waiting.partition_point(|it| it.time <= until);
     for it in waiting.drain(..count) {
         *bytes = bytes.saturating_sub(it.body.len() + OWN);
-        let record = RawRecord {
-            kind: it.kind,
-            misc: it.misc,
-            body: &it.body,
-        };
+        let record = RawRecord { kind: it.kind, misc: it.misc, body: &it.body };
         take(&record, it.event, it.time)?;
     }
     Ok(())
@@ -150,10 +136,7 @@ fn flush(
 fn length_behind(kind: u32, body: &[u8]) -> u64 {
     let number = |length: usize| {
         let bytes = body.get(..length).unwrap_or_default();
-        bytes
-            .iter()
-            .rev()
-            .fold(0, |sum, &byte| sum << 8 | u64::from(byte))
+        bytes.iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte))
     };
     match kind {
         AUXTRACE => number(8),

@@ -34,22 +34,10 @@ fn recording(sample_type: u64, records: &[Vec<u8>]) -> Vec<u8> {
     let attributes = 104;
     let start = attributes + ATTRIBUTE as u64 + 16;
     let mut file = b"PERFILE2".to_vec();
-    file.extend(words(&[
-        104,
-        ATTRIBUTE as u64 + 16,
-        attributes,
-        ATTRIBUTE as u64 + 16,
-    ]));
+    file.extend(words(&[104, ATTRIBUTE as u64 + 16, attributes, ATTRIBUTE as u64 + 16]));
     file.extend(words(&[start, data.len() as u64, 0, 0, 0, 0, 0, 0]));
     // Type and size, config, frequency, sample type, read format, flags (by frequency, numbers in all records).
-    let mut attribute = words(&[
-        pair(1, ATTRIBUTE as u32),
-        0,
-        999,
-        sample_type,
-        0,
-        1 << 10 | 1 << 18,
-    ]);
+    let mut attribute = words(&[pair(1, ATTRIBUTE as u32), 0, 999, sample_type, 0, 1 << 10 | 1 << 18]);
     attribute.resize(80, 0);
     // All registers of x86-64 but the segments'.
     attribute.extend(words(&[0xff_0fff, 8192]));
@@ -93,13 +81,8 @@ fn sampled(tid: u32, time: u64, addresses: &[u64]) -> Vec<u8> {
 
 fn read(file: &[u8]) -> Result<Profile, String> {
     let reader = PERF_DATA.read.expect("a reader");
-    let input = &mut Input {
-        bytes: &mut &*file,
-        packed: None,
-        file: None,
-        event: None,
-        first_field: FirstField::default(),
-    };
+    let input =
+        &mut Input { bytes: &mut &*file, packed: None, file: None, event: None, first_field: FirstField::default() };
     (reader.read)(input).expect("memory can be read")
 }
 
@@ -112,10 +95,7 @@ fn recorded_function(x: u64) -> u64 {
 fn own_code() -> (Vec<u8>, u64) {
     let address = recorded_function as *const () as u64;
     let maps = linux::maps::maps(std::process::id()).expect("maps");
-    let map = maps
-        .iter()
-        .find(|it| (it.start..it.end).contains(&address))
-        .expect("a mapping");
+    let map = maps.iter().find(|it| (it.start..it.end).contains(&address)).expect("a mapping");
     (mapped(map.start, map.end, map.offset, &map.path), address)
 }
 
@@ -141,32 +121,15 @@ fn samples_get_their_names_in_the_order_of_time() {
         let sample = profile.samples[at];
         (sample.t, profile.threads[sample.thread as usize].as_str())
     };
-    assert_eq!(
-        [of(0), of(1), of(2)],
-        [(0, ":8"), (1_000, "main"), (2_000, "worker")]
-    );
+    assert_eq!([of(0), of(1), of(2)], [(0, ":8"), (1_000, "main"), (2_000, "worker")]);
     let sample = profile.samples[1];
     assert_eq!((sample.weight, sample.cpu), (1_001_001, 3));
     let stack = profile.stack(sample.stack);
-    assert!(
-        stack[0].name.ends_with("tests::recorded_function"),
-        "{stack:?}"
-    );
+    assert!(stack[0].name.ends_with("tests::recorded_function"), "{stack:?}");
     assert_eq!(stack[0].kind, FrameKind::Native);
-    assert_eq!(
-        profile.stack(profile.samples[0].stack)[0].name,
-        "[unknown]",
-        "nothing is mapped there"
-    );
+    assert_eq!(profile.stack(profile.samples[0].stack)[0].name, "[unknown]", "nothing is mapped there");
     let header = &profile.header;
-    assert_eq!(
-        (
-            header.event.as_str(),
-            header.unit.as_str(),
-            header.frequency
-        ),
-        ("cpu", "nanoseconds", 999)
-    );
+    assert_eq!((header.event.as_str(), header.unit.as_str(), header.frequency), ("cpu", "nanoseconds", 999));
     assert_eq!((header.pid, header.command.as_str()), (7, "main"));
     assert_eq!((profile.lost, profile.throttled), (42, 1));
 }
@@ -182,27 +145,16 @@ fn samples_without_callers_are_no_stacks() {
     let file = recording(flat, &[code, alone(address)]);
     let profile = read(&file).expect("a profile");
     let sample = profile.samples[0];
-    assert_eq!(
-        (sample.complete, sample.unwinding),
-        (false, Unwinding::Missing)
-    );
+    assert_eq!((sample.complete, sample.unwinding), (false, Unwinding::Missing));
     let summary = profile.summary(0);
-    assert_eq!(
-        (summary.complete_share, summary.frame_pointer_share),
-        (0.0, 0.0)
-    );
+    assert_eq!((summary.complete_share, summary.frame_pointer_share), (0.0, 0.0));
 }
 
 #[test]
 fn memory_is_as_it_was_when_a_sample_was_taken() {
     let (code, address) = own_code();
     let start = address & !0xfff;
-    let forked = other(
-        b::PERF_RECORD_FORK,
-        0,
-        words(&[pair(9, 7), pair(9, 7), 2_000]),
-        2_000,
-    );
+    let forked = other(b::PERF_RECORD_FORK, 0, words(&[pair(9, 7), pair(9, 7), 2_000]), 2_000);
     let mut in_child = sampled(9, 3_000, &[address]);
     in_child[16..20].copy_from_slice(&9u32.to_le_bytes());
     let executed = [words(&[pair(9, 9)]), b"other\0".to_vec()].concat();
@@ -229,11 +181,7 @@ fn memory_is_as_it_was_when_a_sample_was_taken() {
         .map(|it| {
             let leaf = profile.stack(it.stack)[0];
             let name = leaf.name.rsplit(':').next().unwrap_or_default();
-            (
-                profile.threads[it.thread as usize].as_str(),
-                name,
-                leaf.module.as_str(),
-            )
+            (profile.threads[it.thread as usize].as_str(), name, leaf.module.as_str())
         })
         .collect();
     let own = names[0].2;
@@ -256,34 +204,19 @@ fn what_cannot_be_read_is_refused_with_the_reason() {
         file[at..at + to.len()].copy_from_slice(to);
         read(&file).expect_err("an error")
     };
-    assert!(
-        read(b"PERFILE2")
-            .unwrap_err()
-            .contains("shorter than the header")
-    );
+    assert!(read(b"PERFILE2").unwrap_err().contains("shorter than the header"));
     assert!(changed(0, b"2ELIFREP").contains("other byte order"));
     assert!(changed(8, &16u64.to_le_bytes()).contains("written to a pipe"));
     assert!(changed(40, &u64::MAX.to_le_bytes()).contains("is invalid"));
     assert!(changed(32, &0u64.to_le_bytes()).contains("no event"));
     let packed = recording(FRAME_POINTERS, &[record(81, 0, vec![0; 16])]);
     assert!(read(&packed).unwrap_err().contains("perf record -z"));
-    assert!(
-        read(&recording(FRAME_POINTERS, &[]))
-            .unwrap_err()
-            .contains("no sample")
-    );
+    assert!(read(&recording(FRAME_POINTERS, &[])).unwrap_err().contains("no sample"));
     // One that was killed has not written down how long it is.
     let mut killed = whole.clone();
     killed[48..56].copy_from_slice(&0u64.to_le_bytes());
     let profile = read(&killed).expect("a profile");
-    assert!(
-        profile
-            .notes
-            .iter()
-            .any(|note| note.contains("is incomplete")),
-        "{:?}",
-        profile.notes
-    );
+    assert!(profile.notes.iter().any(|note| note.contains("is incomplete")), "{:?}", profile.notes);
     killed.truncate(killed.len() - 3);
     assert!(read(&killed).unwrap_err().contains("no sample"));
 }
@@ -439,10 +372,8 @@ fn large_recordings_are_read_in_time_and_to_the_end() {
         pairs.collect::<Vec<_>>().concat()
     };
     let replaced = page(1).repeat(1_100_000);
-    let forks: Vec<_> = (1..1_000)
-        .map(page)
-        .chain((100..20_100).map(|pid| task(b::PERF_RECORD_FORK, 0, [pid, 7], 0)))
-        .collect();
+    let forks: Vec<_> =
+        (1..1_000).map(page).chain((100..20_100).map(|pid| task(b::PERF_RECORD_FORK, 0, [pid, 7], 0))).collect();
     let short: Vec<_> = (10..140_000)
         .map(|pid| {
             let exit = task(b::PERF_RECORD_EXIT, 0, [pid, 1], 0);
@@ -458,11 +389,7 @@ fn large_recordings_are_read_in_time_and_to_the_end() {
         ("processes that have ended", FRAME_POINTERS, short.concat()),
         ("mappings and copied stacks", DWARF, alternating(&dwarf)),
     ] {
-        let end = if kind == DWARF {
-            dwarf.clone()
-        } else {
-            last.clone()
-        };
+        let end = if kind == DWARF { dwarf.clone() } else { last.clone() };
         let file = recording(kind, &[code.clone(), records, end]);
         let start = Instant::now();
         let profile = read(&file).expect("a profile");

@@ -181,31 +181,20 @@ impl Pairs {
     fn leaves(&mut self, tid: u32, sample: KeptSample) {
         let early = self.early.remove(&tid);
         let before = self.blocked.get(&tid).map(|before| &before.sample);
-        let is_double = before.is_some_and(|before| {
-            before.id != sample.id && sample.time.saturating_sub(before.time) < DOUBLE
-        });
+        let is_double =
+            before.is_some_and(|before| before.id != sample.id && sample.time.saturating_sub(before.time) < DOUBLE);
         if is_double {
             return;
         }
         let woken = early.filter(|it| sample.time.saturating_sub(it.time) < ON_ITS_WAY);
-        let blocked = Blocked {
-            sample,
-            preempted: false,
-            woken,
-        };
+        let blocked = Blocked { sample, preempted: false, woken };
         if self.blocked.insert(tid, blocked).is_some() {
             self.endless += 1;
         }
     }
 
     /// Hands over a time that lasted until `end`, and was ended so where nothing woke the thread.
-    fn tell(
-        &mut self,
-        blocked: &Blocked,
-        end: u64,
-        otherwise: Ended<'_>,
-        take: &mut dyn FnMut(&Record<'_>),
-    ) {
+    fn tell(&mut self, blocked: &Blocked, end: u64, otherwise: Ended<'_>, take: &mut dyn FnMut(&Record<'_>)) {
         let sample = &blocked.sample;
         let length = end.saturating_sub(sample.time);
         if length < self.least {
@@ -226,9 +215,8 @@ impl Pairs {
     /// Leaves out the threads that have ended some time before an instant, and nobody saw it.
     fn forget_dead(&mut self, at: u64, alive: &HashSet<u32>) {
         let before = self.blocked.len();
-        self.blocked.retain(|tid, blocked| {
-            alive.contains(tid) || at.saturating_sub(blocked.sample.time) < LONGEST_PART
-        });
+        self.blocked
+            .retain(|tid, blocked| alive.contains(tid) || at.saturating_sub(blocked.sample.time) < LONGEST_PART);
         self.early.retain(|tid, _| alive.contains(tid));
         self.endless += (before - self.blocked.len()) as u64;
     }
@@ -265,13 +253,7 @@ impl Pairs {
 }
 
 /// Hands over a time in parts that are not too long.
-fn in_parts(
-    sample: &KeptSample,
-    from: u64,
-    to: u64,
-    ended: Ended<'_>,
-    take: &mut dyn FnMut(&Record<'_>),
-) {
+fn in_parts(sample: &KeptSample, from: u64, to: u64, ended: Ended<'_>, take: &mut dyn FnMut(&Record<'_>)) {
     let part = LONGEST_PART.max((to - from).div_ceil(MOST_PARTS));
     let mut at = from;
     while at < to {

@@ -68,11 +68,7 @@ struct InOrder<T> {
 
 impl<T> InOrder<T> {
     const fn new() -> Self {
-        Self {
-            waiting: BTreeMap::new(),
-            arrived: 0,
-            fetched: 0,
-        }
+        Self { waiting: BTreeMap::new(), arrived: 0, fetched: 0 }
     }
 
     fn put(&mut self, time: u64, thing: T) {
@@ -110,10 +106,7 @@ pub(crate) struct SamplesInOrder<S> {
 impl<S> SamplesInOrder<S> {
     /// Those of another source.
     pub(crate) const fn of(source: S) -> Self {
-        Self {
-            source,
-            waiting: InOrder::new(),
-        }
+        Self { source, waiting: InOrder::new() }
     }
 }
 
@@ -180,9 +173,7 @@ mod tests {
             (30, vec![]),
         ];
         for (begun, things) in fetches {
-            things
-                .into_iter()
-                .for_each(|(time, it)| order.put(time, it));
+            things.into_iter().for_each(|(time, it)| order.put(time, it));
             all.extend(order.settled(begun));
         }
         let wanted = [(3, "a"), (5, "b"), (8, "c"), (9, "d"), (12, "e"), (12, "f")];

@@ -39,16 +39,14 @@ impl Settings {
     /// Threads have the numbers by which they are known there; those of the machine where there is none.
     pub(super) fn number_in(&mut self, namespace: Option<PidNamespace>) {
         if let Some(PidNamespace { device, inode }) = namespace {
-            self.constants
-                .extend([("NAMESPACE_DEVICE", device), ("NAMESPACE_INODE", inode)]);
+            self.constants.extend([("NAMESPACE_DEVICE", device), ("NAMESPACE_INODE", inode)]);
         }
     }
 
     /// A tracepoint's field is read.
     pub(super) fn read_field(&mut self, field: Field) {
         let offset = field.offset.unsigned_abs().into();
-        self.constants
-            .extend([("FIELD_OFFSET", offset), ("FIELD_SIZE", field.size.into())]);
+        self.constants.extend([("FIELD_OFFSET", offset), ("FIELD_SIZE", field.size.into())]);
     }
 }
 
@@ -99,9 +97,9 @@ impl KernelPrograms {
     pub(super) fn table<V: Pod>(&mut self, name: &str) -> io::Result<KernelMap<V>> {
         let map = match self.0.take_map(name) {
             // They are written alike: descriptors have 32 bits.
-            Some(
-                Map::HashMap(it) | Map::Array(it) | Map::PerfEventArray(it) | Map::ProgramArray(it),
-            ) => Map::HashMap(it),
+            Some(Map::HashMap(it) | Map::Array(it) | Map::PerfEventArray(it) | Map::ProgramArray(it)) => {
+                Map::HashMap(it)
+            }
             _ => return Err(io::ErrorKind::InvalidData.into()),
         };
         let map = HashMap::try_from(map).map_err(|it| refusal(&it))?;
@@ -127,8 +125,5 @@ impl KernelMap<i32> {
 fn refusal(error: &(dyn Error + 'static)) -> io::Error {
     let mut causes = iter::successors(Some(error), |&it| it.source());
     let number = causes.find_map(|it| it.downcast_ref::<io::Error>()?.raw_os_error());
-    number.map_or_else(
-        || io::Error::other(error.to_string()),
-        io::Error::from_raw_os_error,
-    )
+    number.map_or_else(|| io::Error::other(error.to_string()), io::Error::from_raw_os_error)
 }

@@ -118,12 +118,7 @@ impl StackCopier {
                 states.set(cpu, [first_draw(cpu, probes.one_in), 0])?;
             }
         }
-        Ok(Self {
-            threads: kernel.table("threads")?,
-            outputs: kernel.table("outputs")?,
-            programs,
-            namespace,
-        })
+        Ok(Self { threads: kernel.table("threads")?, outputs: kernel.table("outputs")?, programs, namespace })
     }
 
     /// The programs: one, for probes and calls one for each.
@@ -152,24 +147,18 @@ impl StackCopier {
 
 /// Settings of the programs for an event.
 fn settings(cpus: u32, event: &KernelEvent, process: Option<&ProcessLayout>) -> Settings {
-    let mut of = Settings {
-        entries: vec![("scratch", cpus), ("outputs", cpus), ("threads", THREADS)],
-        ..Settings::default()
-    };
+    let mut of =
+        Settings { entries: vec![("scratch", cpus), ("outputs", cpus), ("threads", THREADS)], ..Settings::default() };
     if let Some(field) = event.field() {
         of.read_field(field);
     }
     if let KernelEvent::Probes(probes) = event {
         of.entries.push(("states", cpus));
         of.draws = Some(draws(probes.one_in));
-        let constants = [
-            ("BY_BYTES", probes.by_bytes.into()),
-            ("ONE_IN", probes.one_in.into()),
-        ];
+        let constants = [("BY_BYTES", probes.by_bytes.into()), ("ONE_IN", probes.one_in.into())];
         of.constants.extend(constants);
         if probes.places.iter().any(Probe::is_followed) {
-            of.entries
-                .extend([("calls", CALLS), ("blocks", MOST_BLOCKS as u32)]);
+            of.entries.extend([("calls", CALLS), ("blocks", MOST_BLOCKS as u32)]);
         }
     }
     if let Some(process) = process {
@@ -232,10 +221,7 @@ impl PidNamespace {
     fn of(pid: u32) -> Option<Self> {
         let file = fs::metadata(format!("/proc/{pid}/ns/pid")).ok()?;
         let device = file.dev();
-        Some(Self {
-            device: u64::from(major(device)) << 20 | u64::from(minor(device)),
-            inode: file.ino(),
-        })
+        Some(Self { device: u64::from(major(device)) << 20 | u64::from(minor(device)), inode: file.ino() })
     }
 
     /// Whether the machine begins with it, so that all threads have a number in it.
@@ -259,47 +245,20 @@ mod tests {
 
     #[test]
     fn the_kernel_accepts_the_program() {
-        let layout = ProcessLayout {
-            stop: 88,
-            frame_pointer: 96,
-            heap: 128,
-            hend: 136,
-        };
+        let layout = ProcessLayout { stop: 88, frame_pointer: 96, heap: 128, hend: 136 };
         let tracepoint = |field| KernelEvent::Tracepoint(Tracepoint { number: 1, field });
         let [short, long] = [4, 8].map(|size| tracepoint(Some(Field { offset: 24, size })));
         let probes = |by_bytes| {
             let places = allocators::find(std::process::id(), &allocators::ALLOCATE);
-            KernelEvent::Probes(Probes {
-                places: places.unwrap(),
-                by_bytes,
-                one_in: 100,
-                exec: None,
-            })
+            KernelEvent::Probes(Probes { places: places.unwrap(), by_bytes, one_in: 100, exec: None })
         };
         let software = KernelEvent::Software(0);
         let (calls, bytes) = (probes(false), probes(true));
-        let number = |call| {
-            (
-                SystemCall::of(call).unwrap(),
-                Tracepoint {
-                    number: 1,
-                    field: None,
-                },
-            )
-        };
+        let number = |call| (SystemCall::of(call).unwrap(), Tracepoint { number: 1, field: None });
         let space = KernelEvent::Calls((1..=5).map(number).collect());
         let held = KernelEvent::of(&Event::named("malloc-held").unwrap(), std::process::id());
         let held = held.unwrap();
-        let events = [
-            software,
-            tracepoint(None),
-            short,
-            long,
-            calls,
-            bytes,
-            space,
-            held,
-        ];
+        let events = [software, tracepoint(None), short, long, calls, bytes, space, held];
         let with = |process| events.iter().map(move |event| (process, event));
         let wake_ups = WakeUps::load(std::process::id()).ok();
         for (process, event) in with(None).chain(with(Some(&layout))) {

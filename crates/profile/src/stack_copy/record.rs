@@ -143,10 +143,7 @@ impl<'a> StackCopy<'a> {
             let (address, word) = (word(at)?, word(at + 8)?);
             Some(ReplacedWord { address, word })
         };
-        let replaced_returns = [
-            replaced(offset::REPLACED)?,
-            replaced(offset::REPLACED_BEFORE)?,
-        ];
+        let replaced_returns = [replaced(offset::REPLACED)?, replaced(offset::REPLACED_BEFORE)?];
         Some(Self {
             ip: word(offset::IP)?,
             sp,
@@ -160,11 +157,7 @@ impl<'a> StackCopy<'a> {
             replaced_returns,
             frame_pointer: word(offset::FRAME_POINTER)?,
             stop: word(offset::STOP)?,
-            native: MemoryCopy {
-                start: sp,
-                bytes: native,
-                replaced: [ReplacedWord::default(); 2],
-            },
+            native: MemoryCopy { start: sp, bytes: native, replaced: [ReplacedWord::default(); 2] },
             erlang: MemoryCopy {
                 start: word(offset::ERLANG_START)?,
                 bytes: erlang,
@@ -175,11 +168,7 @@ impl<'a> StackCopy<'a> {
 
     /// Memory freed and allocated.
     pub(crate) const fn transfer(&self) -> Transfer {
-        Transfer {
-            call: self.value,
-            released: self.released,
-            taken: self.taken,
-        }
+        Transfer { call: self.value, released: self.released, taken: self.taken }
     }
 
     /// Puts back what the kernel has changed in a thread that it looks at by probes, whose code is in `probes`.
@@ -238,9 +227,7 @@ mod tests {
     use super::*;
 
     fn raw(native: u64, erlang: u64, bytes: usize) -> Vec<u8> {
-        let words = [
-            1, 2, 3, 4, 5, 6, 7, native, 9, erlang, 10, 11, 12, 13, 14, 15, 0, 0, 0, 0,
-        ];
+        let words = [1, 2, 3, 4, 5, 6, 7, native, 9, erlang, 10, 11, 12, 13, 14, 15, 0, 0, 0, 0];
         let mut raw = 192u32.to_ne_bytes().to_vec();
         raw.extend(words.iter().flat_map(|w: &u64| w.to_ne_bytes()));
         raw.extend((0..bytes).map(|i| i as u8));
@@ -255,17 +242,9 @@ mod tests {
         assert_eq!((copy.ip, copy.sp, copy.bp, copy.r12), (1, 2, 3, 4));
         assert_eq!((copy.process, copy.frame_pointer, copy.stop), (5, 6, 7));
         assert_eq!((copy.identifier, copy.value), (10, 11));
-        let [released, taken] =
-            [(12, 13), (14, 15)].map(|(start, length)| Extent { start, length });
+        let [released, taken] = [(12, 13), (14, 15)].map(|(start, length)| Extent { start, length });
         let call = 11;
-        assert_eq!(
-            copy.transfer(),
-            Transfer {
-                call,
-                released,
-                taken
-            }
-        );
+        assert_eq!(copy.transfer(), Transfer { call, released, taken });
         assert_eq!((copy.native.start, copy.native.bytes.len()), (2, 16));
         assert_eq!((copy.erlang.start, copy.erlang.end()), (9, 17));
         let word = u64::from_ne_bytes([8, 9, 10, 11, 12, 13, 14, 15]);

@@ -69,15 +69,10 @@ impl WakeUps {
         let namespace = PidNamespace::of(pid);
         let own = PidNamespace::of(std::process::id());
         let numbering = Numbering::of(own, namespace)?;
-        let mut settings = Settings {
-            entries: vec![("outputs", cpus::end()), ("asleep", THREADS)],
-            ..Settings::default()
-        };
+        let mut settings =
+            Settings { entries: vec![("outputs", cpus::end()), ("asleep", THREADS)], ..Settings::default() };
         settings.number_in(namespace);
-        tracepoint
-            .field
-            .iter()
-            .for_each(|it| settings.read_field(*it));
+        tracepoint.field.iter().for_each(|it| settings.read_field(*it));
         let load = || {
             let mut programs = KernelPrograms::load(&settings)?;
             Ok(Self {
@@ -90,11 +85,7 @@ impl WakeUps {
             })
         };
         load().map_err(|error: io::Error| {
-            Error::Options(Problem::new(
-                "the kernel does not allow a program on wake-ups",
-                error,
-                copies_remedy(),
-            ))
+            Error::Options(Problem::new("the kernel does not allow a program on wake-ups", error, copies_remedy()))
         })
     }
 
@@ -171,10 +162,7 @@ mod tests {
         raw.extend((7u64 << 32 | 12).to_ne_bytes());
         raw.extend(*b"4_scheduler\0\xff\xff\xff\xff");
         let of = |numbering: Numbering| numbering.parse(&raw).map(|it| (it.tid, it.waker));
-        assert_eq!(
-            of(Numbering::OnMachine),
-            Some((70_000, &b"4_scheduler"[..]))
-        );
+        assert_eq!(of(Numbering::OnMachine), Some((70_000, &b"4_scheduler"[..])));
         assert_eq!(of(Numbering::Inside), Some((12, &b"4_scheduler"[..])));
         for length in 0..raw.len() {
             assert_eq!(Numbering::Inside.parse(&raw[..length]), None);
@@ -183,20 +171,14 @@ mod tests {
 
     #[test]
     fn threads_are_known_by_the_number_that_both_see() {
-        let first = PidNamespace {
-            device: 4,
-            inode: 0xefff_fffc,
-        };
+        let first = PidNamespace { device: 4, inode: 0xefff_fffc };
         let other = |inode| PidNamespace { device: 4, inode };
         let of = |own, theirs| Numbering::of(Some(own), Some(theirs)).ok();
         assert_eq!(of(first, first), Some(Numbering::Inside));
         assert_eq!(of(other(1), other(1)), Some(Numbering::Inside));
         assert_eq!(of(first, other(1)), Some(Numbering::OnMachine));
         assert_eq!(of(other(1), other(2)), None);
-        assert_eq!(
-            Numbering::of(Some(first), None).ok(),
-            Some(Numbering::OnMachine)
-        );
+        assert_eq!(Numbering::of(Some(first), None).ok(), Some(Numbering::OnMachine));
         assert!(Numbering::of(None, None).is_err());
     }
 }

@@ -10,8 +10,8 @@ use linux::maps::Mapping;
 use object::elf::{R_X86_64_IRELATIVE, STT_GNU_IFUNC};
 use object::read::{ReadCache, ReadRef};
 use object::{
-    Object, ObjectSection, ObjectSegment, ObjectSymbol, ObjectSymbolTable, RelocationFlags,
-    SectionKind, SymbolFlags, SymbolIndex, SymbolKind,
+    Object, ObjectSection, ObjectSegment, ObjectSymbol, ObjectSymbolTable, RelocationFlags, SectionKind, SymbolFlags,
+    SymbolIndex, SymbolKind,
 };
 
 use super::Function;
@@ -41,12 +41,7 @@ impl ElfSymbols {
     /// Of the file that `path` names inside the root directory `root`, and of its debug file there
     /// or in our own root. `opened` is where the file itself is read, which differs from its name
     /// once that is deleted; `loaded` is where a process has it in its memory.
-    pub(crate) fn load(
-        opened: &Path,
-        root: &Path,
-        path: &str,
-        loaded: Option<Loaded<'_>>,
-    ) -> io::Result<Self> {
+    pub(crate) fn load(opened: &Path, root: &Path, path: &str, loaded: Option<Loaded<'_>>) -> io::Result<Self> {
         let cache = ReadCache::new(open(opened)?);
         let file = object::File::parse(&cache).map_err(io::Error::other)?;
         let mut builder = Builder::default();
@@ -74,10 +69,7 @@ impl ElfSymbols {
             (offset, size, segment.address())
         });
         let segments: Vec<_> = segments.collect();
-        let end = segments
-            .iter()
-            .map(|(_, size, address)| address.saturating_add(*size))
-            .max();
+        let end = segments.iter().map(|(_, size, address)| address.saturating_add(*size)).max();
         Self {
             table: builder.build(end.unwrap_or(u64::MAX)),
             segments,
@@ -105,9 +97,7 @@ impl ElfSymbols {
 
     /// The address that the file states for `offset` in it.
     fn address(&self, offset: u64) -> Option<u64> {
-        let inside = |&&(start, size, _): &&(u64, u64, u64)| {
-            offset.checked_sub(start).is_some_and(|into| into < size)
-        };
+        let inside = |&&(start, size, _): &&(u64, u64, u64)| offset.checked_sub(start).is_some_and(|into| into < size);
         let (start, _, address) = self.segments.iter().find(inside)?;
         Some(address.wrapping_add(offset - start))
     }
@@ -126,20 +116,12 @@ pub(crate) fn build_id(path: &Path) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// The addresses in a process of what a mapped file exports under these names; `None` where it cannot be read.
-pub(crate) fn exported(
-    pid: u32,
-    mapping: &Mapping,
-    names: &[&'static str],
-) -> Option<Vec<(&'static str, u64)>> {
+pub(crate) fn exported(pid: u32, mapping: &Mapping, names: &[&'static str]) -> Option<Vec<(&'static str, u64)>> {
     let mut files = files_of(pid, mapping).into_iter();
     files.find_map(|file| exported_by(&file, mapping, names).ok())
 }
 
-fn exported_by(
-    path: &Path,
-    mapping: &Mapping,
-    names: &[&'static str],
-) -> io::Result<Vec<(&'static str, u64)>> {
+fn exported_by(path: &Path, mapping: &Mapping, names: &[&'static str]) -> io::Result<Vec<(&'static str, u64)>> {
     let cache = ReadCache::new(open(path)?);
     let file = object::File::parse(&cache).map_err(io::Error::other)?;
     let bias = bias(&file, mapping).ok_or(io::ErrorKind::InvalidData)?;
@@ -208,10 +190,7 @@ fn add_symbols<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, builder: &mut Bui
             && let Ok(name) = symbol.name()
             && !name.is_empty()
         {
-            let binding = Binding {
-                weak: symbol.is_weak(),
-                global: symbol.is_global(),
-            };
+            let binding = Binding { weak: symbol.is_weak(), global: symbol.is_global() };
             builder.add(symbol.address(), symbol.size(), name, binding);
         }
     }
@@ -234,10 +213,7 @@ fn add_nameless<'d, R: ReadRef<'d>>(
     };
     let mut starts = function_starts(&bytes, section.address());
     starts.sort_unstable();
-    let implementation = Binding {
-        weak: false,
-        global: true,
-    };
+    let implementation = Binding { weak: false, global: true };
     let taken = loaded.map(|loaded| selected(file, loaded, &starts));
     for (start, name) in taken.into_iter().flatten() {
         let next = starts.partition_point(|other| *other <= start);
@@ -250,31 +226,21 @@ fn add_nameless<'d, R: ReadRef<'d>>(
 /// Names the entries of the procedure linkage table `NAME@plt`: entry `n` jumps to what relocation
 /// `n` of `.rela.plt` names; `.plt` begins with one or two entries of its own, `.plt.sec` with none.
 fn add_plt<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, builder: &mut Builder) {
-    let (Some(relocations), Some(symbols)) = (
-        file.section_by_name(".rela.plt"),
-        file.dynamic_symbol_table(),
-    ) else {
+    let (Some(relocations), Some(symbols)) = (file.section_by_name(".rela.plt"), file.dynamic_symbol_table()) else {
         return;
     };
     let Ok(relocations) = relocations.data() else {
         return;
     };
     let count = (relocations.len() / RELA_ENTRY) as u64;
-    let Some((section, own)) = file
-        .section_by_name(".plt.sec")
-        .map(|s| (s, 0))
-        .or_else(|| {
-            let section = file.section_by_name(".plt")?;
-            let own = section.size().saturating_sub(count * PLT_ENTRY);
-            Some((section, own))
-        })
-    else {
+    let Some((section, own)) = file.section_by_name(".plt.sec").map(|s| (s, 0)).or_else(|| {
+        let section = file.section_by_name(".plt")?;
+        let own = section.size().saturating_sub(count * PLT_ENTRY);
+        Some((section, own))
+    }) else {
         return;
     };
-    let binding = Binding {
-        weak: true,
-        global: false,
-    };
+    let binding = Binding { weak: true, global: false };
     for (n, entry) in (0u64..).zip(relocations.chunks_exact(RELA_ENTRY)) {
         let index = entry.get(12..16).and_then(|bytes| bytes.try_into().ok());
         let Some(index) = index.map(u32::from_le_bytes) else {
@@ -302,18 +268,13 @@ fn debug_files<'d>(file: &impl Object<'d>, root: &Path, path: &str) -> Vec<PathB
         && let Ok(name) = std::str::from_utf8(name)
         && !name.contains('/')
     {
-        let dir = Path::new(path.trim_start_matches('/'))
-            .parent()
-            .unwrap_or(Path::new(""));
+        let dir = Path::new(path.trim_start_matches('/')).parent().unwrap_or(Path::new(""));
         inside.push(dir.join(name));
         inside.push(dir.join(".debug").join(name));
         inside.push(Path::new(DEBUG_DIR).join(dir).join(name));
     }
     let roots = [root, Path::new("/")];
-    roots
-        .iter()
-        .flat_map(|root| inside.iter().map(|path| root.join(path)))
-        .collect()
+    roots.iter().flat_map(|root| inside.iter().map(|path| root.join(path))).collect()
 }
 
 /// Takes the symbols of a debug file if it belongs to `file`, which the build ids tell.
@@ -372,11 +333,7 @@ pub(crate) struct Loaded<'a> {
 /// The addresses, as the file states them, of the implementations that were taken, with the function's name; several
 /// functions may share one. `starts` is where the file's functions begin, in order: what is none of them
 /// is not written yet.
-fn selected<'d, R: ReadRef<'d>>(
-    file: &object::File<'d, R>,
-    loaded: Loaded<'_>,
-    starts: &[u64],
-) -> Vec<(u64, &'d str)> {
+fn selected<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, loaded: Loaded<'_>, starts: &[u64]) -> Vec<(u64, &'d str)> {
     let Some(bias) = bias(file, loaded.mapping) else {
         return Vec::new();
     };
@@ -390,9 +347,7 @@ fn selected<'d, R: ReadRef<'d>>(
             selectors.entry(symbol.address()).or_default().push(name);
         }
     }
-    let irelative = RelocationFlags::Elf {
-        r_type: R_X86_64_IRELATIVE,
-    };
+    let irelative = RelocationFlags::Elf { r_type: R_X86_64_IRELATIVE };
     let relocations = file.dynamic_relocations().into_iter().flatten();
     let relocations = relocations.filter(|(_, it)| it.flags() == irelative);
     let taken = relocations.take(MOST).filter_map(|(at, relocation)| {
@@ -423,16 +378,10 @@ mod tests {
         let symbols = ElfSymbols::load(&exe, Path::new("/"), exe.to_str().unwrap(), None).unwrap();
         let address = bellows_elf_test_function as *const () as u64;
         let maps = linux::maps::maps(std::process::id()).unwrap();
-        let map = maps
-            .iter()
-            .find(|m| m.start <= address && address < m.end)
-            .unwrap();
+        let map = maps.iter().find(|m| m.start <= address && address < m.end).unwrap();
         let offset = address - map.start + map.offset;
         let found = symbols.functions(offset);
-        assert!(
-            found[0].name.contains("bellows_elf_test_function"),
-            "{found:?}"
-        );
+        assert!(found[0].name.contains("bellows_elf_test_function"), "{found:?}");
         assert!(symbols.functions(u64::MAX).is_empty());
     }
 
@@ -442,8 +391,7 @@ mod tests {
         let Some(libc) = maps.iter().find(|m| m.path.contains("libc.so")) else {
             testkit::skip!("this program is not linked with a shared libc");
         };
-        let symbols =
-            ElfSymbols::load(Path::new(&*libc.path), Path::new("/"), &libc.path, None).unwrap();
+        let symbols = ElfSymbols::load(Path::new(&*libc.path), Path::new("/"), &libc.path, None).unwrap();
         let address = libc::getenv as *const () as u64;
         let found = symbols.functions(address - libc.start + libc.offset);
         assert_eq!((found.len(), &*found[0].name), (1, "getenv"));
@@ -477,11 +425,7 @@ mod tests {
         let files = debug_files(&file, Path::new("/proc/1/root"), "/usr/bin/x");
         let name = format!("usr/lib/debug/.build-id/{:02x}/", id[0]);
         assert!(files[0].starts_with(Path::new("/proc/1/root").join(&name)));
-        assert!(
-            files
-                .iter()
-                .any(|f| f.starts_with(Path::new("/").join(&name)))
-        );
+        assert!(files.iter().any(|f| f.starts_with(Path::new("/").join(&name))));
     }
 
     fn section(count: u32, pairs: &[[i32; 2]]) -> Vec<u8> {

@@ -15,11 +15,7 @@ pub(crate) fn files_of(pid: u32, mapping: &Mapping) -> Vec<PathBuf> {
     let by_name = maps::in_root_of(pid, &mapping.path);
     let (start, end) = (mapping.start, mapping.end);
     let by_mapping = PathBuf::from(format!("/proc/{pid}/map_files/{start:x}-{end:x}"));
-    if mapping.deleted {
-        vec![by_mapping]
-    } else {
-        vec![by_name, by_mapping]
-    }
+    if mapping.deleted { vec![by_mapping] } else { vec![by_name, by_mapping] }
 }
 
 /// Tables of symbols are read whole, and a file of holes may state any length: a longer one has to be on the disk.
@@ -78,11 +74,7 @@ impl CodeSegments {
         let segments = file.segments().filter(|it| is_code(it.flags()));
         let segments = segments.map(|it| {
             let (start, size) = it.file_range();
-            Segment {
-                start,
-                size,
-                address: it.address(),
-            }
+            Segment { start, size, address: it.address() }
         });
         Self(segments.collect())
     }
@@ -93,9 +85,10 @@ impl CodeSegments {
         // Pages are mapped whole. What a linker packs densely shares its first page with the segment before, which is
         // mapped elsewhere, so that the last segment that begins in the page is meant.
         let first_page = |it: &&Segment| it.start - it.start % PAGE;
-        let mapped = self.0.iter().filter(|it| {
-            first_page(it) <= mapping.offset && mapping.offset < it.start.saturating_add(it.size)
-        });
+        let mapped = self
+            .0
+            .iter()
+            .filter(|it| first_page(it) <= mapping.offset && mapping.offset < it.start.saturating_add(it.size));
         let segment = mapped.max_by_key(|it| it.start)?;
         let stated = segment.address.wrapping_sub(segment.start);
         let stated = stated.wrapping_add(mapping.offset);
@@ -128,14 +121,7 @@ mod tests {
     }
 
     fn mapping(start: u64, end: u64, offset: u64) -> Mapping {
-        Mapping {
-            start,
-            end,
-            offset,
-            inode: 0,
-            path: "".into(),
-            deleted: false,
-        }
+        Mapping { start, end, offset, inode: 0, path: "".into(), deleted: false }
     }
 
     /// Segments as linkers lay them out: in the order of the file, with or without room between them, each at an
@@ -147,14 +133,9 @@ mod tests {
         let count = 1 + random.below(5);
         for number in 0..count {
             let size = PAGE + random.below(5 * PAGE);
-            let segment = Segment {
-                start,
-                size,
-                address,
-            };
+            let segment = Segment { start, size, address };
             // Two of code next to each other are joined by every linker.
-            let is_code =
-                number % 2 == random.below(2) && !all.last().is_some_and(|it: &(_, bool)| it.1);
+            let is_code = number % 2 == random.below(2) && !all.last().is_some_and(|it: &(_, bool)| it.1);
             all.push((segment, is_code));
             start += size + random.below(if packed { 64 } else { 3 * PAGE });
             address += size + PAGE * (1 + random.below(3));
@@ -192,9 +173,7 @@ mod tests {
         let file = object::File::parse(&*bytes).unwrap();
         // AT_ENTRY of the auxiliary vector, which the kernel wrote when it loaded the file.
         let vector = std::fs::read("/proc/self/auxv").unwrap();
-        let words = vector
-            .chunks_exact(8)
-            .map(|it| u64::from_ne_bytes(it.try_into().unwrap()));
+        let words = vector.chunks_exact(8).map(|it| u64::from_ne_bytes(it.try_into().unwrap()));
         let words: Vec<u64> = words.collect();
         let entry = words.chunks_exact(2).find(|it| it[0] == 9).unwrap()[1];
         let maps = maps::maps(std::process::id()).unwrap();
@@ -202,9 +181,6 @@ mod tests {
         let biases: Vec<_> = own.map(|it| bias(&file, it)).collect();
         assert!(!biases.is_empty());
         let wanted = entry.wrapping_sub(file.entry());
-        assert!(
-            biases.iter().all(|it| *it == Some(wanted)),
-            "{biases:x?} {wanted:x}"
-        );
+        assert!(biases.iter().all(|it| *it == Some(wanted)), "{biases:x?} {wanted:x}");
     }
 }

@@ -18,9 +18,7 @@ impl KernelSymbols {
     /// Empty where the kernel hides its addresses (`kernel.kptr_restrict`).
     pub(crate) fn load() -> Self {
         let read = || File::open("/proc/kallsyms").and_then(|f| parse(&mut BufReader::new(f)));
-        Self {
-            table: read().unwrap_or_default(),
-        }
+        Self { table: read().unwrap_or_default() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -29,9 +27,7 @@ impl KernelSymbols {
 
     /// Whether the kernel's code begins at this address.
     pub(crate) fn begins_at(&self, address: u64) -> bool {
-        let before = address
-            .checked_sub(1)
-            .and_then(|before| self.table.find(before));
+        let before = address.checked_sub(1).and_then(|before| self.table.find(before));
         before.is_none() && self.table.find(address).is_some()
     }
 
@@ -57,16 +53,12 @@ fn parse(input: &mut dyn BufRead) -> io::Result<Table> {
     let mut line = String::new();
     while input.read_line(&mut line)? > 0 {
         let mut fields = line.trim_end().splitn(3, ' ');
-        if let (Some(address), Some(kind), Some(name)) =
-            (fields.next(), fields.next(), fields.next())
+        if let (Some(address), Some(kind), Some(name)) = (fields.next(), fields.next(), fields.next())
             && matches!(kind, "t" | "T" | "w" | "W")
             && let Ok(address) = u64::from_str_radix(address, 16)
             && address != 0
         {
-            let binding = Binding {
-                weak: kind.eq_ignore_ascii_case("w"),
-                global: kind == "T",
-            };
+            let binding = Binding { weak: kind.eq_ignore_ascii_case("w"), global: kind == "T" };
             builder.add(address, 0, name, binding);
         }
         line.clear();
@@ -83,21 +75,10 @@ mod tests {
         let text = "ffffffff81000000 T _stext\nffffffff81000000 T startup_64\n\
                     ffffffff81000100 D data\nffffffff81000200 t do_it\ngarbage\n\
                     ffffffffc0201000 t ext4_read\t[ext4]\n";
-        let symbols = KernelSymbols {
-            table: parse(&mut text.as_bytes()).unwrap(),
-        };
-        assert_eq!(
-            symbols.find(0xffff_ffff_8100_0150),
-            Some(("startup_64", "[kernel]"))
-        );
-        assert_eq!(
-            symbols.find(0xffff_ffff_8100_0201),
-            Some(("do_it", "[kernel]"))
-        );
-        assert_eq!(
-            symbols.find(0xffff_ffff_c020_1004),
-            Some(("ext4_read", "[ext4]"))
-        );
+        let symbols = KernelSymbols { table: parse(&mut text.as_bytes()).unwrap() };
+        assert_eq!(symbols.find(0xffff_ffff_8100_0150), Some(("startup_64", "[kernel]")));
+        assert_eq!(symbols.find(0xffff_ffff_8100_0201), Some(("do_it", "[kernel]")));
+        assert_eq!(symbols.find(0xffff_ffff_c020_1004), Some(("ext4_read", "[ext4]")));
         assert_eq!(symbols.find(0x1000), None);
     }
 

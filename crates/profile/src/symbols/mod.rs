@@ -58,11 +58,7 @@ impl Symbols {
     pub(crate) fn new(pid: u32, status: &Status, kernel: bool) -> Self {
         let mut symbols = Self {
             pid,
-            kernel: if kernel {
-                KernelSymbols::load()
-            } else {
-                KernelSymbols::default()
-            },
+            kernel: if kernel { KernelSymbols::load() } else { KernelSymbols::default() },
             modules: Modules::of_running(pid),
             space: AddressSpace::new(JitMap::new(pid, status)),
         };
@@ -175,37 +171,21 @@ mod tests {
     #[test]
     fn functions_of_this_process_have_their_names() {
         let symbols = own();
-        let frame = &symbols
-            .user_frames(findme as *const () as u64, false, Time(0))
-            .frames[0];
+        let frame = &symbols.user_frames(findme as *const () as u64, false, Time(0)).frames[0];
         assert!(frame.name.ends_with("tests::findme"), "{frame:?}");
         assert_eq!(frame.kind, FrameKind::Native);
-        let frame = &symbols
-            .user_frames(libc::getenv as *const () as u64, false, Time(0))
-            .frames[0];
+        let frame = &symbols.user_frames(libc::getenv as *const () as u64, false, Time(0)).frames[0];
         if frame.module.starts_with("libc.so") {
-            assert_eq!(
-                (frame.name.as_str(), frame.kind),
-                ("getenv", FrameKind::Libc)
-            );
+            assert_eq!((frame.name.as_str(), frame.kind), ("getenv", FrameKind::Libc));
         }
-        assert_eq!(
-            symbols.user_frames(1, false, Time(0)).frames,
-            [Frame::unknown("")]
-        );
+        assert_eq!(symbols.user_frames(1, false, Time(0)).frames, [Frame::unknown("")]);
         assert_eq!(symbols.kernel_frame(1), Frame::unknown("[kernel]"));
     }
 
     #[test]
     fn the_kernels_user_space_code_has_names() {
         let symbols = ElfSymbols::of_image(&vdso_image().expect("an image")).expect("a vdso");
-        let known = (0..0x4000)
-            .step_by(16)
-            .flat_map(|offset| symbols.functions(offset));
-        assert!(
-            known
-                .into_iter()
-                .any(|it| it.name.contains("clock_gettime"))
-        );
+        let known = (0..0x4000).step_by(16).flat_map(|offset| symbols.functions(offset));
+        assert!(known.into_iter().any(|it| it.name.contains("clock_gettime")));
     }
 }

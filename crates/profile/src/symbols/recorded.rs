@@ -34,11 +34,7 @@ impl RecordedSymbols {
         let load = || {
             let kernel = KernelSymbols::load();
             let is_same = text.is_some_and(|start| kernel.begins_at(start));
-            if is_same {
-                kernel
-            } else {
-                KernelSymbols::default()
-            }
+            if is_same { kernel } else { KernelSymbols::default() }
         };
         self.kernel.get_or_insert_with(load).frame(address)
     }

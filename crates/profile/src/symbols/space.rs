@@ -61,10 +61,7 @@ struct Module {
 impl Modules {
     /// Those of a process that runs.
     pub(super) fn of_running(pid: u32) -> Self {
-        Self {
-            memory: ProcessMemory::open(pid).ok(),
-            ..Self::default()
-        }
+        Self { memory: ProcessMemory::open(pid).ok(), ..Self::default() }
     }
 
     /// Files of which nothing was read, because there are so many.
@@ -99,23 +96,12 @@ impl Modules {
             let root = maps::in_root_of(pid, "/");
             let files = files::files_of(pid, mapping);
             let loaded = (self.memory.as_ref()).map(|memory| Loaded { mapping, memory });
-            let mut symbols = files
-                .iter()
-                .map(|file| ElfSymbols::load(file, &root, &mapping.path, loaded));
+            let mut symbols = files.iter().map(|file| ElfSymbols::load(file, &root, &mapping.path, loaded));
             symbols.find_map(Result::ok)
         };
-        let name = mapping
-            .path
-            .rsplit('/')
-            .next()
-            .unwrap_or_default()
-            .to_owned();
+        let name = mapping.path.rsplit('/').next().unwrap_or_default().to_owned();
         let kind = Frame::kind_of_module(&name);
-        self.all.push(Module {
-            name,
-            kind,
-            symbols: symbols.unwrap_or_default(),
-        });
+        self.all.push(Module { name, kind, symbols: symbols.unwrap_or_default() });
         let module = self.all.len() - 1;
         self.loaded.insert(key, module);
         Some(module)
@@ -135,21 +121,12 @@ pub(super) struct AddressSpace {
 impl AddressSpace {
     /// Without mappings yet.
     pub(super) const fn new(jit: JitMap) -> Self {
-        Self {
-            jit,
-            jit_kind: FrameKind::Native,
-            mappings: Vec::new(),
-        }
+        Self { jit, jit_kind: FrameKind::Native, mappings: Vec::new() }
     }
 
     /// Takes the mappings of now, in the order of addresses, whose files process `pid` sees; says whether they
     /// differ from those before.
-    pub(super) fn set_mappings(
-        &mut self,
-        maps: Vec<Mapping>,
-        pid: u32,
-        modules: &mut Modules,
-    ) -> bool {
+    pub(super) fn set_mappings(&mut self, maps: Vec<Mapping>, pid: u32, modules: &mut Modules) -> bool {
         if self.mappings.iter().map(|(mapping, _)| mapping).eq(&maps) {
             return false;
         }
@@ -159,12 +136,9 @@ impl AddressSpace {
         });
         self.mappings = mappings.collect();
         let mapped = self.mappings.iter().filter_map(|(_, module)| *module);
-        let names: Vec<&str> = mapped
-            .filter_map(|module| modules.all.get(module))
-            .map(|module| module.name.as_str())
-            .collect();
-        self.jit_kind =
-            (names.iter()).fold(FrameKind::Native, |kind, name| compiled_by(kind, name));
+        let names: Vec<&str> =
+            mapped.filter_map(|module| modules.all.get(module)).map(|module| module.name.as_str()).collect();
+        self.jit_kind = (names.iter()).fold(FrameKind::Native, |kind, name| compiled_by(kind, name));
         true
     }
 
@@ -190,17 +164,13 @@ impl AddressSpace {
         {
             let offset = (address - mapping.start).wrapping_add(mapping.offset);
             let functions = module.symbols.functions(offset).into_iter();
-            let named = |it: Function<'_>| {
-                Frame::new(table::demangle(&it.name), &module.name, module.kind).at_line(it.line)
-            };
+            let named =
+                |it: Function<'_>| Frame::new(table::demangle(&it.name), &module.name, module.kind).at_line(it.line);
             let mut frames: Vec<Frame> = functions.map(named).collect();
             if frames.is_empty() {
                 frames.push(Frame::unknown(&module.name));
             }
-            return Resolved {
-                frames,
-                place: Place::File,
-            };
+            return Resolved { frames, place: Place::File };
         }
         // The BEAM's compiler puts the first instruction of a function on the stack where no call
         // returns to (`normal_exit`), so its addresses are taken as they are.
@@ -221,16 +191,11 @@ impl AddressSpace {
             (None, Some(_)) => (Frame::unknown("[jit]"), Place::Jit),
             (None, None) => (Frame::unknown(""), Place::Nowhere),
         };
-        Resolved {
-            frames: vec![frame],
-            place,
-        }
+        Resolved { frames: vec![frame], place }
     }
 
     fn mapping_at(&self, address: u64) -> Option<&(Mapping, Option<usize>)> {
-        let after = self
-            .mappings
-            .partition_point(|(mapping, _)| mapping.start <= address);
+        let after = self.mappings.partition_point(|(mapping, _)| mapping.start <= address);
         let found = self.mappings.get(after.checked_sub(1)?)?;
         (address < found.0.end).then_some(found)
     }
@@ -262,12 +227,7 @@ mod tests {
             let mut modules = Modules::of_running(pid);
             for number in 0..files {
                 // Nothing lies there, so that no file is read in its place either.
-                let none = Mapping {
-                    path: format!("/nowhere/{number}").into(),
-                    start: 0,
-                    end: 0,
-                    ..own.clone()
-                };
+                let none = Mapping { path: format!("/nowhere/{number}").into(), start: 0, end: 0, ..own.clone() };
                 modules.of(&none, pid);
             }
             let module = modules.of(own, pid);
@@ -277,10 +237,7 @@ mod tests {
             (found.frames, modules.left_out())
         };
         let (known, left_out) = frame_after(MOST_FILES - 1);
-        assert!(
-            known[0].name.ends_with("the_name_of_the_file_alone"),
-            "{known:?}"
-        );
+        assert!(known[0].name.ends_with("the_name_of_the_file_alone"), "{known:?}");
         assert_eq!(left_out, 0);
         let (unknown, left_out) = frame_after(MOST_FILES + 2);
         assert_eq!(unknown, [Frame::unknown(&known[0].module)]);

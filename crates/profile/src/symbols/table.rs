@@ -45,19 +45,12 @@ impl Builder {
     pub(crate) fn add(&mut self, start: u64, size: u64, name: &str, binding: Binding) {
         let table = &mut self.table;
         // Offsets are 32 bits wide: the names of no program come near 4 GB.
-        let (Ok(at), Ok(len)) = (u32::try_from(table.names.len()), u32::try_from(name.len()))
-        else {
+        let (Ok(at), Ok(len)) = (u32::try_from(table.names.len()), u32::try_from(name.len())) else {
             return;
         };
         table.names.push_str(name);
         let end = start.saturating_add(size);
-        table.entries.push(Entry {
-            start,
-            end,
-            name: at,
-            len,
-            binding,
-        });
+        table.entries.push(Entry { start, end, name: at, len, binding });
     }
 
     /// Adds functions that begin at these addresses and have no name of their own, each as [`Frame::near`] the one with
@@ -98,18 +91,10 @@ impl Builder {
     pub(crate) fn build(self, limit: u64) -> Table {
         let mut table = self.table;
         let names = &table.names;
-        table.entries.sort_by(|a, b| {
-            a.start
-                .cmp(&b.start)
-                .then_with(|| rank(b, names).cmp(&rank(a, names)))
-        });
+        table.entries.sort_by(|a, b| a.start.cmp(&b.start).then_with(|| rank(b, names).cmp(&rank(a, names))));
         table.entries.dedup_by_key(|entry| entry.start);
         let starts: Vec<u64> = table.entries.iter().map(|entry| entry.start).collect();
-        for (entry, next) in table
-            .entries
-            .iter_mut()
-            .zip(starts.into_iter().skip(1).chain([limit]))
-        {
+        for (entry, next) in table.entries.iter_mut().zip(starts.into_iter().skip(1).chain([limit])) {
             if entry.end == entry.start {
                 entry.end = next;
             }
@@ -121,22 +106,12 @@ impl Builder {
 }
 
 /// Larger is better.
-fn rank<'n>(
-    entry: &Entry,
-    names: &'n str,
-) -> (bool, bool, bool, std::cmp::Reverse<usize>, u32, &'n str) {
+fn rank<'n>(entry: &Entry, names: &'n str) -> (bool, bool, bool, std::cmp::Reverse<usize>, u32, &'n str) {
     let name = text(names, entry);
     let underscores = name.len() - name.trim_start_matches('_').len();
     let sized = entry.end > entry.start;
     let Binding { weak, global } = entry.binding;
-    (
-        sized,
-        !weak,
-        global,
-        std::cmp::Reverse(underscores),
-        entry.len,
-        name,
-    )
+    (sized, !weak, global, std::cmp::Reverse(underscores), entry.len, name)
 }
 
 fn text<'n>(names: &'n str, entry: &Entry) -> &'n str {
@@ -186,9 +161,7 @@ fn demangle_cpp(symbol: &str) -> Option<String> {
     }
     let options = DemangleOptions::new().no_params().no_return_type();
     let mut text = Bounded::default();
-    let written = Symbol::new(symbol)
-        .ok()?
-        .structured_demangle(&mut text, &options);
+    let written = Symbol::new(symbol).ok()?.structured_demangle(&mut text, &options);
     written.ok().map(|()| text.0)
 }
 
@@ -213,18 +186,9 @@ pub(crate) fn demangle(symbol: &str) -> String {
 mod tests {
     use super::*;
 
-    const GLOBAL: Binding = Binding {
-        weak: false,
-        global: true,
-    };
-    const WEAK: Binding = Binding {
-        weak: true,
-        global: true,
-    };
-    const LOCAL: Binding = Binding {
-        weak: false,
-        global: false,
-    };
+    const GLOBAL: Binding = Binding { weak: false, global: true };
+    const WEAK: Binding = Binding { weak: true, global: true };
+    const LOCAL: Binding = Binding { weak: false, global: false };
 
     #[test]
     fn addresses_find_the_symbol_that_covers_them() {
@@ -254,9 +218,7 @@ mod tests {
         let mut builder = Builder::default();
         builder.add(0x1000, 0x40, "exported", GLOBAL);
         builder.add(0x2000, 0x10, "_ZN9CodeCache9find_blobEPv", GLOBAL);
-        let starts = vec![
-            0x2020, 0x10, 0x1000, 0x1030, 0x1050, 0x1090, 0x1ff0, 0x9_0000,
-        ];
+        let starts = vec![0x2020, 0x10, 0x1000, 0x1030, 0x1050, 0x1090, 0x1ff0, 0x9_0000];
         builder.add_neighbours("beam.smp", starts);
         let table = builder.build(0x10_0000);
         for (address, name) in [
@@ -300,16 +262,10 @@ mod tests {
     #[test]
     fn names_are_as_people_write_them() {
         for (symbol, name) in [
-            (
-                "_ZN4core3ptr13drop_in_place17h0123456789abcdefE",
-                "core::ptr::drop_in_place",
-            ),
+            ("_ZN4core3ptr13drop_in_place17h0123456789abcdefE", "core::ptr::drop_in_place"),
             ("_RNvCs1234_7mycrate3foo", "mycrate::foo"),
             ("_ZN9CodeCache9find_blobEPv", "CodeCache::find_blob"),
-            (
-                "_ZNSt6vectorIiSaIiEE9push_backEOi",
-                "std::vector<int, std::allocator<int> >::push_back",
-            ),
+            ("_ZNSt6vectorIiSaIiEE9push_backEOi", "std::vector<int, std::allocator<int> >::push_back"),
             ("memcpy@@GLIBC_2.14", "memcpy"),
             ("pthread_getspecific@GLIBC_2.2.5", "pthread_getspecific"),
             ("getenv@plt", "getenv@plt"),

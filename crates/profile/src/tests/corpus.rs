@@ -8,11 +8,8 @@ use crate::PERF_DATA;
 use stacks::{Collapse, CollapseOptions, FORMATS, FirstField, Input};
 
 fn seeds(target: &str) -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../fuzz/corpus")
-        .join(target);
-    let files =
-        fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
+    let files = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let seeds = files.map(|file| fs::read(file.expect("an entry").path()).expect("a seed"));
     seeds.collect()
 }
@@ -53,13 +50,9 @@ fn fold_folds_its_corpus() {
             source_lines: is(5),
             event: is(6).then(|| "cpu-clock".into()),
         });
-        let read = collapse
-            .read(&mut &*text, None)
-            .expect("memory can be read");
+        let read = collapse.read(&mut &*text, None).expect("memory can be read");
         if read.is_ok() {
-            collapse
-                .write(&mut std::io::sink())
-                .expect("no disk is needed");
+            collapse.write(&mut std::io::sink()).expect("no disk is needed");
         }
     }
 }

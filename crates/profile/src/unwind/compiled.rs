@@ -74,9 +74,7 @@ mod tests {
     fn rest(own: &[u64], theirs: &[u64]) -> Vec<u64> {
         let users = |all: &[u64]| -> Vec<Address> {
             let kernel = std::iter::once(Address::Kernel(7));
-            kernel
-                .chain(all.iter().map(|it| Address::User(*it)))
-                .collect()
+            kernel.chain(all.iter().map(|it| Address::User(*it))).collect()
         };
         let mut addresses = users(own);
         add_rest(&mut addresses, users(theirs).into_iter());
@@ -91,11 +89,7 @@ mod tests {
     #[test]
     fn where_the_copy_ends_the_kernels_walk_goes_on() {
         assert_eq!(rest(&[1, 2, 3], &[1, 3, 4, 5]), [1, 2, 3, 4, 5]);
-        assert_eq!(
-            rest(&[1, 2, 3], &[9]),
-            [1, 2, 3],
-            "nothing in common, and shorter"
-        );
+        assert_eq!(rest(&[1, 2, 3], &[9]), [1, 2, 3], "nothing in common, and shorter");
         assert_eq!(rest(&[1], &[1]), [1]);
         assert_eq!(rest(&[1], &[2, 3]), [2, 3]);
         assert_eq!(rest(&[], &[2]), [2]);

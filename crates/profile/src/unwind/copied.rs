@@ -96,10 +96,7 @@ impl CopiedStacks {
             copier.set_thread(*tid, *stack);
         }
         let threads = of.into_iter().map(|(tid, stack)| {
-            let known = KnownThread {
-                stack,
-                ..KnownThread::default()
-            };
+            let known = KnownThread { stack, ..KnownThread::default() };
             (tid, known)
         });
         Self {
@@ -122,32 +119,18 @@ impl CopiedStacks {
         schedulers: impl Iterator<Item = (u32, u64)>,
     ) -> Self {
         let threads = schedulers.map(|(tid, current_process)| {
-            let stack = ThreadStack {
-                current_process,
-                ..ThreadStack::default()
-            };
+            let stack = ThreadStack { current_process, ..ThreadStack::default() };
             (tid, stack)
         });
-        Self {
-            compiled: CompiledCode::InErlangProcesses(vm),
-            ..Self::with_threads(pid, copier, threads.collect())
-        }
+        Self { compiled: CompiledCode::InErlangProcesses(vm), ..Self::with_threads(pid, copier, threads.collect()) }
     }
 
     /// Unwinds native and compiled code in turn; what the copy does not hold, by frame pointers alone.
-    fn unwind_thread(
-        &mut self,
-        sample: &SampleRecord<'_>,
-        copy: &StackCopy<'_>,
-        stack: &mut Stack,
-    ) {
+    fn unwind_thread(&mut self, sample: &SampleRecord<'_>, copy: &StackCopy<'_>, stack: &mut Stack) {
         let addresses = &mut stack.addresses;
         let leaf = if self.native.is_compiled(copy.ip) {
             addresses.push(Address::User(copy.ip));
-            End::Compiled {
-                sp: copy.sp,
-                frame: copy.bp,
-            }
+            End::Compiled { sp: copy.sp, frame: copy.bp }
         } else {
             let take = &mut |address| addresses.push(Address::User(address));
             self.native.unwind(copy, take)
@@ -179,11 +162,7 @@ impl CopiedStacks {
         };
         let top = top.filter(|top| mapping.contains(top));
         *known = KnownThread {
-            stack: ThreadStack {
-                low: mapping.start,
-                top: top.unwrap_or(mapping.end),
-                ..stack
-            },
+            stack: ThreadStack { low: mapping.start, top: top.unwrap_or(mapping.end), ..stack },
             settled: top.is_some(),
             told: known.told,
         };
@@ -247,9 +226,7 @@ impl Unwinder for CopiedStacks {
         let take = &mut |address| addresses.push(Address::User(address));
         let end = self.native.unwind(&copy, take);
         stack.rooted = match end {
-            End::Compiled { frame, .. } => {
-                erlang(vm.as_ref(), &self.native, &copy, frame, addresses)
-            }
+            End::Compiled { frame, .. } => erlang(vm.as_ref(), &self.native, &copy, frame, addresses),
             End::Root { .. } => true,
             End::Lost => false,
         };
@@ -262,9 +239,7 @@ impl Unwinder for CopiedStacks {
 fn stack_around(pid: u32, ranges: &[Range<u64>], address: u64) -> Option<Range<u64>> {
     let range = maps::range_around(ranges, address)?;
     let first = processes::stack_start(pid).filter(|start| range.contains(start));
-    let end = first.map_or(range.end, |start| {
-        start.saturating_add(ABOVE_FIRST).min(range.end)
-    });
+    let end = first.map_or(range.end, |start| start.saturating_add(ABOVE_FIRST).min(range.end));
     Some(range.start..end)
 }
 
@@ -280,10 +255,7 @@ fn erlang(
     let Some(vm) = vm.filter(|_| copy.process != 0) else {
         return false;
     };
-    let code = Code {
-        normal_exit: vm.normal_exit,
-        is_compiled: &|address| native.is_compiled(address),
-    };
+    let code = Code { normal_exit: vm.normal_exit, is_compiled: &|address| native.is_compiled(address) };
     let (stack, before) = (&copy.erlang, addresses.len());
     if vm.frame_pointers {
         let caller = code.caller_without_frame(stack, copy.sp, frame);
@@ -298,11 +270,7 @@ fn erlang(
         }
     }
     let on_stack = (stack.start..stack.end()).contains(&copy.sp);
-    let tops = [
-        (on_stack, copy.sp),
-        ((stack.start..stack.end()).contains(&copy.r12), copy.r12),
-        (true, copy.stop),
-    ];
+    let tops = [(on_stack, copy.sp), ((stack.start..stack.end()).contains(&copy.r12), copy.r12), (true, copy.stop)];
     let top = tops.into_iter().find_map(|(is, top)| is.then_some(top));
     let take = &mut |address| addresses.push(Address::User(address));
     code.scan(stack, top.unwrap_or(copy.stop), take)

@@ -32,17 +32,11 @@ impl Code<'_> {
 
     /// Follows the chain of frame pointers from `frame` on, and takes the return address of each
     /// frame; whether it reached the root.
-    pub(super) fn follow(
-        &self,
-        stack: &MemoryCopy<'_>,
-        mut frame: u64,
-        take: &mut dyn FnMut(u64),
-    ) -> bool {
+    pub(super) fn follow(&self, stack: &MemoryCopy<'_>, mut frame: u64, take: &mut dyn FnMut(u64)) -> bool {
         // Frames go up by two words at least, so that the copy's length bounds their number.
-        while let (Some(caller), Some(address)) = (
-            stack.word(frame),
-            frame.checked_add(8).and_then(|at| stack.word(at)),
-        ) {
+        while let (Some(caller), Some(address)) =
+            (stack.word(frame), frame.checked_add(8).and_then(|at| stack.word(at)))
+        {
             if !self.is_return_address(address) {
                 return false;
             }
@@ -77,12 +71,7 @@ impl Code<'_> {
 
     /// The caller of a function that was just called, and is not in the chain yet: `sp` points at the
     /// return address, or at the caller's frame pointer that was pushed in front of it.
-    pub(super) fn caller_without_frame(
-        &self,
-        stack: &MemoryCopy<'_>,
-        sp: u64,
-        frame: u64,
-    ) -> Option<u64> {
+    pub(super) fn caller_without_frame(&self, stack: &MemoryCopy<'_>, sp: u64, frame: u64) -> Option<u64> {
         if sp >= frame {
             return None;
         }
@@ -99,10 +88,7 @@ mod tests {
     use super::*;
 
     const EXIT: u64 = 0x9000;
-    const CODE: Code<'static> = Code {
-        normal_exit: EXIT,
-        is_compiled: &|address| (0x8000..0xa000).contains(&address),
-    };
+    const CODE: Code<'static> = Code { normal_exit: EXIT, is_compiled: &|address| (0x8000..0xa000).contains(&address) };
 
     fn bytes(words: &[u64]) -> Vec<u8> {
         words.iter().flat_map(|w| w.to_ne_bytes()).collect()
@@ -119,16 +105,9 @@ mod tests {
         EXIT,
     ];
 
-    fn walk(
-        words: &[u64],
-        walk: impl Fn(&MemoryCopy<'_>, &mut dyn FnMut(u64)) -> bool,
-    ) -> (Vec<u64>, bool) {
+    fn walk(words: &[u64], walk: impl Fn(&MemoryCopy<'_>, &mut dyn FnMut(u64)) -> bool) -> (Vec<u64>, bool) {
         let bytes = bytes(words);
-        let stack = MemoryCopy {
-            start: 0x1000,
-            bytes: &bytes,
-            ..MemoryCopy::default()
-        };
+        let stack = MemoryCopy { start: 0x1000, bytes: &bytes, ..MemoryCopy::default() };
         let mut found = Vec::new();
         let whole = walk(&stack, &mut |address| found.push(address));
         (found, whole)
@@ -146,16 +125,7 @@ mod tests {
 
     #[test]
     fn a_chain_that_breaks_is_not_whole() {
-        for frame in [
-            0,
-            0xff8,
-            0x1000,
-            0x1009,
-            0x1040,
-            0x1048,
-            u64::MAX,
-            u64::MAX - 7,
-        ] {
+        for frame in [0, 0xff8, 0x1000, 0x1009, 0x1040, 0x1048, u64::MAX, u64::MAX - 7] {
             let (_, whole) = walk(&WORDS, |s, take| CODE.follow(s, frame, take));
             assert!(!whole, "{frame:x}");
         }
@@ -191,11 +161,7 @@ mod tests {
                 .collect();
             for start in [0x1000, u64::MAX - 64, u64::MAX] {
                 let bytes = bytes(&words);
-                let stack = MemoryCopy {
-                    start,
-                    bytes: &bytes,
-                    ..MemoryCopy::default()
-                };
+                let stack = MemoryCopy { start, bytes: &bytes, ..MemoryCopy::default() };
                 for from in [0, start, words[0], words[1], u64::MAX] {
                     let mut count = 0;
                     CODE.follow(&stack, from, &mut |_| count += 1);
@@ -212,17 +178,11 @@ mod tests {
         let called = [0x8330, 0x3b, 0x1028, 0x8110, 0x3b, 0, EXIT];
         let pushed = [0x1018, 0x8330, 0x3b, 0x1028, 0x8110, 0, EXIT];
         let framed = [0x3b, 0x1028, 0x8110, 0x3b, 0, 0, EXIT];
-        for (words, frame, caller) in [
-            (called, 0x1010, Some(0x8330)),
-            (pushed, 0x1018, Some(0x8330)),
-            (framed, 0x1008, None),
-        ] {
+        for (words, frame, caller) in
+            [(called, 0x1010, Some(0x8330)), (pushed, 0x1018, Some(0x8330)), (framed, 0x1008, None)]
+        {
             let bytes = bytes(&words);
-            let stack = MemoryCopy {
-                start: 0x1000,
-                bytes: &bytes,
-                ..MemoryCopy::default()
-            };
+            let stack = MemoryCopy { start: 0x1000, bytes: &bytes, ..MemoryCopy::default() };
             assert_eq!(CODE.caller_without_frame(&stack, 0x1000, frame), caller);
             assert_eq!(CODE.caller_without_frame(&stack, frame, frame), None);
         }

@@ -25,11 +25,7 @@ pub(super) struct GoStacks {
 impl GoStacks {
     /// For a process, whose samples have a tracepoint's fields where `has_fields`.
     pub(super) fn new(pid: u32, has_fields: bool) -> Self {
-        Self {
-            plain: FramePointers::new(),
-            code: GoCode::of_process(pid),
-            has_fields,
-        }
+        Self { plain: FramePointers::new(), code: GoCode::of_process(pid), has_fields }
     }
 
     /// Where the function at `ip` returns to, where its frame is not in the chain: before it has made one, after it has
@@ -124,10 +120,7 @@ mod tests {
             let record = record(fields);
             let top = StackTop::parse(&record, has_fields).unwrap();
             assert_eq!((top.bp, top.sp), (0x7000, 0x6000));
-            assert_eq!(
-                [0, 8, 16].map(|at| top.word(at)),
-                [Some(11), Some(22), None]
-            );
+            assert_eq!([0, 8, 16].map(|at| top.word(at)), [Some(11), Some(22), None]);
             assert_eq!(top.word(9), None);
         }
     }

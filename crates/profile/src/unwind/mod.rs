@@ -85,9 +85,7 @@ impl FramePointers {
     /// With the longest chains that the kernel allows.
     pub(crate) fn new() -> Self {
         let longest = machine::sysctl("kernel.perf_event_max_stack").unwrap_or(DEFAULT_MAX_STACK);
-        Self {
-            max_stack: u16::try_from(longest).unwrap_or(u16::MAX),
-        }
+        Self { max_stack: u16::try_from(longest).unwrap_or(u16::MAX) }
     }
 }
 
@@ -121,45 +119,23 @@ pub(crate) fn by_frame_pointers() -> Box<dyn Unwinder> {
 
 /// The unwinder for a process and an event: the one that makes most stacks whole, of those that the kernel allows.
 /// Threads whose `wake_ups` are told enter their table.
-pub(crate) fn choose(
-    pid: u32,
-    stacks: Stacks,
-    event: &KernelEvent,
-    wake_ups: Option<&WakeUps>,
-) -> Chosen {
-    let plain = Chosen {
-        unwinder: by_frame_pointers(),
-        note: None,
-    };
+pub(crate) fn choose(pid: u32, stacks: Stacks, event: &KernelEvent, wake_ups: Option<&WakeUps>) -> Chosen {
+    let plain = Chosen { unwinder: by_frame_pointers(), note: None };
     if stacks != Stacks::Whole {
         return plain;
     }
     let maps = maps::maps(pid).unwrap_or_default();
     match Runtime::of(pid, &maps) {
-        Runtime::Go => Chosen {
-            unwinder: Box::new(GoStacks::new(pid, event.field().is_some())),
-            ..plain
-        },
+        Runtime::Go => Chosen { unwinder: Box::new(GoStacks::new(pid, event.field().is_some())), ..plain },
         Runtime::Beam(emulator) => for_beam(pid, event, emulator, wake_ups),
         Runtime::Native => match copier(pid, event, None, wake_ups) {
-            Ok(copier) => Chosen {
-                unwinder: Box::new(CopiedStacks::new(pid, copier)),
-                ..plain
-            },
-            Err(note) => Chosen {
-                note: Some(note),
-                ..plain
-            },
+            Ok(copier) => Chosen { unwinder: Box::new(CopiedStacks::new(pid, copier)), ..plain },
+            Err(note) => Chosen { note: Some(note), ..plain },
         },
     }
 }
 
-fn for_beam(
-    pid: u32,
-    event: &KernelEvent,
-    emulator: &Mapping,
-    wake_ups: Option<&WakeUps>,
-) -> Chosen {
+fn for_beam(pid: u32, event: &KernelEvent, emulator: &Mapping, wake_ups: Option<&WakeUps>) -> Chosen {
     let (vm, unfamiliar) = match look_into(pid, emulator) {
         Ok(vm) => (Some(vm), None),
         Err(why) => (None, Some(why)),
@@ -168,10 +144,7 @@ fn for_beam(
     let copier = match copier(pid, event, process, wake_ups) {
         Ok(copier) => copier,
         Err(note) => {
-            return Chosen {
-                unwinder: by_frame_pointers(),
-                note: Some(note),
-            };
+            return Chosen { unwinder: by_frame_pointers(), note: Some(note) };
         }
     };
     let schedulers = threads::ids(pid).into_iter().filter_map(|tid| {
@@ -232,8 +205,8 @@ impl<'m> Runtime<'m> {
 
 /// Finds the Erlang stacks of a BEAM; says why not where that fails.
 fn look_into(pid: u32, emulator: &Mapping) -> Result<Vm, String> {
-    let memory = ProcessMemory::open(pid)
-        .map_err(|error| format!("the memory of process {pid} cannot be read ({error})"))?;
+    let memory =
+        ProcessMemory::open(pid).map_err(|error| format!("the memory of process {pid} cannot be read ({error})"))?;
     let exported = symbols::exported(pid, emulator, &beam::NAMES).unwrap_or_default();
     let variables = Variables::of(pid, emulator, &memory, exported);
     Vm::discover(&memory, &variables).map_err(|why| why.to_string())

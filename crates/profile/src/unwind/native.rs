@@ -118,9 +118,7 @@ impl NativeUnwinder {
 
     /// Whether a JIT compiled what is at this address.
     pub(crate) fn is_compiled(&self, address: u64) -> bool {
-        let after = self
-            .compiled
-            .partition_point(|range| range.start <= address);
+        let after = self.compiled.partition_point(|range| range.start <= address);
         let range = after.checked_sub(1).and_then(|at| self.compiled.get(at));
         range.is_some_and(|range| address < range.end)
     }
@@ -162,12 +160,7 @@ impl NativeUnwinder {
         self.unwind_in(copy, Some(mappings), take)
     }
 
-    fn unwind_in(
-        &mut self,
-        copy: &StackCopy<'_>,
-        recorded: Option<&Mappings>,
-        take: &mut dyn FnMut(u64),
-    ) -> End {
+    fn unwind_in(&mut self, copy: &StackCopy<'_>, recorded: Option<&Mappings>, take: &mut dyn FnMut(u64)) -> End {
         let registers = UnwindRegsX86_64::new(copy.ip, copy.sp, copy.bp);
         take(copy.ip);
         let leaf = FrameAddress::from_instruction_pointer(copy.ip);
@@ -204,9 +197,7 @@ impl NativeUnwinder {
             if let Some(mappings) = recorded {
                 self.meet(mappings, address.address_for_lookup());
             }
-            let caller =
-                self.unwinder
-                    .unwind_frame(address, &mut registers, &mut self.cache, &mut read);
+            let caller = self.unwinder.unwind_frame(address, &mut registers, &mut self.cache, &mut read);
             let sp = registers.sp();
             let caller = match caller {
                 Ok(Some(caller)) => caller,

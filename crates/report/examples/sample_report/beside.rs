@@ -19,25 +19,11 @@ pub(crate) fn nodes() -> Vec<NodeSummary> {
 pub(crate) fn scrapes() -> Vec<ScrapedPage> {
     let cpu = |seconds, interval| Some(PageCpu { seconds, interval });
     vec![
-        ScrapedPage {
-            is_of_broker: true,
-            broker_cpu: cpu(0.0274, (0.0124, 0.0421)),
-            ..page("per-object", 20)
-        },
-        ScrapedPage {
-            is_of_broker: true,
-            broker_cpu: cpu(0.001, (-0.002, 0.004)),
-            ..page("aggregated", 20)
-        },
-        ScrapedPage {
-            is_of_broker: true,
-            ..page("detailed", 3)
-        },
+        ScrapedPage { is_of_broker: true, broker_cpu: cpu(0.0274, (0.0124, 0.0421)), ..page("per-object", 20) },
+        ScrapedPage { is_of_broker: true, broker_cpu: cpu(0.001, (-0.002, 0.004)), ..page("aggregated", 20) },
+        ScrapedPage { is_of_broker: true, ..page("detailed", 3) },
         page("another machine", 20),
-        ScrapedPage {
-            failed: 20,
-            ..page("away", 0)
-        },
+        ScrapedPage { failed: 20, ..page("away", 0) },
     ]
 }
 

@@ -4,9 +4,9 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use archive::{
-    ComparedFigure, ComparedFrame, ComparedFunctions, ComparedName, ComparedRun, ComparedSide,
-    ComparedSideName, ComparedStacks, Comparison, CostChange, Decision, ExplainedChange,
-    FunctionChange, LeftOut, PairedRun, PairedRuns, QuantityUnit,
+    ComparedFigure, ComparedFrame, ComparedFunctions, ComparedName, ComparedRun, ComparedSide, ComparedSideName,
+    ComparedStacks, Comparison, CostChange, Decision, ExplainedChange, FunctionChange, LeftOut, PairedRun, PairedRuns,
+    QuantityUnit,
 };
 use serde_json::json;
 
@@ -40,10 +40,7 @@ pub(crate) fn write(dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
         }
     }
     // All runs are alike: what differs are the figures, which are decided elsewhere.
-    let state = State {
-        hostile: true,
-        ..State::new("run", Some(Shape::Rate), 8, 0)
-    };
+    let state = State { hostile: true, ..State::new("run", Some(Shape::Rate), 8, 0) };
     for run in &runs {
         write_run(&folder, &run.id, &state)?;
         report::html::write_report(&folder.join(&run.id))?;
@@ -71,19 +68,9 @@ fn decided(pairs: &PairedRuns) -> Comparison {
             what: format!("RabbitMQ 3.10.8 {HOSTILE}"),
             runs: counted
                 .iter()
-                .map(|run| ComparedRun {
-                    id: run.id.clone(),
-                    invalid: false,
-                    cautious: run.pair == 4,
-                })
+                .map(|run| ComparedRun { id: run.id.clone(), invalid: false, cautious: run.pair == 4 })
                 .collect(),
-            left_out: left
-                .iter()
-                .map(|run| LeftOut {
-                    id: run.id.clone(),
-                    why: "invalid".to_owned(),
-                })
-                .collect(),
+            left_out: left.iter().map(|run| LeftOut { id: run.id.clone(), why: "invalid".to_owned() }).collect(),
             ..ComparedSide::default()
         }
     };
@@ -94,36 +81,11 @@ fn decided(pairs: &PairedRuns) -> Comparison {
         paired: true,
         level: 0.05,
         figures: vec![
-            figure(
-                ("received rate", QuantityUnit::PerSecond, 54_800.0),
-                0.24,
-                0.03,
-                Decision::Changed,
-            ),
-            figure(
-                ("ack response p50", QuantityUnit::Ns, 1.2e6),
-                -0.002,
-                0.004,
-                Decision::Same,
-            ),
-            figure(
-                ("ack response p99", QuantityUnit::Ns, 31e6),
-                11.0,
-                9.0,
-                Decision::Changed,
-            ),
-            figure(
-                ("broker cpu", QuantityUnit::Ns, 21_400.0),
-                -0.004,
-                0.002,
-                Decision::Negligible,
-            ),
-            figure(
-                ("broker memory", QuantityUnit::Bytes, 1.3e8),
-                0.02,
-                0.06,
-                Decision::Undecided,
-            ),
+            figure(("received rate", QuantityUnit::PerSecond, 54_800.0), 0.24, 0.03, Decision::Changed),
+            figure(("ack response p50", QuantityUnit::Ns, 1.2e6), -0.002, 0.004, Decision::Same),
+            figure(("ack response p99", QuantityUnit::Ns, 31e6), 11.0, 9.0, Decision::Changed),
+            figure(("broker cpu", QuantityUnit::Ns, 21_400.0), -0.004, 0.002, Decision::Negligible),
+            figure(("broker memory", QuantityUnit::Bytes, 1.3e8), 0.02, 0.06, Decision::Undecided),
         ],
         functions: Some(functions()),
         stacks: Some(stacks()),
@@ -140,9 +102,7 @@ pub(crate) fn figure(
 ) -> ComparedFigure {
     let runs = |mean: f64| -> Vec<f64> {
         let apart = (0..PAIRS).map(|run| f64::from(run * 5 % PAIRS) / f64::from(PAIRS) - 0.4);
-        apart
-            .map(|apart| mean * (1.0 + half * apart / 4.0))
-            .collect()
+        apart.map(|apart| mean * (1.0 + half * apart / 4.0)).collect()
     };
     let b = value * (1.0 + change);
     ComparedFigure {
@@ -181,16 +141,8 @@ fn functions() -> ComparedFunctions {
         cut: 0.0,
     };
     let mut functions = vec![
-        named(
-            &format!("{HOSTILE}:route/2"),
-            cost(900.0, 300.0, true),
-            cost(1_900.0, 1_200.0, true),
-        ),
-        named(
-            "rabbit_channel:handle_method/3",
-            cost(410.0, 600.0, true),
-            cost(700.0, 900.0, true),
-        ),
+        named(&format!("{HOSTILE}:route/2"), cost(900.0, 300.0, true), cost(1_900.0, 1_200.0, true)),
+        named("rabbit_channel:handle_method/3", cost(410.0, 600.0, true), cost(700.0, 900.0, true)),
     ];
     for number in 0..40 {
         let change = if number % 2 == 0 { 12.0 } else { -9.0 };
@@ -214,10 +166,7 @@ fn functions() -> ComparedFunctions {
 
 /// Call paths: one got cheaper, one dearer, and many are as they were.
 fn stacks() -> ComparedStacks {
-    let name = |function: String, module: &str| ComparedName {
-        function,
-        module: module.to_owned(),
-    };
+    let name = |function: String, module: &str| ComparedName { function, module: module.to_owned() };
     let mut names = vec![
         name("1_scheduler".to_owned(), ""),
         name("$rabbit_channel:handle_method/3".to_owned(), "[jit]"),
@@ -242,11 +191,7 @@ fn stacks() -> ComparedStacks {
     ];
     for number in 0..60_u32 {
         names.push(name(format!("rabbit_module_{number}:call/1"), "[jit]"));
-        let parent = if number % 5 == 0 {
-            0
-        } else {
-            frames.len() as u32 - 1
-        };
+        let parent = if number % 5 == 0 { 0 } else { frames.len() as u32 - 1 };
         let cost = 900.0 / f64::from(1 + number % 5);
         let mut of = frame(Some(parent), 4 + number, cost, cost + 7.0, false);
         of.asked = number < 5;

@@ -11,11 +11,7 @@ const fn info(key: &'static str, kind: MetricKind, part: bool) -> MetricInfo {
     MetricInfo {
         key,
         name: key,
-        unit: if matches!(kind, MetricKind::Histogram) {
-            "ns"
-        } else {
-            "cycles"
-        },
+        unit: if matches!(kind, MetricKind::Histogram) { "ns" } else { "cycles" },
         kind,
         scenario: NAME,
         part,
@@ -74,15 +70,8 @@ pub(crate) fn summarise(summary: &mut RunSummary, measured: &Interval) {
 }
 
 fn stalls() -> Vec<Stall> {
-    let stall = |at_s, for_s, who, away| Stall {
-        at_s,
-        for_s,
-        who,
-        away,
-        connections: 2,
-        messages_delayed: 1_204,
-        failed: 0,
-    };
+    let stall =
+        |at_s, for_s, who, away| Stall { at_s, for_s, who, away, connections: 2, messages_delayed: 1_204, failed: 0 };
     vec![
         stall(9.0, 1.5, Stalled::Broker, false),
         stall(14.2, 0.2, Stalled::Broker, false),
@@ -94,10 +83,7 @@ fn stalls() -> Vec<Stall> {
 
 /// Events of a fault and its aftermath, more than fit as labels.
 pub(crate) fn events() -> Vec<Event> {
-    let label = |t, label: &str| Event {
-        t,
-        label: label.into(),
-    };
+    let label = |t, label: &str| Event { t, label: label.into() };
     let mut all = vec![
         label(9.0, "the broker was stopped"),
         label(10.5, "the broker is back, 1.51 s after the fault began"),
@@ -109,10 +95,7 @@ pub(crate) fn events() -> Vec<Event> {
             "reconnecting: lost the connection to amqp://guest@127.0.0.1:33481/: Connection reset by peer (os error \
              104)",
         ),
-        label(
-            42.0,
-            "connection.blocked: low on disk, the last of all events of this run",
-        ),
+        label(42.0, "connection.blocked: low on disk, the last of all events of this run"),
     ];
     all.extend((0..12).map(|i| label(23.2 + f64::from(i) / 100.0, "a connection is back")));
     all

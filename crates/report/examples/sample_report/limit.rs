@@ -4,8 +4,8 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use archive::{
-    FoundLimit, LimitOutcome, LimitPlan, LimitTrial, LimitTrials, LimitedBy, QuantityUnit,
-    RequirementOutcome, ScaleEstimate, ScaleLaw, ScaleRun, ScaleRuns, SuggestedRate,
+    FoundLimit, LimitOutcome, LimitPlan, LimitTrial, LimitTrials, LimitedBy, QuantityUnit, RequirementOutcome,
+    ScaleEstimate, ScaleLaw, ScaleRun, ScaleRuns, SuggestedRate,
 };
 use measure::LatencySummary;
 
@@ -45,14 +45,7 @@ pub(crate) fn write(dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
         schema: LimitTrials::SCHEMA.to_owned(),
         name: HOSTILE.to_owned(),
         slos: vec![SLO.to_owned(), "lost = 0".to_owned()],
-        plan: LimitPlan {
-            first: 10_000.0,
-            least: 1.0,
-            most: 1e7,
-            precision: 0.1,
-            confirmations: 2,
-            most_trials: 60,
-        },
+        plan: LimitPlan { first: 10_000.0, least: 1.0, most: 1e7, precision: 0.1, confirmations: 2, most_trials: 60 },
         experiment: serde_json::Value::Null,
         trials: numbered.map(|(number, of)| trial(number, of)).collect(),
         found: Some(FoundLimit {
@@ -99,10 +92,7 @@ pub(crate) fn write_scale(dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
         },
         ..ScaleRun::default()
     };
-    let estimate = |value: f64| ScaleEstimate {
-        value,
-        interval: Some((value * 0.8, value * 1.2)),
-    };
+    let estimate = |value: f64| ScaleEstimate { value, interval: Some((value * 0.8, value * 1.2)) };
     let rounds = (0..3).flat_map(|round| counts.map(|clients| run(round, clients)));
     let trials = LimitTrials {
         schema: LimitTrials::SCHEMA.to_owned(),
@@ -143,8 +133,7 @@ fn trial(number: u32, (rate, outcome, p99_us): (f64, LimitOutcome, u64)) -> Limi
             true => vec![],
             false => vec![format!("missed {SLO}")],
         },
-        unclear: (outcome == LimitOutcome::Unclear)
-            .then(|| "other programs had 1.2 cores".to_owned()),
+        unclear: (outcome == LimitOutcome::Unclear).then(|| "other programs had 1.2 cores".to_owned()),
         sent: rate,
         received: rate,
         latency_name: "end-to-end".to_owned(),

@@ -31,18 +31,10 @@ const RATE: f64 = 20_000.0;
 pub(crate) fn write(writer: &mut RunWriter, state: &State) -> Run {
     let mut random = Random(7);
     let mut measured = Interval::new();
-    measured.reset(
-        ORIGIN + Nanos::from_secs_f64(f64::from(WARMUP)),
-        Phase::Measure,
-    );
+    measured.reset(ORIGIN + Nanos::from_secs_f64(f64::from(WARMUP)), Phase::Measure);
     let mut points = Vec::new();
     let cut_off = state.state == archive::RunState::Running;
-    let seconds = WARMUP
-        + if cut_off {
-            state.seconds / 2
-        } else {
-            state.seconds
-        };
+    let seconds = WARMUP + if cut_off { state.seconds / 2 } else { state.seconds };
     let mut interval = Interval::new();
     let mut backlog = 0.0;
     for second in 0..=seconds {
@@ -58,14 +50,7 @@ pub(crate) fn write(writer: &mut RunWriter, state: &State) -> Run {
         interval.reset(ORIGIN + Nanos::from_secs_f64(f64::from(second)), phase);
         interval.end = interval.start + Nanos::from_secs_f64(length);
         if let Some(shape) = state.load {
-            fill(
-                &mut interval,
-                shape,
-                second,
-                state.seconds,
-                &mut backlog,
-                &mut random,
-            );
+            fill(&mut interval, shape, second, state.seconds, &mut backlog, &mut random);
         }
         if state.faults {
             if crate::faults::HOLE.contains(&second) {
@@ -78,11 +63,7 @@ pub(crate) fn write(writer: &mut RunWriter, state: &State) -> Run {
         if state.further || state.hostile {
             crate::named::write(writer, second, state);
         }
-        let silent = if is_stall(second, state.seconds) {
-            4..6
-        } else {
-            0..0
-        };
+        let silent = if is_stall(second, state.seconds) { 4..6 } else { 0..0 };
         slices(writer, &interval, &silent, point.requested_rate);
         writer.append_histograms(&interval);
         if phase == Phase::Measure {
@@ -94,12 +75,7 @@ pub(crate) fn write(writer: &mut RunWriter, state: &State) -> Run {
 }
 
 /// Writes an interval's tenths of a second: equal parts of it, but nothing in those that are `silent`.
-fn slices(
-    writer: &mut RunWriter,
-    interval: &Interval,
-    silent: &Range<u64>,
-    requested: Option<f64>,
-) {
+fn slices(writer: &mut RunWriter, interval: &Interval, silent: &Range<u64>, requested: Option<f64>) {
     let tenth = Nanos::from_millis(100);
     let count = interval.length().0.div_ceil(tenth.0);
     let gap = silent.end - silent.start;
@@ -146,14 +122,7 @@ const fn is_stall(second: u32, length: u32) -> bool {
     second == WARMUP + length * 9 / 20
 }
 
-fn fill(
-    interval: &mut Interval,
-    shape: Shape,
-    second: u32,
-    length: u32,
-    backlog: &mut f64,
-    random: &mut Random,
-) {
+fn fill(interval: &mut Interval, shape: Shape, second: u32, length: u32, backlog: &mut f64, random: &mut Random) {
     let stall = is_stall(second, length);
     let warm = (f64::from(second) / 3.0).min(1.0);
     let wobble = 1.0 + 0.03 * random.normal() + 0.04 * (f64::from(second) / 6.0).sin();
@@ -169,26 +138,10 @@ fn fill(
     *backlog = (*backlog + sent - received).max(0.0);
     let counts = Counters {
         sent: sent as u64,
-        completed: if interval.phase == Phase::Drain {
-            1_900
-        } else {
-            sent as u64
-        },
-        received: if shape == Shape::AllOut {
-            0
-        } else {
-            received as u64
-        },
-        blocked: if shape == Shape::AllOut {
-            (sent * 0.93) as u64
-        } else {
-            0
-        },
-        late: if stall {
-            (sent * 0.5) as u64
-        } else {
-            (sent * 0.0004) as u64
-        },
+        completed: if interval.phase == Phase::Drain { 1_900 } else { sent as u64 },
+        received: if shape == Shape::AllOut { 0 } else { received as u64 },
+        blocked: if shape == Shape::AllOut { (sent * 0.93) as u64 } else { 0 },
+        late: if stall { (sent * 0.5) as u64 } else { (sent * 0.0004) as u64 },
         ..Counters::default()
     };
     interval.counters = counts;
@@ -196,15 +149,7 @@ fn fill(
     let draws = 4_000;
     for _ in 0..draws {
         let each = (counts.completed / draws).max(1);
-        record(
-            interval,
-            shape,
-            stall,
-            warm,
-            each,
-            counts.received > 0,
-            random,
-        );
+        record(interval, shape, stall, warm, each, counts.received > 0, random);
     }
 }
 
@@ -226,22 +171,10 @@ fn record(
     };
     let service = middle * (spread * random.normal()).exp() * (1.0 + 2.0 * (1.0 - warm));
     // Half the stalled second's messages wait for the rest of the stall.
-    let wait = if stall && random.unit() < 0.5 {
-        random.unit() * 500.0
-    } else {
-        0.0
-    };
-    let delay = if shape == Shape::AllOut {
-        0.0
-    } else {
-        0.02 * (0.5 * random.normal()).exp()
-    };
+    let wait = if stall && random.unit() < 0.5 { random.unit() * 500.0 } else { 0.0 };
+    let delay = if shape == Shape::AllOut { 0.0 } else { 0.02 * (0.5 * random.normal()).exp() };
     let ns = |ms: f64| Nanos::from_secs_f64(ms / 1e3);
-    let (late, slow) = if shape == Shape::AllOut {
-        (0.0, wait)
-    } else {
-        (wait + delay, 0.0)
-    };
+    let (late, slow) = if shape == Shape::AllOut { (0.0, wait) } else { (wait + delay, 0.0) };
     let recorder = &mut interval.latencies;
     recorder.record_n(Metric::SEND_ACK, ns(service + slow), each);
     recorder.record_n(Metric::ACK_RESPONSE, ns(service + slow + late), each);
@@ -255,13 +188,7 @@ fn record(
     }
 }
 
-fn point(
-    interval: &Interval,
-    second: u32,
-    length: f64,
-    state: &State,
-    random: &mut Random,
-) -> SeriesPoint {
+fn point(interval: &Interval, second: u32, length: f64, state: &State, random: &mut Random) -> SeriesPoint {
     let known = state.load != Some(Shape::Bare);
     let stall = state.load.is_some() && is_stall(second, state.seconds);
     let busy = match (interval.phase, stall) {
@@ -274,8 +201,7 @@ fn point(
         t: f64::from(second),
         dt: length,
         phase: interval.phase,
-        requested_rate: (state.load == Some(Shape::Rate) && interval.phase != Phase::Drain)
-            .then_some(RATE),
+        requested_rate: (state.load == Some(Shape::Rate) && interval.phase != Phase::Drain).then_some(RATE),
         counters: interval.counters,
         latency: interval.latencies.messages(),
         loop_lag_max_ns: interval.loop_lag_max.0,

@@ -58,58 +58,30 @@ const LIMIT: &str = "limit";
 const MATRIX: &str = "matrix";
 
 const STATES: [State; 8] = [
-    State {
-        further: true,
-        ..State::new("full", Some(Shape::AllOut), 60, 70_000)
-    },
-    State {
-        state: RunState::Running,
-        ..State::new("cut-off", Some(Shape::AllOut), 60, 70_000)
-    },
+    State { further: true, ..State::new("full", Some(Shape::AllOut), 60, 70_000) },
+    State { state: RunState::Running, ..State::new("cut-off", Some(Shape::AllOut), 60, 70_000) },
     State::new("rate", Some(Shape::Rate), 60, 40_000),
     State::new("record", None, 30, 30_000),
     State::new("plain", Some(Shape::Bare), 20, 0),
-    State {
-        hostile: true,
-        state: RunState::Failed,
-        ..State::new("hostile", Some(Shape::Rate), 15, 8_000)
-    },
-    State {
-        faults: true,
-        ..State::new("faults", Some(Shape::Rate), 40, 4_000)
-    },
+    State { hostile: true, state: RunState::Failed, ..State::new("hostile", Some(Shape::Rate), 15, 8_000) },
+    State { faults: true, ..State::new("faults", Some(Shape::Rate), 40, 4_000) },
     State::new("million", Some(Shape::AllOut), 500, 1_000_000),
 ];
 
 impl State {
     const fn new(name: &'static str, load: Option<Shape>, seconds: u32, samples: u32) -> Self {
-        Self {
-            name,
-            load,
-            seconds,
-            samples,
-            state: RunState::Complete,
-            hostile: false,
-            faults: false,
-            further: false,
-        }
+        Self { name, load, seconds, samples, state: RunState::Complete, hostile: false, faults: false, further: false }
     }
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let dir = arguments
-        .next()
-        .ok_or("usage: sample_report DIR [STATE …]; see the head of the source")?;
+    let dir = arguments.next().ok_or("usage: sample_report DIR [STATE …]; see the head of the source")?;
     let wanted: Vec<String> = arguments.collect();
     let others = [COMPARISON, LIMIT, MATRIX];
     let known: Vec<&str> = STATES.iter().map(|s| s.name).chain(others).collect();
     if let Some(unknown) = wanted.iter().find(|w| !known.contains(&w.as_str())) {
-        return Err(format!(
-            "no state is called {unknown:?}; there are {}",
-            known.join(", ")
-        )
-        .into());
+        return Err(format!("no state is called {unknown:?}; there are {}", known.join(", ")).into());
     }
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|w| w == name);
     if is_wanted(COMPARISON) {

@@ -4,8 +4,8 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use archive::{
-    ComparedFamily, ComparedRun, ComparedSide, ComparedSideName, Comparison, Decision, MatrixKey,
-    PairedMatrix, PairedRun, PairedRuns, QuantityUnit,
+    ComparedFamily, ComparedRun, ComparedSide, ComparedSideName, Comparison, Decision, MatrixKey, PairedMatrix,
+    PairedRun, PairedRuns, QuantityUnit,
 };
 use serde_json::json;
 
@@ -47,10 +47,7 @@ fn write_one(folder: &Path, keys: Vec<MatrixKey>) -> Result<PathBuf, Box<dyn Err
         let runs = runs(cell)?;
         let pairs = PairedRuns {
             schema: PairedRuns::SCHEMA.to_owned(),
-            name: format!(
-                "stream-publish, {}",
-                PairedMatrix::label(&matrix.keys, &matrix.cells[number].values)
-            ),
+            name: format!("stream-publish, {}", PairedMatrix::label(&matrix.keys, &matrix.cells[number].values)),
             seed: 7,
             pairs: PAIRS,
             a: json!({"broker": {"kind": "rabbitmq"}}),
@@ -73,14 +70,7 @@ fn runs(cell: &Path) -> Result<Vec<PairedRun>, Box<dyn Error>> {
         for side in [ComparedSideName::A, ComparedSideName::B] {
             let id = format!("run-{}-{pair}", side.tag());
             write_run(cell, &id, &state)?;
-            runs.push(PairedRun {
-                pair,
-                side,
-                id,
-                spoiled: None,
-                own: false,
-                disturbed: false,
-            });
+            runs.push(PairedRun { pair, side, id, spoiled: None, own: false, disturbed: false });
         }
     }
     Ok(runs)
@@ -93,13 +83,7 @@ fn decided(pairs: &PairedRuns, number: usize, cells: usize) -> Comparison {
             logs: false,
             within_one_run: None,
             what: "RabbitMQ 3.10.8".to_owned(),
-            runs: of_side
-                .map(|run| ComparedRun {
-                    id: run.id.clone(),
-                    invalid: false,
-                    cautious: false,
-                })
-                .collect(),
+            runs: of_side.map(|run| ComparedRun { id: run.id.clone(), invalid: false, cautious: false }).collect(),
             left_out: Vec::new(),
         }
     };
@@ -116,33 +100,19 @@ fn decided(pairs: &PairedRuns, number: usize, cells: usize) -> Comparison {
         figure.b.truncate(PAIRS as usize);
         figure
     };
-    let (rated, timed, counted) = (
-        QuantityUnit::PerSecond,
-        QuantityUnit::Ns,
-        QuantityUnit::Bytes,
-    );
+    let (rated, timed, counted) = (QuantityUnit::PerSecond, QuantityUnit::Ns, QuantityUnit::Bytes);
     Comparison {
         schema: Comparison::SCHEMA.to_owned(),
         a: side(ComparedSideName::A),
         b: side(ComparedSideName::B),
         paired: true,
         level: 0.05,
-        family: Some(ComparedFamily {
-            cells: cells as u32 - 1,
-            figures: 4 * (cells as u32 - 1),
-        }),
+        family: Some(ComparedFamily { cells: cells as u32 - 1, figures: 4 * (cells as u32 - 1) }),
         figures: vec![
             of("received rate", rated, 54_800.0, rate, 0.02, decision),
             of("ack response p99", timed, 31e6, -2.0 * rate, 0.09, decision),
             of("broker cpu", timed, 21_400.0, -rate, 0.01, decision),
-            of(
-                "broker memory",
-                counted,
-                1.3e8,
-                0.02,
-                0.06,
-                Decision::Undecided,
-            ),
+            of("broker memory", counted, 1.3e8, 0.02, 0.06, Decision::Undecided),
         ],
         ..Comparison::default()
     }

@@ -20,22 +20,12 @@ pub(crate) fn write(writer: &mut RunWriter, second: u32, state: &State) {
         values.push((memory, bytes));
     }
     let pressure = name("machine", "pressure", SeriesUnit::Share);
-    values.push((
-        pressure.with("waiting for", "cpu (some)"),
-        0.3 * random.unit(),
-    ));
+    values.push((pressure.with("waiting for", "cpu (some)"), 0.3 * random.unit()));
     let switches = name("broker", "context switches", SeriesUnit::PerSecond);
     values.push((switches, 40e3 * (0.9 + 0.2 * random.unit())));
     if state.hostile {
-        let page = name(
-            "<b>page</b>",
-            "<img src=x onerror=alert(1)>",
-            SeriesUnit::Count,
-        );
-        values.push((
-            page.with("queue", "\u{202e}<script>alert(1)</script>"),
-            t + 1.0,
-        ));
+        let page = name("<b>page</b>", "<img src=x onerror=alert(1)>", SeriesUnit::Count);
+        values.push((page.with("queue", "\u{202e}<script>alert(1)</script>"), t + 1.0));
     }
     writer.append_values(t, 1.0, values);
     if second.is_multiple_of(2) {

@@ -1,10 +1,10 @@
 //! `run.json` of a made-up run.
 
 use archive::{
-    BindingRecord, BrokerSummary, BrokerUse, CoresUsed, Event, ExchangeRecord, Facts, FewSamples,
-    Finding, Hardware, LimitedBy, LoopUse, MessageFlow, PerMessage, PhaseSpan, ProducerTime,
-    QuantityUnit, QueueRecord, Reason, RequirementOutcome, Rss, RunRecord, RunState, RunSummary,
-    SeriesPoint, Throughput, Tier, Topology, Verdict, Versions, Warning,
+    BindingRecord, BrokerSummary, BrokerUse, CoresUsed, Event, ExchangeRecord, Facts, FewSamples, Finding, Hardware,
+    LimitedBy, LoopUse, MessageFlow, PerMessage, PhaseSpan, ProducerTime, QuantityUnit, QueueRecord, Reason,
+    RequirementOutcome, Rss, RunRecord, RunState, RunSummary, SeriesPoint, Throughput, Tier, Topology, Verdict,
+    Versions, Warning,
 };
 use measure::ledger::LedgerSummary;
 use measure::{Counters, Phase, Problem};
@@ -20,15 +20,7 @@ pub(crate) fn record(id: &str, state: &State, run: &Run) -> RunRecord {
         id: id.into(),
         name: name(state).into(),
         created: "2026-11-21T00:12:33Z".into(),
-        command: [
-            "bellows",
-            "run",
-            "stream-publish",
-            "--set",
-            "phases.measure=60s",
-        ]
-        .map(String::from)
-        .into(),
+        command: ["bellows", "run", "stream-publish", "--set", "phases.measure=60s"].map(String::from).into(),
         experiment: experiment(state),
         versions: Versions {
             bellows: "0.1.0".into(),
@@ -122,11 +114,7 @@ fn phases(run: &Run) -> Vec<PhaseSpan> {
             let mut of = run.points.iter().filter(|p| p.phase == phase);
             let first = of.next()?;
             let last = of.next_back().unwrap_or(first);
-            Some(PhaseSpan {
-                phase,
-                start: first.t,
-                end: last.t + last.dt,
-            })
+            Some(PhaseSpan { phase, start: first.t, end: last.t + last.dt })
         })
         .collect()
 }
@@ -139,20 +127,10 @@ fn events(state: &State) -> Vec<Event> {
         return crate::faults::events();
     }
     let stall = 5.0 + f64::from(state.seconds) * 0.45;
-    let label = if state.hostile {
-        "<b>stopped</b> \u{202e}for 500 ms"
-    } else {
-        "broker stopped for 500 ms (SIGSTOP)"
-    };
+    let label = if state.hostile { "<b>stopped</b> \u{202e}for 500 ms" } else { "broker stopped for 500 ms (SIGSTOP)" };
     vec![
-        Event {
-            t: stall,
-            label: label.into(),
-        },
-        Event {
-            t: stall + f64::from(state.seconds) * 0.2,
-            label: "connection.blocked: low on disk".into(),
-        },
+        Event { t: stall, label: label.into() },
+        Event { t: stall + f64::from(state.seconds) * 0.2, label: "connection.blocked: low on disk".into() },
     ]
 }
 
@@ -169,13 +147,9 @@ fn topology(state: &State) -> Topology {
     };
     let queues = match state.load {
         None | Some(Shape::Bare) => return Topology::default(),
-        Some(Shape::AllOut) => vec![queue(
-            "my-stream",
-            "stream",
-            3_531_204,
-            0,
-            &["x-queue-type=stream", "x-max-length-bytes=20000000000"],
-        )],
+        Some(Shape::AllOut) => {
+            vec![queue("my-stream", "stream", 3_531_204, 0, &["x-queue-type=stream", "x-max-length-bytes=20000000000"])]
+        }
         Some(Shape::Rate) => (0..3)
             .map(|i| {
                 let name = if state.hostile && i == 0 {
@@ -197,11 +171,7 @@ fn topology(state: &State) -> Topology {
     };
     Topology {
         bindings: queues.iter().map(binding).collect(),
-        exchanges: vec![ExchangeRecord {
-            name: "amq.topic".into(),
-            vhost: "/".into(),
-            kind: "topic".into(),
-        }],
+        exchanges: vec![ExchangeRecord { name: "amq.topic".into(), vhost: "/".into(), kind: "topic".into() }],
         queues,
         omitted: 0,
         lagging: false,
@@ -243,21 +213,10 @@ fn warnings(state: &State) -> Vec<Warning> {
         warning.text = report::text::warning(warning);
     }
     if state.hostile {
-        let trend = Finding::NotSteadyState {
-            change: 0.2,
-            seconds: 60,
-        };
-        let missed = Finding::RateNotAchieved {
-            unit: "messages".to_owned(),
-            rates: None,
-            not_begun: 1,
-            in_flight_limit: 1,
-        };
-        let more = [
-            (trend, Tier::Caution),
-            (Finding::CpuSteal { steal: 0.1 }, Tier::Note),
-            (missed, Tier::Invalid),
-        ];
+        let trend = Finding::NotSteadyState { change: 0.2, seconds: 60 };
+        let missed =
+            Finding::RateNotAchieved { unit: "messages".to_owned(), rates: None, not_begun: 1, in_flight_limit: 1 };
+        let more = [(trend, Tier::Caution), (Finding::CpuSteal { steal: 0.1 }, Tier::Note), (missed, Tier::Invalid)];
         all.extend(more.map(|(finding, tier)| {
             let mut warning = Warning::new(tier, finding);
             warning.text = "observed <u>so much</u>; measure again".into();
@@ -283,20 +242,8 @@ fn requirements(state: &State, run: &Run) -> Vec<RequirementOutcome> {
         ..RequirementOutcome::default()
     };
     vec![
-        required(
-            "end-to-end p99 < 2ms",
-            p99,
-            2e6,
-            QuantityUnit::Ns,
-            p99 < 2e6,
-        ),
-        required(
-            "sent rate >= 19k",
-            20e3,
-            19e3,
-            QuantityUnit::PerSecond,
-            true,
-        ),
+        required("end-to-end p99 < 2ms", p99, 2e6, QuantityUnit::Ns, p99 < 2e6),
+        required("sent rate >= 19k", 20e3, 19e3, QuantityUnit::PerSecond, true),
         required("lost = 0", 0.0, 0.0, QuantityUnit::Count, true),
     ]
 }
@@ -308,10 +255,7 @@ fn summary(state: &State, run: &Run) -> RunSummary {
     for point in &run.points {
         all.add(&point.counters);
     }
-    let throughput = |total: u64, count: u64| Throughput {
-        total,
-        rate: count as f64 / seconds,
-    };
+    let throughput = |total: u64, count: u64| Throughput { total, rate: count as f64 / seconds };
     let cpu = |get: fn(&SeriesPoint) -> Option<f64>| {
         let used: f64 = run.points.iter().filter_map(get).sum();
         (m.counters.sent > 0 && used > 0.0).then(|| used * 1e6 / m.counters.sent as f64)
@@ -329,11 +273,7 @@ fn summary(state: &State, run: &Run) -> RunSummary {
         },
         schema: RunSummary::SCHEMA.into(),
         run_dir: "runs/sample".into(),
-        broker: BrokerSummary {
-            kind: "rabbitmq".into(),
-            version: Some("3.10.8".into()),
-            pid: Some(4711),
-        },
+        broker: BrokerSummary { kind: "rabbitmq".into(), version: Some("3.10.8".into()), pid: Some(4711) },
         verdict: verdict(state),
         error: problem(state),
         scrapes: match state.faults {
@@ -345,10 +285,7 @@ fn summary(state: &State, run: &Run) -> RunSummary {
             broker: cores(|p| p.broker.map(|u| u.cpu_cores)),
             client: cores(|p| p.client.map(|u| u.cpu_cores)),
         },
-        rss_mb: Rss {
-            broker: known.then_some(224.6),
-            client: Some(21.4),
-        },
+        rss_mb: Rss { broker: known.then_some(224.6), client: Some(21.4) },
         warnings: warnings(state),
         ..RunSummary::default()
     };
@@ -362,10 +299,8 @@ fn summary(state: &State, run: &Run) -> RunSummary {
     };
     let messages = summary.messages_mut();
     messages.latency = m.latencies.messages();
-    messages.cpu_us_each = PerMessage {
-        broker: cpu(|p| p.broker.map(|u| u.cpu_cores)),
-        client: cpu(|p| p.client.map(|u| u.cpu_cores)),
-    };
+    messages.cpu_us_each =
+        PerMessage { broker: cpu(|p| p.broker.map(|u| u.cpu_cores)), client: cpu(|p| p.client.map(|u| u.cpu_cores)) };
     summary
 }
 
@@ -384,52 +319,24 @@ fn verdict(state: &State) -> Option<Verdict> {
         ),
         Shape::Bare => return None,
     };
-    let reason = |code: &str, text: &str, decided| Reason {
-        code: code.into(),
-        text: text.into(),
-        decided,
-    };
-    let name = if state.hostile {
-        "<i>evil</i>\u{7}"
-    } else {
-        "2_scheduler"
-    };
+    let reason = |code: &str, text: &str, decided| Reason { code: code.into(), text: text.into(), decided };
+    let name = if state.hostile { "<i>evil</i>\u{7}" } else { "2_scheduler" };
     Some(Verdict {
         limited_by,
         sentence: sentence.into(),
         reasons: vec![
-            reason(
-                "in_flight_full",
-                "producers were at the in-flight limit 93 % of the time",
-                true,
-            ),
-            reason(
-                "broker_cpu",
-                "the broker used 1.22 cores, its busiest thread (2_scheduler) 97 % of one",
-                true,
-            ),
-            reason(
-                "machine_idle",
-                "31 % of this machine's 2 cores were idle",
-                false,
-            ),
+            reason("in_flight_full", "producers were at the in-flight limit 93 % of the time", true),
+            reason("broker_cpu", "the broker used 1.22 cores, its busiest thread (2_scheduler) 97 % of one", true),
+            reason("machine_idle", "31 % of this machine's 2 cores were idle", false),
         ],
         cause: None,
         facts: Facts {
             seconds: f64::from(state.seconds),
             sent_rate: 54_800.0,
-            producers: Some(ProducerTime {
-                budget: 0.93,
-                ready: 0.07,
-                ..ProducerTime::default()
-            }),
+            producers: Some(ProducerTime { budget: 0.93, ready: 0.07, ..ProducerTime::default() }),
             in_flight_limit: Some(2_000),
             answer_ns: 36_500_000,
-            loops: vec![LoopUse {
-                cpu: 0.11,
-                idle: 0.89,
-                run_queue_wait: Some(0.02),
-            }],
+            loops: vec![LoopUse { cpu: 0.11, idle: 0.89, run_queue_wait: Some(0.02) }],
             loop_lag_median_ns: 90_000,
             loop_lag_max_ns: 900_000,
             cores: 2,

@@ -4,8 +4,7 @@ use std::io;
 use std::path::Path;
 
 use stacks::{
-    ErlangProcess, EventKind, Footer, Frame, FrameKind, ProfileHeader, Sample, SourceLine,
-    StacksWriter, Unwinding,
+    ErlangProcess, EventKind, Footer, Frame, FrameKind, ProfileHeader, Sample, SourceLine, StacksWriter, Unwinding,
 };
 
 use crate::random::Random;
@@ -149,25 +148,10 @@ const PATHS: &[(u32, &[&str])] = &[
             "finish_task_switch",
         ],
     ),
-    (
-        30,
-        &[
-            "thr_wrapper",
-            "sched_thread_func",
-            "erts_schedule",
-            "sched_spin_wait",
-        ],
-    ),
+    (30, &["thr_wrapper", "sched_thread_func", "erts_schedule", "sched_spin_wait"]),
     (
         38,
-        &[
-            ROOT,
-            "$rabbit_reader:mainloop/4",
-            "erts_garbage_collect",
-            "minor_collection",
-            "do_minor",
-            "sweep_new_heap",
-        ],
+        &[ROOT, "$rabbit_reader:mainloop/4", "erts_garbage_collect", "minor_collection", "do_minor", "sweep_new_heap"],
     ),
     (18, &["[unknown]", "memmove"]),
     (
@@ -274,21 +258,11 @@ fn processes(out: &mut StacksWriter, state: &State) -> Vec<u32> {
         from_stacks: false,
     };
     let queues = queues.iter().zip(400..);
-    let mut all: Vec<ErlangProcess> = queues
-        .map(|(queue, id)| process(id, "queue", queue, ""))
-        .collect();
+    let mut all: Vec<ErlangProcess> = queues.map(|(queue, id)| process(id, "queue", queue, "")).collect();
     for i in 0..400 {
         let connection = format!("producer-{}", i / 3);
-        let role = ["connection", "channel", "writer"]
-            .get(i % 3)
-            .copied()
-            .unwrap_or_default();
-        all.push(process(
-            500 + i,
-            role,
-            &format!("{connection} (1)"),
-            &connection,
-        ));
+        let role = ["connection", "channel", "writer"].get(i % 3).copied().unwrap_or_default();
+        all.push(process(500 + i, role, &format!("{connection} (1)"), &connection));
     }
     all.push(ErlangProcess::unnamed("<0.1201.0>"));
     all.iter().map(|process| out.process(process)).collect()
@@ -296,22 +270,8 @@ fn processes(out: &mut StacksWriter, state: &State) -> Vec<u32> {
 
 /// Events beside time on CPU, with the largest weight of a sample and the number of samples per CPU sample.
 const FURTHER: [(&str, &str, &str, EventKind, u64, u32); 2] = [
-    (
-        "off-cpu",
-        "context-switches",
-        "nanoseconds",
-        EventKind::OffCpu,
-        4_000_000,
-        3,
-    ),
-    (
-        "mmap-bytes",
-        "syscalls:sys_enter_mmap",
-        "bytes",
-        EventKind::Memory,
-        1 << 20,
-        40,
-    ),
+    ("off-cpu", "context-switches", "nanoseconds", EventKind::OffCpu, 4_000_000, 3),
+    ("mmap-bytes", "syscalls:sys_enter_mmap", "bytes", EventKind::Memory, 1 << 20, 40),
 ];
 
 /// Writes the stacks of events other than time on CPU into a folder.
@@ -329,9 +289,7 @@ pub(crate) fn write_further(dir: &Path, state: &State) -> io::Result<()> {
         let file = dir.join(format!("{event}.stacks"));
         let mut out = StacksWriter::create(&file, header)?;
         let mut random = Random(u64::from(rarer));
-        let threads: Vec<u32> = (1..=2)
-            .map(|i| out.thread(&format!("{i}_scheduler")))
-            .collect();
+        let threads: Vec<u32> = (1..=2).map(|i| out.thread(&format!("{i}_scheduler"))).collect();
         let processes = processes(&mut out, state);
         let samples = state.samples / rarer;
         for i in 0..samples {
@@ -378,26 +336,13 @@ pub(crate) fn write(dir: &Path, state: &State) -> io::Result<()> {
     };
     let mut out = StacksWriter::create(&dir.join("cpu.stacks"), header)?;
     let mut random = Random(11);
-    let threads: Vec<u32> = (1..=4)
-        .map(|i| out.thread(&format!("{i}_scheduler")))
-        .collect();
-    let others = [
-        out.thread("1_dirty_io_sche"),
-        out.thread("2_dirty_io_sche"),
-        out.thread("erts_poll"),
-    ];
+    let threads: Vec<u32> = (1..=4).map(|i| out.thread(&format!("{i}_scheduler"))).collect();
+    let others = [out.thread("1_dirty_io_sche"), out.thread("2_dirty_io_sche"), out.thread("erts_poll")];
     let processes = processes(&mut out, state);
     let total: u32 = PATHS.iter().map(|(weight, _)| weight).sum();
-    let (start, length) = if state.load.is_some() {
-        (5.0, f64::from(state.seconds))
-    } else {
-        (0.0, f64::from(state.seconds))
-    };
-    let cut = if state.state == archive::RunState::Running {
-        0.5
-    } else {
-        1.0
-    };
+    let (start, length) =
+        if state.load.is_some() { (5.0, f64::from(state.seconds)) } else { (0.0, f64::from(state.seconds)) };
+    let cut = if state.state == archive::RunState::Running { 0.5 } else { 1.0 };
     for i in 0..state.samples {
         let share = f64::from(i) / f64::from(state.samples);
         if share > cut {
@@ -415,10 +360,7 @@ pub(crate) fn write(dir: &Path, state: &State) -> io::Result<()> {
             pick = pick.wrapping_sub(*weight);
             here
         });
-        let Some((_, path)) = path
-            .filter(|_| !wave || random.unit() < 0.7)
-            .or(PATHS.get(10))
-        else {
+        let Some((_, path)) = path.filter(|_| !wave || random.unit() < 0.7).or(PATHS.get(10)) else {
             continue;
         };
         let (stack, complete) = stack(&mut out, path, state.hostile, &mut random);
@@ -466,19 +408,13 @@ pub(crate) fn write(dir: &Path, state: &State) -> io::Result<()> {
 fn line(name: &str, called: Option<&&str>) -> Option<SourceLine> {
     let (module, _) = name.strip_prefix('$')?.split_once(':')?;
     let after = called.map_or(3, |it| it.len() % 9 * 2) as u32;
-    (module != "global").then(|| SourceLine {
-        file: format!("src/{module}.erl"),
-        number: 100 + name.len() as u32 * 7 + after,
-    })
+    (module != "global")
+        .then(|| SourceLine { file: format!("src/{module}.erl"), number: 100 + name.len() as u32 * 7 + after })
 }
 
 /// A stack along a path: sometimes only part of it, sometimes something below it.
 fn stack(out: &mut StacksWriter, path: &[&str], hostile: bool, random: &mut Random) -> (u32, bool) {
-    let depth = if random.unit() < 0.55 {
-        path.len()
-    } else {
-        1 + random.below(path.len())
-    };
+    let depth = if random.unit() < 0.55 { path.len() } else { 1 + random.below(path.len()) };
     let mut node = None;
     for (at, name) in path.iter().take(depth).enumerate() {
         let line = line(name, path.get(at + 1));
@@ -486,21 +422,14 @@ fn stack(out: &mut StacksWriter, path: &[&str], hostile: bool, random: &mut Rand
         node = Some(out.node(node, id));
     }
     if hostile && random.unit() < 0.3 {
-        let name = HOSTILE
-            .get(random.below(HOSTILE.len()))
-            .copied()
-            .unwrap_or_default();
+        let name = HOSTILE.get(random.below(HOSTILE.len())).copied().unwrap_or_default();
         let id = out.frame(&frame(name));
         node = Some(out.node(node, id));
     }
     for _ in 0..random.below(4) {
         // Hundreds of functions with few samples each, as in every real profile.
         let name = if random.unit() < 0.6 {
-            LEAVES
-                .get(random.below(LEAVES.len()))
-                .copied()
-                .unwrap_or_default()
-                .to_owned()
+            LEAVES.get(random.below(LEAVES.len())).copied().unwrap_or_default().to_owned()
         } else {
             let module = [
                 "rabbit_misc",
@@ -512,15 +441,8 @@ fn stack(out: &mut StacksWriter, path: &[&str], hostile: bool, random: &mut Rand
                 "osiris_log",
                 "rabbit_access_control",
             ];
-            let module = module
-                .get(random.below(module.len()))
-                .copied()
-                .unwrap_or_default();
-            format!(
-                "${module}:f{}/{}",
-                (random.unit() * random.unit() * 60.0) as u32,
-                random.below(4)
-            )
+            let module = module.get(random.below(module.len())).copied().unwrap_or_default();
+            format!("${module}:f{}/{}", (random.unit() * random.unit() * 60.0) as u32, random.below(4))
         };
         let id = out.frame(&frame(&name));
         node = Some(out.node(node, id));

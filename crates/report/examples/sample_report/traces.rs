@@ -12,13 +12,8 @@ pub(crate) fn looks(state: &State) -> Vec<LookSpan> {
     if !has_any(state) {
         return Vec::new();
     }
-    let look = |command: &str, start, end| LookSpan {
-        command: command.into(),
-        pid: 4711,
-        start,
-        end,
-        ..LookSpan::default()
-    };
+    let look =
+        |command: &str, start, end| LookSpan { command: command.into(), pid: 4711, start, end, ..LookSpan::default() };
     vec![
         look("bellows erlang top", 2.0, 5.5),
         look("bellows erlang calls", 4.0, 9.0),
@@ -65,10 +60,7 @@ fn calls(state: &State) -> Vec<TracedCall> {
             role: "cowboy_stream_h".into(),
             name: name.into(),
             function: "rabbit_mgmt_wm_queues:to_json/2".into(),
-            arguments: vec![
-                request.into(),
-                format!("{{context,{{user,<<\"guest\">>,[administrator]}},***,{name}}}"),
-            ],
+            arguments: vec![request.into(), format!("{{context,{{user,<<\"guest\">>,[administrator]}},***,{name}}}")],
             duration_ns: (call % 20 != 7).then(|| 2_000_000 + (random.unit() * 4e7) as u64),
             returned: if call % 20 == 7 { "" } else { "ok" }.into(),
         })
@@ -78,8 +70,6 @@ fn calls(state: &State) -> Vec<TracedCall> {
 /// Writes the calls as a run does.
 pub(crate) fn write(writer: &mut RunWriter, state: &State) {
     if has_any(state) {
-        calls(state)
-            .iter()
-            .for_each(|call| writer.append_call(call));
+        calls(state).iter().for_each(|call| writer.append_call(call));
     }
 }

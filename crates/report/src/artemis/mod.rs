@@ -42,9 +42,7 @@ impl Sides {
             (Metric::SEND_ACK, self.producers),
             (Metric::TRANSFER, self.consumers),
         ];
-        shown
-            .into_iter()
-            .filter_map(|(metric, shown)| shown.then_some(metric))
+        shown.into_iter().filter_map(|(metric, shown)| shown.then_some(metric))
     }
 }
 
@@ -82,16 +80,10 @@ fn microseconds(ns: u64) -> f64 {
 #[must_use]
 pub fn block(sides: Sides, interval: &Interval, latencies: bool) -> String {
     // As long as the other, so that blocks look alike.
-    let warmup = if is_warmup(interval) {
-        "true "
-    } else {
-        "false"
-    };
+    let warmup = if is_warmup(interval) { "true " } else { "false" };
     let mut lines = vec![format!("\n--- warmup {warmup}")];
     let counts = counts(sides, &interval.counters);
-    lines.extend(
-        counts.map(|(name, count)| format!("--- {name} {:>8} msg/sec", rate(count, interval))),
-    );
+    lines.extend(counts.map(|(name, count)| format!("--- {name} {:>8} msg/sec", rate(count, interval))));
     let metrics = sides.metrics().filter(|_| latencies);
     lines.extend(metrics.map(|metric| {
         let name = match metric {
@@ -230,10 +222,7 @@ pub fn summary_sample(sides: Sides, end: End<'_>, unix_ms: u64) -> String {
         ("result", Some(Value::Text(result))),
         ("totalSent", total(sides.producers, end.totals.sent)),
         ("totalBlocked", total(sides.producers, end.totals.blocked)),
-        (
-            "totalCompleted",
-            total(sides.producers, end.totals.completed),
-        ),
+        ("totalCompleted", total(sides.producers, end.totals.completed)),
         ("totalReceived", total(sides.consumers, end.totals.received)),
         ("totalDelaySendTime", times(Metric::SEND_DELAY)),
         ("totalSendTime", times(Metric::SEND_ACK)),
@@ -262,9 +251,7 @@ fn object(values: impl IntoIterator<Item = (&'static str, Option<Value>)>) -> St
 /// Where a histogram cannot be encoded, which is a bug.
 pub fn histogram_lines(sides: Sides, interval: &Interval, unix_s: f64) -> io::Result<String> {
     let mut lines = String::new();
-    let own = sides
-        .metrics()
-        .map(|metric| (metric, &interval.latencies, is_warmup(interval)));
+    let own = sides.metrics().map(|metric| (metric, &interval.latencies, is_warmup(interval)));
     let carried = interval.carried.iter().flat_map(|carried| {
         let metrics = sides.metrics().map(move |metric| (metric, carried, true));
         metrics.filter(|(metric, recorder, _)| !recorder.histogram(*metric).is_empty())

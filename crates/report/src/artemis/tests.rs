@@ -4,29 +4,15 @@ use measure::{Counters, Interval, Metric, Nanos, Phase, Time};
 
 use super::*;
 
-const CLIENT: Sides = Sides {
-    producers: true,
-    paced: true,
-    consumers: true,
-};
-const CONSUMER: Sides = Sides {
-    producers: false,
-    paced: false,
-    consumers: true,
-};
+const CLIENT: Sides = Sides { producers: true, paced: true, consumers: true };
+const CONSUMER: Sides = Sides { producers: false, paced: false, consumers: true };
 
 /// 1.01 s in which every latency was 100.5 us, and one transfer 2 ms.
 fn interval(phase: Phase) -> Interval {
     let mut interval = Interval::new();
     interval.reset(Time(5), phase);
     interval.end = interval.start + Nanos::from_millis(1_010);
-    interval.counters = Counters {
-        sent: 8_196,
-        completed: 8_195,
-        received: 8_194,
-        blocked: 12,
-        ..Counters::default()
-    };
+    interval.counters = Counters { sent: 8_196, completed: 8_195, received: 8_194, blocked: 12, ..Counters::default() };
     for metric in [Metric::SEND_DELAY, Metric::SEND_ACK, Metric::TRANSFER] {
         interval.latencies.record_n(metric, Nanos(100_500), 9);
     }
@@ -58,20 +44,13 @@ fn a_block_is_what_artemis_prints() {
     assert!(lines[8].ends_with("max:      2000.89 us"), "{}", lines[8]);
     assert_eq!(lines[9..], [""]);
     let text = block(CONSUMER, &interval(Phase::Drain), false);
-    assert_eq!(
-        text,
-        "\n--- warmup false \n--- received:      8112 msg/sec\n"
-    );
+    assert_eq!(text, "\n--- warmup false \n--- received:      8112 msg/sec\n");
 }
 
 #[test]
 fn the_summary_is_what_artemis_prints() {
     let measured = interval(Phase::Measure);
-    let end = |success| End {
-        success,
-        totals: &measured.counters,
-        measured: &measured,
-    };
+    let end = |success| End { success, totals: &measured.counters, measured: &measured };
     let text = summary(CLIENT, end(true));
     let expected = format!(
         "\n--- SUMMARY\n--- result:              success\n--- total sent:             8196\n\
@@ -81,9 +60,7 @@ fn the_summary_is_what_artemis_prints() {
     );
     assert!(text.starts_with(&expected), "{text}");
     let text = summary(CONSUMER, end(false));
-    assert!(
-        text.starts_with("\n--- SUMMARY\n--- result:                 fail\n--- total received:")
-    );
+    assert!(text.starts_with("\n--- SUMMARY\n--- result:                 fail\n--- total received:"));
 }
 
 #[test]
@@ -92,31 +69,19 @@ fn samples_have_artemis_keys_in_its_order() {
     let slow = r#"{"mean":"290.50","50":101,"90":101,"99":2001,"99.9":2001,"99.99":2001,"max":2001,"count":10}"#;
     assert_eq!(
         interval_sample(CONSUMER, &measured, 7),
-        format!(
-            r#"{{"sampleType":"interval","warmup":false,"time":7,"received":8112,"transferTime":{slow}}}"#
-        )
+        format!(r#"{{"sampleType":"interval","warmup":false,"time":7,"received":8112,"transferTime":{slow}}}"#)
     );
-    let end = End {
-        success: false,
-        totals: &measured.counters,
-        measured: &measured,
-    };
+    let end = End { success: false, totals: &measured.counters, measured: &measured };
     let text = summary_sample(CLIENT, end, 9);
     let start = r#"{"sampleType":"summary","time":9,"result":"fail","totalSent":8196,"totalBlocked":12,"totalCompleted":8195,"totalReceived":8194,"totalDelaySendTime":{"mean":"100.51","#;
     assert!(text.starts_with(start), "{text}");
-    assert!(
-        text.ends_with(&format!(r#""totalTransferTime":{slow}}}"#)),
-        "{text}"
-    );
+    assert!(text.ends_with(&format!(r#""totalTransferTime":{slow}}}"#)), "{text}");
 }
 
 #[test]
 fn histogram_lines_are_in_microseconds() {
     let lines = histogram_lines(CLIENT, &interval(Phase::Warmup), 1_795_246_159.068_4).unwrap();
-    let heads: Vec<String> = lines
-        .lines()
-        .map(|line| line.split(',').take(4).collect::<Vec<_>>().join(","))
-        .collect();
+    let heads: Vec<String> = lines.lines().map(|line| line.split(',').take(4).collect::<Vec<_>>().join(",")).collect();
     assert_eq!(
         heads,
         [
@@ -136,19 +101,8 @@ fn what_was_due_in_the_warm_up_keeps_its_tag_after_it() {
     interval.due(Time(6)).record(Metric::SEND_ACK, took);
     interval.due(Time(7)).record(Metric::SEND_ACK, took);
     let lines = histogram_lines(CLIENT, &interval, 9.0).unwrap();
-    let tags: Vec<_> = lines
-        .lines()
-        .filter_map(|it| it.split(',').next())
-        .collect();
-    assert_eq!(
-        tags,
-        [
-            "Tag=delay send",
-            "Tag=send",
-            "Tag=transfer",
-            "Tag=warmup send"
-        ]
-    );
+    let tags: Vec<_> = lines.lines().filter_map(|it| it.split(',').next()).collect();
+    assert_eq!(tags, ["Tag=delay send", "Tag=send", "Tag=transfer", "Tag=warmup send"]);
 }
 
 #[test]

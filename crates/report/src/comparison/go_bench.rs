@@ -10,9 +10,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use archive::{
-    ComparedCell, ComparedFigure, ComparedMatrix, ComparedSideName, Comparison, QuantityUnit,
-};
+use archive::{ComparedCell, ComparedFigure, ComparedMatrix, ComparedSideName, Comparison, QuantityUnit};
 
 use crate::console::sanitise;
 use crate::text::matrix as words;
@@ -90,9 +88,7 @@ impl<'f> Units<'f> {
     }
 
     fn get(&self, figure: &ComparedFigure) -> &str {
-        self.by_figure
-            .get(figure.name.as_str())
-            .map_or("", String::as_str)
+        self.by_figure.get(figure.name.as_str()).map_or("", String::as_str)
     }
 }
 
@@ -132,9 +128,7 @@ fn parameters(of: &ComparedMatrix, cell: &ComparedCell) -> String {
 
 /// The name of a benchmark: `BenchmarkStreamPublish`. What stands behind a hyphen would be a number of processors.
 fn benchmark(name: &str) -> String {
-    let words = name
-        .split(|c: char| !c.is_ascii_alphanumeric())
-        .filter(|word| !word.is_empty());
+    let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let mut out = "Benchmark".to_owned();
     for word in words {
         let (first, rest) = word.split_at(1);
@@ -149,17 +143,7 @@ fn benchmark(name: &str) -> String {
 
 /// A figure's unit, which is its name, too: `ack-response-p50-ns`. benchstat makes seconds of `ns`.
 fn unit(of: &ComparedFigure) -> String {
-    let name: String = of
-        .name
-        .chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() || c == '.' {
-                c
-            } else {
-                '-'
-            }
-        })
-        .collect();
+    let name: String = of.name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect();
     let end = match of.unit {
         QuantityUnit::Ns => "-ns",
         QuantityUnit::PerSecond => "/s",

@@ -2,10 +2,7 @@
 
 use std::fmt::Write as _;
 
-use archive::{
-    ComparedCell, ComparedFigure, ComparedFunctions, ComparedMatrix, Comparison, CostChange,
-    Decision,
-};
+use archive::{ComparedCell, ComparedFigure, ComparedFunctions, ComparedMatrix, Comparison, CostChange, Decision};
 
 use crate::console::sanitise;
 use crate::text::comparison as words;
@@ -39,10 +36,7 @@ fn matrix(out: &mut String, of: &ComparedMatrix) {
     let (figures, main) = of.figures();
     let figures = figures.get(..main).unwrap_or_default();
     let names = archive::short_names(&of.keys);
-    let heads = names
-        .iter()
-        .chain(figures)
-        .map(|it| format!(" {} |", escape(it)));
+    let heads = names.iter().chain(figures).map(|it| format!(" {} |", escape(it)));
     let _ = writeln!(out, "\n|{} decision |", heads.collect::<String>());
     let rules = names.iter().map(|_| " --- |");
     let rules = rules.chain(figures.iter().map(|_| " ---: |"));
@@ -100,11 +94,7 @@ fn told(out: &mut String, of: &Comparison) {
         let _ = writeln!(out, "- {side}: {}", escape(&words::told(of)));
     }
     for problem in &of.forced {
-        let _ = writeln!(
-            out,
-            "- **caution**: compared despite a problem: {}",
-            escape(problem)
-        );
+        let _ = writeln!(out, "- **caution**: compared despite a problem: {}", escape(problem));
     }
     if !of.figures.is_empty() {
         out.push_str(
@@ -154,9 +144,7 @@ fn row(of: &ComparedFigure, units: &str) -> String {
 
 /// The functions whose cost changed, behind a summary of how many there are.
 fn changed(of: &ComparedFunctions) -> String {
-    let proven: Vec<_> = (of.functions.iter())
-        .filter(|it| it.own.proven || it.total.proven)
-        .collect();
+    let proven: Vec<_> = (of.functions.iter()).filter(|it| it.own.proven || it.total.proven).collect();
     if proven.is_empty() {
         return "\nNo change of a function's cost is proven.\n".to_owned();
     }

@@ -1,9 +1,8 @@
 //! Every format, of one comparison.
 
 use archive::{
-    ComparedCell, ComparedFigure, ComparedFunctions, ComparedMatrix, ComparedRun, ComparedSide,
-    Comparison, CostChange, Decision, ExplainedChange, FunctionChange, MatrixKey, QuantityUnit,
-    RunsCounted,
+    ComparedCell, ComparedFigure, ComparedFunctions, ComparedMatrix, ComparedRun, ComparedSide, Comparison, CostChange,
+    Decision, ExplainedChange, FunctionChange, MatrixKey, QuantityUnit, RunsCounted,
 };
 
 use super::ComparisonFormat;
@@ -33,10 +32,7 @@ fn the_sentence_agrees_with_every_decision() {
     for _ in 0..5_000 {
         let mut of = compared();
         let runs = random.of(&[2, 8]);
-        (of.a.runs, of.b.runs) = (
-            vec![ComparedRun::default(); runs],
-            vec![ComparedRun::default(); runs],
-        );
+        (of.a.runs, of.b.runs) = (vec![ComparedRun::default(); runs], vec![ComparedRun::default(); runs]);
         of.is_aa = random.one_in(4);
         let figures = (0..1 + random.below(4)).map(|at| {
             let decision = random.of(&[Changed, Negligible, Same, Undecided]);
@@ -46,10 +42,7 @@ fn the_sentence_agrees_with_every_decision() {
         of.figures = figures.collect();
         let said = crate::text::comparison::headline(&of);
         let any = |is: fn(&ComparedFigure) -> bool| of.figures.iter().any(is);
-        let (worse, better) = (
-            any(ComparedFigure::is_worse),
-            any(ComparedFigure::is_better),
-        );
+        let (worse, better) = (any(ComparedFigure::is_worse), any(ComparedFigure::is_better));
         let is_open = any(|it| it.decision == Undecided);
         let differs = any(|it| it.decision.differs());
         for (begins, is_true) in [
@@ -57,19 +50,12 @@ fn the_sentence_agrees_with_every_decision() {
             ("changed for the worse: ", worse && !better && !of.is_aa),
             ("changed for the better: ", better && !worse && !of.is_aa),
             ("changed: ", worse && better && !of.is_aa),
-            (
-                "the same within the margins",
-                !(worse || better || is_open || of.is_aa),
-            ),
+            ("the same within the margins", !(worse || better || is_open || of.is_aa)),
         ] {
             assert_eq!(said.starts_with(begins), is_true, "{said}: {of:#?}");
         }
         assert_eq!(said.contains("false alarm"), of.is_aa && differs, "{said}");
-        assert_eq!(
-            said.contains("inconclusive"),
-            is_open && !(worse || better || of.is_aa),
-            "{said}"
-        );
+        assert_eq!(said.contains("inconclusive"), is_open && !(worse || better || of.is_aa), "{said}");
         let as_matrix = crate::text::matrix::headline(&ComparedMatrix::of_one("x", of.clone()));
         let wrong = as_matrix.contains("false alarm");
         assert_eq!(wrong, of.is_aa && differs, "{as_matrix}");
@@ -79,12 +65,7 @@ fn the_sentence_agrees_with_every_decision() {
 /// An unproven interval, which holds 0, may end there.
 #[test]
 fn an_interval_that_ends_at_nothing_says_so() {
-    let mut of = figure(
-        "sent rate",
-        QuantityUnit::PerSecond,
-        Decision::Undecided,
-        0.02,
-    );
+    let mut of = figure("sent rate", QuantityUnit::PerSecond, Decision::Undecided, 0.02);
     of.interval = (0.0, 0.04);
     let (_, interval) = crate::text::comparison::change_and_interval(&of);
     assert_eq!(interval, "0 % to +4.00 %");
@@ -92,11 +73,7 @@ fn an_interval_that_ends_at_nothing_says_so() {
     of.corrected_p = Some(0.125);
     let mut compared = compared();
     let ends = "An interval that ends at 0 % was extended to it: an exact test";
-    for (interval, is_told) in [
-        ((0.0, 0.04), true),
-        ((-0.01, 0.04), false),
-        ((0.0, 0.0), false),
-    ] {
+    for (interval, is_told) in [((0.0, 0.04), true), ((-0.01, 0.04), false), ((0.0, 0.0), false)] {
         of.interval = interval;
         compared.figures = vec![of.clone()];
         let text = written(ComparisonFormat::Markdown, Some(&compared));
@@ -115,30 +92,15 @@ fn compared() -> Comparison {
         runs: vec![ComparedRun::default(); 2],
         left_out: Vec::new(),
     };
-    let cost = |a: f64, b: f64| CostChange {
-        a,
-        b,
-        proven: true,
-        ..CostChange::default()
-    };
+    let cost = |a: f64, b: f64| CostChange { a, b, proven: true, ..CostChange::default() };
     Comparison {
         a: side.clone(),
         b: side,
         level: 0.05,
         figures: vec![
             figure("ack response p50", QuantityUnit::Ns, Decision::Changed, 1.0),
-            figure(
-                "received rate",
-                QuantityUnit::PerSecond,
-                Decision::Changed,
-                1.0,
-            ),
-            figure(
-                "broker memory",
-                QuantityUnit::Bytes,
-                Decision::Undecided,
-                0.02,
-            ),
+            figure("received rate", QuantityUnit::PerSecond, Decision::Changed, 1.0),
+            figure("broker memory", QuantityUnit::Bytes, Decision::Undecided, 0.02),
             figure("broker cpu", QuantityUnit::Ns, Decision::Same, 0.001),
         ],
         functions: Some(ComparedFunctions {
@@ -180,17 +142,10 @@ fn matrix() -> ComparedMatrix {
         comparison,
         ..ComparedCell::default()
     };
-    let key = |key: &str| MatrixKey {
-        key: key.to_owned(),
-        ..MatrixKey::default()
-    };
+    let key = |key: &str| MatrixKey { key: key.to_owned(), ..MatrixKey::default() };
     ComparedMatrix {
         keys: vec![key("load.0.queue-type"), key("load.0.message-size")],
-        cells: vec![
-            cell("classic|<b>", Some(compared())),
-            cell("quorum", Some(same)),
-            cell("stream", None),
-        ],
+        cells: vec![cell("classic|<b>", Some(compared())), cell("quorum", Some(same)), cell("stream", None)],
         ..ComparedMatrix::default()
     }
 }
@@ -230,32 +185,15 @@ fn each_cell_of_a_matrix_is_a_test_a_row_and_a_benchmark() {
 #[test]
 fn an_interval_that_says_nothing_is_shown_in_no_form() {
     let mut of = matrix();
-    for figure in of
-        .cells
-        .iter_mut()
-        .filter_map(|it| it.comparison.as_mut())
-        .flat_map(|it| &mut it.figures)
-    {
+    for figure in of.cells.iter_mut().filter_map(|it| it.comparison.as_mut()).flat_map(|it| &mut it.figures) {
         figure.interval = (-0.9999, 5_000.0);
         (figure.decision, figure.needed) = (Decision::Undecided, None);
     }
     let alone = of.cells[0].comparison.clone();
-    for (format, says) in [
-        (ComparisonFormat::Junit, ": +100 %\""),
-        (ComparisonFormat::Markdown, "too few runs"),
-    ] {
-        for text in [
-            format.write("x", Some(&of)).expect("memory"),
-            written(format, alone.as_ref()),
-        ] {
-            assert!(
-                !text.contains("100,000") && !text.contains("99.9"),
-                "{text}"
-            );
-            assert!(
-                text.contains(says) || text.contains("queue-type="),
-                "{text}"
-            );
+    for (format, says) in [(ComparisonFormat::Junit, ": +100 %\""), (ComparisonFormat::Markdown, "too few runs")] {
+        for text in [format.write("x", Some(&of)).expect("memory"), written(format, alone.as_ref())] {
+            assert!(!text.contains("100,000") && !text.contains("99.9"), "{text}");
+            assert!(text.contains(says) || text.contains("queue-type="), "{text}");
         }
     }
 }
@@ -312,41 +250,26 @@ fn go_benchmarks_have_a_line_for_each_run() {
         figure.b = vec![0.0, 5.0];
     }
     let text = written(ComparisonFormat::GoBench, Some(&without));
-    assert_eq!(
-        text.matches("BenchmarkStreamPublish 1 ").count(),
-        3,
-        "{text}"
-    );
+    assert_eq!(text.matches("BenchmarkStreamPublish 1 ").count(), 3, "{text}");
     assert_eq!(written(ComparisonFormat::GoBench, None), "");
-    let odd = ComparisonFormat::GoBench
-        .write("-*-", Some(&ComparedMatrix::of_one("x", compared())))
-        .expect("memory");
+    let odd = ComparisonFormat::GoBench.write("-*-", Some(&ComparedMatrix::of_one("x", compared()))).expect("memory");
     assert!(odd.contains("\nBenchmarkComparison 1 "), "{odd}");
 }
 
 #[test]
 fn what_one_side_alone_has_is_told_in_words() {
     let mut of = compared();
-    let lost = ComparedFigure {
-        without: (2, 0),
-        ..figure("lost", QuantityUnit::Count, Decision::Changed, 1.0)
-    };
+    let lost = ComparedFigure { without: (2, 0), ..figure("lost", QuantityUnit::Count, Decision::Changed, 1.0) };
     of.figures = vec![lost];
     let text = written(ComparisonFormat::Markdown, Some(&of));
-    assert!(
-        text.contains("**changed for the worse: B has lost messages**"),
-        "{text}"
-    );
+    assert!(text.contains("**changed for the worse: B has lost messages**"), "{text}");
     // Where no figure has a value in every run, nothing is known of noise either.
     of.is_aa = true;
     if let Some(figure) = of.figures.first_mut() {
         figure.decision = Decision::Undecided;
     }
     let text = written(ComparisonFormat::Markdown, Some(&of));
-    assert!(
-        text.contains("none can be tested") && !text.contains("inf"),
-        "{text}"
-    );
+    assert!(text.contains("none can be tested") && !text.contains("inf"), "{text}");
 }
 
 /// Counts are decided also where some runs have none; no form calls them undecided then.
@@ -360,38 +283,19 @@ fn what_is_decided_of_counts_is_said_also_where_some_runs_have_none() {
         ..figure("refused", QuantityUnit::Count, decision, 1.0)
     };
     for (decision, margin, told) in [
-        (
-            Decision::Same,
-            0.1,
-            "same within 10 %: none in 2 of 2 of A, none in 1 of 2 of B",
-        ),
-        (
-            Decision::Negligible,
-            0.1,
-            "changed by less than 10 %: none in 2",
-        ),
+        (Decision::Same, 0.1, "same within 10 %: none in 2 of 2 of A, none in 1 of 2 of B"),
+        (Decision::Negligible, 0.1, "changed by less than 10 %: none in 2"),
         (Decision::Same, 20.0, "same within the margin: none in 2"),
-        (
-            Decision::Negligible,
-            20.0,
-            "changed by less than the margin: none in 2",
-        ),
+        (Decision::Negligible, 20.0, "changed by less than the margin: none in 2"),
         (Decision::Undecided, 0.1, "inconclusive: none in 2"),
     ] {
-        let of = Comparison {
-            figures: vec![refused(decision, margin)],
-            ..compared()
-        };
+        let of = Comparison { figures: vec![refused(decision, margin)], ..compared() };
         let is_open = decision == Decision::Undecided;
         for format in [ComparisonFormat::Junit, ComparisonFormat::Markdown] {
             let text = written(format, Some(&of));
             assert!(text.contains(told), "{told}: {text}");
             assert_eq!(text.contains("inconclusive"), is_open, "{text}");
-            assert_eq!(
-                text.contains("the same within the margins"),
-                !is_open,
-                "{text}"
-            );
+            assert_eq!(text.contains("the same within the margins"), !is_open, "{text}");
         }
     }
 }
@@ -400,11 +304,7 @@ fn what_is_decided_of_counts_is_said_also_where_some_runs_have_none() {
 fn logs_are_told_as_logs_above_benchmarks() {
     let mut of = compared();
     of.a.logs = true;
-    of.a.runs = vec![ComparedRun {
-        id: "a.hlog".into(),
-        invalid: false,
-        cautious: false,
-    }];
+    of.a.runs = vec![ComparedRun { id: "a.hlog".into(), invalid: false, cautious: false }];
     let text = written(ComparisonFormat::GoBench, Some(&of));
     assert!(text.contains("# A: 1 log: a.hlog\n"), "{text}");
 }
@@ -431,13 +331,9 @@ fn cells_and_figures_that_letters_do_not_tell_apart_are_no_benchmark_twice() {
         alike.name = alike.name.replace(' ', "_");
         figures.push(alike);
     }
-    let text = ComparisonFormat::GoBench
-        .write("x", Some(&matrix))
-        .expect("memory");
+    let text = ComparisonFormat::GoBench.write("x", Some(&matrix)).expect("memory");
     for name in ["a_b/cell=1", "a_b/cell=2", "a.b"] {
-        let lines = text
-            .matches(&format!("\nBenchmarkX/routing-key={name} 1 "))
-            .count();
+        let lines = text.matches(&format!("\nBenchmarkX/routing-key={name} 1 ")).count();
         assert_eq!(lines, 4, "{name}: {text}");
     }
     for line in text.lines().filter(|it| it.starts_with("Benchmark")) {
@@ -460,17 +356,9 @@ fn with_invalid_runs() -> Comparison {
     }
     let invalid = ComparedFigure {
         means: (0.0, 3.0),
-        of_runs: Some(RunsCounted {
-            a: (0, 8),
-            b: (3, 8),
-        }),
+        of_runs: Some(RunsCounted { a: (0, 8), b: (3, 8) }),
         needed: None,
-        ..figure(
-            RunsCounted::INVALID,
-            QuantityUnit::Count,
-            Decision::Undecided,
-            0.0,
-        )
+        ..figure(RunsCounted::INVALID, QuantityUnit::Count, Decision::Undecided, 0.0)
     };
     of.figures.insert(0, invalid);
     of
@@ -531,10 +419,7 @@ fn a_side_alone_is_shown_and_headings_say_what_they_show() {
         figure.needed = None;
     }
     let text = written(ComparisonFormat::Markdown, Some(&of));
-    assert!(
-        text.contains("| none |") && text.contains("inconclusive: no run of B counts"),
-        "{text}"
-    );
+    assert!(text.contains("| none |") && text.contains("inconclusive: no run of B counts"), "{text}");
     assert!(!text.contains("not paired"), "{text}");
 }
 
@@ -544,15 +429,9 @@ fn an_experiment_that_broke_off_is_an_error_whatever_its_runs_say() {
     of.break_off(Some("the broker did not start; see its log".to_owned()));
     let written = |format: ComparisonFormat| format.write("x", Some(&of)).expect("memory");
     let text = written(ComparisonFormat::Junit);
-    assert!(
-        text.contains("errors=\"1\"") && text.contains("the broker did not start"),
-        "{text}"
-    );
+    assert!(text.contains("errors=\"1\"") && text.contains("the broker did not start"), "{text}");
     let text = written(ComparisonFormat::Markdown);
-    assert!(
-        text.contains("It failed before all runs were made"),
-        "{text}"
-    );
+    assert!(text.contains("It failed before all runs were made"), "{text}");
 }
 
 /// The sentence names the first three of several figures, worse ones first.
@@ -560,19 +439,10 @@ fn an_experiment_that_broke_off_is_an_error_whatever_its_runs_say() {
 fn a_sentence_names_three_figures_and_counts_the_rest() {
     let unit = QuantityUnit::Ns;
     let named = |at: usize| figure(&format!("latency {at}"), unit, Decision::Changed, 0.5);
-    let of = Comparison {
-        figures: (0..7).map(named).collect(),
-        ..compared()
-    };
+    let of = Comparison { figures: (0..7).map(named).collect(), ..compared() };
     let text = written(ComparisonFormat::Markdown, Some(&of));
-    let told = text
-        .lines()
-        .find(|it| it.contains("B has"))
-        .expect("a sentence");
-    assert!(
-        told.contains("latency 2 \\[+40.0 %, +60.0 %\\] and 4 more"),
-        "{told}"
-    );
+    let told = text.lines().find(|it| it.contains("B has")).expect("a sentence");
+    assert!(told.contains("latency 2 \\[+40.0 %, +60.0 %\\] and 4 more"), "{told}");
     assert!(!told.contains("latency 3"), "{told}");
 }
 
@@ -596,8 +466,5 @@ fn how_many_pairs_would_tell_is_said_of_a_figure() {
     assert!(text.contains(told), "{text}");
     of.figures.truncate(1);
     let text = written(ComparisonFormat::Markdown, Some(&of));
-    assert!(
-        text.contains("; about 35,000 pairs are needed; longer"),
-        "{text}"
-    );
+    assert!(text.contains("; about 35,000 pairs are needed; longer"), "{text}");
 }

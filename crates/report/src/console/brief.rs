@@ -4,8 +4,8 @@
 mod load;
 
 use archive::{
-    Cause, Finding, Lateness, ProgramSummary, RequirementOutcome, RunRecord, RunState, RunSummary,
-    Tier, Verdict, Warning,
+    Cause, Finding, Lateness, ProgramSummary, RequirementOutcome, RunRecord, RunState, RunSummary, Tier, Verdict,
+    Warning,
 };
 use stacks::{ClassShare, ProfileSummary, USUAL_EVENT};
 
@@ -93,18 +93,13 @@ fn next(record: &RunRecord, summary: &RunSummary, hidden: usize, run: Option<&st
 /// The gravest warnings, each once, and how many more there are. Some are rows of their own.
 fn warnings(summary: &RunSummary) -> (Vec<&Warning>, usize) {
     let has_own_row = |it: &Warning| {
-        matches!(
-            it.finding,
-            Finding::TooFewSamples { .. } | Finding::Traced { .. } | Finding::LookedInto { .. }
-        )
+        matches!(it.finding, Finding::TooFewSamples { .. } | Finding::Traced { .. } | Finding::LookedInto { .. })
     };
     // Each node of a cluster has a profile, and all of them lack alike.
     let is_alike = |a: &Warning, b: &Warning| {
         let of_profile = matches!(
             a.finding,
-            Finding::LostSamples { .. }
-                | Finding::ProfilerThrottled { .. }
-                | Finding::ProfileIncomplete { .. }
+            Finding::LostSamples { .. } | Finding::ProfilerThrottled { .. } | Finding::ProfileIncomplete { .. }
         );
         a.text == b.text || (of_profile && a.code() == b.code())
     };
@@ -133,9 +128,7 @@ fn operations(warning: &Warning, summary: &RunSummary) -> u64 {
     match &warning.finding {
         Finding::RateNotAchieved { not_begun, .. } => *not_begun,
         Finding::CyclesFailed { failed, .. } => *failed,
-        Finding::GeneratorLate {
-            late_share, unit, ..
-        } => {
+        Finding::GeneratorLate { late_share, unit, .. } => {
             let alike = summary.others().filter(|(_, of)| of.unit == *unit);
             let begun: u64 = alike.map(|(_, of)| load::number_of(of, "begun")).sum();
             (begun as f64 * late_share) as u64
@@ -211,9 +204,7 @@ fn missed(all: &[RequirementOutcome]) -> Vec<Row<'static>> {
 /// Requirements that were met, in one row.
 fn met(all: &[RequirementOutcome]) -> Option<Row<'static>> {
     let met = all.iter().filter(|it| it.met == Some(true));
-    let met: Vec<String> = met
-        .map(|it| format!("{}: {}", it.that, observed(it)))
-        .collect();
+    let met: Vec<String> = met.map(|it| format!("{}: {}", it.that, observed(it))).collect();
     (!met.is_empty()).then(|| Row::list(RowRank::Spare, "met", met))
 }
 
@@ -227,9 +218,7 @@ fn failed(summary: &RunSummary) -> Option<Row<'static>> {
 fn programs(summary: &RunSummary) -> Vec<Row<'static>> {
     let row = |it: &ProgramSummary| {
         let text = format!("{}; its own figures are in {}", it.status, it.log);
-        let is_fine = ["exit status 0", "asked to end"]
-            .iter()
-            .any(|fine| it.status.starts_with(fine));
+        let is_fine = ["exit status 0", "asked to end"].iter().any(|fine| it.status.starts_with(fine));
         match is_fine {
             true => Row::text(RowRank::Main, "program", &text),
             false => Row::text(RowRank::Core, "program", &text).whole(),
@@ -273,20 +262,10 @@ fn profiles(summary: &RunSummary) -> Vec<Row<'_>> {
         rows.extend(work(profile));
     }
     if is_recording {
-        rows.extend(
-            of_cpu
-                .or(summary.profiles.first())
-                .into_iter()
-                .flat_map(functions),
-        );
+        rows.extend(of_cpu.or(summary.profiles.first()).into_iter().flat_map(functions));
     } else if summary.profiles.len() > summary.nodes.len().max(1) {
-        let all = summary.profiles.iter().map(|it| {
-            format!(
-                "{} {}",
-                it.event,
-                weight(it.weight.max(it.samples), &it.unit)
-            )
-        });
+        let all =
+            summary.profiles.iter().map(|it| format!("{} {}", it.event, weight(it.weight.max(it.samples), &it.unit)));
         rows.push(Row::list(RowRank::Spare, "profiles", all.collect()));
     }
     let effect = summary.observer_effect.as_ref().map(text::observer_effect);
@@ -303,13 +282,10 @@ fn functions(profile: &ProfileSummary) -> Vec<Row<'static>> {
     };
     let of_language = profile.language_functions.iter().take(FUNCTIONS);
     if of_language.len() > 0 {
-        return of_language
-            .map(|it| row(it.share, "in", &it.function))
-            .collect();
+        return of_language.map(|it| row(it.share, "in", &it.function)).collect();
     }
     let top = profile.top.iter().take(FUNCTIONS);
-    top.map(|it| row(it.self_share, "self", &it.function))
-        .collect()
+    top.map(|it| row(it.self_share, "self", &it.function)).collect()
 }
 
 /// `24,012 samples by cpu-clock at 999 Hz, 3.2 % without a name`.
@@ -338,9 +314,7 @@ fn samples(profile: &ProfileSummary) -> Row<'static> {
 fn classes(profile: &ProfileSummary) -> Option<Row<'static>> {
     let large = |it: &&ClassShare| it.share >= LEAST_CLASS;
     let all = profile.classes.iter().filter(large).take(CLASSES);
-    let all: Vec<String> = all
-        .map(|it| format!("{} {}", it.class, percent(it.share)))
-        .collect();
+    let all: Vec<String> = all.map(|it| format!("{} {}", it.class, percent(it.share))).collect();
     (!all.is_empty()).then(|| Row::list(RowRank::Main, "CPU went to", all))
 }
 
@@ -363,19 +337,10 @@ fn inspections(summary: &RunSummary) -> Vec<Row<'static>> {
             0 => String::new(),
             more => format!("{}, and ", counted(more as u64, "more function")),
         };
-        rows.push(Row::text(
-            RowRank::Main,
-            "traced",
-            &format!("{more}{}", text::trace(first)),
-        ));
+        rows.push(Row::text(RowRank::Main, "traced", &format!("{more}{}", text::trace(first))));
     }
     for warning in &summary.warnings {
-        if let Finding::LookedInto {
-            looks,
-            commands,
-            seconds: length,
-        } = &warning.finding
-        {
+        if let Finding::LookedInto { looks, commands, seconds: length } = &warning.finding {
             let times = counted(*looks, "time");
             let text = format!("{times} for {} in all: {commands}", seconds(*length));
             rows.push(Row::text(RowRank::Main, "looked into", &text));

@@ -1,15 +1,13 @@
 //! Two sides on a terminal: the decision first, then every figure with its interval, and functions whose costs changed.
 
-use archive::{
-    ComparedFigure, ComparedFunctions, Comparison, CostChange, Decision, FunctionChange,
-};
+use archive::{ComparedFigure, ComparedFunctions, Comparison, CostChange, Decision, FunctionChange};
 
 use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
 use crate::numbers::TOO_FEW_RUNS;
 use crate::text::comparison::{
-    ShownColumns, WITHIN, change_and_interval, decision, headline, notes, probability, seen,
-    shows_from, table_values, told, within_rows,
+    ShownColumns, WITHIN, change_and_interval, decision, headline, notes, probability, seen, shows_from, table_values,
+    told, within_rows,
 };
 use crate::text::functions::{cost_interval, explanation, signed_time, time};
 
@@ -44,10 +42,7 @@ fn first(of: &Comparison, style: Style) -> Vec<String> {
     let explanation = of.functions.as_ref().and_then(explanation);
     lines.extend(explanation.iter().flat_map(|it| style.strong_lines(it)));
     for (name, side) in [("A", &of.a), ("B", &of.b)] {
-        lines.extend(wrap(
-            &format!("{name}: {}", sanitise(&told(side))),
-            style.columns,
-        ));
+        lines.extend(wrap(&format!("{name}: {}", sanitise(&told(side))), style.columns));
     }
     lines.extend(of.forced.iter().flat_map(|it| forced(it, style)));
     lines
@@ -99,14 +94,8 @@ fn table(figures: &[&ComparedFigure]) -> Table {
     // Of too few runs no figure has a p.
     let has_p = figures.iter().any(|it| it.corrected_p.is_some());
     let (heads, drop): (_, &'static [usize]) = match has_p {
-        true => (
-            "<|A|B|change|interval|decision<|shows from|p",
-            &[7, SHOWS_FROM, INTERVAL],
-        ),
-        false => (
-            "<|A|B|change|interval|decision<|shows from",
-            &[SHOWS_FROM, INTERVAL],
-        ),
+        true => ("<|A|B|change|interval|decision<|shows from|p", &[7, SHOWS_FROM, INTERVAL]),
+        false => ("<|A|B|change|interval|decision<|shows from", &[SHOWS_FROM, INTERVAL]),
     };
     let mut table = Table::of(heads);
     table.drop_in_order(drop);
@@ -114,10 +103,7 @@ fn table(figures: &[&ComparedFigure]) -> Table {
         let (a, b) = table_values(row);
         let (change, interval) = change_and_interval(row);
         let (shows, p) = match row.is_tested() {
-            true => (
-                seen(shows_from(row)),
-                row.corrected_p.map_or_else(String::new, probability),
-            ),
+            true => (seen(shows_from(row)), row.corrected_p.map_or_else(String::new, probability)),
             false => (String::new(), String::new()),
         };
         let name = sanitise(&row.name).into_owned();
@@ -134,8 +120,8 @@ fn function_lines(of: &ComparedFunctions, style: Style) -> Vec<String> {
     table.drop_in_order(&[6, 4, 2]);
     table.named_by(0);
     table.row(cells("the whole broker", &of.broker, None));
-    let (mut proven, unproven): (Vec<_>, Vec<_>) = (of.functions.iter())
-        .partition(|it| it.own.proven || it.total.proven || explains(of, it) < NONE);
+    let (mut proven, unproven): (Vec<_>, Vec<_>) =
+        (of.functions.iter()).partition(|it| it.own.proven || it.total.proven || explains(of, it) < NONE);
     // Those that the sentence names come first: their own cost may be small.
     proven.sort_by_key(|it| explains(of, it));
     let room = MOST_UNPROVEN.min(MOST_ROWS.saturating_sub(proven.len()));
@@ -165,8 +151,7 @@ const NONE: usize = usize::MAX;
 /// The place of a function among those that explain the change.
 fn explains(of: &ComparedFunctions, row: &FunctionChange) -> usize {
     let mut explained = of.explained.iter();
-    let is_it =
-        |it: &archive::ExplainedChange| (&it.function, &it.module) == (&row.function, &row.module);
+    let is_it = |it: &archive::ExplainedChange| (&it.function, &it.module) == (&row.function, &row.module);
     explained.position(is_it).unwrap_or(NONE)
 }
 
@@ -188,9 +173,7 @@ fn cells(name: &str, own: &CostChange, total: Option<&CostChange>) -> Vec<String
 
 #[cfg(test)]
 mod tests {
-    use archive::{
-        ComparedFigure, ComparedRun, ComparedSide, Decision, ExplainedChange, QuantityUnit,
-    };
+    use archive::{ComparedFigure, ComparedRun, ComparedSide, Decision, ExplainedChange, QuantityUnit};
 
     use super::*;
 
@@ -218,26 +201,12 @@ mod tests {
             runs: vec![ComparedRun::default(); 8],
             left_out: Vec::new(),
         };
-        Comparison {
-            a: side.clone(),
-            b: side,
-            level: 0.05,
-            figures,
-            ..Comparison::default()
-        }
+        Comparison { a: side.clone(), b: side, level: 0.05, figures, ..Comparison::default() }
     }
 
     #[test]
     fn what_is_decided_comes_first_and_fits() {
-        let text = |of: &Comparison| {
-            comparison(
-                of,
-                Style {
-                    columns: 80,
-                    ..Style::PLAIN
-                },
-            )
-        };
+        let text = |of: &Comparison| comparison(of, Style { columns: 80, ..Style::PLAIN });
         let all = of(vec![
             row("sent rate", Decision::Changed, 0.24),
             row("received rate", Decision::Undecided, 0.001),
@@ -245,48 +214,27 @@ mod tests {
         ]);
         let shown = text(&all);
         assert!(
-            shown.starts_with(
-                "changed for the better: B has a 24.0 % higher sent rate [+23.0 %, +25.0 %]\n"
-            ),
+            shown.starts_with("changed for the better: B has a 24.0 % higher sent rate [+23.0 %, +25.0 %]\n"),
             "{shown}"
         );
-        for part in [
-            "changed, better",
-            "inconclusive (23 for 1 %)",
-            "same within 1 %",
-        ] {
+        for part in ["changed, better", "inconclusive (23 for 1 %)", "same within 1 %"] {
             assert!(shown.contains(part), "{part}: {shown}");
         }
-        assert!(
-            shown.lines().all(|line| line.chars().count() <= 80),
-            "{shown}"
-        );
+        assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
         // Columns that a narrow table leaves out are not explained.
         for columns in [60, 80, 100, 140] {
-            let style = Style {
-                columns,
-                ..Style::PLAIN
-            };
+            let style = Style { columns, ..Style::PLAIN };
             let (heads, notes) = {
                 let shown = comparison(&all, style);
                 let (heads, notes) = shown.split_once("inconclusive (23").expect("a table");
-                (
-                    heads.to_owned(),
-                    notes.split_whitespace().collect::<Vec<_>>().join(" "),
-                )
+                (heads.to_owned(), notes.split_whitespace().collect::<Vec<_>>().join(" "))
             };
-            for (column, explained) in [
-                ("shows from", "\"shows from\""),
-                ("interval", "each interval"),
-            ] {
+            for (column, explained) in [("shows from", "\"shows from\""), ("interval", "each interval")] {
                 let (is_there, is_told) = (heads.contains(column), notes.contains(explained));
                 assert_eq!(is_there, is_told, "{columns} {column}: {heads}{notes}");
             }
         }
-        let noise = Comparison {
-            is_aa: true,
-            ..of(vec![row("x", Decision::Same, 0.0)])
-        };
+        let noise = Comparison { is_aa: true, ..of(vec![row("x", Decision::Same, 0.0)]) };
         assert!(text(&noise).starts_with("A against itself, 8 pairs: no change"));
         let mut few = noise;
         (few.a.runs, few.b.runs) = (few.a.runs[..2].to_vec(), few.b.runs[..2].to_vec());
@@ -296,9 +244,7 @@ mod tests {
         let told = "A against itself, 2 pairs: no change found, but 2 pairs cannot prove one; use at least 5 ";
         assert!(words.join(" ").starts_with(told), "{shown}");
         few.is_aa = false;
-        few.figures = ["x", "y"]
-            .map(|it| row(it, Decision::Undecided, 0.2))
-            .into();
+        few.figures = ["x", "y"].map(|it| row(it, Decision::Undecided, 0.2)).into();
         for figure in &mut few.figures {
             (figure.visible, figure.needed, figure.corrected_p) = (1e9, None, None);
             (figure.a, figure.b) = (vec![1.0; 2], vec![1.2; 2]);
@@ -317,10 +263,7 @@ mod tests {
         ] {
             assert!(words.contains(said), "{said}: {shown}");
         }
-        let wide = Style {
-            columns: 200,
-            ..Style::PLAIN
-        };
+        let wide = Style { columns: 200, ..Style::PLAIN };
         let has_p = |of: &Comparison| comparison(of, wide).contains("shows from      p\n");
         assert_eq!((has_p(&all), has_p(&few)), (true, false), "{shown}");
         few.figures[0].change = -0.5;
@@ -339,53 +282,31 @@ mod tests {
 
     #[test]
     fn the_end_of_a_comparison_leads_with_its_decision_in_at_most_fourteen_lines() {
-        let mut figures: Vec<ComparedFigure> = (0..12)
-            .map(|at| row(&format!("figure {at}"), Decision::Same, 0.001))
-            .collect();
+        let mut figures: Vec<ComparedFigure> =
+            (0..12).map(|at| row(&format!("figure {at}"), Decision::Same, 0.001)).collect();
         figures[9].decision = Decision::Changed;
         figures[9].change = 0.24;
         let all = of(figures);
-        let style = Style {
-            columns: 80,
-            ..Style::PLAIN
-        };
+        let style = Style { columns: 80, ..Style::PLAIN };
         let shown = comparison_brief(&all, style);
         assert!(shown.lines().count() <= 14, "{shown}");
         assert!(shown.starts_with("changed for the better: "), "{shown}");
         let rows = shown.lines().filter(|line| line.starts_with("figure "));
         let rows: Vec<&str> = rows.filter_map(|line| line.split("  ").next()).collect();
-        assert_eq!(
-            rows,
-            ["figure 9", "figure 0", "figure 1", "figure 2", "figure 3"]
-        );
+        assert_eq!(rows, ["figure 9", "figure 0", "figure 1", "figure 2", "figure 3"]);
         assert!(comparison(&all, style).contains("figure 11"));
     }
 
     fn cost(a: f64, b: f64, proven: bool) -> CostChange {
-        CostChange {
-            a,
-            b,
-            proven,
-            ..CostChange::default()
-        }
+        CostChange { a, b, proven, ..CostChange::default() }
     }
 
     fn function(name: &str, own: CostChange, total: CostChange) -> FunctionChange {
-        FunctionChange {
-            function: name.into(),
-            module: "m".into(),
-            own,
-            total,
-            cut: 0.0,
-        }
+        FunctionChange { function: name.into(), module: "m".into(), own, total, cut: 0.0 }
     }
 
     fn explained(function: &str, change: f64) -> ExplainedChange {
-        ExplainedChange {
-            function: function.into(),
-            change,
-            ..ExplainedChange::default()
-        }
+        ExplainedChange { function: function.into(), change, ..ExplainedChange::default() }
     }
 
     #[test]
@@ -395,11 +316,7 @@ mod tests {
             renamed: Vec::new(),
             broker: cost(2_000.0, 2_610.0, true),
             functions: vec![
-                function(
-                    "route\u{1b}[2J",
-                    cost(100.0, 700.0, true),
-                    cost(200.0, 790.0, true),
-                ),
+                function("route\u{1b}[2J", cost(100.0, 700.0, true), cost(200.0, 790.0, true)),
                 function("noise", cost(50.0, 55.0, false), cost(50.0, 55.0, false)),
             ],
             others: 5.0,
@@ -410,31 +327,15 @@ mod tests {
             Some("590 ns of the 610 ns added per message are in route\u{1b}[2J and below")
         );
         let shown = function_lines(&of, Style::PLAIN).join("\n");
-        for part in [
-            "the whole broker",
-            "+610 ns *",
-            "+600 ns *",
-            "all others",
-            "+5 ns",
-        ] {
+        for part in ["the whole broker", "+610 ns *", "+600 ns *", "all others", "+5 ns"] {
             assert!(shown.contains(part), "{part}: {shown}");
         }
         assert!(!shown.contains('\u{1b}'), "{shown}");
         // Runs that are too few to show a change have no interval that says anything.
         assert!(!shown.contains(" ns to "), "{shown}");
-        let narrow = Style {
-            columns: 80,
-            ..Style::PLAIN
-        };
-        assert!(
-            function_lines(&of, narrow)
-                .iter()
-                .all(|it| it.chars().count() <= 80)
-        );
-        let unproven = ComparedFunctions {
-            broker: cost(2_000.0, 2_610.0, false),
-            ..of
-        };
+        let narrow = Style { columns: 80, ..Style::PLAIN };
+        assert!(function_lines(&of, narrow).iter().all(|it| it.chars().count() <= 80));
+        let unproven = ComparedFunctions { broker: cost(2_000.0, 2_610.0, false), ..of };
         assert_eq!(
             explanation(&unproven).as_deref(),
             Some(
@@ -448,24 +349,15 @@ mod tests {
     #[test]
     fn what_is_more_than_the_whole_is_told_with_its_direction() {
         let told = |broker: CostChange, explained: Vec<ExplainedChange>| {
-            explanation(&ComparedFunctions {
-                broker,
-                explained,
-                ..ComparedFunctions::default()
-            })
+            explanation(&ComparedFunctions { broker, explained, ..ComparedFunctions::default() })
         };
         let saved = cost(2_830.0, 2_000.0, true);
         let two = vec![explained("a", -610.0), explained("b", -120.0)];
         assert_eq!(
             told(saved, two).as_deref(),
-            Some(
-                "610 ns of the 830 ns saved per message are in a and below, 120 ns in b and below"
-            )
+            Some("610 ns of the 830 ns saved per message are in a and below, 120 ns in b and below")
         );
-        let own = ExplainedChange {
-            own: true,
-            ..explained("memcpy", -900.0)
-        };
+        let own = ExplainedChange { own: true, ..explained("memcpy", -900.0) };
         assert_eq!(
             told(saved, vec![own]).as_deref(),
             Some("B needs 830 ns less CPU per message: 900 ns less in memcpy itself")

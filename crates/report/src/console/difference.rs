@@ -85,11 +85,7 @@ impl DifferenceTable<'_> {
         rows.retain(|row| (self.only)(&row.function));
         let matching = rows.len();
         rows.truncate(self.limit);
-        Rows {
-            shown: rows,
-            matching,
-            all,
-        }
+        Rows { shown: rows, matching, all }
     }
 
     /// A function stands in one place of a stack, and may call others; a class, or whose work it is, is of all of it.
@@ -124,11 +120,7 @@ pub fn difference(table: &DifferenceTable<'_>, style: Style) -> String {
 }
 
 fn figures(of: &ShareDifference) -> [String; 3] {
-    [
-        percent_digits(of.a),
-        percent_digits(of.b),
-        change(of.change(), !of.proven && of.change() != 0.0),
-    ]
+    [percent_digits(of.a), percent_digits(of.b), change(of.change(), !of.proven && of.change() != 0.0)]
 }
 
 fn footer(table: &DifferenceTable<'_>, rows: &Rows, style: Style) -> Vec<String> {
@@ -146,10 +138,7 @@ fn footer(table: &DifferenceTable<'_>, rows: &Rows, style: Style) -> Vec<String>
         true => counted(rows.all as u64, table.of.name()),
         false => format!(
             "{} ({} in all)",
-            counted(
-                rows.matching as u64,
-                &format!("matching {}", table.of.name())
-            ),
+            counted(rows.matching as u64, &format!("matching {}", table.of.name())),
             count(rows.all as u64)
         ),
     };
@@ -165,10 +154,7 @@ fn footer(table: &DifferenceTable<'_>, rows: &Rows, style: Style) -> Vec<String>
         .chain(other_builds(table.other_builds).map(|it| sanitise(&it).into_owned()))
         .chain(notes.flat_map(notes_of));
     let faint = faint.flat_map(|line| style.faint_prose(&line));
-    marked
-        .flat_map(|line| wrap(&line, style.prose_columns()))
-        .chain(faint)
-        .collect()
+    marked.flat_map(|line| wrap(&line, style.prose_columns())).chain(faint).collect()
 }
 
 fn notes_of(profile: &stacks::Profile) -> Vec<String> {
@@ -266,16 +252,8 @@ pub fn difference_as_json(table: &DifferenceTable<'_>) -> impl Serialize {
         }
     }
     let row = |row: DifferenceRow| RowJson {
-        a: SharesJson {
-            own: row.own.a,
-            total: row.total.a,
-            samples: row.weights[0],
-        },
-        b: SharesJson {
-            own: row.own.b,
-            total: row.total.b,
-            samples: row.weights[1],
-        },
+        a: SharesJson { own: row.own.a, total: row.total.a, samples: row.weights[0] },
+        b: SharesJson { own: row.own.b, total: row.total.b, samples: row.weights[1] },
         self_change: row.own.change(),
         self_by_chance: !row.own.proven,
         total_change: row.total.change(),

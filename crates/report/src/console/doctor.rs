@@ -7,8 +7,7 @@ use super::text::{Style, sanitise, sentence, wrap};
 use crate::numbers::three_digits;
 
 /// Meaning of the sign before a rate.
-const LOWER_BOUND: &str =
-    ">= the generator could do more: broker, shared cores or other processes were the limit";
+const LOWER_BOUND: &str = ">= the generator could do more: broker, shared cores or other processes were the limit";
 
 /// How a check turned out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,11 +38,7 @@ pub struct CheckRow {
 /// The checks, each with its value; meaning and fix below those that are not in order.
 #[must_use]
 pub fn doctor(checks: &[CheckRow], style: Style) -> String {
-    let name_width = checks
-        .iter()
-        .map(|c| c.name.chars().count())
-        .max()
-        .unwrap_or(0);
+    let name_width = checks.iter().map(|c| c.name.chars().count()).max().unwrap_or(0);
     let indent = 4 + 2 + name_width + 2;
     let room = style.columns.min(100).saturating_sub(indent).max(20);
     let mut out = String::new();
@@ -57,18 +52,10 @@ pub fn doctor(checks: &[CheckRow], style: Style) -> String {
         let mut lines = wrap(&sanitise(&check.observed), room);
         if check.status != CheckStatus::Ok {
             lines.extend(wrap(&sanitise(&check.meaning), room));
-            lines.extend(
-                check
-                    .fix
-                    .iter()
-                    .flat_map(|fix| wrap(&format!("fix: {}", sanitise(fix)), room)),
-            );
+            lines.extend(check.fix.iter().flat_map(|fix| wrap(&format!("fix: {}", sanitise(fix)), room)));
         }
         let mut lines = lines.into_iter();
-        out.push_str(&format!(
-            "{status}  {name}  {}\n",
-            lines.next().unwrap_or_default()
-        ));
+        out.push_str(&format!("{status}  {name}  {}\n", lines.next().unwrap_or_default()));
         for line in lines {
             out.push_str(&format!("{:indent$}{line}\n", ""));
         }
@@ -127,11 +114,7 @@ pub fn calibration(machine: &str, wakes: &[WakeRow], loads: &[LoadRow], style: S
             row.size.to_string(),
             row.connections.to_string(),
             row.loops.to_string(),
-            format!(
-                "{}{}",
-                if row.at_least { ">= " } else { "" },
-                three_digits(row.rate)
-            ),
+            format!("{}{}", if row.at_least { ">= " } else { "" }, three_digits(row.rate)),
             three_digits(row.client_ns),
             three_digits(row.broker_ns),
             row.lag.to_string(),
@@ -146,10 +129,8 @@ pub fn calibration(machine: &str, wakes: &[WakeRow], loads: &[LoadRow], style: S
     out.push('\n');
     for row in wakes {
         let [p50, p99, max] = row.late;
-        let text = format!(
-            "at {} msg/s its messages left {p50} late (p50), {p99} (p99), {max} (max)",
-            three_digits(row.rate)
-        );
+        let text =
+            format!("at {} msg/s its messages left {p50} late (p50), {p99} (p99), {max} (max)", three_digits(row.rate));
         out.push_str(&sentence(&text, style));
     }
     out

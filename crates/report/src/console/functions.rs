@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 use stacks::{
-    Class, FunctionCount, FunctionShare, LanguageShare, PatternShare, Profile, ProfileHeader,
-    ProfileSummary, WaitBy, Work, WorkBy, WorkKind,
+    Class, FunctionCount, FunctionShare, LanguageShare, PatternShare, Profile, ProfileHeader, ProfileSummary, WaitBy,
+    Work, WorkBy, WorkKind,
 };
 
 use super::table::{Align, Table};
@@ -128,8 +128,7 @@ pub struct FunctionRows {
 
 impl FunctionRow {
     fn change(&self) -> f64 {
-        self.rest
-            .map_or(0.0, |rest| self.share.self_share - rest.self_share)
+        self.rest.map_or(0.0, |rest| self.share.self_share - rest.self_share)
     }
 
     /// How large the change is, and nothing where chance gives as much.
@@ -176,38 +175,21 @@ impl FunctionTable<'_> {
         rows.retain(|row| (self.only)(&row.share.function));
         let matching = rows.len();
         rows.truncate(self.limit);
-        FunctionRows {
-            shown: rows,
-            matching,
-            all,
-        }
+        FunctionRows { shown: rows, matching, all }
     }
 }
 
 fn alone(of: FunctionCount) -> FunctionRow {
-    FunctionRow {
-        share: of.share,
-        samples: of.self_weight,
-        rest: None,
-    }
+    FunctionRow { share: of.share, samples: of.self_weight, rest: None }
 }
 
 /// All functions of a part and of the rest.
 fn compared(part: &Profile, rest: &Profile) -> Vec<FunctionRow> {
     let rows = differences(rest, part).into_iter();
     rows.map(|it| FunctionRow {
-        share: FunctionShare {
-            function: it.function,
-            module: it.module,
-            self_share: it.own.b,
-            total: it.total.b,
-        },
+        share: FunctionShare { function: it.function, module: it.module, self_share: it.own.b, total: it.total.b },
         samples: it.weights[1],
-        rest: Some(RestShare {
-            self_share: it.own.a,
-            total: it.total.a,
-            by_chance: !it.own.proven,
-        }),
+        rest: Some(RestShare { self_share: it.own.a, total: it.total.a, by_chance: !it.own.proven }),
     })
     .collect()
 }
@@ -217,9 +199,7 @@ fn compared(part: &Profile, rest: &Profile) -> Vec<FunctionRow> {
 pub fn few_samples(profile: &Profile, style: Style) -> String {
     // Files of other tools have one sample for many. What they weigh otherwise says nothing of how many there were.
     let samples = match profile.header.unit.as_str() {
-        "samples" | ProfileHeader::WEIGHT => {
-            profile.total_weight().max(profile.samples.len() as u64)
-        }
+        "samples" | ProfileHeader::WEIGHT => profile.total_weight().max(profile.samples.len() as u64),
         _ => 0,
     };
     // No sample weighs less than 1.
@@ -252,13 +232,7 @@ pub fn functions(profile: &Profile, options: &FunctionTable<'_>, style: Style) -
     let samples = figure(weight_head(&unit));
     let is_function = options.of == FunctionRowOf::Function;
     let heads = match options.compared() {
-        None if is_function => vec![
-            figure("self %"),
-            figure("total %"),
-            samples,
-            ("module", Align::Left),
-            name,
-        ],
+        None if is_function => vec![figure("self %"), figure("total %"), samples, ("module", Align::Left), name],
         None => vec![figure("self %"), figure("total %"), samples, name],
         Some(_) => {
             let figures = ["self %", "rest %", "change", "total %", "rest %"];
@@ -269,19 +243,12 @@ pub fn functions(profile: &Profile, options: &FunctionTable<'_>, style: Style) -
     table.named_by(heads.len() - 1);
     for row in &rows.shown {
         let function = sanitise(&row.share.function).into_owned();
-        let (own, total) = (
-            percent_digits(row.share.self_share),
-            percent_digits(row.share.total),
-        );
+        let (own, total) = (percent_digits(row.share.self_share), percent_digits(row.share.total));
         table.row(match row.rest {
             None => {
                 let module = is_function.then(|| sanitise(&row.share.module).into_owned());
                 let figures = [own, total, weight_digits(row.samples, &unit)];
-                figures
-                    .into_iter()
-                    .chain(module)
-                    .chain([function])
-                    .collect()
+                figures.into_iter().chain(module).chain([function]).collect()
             }
             Some(rest) => vec![
                 own,
@@ -303,22 +270,14 @@ pub fn functions(profile: &Profile, options: &FunctionTable<'_>, style: Style) -
 
 /// A difference of shares in points, or the sign for one that chance gives.
 pub(super) fn change(difference: f64, by_chance: bool) -> String {
-    if by_chance {
-        "~".to_owned()
-    } else {
-        format!("{:+.2}", difference * 100.0)
-    }
+    if by_chance { "~".to_owned() } else { format!("{:+.2}", difference * 100.0) }
 }
 
 /// How many rows are shown, and of how many.
 fn counted_rows(
     profile: &Profile,
     options: &FunctionTable<'_>,
-    FunctionRows {
-        shown,
-        matching,
-        all,
-    }: &FunctionRows,
+    FunctionRows { shown, matching, all }: &FunctionRows,
 ) -> String {
     let [shown, matching, all] = [shown.len(), *matching, *all].map(|it| it as u64);
     let shown = count(shown);
@@ -353,9 +312,7 @@ fn footer(profile: &Profile, options: &FunctionTable<'_>, rows: &str, style: Sty
             "{rows}; {}, {} lost{}",
             weight(summary.weight, &unit),
             count(summary.lost),
-            text::clock(&summary).map_or_else(String::new, |clock| {
-                format!(", taken {}", sanitise(&clock))
-            })
+            text::clock(&summary).map_or_else(String::new, |clock| { format!(", taken {}", sanitise(&clock)) })
         ),
         format!(
             "unknown share {} % (a frame without a name), complete share {} % (reaches its root)",
@@ -401,21 +358,9 @@ static SPLIT: [SplitColumn; 6] = [
             Class::Unnamed,
         ],
     },
-    SplitColumn {
-        head: "GC",
-        meaning: "garbage collection",
-        classes: &[Class::GarbageCollection],
-    },
-    SplitColumn {
-        head: "alloc",
-        meaning: "allocators",
-        classes: &[Class::Allocators],
-    },
-    SplitColumn {
-        head: "msg",
-        meaning: "messages between processes, and copying them",
-        classes: &[Class::Messages],
-    },
+    SplitColumn { head: "GC", meaning: "garbage collection", classes: &[Class::GarbageCollection] },
+    SplitColumn { head: "alloc", meaning: "allocators", classes: &[Class::Allocators] },
+    SplitColumn { head: "msg", meaning: "messages between processes, and copying them", classes: &[Class::Messages] },
     SplitColumn {
         head: "system",
         meaning: "the kernel, waiting and scheduling",
@@ -477,11 +422,7 @@ pub(super) fn language_table(rows: &[LanguageShare], style: Style) -> Vec<String
 /// shares are of all samples, and those of all rows add up to them. `None` where no such function is known, or the
 /// table compares, sorts otherwise, or has rows of another kind.
 #[must_use]
-pub fn language_functions(
-    profile: &Profile,
-    options: &FunctionTable<'_>,
-    style: Style,
-) -> Option<String> {
+pub fn language_functions(profile: &Profile, options: &FunctionTable<'_>, style: Style) -> Option<String> {
     let is_usual = options.of == FunctionRowOf::Function && options.sort == FunctionSort::SelfShare;
     let mut rows = profile.language_functions();
     if rows.is_empty() || !is_usual || options.compared().is_some() {
@@ -522,9 +463,7 @@ fn one_row(others: &[LanguageShare]) -> Option<LanguageShare> {
         function: format!("others ({})", counted(others.len() as u64, "row")),
         class: None,
         share: others.iter().map(|it| it.share).sum(),
-        weight: others
-            .iter()
-            .fold(0, |sum, it| sum.saturating_add(it.weight)),
+        weight: others.iter().fold(0, |sum, it| sum.saturating_add(it.weight)),
         classes: others.iter().flat_map(|it| it.classes.clone()).collect(),
     })
 }
@@ -612,11 +551,7 @@ fn table(profile: &Profile, by: WorkBy, rows: &[Work], style: Style) -> Vec<Stri
         ]);
     }
     let mut lines = table.strong_lines(style);
-    let footer = format!(
-        "{}, {}",
-        weight(profile.total_weight(), &unit),
-        counted(processes(rows) as u64, "process")
-    );
+    let footer = format!("{}, {}", weight(profile.total_weight(), &unit), counted(processes(rows) as u64, "process"));
     lines.extend([String::new(), style.faint(&footer)]);
     let guessed = from_stacks(rows);
     if guessed > 0 {
@@ -644,9 +579,7 @@ fn together(others: &[Work]) -> Option<Work> {
         kind: WorkKind::Others,
         role: String::new(),
         share: others.iter().map(|it| it.share).sum(),
-        weight: others
-            .iter()
-            .fold(0, |sum, it| sum.saturating_add(it.weight)),
+        weight: others.iter().fold(0, |sum, it| sum.saturating_add(it.weight)),
         processes: processes(others),
         from_stacks: from_stacks(others),
     })
@@ -664,11 +597,7 @@ mod tests {
             let columns = SPLIT.iter().filter(|it| it.classes.contains(&class));
             assert_eq!(columns.count(), 1, "{class}");
         }
-        let classes = Class::ALL.map(|class| ClassShare {
-            class,
-            share: 1.0 / Class::ALL.len() as f64,
-            weight: 1,
-        });
+        let classes = Class::ALL.map(|class| ClassShare { class, share: 1.0 / Class::ALL.len() as f64, weight: 1 });
         let row = LanguageShare {
             function: "$rabbit_amqqueue_process:handle_method/3".into(),
             class: None,
@@ -676,10 +605,7 @@ mod tests {
             weight: classes.len() as u64,
             classes: classes.to_vec(),
         };
-        let style = Style {
-            columns: 80,
-            ..Style::PLAIN
-        };
+        let style = Style { columns: 80, ..Style::PLAIN };
         let lines = language_table(&[row], style);
         let heads: Vec<&str> = lines[0].split_whitespace().collect();
         let heads = heads.join(" ");
@@ -703,35 +629,17 @@ mod tests {
         let ids = ["<0.1.0>", "<0.2.0>", "<0.3.0>"];
         let profile = Profile {
             processes: ids.map(ErlangProcess::unnamed).to_vec(),
-            samples: vec![
-                sample(Some(0), 5),
-                sample(None, 3),
-                sample(Some(1), 1),
-                sample(Some(2), 1),
-            ],
+            samples: vec![sample(Some(0), 5), sample(None, 3), sample(Some(1), 1), sample(Some(2), 1)],
             notes: vec!["line 7 is damaged".into()],
             ..Profile::default()
         };
         let rows = work_rows(&profile, WorkBy::Process, 2);
-        let found: Vec<_> = rows
-            .iter()
-            .map(|row| (row.kind, row.share, row.weight, row.processes))
-            .collect();
+        let found: Vec<_> = rows.iter().map(|row| (row.kind, row.share, row.weight, row.processes)).collect();
         assert_eq!(
             found,
-            [
-                (WorkKind::Processes, 0.5, 5, 1),
-                (WorkKind::NoProcess, 0.3, 3, 0),
-                (WorkKind::Others, 0.2, 2, 2)
-            ]
+            [(WorkKind::Processes, 0.5, 5, 1), (WorkKind::NoProcess, 0.3, 3, 0), (WorkKind::Others, 0.2, 2, 2)]
         );
-        for profile in [
-            &profile,
-            &Profile {
-                processes: Vec::new(),
-                ..profile.clone()
-            },
-        ] {
+        for profile in [&profile, &Profile { processes: Vec::new(), ..profile.clone() }] {
             let text = work(profile, WorkBy::Process, 2, Style::PLAIN);
             assert!(text.ends_with("\nnote: line 7 is damaged\n"), "{text}");
         }

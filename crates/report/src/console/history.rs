@@ -30,8 +30,7 @@ pub fn history(of: &History, style: Style) -> String {
         lines.push(String::new());
         lines.extend(drawn(of, figure, style));
     }
-    let is_level =
-        |it: &&HistoryFigure| it.changes.is_empty() && it.values.iter().any(Option::is_some);
+    let is_level = |it: &&HistoryFigure| it.changes.is_empty() && it.values.iter().any(Option::is_some);
     // Also of many runs few may have a figure.
     let is_few = |it: &&HistoryFigure| it.values.iter().flatten().count() < of.least_runs;
     let level = of.figures.iter().filter(is_level);
@@ -53,11 +52,7 @@ pub fn history(of: &History, style: Style) -> String {
             true => ", …",
             false => "",
         };
-        let text = format!(
-            "{} left out: {}{more}",
-            counted(of.left_out.len() as u64, "run"),
-            named.join(", ")
-        );
+        let text = format!("{} left out: {}{more}", counted(of.left_out.len() as u64, "run"), named.join(", "));
         lines.extend(wrap(&sanitise(&text), style.columns));
     }
     if of.figures_left_out > 0 {
@@ -99,10 +94,7 @@ fn headline(of: &History) -> String {
         _ => String::new(),
     };
     let found = match of.runs.len() < of.least_runs {
-        true => format!(
-            "at least {} runs are needed to find a change in these figures",
-            of.least_runs
-        ),
+        true => format!("at least {} runs are needed to find a change in these figures", of.least_runs),
         false => counted(changes as u64, "change"),
     };
     let name = &of.name;
@@ -145,11 +137,8 @@ fn drawn(of: &History, figure_of: &HistoryFigure, style: Style) -> Vec<String> {
     let known: Vec<f64> = figure_of.values.iter().flatten().copied().collect();
     let low = known.iter().copied().fold(f64::INFINITY, f64::min);
     let high = known.iter().copied().fold(0.0, f64::max);
-    let mut lines = vec![format!(
-        "{}: {}",
-        style.strong(&sanitise(&figure_of.name)),
-        heading(figure_of, &known, low, high)
-    )];
+    let mut lines =
+        vec![format!("{}: {}", style.strong(&sanitise(&figure_of.name)), heading(figure_of, &known, low, high))];
     let groups: Vec<&[Option<f64>]> = figure_of.values.chunks(each).collect();
     let bars = groups.iter().map(|group| bar(group, low, high));
     lines.push(indent.clone() + &bars.collect::<String>());
@@ -178,10 +167,7 @@ fn heading(figure_of: &HistoryFigure, known: &[f64], low: f64, high: f64) -> Str
     let range = range(figure(low, figure_of.unit), &figure(high, figure_of.unit));
     match figure_of.values.len() - known.len() {
         0 => range,
-        none => format!(
-            "{range}; no value in {none} of {}",
-            counted(figure_of.values.len() as u64, "run")
-        ),
+        none => format!("{range}; no value in {none} of {}", counted(figure_of.values.len() as u64, "run")),
     }
 }
 
@@ -198,11 +184,7 @@ fn bar(group: &[Option<f64>], low: f64, high: f64) -> char {
         return NONE;
     }
     let mean = known.iter().sum::<f64>() / known.len() as f64;
-    let share = if high > low {
-        (mean - low) / (high - low)
-    } else {
-        0.5
-    };
+    let share = if high > low { (mean - low) / (high - low) } else { 0.5 };
     let place = (share.clamp(0.0, 1.0) * (BARS.len() - 1) as f64).round() as usize;
     BARS.get(place).copied().unwrap_or(' ')
 }
@@ -215,9 +197,7 @@ fn apart(of: &History, figure_of: &HistoryFigure) -> Option<String> {
         .partition(|(run, _)| figure_of.apart.contains(run));
     let reach = |of: Vec<(usize, f64)>| {
         let values = of.into_iter().map(|it| it.1);
-        let (low, high) = values.fold((f64::INFINITY, 0.0_f64), |(low, high), it| {
-            (low.min(it), high.max(it))
-        });
+        let (low, high) = values.fold((f64::INFINITY, 0.0_f64), |(low, high), it| (low.min(it), high.max(it)));
         range(figure(low, figure_of.unit), &figure(high, figure_of.unit))
     };
     // Runs above the others and below them are no range.
@@ -236,11 +216,7 @@ fn apart(of: &History, figure_of: &HistoryFigure) -> Option<String> {
         }
     };
     let runs = counted(count as u64, "run");
-    let verb = if first == last {
-        "is an outlier"
-    } else {
-        "are outliers"
-    };
+    let verb = if first == last { "is an outlier" } else { "are outliers" };
     let more = figure_of
         .runs_for_apart
         .map(|needed| format!("; at least {needed} runs are needed to show a temporary change"));
@@ -312,10 +288,7 @@ mod tests {
                     broker: "RabbitMQ 4.0".to_owned(),
                 })
                 .collect(),
-            left_out: vec![LeftOut {
-                id: id(9_999),
-                why: "invalid".to_owned(),
-            }],
+            left_out: vec![LeftOut { id: id(9_999), why: "invalid".to_owned() }],
             figures: vec![
                 HistoryFigure {
                     name: "received rate".to_owned(),
@@ -355,10 +328,7 @@ mod tests {
         assert!(text.starts_with(told), "{text}");
         assert_eq!(range("927 ms".to_owned(), "927 ms"), "927 ms");
         assert_eq!(range("1 ms".to_owned(), "927 ms"), "1 ms to 927 ms");
-        assert_eq!(
-            when("2026-11-20", "2026-11-21"),
-            " from 2026-11-20 to 2026-11-21"
-        );
+        assert_eq!(when("2026-11-20", "2026-11-21"), " from 2026-11-20 to 2026-11-21");
     }
 
     #[test]
@@ -387,8 +357,7 @@ mod tests {
         }
         // Four of eight runs were said to show that nothing changed.
         assert!(
-            text.contains("too few values to find a change:\nbroker cpu")
-                && !text.contains("no change found"),
+            text.contains("too few values to find a change:\nbroker cpu") && !text.contains("no change found"),
             "{text}"
         );
         of.remarks.push("words were not compared".to_owned());
@@ -402,10 +371,7 @@ mod tests {
     #[test]
     fn a_change_that_went_back_and_could_not_show_is_told() {
         let mut of = of(12);
-        let wide = Style {
-            columns: 200,
-            ..Style::PLAIN
-        };
+        let wide = Style { columns: 200, ..Style::PLAIN };
         let first = |of: &History, start: &str| {
             let text = history(of, wide);
             let line = text.lines().find(|it| it.starts_with(start));
@@ -445,10 +411,7 @@ mod tests {
         for (apart, told) in [
             (&[3, 9][..], "2 runs, x-03, x-09, are outliers: "),
             (&[3, 4, 5], "3 runs, x-03, x-04, x-05, are outliers: "),
-            (
-                &[1, 3, 5, 9, 11],
-                "5 runs, x-01, x-03, x-05 and 2 more, are outliers: ",
-            ),
+            (&[1, 3, 5, 9, 11], "5 runs, x-01, x-03, x-05 and 2 more, are outliers: "),
         ] {
             of.figures[1].apart = apart.to_vec();
             let text = text(&of).replace("2026-11-21T00-12-33Z-x-00", "x-");
@@ -470,22 +433,13 @@ mod tests {
     #[test]
     fn a_change_is_marked_below_its_run_and_every_line_fits() {
         for (runs, columns) in [(8, 80), (8, 40), (70, 60), (600, 80), (600, 41)] {
-            let style = Style {
-                columns,
-                ..Style::PLAIN
-            };
+            let style = Style { columns, ..Style::PLAIN };
             let text = history(&of(runs), style);
-            assert!(
-                text.lines().all(|it| width(it) <= columns),
-                "{columns}\n{text}"
-            );
+            assert!(text.lines().all(|it| width(it) <= columns), "{columns}\n{text}");
             assert!(!text.contains('\u{1b}'), "{text}");
             let words: Vec<&str> = text.split_whitespace().collect();
             let told = words.join(" ");
-            assert!(
-                told.contains("-20.0 % (worse), from 1,000/s to 800/s"),
-                "{text}"
-            );
+            assert!(told.contains("-20.0 % (worse), from 1,000/s to 800/s"), "{text}");
             let lines: Vec<&str> = text.lines().collect();
             let mark = lines.iter().position(|it| it.trim() == "^").unwrap();
             let place = lines[mark].find('^').unwrap();

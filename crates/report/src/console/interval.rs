@@ -45,11 +45,7 @@ pub(super) struct LinePart {
 
 impl LinePart {
     pub(super) const fn new(rank: Rank, text: String) -> Self {
-        Self {
-            rank,
-            text,
-            owner: None,
-        }
+        Self { rank, text, owner: None }
     }
 }
 
@@ -93,11 +89,7 @@ pub(super) fn line(shape: &Shape, point: &SeriesPoint, beside: &[LinePart]) -> O
     let client = point.client.map(|of| cores("bellows", of));
     let usage = broker.into_iter().chain(client);
     parts.extend(usage.map(|text| LinePart::new(Rank::Usage, text)));
-    let head = format!(
-        "{:>7.1} s  {:<7}",
-        point.t + point.dt,
-        super::phase_name(point.phase)
-    );
+    let head = format!("{:>7.1} s  {:<7}", point.t + point.dt, super::phase_name(point.phase));
     // Whoever looks at messages alone wants all of their latencies.
     let is_alone = beside.is_empty() && point.scenarios().next().is_none();
     let most = match is_alone {
@@ -134,8 +126,7 @@ fn fitted(head: String, parts: &[LinePart], most: usize) -> String {
         owner = &part.owner;
         line.push_str(&part.text);
     }
-    let is_cut =
-        |(index, part): (usize, &LinePart)| part.rank < Rank::Detail && !kept.contains_key(&index);
+    let is_cut = |(index, part): (usize, &LinePart)| part.rank < Rank::Detail && !kept.contains_key(&index);
     if parts.iter().enumerate().any(is_cut) {
         line.push_str(MORE);
     }
@@ -190,10 +181,7 @@ fn of_scenario(scenario: &ScenarioPoint, seconds: f64) -> Vec<LinePart> {
         };
         LinePart::new(rank, text)
     });
-    let whole = scenario
-        .latency
-        .filled()
-        .filter(|(metric, _)| !metric.info().part);
+    let whole = scenario.latency.filled().filter(|(metric, _)| !metric.info().part);
     let latencies = whole.enumerate().filter_map(|(place, (metric, of))| {
         let rank = match place {
             0 => Rank::Telling,
@@ -227,10 +215,7 @@ fn latency(metric: Metric, of: &LatencySummary, is_alone: bool) -> Option<String
 
 /// CPU and memory of both sides: `broker 1.20 cores, 180 MB`.
 pub(super) fn usage(shape: &Shape, point: &SeriesPoint) -> impl Iterator<Item = String> {
-    let sides = [
-        (loaded(shape, point), point.broker),
-        ("bellows", point.client),
-    ];
+    let sides = [(loaded(shape, point), point.broker), ("bellows", point.client)];
     let known = sides.into_iter();
     known.filter_map(|(name, usage)| Some(used(name, usage?)))
 }

@@ -93,11 +93,7 @@ pub fn limit(of: &LimitTrials, style: Style) -> String {
             lines.extend(told.iter().map(|line| style.faint(line)));
         }
         lines.push(String::new());
-        lines.extend(
-            row_note(of)
-                .into_iter()
-                .flat_map(|it| wrap(it, style.columns)),
-        );
+        lines.extend(row_note(of).into_iter().flat_map(|it| wrap(it, style.columns)));
         for note in notes(of) {
             lines.extend(wrap(&sanitise(&note), style.columns));
         }
@@ -107,11 +103,7 @@ pub fn limit(of: &LimitTrials, style: Style) -> String {
             "calm" => "a third of it",
             _ => "four fifths of it",
         };
-        lines.push(format!(
-            "{} ({what}, {} msg/s):",
-            style.strong(&sanitise(&next.name)),
-            rate(next.rate)
-        ));
+        lines.push(format!("{} ({what}, {} msg/s):", style.strong(&sanitise(&next.name)), rate(next.rate)));
         // As it stands: a line that is broken cannot be copied.
         lines.push(format!("  {}", sanitise(&next.command)));
     }
@@ -147,13 +139,7 @@ fn throughput_table(scale: &ScaleRuns, most: usize) -> Table {
         let own: Vec<String> = all.iter().map(|it| rate(*it)).collect();
         let count = f64::from(clients);
         let fitted = or_dash(law.map(|it| rate(it.throughput(count))));
-        table.row(vec![
-            clients.to_string(),
-            rate(found),
-            rate(found / count),
-            fitted,
-            own.join(", "),
-        ]);
+        table.row(vec![clients.to_string(), rate(found), rate(found / count), fitted, own.join(", ")]);
     }
     table
 }
@@ -225,11 +211,7 @@ struct Row<'a> {
 impl<'a> Row<'a> {
     fn of(of: &'a LimitTrials, rate: f64) -> Self {
         let trials = (1..).zip(&of.trials).filter(|(_, it)| it.rate == rate);
-        Self {
-            rate,
-            trials: trials.collect(),
-            shown: typical_trial(of, rate),
-        }
+        Self { rate, trials: trials.collect(), shown: typical_trial(of, rate) }
     }
 
     fn held(&self) -> String {
@@ -246,9 +228,7 @@ impl<'a> Row<'a> {
     fn why(&self) -> String {
         let is_bad = |it: &&(usize, &LimitTrial)| it.1.outcome != LimitOutcome::Held;
         let shown = self.shown.filter(|it| is_bad(&it));
-        let Some((number, trial)) =
-            shown.or_else(|| self.trials.iter().rev().find(is_bad).copied())
-        else {
+        let Some((number, trial)) = shown.or_else(|| self.trials.iter().rev().find(is_bad).copied()) else {
             return String::new();
         };
         let why = sanitise(&trial.why.join("; ")).into_owned();
@@ -319,15 +299,9 @@ mod tests {
             ..LimitTrials::default()
         };
         for columns in 40..140 {
-            let style = Style {
-                columns,
-                ..Style::PLAIN
-            };
+            let style = Style { columns, ..Style::PLAIN };
             let text = limit(&of, style);
-            assert!(
-                text.lines().all(|it| width(it) <= columns),
-                "{columns}\n{text}"
-            );
+            assert!(text.lines().all(|it| width(it) <= columns), "{columns}\n{text}");
             assert!(text.contains("1 of 2"), "{text}");
             assert!(text.contains("0 of 2"), "{text}");
             // Its mark is explained where a percentile has it.
@@ -335,17 +309,11 @@ mod tests {
         }
         let why = "missed rabbitmq_queue_messages_ready_bytes < 1000000";
         let long = LimitTrials {
-            trials: vec![LimitTrial {
-                why: vec![why.to_owned()],
-                ..trial(20_000.0, LimitOutcome::Missed, 9_000_000)
-            }],
+            trials: vec![LimitTrial { why: vec![why.to_owned()], ..trial(20_000.0, LimitOutcome::Missed, 9_000_000) }],
             ..LimitTrials::default()
         };
         for columns in [60, 80, 100] {
-            let style = Style {
-                columns,
-                ..Style::PLAIN
-            };
+            let style = Style { columns, ..Style::PLAIN };
             let text = limit(&long, style);
             let words: Vec<&str> = text.split_whitespace().collect();
             assert!(why.split(' ').all(|word| words.contains(&word)), "{text}");
@@ -367,24 +335,14 @@ mod tests {
             let text = limit(of, Style::PLAIN);
             let mut lines = text.lines();
             let row = lines.find(|it| it.contains(" of ") && it.contains("20,000"));
-            row.unwrap_or_default()
-                .split_whitespace()
-                .collect::<Vec<_>>()
-                .join(" ")
+            row.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
         };
         let first = row(&of);
-        assert!(
-            first.starts_with("20,000 0 of 2 1 9.00 ms 90.0 ms ~180 ms"),
-            "{first}"
-        );
+        assert!(first.starts_with("20,000 0 of 2 1 9.00 ms 90.0 ms ~180 ms"), "{first}");
         assert!(first.ends_with(" first"), "{first}");
-        of.trials
-            .push(trial(20_000.0, LimitOutcome::Held, 50_000_000));
+        of.trials.push(trial(20_000.0, LimitOutcome::Held, 50_000_000));
         let third = row(&of);
-        assert!(
-            third.starts_with("20,000 1 of 3 3 5.00 ms 50.0 ms"),
-            "{third}"
-        );
+        assert!(third.starts_with("20,000 1 of 3 3 5.00 ms 50.0 ms"), "{third}");
         assert!(third.ends_with(" trial 2: second"), "{third}");
         // Of 1,000 messages one lies beyond the p99.9.
         assert!(limit(&of, Style::PLAIN).contains(FOOTNOTE));
@@ -404,11 +362,8 @@ mod tests {
         };
         let trials = (1..16).map(|at| trial(rate(at), outcome(at), 1_000_000));
         let command = "bellows run mine.toml --set load.0.rate=24000 --set phases.measure=30s";
-        let next = |name: &str| archive::SuggestedRate {
-            name: name.to_owned(),
-            rate: 24_000.0,
-            command: command.to_owned(),
-        };
+        let next =
+            |name: &str| archive::SuggestedRate { name: name.to_owned(), rate: 24_000.0, command: command.to_owned() };
         let of = LimitTrials {
             slos: vec!["end-to-end p99 < 10ms".to_owned()],
             trials: trials.collect(),
@@ -421,10 +376,7 @@ mod tests {
             suggested: ["calm", "busy"].map(next).into(),
             ..LimitTrials::default()
         };
-        let style = Style {
-            columns: 80,
-            ..Style::PLAIN
-        };
+        let style = Style { columns: 80, ..Style::PLAIN };
         let text = limit_brief(&of, style);
         assert!(text.lines().count() <= 14, "{text}");
         for part in ["70,000", "80,000", command] {
@@ -437,16 +389,12 @@ mod tests {
     #[test]
     fn a_bar_grows_with_the_logarithm() {
         let (low, high) = (1_000_000, 100_000_000);
-        let lengths: Vec<usize> = [1_000_000, 10_000_000, 100_000_000]
-            .iter()
-            .map(|it| bar_of(*it, low, high).chars().count())
-            .collect();
+        let lengths: Vec<usize> =
+            [1_000_000, 10_000_000, 100_000_000].iter().map(|it| bar_of(*it, low, high).chars().count()).collect();
         assert_eq!(lengths, [1, 9, 16]);
         // A tenth more is hardly longer.
-        let alike: Vec<usize> = [9_390_000, 10_400_000]
-            .iter()
-            .map(|it| bar_of(*it, 9_390_000, 10_400_000).chars().count())
-            .collect();
+        let alike: Vec<usize> =
+            [9_390_000, 10_400_000].iter().map(|it| bar_of(*it, 9_390_000, 10_400_000).chars().count()).collect();
         assert_eq!(alike, [1, 2]);
     }
 }

@@ -69,10 +69,7 @@ impl Live {
     pub fn table(shape: Shape, style: Style) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         bar.enable_steady_tick(TICK);
-        let view = TableView {
-            table: LiveTable::new(shape, style),
-            bar,
-        };
+        let view = TableView { table: LiveTable::new(shape, style), bar };
         view.show_waited(false);
         Self::of(View::Table(Box::new(view)))
     }
@@ -138,10 +135,7 @@ impl Live {
             View::Quiet => Ok(()),
             View::Plain(view) => {
                 let line = view.line(point).unwrap_or_default();
-                view.results
-                    .0
-                    .write_all(out::harmless(&line).as_bytes())
-                    .and_then(|()| view.results.0.flush())
+                view.results.0.write_all(out::harmless(&line).as_bytes()).and_then(|()| view.results.0.flush())
             }
             View::Table(view) => {
                 view.end_step();
@@ -242,14 +236,7 @@ impl RunsProgress {
     /// Begins with no runs.
     #[must_use]
     pub const fn new(began: Instant) -> Self {
-        Self {
-            began,
-            run_began: began,
-            runs: 0,
-            total: Duration::ZERO,
-            longest: Duration::ZERO,
-            ends: None,
-        }
+        Self { began, run_began: began, runs: 0, total: Duration::ZERO, longest: Duration::ZERO, ends: None }
     }
 
     /// Begins the first of this many further runs, each expected to be as long as those before on average.
@@ -355,11 +342,7 @@ impl PlainView {
 
     /// The line of an interval; none for the milliseconds behind a second, whose time and phase are those of its line.
     fn line(&mut self, point: &SeriesPoint) -> Option<String> {
-        if self
-            .begins
-            .as_ref()
-            .is_some_and(|(phase, _)| *phase == point.phase)
-        {
+        if self.begins.as_ref().is_some_and(|(phase, _)| *phase == point.phase) {
             self.tell_phase();
         }
         let news = self.beside.news();
@@ -379,10 +362,7 @@ impl PlainView {
     fn reminder(&mut self, text: &str, waited: Duration) -> Option<String> {
         let number = waited.as_secs() / REMIND.as_secs();
         let text = sanitise(text);
-        let told = self
-            .reminded
-            .as_ref()
-            .filter(|(told, before)| *told == text && *before <= number);
+        let told = self.reminded.as_ref().filter(|(told, before)| *told == text && *before <= number);
         let is_due = number > told.map_or(0, |(_, before)| *before);
         is_due.then(|| {
             self.reminded = Some((text.clone().into_owned(), number));
@@ -395,10 +375,7 @@ impl PlainView {
         if let Some((text, since)) = self.step.take()
             && since.elapsed() >= LONG
         {
-            note(&format!(
-                "{text}: took {}",
-                seconds(since.elapsed().as_secs_f64())
-            ));
+            note(&format!("{text}: took {}", seconds(since.elapsed().as_secs_f64())));
         }
     }
 }
@@ -484,9 +461,7 @@ impl Steps {
             return Self::Plain;
         }
         let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr());
-        if let Ok(template) =
-            ProgressStyle::with_template("[{bar:30}] {human_pos}/{human_len}, {elapsed}\n{msg}")
-        {
+        if let Ok(template) = ProgressStyle::with_template("[{bar:30}] {human_pos}/{human_len}, {elapsed}\n{msg}") {
             bar.set_style(template.progress_chars("=> "));
         }
         bar.enable_steady_tick(TICK);
@@ -525,10 +500,7 @@ mod tests {
 
     fn view() -> PlainView {
         PlainView {
-            shape: Shape {
-                producers: true,
-                ..Shape::default()
-            },
+            shape: Shape { producers: true, ..Shape::default() },
             results: Results(Box::new(std::io::sink())),
             step: None,
             reminded: None,
@@ -543,12 +515,7 @@ mod tests {
     fn a_time_of_a_phase_has_one_line() {
         let mut view = view();
         let mut line = |phase, t, dt| {
-            let point = SeriesPoint {
-                t,
-                dt,
-                phase,
-                ..SeriesPoint::default()
-            };
+            let point = SeriesPoint { t, dt, phase, ..SeriesPoint::default() };
             view.line(&point).is_some()
         };
         assert!(line(Phase::Measure, 9.0, 1.0));
@@ -562,16 +529,9 @@ mod tests {
     fn a_wait_has_each_reminder_once() {
         let mut view = view();
         let mut told = |ms| view.reminder("away", Duration::from_millis(ms));
-        let all = [
-            1_000, 2_010, 3_005, 3_990, 4_995, 6_001, 7_010, 8_020, 8_990,
-        ];
+        let all = [1_000, 2_010, 3_005, 3_990, 4_995, 6_001, 7_010, 8_020, 8_990];
         let all: Vec<String> = all.into_iter().filter_map(&mut told).collect();
-        let wanted = [
-            "away: 2 s so far",
-            "away: 4 s so far",
-            "away: 6 s so far",
-            "away: 8 s so far",
-        ];
+        let wanted = ["away: 2 s so far", "away: 4 s so far", "away: 6 s so far", "away: 8 s so far"];
         assert_eq!(all, wanted);
         // Another wait.
         assert_eq!(told(2_000).as_deref(), Some("away: 2 s so far"));
@@ -581,12 +541,7 @@ mod tests {
     #[test]
     fn a_phase_is_named_behind_the_last_second_of_the_one_before() {
         let mut live = Live::of(View::Plain(Box::new(view())));
-        let point = |t: f64, phase| SeriesPoint {
-            t,
-            dt: 1.0,
-            phase,
-            ..SeriesPoint::default()
-        };
+        let point = |t: f64, phase| SeriesPoint { t, dt: 1.0, phase, ..SeriesPoint::default() };
         let begins = |live: &Live| match &live.view {
             View::Plain(view) => view.begins.clone().map(|(_, text)| text),
             _ => None,

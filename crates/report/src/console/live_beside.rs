@@ -119,20 +119,17 @@ impl LiveBeside {
             if page.news.len() < MOST_SERIES {
                 page.news.push(*seconds);
             }
-            let selected = values.iter().filter(|(it, _)| {
-                it.source == name.source && ![TIME, SIZE, SERIES].contains(&it.name.as_str())
-            });
-            let shown = |(name, value): &(SeriesName, f64)| {
-                (series_name(name), series_value(*value, name.unit))
-            };
+            let selected = values
+                .iter()
+                .filter(|(it, _)| it.source == name.source && ![TIME, SIZE, SERIES].contains(&it.name.as_str()));
+            let shown = |(name, value): &(SeriesName, f64)| (series_name(name), series_value(*value, name.unit));
             page.selected = selected.take(MOST_SERIES).map(shown).collect();
         }
         let of_side = |side: &'static str| {
             let mut values = values.iter().filter(|(it, _)| it.source == ERLANG_MEMORY);
             // Several nodes have no room beside each other.
-            let found = values.find(|(it, _)| {
-                it.labels.len() == 1 && it.labels.get("kind").is_some_and(|kind| kind == side)
-            });
+            let found =
+                values.find(|(it, _)| it.labels.len() == 1 && it.labels.get("kind").is_some_and(|kind| kind == side));
             found.map(|(_, value)| (side, *value))
         };
         if values.iter().any(|(it, _)| it.source == ERLANG_MEMORY) {
@@ -148,18 +145,12 @@ impl LiveBeside {
             let name = sanitise(name);
             let texts = [page.came(), page.failed(), page.waits()];
             let texts = texts.into_iter().flatten();
-            news.extend(
-                texts.map(|text| LinePart::new(Rank::Beside, format!("page {name} {text}"))),
-            );
+            news.extend(texts.map(|text| LinePart::new(Rank::Beside, format!("page {name} {text}"))));
             if !page.news.is_empty() {
                 let told = &page.values_told;
                 let changed = page.selected.iter();
                 let changed = changed.filter(|(series, value)| told.get(series) != Some(value));
-                news.extend(
-                    changed.map(|(series, value)| {
-                        LinePart::new(Rank::More, format!("{series} {value}"))
-                    }),
-                );
+                news.extend(changed.map(|(series, value)| LinePart::new(Rank::More, format!("{series} {value}"))));
                 page.values_told = page.selected.iter().cloned().collect();
             }
             page.news.clear();
@@ -191,9 +182,7 @@ impl LiveBeside {
             (false, true) => "|failed",
             (false, false) => "",
         };
-        let mut table = Table::of(&format!(
-            "scraped page<|    last|     max|page size|   series|pages{failed}"
-        ));
+        let mut table = Table::of(&format!("scraped page<|    last|     max|page size|   series|pages{failed}"));
         table.drop_in_order(match (has_requests, has_failures) {
             (true, _) => &[4, 3, 2],
             (false, true) => &[4, 3],
@@ -217,12 +206,7 @@ impl LiveBeside {
     /// Selected series of the pages with their last values, in so many rows: heads, series, number of others, a blank
     /// line.
     pub(super) fn selected(&self, rows: usize, style: Style) -> Vec<String> {
-        let are_several = self
-            .pages
-            .values()
-            .filter(|it| !it.selected.is_empty())
-            .count()
-            > 1;
+        let are_several = self.pages.values().filter(|it| !it.selected.is_empty()).count() > 1;
         let all = self.pages.iter().flat_map(|(name, page)| {
             let row = move |(series, value): &(String, String)| {
                 // Each node of a cluster has the same series.

@@ -36,10 +36,7 @@ pub(super) struct Trend {
 
 impl Trend {
     pub(super) fn new(values: impl IntoIterator<Item = f64>, written: fn(f64) -> String) -> Self {
-        Self {
-            values: values.into_iter().collect(),
-            written,
-        }
+        Self { values: values.into_iter().collect(), written }
     }
 
     fn last(&self, number: usize) -> impl Iterator<Item = f64> {
@@ -73,13 +70,7 @@ pub(super) fn room_for_trends(table: &Table, columns: usize, least: usize) -> us
 
 /// Adds a last column of sparklines, a row each, as long as they have room beside their scales. `head` names the time
 /// of that many values; `unit` stands behind it where there is room. Adds nothing where there is none for either.
-pub(super) fn add_trends(
-    table: &mut Table,
-    trends: &[Trend],
-    room: usize,
-    head: impl Fn(usize) -> String,
-    unit: &str,
-) {
+pub(super) fn add_trends(table: &mut Table, trends: &[Trend], room: usize, head: impl Fn(usize) -> String, unit: &str) {
     let lengths = trends.iter().map(|trend| trend.values.len());
     let longest = lengths.max().unwrap_or(0).min(MOST_VALUES).min(room);
     if room < LEAST_ROOM || longest == 0 {
@@ -127,11 +118,7 @@ fn sparkline(values: impl IntoIterator<Item = f64>) -> String {
         if value.is_nan() {
             return ' ';
         }
-        let height = if largest > 0.0 {
-            value / largest * 7.0
-        } else {
-            0.0
-        };
+        let height = if largest > 0.0 { value / largest * 7.0 } else { 0.0 };
         BARS.get(height.round() as usize).copied().unwrap_or('█')
     };
     values.into_iter().map(bar).collect()
@@ -166,12 +153,7 @@ impl LatencyHistogram {
                 *number += step.count_at_value();
             }
         }
-        Some(Self {
-            metric,
-            least_ns,
-            most_ns,
-            parts,
-        })
+        Some(Self { metric, least_ns, most_ns, parts })
     }
 
     /// Upper bounds of so many rows, and the latencies of each; rows of one text are one.
@@ -205,11 +187,7 @@ impl LatencyHistogram {
         let mut table = Table::of("|share %|      count").titled(&head);
         for (bound, latencies) in &rows {
             let share = *latencies as f64 / all.max(1) as f64;
-            table.row(vec![
-                bound.clone(),
-                percent_digits(share),
-                count(*latencies),
-            ]);
+            table.row(vec![bound.clone(), percent_digits(share), count(*latencies)]);
         }
         let longest = table.room(style.columns, usize::MAX);
         if longest >= LEAST_BAR {
@@ -306,19 +284,13 @@ mod tests {
             assert_eq!(rows.last().unwrap(), &("250 ms".to_owned(), 1));
         }
         let columns = 60;
-        let style = Style {
-            columns,
-            ..Style::PLAIN
-        };
+        let style = Style { columns, ..Style::PLAIN };
         assert!(of.lines(4, "measured", style).is_empty());
         for (room, rows) in [(5, 4), (6, 4), (7, 6), (8, 6), (9, 8), (99, 8)] {
             let lines = of.lines(room, "measured", style);
             assert_eq!(lines.len(), room.min(rows + 2), "{lines:#?}");
             assert!(lines[0].starts_with("end-to-end up to"), "{lines:#?}");
-            assert!(
-                lines.iter().all(|line| width(line) <= columns),
-                "{lines:#?}"
-            );
+            assert!(lines.iter().all(|line| width(line) <= columns), "{lines:#?}");
             assert_eq!(width(&lines[1]), columns, "the most fill the line");
             assert!(lines[rows].ends_with(" 1  ■"), "{lines:#?}");
         }

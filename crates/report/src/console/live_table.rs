@@ -9,9 +9,7 @@ use measure::{Counters, Interval, LatencySummary, Metric, MetricKind, Nanos, Pha
 
 use super::live_beside::LiveBeside;
 use super::live_charts::{LatencyHistogram, MOST_VALUES, Trend, add_trends};
-use super::scenario::{
-    BYTES, called, counts_of, latencies, latency_table, rate_with_unit, with_own_unit,
-};
+use super::scenario::{BYTES, called, counts_of, latencies, latency_table, rate_with_unit, with_own_unit};
 use super::table::{FOOTNOTE, Table, or_dash, with_heads};
 use super::text::{Style, clock, fit, sanitise, wrap};
 use super::{Shape, interval, phase_name};
@@ -66,13 +64,7 @@ struct Layout {
 
 impl Default for Layout {
     fn default() -> Self {
-        Self {
-            messages: Extent::Whole,
-            beside: Extent::Whole,
-            more: 0,
-            series: 0,
-            histogram: 0,
-        }
+        Self { messages: Extent::Whole, beside: Extent::Whole, more: 0, series: 0, histogram: 0 }
     }
 }
 
@@ -105,10 +97,7 @@ impl LiveTable {
         Self {
             shape,
             // Its lines are drawn side by side, each filled up to the edge: words of two must not touch there.
-            style: Style {
-                columns: style.columns.saturating_sub(1),
-                ..style
-            },
+            style: Style { columns: style.columns.saturating_sub(1), ..style },
             step: String::new(),
             waiting: None,
             phase: None,
@@ -209,16 +198,11 @@ impl LiveTable {
     /// Figures, as far as there is room: messages give way to scenarios beside them, which were asked for.
     fn body(&self, columns: usize, room: usize) -> Vec<String> {
         let is_alone = !self.has_beside();
-        let layouts = LAYOUTS
-            .iter()
-            .filter(|(messages, _)| !is_alone || matches!(messages, Extent::Whole | Extent::Brief));
+        let layouts =
+            LAYOUTS.iter().filter(|(messages, _)| !is_alone || matches!(messages, Extent::Whole | Extent::Brief));
         let (mut layout, mut body) = (Layout::default(), Vec::new());
         for (messages, beside) in layouts {
-            layout = Layout {
-                messages: *messages,
-                beside: *beside,
-                ..Layout::default()
-            };
+            layout = Layout { messages: *messages, beside: *beside, ..Layout::default() };
             body = self.laid_out(layout, columns);
             if body.len() <= room {
                 break;
@@ -230,20 +214,14 @@ impl LiveTable {
             true => free,
             false => (free / 2).max(MOST_SELECTED.min(free)),
         };
-        let with_series = Layout {
-            series: share,
-            ..layout
-        };
+        let with_series = Layout { series: share, ..layout };
         let filled = self.laid_out(with_series, columns);
         if filled.len() <= room {
             (layout, body) = (with_series, filled);
         }
         // One row after the other, as long as there are such.
         while body.len() < room {
-            let next = Layout {
-                more: layout.more + 1,
-                ..layout
-            };
+            let next = Layout { more: layout.more + 1, ..layout };
             let filled = self.laid_out(next, columns);
             if filled.len() > room || filled.len() <= body.len() {
                 break;
@@ -251,10 +229,7 @@ impl LiveTable {
             (layout, body) = (next, filled);
         }
         // The histogram goes first where there is no room.
-        let with_histogram = Layout {
-            histogram: room.saturating_sub(body.len()),
-            ..layout
-        };
+        let with_histogram = Layout { histogram: room.saturating_sub(body.len()), ..layout };
         let filled = self.laid_out(with_histogram, columns);
         if filled.len() <= room {
             body = filled;
@@ -263,13 +238,7 @@ impl LiveTable {
     }
 
     fn laid_out(&self, layout: Layout, columns: usize) -> Vec<String> {
-        let Layout {
-            messages,
-            beside,
-            more,
-            series,
-            histogram,
-        } = layout;
+        let Layout { messages, beside, more, series, histogram } = layout;
         let mut out = Vec::new();
         if self.has_messages() && messages != Extent::Nothing {
             self.rates(&mut out, messages);
@@ -294,10 +263,8 @@ impl LiveTable {
         out.extend(self.beside.lines(self.style));
         out.extend(self.beside.selected(series, self.style));
         let last = self.recent.back().into_iter();
-        let usage: Vec<String> = last
-            .flat_map(|point| interval::usage(&self.shape, point))
-            .chain(self.beside.memory())
-            .collect();
+        let usage: Vec<String> =
+            last.flat_map(|point| interval::usage(&self.shape, point)).chain(self.beside.memory()).collect();
         out.extend(wrap(&usage.join("; "), columns));
         out
     }
@@ -340,34 +307,23 @@ impl LiveTable {
         let names = "warm-up  measure  drain  ".len();
         let room = columns.saturating_sub(names + time.len() + 4).max(12);
         let warmup = self.shape.warmup.as_secs_f64();
-        let measure = self
-            .shape
-            .measure
-            .map_or(warmup.max(1.0) * 3.0, Nanos::as_secs_f64);
+        let measure = self.shape.measure.map_or(warmup.max(1.0) * 3.0, Nanos::as_secs_f64);
         let mut out = String::new();
         for phase in phases {
             let cells = match phase {
                 Phase::Drain => 3,
                 Phase::Warmup => segment(room - 3, warmup, warmup + measure),
-                Phase::Measure if warmup > 0.0 => {
-                    room - 3 - segment(room - 3, warmup, warmup + measure)
-                }
+                Phase::Measure if warmup > 0.0 => room - 3 - segment(room - 3, warmup, warmup + measure),
                 Phase::Measure => room - 3,
             };
             let done = match (phase.cmp(&now), planned) {
                 (std::cmp::Ordering::Less, _) => cells,
                 (std::cmp::Ordering::Greater, _) => 0,
-                (_, Some(length)) => {
-                    ((self.elapsed / length.as_secs_f64()).min(1.0) * cells as f64) as usize
-                }
+                (_, Some(length)) => ((self.elapsed / length.as_secs_f64()).min(1.0) * cells as f64) as usize,
                 (_, None) => self.elapsed as usize % (cells + 1),
             };
             let name = phase_name(phase);
-            let name = if phase == now {
-                self.style.strong(name)
-            } else {
-                self.style.faint(name)
-            };
+            let name = if phase == now { self.style.strong(name) } else { self.style.faint(name) };
             out.push_str(&format!(
                 "{name} {}{} ",
                 self.style.accent(&"━".repeat(done)),
@@ -403,11 +359,7 @@ impl LiveTable {
         // Before the measured phase there is only the warm-up to look at.
         let last = self.recent.back().map(|point| &point.latency);
         let is_measured = self.latency.filled().next().is_some();
-        let shown = if is_measured {
-            Some(&self.latency)
-        } else {
-            last
-        };
+        let shown = if is_measured { Some(&self.latency) } else { last };
         let span = span(is_measured, &self.recent);
         let mut trends = Vec::new();
         let mut table = Table::of(&format!("{span:12}<|     p50|     p99|   p99.9|     max"));
@@ -425,11 +377,7 @@ impl LiveTable {
             let p99 = |point: &SeriesPoint| {
                 let latency = point.latency.get(metric);
                 // A second without an answer has no latency, least of all a low one.
-                if latency.count > 0 {
-                    latency.p99_ns as f64
-                } else {
-                    f64::NAN
-                }
+                if latency.count > 0 { latency.p99_ns as f64 } else { f64::NAN }
             };
             table.row(vec![
                 metric.name().to_owned(),
@@ -444,14 +392,7 @@ impl LiveTable {
     }
 
     /// Adds the lines of a table with the trends of its rows; `what` of a second they are of, and their unit.
-    fn add(
-        &self,
-        out: &mut Vec<String>,
-        mut table: Table,
-        trends: &[Trend],
-        what: &str,
-        unit: &str,
-    ) {
+    fn add(&self, out: &mut Vec<String>, mut table: Table, trends: &[Trend], what: &str, unit: &str) {
         let columns = self.style.columns;
         let room = table.room(columns, usize::MAX);
         let head = |last: usize| format!("{what}{}", last_seconds(&self.recent, last));
@@ -522,25 +463,15 @@ impl<'a> LiveScenario<'a> {
         let first = first_latency(&self.shown().latency).map(|(metric, _)| metric);
         let latencies = self.shown().latency.filled().map(|(metric, _)| metric);
         let latencies = latencies.filter(|metric| Some(*metric) != first);
-        counters
-            .chain(latencies.map(|metric| (1, metric)))
-            .collect()
+        counters.chain(latencies.map(|metric| (1, metric))).collect()
     }
 }
 
 impl<'a> LiveScenarios<'a> {
     fn all(&self) -> impl Iterator<Item = LiveScenario<'a>> {
         let (measured, seconds) = (self.measured, self.seconds);
-        let last = self
-            .recent
-            .back()
-            .into_iter()
-            .flat_map(SeriesPoint::scenarios);
-        last.map(move |(name, now)| LiveScenario {
-            name,
-            now,
-            whole: measured.get(name).filter(|_| seconds > 0.0),
-        })
+        let last = self.recent.back().into_iter().flat_map(SeriesPoint::scenarios);
+        last.map(move |(name, now)| LiveScenario { name, now, whole: measured.get(name).filter(|_| seconds > 0.0) })
     }
 
     /// The rates and latencies of all scenarios; before the measured phase, those of the last second.
@@ -563,9 +494,7 @@ impl<'a> LiveScenarios<'a> {
         for of in self.all() {
             let first = counts_of(&of.now.counts, MetricKind::Counter).take(FIRST_COUNTERS);
             let first: Vec<Metric> = first.map(|(metric, _)| metric).collect();
-            let rates = self.rates(of, |metric| {
-                first.contains(&metric) || further.contains(&metric)
-            });
+            let rates = self.rates(of, |metric| first.contains(&metric) || further.contains(&metric));
             out.extend(rates);
             out.push(String::new());
             is_measured = of.whole.is_some();
@@ -574,11 +503,7 @@ impl<'a> LiveScenarios<'a> {
             shown.extend(filled.filter(|(it, _)| Some(*it) == first || further.contains(it)));
         }
         if !out.is_empty() {
-            out.extend(latency_table(
-                shown.into_iter(),
-                &span(is_measured, self.recent),
-                self.style,
-            ));
+            out.extend(latency_table(shown.into_iter(), &span(is_measured, self.recent), self.style));
             out.push(String::new());
         }
         out
@@ -592,9 +517,7 @@ impl<'a> LiveScenarios<'a> {
         };
         let further = self.most_telling(more, |metric| metric.info().kind == MetricKind::Histogram);
         let span = span(first.whole.is_some(), self.recent);
-        let mut table = Table::of(&format!(
-            "{span:12}<|     p50|     p99|     max|  count|failed|in flight"
-        ));
+        let mut table = Table::of(&format!("{span:12}<|     p50|     p99|     max|  count|failed|in flight"));
         table.drop_in_order(&[4, 1]);
         let mut weak = false;
         for of in self.all() {
@@ -602,16 +525,12 @@ impl<'a> LiveScenarios<'a> {
             let first = first_latency(latencies);
             let mut row = match first {
                 Some((metric, latency)) => latency_cells(metric, latency, &mut weak),
-                None => std::iter::once(called(of.name))
-                    .chain(std::iter::repeat_n("-".to_owned(), 4))
-                    .collect(),
+                None => std::iter::once(called(of.name)).chain(std::iter::repeat_n("-".to_owned(), 4)).collect(),
             };
             row.extend([of.failed(), of.in_flight()]);
             table.row(row);
             let first = first.map(|(metric, _)| metric);
-            let others = latencies
-                .filled()
-                .filter(|(it, _)| Some(*it) != first && further.contains(it));
+            let others = latencies.filled().filter(|(it, _)| Some(*it) != first && further.contains(it));
             for (metric, latency) in others {
                 table.row(latency_cells(metric, latency, &mut weak));
             }
@@ -629,17 +548,10 @@ impl<'a> LiveScenarios<'a> {
         let mut all: Vec<(u8, usize, Metric)> = Vec::new();
         for of in self.all() {
             let wanted = of.further().into_iter().filter(|(_, it)| is_wanted(*it));
-            all.extend(
-                wanted
-                    .enumerate()
-                    .map(|(place, (rank, it))| (rank, place, it)),
-            );
+            all.extend(wanted.enumerate().map(|(place, (rank, it))| (rank, place, it)));
         }
         all.sort_by_key(|(rank, place, _)| (*rank, *place));
-        all.into_iter()
-            .map(|(_, _, metric)| metric)
-            .take(number)
-            .collect()
+        all.into_iter().map(|(_, _, metric)| metric).take(number).collect()
     }
 
     /// The counters of a scenario that are wanted, and its largest values, which stand below them.
@@ -653,10 +565,7 @@ impl<'a> LiveScenarios<'a> {
         let mut table = Table::of(&heads).titled(&format!("{:12}", called(name)));
         let mut trends = Vec::new();
         let value = |point: &SeriesPoint, metric: Metric| {
-            let counted = point
-                .scenarios
-                .get(name)
-                .and_then(|it| it.counts.get(&metric));
+            let counted = point.scenarios.get(name).and_then(|it| it.counts.get(&metric));
             counted.copied().unwrap_or(0)
         };
         let of_measured = |metric: Metric| {

@@ -40,11 +40,7 @@ fn first(of: &ComparedMatrix, style: Style) -> Vec<String> {
     }
     let mut forced: Vec<&String> = of.comparisons().flat_map(|it| &it.forced).collect();
     forced.dedup();
-    lines.extend(
-        forced
-            .into_iter()
-            .flat_map(|it| comparison::forced(it, style)),
-    );
+    lines.extend(forced.into_iter().flat_map(|it| comparison::forced(it, style)));
     lines
 }
 
@@ -63,10 +59,7 @@ pub fn matrix(of: &ComparedMatrix, style: Style) -> String {
     if main > 0 {
         lines.push(String::new());
         let named = archive::short_names(&of.keys).join(" / ");
-        lines.extend(wrap(
-            &sanitise(&format!("effects by {named}")),
-            style.columns,
-        ));
+        lines.extend(wrap(&sanitise(&format!("effects by {named}")), style.columns));
         let table = effects(of, figures.iter().take(main).copied());
         lines.extend(table.lines(style.columns));
         shown.means = table.shows(MEAN_OF_B, style.columns);
@@ -75,10 +68,7 @@ pub fn matrix(of: &ComparedMatrix, style: Style) -> String {
     let mut notes = notes(of, shown);
     if figures.len() > main {
         let further: Vec<&str> = figures.iter().skip(main).copied().collect();
-        notes.push(format!(
-            "The page and --json have the other figures of each cell, too: {}.",
-            further.join(", ")
-        ));
+        notes.push(format!("The page and --json have the other figures of each cell, too: {}.", further.join(", ")));
     }
     let notes = notes.into_iter();
     lines.extend(notes.flat_map(|note| wrap(&sanitise(&note), style.prose_columns())));
@@ -165,43 +155,26 @@ mod tests {
             needed: (decision == Decision::Undecided).then_some(2_023),
             ..ComparedFigure::default()
         };
-        let cells = plan
-            .cells
-            .iter()
-            .enumerate()
-            .map(|(at, cell)| ComparedCell {
-                values: cell.values.clone(),
-                comparison: Some(Comparison {
-                    figures: vec![
-                        figure("ack response p50", 0.1, Decision::Same),
-                        figure(
-                            "ack response p99",
-                            at as f64 * 1.7 - 0.8,
-                            [Decision::Changed, Decision::Undecided][at % 2],
-                        ),
-                        figure("broker cpu", 0.02, Decision::Negligible),
-                    ],
-                    ..Comparison::default()
-                }),
-                ..ComparedCell::default()
-            });
-        ComparedMatrix {
-            cells: cells.collect(),
-            keys: plan.keys,
-            ..ComparedMatrix::default()
-        }
+        let cells = plan.cells.iter().enumerate().map(|(at, cell)| ComparedCell {
+            values: cell.values.clone(),
+            comparison: Some(Comparison {
+                figures: vec![
+                    figure("ack response p50", 0.1, Decision::Same),
+                    figure("ack response p99", at as f64 * 1.7 - 0.8, [Decision::Changed, Decision::Undecided][at % 2]),
+                    figure("broker cpu", 0.02, Decision::Negligible),
+                ],
+                ..Comparison::default()
+            }),
+            ..ComparedCell::default()
+        });
+        ComparedMatrix { cells: cells.collect(), keys: plan.keys, ..ComparedMatrix::default() }
     }
 
     #[test]
     fn every_cell_has_its_effects_and_the_table_fits() {
-        let style = Style {
-            columns: 80,
-            ..Style::PLAIN
-        };
-        let two = of(&[
-            ("load.0.queue-type", &["classic", "quorum", "stream"]),
-            ("load.0.num-destinations", &["1", "100"]),
-        ]);
+        let style = Style { columns: 80, ..Style::PLAIN };
+        let two =
+            of(&[("load.0.queue-type", &["classic", "quorum", "stream"]), ("load.0.num-destinations", &["1", "100"])]);
         let text = matrix(&two, style);
         for part in [
             "B is ",
@@ -225,22 +198,10 @@ mod tests {
         }
         // Columns that a narrow table leaves out are not explained.
         for columns in [60, 140] {
-            let text = matrix(
-                &two,
-                Style {
-                    columns,
-                    ..Style::PLAIN
-                },
-            );
-            let has_means = text
-                .lines()
-                .any(|line| line.trim_start().starts_with("A  "));
+            let text = matrix(&two, Style { columns, ..Style::PLAIN });
+            let has_means = text.lines().any(|line| line.trim_start().starts_with("A  "));
             let flowing = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            assert_eq!(
-                flowing.contains("A and B are geometric means"),
-                has_means,
-                "{text}"
-            );
+            assert_eq!(flowing.contains("A and B are geometric means"), has_means, "{text}");
             assert_eq!(has_means, columns == 140, "{text}");
         }
     }

@@ -2,9 +2,7 @@
 
 use std::fmt::Write as _;
 
-use archive::{
-    Finding, MESSAGES, RequestedSummary, RequestedWindow, RunRecord, RunSummary, Stall, Warning,
-};
+use archive::{Finding, MESSAGES, RequestedSummary, RequestedWindow, RunRecord, RunSummary, Stall, Warning};
 
 use measure::Phase;
 
@@ -30,18 +28,12 @@ const LEAST_MESSAGES: f64 = 20.0;
 /// Requested messages, and how many were sent when.
 pub(super) fn requested(asked: Option<&RequestedSummary>, closed_loop: bool) -> Option<String> {
     if closed_loop {
-        return Some(
-            "closed loop: a slow broker gets fewer messages, which latencies do not show"
-                .to_owned(),
-        );
+        return Some("closed loop: a slow broker gets fewer messages, which latencies do not show".to_owned());
     }
     let asked = asked?;
     let sent = asked.achieved.unwrap_or(1.0);
     let mut line = match sent {
-        0.0 => format!(
-            "requested: {} msg/s, none of it sent",
-            three_digits(asked.rate)
-        ),
+        0.0 => format!("requested: {} msg/s, none of it sent", three_digits(asked.rate)),
         _ => format!(
             "requested: {} msg/s, {} % of it sent, {} % {}over 1 ms late",
             three_digits(asked.rate),
@@ -53,8 +45,7 @@ pub(super) fn requested(asked: Option<&RequestedSummary>, closed_loop: bool) -> 
     };
     let share = |window: &RequestedWindow| window.sent / window.requested;
     // Random arrivals have seconds with few messages, of which none is late.
-    let some_late =
-        asked.late_share > LATE || asked.achieved.is_some_and(|share| share < SHORT_SECOND);
+    let some_late = asked.late_share > LATE || asked.achieved.is_some_and(|share| share < SHORT_SECOND);
     let worst = asked
         .over_time
         .iter()
@@ -87,10 +78,7 @@ pub(super) fn ledger(summary: &RunSummary) -> Vec<String> {
         count(ledger.corrupt)
     )];
     let rest = [
-        (
-            ledger.outstanding,
-            "outstanding (confirmed and not delivered; the broker may still hold them)",
-        ),
+        (ledger.outstanding, "outstanding (confirmed and not delivered; the broker may still hold them)"),
         (ledger.returned, "returned as unroutable"),
         (ledger.unconfirmed_missing, "unconfirmed and missing"),
         (ledger.unconfirmed_delivered, "unconfirmed but delivered"),
@@ -111,15 +99,12 @@ pub(super) fn ledger(summary: &RunSummary) -> Vec<String> {
 pub(super) fn stalls(record: &RunRecord, summary: &RunSummary) -> Vec<String> {
     let mut phases = record.phases.iter();
     let measured = phases.find(|it| it.phase == Phase::Measure);
-    let is_measured = |stall: &&Stall| {
-        measured.is_none_or(|it| stall.at_s < it.end && stall.at_s + stall.for_s > it.start)
-    };
+    let is_measured =
+        |stall: &&Stall| measured.is_none_or(|it| stall.at_s < it.end && stall.at_s + stall.for_s > it.start);
     let tells = |warning: &Warning, stall: &Stall| {
         let stood = match &warning.finding {
             Finding::Stalled { stood, .. } => Some(stood),
-            Finding::BrokerGone { away, .. } | Finding::ConnectionsLost { away, .. } => {
-                away.as_ref()
-            }
+            Finding::BrokerGone { away, .. } | Finding::ConnectionsLost { away, .. } => away.as_ref(),
             _ => None,
         };
         stood.is_some_and(|it| it.at_s == stall.at_s && it.for_s == stall.for_s)
@@ -144,17 +129,11 @@ pub(super) fn stalls(record: &RunRecord, summary: &RunSummary) -> Vec<String> {
 /// How long the broker and its clients took to come back from each fault.
 pub(super) fn faults(summary: &RunSummary) -> impl Iterator<Item = String> {
     summary.faults.iter().map(|fault| {
-        let after = |seconds: Option<f64>| {
-            seconds.map_or_else(
-                || "not seen".to_owned(),
-                |seconds| format!("{seconds:.2} s"),
-            )
-        };
+        let after =
+            |seconds: Option<f64>| seconds.map_or_else(|| "not seen".to_owned(), |seconds| format!("{seconds:.2} s"));
         let node = fault.node.map(|node| format!("node {node}"));
         let subject = node.as_deref().unwrap_or("broker");
-        let of_node = node
-            .as_deref()
-            .map_or_else(String::new, |it| format!(" of {it}"));
+        let of_node = node.as_deref().map_or_else(String::new, |it| format!(" of {it}"));
         let kind = sanitise(&fault.kind);
         let moments = [fault.back_s, fault.first_confirm_s, fault.backlog_gone_s];
         // Earlier archives do not say it, and clusters were not watched then.
@@ -177,11 +156,7 @@ pub(super) fn faults(summary: &RunSummary) -> impl Iterator<Item = String> {
             let took_longer = |asked: &f64| fault.back_s.is_some_and(|it| it > asked * 1.1 + 0.1);
             let asked = fault.asked_s.filter(took_longer);
             let asked = asked.map(|it| format!(", {} s of it requested", seconds_digits(it)));
-            parts.push(format!(
-                "{subject} back {}{}",
-                after(fault.back_s),
-                asked.unwrap_or_default()
-            ));
+            parts.push(format!("{subject} back {}{}", after(fault.back_s), asked.unwrap_or_default()));
         }
         if watched && (fault.failed.is_none() || fault.watched) {
             let confirm = match summary.items() {
@@ -199,11 +174,7 @@ pub(super) fn faults(summary: &RunSummary) -> impl Iterator<Item = String> {
         }
         let late = fault.late_s.map(|late| format!(", {late:.1} s late"));
         let late = late.unwrap_or_default();
-        format!(
-            "{kind}{of_node} at {:.1} s{late}: {}",
-            fault.t,
-            parts.join(", ")
-        )
+        format!("{kind}{of_node} at {:.1} s{late}: {}", fault.t, parts.join(", "))
     })
 }
 
@@ -228,12 +199,7 @@ mod tests {
     use super::*;
 
     fn said(achieved: f64, late_share: f64, sent: f64) -> String {
-        let window = |t: f64, sent: f64| RequestedWindow {
-            t,
-            dt: 1.0,
-            requested: 1_000.0,
-            sent,
-        };
+        let window = |t: f64, sent: f64| RequestedWindow { t, dt: 1.0, requested: 1_000.0, sent };
         let asked = RequestedSummary {
             total: 2_000.0,
             rate: 1_000.0,
@@ -252,46 +218,24 @@ mod tests {
              msg/s at 4 s"
         );
         // Random arrivals that happened to be few.
-        assert_eq!(
-            said(0.97, 0.001, 940.0),
-            "requested: 1,000 msg/s, 97.00 % of it sent, 0.10 % over 1 ms late"
-        );
-        assert_eq!(
-            said(0.0, 0.0, 0.0),
-            "requested: 1,000 msg/s, none of it sent; 0 of 1,000 msg/s at 4 s"
-        );
+        assert_eq!(said(0.97, 0.001, 940.0), "requested: 1,000 msg/s, 97.00 % of it sent, 0.10 % over 1 ms late");
+        assert_eq!(said(0.0, 0.0, 0.0), "requested: 1,000 msg/s, none of it sent; 0 of 1,000 msg/s at 4 s");
         assert_eq!(requested(None, false), None);
         assert!(requested(None, true).unwrap().starts_with("closed loop"));
     }
 
     #[test]
     fn the_cpu_of_a_node_that_was_away_is_of_the_time_in_which_it_ran() {
-        let node = |node, ran_s| NodeSummary {
-            node,
-            cpu_cores: 0.4,
-            ran_s,
-            rss_mb: 140.0,
-        };
-        let summary = RunSummary {
-            nodes: vec![node(0, None), node(1, Some(3.0))],
-            ..RunSummary::default()
-        };
+        let node = |node, ran_s| NodeSummary { node, cpu_cores: 0.4, ran_s, rss_mb: 140.0 };
+        let summary = RunSummary { nodes: vec![node(0, None), node(1, Some(3.0))], ..RunSummary::default() };
         let told = "node 0 0.40 cores, 140 MB; node 1 0.40 cores in the 3 s that it ran, 140 MB";
         assert_eq!(nodes(&summary).as_deref(), Some(told));
     }
 
     #[test]
     fn what_was_killed_for_good_is_not_told_as_late() {
-        let for_good = FaultOutcome {
-            kind: "kill".into(),
-            t: 8.0,
-            for_good: true,
-            ..FaultOutcome::default()
-        };
-        let alone = RunSummary {
-            faults: vec![for_good],
-            ..RunSummary::default()
-        };
+        let for_good = FaultOutcome { kind: "kill".into(), t: 8.0, for_good: true, ..FaultOutcome::default() };
+        let alone = RunSummary { faults: vec![for_good], ..RunSummary::default() };
         let told = "kill at 8.0 s: broker stayed down, as requested, no confirm since";
         assert_eq!(faults(&alone).collect::<Vec<_>>(), [told]);
     }
@@ -305,24 +249,15 @@ mod tests {
             back_s: Some(11.29),
             ..FaultOutcome::default()
         };
-        let mut summary = RunSummary {
-            faults: vec![fault],
-            nodes: vec![NodeSummary::default(); 3],
-            ..RunSummary::default()
-        };
+        let mut summary =
+            RunSummary { faults: vec![fault], nodes: vec![NodeSummary::default(); 3], ..RunSummary::default() };
         let said = |summary: &RunSummary| faults(summary).collect::<Vec<_>>().join("");
         let back = "kill of node 1 at 15.4 s: node 1 back 11.29 s";
         assert_eq!(said(&summary), back);
         let mut asked = summary.clone();
-        asked
-            .faults
-            .iter_mut()
-            .for_each(|it| it.asked_s = Some(5.0));
+        asked.faults.iter_mut().for_each(|it| it.asked_s = Some(5.0));
         assert_eq!(said(&asked), format!("{back}, 5 s of it requested"));
-        asked
-            .faults
-            .iter_mut()
-            .for_each(|it| it.asked_s = Some(11.2));
+        asked.faults.iter_mut().for_each(|it| it.asked_s = Some(11.2));
         assert_eq!(said(&asked), back);
         let mut late = summary.clone();
         late.faults.iter_mut().for_each(|it| it.late_s = Some(3.1));
@@ -347,10 +282,7 @@ mod tests {
             backlog_gone_s: Some(0.5),
             ..FaultOutcome::default()
         };
-        let at_once = RunSummary {
-            faults: vec![hits],
-            ..summary.clone()
-        };
+        let at_once = RunSummary { faults: vec![hits], ..summary.clone() };
         assert_eq!(said(&at_once), "close at 3.0 s: 5 hit");
         // Alone it is all that confirms.
         summary.nodes.clear();
@@ -360,10 +292,7 @@ mod tests {
         summary.programs.push(archive::ProgramSummary::default());
         assert_eq!(said(&summary), back);
         summary.programs.clear();
-        let cycles = archive::ScenarioSummary {
-            unit: "cycles".into(),
-            ..archive::ScenarioSummary::default()
-        };
+        let cycles = archive::ScenarioSummary { unit: "cycles".into(), ..archive::ScenarioSummary::default() };
         summary.insert("churn", cycles);
         let alone = alone.replace("no confirm", "no successful cycle");
         assert_eq!(said(&summary), alone);

@@ -38,8 +38,8 @@ pub use comparison::{comparison, comparison_brief};
 pub use difference::{DifferenceSort, DifferenceTable, difference, difference_as_json};
 pub use doctor::{CheckRow, CheckStatus, LoadRow, WakeRow, calibration, doctor};
 pub use functions::{
-    FunctionRow, FunctionRowOf, FunctionRows, FunctionSort, FunctionTable, RestShare, classes,
-    few_samples, functions, language_functions, work, work_rows,
+    FunctionRow, FunctionRowOf, FunctionRows, FunctionSort, FunctionTable, RestShare, classes, few_samples, functions,
+    language_functions, work, work_rows,
 };
 pub use history::history;
 pub use limit::{limit, limit_brief};

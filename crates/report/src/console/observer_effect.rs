@@ -15,11 +15,7 @@ const VISIBLE: [usize; 2] = [4, 6];
 pub fn observer_table(of: &ObserverTable, style: Style) -> String {
     let title = format!("{}: what profiling cost", of.name);
     let mut lines = vec![style.strong(&sanitise(&title))];
-    let effects = || {
-        of.rows
-            .iter()
-            .filter_map(|row| row.observer_effect.as_ref())
-    };
+    let effects = || of.rows.iter().filter_map(|row| row.observer_effect.as_ref());
     let paced = effects().any(|effect| effect.paced);
     let table = table(of, paced);
     lines.extend(table.faint_lines(style));
@@ -57,9 +53,8 @@ fn cells(row: &ObserverRow, paced: bool) -> Vec<String> {
     let effect = row.observer_effect.as_ref();
     let first = effect.and_then(|it| if paced { it.p99_ns } else { it.rate });
     let cpu = effect.and_then(|it| it.broker_cpu_us);
-    let or_none = |figure: Option<EffectFigure>, text: fn(&EffectFigure) -> String| {
-        or_dash(figure.map(|figure| text(&figure)))
-    };
+    let or_none =
+        |figure: Option<EffectFigure>, text: fn(&EffectFigure) -> String| or_dash(figure.map(|figure| text(&figure)));
     let change = |figure: &EffectFigure| change_and_interval(figure).replace(" %", "");
     let visible = |figure: &EffectFigure| effect_percent(figure.visible);
     let micros = |figure: &EffectFigure| {
@@ -85,12 +80,7 @@ mod tests {
     use super::*;
 
     fn plain(columns: usize) -> Style {
-        Style {
-            terminal: false,
-            colour: false,
-            columns,
-            rows: 24,
-        }
+        Style { terminal: false, colour: false, columns, rows: 24 }
     }
 
     #[test]
@@ -121,33 +111,15 @@ mod tests {
             rows: vec![
                 row("cpu", Some(9_999), 0.123),
                 row("off-cpu", None, 0.021),
-                ObserverRow {
-                    event: "mmap".into(),
-                    observer_effect: None,
-                    ..row("mmap", None, 0.0)
-                },
+                ObserverRow { event: "mmap".into(), observer_effect: None, ..row("mmap", None, 0.0) },
             ],
         };
         let text = observer_table(&of, plain(100));
-        let lines: Vec<Vec<&str>> = text
-            .lines()
-            .map(|line| line.split_whitespace().collect())
-            .collect();
-        let cpu = [
-            "cpu", "9,999", "whole", "-12", "[-13,", "-11]", "1.4", "+12", "[11,", "13]", "1.4",
-            "+4.92",
-        ];
+        let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        let cpu = ["cpu", "9,999", "whole", "-12", "[-13,", "-11]", "1.4", "+12", "[11,", "13]", "1.4", "+4.92"];
         assert_eq!(lines[2], cpu, "{text}");
-        assert_eq!(
-            lines[3][..5],
-            ["off-cpu", "-", "whole", "-2.1", "[-3.1,"],
-            "{text}"
-        );
-        assert_eq!(
-            lines[4],
-            ["mmap", "-", "whole", "-", "-", "-", "-", "-"],
-            "{text}"
-        );
+        assert_eq!(lines[3][..5], ["off-cpu", "-", "whole", "-2.1", "[-3.1,"], "{text}");
+        assert_eq!(lines[4], ["mmap", "-", "whole", "-", "-", "-", "-", "-"], "{text}");
         assert!(text.contains("15 pairs"), "{text}");
         assert!(text.contains("visible: the smallest"), "{text}");
         let narrow = observer_table(&of, plain(60));

@@ -166,10 +166,7 @@ mod tests {
         let value = serde_json::json!({"a\u{9b}": "\u{1b}[2J \u{202e} \u{7f} \u{e0001} ä\n"});
         let text = serde_json::to_string_pretty(&value).unwrap();
         let shown = harmless_json(&text);
-        assert!(
-            !shown.contains(|c: char| c.is_control() && c != '\n'),
-            "{shown}"
-        );
+        assert!(!shown.contains(|c: char| c.is_control() && c != '\n'), "{shown}");
         assert!(!shown.contains('\u{202e}'), "{shown}");
         let read: serde_json::Value = serde_json::from_str(&shown).unwrap();
         assert_eq!(read, value);

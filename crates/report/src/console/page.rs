@@ -16,16 +16,8 @@ pub type TopicOf = fn(&str) -> Option<&'static str>;
 #[must_use]
 pub fn page(markdown: &str, topic_of: TopicOf, style: Style) -> String {
     let columns = style.columns.min(WIDEST);
-    let mut page = Page {
-        columns,
-        table_columns: if style.terminal {
-            style.columns
-        } else {
-            columns
-        },
-        style,
-        out: Vec::new(),
-    };
+    let mut page =
+        Page { columns, table_columns: if style.terminal { style.columns } else { columns }, style, out: Vec::new() };
     let mut lines = markdown.lines().peekable();
     while let Some(line) = lines.next() {
         if line.trim().is_empty() {
@@ -80,29 +72,21 @@ pub fn page_sections(markdown: &str) -> Vec<(&str, String)> {
 
 fn heading(line: &str) -> Option<&str> {
     let text = line.trim_start_matches('#');
-    text.strip_prefix(' ')
-        .filter(|_| text.len() < line.len())
-        .map(str::trim)
+    text.strip_prefix(' ').filter(|_| text.len() < line.len()).map(str::trim)
 }
 
 /// Whether a line goes on with the paragraph before it.
 fn continues(line: &str) -> bool {
     let text = line.trim_start();
-    !text.is_empty()
-        && !["```", "|", "#"].iter().any(|mark| text.starts_with(mark))
-        && bullet(text).is_none()
+    !text.is_empty() && !["```", "|", "#"].iter().any(|mark| text.starts_with(mark)) && bullet(text).is_none()
 }
 
 /// The mark of a list's entry, as `- ` or `2. `.
 fn bullet(text: &str) -> Option<&str> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let marks = text.strip_prefix("- ").map(|_| 2);
-    let numbered = text
-        .get(digits..)
-        .filter(|rest| digits > 0 && rest.starts_with(". "));
-    marks
-        .or(numbered.map(|_| digits + 2))
-        .and_then(|length| text.get(..length))
+    let numbered = text.get(digits..).filter(|rest| digits > 0 && rest.starts_with(". "));
+    marks.or(numbered.map(|_| digits + 2)).and_then(|length| text.get(..length))
 }
 
 /// The cells of a table's row; `\|` is a bar inside one.
@@ -110,14 +94,7 @@ fn cells(row: &str, topic_of: TopicOf) -> Vec<String> {
     let row = row.trim().trim_start_matches('|');
     let row = row.strip_suffix('|').unwrap_or(row);
     let cells = row.replace("\\|", "\u{0}");
-    cells
-        .split('|')
-        .map(|cell| {
-            inline(&cell.replace('\u{0}', "|"), topic_of)
-                .trim()
-                .to_owned()
-        })
-        .collect()
+    cells.split('|').map(|cell| inline(&cell.replace('\u{0}', "|"), topic_of).trim().to_owned()).collect()
 }
 
 /// Text without the marks for bold, and with links in words: another page's is a command.
@@ -288,8 +265,7 @@ fn fitted(natural: &[usize], least: &[usize], columns: usize) -> Option<Vec<usiz
     }
     let at_most = |most: usize| -> Vec<usize> {
         let both = natural.iter().zip(least);
-        both.map(|(natural, least)| most.clamp(*least, *natural))
-            .collect()
+        both.map(|(natural, least)| most.clamp(*least, *natural)).collect()
     };
     let mut narrower = (1..=natural.iter().max().copied()?).rev().map(at_most);
     narrower.find(|widths| widths.iter().sum::<usize>() <= room)
@@ -300,10 +276,7 @@ mod tests {
     use super::*;
 
     fn at(columns: usize, markdown: &str) -> String {
-        let style = Style {
-            columns,
-            ..Style::PLAIN
-        };
+        let style = Style { columns, ..Style::PLAIN };
         let topic_of = |file: &str| match file {
             "measurement.md" => Some("measurement"),
             "erlang.md" => Some("erlang-nodes"),
@@ -321,25 +294,16 @@ mod tests {
         );
         // A topic may be called otherwise than its file, and a file may be none.
         assert_eq!(
-            at(
-                100,
-                "[a](../erlang.md#b) [c](grafana/bellows.json) [d](x.md)"
-            ),
+            at(100, "[a](../erlang.md#b) [c](grafana/bellows.json) [d](x.md)"),
             "a (`bellows help erlang-nodes`) c d\n"
         );
-        assert_eq!(
-            at(100, "![A report](docs/report.png)"),
-            "[picture: A report]\n"
-        );
+        assert_eq!(at(100, "![A report](docs/report.png)"), "[picture: A report]\n");
     }
 
     #[test]
     fn paragraphs_and_lists_are_wrapped_and_code_is_not() {
         let text = "# A page\n\none two\nthree four\n\n- first of\n  all\n- second\n\n```sh\na command\n```\n";
-        assert_eq!(
-            at(10, text),
-            "A page\n\none two\nthree four\n\n- first of\n  all\n- second\n\n    a command\n"
-        );
+        assert_eq!(at(10, text), "A page\n\none two\nthree four\n\n- first of\n  all\n- second\n\n    a command\n");
         assert_eq!(page_title(text), "A page");
     }
 
@@ -352,11 +316,7 @@ mod tests {
         );
         let long = "word ".repeat(24);
         let wide = |terminal| {
-            let style = Style {
-                columns: 140,
-                terminal,
-                ..Style::PLAIN
-            };
+            let style = Style { columns: 140, terminal, ..Style::PLAIN };
             let text = format!("| a | b |\n| --- | --- |\n| c | {long}|\n{long}");
             let page = page(&text, |_| None, style);
             page.lines().map(width).collect::<Vec<_>>()
@@ -379,10 +339,7 @@ mod tests {
     fn a_table_without_room_becomes_a_list() {
         let text = "| key | meaning |\n| --- | --- |\n| `a\\|b` | the first one |\n";
         assert_eq!(at(40, text), "key    meaning\n`a|b`  the first one\n");
-        assert_eq!(
-            at(16, text),
-            "key    meaning\n`a|b`  the first\n       one\n"
-        );
+        assert_eq!(at(16, text), "key    meaning\n`a|b`  the first\n       one\n");
         assert_eq!(at(12, text), "`a|b`\n    the\n    first\n    one\n");
     }
 }

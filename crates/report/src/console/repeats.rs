@@ -1,9 +1,6 @@
 //! Runs of one experiment on a terminal: a line for each, the spread of headline figures, outcomes of requirements.
 
-use archive::{
-    Quantity, QuantityUnit, RepeatedFigure, RepeatedRun, Repeats, RequirementOutcome, RunRecord,
-    RunState,
-};
+use archive::{Quantity, QuantityUnit, RepeatedFigure, RepeatedRun, Repeats, RequirementOutcome, RunRecord, RunState};
 
 use super::table::{Table, or_dash};
 use super::text::{Style, sanitise, width, wrap};
@@ -83,11 +80,7 @@ fn in_lines(about: &str, parts: &[(String, bool)], style: Style) -> String {
             text.push(' ');
             used += 1;
         }
-        text.push_str(&if *cautions {
-            style.caution(part)
-        } else {
-            part.clone()
-        });
+        text.push_str(&if *cautions { style.caution(part) } else { part.clone() });
         text.push_str(comma);
         used += wide;
     }
@@ -96,18 +89,9 @@ fn in_lines(about: &str, parts: &[(String, bool)], style: Style) -> String {
 
 /// Figures over all runs, ending in a newline. `report` is the path of the report that shows them.
 #[must_use]
-pub fn repeats(
-    repeats: &Repeats,
-    records: &[RunRecord],
-    report: Option<&str>,
-    style: Style,
-) -> String {
+pub fn repeats(repeats: &Repeats, records: &[RunRecord], report: Option<&str>, style: Style) -> String {
     let mut lines = vec![style.strong(&title(repeats))];
-    lines.extend(
-        remarks(repeats)
-            .iter()
-            .flat_map(|text| wrap(text, style.columns)),
-    );
+    lines.extend(remarks(repeats).iter().flat_map(|text| wrap(text, style.columns)));
     if !repeats.figures.is_empty() {
         lines.extend(table(repeats).lines(style.columns));
     }
@@ -142,9 +126,7 @@ fn table(repeats: &Repeats) -> Table {
     table.drop_in_order(&[6, 5]);
     for of in &repeats.figures {
         let value = |value: f64| figure(value, of.unit);
-        let interval = of
-            .interval
-            .map(|(low, high)| format!("{} to {}", value(low.max(0.0)), value(high)));
+        let interval = of.interval.map(|(low, high)| format!("{} to {}", value(low.max(0.0)), value(high)));
         table.row(vec![
             sanitise(&of.name).into_owned(),
             value(of.mean),
@@ -204,11 +186,7 @@ fn strip(of: &RepeatedFigure) -> String {
     let room = of.max - of.min;
     let mut runs = [0_usize; STRIP];
     for value in of.values.iter().flatten() {
-        let share = if room > 0.0 {
-            (value - of.min) / room
-        } else {
-            0.5
-        };
+        let share = if room > 0.0 { (value - of.min) / room } else { 0.5 };
         let place = (share.clamp(0.0, 1.0) * (STRIP - 1) as f64).round() as usize;
         if let Some(count) = runs.get_mut(place) {
             *count += 1;
@@ -237,15 +215,11 @@ fn remarks(repeats: &Repeats) -> Vec<String> {
     for (number, run) in (1..).zip(&repeats.runs) {
         if !run.apart.is_empty() {
             let names = sanitise(&run.apart.join(", ")).into_owned();
-            out.push(format!(
-                "run {number} is an outlier in {names}: look at its report before you use the mean"
-            ));
+            out.push(format!("run {number} is an outlier in {names}: look at its report before you use the mean"));
         }
     }
     if (1..3).contains(&complete(repeats)) {
-        out.push(
-            "fewer than 3 runs: no interval of the mean; use 5 or more to distinguish changes from noise".into(),
-        );
+        out.push("fewer than 3 runs: no interval of the mean; use 5 or more to distinguish changes from noise".into());
     }
     out
 }
@@ -282,16 +256,9 @@ mod tests {
             for _ in 0..1_000 {
                 recorder.record(measure::Metric::ACK_RESPONSE, measure::Nanos(488_000));
             }
-            let mut summary = archive::RunSummary {
-                requirements,
-                ..archive::RunSummary::default()
-            };
+            let mut summary = archive::RunSummary { requirements, ..archive::RunSummary::default() };
             summary.messages_mut().latency = recorder.messages();
-            let record = RunRecord {
-                state: RunState::Complete,
-                summary: Some(summary),
-                ..RunRecord::default()
-            };
+            let record = RunRecord { state: RunState::Complete, summary: Some(summary), ..RunRecord::default() };
             repeated("trial 1", &record, Style::PLAIN)
         };
         let required = |that: &str, observed, met| RequirementOutcome {
@@ -319,15 +286,9 @@ mod tests {
             ("end-to-end p99 1.5 ms".to_owned(), false),
         ];
         let wide = in_lines("run 1 of 3:", &parts, Style::PLAIN);
-        assert_eq!(
-            wide,
-            "run 1 of 3: 1 of 3 requirements missed, sent rate 12,345 msg/s, end-to-end p99 1.5 ms\n"
-        );
+        assert_eq!(wide, "run 1 of 3: 1 of 3 requirements missed, sent rate 12,345 msg/s, end-to-end p99 1.5 ms\n");
         for columns in 40..90 {
-            let style = Style {
-                columns,
-                ..Style::PLAIN
-            };
+            let style = Style { columns, ..Style::PLAIN };
             let text = in_lines("run 1 of 3:", &parts, style);
             assert!(text.lines().all(|it| width(it) <= columns), "{text}");
             assert_eq!(text.replace("\n  ", " "), wide);

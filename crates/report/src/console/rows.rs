@@ -99,13 +99,7 @@ pub(super) struct Row<'a> {
 
 impl<'a> Row<'a> {
     pub(super) fn new(rank: RowRank, label: &str, content: Content<'a>) -> Self {
-        Self {
-            label: sanitise(label).into_owned(),
-            content,
-            rank,
-            alarm: false,
-            whole: false,
-        }
+        Self { label: sanitise(label).into_owned(), content, rank, alarm: false, whole: false }
     }
 
     /// Words beside a label.
@@ -120,11 +114,7 @@ impl<'a> Row<'a> {
     }
 
     /// Items beside a label, each a name and text behind it.
-    pub(super) fn named_list(
-        rank: RowRank,
-        label: &str,
-        items: impl Iterator<Item = (String, String)>,
-    ) -> Self {
+    pub(super) fn named_list(rank: RowRank, label: &str, items: impl Iterator<Item = (String, String)>) -> Self {
         let clean = |text: String| sanitise(&text).into_owned();
         let items = items.map(|(name, text)| (clean(name), clean(text)));
         Self::new(rank, label, Content::List(items.collect()))
@@ -164,12 +154,8 @@ impl<'a> Row<'a> {
     /// The row with as much of its sentence as such a number of lines holds.
     fn cut(&self, lines: RowLines, layout: Layout) -> Self {
         let content = match &self.content {
-            Content::Text(text) if !self.whole => {
-                Content::Text(cut(text, lines.text, layout.beside()))
-            }
-            Content::List(items) if !self.whole => {
-                Content::Text(cut_list(items, lines.text, layout.beside()))
-            }
+            Content::Text(text) if !self.whole => Content::Text(cut(text, lines.text, layout.beside())),
+            Content::List(items) if !self.whole => Content::Text(cut_list(items, lines.text, layout.beside())),
             Content::Mark(tier, text) => {
                 let room = layout.prose.saturating_sub(GAP);
                 let lines = match tier {
@@ -178,15 +164,10 @@ impl<'a> Row<'a> {
                 };
                 Content::Mark(*tier, cut_warning(text, lines, room))
             }
-            Content::Title(flow, broker) => {
-                Content::Title(flow.clone(), cut(broker, lines.text, layout.columns))
-            }
+            Content::Title(flow, broker) => Content::Title(flow.clone(), cut(broker, lines.text, layout.columns)),
             other => other.clone(),
         };
-        Self {
-            content,
-            ..self.clone()
-        }
+        Self { content, ..self.clone() }
     }
 }
 
@@ -206,11 +187,7 @@ impl Layout {
         let is_title = |row: &&Row<'_>| !matches!(row.content, Content::Title(..));
         let labels = rows.iter().filter(is_title);
         let labels = labels.map(|row| width(&row.label(columns)));
-        Self {
-            label: labels.max().unwrap_or(0).max(LEAST_LABEL) + GAP,
-            columns,
-            prose,
-        }
+        Self { label: labels.max().unwrap_or(0).max(LEAST_LABEL) + GAP, columns, prose }
     }
 
     /// Columns of a sentence beside a label.
@@ -229,16 +206,12 @@ pub(super) fn lines(rows: Vec<Row<'_>>, style: Style) -> Vec<String> {
         let shown = cut_rows(&rows, lines, Layout::of(&rows, COLUMNS, COLUMNS));
         return laid_out(&shown, layout, style);
     }
-    let out =
-        |lines: RowLines, layout: Layout| laid_out(&cut_rows(&rows, lines, layout), layout, style);
+    let out = |lines: RowLines, layout: Layout| laid_out(&cut_rows(&rows, lines, layout), layout, style);
     let easy = out(RowLines::MOST, layout);
     if easy.len() <= MOST_LINES && easy == laid_out(&rows, layout, style) {
         return easy;
     }
-    let wide = Layout {
-        prose: columns,
-        ..layout
-    };
+    let wide = Layout { prose: columns, ..layout };
     let mut all = ROW_LINES.into_iter().map(|(lines, _)| out(lines, wide));
     let fitting = all.find(|lines| lines.len() <= MOST_LINES);
     fitting.unwrap_or_else(|| out(lines, wide))
@@ -478,9 +451,7 @@ fn end(painted: &str, report: &str, next: &str, layout: Layout, style: Style) ->
         let label = style.faint(&left("next", layout.label));
         let room = layout.columns.saturating_sub(layout.label);
         let first = std::iter::once(format!("{painted}{report}"));
-        return first
-            .chain(hung(&label, next, layout.label, room))
-            .collect();
+        return first.chain(hung(&label, next, layout.label, room)).collect();
     }
     let edge = layout.columns.min(COLUMNS).max(needed);
     let blanks = " ".repeat(edge - used - width(&named));
@@ -497,18 +468,14 @@ fn table(rows: &[Row<'_>], layout: Layout, style: Style) -> Vec<String> {
         _ => None,
     };
     let rows = rows.iter();
-    let rows: Vec<(Cow<'_, str>, LatencySummary)> = rows
-        .filter_map(|row| Some((row.label(layout.columns), latency(row)?)))
-        .collect();
+    let rows: Vec<(Cow<'_, str>, LatencySummary)> =
+        rows.filter_map(|row| Some((row.label(layout.columns), latency(row)?))).collect();
     let tables = PERCENTILES.iter().map(|chosen| {
         let all = LatencySummary::PERCENTILES.into_iter().enumerate();
         let supported = |of: f64| rows.iter().any(|(_, it)| it.supports(of));
         let shown = all.filter(|(at, (of, _))| chosen.contains(at) && supported(*of));
         let shown: Vec<(usize, (f64, &str))> = shown.collect();
-        let names: String = shown
-            .iter()
-            .map(|(_, (_, name))| format!("|{name}"))
-            .collect();
+        let names: String = shown.iter().map(|(_, (_, name))| format!("|{name}")).collect();
         let head = " ".repeat(layout.label.saturating_sub(GAP));
         let mut table = Table::of(&format!("<{names}|max")).titled(&head);
         for (label, of) in &rows {
@@ -526,12 +493,7 @@ fn table(rows: &[Row<'_>], layout: Layout, style: Style) -> Vec<String> {
     let tables: Vec<Table> = tables.collect();
     let mut fitting = tables.iter().filter(|table| table.fits(layout.columns));
     let table = fitting.next().or_else(|| tables.last());
-    table.map_or_else(Vec::new, |table| {
-        table.faint_lines(Style {
-            columns: layout.columns,
-            ..style
-        })
-    })
+    table.map_or_else(Vec::new, |table| table.faint_lines(Style { columns: layout.columns, ..style }))
 }
 
 #[cfg(test)]
@@ -540,10 +502,7 @@ mod tests {
 
     /// Words of the rows on a screen of so many columns.
     fn text_at(columns: usize, rows: Vec<Row<'_>>) -> String {
-        let style = Style {
-            columns,
-            ..Style::PLAIN
-        };
+        let style = Style { columns, ..Style::PLAIN };
         let lines = lines(rows, style);
         assert!(lines.len() <= MOST_LINES, "{lines:#?}");
         let lines = lines.join(" ");
@@ -564,10 +523,7 @@ mod tests {
             cut_warning(text, 2, 60),
             "other processes took 1.8 of the 2 cores that broker (0.1) and bellows (0.1) run on […]; stop them"
         );
-        assert_eq!(
-            cut_warning(text, 1, 58),
-            "other processes took 1.8 of the 2 cores […]; stop them"
-        );
+        assert_eq!(cut_warning(text, 1, 58), "other processes took 1.8 of the 2 cores […]; stop them");
         assert_eq!(cut_warning(text, 1, 30), "other processes took 1.8 […]");
         // Rows that may go do so before it is cut.
         let row = |at: usize| Row::text(RowRank::Main, &format!("row {at}"), "words");
@@ -593,10 +549,7 @@ mod tests {
         assert_eq!(cut_list(&plain, 1, 60), three);
         assert_eq!(cut_list(&plain, 1, 5), "own code 36 %, …");
         let name = "channel bellows producer 0 of 12 to queue://my-stream (1)";
-        let named = vec![
-            (name.to_owned(), " 34 %".to_owned()),
-            ("queue my-stream".to_owned(), " 12 %".to_owned()),
-        ];
+        let named = vec![(name.to_owned(), " 34 %".to_owned()), ("queue my-stream".to_owned(), " 12 %".to_owned())];
         let both = format!("{name} 34 %, queue my-stream 12 %");
         assert_eq!(cut_list(&named, 1, width(&both)), both);
         for columns in 70..width(&both) {
@@ -619,11 +572,7 @@ mod tests {
         assert!(shown[0].len() < shown[1].len());
         assert!(!shown[2].contains(CUT), "{}", shown[2]);
         // Also of a terminal, where sentences are narrower if they have room.
-        let terminal = Style {
-            terminal: true,
-            columns: 200,
-            ..Style::PLAIN
-        };
+        let terminal = Style { terminal: true, columns: 200, ..Style::PLAIN };
         assert!(!lines(rows, terminal).join(" ").contains(CUT));
         let name = "probe of-a-page-with-a-long-name response";
         let row = || vec![Row::text(RowRank::Core, name, "words")];
@@ -635,18 +584,9 @@ mod tests {
     fn a_sentence_ends_with_a_clause_else_with_a_word() {
         let text = "the generator was late (by 3 ms, at 2 s), in all: latencies are too high; leave it a core";
         assert_eq!(cut(text, 9, 20), text);
-        assert_eq!(
-            cut(text, 1, 80),
-            "the generator was late (by 3 ms, at 2 s), in all: latencies are too high […]"
-        );
-        assert_eq!(
-            cut(text, 1, 60),
-            "the generator was late (by 3 ms, at 2 s), in all […]"
-        );
-        assert_eq!(
-            cut(text, 1, 44),
-            "the generator was late (by 3 ms, at 2 s) […]"
-        );
+        assert_eq!(cut(text, 1, 80), "the generator was late (by 3 ms, at 2 s), in all: latencies are too high […]");
+        assert_eq!(cut(text, 1, 60), "the generator was late (by 3 ms, at 2 s), in all […]");
+        assert_eq!(cut(text, 1, 44), "the generator was late (by 3 ms, at 2 s) […]");
         assert_eq!(cut(text, 1, 29), "the generator was late […]");
         let path = "/a/very/long/path/that/is/copied";
         assert_eq!(cut(path, 1, 10), path);
@@ -696,10 +636,7 @@ mod tests {
     #[test]
     fn no_word_of_the_broker_is_cut() {
         for columns in 60..=100 {
-            let style = Style {
-                columns,
-                ..Style::PLAIN
-            };
+            let style = Style { columns, ..Style::PLAIN };
             for name in ["demo", "a-name-of-forty-letters-that-is-its-longest"] {
                 let broker = "Apache ActiveMQ Artemis 2.40.0 with plugins, 10 quorum queues";
                 let title = Content::Title("100 msg/s for 20 s".into(), broker.into());
@@ -720,14 +657,8 @@ mod tests {
         let rows: Vec<Row<'_>> = (0..20).map(|at| row(ranks[at % 4], at)).collect();
         let lines = lines(rows, Style::PLAIN);
         // All five spare ones, and none of the others.
-        let left: Vec<String> = (0..20)
-            .filter(|at| at % 4 != 1)
-            .map(|at| format!("row {at}"))
-            .collect();
-        let shown: Vec<&str> = lines
-            .iter()
-            .map(|line| line.split("  ").next().unwrap())
-            .collect();
+        let left: Vec<String> = (0..20).filter(|at| at % 4 != 1).map(|at| format!("row {at}")).collect();
+        let shown: Vec<&str> = lines.iter().map(|line| line.split("  ").next().unwrap()).collect();
         assert_eq!(shown, left);
     }
 }

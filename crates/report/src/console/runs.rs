@@ -29,10 +29,8 @@ pub fn runs(entries: &[RunEntry], style: Style) -> String {
     table.shorten_first(style.columns, LEAST_RUN, shortened);
     let mut lines = table.strong_lines(style);
     let latencies = entries.iter().filter_map(RunEntry::latency);
-    let mut others: Vec<&str> = latencies
-        .map(|(metric, _)| metric.name())
-        .filter(|name| *name != Metric::ACK_RESPONSE.name())
-        .collect();
+    let mut others: Vec<&str> =
+        latencies.map(|(metric, _)| metric.name()).filter(|name| *name != Metric::ACK_RESPONSE.name()).collect();
     others.sort_unstable();
     others.dedup();
     if !others.is_empty() {
@@ -95,9 +93,7 @@ fn state(entry: &RunEntry) -> String {
 
 /// The id without its time, which has a column of its own. Commands take it as it stands.
 fn short_id(id: &str) -> &str {
-    id.split_once("Z-")
-        .filter(|(time, _)| time.len() == 19)
-        .map_or(id, |(_, rest)| rest)
+    id.split_once("Z-").filter(|(time, _)| time.len() == 19).map_or(id, |(_, rest)| rest)
 }
 
 /// A shorter name, with the end of the id behind it, which names the run as the whole id does.
@@ -111,10 +107,6 @@ fn shortened(id: &str, columns: usize) -> String {
 #[must_use]
 pub fn removed(number: u64, size: u64, dry_run: bool) -> String {
     let what = counted(number, "run");
-    let done = if dry_run {
-        "would be removed"
-    } else {
-        "removed"
-    };
+    let done = if dry_run { "would be removed" } else { "removed" };
     format!("{what} {done}, {}\n", bytes(size))
 }

@@ -16,10 +16,7 @@ const REASONS: usize = 3;
 pub(super) const BYTES: &str = "bytes";
 
 /// The counts of a scenario of one kind: counters, or the largest values of intervals.
-pub(super) fn counts_of(
-    counts: &BTreeMap<Metric, u64>,
-    kind: MetricKind,
-) -> impl Iterator<Item = (Metric, u64)> {
+pub(super) fn counts_of(counts: &BTreeMap<Metric, u64>, kind: MetricKind) -> impl Iterator<Item = (Metric, u64)> {
     let all = counts.iter().map(|(metric, count)| (*metric, *count));
     all.filter(move |(metric, _)| metric.info().kind == kind)
 }
@@ -30,10 +27,7 @@ pub(super) fn called(name: &str) -> String {
 }
 
 /// Counters as rates, and the largest values; zeros are left out.
-pub(super) fn of_interval(
-    point: &ScenarioPoint,
-    seconds: f64,
-) -> impl Iterator<Item = (Metric, String)> {
+pub(super) fn of_interval(point: &ScenarioPoint, seconds: f64) -> impl Iterator<Item = (Metric, String)> {
     let counters = counts_of(&point.counts, MetricKind::Counter).filter(|(_, count)| *count > 0);
     let rates = counters.map(move |(metric, count)| {
         let info = metric.info();
@@ -69,11 +63,7 @@ pub(super) fn with_own_unit(number: u64, unit: &str) -> String {
 /// `in flight at most 12`.
 fn peak(metric: Metric, most: u64) -> String {
     let info = metric.info();
-    format!(
-        "{} at most {}",
-        sanitise(info.name),
-        with_own_unit(most, info.unit)
-    )
+    format!("{} at most {}", sanitise(info.name), with_own_unit(most, info.unit))
 }
 
 /// The table of latencies of a span of time, or one line that says there are none.
@@ -82,10 +72,7 @@ pub(super) fn latencies(all: &Summaries, span: &str, style: Style) -> Vec<String
 }
 
 /// The table of whole operations of several scenarios; no lines without any.
-pub(super) fn whole_latencies<'a>(
-    all: impl Iterator<Item = &'a Summaries>,
-    style: Style,
-) -> Vec<String> {
+pub(super) fn whole_latencies<'a>(all: impl Iterator<Item = &'a Summaries>, style: Style) -> Vec<String> {
     let filled = all.flat_map(Summaries::filled);
     let mut whole = filled.filter(|(metric, _)| !metric.info().part).peekable();
     match whole.peek() {
@@ -108,10 +95,7 @@ pub(super) fn latency_table<'a>(
     for (metric, latency) in all {
         let info = metric.info();
         let indent = if info.part { "  " } else { "" };
-        let mut row = vec![
-            format!("{indent}{}", sanitise(info.name)),
-            Nanos(latency.mean_ns).to_string(),
-        ];
+        let mut row = vec![format!("{indent}{}", sanitise(info.name)), Nanos(latency.mean_ns).to_string()];
         let values = LatencySummary::PERCENTILES.into_iter();
         for ((percentile, _), ns) in values.zip(latency.percentile_values()).take(4) {
             let supported = latency.supports(percentile);
@@ -129,20 +113,12 @@ pub(super) fn latency_table<'a>(
 }
 
 /// Outcome and cost of the operations and, with `has_reasons`, why some failed; behind the scenario's name, if given.
-pub(super) fn account(
-    name: Option<&str>,
-    scenario: &ScenarioSummary,
-    has_reasons: bool,
-) -> Vec<String> {
+pub(super) fn account(name: Option<&str>, scenario: &ScenarioSummary, has_reasons: bool) -> Vec<String> {
     let counts = scenario.counts.iter().map(|(metric, number)| {
         let info = metric.info();
         match info.kind {
             MetricKind::Peak => peak(*metric, *number),
-            _ => format!(
-                "{} {}",
-                sanitise(info.name),
-                with_own_unit(*number, info.unit)
-            ),
+            _ => format!("{} {}", sanitise(info.name), with_own_unit(*number, info.unit)),
         }
     });
     let counts = counts.collect::<Vec<_>>().join(", ");
@@ -156,10 +132,7 @@ pub(super) fn account(
         ScenarioRole::Server => " (all its CPU meanwhile)",
         _ => "",
     };
-    let sides = [
-        (scenario.role.target(), cpu.broker, whole),
-        ("bellows", cpu.client, ""),
-    ];
+    let sides = [(scenario.role.target(), cpu.broker, whole), ("bellows", cpu.client, "")];
     let cost = sides.into_iter().filter_map(|(who, us, whole)| {
         let one = sanitise(scenario.unit.trim_end_matches('s'));
         let cpu = Nanos::from_secs_f64(us? / 1e6);
@@ -174,11 +147,7 @@ pub(super) fn account(
     }
     let more = scenario.failures.len().saturating_sub(REASONS);
     for failure in scenario.failures.iter().take(REASONS) {
-        lines.push(format!(
-            "failed {}: {}",
-            counted(failure.count, "time"),
-            sanitise(&failure.reason)
-        ));
+        lines.push(format!("failed {}: {}", counted(failure.count, "time"), sanitise(&failure.reason)));
     }
     if more > 0 {
         lines.push(format!("and for {} more", counted(more as u64, "reason")));

@@ -86,11 +86,7 @@ pub fn scrapes(rows: &[ScrapeRow], selected: &[SelectedRow], style: Style) -> St
 
 /// A page's row: the first cells of every table, and these.
 fn row<const N: usize>(page: &ScrapedPage, further: [String; N]) -> Vec<String> {
-    let mut cells = vec![
-        sanitise(&page.name).into_owned(),
-        count(page.completed),
-        count(page.failed),
-    ];
+    let mut cells = vec![sanitise(&page.name).into_owned(), count(page.completed), count(page.failed)];
     cells.extend(waited(&page.response));
     cells.extend(further);
     cells
@@ -100,15 +96,10 @@ fn row<const N: usize>(page: &ScrapedPage, further: [String; N]) -> Vec<String> 
 fn note(page: &ScrapedPage) -> String {
     let missed = [
         (page.unanswered, "had no answer at the end"),
-        (
-            page.not_sent,
-            "were due and not sent: the pages before took longer than the interval",
-        ),
+        (page.not_sent, "were due and not sent: the pages before took longer than the interval"),
     ];
     let missed = missed.iter().filter(|(number, _)| *number > 0);
-    let mut notes: Vec<String> = missed
-        .map(|(number, what)| format!("{} {what}", count(*number)))
-        .collect();
+    let mut notes: Vec<String> = missed.map(|(number, what)| format!("{} {what}", count(*number))).collect();
     notes.extend(largest(page.page_bytes, page.page_bytes_max));
     notes.extend(broker_cpu(page));
     notes.join("; ")
@@ -146,11 +137,7 @@ fn waited(response: &LatencySummary) -> [String; 3] {
         return ["-", "-", "-"].map(str::to_owned);
     }
     let time = |ns: u64, percentile: f64| marked(ns, response.supports(percentile));
-    [
-        time(response.p50_ns, 50.0),
-        time(response.p99_ns, 99.0),
-        duration(response.max_ns),
-    ]
+    [time(response.p50_ns, 50.0), time(response.p99_ns, 99.0), duration(response.max_ns)]
 }
 
 /// Cost of a page in the broker's CPU, where the broker serves it.
@@ -162,10 +149,7 @@ fn broker_cpu(page: &ScrapedPage) -> Option<String> {
     let (low, high) = cpu.interval;
     let spread = format!("[{}, {}]", seconds(low), seconds(high));
     Some(match low > 0.0 {
-        true => format!(
-            "CPU per page: {} of the broker {spread}",
-            seconds(cpu.seconds)
-        ),
+        true => format!("CPU per page: {} of the broker {spread}", seconds(cpu.seconds)),
         false => {
             format!("CPU per page: too small to measure {spread}")
         }
@@ -222,10 +206,7 @@ fn series(selected: &[SelectedRow], style: Style) -> String {
         if pages.len() > 1 {
             cells.push(sanitise(&row.page).into_owned());
         }
-        cells.extend([
-            value_as_it_is(row.value),
-            or_dash(row.rate.map(|it| format!("{}/s", rate(it)))),
-        ]);
+        cells.extend([value_as_it_is(row.value), or_dash(row.rate.map(|it| format!("{}/s", rate(it))))]);
         table.row(cells);
     }
     let mut out = table.lines(style.columns).join("\n") + "\n";

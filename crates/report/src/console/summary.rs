@@ -1,9 +1,6 @@
 //! All figures of a run, on a terminal and in a pipe alike: doubts above the figures, the report's path last.
 
-use archive::{
-    Finding, ProgramSummary, RequirementOutcome, RunRecord, RunSummary, ScenarioSummary, Tier,
-    Warning,
-};
+use archive::{Finding, ProgramSummary, RequirementOutcome, RunRecord, RunSummary, ScenarioSummary, Tier, Warning};
 use measure::{LatencySummary, Nanos};
 
 use super::functions::{known_patterns, language_table};
@@ -25,13 +22,7 @@ const BETWEEN: usize = 6;
 ///
 /// `report` is the path of the report, or of the run folder, printed last.
 #[must_use]
-pub fn summary(
-    shape: &Shape,
-    record: &RunRecord,
-    summary: &RunSummary,
-    report: Option<&str>,
-    style: Style,
-) -> String {
+pub fn summary(shape: &Shape, record: &RunRecord, summary: &RunSummary, report: Option<&str>, style: Style) -> String {
     let columns = style.prose_columns();
     let mut sections = vec![
         first(record, summary, style),
@@ -63,11 +54,7 @@ pub fn summary(
     if !is_about_beside {
         sections.extend(sampled);
     }
-    sections.push(warning_lines(
-        &summary.warnings,
-        |tier| tier == Tier::Note,
-        style,
-    ));
+    sections.push(warning_lines(&summary.warnings, |tier| tier == Tier::Note, style));
     if summary.warnings.is_empty() {
         sections.push(vec!["no warnings".into()]);
     }
@@ -93,16 +80,12 @@ fn scenarios(summary: &RunSummary, style: Style) -> Vec<Vec<String>> {
             _ => false,
         };
         let lines = scenario::account(name, of, !only).into_iter();
-        lines
-            .flat_map(|line| wrap(&line, columns))
-            .collect::<Vec<_>>()
+        lines.flat_map(|line| wrap(&line, columns)).collect::<Vec<_>>()
     };
     let accounts = summary.others().flat_map(account).collect();
     let all = summary.others().map(|(_, of)| &of.latency);
     let latencies = match is_alone {
-        true => all
-            .flat_map(|of| scenario::latencies(of, "", style))
-            .collect(),
+        true => all.flat_map(|of| scenario::latencies(of, "", style)).collect(),
         false => scenario::whole_latencies(all, style),
     };
     vec![accounts, latencies]
@@ -127,10 +110,7 @@ fn labelled(label: &str, painted: &str, text: &str, columns: usize) -> Vec<Strin
     let indent = " ".repeat(width(label));
     let heads = std::iter::once(painted).chain(std::iter::repeat(indent.as_str()));
     let lines = wrap(&sanitise(text), columns.saturating_sub(width(label)));
-    heads
-        .zip(lines)
-        .map(|(head, line)| format!("{head}{line}"))
-        .collect()
+    heads.zip(lines).map(|(head, line)| format!("{head}{line}")).collect()
 }
 
 /// Error of a failed run, and the remedy.
@@ -204,11 +184,7 @@ fn rates(shape: &Shape, record: &RunRecord, summary: &RunSummary, style: Style) 
             "received" => &flow.received,
             _ => &flow.blocked,
         };
-        let cells = [
-            name.to_owned(),
-            count(counted.total),
-            three_digits(counted.rate),
-        ];
+        let cells = [name.to_owned(), count(counted.total), three_digits(counted.rate)];
         counts.row(cells.to_vec());
     }
     let rss = &summary.rss_mb;
@@ -218,13 +194,8 @@ fn rates(shape: &Shape, record: &RunRecord, summary: &RunSummary, style: Style) 
         Some(_) => ("CPU µs/msg", each),
         None => ("CPU cores", &summary.cpu_cores),
     };
-    let sides = [
-        ("broker", cpu.broker, rss.broker),
-        ("bellows", cpu.client, rss.client),
-    ];
-    let known = sides
-        .iter()
-        .filter(|(_, cpu, rss)| cpu.is_some() || rss.is_some());
+    let sides = [("broker", cpu.broker, rss.broker), ("bellows", cpu.client, rss.client)];
+    let known = sides.iter().filter(|(_, cpu, rss)| cpu.is_some() || rss.is_some());
     let mut cost = Table::of(&format!("<|{head}|peak MB"));
     let number = |value: Option<f64>| or_dash(value.map(three_digits));
     for (who, cpu, rss) in known.clone() {
@@ -291,10 +262,8 @@ fn latencies(shape: &Shape, summary: &RunSummary, style: Style) -> Vec<String> {
 fn programs(summary: &RunSummary, columns: usize) -> Vec<String> {
     let of = |program: &ProgramSummary| {
         let label = format!("{}: ", sanitise(&program.log));
-        let text = format!(
-            "what this program printed, its own figures among it: {} ({})",
-            program.command, program.status
-        );
+        let text =
+            format!("what this program printed, its own figures among it: {} ({})", program.command, program.status);
         labelled(&label, &label, &text, columns)
     };
     let mut lines: Vec<String> = summary.programs.iter().flat_map(of).collect();
@@ -307,10 +276,7 @@ fn programs(summary: &RunSummary, columns: usize) -> Vec<String> {
 
 /// The largest memory of both sides.
 fn memory(summary: &RunSummary) -> Option<String> {
-    let mb = [
-        (summary.loaded().target(), summary.rss_mb.broker),
-        ("bellows", summary.rss_mb.client),
-    ];
+    let mb = [(summary.loaded().target(), summary.rss_mb.broker), ("bellows", summary.rss_mb.client)];
     let known = mb.into_iter().filter_map(|(who, mb)| {
         let mb = three_digits(mb?);
         Some(format!("{who} {mb} MB at most"))
@@ -397,12 +363,7 @@ fn warning_lines(all: &[Warning], of: impl Fn(Tier) -> bool, style: Style) -> Ve
             Tier::Caution => ("caution: ", Style::caution),
             Tier::Note => ("note: ", Style::faint),
         };
-        labelled(
-            label,
-            &paint(style, label),
-            &warning.text,
-            style.prose_columns(),
-        )
+        labelled(label, &paint(style, label), &warning.text, style.prose_columns())
     });
     lines.collect()
 }

@@ -48,10 +48,7 @@ impl Table {
             Some(head) => (head.to_owned(), Align::Left),
             None => (head.to_owned(), Align::Right),
         };
-        Self {
-            heads: heads.split('|').map(column).collect(),
-            ..Self::new(&[])
-        }
+        Self { heads: heads.split('|').map(column).collect(), ..Self::new(&[]) }
     }
 
     /// Sets the head of the first column, which may be any text.
@@ -64,9 +61,7 @@ impl Table {
 
     /// A table without rows; a head that is padded makes its column at least as wide.
     pub(super) fn new(heads: &[(&str, Align)]) -> Self {
-        let heads = heads
-            .iter()
-            .map(|(head, align)| ((*head).to_owned(), *align));
+        let heads = heads.iter().map(|(head, align)| ((*head).to_owned(), *align));
         Self {
             heads: heads.collect(),
             gives_way: None,
@@ -141,12 +136,7 @@ impl Table {
     }
 
     /// Makes the cells of the first column shorter where the table would be too wide, but none below `least`.
-    pub(super) fn shorten_first(
-        &mut self,
-        columns: usize,
-        least: usize,
-        shortened: impl Fn(&str, usize) -> String,
-    ) {
+    pub(super) fn shorten_first(&mut self, columns: usize, least: usize, shortened: impl Fn(&str, usize) -> String) {
         let widths = self.widths();
         let mut shortest = widths.clone();
         if let Some(first) = shortest.first_mut() {
@@ -217,11 +207,7 @@ impl Table {
 
     /// Adds a row, of at most as many cells as there are heads.
     pub(super) fn row(&mut self, cells: Vec<String>) {
-        debug_assert!(
-            cells.len() <= self.heads.len(),
-            "more cells than heads: {cells:?} below {:?}",
-            self.heads
-        );
+        debug_assert!(cells.len() <= self.heads.len(), "more cells than heads: {cells:?} below {:?}", self.heads);
         self.rows.push(cells);
     }
 
@@ -322,13 +308,7 @@ impl Table {
     }
 
     /// A row, of as many lines as its highest cell.
-    fn row_lines(
-        &self,
-        row: &[String],
-        shown: &[usize],
-        widths: &[usize],
-        cuts: bool,
-    ) -> Vec<String> {
+    fn row_lines(&self, row: &[String], shown: &[usize], widths: &[usize], cuts: bool) -> Vec<String> {
         let cells = shown.iter().map(|&column| {
             let cell = row.get(column).map_or("", String::as_str);
             let broken = match Some(column) == self.gives_way {
@@ -339,11 +319,7 @@ impl Table {
             (column, broken)
         });
         let cells: Vec<(usize, Vec<String>)> = cells.collect();
-        let height = cells
-            .iter()
-            .map(|(_, lines)| lines.len())
-            .max()
-            .unwrap_or(0);
+        let height = cells.iter().map(|(_, lines)| lines.len()).max().unwrap_or(0);
         let line = |index: usize| {
             let cells = cells.iter().map(|(column, lines)| {
                 let text = lines.get(index).map_or("", String::as_str);
@@ -436,18 +412,9 @@ mod tests {
     use super::*;
 
     fn table() -> Table {
-        let heads = [
-            ("", Align::Left),
-            ("p50", Align::Right),
-            ("p99", Align::Right),
-        ];
+        let heads = [("", Align::Left), ("p50", Align::Right), ("p99", Align::Right)];
         let mut table = Table::new(&[&heads[..], &[("function", Align::Left)]].concat());
-        let cells = [
-            "send ack",
-            "301 us",
-            "3.23 ms",
-            "rabbit_channel:handle_method",
-        ];
+        let cells = ["send ack", "301 us", "3.23 ms", "rabbit_channel:handle_method"];
         table.row(cells.map(str::to_owned).to_vec());
         table.give_way(3);
         table
@@ -458,10 +425,7 @@ mod tests {
         for columns in 10..100 {
             let lines = table().lines(columns);
             let least = 8 + GAP + 8;
-            assert!(
-                lines.iter().all(|line| width(line) <= columns.max(least)),
-                "{lines:#?}"
-            );
+            assert!(lines.iter().all(|line| width(line) <= columns.max(least)), "{lines:#?}");
             let text: String = lines.concat().split_whitespace().collect();
             for part in ["301us", "3.23ms"] {
                 assert!(text.contains(part), "{columns}: {lines:#?}");
@@ -524,11 +488,7 @@ mod tests {
 
     #[test]
     fn rows_stand_beside_each_other_where_columns_do_not() {
-        let heads = [
-            ("page", Align::Left),
-            ("pages", Align::Right),
-            ("p50", Align::Right),
-        ];
+        let heads = [("page", Align::Left), ("pages", Align::Right), ("p50", Align::Right)];
         let mut table = Table::new(&heads);
         for name in ["localhost:15692/a", "localhost:15692/b"] {
             table.row([name, "12", "3.23 ms"].map(str::to_owned).to_vec());
@@ -560,12 +520,7 @@ mod tests {
         let narrow = table.lines(26);
         assert_eq!(
             narrow,
-            [
-                "                       p50",
-                "send ack            301 us",
-                "connection            1 ns",
-                "127.0.0.1:4",
-            ]
+            ["                       p50", "send ack            301 us", "connection            1 ns", "127.0.0.1:4",]
         );
     }
 
@@ -574,11 +529,7 @@ mod tests {
         let heads = ["p50", "p90", "p99"].map(|head| (head, Align::Right));
         let mut table = Table::new(&[&[("", Align::Left)], &heads[..]].concat());
         for name in ["send ack", "transfer"] {
-            table.row(
-                [name, "301 us", "619 us", "3.23 ms"]
-                    .map(str::to_owned)
-                    .to_vec(),
-            );
+            table.row([name, "301 us", "619 us", "3.23 ms"].map(str::to_owned).to_vec());
         }
         let lines = table.lines(26);
         assert_eq!(

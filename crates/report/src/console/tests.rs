@@ -12,22 +12,15 @@ mod verdict;
 mod warnings;
 
 use archive::{
-    BrokerSummary, Finding, MessageFlow, PerMessage, PhaseSpan, ProcessUsage, Rss, RunRecord,
-    RunState, RunSummary, SeriesName, SeriesPoint, SeriesUnit, Throughput, Tier, Warning,
+    BrokerSummary, Finding, MessageFlow, PerMessage, PhaseSpan, ProcessUsage, Rss, RunRecord, RunState, RunSummary,
+    SeriesName, SeriesPoint, SeriesUnit, Throughput, Tier, Warning,
 };
 use measure::{Counters, Interval, LatencySummary, Metric, Nanos, Phase, Problem, Recorder, Time};
-use stacks::{
-    Frame, FrameKind, FunctionShare, Profile, ProfileSummary, Sample, StackNode, Unwinding,
-};
+use stacks::{Frame, FrameKind, FunctionShare, Profile, ProfileSummary, Sample, StackNode, Unwinding};
 
 use super::{live_table::LiveTable, text::width, *};
 
-const TERMINAL: Style = Style {
-    terminal: true,
-    colour: false,
-    columns: 80,
-    rows: 24,
-};
+const TERMINAL: Style = Style { terminal: true, colour: false, columns: 80, rows: 24 };
 
 fn shape() -> Shape {
     Shape {
@@ -63,28 +56,11 @@ fn point(phase: Phase, t: f64) -> SeriesPoint {
         dt: 1.0,
         phase,
         requested_rate: Some(8_000.0),
-        counters: Counters {
-            sent: 8_114,
-            completed: 8_114,
-            received: 8_113,
-            blocked: 8_114,
-            ..Counters::default()
-        },
-        latency: Metric::MESSAGES
-            .into_iter()
-            .map(|m| (m, latency(8_114)))
-            .collect(),
+        counters: Counters { sent: 8_114, completed: 8_114, received: 8_113, blocked: 8_114, ..Counters::default() },
+        latency: Metric::MESSAGES.into_iter().map(|m| (m, latency(8_114))).collect(),
         loop_lag_max_ns: 12_000,
-        broker: Some(ProcessUsage {
-            cpu_cores: 1.2,
-            rss_bytes: 180_000_000,
-            threads: 40,
-        }),
-        client: Some(ProcessUsage {
-            cpu_cores: 0.31,
-            rss_bytes: 22_000_000,
-            threads: 3,
-        }),
+        broker: Some(ProcessUsage { cpu_cores: 1.2, rss_bytes: 180_000_000, threads: 40 }),
+        client: Some(ProcessUsage { cpu_cores: 0.31, rss_bytes: 22_000_000, threads: 3 }),
         steal: None,
         idle: None,
         waits: measure::Waits::default(),
@@ -93,26 +69,13 @@ fn point(phase: Phase, t: f64) -> SeriesPoint {
 }
 
 fn run_summary(warnings: usize) -> RunSummary {
-    let through = Throughput {
-        total: 3_288_123,
-        rate: 54_802.1,
-    };
+    let through = Throughput { total: 3_288_123, rate: 54_802.1 };
     let mut summary = RunSummary {
         schema: RunSummary::SCHEMA.into(),
         run_dir: "runs/x".into(),
-        broker: BrokerSummary {
-            kind: "rabbitmq".into(),
-            version: Some("3.10.8".into()),
-            pid: Some(4711),
-        },
-        cpu_cores: PerMessage {
-            broker: Some(1.2),
-            client: Some(0.31),
-        },
-        rss_mb: Rss {
-            broker: Some(180.2),
-            client: Some(22.4),
-        },
+        broker: BrokerSummary { kind: "rabbitmq".into(), version: Some("3.10.8".into()), pid: Some(4711) },
+        cpu_cores: PerMessage { broker: Some(1.2), client: Some(0.31) },
+        rss_mb: Rss { broker: Some(180.2), client: Some(22.4) },
         profiles: vec![ProfileSummary {
             event: "cpu".into(),
             clock: "cpu-clock".into(),
@@ -130,8 +93,7 @@ fn run_summary(warnings: usize) -> RunSummary {
             }),
             top: (0..20)
                 .map(|i| FunctionShare {
-                    function: format!("$rabbit_channel:handle_method_with_a_long_name/{i}")
-                        .repeat(2),
+                    function: format!("$rabbit_channel:handle_method_with_a_long_name/{i}").repeat(2),
                     module: "[jit]".into(),
                     self_share: 0.0669,
                     total: 0.095,
@@ -160,10 +122,7 @@ fn run_summary(warnings: usize) -> RunSummary {
     let messages = summary.messages_mut();
     let all = Metric::MESSAGES.into_iter();
     messages.latency = all.map(|metric| (metric, latency(50_000))).collect();
-    messages.cpu_us_each = PerMessage {
-        broker: Some(21.9),
-        client: Some(0.61),
-    };
+    messages.cpu_us_each = PerMessage { broker: Some(21.9), client: Some(0.61) };
     summary
 }
 
@@ -175,11 +134,7 @@ fn record(state: RunState, summary: Option<RunSummary>) -> RunRecord {
         created: "2026-11-21T00:12:33Z".into(),
         command: vec!["bellows".into()],
         seed: 1,
-        phases: vec![PhaseSpan {
-            phase: Phase::Measure,
-            start: 5.0,
-            end: 65.0,
-        }],
+        phases: vec![PhaseSpan { phase: Phase::Measure, start: 5.0, end: 65.0 }],
         state,
         summary,
         ..RunRecord::default()
@@ -187,11 +142,7 @@ fn record(state: RunState, summary: Option<RunSummary>) -> RunRecord {
 }
 
 fn assert_fits(text: &str, columns: usize, rows: usize) {
-    assert!(
-        text.lines().count() <= rows,
-        "{} lines:\n{text}",
-        text.lines().count()
-    );
+    assert!(text.lines().count() <= rows, "{} lines:\n{text}", text.lines().count());
     for line in text.lines() {
         assert!(width(line) <= columns, "{} columns: {line}", width(line));
     }
@@ -199,10 +150,7 @@ fn assert_fits(text: &str, columns: usize, rows: usize) {
 
 /// A terminal of another size.
 fn terminal(columns: usize) -> Style {
-    Style {
-        columns,
-        ..TERMINAL
-    }
+    Style { columns, ..TERMINAL }
 }
 
 /// A text without its layout.
@@ -212,17 +160,11 @@ fn flowing(text: &str) -> String {
 
 #[test]
 fn a_process_that_is_gone_has_no_memory() {
-    let gone = ProcessUsage {
-        cpu_cores: 0.42,
-        ..ProcessUsage::default()
-    };
+    let gone = ProcessUsage { cpu_cores: 0.42, ..ProcessUsage::default() };
     let mut point = point(Phase::Measure, 0.0);
     point.broker = Some(gone);
     let text = line(&shape(), &point);
-    assert!(
-        text.contains("  broker 0.42 cores  bellows 0.31 cores"),
-        "{text}"
-    );
+    assert!(text.contains("  broker 0.42 cores  bellows 0.31 cores"), "{text}");
     let kept = serde_json::to_value(gone).unwrap();
     assert_eq!(kept, serde_json::json!({ "cpu_cores": 0.42 }));
     assert_eq!(serde_json::from_value::<ProcessUsage>(kept).unwrap(), gone);
@@ -256,17 +198,10 @@ fn line(shape: &Shape, point: &SeriesPoint) -> String {
 
 #[test]
 fn without_latency_and_consumers_only_what_applies_is_printed() {
-    let shape = Shape {
-        consumers: false,
-        latency: false,
-        ..shape()
-    };
+    let shape = Shape { consumers: false, latency: false, ..shape() };
     let text = line(&shape, &point(Phase::Measure, 5.0));
     assert!(text.starts_with("    6.0 s  measure  sent "), "{text}");
-    assert!(
-        !text.contains("received") && !text.contains("p99"),
-        "{text}"
-    );
+    assert!(!text.contains("received") && !text.contains("p99"), "{text}");
 }
 
 #[test]
@@ -284,36 +219,24 @@ fn a_pipe_gets_the_summary_of_a_terminal() {
     let text = |style| summary(&shape(), &record, &run_summary(3), Some("runs/x"), style);
     let pipe = text(Style::PLAIN);
     assert_eq!(flowing(&pipe), flowing(&text(terminal(200))));
-    assert!(
-        pipe.starts_with("stream-publish: Stopped after 65 s: 54,800 msg/s "),
-        "{pipe}"
-    );
+    assert!(pipe.starts_with("stream-publish: Stopped after 65 s: 54,800 msg/s "), "{pipe}");
     // Nobody takes the number of messages for that of the measured phase.
     assert!(pipe.contains("  whole run  measured msg/s"), "{pipe}");
     // A line each, so that they can be searched for.
     assert_eq!(pipe.matches("\ncaution: ").count(), 3, "{pipe}");
-    assert!(
-        pipe.lines()
-            .any(|line| line.starts_with("caution: 2:") && line.ends_with("4 cores"))
-    );
+    assert!(pipe.lines().any(|line| line.starts_with("caution: 2:") && line.ends_with("4 cores")));
     assert!(pipe.ends_with("\nreport: runs/x\n"), "{pipe}");
 }
 
 #[test]
 fn cpu_is_told_in_cores_where_other_load_ran_beside_the_messages() {
     let record = record(RunState::Complete, None);
-    let told = PerMessage {
-        broker: Some(0.523),
-        client: Some(0.25),
-    };
+    let told = PerMessage { broker: Some(0.523), client: Some(0.25) };
     let mut run = run_summary(0);
     run.messages_mut().cpu_us_each = PerMessage::default();
     run.cpu_cores = told;
     let text = summary(&shape(), &record, &run, None, Style::PLAIN);
-    assert!(
-        text.contains("CPU cores") && !text.contains("µs/msg"),
-        "{text}"
-    );
+    assert!(text.contains("CPU cores") && !text.contains("µs/msg"), "{text}");
     assert!(text.contains("broker        0.52"), "{text}");
 }
 
@@ -332,10 +255,7 @@ fn the_summary_is_laid_out_for_every_width_and_nothing_is_cut() {
         let whole = letters(&text(terminal(200)));
         for columns in 60..=200 {
             for rows in [10, 24, 60] {
-                let text = text(Style {
-                    rows,
-                    ..terminal(columns)
-                });
+                let text = text(Style { rows, ..terminal(columns) });
                 assert_fits(&text, columns, usize::MAX);
                 assert!(text.ends_with("report: runs/x/report.html\n"), "{text}");
                 assert!(!text.contains('…'), "{text}");
@@ -344,22 +264,11 @@ fn the_summary_is_laid_out_for_every_width_and_nothing_is_cut() {
                     assert_eq!(letters(&text), whole, "{columns}: {text}");
                 }
                 let flowing = flowing(&text);
-                assert!(
-                    flowing.contains("stream-publish: 54,800 msg/s through RabbitMQ for 60 s;")
-                );
-                for part in [
-                    "~112 ms",
-                    "251 ms",
-                    "fewer than ten samples",
-                    "CPU µs/msg",
-                    "21.9",
-                ] {
+                assert!(flowing.contains("stream-publish: 54,800 msg/s through RabbitMQ for 60 s;"));
+                for part in ["~112 ms", "251 ms", "fewer than ten samples", "CPU µs/msg", "21.9"] {
                     assert!(flowing.contains(part), "{part} at {columns}: {text}");
                 }
-                assert!(
-                    flowing.contains("24,012 samples by cpu-clock at 999 Hz, 0 lost"),
-                    "{text}"
-                );
+                assert!(flowing.contains("24,012 samples by cpu-clock at 999 Hz, 0 lost"), "{text}");
                 assert_eq!(flowing.matches("use a machine").count(), warnings, "{text}");
                 assert_eq!(flowing.contains("no warnings"), warnings == 0, "{text}");
             }
@@ -380,17 +289,10 @@ fn the_page_and_the_console_say_the_same_sentence() {
         let function = "24.1 % total share in rabbit_channel:handle_method/3";
         assert!(said.contains(function), "{said}");
         // The first that makes room.
-        assert_eq!(
-            said.contains("end-to-end"),
-            state == RunState::Complete,
-            "{said}"
-        );
+        assert_eq!(said.contains("end-to-end"), state == RunState::Complete, "{said}");
         let text = summary(&shape(), &record, &run_summary(0), None, TERMINAL);
         let flowing = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(
-            flowing.starts_with(&format!("stream-publish: {said}")),
-            "{said}\n{flowing}"
-        );
+        assert!(flowing.starts_with(&format!("stream-publish: {said}")), "{said}\n{flowing}");
     }
 }
 
@@ -402,18 +304,12 @@ fn names_from_the_network_cannot_move_the_cursor() {
     for style in [TERMINAL, Style::PLAIN] {
         let record = record(RunState::Complete, None);
         let text = summary(&shape(), &record, &run, Some("x"), style);
-        assert!(
-            !text.contains('\u{1b}') && !text.contains('\u{7}'),
-            "{text}"
-        );
+        assert!(!text.contains('\u{1b}') && !text.contains('\u{7}'), "{text}");
     }
     let mut problem = Problem::new("closed", "\u{1b}[31mNOT\r\nFOUND", "look");
     problem.log = "a\tb\nc".into();
     let text = error(&problem, Style::PLAIN);
-    assert_eq!(
-        text,
-        "error: closed: ␛[31mNOT FOUND\nhelp: look\n  a␉b\n  c\n"
-    );
+    assert_eq!(text, "error: closed: ␛[31mNOT FOUND\nhelp: look\n  a␉b\n  c\n");
     // Text wider than the screen is broken into lines, but for a path.
     let path = format!("/{}/run.json", "long".repeat(20));
     let mut problem = Problem::new(
@@ -423,10 +319,7 @@ fn names_from_the_network_cannot_move_the_cursor() {
     );
     problem.log = "2026-11-29 12:00:00 [error] <0.230.0> the node was stopped by somebody".into();
     let text = error(&problem, terminal(60));
-    let painted = Style {
-        colour: true,
-        ..terminal(60)
-    };
+    let painted = Style { colour: true, ..terminal(60) };
     let lines = |text: &str| text.lines().count();
     assert_eq!(lines(&error(&problem, painted)), lines(&text));
     let wide: Vec<&str> = text.lines().filter(|line| width(line) > 60).collect();
@@ -437,11 +330,7 @@ fn names_from_the_network_cannot_move_the_cursor() {
 #[test]
 fn the_live_table_fits_the_terminal_in_every_phase() {
     for (columns, rows) in [(80, 24), (100, 30), (60, 20)] {
-        let style = Style {
-            columns,
-            rows,
-            ..TERMINAL
-        };
+        let style = Style { columns, rows, ..TERMINAL };
         let mut live = LiveTable::new(shape(), style);
         assert_fits(&live.lines().join("\n"), columns, rows);
         let mut measured = Interval::new();
@@ -506,11 +395,7 @@ fn latencies_say_which_time_they_are_of() {
 /// Run with a page of each node of a cluster.
 #[test]
 fn a_page_that_is_away_shows_no_values_and_whose_its_series_are() {
-    let style = Style {
-        columns: 120,
-        rows: 50,
-        ..TERMINAL
-    };
+    let style = Style { columns: 120, rows: 50, ..TERMINAL };
     let mut live = LiveTable::new(shape(), style);
     live.enter(Phase::Measure);
     live.point(&point(Phase::Measure, 5.0), &Interval::new());
@@ -524,8 +409,7 @@ fn a_page_that_is_away_shows_no_values_and_whose_its_series_are() {
     let row = |live: &LiveTable, begin: &str| {
         let lines = live.lines();
         let line = lines.iter().find(|line| line.starts_with(begin));
-        line.unwrap_or_else(|| panic!("{begin} in {lines:#?}"))
-            .clone()
+        line.unwrap_or_else(|| panic!("{begin} in {lines:#?}")).clone()
     };
     assert!(row(&live, "metrics of node 1 ").contains("28.4 ms"));
     live.beside.failed("metrics of node 1");
@@ -575,19 +459,9 @@ fn doctor_explains_only_what_is_not_in_order() {
         meaning: "no profile of any process can be taken by this user".into(),
         fix: fix.map(str::to_owned),
     };
-    let checks = [
-        check(CheckStatus::Ok, None),
-        check(
-            CheckStatus::Bad,
-            Some("sysctl kernel.perf_event_paranoid=1"),
-        ),
-    ];
+    let checks = [check(CheckStatus::Ok, None), check(CheckStatus::Bad, Some("sysctl kernel.perf_event_paranoid=1"))];
     let text = doctor(&checks, Style::PLAIN);
-    assert_eq!(
-        text.matches("no profile of any process").count(),
-        1,
-        "{text}"
-    );
+    assert_eq!(text.matches("no profile of any process").count(), 1, "{text}");
     assert!(text.contains("fix: sysctl kernel.perf_event_paranoid=1"));
     assert!(text.contains("2 checks: 0 warn, 1 bad"));
     assert_fits(&text, 100, 24);
@@ -595,16 +469,10 @@ fn doctor_explains_only_what_is_not_in_order() {
 
 #[test]
 fn a_profile_alone_shows_no_messages_and_no_drain() {
-    let shape = Shape {
-        measure: Some(Nanos(10_000_000_000)),
-        ..Shape::default()
-    };
+    let shape = Shape { measure: Some(Nanos(10_000_000_000)), ..Shape::default() };
     let mut live = LiveTable::new(shape, TERMINAL);
     live.point(&point(Phase::Measure, 0.0), &Interval::new());
     let text = live.lines().join("\n");
-    assert!(
-        text.contains("measure ") && text.contains(" / 0:10"),
-        "{text}"
-    );
+    assert!(text.contains("measure ") && text.contains(" / 0:10"), "{text}");
     assert!(!text.contains("msg/s") && !text.contains("drain"), "{text}");
 }

@@ -22,12 +22,7 @@ pub struct Style {
 
 impl Style {
     /// No terminal: no colour, nothing redrawn, and lines as long as they are.
-    pub const PLAIN: Self = Self {
-        terminal: false,
-        colour: false,
-        columns: usize::MAX,
-        rows: 24,
-    };
+    pub const PLAIN: Self = Self { terminal: false, colour: false, columns: usize::MAX, rows: 24 };
 
     /// Style of a stream, by its size, `TERM` and `NO_COLOR` (<https://no-color.org>).
     pub fn of(stream: &(impl IsTerminal + AsFd)) -> Self {
@@ -37,8 +32,7 @@ impl Style {
         }
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let size = rustix::termios::tcgetwinsize(stream).ok();
-        let or =
-            |value: Option<u16>, default| value.filter(|n| *n > 0).map_or(default, usize::from);
+        let or = |value: Option<u16>, default| value.filter(|n| *n > 0).map_or(default, usize::from);
         Self {
             terminal: true,
             colour: !plain,
@@ -50,11 +44,7 @@ impl Style {
     /// Columns that a sentence may fill: longer lines are hard to read on a terminal, and easy to search elsewhere.
     #[must_use]
     pub fn prose_columns(self) -> usize {
-        if self.terminal {
-            self.columns.min(100)
-        } else {
-            self.columns
-        }
+        if self.terminal { self.columns.min(100) } else { self.columns }
     }
 
     /// Headline over as many lines as the screen demands.
@@ -106,11 +96,7 @@ impl Style {
     }
 
     fn paint(self, code: &str, text: &str) -> String {
-        if self.colour && !text.is_empty() {
-            format!("\u{1b}[{code}m{text}\u{1b}[0m")
-        } else {
-            text.to_owned()
-        }
+        if self.colour && !text.is_empty() { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
     }
 }
 
@@ -217,20 +203,12 @@ impl<'a> ConnectionName<'a> {
         let (client, rest) = name.split_once(" -> ")?;
         let (broker, rest) = rest.split_at(rest.find(' ').unwrap_or(rest.len()));
         let mut end = rest.len();
-        while let Some(at) = rest[..end]
-            .rfind(" (")
-            .filter(|_| rest[..end].ends_with(')'))
-        {
+        while let Some(at) = rest[..end].rfind(" (").filter(|_| rest[..end].ends_with(')')) {
             end = at;
         }
         let (given, number) = rest.split_at(end);
         let given = given.strip_prefix(" - ").unwrap_or(given);
-        Some(Self {
-            client,
-            broker,
-            given,
-            number,
-        })
+        Some(Self { client, broker, given, number })
     }
 
     /// Role, with the client's port alone.
@@ -249,21 +227,14 @@ impl<'a> ConnectionName<'a> {
     /// At most `room` wide: the broker's address goes first, as many share it, then the client's. Its port, its given
     /// name and the channel's number distinguish it. `None` where these have no room.
     fn fit(&self, room: usize) -> Option<String> {
-        let Self {
-            client,
-            broker,
-            given,
-            number,
-        } = *self;
+        let Self { client, broker, given, number } = *self;
         let left = |head: &str| room.saturating_sub(width(head) + width(number));
         if given.is_empty() {
             let end = fit_end(&format!("…{broker}"), left(client));
             return (left(client) > 0).then(|| format!("{client}{end}{number}"));
         }
         let short = self.short();
-        let head = [client, &short]
-            .into_iter()
-            .find(|head| left(head) > width(given));
+        let head = [client, &short].into_iter().find(|head| left(head) > width(given));
         if let Some(head) = head {
             return Some(format!("{head}…{given}{number}"));
         }
@@ -323,10 +294,7 @@ pub fn fit_apart(names: &[String], room: usize) -> Vec<String> {
 }
 
 /// How far names are the same, from one of their ends; `None` where they are so as a whole.
-fn first_difference(
-    names: &[Vec<char>],
-    letter: impl Fn(&[char], usize) -> Option<char>,
-) -> Option<usize> {
+fn first_difference(names: &[Vec<char>], letter: impl Fn(&[char], usize) -> Option<char>) -> Option<usize> {
     let (first, rest) = names.split_first()?;
     let longest = names.iter().map(Vec::len).max().unwrap_or(0);
     (0..longest).find(|at| rest.iter().any(|it| letter(it, *at) != letter(first, *at)))
@@ -347,16 +315,9 @@ fn fit_around(name: &[char], from: usize, until: usize, room: usize) -> String {
         text
     };
     let mut best = text(&kept);
-    let ends = (0..from).zip(
-        (until..name.len())
-            .rev()
-            .map(Some)
-            .chain(std::iter::repeat(None)),
-    );
+    let ends = (0..from).zip((until..name.len()).rev().map(Some).chain(std::iter::repeat(None)));
     let ends = ends.flat_map(|(begin, end)| [Some(begin), end].into_iter().flatten());
-    let all = (from..until.min(name.len()))
-        .chain(ends)
-        .chain((until..name.len()).rev());
+    let all = (from..until.min(name.len())).chain(ends).chain((until..name.len()).rev());
     for at in all {
         kept[at] = true;
         let longer = text(&kept);
@@ -435,8 +396,8 @@ fn broken(text: &str, columns: usize, whole: bool) -> Vec<String> {
 
 /// Units that stay with the number before them, also before a slash: `msg/s`.
 const UNITS: [&str; 26] = [
-    "%", "ns", "us", "µs", "ms", "s", "min", "h", "B", "kB", "MB", "GB", "TB", "PB", "KiB", "MiB",
-    "GiB", "k", "M", "G", "Hz", "kHz", "core", "cores", "points", "msg",
+    "%", "ns", "us", "µs", "ms", "s", "min", "h", "B", "kB", "MB", "GB", "TB", "PB", "KiB", "MiB", "GiB", "k", "M",
+    "G", "Hz", "kHz", "core", "cores", "points", "msg",
 ];
 
 /// The words of a text. A number and its unit are one where they have room in a line.
@@ -505,11 +466,7 @@ pub fn prose(text: &str, style: Style) -> String {
 /// Names, and beside each in a column its text, over as many lines as that needs.
 #[must_use]
 pub fn listed<N: AsRef<str>, T: AsRef<str>>(rows: &[(N, T)], style: Style) -> String {
-    let names = rows
-        .iter()
-        .map(|(name, _)| width(name.as_ref()))
-        .max()
-        .unwrap_or(0);
+    let names = rows.iter().map(|(name, _)| width(name.as_ref())).max().unwrap_or(0);
     let indent = names + 2;
     let mut text = String::new();
     let columns = style.prose_columns().saturating_sub(indent).max(20);
@@ -525,17 +482,9 @@ pub fn listed<N: AsRef<str>, T: AsRef<str>>(rows: &[(N, T)], style: Style) -> St
 /// Seconds as `0:07`, `1:00`, `2:03:04`.
 #[must_use]
 pub(super) fn clock(seconds: f64) -> String {
-    let whole = if seconds.is_finite() && seconds > 0.0 {
-        seconds as u64
-    } else {
-        0
-    };
+    let whole = if seconds.is_finite() && seconds > 0.0 { seconds as u64 } else { 0 };
     let (hours, minutes, rest) = (whole / 3600, whole / 60 % 60, whole % 60);
-    if hours > 0 {
-        format!("{hours}:{minutes:02}:{rest:02}")
-    } else {
-        format!("{minutes}:{rest:02}")
-    }
+    if hours > 0 { format!("{hours}:{minutes:02}:{rest:02}") } else { format!("{minutes}:{rest:02}") }
 }
 
 #[cfg(test)]
@@ -545,10 +494,7 @@ mod tests {
     #[test]
     fn control_characters_become_symbols() {
         assert_eq!(sanitise("plain"), "plain");
-        assert_eq!(
-            sanitise("a\u{1b}[31mb\n\u{7f}\u{9b}2J"),
-            "a␛[31mb␊␡\u{fffd}2J"
-        );
+        assert_eq!(sanitise("a\u{1b}[31mb\n\u{7f}\u{9b}2J"), "a␛[31mb␊␡\u{fffd}2J");
         assert_eq!(sanitise("safe\u{202e}exe"), "safe\u{fffd}exe");
     }
 
@@ -567,38 +513,21 @@ mod tests {
         assert_eq!(wrap("a longest b", 4), ["a", "long", "est", "b"]);
         assert_eq!(wrap("日本語", 4), ["日本", "語"]);
         assert_eq!(wrap("abc", 0), ["a", "b", "c"]);
-        assert!(
-            wrap("incomprehensibilities x", 8)
-                .iter()
-                .all(|line| width(line) <= 8)
-        );
+        assert!(wrap("incomprehensibilities x", 8).iter().all(|line| width(line) <= 8));
         assert!(wrap("", 8).is_empty());
     }
 
     #[test]
     fn a_number_and_its_unit_stand_in_one_line() {
-        assert_eq!(
-            wrap("it took 12 %, or 3 ms", 10),
-            ["it took", "12 %, or", "3 ms"]
-        );
-        assert_eq!(
-            wrap("sent 3.11 M msg/s (0.4 cores)", 14),
-            ["sent", "3.11 M msg/s", "(0.4 cores)"]
-        );
+        assert_eq!(wrap("it took 12 %, or 3 ms", 10), ["it took", "12 %, or", "3 ms"]);
+        assert_eq!(wrap("sent 3.11 M msg/s (0.4 cores)", 14), ["sent", "3.11 M msg/s", "(0.4 cores)"]);
         assert_eq!(wrap("of 12 samples", 6), ["of 12", "sample", "s"]);
         assert_eq!(wrap("run 2 2 h", 6), ["run 2", "2 h"]);
-        assert_eq!(
-            wrap("a change of M %, the", 14),
-            ["a change of", "M %, the"]
-        );
+        assert_eq!(wrap("a change of M %, the", 14), ["a change of", "M %, the"]);
         for columns in 12..60 {
-            let text =
-                "B has a 24.0 % higher sent rate [+23.0 %, +25.0 %]; p99 31.0 ms, 54,800 msg/s";
+            let text = "B has a 24.0 % higher sent rate [+23.0 %, +25.0 %]; p99 31.0 ms, 54,800 msg/s";
             for line in wrap(text, columns) {
-                assert!(
-                    !line.starts_with('%') && !line.starts_with("ms"),
-                    "{columns}: {line}"
-                );
+                assert!(!line.starts_with('%') && !line.starts_with("ms"), "{columns}: {line}");
                 assert!(width(&line) <= columns, "{columns}: {line}");
             }
         }
@@ -606,11 +535,7 @@ mod tests {
 
     #[test]
     fn prose_breaks_on_a_terminal_and_what_has_to_be_copied_does_not() {
-        let screen = Style {
-            terminal: true,
-            columns: 12,
-            ..Style::PLAIN
-        };
+        let screen = Style { terminal: true, columns: 12, ..Style::PLAIN };
         let text = "\na  b\none two three\n  page: /a/very/long/path here\n";
         let shown = "\na  b\none two\nthree\n  page:\n  /a/very/long/path\n  here\n";
         assert_eq!(prose(text, screen), shown);
@@ -624,16 +549,10 @@ mod tests {
         let name = "rabbitmq_queue_messages{queue=\"orders\"}";
         assert_eq!(fit_middle(name, 80), name);
         let channel = "channel 127.0.0.1:45678 -> 127.0.0.1:5672 (12)";
-        assert_eq!(
-            fit_middle(channel, 40),
-            "channel 127.0.0.1:45678….0.0.1:5672 (12)"
-        );
+        assert_eq!(fit_middle(channel, 40), "channel 127.0.0.1:45678….0.0.1:5672 (12)");
         assert_eq!(fit_middle(channel, 30), "channel 127.0.0.1:45678…2 (12)");
         let named = "connection [::1]:33056 -> [::1]:5672 - bellows producer 2 of queue://demo";
-        assert_eq!(
-            fit_middle(named, 56),
-            "connection …:33056…bellows producer 2 of queue://demo"
-        );
+        assert_eq!(fit_middle(named, 56), "connection …:33056…bellows producer 2 of queue://demo");
         let cut = fit_middle(named, 40);
         assert_eq!(cut, "connection …:33056…producer 2 of queue:…");
         let numbered = format!("{} (3) (flow)", named.replace("connection", "channel"));
@@ -641,10 +560,7 @@ mod tests {
         assert_eq!(cut, "channel …:33056…producer 2 o… (3) (flow)");
         for room in 29..50 {
             let cut = fit_middle(channel, room);
-            assert!(
-                cut.starts_with("channel 127.0.0.1:45678") && cut.ends_with("(12)"),
-                "{cut}"
-            );
+            assert!(cut.starts_with("channel 127.0.0.1:45678") && cut.ends_with("(12)"), "{cut}");
             assert!(width(&cut) <= room, "{room}: {cut}");
         }
         let cut = fit_middle(name, 20);
@@ -673,20 +589,14 @@ mod tests {
         ];
         for room in 20..90 {
             let shown = fit_apart(&names, room);
-            assert!(
-                shown.iter().all(|it| width(it) <= room),
-                "{room}: {shown:#?}"
-            );
+            assert!(shown.iter().all(|it| width(it) <= room), "{room}: {shown:#?}");
             let mut apart = shown.clone();
             apart.sort();
             apart.dedup();
             assert_eq!(apart.len(), names.len(), "{room}: {shown:#?}");
         }
         let shown = fit_apart(&names, 40);
-        assert!(
-            shown[3].contains("producer") && shown[4].contains("consumer"),
-            "{shown:#?}"
-        );
+        assert!(shown[3].contains("producer") && shown[4].contains("consumer"), "{shown:#?}");
         // Equal names look equal.
         let same = ["a".repeat(50), "a".repeat(50)];
         let shown = fit_apart(&same, 10);
@@ -703,10 +613,7 @@ mod tests {
     #[test]
     fn colour_is_off_where_it_is_not_wanted() {
         assert_eq!(Style::PLAIN.alarm("x"), "x");
-        let coloured = Style {
-            colour: true,
-            ..Style::PLAIN
-        };
+        let coloured = Style { colour: true, ..Style::PLAIN };
         assert_eq!(coloured.caution("x"), "\u{1b}[33mx\u{1b}[0m");
     }
 }

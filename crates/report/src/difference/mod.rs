@@ -18,10 +18,7 @@ pub struct DifferenceSide<'a> {
 /// The weight of all samples.
 fn amount(profile: &Profile) -> Amount {
     let squares = profile.squares();
-    Amount {
-        weight: profile.total_weight() as f64,
-        squares: squares.profile.total_weight() as f64 * squares.scale,
-    }
+    Amount { weight: profile.total_weight() as f64, squares: squares.profile.total_weight() as f64 * squares.scale }
 }
 
 /// Shares of a function in two profiles.
@@ -51,10 +48,7 @@ pub fn differences(a: &Profile, b: &Profile) -> Vec<DifferenceRow> {
     let mut in_a: BTreeMap<Key, Counted> = of_a.drain(..).collect();
     let row = |(function, module): Key, a: Counted, b: Counted| {
         let of = |at: fn(&[Amount; 2]) -> Amount| {
-            let part = |side: &Counted, whole| PartOf {
-                part: at(&side.1),
-                whole,
-            };
+            let part = |side: &Counted, whole| PartOf { part: at(&side.1), whole };
             share_difference(part(&a, wholes[0]), part(&b, wholes[1]))
         };
         DifferenceRow {
@@ -72,11 +66,7 @@ pub fn differences(a: &Profile, b: &Profile) -> Vec<DifferenceRow> {
     }
     let mut alone: Vec<(Key, Counted)> = in_a.into_iter().collect();
     alone.sort_by_key(|(_, (weights, _))| std::cmp::Reverse(*weights));
-    rows.extend(
-        alone
-            .into_iter()
-            .map(|(key, counted)| row(key, counted, Counted::default())),
-    );
+    rows.extend(alone.into_iter().map(|(key, counted)| row(key, counted, Counted::default())));
     rows
 }
 
@@ -140,11 +130,7 @@ impl DifferenceTree {
             let next = self.nodes.len();
             let at = *self.known.entry((parent, name)).or_insert(next);
             if at == next {
-                self.nodes.push(Node {
-                    parent,
-                    name,
-                    amounts: [Amount::default(); 2],
-                });
+                self.nodes.push(Node { parent, name, amounts: [Amount::default(); 2] });
             }
             if let Some(node) = self.nodes.get_mut(at) {
                 add(&mut node.amounts, side, amount);
@@ -236,10 +222,7 @@ mod tests {
         assert!(f.own.proven && (f.own.change() + 0.3).abs() < 1e-9);
         assert_eq!((row(&rows, "h").own.a, row(&rows, "g").own.b), (0.0, 0.0));
         let main = row(&rows, "main");
-        assert_eq!(
-            (main.own.change(), main.total.change(), main.total.b),
-            (0.0, 0.0, 1.0)
-        );
+        assert_eq!((main.own.change(), main.total.change(), main.total.b), (0.0, 0.0, 1.0));
         let changes: f64 = rows.iter().map(|row| row.own.change()).sum();
         assert!(changes.abs() < 1e-9, "{changes}");
     }
@@ -252,10 +235,7 @@ mod tests {
         assert_eq!(there.len(), back.len());
         for row_there in &there {
             let row_back = row(&back, &row_there.function);
-            for (x, y) in [
-                (row_there.own, row_back.own),
-                (row_there.total, row_back.total),
-            ] {
+            for (x, y) in [(row_there.own, row_back.own), (row_there.total, row_back.total)] {
                 assert!((x.change() + y.change()).abs() < 1e-12);
                 assert_eq!(x.proven, y.proven);
             }

@@ -10,15 +10,12 @@ use std::fmt::Write as _;
 use archive::{ComparedFrame, ComparedStacks};
 use compare::{Amount, ShareDifference};
 use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap, StrokeColor};
-use inferno::flamegraph::{
-    Direction, FuncFrameAttrsMap, Options, TextTruncateDirection, from_lines,
-};
+use inferno::flamegraph::{Direction, FuncFrameAttrsMap, Options, TextTruncateDirection, from_lines};
 use measure::Problem;
 use stacks::{Detail, Profile, folded_name};
 
 use super::{
-    FlameOptions, MOST_FRAMES, drawable, drawn_names, height, higher, no_samples, subtitle_wrapped,
-    without_recursion,
+    FlameOptions, MOST_FRAMES, drawable, drawn_names, height, higher, no_samples, subtitle_wrapped, without_recursion,
 };
 use crate::difference::{DifferenceSide, DifferenceTree};
 use crate::numbers::{percent_digits, weight};
@@ -85,8 +82,7 @@ pub fn difference_svg(
 ) -> Result<Vec<u8>, Problem> {
     let tree = tree(a.profile, b.profile);
     let picture = Picture::new(&tree, options);
-    let amount =
-        |side: &DifferenceSide<'_>| weight(side.profile.total_weight(), &side.profile.header.unit);
+    let amount = |side: &DifferenceSide<'_>| weight(side.profile.total_weight(), &side.profile.header.unit);
     let widths = if options.widths_of_a { "A" } else { "B" };
     let forced = options.forced.iter().map(|why| format!("forced: {why}, "));
     let sides = format!(
@@ -128,10 +124,7 @@ pub fn difference_svg(
 /// The stacks of both.
 fn tree(a: &Profile, b: &Profile) -> DifferenceTree {
     let threads = a.has_threads() && b.has_threads();
-    let detail = Detail {
-        least_weight: 0,
-        most_frames: MOST_FRAMES,
-    };
+    let detail = Detail { least_weight: 0, most_frames: MOST_FRAMES };
     let mut tree = DifferenceTree::default();
     for (side, profile) in [a, b].into_iter().enumerate() {
         let groups = profile.thread_groups();
@@ -143,10 +136,7 @@ fn tree(a: &Profile, b: &Profile) -> DifferenceTree {
         let squared = squares.profile.folded_lines(&groups, detail, &names);
         let lines = profile.folded_lines(&groups, detail, &names);
         for ((line, weight), (_, square)) in lines.zip(squared) {
-            let amount = Amount {
-                weight: weight as f64,
-                squares: square as f64 * squares.scale,
-            };
+            let amount = Amount { weight: weight as f64, squares: square as f64 * squares.scale };
             tree.add(side, &without_recursion(&line), amount);
         }
     }
@@ -170,9 +160,7 @@ impl Picture {
             false => (it.b, it.a),
         };
         let least = options.min_share;
-        let wide: Vec<bool> = (differences.iter())
-            .map(|it| widths(it).0 >= least && widths(it).0 > 0.0)
-            .collect();
+        let wide: Vec<bool> = (differences.iter()).map(|it| widths(it).0 >= least && widths(it).0 > 0.0).collect();
         let alone: Vec<bool> = (differences.iter().zip(&wide))
             .map(|(it, wide)| !wide && widths(it).1 >= least && widths(it).1 > 0.0)
             .collect();
@@ -180,11 +168,7 @@ impl Picture {
         let drawn = drawn.filter(|(it, (wide, alone))| it.proven && (**wide || **alone));
         let full = drawn.fold(0.0, |full: f64, (it, _)| full.max(it.change().abs()));
 
-        let mut picture = Self {
-            frames: Vec::new(),
-            lines: Vec::new(),
-            full,
-        };
+        let mut picture = Self { frames: Vec::new(), lines: Vec::new(), full };
         let shares: Vec<f64> = differences.iter().map(|it| widths(it).0).collect();
         let others: Vec<f64> = differences.iter().map(|it| widths(it).1).collect();
         let main = picture.frames(tree, &differences, &wide);
@@ -196,12 +180,7 @@ impl Picture {
     }
 
     /// Draws nodes; the names of all, empty where a node is not drawn.
-    fn frames(
-        &mut self,
-        tree: &DifferenceTree,
-        differences: &[ShareDifference],
-        drawn: &[bool],
-    ) -> Vec<String> {
+    fn frames(&mut self, tree: &DifferenceTree, differences: &[ShareDifference], drawn: &[bool]) -> Vec<String> {
         let nodes = tree.nodes.iter().zip(differences.iter().zip(drawn));
         let names = nodes.map(|(node, (it, drawn))| {
             if !drawn {
@@ -216,11 +195,7 @@ impl Picture {
     /// Draws a node; its name.
     fn frame(&mut self, name: &str, of: &ShareDifference, why: &str) -> String {
         let marked = format!("{name}{}", mark(self.frames.len()));
-        let proven = if of.proven || of.change().abs() < NOTHING {
-            ""
-        } else {
-            ", not proven"
-        };
+        let proven = if of.proven || of.change().abs() < NOTHING { "" } else { ", not proven" };
         self.frames.push(DrawnFrame {
             name: marked.clone(),
             tooltip: format!("{name} ({why}{}{proven})", shares(of)),
@@ -230,20 +205,8 @@ impl Picture {
     }
 
     /// Writes the widths of the drawn nodes, without those of their drawn callees.
-    fn stacks(
-        &mut self,
-        tree: &DifferenceTree,
-        root: &str,
-        names: &[String],
-        drawn: &[bool],
-        shares: &[f64],
-    ) {
-        let widths = Widths {
-            root,
-            names,
-            drawn,
-            shares,
-        };
+    fn stacks(&mut self, tree: &DifferenceTree, root: &str, names: &[String], drawn: &[bool], shares: &[f64]) {
+        let widths = Widths { root, names, drawn, shares };
         let lines = widths.lines(|at| tree.nodes.get(at).and_then(|node| node.parent));
         self.lines.extend(lines);
     }
@@ -267,9 +230,11 @@ impl Picture {
             }
         }
         let is = |of: &[bool], at: usize| of.get(at) == Some(&true);
-        let tops = tree.nodes.iter().enumerate().filter(|(at, node)| {
-            is(alone, *at) && node.parent.is_none_or(|caller| !is(alone, caller))
-        });
+        let tops = tree
+            .nodes
+            .iter()
+            .enumerate()
+            .filter(|(at, node)| is(alone, *at) && node.parent.is_none_or(|caller| !is(alone, caller)));
         let share: f64 = tops.filter_map(|(at, _)| shares.get(at)).sum();
         let mut names = vec![String::new(); tree.nodes.len()];
         for (at, (node, it)) in tree.nodes.iter().zip(differences).enumerate() {
@@ -324,17 +289,11 @@ pub fn comparison_svg(of: &ComparedStacks, title: &str) -> Result<Vec<u8>, Probl
         return Err(no_samples());
     }
     let full = full(of);
-    let frames: Vec<DrawnFrame> = (of.frames.iter().enumerate())
-        .map(|(at, frame)| drawn(of, frame, at, full))
-        .collect();
+    let frames: Vec<DrawnFrame> =
+        (of.frames.iter().enumerate()).map(|(at, frame)| drawn(of, frame, at, full)).collect();
     let names: Vec<String> = frames.iter().map(|it| it.name.clone()).collect();
     let shares: Vec<f64> = (of.frames.iter()).map(|it| (it.a + it.b) / all).collect();
-    let widths = Widths {
-        root: "",
-        names: &names,
-        drawn: &vec![true; frames.len()],
-        shares: &shares,
-    };
+    let widths = Widths { root: "", names: &names, drawn: &vec![true; frames.len()], shares: &shares };
     let parent = |at: usize| {
         let frame = of.frames.get(at)?;
         frame.parent.map(|it| it as usize).filter(|it| *it < at)
@@ -435,8 +394,7 @@ impl Marked<'_> {
         drawing.palette_map = Some(&mut palette);
         drawing.text_truncate_direction = TextTruncateDirection::Right;
         drawing.min_width = 0.0;
-        drawing.func_frameattrs =
-            FuncFrameAttrsMap::from_reader(attributes.as_bytes()).map_err(|_| no_samples())?;
+        drawing.func_frameattrs = FuncFrameAttrsMap::from_reader(attributes.as_bytes()).map_err(|_| no_samples())?;
         let mut out = Vec::new();
         let lines = self.lines.iter().map(String::as_str);
         from_lines(&mut drawing, lines, &mut out).map_err(|_| no_samples())?;
@@ -456,8 +414,7 @@ impl Marked<'_> {
         let (height, before) = (height(before), higher(before, room));
         let mut svg = format!("{before}<title>{all}</title>{after}");
         if let Some(end) = svg.rfind("</svg>") {
-            let legend =
-                format!("<g id=\"legend\" transform=\"translate(0,{height})\">{legend}</g>");
+            let legend = format!("<g id=\"legend\" transform=\"translate(0,{height})\">{legend}</g>");
             svg.insert_str(end, &legend);
         }
         svg
@@ -593,16 +550,9 @@ mod tests {
         ];
         frames.extend((4..count).map(|_| frame(Some(1), 2, 20.0, 20.0, false)));
         ComparedStacks {
-            broker: CostChange {
-                a: 10_000.0,
-                b: 10_500.0,
-                ..CostChange::default()
-            },
+            broker: CostChange { a: 10_000.0, b: 10_500.0, ..CostChange::default() },
             names: ["scheduler", "route;<b>", &"x".repeat(5_000)]
-                .map(|it| ComparedName {
-                    function: it.to_owned(),
-                    module: "m".to_owned(),
-                })
+                .map(|it| ComparedName { function: it.to_owned(), module: "m".to_owned() })
                 .to_vec(),
             frames,
             least_share: 0.001,
@@ -614,39 +564,22 @@ mod tests {
     fn what_is_proven_has_a_colour_and_all_else_is_grey() {
         let svg = String::from_utf8(comparison_svg(&stacks(4), "t").unwrap()).unwrap();
         let coloured = |start: &str| {
-            let at = svg
-                .find(start)
-                .unwrap_or_else(|| panic!("{start} in {svg}"));
+            let at = svg.find(start).unwrap_or_else(|| panic!("{start} in {svg}"));
             let (_, rest) = svg[at..].split_once("fill=\"").unwrap();
             rest.split_once('"').unwrap().0.to_owned()
         };
         assert_eq!(coloured("<title>scheduler (A"), "rgb(205,204,202)");
         // The largest change has the full colour, one of a third of it a third of it.
-        assert_eq!(
-            coloured("<title>route:&lt;b&gt; (A 1.00 µs, B 1.60 µs, +600 ns"),
-            "rgb(230,159,0)"
-        );
-        assert_eq!(
-            coloured("<title>route:&lt;b&gt; (A 400 ns"),
-            "rgb(205,204,202)"
-        );
+        assert_eq!(coloured("<title>route:&lt;b&gt; (A 1.00 µs, B 1.60 µs, +600 ns"), "rgb(230,159,0)");
+        assert_eq!(coloured("<title>route:&lt;b&gt; (A 400 ns"), "rgb(205,204,202)");
         let cheaper = coloured("<title>xxx");
-        assert!(
-            !["rgb(205,204,202)", "rgb(255,255,255)"].contains(&cheaper.as_str()),
-            "{cheaper}"
-        );
-        assert!(
-            svg.contains("[+590 ns, +610 ns]") && svg.contains("shows from 50 ns"),
-            "{svg}"
-        );
+        assert!(!["rgb(205,204,202)", "rgb(255,255,255)"].contains(&cheaper.as_str()), "{cheaper}");
+        assert!(svg.contains("[+590 ns, +610 ns]") && svg.contains("shows from 50 ns"), "{svg}");
         assert!(!svg.contains('\u{e000}'), "marks are taken out");
         let mut few = stacks(4);
         few.frames.iter_mut().for_each(|it| it.visible = None);
         let svg = String::from_utf8(comparison_svg(&few, "t").unwrap()).unwrap();
-        assert!(
-            svg.contains("too few runs") && !svg.contains("shows from"),
-            "{svg}"
-        );
+        assert!(svg.contains("too few runs") && !svg.contains("shows from"), "{svg}");
         assert!(!svg.contains("[+590 ns"), "{svg}");
     }
 

@@ -11,8 +11,7 @@ const GREY: &str = "rgb(205,204,202)";
 const WHITE: &str = "rgb(255,255,255)";
 
 fn drawn(a: &Profile, b: &Profile, options: &DifferenceOptions) -> String {
-    let [a, b] =
-        [(a, "first <run>"), (b, "second")].map(|(profile, name)| DifferenceSide { profile, name });
+    let [a, b] = [(a, "first <run>"), (b, "second")].map(|(profile, name)| DifferenceSide { profile, name });
     String::from_utf8(difference_svg(&a, &b, options).unwrap()).unwrap()
 }
 
@@ -48,11 +47,7 @@ fn one(svg: &str, name: &str) -> Seen {
 }
 
 fn a() -> Profile {
-    of_stacks(&[
-        ("t;main;f", 500),
-        ("t;main;g", 300),
-        ("t;main;gone;deep", 200),
-    ])
+    of_stacks(&[("t;main;f", 500), ("t;main;g", 300), ("t;main;gone;deep", 200)])
 }
 
 fn b() -> Profile {
@@ -73,16 +68,9 @@ fn widths_are_of_b_and_colours_of_the_difference() {
     assert_eq!(gone.colour, BLUE);
     assert!((gone.width - 20.0 / 1.2).abs() < 0.01, "{gone:?}");
     let alone = one(&svg, "only in A");
-    assert!(
-        alone.tooltip.contains("(20.00 % of A is nothing in B"),
-        "{alone:?}"
-    );
+    assert!(alone.tooltip.contains("(20.00 % of A is nothing in B"), "{alone:?}");
     let main: Vec<String> = seen(&svg, "main").into_iter().map(|it| it.colour).collect();
-    assert_eq!(
-        main,
-        [WHITE, WHITE],
-        "in the picture, and as a caller beside it"
-    );
+    assert_eq!(main, [WHITE, WHITE], "in the picture, and as a caller beside it");
     assert!(svg.contains("full colour: 20.00 points"), "{svg}");
     assert!(svg.contains("all (A 1,000 samples, B 2,000 samples)"));
     assert!(svg.contains("A: first &lt;run&gt;, 1,000 samples"));
@@ -95,10 +83,7 @@ fn swapped_sides_swap_the_colours_and_widths_of_a_are_those_of_the_other_side() 
     assert_eq!(one(&swapped, "f").colour, BLUE);
     assert_eq!(one(&swapped, "gone").colour, ORANGE);
     assert!(seen(&swapped, "only in A").is_empty(), "all of A is in B");
-    let of_a = DifferenceOptions {
-        widths_of_a: true,
-        ..DifferenceOptions::default()
-    };
+    let of_a = DifferenceOptions { widths_of_a: true, ..DifferenceOptions::default() };
     let svg = drawn(&b(), &a(), &of_a);
     assert!((one(&svg, "f").width - 70.0 / 1.2).abs() < 0.01);
     assert!(one(&svg, "only in B").tooltip.contains("20.00 % of B"));
@@ -118,22 +103,14 @@ fn a_profile_beside_itself_is_white_and_chance_is_grey() {
     let svg = drawn(&few(50, 50), &few(55, 45), &DifferenceOptions::default());
     let f = one(&svg, "f");
     assert_eq!(f.colour, GREY);
-    assert_eq!(
-        f.tooltip,
-        "f (A 50.00 %, B 55.00 %, +5.00 points, not proven)"
-    );
+    assert_eq!(f.tooltip, "f (A 50.00 %, B 55.00 %, +5.00 points, not proven)");
 }
 
 #[test]
 fn what_is_forced_and_names_that_lie_stand_as_text() {
-    let hostile = of_stacks(&[
-        ("t;<script>alert(1)</script>;a b 12;#c;\u{e001}x", 70),
-        ("t;tab\tname;\"quoted\";=;x (A 1)", 30),
-    ]);
-    let options = DifferenceOptions {
-        forced: vec!["cpu and <mmap>".into()],
-        ..DifferenceOptions::default()
-    };
+    let hostile =
+        of_stacks(&[("t;<script>alert(1)</script>;a b 12;#c;\u{e001}x", 70), ("t;tab\tname;\"quoted\";=;x (A 1)", 30)]);
+    let options = DifferenceOptions { forced: vec!["cpu and <mmap>".into()], ..DifferenceOptions::default() };
     let svg = drawn(&hostile, &hostile, &options);
     assert!(!svg.contains("<script>alert"), "{svg}");
     assert!(svg.contains("forced: cpu and &lt;mmap&gt;"));
@@ -150,10 +127,7 @@ fn an_empty_side_is_drawn_and_two_are_refused() {
     assert!((one(&svg, "only in A").width - 100.0).abs() < 0.01);
     let svg = drawn(&nothing, &a(), &DifferenceOptions::default());
     assert_eq!(one(&svg, "f").width, 50.0);
-    let side = DifferenceSide {
-        profile: &nothing,
-        name: "nothing",
-    };
+    let side = DifferenceSide { profile: &nothing, name: "nothing" };
     let refused = difference_svg(&side, &side, &DifferenceOptions::default());
     assert!(refused.is_err());
 }
@@ -162,10 +136,7 @@ fn an_empty_side_is_drawn_and_two_are_refused() {
 fn more_frames_than_there_are_marks_keep_their_own_names() {
     let names: Vec<String> = (0..13_000).map(|i| format!("t;main;f{i}")).collect();
     let stacks: Vec<(&str, u64)> = names.iter().map(|it| (it.as_str(), 1)).collect();
-    let options = DifferenceOptions {
-        min_share: 0.0,
-        ..DifferenceOptions::default()
-    };
+    let options = DifferenceOptions { min_share: 0.0, ..DifferenceOptions::default() };
     let profile = of_stacks(&stacks);
     let svg = drawn(&profile, &profile, &options);
     for i in [0, 6_398, 6_399, 6_400, 12_999] {
@@ -192,25 +163,13 @@ fn the_legend_stands_below_the_frames_inside_the_picture() {
         of("y") + of("height")
     });
     let floor = bottoms.fold(0.0, f64::max);
-    let squares = legend
-        .split("<rect")
-        .skip(1)
-        .flat_map(|it| numbers(it.split('/').next().unwrap(), "y"));
+    let squares = legend.split("<rect").skip(1).flat_map(|it| numbers(it.split('/').next().unwrap(), "y"));
     let top = moved + squares.fold(f64::INFINITY, f64::min);
     assert!(top > floor, "{top} and {floor}");
     let last = moved + numbers(legend, "y").into_iter().fold(0.0, f64::max);
     let heights = numbers(header, "height");
-    assert!(
-        heights.len() >= 2
-            && heights
-                .iter()
-                .all(|it| *it > last + 4.0 && *it == heights[0]),
-        "{heights:?} {last}"
-    );
-    assert!(
-        header.contains(&format!(" {}\" xmlns", heights[0])),
-        "{header}"
-    );
+    assert!(heights.len() >= 2 && heights.iter().all(|it| *it > last + 4.0 && *it == heights[0]), "{heights:?} {last}");
+    assert!(header.contains(&format!(" {}\" xmlns", heights[0])), "{header}");
     let right = legend.split("<text x=\"").skip(1).map(|it| {
         let (x, rest) = it.split_once('"').unwrap();
         let text = rest.split_once('>').unwrap().1.split('<').next().unwrap();

@@ -53,11 +53,7 @@ pub fn render_pairs(dir: &Path, file: &Path) -> Result<String, Problem> {
 pub(super) fn redacted(dir: &Path, redaction: &mut Redaction) -> Result<String, Problem> {
     if PairedMatrix::is_in(dir) {
         let matrix = decided(dir)?;
-        let source = MatrixSource {
-            matrix: &matrix,
-            dir,
-            folder: None,
-        };
+        let source = MatrixSource { matrix: &matrix, dir, folder: None };
         return matrix_redacted(&source, redaction);
     }
     let mut view = ComparisonView::of_pairs(dir, dir)?;
@@ -71,18 +67,11 @@ fn alone(dir: &Path, folder: &Path) -> Result<String, Problem> {
 }
 
 fn of_matrix(matrix: &ComparedMatrix, dir: &Path, folder: &Path) -> Result<String, Problem> {
-    render_matrix(&MatrixSource {
-        matrix,
-        dir,
-        folder: Some(folder),
-    })
+    render_matrix(&MatrixSource { matrix, dir, folder: Some(folder) })
 }
 
 fn decided(dir: &Path) -> Result<ComparedMatrix, Problem> {
-    ComparedMatrix::read(dir).map_err(|error| Problem {
-        help: NOT_YET.to_owned(),
-        ..error.problem()
-    })
+    ComparedMatrix::read(dir).map_err(|error| Problem { help: NOT_YET.to_owned(), ..error.problem() })
 }
 
 fn document(view: &ComparisonView) -> Result<String, Problem> {
@@ -181,10 +170,7 @@ mod tests {
     /// Without a change no `+0.00 %` is printed, and signs are no markup.
     #[test]
     fn a_side_without_runs_has_no_change() {
-        let side = |runs| ComparedSide {
-            runs: vec![ComparedRun::default(); runs],
-            ..ComparedSide::default()
-        };
+        let side = |runs| ComparedSide { runs: vec![ComparedRun::default(); runs], ..ComparedSide::default() };
         let mut comparison = Comparison {
             a: side(1),
             b: side(0),
@@ -207,12 +193,7 @@ mod tests {
             }))
         };
         let text = html(&comparison);
-        assert!(
-            text.contains(
-                "<td>none</td><td></td><td></td><td>inconclusive: no run of B counts</td>"
-            ),
-            "{text}"
-        );
+        assert!(text.contains("<td>none</td><td></td><td></td><td>inconclusive: no run of B counts</td>"), "{text}");
         comparison.b = side(1);
         let figure = &mut comparison.figures[0];
         (figure.b, figure.decision) = (vec![0.001], Decision::Changed);

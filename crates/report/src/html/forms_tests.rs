@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use quick_xml::events::Event;
-use stacks::{
-    FORMATS, FirstField, Frame, FrameKind, Profile, ReadOptions, Sample, StackNode, Unwinding,
-};
+use stacks::{FORMATS, FirstField, Frame, FrameKind, Profile, ReadOptions, Sample, StackNode, Unwinding};
 use testkit::Random;
 
 use crate::console::{self, FunctionRowOf, FunctionSort, FunctionTable, Style};
@@ -23,9 +21,8 @@ impl Maker {
     /// Any character: one that some form has a use for, else of all planes.
     fn character(&mut self) -> char {
         const SPECIAL: [char; 24] = [
-            ' ', '\t', '\n', '\0', '\u{1b}', ';', '#', '<', '>', '&', '"', '\'', '0', '7', '.',
-            '_', '\u{85}', '\u{a0}', '\u{2003}', '\u{2028}', '\u{202e}', '\u{fffd}', '\u{fffe}',
-            '\u{ffff}',
+            ' ', '\t', '\n', '\0', '\u{1b}', ';', '#', '<', '>', '&', '"', '\'', '0', '7', '.', '_', '\u{85}',
+            '\u{a0}', '\u{2003}', '\u{2028}', '\u{202e}', '\u{fffd}', '\u{fffe}', '\u{ffff}',
         ];
         match self.0.below(3) {
             0 => self.0.of(&SPECIAL),
@@ -63,9 +60,8 @@ impl Maker {
 
     fn profile(&mut self) -> Profile {
         let kinds = [FrameKind::Erlang, FrameKind::Kernel, FrameKind::Unknown];
-        let frames: Vec<Frame> = (0..=self.0.below(8))
-            .map(|_| Frame::new(self.name(), self.name(), self.0.of(&kinds)))
-            .collect();
+        let frames: Vec<Frame> =
+            (0..=self.0.below(8)).map(|_| Frame::new(self.name(), self.name(), self.0.of(&kinds))).collect();
         let stacks: Vec<StackNode> = (0..=self.0.below(40))
             .map(|i| StackNode {
                 parent: (i > 0 && self.0.below(8) > 0).then(|| self.0.below(i) as u32),
@@ -85,13 +81,7 @@ impl Maker {
             process: None,
             wait: None,
         });
-        let mut profile = Profile {
-            samples: samples.collect(),
-            frames,
-            stacks,
-            threads,
-            ..Profile::default()
-        };
+        let mut profile = Profile { samples: samples.collect(), frames, stacks, threads, ..Profile::default() };
         profile.header.event = self.name();
         profile.header.unit = "samples".into();
         assert!(profile.is_consistent());
@@ -101,10 +91,7 @@ impl Maker {
 
 /// One stack of so many frames, with samples at its leaf, in its middle and at its root.
 fn deep(frames: u32) -> Profile {
-    let node = |i: u32| StackNode {
-        parent: i.checked_sub(1),
-        frame: i % 2,
-    };
+    let node = |i: u32| StackNode { parent: i.checked_sub(1), frame: i % 2 };
     let sample = |stack| Sample {
         t: 1,
         weight: 10,
@@ -117,9 +104,7 @@ fn deep(frames: u32) -> Profile {
         wait: None,
     };
     let mut profile = Profile {
-        frames: ["even", "odd"]
-            .map(|name| Frame::new(name, "", FrameKind::Native))
-            .into(),
+        frames: ["even", "odd"].map(|name| Frame::new(name, "", FrameKind::Native)).into(),
         stacks: (0..frames).map(node).collect(),
         threads: vec!["t".into()],
         samples: vec![sample(0), sample(frames / 2), sample(frames - 1)],
@@ -143,9 +128,8 @@ fn parsed(svg: &[u8]) -> (Vec<String>, f64) {
             Event::Start(tag) => {
                 for attribute in tag.attributes() {
                     let attribute = attribute.expect("an attribute");
-                    let value = attribute
-                        .normalized_value(quick_xml::XmlVersion::Explicit1_0)
-                        .expect("an attribute's value");
+                    let value =
+                        attribute.normalized_value(quick_xml::XmlVersion::Explicit1_0).expect("an attribute's value");
                     if depth == 0 && attribute.key.as_ref() == b"height" {
                         height = value.parse().expect("a height");
                     }
@@ -180,13 +164,8 @@ fn read_back(name: &str, bytes: &[u8]) -> Profile {
     let path = dir.path().join(name);
     std::fs::write(&path, bytes).unwrap();
     // Names of threads may be such as nobody would take for a thread's.
-    let options = ReadOptions {
-        first_field: FirstField::Thread,
-        ..ReadOptions::default()
-    };
-    Profile::open_with_lines(&FORMATS, &path, options)
-        .expect(name)
-        .without_lines()
+    let options = ReadOptions { first_field: FirstField::Thread, ..ReadOptions::default() };
+    Profile::open_with_lines(&FORMATS, &path, options).expect(name).without_lines()
 }
 
 /// Depth of a stack times the weight of its samples, summed up: the profile's area.
@@ -200,11 +179,7 @@ fn leaves(profile: &Profile) -> BTreeMap<String, u64> {
     let mut sums = BTreeMap::new();
     for f in profile.functions() {
         let name = f.share.function;
-        let name = if name.is_empty() {
-            "[unknown]".into()
-        } else {
-            name
-        };
+        let name = if name.is_empty() { "[unknown]".into() } else { name };
         *sums.entry(name).or_default() += f.self_weight;
     }
     sums
@@ -321,11 +296,7 @@ fn profiles_of_any_names_and_shapes_are_shown_in_every_form() {
         pprof_carries(&profile);
         the_table_shows(&profile);
         the_page_holds(&profile);
-        let options = FlameOptions {
-            title: title.clone(),
-            subtitle: Some(title),
-            ..FlameOptions::default()
-        };
+        let options = FlameOptions { title: title.clone(), subtitle: Some(title), ..FlameOptions::default() };
         let (titles, _) = parsed(&svg(&profile, &options).unwrap());
         let all = format!("all ({} samples, 100%)", profile.total_weight());
         assert!(titles.contains(&all), "{all} is missing in {titles:?}");
@@ -339,10 +310,7 @@ fn names_that_once_ended_the_command_are_drawn() {
         profile.threads = vec![name.into()];
         profile.frames[0].name = name.into();
         let (titles, _) = parsed(&svg(&profile, &FlameOptions::default()).unwrap());
-        assert!(
-            titles.iter().any(|t| t.starts_with("all (30 samples")),
-            "{titles:?}"
-        );
+        assert!(titles.iter().any(|t| t.starts_with("all (30 samples")), "{titles:?}");
     }
 }
 
@@ -358,13 +326,9 @@ fn a_stack_of_sixty_thousand_frames_is_drawn_as_far_as_can_be_seen() {
     }
     let (titles, height) = parsed(&svg(&profile, &FlameOptions::default()).unwrap());
     assert!(height < 20_000.0, "{height} pixels");
-    let deeper = titles
-        .iter()
-        .filter(|t| t.starts_with("[deeper frames] (20 samples"));
+    let deeper = titles.iter().filter(|t| t.starts_with("[deeper frames] (20 samples"));
     assert_eq!(deeper.count(), 1, "two samples of three lie deeper");
-    let drawn = titles
-        .iter()
-        .filter(|t| !t.starts_with('[') && !t.starts_with("t ") && t.contains("(20 samples, "));
+    let drawn = titles.iter().filter(|t| !t.starts_with('[') && !t.starts_with("t ") && t.contains("(20 samples, "));
     assert_eq!(drawn.count(), 999, "all but the root, which has 30");
     the_table_shows(&profile);
     pprof_carries(&profile);
@@ -372,14 +336,7 @@ fn a_stack_of_sixty_thousand_frames_is_drawn_as_far_as_can_be_seen() {
     assert_eq!(
         leaves(&profile),
         BTreeMap::from(
-            [
-                ("even", 20),
-                ("fifth", 10),
-                ("fourth", 0),
-                ("odd", 0),
-                ("third", 0)
-            ]
-            .map(|(n, w)| (n.into(), w))
+            [("even", 20), ("fifth", 10), ("fourth", 0), ("odd", 0), ("third", 0)].map(|(n, w)| (n.into(), w))
         )
     );
 }

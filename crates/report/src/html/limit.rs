@@ -65,11 +65,7 @@ fn summary_of_scale(view: &LimitView, scale: &ScaleView) -> String {
     );
     for run in &scale.runs {
         let throughput = rate(run.throughput);
-        let _ = write!(
-            out,
-            "<tr><th>{}</th><td>{throughput}</td></tr>",
-            run.clients
-        );
+        let _ = write!(out, "<tr><th>{}</th><td>{throughput}</td></tr>", run.clients);
     }
     out.push_str("</tbody></table>");
     out
@@ -99,11 +95,7 @@ fn summary_of_rates(view: &LimitView) -> String {
         };
         is_weak |= latency.is_some_and(|it| !it.supports(99.0));
         let (p50, p99) = (told(50.0, |it| it.p50_ns), told(99.0, |it| it.p99_ns));
-        let _ = write!(
-            out,
-            "<tr><th>{}</th><td>{held}</td><td>{p50}</td><td>{p99}</td></tr>",
-            rate(trial.rate)
-        );
+        let _ = write!(out, "<tr><th>{}</th><td>{held}</td><td>{p50}</td><td>{p99}</td></tr>", rate(trial.rate));
     }
     out.push_str("</tbody></table>");
     if is_weak {

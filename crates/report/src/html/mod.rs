@@ -57,11 +57,7 @@ pub fn render_redacted(dir: &Path, built_in: &[Value]) -> Result<RedactedPage, P
             page::redacted(&mut page, dir, &mut redaction)?
         }
     };
-    Ok(RedactedPage {
-        html,
-        ordinary: redaction.ordinary(),
-        kept: redaction.kept(),
-    })
+    Ok(RedactedPage { html, ordinary: redaction.ordinary(), kept: redaction.kept() })
 }
 
 /// Writes `report.html` into a run's folder, at once or not at all, and returns its path.
@@ -79,8 +75,7 @@ fn keep(dir: &Path, document: &str) -> Result<PathBuf, Problem> {
     let path = dir.join(archive::file::REPORT);
     stacks::replace_file(&path, document.as_bytes()).map_err(|source| {
         let cause = format!("cannot write {}", path.display());
-        let help =
-            "free some space or change its permissions; `bellows runs report` draws it again";
+        let help = "free some space or change its permissions; `bellows runs report` draws it again";
         Problem::new(cause, source, help)
     })?;
     Ok(path)

@@ -34,13 +34,7 @@ pub(super) struct Document<'a, V> {
 
 impl<'a, V> Document<'a, V> {
     pub(super) fn new(kind: &'static str, name: &'a str, summary: String, view: &'a V) -> Self {
-        Self {
-            name,
-            kind,
-            summary,
-            view,
-            columns: &[],
-        }
+        Self { name, kind, summary, view, columns: &[] }
     }
 }
 
@@ -51,27 +45,17 @@ pub(super) fn document(page: &RunPage) -> Result<String, Problem> {
 
 fn parts(page: &RunPage) -> Document<'_, RunView> {
     let run = &page.run;
-    Document {
-        columns: &page.columns,
-        ..Document::new("run", &run.name, static_summary(run), run)
-    }
+    Document { columns: &page.columns, ..Document::new("run", &run.name, static_summary(run), run) }
 }
 
 /// The whole document of a run, without names.
-pub(super) fn redacted(
-    page: &mut RunPage,
-    dir: &Path,
-    redaction: &mut Redaction,
-) -> Result<String, Problem> {
+pub(super) fn redacted(page: &mut RunPage, dir: &Path, redaction: &mut Redaction) -> Result<String, Problem> {
     redaction.note_run(&mut page.run, dir);
     write_redacted(&parts(page), redaction)
 }
 
 /// Any whole document, without the names that were noted.
-pub(super) fn write_redacted<V: Serialize>(
-    of: &Document<'_, V>,
-    redaction: &mut Redaction,
-) -> Result<String, Problem> {
+pub(super) fn write_redacted<V: Serialize>(of: &Document<'_, V>, redaction: &mut Redaction) -> Result<String, Problem> {
     let view = redaction.data(of.view)?;
     write(&Document {
         name: &redaction.text(of.name),
@@ -118,11 +102,7 @@ fn source_hash(text: &str) -> String {
 /// `json length (4 bytes, little endian) | json | columns`, gzipped, in base64.
 fn pack(view: &impl Serialize, columns: &[u8]) -> Result<String, Problem> {
     let failed = |error: &dyn std::fmt::Display| {
-        Problem::new(
-            "cannot pack the report's data",
-            error,
-            "run it again with a shorter measured phase",
-        )
+        Problem::new("cannot pack the report's data", error, "run it again with a shorter measured phase")
     };
     let json = serde_json::to_vec(view).map_err(|e| failed(&e))?;
     let length = u32::try_from(json.len()).map_err(|_| failed(&"more than 4 GB of text"))?;
@@ -203,10 +183,7 @@ mod tests {
 
     #[test]
     fn names_are_text_and_cannot_hide() {
-        assert_eq!(
-            escape("<b onload='x'>&\""),
-            "&lt;b onload=&#39;x&#39;&gt;&amp;&quot;"
-        );
+        assert_eq!(escape("<b onload='x'>&\""), "&lt;b onload=&#39;x&#39;&gt;&amp;&quot;");
         assert_eq!(escape("a\u{1b}[31m\u{202e}b"), "a␛[31m⟨U+202E⟩b");
     }
 
@@ -220,14 +197,7 @@ mod tests {
     #[test]
     fn nothing_embedded_asks_for_the_network() {
         for text in [PROGRAM, STYLE] {
-            for word in [
-                "fetch(",
-                "XMLHttpRequest",
-                "WebSocket",
-                "import(",
-                "@import",
-                "url(http",
-            ] {
+            for word in ["fetch(", "XMLHttpRequest", "WebSocket", "import(", "@import", "url(http"] {
                 assert!(!text.contains(word), "{word}");
             }
         }

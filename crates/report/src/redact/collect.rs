@@ -33,10 +33,7 @@ pub(super) fn note_run(names: &mut Names, view: &RunView, dir: &Path) {
         }
     }
     for profile in &view.profiles {
-        profile
-            .processes
-            .iter()
-            .for_each(|it| note_process(names, it));
+        profile.processes.iter().for_each(|it| note_process(names, it));
     }
     // Unreadable series are on no page either.
     for series in read_named_series(dir).unwrap_or_default() {
@@ -75,9 +72,7 @@ fn note_topology(names: &mut Names, topology: &Topology) {
         names.add(NameKind::VirtualHost, &queue.vhost);
         // A managed cluster's are numbers.
         let nodes = queue.members.iter().chain([&queue.leader]);
-        nodes
-            .filter(|it| !is_number(it))
-            .for_each(|node| names.add(NameKind::Node, node));
+        nodes.filter(|it| !is_number(it)).for_each(|node| names.add(NameKind::Node, node));
         note_arguments(names, &queue.arguments);
     }
     for exchange in &topology.exchanges {
@@ -106,22 +101,13 @@ fn is_number(node: &str) -> bool {
 fn note_process(names: &mut Names, process: &ProcessView) {
     let vhost = process.vhost.as_deref().unwrap_or_default();
     names.add(NameKind::VirtualHost, vhost);
-    names.add(
-        NameKind::Connection,
-        process.connection.as_deref().unwrap_or_default(),
-    );
+    names.add(NameKind::Connection, process.connection.as_deref().unwrap_or_default());
     if process.id.is_empty() {
         return;
     }
     let of = format!(" in {vhost}");
-    let label = process
-        .label
-        .strip_suffix(of.as_str())
-        .unwrap_or(&process.label);
-    let name = label
-        .strip_prefix(process.role.as_str())
-        .unwrap_or(label)
-        .trim();
+    let label = process.label.strip_suffix(of.as_str()).unwrap_or(&process.label);
+    let name = label.strip_prefix(process.role.as_str()).unwrap_or(label).trim();
     if name.is_empty() || name.starts_with('<') {
         return;
     }
@@ -162,8 +148,8 @@ fn note_label(names: &mut Names, key: &str, value: &str) {
     }
     let kind = match key {
         // Labels of every machine's and every broker's pages.
-        "cpu" | "dirty_io" | "mode" | "state" | "usage" | "alloc" | "kind" | "type" | "thread"
-        | "queue_type" | "direction" | "op"
+        "cpu" | "dirty_io" | "mode" | "state" | "usage" | "alloc" | "kind" | "type" | "thread" | "queue_type"
+        | "direction" | "op"
             if is_usual_value(value) =>
         {
             return;

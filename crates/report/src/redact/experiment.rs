@@ -50,25 +50,17 @@ fn held(key: &str) -> Held {
         return Held::Choice;
     }
     Held::Name(match key {
-        "destination" | "destinations" | "queue" | "queues" | "queue-pattern" | "pattern" | "u" => {
-            NameKind::Queue
+        "destination" | "destinations" | "queue" | "queues" | "queue-pattern" | "pattern" | "u" => NameKind::Queue,
+        "exchange" | "x-dead-letter-exchange" | "alternate-exchange" | "dead-letter-exchange" | "e" => {
+            NameKind::Exchange
         }
-        "exchange"
-        | "x-dead-letter-exchange"
-        | "alternate-exchange"
-        | "dead-letter-exchange"
-        | "e" => NameKind::Exchange,
-        "routing-key" | "x-dead-letter-routing-key" | "dead-letter-routing-key" | "k" => {
-            NameKind::RoutingKey
-        }
+        "routing-key" | "x-dead-letter-routing-key" | "dead-letter-routing-key" | "k" => NameKind::RoutingKey,
         "vhost" => NameKind::VirtualHost,
-        "user" | "management-user" | "client-id" | "user-id" | "clientID" | "username" => {
-            NameKind::User
-        }
+        "user" | "management-user" | "client-id" | "user-id" | "clientID" | "username" => NameKind::User,
         "node" => NameKind::Node,
         "sni" | "host" | "hostname" | "source-addresses" => NameKind::Host,
-        "root" | "definitions" | "patch" | "b-patch" | "ca" | "cert" | "key" | "cookie-file"
-        | "bearer-file" | "output" | "o" | "runs" | "file" => NameKind::Path,
+        "root" | "definitions" | "patch" | "b-patch" | "ca" | "cert" | "key" | "cookie-file" | "bearer-file"
+        | "output" | "o" | "runs" | "file" => NameKind::Path,
         "url" | "further-urls" | "management" | "uri" | "consumer-url" | "h" => {
             return Held::Address;
         }
@@ -89,12 +81,8 @@ fn without_names(of: &Value, names: &HashSet<String>) -> Value {
     match of {
         Value::Object(fields) => {
             let is_one = |value: &Value| value.as_str().is_some_and(|it| names.contains(it));
-            let fields = fields
-                .iter()
-                .filter(|(key, value)| *key != "name" || !is_one(value));
-            fields
-                .map(|(key, value)| (key.clone(), without_names(value, names)))
-                .collect()
+            let fields = fields.iter().filter(|(key, value)| *key != "name" || !is_one(value));
+            fields.map(|(key, value)| (key.clone(), without_names(value, names))).collect()
         }
         Value::Array(items) => items.iter().map(|it| without_names(it, names)).collect(),
         other => other.clone(),
@@ -139,8 +127,7 @@ fn is_own_table(key: &str) -> bool {
 }
 
 fn is_public_key(key: &str) -> bool {
-    PUBLIC_KEYS.split_whitespace().any(|it| it == key)
-        || PUBLIC_BEGINNINGS.iter().any(|it| key.starts_with(it))
+    PUBLIC_KEYS.split_whitespace().any(|it| it == key) || PUBLIC_BEGINNINGS.iter().any(|it| key.starts_with(it))
 }
 
 /// Notes every text of a table that is no number.
@@ -175,9 +162,7 @@ pub(super) fn note_value(names: &mut Names, key: &str, value: &str) {
     let mut path = key.rsplit('.');
     let last = path.next().unwrap_or_default();
     if last == "name" {
-        let of = path
-            .find(|it| it.parse::<u32>().is_err())
-            .unwrap_or_default();
+        let of = path.find(|it| it.parse::<u32>().is_err()).unwrap_or_default();
         return note_name(names, of, &Value::String(value.to_owned()));
     }
     let is_own = |it: &str| is_own_table(it) && !is_public_key(last);

@@ -64,11 +64,7 @@ impl Texts for Redaction {
 impl Redaction {
     /// For a page on which the names of these built-in experiments are public.
     pub(crate) fn new(built_in: &[Value]) -> Self {
-        Self {
-            names: Names::beside(built_in),
-            left: HashSet::new(),
-            finished: String::new(),
-        }
+        Self { names: Names::beside(built_in), left: HashSet::new(), finished: String::new() }
     }
 
     /// Notes the names of a run's page, and takes those out that stand between code.
@@ -147,9 +143,7 @@ impl Redaction {
     /// # Errors
     /// Where it cannot be written as JSON.
     pub(crate) fn data(&mut self, view: &impl Serialize) -> Result<Shown, Problem> {
-        let failed = |e: serde_json::Error| {
-            Problem::new("cannot redact the report", e, "run it without --redact")
-        };
+        let failed = |e: serde_json::Error| Problem::new("cannot redact the report", e, "run it without --redact");
         // The first time names are found that only texts tell of, and may have been passed before.
         shown::shown(view, self).map_err(failed)?;
         let data = shown::shown(view, self).map_err(failed)?;
@@ -190,13 +184,7 @@ impl Redaction {
 
     fn html_text(&mut self, text: &str) -> String {
         let shown = text::redacted(&mut self.names, &unescaped(text));
-        let pairs = [
-            ('&', "&amp;"),
-            ('<', "&lt;"),
-            ('>', "&gt;"),
-            ('"', "&quot;"),
-            ('\'', "&#39;"),
-        ];
+        let pairs = [('&', "&amp;"), ('<', "&lt;"), ('>', "&gt;"), ('"', "&quot;"), ('\'', "&#39;")];
         let escaped = |c: char| pairs.iter().find(|it| it.0 == c).map(|it| it.1);
         shown.chars().fold(String::new(), |mut out, c| {
             match escaped(c) {
@@ -254,9 +242,7 @@ fn titles(element: &str) -> impl Iterator<Item = &str> {
     std::iter::from_fn(move || {
         let value = parts.next()?;
         let of = std::mem::replace(&mut attribute, parts.next().unwrap_or_default());
-        let is_own = [" class=", " id=", " scope=", " style="]
-            .iter()
-            .any(|it| of.ends_with(it));
+        let is_own = [" class=", " id=", " scope=", " style="].iter().any(|it| of.ends_with(it));
         Some(if is_own { "" } else { value })
     })
 }
@@ -304,10 +290,7 @@ fn file_name(path: &str) -> String {
 /// The text that HTML stands for, as pages of bellows escape it.
 fn unescaped(html: &str) -> String {
     let plain = html.replace("&lt;", "<").replace("&gt;", ">");
-    plain
-        .replace("&quot;", "\"")
-        .replace("&#39;", "'")
-        .replace("&amp;", "&")
+    plain.replace("&quot;", "\"").replace("&#39;", "'").replace("&amp;", "&")
 }
 
 /// Adds a character as a page shows it: control characters as symbols, hiding or reordering ones as numbers.

@@ -109,9 +109,7 @@ pub(super) fn is_public_part(part: &str) -> bool {
 }
 
 /// Kinds of brokers and of queues: somebody's queue may be called so, and all else of that name is a kind.
-const KINDS: [&str; 6] = [
-    "rabbitmq", "artemis", "embedded", "quorum", "classic", "stream",
-];
+const KINDS: [&str; 6] = ["rabbitmq", "artemis", "embedded", "quorum", "classic", "stream"];
 
 /// Whether this is a name that somebody gave, and no kind of anything.
 const fn is_given(kind: NameKind) -> bool {
@@ -311,8 +309,7 @@ impl Names {
     /// Whether this whole text is a name that is a word of every report.
     pub(super) fn is_ordinary(&self, text: &str) -> bool {
         let at = self.by_text.get(&folded(text.trim()));
-        at.and_then(|&at| self.all.get(at))
-            .is_some_and(|it| it.is_ordinary)
+        at.and_then(|&at| self.all.get(at)).is_some_and(|it| it.is_ordinary)
     }
 
     fn pseudonym(&mut self, at: usize) -> String {
@@ -363,8 +360,7 @@ impl Names {
         // Parts of a longer name, or of a node's, are no built-in ones; those of a run's are.
         let is_run = is_in_run(chars.get(..from).unwrap_or_default());
         let goes_on = |c: Option<char>| is_word(c) || !is_run && matches!(c, Some('-' | '_' | '@'));
-        let stands =
-            |end: &usize| !goes_on(before(chars, from)) && !goes_on(chars.get(*end).copied());
+        let stands = |end: &usize| !goes_on(before(chars, from)) && !goes_on(chars.get(*end).copied());
         let ends = self.phrases.iter().filter(fits).map(|it| from + it.len());
         ends.filter(stands).max()
     }
@@ -424,11 +420,7 @@ impl Names {
         let Some(base) = self.all.get(found.name).cloned() else {
             return (String::new(), end);
         };
-        let digits: String = chars
-            .get(found.end..end)
-            .unwrap_or_default()
-            .iter()
-            .collect();
+        let digits: String = chars.get(found.end..end).unwrap_or_default().iter().collect();
         let numbered = format!("{}{digits}", base.text);
         (self.stand_in(base.kind, &numbered), end)
     }
@@ -437,8 +429,7 @@ impl Names {
     pub(super) fn spellings(&self) -> impl Iterator<Item = (&str, &Name)> {
         let given = self.pseudonyms();
         let spelled = self.by_text.iter();
-        let spelled =
-            spelled.filter_map(|(spelled, &at)| Some((spelled.as_str(), self.all.get(at)?)));
+        let spelled = spelled.filter_map(|(spelled, &at)| Some((spelled.as_str(), self.all.get(at)?)));
         spelled.filter(move |(spelled, it)| {
             !it.is_ordinary && !given.contains(it.text.as_str()) && !given.contains(spelled)
         })
@@ -542,14 +533,9 @@ fn stands_as_scenario(chars: &[char], from: usize, end: usize) -> bool {
 
 /// Whether a name is indistinguishable in a report: a number, one or two characters, or a word of every report.
 pub(super) fn is_ordinary(key: &str) -> bool {
-    let numeric = key
-        .chars()
-        .all(|c| c.is_ascii_digit() || ".,:%+-".contains(c));
+    let numeric = key.chars().all(|c| c.is_ascii_digit() || ".,:%+-".contains(c));
     let quantity = key.starts_with(|c: char| c.is_ascii_digit())
-        && key
-            .trim_start_matches(|c: char| c.is_ascii_digit() || c == '.')
-            .len()
-            <= 3;
+        && key.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len() <= 3;
     key.chars().count() <= 2
         || numeric
         || quantity

@@ -2,8 +2,8 @@
 //! variants, and code, unchanged.
 
 use serde::ser::{
-    Error as _, Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant,
-    SerializeTuple, SerializeTupleStruct, SerializeTupleVariant, Serializer,
+    Error as _, Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant, SerializeTuple,
+    SerializeTupleStruct, SerializeTupleVariant, Serializer,
 };
 use serde_json::Value;
 
@@ -24,11 +24,7 @@ const VERBATIM: [(&str, &str); 10] = [
 const TAGS: [&str; 3] = ["code", "kind", "chart"];
 
 /// Fields whose text names a metric, as keys of tables do.
-const METRICS: [(&str, &str); 3] = [
-    ("", "metric"),
-    ("MetricInfo", "key"),
-    ("ScenarioSummary", "headline"),
-];
+const METRICS: [(&str, &str); 3] = [("", "metric"), ("MetricInfo", "key"), ("ScenarioSummary", "headline")];
 
 /// Fields with sentences of bellows that end in the words of a system, a library or a broker.
 const SAID: [(&str, &str); 9] = [
@@ -86,14 +82,8 @@ impl Serialize for Shown {
 ///
 /// # Errors
 /// Where it cannot be written as JSON.
-pub(super) fn shown(
-    data: &(impl Serialize + ?Sized),
-    texts: &mut dyn Texts,
-) -> Result<Shown, serde_json::Error> {
-    data.serialize(Showing {
-        texts,
-        of: Of::Data,
-    })
+pub(super) fn shown(data: &(impl Serialize + ?Sized), texts: &mut dyn Texts) -> Result<Shown, serde_json::Error> {
+    data.serialize(Showing { texts, of: Of::Data })
 }
 
 /// Kind of a text.
@@ -124,21 +114,11 @@ impl<'t> Showing<'t> {
     }
 
     fn items(self) -> Items<'t> {
-        Items {
-            showing: self,
-            items: Vec::new(),
-            variant: None,
-        }
+        Items { showing: self, items: Vec::new(), variant: None }
     }
 
     fn fields(self, of: &'static str) -> Fields<'t> {
-        Fields {
-            showing: self,
-            of,
-            fields: Vec::new(),
-            key: None,
-            variant: None,
-        }
+        Fields { showing: self, of, fields: Vec::new(), key: None, variant: None }
     }
 }
 
@@ -223,21 +203,12 @@ impl<'t> Serializer for Showing<'t> {
         self.serialize_unit()
     }
 
-    fn serialize_unit_variant(
-        self,
-        _name: &'static str,
-        _index: u32,
-        variant: &'static str,
-    ) -> Result<Shown, Failed> {
+    fn serialize_unit_variant(self, _name: &'static str, _index: u32, variant: &'static str) -> Result<Shown, Failed> {
         self.texts.left(variant);
         Ok(Shown::Plain(Value::String(variant.to_owned())))
     }
 
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(
-        self,
-        _name: &'static str,
-        value: &T,
-    ) -> Result<Shown, Failed> {
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _name: &'static str, value: &T) -> Result<Shown, Failed> {
         value.serialize(self)
     }
 
@@ -259,11 +230,7 @@ impl<'t> Serializer for Showing<'t> {
         Ok(self.items())
     }
 
-    fn serialize_tuple_struct(
-        self,
-        _name: &'static str,
-        _length: usize,
-    ) -> Result<Items<'t>, Failed> {
+    fn serialize_tuple_struct(self, _name: &'static str, _length: usize) -> Result<Items<'t>, Failed> {
         Ok(self.items())
     }
 
@@ -274,10 +241,7 @@ impl<'t> Serializer for Showing<'t> {
         variant: &'static str,
         _length: usize,
     ) -> Result<Items<'t>, Failed> {
-        Ok(Items {
-            variant: Some(variant),
-            ..self.items()
-        })
+        Ok(Items { variant: Some(variant), ..self.items() })
     }
 
     fn serialize_map(self, _length: Option<usize>) -> Result<Fields<'t>, Failed> {
@@ -295,19 +259,13 @@ impl<'t> Serializer for Showing<'t> {
         variant: &'static str,
         _length: usize,
     ) -> Result<Fields<'t>, Failed> {
-        Ok(Fields {
-            variant: Some(variant),
-            ..self.fields(name)
-        })
+        Ok(Fields { variant: Some(variant), ..self.fields(name) })
     }
 }
 
 impl Items<'_> {
     fn push<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Failed> {
-        self.items.push(value.serialize(Showing {
-            texts: self.showing.texts,
-            of: self.showing.of,
-        })?);
+        self.items.push(value.serialize(Showing { texts: self.showing.texts, of: self.showing.of })?);
         Ok(())
     }
 
@@ -317,12 +275,7 @@ impl Items<'_> {
 }
 
 impl Fields<'_> {
-    fn push<T: Serialize + ?Sized>(
-        &mut self,
-        key: String,
-        value: &T,
-        of: Of,
-    ) -> Result<(), Failed> {
+    fn push<T: Serialize + ?Sized>(&mut self, key: String, value: &T, of: Of) -> Result<(), Failed> {
         let of = match self.showing.of {
             Of::Data => of,
             inherited => inherited,

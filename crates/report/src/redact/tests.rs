@@ -15,14 +15,8 @@ fn shown(noted: &[(NameKind, &str)], text: &str) -> String {
 fn fields_that_a_page_is_asked_for_stay() {
     let mut names = Names::new(&[]);
     for (text, shown) in [
-        (
-            "GET /api/queues?columns=name,messages_ready at 1 s",
-            "GET /api/queues?columns=name,messages_ready at 1 s",
-        ),
-        (
-            "GET /metrics/detailed?family=queue_metrics&page=2",
-            "GET /metrics/detailed?family=queue_metrics&page=2",
-        ),
+        ("GET /api/queues?columns=name,messages_ready at 1 s", "GET /api/queues?columns=name,messages_ready at 1 s"),
+        ("GET /metrics/detailed?family=queue_metrics&page=2", "GET /metrics/detailed?family=queue_metrics&page=2"),
         ("GET /api/queues?name=orders", "GET /api/queues?text-1"),
         ("GET /api/queues?columns=Orders-7", "GET /api/queues?text-2"),
     ] {
@@ -32,16 +26,9 @@ fn fields_that_a_page_is_asked_for_stay() {
 
 #[test]
 fn names_are_replaced_whole_the_longest_first_and_the_same_everywhere() {
-    let noted = [
-        (NameKind::Queue, "orders"),
-        (NameKind::Queue, "orders.eu"),
-        (NameKind::VirtualHost, "shop"),
-    ];
+    let noted = [(NameKind::Queue, "orders"), (NameKind::Queue, "orders.eu"), (NameKind::VirtualHost, "shop")];
     assert_eq!(
-        shown(
-            &noted,
-            "queue orders.eu and orders in shop, ORDERS, bookshop, reorders"
-        ),
+        shown(&noted, "queue orders.eu and orders in shop, ORDERS, bookshop, reorders"),
         "queue queue-1 and queue-2 in vhost-1, queue-2, bookshop, reorders"
     );
     // Eight characters and more are found within words, too.
@@ -49,10 +36,7 @@ fn names_are_replaced_whole_the_longest_first_and_the_same_everywhere() {
     assert_eq!(shown(&noted, "xsecret-ordersx"), "xqueue-1x");
     // Numbered queues are different queues.
     assert_eq!(
-        shown(
-            &noted,
-            "secret-orders secret-orders2 secret-orders12 secret-orders2"
-        ),
+        shown(&noted, "secret-orders secret-orders2 secret-orders12 secret-orders2"),
         "queue-1 queue-2 queue-3 queue-2"
     );
 }
@@ -65,12 +49,8 @@ fn names_of_built_in_experiments_stay_whole_where_a_queue_is_called_as_a_part_of
         let shown = redacted(&mut names, text);
         (shown.clone(), names.without_phrases(&shown))
     };
-    let (shown, checked) =
-        noted("2026-11-26T08-26-06Z-classic-in-out-avug, in-out, CLASSIC-IN-OUT");
-    assert_eq!(
-        shown,
-        "2026-11-26T08-26-06Z-classic-in-out-avug, queue-1, CLASSIC-IN-OUT"
-    );
+    let (shown, checked) = noted("2026-11-26T08-26-06Z-classic-in-out-avug, in-out, CLASSIC-IN-OUT");
+    assert_eq!(shown, "2026-11-26T08-26-06Z-classic-in-out-avug, queue-1, CLASSIC-IN-OUT");
     assert!(!checked.contains("in-out"), "{checked}");
     // Part of another word it is none.
     assert_eq!(noted("aclassic-in-out").0, "aclassic-queue-1");
@@ -104,33 +84,15 @@ fn what_looks_like_a_pseudonym_has_one_of_its_own() {
 #[test]
 fn addresses_paths_and_nodes_are_known_by_their_form() {
     for (text, expected) in [
-        (
-            "amqp://alice:x@db.corp:5672/shop down",
-            "amqp://user-1@host-1:5672/vhost-1 down",
-        ),
-        (
-            "amqp://guest@localhost:5672/",
-            "amqp://guest@localhost:5672/",
-        ),
-        (
-            "http://db.corp:15672/api/queues/shop?name=o",
-            "http://host-1:15672/api/queues/path-1?text-1",
-        ),
+        ("amqp://alice:x@db.corp:5672/shop down", "amqp://user-1@host-1:5672/vhost-1 down"),
+        ("amqp://guest@localhost:5672/", "amqp://guest@localhost:5672/"),
+        ("http://db.corp:15672/api/queues/shop?name=o", "http://host-1:15672/api/queues/path-1?text-1"),
         ("GET /metrics/per-object", "GET /metrics/per-object"),
-        (
-            "from 10.1.2.3:4 to 127.0.0.1:5672, [fe80::1]:7",
-            "from host-1:4 to 127.0.0.1:5672, [host-2]:7",
-        ),
-        (
-            "RabbitMQ 3.10.8 on Erlang/OTP 25.3.2.8",
-            "RabbitMQ 3.10.8 on Erlang/OTP 25.3.2.8",
-        ),
+        ("from 10.1.2.3:4 to 127.0.0.1:5672, [fe80::1]:7", "from host-1:4 to 127.0.0.1:5672, [host-2]:7"),
+        ("RabbitMQ 3.10.8 on Erlang/OTP 25.3.2.8", "RabbitMQ 3.10.8 on Erlang/OTP 25.3.2.8"),
         ("node rabbit@prod-db.corp. It left", "node node-1. It left"),
         ("rabbitmq@/opt/ours and cpu@1", "rabbitmq@path-1 and cpu@1"),
-        (
-            "cannot read /home/alice/x.toml: gone",
-            "cannot read path-1: gone",
-        ),
+        ("cannot read /home/alice/x.toml: gone", "cannot read path-1: gone"),
         (
             "the certificate is not for \"db.corp\" but for DnsName(\"q.corp\"), DnsName(\"*.r.corp\")",
             "the certificate is not for \"text-1\" but for DnsName(\"text-2\"), DnsName(\"text-3\")",
@@ -147,27 +109,12 @@ fn addresses_paths_and_nodes_are_known_by_their_form() {
             "inequivalent arg 'x-max-length': 'high' of `unknown` field `tenant`, run `bellows doctor --all`",
             "inequivalent arg 'x-max-length': 'high' of `unknown` field `text-1`, run `bellows doctor --all`",
         ),
-        (
-            "54,800 /s into / of it, 12 msg/s",
-            "54,800 /s into / of it, 12 msg/s",
-        ),
-        (
-            "no queue 'o/p q' in vhost 'it'",
-            "no queue 'queue-1' in vhost 'vhost-1'",
-        ),
-        (
-            "sum(rabbitmq_queue_messages{queue=\"o\"})",
-            "sum(rabbitmq_queue_messages{queue=\"label-1\"})",
-        ),
-        (
-            "rabbit_channel:handle_method/3 took 12:34:56",
-            "rabbit_channel:handle_method/3 took 12:34:56",
-        ),
+        ("54,800 /s into / of it, 12 msg/s", "54,800 /s into / of it, 12 msg/s"),
+        ("no queue 'o/p q' in vhost 'it'", "no queue 'queue-1' in vhost 'vhost-1'"),
+        ("sum(rabbitmq_queue_messages{queue=\"o\"})", "sum(rabbitmq_queue_messages{queue=\"label-1\"})"),
+        ("rabbit_channel:handle_method/3 took 12:34:56", "rabbit_channel:handle_method/3 took 12:34:56"),
         ("tcp://{host}:{port}", "tcp://{host}:{port}"),
-        (
-            "queue://orders topic://amq.topic",
-            "queue://queue-1 topic://amq.topic",
-        ),
+        ("queue://orders topic://amq.topic", "queue://queue-1 topic://amq.topic"),
     ] {
         assert_eq!(shown(&[], text), expected, "{text}");
     }
@@ -177,10 +124,7 @@ fn addresses_paths_and_nodes_are_known_by_their_form() {
 fn of_what_others_say_only_words_that_tell_nothing_are_left() {
     let mut names = Names::new(&[]);
     for (text, expected) in [
-        (
-            "Connection refused (os error 111)",
-            "Connection refused (os error 111)",
-        ),
+        ("Connection refused (os error 111)", "Connection refused (os error 111)"),
         (
             "certificate not valid for name \"db.corp\"; only for Initech, DnsName(\"q\")",
             "certificate not valid for name \"queue-1\"; only for \u{2026} DnsName(\"\u{2026}\")",
@@ -193,10 +137,7 @@ fn of_what_others_say_only_words_that_tell_nothing_are_left() {
             "inequivalent arg 'x-max-length' for queue 'a7': 'high' is not 'none', 1.5 s",
             "inequivalent arg 'x-max-length' for queue 'queue-2': '\u{2026}' is not '\u{2026}', 1.5 s",
         ),
-        (
-            "NOT_FOUND - no queue 'orders' in vhost '/'",
-            "NOT_FOUND - no queue 'queue-3' in vhost '/'",
-        ),
+        ("NOT_FOUND - no queue 'orders' in vhost '/'", "NOT_FOUND - no queue 'queue-3' in vhost '/'"),
         ("connection reset by peer", "connection reset by peer"),
         ("acme-payments\n at 7 s", "\u{2026}\n at 7 s"),
     ] {
@@ -216,10 +157,7 @@ fn behind_the_colon_of_a_sentence_stands_what_others_said() {
             "connections reconnect: CONNECTION_FORCED - closed by alice",
             "connections reconnect: CONNECTION_FORCED - closed by \u{2026}",
         ),
-        (
-            "the broker unblocked a connection",
-            "the broker unblocked a connection",
-        ),
+        ("the broker unblocked a connection", "the broker unblocked a connection"),
     ] {
         assert_eq!(said(&mut names, text), expected);
     }
@@ -234,11 +172,7 @@ fn names_that_are_words_of_every_report_are_replaced_where_they_stand_as_names()
     );
     assert_eq!(shown(&noted, "test"), "queue-1");
     // Names that every broker has stay.
-    let public = [
-        (NameKind::VirtualHost, "/"),
-        (NameKind::User, "guest"),
-        (NameKind::Experiment, "demo"),
-    ];
+    let public = [(NameKind::VirtualHost, "/"), (NameKind::User, "guest"), (NameKind::Experiment, "demo")];
     assert_eq!(shown(&public, "guest in / of demo"), "guest in / of demo");
 }
 
@@ -246,10 +180,7 @@ fn names_that_are_words_of_every_report_are_replaced_where_they_stand_as_names()
 fn names_in_addresses_are_found_behind_percent_signs() {
     let noted = [(NameKind::Queue, "my orders"), (NameKind::Queue, "ä/b")];
     assert_eq!(
-        shown(
-            &noted,
-            "http://localhost:1/api/queues/%2F/my%20orders my%20orders %C3%A4%2Fb"
-        ),
+        shown(&noted, "http://localhost:1/api/queues/%2F/my%20orders my%20orders %C3%A4%2Fb"),
         "http://localhost:1/api/queues/%2F/queue-1 queue-1 queue-2"
     );
 }
@@ -274,10 +205,7 @@ fn kinds_paths_and_words_are_told_from_names() {
     let said = "/metrics of node 0, shop of node 0, shop of node 1";
     let expected = "/metrics of node 0, label-1 of node 0, label-1 of node 1";
     assert_eq!(shown(&pages, said), expected);
-    assert_eq!(
-        shown(&[], "a{queue=\"x of node 0\"}"),
-        "a{queue=\"label-1\"}"
-    );
+    assert_eq!(shown(&[], "a{queue=\"x of node 0\"}"), "a{queue=\"label-1\"}");
     // An apostrophe in a word quotes nothing.
     let said = "look for a queue's limits and its leader, and into the broker's log";
     assert_eq!(shown(&[], said), said);

@@ -2,9 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-use super::names::{
-    NameKind, Names, before, folded, is_loopback, is_public_part, is_word, said_kind,
-};
+use super::names::{NameKind, Names, before, folded, is_loopback, is_public_part, is_word, said_kind};
 use super::words::are_own_words;
 
 /// Sites with public documentation, those of known patterns included.
@@ -30,11 +28,7 @@ pub(super) fn redacted(names: &mut Names, text: &str) -> String {
 fn scanned(names: &mut Names, text: &str, is_outside: bool) -> String {
     let whole = names.known(text);
     whole.unwrap_or_else(|| {
-        let scan = Scan {
-            chars: text.chars().collect(),
-            names,
-            is_outside,
-        };
+        let scan = Scan { chars: text.chars().collect(), names, is_outside };
         scan.run()
     })
 }
@@ -73,8 +67,7 @@ fn is_dotted(word: &str) -> bool {
     while let (Some(left), Some(right)) = (parts.next(), parts.peek()) {
         let (last, first) = (left.chars().next_back(), right.chars().next());
         let beside = [last, first].map(|c| c.filter(|c| c.is_alphanumeric()));
-        dotted |= beside.iter().all(Option::is_some)
-            && beside.iter().flatten().any(|c| c.is_alphabetic());
+        dotted |= beside.iter().all(Option::is_some) && beside.iter().flatten().any(|c| c.is_alphabetic());
     }
     dotted
 }
@@ -190,9 +183,7 @@ impl Scan<'_> {
         }
         let scheme = self.slice(at, scheme_end);
         let from = scheme_end + 3;
-        if let ("queue" | "topic", Some(known)) =
-            (scheme.as_str(), self.names.longest(&self.chars, from))
-        {
+        if let ("queue" | "topic", Some(known)) = (scheme.as_str(), self.names.longest(&self.chars, from)) {
             let (text, end) = self.names.replace(known, &self.chars);
             let text = format!("{scheme}://{text}");
             return Some(Piece { end, text });
@@ -249,12 +240,7 @@ impl Scan<'_> {
     }
 
     fn virtual_host(&mut self, path: &str) -> String {
-        let name = decoded(
-            path.trim_start_matches('/')
-                .split('?')
-                .next()
-                .unwrap_or_default(),
-        );
+        let name = decoded(path.trim_start_matches('/').split('?').next().unwrap_or_default());
         match name.as_str() {
             "" | "/" => path.split('?').next().unwrap_or_default().to_owned(),
             name => format!("/{}", self.names.stand_in(NameKind::VirtualHost, name)),
@@ -295,11 +281,7 @@ impl Scan<'_> {
         if !"'\"`\u{201c}".contains(quote) || quote == '\'' && !self.begins(at) {
             return None;
         }
-        let closing = if quote == '\u{201c}' {
-            '\u{201d}'
-        } else {
-            quote
-        };
+        let closing = if quote == '\u{201c}' { '\u{201d}' } else { quote };
         let behind = self.chars.get(at + 1..)?;
         let ends = |place: usize| {
             // So is the one in `'o'brien'`.
@@ -317,25 +299,19 @@ impl Scan<'_> {
             (_, None) if self.is_outside && is_somebodys(&inside) => "\u{2026}".to_owned(),
             (_, None) => return None,
         };
-        Some(Piece {
-            end: end + 1,
-            text: format!("{quote}{name}{closing}"),
-        })
+        Some(Piece { end: end + 1, text: format!("{quote}{name}{closing}") })
     }
 
     /// Kind of the quoted name, by the words before it; `None` where it is known to be no name.
     fn quoted_kind(&self, at: usize, quote: char, inside: &str) -> Option<NameKind> {
         let left = folded(self.slice(at.saturating_sub(16), at).trim_end());
-        let is_label =
-            quote == '"' && (left.ends_with('=') || left.ends_with("=~") || left.ends_with("!~"));
+        let is_label = quote == '"' && (left.ends_with('=') || left.ends_with("=~") || left.ends_with("!~"));
         // A command that bellows advises, and what is found by its own form.
         let is_command = quote == '`' && inside.contains(char::is_whitespace);
         let page = inside.strip_prefix('/').unwrap_or_default();
         let is_page = page.split(['/', '?']).next().is_some_and(is_public_part);
         let is_formed = inside.contains("://") || !page.is_empty() && is_page;
-        let is_path = ["/", "~/", "./", "../"]
-            .iter()
-            .any(|it| inside.starts_with(it));
+        let is_path = ["/", "~/", "./", "../"].iter().any(|it| inside.starts_with(it));
         match said_kind(&left) {
             _ if inside.is_empty() => None,
             _ if is_label => Some(NameKind::Label),
@@ -364,26 +340,19 @@ impl Scan<'_> {
         }
         let host = self.slice(sign + 1, end);
         let is_host = first.is_alphabetic() || host.contains('.');
-        is_host.then(|| Piece {
-            text: self.names.stand_in(NameKind::Node, &self.slice(at, end)),
-            end,
-        })
+        is_host.then(|| Piece { text: self.names.stand_in(NameKind::Node, &self.slice(at, end)), end })
     }
 
     /// An address of IPv4 or IPv6; versions of Erlang have four numbers, too.
     fn address(&mut self, at: usize) -> Option<Piece> {
         let c = *self.chars.get(at)?;
         let left = before(&self.chars, at);
-        if !self.begins(at)
-            || matches!(left, Some('.' | ':' | '_'))
-            || !(c.is_ascii_hexdigit() || c == ':')
-        {
+        if !self.begins(at) || matches!(left, Some('.' | ':' | '_')) || !(c.is_ascii_hexdigit() || c == ':') {
             return None;
         }
         let of_six = self.run_of(at, |c| c.is_ascii_hexdigit() || ":.".contains(c));
         let text = self.slice(at, of_six);
-        let is_six =
-            text.matches(':').count() > 1 && text.trim_end_matches('.').parse::<Ipv6Addr>().is_ok();
+        let is_six = text.matches(':').count() > 1 && text.trim_end_matches('.').parse::<Ipv6Addr>().is_ok();
         let of_four = self.run_of(at, |c| c.is_ascii_digit() || c == '.');
         let four = self.slice(at, of_four);
         let end = match is_six {
@@ -404,11 +373,9 @@ impl Scan<'_> {
 
     fn is_version(&self, at: usize) -> bool {
         let left = folded(self.slice(at.saturating_sub(12), at).trim_end());
-        [
-            "otp", "otp/", "version", "erts", "erts-", "rabbitmq", "-", "linux", "artemis", "java",
-        ]
-        .iter()
-        .any(|it| left.ends_with(it))
+        ["otp", "otp/", "version", "erts", "erts-", "rabbitmq", "-", "linux", "artemis", "java"]
+            .iter()
+            .any(|it| left.ends_with(it))
     }
 
     /// A path of a file: `/home/me/x`, `~/x`, `./x`, `../x`; or one of a server's page.
@@ -462,9 +429,7 @@ pub(super) fn decoded(text: &str) -> String {
     let mut rest = text.as_bytes();
     while let Some((&first, others)) = rest.split_first() {
         let hex = others.get(..2).filter(|_| first == b'%');
-        let byte = hex
-            .and_then(|it| std::str::from_utf8(it).ok())
-            .and_then(|it| u8::from_str_radix(it, 16).ok());
+        let byte = hex.and_then(|it| std::str::from_utf8(it).ok()).and_then(|it| u8::from_str_radix(it, 16).ok());
         bytes.push(byte.unwrap_or(first));
         let taken = if byte.is_some() { 2 } else { 0 };
         rest = others.get(taken..).unwrap_or_default();

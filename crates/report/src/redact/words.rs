@@ -106,9 +106,7 @@ pub(super) fn note_words(names: &mut Names, value: &str) {
     if is_number(value) || is_address || are_options(value) {
         return;
     }
-    let beside = MARKS.iter().fold(vec![value], |parts, mark| {
-        parts.iter().flat_map(|part| part.split(mark)).collect()
-    });
+    let beside = MARKS.iter().fold(vec![value], |parts, mark| parts.iter().flat_map(|part| part.split(mark)).collect());
     if beside.len() > 1 {
         for part in beside {
             let part = part.trim_matches(|c: char| c.is_ascii_punctuation());
@@ -137,24 +135,17 @@ fn are_options(value: &str) -> bool {
         let is_letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c);
         let is_size = ["Xmx", "Xms", "Xss", "Xmn"].iter().any(|it| {
             let size = name.strip_prefix(it);
-            size.is_some_and(|size| {
-                size.starts_with(|c: char| c.is_ascii_digit()) && is_number(size)
-            })
+            size.is_some_and(|size| size.starts_with(|c: char| c.is_ascii_digit()) && is_number(size))
         });
         let dashes = word.len() - name.len();
         let is_long = dashes == 2 || word.starts_with('+') || is_one_of(LONG_OPTIONS, name);
         dashes > 0 && (name.len() <= 2 || is_size || is_long && name.chars().all(is_letter))
     };
-    value.starts_with(['-', '+'])
-        && value
-            .split_whitespace()
-            .all(|word| is_option(word) || is_number(word))
+    value.starts_with(['-', '+']) && value.split_whitespace().all(|word| is_option(word) || is_number(word))
 }
 
 pub(super) fn is_path(value: &str) -> bool {
-    let endings = [
-        ".toml", ".json", ".pem", ".html", ".csv", ".md", ".xml", ".txt",
-    ];
+    let endings = [".toml", ".json", ".pem", ".html", ".csv", ".md", ".xml", ".txt"];
     value.contains('/') || endings.iter().any(|it| value.ends_with(it))
 }
 
@@ -165,8 +156,7 @@ fn is_number(value: &str) -> bool {
         let is_quantity = rest.chars().count() <= 5 || it.parse::<Length>().is_ok();
         it.starts_with(|c: char| c.is_ascii_digit()) && is_quantity
     };
-    matches!(value, "" | "true" | "false" | "all" | "none" | "auto")
-        || value.split([',', '-', '@']).all(part)
+    matches!(value, "" | "true" | "false" | "all" | "none" | "auto") || value.split([',', '-', '@']).all(part)
 }
 
 #[cfg(test)]
@@ -203,10 +193,7 @@ mod tests {
         for (words, found) in [
             ("{host}:shop,{port}", &["shop"][..]),
             ("{url}", &[]),
-            (
-                r#"{"tenant":"a","x":{"y":1}}"#,
-                &[r#"{"tenant":"a","x":{"y":1}}"#],
-            ),
+            (r#"{"tenant":"a","x":{"y":1}}"#, &[r#"{"tenant":"a","x":{"y":1}}"#]),
             ("x{{two}}", &["x{{two}}"]),
             (r#"-zenv {"tenant":1}"#, &[r#"-zenv {"tenant":1}"#]),
             ("+S 1:1 +sbwt none -Xmx512m", &[]),
@@ -230,19 +217,10 @@ mod tests {
             let (key, value) = value.split_once('=').unwrap_or_default();
             note_own_value(names, key, value);
         };
-        for public in [
-            "content-type=application/json",
-            "n=12",
-            "content-encoding=gzip",
-            "x=true",
-        ] {
+        for public in ["content-type=application/json", "n=12", "content-encoding=gzip", "x=true"] {
             assert!(noted(note, public).is_empty(), "{public}");
         }
-        for own in [
-            "content-type=application/vnd.shop+json",
-            "kind=application/json",
-            "tenant=gzip",
-        ] {
+        for own in ["content-type=application/vnd.shop+json", "kind=application/json", "tenant=gzip"] {
             assert_eq!(noted(note, own).len(), 1, "{own}");
         }
     }

@@ -27,14 +27,8 @@ fn files_below(folder: &str, found: &mut Vec<String>) {
 
 /// `stamp()` of `ui/scripts/build.mjs`: SHA-256 over path, NUL, length, NUL, content of all sources by path.
 fn stamp() -> String {
-    let mut paths: Vec<String> = [
-        "package.json",
-        "package-lock.json",
-        "tsconfig.json",
-        "scripts/build.mjs",
-    ]
-    .map(String::from)
-    .into();
+    let mut paths: Vec<String> =
+        ["package.json", "package-lock.json", "tsconfig.json", "scripts/build.mjs"].map(String::from).into();
     files_below("src", &mut paths);
     paths.sort();
     let mut hash = Sha256::new();
@@ -43,19 +37,14 @@ fn stamp() -> String {
         hash.update(format!("{path}\0{}\0", content.len()));
         hash.update(content);
     }
-    hash.finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[test]
 fn the_embedded_bundle_is_the_sources_own() {
     let stamp = stamp();
     for name in ["report.js", "report.css"] {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("assets")
-            .join(name);
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets").join(name);
         let text = fs::read_to_string(path).expect("readable");
         let first = text.lines().next().unwrap_or_default();
         assert!(

@@ -20,9 +20,7 @@ fn examples() -> PathBuf {
 fn files(extension: &str) -> Vec<PathBuf> {
     let found = fs::read_dir(examples()).into_iter().flatten().flatten();
     let paths = found.map(|it| it.path());
-    paths
-        .filter(|it| it.extension().is_some_and(|it| it == extension))
-        .collect()
+    paths.filter(|it| it.extension().is_some_and(|it| it == extension)).collect()
 }
 
 /// Faults of a page that anybody opens from anywhere.
@@ -34,9 +32,7 @@ fn faults(page: &str) -> Vec<String> {
     // The program is no HTML; what it may ask for, the policy says.
     let (before, behind) = page.split_once("<script>").unwrap_or((page, ""));
     let behind = behind.split_once("</script>").map_or("", |it| it.1);
-    let elements = [before, behind]
-        .into_iter()
-        .flat_map(|it| it.split('<').skip(1));
+    let elements = [before, behind].into_iter().flat_map(|it| it.split('<').skip(1));
     for element in elements.map(|it| it.split('>').next().unwrap_or_default()) {
         let name = element.split(' ').next().unwrap_or_default();
         // Links are for those who click them.
@@ -47,23 +43,16 @@ fn faults(page: &str) -> Vec<String> {
         }
     }
     let policy = page.split("Content-Security-Policy\" content=\"").nth(1);
-    let policy = policy
-        .and_then(|it| it.split('"').next())
-        .unwrap_or_default();
+    let policy = policy.and_then(|it| it.split('"').next()).unwrap_or_default();
     if !policy.starts_with("default-src 'none';") {
         found.push(format!("its policy lets something in: {policy:?}"));
     }
-    for (kind, begin, end) in [
-        ("script", "<script>", "</script>"),
-        ("style", "<style>", "</style>"),
-    ] {
+    for (kind, begin, end) in [("script", "<script>", "</script>"), ("style", "<style>", "</style>")] {
         let inside = page.split(begin).nth(1).and_then(|it| it.split(end).next());
         let hash = Sha256::digest(inside.unwrap_or_default().as_bytes());
         let hash = base64::engine::general_purpose::STANDARD.encode(hash);
         if !policy.contains(&format!("{kind}-src 'sha256-{hash}'")) {
-            found.push(format!(
-                "its {kind} is not the one that its policy lets run"
-            ));
+            found.push(format!("its {kind} is not the one that its policy lets run"));
         }
     }
     if let Err(why) = data(page) {
@@ -74,14 +63,9 @@ fn faults(page: &str) -> Vec<String> {
 
 /// The data of a page, as its program reads it.
 fn data(page: &str) -> Result<serde_json::Value, String> {
-    let packed = page
-        .split("<!--")
-        .nth(1)
-        .and_then(|it| it.split("-->").next());
+    let packed = page.split("<!--").nth(1).and_then(|it| it.split("-->").next());
     let packed = packed.ok_or("there is none")?;
-    let packed = base64::engine::general_purpose::STANDARD
-        .decode(packed)
-        .map_err(|e| e.to_string())?;
+    let packed = base64::engine::general_purpose::STANDARD.decode(packed).map_err(|e| e.to_string())?;
     let mut bytes = Vec::new();
     let unpacked = flate2::read::GzDecoder::new(&*packed).read_to_end(&mut bytes);
     unpacked.map_err(|e| e.to_string())?;
@@ -94,11 +78,7 @@ fn data(page: &str) -> Result<serde_json::Value, String> {
 /// The page of a comparison that was decided.
 fn page() -> String {
     let dir = tempfile::tempdir().expect("a folder");
-    let pairs = PairedRuns {
-        schema: PairedRuns::SCHEMA.to_owned(),
-        name: "mine".to_owned(),
-        ..PairedRuns::default()
-    };
+    let pairs = PairedRuns { schema: PairedRuns::SCHEMA.to_owned(), name: "mine".to_owned(), ..PairedRuns::default() };
     pairs.write(dir.path()).expect("written");
     let decided = Comparison {
         schema: Comparison::SCHEMA.to_owned(),
@@ -144,11 +124,7 @@ fn what_a_page_must_not_have_is_found() {
     let page = page();
     assert_eq!(faults(&page), Vec::<String>::new());
     for (from, to, says) in [
-        (
-            "<title>",
-            "<link rel=\"icon\" href=\"https://a.example/\"><title>",
-            "asks",
-        ),
+        ("<title>", "<link rel=\"icon\" href=\"https://a.example/\"><title>", "asks"),
         ("<title>", "<img src=\"a.png\"><title>", "asks"),
         ("default-src 'none'", "default-src *", "policy"),
         ("<style>", "<style>@import 'https://a.example/';", "style"),

@@ -28,10 +28,7 @@ fn cut_off(dir: &Path) -> PathBuf {
             dt: 1.0,
             phase: Phase::Measure,
             requested_rate: None,
-            counters: Counters {
-                sent: 2_000,
-                ..Counters::default()
-            },
+            counters: Counters { sent: 2_000, ..Counters::default() },
             latency: Summaries::default(),
             loop_lag_max_ns: 0,
             broker: None,
@@ -57,10 +54,7 @@ fn a_run_that_was_killed_has_a_report_with_its_figures() {
     let text = fs::read_to_string(&path).expect("readable");
     let start = text.find("class=\"headline\"").expect("a headline");
     let headline: String = text.chars().skip(start).take(160).collect();
-    assert!(
-        text.contains("Cut off: 2,000 msg/s into the broker for 3 s; ack response p90"),
-        "{headline}"
-    );
+    assert!(text.contains("Cut off: 2,000 msg/s into the broker for 3 s; ack response p90"), "{headline}");
     assert!(text.contains("<td>99.0 µs</td>"), "p99 from the histograms");
     // Nothing but the report was added.
     let stray = fs::read_dir(&run)
@@ -75,11 +69,7 @@ fn a_profile_alone_has_a_report_and_its_names_are_nowhere_markup() {
     let dir = tempfile::tempdir().expect("a folder");
     let run = RunWriter::create(dir.path(), "x", 0).expect("a folder");
     fs::write(run.dir().join(archive::file::SERIES), "").expect("writable");
-    let header = ProfileHeader {
-        event: "cpu".into(),
-        unit: "samples".into(),
-        ..ProfileHeader::new(ORIGIN, 0)
-    };
+    let header = ProfileHeader { event: "cpu".into(), unit: "samples".into(), ..ProfileHeader::new(ORIGIN, 0) };
     let stacks = run.dir().join("cpu.stacks");
     let mut out = StacksWriter::create(&stacks, header).expect("a file");
     let name = "</script><script>alert(1)</script>";

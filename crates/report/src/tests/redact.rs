@@ -8,9 +8,9 @@ use std::path::Path;
 
 use crate::html;
 use archive::{
-    BindingRecord, ComparedRun, ComparedSide, ComparedSideName, Comparison, Event, ExchangeRecord,
-    Finding, Labels, MatrixKey, PairedMatrix, PairedRun, PairedRuns, QueueRecord, RunRecord,
-    RunState, RunSummary, RunWriter, ScrapedPage, Tag, Tier, Topology, Warning,
+    BindingRecord, ComparedRun, ComparedSide, ComparedSideName, Comparison, Event, ExchangeRecord, Finding, Labels,
+    MatrixKey, PairedMatrix, PairedRun, PairedRuns, QueueRecord, RunRecord, RunState, RunSummary, RunWriter,
+    ScrapedPage, Tag, Tier, Topology, Warning,
 };
 use base64::Engine as _;
 use measure::{LatencySummary, Problem};
@@ -22,13 +22,9 @@ use testkit::Random;
 fn said(page: &str) -> (String, String) {
     let start = page.find("<!--").expect("data") + 4;
     let end = start + page[start..].find("-->").expect("an end");
-    let packed = base64::engine::general_purpose::STANDARD
-        .decode(&page[start..end])
-        .expect("base64");
+    let packed = base64::engine::general_purpose::STANDARD.decode(&page[start..end]).expect("base64");
     let mut bytes = Vec::new();
-    flate2::read::GzDecoder::new(&*packed)
-        .read_to_end(&mut bytes)
-        .expect("gzip");
+    flate2::read::GzDecoder::new(&*packed).read_to_end(&mut bytes).expect("gzip");
     let length = u32::from_le_bytes(bytes[..4].try_into().expect("a length")) as usize;
     let json = String::from_utf8(bytes[4..4 + length].to_vec()).expect("text");
     let title = page.find("<title>").expect("a title");
@@ -79,31 +75,14 @@ const OWN: usize = 31;
 
 impl Named {
     fn all(&self) -> Vec<&str> {
-        let named = [
-            &self.queue,
-            &self.exchange,
-            &self.key,
-            &self.vhost,
-            &self.host,
-            &self.user,
-        ];
+        let named = [&self.queue, &self.exchange, &self.key, &self.vhost, &self.host, &self.user];
         let all = named.into_iter().chain(&self.own);
         all.map(String::as_str).collect()
     }
 
     fn record(&self) -> RunRecord {
-        let Self {
-            queue,
-            exchange,
-            key,
-            vhost,
-            host,
-            user,
-            own,
-            seed,
-        } = self;
-        let sentence =
-            format!("{queue} of {exchange} by {key} in {vhost}, {user} on rabbit@{host}");
+        let Self { queue, exchange, key, vhost, host, user, own, seed } = self;
+        let sentence = format!("{queue} of {exchange} by {key} in {vhost}, {user} on rabbit@{host}");
         let url = format!("amqp://{user}@{host}:5672/");
         let refused = format!("cannot connect: {}", foreign(&own[19..23], *seed + 1));
         let failed = format!("cannot connect: the certificate is not for {}", own[24]);
@@ -135,14 +114,8 @@ impl Named {
                             format!("-P{}", own[7].to_uppercase()), format!("curl http://localhost/ -d {}", own[8])],
             }),
             events: vec![
-                Event {
-                    t: 1.0,
-                    label: format!("no queue '{queue}' in vhost '{vhost}'; {sentence}"),
-                },
-                Event {
-                    t: 2.0,
-                    label: format!("connections reconnect: {}", foreign(&own[12..19], *seed)),
-                },
+                Event { t: 1.0, label: format!("no queue '{queue}' in vhost '{vhost}'; {sentence}") },
+                Event { t: 2.0, label: format!("connections reconnect: {}", foreign(&own[12..19], *seed)) },
             ],
             topology: Topology {
                 queues: vec![QueueRecord {
@@ -174,17 +147,10 @@ impl Named {
                 ..Topology::default()
             },
             state: RunState::Failed,
-            problem: Some(Problem::new(
-                "cannot connect",
-                format!("{sentence} for {}", own[23]),
-                &sentence,
-            )),
+            problem: Some(Problem::new("cannot connect", format!("{sentence} for {}", own[23]), &sentence)),
             summary: Some(RunSummary {
                 warnings: vec![
-                    Warning {
-                        text: sentence,
-                        ..Warning::new(Tier::Note, Finding::DebugBuild {})
-                    },
+                    Warning { text: sentence, ..Warning::new(Tier::Note, Finding::DebugBuild {}) },
                     Warning {
                         text: format!("2 cycles failed: {refused}"),
                         ..Warning::new(
@@ -212,37 +178,23 @@ impl Named {
                         )
                     },
                     Warning {
-                        text: format!(
-                            "the broker blocked publishers once ({blocked}): rates are low"
-                        ),
+                        text: format!("the broker blocked publishers once ({blocked}): rates are low"),
                         ..Warning::new(
                             Tier::Caution,
-                            Finding::ConnectionBlocked {
-                                times: 1,
-                                reasons: blocked,
-                                fault: None,
-                            },
+                            Finding::ConnectionBlocked { times: 1, reasons: blocked, fault: None },
                         )
                     },
                 ],
                 schema: RunSummary::SCHEMA.to_owned(),
                 scrapes: vec![ScrapedPage {
                     name: format!("{queue} of node 2"),
-                    response: LatencySummary {
-                        count: 1,
-                        p50_ns: 1_000,
-                        ..LatencySummary::default()
-                    },
+                    response: LatencySummary { count: 1, p50_ns: 1_000, ..LatencySummary::default() },
                     ..ScrapedPage::default()
                 }],
                 profiles: vec![ProfileSummary {
                     event: "cpu".to_owned(),
                     samples: 100,
-                    work: vec![WorkShare {
-                        of: format!("queue {queue}"),
-                        role: "queue".to_owned(),
-                        share: 0.5,
-                    }],
+                    work: vec![WorkShare { of: format!("queue {queue}"), role: "queue".to_owned(), share: 0.5 }],
                     ..ProfileSummary::default()
                 }],
                 ..RunSummary::default()
@@ -311,9 +263,7 @@ fn name(random: &mut Random) -> String {
 /// Invisible characters as pages show them.
 fn shown_by_pages(name: &str) -> String {
     let shown = |c: char| match c {
-        '\0'..='\u{1f}' => {
-            char::from_u32(0x2400 + u32::from(c)).map_or_else(String::new, String::from)
-        }
+        '\0'..='\u{1f}' => char::from_u32(0x2400 + u32::from(c)).map_or_else(String::new, String::from),
         '\u{7f}' => "\u{2421}".to_owned(),
         '\u{200b}' | '\u{202e}' => format!("\u{27e8}U+{:04X}\u{27e9}", u32::from(c)),
         other => other.to_string(),
@@ -363,8 +313,7 @@ fn whatever_names_a_run_has_none_remains() {
             seed,
         };
         let run = named.write(dir.path());
-        let page =
-            html::render_redacted(&run, &[]).unwrap_or_else(|e| panic!("seed {seed}: {e:?}"));
+        let page = html::render_redacted(&run, &[]).unwrap_or_else(|e| panic!("seed {seed}: {e:?}"));
         let (json, summary) = said(&page.html);
         let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
         let mut texts = vec![summary];
@@ -375,10 +324,7 @@ fn whatever_names_a_run_has_none_remains() {
         for name in spelled.iter().flatten().chain(&in_ids) {
             for text in &texts {
                 let text = text.to_lowercase();
-                assert!(
-                    !text.contains(&name.to_lowercase()),
-                    "seed {seed}: {name:?} in {text:?}"
-                );
+                assert!(!text.contains(&name.to_lowercase()), "seed {seed}: {name:?} in {text:?}");
             }
         }
         // Nor does a part of one that was shortened.
@@ -403,14 +349,8 @@ fn whatever_names_a_run_has_none_remains() {
         let queue = topology["queues"][0]["name"].as_str().expect("a name");
         assert!(queue.starts_with("queue-"), "{queue}");
         assert_eq!(topology["bindings"][0]["destination"], queue);
-        assert_eq!(
-            topology["bindings"][0]["source"],
-            topology["exchanges"][0]["name"]
-        );
-        assert_eq!(
-            json["experiment"]["load"][0]["destination"],
-            format!("queue://{queue}")
-        );
+        assert_eq!(topology["bindings"][0]["source"], topology["exchanges"][0]["name"]);
+        assert_eq!(json["experiment"]["load"][0]["destination"], format!("queue://{queue}"));
         fs::remove_dir_all(&run).expect("removed");
     }
 }
@@ -443,16 +383,11 @@ fn notes_and_tags_are_blotted_and_ordinary_names_are_told() {
         seed: 0,
     };
     let run = named.write(dir.path());
-    let mut labels = Labels {
-        note: Some("for the merger with Initech".to_owned()),
-        ..Labels::default()
-    };
+    let mut labels = Labels { note: Some("for the merger with Initech".to_owned()), ..Labels::default() };
     labels.tags.insert("initech".parse::<Tag>().expect("a tag"));
     labels.write(&run).expect("written");
     let page = html::render_redacted(&run, &[]).expect("a page");
-    let ordinary: Vec<&str> = (page.ordinary.iter())
-        .filter_map(|it| Some(it.split_once(" (")?.0))
-        .collect();
+    let ordinary: Vec<&str> = (page.ordinary.iter()).filter_map(|it| Some(it.split_once(" (")?.0)).collect();
     assert_eq!(ordinary, ["test", "queues"]);
     let (json, summary) = said(&page.html);
     let all = format!("{json}{summary}").to_lowercase();
@@ -467,24 +402,14 @@ fn notes_and_tags_are_blotted_and_ordinary_names_are_told() {
 fn run_of_probe(dir: &Path, experiment: &str, probe: &str) -> std::path::PathBuf {
     let run = RunWriter::create(dir, "x", 0).expect("a folder");
     fs::write(run.dir().join(archive::file::SERIES), "").expect("writable");
-    let latency = LatencySummary {
-        count: 100_000,
-        p99_ns: 31_000_000,
-        ..LatencySummary::default()
-    };
+    let latency = LatencySummary { count: 100_000, p99_ns: 31_000_000, ..LatencySummary::default() };
     let metrics = [measure::Metric::ACK_RESPONSE, measure::Metric::END_TO_END];
     let messages = archive::ScenarioSummary {
         flow: Some(archive::MessageFlow {
-            sent: archive::Throughput {
-                total: 3_300_000,
-                rate: 54_812.3,
-            },
+            sent: archive::Throughput { total: 3_300_000, rate: 54_812.3 },
             ..archive::MessageFlow::default()
         }),
-        latency: metrics
-            .map(|it| (it, latency.clone()))
-            .into_iter()
-            .collect(),
+        latency: metrics.map(|it| (it, latency.clone())).into_iter().collect(),
         ..archive::ScenarioSummary::default()
     };
     let record = RunRecord {
@@ -505,17 +430,12 @@ fn run_of_probe(dir: &Path, experiment: &str, probe: &str) -> std::path::PathBuf
         summary: Some(RunSummary {
             schema: RunSummary::SCHEMA.to_owned(),
             scenarios: [(archive::MESSAGES.to_owned(), messages)].into(),
-            scrapes: vec![ScrapedPage {
-                name: "/metrics".to_owned(),
-                response: latency,
-                ..ScrapedPage::default()
-            }],
+            scrapes: vec![ScrapedPage { name: "/metrics".to_owned(), response: latency, ..ScrapedPage::default() }],
             profiles: vec![ProfileSummary {
                 event: "cpu".to_owned(),
                 samples: 10_000,
                 work: vec![WorkShare {
-                    of: "queue orders-of-the-web-shop-in-europe-and-of-all-its-subsidiaries"
-                        .to_owned(),
+                    of: "queue orders-of-the-web-shop-in-europe-and-of-all-its-subsidiaries".to_owned(),
                     role: "queue".to_owned(),
                     share: 0.5,
                 }],
@@ -558,10 +478,7 @@ fn the_first_sentence_says_the_same_without_names() {
         let words = text.split([' ', ',', ';']).filter(|word| !name(word));
         words.map(str::to_owned).collect::<Vec<_>>()
     };
-    assert!(
-        whole.contains("orders-") && !whole.contains("end-to-end"),
-        "{whole}"
-    );
+    assert!(whole.contains("orders-") && !whole.contains("end-to-end"), "{whole}");
     assert!(shown.contains("queue-1"), "{shown}");
     assert_eq!(words(&shown), words(&whole));
 }
@@ -593,22 +510,13 @@ fn what_a_person_calls_a_probe_is_a_name_whatever_word_it_is() {
 fn run_of_matrix(cell: &Path, queue: &str) -> String {
     let run = RunWriter::create(cell, "x", 0).expect("a folder");
     fs::write(run.dir().join(archive::file::SERIES), "").expect("writable");
-    let id = run
-        .dir()
-        .file_name()
-        .expect("a name")
-        .to_string_lossy()
-        .into_owned();
+    let id = run.dir().file_name().expect("a name").to_string_lossy().into_owned();
     let record = RunRecord {
         schema: RunRecord::SCHEMA.to_owned(),
         id: id.clone(),
         created: "2026-11-21T00:12:33Z".to_owned(),
         topology: Topology {
-            queues: vec![QueueRecord {
-                name: queue.to_owned(),
-                vhost: "/".to_owned(),
-                ..QueueRecord::default()
-            }],
+            queues: vec![QueueRecord { name: queue.to_owned(), vhost: "/".to_owned(), ..QueueRecord::default() }],
             ..Topology::default()
         },
         state: RunState::Complete,
@@ -630,10 +538,7 @@ fn run_of_matrix(cell: &Path, queue: &str) -> String {
 #[test]
 fn names_that_only_side_b_of_a_matrix_has_are_blotted() {
     let dir = tempfile::tempdir().expect("a folder");
-    let keys = vec![MatrixKey {
-        key: "load.0.rate".to_owned(),
-        values: vec!["1".to_owned(), "2".to_owned()],
-    }];
+    let keys = vec![MatrixKey { key: "load.0.rate".to_owned(), values: vec!["1".to_owned(), "2".to_owned()] }];
     let matrix = PairedMatrix::new("x", 7, 2, keys);
     for cell in matrix.folders(dir.path()) {
         fs::create_dir_all(&cell).expect("a folder");
@@ -656,11 +561,7 @@ fn names_that_only_side_b_of_a_matrix_has_are_blotted() {
         };
         pairs.write(&cell).expect("written");
         let side = |id: &String| ComparedSide {
-            runs: vec![ComparedRun {
-                id: id.clone(),
-                invalid: false,
-                cautious: true,
-            }],
+            runs: vec![ComparedRun { id: id.clone(), invalid: false, cautious: true }],
             ..ComparedSide::default()
         };
         let compared = Comparison {
@@ -674,14 +575,8 @@ fn names_that_only_side_b_of_a_matrix_has_are_blotted() {
     matrix.write(dir.path()).expect("written");
     let page = html::render_redacted(dir.path(), &[]).expect("a page");
     let (json, summary) = said(&page.html);
-    assert!(
-        json.contains("most of it waits in queue-"),
-        "the caution is on the page: {json}"
-    );
+    assert!(json.contains("most of it waits in queue-"), "the caution is on the page: {json}");
     for name in ["plain-old-queue", "brand-new-queue"] {
-        assert!(
-            !json.contains(name) && !summary.contains(name),
-            "{name}: {json}"
-        );
+        assert!(!json.contains(name) && !summary.contains(name), "{name}: {json}");
     }
 }

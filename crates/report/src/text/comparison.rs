@@ -1,9 +1,7 @@
 //! Texts on two sides, alike in the terminal, on the page and in the files for CI servers. Names are as they came: who
 //! shows them makes them harmless.
 
-use archive::{
-    ComparedFigure, ComparedSide, Comparison, Decision, Quantity, QuantityUnit, RunsCounted,
-};
+use archive::{ComparedFigure, ComparedSide, Comparison, Decision, Quantity, QuantityUnit, RunsCounted};
 use compare::LEAST_PAIRS;
 
 use super::functions::{other_builds, renamed};
@@ -20,9 +18,8 @@ pub(crate) fn headline(of: &Comparison) -> String {
     if of.is_aa {
         return noise(of);
     }
-    let mut changed: Vec<&ComparedFigure> = (of.figures.iter())
-        .filter(|figure| figure.decision == Decision::Changed)
-        .collect();
+    let mut changed: Vec<&ComparedFigure> =
+        (of.figures.iter()).filter(|figure| figure.decision == Decision::Changed).collect();
     // Changes for the worse come first.
     changed.sort_by_key(|figure| !figure.is_worse());
     let worse = changed.iter().filter(|figure| figure.is_worse()).count();
@@ -37,18 +34,14 @@ pub(crate) fn headline(of: &Comparison) -> String {
             (true, false) => change(figure) + " (better)",
         })
         .collect();
-    let open = (of.figures.iter())
-        .filter(|figure| figure.decision == Decision::Undecided)
-        .count();
+    let open = (of.figures.iter()).filter(|figure| figure.decision == Decision::Undecided).count();
     let begins = match (worse, is_mixed) {
         (_, true) => "changed",
         (0, _) => "changed for the better",
         _ => "changed for the worse",
     };
     match (changed.as_slice(), open) {
-        _ if of.figures.is_empty() => {
-            "nothing to compare: the runs have no figure in common".to_owned()
-        }
+        _ if of.figures.is_empty() => "nothing to compare: the runs have no figure in common".to_owned(),
         ([], 0) => "the same within the margins".to_owned(),
         ([], _) if !of.figures.iter().any(ComparedFigure::is_tested) && is_alone(of) => {
             "inconclusive: a side of one run does not show how much runs differ".to_owned()
@@ -64,12 +57,7 @@ pub(crate) fn headline(of: &Comparison) -> String {
             },
             invalid_runs(of)
         ),
-        (changed, _) => format!(
-            "{begins}: B has {}{}{}",
-            changed.join(", "),
-            and_more(more),
-            invalid_runs(of)
-        ),
+        (changed, _) => format!("{begins}: B has {}{}{}", changed.join(", "), and_more(more), invalid_runs(of)),
     }
 }
 
@@ -89,13 +77,7 @@ fn change(of: &ComparedFigure) -> String {
     let (low, high) = of.interval;
     if of.change >= MANY_TIMES - 1.0 {
         let times = |change: f64| three_digits(change + 1.0);
-        return format!(
-            "{} times the {} [{}, {}]",
-            times(of.change),
-            noun(of),
-            times(low),
-            times(high)
-        );
+        return format!("{} times the {} [{}, {}]", times(of.change), noun(of), times(low), times(high));
     }
     let is_more = of.change > 0.0;
     let share = points(of.change.abs());
@@ -128,12 +110,7 @@ fn noun(of: &ComparedFigure) -> String {
 pub(crate) fn come_or_gone(of: &ComparedFigure) -> String {
     let is_more = of.change > 0.0;
     if let Some(runs) = of.of_runs {
-        return format!(
-            "{} {} ({})",
-            if is_more { "more" } else { "fewer" },
-            of.name,
-            of_runs(runs)
-        );
+        return format!("{} {} ({})", if is_more { "more" } else { "fewer" }, of.name, of_runs(runs));
     }
     let (name, without) = (noun(of), of.without);
     let both = without.0 < of.a.len() && without.1 < of.b.len();
@@ -148,10 +125,7 @@ pub(crate) fn come_or_gone(of: &ComparedFigure) -> String {
 
 /// How many runs of each side: `0 of 8 of A, 4 of 12 of B`.
 fn of_runs(of: RunsCounted) -> String {
-    format!(
-        "{} of {} of A, {} of {} of B",
-        of.a.0, of.a.1, of.b.0, of.b.1
-    )
+    format!("{} of {} of A, {} of {} of B", of.a.0, of.a.1, of.b.0, of.b.1)
 }
 
 /// Runs that do not count, unless the machine or its hypervisor is to blame; empty without any.
@@ -159,8 +133,7 @@ fn invalid_runs(of: &Comparison) -> String {
     let figures = of.figures.iter();
     let counted = figures.filter_map(|it| Some((it, it.of_runs?)));
     let told = counted.filter(|it| it.0.decision == Decision::Undecided);
-    told.map(|(figure, runs)| format!("; {}: {}", figure.name, of_runs(runs)))
-        .collect()
+    told.map(|(figure, runs)| format!("; {}: {}", figure.name, of_runs(runs))).collect()
 }
 
 /// Why no figure is decided, and the remedy: too few pairs, or runs that differ too much.
@@ -179,13 +152,9 @@ fn why_open(of: &Comparison) -> String {
             format!("; about {} {units} are needed", count((*pairs).into()))
         }
         [(least, steadiest), rest @ ..] => {
-            let all = rest.last().map(|(most, noisiest)| {
-                format!(
-                    ", {} for {}, the noisiest",
-                    count((*most).into()),
-                    noun(noisiest)
-                )
-            });
+            let all = rest
+                .last()
+                .map(|(most, noisiest)| format!(", {} for {}, the noisiest", count((*most).into()), noun(noisiest)));
             format!(
                 "; about {} {units} are needed for {}, the steadiest figure{}",
                 count((*least).into()),
@@ -194,11 +163,7 @@ fn why_open(of: &Comparison) -> String {
             )
         }
     };
-    let longer = if needed.is_empty() {
-        ""
-    } else {
-        "; longer and quieter runs may help"
-    };
+    let longer = if needed.is_empty() { "" } else { "; longer and quieter runs may help" };
     format!(": runs of one side differ too much{would}{longer}")
 }
 
@@ -255,17 +220,11 @@ fn noise(of: &Comparison) -> String {
     let changed: Vec<_> = changed.map(|it| it.name.as_str()).collect();
     let tested = of.figures.iter().filter(|it| it.is_tested());
     let visible = tested.map(shows_from);
-    let (low, high) = visible.fold((f64::INFINITY, 0.0_f64), |(low, high), it| {
-        (low.min(it), high.max(it))
-    });
+    let (low, high) = visible.fold((f64::INFINITY, 0.0_f64), |(low, high), it| (low.min(it), high.max(it)));
     match changed.as_slice() {
-        _ if of.figures.is_empty() => {
-            "A against itself: the runs have no figure in common".to_owned()
-        }
+        _ if of.figures.is_empty() => "A against itself: the runs have no figure in common".to_owned(),
         [] if !of.figures.iter().any(ComparedFigure::is_tested) => {
-            format!(
-                "A against itself, {pairs}: no figure has a value in every run, so none can be tested"
-            )
+            format!("A against itself, {pairs}: no figure has a value in every run, so none can be tested")
         }
         [] if !too_few(of).is_empty() => format!(
             "A against itself, {pairs}: no change found, but {pairs} cannot prove one; use at least {LEAST_PAIRS}"
@@ -276,18 +235,13 @@ fn noise(of: &Comparison) -> String {
             seen(low),
             seen(high)
         ),
-        changed => format!(
-            "A against itself, {pairs}: false alarm for {}",
-            changed.join(", ")
-        ),
+        changed => format!("A against itself, {pairs}: false alarm for {}", changed.join(", ")),
     }
 }
 
 /// The logs of a side, the first by their names.
 fn counted_logs(side: &ComparedSide) -> String {
-    let named: Vec<&str> = (side.runs.iter().take(MOST_NAMED))
-        .map(|run| run.id.as_str())
-        .collect();
+    let named: Vec<&str> = (side.runs.iter().take(MOST_NAMED)).map(|run| run.id.as_str()).collect();
     let more = and_more(side.runs.len().saturating_sub(MOST_NAMED));
     let logs = counted(side.runs.len() as u64, "log");
     format!("{logs}: {}{more}", named.join(", "))
@@ -346,10 +300,7 @@ pub(crate) fn change_and_interval(of: &ComparedFigure) -> (String, String) {
     let (low, high) = of.interval;
     match of.is_tested() {
         true if !interval_says(of) => (signed(of.change), TOO_FEW_RUNS.to_owned()),
-        true => (
-            signed(of.change),
-            format!("{} to {}", signed(low), signed(high)),
-        ),
+        true => (signed(of.change), format!("{} to {}", signed(low), signed(high))),
         false if of.within_one_run.is_some() => (signed(of.change), String::new()),
         false => (String::new(), String::new()),
     }
@@ -417,10 +368,7 @@ fn without(of: &ComparedFigure, units: Option<&str>) -> String {
     let side = |name: &str, without: usize, runs: usize| {
         (without > 0).then(|| format!("none in {without} of {runs} of {name}"))
     };
-    let sides = [
-        side("A", of.without.0, of.a.len()),
-        side("B", of.without.1, of.b.len()),
-    ];
+    let sides = [side("A", of.without.0, of.a.len()), side("B", of.without.1, of.b.len())];
     let sides: Vec<String> = sides.into_iter().flatten().collect();
     let sides = of.of_runs.map_or_else(|| sides.join(", "), of_runs);
     match (of.decision, of.needed) {
@@ -445,11 +393,7 @@ pub(crate) struct ShownColumns {
 }
 
 impl ShownColumns {
-    pub(crate) const ALL: Self = Self {
-        means: true,
-        interval: true,
-        shows_from: true,
-    };
+    pub(crate) const ALL: Self = Self { means: true, interval: true, shows_from: true };
 }
 
 /// How it is decided, a sentence each.
@@ -458,9 +402,11 @@ pub(crate) fn notes(of: &Comparison, shown: ShownColumns) -> Vec<String> {
     let mut notes = Vec::new();
     if of.figures.iter().any(ComparedFigure::is_tested) {
         notes.push(together(of, shown));
-        notes.extend(shown.shows_from.then(|| format!(
-            "\"shows from\": the smallest change that this number of {units} shows in four of five experiments."
-        )));
+        notes.extend(shown.shows_from.then(|| {
+            format!(
+                "\"shows from\": the smallest change that this number of {units} shows in four of five experiments."
+            )
+        }));
         notes.extend(few(of, shown));
         notes.extend(drawn_out(of).filter(|_| shown.interval));
     }
@@ -518,13 +464,7 @@ fn alone(of: &Comparison) -> Vec<String> {
 }
 
 /// The columns of the table of intervals within one run.
-pub(crate) const WITHIN: [&str; 5] = [
-    "within one run",
-    "A",
-    "A, 95 % interval",
-    "B",
-    "B, 95 % interval",
-];
+pub(crate) const WITHIN: [&str; 5] = ["within one run", "A", "A, 95 % interval", "B", "B, 95 % interval"];
 
 /// The rows of the table of intervals within one run: the figures that have one.
 pub(crate) fn within_rows(of: &Comparison) -> Vec<[String; 5]> {
@@ -536,13 +476,7 @@ pub(crate) fn within_rows(of: &Comparison) -> Vec<[String; 5]> {
             Some((low, high)) => format!("{} to {}", figure(low, row.unit), figure(high, row.unit)),
             None => String::new(),
         };
-        Some([
-            row.name.clone(),
-            a,
-            interval(within.a),
-            b,
-            interval(within.b),
-        ])
+        Some([row.name.clone(), a, interval(within.a), b, interval(within.b)])
     });
     rows.collect()
 }
@@ -558,11 +492,9 @@ pub(crate) const fn units(of: &Comparison) -> &'static str {
 /// Number of figures decided together, and their level.
 pub(crate) fn together(of: &Comparison, shown: ShownColumns) -> String {
     let figures = match of.family {
-        Some(family) => format!(
-            "The {} of all {}",
-            counted(family.figures.into(), "figure"),
-            counted(family.cells.into(), "cell")
-        ),
+        Some(family) => {
+            format!("The {} of all {}", counted(family.figures.into(), "figure"), counted(family.cells.into(), "cell"))
+        }
         None => counted(of.figures.len() as u64, "figure"),
     };
     let decided = match of.family.map_or(of.figures.len(), |it| it.figures as usize) {
@@ -574,16 +506,10 @@ pub(crate) fn together(of: &Comparison, shown: ShownColumns) -> String {
         false => "",
     };
     let interval = match shown.interval {
-        true => format!(
-            "; each interval has the confidence of its decision, {} or more",
-            level(1.0 - of.level)
-        ),
+        true => format!("; each interval has the confidence of its decision, {} or more", level(1.0 - of.level)),
         false => String::new(),
     };
-    format!(
-        "{means}{figures} {decided} at a level of {}{interval}.",
-        level(of.level)
-    )
+    format!("{means}{figures} {decided} at a level of {}{interval}.", level(of.level))
 }
 
 /// A level or a margin as it was chosen: `5 %`, not `5.00 %`.
@@ -624,11 +550,7 @@ pub(crate) fn looks(of: &Comparison) -> Option<String> {
 }
 
 pub(crate) fn probability(p: f64) -> String {
-    if p < 0.001 {
-        "<0.001".to_owned()
-    } else {
-        format!("{p:.3}")
-    }
+    if p < 0.001 { "<0.001".to_owned() } else { format!("{p:.3}") }
 }
 
 /// A share in per cent.

@@ -1,8 +1,6 @@
 //! Sentences on functions whose cost changed between two sides. Names are raw: who shows them makes them harmless.
 
-use archive::{
-    ComparedFrame, ComparedFunctions, CostChange, ExplainedChange, QuantityUnit, RenamedFunction,
-};
+use archive::{ComparedFrame, ComparedFunctions, CostChange, ExplainedChange, QuantityUnit, RenamedFunction};
 
 use crate::numbers::{TOO_FEW_RUNS, count, figure};
 
@@ -20,28 +18,17 @@ pub(crate) fn explanation(of: &ComparedFunctions) -> Option<String> {
     let one_way = parts.iter().all(|it| it.change * whole > 0.0);
     if !of.broker.proven {
         let parts = parts.iter().map(|it| part(it, true));
-        return Some(format!(
-            "no change of the CPU per message as a whole is proven, but B needs {}",
-            listed(parts)
-        ));
+        return Some(format!("no change of the CPU per message as a whole is proven, but B needs {}", listed(parts)));
     }
     // Where other functions changed the other way, the parts are more than the whole.
     if !one_way || sum.abs() > whole.abs() * 1.005 {
         let parts = parts.iter().map(|it| part(it, true));
-        return Some(format!(
-            "B needs {} CPU per message: {}",
-            more_or_less(whole),
-            listed(parts)
-        ));
+        return Some(format!("B needs {} CPU per message: {}", more_or_less(whole), listed(parts)));
     }
     let word = if whole < 0.0 { "saved" } else { "added" };
     let (first, others) = parts.split_first()?;
-    let told = format!(
-        "{} of the {} {word} per message are {}",
-        time(first.change.abs()),
-        time(whole.abs()),
-        place(first)
-    );
+    let told =
+        format!("{} of the {} {word} per message are {}", time(first.change.abs()), time(whole.abs()), place(first));
     let others = others.iter().map(|it| part(it, false));
     Some(listed(std::iter::once(told).chain(others)))
 }
@@ -86,19 +73,11 @@ pub(crate) fn frame_told(of: &ComparedFrame) -> String {
         (false, true) => "not proven",
         (false, false) => "not proven, nor anything below",
     };
-    let change = format!(
-        "A {}, B {}, {}",
-        time(of.a),
-        time(of.b),
-        signed_time(of.change())
-    );
+    let change = format!("A {}, B {}, {}", time(of.a), time(of.b), signed_time(of.change()));
     match of.visible {
-        Some(visible) => format!(
-            "{change} [{}, {}], {proven}, shows from {}",
-            signed_time(low),
-            signed_time(high),
-            time(visible)
-        ),
+        Some(visible) => {
+            format!("{change} [{}, {}], {proven}, shows from {}", signed_time(low), signed_time(high), time(visible))
+        }
         // The interval of so few reaches from nothing to many times as much.
         None => format!("{change}, {proven}, too few runs"),
     }
@@ -107,11 +86,7 @@ pub(crate) fn frame_told(of: &ComparedFrame) -> String {
 /// The interval of a change of cost; meaningless where runs are too few to show any.
 pub(crate) fn cost_interval(of: &CostChange) -> String {
     match of.visible {
-        Some(_) => format!(
-            "{} to {}",
-            signed_time(of.interval.0),
-            signed_time(of.interval.1)
-        ),
+        Some(_) => format!("{} to {}", signed_time(of.interval.0), signed_time(of.interval.1)),
         None => TOO_FEW_RUNS.to_owned(),
     }
 }
@@ -153,10 +128,7 @@ pub(super) fn renamed(of: &ComparedFunctions) -> Option<String> {
             "it is one row, under its name on B",
         ),
         n => (
-            format!(
-                "{} functions have other numbers in their names on A, such as ",
-                count(n as u64)
-            ),
+            format!("{} functions have other numbers in their names on A, such as ", count(n as u64)),
             "each is one row, under its name on B",
         ),
     };
@@ -164,10 +136,7 @@ pub(super) fn renamed(of: &ComparedFunctions) -> Option<String> {
         0 => {}
         more => names.push(format!("{} more", count(more as u64))),
     }
-    Some(format!(
-        "{have}another number of arguments; {are}: {}.",
-        names.join(", ")
-    ))
+    Some(format!("{have}another number of arguments; {are}: {}.", names.join(", ")))
 }
 
 /// A function's name on B, and that on A, or its arity alone.

@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use archive::{
-    FoundLimit, LimitOutcome, LimitTrial, LimitTrials, LimitedBy, RequirementOutcome, Tier,
-    Warning, WarningCode,
+    FoundLimit, LimitOutcome, LimitTrial, LimitTrials, LimitedBy, RequirementOutcome, Tier, Warning, WarningCode,
 };
 use compare::{knee, leap, rises};
 
@@ -27,27 +26,20 @@ pub(crate) struct Knee {
 pub(crate) fn knee_of(of: &LimitTrials) -> Option<Knee> {
     let points = points(of);
     let (rate, p99) = points.get(knee(&points)?)?;
-    Some(Knee {
-        rate: *rate,
-        p99_ns: *p99 as u64,
-    })
+    Some(Knee { rate: *rate, p99_ns: *p99 as u64 })
 }
 
 /// Rates with a known latency, and their medians of the 99th percentile.
 fn points(of: &LimitTrials) -> Vec<(f64, f64)> {
     let rates = rates(of).into_iter();
-    rates
-        .filter_map(|rate| Some((rate, median_p99(of, rate)? as f64)))
-        .collect()
+    rates.filter_map(|rate| Some((rate, median_p99(of, rate)? as f64))).collect()
 }
 
 /// The median of the 99th percentiles of a rate's trials that are not unclear.
 fn median_p99(of: &LimitTrials, rate: f64) -> Option<u64> {
     let trials = of.trials.iter();
     let trials = trials.filter(|it| it.rate == rate && it.tells());
-    let mut values: Vec<u64> = trials
-        .filter_map(|it| Some(it.latency.as_ref()?.p99_ns))
-        .collect();
+    let mut values: Vec<u64> = trials.filter_map(|it| Some(it.latency.as_ref()?.p99_ns)).collect();
     values.sort_unstable();
     let upper = values.get(values.len() / 2)?;
     let lower = values.get((values.len() - 1) / 2)?;
@@ -64,10 +56,7 @@ pub(crate) fn typical_trial(of: &LimitTrials, rate: f64) -> Option<(usize, &Limi
     let p99 = |it: &LimitTrial| it.latency.as_ref().map(|it| it.p99_ns);
     let mut measured: Vec<_> = all.clone().filter(|(_, it)| p99(it).is_some()).collect();
     measured.sort_by_key(|(_, it)| p99(it));
-    measured
-        .get(measured.len() / 2)
-        .copied()
-        .or_else(|| all.last())
+    measured.get(measured.len() / 2).copied().or_else(|| all.last())
 }
 
 /// The knee, or why there is none; `None` where no latency was measured.
@@ -77,9 +66,7 @@ pub(crate) fn knee_text(of: &LimitTrials) -> Option<String> {
     let name = &name.latency_name;
     if points.len() < compare::LEAST_RATES {
         let least = compare::LEAST_RATES;
-        return Some(format!(
-            "no knee: fewer than {least} rates have a latency of clear trials"
-        ));
+        return Some(format!("no knee: fewer than {least} rates have a latency of clear trials"));
     }
     let at = |place: usize| points.get(place).copied().unwrap_or_default();
     let leap = leap(&points).map(|(from, to)| (at(from), at(to)));
@@ -99,12 +86,12 @@ pub(crate) fn knee_text(of: &LimitTrials) -> Option<String> {
             duration(high.1 as u64),
             untried(of, "them", low.0, high.0),
         ),
-        (None, None) if rises(&points) => format!(
-            "no knee in the tried range: the {name} p99 never begins to rise much faster than the rate"
-        ),
-        (None, None) => format!(
-            "no knee in the tried range: the {name} p99 does not double from the lowest rate to the highest"
-        ),
+        (None, None) if rises(&points) => {
+            format!("no knee in the tried range: the {name} p99 never begins to rise much faster than the rate")
+        }
+        (None, None) => {
+            format!("no knee in the tried range: the {name} p99 does not double from the lowest rate to the highest")
+        }
     })
 }
 
@@ -122,9 +109,7 @@ fn untried_beyond(of: &LimitTrials, knee: Knee) -> String {
 /// Why nothing is known between two rates, `them`.
 fn untried(of: &LimitTrials, them: &str, low: f64, high: f64) -> String {
     let between = of.trials.iter();
-    let between: Vec<_> = between
-        .filter(|it| it.rate > low && it.rate < high)
-        .collect();
+    let between: Vec<_> = between.filter(|it| it.rate > low && it.rate < high).collect();
     match between.iter().any(|it| it.tells()) {
         _ if between.is_empty() => format!("no rate between {them} was tried"),
         true => format!("no trial between {them} measured a latency"),
@@ -140,11 +125,7 @@ fn higher_before(of: &LimitTrials, knee: Knee) -> String {
         .max_by_key(|it| it.0)
         .filter(|it| it.0 > knee.p99_ns);
     highest.map_or_else(String::new, |(p99_ns, slower)| {
-        format!(
-            "; this is rough, since {} msg/s had {}: use longer trials",
-            rate(slower),
-            duration(p99_ns)
-        )
+        format!("; this is rough, since {} msg/s had {}: use longer trials", rate(slower), duration(p99_ns))
     })
 }
 
@@ -160,27 +141,14 @@ pub(crate) fn headline(of: &LimitTrials) -> String {
     match found {
         _ if of.trials.is_empty() => "no trial has ended".to_owned(),
         FoundLimit { low: None, .. } if of.untold().is_some() => untold(of, lowest),
-        FoundLimit {
-            low: Some(low),
-            high: Some(high),
-            confirmed,
-            ..
-        } => {
+        FoundLimit { low: Some(low), high: Some(high), confirmed, .. } => {
             let rest = match confirmed {
                 true => String::new(),
                 false => format!(" after {trials}; not confirmed"),
             };
-            format!(
-                "the highest rate that holds is between {} and {} msg/s{rest}",
-                rate(low),
-                rate(high)
-            )
+            format!("the highest rate that holds is between {} and {} msg/s{rest}", rate(low), rate(high))
         }
-        FoundLimit {
-            low: Some(low),
-            unclear: Some(unclear),
-            ..
-        } => format!(
+        FoundLimit { low: Some(low), unclear: Some(unclear), .. } => format!(
             "{} msg/s hold; {} msg/s are unclear: the generator or other programs were the limit there",
             rate(low),
             rate(unclear)
@@ -191,45 +159,25 @@ pub(crate) fn headline(of: &LimitTrials) -> String {
             rate(open.unwrap_or_default())
         ),
         FoundLimit { low: Some(low), .. } if (f64::MIN_POSITIVE..=low).contains(&of.plan.most) => {
-            format!(
-                "{} msg/s hold, the highest rate allowed: raise --most",
-                rate(low)
-            )
+            format!("{} msg/s hold, the highest rate allowed: raise --most", rate(low))
         }
-        FoundLimit {
-            low: Some(low),
-            ended,
-            ..
-        } => {
+        FoundLimit { low: Some(low), ended, .. } => {
             let (low, rest) = (rate(low), if ended { "" } else { "; not confirmed" });
             format!("{low} msg/s hold, and no higher rate failed{rest}")
         }
         FoundLimit { .. } if of.trials.iter().all(LimitTrial::is_missed) => {
             format!("no rate held, down to {} msg/s", rate(lowest))
         }
-        FoundLimit { .. } => format!(
-            "inconclusive after {trials}: no rate is known to hold{}",
-            also_missed(of, 0.0)
-        ),
+        FoundLimit { .. } => format!("inconclusive after {trials}: no rate is known to hold{}", also_missed(of, 0.0)),
     }
 }
 
 /// How certain the answer is, in a tag.
 pub(crate) fn certainty(of: &LimitTrials) -> &'static str {
     match of.found.unwrap_or_default() {
-        FoundLimit {
-            confirmed: true, ..
-        } => "confirmed",
-        FoundLimit {
-            ended: true,
-            low: Some(_),
-            ..
-        } => "confirmed, open above",
-        FoundLimit {
-            ended: true,
-            high: Some(_),
-            ..
-        } => "open below",
+        FoundLimit { confirmed: true, .. } => "confirmed",
+        FoundLimit { ended: true, low: Some(_), .. } => "confirmed, open above",
+        FoundLimit { ended: true, high: Some(_), .. } => "open below",
         FoundLimit { .. } => "not confirmed",
     }
 }
@@ -247,12 +195,7 @@ fn untold(of: &LimitTrials, lowest: f64) -> String {
         Some(why) => format!("{}: {why}", it.that),
         None => it.that.clone(),
     });
-    format!(
-        "inconclusive at {} msg/s{}: {}",
-        rate(lowest),
-        also_missed(of, lowest),
-        what.unwrap_or_default()
-    )
+    format!("inconclusive at {} msg/s{}: {}", rate(lowest), also_missed(of, lowest), what.unwrap_or_default())
 }
 
 /// A rate above another one that does not hold; empty where none surely does not.
@@ -279,10 +222,7 @@ fn advice(of: &LimitTrials, untold: &RequirementOutcome, lowest: f64) -> String 
         return "the search stopped: lower rates have the same problem, so fix it first".to_owned();
     }
     let begin = match missed(of, lowest) {
-        Some(failed) => format!(
-            ", or start between that and {} msg/s, which did not hold (--from)",
-            rate(failed)
-        ),
+        Some(failed) => format!(", or start between that and {} msg/s, which did not hold (--from)", rate(failed)),
         None if lowest < of.plan.most => ", or start at a higher rate (--from)".to_owned(),
         None => String::new(),
     };
@@ -334,13 +274,8 @@ pub(crate) fn notes(of: &LimitTrials) -> Vec<String> {
             rates.join(", ")
         ));
     }
-    let missed = of
-        .trials
-        .iter()
-        .filter(|it| it.outcome == LimitOutcome::Missed);
-    let undecided = missed
-        .filter(|it| it.limited_by == LimitedBy::Undecided)
-        .count();
+    let missed = of.trials.iter().filter(|it| it.outcome == LimitOutcome::Missed);
+    let undecided = missed.filter(|it| it.limited_by == LimitedBy::Undecided).count();
     if undecided > 0 {
         notes.push(format!(
             "{} that did not hold: undecided whether broker or generator was the limit; see the reports",
@@ -372,10 +307,7 @@ fn cautions(of: &LimitTrials, noun: &str) -> Vec<String> {
     for (number, warnings) in (1..).zip(of.cautions()) {
         let mut seen = BTreeSet::new();
         for warning in warnings.iter().filter(|it| seen.insert(it.code())) {
-            kinds
-                .entry(warning.code())
-                .or_default()
-                .push((number, warning));
+            kinds.entry(warning.code()).or_default().push((number, warning));
         }
     }
     let all = counted(of.cautions().count() as u64, noun);
@@ -389,11 +321,7 @@ fn cautions(of: &LimitTrials, noun: &str) -> Vec<String> {
             true => String::new(),
             false => format!(", of {noun} {number}"),
         };
-        Some(format!(
-            "{word} in {} of {all}{whose}: {}",
-            trials.len(),
-            first.text
-        ))
+        Some(format!("{word} in {} of {all}{whose}: {}", trials.len(), first.text))
     });
     told.collect()
 }
@@ -404,10 +332,7 @@ fn mixed(of: &LimitTrials) -> Vec<f64> {
         let that = |it: &LimitTrial| it.rate == rate && it.outcome == outcome;
         of.trials.iter().any(that)
     };
-    rates(of)
-        .into_iter()
-        .filter(|rate| with(*rate, LimitOutcome::Held) && with(*rate, LimitOutcome::Missed))
-        .collect()
+    rates(of).into_iter().filter(|rate| with(*rate, LimitOutcome::Held) && with(*rate, LimitOutcome::Missed)).collect()
 }
 
 /// The rates that were tried, each once, the lowest first.
@@ -433,18 +358,8 @@ mod tests {
             (None, None) => LimitOutcome::Unclear,
         };
         headline(&LimitTrials {
-            trials: vec![LimitTrial {
-                rate: low.or(high).unwrap_or(1.0),
-                outcome,
-                ..LimitTrial::default()
-            }],
-            found: Some(FoundLimit {
-                low,
-                high,
-                unclear,
-                ended: true,
-                confirmed: low.is_some() && high.is_some(),
-            }),
+            trials: vec![LimitTrial { rate: low.or(high).unwrap_or(1.0), outcome, ..LimitTrial::default() }],
+            found: Some(FoundLimit { low, high, unclear, ended: true, confirmed: low.is_some() && high.is_some() }),
             ..LimitTrials::default()
         })
     }
@@ -452,10 +367,7 @@ mod tests {
     #[test]
     fn one_trial_of_a_rate_has_none_to_agree_with() {
         let mut of = tried(&[(1.0, 1)]);
-        for (confirmations, told) in [
-            (1, "and 1 trial at each"),
-            (3, "and 3 trials that agree at each"),
-        ] {
+        for (confirmations, told) in [(1, "and 1 trial at each"), (3, "and 3 trials that agree at each")] {
             of.plan.confirmations = confirmations;
             let notes = notes(&of).join("\n");
             assert!(notes.contains(told), "{notes}");
@@ -477,18 +389,12 @@ mod tests {
                 slos: vec![slo],
                 ..LimitTrial::default()
             }],
-            found: Some(FoundLimit {
-                high: Some(10_000.0),
-                ..FoundLimit::default()
-            }),
+            found: Some(FoundLimit { high: Some(10_000.0), ..FoundLimit::default() }),
             ..LimitTrials::default()
         };
         of.plan.most = 10e6;
         let untold = format!("end-to-end p99.99 < 10ms: {TOO_FEW}");
-        assert_eq!(
-            headline(&of),
-            format!("inconclusive at 10,000 msg/s: {untold}")
-        );
+        assert_eq!(headline(&of), format!("inconclusive at 10,000 msg/s: {untold}"));
         let told = notes(&of).join("\n");
         let longer = "use longer trials (--set phases.measure=…), or start";
         let higher = format!("{longer} at a higher rate (--from)");
@@ -503,10 +409,7 @@ mod tests {
                 ..LimitTrial::default()
             },
         );
-        assert_eq!(
-            headline(&of),
-            format!("inconclusive at 10,000 msg/s; 20,000 msg/s do not: {untold}")
-        );
+        assert_eq!(headline(&of), format!("inconclusive at 10,000 msg/s; 20,000 msg/s do not: {untold}"));
         let told = notes(&of).join("\n");
         let between = "between that and 20,000 msg/s, which did not hold (--from)";
         assert!(told.contains(&format!("{longer} {between}")), "{told}");
@@ -532,10 +435,7 @@ mod tests {
                 rate: random.of(&[1_000.0, 2_000.0, 4_000.0, 8_000.0]),
                 outcome,
                 why: is_bad.then(|| "missed".to_owned()).into_iter().collect(),
-                slos: is_bad
-                    .then(|| slo(outcome == Missed && random.one_in(2)))
-                    .into_iter()
-                    .collect(),
+                slos: is_bad.then(|| slo(outcome == Missed && random.one_in(2))).into_iter().collect(),
                 ..LimitTrial::default()
             }
         });
@@ -554,9 +454,7 @@ mod tests {
             confirmations: 3,
             most_trials: 0,
         };
-        let compare::LimitStep::Found(found) =
-            compare::limit_step(&search, &outcomes.collect::<Vec<_>>())
-        else {
+        let compare::LimitStep::Found(found) = compare::limit_step(&search, &outcomes.collect::<Vec<_>>()) else {
             panic!("no more trials");
         };
         let mut of = LimitTrials {
@@ -669,23 +567,16 @@ mod tests {
                 trials.all(|it| it.outcome != LimitOutcome::Held)
                     && (of.trials.iter().filter(|it| it.rate == at)).all(LimitTrial::is_missed)
             };
-            let missed = rates(&of)
-                .into_iter()
-                .find(|at| *at > lowest && surely_missed(*at));
+            let missed = rates(&of).into_iter().find(|at| *at > lowest && surely_missed(*at));
             let mut outcomes = of.trials.iter().map(|it| it.outcome);
             let has_not_missed = outcomes.any(|it| it != LimitOutcome::Missed);
-            for (said, is_false) in [
-                ("no higher rate failed", has_failed),
-                ("raise --most", has_failed),
-                ("no rate held", has_not_missed),
-            ] {
+            for (said, is_false) in
+                [("no higher rate failed", has_failed), ("raise --most", has_failed), ("no rate held", has_not_missed)]
+            {
                 assert!(!head.contains(said) || !is_false, "{head}: {of:#?}");
             }
             if notes.contains("at a higher rate") {
-                assert!(
-                    missed.is_none() && lowest < of.plan.most,
-                    "{notes}: {of:#?}"
-                );
+                assert!(missed.is_none() && lowest < of.plan.most, "{notes}: {of:#?}");
             }
             if notes.contains("between that and ") {
                 let missed = missed.expect("one that surely does not hold");
@@ -694,18 +585,13 @@ mod tests {
             }
             for at in rates(&of) {
                 let trials = || of.trials.iter().filter(|it| it.rate == at);
-                let held = trials()
-                    .filter(|it| it.outcome == LimitOutcome::Held)
-                    .count();
+                let held = trials().filter(|it| it.outcome == LimitOutcome::Held).count();
                 let says = |what: &str| head.contains(&what.replace('N', &rate(at)));
                 let mut from = of.trials.iter().filter(|it| it.rate >= at);
                 let holds = from.any(|it| it.outcome == LimitOutcome::Held);
                 let is_missed = trials().all(LimitTrial::is_missed) && !holds;
                 assert!(!says("; N msg/s do not") || is_missed, "{head}: {of:#?}");
-                assert!(
-                    !says("inconclusive at N msg/s") || held == 0,
-                    "{head}: {of:#?}"
-                );
+                assert!(!says("inconclusive at N msg/s") || held == 0, "{head}: {of:#?}");
                 let holds = head.starts_with(&format!("{} msg/s hold", rate(at)));
                 assert!(!holds || held > 0, "{head}: {of:#?}");
             }
@@ -724,10 +610,7 @@ mod tests {
             }),
             ..LimitTrial::default()
         };
-        LimitTrials {
-            trials: p99s.iter().map(trial).collect(),
-            ..LimitTrials::default()
-        }
+        LimitTrials { trials: p99s.iter().map(trial).collect(), ..LimitTrials::default() }
     }
 
     #[test]
@@ -744,15 +627,11 @@ mod tests {
         let knee = knee_of(&of).unwrap();
         assert_eq!((knee.rate, knee.p99_ns), (52e3, 33_000_000));
         let text = knee_text(&of).unwrap();
-        assert!(
-            text.contains("52,000 msg/s, end-to-end p99 33.0 ms"),
-            "{text}"
-        );
+        assert!(text.contains("52,000 msg/s, end-to-end p99 33.0 ms"), "{text}");
         let flat: Vec<(f64, u64)> = (1..9).map(|it| (f64::from(it), 1_000)).collect();
         let none = |of: &[(f64, u64)]| {
             let text = knee_text(&tried(of)).unwrap();
-            text.strip_prefix("no knee in the tried range: ")
-                .map(str::to_owned)
+            text.strip_prefix("no knee in the tried range: ").map(str::to_owned)
         };
         let double = "the end-to-end p99 does not double from the lowest rate to the highest";
         assert_eq!(none(&flat).as_deref(), Some(double));
@@ -763,24 +642,14 @@ mod tests {
         let even = [1, 2, 3, 4, 5, 6, 7, 8_u32].map(|it| (f64::from(it), 1_000 * u64::from(it)));
         let with_rate = "the end-to-end p99 never begins to rise much faster than the rate";
         assert_eq!(none(&even).as_deref(), Some(with_rate));
-        assert!(
-            knee_text(&tried(&flat[..3]))
-                .unwrap()
-                .contains("fewer than 5 rates")
-        );
+        assert!(knee_text(&tried(&flat[..3])).unwrap().contains("fewer than 5 rates"));
         assert_eq!(knee_text(&LimitTrials::default()), None);
     }
 
     /// The knee was denied beside a wall between two rates, and unclear trials made one.
     #[test]
     fn a_knee_between_rates_that_were_not_tried_is_not_denied() {
-        let wall = [
-            (5e3, 1_000_000),
-            (10e3, 1_100_000),
-            (20e3, 800_000_000),
-            (40e3, 900_000_000),
-            (80e3, 950_000_000),
-        ];
+        let wall = [(5e3, 1_000_000), (10e3, 1_100_000), (20e3, 800_000_000), (40e3, 900_000_000), (80e3, 950_000_000)];
         let mut of = tried(&wall);
         assert_eq!(
             knee_text(&of).unwrap(),
@@ -790,10 +659,7 @@ mod tests {
         of.trials.extend(tried(&[(15e3, 1_000_000)]).trials);
         of.trials[5].outcome = LimitOutcome::Unclear;
         let text = knee_text(&of).unwrap();
-        assert!(
-            text.ends_with("and all trials between them are unclear"),
-            "{text}"
-        );
+        assert!(text.ends_with("and all trials between them are unclear"), "{text}");
         of.trials.pop();
         let other = |it: &mut LimitTrial| it.outcome = LimitOutcome::Unclear;
         of.trials[2..].iter_mut().for_each(other);
@@ -806,20 +672,11 @@ mod tests {
         assert_eq!(typical_trial(&of, 20e3).unwrap().0, 6);
         assert_eq!(typical_trial(&of, 40e3).unwrap().0, 4);
         // Far beyond a knee that is told.
-        let late = tried(&[
-            (1e3, 1_000_000),
-            (2e3, 1_000_000),
-            (4e3, 1_000_000),
-            (8e3, 1_000_000),
-            (16e3, 900_000_000),
-        ]);
+        let late =
+            tried(&[(1e3, 1_000_000), (2e3, 1_000_000), (4e3, 1_000_000), (8e3, 1_000_000), (16e3, 900_000_000)]);
         let text = knee_text(&late).unwrap();
-        let said =
-            "(Kneedle); it may be higher, since no rate between that and 16,000 msg/s was tried";
-        assert!(
-            text.contains("is at 8,000 msg/s") && text.ends_with(said),
-            "{text}"
-        );
+        let said = "(Kneedle); it may be higher, since no rate between that and 16,000 msg/s was tried";
+        assert!(text.contains("is at 8,000 msg/s") && text.ends_with(said), "{text}");
     }
 
     #[test]
@@ -834,48 +691,26 @@ mod tests {
             (48_000.0, 1_950_000_000),
         ]);
         let text = knee_text(&of).unwrap();
-        assert!(
-            text.ends_with(
-                "(Kneedle); this is rough, since 24,000 msg/s had 347 ms: use longer trials"
-            ),
-            "{text}"
-        );
+        assert!(text.ends_with("(Kneedle); this is rough, since 24,000 msg/s had 347 ms: use longer trials"), "{text}");
     }
 
     #[test]
     fn a_caution_of_several_trials_says_whose_numbers_it_has() {
         let with = |unsent: &str| {
-            let warning = |finding, text: &str| Warning {
-                text: text.to_owned(),
-                ..Warning::new(Tier::Caution, finding)
-            };
-            let unanswered = Finding::MessagesUnanswered {
-                unanswered: 0,
-                unsent: 1,
-                gone: false,
-                for_good: false,
-            };
+            let warning =
+                |finding, text: &str| Warning { text: text.to_owned(), ..Warning::new(Tier::Caution, finding) };
+            let unanswered = Finding::MessagesUnanswered { unanswered: 0, unsent: 1, gone: false, for_good: false };
             LimitTrial {
-                cautions: vec![
-                    warning(Finding::DebugBuild {}, "a debug build"),
-                    warning(unanswered, unsent),
-                ],
+                cautions: vec![warning(Finding::DebugBuild {}, "a debug build"), warning(unanswered, unsent)],
                 ..LimitTrial::default()
             }
         };
         let of = LimitTrials {
-            trials: vec![
-                LimitTrial::default(),
-                with("93,595 never sent"),
-                with("41,116 never sent"),
-            ],
+            trials: vec![LimitTrial::default(), with("93,595 never sent"), with("41,116 never sent")],
             ..LimitTrials::default()
         };
         let told = notes(&of);
-        assert!(
-            told.contains(&"caution in 2 of 3 trials: a debug build".to_owned()),
-            "{told:?}"
-        );
+        assert!(told.contains(&"caution in 2 of 3 trials: a debug build".to_owned()), "{told:?}");
         let unsent = "caution in 2 of 3 trials, of trial 2: 93,595 never sent";
         assert!(told.contains(&unsent.to_owned()), "{told:?}");
         // So says a search over numbers of clients, which said nothing of it.
@@ -883,10 +718,7 @@ mod tests {
             scale: Some(archive::ScaleRuns {
                 key: "load.0.producers".to_owned(),
                 runs: (of.trials.iter())
-                    .map(|it| archive::ScaleRun {
-                        cautions: it.cautions.clone(),
-                        ..archive::ScaleRun::default()
-                    })
+                    .map(|it| archive::ScaleRun { cautions: it.cautions.clone(), ..archive::ScaleRun::default() })
                     .collect(),
                 ..archive::ScaleRuns::default()
             }),
@@ -903,19 +735,13 @@ mod tests {
     #[test]
     fn the_sentence_says_what_is_known_and_what_is_not() {
         let both = found(Some(38_400.0), Some(40_300.0), None);
-        assert_eq!(
-            both,
-            "the highest rate that holds is between 38,400 and 40,300 msg/s"
-        );
+        assert_eq!(both, "the highest rate that holds is between 38,400 and 40,300 msg/s");
         assert!(found(Some(5.0), None, Some(10.0)).contains("the generator or other programs"));
         let open = found(Some(5.0), None, None);
         assert!(open.ends_with("no higher rate failed"), "{open}");
         let mut at_most = LimitTrials {
             trials: vec![LimitTrial::default()],
-            found: Some(FoundLimit {
-                low: Some(5.0),
-                ..FoundLimit::default()
-            }),
+            found: Some(FoundLimit { low: Some(5.0), ..FoundLimit::default() }),
             ..LimitTrials::default()
         };
         assert!(headline(&at_most).ends_with("rate failed; not confirmed"));
@@ -928,10 +754,7 @@ mod tests {
         at_most.found = at_most.found.map(|it| FoundLimit { ended: true, ..it });
         assert!(!is_ended_by_trials(&at_most), "more trials tell no more");
         assert!(found(None, Some(1.0), None).contains("down to 1.00 msg/s"));
-        assert_eq!(
-            found(None, None, None),
-            "inconclusive after 1 trial: no rate is known to hold"
-        );
+        assert_eq!(found(None, None, None), "inconclusive after 1 trial: no rate is known to hold");
         assert!(headline(&LimitTrials::default()).contains("no trial has ended"));
     }
 }

@@ -5,12 +5,7 @@ use archive::{LookSpan, TraceSummary};
 use crate::numbers::{count, counted, duration, seconds};
 
 /// Text and remedy of a trace that ended before the load did.
-pub(super) fn trace_ended(
-    functions: &str,
-    why: &str,
-    limit: &str,
-    at_s: f64,
-) -> (String, &'static str) {
+pub(super) fn trace_ended(functions: &str, why: &str, limit: &str, at_s: f64) -> (String, &'static str) {
     (
         format!(
             "the trace of {functions} ended at {at_s:.1} s: {why}; its calls, rate and durations cover the time until \
@@ -22,9 +17,7 @@ pub(super) fn trace_ended(
             "backlog" => "trace.max-backlog allows more",
             "node_memory" => "trace.max-memory allows more",
             "run_queue" => "trace.max-run-queue allows more",
-            "unread" => {
-                "leave out arguments (trace.arguments = false), or trace a function called less often"
-            }
+            "unread" => "leave out arguments (trace.arguments = false), or trace a function called less often",
             "nested" => "trace a function that returns",
             "tracer_memory" | "open_calls" => "trace a function called less often",
             _ => "",
@@ -59,14 +52,8 @@ pub(super) fn looked_into(looks: u64, commands: &str, length: f64) -> (String, &
 /// An inspection, in one sentence.
 #[must_use]
 pub fn look(look: &LookSpan) -> String {
-    let node = look
-        .node
-        .map_or_else(|| " the broker".to_owned(), |it| format!(" node {it}"));
-    let end = if look.killed {
-        ", when it was killed"
-    } else {
-        ""
-    };
+    let node = look.node.map_or_else(|| " the broker".to_owned(), |it| format!(" node {it}"));
+    let end = if look.killed { ", when it was killed" } else { "" };
     format!(
         "{} (process {}) inspected{node} from {:.1} s to {:.1} s{end}",
         look.command, look.pid, look.start, look.end
@@ -76,28 +63,14 @@ pub fn look(look: &LookSpan) -> String {
 /// A trace, in one sentence: its function, its node, how many calls are archived, and the slowest.
 #[must_use]
 pub fn trace(trace: &TraceSummary) -> String {
-    let mut text = format!(
-        "{} on {}: {} in traces.jsonl",
-        trace.function,
-        trace.node,
-        counted(trace.kept, "call")
-    );
+    let mut text = format!("{} on {}: {} in traces.jsonl", trace.function, trace.node, counted(trace.kept, "call"));
     if trace.left_out > 0 {
         text += &format!(", {} left out", count(trace.left_out));
     }
-    if let Some((slowest, took)) = trace
-        .slowest
-        .as_ref()
-        .and_then(|call| Some((call, call.duration_ns?)))
-    {
+    if let Some((slowest, took)) = trace.slowest.as_ref().and_then(|call| Some((call, call.duration_ns?))) {
         let who = [slowest.pid.as_str(), &slowest.role, &slowest.name];
         let who: Vec<&str> = who.into_iter().filter(|it| !it.is_empty()).collect();
-        text += &format!(
-            "; slowest {} at {:.1} s in {}",
-            duration(took),
-            slowest.t_ns as f64 / 1e9,
-            who.join(" ")
-        );
+        text += &format!("; slowest {} at {:.1} s in {}", duration(took), slowest.t_ns as f64 / 1e9, who.join(" "));
     }
     text
 }
@@ -132,12 +105,8 @@ mod tests {
         };
         let text = "bellows erlang top (process 7) inspected node 1 from -0.5 s to 3.0 s, when it was killed";
         assert_eq!(look(&killed), text);
-        let mut traced = TraceSummary {
-            function: "m:f/1".into(),
-            node: "n@h".into(),
-            kept: 1_200,
-            ..TraceSummary::default()
-        };
+        let mut traced =
+            TraceSummary { function: "m:f/1".into(), node: "n@h".into(), kept: 1_200, ..TraceSummary::default() };
         assert_eq!(trace(&traced), "m:f/1 on n@h: 1,200 calls in traces.jsonl");
         traced.slowest = Some(TracedCall {
             t_ns: 2_500_000_000,

@@ -1,12 +1,8 @@
 //! Sentences on a matrix: where a change helps, where it hurts, and how that is decided.
 
-use archive::{
-    ComparedCell, ComparedFigure, ComparedMatrix, ComparedSide, Comparison, short_names,
-};
+use archive::{ComparedCell, ComparedFigure, ComparedMatrix, ComparedSide, Comparison, short_names};
 
-use super::comparison::{
-    ShownColumns, come_or_gone, counted_runs, looks, needed, signed, together, told, too_few,
-};
+use super::comparison::{ShownColumns, come_or_gone, counted_runs, looks, needed, signed, together, told, too_few};
 use crate::numbers::counted;
 
 /// Cells that a sentence names, at most.
@@ -23,15 +19,11 @@ pub(crate) fn headline(of: &ComparedMatrix) -> String {
         let wrong = named(of, |it| it.decision.differs());
         return match wrong.as_slice() {
             [] => format!("A against itself in {cells}: no change found"),
-            wrong => format!(
-                "A against itself in {cells}: false alarm in {}",
-                listed(wrong)
-            ),
+            wrong => format!("A against itself in {cells}: false alarm in {}", listed(wrong)),
         };
     }
     let part = |word: &str, found: &[String]| {
-        (!found.is_empty())
-            .then(|| format!("{word} in {} of {cells}: {}", found.len(), listed(found)))
+        (!found.is_empty()).then(|| format!("{word} in {} of {cells}: {}", found.len(), listed(found)))
     };
     let parts = [part("worse", &worse), part("better", &better)];
     let mut parts: Vec<String> = parts.into_iter().flatten().collect();
@@ -54,11 +46,7 @@ pub(crate) fn headline(of: &ComparedMatrix) -> String {
         (false, _) => {}
     }
     let unchanged = of.cells.iter().filter(|cell| is_unchanged(cell)).count();
-    let same = unchanged
-        - of.cells
-            .iter()
-            .filter(|it| is_unchanged(it) && is_open(it))
-            .count();
+    let same = unchanged - of.cells.iter().filter(|it| is_unchanged(it) && is_open(it)).count();
     if same > 0 {
         parts.push(format!("the same in {same}"));
     }
@@ -74,9 +62,7 @@ fn keys(of: &ComparedMatrix) -> String {
 }
 
 fn is_open(cell: &ComparedCell) -> bool {
-    cell.comparison
-        .as_ref()
-        .is_none_or(Comparison::is_undecided)
+    cell.comparison.as_ref().is_none_or(Comparison::is_undecided)
 }
 
 fn is_unchanged(cell: &ComparedCell) -> bool {
@@ -175,10 +161,7 @@ pub(crate) fn notes(of: &ComparedMatrix, shown: ShownColumns) -> Vec<String> {
         notes.push(format!(
             "No decision for {}: {}.",
             of.label(cell),
-            cell.why_not
-                .as_deref()
-                .unwrap_or("it has no runs")
-                .trim_end_matches('.')
+            cell.why_not.as_deref().unwrap_or("it has no runs").trim_end_matches('.')
         ));
     }
     notes
@@ -200,18 +183,12 @@ mod tests {
             });
             ComparedCell {
                 values: vec![(*value).to_owned()],
-                comparison: Some(Comparison {
-                    figures: figures.collect(),
-                    ..Comparison::default()
-                }),
+                comparison: Some(Comparison { figures: figures.collect(), ..Comparison::default() }),
                 ..ComparedCell::default()
             }
         };
         ComparedMatrix {
-            keys: vec![MatrixKey {
-                key: "load.0.queue-type".into(),
-                ..MatrixKey::default()
-            }],
+            keys: vec![MatrixKey { key: "load.0.queue-type".into(), ..MatrixKey::default() }],
             cells: cells.iter().map(cell).collect(),
             ..ComparedMatrix::default()
         }
@@ -234,10 +211,7 @@ mod tests {
         let words: Vec<&str> = of.cells.iter().map(outcome).collect();
         assert_eq!(words, ["worse", "better", "the same", "inconclusive"]);
         let same = matrix(&[("a", &[(Same, 0.0)]), ("b", &[(Same, 0.0)])]);
-        assert_eq!(
-            headline(&same),
-            "the same within the margins in all 2 cells"
-        );
+        assert_eq!(headline(&same), "the same within the margins in all 2 cells");
         let open = matrix(&[("a", &[(Undecided, 0.0)])]);
         assert!(headline(&open).starts_with("inconclusive in all"));
         // Too few runs of one cell do not explain another one.
@@ -276,14 +250,8 @@ mod tests {
         assert!(fewer.ends_with("x (fewer lost messages)"), "{fewer}");
         let none = told(-1.0, (0, 8), None);
         assert!(none.ends_with("x (no lost messages)"), "{none}");
-        let counted = RunsCounted {
-            a: (0, 8),
-            b: (6, 8),
-        };
+        let counted = RunsCounted { a: (0, 8), b: (6, 8) };
         let invalid = told(1.0, (8, 2), Some(counted));
-        assert!(
-            invalid.ends_with("x (more invalid runs (0 of 8 of A, 6 of 8 of B))"),
-            "{invalid}"
-        );
+        assert!(invalid.ends_with("x (more invalid runs (0 of 8 of A, 6 of 8 of B))"), "{invalid}");
     }
 }

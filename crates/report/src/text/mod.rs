@@ -87,10 +87,7 @@ mod tests {
     #[test]
     fn what_tells_names_apart_stays() {
         assert_eq!(shortened("orders", 6), "orders");
-        assert_eq!(
-            shortened("orders-of-the-web-shop-eu-1", 16),
-            "orders-o…op-eu-1"
-        );
+        assert_eq!(shortened("orders-of-the-web-shop-eu-1", 16), "orders-o…op-eu-1");
         assert_eq!(shortened("ääääöööö", 4), "ää…ö");
         assert_eq!(shortened("abc", 0), "…");
         assert_eq!(shortened("bellows producer 0", 13), "bellow…ucer 0");

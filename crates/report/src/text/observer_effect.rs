@@ -29,33 +29,22 @@ pub fn observer_effect(effect: &ObserverEffect) -> Vec<String> {
     }
     sentences.extend(hidden);
     if effect.paced {
-        sentences.push(
-            "the rate was as requested: the cost of profiling shows in CPU and latency".into(),
-        );
+        sentences.push("the rate was as requested: the cost of profiling shows in CPU and latency".into());
     }
     if let Some(p99) = &effect.p99_ns {
         let what = format!("{} p99", effect.latency);
         sentences.push(match p99.is_told() {
-            true => format!(
-                "{what} was {} with profiling, {} without",
-                changed(p99),
-                duration(p99.off as u64)
-            ),
+            true => format!("{what} was {} with profiling, {} without", changed(p99), duration(p99.off as u64)),
             false => unseen(&what, p99),
         });
     }
     if let Some(cpu) = effect.client_cpu_us.filter(EffectFigure::is_told) {
-        sentences.push(format!(
-            "bellows itself took {} more CPU per {one}, including its sampling thread",
-            micros(&cpu)
-        ));
+        sentences
+            .push(format!("bellows itself took {} more CPU per {one}, including its sampling thread", micros(&cpu)));
     }
     sentences.push(method(effect));
     if effect.stays_in_the_way {
-        sentences.push(
-            "a tracepoint stayed open while sampling was off: these figures lack its own cost"
-                .into(),
-        );
+        sentences.push("a tracepoint stayed open while sampling was off: these figures lack its own cost".into());
     }
     sentences
 }
@@ -108,11 +97,7 @@ fn micros(cpu: &EffectFigure) -> String {
 
 /// `3.1 % [0.4, 5.8] higher`.
 fn changed(figure: &EffectFigure) -> String {
-    let way = if figure.change < 0.0 {
-        "lower"
-    } else {
-        "higher"
-    };
+    let way = if figure.change < 0.0 { "lower" } else { "higher" };
     let mut ends = [figure.low, figure.high].map(|it| it * figure.change.signum());
     ends.sort_by(f64::total_cmp);
     let [low, high] = ends.map(percent);
@@ -151,11 +136,7 @@ fn number(value: f64) -> String {
         middle if middle >= 0.095 => format!("{value:.1}"),
         _ => format!("{value:.2}"),
     };
-    match text
-        .trim_start_matches('-')
-        .chars()
-        .any(|it| it.is_ascii_digit() && it != '0')
-    {
+    match text.trim_start_matches('-').chars().any(|it| it.is_ascii_digit() && it != '0') {
         true => text,
         false => "0".to_owned(),
     }
@@ -166,14 +147,7 @@ mod tests {
     use super::*;
 
     fn figure(off: f64, change: f64, half: f64) -> EffectFigure {
-        EffectFigure {
-            off,
-            change,
-            low: change - half,
-            high: change + half,
-            visible: half * 1.4,
-            sign_flip_p: None,
-        }
+        EffectFigure { off, change, low: change - half, high: change + half, visible: half * 1.4, sign_flip_p: None }
     }
 
     fn effect() -> ObserverEffect {
@@ -235,15 +209,8 @@ mod tests {
     fn too_few_blocks_say_so() {
         let short = ObserverEffect::default();
         assert!(observer_effect(&short)[0].contains("the measured phase was too short"));
-        let late = ObserverEffect {
-            pairs: 1,
-            left_out: 7,
-            ..short
-        };
+        let late = ObserverEffect { pairs: 1, left_out: 7, ..short };
         let said = observer_effect(&late);
-        assert!(
-            said[0].contains("1 pair of blocks") && said[0].contains("switched late"),
-            "{said:?}"
-        );
+        assert!(said[0].contains("1 pair of blocks") && said[0].contains("switched late"), "{said:?}");
     }
 }

@@ -1,9 +1,8 @@
 //! Sentences on a lone probe speak of a server.
 
 use archive::{
-    Awaited, BrokerUse, Busy, Cause, ChurnFacts, CoresUsed, Ended, Facts, Finding, Lateness,
-    LimitedBy, ProfileGap, Reason, SentOf, Stall, StallWait, Stalled, Stood, Tier, Verdict,
-    Warning,
+    Awaited, BrokerUse, Busy, Cause, ChurnFacts, CoresUsed, Ended, Facts, Finding, Lateness, LimitedBy, ProfileGap,
+    Reason, SentOf, Stall, StallWait, Stalled, Stood, Tier, Verdict, Warning,
 };
 
 use measure::ScenarioRole;
@@ -13,26 +12,13 @@ use super::{stall, verdict, warning};
 /// Findings of a run of probes whose sentences could speak of a broker.
 fn findings() -> Vec<Finding> {
     let unit = || "requests".to_owned();
-    let stalled = |who, wait| Finding::Stalled {
-        who,
-        stood: Stood::default(),
-        wait,
-        fault: None,
-        unit: unit(),
-    };
+    let stalled = |who, wait| Finding::Stalled { who, stood: Stood::default(), wait, fault: None, unit: unit() };
     let gap = |gap| Finding::ProfileIncomplete { gap };
     let mut all = vec![
-        Finding::GeneratorSaturated {
-            at_work: 1.0,
-            threads: 1,
-            unit: unit(),
-        },
+        Finding::GeneratorSaturated { at_work: 1.0, threads: 1, unit: unit() },
         Finding::RateNotAchieved {
             unit: unit(),
-            rates: Some(SentOf {
-                sent: 1.0,
-                requested: 2.0,
-            }),
+            rates: Some(SentOf { sent: 1.0, requested: 2.0 }),
             not_begun: 0,
             in_flight_limit: 0,
         },
@@ -51,10 +37,7 @@ fn findings() -> Vec<Finding> {
         gap(ProfileGap::Names { unknown_share: 0.5 }),
         gap(ProfileGap::Samples { cpu_share: 0.5 }),
         Finding::CpuSteal { steal: 0.1 },
-        Finding::NotSteadyState {
-            change: 0.1,
-            seconds: 5,
-        },
+        Finding::NotSteadyState { change: 0.1, seconds: 5 },
         Finding::CertificateNotChecked {},
         Finding::GeneratorLate {
             late_share: 0.1,
@@ -63,24 +46,11 @@ fn findings() -> Vec<Finding> {
             scheduled: true,
             unit: unit(),
         },
-        Finding::MessagesUnanswered {
-            unanswered: 1,
-            unsent: 0,
-            gone: false,
-            for_good: false,
-        },
-        Finding::MessagesUnanswered {
-            unanswered: 1,
-            unsent: 1,
-            gone: true,
-            for_good: false,
-        },
+        Finding::MessagesUnanswered { unanswered: 1, unsent: 0, gone: false, for_good: false },
+        Finding::MessagesUnanswered { unanswered: 1, unsent: 1, gone: true, for_good: false },
     ];
     for who in [Stalled::Broker, Stalled::Generator, Stalled::Machine] {
-        let waited = StallWait::ForCores {
-            seconds: 1.0,
-            other_cores: 1.0,
-        };
+        let waited = StallWait::ForCores { seconds: 1.0, other_cores: 1.0 };
         for wait in [StallWait::None, StallWait::Unknown, waited] {
             all.push(stalled(who, wait));
         }
@@ -104,18 +74,11 @@ fn no_warning_of_a_lone_probe_speaks_of_a_broker() {
 #[test]
 fn no_verdict_on_a_lone_probe_speaks_of_a_broker() {
     let facts = Facts {
-        broker: Some(BrokerUse {
-            cores: 1.5,
-            ..BrokerUse::default()
-        }),
+        broker: Some(BrokerUse { cores: 1.5, ..BrokerUse::default() }),
         same_machine: true,
         cores: 2,
         ended: Ended {
-            churn: vec![ChurnFacts {
-                unit: "requests".into(),
-                role: ScenarioRole::Server,
-                ..ChurnFacts::default()
-            }],
+            churn: vec![ChurnFacts { unit: "requests".into(), role: ScenarioRole::Server, ..ChurnFacts::default() }],
             stalls: vec![Stall::default()],
             ..Ended::default()
         },
@@ -135,38 +98,15 @@ fn no_verdict_on_a_lone_probe_speaks_of_a_broker() {
         (Cause::MachineFull, LimitedBy::Undecided),
         (Cause::BothBusy, LimitedBy::Undecided),
         (Cause::Unclear, LimitedBy::Undecided),
-        (
-            Cause::BrokerBusy {
-                wait,
-                busy: Busy::Cores,
-            },
-            LimitedBy::Broker,
-        ),
+        (Cause::BrokerBusy { wait, busy: Busy::Cores }, LimitedBy::Broker),
         (Cause::BrokerLacksCores { wait }, LimitedBy::Broker),
-        (
-            Cause::BrokerStalled {
-                for_s: 1.0,
-                times: 2,
-            },
-            LimitedBy::Broker,
-        ),
+        (Cause::BrokerStalled { for_s: 1.0, times: 2 }, LimitedBy::Broker),
         (Cause::BrokerSlow { wait }, LimitedBy::Broker),
         (Cause::InFlightLimit, LimitedBy::Schedule),
     ];
     for (cause, limited_by) in causes {
-        let codes = [
-            "broker_cpu",
-            "broker_unknown",
-            "shared_cores",
-            "relay",
-            "round_trip",
-            "stalls",
-        ];
-        let reasons = codes.map(|code| Reason {
-            code: code.into(),
-            text: String::new(),
-            decided: true,
-        });
+        let codes = ["broker_cpu", "broker_unknown", "shared_cores", "relay", "round_trip", "stalls"];
+        let reasons = codes.map(|code| Reason { code: code.into(), text: String::new(), decided: true });
         let mut said = Verdict {
             limited_by,
             cause: Some(cause.clone()),
@@ -186,18 +126,8 @@ fn no_verdict_on_a_lone_probe_speaks_of_a_broker() {
 #[test]
 fn a_stall_of_requests_is_the_servers() {
     for away in [false, true] {
-        let one = Stall {
-            who: Stalled::Broker,
-            away,
-            ..Stall::default()
-        };
-        assert!(
-            stall(&one, "requests", ScenarioRole::Server).starts_with("the server "),
-            "{away}"
-        );
-        assert!(
-            stall(&one, "messages", ScenarioRole::Broker).starts_with("the broker "),
-            "{away}"
-        );
+        let one = Stall { who: Stalled::Broker, away, ..Stall::default() };
+        assert!(stall(&one, "requests", ScenarioRole::Server).starts_with("the server "), "{away}");
+        assert!(stall(&one, "messages", ScenarioRole::Broker).starts_with("the broker "), "{away}");
     }
 }

@@ -64,10 +64,7 @@ pub fn options(summary: &mut RunSummary, command: &[String]) {
     }
     if let Some(verdict) = &mut summary.verdict {
         rename(&mut verdict.sentence);
-        verdict
-            .reasons
-            .iter_mut()
-            .for_each(|it| rename(&mut it.text));
+        verdict.reasons.iter_mut().for_each(|it| rename(&mut it.text));
     }
 }
 
@@ -83,10 +80,7 @@ mod tests {
         let help = "check oauth2.uri (--oauth2-uri) and (--ca), or give --sni NAME (broker.sni), or --insecure";
         let told = |command: &str| remedy(help, &["bellows".to_owned(), command.to_owned()]);
         assert_eq!(told("client"), help);
-        assert_eq!(
-            told("perf-test"),
-            "check -o2uri and (--tls-ca), or give -sni NAME, or --tls-insecure"
-        );
+        assert_eq!(told("perf-test"), "check -o2uri and (--tls-ca), or give -sni NAME, or --tls-insecure");
         assert_eq!(
             told("run"),
             "check `broker.oauth2.uri` and (`broker.ca`), or give `broker.sni`, or `broker.insecure`"
@@ -97,18 +91,11 @@ mod tests {
     fn options_are_those_of_the_command_that_was_typed() {
         let told = |command: &str| {
             let mut summary = RunSummary::default();
-            let mut verdict = Verdict {
-                cause: Some(Cause::ConsumersIdle),
-                facts: Facts::default(),
-                ..Verdict::default()
-            };
+            let mut verdict =
+                Verdict { cause: Some(Cause::ConsumersIdle), facts: Facts::default(), ..Verdict::default() };
             text::verdict(&mut verdict);
             summary.verdict = Some(verdict);
-            let saturated = Finding::GeneratorSaturated {
-                at_work: 1.0,
-                threads: 1,
-                unit: "messages".to_owned(),
-            };
+            let saturated = Finding::GeneratorSaturated { at_work: 1.0, threads: 1, unit: "messages".to_owned() };
             for finding in [saturated, Finding::CertificateNotChecked {}] {
                 let mut warning = Warning::new(Tier::Caution, finding);
                 warning.text = text::warning(&warning);
@@ -117,44 +104,21 @@ mod tests {
             options(&mut summary, &["bellows".to_owned(), command.to_owned()]);
             let texts = summary.warnings.iter().map(|it| it.text.clone());
             let sentence = summary.verdict.map(|it| it.sentence);
-            sentence
-                .into_iter()
-                .chain(texts)
-                .collect::<Vec<_>>()
-                .join("\n")
+            sentence.into_iter().chain(texts).collect::<Vec<_>>().join("\n")
         };
         for (command, named) in [
-            (
-                "client",
-                ["larger --prefetch", "more --threads", "with --ca FILE"],
-            ),
-            (
-                "perf-test",
-                [
-                    "larger -q/--qos",
-                    "`bellows client --threads`",
-                    "with --tls-ca FILE",
-                ],
-            ),
-            (
-                "run",
-                ["larger `prefetch`", "more `threads`", "with `broker.ca`"],
-            ),
+            ("client", ["larger --prefetch", "more --threads", "with --ca FILE"]),
+            ("perf-test", ["larger -q/--qos", "`bellows client --threads`", "with --tls-ca FILE"]),
+            ("run", ["larger `prefetch`", "more `threads`", "with `broker.ca`"]),
         ] {
             let told = told(command);
-            assert!(
-                named.iter().all(|it| told.contains(it)),
-                "{command}: {told}"
-            );
+            assert!(named.iter().all(|it| told.contains(it)), "{command}: {told}");
         }
         for command in ["perf-test", "run"] {
             let told = told(command);
             let of_client = ["--prefetch", " more --threads", "--insecure", "--ca "];
             let told = told.replace("--tls-", "");
-            assert!(
-                !of_client.iter().any(|it| told.contains(it)),
-                "{command}: {told}"
-            );
+            assert!(!of_client.iter().any(|it| told.contains(it)), "{command}: {told}");
         }
     }
 }

@@ -18,10 +18,7 @@ pub fn stacks(profile: &ProfileSummary) -> Option<String> {
         match profile.copied_bytes {
             // A recording that was killed has not written it.
             0 => format!("{share} unwound from copies"),
-            bytes => format!(
-                "{share} unwound from copies ({} bytes per sample)",
-                count(bytes)
-            ),
+            bytes => format!("{share} unwound from copies ({} bytes per sample)", count(bytes)),
         }
     });
     let frame_pointers = (profile.frame_pointer_share > 0.0)
@@ -40,8 +37,7 @@ pub fn amount(profile: &Profile) -> String {
 #[must_use]
 pub fn clock(profile: &ProfileSummary) -> Option<String> {
     let by = (!profile.clock.is_empty()).then(|| format!("by {}", profile.clock));
-    let often =
-        (profile.frequency > 0).then(|| format!("at {} Hz", count(profile.frequency.into())));
+    let often = (profile.frequency > 0).then(|| format!("at {} Hz", count(profile.frequency.into())));
     let parts: Vec<_> = [by, often].into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join(" "))
 }
@@ -60,9 +56,7 @@ pub fn classes(profile: &ProfileSummary) -> Option<String> {
     let (large, small): (Vec<&ClassShare>, Vec<_>) = all.partition(|it| it.share >= LEAST_CLASS);
     let rest: f64 = small.iter().map(|it| it.share).sum();
     let rest = (rest > 0.0).then(|| format!("others {}", percent(rest)));
-    let parts = large
-        .iter()
-        .map(|it| format!("{} {}", it.class, percent(it.share)));
+    let parts = large.iter().map(|it| format!("{} {}", it.class, percent(it.share)));
     let parts: Vec<_> = parts.chain(rest).collect();
     let what = match profile.unit.as_str() {
         "samples" | "nanoseconds" | "" => "time",
@@ -78,9 +72,7 @@ pub const fn class_meaning(class: Class) -> &'static str {
         Class::ErlangCode => "functions that the JIT compiled",
         Class::JavaCode => "functions that the Java virtual machine compiled or interprets",
         Class::OwnCode => "functions of the program itself",
-        Class::Libraries => {
-            "shared libraries, such as zlib, OpenSSL and natively implemented functions"
-        }
+        Class::Libraries => "shared libraries, such as zlib, OpenSSL and natively implemented functions",
         Class::BuiltInFunctions => "C code of the emulator that Erlang code calls",
         Class::Ets => "reading and writing ETS tables, and their match specifications",
         Class::Messages => "sending and receiving between Erlang processes, including copies",
@@ -107,12 +99,7 @@ pub fn known_pattern(of: &PatternShare) -> String {
         let name = function.strip_prefix('$').unwrap_or(function);
         format!(" ({} below {name})", percent(of.function_share))
     });
-    format!(
-        "{} of CPU {}{below}; {}",
-        percent(of.share),
-        of.says,
-        of.cure
-    )
+    format!("{} of CPU {}{below}; {}", percent(of.share), of.says, of.cure)
 }
 
 /// One line: Erlang processes with the largest shares. `None` where these are tiny together, or none is known.
@@ -134,10 +121,7 @@ mod tests {
     #[test]
     fn the_clock_is_named_as_far_as_it_is_known() {
         assert_eq!(clock(&ProfileSummary::default()), None);
-        let mut profile = ProfileSummary {
-            frequency: 999,
-            ..ProfileSummary::default()
-        };
+        let mut profile = ProfileSummary { frequency: 999, ..ProfileSummary::default() };
         assert_eq!(clock(&profile).as_deref(), Some("at 999 Hz"));
         profile.clock = "cpu-clock".into();
         assert_eq!(clock(&profile).as_deref(), Some("by cpu-clock at 999 Hz"));
@@ -153,14 +137,8 @@ mod tests {
     #[test]
     fn every_method_is_named_and_none_is_silent() {
         assert_eq!(stacks(&ProfileSummary::default()), None);
-        let plain = ProfileSummary {
-            frame_pointer_share: 1.0,
-            ..ProfileSummary::default()
-        };
-        assert_eq!(
-            stacks(&plain).as_deref(),
-            Some("stacks: 100 % by frame pointers")
-        );
+        let plain = ProfileSummary { frame_pointer_share: 1.0, ..ProfileSummary::default() };
+        assert_eq!(stacks(&plain).as_deref(), Some("stacks: 100 % by frame pointers"));
         let mixed = ProfileSummary {
             copied_share: 0.75,
             frame_pointer_share: 0.25,
@@ -169,20 +147,14 @@ mod tests {
         };
         assert_eq!(
             stacks(&mixed).as_deref(),
-            Some(
-                "stacks: 75 % unwound from copies (2,068 bytes per sample), 25 % by frame pointers"
-            )
+            Some("stacks: 75 % unwound from copies (2,068 bytes per sample), 25 % by frame pointers")
         );
     }
 
     #[test]
     fn small_classes_come_together() {
         assert_eq!(classes(&ProfileSummary::default()), None);
-        let share = |class, share| ClassShare {
-            class,
-            share,
-            weight: 1,
-        };
+        let share = |class, share| ClassShare { class, share, weight: 1 };
         let profile = ProfileSummary {
             classes: vec![
                 share(Class::ErlangCode, 0.6),
@@ -215,28 +187,18 @@ mod tests {
              routes up by key"
         );
         of.function = None;
-        assert_eq!(
-            known_pattern(&of),
-            "3.5 % of CPU compiles a match specification; RabbitMQ looks routes up by key"
-        );
+        assert_eq!(known_pattern(&of), "3.5 % of CPU compiles a match specification; RabbitMQ looks routes up by key");
     }
 
     #[test]
     fn the_largest_come_in_one_line() {
         assert_eq!(work(&ProfileSummary::default()), None);
-        let share = |of: &str, share| WorkShare {
-            of: of.into(),
-            role: String::new(),
-            share,
-        };
+        let share = |of: &str, share| WorkShare { of: of.into(), role: String::new(), share };
         let profile = ProfileSummary {
             work: vec![share("queue orders-7", 0.312), share("<0.12.0>", 0.04)],
             ..ProfileSummary::default()
         };
-        assert_eq!(
-            work(&profile).as_deref(),
-            Some("whose work: queue orders-7 31 %, <0.12.0> 4.0 %")
-        );
+        assert_eq!(work(&profile).as_deref(), Some("whose work: queue orders-7 31 %, <0.12.0> 4.0 %"));
         let small = ProfileSummary {
             work: vec![share("queue orders-7", 0.05), share("<0.12.0>", 0.04)],
             ..ProfileSummary::default()

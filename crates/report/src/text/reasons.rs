@@ -31,10 +31,7 @@ impl VerdictText<'_> {
             0.0 => String::new(),
             _ => format!(", {} of them over 1 ms late", percent(e.late_share)),
         };
-        format!(
-            "{sent} of {requested} {} were {}{late}",
-            self.unit, self.begun
-        )
+        format!("{sent} of {requested} {} were {}{late}", self.unit, self.begun)
     }
 
     /// A state of the producers, and its share of their time.
@@ -57,9 +54,7 @@ impl VerdictText<'_> {
             "in_flight_full" => self.producers_were("at the in-flight limit", time.budget),
             "no_credit" => self.producers_were("without credit", time.credit),
             "socket_full" => self.producers_were("held up by full sockets", time.socket),
-            "blocked" => {
-                self.producers_were(&format!("blocked by the {}", self.target), time.blocked)
-            }
+            "blocked" => self.producers_were(&format!("blocked by the {}", self.target), time.blocked),
             "away" => self.producers_were("without a connection", time.away),
             "ready" => self.producers_were("held up by the event loop", time.ready),
             "schedule" => self.producers_were("idle", time.schedule) + "; nothing was due",
@@ -73,11 +68,7 @@ impl VerdictText<'_> {
             "loop_busy" => self.loop_busy(),
             "loop_run_queue_wait" => format!(
                 "{} waited {} of the time in the run queue",
-                if e.loops.len() > 1 {
-                    "one of the event loops"
-                } else {
-                    "the event loop"
-                },
+                if e.loops.len() > 1 { "one of the event loops" } else { "the event loop" },
                 percent(e.run_queue_wait())
             ),
             _ => self.surroundings(code),
@@ -87,12 +78,7 @@ impl VerdictText<'_> {
     /// The faults of the run itself, when they began and how long they had an effect.
     fn faults_made(&self) -> String {
         let fault = |it: &OwnFault| match it.until_s.is_finite() {
-            true => format!(
-                "{} at {:.1} s for {}",
-                it.name,
-                it.from_s,
-                seconds(it.until_s - it.from_s)
-            ),
+            true => format!("{} at {:.1} s for {}", it.name, it.from_s, seconds(it.until_s - it.from_s)),
             false => format!("{} at {:.1} s until the end", it.name, it.from_s),
         };
         let faults: Vec<String> = self.e.ended.faults.iter().map(fault).collect();
@@ -130,9 +116,8 @@ impl VerdictText<'_> {
             "affinity" => format!("bellows may use {} of this machine's {all} cores", e.cores),
             "machine_idle" => {
                 let others = e.other_cores().filter(|others| *others >= 0.1);
-                let others = others.map_or_else(String::new, |others| {
-                    format!("; other processes used {others:.2} cores")
-                });
+                let others =
+                    others.map_or_else(String::new, |others| format!("; other processes used {others:.2} cores"));
                 let idle = percent(e.idle.unwrap_or(0.0));
                 format!("{idle} of this machine's {all} cores were idle{others}")
             }
@@ -146,10 +131,7 @@ impl VerdictText<'_> {
             ),
             "round_trip" => {
                 let idle = e.idle_answer_ns.map_or_else(String::new, |idle| {
-                    format!(
-                        ", and the {target}'s simplest answer {} before the load began",
-                        duration(idle)
-                    )
+                    format!(", and the {target}'s simplest answer {} before the load began", duration(idle))
                 });
                 let best = duration(e.round_trip_ns.unwrap_or(0));
                 format!("TCP's round trip took at least {best}{idle}")
@@ -187,8 +169,7 @@ impl VerdictText<'_> {
             text += &format!(", its busiest thread ({name}) {} of one", percent(share));
         }
         if let Some(waited) = used.run_queue_wait.filter(|waited| *waited >= 0.01) {
-            text +=
-                &format!("; its threads together waited {waited:.2} s per second in the run queue");
+            text += &format!("; its threads together waited {waited:.2} s per second in the run queue");
         }
         text
     }

@@ -9,10 +9,7 @@ use crate::numbers::{counted, percent, rate, three_digits};
 
 /// The law in the form for computing.
 pub(crate) fn computed(law: &ScaleLaw) -> Scalability {
-    let estimate = |it: ScaleEstimate| Estimate {
-        value: it.value,
-        interval: it.interval,
-    };
+    let estimate = |it: ScaleEstimate| Estimate { value: it.value, interval: it.interval };
     Scalability {
         alone: estimate(law.alone),
         contention: estimate(law.contention),
@@ -52,23 +49,14 @@ pub(crate) fn scale_headline(of: &ScaleRuns) -> String {
         return "no run has ended".to_owned();
     };
     let passes = |clients: u32| if clients == 1 { "passes" } else { "pass" };
-    let pass = format!(
-        "{} {} {} msg/s",
-        counted(best.0.into(), noun.trim_end_matches('s')),
-        passes(best.0),
-        rate(best.1)
-    );
+    let pass =
+        format!("{} {} {} msg/s", counted(best.0.into(), noun.trim_end_matches('s')), passes(best.0), rate(best.1));
     match best.0 == first.0 {
         _ if best.1 <= 0.0 => "no message passed".to_owned(),
         true if known.len() == 1 => format!("{pass}; no other number was tried"),
         true => format!("{pass}; more of them pass no more"),
         false if first.1 <= 0.0 => format!("{pass}, and {} {} none", first.0, passes(first.0)),
-        false => format!(
-            "{pass}, {} times as much as {} {}",
-            three_digits(best.1 / first.1),
-            first.0,
-            passes(first.0)
-        ),
+        false => format!("{pass}, {} times as much as {} {}", three_digits(best.1 / first.1), first.0, passes(first.0)),
     }
 }
 
@@ -102,10 +90,9 @@ pub(crate) fn scale_explained(of: &ScaleRuns) -> Vec<String> {
             "by the fitted law the throughput peaks at {} {noun}, beyond the tried range: an extrapolation",
             three_digits(peak)
         ),
-        Some(peak) => format!(
-            "by the fitted law the throughput peaks at {} {noun}, and falls beyond",
-            three_digits(peak)
-        ),
+        Some(peak) => {
+            format!("by the fitted law the throughput peaks at {} {noun}, and falls beyond", three_digits(peak))
+        }
     });
     out
 }
@@ -146,12 +133,7 @@ pub(crate) fn scale_notes(of: &ScaleRuns) -> Vec<String> {
     let mut notes = vec![format!("{runs} of {}, unthrottled, {turns}", of.key)];
     if let Some(law) = &of.law {
         let estimate = |it: &ScaleEstimate, shown: fn(f64) -> String| match it.interval {
-            Some((low, high)) => format!(
-                "{} [{}, {}]",
-                shown(it.value),
-                shown(low.max(0.0)),
-                shown(high)
-            ),
+            Some((low, high)) => format!("{} [{}, {}]", shown(it.value), shown(low.max(0.0)), shown(high)),
             None => shown(it.value),
         };
         notes.push(format!(
@@ -178,10 +160,7 @@ pub(crate) fn scale_notes(of: &ScaleRuns) -> Vec<String> {
             counted(of.runs.len() as u64, "run")
         ));
     }
-    let limited = of
-        .runs
-        .iter()
-        .filter(|it| it.limited_by == LimitedBy::Generator);
+    let limited = of.runs.iter().filter(|it| it.limited_by == LimitedBy::Generator);
     let limited = limited.count();
     if limited > 0 {
         notes.push(format!(
@@ -244,10 +223,7 @@ mod tests {
                 ("no run has ended", all.is_empty()),
                 ("no message passed", !all.is_empty() && best <= 0.0),
                 ("no other number was tried", all.len() == 1 && best > 0.0),
-                (
-                    "more of them pass no more",
-                    all.len() > 1 && best > 0.0 && first >= best,
-                ),
+                ("more of them pass no more", all.len() > 1 && best > 0.0 && first >= best),
                 ("none", first <= 0.0 && best > 0.0),
                 ("times as much as", first > 0.0 && best > first),
             ] {
@@ -264,89 +240,47 @@ mod tests {
     fn sentences_say_what_is_lost_to_what_and_what_is_not_known() {
         let points = [(1, 1_000.0), (2, 1_800.0), (4, 3_000.0), (8, 4_000.0)];
         let law = ScaleLaw {
-            alone: ScaleEstimate {
-                value: 1_000.0,
-                interval: Some((950.0, 1_050.0)),
-            },
-            contention: ScaleEstimate {
-                value: 0.1,
-                interval: None,
-            },
-            coherence: ScaleEstimate {
-                value: 0.005,
-                interval: None,
-            },
+            alone: ScaleEstimate { value: 1_000.0, interval: Some((950.0, 1_050.0)) },
+            contention: ScaleEstimate { value: 0.1, interval: None },
+            coherence: ScaleEstimate { value: 0.005, interval: None },
             peak: Some(13.4),
             no_peak: None,
             r_squared: 0.99,
             worst_residual: 0.02,
         };
         let of = runs(&points, Some(law));
-        assert_eq!(
-            scale_headline(&of),
-            "8 producers pass 4,000 msg/s, 4.00 times as much as 1 passes"
-        );
+        assert_eq!(scale_headline(&of), "8 producers pass 4,000 msg/s, 4.00 times as much as 1 passes");
         let explained = scale_explained(&of);
         // 1 + 0.1 * 7 + 0.005 * 56 = 1.98.
-        assert!(
-            explained[0].contains("49 % is lost: 35 % to contention"),
-            "{explained:?}"
-        );
-        assert!(
-            explained[1].contains("peaks at 13.4 producers, beyond the tried"),
-            "{explained:?}"
-        );
+        assert!(explained[0].contains("49 % is lost: 35 % to contention"), "{explained:?}");
+        assert!(explained[1].contains("peaks at 13.4 producers, beyond the tried"), "{explained:?}");
         assert_eq!(scale_notes(&of).len(), 2);
         for (why, says) in [
             (None, "never pass less"),
             (Some(ScaleDoubt::NeverFalls), "never pass less"),
-            (
-                Some(ScaleDoubt::Generator(4)),
-                "from 4 producers on the generator",
-            ),
+            (Some(ScaleDoubt::Generator(4)), "from 4 producers on the generator"),
             (Some(ScaleDoubt::NotProven), "is not proven"),
             (Some(ScaleDoubt::FarBeyond), "twice the 8 producers"),
         ] {
-            let no_peak = ScaleLaw {
-                peak: None,
-                no_peak: why,
-                ..law
-            };
+            let no_peak = ScaleLaw { peak: None, no_peak: why, ..law };
             let explained = scale_explained(&runs(&points, Some(no_peak)));
             assert!(explained[1].contains(says), "{explained:?}");
             assert!(!explained[1].contains("peaks at"), "{explained:?}");
         }
-        let poor = ScaleLaw {
-            r_squared: 0.5,
-            peak: None,
-            no_peak: Some(ScaleDoubt::PoorFit),
-            ..law
-        };
+        let poor = ScaleLaw { r_squared: 0.5, peak: None, no_peak: Some(ScaleDoubt::PoorFit), ..law };
         let mut of = runs(&points, Some(poor));
         of.runs[0].limited_by = LimitedBy::Generator;
         let explained = scale_explained(&of);
-        assert!(
-            explained.len() == 1 && explained[0].contains("do not follow the law"),
-            "{explained:?}"
-        );
+        assert!(explained.len() == 1 && explained[0].contains("do not follow the law"), "{explained:?}");
         let notes = scale_notes(&of);
-        assert!(
-            notes[2].contains("fits poorly") && notes[3].contains("in 1 of 4 runs"),
-            "{notes:?}"
-        );
+        assert!(notes[2].contains("fits poorly") && notes[3].contains("in 1 of 4 runs"), "{notes:?}");
         // Runs that passed nothing are told.
         of.runs[3].throughput = 0.0;
         let notes = scale_notes(&of);
-        assert!(
-            notes[3].starts_with("in 1 of 4 runs no message passed"),
-            "{notes:?}"
-        );
+        assert!(notes[3].starts_with("in 1 of 4 runs no message passed"), "{notes:?}");
         assert!(scale_explained(&runs(&points[..2], None))[0].contains("no law"));
         assert!(scale_headline(&runs(&[], None)).contains("no run has ended"));
         let falling = runs(&[(1, 50.0), (2, 40.0)], None);
-        assert_eq!(
-            scale_headline(&falling),
-            "1 producer passes 50.0 msg/s; more of them pass no more"
-        );
+        assert_eq!(scale_headline(&falling), "1 producer passes 50.0 msg/s; more of them pass no more");
     }
 }

@@ -51,11 +51,7 @@ pub(super) fn longest_stall(stalls: &[&Stall], items: &str, role: ScenarioRole) 
             Stalled::Machine => format!("{times} of the machine"),
         })
         .collect();
-    format!(
-        "{text}; {}: {}",
-        counted(of_all as u64, "shorter stall"),
-        of_each.join(", ")
-    )
+    format!("{text}; {}: {}", counted(of_all as u64, "shorter stall"), of_each.join(", "))
 }
 
 fn stopped(who: Stalled, target: &str) -> String {
@@ -91,10 +87,8 @@ pub(super) fn stalled(
         in_all(stood),
         match (is_broker, stood.failed) {
             (true, 0) => "latencies include the whole stall, as users would feel it".to_owned(),
-            (true, failed) => format!(
-                "{} of them failed, and latencies include only part of their waits",
-                count(failed)
-            ),
+            (true, failed) =>
+                format!("{} of them failed, and latencies include only part of their waits", count(failed)),
             _ => format!("latencies include it, and are too high for the {target}"),
         }
     );
@@ -107,10 +101,7 @@ pub(super) fn stalled(
         _ => "its threads".to_owned(),
     };
     match wait {
-        StallWait::ForCores {
-            seconds: waited,
-            other_cores,
-        } => (
+        StallWait::ForCores { seconds: waited, other_cores } => (
             format!(
                 "{text}; {threads} waited {} in the run queue in these seconds, while other processes took \
                  {other_cores:.1} cores",
@@ -126,10 +117,9 @@ pub(super) fn stalled(
             "run again with free cores; if it stalls again, look for garbage collection, a full disk or a paused \
              machine at that time",
         ),
-        StallWait::None if is_broker => (
-            text,
-            "look for garbage collection, a full disk or a paused machine at that time",
-        ),
+        StallWait::None if is_broker => {
+            (text, "look for garbage collection, a full disk or a paused machine at that time")
+        }
         StallWait::None => (text, "give bellows free cores, and run again"),
     }
 }
@@ -169,33 +159,17 @@ mod tests {
     #[test]
     fn a_wait_that_is_not_known_is_no_wait_of_nothing() {
         let role = ScenarioRole::Broker;
-        let stall = |wait| {
-            stalled(
-                Stalled::Broker,
-                &Stood::default(),
-                wait,
-                None,
-                "messages",
-                role,
-            )
-        };
+        let stall = |wait| stalled(Stalled::Broker, &Stood::default(), wait, None, "messages", role);
         assert!(!stall(StallWait::None).0.contains("not known"));
         let (text, advice) = stall(StallWait::Unknown);
-        assert!(
-            text.ends_with("it is not known whether its threads waited for a core"),
-            "{text}"
-        );
+        assert!(text.ends_with("it is not known whether its threads waited for a core"), "{text}");
         assert!(advice.starts_with("run again with free cores"), "{advice}");
     }
 
     /// The verdict counts the broker's own stalls, and so do its reasons.
     #[test]
     fn shorter_stalls_are_counted_by_who_stood_still() {
-        let stall = |who, for_s| Stall {
-            who,
-            for_s,
-            ..Stall::default()
-        };
+        let stall = |who, for_s| Stall { who, for_s, ..Stall::default() };
         use Stalled::{Broker, Generator, Machine};
         let all = [
             stall(Broker, 0.2),
@@ -204,20 +178,13 @@ mod tests {
             stall(Machine, 0.12),
             stall(Broker, 0.3),
         ];
-        let told =
-            |all: &[Stall], role| longest_stall(&all.iter().collect::<Vec<_>>(), "messages", role);
+        let told = |all: &[Stall], role| longest_stall(&all.iter().collect::<Vec<_>>(), "messages", role);
         let of_all = told(&all, ScenarioRole::Broker);
-        assert!(
-            of_all.starts_with("the broker stopped answering at 0.0 s for 789 ms"),
-            "{of_all}"
-        );
+        assert!(of_all.starts_with("the broker stopped answering at 0.0 s for 789 ms"), "{of_all}");
         let counts = "; 4 shorter stalls: 2 of the broker, 1 of bellows, 1 of the machine";
         assert!(of_all.ends_with(counts), "{of_all}");
         let requests = told(&all[..2], ScenarioRole::Server);
-        assert!(
-            requests.ends_with("; 1 shorter stall: 1 of the server"),
-            "{requests}"
-        );
+        assert!(requests.ends_with("; 1 shorter stall: 1 of the server"), "{requests}");
         assert!(!told(&all[..1], ScenarioRole::Broker).contains("shorter"));
         assert_eq!(told(&[], ScenarioRole::Broker), "");
     }

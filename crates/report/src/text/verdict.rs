@@ -84,9 +84,7 @@ impl<'a> VerdictText<'a> {
             cause,
             Cause::BrokerStalled { .. }
                 | Cause::OwnFault { .. }
-                | Cause::RateMet {
-                    late: Some(BrokerStalled | GeneratorStalled | MachineStalled)
-                }
+                | Cause::RateMet { late: Some(BrokerStalled | GeneratorStalled | MachineStalled) }
         );
         let is_brokers = self.e.stalls().any(|it| it.who == Stalled::Broker);
         match first {
@@ -235,17 +233,8 @@ impl<'a> VerdictText<'a> {
                  their limit; {} would show whether the {} can do more",
                 percent(e.at_work()),
                 self.target,
-                percent(
-                    e.broker
-                        .as_ref()
-                        .and_then(|used| used.busiest_thread)
-                        .unwrap_or(0.0)
-                ),
-                if e.is_churn() {
-                    "several at once"
-                } else {
-                    "more --threads"
-                },
+                percent(e.broker.as_ref().and_then(|used| used.busiest_thread).unwrap_or(0.0)),
+                if e.is_churn() { "several at once" } else { "more --threads" },
                 self.target
             ),
             Cause::GeneratorBusy => {
@@ -254,10 +243,7 @@ impl<'a> VerdictText<'a> {
                 } else {
                     format!("use more --threads (now {})", e.loops.len())
                 };
-                format!(
-                    "its event loop was busy {} of the time: {remedy}",
-                    percent(e.at_work())
-                )
+                format!("its event loop was busy {} of the time: {remedy}", percent(e.at_work()))
             }
             Cause::GeneratorLate => format!(
                 "{} waited {} of the time for its event loop, which was busy {} of the time{}{}",
@@ -271,10 +257,9 @@ impl<'a> VerdictText<'a> {
                 },
                 self.others()
             ),
-            Cause::NothingDue => format!(
-                "the requested load: producers had nothing due {} of the time",
-                percent(time.schedule)
-            ),
+            Cause::NothingDue => {
+                format!("the requested load: producers had nothing due {} of the time", percent(time.schedule))
+            }
             Cause::Unclear => format!(
                 "no cause stands out: {} waited {} of the time for the event loop, {} for the {}'s answers, {} for \
                  their sockets",
@@ -299,11 +284,7 @@ impl<'a> VerdictText<'a> {
         );
         match cause {
             Cause::BrokerStalled { .. } => {
-                format!(
-                    "{}; {} due meanwhile had to wait",
-                    self.stood_still("it"),
-                    self.items
-                )
+                format!("{}; {} due meanwhile had to wait", self.stood_still("it"), self.items)
             }
             Cause::NoCredit => format!(
                 "it gave its publishers no credit for {} of the time (flow control of AMQP 1.0)",
@@ -314,10 +295,7 @@ impl<'a> VerdictText<'a> {
                 percent(time.blocked)
             ),
             Cause::NoConnection => {
-                format!(
-                    "producers had no connection to it for {} of the time",
-                    percent(time.away)
-                )
+                format!("producers had no connection to it for {} of the time", percent(time.away))
             }
             Cause::ConsumersIdle => format!(
                 "consumers were busy only {} of the time, and the {} had CPU to spare: the queue may have been empty, \
@@ -361,10 +339,7 @@ impl<'a> VerdictText<'a> {
         let e = self.e;
         if e.counted {
             let (all, rate) = (counted(e.ended.sent, "message"), rate(e.sent_rate));
-            return format!(
-                "all requested messages were sent: {all}, {rate} {} on average",
-                self.unit
-            );
+            return format!("all requested messages were sent: {all}, {rate} {} on average", self.unit);
         }
         let (requested, sent) = (self.requested(), rate(e.sent_rate));
         let of = match sent == requested || e.requested_deviation > 0.0 {
@@ -398,32 +373,20 @@ impl<'a> VerdictText<'a> {
                 );
             }
             Lateness::GeneratorStalled => {
-                format!(
-                    "while bellows itself did not run (for {})",
-                    self.stalled(Stalled::Generator)
-                )
+                format!("while bellows itself did not run (for {})", self.stalled(Stalled::Generator))
             }
             Lateness::MachineStalled => {
-                format!(
-                    "while the machine stood still (for {})",
-                    self.stalled(Stalled::Machine)
-                )
+                format!("while the machine stood still (for {})", self.stalled(Stalled::Machine))
             }
             Lateness::OwnFault => format!("because of {}", self.own_fault(false)),
             Lateness::Broker => self.broker_lateness(),
             Lateness::Cores => format!("for lack of CPU: {}", self.waited_for_core()),
-            Lateness::Generator if e.loop_lag_max_ns < 1_000_000 => {
-                "and no cause stands out".to_owned()
+            Lateness::Generator if e.loop_lag_max_ns < 1_000_000 => "and no cause stands out".to_owned(),
+            Lateness::Generator => {
+                format!("because the generator's event loop was late by up to {}", duration(e.loop_lag_max_ns))
             }
-            Lateness::Generator => format!(
-                "because the generator's event loop was late by up to {}",
-                duration(e.loop_lag_max_ns)
-            ),
         };
-        format!(
-            "{met}; {late_share} of the {} {} over 1 ms late, {why}",
-            self.items, self.left
-        )
+        format!("{met}; {late_share} of the {} {} over 1 ms late, {why}", self.items, self.left)
     }
 
     /// How long the event loop waited for a core; of a low rate, beside how long something was late. Who waited while
@@ -472,11 +435,7 @@ impl<'a> VerdictText<'a> {
     pub(super) fn own_fault(&self, deliveries: bool) -> String {
         let e = self.e;
         let (of, items, scheduled) = match deliveries {
-            true => (
-                e.ended.deliveries_behind,
-                "deliveries",
-                e.expected_rate.is_some(),
-            ),
+            true => (e.ended.deliveries_behind, "deliveries", e.expected_rate.is_some()),
             false => (e.ended.behind, self.items, e.requested_rate.is_some()),
         };
         let Lacking { all, in_faults, .. } = of;
@@ -484,9 +443,7 @@ impl<'a> VerdictText<'a> {
         match scheduled {
             true => format!("{faults}: {share} of the late {items} were due then"),
             false => {
-                format!(
-                    "{faults}: {share} of the {items} missing against other seconds are from then"
-                )
+                format!("{faults}: {share} of the {items} missing against other seconds are from then")
             }
         }
     }
@@ -507,20 +464,12 @@ impl<'a> VerdictText<'a> {
         let waits = [
             (time.budget, format!("waiting for {}", self.answers)),
             (time.credit, "waiting for credit".to_owned()),
-            (
-                time.socket,
-                format!("waiting for the {} to read", self.target),
-            ),
-            (
-                time.blocked,
-                format!("while the {} blocked its publishers", self.target),
-            ),
+            (time.socket, format!("waiting for the {} to read", self.target)),
+            (time.blocked, format!("while the {} blocked its publishers", self.target)),
             (time.away, "without a connection".to_owned()),
         ];
         let most = waits.into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
-        most.map_or_else(String::new, |(share, what)| {
-            format!("{what} ({} of the time)", percent(share))
-        })
+        most.map_or_else(String::new, |(share, what)| format!("{what} ({} of the time)", percent(share)))
     }
 
     /// Duration of a side's stalls.
@@ -535,25 +484,18 @@ impl<'a> VerdictText<'a> {
             let is_so = |it: &&Stall| it.who == Stalled::Broker && it.away == away;
             let all = || self.e.stalls().filter(is_so);
             let (sum, times) = (self.e.stalled_s(all()), all().count());
-            let often = if times > 1 {
-                format!(" ({times} times)")
-            } else {
-                String::new()
-            };
+            let often = if times > 1 { format!(" ({times} times)") } else { String::new() };
             (times > 0).then(|| format!("{}{often}", seconds(sum)))
         };
         let all = seconds(self.e.seconds);
         let text = match (of(false), of(true)) {
-            (silent, None) => format!(
-                "{broker} stopped answering for {} of the {all}",
-                silent.unwrap_or_default()
-            ),
+            (silent, None) => format!("{broker} stopped answering for {} of the {all}", silent.unwrap_or_default()),
             (None, Some(away)) => {
                 format!("{broker} was away (no connection) for {away} of the {all}")
             }
-            (Some(silent), Some(away)) => format!(
-                "{broker} was away (no connection) for {away} of the {all}, and stopped answering for {silent}"
-            ),
+            (Some(silent), Some(away)) => {
+                format!("{broker} was away (no connection) for {away} of the {all}, and stopped answering for {silent}")
+            }
         };
         match self.e.stalled_in_faults(Stalled::Broker) {
             true => format!("{text}, during {}", self.own_faults()),
@@ -563,19 +505,15 @@ impl<'a> VerdictText<'a> {
 
     fn others(&self) -> String {
         let others = self.e.other_cores().filter(|others| *others >= 0.1);
-        others.map_or_else(String::new, |others| {
-            format!(", while other processes took {others:.1} cores")
-        })
+        others.map_or_else(String::new, |others| format!(", while other processes took {others:.1} cores"))
     }
 
     /// Somebody had no core.
     fn cores(&self, cause: &Cause) -> String {
         let e = self.e;
         let all = e.all_cores();
-        let waited = format!(
-            "event loop waited {} of the time in the run queue for a core",
-            percent(e.run_queue_wait())
-        );
+        let waited =
+            format!("event loop waited {} of the time in the run queue for a core", percent(e.run_queue_wait()));
         // It can only be lifted where there is one.
         let pinned = e.cores < all;
         match cause {
@@ -587,15 +525,9 @@ impl<'a> VerdictText<'a> {
                 self.target,
                 e.broker_run_queue_wait()
             ),
-            Cause::GeneratorLacksCores {
-                others: Some(others),
-            } => format!(
+            Cause::GeneratorLacksCores { others: Some(others) } => format!(
                 "its {waited}, while other processes took {others:.1} cores: stop them{}",
-                if pinned {
-                    ", or lift its CPU affinity"
-                } else {
-                    ""
-                }
+                if pinned { ", or lift its CPU affinity" } else { "" }
             ),
             Cause::BothFillMachine => format!(
                 "{} ({:.1}) and generator ({:.1}) fill the {} that they share, and the generator's {waited}: separate \
@@ -610,10 +542,7 @@ impl<'a> VerdictText<'a> {
                  name it (--pid)",
                 self.target
             ),
-            _ if pinned => format!(
-                "its {waited}: lift its CPU affinity, it may use {} of {all} cores",
-                e.cores
-            ),
+            _ if pinned => format!("its {waited}: lift its CPU affinity, it may use {} of {all} cores", e.cores),
             _ => format!("its {waited}: give it more CPU time"),
         }
     }
@@ -670,19 +599,13 @@ impl<'a> VerdictText<'a> {
                 duration(e.round_trip_ns.unwrap_or(0))
             ),
             Cause::BrokerDoesNotRead => {
-                let window = e
-                    .behind_proxy
-                    .or(e.connections)
-                    .filter(|_| !e.same_machine)
-                    .map_or_else(String::new, |tcp| {
+                let window =
+                    e.behind_proxy.or(e.connections).filter(|_| !e.same_machine).map_or_else(String::new, |tcp| {
                         format!(", and its receive window for {}", percent(tcp.peer_full))
                     });
                 format!("it did not read: {}{window}", self.wait(Awaited::Sockets))
             }
-            _ => format!(
-                "{}: either the {target} does not read, or the network is full",
-                self.wait(Awaited::Sockets)
-            ),
+            _ => format!("{}: either the {target} does not read, or the network is full", self.wait(Awaited::Sockets)),
         }
     }
 
@@ -690,32 +613,14 @@ impl<'a> VerdictText<'a> {
         let time = self.e.producers.unwrap_or_default();
         match wait {
             Awaited::Answers => {
-                let share = if self.e.closed_loop {
-                    self.e.answers_share().min(1.0)
-                } else {
-                    time.budget
-                };
-                let who = if self.e.is_churn() {
-                    format!("due {}", self.items)
-                } else {
-                    "producers".to_owned()
-                };
-                format!(
-                    "{who} waited {} of the time for {} ({})",
-                    percent(share),
-                    self.answers,
-                    self.window()
-                )
+                let share = if self.e.closed_loop { self.e.answers_share().min(1.0) } else { time.budget };
+                let who = if self.e.is_churn() { format!("due {}", self.items) } else { "producers".to_owned() };
+                format!("{who} waited {} of the time for {} ({})", percent(share), self.answers, self.window())
             }
-            Awaited::Credit => format!(
-                "producers waited {} of the time for credit",
-                percent(time.credit)
-            ),
-            Awaited::Sockets => format!(
-                "sockets to the {} were full for {} of the time",
-                self.target,
-                percent(time.socket)
-            ),
+            Awaited::Credit => format!("producers waited {} of the time for credit", percent(time.credit)),
+            Awaited::Sockets => {
+                format!("sockets to the {} were full for {} of the time", self.target, percent(time.socket))
+            }
             Awaited::Deliveries => "consumers had time to spare".to_owned(),
         }
     }
@@ -749,8 +654,7 @@ impl<'a> VerdictText<'a> {
             Busy::Machine => format!("it fills the machine: {:.1} of {all}", used.cores),
             Busy::Thread => {
                 let name = used.busiest_thread_name.as_deref();
-                let thread =
-                    name.map_or_else(|| "busiest thread".to_owned(), |it| format!("thread {it}"));
+                let thread = name.map_or_else(|| "busiest thread".to_owned(), |it| format!("thread {it}"));
                 let share = percent(used.busiest_thread.unwrap_or(0.0));
                 format!("its {thread} used {share} of a core")
             }

@@ -1,9 +1,8 @@
 //! Verdicts and their words.
 
 use archive::{
-    Awaited, BrokerUse, Busy, Capacity, Cause, ChurnFacts, ConnectionTime, Ended, Facts, Lacking,
-    Lateness, LimitedBy, LoopUse, OwnFault, ProducerTime, Reason, RunQueueWait, Stall, Stalled,
-    Verdict,
+    Awaited, BrokerUse, Busy, Capacity, Cause, ChurnFacts, ConnectionTime, Ended, Facts, Lacking, Lateness, LimitedBy,
+    LoopUse, OwnFault, ProducerTime, Reason, RunQueueWait, Stall, Stalled, Verdict,
 };
 use measure::ScenarioRole;
 
@@ -25,11 +24,7 @@ fn facts() -> Facts {
         }),
         in_flight_limit: Some(2_000),
         answer_ns: 20_000_000,
-        loops: vec![LoopUse {
-            cpu: 0.2,
-            idle: 0.79,
-            run_queue_wait: Some(0.4),
-        }],
+        loops: vec![LoopUse { cpu: 0.2, idle: 0.79, run_queue_wait: Some(0.4) }],
         loop_lag_max_ns: 2_700_000,
         late_share: 0.2,
         cores: 8,
@@ -45,11 +40,7 @@ fn facts() -> Facts {
         round_trip_ns: Some(60_000),
         idle_answer_ns: Some(40_000_000),
         ended: Ended {
-            stalls: vec![Stall {
-                for_s: 0.6,
-                who: Stalled::Broker,
-                ..Stall::default()
-            }],
+            stalls: vec![Stall { for_s: 0.6, who: Stalled::Broker, ..Stall::default() }],
             ..Ended::default()
         },
         ..Facts::default()
@@ -57,12 +48,7 @@ fn facts() -> Facts {
 }
 
 fn said(cause: Cause, limited_by: LimitedBy, facts: Facts) -> String {
-    let mut verdict = Verdict {
-        limited_by,
-        cause: Some(cause),
-        facts,
-        ..Verdict::default()
-    };
+    let mut verdict = Verdict { limited_by, cause: Some(cause), facts, ..Verdict::default() };
     super::verdict(&mut verdict);
     verdict.sentence
 }
@@ -81,130 +67,55 @@ fn each_cause_has_its_sentence() {
                 "its thread 2_scheduler used 97 % of a core",
             ],
         ),
-        (
-            Cause::BrokerBusy {
-                wait,
-                busy: Busy::Machine,
-            },
-            Broker,
-            &["it fills the machine: 2.8 of 8 cores"],
-        ),
+        (Cause::BrokerBusy { wait, busy: Busy::Machine }, Broker, &["it fills the machine: 2.8 of 8 cores"]),
         (
             Cause::InFlightLimit,
             Broker,
-            &[
-                "in-flight limit (2,000 in flight x 20.0 ms until confirmed)",
-                "larger --max-pending",
-            ],
+            &["in-flight limit (2,000 in flight x 20.0 ms until confirmed)", "larger --max-pending"],
         ),
-        (
-            Cause::BrokerSlow { wait },
-            Broker,
-            &["only 2.8 of 8 cores", "something other than CPU"],
-        ),
-        (
-            Cause::BrokerLacksCores { wait },
-            Broker,
-            &["0.73 s per second in the run queue", "too little CPU"],
-        ),
+        (Cause::BrokerSlow { wait }, Broker, &["only 2.8 of 8 cores", "something other than CPU"]),
+        (Cause::BrokerLacksCores { wait }, Broker, &["0.73 s per second in the run queue", "too little CPU"]),
         (Cause::BrokerUnknown, Broker, &["its CPU is not known"]),
         (
-            Cause::BrokerStalled {
-                for_s: 0.6,
-                times: 1,
-            },
+            Cause::BrokerStalled { for_s: 0.6, times: 1 },
             Broker,
             &["limited by the broker: it stopped answering for 600 ms of the 30.0 s; messages due"],
         ),
         (Cause::RoundTrip, Network, &["a round trip takes 60.0 µs"]),
+        (Cause::ProxyWay, Network, &["back takes 40.0 ms even without load"]),
         (
-            Cause::ProxyWay,
-            Network,
-            &["back takes 40.0 ms even without load"],
-        ),
-        (
-            Cause::ProxyFull {
-                wait: Awaited::Sockets,
-            },
+            Cause::ProxyFull { wait: Awaited::Sockets },
             Network,
             &["takes no more, though the broker reads all that it gets"],
         ),
-        (
-            Cause::ProxyHides {
-                wait: Awaited::Sockets,
-            },
-            Undecided,
-            &["sockets to the broker were full for 90 %"],
-        ),
-        (
-            Cause::BothBusy,
-            Undecided,
-            &[
-                "event loop was busy 21 %",
-                "busiest thread 97 %",
-                "both are at their limit",
-            ],
-        ),
-        (
-            Cause::GeneratorBusy,
-            Generator,
-            &["its event loop was busy 21 % of the time: use more --threads (now 1)"],
-        ),
+        (Cause::ProxyHides { wait: Awaited::Sockets }, Undecided, &["sockets to the broker were full for 90 %"]),
+        (Cause::BothBusy, Undecided, &["event loop was busy 21 %", "busiest thread 97 %", "both are at their limit"]),
+        (Cause::GeneratorBusy, Generator, &["its event loop was busy 21 % of the time: use more --threads (now 1)"]),
         (
             Cause::GeneratorLacksCores { others: Some(1.0) },
             Generator,
             &["while other processes took 1.0 cores: stop them"],
         ),
+        (Cause::BothFillMachine, Undecided, &["broker (2.8) and generator (0.2) fill the 8 cores"]),
+        (Cause::BrokerDoesNotRead, Broker, &["it did not read: sockets to the broker were full for 90 %"]),
+        (Cause::NoCredit, Broker, &["gave its publishers no credit for 95 %"]),
         (
-            Cause::BothFillMachine,
-            Undecided,
-            &["broker (2.8) and generator (0.2) fill the 8 cores"],
-        ),
-        (
-            Cause::BrokerDoesNotRead,
-            Broker,
-            &["it did not read: sockets to the broker were full for 90 %"],
-        ),
-        (
-            Cause::NoCredit,
-            Broker,
-            &["gave its publishers no credit for 95 %"],
-        ),
-        (
-            Cause::BrokerBusy {
-                wait: Awaited::Credit,
-                busy: Busy::Thread,
-            },
+            Cause::BrokerBusy { wait: Awaited::Credit, busy: Busy::Thread },
             Broker,
             &["producers waited 95 % of the time for credit, and"],
         ),
         (Cause::Alarm, Broker, &["blocked its publishers for 80 %"]),
-        (
-            Cause::NoConnection,
-            Broker,
-            &["no connection to it for 60 %"],
-        ),
+        (Cause::NoConnection, Broker, &["no connection to it for 60 %"]),
         (Cause::TooShort, Undecided, &["undecided: only 30.00 s"]),
-        (
-            Cause::Unclear,
-            Undecided,
-            &["no cause stands out: messages waited 70 % of the time for the event loop"],
-        ),
-        (
-            Cause::ThinkTime,
-            Schedule,
-            &["limited by the requested think time"],
-        ),
+        (Cause::Unclear, Undecided, &["no cause stands out: messages waited 70 % of the time for the event loop"]),
+        (Cause::ThinkTime, Schedule, &["limited by the requested think time"]),
     ];
     for (cause, who, words) in cases {
         let sentence = said(cause.clone(), who, facts());
         for part in words {
             assert!(sentence.contains(part), "{cause:?}: {sentence}");
         }
-        assert!(
-            !sentence.contains('\n') && !sentence.ends_with('.'),
-            "{sentence}"
-        );
+        assert!(!sentence.contains('\n') && !sentence.ends_with('.'), "{sentence}");
         assert!(!sentence.contains("affinity"), "none is set: {sentence}");
     }
 }
@@ -212,27 +123,18 @@ fn each_cause_has_its_sentence() {
 /// Rates over 7 s stood beside "only 0.02 s were measured".
 #[test]
 fn of_a_load_that_ended_by_itself_the_sending_was_short() {
-    let mut facts = Facts {
-        seconds: 0.02,
-        ..facts()
-    };
+    let mut facts = Facts { seconds: 0.02, ..facts() };
     facts.ended.received_s = 7.2;
     let sentence = said(Cause::TooShort, LimitedBy::Undecided, facts);
     assert!(
-        sentence.contains(
-            "all was sent in 0.02 s, too short to judge; the last was received after 7.20 s"
-        ),
+        sentence.contains("all was sent in 0.02 s, too short to judge; the last was received after 7.20 s"),
         "{sentence}"
     );
 }
 
 #[test]
 fn an_affinity_is_to_be_lifted_only_where_one_is_set() {
-    let facts = Facts {
-        cores: 2,
-        machine_cores: 8,
-        ..facts()
-    };
+    let facts = Facts { cores: 2, machine_cores: 8, ..facts() };
     for others in [None, Some(1.0)] {
         let cause = Cause::GeneratorLacksCores { others };
         let sentence = said(cause, LimitedBy::Generator, facts.clone());
@@ -252,16 +154,13 @@ fn lateness_is_a_sentence_of_its_own() {
          them over 1 ms late"
     );
     let mut twice = facts.clone();
-    twice.ended.stalls.push(Stall {
-        away: true,
-        at_s: 15.0,
-        for_s: 6.2,
-        ..twice.ended.stalls[0]
-    });
+    twice.ended.stalls.push(Stall { away: true, at_s: 15.0, for_s: 6.2, ..twice.ended.stalls[0] });
     let away = met(Some(Lateness::BrokerStalled), twice);
     assert!(
-        away.starts_with("the broker was away (no connection) for 6.20 s of the 30.0 s, and stopped answering for \
-                          600 ms;"),
+        away.starts_with(
+            "the broker was away (no connection) for 6.20 s of the 30.0 s, and stopped answering for \
+                          600 ms;"
+        ),
         "{away}"
     );
     // Where two overlap, that time counts once; what lies outside of the measured phase not at all.
@@ -269,23 +168,13 @@ fn lateness_is_a_sentence_of_its_own() {
     let first = overlap.ended.stalls[0];
     let from = overlap.ended.measured_from_s;
     for (at_s, for_s) in [(first.at_s + 0.3, 0.5), (from - 2.0, 1.0)] {
-        let more = Stall {
-            at_s,
-            for_s,
-            ..first
-        };
+        let more = Stall { at_s, for_s, ..first };
         overlap.ended.stalls.push(more);
     }
     let once = met(Some(Lateness::BrokerStalled), overlap);
-    assert!(
-        once.starts_with("the broker stopped answering for 800 ms (2 times) of the 30.0 s;"),
-        "{once}"
-    );
+    assert!(once.starts_with("the broker stopped answering for 800 ms (2 times) of the 30.0 s;"), "{once}");
     let own = met(Some(Lateness::Generator), facts.clone());
-    assert!(
-        own.ends_with("because the generator's event loop was late by up to 2.70 ms"),
-        "{own}"
-    );
+    assert!(own.ends_with("because the generator's event loop was late by up to 2.70 ms"), "{own}");
     let mut on_time = facts.clone();
     on_time.loop_lag_max_ns = 310_000;
     let unknown = met(Some(Lateness::Generator), on_time);
@@ -302,53 +191,29 @@ fn lateness_is_a_sentence_of_its_own() {
         "{waited}"
     );
     let theirs = met(Some(Lateness::Broker), facts.clone());
-    assert!(
-        theirs.ends_with("waiting for confirms (97 % of the time)"),
-        "{theirs}"
-    );
+    assert!(theirs.ends_with("waiting for confirms (97 % of the time)"), "{theirs}");
     facts.late_share = 0.001;
-    facts.capacity = Some(Capacity {
-        rate: 3_114_000.0,
-        at_least: true,
-        ..Capacity::default()
-    });
+    facts.capacity = Some(Capacity { rate: 3_114_000.0, at_least: true, ..Capacity::default() });
     let on_time = met(None, facts);
-    assert!(
-        on_time.contains("100,000 msg/s, 0.1 % of them over 1 ms late; the generator's event loop"),
-        "{on_time}"
-    );
-    assert!(
-        on_time.ends_with("could have made at least 3.11 M msg/s of this size here"),
-        "{on_time}"
-    );
+    assert!(on_time.contains("100,000 msg/s, 0.1 % of them over 1 ms late; the generator's event loop"), "{on_time}");
+    assert!(on_time.ends_with("could have made at least 3.11 M msg/s of this size here"), "{on_time}");
 }
 
 #[test]
 fn cycles_are_no_messages() {
     let mut facts = facts();
-    facts.ended = Ended {
-        churn: vec![ChurnFacts::default()],
-        ..Ended::default()
-    };
+    facts.ended = Ended { churn: vec![ChurnFacts::default()], ..Ended::default() };
     facts.requested_rate = Some(50.0);
     facts.sent_rate = 50.0;
     for cause in [
         Cause::InFlightLimit,
         Cause::GeneratorBusy,
         Cause::RateMet { late: None },
-        Cause::BrokerSlow {
-            wait: Awaited::Answers,
-        },
+        Cause::BrokerSlow { wait: Awaited::Answers },
     ] {
         let sentence = said(cause, LimitedBy::Broker, facts.clone());
-        assert!(
-            !sentence.contains("msg") && !sentence.contains("confirm"),
-            "{sentence}"
-        );
-        assert!(
-            !sentence.contains("--max-pending") && !sentence.contains("--threads"),
-            "{sentence}"
-        );
+        assert!(!sentence.contains("msg") && !sentence.contains("confirm"), "{sentence}");
+        assert!(!sentence.contains("--max-pending") && !sentence.contains("--threads"), "{sentence}");
     }
 }
 
@@ -370,11 +235,7 @@ fn a_loop_without_a_schedule_is_not_late() {
         let mut facts = facts();
         facts.loop_lag_max_ns = loop_lag_max_ns;
         let mut verdict = Verdict {
-            reasons: vec![Reason {
-                code: "loop_busy".to_owned(),
-                text: String::new(),
-                decided: true,
-            }],
+            reasons: vec![Reason { code: "loop_busy".to_owned(), text: String::new(), decided: true }],
             facts: facts.clone(),
             ..Verdict::default()
         };
@@ -414,29 +275,13 @@ fn every_reason_has_words() {
         "not_calibrated",
     ];
     let mut facts = facts();
-    facts.ended.stalls = vec![Stall {
-        at_s: facts.ended.measured_from_s,
-        for_s: 1.0,
-        ..Stall::default()
-    }];
+    facts.ended.stalls = vec![Stall { at_s: facts.ended.measured_from_s, for_s: 1.0, ..Stall::default() }];
     facts.connections = Some(ConnectionTime::default());
     facts.capacity = Some(Capacity::default());
-    let reason = |code: &&str| Reason {
-        code: (*code).to_owned(),
-        text: String::new(),
-        decided: true,
-    };
-    let mut verdict = Verdict {
-        reasons: codes.iter().map(reason).collect(),
-        facts,
-        ..Verdict::default()
-    };
+    let reason = |code: &&str| Reason { code: (*code).to_owned(), text: String::new(), decided: true };
+    let mut verdict = Verdict { reasons: codes.iter().map(reason).collect(), facts, ..Verdict::default() };
     super::verdict(&mut verdict);
-    let mut texts: Vec<_> = verdict
-        .reasons
-        .iter()
-        .map(|reason| reason.text.clone())
-        .collect();
+    let mut texts: Vec<_> = verdict.reasons.iter().map(|reason| reason.text.clone()).collect();
     assert!(texts.iter().all(|text| !text.is_empty()), "{texts:?}");
     texts.sort();
     texts.dedup();
@@ -447,17 +292,9 @@ fn every_reason_has_words() {
 fn a_fault_of_the_run_itself_is_named_with_what_it_cost() {
     let mut facts = facts();
     facts.requested_rate = Some(100_000.0);
-    let fault = |name: &str, from_s, until_s| OwnFault {
-        name: name.to_owned(),
-        from_s,
-        until_s,
-    };
+    let fault = |name: &str, from_s, until_s| OwnFault { name: name.to_owned(), from_s, until_s };
     facts.ended.faults = vec![fault("kill of node 1", 10.0, 21.3)];
-    facts.ended.behind = Lacking {
-        due: 3_000_000.0,
-        all: 1_000_000.0,
-        in_faults: 880_000.0,
-    };
+    facts.ended.behind = Lacking { due: 3_000_000.0, all: 1_000_000.0, in_faults: 880_000.0 };
     let cause = || Cause::OwnFault { deliveries: false };
     assert_eq!(
         said(cause(), LimitedBy::Broker, facts.clone()),
@@ -465,15 +302,17 @@ fn a_fault_of_the_run_itself_is_named_with_what_it_cost() {
     );
     let late = Some(Lateness::OwnFault);
     let met = said(Cause::RateMet { late }, LimitedBy::Schedule, facts.clone());
-    assert!(met.ends_with("left over 1 ms late, because of this run's own kill of node 1: 88 % of the late messages \
-                           were due then"), "{met}");
+    assert!(
+        met.ends_with(
+            "left over 1 ms late, because of this run's own kill of node 1: 88 % of the late messages \
+                           were due then"
+        ),
+        "{met}"
+    );
     let mut free = facts.clone();
     free.requested_rate = None;
     let free = said(cause(), LimitedBy::Broker, free);
-    assert!(
-        free.ends_with("88 % of the messages missing against other seconds are from then"),
-        "{free}"
-    );
+    assert!(free.ends_with("88 % of the messages missing against other seconds are from then"), "{free}");
     // A stall at another time is none of it.
     let stalled = |facts: &Facts| {
         let late = Some(Lateness::BrokerStalled);
@@ -488,11 +327,7 @@ fn a_fault_of_the_run_itself_is_named_with_what_it_cost() {
     let several = "this run's own faults (kill of node 1, stop); the requested";
     assert!(stalled(&facts).contains(several), "{}", stalled(&facts));
     let mut verdict = Verdict {
-        reasons: vec![Reason {
-            code: "own_fault".to_owned(),
-            text: String::new(),
-            decided: true,
-        }],
+        reasons: vec![Reason { code: "own_fault".to_owned(), text: String::new(), decided: true }],
         limited_by: LimitedBy::Broker,
         cause: Some(Cause::InFlightLimit),
         facts,
@@ -514,20 +349,12 @@ fn what_waited_for_cores_while_it_stood_still_is_named() {
     let mut facts = facts();
     (facts.requested_rate, facts.idle) = (Some(100_000.0), Some(0.4));
     facts.loops[0].run_queue_wait = Some(0.01);
-    facts.ended.run_queue_waits = vec![RunQueueWait {
-        from_s: 0.0,
-        until_s: 1.0,
-        broker_s: Some(0.5),
-        own_s: None,
-    }];
+    facts.ended.run_queue_waits = vec![RunQueueWait { from_s: 0.0, until_s: 1.0, broker_s: Some(0.5), own_s: None }];
     let told = "the broker's threads waited 500 ms in the run queue in the seconds of its stalls, while other \
                 processes took 1.8 of the 8 cores";
     let late = Some(Lateness::Cores);
     let met = said(Cause::RateMet { late }, LimitedBy::Schedule, facts.clone());
-    assert!(
-        met.ends_with(&format!("late, for lack of CPU: {told}")),
-        "{met}"
-    );
+    assert!(met.ends_with(&format!("late, for lack of CPU: {told}")), "{met}");
     let stalled = said(Cause::StalledForCores, LimitedBy::Undecided, facts);
     assert_eq!(
         stalled,
@@ -561,8 +388,7 @@ fn a_share_that_failed_is_said_and_no_rate_is_called_met() {
     facts.answer_ns = 0;
     let unknown = said(Cause::BrokerUnknown, LimitedBy::Broker, facts);
     assert!(
-        unknown.contains("(2,000 in flight, none completed)")
-            && unknown.contains("; 15 requests failed"),
+        unknown.contains("(2,000 in flight, none completed)") && unknown.contains("; 15 requests failed"),
         "{unknown}"
     );
 }
@@ -574,11 +400,7 @@ fn an_outage_is_told_before_what_limited_the_rest() {
         limited_by: LimitedBy::Broker,
         cause: Some(Cause::InFlightLimit),
         sentence: String::new(),
-        reasons: vec![Reason {
-            code: "stalls".to_owned(),
-            text: String::new(),
-            decided: true,
-        }],
+        reasons: vec![Reason { code: "stalls".to_owned(), text: String::new(), decided: true }],
         facts,
     };
     super::verdict(&mut stood);
@@ -586,9 +408,5 @@ fn an_outage_is_told_before_what_limited_the_rest() {
     assert!(stood.sentence.starts_with(begins), "{}", stood.sentence);
     stood.reasons[0].decided = false;
     super::verdict(&mut stood);
-    assert!(
-        stood.sentence.starts_with("limited by the broker"),
-        "{}",
-        stood.sentence
-    );
+    assert!(stood.sentence.starts_with("limited by the broker"), "{}", stood.sentence);
 }

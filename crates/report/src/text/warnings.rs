@@ -54,9 +54,7 @@ const fn role(warning: &Warning) -> ScenarioRole {
 /// Counts other than 0, in words.
 fn parts(parts: &[(u64, &str)]) -> String {
     let parts = parts.iter().filter(|(number, _)| *number > 0);
-    let parts: Vec<String> = parts
-        .map(|(number, what)| format!("{} {what}", count(*number)))
-        .collect();
+    let parts: Vec<String> = parts.map(|(number, what)| format!("{} {what}", count(*number))).collect();
     parts.join(", ")
 }
 
@@ -64,9 +62,7 @@ fn parts(parts: &[(u64, &str)]) -> String {
 fn latencies_of_failed(failed: u64, timed_out: u64) -> String {
     match timed_out {
         0 => "and have no latency: users waited longer than the percentiles say".to_owned(),
-        _ if timed_out >= failed => {
-            "all by time-outs, which count in the latencies with the time waited".to_owned()
-        }
+        _ if timed_out >= failed => "all by time-outs, which count in the latencies with the time waited".to_owned(),
         _ => format!(
             "{} by time-outs, which count in the latencies with the time waited; the others have no latency: users \
              waited longer than the percentiles say",
@@ -105,12 +101,7 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
             },
         ),
         // Without a schedule nothing has a time at which it should have been sent.
-        Finding::GeneratorLate {
-            lag_max_ns,
-            lag_seconds_share,
-            scheduled: false,
-            ..
-        } => (
+        Finding::GeneratorLate { lag_max_ns, lag_seconds_share, scheduled: false, .. } => (
             format!(
                 "the generator's event loops took up to {} per pass, at least half of the p99 in {} of the seconds: \
                  ack response and end-to-end are too high by that time",
@@ -119,12 +110,7 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
             ),
             "give bellows a free core, or lower the load",
         ),
-        Finding::GeneratorLate {
-            lag_max_ns,
-            late_share,
-            unit,
-            ..
-        } => (
+        Finding::GeneratorLate { lag_max_ns, late_share, unit, .. } => (
             format!(
                 "the generator was late by up to {}, {} of the {} by over 1 ms: {} are too high by that time",
                 Nanos(*lag_max_ns),
@@ -138,19 +124,12 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
             "give bellows a free core, or lower the load",
         ),
         Finding::TooFewCores { used } => too_few_cores(used, target),
-        Finding::Stalled {
-            who,
-            stood,
-            wait,
-            fault,
-            unit,
-        } => stalled(*who, stood, *wait, fault.as_deref(), unit, role(w)),
-        Finding::RateNotAchieved {
-            unit,
-            rates,
-            not_begun,
-            in_flight_limit,
-        } => rate_not_achieved(unit, *rates, *not_begun, *in_flight_limit, target),
+        Finding::Stalled { who, stood, wait, fault, unit } => {
+            stalled(*who, stood, *wait, fault.as_deref(), unit, role(w))
+        }
+        Finding::RateNotAchieved { unit, rates, not_begun, in_flight_limit } => {
+            rate_not_achieved(unit, *rates, *not_begun, *in_flight_limit, target)
+        }
         Finding::CpuSteal { steal } => (
             format!(
                 "the hypervisor took {} of the machine's CPU time: high percentiles are too high, and rates vary \
@@ -166,11 +145,7 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
             ),
             "switch to tsc or kvm-clock (/sys/devices/system/clocksource/clocksource0/available_clocksource)",
         ),
-        Finding::ConnectionBlocked {
-            times,
-            reasons,
-            fault,
-        } => (
+        Finding::ConnectionBlocked { times, reasons, fault } => (
             format!(
                 "the broker blocked publishers {} ({reasons}){}: rates are too low and latencies too high{}",
                 counted(*times, "time"),
@@ -191,12 +166,7 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
             ),
             "use a longer phases.warmup, and look at the chart",
         ),
-        Finding::ScrapesFailed {
-            page,
-            failed,
-            requests,
-            last_failure,
-        } => (
+        Finding::ScrapesFailed { page, failed, requests, last_failure } => (
             format!(
                 "{} of {} of {page} failed, so its series have gaps; the last: {last_failure}",
                 count(*failed),
@@ -205,18 +175,9 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
             "",
         ),
         Finding::FaultsMissed { faults } => faults_missed(faults),
-        Finding::TraceEnded {
-            functions,
-            why,
-            limit,
-            at_s,
-        } => looks::trace_ended(functions, why, limit, *at_s),
+        Finding::TraceEnded { functions, why, limit, at_s } => looks::trace_ended(functions, why, limit, *at_s),
         Finding::Traced { functions } => looks::traced(functions),
-        Finding::LookedInto {
-            looks,
-            commands,
-            seconds,
-        } => looks::looked_into(*looks, commands, *seconds),
+        Finding::LookedInto { looks, commands, seconds } => looks::looked_into(*looks, commands, *seconds),
         Finding::NotPermitted { feature, instead } => (
             format!("the broker no longer permits the feature {feature}: {instead}"),
             "request the replacement, or permit the feature in rabbitmq.conf (deprecated_features.permit.NAME = true)",
@@ -230,10 +191,9 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
             ),
             "check the node's log, and whether the machine ran out of memory (dmesg)",
         ),
-        Finding::NothingSelected { page, what } => (
-            format!("{page}: {what}"),
-            "change the selection, or name the right page",
-        ),
+        Finding::NothingSelected { page, what } => {
+            (format!("{page}: {what}"), "change the selection, or name the right page")
+        }
         Finding::CertificateNotChecked {} => (
             format!(
                 "--insecure: the {target}'s certificate was not checked: another server may have answered, and seen \
@@ -258,11 +218,7 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
             ),
             "",
         ),
-        Finding::LoadEnded {
-            seconds,
-            planned_s,
-            load,
-        } => (load_ended(*seconds, *planned_s, *load), ""),
+        Finding::LoadEnded { seconds, planned_s, load } => (load_ended(*seconds, *planned_s, *load), ""),
         Finding::TooFewSamples { latencies } => (
             format!(
                 "too few samples for {}: a percentile needs 10 samples beyond it; these values are single events",
@@ -270,13 +226,7 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
             ),
             "measure longer, or at a higher rate",
         ),
-        Finding::MessagesLost {
-            sent,
-            lost,
-            duplicated,
-            corrupt,
-            foreign,
-        } => (
+        Finding::MessagesLost { sent, lost, duplicated, corrupt, foreign } => (
             format!(
                 "of {}, {}{}: end-to-end latencies are those of the others",
                 counted(*sent, "message"),
@@ -299,11 +249,7 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
             ),
             awaits_longer(w),
         ),
-        Finding::MessagesNotReceived {
-            missing,
-            sent,
-            drained_s,
-        } => (
+        Finding::MessagesNotReceived { missing, sent, drained_s } => (
             format!(
                 "{} not received by the end of the drain ({drained_s:.1} s){}: they are in no end-to-end latency, and \
                  would be among the longest",
@@ -319,56 +265,34 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
             ),
             awaits_longer(w),
         ),
-        Finding::MessagesUnanswered {
-            unanswered,
-            unsent,
-            gone,
-            for_good,
-        } => (
+        Finding::MessagesUnanswered { unanswered, unsent, gone, for_good } => (
             format!(
                 "of the messages, {}: they count in the latencies with the time waited until the end, so high \
                  percentiles and the maximum are lower bounds",
-                parts(&[
-                    (*unanswered, "without an answer"),
-                    (*unsent, "due and never sent")
-                ])
+                parts(&[(*unanswered, "without an answer"), (*unsent, "due and never sent")])
             ),
             match (unanswered, unsent) {
                 _ if *for_good => "",
                 _ if *gone => "find out why it went away: check its log, and the machine's",
                 _ if w.drain_cut => awaits_longer(w),
                 (_, 0) => "use a longer phases.drain, or find out in its log why it is slow",
-                (0, _) => {
-                    "the verdict says what delayed them; request a lower rate, or remove that limit"
-                }
+                (0, _) => "the verdict says what delayed them; request a lower rate, or remove that limit",
                 _ => {
                     "the verdict says what delayed them; request a lower rate, or use a longer phases.drain for the \
                      answers"
                 }
             },
         ),
-        Finding::MessagesNotAccepted {
-            sent,
-            nacked,
-            returned,
-            not_confirmed,
-            fault,
-        } => (
+        Finding::MessagesNotAccepted { sent, nacked, returned, not_confirmed, fault } => (
             format!(
                 "of {} sent, {}{}",
                 counted(*sent, "message"),
                 parts(&[
                     (*nacked, "refused (nack)"),
-                    (
-                        *returned,
-                        "returned (no queue is bound; they were answered, so `completed` counts them)"
-                    ),
+                    (*returned, "returned (no queue is bound; they were answered, so `completed` counts them)"),
                     (
                         *not_confirmed,
-                        &format!(
-                            "not confirmed (their connections were lost{})",
-                            through(fault.as_deref())
-                        )
+                        &format!("not confirmed (their connections were lost{})", through(fault.as_deref()))
                     ),
                 ]),
                 match (nacked, not_confirmed) {
@@ -388,11 +312,7 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
                 _ => "check the queue's limits and its leader, and the broker's log",
             },
         ),
-        Finding::BrokerGone {
-            connections,
-            away,
-            fault: Some(fault),
-        } => (
+        Finding::BrokerGone { connections, away, fault: Some(fault) } => (
             format!(
                 "{} down when the run ended, because its own {fault} is permanent{}: rates and latencies include \
                  that time",
@@ -402,9 +322,7 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
             "the ledger says what was confirmed and not received; with `for` the fault ends, and a killed node comes \
              back",
         ),
-        Finding::BrokerGone {
-            connections, away, ..
-        } => (
+        Finding::BrokerGone { connections, away, .. } => (
             format!(
                 "{} down when the run ended, and did not come back{}: rates are too low, and latencies include the \
                  wait",
@@ -413,11 +331,7 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
             ),
             "check the broker's log, and the node of each queue; or use a longer run",
         ),
-        Finding::ConnectionsLost {
-            connections,
-            away,
-            fault,
-        } => (
+        Finding::ConnectionsLost { connections, away, fault } => (
             format!(
                 "{} lost{}{}: latencies include the whole wait, and averages describe no steady state",
                 was_or_were(*connections, "connection"),
@@ -429,14 +343,7 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
                 None => "look at the chart, and check the broker's log",
             },
         ),
-        Finding::CyclesFailed {
-            kind,
-            unit,
-            failed,
-            timed_out,
-            begun,
-            first_failure,
-        } => (
+        Finding::CyclesFailed { kind, unit, failed, timed_out, begun, first_failure } => (
             format!(
                 "{} of {} of {} failed, {}; the first: {}",
                 count(*failed),
@@ -450,11 +357,7 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
             ),
             "",
         ),
-        Finding::LostSamples {
-            lost,
-            samples,
-            each,
-        } => (
+        Finding::LostSamples { lost, samples, each } => (
             format!(
                 "the profiler lost {} of {}: functions that ran when it was busiest have too low shares",
                 count(*lost),
@@ -469,10 +372,7 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
             },
         ),
         Finding::ProfilerThrottled { times } => (
-            format!(
-                "the kernel throttled the profiler {}: the profile has gaps",
-                counted(*times, "time")
-            ),
+            format!("the kernel throttled the profiler {}: the profile has gaps", counted(*times, "time")),
             "lower profile.frequency, or raise kernel.perf_cpu_time_max_percent",
         ),
         Finding::ArchiveIncomplete { file, folder, why } => (
@@ -505,18 +405,13 @@ fn perhaps_foreign(corrupt: u64, foreign: u64) -> String {
 
 /// By which of the run's own faults something was taken, where it was by one.
 fn through(fault: Option<&str>) -> String {
-    fault.map_or_else(String::new, |fault| {
-        format!(" through the run's own {fault}")
-    })
+    fault.map_or_else(String::new, |fault| format!(" through the run's own {fault}"))
 }
 
 fn load_ended(seconds: f64, planned_s: f64, load: Option<u64>) -> String {
     let (whom, so) = match load {
         None => ("the load".to_owned(), "its figures are right for that time"),
-        Some(load) => (
-            format!("the program of load {load}"),
-            "the others went on without it",
-        ),
+        Some(load) => (format!("the program of load {load}"), "the others went on without it"),
     };
     let when = match seconds > 0.0 {
         true => format!("after {seconds:.1} of {planned_s:.1} measured seconds"),
@@ -533,17 +428,11 @@ fn profile_gap(gap: &ProfileGap, tier: Tier, target: &str) -> (String, &'static 
                 percent(*unknown_share)
             ),
             match target {
-                "broker" => {
-                    "install debug symbols of the broker and its runtime, or unstripped builds"
-                }
+                "broker" => "install debug symbols of the broker and its runtime, or unstripped builds",
                 _ => "install debug symbols of the server and its runtime, or unstripped builds",
             },
         ),
-        ProfileGap::Callers {
-            complete_share,
-            copied_share,
-            runtime,
-        } => (
+        ProfileGap::Callers { complete_share, copied_share, runtime } => (
             format!(
                 "{} of the stacks reach the root of their thread or Erlang process: total shares of callers are too \
                  low; self shares are right",
@@ -604,26 +493,15 @@ fn too_few_cores(used: &CoresUsed, target: &str) -> (String, &'static str) {
         let text = format!(
             "other processes took {others:.1} of the {cores} that {target} ({broker:.1}) and bellows ({client:.1}) \
              run on ({waits}): {}",
-            if met {
-                "latencies are too high"
-            } else {
-                "rates are too low and latencies too high"
-            }
+            if met { "latencies are too high" } else { "rates are too low and latencies too high" }
         );
         return (text, "stop them, and run again");
     }
     let text = format!(
         "{target} ({broker:.1}) and bellows ({client:.1}) share {cores} ({waits}): on separate machines, {}",
-        if met {
-            "latencies would be lower"
-        } else {
-            "rates would be higher and latencies lower"
-        }
+        if met { "latencies would be lower" } else { "rates would be higher and latencies lower" }
     );
-    (
-        text,
-        "use a machine with more cores, or run bellows on another",
-    )
+    (text, "use a machine with more cores, or run bellows on another")
 }
 
 /// The percentiles without support, each with its latencies: `p99.99 and above of ack response (40,000)`.
@@ -651,10 +529,7 @@ fn was_or_were(number: u64, what: &str) -> String {
 
 /// Faults that failed, did not begin, or began late.
 fn faults_missed(faults: &MissedFaults) -> (String, &'static str) {
-    let missed = parts(&[
-        (faults.failed, "failed"),
-        (faults.not_begun, "had not begun when the run ended"),
-    ]);
+    let missed = parts(&[(faults.failed, "failed"), (faults.not_begun, "had not begun when the run ended")]);
     let late = faults.late;
     let late = (late > 0).then(|| {
         format!(
@@ -670,17 +545,10 @@ fn faults_missed(faults: &MissedFaults) -> (String, &'static str) {
         "" => String::new(),
         first => format!(" ({first})"),
     };
-    let all = [
-        (!missed.is_empty()).then(|| format!("{missed}{first}")),
-        late,
-    ];
+    let all = [(!missed.is_empty()).then(|| format!("{missed}{first}")), late];
     let all: Vec<_> = all.into_iter().flatten().collect();
     (
-        format!(
-            "of {}, {}: the run differs from its experiment",
-            counted(faults.planned, "fault"),
-            all.join("; ")
-        ),
+        format!("of {}, {}: the run differs from its experiment", counted(faults.planned, "fault"), all.join("; ")),
         match faults.failed {
             0 => "leave more time between faults: RabbitMQ is back some ten seconds after a kill",
             _ => "check the broker's log, and whether the machine ran out of memory (dmesg)",

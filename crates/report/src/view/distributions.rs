@@ -78,10 +78,7 @@ pub(super) fn read(run: &RunReader, span: (f64, f64)) -> Result<Distributions, P
     }
     let mut cells = Vec::new();
     Ok(Distributions {
-        grids: grids
-            .iter()
-            .filter_map(|(m, grid)| grid.finish(*m, &mut cells))
-            .collect(),
+        grids: grids.iter().filter_map(|(m, grid)| grid.finish(*m, &mut cells)).collect(),
         cells,
         curves: sum.filled().filter_map(|(m, sum)| curve(m, sum)).collect(),
         measured: sum,
@@ -109,8 +106,7 @@ impl Grid {
             Some(last)
                 if end - last.0 <= width
                     || record.t < last.1 - record.dt / 2.0
-                    || !is_behind_gap(last)
-                        && (record.dt < SHORTEST_COLUMN || last.1 - last.0 < SHORTEST_COLUMN) =>
+                    || !is_behind_gap(last) && (record.dt < SHORTEST_COLUMN || last.1 - last.0 < SHORTEST_COLUMN) =>
             {
                 last.1 = last.1.max(end);
             }
@@ -189,11 +185,7 @@ pub(super) fn curve_of(
     for (value, of_value) in values {
         seen = seen.saturating_add(of_value);
         // The largest value stands half a sample before infinity.
-        let beyond = if seen >= count {
-            0.5
-        } else {
-            (count - seen) as f64
-        };
+        let beyond = if seen >= count { 0.5 } else { (count - seen) as f64 };
         let nines = -(beyond / count as f64).log10();
         let ns = value.max(1);
         let keep = points.last().is_none_or(|&(x, y)| {
@@ -220,13 +212,7 @@ mod tests {
         for &value in values {
             histogram.saturating_record(value);
         }
-        HistogramRecord {
-            metric: Metric::SEND_ACK,
-            due: Phase::Measure,
-            t,
-            dt: 1.0,
-            histogram,
-        }
+        HistogramRecord { metric: Metric::SEND_ACK, due: Phase::Measure, t, dt: 1.0, histogram }
     }
 
     fn counted(grid: &Grid) -> u64 {
@@ -263,10 +249,7 @@ mod tests {
         let mut grid = Grid::default();
         grid.add(&record(5.0, &[1_000]), 0.02);
         grid.add(&record(6.0, &[1_000]), 0.02);
-        let unanswered = HistogramRecord {
-            dt: 0.0,
-            ..record(15.0, &[8_000_000_000])
-        };
+        let unanswered = HistogramRecord { dt: 0.0, ..record(15.0, &[8_000_000_000]) };
         grid.add(&unanswered, 0.02);
         assert_eq!(grid.columns, [(5.0, 6.0), (6.0, 7.0), (14.0, 15.0)]);
         assert_eq!(counted(&grid), 3);
@@ -275,10 +258,7 @@ mod tests {
     /// The edge of a phase: counts are divided by the length of their column.
     #[test]
     fn no_column_is_so_short_that_its_times_are_equal() {
-        let short = |t: f64, dt: f64| HistogramRecord {
-            dt,
-            ..record(t, &[1_000])
-        };
+        let short = |t: f64, dt: f64| HistogramRecord { dt, ..record(t, &[1_000]) };
         for records in [
             vec![short(0.0, 0.000_03), record(0.000_03, &[5_000])],
             vec![record(0.0, &[5_000]), short(1.0, 0.000_049)],
@@ -291,10 +271,7 @@ mod tests {
             let found = grid.finish(Metric::SEND_ACK, &mut Vec::new());
             let found = found.expect("cells");
             assert_eq!(found.t.len(), 1);
-            assert!(
-                found.end.iter().zip(&found.t).all(|(end, t)| end > t),
-                "{found:?}"
-            );
+            assert!(found.end.iter().zip(&found.t).all(|(end, t)| end > t), "{found:?}");
             assert_eq!(counted(&grid), records.len() as u64);
         }
     }
@@ -307,17 +284,10 @@ mod tests {
         }
         let curve = curve(Metric::TRANSFER, &histogram).expect("samples");
         // The first point at or above p90 (one nine) is the 900th value.
-        let at = curve
-            .nines
-            .iter()
-            .position(|n| *n >= 1.0 - 1e-9)
-            .expect("p90");
+        let at = curve.nines.iter().position(|n| *n >= 1.0 - 1e-9).expect("p90");
         let ns = curve.ns.get(at).copied().unwrap_or(0);
         assert!(ns.abs_diff(900_000) < 12_000, "{ns}");
-        assert!(
-            curve.nines.last().is_some_and(|n| *n > 3.0),
-            "half a sample beyond"
-        );
+        assert!(curve.nines.last().is_some_and(|n| *n > 3.0), "half a sample beyond");
         assert!(curve.nines.len() < 400);
     }
 }

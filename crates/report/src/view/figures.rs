@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use archive::{
-    BrokerSummary, Lasted, MESSAGES, MessageFlow, NodeSummary, PerMessage, ProgramSummary,
-    RequestedSummary, Rss, RunReader, RunRecord, RunSummary, ScenarioStart, ScenarioSummary,
-    ScrapedPage, SeriesPoint, Throughput,
+    BrokerSummary, Lasted, MESSAGES, MessageFlow, NodeSummary, PerMessage, ProgramSummary, RequestedSummary, Rss,
+    RunReader, RunRecord, RunSummary, ScenarioStart, ScenarioSummary, ScrapedPage, SeriesPoint, Throughput,
 };
 use measure::ledger::LedgerSummary;
 use measure::{Counters, Counts, Metric, Phase, ScenarioRole, Summaries};
@@ -65,8 +64,7 @@ impl Figures {
         let c = &measured.counters;
         let (flow, messages) = (summary.flow(), summary.messages());
         let requested_rate = messages.requested.as_ref().map(|it| it.rate);
-        let requested_rate =
-            requested_rate.or_else(|| ratio(measured.requested.0, measured.requested.1));
+        let requested_rate = requested_rate.or_else(|| ratio(measured.requested.0, measured.requested.1));
         Self {
             sent: flow.sent,
             received: flow.received,
@@ -86,10 +84,7 @@ impl Figures {
             cpu_cores: summary.cpu_cores,
             rss_mb: summary.rss_mb,
             nodes: summary.nodes.clone(),
-            scenarios: summary
-                .others()
-                .map(|(name, of)| (name.to_owned(), of.clone()))
-                .collect(),
+            scenarios: summary.others().map(|(name, of)| (name.to_owned(), of.clone())).collect(),
             programs: summary.programs.clone(),
             scrapes: summary.scrapes.clone(),
         }
@@ -107,16 +102,11 @@ pub(super) fn summary_of(run: &RunReader, found: &Distributions) -> RunSummary {
     let mut summary = measured.summary(&all, &started, found.measured.messages());
     let experiment = &run.record.experiment;
     let kind = experiment.pointer("/broker/kind").and_then(Value::as_str);
-    summary.broker = BrokerSummary {
-        kind: kind.unwrap_or_default().to_owned(),
-        ..BrokerSummary::default()
-    };
+    summary.broker = BrokerSummary { kind: kind.unwrap_or_default().to_owned(), ..BrokerSummary::default() };
     summary.warnings.clone_from(&run.record.warnings);
     for name in measured.scenarios.keys() {
-        let scenario = ScenarioSummary {
-            latency: found.measured.of_scenario(name),
-            ..measured.scenario(&started, name)
-        };
+        let scenario =
+            ScenarioSummary { latency: found.measured.of_scenario(name), ..measured.scenario(&started, name) };
         summary.insert(name, scenario);
     }
     summary
@@ -129,10 +119,7 @@ fn started(record: &RunRecord, all: &Sum) -> BTreeMap<String, ScenarioStart> {
     let mut started = record.scenarios.clone();
     for name in seen.chain(has_messages.then_some(MESSAGES)) {
         let start = started.entry(name.to_owned());
-        start.or_insert_with(|| ScenarioStart {
-            kind: name.to_owned(),
-            ..ScenarioStart::default()
-        });
+        start.or_insert_with(|| ScenarioStart { kind: name.to_owned(), ..ScenarioStart::default() });
     }
     started
 }
@@ -164,10 +151,7 @@ impl Sum {
         for point in points.iter().filter(|p| wanted(p)) {
             sum.counters.add(&point.counters);
             for (name, scenario) in point.scenarios() {
-                let counts = scenario
-                    .counts
-                    .iter()
-                    .map(|(metric, count)| (*metric, *count));
+                let counts = scenario.counts.iter().map(|(metric, count)| (*metric, *count));
                 let own = sum.scenarios.entry(name.to_owned()).or_default();
                 own.merge(&counts.collect());
             }
@@ -214,12 +198,7 @@ impl Sum {
     }
 
     /// CPU time per operation of a scenario. Where other load ran beside it, nobody knows whose time it was.
-    fn cpu_us_each(
-        &self,
-        operations: u64,
-        name: &str,
-        started: &BTreeMap<String, ScenarioStart>,
-    ) -> PerMessage {
+    fn cpu_us_each(&self, operations: u64, name: &str, started: &BTreeMap<String, ScenarioStart>) -> PerMessage {
         let is_load = |name: &str| ScenarioRole::of(name) != ScenarioRole::Watcher;
         let mut others = started.keys().filter(|other| *other != name);
         let is_alone = is_load(name) && !others.any(|other| is_load(other));
@@ -227,33 +206,20 @@ impl Sum {
             let us = ratio(seconds * 1e6, operations as f64);
             us.filter(|us| is_alone && *us > 0.0)
         };
-        PerMessage {
-            broker: us_each(self.broker.0),
-            client: us_each(self.client.0),
-        }
+        PerMessage { broker: us_each(self.broker.0), client: us_each(self.client.0) }
     }
 
-    fn summary(
-        &self,
-        all: &Self,
-        started: &BTreeMap<String, ScenarioStart>,
-        latency: Summaries,
-    ) -> RunSummary {
+    fn summary(&self, all: &Self, started: &BTreeMap<String, ScenarioStart>, latency: Summaries) -> RunSummary {
         let c = &self.counters;
-        let throughput = |total: u64, count: u64| Throughput {
-            total,
-            rate: ratio(count as f64, self.seconds).unwrap_or(0.0),
-        };
+        let throughput =
+            |total: u64, count: u64| Throughput { total, rate: ratio(count as f64, self.seconds).unwrap_or(0.0) };
         let megabytes = |bytes: u64| (bytes > 0).then(|| short(bytes as f64 / 1e6));
         let mut summary = RunSummary {
             cpu_cores: PerMessage {
                 broker: ratio(self.broker.0, self.broker.1),
                 client: ratio(self.client.0, self.client.1),
             },
-            rss_mb: Rss {
-                broker: megabytes(self.broker_rss),
-                client: megabytes(self.client_rss),
-            },
+            rss_mb: Rss { broker: megabytes(self.broker_rss), client: megabytes(self.client_rss) },
             ..RunSummary::default()
         };
         if !started.contains_key(MESSAGES) {
@@ -268,10 +234,7 @@ impl Sum {
         };
         let of = summary.messages_mut();
         let requested = ratio(self.requested.0, self.requested.1);
-        of.requested = requested.map(|rate| RequestedSummary {
-            rate,
-            ..RequestedSummary::default()
-        });
+        of.requested = requested.map(|rate| RequestedSummary { rate, ..RequestedSummary::default() });
         of.latency = latency;
         let messages = c.sent.max(c.received);
         of.rate = ratio(messages as f64, self.seconds).unwrap_or(0.0);
@@ -296,17 +259,10 @@ mod tests {
             dt,
             phase,
             requested_rate: None,
-            counters: Counters {
-                sent,
-                ..Counters::default()
-            },
+            counters: Counters { sent, ..Counters::default() },
             latency: Summaries::default(),
             loop_lag_max_ns: 0,
-            broker: Some(ProcessUsage {
-                cpu_cores: cores,
-                rss_bytes: 5_000_000,
-                threads: 1,
-            }),
+            broker: Some(ProcessUsage { cpu_cores: cores, rss_bytes: 5_000_000, threads: 1 }),
             client: None,
             steal: None,
             idle: None,
@@ -358,31 +314,21 @@ mod tests {
             _ => &COMPLETED,
         };
         let counts = [(Metric::register_for(scenario, info), 80)].into();
-        let of_scenario = ScenarioPoint {
-            counts,
-            ..ScenarioPoint::default()
-        };
+        let of_scenario = ScenarioPoint { counts, ..ScenarioPoint::default() };
         let mut point = point(Phase::Measure, 0.0, 4.0, 1_000, 1.0);
         point.scenarios.insert(scenario.to_owned(), of_scenario);
         Sum::of(&[point], |_| true)
     }
 
     fn start(kind: &str) -> ScenarioStart {
-        ScenarioStart {
-            kind: kind.to_owned(),
-            ..ScenarioStart::default()
-        }
+        ScenarioStart { kind: kind.to_owned(), ..ScenarioStart::default() }
     }
 
     /// A probe of the management API was taken for its path.
     #[test]
     fn a_cut_off_run_says_of_a_scenario_what_it_was_as_it_began() {
         for (name, unit, kind) in [
-            (
-                "probe_web_shop",
-                "requests",
-                "/api/queues of the management API",
-            ),
+            ("probe_web_shop", "requests", "/api/queues of the management API"),
             ("trace_publish", "calls", "rabbit_channel:handle_method/3"),
         ] {
             let sum = beside(name);

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use archive::{
-    BrokerSummary, Cause, FaultOutcome, Lasted, LimitedBy, PhaseSpan, RequestedSummary, RunRecord,
-    RunState, RunSummary, ScenarioSummary, Stall, Verdict,
+    BrokerSummary, Cause, FaultOutcome, Lasted, LimitedBy, PhaseSpan, RequestedSummary, RunRecord, RunState,
+    RunSummary, ScenarioSummary, Stall, Verdict,
 };
 use measure::{LatencySummary, Metric, Nanos, Phase, ScenarioRole};
 use serde::Serialize;
@@ -74,30 +74,15 @@ const ATTEMPTS: [(Detail, &[usize]); 7] = [
 ];
 
 /// The sentence in pieces.
-pub(crate) fn sentence(
-    record: &RunRecord,
-    phases: &[PhaseSpan],
-    summary: &RunSummary,
-) -> Vec<Part> {
+pub(crate) fn sentence(record: &RunRecord, phases: &[PhaseSpan], summary: &RunSummary) -> Vec<Part> {
     let [said, _] = sentences(record, phases, summary);
     said
 }
 
 /// The sentence in pieces: the sent rate, then as much of latency, CPU, work and function as two lines hold, and the
 /// limit. And again with whole names, however long, as nobody can tell whose a part of a name is.
-pub(crate) fn sentences(
-    record: &RunRecord,
-    phases: &[PhaseSpan],
-    summary: &RunSummary,
-) -> [Vec<Part>; 2] {
-    let clauses = |letters| {
-        Clauses::of(&Facts {
-            record,
-            summary,
-            phases,
-            letters,
-        })
-    };
+pub(crate) fn sentences(record: &RunRecord, phases: &[PhaseSpan], summary: &RunSummary) -> [Vec<Part>; 2] {
+    let clauses = |letters| Clauses::of(&Facts { record, summary, phases, letters });
     let (short, whole) = (clauses(KIND), clauses(usize::MAX));
     let attempts = ATTEMPTS.iter();
     let attempts = attempts.flat_map(|(least, names)| names.iter().map(move |it| (*least, *it)));
@@ -243,11 +228,7 @@ impl Sentence {
     fn name(&mut self, name: &str, letters: usize) {
         self.parts.push(plain(std::mem::take(&mut self.text)));
         let text = shortened(name, letters);
-        self.parts.push(Part {
-            whole: (text != name).then(|| name.to_owned()),
-            text: text.into_owned(),
-            code: true,
-        });
+        self.parts.push(Part { whole: (text != name).then(|| name.to_owned()), text: text.into_owned(), code: true });
     }
 
     /// The whole sentence behind a prefix.
@@ -287,13 +268,7 @@ fn outcome_of_faults(summary: &RunSummary) -> String {
     let longest = longest.into_iter().max().filter(|ns| *ns > 0);
     let wait = longest.map(|ns| format!("longest wait {}", Nanos(ns)));
     let back = match faults.as_slice() {
-        [alone] => alone.back_s.map(|after| {
-            format!(
-                "{} back after {} s",
-                target_of(alone),
-                seconds_digits(after)
-            )
-        }),
+        [alone] => alone.back_s.map(|after| format!("{} back after {} s", target_of(alone), seconds_digits(after))),
         _ => None,
     };
     let told: Vec<String> = [lost, wait, back].into_iter().flatten().collect();
@@ -359,11 +334,7 @@ fn away_s(stalls: &[Stall], phases: &[PhaseSpan]) -> f64 {
 fn limited_by(verdict: &Verdict, target: &str) -> String {
     let text = match verdict.limited_by {
         // Their number says that some failed, or all.
-        LimitedBy::Undecided
-            if matches!(verdict.cause, Some(Cause::AllFailed | Cause::SomeFailed)) =>
-        {
-            ""
-        }
+        LimitedBy::Undecided if matches!(verdict.cause, Some(Cause::AllFailed | Cause::SomeFailed)) => "",
         LimitedBy::Broker => return format!("limited by the {target}"),
         LimitedBy::Generator => "limited by the generator",
         LimitedBy::Network => "limited by the network",
@@ -375,17 +346,12 @@ fn limited_by(verdict: &Verdict, target: &str) -> String {
 }
 
 fn plain(text: String) -> Part {
-    Part {
-        text,
-        ..Part::default()
-    }
+    Part { text, ..Part::default() }
 }
 
 fn capital(text: &str) -> String {
     let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| {
-        first.to_uppercase().chain(letters).collect()
-    })
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// How a run ended early, and when, where `what` does not say for as long.
@@ -396,9 +362,7 @@ fn prefix(facts: &Facts<'_>, what: &str) -> String {
         RunState::Failed => "failed",
         RunState::Complete => return String::new(),
     };
-    let is_said = |end: f64| {
-        (end - measured_s(facts.phases)).abs() < 0.5 && what.contains(&length(facts.phases))
-    };
+    let is_said = |end: f64| (end - measured_s(facts.phases)).abs() < 0.5 && what.contains(&length(facts.phases));
     match facts.phases.last().filter(|last| !is_said(last.end)) {
         None => format!("{how}: "),
         Some(last) => format!("{how} after {:.0} s: ", last.end),
@@ -451,11 +415,7 @@ fn flow(facts: &Facts<'_>) -> String {
         } else {
             let mut units: Vec<&str> = scenarios.iter().map(|(_, it)| it.unit.as_str()).collect();
             units.dedup();
-            format!(
-                "{} of {}{length}",
-                counted(number, "load"),
-                units.join(" and ")
-            )
+            format!("{} of {}{length}", counted(number, "load"), units.join(" and "))
         });
     }
     let leading = lead(facts.summary);
@@ -551,12 +511,10 @@ fn messages(facts: &Facts<'_>) -> String {
         (true, true) => {
             let requested = requested.map_or_else(String::new, |it| format!(" ({it})"));
             match sending == receiving {
-                true => format!(
-                    "{sent} msg/s into{requested} and {received} msg/s out of {place}{receiving}"
-                ),
-                false => format!(
-                    "{sent} msg/s{sending} into{requested} and {received} msg/s{receiving} out of {place}"
-                ),
+                true => format!("{sent} msg/s into{requested} and {received} msg/s out of {place}{receiving}"),
+                false => {
+                    format!("{sent} msg/s{sending} into{requested} and {received} msg/s{receiving} out of {place}")
+                }
             }
         }
         (false, false) => String::new(),
@@ -646,13 +604,9 @@ fn queues(count: usize, kind: &str) -> String {
 
 /// The latencies that users feel, the more telling first.
 fn latencies(f: &RunSummary) -> Vec<String> {
-    let told =
-        |name: &str, l: &LatencySummary| (l.count > 0).then(|| format!("{name} {}", slowest(l)));
+    let told = |name: &str, l: &LatencySummary| (l.count > 0).then(|| format!("{name} {}", slowest(l)));
     let of = &f.messages().latency;
-    let both = [
-        told("ack response", of.get(Metric::ACK_RESPONSE)),
-        told("end-to-end", of.get(Metric::END_TO_END)),
-    ];
+    let both = [told("ack response", of.get(Metric::ACK_RESPONSE)), told("end-to-end", of.get(Metric::END_TO_END))];
     both.into_iter().flatten().collect()
 }
 

@@ -6,62 +6,33 @@ use serde_json::json;
 use stacks::{FunctionShare, ProfileSummary, WorkShare};
 
 fn summary() -> RunSummary {
-    let mut summary = RunSummary {
-        cpu_cores: PerMessage {
-            broker: Some(1.204),
-            client: Some(0.1),
-        },
-        ..RunSummary::default()
-    };
-    summary.flow_mut().sent = Throughput {
-        total: 3_300_000,
-        rate: 54_812.3,
-    };
-    let latency = LatencySummary {
-        count: 100_000,
-        p99_ns: 31_000_000,
-        ..LatencySummary::default()
-    };
+    let mut summary =
+        RunSummary { cpu_cores: PerMessage { broker: Some(1.204), client: Some(0.1) }, ..RunSummary::default() };
+    summary.flow_mut().sent = Throughput { total: 3_300_000, rate: 54_812.3 };
+    let latency = LatencySummary { count: 100_000, p99_ns: 31_000_000, ..LatencySummary::default() };
     summary.messages_mut().latency = [(Metric::ACK_RESPONSE, latency)].into_iter().collect();
     summary
 }
 
 fn requested() -> Option<RequestedSummary> {
-    Some(RequestedSummary {
-        rate: 60_000.0,
-        ..RequestedSummary::default()
-    })
+    Some(RequestedSummary { rate: 60_000.0, ..RequestedSummary::default() })
 }
 
 fn record(state: RunState, queues: &[&str]) -> RunRecord {
-    let queue = |kind: &&str| QueueRecord {
-        kind: (*kind).to_owned(),
-        ..QueueRecord::default()
-    };
+    let queue = |kind: &&str| QueueRecord { kind: (*kind).to_owned(), ..QueueRecord::default() };
     RunRecord {
         schema: RunRecord::SCHEMA.into(),
         id: "x".into(),
         name: "x".into(),
-        hardware: archive::Hardware {
-            cores: 2,
-            ..archive::Hardware::default()
-        },
+        hardware: archive::Hardware { cores: 2, ..archive::Hardware::default() },
         seed: 1,
-        topology: Topology {
-            queues: queues.iter().map(queue).collect(),
-            ..Topology::default()
-        },
+        topology: Topology { queues: queues.iter().map(queue).collect(), ..Topology::default() },
         state,
         ..RunRecord::default()
     }
 }
 
-fn said(
-    record: &RunRecord,
-    summary: &RunSummary,
-    verdict: Option<&Verdict>,
-    profiled: bool,
-) -> String {
+fn said(record: &RunRecord, summary: &RunSummary, verdict: Option<&Verdict>, profiled: bool) -> String {
     let profile = ProfileSummary {
         headline: Some(FunctionShare {
             function: "$rabbit_channel:handle_method/3".into(),
@@ -82,10 +53,7 @@ fn said(
 fn parts(record: &RunRecord, summary: &RunSummary) -> Vec<Part> {
     let span = |phase, start, end| PhaseSpan { phase, start, end };
     let phases = match record.state {
-        RunState::Complete | RunState::Failed => vec![
-            span(Phase::Measure, 2.0, 62.0),
-            span(Phase::Drain, 62.0, 63.4),
-        ],
+        RunState::Complete | RunState::Failed => vec![span(Phase::Measure, 2.0, 62.0), span(Phase::Drain, 62.0, 63.4)],
         _ => vec![span(Phase::Measure, 2.4, 32.4)],
     };
     sentence(record, &phases, summary)
@@ -93,23 +61,13 @@ fn parts(record: &RunRecord, summary: &RunSummary) -> Vec<Part> {
 
 /// A run of both sides whose broker works mostly for the queue of this name.
 fn working_for(queue: &str) -> RunSummary {
-    let work = WorkShare {
-        of: format!("queue {queue}"),
-        role: "queue".into(),
-        share: 0.312,
-    };
+    let work = WorkShare { of: format!("queue {queue}"), role: "queue".into(), share: 0.312 };
     let mut summary = summary();
     let of_ack = summary.messages().latency.get(Metric::ACK_RESPONSE).clone();
     let both = [Metric::ACK_RESPONSE, Metric::END_TO_END];
-    summary.messages_mut().latency = both
-        .into_iter()
-        .map(|metric| (metric, of_ack.clone()))
-        .collect();
+    summary.messages_mut().latency = both.into_iter().map(|metric| (metric, of_ack.clone())).collect();
     summary.flow_mut().received = summary.flow().sent;
-    summary.verdict = Some(Verdict {
-        limited_by: LimitedBy::Broker,
-        ..Verdict::default()
-    });
+    summary.verdict = Some(Verdict { limited_by: LimitedBy::Broker, ..Verdict::default() });
     summary.profiles = vec![ProfileSummary {
         work: vec![work],
         headline: Some(FunctionShare {
@@ -150,11 +108,7 @@ fn what_was_sent_in_a_moment_and_received_later_has_two_times() {
     let mut summary = summary();
     summary.flow_mut().sent.rate = 50_000.0;
     summary.flow_mut().received.rate = 250.0;
-    summary.flow_mut().lasted = Some(Lasted {
-        sent_s: 0.01,
-        completed_s: 0.02,
-        received_s: 2.0,
-    });
+    summary.flow_mut().lasted = Some(Lasted { sent_s: 0.01, completed_s: 0.02, received_s: 2.0 });
     let record = record(RunState::Complete, &["quorum"]);
     let told = said(&record, &summary, None, true);
     let begins = "50,000 msg/s for 0.01 s into and 250 msg/s for 2 s out of a quorum queue";
@@ -192,10 +146,7 @@ fn long_names_are_shortened_in_the_middle_and_whole_beside() {
     summary.flow_mut().received.rate = 12_345.0;
     summary.messages_mut().requested = requested();
     let kind = "x".repeat(300);
-    for record in [
-        record(RunState::Failed, &["quorum"]),
-        record(RunState::Complete, &[&kind]),
-    ] {
+    for record in [record(RunState::Failed, &["quorum"]), record(RunState::Complete, &[&kind])] {
         assert_eq!(named(&record, &summary).text, "queue or…xx-eu-1");
     }
 }
@@ -209,11 +160,7 @@ fn a_name_has_the_room_that_there_is() {
         parts.into_iter().find(|part| part.code).expect("a name")
     };
     // Without a queue's length to spare for, all of it is told.
-    let alone = |queue: &str| RunSummary {
-        cpu_cores: PerMessage::default(),
-        verdict: None,
-        ..working_for(queue)
-    };
+    let alone = |queue: &str| RunSummary { cpu_cores: PerMessage::default(), verdict: None, ..working_for(queue) };
     assert_eq!(named(64, alone).text, format!("queue {}", "x".repeat(64)));
     assert_eq!(named(65, alone).text.chars().count(), 70);
     // No other detail has to go for it.
@@ -238,33 +185,18 @@ fn a_stream_is_published_to() {
 
 #[test]
 fn an_outage_is_said_also_where_the_rate_was_met() {
-    let mut verdict = Verdict {
-        limited_by: LimitedBy::Schedule,
-        ..Verdict::default()
-    };
-    let stall = |at_s, for_s, away| Stall {
-        at_s,
-        for_s,
-        away,
-        ..Stall::default()
-    };
+    let mut verdict = Verdict { limited_by: LimitedBy::Schedule, ..Verdict::default() };
+    let stall = |at_s, for_s, away| Stall { at_s, for_s, away, ..Stall::default() };
     let mut summary = summary();
     summary.messages_mut().requested = requested();
     let record = record(RunState::Complete, &["quorum"]);
     // As they are read from a file, in which the verdict's facts have none.
-    summary.stalls = vec![
-        stall(-3.0, 20.0, true),
-        stall(12.0, 5.5, true),
-        stall(40.0, 9.0, false),
-    ];
+    summary.stalls = vec![stall(-3.0, 20.0, true), stall(12.0, 5.5, true), stall(40.0, 9.0, false)];
     let text = said(&record, &summary, Some(&verdict), false);
     assert!(text.ends_with("; no connection for 15.5 s."), "{text}");
     verdict.limited_by = LimitedBy::Broker;
     let text = said(&record, &summary, Some(&verdict), false);
-    assert!(
-        text.ends_with("; no connection for 15.5 s; limited by the broker."),
-        "{text}"
-    );
+    assert!(text.ends_with("; no connection for 15.5 s; limited by the broker."), "{text}");
     summary.stalls = vec![stall(10.0, 0.5, true)];
     let text = said(&record, &summary, Some(&verdict), false);
     assert!(!text.contains("no connection"), "{text}");
@@ -274,28 +206,15 @@ fn an_outage_is_said_also_where_the_rate_was_met() {
 fn a_missed_rate_is_said_and_nothing_is_blamed() {
     let mut summary = summary();
     summary.messages_mut().requested = requested();
-    let text = said(
-        &record(RunState::Complete, &["quorum", "quorum"]),
-        &summary,
-        None,
-        false,
-    );
+    let text = said(&record(RunState::Complete, &["quorum", "quorum"]), &summary, None, false);
     assert!(text.starts_with("54,800 msg/s into 2 quorum queues for 60 s, of 60,000 requested;"));
     assert!(!text.contains("limited"), "{text}");
 }
 
 #[test]
 fn a_run_that_was_cut_off_says_so_first() {
-    let text = said(
-        &record(RunState::Running, &["stream"]),
-        &summary(),
-        None,
-        false,
-    );
-    assert!(
-        text.starts_with("Cut off after 32 s: 54,800 msg/s"),
-        "{text}"
-    );
+    let text = said(&record(RunState::Running, &["stream"]), &summary(), None, false);
+    assert!(text.starts_with("Cut off after 32 s: 54,800 msg/s"), "{text}");
 }
 
 #[test]
@@ -303,15 +222,9 @@ fn a_broker_whose_consumers_got_nothing_is_no_unknown_process() {
     let mut idle = summary();
     *idle.flow_mut() = MessageFlow::default();
     idle.messages_mut().latency = measure::Summaries::default();
-    let recorded = RunSummary {
-        scenarios: Default::default(),
-        ..idle.clone()
-    };
+    let recorded = RunSummary { scenarios: Default::default(), ..idle.clone() };
     let complete = record(RunState::Complete, &[]);
-    for (summary, who) in [
-        (idle, "he broker used 1.20"),
-        (recorded, "he process used 1.20"),
-    ] {
+    for (summary, who) in [(idle, "he broker used 1.20"), (recorded, "he process used 1.20")] {
         let text = said(&complete, &summary, None, false);
         assert!(text.contains(who), "{text}");
     }
@@ -323,10 +236,7 @@ fn without_anything_measured_it_says_that() {
     summary.flow_mut().sent.rate = 0.0;
     summary.messages_mut().latency = measure::Summaries::default();
     summary.cpu_cores = PerMessage::default();
-    assert_eq!(
-        said(&record(RunState::Complete, &[]), &summary, None, false),
-        "Nothing was measured."
-    );
+    assert_eq!(said(&record(RunState::Complete, &[]), &summary, None, false), "Nothing was measured.");
 }
 
 #[test]
@@ -335,10 +245,7 @@ fn what_two_lines_do_not_hold_is_left_out_from_the_end() {
     summary.flow_mut().received.rate = 98_765.0;
     summary.messages_mut().requested = requested();
     let record = record(RunState::Failed, &["quorum", "classic"]);
-    let verdict = Verdict {
-        limited_by: LimitedBy::Generator,
-        ..Verdict::default()
-    };
+    let verdict = Verdict { limited_by: LimitedBy::Generator, ..Verdict::default() };
     assert_eq!(
         said(&record, &summary, Some(&verdict), true),
         "Failed after 63 s: 54,800 msg/s into (of 60,000 requested) and 98,800 msg/s out of 2 queues for 60 s; \
@@ -357,11 +264,7 @@ fn requests(p99_ns: u64, failed: u64) -> ScenarioSummary {
         headline: Some(Metric::END_TO_END),
         ..ScenarioSummary::default()
     };
-    let latency = LatencySummary {
-        count: 3_000,
-        p99_ns,
-        ..LatencySummary::default()
-    };
+    let latency = LatencySummary { count: 3_000, p99_ns, ..LatencySummary::default() };
     summary.latency = [(Metric::END_TO_END, latency)].into_iter().collect();
     summary
 }
@@ -369,12 +272,7 @@ fn requests(p99_ns: u64, failed: u64) -> ScenarioSummary {
 #[test]
 fn of_an_attached_broker_only_the_queues_of_the_load_are_counted() {
     let mut record = record(RunState::Complete, &["quorum", "classic", "classic"]);
-    for (queue, name) in record
-        .topology
-        .queues
-        .iter_mut()
-        .zip(["mine0", "theirs", "idle"])
-    {
+    for (queue, name) in record.topology.queues.iter_mut().zip(["mine0", "theirs", "idle"]) {
         name.clone_into(&mut queue.name);
     }
     let mut text = |load: Value| {
@@ -382,40 +280,22 @@ fn of_an_attached_broker_only_the_queues_of_the_load_are_counted() {
         said(&record, &summary(), None, false)
     };
     let several = text(json!({ "destination": "queue://mine", "num-destinations": 200 }));
-    assert!(
-        several.starts_with("54,800 msg/s into 200 quorum queues for 60 s;"),
-        "{several}"
-    );
+    assert!(several.starts_with("54,800 msg/s into 200 quorum queues for 60 s;"), "{several}");
     let alone = text(json!({ "destination": "queue://mine0" }));
-    assert!(
-        alone.starts_with("54,800 msg/s into a quorum queue for 60 s;"),
-        "{alone}"
-    );
+    assert!(alone.starts_with("54,800 msg/s into a quorum queue for 60 s;"), "{alone}");
     let unknown = text(json!({ "destination": "queue://gone" }));
-    assert!(
-        unknown.starts_with("54,800 msg/s into a queue for 60 s;"),
-        "{unknown}"
-    );
+    assert!(unknown.starts_with("54,800 msg/s into a queue for 60 s;"), "{unknown}");
     let unread = text(json!({ "destination": "queue://gone", "queue-type": "quorum" }));
-    assert!(
-        unread.starts_with("54,800 msg/s into a quorum queue for 60 s;"),
-        "{unread}"
-    );
+    assert!(unread.starts_with("54,800 msg/s into a quorum queue for 60 s;"), "{unread}");
     // Who names a topic's queues is the client or the broker.
     let topic = text(json!({ "destination": "topic://t" }));
-    assert!(
-        topic.starts_with("54,800 msg/s into 3 queues for 60 s;"),
-        "{topic}"
-    );
+    assert!(topic.starts_with("54,800 msg/s into 3 queues for 60 s;"), "{topic}");
 }
 
 #[test]
 fn of_probes_beside_messages_the_worst_comes_first_in_two_lines() {
     let mut summary = working_for("orders");
-    let slow = [
-        ("probe_queues", requests(900_000_000, 0)),
-        ("probe_queue_page", requests(4_000_000, 0)),
-    ];
+    let slow = [("probe_queues", requests(900_000_000, 0)), ("probe_queue_page", requests(4_000_000, 0))];
     for (name, it) in slow {
         summary.insert(name, it);
     }
@@ -431,10 +311,7 @@ fn of_probes_beside_messages_the_worst_comes_first_in_two_lines() {
     // One that fails matters more than one that is slow.
     summary.insert("probe_queue_page", requests(4_000_000, 30));
     let told = text(&summary);
-    assert!(
-        told.starts_with("Probe queue-page: 30 of 30 requests failed"),
-        "{told}"
-    );
+    assert!(told.starts_with("Probe queue-page: 30 of 30 requests failed"), "{told}");
     assert_eq!(lead(&summary), Some("probe_queue_page"));
     assert!(!told.contains("http"), "{told}");
 }
@@ -453,38 +330,20 @@ fn probes_are_called_so_and_a_time_is_said_once() {
         parts.iter().map(|it| it.text.as_str()).collect::<String>()
     };
     let told = text(RunState::Complete, &summary, 0.0);
-    assert!(
-        told.starts_with("2 probes for 8 s; probe queues: end-to-end p99"),
-        "{told}"
-    );
+    assert!(told.starts_with("2 probes for 8 s; probe queues: end-to-end p99"), "{told}");
     let failed = text(RunState::Failed, &summary, 0.1);
     assert!(failed.starts_with("Failed: 2 probes for 7.9"), "{failed}");
     let later = text(RunState::Failed, &summary, 2.0);
-    assert!(
-        later.starts_with("Failed after 8 s: 2 probes for 6"),
-        "{later}"
-    );
-    summary.insert(
-        "churn",
-        ScenarioSummary {
-            unit: "cycles".to_owned(),
-            ..ScenarioSummary::default()
-        },
-    );
+    assert!(later.starts_with("Failed after 8 s: 2 probes for 6"), "{later}");
+    summary.insert("churn", ScenarioSummary { unit: "cycles".to_owned(), ..ScenarioSummary::default() });
     let told = text(RunState::Complete, &summary, 0.0);
     assert!(told.starts_with("3 loads of "), "{told}");
 }
 
 #[test]
 fn a_metric_behind_the_name_of_its_probe_does_not_repeat_it() {
-    assert_eq!(
-        without_owner("queue-page response", "probe_queue_page"),
-        "response"
-    );
-    assert_eq!(
-        without_owner("first byte", "probe_queue_page"),
-        "first byte"
-    );
+    assert_eq!(without_owner("queue-page response", "probe_queue_page"), "response");
+    assert_eq!(without_owner("first byte", "probe_queue_page"), "first byte");
     assert_eq!(without_owner("response", "probe"), "response");
 }
 
@@ -492,23 +351,14 @@ fn a_metric_behind_the_name_of_its_probe_does_not_repeat_it() {
 fn what_a_scraped_page_took_is_told() {
     let page = |name: &str, ns| archive::ScrapedPage {
         name: name.to_owned(),
-        response: LatencySummary {
-            count: 30,
-            p50_ns: ns,
-            ..LatencySummary::default()
-        },
+        response: LatencySummary { count: 30, p50_ns: ns, ..LatencySummary::default() },
         ..archive::ScrapedPage::default()
     };
-    let summary = RunSummary {
-        scrapes: vec![page("added-up", 4_000_000), page("per-object", 93_700_000)],
-        ..summary()
-    };
+    let summary =
+        RunSummary { scrapes: vec![page("added-up", 4_000_000), page("per-object", 93_700_000)], ..summary() };
     let record = record(RunState::Complete, &["classic"]);
     let told = said(&record, &summary, None, false);
-    assert!(
-        told.contains("; scrape per-object: p50 93.7 ms; ack"),
-        "{told}"
-    );
+    assert!(told.contains("; scrape per-object: p50 93.7 ms; ack"), "{told}");
 }
 
 #[test]
@@ -521,38 +371,21 @@ fn a_fault_is_told_with_its_time() {
         ..FaultOutcome::default()
     };
     let text = |faults: Vec<FaultOutcome>| {
-        let summary = RunSummary {
-            faults,
-            ..summary()
-        };
-        said(
-            &record(RunState::Complete, &["quorum"]),
-            &summary,
-            None,
-            false,
-        )
+        let summary = RunSummary { faults, ..summary() };
+        said(&record(RunState::Complete, &["quorum"]), &summary, None, false)
     };
     let begins = |faults, begin: &str| {
         let text = text(faults);
         let whole = format!("54,800 msg/s into a quorum queue for 60 s{begin}; ack");
         assert!(text.starts_with(&whole), "{text}");
     };
-    begins(
-        vec![fault("kill", Some(2), None)],
-        " while node 2 was killed at 20 s",
-    );
-    begins(
-        vec![fault("stop", None, None)],
-        " while the broker was stopped at 20 s",
-    );
+    begins(vec![fault("kill", Some(2), None)], " while node 2 was killed at 20 s");
+    begins(vec![fault("stop", None, None)], " while the broker was stopped at 20 s");
     let mut for_good = fault("kill", Some(2), None);
     for_good.for_good = true;
     begins(vec![for_good], " while node 2 was killed for good at 20 s");
     begins(vec![fault("kill", Some(2), Some("there is no node 2"))], "");
-    begins(
-        vec![fault("kill", None, None), fault("stop", None, None)],
-        " with 2 faults",
-    );
+    begins(vec![fault("kill", None, None), fault("stop", None, None)], " with 2 faults");
 }
 
 #[test]
@@ -563,31 +396,18 @@ fn shares_of_few_samples_are_not_told() {
             weight: samples,
             unit: "samples".into(),
             event: USUAL_EVENT.into(),
-            headline: Some(FunctionShare {
-                function: "idle_wait".into(),
-                total: 0.444,
-                ..FunctionShare::default()
-            }),
+            headline: Some(FunctionShare { function: "idle_wait".into(), total: 0.444, ..FunctionShare::default() }),
             ..ProfileSummary::default()
         };
-        let summary = RunSummary {
-            profiles: vec![profile],
-            ..RunSummary::default()
-        };
+        let summary = RunSummary { profiles: vec![profile], ..RunSummary::default() };
         let record = record(RunState::Complete, &[]);
         let parts = sentence(&record, &[], &summary);
         parts.iter().map(|it| it.text.as_str()).collect::<String>()
     };
     let few = told(9);
-    assert!(
-        few.contains("9 samples, too few for shares") && !few.contains("44.4"),
-        "{few}"
-    );
+    assert!(few.contains("9 samples, too few for shares") && !few.contains("44.4"), "{few}");
     let enough = told(900);
-    assert!(
-        enough.contains("44.4 %") && !enough.contains("too few"),
-        "{enough}"
-    );
+    assert!(enough.contains("44.4 %") && !enough.contains("too few"), "{enough}");
 }
 
 fn named(load: &Value) -> Option<Vec<String>> {
@@ -597,10 +417,7 @@ fn named(load: &Value) -> Option<Vec<String>> {
 #[test]
 fn names_are_those_of_the_plan() {
     let names = |all: &[&str]| Some(all.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>());
-    assert_eq!(
-        named(&json!([{ "destination": "queue://a" }])),
-        names(&["a"])
-    );
+    assert_eq!(named(&json!([{ "destination": "queue://a" }])), names(&["a"]));
     assert_eq!(
         named(&json!([
             { "destination": "queue://a", "num-destinations": 2 },
@@ -637,10 +454,7 @@ fn a_fault_is_answered_by_loss_wait_and_return() {
         ..FaultOutcome::default()
     }];
     killed.flow_mut().ledger = Some(measure::ledger::LedgerSummary::default());
-    let latency = LatencySummary {
-        max_ns: 400_000_000,
-        ..killed.messages().latency.get(Metric::ACK_RESPONSE).clone()
-    };
+    let latency = LatencySummary { max_ns: 400_000_000, ..killed.messages().latency.get(Metric::ACK_RESPONSE).clone() };
     killed.messages_mut().latency = [(Metric::ACK_RESPONSE, latency)].into_iter().collect();
     let record = record(RunState::Complete, &["quorum"]);
     let told = said(&record, &killed, None, false);

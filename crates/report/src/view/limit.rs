@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use archive::{
-    FoundLimit, LimitOutcome, LimitTrial, LimitTrials, LimitedBy, QuantityUnit, RunReader,
-    ScaleEstimate, ScaleRun, ScaleRuns, SuggestedRate, plain_name,
+    FoundLimit, LimitOutcome, LimitTrial, LimitTrials, LimitedBy, QuantityUnit, RunReader, ScaleEstimate, ScaleRun,
+    ScaleRuns, SuggestedRate, plain_name,
 };
 use measure::{LatencySummary, Problem};
 use serde::Serialize;
@@ -113,10 +113,7 @@ impl LimitView {
             let is_new = bounds.iter().all(|it| it.that != slo.that);
             let is_drawn = plain_name(&slo.that).starts_with(&plain_name(&latency_name));
             if slo.unit == QuantityUnit::Ns && slo.bound > 0.0 && is_new && is_drawn {
-                bounds.push(LatencyBound {
-                    that: slo.that.clone(),
-                    ns: slo.bound,
-                });
+                bounds.push(LatencyBound { that: slo.that.clone(), ns: slo.bound });
             }
         }
         Ok(Self {
@@ -131,10 +128,7 @@ impl LimitView {
             bounds,
             trials,
             notes: words::notes(&of),
-            knee: words::knee_of(&of).map(|it| KneeView {
-                rate: it.rate,
-                p99_ns: it.p99_ns,
-            }),
+            knee: words::knee_of(&of).map(|it| KneeView { rate: it.rate, p99_ns: it.p99_ns }),
             knee_text: words::knee_text(&of).unwrap_or_default(),
             scale: of.scale.as_ref().map(|it| scale(it, dir, beside)),
             suggested: of.suggested,

@@ -18,9 +18,8 @@ mod traces;
 use std::path::Path;
 
 use archive::{
-    BrokerSummary, Event, FaultOutcome, Hardware, ObserverEffect, PhaseSpan, Repeats, RunReader,
-    RunRecord, RunState, SeriesPoint, Stalled, Tier, Topology, Verdict, Versions, Warning,
-    WarningCode, file,
+    BrokerSummary, Event, FaultOutcome, Hardware, ObserverEffect, PhaseSpan, Repeats, RunReader, RunRecord, RunState,
+    SeriesPoint, Stalled, Tier, Topology, Verdict, Versions, Warning, WarningCode, file,
 };
 use measure::{MetricInfo, Phase, Problem};
 use serde::{Serialize, Serializer};
@@ -30,16 +29,14 @@ use crate::numbers::seconds_digits;
 
 pub(crate) use comparison::NOT_YET;
 pub use comparison::{
-    CellView, ComparedCurve, ComparedPanel, ComparisonOutcome, ComparisonSource, ComparisonView,
-    ExperimentDifference, FigureRow, MatrixSource, MatrixView, SideRun, SideView, SideWarning,
+    CellView, ComparedCurve, ComparedPanel, ComparisonOutcome, ComparisonSource, ComparisonView, ExperimentDifference,
+    FigureRow, MatrixSource, MatrixView, SideRun, SideView, SideWarning,
 };
 pub use distributions::{Curve, LatencyGrid};
 pub use figures::Figures;
 pub use headline::Part;
 pub(crate) use headline::{place, sentence, sentences};
-pub use limit::{
-    KneeView, LatencyBound, LimitView, ScaleLawView, ScaleRunView, ScaleView, TrialView,
-};
+pub use limit::{KneeView, LatencyBound, LimitView, ScaleLawView, ScaleRunView, ScaleView, TrialView};
 pub use named::{NamedLine, NamedPanel};
 pub use processes::ProcessView;
 pub use profile::ProfileHead;
@@ -162,11 +159,7 @@ struct ShownWarning {
 }
 
 fn shown_warnings<S: Serializer>(all: &[Warning], to: S) -> Result<S::Ok, S::Error> {
-    to.collect_seq(all.iter().map(|it| ShownWarning {
-        tier: it.tier,
-        code: it.code(),
-        text: it.text.clone(),
-    }))
+    to.collect_seq(all.iter().map(|it| ShownWarning { tier: it.tier, code: it.code(), text: it.text.clone() }))
 }
 
 /// A fault as the first screen shows it.
@@ -183,11 +176,7 @@ pub struct FaultView {
 
 impl FaultView {
     fn of(fault: &FaultOutcome) -> Self {
-        Self {
-            target: headline::target_of(fault),
-            t: fault.t,
-            back_s: fault.back_s,
-        }
+        Self { target: headline::target_of(fault), t: fault.t, back_s: fault.back_s }
     }
 }
 
@@ -267,11 +256,7 @@ impl RunPage {
         let is_bounded = |profile: &Profile| profile.header.kind != EventKind::OnCpu;
         let bounded = all.iter().filter(|it| is_bounded(it)).count();
         for profile in all.iter().filter(|it| !it.samples.is_empty()) {
-            let most = if is_bounded(profile) {
-                MOST_EVENTS / bounded.max(1)
-            } else {
-                usize::MAX
-            };
+            let most = if is_bounded(profile) { MOST_EVENTS / bounded.max(1) } else { usize::MAX };
             let (head, bytes) = encode(profile, most);
             run.profiles.push(head);
             columns.extend(bytes);
@@ -291,10 +276,7 @@ fn faults_first(events: &[Event], faults: &[FaultOutcome]) -> Vec<Event> {
         let is_at = |at: Option<f64>| at.is_some_and(|at| (at - event.t).abs() < 0.001);
         (0..4).find(|part: &usize| times.iter().any(|it| is_at(it[*part])))
     };
-    let mut all: Vec<(usize, &Event)> = events
-        .iter()
-        .map(|event| (rank(event).unwrap_or(4), event))
-        .collect();
+    let mut all: Vec<(usize, &Event)> = events.iter().map(|event| (rank(event).unwrap_or(4), event)).collect();
     all.sort_by(|(one, a), (other, b)| one.cmp(other).then(a.t.total_cmp(&b.t)));
     all.into_iter().map(|(_, event)| event.clone()).collect()
 }
@@ -316,15 +298,10 @@ fn changes(fault: &FaultOutcome) -> Vec<f64> {
 fn returns(faults: &[FaultOutcome], end: f64) -> Vec<Event> {
     let of = |fault: &FaultOutcome| {
         let after = fault.back_s?;
-        let who = fault
-            .node
-            .map_or_else(|| "the broker".to_owned(), |node| format!("node {node}"));
+        let who = fault.node.map_or_else(|| "the broker".to_owned(), |node| format!("node {node}"));
         Some(Event {
             t: fault.t + after,
-            label: format!(
-                "{who} is back, {} s after the fault began",
-                seconds_digits(after)
-            ),
+            label: format!("{who} is back, {} s after the fault began", seconds_digits(after)),
         })
     };
     let all = faults.iter().filter_map(of);
@@ -332,25 +309,20 @@ fn returns(faults: &[FaultOutcome], end: f64) -> Vec<Event> {
 }
 
 /// The profiles of a run's other events. One that cannot be read is missing, and a note says so.
-fn further_profiles(
-    reader: &RunReader,
-    profile: Option<&Profile>,
-    notes: &mut Vec<String>,
-) -> Vec<Profile> {
+fn further_profiles(reader: &RunReader, profile: Option<&Profile>, notes: &mut Vec<String>) -> Vec<Profile> {
     let Some(profile) = profile else {
         return Vec::new();
     };
     let mut events = sampled_events(&reader.dir);
     events.retain(|event| *event != profile.header.name());
-    let read = events.iter().filter_map(|event| {
-        match Profile::open_with_lines(&FORMATS, &reader.dir, Some(event.as_str())) {
+    let read =
+        events.iter().filter_map(|event| match Profile::open_with_lines(&FORMATS, &reader.dir, Some(event.as_str())) {
             Ok(profile) => Some(profile),
             Err(e) => {
                 notes.push(format!("the profile of {event} cannot be read: {e}"));
                 None
             }
-        }
-    });
+        });
     read.collect()
 }
 
@@ -492,10 +464,7 @@ fn sampling_off(record: &RunRecord) -> Vec<SamplingOff> {
     for block in blocks.iter().filter(|block| !block.on) {
         match all.last_mut().filter(|last| block.start - last.end < 1e-6) {
             Some(last) => last.end = block.end,
-            None => all.push(SamplingOff {
-                start: block.start,
-                end: block.end,
-            }),
+            None => all.push(SamplingOff { start: block.start, end: block.end }),
         }
     }
     all
@@ -549,10 +518,7 @@ mod tests {
 
     #[test]
     fn events_of_faults_come_before_those_that_take_their_room() {
-        let event = |t: f64, label: &str| Event {
-            t,
-            label: label.to_owned(),
-        };
+        let event = |t: f64, label: &str| Event { t, label: label.to_owned() };
         let events = [
             event(9.5, "the broker blocked a connection"),
             event(11.0, "node 1 is back"),
@@ -561,15 +527,8 @@ mod tests {
             event(20.0, "node 2 was stopped"),
         ];
         let faults = [
-            FaultOutcome {
-                t: 10.0,
-                back_s: Some(1.0),
-                ..FaultOutcome::default()
-            },
-            FaultOutcome {
-                t: 20.0,
-                ..FaultOutcome::default()
-            },
+            FaultOutcome { t: 10.0, back_s: Some(1.0), ..FaultOutcome::default() },
+            FaultOutcome { t: 20.0, ..FaultOutcome::default() },
         ];
         let times = |faults: &[FaultOutcome]| -> Vec<f64> {
             let first = faults_first(&events, faults).into_iter();
@@ -595,22 +554,14 @@ mod tests {
 
     #[test]
     fn a_return_after_the_end_of_the_axis_is_told() {
-        let fault = |node, t: f64, back_s| FaultOutcome {
-            node,
-            t,
-            back_s,
-            ..FaultOutcome::default()
-        };
+        let fault = |node, t: f64, back_s| FaultOutcome { node, t, back_s, ..FaultOutcome::default() };
         let faults = [
             fault(Some(1), 10.0, Some(5.0)),
             fault(Some(2), 12.0, Some(31.5)),
             fault(None, 13.0, Some(30.0)),
             fault(Some(0), 14.0, None),
         ];
-        let told: Vec<(f64, String)> = returns(&faults, 20.0)
-            .into_iter()
-            .map(|it| (it.t, it.label))
-            .collect();
+        let told: Vec<(f64, String)> = returns(&faults, 20.0).into_iter().map(|it| (it.t, it.label)).collect();
         let told: Vec<(f64, &str)> = told.iter().map(|(t, label)| (*t, label.as_str())).collect();
         assert_eq!(
             told,

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use archive::{
-    ERLANG_MEMORY, FaultOutcome, NamedSeries, SeriesName, SeriesUnit, read_named_series,
-};
+use archive::{ERLANG_MEMORY, FaultOutcome, NamedSeries, SeriesName, SeriesUnit, read_named_series};
 use serde::Serialize;
 
 use super::killed;
@@ -34,9 +32,7 @@ pub struct NamedPanel {
     /// Unit of its values.
     #[cfg_attr(
         test,
-        ts(
-            type = "'count' | 'per-second' | 'bytes' | 'bytes-per-second' | 'cores' | 'share' | 'seconds'"
-        )
+        ts(type = "'count' | 'per-second' | 'bytes' | 'bytes-per-second' | 'cores' | 'share' | 'seconds'")
     )]
     pub unit: SeriesUnit,
     /// Whether it is shown without being asked for.
@@ -62,11 +58,7 @@ pub struct NamedLine {
 }
 
 /// The panels of a run; none, and a note, where its named series cannot be read.
-pub(super) fn read(
-    dir: &std::path::Path,
-    faults: &[FaultOutcome],
-    notes: &mut Vec<String>,
-) -> Vec<NamedPanel> {
+pub(super) fn read(dir: &std::path::Path, faults: &[FaultOutcome], notes: &mut Vec<String>) -> Vec<NamedPanel> {
     match read_named_series(dir) {
         Ok(series) => panels(series, faults),
         Err(e) => {
@@ -87,12 +79,7 @@ fn panels(all: Vec<NamedSeries>, faults: &[FaultOutcome]) -> Vec<NamedPanel> {
         if series.points.is_empty() || is_zero(&series) && !is_asked_for {
             continue;
         }
-        let key = (
-            name.source.clone(),
-            name.name.clone(),
-            name.unit,
-            own_node(name),
-        );
+        let key = (name.source.clone(), name.name.clone(), name.unit, own_node(name));
         let place = *places.entry(key).or_insert(groups.len());
         match groups.get_mut(place) {
             Some(group) => group.push(series),
@@ -126,10 +113,7 @@ fn by_node(groups: &mut [Vec<NamedSeries>]) {
             Some((base, node)) => (*firsts.entry(base).or_insert(at), node),
         })
         .collect();
-    let mut keyed: Vec<_> = keys
-        .into_iter()
-        .zip(groups.iter_mut().map(std::mem::take))
-        .collect();
+    let mut keyed: Vec<_> = keys.into_iter().zip(groups.iter_mut().map(std::mem::take)).collect();
     keyed.sort_by_key(|(key, _)| *key);
     for (place, (_, group)) in groups.iter_mut().zip(keyed) {
         *place = group;
@@ -148,10 +132,7 @@ fn panel(mut group: Vec<NamedSeries>, faults: &[FaultOutcome]) -> Option<NamedPa
     // A node has the same place, and so the same colour, in every panel.
     group.sort_by_key(|series| node(series).map(str::to_owned));
     let times = Times::of(&group, &kills(&name, faults));
-    let lines = group.iter().map(|series| NamedLine {
-        label: label(series),
-        values: times.column(series),
-    });
+    let lines = group.iter().map(|series| NamedLine { label: label(series), values: times.column(series) });
     Some(NamedPanel {
         shown: is_shown(&name),
         name: match own_node(&name) {
@@ -196,10 +177,7 @@ fn own_node(name: &SeriesName) -> Option<String> {
 /// The node of a cluster that a series is of, if nothing else distinguishes it.
 fn node(series: &NamedSeries) -> Option<&str> {
     let labels = &series.name.labels;
-    labels
-        .get("node")
-        .filter(|_| labels.len() == 1)
-        .map(String::as_str)
+    labels.get("node").filter(|_| labels.len() == 1).map(String::as_str)
 }
 
 fn label(series: &NamedSeries) -> String {
@@ -247,9 +225,7 @@ impl Times {
             let within = kills.iter().map(|kill| kill - t).filter(|it| *it > 0.0);
             within.fold(dt, f64::min)
         };
-        let mut all: Vec<(f64, f64)> = points
-            .map(|point| (point.t, length(point.t, point.dt)))
-            .collect();
+        let mut all: Vec<(f64, f64)> = points.map(|point| (point.t, length(point.t, point.dt))).collect();
         all.sort_by(|a, b| a.0.total_cmp(&b.0));
         all.dedup_by(|a, b| a.0 == b.0);
         let together = all.len().div_ceil(MOST_POINTS).max(1);
@@ -297,15 +273,8 @@ mod tests {
 
     fn series(source: &str, label: &str, values: &[(f64, f64)]) -> NamedSeries {
         let name = SeriesName::new(source, "memory", SeriesUnit::Bytes).with("kind", label);
-        let points = values.iter().map(|(t, value)| NamedPoint {
-            t: *t,
-            dt: 1.0,
-            value: *value,
-        });
-        NamedSeries {
-            name,
-            points: points.collect(),
-        }
+        let points = values.iter().map(|(t, value)| NamedPoint { t: *t, dt: 1.0, value: *value });
+        NamedSeries { name, points: points.collect() }
     }
 
     #[test]
@@ -323,10 +292,8 @@ mod tests {
         assert_eq!((machine.shown, page.shown), (false, true));
         assert_eq!(machine.t, [0.0, 1.0, 2.0]);
         let lines = machine.lines.iter().map(|it| (&*it.label, &*it.values));
-        let expected: [(&str, &[Option<f64>]); 2] = [
-            ("large", &[None, Some(20.0), Some(30.0)]),
-            ("small", &[Some(1.0), Some(2.0), None]),
-        ];
+        let expected: [(&str, &[Option<f64>]); 2] =
+            [("large", &[None, Some(20.0), Some(30.0)]), ("small", &[Some(1.0), Some(2.0), None])];
         assert_eq!(lines.collect::<Vec<_>>(), expected);
     }
 
@@ -338,18 +305,9 @@ mod tests {
             series.name = name.with("kind", "resident").with("node", node);
             series
         };
-        let kill = FaultOutcome {
-            kind: "kill".into(),
-            node: Some(1),
-            t: 2.25,
-            for_good: true,
-            ..FaultOutcome::default()
-        };
-        let all = vec![
-            of_node("0"),
-            of_node("1"),
-            series("machine", "", &[(2.0, 1.0)]),
-        ];
+        let kill =
+            FaultOutcome { kind: "kill".into(), node: Some(1), t: 2.25, for_good: true, ..FaultOutcome::default() };
+        let all = vec![of_node("0"), of_node("1"), series("machine", "", &[(2.0, 1.0)])];
         let panels = panels(all, &[kill]);
         let last = panels.iter().map(|it| it.dt.last().copied());
         let last: Vec<f64> = last.flatten().collect();
@@ -363,11 +321,8 @@ mod tests {
             series.name = SeriesName::new("broker", name, SeriesUnit::Bytes).with("node", node);
             series
         };
-        let all = vec![
-            of("memory of nodes", "1", 9.0),
-            of("memory of nodes", "0", 5.0),
-            of("memory of nodes", "2", 7.0),
-        ];
+        let all =
+            vec![of("memory of nodes", "1", 9.0), of("memory of nodes", "0", 5.0), of("memory of nodes", "2", 7.0)];
         let panels = panels(all, &[]);
         let labels: Vec<&str> = panels[0].lines.iter().map(|it| it.label.as_str()).collect();
         assert_eq!(labels, ["node 0", "node 1", "node 2"]);
@@ -381,19 +336,10 @@ mod tests {
             series.name = name.with("kind", kind).with("node", node);
             series
         };
-        let all = vec![
-            of("resident", "0"),
-            of("carriers", "0"),
-            of("resident", "1"),
-        ];
+        let all = vec![of("resident", "0"), of("carriers", "0"), of("resident", "1")];
         let panels = panels(all, &[]);
-        let told = panels
-            .iter()
-            .map(|it| (it.name.as_str(), it.lines.len(), it.shown));
-        let expected = [
-            ("both sides, node 0", 2, true),
-            ("both sides, node 1", 1, true),
-        ];
+        let told = panels.iter().map(|it| (it.name.as_str(), it.lines.len(), it.shown));
+        let expected = [("both sides, node 0", 2, true), ("both sides, node 1", 1, true)];
         assert_eq!(told.collect::<Vec<_>>(), expected);
         assert_eq!(panels[1].lines[0].label, "resident");
     }
@@ -406,19 +352,14 @@ mod tests {
             panic!("{panels:?}");
         };
         let places = panel.t.iter().zip(&panel.lines[0].values);
-        let empty: Vec<f64> = places
-            .filter(|(_, v)| v.is_none())
-            .map(|(t, _)| *t)
-            .collect();
+        let empty: Vec<f64> = places.filter(|(_, v)| v.is_none()).map(|(t, _)| *t).collect();
         assert_eq!((empty, panel.t.len()), (vec![4.0], 7));
         assert_eq!(panel.dt[4], 5.0);
     }
 
     #[test]
     fn too_many_lines_and_too_long_runs_are_bounded_and_keep_their_means() {
-        let long: Vec<(f64, f64)> = (0..4_000)
-            .map(|i| (f64::from(i), f64::from(i % 2)))
-            .collect();
+        let long: Vec<(f64, f64)> = (0..4_000).map(|i| (f64::from(i), f64::from(i % 2))).collect();
         let mut all = vec![series("machine", "long", &long)];
         all.extend((0..20).map(|i| series("page", &i.to_string(), &[(1.0, f64::from(i) + 1.0)])));
         let panels = panels(all, &[]);

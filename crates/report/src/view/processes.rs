@@ -44,32 +44,24 @@ impl Processes {
                 *weight = weight.saturating_add(sample.weight);
             }
         }
-        let mut order: Vec<(usize, &ErlangProcess)> =
-            profile.processes.iter().enumerate().collect();
+        let mut order: Vec<(usize, &ErlangProcess)> = profile.processes.iter().enumerate().collect();
         order.retain(|(at, _)| weights.get(*at).is_some_and(|&weight| weight > 0));
         order.sort_by_key(|(at, _)| std::cmp::Reverse(weights.get(*at)));
-        let mut processes = Self {
-            views: Vec::new(),
-            shown: vec![None; profile.processes.len()],
-        };
+        let mut processes = Self { views: Vec::new(), shown: vec![None; profile.processes.len()] };
         let mut together: HashMap<ProcessView, usize> = HashMap::new();
         let mut told_apart = ToldApart::default();
         let told = profile.has_named_processes();
         let mut alone_so_far = 0;
         for (at, process) in order {
             let view = if told && process.is_unnamed() {
-                *together
-                    .entry(unnamed(process))
-                    .or_insert_with_key(|view| processes.add(view.clone()))
+                *together.entry(unnamed(process)).or_insert_with_key(|view| processes.add(view.clone()))
             } else if alone_so_far < MOST_SHOWN {
                 alone_so_far += 1;
                 told_apart.connections.insert(&process.connection);
                 processes.add(alone(process))
             } else {
                 let key = told_apart.others(process);
-                *together
-                    .entry(key)
-                    .or_insert_with_key(|view| processes.add(view.clone()))
+                *together.entry(key).or_insert_with_key(|view| processes.add(view.clone()))
             };
             if let Some(view) = processes.views.get_mut(view) {
                 view.processes += 1;
@@ -128,12 +120,7 @@ struct ToldApart<'a> {
 impl<'a> ToldApart<'a> {
     /// View that stands for such a process and others.
     fn others(&mut self, process: &'a ErlangProcess) -> ProcessView {
-        let ErlangProcess {
-            role,
-            vhost,
-            connection,
-            ..
-        } = process;
+        let ErlangProcess { role, vhost, connection, .. } = process;
         let role = fitting(&mut self.roles, role).unwrap_or_default();
         let vhost = fitting(&mut self.vhosts, vhost);
         let known = connection.is_empty() || self.connections.contains(connection.as_str());
@@ -170,12 +157,7 @@ mod tests {
     fn the_largest_stand_alone_and_the_others_by_their_role() {
         let process = |i: usize| ErlangProcess {
             id: format!("<0.{i}.0>"),
-            role: if i.is_multiple_of(2) {
-                "queue"
-            } else {
-                "channel"
-            }
-            .into(),
+            role: if i.is_multiple_of(2) { "queue" } else { "channel" }.into(),
             ..ErlangProcess::default()
         };
         let sample = |process, weight| Sample {
@@ -236,15 +218,10 @@ mod tests {
         };
         let views = Processes::of(&profile).views;
         let told: Vec<_> = views.iter().map(|it| (&*it.label, it.processes)).collect();
-        assert_eq!(
-            told,
-            [("unnamed: cowboy_http", 299), ("cowboy_http <0.0.0>", 1)]
-        );
+        assert_eq!(told, [("unnamed: cowboy_http", 299), ("cowboy_http <0.0.0>", 1)]);
         let rows = profile.work(WorkBy::Process).into_iter();
         let rows: Vec<_> = rows.map(|it| (it.of, it.processes as u32)).collect();
-        let told = told
-            .iter()
-            .map(|(label, count)| ((*label).to_owned(), *count));
+        let told = told.iter().map(|(label, count)| ((*label).to_owned(), *count));
         assert_eq!(rows, told.collect::<Vec<_>>());
         // Nobody is named: each stands for itself.
         profile.processes[0].from_stacks = true;
@@ -253,10 +230,8 @@ mod tests {
 
     #[test]
     fn roles_are_no_more_than_fit() {
-        let process = |i: usize| ErlangProcess {
-            role: format!("role {i}"),
-            ..ErlangProcess::unnamed(format!("<0.{i}.0>"))
-        };
+        let process =
+            |i: usize| ErlangProcess { role: format!("role {i}"), ..ErlangProcess::unnamed(format!("<0.{i}.0>")) };
         let sample = |i: u32| Sample {
             t: 0,
             weight: 1,
@@ -280,10 +255,7 @@ mod tests {
     }
 
     /// Weight by the page's split; the rest, which is not distinguished further, counts for null.
-    fn split(
-        profile: &Profile,
-        key: impl Fn(&ProcessView) -> Option<String>,
-    ) -> HashMap<Option<String>, u64> {
+    fn split(profile: &Profile, key: impl Fn(&ProcessView) -> Option<String>) -> HashMap<Option<String>, u64> {
         let processes = Processes::of(profile);
         let mut sums = HashMap::new();
         for sample in &profile.samples {
@@ -310,11 +282,7 @@ mod tests {
         };
         let sample = |i: usize| Sample {
             t: 0,
-            weight: if i.is_multiple_of(3) {
-                3
-            } else {
-                1 + (i % 3) as u64
-            },
+            weight: if i.is_multiple_of(3) { 3 } else { 1 + (i % 3) as u64 },
             stack: 0,
             thread: 0,
             cpu: 0,
@@ -329,16 +297,8 @@ mod tests {
             ..Profile::default()
         };
         for (by, none, sums) in [
-            (
-                WorkBy::Connection,
-                "no connection",
-                split(&profile, |view| view.connection.clone()),
-            ),
-            (
-                WorkBy::VirtualHost,
-                "no virtual host",
-                split(&profile, |view| view.vhost.clone()),
-            ),
+            (WorkBy::Connection, "no connection", split(&profile, |view| view.connection.clone())),
+            (WorkBy::VirtualHost, "no virtual host", split(&profile, |view| view.vhost.clone())),
         ] {
             let mut others = 0;
             for row in profile.work(by) {

@@ -172,22 +172,13 @@ pub(crate) fn encode(by_line: &Profile, most: usize) -> (ProfileHead, Vec<u8>) {
         stacks: text::stacks(&summary).unwrap_or_default(),
         known: profile.known_patterns().into_iter().map(known).collect(),
         own_cpu_ns: profile.own_cpu_ns,
-        notes: profile
-            .notes
-            .iter()
-            .cloned()
-            .chain(samples.note(profile.header.counts_samples()))
-            .collect(),
+        notes: profile.notes.iter().cloned().chain(samples.note(profile.header.counts_samples())).collect(),
         timed,
         tick_ns: samples.tick_ns,
         classes,
         lines,
         processes: processes.views,
-        threads: if timed {
-            profile.threads.clone()
-        } else {
-            Vec::new()
-        },
+        threads: if timed { profile.threads.clone() } else { Vec::new() },
         bytes: bytes.len(),
         nodes: tables.tree.nodes.len(),
         samples: samples.len(),
@@ -198,10 +189,7 @@ pub(crate) fn encode(by_line: &Profile, most: usize) -> (ProfileHead, Vec<u8>) {
 }
 
 fn known(of: PatternShare) -> KnownView {
-    KnownView {
-        text: text::known_pattern(&of),
-        source: of.source,
-    }
+    KnownView { text: text::known_pattern(&of), source: of.source }
 }
 
 /// Node of the tree.
@@ -251,13 +239,7 @@ impl<'a> Tables<'a> {
             head.kind.push(THREAD);
         }
         let groups = groups.of_thread.iter().map(|group| first_group + group);
-        Self {
-            profile,
-            groups: groups.collect(),
-            tree: StackTree::new(),
-            classes: profile.classes(),
-            head,
-        }
+        Self { profile, groups: groups.collect(), tree: StackTree::new(), classes: profile.classes(), head }
     }
 
     /// The node of a stack below its thread's group; `None` where an index is out of range.
@@ -265,13 +247,9 @@ impl<'a> Tables<'a> {
         let frame = *self.groups.get(thread as usize)?;
         let group = TreeFrame { frame, class: None };
         let classes = &self.classes;
-        self.tree
-            .node(self.profile, stack, frame, group, |id, node| {
-                Some(TreeFrame {
-                    frame: node.frame,
-                    class: classes.get(id as usize).copied(),
-                })
-            })
+        self.tree.node(self.profile, stack, frame, group, |id, node| {
+            Some(TreeFrame { frame: node.frame, class: classes.get(id as usize).copied() })
+        })
     }
 
     /// Appends the parents of all nodes, and their frames.
@@ -288,9 +266,7 @@ impl<'a> Tables<'a> {
         let nodes = &self.tree.nodes;
         classes.retain(|class| nodes.iter().any(|node| node.of.class == Some(*class)));
         for node in nodes {
-            let index = classes
-                .iter()
-                .position(|class| node.of.class == Some(*class));
+            let index = classes.iter().position(|class| node.of.class == Some(*class));
             put(bytes, index.unwrap_or(0) as u64);
         }
         let views = classes.into_iter().map(|class| ClassView {
@@ -361,9 +337,7 @@ impl SampleColumns {
     ) -> Self {
         let mut order: Vec<u32> = (0..profile.samples.len() as u32).collect();
         order.sort_by_key(|&i| profile.samples.get(i as usize).map(|s| s.t));
-        let in_order = order
-            .iter()
-            .filter_map(|&i| Some((i, profile.samples.get(i as usize)?)));
+        let in_order = order.iter().filter_map(|&i| Some((i, profile.samples.get(i as usize)?)));
         let known = in_order.filter_map(|(i, s)| {
             Some(PageSample {
                 tick: s.t / TICK_NS,
@@ -373,10 +347,7 @@ impl SampleColumns {
                 weight: s.weight,
             })
         });
-        let mut columns = Self {
-            samples: known.collect(),
-            tick_ns: TICK_NS,
-        };
+        let mut columns = Self { samples: known.collect(), tick_ns: TICK_NS };
         let mut doublings = 0;
         while columns.samples.len() > most && doublings < MOST_DOUBLINGS {
             columns.double_ticks();
@@ -419,13 +390,10 @@ impl SampleColumns {
         let step = measure::Nanos(self.tick_ns);
         let joined = match counts_samples {
             true => "",
-            false => {
-                "; samples of a step are joined, so that fewer differences to the rest are called proven"
-            }
+            false => "; samples of a step are joined, so that fewer differences to the rest are called proven",
         };
-        (self.tick_ns > TICK_NS).then(|| {
-            format!("times of this event are shown in steps of {step}, which keeps the page small{joined}")
-        })
+        (self.tick_ns > TICK_NS)
+            .then(|| format!("times of this event are shown in steps of {step}, which keeps the page small{joined}"))
     }
 
     /// Appends the columns; whether that of the weights is among them.
@@ -479,22 +447,9 @@ mod tests {
                 Frame::new("$a:b/1", "[jit]", FrameKind::Erlang),
                 Frame::new("memcpy", "libc.so.6", FrameKind::Libc),
             ],
-            stacks: vec![
-                StackNode {
-                    parent: None,
-                    frame: 0,
-                },
-                StackNode {
-                    parent: Some(0),
-                    frame: 1,
-                },
-            ],
+            stacks: vec![StackNode { parent: None, frame: 0 }, StackNode { parent: Some(0), frame: 1 }],
             threads: vec!["1_scheduler".into(), "2_scheduler".into(), "1_aux".into()],
-            samples: vec![
-                sample(900_000, 1, 0),
-                sample(200_000, 0, 1),
-                sample(300_000, 9, 0),
-            ],
+            samples: vec![sample(900_000, 1, 0), sample(200_000, 0, 1), sample(300_000, 9, 0)],
             ..Profile::default()
         };
         let (head, bytes) = encode(&profile, usize::MAX);
@@ -503,14 +458,7 @@ mod tests {
         let distances_and_frames = [0, 1, 1, 2, 0, 1];
         let classes = [0, 0, 1];
         let (ticks, leaves, threads) = ([2, 7], [1, 2], [1, 0]);
-        let expected = [
-            &distances_and_frames[..],
-            &classes,
-            &ticks,
-            &leaves,
-            &threads,
-        ]
-        .concat();
+        let expected = [&distances_and_frames[..], &classes, &ticks, &leaves, &threads].concat();
         assert_eq!(bytes, expected);
         assert_eq!((head.bytes, head.threads.len()), (bytes.len(), 3));
         let classes: Vec<_> = head.classes.iter().map(|it| it.name).collect();
@@ -538,12 +486,7 @@ mod tests {
         // a;b, then a;c, then a;b;d: the last one's node stands before that of c.
         let profile = Profile {
             frames: ["a", "b", "c", "d"].map(frame).to_vec(),
-            stacks: vec![
-                node(None, 0),
-                node(Some(0), 1),
-                node(Some(0), 2),
-                node(Some(1), 3),
-            ],
+            stacks: vec![node(None, 0), node(Some(0), 1), node(Some(0), 2), node(Some(1), 3)],
             threads: vec!["t".into()],
             samples: vec![sample(0, 1), sample(1_000_000, 2), sample(2_000_000, 3)],
             ..Profile::default()
@@ -578,36 +521,21 @@ mod tests {
         // f at line 7 and f at line 9, each with the same leaf, and one of them in another thread.
         let profile = Profile {
             frames: vec![line(7), line(9), Frame::new("eq", "b", FrameKind::Runtime)],
-            stacks: vec![
-                node(None, 0),
-                node(Some(0), 2),
-                node(None, 1),
-                node(Some(2), 2),
-            ],
+            stacks: vec![node(None, 0), node(Some(0), 2), node(None, 1), node(Some(2), 2)],
             threads: vec!["t".into(), "u".into()],
-            samples: vec![
-                sample(0, 1, 0),
-                sample(1_000_000, 3, 0),
-                sample(2_000_000, 3, 1),
-            ],
+            samples: vec![sample(0, 1, 0), sample(1_000_000, 3, 0), sample(2_000_000, 3, 1)],
             ..Profile::default()
         };
         let (head, bytes) = encode(&profile, usize::MAX);
         // A group's root, f and eq; twice.
         assert_eq!(head.nodes, 6);
         let lines = head.lines.unwrap();
-        assert_eq!(
-            (lines.files, lines.nodes),
-            (vec![String::new(), "a.erl".into()], 8)
-        );
+        assert_eq!((lines.files, lines.nodes), (vec![String::new(), "a.erl".into()], 8));
         assert_eq!((lines.file, lines.number), (vec![0, 1, 1], vec![0, 7, 9]));
         let (tree, columns) = (&bytes[3 * 6..][..3 * 8], &bytes[3 * 6 + 3 * 8..]);
         // The nodes 0, 1, 2, 1, 2, 3, 4, 5 of the functions' tree.
         assert_eq!(tree[..8], [0, 0, 0, 3, 0, 0, 0, 0]);
-        assert_eq!(
-            (&tree[8..16], lines.bytes),
-            (&[0, 1, 1, 3, 1, 0, 1, 1][..], 16)
-        );
+        assert_eq!((&tree[8..16], lines.bytes), (&[0, 1, 1, 3, 1, 0, 1, 1][..], 16));
         assert_eq!(tree[16..], [0, 1, 0, 2, 0, 0, 2, 0]);
         assert_eq!(columns[3..6], [2, 4, 7], "leaves");
     }
@@ -627,24 +555,14 @@ mod tests {
         };
         // Two stacks in turn, one of them by two threads, every 100 us.
         let samples = (0..800u32).map(|i| sample(u64::from(i) * TICK_NS, i % 2, i % 4));
-        let profile = Profile {
-            samples: samples.collect(),
-            ..Profile::default()
-        };
+        let profile = Profile { samples: samples.collect(), ..Profile::default() };
         let none = Processes::of(&profile);
-        let columns =
-            |most| SampleColumns::of(&profile, &none, |_, sample| Some(sample.stack), most);
+        let columns = |most| SampleColumns::of(&profile, &none, |_, sample| Some(sample.stack), most);
         let all = columns(800);
-        assert_eq!(
-            (all.len(), all.tick_ns, all.note(true)),
-            (800, TICK_NS, None)
-        );
+        assert_eq!((all.len(), all.tick_ns, all.note(true)), (800, TICK_NS, None));
         let some = columns(100);
         assert_eq!((some.len(), some.tick_ns), (100, 32 * TICK_NS));
-        assert!(
-            some.note(true)
-                .is_some_and(|note| note.ends_with("3.20 ms, which keeps the page small"))
-        );
+        assert!(some.note(true).is_some_and(|note| note.ends_with("3.20 ms, which keeps the page small")));
         let sum: u64 = some.samples.iter().map(|s| s.weight).sum();
         assert_eq!(sum, 8_000);
         assert!(some.samples.is_sorted_by_key(|s| s.tick));

@@ -82,10 +82,7 @@ fn chart(that: &str, metrics: &[Metric]) -> Option<(RequirementChart, String)> {
     }
     let operations = ["cycles rate ", "requests rate "];
     if operations.iter().any(|name| plain.starts_with(name)) || plain.contains(" requests rate ") {
-        return Some((
-            RequirementChart::Operations,
-            that.replacen(" rate ", " ", 1),
-        ));
+        return Some((RequirementChart::Operations, that.replacen(" rate ", " ", 1)));
     }
     let known = Metric::MESSAGES.iter().chain(metrics);
     let latencies = known.filter(|metric| metric.info().kind == MetricKind::Histogram);
@@ -120,25 +117,17 @@ mod tests {
     #[test]
     fn a_latency_is_a_line_in_its_own_chart() {
         let row = row(&outcome("end-to-end p99 < 20ms", Some(false)), &[]);
-        assert_eq!(
-            (row.outcome.as_str(), row.observed.as_str()),
-            ("missed", "31.0 ms")
-        );
+        assert_eq!((row.outcome.as_str(), row.observed.as_str()), ("missed", "31.0 ms"));
         assert_eq!(row.limit, "20.0 ms");
         let line = row.line.expect("a line");
         assert_eq!(line.chart, RequirementChart::Latency(Metric::END_TO_END));
-        assert_eq!(
-            (line.label.as_str(), line.value),
-            ("p99 < 20ms: missed", 20e6)
-        );
+        assert_eq!((line.label.as_str(), line.value), ("p99 < 20ms: missed", 20e6));
     }
 
     #[test]
     fn of_several_probes_the_one_that_decided_is_named() {
-        let of = RequirementOutcome {
-            decided_by: Some("web-shop".to_owned()),
-            ..outcome("requests rate > 5", Some(false))
-        };
+        let of =
+            RequirementOutcome { decided_by: Some("web-shop".to_owned()), ..outcome("requests rate > 5", Some(false)) };
         assert_eq!(row(&of, &[]).observed, "31.0 ms (probe web-shop)");
     }
 
@@ -148,14 +137,8 @@ mod tests {
             ("sent rate >= 20k", Some(RequirementChart::Rates)),
             ("cycles rate > 5", Some(RequirementChart::Operations)),
             ("requests rate > 5", Some(RequirementChart::Operations)),
-            (
-                "web-shop requests rate > 5",
-                Some(RequirementChart::Operations),
-            ),
-            (
-                "send delay p99 < 1ms",
-                Some(RequirementChart::Latency(Metric::SEND_DELAY)),
-            ),
+            ("web-shop requests rate > 5", Some(RequirementChart::Operations)),
+            ("send delay p99 < 1ms", Some(RequirementChart::Latency(Metric::SEND_DELAY))),
             ("lost = 0", None),
             ("broker cpu < 20us", None),
             ("ä end-to-end", None),

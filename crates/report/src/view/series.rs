@@ -86,11 +86,7 @@ pub struct Percentiles {
 
 /// Keeps four significant digits after the point at most: the page never prints more, and every digit costs space.
 pub(super) fn short(value: f64) -> f64 {
-    if value.is_finite() {
-        (value * 1e4).round() / 1e4
-    } else {
-        0.0
-    }
+    if value.is_finite() { (value * 1e4).round() / 1e4 } else { 0.0 }
 }
 
 impl SeriesColumns {
@@ -103,9 +99,7 @@ impl SeriesColumns {
     /// The columns of a series in the order of time.
     pub(super) fn of(points: &[SeriesPoint]) -> Self {
         let every = |get: fn(&SeriesPoint) -> f64| points.iter().map(get).map(short).collect();
-        let maybe = |get: fn(&SeriesPoint) -> Option<f64>| {
-            points.iter().map(|p| get(p).map(short)).collect()
-        };
+        let maybe = |get: fn(&SeriesPoint) -> Option<f64>| points.iter().map(|p| get(p).map(short)).collect();
         Self {
             t: every(|p| p.t),
             dt: every(|p| p.dt),
@@ -125,12 +119,8 @@ impl SeriesColumns {
             client_mb: maybe(|p| p.client.map(|u| u.rss_bytes as f64 / 1e6)),
             steal: maybe(|p| p.steal),
             waits: WaitShares::of(points),
-            latency: latencies(points)
-                .map(|metric| (metric, Percentiles::of(points, metric)))
-                .collect(),
-            counts: counters(points)
-                .map(|metric| (metric, counts(points, metric)))
-                .collect(),
+            latency: latencies(points).map(|metric| (metric, Percentiles::of(points, metric))).collect(),
+            counts: counters(points).map(|metric| (metric, counts(points, metric))).collect(),
         }
     }
 }

@@ -83,10 +83,7 @@ struct Merged {
 
 impl Merged {
     const fn new() -> Self {
-        Self {
-            points: Vec::new(),
-            length: LENGTH,
-        }
+        Self { points: Vec::new(), length: LENGTH }
     }
 
     /// Takes the next slice; `false` where all would have to be merged to a second.
@@ -168,18 +165,9 @@ impl SliceColumns {
             sent: every(|p| per_second(p.sent, p.dt)),
             completed: every(|p| per_second(p.completed, p.dt)),
             received: every(|p| per_second(p.received, p.dt)),
-            latency: recorded
-                .iter()
-                .map(|metric| (*metric, percentiles(points, *metric)))
-                .collect(),
-            counts: counted
-                .into_iter()
-                .map(|metric| (metric, counts(points, metric)))
-                .collect(),
-            grids: recorded
-                .into_iter()
-                .filter_map(|metric| grid(points, metric, cells))
-                .collect(),
+            latency: recorded.iter().map(|metric| (*metric, percentiles(points, *metric))).collect(),
+            counts: counted.into_iter().map(|metric| (metric, counts(points, metric))).collect(),
+            grids: recorded.into_iter().filter_map(|metric| grid(points, metric, cells)).collect(),
         }
     }
 }
@@ -191,12 +179,7 @@ fn percentiles(points: &[SlicePoint], metric: Metric) -> Percentiles {
         let known = |latency: &SliceLatency| (latency.max > 0).then(|| get(latency));
         latencies.map(|latency| latency.and_then(known)).collect()
     };
-    Percentiles {
-        p50: column(|l| l.median),
-        p99: column(|l| l.p99),
-        max: column(|l| l.max),
-        mean: None,
-    }
+    Percentiles { p50: column(|l| l.median), p99: column(|l| l.p99), max: column(|l| l.max), mean: None }
 }
 
 fn counts(points: &[SlicePoint], metric: Metric) -> Vec<Option<f64>> {
@@ -220,12 +203,7 @@ fn grid(points: &[SlicePoint], metric: Metric, out: &mut Vec<u8>) -> Option<Slic
         }
     }
     let low = put_cells(&cells, out)?;
-    Some(SliceGrid {
-        metric,
-        low,
-        per_decade: SliceLatency::PER_DECADE,
-        cells: cells.len(),
-    })
+    Some(SliceGrid { metric, low, per_decade: SliceLatency::PER_DECADE, cells: cells.len() })
 }
 
 #[cfg(test)]
@@ -235,13 +213,7 @@ mod tests {
     use super::*;
 
     fn slice(number: u32, sent: u64) -> SlicePoint {
-        let latency = SliceLatency {
-            median: 1_000,
-            p99: 1_000,
-            max: 1_000,
-            low: 60,
-            counts: vec![sent],
-        };
+        let latency = SliceLatency { median: 1_000, p99: 1_000, max: 1_000, low: 60, counts: vec![sent] };
         SlicePoint {
             t: f64::from(number) * LENGTH,
             dt: LENGTH,
@@ -258,9 +230,7 @@ mod tests {
     fn read(points: impl IntoIterator<Item = SlicePoint>, most: usize) -> Option<Vec<SlicePoint>> {
         let mut merged = Merged::new();
         let mut points = points.into_iter();
-        points
-            .all(|point| merged.add(point, most))
-            .then_some(merged.points)
+        points.all(|point| merged.add(point, most)).then_some(merged.points)
     }
 
     #[test]
@@ -273,9 +243,7 @@ mod tests {
             assert!((longest - length).abs() < 1e-6, "{count}: {longest}");
             let sent = points.iter().map(|p| p.sent).sum::<u64>();
             assert_eq!(sent, u64::from(count * (count - 1) / 2));
-            let cells = points
-                .iter()
-                .flat_map(|p| &p.latency[&Metric::SEND_ACK].counts);
+            let cells = points.iter().flat_map(|p| &p.latency[&Metric::SEND_ACK].counts);
             assert_eq!(cells.sum::<u64>(), sent);
             let asked = points.iter().filter_map(|p| p.requested_rate);
             assert!(asked.into_iter().all(|rate| (rate - 100.0).abs() < 1e-6));
@@ -290,11 +258,7 @@ mod tests {
         let points = read([slice(0, 1), slice(1, 1), edge], 100).expect("room");
         let columns = SliceColumns::of(&points, &mut Vec::new());
         assert_eq!(columns.sent.len(), 2);
-        assert_eq!(
-            columns.sent,
-            [10.0, 10.0],
-            "the drain's are none of the phase's"
-        );
+        assert_eq!(columns.sent, [10.0, 10.0], "the drain's are none of the phase's");
         let mut end = slice(2, 5);
         end.dt = 0.02;
         let points = read([slice(0, 1), slice(1, 1), end], 100).expect("room");

@@ -24,11 +24,7 @@ pub(super) struct StackTree<T> {
 
 impl<T> StackTree<T> {
     pub(super) fn new() -> Self {
-        Self {
-            nodes: Vec::new(),
-            known: HashMap::new(),
-            roots: HashMap::new(),
-        }
+        Self { nodes: Vec::new(), known: HashMap::new(), roots: HashMap::new() }
     }
 
     /// The node of a stack below the root of this number, whose content is `top`; `of` gives each frame's content, from
@@ -105,10 +101,9 @@ impl<T> StackTree<T> {
         }
         let mut ordered: Vec<(u32, TreeNode<T>)> = numbers.iter().copied().zip(nodes).collect();
         ordered.sort_unstable_by_key(|(number, _)| *number);
-        let ordered = ordered.into_iter().map(|(_, node)| TreeNode {
-            parent: node.parent.map(|it| numbers[it as usize]),
-            ..node
-        });
+        let ordered = ordered
+            .into_iter()
+            .map(|(_, node)| TreeNode { parent: node.parent.map(|it| numbers[it as usize]), ..node });
         self.nodes = ordered.collect();
         numbers
     }
@@ -155,13 +150,7 @@ impl<'p> LineTree<'p> {
     }
 
     fn new(profile: &'p Profile) -> Self {
-        let mut head = LinesHead {
-            nodes: 0,
-            bytes: 0,
-            files: vec![String::new()],
-            file: vec![0],
-            number: vec![0],
-        };
+        let mut head = LinesHead { nodes: 0, bytes: 0, files: vec![String::new()], file: vec![0], number: vec![0] };
         let mut files = HashMap::from([("", 0)]);
         let mut lines = HashMap::from([((0, 0), 0)]);
         let mut of_frame = Vec::with_capacity(profile.frames.len());
@@ -181,26 +170,13 @@ impl<'p> LineTree<'p> {
             }
             of_frame.push(line);
         }
-        Self {
-            profile,
-            tree: StackTree::new(),
-            of_frame,
-            head,
-        }
+        Self { profile, tree: StackTree::new(), of_frame, head }
     }
 
     /// The node of a stack whose functions are the node `of` of the other tree, the `parents` of whose nodes are known.
-    pub(super) fn node(
-        &mut self,
-        stack: u32,
-        of: u32,
-        parents: &dyn Fn(u32) -> Option<u32>,
-    ) -> Option<u32> {
+    pub(super) fn node(&mut self, stack: u32, of: u32, parents: &dyn Fn(u32) -> Option<u32>) -> Option<u32> {
         let root = std::iter::successors(Some(of), |node| parents(*node)).last()?;
-        let top = TreeLine {
-            line: 0,
-            function: root,
-        };
+        let top = TreeLine { line: 0, function: root };
         let (of_frame, mut function) = (&self.of_frame, of);
         self.tree.node(self.profile, stack, root, top, |_, node| {
             let line = *of_frame.get(node.frame as usize)?;
@@ -221,9 +197,7 @@ impl<'p> LineTree<'p> {
     pub(super) fn put(mut self, numbers: &[u32], bytes: &mut Vec<u8>) -> LinesHead {
         let mut before = -1;
         for node in &self.tree.nodes {
-            let number = numbers
-                .get(node.of.function as usize)
-                .map_or(0, |it| i64::from(*it));
+            let number = numbers.get(node.of.function as usize).map_or(0, |it| i64::from(*it));
             // Mostly the next one.
             put(bytes, signed(number - before - 1));
             before = number;

@@ -41,11 +41,7 @@ pub struct LookBand {
 }
 
 /// The run's traces. What cannot be read is missing, and a note says so.
-pub(super) fn traces(
-    run: &RunReader,
-    summary: &RunSummary,
-    notes: &mut Vec<String>,
-) -> Vec<TraceView> {
+pub(super) fn traces(run: &RunReader, summary: &RunSummary, notes: &mut Vec<String>) -> Vec<TraceView> {
     let mut slowest = read_slowest_calls(&run.dir, MOST_CALLS).unwrap_or_else(|e| {
         notes.push(format!("traced calls cannot be shown: {e}"));
         archive::SlowestCalls::default()
@@ -63,17 +59,13 @@ pub(super) fn traces(
         })
         .collect();
     // A run that was cut off has calls and no account of its traces.
-    traces.extend(slowest.calls.into_iter().map(|(scenario, calls)| {
-        TraceView {
-            function: calls
-                .first()
-                .map_or_else(String::new, |it| it.function.clone()),
-            scenario,
-            node: String::new(),
-            kept: 0,
-            ended: None,
-            slowest: calls,
-        }
+    traces.extend(slowest.calls.into_iter().map(|(scenario, calls)| TraceView {
+        function: calls.first().map_or_else(String::new, |it| it.function.clone()),
+        scenario,
+        node: String::new(),
+        kept: 0,
+        ended: None,
+        slowest: calls,
     }));
     traces
 }

@@ -44,10 +44,7 @@ impl TypeVisitor for Declarations<'_> {
 
 fn declared() -> String {
     let config = Config::new().with_large_int("number");
-    let mut all = Declarations {
-        config: &config,
-        found: BTreeMap::new(),
-    };
+    let mut all = Declarations { config: &config, found: BTreeMap::new() };
     all.visit::<RunView>();
     all.visit::<ComparisonView>();
     all.visit::<LimitView>();
@@ -56,9 +53,7 @@ fn declared() -> String {
     let text = format!("{HEAD}\n{}", types.join("\n"));
     // A comment needs no lines of its own for its beginning and its end.
     let text = text.replace("/**\n * ", "/** ").replace("\n */", " */");
-    text.lines()
-        .map(|line| line.trim_end().to_owned() + "\n")
-        .collect()
+    text.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
 #[test]
@@ -68,8 +63,5 @@ fn the_pages_types_are_the_view_models_own() {
         fs::write(Path::new(FILE), &wanted).unwrap();
     }
     let found = fs::read_to_string(Path::new(FILE)).unwrap_or_default();
-    assert!(
-        found == wanted,
-        "ui/src/core/view.ts is stale: run `make view` and commit it"
-    );
+    assert!(found == wanted, "ui/src/core/view.ts is stale: run `make view` and commit it");
 }

@@ -49,10 +49,7 @@ impl Program {
             word.replace("{host}", &endpoint.host)
         };
         let (shown, hidden) = redact::words_and_secrets(command);
-        let shown: Vec<String> = shown
-            .iter()
-            .map(|it| fill(it, &redact::url(&url)))
-            .collect();
+        let shown: Vec<String> = shown.iter().map(|it| fill(it, &redact::url(&url))).collect();
         let hidden = hidden.iter().map(|it| fill(it, &url));
         let blot = |secret| (secret, redact::BLOT.to_owned());
         let hidden = hidden.chain([endpoint.password()]);
@@ -82,9 +79,7 @@ impl Program {
     /// Replaces the secrets in a text.
     fn without_secrets(&self, text: String) -> String {
         let secrets = self.secrets.iter();
-        secrets.fold(text, |text, (secret, shown)| {
-            redact::without(&text, secret, shown)
-        })
+        secrets.fold(text, |text, (secret, shown)| redact::without(&text, secret, shown))
     }
 }
 
@@ -105,17 +100,12 @@ impl CommandPlan {
         }
         let variables = redact::secret_variables(env::vars_os());
         let loads = experiment.load.iter().enumerate();
-        let programs =
-            loads.map(|(index, load)| Program::new(&load.command, endpoint, index, &variables));
+        let programs = loads.map(|(index, load)| Program::new(&load.command, endpoint, index, &variables));
         let lengths = &experiment.phases;
         Some(Self {
             programs: programs.collect(),
             folder: brokers::programs(&experiment.broker),
-            phases: Phases::new(
-                lengths.warmup.0,
-                lengths.measure.0,
-                lengths.drain.0.max(LEAST_DRAIN),
-            ),
+            phases: Phases::new(lengths.warmup.0, lengths.measure.0, lengths.drain.0.max(LEAST_DRAIN)),
         })
     }
 
@@ -126,8 +116,7 @@ impl CommandPlan {
             let pid = process.pid();
             sink.event(RunEvent::ProgramStarted { pid });
             let (shown, log) = (&program.shown, &program.log);
-            let note =
-                format!("process {pid} loads the broker ({shown}); {log} keeps what it prints");
+            let note = format!("process {pid} loads the broker ({shown}); {log} keeps what it prints");
             sink.event(RunEvent::Note(note));
             processes.push(process);
         }
@@ -148,12 +137,7 @@ impl Scenario for CommandPlan {
         self.phases
     }
 
-    fn run(
-        &self,
-        together: &Together,
-        control: &Control,
-        sink: &mut dyn SliceSink,
-    ) -> Result<Outcome, Error> {
+    fn run(&self, together: &Together, control: &Control, sink: &mut dyn SliceSink) -> Result<Outcome, Error> {
         // A machine that is busy starts them late: where they need not wait for others, the load begins when they run.
         let started = together.is_alone().then(|| self.start(sink));
         let started = started.transpose()?;
@@ -324,20 +308,10 @@ impl Running<'_> {
 
 fn nothing_measured(has_left: bool) -> Error {
     let (why, help) = match has_left {
-        true => (
-            "their child processes still ran",
-            "end the script with `wait`, or remove the `&`",
-        ),
-        false => (
-            "in the warm-up",
-            "run them longer, or shorten phases.warmup",
-        ),
+        true => ("their child processes still ran", "end the script with `wait`, or remove the `&`"),
+        false => ("in the warm-up", "run them longer, or shorten phases.warmup"),
     };
-    Error::Program(Problem::new(
-        "the load's programs ended before anything was measured",
-        why,
-        help,
-    ))
+    Error::Program(Problem::new("the load's programs ended before anything was measured", why, help))
 }
 
 #[cfg(test)]
@@ -372,8 +346,7 @@ mod tests {
         let program = Program::new(&command, &endpoint, 0, &variables);
         assert_eq!(program.words, ["x", url, "tcp://h:1", "--token", "t0ken"]);
         assert_eq!(program.shown, "x amqp://me@h:1/v tcp://h:1 --token ***");
-        let said =
-            "at amqp://me:s%3Ccret@h:1/v as me with s<cret, t0ken and of-env1r0nment".to_owned();
+        let said = "at amqp://me:s%3Ccret@h:1/v as me with s<cret, t0ken and of-env1r0nment".to_owned();
         let kept = program.without_secrets(said);
         for secret in ["cret", "t0ken", "env1r0nment"] {
             assert!(!kept.contains(secret), "{kept}");

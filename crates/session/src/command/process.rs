@@ -79,8 +79,7 @@ impl Process {
         let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
         let workspace = Workspace::new("a load", None, 0).map_err(|error| error.to_string())?;
         let output = Arc::new(Mutex::new(Output::default()));
-        let (reader, writer) =
-            follow(&workspace.log(), &output).map_err(|error| error.to_string())?;
+        let (reader, writer) = follow(&workspace.log(), &output).map_err(|error| error.to_string())?;
         let mut process = Self {
             program: program.clone(),
             guardian: None,
@@ -96,19 +95,10 @@ impl Process {
             output,
             reader,
         };
-        let guardian = process.workspace.guard(
-            &[],
-            Guarded {
-                program: file,
-                arguments,
-                environment,
-                directory,
-                ..Guarded::default()
-            },
-        );
         let guardian = process
-            .guardian
-            .insert(guardian.map_err(|error| error.to_string())?);
+            .workspace
+            .guard(&[], Guarded { program: file, arguments, environment, directory, ..Guarded::default() });
+        let guardian = process.guardian.insert(guardian.map_err(|error| error.to_string())?);
         let said = guardian.listen(START_TIMEOUT);
         // The program holds the pipe open by now, or nobody does.
         drop(writer);
@@ -154,9 +144,7 @@ impl Process {
                     None
                 }
                 Some(Ok(None)) => None,
-                Some(Ok(Some(Message::Gone)) | Err(_)) | None => {
-                    Some("its guardian process ended".to_owned())
-                }
+                Some(Ok(Some(Message::Gone)) | Err(_)) | None => Some("its guardian process ended".to_owned()),
             };
             self.has_left = self.is_over() && !self.running().is_empty();
         }
@@ -250,10 +238,8 @@ impl Process {
 
     fn failure(&self, status: &str, output: &str) -> Problem {
         let name = self.program.words.first().map_or("", String::as_str);
-        let help = format!(
-            "see what it printed ({} in the run folder), and try its command line by itself",
-            self.program.log
-        );
+        let help =
+            format!("see what it printed ({} in the run folder), and try its command line by itself", self.program.log);
         let mut problem = Problem::new(format!("the load's program {name} failed"), status, help);
         problem.log = web::redact::urls(&last_lines(output));
         problem
@@ -327,11 +313,8 @@ fn search_path(folder: Option<&Path>) -> OsString {
 
 /// The file of a program's name: the guardian works elsewhere, with another `PATH`.
 fn find(name: &str, path: &OsStr) -> Result<PathBuf, String> {
-    let mut candidates: Vec<PathBuf> = if name.contains('/') {
-        vec![name.into()]
-    } else {
-        env::split_paths(path).map(|it| it.join(name)).collect()
-    };
+    let mut candidates: Vec<PathBuf> =
+        if name.contains('/') { vec![name.into()] } else { env::split_paths(path).map(|it| it.join(name)).collect() };
     candidates.retain(|file| file.is_file());
     let found = candidates.first().map(std::path::absolute);
     match found {
@@ -471,14 +454,9 @@ impl EndRequests {
     /// others still read from are killed, so that their readers get the rest of the pipes.
     fn turn(&mut self, all: &[LoadProcess], adopter: u32, last: bool) -> Turn {
         for one in all {
-            let is_known =
-                self.asked.contains(&one.id) || self.waiting.iter().any(|it| it.id == one.id);
+            let is_known = self.asked.contains(&one.id) || self.waiting.iter().any(|it| it.id == one.id);
             if !is_known && (!self.has_begun || one.parent == adopter) {
-                self.waiting.push(Waiting {
-                    id: one.id,
-                    waits: false,
-                    has_waited: false,
-                });
+                self.waiting.push(Waiting { id: one.id, waits: false, has_waited: false });
             }
         }
         self.has_begun = true;
@@ -624,10 +602,7 @@ mod tests {
     fn what_does_not_end_is_killed_before_what_reads_from_it() {
         let mut ending = EndRequests::default();
         let load = (3, 1, "load", None, Some(7));
-        let (sed, tee) = (
-            (4, 1, "sed", Some(7), Some(8)),
-            (5, 1, "tee", Some(8), None),
-        );
+        let (sed, tee) = ((4, 1, "sed", Some(7), Some(8)), (5, 1, "tee", Some(8), None));
         assert_eq!(asked(&mut ending, &[load, sed, tee]), [3]);
         assert_eq!(asked(&mut ending, &[load, sed, tee]), [0; 0]);
         assert!(!ending.is_last());

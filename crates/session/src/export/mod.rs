@@ -121,12 +121,7 @@ impl Exporter {
             }
             None => None,
         };
-        Ok(Self {
-            snapshot,
-            url,
-            pusher,
-            start_unix_ns: unix_ns(),
-        })
+        Ok(Self { snapshot, url, pusher, start_unix_ns: unix_ns() })
     }
 
     /// Where the page is, where one is served.
@@ -137,10 +132,7 @@ impl Exporter {
 
     /// An observer that takes the series, and passes everything on to `next`.
     pub fn observer<'a>(&'a mut self, next: &'a mut dyn Observer) -> impl Observer + 'a {
-        Exported {
-            exporter: self,
-            next,
-        }
+        Exported { exporter: self, next }
     }
 
     /// Waits a little for unsent series; returns messages about those that were not sent.

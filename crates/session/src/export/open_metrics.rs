@@ -32,10 +32,7 @@ impl Collector for Page {
             let kind = family.members.values().next().map(kind);
             let Some(kind) = kind else { continue };
             // The library writes it as it is, and names of series come from pages.
-            let help = family
-                .help
-                .replace(char::is_control, " ")
-                .replace('\\', "/");
+            let help = family.help.replace(char::is_control, " ").replace('\\', "/");
             let mut metric = encoder.encode_descriptor(name, &help, unit.as_ref(), kind)?;
             for (labels, value) in &family.members {
                 // A family is of one kind, whoever has told series of its name.
@@ -129,15 +126,9 @@ mod tests {
         has("bellows_messages_sent_total{experiment=\"a \\\"b\\\"\\nc\"} 7");
         has("# TYPE bellows_latency_seconds histogram");
         let common = "experiment=\"a \\\"b\\\"\\nc\",latency=\"end_to_end\"";
-        has(&format!(
-            "bellows_latency_seconds_bucket{{le=\"0.002\",{common}}} 0"
-        ));
-        has(&format!(
-            "bellows_latency_seconds_bucket{{le=\"0.005\",{common}}} 7"
-        ));
-        has(&format!(
-            "bellows_latency_seconds_bucket{{le=\"+Inf\",{common}}} 7"
-        ));
+        has(&format!("bellows_latency_seconds_bucket{{le=\"0.002\",{common}}} 0"));
+        has(&format!("bellows_latency_seconds_bucket{{le=\"0.005\",{common}}} 7"));
+        has(&format!("bellows_latency_seconds_bucket{{le=\"+Inf\",{common}}} 7"));
         assert!(page.contains("bellows_page_eof_x_y_z_bytes{"), "{page}");
         assert_eq!(page.matches("\n# EOF").count(), 1, "{page}");
         assert!(page.ends_with("# EOF\n"));

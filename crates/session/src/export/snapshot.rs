@@ -7,17 +7,11 @@ use measure::{Interval, Metric, MetricKind, Phase};
 
 /// Upper bounds of the buckets of latencies, seconds: 1, 2 and 5 of each decade from a microsecond to a minute.
 pub(super) const BOUNDS: [f64; 24] = [
-    1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1,
-    0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0,
+    1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5, 1.0, 2.0,
+    5.0, 10.0, 20.0, 60.0,
 ];
 /// Quantiles of the last interval.
-const QUANTILES: [(f64, &str); 5] = [
-    (0.5, "0.5"),
-    (0.9, "0.9"),
-    (0.99, "0.99"),
-    (0.999, "0.999"),
-    (1.0, "1"),
-];
+const QUANTILES: [(f64, &str); 5] = [(0.5, "0.5"), (0.9, "0.9"), (0.99, "0.99"), (0.999, "0.999"), (1.0, "1")];
 /// Prefix of the names of bellows' own series.
 const PREFIX: &str = "bellows";
 /// Series that are kept; the machine's, the broker's and 10,000 of scraped pages.
@@ -68,10 +62,7 @@ pub(super) struct Snapshot {
 impl Snapshot {
     pub(super) fn new(experiment: &str) -> Self {
         let common = [("experiment".to_owned(), experiment.to_owned())];
-        Self {
-            common: common.into(),
-            ..Self::default()
-        }
+        Self { common: common.into(), ..Self::default() }
     }
 
     /// The families in the order of their names.
@@ -88,20 +79,9 @@ impl Snapshot {
     }
 
     /// The value of a series, which is made where it is new and there is room.
-    fn member(
-        &mut self,
-        name: &str,
-        help: &str,
-        unit: SeriesUnit,
-        labels: Labels,
-        first: Value,
-    ) -> Option<&mut Value> {
+    fn member(&mut self, name: &str, help: &str, unit: SeriesUnit, labels: Labels, first: Value) -> Option<&mut Value> {
         let family = self.families.entry(name.to_owned());
-        let family = family.or_insert_with(|| Family {
-            help: help.to_owned(),
-            unit,
-            members: BTreeMap::new(),
-        });
+        let family = family.or_insert_with(|| Family { help: help.to_owned(), unit, members: BTreeMap::new() });
         if !family.members.contains_key(&labels) {
             if self.series >= MOST_SERIES {
                 return None;
@@ -132,27 +112,11 @@ impl Snapshot {
             ("sent", "Messages sent", counters.sent),
             ("completed", "Messages acknowledged", counters.completed),
             ("received", "Deliveries decoded", counters.received),
-            (
-                "blocked",
-                "Messages that found the in-flight window full",
-                counters.blocked,
-            ),
+            ("blocked", "Messages that found the in-flight window full", counters.blocked),
             ("nacked", "Messages refused by the broker", counters.nacked),
-            (
-                "returned",
-                "Messages that reached no queue",
-                counters.returned,
-            ),
-            (
-                "redelivered",
-                "Deliveries with the redelivered flag",
-                counters.redelivered,
-            ),
-            (
-                "late",
-                "Messages sent over 1 ms after they were due",
-                counters.late,
-            ),
+            ("returned", "Messages that reached no queue", counters.returned),
+            ("redelivered", "Deliveries with the redelivered flag", counters.redelivered),
+            ("late", "Messages sent over 1 ms after they were due", counters.late),
         ];
         for (name, help, count) in messages {
             let labels = self.labels(&[]);
@@ -225,12 +189,7 @@ impl Snapshot {
             let latency = labels.get("latency").map(String::as_str);
             seen.iter().any(|metric| latency == Some(metric.info().key))
         };
-        let stale: Vec<Labels> = family
-            .members
-            .keys()
-            .filter(|labels| !is_seen(labels))
-            .cloned()
-            .collect();
+        let stale: Vec<Labels> = family.members.keys().filter(|labels| !is_seen(labels)).cloned().collect();
         for labels in &stale {
             self.forget(&name, labels);
         }
@@ -257,36 +216,15 @@ impl Snapshot {
 
     fn set_process(&mut self, process: &str, usage: ProcessUsage) {
         let facts = [
-            (
-                "cpu",
-                "CPU time divided by elapsed time",
-                SeriesUnit::Cores,
-                usage.cpu_cores,
-            ),
-            (
-                "memory",
-                "Resident memory",
-                SeriesUnit::Bytes,
-                usage.rss_bytes as f64,
-            ),
-            (
-                "threads",
-                "Threads",
-                SeriesUnit::Count,
-                f64::from(usage.threads),
-            ),
+            ("cpu", "CPU time divided by elapsed time", SeriesUnit::Cores, usage.cpu_cores),
+            ("memory", "Resident memory", SeriesUnit::Bytes, usage.rss_bytes as f64),
+            ("threads", "Threads", SeriesUnit::Count, f64::from(usage.threads)),
         ];
         // Of one that is gone there is no more than the CPU.
         let known = if usage.rss_bytes > 0 { facts.len() } else { 1 };
         for (name, help, unit, value) in facts.into_iter().take(known) {
             let labels = self.labels(&[("process", process)]);
-            self.gauge(
-                &format!("{PREFIX}_process_{name}"),
-                help,
-                unit,
-                labels,
-                value,
-            );
+            self.gauge(&format!("{PREFIX}_process_{name}"), help, unit, labels, value);
         }
     }
 
@@ -338,9 +276,7 @@ impl Snapshot {
         }
         let name = identifier(&format!("{PREFIX}_{}_{}", series.source, series.name));
         let taken: BTreeSet<&str> = self.named.values().map(String::as_str).collect();
-        let name = unlike(name, |name| {
-            taken.contains(name) || self.families.contains_key(name)
-        });
+        let name = unlike(name, |name| taken.contains(name) || self.families.contains_key(name));
         self.named.insert(key, name.clone());
         Some(name)
     }

@@ -9,9 +9,7 @@ fn interval(ms: &[u64]) -> Interval {
     interval.counters.sent = ms.len() as u64;
     for ms in ms {
         let latency = Nanos::from_millis(*ms);
-        interval
-            .latencies
-            .record_n(Metric::ACK_RESPONSE, latency, 1);
+        interval.latencies.record_n(Metric::ACK_RESPONSE, latency, 1);
     }
     interval
 }
@@ -56,29 +54,18 @@ fn totals_add_up_and_quantiles_are_the_last_intervals() {
     let at = |bound: f64| BOUNDS.iter().position(|it| *it == bound).unwrap();
     let below = |bound: f64| durations.counts[..=at(bound)].iter().sum::<u64>();
     assert_eq!((below(2e-3), below(5e-3), below(5e-2)), (1, 3, 4));
-    assert!(
-        (durations.sum_s - 0.047).abs() < 1e-4,
-        "{}",
-        durations.sum_s
-    );
-    let (_, quantiles) = snapshot
-        .families()
-        .find(|(name, _)| *name == "bellows_latency_quantile")
-        .unwrap();
+    assert!((durations.sum_s - 0.047).abs() < 1e-4, "{}", durations.sum_s);
+    let (_, quantiles) = snapshot.families().find(|(name, _)| *name == "bellows_latency_quantile").unwrap();
     assert_eq!(quantiles.members.len(), QUANTILES.len());
     for value in quantiles.members.values() {
-        assert!(
-            matches!(value, Value::Gauge(s) if (*s - 0.04).abs() < 1e-4),
-            "{value:?}"
-        );
+        assert!(matches!(value, Value::Gauge(s) if (*s - 0.04).abs() < 1e-4), "{value:?}");
     }
 }
 
 #[test]
 fn a_source_has_what_it_told_last() {
     let mut snapshot = Snapshot::new("x");
-    let queue =
-        |name: &str| SeriesName::new("page 1", "ready", SeriesUnit::Count).with("queue-name", name);
+    let queue = |name: &str| SeriesName::new("page 1", "ready", SeriesUnit::Count).with("queue-name", name);
     let other = SeriesName::new("machine", "load", SeriesUnit::Count);
     snapshot.tell(&[(queue("a"), 1.0), (queue("b"), 2.0), (other, 3.0)]);
     snapshot.tell(&[(queue("b"), 4.0)]);
@@ -103,11 +90,7 @@ fn what_is_no_number_is_gone_and_no_page_says_which_run_it_is_of() {
         snapshot.tell(&[(ready(), 1.0)]);
         assert_eq!(only(&snapshot, "bellows_page_ready"), Value::Gauge(1.0));
         snapshot.tell(&[(ready(), odd)]);
-        assert_eq!(
-            (snapshot.series, snapshot.families().count()),
-            (0, 0),
-            "{odd}"
-        );
+        assert_eq!((snapshot.series, snapshot.families().count()), (0, 0), "{odd}");
     }
 }
 
@@ -119,23 +102,11 @@ fn names_and_labels_that_are_alike_as_identifiers_stay_apart() {
         (series("sum(ready)", SeriesUnit::Count), 1.0),
         (series("sum_ready", SeriesUnit::Count), 2.0),
         (series("Sum Ready", SeriesUnit::Bytes), 3.0),
-        (
-            series("ready", SeriesUnit::Count)
-                .with("Queue", "a")
-                .with("queue", "b"),
-            4.0,
-        ),
+        (series("ready", SeriesUnit::Count).with("Queue", "a").with("queue", "b"), 4.0),
     ];
     let values = |snapshot: &Snapshot| -> Vec<(String, Value)> {
         let families = snapshot.families();
-        families
-            .flat_map(|(name, family)| {
-                family
-                    .members
-                    .values()
-                    .map(|it| (name.to_owned(), it.clone()))
-            })
-            .collect()
+        families.flat_map(|(name, family)| family.members.values().map(|it| (name.to_owned(), it.clone()))).collect()
     };
     snapshot.tell(&all);
     let expected = [
@@ -146,10 +117,7 @@ fn names_and_labels_that_are_alike_as_identifiers_stay_apart() {
     ];
     let expected = expected.map(|(name, value)| (name.to_owned(), Value::Gauge(value)));
     assert_eq!(values(&snapshot), expected);
-    let ready = snapshot
-        .families
-        .get("bellows_page_ready")
-        .expect("a family");
+    let ready = snapshot.families.get("bellows_page_ready").expect("a family");
     let labels = ready.members.keys().next().expect("a series");
     assert_eq!((&*labels["queue"], &*labels["queue_2"]), ("a", "b"));
     // In another order, and after some were away, each keeps its name.

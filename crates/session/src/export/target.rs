@@ -36,9 +36,7 @@ impl FromStr for MetricsTarget {
 
     fn from_str(text: &str) -> Result<Self, Refused> {
         let text = text.trim();
-        let uri: Uri = text
-            .parse()
-            .map_err(|_| Refused::new("it is not an address", EXAMPLES))?;
+        let uri: Uri = text.parse().map_err(|_| Refused::new("it is not an address", EXAMPLES))?;
         let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
         let Some(authority) = uri.authority().filter(|_| is_http) else {
             let what = "it does not begin with http:// or https://";
@@ -64,10 +62,7 @@ impl FromStr for MetricsTarget {
             let what = "it has a precision, but times are sent in nanoseconds";
             return Err(Refused::new(what, "leave out precision="));
         }
-        Ok(Self {
-            url: text.to_owned(),
-            protocol,
-        })
+        Ok(Self { url: text.to_owned(), protocol })
     }
 }
 
@@ -98,12 +93,7 @@ impl MetricsTarget {
                 ("application/json", body)
             }
         };
-        PushRequest {
-            url: self.url.clone(),
-            query: Vec::new(),
-            content_type,
-            body,
-        }
+        PushRequest { url: self.url.clone(), query: Vec::new(), content_type, body }
     }
 }
 
@@ -177,19 +167,15 @@ fn otlp_request(snapshot: &Snapshot, start_unix_ns: u64, unix_ns: u64) -> Vec<u8
             let first = family.members.values().next()?;
             let alike = |value: &Value| std::mem::discriminant(value) == std::mem::discriminant(first);
             let points = family.members.iter().filter(|(_, value)| alike(value));
-            let points: Vec<Json> = points
-                .map(|(labels, value)| otlp_point(labels, value, &start, &now))
-                .collect();
+            let points: Vec<Json> = points.map(|(labels, value)| otlp_point(labels, value, &start, &now)).collect();
             let data = match first {
                 Value::Gauge(_) => ("gauge", json!({ "dataPoints": points })),
-                Value::Total(_) => (
-                    "sum",
-                    json!({"dataPoints": points, "aggregationTemporality": CUMULATIVE, "isMonotonic": true}),
-                ),
-                Value::Durations(_) => (
-                    "histogram",
-                    json!({"dataPoints": points, "aggregationTemporality": CUMULATIVE}),
-                ),
+                Value::Total(_) => {
+                    ("sum", json!({"dataPoints": points, "aggregationTemporality": CUMULATIVE, "isMonotonic": true}))
+                }
+                Value::Durations(_) => {
+                    ("histogram", json!({"dataPoints": points, "aggregationTemporality": CUMULATIVE}))
+                }
             };
             Some(json!({
                 "name": name.replacen('_', ".", 1),
@@ -261,10 +247,7 @@ mod tests {
     fn the_path_says_the_protocol_and_secrets_are_refused() {
         let of = |text: &str| text.parse::<MetricsTarget>().map(|it| it.protocol).ok();
         assert_eq!(of("http://h:8086/write?db=x"), Some(Protocol::Influx));
-        assert_eq!(
-            of("https://h/api/v2/write?org=o&bucket=b"),
-            Some(Protocol::Influx)
-        );
+        assert_eq!(of("https://h/api/v2/write?org=o&bucket=b"), Some(Protocol::Influx));
         assert_eq!(of("http://h:4318/v1/metrics"), Some(Protocol::Otlp));
         assert_eq!(of("http://h/otlp/v1/metrics"), Some(Protocol::Otlp));
         for wrong in [
@@ -288,8 +271,7 @@ mod tests {
         let series = series.with("queue", "a,b=c d\ne\\").with("vhost", "");
         snapshot.tell(&[(series, 2.5)]);
         let text = String::from_utf8(influx_lines(&snapshot, 17)).unwrap();
-        let expected =
-            "bellows_page_ready,experiment=my\\ run,queue=a\\,b\\=c\\ d_e/ gauge=2.5 17\n";
+        let expected = "bellows_page_ready,experiment=my\\ run,queue=a\\,b\\=c\\ d_e/ gauge=2.5 17\n";
         assert_eq!(text, expected);
     }
 
@@ -321,28 +303,14 @@ mod tests {
         let Some(Data::Gauge(gauge)) = &memory.data else {
             panic!("{memory:?}");
         };
-        assert_eq!(
-            (&*memory.unit, gauge.data_points[0].value),
-            ("By", Some(Number::AsDouble(5.0)))
-        );
+        assert_eq!((&*memory.unit, gauge.data_points[0].value), ("By", Some(Number::AsDouble(5.0))));
         let Some(Data::Histogram(latency)) = &find("bellows.latency").data else {
             panic!("{metrics:?}");
         };
         let point = &latency.data_points[0];
         assert_eq!(point.bucket_counts.len(), point.explicit_bounds.len() + 1);
-        let at = point
-            .bucket_counts
-            .iter()
-            .position(|count| *count > 0)
-            .unwrap();
-        assert_eq!(
-            (
-                point.explicit_bounds[at],
-                point.bucket_counts[at],
-                point.count
-            ),
-            (5e-3, 7, 7)
-        );
+        let at = point.bucket_counts.iter().position(|count| *count > 0).unwrap();
+        assert_eq!((point.explicit_bounds[at], point.bucket_counts[at], point.count), (5e-3, 7, 7));
         assert_eq!(point.attributes.len(), 2, "{point:?}");
     }
 }

@@ -2,16 +2,16 @@
 
 use archive::WarningCode as Code;
 use archive::{
-    Cause, CoresUsed, Facts, FewSamples, Finding, Lateness, ProfileGap, SentOf, Stall, StallWait,
-    Stalled, Stood, Tier, Warning,
+    Cause, CoresUsed, Facts, FewSamples, Finding, Lateness, ProfileGap, SentOf, Stall, StallWait, Stalled, Stood, Tier,
+    Warning,
 };
 use measure::ledger::LedgerSummary;
 use stacks::{Class, Frame, Profile, ProfileSummary, USUAL_EVENT};
 
 use super::limits::Derived;
 use super::thresholds::{
-    COMPLETE, COVERED, FULL, LAG_SECONDS, LEAST_SAMPLES, NAMELESS, POOR_CLOCKS, PROBED,
-    RUN_QUEUE_WAIT, SATURATED, SHORTEST, STEAL, WHOLE,
+    COMPLETE, COVERED, FULL, LAG_SECONDS, LEAST_SAMPLES, NAMELESS, POOR_CLOCKS, PROBED, RUN_QUEUE_WAIT, SATURATED,
+    SHORTEST, STEAL, WHOLE,
 };
 
 /// All warnings, gravest first; among equals those that users felt before those that may have disturbed the figures.
@@ -104,9 +104,7 @@ fn lacks_cores(derived: &Derived<'_>, cause: &Cause, late: Option<Lateness>) -> 
     );
     let used = e.client_cores.unwrap_or(0.0) + e.broker.as_ref().map_or(0.0, |used| used.cores);
     // Of cores that neither may use, the machine's idle time says nothing.
-    let full = e.ended.own_cores.map_or(derived.full, |cores| {
-        used >= f64::from(cores) * (1.0 - FULL)
-    });
+    let full = e.ended.own_cores.map_or(derived.full, |cores| used >= f64::from(cores) * (1.0 - FULL));
     let competes = e.same_machine && !e.apart && full && waited(derived) && used >= 0.1;
     decided || late == Some(Lateness::Cores) || competes
 }
@@ -119,39 +117,25 @@ fn waited(derived: &Derived<'_>) -> bool {
 /// One warning for each party that stalled.
 fn stalled(derived: &Derived<'_>) -> impl Iterator<Item = Warning> {
     let e = derived.e;
-    [Stalled::Broker, Stalled::Generator, Stalled::Machine]
-        .into_iter()
-        .filter_map(move |who| {
-            // What passed without a connection is told with the connections' loss.
-            let all = || e.stood_still(who);
-            // The broker's is a fact about the broker; the latencies hold all of it, as users would feel it.
-            let tier = if who == Stalled::Broker {
-                Tier::Note
-            } else {
-                Tier::Caution
-            };
-            let stood = longest(all)?;
-            // One that sleeps on a full machine waits for no core.
-            let (seconds, is_known) = e.waited_in_stalls(who);
-            let wait = match (derived.waited_for_cores(who), derived.others) {
-                (true, Some(other_cores)) if seconds > 0.0 => StallWait::ForCores {
-                    seconds,
-                    other_cores,
-                },
-                (false, _) if !is_known => StallWait::Unknown,
-                _ => StallWait::None,
-            };
-            let fault = e.fault_within(stood.at_s, stood.for_s);
-            let fault = fault.filter(|_| who == Stalled::Broker);
-            let stalled = Finding::Stalled {
-                who,
-                stood,
-                wait,
-                fault: fault.map(|it| it.name.clone()),
-                unit: e.items().to_owned(),
-            };
-            Some(Warning::new(tier, stalled))
-        })
+    [Stalled::Broker, Stalled::Generator, Stalled::Machine].into_iter().filter_map(move |who| {
+        // What passed without a connection is told with the connections' loss.
+        let all = || e.stood_still(who);
+        // The broker's is a fact about the broker; the latencies hold all of it, as users would feel it.
+        let tier = if who == Stalled::Broker { Tier::Note } else { Tier::Caution };
+        let stood = longest(all)?;
+        // One that sleeps on a full machine waits for no core.
+        let (seconds, is_known) = e.waited_in_stalls(who);
+        let wait = match (derived.waited_for_cores(who), derived.others) {
+            (true, Some(other_cores)) if seconds > 0.0 => StallWait::ForCores { seconds, other_cores },
+            (false, _) if !is_known => StallWait::Unknown,
+            _ => StallWait::None,
+        };
+        let fault = e.fault_within(stood.at_s, stood.for_s);
+        let fault = fault.filter(|_| who == Stalled::Broker);
+        let stalled =
+            Finding::Stalled { who, stood, wait, fault: fault.map(|it| it.name.clone()), unit: e.items().to_owned() };
+        Some(Warning::new(tier, stalled))
+    })
 }
 
 /// The longest of some stalls, and sums of all; `None` where there are none.
@@ -171,25 +155,15 @@ fn rate_not_achieved(derived: &Derived<'_>, cause: &Cause) -> Option<Warning> {
     let e = derived.e;
     let requested = e.requested_rate?;
     let mut churn = e.ended.churn.iter();
-    let not_begun = churn
-        .find(|churn| !churn.beside)
-        .map_or(0, |churn| churn.not_begun);
+    let not_begun = churn.find(|churn| !churn.beside).map_or(0, |churn| churn.not_begun);
     // These say it themselves, but not how many never began.
-    let told = matches!(
-        cause,
-        Cause::TooShort
-            | Cause::AllFailed
-            | Cause::GeneratorBusy
-            | Cause::GeneratorLacksCores { .. }
-    );
+    let told =
+        matches!(cause, Cause::TooShort | Cause::AllFailed | Cause::GeneratorBusy | Cause::GeneratorLacksCores { .. });
     let is_known = not_begun == 0 && (told || derived.reached_rate());
     if is_known || *cause == Cause::BrokeOff {
         return None;
     }
-    let rates = SentOf {
-        sent: e.sent_rate,
-        requested,
-    };
+    let rates = SentOf { sent: e.sent_rate, requested };
     let missed = Finding::RateNotAchieved {
         unit: e.items().to_owned(),
         rates: Some(rates),
@@ -220,9 +194,7 @@ fn of_machine(e: &Facts) -> Vec<Warning> {
     let steal = steal.map(|steal| Finding::CpuSteal { steal });
     let clock = e.ended.clock_source.as_deref();
     let clock = clock.filter(|name| POOR_CLOCKS.contains(name));
-    let clock = clock.map(|name| Finding::ClockNotSteady {
-        clock: name.to_owned(),
-    });
+    let clock = clock.map(|name| Finding::ClockNotSteady { clock: name.to_owned() });
     let all = steal.into_iter().chain(clock);
     all.map(|it| Warning::new(Tier::Caution, it)).collect()
 }
@@ -242,11 +214,7 @@ fn of_messages(e: &Facts) -> Vec<Warning> {
         all.extend(of_ledger(ledger));
     }
     if let Some((missing, sent)) = ended.not_received {
-        all.push(caution(Finding::MessagesNotReceived {
-            missing,
-            sent,
-            drained_s: ended.drained_s,
-        }));
+        all.push(caution(Finding::MessagesNotReceived { missing, sent, drained_s: ended.drained_s }));
     }
     all.extend(of_connections(e));
     if ended.unanswered + ended.unsent > 0 {
@@ -292,19 +260,11 @@ fn of_connections(e: &Facts) -> Option<Warning> {
             Some(_) => Tier::Caution,
             None => Tier::Invalid,
         };
-        let gone = Finding::BrokerGone {
-            connections: down,
-            away,
-            fault: e.ended.for_good.clone(),
-        };
+        let gone = Finding::BrokerGone { connections: down, away, fault: e.ended.for_good.clone() };
         return Some(Warning::new(tier, gone));
     }
     let connections = lost;
-    let lost = Finding::ConnectionsLost {
-        connections,
-        away,
-        fault: e.lost_in_fault().map(|it| it.name.clone()),
-    };
+    let lost = Finding::ConnectionsLost { connections, away, fault: e.lost_in_fault().map(|it| it.name.clone()) };
     (connections > 0).then(|| Warning::new(Tier::Caution, lost))
 }
 
@@ -321,10 +281,7 @@ fn of_ledger(ledger: &LedgerSummary) -> Vec<Warning> {
         all.push(Warning::new(Tier::Invalid, lost));
     }
     if ledger.outstanding > 0 {
-        let outstanding = Finding::MessagesOutstanding {
-            sent: ledger.sent,
-            outstanding: ledger.outstanding,
-        };
+        let outstanding = Finding::MessagesOutstanding { sent: ledger.sent, outstanding: ledger.outstanding };
         all.push(Warning::new(Tier::Caution, outstanding));
     }
     all
@@ -340,10 +297,7 @@ fn of_run(e: &Facts) -> Vec<Warning> {
         all.push(Warning::new(Tier::Caution, trend));
     }
     if ended.insecure {
-        all.push(Warning::new(
-            Tier::Invalid,
-            Finding::CertificateNotChecked {},
-        ));
+        all.push(Warning::new(Tier::Invalid, Finding::CertificateNotChecked {}));
     }
     if ended.interrupted {
         let seconds = e.seconds;
@@ -357,10 +311,7 @@ fn of_run(e: &Facts) -> Vec<Warning> {
             percentile: percentile.clone(),
         });
         let latencies = few.collect();
-        all.push(Warning::new(
-            Tier::Note,
-            Finding::TooFewSamples { latencies },
-        ));
+        all.push(Warning::new(Tier::Note, Finding::TooFewSamples { latencies }));
     }
     all
 }
@@ -369,11 +320,7 @@ fn of_run(e: &Facts) -> Vec<Warning> {
 pub(crate) fn profile_findings(outcome: &profile::Outcome, each: bool) -> Vec<Warning> {
     let mut all = Vec::new();
     if outcome.lost > 0 {
-        let lost = Finding::LostSamples {
-            lost: outcome.lost,
-            samples: outcome.taken.max(outcome.samples),
-            each,
-        };
+        let lost = Finding::LostSamples { lost: outcome.lost, samples: outcome.taken.max(outcome.samples), each };
         all.push(Warning::new(Tier::Caution, lost));
     }
     if outcome.throttled > 0 {
@@ -402,11 +349,7 @@ pub(crate) fn profile_gaps(profile: &ProfileSummary) -> Vec<Warning> {
         all.push(lacking(Tier::Caution, ProfileGap::Names { unknown_share }));
     }
     if profile.complete_share < WHOLE {
-        let tier = if profile.complete_share < COMPLETE {
-            Tier::Caution
-        } else {
-            Tier::Note
-        };
+        let tier = if profile.complete_share < COMPLETE { Tier::Caution } else { Tier::Note };
         let callers = ProfileGap::Callers {
             complete_share: profile.complete_share,
             copied_share: profile.copied_share,
@@ -424,9 +367,7 @@ pub(crate) fn profile_gaps(profile: &ProfileSummary) -> Vec<Warning> {
 pub(crate) fn probed(profile: &Profile) -> Option<Warning> {
     let is_trap = |frame: &Frame| matches!(&*frame.name, "asm_exc_int3" | "asm_exc_debug");
     let share = (profile.header.event == USUAL_EVENT).then(|| profile.share_with(is_trap))?;
-    let probed = ProfileGap::Probed {
-        probes_share: share,
-    };
+    let probed = ProfileGap::Probed { probes_share: share };
     (share >= PROBED).then(|| lacking(Tier::Caution, probed))
 }
 

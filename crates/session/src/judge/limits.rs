@@ -4,9 +4,8 @@ use archive::{Awaited, Busy, Cause, Facts, Lacking, Lateness, LimitedBy, Stall, 
 
 use super::Conclusion;
 use super::thresholds::{
-    ACHIEVED, AT_WORK, BEHIND, DOMINANT, EXPLAINS, FULL, FULL_LINK_NS, LATE, LOOPBACK_NS, LOST,
-    MOST, NOT_FULL, OTHERS, RUN_QUEUE_WAIT, SATURATED, SHORTEST, SLOW_ANSWER_NS, SLOW_IDLE_NS,
-    THREAD_FULL, TOGETHER, UNSENT, WORTH,
+    ACHIEVED, AT_WORK, BEHIND, DOMINANT, EXPLAINS, FULL, FULL_LINK_NS, LATE, LOOPBACK_NS, LOST, MOST, NOT_FULL, OTHERS,
+    RUN_QUEUE_WAIT, SATURATED, SHORTEST, SLOW_ANSWER_NS, SLOW_IDLE_NS, THREAD_FULL, TOGETHER, UNSENT, WORTH,
 };
 
 /// The facts, and figures derived from them.
@@ -90,9 +89,9 @@ impl<'a> Derived<'a> {
         let late = self.lateness();
         let because: &[&'static str] = match late {
             None => &["requested", "schedule", "loop_busy"],
-            Some(
-                Lateness::BrokerStalled | Lateness::GeneratorStalled | Lateness::MachineStalled,
-            ) => &["requested", "stalls", "loop_busy"],
+            Some(Lateness::BrokerStalled | Lateness::GeneratorStalled | Lateness::MachineStalled) => {
+                &["requested", "stalls", "loop_busy"]
+            }
             Some(Lateness::OwnFault) => &["requested", "own_fault", "stalls"],
             Some(Lateness::Broker) => &["requested", "in_flight_full", "socket_full"],
             Some(Lateness::Cores) => &["requested", "loop_run_queue_wait", "machine_idle"],
@@ -125,20 +124,16 @@ impl<'a> Derived<'a> {
             return Some(Lateness::OwnFault);
         }
         let for_cores = |who| {
-            let delayed = e
-                .stood_still(who)
-                .map(|it| it.messages_delayed)
-                .sum::<u64>();
+            let delayed = e.stood_still(who).map(|it| it.messages_delayed).sum::<u64>();
             self.stalled_for_cores(who) && is_most(delayed as f64)
         };
         let is_brokers = theirs > time.ready && for_cores(Stalled::Broker);
         if is_brokers || for_cores(Stalled::Generator) || for_cores(Stalled::Machine) {
             return Some(Lateness::Cores);
         }
-        for (who, lateness) in [
-            (Stalled::Generator, Lateness::GeneratorStalled),
-            (Stalled::Machine, Lateness::MachineStalled),
-        ] {
+        for (who, lateness) in
+            [(Stalled::Generator, Lateness::GeneratorStalled), (Stalled::Machine, Lateness::MachineStalled)]
+        {
             if delays(who) {
                 return Some(lateness);
             }
@@ -195,17 +190,12 @@ impl<'a> Derived<'a> {
         if self.e.answers_share() >= DOMINANT {
             return self.window();
         }
-        Conclusion::new(
-            LimitedBy::Schedule,
-            Cause::ThinkTime,
-            &["schedule", "loop_busy"],
-        )
+        Conclusion::new(LimitedBy::Schedule, Cause::ThinkTime, &["schedule", "loop_busy"])
     }
 
     pub(super) fn consumers_behind(&self) -> bool {
         let e = self.e;
-        e.expected_rate
-            .is_some_and(|expected| e.received_rate < expected * BEHIND)
+        e.expected_rate.is_some_and(|expected| e.received_rate < expected * BEHIND)
     }
 
     /// Unthrottled, or at a rate that was not met.
@@ -238,17 +228,13 @@ impl<'a> Derived<'a> {
         ];
         let largest = waits.into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
         match largest {
-            Some((share, explain))
-                if share >= WORTH && (share >= lost * DOMINANT || theirs >= lost * TOGETHER) =>
-            {
+            Some((share, explain)) if share >= WORTH && (share >= lost * DOMINANT || theirs >= lost * TOGETHER) => {
                 explain(self)
             }
             // What waits for a loop that does nothing waits for something else.
-            _ if time.ready >= lost * DOMINANT && self.at_work >= AT_WORK => Conclusion::new(
-                LimitedBy::Generator,
-                Cause::GeneratorLate,
-                &["ready", "loop_busy"],
-            ),
+            _ if time.ready >= lost * DOMINANT && self.at_work >= AT_WORK => {
+                Conclusion::new(LimitedBy::Generator, Cause::GeneratorLate, &["ready", "loop_busy"])
+            }
             _ => Conclusion::undecided(Cause::Unclear, &["ready", "in_flight_full", "socket_full"]),
         }
     }
@@ -258,9 +244,7 @@ impl<'a> Derived<'a> {
     fn nothing_was_due(&self, lost: f64) -> bool {
         let e = self.e;
         let idle = e.producers.is_some_and(|time| time.schedule >= DOMINANT);
-        let lacking = e
-            .requested_rate
-            .map(|requested| 1.0 - e.sent_rate / requested);
+        let lacking = e.requested_rate.map(|requested| 1.0 - e.sent_rate / requested);
         idle && lacking.is_none_or(|lacking| lost < lacking * EXPLAINS)
     }
 
@@ -291,8 +275,7 @@ impl<'a> Derived<'a> {
             return false;
         };
         let theirs: f64 = time.of_broker().iter().sum();
-        for_s >= self.e.seconds * LOST.max(theirs * DOMINANT)
-            && theirs >= (theirs + time.ready) * DOMINANT
+        for_s >= self.e.seconds * LOST.max(theirs * DOMINANT) && theirs >= (theirs + time.ready) * DOMINANT
     }
 
     /// The conclusion where most of the lacking work was due during faults of the run itself.
@@ -348,11 +331,7 @@ impl<'a> Derived<'a> {
             return None;
         }
         let others = self.others;
-        let generator = Conclusion::new(
-            LimitedBy::Generator,
-            Cause::GeneratorLacksCores { others },
-            because,
-        );
+        let generator = Conclusion::new(LimitedBy::Generator, Cause::GeneratorLacksCores { others }, because);
         if others.is_some() {
             return Some(generator);
         }
@@ -419,13 +398,7 @@ impl<'a> Derived<'a> {
     fn between(&self) -> Option<Conclusion> {
         let e = self.e;
         let wait = Awaited::Answers;
-        let network = |cause, code| {
-            Some(Conclusion::new(
-                LimitedBy::Network,
-                cause,
-                &["in_flight_full", code],
-            ))
-        };
+        let network = |cause, code| Some(Conclusion::new(LimitedBy::Network, cause, &["in_flight_full", code]));
         let most = |way: u64| e.answer_ns > 0 && way > 0 && way.saturating_mul(2) >= e.answer_ns;
         let tcp = e.round_trip_ns.unwrap_or(0);
         let idle = e.idle_answer_ns.unwrap_or(0);
@@ -456,9 +429,8 @@ impl<'a> Derived<'a> {
         let (near, far) = e.connections.zip(e.behind_proxy)?;
         let held = e.proxy_held_ns.unwrap_or(0);
         // No message is there for longer than its answer takes: a proxy that compresses only seems to hold.
-        let holds = held > 0
-            && held.saturating_mul(2) >= e.answer_ns
-            && held <= e.answer_ns.saturating_add(e.answer_ns / 4);
+        let holds =
+            held > 0 && held.saturating_mul(2) >= e.answer_ns && held <= e.answer_ns.saturating_add(e.answer_ns / 4);
         if !holds && near.peer_full < DOMINANT {
             return None;
         }
@@ -467,8 +439,7 @@ impl<'a> Derived<'a> {
             let cause = Cause::BrokerDoesNotRead;
             return Some(Conclusion::new(LimitedBy::Broker, cause, because));
         }
-        (far.peer_full < NOT_FULL)
-            .then(|| Conclusion::new(LimitedBy::Network, Cause::ProxyFull { wait }, because))
+        (far.peer_full < NOT_FULL).then(|| Conclusion::new(LimitedBy::Network, Cause::ProxyFull { wait }, because))
     }
 
     /// Bytes wait for the link rather than for the broker to read them.
@@ -496,10 +467,7 @@ impl<'a> Derived<'a> {
         if e.same_machine && self.full && used.cores >= cores * DOMINANT && self.others.is_none() {
             return Some(Busy::Machine);
         }
-        if used
-            .busiest_thread
-            .is_some_and(|share| share >= THREAD_FULL)
-        {
+        if used.busiest_thread.is_some_and(|share| share >= THREAD_FULL) {
             return Some(Busy::Thread);
         }
         (e.same_machine && used.cores >= cores * SATURATED).then_some(Busy::Cores)
@@ -552,11 +520,7 @@ impl<'a> Derived<'a> {
     }
 
     fn away(&self) -> Conclusion {
-        Conclusion::new(
-            LimitedBy::Broker,
-            Cause::NoConnection,
-            &["away", "broker_cpu"],
-        )
+        Conclusion::new(LimitedBy::Broker, Cause::NoConnection, &["away", "broker_cpu"])
     }
 
     /// The limit of deliveries.
@@ -566,11 +530,7 @@ impl<'a> Derived<'a> {
             return conclusion;
         }
         if self.e.slow_consumers {
-            return Conclusion::new(
-                LimitedBy::Schedule,
-                Cause::ServiceTime,
-                &["loop_busy", "broker_cpu"],
-            );
+            return Conclusion::new(LimitedBy::Schedule, Cause::ServiceTime, &["loop_busy", "broker_cpu"]);
         }
         if self.at_work >= SATURATED {
             return self.saturated();

@@ -35,11 +35,7 @@ pub(crate) struct Judgement {
 /// Concludes from the facts what limited the run, and which of its numbers are doubtful.
 pub(crate) fn judge(facts: Facts) -> Judgement {
     let derived = Derived::new(&facts);
-    let Conclusion {
-        limited_by,
-        cause,
-        mut because,
-    } = derived.decide();
+    let Conclusion { limited_by, cause, mut because } = derived.decide();
     let away = facts.producers.is_some_and(|time| time.away >= AWAY);
     if away && !because.is_empty() && !because.contains(&"away") {
         because.insert(1, "away");
@@ -50,13 +46,7 @@ pub(crate) fn judge(facts: Facts) -> Judgement {
     }
     let findings = findings::findings(&derived, &cause);
     let reasons = ordered(reasons(&derived), &because);
-    let verdict = Verdict {
-        limited_by,
-        cause: Some(cause),
-        sentence: String::new(),
-        reasons,
-        facts: facts.clone(),
-    };
+    let verdict = Verdict { limited_by, cause: Some(cause), sentence: String::new(), reasons, facts: facts.clone() };
     Judgement { verdict, findings }
 }
 
@@ -70,11 +60,7 @@ struct Conclusion {
 
 impl Conclusion {
     fn new(limited_by: LimitedBy, cause: Cause, because: &[&'static str]) -> Self {
-        Self {
-            limited_by,
-            cause,
-            because: because.to_vec(),
-        }
+        Self { limited_by, cause, because: because.to_vec() }
     }
 
     fn undecided(cause: Cause, because: &[&'static str]) -> Self {
@@ -87,11 +73,7 @@ fn ordered(codes: Vec<&str>, because: &[&str]) -> Vec<Reason> {
     let place = |code: &str| because.iter().position(|it| *it == code);
     let mut reasons: Vec<Reason> = codes
         .into_iter()
-        .map(|code| Reason {
-            code: code.to_owned(),
-            text: String::new(),
-            decided: place(code).is_some(),
-        })
+        .map(|code| Reason { code: code.to_owned(), text: String::new(), decided: place(code).is_some() })
         .collect();
     reasons.sort_by_key(|reason| place(&reason.code).unwrap_or(usize::MAX));
     reasons
@@ -116,10 +98,7 @@ fn reasons(derived: &Derived<'_>) -> Vec<&'static str> {
     let shared = e.same_machine && !e.apart && e.broker.is_some();
     let rest = [
         (derived.consumers_behind(), "consumers_behind"),
-        (
-            e.ended.behind.in_faults + e.ended.deliveries_behind.in_faults > 0.0,
-            "own_fault",
-        ),
+        (e.ended.behind.in_faults + e.ended.deliveries_behind.in_faults > 0.0, "own_fault"),
         (e.stalls().next().is_some(), "stalls"),
         (!e.loops.is_empty(), "loop_busy"),
         (e.run_queue_wait() >= WORTH, "loop_run_queue_wait"),
@@ -127,10 +106,7 @@ fn reasons(derived: &Derived<'_>) -> Vec<&'static str> {
         (e.broker.is_none(), "broker_unknown"),
         (e.cores < e.all_cores(), "affinity"),
         (e.idle.is_some(), "machine_idle"),
-        (
-            shared && (derived.full || e.all_cores() <= 2),
-            "shared_cores",
-        ),
+        (shared && (derived.full || e.all_cores() <= 2), "shared_cores"),
         (e.proxy.is_some(), "relay"),
         (e.round_trip_ns.is_some(), "round_trip"),
         (e.connections.is_some(), "connections"),
@@ -138,14 +114,8 @@ fn reasons(derived: &Derived<'_>) -> Vec<&'static str> {
         (e.capacity.is_none() && !e.is_churn(), "not_calibrated"),
     ];
     let requested = e.requested_rate.map(|_| "requested");
-    let rest = rest
-        .into_iter()
-        .filter_map(|(holds, code)| holds.then_some(code));
-    requested
-        .into_iter()
-        .chain(waits.into_iter().map(|wait| wait.1))
-        .chain(rest)
-        .collect()
+    let rest = rest.into_iter().filter_map(|(holds, code)| holds.then_some(code));
+    requested.into_iter().chain(waits.into_iter().map(|wait| wait.1)).chain(rest).collect()
 }
 
 #[cfg(test)]

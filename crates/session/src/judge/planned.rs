@@ -41,10 +41,7 @@ impl Planned {
                 deliveries_each: deliveries_each(plan),
                 deliveries_due: deliveries_each(plan).filter(|_| plan.groups.iter().all(gets_all)),
                 messages: messages(plan),
-                slow_consumers: plan
-                    .groups
-                    .iter()
-                    .any(|g| g.consumer_count() > 0 && takes_its_time(&g.consumers)),
+                slow_consumers: plan.groups.iter().any(|g| g.consumer_count() > 0 && takes_its_time(&g.consumers)),
                 ..planned
             },
         }
@@ -83,8 +80,7 @@ fn deliveries_each(plan: &Plan) -> Option<f64> {
 
 /// Whether each of its receivers gets a copy of every message.
 fn copies(destination: &Destination) -> bool {
-    destination.kind == DestinationKind::Topic
-        || destination.amqp091.queue_type == QueueType::Stream
+    destination.kind == DestinationKind::Topic || destination.amqp091.queue_type == QueueType::Stream
 }
 
 /// Whether the group's consumers have to get, and take, all that its destinations get.
@@ -133,8 +129,7 @@ fn deliveries_before(plan: &Plan, queue: &str) -> u64 {
     let consuming = plan.groups.iter().filter(|it| it.consumer_count() > 0);
     let each = consuming.flat_map(|group| {
         let destinations = group.destinations.iter().enumerate();
-        let its = destinations
-            .filter(move |(_, it)| it.kind == DestinationKind::Queue && it.name == queue);
+        let its = destinations.filter(move |(_, it)| it.kind == DestinationKind::Queue && it.name == queue);
         its.map(move |(at, it)| match copies(it) {
             // Only who reads a stream from its beginning has to get what stands there.
             true if group.owed(it, true) == Owed::All => group.receivers_of(at) as u64,
@@ -163,10 +158,7 @@ mod tests {
         let mut group = Group::new(endpoint, vec![destination]);
         group.producers.total = Some(1);
         group.consumers.total = Some(consumers);
-        Plan {
-            groups: vec![group],
-            ..Plan::default()
-        }
+        Plan { groups: vec![group], ..Plan::default() }
     }
 
     fn stream() -> Destination {
@@ -179,11 +171,8 @@ mod tests {
     fn consumers_that_share_a_subscription_get_each_message_once() {
         let mut plan = plan(Destination::topic("t"), 3);
         assert_eq!(deliveries_each(&plan), Some(3.0));
-        plan.groups[0].consumers.subscription = Some(load::Subscription {
-            name: "s".to_owned(),
-            shared: 1,
-            ..load::Subscription::default()
-        });
+        plan.groups[0].consumers.subscription =
+            Some(load::Subscription { name: "s".to_owned(), shared: 1, ..load::Subscription::default() });
         assert_eq!(deliveries_each(&plan), Some(1.0));
     }
 
@@ -222,10 +211,7 @@ mod tests {
             group
         };
         let of = |groups: Vec<Group>| {
-            let plan = Plan {
-                groups,
-                ..Plan::default()
-            };
+            let plan = Plan { groups, ..Plan::default() };
             messages(&plan)
         };
         assert_eq!(of(vec![group(2, Some(500)), group(1, Some(30))]), Some(530));

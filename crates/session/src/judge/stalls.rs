@@ -41,31 +41,16 @@ pub(crate) fn stalls(
         failed: silence.failed,
     };
     // What falls into a longer silence of the broker is a part of that.
-    let within = |own: &Silence| {
-        brokers
-            .iter()
-            .any(|it| it.from <= own.from && own.until <= it.until)
-    };
+    let within = |own: &Silence| brokers.iter().any(|it| it.from <= own.from && own.until <= it.until);
     let ours = own.iter().filter(|own| !within(own)).map(|own| {
         // Messages were in flight, and nothing was waiting in the sockets: the broker had not run either.
         let neither = own.in_flight > 0 && !own.was_answered;
-        stall(
-            own,
-            if neither {
-                Stalled::Machine
-            } else {
-                Stalled::Generator
-            },
-        )
+        stall(own, if neither { Stalled::Machine } else { Stalled::Generator })
     });
     let theirs = brokers.iter().map(|silence| {
         // A broker that answers others is there: it is our reconnect delay that has not passed.
         let is_ours = silence.is_away && answered(silence);
-        let who = if is_ours {
-            Stalled::Generator
-        } else {
-            Stalled::Broker
-        };
+        let who = if is_ours { Stalled::Generator } else { Stalled::Broker };
         stall(silence, who)
     });
     let mut all: Vec<Stall> = ours.chain(theirs).collect();
@@ -80,20 +65,10 @@ fn overlap(a: &Silence, b: &Silence) -> Nanos {
 }
 
 /// Times in which the clients of every event loop were disconnected: all `connections` of them.
-fn all_away(
-    silences: &[Silence],
-    connections: u64,
-    due: impl Fn(Time, Time) -> u64,
-) -> Vec<Silence> {
+fn all_away(silences: &[Silence], connections: u64, due: impl Fn(Time, Time) -> u64) -> Vec<Silence> {
     let of_loops = || silences.iter().filter(|silence| silence.is_away);
-    let mut moments: Vec<(Time, bool, u64)> = of_loops()
-        .flat_map(|it| {
-            [
-                (it.from, true, it.connections),
-                (it.until, false, it.connections),
-            ]
-        })
-        .collect();
+    let mut moments: Vec<(Time, bool, u64)> =
+        of_loops().flat_map(|it| [(it.from, true, it.connections), (it.until, false, it.connections)]).collect();
     moments.sort_unstable();
     let (mut down, mut from, mut all) = (0, None, Vec::new());
     for (at, is_lost, count) in moments {
@@ -105,14 +80,8 @@ fn all_away(
         if down >= connections {
             from.get_or_insert(at);
         } else if let Some(from) = from.take() {
-            let mut away = Silence {
-                from,
-                until: at,
-                connections,
-                unsent: due(from, at),
-                is_away: true,
-                ..Silence::default()
-            };
+            let mut away =
+                Silence { from, until: at, connections, unsent: due(from, at), is_away: true, ..Silence::default() };
             let then = of_loops().filter(|it| overlap(it, &away) > Nanos::ZERO);
             away.in_flight = then.map(|it| it.in_flight).sum();
             all.push(away);
@@ -182,44 +151,21 @@ mod tests {
     }
 
     fn own(from_ms: u64, until_ms: u64, was_answered: bool) -> Silence {
-        Silence {
-            is_own: true,
-            was_answered,
-            ..silence(from_ms, until_ms)
-        }
+        Silence { is_own: true, was_answered, ..silence(from_ms, until_ms) }
     }
 
     fn found(silences: &[Silence], typical_ms: u64) -> Vec<(Stalled, u64, u64)> {
-        let all = stalls(
-            silences,
-            Time(0),
-            Nanos(typical_ms * MS),
-            4,
-            |_, _| 0,
-            |_| false,
-        );
+        let all = stalls(silences, Time(0), Nanos(typical_ms * MS), 4, |_, _| 0, |_| false);
         let ms = |seconds: f64| (seconds * 1e3).round() as u64;
-        all.iter()
-            .map(|it| (it.who, ms(it.at_s), ms(it.for_s)))
-            .collect()
+        all.iter().map(|it| (it.who, ms(it.at_s), ms(it.for_s))).collect()
     }
 
     #[test]
     fn whoever_stood_still_is_named() {
         assert_eq!(found(&[], 1), []);
-        assert_eq!(
-            found(&[silence(100, 700)], 1),
-            [(Stalled::Broker, 100, 600)]
-        );
-        assert_eq!(
-            found(&[silence(100, 700)], 100),
-            [],
-            "answers take that long here"
-        );
-        assert_eq!(
-            found(&[own(100, 700, true)], 1),
-            [(Stalled::Generator, 100, 600)]
-        );
+        assert_eq!(found(&[silence(100, 700)], 1), [(Stalled::Broker, 100, 600)]);
+        assert_eq!(found(&[silence(100, 700)], 100), [], "answers take that long here");
+        assert_eq!(found(&[own(100, 700, true)], 1), [(Stalled::Generator, 100, 600)]);
         let both = [own(100, 700, false), silence(95, 702)];
         assert_eq!(found(&both, 1), [(Stalled::Machine, 100, 600)]);
         // The broker for longer than the generator.
@@ -240,25 +186,13 @@ mod tests {
     }
 
     fn away(from_ms: u64, until_ms: u64, connections: u64) -> Silence {
-        Silence {
-            is_away: true,
-            connections,
-            unsent: 0,
-            ..silence(from_ms, until_ms)
-        }
+        Silence { is_away: true, connections, unsent: 0, ..silence(from_ms, until_ms) }
     }
 
     #[test]
     fn a_time_in_which_all_connections_are_down_is_a_stall() {
-        assert_eq!(
-            found(&[away(100, 700, 4)], 1),
-            [(Stalled::Broker, 100, 600)]
-        );
-        assert_eq!(
-            found(&[away(100, 700, 4)], 500),
-            [(Stalled::Broker, 100, 600)],
-            "however slow its answers are"
-        );
+        assert_eq!(found(&[away(100, 700, 4)], 1), [(Stalled::Broker, 100, 600)]);
+        assert_eq!(found(&[away(100, 700, 4)], 500), [(Stalled::Broker, 100, 600)], "however slow its answers are");
         assert_eq!(found(&[away(100, 700, 3)], 1), [], "one was up");
         // Two event loops: from the last connection's loss to the first one's return.
         let loops = [away(100, 700, 1), away(200, 900, 3)];
@@ -282,20 +216,13 @@ mod tests {
 
     #[test]
     fn the_silence_before_a_connection_is_lost_is_a_part_of_the_same_stall() {
-        let all = [
-            silence(100, 2_000),
-            away(2_001, 5_000, 4),
-            silence(6_000, 6_400),
-        ];
+        let all = [silence(100, 2_000), away(2_001, 5_000, 4), silence(6_000, 6_400)];
         let all = stalls(&all, Time(0), Nanos(MS), 4, |_, _| 400, |_| false);
         assert_eq!(all.len(), 2, "{all:?}");
         assert!(all[0].away && !all[1].away, "{all:?}");
         assert!((all[0].at_s, all[0].for_s) == (0.1, 4.9), "{all:?}");
         // In flight while it was silent, which is cut off then; due meanwhile, and due while it was away.
-        assert_eq!(
-            (all[0].connections, all[0].messages_delayed),
-            (4, 5 + 7 + 400)
-        );
+        assert_eq!((all[0].connections, all[0].messages_delayed), (4, 5 + 7 + 400));
     }
 
     #[test]

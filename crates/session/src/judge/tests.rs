@@ -4,8 +4,8 @@ mod evidence;
 mod situations;
 
 use archive::{
-    BrokerUse, ChurnFacts, Ended, Finding, Lacking, Lateness, LoopUse, OwnFault, ProducerTime,
-    ProfileGap, RunQueueWait, Stall, StallWait, Stalled, Stood, Tier, Warning, WarningCode,
+    BrokerUse, ChurnFacts, Ended, Finding, Lacking, Lateness, LoopUse, OwnFault, ProducerTime, ProfileGap,
+    RunQueueWait, Stall, StallWait, Stalled, Stood, Tier, Warning, WarningCode,
 };
 use stacks::{Class, ClassShare, ProfileSummary};
 
@@ -34,11 +34,7 @@ fn every_situation_has_its_verdict() {
         change(&mut facts);
         let found = verdict(facts.clone());
         let cause = found.cause.as_ref();
-        assert_eq!(
-            (found.limited_by, code(cause).as_str()),
-            (*who, *why),
-            "{name}: {cause:?}"
-        );
+        assert_eq!((found.limited_by, code(cause).as_str()), (*who, *why), "{name}: {cause:?}");
         assert_eq!(found.facts, facts, "{name}: the facts are kept");
         assert!(!found.reasons.is_empty(), "{name}");
     }
@@ -52,10 +48,7 @@ fn no_facts_are_no_verdict() {
     verdict(Facts {
         seconds: f64::NAN,
         sent_rate: f64::INFINITY,
-        producers: Some(ProducerTime {
-            budget: f64::NAN,
-            ..ProducerTime::default()
-        }),
+        producers: Some(ProducerTime { budget: f64::NAN, ..ProducerTime::default() }),
         ..Facts::default()
     });
 }
@@ -101,25 +94,15 @@ fn a_broker_that_was_away_is_what_the_verdict_begins_with() {
     let found = judge(facts.clone());
     let late = Some(Lateness::BrokerStalled);
     assert_eq!(found.verdict.cause, Some(Cause::RateMet { late }));
-    assert_eq!(
-        codes(&facts),
-        [WarningCode::ConnectionsLost, WarningCode::Stalled],
-        "each is told once"
-    );
+    assert_eq!(codes(&facts), [WarningCode::ConnectionsLost, WarningCode::Stalled], "each is told once");
     let [lost, stalled] = &found.findings[..] else {
         panic!("{:?}", found.findings);
     };
-    let Finding::ConnectionsLost {
-        connections, away, ..
-    } = &lost.finding
-    else {
+    let Finding::ConnectionsLost { connections, away, .. } = &lost.finding else {
         panic!("{lost:?}");
     };
     let away = away.expect("a time without a connection");
-    assert_eq!(
-        (away.for_s, away.messages_delayed, *connections),
-        (6.2, 6_200, 4)
-    );
+    assert_eq!((away.for_s, away.messages_delayed, *connections), (6.2, 6_200, 4));
     let stood = stood(&found.findings);
     assert_eq!((stood.times, stood.for_s), (1, 0.6), "{stalled:?}");
     // A moment that hardly anybody felt leaves the verdict alone, and is named all the same.
@@ -139,15 +122,9 @@ fn a_broker_that_stopped_for_a_while_is_not_told_as_anything_else() {
     assert_eq!(codes(&facts), [WarningCode::Stalled]);
     assert_eq!(found.findings[0].tier, Tier::Note, "the numbers are right");
     // What was due at the end was never sent: the stall is what the rate lacks.
-    let short = Facts {
-        sent_rate: 1_500.0,
-        ..facts
-    };
+    let short = Facts { sent_rate: 1_500.0, ..facts };
     let cause = verdict(short.clone()).cause;
-    assert!(
-        matches!(cause, Some(Cause::BrokerStalled { times: 1, .. })),
-        "{cause:?}"
-    );
+    assert!(matches!(cause, Some(Cause::BrokerStalled { times: 1, .. })), "{cause:?}");
     assert!(!codes(&short).contains(&WarningCode::GeneratorLate));
     // Other processes that fill the machine meanwhile did not stop the broker.
     let busy = Facts {
@@ -155,17 +132,11 @@ fn a_broker_that_stopped_for_a_while_is_not_told_as_anything_else() {
         machine_cores: 2,
         idle: Some(0.0),
         client_cores: Some(0.2),
-        broker: Some(BrokerUse {
-            run_queue_wait: Some(0.5),
-            ..broker(0.3, 0.3)
-        }),
+        broker: Some(BrokerUse { run_queue_wait: Some(0.5), ..broker(0.3, 0.3) }),
         ..short
     };
     let cause = verdict(busy).cause;
-    assert!(
-        matches!(cause, Some(Cause::BrokerStalled { times: 1, .. })),
-        "{cause:?}"
-    );
+    assert!(matches!(cause, Some(Cause::BrokerStalled { times: 1, .. })), "{cause:?}");
 }
 
 /// 300 msg/s into a cluster of two nodes, of which the run kills one for 11.3 s of 30; others fill the machine
@@ -175,20 +146,9 @@ fn killed_node() -> Facts {
     (facts.requested_rate, facts.sent_rate) = (Some(300.0), 190.0);
     facts.producers = producers(|time| (time.budget, time.away, time.schedule) = (0.3, 0.1, 0.6));
     (facts.cores, facts.idle, facts.client_cores) = (2, Some(0.01), Some(0.1));
-    facts.broker = Some(BrokerUse {
-        run_queue_wait: Some(0.6),
-        ..broker(0.9, 0.4)
-    });
-    facts.ended.faults = vec![OwnFault {
-        name: "kill of node 1".into(),
-        from_s: 10.0,
-        until_s: 21.3,
-    }];
-    facts.ended.behind = Lacking {
-        due: 9_000.0,
-        all: 3_400.0,
-        in_faults: 3_200.0,
-    };
+    facts.broker = Some(BrokerUse { run_queue_wait: Some(0.6), ..broker(0.9, 0.4) });
+    facts.ended.faults = vec![OwnFault { name: "kill of node 1".into(), from_s: 10.0, until_s: 21.3 }];
+    facts.ended.behind = Lacking { due: 9_000.0, all: 3_400.0, in_faults: 3_200.0 };
     facts
 }
 
@@ -197,10 +157,7 @@ fn a_fault_of_the_run_itself_comes_before_what_others_took() {
     let facts = killed_node();
     let found = verdict(facts.clone());
     let own = Cause::OwnFault { deliveries: false };
-    assert_eq!(
-        (found.limited_by, found.cause),
-        (LimitedBy::Broker, Some(own))
-    );
+    assert_eq!((found.limited_by, found.cause), (LimitedBy::Broker, Some(own)));
     assert_eq!(found.reasons[0].code, "own_fault");
     // What fell behind at other times has the cause that it had then, and the fault is told first all the same.
     let mut others = facts.clone();
@@ -219,12 +176,8 @@ fn a_fault_of_the_run_itself_comes_before_what_others_took() {
     met.ended.behind = Lacking::default();
     met.producers = producers(|time| (time.ready, time.schedule) = (0.1, 0.9));
     let late = (met.late_share * met.sent_rate * met.seconds) as u64;
-    met.ended.stalls = vec![Stall {
-        at_s: 12.0,
-        for_s: 4.0,
-        messages_delayed: late * 6 / 10,
-        ..stopped_broker().ended.stalls[0]
-    }];
+    met.ended.stalls =
+        vec![Stall { at_s: 12.0, for_s: 4.0, messages_delayed: late * 6 / 10, ..stopped_broker().ended.stalls[0] }];
     let late = Some(Lateness::BrokerStalled);
     assert_eq!(verdict(met).cause, Some(Cause::RateMet { late }));
     // All was sent in time, and what it should have led to did not come.
@@ -247,12 +200,8 @@ fn a_stall_that_waits_for_cores_explain_is_not_what_a_verdict_begins_with() {
     };
     let late = |late| Cause::RateMet { late };
     assert_eq!(first(&facts).0, late(Some(Lateness::BrokerStalled)));
-    facts.ended.run_queue_waits = vec![RunQueueWait {
-        from_s: 0.0,
-        until_s: 1.0,
-        broker_s: Some(0.5),
-        own_s: Some(0.0),
-    }];
+    facts.ended.run_queue_waits =
+        vec![RunQueueWait { from_s: 0.0, until_s: 1.0, broker_s: Some(0.5), own_s: Some(0.0) }];
     assert_eq!(first(&facts).0, late(Some(Lateness::Cores)));
     // A fault of the run itself is its cause, whoever else was there.
     let mut own = facts.clone();
@@ -261,10 +210,7 @@ fn a_stall_that_waits_for_cores_explain_is_not_what_a_verdict_begins_with() {
     assert_eq!(first(&own).0, late(Some(Lateness::BrokerStalled)));
     let mut short = facts.clone();
     short.sent_rate = 1_500.0;
-    assert_eq!(
-        first(&short),
-        (Cause::StalledForCores, "machine_idle".into())
-    );
+    assert_eq!(first(&short), (Cause::StalledForCores, "machine_idle".into()));
     let mut on_time = facts;
     on_time.late_share = 0.001;
     assert_eq!(first(&on_time).0, late(None));
@@ -273,19 +219,10 @@ fn a_stall_that_waits_for_cores_explain_is_not_what_a_verdict_begins_with() {
     unknown.ended.run_queue_waits.clear();
     unknown.ended.stalls[0].for_s = 0.1;
     (unknown.idle, unknown.producers) = (Some(0.01), producers(|time| time.budget = 1.0));
-    unknown.broker = Some(BrokerUse {
-        run_queue_wait: Some(0.6),
-        ..broker(0.3, 0.2)
-    });
+    unknown.broker = Some(BrokerUse { run_queue_wait: Some(0.6), ..broker(0.3, 0.2) });
     let (cause, begins) = first(&unknown);
-    assert_eq!(
-        (cause, begins.as_str()),
-        (Cause::OthersFillMachine, "machine_idle")
-    );
-    unknown
-        .broker
-        .iter_mut()
-        .for_each(|it| it.run_queue_wait = Some(0.0));
+    assert_eq!((cause, begins.as_str()), (Cause::OthersFillMachine, "machine_idle"));
+    unknown.broker.iter_mut().for_each(|it| it.run_queue_wait = Some(0.0));
     assert_eq!(first(&unknown).1, "stalls");
 }
 
@@ -324,38 +261,22 @@ fn a_wait_for_a_core_is_held_against_the_time_for_which_messages_were_late() {
             sent_rate: rate,
             late_share: 1.0,
             producers: producers(|time| (time.ready, time.schedule) = (0.04, 0.96)),
-            loops: vec![LoopUse {
-                run_queue_wait: Some(waited),
-                ..a_loop(0.001, 0.95)
-            }],
+            loops: vec![LoopUse { run_queue_wait: Some(waited), ..a_loop(0.001, 0.95) }],
             loop_lag_max_ns: 5_000_000,
             idle: Some(0.0),
-            ended: Ended {
-                late_s,
-                ..Ended::default()
-            },
+            ended: Ended { late_s, ..Ended::default() },
             ..waiting_for_answers()
         };
         let late = Some(why);
-        assert_eq!(
-            verdict(facts).cause,
-            Some(Cause::RateMet { late }),
-            "{rate} {waited}"
-        );
+        assert_eq!(verdict(facts).cause, Some(Cause::RateMet { late }), "{rate} {waited}");
     }
 }
 
 #[test]
 fn waiting_in_the_run_queue_is_waiting_for_cpu() {
     let mut facts = waiting_for_answers();
-    facts.broker = Some(BrokerUse {
-        run_queue_wait: Some(0.73),
-        ..broker(0.4, 0.3)
-    });
-    assert_eq!(
-        code(verdict(facts.clone()).cause.as_ref()),
-        "broker_lacks_cores"
-    );
+    facts.broker = Some(BrokerUse { run_queue_wait: Some(0.73), ..broker(0.4, 0.3) });
+    assert_eq!(code(verdict(facts.clone()).cause.as_ref()), "broker_lacks_cores");
     assert_eq!(codes(&facts), [WarningCode::TooFewCores], "once");
 }
 
@@ -397,10 +318,7 @@ fn a_churn_that_meets_its_rate_is_advised_nothing() {
         loops: vec![a_loop(0.0078, 0.983)],
         cores: 8,
         idle: Some(0.9),
-        ended: Ended {
-            churn: vec![ChurnFacts::default()],
-            ..Ended::default()
-        },
+        ended: Ended { churn: vec![ChurnFacts::default()], ..Ended::default() },
         ..Facts::default()
     };
     let found = judge(facts.clone());
@@ -427,28 +345,16 @@ fn churn_beside_messages_is_warned_of_and_the_verdict_is_about_the_messages() {
         sent_rate: 5_000.0,
         producers: producers(|time| time.schedule = 1.0),
         cores: 8,
-        ended: Ended {
-            churn: vec![churn],
-            ..Ended::default()
-        },
+        ended: Ended { churn: vec![churn], ..Ended::default() },
         ..Facts::default()
     };
     let found = judge(facts.clone());
     assert_eq!(found.verdict.cause, Some(Cause::RateMet { late: None }));
     let codes = codes(&facts);
-    assert_eq!(
-        codes,
-        [WarningCode::CyclesFailed, WarningCode::RateNotAchieved]
-    );
+    assert_eq!(codes, [WarningCode::CyclesFailed, WarningCode::RateNotAchieved]);
     let missed = &found.findings[1].finding;
     assert!(
-        matches!(
-            missed,
-            Finding::RateNotAchieved {
-                in_flight_limit: 7,
-                ..
-            }
-        ),
+        matches!(missed, Finding::RateNotAchieved { in_flight_limit: 7, .. }),
         "that of churn, not of the messages: {missed:?}"
     );
 }
@@ -458,31 +364,20 @@ fn a_run_that_broke_off_is_not_on_time() {
     let mut facts = waiting_for_answers();
     (facts.requested_rate, facts.ended.broke_off) = (Some(100_000.0), true);
     let found = verdict(facts);
-    assert_eq!(
-        (found.limited_by, found.cause),
-        (LimitedBy::Undecided, Some(Cause::BrokeOff))
-    );
+    assert_eq!((found.limited_by, found.cause), (LimitedBy::Undecided, Some(Cause::BrokeOff)));
 }
 
 #[test]
 fn a_run_whose_requests_all_failed_has_not_broken_off() {
     let mut facts = waiting_for_answers();
     facts.ended.broke_off = true;
-    let probe = |failed| ChurnFacts {
-        unit: "requests".into(),
-        begun: 4,
-        failed,
-        ..ChurnFacts::default()
-    };
+    let probe = |failed| ChurnFacts { unit: "requests".into(), begun: 4, failed, ..ChurnFacts::default() };
     for (failed, cause) in [(4, Cause::AllFailed), (3, Cause::BrokeOff)] {
         facts.ended.churn = vec![probe(failed)];
         assert_eq!(verdict(facts.clone()).cause, Some(cause));
     }
     // What ran beside messages is not what the verdict is about.
-    facts.ended.churn = vec![ChurnFacts {
-        beside: true,
-        ..probe(4)
-    }];
+    facts.ended.churn = vec![ChurnFacts { beside: true, ..probe(4) }];
     assert_eq!(verdict(facts).cause, Some(Cause::BrokeOff));
 }
 
@@ -494,13 +389,8 @@ fn probe_of_slow_server(not_begun: u64) -> Facts {
     facts.producers = producers(|time| (time.budget, time.ready, time.schedule) = (0.7, 0.1, 0.2));
     facts.loops = vec![waiting_loop(0.21)];
     (facts.broker, facts.idle) = (Some(broker(0.1, 0.1)), Some(0.3));
-    facts.ended.churn = vec![ChurnFacts {
-        unit: "requests".into(),
-        begun: 22,
-        not_begun,
-        in_flight_limit: 2,
-        ..ChurnFacts::default()
-    }];
+    facts.ended.churn =
+        vec![ChurnFacts { unit: "requests".into(), begun: 22, not_begun, in_flight_limit: 2, ..ChurnFacts::default() }];
     facts
 }
 
@@ -510,10 +400,7 @@ fn probe_of_slow_server(not_begun: u64) -> Facts {
 fn requests_that_wait_for_open_ones_are_limited_by_these() {
     let facts = probe_of_slow_server(28);
     let found = verdict(facts.clone());
-    assert_eq!(
-        (found.limited_by, code(found.cause.as_ref()).as_str()),
-        (LimitedBy::Broker, "broker_slow")
-    );
+    assert_eq!((found.limited_by, code(found.cause.as_ref()).as_str()), (LimitedBy::Broker, "broker_slow"));
     assert_eq!(codes(&facts), [WarningCode::RateNotAchieved]);
     // Where the loop waited longer than they did, it is the limit, and the warning stays.
     let mut starved = facts;
@@ -547,16 +434,12 @@ fn a_broker_that_never_came_back_makes_the_run_invalid() {
     (facts.ended.lost_connections, facts.ended.down_connections) = (2, 1);
     facts.ended.unsent = 500;
     let findings = judge(facts.clone()).findings;
-    assert_eq!(
-        codes(&facts),
-        [WarningCode::BrokerGone, WarningCode::MessagesUnanswered]
-    );
+    assert_eq!(codes(&facts), [WarningCode::BrokerGone, WarningCode::MessagesUnanswered]);
     assert_eq!(findings[0].tier, Tier::Invalid);
     // One that the run killed for good was not to come back.
     facts.ended.for_good = Some("kill".to_owned());
     let finding = judge(facts).findings.swap_remove(0);
-    let is_own =
-        |it: &Finding| matches!(it, Finding::BrokerGone { fault: Some(of), .. } if of == "kill");
+    let is_own = |it: &Finding| matches!(it, Finding::BrokerGone { fault: Some(of), .. } if of == "kill");
     assert!(is_own(&finding.finding), "{finding:?}");
     assert_eq!(finding.tier, Tier::Caution);
 }
@@ -566,12 +449,7 @@ fn time_without_a_connection_is_among_the_reasons() {
     let mut facts = waiting_for_answers();
     facts.producers = producers(|time| (time.budget, time.away) = (0.8, 0.095));
     let reasons = verdict(facts).reasons;
-    assert!(
-        reasons
-            .iter()
-            .any(|reason| reason.code == "away" && reason.decided),
-        "{reasons:?}"
-    );
+    assert!(reasons.iter().any(|reason| reason.code == "away" && reason.decided), "{reasons:?}");
 }
 
 /// Run-queue wait in the first stall.
@@ -617,10 +495,7 @@ fn a_stall_beside_others_that_took_the_cores_says_so() {
         (vec![], false),
         (vec![wait(0.0, 0.02), wait(1.0, 0.02)], false),
         // Before and after, and not meanwhile.
-        (
-            vec![wait(-1.0, 0.9), wait(0.0, 0.02), wait(2.0, 0.9)],
-            false,
-        ),
+        (vec![wait(-1.0, 0.9), wait(0.0, 0.02), wait(2.0, 0.9)], false),
         (vec![wait(0.0, 0.3), wait(1.0, 0.1)], true),
     ] {
         facts.ended.run_queue_waits = waits;
@@ -662,15 +537,9 @@ fn no_core_was_wanting_where_bellows_used_none() {
 fn each_doubt_has_its_code_and_the_gravest_comes_first() {
     let mut facts = waiting_for_answers();
     facts.steal = Some(0.03);
-    let moment = Facts {
-        seconds: 0.01,
-        ..facts.clone()
-    };
+    let moment = Facts { seconds: 0.01, ..facts.clone() };
     let found = judge(moment).findings;
-    assert!(
-        found.iter().all(|it| it.code() != WarningCode::CpuSteal),
-        "{found:?}"
-    );
+    assert!(found.iter().all(|it| it.code() != WarningCode::CpuSteal), "{found:?}");
     facts.ended = Ended {
         debug_build: true,
         interrupted: true,
@@ -713,34 +582,20 @@ fn each_doubt_has_its_code_and_the_gravest_comes_first() {
             WarningCode::TooFewSamples,
         ]
     );
-    let is_refused = |it: &Warning| {
-        matches!(
-            it.finding,
-            Finding::MessagesNotAccepted {
-                nacked: 3,
-                not_confirmed: 0,
-                ..
-            }
-        )
-    };
+    let is_refused =
+        |it: &Warning| matches!(it.finding, Finding::MessagesNotAccepted { nacked: 3, not_confirmed: 0, .. });
     assert!(found.iter().any(is_refused), "{found:?}");
 }
 
 #[test]
 fn connections_that_the_runs_own_fault_took_are_told_with_that() {
     let mut facts = waiting_for_answers();
-    facts.ended.faults = vec![OwnFault {
-        name: "kill".to_owned(),
-        from_s: 8.0,
-        until_s: 13.0,
-    }];
+    facts.ended.faults = vec![OwnFault { name: "kill".to_owned(), from_s: 8.0, until_s: 13.0 }];
     (facts.ended.lost_connections, facts.ended.unconfirmed) = (2, 3);
     let faults = |facts: &Facts| {
         let found = judge(facts.clone()).findings.into_iter();
         let faults = found.filter_map(|it| match it.finding {
-            Finding::ConnectionsLost { fault, .. } | Finding::MessagesNotAccepted { fault, .. } => {
-                Some(fault)
-            }
+            Finding::ConnectionsLost { fault, .. } | Finding::MessagesNotAccepted { fault, .. } => Some(fault),
             _ => None,
         });
         faults.collect::<Vec<_>>()
@@ -763,23 +618,11 @@ fn connections_that_the_runs_own_fault_took_are_told_with_that() {
 #[test]
 fn of_several_faults_the_one_that_took_connections_or_blocked_is_named() {
     let mut facts = waiting_for_answers();
-    let fault = |name: &str, from_s, until_s| OwnFault {
-        name: name.to_owned(),
-        from_s,
-        until_s,
-    };
-    facts.ended.faults = vec![
-        fault("stall", 2.0, 2.3),
-        fault("drop", 3.000_28, 3.000_28),
-        fault("block", 3.5, 3.8),
-    ];
+    let fault = |name: &str, from_s, until_s| OwnFault { name: name.to_owned(), from_s, until_s };
+    facts.ended.faults = vec![fault("stall", 2.0, 2.3), fault("drop", 3.000_28, 3.000_28), fault("block", 3.5, 3.8)];
     facts.ended.blocked = Some((1, "low on memory".to_owned()));
     (facts.ended.lost_connections, facts.ended.lost_at_s) = (1, vec![3.000_41]);
-    for (blocked_at, blocked_by) in [
-        (vec![3.500_2], Some("block")),
-        (vec![3.500_2, 9.0], None),
-        (vec![2.1], None),
-    ] {
+    for (blocked_at, blocked_by) in [(vec![3.500_2], Some("block")), (vec![3.500_2, 9.0], None), (vec![2.1], None)] {
         facts.ended.blocked_at_s = blocked_at;
         let found = judge(facts.clone()).findings.into_iter();
         let named = found.filter_map(|it| match it.finding {
@@ -814,19 +657,8 @@ fn the_profilers_own_troubles_are_told() {
     };
     let found = profile_findings(&outcome, false);
     let codes: Vec<_> = found.iter().map(|finding| finding.code()).collect();
-    assert_eq!(
-        codes,
-        [
-            WarningCode::LostSamples,
-            WarningCode::ProfilerThrottled,
-            WarningCode::ProfileIncomplete
-        ]
-    );
-    let lost = Finding::LostSamples {
-        lost: 100,
-        samples: 900,
-        each: false,
-    };
+    assert_eq!(codes, [WarningCode::LostSamples, WarningCode::ProfilerThrottled, WarningCode::ProfileIncomplete]);
+    let lost = Finding::LostSamples { lost: 100, samples: 900, each: false };
     assert_eq!(found[0].finding, lost);
     assert_eq!(profile_findings(&profile::Outcome::default(), false), []);
 }
@@ -858,36 +690,18 @@ fn what_a_profile_lacks_is_told_by_how_much() {
     assert_eq!(gaps(&profile(1000, 0.05, 0.98, None)), []);
     assert_eq!(
         gaps(&profile(1000, 0.44, 0.63, Some(0.76))),
-        [
-            (Tier::Caution, "names"),
-            (Tier::Caution, "callers"),
-            (Tier::Caution, "samples"),
-        ]
+        [(Tier::Caution, "names"), (Tier::Caution, "callers"), (Tier::Caution, "samples"),]
     );
-    assert_eq!(
-        gaps(&profile(1000, 0.0, 0.95, Some(0.95))),
-        [(Tier::Note, "callers")]
-    );
-    for (class, runtime) in [
-        (Class::ErlangCode, "erlang"),
-        (Class::JavaCode, "java"),
-        (Class::OwnCode, "native"),
-    ] {
-        let of_kernel = ClassShare {
-            class: Class::KernelOther,
-            share: 0.5,
-            weight: 500,
-        };
+    assert_eq!(gaps(&profile(1000, 0.0, 0.95, Some(0.95))), [(Tier::Note, "callers")]);
+    for (class, runtime) in [(Class::ErlangCode, "erlang"), (Class::JavaCode, "java"), (Class::OwnCode, "native")] {
+        let of_kernel = ClassShare { class: Class::KernelOther, share: 0.5, weight: 500 };
         let profile = ProfileSummary {
             classes: vec![of_kernel, ClassShare { class, ..of_kernel }],
             ..profile(1000, 0.0, 0.6, None)
         };
         let gaps = profile_gaps(&profile);
         let is_of = |gap: &ProfileGap| matches!(gap, ProfileGap::Callers { runtime: of, .. } if of == runtime);
-        assert!(
-            matches!(&gaps[0].finding, Finding::ProfileIncomplete { gap } if is_of(gap)),
-            "{gaps:?}"
-        );
+        assert!(matches!(&gaps[0].finding, Finding::ProfileIncomplete { gap } if is_of(gap)), "{gaps:?}");
     }
     // Of some samples, one says nothing.
     assert_eq!(gaps(&profile(20, 0.3, 0.6, Some(0.5))), []);
@@ -902,9 +716,7 @@ fn what_the_kernels_probes_take_of_the_cpu_is_said() {
         let mut profile = stacks::Profile::open(file.path()).unwrap();
         profile.header.event = event.into();
         probed(&profile).map(|it| match it.finding {
-            Finding::ProfileIncomplete {
-                gap: ProfileGap::Probed { probes_share },
-            } => probes_share,
+            Finding::ProfileIncomplete { gap: ProfileGap::Probed { probes_share } } => probes_share,
             other => panic!("{other:?}"),
         })
     };
@@ -931,15 +743,9 @@ fn what_sharing_two_cores_implies_is_said() {
     let mut facts = waiting_for_answers();
     facts.cores = 2;
     let found = verdict(facts);
-    assert!(
-        found.reasons.iter().any(|r| r.code == "shared_cores"),
-        "{found:?}"
-    );
+    assert!(found.reasons.iter().any(|r| r.code == "shared_cores"), "{found:?}");
     let codes: Vec<_> = found.reasons.iter().map(|r| r.code.as_str()).collect();
-    assert_eq!(
-        codes.get(..3),
-        Some(["in_flight_full", "broker_cpu", "loop_busy"].as_slice())
-    );
+    assert_eq!(codes.get(..3), Some(["in_flight_full", "broker_cpu", "loop_busy"].as_slice()));
     let decided = found.reasons.iter().filter(|r| r.decided).count();
     assert_eq!(decided, 3, "{found:?}");
     assert!(codes.contains(&"not_calibrated"), "{codes:?}");
@@ -956,15 +762,9 @@ fn a_stall_is_not_blamed_for_what_it_did_not_delay() {
     assert_eq!(found.verdict.cause, Some(Cause::RateMet { late }));
     let decided = |verdict: &Verdict| {
         let decided = verdict.reasons.iter().filter(|reason| reason.decided);
-        decided
-            .map(|reason| reason.code.clone())
-            .collect::<Vec<_>>()
+        decided.map(|reason| reason.code.clone()).collect::<Vec<_>>()
     };
-    assert_eq!(
-        decided(&found.verdict)[0],
-        "stalls",
-        "it is told first, as a fact"
-    );
+    assert_eq!(decided(&found.verdict)[0], "stalls", "it is told first, as a fact");
     // Without a connection, while the broker answered others: no standing still of anybody.
     let stall = &mut facts.ended.stalls[0];
     (stall.away, stall.who) = (true, Stalled::Generator);
@@ -982,15 +782,8 @@ fn an_outage_is_what_an_unthrottled_verdict_begins_with() {
     facts.ended.stalls = stopped_broker().ended.stalls;
     facts.ended.stalls[0].for_s = facts.seconds * 0.1;
     let found = verdict(facts.clone());
-    assert_eq!(
-        found.cause,
-        verdict(waiting_for_answers()).cause,
-        "who limited the rest"
-    );
-    assert!(
-        found.reasons[0].decided && found.reasons[0].code == "stalls",
-        "{found:?}"
-    );
+    assert_eq!(found.cause, verdict(waiting_for_answers()).cause, "who limited the rest");
+    assert!(found.reasons[0].decided && found.reasons[0].code == "stalls", "{found:?}");
     facts.ended.stalls[0].for_s = facts.seconds * 0.001;
     assert!(verdict(facts).reasons[0].code != "stalls");
 }

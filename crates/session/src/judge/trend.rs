@@ -45,21 +45,14 @@ pub(crate) fn trend(values: &[f64]) -> Option<f64> {
 /// Means of equally long groups, at most [`MOST`] of them.
 fn condensed(values: &[f64]) -> Vec<f64> {
     let group = values.len().div_ceil(MOST);
-    values
-        .chunks_exact(group)
-        .map(|chunk| chunk.iter().sum::<f64>() / group as f64)
-        .collect()
+    values.chunks_exact(group).map(|chunk| chunk.iter().sum::<f64>() / group as f64).collect()
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     let at = |i: usize| values.get(i).copied().unwrap_or(0.0);
-    if values.len().is_multiple_of(2) {
-        f64::midpoint(at(middle.wrapping_sub(1)), at(middle))
-    } else {
-        at(middle)
-    }
+    if values.len().is_multiple_of(2) { f64::midpoint(at(middle.wrapping_sub(1)), at(middle)) } else { at(middle) }
 }
 
 #[cfg(test)]
@@ -72,9 +65,7 @@ mod tests {
     }
 
     fn series(n: u32, value: impl Fn(f64) -> f64) -> Vec<f64> {
-        (0..n)
-            .map(|i| value(f64::from(i) / f64::from(n - 1)) + 20.0 * noise(i))
-            .collect()
+        (0..n).map(|i| value(f64::from(i) / f64::from(n - 1)) + 20.0 * noise(i)).collect()
     }
 
     #[test]

@@ -118,25 +118,14 @@ pub(super) fn own_fault(fault: &FaultOutcome) -> Option<OwnFault> {
         (None, Some(_)) => f64::INFINITY,
         (None, None) if fault.for_good => f64::INFINITY,
         // It took place in a moment; one that failed, or that takes nothing away, had no such time.
-        (None, None) if fault.failed.is_none() && fault.watched => {
-            fault.first_confirm_s.unwrap_or(0.0)
-        }
+        (None, None) if fault.failed.is_none() && fault.watched => fault.first_confirm_s.unwrap_or(0.0),
         (None, None) => return None,
     };
-    Some(OwnFault {
-        name: named(fault),
-        from_s: fault.t,
-        until_s: fault.t + length,
-    })
+    Some(OwnFault { name: named(fault), from_s: fault.t, until_s: fault.t + length })
 }
 
 /// The fault of the run itself that had a node away at some time between these, in seconds of the run.
-pub(super) fn fault_of_node(
-    faults: &[FaultOutcome],
-    node: usize,
-    from: f64,
-    until: f64,
-) -> Option<OwnFault> {
+pub(super) fn fault_of_node(faults: &[FaultOutcome], node: usize, from: f64, until: f64) -> Option<OwnFault> {
     let its = |fault: &&FaultOutcome| fault.node.unwrap_or(0) as usize == node;
     let mut its = faults.iter().filter(its).filter_map(own_fault);
     its.find(|it| it.from_s <= until && it.until_s >= from)
@@ -168,9 +157,6 @@ impl Companion for Looks {
             .map(|it| (seconds(it.start), seconds(it.end)))
             .reduce(|(begin, end), (from, to)| (begin.min(from), end.max(to)));
         let warning = load.and_then(|load| look::warning(&run.record.looks, load));
-        Collected {
-            warnings: warning.into_iter().collect(),
-            ..Collected::default()
-        }
+        Collected { warnings: warning.into_iter().collect(), ..Collected::default() }
     }
 }

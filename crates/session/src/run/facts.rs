@@ -18,10 +18,7 @@ impl Recording<'_> {
             // Without a load nothing is slowed down, by whatever build of bellows.
             return Facts {
                 seconds,
-                ended: Ended {
-                    interrupted: outcome.was_stopped(),
-                    ..Ended::default()
-                },
+                ended: Ended { interrupted: outcome.was_stopped(), ..Ended::default() },
                 ..Facts::default()
             };
         }
@@ -30,8 +27,7 @@ impl Recording<'_> {
         let first = self.first();
         let asked = first.filter(|first| first.requested.is_some());
         let asked = asked.map(|first| first.achieved.measured());
-        let (begun, late) =
-            first.map_or((0, 0), |first| first.begun_of_due(outcome, &self.measured));
+        let (begun, late) = first.map_or((0, 0), |first| first.begun_of_due(outcome, &self.measured));
         let producers = outcome.totals.sent > 0 || self.measured.waits.producing() > Nanos::ZERO;
         let service = self.measured.latencies.histogram(Metric::SEND_ACK);
         let lags: Vec<u64> = self.seen.lag_and_p99.iter().map(|(lag, _)| *lag).collect();
@@ -44,11 +40,7 @@ impl Recording<'_> {
             slow_consumers: self.context.planned.slow_consumers,
             sent_rate: rate(begun),
             received_rate: rate(counters.received),
-            expected_rate: self
-                .context
-                .planned
-                .deliveries_each
-                .map(|each| each * rate(counters.sent)),
+            expected_rate: self.context.planned.deliveries_each.map(|each| each * rate(counters.sent)),
             late_share: late as f64 / begun.max(1) as f64,
             producers: producers.then(|| producer_time(&self.measured.waits)),
             in_flight_limit: self.context.planned.in_flight_limit,
@@ -85,10 +77,7 @@ impl Recording<'_> {
     fn ended(&self, outcome: &load::Outcome) -> Ended {
         let threads = || outcome.threads.iter();
         let censored = outcome.censored.as_deref();
-        let measured_from = outcome
-            .phases
-            .iter()
-            .find(|span| span.phase == Phase::Measure);
+        let measured_from = outcome.phases.iter().find(|span| span.phase == Phase::Measure);
         let counters = &self.measured.counters;
         let faults: Vec<OwnFault> = self.summary.faults.iter().filter_map(own_fault).collect();
         let for_good = self.summary.faults.iter().find(|it| it.for_good);
@@ -104,19 +93,14 @@ impl Recording<'_> {
                 .filter(|combined| !combined.whole_machine)
                 .map(|combined| combined.cores),
             clock_source: self.record.hardware.clock_source.clone(),
-            measured_from_s: measured_from
-                .map_or(0.0, |span| self.seconds_since_origin(span.start)),
+            measured_from_s: measured_from.map_or(0.0, |span| self.seconds_since_origin(span.start)),
             seconds: self.seen.seconds.len() as u64,
             late_s: self.late_s(),
             trend: self.trend(),
             blocked: self.seen.blocked.summary(),
-            blocked_at_s: (self.seen.blocked.at().iter())
-                .map(|at| self.seconds_since_origin(*at))
-                .collect(),
+            blocked_at_s: (self.seen.blocked.at().iter()).map(|at| self.seconds_since_origin(*at)).collect(),
             lost_connections: threads().map(|thread| thread.lost_connections).sum(),
-            lost_at_s: (self.seen.lost_at.iter())
-                .map(|at| self.seconds_since_origin(*at))
-                .collect(),
+            lost_at_s: (self.seen.lost_at.iter()).map(|at| self.seconds_since_origin(*at)).collect(),
             down_connections: threads().map(|thread| thread.down_connections).sum(),
             sent: counters.sent,
             nacked: counters.nacked,
@@ -131,12 +115,7 @@ impl Recording<'_> {
             completed_s: 0.0,
             stalls: self.stalls(outcome),
             run_queue_waits: self.seen.contention.waits(self.context.origin),
-            behind: lacking(
-                &self.seen.seconds,
-                &faults,
-                |of| of.requested,
-                |of| of.begun,
-            ),
+            behind: lacking(&self.seen.seconds, &faults, |of| of.requested, |of| of.begun),
             deliveries_behind: lacking(
                 &self.seen.seconds,
                 &faults,
@@ -162,9 +141,7 @@ impl Recording<'_> {
 
     /// The share of the seconds in which the loop lag explains the latencies.
     fn lag_explains(&self) -> f64 {
-        let explains = |&&(lag, p99): &&(u64, u64)| {
-            lag >= LAG_NS && p99 > 0 && lag as f64 >= p99 as f64 * LAG_PART
-        };
+        let explains = |&&(lag, p99): &&(u64, u64)| lag >= LAG_NS && p99 > 0 && lag as f64 >= p99 as f64 * LAG_PART;
         let seconds = self.seen.lag_and_p99.iter().filter(explains).count();
         seconds as f64 / self.seen.lag_and_p99.len().max(1) as f64
     }
@@ -174,8 +151,7 @@ impl Recording<'_> {
         let first = self.first();
         let operates = first.is_some_and(|first| first.operations.is_some());
         let publishes = self.measured.counters.sent > 0 || operates;
-        let rate =
-            |of: &WholeSecond| (if publishes { of.sent } else { of.received }) as f64 / of.dt;
+        let rate = |of: &WholeSecond| (if publishes { of.sent } else { of.received }) as f64 / of.dt;
         let rates: Vec<f64> = self.seen.seconds.iter().map(rate).collect();
         trend(&rates).filter(|_| first.is_none_or(|first| first.requested.is_none()))
     }
@@ -195,9 +171,8 @@ impl Recording<'_> {
             let mut spans = spans.iter().filter(|span| span.phase == Phase::Measure);
             spans.any(|span| it.from < span.end && span.start < it.until)
         };
-        let typical = first.map_or(Nanos::ZERO, |first| {
-            first.typical_answer(&self.measured, silences.iter().filter(is_measured))
-        });
+        let typical = first
+            .map_or(Nanos::ZERO, |first| first.typical_answer(&self.measured, silences.iter().filter(is_measured)));
         let due = |from: Time, until: Time| {
             let (Some(requested), Some(start)) = (requested, self.started) else {
                 return 0;
@@ -221,11 +196,8 @@ impl Recording<'_> {
         let too_few = |metric: Metric| {
             let summary = LatencySummary::of(self.measured.latencies.histogram(metric));
             let percentiles = LatencySummary::PERCENTILES.iter();
-            let (_, first) = percentiles
-                .into_iter()
-                .find(|(p, _)| !summary.supports(*p))?;
-            (summary.count > 0)
-                .then(|| (metric.name().to_owned(), summary.count, (*first).to_owned()))
+            let (_, first) = percentiles.into_iter().find(|(p, _)| !summary.supports(*p))?;
+            (summary.count > 0).then(|| (metric.name().to_owned(), summary.count, (*first).to_owned()))
         };
         let headline = headline.chain(operations.map(|of| of.latency));
         headline.filter_map(too_few).collect()
@@ -238,8 +210,7 @@ impl Recording<'_> {
             let operations = scenario.operations.as_ref()?;
             let tally = outcome.tallies.get(scenario.name)?;
             let count = |metric: Option<Metric>| metric.map_or(0, |it| tally.counts.get(it));
-            let measured =
-                |metric: Option<Metric>| metric.map_or(0, |it| self.measured.counts.get(it));
+            let measured = |metric: Option<Metric>| metric.map_or(0, |it| self.measured.counts.get(it));
             let not_begun = count(operations.scheduled.map(|it| it.not_begun));
             let first_failure = tally.first_failure.as_ref();
             Some(ChurnFacts {
@@ -310,9 +281,8 @@ fn lacking(
     due: impl Fn(&WholeSecond) -> Option<f64>,
     done: impl Fn(&WholeSecond) -> u64,
 ) -> Lacking {
-    let in_fault = |of: &WholeSecond, fault: &OwnFault| {
-        (fault.until_s.min(of.t + of.dt) - fault.from_s.max(of.t)).max(0.0)
-    };
+    let in_fault =
+        |of: &WholeSecond, fault: &OwnFault| (fault.until_s.min(of.t + of.dt) - fault.from_s.max(of.t)).max(0.0);
     let share = |of: &WholeSecond| {
         let length: f64 = faults.iter().map(|fault| in_fault(of, fault)).sum();
         (length / of.dt).min(1.0)
@@ -374,11 +344,7 @@ mod tests {
         let mut outcome = load::Outcome::started(Time(5));
         outcome.totals.sent = 500;
         outcome.totals.received = 200;
-        let of = |deliveries_due, filled| Planned {
-            deliveries_due,
-            filled,
-            ..Planned::default()
-        };
+        let of = |deliveries_due, filled| Planned { deliveries_due, filled, ..Planned::default() };
         let (unknown, twice) = (of(None, 0), of(Some(2.0), 0));
         // Without a ledger they are the fewest that can be, where that is known.
         assert_eq!(not_received(&outcome, &unknown), None);
@@ -388,11 +354,8 @@ mod tests {
         assert_eq!(filled, Some((1_000, None)));
         outcome.totals.returned = 400;
         assert_eq!(not_received(&outcome, &twice), None);
-        outcome.ledger = Some(measure::ledger::LedgerSummary {
-            sent: 500,
-            unconfirmed_missing: 300,
-            ..Default::default()
-        });
+        outcome.ledger =
+            Some(measure::ledger::LedgerSummary { sent: 500, unconfirmed_missing: 300, ..Default::default() });
         assert_eq!(not_received(&outcome, &unknown), Some((300, Some(500))));
         // Another group's confirms say nothing of them; what was refused or not confirmed is told as that.
         outcome.totals.completed = 1;
@@ -418,11 +381,7 @@ mod tests {
                 ..WholeSecond::default()
             })
             .collect();
-        let fault = |from_s, until_s| OwnFault {
-            name: "kill".to_owned(),
-            from_s,
-            until_s,
-        };
+        let fault = |from_s, until_s| OwnFault { name: "kill".to_owned(), from_s, until_s };
         let of = |faults: &[OwnFault], due: fn(&WholeSecond) -> Option<f64>| {
             let of = lacking(&seconds, faults, due, |of| of.begun);
             (of.due, of.all, of.in_faults)

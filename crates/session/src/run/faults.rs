@@ -38,10 +38,7 @@ pub(crate) enum FaultEvent {
     /// A node that could not be killed is the process that it was.
     Survives { node: usize, pid: u32 },
     /// The broker continues, or is ready again; its process from now on.
-    Back {
-        at: Time,
-        returned: Option<Returned>,
-    },
+    Back { at: Time, returned: Option<Returned> },
     /// A killed node starts again below this process, whose usage until it is back is the node's own.
     Starts(Starter),
     /// The first confirm after the latest fault is awaited from now on.
@@ -349,16 +346,7 @@ impl Faults {
             away: None,
             played: None,
         };
-        let player = Player {
-            faults: specs,
-            broker,
-            control,
-            beside,
-            moments,
-            tell,
-            state: None,
-            is_gone: false,
-        };
+        let player = Player { faults: specs, broker, control, beside, moments, tell, state: None, is_gone: false };
         (faults, player)
     }
 
@@ -396,31 +384,17 @@ impl Faults {
             }
             FaultEvent::Kills(killed) => collected.killed.push(killed),
             FaultEvent::Starts(starter) => collected.starters.push(starter),
-            FaultEvent::Survives { node, pid } => collected.returned.push(Returned {
-                node,
-                pid,
-                gone: 0.0,
-                profile: None,
-            }),
+            FaultEvent::Survives { node, pid } => {
+                collected.returned.push(Returned { node, pid, gone: 0.0, profile: None })
+            }
             FaultEvent::Watched => {
                 self.watched = self.outcomes.len().checked_sub(1);
                 let outcome = self.outcomes.last_mut();
                 outcome.into_iter().for_each(|it| it.watched = true);
             }
-            FaultEvent::Failed {
-                at,
-                kind,
-                node,
-                began,
-                reason,
-            } => {
+            FaultEvent::Failed { at, kind, node, began, reason } => {
                 self.away = None;
-                let outcome = FaultOutcome {
-                    kind: kind.name().to_owned(),
-                    node,
-                    t: t(at),
-                    ..FaultOutcome::default()
-                };
+                let outcome = FaultOutcome { kind: kind.name().to_owned(), node, t: t(at), ..FaultOutcome::default() };
                 let what = if began { "did not end" } else { "failed" };
                 let text = format!("the {} {what}: {reason}", named(&outcome));
                 collected.events.push((at, text));
@@ -437,15 +411,7 @@ impl Faults {
     }
 
     fn hear_begin(&mut self, event: &FaultEvent, collected: &mut Collected) {
-        let FaultEvent::Began {
-            at,
-            kind,
-            node,
-            late,
-            asked,
-            for_good,
-        } = *event
-        else {
+        let FaultEvent::Began { at, kind, node, late, asked, for_good } = *event else {
             return;
         };
         self.outcomes.push(FaultOutcome {
@@ -479,8 +445,7 @@ impl Faults {
             (0, _) => Tier::Caution,
             _ => Tier::Invalid,
         };
-        let reason =
-            |fault: &FaultOutcome| Some(format!("{}: {}", named(fault), fault.failed.as_ref()?));
+        let reason = |fault: &FaultOutcome| Some(format!("{}: {}", named(fault), fault.failed.as_ref()?));
         let first = failed.clone().next().and_then(reason);
         let faults = MissedFaults {
             planned: self.specs.len() as u64,
@@ -547,10 +512,9 @@ impl Companion for Faults {
         let of = self.watched;
         let since = match event {
             Some(RunEvent::FirstConfirm { at }) => {
-                let what = self.operations.map_or_else(
-                    || "first confirm".to_owned(),
-                    |of| format!("first successful {}", of.one),
-                );
+                let what = self
+                    .operations
+                    .map_or_else(|| "first confirm".to_owned(), |of| format!("first successful {}", of.one));
                 self.since_fault(of, *at, &what, |fault| &mut fault.first_confirm_s)
             }
             Some(RunEvent::BacklogGone { at }) => {
@@ -574,10 +538,7 @@ impl Companion for Faults {
             let text = format!("{label}, waiting for its return");
             (text, Duration::from(Clock.now().since(*since)))
         });
-        Collected {
-            waiting,
-            ..Collected::default()
-        }
+        Collected { waiting, ..Collected::default() }
     }
 
     /// Waits for a broker that is away.
@@ -597,10 +558,7 @@ impl Companion for Faults {
             self.add_played(&played);
         }
         run.summary.faults = std::mem::take(&mut self.outcomes);
-        Collected {
-            warnings: missed.into_iter().collect(),
-            ..Collected::default()
-        }
+        Collected { warnings: missed.into_iter().collect(), ..Collected::default() }
     }
 }
 

@@ -34,10 +34,7 @@ impl Broker for Nodes {
     }
 
     fn processes(&self) -> Processes {
-        Processes {
-            further: vec![None, Some(SURVIVOR)],
-            ..Processes::default()
-        }
+        Processes { further: vec![None, Some(SURVIVOR)], ..Processes::default() }
     }
 
     fn inject(&mut self, _fault: Fault) -> Result<(), BrokerError> {
@@ -77,18 +74,12 @@ impl Broker for Nodes {
 }
 
 fn nodes() -> Nodes {
-    Nodes {
-        identity: Identity::default(),
-        endpoint: Endpoint::new("localhost", 0),
-    }
+    Nodes { identity: Identity::default(), endpoint: Endpoint::new("localhost", 0) }
 }
 
 fn fault(kind: RunFault, node: usize, at_ms: u64, for_ms: u64) -> FaultSpec {
     let kind = kind.name();
-    toml::from_str(&format!(
-        "kind = \"{kind}\"\nnode = {node}\nat = \"{at_ms}ms\"\nfor = \"{for_ms}ms\""
-    ))
-    .unwrap()
+    toml::from_str(&format!("kind = \"{kind}\"\nnode = {node}\nat = \"{at_ms}ms\"\nfor = \"{for_ms}ms\"")).unwrap()
 }
 
 fn context() -> RunContext {
@@ -99,8 +90,7 @@ fn context() -> RunContext {
 fn played(faults: &[FaultSpec]) -> Vec<(u64, FaultEvent)> {
     let told = told(faults).into_iter();
     use FaultEvent::{Kills, Starts, Survives, Watched};
-    told.filter(|(_, event)| !matches!(event, Kills(_) | Starts(_) | Survives { .. } | Watched))
-        .collect()
+    told.filter(|(_, event)| !matches!(event, Kills(_) | Starts(_) | Survives { .. } | Watched)).collect()
 }
 
 /// Events of these faults, with the watch for the first confirm.
@@ -117,9 +107,9 @@ fn told(faults: &[FaultSpec]) -> Vec<(u64, FaultEvent)> {
         played.events.try_iter().collect::<Vec<_>>()
     });
     let ms = |event: &FaultEvent| match event {
-        FaultEvent::Began { at, .. }
-        | FaultEvent::Back { at, .. }
-        | FaultEvent::Failed { at, .. } => at.since(begin).0 / 1_000_000,
+        FaultEvent::Began { at, .. } | FaultEvent::Back { at, .. } | FaultEvent::Failed { at, .. } => {
+            at.since(begin).0 / 1_000_000
+        }
         FaultEvent::Kills(_)
         | FaultEvent::Starts(_)
         | FaultEvent::Survives { .. }
@@ -136,10 +126,7 @@ fn a_clusters_first_confirm_is_watched_for_from_the_faults_beginning() {
     let told = told(&[fault(RunFault::Stop, 1, 0, 20)]);
     let events: Vec<&FaultEvent> = told.iter().map(|(_, event)| event).collect();
     use FaultEvent::{Back, Began, Watched};
-    assert!(
-        matches!(events[..], [Began { .. }, Watched, Back { .. }]),
-        "{events:?}"
-    );
+    assert!(matches!(events[..], [Began { .. }, Watched, Back { .. }]), "{events:?}");
     let (mut broker, control) = (nodes(), load::Control::new());
     let run = context();
     let (mut faults, _player) = Faults::of(&[], &run, &mut broker, &control, Beside::default());
@@ -151,28 +138,16 @@ fn a_clusters_first_confirm_is_watched_for_from_the_faults_beginning() {
 
 #[test]
 fn a_fault_lasts_until_what_it_took_away_confirms_again() {
-    let kill = FaultOutcome {
-        kind: "kill".into(),
-        node: Some(1),
-        t: 10.0,
-        asked_s: Some(5.0),
-        ..FaultOutcome::default()
-    };
+    let kill =
+        FaultOutcome { kind: "kill".into(), node: Some(1), t: 10.0, asked_s: Some(5.0), ..FaultOutcome::default() };
     let until = |fault: FaultOutcome| own_fault(&fault).map(|it| it.until_s);
-    assert_eq!(
-        until(kill.clone()),
-        Some(f64::INFINITY),
-        "it did not come back"
-    );
+    assert_eq!(until(kill.clone()), Some(f64::INFINITY), "it did not come back");
     let mut back = kill.clone();
     back.back_s = Some(11.0);
     assert_eq!(until(back.clone()), Some(21.0));
     back.first_confirm_s = Some(12.5);
     assert_eq!(until(back.clone()), Some(22.5));
-    assert_eq!(
-        own_fault(&back).map(|it| it.name),
-        Some("kill of node 1".into())
-    );
+    assert_eq!(own_fault(&back).map(|it| it.name), Some("kill of node 1".into()));
     // One of a moment lasts until then, too, and one that takes nothing away has no such time.
     let dropped = FaultOutcome {
         kind: "drop".into(),
@@ -182,11 +157,7 @@ fn a_fault_lasts_until_what_it_took_away_confirms_again() {
         ..FaultOutcome::default()
     };
     assert_eq!(until(dropped.clone()), Some(3.125));
-    let lose = FaultOutcome {
-        watched: false,
-        first_confirm_s: None,
-        ..dropped
-    };
+    let lose = FaultOutcome { watched: false, first_confirm_s: None, ..dropped };
     assert_eq!(until(lose), None);
     let mut failed = kill;
     (failed.failed, failed.asked_s) = (Some("RabbitMQ is gone".into()), None);
@@ -199,13 +170,7 @@ fn a_killed_node_is_followed_from_its_start_on() {
     use FaultEvent::{Back, Began, Kills, Starts, Watched};
     let kill = told(&[fault(RunFault::Kill, 1, 0, 20)]);
     let events: Vec<&FaultEvent> = kill.iter().map(|(_, event)| event).collect();
-    assert!(
-        matches!(
-            events[..],
-            [Kills(_), Began { .. }, Watched, Starts(_), Back { .. }]
-        ),
-        "{events:?}"
-    );
+    assert!(matches!(events[..], [Kills(_), Began { .. }, Watched, Starts(_), Back { .. }]), "{events:?}");
     // A kill takes a while, and its effects come before that has passed.
     assert!(u128::from(kill[1].0) < KILL.as_millis(), "{events:?}");
     let (mut broker, control) = (nodes(), load::Control::new());
@@ -229,10 +194,7 @@ fn a_node_that_could_not_be_killed_is_followed_as_before() {
     use FaultEvent::{Failed, Kills, Survives};
     let kill = told(&[fault(RunFault::Kill, GONE, 0, 20)]);
     let events: Vec<&FaultEvent> = kill.iter().map(|(_, event)| event).collect();
-    assert!(
-        matches!(events[..], [Kills(_), Survives { .. }, Failed { .. }]),
-        "{events:?}"
-    );
+    assert!(matches!(events[..], [Kills(_), Survives { .. }, Failed { .. }]), "{events:?}");
     let (mut broker, control) = (nodes(), load::Control::new());
     let run = context();
     let (mut faults, _player) = Faults::of(&[], &run, &mut broker, &control, Beside::default());
@@ -252,25 +214,10 @@ fn a_node_that_is_killed_for_good_stays_away_to_the_end() {
     let mut for_good = fault(RunFault::Kill, SLOW, 0, 20);
     for_good.length = None;
     let events = played(&[for_good, fault(RunFault::Stop, 1, 50, 100)]);
-    let [
-        (_, killed),
-        (began, FaultEvent::Began { .. }),
-        (_, FaultEvent::Back { .. }),
-    ] = &events[..]
-    else {
+    let [(_, killed), (began, FaultEvent::Began { .. }), (_, FaultEvent::Back { .. })] = &events[..] else {
         panic!("{events:?}")
     };
-    assert!(
-        matches!(
-            killed,
-            FaultEvent::Began {
-                for_good: true,
-                asked: None,
-                ..
-            }
-        ),
-        "{killed:?}"
-    );
+    assert!(matches!(killed, FaultEvent::Began { for_good: true, asked: None, .. }), "{killed:?}");
     assert!(*began < 300, "{events:?}");
     let (mut broker, control) = (nodes(), load::Control::new());
     let run = context();
@@ -295,16 +242,7 @@ fn a_fault_behind_one_that_takes_longer_is_late_and_as_long_as_written() {
         fault(RunFault::Stop, 1, 600, 100),
     ];
     let events = played(&faults);
-    let [
-        _,
-        (back, _),
-        (began, second),
-        (over, _),
-        (_, failed),
-        (_, third),
-        _,
-    ] = events.as_slice()
-    else {
+    let [_, (back, _), (began, second), (over, _), (_, failed), (_, third), _] = events.as_slice() else {
         panic!("{events:?}")
     };
     assert!(*back >= 320, "{events:?}");
@@ -319,16 +257,7 @@ fn a_fault_behind_one_that_takes_longer_is_late_and_as_long_as_written() {
             if reason.ends_with("gone")),
         "{failed:?}"
     );
-    assert!(
-        matches!(
-            third,
-            FaultEvent::Began {
-                kind: RunFault::Stop,
-                ..
-            }
-        ),
-        "{third:?}"
-    );
+    assert!(matches!(third, FaultEvent::Began { kind: RunFault::Stop, .. }), "{third:?}");
 }
 
 #[test]
@@ -336,16 +265,9 @@ fn a_node_that_is_gone_is_told() {
     let broker = nodes();
     let warning = node_gone(&broker, &[]).expect("a warning");
     assert_eq!(warning.finding, Finding::NodeGone { nodes: vec![2] });
-    let kill = |node: usize, for_good| FaultOutcome {
-        node: u32::try_from(node).ok(),
-        for_good,
-        ..FaultOutcome::default()
-    };
-    for (fault, is_told) in [
-        (kill(GONE, true), false),
-        (kill(GONE, false), true),
-        (kill(SLOW, true), true),
-    ] {
+    let kill =
+        |node: usize, for_good| FaultOutcome { node: u32::try_from(node).ok(), for_good, ..FaultOutcome::default() };
+    for (fault, is_told) in [(kill(GONE, true), false), (kill(GONE, false), true), (kill(SLOW, true), true)] {
         assert_eq!(node_gone(&broker, &[fault]).is_some(), is_told);
     }
 }

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use archive::{
-    FailedBy, FailureCount, Finding, MESSAGES, MessageFlow, PerMessage, PhaseSpan, ProgramSummary,
-    RequirementOutcome, Rss, RunLock, RunRecord, RunState, RunSummary, RunWriter, ScenarioSummary,
-    SlicePoint, Throughput, Tier, Topology, Warning,
+    FailedBy, FailureCount, Finding, MESSAGES, MessageFlow, PerMessage, PhaseSpan, ProgramSummary, RequirementOutcome,
+    Rss, RunLock, RunRecord, RunState, RunSummary, RunWriter, ScenarioSummary, SlicePoint, Throughput, Tier, Topology,
+    Warning,
 };
 use load::OperationTally;
 use load::scenario::Operations;
@@ -47,21 +47,14 @@ impl Recording<'_> {
         if let Some(at) = program.ended_at {
             self.programs.ended.insert(program.load, at);
         }
-        let summary = ProgramSummary {
-            command: program.command,
-            status: program.status,
-            log: program.log,
-        };
+        let summary = ProgramSummary { command: program.command, status: program.status, log: program.log };
         self.programs.summaries.insert(program.load, summary);
     }
 
     /// Tells of a feature that the broker no longer permits, at once and in the summary.
     pub(super) fn tell_not_permitted(&mut self, feature: &str, instead: &str) {
         self.note(&format!("{feature} is no longer permitted: {instead}"));
-        let not_permitted = Finding::NotPermitted {
-            feature: feature.to_owned(),
-            instead: instead.to_owned(),
-        };
+        let not_permitted = Finding::NotPermitted { feature: feature.to_owned(), instead: instead.to_owned() };
         let note = Warning::new(Tier::Note, not_permitted);
         self.seen.not_permitted.push(note);
     }
@@ -85,11 +78,7 @@ impl Recording<'_> {
             .collect();
         let effect = self.observer_effect();
         let profiled = self.finish_profile(&outcome, &processes);
-        let usage = self
-            .used
-            .between
-            .map(|(begin, end)| between(&begin, &end))
-            .unwrap_or_default();
+        let usage = self.used.between.map(|(begin, end)| between(&begin, &end)).unwrap_or_default();
         self.add_censored(&outcome);
         let mut judgement = judge(self.facts(&outcome, &usage));
         let mut others = self.noted(&outcome);
@@ -109,9 +98,7 @@ impl Recording<'_> {
         let mut summary = self.summary(&outcome, &usage, &profiled);
         let planned = self.context.phases.measure;
         let facts = &mut judgement.verdict.facts;
-        self.seen
-            .lasting
-            .tell(&outcome, planned, &mut summary, facts);
+        self.seen.lasting.tell(&outcome, planned, &mut summary, facts);
         summary.error = problem;
         summary.observer_effect = effect;
         summary.warnings = found;
@@ -124,14 +111,8 @@ impl Recording<'_> {
         let tell = |summary: &mut RunSummary| tell(summary, drain_cut, texts);
         let record = close(self.writer.as_mut(), self.record, summary, texts, tell);
         RunOutcome {
-            run_dir: self
-                .writer
-                .as_ref()
-                .map(|writer| writer.dir().to_path_buf()),
-            lock: self
-                .writer
-                .as_ref()
-                .map_or_else(RunLock::default, RunWriter::lock),
+            run_dir: self.writer.as_ref().map(|writer| writer.dir().to_path_buf()),
+            lock: self.writer.as_ref().map_or_else(RunLock::default, RunWriter::lock),
             record,
             measured: self.measured,
             profiles: profiled.profiles,
@@ -164,8 +145,7 @@ impl Recording<'_> {
         let ended = self.programs.ended.iter();
         let early = ended.filter(|(_, at)| **at + TOGETHER < measured.end);
         let early = early.map(|(load, at)| note(*at, Some(*load as u64)));
-        let all =
-            ended_by_itself(outcome, Some(planned)).filter(|_| !self.programs.summaries.is_empty());
+        let all = ended_by_itself(outcome, Some(planned)).filter(|_| !self.programs.summaries.is_empty());
         early.chain(all.map(|it| note(it.end, None))).collect()
     }
 
@@ -214,11 +194,7 @@ impl Recording<'_> {
         Some(self.context.origin + Nanos((seconds * 1e9).round() as u64))
     }
 
-    fn finish_profile(
-        &mut self,
-        outcome: &load::Outcome,
-        processes: &[Vec<ErlangProcess>],
-    ) -> Profiled {
+    fn finish_profile(&mut self, outcome: &load::Outcome, processes: &[Vec<ErlangProcess>]) -> Profiled {
         let mut profiling = std::mem::take(&mut self.profiling);
         profiling.keep_used(self.cpu_of_nodes());
         let Some(writer) = &mut self.writer else {
@@ -228,17 +204,12 @@ impl Recording<'_> {
             self.observer.step("writing the profile");
         }
         let since_origin = |at: Time| at.since(self.context.origin).0;
-        let measured = outcome
-            .phases
-            .iter()
-            .find(|span| span.phase == Phase::Measure);
+        let measured = outcome.phases.iter().find(|span| span.phase == Phase::Measure);
         if let Some(span) = measured {
             profiling.hold_until(span.end);
         }
         // A run that was stopped in the warm-up has measured nothing.
-        let window = measured.map_or((0, 0), |span| {
-            (since_origin(span.start), since_origin(span.end))
-        });
+        let window = measured.map_or((0, 0), |span| (since_origin(span.start), since_origin(span.end)));
         profiling.finish(Some(window), processes, writer)
     }
 
@@ -253,20 +224,12 @@ impl Recording<'_> {
         };
         let mut summary = RunSummary {
             schema: RunSummary::SCHEMA.to_owned(),
-            run_dir: self
-                .writer
-                .as_ref()
-                .map_or_else(String::new, |w| shown(w.dir())),
+            run_dir: self.writer.as_ref().map_or_else(String::new, |w| shown(w.dir())),
             broker: self.context.broker.clone(),
             programs: self.programs.summaries.values().cloned().collect(),
             cpu_cores,
-            rss_mb: Rss {
-                broker: mb(self.used.peak_rss.0),
-                client: mb(self.used.peak_rss.1),
-            },
-            profiles: (profiled.profiles.iter())
-                .map(|profile| profile.summary(TOP_FUNCTIONS))
-                .collect(),
+            rss_mb: Rss { broker: mb(self.used.peak_rss.0), client: mb(self.used.peak_rss.1) },
+            profiles: (profiled.profiles.iter()).map(|profile| profile.summary(TOP_FUNCTIONS)).collect(),
             ..self.summary.clone()
         };
         for scenario in &self.context.scenarios {
@@ -298,10 +261,7 @@ impl Recording<'_> {
         Some(ScenarioSummary {
             kind: scenario.subject.clone(),
             requested: requested.map(|_| scenario.achieved.summary(begun, late)),
-            cpu_us_each: PerMessage {
-                broker: us_each(cores.broker),
-                client: us_each(cores.client),
-            },
+            cpu_us_each: PerMessage { broker: us_each(cores.broker), client: us_each(cores.client) },
             ..of
         })
     }
@@ -348,10 +308,10 @@ impl Recording<'_> {
             0 => 0,
             _ => completed + operations.failed.map_or(0, count),
         };
-        let failures = tally.failures.iter().map(|(reason, count)| FailureCount {
-            reason: web::redact::text(reason),
-            count: *count,
-        });
+        let failures = tally
+            .failures
+            .iter()
+            .map(|(reason, count)| FailureCount { reason: web::redact::text(reason), count: *count });
         let mut failures: Vec<FailureCount> = failures.collect();
         failures.sort_by_key(|failure| std::cmp::Reverse(failure.count));
         let mut phases = outcome.phases.iter();

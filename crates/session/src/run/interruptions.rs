@@ -71,11 +71,7 @@ impl Blocked {
     /// Number of blocked times, and the reasons; `None` without any.
     pub(crate) fn summary(&self) -> Option<(u64, String)> {
         let words = |reason: &String| {
-            if reason.is_empty() {
-                "it gave no reason".to_owned()
-            } else {
-                reason.clone()
-            }
+            if reason.is_empty() { "it gave no reason".to_owned() } else { reason.clone() }
         };
         let mut reasons: Vec<String> = self.reasons.iter().map(words).collect();
         if self.more {
@@ -215,11 +211,8 @@ mod tests {
     #[test]
     fn a_long_silence_after_many_short_ones_is_kept() {
         let mut silences = Silences::default();
-        let silence = |from: u64, ms: u64| Silence {
-            from: Time(from * MS),
-            until: Time((from + ms) * MS),
-            ..Silence::default()
-        };
+        let silence =
+            |from: u64, ms: u64| Silence { from: Time(from * MS), until: Time((from + ms) * MS), ..Silence::default() };
         for second in 0..1_500 {
             silences.keep(silence(second * 1_000, 100 + second % 7));
         }

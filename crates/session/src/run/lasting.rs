@@ -42,13 +42,7 @@ impl Lasting {
 
     /// Sets the rates of a load that ended by itself, each over the time in which it was; others stay those of the
     /// measured phase. What is said of the facts says the same, whose decisions are of the measured phase alone.
-    pub(super) fn tell(
-        &self,
-        outcome: &Outcome,
-        planned: Option<Nanos>,
-        summary: &mut RunSummary,
-        facts: &mut Facts,
-    ) {
+    pub(super) fn tell(&self, outcome: &Outcome, planned: Option<Nanos>, summary: &mut RunSummary, facts: &mut Facts) {
         let Some(measured) = ended_by_itself(outcome, planned) else {
             return;
         };
@@ -99,11 +93,7 @@ pub(super) fn ended_by_itself(outcome: &Outcome, planned: Option<Nanos>) -> Opti
 }
 
 pub(super) fn per_second(count: u64, length: Nanos) -> f64 {
-    if length == Nanos::ZERO {
-        0.0
-    } else {
-        count as f64 / length.as_secs_f64()
-    }
+    if length == Nanos::ZERO { 0.0 } else { count as f64 / length.as_secs_f64() }
 }
 
 #[cfg(test)]
@@ -116,30 +106,17 @@ mod tests {
 
     /// The CPU of a measured phase.
     fn used() -> RunSummary {
-        let each = PerMessage {
-            broker: Some(1.0),
-            client: Some(1.0),
-        };
-        let mut summary = RunSummary {
-            cpu_cores: each,
-            ..RunSummary::default()
-        };
+        let each = PerMessage { broker: Some(1.0), client: Some(1.0) };
+        let mut summary = RunSummary { cpu_cores: each, ..RunSummary::default() };
         summary.messages_mut().cpu_us_each = each;
-        summary.messages_mut().requested = Some(RequestedSummary {
-            rate: 50_000.0,
-            ..RequestedSummary::default()
-        });
+        summary.messages_mut().requested = Some(RequestedSummary { rate: 50_000.0, ..RequestedSummary::default() });
         summary
     }
 
     /// A load that sends 500 messages in 10 ms, and whose consumers need 2 s for them.
     fn told(planned: Option<Nanos>, interrupted: bool) -> (RunSummary, Facts) {
         let at = |ms: u64| Time(5_000 * MS + ms * MS);
-        let span = |phase, start, end| PhaseTimes {
-            phase,
-            start: at(start),
-            end: at(end),
-        };
+        let span = |phase, start, end| PhaseTimes { phase, start: at(start), end: at(end) };
         let outcome = Outcome {
             phases: vec![span(Phase::Measure, 0, 10), span(Phase::Drain, 10, 2_100)],
             interrupted,
@@ -172,11 +149,7 @@ mod tests {
             let (summary, facts) = told(planned, false);
             let flow = summary.flow();
             assert_eq!((flow.sent.rate, flow.received.rate), (50_000.0, 250.0));
-            let lasted = Lasted {
-                sent_s: 0.01,
-                completed_s: 0.0,
-                received_s: 2.0,
-            };
+            let lasted = Lasted { sent_s: 0.01, completed_s: 0.0, received_s: 2.0 };
             assert_eq!(flow.lasted, Some(lasted));
             assert_eq!((facts.received_rate, facts.ended.received_s), (250.0, 2.0));
             let rates = (facts.requested_rate, facts.sent_rate);

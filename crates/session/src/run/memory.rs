@@ -79,17 +79,9 @@ impl MemoryWatch {
     }
 
     fn new(every: Nanos, options: Vec<ConnectOptions>) -> Self {
-        let nodes = options.iter().map(|options| WatchedNode {
-            name: options.node.to_string(),
-            ..WatchedNode::default()
-        });
-        Self {
-            every,
-            readings: None,
-            stop: Arc::default(),
-            nodes: nodes.collect(),
-            options,
-        }
+        let nodes =
+            options.iter().map(|options| WatchedNode { name: options.node.to_string(), ..WatchedNode::default() });
+        Self { every, readings: None, stop: Arc::default(), nodes: nodes.collect(), options }
     }
 
     /// Rows since the previous call.
@@ -115,8 +107,7 @@ impl MemoryWatch {
         match reading.result {
             Ok(sides) => {
                 if node.is_away() {
-                    read.notes
-                        .push(format!("the memory of {} is read again", node.name));
+                    read.notes.push(format!("the memory of {} is read again", node.name));
                 }
                 node.answers += 1;
                 if node.took.len() < MOST_TIMES {
@@ -124,11 +115,7 @@ impl MemoryWatch {
                 }
                 let of_node = several.then_some(reading.node);
                 node.latest = series(&sides, of_node);
-                read.rows.push(SeriesRow {
-                    since: reading.at,
-                    length: self.every,
-                    values: node.latest.clone(),
-                });
+                read.rows.push(SeriesRow { since: reading.at, length: self.every, values: node.latest.clone() });
             }
             Err(error) => {
                 if node.failed == 0 || !node.latest.is_empty() {
@@ -171,10 +158,7 @@ impl Companion for MemoryWatch {
         for (node, options) in self.options.iter().enumerate() {
             let task = MemoryTask {
                 node,
-                options: ConnectOptions {
-                    timeout: TIMEOUT,
-                    ..options.clone()
-                },
+                options: ConnectOptions { timeout: TIMEOUT, ..options.clone() },
                 every: self.every,
                 stop: Arc::clone(&self.stop),
                 tell: tell.clone(),
@@ -183,8 +167,7 @@ impl Companion for MemoryWatch {
             let thread = thread::Builder::new().name(format!("memory-{node}"));
             if let Err(error) = thread.spawn(move || task.run(begin)) {
                 let name = &options.node;
-                read.notes
-                    .push(format!("the memory of {name} cannot be read: {error}"));
+                read.notes.push(format!("the memory of {name} cannot be read: {error}"));
             }
         }
         read
@@ -199,8 +182,7 @@ impl Companion for MemoryWatch {
         self.stop.store(true, Ordering::Relaxed);
         let mut read = self.take();
         if self.readings.take().is_some() {
-            read.notes
-                .extend(self.nodes.iter().map(WatchedNode::sentence));
+            read.notes.extend(self.nodes.iter().map(WatchedNode::sentence));
         }
         read
     }
@@ -264,12 +246,7 @@ impl MemoryTask {
             let asked = Clock.now();
             let result = self.read();
             let at = Clock.now();
-            let reading = NodeReading {
-                node: self.node,
-                asked,
-                at,
-                result,
-            };
+            let reading = NodeReading { node: self.node, asked, at, result };
             // Where nobody has taken any for minutes this one is a gap, and those after it are none.
             if let Err(TrySendError::Disconnected(_)) = self.tell.try_send(reading) {
                 return;
@@ -347,12 +324,7 @@ const BOTH: &str = "both sides";
 /// Source of the steps between the VM's total and resident memory.
 const BETWEEN: &str = "between the sides";
 
-fn named(
-    name: &str,
-    unit: SeriesUnit,
-    label: Option<(&str, &str)>,
-    node: Option<usize>,
-) -> SeriesName {
+fn named(name: &str, unit: SeriesUnit, label: Option<(&str, &str)>, node: Option<usize>) -> SeriesName {
     let mut series = SeriesName::new(ERLANG_MEMORY, name, unit);
     if let Some((key, value)) = label {
         series = series.with(key, value);
@@ -389,10 +361,7 @@ mod tests {
             ..WatchedNode::default()
         };
         let slow = node(&[1, 837, 119]).sentence();
-        assert!(
-            slow.contains("; 2 readings took over 50.0 ms, so the two"),
-            "{slow}"
-        );
+        assert!(slow.contains("; 2 readings took over 50.0 ms, so the two"), "{slow}");
         let quick = node(&[1, 2, 50]).sentence();
         assert!(quick.ends_with("50.0 ms at most"), "{quick}");
     }
@@ -403,10 +372,7 @@ mod tests {
         memory.start(Clock.now());
         let notes = memory.load_ended().notes;
         let cost = "memory of nobody@127.0.0.1: 0 readings";
-        assert!(
-            notes.last().is_some_and(|it| it.starts_with(cost)),
-            "{notes:?}"
-        );
+        assert!(notes.last().is_some_and(|it| it.starts_with(cost)), "{notes:?}");
         assert!(memory.stop.load(Ordering::Relaxed));
         assert!(memory.load_ended().notes.is_empty());
     }

@@ -89,11 +89,7 @@ pub struct Texts {
 
 impl Default for Texts {
     fn default() -> Self {
-        Self {
-            verdict: |_| {},
-            warning: |_| String::new(),
-            options: |_, _| {},
-        }
+        Self { verdict: |_| {}, warning: |_| String::new(), options: |_, _| {} }
     }
 }
 
@@ -165,22 +161,13 @@ fn check_requirements(experiment: &Experiment, scenarios: &[MakeScenario]) -> Re
     let made = all_made(scenarios, &Occasion::of(&experiment, &endpoint, 0, &traced))?;
     let metrics: Vec<Metric> = made.iter().flat_map(|it| it.metrics()).collect();
     let mut required = experiment.require.iter();
-    required
-        .try_for_each(|spec| spec.that.check(&metrics))
-        .map_err(Error::Usage)
+    required.try_for_each(|spec| spec.that.check(&metrics)).map_err(Error::Usage)
 }
 
 /// The scenarios that an experiment asks for, in the order of their kinds.
-fn all_made(
-    kinds: &[MakeScenario],
-    occasion: &Occasion<'_>,
-) -> Result<Vec<Box<dyn Scenario>>, load::Error> {
+fn all_made(kinds: &[MakeScenario], occasion: &Occasion<'_>) -> Result<Vec<Box<dyn Scenario>>, load::Error> {
     let made = kinds.iter().map(|make| make(occasion));
-    Ok(made
-        .collect::<Result<Vec<_>, _>>()?
-        .into_iter()
-        .flatten()
-        .collect())
+    Ok(made.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
 /// Refuses source addresses that are not this machine's, before anything is started.
@@ -214,10 +201,7 @@ pub fn run_on(
     if control.is_stopping() {
         return Err(Error::Stopped { during: "start" });
     }
-    let plans = experiment
-        .with_metrics_servers(broker.metrics_servers())
-        .scrape_plans()
-        .map_err(Error::Usage)?;
+    let plans = experiment.with_metrics_servers(broker.metrics_servers()).scrape_plans().map_err(Error::Usage)?;
     let memory = MemoryWatch::of(experiment, broker)?;
     let copied = broker.copied();
     if copied.is_none() {
@@ -267,9 +251,7 @@ pub fn run_on(
     recording.blocks = loaded.blocks(&experiment.profile, seed);
     recording.logs = logs;
     if let Some(cost) = copied {
-        recording.note(&format!(
-            "the broker began with a copy of prepared data: {cost}"
-        ));
+        recording.note(&format!("the broker began with a copy of prepared data: {cost}"));
     }
     let (recording, result, during) = recording.run(&scenarios, control, || player.run());
     end_load(recording, result, during, &*broker, profiled, control)
@@ -329,12 +311,7 @@ fn end_load(
     let processes = named.collect();
     let gone = node_gone(broker, &recording.summary.faults);
     recording.tell_logged();
-    Ok(recording.finish(Ending {
-        outcome,
-        topology,
-        processes,
-        warnings: gone.into_iter().collect(),
-    }))
+    Ok(recording.finish(Ending { outcome, topology, processes, warnings: gone.into_iter().collect() }))
 }
 
 /// The moment at which a run begins. Its time counts from there until its load begins.
@@ -349,26 +326,18 @@ pub(crate) struct Start {
 impl Start {
     pub(crate) fn now() -> Self {
         let seed = RandomState::new().build_hasher().finish() as u32;
-        Self {
-            origin: Clock.now(),
-            unix_ns: wall_clock_unix_ns(),
-            seed,
-        }
+        Self { origin: Clock.now(), unix_ns: wall_clock_unix_ns(), seed }
     }
 
     /// The record of a run that begins.
     pub(crate) fn record(&self, name: &str, options: &RunOptions) -> RunRecord {
-        let created =
-            jiff::Timestamp::from_nanosecond(i128::from(self.unix_ns)).unwrap_or_default();
+        let created = jiff::Timestamp::from_nanosecond(i128::from(self.unix_ns)).unwrap_or_default();
         RunRecord {
             schema: RunRecord::SCHEMA.to_owned(),
             name: name.to_owned(),
             created: format!("{created:.0}"),
             command: redact::own_command(&options.command),
-            versions: Versions {
-                bellows: env!("CARGO_PKG_VERSION").to_owned(),
-                ..Versions::default()
-            },
+            versions: Versions { bellows: env!("CARGO_PKG_VERSION").to_owned(), ..Versions::default() },
             hardware: hardware::read(),
             seed: self.seed.into(),
             origin: self.origin,
@@ -378,11 +347,7 @@ impl Start {
     }
 
     /// Makes the run folder, where one is wanted, and writes the record into it.
-    pub(crate) fn writer(
-        &self,
-        options: &RunOptions,
-        record: &mut RunRecord,
-    ) -> Result<Option<RunWriter>, Error> {
+    pub(crate) fn writer(&self, options: &RunOptions, record: &mut RunRecord) -> Result<Option<RunWriter>, Error> {
         let Some(runs_dir) = &options.runs_dir else {
             return Ok(None);
         };
@@ -402,15 +367,8 @@ impl Start {
         node: Option<u32>,
         writer: &RunWriter,
     ) -> Result<Profiling, profile::Error> {
-        let header = ProfileHeader {
-            node,
-            ..ProfileHeader::new(self.origin, self.unix_ns)
-        };
-        let sampling = Sampling {
-            options,
-            dir: writer.dir(),
-            part: 0,
-        };
+        let header = ProfileHeader { node, ..ProfileHeader::new(self.origin, self.unix_ns) };
+        let sampling = Sampling { options, dir: writer.dir(), part: 0 };
         Profiling::attach(&sampling, pid, &header)
     }
 }
@@ -465,10 +423,7 @@ impl Loaded {
     /// Ids of all its known processes.
     fn pids(&self) -> Vec<u32> {
         let Processes { main, further, .. } = &self.processes;
-        main.iter()
-            .chain(further.iter().flatten())
-            .copied()
-            .collect()
+        main.iter().chain(further.iter().flatten()).copied().collect()
     }
 
     /// A reader of the broker's usage.
@@ -513,9 +468,7 @@ impl Loaded {
                 filled: plan.map_or(0, |plan| filled(plan, experiment, &self.endpoint)),
                 ..Planned::of(&**first)
             },
-            requirements: (experiment.require.iter())
-                .map(|spec| spec.that.clone())
-                .collect(),
+            requirements: (experiment.require.iter()).map(|spec| spec.that.clone()).collect(),
             texts,
         })
     }
@@ -555,17 +508,11 @@ impl Loaded {
     /// Blocks with profiling and without, where requested.
     fn blocks(&self, spec: &ProfileSpec, seed: u64) -> Blocks {
         let wanted = spec.blocks;
-        wanted.map_or_else(Blocks::default, |length| {
-            Blocks::wanted(length.0, seed, self.usage())
-        })
+        wanted.map_or_else(Blocks::default, |length| Blocks::wanted(length.0, seed, self.usage()))
     }
 }
 
 /// The problem of an experiment of which no scenario takes anything; validation finds that first.
 fn nothing_to_do() -> Error {
-    Error::Usage(Problem::new(
-        "the experiment has no load",
-        "",
-        "add [[load]], [churn] or [[probe]]",
-    ))
+    Error::Usage(Problem::new("the experiment has no load", "", "add [[load]], [churn] or [[probe]]"))
 }

@@ -20,8 +20,7 @@ const MOST_NAMES: usize = 64 * 1_024;
 pub(super) fn all(names: &[String]) -> Vec<(ProcessId, String)> {
     let nodes = ErlangNodes::list();
     let mut found = processes::others();
-    let is_meant =
-        |pid: u32, name: &str| processes::is_called(pid, name) || nodes.is_named(pid, name);
+    let is_meant = |pid: u32, name: &str| processes::is_called(pid, name) || nodes.is_named(pid, name);
     found.retain(|pid| names.iter().any(|name| is_meant(*pid, name)));
     let named = |pid: u32| Some((ProcessId::of(pid)?, nodes.name(pid)?));
     found.into_iter().filter_map(named).collect()
@@ -54,11 +53,8 @@ pub(super) fn find(name: &str) -> Result<u32, Problem> {
             "give its number with --pid N; `bellows doctor` lists the brokers that run here",
         )),
         several => {
-            let mut problem = Problem::new(
-                format!("{} processes are called {name:?}", several.len()),
-                "",
-                "choose one with --pid N",
-            );
+            let mut problem =
+                Problem::new(format!("{} processes are called {name:?}", several.len()), "", "choose one with --pid N");
             let rows: Vec<[String; 5]> = several.iter().map(|pid| row(*pid, &nodes)).collect();
             problem.log = table(&rows);
             Err(problem)
@@ -120,10 +116,7 @@ impl ErlangNodes {
         let port = std::env::var("ERL_EPMD_PORT").ok();
         let port = port.and_then(|port| port.parse().ok()).unwrap_or(EPMD_PORT);
         let host = rustix::system::uname();
-        Self {
-            registered: parse(&ask(port).unwrap_or_default()),
-            host: host.nodename().to_string_lossy().into_owned(),
-        }
+        Self { registered: parse(&ask(port).unwrap_or_default()), host: host.nodename().to_string_lossy().into_owned() }
     }
 
     fn name(&self, pid: u32) -> Option<String> {
@@ -147,12 +140,7 @@ impl ErlangNodes {
         if names.is_empty() {
             let ports = sockets::listening_ports(pid);
             let own = |(_, port): &&(String, u16)| ports.contains(port);
-            names.extend(
-                self.registered
-                    .iter()
-                    .filter(own)
-                    .map(|(name, _)| name.clone()),
-            );
+            names.extend(self.registered.iter().filter(own).map(|(name, _)| name.clone()));
         }
         names
     }
@@ -237,10 +225,7 @@ mod tests {
 
     #[test]
     fn a_node_is_meant_with_and_without_its_host() {
-        let nodes = ErlangNodes {
-            registered: Vec::new(),
-            host: "here.example".into(),
-        };
+        let nodes = ErlangNodes { registered: Vec::new(), host: "here.example".into() };
         for (typed, node, meant) in [
             ("rabbit", "rabbit@there", true),
             ("rabbit@there", "rabbit@there", true),
@@ -257,10 +242,7 @@ mod tests {
 
     #[test]
     fn nodes_are_found_by_their_name_or_its_beginning() {
-        let nodes = ErlangNodes {
-            registered: Vec::new(),
-            host: "here.example".into(),
-        };
+        let nodes = ErlangNodes { registered: Vec::new(), host: "here.example".into() };
         let called = |typed| {
             let known = ["rabbit", "rabbit-2@there", "rabbit", "other@there"];
             nodes.called(typed, known.map(str::to_owned).to_vec())
@@ -283,8 +265,7 @@ mod tests {
 
     #[test]
     fn an_answer_of_epmd_is_read_whatever_it_holds() {
-        let answer =
-            "name rabbit at port 25672\nname odd name at port 1\nname x at port 99999\n\nrubbish";
+        let answer = "name rabbit at port 25672\nname odd name at port 1\nname x at port 99999\n\nrubbish";
         let expected = [("rabbit".to_owned(), 25_672), ("odd name".to_owned(), 1)];
         assert_eq!(parse(answer), expected);
     }

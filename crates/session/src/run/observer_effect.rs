@@ -66,15 +66,8 @@ struct RunningBlocks {
 impl Blocks {
     /// Blocks of this length, in the order that the seed draws.
     pub(super) fn wanted(length: Nanos, seed: u64, usage: BlockUsage) -> Self {
-        let wanted = WantedBlocks {
-            length,
-            seed,
-            usage,
-        };
-        Self {
-            wanted: Some(wanted),
-            running: None,
-        }
+        let wanted = WantedBlocks { length, seed, usage };
+        Self { wanted: Some(wanted), running: None }
     }
 
     /// The broker is another process than was thought.
@@ -100,12 +93,7 @@ impl Blocks {
         let Some(wanted) = wanted.filter(|_| !sampled.switches.is_empty()) else {
             return;
         };
-        let plan = BlockPlan {
-            start,
-            length: wanted.length,
-            measure,
-            seed: wanted.seed,
-        };
+        let plan = BlockPlan { start, length: wanted.length, measure, seed: wanted.seed };
         let blocks: Box<dyn Iterator<Item = PlannedBlock> + Send> = Box::new(plan.blocks());
         let switching = Switching::start(plan, sampled.switches, wanted.usage);
         self.running = switching.map(|switching| RunningBlocks {
@@ -134,10 +122,7 @@ impl Blocks {
         let running = self.running.take()?;
         let switched = running.switching.finish();
         let counted = running.counts.finish();
-        let measured = MeasuredBlocks {
-            pairs: pairs(&switched, &counted),
-            planned: switched.len() / 2,
-        };
+        let measured = MeasuredBlocks { pairs: pairs(&switched, &counted), planned: switched.len() / 2 };
         let mut effect = measured.effect(paced);
         effect.unit = operations.map_or("messages", |of| of.many).to_owned();
         effect.block_s = running.plan.length.as_secs_f64();
@@ -197,8 +182,7 @@ impl<I: Iterator<Item = PlannedBlock>> BlockCounts<I> {
         }
         while let Some(block) = self.blocks.peek().copied() {
             if slice.start + SKEW < block.end {
-                let is_inside =
-                    slice.start + SKEW >= block.counted_from && slice.end <= block.end + SKEW;
+                let is_inside = slice.start + SKEW >= block.counted_from && slice.end <= block.end + SKEW;
                 if is_inside {
                     self.count(slice, operations);
                 }
@@ -298,10 +282,7 @@ fn pairs(switched: &[SwitchedBlock], counted: &[BlockCount]) -> Vec<MeasuredPair
     };
     let pairs = switched.chunks_exact(2).filter_map(|pair| {
         let of = |on: bool| pair.iter().find(|it| it.block.on == on).and_then(figures);
-        Some(MeasuredPair {
-            on: of(true)?,
-            off: of(false)?,
-        })
+        Some(MeasuredPair { on: of(true)?, off: of(false)? })
     });
     pairs.collect()
 }
@@ -317,14 +298,12 @@ impl MeasuredBlocks {
         let all = || self.pairs.iter().flat_map(|pair| [pair.on, pair.off]);
         let sum = |of: fn(&BlockFigures) -> f64| all().map(|it| of(&it)).sum::<f64>();
         // CPU is per message handled: the larger of what was sent and received, as in the summary.
-        let rate: fn(&BlockFigures) -> f64 =
-            match sum(|it| it.received_rate) > sum(|it| it.sent_rate) {
-                true => |it| it.received_rate,
-                false => |it| it.sent_rate,
-            };
-        let per_message = |cores: Option<f64>, of: &BlockFigures| {
-            Some(cores? * 1e6 / rate(of)).filter(|it| it.is_finite())
+        let rate: fn(&BlockFigures) -> f64 = match sum(|it| it.received_rate) > sum(|it| it.sent_rate) {
+            true => |it| it.received_rate,
+            false => |it| it.sent_rate,
         };
+        let per_message =
+            |cores: Option<f64>, of: &BlockFigures| Some(cores? * 1e6 / rate(of)).filter(|it| it.is_finite());
         let end_to_end = self.figure(|it| it.end_to_end.map(|ns| ns as f64));
         let ack_response = || self.figure(|it| it.ack_response.map(|ns| ns as f64));
         let latency = match end_to_end {
@@ -346,29 +325,21 @@ impl MeasuredBlocks {
     }
 
     fn figure(&self, of: impl Fn(&BlockFigures) -> Option<f64>) -> Option<EffectFigure> {
-        let values = self.pairs.iter().map(|pair| {
-            Some(BlockPair {
-                on: of(&pair.on)?,
-                off: of(&pair.off)?,
-            })
-        });
+        let values = self.pairs.iter().map(|pair| Some(BlockPair { on: of(&pair.on)?, off: of(&pair.off)? }));
         let values: Option<Vec<BlockPair>> = values.collect();
         let effect = block_effect(&values?)?;
         let (low, high) = effect.difference.interval(0.95);
         let visible = effect.difference.visible(0.05);
         let shares = [effect.difference.mean, low, high, visible].map(f64::exp_m1);
         let [change, low, high, visible] = shares;
-        shares
-            .iter()
-            .all(|it| it.is_finite())
-            .then_some(EffectFigure {
-                off: effect.off,
-                change,
-                low,
-                high,
-                visible,
-                sign_flip_p: effect.sign_flip,
-            })
+        shares.iter().all(|it| it.is_finite()).then_some(EffectFigure {
+            off: effect.off,
+            change,
+            low,
+            high,
+            visible,
+            sign_flip_p: effect.sign_flip,
+        })
     }
 }
 
@@ -409,20 +380,12 @@ struct PlannedBlock {
 impl BlockPlan {
     /// The blocks in the order of time: whole pairs only. Behind them sampling is on.
     fn blocks(self) -> impl Iterator<Item = PlannedBlock> {
-        let pairs = self
-            .measure
-            .map_or(u64::MAX / 2, |measure| measure.0 / (2 * self.length.0));
+        let pairs = self.measure.map_or(u64::MAX / 2, |measure| measure.0 / (2 * self.length.0));
         let order = BlockOrder::new(self.seed);
         let numbered = (0..pairs.saturating_mul(2)).zip(order);
         numbered.map(move |(number, on)| {
             let start = self.start + Nanos(self.length.0.saturating_mul(number));
-            PlannedBlock {
-                number,
-                start,
-                counted_from: start + GUARD,
-                end: start + self.length,
-                on,
-            }
+            PlannedBlock { number, start, counted_from: start + GUARD, end: start + self.length, on }
         })
     }
 }
@@ -451,12 +414,7 @@ impl Switching {
     /// Switches as planned; `None` where the system gives no thread.
     fn start(plan: BlockPlan, switches: Vec<SamplingSwitch>, usage: BlockUsage) -> Option<Self> {
         let stop = Arc::new(AtomicBool::new(false));
-        let worker = Worker {
-            switches,
-            usage,
-            stop: Arc::clone(&stop),
-            is_on: true,
-        };
+        let worker = Worker { switches, usage, stop: Arc::clone(&stop), is_on: true };
         let thread = thread::Builder::new().name("profiling blocks".into());
         let thread = thread.spawn(move || worker.run(plan)).ok()?;
         Some(Self { thread, stop })
@@ -508,9 +466,7 @@ impl Worker {
             block,
             from,
             to,
-            is_in_time: is_switched
-                && in_time(&from, block.counted_from)
-                && in_time(&to, block.end),
+            is_in_time: is_switched && in_time(&from, block.counted_from) && in_time(&to, block.end),
         })
     }
 

@@ -40,10 +40,7 @@ impl OwnPages {
     pub(super) fn addresses(&self, broker: &dyn Broker) -> ProbedAddresses {
         let pages = self.0.iter();
         let address = |it: &Served| (it.kind, format!("http://{}", it.server.address()));
-        ProbedAddresses {
-            management: broker.management(),
-            pages: pages.map(address).collect(),
-        }
+        ProbedAddresses { management: broker.management(), pages: pages.map(address).collect() }
     }
 
     /// Ends the pages, and reports the cost of each, or what prevented it.
@@ -87,30 +84,13 @@ impl Drop for OwnPages {
 
 fn serve_queues_of(broker: &dyn Broker) -> Result<Served, Error> {
     let node = broker.erlang()?.ok_or_else(|| {
-        Problem::new(
-            "the page of queues needs the broker's Erlang node",
-            "",
-            "name it with broker.node",
-        )
+        Problem::new("the page of queues needs the broker's Erlang node", "", "name it with broker.node")
     })?;
-    let request = QueueRequest {
-        vhost: None,
-        sort: QueueSort::Ready,
-        limit: MOST_QUEUES,
-        fresh: None,
-    };
+    let request = QueueRequest { vhost: None, sort: QueueSort::Ready, limit: MOST_QUEUES, fresh: None };
     // Each request of a probe asks the node: that is what it measures.
     let page = QueuePage::open(node, request, Duration::ZERO).map_err(|error| error.problem())?;
     let server = serve_queues_here(&page).map_err(|error| {
-        Problem::new(
-            "cannot serve the page of queues",
-            error,
-            "check whether 127.0.0.1 has free ports",
-        )
+        Problem::new("cannot serve the page of queues", error, "check whether 127.0.0.1 has free ports")
     })?;
-    Ok(Served {
-        kind: OwnPage::Queues,
-        page,
-        server,
-    })
+    Ok(Served { kind: OwnPage::Queues, page, server })
 }

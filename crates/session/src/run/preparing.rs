@@ -55,13 +55,7 @@ pub(super) fn prepare(
     let alone = folder.lock(&key, false, control, observer)?;
     // Another bellows may have made it meanwhile.
     if usable(observer).is_none() {
-        let maker = Maker {
-            experiment,
-            broker,
-            described: &described,
-            folder: &folder,
-            key: &key,
-        };
+        let maker = Maker { experiment, broker, described: &described, folder: &folder, key: &key };
         maker.make(&options.bellows_exe, control, observer)?;
     }
     drop(alone);
@@ -96,8 +90,7 @@ fn is_usable(found: &PreparedData, experiment: &Experiment) -> bool {
     let sends = experiment.load.iter().any(|load| load.has_producers());
     let age = (Clock.now().0 / 1_000_000_000).checked_sub(found.clock_s);
     let is_of_boot = found.boot == machine::boot_id();
-    !(sends && found.has_compact_headers)
-        || (is_of_boot && age.is_some_and(|age| age < COMPACT_CLOCK_S))
+    !(sends && found.has_compact_headers) || (is_of_boot && age.is_some_and(|age| age < COMPACT_CLOCK_S))
 }
 
 /// The inputs from which data are prepared.
@@ -111,16 +104,8 @@ struct Maker<'a> {
 
 impl Maker<'_> {
     /// Starts a broker, fills it, ends it in order, and keeps its data: all or nothing.
-    fn make(
-        &self,
-        bellows_exe: &Path,
-        control: &Control,
-        observer: &mut dyn Observer,
-    ) -> Result<(), Error> {
-        observer.step(&format!(
-            "preparing the data of {} once; later runs start from copies",
-            self.described
-        ));
+    fn make(&self, bellows_exe: &Path, control: &Control, observer: &mut dyn Observer) -> Result<(), Error> {
+        observer.step(&format!("preparing the data of {} once; later runs start from copies", self.described));
         let filling = self.experiment.filling();
         let filler = Experiment {
             broker: BrokerSpec {
@@ -138,13 +123,7 @@ impl Maker<'_> {
             parent: Some(self.folder.dir().to_owned()),
             prepared_by: String::new(),
         };
-        let broker = brokers::start_with(
-            &filler,
-            Some(&data),
-            bellows_exe,
-            control,
-            &mut starting(observer),
-        )?;
+        let broker = brokers::start_with(&filler, Some(&data), bellows_exe, control, &mut starting(observer))?;
         let endpoint = broker.endpoint().clone();
         let seed = Start::now().seed;
         let filled = fill(self.experiment, &endpoint, seed, control, observer)?;
@@ -237,13 +216,7 @@ pub(super) fn fill(
     }
     observer.step(&text);
     let made = format!("{all}: {}", measure::counted(wanted, "message"));
-    let mut progress = Progress {
-        text,
-        wanted,
-        sums: Counters::default(),
-        began: Instant::now(),
-        observer,
-    };
+    let mut progress = Progress { text, wanted, sums: Counters::default(), began: Instant::now(), observer };
     let outcome = load::run(&plan, control, &mut progress)?;
     if control.is_stopping() {
         return Err(Error::Stopped { during: "filling" });
@@ -254,10 +227,7 @@ pub(super) fn fill(
     let returned = outcome.totals.returned;
     if returned > 0 {
         return Err(Error::Failed(Problem::new(
-            format!(
-                "{} of the prepared messages reached no queue",
-                measure::count(returned)
-            ),
+            format!("{} of the prepared messages reached no queue", measure::count(returned)),
             format!("queue {}", queues(&plan)),
             "bind the queue to the exchange with the routing key of the messages, or leave out `exchange` and \
              `declare`",
@@ -268,11 +238,7 @@ pub(super) fn fill(
         return Ok(made);
     }
     Err(Error::Failed(Problem::new(
-        format!(
-            "the broker accepted {} of {} prepared messages",
-            measure::count(completed),
-            measure::count(wanted)
-        ),
+        format!("the broker accepted {} of {} prepared messages", measure::count(completed), measure::count(wanted)),
         format!(
             "{} refused, {} without an answer",
             measure::count(outcome.totals.nacked),
@@ -321,8 +287,7 @@ impl Sink for Progress<'_> {
 
     fn event(&mut self, event: RunEvent) {
         if let RunEvent::Blocked { reason, .. } = event {
-            self.observer
-                .step(&format!("the broker blocks the connection: {reason}"));
+            self.observer.step(&format!("the broker blocks the connection: {reason}"));
         }
     }
 }
@@ -344,18 +309,9 @@ mod tests {
             ..PreparedData::default()
         };
         assert!(is_usable(&fresh, &sends));
-        let other_boot = PreparedData {
-            boot: "before".to_owned(),
-            ..fresh
-        };
+        let other_boot = PreparedData { boot: "before".to_owned(), ..fresh };
         assert!(!is_usable(&other_boot, &sends) && is_usable(&other_boot, &receives));
-        let long = PreparedData {
-            has_compact_headers: false,
-            ..other_boot
-        };
-        assert!(
-            is_usable(&long, &sends),
-            "the run's number is in each message"
-        );
+        let long = PreparedData { has_compact_headers: false, ..other_boot };
+        assert!(is_usable(&long, &sends), "the run's number is in each message");
     }
 }

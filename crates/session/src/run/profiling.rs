@@ -11,9 +11,7 @@ use std::time::Duration;
 use archive::{RunWriter, Warning, file};
 use measure::{Clock, Nanos, Problem, Time};
 use profile::{Options, Outcome, PROCESS_ENDED, Sampler, SamplingSwitch};
-use stacks::{
-    ErlangProcess, FORMATS, Merge, Profile, ProfileError, ProfileHeader, StacksWriter, USUAL_EVENT,
-};
+use stacks::{ErlangProcess, FORMATS, Merge, Profile, ProfileError, ProfileHeader, StacksWriter, USUAL_EVENT};
 
 use super::Start;
 use crate::judge::{probed, profile_findings, profile_gaps, profile_incomplete};
@@ -109,21 +107,14 @@ impl Profiling {
     /// Profiles are wanted and cannot be had.
     pub(crate) fn unavailable(cause: &str) -> Self {
         let why = format!("no profile: {cause}");
-        Self {
-            warnings: vec![profile_incomplete(&why)],
-            ..Self::default()
-        }
+        Self { warnings: vec![profile_incomplete(&why)], ..Self::default() }
     }
 
     /// Opens the events, switched off, and their files. The header's origin must be set.
     ///
     /// # Errors
     /// Not one of them can be opened. Where only some cannot, the others are taken, with a warning.
-    pub(crate) fn attach(
-        sampling: &Sampling<'_>,
-        pid: u32,
-        header: &ProfileHeader,
-    ) -> Result<Self, profile::Error> {
+    pub(crate) fn attach(sampling: &Sampling<'_>, pid: u32, header: &ProfileHeader) -> Result<Self, profile::Error> {
         let mut profiling = Self::default();
         let mut first_error = None;
         for options in sampling.options {
@@ -296,10 +287,7 @@ impl Profiling {
         processes: &[Vec<ErlangProcess>],
         writer: &mut RunWriter,
     ) -> Profiled {
-        let mut profiled = Profiled {
-            warnings: self.warnings,
-            ..Profiled::default()
-        };
+        let mut profiled = Profiled { warnings: self.warnings, ..Profiled::default() };
         let until = self.until.unwrap_or_else(|| Clock.now());
         let sampled = self.started.map(|started| until.since(started));
         for (index, mut event) in self.profiles.into_iter().enumerate() {
@@ -338,10 +326,7 @@ impl EventProfile {
         sampling: &Sampling<'_>,
     ) -> Result<Self, profile::Error> {
         let node = header.node;
-        let name = ProfileHeader {
-            event: options.event.name.clone().into_owned(),
-            ..header.clone()
-        };
+        let name = ProfileHeader { event: options.event.name.clone().into_owned(), ..header.clone() };
         let name = name.name();
         let file = file::of_event(&name, file::STACKS);
         let stacks = sampling.dir.join(match sampling.part {
@@ -357,10 +342,7 @@ impl EventProfile {
                 node,
                 pid,
                 file: sampling.dir.join(file),
-                part: SampledPart {
-                    stacks,
-                    source: Source::Sampler(Box::new(sampler)),
-                },
+                part: SampledPart { stacks, source: Source::Sampler(Box::new(sampler)) },
                 earlier: Vec::new(),
                 is_held: options.event.is_held(),
             }),
@@ -385,9 +367,7 @@ impl EventProfile {
             return None;
         };
         let stacks = dir.map(|dir| dir.join(file::of_event(&self.name, file::STACKS)));
-        let sink = stacks
-            .as_deref()
-            .and_then(|stacks| StacksWriter::create(stacks, header.clone()).ok());
+        let sink = stacks.as_deref().and_then(|stacks| StacksWriter::create(stacks, header.clone()).ok());
         // That a file is missing is told where it is read.
         let sink = sink.unwrap_or_else(|| StacksWriter::new(io::sink(), header.clone()));
         let stacks = stacks.unwrap_or_default();
@@ -407,9 +387,7 @@ impl EventProfile {
 
     /// The new part, where the change has happened; else the previous part continues to the end.
     fn settle(self, before: &mut Self) -> Option<Self> {
-        if let (Source::Turning(outcome), Source::Sampler(sampler)) =
-            (&before.part.source, &self.part.source)
-        {
+        if let (Source::Turning(outcome), Source::Sampler(sampler)) = (&before.part.source, &self.part.source) {
             sampler.stay();
             if let Ok(outcome) = outcome.recv_timeout(LATEST_TURN) {
                 before.part.source = Source::Ended(outcome);
@@ -440,10 +418,7 @@ impl EventProfile {
     /// Names the event in the warning, where it is not the usual one.
     fn of_event(&self, warning: Warning) -> Warning {
         let event = Some(&self.name).filter(|it| *it != USUAL_EVENT);
-        Warning {
-            event: event.cloned(),
-            ..warning
-        }
+        Warning { event: event.cloned(), ..warning }
     }
 
     /// Whether each event is a sample, so that no frequency makes them fewer.
@@ -454,12 +429,7 @@ impl EventProfile {
     }
 
     /// Ends sampling, or waits for the end of the part.
-    fn finish_sampling(
-        &mut self,
-        sampled: Option<Nanos>,
-        writer: &mut RunWriter,
-        profiled: &mut Profiled,
-    ) {
+    fn finish_sampling(&mut self, sampled: Option<Nanos>, writer: &mut RunWriter, profiled: &mut Profiled) {
         let mut outcomes = Vec::new();
         for part in self.earlier.iter_mut().chain([&mut self.part]) {
             match part.finish_sampling() {
@@ -470,19 +440,13 @@ impl EventProfile {
         for outcome in outcomes {
             let found = profile_findings(&outcome, self.takes_each()).into_iter();
             profiled.warnings.extend(found.map(|it| self.of_event(it)));
-            profiled.own_cores += sampled.map_or(0.0, |length| {
-                outcome.own_cpu.as_secs_f64() / length.as_secs_f64().max(1e-9)
-            });
+            profiled.own_cores +=
+                sampled.map_or(0.0, |length| outcome.own_cpu.as_secs_f64() / length.as_secs_f64().max(1e-9));
         }
     }
 
     /// Its parts in the window, with times from this instant.
-    fn read(
-        &self,
-        origin: Option<(Time, u64)>,
-        window: Option<(u64, u64)>,
-        writer: &mut RunWriter,
-    ) -> Vec<Profile> {
+    fn read(&self, origin: Option<(Time, u64)>, window: Option<(u64, u64)>, writer: &mut RunWriter) -> Vec<Profile> {
         let name = file::of_event(&self.name, file::STACKS);
         let mut parts = Vec::new();
         for part in self.earlier.iter().chain([&self.part]) {
@@ -580,23 +544,17 @@ impl SampledPart {
         let source = std::mem::replace(&mut self.source, Source::Ended(Outcome::default()));
         match source {
             Source::Sampler(sampler) => sampler.stop().map_err(|e| e.to_string()),
-            Source::Turning(outcome) => outcome
-                .recv_timeout(LATEST_TURN)
-                .map_err(|_| "its sampler did not stop in time".to_owned()),
+            Source::Turning(outcome) => {
+                outcome.recv_timeout(LATEST_TURN).map_err(|_| "its sampler did not stop in time".to_owned())
+            }
             // A panic there is a bug, and shows on standard error.
-            Source::Stopping(outcome) => outcome
-                .join()
-                .unwrap_or_else(|_| Err("its sampler failed".to_owned())),
+            Source::Stopping(outcome) => outcome.join().unwrap_or_else(|_| Err("its sampler failed".to_owned())),
             Source::Ended(outcome) => Ok(outcome),
         }
     }
 
     /// Its samples in the window, with times from this instant.
-    fn read(
-        &self,
-        origin: Option<(Time, u64)>,
-        window: Option<(u64, u64)>,
-    ) -> Result<Profile, ProfileError> {
+    fn read(&self, origin: Option<(Time, u64)>, window: Option<(u64, u64)>) -> Result<Profile, ProfileError> {
         let mut profile = Profile::open_with_lines(&FORMATS, &self.stacks, None)?;
         if let Some((origin, unix_ns)) = origin {
             profile.count_from(origin, unix_ns);
@@ -637,26 +595,14 @@ pub(crate) struct Returned {
 
 impl Reattach {
     pub(crate) fn new(start: Start, options: Vec<Options>, dir: &Path) -> Self {
-        Self {
-            start,
-            options,
-            dir: dir.to_owned(),
-            parts: 1,
-        }
+        Self { start, options, dir: dir.to_owned(), parts: 1 }
     }
 
     /// Samples a process from now on: the node with this number in a cluster. It takes as long as preparing the
     /// profiler does.
     pub(crate) fn attach(&mut self, node: Option<u32>, pid: u32) -> Profiling {
-        let header = ProfileHeader {
-            node,
-            ..ProfileHeader::new(self.start.origin, self.start.unix_ns)
-        };
-        let sampling = Sampling {
-            options: &self.options,
-            dir: &self.dir,
-            part: self.parts,
-        };
+        let header = ProfileHeader { node, ..ProfileHeader::new(self.start.origin, self.start.unix_ns) };
+        let sampling = Sampling { options: &self.options, dir: &self.dir, part: self.parts };
         self.parts += 1;
         let mut profiling = Profiling::attach(&sampling, pid, &header)
             .unwrap_or_else(|e| Profiling::unavailable(&e.problem().sentence()));
@@ -682,13 +628,8 @@ impl Returned {
 
 /// The gap of a profile, from a kill until the restarted process is sampled, in seconds of the run.
 fn lacking(whom: &str, gone: f64, again: Option<f64>) -> String {
-    let restarted = again.map_or_else(
-        || "are missing".to_owned(),
-        |at| format!("begin at {at:.1} s"),
-    );
-    format!(
-        "the profile of {whom} ends with the kill at {gone:.1} s; samples of the restarted process {restarted}"
-    )
+    let restarted = again.map_or_else(|| "are missing".to_owned(), |at| format!("begin at {at:.1} s"));
+    format!("the profile of {whom} ends with the kill at {gone:.1} s; samples of the restarted process {restarted}")
 }
 
 #[cfg(test)]
@@ -712,11 +653,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("folder");
         let (context, record, writer) = begun(dir.path());
         let mut writer = writer.expect("an archive");
-        let start = Start {
-            origin: context.origin,
-            unix_ns: record.origin_unix_ns,
-            seed: 7,
-        };
+        let start = Start { origin: context.origin, unix_ns: record.origin_unix_ns, seed: 7 };
         let options = vec![Options::default()];
         let killed = Busy::new();
         let mut profiling = match start.profiling(&options, killed.pid(), Some(1), &writer) {
@@ -739,9 +676,7 @@ mod tests {
         thread::sleep(Duration::from_millis(400));
         let profiled = profiling.finish(None, &[], &mut writer);
         drop(back);
-        let [profile] = profiled.profiles.as_slice() else {
-            panic!("{:?}", profiled.warnings)
-        };
+        let [profile] = profiled.profiles.as_slice() else { panic!("{:?}", profiled.warnings) };
         assert_eq!(profile.header.name(), "cpu@1");
         let before = profile.samples.iter().filter(|it| it.t < between).count();
         let after = profile.samples.len() - before;
@@ -753,11 +688,7 @@ mod tests {
         assert!(!notes.any(|it| it.contains(PROCESS_ENDED)));
         let away = profile_incomplete("it was away").finding;
         let mut found = profiled.warnings.iter();
-        assert!(
-            found.any(|it| it.finding == away),
-            "{:?}",
-            profiled.warnings
-        );
+        assert!(found.any(|it| it.finding == away), "{:?}", profiled.warnings);
         let read = Profile::open(writer.dir().join("cpu@1.stacks")).expect("a profile");
         assert_eq!(read.samples.len(), profile.samples.len());
         let files = fs::read_dir(writer.dir()).expect("a folder").flatten();

@@ -62,12 +62,9 @@ pub fn record(
     let sampling = what.profile.options();
     record.experiment = experiment(&what.profile, process.pid);
     let Some(writer) = start.writer(options, &mut record)? else {
-        return Err(Problem::new(
-            "a recording is its archive",
-            "no folder for runs is given",
-            "name one with --runs",
-        )
-        .into());
+        return Err(
+            Problem::new("a recording is its archive", "no folder for runs is given", "name one with --runs").into()
+        );
     };
     observer.step("preparing the profiler");
     let profiling = match start.profiling(&sampling, process.pid, None, &writer) {
@@ -77,13 +74,7 @@ pub fn record(
             return Err(e.into());
         }
     };
-    let context = context(
-        process,
-        start.origin,
-        what.duration,
-        sampling,
-        options.texts,
-    );
+    let context = context(process, start.origin, what.duration, sampling, options.texts);
     let usage = Box::new(ProcUsage::new(Some(process.pid)));
     let mut recording = Recording::new(context, record, Some(writer), profiling, usage, observer);
     let outcome = watch(process, what.duration, control, &mut recording);
@@ -100,12 +91,7 @@ pub fn record(
 }
 
 /// Stands in place of a load: an interval each second, until the time is over, the process has ended, or a stop.
-fn watch(
-    process: ProcessId,
-    duration: Option<Nanos>,
-    control: &Control,
-    sink: &mut dyn Sink,
-) -> Outcome {
+fn watch(process: ProcessId, duration: Option<Nanos>, control: &Control, sink: &mut dyn Sink) -> Outcome {
     let from = Clock.now();
     let end = duration.map(|duration| from + duration);
     let mut watch = Watch::begin(process, from, POLL_INTERVAL, sink);
@@ -126,23 +112,11 @@ pub(super) struct Watch {
 
 impl Watch {
     /// Begins the one phase of a recording; its end is checked for every `poll`.
-    pub(super) fn begin(
-        process: ProcessId,
-        from: Time,
-        poll: Duration,
-        sink: &mut dyn Sink,
-    ) -> Self {
+    pub(super) fn begin(process: ProcessId, from: Time, poll: Duration, sink: &mut dyn Sink) -> Self {
         let phase = Phase::Measure;
         sink.event(RunEvent::Started { at: from });
         sink.event(RunEvent::PhaseStarted { phase, at: from });
-        Self {
-            process,
-            from,
-            at: from,
-            poll,
-            interval: Interval::new(),
-            ended: false,
-        }
+        Self { process, from, at: from, poll, interval: Interval::new(), ended: false }
     }
 
     /// An interval each second, until the instant, the end of the process, or a stop.
@@ -165,11 +139,7 @@ impl Watch {
     /// The outcome of the recording.
     pub(super) fn outcome(&self, interrupted: bool) -> Outcome {
         Outcome {
-            phases: vec![PhaseTimes {
-                phase: Phase::Measure,
-                start: self.from,
-                end: self.at,
-            }],
+            phases: vec![PhaseTimes { phase: Phase::Measure, start: self.from, end: self.at }],
             interrupted,
             ..Outcome::started(self.from)
         }
@@ -187,11 +157,7 @@ pub(super) fn context(
     let stat = process.stat();
     RunContext {
         origin,
-        phases: Phases {
-            warmup: Nanos::ZERO,
-            measure: length,
-            drain: Nanos::ZERO,
-        },
+        phases: Phases { warmup: Nanos::ZERO, measure: length, drain: Nanos::ZERO },
         broker: BrokerSummary {
             kind: stat.map_or_else(|| "process".to_owned(), |stat| stat.command),
             version: None,

@@ -5,8 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use archive::{
-    BrokerSummary, Event, NodeSummary, ObserverEffect, ProgramSummary, RunRecord, RunSummary,
-    RunWriter, ScenarioPoint, ScenarioStart, SeriesPoint, SlicePoint, Warning,
+    BrokerSummary, Event, NodeSummary, ObserverEffect, ProgramSummary, RunRecord, RunSummary, RunWriter, ScenarioPoint,
+    ScenarioStart, SeriesPoint, SlicePoint, Warning,
 };
 use linux::threads::{ThreadTimes, ThreadUse};
 use linux::{CombinedCores, ProcessUse};
@@ -186,11 +186,7 @@ pub(super) struct Readings {
 
 impl Readings {
     const fn of(last: Reading) -> Self {
-        Self {
-            last,
-            broker: last.broker,
-            from: last,
-        }
+        Self { last, broker: last.broker, from: last }
     }
 }
 
@@ -286,11 +282,7 @@ impl<'a> Recording<'a> {
         scenarios: &[Box<dyn Scenario>],
         control: &load::Control,
         beside: impl FnOnce() -> Option<BrokerState> + Send,
-    ) -> (
-        Self,
-        Result<load::Outcome, load::Error>,
-        Option<BrokerState>,
-    ) {
+    ) -> (Self, Result<load::Outcome, load::Error>, Option<BrokerState>) {
         control.hold();
         thread::scope(|scope| {
             let beside = scope.spawn(beside);
@@ -309,11 +301,8 @@ impl<'a> Recording<'a> {
     pub(super) fn finish_companions(&mut self, outcome: &load::Outcome) {
         let mut companions = std::mem::take(&mut self.companions);
         for companion in &mut companions {
-            let collected = companion.finish(&mut LoadEnd {
-                outcome,
-                record: &mut self.record,
-                summary: &mut self.summary,
-            });
+            let collected =
+                companion.finish(&mut LoadEnd { outcome, record: &mut self.record, summary: &mut self.summary });
             self.keep(collected);
         }
         self.tell_unread();
@@ -402,13 +391,7 @@ impl<'a> Recording<'a> {
     /// Keeps that something of a node of the broker could not be read now that the load has ended.
     pub(super) fn unread_at_end(&mut self, node: usize, what: &str, otherwise: String) {
         let now = Clock.now();
-        self.untold.unread.push(Unread {
-            asked: now,
-            at: now,
-            node: Some(node),
-            what: what.to_owned(),
-            otherwise,
-        });
+        self.untold.unread.push(Unread { asked: now, at: now, node: Some(node), what: what.to_owned(), otherwise });
         self.tell_unread();
     }
 
@@ -464,9 +447,7 @@ impl<'a> Recording<'a> {
     /// Tells what happened until then, in seconds of the run, in the order of time: each thread and companion is heard
     /// when it comes to it.
     pub(super) fn tell_events(&mut self, until: f64) {
-        self.untold
-            .events
-            .sort_by(|one, other| one.t.total_cmp(&other.t));
+        self.untold.events.sort_by(|one, other| one.t.total_cmp(&other.t));
         let told = self.untold.events.partition_point(|it| it.t <= until);
         for event in self.untold.events.drain(..told) {
             self.observer.event(&event);
@@ -502,10 +483,7 @@ impl<'a> Recording<'a> {
                     self.tcp.behind_proxy = behind.since(before, length);
                     self.tcp.held_by_proxy = connections.held_by_proxy(&behind, before, length);
                 }
-                let shortest = connections
-                    .round_trip()
-                    .into_iter()
-                    .chain(self.tcp.round_trip);
+                let shortest = connections.round_trip().into_iter().chain(self.tcp.round_trip);
                 self.tcp.round_trip = shortest.min();
             }
         }
@@ -546,10 +524,7 @@ impl<'a> Recording<'a> {
         self.measured.merge_counts(interval);
         self.measured_length += interval.length();
         let begin = self.used.between.map_or(before, |(begin, _)| begin);
-        let end = Reading {
-            broker: self.readings.broker,
-            ..self.readings.last
-        };
+        let end = Reading { broker: self.readings.broker, ..self.readings.last };
         self.used.between = Some((begin, end));
         let rss = |usage: Option<archive::ProcessUsage>| usage.map_or(0, |usage| usage.rss_bytes);
         self.used.peak_rss.0 = self.used.peak_rss.0.max(rss(point.broker));
@@ -622,17 +597,12 @@ impl<'a> Recording<'a> {
             operations.is_some_and(|of| interval.counts.get(of.completed) > 0)
         });
         if answered && self.seen.answered_beside.len() < MOST_ANSWERED {
-            self.seen
-                .answered_beside
-                .push((interval.start, interval.end));
+            self.seen.answered_beside.push((interval.start, interval.end));
         }
     }
 
     fn point(&mut self, interval: &Interval) -> SeriesPoint {
-        let from = Reading {
-            broker: self.readings.from.broker.or(self.readings.broker),
-            ..self.readings.from
-        };
+        let from = Reading { broker: self.readings.from.broker.or(self.readings.broker), ..self.readings.from };
         let usage = between(&from, &self.readings.last);
         self.readings.broker = self.readings.last.broker.or(self.readings.broker);
         let requested = self.achieve(interval);
@@ -641,9 +611,7 @@ impl<'a> Recording<'a> {
             t: self.seconds_since_origin(interval.start),
             dt: interval.length().as_secs_f64(),
             phase: interval.phase,
-            requested_rate: requested
-                .filter(|_| seconds > 0.0)
-                .map(|amount| amount / seconds),
+            requested_rate: requested.filter(|_| seconds > 0.0).map(|amount| amount / seconds),
             counters: interval.counters,
             latency: interval.latencies.messages(),
             loop_lag_max_ns: interval.loop_lag_max.0,
@@ -670,12 +638,7 @@ impl<'a> Recording<'a> {
         let Some(before) = self.used.nodes_before.take() else {
             return;
         };
-        let peaks = self
-            .used
-            .node_peaks
-            .iter()
-            .copied()
-            .chain(std::iter::repeat(0));
+        let peaks = self.used.node_peaks.iter().copied().chain(std::iter::repeat(0));
         let nodes = now.iter().zip(&before).zip(peaks).enumerate();
         let nodes = nodes.map(|(node, ((now, before), peak))| {
             let cpu = now.used.cpu.saturating_sub(before.used.cpu).as_secs_f64();
@@ -704,9 +667,7 @@ impl<'a> Recording<'a> {
             return vec![used];
         }
         let whole = self.measured_length.as_secs_f64();
-        let cpu_s = nodes
-            .iter()
-            .map(|it| it.cpu_cores * it.ran_s.unwrap_or(whole));
+        let cpu_s = nodes.iter().map(|it| it.cpu_cores * it.ran_s.unwrap_or(whole));
         cpu_s.map(|it| Some(Nanos((it * 1e9) as u64))).collect()
     }
 
@@ -726,8 +687,7 @@ impl<'a> Recording<'a> {
             switches: self.profiling.switches(),
             stays_in_the_way: self.profiling.stays_in_the_way(),
         };
-        self.blocks
-            .begin(started + phases.warmup, phases.measure, sampled);
+        self.blocks.begin(started + phases.warmup, phases.measure, sampled);
     }
 
     /// Adds a slice's counts to its block.
@@ -776,24 +736,17 @@ impl load::Sink for Recording<'_> {
         }
         if interval.length() >= SHORTEST_USAGE {
             let usage = self.usage.as_mut();
-            self.seen
-                .contention
-                .read(interval.length(), point.idle, usage);
+            self.seen.contention.read(interval.length(), point.idle, usage);
             let values = self.usage.activity();
             self.observer.values(&values);
             if let Some(writer) = &mut self.writer {
-                let (rates, levels): (Vec<_>, Vec<_>) =
-                    (values.into_iter()).partition(|(name, _)| name.unit.is_rate());
+                let (rates, levels): (Vec<_>, Vec<_>) = (values.into_iter()).partition(|(name, _)| name.unit.is_rate());
                 writer.append_values(point.t, point.dt, rates);
                 // What is as it is was read at the interval's end.
                 writer.append_values(point.t + point.dt, point.dt, levels);
             }
         }
-        let second = Second {
-            phase: interval.phase,
-            before,
-            after: self.readings.last,
-        };
+        let second = Second { phase: interval.phase, before, after: self.readings.last };
         self.call(|it| it.second(&second));
         self.tell_events(self.seconds_since_origin(interval.end));
         self.observer.interval(interval);
@@ -817,27 +770,17 @@ impl load::Sink for Recording<'_> {
     fn event(&mut self, event: load::RunEvent) {
         self.call(|it| it.before(Some(&event)));
         match event {
-            load::RunEvent::Connected {
-                product,
-                version,
-                round_trip,
-                answer,
-                ..
-            } => {
+            load::RunEvent::Connected { product, version, round_trip, answer, .. } => {
                 self.connected(&product, &version);
                 let tcp = &mut self.tcp;
                 tcp.idle_answer = Some(tcp.idle_answer.map_or(answer, |a| a.min(answer)));
                 tcp.round_trip = Some(tcp.round_trip.map_or(round_trip, |r| r.min(round_trip)));
             }
             load::RunEvent::Connecting { ready, wanted } => {
-                self.observer.step(&format!(
-                    "connecting: {ready} of {}",
-                    measure::counted(wanted, "client")
-                ));
+                self.observer.step(&format!("connecting: {ready} of {}", measure::counted(wanted, "client")));
             }
             load::RunEvent::Waiting { for_what, at_most } => {
-                self.observer
-                    .step(&format!("waiting for {for_what}, at most {at_most}"));
+                self.observer.step(&format!("waiting for {for_what}, at most {at_most}"));
             }
             load::RunEvent::Started { at } => {
                 self.started = Some(at);

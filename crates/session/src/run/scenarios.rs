@@ -33,10 +33,7 @@ impl ScenarioContext {
 
     /// Its name, and what the record says of it as it begins.
     pub(crate) fn start(&self) -> (String, ScenarioStart) {
-        let start = ScenarioStart {
-            kind: self.subject.clone(),
-            headline: self.operations.map(|of| of.latency),
-        };
+        let start = ScenarioStart { kind: self.subject.clone(), headline: self.operations.map(|of| of.latency) };
         (self.name.to_owned(), start)
     }
 
@@ -104,10 +101,7 @@ impl ScenarioContext {
             return Some(took as u64);
         }
         let waited = of.scheduled.map_or(0.0, |it| sum(it.wait));
-        let not_begun = of
-            .scheduled
-            .zip(tally)
-            .map_or(0, |(it, tally)| tally.counts.get(it.not_begun));
+        let not_begun = of.scheduled.zip(tally).map_or(0, |(it, tally)| tally.counts.get(it.not_begun));
         let begun = whole.len().saturating_sub(not_begun);
         Some(took.max((sum(of.latency) - waited) / begun.max(1) as f64) as u64)
     }
@@ -121,20 +115,14 @@ impl ScenarioContext {
 
     /// Median answer time since the request. Each silence of the measured phase counts as one answer, however many
     /// requests waited through it: a standstill must not hide itself.
-    pub(crate) fn typical_answer<'a>(
-        &self,
-        measured: &Interval,
-        silences: impl Iterator<Item = &'a Silence>,
-    ) -> Nanos {
+    pub(crate) fn typical_answer<'a>(&self, measured: &Interval, silences: impl Iterator<Item = &'a Silence>) -> Nanos {
         let latencies = &measured.latencies;
         let whole = self.operations.map_or(Metric::SEND_ACK, |of| of.latency);
         let whole = latencies.histogram(whole);
         let quantile = quantile_beside(whole.len(), silences);
         // Without the wait for room. Time-outs have no parts.
         let rank = quantile * whole.len() as f64;
-        let steps = latencies
-            .filled()
-            .filter(|(metric, _)| self.is_step(*metric));
+        let steps = latencies.filled().filter(|(metric, _)| self.is_step(*metric));
         let took: Option<u64> = steps
             .map(|(_, part)| {
                 let quantile = rank / part.len() as f64;
@@ -316,9 +304,7 @@ mod tests {
     fn what_a_scenario_is_stands_in_the_record_as_it_begins() {
         let text = "name = \"x\"\n[[probe]]\nurl = \"/api/queues\"\n";
         let experiment = Experiment::from_toml(text, "x.toml").expect("an experiment");
-        let plans = experiment
-            .with_addresses(&ProbedAddresses::default())
-            .probe_plans();
+        let plans = experiment.with_addresses(&ProbedAddresses::default()).probe_plans();
         let plans = plans.expect("a probe");
         let (name, start) = ScenarioContext::of(&plans[0]).expect("a scenario").start();
         assert_eq!(name, "probe");
@@ -346,10 +332,7 @@ mod tests {
                     record(&mut measured, "probe_first_byte", 400);
                 }
             }
-            let mut tally = OperationTally {
-                timed_out,
-                ..OperationTally::default()
-            };
+            let mut tally = OperationTally { timed_out, ..OperationTally::default() };
             let not_begun = of.scheduled.expect("a schedule").not_begun;
             tally.counts.add(not_begun, 350);
             for at in 0..350 {
@@ -377,13 +360,8 @@ mod tests {
             record(&mut measured, "probe_first_byte", *answer);
             record(&mut measured, "probe_response", room + answer);
         }
-        let silences: Vec<Silence> = silences
-            .iter()
-            .map(|waited| Silence {
-                in_flight: *waited,
-                ..Silence::default()
-            })
-            .collect();
+        let silences: Vec<Silence> =
+            silences.iter().map(|waited| Silence { in_flight: *waited, ..Silence::default() }).collect();
         let typical = scenario.typical_answer(&measured, silences.iter());
         (typical.0 + 500_000) / 1_000_000
     }
@@ -391,20 +369,12 @@ mod tests {
     /// A server that stands still for 2 of 3.2 s, asked 20 times a second.
     #[test]
     fn standstills_do_not_make_answers_slow() {
-        let round = || {
-            (0..24)
-                .map(|_| (0, 2))
-                .chain((0..40).map(|at| (0, 2_000 - at * 50)))
-        };
+        let round = || (0..24).map(|_| (0, 2)).chain((0..40).map(|at| (0, 2_000 - at * 50)));
         let all: Vec<(u64, u64)> = (0..3).flat_map(|_| round()).collect();
         assert_eq!(typical_ms(&all, &[40; 3]), 2);
         // One at a time: the others wait for room.
         let one = |at: u64| {
-            if at == 0 {
-                (0, 2_000)
-            } else {
-                (2_000 - at * 50, 2)
-            }
+            if at == 0 { (0, 2_000) } else { (2_000 - at * 50, 2) }
         };
         let round = || (0..24).map(|_| (0, 2)).chain((0..40).map(one));
         let all: Vec<(u64, u64)> = (0..3).flat_map(|_| round()).collect();
@@ -418,9 +388,7 @@ mod tests {
         let together: Vec<(u64, u64)> = (0..300).map(|at| (0, 1 + at % 150)).collect();
         assert_eq!(typical_ms(&together, &[150; 2]), 75);
         // Most are slow, and each is a silence of its own.
-        let most: Vec<(u64, u64)> = (0..100)
-            .map(|at| (0, if at < 30 { 1 } else { 150 }))
-            .collect();
+        let most: Vec<(u64, u64)> = (0..100).map(|at| (0, if at < 30 { 1 } else { 150 })).collect();
         assert_eq!(typical_ms(&most, &[1; 70]), 150);
         assert_eq!(typical_ms(&[], &[5]), 0);
     }
@@ -435,9 +403,7 @@ mod tests {
         let counted = |completed, not_begun| {
             let mut tally = OperationTally::default();
             tally.counts.add(of.completed, completed);
-            tally
-                .counts
-                .add(of.scheduled.expect("a schedule").not_begun, not_begun);
+            tally.counts.add(of.scheduled.expect("a schedule").not_begun, not_begun);
             let mut outcome = Outcome::started(Time(0));
             outcome.tallies.insert(scenario.name, tally);
             scenario.completed(&outcome, &measured)
@@ -455,11 +421,7 @@ mod tests {
         let (mut achieved, mut counters) = (Achieved::default(), Counters::default());
         for second in 0..seconds {
             let mut interval = Interval::new();
-            let phase = if second < 2 {
-                Phase::Warmup
-            } else {
-                Phase::Measure
-            };
+            let phase = if second < 2 { Phase::Warmup } else { Phase::Measure };
             interval.reset(Time((5 + second) * SECOND), phase);
             interval.end = Time((6 + second) * SECOND);
             interval.counters.sent = 90;
@@ -492,12 +454,7 @@ mod tests {
         assert_eq!(summary.achieved, Some(0.9));
         assert_eq!(summary.late_share, 0.1);
         assert_eq!(summary.over_time.len(), 10);
-        let first = RequestedWindow {
-            t: 2.0,
-            dt: 1.0,
-            requested: 100.0,
-            sent: 90.0,
-        };
+        let first = RequestedWindow { t: 2.0, dt: 1.0, requested: 100.0, sent: 90.0 };
         assert_eq!(summary.over_time[0], first);
         assert_eq!(achieved.measured(), (1_000.0, 90f64.sqrt()));
     }

@@ -57,18 +57,12 @@ const GENERATIONS: usize = 64;
 /// Whether a process is one of these, or descends from one.
 fn descends(pid: u32, from: &[u32]) -> bool {
     let parent = |pid: &u32| processes::stat(*pid).map(|it| it.parent);
-    std::iter::successors(Some(pid), parent)
-        .take(GENERATIONS)
-        .any(|it| from.contains(&it))
+    std::iter::successors(Some(pid), parent).take(GENERATIONS).any(|it| from.contains(&it))
 }
 
 impl Scraping {
     pub(super) fn of(plans: Vec<ScrapePlan>) -> Self {
-        Self {
-            summaries: plans.iter().map(ScrapeSummary::new).collect(),
-            plans,
-            ..Self::default()
-        }
+        Self { summaries: plans.iter().map(ScrapeSummary::new).collect(), plans, ..Self::default() }
     }
 
     /// Sets the broker's processes; descendants belong to it. Where the cost of a page can be estimated, `seed`
@@ -101,11 +95,7 @@ impl Scraping {
         let (Some(_), Some(from), Some(to)) = (self.of_broker, before.broker, after.broker) else {
             return;
         };
-        self.used.push(UsedCpu {
-            from: before.at,
-            to: after.at,
-            cpu: to.cpu.saturating_sub(from.cpu),
-        });
+        self.used.push(UsedCpu { from: before.at, to: after.at, cpu: to.cpu.saturating_sub(from.cpu) });
     }
 
     /// Whether a request is one of the measured phase.
@@ -137,11 +127,7 @@ impl Scraping {
             let mut known = rows.iter_mut();
             match known.find(|row| (row.since, row.length) == (since, length)) {
                 Some(row) => row.values.push(value),
-                None => rows.push(SeriesRow {
-                    since,
-                    length,
-                    values: vec![value],
-                }),
+                None => rows.push(SeriesRow { since, length, values: vec![value] }),
             }
         }
         scraped.rows.append(&mut rows);
@@ -180,8 +166,7 @@ impl Scraping {
     /// Counts requests that are known to have been due in the measured phase; at the end, all of them.
     fn decide(&mut self, now: Option<Time>) {
         let is_over = self.measured.1.is_some();
-        let is_known =
-            |scrape: &Scrape| is_over || now.is_none_or(|now| now.since(scrape.due) >= HEARD_OF);
+        let is_known = |scrape: &Scrape| is_over || now.is_none_or(|now| now.since(scrape.due) >= HEARD_OF);
         let undecided = std::mem::take(&mut self.undecided);
         let (known, undecided): (Vec<Scrape>, _) = undecided.into_iter().partition(is_known);
         self.undecided = undecided;
@@ -198,10 +183,7 @@ impl Scraping {
             }
             if self.of_broker == Some(scrape.plan) {
                 // One that brought no page has cost something as well.
-                self.flights.push(Flight {
-                    sent: scrape.sent,
-                    done: scrape.done,
-                });
+                self.flights.push(Flight { sent: scrape.sent, done: scrape.done });
             }
         }
     }
@@ -221,14 +203,9 @@ impl Companion for Scraping {
         let foreign = self.foreign.iter().filter_map(|(number, server)| {
             let ForeignServer { pid, name } = server;
             let page = &self.plans.get(*number)?.name;
-            Some(format!(
-                "page {page} is served by process {pid} ({name}), not by the broker of this run"
-            ))
+            Some(format!("page {page} is served by process {pid} ({name}), not by the broker of this run"))
         });
-        let mut scraped = Collected {
-            notes: foreign.collect(),
-            ..Collected::default()
-        };
+        let mut scraped = Collected { notes: foreign.collect(), ..Collected::default() };
         if self.plans.is_empty() {
             return scraped;
         }
@@ -263,10 +240,7 @@ impl Companion for Scraping {
         let Some(scraper) = self.scraper.take() else {
             return Collected::default();
         };
-        let (begin, end) = (
-            self.measured.0,
-            self.measured.1.unwrap_or_else(|| Clock.now()),
-        );
+        let (begin, end) = (self.measured.0, self.measured.1.unwrap_or_else(|| Clock.now()));
         let mut scraped = self.all_of(scraper.stop());
         self.decide(None);
         let (origin, faults) = (run.record.origin, &run.summary.faults);
@@ -351,10 +325,7 @@ fn page_cpu(used: &[UsedCpu], flights: &[Flight]) -> Option<PageCpu> {
     });
     let values = without.collect::<Option<Vec<f64>>>()?;
     let (low, high) = paired(&values)?.interval(CONFIDENCE);
-    (high >= 0.0).then_some(PageCpu {
-        seconds: whole,
-        interval: (low, high),
-    })
+    (high >= 0.0).then_some(PageCpu { seconds: whole, interval: (low, high) })
 }
 
 /// One interval.
@@ -378,11 +349,7 @@ fn rows(used: &[UsedCpu], flights: &[Flight]) -> (Vec<Row>, f64) {
             pages += both.as_secs_f64() / whole.as_secs_f64();
             busy += both.as_secs_f64();
         }
-        Row {
-            seconds: of.to.since(of.from).as_secs_f64(),
-            pages,
-            cpu: of.cpu.as_secs_f64(),
-        }
+        Row { seconds: of.to.since(of.from).as_secs_f64(), pages, cpu: of.cpu.as_secs_f64() }
     });
     (rows.collect(), busy)
 }
@@ -454,10 +421,8 @@ mod tests {
     #[test]
     fn the_first_failure_of_a_page_is_told_when_it_happens() {
         let mut scraping = scraping();
-        let failed = |due| Scrape {
-            result: Err(measure::Problem::new("refused", "", "start it")),
-            ..page(second(due))
-        };
+        let failed =
+            |due| Scrape { result: Err(measure::Problem::new("refused", "", "start it")), ..page(second(due)) };
         let told = scraping.all_of(vec![page(second(0)), failed(1)]).unread;
         let told: Vec<&str> = told.iter().map(|it| it.otherwise.as_str()).collect();
         assert_eq!(told, ["a scrape failed: refused; start it"]);
@@ -475,13 +440,8 @@ mod tests {
         scraping.all_of(vec![failed]);
         scraping.decide(None);
         let told = |node, t: f64| {
-            let kill = FaultOutcome {
-                kind: "kill".into(),
-                node: Some(node),
-                t,
-                for_good: true,
-                ..FaultOutcome::default()
-            };
+            let kill =
+                FaultOutcome { kind: "kill".into(), node: Some(node), t, for_good: true, ..FaultOutcome::default() };
             let own = scraping.own_fault(0, second(1), &[kill]);
             let warnings = scraping.summaries[0].warnings().into_iter();
             let found = warnings.map(|it| explained(it, own.as_deref()).finding);
@@ -498,16 +458,10 @@ mod tests {
 
     #[test]
     fn a_child_of_the_broker_serves_the_brokers_page() {
-        let mut child = std::process::Command::new("sleep")
-            .arg("60")
-            .spawn()
-            .unwrap();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let own = std::process::id();
-        let (of_us, of_it, of_none) = (
-            descends(child.id(), &[u32::MAX, own]),
-            descends(own, &[child.id()]),
-            descends(u32::MAX, &[own]),
-        );
+        let (of_us, of_it, of_none) =
+            (descends(child.id(), &[u32::MAX, own]), descends(own, &[child.id()]), descends(u32::MAX, &[own]));
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(of_us && descends(own, &[own]));
@@ -539,10 +493,7 @@ mod tests {
         for (measure_after, drain_after) in [(0, 0), (1, 0), (0, 1), (1, 1), (2, 2)] {
             let mut scraping = scraping();
             for due in 0..7 {
-                for (phase, at, after) in [
-                    (Phase::Measure, 2, measure_after),
-                    (Phase::Drain, 5, drain_after),
-                ] {
+                for (phase, at, after) in [(Phase::Measure, 2, measure_after), (Phase::Drain, 5, drain_after)] {
                     if due == at + after {
                         scraping.phase(phase, second(at));
                     }
@@ -574,11 +525,7 @@ mod tests {
             rate,
             is_counter: rate.is_some(),
         };
-        let rate = SelectedRate {
-            since: second(2),
-            per_second: 10.0,
-            unit: SeriesUnit::PerSecond,
-        };
+        let rate = SelectedRate { since: second(2), per_second: 10.0, unit: SeriesUnit::PerSecond };
         page.result = Ok(vec![value("jobs", Some(rate)), value("depth", None)]);
         let scraped = scraping().all_of(vec![page.clone(), page]);
         assert_eq!((scraped.rows.len(), scraped.told.len()), (4, 2));
@@ -596,11 +543,7 @@ mod tests {
         for due in 0..1_000 {
             let _ = scraping.all_of(vec![page(second(due))]);
             scraping.decide(Some(second(due)));
-            assert!(
-                scraping.undecided.len() <= 11,
-                "{}",
-                scraping.undecided.len()
-            );
+            assert!(scraping.undecided.len() <= 11, "{}", scraping.undecided.len());
         }
     }
 
@@ -612,28 +555,19 @@ mod tests {
     /// time and noise of ± 0.1 s.
     fn scene(every: u64, takes: u64, cost: f64) -> (Vec<UsedCpu>, Vec<Flight>) {
         let pages = (1..).map(|page| page * every + 300);
-        let flights = pages.map(|sent| Flight {
-            sent: at(sent),
-            done: at(sent + takes),
-        });
+        let flights = pages.map(|sent| Flight { sent: at(sent), done: at(sent + takes) });
         let flights: Vec<_> = flights.take_while(|it| it.done <= at(120_000)).collect();
         let mut state = 7_u64;
         let used = (0..120).map(|second| {
             let (from, to) = (at(second * 1_000), at((second + 1) * 1_000));
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let noise = (state >> 40) as f64 / (1_u64 << 24) as f64 * 0.2 - 0.1;
             let shares = flights.iter().map(|it| {
                 let both = it.done.min(to).since(it.sent.max(from)).as_secs_f64();
                 both / it.done.since(it.sent).as_secs_f64()
             });
             let cpu = 0.8 + noise + cost * shares.sum::<f64>();
-            UsedCpu {
-                from,
-                to,
-                cpu: Nanos((cpu * 1e9) as u64),
-            }
+            UsedCpu { from, to, cpu: Nanos((cpu * 1e9) as u64) }
         });
         (used.collect(), flights)
     }
@@ -660,10 +594,7 @@ mod tests {
     /// Estimate for `pages` pages of 40 ms that are `due`, while other work of the broker comes every five seconds as
     /// they do.
     fn beside_work(pages: u64, cost: f64, due: &dyn Fn(u64) -> u64) -> Option<PageCpu> {
-        let flights = (0..pages).map(|number| Flight {
-            sent: at(due(number)),
-            done: at(due(number) + 40),
-        });
+        let flights = (0..pages).map(|number| Flight { sent: at(due(number)), done: at(due(number) + 40) });
         let flights: Vec<_> = flights.collect();
         let used = (0..=pages * 5).map(|second| {
             let (from, to) = (at(second * 1_000), at((second + 1) * 1_000));
@@ -674,11 +605,7 @@ mod tests {
             let noise = 0.01 * (second * 7 % 5) as f64;
             let work = if second.is_multiple_of(5) { 0.135 } else { 0.0 };
             let cpu = 0.8 + noise + work + cost * shares.sum::<f64>();
-            UsedCpu {
-                from,
-                to,
-                cpu: Nanos((cpu * 1e9) as u64),
-            }
+            UsedCpu { from, to, cpu: Nanos((cpu * 1e9) as u64) }
         });
         page_cpu(&used.collect::<Vec<_>>(), &flights)
     }
@@ -688,13 +615,9 @@ mod tests {
     fn claimed_and_held(pages: u64) -> (u32, u32) {
         let (mut claimed, mut held) = (0, 0);
         for seed in 0..40 {
-            let times = web::scrape::RequestTimes {
-                every: Nanos::from_millis(5_000),
-                jitter: Some(seed),
-            };
+            let times = web::scrape::RequestTimes { every: Nanos::from_millis(5_000), jitter: Some(seed) };
             let due = |number| times.due(number).0 / 1_000_000;
-            claimed +=
-                u32::from(beside_work(pages, 0.0, &due).is_some_and(|it| it.interval.0 > 0.0));
+            claimed += u32::from(beside_work(pages, 0.0, &due).is_some_and(|it| it.interval.0 > 0.0));
             let (low, high) = beside_work(pages, 0.3, &due).expect("told").interval;
             held += u32::from(low < 0.3 && 0.3 < high);
         }

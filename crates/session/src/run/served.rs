@@ -54,8 +54,7 @@ impl Recording<'_> {
         if broker.kind.is_empty() && !product.is_empty() {
             broker.kind = product.to_lowercase();
             broker.version = Some(version.to_owned()).filter(|version| !version.is_empty());
-            self.record.versions.broker =
-                Some(format!("{product} {version}").trim_end().to_owned());
+            self.record.versions.broker = Some(format!("{product} {version}").trim_end().to_owned());
         }
     }
 
@@ -95,11 +94,7 @@ impl Recording<'_> {
         // It would be written to the same file.
         self.profiling.abandon();
         let header = ProfileHeader::new(self.context.origin, self.record.origin_unix_ns);
-        let sampling = Sampling {
-            options,
-            dir: writer.dir(),
-            part: 0,
-        };
+        let sampling = Sampling { options, dir: writer.dir(), part: 0 };
         let profiling = Profiling::attach(&sampling, pid, &header);
         self.profiling = profiling.unwrap_or_else(|e| Profiling::unavailable(&e.to_string()));
         if self.context.phases.warmup == Nanos::ZERO {
@@ -132,9 +127,7 @@ impl Recording<'_> {
 
 /// Whether one process is the other or descends from it: a server may fork for its connections.
 fn related(one: u32, other: u32) -> bool {
-    one == other
-        || processes::descendants(one).contains(&other)
-        || processes::descendants(other).contains(&one)
+    one == other || processes::descendants(one).contains(&other) || processes::descendants(other).contains(&one)
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! A load's reports, through to the archive and the summary: no broker, no socket, no clock.
 
 use archive::{
-    FailedBy, FaultOutcome, Finding, RunReader, SeriesName, SeriesUnit, Tier, TraceSummary,
-    Warning, WarningCode,
+    FailedBy, FaultOutcome, Finding, RunReader, SeriesName, SeriesUnit, Tier, TraceSummary, Warning, WarningCode,
 };
 use load::scenario::Operations;
 use load::{Outcome, PhaseTimes, RunEvent, Sink, ThreadUsage};
@@ -51,10 +50,7 @@ struct Edge(std::vec::IntoIter<u64>);
 impl UsageSource for Edge {
     fn read(&mut self) -> Reading {
         let ms = self.0.next().expect("a reading");
-        let used = |ms: u64| linux::ProcessUse {
-            cpu: measure::Nanos(ms * MS),
-            ..linux::ProcessUse::default()
-        };
+        let used = |ms: u64| linux::ProcessUse { cpu: measure::Nanos(ms * MS), ..linux::ProcessUse::default() };
         Reading {
             at: Time(ms * MS),
             broker: Some(used(ms.min(2_000) / 2)),
@@ -76,11 +72,7 @@ impl UsageSource for Away {
             rss_bytes: 7,
             threads: 1,
         };
-        Reading {
-            at: Time(second * SECOND),
-            broker: (!self.1.contains(&second)).then(used),
-            ..Reading::default()
-        }
+        Reading { at: Time(second * SECOND), broker: (!self.1.contains(&second)).then(used), ..Reading::default() }
     }
 }
 
@@ -99,8 +91,7 @@ impl Observer for Heard {
     }
     fn point(&mut self, point: &archive::SeriesPoint, _: &Interval) {
         self.points += 1;
-        self.broker_cores
-            .extend(point.broker.map(|broker| broker.cpu_cores));
+        self.broker_cores.extend(point.broker.map(|broker| broker.cpu_cores));
     }
     fn event(&mut self, event: &archive::Event) {
         self.events.push(event.label.clone());
@@ -120,30 +111,16 @@ fn interval(second: u64, phase: Phase, count: u64, latency_ms: u64) -> Interval 
         interval.counters.sent = count;
     }
     let latency = measure::Nanos(latency_ms * MS);
-    interval
-        .latencies
-        .record_n(Metric::ACK_RESPONSE, latency, count);
+    interval.latencies.record_n(Metric::ACK_RESPONSE, latency, count);
     interval
 }
 
 fn outcome(error: Option<load::Error>) -> Outcome {
-    let span = |phase, start, end| PhaseTimes {
-        phase,
-        start: Time(start * SECOND),
-        end: Time(end * SECOND),
-    };
+    let span = |phase, start, end| PhaseTimes { phase, start: Time(start * SECOND), end: Time(end * SECOND) };
     Outcome {
         start: Time(10 * SECOND),
-        phases: vec![
-            span(Phase::Warmup, 10, 12),
-            span(Phase::Measure, 12, 22),
-            span(Phase::Drain, 22, 23),
-        ],
-        totals: measure::Counters {
-            sent: 12_000,
-            completed: 12_000,
-            ..measure::Counters::default()
-        },
+        phases: vec![span(Phase::Warmup, 10, 12), span(Phase::Measure, 12, 22), span(Phase::Drain, 22, 23)],
+        totals: measure::Counters { sent: 12_000, completed: 12_000, ..measure::Counters::default() },
         measured: measure::Counters::default(),
         unconfirmed: 0,
         censored: None,
@@ -165,11 +142,7 @@ fn outcome(error: Option<load::Error>) -> Outcome {
 
 /// The state of a run that begins, with two seconds of warm-up and ten measured ones.
 pub(super) fn begun(dir: &std::path::Path) -> (RunContext, RunRecord, Option<RunWriter>) {
-    let start = Start {
-        origin: Time(9 * SECOND),
-        unix_ns: 1_700_000_000 * SECOND,
-        seed: 7,
-    };
+    let start = Start { origin: Time(9 * SECOND), unix_ns: 1_700_000_000 * SECOND, seed: 7 };
     let options = RunOptions {
         runs_dir: Some(dir.to_owned()),
         labels: Labels::default(),
@@ -221,14 +194,9 @@ fn played(
         round_trip: measure::Nanos(100_000),
         answer: measure::Nanos(200_000),
     });
-    recording.event(RunEvent::Started {
-        at: Time(10 * SECOND),
-    });
+    recording.event(RunEvent::Started { at: Time(10 * SECOND) });
     let phase = |recording: &mut Recording<'_>, phase, second| {
-        recording.event(RunEvent::PhaseStarted {
-            phase,
-            at: Time(second * SECOND),
-        });
+        recording.event(RunEvent::PhaseStarted { phase, at: Time(second * SECOND) });
     };
     phase(&mut recording, Phase::Warmup, 10);
     recording.interval(&interval(10, Phase::Warmup, 1_000, 900));
@@ -237,10 +205,7 @@ fn played(
     for second in 12..22 {
         recording.interval(&interval(second, Phase::Measure, 990, 2));
     }
-    recording.event(RunEvent::Blocked {
-        at: Time(21 * SECOND),
-        reason: "low on memory".into(),
-    });
+    recording.event(RunEvent::Blocked { at: Time(21 * SECOND), reason: "low on memory".into() });
     phase(&mut recording, Phase::Drain, 22);
     recording.interval(&interval(22, Phase::Drain, 100, 500));
     recording.finish(Ending {
@@ -277,10 +242,7 @@ fn a_trace_beside_messages_leaves_their_cpu_known() {
         let summary = ended.record.summary.as_ref().unwrap();
         let cost = summary.messages().cpu_us_each.broker;
         assert_eq!(cost.is_some(), known, "{cost:?}");
-        assert_eq!(
-            summary.scenarios["beside"].cpu_us_each,
-            archive::PerMessage::default()
-        );
+        assert_eq!(summary.scenarios["beside"].cpu_us_each, archive::PerMessage::default());
     }
 }
 
@@ -317,25 +279,16 @@ fn what_a_load_reports_reaches_summary_archive_and_observer() {
     };
     assert_eq!(first(SeriesUnit::Cores), Some(0.0));
     assert_eq!(first(SeriesUnit::Bytes), Some(1.0));
-    assert_eq!(
-        heard.steps, [""; 0],
-        "no step is announced that does not happen"
-    );
+    assert_eq!(heard.steps, [""; 0], "no step is announced that does not happen");
 
     assert_eq!(heard.phases, [Phase::Warmup, Phase::Measure, Phase::Drain]);
     assert_eq!(heard.points, 13);
-    assert_eq!(
-        heard.events,
-        ["the broker blocked a connection: low on memory"]
-    );
+    assert_eq!(heard.events, ["the broker blocked a connection: low on memory"]);
 
     let run = ended.run_dir.as_deref().unwrap();
     let read = RunReader::open(run).unwrap();
     let kept = read.record.summary.as_ref().unwrap();
-    assert_eq!(
-        (&kept.messages().latency, kept.flow()),
-        (&summary.messages().latency, summary.flow())
-    );
+    assert_eq!((&kept.messages().latency, kept.flow()), (&summary.messages().latency, summary.flow()));
     assert_eq!(kept.warnings, summary.warnings);
     assert_eq!(read.points.len(), 13);
     assert_eq!(read.record.phases[1].start, 2.0, "since the load began");
@@ -353,11 +306,8 @@ fn events_are_told_in_the_order_of_time_before_the_second_in_which_they_happened
     let (context, record, writer) = begun(dir.path());
     let mut heard = Heard::default();
     let usage = Box::new(Metered::default());
-    let mut recording =
-        Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
-    recording.event(RunEvent::Started {
-        at: Time(10 * SECOND),
-    });
+    let mut recording = Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
+    recording.event(RunEvent::Started { at: Time(10 * SECOND) });
     for (ms, label) in [(10_900, "third"), (10_200, "first"), (11_100, "fourth")] {
         recording.keep_event(Time(ms * MS), label.to_owned());
     }
@@ -365,10 +315,7 @@ fn events_are_told_in_the_order_of_time_before_the_second_in_which_they_happened
     recording.interval(&interval(10, Phase::Warmup, 10, 1));
     let told = |recording: &Recording<'_>| recording.record.events.len();
     assert_eq!(told(&recording), 3);
-    recording.event(RunEvent::PhaseStarted {
-        phase: Phase::Measure,
-        at: Time(12 * SECOND),
-    });
+    recording.event(RunEvent::PhaseStarted { phase: Phase::Measure, at: Time(12 * SECOND) });
     assert_eq!(told(&recording), 4, "it was before the phase");
     recording.discard();
     assert_eq!(heard.events, ["first", "second", "third", "fourth"]);
@@ -381,11 +328,8 @@ fn events_are_kept_in_the_order_of_time_however_late_they_are_heard() {
     let (context, record, writer) = begun(dir.path());
     let mut heard = Heard::default();
     let usage = Box::new(Metered::default());
-    let mut recording =
-        Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
-    recording.event(RunEvent::Started {
-        at: Time(10 * SECOND),
-    });
+    let mut recording = Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
+    recording.event(RunEvent::Started { at: Time(10 * SECOND) });
     recording.keep_event(Time(10_900 * MS), "later".to_owned());
     recording.interval(&interval(10, Phase::Warmup, 10, 1));
     recording.keep_event(Time(10_500 * MS), "earlier".to_owned());
@@ -407,11 +351,8 @@ fn what_a_broker_used_stays_used_while_it_is_away_and_when_it_is_back() {
         let (context, record, writer) = begun(dir.path());
         let mut heard = Heard::default();
         let usage = Box::new(Away(0, away));
-        let mut recording =
-            Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
-        recording.event(RunEvent::Started {
-            at: Time(10 * SECOND),
-        });
+        let mut recording = Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
+        recording.event(RunEvent::Started { at: Time(10 * SECOND) });
         for second in 10..20 {
             recording.interval(&interval(second, Phase::Measure, 100, 1));
         }
@@ -436,28 +377,16 @@ fn all_processes_that_a_broker_was_have_used_what_its_meter_counted() {
     let (context, record, writer) = begun(dir.path());
     let mut heard = Heard::default();
     let usage = Box::new(Metered::default());
-    let mut recording =
-        Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
+    let mut recording = Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
     assert_eq!(recording.cpu_of_nodes(), [None], "nothing was measured");
-    let used = |cpu| {
-        Some(linux::ProcessUse {
-            cpu: measure::Nanos(cpu),
-            ..linux::ProcessUse::default()
-        })
-    };
-    let reading = |broker| Reading {
-        broker,
-        ..Reading::default()
-    };
+    let used = |cpu| Some(linux::ProcessUse { cpu: measure::Nanos(cpu), ..linux::ProcessUse::default() });
+    let reading = |broker| Reading { broker, ..Reading::default() };
     recording.used.between = Some((reading(used(5)), reading(used(12))));
     assert_eq!(recording.cpu_of_nodes(), [Some(measure::Nanos(7))]);
     recording.used.between = Some((reading(used(5)), reading(None)));
     assert_eq!(recording.cpu_of_nodes(), [None], "it is away at the end");
-    recording.summary.nodes = vec![archive::NodeSummary {
-        cpu_cores: 0.5,
-        ran_s: Some(4.0),
-        ..archive::NodeSummary::default()
-    }];
+    recording.summary.nodes =
+        vec![archive::NodeSummary { cpu_cores: 0.5, ran_s: Some(4.0), ..archive::NodeSummary::default() }];
     let two_seconds = Some(measure::Nanos(2 * SECOND));
     assert_eq!(recording.cpu_of_nodes(), [two_seconds]);
     recording.discard();
@@ -468,18 +397,12 @@ fn all_processes_that_a_broker_was_have_used_what_its_meter_counted() {
 fn time_counts_from_the_beginning_of_the_load_also_of_a_run_that_is_killed() {
     let dir = tempfile::tempdir().unwrap();
     let (context, record, writer) = begun(dir.path());
-    let (folder, unix_ns) = (
-        writer.as_ref().unwrap().dir().to_owned(),
-        record.origin_unix_ns,
-    );
+    let (folder, unix_ns) = (writer.as_ref().unwrap().dir().to_owned(), record.origin_unix_ns);
     let mut heard = Heard::default();
     let usage = Box::new(Metered::default());
-    let mut recording =
-        Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
+    let mut recording = Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
     recording.keep_event(Time(9_500 * MS), "before it".to_owned());
-    recording.event(RunEvent::Started {
-        at: Time(14 * SECOND),
-    });
+    recording.event(RunEvent::Started { at: Time(14 * SECOND) });
     recording.keep_event(Time(14_500 * MS), "in it".to_owned());
     recording.interval(&interval(14, Phase::Warmup, 10, 1));
     let times: Vec<f64> = recording.record.events.iter().map(|it| it.t).collect();
@@ -496,14 +419,8 @@ fn time_counts_from_the_beginning_of_the_load_also_of_a_run_that_is_killed() {
 fn a_load_that_breaks_off_is_kept_as_failed_with_its_cause() {
     let dir = tempfile::tempdir().unwrap();
     let detail = || "a played failure".to_owned();
-    let machine = load::Error::Machine {
-        action: "wait for the sockets".into(),
-        detail: detail(),
-    };
-    let lost = load::Error::Lost {
-        endpoint: "amqp://localhost".into(),
-        detail: detail(),
-    };
+    let machine = load::Error::Machine { action: "wait for the sockets".into(), detail: detail() };
+    let lost = load::Error::Lost { endpoint: "amqp://localhost".into(), detail: detail() };
     for (error, by) in [(machine, FailedBy::Generator), (lost, FailedBy::Side)] {
         let ended = play(dir.path(), &mut Heard::default(), Some(error));
         assert_eq!(ended.record.state, archive::RunState::Failed);
@@ -521,11 +438,8 @@ fn the_end_of_a_phase_has_the_cores_of_the_second_before() {
     let (context, record, writer) = begun(dir.path());
     let mut heard = Heard::default();
     let usage = Box::new(Edge(vec![0, 0, 1_000, 2_000, 2_001, 2_002].into_iter()));
-    let mut recording =
-        Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
-    recording.event(RunEvent::Started {
-        at: Time(10 * SECOND),
-    });
+    let mut recording = Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
+    recording.event(RunEvent::Started { at: Time(10 * SECOND) });
     for second in 10..14 {
         recording.interval(&interval(second, Phase::Measure, 10, 1));
     }
@@ -533,11 +447,7 @@ fn the_end_of_a_phase_has_the_cores_of_the_second_before() {
     let expected = [0.5, 0.5, 1_000.0 / 1_001.0 / 2.0, 1_000.0 / 1_002.0 / 2.0];
     let near = |(a, b): (&f64, f64)| (a - b).abs() < 2e-3;
     assert_eq!(heard.broker_cores.len(), 4);
-    assert!(
-        heard.broker_cores.iter().zip(expected).all(near),
-        "{:?}",
-        heard.broker_cores
-    );
+    assert!(heard.broker_cores.iter().zip(expected).all(near), "{:?}", heard.broker_cores);
 }
 
 /// All connections are down from half a second before the end of sending until after it.
@@ -552,18 +462,12 @@ fn a_stall_counts_what_was_due_to_be_sent_of_every_group() {
         group.producers.arrivals = measure::Rate::per_second(rate).unwrap().into();
         group
     };
-    let plan = load::Plan {
-        groups: vec![group(1_000.0), group(10.0)],
-        ..load::Plan::default()
-    };
+    let plan = load::Plan { groups: vec![group(1_000.0), group(10.0)], ..load::Plan::default() };
     context.scenarios[0].requested = plan.requested().unwrap();
     let mut heard = Heard::default();
     let usage = Box::new(Metered::default());
-    let mut recording =
-        Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
-    recording.event(RunEvent::Started {
-        at: Time(10 * SECOND),
-    });
+    let mut recording = Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
+    recording.event(RunEvent::Started { at: Time(10 * SECOND) });
     recording.event(RunEvent::Silence(load::Silence {
         from: Time(21_500 * MS),
         until: Time(22_900 * MS),
@@ -591,10 +495,7 @@ struct Toy(&'static str, u64);
 impl Companion for Toy {
     fn start(&mut self, _: Time) -> Collected {
         let notes = vec![format!("{} starts", self.0)];
-        Collected {
-            notes,
-            ..Collected::default()
-        }
+        Collected { notes, ..Collected::default() }
     }
 
     fn second(&mut self, second: &Second) -> Collected {
@@ -602,32 +503,19 @@ impl Companion for Toy {
         let value = (SeriesName::new("toy", self.0, SeriesUnit::Count), 7.0);
         Collected {
             told: vec![vec![value.clone()]],
-            rows: vec![SeriesRow {
-                since: second.after.at,
-                length: measure::Nanos::SECOND,
-                values: vec![value],
-            }],
+            rows: vec![SeriesRow { since: second.after.at, length: measure::Nanos::SECOND, values: vec![value] }],
             ..Collected::default()
         }
     }
 
     fn load_ended(&mut self) -> Collected {
         let notes = vec![format!("{} ends after {}", self.0, self.1)];
-        Collected {
-            notes,
-            ..Collected::default()
-        }
+        Collected { notes, ..Collected::default() }
     }
 
     fn finish(&mut self, run: &mut LoadEnd<'_>) -> Collected {
-        run.summary.traces.push(TraceSummary {
-            scenario: self.0.to_owned(),
-            ..TraceSummary::default()
-        });
-        Collected {
-            warnings: vec![traced()],
-            ..Collected::default()
-        }
+        run.summary.traces.push(TraceSummary { scenario: self.0.to_owned(), ..TraceSummary::default() });
+        Collected { warnings: vec![traced()], ..Collected::default() }
     }
 }
 
@@ -646,10 +534,7 @@ impl Companion for Killed {
             back_s: (self.0 > 2).then_some(2.0),
             ..FaultOutcome::default()
         }];
-        Collected {
-            faults: (event.is_none() && self.0 > 0).then_some(faults),
-            ..Collected::default()
-        }
+        Collected { faults: (event.is_none() && self.0 > 0).then_some(faults), ..Collected::default() }
     }
 
     fn second(&mut self, _: &Second) -> Collected {
@@ -684,8 +569,7 @@ fn what_a_fault_of_the_run_explains_is_told_with_that() {
     let (context, record, writer) = begun(dir.path());
     let mut heard = Heard::default();
     let usage = Box::new(Metered::default());
-    let mut recording =
-        Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
+    let mut recording = Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
     recording.companions = vec![Box::new(Killed::default())];
     for second in 10..14 {
         recording.interval(&interval(second, Phase::Measure, 10, 1));
@@ -720,8 +604,7 @@ fn warnings_stand_in_one_order_whoever_tells_first() {
         let (context, record, writer) = begun(dir.path());
         let mut heard = Heard::default();
         let usage = Box::new(Metered::default());
-        let recording =
-            Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
+        let recording = Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
         let ended = recording.finish(Ending {
             outcome: outcome(None),
             topology: Topology::default(),
@@ -743,12 +626,9 @@ fn what_a_companion_collects_is_kept_in_the_order_of_the_list_and_ends_in_revers
     let (context, record, writer) = begun(dir.path());
     let mut heard = Heard::default();
     let usage = Box::new(Metered::default());
-    let mut recording =
-        Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
+    let mut recording = Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
     recording.companions = vec![Box::new(Toy("one", 0)), Box::new(Toy("two", 0))];
-    recording.event(RunEvent::Started {
-        at: Time(10 * SECOND),
-    });
+    recording.event(RunEvent::Started { at: Time(10 * SECOND) });
     recording.interval(&interval(10, Phase::Measure, 10, 1));
     recording.interval(&interval(11, Phase::Measure, 10, 1));
     // A load that does not begin ends all the same.
@@ -762,45 +642,28 @@ fn what_a_companion_collects_is_kept_in_the_order_of_the_list_and_ends_in_revers
         processes: Vec::new(),
         warnings: Vec::new(),
     });
-    assert_eq!(
-        heard.events,
-        [
-            "one starts",
-            "two starts",
-            "two ends after 2",
-            "one ends after 2"
-        ]
-    );
+    assert_eq!(heard.events, ["one starts", "two starts", "two ends after 2", "one ends after 2"]);
     let summary = ended.record.summary.as_ref().unwrap();
     let traces = summary.traces.iter().map(|it| it.scenario.as_str());
     assert_eq!(traces.collect::<Vec<_>>(), ["one", "two"]);
     let codes = summary.warnings.iter().map(Warning::code);
     assert_eq!(codes.filter(|it| *it == WarningCode::Traced).count(), 2);
     let kept = archive::read_named_series(ended.run_dir.as_deref().unwrap()).unwrap();
-    let kept: Vec<(&str, usize)> = (kept.iter())
-        .filter(|it| it.name.name != "of nodes")
-        .map(|it| (&*it.name.name, it.points.len()))
-        .collect();
+    let kept: Vec<(&str, usize)> =
+        (kept.iter()).filter(|it| it.name.name != "of nodes").map(|it| (&*it.name.name, it.points.len())).collect();
     assert_eq!(kept, [("one", 2), ("two", 2)]);
 }
 
 #[test]
 fn a_broker_that_was_not_ready_is_told_from_one_that_cannot_start() {
-    let slow = BrokerError::NotReady {
-        product: "RabbitMQ",
-        waited: std::time::Duration::from_secs(60),
-        log: String::new(),
-    };
+    let slow =
+        BrokerError::NotReady { product: "RabbitMQ", waited: std::time::Duration::from_secs(60), log: String::new() };
     let Error::NotReady(problem) = Error::from(slow) else {
         panic!("another error");
     };
     let told = tried_once_more(&problem);
     assert!(told.contains("in time"), "{told}");
     assert!(told.ends_with("; the run is tried once more"), "{told}");
-    let gone = BrokerError::Exited {
-        product: "RabbitMQ",
-        status: "exit status: 1".to_owned(),
-        log: String::new(),
-    };
+    let gone = BrokerError::Exited { product: "RabbitMQ", status: "exit status: 1".to_owned(), log: String::new() };
     assert!(matches!(Error::from(gone), Error::Failed(_)));
 }

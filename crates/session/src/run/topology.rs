@@ -55,11 +55,7 @@ impl BrokerState {
             true => processes(broker, &topology, control),
             false => Vec::new(),
         };
-        Self {
-            at,
-            topology,
-            processes,
-        }
+        Self { at, topology, processes }
     }
 }
 
@@ -90,19 +86,12 @@ pub(crate) fn at_end(
         }
         _ => (now, ask()),
     };
-    let topology = topology.map(|topology| Topology {
-        consumers_left: left.is_some_and(|left| at > left),
-        ..topology
-    });
+    let topology = topology.map(|topology| Topology { consumers_left: left.is_some_and(|left| at > left), ..topology });
     let processes = named.unwrap_or_else(|| match profiled {
         true => processes(broker, &topology, control),
         false => Vec::new(),
     });
-    BrokerState {
-        at,
-        topology,
-        processes,
-    }
+    BrokerState { at, topology, processes }
 }
 
 /// Reads the processes of each node of a broker, unless the previous request had no answer in time, or none before the
@@ -115,27 +104,18 @@ pub(crate) fn processes(
     if is_timed_out(topology) || (topology.is_err() && control.is_stopping()) {
         return vec![Err(BrokerError::Control {
             asked_for: "its processes",
-            reason: "it was not asked, since it did not list its queues and bindings in time"
-                .into(),
+            reason: "it was not asked, since it did not list its queues and bindings in time".into(),
             timed_out: true,
         })];
     }
     let cancelled = is_cancelled(control);
     let nodes = 0..broker.nodes().len().max(1);
-    nodes
-        .map(|node| broker.erlang_processes(node, &cancelled))
-        .collect()
+    nodes.map(|node| broker.erlang_processes(node, &cancelled)).collect()
 }
 
 /// Whether the broker gave no answer in time: it would not to another question.
 pub(crate) const fn is_timed_out(answer: &Result<Topology, BrokerError>) -> bool {
-    matches!(
-        answer,
-        Err(BrokerError::Control {
-            timed_out: true,
-            ..
-        })
-    )
+    matches!(answer, Err(BrokerError::Control { timed_out: true, .. }))
 }
 
 #[cfg(test)]
@@ -160,11 +140,7 @@ mod tests {
     impl Hung {
         fn unanswered<T>(&self) -> Result<T, BrokerError> {
             self.asked.fetch_add(1, Ordering::Relaxed);
-            Err(BrokerError::Control {
-                asked_for: "anything",
-                reason: "no answer".into(),
-                timed_out: self.timed_out,
-            })
+            Err(BrokerError::Control { asked_for: "anything", reason: "no answer".into(), timed_out: self.timed_out })
         }
     }
 

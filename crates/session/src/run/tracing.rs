@@ -15,10 +15,7 @@ use experiment::Experiment;
 ///
 /// # Errors
 /// Where the cookie or address of a node cannot be read.
-pub(super) fn traced_broker(
-    experiment: &Experiment,
-    broker: &dyn Broker,
-) -> Result<TracedBroker, Error> {
+pub(super) fn traced_broker(experiment: &Experiment, broker: &dyn Broker) -> Result<TracedBroker, Error> {
     let mut traced = TracedBroker::default();
     let to_trace: Vec<u32> = experiment.nodes_to_trace().into_iter().collect();
     if to_trace.is_empty() {
@@ -51,9 +48,7 @@ impl Tracing {
         Self {
             log: traced.log.clone(),
             origin,
-            nodes: nodes
-                .map(|(number, way)| (way.node.to_string(), *number as usize))
-                .collect(),
+            nodes: nodes.map(|(number, way)| (way.node.to_string(), *number as usize)).collect(),
         }
     }
 
@@ -62,9 +57,7 @@ impl Tracing {
         let explained = |mut trace: TraceState| {
             let at = trace.ended.map(|at| at.since(self.origin).as_secs_f64());
             let node = self.nodes.get(&trace.node);
-            let fault = node
-                .zip(at)
-                .and_then(|(node, at)| fault_of_node(faults, *node, at, at));
+            let fault = node.zip(at).and_then(|(node, at)| fault_of_node(faults, *node, at, at));
             if let (Some((why, limit)), Some(fault)) = (&mut trace.why, fault)
                 && limit.is_empty()
             {
@@ -79,11 +72,7 @@ impl Tracing {
     fn take(&mut self) -> Collected {
         let (calls, notes) = self.log.take();
         let calls = calls.into_iter().map(|call| timed(call, self.origin));
-        Collected {
-            calls: calls.collect(),
-            notes,
-            ..Collected::default()
-        }
+        Collected { calls: calls.collect(), notes, ..Collected::default() }
     }
 
     /// The summary of each trace.
@@ -119,12 +108,7 @@ impl Tracing {
             *first = first.min(at);
         }
         let ended = ended.into_iter().map(|((_, why, limit), (functions, at))| {
-            let ended = Finding::TraceEnded {
-                functions: functions.join(", "),
-                why,
-                limit,
-                at_s: at,
-            };
+            let ended = Finding::TraceEnded { functions: functions.join(", "), why, limit, at_s: at };
             Warning::new(Tier::Caution, ended)
         });
         let mut warnings: Vec<Warning> = ended.collect();
@@ -152,10 +136,7 @@ impl Companion for Tracing {
         let traces = self.explained(self.log.traces(), &run.summary.faults);
         let warnings = self.warnings(&traces);
         run.summary.traces = self.summaries(traces);
-        Collected {
-            warnings,
-            ..self.take()
-        }
+        Collected { warnings, ..self.take() }
     }
 }
 
@@ -167,10 +148,7 @@ pub(super) fn counted_length(whole: Nanos, from: Option<Time>, ended: Option<Tim
 }
 
 fn timed(logged: LoggedCall, origin: Time) -> TracedCall {
-    TracedCall {
-        t_ns: logged.at.since(origin).0,
-        ..logged.call
-    }
+    TracedCall { t_ns: logged.at.since(origin).0, ..logged.call }
 }
 
 #[cfg(test)]
@@ -196,13 +174,8 @@ mod tests {
             slowest: None,
         };
         let of = |t: f64, node: u32| -> Vec<String> {
-            let kill = FaultOutcome {
-                kind: "kill".into(),
-                node: Some(node),
-                t,
-                for_good: true,
-                ..FaultOutcome::default()
-            };
+            let kill =
+                FaultOutcome { kind: "kill".into(), node: Some(node), t, for_good: true, ..FaultOutcome::default() };
             let traces = vec![ended("one@h", ""), ended("two@h", "rate")];
             let traces = tracing.explained(traces, &[kill]).into_iter();
             let reasons = traces.filter_map(|it| Some(it.why?.0));

@@ -6,9 +6,7 @@ use std::thread;
 
 use experiment::NodeTrace;
 use load::scenario::{Operations, Scenario};
-use load::{
-    Control, Error, OperationTally, Outcome, PhaseClock, Phases, RunEvent, SliceSink, Together,
-};
+use load::{Control, Error, OperationTally, Outcome, PhaseClock, Phases, RunEvent, SliceSink, Together};
 use measure::{Clock, Counts, Metric, Nanos, Phase, Problem, ScenarioRole, Slice, Time};
 
 use super::TracedBroker;
@@ -39,12 +37,7 @@ pub(crate) struct TracePlan {
 
 impl TracePlan {
     /// One plan for each trace of a node.
-    pub(crate) fn all_of(
-        its: NodeTrace,
-        traced: &TracedBroker,
-        warmup: Nanos,
-        measure: Nanos,
-    ) -> Vec<Self> {
+    pub(crate) fn all_of(its: NodeTrace, traced: &TracedBroker, warmup: Nanos, measure: Nanos) -> Vec<Self> {
         let way = traced.nodes.get(&its.node).cloned();
         let log = traced.log.clone();
         let node = Arc::new(NodeTraces::new(way, its.options, its.traces, log));
@@ -73,10 +66,7 @@ impl TracePlan {
         // It outlives a run that is stopped while the node does not answer.
         match thread.spawn(move || node.work(&orders)) {
             Ok(_) => Ok(Some(order)),
-            Err(error) => Err(Error::Machine {
-                action: "start a thread".to_owned(),
-                detail: error.to_string(),
-            }),
+            Err(error) => Err(Error::Machine { action: "start a thread".to_owned(), detail: error.to_string() }),
         }
     }
 }
@@ -107,12 +97,7 @@ impl Scenario for TracePlan {
         self.phases
     }
 
-    fn run(
-        &self,
-        together: &Together,
-        control: &Control,
-        sink: &mut dyn SliceSink,
-    ) -> Result<Outcome, Error> {
+    fn run(&self, together: &Together, control: &Control, sink: &mut dyn SliceSink) -> Result<Outcome, Error> {
         let Some(told) = self.node.seat(self.number) else {
             let help = "resolve it again for each run";
             return Err(Error::Invalid(Problem::new("a trace runs once", "", help)));
@@ -278,15 +263,8 @@ impl RunningTrace<'_> {
         let last = self.phases.last;
         if !self.is_ended {
             self.is_ended = true;
-            let wait = if self.phases.is_stopped() {
-                Nanos::ZERO
-            } else {
-                RETURNS
-            };
-            self.order(Order::End {
-                at: last,
-                until: last + wait,
-            });
+            let wait = if self.phases.is_stopped() { Nanos::ZERO } else { RETURNS };
+            self.order(Order::End { at: last, until: last + wait });
         }
         let longest = match self.control.is_stopping() {
             true => CLOSING_STOPPED,
@@ -314,10 +292,10 @@ impl RunningTrace<'_> {
         self.counts.end(end, true);
         self.sink.slice(&self.counts.slice);
         if !self.is_closed {
-            self.plan.node.log.note(
-                "the node has not confirmed that the trace is removed: it removes it by itself"
-                    .to_owned(),
-            );
+            self.plan
+                .node
+                .log
+                .note("the node has not confirmed that the trace is removed: it removes it by itself".to_owned());
         }
         let mut outcome = Outcome {
             phases: self.phases.finish(end),
@@ -374,9 +352,7 @@ impl CallCounts {
         let of = self.metrics;
         let (called, metric) = match seen {
             SeenCall::Called { at } => (at, of.calls),
-            SeenCall::Returned { called, raised, .. } => {
-                (called, if raised { of.raised } else { of.returned })
-            }
+            SeenCall::Returned { called, raised, .. } => (called, if raised { of.raised } else { of.returned }),
         };
         if called < self.start {
             return;
@@ -398,10 +374,7 @@ impl CallCounts {
         let ended = self.tally.get(of.returned) + self.tally.get(of.raised);
         let open = self.tally.get(of.calls).saturating_sub(ended);
         self.tally.add(of.open, open);
-        OperationTally {
-            counts: self.tally,
-            ..OperationTally::default()
-        }
+        OperationTally { counts: self.tally, ..OperationTally::default() }
     }
 
     /// The slice ends then.
@@ -450,11 +423,7 @@ mod tests {
     use super::*;
 
     fn returned(called: u64, took: u64) -> SeenCall {
-        SeenCall::Returned {
-            called: Time(called),
-            took: Nanos(took),
-            raised: false,
-        }
+        SeenCall::Returned { called: Time(called), took: Nanos(took), raised: false }
     }
 
     /// The measured phase lasts from 200 to 300.
@@ -471,9 +440,8 @@ mod tests {
         counts.add(returned(50, 1_000));
         counts.add(returned(199, 2_000));
         counts.add(returned(200, 3_000));
-        let recorded: Vec<(Phase, u64)> = (counts.slice.histograms())
-            .map(|it| (it.due, it.histogram.count()))
-            .collect();
+        let recorded: Vec<(Phase, u64)> =
+            (counts.slice.histograms()).map(|it| (it.due, it.histogram.count())).collect();
         assert_eq!(recorded, [(Phase::Measure, 1), (Phase::Warmup, 1)]);
         counts.begin(Time(300), Phase::Drain);
         counts.add(returned(300, 4_000));

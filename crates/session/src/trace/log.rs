@@ -107,9 +107,7 @@ impl TraceLog {
     /// Keeps a call of a trace, as far as there is room in the run's file.
     pub(super) fn keep(&self, trace: usize, at: Time, call: TracedCall) {
         let mut held = self.held();
-        let is_measured = held
-            .measured
-            .is_some_and(|(from, until)| from <= at && at < until);
+        let is_measured = held.measured.is_some_and(|(from, until)| from <= at && at < until);
         let texts = [&call.name, &call.role, &call.function];
         let texts = texts.into_iter().chain(&call.arguments);
         let bytes = LINE + texts.map(String::len).sum::<usize>();
@@ -117,13 +115,7 @@ impl TraceLog {
         let Some(state) = held.traces.get_mut(trace) else {
             return;
         };
-        let call = LoggedCall {
-            at,
-            call: TracedCall {
-                trace: state.scenario.clone(),
-                ..call
-            },
-        };
+        let call = LoggedCall { at, call: TracedCall { trace: state.scenario.clone(), ..call } };
         let is_slower = |slowest: &LoggedCall| call.call.duration_ns > slowest.call.duration_ns;
         if is_measured && state.slowest.as_ref().is_none_or(is_slower) {
             state.slowest = Some(call.clone());
@@ -140,10 +132,7 @@ impl TraceLog {
     /// The calls and notes since the last time.
     pub(crate) fn take(&self) -> (Vec<LoggedCall>, Vec<String>) {
         let mut held = self.held();
-        (
-            std::mem::take(&mut held.calls),
-            std::mem::take(&mut held.notes),
-        )
+        (std::mem::take(&mut held.calls), std::mem::take(&mut held.notes))
     }
 
     /// State of each trace, by scenario: those of several nodes begin in any order.
@@ -161,11 +150,7 @@ mod tests {
     use super::*;
 
     fn call(duration_ns: u64, arguments: usize) -> TracedCall {
-        TracedCall {
-            duration_ns: Some(duration_ns),
-            arguments: vec!["x".repeat(arguments)],
-            ..TracedCall::default()
-        }
+        TracedCall { duration_ns: Some(duration_ns), arguments: vec!["x".repeat(arguments)], ..TracedCall::default() }
     }
 
     #[test]

@@ -8,9 +8,7 @@ use std::time::{Duration, SystemTime};
 use archive::TracedCall;
 use erlang::term::{as_int, atom};
 use erlang::trace::{Call, Return, Trace, TraceEvent, TraceOptions};
-use erlang::{
-    ConnectOptions, Ended, Error, FunctionPattern, Helper, Node, ProcessFilter, lacks_role,
-};
+use erlang::{ConnectOptions, Ended, Error, FunctionPattern, Helper, Node, ProcessFilter, lacks_role};
 use measure::{Clock, Nanos, Problem, Time};
 
 use super::log::TraceLog;
@@ -26,11 +24,7 @@ const HEARD_OF: Nanos = Nanos::from_millis(300);
 const CLOCK_READINGS: usize = 5;
 
 fn is_of(one: &OneTrace, call: &Call) -> bool {
-    let FunctionPattern {
-        module,
-        function,
-        arity,
-    } = &one.function;
+    let FunctionPattern { module, function, arity } = &one.function;
     *module == call.module
         && function.as_ref().is_none_or(|it| *it == call.function)
         && arity.is_none_or(|it| it == call.arity)
@@ -102,14 +96,7 @@ impl NodeTraces {
                 (tell, Some(seat))
             })
             .unzip();
-        Self {
-            node,
-            options,
-            traces,
-            seats: Mutex::new(seats),
-            tell: Mutex::new(Some(tell)),
-            log,
-        }
+        Self { node, options, traces, seats: Mutex::new(seats), tell: Mutex::new(Some(tell)), log }
     }
 
     pub(super) fn trace(&self, number: usize) -> Option<&OneTrace> {
@@ -160,11 +147,7 @@ impl NodeTraces {
     fn prepare(&self) -> Result<(Helper, NodeClock), Problem> {
         let Some(node) = &self.node else {
             let help = "name it with broker.node";
-            return Err(Problem::new(
-                "a trace needs the broker's Erlang node",
-                "",
-                help,
-            ));
+            return Err(Problem::new("a trace needs the broker's Erlang node", "", help));
         };
         let problem = |error: Error| error.problem();
         let node = Node::connect(node).map_err(problem)?;
@@ -182,13 +165,7 @@ impl NodeTraces {
     }
 
     /// Traces from one order to the next.
-    fn follow(
-        &self,
-        helper: &Helper,
-        clock: NodeClock,
-        tell: &[Sender<NodeNews>],
-        orders: &Receiver<Order>,
-    ) {
+    fn follow(&self, helper: &Helper, clock: NodeClock, tell: &[Sender<NodeNews>], orders: &Receiver<Order>) {
         let Ok(Order::Begin) = orders.recv() else {
             return;
         };
@@ -232,10 +209,7 @@ impl NodeTraces {
 }
 
 fn not_clean(error: &Error) -> String {
-    format!(
-        "the trace may have left something on the node: {}",
-        error.problem().sentence()
-    )
+    format!("the trace may have left something on the node: {}", error.problem().sentence())
 }
 
 /// A call whose return has not come.
@@ -330,10 +304,7 @@ impl CallSorter<'_> {
     fn called(&mut self, call: Call) {
         let at = self.clock.time(call.time);
         let all = self.of.traces.iter().enumerate();
-        let its: Vec<usize> = all
-            .filter(|(_, it)| is_of(it, &call))
-            .map(|(trace, _)| trace)
-            .collect();
+        let its: Vec<usize> = all.filter(|(_, it)| is_of(it, &call)).map(|(trace, _)| trace).collect();
         let mut traces = Vec::with_capacity(its.len());
         let is_early = self.of.log.measured_from().is_none_or(|from| at < from);
         self.early += u64::from(is_early);
@@ -360,11 +331,7 @@ impl CallSorter<'_> {
             arguments: call.arguments,
             ..TracedCall::default()
         };
-        let open = OpenCall {
-            at,
-            call: kept,
-            traces,
-        };
+        let open = OpenCall { at, call: kept, traces };
         self.open.insert(call.number, open);
     }
 
@@ -376,11 +343,7 @@ impl CallSorter<'_> {
         open.call.duration_ns = Some(took.0);
         open.call.returned.clone_from(&of.kind);
         for trace in &open.traces {
-            let seen = SeenCall::Returned {
-                called: open.at,
-                took,
-                raised: of.kind != "ok",
-            };
+            let seen = SeenCall::Returned { called: open.at, took, raised: of.kind != "ok" };
             self.say(*trace, seen);
         }
         self.keep(open);
@@ -489,11 +452,7 @@ mod tests {
             argument_bytes: 0,
             budget: Budget::lasting(Duration::from_secs(1)),
         };
-        let one = OneTrace {
-            scenario: "trace".to_owned(),
-            function,
-            limit: 3,
-        };
+        let one = OneTrace { scenario: "trace".to_owned(), function, limit: 3 };
         NodeTraces::new(None, options, vec![one], log.clone())
     }
 

@@ -56,10 +56,7 @@ fn start(root: &Path, parent: &Path) -> Result<RabbitMq, BrokerError> {
         root: Some(root.to_owned()),
         parent_directory: Some(parent.to_owned()),
         plugins: vec!["rabbitmq_consistent_hash_exchange".to_owned()],
-        guard: vec![
-            env!("CARGO_BIN_EXE_managed-helper").into(),
-            guardian::SUBCOMMAND.into(),
-        ],
+        guard: vec![env!("CARGO_BIN_EXE_managed-helper").into(), guardian::SUBCOMMAND.into()],
         ..Config::default()
     };
     RabbitMq::start(&config, &mut |_| {}, &|| false)

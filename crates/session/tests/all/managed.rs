@@ -66,23 +66,12 @@ fn processes_of(parent: &Path) -> Vec<u32> {
 
 /// Remains of nodes whose directories were in `parent`, and of the emulators `pids`.
 fn left(parent: &Path, pids: &[u32], uid: u32) -> Vec<String> {
-    let mut left: Vec<String> = processes_of(parent)
-        .iter()
-        .map(|pid| format!("process {pid}"))
-        .collect();
+    let mut left: Vec<String> = processes_of(parent).iter().map(|pid| format!("process {pid}")).collect();
     let entries = fs::read_dir(parent).unwrap().flatten();
     left.extend(entries.map(|entry| entry.path().display().to_string()));
-    let jit = pids.iter().flat_map(|pid| {
-        [
-            format!("/tmp/perf-{pid}.map"),
-            format!("/tmp/jit-{pid}.dump"),
-        ]
-    });
+    let jit = pids.iter().flat_map(|pid| [format!("/tmp/perf-{pid}.map"), format!("/tmp/jit-{pid}.dump")]);
     left.extend(jit.filter(|path| Path::new(path).exists()));
-    let states = fs::read_dir(format!("/tmp/bellows-{uid}"))
-        .into_iter()
-        .flatten()
-        .flatten();
+    let states = fs::read_dir(format!("/tmp/bellows-{uid}")).into_iter().flatten().flatten();
     left.extend(states.filter_map(|entry| {
         let text = fs::read_to_string(entry.path()).ok()?;
         text.contains(parent.to_str().unwrap()).then_some(text)
@@ -126,17 +115,10 @@ fn listening_addresses(pid: u32) -> Vec<String> {
     let sockets: Vec<String> = fs::read_dir(format!("/proc/{pid}/fd"))
         .unwrap()
         .flatten()
-        .filter_map(|entry| {
-            fs::read_link(entry.path())
-                .ok()?
-                .into_os_string()
-                .into_string()
-                .ok()
-        })
+        .filter_map(|entry| fs::read_link(entry.path()).ok()?.into_os_string().into_string().ok())
         .filter_map(|link| Some(link.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned()))
         .collect();
-    let table = ["tcp", "tcp6"]
-        .map(|table| fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap());
+    let table = ["tcp", "tcp6"].map(|table| fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap());
     table
         .iter()
         .flat_map(|table| table.lines().skip(1))
@@ -185,33 +167,15 @@ fn assert_topology(broker: &RabbitMq) {
         r#"plain classic 0 []"#,
         r#"safe quorum 0 ["x-max-length=17", "x-queue-type=quorum"]"#,
     ];
-    assert_eq!(
-        queues
-            .iter()
-            .map(|queue| sorted_words(queue))
-            .collect::<Vec<_>>(),
-        expected.map(sorted_words)
-    );
-    let exchanges: Vec<_> = topology
-        .exchanges
-        .iter()
-        .map(|it| (it.name.as_str(), it.kind.as_str()))
-        .collect();
+    assert_eq!(queues.iter().map(|queue| sorted_words(queue)).collect::<Vec<_>>(), expected.map(sorted_words));
+    let exchanges: Vec<_> = topology.exchanges.iter().map(|it| (it.name.as_str(), it.kind.as_str())).collect();
     assert_eq!(exchanges, [("routes", "topic")]);
     let routed = |source: &str, destination: &str, key: &str| {
         topology.bindings.iter().any(|it| {
-            (
-                it.source.as_str(),
-                it.destination.as_str(),
-                it.routing_key.as_str(),
-            ) == (source, destination, key)
+            (it.source.as_str(), it.destination.as_str(), it.routing_key.as_str()) == (source, destination, key)
         })
     };
-    assert!(
-        routed("routes", "plain", "a.*") && routed("", "safe", "safe"),
-        "{:?}",
-        topology.bindings
-    );
+    assert!(routed("routes", "plain", "a.*") && routed("", "safe", "safe"), "{:?}", topology.bindings);
     assert_eq!((topology.bindings.len(), topology.omitted), (4, 0));
 }
 
@@ -235,10 +199,7 @@ fn session(pid: u32) -> String {
 
 /// The order of arguments is not the broker's promise.
 fn sorted_words(line: &str) -> Vec<String> {
-    let mut words: Vec<String> = line
-        .split([' ', '[', ']', ','])
-        .map(str::to_owned)
-        .collect();
+    let mut words: Vec<String> = line.split([' ', '[', ']', ',']).map(str::to_owned).collect();
     words.sort();
     words
 }
@@ -256,59 +217,26 @@ fn two_nodes_run_side_by_side_and_leave_nothing() {
     need_rabbitmq!();
     // Whoever has the default ports, a RabbitMQ or this test: no node may need them.
     let _taken = [5672, 4369].map(|port| TcpListener::bind(("127.0.0.1", port)));
-    let (files, parent, other_parent) = (
-        TempDir::new().unwrap(),
-        TempDir::new().unwrap(),
-        TempDir::with_prefix("with blank ").unwrap(),
-    );
+    let (files, parent, other_parent) =
+        (TempDir::new().unwrap(), TempDir::new().unwrap(), TempDir::with_prefix("with blank ").unwrap());
     make_root(files.path());
     let definitions = files.path().join("definitions.json");
     fs::write(&definitions, DEFINITIONS).unwrap();
-    let load = [(
-        "load_definitions".to_owned(),
-        definitions.to_str().unwrap().to_owned(),
-    )];
-    let own = Config {
-        schedulers: Some(1),
-        settings: load.clone().into(),
-        ..config(parent.path())
-    };
-    let rooted = Config {
-        root: Some(files.path().to_owned()),
-        settings: load.into(),
-        ..config(other_parent.path())
-    };
+    let load = [("load_definitions".to_owned(), definitions.to_str().unwrap().to_owned())];
+    let own = Config { schedulers: Some(1), settings: load.clone().into(), ..config(parent.path()) };
+    let rooted = Config { root: Some(files.path().to_owned()), settings: load.into(), ..config(other_parent.path()) };
     let (own, rooted) = thread::scope(|scope| {
         let rooted = scope.spawn(|| start(&rooted).unwrap());
         (start(&own).unwrap(), rooted.join().unwrap())
     });
 
     assert_ne!(own.url(), rooted.url());
-    for (broker, prefix) in [
-        (&own, Path::new("/usr/lib/erlang")),
-        (&rooted, files.path()),
-    ] {
+    for (broker, prefix) in [(&own, Path::new("/usr/lib/erlang")), (&rooted, files.path())] {
         let program = fs::read_link(format!("/proc/{}/exe", broker.pid())).unwrap();
-        assert!(
-            program.starts_with(prefix) && program.ends_with("beam.smp"),
-            "{program:?}"
-        );
-        assert!(
-            broker.version().starts_with(|c: char| c.is_ascii_digit()),
-            "{}",
-            broker.version()
-        );
-        assert!(
-            broker.runtime().starts_with("Erlang/OTP "),
-            "{}",
-            broker.runtime()
-        );
-        assert!(
-            broker
-                .process()
-                .log_tail(500)
-                .contains(&format!("RabbitMQ {}", broker.version()))
-        );
+        assert!(program.starts_with(prefix) && program.ends_with("beam.smp"), "{program:?}");
+        assert!(broker.version().starts_with(|c: char| c.is_ascii_digit()), "{}", broker.version());
+        assert!(broker.runtime().starts_with("Erlang/OTP "), "{}", broker.runtime());
+        assert!(broker.process().log_tail(500).contains(&format!("RabbitMQ {}", broker.version())));
         assert_eq!(listening_addresses(broker.pid()), ["0100007F", "0100007F"]);
         // The terminal's Ctrl-C does not reach it.
         assert_ne!(session(broker.pid()), session(std::process::id()));
@@ -318,11 +246,7 @@ fn two_nodes_run_side_by_side_and_leave_nothing() {
         assert_topology(broker);
         assert_processes(broker);
     }
-    assert!(
-        Path::new(&format!("/tmp/perf-{}.map", own.pid())).exists(),
-        "{:?}",
-        own.notes()
-    );
+    assert!(Path::new(&format!("/tmp/perf-{}.map", own.pid())).exists(), "{:?}", own.notes());
 
     // A crash and a new start: another process, the same data behind the same port.
     let (url, mut own) = (own.url(), own);
@@ -346,26 +270,16 @@ fn two_nodes_run_side_by_side_and_leave_nothing() {
         let queues = broker.topology(&|| false).unwrap().queues;
         queues.into_iter().map(|it| it.name).collect::<Vec<_>>()
     };
-    assert!(
-        names(&own).contains(&"safe".to_owned()),
-        "{:?}",
-        names(&own)
-    );
+    assert!(names(&own).contains(&"safe".to_owned()), "{:?}", names(&own));
 
     let pids = [first, own.pid(), rooted.pid()];
     assert!(own.process().pause() && own.process().resume());
     assert!(rooted.process().pause());
     drop(rooted);
-    assert_eq!(
-        left(other_parent.path(), &pids[2..], getuid().as_raw()),
-        Vec::<String>::new()
-    );
+    assert_eq!(left(other_parent.path(), &pids[2..], getuid().as_raw()), Vec::<String>::new());
     assert!(own.process().kill());
     own.stop().unwrap();
-    assert_eq!(
-        left(parent.path(), &pids, getuid().as_raw()),
-        Vec::<String>::new()
-    );
+    assert_eq!(left(parent.path(), &pids, getuid().as_raw()), Vec::<String>::new());
 }
 
 #[test]
@@ -373,54 +287,28 @@ fn a_failed_start_shows_the_log_and_leaves_nothing() {
     need_rabbitmq!();
     let parent = TempDir::new().unwrap();
     let nonsense = [("channel_max".to_owned(), "nonsense".to_owned())];
-    let error = start(&Config {
-        settings: nonsense.into(),
-        ..config(parent.path())
-    })
-    .unwrap_err();
+    let error = start(&Config { settings: nonsense.into(), ..config(parent.path()) }).unwrap_err();
     assert!(matches!(error, BrokerError::Exited { .. }), "{error}");
     assert!(error.problem().log.contains("channel_max"), "{error:?}");
-    assert_eq!(
-        left(parent.path(), &[], getuid().as_raw()),
-        Vec::<String>::new()
-    );
+    assert_eq!(left(parent.path(), &[], getuid().as_raw()), Vec::<String>::new());
 
     // What a Ctrl-C during the start comes to: it is heeded while the node is on its way.
     let begin = Instant::now();
     let unwanted = || begin.elapsed() > Duration::from_millis(1_500);
     let error = RabbitMq::start(&config(parent.path()), &mut |_| {}, &unwanted).unwrap_err();
     assert!(matches!(error, BrokerError::Cancelled), "{error}");
-    assert!(
-        begin.elapsed() < Duration::from_secs(4),
-        "{:?}",
-        begin.elapsed()
-    );
-    assert_eq!(
-        left(parent.path(), &[], getuid().as_raw()),
-        Vec::<String>::new()
-    );
+    assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
+    assert_eq!(left(parent.path(), &[], getuid().as_raw()), Vec::<String>::new());
 
-    let hasty = Config {
-        start_timeout: Duration::from_millis(1),
-        ..config(parent.path())
-    };
+    let hasty = Config { start_timeout: Duration::from_millis(1), ..config(parent.path()) };
     let error = start(&hasty).unwrap_err();
     assert!(matches!(error, BrokerError::NotReady { .. }), "{error}");
-    assert_eq!(
-        left(parent.path(), &[], getuid().as_raw()),
-        Vec::<String>::new()
-    );
+    assert_eq!(left(parent.path(), &[], getuid().as_raw()), Vec::<String>::new());
 
-    let no_guard = Config {
-        guard: vec!["false".into()],
-        ..config(parent.path())
-    };
+    let no_guard = Config { guard: vec!["false".into()], ..config(parent.path()) };
     let error = start(&no_guard).unwrap_err();
     assert!(matches!(error, BrokerError::Guard(_)), "{error}");
-    assert_eq!(
-        left(parent.path(), &[], getuid().as_raw()),
-        Vec::<String>::new()
-    );
+    assert_eq!(left(parent.path(), &[], getuid().as_raw()), Vec::<String>::new());
 }
 
 /// An owner in a process of its own.
@@ -433,40 +321,20 @@ struct Owner {
 impl Owner {
     /// Starts one by `command`, the helper or something that becomes it.
     fn start(mut command: Command, parent: &Path) -> Self {
-        let mut process = command
-            .arg("own")
-            .arg(parent)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut process = command.arg("own").arg(parent).stdout(Stdio::piped()).spawn().unwrap();
         let mut told = String::new();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let broker = loop {
-            let line = lines
-                .next()
-                .unwrap_or_else(|| panic!("the owner ended: {told}"))
-                .unwrap();
+            let line = lines.next().unwrap_or_else(|| panic!("the owner ended: {told}")).unwrap();
             if let Some(pid) = line.strip_prefix("ready ") {
                 break pid.parse().unwrap();
             }
             told.push_str(&line);
         };
         let stat = fs::read_to_string(format!("/proc/{broker}/stat")).unwrap();
-        let guard = stat
-            .rsplit_once(") ")
-            .unwrap()
-            .1
-            .split(' ')
-            .nth(1)
-            .unwrap()
-            .parse()
-            .unwrap();
+        let guard = stat.rsplit_once(") ").unwrap().1.split(' ').nth(1).unwrap().parse().unwrap();
         assert_ne!(guard, process.id(), "the broker is the guardian's child");
-        Self {
-            process,
-            broker,
-            guard,
-        }
+        Self { process, broker, guard }
     }
 
     fn kill(mut self) {
@@ -513,35 +381,22 @@ fn the_next_start_removes_what_owner_and_guardian_could_not() {
     kill_process(Pid::from_raw(owner.guard as i32).unwrap(), Signal::KILL).unwrap();
     owner.kill();
     thread::sleep(Duration::from_millis(200));
-    assert!(
-        processes_of(parent.path()).contains(&pids[0]),
-        "nobody is there to end the broker"
-    );
+    assert!(processes_of(parent.path()).contains(&pids[0]), "nobody is there to end the broker");
 
     // Leftovers come first, also where the start then fails.
-    let nowhere = Config {
-        root: Some("/nowhere".into()),
-        ..config(parent.path())
-    };
+    let nowhere = Config { root: Some("/nowhere".into()), ..config(parent.path()) };
     let mut told = Vec::new();
     let mut hear = |it: Progress<'_>| told.extend(step(it));
     let error = RabbitMq::start(&nowhere, &mut hear, &|| false).unwrap_err();
     assert!(matches!(error, BrokerError::NotInstalled { .. }), "{error}");
     assert_eq!(left(parent.path(), &pids, uid), Vec::<String>::new());
-    assert!(
-        told.iter().any(|step| step.contains("left behind")),
-        "{told:?}"
-    );
+    assert!(told.iter().any(|step| step.contains("left behind")), "{told:?}");
 }
 
 #[test]
 fn a_guardian_without_orders_says_so() {
     for (arguments, code) in [(&[][..], 2), (&["/nowhere/launch.json"][..], 1)] {
-        let output = Command::new(HELPER)
-            .arg(guardian::SUBCOMMAND)
-            .args(arguments)
-            .output()
-            .unwrap();
+        let output = Command::new(HELPER).arg(guardian::SUBCOMMAND).args(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(code));
         assert!(String::from_utf8_lossy(&output.stdout).starts_with("failed "));
     }
@@ -565,33 +420,19 @@ fn a_port_that_somebody_takes_first_is_replaced() {
     fs::write(&script, text).unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
 
-    let config = Config {
-        root: Some(root.path().to_owned()),
-        ..config(parent.path())
-    };
+    let config = Config { root: Some(root.path().to_owned()), ..config(parent.path()) };
     let mut told = Vec::new();
     let mut hear = |it: Progress<'_>| told.extend(step(it));
     let error = RabbitMq::start(&config, &mut hear, &|| false).unwrap_err();
     let is_the_second = |error: &BrokerError| match error {
-        BrokerError::Exited { status, log, .. } => {
-            status == "exit status 3" && log == "another error"
-        }
+        BrokerError::Exited { status, log, .. } => status == "exit status 3" && log == "another error",
         _ => false,
     };
     assert!(is_the_second(&error), "{error}");
-    assert!(
-        told.iter().any(|step| step.contains("RabbitMQ 9.8.7")),
-        "{told:?}"
-    );
-    assert!(
-        told.iter().any(|step| step.contains("trying others")),
-        "{told:?}"
-    );
+    assert!(told.iter().any(|step| step.contains("RabbitMQ 9.8.7")), "{told:?}");
+    assert!(told.iter().any(|step| step.contains("trying others")), "{told:?}");
     let ports = fs::read_to_string(ports).unwrap();
     let ports: Vec<&str> = ports.lines().collect();
     assert!(ports.len() == 2 && ports[0] != ports[1], "{ports:?}");
-    assert_eq!(
-        left(parent.path(), &[], getuid().as_raw()),
-        Vec::<String>::new()
-    );
+    assert_eq!(left(parent.path(), &[], getuid().as_raw()), Vec::<String>::new());
 }

@@ -25,111 +25,52 @@ fn of_load() -> Vec<Problem> {
     let kinds = [
         "0".parse::<load::Endpoint>().expect_err("no address"),
         load::Error::Limit(Problem::new("too few", "7", "raise it")),
-        load::Error::Connect {
-            endpoint: endpoint.clone(),
-            detail: detail(),
-            help: help(),
-        },
-        load::Error::Tls {
-            endpoint: endpoint.clone(),
-            detail: detail(),
-            help: help(),
-        },
-        load::Error::LogIn {
-            endpoint: endpoint.clone(),
-            detail: detail(),
-            help: help(),
-        },
+        load::Error::Connect { endpoint: endpoint.clone(), detail: detail(), help: help() },
+        load::Error::Tls { endpoint: endpoint.clone(), detail: detail(), help: help() },
+        load::Error::LogIn { endpoint: endpoint.clone(), detail: detail(), help: help() },
         load::Error::Refused {
             endpoint: endpoint.clone(),
             action: "declare a queue".to_owned(),
             detail: detail(),
             help: help(),
         },
-        load::Error::TimedOut {
-            endpoint: endpoint.clone(),
-            detail: detail(),
-        },
-        load::Error::Lost {
-            endpoint: endpoint.clone(),
-            detail: detail(),
-        },
-        load::Error::Protocol {
-            endpoint,
-            detail: detail(),
-        },
-        load::Error::Machine {
-            action: "make a timer".to_owned(),
-            detail: detail(),
-        },
+        load::Error::TimedOut { endpoint: endpoint.clone(), detail: detail() },
+        load::Error::Lost { endpoint: endpoint.clone(), detail: detail() },
+        load::Error::Protocol { endpoint, detail: detail() },
+        load::Error::Machine { action: "make a timer".to_owned(), detail: detail() },
     ];
     kinds.iter().map(load::Error::problem).collect()
 }
 
 fn of_files() -> Vec<Problem> {
     let of_archive = [
-        archive::Error::Io {
-            action: "read",
-            path: path(),
-            source: full(),
-        },
+        archive::Error::Io { action: "read", path: path(), source: full() },
         archive::Error::NotARun { path: path() },
-        archive::Error::UnknownSchema {
-            path: path(),
-            found: "x/9".to_owned(),
-            expected: "x/1",
-        },
-        archive::Error::Damaged {
-            path: path(),
-            cause: "line 3".to_owned(),
-        },
+        archive::Error::UnknownSchema { path: path(), found: "x/9".to_owned(), expected: "x/1" },
+        archive::Error::Damaged { path: path(), cause: "line 3".to_owned() },
     ];
     let of_profiles = [
-        ProfileError::Io {
-            path: path(),
-            source: full(),
-        },
+        ProfileError::Io { path: path(), source: full() },
         ProfileError::NotARun { path: path() },
-        ProfileError::NoSuchEvent {
-            path: path(),
-            event: "mmap".into(),
-            known: vec!["cpu".into()],
-        },
-        ProfileError::Format {
-            path: path(),
-            reason: "it is empty".to_owned(),
-        },
+        ProfileError::NoSuchEvent { path: path(), event: "mmap".into(), known: vec!["cpu".into()] },
+        ProfileError::Format { path: path(), reason: "it is empty".to_owned() },
     ];
     let of_archive = of_archive.iter().map(archive::Error::problem);
-    of_archive
-        .chain(of_profiles.iter().map(ProfileError::problem))
-        .collect()
+    of_archive.chain(of_profiles.iter().map(ProfileError::problem)).collect()
 }
 
 fn of_the_profiler() -> Vec<Problem> {
     let kinds = [
         profile::Error::NoSuchProcess { pid: 7 },
-        profile::Error::KernelThread {
-            pid: 7,
-            name: "kswapd0".to_owned(),
-        },
+        profile::Error::KernelThread { pid: 7, name: "kswapd0".to_owned() },
         profile::Error::NotPermitted {
             pid: 7,
             reason: "perf_event_paranoid is 4".to_owned(),
             remedy: "lower it".to_owned(),
         },
-        profile::Error::TooManyFiles {
-            opened: 1,
-            needed: 9,
-            limit: 4,
-        },
-        profile::Error::NotSupported {
-            reason: "no such device".to_owned(),
-        },
-        profile::Error::System {
-            what: "read /proc/7/status".to_owned(),
-            source: full(),
-        },
+        profile::Error::TooManyFiles { opened: 1, needed: 9, limit: 4 },
+        profile::Error::NotSupported { reason: "no such device".to_owned() },
+        profile::Error::System { what: "read /proc/7/status".to_owned(), source: full() },
     ];
     kinds.iter().map(profile::Error::problem).collect()
 }
@@ -137,31 +78,11 @@ fn of_the_profiler() -> Vec<Problem> {
 fn of_brokers() -> Vec<Problem> {
     let log = "a line of its log".to_owned();
     let kinds = [
-        brokers::BrokerError::NotInstalled {
-            product: "RabbitMQ",
-            looked_for: vec![path()],
-            help: "install it",
-        },
-        brokers::BrokerError::NoErlang {
-            rabbitmq: path(),
-            searched: "/bin".to_owned(),
-        },
-        brokers::BrokerError::NoSpace {
-            product: "RabbitMQ",
-            directory: path(),
-            free_mb: 3,
-            needed_mb: 300,
-        },
-        brokers::BrokerError::Exited {
-            product: "RabbitMQ",
-            status: "exit status 1".to_owned(),
-            log: log.clone(),
-        },
-        brokers::BrokerError::NotReady {
-            product: "RabbitMQ",
-            waited: Duration::from_secs(60),
-            log,
-        },
+        brokers::BrokerError::NotInstalled { product: "RabbitMQ", looked_for: vec![path()], help: "install it" },
+        brokers::BrokerError::NoErlang { rabbitmq: path(), searched: "/bin".to_owned() },
+        brokers::BrokerError::NoSpace { product: "RabbitMQ", directory: path(), free_mb: 3, needed_mb: 300 },
+        brokers::BrokerError::Exited { product: "RabbitMQ", status: "exit status 1".to_owned(), log: log.clone() },
+        brokers::BrokerError::NotReady { product: "RabbitMQ", waited: Duration::from_secs(60), log },
         brokers::BrokerError::Cancelled,
         brokers::BrokerError::from(guardian::GuardianError::Failed("it was killed".to_owned())),
         brokers::BrokerError::Control {
@@ -170,11 +91,7 @@ fn of_brokers() -> Vec<Problem> {
             timed_out: true,
         },
         brokers::BrokerError::Fault("the broker is gone".to_owned()),
-        brokers::BrokerError::from(guardian::GuardianError::Io {
-            action: "create",
-            path: path(),
-            source: full(),
-        }),
+        brokers::BrokerError::from(guardian::GuardianError::Io { action: "create", path: path(), source: full() }),
     ];
     kinds.iter().map(brokers::BrokerError::problem).collect()
 }
@@ -190,13 +107,9 @@ fn of_experiments() -> Vec<Problem> {
         refused("name = 'x'\nraet = 3"),
         refused("name = 'x'"),
         refused("[broker]\nkind = 'attach'\npassword = 12345\nurl = 'amqp://h'"),
-        refused(
-            "[broker]\nkind = 'embedded'\nschedulers = 2\n[[load]]\ndestinations = ['queue://q']",
-        ),
+        refused("[broker]\nkind = 'embedded'\nschedulers = 2\n[[load]]\ndestinations = ['queue://q']"),
         refused("[[load]]\ndestinations = ['queue://q']\nrate = -1"),
-        read_faults("[[fault]]\nkind = 'kill'\nat = '1s'", "faults.toml")
-            .expect_err("no process")
-            .problem(),
+        read_faults("[[fault]]\nkind = 'kill'\nat = '1s'", "faults.toml").expect_err("no process").problem(),
     ]
 }
 
@@ -211,19 +124,12 @@ fn every_kind_of_failure_has_cause_observed_value_and_remedy() {
         vec![session::Error::Stopped { during: "warm-up" }.problem()],
     ];
     for problem in all.concat() {
-        for (field, text) in [
-            ("cause", &problem.cause),
-            ("value", &problem.value),
-            ("help", &problem.help),
-        ] {
+        for (field, text) in [("cause", &problem.cause), ("value", &problem.value), ("help", &problem.help)] {
             assert!(!text.trim().is_empty(), "no {field}: {problem:?}");
             assert!(!text.contains(['\n', '\r']), "{field}: {problem:?}");
         }
         let told = format!("{problem:?}");
-        assert!(
-            !told.contains("s3cret") && !told.contains("12345"),
-            "{told}"
-        );
+        assert!(!told.contains("s3cret") && !told.contains("12345"), "{told}");
     }
 }
 
@@ -234,16 +140,12 @@ fn what_is_wrong_is_the_cause_and_what_was_observed_the_value() {
         let problem = refused.problem();
         (problem.cause, problem.value)
     };
-    let refused = |read: Result<Experiment, ExperimentError>| {
-        fields(read.and_then(|it| it.validate()).expect_err("refused"))
-    };
+    let refused =
+        |read: Result<Experiment, ExperimentError>| fields(read.and_then(|it| it.validate()).expect_err("refused"));
     let with = |load: &str| format!("[[load]]\ndestination = 'queue://q'\n{load}");
     let typed = || {
         let read = Experiment::from_toml(&with("message-size = 8"), "x.toml");
-        read.map(|experiment| Experiment {
-            origin: Origin::options(&[]),
-            ..experiment
-        })
+        read.map(|experiment| Experiment { origin: Origin::options(&[]), ..experiment })
     };
     let set = |assignment| {
         let read = Experiment::from_toml(&with(""), "x.toml");
@@ -252,19 +154,10 @@ fn what_is_wrong_is_the_cause_and_what_was_observed_the_value() {
     let size = "a message of 8 bytes has no room for producer, sequence and time";
     let rate = "a rate is a number per second above 0, such as 20000, 0.5, 2k, 1M or 10/min";
     for ((cause, value), expected) in [
-        (
-            refused(Experiment::built_in("nosuch")),
-            ("unknown experiment \"nosuch\"".to_owned(), "nosuch"),
-        ),
+        (refused(Experiment::built_in("nosuch")), ("unknown experiment \"nosuch\"".to_owned(), "nosuch")),
         (refused(typed()), (format!("--message-size: {size}"), "8")),
-        (
-            refused(set("load.0.message-size=8")),
-            (format!("--set load.0.message-size=8: {size}"), "8"),
-        ),
-        (
-            refused(set("load.0.rate=abc")),
-            (format!("--set load.0.rate=abc: {rate}"), "abc"),
-        ),
+        (refused(set("load.0.message-size=8")), (format!("--set load.0.message-size=8: {size}"), "8")),
+        (refused(set("load.0.rate=abc")), (format!("--set load.0.rate=abc: {rate}"), "abc")),
         (
             refused(Experiment::from_toml(&with("message-size = 8"), "x.toml")),
             (format!("x.toml:3: message-size = 8: {size}"), "8"),
@@ -274,10 +167,7 @@ fn what_is_wrong_is_the_cause_and_what_was_observed_the_value() {
             ("x.toml:3: unknown key \"raet\"".to_owned(), "raet"),
         ),
     ] {
-        assert_eq!(
-            (cause.as_str(), value.as_str()),
-            (expected.0.as_str(), expected.1)
-        );
+        assert_eq!((cause.as_str(), value.as_str()), (expected.0.as_str(), expected.1));
     }
 }
 
@@ -317,12 +207,7 @@ fn what_is_no_experiment_is_told_by_key_and_line() {
             "broker",
             "write [broker], and its keys below it",
         ),
-        (
-            "name = 'x'\nname = 'y'".to_owned(),
-            "x.toml:2: name: it is written twice",
-            "name",
-            "keep one of them",
-        ),
+        ("name = 'x'\nname = 'y'".to_owned(), "x.toml:2: name: it is written twice", "name", "keep one of them"),
         (
             "[broker]\npassword = 's3cret'\npassword = 's3cret2'".to_owned(),
             "x.toml:3: password: it is written twice",
@@ -351,11 +236,7 @@ fn what_is_no_experiment_is_told_by_key_and_line() {
         let refused = Experiment::from_toml(&text, "x.toml").expect_err(&text);
         let problem = refused.problem();
         assert_eq!(
-            (
-                problem.cause.as_str(),
-                problem.value.as_str(),
-                problem.help.as_str()
-            ),
+            (problem.cause.as_str(), problem.value.as_str(), problem.help.as_str()),
             (cause, value, help),
             "{text}"
         );

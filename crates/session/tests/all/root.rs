@@ -28,9 +28,8 @@ unicode:characters_to_binary(io_lib:format("~0tp", [Said])).
 /// Where Erlang's own programs are, under its root directory.
 fn programs() -> Vec<PathBuf> {
     let erts = fs::read_dir("/usr/lib/erlang").unwrap().flatten();
-    let mut erts = erts
-        .map(|entry| PathBuf::from(entry.file_name()))
-        .filter(|name| name.to_str().unwrap().starts_with("erts-"));
+    let mut erts =
+        erts.map(|entry| PathBuf::from(entry.file_name())).filter(|name| name.to_str().unwrap().starts_with("erts-"));
     vec!["bin".into(), erts.next().unwrap().join("bin")]
 }
 
@@ -39,10 +38,7 @@ fn libraries(program: &Path) -> Vec<PathBuf> {
     let output = Command::new("ldd").arg(program).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let words = text.split_ascii_whitespace();
-    words
-        .filter(|word| word.starts_with('/'))
-        .map(PathBuf::from)
-        .collect()
+    words.filter(|word| word.starts_with('/')).map(PathBuf::from).collect()
 }
 
 /// A root directory with copies of Erlang's programs, of their loader and libraries, and a wrapper of the server as
@@ -120,28 +116,18 @@ fn a_root_with_its_own_c_library_starts_by_its_own_loader() {
         let pid = processes.into_iter().find(|pid| name_of(*pid) == program);
         let pid = pid.unwrap_or_else(|| panic!("no {program}"));
         let executed = fs::read_link(format!("/proc/{pid}/exe")).unwrap();
-        assert!(
-            executed.starts_with(&own),
-            "{program} is {}",
-            executed.display()
-        );
+        assert!(executed.starts_with(&own), "{program} is {}", executed.display());
         let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
         let mut libc = maps.lines().filter(|line| line.ends_with("/libc.so.6"));
         assert!(libc.clone().count() > 0, "{maps}");
-        assert!(
-            libc.all(|line| line.contains(own.to_str().unwrap())),
-            "{maps}"
-        );
+        assert!(libc.all(|line| line.contains(own.to_str().unwrap())), "{maps}");
     }
     let link = Node::connect(&node.erlang().unwrap()).unwrap();
     let said = link.evaluate(std::time::Duration::from_secs(60), HELPER_NODE);
     let said = String::from_utf8_lossy(as_bytes(&said.unwrap()).unwrap()).into_owned();
     let otp = node.runtime().replace("Erlang/OTP ", "");
     assert!(said.starts_with(&format!("{{\"{otp}\",")), "{said}");
-    assert!(
-        said.contains(root.join("usr/lib/erlang").to_str().unwrap()),
-        "{said}"
-    );
+    assert!(said.contains(root.join("usr/lib/erlang").to_str().unwrap()), "{said}");
     assert!(said.contains(parent.path().to_str().unwrap()), "{said}");
     // No EPMD was started for it.
     assert!(said.ends_with(",{error,address}}"), "{said}");

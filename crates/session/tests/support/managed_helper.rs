@@ -16,10 +16,7 @@ fn main() -> ExitCode {
 
 /// Owns a node with its directory in `parent` until it is killed. Prints events line by line.
 fn own(parent: &OsString) -> ExitCode {
-    let config = Config {
-        parent_directory: Some(parent.into()),
-        ..Config::default()
-    };
+    let config = Config { parent_directory: Some(parent.into()), ..Config::default() };
     match RabbitMq::start(&config, &mut |step| println!("{step:?}"), &|| false) {
         Ok(broker) => {
             println!("ready {}", broker.pid());

@@ -52,10 +52,7 @@ pub(super) fn split(recording: &[u8]) -> Result<Vec<&[u8]>, String> {
         let size = rest.get(8..16).ok_or(CUT_OFF)?;
         let size = Bytes::new(size).wide()?;
         if size == 0 {
-            return Err(
-                "it was not finished: stop the recording (`jcmd PID JFR.stop`), or dump it"
-                    .to_owned(),
-            );
+            return Err("it was not finished: stop the recording (`jcmd PID JFR.stop`), or dump it".to_owned());
         }
         let size = usize::try_from(size).unwrap_or(usize::MAX);
         let (chunk, others) = rest.split_at_checked(size).ok_or(CUT_OFF)?;
@@ -74,29 +71,17 @@ impl<'a> Chunk<'a> {
         let version = header.take(4)?;
         let major = u16::from_be_bytes([version[0], version[1]]);
         if major != MAJOR {
-            return Err(format!(
-                "it has version {major} of the format, and {MAJOR} is read: that of JDK 11 and later"
-            ));
+            return Err(format!("it has version {major} of the format, and {MAJOR} is read: that of JDK 11 and later"));
         }
         let mut wide = || header.wide();
         let (_size, constants, types) = (wide()?, wide()?, wide()?);
         let (start_ns, _length, start_ticks) = (wide()?, wide()?, wide()?);
         let ticks_per_second = wide()?.max(1);
-        if bytes
-            .get(HEADER - 1)
-            .is_none_or(|flags| flags & PACKED == 0)
-        {
+        if bytes.get(HEADER - 1).is_none_or(|flags| flags & PACKED == 0) {
             return Err("its numbers are not packed, which no JVM writes by default".to_owned());
         }
         let classes = JfrTypes::read(event(bytes, types)?)?;
-        let mut chunk = Self {
-            bytes,
-            start_ns,
-            start_ticks,
-            ticks_per_second,
-            classes,
-            constants: Constants::new(),
-        };
+        let mut chunk = Self { bytes, start_ns, start_ticks, ticks_per_second, classes, constants: Constants::new() };
         chunk.read_constants(constants)?;
         Ok(chunk)
     }
@@ -115,10 +100,7 @@ impl<'a> Chunk<'a> {
             let _kind = bytes.byte()?;
             for _ in 0..bytes.count()? {
                 let class = bytes.number()?;
-                let keep = self
-                    .classes
-                    .get(class)
-                    .is_some_and(|of| KEPT.contains(&of.name.as_str()));
+                let keep = self.classes.get(class).is_some_and(|of| KEPT.contains(&of.name.as_str()));
                 for _ in 0..bytes.count()? {
                     let key = bytes.number()?;
                     let value = value(&mut bytes, &self.classes, class, keep)?;
@@ -173,12 +155,7 @@ impl<'a> Chunk<'a> {
     }
 
     /// A constant that a field of a type names, and its own type.
-    pub(super) fn constant(
-        &self,
-        class: &JfrType,
-        field: &str,
-        key: u64,
-    ) -> Option<(&Value, &JfrType)> {
+    pub(super) fn constant(&self, class: &JfrType, field: &str, key: u64) -> Option<(&Value, &JfrType)> {
         let id = class.fields.get(class.place(field)?)?.class;
         self.constants.get(&(id, key)).zip(self.classes.get(id))
     }
@@ -216,9 +193,6 @@ fn first_event(bytes: &[u8]) -> Result<(&[u8], &[u8]), String> {
     let size = usize::try_from(size).unwrap_or(usize::MAX);
     let (event, others) = bytes.split_at_checked(size).ok_or(CUT_OFF)?;
     let of_size = bytes.len() - reader.len();
-    let content = event
-        .get(of_size..)
-        .filter(|it| !it.is_empty())
-        .ok_or("an event without content")?;
+    let content = event.get(of_size..).filter(|it| !it.is_empty()).ok_or("an event without content")?;
     Ok((content, others))
 }

@@ -79,9 +79,7 @@ pub(super) fn read(recording: &[u8]) -> Result<Profile, String> {
         reader.chunk(&Chunk::read(bytes)?)?;
         reader.leave_out_what_took_no_cpu();
     }
-    let left_out = reader
-        .left_out
-        .notes(reader.sampled.name, &reader.builder.profile)?;
+    let left_out = reader.left_out.notes(reader.sampled.name, &reader.builder.profile)?;
     let mut profile = reader.profile();
     profile.notes.extend(left_out);
     let others = counts.iter().zip(&SAMPLED).enumerate();
@@ -90,11 +88,7 @@ pub(super) fn read(recording: &[u8]) -> Result<Profile, String> {
         .map(|(_, (count, sampled))| format!("{count} of {}", sampled.name))
         .collect();
     if !others.is_empty() {
-        profile.notes.push(format!(
-            "only the samples of {} were read, not {}",
-            SAMPLED[row].name,
-            others.join(", ")
-        ));
+        profile.notes.push(format!("only the samples of {} were read, not {}", SAMPLED[row].name, others.join(", ")));
     }
     Ok(profile)
 }
@@ -153,10 +147,7 @@ impl LeftOut {
         let out = self.by_wall_clock + self.asleep;
         let all = profile.samples.len() + out;
         let whats = [
-            (
-                self.by_wall_clock,
-                "were taken by the wall clock, and not by CPU time",
-            ),
+            (self.by_wall_clock, "were taken by the wall clock, and not by CPU time"),
             (self.asleep, "are of threads that slept or waited"),
         ];
         let some = whats.into_iter().filter(|(out, _)| *out > 0);
@@ -164,8 +155,7 @@ impl LeftOut {
             let whats: Vec<&str> = some.map(|(_, what)| what).collect();
             return Err(format!("all of its {all} samples {}", whats.join(", or ")));
         }
-        let note =
-            |(out, what)| format!("{out} of {all} samples of {event} {what}: they were left out");
+        let note = |(out, what)| format!("{out} of {all} samples of {event} {what}: they were left out");
         Ok(some.map(note).collect())
     }
 }
@@ -185,10 +175,7 @@ impl JfrReader {
         let Some(wanted) = chunk.classes.id(self.sampled.name) else {
             return Ok(());
         };
-        let class = chunk
-            .classes
-            .get(wanted)
-            .ok_or("an event of an unknown type")?;
+        let class = chunk.classes.get(wanted).ok_or("an event of an unknown type")?;
         let mut stacks = Stacks::new(chunk);
         for event in chunk.events() {
             let (id, mut bytes) = event?;
@@ -228,9 +215,7 @@ impl JfrReader {
         let field = threads.into_iter().find(|name| class.place(name).is_some());
         let thread = field.and_then(|name| stacks.thread(class, name, number(name)));
         let thread = builder.thread(&thread.unwrap_or_default());
-        let state = class
-            .place("state")
-            .map(|_| stacks.state(class, number("state")));
+        let state = class.place("state").map(|_| stacks.state(class, number("state")));
         self.states.push(ThreadState::of(state));
         builder.sample(Sample {
             t,
@@ -262,10 +247,7 @@ impl JfrReader {
         };
         let of_chunk = samples.split_off(samples.len().saturating_sub(states.len()));
         let all = of_chunk.len();
-        let of_chunk = of_chunk
-            .into_iter()
-            .zip(&states)
-            .filter(|(_, state)| kept(state));
+        let of_chunk = of_chunk.into_iter().zip(&states).filter(|(_, state)| kept(state));
         let before = samples.len();
         samples.extend(of_chunk.map(|(sample, _)| sample));
         let out = all - (samples.len() - before);

@@ -19,20 +19,11 @@ pub(super) struct Stacks<'c> {
 
 impl<'c> Stacks<'c> {
     pub(super) fn new(chunk: &'c Chunk<'c>) -> Self {
-        Self {
-            chunk,
-            stacks: HashMap::new(),
-            frames: HashMap::new(),
-        }
+        Self { chunk, stacks: HashMap::new(), frames: HashMap::new() }
     }
 
     /// The leaf of the stack that the field `stackTrace` names, and whether the stack is complete.
-    pub(super) fn stack(
-        &mut self,
-        event: &JfrType,
-        key: u64,
-        builder: &mut Builder,
-    ) -> Result<(u32, bool), String> {
+    pub(super) fn stack(&mut self, event: &JfrType, key: u64, builder: &mut Builder) -> Result<(u32, bool), String> {
         if let Some(&known) = self.stacks.get(&key) {
             return Ok(known);
         }
@@ -51,12 +42,7 @@ impl<'c> Stacks<'c> {
         builder.node(None, frame)
     }
 
-    fn trace(
-        &mut self,
-        trace: &Value,
-        class: &JfrType,
-        builder: &mut Builder,
-    ) -> Result<(u32, bool), String> {
+    fn trace(&mut self, trace: &Value, class: &JfrType, builder: &mut Builder) -> Result<(u32, bool), String> {
         let chunk = self.chunk;
         let place = class.place("frames").and_then(|at| class.fields.get(at));
         let of_frame = place.and_then(|field| chunk.classes.get(field.class));
@@ -71,9 +57,7 @@ impl<'c> Stacks<'c> {
             let frame = match self.frames.get(&key) {
                 Some(&frame) => frame,
                 None => {
-                    let frame = self
-                        .frame(of_frame, method, kind)
-                        .at_line(source_line(line));
+                    let frame = self.frame(of_frame, method, kind).at_line(source_line(line));
                     let frame = builder.frame(&frame);
                     builder.take(64);
                     self.frames.insert(key, frame);
@@ -119,9 +103,7 @@ impl<'c> Stacks<'c> {
 
     /// The text of a symbol that a field names.
     fn symbol<'v>(&'v self, class: &JfrType, field: &str, value: &'v Value) -> &'v str {
-        let symbol = self
-            .chunk
-            .constant(class, field, value.field(class, field).number());
+        let symbol = self.chunk.constant(class, field, value.field(class, field).number());
         symbol.map_or("", |(symbol, class)| self.text(class, "string", symbol))
     }
 
@@ -129,10 +111,7 @@ impl<'c> Stacks<'c> {
     fn text<'v>(&'v self, class: &JfrType, field: &str, value: &'v Value) -> &'v str {
         match value.field(class, field) {
             Value::Text(text) => text,
-            Value::Number(key) => self
-                .chunk
-                .constant_of("java.lang.String", *key)
-                .map_or("", Value::text),
+            Value::Number(key) => self.chunk.constant_of("java.lang.String", *key).map_or("", Value::text),
             _ => "",
         }
     }
@@ -154,11 +133,6 @@ impl<'c> Stacks<'c> {
 
 /// A line of a class's file, which recordings do not name; 0 and less stand for none.
 fn source_line(number: u64) -> Option<SourceLine> {
-    let number = u32::try_from(number)
-        .ok()
-        .filter(|number| *number > 0 && *number <= i32::MAX as u32);
-    number.map(|number| SourceLine {
-        file: String::new(),
-        number,
-    })
+    let number = u32::try_from(number).ok().filter(|number| *number > 0 && *number <= i32::MAX as u32);
+    number.map(|number| SourceLine { file: String::new(), number })
 }

@@ -42,44 +42,13 @@ fn types() -> Vec<(u64, &'static str, Vec<Field>)> {
         (1, "long", vec![]),
         (2, "java.lang.String", vec![]),
         (3, "boolean", vec![]),
-        (
-            STACK,
-            "jdk.types.StackTrace",
-            vec![
-                ("truncated", 3, false, false),
-                ("frames", FRAME, false, true),
-            ],
-        ),
-        (
-            FRAME,
-            "jdk.types.StackFrame",
-            vec![("method", METHOD, true, false), ("type", KIND, true, false)],
-        ),
-        (
-            METHOD,
-            "jdk.types.Method",
-            vec![("type", CLASS, true, false), ("name", SYMBOL, true, false)],
-        ),
-        (
-            CLASS,
-            "java.lang.Class",
-            vec![("name", SYMBOL, true, false)],
-        ),
-        (
-            SYMBOL,
-            "jdk.types.Symbol",
-            vec![("string", 2, false, false)],
-        ),
-        (
-            KIND,
-            "jdk.types.FrameType",
-            vec![("description", 2, false, false)],
-        ),
-        (
-            THREAD,
-            "java.lang.Thread",
-            vec![("osName", 2, false, false), ("javaName", 2, false, false)],
-        ),
+        (STACK, "jdk.types.StackTrace", vec![("truncated", 3, false, false), ("frames", FRAME, false, true)]),
+        (FRAME, "jdk.types.StackFrame", vec![("method", METHOD, true, false), ("type", KIND, true, false)]),
+        (METHOD, "jdk.types.Method", vec![("type", CLASS, true, false), ("name", SYMBOL, true, false)]),
+        (CLASS, "java.lang.Class", vec![("name", SYMBOL, true, false)]),
+        (SYMBOL, "jdk.types.Symbol", vec![("string", 2, false, false)]),
+        (KIND, "jdk.types.FrameType", vec![("description", 2, false, false)]),
+        (THREAD, "java.lang.Thread", vec![("osName", 2, false, false), ("javaName", 2, false, false)]),
         (
             SAMPLE,
             "jdk.ExecutionSample",
@@ -93,12 +62,7 @@ fn types() -> Vec<(u64, &'static str, Vec<Field>)> {
 }
 
 /// An element with its attributes and what is inside it.
-fn element(
-    texts: &mut Vec<String>,
-    name: &str,
-    attributes: &[(&str, String)],
-    inside: &[Vec<u8>],
-) -> Vec<u8> {
+fn element(texts: &mut Vec<String>, name: &str, attributes: &[(&str, String)], inside: &[Vec<u8>]) -> Vec<u8> {
     let mut index = |text: &str| {
         let at = texts.iter().position(|it| it == text).unwrap_or_else(|| {
             texts.push(text.to_owned());
@@ -124,8 +88,7 @@ fn metadata(types: &[(u64, &'static str, Vec<Field>)]) -> Vec<u8> {
         let fields: Vec<_> = fields
             .iter()
             .map(|(name, class, is_constant, is_array)| {
-                let mut attributes =
-                    vec![("name", (*name).to_owned()), ("class", class.to_string())];
+                let mut attributes = vec![("name", (*name).to_owned()), ("class", class.to_string())];
                 attributes.extend(is_constant.then(|| ("constantPool", "true".to_owned())));
                 attributes.extend(is_array.then(|| ("dimension", "1".to_owned())));
                 element(&mut texts, "field", &attributes, &[])
@@ -160,15 +123,7 @@ fn chunk(events: &[Vec<u8>], constants: &[u8], types: &[u8]) -> Vec<u8> {
     let size = at_types + types.len() as u64;
     let mut bytes = b"FLR\0\0\x02\0\x01".to_vec();
     // Start, length, first tick, ticks per second.
-    for number in [
-        size,
-        at_constants,
-        at_types,
-        5_000_000_000,
-        0,
-        100,
-        1_000_000,
-    ] {
+    for number in [size, at_constants, at_types, 5_000_000_000, 0, 100, 1_000_000] {
         bytes.extend(u64::to_be_bytes(number));
     }
     bytes.extend([0, 0, 0, 1]);
@@ -189,39 +144,12 @@ fn constants(before: u64, is_cut: bool) -> Vec<u8> {
     let mut bytes = [1, 0, 0, before].map(number).concat();
     bytes.push(0);
     let pools = [
-        pool(
-            SYMBOL,
-            &[
-                (1, text("a/b/Busy")),
-                (2, text("heavy")),
-                (3, text("memcpy")),
-                (4, vec![1]),
-            ],
-        ),
+        pool(SYMBOL, &[(1, text("a/b/Busy")), (2, text("heavy")), (3, text("memcpy")), (4, vec![1])]),
         pool(CLASS, &[(7, number(1)), (8, number(4))]),
-        pool(
-            METHOD,
-            &[
-                (1, [number(7), number(2)].concat()),
-                (2, [number(8), number(3)].concat()),
-            ],
-        ),
+        pool(METHOD, &[(1, [number(7), number(2)].concat()), (2, [number(8), number(3)].concat())]),
         pool(KIND, &[(1, text("JIT compiled")), (2, text("Native"))]),
         pool(THREAD, &[(1, [text("os"), text("worker <1>")].concat())]),
-        pool(
-            STACK,
-            &[(
-                300,
-                [
-                    vec![u8::from(is_cut), 2],
-                    number(2),
-                    number(2),
-                    number(1),
-                    number(1),
-                ]
-                .concat(),
-            )],
-        ),
+        pool(STACK, &[(300, [vec![u8::from(is_cut), 2], number(2), number(2), number(1), number(1)].concat())]),
     ];
     bytes.extend(number(pools.len() as u64));
     bytes.extend(pools.concat());
@@ -233,67 +161,36 @@ fn sample(ticks: u64, stack: u64) -> Vec<u8> {
 }
 
 fn small() -> Vec<u8> {
-    let events = [
-        sample(1_000_100, 300),
-        sample(500_100, 300),
-        sample(600_100, 999),
-    ];
+    let events = [sample(1_000_100, 300), sample(500_100, 300), sample(600_100, 999)];
     chunk(&events, &constants(0, false), &metadata(&types()))
 }
 
 fn names(profile: &Profile, leaf: u32) -> Vec<(&str, FrameKind)> {
     let stack = profile.stack(leaf);
-    stack
-        .iter()
-        .map(|frame| (frame.name.as_str(), frame.kind))
-        .collect()
+    stack.iter().map(|frame| (frame.name.as_str(), frame.kind)).collect()
 }
 
 #[test]
 fn samples_have_their_stacks_threads_and_times() {
-    let cut = chunk(
-        &[sample(100, 300)],
-        &constants(0, true),
-        &metadata(&types()),
-    );
+    let cut = chunk(&[sample(100, 300)], &constants(0, true), &metadata(&types()));
     let profile = read(&[small(), cut].concat()).expect("a recording");
     assert!(profile.is_consistent());
     let times: Vec<u64> = profile.samples.iter().map(|it| it.t).collect();
     // Both chunks began at the same moment.
     assert_eq!(times, [0, 500_000_000, 600_000_000, 1_000_000_000]);
-    let known = [
-        ("a.b.Busy.heavy", FrameKind::Java),
-        ("memcpy", FrameKind::Native),
-    ];
+    let known = [("a.b.Busy.heavy", FrameKind::Java), ("memcpy", FrameKind::Native)];
     assert_eq!(names(&profile, profile.samples[1].stack), known);
-    assert_eq!(
-        names(&profile, profile.samples[2].stack),
-        [("[unknown]", FrameKind::Unknown)]
-    );
-    assert_eq!(
-        profile
-            .samples
-            .iter()
-            .map(|it| it.complete)
-            .collect::<Vec<_>>(),
-        [false, true, false, true]
-    );
+    assert_eq!(names(&profile, profile.samples[2].stack), [("[unknown]", FrameKind::Unknown)]);
+    assert_eq!(profile.samples.iter().map(|it| it.complete).collect::<Vec<_>>(), [false, true, false, true]);
     assert_eq!(profile.threads, ["worker <1>"]);
     assert_eq!(profile.header.origin_unix_ns, 5_000_000_000);
-    assert_eq!(
-        (profile.header.event.as_str(), profile.total_weight()),
-        ("cpu", 4)
-    );
+    assert_eq!((profile.header.event.as_str(), profile.total_weight()), ("cpu", 4));
 }
 
 /// A recording whose samples have these states; a number is the place of its thread's state.
 fn with_states(states: &[u64]) -> Vec<u8> {
     let mut types = types();
-    types.push((
-        STATE,
-        "jdk.types.ThreadState",
-        vec![("name", 2, false, false)],
-    ));
+    types.push((STATE, "jdk.types.ThreadState", vec![("name", 2, false, false)]));
     let sampled = types.iter_mut().find(|it| it.0 == SAMPLE);
     let fields = &mut sampled.expect("the type of samples").2;
     fields.push(("state", STATE, true, false));
@@ -307,10 +204,8 @@ fn with_states(states: &[u64]) -> Vec<u8> {
     constants.push(pools[0] + 1);
     constants.extend(&pools[1..]);
     constants.extend(pool(STATE, &names));
-    let events: Vec<_> = (0..)
-        .zip(states)
-        .map(|(at, state)| [sample(1_000 + at, 300), number(*state)].concat())
-        .collect();
+    let events: Vec<_> =
+        (0..).zip(states).map(|(at, state)| [sample(1_000 + at, 300), number(*state)].concat()).collect();
     chunk(&events, &constants, &metadata(&types))
 }
 
@@ -322,19 +217,15 @@ fn threads_that_sleep_took_no_cpu_time() {
     assert_eq!(both.total_weight(), 2);
     assert_eq!(
         both.notes,
-        [
-            "4 of 6 samples of jdk.ExecutionSample were taken by the wall clock, and not by CPU time: they were left \
-             out"
-        ]
+        ["4 of 6 samples of jdk.ExecutionSample were taken by the wall clock, and not by CPU time: they were left \
+             out"]
     );
     // Older ones, and the virtual machine's own recorder, only tell who could run.
     let older = read(&[1, 2, 1, 1]).expect("a recording");
     assert_eq!(older.total_weight(), 3);
     assert_eq!(
         older.notes,
-        [
-            "1 of 4 samples of jdk.ExecutionSample are of threads that slept or waited: they were left out"
-        ]
+        ["1 of 4 samples of jdk.ExecutionSample are of threads that slept or waited: they were left out"]
     );
     // One of each kind of recorder behind the other.
     let joined = [with_states(&[0, 2]), with_states(&[1, 1, 2])].concat();
@@ -351,19 +242,13 @@ fn threads_that_sleep_took_no_cpu_time() {
     let whole = read(&[1, 1]).expect("a recording");
     assert_eq!((whole.total_weight(), whole.notes.len()), (2, 0));
     let asleep = read(&[2, 2]).unwrap_err();
-    assert_eq!(
-        asleep,
-        "all of its 2 samples are of threads that slept or waited"
-    );
+    assert_eq!(asleep, "all of its 2 samples are of threads that slept or waited");
 }
 
 #[test]
 fn numbers_are_packed_as_the_recorder_does() {
     for value in [0, 1, 127, 128, 300, u64::from(u32::MAX), 1 << 56, u64::MAX] {
-        assert_eq!(
-            super::values::Bytes::new(&number(value)).number(),
-            Ok(value)
-        );
+        assert_eq!(super::values::Bytes::new(&number(value)).number(), Ok(value));
     }
 }
 
@@ -393,34 +278,15 @@ fn what_cannot_be_read_is_refused_with_its_reason() {
     let mut many = small();
     many[8..16].fill(0xff);
     for (bytes, why) in [
-        (
-            chunk(&[], &constants(0, false), &metadata(&types)),
-            "it has no samples",
-        ),
+        (chunk(&[], &constants(0, false), &metadata(&types)), "it has no samples"),
         (chunk(&[], &endless, &metadata(&deep)), "too deep"),
         (chunk(&[], &forward, &metadata(&types)), "circle"),
         (chunk(&[inner], &into, &metadata(&types)), "in each other"),
         (chunk(&[], &empty, &metadata(&lists)), "without content"),
-        (
-            chunk(
-                &[vec![SAMPLE as u8]],
-                &constants(0, false),
-                &metadata(&types),
-            ),
-            "cut off",
-        ),
-        (
-            chunk(&[], &constants(0, false)[..9], &metadata(&types)),
-            "elements",
-        ),
-        (
-            chunk(&[], &[9], &metadata(&types)),
-            "constants are not where",
-        ),
-        (
-            chunk(&[], &constants(0, false), &[9]),
-            "types are not where",
-        ),
+        (chunk(&[vec![SAMPLE as u8]], &constants(0, false), &metadata(&types)), "cut off"),
+        (chunk(&[], &constants(0, false)[..9], &metadata(&types)), "elements"),
+        (chunk(&[], &[9], &metadata(&types)), "constants are not where"),
+        (chunk(&[], &constants(0, false), &[9]), "types are not where"),
         (old, "version 1"),
         (unfinished, "not finished"),
         (many, "cut off"),
@@ -437,9 +303,7 @@ fn damage_anywhere_does_no_harm() {
     let whole = [small(), small()].concat();
     let mut state = 7_u64;
     let mut random = |below: usize| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (state >> 33) as usize % below
     };
     for length in 0..whole.len() {

@@ -65,22 +65,11 @@ impl Value {
 }
 
 /// Reads one value of a type. Without `keep` it is passed over.
-pub(super) fn value(
-    bytes: &mut Bytes<'_>,
-    classes: &JfrTypes,
-    id: u64,
-    keep: bool,
-) -> Result<Value, String> {
+pub(super) fn value(bytes: &mut Bytes<'_>, classes: &JfrTypes, id: u64, keep: bool) -> Result<Value, String> {
     of_class(bytes, classes, id, keep, DEEPEST)
 }
 
-fn of_class(
-    bytes: &mut Bytes<'_>,
-    classes: &JfrTypes,
-    id: u64,
-    keep: bool,
-    deep: usize,
-) -> Result<Value, String> {
+fn of_class(bytes: &mut Bytes<'_>, classes: &JfrTypes, id: u64, keep: bool, deep: usize) -> Result<Value, String> {
     let deep = deep.checked_sub(1).ok_or("values too deep in values")?;
     bytes.value()?;
     let class = classes.get(id).ok_or("a value of an unknown type")?;
@@ -219,12 +208,7 @@ enum Element {
 }
 
 /// Reads an element with all inside it. Types are kept where they stand.
-fn element(
-    bytes: &mut Bytes<'_>,
-    texts: &[String],
-    deep: usize,
-    classes: &mut JfrTypes,
-) -> Result<Element, String> {
+fn element(bytes: &mut Bytes<'_>, texts: &[String], deep: usize, classes: &mut JfrTypes) -> Result<Element, String> {
     let deep = deep.checked_sub(1).ok_or("types too deep in types")?;
     bytes.value()?;
     let text = |index: u64| {
@@ -292,11 +276,7 @@ pub(super) enum Text<'a> {
 
 impl<'a> Bytes<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
-        Self {
-            rest: bytes,
-            fuel: VALUES_PER_BYTE.saturating_mul(bytes.len() as u64),
-            room: MOST_KEPT,
-        }
+        Self { rest: bytes, fuel: VALUES_PER_BYTE.saturating_mul(bytes.len() as u64), room: MOST_KEPT }
     }
 
     /// Bytes that are left.
@@ -357,10 +337,7 @@ impl<'a> Bytes<'a> {
 
     /// One more value is kept.
     pub(super) fn kept(&mut self) -> Result<(), String> {
-        self.room = self
-            .room
-            .checked_sub(1)
-            .ok_or("an event of too many values")?;
+        self.room = self.room.checked_sub(1).ok_or("an event of too many values")?;
         Ok(())
     }
 

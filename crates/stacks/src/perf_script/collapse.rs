@@ -112,11 +112,7 @@ impl Collapse {
     #[must_use]
     pub fn new(options: CollapseOptions) -> Self {
         let event = options.event.as_ref().map(|it| it.as_bytes().to_vec());
-        Self {
-            event: event.filter(|event| !event.is_empty()),
-            options,
-            ..Self::default()
-        }
+        Self { event: event.filter(|event| !event.is_empty()), options, ..Self::default() }
     }
 
     /// Reads the text of `perf script` to its end. The inner error says why it is not read further.
@@ -285,12 +281,7 @@ impl Collapse {
 
     /// Adds a frame, which may be several: those that are inlined stand below it. `false` where the line of its
     /// source has no end.
-    fn frame(
-        &mut self,
-        frame: &FrameLine<'_>,
-        input: &mut dyn BufRead,
-        source: &mut Vec<u8>,
-    ) -> io::Result<bool> {
+    fn frame(&mut self, frame: &FrameLine<'_>, input: &mut dyn BufRead, source: &mut Vec<u8>) -> io::Result<bool> {
         let function = line::without_offset(frame.function);
         // The name of a process, as some versions print it.
         if function.first() == Some(&b'(') {
@@ -304,11 +295,7 @@ impl Collapse {
         let mut without_module = false;
         for piece in line::with_inlined(function) {
             let is_unknown = piece == b"[unknown]";
-            let named = if is_unknown {
-                self.unnamed(frame)
-            } else {
-                piece.to_vec()
-            };
+            let named = if is_unknown { self.unnamed(frame) } else { piece.to_vec() };
             let mut named = line::tidied(&named, java);
             self.mark(&mut named, frame.module, pieces > 0);
             without_module |= is_unknown && frame.module == b"[unknown]";
@@ -458,11 +445,7 @@ mod tests {
         assert_eq!(total.to_string(), "18446744073709551615");
         total += Total::Exact(1);
         assert_eq!(total.to_string(), "1.84467440737096e+19");
-        assert_eq!(
-            Total::of(b"20000000000000000000").to_string(),
-            "2e+19",
-            "zeros at the end are left out"
-        );
+        assert_eq!(Total::of(b"20000000000000000000").to_string(), "2e+19", "zeros at the end are left out");
         assert_eq!(total.saturated(), u64::MAX);
         assert_eq!(Total::of("9".repeat(400).as_bytes()).to_string(), "Inf");
         assert_eq!(Total::of(b"007").to_string(), "7");

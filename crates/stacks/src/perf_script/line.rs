@@ -46,17 +46,13 @@ fn is_word(byte: u8) -> bool {
 
 /// How many bytes at the start are of a kind.
 fn span(bytes: &[u8], is: impl Fn(u8) -> bool) -> usize {
-    bytes
-        .iter()
-        .position(|&byte| !is(byte))
-        .unwrap_or(bytes.len())
+    bytes.iter().position(|&byte| !is(byte)).unwrap_or(bytes.len())
 }
 
 /// A line without the blanks at its end.
 pub(super) fn trim_end(line: &[u8]) -> &[u8] {
     let end = line.iter().rposition(|&byte| !is_blank(byte));
-    line.get(..end.map_or(0, |last| last + 1))
-        .unwrap_or_default()
+    line.get(..end.map_or(0, |last| last + 1)).unwrap_or_default()
 }
 
 impl<'l> Header<'l> {
@@ -88,8 +84,7 @@ impl<'l> Header<'l> {
     /// Whether the line is no sample, but a record of its own: `--show-mmap-events` and the like show them.
     pub(super) fn is_sideband(&self) -> bool {
         let mut told = words(self.rest).filter(|word| !is_time(word) && !word.starts_with(b"["));
-        told.next()
-            .is_some_and(|word| word.starts_with(b"PERF_RECORD_"))
+        told.next().is_some_and(|word| word.starts_with(b"PERF_RECORD_"))
     }
 
     /// Whether its event is one as perf tells them, and no word with a colon.
@@ -103,8 +98,7 @@ impl<'l> Header<'l> {
     pub(super) fn frame(&self) -> Option<FrameLine<'l>> {
         let (_, behind) = EventField::in_place(self.rest)?;
         let frame = FrameLine::whole(behind)?;
-        let is_address =
-            frame.address.len() >= 4 && frame.address.iter().all(u8::is_ascii_hexdigit);
+        let is_address = frame.address.len() >= 4 && frame.address.iter().all(u8::is_ascii_hexdigit);
         is_address.then_some(frame)
     }
 
@@ -152,11 +146,7 @@ impl<'l> Ids<'l> {
         let is_one = !first.is_empty() && rest.first().is_some_and(|&byte| is_blank(byte));
         // 0 is the idle process of each processor, and counts as none.
         let is_thread = !second.is_empty() && second != b"0";
-        is_one.then_some(Self {
-            first,
-            tid: is_thread.then_some(second),
-            rest,
-        })
+        is_one.then_some(Self { first, tid: is_thread.then_some(second), rest })
     }
 }
 
@@ -167,17 +157,10 @@ impl<'l> EventField<'l> {
         let start = line.iter().rposition(|&byte| is_blank(byte))? + 1;
         let (before, name) = line.split_at_checked(start)?;
         let before = trim_end(before);
-        let digits = before
-            .iter()
-            .rev()
-            .take_while(|byte| byte.is_ascii_digit())
-            .count();
+        let digits = before.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
         let (before, period) = before.split_at_checked(before.len() - digits)?;
         let ends = trim_end(before).ends_with(b":");
-        (ends && !name.is_empty()).then_some(Self {
-            period: counting(period),
-            name,
-        })
+        (ends && !name.is_empty()).then_some(Self { period: counting(period), name })
     }
 
     /// Reads the event where it stands: behind processor and time; with what follows it. That is anything where a
@@ -212,8 +195,7 @@ fn counting(digits: &[u8]) -> Option<&[u8]> {
 /// Whether a word is a time: `25607.109216:`.
 fn is_time(word: &[u8]) -> bool {
     let is_of_time = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
-    word.strip_suffix(b":")
-        .is_some_and(|time| time.iter().all(is_of_time))
+    word.strip_suffix(b":").is_some_and(|time| time.iter().all(is_of_time))
 }
 
 /// The words of a text.
@@ -226,10 +208,7 @@ impl<'l> FrameLine<'l> {
     /// Reads an address, a function, and in the last brackets a module.
     pub(super) fn parse(line: &'l [u8]) -> Option<Self> {
         let close = line.iter().rposition(|&byte| byte == b')')?;
-        let open = line
-            .get(..close)?
-            .windows(2)
-            .rposition(|pair| pair == b" (")?;
+        let open = line.get(..close)?.windows(2).rposition(|pair| pair == b" (")?;
         let start = span(line, is_blank);
         // The function has one character at least; where all is short, it takes that of what is before it.
         let last = open.checked_sub(1)?;
@@ -257,11 +236,7 @@ impl<'l> FrameLine<'l> {
         let frame = Self::parse(line)?;
         let end = frame.function.windows(2).rposition(|pair| pair == b" (")?;
         let function = frame.function.get(..end)?;
-        Some(Self {
-            function,
-            module,
-            ..frame
-        })
+        Some(Self { function, module, ..frame })
     }
 }
 
@@ -299,15 +274,10 @@ pub(super) fn with_inlined(function: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// in Java the mark of an object's type.
 pub(super) fn tidied(function: &[u8], java: bool) -> Vec<u8> {
     const ANONYMOUS: &[u8] = b"(anonymous namespace)";
-    let mut name: Vec<u8> = function
-        .iter()
-        .map(|&byte| if byte == b';' { b':' } else { byte })
-        .collect();
+    let mut name: Vec<u8> = function.iter().map(|&byte| if byte == b';' { b':' } else { byte }).collect();
     if !is_go_method(&name) {
         let brackets = (0..name.len()).filter(|&at| name[at] == b'(');
-        let arguments = brackets
-            .into_iter()
-            .find(|&at| !name[at..].starts_with(ANONYMOUS));
+        let arguments = brackets.into_iter().find(|&at| !name[at..].starts_with(ANONYMOUS));
         name.truncate(arguments.unwrap_or(name.len()));
     }
     name.retain(|byte| !matches!(byte, b'"' | b'\''));
@@ -321,8 +291,7 @@ pub(super) fn tidied(function: &[u8], java: bool) -> Vec<u8> {
 fn is_go_method(name: &[u8]) -> bool {
     let open = name.windows(2).position(|pair| pair == b".(");
     let close = name.windows(2).rposition(|pair| pair == b").");
-    open.zip(close)
-        .is_some_and(|(open, close)| open + 2 <= close)
+    open.zip(close).is_some_and(|(open, close)| open + 2 <= close)
 }
 
 /// Whether a module is of the kernel: its image, or a module in brackets.
@@ -406,20 +375,12 @@ impl Form {
             return Some(Self::default());
         };
         if is_time(told) && told.contains(&b'.') {
-            let event = header
-                .sampled_event()
-                .filter(|it| !it.name.starts_with(b"["));
-            return Some(Self {
-                time: true,
-                event: event.is_some() && !header.is_sideband(),
-            });
+            let event = header.sampled_event().filter(|it| !it.name.starts_with(b"["));
+            return Some(Self { time: true, event: event.is_some() && !header.is_sideband() });
         }
         let name = told.strip_suffix(b":")?;
         let is_event = !is_time(told) && !name.is_empty() && !name.starts_with(b"[");
-        is_event.then_some(Self {
-            time: false,
-            event: true,
-        })
+        is_event.then_some(Self { time: false, event: true })
     }
 
     /// A line that begins a sample of a text of this form, or is a record of its own.
@@ -467,10 +428,7 @@ fn is_frame(line: &[u8]) -> bool {
 /// that ends the line.
 fn is_bare_sample(line: &[u8]) -> bool {
     Header::of_any(line).is_some_and(|header| {
-        let has_both = Form {
-            time: true,
-            event: true,
-        };
+        let has_both = Form { time: true, event: true };
         Form::of(&header) == Some(has_both) && header.has_event_of_perf()
     })
 }

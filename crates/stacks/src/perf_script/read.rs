@@ -44,10 +44,7 @@ impl Header<'_> {
 
 /// Reads what `perf script` prints. The inner error says why it is no profile. Of several events the samples of one are
 /// read: of `event`, or of the first; a note says which others there are.
-pub(crate) fn read(
-    input: &mut dyn BufRead,
-    event: Option<&str>,
-) -> io::Result<Result<Profile, String>> {
+pub(crate) fn read(input: &mut dyn BufRead, event: Option<&str>) -> io::Result<Result<Profile, String>> {
     let mut reader = ScriptReader {
         wanted: event.map(|event| event.as_bytes().to_vec()),
         form: Form::of_text(input.fill_buf()?),
@@ -130,17 +127,13 @@ impl ScriptReader {
     fn begin(&mut self, header: &Header<'_>) {
         let mut weight = 1;
         if let Some(event) = header.sampled_event() {
-            let is_wanted = self
-                .wanted
-                .as_ref()
-                .is_none_or(|wanted| is_called(event.name, wanted));
+            let is_wanted = self.wanted.as_ref().is_none_or(|wanted| is_called(event.name, wanted));
             let is_first = is_wanted && self.event.is_none();
             if is_first {
                 self.event = Some(event.name.to_vec());
             }
             if self.event.as_deref() != Some(event.name) {
-                let is_named = self.other_events.len() < MOST_EVENTS
-                    || self.other_events.contains_key(event.name);
+                let is_named = self.other_events.len() < MOST_EVENTS || self.other_events.contains_key(event.name);
                 let name = if is_named { event.name } else { b"others" };
                 let name = name.get(..LONGEST_EVENT).unwrap_or(name).to_vec();
                 *self.other_events.entry(name).or_default() += 1;
@@ -228,11 +221,7 @@ impl ScriptReader {
         let event = event.trim_end_matches(':');
         let counts_time = counts_time(event.as_bytes());
         profile.header = ProfileHeader {
-            event: if counts_time {
-                "cpu".into()
-            } else {
-                event.to_owned()
-            },
+            event: if counts_time { "cpu".into() } else { event.to_owned() },
             kernel_event: event.to_owned(),
             unit: match (self.has_periods, counts_time) {
                 (false, _) => "samples".into(),
@@ -249,21 +238,11 @@ impl ScriptReader {
             ));
         }
         for (count, one, what) in [
-            (
-                self.unknown,
-                "line",
-                "neither a sample nor a frame, left out",
-            ),
-            (
-                self.cut_stacks,
-                "stack",
-                "cut off, because there are too many frames",
-            ),
+            (self.unknown, "line", "neither a sample nor a frame, left out"),
+            (self.cut_stacks, "stack", "cut off, because there are too many frames"),
         ] {
             if count > 0 {
-                profile
-                    .notes
-                    .push(format!("{}: {what}", measure::counted(count, one)));
+                profile.notes.push(format!("{}: {what}", measure::counted(count, one)));
             }
         }
         Ok(profile)
@@ -295,10 +274,7 @@ fn module_name(module: &[u8]) -> String {
     if line::is_jit_map(module) {
         return "[jit]".into();
     }
-    if module.starts_with(b"[kernel.")
-        || module.starts_with(b"[guest.kernel.")
-        || module.ends_with(b"vmlinux")
-    {
+    if module.starts_with(b"[kernel.") || module.starts_with(b"[guest.kernel.") || module.ends_with(b"vmlinux") {
         return "[kernel]".into();
     }
     match module {

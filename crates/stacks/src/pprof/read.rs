@@ -6,8 +6,8 @@ use prost::encoding::{self, WireType};
 use regex::bytes::{Regex, RegexBuilder};
 
 use super::{
-    CUT_OFF, Function, LABEL_PROCESS, LABEL_REASON, LABEL_STACK, LABEL_THREAD, LABEL_WAKER,
-    LineMessage, Location, Mapping, ProfileMessage, SampleMessage, ValueType,
+    CUT_OFF, Function, LABEL_PROCESS, LABEL_REASON, LABEL_STACK, LABEL_THREAD, LABEL_WAKER, LineMessage, Location,
+    Mapping, ProfileMessage, SampleMessage, ValueType,
 };
 use crate::frames::{Frame, SourceLine, UNKNOWN};
 use crate::model::{Builds, Profile, ProfileHeader, Sample, Unwinding};
@@ -49,10 +49,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Profile, String> {
         }
         let sample: SampleMessage = decode(field.body)?;
         let Some(&weight) = sample.value.get(value) else {
-            return Err(format!(
-                "a sample has {} values, but value {value} is wanted",
-                sample.value.len()
-            ));
+            return Err(format!("a sample has {} values, but value {value} is wanted", sample.value.len()));
         };
         let Ok(weight) = u64::try_from(weight) else {
             return Err(format!(
@@ -83,10 +80,7 @@ struct Field<'a> {
     whole: &'a [u8],
 }
 
-fn for_each_field<'a>(
-    bytes: &'a [u8],
-    mut each: impl FnMut(Field<'a>) -> Result<(), String>,
-) -> Result<(), String> {
+fn for_each_field<'a>(bytes: &'a [u8], mut each: impl FnMut(Field<'a>) -> Result<(), String>) -> Result<(), String> {
     let mut rest = bytes;
     while !rest.is_empty() {
         let start = rest;
@@ -94,20 +88,14 @@ fn for_each_field<'a>(
         let mut body: &[u8] = &[];
         if kind == WireType::LengthDelimited {
             let length = encoding::decode_varint(&mut rest).map_err(|e| e.to_string())?;
-            let halves = usize::try_from(length)
-                .ok()
-                .and_then(|at| rest.split_at_checked(at));
+            let halves = usize::try_from(length).ok().and_then(|at| rest.split_at_checked(at));
             (body, rest) = halves.ok_or("it is cut off in the middle of a field")?;
         } else {
             let context = encoding::DecodeContext::default();
             encoding::skip_field(kind, number, &mut rest, context).map_err(|e| e.to_string())?;
         }
         let whole = start.get(..start.len() - rest.len()).unwrap_or_default();
-        each(Field {
-            number,
-            body,
-            whole,
-        })?;
+        each(Field { number, body, whole })?;
     }
     Ok(())
 }
@@ -138,16 +126,11 @@ impl Uninteresting {
         let expression = |text: &str| {
             let whole = Some(text).filter(|text| !text.is_empty())?;
             // As pprof has it: the whole name.
-            let built = RegexBuilder::new(&format!("^(?:{whole})$"))
-                .unicode(false)
-                .size_limit(LARGEST_EXPRESSION)
-                .build();
+            let built =
+                RegexBuilder::new(&format!("^(?:{whole})$")).unicode(false).size_limit(LARGEST_EXPRESSION).build();
             built.ok()
         };
-        Self {
-            dropped: expression(dropped),
-            kept: expression(kept),
-        }
+        Self { dropped: expression(dropped), kept: expression(kept) }
     }
 
     fn holds(&self, name: &str) -> bool {
@@ -191,8 +174,7 @@ impl<'a> PprofReader<'a> {
                 SAMPLE => {}
                 MAPPING => {
                     let mapping: Mapping = decode(field.body)?;
-                    this.mappings
-                        .insert(mapping.id, (mapping.filename, mapping.build_id));
+                    this.mappings.insert(mapping.id, (mapping.filename, mapping.build_id));
                     builder.take(64);
                 }
                 LOCATION => {
@@ -205,8 +187,7 @@ impl<'a> PprofReader<'a> {
                     // The linker's name stands in for one that is missing.
                     let name = Some(function.name).filter(|name| *name != 0);
                     let name = name.unwrap_or(function.system_name);
-                    this.functions
-                        .insert(function.id, (name, function.filename));
+                    this.functions.insert(function.id, (name, function.filename));
                     builder.take(64);
                 }
                 STRING => {
@@ -231,17 +212,14 @@ impl<'a> PprofReader<'a> {
     }
 
     fn text(&self, index: i64) -> &'a str {
-        let entry = usize::try_from(index)
-            .ok()
-            .and_then(|i| self.strings.get(i));
+        let entry = usize::try_from(index).ok().and_then(|i| self.strings.get(i));
         entry.copied().unwrap_or_default()
     }
 
     /// Which of a sample's values is its weight: `samples` where there is one, else the default
     /// one, else the last (as pprof itself chooses).
     fn value_index(&self) -> usize {
-        let position =
-            |wanted: &dyn Fn(&ValueType) -> bool| self.head.sample_type.iter().position(wanted);
+        let position = |wanted: &dyn Fn(&ValueType) -> bool| self.head.sample_type.iter().position(wanted);
         let default = self.head.default_sample_type;
         position(&|t| self.text(t.r#type) == "samples")
             .or_else(|| position(&|t| default != 0 && t.r#type == default))
@@ -253,10 +231,7 @@ impl<'a> PprofReader<'a> {
         let types = &self.head.sample_type;
         let chosen = types.get(value);
         let counts_samples = chosen.is_some_and(|t| self.text(t.r#type) == "samples");
-        let timed = self
-            .head
-            .period_type
-            .filter(|t| self.text(t.unit) == "nanoseconds" && counts_samples);
+        let timed = self.head.period_type.filter(|t| self.text(t.unit) == "nanoseconds" && counts_samples);
         let period_ns = timed.map_or(0, |_| u64::try_from(self.head.period).unwrap_or(0));
         let event = match timed.as_ref().or(chosen) {
             Some(t) if !matches!(self.text(t.r#type), "samples" | ProfileHeader::WEIGHT) => name(t),
@@ -271,10 +246,7 @@ impl<'a> PprofReader<'a> {
             event,
             unit,
             period_ns,
-            frequency: 1_000_000_000u64
-                .checked_div(period_ns)
-                .and_then(|f| u32::try_from(f).ok())
-                .unwrap_or(0),
+            frequency: 1_000_000_000u64.checked_div(period_ns).and_then(|f| u32::try_from(f).ok()).unwrap_or(0),
             kernel_frames: true,
             origin_unix_ns: u64::try_from(self.head.time_nanos).unwrap_or(0),
             ..ProfileHeader::default()
@@ -283,16 +255,12 @@ impl<'a> PprofReader<'a> {
 
     fn frame(&self, line: &LineMessage, module: &str) -> Frame {
         let function = self.functions.get(&line.function_id);
-        let (name, file) = function.map_or(("", ""), |&(name, file)| {
-            (Frame::function_of(self.text(name)), self.text(file))
-        });
+        let (name, file) =
+            function.map_or(("", ""), |&(name, file)| (Frame::function_of(self.text(name)), self.text(file)));
         let kind = Frame::kind_from_name(name, module);
         let name = if name.is_empty() { UNKNOWN } else { name };
         let number = u32::try_from(line.line).ok().filter(|number| *number > 0);
-        Frame::new(name, module, kind).at_line(number.map(|number| SourceLine {
-            file: file.to_owned(),
-            number,
-        }))
+        Frame::new(name, module, kind).at_line(number.map(|number| SourceLine { file: file.to_owned(), number }))
     }
 
     fn builds(&self) -> Builds {
@@ -301,9 +269,7 @@ impl<'a> PprofReader<'a> {
         let texts = texts.map(|(file, build)| (file_name(self.text(*file)), self.text(*build)));
         let is_short = |text: &str| !text.is_empty() && text.len() <= LONGEST_BUILD;
         let known = texts.filter(|(file, build)| is_short(file) && is_short(build));
-        known
-            .take(MOST_BUILDS)
-            .for_each(|(file, build)| builds.add(file, build));
+        known.take(MOST_BUILDS).for_each(|(file, build)| builds.add(file, build));
         builds
     }
 
@@ -313,10 +279,7 @@ impl<'a> PprofReader<'a> {
         let (mut parent, mut has_other) = (None, false);
         for id in sample.location_id.iter().rev() {
             let (module, lines) = self.locations.get(id).map_or(("", &[] as &[_]), |l| {
-                let path = self
-                    .mappings
-                    .get(&l.mapping_id)
-                    .map_or("", |&(file, _)| self.text(file));
+                let path = self.mappings.get(&l.mapping_id).map_or("", |&(file, _)| self.text(file));
                 (file_name(path), l.line.as_slice())
             });
             if lines.is_empty() {
@@ -344,9 +307,7 @@ impl<'a> PprofReader<'a> {
         let process = label(LABEL_PROCESS).map(|l| builder.process(self.text(l.str)));
         let reason = label(LABEL_REASON).and_then(|l| WaitReason::named(self.text(l.str)));
         let wait = reason.map(|reason| {
-            let waker = label(LABEL_WAKER)
-                .map_or("", |l| self.text(l.str))
-                .to_owned();
+            let waker = label(LABEL_WAKER).map_or("", |l| self.text(l.str)).to_owned();
             builder.wait(&Wait { reason, waker })
         });
         let parent = self.stack(sample, builder);

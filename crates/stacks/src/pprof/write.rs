@@ -8,8 +8,8 @@ use flate2::write::GzEncoder;
 use prost::Message as _;
 
 use super::{
-    CUT_OFF, Function, LABEL_PROCESS, LABEL_REASON, LABEL_STACK, LABEL_THREAD, LABEL_WAKER, Label,
-    LineMessage, Location, Mapping, ProfileMessage, SampleMessage, ValueType,
+    CUT_OFF, Function, LABEL_PROCESS, LABEL_REASON, LABEL_STACK, LABEL_THREAD, LABEL_WAKER, Label, LineMessage,
+    Location, Mapping, ProfileMessage, SampleMessage, ValueType,
 };
 use crate::frames::Frame;
 use crate::model::{ErlangProcess, Profile};
@@ -84,23 +84,14 @@ impl Writer {
             .map(|(id, module)| {
                 let filename = self.string(module);
                 let build_id = self.string(profile.builds.of(module).unwrap_or_default());
-                let mapping = Mapping {
-                    id,
-                    filename,
-                    build_id,
-                    has_functions: true,
-                };
+                let mapping = Mapping { id, filename, build_id, has_functions: true };
                 (module.to_owned(), mapping)
             })
             .collect()
     }
 
     /// Frame `n` is location `n + 1`, for 0 is no id. Lines of a function are locations of their own.
-    fn functions(
-        &mut self,
-        profile: &Profile,
-        mappings: &[(String, Mapping)],
-    ) -> (Vec<Location>, Vec<Function>) {
+    fn functions(&mut self, profile: &Profile, mappings: &[(String, Mapping)]) -> (Vec<Location>, Vec<Function>) {
         let ids: HashMap<&str, u64> = mappings.iter().map(|(m, p)| (m.as_str(), p.id)).collect();
         let mut known = HashMap::new();
         let mut functions = Vec::new();
@@ -112,19 +103,10 @@ impl Writer {
             let next = functions.len() as u64 + 1;
             let function_id = *known.entry((name, mapping_id, filename)).or_insert(next);
             if function_id == next {
-                functions.push(Function {
-                    id: next,
-                    name,
-                    system_name: name,
-                    filename,
-                });
+                functions.push(Function { id: next, name, system_name: name, filename });
             }
             let line = frame.line.as_ref().map_or(0, |line| line.number.into());
-            Location {
-                id,
-                mapping_id,
-                line: vec![LineMessage { function_id, line }],
-            }
+            Location { id, mapping_id, line: vec![LineMessage { function_id, line }] }
         };
         let locations = (1u64..).zip(&profile.frames).map(&mut location).collect();
         (locations, functions)
@@ -134,11 +116,7 @@ impl Writer {
         let sums = profile.sums(|s| (s.thread, s.stack, s.complete, s.process, s.wait));
         let (thread_key, stack_key) = (self.string(LABEL_THREAD), self.string(LABEL_STACK));
         let cut_off = self.string(CUT_OFF);
-        let threads: Vec<_> = profile
-            .threads
-            .iter()
-            .map(|name| self.string(name))
-            .collect();
+        let threads: Vec<_> = profile.threads.iter().map(|name| self.string(name)).collect();
         let process_key = self.string(LABEL_PROCESS);
         let processes = profile.processes.iter().map(ErlangProcess::label);
         let processes: Vec<_> = processes.map(|label| self.string(&label)).collect();
@@ -148,31 +126,18 @@ impl Writer {
             .map(|((thread, stack, complete, process, wait), weight)| {
                 profile.path_into(stack, &mut path);
                 let str = threads.get(thread as usize).copied().unwrap_or(0);
-                let mut label = vec![Label {
-                    key: thread_key,
-                    str,
-                }];
+                let mut label = vec![Label { key: thread_key, str }];
                 if !complete {
-                    label.push(Label {
-                        key: stack_key,
-                        str: cut_off,
-                    });
+                    label.push(Label { key: stack_key, str: cut_off });
                 }
                 let process = process.and_then(|it| processes.get(it as usize));
-                label.extend(process.map(|&str| Label {
-                    key: process_key,
-                    str,
-                }));
+                label.extend(process.map(|&str| Label { key: process_key, str }));
                 let wait = wait.and_then(|it| waits.get(it as usize));
                 label.extend(wait.into_iter().flatten());
                 let mut value = vec![signed(weight)];
                 value.extend(period_ns.map(|ns| signed(weight.saturating_mul(ns))));
                 let location_id = path.iter().map(|&frame| u64::from(frame) + 1).collect();
-                SampleMessage {
-                    location_id,
-                    value,
-                    label,
-                }
+                SampleMessage { location_id, value, label }
             })
             .collect()
     }
@@ -181,10 +146,7 @@ impl Writer {
     fn waits(&mut self, profile: &Profile) -> Vec<Vec<Label>> {
         let (reason, waker) = (self.string(LABEL_REASON), self.string(LABEL_WAKER));
         let labels = profile.waits.iter().map(|wait| {
-            let mut labels = vec![Label {
-                key: reason,
-                str: self.string(wait.reason.name()),
-            }];
+            let mut labels = vec![Label { key: reason, str: self.string(wait.reason.name()) }];
             if !wait.waker.is_empty() {
                 let str = self.string(&wait.waker);
                 labels.push(Label { key: waker, str });
@@ -195,10 +157,7 @@ impl Writer {
     }
 
     fn value_type(&mut self, kind: &str, unit: &str) -> ValueType {
-        ValueType {
-            r#type: self.string(kind),
-            unit: self.string(unit),
-        }
+        ValueType { r#type: self.string(kind), unit: self.string(unit) }
     }
 
     fn string(&mut self, text: &str) -> i64 {

@@ -23,10 +23,7 @@ fn frame(text: &str) -> Frame {
 
 /// Stacks from the root to the leaf, a sample each.
 pub(super) fn profile(stacks: &[&str]) -> Profile {
-    let mut profile = Profile {
-        threads: vec!["1_scheduler".into()],
-        ..Profile::default()
-    };
+    let mut profile = Profile { threads: vec!["1_scheduler".into()], ..Profile::default() };
     for stack in stacks {
         let mut parent = None;
         for text in stack.split(" > ") {
@@ -125,10 +122,7 @@ fn stacks_of_rabbitmq_are_told_apart() {
 
 #[test]
 fn code_of_the_jit_without_names_is_the_language_s() {
-    assert_eq!(
-        class("r:erts_beam_start_0 > u:[unknown]@[jit]"),
-        Class::ErlangCode
-    );
+    assert_eq!(class("r:erts_beam_start_0 > u:[unknown]@[jit]"), Class::ErlangCode);
     let called = "u:[unknown]@[jit] > r:iolist_size_1";
     assert_eq!(class(called), Class::BuiltInFunctions);
     assert_eq!(class("u:[unknown]@[jit]"), Class::Unnamed);
@@ -143,48 +137,18 @@ fn programs_that_are_not_erlang_have_classes_too() {
         ("n:main > u:[unknown]@mosquitto", OwnCode),
         ("n:main > n:uv_run@libuv.so.1 > n:on_read", OwnCode),
         ("n:main > c:malloc > c:_int_malloc", Allocators),
-        (
-            "n:main > n:malloc@libjemalloc.so.2 > n:je_arena_malloc@libjemalloc.so.2",
-            Allocators,
-        ),
+        ("n:main > n:malloc@libjemalloc.so.2 > n:je_arena_malloc@libjemalloc.so.2", Allocators),
         ("n:main > n:SSL_read@libssl.so.3", Libraries),
-        (
-            "n:main > c:epoll_wait > k:do_syscall_64 > k:do_epoll_wait",
-            Waiting,
-        ),
-        (
-            "n:main > c:send > k:__x64_sys_sendto > k:__sys_sendto > k:inet_sendmsg",
-            KernelNetwork,
-        ),
-        (
-            "n:main > c:read > k:do_syscall_64 > k:ksys_read",
-            KernelOther,
-        ),
-        (
-            "n:main > c:fsync > k:do_syscall_64 > k:do_fsync > k:schedule",
-            KernelDisk,
-        ),
-        (
-            "n:main.main > n:runtime.mallocgc > n:runtime.nextFreeFast",
-            Allocators,
-        ),
-        (
-            "n:runtime.mcall > n:runtime.park_m > n:runtime.schedule",
-            Scheduling,
-        ),
-        (
-            "n:runtime.gcBgMarkWorker.func2 > n:runtime.scanobject",
-            GarbageCollection,
-        ),
-        (
-            "j:Queue.deliver > r:[near JVM_DoPrivileged+0x10]@libjvm.so",
-            VirtualMachine,
-        ),
+        ("n:main > c:epoll_wait > k:do_syscall_64 > k:do_epoll_wait", Waiting),
+        ("n:main > c:send > k:__x64_sys_sendto > k:__sys_sendto > k:inet_sendmsg", KernelNetwork),
+        ("n:main > c:read > k:do_syscall_64 > k:ksys_read", KernelOther),
+        ("n:main > c:fsync > k:do_syscall_64 > k:do_fsync > k:schedule", KernelDisk),
+        ("n:main.main > n:runtime.mallocgc > n:runtime.nextFreeFast", Allocators),
+        ("n:runtime.mcall > n:runtime.park_m > n:runtime.schedule", Scheduling),
+        ("n:runtime.gcBgMarkWorker.func2 > n:runtime.scanobject", GarbageCollection),
+        ("j:Queue.deliver > r:[near JVM_DoPrivileged+0x10]@libjvm.so", VirtualMachine),
         ("j:Queue.deliver", JavaCode),
-        (
-            "c:start_thread > r:[near JNI_CreateJavaVM+0x10]@libjvm.so",
-            Unnamed,
-        ),
+        ("c:start_thread > r:[near JNI_CreateJavaVM+0x10]@libjvm.so", Unnamed),
     ] {
         assert_eq!(class(stack), wanted, "{stack}");
     }
@@ -192,12 +156,7 @@ fn programs_that_are_not_erlang_have_classes_too() {
 
 #[test]
 fn a_line_that_is_no_rule_is_named() {
-    for line in [
-        "nonsense",
-        "runtime x -> no such class",
-        "strange x -> ETS",
-        "runtime -> ETS",
-    ] {
+    for line in ["nonsense", "runtime x -> no such class", "strange x -> ETS", "runtime -> ETS"] {
         let text = format!("// comment\n\nany malloc -> allocators\n{line}");
         let error = ClassRules::parse(&text).unwrap_err();
         assert_eq!((error.line, error.text.as_str()), (4, line));
@@ -228,9 +187,7 @@ fn every_sample_is_in_one_class() {
     ];
     let mut random = 42u64;
     let mut draw = |n: usize| {
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (random >> 33) as usize % n
     };
     for _ in 0..200 {
@@ -368,21 +325,9 @@ fn c_below_go_counts_for_the_go_function_that_called_it() {
     ];
     assert_eq!(
         language(&stacks.each_ref().map(String::as_str)),
-        [
-            "main.query: 2 own code",
-            "main.compare: 1 own code",
-            "main.main.func1.2: 1 own code",
-            "own code: 1 own code",
-        ]
+        ["main.query: 2 own code", "main.compare: 1 own code", "main.main.func1.2: 1 own code", "own code: 1 own code",]
     );
-    for suffix in [
-        "isra.0",
-        "part.3",
-        "cold",
-        "cold.1",
-        "lto_priv.0",
-        "llvm.42",
-    ] {
+    for suffix in ["isra.0", "part.3", "cold", "cold.1", "lto_priv.0", "llvm.42"] {
         let copy = format!("f.constprop.0.{suffix}");
         assert_eq!(crate::without_copies(&copy), "f", "{copy}");
     }

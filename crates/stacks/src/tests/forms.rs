@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 
 use super::{profile, small};
-use crate::{
-    FORMATS, FrameKind, Profile, ProfileError, folded_beside, folded_name, sampled_events,
-};
+use crate::{FORMATS, FrameKind, Profile, ProfileError, folded_beside, folded_name, sampled_events};
 
 fn lines(text: &str) -> BTreeSet<&str> {
     let lines: BTreeSet<_> = text.lines().collect();
@@ -24,11 +22,7 @@ pub(super) fn open(name: &str, bytes: &[u8]) -> Result<Profile, ProfileError> {
 /// Facts that survive any form: names, modules where the form has them, weights.
 fn table(profile: &Profile, modules: bool) -> BTreeSet<(String, String, u64, u64)> {
     let rows = profile.functions().into_iter().map(|f| {
-        let module = if modules {
-            f.share.module
-        } else {
-            String::new()
-        };
+        let module = if modules { f.share.module } else { String::new() };
         (f.share.function, module, f.self_weight, f.total_weight)
     });
     rows.collect()
@@ -100,41 +94,25 @@ fn folded_text_is_read_back() {
     let read = open("cpu.folded", small().folded().as_bytes()).unwrap();
     assert!(read.is_consistent());
     assert_eq!(table(&read, false), table(&small(), false));
-    assert_eq!(
-        read.folded(),
-        open("x", read.folded().as_bytes()).unwrap().folded()
-    );
+    assert_eq!(read.folded(), open("x", read.folded().as_bytes()).unwrap().folded());
     assert_eq!(lines(&read.folded()), lines(&small().folded()));
 }
 
 #[test]
 fn folded_text_of_others_is_read_with_what_is_wrong_noted() {
-    let read = open(
-        "x.txt",
-        b"# comment\nt;main;b 2\n\nnonsense\nt;main 1.6\nalone 3\n; 1\n 5\n",
-    )
-    .unwrap();
-    assert_eq!(
-        (read.total_weight(), read.header.unit.as_str()),
-        (20 + 16 + 30 + 10, "tenths")
-    );
+    let read = open("x.txt", b"# comment\nt;main;b 2\n\nnonsense\nt;main 1.6\nalone 3\n; 1\n 5\n").unwrap();
+    assert_eq!((read.total_weight(), read.header.unit.as_str()), (20 + 16 + 30 + 10, "tenths"));
     assert_eq!(read.notes.len(), 2, "{:?}", read.notes);
     assert!(read.notes[0].contains("counts with a fraction"));
     assert!(read.notes[1].contains("2 lines") && read.notes[1].contains("`nonsense`"));
     let error = open("x.txt", b"nothing here\n").unwrap_err().to_string();
-    assert!(
-        error.contains("x.txt") && error.contains("ends in a count"),
-        "{error}"
-    );
+    assert!(error.contains("x.txt") && error.contains("ends in a count"), "{error}");
 }
 
 #[test]
 fn counts_with_fractions_keep_their_shares() {
-    let each_of = |each: &str, count: u64| -> String {
-        (0..count)
-            .map(|i| format!("t;main;f{} {each}\n", i % 7))
-            .collect()
-    };
+    let each_of =
+        |each: &str, count: u64| -> String { (0..count).map(|i| format!("t;main;f{} {each}\n", i % 7)).collect() };
     for (each, count, sum, unit) in [
         ("0.4", 1_000, 4_000, "tenths"),
         ("1.9", 10, 190, "tenths"),
@@ -150,19 +128,12 @@ fn counts_with_fractions_keep_their_shares() {
         assert_eq!(read.notes.len(), usize::from(unit != "weight"));
     }
     // No function vanishes, and those with whole counts keep their shares.
-    let small = open(
-        "x.folded",
-        b"a;hot 0.6\na;warm 0.4\na;cold 0.3\na;much 13\n",
-    )
-    .unwrap();
+    let small = open("x.folded", b"a;hot 0.6\na;warm 0.4\na;cold 0.3\na;much 13\n").unwrap();
     let wanted = ["a;hot 6", "a;warm 4", "a;cold 3", "a;much 130"];
     assert_eq!(lines(&small.folded()), BTreeSet::from(wanted));
     // What is too large for that is rounded.
     let huge = open("x.folded", b"t;a 1e18\nt;a 0.4\nt;a 0.4\n").unwrap();
-    assert_eq!(
-        (huge.samples[2].weight, huge.header.unit.as_str()),
-        (1, "weight")
-    );
+    assert_eq!((huge.samples[2].weight, huge.header.unit.as_str()), (1, "weight"));
 }
 
 #[test]
@@ -175,19 +146,10 @@ fn pprof_is_read_back() {
     assert_eq!(table(&read, true), table(&original, true));
     assert_eq!(lines(&read.folded()), lines(&original.folded()));
     let (a, b) = (read.summary(5), original.summary(5));
-    assert_eq!(
-        (a.samples, a.complete_share, a.unknown_share),
-        (b.samples, b.complete_share, b.unknown_share)
-    );
+    assert_eq!((a.samples, a.complete_share, a.unknown_share), (b.samples, b.complete_share, b.unknown_share));
     assert_eq!(read.notes, original.notes);
-    assert_eq!(
-        (read.header.period_ns, read.header.frequency),
-        (1_000_000, 1000)
-    );
-    assert_eq!(
-        (read.header.event.as_str(), read.header.unit.as_str()),
-        ("cpu", "samples")
-    );
+    assert_eq!((read.header.period_ns, read.header.frequency), (1_000_000, 1000));
+    assert_eq!((read.header.event.as_str(), read.header.unit.as_str()), ("cpu", "samples"));
     assert_eq!(read.threads, original.threads);
     let kinds: Vec<_> = read.functions().iter().map(|f| f.kind).collect();
     assert!(kinds.contains(&FrameKind::Erlang) && kinds.contains(&FrameKind::Kernel));
@@ -201,10 +163,7 @@ fn weights_of_another_unit_keep_it() {
     original.header.event = "malloc".into();
     original.header.unit = "bytes".into();
     let read = open("m.pb.gz", &original.to_pprof().unwrap()).unwrap();
-    assert_eq!(
-        (read.header.event.as_str(), read.header.unit.as_str()),
-        ("malloc", "bytes")
-    );
+    assert_eq!((read.header.event.as_str(), read.header.unit.as_str()), ("malloc", "bytes"));
     assert_eq!((read.header.period_ns, read.total_weight()), (0, 4096));
 }
 
@@ -221,16 +180,12 @@ fn pprof_of_other_tools_is_read() {
         0x2a, 4, 0x08, 2, 0x10, 4, // function 2: inner
         0x2a, 4, 0x08, 3, 0x10, 5, // function 3: outer
         0x32, 0, 0x32, 3, b'c', b'p', b'u', // strings
-        0x32, 11, b'n', b'a', b'n', b'o', b's', b'e', b'c', b'o', b'n', b'd', b's', 0x32, 4, b'l',
-        b'e', b'a', b'f', 0x32, 5, b'i', b'n', b'n', b'e', b'r', 0x32, 5, b'o', b'u', b't', b'e',
-        b'r',
+        0x32, 11, b'n', b'a', b'n', b'o', b's', b'e', b'c', b'o', b'n', b'd', b's', 0x32, 4, b'l', b'e', b'a', b'f',
+        0x32, 5, b'i', b'n', b'n', b'e', b'r', 0x32, 5, b'o', b'u', b't', b'e', b'r',
     ];
     let read = open("other.pb", message).unwrap();
     assert_eq!(read.folded(), "outer;inner;leaf 50\n");
-    assert_eq!(
-        (read.header.event.as_str(), read.header.unit.as_str()),
-        ("cpu", "nanoseconds")
-    );
+    assert_eq!((read.header.event.as_str(), read.header.unit.as_str()), ("cpu", "nanoseconds"));
     // Cut anywhere or with any byte changed it is an error or another profile, never a panic.
     for i in 0..message.len() {
         let _ = open("cut.pb", &message[..i]);
@@ -253,9 +208,7 @@ fn what_is_no_profile_is_refused_with_the_reason() {
     }
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(b"no protobuf at all").unwrap();
-    let error = open("y.pb.gz", &gzip.finish().unwrap())
-        .unwrap_err()
-        .to_string();
+    let error = open("y.pb.gz", &gzip.finish().unwrap()).unwrap_err().to_string();
     assert!(error.contains("as pprof"), "{error}");
     let dir = tempfile::tempdir().unwrap();
     let error = Profile::open(dir.path()).unwrap_err().to_string();
@@ -276,8 +229,7 @@ fn a_run_folder_gives_its_richest_profile() {
 #[test]
 fn a_run_folder_gives_the_profile_of_the_event_that_is_named() {
     let dir = tempfile::tempdir().unwrap();
-    let leaf =
-        |event| Profile::open_as(&FORMATS, dir.path(), event).map(|it| it.frames[0].name.clone());
+    let leaf = |event| Profile::open_as(&FORMATS, dir.path(), event).map(|it| it.frames[0].name.clone());
     let put = |file: &str, text: &str| std::fs::write(dir.path().join(file), text).unwrap();
     put("brk.folded", "t;first_by_name 1\n");
     put("sched:fork.folded", "t;fork 1\n");
@@ -293,11 +245,7 @@ fn a_run_folder_gives_the_profile_of_the_event_that_is_named() {
     assert_eq!(leaf(Some("brk")).unwrap(), "pprof");
     for none in ["mmap", "../cpu", ""] {
         let error = leaf(Some(none)).unwrap_err().problem();
-        assert!(
-            error.value.contains("cpu, brk, sched:fork"),
-            "{}",
-            error.sentence()
-        );
+        assert!(error.value.contains("cpu, brk, sched:fork"), "{}", error.sentence());
     }
     assert_eq!(sampled_events(dir.path()), ["cpu", "brk", "sched:fork"]);
     // A file that says what it is of.
@@ -330,9 +278,7 @@ fn each_event_is_found_in_whichever_order_they_were_named_and_whatever_is_left()
             };
             std::fs::write(at(name), of(event, "pprof").to_pprof().unwrap()).unwrap();
             std::fs::write(at(format!("{event}.folded")), of(event, "folded").folded()).unwrap();
-            of(event, "stacks")
-                .write_stacks(&at(format!("{event}.stacks")))
-                .unwrap();
+            of(event, "stacks").write_stacks(&at(format!("{event}.stacks"))).unwrap();
         }
         let leaf = |event: Option<&str>| {
             let read = Profile::open_as(&FORMATS, dir.path(), event)?;
@@ -372,20 +318,10 @@ fn each_event_is_found_in_whichever_order_they_were_named_and_whatever_is_left()
 /// `difffolded.pl` prints each stack of either file with the counts of the first and of the second.
 #[test]
 fn two_profiles_stand_beside_each_other_as_difffolded_writes_them() {
-    let a = profile(&[
-        ("1_scheduler;main;a 7", 3),
-        ("aux;main", 2),
-        ("2_scheduler;main;a 7", 1),
-    ]);
+    let a = profile(&[("1_scheduler;main;a 7", 3), ("aux;main", 2), ("2_scheduler;main;a 7", 1)]);
     let mut b = profile(&[("1_scheduler;main;b", 5), ("aux;main", 7)]);
-    assert_eq!(
-        folded_beside(&a, &b),
-        "aux;main 2 7\nscheduler;main;a_7 4 0\nscheduler;main;b 0 5\n"
-    );
+    assert_eq!(folded_beside(&a, &b), "aux;main 2 7\nscheduler;main;a_7 4 0\nscheduler;main;b 0 5\n");
     b.threads.iter_mut().for_each(String::clear);
-    assert_eq!(
-        folded_beside(&a, &b),
-        "main 2 7\nmain;a_7 4 0\nmain;b 0 5\n"
-    );
+    assert_eq!(folded_beside(&a, &b), "main 2 7\nmain;a_7 4 0\nmain;b 0 5\n");
     assert_eq!(folded_beside(&Profile::default(), &Profile::default()), "");
 }

@@ -35,16 +35,8 @@ const CASES: [(&str, &str, &str); 13] = [
         "e:$prometheus_text_format:render_value/2 > e:$prometheus_text_format:has_special_char/1",
         "e:$prometheus_text_format:render_value/2",
     ),
-    (
-        "lists flattened",
-        "e:$a:b/1 > e:$lists:do_flatten/2",
-        "e:$a:b/1 > e:$lists:append/1",
-    ),
-    (
-        "strings as lists",
-        "e:$a:b/1 > e:$io_lib_format:build/1",
-        "e:$a:b/1 > e:$rabbit_string:split/1",
-    ),
+    ("lists flattened", "e:$a:b/1 > e:$lists:do_flatten/2", "e:$a:b/1 > e:$lists:append/1"),
+    ("strings as lists", "e:$a:b/1 > e:$io_lib_format:build/1", "e:$a:b/1 > e:$rabbit_string:split/1"),
     (
         "configuration read at each message",
         "e:$rabbit_misc:get_env/3 > e:$application:get_env/2 > r:ets_lookup_2",
@@ -101,10 +93,7 @@ fn each_pattern_is_told_at_its_share_and_not_below() {
         let pattern = KnownPattern::built_in().iter().find(|it| it.name == name);
         let enough = (pattern.expect(name).above * 1_000.0).round() as usize;
         let found = told(name, stack, enough).expect(name);
-        assert!(
-            (found.share * 1_000.0 - enough as f64).abs() < 1e-9,
-            "{found:?}"
-        );
+        assert!((found.share * 1_000.0 - enough as f64).abs() < 1e-9, "{found:?}");
         assert_eq!(told(name, stack, enough - 1), None, "{name}");
         assert_eq!(told(name, other, 1_000), None, "{name}");
     }
@@ -145,12 +134,7 @@ fn few_samples_are_chance_also_where_each_has_a_weight() {
 fn what_is_known_of_cpu_time_is_not_told_of_other_events() {
     let (_, stack, _) = CASES[0];
     let mut profile = profile(&[stack; 1_000]);
-    for (event, told) in [
-        ("", true),
-        ("cpu", true),
-        ("off-cpu", false),
-        ("calls", false),
-    ] {
+    for (event, told) in [("", true), ("cpu", true), ("off-cpu", false), ("calls", false)] {
         profile.header.event = event.to_owned();
         assert_eq!(!profile.known_patterns().is_empty(), told, "{event}");
     }
@@ -161,18 +145,12 @@ fn the_function_to_look_at_is_the_nearest_of_ones_own() {
     let own = |stack: &str| told(CASES[0].0, stack, 500).expect("a pattern").function;
     let bif = "r:ets_select_2 > r:db_match_compile";
     for (above, function) in [
-        (
-            "e:$rabbit_exchange:route/2 > e:$rabbit_router:find_routes/2 >",
-            Some("$rabbit_router:find_routes/2"),
-        ),
+        ("e:$rabbit_exchange:route/2 > e:$rabbit_router:find_routes/2 >", Some("$rabbit_router:find_routes/2")),
         (
             "e:$rabbit_exchange:route/2 > e:$lists:map/2 > e:$global::call_light_bif_shared >",
             Some("$rabbit_exchange:route/2"),
         ),
-        (
-            "e:$rabbit_router:match_routing_key/2 > e:$ets:select/2 >",
-            Some("$rabbit_router:match_routing_key/2"),
-        ),
+        ("e:$rabbit_router:match_routing_key/2 > e:$ets:select/2 >", Some("$rabbit_router:match_routing_key/2")),
         ("r:erts_schedule >", None),
     ] {
         assert_eq!(own(&format!("{above} {bif}")).as_deref(), function);
@@ -180,10 +158,7 @@ fn the_function_to_look_at_is_the_nearest_of_ones_own() {
     // Where many functions share it, none is the one to look at.
     let many = ["a", "b", "c", "d", "e"].map(|of| format!("e:${of}:f/1 > r:db_match_compile"));
     let found = profile(&many.each_ref().map(String::as_str).repeat(100)).known_patterns();
-    assert_eq!(
-        (found[0].function.as_deref(), found[0].function_share),
-        (None, 0.0)
-    );
+    assert_eq!((found[0].function.as_deref(), found[0].function_share), (None, 0.0));
     // What is below the pattern does not count, and of several functions the one with most of it is named.
     let below = "e:$a:few/1 > r:db_match_compile > e:$b:below/1";
     let often = "e:$a:often/1 > r:db_match_compile";
@@ -242,13 +217,7 @@ fn the_documents_list_every_pattern() {
     let docs = include_str!("../../../../docs/stacks.md");
     for it in KnownPattern::built_in() {
         let above = it.above * 100.0;
-        let row = format!(
-            "| {} | {above} % | {} | {} | {} |",
-            it.name, it.says, it.cure, it.source
-        );
-        assert!(
-            docs.lines().any(|line| line == row),
-            "docs/stacks.md lacks\n{row}"
-        );
+        let row = format!("| {} | {above} % | {} | {} | {} |", it.name, it.says, it.cure, it.source);
+        assert!(docs.lines().any(|line| line == row), "docs/stacks.md lacks\n{row}");
     }
 }

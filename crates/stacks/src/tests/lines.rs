@@ -7,23 +7,16 @@ use crate::{FORMATS, SourceLine, StacksWriter};
 fn known() -> Profile {
     let mut builder = Builder::default();
     let thread = builder.thread("t");
-    let line = |number| SourceLine {
-        file: "src/m.erl".into(),
-        number,
-    };
+    let line = |number| SourceLine { file: "src/m.erl".into(), number };
     let function = Frame::new("$m:f/1", "[jit]", FrameKind::Erlang);
     let mut frame = |it: Frame| builder.frame(&it);
     let first = frame(function.clone().at_line(Some(line(3))));
     let second = frame(function.clone().at_line(Some(line(7))));
     let none = frame(function);
     let leaf = frame(Frame::new("leaf", "m.so", FrameKind::Native));
-    for (path, weight) in [
-        (&[first, leaf][..], 4),
-        (&[second, leaf], 2),
-        (&[second, first, leaf], 1),
-        (&[second], 3),
-        (&[none], 5),
-    ] {
+    for (path, weight) in
+        [(&[first, leaf][..], 4), (&[second, leaf], 2), (&[second, first, leaf], 1), (&[second], 3), (&[none], 5)]
+    {
         let node = |parent, frame: &u32| Some(builder.node(parent, *frame));
         let stack = path.iter().fold(None, node).unwrap();
         builder.sample(Sample {
@@ -46,18 +39,12 @@ fn known() -> Profile {
 
 fn rows(profile: &Profile) -> Vec<(String, u64, u64)> {
     let rows = profile.functions().into_iter();
-    rows.map(|it| (it.share.function, it.self_weight, it.total_weight))
-        .collect()
+    rows.map(|it| (it.share.function, it.self_weight, it.total_weight)).collect()
 }
 
 fn by_line() -> Vec<(String, u64, u64)> {
     let row = |name: &str, own, total| (name.to_owned(), own, total);
-    vec![
-        row("leaf", 7, 7),
-        row("$m:f/1", 5, 5),
-        row("$m:f/1 m.erl:7", 3, 6),
-        row("$m:f/1 m.erl:3", 0, 5),
-    ]
+    vec![row("leaf", 7, 7), row("$m:f/1", 5, 5), row("$m:f/1 m.erl:7", 3, 6), row("$m:f/1 m.erl:3", 0, 5)]
 }
 
 #[test]
@@ -73,10 +60,7 @@ fn a_function_is_all_of_its_lines() {
     let mut wanted = wanted.to_vec();
     wanted.sort();
     assert_eq!(found, wanted);
-    assert_eq!(
-        functions.folded(),
-        "t;$m:f/1 8\nt;$m:f/1;leaf 6\nt;$m:f/1;$m:f/1;leaf 1\n"
-    );
+    assert_eq!(functions.folded(), "t;$m:f/1 8\nt;$m:f/1;leaf 6\nt;$m:f/1;$m:f/1;leaf 1\n");
     let again = functions.clone().without_lines();
     assert_eq!(again, functions);
 }
@@ -99,11 +83,7 @@ fn stacks_and_pprof_keep_lines() {
         let read = Profile::open_with_lines(&FORMATS, &path(name), None).unwrap();
         assert_eq!(rows(&read.by_line()), by_line(), "{name}");
         let functions = Profile::open(path(name)).unwrap();
-        assert_eq!(
-            functions.folded(),
-            known.clone().without_lines().folded(),
-            "{name}"
-        );
+        assert_eq!(functions.folded(), known.clone().without_lines().folded(), "{name}");
         let lines = read.frames.iter().filter_map(|it| it.line.as_ref());
         assert!(lines.clone().count() == 2 && lines.clone().all(|it| it.file == "src/m.erl"));
     }
@@ -115,10 +95,7 @@ fn a_file_without_lines_is_as_it_was() {
     let path = dir.path().join("cpu.stacks");
     known().without_lines().write_stacks(&path).unwrap();
     let text = std::fs::read_to_string(path).unwrap();
-    assert!(
-        text.contains("{\"frame\":[\"leaf\",\"m.so\",\"native\"]}"),
-        "{text}"
-    );
+    assert!(text.contains("{\"frame\":[\"leaf\",\"m.so\",\"native\"]}"), "{text}");
     let mut writer = StacksWriter::new(std::io::sink(), ProfileHeader::default());
     let frame = Frame::new("f", "", FrameKind::Native);
     assert_eq!(writer.frame(&frame), writer.frame(&frame));

@@ -25,10 +25,7 @@ fn read((name, bytes): (&str, &[u8])) -> Profile {
 #[test]
 fn samples_are_told_from_what_stands_beside_them() {
     for (other, wanted) in [
-        (
-            other!("perf-one-char-thread.txt"),
-            "w;slow 1001001\nww;fast 1001001\n",
-        ),
+        (other!("perf-one-char-thread.txt"), "w;slow 1001001\nww;fast 1001001\n"),
         (other!("perf-sideband.txt"), "app;main;f 1001001\n"),
         (other!("perf-no-stacks.txt"), "app;f 2002002\n"),
         (other!("perf-first-line.txt"), "app;main;f 1001001\n"),
@@ -48,10 +45,7 @@ fn samples_are_told_from_what_stands_beside_them() {
 #[test]
 fn what_was_recorded_without_call_graphs_has_no_complete_stack() {
     let note = "recorded without call graphs: no stacks; `perf record -g` records them";
-    let thread = ReadOptions {
-        first_field: FirstField::Thread,
-        ..ReadOptions::default()
-    };
+    let thread = ReadOptions { first_field: FirstField::Thread, ..ReadOptions::default() };
     let of_thread = |text: &str| {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("x.folded");
@@ -84,11 +78,7 @@ fn a_thread_without_a_stack_leaves_the_others_what_they_are() {
     let read = open("x.folded", text).unwrap();
     assert!(read.threads.iter().any(|it| it == "pool_[1]"), "{read:?}");
     assert!(read.threads.iter().any(|it| it == "swapper"), "{read:?}");
-    let of_java = open(
-        "x.folded",
-        b"java/lang/Thread.run_[j];a 3\nstart_thread;b 2\n",
-    )
-    .unwrap();
+    let of_java = open("x.folded", b"java/lang/Thread.run_[j];a 3\nstart_thread;b 2\n").unwrap();
     assert_eq!(of_java.threads, [""]);
 }
 
@@ -99,26 +89,16 @@ fn the_first_field_is_a_thread_where_something_says_so() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x.folded");
         std::fs::write(&path, text).unwrap();
-        let options = ReadOptions {
-            first_field,
-            ..ReadOptions::default()
-        };
+        let options = ReadOptions { first_field, ..ReadOptions::default() };
         let read = Profile::open_with_lines(&FORMATS, &path, options).unwrap();
-        let is_told = !read
-            .notes
-            .iter()
-            .any(|it| it.starts_with("the first field"));
+        let is_told = !read.notes.iter().any(|it| it.starts_with("the first field"));
         (read.has_threads(), is_told)
     };
     for (text, is_thread, is_told) in [
         // A root stands behind it.
         ("app;main;a 3\napp;f 1\n", true, true),
         ("beam.smp;$global::process_main;$a:b/1 3\n", true, true),
-        (
-            "curl;entry_SYSCALL_64_after_hwframe_[k];f_[k] 3\n",
-            true,
-            true,
-        ),
+        ("curl;entry_SYSCALL_64_after_hwframe_[k];f_[k] 3\n", true, true),
         ("app;[unknown];f 3\n", true, true),
         // It is called as threads are.
         ("erts_sched_1;$a:b/1 3\n", true, true),
@@ -129,11 +109,7 @@ fn the_first_field_is_a_thread_where_something_says_so() {
         // It is a root itself, or marked.
         ("clone3;start_thread;f 3\n", false, true),
         ("_start;__libc_start_main;main;f 3\n", false, true),
-        (
-            "java/lang/Thread.run;a/B.c 3\nmain;a/B.d_[j] 1\n",
-            false,
-            true,
-        ),
+        ("java/lang/Thread.run;a/B.c 3\nmain;a/B.d_[j] 1\n", false, true),
         ("a/B.c_[j];d 3\n", false, true),
         ("f_[j];start_thread 3\n", false, true),
         // A whole stack, too.
@@ -161,10 +137,7 @@ fn names_are_whole_and_gone_files_have_theirs() {
     let gone = b"ab 1 1.0: 1 cpu-clock:\n\t10 f(int)+0x1 (/opt/my app (deleted))\n\n";
     let gone = open("x.txt", gone).unwrap();
     let frame = &gone.frames[0];
-    assert_eq!(
-        (frame.name.as_str(), frame.module.as_str()),
-        ("f(int)", "my app")
-    );
+    assert_eq!((frame.name.as_str(), frame.module.as_str()), ("f(int)", "my app"));
 }
 
 #[test]
@@ -178,23 +151,14 @@ fn an_event_is_chosen_by_any_name() {
     assert_eq!(of(Some("cpu_atom/cycles/P")).unwrap().folded(), "ab;f 10\n");
     let faults = of(Some("page-faults")).unwrap();
     assert_eq!(faults.folded(), "ab;g 3\n");
-    assert_eq!(
-        faults.notes,
-        ["samples of other events were left out: cpu_atom/cycles/P (1) (--event chooses)"]
-    );
+    assert_eq!(faults.notes, ["samples of other events were left out: cpu_atom/cycles/P (1) (--event chooses)"]);
     let missing = of(Some("mmap")).unwrap_err().to_string();
-    assert!(
-        missing.contains("cpu_atom/cycles/P (1), page-faults (1)"),
-        "{missing}"
-    );
+    assert!(missing.contains("cpu_atom/cycles/P (1), page-faults (1)"), "{missing}");
 }
 
 #[test]
 fn functions_of_no_interest_are_left_out_with_what_they_call() {
-    assert_eq!(
-        read(other!("pprof-drop-frames.pb.gz")).folded(),
-        "main;a 3\n"
-    );
+    assert_eq!(read(other!("pprof-drop-frames.pb.gz")).folded(), "main;a 3\n");
 }
 
 #[test]
@@ -202,45 +166,15 @@ fn what_is_something_else_is_refused() {
     for (other, why) in [
         (other!("legacy-contention.txt"), "a text of pprof's"),
         (other!("difffolded.folded"), "two counts"),
-        (
-            other!("pprof-negative.pb.gz"),
-            "the difference of two profiles",
-        ),
-        (
-            (
-                "heap.txt",
-                b"heap profile: 1: 32 [2: 64] @ heap/1048576\n1: 32 [2: 64] @ 0x1 0x2\n",
-            ),
-            "Go's text of a heap",
-        ),
-        (
-            ("cpu.prof", &[0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 16, 39]),
-            "binary data",
-        ),
-        (
-            ("notes.txt", b"we measured\nthe broker\nand lost 3\n"),
-            "only 1 of its 3 lines",
-        ),
-        (
-            ("sums.txt", b"requests sent 5000\nrequests failed 3\n"),
-            "none of them has a `;`",
-        ),
+        (other!("pprof-negative.pb.gz"), "the difference of two profiles"),
+        (("heap.txt", b"heap profile: 1: 32 [2: 64] @ heap/1048576\n1: 32 [2: 64] @ 0x1 0x2\n"), "Go's text of a heap"),
+        (("cpu.prof", &[0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 16, 39]), "binary data"),
+        (("notes.txt", b"we measured\nthe broker\nand lost 3\n"), "only 1 of its 3 lines"),
+        (("sums.txt", b"requests sent 5000\nrequests failed 3\n"), "none of them has a `;`"),
         (("x.folded", b"a;b 0\na;c 0\n"), "all of its counts are 0"),
-        (
-            ("x.folded", b"a;b 9223372036854775807\na;c 1\n"),
-            "more than can be counted",
-        ),
-        (
-            ("x.folded", b"a;b 99999999999999999999999\n"),
-            "more than can be counted",
-        ),
-        (
-            (
-                "x.perf",
-                b"ab 1 1.0: 99999999999999999999 cycles:\n\t10 f (/bin/a)\n\n",
-            ),
-            "more than can be counted",
-        ),
+        (("x.folded", b"a;b 9223372036854775807\na;c 1\n"), "more than can be counted"),
+        (("x.folded", b"a;b 99999999999999999999999\n"), "more than can be counted"),
+        (("x.perf", b"ab 1 1.0: 99999999999999999999 cycles:\n\t10 f (/bin/a)\n\n"), "more than can be counted"),
     ] {
         let said = refused(other);
         assert!(said.contains(why), "{}: {said}", other.0);

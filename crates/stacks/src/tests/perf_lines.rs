@@ -6,8 +6,7 @@ use super::forms::open;
 use crate::{Beginning, FORMATS};
 use crate::{Collapse, CollapseOptions, other_than_text};
 
-const WARNING: &str =
-    "Warning:\nProcessed 100 events and lost 3 chunks!\n\nCheck IO/CPU overload!\n\n";
+const WARNING: &str = "Warning:\nProcessed 100 events and lost 3 chunks!\n\nCheck IO/CPU overload!\n\n";
 const SIDEBAND: &str = "\
 swapper     0     0.000000: PERF_RECORD_MMAP -1/0: [0xffffffff81000000(0x1000) @ 0]: x [kernel.kallsyms]_text
 app   700   100.000001: PERF_RECORD_COMM exec: app:700/700
@@ -34,10 +33,7 @@ fn what_perf_warns_of_is_no_sample() {
     let text = format!("{WARNING}{SIDEBAND}");
     let read = open("x.txt", text.as_bytes()).unwrap();
     assert_eq!(read.folded(), "app;main;f 1001001\n");
-    assert_eq!(
-        read.notes,
-        ["3 lines: neither a sample nor a frame, left out"]
-    );
+    assert_eq!(read.notes, ["3 lines: neither a sample nor a frame, left out"]);
     assert_eq!(folded(&text), "app;main;f 1001001\n");
 }
 
@@ -81,22 +77,16 @@ fn sentences_between_samples_change_nothing() {
         let (mut plain, mut told) = (String::new(), sentence(&mut random));
         for _ in 0..=random.below(6) {
             let frame = random.of(&["f", "g", "std::h(int)"]);
-            let sample =
-                format!("{head}\n\t4011aa {frame}+0x1 (/opt/app)\n\t10 main (/opt/app)\n\n");
+            let sample = format!("{head}\n\t4011aa {frame}+0x1 (/opt/app)\n\t10 main (/opt/app)\n\n");
             plain += &sample;
             told += &sample;
             for _ in 0..random.below(3) {
                 told += &sentence(&mut random);
             }
         }
-        let mut read =
-            open("x.perf", told.as_bytes()).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{told}"));
+        let mut read = open("x.perf", told.as_bytes()).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{told}"));
         read.notes.clear();
-        assert_eq!(
-            read,
-            open("x.perf", plain.as_bytes()).unwrap(),
-            "seed {seed}\n{told}"
-        );
+        assert_eq!(read, open("x.perf", plain.as_bytes()).unwrap(), "seed {seed}\n{told}");
         assert_eq!(folded(&told), folded(&plain), "seed {seed}\n{told}");
     }
 }
@@ -117,9 +107,7 @@ fn sentences_alone_are_no_profile() {
     }
     for seed in 0..300 {
         let mut random = Random::new(seed);
-        let text: String = (0..1 + random.below(9))
-            .map(|_| sentence(&mut random))
-            .collect();
+        let text: String = (0..1 + random.below(9)).map(|_| sentence(&mut random)).collect();
         // As folded text `lost 3` may be a function's.
         let read = open("x.perf", text.as_bytes()).map(|it| it.folded());
         let is_perf = read.is_ok_and(|it| it.contains("[unknown]"));
@@ -140,9 +128,7 @@ fn sentences_alone_are_no_profile() {
 
 #[test]
 fn samples_without_stacks_are_counted() {
-    let text =
-        "             app   700   100.000001:    1001001 cpu-clock:      4011aa f+0x1 (/opt/app)\n"
-            .repeat(2);
+    let text = "             app   700   100.000001:    1001001 cpu-clock:      4011aa f+0x1 (/opt/app)\n".repeat(2);
     let bare = collapsed(&text);
     assert_eq!((bare.stacks(), bare.without_stacks()), (0, 2));
     let bare = collapsed("app 700 1.5: 1 cycles: \napp 700 1.6: 1 cycles: \n");
@@ -154,11 +140,7 @@ fn samples_without_stacks_are_counted() {
 #[test]
 fn what_is_no_text_is_told_from_it() {
     let told = |name, bytes| {
-        let start = Beginning {
-            bytes,
-            name,
-            packed: false,
-        };
+        let start = Beginning { bytes, name, packed: false };
         other_than_text(&FORMATS, &start)
     };
     assert_eq!(told("x.txt", SIDEBAND.as_bytes()), None);
@@ -166,8 +148,5 @@ fn what_is_no_text_is_told_from_it() {
     let picture = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR 1 (x)\n";
     assert_eq!(told("pic.png", picture), Some(("binary data", false)));
     let of_java = told("x", b"FLR\0\0\x02\0\0");
-    assert_eq!(
-        of_java,
-        Some(("Java's flight recorder, and async-profiler", true))
-    );
+    assert_eq!(of_java, Some(("Java's flight recorder, and async-profiler", true)));
 }

@@ -8,10 +8,7 @@ use std::sync::{Arc, Mutex};
 use measure::Time;
 
 use super::small;
-use crate::{
-    ErlangProcess, Footer, Frame, FrameKind, Profile, ProfileHeader, Sample, StacksWriter,
-    Unwinding,
-};
+use crate::{ErlangProcess, Footer, Frame, FrameKind, Profile, ProfileHeader, Sample, StacksWriter, Unwinding};
 
 /// Writes a profile as a profiler would.
 fn write(profile: &Profile, mut writer: StacksWriter) -> io::Result<()> {
@@ -22,11 +19,7 @@ fn write(profile: &Profile, mut writer: StacksWriter) -> io::Result<()> {
             let frame = writer.frame(frame);
             parent = Some(writer.node(parent, frame));
         }
-        writer.sample(&Sample {
-            stack: parent.unwrap(),
-            thread: threads[sample.thread as usize],
-            ..*sample
-        });
+        writer.sample(&Sample { stack: parent.unwrap(), thread: threads[sample.thread as usize], ..*sample });
         if i == 1 {
             writer.flush();
         }
@@ -82,11 +75,7 @@ fn a_file_cut_off_anywhere_is_read_up_to_its_last_whole_line() {
         assert_eq!(cut.samples, whole.samples[..cut.samples.len()]);
         assert!(cut.samples.len() >= most, "more bytes, fewer samples");
         most = cut.samples.len();
-        assert!(
-            cut.notes.iter().any(|note| note.contains("cut off")),
-            "{:?}",
-            cut.notes
-        );
+        assert!(cut.notes.iter().any(|note| note.contains("cut off")), "{:?}", cut.notes);
     }
     assert_eq!(most, whole.samples.len());
     for len in 1..header {
@@ -153,11 +142,7 @@ fn what_was_written_before_the_disk_was_full_is_readable() {
     let mut writer = StacksWriter::new(Small(kept.clone(), 900), small().header);
     let frame = writer.frame(&Frame::unknown(""));
     let (stack, thread) = (writer.node(None, frame), writer.thread("t"));
-    let sample = Sample {
-        stack,
-        thread,
-        ..small().samples[0]
-    };
+    let sample = Sample { stack, thread, ..small().samples[0] };
     for i in 0..100 {
         writer.sample(&sample);
         if i % 5 == 0 {
@@ -170,11 +155,7 @@ fn what_was_written_before_the_disk_was_full_is_readable() {
     let path = dir.path().join("cpu.stacks");
     std::fs::write(&path, &*kept.lock().unwrap()).unwrap();
     let read = Profile::open(&path).unwrap();
-    assert!(
-        (5..100).contains(&read.samples.len()),
-        "{}",
-        read.samples.len()
-    );
+    assert!((5..100).contains(&read.samples.len()), "{}", read.samples.len());
 }
 
 #[test]
@@ -254,12 +235,7 @@ fn processes_and_their_names_survive_the_way_through_a_file() {
     }
     assert_eq!(ids, [0, 1, 0]);
     for process in [Some(1), None, Some(0), Some(1)] {
-        writer.sample(&Sample {
-            stack,
-            thread,
-            process,
-            ..small().samples[0]
-        });
+        writer.sample(&Sample { stack, thread, process, ..small().samples[0] });
     }
     writer.finish(Footer::default()).unwrap();
     let mut profile = Profile::open(&path).unwrap();
@@ -316,10 +292,7 @@ fn what_a_packed_file_stands_for_is_bounded_and_a_plain_one_is_not_cut() {
         }
     };
     let file = File::create(&packed).unwrap();
-    put(&mut flate2::write::GzEncoder::new(
-        file,
-        flate2::Compression::fast(),
-    ));
+    put(&mut flate2::write::GzEncoder::new(file, flate2::Compression::fast()));
     let error = Profile::open(&packed).unwrap_err().to_string();
     assert!(error.contains("more than 256 MiB"), "{error}");
     put(&mut io::BufWriter::new(File::create(&plain).unwrap()));

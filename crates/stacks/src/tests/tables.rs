@@ -11,8 +11,7 @@ use crate::{ErlangProcess, EventKind, Frame, FrameKind, Profile, Sample, WorkBy}
 /// Name, self weight, total weight.
 fn rows(profile: &Profile) -> Vec<(String, u64, u64)> {
     let rows = profile.functions().into_iter();
-    rows.map(|f| (f.share.function, f.self_weight, f.total_weight))
-        .collect()
+    rows.map(|f| (f.share.function, f.self_weight, f.total_weight)).collect()
 }
 
 #[test]
@@ -39,9 +38,7 @@ fn the_function_table_agrees_with_a_plain_model() {
     // Random stacks of few functions, so that recursion of every shape occurs.
     let mut random = 42u64;
     let mut draw = |n: u64| {
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (random >> 33) % n
     };
     let stacks: Vec<(String, u64)> = (0..500)
@@ -61,10 +58,7 @@ fn the_function_table_agrees_with_a_plain_model() {
     }
     let borrowed: Vec<_> = stacks.iter().map(|(s, w)| (s.as_str(), *w)).collect();
     let found = rows(&profile(&borrowed));
-    let found: BTreeMap<_, _> = found
-        .iter()
-        .map(|(n, s, t)| (n.as_str(), (*s, *t)))
-        .collect();
+    let found: BTreeMap<_, _> = found.iter().map(|(n, s, t)| (n.as_str(), (*s, *t))).collect();
     assert_eq!(found, model);
 }
 
@@ -72,10 +66,7 @@ fn the_function_table_agrees_with_a_plain_model() {
 fn a_stack_a_million_frames_deep_is_no_problem() {
     let mut profile = profile(&[("t;f", 1)]);
     for i in 0..1_000_000 {
-        profile.stacks.push(crate::StackNode {
-            parent: Some(i),
-            frame: 0,
-        });
+        profile.stacks.push(crate::StackNode { parent: Some(i), frame: 0 });
     }
     profile.samples[0].stack = 1_000_000;
     assert_eq!(rows(&profile), [("f".to_owned(), 1, 1)]);
@@ -87,18 +78,12 @@ fn the_summary_says_how_far_the_profile_can_be_trusted() {
     let mut profile = small();
     profile.lost = 5;
     let summary = profile.summary(2);
-    assert_eq!(
-        (summary.event.as_str(), summary.samples, summary.lost),
-        ("cpu", 10, 5)
-    );
+    assert_eq!((summary.event.as_str(), summary.samples, summary.lost), ("cpu", 10, 5));
     assert_eq!((summary.unknown_share, summary.complete_share), (0.3, 0.7));
     assert_eq!(summary.top.len(), 2);
     assert_eq!(summary.top[0].function, "$route/2");
     let empty = Profile::default().summary(20);
-    assert_eq!(
-        (empty.samples, empty.unknown_share, empty.complete_share),
-        (0, 0.0, 0.0)
-    );
+    assert_eq!((empty.samples, empty.unknown_share, empty.complete_share), (0, 0.0, 0.0));
     assert!(empty.top.is_empty());
 }
 
@@ -110,10 +95,7 @@ fn times_that_count_from_a_later_instant_are_earlier() {
     // Nobody knows when it was taken.
     profile.header.origin = Time(0);
     profile.count_from(Time(7), 7);
-    assert_eq!(
-        (times(&profile), profile.header.origin),
-        (before.clone(), Time(0))
-    );
+    assert_eq!((times(&profile), profile.header.origin), (before.clone(), Time(0)));
     profile.header.origin = Time(5_000);
     profile.span = Some((before[0], before[2]));
     profile.count_from(Time(5_000 + before[1]), 9);
@@ -132,18 +114,9 @@ fn a_window_takes_its_first_moment_and_not_its_end() {
     assert_eq!(window.total_weight(), 3);
     assert!(small().window(3, 3).samples.is_empty());
     // Each sample keeps its part of what was copied for all.
-    let copied = Profile {
-        copied_bytes: 100 * small().samples.len() as u64,
-        ..small()
-    };
-    for part in [
-        copied.window(1_000_000, 3_000_000),
-        copied.split(&[(0, 2_000_000)]).1,
-    ] {
-        assert_eq!(
-            (part.copied_bytes, part.summary(0).copied_bytes),
-            (100 * part.samples.len() as u64, 100)
-        );
+    let copied = Profile { copied_bytes: 100 * small().samples.len() as u64, ..small() };
+    for part in [copied.window(1_000_000, 3_000_000), copied.split(&[(0, 2_000_000)]).1] {
+        assert_eq!((part.copied_bytes, part.summary(0).copied_bytes), (100 * part.samples.len() as u64, 100));
     }
 }
 
@@ -154,23 +127,13 @@ fn a_time_off_cpu_counts_in_a_window_as_far_as_it_lies_in_it() {
     waits.header.unit = "nanoseconds".into();
     let samples = waits.samples.clone().into_iter();
     // From 100, 200, 300, … on, each for 250.
-    waits.samples = samples
-        .zip(1..)
-        .map(|(sample, i)| Sample {
-            t: i * 100,
-            weight: 250,
-            ..sample
-        })
-        .collect();
+    waits.samples = samples.zip(1..).map(|(sample, i)| Sample { t: i * 100, weight: 250, ..sample }).collect();
     let whole = waits.total_weight();
     let part = waits.window(300, 360);
     let parts: Vec<_> = part.samples.iter().map(|s| (s.t, s.weight)).collect();
     assert_eq!(parts, [(300, 50), (300, 60), (300, 60)]);
     let halves = [waits.window(0, 333), waits.window(333, u64::MAX)];
-    assert_eq!(
-        halves.map(|half| half.total_weight()).iter().sum::<u64>(),
-        whole
-    );
+    assert_eq!(halves.map(|half| half.total_weight()).iter().sum::<u64>(), whole);
     let (inside, outside) = waits.split(&[(120, 140), (300, 360)]);
     assert_eq!(inside.total_weight(), 20 + part.total_weight());
     assert_eq!(inside.total_weight() + outside.total_weight(), whole);
@@ -180,19 +143,11 @@ fn a_time_off_cpu_counts_in_a_window_as_far_as_it_lies_in_it() {
 fn every_sample_is_inside_of_some_window_or_outside_of_all() {
     let whole = small();
     // They overlap, one is empty, and one lies beyond the end.
-    let windows = [
-        (1_000_000, 3_000_000),
-        (2_000_000, 3_000_000),
-        (0, 0),
-        (u64::MAX - 1, u64::MAX),
-    ];
+    let windows = [(1_000_000, 3_000_000), (2_000_000, 3_000_000), (0, 0), (u64::MAX - 1, u64::MAX)];
     let (inside, outside) = whole.clone().split(&windows);
     let times = |of: &Profile| of.samples.iter().map(|s| s.t).collect::<Vec<_>>();
     assert_eq!(times(&inside), [1_000_000, 2_000_000]);
-    assert_eq!(
-        inside.samples.len() + outside.samples.len(),
-        whole.samples.len()
-    );
+    assert_eq!(inside.samples.len() + outside.samples.len(), whole.samples.len());
     assert!(times(&outside).iter().all(|t| !times(&inside).contains(t)));
     assert!(inside.is_consistent() && outside.is_consistent());
     let (none, all) = whole.clone().split(&[]);
@@ -209,11 +164,7 @@ fn tables_that_refer_to_nothing_do_no_harm() {
     broken.stacks[2].frame = 10_000;
     assert!(!broken.is_consistent());
     let _ = (broken.functions(), broken.folded(), broken.summary(9));
-    let _ = (
-        broken.to_pprof().unwrap(),
-        broken.stack(2),
-        broken.stack(u32::MAX),
-    );
+    let _ = (broken.to_pprof().unwrap(), broken.stack(2), broken.stack(u32::MAX));
     // A loop.
     let mut broken = small();
     broken.stacks[0].parent = Some(1);
@@ -236,11 +187,7 @@ fn kinds_are_told_from_names_where_nothing_else_is_known() {
         ("gc", "libjvm.so", FrameKind::Runtime),
         ("main", "bellows", FrameKind::Native),
     ] {
-        assert_eq!(
-            Frame::kind_from_name(name, module),
-            kind,
-            "{name} in {module}"
-        );
+        assert_eq!(Frame::kind_from_name(name, module), kind, "{name} in {module}");
     }
 }
 
@@ -258,23 +205,13 @@ fn no_function_is_named_from_stacks_that_are_mostly_cut() {
 #[test]
 fn what_does_most_of_everything_itself_is_the_headline() {
     let named = |stacks: &[(&str, u64)]| profile(stacks).summary(1).headline.unwrap().function;
-    assert_eq!(
-        named(&[("1;$a:b/1", 7), ("1;$a:b/1;$c:d/1", 1), ("1;$e:f/1", 2)]),
-        "$a:b/1"
-    );
-    assert_eq!(
-        named(&[("1;$a:b/1", 1), ("1;$a:b/1;$c:d/1", 5), ("1;$e:f/1", 4)]),
-        "$c:d/1"
-    );
+    assert_eq!(named(&[("1;$a:b/1", 7), ("1;$a:b/1;$c:d/1", 1), ("1;$e:f/1", 2)]), "$a:b/1");
+    assert_eq!(named(&[("1;$a:b/1", 1), ("1;$a:b/1;$c:d/1", 5), ("1;$e:f/1", 4)]), "$c:d/1");
 }
 
 #[test]
 fn the_loop_of_a_scheduler_is_no_headline() {
-    let stacks = [
-        ("1;$global::process_main;$erlang:hibernate/3", 5),
-        ("1;$a:b/1", 4),
-        ("1;$lists:map/2", 6),
-    ];
+    let stacks = [("1;$global::process_main;$erlang:hibernate/3", 5), ("1;$a:b/1", 4), ("1;$lists:map/2", 6)];
     let headline = profile(&stacks).summary(1).headline.unwrap();
     assert_eq!(headline.function, "$a:b/1");
 }
@@ -286,18 +223,10 @@ fn what_waits_is_no_headline() {
     let yields = format!("{reactor};std::yields;__x64_sys_sched_yield");
     let chooses = format!("{reactor};runtime.schedule;__switch_to");
     let write = format!("{reactor};broker::write;__tcp_transmit_skb");
-    let stacks = [
-        (&*select, 30),
-        (&*yields, 28),
-        (&*chooses, 22),
-        (&*write, 20),
-    ];
+    let stacks = [(&*select, 30), (&*yields, 28), (&*chooses, 22), (&*write, 20)];
     let named = |stacks: &[(&str, u64)]| profile(stacks).summary(1).headline;
     let headline = named(&stacks).expect("a function");
-    assert_eq!(
-        (&*headline.function, headline.total),
-        ("broker::write", 0.2)
-    );
+    assert_eq!((&*headline.function, headline.total), ("broker::write", 0.2));
     assert_eq!(named(&stacks[..3]), None, "nothing burns");
 }
 
@@ -319,12 +248,7 @@ fn work_is_split_by_what_processes_are() {
         named("<0.4.0>", "connection", "c", "/", "c"),
         ErlangProcess::unnamed("<0.5.0>"),
     ];
-    for (sample, process) in
-        profile
-            .samples
-            .iter_mut()
-            .zip([Some(0), Some(1), Some(2), None, Some(3)])
-    {
+    for (sample, process) in profile.samples.iter_mut().zip([Some(0), Some(1), Some(2), None, Some(3)]) {
         sample.process = process;
     }
     let split = |by| {
@@ -335,22 +259,10 @@ fn work_is_split_by_what_processes_are() {
     let nobody = "no Erlang process 1 0";
     assert_eq!(
         split(WorkBy::Process),
-        [
-            "connection c 3 1",
-            "queue orders 3 1",
-            "channel c (1) 2 1",
-            nobody,
-            "queue orders in test 1 1"
-        ]
+        ["connection c 3 1", "queue orders 3 1", "channel c (1) 2 1", nobody, "queue orders in test 1 1"]
     );
-    assert_eq!(
-        split(WorkBy::Role),
-        ["queue 4 2", "connection 3 1", "channel 2 1", nobody]
-    );
-    assert_eq!(
-        split(WorkBy::Connection),
-        ["c 5 2", "no connection 4 2", nobody]
-    );
+    assert_eq!(split(WorkBy::Role), ["queue 4 2", "connection 3 1", "channel 2 1", nobody]);
+    assert_eq!(split(WorkBy::Connection), ["c 5 2", "no connection 4 2", nobody]);
     assert_eq!(split(WorkBy::VirtualHost), ["/ 8 3", nobody, "test 1 1"]);
     let shares = profile.work_shares(WorkBy::Process, 2);
     assert_eq!((shares.len(), shares[0].role.as_str()), (2, "connection"));
@@ -384,11 +296,7 @@ fn processes_of_connections_with_the_same_name_stay_apart() {
     }
     let rows = profile.work(WorkBy::Process).into_iter();
     let rows: Vec<_> = rows.map(|it| (it.of, it.processes)).collect();
-    for expected in [
-        ("connection app <0.1.0>", 1),
-        ("connection app <0.2.0>", 1),
-        ("queue orders", 2),
-    ] {
+    for expected in [("connection app <0.1.0>", 1), ("connection app <0.2.0>", 1), ("queue orders", 2)] {
         let (of, processes) = expected;
         assert!(rows.contains(&(of.to_owned(), processes)), "{rows:?}");
     }
@@ -427,37 +335,25 @@ fn what_people_call_their_things_is_no_row_of_others() {
 #[test]
 fn processes_that_the_node_did_not_name_have_the_role_that_their_stacks_tell() {
     let mut profile = profile(&[
-        (
-            "1;$erts_beamasm:normal_exit/0;$proc_lib:init_p_do_apply/3;$rabbit_reader:start_connection/3;$lists:map/2",
-            1,
-        ),
+        ("1;$erts_beamasm:normal_exit/0;$proc_lib:init_p_do_apply/3;$rabbit_reader:start_connection/3;$lists:map/2", 1),
         (
             "1;$erts_beamasm:normal_exit/0;$proc_lib:init_p_do_apply/3;$gen_server2:loop/1;$rabbit_channel:f/1;\
              $rabbit_reader:g/1",
             2,
         ),
-        (
-            "1;$proc_lib:init_p_do_apply/3;$gen_server2:loop/1;$logger:log/1",
-            1,
-        ),
+        ("1;$proc_lib:init_p_do_apply/3;$gen_server2:loop/1;$logger:log/1", 1),
         ("1;$global::process_main;$erlang:hibernate/3", 5),
         ("1;$mnesia_tm:f/1", 1),
         ("1;$rabbit_reader:start_connection/3", 1),
     ]);
-    profile.processes = (0..5)
-        .map(|i| ErlangProcess::unnamed(format!("<0.{i}.0>")))
-        .collect();
+    profile.processes = (0..5).map(|i| ErlangProcess::unnamed(format!("<0.{i}.0>"))).collect();
     profile.processes[4].name = "metadata".into();
     let of = [Some(0), Some(1), Some(1), Some(2), Some(3), Some(4)];
     for (sample, process) in profile.samples.iter_mut().zip(of) {
         sample.process = process;
     }
     profile.take_roles_from_stacks();
-    let roles: Vec<_> = profile
-        .processes
-        .iter()
-        .map(|it| (it.role.as_str(), it.from_stacks))
-        .collect();
+    let roles: Vec<_> = profile.processes.iter().map(|it| (it.role.as_str(), it.from_stacks)).collect();
     assert_eq!(
         roles,
         [
@@ -471,10 +367,7 @@ fn processes_that_the_node_did_not_name_have_the_role_that_their_stacks_tell() {
     );
     let rows = profile.work(WorkBy::Role);
     let channel = rows.iter().find(|row| row.of == "channel").unwrap();
-    assert_eq!(
-        (channel.weight, channel.processes, channel.from_stacks),
-        (3, 1, 1)
-    );
+    assert_eq!((channel.weight, channel.processes, channel.from_stacks), (3, 1, 1));
     let others = rows.iter().find(|row| row.of == "other processes").unwrap();
     assert_eq!((others.processes, others.from_stacks), (2, 0));
     // Neither connections nor virtual hosts stand in a stack.
@@ -486,11 +379,8 @@ fn processes_that_the_node_did_not_name_have_the_role_that_their_stacks_tell() {
 /// A node starts a process for each request: a row for each of them would tell nothing.
 #[test]
 fn processes_that_the_node_did_not_name_are_one_row_of_their_role() {
-    let guessed = |id: &str, role: &str| ErlangProcess {
-        role: role.into(),
-        from_stacks: true,
-        ..ErlangProcess::unnamed(id)
-    };
+    let guessed =
+        |id: &str, role: &str| ErlangProcess { role: role.into(), from_stacks: true, ..ErlangProcess::unnamed(id) };
     let mut profile = small();
     profile.processes = vec![
         guessed("<0.1.0>", "cowboy_http"),
@@ -509,11 +399,7 @@ fn processes_that_the_node_did_not_name_are_one_row_of_their_role() {
     };
     // A node that was not asked has named none: its numbers are all that there is.
     assert_eq!(rows(&profile).len(), 5);
-    profile.processes[3] = ErlangProcess {
-        name: "orders".into(),
-        from_stacks: false,
-        ..profile.processes[3].clone()
-    };
+    profile.processes[3] = ErlangProcess { name: "orders".into(), from_stacks: false, ..profile.processes[3].clone() };
     let mut told = rows(&profile);
     told.sort();
     assert_eq!(

@@ -13,10 +13,7 @@ use super::{profile, small};
 use crate::{FORMATS, FrameKind, Heading, Profile, format_of_name};
 
 fn heading() -> Heading {
-    Heading {
-        title: "a title".into(),
-        subtitle: None,
-    }
+    Heading { title: "a title".into(), subtitle: None }
 }
 
 /// A profile written in a format.
@@ -34,57 +31,27 @@ fn numbers(value: &Value) -> Vec<u64> {
 /// Checks what <https://www.speedscope.app/file-format-schema.json> requires: which keys there are, and their types.
 fn assert_speedscope(file: &Value) {
     let object = file.as_object().expect("an object");
-    assert_eq!(
-        object["$schema"],
-        "https://www.speedscope.app/file-format-schema.json"
-    );
-    let known = [
-        "$schema",
-        "activeProfileIndex",
-        "exporter",
-        "name",
-        "profiles",
-        "shared",
-    ];
-    assert!(
-        object.keys().all(|key| known.contains(&key.as_str())),
-        "{object:?}"
-    );
+    assert_eq!(object["$schema"], "https://www.speedscope.app/file-format-schema.json");
+    let known = ["$schema", "activeProfileIndex", "exporter", "name", "profiles", "shared"];
+    assert!(object.keys().all(|key| known.contains(&key.as_str())), "{object:?}");
     let frames = file["shared"]["frames"].as_array().expect("frames");
     for frame in frames {
         assert!(frame["name"].is_string());
         let keys = frame.as_object().expect("an object").keys();
-        assert!(
-            keys.into_iter()
-                .all(|key| ["name", "file", "line", "col"].contains(&key.as_str()))
-        );
+        assert!(keys.into_iter().all(|key| ["name", "file", "line", "col"].contains(&key.as_str())));
     }
-    let units = [
-        "none",
-        "nanoseconds",
-        "microseconds",
-        "milliseconds",
-        "seconds",
-        "bytes",
-    ];
+    let units = ["none", "nanoseconds", "microseconds", "milliseconds", "seconds", "bytes"];
     for profile in file["profiles"].as_array().expect("profiles") {
         assert_eq!(profile["type"], "sampled");
         assert!(profile["name"].is_string());
         assert!(units.contains(&profile["unit"].as_str().expect("a unit")));
         let (start, end) = (&profile["startValue"], &profile["endValue"]);
         let weights = numbers(&profile["weights"]);
-        assert_eq!(
-            end.as_u64().unwrap() - start.as_u64().unwrap(),
-            weights.iter().sum::<u64>()
-        );
+        assert_eq!(end.as_u64().unwrap() - start.as_u64().unwrap(), weights.iter().sum::<u64>());
         let samples = profile["samples"].as_array().expect("samples");
         assert_eq!(samples.len(), weights.len());
         let inside = |&index: &u64| (index as usize) < frames.len();
-        assert!(
-            samples
-                .iter()
-                .all(|stack| numbers(stack).iter().all(inside))
-        );
+        assert!(samples.iter().all(|stack| numbers(stack).iter().all(inside)));
     }
     let active = file["activeProfileIndex"].as_u64().expect("an index");
     assert!((active as usize) < file["profiles"].as_array().unwrap().len().max(1));
@@ -98,12 +65,9 @@ fn go_finds_the_same_in_what_is_written_for_pprof() {
     let (mut text, mut own, mut all) = (String::new(), BTreeMap::new(), BTreeMap::new());
     for _ in 0..200 {
         let weight = 1 + random.below(1_000);
-        let stack: Vec<String> = (0..1 + random.below(6))
-            .map(|_| format!("f{}", random.below(40)))
-            .collect();
+        let stack: Vec<String> = (0..1 + random.below(6)).map(|_| format!("f{}", random.below(40))).collect();
         let _ = writeln!(text, "main;{} {weight}", stack.join(";"));
-        *own.entry(stack.last().expect("a frame").clone())
-            .or_insert(0) += weight;
+        *own.entry(stack.last().expect("a frame").clone()).or_insert(0) += weight;
         for name in stack.into_iter().collect::<BTreeSet<_>>() {
             *all.entry(name).or_insert(0) += weight;
         }
@@ -112,10 +76,8 @@ fn go_finds_the_same_in_what_is_written_for_pprof() {
     let profile = open("x.folded", text.as_bytes()).expect("folded text");
     let packed = dir.path().join("x.pb.gz");
     fs::write(&packed, written(&profile, "pprof")).expect("written");
-    let told = Command::new("go")
-        .args(["tool", "pprof", "-top", "-nodecount=0", "-nodefraction=0"])
-        .arg(&packed)
-        .output();
+    let told =
+        Command::new("go").args(["tool", "pprof", "-top", "-nodecount=0", "-nodefraction=0"]).arg(&packed).output();
     let Ok(told) = told else {
         testkit::skip!("no go on the path");
     };
@@ -146,39 +108,26 @@ fn speedscope_gets_every_sample_in_the_order_of_time() {
     assert_speedscope(&file);
     assert_eq!(file["name"], "a title");
     let schedulers = &file["profiles"][0];
-    assert_eq!(
-        (schedulers["name"].as_str(), schedulers["unit"].as_str()),
-        (Some("scheduler"), Some("nanoseconds"))
-    );
+    assert_eq!((schedulers["name"].as_str(), schedulers["unit"].as_str()), (Some("scheduler"), Some("nanoseconds")));
     // 3 and 1 are of the same stack, one after the other, and a sample stands for a millisecond.
-    assert_eq!(
-        numbers(&schedulers["weights"]),
-        [4_000_000, 2_000_000, 3_000_000]
-    );
+    assert_eq!(numbers(&schedulers["weights"]), [4_000_000, 2_000_000, 3_000_000]);
     let frames = &file["shared"]["frames"];
     let names = |stack: &Value| -> Vec<String> {
         let name = |at: u64| frames[at as usize]["name"].as_str().unwrap().to_owned();
         numbers(stack).into_iter().map(name).collect()
     };
-    assert_eq!(
-        names(&schedulers["samples"][0]),
-        ["main", "$loop/1", "$route/2"]
-    );
+    assert_eq!(names(&schedulers["samples"][0]), ["main", "$loop/1", "$route/2"]);
     let mut bytes = profile(&[("t;a", 4096)]);
     bytes.header.unit = "bytes".into();
     let file: Value = serde_json::from_slice(&written(&bytes, "speedscope")).unwrap();
     assert_speedscope(&file);
     assert_eq!(file["profiles"][0]["unit"], "bytes");
-    assert_speedscope(
-        &serde_json::from_slice(&written(&Profile::default(), "speedscope")).unwrap(),
-    );
+    assert_speedscope(&serde_json::from_slice(&written(&Profile::default(), "speedscope")).unwrap());
 }
 
 fn unpacked(bytes: &[u8]) -> Value {
     let mut text = Vec::new();
-    flate2::read::GzDecoder::new(bytes)
-        .read_to_end(&mut text)
-        .unwrap();
+    flate2::read::GzDecoder::new(bytes).read_to_end(&mut text).unwrap();
     serde_json::from_slice(&text).unwrap()
 }
 
@@ -197,14 +146,7 @@ fn the_firefox_profiler_gets_tables_that_fit_together() {
     let original = small();
     let file = unpacked(&written(&original, "firefox"));
     let shared = &file["shared"];
-    for table in [
-        "stackTable",
-        "frameTable",
-        "funcTable",
-        "resourceTable",
-        "nativeSymbols",
-        "sources",
-    ] {
+    for table in ["stackTable", "frameTable", "funcTable", "resourceTable", "nativeSymbols", "sources"] {
         assert_table(&shared[table]);
     }
     let texts = shared["stringArray"].as_array().unwrap();
@@ -222,10 +164,7 @@ fn the_firefox_profiler_gets_tables_that_fit_together() {
         assert!(prefix.as_u64().is_none_or(|prefix| (prefix as usize) < at));
     }
     let threads = file["threads"].as_array().unwrap();
-    let sampled: Vec<_> = threads
-        .iter()
-        .map(|it| it["name"].as_str().unwrap())
-        .collect();
+    let sampled: Vec<_> = threads.iter().map(|it| it["name"].as_str().unwrap()).collect();
     assert_eq!(sampled, ["1_scheduler", "2_scheduler", "aux"]);
     let mut weight = 0;
     for thread in threads {
@@ -233,20 +172,12 @@ fn the_firefox_profiler_gets_tables_that_fit_together() {
         assert_table(samples);
         assert_table(&thread["markers"]);
         assert_eq!(samples["weightType"], "samples");
-        assert!(
-            numbers(&samples["stack"])
-                .iter()
-                .all(|&at| (at as usize) < prefixes.len())
-        );
+        assert!(numbers(&samples["stack"]).iter().all(|&at| (at as usize) < prefixes.len()));
         weight += numbers(&samples["weight"]).iter().sum::<u64>();
     }
     assert_eq!(weight, original.total_weight());
-    let times: Vec<f64> = threads[0]["samples"]["timeDeltas"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|it| it.as_f64().unwrap())
-        .collect();
+    let times: Vec<f64> =
+        threads[0]["samples"]["timeDeltas"].as_array().unwrap().iter().map(|it| it.as_f64().unwrap()).collect();
     assert_eq!(times, [0.0, 2.0, 2.0], "milliseconds from one to the next");
     assert_eq!(file["meta"]["interval"], 1.0);
     // Without times the samples stand one behind the other.
@@ -287,11 +218,7 @@ fn a_files_name_tells_its_format() {
         ("a.json", None),
         ("cpu", None),
     ] {
-        assert_eq!(
-            format_of_name(&FORMATS, name).map(|it| it.name),
-            format,
-            "{name}"
-        );
+        assert_eq!(format_of_name(&FORMATS, name).map(|it| it.name), format, "{name}");
     }
     let mut names: Vec<_> = FORMATS.iter().map(|it| it.name).collect();
     names.sort_unstable();
@@ -323,11 +250,7 @@ fn async_profilers_marks_tell_the_kind_and_join_one_function() {
     let read = open("x.folded", b"t-1;$a:b/1_[j];std::f_[i];main 1\n").unwrap();
     assert_eq!(
         kinds(&read),
-        [
-            ("$a:b/1", FrameKind::Erlang),
-            ("std::f", FrameKind::Native),
-            ("main", FrameKind::Native),
-        ]
+        [("$a:b/1", FrameKind::Erlang), ("std::f", FrameKind::Native), ("main", FrameKind::Native),]
     );
 }
 
@@ -343,11 +266,6 @@ fn what_no_reader_knows_is_named_by_its_looks() {
         let error = open("x.txt", bytes).unwrap_err();
         let text = error.to_string();
         assert!(text.contains(looks), "{looks}: {text}");
-        assert!(
-            error
-                .problem()
-                .help
-                .contains("bellows help profile-formats")
-        );
+        assert!(error.problem().help.contains("bellows help profile-formats"));
     }
 }

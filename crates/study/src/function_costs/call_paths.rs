@@ -16,12 +16,7 @@ const LEAST_SHARE: f64 = 0.001;
 const MOST_FRAMES: usize = 3_000;
 
 /// Costs of both sides' call paths, and which changes are proven. `None` where there is none.
-pub(super) fn compare_stacks(
-    a: &[RunCosts],
-    b: &[RunCosts],
-    broker: CostChange,
-    test: Test,
-) -> Option<ComparedStacks> {
+pub(super) fn compare_stacks(a: &[RunCosts], b: &[RunCosts], broker: CostChange, test: Test) -> Option<ComparedStacks> {
     let mut merged = Merged::default();
     for run in a.iter().chain(b) {
         merged.add(&run.of.stacks, run.broker);
@@ -52,11 +47,7 @@ pub(super) fn compare_stacks(
     let of_runs: Vec<f64> = a.iter().chain(b).map(|run| run.broker).collect();
     let frames = frames.map(|(node, (tested, answer))| {
         let is_whole = node.is_whole(&of_runs);
-        let proven = if is_whole {
-            broker.proven
-        } else {
-            answer.proven
-        };
+        let proven = if is_whole { broker.proven } else { answer.proven };
         let (low, high) = match is_whole {
             true => broker.interval,
             false => tested.interval(answer.level, answer.proven),
@@ -72,10 +63,7 @@ pub(super) fn compare_stacks(
             visible: tested.visible(answer.level).map(short),
         }
     });
-    let name = |name: ShareName| ComparedName {
-        function: name.function,
-        module: name.module,
-    };
+    let name = |name: ShareName| ComparedName { function: name.function, module: name.module };
     Some(ComparedStacks {
         schema: ComparedStacks::SCHEMA.to_owned(),
         broker,
@@ -134,11 +122,7 @@ impl Merged {
             let next = self.nodes.len() as u32;
             let number = *self.known.entry((parent, name)).or_insert(next);
             if number == next {
-                self.nodes.push(MergedNode {
-                    parent,
-                    name,
-                    costs: Vec::new(),
-                });
+                self.nodes.push(MergedNode { parent, name, costs: Vec::new() });
             }
             if let Some(node_here) = self.nodes.get_mut(number as usize) {
                 node_here.costs.resize(run + 1, 0.0);
@@ -163,10 +147,8 @@ impl Merged {
     /// Leaves the frames that cost at least so much in all runs together, and no more than can be drawn; callers come
     /// before callees.
     fn keep_dear(&mut self, least: f64) {
-        let mut dear: Vec<(usize, f64)> = (self.nodes.iter().map(MergedNode::sum))
-            .enumerate()
-            .filter(|(_, sum)| *sum >= least)
-            .collect();
+        let mut dear: Vec<(usize, f64)> =
+            (self.nodes.iter().map(MergedNode::sum)).enumerate().filter(|(_, sum)| *sum >= least).collect();
         // No callee costs more than its caller, and a caller stands before it where both cost the same.
         dear.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         dear.truncate(MOST_FRAMES);

@@ -122,8 +122,7 @@ impl<'f> Candidate<'f> {
             outermost: Vec::new(),
         };
         let cost = candidate.cost();
-        let is_part = cost.a < broker.a * MOST_SHARE
-            && (cost.b < broker.b * MOST_SHARE || cost.a < cost.b * 0.1);
+        let is_part = cost.a < broker.a * MOST_SHARE && (cost.b < broker.b * MOST_SHARE || cost.a < cost.b * 0.1);
         (cost.proven && is_part).then_some(candidate)
     }
 
@@ -141,10 +140,7 @@ impl<'f> Candidate<'f> {
     }
 
     fn find_frames(&mut self, stacks: &ComparedStacks) {
-        let name = stacks
-            .names
-            .iter()
-            .position(|it| it.function == self.of.function && it.module == self.of.module);
+        let name = stacks.names.iter().position(|it| it.function == self.of.function && it.module == self.of.module);
         let mut below: Vec<bool> = Vec::with_capacity(stacks.frames.len());
         for (at, frame) in stacks.frames.iter().enumerate() {
             let is_it = Some(frame.name as usize) == name;
@@ -161,10 +157,7 @@ impl<'f> Candidate<'f> {
     /// Whether most of its change lies where it is called on one side alone: then its callers have changed, and not
     /// itself.
     fn is_called_on_one_side(&self, stacks: &ComparedStacks) -> bool {
-        let frames = self
-            .outermost
-            .iter()
-            .filter_map(|at| stacks.frames.get(*at));
+        let frames = self.outermost.iter().filter_map(|at| stacks.frames.get(*at));
         let (mut all, mut on_one) = (0.0, 0.0);
         for frame in frames {
             all += frame.change();
@@ -182,15 +175,11 @@ impl<'f> Candidate<'f> {
         let frames = || (self.outermost.iter()).filter_map(|at| stacks.frames.get(*at));
         let callers: HashSet<u32> = frames().filter_map(|it| it.parent).collect();
         let all: f64 = frames().map(ComparedFrame::change).sum();
-        let is_beside =
-            |it: &&ComparedFrame| it.parent.is_some_and(|above| callers.contains(&above));
+        let is_beside = |it: &&ComparedFrame| it.parent.is_some_and(|above| callers.contains(&above));
         let is_other_way = |it: &&ComparedFrame| it.change() * all < 0.0;
         let on_one = |it: &&ComparedFrame| it.a.min(it.b) < it.a.max(it.b) * NOT_CALLED;
         let beside = stacks.frames.iter().filter(is_beside);
-        let replaced = beside
-            .filter(is_other_way)
-            .filter(on_one)
-            .map(ComparedFrame::change);
+        let replaced = beside.filter(is_other_way).filter(on_one).map(ComparedFrame::change);
         replaced.sum::<f64>().abs() >= all.abs() * REPLACED
     }
 
@@ -233,12 +222,7 @@ mod tests {
     struct MadeUp(Option<u32>, &'static str, f64, f64);
 
     fn cost(a: f64, b: f64) -> CostChange {
-        CostChange {
-            a,
-            b,
-            proven: (b - a).abs() >= 5.0,
-            ..CostChange::default()
-        }
+        CostChange { a, b, proven: (b - a).abs() >= 5.0, ..CostChange::default() }
     }
 
     fn stacks(of: &[MadeUp]) -> ComparedStacks {
@@ -246,10 +230,7 @@ mod tests {
         for MadeUp(parent, name, a, b) in of {
             let known = stacks.names.iter().position(|it| it.function == *name);
             let number = known.unwrap_or_else(|| {
-                stacks.names.push(ComparedName {
-                    function: (*name).to_owned(),
-                    module: String::new(),
-                });
+                stacks.names.push(ComparedName { function: (*name).to_owned(), module: String::new() });
                 stacks.names.len() - 1
             });
             stacks.frames.push(ComparedFrame {
@@ -281,9 +262,7 @@ mod tests {
     }
 
     fn named(of: &[ExplainedChange]) -> Vec<(&str, f64)> {
-        of.iter()
-            .map(|it| (it.function.as_str(), it.change.round()))
-            .collect()
+        of.iter().map(|it| (it.function.as_str(), it.change.round())).collect()
     }
 
     #[test]

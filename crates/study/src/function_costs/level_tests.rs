@@ -50,9 +50,7 @@ fn sampled(random: &mut Random, costs: &[f64], samples: u64) -> FunctionCosts {
 }
 
 fn side(random: &mut Random, runs: u64, costs: &[f64], samples: u64) -> Vec<Option<FunctionCosts>> {
-    (0..runs)
-        .map(|_| Some(sampled(random, costs, samples)))
-        .collect()
+    (0..runs).map(|_| Some(sampled(random, costs, samples))).collect()
 }
 
 /// Whether the whole of a pipeline calls a function, or a frame below the root, changed. The root is the whole broker,
@@ -70,10 +68,7 @@ fn is_any_proven(of: &Comparison) -> [bool; 2] {
 fn assert_few(false_ones: usize, experiments: u64, what: &str) {
     let expected = 0.05 * experiments as f64;
     let most = expected + 3.0 * (0.95 * expected).sqrt();
-    assert!(
-        false_ones as f64 <= most,
-        "{what}: {false_ones} of {experiments}"
-    );
+    assert!(false_ones as f64 <= most, "{what}: {false_ones} of {experiments}");
 }
 
 #[test]
@@ -86,10 +81,7 @@ fn of_runs_that_are_alike_few_samples_prove_nothing() {
         // Fewer prove nothing by construction.
         let (runs, costs) = (5 + seed % 4, costs());
         let samples = random.of(&[80, 250, 550]);
-        let (a, b) = (
-            side(random, runs, &costs, samples),
-            side(random, runs, &costs, samples),
-        );
+        let (a, b) = (side(random, runs, &costs, samples), side(random, runs, &costs, samples));
         let [function, frame] = is_any_proven(&compared(&a, &b, seed % 2 == 0));
         functions += usize::from(function);
         frames += usize::from(frame);

@@ -7,16 +7,13 @@ mod renamed;
 use std::collections::HashMap;
 use std::path::Path;
 
-use archive::{
-    ComparedFunctions, ComparedStacks, Comparison, CostChange, FunctionChange, Quantity, RunRecord,
-};
+use archive::{ComparedFunctions, ComparedStacks, Comparison, CostChange, FunctionChange, Quantity, RunRecord};
 use compare::{
-    Difference, Moderation, SampledDifference, benjamini_hochberg, can_differ, guard, is_guarded,
-    paired, unpaired,
+    Difference, Moderation, SampledDifference, benjamini_hochberg, can_differ, guard, is_guarded, paired, unpaired,
 };
 use stacks::{
-    Builds, FORMATS, Profile, ProfileSummary, ShareDetail, ShareTree, USUAL_EVENT,
-    incomparable_summaries, sampled_events,
+    Builds, FORMATS, Profile, ProfileSummary, ShareDetail, ShareTree, USUAL_EVENT, incomparable_summaries,
+    sampled_events,
 };
 
 use super::figures::MOST_CHANGE;
@@ -33,25 +30,19 @@ const MOST_FUNCTIONS: usize = 300;
 
 /// Adds to a comparison which functions' costs changed. The costs are of its runs, in their order; `None` stands for a
 /// run that has none, and then nothing is told.
-pub fn compare_functions(
-    comparison: &mut Comparison,
-    a: &[Option<FunctionCosts>],
-    b: &[Option<FunctionCosts>],
-) {
+pub fn compare_functions(comparison: &mut Comparison, a: &[Option<FunctionCosts>], b: &[Option<FunctionCosts>]) {
     let (Some(a), Some(b)) = (whole(a), whole(b)) else {
         let none = a.iter().chain(b).all(Option::is_none);
-        comparison.no_functions =
-            (!none).then(|| "not every run has a CPU profile of one process".to_owned());
+        comparison.no_functions = (!none).then(|| "not every run has a CPU profile of one process".to_owned());
         return;
     };
     let Some((&first, others)) = a.split_first() else {
         return;
     };
-    let problem = others.iter().chain(&b).find_map(|&other| {
-        incomparable_summaries(&first.summary, &other.summary)
-            .into_iter()
-            .next()
-    });
+    let problem = others
+        .iter()
+        .chain(&b)
+        .find_map(|&other| incomparable_summaries(&first.summary, &other.summary).into_iter().next());
     if let Some(problem) = problem {
         comparison.no_functions = Some(problem.sentence());
         return;
@@ -86,10 +77,7 @@ fn sampling(side: &[&FunctionCosts]) -> SampledSide {
     let runs = side.len().max(1) as f64;
     let broker: f64 = side.iter().map(|run| run.broker).sum();
     let samples: u64 = side.iter().map(|run| run.summary.samples).sum();
-    SampledSide {
-        broker: broker / runs,
-        samples: samples as f64 / runs,
-    }
+    SampledSide { broker: broker / runs, samples: samples as f64 / runs }
 }
 
 /// How far runs differ beyond sampling, as functions tell it together by their own costs, which have no sample in
@@ -125,12 +113,7 @@ fn decided(comparison: &Comparison) -> Option<CostChange> {
 
 /// Costs of functions on both sides, and which changes are proven. The whole broker was decided before, where it is a
 /// figure.
-fn functions(
-    a: &[RunCosts],
-    b: &[RunCosts],
-    decided: Option<CostChange>,
-    test: Test,
-) -> Option<ComparedFunctions> {
+fn functions(a: &[RunCosts], b: &[RunCosts], decided: Option<CostChange>, test: Test) -> Option<ComparedFunctions> {
     let costs = |of: &dyn Fn(&RunCosts) -> f64| {
         let values = |side: &[RunCosts]| side.iter().map(of).collect::<Vec<f64>>();
         test.change(&values(a), &values(b))
@@ -144,12 +127,8 @@ fn functions(
             let own = costs(&|run| run.of.costs(function).own)?;
             let total = costs(&|run| run.of.costs(function).total)?;
             let (name, module) = function.clone();
-            let change = FunctionChange {
-                function: name,
-                module,
-                cut: cut(a, b, function),
-                ..FunctionChange::default()
-            };
+            let change =
+                FunctionChange { function: name, module, cut: cut(a, b, function), ..FunctionChange::default() };
             let mut runs = a.iter().chain(b);
             let is_whole = runs.all(|run| run.of.costs(function).total >= WHOLE * run.broker);
             Some((change, is_whole, [own, total]))
@@ -175,29 +154,18 @@ fn functions(
         let ((proven_a, change_a), (proven_b, change_b)) = (key(a), key(b));
         (proven_b.cmp(&proven_a)).then(change_b.total_cmp(&change_a))
     });
-    Some(ComparedFunctions {
-        broker,
-        others: broker.change() - told,
-        functions,
-        ..ComparedFunctions::default()
-    })
+    Some(ComparedFunctions { broker, others: broker.change() - told, functions, ..ComparedFunctions::default() })
 }
 
 /// A function that is the whole broker shares the broker's decision.
 const fn whole_broker(cost: CostChange, broker: CostChange) -> CostChange {
-    CostChange {
-        a: cost.a,
-        b: cost.b,
-        ..broker
-    }
+    CostChange { a: cost.a, b: cost.b, ..broker }
 }
 
 /// Share of a function's cost whose stacks are cut, on both sides together.
 fn cut(a: &[RunCosts], b: &[RunCosts], function: &Function) -> f64 {
     let costs = a.iter().chain(b).map(|run| run.of.costs(function));
-    let (cut, total) = costs.fold((0.0, 0.0), |(cut, total), it| {
-        (cut + it.cut, total + it.total)
-    });
+    let (cut, total) = costs.fold((0.0, 0.0), |(cut, total), it| (cut + it.cut, total + it.total));
     if total > 0.0 { cut / total } else { 0.0 }
 }
 
@@ -211,9 +179,7 @@ fn asked_about<'c>(a: &'c [RunCosts], b: &'c [RunCosts]) -> Vec<&'c Function> {
             *sums.entry(function).or_default() += costs.total;
         }
     }
-    let dear = sums
-        .into_iter()
-        .filter(|(_, sum)| *sum >= all * LEAST_SHARE);
+    let dear = sums.into_iter().filter(|(_, sum)| *sum >= all * LEAST_SHARE);
     let mut dear: Vec<(&Function, f64)> = dear.collect();
     dear.sort_by(|(name_a, a), (name_b, b)| b.total_cmp(a).then_with(|| name_a.cmp(name_b)));
     dear.truncate(MOST_FUNCTIONS);
@@ -222,10 +188,7 @@ fn asked_about<'c>(a: &'c [RunCosts], b: &'c [RunCosts]) -> Vec<&'c Function> {
 
 /// Limits of the call paths that are kept of a run: far below those asked about, so that a frame which is dear in other
 /// runs is rarely missing.
-const DETAIL: ShareDetail = ShareDetail {
-    least: 0.000_2,
-    most: 10_000,
-};
+const DETAIL: ShareDetail = ShareDetail { least: 0.000_2, most: 10_000 };
 
 /// CPU per message of a run's functions.
 #[derive(Clone, Debug, Default)]
@@ -254,10 +217,7 @@ struct Costed {
 impl Costed {
     /// That of a profile, of which all samples together cost so much.
     fn of(profile: &Profile, broker: f64) -> Self {
-        Self {
-            functions: costs_of_functions(profile, broker),
-            stacks: profile.share_tree(DETAIL),
-        }
+        Self { functions: costs_of_functions(profile, broker), stacks: profile.share_tree(DETAIL) }
     }
 
     fn costs(&self, function: &Function) -> Costs {
@@ -302,9 +262,7 @@ impl FunctionCosts {
     #[must_use]
     pub fn read(record: &RunRecord, dir: &Path) -> Option<Self> {
         let events = sampled_events(dir);
-        let of_cpu = events
-            .iter()
-            .filter(|it| it.split('@').next() == Some(USUAL_EVENT));
+        let of_cpu = events.iter().filter(|it| it.split('@').next() == Some(USUAL_EVENT));
         if of_cpu.count() != 1 {
             return None;
         }
@@ -327,9 +285,7 @@ impl FunctionCosts {
 fn costs_of_functions(profile: &Profile, broker: f64) -> HashMap<Function, Costs> {
     let mut functions: HashMap<Function, Costs> = HashMap::new();
     for row in profile.functions() {
-        let costs = functions
-            .entry((row.share.function, row.share.module))
-            .or_default();
+        let costs = functions.entry((row.share.function, row.share.module)).or_default();
         costs.own += row.share.self_share * broker;
         costs.total += row.share.total * broker;
     }
@@ -418,11 +374,7 @@ impl Test {
             true => paired(&differences(a, b))?,
             false => unpaired(a, b)?,
         };
-        Some(SampledDifference {
-            difference,
-            sampling: (of_a / a.len() as f64 + of_b / b.len() as f64).sqrt(),
-            cost,
-        })
+        Some(SampledDifference { difference, sampling: (of_a / a.len() as f64 + of_b / b.len() as f64).sqrt(), cost })
     }
 
     /// The change of a cost, by the runs of two sides and by how far all functions say that runs differ.
@@ -436,15 +388,9 @@ impl Test {
         let guard = guard(&difference, pairs.as_deref());
         let samples = self.samples(a, b);
         Some(Tested {
-            cost: CostChange {
-                a: mean(a),
-                b: mean(b),
-                p: difference.p,
-                ..CostChange::default()
-            },
+            cost: CostChange { a: mean(a), b: mean(b), p: difference.p, ..CostChange::default() },
             difference,
-            is_guarded: is_guarded(guard, self.level)
-                && samples.is_none_or(|it| it >= LEAST_SAMPLES),
+            is_guarded: is_guarded(guard, self.level) && samples.is_none_or(|it| it >= LEAST_SAMPLES),
         })
     }
 
@@ -465,8 +411,7 @@ impl Test {
         }
         let proven = all.iter().filter(|it| it.cost.proven).count();
         let questions = all.len().max(1);
-        let level_of =
-            |changes: usize| self.level * changes.min(questions) as f64 / questions as f64;
+        let level_of = |changes: usize| self.level * changes.min(questions) as f64 / questions as f64;
         for tested in all.iter_mut() {
             let level = level_of(proven + usize::from(!tested.cost.proven));
             tested.cost.interval = tested.interval(level, tested.cost.proven);

@@ -62,20 +62,10 @@ impl Renamed {
             let alike = alike.entry((base(&function.0), &function.1)).or_default();
             alike.b.push(met.alone(function, b.len()));
         }
-        let mut found: Vec<(&Function, &Function, f64)> =
-            alike.values().filter_map(Alike::one).collect();
+        let mut found: Vec<(&Function, &Function, f64)> = alike.values().filter_map(Alike::one).collect();
         found.sort_by(|one, other| other.2.total_cmp(&one.2).then_with(|| one.1.cmp(other.1)));
-        let told = found.iter().map(|(a, b, _)| RenamedFunction {
-            a: a.0.clone(),
-            b: b.0.clone(),
-        });
-        Self {
-            told: told.collect(),
-            to: found
-                .iter()
-                .map(|&(a, b, _)| (a.clone(), b.clone()))
-                .collect(),
-        }
+        let told = found.iter().map(|(a, b, _)| RenamedFunction { a: a.0.clone(), b: b.0.clone() });
+        Self { told: told.collect(), to: found.iter().map(|&(a, b, _)| (a.clone(), b.clone())).collect() }
     }
 
     /// The costs of a run of A by the names of B.
@@ -85,8 +75,7 @@ impl Renamed {
         }
         let mut renamed = of.clone();
         let functions = of.functions.iter();
-        let functions = functions
-            .map(|(function, costs)| (self.to.get(function).unwrap_or(function).clone(), *costs));
+        let functions = functions.map(|(function, costs)| (self.to.get(function).unwrap_or(function).clone(), *costs));
         renamed.functions = functions.collect();
         for name in &mut renamed.stacks.names {
             let key = (name.function.clone(), name.module.clone());
@@ -122,11 +111,7 @@ struct Met {
 
 impl Met {
     fn alone<'c>(&self, function: &'c Function, runs: usize) -> Alone<'c> {
-        Alone {
-            function,
-            cost: self.cost / runs.max(1) as f64,
-            in_all: self.runs == runs,
-        }
+        Alone { function, cost: self.cost / runs.max(1) as f64, in_all: self.runs == runs }
     }
 }
 
@@ -144,8 +129,7 @@ fn met<'c>(side: &[&'c Costed]) -> HashMap<&'c Function, Met> {
 fn base(name: &str) -> String {
     let is_digit = |it: char| it.is_ascii_digit();
     let of_erlang = name.contains(':')
-        && (name.rsplit_once('/'))
-            .is_some_and(|(_, arity)| !arity.is_empty() && arity.chars().all(is_digit));
+        && (name.rsplit_once('/')).is_some_and(|(_, arity)| !arity.is_empty() && arity.chars().all(is_digit));
     if of_erlang {
         let mut base = String::with_capacity(name.len());
         for next in name.chars() {
@@ -175,10 +159,7 @@ pub(super) struct RunCosts<'c> {
 
 impl Names {
     pub(super) fn of(a: &[&FunctionCosts], b: &[&FunctionCosts]) -> Self {
-        let mut names = Self {
-            other_builds: other_builds(a, b),
-            renamed: Renamed::default(),
-        };
+        let mut names = Self { other_builds: other_builds(a, b), renamed: Renamed::default() };
         names.renamed = Renamed::of(&names.costed(a), &names.costed(b));
         names
     }
@@ -194,19 +175,14 @@ impl Names {
 
     /// The costs of the runs of A.
     pub(super) fn runs_of_a<'c>(&self, side: &[&'c FunctionCosts]) -> Vec<RunCosts<'c>> {
-        let of = |(run, of): (&&FunctionCosts, &'c Costed)| RunCosts {
-            broker: run.broker,
-            of: self.renamed.renamed(of),
-        };
+        let of =
+            |(run, of): (&&FunctionCosts, &'c Costed)| RunCosts { broker: run.broker, of: self.renamed.renamed(of) };
         side.iter().zip(self.costed(side)).map(of).collect()
     }
 
     /// The costs of the runs of B.
     pub(super) fn runs_of_b<'c>(&self, side: &[&'c FunctionCosts]) -> Vec<RunCosts<'c>> {
-        let of = |(run, of): (&&FunctionCosts, &'c Costed)| RunCosts {
-            broker: run.broker,
-            of: Cow::Borrowed(of),
-        };
+        let of = |(run, of): (&&FunctionCosts, &'c Costed)| RunCosts { broker: run.broker, of: Cow::Borrowed(of) };
         side.iter().zip(self.costed(side)).map(of).collect()
     }
 }
@@ -258,12 +234,9 @@ mod tests {
         ] {
             assert_eq!(base(one), base(other), "{one} {other}");
         }
-        for (one, other) in [
-            ("$m:f1/2", "$m:f2/2"),
-            ("$m:f/2", "$n:f/2"),
-            ("net/http1", "net/http2"),
-            ("main.func1", "main.func2"),
-        ] {
+        for (one, other) in
+            [("$m:f1/2", "$m:f2/2"), ("$m:f/2", "$n:f/2"), ("net/http1", "net/http2"), ("main.func1", "main.func2")]
+        {
             assert_ne!(base(one), base(other), "{one} {other}");
         }
     }

@@ -11,30 +11,16 @@ pub(super) fn run(broker: f64, shares: &[(&str, f64)]) -> FunctionCosts {
         .iter()
         .map(|(name, share)| {
             let own = share * broker;
-            let costs = Costs {
-                own,
-                total: own,
-                cut: 0.0,
-            };
+            let costs = Costs { own, total: own, cut: 0.0 };
             (((*name).to_owned(), String::new()), costs)
         })
         .collect();
-    let root = Costs {
-        own: 0.0,
-        total: broker,
-        cut: 0.0,
-    };
+    let root = Costs { own: 0.0, total: broker, cut: 0.0 };
     functions.insert(("root".to_owned(), String::new()), root);
     FunctionCosts {
         broker,
-        of_build: Costed {
-            functions: functions.clone(),
-            stacks: below_root(shares),
-        },
-        of_names: Costed {
-            functions,
-            stacks: below_root(shares),
-        },
+        of_build: Costed { functions: functions.clone(), stacks: below_root(shares) },
+        of_names: Costed { functions, stacks: below_root(shares) },
         summary: ProfileSummary::default(),
         builds: Builds::default(),
     }
@@ -47,16 +33,8 @@ fn below_root(shares: &[(&str, f64)]) -> ShareTree {
         module: String::new(),
         kind: Some(FrameKind::Native),
     };
-    let root = ShareNode {
-        parent: None,
-        name: 0,
-        share: 1.0,
-    };
-    let callees = (1..).zip(shares).map(|(at, (_, share))| ShareNode {
-        parent: Some(0),
-        name: at,
-        share: *share,
-    });
+    let root = ShareNode { parent: None, name: 0, share: 1.0 };
+    let callees = (1..).zip(shares).map(|(at, (_, share))| ShareNode { parent: Some(0), name: at, share: *share });
     let names = shares.iter().map(|it| name(it.0));
     ShareTree {
         names: std::iter::once(name("root")).chain(names).collect(),
@@ -73,16 +51,8 @@ fn side(cost: f64, shares: &[(&str, f64)], turned: bool) -> Vec<Option<FunctionC
     noise.map(|by| Some(run(cost * by, shares))).to_vec()
 }
 
-pub(super) fn compared(
-    a: &[Option<FunctionCosts>],
-    b: &[Option<FunctionCosts>],
-    paired: bool,
-) -> Comparison {
-    let mut comparison = Comparison {
-        paired,
-        level: 0.05,
-        ..Comparison::default()
-    };
+pub(super) fn compared(a: &[Option<FunctionCosts>], b: &[Option<FunctionCosts>], paired: bool) -> Comparison {
+    let mut comparison = Comparison { paired, level: 0.05, ..Comparison::default() };
     compare_functions(&mut comparison, a, b);
     comparison
 }
@@ -137,12 +107,7 @@ fn a_root_is_decided_as_the_whole_broker_is() {
             },
             ..archive::ComparedFigure::default()
         };
-        let mut of = Comparison {
-            paired: true,
-            level: 0.05,
-            figures: vec![figure],
-            ..Comparison::default()
-        };
+        let mut of = Comparison { paired: true, level: 0.05, figures: vec![figure], ..Comparison::default() };
         compare_functions(&mut of, &a, &b);
         let functions = of.functions.expect("functions");
         let root = functions.functions.iter().find(|it| it.function == "root");
@@ -185,10 +150,7 @@ fn profiles_of_other_frequencies_are_not_compared() {
 
 #[test]
 fn a_run_without_cpu_a_message_has_no_costs() {
-    let record = RunRecord {
-        summary: Some(RunSummary::default()),
-        ..RunRecord::default()
-    };
+    let record = RunRecord { summary: Some(RunSummary::default()), ..RunRecord::default() };
     assert!(FunctionCosts::of(&record, &Profile::default()).is_none());
 }
 
@@ -203,11 +165,7 @@ fn sampled_in(file: &str, stacks: &[(&str, u64)]) -> FunctionCosts {
     for (stack, samples) in stacks {
         let mut node = None;
         for name in stack.split(';') {
-            let module = if name.starts_with("[near") {
-                file
-            } else {
-                "beam.smp"
-            };
+            let module = if name.starts_with("[near") { file } else { "beam.smp" };
             let frame = builder.frame(&Frame::new(name, module, FrameKind::Runtime));
             node = Some(builder.node(node, frame));
         }
@@ -230,10 +188,7 @@ fn sampled_in(file: &str, stacks: &[(&str, u64)]) -> FunctionCosts {
     profile.header.event = "cpu".to_owned();
     let mut summary = RunSummary::default();
     summary.messages_mut().cpu_us_each.broker = Some(1.0);
-    let record = RunRecord {
-        summary: Some(summary),
-        ..RunRecord::default()
-    };
+    let record = RunRecord { summary: Some(summary), ..RunRecord::default() };
     FunctionCosts::of(&record, &profile).expect("costs")
 }
 
@@ -242,11 +197,8 @@ fn sampled_in(file: &str, stacks: &[(&str, u64)]) -> FunctionCosts {
 #[test]
 fn functions_without_names_are_one_where_the_builds_differ() {
     let of = |gc: &str, hash: &str, route: u64| {
-        let paths = [
-            (format!("loop;{gc};{hash}"), 300),
-            (format!("loop;{hash}"), 200),
-            ("loop;route".to_owned(), route),
-        ];
+        let paths =
+            [(format!("loop;{gc};{hash}"), 300), (format!("loop;{hash}"), 200), ("loop;route".to_owned(), route)];
         let paths: Vec<(&str, u64)> = paths.iter().map(|(path, n)| (path.as_str(), *n)).collect();
         vec![Some(sampled(&paths)); 6]
     };
@@ -291,9 +243,7 @@ fn functions_with_another_number_of_arguments_are_compared_under_their_name_on_b
     ]);
     let compared = compared(&a, &b, true);
     let found = compared.functions.expect("functions");
-    let told: Vec<(&str, &str)> = (found.renamed.iter())
-        .map(|it| (it.a.as_str(), it.b.as_str()))
-        .collect();
+    let told: Vec<(&str, &str)> = (found.renamed.iter()).map(|it| (it.a.as_str(), it.b.as_str())).collect();
     let route = ("$m:route/2", "$m:route/3");
     let closure = ("$m:'-each/1-fun-0-'/1", "$m:'-each/2-fun-1-'/2");
     // Which of two took the place of one, and whether one that is left took that of a new one, nobody knows.
@@ -303,8 +253,7 @@ fn functions_with_another_number_of_arguments_are_compared_under_their_name_on_b
     assert_eq!((route.total.a, route.total.b), (300.0, 400.0));
     assert!(of_name("$m:route/2").is_none() && of_name("$m:one/1").is_some());
     let stacks = compared.stacks.expect("stacks");
-    let copies =
-        (stacks.frames.iter()).filter(|it| stacks.name(it).is_some_and(|it| it.function == "copy"));
+    let copies = (stacks.frames.iter()).filter(|it| stacks.name(it).is_some_and(|it| it.function == "copy"));
     let costs: Vec<(f64, f64)> = copies.map(|it| (it.a, it.b)).collect();
     assert_eq!(costs, [(300.0, 400.0)], "one frame of both sides");
 }

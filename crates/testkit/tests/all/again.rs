@@ -155,10 +155,7 @@ fn what_passes_by_itself_is_named_and_what_fails_twice_fails() {
     let again = "nextest run --workspace -j 1 --run-ignored all -E (binary_id(=x::all) & test(=a::rate)) \
                  + (binary_id(=x::all) & test(=c::proof))";
     assert_eq!(ended.asked[3], again);
-    assert_eq!(
-        ended.twice.as_deref(),
-        Some("x::all a::rate\nx::all c::proof\n")
-    );
+    assert_eq!(ended.twice.as_deref(), Some("x::all a::rate\nx::all c::proof\n"));
     let said = "passed when run once more: x::all a::rate";
     assert!(ended.said().contains(said), "{}", ended.said());
 
@@ -178,10 +175,7 @@ fn tests_that_never_began_run_and_what_fails_of_all_runs_again() {
     let ended = run.end();
     ended.assert_code(0);
     let said = ended.said();
-    assert!(
-        said.contains("before 2 tests began: they run now"),
-        "{said}"
-    );
+    assert!(said.contains("before 2 tests began: they run now"), "{said}");
     let late = "-E (binary_id(=x::all) & test(=c)) + (binary_id(=x::all) & test(=d))";
     assert!(ended.asked[3].ends_with(late), "{:?}", ended.asked);
     assert_eq!(ended.twice.as_deref(), Some("x::all b\nx::all d\n"));

@@ -11,10 +11,8 @@ use std::{
 };
 
 /// Programs that the script itself needs, and those that it looks for.
-const TOOLS: [&str; 14] = [
-    "bash", "env", "cat", "printf", "sort", "rm", "tee", "chmod", "mkdir", "cp", "mv", "ln",
-    "find", "touch",
-];
+const TOOLS: [&str; 14] =
+    ["bash", "env", "cat", "printf", "sort", "rm", "tee", "chmod", "mkdir", "cp", "mv", "ln", "find", "touch"];
 const PRESENT: [&str; 13] = [
     "cargo",
     "cc",
@@ -66,10 +64,7 @@ impl Machine {
     fn new(name: &str) -> Self {
         let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         let _ = fs::remove_dir_all(&place);
-        let machine = Self {
-            programs: place.join("programs"),
-            checkout: place.join("checkout"),
-        };
+        let machine = Self { programs: place.join("programs"), checkout: place.join("checkout") };
         fs::create_dir_all(&machine.programs).unwrap();
         for tool in TOOLS {
             machine.link(tool);
@@ -87,11 +82,7 @@ impl Machine {
         // Artemis is there.
         let libraries = machine.checkout.join(".tools/artemis/lib");
         fs::create_dir_all(&libraries).unwrap();
-        fs::write(
-            libraries.join(format!("artemis-server-{}.jar", artemis())),
-            "",
-        )
-        .unwrap();
+        fs::write(libraries.join(format!("artemis-server-{}.jar", artemis())), "").unwrap();
         machine
     }
 
@@ -139,8 +130,7 @@ impl Machine {
     fn own_node(&self) -> Option<String> {
         let node = self.checkout.join(".tools/node/bin/node");
         let said = Command::new(node).env("PATH", &self.programs).output();
-        said.ok()
-            .map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        said.ok().map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
 }
 
@@ -168,12 +158,8 @@ fn said(output: &Output) -> String {
 
 /// The script looks for these at fixed places, so this machine must have them.
 fn has_fixed_parts() -> bool {
-    let jar = ["HdrHistogram", "hdrhistogram"].map(|name| {
-        Path::new("/usr/share/java")
-            .join(name)
-            .with_extension("jar")
-            .exists()
-    });
+    let jar = ["HdrHistogram", "hdrhistogram"]
+        .map(|name| Path::new("/usr/share/java").join(name).with_extension("jar").exists());
     testkit::has_rabbitmq() && jar.contains(&true)
 }
 
@@ -198,17 +184,10 @@ esac"#,
     assert!(output.status.success(), "{}", said(&output));
     let calls = fs::read_to_string(machine.programs.join("calls")).unwrap();
     let install = "--quiet --yes install --no-install-recommends tmux";
-    assert_eq!(
-        calls,
-        format!("{install}\n--quiet --yes update\n{install}\n")
-    );
+    assert_eq!(calls, format!("{install}\n--quiet --yes update\n{install}\n"));
 
     assert!(machine.setup("test").status.success());
-    assert_eq!(
-        fs::read_to_string(machine.programs.join("calls")).unwrap(),
-        calls,
-        "nothing more to do"
-    );
+    assert_eq!(fs::read_to_string(machine.programs.join("calls")).unwrap(), calls, "nothing more to do");
 }
 
 #[test]
@@ -217,26 +196,17 @@ fn what_cannot_be_installed_is_told_in_one_line() {
         testkit::skip!("no RabbitMQ or no libhdrhistogram-java; scripts/setup test");
     }
     let machine = Machine::new("tells");
-    assert!(
-        machine.setup("demo").status.success(),
-        "the demo needs no tmux"
-    );
+    assert!(machine.setup("demo").status.success(), "the demo needs no tmux");
     let output = machine.setup("test");
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(
-        said(&output),
-        "setup: missing: tmux (names of Debian's packages)\n"
-    );
+    assert_eq!(said(&output), "setup: missing: tmux (names of Debian's packages)\n");
 
     machine.add("apt-get", "echo broken >&2; exit 100");
     machine.add("sudo", r#"[ "$1" = -n ] && shift; exec "$@""#);
     let output = machine.setup("test");
     assert_eq!(output.status.code(), Some(1));
     let last = said(&output).lines().last().unwrap().to_owned();
-    assert!(
-        last.ends_with("sudo apt-get install --no-install-recommends tmux"),
-        "{last}"
-    );
+    assert!(last.ends_with("sudo apt-get install --no-install-recommends tmux"), "{last}");
 }
 
 #[test]
@@ -262,10 +232,7 @@ fn a_node_of_its_own_comes_where_the_system_s_is_too_old() {
         let output = machine.run(Path::new("/usr/bin/make"), "test-ui");
         assert!(output.status.success(), "{}", said(&output));
         let runs_with = machine.noted("npm-runs-with");
-        assert!(
-            !runs_with.is_empty() && runs_with.lines().all(|version| version == pinned()),
-            "{runs_with}"
-        );
+        assert!(!runs_with.is_empty() && runs_with.lines().all(|version| version == pinned()), "{runs_with}");
     }
 
     // An earlier pin's is replaced.
@@ -284,10 +251,7 @@ fn a_system_s_node_that_is_new_enough_is_used() {
     machine.add("node", "echo v20.19.0");
     let output = machine.setup("test");
     assert!(output.status.success(), "{}", said(&output));
-    assert_eq!(
-        (machine.own_node(), machine.noted("fetched").as_str()),
-        (None, "")
-    );
+    assert_eq!((machine.own_node(), machine.noted("fetched").as_str()), (None, ""));
 }
 
 #[test]
@@ -306,18 +270,9 @@ exit 1",
     let output = machine.setup("test");
     assert_eq!(output.status.code(), Some(1));
     let all = said(&output);
-    let complaints: Vec<_> = all
-        .lines()
-        .filter(|line| !line.starts_with("setup: fetching"))
-        .collect();
-    let [complaint] = complaints[..] else {
-        panic!("more than one line: {all}")
-    };
-    for part in [
-        "(network request to http://nowhere/ failed)",
-        "20.19 or later",
-        "npm config get registry",
-    ] {
+    let complaints: Vec<_> = all.lines().filter(|line| !line.starts_with("setup: fetching")).collect();
+    let [complaint] = complaints[..] else { panic!("more than one line: {all}") };
+    for part in ["(network request to http://nowhere/ failed)", "20.19 or later", "npm config get registry"] {
         assert!(complaint.contains(part), "{complaint}");
     }
     assert_eq!(machine.own_node(), None, "half of it is none");
@@ -334,27 +289,15 @@ fn the_newest_rabbitmq_is_that_of_the_first_suite_which_has_one_today() {
     machine.add("tmux", "");
     let output = machine.setup("test");
     assert!(output.status.success(), "{}", said(&output));
-    assert!(
-        said(&output).contains("not from sid: E: Unmet dependencies"),
-        "{}",
-        said(&output)
-    );
+    assert!(said(&output).contains("not from sid: E: Unmet dependencies"), "{}", said(&output));
     let root = machine.checkout.join(".tools/newest");
     assert_eq!(fs::read_to_string(root.join("suite")).unwrap(), "trixie\n");
     assert!(machine.setup("test").status.success());
-    assert_eq!(
-        machine.noted("suites"),
-        "sid\ntrixie\n",
-        "nothing more to do"
-    );
+    assert_eq!(machine.noted("suites"), "sid\ntrixie\n", "nothing more to do");
     // As one that was made before the script asked for this package.
     fs::remove_file(root.join("var/lib/dpkg/info/elixir.list")).unwrap();
     assert!(machine.setup("test").status.success());
-    assert_eq!(
-        machine.noted("suites"),
-        "sid\ntrixie\nsid\ntrixie\n",
-        "a package was missing"
-    );
+    assert_eq!(machine.noted("suites"), "sid\ntrixie\nsid\ntrixie\n", "a package was missing");
     assert!(root.join("var/lib/dpkg/info/elixir.list").exists());
 }
 
@@ -371,15 +314,8 @@ while [ "$1" != --output ]; do shift; done
 echo something else > "$2""#,
     );
     let output = machine.setup("artemis");
-    assert!(
-        !output.status.success() && said(&output).contains("is not it"),
-        "{}",
-        said(&output)
-    );
-    let place = format!(
-        "/org/apache/activemq/apache-artemis/{0}/apache-artemis-{0}-bin.tar.gz",
-        artemis()
-    );
+    assert!(!output.status.success() && said(&output).contains("is not it"), "{}", said(&output));
+    let place = format!("/org/apache/activemq/apache-artemis/{0}/apache-artemis-{0}-bin.tar.gz", artemis());
     let fetched = machine.noted("fetched");
     assert!(fetched.trim_end().ends_with(&place), "{fetched}");
     assert!(!machine.checkout.join(".tools/artemis").exists());
@@ -388,8 +324,5 @@ echo something else > "$2""#,
     let output = machine.setup("artemis");
     let said = said(&output);
     assert!(!output.status.success(), "{said}");
-    assert!(
-        said.contains("no route to it") && said.contains("MAVEN_CENTRAL"),
-        "{said}"
-    );
+    assert!(said.contains("no route to it") && said.contains("MAVEN_CENTRAL"), "{said}");
 }

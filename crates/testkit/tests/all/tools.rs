@@ -11,10 +11,7 @@ use testkit::{Link, Proxy, play, relay};
 #[test]
 fn bytes_arrive_whole_and_late() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let link = Link {
-        delay: Duration::from_millis(20),
-        bandwidth: Some(1_000_000),
-    };
+    let link = Link { delay: Duration::from_millis(20), bandwidth: Some(1_000_000) };
     let near = relay(listener.local_addr().unwrap(), link).unwrap();
     let mut client = TcpStream::connect(near).unwrap();
     let (mut server, _) = listener.accept().unwrap();
@@ -24,18 +21,10 @@ fn bytes_arrive_whole_and_late() {
     let mut got = vec![0; sent.len()];
     server.read_exact(&mut got).unwrap();
     assert!(got == sent);
-    assert!(
-        began.elapsed() > Duration::from_millis(90),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() > Duration::from_millis(90), "{:?}", began.elapsed());
     server.write_all(b"x").unwrap();
     client.read_exact(&mut got[..1]).unwrap();
-    assert!(
-        began.elapsed() > Duration::from_millis(110),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() > Duration::from_millis(110), "{:?}", began.elapsed());
     drop(client);
     assert_eq!(server.read(&mut got).unwrap(), 0, "the end arrives too");
 }
@@ -65,20 +54,14 @@ fn connections_pass_wait_and_end() {
     proxy.hold(true);
     thread::sleep(Duration::from_millis(200));
     client.write_all(b"two").unwrap();
-    server
-        .set_read_timeout(Some(Duration::from_millis(50)))
-        .unwrap();
+    server.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
     assert!(server.read(&mut got).is_err(), "held");
     proxy.hold(false);
-    server
-        .set_read_timeout(Some(Duration::from_secs(5)))
-        .unwrap();
+    server.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     assert_eq!(server.read(&mut got).unwrap(), 3);
     proxy.cut(Duration::from_millis(100));
     assert_eq!(client.read(&mut got).unwrap(), 0, "the client sees it");
-    server
-        .set_read_timeout(Some(Duration::from_millis(20)))
-        .unwrap();
+    server.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
     proxy.keep_away(true);
     let mut again = TcpStream::connect(proxy.address()).unwrap();
     assert!(!matches!(again.read(&mut got), Ok(1..)), "kept away");

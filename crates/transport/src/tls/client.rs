@@ -6,9 +6,7 @@ use std::sync::Arc;
 use measure::Problem;
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{
-    CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
-};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
@@ -70,8 +68,7 @@ impl Connector {
     /// # Errors
     /// A configuration that allows nothing.
     pub fn session(&self) -> Result<ClientSession, TlsError> {
-        ClientSession::client(Arc::clone(&self.config), self.name.clone())
-            .map_err(TlsError::Protocol)
+        ClientSession::client(Arc::clone(&self.config), self.name.clone()).map_err(TlsError::Protocol)
     }
 }
 
@@ -82,9 +79,7 @@ impl ClientTls {
             .with_safe_default_protocol_versions()
             .map_err(pem::unsupported)?;
         let builder = if self.insecure {
-            builder
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(Unverified::new(provider)))
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified::new(provider)))
         } else {
             builder.with_root_certificates(self.roots()?)
         };

@@ -50,14 +50,10 @@ impl TlsError {
             Self::Protocol(Rustls::AlertReceived(alert)) => refusal(*alert),
             Self::Protocol(Rustls::PeerIncompatible(
                 PeerIncompatible::NoCertificateRequestSignatureSchemesInCommon,
-            )) => (
-                "the broker takes no signature of a kind that our key can make".to_owned(),
-                CLIENT,
-            ),
-            Self::Protocol(error @ Rustls::PeerIncompatible(_)) => (
-                format!("{error}"),
-                "the broker must offer TLS 1.2 or 1.3 with ECDHE and AES-GCM or ChaCha20",
-            ),
+            )) => ("the broker takes no signature of a kind that our key can make".to_owned(), CLIENT),
+            Self::Protocol(error @ Rustls::PeerIncompatible(_)) => {
+                (format!("{error}"), "the broker must offer TLS 1.2 or 1.3 with ECDHE and AES-GCM or ChaCha20")
+            }
             Self::Protocol(error) => (error.to_string(), PORT),
         }
     }
@@ -72,25 +68,15 @@ impl fmt::Display for TlsError {
 
 fn certificate(error: &CertificateError) -> (String, &'static str) {
     match error {
-        CertificateError::UnknownIssuer => (
-            "the broker's certificate was issued by nobody who is trusted here".into(),
-            TRUST,
-        ),
-        CertificateError::NotValidForName => {
-            ("the broker's certificate is for another name".into(), NAME)
+        CertificateError::UnknownIssuer => {
+            ("the broker's certificate was issued by nobody who is trusted here".into(), TRUST)
         }
-        CertificateError::NotValidForNameContext {
-            expected,
-            presented,
-        } => (
+        CertificateError::NotValidForName => ("the broker's certificate is for another name".into(), NAME),
+        CertificateError::NotValidForNameContext { expected, presented } => (
             format!(
                 "the broker's certificate is not for {:?} but for {}",
                 expected.to_str(),
-                if presented.is_empty() {
-                    "nobody".into()
-                } else {
-                    presented.join(", ")
-                }
+                if presented.is_empty() { "nobody".into() } else { presented.join(", ") }
             ),
             NAME,
         ),
@@ -102,14 +88,10 @@ fn certificate(error: &CertificateError) -> (String, &'static str) {
             format!("the broker's certificate is not valid yet ({error})"),
             "set the clock right, or give up the check with --insecure",
         ),
-        CertificateError::BadSignature => (
-            "the broker's certificate was not signed by the authority that it names".into(),
-            TRUST,
-        ),
-        error => (
-            format!("the broker's certificate is not accepted: {error}"),
-            TRUST,
-        ),
+        CertificateError::BadSignature => {
+            ("the broker's certificate was not signed by the authority that it names".into(), TRUST)
+        }
+        error => (format!("the broker's certificate is not accepted: {error}"), TRUST),
     }
 }
 
@@ -130,8 +112,5 @@ fn refusal(alert: AlertDescription) -> (String, &'static str) {
         }
         _ => "the broker's log says why",
     };
-    (
-        format!("the broker refused with the TLS alert {alert:?}"),
-        help,
-    )
+    (format!("the broker refused with the TLS alert {alert:?}"), help)
 }

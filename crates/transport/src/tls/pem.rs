@@ -49,19 +49,14 @@ pub(super) fn identity(
     key: &Path,
 ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), Problem> {
     let chain = certificates(certificate)?;
-    let key = PrivateKeyDer::from_pem_file(key)
-        .map_err(|error| unreadable(key, "a private key", &error, KEY))?;
+    let key = PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable(key, "a private key", &error, KEY))?;
     Ok((chain, key))
 }
 
 /// A certificate and a key that do not fit together.
 pub(super) fn mismatch(certificate: &Path, key: &Path, error: &rustls::Error) -> Problem {
     Problem::new(
-        format!(
-            "the certificate {} and the key {} cannot be used",
-            certificate.display(),
-            key.display()
-        ),
+        format!("the certificate {} and the key {} cannot be used", certificate.display(), key.display()),
         error,
         "give a certificate and the key that it was made for",
     )
@@ -73,9 +68,5 @@ fn unreadable(file: &Path, what: &str, error: &PemError, help: &str) -> Problem 
         PemError::NoItemsFound => format!("it holds no {}", what.trim_start_matches("a ")),
         error => format!("it is not PEM ({error:?})"),
     };
-    Problem::new(
-        format!("cannot read {what} from {}", file.display()),
-        detail,
-        help,
-    )
+    Problem::new(format!("cannot read {what} from {}", file.display()), detail, help)
 }

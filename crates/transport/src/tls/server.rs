@@ -67,11 +67,7 @@ impl ServerTls {
             Some(clients) => {
                 let roots = Arc::new(pem::authorities(&clients.authorities)?);
                 let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
-                let verifier = if clients.required {
-                    verifier
-                } else {
-                    verifier.allow_unauthenticated()
-                };
+                let verifier = if clients.required { verifier } else { verifier.allow_unauthenticated() };
                 let verifier = verifier.build().map_err(|error| {
                     Problem::new(
                         format!("{} cannot be used", clients.authorities.display()),
@@ -84,9 +80,8 @@ impl ServerTls {
         };
         let Identity { certificate, key } = &self.identity;
         let (chain, private) = pem::identity(certificate, key)?;
-        let mut config = builder
-            .with_single_cert(chain, private)
-            .map_err(|error| pem::mismatch(certificate, key, &error))?;
+        let mut config =
+            builder.with_single_cert(chain, private).map_err(|error| pem::mismatch(certificate, key, &error))?;
         // Each connection stands for a client of its own: nothing is resumed.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;

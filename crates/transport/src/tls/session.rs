@@ -44,10 +44,7 @@ pub trait Side {
     const NAMES_STRANGERS: bool;
 
     /// The next thing to do, from encrypted bytes.
-    fn process<'c, 'i>(
-        &'c mut self,
-        encrypted: &'i mut [u8],
-    ) -> UnbufferedStatus<'c, 'i, Self::Data>;
+    fn process<'c, 'i>(&'c mut self, encrypted: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
 
     /// State common to both sides.
     fn common(&self) -> &CommonState;
@@ -57,10 +54,7 @@ impl Side for UnbufferedClientConnection {
     type Data = ClientConnectionData;
     const NAMES_STRANGERS: bool = true;
 
-    fn process<'c, 'i>(
-        &'c mut self,
-        encrypted: &'i mut [u8],
-    ) -> UnbufferedStatus<'c, 'i, Self::Data> {
+    fn process<'c, 'i>(&'c mut self, encrypted: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
         self.process_tls_records(encrypted)
     }
 
@@ -73,10 +67,7 @@ impl Side for UnbufferedServerConnection {
     type Data = ServerConnectionData;
     const NAMES_STRANGERS: bool = false;
 
-    fn process<'c, 'i>(
-        &'c mut self,
-        encrypted: &'i mut [u8],
-    ) -> UnbufferedStatus<'c, 'i, Self::Data> {
+    fn process<'c, 'i>(&'c mut self, encrypted: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
         self.process_tls_records(encrypted)
     }
 
@@ -115,10 +106,7 @@ impl ClientSession {
     ///
     /// # Errors
     /// A configuration that allows nothing.
-    pub fn client(
-        config: Arc<ClientConfig>,
-        name: ServerName<'static>,
-    ) -> Result<Self, rustls::Error> {
+    pub fn client(config: Arc<ClientConfig>, name: ServerName<'static>) -> Result<Self, rustls::Error> {
         let mut session = Self::new(UnbufferedClientConnection::new(config, name)?);
         session.drive(&mut [], &mut [])?;
         Ok(session)
@@ -166,12 +154,7 @@ impl<S: Side> Session<S> {
     /// # Errors
     /// What is not TLS, what TLS refuses, and what is longer than anything that it allows;
     /// [`Self::pending`] tells the other side why.
-    pub fn receive(
-        &mut self,
-        buffer: &mut [u8],
-        read: usize,
-        plain: &mut [u8],
-    ) -> Result<usize, TlsError> {
+    pub fn receive(&mut self, buffer: &mut [u8], read: usize, plain: &mut [u8]) -> Result<usize, TlsError> {
         let filled = (self.held.len() + read).min(buffer.len());
         let cipher = buffer.get_mut(..filled).unwrap_or_default();
         if !self.heard && read > 0 {
@@ -200,9 +183,7 @@ impl<S: Side> Session<S> {
     #[cold]
     fn say_why(&mut self) {
         while self.connection.common().wants_write() {
-            let Ok(ConnectionState::EncodeTlsData(mut data)) =
-                self.connection.process(&mut []).state
-            else {
+            let Ok(ConnectionState::EncodeTlsData(mut data)) = self.connection.process(&mut []).state else {
                 return;
             };
             if encode(&mut self.sealed, |room| data.encode(room)).is_err() {
@@ -221,12 +202,10 @@ impl<S: Side> Session<S> {
         if let Ok(ConnectionState::WriteTraffic(mut traffic)) = connection.process(held).state {
             // A session that cannot say it ends all the same.
             let _ = encode(&mut self.sealed, |room| {
-                traffic
-                    .queue_close_notify(room)
-                    .map_err(|error| match error {
-                        EncryptError::InsufficientSize(size) => EncodeError::InsufficientSize(size),
-                        EncryptError::EncryptExhausted => EncodeError::AlreadyEncoded,
-                    })
+                traffic.queue_close_notify(room).map_err(|error| match error {
+                    EncryptError::InsufficientSize(size) => EncodeError::InsufficientSize(size),
+                    EncryptError::EncryptExhausted => EncodeError::AlreadyEncoded,
+                })
             });
         }
     }
@@ -264,8 +243,7 @@ impl<S: Side> Session<S> {
                     self.sealed.resize(start + room, 0);
                     let target = self.sealed.get_mut(start..).unwrap_or_default();
                     let written = traffic.encrypt(plain, target);
-                    self.sealed
-                        .truncate(start + *written.as_ref().unwrap_or(&0));
+                    self.sealed.truncate(start + *written.as_ref().unwrap_or(&0));
                     match written {
                         Ok(_) => return Ok(plain.len()),
                         Err(EncryptError::EncryptExhausted) => {
@@ -292,17 +270,11 @@ impl<S: Side> Session<S> {
 
     /// Takes the connection as far as `cipher` leads; how much of it was used, and how much of
     /// `plain` was filled.
-    fn drive(
-        &mut self,
-        cipher: &mut [u8],
-        plain: &mut [u8],
-    ) -> Result<(usize, usize), rustls::Error> {
+    fn drive(&mut self, cipher: &mut [u8], plain: &mut [u8]) -> Result<(usize, usize), rustls::Error> {
         let (mut used, mut produced) = (0, 0);
         loop {
             let rest = cipher.get_mut(used..).unwrap_or_default();
-            let UnbufferedStatus {
-                mut discard, state, ..
-            } = self.connection.process(rest);
+            let UnbufferedStatus { mut discard, state, .. } = self.connection.process(rest);
             let state = match state {
                 Ok(state) => state,
                 Err(error) => {
@@ -317,10 +289,7 @@ impl<S: Side> Session<S> {
                         let record = record?;
                         discard += record.discard;
                         let end = produced + record.payload.len();
-                        plain
-                            .get_mut(produced..end)
-                            .ok_or_else(|| too_small(end))?
-                            .copy_from_slice(record.payload);
+                        plain.get_mut(produced..end).ok_or_else(|| too_small(end))?.copy_from_slice(record.payload);
                         produced = end;
                     }
                     true
@@ -380,10 +349,7 @@ impl<S: Side> Session<S> {
 
 impl<S> std::fmt::Debug for Session<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Session")
-            .field("open", &self.open)
-            .field("ended", &self.ended)
-            .finish_non_exhaustive()
+        f.debug_struct("Session").field("open", &self.open).field("ended", &self.ended).finish_non_exhaustive()
     }
 }
 
@@ -399,9 +365,7 @@ fn encode(
                 sealed.truncate(start + written);
                 return Ok(());
             }
-            Err(EncodeError::InsufficientSize(size))
-                if size.required_size > sealed.len() - start =>
-            {
+            Err(EncodeError::InsufficientSize(size)) if size.required_size > sealed.len() - start => {
                 sealed.resize(start + size.required_size, 0);
             }
             Err(error) => return Err(rustls::Error::General(error.to_string())),

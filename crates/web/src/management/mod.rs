@@ -18,8 +18,7 @@ use super::http::{Login, agent, told, trust};
 pub const TIMEOUT: Duration = Duration::from_secs(120);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The remedy where nobody answers.
-const UNREACHED: &str =
-    "check that the plugin rabbitmq_management is enabled, and host and port (15672 is usual)";
+const UNREACHED: &str = "check that the plugin rabbitmq_management is enabled, and host and port (15672 is usual)";
 /// Bytes that are read of an answer that says what is wrong: as a list of numbers, a text takes four times its length.
 const MOST_SAID: u64 = 16 << 10;
 /// Requests at the same time that a connection is kept for.
@@ -127,11 +126,7 @@ impl Management {
         Ok(Self {
             agent,
             base: options.url.trim().trim_end_matches('/').to_owned(),
-            login: Login {
-                user: Some(options.user.clone()),
-                secret: Some(options.password.clone()),
-                scheme: "Basic",
-            },
+            login: Login { user: Some(options.user.clone()), secret: Some(options.password.clone()), scheme: "Basic" },
             remedy: options.remedy,
             timeout: options.timeout,
             busy: options.busy,
@@ -172,14 +167,10 @@ impl Management {
         let request = ureq::http::Request::builder()
             .method(method)
             .uri(self.address(path))
-            .header(
-                "Authorization",
-                self.login.authorization().unwrap_or_default(),
-            )
+            .header("Authorization", self.login.authorization().unwrap_or_default())
             .header("Content-Type", "application/json")
             .body(body.unwrap_or_default());
-        let request =
-            request.map_err(|e| self.problem(what, &e.to_string(), "check the address"))?;
+        let request = request.map_err(|e| self.problem(what, &e.to_string(), "check the address"))?;
         let left = deadline.saturating_duration_since(Instant::now());
         let request = self
             .agent
@@ -211,13 +202,7 @@ impl Management {
     /// Deletes what is at a path; whether it was there.
     pub fn delete_one(&self, path: &str) -> Result<bool, RequestError> {
         const MOST_ANSWERED: u64 = 1 << 20;
-        match self.ask(
-            &Method::DELETE,
-            path,
-            None,
-            "delete an object",
-            MOST_ANSWERED,
-        ) {
+        match self.ask(&Method::DELETE, path, None, "delete an object", MOST_ANSWERED) {
             Ok(_) => Ok(true),
             Err(error) if error.not_found => Ok(false),
             Err(error) => Err(error),
@@ -228,10 +213,7 @@ impl Management {
     pub fn broken(&self, what: &str, error: &std::io::Error, deadline: Instant) -> RequestError {
         let timed_out = Instant::now() >= deadline;
         let help = if timed_out { self.busy } else { "try again" };
-        RequestError {
-            timed_out,
-            ..self.problem(what, &crate::redact::text(&error.to_string()), help)
-        }
+        RequestError { timed_out, ..self.problem(what, &crate::redact::text(&error.to_string()), help) }
     }
 
     /// The error where something could not be done.
@@ -258,9 +240,7 @@ impl Management {
         let help = match status.as_u16() {
             401 => return format!("{login}; the user needs the tag {tag}"),
             403 => return format!("the user needs the tag {tag}"),
-            404 => {
-                "check that this is the port of RabbitMQ's management API, and that the virtual host exists"
-            }
+            404 => "check that this is the port of RabbitMQ's management API, and that the virtual host exists",
             405 => "give the address without a path, such as http://localhost:15672",
             300..=399 => "give the new address",
             400 => "correct what RabbitMQ names; an import keeps the parts before this one",
@@ -313,9 +293,7 @@ fn text_of(value: &Value) -> String {
         }),
         Value::Object(fields) => {
             let fields = fields.iter();
-            let fields: Vec<String> = fields
-                .map(|(key, value)| format!("{key}: {}", text_of(value)))
-                .collect();
+            let fields: Vec<String> = fields.map(|(key, value)| format!("{key}: {}", text_of(value))).collect();
             fields.join(", ")
         }
         other => other.to_string(),

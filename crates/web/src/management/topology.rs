@@ -29,14 +29,12 @@ const MOST_BINDING: u64 = 1 << 20;
 const QUEUES: &str = "/api/queues?columns=name,vhost,type,durable,arguments,messages,consumers,node,members,slave_nodes\
     &enable_queue_totals=true";
 /// Counts are of the queues themselves: as many as are asked for in any other way, and no consumers.
-const TOTALS: &str =
-    "/api/queues?columns=name,vhost,messages&disable_stats=true&enable_queue_totals=true";
+const TOTALS: &str = "/api/queues?columns=name,vhost,messages&disable_stats=true&enable_queue_totals=true";
 /// Those that somebody declared: `^(?!amq\.)(?s:.)`.
 const EXCHANGES: &str = "/api/exchanges?columns=name,vhost,type&use_regex=true\
     &name=%5E%28%3F%21amq%5C.%29%28%3Fs%3A.%29";
 /// There are no pages of bindings. RabbitMQ sorts by what these columns hold.
-const BINDINGS: &str =
-    "/api/bindings?columns=vhost,source,destination,destination_type,routing_key,arguments";
+const BINDINGS: &str = "/api/bindings?columns=vhost,source,destination,destination_type,routing_key,arguments";
 
 /// A page of objects, and how many there are in all.
 #[derive(Deserialize)]
@@ -70,8 +68,7 @@ impl Management {
     /// The API refuses, or does not answer by the deadline.
     pub fn topology(&self, deadline: Instant) -> Result<Topology, RequestError> {
         let (queues, more_queues) = self.pages::<Queue>(QUEUES, "read queues", deadline)?;
-        let (exchanges, more_exchanges) =
-            self.pages::<Exchange>(EXCHANGES, "read exchanges", deadline)?;
+        let (exchanges, more_exchanges) = self.pages::<Exchange>(EXCHANGES, "read exchanges", deadline)?;
         let (bindings, more_bindings) = self.bindings(deadline)?;
         let objects = BrokerObjects {
             queues,
@@ -79,11 +76,7 @@ impl Management {
             bindings: Vec::new(),
             omitted: more_queues + more_exchanges + more_bindings,
         };
-        let mut topology = Topology {
-            bindings,
-            lagging: true,
-            ..objects.into_topology()
-        };
+        let mut topology = Topology { bindings, lagging: true, ..objects.into_topology() };
         if more_queues == 0 && !topology.queues.is_empty() {
             let (totals, _) = self.pages::<Queue>(TOTALS, "count messages", deadline)?;
             count_again(&mut topology, &totals);
@@ -113,21 +106,13 @@ impl Management {
     }
 
     /// An answer that is one object of JSON.
-    fn page<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        what: &str,
-        deadline: Instant,
-    ) -> Result<T, RequestError> {
+    fn page<T: DeserializeOwned>(&self, path: &str, what: &str, deadline: Instant) -> Result<T, RequestError> {
         let mut body = self.send(&Method::GET, path, None, what, deadline)?;
         let mut read = Vec::new();
         let result = body.as_reader().take(MOST_PAGE + 1).read_to_end(&mut read);
         result.map_err(|error| self.broken(what, &error, deadline))?;
         if read.len() as u64 > MOST_PAGE {
-            return Err(self.no_answer(
-                what,
-                &format!("its answer has over {} bytes", measure::count(MOST_PAGE)),
-            ));
+            return Err(self.no_answer(what, &format!("its answer has over {} bytes", measure::count(MOST_PAGE))));
         }
         serde_json::from_slice(&read).map_err(|error| self.no_answer(what, &error.to_string()))
     }
@@ -138,22 +123,16 @@ impl Management {
         let what = "read bindings";
         let mut body = self.send(&Method::GET, BINDINGS, None, what, deadline)?;
         let room = Room::default();
-        let mut json = serde_json::Deserializer::from_reader(BufReader::new(Bounded {
-            inner: body.as_reader(),
-            room: &room,
-        }));
+        let mut json =
+            serde_json::Deserializer::from_reader(BufReader::new(Bounded { inner: body.as_reader(), room: &room }));
         let mut first = FirstBindings::default();
-        let listed = Listed {
-            first: &mut first,
-            room: &room,
-        };
+        let listed = Listed { first: &mut first, room: &room };
         let read = listed.deserialize(&mut json).and_then(|()| json.end());
         match read {
             Ok(()) => Ok(first.into_sorted()),
             Err(error) if !error.is_io() => Err(self.no_answer(what, &error.to_string())),
             Err(_) if room.is_full() => {
-                let help =
-                    "name the broker's Erlang node (broker.node), which gives the first ones";
+                let help = "name the broker's Erlang node (broker.node), which gives the first ones";
                 Err(self.problem(what, "its list of bindings is too long", help))
             }
             Err(error) => Err(self.broken(what, &error.into(), deadline)),
@@ -162,10 +141,7 @@ impl Management {
 
     /// The error where an answer is not what RabbitMQ says.
     fn no_answer(&self, what: &str, why: &str) -> RequestError {
-        let why = format!(
-            "it does not answer like RabbitMQ: {}",
-            crate::redact::text(why)
-        );
+        let why = format!("it does not answer like RabbitMQ: {}", crate::redact::text(why));
         let help = "check that this is the port of RabbitMQ's management API (15672 is usual)";
         self.problem(what, &why, help)
     }
@@ -173,10 +149,8 @@ impl Management {
 
 /// Takes the messages of the queues' own counts.
 fn count_again(topology: &mut Topology, totals: &[Queue]) {
-    let totals: HashMap<(&str, &str), u64> = totals
-        .iter()
-        .map(|it| ((it.vhost.as_str(), it.name.as_str()), it.messages))
-        .collect();
+    let totals: HashMap<(&str, &str), u64> =
+        totals.iter().map(|it| ((it.vhost.as_str(), it.name.as_str()), it.messages)).collect();
     for queue in &mut topology.queues {
         if let Some(messages) = totals.get(&(queue.vhost.as_str(), queue.name.as_str())) {
             queue.messages = *messages;
@@ -185,9 +159,7 @@ fn count_again(topology: &mut Topology, totals: &[Queue]) {
 }
 
 /// The items of a page, of which there are no more than were requested.
-fn items<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
-    deserializer: D,
-) -> Result<Vec<T>, D::Error> {
+fn items<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     struct Items<T>(PhantomData<T>);
 
     impl<'de, T: Deserialize<'de>> Visitor<'de> for Items<T> {
@@ -220,10 +192,7 @@ struct Room {
 
 impl Default for Room {
     fn default() -> Self {
-        Self {
-            one: Cell::new(MOST_BINDING),
-            all: Cell::new(MOST_BINDINGS),
-        }
+        Self { one: Cell::new(MOST_BINDING), all: Cell::new(MOST_BINDINGS) }
     }
 }
 
@@ -245,12 +214,8 @@ impl<R: Read> Read for Bounded<'_, R> {
             return Err(io::Error::other("too much"));
         }
         let most = self.room.one.get().min(self.room.all.get());
-        let most = buffer
-            .len()
-            .min(usize::try_from(most).unwrap_or(usize::MAX));
-        let read = self
-            .inner
-            .read(buffer.get_mut(..most).unwrap_or_default())?;
+        let most = buffer.len().min(usize::try_from(most).unwrap_or(usize::MAX));
+        let read = self.inner.read(buffer.get_mut(..most).unwrap_or_default())?;
         for left in [&self.room.one, &self.room.all] {
             left.set(left.get().saturating_sub(read as u64));
         }

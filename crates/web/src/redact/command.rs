@@ -14,8 +14,7 @@ use std::sync::LazyLock;
 use super::{BLOT, UNITS, is_credential, is_of_login, is_secret};
 
 /// Words that are no secrets: of shells, programs and brokers, and of what load generators say.
-static KNOWN: LazyLock<HashSet<&str>> =
-    LazyLock::new(|| include_str!("known.txt").split_whitespace().collect());
+static KNOWN: LazyLock<HashSet<&str>> = LazyLock::new(|| include_str!("known.txt").split_whitespace().collect());
 
 /// Names of options, and of what is assigned to, whose values are shown whatever the program.
 const PUBLIC: &str = "address-family arrival-rate body-size class-name clients concurrency connections consumers \
@@ -65,8 +64,7 @@ const DASHED: &str = "boot config cookie cp detached eval exec hidden jar kernel
 /// Such words that compare: what stands behind one belongs to what stands before.
 const COMPARE: &str = "eq ne lt le gt ge ef nt ot";
 /// Words behind which all that follows in a command may be a secret.
-const VERBS: &str =
-    "add_user auth authenticate_user change_password hash_password identified requirepass";
+const VERBS: &str = "add_user auth authenticate_user change_password hash_password identified requirepass";
 /// Words and programs behind which a command begins.
 const BEFORE: &str = "chrt command do elif else env exec if ionice nice nohup setsid stdbuf sudo taskset then time \
     timeout until while builtin";
@@ -74,8 +72,7 @@ const BEFORE: &str = "chrt command do elif else env exec if ionice nice nohup se
 const FLAGS: &str = "A B Bc Bd Bi JPperf K L P Q R S SDPcpu SDcpu SDio SP T W a c d fna fnl fnu hmbs hmqd hms hpds \
     pc sbt sbwt sbwtdcpu sbwtdio scl sfwi spp ssct stbt sub swct swt swtdcpu swtdio sws t zdbbl zdntgc";
 /// Where files lie whose names are shown.
-const FOLDERS: &str =
-    "app bin data dev etc exchanges home lib mnt opt proc queues root run sbin srv sys tmp usr";
+const FOLDERS: &str = "app bin data dev etc exchanges home lib mnt opt proc queues root run sbin srv sys tmp usr";
 /// Ends of names of files.
 const FILES: &str = "bin cfg class cnf conf config crt csv db erl exs gz hdr hlog html ini jar java jfr js json jsonl \
     log lua mjs out pcap pem php pl properties py rb rs sh sql svg tar tgz toml ts tsv txt xml yaml yml zip";
@@ -156,8 +153,7 @@ pub fn words(words: &[String]) -> (Vec<String>, Vec<String>) {
 
 /// Values of variables whose names speak of secrets, as a program may print them.
 pub fn secret_variables(all: impl Iterator<Item = (OsString, OsString)>) -> Vec<String> {
-    let texts =
-        all.filter_map(|(name, value)| name.into_string().ok().zip(value.into_string().ok()));
+    let texts = all.filter_map(|(name, value)| name.into_string().ok().zip(value.into_string().ok()));
     let secret = texts.filter(|(name, _)| is_secret(name));
     let mut found: Vec<String> = secret.flat_map(|(_, value)| values(&value)).collect();
     found.sort();
@@ -186,11 +182,7 @@ pub fn flags(words: &[String]) -> Vec<String> {
             return super::text(word);
         }
         (is_behind, is_first) = (true, true);
-        if is_path(word) {
-            word.clone()
-        } else {
-            BLOT.to_owned()
-        }
+        if is_path(word) { word.clone() } else { BLOT.to_owned() }
     };
     words.iter().map(one).collect()
 }
@@ -207,9 +199,7 @@ fn is_program(words: &[String], at: usize) -> bool {
         let is_option = word.starts_with(|c: char| c == '-' || c.is_ascii_digit());
         is_option || word.contains('=') || has(BEFORE, file_name(word))
     };
-    let is_word = |word: &String| {
-        word.starts_with(|c: char| c.is_alphabetic() || "./_".contains(c)) && is_path(word)
-    };
+    let is_word = |word: &String| word.starts_with(|c: char| c.is_alphabetic() || "./_".contains(c)) && is_path(word);
     words.get(at).is_some_and(is_word)
         && first.is_none_or(|it| has(BEFORE, file_name(it)))
         && others.is_none_or(|it: &[String]| it.iter().all(is_before))
@@ -277,8 +267,7 @@ impl Reader {
                 until = text.len() - after.len() + end.unwrap_or_else(|| last_end(after));
                 // What stands in quotes within ends with it.
                 let before = chunk.get(..self.opened).unwrap_or_default();
-                let is_outer =
-                    |it: &(char, bool)| was_open || it.0 == '\0' || before.contains(it.0);
+                let is_outer = |it: &(char, bool)| was_open || it.0 == '\0' || before.contains(it.0);
                 self.quote = self.quote.filter(|it| !self.is_plain || is_outer(it));
             }
             let end = text.len() - next.len();
@@ -287,9 +276,7 @@ impl Reader {
                 true => self.end_within(text.get(until..end).unwrap_or_default()),
                 false => self.close_quote(chunk, was_open),
             }
-            let behind = shown
-                .strip_prefix(BLOT)
-                .filter(|_| out.ends_with(BLOT) && !blank.contains('\n'));
+            let behind = shown.strip_prefix(BLOT).filter(|_| out.ends_with(BLOT) && !blank.contains('\n'));
             match behind {
                 Some(behind) => out.push_str(behind),
                 None => out.extend([blank, &shown]),
@@ -350,9 +337,7 @@ impl Reader {
             return chunk.to_owned();
         };
         let (before, hidden) = chunk.split_at_checked(values.start).unwrap_or((chunk, ""));
-        let (hidden, behind) = hidden
-            .split_at_checked(values.len())
-            .unwrap_or((hidden, ""));
+        let (hidden, behind) = hidden.split_at_checked(values.len()).unwrap_or((hidden, ""));
         self.hide(hidden, is_sure);
         self.between_at(rest, at);
         format!("{before}{BLOT}{behind}")
@@ -362,13 +347,8 @@ impl Reader {
     fn with_address(&mut self, chunk: &str, at: usize) -> String {
         let scheme = |c: char| c.is_ascii_alphanumeric() || "+-".contains(c);
         let head = chunk.get(..at).unwrap_or_default();
-        let scheme = head
-            .get(head.trim_end_matches(scheme).len()..)
-            .unwrap_or_default();
-        let start = at
-            - scheme
-                .trim_start_matches(|c: char| !c.is_alphabetic())
-                .len();
+        let scheme = head.get(head.trim_end_matches(scheme).len()..).unwrap_or_default();
+        let start = at - scheme.trim_start_matches(|c: char| !c.is_alphabetic()).len();
         let (before, rest) = chunk.split_at_checked(start).unwrap_or(("", chunk));
         let trimmed = rest.trim_end_matches(is_closing);
         // `{port}` ends with its brace.
@@ -380,9 +360,7 @@ impl Reader {
         self.is_told |= self.is_secret();
         let (_, place) = url.split_once("://").unwrap_or_default();
         let is_secret = match self.after {
-            After::Beside | After::Secret if !self.is_within => {
-                self.quote.is_some() || !place.starts_with("{host}")
-            }
+            After::Beside | After::Secret if !self.is_within => self.quote.is_some() || !place.starts_with("{host}"),
             _ => self.is_secret(),
         };
         let is_sure = self.is_within || self.after != After::Beside;
@@ -401,10 +379,7 @@ impl Reader {
             let login = rest.rsplit_once('@').map(|it| it.0);
             let parts = rest.split(['/', '?', '#', '&', '=', '@', ':']);
             let parts = parts.filter(|it| !is_known_by_itself(it));
-            let hidden = login
-                .into_iter()
-                .chain(parts)
-                .filter(|it| !shown.contains(it));
+            let hidden = login.into_iter().chain(parts).filter(|it| !shown.contains(it));
             hidden.for_each(|it| self.hide(it, it.len() > 3));
         }
         self.between_at(behind, start + end);
@@ -425,8 +400,7 @@ impl Reader {
     fn between(&mut self, gap: &str) {
         let opens = gap.find(['(', '`']);
         let ends = gap.find([';', '|', '&', ')', '\n']);
-        self.is_within |=
-            self.is_secret() && opens.is_some_and(|at| ends.is_none_or(|end| at < end));
+        self.is_within |= self.is_secret() && opens.is_some_and(|at| ends.is_none_or(|end| at < end));
         let ends = opens.or(ends).is_some() && !self.is_within;
         let is_pipe = gap.replace("||", "").contains(['|', ')', '`']);
         if is_pipe || gap.contains(['<', '>']) && !gap.contains('&') {
@@ -544,8 +518,7 @@ impl Reader {
         }
         if let Some(name) = text.strip_prefix('+') {
             let is_letters = name.bytes().all(|it| it.is_ascii_alphabetic());
-            let is_flag =
-                has(FLAGS, name) || name.starts_with('M') && name.len() <= 6 && is_letters;
+            let is_flag = has(FLAGS, name) || name.starts_with('M') && name.len() <= 6 && is_letters;
             return is_flag.then_some(text.len());
         }
         let name = text.strip_prefix('-')?;
@@ -570,15 +543,13 @@ impl Reader {
         let letters = name.split(|c: char| !c.is_ascii_alphabetic()).next();
         let mut group = letters.unwrap_or_default().chars().take(4);
         let last = group.find(|it| public.contains(*it) || secret.contains(*it));
-        let is_last =
-            last.is_some_and(|it| name.len() <= 4 && name.find(it) == Some(name.len() - 1));
+        let is_last = last.is_some_and(|it| name.len() <= 4 && name.find(it) == Some(name.len() - 1));
         self.after = match last {
             Some(last) if secret.contains(last) => After::Value,
             Some(last) if last == letter => After::Public,
             _ => After::Anything,
         };
-        let is_quoted =
-            token.behind.starts_with(QUOTES) && token.behind.contains(char::is_alphanumeric);
+        let is_quoted = token.behind.starts_with(QUOTES) && token.behind.contains(char::is_alphanumeric);
         if is_quoted && joined.is_empty() && DOUBTFUL.contains(letter) {
             self.after = After::Value;
         }
@@ -650,9 +621,7 @@ impl Reader {
     /// Keeps what is hidden. Of what is only unknown a few letters say nothing; what a script prints is no secret to
     /// it.
     fn hide(&mut self, text: &str, is_sure: bool) {
-        let all = values(text)
-            .into_iter()
-            .filter(|it| is_sure || it.len() > 3);
+        let all = values(text).into_iter().filter(|it| is_sure || it.len() > 3);
         match self.prints && !is_sure {
             true => self.printed.extend(all),
             false => self.hidden.extend(all),
@@ -663,22 +632,17 @@ impl Reader {
 impl Token<'_> {
     /// A variable, `$NAME` or `${NAME`, or a placeholder.
     fn is_reference(self) -> bool {
-        let is_place = self.before.ends_with('{')
-            && self.behind.starts_with('}')
-            && has(ADDRESS_PARTS, self.text);
+        let is_place = self.before.ends_with('{') && self.behind.starts_with('}') && has(ADDRESS_PARTS, self.text);
         // It is none where quotes or a backslash make it a letter; numbers are awk's.
         let before = self.before.strip_suffix('$');
-        let is_literal =
-            before.is_some_and(|it| it.ends_with(['\'', '\\'])) && !is_number(self.text);
+        let is_literal = before.is_some_and(|it| it.ends_with(['\'', '\\'])) && !is_number(self.text);
         is_place || is_behind_dollar(self.before) && is_variable(self.text) && !is_literal
     }
 
     /// The letter of an option that stands before it, without a blank.
     fn joined_to(self) -> Option<char> {
         let letter = self.before.chars().next_back()?;
-        let before = self
-            .before
-            .strip_suffix(|c: char| c.is_ascii_alphabetic())?;
+        let before = self.before.strip_suffix(|c: char| c.is_ascii_alphabetic())?;
         before.ends_with('-').then_some(letter)
     }
 
@@ -697,9 +661,7 @@ impl Token<'_> {
         };
         let begins = !self.before.ends_with(is_of_token) && is_name(self.text) || is_joined;
         // A secret may end with the sign.
-        let is_sure = self.behind.len() > 1
-            || KNOWN.contains(self.text)
-            || self.text == self.text.to_ascii_uppercase();
+        let is_sure = self.behind.len() > 1 || KNOWN.contains(self.text) || self.text == self.text.to_ascii_uppercase();
         let is_one = self.behind.starts_with('=') && !self.behind.starts_with("==");
         begins && is_one && is_sure
     }
@@ -708,26 +670,21 @@ impl Token<'_> {
     fn names_secret(self) -> bool {
         let behind = self.behind.trim_start_matches(QUOTES);
         let is_key = behind.starts_with([':', '=']);
-        let key = self
-            .text
-            .strip_suffix(':')
-            .or_else(|| is_key.then_some(self.text));
+        let key = self.text.strip_suffix(':').or_else(|| is_key.then_some(self.text));
         speaks_of_secrets(self.text) || key.is_some_and(|it| behind_name(it) == After::Value)
     }
 
     /// Whether it is only a part: of an option's value that is joined to it, or of a letter that is written as a
     /// number.
     fn is_within(self) -> bool {
-        let is_number =
-            self.before.ends_with('\\') && self.text.starts_with(|c: char| c.is_ascii_digit());
+        let is_number = self.before.ends_with('\\') && self.text.starts_with(|c: char| c.is_ascii_digit());
         self.joined_to().is_some() || is_number && self.text != "033"
     }
 }
 
 /// A text before and from the first character on that is one of these.
 fn split_before(text: &str, of: impl Fn(char) -> bool) -> (&str, &str) {
-    text.split_at_checked(text.find(of).unwrap_or(text.len()))
-        .unwrap_or((text, ""))
+    text.split_at_checked(text.find(of).unwrap_or(text.len())).unwrap_or((text, ""))
 }
 
 fn is_of_token(c: char) -> bool {
@@ -739,8 +696,7 @@ fn is_quoted_value(chunk: &str) -> bool {
     let (name, value) = chunk.split_once('=').unwrap_or_default();
     let inner = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
     let inner = QUOTES.into_iter().find_map(inner);
-    name.chars().all(is_of_token)
-        && inner.is_some_and(|it: &str| !it.contains(['"', '\'', '\\', '`']))
+    name.chars().all(is_of_token) && inner.is_some_and(|it: &str| !it.contains(['"', '\'', '\\', '`']))
 }
 
 fn is_closing(c: char) -> bool {
@@ -813,8 +769,7 @@ fn last_end(text: &str) -> usize {
         }
         end = if ")`".contains(c) { Some(at + 1) } else { end };
     }
-    end.filter(|_| depth <= 0 && ticks % 2 == 0)
-        .unwrap_or(text.len())
+    end.filter(|_| depth <= 0 && ticks % 2 == 0).unwrap_or(text.len())
 }
 
 /// Where the next token of a chunk is.
@@ -823,13 +778,7 @@ fn next_token(chunk: &str, from: usize) -> Option<Range<usize>> {
     let rest = chunk.get(start..)?;
     let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let is_variable = is_behind_dollar(chunk.get(..start)?) && rest.starts_with(is_letter);
-    let length = rest.find(|c: char| {
-        if is_variable {
-            !is_letter(c)
-        } else {
-            !is_of_token(c)
-        }
-    });
+    let length = rest.find(|c: char| if is_variable { !is_letter(c) } else { !is_of_token(c) });
     Some(start..start + length.unwrap_or(rest.len()))
 }
 
@@ -851,9 +800,7 @@ fn is_variable(text: &str) -> bool {
 /// Whether a word is a variable, or stands for the broker's address, and nothing else.
 fn is_reference(word: &str) -> bool {
     let inner = |begin: &str| word.strip_prefix(begin).and_then(|it| it.strip_suffix('}'));
-    word.strip_prefix('$')
-        .or_else(|| inner("${"))
-        .is_some_and(is_variable)
+    word.strip_prefix('$').or_else(|| inner("${")).is_some_and(is_variable)
         || inner("{").is_some_and(|it| has(ADDRESS_PARTS, it))
 }
 
@@ -906,8 +853,7 @@ fn is_known(text: &str) -> bool {
         KNOWN.contains(word) || is_of_case && KNOWN.contains(small.as_str())
     };
     let text = text.trim_matches([':', '.', '+', '-', '%', '/', '_']);
-    let is_version =
-        |part: &&str| matches!(part.len(), 1 | 2) && part.bytes().all(|it| it.is_ascii_digit());
+    let is_version = |part: &&str| matches!(part.len(), 1 | 2) && part.bytes().all(|it| it.is_ascii_digit());
     let parts = text.split(['-', '_', '.', ':', '/']);
     let (numbers, words): (Vec<&str>, Vec<&str>) = parts.partition(is_version);
     let is_tagged = text.starts_with(|c: char| c.is_ascii_alphabetic()) && numbers.len() <= 3;
@@ -917,17 +863,12 @@ fn is_known(text: &str) -> bool {
 
 /// Short numbers, with a unit; ports and addresses of numbers; ranges.
 fn is_number(text: &str) -> bool {
-    let text = text
-        .strip_prefix(['+', '-', ':', '%'])
-        .unwrap_or(text)
-        .trim_end_matches(['.', ':']);
-    let is_digits = |text: &str, most: usize| {
-        (1..=most).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_digit())
-    };
+    let text = text.strip_prefix(['+', '-', ':', '%']).unwrap_or(text).trim_end_matches(['.', ':']);
+    let is_digits =
+        |text: &str, most: usize| (1..=most).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_digit());
     let (number, unit) = split_before(text, |c| !c.is_ascii_digit() && !".:".contains(c));
-    let is_unit = unit.is_empty()
-        || UNITS.contains(&unit)
-        || matches!(unit, "k" | "K" | "M" | "G" | "T" | "Ki" | "Mi" | "Gi");
+    let is_unit =
+        unit.is_empty() || UNITS.contains(&unit) || matches!(unit, "k" | "K" | "M" | "G" | "T" | "Ki" | "Mi" | "Gi");
     let parts: Vec<&str> = number.split(['.', ':']).collect();
     let is_short = match parts.len() {
         ..=2 => parts.iter().all(|it| is_digits(it, 9)),
@@ -939,14 +880,12 @@ fn is_number(text: &str) -> bool {
 
 /// Forms of what is printed, `+%Y-%m`.
 fn is_format(text: &str) -> bool {
-    let is_sign =
-        |text: &str| text.is_ascii() && !text.contains(|c: char| c.is_ascii_alphanumeric());
+    let is_sign = |text: &str| text.is_ascii() && !text.contains(|c: char| c.is_ascii_alphanumeric());
     let mut parts = text.split('%');
     let is_first = parts.next().is_some_and(is_sign);
     let is_form = |part: &str| {
         let part = part.trim_start_matches(|c: char| c.is_ascii_digit() || ".-".contains(c));
-        part.strip_prefix(|c: char| c.is_ascii_alphabetic())
-            .is_some_and(is_sign)
+        part.strip_prefix(|c: char| c.is_ascii_alphabetic()).is_some_and(is_sign)
     };
     is_first && text.contains('%') && parts.all(is_form)
 }
@@ -972,32 +911,22 @@ fn is_file(text: &str) -> bool {
     let end = file_name(text).rsplit_once('.').map(|it| it.1);
     let has_end = end.is_some_and(|end| has(FILES, end));
     let folder = text.strip_prefix('/').and_then(|it| it.split('/').next());
-    let lies = folder.is_some_and(|it| has(FOLDERS, it))
-        || text.starts_with("./")
-        || text.starts_with("../");
-    let is_part =
-        |part: &str| part.is_empty() || part.len() == 1 || is_number(part) || is_known(part);
+    let lies = folder.is_some_and(|it| has(FOLDERS, it)) || text.starts_with("./") || text.starts_with("../");
+    let is_part = |part: &str| part.is_empty() || part.len() == 1 || is_number(part) || is_known(part);
     is_path(text) && (has_end || lies || text.contains('/') && text.split('/').all(is_part))
 }
 
 /// `Xmx4G` and `XX:+UseG1GC` of Java.
 fn is_of_java(name: &str) -> bool {
-    let size = ["Xmx", "Xms", "Xmn", "Xss"]
-        .into_iter()
-        .find_map(|it| name.strip_prefix(it));
-    let flag = name
-        .strip_prefix("XX:")
-        .map(|it| it.trim_start_matches(['+', '-']));
-    size.is_some_and(is_number)
-        || flag.is_some_and(|it| it.bytes().all(|it| it.is_ascii_alphanumeric()))
+    let size = ["Xmx", "Xms", "Xmn", "Xss"].into_iter().find_map(|it| name.strip_prefix(it));
+    let flag = name.strip_prefix("XX:").map(|it| it.trim_start_matches(['+', '-']));
+    size.is_some_and(is_number) || flag.is_some_and(|it| it.bytes().all(|it| it.is_ascii_alphanumeric()))
 }
 
 /// An address without its login and its query, and without a path that is not known.
 fn address(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
-    let is_scheme = scheme
-        .chars()
-        .all(|c| c.is_ascii_lowercase() || "+-".contains(c));
+    let is_scheme = scheme.chars().all(|c| c.is_ascii_lowercase() || "+-".contains(c));
     if !is_scheme || scheme.is_empty() {
         return None;
     }
@@ -1007,9 +936,7 @@ fn address(url: &str) -> Option<String> {
     let login = rest.rsplit_once('@');
     let (login, rest) = login.map_or(("", rest), |it| ("***@", it.1));
     let (authority, page) = split_before(rest, |c| "/?#".contains(c));
-    let port = authority
-        .rsplit_once(':')
-        .filter(|_| !authority.ends_with(']'));
+    let port = authority.rsplit_once(':').filter(|_| !authority.ends_with(']'));
     let (host, port) = port.unwrap_or((authority, ""));
     let is_label = |it: &str| is_name(it) || is_number(it);
     let is_of_six = |c: char| c.is_ascii_hexdigit() || "[]:.".contains(c);
@@ -1022,11 +949,7 @@ fn address(url: &str) -> Option<String> {
     }
     let (path, query) = split_before(page, |c| "?#".contains(c));
     let is_part = |part: &str| part.is_empty() || is_reference(part) || is_known_by_itself(part);
-    let path = if path.split('/').all(is_part) {
-        path
-    } else {
-        "/***"
-    };
+    let path = if path.split('/').all(is_part) { path } else { "/***" };
     let query = if query.is_empty() { "" } else { "?***" };
     Some(format!("{scheme}://{login}{authority}{path}{query}"))
 }
@@ -1041,10 +964,7 @@ fn values(hidden: &str) -> Vec<String> {
     let behind = [key, scheme].into_iter().flatten().map(|it| it.1);
     let quoted = plain.split(QUOTES).skip(1).step_by(2);
     let bare = hidden.replace(['"', '\'', '\\'], "");
-    let found = [hidden, plain, &bare]
-        .into_iter()
-        .chain(behind)
-        .chain(quoted);
+    let found = [hidden, plain, &bare].into_iter().chain(behind).chain(quoted);
     let found = found.map(|it| it.trim().trim_matches(QUOTES).to_owned());
     // Short numbers, ports, variables and words that every log may have would take its sentences apart.
     let is_word = |it: &str| KNOWN.contains(it.to_ascii_lowercase().as_str());

@@ -173,9 +173,7 @@ fn secrets_survive_in_no_command_whatever_stands_around_them() {
             _ => {
                 let depth = random.below(3);
                 let script = within(&login, depth, &mut random);
-                ["timeout", "5", "bash", "-ec", &script]
-                    .map(str::to_owned)
-                    .into()
+                ["timeout", "5", "bash", "-ec", &script].map(str::to_owned).into()
             }
         };
         let shown = words(&command).0.join(" ") + &script(&command.join(" "));
@@ -198,10 +196,7 @@ fn known_words_and_numbers_are_hidden_behind_the_name_of_a_secret() {
         };
         let list = ["sh", "-c", &command].map(str::to_owned);
         let shown = words(&list).0.join(" ") + &script(&command);
-        assert!(
-            !shown.contains("90817263"),
-            "seed {seed}: {command:?}\n{shown}"
-        );
+        assert!(!shown.contains("90817263"), "seed {seed}: {command:?}\n{shown}");
     }
 }
 
@@ -244,48 +239,24 @@ fn what_prints_a_secret_is_hidden_and_what_follows_stays_readable() {
             "xargs -P $(nproc) -n 1 curl -s http://{host}:15672/api/queues",
             "xargs -P $(nproc) -n 1 curl -s http://{host}:15672/api/queues",
         ),
-        (
-            "k6 run -u $(nproc) a.js; echo $(date +%s) `id`",
-            "k6 run -u $(nproc) a.js; echo $(date +%s) `id`",
-        ),
+        ("k6 run -u $(nproc) a.js; echo $(date +%s) `id`", "k6 run -u $(nproc) a.js; echo $(date +%s) `id`"),
         (
             "PASSWORD=$(cat x); for i in $(seq $(nproc)); do perf-test -x 1; done",
             "PASSWORD=$(***); for i in $(seq $(nproc)); do perf-test -x 1; done",
         ),
         // Also in quotes.
-        (
-            "PASSWORD=\"$(cat x)\" perf-test -x 1 -u s3cret-queue",
-            "PASSWORD=\"$(***)\" perf-test -x 1 -u s3cret-queue",
-        ),
-        (
-            "PASSWORD=\"abc\" TOKEN='def' perf-test -x 1 -y 2",
-            "PASSWORD=\"***\" TOKEN='***' perf-test -x 1 -y 2",
-        ),
-        (
-            "TOKEN=$(<x.txt) perf-test -x $(nproc) -y 2",
-            "TOKEN=$(<***) perf-test -x $(nproc) -y 2",
-        ),
+        ("PASSWORD=\"$(cat x)\" perf-test -x 1 -u s3cret-queue", "PASSWORD=\"$(***)\" perf-test -x 1 -u s3cret-queue"),
+        ("PASSWORD=\"abc\" TOKEN='def' perf-test -x 1 -y 2", "PASSWORD=\"***\" TOKEN='***' perf-test -x 1 -y 2"),
+        ("TOKEN=$(<x.txt) perf-test -x $(nproc) -y 2", "TOKEN=$(<***) perf-test -x $(nproc) -y 2"),
         (
             "curl --token $(cat x) --rate $(nproc) http://{host}:{port}",
             "curl --token $(***) --rate $(nproc) http://{host}:{port}",
         ),
-        (
-            "PASSWORD=$(cat 'a b'; echo 12); seq $(nproc)",
-            "PASSWORD=$(*** '***'; ***); seq $(nproc)",
-        ),
-        (
-            "PASSWORD=`cat x` perf-test -x `nproc`",
-            "PASSWORD=`***` perf-test -x `nproc`",
-        ),
-        (
-            "export TOKEN=`id`; seq `nproc`",
-            "export TOKEN=`***`; seq `nproc`",
-        ),
+        ("PASSWORD=$(cat 'a b'; echo 12); seq $(nproc)", "PASSWORD=$(*** '***'; ***); seq $(nproc)"),
+        ("PASSWORD=`cat x` perf-test -x `nproc`", "PASSWORD=`***` perf-test -x `nproc`"),
+        ("export TOKEN=`id`; seq `nproc`", "export TOKEN=`***`; seq `nproc`"),
         // Where another reading is possible, all is hidden to the last bracket.
-        (
-            "PASSWORD=$(echo ')'; echo 12); seq $(nproc)",
-            "PASSWORD=$(*** ')'; ***); *** $(***)",
-        ),
+        ("PASSWORD=$(echo ')'; echo 12); seq $(nproc)", "PASSWORD=$(*** ')'; ***); *** $(***)"),
     ] {
         assert_eq!(script(given), shown);
         let word = ["sh", "-c", given].map(str::to_owned);
@@ -298,42 +269,18 @@ fn what_is_not_known_is_hidden_in_scripts() {
     for (given, shown) in [
         ("mysqldump -ps3cret db", "mysqldump -p***"),
         ("mysql -p1234; x -w1234", "mysql -p***; x -w***"),
-        (
-            "mosquitto_pub -P 1234 -p 1883 -t rooms",
-            "mosquitto_pub -P *** -p 1883 -t rooms",
-        ),
-        (
-            "rabbitmq-diagnostics authenticate_user me 12",
-            "rabbitmq-diagnostics authenticate_user ***",
-        ),
-        (
-            "redis-cli AUTH 1234; sleep 5",
-            "redis-cli AUTH ***; sleep 5",
-        ),
-        (
-            "git clone https://s3cret@h/s3cret",
-            "git clone https://***@h/***",
-        ),
-        (
-            "curl -u me:1 http://{host}:1/api?x",
-            "curl -u *** http://{host}:1/api?***",
-        ),
+        ("mosquitto_pub -P 1234 -p 1883 -t rooms", "mosquitto_pub -P *** -p 1883 -t rooms"),
+        ("rabbitmq-diagnostics authenticate_user me 12", "rabbitmq-diagnostics authenticate_user ***"),
+        ("redis-cli AUTH 1234; sleep 5", "redis-cli AUTH ***; sleep 5"),
+        ("git clone https://s3cret@h/s3cret", "git clone https://***@h/***"),
+        ("curl -u me:1 http://{host}:1/api?x", "curl -u *** http://{host}:1/api?***"),
         ("mytool --token 1234 --rate 5", "*** --token *** --rate 5"),
-        (
-            "PASSWORD=1234 x 5 --pw '12 34 5'",
-            "PASSWORD=*** x 5 --pw '***'",
-        ),
+        ("PASSWORD=1234 x 5 --pw '12 34 5'", "PASSWORD=*** x 5 --pw '***'"),
         ("sshpass -p 1234 ssh h seq 3", "sshpass -p *** ssh h seq 3"),
-        (
-            "x --pin \\\n 1234 \\\n --rate 5",
-            "x --pin \\\n *** \\\n --rate 5",
-        ),
+        ("x --pin \\\n 1234 \\\n --rate 5", "x --pin \\\n *** \\\n --rate 5"),
         ("[ $PASS = 1234 ] && exit 1", "[ $PASS = *** ] && exit 1"),
         ("test \"$PASS\" -eq 1234", "test \"$PASS\" -eq ***"),
-        (
-            "echo a 'b c3' | docker login -u me",
-            "echo a 'b ***' | docker login -u ***",
-        ),
+        ("echo a 'b c3' | docker login -u me", "echo a 'b ***' | docker login -u ***"),
         ("x <<! >/dev/null\ns3cret\n!", "x <<! >/dev/null\n***\n!"),
         ("x <<< 1234", "x <<< ***"),
         (r"printf '\163\063' '\033'", r"printf '\***' '\033'"),
@@ -341,38 +288,20 @@ fn what_is_not_known_is_hidden_in_scripts() {
         ("x 12;s3;true;4", "x ***"),
         ("x 1234567890", "x ***"),
         // A value that is called like a program.
-        (
-            "curl -A perf-test -d s3cret http://h",
-            "curl -A perf-test -d *** http://h",
-        ),
-        (
-            "openssl enc -aes256 -in perf-test -k Tr0ub4dor",
-            "openssl *** -a*** -in perf-test -k ***",
-        ),
+        ("curl -A perf-test -d s3cret http://h", "curl -A perf-test -d *** http://h"),
+        ("openssl enc -aes256 -in perf-test -k Tr0ub4dor", "openssl *** -a*** -in perf-test -k ***"),
         (
             "mosquitto_pub -h {host} -t perf-test -u s3cret -P 1234",
             "mosquitto_pub -h {host} -t perf-test -u *** -P ***",
         ),
-        (
-            "redis-cli -n perf-test -a 1234",
-            "redis-cli -n perf-test -a ***",
-        ),
-        (
-            "sudo -u perf-test curl -d s3cret",
-            "sudo -u perf-test curl -d ***",
-        ),
+        ("redis-cli -n perf-test -a 1234", "redis-cli -n perf-test -a ***"),
+        ("sudo -u perf-test curl -d s3cret", "sudo -u perf-test curl -d ***"),
         ("sudo -E mysql -p 1234; x", "sudo -E mysql -p ***; x"),
         // Bundles, joined assignments, blanks before signs.
         ("curl -sku rabbit:rabbit h", "curl -sku *** h"),
-        (
-            "zip -rP 1234 x; unzip -qP1234",
-            "zip -rP *** x; unzip -q***",
-        ),
+        ("zip -rP 1234 x; unzip -qP1234", "zip -rP *** x; unzip -q***"),
         ("sshpass -vp 1234 ssh", "sshpass -vp *** ssh"),
-        (
-            "docker run -eRABBITMQ_DEFAULT_PASS=1234 rabbitmq",
-            "docker run -eRABBITMQ_DEFAULT_PASS=*** rabbitmq",
-        ),
+        ("docker run -eRABBITMQ_DEFAULT_PASS=1234 rabbitmq", "docker run -eRABBITMQ_DEFAULT_PASS=*** rabbitmq"),
         ("java -Dpass=1234 -DPASS=1234", "java -Dpass=*** -DPASS=***"),
         ("pass = 1234", "pass = ***"),
         ("x {\"pass\" : 1234}", "x {\"pass\" : ***}"),
@@ -381,40 +310,16 @@ fn what_is_not_known_is_hidden_in_scripts() {
         // Addresses and open quotes behind a name of a secret.
         ("PASSWORD=http://hunter x", "PASSWORD=*** x"),
         ("x --password=http://hunter2 5", "x --password=*** 5"),
-        (
-            "TOKEN_URL=https://idp.example.com/login k6 run load.js",
-            "TOKEN_URL=*** k6 run load.js",
-        ),
-        (
-            "x --password 'a; 1234 --rabbit'; seq 3",
-            "x --password '***; ***'; seq 3",
-        ),
-        (
-            "x --stream 1234 --stream s3cret",
-            "x --stream 1234 --stream ***",
-        ),
+        ("TOKEN_URL=https://idp.example.com/login k6 run load.js", "TOKEN_URL=*** k6 run load.js"),
+        ("x --password 'a; 1234 --rabbit'; seq 3", "x --password '***; ***'; seq 3"),
+        ("x --stream 1234 --stream s3cret", "x --stream 1234 --stream ***"),
         ("x '$word' \"\\$word\" $word", "x '$***' \"\\$***\" $word"),
         // What commands print in the place of a secret, to their end.
-        (
-            "PASSWORD=$(cat x; echo 12); seq 3",
-            "PASSWORD=$(***; ***); seq 3",
-        ),
-        (
-            "PASSWORD=$(\n cat x\n echo 12\n)\nseq 3",
-            "PASSWORD=$(\n ***\n ***\n)\nseq 3",
-        ),
-        (
-            "PASSWORD=\"$(cat \"a b\"; echo 12)\"; seq 3",
-            "PASSWORD=\"$(*** \"***\"; ***)\"; seq 3",
-        ),
-        (
-            "PASSWORD=`echo 12` perf-test -x 1",
-            "PASSWORD=`***` perf-test -x 1",
-        ),
-        (
-            "x sesame= +sesame --host me:sesame",
-            "x ***= *** --host ***",
-        ),
+        ("PASSWORD=$(cat x; echo 12); seq 3", "PASSWORD=$(***; ***); seq 3"),
+        ("PASSWORD=$(\n cat x\n echo 12\n)\nseq 3", "PASSWORD=$(\n ***\n ***\n)\nseq 3"),
+        ("PASSWORD=\"$(cat \"a b\"; echo 12)\"; seq 3", "PASSWORD=\"$(*** \"***\"; ***)\"; seq 3"),
+        ("PASSWORD=`echo 12` perf-test -x 1", "PASSWORD=`***` perf-test -x 1"),
+        ("x sesame= +sesame --host me:sesame", "x ***= *** --host ***"),
     ] {
         assert_eq!(script(given), shown);
     }
@@ -428,42 +333,21 @@ fn what_is_not_known_is_hidden_in_words() {
         words.map(|it| it.replace('|', " ")).collect()
     };
     for (given, shown) in [
-        (
-            "./tool --mode fast orders --size=10k {url}",
-            "./tool --mode fast *** --size=10k {url}",
-        ),
+        ("./tool --mode fast orders --size=10k {url}", "./tool --mode fast *** --size=10k {url}"),
         ("mysql -p12;|34|rabbit 5", "mysql -p***;|*** 5"),
         ("x --password=12;|34|rabbit 5", "x --password=***;|*** 5"),
         ("x pass : 1234", "x pass : ***"),
         ("env A=b perf-test -u orders", "env A=b perf-test -u orders"),
-        (
-            "sudo --user perf-test curl -d s3cret",
-            "sudo --user *** curl -d ***",
-        ),
+        ("sudo --user perf-test curl -d s3cret", "sudo --user *** curl -d ***"),
         ("./passthrough 5 orders", "./passthrough 5 ***"),
         ("/opt/tokens/bin/bench 100", "/opt/tokens/bin/bench 100"),
         ("smbpasswd 1234", "smbpasswd ***"),
-        (
-            "timeout 5s nice -n 5 mytool -ps3cret",
-            "timeout 5s nice -n 5 mytool -p***",
-        ),
-        (
-            "rabbitmqctl add_user me -- -s3cret",
-            "rabbitmqctl add_user *** -- ***",
-        ),
-        (
-            "x --password --s3cret --rate 5",
-            "x --password *** --rate 5",
-        ),
+        ("timeout 5s nice -n 5 mytool -ps3cret", "timeout 5s nice -n 5 mytool -p***"),
+        ("rabbitmqctl add_user me -- -s3cret", "rabbitmqctl add_user *** -- ***"),
+        ("x --password --s3cret --rate 5", "x --password *** --rate 5"),
         ("x --password=12 5 -p 8", "x --password=*** 5 -p 8"),
-        (
-            "curl -H Accept:|text/plain -d @a.json",
-            "curl -H *** -d @a.json",
-        ),
-        (
-            "sh -c echo|s3cret|12;|seq|3 5",
-            "sh -c echo|***|12;|seq|3 5",
-        ),
+        ("curl -H Accept:|text/plain -d @a.json", "curl -H *** -d @a.json"),
+        ("sh -c echo|s3cret|12;|seq|3 5", "sh -c echo|***|12;|seq|3 5"),
     ] {
         assert_eq!(words(&split(given)).0, split(shown), "{given}");
     }
@@ -486,10 +370,7 @@ fn flags_of_virtual_machines_are_shown_but_for_secrets() {
     for (given, shown) in [
         ("-setcookie s3cret +sbt db", "-setcookie *** +sbt db"),
         ("-setcookie -s3cret s3cret +sbt", "-setcookie *** *** +sbt"),
-        (
-            "-rabbit default_pass <<\"s3cret\">> -kernel x",
-            "-rabbit default_pass *** -kernel x",
-        ),
+        ("-rabbit default_pass <<\"s3cret\">> -kernel x", "-rabbit default_pass *** -kernel x"),
         ("-rabbit x [{default_pass,\"s3cret\"}]", "-rabbit x ***"),
         ("-eval f(\"x\"),|g(s3cret).", "-eval f(\"x\"),|***"),
         (
@@ -504,13 +385,8 @@ fn flags_of_virtual_machines_are_shown_but_for_secrets() {
 /// Scripts print variables, whose values stand in no word of theirs.
 #[test]
 fn a_variable_that_is_called_a_secret_is_one() {
-    let all = [
-        ("PASSWORD", "s3cret"),
-        ("API_TOKEN", "t0ken"),
-        ("PASSES", "3"),
-        ("BYPASS", "true"),
-        ("HOME", "/home/me"),
-    ];
+    let all =
+        [("PASSWORD", "s3cret"), ("API_TOKEN", "t0ken"), ("PASSES", "3"), ("BYPASS", "true"), ("HOME", "/home/me")];
     let all = all.map(|(name, value)| (OsString::from(name), OsString::from(value)));
     assert_eq!(secret_variables(all.into_iter()), ["s3cret", "t0ken"]);
 }
@@ -527,10 +403,7 @@ fn what_a_script_says_stays_in_its_log() {
         ("x $(echo s3cret)", &["s3cret"]),
         ("echo s3cret; x --token s3cret", &["s3cret"]),
         // A variable's name says nothing of the words behind it, and no log can do without some.
-        (
-            "PASS=hunter22; echo connecting with $PASS to server77",
-            &["hunter22"],
-        ),
+        ("PASS=hunter22; echo connecting with $PASS to server77", &["hunter22"]),
         ("x $PASS to server77", &["server77"]),
         ("x --token rabbit; echo rabbit", &[]),
         ("x is s3cret", &["s3cret"]),

@@ -29,10 +29,7 @@ struct Terms<'a> {
 /// is more than plain terms.
 #[must_use]
 pub fn terms(text: &str) -> String {
-    let mut terms = Terms {
-        rest: text,
-        depth: 0,
-    };
+    let mut terms = Terms { rest: text, depth: 0 };
     terms.file().unwrap_or_else(|| BLOT.to_owned())
 }
 
@@ -82,12 +79,7 @@ impl<'a> Terms<'a> {
             'a'..='z' => {
                 let atom = self.take_while(|c| c.is_ascii_alphanumeric() || "_@".contains(c));
                 Some(Shown {
-                    text: if atom.len() <= LONGEST_ATOM {
-                        atom
-                    } else {
-                        BLOT
-                    }
-                    .to_owned(),
+                    text: if atom.len() <= LONGEST_ATOM { atom } else { BLOT }.to_owned(),
                     names_secret: names_secret(atom),
                     is_word: true,
                 })
@@ -101,9 +93,7 @@ impl<'a> Terms<'a> {
             '<' => {
                 self.rest = self.rest.strip_prefix("<<\"")?;
                 let content = self.content('"')?;
-                let end = ["/utf8>>", ">>"]
-                    .into_iter()
-                    .find(|it| self.rest.starts_with(it))?;
+                let end = ["/utf8>>", ">>"].into_iter().find(|it| self.rest.starts_with(it))?;
                 self.take(end.len());
                 Some(Shown::word(&content, &format!("<<\"{content}\"{end}")))
             }
@@ -138,31 +128,21 @@ impl<'a> Terms<'a> {
         }
         self.depth -= 1;
         text += self.take(1);
-        Some(Shown {
-            text,
-            names_secret: names,
-            is_word: false,
-        })
+        Some(Shown { text, names_secret: names, is_word: false })
     }
 
     /// A number, also with a base, a fraction and an exponent.
     fn number(&mut self) -> Option<Shown> {
         let sign = usize::from(self.rest.starts_with('-'));
         let digits = self.rest.get(sign..)?;
-        let mut end = digits
-            .find(|c: char| !(c.is_ascii_alphanumeric() || "#_".contains(c)))
-            .unwrap_or(digits.len());
+        let mut end = digits.find(|c: char| !(c.is_ascii_alphanumeric() || "#_".contains(c))).unwrap_or(digits.len());
         let behind = digits.get(end..).and_then(|it| it.strip_prefix('.'));
         if let Some(behind) = behind.filter(|it| it.starts_with(|c: char| c.is_ascii_digit())) {
             let part = behind.find(|c: char| !c.is_ascii_digit());
             end += 1 + part.unwrap_or(behind.len());
         }
         let is_number = digits.starts_with(|c: char| c.is_ascii_digit());
-        is_number.then(|| Shown {
-            text: self.take(sign + end).to_owned(),
-            names_secret: false,
-            is_word: true,
-        })
+        is_number.then(|| Shown { text: self.take(sign + end).to_owned(), names_secret: false, is_word: true })
     }
 
     /// The text before the quote that ends it, which is passed.
@@ -213,28 +193,16 @@ mod tests {
     #[test]
     fn what_may_be_a_secret_is_hidden_in_terms() {
         for (given, shown) in [
-            (
-                "[{rabbit,[{default_pass,hunter2},{a,1}]}].",
-                "[{rabbit,[{default_pass,***},{a,1}]}].",
-            ),
+            ("[{rabbit,[{default_pass,hunter2},{a,1}]}].", "[{rabbit,[{default_pass,***},{a,1}]}]."),
             ("[{a,[{b,<<\"s3cret\">>}]}].", "[{a,[{b,***}]}]."),
-            (
-                "[{a,\"s3\\\"cret\"},{'s3cret', 5}].",
-                "[{a,***},{***, ***}].",
-            ),
+            ("[{a,\"s3\\\"cret\"},{'s3cret', 5}].", "[{a,***},{***, ***}]."),
             (
                 "[{pw,\"20242024\"},{pin,4711},{bind,{\"cn=x\",\"12345678\"}},{login,{\"svc\",\"rabbit\"}}].",
                 "[{pw,***},{pin,***},{bind,***},{login,***}].",
             ),
-            (
-                "[{a,\"12345678\"},{b,{\"cn=x\",rabbit}}].",
-                "[{a,***},{b,{***,***}}].",
-            ),
+            ("[{a,\"12345678\"},{b,{\"cn=x\",rabbit}}].", "[{a,***},{b,{***,***}}]."),
             ("[{\"password\",[1234]}].", "[{***,***}]."),
-            (
-                "[{{a,token},1234},{b,[cookie,1234]}].",
-                "[{{a,token},***},{b,[cookie,***]}].",
-            ),
+            ("[{{a,token},1234},{b,[cookie,1234]}].", "[{{a,token},***},{b,[cookie,***]}]."),
             ("[{a,1} % the password is s3cret\n].", "[{a,1} \n]."),
         ] {
             assert_eq!(terms(given), shown);
@@ -281,10 +249,7 @@ mod tests {
         for _ in 0..2_000 {
             let given = format!("[{}].", term(&mut random, 0));
             let shown = terms(&given);
-            assert!(
-                !shown.contains("s3cret") && !shown.contains("9081"),
-                "{given}\n{shown}"
-            );
+            assert!(!shown.contains("s3cret") && !shown.contains("9081"), "{given}\n{shown}");
             assert_ne!(shown, BLOT, "{given}");
         }
     }

@@ -23,8 +23,7 @@ const MOST_PAGE: u64 = 2 << 30;
 const QUIET: Nanos = Nanos::from_millis(250);
 /// Bytes of a refusal that are read.
 const MOST_REFUSAL: u64 = 200;
-const ACCEPT: &str =
-    "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.9,*/*;q=0.1";
+const ACCEPT: &str = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.9,*/*;q=0.1";
 
 /// A connection to the server of one page.
 #[derive(Debug)]
@@ -55,11 +54,7 @@ impl Client {
             .into();
         Ok(Self {
             agent,
-            login: Login {
-                user: plan.user.clone(),
-                secret: plan.password.clone(),
-                scheme: "Bearer",
-            },
+            login: Login { user: plan.user.clone(), secret: plan.password.clone(), scheme: "Bearer" },
             plan: plan.clone(),
             was_there: false,
         })
@@ -67,11 +62,7 @@ impl Client {
 
     /// Requests the page and hands its samples to `selection`.
     pub(super) fn fetch(&mut self, selection: &mut Selection) -> Fetched {
-        let mut fetched = Fetched {
-            answered: None,
-            cost: PageCost::default(),
-            result: Ok(()),
-        };
+        let mut fetched = Fetched { answered: None, cost: PageCost::default(), result: Ok(()) };
         fetched.result = self.request(&mut fetched.answered, &mut fetched.cost, selection);
         self.was_there |= fetched.result.is_ok();
         fetched
@@ -86,16 +77,11 @@ impl Client {
         let deadline = Clock.now() + self.plan.timeout;
         let mut get = self.agent.get(self.plan.url.as_str());
         get = get.header("Accept", ACCEPT);
-        get = get.header(
-            "Accept-Encoding",
-            if self.plan.gzip { "gzip" } else { "identity" },
-        );
+        get = get.header("Accept-Encoding", if self.plan.gzip { "gzip" } else { "identity" });
         if let Some(authorization) = self.login.authorization() {
             get = get.header("Authorization", authorization);
         }
-        let response = get
-            .call()
-            .map_err(|error| self.unreachable(&told(&error)))?;
+        let response = get.call().map_err(|error| self.unreachable(&told(&error)))?;
         *answered = Some(Clock.now());
         let status = response.status();
         if status.as_u16() != 200 {
@@ -104,9 +90,7 @@ impl Client {
             // What cannot be read says nothing.
             let _ = body.take(MOST_REFUSAL).read_to_end(&mut said);
             let said = String::from_utf8_lossy(&said);
-            let said = self
-                .login
-                .without_secrets(said.trim(), self.plan.url.as_str());
+            let said = self.login.without_secrets(said.trim(), self.plan.url.as_str());
             let help = match status.as_u16() {
                 401 | 403 => NO_LOGIN,
                 _ => REFUSED,
@@ -125,26 +109,16 @@ impl Client {
         selection: &mut Selection,
     ) -> Result<(), Problem> {
         let format = PageFormat::of_content_type(header(&response, &CONTENT_TYPE));
-        let ends_when_closed = [CONTENT_LENGTH, TRANSFER_ENCODING]
-            .iter()
-            .all(|name| header(&response, name).is_empty());
-        let encoding = header(&response, &CONTENT_ENCODING)
-            .trim()
-            .to_ascii_lowercase();
+        let ends_when_closed =
+            [CONTENT_LENGTH, TRANSFER_ENCODING].iter().all(|name| header(&response, name).is_empty());
+        let encoding = header(&response, &CONTENT_ENCODING).trim().to_ascii_lowercase();
         let bytes = Cell::new(0);
-        let body = Counted {
-            inner: response.into_body().into_reader(),
-            bytes: &bytes,
-        };
+        let body = Counted { inner: response.into_body().into_reader(), bytes: &bytes };
         let mut reader: Box<dyn Read + '_> = match encoding.as_str() {
             "" | "identity" => Box::new(body),
             "gzip" | "x-gzip" => Box::new(MultiGzDecoder::new(body)),
             other => {
-                return Err(self.problem(
-                    "is encoded in a way that was not requested",
-                    other,
-                    ENCODED,
-                ));
+                return Err(self.problem("is encoded in a way that was not requested", other, ENCODED));
             }
         };
         let mut page = Page {
@@ -184,12 +158,7 @@ impl Client {
         Ok(())
     }
 
-    fn pieces(
-        &self,
-        reader: &mut dyn Read,
-        deadline: Time,
-        page: &mut Page<'_>,
-    ) -> Result<(), Problem> {
+    fn pieces(&self, reader: &mut dyn Read, deadline: Time, page: &mut Page<'_>) -> Result<(), Problem> {
         let mut piece = vec![0; PIECE];
         loop {
             let length = match reader.read(&mut piece) {
@@ -255,8 +224,7 @@ const NO_LOGIN: &str = "check user and password, or token: --user, --password-fi
 const ENCODED: &str = "ask the server's administrator, or try --no-gzip";
 const BROKEN: &str = "see the server's log; raise the time-out (--timeout; in an experiment, timeout of the scrape) \
     if the server is only slow";
-const NO_END: &str =
-    "select families on the server (RabbitMQ: /metrics/detailed?family=queue_coarse_metrics)";
+const NO_END: &str = "select families on the server (RabbitMQ: /metrics/detailed?family=queue_coarse_metrics)";
 const SLOW: &str = "raise the time-out (--timeout; in an experiment, timeout of the scrape)";
 /// A longer time-out would make a request longer, and bring nothing.
 const NOT_CLOSED: &str = "have the server close the connection behind the page, or say its length (Content-Length, or \
@@ -265,9 +233,7 @@ const NO_PAGE: &str = "check the path (RabbitMQ: /metrics or /metrics/per-object
 
 fn header<'a>(response: &'a Response<Body>, name: &HeaderName) -> &'a str {
     let value = response.headers().get(name);
-    value
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or_default()
+    value.and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
 /// A page that arrives.

@@ -73,10 +73,7 @@ pub struct ScrapePlan {
 
 impl ScrapePlan {
     const fn times(&self) -> RequestTimes {
-        RequestTimes {
-            every: self.every,
-            jitter: self.jitter,
-        }
+        RequestTimes { every: self.every, jitter: self.jitter }
     }
 }
 
@@ -142,12 +139,7 @@ impl Scrape {
             match &selected.rate {
                 Some(rate) => {
                     name.unit = rate.unit;
-                    kept.push(ScrapedSeries {
-                        name,
-                        since: rate.since,
-                        until: self.due,
-                        value: rate.per_second,
-                    });
+                    kept.push(ScrapedSeries { name, since: rate.since, until: self.due, value: rate.per_second });
                 }
                 // What a counter has counted since its process began says nothing of the run.
                 None if selected.is_counter => {}
@@ -167,20 +159,13 @@ impl Scrape {
             ("size of the page", SeriesUnit::Bytes, bytes),
             ("series of the page", SeriesUnit::Count, series),
         ];
-        let named = |(name, unit, value)| {
-            self.since_then(plan, SeriesName::new(&plan.name, name, unit), value)
-        };
+        let named = |(name, unit, value)| self.since_then(plan, SeriesName::new(&plan.name, name, unit), value);
         costs.into_iter().map(named).collect()
     }
 
     /// A value that holds until the next page.
     fn since_then(&self, plan: &ScrapePlan, name: SeriesName, value: f64) -> ScrapedSeries {
-        ScrapedSeries {
-            name,
-            since: self.due,
-            until: self.due + plan.every,
-            value,
-        }
+        ScrapedSeries { name, since: self.due, until: self.due + plan.every, value }
     }
 }
 
@@ -241,12 +226,10 @@ impl Scraper {
                 in_flight: scraper.in_flight.get(number).cloned().unwrap_or_default(),
             };
             let thread = thread::Builder::new().name(format!("scrape-{number}"));
-            let thread = thread
-                .spawn(move || task.run(begin, end))
-                .map_err(|error| {
-                    scraper.stop.store(true, Ordering::Relaxed);
-                    Problem::new("cannot start a thread", error, "see ulimit -u")
-                })?;
+            let thread = thread.spawn(move || task.run(begin, end)).map_err(|error| {
+                scraper.stop.store(true, Ordering::Relaxed);
+                Problem::new("cannot start a thread", error, "see ulimit -u")
+            })?;
             scraper.threads.push(thread);
         }
         Ok(scraper)
@@ -350,10 +333,7 @@ impl Task {
                 return;
             }
             let sent = Clock.now();
-            *self
-                .in_flight
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner) = Some((due, sent));
+            *self.in_flight.lock().unwrap_or_else(PoisonError::into_inner) = Some((due, sent));
             let scrape = self.scrape(due, sent);
             // Where somebody has taken it, it was told as unanswered.
             if take(&self.in_flight).is_none() || self.tell.send(scrape).is_err() {
@@ -431,8 +411,7 @@ impl RequestTimes {
         let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         let there_and_back = u128::from(every) * 2;
-        let moved = u128::from(mixed ^ (mixed >> 31))
-            + u128::from(number) * u128::from(every * STEP_PERCENT / 100);
+        let moved = u128::from(mixed ^ (mixed >> 31)) + u128::from(number) * u128::from(every * STEP_PERCENT / 100);
         let moved = moved % there_and_back;
         let within = moved.min(there_and_back - 1 - moved);
         begin + Nanos(u64::try_from(within).unwrap_or(0))
@@ -461,10 +440,7 @@ impl ScrapeUrl {
     /// Host, port and path: what tells it from other pages.
     #[must_use]
     pub fn short(&self) -> &str {
-        let text = self
-            .0
-            .split_once("://")
-            .map_or(self.0.as_str(), |(_, rest)| rest);
+        let text = self.0.split_once("://").map_or(self.0.as_str(), |(_, rest)| rest);
         text.split(['?', '#']).next().unwrap_or_default()
     }
 }
@@ -480,15 +456,10 @@ impl FromStr for ScrapeUrl {
 
     fn from_str(text: &str) -> Result<Self, Refused> {
         let text = text.trim();
-        let uri: Uri = text
-            .parse()
-            .map_err(|_| Refused::new("the page's address is not a URL", EXAMPLE))?;
+        let uri: Uri = text.parse().map_err(|_| Refused::new("the page's address is not a URL", EXAMPLE))?;
         let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
         let Some(authority) = uri.authority().filter(|_| is_http) else {
-            return Err(Refused::new(
-                "the page's address does not begin with http:// or https://",
-                EXAMPLE,
-            ));
+            return Err(Refused::new("the page's address does not begin with http:// or https://", EXAMPLE));
         };
         if authority.as_str().contains('@') {
             return Err(Refused::new(

@@ -117,10 +117,9 @@ impl Found {
         let names: Vec<&str> = self.related.1.iter().map(String::as_str).collect();
         match names.first().and_then(|name| name.get(..self.related.0)) {
             None => "no name on the page is like it".to_owned(),
-            Some(beginning) => format!(
-                "no name on the page is like it; it has {beginning}…, such as {}",
-                names.join(", ")
-            ),
+            Some(beginning) => {
+                format!("no name on the page is like it; it has {beginning}…, such as {}", names.join(", "))
+            }
         }
     }
 }
@@ -188,10 +187,7 @@ impl Selection {
             self.name.push_str(sample.name);
             let all = self.selectors.iter().enumerate();
             self.wanted.clear();
-            self.wanted.extend(
-                all.filter(|(_, selector)| selector.has_name(sample.name))
-                    .map(|(index, _)| index),
-            );
+            self.wanted.extend(all.filter(|(_, selector)| selector.has_name(sample.name)).map(|(index, _)| index));
             self.look(sample.name);
         }
         for wanted in 0..self.wanted.len() {
@@ -261,11 +257,7 @@ impl Selection {
                 return;
             }
             Entry::Vacant(new) => {
-                new.insert(Part {
-                    page: self.page,
-                    value: sample.value,
-                    before: None,
-                });
+                new.insert(Part { page: self.page, value: sample.value, before: None });
                 None
             }
         };
@@ -288,9 +280,7 @@ impl Selection {
     /// A hash that tells a sample from others of a page, in whatever order its labels stand.
     fn identity(&self, index: usize, sample: &Sample<'_>) -> u64 {
         let labels = sample.labels.iter();
-        let sum = labels.fold(0, |sum: u64, label| {
-            sum.wrapping_add(self.hasher.hash_one((label.name, label.raw)))
-        });
+        let sum = labels.fold(0, |sum: u64, label| sum.wrapping_add(self.hasher.hash_one((label.name, label.raw))));
         self.hasher.hash_one((index, sample.name, sum))
     }
 
@@ -380,16 +370,10 @@ impl Selection {
             name: series.name.clone(),
             shown: series.shown.clone(),
             value: series.value,
-            rate: last
-                .zip(series.growth)
-                .and_then(|((since, before), growth)| {
-                    let seconds = sent.since(before).as_secs_f64();
-                    (seconds > 0.0).then(|| SelectedRate {
-                        since,
-                        per_second: growth / seconds,
-                        unit: series.rate_unit,
-                    })
-                }),
+            rate: last.zip(series.growth).and_then(|((since, before), growth)| {
+                let seconds = sent.since(before).as_secs_f64();
+                (seconds > 0.0).then(|| SelectedRate { since, per_second: growth / seconds, unit: series.rate_unit })
+            }),
             is_counter: series.is_counter,
         };
         Ok(here.into_iter().map(value).collect())
@@ -474,10 +458,7 @@ fn units(name: &str) -> (SeriesUnit, SeriesUnit) {
 
 fn too_many(most: usize, selector: &str) -> Problem {
     Problem::new(
-        format!(
-            "more than {} series are selected",
-            measure::count(most as u64)
-        ),
+        format!("more than {} series are selected", measure::count(most as u64)),
         selector,
         "select fewer by their labels, add them up with sum by (vhost) (NAME), or allow more with --max-series (in \
          an experiment, max-series of the scrape)",

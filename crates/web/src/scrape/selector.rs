@@ -106,9 +106,7 @@ impl Selector {
 fn inner(regex: &Regex) -> &str {
     let text = regex.as_str();
     let inner = text.strip_prefix("^(?:");
-    inner
-        .and_then(|text| text.strip_suffix(")$"))
-        .unwrap_or(text)
+    inner.and_then(|text| text.strip_suffix(")$")).unwrap_or(text)
 }
 
 impl fmt::Display for Selector {
@@ -150,9 +148,9 @@ impl FromStr for Selector {
         }
         let is_function = rest.text.starts_with('(') && conditions.is_empty() && name != "sum";
         if is_function {
-            return Err(rest.refused(
-                "uses a function other than sum, the only one (counters become rates by themselves)",
-            ));
+            return Err(
+                rest.refused("uses a function other than sum, the only one (counters become rates by themselves)")
+            );
         }
         if sum.is_some() {
             rest.expect(")")?;
@@ -161,14 +159,8 @@ impl FromStr for Selector {
             return Err(rest.refused("goes on where it should end"));
         }
         let name = if name.is_empty() { "*" } else { name };
-        let pattern =
-            Pattern::new(name).map_err(|_| rest.refused("has an invalid pattern as name"))?;
-        Ok(Self {
-            text: text.to_owned(),
-            name: pattern,
-            conditions,
-            sum,
-        })
+        let pattern = Pattern::new(name).map_err(|_| rest.refused("has an invalid pattern as name"))?;
+        Ok(Self { text: text.to_owned(), name: pattern, conditions, sum })
     }
 }
 
@@ -218,8 +210,7 @@ impl<'a> Rest<'a> {
     /// `sum (` or `sum by (a, b) (` at the beginning.
     fn sum(&mut self) -> Result<Option<Vec<String>>, Refused> {
         let behind = self.text.strip_prefix("sum").map(str::trim_start);
-        let Some(behind) = behind.filter(|text| text.starts_with('(') || text.starts_with("by"))
-        else {
+        let Some(behind) = behind.filter(|text| text.starts_with('(') || text.starts_with("by")) else {
             return Ok(None);
         };
         self.text = behind;

@@ -166,11 +166,7 @@ impl ScrapeSummary {
         }
         match &scrape.result {
             Err(problem) => {
-                let count = if scrape.is_unanswered {
-                    &mut self.unanswered
-                } else {
-                    &mut self.failed
-                };
+                let count = if scrape.is_unanswered { &mut self.unanswered } else { &mut self.failed };
                 *count += 1;
                 self.problem = Some(problem.clone());
                 let waited = scrape.done.since(scrape.sent);
@@ -186,14 +182,8 @@ impl ScrapeSummary {
                 self.sizes.bytes.add(cost.page_bytes);
                 self.sizes.series.add(cost.series);
                 self.unmatched.clone_from(&cost.unmatched);
-                let first_byte = scrape
-                    .answered
-                    .map_or(Nanos::ZERO, |at| at.since(scrape.sent));
-                self.record([
-                    scrape.response(),
-                    scrape.done.since(scrape.sent),
-                    first_byte,
-                ]);
+                let first_byte = scrape.answered.map_or(Nanos::ZERO, |at| at.since(scrape.sent));
+                self.record([scrape.response(), scrape.done.since(scrape.sent), first_byte]);
                 self.selected = values
                     .iter()
                     .map(|selected| SeriesSummary {
@@ -255,10 +245,7 @@ impl ScrapeSummary {
             all.push(Warning::new(Tier::Caution, failed));
         }
         let unmatched = self.unmatched.iter().map(|what| {
-            let nothing = Finding::NothingSelected {
-                page: self.name.clone(),
-                what: what.clone(),
-            };
+            let nothing = Finding::NothingSelected { page: self.name.clone(), what: what.clone() };
             Warning::new(Tier::Caution, nothing)
         });
         all.extend(unmatched);
@@ -270,23 +257,14 @@ impl ScrapeSummary {
     pub fn sentence(&self) -> String {
         let mut text = format!("{}: {} scraped", self.name, counted(self.completed, "page"));
         if self.completed > 0 {
-            let [p50, p99, max] = [
-                self.response.p50_ns,
-                self.response.p99_ns,
-                self.response.max_ns,
-            ]
-            .map(Nanos);
+            let [p50, p99, max] = [self.response.p50_ns, self.response.p99_ns, self.response.max_ns].map(Nanos);
             text += &format!(
                 ", p50 {p50}, p99 {p99}, max {max} from the due times; {} series in {} bytes",
                 count(self.series),
                 count(self.page_bytes)
             );
             if self.page_bytes_max > self.page_bytes {
-                text += &format!(
-                    " (the median; at most {} in {})",
-                    count(self.series_max),
-                    count(self.page_bytes_max)
-                );
+                text += &format!(" (the median; at most {} in {})", count(self.series_max), count(self.page_bytes_max));
             }
         }
         let parts = [
@@ -328,11 +306,7 @@ struct Sizes {
 
 impl Default for Sizes {
     fn default() -> Self {
-        Self {
-            all: new_histogram(),
-            least: u64::MAX,
-            most: 0,
-        }
+        Self { all: new_histogram(), least: u64::MAX, most: 0 }
     }
 }
 

@@ -56,14 +56,8 @@ pub fn scrape(
     // One request each, where no time is given.
     let end = begin + length.unwrap_or(Nanos(1));
     let mut scraper = Scraper::start(plans, begin, Some(end))?;
-    let mut watched = Watched {
-        plans,
-        summaries: plans.iter().map(ScrapeSummary::new).collect(),
-        servers,
-        observer,
-        begin,
-        end,
-    };
+    let mut watched =
+        Watched { plans, summaries: plans.iter().map(ScrapeSummary::new).collect(), servers, observer, begin, end };
     let mut next = begin + SECOND;
     while !control.is_stopping() && !scraper.is_finished() {
         thread::sleep(POLL_INTERVAL);
@@ -84,11 +78,7 @@ pub fn scrape(
     watched.add(&scraper.stop());
     watched.second(&vec![None; plans.len()]);
     let end = end.min(Clock.now()).max(begin);
-    let Watched {
-        mut summaries,
-        servers,
-        ..
-    } = watched;
+    let Watched { mut summaries, servers, .. } = watched;
     for summary in &mut summaries {
         summary.finish(begin, begin, end);
     }
@@ -136,10 +126,7 @@ fn share_cpu(summaries: &mut [ScrapeSummary], servers: &[Server]) {
         *requests.entry(server.tree.root()).or_insert(0) += summary.requests();
     }
     for (summary, server) in summaries.iter_mut().zip(servers) {
-        let of_server = requests
-            .get(&server.tree.root())
-            .copied()
-            .unwrap_or_default();
+        let of_server = requests.get(&server.tree.root()).copied().unwrap_or_default();
         summary.server_cpu_ns = server.used().and_then(|cpu| cpu.0.checked_div(of_server));
     }
 }
@@ -156,11 +143,7 @@ struct Server {
 impl Server {
     fn of(plan: &ScrapePlan) -> Self {
         let addresses = addresses(plan);
-        let mut server = Self {
-            tree: ProcessTree::of(listener(&addresses)),
-            addresses,
-            looks: None,
-        };
+        let mut server = Self { tree: ProcessTree::of(listener(&addresses)), addresses, looks: None };
         server.read();
         server
     }
@@ -202,11 +185,7 @@ fn addresses(plan: &ScrapePlan) -> Vec<SocketAddr> {
     let uri = plan.url.as_str().parse::<Uri>().ok();
     let at = |uri: &Uri| {
         let host = uri.host()?.trim_matches(['[', ']']);
-        let usual = if uri.scheme_str() == Some("https") {
-            443
-        } else {
-            80
-        };
+        let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };
         let port = uri.port_u16().unwrap_or(usual);
         Some(sockets::addresses_here(host, port))
     };

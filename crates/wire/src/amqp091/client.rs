@@ -23,9 +23,7 @@ use super::receive::{ChannelState, Settlement};
 use super::spec::*;
 use super::table::{FieldTable, Table};
 use super::template::{HeadTemplate, PublishTemplate};
-use super::{
-    DEFAULT_CHANNEL_MAX, DEFAULT_FRAME_MAX, MAX_BODY, Violation, decode_as, decode_method,
-};
+use super::{DEFAULT_CHANNEL_MAX, DEFAULT_FRAME_MAX, MAX_BODY, Violation, decode_as, decode_method};
 
 /// A connection, seen from the client.
 pub type Client = Connection<ClientSide>;
@@ -54,47 +52,26 @@ impl Side for ClientSide {
         }
     }
 
-    fn handle_handshake<'a>(
-        connection: &mut Client,
-        now: Time,
-        method: Method<'a>,
-    ) -> Result<Step<Event<'a>>, Error> {
+    fn handle_handshake<'a>(connection: &mut Client, now: Time, method: Method<'a>) -> Result<Step<Event<'a>>, Error> {
         connection.handle_handshake(now, method)
     }
 
     #[inline]
-    fn handle_open<'a>(
-        connection: &mut Client,
-        channel: u16,
-        method: Method<'a>,
-    ) -> Result<Step<Event<'a>>, Error> {
+    fn handle_open<'a>(connection: &mut Client, channel: u16, method: Method<'a>) -> Result<Step<Event<'a>>, Error> {
         Ok(Step::Event(match method {
             Method::BasicGetEmpty(_) => Event::GetEmpty { channel },
-            Method::BasicCancel(BasicCancel {
-                consumer_tag,
-                no_wait,
-            }) => {
+            Method::BasicCancel(BasicCancel { consumer_tag, no_wait }) => {
                 if !no_wait {
-                    connection
-                        .common
-                        .send_small(channel, &BasicCancelOk { consumer_tag });
+                    connection.common.send_small(channel, &BasicCancelOk { consumer_tag });
                 }
-                Event::ConsumerCancelled {
-                    channel,
-                    consumer_tag,
-                }
+                Event::ConsumerCancelled { channel, consumer_tag }
             }
             Method::ChannelFlow(ChannelFlow { active }) => {
-                connection
-                    .common
-                    .send_small(channel, &ChannelFlowOk { active });
+                connection.common.send_small(channel, &ChannelFlowOk { active });
                 Event::Method { channel, method }
             }
             Method::ChannelCloseOk(_) => {
-                connection
-                    .common
-                    .rx
-                    .set_channel_state(channel, ChannelState::Closed);
+                connection.common.rx.set_channel_state(channel, ChannelState::Closed);
                 Event::Method { channel, method }
             }
             Method::ConnectionBlocked(ConnectionBlocked { reason }) => Event::Blocked { reason },
@@ -114,12 +91,7 @@ impl Side for ClientSide {
 
     #[inline(always)]
     fn settlement<'a>(settlement: &Settlement) -> Option<Event<'a>> {
-        let &Settlement {
-            channel,
-            method,
-            delivery_tag,
-            bits,
-        } = settlement;
+        let &Settlement { channel, method, delivery_tag, bits } = settlement;
         let nack = u16::from(method) == BasicNack::INFO.id.method;
         (nack || u16::from(method) == BasicAck::INFO.id.method).then_some(Event::Confirm {
             channel,
@@ -177,12 +149,7 @@ impl Side for ClientSide {
         }
     }
 
-    fn too_large<'a>(
-        connection: &mut Client,
-        _: u16,
-        _: MethodId,
-        size: u64,
-    ) -> Result<Event<'a>, Error> {
+    fn too_large<'a>(connection: &mut Client, _: u16, _: MethodId, size: u64) -> Result<Event<'a>, Error> {
         let limit = connection.side.config.max_body.min(MAX_BODY);
         let what = format!("a body of {size} bytes, the limit is {limit}");
         Err(connection.fail_with((reply::CONTENT_TOO_LARGE, what), &[]))
@@ -231,10 +198,7 @@ impl Connection<ClientSide> {
             common,
             state: State::Greeting,
             channel_max: config.channel_max,
-            side: ClientSide {
-                config,
-                server_properties: FieldTable::new(),
-            },
+            side: ClientSide { config, server_properties: FieldTable::new() },
         }
     }
 
@@ -258,12 +222,7 @@ impl Connection<ClientSide> {
     /// payload, which is the front of `body` until then. Does nothing on a connection that is not
     /// open.
     #[inline]
-    pub fn publish_body(
-        &mut self,
-        template: &HeadTemplate,
-        body: &[u8],
-        fill: impl FnOnce(&mut [u8]),
-    ) {
+    pub fn publish_body(&mut self, template: &HeadTemplate, body: &[u8], fill: impl FnOnce(&mut [u8])) {
         if self.state == State::Open {
             template.put(self.common.out(), body, fill);
         }
@@ -287,12 +246,7 @@ impl Connection<ClientSide> {
     /// Hot path: refuses one delivery. Does nothing on a connection that is not open.
     #[inline]
     pub fn reject(&mut self, channel: u16, delivery_tag: u64, requeue: bool) {
-        self.settle(
-            channel,
-            BasicReject::INFO.id,
-            delivery_tag,
-            u8::from(requeue),
-        );
+        self.settle(channel, BasicReject::INFO.id, delivery_tag, u8::from(requeue));
     }
 
     /// Starts the orderly close; [`Event::CloseOk`] ends it. Before the handshake is complete, or
@@ -311,11 +265,7 @@ impl Connection<ClientSide> {
 }
 
 impl Client {
-    fn handle_handshake<'a>(
-        &mut self,
-        now: Time,
-        method: Method<'a>,
-    ) -> Result<Step<Event<'a>>, Error> {
+    fn handle_handshake<'a>(&mut self, now: Time, method: Method<'a>) -> Result<Step<Event<'a>>, Error> {
         match (self.state, method) {
             (State::Greeting, Method::ConnectionStart(start)) => self.log_in(&start)?,
             (State::LoggingIn, Method::ConnectionTune(tune)) => self.tune(now, tune)?,
@@ -332,18 +282,11 @@ impl Client {
     fn log_in(&mut self, start: &ConnectionStart<'_>) -> Result<(), Error> {
         let version = (start.version_major, start.version_minor);
         if version != (0, 9) {
-            let what = format!(
-                "the server speaks AMQP {}-{}, not 0-9-1",
-                version.0, version.1
-            );
+            let what = format!("the server speaks AMQP {}-{}, not 0-9-1", version.0, version.1);
             return Err(self.fail_with((reply::NOT_ALLOWED, what), &[]));
         }
         let wanted = self.side.config.mechanism.name();
-        if !start
-            .mechanisms
-            .split(|b| *b == b' ')
-            .any(|name| name == wanted.as_bytes())
-        {
+        if !start.mechanisms.split(|b| *b == b' ').any(|name| name == wanted.as_bytes()) {
             self.state = State::Closed;
             let offered = String::from_utf8_lossy(start.mechanisms).into_owned();
             return Err(Error::NoMechanism { offered, wanted });
@@ -351,11 +294,7 @@ impl Client {
         self.side.server_properties = start.server_properties.to_owned();
         let response = match self.side.config.mechanism {
             Mechanism::Plain => {
-                format!(
-                    "\0{}\0{}",
-                    self.side.config.user,
-                    self.side.config.password.expose()
-                )
+                format!("\0{}\0{}", self.side.config.user, self.side.config.password.expose())
             }
             Mechanism::External => String::new(),
         };
@@ -375,10 +314,7 @@ impl Client {
 
     fn tune(&mut self, now: Time, tune: ConnectionTune) -> Result<(), Error> {
         if tune.frame_max != 0 && tune.frame_max < FRAME_MIN_SIZE {
-            let what = format!(
-                "frame-max {}, the minimum is {FRAME_MIN_SIZE}",
-                tune.frame_max
-            );
+            let what = format!("frame-max {}, the minimum is {FRAME_MIN_SIZE}", tune.frame_max);
             return Err(self.fail_with((reply::SYNTAX_ERROR, what), &[]));
         }
         let smaller = |ours: u32, theirs: u32| match (ours, theirs) {
@@ -401,22 +337,9 @@ impl Client {
         let heartbeat = smaller(self.side.config.heartbeat_s, tune.heartbeat);
         self.common.tune(frame_max, heartbeat, now);
         let channel_max = self.channel_max;
-        self.common.send(
-            0,
-            &ConnectionTuneOk {
-                channel_max,
-                frame_max,
-                heartbeat,
-            },
-        )?;
+        self.common.send(0, &ConnectionTuneOk { channel_max, frame_max, heartbeat })?;
         let virtual_host = self.side.config.virtual_host.as_str();
-        self.common.send(
-            0,
-            &ConnectionOpen {
-                virtual_host,
-                ..ConnectionOpen::default()
-            },
-        )?;
+        self.common.send(0, &ConnectionOpen { virtual_host, ..ConnectionOpen::default() })?;
         self.state = State::Opening;
         Ok(())
     }

@@ -51,12 +51,7 @@ impl<'a> Reader<'a> {
     /// Reads from the start of `bytes`.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
-        Self {
-            bytes,
-            at: 0,
-            bits: 0,
-            mask: 0,
-        }
+        Self { bytes, at: 0, bits: 0, mask: 0 }
     }
 
     /// Position of the next byte.
@@ -94,9 +89,7 @@ impl<'a> Reader<'a> {
     fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], DecodeError> {
         self.mask = 0;
         let rest = self.bytes.get(self.at..).unwrap_or_default();
-        let (head, _) = rest
-            .split_first_chunk::<N>()
-            .ok_or(DecodeError { what, at: self.at })?;
+        let (head, _) = rest.split_first_chunk::<N>().ok_or(DecodeError { what, at: self.at })?;
         self.at += N;
         Ok(*head)
     }
@@ -104,33 +97,25 @@ impl<'a> Reader<'a> {
     /// Reads an `octet`.
     #[inline]
     pub fn octet(&mut self) -> Result<u8, DecodeError> {
-        Ok(u8::from_be_bytes(
-            self.array("the payload ends inside an octet")?,
-        ))
+        Ok(u8::from_be_bytes(self.array("the payload ends inside an octet")?))
     }
 
     /// Reads a `short`.
     #[inline]
     pub fn short(&mut self) -> Result<u16, DecodeError> {
-        Ok(u16::from_be_bytes(
-            self.array("the payload ends inside a short")?,
-        ))
+        Ok(u16::from_be_bytes(self.array("the payload ends inside a short")?))
     }
 
     /// Reads a `long`.
     #[inline]
     pub fn long(&mut self) -> Result<u32, DecodeError> {
-        Ok(u32::from_be_bytes(
-            self.array("the payload ends inside a long")?,
-        ))
+        Ok(u32::from_be_bytes(self.array("the payload ends inside a long")?))
     }
 
     /// Reads a `longlong`.
     #[inline]
     pub fn longlong(&mut self) -> Result<u64, DecodeError> {
-        Ok(u64::from_be_bytes(
-            self.array("the payload ends inside a longlong")?,
-        ))
+        Ok(u64::from_be_bytes(self.array("the payload ends inside a longlong")?))
     }
 
     /// Reads a `bit`; neighbouring bits share an octet.
@@ -155,10 +140,7 @@ impl<'a> Reader<'a> {
         if bytes.is_empty() {
             return Ok("");
         }
-        std::str::from_utf8(bytes).map_err(|_| DecodeError {
-            what: "a short string is not UTF-8",
-            at,
-        })
+        std::str::from_utf8(bytes).map_err(|_| DecodeError { what: "a short string is not UTF-8", at })
     }
 
     /// Reads a `longstr`.
@@ -207,10 +189,8 @@ impl<'a> Writer<'a> {
     /// Appends a `shortstr`; refuses more than 255 bytes.
     #[inline]
     pub fn shortstr(&mut self, text: &str) -> Result<(), EncodeError> {
-        let len = u8::try_from(text.len()).map_err(|_| EncodeError::ShortString {
-            len: text.len(),
-            start: text.chars().take(24).collect(),
-        })?;
+        let len = u8::try_from(text.len())
+            .map_err(|_| EncodeError::ShortString { len: text.len(), start: text.chars().take(24).collect() })?;
         self.raw(&[len]);
         self.raw(text.as_bytes());
         Ok(())
@@ -219,8 +199,7 @@ impl<'a> Writer<'a> {
     /// Appends a `longstr`, or a table or array whose fields are encoded already.
     #[inline]
     pub fn longstr(&mut self, bytes: &[u8]) -> Result<(), EncodeError> {
-        let len =
-            u32::try_from(bytes.len()).map_err(|_| EncodeError::LongString { len: bytes.len() })?;
+        let len = u32::try_from(bytes.len()).map_err(|_| EncodeError::LongString { len: bytes.len() })?;
         self.raw(&len.to_be_bytes());
         self.raw(bytes);
         Ok(())

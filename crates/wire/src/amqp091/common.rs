@@ -11,8 +11,7 @@ use super::frame;
 use super::properties::Properties;
 use super::receive::{ChannelState, Receiver};
 use super::spec::{
-    ChannelClose, ChannelCloseOk, ChannelOpen, ConnectionClose, ConnectionCloseOk, DecodeMethod,
-    EncodeMethod, MethodId,
+    ChannelClose, ChannelCloseOk, ChannelOpen, ConnectionClose, ConnectionCloseOk, DecodeMethod, EncodeMethod, MethodId,
 };
 use super::table::FieldTable;
 
@@ -156,11 +155,7 @@ impl CommonState {
     }
 
     /// Appends a method frame and follows what it does to its channel.
-    pub(super) fn send(
-        &mut self,
-        channel: u16,
-        method: &impl EncodeMethod,
-    ) -> Result<(), EncodeError> {
+    pub(super) fn send(&mut self, channel: u16, method: &impl EncodeMethod) -> Result<(), EncodeError> {
         let frame_max = self.frame_max;
         frame::put_method(self.out(), channel, method, frame_max)?;
         let id = method.info().id;
@@ -184,8 +179,7 @@ impl CommonState {
         let out = self.out();
         let start = out.len();
         frame::put_method(out, channel, method, frame_max)?;
-        frame::put_content(out, channel, properties, body, frame_max)
-            .inspect_err(|_| out.truncate(start))
+        frame::put_content(out, channel, properties, body, frame_max).inspect_err(|_| out.truncate(start))
     }
 
     /// As [`Self::send`], for methods that fit into any frame.
@@ -225,8 +219,7 @@ impl CommonState {
 
     pub(super) fn next_timeout(&self) -> Option<Time> {
         let waiting = self.waiting_since.map(|since| since + self.timeout);
-        let beating = (self.heartbeat_s > 0)
-            .then(|| self.next_beat.min(self.heard_at + self.silence_limit()));
+        let beating = (self.heartbeat_s > 0).then(|| self.next_beat.min(self.heard_at + self.silence_limit()));
         match (waiting, beating) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -249,10 +242,7 @@ impl CommonState {
         }
         let silent = now.since(self.heard_at);
         if silent >= self.silence_limit() {
-            return Err(Error::HeartbeatMissed {
-                silent,
-                heartbeat_s: self.heartbeat_s,
-            });
+            return Err(Error::HeartbeatMissed { silent, heartbeat_s: self.heartbeat_s });
         }
         if now >= self.next_beat {
             // Pending output says as much as a heartbeat, and must not grow behind a stuck peer.
@@ -267,10 +257,6 @@ impl CommonState {
 
     pub(super) fn disconnected(&self, during: &'static str, rest: &[u8]) -> Error {
         let received = self.rx.offset() + rest.len() as u64;
-        Error::Disconnected {
-            during,
-            received,
-            bytes: Snippet::of(rest),
-        }
+        Error::Disconnected { during, received, bytes: Snippet::of(rest) }
     }
 }

@@ -146,9 +146,7 @@ impl BodyAllowance {
             (sum <= self.0.limit).then_some(sum)
         };
         let taken = &self.0.taken;
-        taken
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
-            .is_ok()
+        taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 
     pub(super) fn give_back(&self, bytes: u64) {

@@ -121,11 +121,7 @@ impl<S: Side> Connection<S> {
     /// # Errors
     /// A peer that breaks the protocol. Nothing can be read afterwards; send the pending output,
     /// which tells the peer why, then close.
-    pub fn poll<'a, 'i: 'a>(
-        &'a mut self,
-        now: Time,
-        input: &mut &'i [u8],
-    ) -> Result<Option<S::Event<'a>>, Error> {
+    pub fn poll<'a, 'i: 'a>(&'a mut self, now: Time, input: &mut &'i [u8]) -> Result<Option<S::Event<'a>>, Error> {
         self.common.hear(now, input);
         if self.state == State::Greeting && !S::greet(self, input)? {
             self.common.keep_unread(input);
@@ -160,13 +156,7 @@ impl<S: Side> Connection<S> {
                     };
                 }
                 Incoming::Heartbeat => {}
-                Incoming::Content {
-                    channel,
-                    id,
-                    fields,
-                    properties,
-                    body,
-                } => {
+                Incoming::Content { channel, id, fields, properties, body } => {
                     return match S::content(channel, id, fields, properties, body) {
                         Ok(event) => Ok(Some(event)),
                         Err(what) => Err(self.fail_with(what, fields)),
@@ -178,11 +168,7 @@ impl<S: Side> Connection<S> {
                 Incoming::TooLarge { channel, id, size } => {
                     return S::too_large(self, channel, id, size).map(Some);
                 }
-                Incoming::Method {
-                    channel,
-                    id,
-                    fields,
-                } => match self.handle_method(now, channel, id, fields)? {
+                Incoming::Method { channel, id, fields } => match self.handle_method(now, channel, id, fields)? {
                     Step::Nothing => {}
                     Step::Opened => return Ok(S::opened(self)),
                     Step::Event(event) => return Ok(Some(event)),
@@ -203,8 +189,7 @@ impl<S: Side> Connection<S> {
         if let Some(what) = wrong {
             return Err(self.fail_with(what, &[]));
         }
-        self.joined_parts(channel, id, body)
-            .map_err(|(code, what)| self.common.rx.fault_consumed(code, what, &[]))
+        self.joined_parts(channel, id, body).map_err(|(code, what)| self.common.rx.fault_consumed(code, what, &[]))
     }
 
     fn joined_parts<'a>(
@@ -213,12 +198,11 @@ impl<S: Side> Connection<S> {
         id: MethodId,
         body: Option<&'a [u8]>,
     ) -> Result<S::Event<'a>, Violation> {
-        let parts = self.common.rx.joined(channel, body).ok_or_else(|| {
-            (
-                reply::INTERNAL_ERROR,
-                "content without its parts".to_owned(),
-            )
-        })?;
+        let parts = self
+            .common
+            .rx
+            .joined(channel, body)
+            .ok_or_else(|| (reply::INTERNAL_ERROR, "content without its parts".to_owned()))?;
         S::content(channel, id, parts.fields, parts.properties, parts.body)
     }
 
@@ -277,8 +261,7 @@ impl<S: Side> Connection<S> {
     #[cold]
     fn fail(&mut self, error: Error) -> Error {
         if self.state != State::Closed {
-            self.common
-                .send_close(error.reply_code(), &error.to_string(), MethodId::default());
+            self.common.send_close(error.reply_code(), &error.to_string(), MethodId::default());
             self.end();
         }
         error
@@ -444,11 +427,7 @@ pub(super) fn greeting(input: &[u8], expected: &[u8]) -> Greeting {
 
 /// The error, whatever the bytes are.
 pub(super) fn wrong_protocol(input: &[u8]) -> Error {
-    Error::WrongProtocol {
-        guess: guess(input),
-        offset: 0,
-        bytes: Snippet::of(input),
-    }
+    Error::WrongProtocol { guess: guess(input), offset: 0, bytes: Snippet::of(input) }
 }
 
 /// Says what a peer's first bytes look like.
@@ -457,16 +436,8 @@ pub(crate) fn guess(bytes: &[u8]) -> String {
         return amqp(bytes, version);
     }
     if bytes.starts_with(b"HTTP/") {
-        let line: Vec<u8> = bytes
-            .iter()
-            .copied()
-            .take(64)
-            .take_while(|b| !matches!(b, b'\r' | b'\n'))
-            .collect();
-        return format!(
-            "it is an HTTP server ({}); AMQP is usually on port 5672",
-            line.escape_ascii()
-        );
+        let line: Vec<u8> = bytes.iter().copied().take(64).take_while(|b| !matches!(b, b'\r' | b'\n')).collect();
+        return format!("it is an HTTP server ({}); AMQP is usually on port 5672", line.escape_ascii());
     }
     KNOWN
         .iter()
@@ -477,14 +448,8 @@ pub(crate) fn guess(bytes: &[u8]) -> String {
 
 /// How other protocols begin, from either side.
 const KNOWN: &[(&[u8], &str)] = &[
-    (
-        b"\x15\x03",
-        "it speaks TLS; AMQP over TLS (amqps) is usually on port 5671",
-    ),
-    (
-        b"\x16\x03",
-        "it speaks TLS; AMQP over TLS (amqps) is usually on port 5671",
-    ),
+    (b"\x15\x03", "it speaks TLS; AMQP over TLS (amqps) is usually on port 5671"),
+    (b"\x16\x03", "it speaks TLS; AMQP over TLS (amqps) is usually on port 5671"),
     (b"SSH-", "it is an SSH server"),
     (b"GET ", "it is an HTTP client"),
     (b"POST ", "it is an HTTP client"),

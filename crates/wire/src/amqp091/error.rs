@@ -151,9 +151,7 @@ pub enum Error {
         heartbeat_s: u16,
     },
     /// The handshake or the orderly close did not end in time.
-    #[error(
-        "no {awaited} within {waited}; {received} bytes received so far, the unread ones {bytes}"
-    )]
+    #[error("no {awaited} within {waited}; {received} bytes received so far, the unread ones {bytes}")]
     TimedOut {
         /// The protocol step that did not come.
         awaited: &'static str,
@@ -165,9 +163,7 @@ pub enum Error {
         bytes: Snippet,
     },
     /// The peer closed the transport without closing the connection.
-    #[error(
-        "the peer closed the TCP connection {during}; {received} bytes received, the unread ones {bytes}"
-    )]
+    #[error("the peer closed the TCP connection {during}; {received} bytes received, the unread ones {bytes}")]
     Disconnected {
         /// Operation in progress.
         during: &'static str,

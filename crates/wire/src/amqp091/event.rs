@@ -19,27 +19,13 @@ pub struct Closing<'a> {
 
 impl<'a> Closing<'a> {
     pub(super) const fn of_channel(close: &ChannelClose<'a>) -> Self {
-        let method = MethodId {
-            class: close.class_id,
-            method: close.method_id,
-        };
-        Self {
-            code: close.reply_code,
-            text: close.reply_text,
-            method,
-        }
+        let method = MethodId { class: close.class_id, method: close.method_id };
+        Self { code: close.reply_code, text: close.reply_text, method }
     }
 
     pub(super) const fn of_connection(close: &ConnectionClose<'a>) -> Self {
-        let method = MethodId {
-            class: close.class_id,
-            method: close.method_id,
-        };
-        Self {
-            code: close.reply_code,
-            text: close.reply_text,
-            method,
-        }
+        let method = MethodId { class: close.class_id, method: close.method_id };
+        Self { code: close.reply_code, text: close.reply_text, method }
     }
 }
 
@@ -48,10 +34,7 @@ impl<'a> Closing<'a> {
 impl std::fmt::Display for Closing<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let name = super::reply_name(self.code);
-        let text = self
-            .text
-            .strip_prefix(name)
-            .map_or(self.text, |rest| rest.trim_start_matches([' ', '-', ':']));
+        let text = self.text.strip_prefix(name).map_or(self.text, |rest| rest.trim_start_matches([' ', '-', ':']));
         write!(f, "{name} ({})", self.code)?;
         if !text.is_empty() {
             write!(f, ", {text}")?;

@@ -16,9 +16,7 @@
 use super::codec::Writer;
 use super::error::EncodeError;
 use super::properties::Properties;
-use super::spec::{
-    CLASS_BASIC, EncodeMethod, FRAME_BODY, FRAME_END, FRAME_HEADER, FRAME_HEARTBEAT, FRAME_METHOD,
-};
+use super::spec::{CLASS_BASIC, EncodeMethod, FRAME_BODY, FRAME_END, FRAME_HEADER, FRAME_HEARTBEAT, FRAME_METHOD};
 
 /// Bytes of a frame around its payload.
 pub(super) const OVERHEAD: usize = 8;
@@ -69,11 +67,7 @@ fn put_method_unchecked(
 fn fits(what: &'static str, size: usize, frame_max: u32) -> Result<(), EncodeError> {
     let len = size + OVERHEAD;
     if len > frame_max as usize {
-        return Err(EncodeError::Frame {
-            what,
-            len,
-            frame_max,
-        });
+        return Err(EncodeError::Frame { what, len, frame_max });
     }
     Ok(())
 }

@@ -6,9 +6,8 @@ use std::fmt::Write as _;
 use measure::Time;
 
 use super::{
-    BasicProperties, ChannelOpen, Client, ClientConfig, EncodeMethod, FRAME_MIN_SIZE, Field,
-    FieldTable, Method, MethodId, PROTOCOL_HEADER, Properties, Reader, Server, ServerConfig,
-    ServerEvent, Table, Value, Writer,
+    BasicProperties, ChannelOpen, Client, ClientConfig, EncodeMethod, FRAME_MIN_SIZE, Field, FieldTable, Method,
+    MethodId, PROTOCOL_HEADER, Properties, Reader, Server, ServerConfig, ServerEvent, Table, Value, Writer,
 };
 
 /// Largest body in these runs, so that inputs reach the limit.
@@ -24,9 +23,7 @@ trait Side {
 impl Side for Client {
     fn step(&mut self, input: &mut &[u8]) -> Result<Option<String>, String> {
         let event = self.poll(NOW, input);
-        event
-            .map(|e| e.map(|e| format!("{e:?}")))
-            .map_err(|e| kind_of(&e))
+        event.map(|e| e.map(|e| format!("{e:?}"))).map_err(|e| kind_of(&e))
     }
 }
 
@@ -38,9 +35,7 @@ impl Side for Server {
             Ok(Some(ServerEvent::Open { .. })) => (false, true),
             _ => (false, false),
         };
-        let text = event
-            .map(|e| e.map(|e| format!("{e:?}")))
-            .map_err(|e| kind_of(&e));
+        let text = event.map(|e| e.map(|e| format!("{e:?}"))).map_err(|e| kind_of(&e));
         if login {
             self.accept_login();
         } else if open {
@@ -87,11 +82,7 @@ fn run(side: &mut impl Side, data: &[u8], cut: usize) -> String {
 
 /// A client with two open channels, as a broker's answers make it.
 fn open_client() -> Client {
-    let config = ClientConfig {
-        max_body: MAX_BODY,
-        frame_max: FRAME_MIN_SIZE,
-        ..ClientConfig::default()
-    };
+    let config = ClientConfig { max_body: MAX_BODY, frame_max: FRAME_MIN_SIZE, ..ClientConfig::default() };
     let mut client = Client::new(config, NOW);
     run(&mut client, HANDSHAKE_OF_SERVER, HANDSHAKE_OF_SERVER.len());
     for channel in [1, 2] {
@@ -120,17 +111,11 @@ const HANDSHAKE_OF_CLIENT: &[u8] = b"\
 
 /// A server whose client has logged in and opened two channels.
 fn open_server() -> Server {
-    let config = ServerConfig {
-        max_body: MAX_BODY,
-        ..ServerConfig::default()
-    };
+    let config = ServerConfig { max_body: MAX_BODY, ..ServerConfig::default() };
     let mut server = Server::new(config, NOW);
     run(&mut server, &PROTOCOL_HEADER, PROTOCOL_HEADER.len());
     run(&mut server, HANDSHAKE_OF_CLIENT, HANDSHAKE_OF_CLIENT.len());
-    assert!(
-        server.is_open(),
-        "the handshake did not open the connection"
-    );
+    assert!(server.is_open(), "the handshake did not open the connection");
     server
 }
 
@@ -141,11 +126,7 @@ pub fn client_input(data: &[u8]) {
         return;
     };
     let side = || {
-        if mode & 1 == 1 {
-            open_client()
-        } else {
-            Client::new(ClientConfig::default(), NOW)
-        }
+        if mode & 1 == 1 { open_client() } else { Client::new(ClientConfig::default(), NOW) }
     };
     let whole = run(&mut side(), data, data.len());
     let cut = run(&mut side(), data, usize::from(mode >> 1) + 1);
@@ -158,11 +139,7 @@ pub fn server_input(data: &[u8]) {
         return;
     };
     let side = || {
-        if mode & 1 == 1 {
-            open_server()
-        } else {
-            Server::new(ServerConfig::default(), NOW)
-        }
+        if mode & 1 == 1 { open_server() } else { Server::new(ServerConfig::default(), NOW) }
     };
     let whole = run(&mut side(), data, data.len());
     let cut = run(&mut side(), data, usize::from(mode >> 1) + 1);
@@ -176,25 +153,15 @@ pub fn table(data: &[u8]) {
     };
     let mut walked = 0;
     walk(Value::Table(table), &mut walked);
-    assert!(
-        walked <= 2 * data.len() + 2,
-        "{walked} values in {} bytes",
-        data.len()
-    );
+    assert!(walked <= 2 * data.len() + 2, "{walked} values in {} bytes", data.len());
     let mut copy = FieldTable::new();
     for (name, value) in table {
-        assert!(
-            copy.insert(name, value).is_ok(),
-            "what was read cannot be written"
-        );
+        assert!(copy.insert(name, value).is_ok(), "what was read cannot be written");
     }
     for (name, value) in copy.iter() {
         // The last of several equal names is the one that `insert` keeps.
         let last = table.iter().filter(|(n, _)| *n == name).last();
-        assert_eq!(
-            last.map(|(_, v)| format!("{v:?}")),
-            Some(format!("{value:?}"))
-        );
+        assert_eq!(last.map(|(_, v)| format!("{v:?}")), Some(format!("{value:?}")));
     }
 }
 
@@ -230,20 +197,14 @@ pub fn method(data: &[u8]) {
     let Some((&[c0, c1, m0, m1], fields)) = data.split_first_chunk() else {
         return;
     };
-    let id = MethodId {
-        class: u16::from_be_bytes([c0, c1]),
-        method: u16::from_be_bytes([m0, m1]),
-    };
+    let id = MethodId { class: u16::from_be_bytes([c0, c1]), method: u16::from_be_bytes([m0, m1]) };
     let Ok(Some(first)) = Method::decode_fields(id, &mut Reader::new(fields)) else {
         return;
     };
     assert_eq!(first.info().id, id);
     let mut encoded = Vec::new();
     let written = first.encode_fields(&mut Writer::new(&mut encoded));
-    assert!(
-        written.is_ok(),
-        "what was read cannot be written: {written:?}"
-    );
+    assert!(written.is_ok(), "what was read cannot be written: {written:?}");
     let second = Method::decode_fields(id, &mut Reader::new(&encoded));
     assert_eq!(second, Ok(Some(first)));
 }

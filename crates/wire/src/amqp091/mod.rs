@@ -75,10 +75,7 @@ fn decode_method(id: MethodId, fields: &[u8]) -> Result<Method<'_>, Violation> {
     match Method::decode_fields(id, &mut reader) {
         Ok(Some(method)) if reader.rest().is_empty() => Ok(method),
         Ok(Some(_)) => Err(surplus(id, &reader)),
-        Ok(None) => Err((
-            reply::NOT_IMPLEMENTED,
-            format!("AMQP 0-9-1 has no method {}", id.name()),
-        )),
+        Ok(None) => Err((reply::NOT_IMPLEMENTED, format!("AMQP 0-9-1 has no method {}", id.name()))),
         Err(error) => Err(unreadable(id, &error)),
     }
 }
@@ -91,8 +88,5 @@ fn surplus(id: MethodId, reader: &Reader<'_>) -> Violation {
 
 #[cold]
 fn unreadable(id: MethodId, error: &DecodeError) -> Violation {
-    (
-        reply::SYNTAX_ERROR,
-        format!("{} cannot be read: {error}", id.name()),
-    )
+    (reply::SYNTAX_ERROR, format!("{} cannot be read: {error}", id.name()))
 }

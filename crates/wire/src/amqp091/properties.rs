@@ -50,17 +50,10 @@ impl<'a> Properties<'a> {
         let mut reader = Reader::new(self.bytes);
         let flags = reader.short()?;
         if flags & !BasicProperties::FLAGS != 0 {
-            return Err(DecodeError {
-                what: "property flags that class basic does not have",
-                at: 0,
-            });
+            return Err(DecodeError { what: "property flags that class basic does not have", at: 0 });
         }
         let properties = BasicProperties::decode_list(flags, &mut reader)?;
-        if reader.rest().is_empty() {
-            Ok(properties)
-        } else {
-            Err(reader.error("bytes after the last property"))
-        }
+        if reader.rest().is_empty() { Ok(properties) } else { Err(reader.error("bytes after the last property")) }
     }
 }
 

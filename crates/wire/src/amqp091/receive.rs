@@ -17,9 +17,8 @@ use super::error::{Error, Snippet};
 use super::frame::{CONTENT_HEAD, HEAD, OVERHEAD};
 use super::properties::Properties;
 use super::spec::{
-    BasicDeliver, CLASS_BASIC, CLASS_CONNECTION, ChannelClose, ChannelCloseOk, ChannelOpen,
-    DecodeMethod, FRAME_BODY, FRAME_END, FRAME_HEADER, FRAME_HEARTBEAT, FRAME_METHOD, Kind,
-    MethodId, reply,
+    BasicDeliver, CLASS_BASIC, CLASS_CONNECTION, ChannelClose, ChannelCloseOk, ChannelOpen, DecodeMethod, FRAME_BODY,
+    FRAME_END, FRAME_HEADER, FRAME_HEARTBEAT, FRAME_METHOD, Kind, MethodId, reply,
 };
 
 const DELIVER: MethodId = BasicDeliver::INFO.id;
@@ -36,32 +35,14 @@ pub(super) enum Incoming<'i> {
     /// A message was dealt with, or several.
     Settlement(Settlement),
     /// A method without content.
-    Method {
-        channel: u16,
-        id: MethodId,
-        fields: &'i [u8],
-    },
+    Method { channel: u16, id: MethodId, fields: &'i [u8] },
     /// A method with content, all in the input.
-    Content {
-        channel: u16,
-        id: MethodId,
-        fields: &'i [u8],
-        properties: Properties<'i>,
-        body: &'i [u8],
-    },
+    Content { channel: u16, id: MethodId, fields: &'i [u8], properties: Properties<'i>, body: &'i [u8] },
     /// A method with content that was joined: see [`Receiver::joined`]. `body` is there when it
     /// came as a whole.
-    Joined {
-        channel: u16,
-        id: MethodId,
-        body: Option<&'i [u8]>,
-    },
+    Joined { channel: u16, id: MethodId, body: Option<&'i [u8]> },
     /// A body above the limit is announced: the channel or the connection must be closed.
-    TooLarge {
-        channel: u16,
-        id: MethodId,
-        size: u64,
-    },
+    TooLarge { channel: u16, id: MethodId, size: u64 },
     /// Nothing but a sign of life.
     Heartbeat,
 }
@@ -202,9 +183,7 @@ impl Receiver {
     }
 
     pub(super) fn channel_state(&self, channel: u16) -> ChannelState {
-        self.channels
-            .get(usize::from(channel))
-            .map_or(ChannelState::Closed, |c| c.state)
+        self.channels.get(usize::from(channel)).map_or(ChannelState::Closed, |c| c.state)
     }
 
     /// Changes a channel's state; content that was in progress is dropped.
@@ -256,25 +235,8 @@ impl Receiver {
     #[inline(always)]
     fn settlement(&mut self, input: &mut &[u8]) -> Option<Settlement> {
         const LEN: usize = OVERHEAD + 13;
-        let (
-            &[
-                FRAME_METHOD,
-                c0,
-                c1,
-                0,
-                0,
-                0,
-                13,
-                0,
-                60,
-                0,
-                method @ (80 | 90 | 120),
-                tag @ ..,
-                bits,
-                FRAME_END,
-            ],
-            rest,
-        ) = input.split_first_chunk::<LEN>()?
+        let (&[FRAME_METHOD, c0, c1, 0, 0, 0, 13, 0, 60, 0, method @ (80 | 90 | 120), tag @ .., bits, FRAME_END], rest) =
+            input.split_first_chunk::<LEN>()?
         else {
             return None;
         };
@@ -285,35 +247,21 @@ impl Receiver {
         *input = rest;
         self.frame_offset = self.offset;
         self.offset += LEN as u64;
-        Some(Settlement {
-            channel,
-            method,
-            delivery_tag: u64::from_be_bytes(tag),
-            bits,
-        })
+        Some(Settlement { channel, method, delivery_tag: u64::from_be_bytes(tag), bits })
     }
 
     /// Whether a channel is open and not inside a message's content.
     #[inline(always)]
     fn is_idle(&self, channel: u16) -> bool {
         self.channels.get(usize::from(channel)).is_some_and(|slot| {
-            slot.state == ChannelState::Open
-                && slot
-                    .join
-                    .as_ref()
-                    .is_none_or(|join| join.stage == Stage::Method)
+            slot.state == ChannelState::Open && slot.join.as_ref().is_none_or(|join| join.stage == Stage::Method)
         })
     }
 
     /// An error about the frame that was consumed last, of which `bytes` are a part.
     #[cold]
     pub(super) fn fault_consumed(&self, code: u16, what: String, bytes: &[u8]) -> Error {
-        Error::Protocol {
-            code,
-            what,
-            offset: self.frame_offset,
-            bytes: Snippet::of(bytes),
-        }
+        Error::Protocol { code, what, offset: self.frame_offset, bytes: Snippet::of(bytes) }
     }
 
     /// An error about the bytes that start `at` bytes into the input.
@@ -334,16 +282,8 @@ impl Receiver {
         let Some(&kind) = bytes.first() else {
             return Ok(None);
         };
-        if !matches!(
-            kind,
-            FRAME_METHOD | FRAME_HEADER | FRAME_BODY | FRAME_HEARTBEAT
-        ) {
-            return Err(self.fault(
-                reply::FRAME_ERROR,
-                format_args!("no frame starts with {kind:02x}"),
-                input,
-                at,
-            ));
+        if !matches!(kind, FRAME_METHOD | FRAME_HEADER | FRAME_BODY | FRAME_HEARTBEAT) {
+            return Err(self.fault(reply::FRAME_ERROR, format_args!("no frame starts with {kind:02x}"), input, at));
         }
         let Some((&[_, c0, c1, s0, s1, s2, s3], rest)) = bytes.split_first_chunk::<HEAD>() else {
             return Ok(None);
@@ -369,11 +309,7 @@ impl Receiver {
                 at + HEAD + payload.len(),
             ));
         }
-        Ok(Some(Frame {
-            kind,
-            channel: u16::from_be_bytes([c0, c1]),
-            payload,
-        }))
+        Ok(Some(Frame { kind, channel: u16::from_be_bytes([c0, c1]), payload }))
     }
 
     /// Length of the frame that the input begins with; 0 where it is not known or not allowed.
@@ -396,48 +332,26 @@ impl Receiver {
     }
 
     #[inline(always)]
-    fn method<'i>(
-        &mut self,
-        frame: &Frame<'i>,
-        input: &mut &'i [u8],
-    ) -> Result<Option<Incoming<'i>>, Error> {
+    fn method<'i>(&mut self, frame: &Frame<'i>, input: &mut &'i [u8]) -> Result<Option<Incoming<'i>>, Error> {
         let channel = frame.channel;
         let Some((&[c0, c1, m0, m1], fields)) = frame.payload.split_first_chunk() else {
-            return Err(self.fault(
-                reply::SYNTAX_ERROR,
-                format_args!("a method frame without a method"),
-                input,
-                0,
-            ));
+            return Err(self.fault(reply::SYNTAX_ERROR, format_args!("a method frame without a method"), input, 0));
         };
-        let id = MethodId {
-            class: u16::from_be_bytes([c0, c1]),
-            method: u16::from_be_bytes([m0, m1]),
-        };
+        let id = MethodId { class: u16::from_be_bytes([c0, c1]), method: u16::from_be_bytes([m0, m1]) };
         if !self.admits(channel, id, input)? {
             self.consume(input, frame);
             return Ok(None);
         }
         if id != DELIVER && (id.class != CLASS_BASIC || id.kind() != Some(Kind::Content)) {
             self.consume(input, frame);
-            return Ok(Some(Incoming::Method {
-                channel,
-                id,
-                fields,
-            }));
+            return Ok(Some(Incoming::Method { channel, id, fields }));
         }
         let header_at = OVERHEAD + frame.payload.len();
         if let Some(whole) = self.whole_content(channel, input, header_at)? {
             self.frame_offset = self.offset;
             self.skip(input, whole.len);
             let (properties, body) = (whole.properties, whole.body);
-            return Ok(Some(Incoming::Content {
-                channel,
-                id,
-                fields,
-                properties,
-                body,
-            }));
+            return Ok(Some(Incoming::Content { channel, id, fields, properties, body }));
         }
         self.consume(input, frame);
         if let Some(slot) = self.channels.get_mut(usize::from(channel)) {
@@ -482,16 +396,10 @@ impl Receiver {
                 ));
             }
         }
-        if slot
-            .and_then(|s| s.join.as_ref())
-            .is_some_and(|join| join.stage != Stage::Method)
-        {
+        if slot.and_then(|s| s.join.as_ref()).is_some_and(|join| join.stage != Stage::Method) {
             return Err(self.fault(
                 reply::UNEXPECTED_FRAME,
-                format_args!(
-                    "{} on channel {channel} inside a message's content",
-                    id.name()
-                ),
+                format_args!("{} on channel {channel} inside a message's content", id.name()),
                 input,
                 0,
             ));
@@ -499,11 +407,7 @@ impl Receiver {
         Ok(true)
     }
 
-    fn heartbeat<'i>(
-        &mut self,
-        frame: &Frame<'i>,
-        input: &mut &'i [u8],
-    ) -> Result<Incoming<'i>, Error> {
+    fn heartbeat<'i>(&mut self, frame: &Frame<'i>, input: &mut &'i [u8]) -> Result<Incoming<'i>, Error> {
         if frame.channel != 0 {
             return Err(self.fault(
                 reply::FRAME_ERROR,
@@ -532,11 +436,7 @@ struct Whole<'i> {
 
 impl Receiver {
     /// Event announced by [`Incoming::Joined`], with its `body`.
-    pub(super) fn joined<'a>(
-        &'a self,
-        channel: u16,
-        body: Option<&'a [u8]>,
-    ) -> Option<JoinedParts<'a>> {
+    pub(super) fn joined<'a>(&'a self, channel: u16, body: Option<&'a [u8]>) -> Option<JoinedParts<'a>> {
         let join = self.channels.get(usize::from(channel))?.join.as_deref()?;
         Some(JoinedParts {
             fields: &join.fields,
@@ -548,12 +448,7 @@ impl Receiver {
     /// Header and body of a method, where they follow it in the input as a whole, and the length
     /// of all three.
     #[inline(always)]
-    fn whole_content<'i>(
-        &self,
-        channel: u16,
-        input: &&'i [u8],
-        header_at: usize,
-    ) -> Result<Option<Whole<'i>>, Error> {
+    fn whole_content<'i>(&self, channel: u16, input: &&'i [u8], header_at: usize) -> Result<Option<Whole<'i>>, Error> {
         let Some(header) = self.frame(input, header_at)? else {
             return Ok(None);
         };
@@ -563,11 +458,7 @@ impl Receiver {
         let (size, properties) = self.content_header(&header, input, header_at)?;
         let body_at = header_at + OVERHEAD + header.payload.len();
         if size == 0 {
-            return Ok(Some(Whole {
-                properties,
-                body: &[],
-                len: body_at,
-            }));
+            return Ok(Some(Whole { properties, body: &[], len: body_at }));
         }
         if size > self.max_body {
             return Ok(None);
@@ -579,23 +470,12 @@ impl Receiver {
             return Ok(None);
         }
         let len = body_at + OVERHEAD + body.payload.len();
-        Ok(Some(Whole {
-            properties,
-            body: body.payload,
-            len,
-        }))
+        Ok(Some(Whole { properties, body: body.payload, len }))
     }
 
     #[inline(always)]
-    fn content_header<'i>(
-        &self,
-        frame: &Frame<'i>,
-        input: &[u8],
-        at: usize,
-    ) -> Result<(u64, Properties<'i>), Error> {
-        let Some((&[c0, c1, _, _, size @ ..], properties)) =
-            frame.payload.split_first_chunk::<CONTENT_HEAD>()
-        else {
+    fn content_header<'i>(&self, frame: &Frame<'i>, input: &[u8], at: usize) -> Result<(u64, Properties<'i>), Error> {
+        let Some((&[c0, c1, _, _, size @ ..], properties)) = frame.payload.split_first_chunk::<CONTENT_HEAD>() else {
             return Err(self.fault(
                 reply::SYNTAX_ERROR,
                 format_args!("a content header of {} bytes", frame.payload.len()),
@@ -623,11 +503,7 @@ impl Receiver {
         Ok((u64::from_be_bytes(size), Properties::from_bytes(properties)))
     }
 
-    fn header<'i>(
-        &mut self,
-        frame: &Frame<'i>,
-        input: &mut &'i [u8],
-    ) -> Result<Option<Incoming<'i>>, Error> {
+    fn header<'i>(&mut self, frame: &Frame<'i>, input: &mut &'i [u8]) -> Result<Option<Incoming<'i>>, Error> {
         let channel = frame.channel;
         if self.channel_state(channel) == ChannelState::Closing {
             self.consume(input, frame);
@@ -648,19 +524,9 @@ impl Receiver {
         join.properties.extend_from_slice(properties.as_bytes());
         join.size = size;
         let (stage, incoming) = if size > max_body {
-            (
-                Stage::Method,
-                Some(Incoming::TooLarge { channel, id, size }),
-            )
+            (Stage::Method, Some(Incoming::TooLarge { channel, id, size }))
         } else if size == 0 {
-            (
-                Stage::Method,
-                Some(Incoming::Joined {
-                    channel,
-                    id,
-                    body: None,
-                }),
-            )
+            (Stage::Method, Some(Incoming::Joined { channel, id, body: None }))
         } else {
             (Stage::Body, None)
         };
@@ -669,11 +535,7 @@ impl Receiver {
         Ok(incoming)
     }
 
-    fn body<'i>(
-        &mut self,
-        frame: &Frame<'i>,
-        input: &mut &'i [u8],
-    ) -> Result<Option<Incoming<'i>>, Error> {
+    fn body<'i>(&mut self, frame: &Frame<'i>, input: &mut &'i [u8]) -> Result<Option<Incoming<'i>>, Error> {
         let channel = frame.channel;
         let part = frame.payload;
         if self.channel_state(channel) == ChannelState::Closing {
@@ -694,10 +556,7 @@ impl Receiver {
         if part.len() as u64 > missing {
             return Err(self.fault(
                 reply::FRAME_ERROR,
-                format_args!(
-                    "{} bytes of content body, {missing} are missing",
-                    part.len()
-                ),
+                format_args!("{} bytes of content body, {missing} are missing", part.len()),
                 input,
                 0,
             ));
@@ -708,11 +567,7 @@ impl Receiver {
         }
         if complete && join.body.is_empty() {
             self.consume(input, frame);
-            return Ok(Some(Incoming::Joined {
-                channel,
-                id,
-                body: Some(part),
-            }));
+            return Ok(Some(Incoming::Joined { channel, id, body: Some(part) }));
         }
         if part.len() as u64 > room {
             return Err(self.fault(
@@ -731,11 +586,7 @@ impl Receiver {
         self.held = self.held.saturating_sub(joined);
         let is_tight = self.allowance.as_ref().is_some_and(BodyAllowance::is_tight);
         self.large = (is_tight || joined > KEEP as u64).then_some(channel);
-        Ok(Some(Incoming::Joined {
-            channel,
-            id,
-            body: None,
-        }))
+        Ok(Some(Incoming::Joined { channel, id, body: None }))
     }
 
     /// Appends a part to a channel's body, where there is memory for it, and returns the length so far.
@@ -776,11 +627,7 @@ impl Receiver {
 
     /// The join of an open channel, if it is at this stage.
     fn join_at(&mut self, channel: u16, stage: Stage) -> Option<&mut Join> {
-        let join = self
-            .channels
-            .get_mut(usize::from(channel))?
-            .join
-            .as_deref_mut()?;
+        let join = self.channels.get_mut(usize::from(channel))?.join.as_deref_mut()?;
         (join.stage == stage).then_some(join)
     }
 

@@ -77,31 +77,14 @@ impl Side for ServerSide {
 
     #[inline(always)]
     fn settlement<'a>(settlement: &Settlement) -> Option<ServerEvent<'a>> {
-        let &Settlement {
-            channel,
-            method,
-            delivery_tag,
-            bits,
-        } = settlement;
+        let &Settlement { channel, method, delivery_tag, bits } = settlement;
         let (first, second) = (bits & 1 == 1, bits & 2 == 2);
         Some(match u16::from(method) {
-            ack if ack == BasicAck::INFO.id.method => ServerEvent::Ack {
-                channel,
-                delivery_tag,
-                multiple: first,
-            },
-            nack if nack == BasicNack::INFO.id.method => ServerEvent::Nack {
-                channel,
-                delivery_tag,
-                multiple: first,
-                requeue: second,
-            },
-            _ => ServerEvent::Nack {
-                channel,
-                delivery_tag,
-                multiple: false,
-                requeue: first,
-            },
+            ack if ack == BasicAck::INFO.id.method => ServerEvent::Ack { channel, delivery_tag, multiple: first },
+            nack if nack == BasicNack::INFO.id.method => {
+                ServerEvent::Nack { channel, delivery_tag, multiple: first, requeue: second }
+            }
+            _ => ServerEvent::Nack { channel, delivery_tag, multiple: false, requeue: first },
         })
     }
 
@@ -129,19 +112,10 @@ impl Side for ServerSide {
         })
     }
 
-    fn too_large<'a>(
-        connection: &mut Server,
-        channel: u16,
-        id: MethodId,
-        _: u64,
-    ) -> Result<ServerEvent<'a>, Error> {
+    fn too_large<'a>(connection: &mut Server, channel: u16, id: MethodId, _: u64) -> Result<ServerEvent<'a>, Error> {
         let text = "PRECONDITION_FAILED - message size is larger than the maximum of this server";
         connection.close_channel(channel, reply::PRECONDITION_FAILED, text, id);
-        let closing = Closing {
-            code: reply::PRECONDITION_FAILED,
-            text,
-            method: id,
-        };
+        let closing = Closing { code: reply::PRECONDITION_FAILED, text, method: id };
         Ok(ServerEvent::ChannelClosed { channel, closing })
     }
 
@@ -186,12 +160,7 @@ impl Connection<ServerSide> {
             config.channel_max = u16::MAX;
         }
         let common = CommonState::new(config.max_body, config.timeout, now);
-        Self {
-            common,
-            state: State::Greeting,
-            channel_max: config.channel_max,
-            side: ServerSide { config },
-        }
+        Self { common, state: State::Greeting, channel_max: config.channel_max, side: ServerSide { config } }
     }
 
     fn open_channel(&mut self, channel: u16) -> Result<ServerEvent<'static>, Error> {
@@ -203,9 +172,7 @@ impl Connection<ServerSide> {
             let what = format!("channel {channel} is open already");
             return Err(self.fail_with((reply::CHANNEL_ERROR, what), &[]));
         }
-        self.common
-            .rx
-            .set_channel_state(channel, ChannelState::Open);
+        self.common.rx.set_channel_state(channel, ChannelState::Open);
         self.common.send_small(channel, &ChannelOpenOk::default());
         Ok(ServerEvent::ChannelOpened { channel })
     }
@@ -239,12 +206,7 @@ impl Connection<ServerSide> {
     /// Refuses a published message, or all up to it (`basic.nack`). Does nothing on a connection
     /// that is not open.
     pub fn confirm_nack(&mut self, channel: u16, delivery_tag: u64, multiple: bool) {
-        self.settle(
-            channel,
-            BasicNack::INFO.id,
-            delivery_tag,
-            u8::from(multiple),
-        );
+        self.settle(channel, BasicNack::INFO.id, delivery_tag, u8::from(multiple));
     }
 
     /// Closes a channel (404, 406, ...). What the client still sends on it is dropped until it
@@ -296,36 +258,23 @@ impl Server {
         Ok(true)
     }
 
-    fn handle_handshake<'a>(
-        &mut self,
-        now: Time,
-        method: Method<'a>,
-    ) -> Result<Step<ServerEvent<'a>>, Error> {
+    fn handle_handshake<'a>(&mut self, now: Time, method: Method<'a>) -> Result<Step<ServerEvent<'a>>, Error> {
         match (self.state, method) {
-            (State::LoggingIn, Method::ConnectionStartOk(start)) => {
-                self.log_in(&start).map(Step::Event)
-            }
+            (State::LoggingIn, Method::ConnectionStartOk(start)) => self.log_in(&start).map(Step::Event),
             (State::Tuning, Method::ConnectionTuneOk(tune)) => {
                 self.tune(now, tune)?;
                 Ok(Step::Nothing)
             }
             (State::Opening, Method::ConnectionOpen(open)) => {
                 self.state = State::OpenPending;
-                Ok(Step::Event(ServerEvent::Open {
-                    virtual_host: open.virtual_host,
-                }))
+                Ok(Step::Event(ServerEvent::Open { virtual_host: open.virtual_host }))
             }
             (_, method) => Err(self.out_of_turn(&method)),
         }
     }
 
     fn log_in<'a>(&mut self, start: &ConnectionStartOk<'a>) -> Result<ServerEvent<'a>, Error> {
-        let offered = self
-            .side
-            .config
-            .mechanisms
-            .split(' ')
-            .any(|name| name == start.mechanism);
+        let offered = self.side.config.mechanisms.split(' ').any(|name| name == start.mechanism);
         let credentials = match start.mechanism {
             "PLAIN" if offered => plain_credentials(start.response),
             "EXTERNAL" if offered => std::str::from_utf8(start.response.0).ok().map(|u| (u, "")),
@@ -349,11 +298,7 @@ impl Server {
 
     /// Negotiated limits must not exceed the offer; RabbitMQ takes "no limit" as exceeding it, too.
     fn tune(&mut self, now: Time, tune: ConnectionTuneOk) -> Result<(), Error> {
-        let ConnectionTuneOk {
-            channel_max,
-            frame_max,
-            heartbeat,
-        } = tune;
+        let ConnectionTuneOk { channel_max, frame_max, heartbeat } = tune;
         if frame_max > self.side.config.frame_max || frame_max < FRAME_MIN_SIZE {
             let ours = self.side.config.frame_max;
             let what = format!("frame-max {frame_max} is not in {FRAME_MIN_SIZE} to {ours}");
@@ -373,20 +318,8 @@ impl Server {
     /// Answers [`ServerEvent::Login`]: goes on with tuning. Does nothing at another time.
     pub fn accept_login(&mut self) {
         if self.state == State::LoginPending {
-            let ServerConfig {
-                channel_max,
-                frame_max,
-                heartbeat_s,
-                ..
-            } = self.side.config;
-            self.common.send_small(
-                0,
-                &ConnectionTune {
-                    channel_max,
-                    frame_max,
-                    heartbeat: heartbeat_s,
-                },
-            );
+            let ServerConfig { channel_max, frame_max, heartbeat_s, .. } = self.side.config;
+            self.common.send_small(0, &ConnectionTune { channel_max, frame_max, heartbeat: heartbeat_s });
             self.state = State::Tuning;
         }
     }

@@ -5,9 +5,7 @@
 //! `amqp0-9-1.extended.xml` for what is marked as an extension. `reserved_1` fields were `ticket`
 //! or the like in older versions; they are sent as zero or empty.
 
-use super::codec::{
-    Bit, Field, Long, LongLong, LongStr, Octet, Reader, SecretStr, Short, ShortStr,
-};
+use super::codec::{Bit, Field, Long, LongLong, LongStr, Octet, Reader, SecretStr, Short, ShortStr};
 use super::codec::{Timestamp, Writer};
 use super::error::{DecodeError, EncodeError};
 use super::table::Table;

@@ -116,10 +116,7 @@ impl<'a> Value<'a> {
             b'l' | b'L' => Self::I64(reader.longlong()?.cast_signed()),
             b'f' => Self::F32(f32::from_bits(reader.long()?)),
             b'd' => Self::F64(f64::from_bits(reader.longlong()?)),
-            b'D' => Self::Decimal {
-                scale: reader.octet()?,
-                value: reader.long()?,
-            },
+            b'D' => Self::Decimal { scale: reader.octet()?, value: reader.long()? },
             b'S' => Self::Str(reader.longstr()?),
             b'A' => Self::Array(Array::read(reader, depth + 1)?),
             b'T' => Self::Timestamp(reader.longlong()?),
@@ -127,10 +124,7 @@ impl<'a> Value<'a> {
             b'V' => Self::Void,
             b'x' => Self::Bytes(reader.longstr()?),
             _ => {
-                return Err(DecodeError {
-                    what: "unknown type of a table field",
-                    at,
-                });
+                return Err(DecodeError { what: "unknown type of a table field", at });
             }
         })
     }
@@ -241,25 +235,19 @@ impl<'a> Table<'a> {
     /// Names and values, in the order of the wire.
     #[must_use]
     pub const fn iter(self) -> Fields<'a> {
-        Fields {
-            reader: Reader::new(self.bytes),
-        }
+        Fields { reader: Reader::new(self.bytes) }
     }
 
     /// The value of a name; of its first occurrence should there be several.
     #[must_use]
     pub fn get(self, name: &str) -> Option<Value<'a>> {
-        self.iter()
-            .find(|(key, _)| *key == name)
-            .map(|(_, value)| value)
+        self.iter().find(|(key, _)| *key == name).map(|(_, value)| value)
     }
 
     /// A copy that owns its bytes.
     #[must_use]
     pub fn to_owned(self) -> FieldTable {
-        FieldTable {
-            bytes: self.bytes.to_vec(),
-        }
+        FieldTable { bytes: self.bytes.to_vec() }
     }
 }
 
@@ -288,10 +276,7 @@ impl fmt::Debug for Table<'_> {
 }
 
 /// Looks for a name in a table (length and fields) without checking what comes after it.
-pub(super) fn find<'a>(
-    reader: &mut Reader<'a>,
-    name: &str,
-) -> Result<Option<Value<'a>>, DecodeError> {
+pub(super) fn find<'a>(reader: &mut Reader<'a>, name: &str) -> Result<Option<Value<'a>>, DecodeError> {
     let mut fields = Reader::new(reader.longstr()?);
     while !fields.rest().is_empty() {
         let (key, value) = next_field(&mut fields, 1)?;
@@ -302,10 +287,7 @@ pub(super) fn find<'a>(
     Ok(None)
 }
 
-fn next_field<'a>(
-    reader: &mut Reader<'a>,
-    depth: usize,
-) -> Result<(&'a str, Value<'a>), DecodeError> {
+fn next_field<'a>(reader: &mut Reader<'a>, depth: usize) -> Result<(&'a str, Value<'a>), DecodeError> {
     Ok((reader.shortstr()?, Value::read(reader, depth)?))
 }
 
@@ -346,9 +328,7 @@ impl<'a> Array<'a> {
     /// The values, in order.
     #[must_use]
     pub const fn iter(self) -> Values<'a> {
-        Values {
-            reader: Reader::new(self.bytes),
-        }
+        Values { reader: Reader::new(self.bytes) }
     }
 }
 
@@ -381,10 +361,7 @@ impl<'a> Iterator for Values<'a> {
 
 impl DecodeError {
     const fn shifted(self, by: usize) -> Self {
-        Self {
-            what: self.what,
-            at: self.at + by,
-        }
+        Self { what: self.what, at: self.at + by }
     }
 }
 
@@ -411,11 +388,7 @@ impl FieldTable {
     ///
     /// # Errors
     /// A name above 255 bytes, or too deep a nesting; the table is as before then.
-    pub fn insert<'v>(
-        &mut self,
-        name: &str,
-        value: impl Into<Value<'v>>,
-    ) -> Result<(), EncodeError> {
+    pub fn insert<'v>(&mut self, name: &str, value: impl Into<Value<'v>>) -> Result<(), EncodeError> {
         let value = value.into();
         check_depth(value)?;
         let mut bytes = Vec::with_capacity(self.bytes.len() + name.len() + 16);
@@ -482,11 +455,9 @@ impl FieldArray {
         let value = value.into();
         check_depth(value)?;
         let before = self.bytes.len();
-        value
-            .write(&mut Writer::new(&mut self.bytes))
-            .inspect_err(|_| {
-                self.bytes.truncate(before);
-            })
+        value.write(&mut Writer::new(&mut self.bytes)).inspect_err(|_| {
+            self.bytes.truncate(before);
+        })
     }
 }
 
@@ -499,11 +470,7 @@ impl fmt::Debug for FieldArray {
 /// Refuses a value that would make its container nest deeper than a peer may accept.
 fn check_depth(value: Value<'_>) -> Result<(), EncodeError> {
     // The container itself is one level.
-    if depth_of(value) < MAX_NESTING {
-        Ok(())
-    } else {
-        Err(EncodeError::Nesting)
-    }
+    if depth_of(value) < MAX_NESTING { Ok(()) } else { Err(EncodeError::Nesting) }
 }
 
 fn depth_of(value: Value<'_>) -> usize {

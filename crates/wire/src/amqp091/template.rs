@@ -110,12 +110,8 @@ impl PropertySlots {
         before.user_id = None;
         before.app_id = None;
         before.cluster_id = None;
-        let end = |properties: &super::BasicProperties<'_>| {
-            properties.to_bytes().ok().map(|bytes| at + bytes.len())
-        };
-        let timestamp = end(&before)
-            .and_then(|end| end.checked_sub(8))
-            .filter(|_| all.timestamp.is_some());
+        let end = |properties: &super::BasicProperties<'_>| properties.to_bytes().ok().map(|bytes| at + bytes.len());
+        let timestamp = end(&before).and_then(|end| end.checked_sub(8)).filter(|_| all.timestamp.is_some());
         before.timestamp = None;
         let len = all.message_id.map(str::len);
         let id = end(&before).zip(len);
@@ -131,11 +127,7 @@ impl PropertySlots {
             _ => None,
         };
         let before = |(end, len): (usize, usize)| Some((end.checked_sub(len)?, len));
-        Self {
-            id: id.and_then(before),
-            timestamp,
-            header: header.and_then(before),
-        }
+        Self { id: id.and_then(before), timestamp, header: header.and_then(before) }
     }
 
     fn fill_id(self, bytes: &mut [u8], id: &[u8]) {
@@ -179,32 +171,21 @@ impl PublishTemplate {
         frame_max: u32,
     ) -> Result<Self, EncodeError> {
         if body.len() as u64 > MAX_BODY {
-            return Err(EncodeError::Body {
-                len: body.len() as u64,
-                limit: MAX_BODY,
-            });
+            return Err(EncodeError::Body { len: body.len() as u64, limit: MAX_BODY });
         }
         let mut bytes = Vec::new();
         frame::put_method(&mut bytes, channel, publish, frame_max)?;
         let header_at = bytes.len();
         frame::put_content(&mut bytes, channel, properties, body, frame_max)?;
         let header = OVERHEAD + frame::CONTENT_HEAD + properties.as_bytes().len();
-        let body_at = if body.is_empty() {
-            bytes.len()
-        } else {
-            header_at + header + HEAD
-        };
+        let body_at = if body.is_empty() { bytes.len() } else { header_at + header + HEAD };
         let first_part = body.len().min(frame::body_part_max(frame_max));
         let encoded = Encoded {
             bytes,
             key: KeySlot::of(publish),
             slots: PropertySlots::of(properties, header_at + HEAD + frame::CONTENT_HEAD),
         };
-        Ok(Self {
-            encoded,
-            body_at,
-            first_part,
-        })
+        Ok(Self { encoded, body_at, first_part })
     }
 
     /// Bytes encoded once, with their variable fields.
@@ -259,17 +240,8 @@ impl HeadTemplate {
         // Class and weight, two octets each, stand before the length.
         let size_at = bytes.len() + HEAD + 4;
         frame::put_content(&mut bytes, channel, properties, &[], frame_max)?;
-        let encoded = Encoded {
-            bytes,
-            key: KeySlot::of(publish),
-            slots,
-        };
-        Ok(Self {
-            encoded,
-            size_at,
-            channel,
-            part_max: frame::body_part_max(frame_max),
-        })
+        let encoded = Encoded { bytes, key: KeySlot::of(publish), slots };
+        Ok(Self { encoded, size_at, channel, part_max: frame::body_part_max(frame_max) })
     }
 
     /// Bytes encoded once, with their variable fields.
@@ -315,26 +287,12 @@ impl DeliverTemplate {
     ///
     /// # Errors
     /// Names above 255 bytes.
-    pub fn new(
-        channel: u16,
-        consumer_tag: &str,
-        exchange: &str,
-        routing_key: &str,
-    ) -> Result<Self, EncodeError> {
+    pub fn new(channel: u16, consumer_tag: &str, exchange: &str, routing_key: &str) -> Result<Self, EncodeError> {
         let mut bytes = Vec::new();
-        let deliver = BasicDeliver {
-            consumer_tag,
-            exchange,
-            routing_key,
-            ..Default::default()
-        };
+        let deliver = BasicDeliver { consumer_tag, exchange, routing_key, ..Default::default() };
         // Three names always fit into the smallest frame.
         frame::put_method(&mut bytes, channel, &deliver, super::FRAME_MIN_SIZE)?;
-        Ok(Self {
-            bytes,
-            channel,
-            tag_at: HEAD + 4 + 1 + consumer_tag.len(),
-        })
+        Ok(Self { bytes, channel, tag_at: HEAD + 4 + 1 + consumer_tag.len() })
     }
 
     /// Whether it was made for this exchange and key.
@@ -364,14 +322,10 @@ impl DeliverTemplate {
         let start = out.len();
         let tag_at = start + self.tag_at;
         out.extend_from_slice(&self.bytes);
-        if let Some((tag, flag)) = out
-            .get_mut(tag_at..tag_at + 9)
-            .and_then(|s| s.split_last_chunk_mut::<1>())
-        {
+        if let Some((tag, flag)) = out.get_mut(tag_at..tag_at + 9).and_then(|s| s.split_last_chunk_mut::<1>()) {
             tag.copy_from_slice(&delivery_tag.to_be_bytes());
             *flag = [u8::from(redelivered)];
         }
-        frame::put_content(out, self.channel, properties, body, frame_max)
-            .inspect_err(|_| out.truncate(start))
+        frame::put_content(out, self.channel, properties, body, frame_max).inspect_err(|_| out.truncate(start))
     }
 }

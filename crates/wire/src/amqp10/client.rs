@@ -30,8 +30,7 @@ use super::template::TransferTemplate;
 use super::types::{Symbol, TypedValue};
 use crate::Secret;
 use crate::amqp091::{
-    DEFAULT_CHANNEL_MAX, DEFAULT_FRAME_MAX, DEFAULT_MAX_BODY, DEFAULT_TIMEOUT, EncodeError, Reader,
-    Snippet,
+    DEFAULT_CHANNEL_MAX, DEFAULT_FRAME_MAX, DEFAULT_MAX_BODY, DEFAULT_TIMEOUT, EncodeError, Reader, Snippet,
 };
 
 /// How to log in.
@@ -173,10 +172,7 @@ pub struct Amqp10Client {
 /// Without the output, which may hold a password.
 impl std::fmt::Debug for Amqp10Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Amqp10Client")
-            .field("phase", &self.phase)
-            .field("offset", &self.offset)
-            .finish_non_exhaustive()
+        f.debug_struct("Amqp10Client").field("phase", &self.phase).field("offset", &self.offset).finish_non_exhaustive()
     }
 }
 
@@ -251,25 +247,14 @@ impl Amqp10Client {
             match step? {
                 Step::Nothing => {}
                 Step::Event(event) => return Ok(Some(event)),
-                Step::Joined {
-                    session,
-                    handle,
-                    id,
-                    settled,
-                } => {
+                Step::Joined { session, handle, id, settled } => {
                     return self.joined(session, handle, id, settled).map(Some);
                 }
             }
         }
     }
 
-    fn joined(
-        &mut self,
-        session: u16,
-        handle: u32,
-        id: u32,
-        settled: bool,
-    ) -> Result<Amqp10Event<'_>, Amqp10Error> {
+    fn joined(&mut self, session: u16, handle: u32, id: u32, settled: bool) -> Result<Amqp10Event<'_>, Amqp10Error> {
         // Looked at twice, because telling the peer of an error needs the connection that the event borrows.
         // Only messages that came in parts pay for it.
         if let Err(error) = MessageParts::read(self.joined_bytes(session, handle)) {
@@ -278,13 +263,7 @@ impl Amqp10Client {
         self.told = Some((session, handle));
         let message = MessageParts::read(self.joined_bytes(session, handle))
             .map_err(|error| self.error((DECODE_ERROR, error.to_string())))?;
-        Ok(Amqp10Event::Delivery {
-            session,
-            handle,
-            id,
-            settled,
-            message,
-        })
+        Ok(Amqp10Event::Delivery { session, handle, id, settled, message })
     }
 
     fn joined_bytes(&self, session: u16, handle: u32) -> &[u8] {
@@ -319,12 +298,10 @@ impl Amqp10Client {
         }
         let mut reader = Reader::new(frame.body);
         if self.phase == Phase::Open && frame.body.starts_with(&TRANSFER) {
-            let transfer =
-                Transfer::read(&mut reader).map_err(|e| (DECODE_ERROR, e.to_string()))?;
+            let transfer = Transfer::read(&mut reader).map_err(|e| (DECODE_ERROR, e.to_string()))?;
             return Ok(self.take_transfer(frame.channel, &transfer, reader.rest())?);
         }
-        let performative =
-            Performative::read(&mut reader).map_err(|e| (DECODE_ERROR, e.to_string()))?;
+        let performative = Performative::read(&mut reader).map_err(|e| (DECODE_ERROR, e.to_string()))?;
         match (self.phase, performative) {
             (Phase::Open, Performative::Transfer(transfer)) => {
                 Ok(self.take_transfer(frame.channel, &transfer, reader.rest())?)
@@ -346,11 +323,7 @@ impl Amqp10Client {
         }
     }
 
-    fn handle_open<'i>(
-        &mut self,
-        channel: u16,
-        what: &Performative<'i>,
-    ) -> Result<Step<'i>, Violation> {
+    fn handle_open<'i>(&mut self, channel: u16, what: &Performative<'i>) -> Result<Step<'i>, Violation> {
         if let Performative::Begin(begin) = what {
             return self.take_begin(channel, begin);
         }
@@ -376,10 +349,7 @@ impl Amqp10Client {
                     known.take_if(|it| *it == number);
                 }
                 let error = end.error;
-                Ok(Step::Event(Amqp10Event::Ended {
-                    session: number,
-                    error,
-                }))
+                Ok(Step::Event(Amqp10Event::Ended { session: number, error }))
             }
             other => Err((NOT_ALLOWED, format!("unexpected {}", other.name()))),
         }
@@ -389,30 +359,17 @@ impl Amqp10Client {
     #[inline]
     fn session_of(&self, channel: u16) -> Result<u16, Violation> {
         let known = self.channels.get(usize::from(channel)).copied().flatten();
-        known.ok_or_else(|| {
-            (
-                NOT_ALLOWED,
-                format!("a frame came on channel {channel}, where no session is"),
-            )
-        })
+        known.ok_or_else(|| (NOT_ALLOWED, format!("a frame came on channel {channel}, where no session is")))
     }
 
     #[inline]
     fn session(&mut self, number: u16) -> Result<&mut Session, Violation> {
-        let session = self
-            .sessions
-            .get_mut(usize::from(number))
-            .and_then(Option::as_mut);
+        let session = self.sessions.get_mut(usize::from(number)).and_then(Option::as_mut);
         session.ok_or_else(|| (NOT_ALLOWED, format!("there is no session {number}")))
     }
 
     fn take_begin<'i>(&mut self, channel: u16, begin: &Begin<'_>) -> Result<Step<'i>, Violation> {
-        let unasked = || {
-            (
-                NOT_ALLOWED,
-                format!("an unrequested session began on channel {channel}"),
-            )
-        };
+        let unasked = || (NOT_ALLOWED, format!("an unrequested session began on channel {channel}"));
         let at = usize::from(channel);
         let number = begin.remote_channel.ok_or_else(unasked)?;
         let is_free = self.channels.get(at).is_none_or(Option::is_none);
@@ -426,10 +383,7 @@ impl Amqp10Client {
             self.channels.resize(at + 1, None);
         }
         self.channels[at] = Some(number);
-        Ok(Step::Event(Amqp10Event::Begun {
-            session: number,
-            incoming_window: begin.incoming_window,
-        }))
+        Ok(Step::Event(Amqp10Event::Begun { session: number, incoming_window: begin.incoming_window }))
     }
 
     fn take_attach<'i>(&mut self, number: u16, attach: &Attach<'_>) -> Result<Step<'i>, Violation> {
@@ -460,25 +414,16 @@ impl Amqp10Client {
     fn take_detach<'i>(&mut self, number: u16, detach: &Detach<'i>) -> Result<Step<'i>, Violation> {
         let session = self.session(number)?;
         let handle = session.handle_of(detach.handle);
-        let handle =
-            handle.ok_or_else(|| (NOT_ALLOWED, format!("there is no link {}", detach.handle)))?;
+        let handle = handle.ok_or_else(|| (NOT_ALLOWED, format!("there is no link {}", detach.handle)))?;
         let ours = session.link(handle).is_some_and(|link| link.is_detaching);
         self.drop_joined(number, handle);
         self.session(number)?.forget(handle);
         if !ours {
-            let answer = Detach {
-                handle,
-                closed: detach.closed,
-                error: None,
-            };
+            let answer = Detach { handle, closed: detach.closed, error: None };
             frame::put(self.out(), FRAME_AMQP, number, &answer);
         }
         let error = detach.error;
-        Ok(Step::Event(Amqp10Event::Detached {
-            session: number,
-            handle,
-            error,
-        }))
+        Ok(Step::Event(Amqp10Event::Detached { session: number, handle, error }))
     }
 
     fn take_flow<'i>(&mut self, number: u16, flow: &Flow<'i>) -> Result<Step<'i>, Violation> {
@@ -503,11 +448,7 @@ impl Amqp10Client {
             frame::put(self.out(), FRAME_AMQP, number, &answer);
         }
         let flow = *flow;
-        Ok(Step::Event(Amqp10Event::Flow {
-            session: number,
-            handle,
-            flow,
-        }))
+        Ok(Step::Event(Amqp10Event::Flow { session: number, handle, flow }))
     }
 
     #[inline]
@@ -522,22 +463,11 @@ impl Amqp10Client {
         let session = self.session(number)?;
         let wants_window = session.received();
         let Some(wants_window) = wants_window else {
-            return Err((
-                WINDOW_VIOLATION,
-                "a transfer came on a session whose window is closed".to_owned(),
-            ));
+            return Err((WINDOW_VIOLATION, "a transfer came on a session whose window is closed".to_owned()));
         };
-        let unknown = || {
-            (
-                NOT_ALLOWED,
-                format!("unexpected transfer on link {}", transfer.handle),
-            )
-        };
+        let unknown = || (NOT_ALLOWED, format!("unexpected transfer on link {}", transfer.handle));
         let handle = session.handle_of(transfer.handle).ok_or_else(unknown)?;
-        let link = session
-            .link(handle)
-            .filter(|link| link.is_receiver)
-            .ok_or_else(unknown)?;
+        let link = session.link(handle).filter(|link| link.is_receiver).ok_or_else(unknown)?;
         let before = link.joined.len() as u64;
         let step = link.take(number, handle, transfer, payload, room)?;
         let after = link.joined.len() as u64;
@@ -558,11 +488,8 @@ impl Amqp10Client {
             Failure::LogIn(error) => error,
             Failure::Violation((condition, what)) => {
                 if was_open {
-                    let error = Condition {
-                        condition: Symbol(condition),
-                        description: Some(&what),
-                        info: TypedValue::Null,
-                    };
+                    let error =
+                        Condition { condition: Symbol(condition), description: Some(&what), info: TypedValue::Null };
                     frame::put(self.out(), FRAME_AMQP, 0, &Close { error: Some(error) });
                 }
                 self.error((condition, what))
@@ -573,12 +500,7 @@ impl Amqp10Client {
     fn error(&self, violation: Violation) -> Amqp10Error {
         let (condition, what) = violation;
         let (offset, bytes) = self.frame;
-        Amqp10Error::Protocol {
-            condition,
-            what,
-            offset,
-            bytes,
-        }
+        Amqp10Error::Protocol { condition, what, offset, bytes }
     }
 
     fn end(&mut self) {
@@ -642,40 +564,23 @@ impl Amqp10Client {
         {
             link.is_detaching = true;
         }
-        self.send(
-            session,
-            &Detach {
-                handle,
-                closed: Some(true),
-                error: None,
-            },
-        )
+        self.send(session, &Detach { handle, closed: Some(true), error: None })
     }
 
     /// How many messages of `frames` frames each the peer takes on a link.
     #[must_use]
     #[inline]
     pub fn credit(&self, session: u16, handle: u32, frames: u32) -> u32 {
-        let session = self
-            .sessions
-            .get(usize::from(session))
-            .and_then(Option::as_ref);
+        let session = self.sessions.get(usize::from(session)).and_then(Option::as_ref);
         let link = session.and_then(|it| Some((it, it.links.get(handle as usize)?.as_ref()?)));
-        link.map_or(0, |(session, link)| {
-            link.credit.min(session.remote_window / frames.max(1))
-        })
+        link.map_or(0, |(session, link)| link.credit.min(session.remote_window / frames.max(1)))
     }
 
     /// Hot path: queues a message; `fill` writes into the part of its body that the first frame holds, which is the
     /// front of `body` until then. Does nothing on a connection that is not open. [`Self::credit`] tells whether
     /// the peer takes it.
     #[inline]
-    pub fn publish(
-        &mut self,
-        template: &TransferTemplate,
-        body: &[u8],
-        fill: impl FnOnce(&mut [u8]),
-    ) {
+    pub fn publish(&mut self, template: &TransferTemplate, body: &[u8], fill: impl FnOnce(&mut [u8])) {
         self.out();
         let session = self.sessions.get_mut(usize::from(template.session()));
         if self.phase == Phase::Open
@@ -732,8 +637,7 @@ impl Amqp10Client {
     /// Messages that a link has sent or received, by its own counter.
     #[must_use]
     pub fn delivery_count(&self, session: u16, handle: u32) -> u32 {
-        self.link(session, handle)
-            .map_or(0, |link| link.delivery_count)
+        self.link(session, handle).map_or(0, |link| link.delivery_count)
     }
 
     /// Starts the orderly close; [`Amqp10Event::CloseOk`] ends it. Before the handshake is complete, or after an
@@ -746,11 +650,7 @@ impl Amqp10Client {
         }
     }
 
-    fn send<'a>(
-        &mut self,
-        channel: u16,
-        performative: &impl Composite<'a>,
-    ) -> Result<(), Amqp10Error> {
+    fn send<'a>(&mut self, channel: u16, performative: &impl Composite<'a>) -> Result<(), Amqp10Error> {
         if self.phase != Phase::Open {
             return Err(EncodeError::NotOpen.into());
         }
@@ -784,9 +684,7 @@ impl Amqp10Client {
     /// When to call [`Self::handle_timeout`] at the latest.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
-        (self.phase != Phase::Closed)
-            .then(|| self.liveness.next_timeout())
-            .flatten()
+        (self.phase != Phase::Closed).then(|| self.liveness.next_timeout()).flatten()
     }
 
     /// Sends a heartbeat that is due, notices missing ones, and a handshake or close that hangs.
@@ -854,11 +752,7 @@ impl Amqp10Client {
             Phase::Open => "while it was in use",
             Phase::Closing | Phase::Closed => "before it agreed to close it",
         };
-        Amqp10Error::Disconnected {
-            during,
-            received: self.offset + rest.len() as u64,
-            bytes: Snippet::of(rest),
-        }
+        Amqp10Error::Disconnected { during, received: self.offset + rest.len() as u64, bytes: Snippet::of(rest) }
     }
 }
 
@@ -900,39 +794,23 @@ impl Link {
         }
         if transfer.aborted == Some(true) {
             self.drop_joined();
-            return Ok(Step::Event(Amqp10Event::Aborted {
-                session,
-                handle,
-                id,
-            }));
+            return Ok(Step::Event(Amqp10Event::Aborted { session, handle, id }));
         }
         if is_first && !more {
             let message = MessageParts::read(payload).map_err(|e| (DECODE_ERROR, e.to_string()))?;
-            return Ok(Step::Event(Amqp10Event::Delivery {
-                session,
-                handle,
-                id,
-                settled,
-                message,
-            }));
+            return Ok(Step::Event(Amqp10Event::Delivery { session, handle, id, settled, message }));
         }
         let len = payload.len() as u64;
         if len > room {
             let held = self.joined.len();
-            let what = format!(
-                "{len} bytes of a message after {held} others exceed the {room} left for messages in parts"
-            );
+            let what =
+                format!("{len} bytes of a message after {held} others exceed the {room} left for messages in parts");
             return Err((TOO_LARGE, what));
         }
         self.joined.extend_from_slice(payload);
         Ok(match more {
             true => Step::Nothing,
-            false => Step::Joined {
-                session,
-                handle,
-                id,
-                settled,
-            },
+            false => Step::Joined { session, handle, id, settled },
         })
     }
 }

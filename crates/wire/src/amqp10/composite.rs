@@ -37,12 +37,10 @@ pub trait Composite<'a>: Sized {
     /// Those of [`Self::read`].
     fn of(value: TypedValue<'a>) -> Result<Self, DecodeError> {
         match value {
-            TypedValue::Described(it) if is(it.descriptor, Self::CODE, Self::NAME) => {
-                match it.value()? {
-                    TypedValue::List(items) => Self::read_fields(items),
-                    _ => Err(wrong(Self::NAME)),
-                }
-            }
+            TypedValue::Described(it) if is(it.descriptor, Self::CODE, Self::NAME) => match it.value()? {
+                TypedValue::List(items) => Self::read_fields(items),
+                _ => Err(wrong(Self::NAME)),
+            },
             _ => Err(wrong(Self::NAME)),
         }
     }
@@ -98,14 +96,7 @@ macro_rules! typed_fields {
     )*};
 }
 
-typed_fields!(
-    bool = Bool,
-    u8 = Ubyte,
-    u16 = Ushort,
-    u32 = Uint,
-    u64 = Ulong,
-    i64 = Timestamp
-);
+typed_fields!(bool = Bool, u8 = Ubyte, u16 = Ushort, u32 = Uint, u64 = Ulong, i64 = Timestamp);
 typed_fields!(&'a str = Str, Symbol<'a> = Symbol, &'a [u8] = Binary);
 
 impl<'a> TypedField<'a> for SecretStr<'a> {

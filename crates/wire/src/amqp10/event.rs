@@ -161,9 +161,7 @@ pub enum Amqp10Error {
         received: u64,
     },
     /// The peer closed the transport without closing the connection.
-    #[error(
-        "the peer closed the TCP connection {during}; {received} bytes received, the unread ones {bytes}"
-    )]
+    #[error("the peer closed the TCP connection {during}; {received} bytes received, the unread ones {bytes}")]
     Disconnected {
         /// Operation in progress.
         during: &'static str,

@@ -39,10 +39,7 @@ pub(super) fn size(input: &[u8]) -> usize {
 
 /// Takes a frame off; `None` where it is not there as a whole.
 #[inline]
-pub(super) fn take<'i>(
-    input: &mut &'i [u8],
-    frame_max: usize,
-) -> Result<Option<WholeFrame<'i>>, DecodeError> {
+pub(super) fn take<'i>(input: &mut &'i [u8], frame_max: usize) -> Result<Option<WholeFrame<'i>>, DecodeError> {
     let bytes: &'i [u8] = input;
     let Some(head) = bytes.first_chunk::<HEAD>() else {
         return Ok(None);
@@ -79,12 +76,7 @@ pub(super) fn head(kind: u8, channel: u16, size: usize) -> [u8; HEAD] {
 
 /// Appends a frame without payload.
 #[inline]
-pub(super) fn put<'a>(
-    out: &mut Vec<u8>,
-    kind: u8,
-    channel: u16,
-    performative: &impl Composite<'a>,
-) {
+pub(super) fn put<'a>(out: &mut Vec<u8>, kind: u8, channel: u16, performative: &impl Composite<'a>) {
     let start = out.len();
     out.extend_from_slice(&head(kind, channel, 0));
     performative.write(out);

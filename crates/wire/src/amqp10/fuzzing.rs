@@ -5,9 +5,7 @@ use std::fmt::Write as _;
 
 use measure::Time;
 
-use super::{
-    Amqp10Client, Amqp10Config, Amqp10Event, Attach, MessageParts, Performative, Source, TypedValue,
-};
+use super::{Amqp10Client, Amqp10Config, Amqp10Event, Attach, MessageParts, Performative, Source, TypedValue};
 use crate::amqp091::Reader;
 
 /// Largest message in these runs, so that inputs reach the limit.
@@ -31,27 +29,14 @@ const LINKS: &[u8] = b"\
 
 /// A client with one session, which has a receiver and a sender.
 fn open_client() -> Amqp10Client {
-    let config = Amqp10Config {
-        max_body: MAX_BODY,
-        channel_max: 3,
-        ..Amqp10Config::default()
-    };
+    let config = Amqp10Config { max_body: MAX_BODY, channel_max: 3, ..Amqp10Config::default() };
     let mut client = Amqp10Client::new(config, NOW);
     run(&mut client, HANDSHAKE, HANDSHAKE.len());
     let asked = client.begin(0);
-    assert!(
-        asked.is_ok(),
-        "the handshake did not open the connection: {asked:?}"
-    );
+    assert!(asked.is_ok(), "the handshake did not open the connection: {asked:?}");
     for (name, handle, is_receiver) in [("r", 0, true), ("s", 1, false)] {
         let source = Some(Source::default());
-        let attach = Attach {
-            name,
-            handle,
-            is_receiver,
-            source,
-            ..Attach::default()
-        };
+        let attach = Attach { name, handle, is_receiver, source, ..Attach::default() };
         let asked = client.attach(0, &attach);
         assert!(asked.is_ok(), "{asked:?}");
     }
@@ -63,9 +48,7 @@ fn open_client() -> Amqp10Client {
 /// Error without details that depend on how the input was cut.
 fn kind_of(error: &super::Amqp10Error) -> String {
     match error {
-        super::Amqp10Error::Protocol {
-            condition, what, ..
-        } => format!("{condition} {what}"),
+        super::Amqp10Error::Protocol { condition, what, .. } => format!("{condition} {what}"),
         other => format!("{:?}", std::mem::discriminant(other)),
     }
 }
@@ -87,12 +70,7 @@ fn run(client: &mut Amqp10Client, data: &[u8], cut: usize) -> String {
                 }
                 Ok(None) => break,
                 Err(error) => {
-                    let _ = writeln!(
-                        log,
-                        "error {} {:?}",
-                        kind_of(&error),
-                        client.pending_output()
-                    );
+                    let _ = writeln!(log, "error {} {:?}", kind_of(&error), client.pending_output());
                     return log;
                 }
             }
@@ -106,11 +84,7 @@ fn run(client: &mut Amqp10Client, data: &[u8], cut: usize) -> String {
 
 fn walk_event(event: &Amqp10Event<'_>) {
     if let Amqp10Event::Delivery { message, .. } = event {
-        let _ = (
-            message.body.bytes(),
-            message.before.properties(),
-            message.before.header(),
-        );
+        let _ = (message.body.bytes(), message.before.properties(), message.before.header());
         let _ = message.before.application_property("k");
     }
 }
@@ -136,24 +110,11 @@ pub fn value(data: &[u8]) {
     if let Ok(first) = TypedValue::read(&mut reader) {
         let mut walked = 0;
         walk(first, DEPTH, &mut walked);
-        assert!(
-            walked <= DEPTH * (data.len() + 1) * 256,
-            "{walked} values in {} bytes",
-            data.len()
-        );
+        assert!(walked <= DEPTH * (data.len() + 1) * 256, "{walked} values in {} bytes", data.len());
         let once = written(first);
-        assert!(
-            once.len() <= data.len() + 3,
-            "{} bytes became {}",
-            data.len(),
-            once.len()
-        );
+        assert!(once.len() <= data.len() + 3, "{} bytes became {}", data.len(), once.len());
         let again = TypedValue::read(&mut Reader::new(&once)).map(written);
-        assert_eq!(
-            again.as_ref(),
-            Ok(&once),
-            "what was written reads otherwise"
-        );
+        assert_eq!(again.as_ref(), Ok(&once), "what was written reads otherwise");
     }
     if let Ok(first) = Performative::read(&mut Reader::new(data)) {
         let mut once = Vec::new();
@@ -187,9 +148,7 @@ fn walk(value: TypedValue<'_>, depth: usize, walked: &mut usize) {
             items.flatten().for_each(|value| walk(value, depth, walked));
         }
         TypedValue::Array(elements) => {
-            elements
-                .flatten()
-                .for_each(|value| walk(value, depth, walked));
+            elements.flatten().for_each(|value| walk(value, depth, walked));
         }
         TypedValue::Described(described) => {
             if let Ok(value) = described.value() {

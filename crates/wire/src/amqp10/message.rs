@@ -60,11 +60,7 @@ impl<'a> MessageParts<'a> {
         let mut sections = Sections(message);
         loop {
             let rest = sections.0;
-            let before = Sections(
-                message
-                    .get(..message.len() - rest.len())
-                    .unwrap_or_default(),
-            );
+            let before = Sections(message.get(..message.len() - rest.len()).unwrap_or_default());
             let Some(section) = sections.next().transpose()? else {
                 let body = MessageBody::Sections(Sections(rest));
                 return Ok(Self { before, body });
@@ -114,9 +110,7 @@ impl<'a> Iterator for Sections<'a> {
 impl<'a> Sections<'a> {
     /// The first section of this kind.
     fn find(self, code: u64, name: &str) -> Option<TypedValue<'a>> {
-        self.flatten()
-            .find(|it| is(it.descriptor, code, name))
-            .map(TypedValue::Described)
+        self.flatten().find(|it| is(it.descriptor, code, name)).map(TypedValue::Described)
     }
 
     /// The section `header`, where there is one that can be read.

@@ -76,11 +76,7 @@ impl TransferTemplate {
         put_data_head(&mut head, 0);
         // Room for at least one byte of the body.
         if head.len() >= frame_max as usize {
-            return Err(EncodeError::Frame {
-                what: "the message's properties",
-                len: head.len() + 1,
-                frame_max,
-            });
+            return Err(EncodeError::Frame { what: "the message's properties", len: head.len() + 1, frame_max });
         }
         (transfer.delivery_id, transfer.delivery_tag) = (None, None);
         transfer.message_format = None;
@@ -159,13 +155,7 @@ impl TransferTemplate {
     /// Appends a message's frames, and returns how many. `fill` writes into the part of the body that the first
     /// frame holds, which is the front of `body` until then.
     #[inline]
-    pub(super) fn put(
-        &self,
-        out: &mut Vec<u8>,
-        delivery_id: u32,
-        body: &[u8],
-        fill: impl FnOnce(&mut [u8]),
-    ) -> u32 {
+    pub(super) fn put(&self, out: &mut Vec<u8>, delivery_id: u32, body: &[u8], fill: impl FnOnce(&mut [u8])) -> u32 {
         let start = out.len();
         let id = delivery_id.to_be_bytes();
         out.extend_from_slice(&self.head);
@@ -211,11 +201,7 @@ impl MessageSlots {
         // A section's properties up to and with the one in question end where it does.
         let end_of = |properties: super::PropertiesSection<'_>, len: usize| {
             let mut bytes = Vec::new();
-            let whole = MessageHead {
-                properties: message.properties,
-                application_properties: &[],
-                ..*message
-            };
+            let whole = MessageHead { properties: message.properties, application_properties: &[], ..*message };
             whole.write(&mut bytes);
             let (mut all, mut some) = (Vec::new(), Vec::new());
             message.properties.write_fields(&mut all);
@@ -224,30 +210,19 @@ impl MessageSlots {
             Some(((at + bytes.len()).checked_sub(behind + len)?, len))
         };
         let properties = message.properties;
-        let id = super::PropertiesSection {
-            message_id: properties.message_id,
-            ..Default::default()
-        };
+        let id = super::PropertiesSection { message_id: properties.message_id, ..Default::default() };
         let message_id = match properties.message_id {
             TypedValue::Str(text) => end_of(id, text.len()),
             _ => None,
         };
         let mut until = properties;
-        (
-            until.group_id,
-            until.group_sequence,
-            until.reply_to_group_id,
-        ) = (None, None, None);
+        (until.group_id, until.group_sequence, until.reply_to_group_id) = (None, None, None);
         let creation_time = properties.creation_time.and_then(|_| end_of(until, 8));
         let last = message.application_properties.last();
         let last_property = match last {
             Some((_, TypedValue::Binary(bytes))) => Some((end - bytes.len(), bytes.len())),
             _ => None,
         };
-        Self {
-            message_id,
-            creation_time,
-            last_property,
-        }
+        Self { message_id, creation_time, last_property }
     }
 }

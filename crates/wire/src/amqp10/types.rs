@@ -108,10 +108,7 @@ impl<'a> Described<'a> {
         let raw = reader.rest();
         skip(reader)?;
         let len = raw.len() - reader.rest().len();
-        Ok(Self {
-            descriptor,
-            raw: raw.get(..len).unwrap_or_default(),
-        })
+        Ok(Self { descriptor, raw: raw.get(..len).unwrap_or_default() })
     }
 }
 
@@ -207,13 +204,7 @@ impl<'a> Elements<'a> {
         if count as usize > most {
             return Err(reader.error("an array has fewer bytes than elements"));
         }
-        Ok(Self {
-            left: count,
-            count,
-            raw,
-            code,
-            data,
-        })
+        Ok(Self { left: count, count, raw, code, data })
     }
 }
 
@@ -495,11 +486,7 @@ fn read_sized<'a>(reader: &mut Reader<'a>, code: u8) -> Result<TypedValue<'a>, D
                 return Err(DecodeError { what, at });
             }
             let items = Items { count, bytes };
-            if is_map {
-                TypedValue::Map(items)
-            } else {
-                TypedValue::List(items)
-            }
+            if is_map { TypedValue::Map(items) } else { TypedValue::List(items) }
         }
     })
 }

@@ -6,15 +6,7 @@ use super::{HttpError, UrlError};
 use crate::Secret;
 
 /// Headers that say how a message is framed, or that the head writes itself.
-const OWN: [&str; 7] = [
-    "host",
-    "connection",
-    "content-length",
-    "transfer-encoding",
-    "expect",
-    "upgrade",
-    "te",
-];
+const OWN: [&str; 7] = ["host", "connection", "content-length", "transfer-encoding", "expect", "upgrade", "te"];
 
 /// A request without a body.
 #[derive(Clone, Copy, Debug)]
@@ -97,11 +89,7 @@ impl RequestHead<'_> {
 }
 
 fn refused(part: &'static str, observed: &str, help: &'static str) -> HttpError {
-    HttpError::Request {
-        part,
-        observed: observed.chars().take(100).collect(),
-        help,
-    }
+    HttpError::Request { part, observed: observed.chars().take(100).collect(), help }
 }
 
 /// Whether it is a `token` of RFC 9110.
@@ -154,19 +142,13 @@ impl HttpUrl {
         let default = if is_secured { 443 } else { 80 };
         let (host, port) = split_address(address, default)?;
         if !target.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(wrong(
-                "spaces and characters beyond ASCII are written as %XX in a path and a query",
-            ));
+            return Err(wrong("spaces and characters beyond ASCII are written as %XX in a path and a query"));
         }
         Ok(Self {
             is_secured,
             host,
             port,
-            target: if target.starts_with('/') {
-                target.to_owned()
-            } else {
-                format!("/{target}")
-            },
+            target: if target.starts_with('/') { target.to_owned() } else { format!("/{target}") },
             login: login.map(decode_login).transpose()?,
         })
     }
@@ -174,11 +156,7 @@ impl HttpUrl {
     /// Host and port, as the `Host` header names them.
     #[must_use]
     pub fn authority(&self) -> String {
-        let host = if self.host.contains(':') {
-            format!("[{}]", self.host)
-        } else {
-            self.host.clone()
-        };
+        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         match (self.is_secured, self.port) {
             (false, 80) | (true, 443) => host,
             (_, port) => format!("{host}:{port}"),
@@ -209,8 +187,7 @@ fn split_address(address: &str, default: u16) -> Result<(String, u16), UrlError>
             None => (address, None),
         },
     };
-    let is_letter =
-        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b':');
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b':');
     if host.is_empty() || !host.bytes().all(is_letter) {
         return Err(wrong("the host is missing or not a name"));
     }
@@ -227,9 +204,8 @@ fn split_address(address: &str, default: u16) -> Result<(String, u16), UrlError>
 fn decode_login(login: &str) -> Result<(String, Secret), UrlError> {
     let (user, password) = login.split_once(':').unwrap_or((login, ""));
     let decode = |text| {
-        decode_percent(text).ok_or(UrlError {
-            what: "the login has a % without two hexadecimal digits, or is not UTF-8",
-        })
+        decode_percent(text)
+            .ok_or(UrlError { what: "the login has a % without two hexadecimal digits, or is not UTF-8" })
     };
     Ok((decode(user)?, Secret::new(decode(password)?)))
 }
@@ -245,12 +221,7 @@ mod tests {
     fn encoded(method: &str, target: &str, header: (&str, &str)) -> Result<String, HttpError> {
         let mut output = Vec::new();
         let headers = [(header.0.to_owned(), header.1.to_owned())];
-        let request = RequestHead {
-            method,
-            target,
-            host: "localhost:80",
-            headers: &headers,
-        };
+        let request = RequestHead { method, target, host: "localhost:80", headers: &headers };
         let result = request.encode(&mut output);
         assert_eq!(result.is_err(), output.is_empty(), "all or nothing");
         result.map(|()| String::from_utf8_lossy(&output).into_owned())

@@ -125,10 +125,7 @@ impl ResponseDecoder {
     ///
     /// # Errors
     /// A response that breaks the protocol, or has parts beyond any decent size. The connection is of no more use.
-    pub fn handle_input<'a>(
-        &mut self,
-        input: &mut &'a [u8],
-    ) -> Result<Option<HttpEvent<'a>>, HttpError> {
+    pub fn handle_input<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<HttpEvent<'a>>, HttpError> {
         loop {
             // An empty body ends without further input.
             match self.awaiting {
@@ -178,10 +175,7 @@ impl ResponseDecoder {
             Awaiting::Nothing => "between responses",
             _ => "within the response's body",
         };
-        Err(HttpError::Truncated {
-            within,
-            received: self.received,
-        })
+        Err(HttpError::Truncated { within, received: self.received })
     }
 
     fn end(&mut self) -> HttpEvent<'static> {
@@ -199,20 +193,12 @@ impl ResponseDecoder {
     }
 
     const fn broken(&self, what: &'static str) -> HttpError {
-        HttpError::Broken {
-            what,
-            at: self.received,
-        }
+        HttpError::Broken { what, at: self.received }
     }
 
     /// Keeps lines up to an empty one, which ends a head and trailers; whether it has come. Each byte is
     /// looked at once, in however small pieces they come.
-    fn take_block(
-        &mut self,
-        input: &mut &[u8],
-        part: &'static str,
-        limit: usize,
-    ) -> Result<bool, HttpError> {
+    fn take_block(&mut self, input: &mut &[u8], part: &'static str, limit: usize) -> Result<bool, HttpError> {
         let mut ended = false;
         let mut taken = 0;
         for byte in input.iter() {
@@ -249,11 +235,7 @@ impl ResponseDecoder {
         }
         let framing = Framing::of(&self.kept).map_err(|problem| match problem {
             Unread::Broken(what) => self.broken(what),
-            Unread::TooManyHeaders => HttpError::TooLarge {
-                part: "head",
-                limit: MOST_HEADERS,
-                unit: "headers",
-            },
+            Unread::TooManyHeaders => HttpError::TooLarge { part: "head", limit: MOST_HEADERS, unit: "headers" },
         })?;
         match framing.status {
             101 => return Err(self.broken("it changes the protocol without a request")),
@@ -284,21 +266,14 @@ impl ResponseDecoder {
                 Awaiting::BodyUntilClose
             }
         };
-        Ok(Some(ResponseHead {
-            status: framing.status,
-            content_length: framing.content_length,
-        }))
+        Ok(Some(ResponseHead { status: framing.status, content_length: framing.content_length }))
     }
 
     fn take_chunk_line(&mut self, input: &mut &[u8]) -> Result<(), HttpError> {
         let end = input.iter().position(|byte| *byte == b'\n');
         let length = end.map_or(input.len(), |at| at + 1);
         if self.kept.len() + length > MOST_CHUNK_LINE {
-            return Err(HttpError::TooLarge {
-                part: "chunk line",
-                limit: MOST_CHUNK_LINE,
-                unit: "bytes",
-            });
+            return Err(HttpError::TooLarge { part: "chunk line", limit: MOST_CHUNK_LINE, unit: "bytes" });
         }
         let bytes = self.take(input, length as u64);
         self.kept.extend_from_slice(bytes);
@@ -361,12 +336,8 @@ impl Framing {
         if status < 100 {
             return Err(Unread::Broken("its status is below 100"));
         }
-        let mut framing = Self {
-            status,
-            content_length: None,
-            is_chunked: None,
-            keeps_alive: parsed.version == Some(1),
-        };
+        let mut framing =
+            Self { status, content_length: None, is_chunked: None, keeps_alive: parsed.version == Some(1) };
         for header in parsed.headers.iter() {
             framing.take(header)?;
         }
@@ -383,8 +354,7 @@ impl Framing {
         let mut words = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
         if header.name.eq_ignore_ascii_case("content-length") {
             for word in words {
-                let length =
-                    decimal(word).ok_or(Unread::Broken("a length that is not a number"))?;
+                let length = decimal(word).ok_or(Unread::Broken("a length that is not a number"))?;
                 if self.content_length.is_some_and(|before| before != length) {
                     return Err(Unread::Broken("two different lengths"));
                 }

@@ -23,42 +23,12 @@ fn bodies_end_where_their_heads_say() {
     let reusable = "End, reusable: true".to_owned();
     let closed = "End".to_owned();
     for (method, input, body, last) in [
-        (
-            "GET",
-            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
-            "hello",
-            &reusable,
-        ),
-        (
-            "GET",
-            "HTTP/1.1 200 OK\ncontent-length:5\n\nhello",
-            "hello",
-            &reusable,
-        ),
-        (
-            "GET",
-            "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
-            "",
-            &reusable,
-        ),
-        (
-            "HEAD",
-            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n",
-            "",
-            &reusable,
-        ),
-        (
-            "GET",
-            "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n",
-            "",
-            &reusable,
-        ),
-        (
-            "GET",
-            "HTTP/1.1 304 X\r\nTransfer-Encoding: chunked\r\n\r\n",
-            "",
-            &reusable,
-        ),
+        ("GET", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", "hello", &reusable),
+        ("GET", "HTTP/1.1 200 OK\ncontent-length:5\n\nhello", "hello", &reusable),
+        ("GET", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", "", &reusable),
+        ("HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", "", &reusable),
+        ("GET", "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n", "", &reusable),
+        ("GET", "HTTP/1.1 304 X\r\nTransfer-Encoding: chunked\r\n\r\n", "", &reusable),
         (
             "GET",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nA;x=\"y\"\r\n, world...\r\n0\r\n\r\n",
@@ -71,12 +41,7 @@ fn bodies_end_where_their_heads_say() {
             "a",
             &reusable,
         ),
-        (
-            "GET",
-            "HTTP/1.1 200 OK\r\n\r\nuntil the end",
-            "until the end",
-            &closed,
-        ),
+        ("GET", "HTTP/1.1 200 OK\r\n\r\nuntil the end", "until the end", &closed),
         (
             "GET",
             "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 X\r\nLink: y\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: \
@@ -85,21 +50,14 @@ fn bodies_end_where_their_heads_say() {
             &reusable,
         ),
     ] {
-        assert_eq!(
-            ends(method, input),
-            (body.to_owned(), last.clone()),
-            "{input:?}"
-        );
+        assert_eq!(ends(method, input), (body.to_owned(), last.clone()), "{input:?}");
     }
     let (_, old) = ends("GET", "HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\na");
     assert_eq!(old, "End, reusable: false");
     let close = "HTTP/1.1 200 OK\r\nConnection: x, Close\r\nContent-Length: 1\r\n\r\na";
     assert_eq!(ends("GET", close).1, "End, reusable: false");
     let both = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n";
-    assert_eq!(
-        ends("GET", both),
-        ("ab".to_owned(), "End, reusable: false".to_owned())
-    );
+    assert_eq!(ends("GET", both), ("ab".to_owned(), "End, reusable: false".to_owned()));
 }
 
 #[test]
@@ -107,46 +65,19 @@ fn what_breaks_the_protocol_is_said() {
     for (input, cause) in [
         ("", "ended before the response"),
         ("HTTP/1.1 200", "within the response's head"),
-        (
-            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell",
-            "within the response's body",
-        ),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell", "within the response's body"),
         ("AMQP\0\0\u{9}\u{1}", "NotHttp"),
-        (
-            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
-            "two different lengths",
-        ),
-        (
-            "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n",
-            "not a number",
-        ),
-        (
-            "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n",
-            "not a number",
-        ),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n", "two different lengths"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n", "not a number"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n", "not a number"),
         ("HTTP/1.1 200 OK\r\nno colon\r\n\r\n", "head cannot be read"),
         ("HTTP/1.1 101 X\r\n\r\n", "changes the protocol"),
         ("HTTP/1.1 000 X\r\n\r\n", "below 100"),
-        (
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-            "chunk without a size",
-        ),
-        (
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\r\n",
-            "chunk without a size",
-        ),
-        (
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1FFFFFFFFFFFFFFFF\r\n",
-            "chunk without a size",
-        ),
-        (
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n",
-            "longer than its size",
-        ),
-        (
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n",
-            "within the response's body",
-        ),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "chunk without a size"),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\r\n", "chunk without a size"),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1FFFFFFFFFFFFFFFF\r\n", "chunk without a size"),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n", "longer than its size"),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n", "within the response's body"),
     ] {
         let (_, last) = ends_at("GET", input);
         assert!(last.contains(cause), "{input:?}: {last}");
@@ -167,18 +98,9 @@ fn nothing_grows_without_end() {
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
     for (input, cause) in [
         (format!("{ok}{}", fill("a", 70_000)), "TooLarge head"),
-        (
-            format!("{ok}{}\r\n", fill("a: b\r\n", 129)),
-            "TooLarge head",
-        ),
-        (
-            format!("{chunked}1;{}", fill("x", 5_000)),
-            "TooLarge chunk line",
-        ),
-        (
-            format!("{chunked}0\r\n{}", fill("x: y\r\n", 3_000)),
-            "TooLarge trailers",
-        ),
+        (format!("{ok}{}\r\n", fill("a: b\r\n", 129)), "TooLarge head"),
+        (format!("{chunked}1;{}", fill("x", 5_000)), "TooLarge chunk line"),
+        (format!("{chunked}0\r\n{}", fill("x: y\r\n", 3_000)), "TooLarge trailers"),
         (fill("HTTP/1.1 100 X\r\n\r\n", 17), "TooLarge announcement"),
     ] {
         assert!(ends_at("GET", &input).1.contains(cause), "{cause}");
@@ -190,10 +112,7 @@ fn headers_are_found_by_name() {
     let mut decoder = ResponseDecoder::default();
     decoder.expect("GET");
     let mut input: &[u8] = b"HTTP/1.1 200 OK\r\nContent-TYPE: text/plain\r\n\r\n";
-    assert!(matches!(
-        decoder.handle_input(&mut input),
-        Ok(Some(HttpEvent::Head(_)))
-    ));
+    assert!(matches!(decoder.handle_input(&mut input), Ok(Some(HttpEvent::Head(_)))));
     assert_eq!(decoder.header("content-type"), Some(&b"text/plain"[..]));
     assert_eq!(decoder.header("x"), None);
 }

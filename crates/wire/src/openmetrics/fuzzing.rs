@@ -11,11 +11,7 @@ pub fn page(data: &[u8]) {
     let &[flags, length, ref page @ ..] = data else {
         return;
     };
-    let format = if flags & 1 == 0 {
-        PageFormat::Prometheus
-    } else {
-        PageFormat::OpenMetrics
-    };
+    let format = if flags & 1 == 0 { PageFormat::Prometheus } else { PageFormat::OpenMetrics };
     let at_once = told(format, page, page.len().max(1));
     let in_pieces = told(format, page, usize::from(length).max(1));
     assert_eq!(at_once, in_pieces);

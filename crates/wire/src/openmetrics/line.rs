@@ -41,11 +41,7 @@ impl Layout {
     /// Reads name and labels of `line`, of which `previous` is the line that this layout describes (empty: of none).
     /// Answers where the value may begin, and whether the name is the same as before.
     #[inline]
-    pub(super) fn read(
-        &mut self,
-        line: &[u8],
-        previous: &[u8],
-    ) -> Result<(usize, bool), LineCause> {
+    pub(super) fn read(&mut self, line: &[u8], previous: &[u8]) -> Result<(usize, bool), LineCause> {
         let before = previous.get(..self.end).unwrap_or_default();
         let common = common_prefix(line, before);
         match self.brace {
@@ -62,16 +58,8 @@ impl Layout {
     /// Labels within `common` bytes.
     #[inline]
     fn known(&self, common: usize) -> Known {
-        let labels = self
-            .spans
-            .iter()
-            .take_while(|span| span.value_end < common)
-            .count();
-        let inside = self
-            .spans
-            .get(labels)
-            .filter(|span| span.value <= common && !span.escaped)
-            .map(|_| common);
+        let labels = self.spans.iter().take_while(|span| span.value_end < common).count();
+        let inside = self.spans.get(labels).filter(|span| span.value <= common && !span.escaped).map(|_| common);
         Known { labels, inside }
     }
 
@@ -122,13 +110,7 @@ impl Layout {
 
     /// Reads the labels that the line before did not have.
     #[inline]
-    fn labels(
-        &mut self,
-        line: &[u8],
-        previous: &[u8],
-        brace: usize,
-        known: &Known,
-    ) -> Result<usize, LineCause> {
+    fn labels(&mut self, line: &[u8], previous: &[u8], brace: usize, known: &Known) -> Result<usize, LineCause> {
         let index = known.labels;
         if let Some(at) = known.inside {
             let (end, escaped) = value_end(line, at)?;
@@ -156,13 +138,7 @@ impl Layout {
 
     /// Goes on behind a label's closing quote with label number `index`.
     #[inline]
-    fn rest(
-        &mut self,
-        line: &[u8],
-        previous: &[u8],
-        index: usize,
-        at: usize,
-    ) -> Result<usize, LineCause> {
+    fn rest(&mut self, line: &[u8], previous: &[u8], index: usize, at: usize) -> Result<usize, LineCause> {
         match separator(line, at)? {
             Separator::Next(at) => read_labels(&mut self.spans, line, previous, index, at),
             Separator::End(at) => {
@@ -217,11 +193,7 @@ pub(super) fn read_labels(
             }
         };
         let (value_end, escaped) = value_end(line, span.value)?;
-        let span = Span {
-            value_end,
-            escaped,
-            ..span
-        };
+        let span = Span { value_end, escaped, ..span };
         if is_duplicate(spans.get(..index).unwrap_or_default(), line, &span) {
             return Err(LineCause::DuplicateLabel);
         }
@@ -248,12 +220,7 @@ fn same_name(line: &[u8], previous: &[u8], old: &Span, at: usize) -> Option<Span
     }
     let text = previous.get(old.name..old.value)?;
     let end = at + text.len();
-    (line.get(at..end)? == text).then_some(Span {
-        name: at,
-        name_end: end - 2,
-        value: end,
-        ..Span::default()
-    })
+    (line.get(at..end)? == text).then_some(Span { name: at, name_end: end - 2, value: end, ..Span::default() })
 }
 
 /// The label name at `at`, which may be in quotes, with `=` and the opening quote behind it.
@@ -279,21 +246,14 @@ fn label_name(line: &[u8], at: usize) -> Result<Span, LineCause> {
     if line.get(quote) != Some(&b'"') {
         return Err(LineCause::Unquoted);
     }
-    Ok(Span {
-        name,
-        name_end,
-        value: quote + 1,
-        ..Span::default()
-    })
+    Ok(Span { name, name_end, value: quote + 1, ..Span::default() })
 }
 
 /// Whether a label of `spans` has the name of `span`.
 #[inline]
 fn is_duplicate(spans: &[Span], line: &[u8], span: &Span) -> bool {
     let name = line.get(span.name..span.name_end);
-    spans
-        .iter()
-        .any(|other| line.get(other.name..other.name_end) == name)
+    spans.iter().any(|other| line.get(other.name..other.name_end) == name)
 }
 
 /// The closing quote of a value that goes on at `at`, and whether an escape stands before it.
@@ -343,10 +303,7 @@ fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     }
     let rest = |text: &'_ [u8]| text.get(common..).map(<[u8]>::len).unwrap_or_default();
     let most = rest(a).min(rest(b));
-    (0..most)
-        .find(|&index| a.get(common + index) != b.get(common + index))
-        .unwrap_or(most)
-        + common
+    (0..most).find(|&index| a.get(common + index) != b.get(common + index)).unwrap_or(most) + common
 }
 
 /// The first byte from `at` on that is no blank.
@@ -363,9 +320,7 @@ pub(super) fn name_end(line: &[u8], start: usize, colons: bool) -> Option<usize>
     let text = line.get(start..)?;
     let length = text
         .iter()
-        .position(|&byte| {
-            !(byte.is_ascii_alphanumeric() || byte == b'_' || (colons && byte == b':'))
-        })
+        .position(|&byte| !(byte.is_ascii_alphanumeric() || byte == b'_' || (colons && byte == b':')))
         .unwrap_or(text.len());
     let first = text.first()?;
     (length > 0 && !first.is_ascii_digit()).then_some(start + length)
@@ -388,12 +343,7 @@ pub(super) fn tail(text: &str, at: usize) -> Result<Tail, LineCause> {
     let (value, length) = text.get(at..).and_then(read).ok_or(LineCause::Value)?;
     let end = at + length;
     if bytes.get(end) == Some(&b'\n') {
-        return Ok(Tail {
-            value,
-            timestamp: None,
-            exemplar: None,
-            next: end + 1,
-        });
+        return Ok(Tail { value, timestamp: None, exemplar: None, next: end + 1 });
     }
     long_tail(text, value, end)
 }
@@ -412,15 +362,9 @@ fn long_tail(text: &str, value: f64, at: usize) -> Result<Tail, LineCause> {
     let mut exemplar = None;
     if bytes.get(at) == Some(&b'#') {
         exemplar = Some(at + 1);
-        at += memchr::memchr(b'\n', bytes.get(at..).unwrap_or_default())
-            .ok_or(LineCause::Exemplar)?;
+        at += memchr::memchr(b'\n', bytes.get(at..).unwrap_or_default()).ok_or(LineCause::Exemplar)?;
     }
-    Ok(Tail {
-        value,
-        timestamp,
-        exemplar,
-        next: line_end(bytes, at).ok_or(LineCause::Trailing)?,
-    })
+    Ok(Tail { value, timestamp, exemplar, next: line_end(bytes, at).ok_or(LineCause::Trailing)? })
 }
 
 /// Behind the newline at `at`, which a carriage return may precede; `None` where something else stands there.
@@ -494,8 +438,8 @@ pub enum LineCause {
 
 /// Powers of ten that a double holds exactly.
 const EXACT_POWERS: [f64; 23] = [
-    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
-    1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20,
+    1e21, 1e22,
 ];
 /// The largest integer up to which a double holds all of them.
 const EXACT_INTEGERS: u64 = 1 << 53;
@@ -538,8 +482,7 @@ fn short(text: &[u8]) -> Option<(f64, usize)> {
         at = end;
         byte = *text.get(at)?;
     }
-    (at > first && digit_count <= MAX_DIGITS && is_end(byte))
-        .then_some((if negative { -value } else { value }, at))
+    (at > first && digit_count <= MAX_DIGITS && is_end(byte)).then_some((if negative { -value } else { value }, at))
 }
 
 /// The digits from `at` on behind the ones that make `value`, and where they end.
@@ -590,9 +533,7 @@ mod tests {
 
     #[test]
     fn what_is_no_number_is_refused() {
-        for text in [
-            "\n", "-\n", ".\n", "1.2.3\n", "1x\n", "0x10\n", "1_000\n", "--1\n", " \n", "é\n",
-        ] {
+        for text in ["\n", "-\n", ".\n", "1.2.3\n", "1x\n", "0x10\n", "1_000\n", "--1\n", " \n", "é\n"] {
             assert_eq!(read(text), None, "{text:?}");
         }
         assert_eq!(read("1e3 7\n"), Some((1000.0, 3)));
@@ -601,9 +542,6 @@ mod tests {
         assert!(read("NaN\n").unwrap().0.is_nan());
         assert_eq!(read("-0\n").unwrap().0.to_bits(), (-0.0_f64).to_bits());
         assert_eq!(read("5.\n"), Some((5.0, 2)));
-        assert_eq!(
-            read("18446744073709551616\n"),
-            Some((18_446_744_073_709_551_616.0, 20))
-        );
+        assert_eq!(read("18446744073709551616\n"), Some((18_446_744_073_709_551_616.0, 20)));
     }
 }

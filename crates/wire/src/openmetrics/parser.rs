@@ -3,8 +3,7 @@
 use std::str;
 
 use super::line::{
-    self, Layout, LineCause, LineError, Span, line_end, name_end, read_labels, skip_blanks, tail,
-    value_end,
+    self, Layout, LineCause, LineError, Span, line_end, name_end, read_labels, skip_blanks, tail, value_end,
 };
 use super::sample::{Exemplar, FamilyKind, Labels, Sample, SeriesRole};
 
@@ -61,11 +60,7 @@ impl PageFormat {
     #[must_use]
     pub fn of_content_type(value: &str) -> Self {
         let kind = value.split(';').next().unwrap_or_default().trim();
-        if kind.eq_ignore_ascii_case("application/openmetrics-text") {
-            Self::OpenMetrics
-        } else {
-            Self::Prometheus
-        }
+        if kind.eq_ignore_ascii_case("application/openmetrics-text") { Self::OpenMetrics } else { Self::Prometheus }
     }
 }
 
@@ -104,10 +99,7 @@ impl Parser {
     /// A parser of one page.
     #[must_use]
     pub fn new(format: PageFormat) -> Self {
-        Self {
-            format,
-            ..Self::default()
-        }
+        Self { format, ..Self::default() }
     }
 
     /// Totals of the page so far.
@@ -195,11 +187,7 @@ impl Parser {
             let line = lines.get(start..).unwrap_or_default();
             let length = memchr::memchr(b'\n', line).map_or(line.len(), |newline| newline + 1);
             self.totals.lines += 1;
-            let cause = if length > MAX_LINE + 1 {
-                LineCause::TooLong
-            } else {
-                LineCause::NotUtf8
-            };
+            let cause = if length > MAX_LINE + 1 { LineCause::TooLong } else { LineCause::NotUtf8 };
             self.refuse(cause, on);
             lines = line.get(length..).unwrap_or_default();
         }
@@ -226,8 +214,7 @@ impl Parser {
             at += match read {
                 Ok(length) => length,
                 Err(cause) => {
-                    let length =
-                        memchr::memchr(b'\n', rest.as_bytes()).map_or(rest.len(), |end| end + 1);
+                    let length = memchr::memchr(b'\n', rest.as_bytes()).map_or(rest.len(), |end| end + 1);
                     self.skip(rest.get(..length).unwrap_or_default(), cause, on);
                     length
                 }
@@ -250,21 +237,14 @@ impl Parser {
 
     /// Reads the sample that begins `text`; answers the length of its line.
     #[inline]
-    fn sample(
-        &mut self,
-        text: &str,
-        previous: &[u8],
-        on: &mut impl FnMut(PageEvent<'_>),
-    ) -> Result<usize, LineCause> {
+    fn sample(&mut self, text: &str, previous: &[u8], on: &mut impl FnMut(PageEvent<'_>)) -> Result<usize, LineCause> {
         let (labels_end, same_name) = self.layout.read(text.as_bytes(), previous)?;
         let found = tail(text, labels_end)?;
         if found.next > MAX_LINE + 1 {
             return Err(LineCause::TooLong);
         }
         let line = text.get(..found.next).unwrap_or_default();
-        let name = line
-            .get(self.layout.name..self.layout.name_end)
-            .unwrap_or_default();
+        let name = line.get(self.layout.name..self.layout.name_end).unwrap_or_default();
         if !same_name {
             self.role = SeriesRole::of(name, &self.family, self.kind);
         }
@@ -279,10 +259,7 @@ impl Parser {
         self.totals.samples += 1;
         on(PageEvent::Sample(Sample {
             name,
-            labels: Labels {
-                line,
-                spans: &self.layout.spans,
-            },
+            labels: Labels { line, spans: &self.layout.spans },
             value: found.value,
             timestamp: found.timestamp.map(|stamp| stamp / per_second),
             exemplar,
@@ -292,11 +269,7 @@ impl Parser {
     }
 
     /// Reads the comment or the empty line that begins `text`; answers the length of its line.
-    fn comment(
-        &mut self,
-        text: &str,
-        on: &mut impl FnMut(PageEvent<'_>),
-    ) -> Result<usize, LineCause> {
+    fn comment(&mut self, text: &str, on: &mut impl FnMut(PageEvent<'_>)) -> Result<usize, LineCause> {
         let length = memchr::memchr(b'\n', text.as_bytes()).map_or(text.len(), |end| end + 1);
         if length > MAX_LINE + 1 {
             return Err(LineCause::TooLong);
@@ -319,23 +292,12 @@ impl Parser {
         Ok(length)
     }
 
-    fn metadata(
-        &mut self,
-        what: &str,
-        rest: &str,
-        on: &mut impl FnMut(PageEvent<'_>),
-    ) -> Result<(), LineCause> {
+    fn metadata(&mut self, what: &str, rest: &str, on: &mut impl FnMut(PageEvent<'_>)) -> Result<(), LineCause> {
         let (name, text) = match rest.strip_prefix('"') {
             Some(quoted) => {
                 let (end, _) = value_end(rest.as_bytes(), 1).map_err(|_| LineCause::Metadata)?;
                 let (name, behind) = quoted.split_at(end - 1);
-                (
-                    name,
-                    behind
-                        .get(1..)
-                        .unwrap_or_default()
-                        .trim_start_matches([' ', '\t']),
-                )
+                (name, behind.get(1..).unwrap_or_default().trim_start_matches([' ', '\t']))
             }
             None => {
                 let (name, text) = word(rest);
@@ -350,10 +312,7 @@ impl Parser {
         }
         match what {
             "HELP" => on(PageEvent::Help { name, text }),
-            "UNIT" => on(PageEvent::Unit {
-                name,
-                unit: text.trim_end(),
-            }),
+            "UNIT" => on(PageEvent::Unit { name, unit: text.trim_end() }),
             _ => {
                 let kind = FamilyKind::named(text.trim_end()).ok_or(LineCause::Metadata)?;
                 self.family.clear();
@@ -368,10 +327,7 @@ impl Parser {
     #[cold]
     fn refuse(&mut self, cause: LineCause, on: &mut impl FnMut(PageEvent<'_>)) {
         self.totals.errors += 1;
-        on(PageEvent::Error(LineError {
-            line: self.totals.lines,
-            cause,
-        }));
+        on(PageEvent::Error(LineError { line: self.totals.lines, cause }));
     }
 }
 
@@ -407,11 +363,7 @@ fn word(text: &str) -> (&str, &str) {
 
 /// Reads the exemplar at `at`, behind its `#`, of a line with its newline.
 #[cold]
-fn read_exemplar<'a>(
-    spans: &'a mut Vec<Span>,
-    line: &'a str,
-    at: usize,
-) -> Result<Exemplar<'a>, LineCause> {
+fn read_exemplar<'a>(spans: &'a mut Vec<Span>, line: &'a str, at: usize) -> Result<Exemplar<'a>, LineCause> {
     let malformed = |_| LineCause::Exemplar;
     let bytes = line.as_bytes();
     let at = skip_blanks(bytes, at);
@@ -430,9 +382,5 @@ fn read_exemplar<'a>(
         at = skip_blanks(bytes, at + length);
     }
     line_end(bytes, at).ok_or(LineCause::Exemplar)?;
-    Ok(Exemplar {
-        labels: Labels { line, spans },
-        value,
-        timestamp,
-    })
+    Ok(Exemplar { labels: Labels { line, spans }, value, timestamp })
 }

@@ -68,9 +68,7 @@ impl<'a> Labels<'a> {
 
 impl fmt::Debug for Labels<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map()
-            .entries(self.iter().map(|label| (label.name, label.raw)))
-            .finish()
+        f.debug_map().entries(self.iter().map(|label| (label.name, label.raw))).finish()
     }
 }
 
@@ -97,11 +95,7 @@ impl<'a> Label<'a> {
     /// The value that is meant, without escapes.
     #[must_use]
     pub fn value(&self) -> Cow<'a, str> {
-        if self.escaped {
-            unescape(self.raw)
-        } else {
-            Cow::Borrowed(self.raw)
-        }
+        if self.escaped { unescape(self.raw) } else { Cow::Borrowed(self.raw) }
     }
 }
 
@@ -199,11 +193,7 @@ impl SeriesRole {
     /// Role of the series `name` in the family that the last `TYPE` line named. A series of no family counts as a
     /// counter where its name ends in `_total`, which nothing but counters may.
     pub(super) fn of(name: &str, family: &str, kind: FamilyKind) -> Self {
-        let by_name = if name.ends_with("_total") {
-            Self::Total
-        } else {
-            Self::Value
-        };
+        let by_name = if name.ends_with("_total") { Self::Total } else { Self::Value };
         let Some(suffix) = name.strip_prefix(family).filter(|_| !family.is_empty()) else {
             return by_name;
         };
@@ -212,9 +202,7 @@ impl SeriesRole {
             (FamilyKind::Histogram, "_bucket") => Self::Bucket,
             (FamilyKind::Histogram | FamilyKind::Summary, "_sum") => Self::Sum,
             (FamilyKind::Histogram | FamilyKind::Summary, "_count") => Self::Count,
-            (FamilyKind::Counter | FamilyKind::Histogram | FamilyKind::Summary, "_created") => {
-                Self::Created
-            }
+            (FamilyKind::Counter | FamilyKind::Histogram | FamilyKind::Summary, "_created") => Self::Created,
             (FamilyKind::Unknown, _) => by_name,
             (_, "") => Self::Value,
             _ => by_name,

@@ -73,9 +73,7 @@ fn batch(
     assert_eq!(seen, BATCH);
     for tag in 1..=BATCH {
         server.confirm(1, tag, false);
-        server
-            .deliver(deliver, tag, false, Properties::NONE, &[7; 12])
-            .expect("delivers");
+        server.deliver(deliver, tag, false, Properties::NONE, &[7; 12]).expect("delivers");
     }
     buffer.clear();
     buffer.extend_from_slice(server.pending_output());
@@ -108,24 +106,12 @@ fn pieces(bytes: &[u8], message: usize, cut: bool) -> impl Iterator<Item = &[u8]
 
 fn allocations(cut: bool) -> u64 {
     let (mut client, mut server) = open();
-    let to_queue = BasicPublish {
-        routing_key: "q",
-        ..Default::default()
-    };
-    let publish =
-        PublishTemplate::new(1, &to_queue, Properties::NONE, &[0; 12], client.frame_max())
-            .expect("encodes");
+    let to_queue = BasicPublish { routing_key: "q", ..Default::default() };
+    let publish = PublishTemplate::new(1, &to_queue, Properties::NONE, &[0; 12], client.frame_max()).expect("encodes");
     let deliver = DeliverTemplate::new(1, "c", "", "q").expect("encodes");
     let mut buffer = Vec::new();
     let mut run = || {
-        batch(
-            &mut client,
-            &mut server,
-            &publish,
-            &deliver,
-            &mut buffer,
-            cut,
-        );
+        batch(&mut client, &mut server, &publish, &deliver, &mut buffer, cut);
     };
     run();
     allocation_counter::measure(|| (0..10).for_each(|_| run())).count_total

@@ -7,9 +7,7 @@ use wire::amqp091::fuzzing;
 
 /// Runs a target on every file of its corpus.
 fn replay(target: &str, entry: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../fuzz/corpus")
-        .join(target);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let mut seeds = 0;
     for file in fs::read_dir(&folder).expect("the corpus is committed") {
         let path = file.expect("a directory entry").path();

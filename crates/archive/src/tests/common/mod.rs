@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    BrokerSummary, Event, Hardware, ProcessUsage, RunRecord, RunState, RunSummary, RunWriter,
-    SeriesPoint, Throughput, Topology, Versions,
+    BrokerSummary, Event, Hardware, ProcessUsage, RunRecord, RunState, RunSummary, RunWriter, SeriesPoint, Throughput,
+    Topology, Versions,
 };
 use measure::{Counters, Interval, Metric, Nanos, Phase, Time};
 
@@ -24,23 +24,14 @@ pub(crate) fn record(id: &str, state: RunState) -> RunRecord {
         command: vec!["bellows".into(), "run".into(), "stream-publish".into()],
         experiment: serde_json::json!({"name": "stream-publish"}),
         changed_keys: Vec::new(),
-        versions: Versions {
-            bellows: "0.1.0".into(),
-            ..Versions::default()
-        },
-        hardware: Hardware {
-            cores: 2,
-            ..Hardware::default()
-        },
+        versions: Versions { bellows: "0.1.0".into(), ..Versions::default() },
+        hardware: Hardware { cores: 2, ..Hardware::default() },
         seed: 1,
         origin: ORIGIN,
         origin_unix_ns: CREATED,
         metrics: Vec::new(),
         phases: Vec::new(),
-        events: vec![Event {
-            t: 1.5,
-            label: "connection blocked: low on memory".into(),
-        }],
+        events: vec![Event { t: 1.5, label: "connection blocked: low on memory".into() }],
         topology: Topology::default(),
         state,
         error: None,
@@ -56,16 +47,10 @@ fn summary(id: &str) -> RunSummary {
     let mut summary = RunSummary {
         schema: RunSummary::SCHEMA.into(),
         run_dir: id.into(),
-        broker: BrokerSummary {
-            kind: "rabbitmq".into(),
-            ..BrokerSummary::default()
-        },
+        broker: BrokerSummary { kind: "rabbitmq".into(), ..BrokerSummary::default() },
         ..RunSummary::default()
     };
-    summary.flow_mut().sent = Throughput {
-        total: 10,
-        rate: 5.0,
-    };
+    summary.flow_mut().sent = Throughput { total: 10, rate: 5.0 };
     summary
 }
 
@@ -74,17 +59,11 @@ pub(crate) fn interval(second: u64, phase: Phase) -> Interval {
     let mut interval = Interval::new();
     interval.reset(ORIGIN + Nanos(second * 1_000_000_000), phase);
     interval.end = interval.start + Nanos::SECOND;
-    interval.counters = Counters {
-        sent: 1_000,
-        completed: 1_000,
-        ..Counters::default()
-    };
+    interval.counters = Counters { sent: 1_000, completed: 1_000, ..Counters::default() };
     for us in 1..=1_000 {
         let value = Nanos::from_micros(us * (second + 1));
         interval.latencies.record(Metric::SEND_ACK, value);
-        interval
-            .latencies
-            .record(Metric::ACK_RESPONSE, value + Nanos::from_millis(5));
+        interval.latencies.record(Metric::ACK_RESPONSE, value + Nanos::from_millis(5));
     }
     interval
 }
@@ -98,11 +77,7 @@ pub(crate) fn point(interval: &Interval) -> SeriesPoint {
         counters: interval.counters,
         latency: interval.latencies.messages(),
         loop_lag_max_ns: 12_000,
-        broker: Some(ProcessUsage {
-            cpu_cores: 0.9,
-            rss_bytes: 100_000_000,
-            threads: 40,
-        }),
+        broker: Some(ProcessUsage { cpu_cores: 0.9, rss_bytes: 100_000_000, threads: 40 }),
         client: None,
         steal: Some(0.0),
         idle: None,
@@ -117,11 +92,7 @@ pub(crate) fn write_run(writer: &mut RunWriter, state: RunState) {
     let id = writer.id().to_owned();
     writer.write_record(&record(&id, RunState::Running));
     for second in 0..4 {
-        let phase = if second == 0 {
-            Phase::Warmup
-        } else {
-            Phase::Measure
-        };
+        let phase = if second == 0 { Phase::Warmup } else { Phase::Measure };
         let interval = interval(second, phase);
         writer.append_point(&point(&interval));
         writer.append_histograms(&interval);

@@ -7,18 +7,11 @@ use crate::{LatencyLog, LogUnit, UnitSource};
 use measure::Metric;
 
 /// Debian's `libhdrhistogram-java`.
-const JARS: [&str; 2] = [
-    "/usr/share/java/hdrhistogram.jar",
-    "/usr/share/java/HdrHistogram.jar",
-];
+const JARS: [&str; 2] = ["/usr/share/java/hdrhistogram.jar", "/usr/share/java/HdrHistogram.jar"];
 
 /// Runs a program in a folder; its output.
 fn ran(dir: &Path, program: &str, arguments: &[&str]) -> String {
-    let out = testkit::java(program)
-        .args(arguments)
-        .current_dir(dir)
-        .output()
-        .expect(program);
+    let out = testkit::java(program).args(arguments).current_dir(dir).output().expect(program);
     let errors = String::from_utf8_lossy(&out.stderr);
     assert!(out.status.success(), "{program} {arguments:?}: {errors}");
     String::from_utf8_lossy(&out.stdout).into_owned()
@@ -37,13 +30,7 @@ fn percentiles_are_those_that_java_finds() {
     std::fs::write(dir.join("Logs.java"), include_str!("Logs.java")).unwrap();
     ran(dir, "javac", &["-cp", jar, "-d", ".", "Logs.java"]);
     let class_path = format!("{jar}:.");
-    let logs = |arguments: &[&str]| {
-        ran(
-            dir,
-            "java",
-            &[&["-cp", &class_path, "Logs"], arguments].concat(),
-        )
-    };
+    let logs = |arguments: &[&str]| ran(dir, "java", &[&["-cp", &class_path, "Logs"], arguments].concat());
     logs(&["write", ".", "1", "1"]);
 
     let send = Metric::SEND_DELAY;
@@ -66,11 +53,7 @@ fn percentiles_are_those_that_java_finds() {
         let ours = [&found.percentiles[..], &[found.max(), found.count]].concat();
         assert_eq!(ours, java, "{file} {tag}");
         let measured = if tag.is_empty() { 60.0 } else { 55.0 };
-        assert!(
-            (log.seconds - measured).abs() < 0.01,
-            "{file}: {}",
-            log.seconds
-        );
+        assert!((log.seconds - measured).abs() < 0.01, "{file}: {}", log.seconds);
         assert_eq!((log.notes.len(), found.slices.width()), (0, 1.0));
         assert_eq!(found.slices.slices().len(), measured as usize, "{file}");
 
@@ -82,15 +65,10 @@ fn percentiles_are_those_that_java_finds() {
         }
         asked.extend(["-i", file]);
         let told = ran(dir, "java", &asked);
-        let rows = told
-            .lines()
-            .filter(|it| it.starts_with(|c: char| c.is_ascii_digit()));
+        let rows = told.lines().filter(|it| it.starts_with(|c: char| c.is_ascii_digit()));
         let mut count = 0;
         for row in rows {
-            let fields: Vec<f64> = row
-                .split(',')
-                .map(|it| it.parse().unwrap_or(f64::INFINITY))
-                .collect();
+            let fields: Vec<f64> = row.split(',').map(|it| it.parse().unwrap_or(f64::INFINITY)).collect();
             let below = found.values.iter().filter(|it| it.0 as f64 <= fields[0]);
             assert_eq!(below.map(|it| it.1).sum::<u64>() as f64, fields[2], "{row}");
             count += 1;
@@ -100,10 +78,7 @@ fn percentiles_are_those_that_java_finds() {
 
     // Java refuses Artemis' own tags for their blanks; without the warm-up they hold the same values, of two digits.
     let artemis = read("artemis.hlog", None);
-    assert_eq!(
-        (artemis.unit, artemis.unit_source),
-        (LogUnit::Microseconds, UnitSource::Artemis)
-    );
+    assert_eq!((artemis.unit, artemis.unit_source), (LogUnit::Microseconds, UnitSource::Artemis));
     let names: Vec<Metric> = artemis.tags.iter().map(|it| it.metric).collect();
     assert_eq!(names, [send, Metric::SEND_ACK, Metric::TRANSFER]);
     let same = read("tagged.hlog", Some(LogUnit::Microseconds));

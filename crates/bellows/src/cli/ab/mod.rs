@@ -153,8 +153,7 @@ impl AbArgs {
         }
         let runs = &self.output.runs.runs;
         let turns = find::paired_folder(name, runs)?;
-        let is_run =
-            || Path::new(name).is_dir() || name.contains('=') || find::run(name, runs).is_ok();
+        let is_run = || Path::new(name).is_dir() || name.contains('=') || find::run(name, runs).is_ok();
         match (is_experiment(name), turns) {
             (true, Some(dir)) => output::line_aside(&format!(
                 "{name:?} is an experiment, which is run, and a folder of runs in turns: {} as an argument compares \
@@ -193,10 +192,7 @@ impl AbArgs {
         };
         if !given.is_empty() {
             return Err(Failure::usage(
-                format!(
-                    "{} {are} for runs to be made, and these exist",
-                    given.join(", ")
-                ),
+                format!("{} {are} for runs to be made, and these exist", given.join(", ")),
                 format!("leave {them} out, or name an experiment"),
             ));
         }
@@ -226,27 +222,14 @@ impl AbArgs {
     }
 
     /// The experiments of a cell.
-    fn sides(
-        &self,
-        both: &Experiment,
-        keys: &[MatrixKey],
-        cell: &MatrixCell,
-    ) -> Result<Sides, Failure> {
+    fn sides(&self, both: &Experiment, keys: &[MatrixKey], cell: &MatrixCell) -> Result<Sides, Failure> {
         let mut both = both.clone();
         for (key, value) in keys.iter().zip(&cell.values) {
             let set = both.set_by("--over", &format!("{}={value}", key.key));
             set.map_err(|error| Failure::Usage(error.problem()))?;
         }
-        let a = Changed {
-            broker: self.a.as_ref(),
-            set: ("--a-set", &self.a_set),
-            patch: self.a_patch.as_deref(),
-        };
-        let b = Changed {
-            broker: self.b.as_ref(),
-            set: ("--b-set", &self.b_set),
-            patch: self.b_patch.as_deref(),
-        };
+        let a = Changed { broker: self.a.as_ref(), set: ("--a-set", &self.a_set), patch: self.a_patch.as_deref() };
+        let b = Changed { broker: self.b.as_ref(), set: ("--b-set", &self.b_set), patch: self.b_patch.as_deref() };
         let a = a.side(&both)?;
         let mut b = match self.aa {
             true => a.clone(),
@@ -265,10 +248,7 @@ impl AbArgs {
             let valid = side.validate();
             valid.map_err(|error| Failure::Usage(error.problem()))?;
             if !side.ends_by_itself() {
-                return Err(Failure::usage(
-                    "runs in turns need an end",
-                    "give them one, such as --duration 30s",
-                ));
+                return Err(Failure::usage("runs in turns need an end", "give them one, such as --duration 30s"));
             }
         }
         let has_profile = |side: &Experiment| !side.profile.events.is_empty();
@@ -310,8 +290,7 @@ impl AbArgs {
         let begin = || {
             self.files.begin(&matrix.name)?;
             let mut all = sides.iter().flat_map(|it| [&it.a, &it.b]);
-            all.try_for_each(|side| session::check(side, session::SCENARIOS))
-                .map_err(Failure::from)
+            all.try_for_each(|side| session::check(side, session::SCENARIOS)).map_err(Failure::from)
         };
         let Some(named) = &self.resume else {
             begin()?;
@@ -331,8 +310,7 @@ impl AbArgs {
             .observed(format!("{pairs} then, {} now", matrix.pairs)));
         }
         let other = |cause| {
-            let help =
-                "give the same command line as then, with --resume; or begin anew without it";
+            let help = "give the same command line as then, with --resume; or begin anew without it";
             Err(Failure::usage(cause, help).observed(stopped.dir.display()))
         };
         if stopped.matrix.keys != matrix.keys || stopped.cells.len() != fresh.len() {
@@ -387,18 +365,12 @@ impl FromStr for BrokerSpec {
             Some((kind, root)) => (kind, Some(root)),
             None => (text, None),
         };
-        let is_word = |word: &str| {
-            !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c == '-')
-        };
+        let is_word = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c == '-');
         match (is_word(kind), root) {
-            (true, Some("")) | (false, _) => Err(
-                "it takes a kind of broker, and where it lies behind an @: rabbitmq@/opt/rabbitmq"
-                    .to_owned(),
-            ),
-            (true, root) => Ok(Self {
-                kind: kind.to_owned(),
-                root: root.map(PathBuf::from),
-            }),
+            (true, Some("")) | (false, _) => {
+                Err("it takes a kind of broker, and where it lies behind an @: rabbitmq@/opt/rabbitmq".to_owned())
+            }
+            (true, root) => Ok(Self { kind: kind.to_owned(), root: root.map(PathBuf::from) }),
         }
     }
 }
@@ -450,10 +422,7 @@ fn varied_keys(given: &[Assignment], by_sides: &[String]) -> Result<Vec<MatrixKe
         }
         if let Some(side) = by_sides.iter().find(|side| overlap(side, &key.key)) {
             return Err(Failure::usage(
-                format!(
-                    "--over {}: one side sets {side} to a value of its own",
-                    key.key
-                ),
+                format!("--over {}: one side sets {side} to a value of its own", key.key),
                 "vary it with --over, which is for both sides, or let the sides differ in it; not both",
             ));
         }
@@ -463,10 +432,7 @@ fn varied_keys(given: &[Assignment], by_sides: &[String]) -> Result<Vec<MatrixKe
     let cells = cells.fold(1_usize, usize::saturating_mul);
     if cells > PairedMatrix::MOST_CELLS {
         return Err(Failure::usage(
-            format!(
-                "--over asks for {cells} cells, {} are the most",
-                PairedMatrix::MOST_CELLS
-            ),
+            format!("--over asks for {cells} cells, {} are the most", PairedMatrix::MOST_CELLS),
             "give fewer values, or fewer keys: each combination is a comparison with all its runs",
         )
         .observed(cells));
@@ -478,10 +444,7 @@ fn varied_keys(given: &[Assignment], by_sides: &[String]) -> Result<Vec<MatrixKe
 fn varied_key(given: &str) -> Result<MatrixKey, Failure> {
     let Some((key, values)) = given.split_once('=') else {
         let hidden = web::redact::text(given);
-        return Err(Failure::usage(
-            format!("--over {hidden}: it has no values"),
-            OVER_EXAMPLE,
-        ));
+        return Err(Failure::usage(format!("--over {hidden}: it has no values"), OVER_EXAMPLE));
     };
     let key = key.trim();
     let wrong = |what: &str, help: &str| Failure::usage(format!("--over {key}: {what}"), help);
@@ -508,19 +471,12 @@ fn varied_key(given: &str) -> Result<MatrixKey, Failure> {
             "write \"\" for an empty text; a comma within quotes or brackets parts nothing",
         ));
     }
-    if let Some((_, twice)) = (values.iter().enumerate())
-        .find(|(at, value)| values.iter().take(*at).any(|before| before == *value))
+    if let Some((_, twice)) =
+        (values.iter().enumerate()).find(|(at, value)| values.iter().take(*at).any(|before| before == *value))
     {
-        return Err(wrong(
-            "a value is given twice",
-            "each value makes cells of its own: give it once",
-        )
-        .observed(twice));
+        return Err(wrong("a value is given twice", "each value makes cells of its own: give it once").observed(twice));
     }
-    Ok(MatrixKey {
-        key: key.to_owned(),
-        values,
-    })
+    Ok(MatrixKey { key: key.to_owned(), values })
 }
 
 /// The values between commas; a comma within quotes or brackets is a part of a value.
@@ -573,8 +529,7 @@ mod tests {
             args: AbArgs,
         }
         let set = "broker.advanced=\"[{rabbit,[{credit_flow_default_credit,{0,0}}]}].\"";
-        let text =
-            "name = 'x'\nphases.measure = '1s'\n[broker]\nkind = 'rabbitmq'\n[[load]]\nrate = 5";
+        let text = "name = 'x'\nphases.measure = '1s'\n[broker]\nkind = 'rabbitmq'\n[[load]]\nrate = 5";
         let both = Experiment::from_toml(text, "x.toml").unwrap();
         let dir = tempfile::tempdir().unwrap();
         let runs = dir.path().to_str().unwrap();
@@ -584,10 +539,7 @@ mod tests {
             let args = <Line as clap::Parser>::parse_from(line).args;
             let matrix = PairedMatrix::new(&both.name, 1, PAIRS, Vec::new());
             let sides = args.sides(&both, &[], &matrix.cells[0]).unwrap();
-            assert_eq!(
-                sides.b.to_json()["broker"]["advanced"],
-                sides.b.broker.advanced.clone().unwrap()
-            );
+            assert_eq!(sides.b.to_json()["broker"]["advanced"], sides.b.broker.advanced.clone().unwrap());
             let is_installed = session::check(&sides.b, session::SCENARIOS).is_ok();
             is_installed.then(|| args.planned(matrix, &[sides]).unwrap().dir)
         };
@@ -599,10 +551,7 @@ mod tests {
     }
 
     fn read(given: &[&str], by_sides: &[&str]) -> Result<Vec<MatrixKey>, String> {
-        let given: Vec<Assignment> = given
-            .iter()
-            .map(|it| Assignment((*it).to_owned()))
-            .collect();
+        let given: Vec<Assignment> = given.iter().map(|it| Assignment((*it).to_owned())).collect();
         let by_sides: Vec<String> = by_sides.iter().map(|it| (*it).to_owned()).collect();
         varied_keys(&given, &by_sides).map_err(|failure| format!("{failure:?}"))
     }
@@ -619,33 +568,19 @@ mod tests {
         )
         .unwrap();
         let values: Vec<_> = found.iter().map(|it| it.values.join("|")).collect();
-        assert_eq!(
-            values,
-            [
-                "classic|quorum",
-                "[\"a\", \"b\"]|[]",
-                "\"ramp:from=1,to=2\"|'x,y'"
-            ]
-        );
+        assert_eq!(values, ["classic|quorum", "[\"a\", \"b\"]|[]", "\"ramp:from=1,to=2\"|'x,y'"]);
     }
 
     #[test]
     fn what_makes_no_matrix_says_why() {
-        let many = format!(
-            "load.0.rate={}",
-            (0..51).map(|n| n.to_string() + ",").collect::<String>() + "51"
-        );
+        let many = format!("load.0.rate={}", (0..51).map(|n| n.to_string() + ",").collect::<String>() + "51");
         for (given, by_sides, why) in [
             (vec!["load.0.rate"], vec![], "no values"),
             (vec!["load.0.rate="], vec![], "no values"),
             (vec!["=1,2"], vec![], "names no key"),
             (vec!["load.0.rate=1,,2"], vec![], "empty"),
             (vec!["load.0.rate=1,2,1"], vec![], "value is given twice"),
-            (
-                vec!["load.0.rate=1", "load.0.rate=2"],
-                vec![],
-                "key is given twice",
-            ),
+            (vec!["load.0.rate=1", "load.0.rate=2"], vec![], "key is given twice"),
             (vec!["load.0.rate=1"], vec!["load.0.rate"], "one side sets"),
             (vec!["load.0.rate=1"], vec!["load"], "one side sets"),
             (vec!["broker.password=a,b"], vec![], "secret"),

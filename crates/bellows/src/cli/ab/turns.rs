@@ -7,8 +7,7 @@ use measure::counted;
 use report::console::{RunsProgress, Shape};
 use session::{Observer, RunOptions};
 use study::{
-    CellRuns, FunctionCosts, LEAST_PAIRS, NextRun, is_decided, looks_again, next_run_of,
-    paired_run, runs_left,
+    CellRuns, FunctionCosts, LEAST_PAIRS, NextRun, is_decided, looks_again, next_run_of, paired_run, runs_left,
 };
 
 use super::super::args::OutputArgs;
@@ -65,30 +64,20 @@ impl Turns {
         let before = before.as_ref().and_then(|it| it.comparisons().next());
         let before = before.map_or(&[][..], |it| it.looks.as_slice());
         let looks = looks_again(pairs, plan.until_decided, before);
-        Self {
-            plan,
-            looks,
-            progress: RunsProgress::new(Instant::now()),
-        }
+        Self { plan, looks, progress: RunsProgress::new(Instant::now()) }
     }
 
     /// Makes all missing runs; returns the failure that ended this early, if any.
     fn make_all(&mut self, watched: &Watched) -> Option<Failure> {
         let title = self.plan.folder.matrix.name.clone();
-        let started = self
-            .plan
-            .output
-            .metrics
-            .start(&title, self.plan.output.quiet);
+        let started = self.plan.output.metrics.start(&title, self.plan.output.quiet);
         let mut exporter = match started {
             Ok(exporter) => exporter,
             Err(failure) => return Some(failure),
         };
         let pairs = self.plan.folder.matrix.pairs;
         if pairs < LEAST_PAIRS {
-            output::line_aside(&format!(
-                "{pairs} pairs cannot prove a change; use at least {LEAST_PAIRS}"
-            ));
+            output::line_aside(&format!("{pairs} pairs cannot prove a change; use at least {LEAST_PAIRS}"));
         }
         let mut broken = None;
         while let Some((cell, next)) = self.next() {
@@ -132,8 +121,7 @@ impl Turns {
         let progress = self.progress.begin(left, Instant::now());
         let plan = &mut self.plan;
         let is_matrix = !plan.folder.matrix.keys.is_empty();
-        let (Some(sides), Some(of)) = (plan.sides.get(cell), plan.folder.cells.get_mut(cell))
-        else {
+        let (Some(sides), Some(of)) = (plan.sides.get(cell), plan.folder.cells.get_mut(cell)) else {
             return Ok(());
         };
         let experiment = match next.side {
@@ -169,8 +157,7 @@ impl Turns {
         if let Some(told) = what_becomes(&of.runs, anew) {
             paired::hanging_aside(&format!("{about} {told}"));
         }
-        of.costs
-            .push(FunctionCosts::of_profiles(&record, &profiles));
+        of.costs.push(FunctionCosts::of_profiles(&record, &profiles));
         of.records.push(record);
         of.runs.write(&of.dir)?;
         match broken {
@@ -184,10 +171,7 @@ impl Turns {
         let folder = &self.plan.folder;
         let (pair, pairs) = (next.pair + 1, folder.matrix.pairs);
         let run = match pair > pairs {
-            true => format!(
-                "pair {pair}, in place of one that did not count, {}",
-                next.side
-            ),
+            true => format!("pair {pair}, in place of one that did not count, {}", next.side),
             false => format!("pair {pair} of {pairs}, {}", next.side),
         };
         match folder.label(cell) {
@@ -257,10 +241,7 @@ fn done(compared: &ComparedMatrix, is_strict: bool, is_whole: bool) -> Done {
 
 /// Tags that identify a run: `side-a`, `pair-3`, and `cell-2` of a matrix.
 fn tags(next: NextRun, cell: Option<usize>) -> Vec<Tag> {
-    let mut tags = vec![
-        format!("side-{}", next.side.tag()),
-        format!("pair-{}", next.pair + 1),
-    ];
+    let mut tags = vec![format!("side-{}", next.side.tag()), format!("pair-{}", next.pair + 1)];
     tags.extend(cell.map(|cell| format!("cell-{}", cell + 1)));
     tags.iter().filter_map(|tag| tag.parse().ok()).collect()
 }

@@ -5,35 +5,18 @@ use archive::{Comparison, Decision, PairedRun, PairedRuns, RunRecord, RunSummary
 use super::*;
 
 fn run(pair: u32, side: ComparedSideName) -> PairedRun {
-    PairedRun {
-        pair,
-        side,
-        id: format!("run-{pair}-{}", side.tag()),
-        spoiled: None,
-        own: false,
-        disturbed: false,
-    }
+    PairedRun { pair, side, id: format!("run-{pair}-{}", side.tag()), spoiled: None, own: false, disturbed: false }
 }
 
 /// A run that does not count, because of its own side or the other.
 fn spoiled(pair: u32, side: ComparedSideName, own: bool) -> PairedRun {
-    PairedRun {
-        spoiled: Some("failed".to_owned()),
-        own,
-        ..run(pair, side)
-    }
+    PairedRun { spoiled: Some("failed".to_owned()), own, ..run(pair, side) }
 }
 
 #[test]
 fn runs_are_left_until_every_pair_is_made_that_counts_or_is_evidence() {
     use ComparedSideName::{A, B};
-    let left = |runs: Vec<PairedRun>| {
-        runs_left(&PairedRuns {
-            pairs: 3,
-            runs,
-            ..PairedRuns::default()
-        })
-    };
+    let left = |runs: Vec<PairedRun>| runs_left(&PairedRuns { pairs: 3, runs, ..PairedRuns::default() });
     assert_eq!(left(vec![]), 6);
     assert_eq!(left(vec![run(0, A)]), 5);
     assert_eq!(left(vec![run(0, A), run(0, B)]), 4);
@@ -59,11 +42,7 @@ fn next(of: &PairedRuns) -> Option<NextRun> {
 
 /// The message about the last of these runs, of four requested pairs.
 fn told(runs: &[&PairedRun]) -> Option<String> {
-    let of = PairedRuns {
-        pairs: 4,
-        runs: runs.iter().copied().cloned().collect(),
-        ..PairedRuns::default()
-    };
+    let of = PairedRuns { pairs: 4, runs: runs.iter().copied().cloned().collect(), ..PairedRuns::default() };
     what_becomes(&of, paired::anew(true, false))
 }
 
@@ -79,38 +58,19 @@ fn what_becomes_of_a_pair_is_said_once() {
     let anew = "another pair takes its place";
     let other = spoiled(2, B, false);
     assert!(says(&[&other]).ends_with(anew));
-    let disturbed = PairedRun {
-        disturbed: true,
-        ..run(2, A)
-    };
-    assert_eq!(
-        says(&[&disturbed]),
-        format!("was disturbed by other programs; {anew}")
-    );
+    let disturbed = PairedRun { disturbed: true, ..run(2, A) };
+    assert_eq!(says(&[&disturbed]), format!("was disturbed by other programs; {anew}"));
     // That a side spoiled its run is said whatever hit the pair, and what becomes of the pair is true of both.
-    assert_eq!(
-        says(&[&disturbed, &own]),
-        format!("does not count: failed; that is a result of B; {anew}")
-    );
+    assert_eq!(says(&[&disturbed, &own]), format!("does not count: failed; that is a result of B; {anew}"));
     assert!(says(&[&own, &disturbed]).ends_with(anew));
-    let both = PairedRun {
-        disturbed: true,
-        ..own.clone()
-    };
+    let both = PairedRun { disturbed: true, ..own.clone() };
     assert!(says(&[&both]).ends_with(anew));
     assert_eq!(told(&[&disturbed, &disturbed]), None);
     assert_eq!(told(&[&own, &run(2, A)]), None);
     // It may be decided without it.
-    let of = PairedRuns {
-        pairs: 4,
-        runs: vec![disturbed.clone()],
-        ..PairedRuns::default()
-    };
+    let of = PairedRuns { pairs: 4, runs: vec![disturbed.clone()], ..PairedRuns::default() };
     let told = what_becomes(&of, paired::anew(true, true)).expect("a line");
-    assert!(
-        told.ends_with(&format!("{anew} unless all is decided before")),
-        "{told}"
-    );
+    assert!(told.ends_with(&format!("{anew} unless all is decided before")), "{told}");
     // There is no room for a third.
     let (zeroth, first) = (spoiled(0, A, false), spoiled(1, B, false));
     assert!(says(&[&zeroth, &first, &disturbed]).ends_with("at most 2 of 4 pairs may be replaced"));
@@ -128,28 +88,19 @@ fn what_is_left_and_said_is_what_is_made() {
         _ => (false, false, false),
     };
     for seed in 0..3_000_u64 {
-        let mut of = PairedRuns {
-            pairs: 1 + seed as u32 % 5,
-            seed,
-            ..PairedRuns::default()
-        };
+        let mut of = PairedRuns { pairs: 1 + seed as u32 % 5, seed, ..PairedRuns::default() };
         let mut kinds = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let mut said = 0;
         while let Some(next) = next(&of) {
             let (spoiled, own, disturbed) = hits((kinds >> 32) % 8);
-            kinds = kinds
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
+            kinds = kinds.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             of.runs.push(PairedRun {
                 spoiled: spoiled.then(|| "failed".to_owned()),
                 own,
                 disturbed,
                 ..run(next.pair, next.side)
             });
-            let is_first = of
-                .runs
-                .iter()
-                .filter(|it| it.pair == next.pair && it.is_hit());
+            let is_first = of.runs.iter().filter(|it| it.pair == next.pair && it.is_hit());
             let is_first = is_first.count() == 1 && of.runs.last().is_some_and(PairedRun::is_hit);
             let told = what_becomes(&of, paired::anew(true, false)).unwrap_or_default();
             said += u32::from(is_first && told.ends_with("another pair takes its place"));
@@ -167,15 +118,8 @@ fn what_is_left_and_said_is_what_is_made() {
 #[test]
 fn strict_asks_for_every_pair() {
     let of = |decision| {
-        let figure = archive::ComparedFigure {
-            decision,
-            change: 0.5,
-            ..archive::ComparedFigure::default()
-        };
-        let compared = Comparison {
-            figures: vec![figure],
-            ..Comparison::default()
-        };
+        let figure = archive::ComparedFigure { decision, change: 0.5, ..archive::ComparedFigure::default() };
+        let compared = Comparison { figures: vec![figure], ..Comparison::default() };
         ComparedMatrix::of_one("x", compared)
     };
     for is_strict in [false, true] {
@@ -184,24 +128,14 @@ fn strict_asks_for_every_pair() {
         assert!(matches!(ends(Decision::Changed), Done::Missed));
         assert!(matches!(ends(Decision::Undecided), Done::Unknown));
     }
-    assert!(matches!(
-        done(&of(Decision::Same), true, false),
-        Done::Invalid
-    ));
-    assert!(matches!(
-        done(&of(Decision::Same), false, false),
-        Done::Fine
-    ));
+    assert!(matches!(done(&of(Decision::Same), true, false), Done::Invalid));
+    assert!(matches!(done(&of(Decision::Same), false, false), Done::Fine));
 }
 
 /// A run that broke off under load is kept as evidence, also where the command was killed before it was noted.
 #[test]
 fn runs_that_broke_off_are_not_made_again_and_those_that_were_stopped_are() {
-    let of = |state, summary: Option<RunSummary>| RunRecord {
-        state,
-        summary,
-        ..RunRecord::default()
-    };
+    let of = |state, summary: Option<RunSummary>| RunRecord { state, summary, ..RunRecord::default() };
     let summary = || Some(RunSummary::default());
     for (state, summary, ended) in [
         (RunState::Complete, summary(), true),
@@ -214,10 +148,7 @@ fn runs_that_broke_off_are_not_made_again_and_those_that_were_stopped_are() {
     }
     let mut lost = of(RunState::Failed, summary());
     lost.failed_by = Some(archive::FailedBy::Side);
-    let next = NextRun {
-        pair: 1,
-        side: ComparedSideName::B,
-    };
+    let next = NextRun { pair: 1, side: ComparedSideName::B };
     let run = paired_run(next, &lost);
     assert_eq!((run.own, run.spoiled.as_deref()), (true, Some("failed")));
     lost.failed_by = Some(archive::FailedBy::Generator);

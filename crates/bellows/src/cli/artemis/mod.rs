@@ -93,12 +93,7 @@ fn perform(resolved: Resolved) -> Result<Done, Failure> {
     let missing = missing(&outcome, resolved.may_expire);
     let failed = outcome.record.state == RunState::Failed || missing.is_some();
     screen.end(!failed, &outcome.measured)?;
-    if let Some(summary) = outcome
-        .record
-        .summary
-        .as_ref()
-        .filter(|_| !resolved.showing.silent)
-    {
+    if let Some(summary) = outcome.record.summary.as_ref().filter(|_| !resolved.showing.silent) {
         output::aside(&console::remarks(summary, output::style_aside()));
     }
     if let Some(dir) = &outcome.run_dir {
@@ -127,10 +122,7 @@ fn missing(outcome: &session::RunOutcome, may_expire: bool) -> Option<Failure> {
     if lost > 0 && !may_expire {
         return Some(
             Failure::failed(
-                format!(
-                    "{} sent and acknowledged, and did not arrive",
-                    messages_were(lost)
-                ),
+                format!("{} sent and acknowledged, and did not arrive", messages_were(lost)),
                 "see whether somebody else consumes from these destinations, and the broker's log",
             )
             .observed(lost),
@@ -151,21 +143,12 @@ fn missing(outcome: &session::RunOutcome, may_expire: bool) -> Option<Failure> {
             .observed(outstanding),
         );
     }
-    let missing = [
-        WarningCode::BrokerGone,
-        WarningCode::MessagesUnanswered,
-        WarningCode::MessagesNotAccepted,
-    ];
+    let missing = [WarningCode::BrokerGone, WarningCode::MessagesUnanswered, WarningCode::MessagesNotAccepted];
     // What was due and never sent is a rate that was not met, and nothing that is missing.
-    let is_rate = |w: &&archive::Warning| {
-        matches!(w.finding, Finding::MessagesUnanswered { unanswered: 0, .. })
-    };
+    let is_rate = |w: &&archive::Warning| matches!(w.finding, Finding::MessagesUnanswered { unanswered: 0, .. });
     let mut warnings = summary.warnings.iter().filter(|w| !is_rate(w));
     let warning = warnings.find(|w| missing.contains(&w.code()))?;
-    Some(Failure::failed(
-        warning.text.as_str(),
-        "see the broker's log, and whether it is low on memory or disk",
-    ))
+    Some(Failure::failed(warning.text.as_str(), "see the broker's log, and whether it is low on memory or disk"))
 }
 
 /// The requested output of a run.
@@ -220,11 +203,7 @@ impl Screen {
         if let Some(trouble) = self.trouble {
             return Err(trouble);
         }
-        let end = End {
-            success,
-            totals: &self.totals,
-            measured,
-        };
+        let end = End { success, totals: &self.totals, measured };
         let sides = self.showing.sides;
         if let Some(json) = &mut self.json {
             json.add(&artemis::summary_sample(sides, end, unix_ns() / 1_000_000))?;
@@ -262,11 +241,7 @@ impl Screen {
             return Ok(());
         }
         if let Some(json) = &mut self.json {
-            json.add(&artemis::interval_sample(
-                sides,
-                interval,
-                end_ns / 1_000_000,
-            ))?;
+            json.add(&artemis::interval_sample(sides, interval, end_ns / 1_000_000))?;
         }
         if self.showing.silent {
             return Ok(());

@@ -8,9 +8,7 @@ use measure::Length;
 use report::artemis::Sides;
 
 use super::Showing;
-use super::options::{
-    ArtemisClientArgs, ArtemisConsumerArgs, ArtemisProducerArgs, Common, Sending,
-};
+use super::options::{ArtemisClientArgs, ArtemisConsumerArgs, ArtemisProducerArgs, Common, Sending};
 use crate::cli::clients::Consuming;
 use crate::cli::command_line::OPTION_NAMES;
 use crate::failure::Failure;
@@ -37,13 +35,7 @@ pub(super) struct Resolved {
 
 impl ArtemisClientArgs {
     pub(super) fn resolve(self) -> Result<Resolved, Failure> {
-        let Self {
-            mut common,
-            sending,
-            consuming,
-            consumer_side,
-            consumer_protocol,
-        } = self;
+        let Self { mut common, sending, consuming, consumer_side, consumer_protocol } = self;
         if consuming.durable && common.on.destinations == ["queue://TEST"] {
             // As Artemis does, since queues have no subscriptions.
             common.on.destinations = vec!["topic://TEST".into()];
@@ -56,10 +48,9 @@ impl ArtemisClientArgs {
                     "--message-size {} leaves no room for the time that the transfer is measured by",
                     sending.message_size
                 ),
-                format!(
-                    "ask for {SMALLEST_MEASURED} bytes or more, or run producer and consumer apart"
-                ),
-            ).observed(sending.message_size));
+                format!("ask for {SMALLEST_MEASURED} bytes or more, or run producer and consumer apart"),
+            )
+            .observed(sending.message_size));
         }
         common.check_subscriptions(&consuming)?;
         if let Some(url) = &consumer_side.consumer_url {
@@ -67,26 +58,12 @@ impl ArtemisClientArgs {
         }
         let threads = sending.threads(common.on.count(), &mut notes);
         let connections = consumer_side.consumer_connections;
-        let load = consumer_side.split(LoadSpec {
-            consumers: common.consumers(&consuming, connections),
-            ..sending.fill(&common, threads)
-        });
-        let sides = Sides {
-            producers: true,
-            paced: sending.producing.rate.is_some(),
-            consumers: true,
-        };
+        let load = consumer_side
+            .split(LoadSpec { consumers: common.consumers(&consuming, connections), ..sending.fill(&common, threads) });
+        let sides = Sides { producers: true, paced: sending.producing.rate.is_some(), consumers: true };
         let may_expire = sending.producing.ttl > 0;
-        let asked = Experiment {
-            name: "artemis-perf-client".to_owned(),
-            threads,
-            load,
-            ..Experiment::default()
-        };
-        Ok(Resolved {
-            may_expire,
-            ..common.resolve(asked, sides, notes)?
-        })
+        let asked = Experiment { name: "artemis-perf-client".to_owned(), threads, load, ..Experiment::default() };
+        Ok(Resolved { may_expire, ..common.resolve(asked, sides, notes)? })
     }
 }
 
@@ -101,11 +78,7 @@ impl ArtemisProducerArgs {
         let threads = sending.threads(common.on.count(), &mut notes);
         let mut spec = sending.fill(&common, threads);
         spec.consumers.per_destination = 0;
-        let sides = Sides {
-            producers: true,
-            paced: sending.producing.rate.is_some(),
-            consumers: false,
-        };
+        let sides = Sides { producers: true, paced: sending.producing.rate.is_some(), consumers: false };
         let asked = Experiment {
             name: "artemis-perf-producer".to_owned(),
             threads,
@@ -119,31 +92,16 @@ impl ArtemisProducerArgs {
 
 impl ArtemisConsumerArgs {
     pub(super) fn resolve(self) -> Result<Resolved, Failure> {
-        let Self {
-            common,
-            consuming,
-            num_connections,
-        } = self;
+        let Self { common, consuming, num_connections } = self;
         let mut notes = common.check()?;
         common.check_subscriptions(&consuming)?;
         if common.on.commit_interval > 0 && !consuming.tx {
             notes.push("--commit-interval has no effect on a consumer without --tx".into());
         }
-        let spec = LoadSpec {
-            producers: 0,
-            consumers: common.consumers(&consuming, num_connections),
-            ..common.on.spec()
-        };
-        let sides = Sides {
-            producers: false,
-            paced: false,
-            consumers: true,
-        };
-        let asked = Experiment {
-            name: "artemis-perf-consumer".to_owned(),
-            load: vec![spec],
-            ..Experiment::default()
-        };
+        let spec =
+            LoadSpec { producers: 0, consumers: common.consumers(&consuming, num_connections), ..common.on.spec() };
+        let sides = Sides { producers: false, paced: false, consumers: true };
+        let asked = Experiment { name: "artemis-perf-consumer".to_owned(), load: vec![spec], ..Experiment::default() };
         common.resolve(asked, sides, notes)
     }
 }
@@ -154,9 +112,7 @@ impl Common {
         let mut notes = Vec::new();
         check_url("--url", &self.login.url.0)?;
         if check_protocol("--protocol", self.protocol.as_deref())? {
-            notes.push(
-                "--protocol AMQP: this version speaks AMQP 0.9.1, not Artemis' AMQP 1.0".to_owned(),
-            );
+            notes.push("--protocol AMQP: this version speaks AMQP 0.9.1, not Artemis' AMQP 1.0".to_owned());
         }
         if let Some(name) = &self.acceptor {
             return Err(Failure::usage(
@@ -185,10 +141,7 @@ impl Common {
     /// The consumers of a group. Artemis' commit for every message; but for `--commit-interval`, which
     /// only its producers heed.
     fn consumers(&self, consuming: &Consuming, connections: usize) -> Consumers {
-        let given = Consumers {
-            prefetch: PREFETCH,
-            ..Consumers::default()
-        };
+        let given = Consumers { prefetch: PREFETCH, ..Consumers::default() };
         let client_id = self.client_id.as_ref();
         consuming.fill(given, client_id, connections, self.commit_interval())
     }
@@ -197,10 +150,7 @@ impl Common {
     fn check_subscriptions(&self, consuming: &Consuming) -> Result<(), Failure> {
         let destinations = &self.on.destinations;
         let topics = destinations.iter().all(|d| d.starts_with("topic://"));
-        for (option, set) in [
-            ("--durable", consuming.durable),
-            ("--shared", consuming.shared > 0),
-        ] {
+        for (option, set) in [("--durable", consuming.durable), ("--shared", consuming.shared > 0)] {
             if set && !topics {
                 return Err(Failure::usage(
                     format!("{option} is about subscriptions, and queues have none"),
@@ -219,12 +169,7 @@ impl Common {
     }
 
     /// Adds the options that all commands have in common to those of one.
-    fn resolve(
-        self,
-        asked: Experiment,
-        sides: Sides,
-        notes: Vec<String>,
-    ) -> Result<Resolved, Failure> {
+    fn resolve(self, asked: Experiment, sides: Sides, notes: Vec<String>) -> Result<Resolved, Failure> {
         // It parses, or the check before would have said so.
         let endpoint = self.login.url.0.parse::<Endpoint>();
         let shown_url = endpoint.map_err(session::Error::from)?.to_string();
@@ -235,10 +180,7 @@ impl Common {
                 measure: Length::seconds(self.duration.into()),
                 ..PhasesSpec::default()
             },
-            profile: ProfileSpec {
-                events: Vec::new(),
-                ..ProfileSpec::default()
-            },
+            profile: ProfileSpec { events: Vec::new(), ..ProfileSpec::default() },
             origin: Origin::options(OPTION_NAMES),
             ..asked
         };
@@ -317,9 +259,7 @@ fn check_url(option: &str, url: &str) -> Result<(), Failure> {
         )
         .observed(option));
     }
-    url.parse::<Endpoint>()
-        .map(drop)
-        .map_err(|error| session::Error::from(error).into())
+    url.parse::<Endpoint>().map(drop).map_err(|error| session::Error::from(error).into())
 }
 
 /// Whether the requested protocol is spoken here, perhaps in another version.
@@ -334,9 +274,7 @@ fn check_protocol(option: &str, protocol: Option<&str>) -> Result<bool, Failure>
     match protocol {
         None => Ok(false),
         Some(name) if name.eq_ignore_ascii_case("AMQP") => Ok(true),
-        Some(name) if name.eq_ignore_ascii_case("CORE") => {
-            refuse("CORE: Artemis' own protocol is not spoken here")
-        }
+        Some(name) if name.eq_ignore_ascii_case("CORE") => refuse("CORE: Artemis' own protocol is not spoken here"),
         Some(name) => refuse(&format!("{name:?} is unknown")),
     }
 }

@@ -2,9 +2,7 @@
 
 use clap::Args;
 use erlang::Helper;
-use erlang::alloc::{
-    Allocator, Carriers, MemoryStep, Microstates, NodeMemory, microstates, node_memory,
-};
+use erlang::alloc::{Allocator, Carriers, MemoryStep, Microstates, NodeMemory, microstates, node_memory};
 use measure::{Length, Nanos, count, counted};
 use report::console::grid;
 use report::text::bytes;
@@ -59,21 +57,14 @@ impl AllocatorsArgs {
         let node = of.node.connect("erlang memory --allocators")?;
         let helper = Helper::load(&node)?;
         let window = of.budget.duration;
-        let repetition = Repetition {
-            every: self.every,
-            count: self.count,
-        };
+        let repetition = Repetition { every: self.every, count: self.count };
         let done = repetition.run_windows(|number, stop| {
             let threads = match window.is_zero() {
                 true => None,
                 false => Some(microstates(&helper, time(window), stop)?),
             };
             let memory = node_memory(&helper)?;
-            let reading = AllocReading {
-                difference: memory.difference(),
-                memory,
-                threads,
-            };
+            let reading = AllocReading { difference: memory.difference(), memory, threads };
             if of.json {
                 return repetition.print_json(&reading);
             }
@@ -96,15 +87,11 @@ fn shown(reading: &AllocReading) -> String {
         out.push('\n');
         out += &states(threads);
     }
-    out + &format!(
-        "\nthe node took {} for the answer\n",
-        Nanos(reading.memory.node_us * 1_000)
-    )
+    out + &format!("\nthe node took {} for the answer\n", Nanos(reading.memory.node_us * 1_000))
 }
 
 fn allocators(memory: &NodeMemory) -> String {
-    let heads =
-        "allocator<|carriers|their size|blocks|their size|used %|multi-block|single-block|pool";
+    let heads = "allocator<|carriers|their size|blocks|their size|used %|multi-block|single-block|pool";
     let mut sorted: Vec<&Allocator> = memory.allocators.iter().collect();
     sorted.sort_by_key(|it| std::cmp::Reverse(it.all().carrier_bytes));
     let row = |name: &str, all: Carriers, parts: [u64; 3]| {
@@ -119,17 +106,8 @@ fn allocators(memory: &NodeMemory) -> String {
         cells.extend(parts.map(bytes));
         cells
     };
-    let parts = |it: &Allocator| {
-        [
-            it.multi.carrier_bytes,
-            it.single.carrier_bytes,
-            it.pool.carrier_bytes,
-        ]
-    };
-    let mut rows: Vec<Vec<String>> = sorted
-        .iter()
-        .map(|it| row(&it.name, it.all(), parts(it)))
-        .collect();
+    let parts = |it: &Allocator| [it.multi.carrier_bytes, it.single.carrier_bytes, it.pool.carrier_bytes];
+    let mut rows: Vec<Vec<String>> = sorted.iter().map(|it| row(&it.name, it.all(), parts(it))).collect();
     let sums = sorted.iter().fold([0; 3], |sums, it| {
         let [multi, single, pool] = parts(it);
         let [of_multi, of_single, of_pool] = sums;
@@ -160,32 +138,18 @@ fn sides(reading: &AllocReading) -> String {
     ] {
         row(name, vm(kind));
         let size = memory.vm.get(kind).copied();
-        rest = rest
-            .zip(size)
-            .and_then(|(rest, size)| rest.checked_sub(size));
+        rest = rest.zip(size).and_then(|(rest, size)| rest.checked_sub(size));
     }
     row("  other", rest.map(bytes));
     for step in &reading.difference {
         let sign = if step.bytes < 0 { "-" } else { "+" };
-        row(
-            step.what,
-            Some(format!("{sign}{}", bytes(step.bytes.unsigned_abs()))),
-        );
+        row(step.what, Some(format!("{sign}{}", bytes(step.bytes.unsigned_abs()))));
     }
     let machine = &memory.machine;
-    row(
-        "resident (RSS), as the machine says",
-        machine.resident.map(bytes),
-    );
-    row(
-        "  with shared pages divided (PSS)",
-        machine.proportional.map(bytes),
-    );
+    row("resident (RSS), as the machine says", machine.resident.map(bytes));
+    row("  with shared pages divided (PSS)", machine.proportional.map(bytes));
     row("page cache of the machine", machine.page_cache.map(bytes));
-    row(
-        "memory of the machine that is available",
-        machine.available.map(bytes),
-    );
+    row("memory of the machine that is available", machine.available.map(bytes));
     let threads = machine.threads.map(|it| counted(it, "thread") + "; ");
     grid("memory<|size", Some(0), rows, output::style())
         + &format!(
@@ -200,17 +164,11 @@ fn states(threads: &Microstates) -> String {
     let known = ["emulator", "gc", "port", "check_io", "aux", "sleep"];
     let rows = threads.kinds.iter().map(|kind| {
         let share = |state: &str| kind.shares.get(state).copied().unwrap_or(0.0);
-        let other: f64 = kind
-            .shares
-            .iter()
-            .filter(|(state, _)| !known.contains(&state.as_str()))
-            .map(|(_, it)| it)
-            .sum();
+        let other: f64 =
+            kind.shares.iter().filter(|(state, _)| !known.contains(&state.as_str())).map(|(_, it)| it).sum();
         let percent = |share: f64| format!("{:.1}", share * 100.0);
         let mut cells = vec![kind.threads.clone()];
-        cells.extend(
-            ["emulator", "gc", "port", "check_io", "aux"].map(|state| percent(share(state))),
-        );
+        cells.extend(["emulator", "gc", "port", "check_io", "aux"].map(|state| percent(share(state))));
         cells.extend([percent(other), percent(share("sleep"))]);
         cells
     });
@@ -227,10 +185,7 @@ mod tests {
 
     #[test]
     fn what_is_counted_has_no_size() {
-        let machine = erlang::alloc::MachineMemory {
-            threads: Some(9),
-            ..Default::default()
-        };
+        let machine = erlang::alloc::MachineMemory { threads: Some(9), ..Default::default() };
         let memory = NodeMemory {
             vm: [("total".to_owned(), 300)].into(),
             allocators: Vec::new(),
@@ -239,11 +194,7 @@ mod tests {
             os_pid: "1".to_owned(),
             node_us: 1,
         };
-        let text = sides(&AllocReading {
-            difference: Vec::new(),
-            memory,
-            threads: None,
-        });
+        let text = sides(&AllocReading { difference: Vec::new(), memory, threads: None });
         let told = "9 threads; 3 memory segments kept for the next carriers";
         assert_eq!(text.lines().last(), Some(told), "{text}");
         assert!(!text.contains("\nthreads"), "{text}");

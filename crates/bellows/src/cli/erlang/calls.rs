@@ -146,20 +146,12 @@ impl CallsArgs {
         }
         let functions = patterns(&self.functions)?;
         if self.root.root.is_some() {
-            return self
-                .root
-                .execute(&self.count, &functions, output, self.waits);
+            return self.root.execute(&self.count, &functions, output, self.waits);
         }
-        let what = Wanted {
-            command: "erlang calls",
-            counter: Counter::Time,
-            bursts: self.bursts,
-        };
+        let what = Wanted { command: "erlang calls", counter: Counter::Time, bursts: self.bursts };
         self.count.count(&functions, what, |calls| {
             // What was counted is printed by then, also where there is nothing to draw.
-            output.map_or(Ok(()), |(path, format)| {
-                self.draw(calls, &functions, path, format)
-            })
+            output.map_or(Ok(()), |(path, format)| self.draw(calls, &functions, path, format))
         })
     }
 
@@ -183,13 +175,7 @@ impl CallsArgs {
         })
     }
 
-    fn draw(
-        &self,
-        calls: &Calls,
-        functions: &[FunctionPattern],
-        path: &Path,
-        format: Output,
-    ) -> Result<(), Failure> {
+    fn draw(&self, calls: &Calls, functions: &[FunctionPattern], path: &Path, format: Output) -> Result<(), Failure> {
         let nanos = calls.tree.nodes().iter().map(|it| it.running).sum::<u64>();
         let traced = Nanos(nanos);
         let all = calls.functions.iter().map(|it| it.own).sum::<u64>();
@@ -221,11 +207,7 @@ impl MemoryArgs {
         if self.allocators.is_wanted() {
             return self.allocators.show(&self.count);
         }
-        let what = Wanted {
-            command: "erlang memory",
-            counter: Counter::Words,
-            bursts: 0,
-        };
+        let what = Wanted { command: "erlang memory", counter: Counter::Words, bursts: 0 };
         self.count.count(&self.functions, what, |_| Ok(()))
     }
 }
@@ -262,11 +244,7 @@ impl CountArgs {
         let failed = |error: erlang::Error| Failure::Failed(error.problem());
         let helper = Helper::load(&node).map_err(failed)?;
         let counting = Counting::begin(&helper, &options).map_err(failed)?;
-        output::line_aside(&format!(
-            "counts on {} for {}",
-            node.name(),
-            self.budget.duration
-        ));
+        output::line_aside(&format!("counts on {} for {}", node.name(), self.budget.duration));
         // Pauses take a quarter of the time more, short traces up to 0.2 s each.
         let whole = lasting * 5 / 4 + Duration::from_millis(200) * u32::from(what.bursts);
         let progress = Progress::of_time(whole, "counts");
@@ -303,10 +281,9 @@ impl CountArgs {
             let rows = shown.map(|it| function_row(it, counter, own, &sums));
             // Names say more than what can be computed from the others.
             let (heads, drop): (&str, &'static [usize]) = match counter {
-                Counter::Time if has_sampled(&sums) => (
-                    "function<|calls|own|%|own/call|~acc/call|~waits/call",
-                    &[4, 3, 6],
-                ),
+                Counter::Time if has_sampled(&sums) => {
+                    ("function<|calls|own|%|own/call|~acc/call|~waits/call", &[4, 3, 6])
+                }
                 Counter::Time => ("function<|calls|own|%|own/call", &[4, 3]),
                 Counter::Words => ("function<|calls|words|%|words/call", &[4, 3]),
             };
@@ -314,12 +291,7 @@ impl CountArgs {
             let rows = calls.processes.iter().take(PROCESSES).map(|it| {
                 let what = [it.role.as_str(), it.name.as_str()];
                 let what: Vec<_> = what.into_iter().filter(|part| !part.is_empty()).collect();
-                vec![
-                    it.pid.clone(),
-                    what.join(" "),
-                    count(it.calls),
-                    amount(it.own, counter),
-                ]
+                vec![it.pid.clone(), what.join(" "), count(it.calls), amount(it.own, counter)]
             });
             let heads = match counter {
                 Counter::Time => "process<|what it is<|calls|own",
@@ -376,20 +348,14 @@ fn function_row(
 ) -> Vec<String> {
     let share = cost.own as f64 * 100.0 / whole.max(1) as f64;
     let per_call = cost.own as f64 / cost.calls.max(1) as f64;
-    let mut row = vec![
-        cost.function.clone(),
-        count(cost.calls),
-        amount(cost.own, counter),
-        format!("{share:.1}"),
-    ];
+    let mut row = vec![cost.function.clone(), count(cost.calls), amount(cost.own, counter), format!("{share:.1}")];
     match counter {
         Counter::Words => row.push(format!("{per_call:.1}")),
         Counter::Time => {
             row.push(Nanos((per_call * 1000.0) as u64).to_string());
             let sum = sums.get(cost.function.as_str()).filter(|it| it.calls > 0);
-            let each = |of: fn(&Accumulated) -> u64| {
-                sum.map_or_else(String::new, |it| Nanos(of(it) / it.calls).to_string())
-            };
+            let each =
+                |of: fn(&Accumulated) -> u64| sum.map_or_else(String::new, |it| Nanos(of(it) / it.calls).to_string());
             if has_sampled(sums) {
                 row.extend([each(|it| it.running), each(|it| it.waiting)]);
             }
@@ -458,11 +424,8 @@ fn observer(cost: &ObserverCost) -> String {
         cost.busy_with * 100.0,
         cost.busy_without * 100.0,
     );
-    let reductions = format!(
-        "{}/s and {}/s",
-        count(cost.reductions_with as u64),
-        count(cost.reductions_without as u64),
-    );
+    let reductions =
+        format!("{}/s and {}/s", count(cost.reductions_with as u64), count(cost.reductions_without as u64),);
     let spread = cost.spread * 100.0;
     match cost.is_told && cost.spread < effect.abs() {
         false => format!(
@@ -542,9 +505,7 @@ fn rows(calls: &Calls, counter: Counter) -> CallsRows<'_> {
     let sums = calls.tree.accumulated();
     let neighbours = |pairs: Vec<_>| {
         let pairs = pairs.into_iter();
-        pairs
-            .map(|(function, calls)| NeighbourRow { function, calls })
-            .collect()
+        pairs.map(|(function, calls)| NeighbourRow { function, calls }).collect()
     };
     let functions = calls.functions.iter().map(|it| FunctionRow {
         function: &it.function,

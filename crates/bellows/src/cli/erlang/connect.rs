@@ -8,9 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::{Args, value_parser};
-use erlang::{
-    ConnectOptions, Cookie, Error, Helper, Identity, Node, NodeName, RabbitState, TlsOptions,
-};
+use erlang::{ConnectOptions, Cookie, Error, Helper, Identity, Node, NodeName, RabbitState, TlsOptions};
 use measure::{Length, Nanos, Problem, Refused};
 use session::Look;
 
@@ -35,12 +33,7 @@ pub(super) struct NodeArgs {
     #[arg(long, value_name = "FILE", help_heading = "Connection")]
     cookie_file: Option<PathBuf>,
     /// Host to connect to, instead of the one in the node's name
-    #[arg(
-        long,
-        value_name = "HOST",
-        requires = "port",
-        help_heading = "Connection"
-    )]
+    #[arg(long, value_name = "HOST", requires = "port", help_heading = "Connection")]
     host: Option<String>,
     /// The node's distribution port, without asking EPMD
     #[arg(long, value_name = "PORT", value_parser = value_parser!(u16).range(1..), help_heading = "Connection")]
@@ -50,12 +43,7 @@ pub(super) struct NodeArgs {
           help_heading = "Connection")]
     epmd_port: Option<u16>,
     /// Longest wait for the connection, and for an answer, in seconds (or 500ms)
-    #[arg(
-        long,
-        value_name = "DURATION",
-        default_value = "10",
-        help_heading = "Connection"
-    )]
+    #[arg(long, value_name = "DURATION", default_value = "10", help_heading = "Connection")]
     timeout: Length,
     /// The node's distribution uses TLS (-proto_dist inet_tls)
     #[arg(long, help_heading = "Connection")]
@@ -72,20 +60,10 @@ pub(super) struct NodeArgs {
     #[arg(long, value_name = "FILE", requires_all = ["key", "tls"], help_heading = "Connection")]
     cert: Option<PathBuf>,
     /// PEM file with the key of --cert
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "cert",
-        help_heading = "Connection"
-    )]
+    #[arg(long, value_name = "FILE", requires = "cert", help_heading = "Connection")]
     key: Option<PathBuf>,
     /// Name that the node's certificate is for, instead of the host in its name
-    #[arg(
-        long,
-        value_name = "NAME",
-        requires = "tls",
-        help_heading = "Connection"
-    )]
+    #[arg(long, value_name = "NAME", requires = "tls", help_heading = "Connection")]
     sni: Option<String>,
     /// Accept any certificate
     #[arg(long, requires = "tls", help_heading = "Connection")]
@@ -188,14 +166,9 @@ impl NodeArgs {
             [name] => format!("there is {name}"),
             names => format!("there are {}", names.join(", ")),
         };
-        let mut fitting = started
-            .iter()
-            .filter(|it| it.node.as_str().starts_with(beginning));
+        let mut fitting = started.iter().filter(|it| it.node.as_str().starts_with(beginning));
         match (fitting.next(), fitting.next()) {
-            (Some(node), None) => Ok(ConnectOptions {
-                timeout: self.timeout(),
-                ..node.clone()
-            }),
+            (Some(node), None) => Ok(ConnectOptions { timeout: self.timeout(), ..node.clone() }),
             (None, _) => {
                 let cause = format!("no node's name begins with {beginning}");
                 let help = "write NAME@HOST for a node whose process this user may not see, or that runs elsewhere";
@@ -214,14 +187,10 @@ impl NodeArgs {
             ("--port", self.port.is_some()),
             ("--cookie-file", self.cookie_file.is_some()),
             ("--tls", self.tls),
-            (
-                "--ca",
-                self.ca.is_some() && !is_of_variable(self.ca.as_deref(), CA_VARIABLE),
-            ),
+            ("--ca", self.ca.is_some() && !is_of_variable(self.ca.as_deref(), CA_VARIABLE)),
             (
                 "--epmd-port",
-                self.epmd_port.is_some()
-                    && !is_of_variable(self.epmd_port.map(|it| it.to_string()), EPMD_VARIABLE),
+                self.epmd_port.is_some() && !is_of_variable(self.epmd_port.map(|it| it.to_string()), EPMD_VARIABLE),
             ),
         ];
         match given.iter().find(|(_, is_given)| *is_given) {
@@ -243,10 +212,7 @@ impl NodeArgs {
             return Ok((Cookie::read(path)?, Vec::new()));
         }
         let refused = |refused: Refused| Problem::new(refused.what, "", refused.help);
-        if let Some(text) = std::env::var(COOKIE_VARIABLE)
-            .ok()
-            .filter(|it| !it.is_empty())
-        {
+        if let Some(text) = std::env::var(COOKIE_VARIABLE).ok().filter(|it| !it.is_empty()) {
             let cookie = Cookie::new(&text).map_err(refused)?;
             return Ok((cookie.found_in(COOKIE_VARIABLE), Vec::new()));
         }
@@ -292,9 +258,7 @@ pub(super) fn started(options: &ConnectOptions) -> Result<Node, Failure> {
     let node = Node::connect(options).map_err(failed)?;
     let (name, longest) = (node.name(), options.timeout);
     RabbitState::settled(&node, longest, || {
-        output::line_aside(&format!(
-            "RabbitMQ on {name} is still starting: waiting for it, {longest:?} at most"
-        ));
+        output::line_aside(&format!("RabbitMQ on {name} is still starting: waiting for it, {longest:?} at most"));
     })
     .map_err(failed)?;
     Ok(node)
@@ -328,9 +292,7 @@ pub(super) fn leave(helper: Helper) -> Result<(), Error> {
     let (left, leaving) = mpsc::channel::<()>();
     let tell = move || {
         if leaving.recv_timeout(SILENT) == Err(RecvTimeoutError::Timeout) {
-            output::line_aside(
-                "takes bellows' modules away again; a busy node needs its time for that",
-            );
+            output::line_aside("takes bellows' modules away again; a busy node needs its time for that");
         }
     };
     // Without a thread nothing is said, and all else works.

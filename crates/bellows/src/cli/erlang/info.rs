@@ -92,17 +92,11 @@ fn ask(node: &Node) -> Result<Info, Error> {
         otp_release: node.release(),
         erts_version: as_text(&version).unwrap_or_default(),
         schedulers,
-        up_ms: as_tuple(&clock)
-            .and_then(<[Term]>::first)
-            .map_or(0, unsigned),
+        up_ms: as_tuple(&clock).and_then(<[Term]>::first).map_or(0, unsigned),
         processes: system("process_count")?,
         process_limit: system("process_limit")?,
         memory_bytes: number("erlang", "memory", vec![atom("total")])?,
-        run_queue: number(
-            "erlang",
-            "statistics",
-            vec![atom("total_run_queue_lengths")],
-        )?,
+        run_queue: number("erlang", "statistics", vec![atom("total_run_queue_lengths")])?,
         rabbitmq: rabbit.map(|it| it.version.clone()),
         applications,
         bellows_modules: ours(&node.call("erlang", "loaded", vec![])?),
@@ -111,17 +105,12 @@ fn ask(node: &Node) -> Result<Info, Error> {
 }
 
 fn unsigned(term: &Term) -> u64 {
-    as_int(term)
-        .and_then(|it| u64::try_from(it).ok())
-        .unwrap_or(0)
+    as_int(term).and_then(|it| u64::try_from(it).ok()).unwrap_or(0)
 }
 
 fn applications(answer: &Term) -> Vec<Application> {
     let application = |term: &Term| match as_tuple(term)? {
-        [name, _, version] => Some(Application {
-            name: as_text(name)?,
-            version: as_text(version)?,
-        }),
+        [name, _, version] => Some(Application { name: as_text(name)?, version: as_text(version)? }),
         _ => None,
     };
     let list = as_list(answer).unwrap_or_default();
@@ -142,36 +131,20 @@ fn rows(info: &Info) -> Vec<(&'static str, String)> {
     if let Some(version) = &info.rabbitmq {
         rows.push(("RabbitMQ", version.clone()));
     }
-    let names = info
-        .applications
-        .iter()
-        .map(|it| format!("{} {}", it.name, it.version));
+    let names = info.applications.iter().map(|it| format!("{} {}", it.name, it.version));
     rows.extend([
-        (
-            "Erlang/OTP",
-            format!("{} (ERTS {})", info.otp_release, info.erts_version),
-        ),
+        ("Erlang/OTP", format!("{} (ERTS {})", info.otp_release, info.erts_version)),
         ("up", age(info.up_ms)),
         ("schedulers", info.schedulers.to_string()),
         ("run queue", count(info.run_queue)),
-        (
-            "processes",
-            format!(
-                "{} of at most {}",
-                count(info.processes),
-                count(info.process_limit)
-            ),
-        ),
+        ("processes", format!("{} of at most {}", count(info.processes), count(info.process_limit))),
         ("memory", bytes(info.memory_bytes)),
         ("applications", names.collect::<Vec<_>>().join(", ")),
         (
             "bellows' modules",
             match info.bellows_modules.as_slice() {
                 [] => "none".to_owned(),
-                modules => format!(
-                    "{} (of one that is at work, or left behind)",
-                    modules.join(", ")
-                ),
+                modules => format!("{} (of one that is at work, or left behind)", modules.join(", ")),
             },
         ),
         ("answers in", format!("{} µs", info.round_trip_us)),

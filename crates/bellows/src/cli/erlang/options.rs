@@ -39,10 +39,7 @@ pub(super) struct CountArgs {
 }
 
 /// Who calls the first of these functions, and whom they call.
-pub(super) fn print_neighbours<'a>(
-    tree: &CallTree,
-    functions: impl Iterator<Item = &'a str>,
-) -> Result<(), Failure> {
+pub(super) fn print_neighbours<'a>(tree: &CallTree, functions: impl Iterator<Item = &'a str>) -> Result<(), Failure> {
     let rows: Vec<_> = functions
         .take(FUNCTIONS)
         .filter_map(|function| {
@@ -52,8 +49,7 @@ pub(super) fn print_neighbours<'a>(
         })
         .collect();
     let columns = output::style().columns;
-    rows.iter()
-        .try_for_each(|row| output::print(&neighbours(row, columns)))
+    rows.iter().try_for_each(|row| output::print(&neighbours(row, columns)))
 }
 
 /// A function, and below it who calls it and whom it calls: names are too long to stand beside each other.
@@ -72,9 +68,7 @@ fn neighbours((function, callers, callees): &(String, String, String), columns: 
 
 fn named(pairs: &[(&str, u64)]) -> String {
     let shown = pairs.iter().take(NEIGHBOURS);
-    let shown: Vec<_> = shown
-        .map(|(name, calls)| format!("{name} {}", count(*calls)))
-        .collect();
+    let shown: Vec<_> = shown.map(|(name, calls)| format!("{name} {}", count(*calls))).collect();
     shown.join(", ")
 }
 

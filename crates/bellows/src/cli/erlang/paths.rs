@@ -3,9 +3,7 @@
 
 use std::time::Duration;
 
-use erlang::calls::{
-    Accumulated, Comparison, CountedFunction, Difference, ObserverEffect, Path, PerCall,
-};
+use erlang::calls::{Accumulated, Comparison, CountedFunction, Difference, ObserverEffect, Path, PerCall};
 use measure::{Nanos, count, counted};
 use report::console::{grid, sanitise, sentence};
 use serde::Serialize;
@@ -56,14 +54,7 @@ impl Spread {
 
     /// A table's row: its name and the numbers.
     fn row(&self, what: &str) -> Vec<String> {
-        let times = [
-            self.min_ns,
-            self.p50_ns,
-            self.p90_ns,
-            self.p99_ns,
-            self.max_ns,
-            self.mean_ns,
-        ];
+        let times = [self.min_ns, self.p50_ns, self.p90_ns, self.p99_ns, self.max_ns, self.mean_ns];
         let mut row = vec![what.to_owned(), count(self.calls as u64)];
         row.extend(times.map(|time| Nanos(time).to_string()));
         row
@@ -133,9 +124,7 @@ fn about_functions(rows: &[FunctionRow<'_>], path: &Path) -> String {
     );
     let longest = path.durations().last().copied().map_or(0, nanos);
     let longer = rows.iter().filter(|row| {
-        let all = row
-            .accumulated_ns
-            .saturating_add(row.accumulated_waiting_ns);
+        let all = row.accumulated_ns.saturating_add(row.accumulated_waiting_ns);
         all / row.calls.max(1) > longest
     });
     let names: Vec<_> = longer.map(|row| row.function).take(LONGER).collect();
@@ -151,11 +140,7 @@ fn about_functions(rows: &[FunctionRow<'_>], path: &Path) -> String {
 }
 
 /// Prints the first functions of a path; times are per call of the function.
-pub(super) fn print_functions(
-    rows: &[FunctionRow<'_>],
-    number: usize,
-    path: &Path,
-) -> Result<(), Failure> {
+pub(super) fn print_functions(rows: &[FunctionRow<'_>], number: usize, path: &Path) -> Result<(), Failure> {
     let about = sentence(&about_functions(rows, path), output::style());
     output::print(&format!("\n{about}"))?;
     let heads = "function<|calls|own|%|own/call|acc/call|waits/call|acc waits/call";
@@ -183,12 +168,8 @@ pub(super) fn print_functions(
 /// Prints the difference of slow calls to the others.
 pub(super) fn print_comparison(compared: &Comparison) -> Result<(), Failure> {
     let longer = compared.slow_mean - compared.rest_mean;
-    let shown: Vec<_> = compared
-        .functions
-        .iter()
-        .filter(|it| it.more() > longer * LEAST_SHARE)
-        .take(SLOW_ROWS)
-        .collect();
+    let shown: Vec<_> =
+        compared.functions.iter().filter(|it| it.more() > longer * LEAST_SHARE).take(SLOW_ROWS).collect();
     let mean = |nanos: f64| Nanos(nanos as u64);
     let head = format!(
         "\nWhat slow calls do that fast ones do not: the slowest {} took {} in the mean, the other {} {}.\n",
@@ -199,9 +180,7 @@ pub(super) fn print_comparison(compared: &Comparison) -> Result<(), Failure> {
     );
     output::print_prose(&head)?;
     if shown.is_empty() {
-        return output::print_prose(
-            "No function takes much longer in them: the time is spread over all.\n",
-        );
+        return output::print_prose("No function takes much longer in them: the time is spread over all.\n");
     }
     let heads = "function<|longer|%|calls slow|fast|own slow|fast|waits slow|fast|acc slow|fast";
     let rows = shown.into_iter().map(|it| difference_row(it, longer));
@@ -315,18 +294,11 @@ struct CountedRow<'a> {
 }
 
 fn counted_rows(path: &Path) -> CountedRows<'_> {
-    CountedRows {
-        calls: path.counted_calls,
-        functions: path.counted.iter().map(counted_row).collect(),
-    }
+    CountedRows { calls: path.counted_calls, functions: path.counted.iter().map(counted_row).collect() }
 }
 
 fn counted_row(it: &CountedFunction) -> CountedRow<'_> {
-    CountedRow {
-        function: &it.function,
-        calls: it.calls,
-        own_ns: nanos(it.own),
-    }
+    CountedRow { function: &it.function, calls: it.calls, own_ns: nanos(it.own) }
 }
 
 #[derive(Debug, Serialize)]
@@ -489,34 +461,19 @@ pub(super) mod tests {
             accumulated_ns,
             accumulated_waiting_ns: 0,
         };
-        let path = Path {
-            calls: vec![call(5), call(3)],
-            ..path()
-        };
+        let path = Path { calls: vec![call(5), call(3)], ..path() };
         let text = |rows: &[FunctionRow<'_>]| about_functions(rows, &path);
         let short = text(&[row("m:f/1", 9_000_000)]);
-        assert_eq!(
-            short,
-            "What 2 followed calls did, added up; times per call are those of a call of the function."
-        );
+        assert_eq!(short, "What 2 followed calls did, added up; times per call are those of a call of the function.");
         let long = text(&[row("m:f/1", 9_000_000), row("m:g/1", 11_000_000)]);
-        assert!(
-            long.contains("than the longest took (5.00 ms): m:g/1. "),
-            "{long}"
-        );
+        assert!(long.contains("than the longest took (5.00 ms): m:g/1. "), "{long}");
     }
 
     #[test]
     fn spreads_are_those_of_the_nearest_rank() {
         let durations: Vec<_> = (1..=200).map(Duration::from_nanos).collect();
         let spread = Spread::of(&durations).expect("calls");
-        let told = [
-            spread.min_ns,
-            spread.p50_ns,
-            spread.p90_ns,
-            spread.p99_ns,
-            spread.max_ns,
-        ];
+        let told = [spread.min_ns, spread.p50_ns, spread.p90_ns, spread.p99_ns, spread.max_ns];
         assert_eq!((told, spread.mean_ns), ([1, 100, 180, 198, 200], 100));
         let one = Spread::of(&[Duration::from_nanos(7)]).expect("a call");
         assert_eq!((one.p50_ns, one.p99_ns, one.mean_ns), (7, 7, 7));
@@ -525,11 +482,8 @@ pub(super) mod tests {
 
     #[test]
     fn what_a_node_tells_of_what_was_left_out_is_no_panic_and_no_line_of_its_own() {
-        let counted = CountedFunction {
-            function: "m:f\nerror: g/1".to_owned(),
-            calls: 7,
-            own: Duration::from_micros(3),
-        };
+        let counted =
+            CountedFunction { function: "m:f\nerror: g/1".to_owned(), calls: 7, own: Duration::from_micros(3) };
         let mut path = Path {
             modules: vec!["m\nerror: n".to_owned()],
             // More than were left out.
@@ -538,10 +492,7 @@ pub(super) mod tests {
         };
         let text = provenance(&path);
         assert!(text.contains("f\u{240a}error: g/1 (7, 3.00 µs)"), "{text}");
-        path.left_out = std::mem::take(&mut path.counted)
-            .into_iter()
-            .map(|it| it.function)
-            .collect();
+        path.left_out = std::mem::take(&mut path.counted).into_iter().map(|it| it.function).collect();
         for text in [text, provenance(&path)] {
             assert!(!text.lines().any(|it| it.starts_with("error")), "{text}");
         }

@@ -78,9 +78,7 @@ impl Shared {
         let begun = Instant::now();
         let mut steps = None;
         loop {
-            let waited = self
-                .changed
-                .wait_timeout_while(self.state(), EVERY, |state| !state.done);
+            let waited = self.changed.wait_timeout_while(self.state(), EVERY, |state| !state.done);
             let text = {
                 let state = &waited.unwrap_or_else(PoisonError::into_inner).0;
                 if state.done {
@@ -90,9 +88,7 @@ impl Shared {
             };
             let of = length.as_secs().max(1) as usize;
             let done = (begun.elapsed().as_secs() as usize).min(of);
-            steps
-                .get_or_insert_with(|| Steps::new(output::style_aside()))
-                .at(done, of, &text);
+            steps.get_or_insert_with(|| Steps::new(output::style_aside())).at(done, of, &text);
         }
         if let Some(steps) = steps {
             steps.clear();
@@ -119,10 +115,7 @@ pub(super) struct Repetition {
 
 impl Repetition {
     /// Looks the requested number of times, or until stopped.
-    pub(super) fn run(
-        self,
-        mut look: impl FnMut(u32) -> Result<(), Failure>,
-    ) -> Result<Done, Failure> {
+    pub(super) fn run(self, mut look: impl FnMut(u32) -> Result<(), Failure>) -> Result<Done, Failure> {
         self.run_windows(|number, _| look(number))
     }
 

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use erlang::Helper;
-use erlang::queues::{
-    CountSource, MOST_QUEUES, QueueCount, QueueCounts, QueueRequest, QueueSort, read_queues,
-};
+use erlang::queues::{CountSource, MOST_QUEUES, QueueCount, QueueCounts, QueueRequest, QueueSort, read_queues};
 use measure::{Length, Nanos, count, counted};
 use report::console::{grid, sentence};
 use session::{QueuePage, serve_queues};
@@ -94,22 +92,15 @@ impl QueuesArgs {
         {
             let help = "write HOST:PORT, such as 127.0.0.1:9422, or say --allow-remote: whoever reaches the port reads \
                         the names of all queues";
-            return Err(
-                Failure::usage("--listen is not at this machine's own address", help)
-                    .observed(address),
-            );
+            return Err(Failure::usage("--listen is not at this machine's own address", help).observed(address));
         }
         if let Some(address) = &self.listen {
             return self.serve(address);
         }
         let node = self.node.connect_started("erlang queues")?;
         let helper = Helper::load(&node)?;
-        let repetition = Repetition {
-            every: self.every,
-            count: self.count,
-        };
-        let is_live =
-            !self.json && self.every.is_some() && self.count.is_none() && output::style().terminal;
+        let repetition = Repetition { every: self.every, count: self.count };
+        let is_live = !self.json && self.every.is_some() && self.count.is_none() && output::style().terminal;
         let done = repetition.run(|number| {
             let counts = read_queues(&helper, &self.request(is_live))?;
             if self.json {
@@ -160,15 +151,10 @@ impl QueuesArgs {
         let _look = look(&options, "erlang queues --listen");
         let page = QueuePage::open(options, self.request(false), shortest)?;
         let at = serve_queues(address, &page).map_err(|error| {
-            Failure::failed(
-                "cannot serve counts of queues",
-                "choose another HOST:PORT for --listen",
-            )
-            .observed(format_args!("{address}: {error}"))
+            Failure::failed("cannot serve counts of queues", "choose another HOST:PORT for --listen")
+                .observed(format_args!("{address}: {error}"))
         })?;
-        output::line_aside(&format!(
-            "JSON at http://{at}/queues, OpenMetrics at http://{at}/metrics; Ctrl-C ends it"
-        ));
+        output::line_aside(&format!("JSON at http://{at}/queues, OpenMetrics at http://{at}/metrics; Ctrl-C ends it"));
         while !control.is_stopping() {
             std::thread::sleep(LOOK_EVERY);
         }
@@ -188,9 +174,7 @@ impl QueuesArgs {
 /// Whether an address can be reached from this machine alone.
 fn is_loopback(address: &str) -> bool {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-    address
-        .parse::<SocketAddr>()
-        .is_ok_and(|it| it.ip().is_loopback())
+    address.parse::<SocketAddr>().is_ok_and(|it| it.ip().is_loopback())
         || host.parse::<IpAddr>().is_ok_and(|it| it.is_loopback())
         || host == "localhost"
 }
@@ -228,16 +212,9 @@ fn heading(counts: &QueueCounts, node: &str) -> String {
     };
     let of_known = match counts.unknown {
         0 => String::new(),
-        unknown => format!(
-            " in the {} whose numbers are known",
-            count(counts.queues - unknown.min(counts.queues))
-        ),
+        unknown => format!(" in the {} whose numbers are known", count(counts.queues - unknown.min(counts.queues))),
     };
-    format!(
-        "{queues} of {node}: {} ready, {} unacknowledged{of_known}\n",
-        count(ready),
-        count(unacked)
-    )
+    format!("{queues} of {node}: {} ready, {} unacknowledged{of_known}\n", count(ready), count(unacked))
 }
 
 fn cells(row: &QueueCount) -> Vec<String> {
@@ -286,9 +263,7 @@ fn notes(counts: &QueueCounts) -> Vec<String> {
     }
     if counts.silent > 0 {
         let silent = counted(counts.silent, "queue");
-        notes.push(format!(
-            "{silent} did not answer in time: the numbers are the tables'"
-        ));
+        notes.push(format!("{silent} did not answer in time: the numbers are the tables'"));
     }
     if counts.never_asked > 0 {
         let never = counted(counts.never_asked, "queue");
@@ -329,16 +304,8 @@ mod tests {
         };
         for (unknown, sum, told) in [
             (0, Some(5), "3 queues of n: 5 ready, 5 unacknowledged\n"),
-            (
-                1,
-                Some(5),
-                "3 queues of n: 5 ready, 5 unacknowledged in the 2 whose numbers are known\n",
-            ),
-            (
-                3,
-                None,
-                "3 queues of n: how many messages they hold is not known\n",
-            ),
+            (1, Some(5), "3 queues of n: 5 ready, 5 unacknowledged in the 2 whose numbers are known\n"),
+            (3, None, "3 queues of n: how many messages they hold is not known\n"),
         ] {
             assert_eq!(heading(&of(unknown, sum), "n"), told);
         }
@@ -349,14 +316,7 @@ mod tests {
         for address in ["127.0.0.1:9420", "localhost:0", "[::1]:80", "127.8.0.1:1"] {
             assert!(is_loopback(address), "{address}");
         }
-        for address in [
-            "0.0.0.0:9420",
-            ":80",
-            "[::]:80",
-            "example.org:1",
-            "192.168.0.1:1",
-            "localhost.evil:1",
-        ] {
+        for address in ["0.0.0.0:9420", ":80", "[::]:80", "example.org:1", "192.168.0.1:1", "localhost.evil:1"] {
             assert!(!is_loopback(address), "{address}");
         }
     }

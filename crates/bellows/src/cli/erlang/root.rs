@@ -56,9 +56,7 @@ pub(super) struct RootArgs {
 
 /// Reads one function with its arity: each of several would be a root of its own.
 fn entry(text: &str) -> Result<FunctionPattern, String> {
-    let pattern: FunctionPattern = text
-        .parse()
-        .map_err(|it: measure::Refused| it.to_string())?;
+    let pattern: FunctionPattern = text.parse().map_err(|it: measure::Refused| it.to_string())?;
     match (&pattern.function, pattern.arity) {
         (Some(_), Some(_)) => Ok(pattern),
         _ => Err("name one function with its number of arguments, such as rabbit_mgmt_wm_queues:to_json/2".into()),
@@ -136,11 +134,7 @@ impl RootArgs {
         let node = count.node.connect("erlang calls")?;
         let failed = |error: erlang::Error| Failure::Failed(error.problem());
         let helper = Helper::load(&node).map_err(failed)?;
-        let begins = format!(
-            "follows {root} on {} for {}",
-            node.name(),
-            count.budget.duration
-        );
+        let begins = format!("follows {root} on {} for {}", node.name(), count.budget.duration);
         let lasting = lasting + Duration::from_millis(200);
         let mut progress = None;
         let following = Following::begin(&helper, &options).map_err(failed)?;
@@ -170,21 +164,14 @@ fn told(at: RootProgress) -> String {
             format!("only the entry is traced: {}", counted(calls, "call"))
         }
         (RootPhase::Counting, _) => "counts the functions of a call".to_owned(),
-        (RootPhase::Following, _) => format!(
-            "followed: {}, {}",
-            counted(at.calls, "call"),
-            counted(at.messages, "trace message")
-        ),
+        (RootPhase::Following, _) => {
+            format!("followed: {}, {}", counted(at.calls, "call"), counted(at.messages, "trace message"))
+        }
     }
 }
 
 /// Prints the results, and the reason of the end.
-fn show(
-    path: &Path,
-    root: &FunctionPattern,
-    count: &CountArgs,
-    larger: &Larger,
-) -> Result<(), Failure> {
+fn show(path: &Path, root: &FunctionPattern, count: &CountArgs, larger: &Larger) -> Result<(), Failure> {
     let compared = path.comparison();
     match count.json {
         true => output::print_json(&RootRows {
@@ -226,38 +213,21 @@ fn none_followed(path: &Path) -> String {
     let rest = path.begun.saturating_sub(before + beside);
     let parts = [
         (before, "came before anything below the function was traced"),
-        (
-            beside,
-            "came between those that were to be followed, only timed",
-        ),
+        (beside, "came between those that were to be followed, only timed"),
         (rest, "began unseen, or did not end meanwhile"),
     ];
     let told = parts.iter().filter(|(calls, _)| *calls > 0);
-    let told: Vec<_> = told
-        .map(|(calls, what)| format!("{} {what}", count(*calls)))
-        .collect();
-    format!(
-        "No call was followed to its end. Of {}: {}. To follow some",
-        counted(path.begun, "call"),
-        told.join("; ")
-    )
+    let told: Vec<_> = told.map(|(calls, what)| format!("{} {what}", count(*calls))).collect();
+    format!("No call was followed to its end. Of {}: {}. To follow some", counted(path.begun, "call"), told.join("; "))
 }
 
-fn print(
-    path: &Path,
-    root: &FunctionPattern,
-    number: usize,
-    larger: &Larger,
-) -> Result<(), Failure> {
+fn print(path: &Path, root: &FunctionPattern, number: usize, larger: &Larger) -> Result<(), Failure> {
     let kinds = [
         ("only this function traced", path.untraced.clone()),
         ("the same, between followed ones", path.beside.clone()),
         ("followed", path.durations()),
     ];
-    let spreads: Vec<_> = kinds
-        .iter()
-        .filter_map(|(what, durations)| Some((*what, Spread::of(durations)?)))
-        .collect();
+    let spreads: Vec<_> = kinds.iter().filter_map(|(what, durations)| Some((*what, Spread::of(durations)?))).collect();
     if spreads.is_empty() {
         return output::print(&none_ended(path, root));
     }
@@ -272,10 +242,9 @@ fn print(
     print_neighbours(&path.tree, rows.iter().map(|row| row.function()))?;
     match path.comparison() {
         Some(compared) => paths::print_comparison(&compared)?,
-        None => output::print(&format!(
-            "\nFewer than ten calls have no slow ones to set apart: {}\n",
-            larger.advice()
-        ))?,
+        None => {
+            output::print(&format!("\nFewer than ten calls have no slow ones to set apart: {}\n", larger.advice()))?
+        }
     }
     output::print_prose(&format!("\n{}\n", paths::provenance(path)))
 }
@@ -389,20 +358,14 @@ mod tests {
     #[test]
     fn the_next_command_line_has_the_larger_limit_once() {
         let line = "bellows erlang calls n@h --rate 500 --root x:y/1 --rate=7 --role";
-        let words = line
-            .split(' ')
-            .map(str::to_owned)
-            .chain(["my role".to_owned()]);
+        let words = line.split(' ').map(str::to_owned).chain(["my role".to_owned()]);
         assert_eq!(
             again(words, &["--rate".to_owned(), "2000".to_owned()]),
             "bellows erlang calls n@h --root x:y/1 --role 'my role' --rate 2000"
         );
         let words = "bellows --for 5s --for=5s n@h --duration=5s".split(' ');
         assert_eq!(
-            again(
-                words.map(str::to_owned),
-                &["--duration".to_owned(), "9s".to_owned()]
-            ),
+            again(words.map(str::to_owned), &["--duration".to_owned(), "9s".to_owned()]),
             "bellows n@h --duration 9s"
         );
     }
@@ -414,10 +377,7 @@ mod tests {
 
         let line = [b"bellows".to_vec(), b"-o".to_vec(), b"\xff.svg".to_vec()];
         let line = words(line.into_iter().map(OsString::from_vec));
-        assert_eq!(
-            again(line, &["--duration".to_owned(), "9s".to_owned()]),
-            "bellows -o '\u{fffd}.svg' --duration 9s"
-        );
+        assert_eq!(again(line, &["--duration".to_owned(), "9s".to_owned()]), "bellows -o '\u{fffd}.svg' --duration 9s");
     }
 
     #[test]

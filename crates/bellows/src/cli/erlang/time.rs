@@ -191,14 +191,8 @@ impl TimedCall<'_> {
 
     fn print(&self, timing: &Timing) -> Result<(), Failure> {
         let first = timing.first.map(|first| Spread::of(&[first]));
-        let kinds = [
-            ("first", first.flatten()),
-            ("timed", Spread::of(&timing.times)),
-        ];
-        let spreads: Vec<_> = kinds
-            .into_iter()
-            .filter_map(|(what, spread)| Some((what, spread?)))
-            .collect();
+        let kinds = [("first", first.flatten()), ("timed", Spread::of(&timing.times))];
+        let spreads: Vec<_> = kinds.into_iter().filter_map(|(what, spread)| Some((what, spread?))).collect();
         if timing.times.is_empty() {
             return Ok(());
         }
@@ -221,11 +215,7 @@ impl TimedCall<'_> {
         let mut lines = Vec::new();
         let made = timing.times.len() as u64;
         if made < self.time.times.into() && timing.ended == Ended::Time {
-            lines.push(format!(
-                "The time is over after {} of {}.",
-                count(made),
-                count(self.time.times.into())
-            ));
+            lines.push(format!("The time is over after {} of {}.", count(made), count(self.time.times.into())));
         }
         if let Some(raised) = &timing.raised {
             lines.push(format!(
@@ -245,10 +235,7 @@ impl TimedCall<'_> {
             ));
         }
         if let Some(refused) = &timing.refused {
-            lines.push(format!(
-                "No functions were traced: {}.",
-                sanitise(&refused.to_string())
-            ));
+            lines.push(format!("No functions were traced: {}.", sanitise(&refused.to_string())));
         }
         lines.join("\n")
     }

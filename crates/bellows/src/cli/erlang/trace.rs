@@ -128,9 +128,8 @@ struct Unreturned {
 impl Unreturned {
     /// A sentence without a full stop.
     fn describe(&self) -> String {
-        let words = self.stack_words.map_or_else(String::new, |words| {
-            format!(" ({} words now)", measure::count(words))
-        });
+        let words =
+            self.stack_words.map_or_else(String::new, |words| format!(" ({} words now)", measure::count(words)));
         let pids: Vec<_> = self.pids.iter().take(PIDS).map(String::as_str).collect();
         let more = match self.pids.len().saturating_sub(PIDS) {
             0 => String::new(),
@@ -234,11 +233,7 @@ struct Printer<'a> {
 /// Words of the stacks of these processes; nothing where the node does not tell.
 fn stack_words(node: &Node, pids: &BTreeSet<String>) -> Option<u64> {
     let is_pid = |it: &&String| it.chars().all(|c| c.is_ascii_digit() || "<.>".contains(c));
-    let pids: Vec<String> = pids
-        .iter()
-        .filter(is_pid)
-        .map(|it| format!("{it:?}"))
-        .collect();
+    let pids: Vec<String> = pids.iter().filter(is_pid).map(|it| format!("{it:?}")).collect();
     let source = format!(
         "lists:sum([element(2, process_info(Pid, stack_size)) || Text <- [{}], Pid <- [list_to_pid(Text)], \
          is_process_alive(Pid)]).",
@@ -250,27 +245,13 @@ fn stack_words(node: &Node, pids: &BTreeSet<String>) -> Option<u64> {
 
 impl<'a> Printer<'a> {
     fn new(args: &'a TraceArgs) -> Self {
-        Self {
-            args,
-            rows: Vec::new(),
-            calls: 0,
-            open: HashMap::new(),
-            loaded_anew: BTreeSet::new(),
-            unreturned: None,
-        }
+        Self { args, rows: Vec::new(), calls: 0, open: HashMap::new(), loaded_anew: BTreeSet::new(), unreturned: None }
     }
 
     /// The calls without a return, with the node's stacks of their processes.
-    fn left_open(
-        &self,
-        words: impl FnOnce(&BTreeSet<String>) -> Option<u64>,
-    ) -> Option<Unreturned> {
+    fn left_open(&self, words: impl FnOnce(&BTreeSet<String>) -> Option<u64>) -> Option<Unreturned> {
         let pids: BTreeSet<String> = self.open.values().map(|(pid, _)| pid.clone()).collect();
-        (!pids.is_empty()).then(|| Unreturned {
-            calls: self.open.len(),
-            stack_words: words(&pids),
-            pids,
-        })
+        (!pids.is_empty()).then(|| Unreturned { calls: self.open.len(), stack_words: words(&pids), pids })
     }
 
     fn show(&mut self, events: Vec<TraceEvent>) -> Result<(), Failure> {
@@ -335,10 +316,7 @@ impl<'a> Printer<'a> {
     fn print_return(&mut self, of: &Return) -> Result<(), Failure> {
         let (pid, function) = self.open.remove(&of.number).unwrap_or_default();
         let took = if self.args.durations {
-            format!(
-                " after {}",
-                measure::Nanos(u64::try_from(of.duration.as_nanos()).unwrap_or(u64::MAX))
-            )
+            format!(" after {}", measure::Nanos(u64::try_from(of.duration.as_nanos()).unwrap_or(u64::MAX)))
         } else {
             String::new()
         };
@@ -358,9 +336,7 @@ impl<'a> Printer<'a> {
         match self.args.json {
             false if self.calls == 0 => {
                 let help = match self.args.is_filtered() {
-                    true => {
-                        "; without --match, --role and --pid it tells whether it is called at all"
-                    }
+                    true => "; without --match, --role and --pid it tells whether it is called at all",
                     false => "",
                 };
                 output::line_aside(&format!("{}: no call was seen{help}", ended.describe()));
@@ -428,12 +404,7 @@ mod tests {
              goes on in a tail call"
         );
         assert_eq!(
-            of(
-                50,
-                &["<0.1.0>", "<0.2.0>", "<0.3.0>", "<0.4.0>"],
-                Some(20_550)
-            )
-            .describe(),
+            of(50, &["<0.1.0>", "<0.2.0>", "<0.3.0>", "<0.4.0>"], Some(20_550)).describe(),
             "50 calls have not returned: marks of them stay on the stack of <0.1.0>, <0.2.0>, <0.3.0> and 1 other \
              (20,550 words now) until then, for good where a function goes on in a tail call"
         );

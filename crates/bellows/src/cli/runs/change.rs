@@ -12,9 +12,7 @@ use crate::output;
 
 /// Options of `bellows runs show`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  bellows runs show\n  bellows runs show -v last\n  bellows runs show 7k2q --json"
-)]
+#[command(after_help = "Examples:\n  bellows runs show\n  bellows runs show -v last\n  bellows runs show 7k2q --json")]
 pub(super) struct ShowArgs {
     /// Run: path, id, unique start or end of its id, an experiment that ran once, or `last`
     #[arg(value_name = "RUN", default_value = find::LAST, add = complete::runs())]
@@ -31,9 +29,7 @@ pub(super) struct ShowArgs {
 
 /// Options of `bellows runs tag`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  bellows runs tag last baseline\n  bellows runs tag 7k2q baseline --remove"
-)]
+#[command(after_help = "Examples:\n  bellows runs tag last baseline\n  bellows runs tag 7k2q baseline --remove")]
 pub(super) struct TagArgs {
     #[command(flatten)]
     run: RunArg,
@@ -47,9 +43,7 @@ pub(super) struct TagArgs {
 
 /// Options of `bellows runs note`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  bellows runs note last 'new disk'\n  bellows runs note 7k2q ''"
-)]
+#[command(after_help = "Examples:\n  bellows runs note last 'new disk'\n  bellows runs note 7k2q ''")]
 pub(super) struct NoteArgs {
     #[command(flatten)]
     run: RunArg,
@@ -77,11 +71,7 @@ impl ShowArgs {
         }
         match &record.summary {
             Some(summary) => {
-                let place = if report.is_file() {
-                    &report
-                } else {
-                    &entry.dir
-                };
+                let place = if report.is_file() { &report } else { &entry.dir };
                 let place = place.display().to_string();
                 let (place, name) = (Some(place.as_str()), find::shown_name(&entry));
                 text.push_str(&match self.verbose {
@@ -92,9 +82,7 @@ impl ShowArgs {
             None => {
                 let state = entry.state().unwrap_or("unknown");
                 let dir = entry.dir.display();
-                text.push_str(&format!(
-                    "state: {state}, no summary was written\nfolder: {dir}\n"
-                ));
+                text.push_str(&format!("state: {state}, no summary was written\nfolder: {dir}\n"));
             }
         }
         output::print(&text)?;
@@ -136,8 +124,7 @@ fn shape(record: &RunRecord) -> Shape {
     Shape {
         title: record.name.clone(),
         producers: any(|s| s.flow().sent.total > 0) || loads.iter().any(LoadSpec::has_producers),
-        consumers: any(|s| s.flow().received.total > 0)
-            || loads.iter().any(LoadSpec::has_consumers),
+        consumers: any(|s| s.flow().received.total > 0) || loads.iter().any(LoadSpec::has_consumers),
         paced: any(|s| s.messages().latency.get(Metric::SEND_DELAY).count > 0),
         latency: true,
         ..Shape::default()
@@ -152,10 +139,7 @@ fn change(run: &RunArg, how: impl FnOnce(&mut Labels)) -> Result<Done, Failure> 
     entry.labels = Ok(labels);
     let text = console::labels(&entry);
     let text = if text.is_empty() { "no labels" } else { &text };
-    output::print(&console::sentence(
-        &format!("{}: {text}", entry.id),
-        output::style(),
-    ))?;
+    output::print(&console::sentence(&format!("{}: {text}", entry.id), output::style()))?;
     Ok(Done::Fine)
 }
 

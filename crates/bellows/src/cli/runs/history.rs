@@ -71,10 +71,8 @@ impl HistoryArgs {
             ));
         }
         if records.is_empty() {
-            let mut names: Vec<&str> = entries
-                .iter()
-                .filter_map(|it| it.record.as_ref().ok().map(|run| run.name.as_str()))
-                .collect();
+            let mut names: Vec<&str> =
+                entries.iter().filter_map(|it| it.record.as_ref().ok().map(|run| run.name.as_str())).collect();
             names.sort_unstable();
             names.dedup();
             let known = match names.as_slice() {
@@ -82,8 +80,7 @@ impl HistoryArgs {
                 names => format!("there are runs of {}", names.join(", ")),
             };
             return Err(
-                Failure::failed(format!("no run of {:?} is kept", self.name), known)
-                    .observed(self.runs.runs.display()),
+                Failure::failed(format!("no run of {:?} is kept", self.name), known).observed(self.runs.runs.display())
             );
         }
         let history = study::history(&self.name, &records, self.level);
@@ -119,9 +116,7 @@ mod tests {
                 filter: None,
                 level: 0.05,
                 json: true,
-                runs: RunsDir {
-                    runs: dir.path().to_owned(),
-                },
+                runs: RunsDir { runs: dir.path().to_owned() },
             };
             history.execute().unwrap_err().sentence().unwrap()
         };

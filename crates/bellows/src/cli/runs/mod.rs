@@ -221,10 +221,7 @@ mod tests {
         let runs = runs.find_subcommand("runs").expect("a command");
         let mut args = runs.get_arguments();
         let filter = args.find(|arg| arg.get_long() == Some("filter"));
-        let help = filter
-            .and_then(clap::Arg::get_help)
-            .expect("a help")
-            .to_string();
+        let help = filter.and_then(clap::Arg::get_help).expect("a help").to_string();
         let error = "x=y".parse::<RunFilter>().expect_err("no such key");
         let keys = error.split_once("keys are ").expect("keys").1;
         assert!(help.ends_with(&format!("Keys: {keys}")), "{help}: {error}");

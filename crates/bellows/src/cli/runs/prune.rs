@@ -58,19 +58,13 @@ fn age(text: &str) -> Result<Duration, String> {
     let expected = || "expected a length of time, such as 30d, 2w or 12h".to_owned();
     let span: Span = text.parse().map_err(|_| expected())?;
     let length = span.to_duration(SpanRelativeTo::days_are_24_hours());
-    length
-        .ok()
-        .and_then(|length| length.try_into().ok())
-        .ok_or_else(expected)
+    length.ok().and_then(|length| length.try_into().ok()).ok_or_else(expected)
 }
 
 impl RmArgs {
     /// Removes the runs, or none where one of them is missing or protected.
     pub(super) fn execute(self) -> Result<Done, Failure> {
-        let found = self
-            .which
-            .iter()
-            .map(|name| find::entry(name, &self.runs.runs));
+        let found = self.which.iter().map(|name| find::entry(name, &self.runs.runs));
         let mut entries = found.collect::<Result<Vec<_>, Failure>>()?;
         entries.sort_by(|a, b| a.dir.cmp(&b.dir));
         entries.dedup_by(|a, b| a.dir == b.dir);
@@ -83,9 +77,7 @@ impl RmArgs {
             )
             .observed(labels));
         }
-        let checked = entries
-            .iter()
-            .map(|entry| Removable::find(&entry.dir, self.tagged));
+        let checked = entries.iter().map(|entry| Removable::find(&entry.dir, self.tagged));
         let checked = checked.collect::<Result<Vec<_>, _>>()?;
         let mut removed = Removed::default();
         for (entry, run) in entries.iter().zip(checked) {
@@ -99,10 +91,7 @@ impl PruneArgs {
     /// Removes all that may go. A run that cannot be removed does not keep the others.
     pub(super) fn execute(self) -> Result<Done, Failure> {
         let entries = find::list(&self.runs.runs)?;
-        let retention = Retention {
-            keep: self.keep.unwrap_or(0),
-            older_than: self.older_than,
-        };
+        let retention = Retention { keep: self.keep.unwrap_or(0), older_than: self.older_than };
         let mut removed = Removed::default();
         for entry in prunable(&entries, retention, Timestamp::now()) {
             let done = Removable::find(&entry.dir, false)
@@ -179,10 +168,7 @@ impl DataArgs {
             output::print(&none)?;
             return Ok(Done::Fine);
         }
-        let rows: Vec<(&str, String)> = kept
-            .iter()
-            .map(|data| (data.key.as_str(), described_data(data)))
-            .collect();
+        let rows: Vec<(&str, String)> = kept.iter().map(|data| (data.key.as_str(), described_data(data))).collect();
         output::print(&console::listed(&rows, output::style()))?;
         Ok(Done::Fine)
     }
@@ -193,20 +179,10 @@ fn described_data(data: &PreparedData) -> String {
         "" => String::new(),
         what => format!("; {what}"),
     };
-    format!(
-        "{} of {}, {}, {}{what}",
-        megabytes(data.bytes),
-        data.broker,
-        data.experiment,
-        data.created
-    )
+    format!("{} of {}, {}, {}{what}", megabytes(data.bytes), data.broker, data.experiment, data.created)
 }
 
-fn remove_data(
-    folder: &PreparedFolder,
-    kept: &[PreparedData],
-    names: &[String],
-) -> Result<Done, Failure> {
+fn remove_data(folder: &PreparedFolder, kept: &[PreparedData], names: &[String]) -> Result<Done, Failure> {
     let is_all = names.iter().any(|name| name == "all");
     let is_kept = |name: &&String| kept.iter().any(|data| data.key == **name);
     if let Some(unknown) = names.iter().find(|name| !is_all && !is_kept(name)) {
@@ -216,9 +192,7 @@ fn remove_data(
             "`bellows runs data` lists what there is",
         )));
     }
-    let meant = kept
-        .iter()
-        .filter(|data| is_all || names.contains(&data.key));
+    let meant = kept.iter().filter(|data| is_all || names.contains(&data.key));
     let (mut number, mut bytes) = (0, 0);
     for data in meant {
         folder.remove(&data.key).map_err(Failure::Failed)?;

@@ -76,19 +76,13 @@ impl ReportArgs {
 /// Writes the report without names, and reports which of them are words of every report.
 fn redacted(dir: &Path, output: Option<PathBuf>) -> Result<Done, Failure> {
     let built_in = experiment::built_ins();
-    let built_in = built_in
-        .iter()
-        .filter_map(|it| experiment::Experiment::built_in(it.name).ok());
+    let built_in = built_in.iter().filter_map(|it| experiment::Experiment::built_in(it.name).ok());
     let built_in: Vec<_> = built_in.map(|it| it.to_json()).collect();
     let page = report::html::render_redacted(dir, &built_in)?;
     let path = output.unwrap_or_else(|| dir.join(REDACTED));
-    stacks::write_output(&path, page.html.as_bytes())
-        .map_err(|e| Failure::io("write", &path, &e))?;
+    stacks::write_output(&path, page.html.as_bytes()).map_err(|e| Failure::io("write", &path, &e))?;
     for (why, names) in [
-        (
-            "names that are common words are kept in prose",
-            &page.ordinary,
-        ),
+        ("names that are common words are kept in prose", &page.ordinary),
         ("names of built-in experiments are kept", &page.kept),
     ] {
         if !names.is_empty() {

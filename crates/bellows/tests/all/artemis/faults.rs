@@ -9,16 +9,7 @@ use common::{bellows, start, wait_for};
 #[test]
 fn the_duration_excludes_the_warm_up() {
     let bench = Bench::new();
-    let options = [
-        "--warmup",
-        "1",
-        "--duration",
-        "2",
-        "--rate",
-        "100",
-        "--json",
-        "j.json",
-    ];
+    let options = ["--warmup", "1", "--duration", "2", "--rate", "100", "--json", "j.json"];
     bench.perf("client", &options).assert_ok();
     let summary = bench.samples("j.json").pop().expect("summary");
     // 300, without those of a last moment in which the machine was full; with the warm-up counted they were 200.
@@ -31,42 +22,24 @@ fn the_duration_excludes_the_warm_up() {
 #[test]
 fn no_sample_of_the_warm_up_leaks_into_the_aggregate() {
     let bench = Bench::new();
-    let options = [
-        "--warmup",
-        "1",
-        "--duration",
-        "2",
-        "--rate",
-        "100",
-        "--json",
-        "j.json",
-    ];
+    let options = ["--warmup", "1", "--duration", "2", "--rate", "100", "--json", "j.json"];
     bench.perf("client", &options).assert_ok();
     let mut samples = bench.samples("j.json");
     let summary = samples.pop().expect("summary");
     // Of 200, without those of a last moment in which the machine was full.
     let due = number(&summary["totalDelaySendTime"]["count"]);
     assert!((150..=200).contains(&due), "{summary}");
-    for (whole, part) in [
-        ("totalSendTime", "sendTime"),
-        ("totalTransferTime", "transferTime"),
-    ] {
+    for (whole, part) in [("totalSendTime", "sendTime"), ("totalTransferTime", "transferTime")] {
         let of = |warmup: bool| -> u64 {
             let these = samples.iter().filter(|s| s["warmup"] == warmup);
             these.map(|s| number(&s[part]["count"])).sum()
         };
         let whole = number(&summary[whole]["count"]);
         let sent = number(&summary["totalSent"]);
-        assert!(
-            whole <= 200,
-            "what was due before is not in it: {samples:?}"
-        );
+        assert!(whole <= 200, "what was due before is not in it: {samples:?}");
         // What was due in the warm-up and is answered after it is in no line of the warm-up, and not in the summary.
         let (early, late) = (of(true), of(false));
-        assert!(
-            (early + whole..=early + whole + 50).contains(&sent),
-            "{samples:?}"
-        );
+        assert!((early + whole..=early + whole + 50).contains(&sent), "{samples:?}");
         // What arrives after the last whole second is in the summary alone.
         assert!(whole.abs_diff(late) <= 50, "{samples:?}");
     }
@@ -75,16 +48,7 @@ fn no_sample_of_the_warm_up_leaks_into_the_aggregate() {
 #[test]
 fn a_rate_below_the_number_of_producers_works() {
     let bench = Bench::new();
-    let options = [
-        "--rate",
-        "2",
-        "--producers",
-        "5",
-        "--duration",
-        "2",
-        "--json",
-        "j.json",
-    ];
+    let options = ["--rate", "2", "--producers", "5", "--duration", "2", "--json", "j.json"];
     bench.perf("client", &options).assert_ok();
     let summary = bench.samples("j.json").pop().expect("summary");
     assert_eq!(number(&summary["totalSent"]), 4, "{summary}");
@@ -93,35 +57,16 @@ fn a_rate_below_the_number_of_producers_works() {
 #[test]
 fn a_lost_message_does_not_hang_the_end() {
     let bench = Bench::new();
-    let thief = bench.args(
-        "consumer",
-        &["--silent", "--duration", "60", "queue://SHARED"],
-    );
+    let thief = bench.args("consumer", &["--silent", "--duration", "60", "queue://SHARED"]);
     let thief = start(bellows(bench.dir.path(), &thief));
     thread::sleep(Duration::from_millis(500));
-    let options = [
-        "--rate",
-        "200",
-        "--duration",
-        "1",
-        "--json",
-        "j.json",
-        "queue://SHARED",
-    ];
+    let options = ["--rate", "200", "--duration", "1", "--json", "j.json", "queue://SHARED"];
     let client = bench.perf("client", &options);
-    client.assert_error(
-        1,
-        &["messages were sent and acknowledged, and did not arrive: the broker, or another consumer"],
-    );
-    assert!(
-        client.stdout.contains("--- result:                 fail\n"),
-        "{client:?}"
-    );
+    client
+        .assert_error(1, &["messages were sent and acknowledged, and did not arrive: the broker, or another consumer"]);
+    assert!(client.stdout.contains("--- result:                 fail\n"), "{client:?}");
     assert!(client.took < Duration::from_secs(20), "{client:?}");
-    assert_eq!(
-        bench.samples("j.json").pop().expect("summary")["result"],
-        "fail"
-    );
+    assert_eq!(bench.samples("j.json").pop().expect("summary")["result"], "fail");
     thief.signal("INT");
     thief.end().assert_ok();
 }
@@ -132,24 +77,13 @@ fn a_failure_ends_with_1() {
     let options = ["--rate", "200", "--json", "j.json", "--hdr", "h.hdr"];
     let client = start(bellows(bench.dir.path(), &bench.args("client", &options)));
     let json = bench.file("j.json");
-    wait_for("first sample", || {
-        std::fs::metadata(&json).is_ok_and(|m| m.len() > 10)
-    });
+    wait_for("first sample", || std::fs::metadata(&json).is_ok_and(|m| m.len() > 10));
     bench.broker.child.kill().expect("kill");
     let client = client.end();
     assert_eq!(client.code(), Some(1), "{client:?}");
-    assert!(
-        client.stdout.contains("--- result:                 fail\n"),
-        "{client:?}"
-    );
-    assert!(
-        client.stderr.contains("error: ") && client.stderr.contains("help: "),
-        "{client:?}"
-    );
-    assert_eq!(
-        bench.samples("j.json").pop().expect("summary")["result"],
-        "fail"
-    );
+    assert!(client.stdout.contains("--- result:                 fail\n"), "{client:?}");
+    assert!(client.stderr.contains("error: ") && client.stderr.contains("help: "), "{client:?}");
+    assert_eq!(bench.samples("j.json").pop().expect("summary")["result"], "fail");
 }
 
 #[test]

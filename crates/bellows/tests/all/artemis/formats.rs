@@ -24,11 +24,7 @@ fn shape(text: &str) -> String {
 /// The parts between blank lines, each kind once.
 fn parts(text: &str) -> BTreeSet<String> {
     let shaped = shape(text);
-    shaped
-        .trim_end_matches('\n')
-        .split("\n\n")
-        .map(str::to_owned)
-        .collect()
+    shaped.trim_end_matches('\n').split("\n\n").map(str::to_owned).collect()
 }
 
 #[test]
@@ -56,17 +52,9 @@ fn the_lines_are_artemis_own() {
     consumer.assert_ok();
     // The consumer's second is not over when it has them all, as in Artemis' run; latencies of
     // messages that waited are wider than there.
-    let narrow = |text: &str| {
-        Regex::new("<f[0-9]+>")
-            .expect("regex")
-            .replace_all(text, "<f>")
-            .into_owned()
-    };
+    let narrow = |text: &str| Regex::new("<f[0-9]+>").expect("regex").replace_all(text, "<f>").into_owned();
     let ours: BTreeSet<String> = parts(&consumer.stdout).iter().map(|p| narrow(p)).collect();
-    let theirs = parts(&recorded("consumer.out"))
-        .iter()
-        .map(|p| narrow(p))
-        .collect();
+    let theirs = parts(&recorded("consumer.out")).iter().map(|p| narrow(p)).collect();
     assert_eq!(ours, theirs);
 }
 
@@ -74,42 +62,24 @@ fn the_lines_are_artemis_own() {
 fn keys(text: &str) -> BTreeSet<Vec<String>> {
     let key = Regex::new(r#""([^"]+)":"#).expect("regex");
     let of = |line: &str| key.captures_iter(line).map(|c| c[1].to_owned()).collect();
-    text.lines()
-        .map(of)
-        .filter(|keys: &Vec<String>| !keys.is_empty())
-        .collect()
+    text.lines().map(of).filter(|keys: &Vec<String>| !keys.is_empty()).collect()
 }
 
 #[test]
 fn the_samples_are_artemis_own() {
     let bench = Bench::new();
-    for (tool, options) in [
-        ("client", &["--rate", "500", "--warmup", "1"][..]),
-        ("producer", &[]),
-    ] {
+    for (tool, options) in [("client", &["--rate", "500", "--warmup", "1"][..]), ("producer", &[])] {
         let ours = bench.file("ours.json");
-        let mut all = vec![
-            "--duration",
-            "1",
-            "--json",
-            ours.to_str().expect("path"),
-            "queue://J",
-        ];
+        let mut all = vec!["--duration", "1", "--json", ours.to_str().expect("path"), "queue://J"];
         all.extend(options);
         bench.perf(tool, &all).assert_ok();
         let ours = fs::read_to_string(ours).expect("samples");
         let theirs = recorded(&format!("{tool}.json"));
         assert_eq!(keys(&ours), keys(&theirs));
         for text in [ours, theirs] {
-            assert!(
-                text.starts_with("[\n{\"sampleType\":\"interval\",\"warmup\":"),
-                "{text}"
-            );
+            assert!(text.starts_with("[\n{\"sampleType\":\"interval\",\"warmup\":"), "{text}");
             assert!(text.ends_with("}\n]"), "{text}");
-            assert!(
-                text.contains("},\n{\"sampleType\":\"summary\",\"time\":17"),
-                "{text}"
-            );
+            assert!(text.contains("},\n{\"sampleType\":\"summary\",\"time\":17"), "{text}");
         }
     }
 }
@@ -129,34 +99,18 @@ fn tags(text: &str) -> Vec<String> {
 /// HdrHistogram's jar: Debian's `libhdrhistogram-java`, or one that is named.
 fn jar() -> Option<String> {
     let named = std::env::var("HDRHISTOGRAM_JAR").ok();
-    let usual = [
-        "/usr/share/java/hdrhistogram.jar",
-        "/usr/share/java/HdrHistogram.jar",
-    ];
-    named
-        .into_iter()
-        .chain(usual.map(str::to_owned))
-        .find(|jar| Path::new(jar).exists())
+    let usual = ["/usr/share/java/hdrhistogram.jar", "/usr/share/java/HdrHistogram.jar"];
+    named.into_iter().chain(usual.map(str::to_owned)).find(|jar| Path::new(jar).exists())
 }
 
 fn java_count(jar: &str, log: &Path, tag: &str) -> Option<u64> {
     let out = testkit::java("java")
-        .args([
-            "-cp",
-            jar,
-            "org.HdrHistogram.HistogramLogProcessor",
-            "-csv",
-            "-tag",
-            tag,
-            "-i",
-        ])
+        .args(["-cp", jar, "org.HdrHistogram.HistogramLogProcessor", "-csv", "-tag", tag, "-i"])
         .arg(log)
         .output()
         .ok()?;
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
-    let last = text
-        .lines()
-        .rfind(|line| line.starts_with(|c: char| c.is_ascii_digit()))?;
+    let last = text.lines().rfind(|line| line.starts_with(|c: char| c.is_ascii_digit()))?;
     last.split(',').nth(2)?.parse().ok()
 }
 
@@ -175,33 +129,21 @@ fn the_histogram_log_has_artemis_tags_and_java_reads_it() {
     let head = |text: &str| text.lines().take(2).map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(head(&log), head(&recorded));
     let json = bench.file("p.json");
-    let options = [
-        "--duration",
-        "1",
-        "--hdr",
-        producer.to_str().expect("path"),
-        "--json",
-        json.to_str().expect("path"),
-    ];
+    let options =
+        ["--duration", "1", "--hdr", producer.to_str().expect("path"), "--json", json.to_str().expect("path")];
     bench.perf("producer", &options).assert_ok();
     let Some(jar) = jar() else {
         testkit::skip!("needs Debian's libhdrhistogram-java, or HDRHISTOGRAM_JAR");
     };
-    let acknowledged =
-        number(&bench.samples("p.json").pop().expect("summary")["totalSendTime"]["count"]);
+    let acknowledged = number(&bench.samples("p.json").pop().expect("summary")["totalSendTime"]["count"]);
     assert_eq!(java_count(&jar, &producer, "send"), Some(acknowledged));
     // Java takes the blank in Artemis' tags for the end of a field, in Artemis' files too.
     assert_eq!(java_count(&jar, &client, "transfer"), None);
-    let mended = log
-        .replace("Tag=warmup ", "Tag=warmup_")
-        .replace("delay send", "delay_send");
+    let mended = log.replace("Tag=warmup ", "Tag=warmup_").replace("delay send", "delay_send");
     fs::write(&client, mended).expect("write");
     // Of 500 that are due in each phase, on a full machine some are sent after it.
     for tag in ["warmup_delay_send", "delay_send"] {
         let count = java_count(&jar, &client, tag);
-        assert!(
-            count.is_some_and(|it| (100..=500).contains(&it)),
-            "{tag}: {count:?}"
-        );
+        assert!(count.is_some_and(|it| (100..=500).contains(&it)), "{tag}: {count:?}");
     }
 }

@@ -52,7 +52,5 @@ impl Bench {
 }
 
 fn number(value: &Value) -> u64 {
-    value
-        .as_u64()
-        .unwrap_or_else(|| panic!("no number: {value}"))
+    value.as_u64().unwrap_or_else(|| panic!("no number: {value}"))
 }

@@ -17,17 +17,8 @@ use super::{Bench, number};
 fn what_cannot_be_done_is_refused_with_the_remedy() {
     let dir = folder();
     for (options, parts) in [
-        (
-            &[
-                "--url",
-                "tcp://localhost:61616?confirmationWindowSize=20000",
-            ][..],
-            &["--url tcp://", "CORE"][..],
-        ),
-        (
-            &["--url", "amqp://me:secret@h?confirmationWindowSize=1"],
-            &["--url has options after its ?"],
-        ),
+        (&["--url", "tcp://localhost:61616?confirmationWindowSize=20000"][..], &["--url tcp://", "CORE"][..]),
+        (&["--url", "amqp://me:secret@h?confirmationWindowSize=1"], &["--url has options after its ?"]),
         (&["--url", "http://h"], &["\"http\""]),
         (&["--consumer-url", "tcp://h:1"], &["--consumer-url tcp://"]),
         (&["--protocol", "CORE"], &["--protocol CORE"]),
@@ -35,18 +26,11 @@ fn what_cannot_be_done_is_refused_with_the_remedy() {
         (&["--acceptor", "artemis"], &["--acceptor artemis"]),
         (&["ADDRESS::QUEUE"], &["\"ADDRESS::QUEUE\""]),
         (&["--durable"], &["The clientID must be set"]),
-        (
-            &["--durable", "--clientID", "me", "queue://Q"],
-            &["--durable is about subscriptions"],
-        ),
+        (&["--durable", "--clientID", "me", "queue://Q"], &["--durable is about subscriptions"]),
         (&["--shared", "2"], &["--shared is about subscriptions"]),
         (&["--message-size", "5"], &["--message-size 5"]),
     ] {
-        let args: Vec<&str> = ["artemis", "perf", "client"]
-            .iter()
-            .chain(options)
-            .copied()
-            .collect();
+        let args: Vec<&str> = ["artemis", "perf", "client"].iter().chain(options).copied().collect();
         let ended = run(dir.path(), &args);
         ended.assert_error(2, parts);
         assert!(!format!("{ended:?}").contains("secret"), "{ended:?}");
@@ -61,17 +45,10 @@ fn what_cannot_be_done_is_refused_with_the_remedy() {
         &["--rate", "none"],
         &["--num-connections", "1"],
     ] {
-        let args: Vec<&str> = ["artemis", "perf", "client"]
-            .iter()
-            .chain(options)
-            .copied()
-            .collect();
+        let args: Vec<&str> = ["artemis", "perf", "client"].iter().chain(options).copied().collect();
         assert_eq!(run(dir.path(), &args).code(), Some(2), "{options:?}");
     }
-    assert!(
-        fs::read_dir(dir.path()).expect("folder").next().is_none(),
-        "nothing is left"
-    );
+    assert!(fs::read_dir(dir.path()).expect("folder").next().is_none(), "nothing is left");
 }
 
 #[test]
@@ -120,10 +97,7 @@ fn tap(broker: &str) -> (String, Arc<Mutex<Vec<u8>>>) {
     thread::spawn(move || {
         for client in listener.incoming().flatten() {
             let to_broker = TcpStream::connect(&broker).expect("broker");
-            let mut back = (
-                to_broker.try_clone().expect("clone"),
-                client.try_clone().expect("clone"),
-            );
+            let mut back = (to_broker.try_clone().expect("clone"), client.try_clone().expect("clone"));
             thread::spawn(move || std::io::copy(&mut back.0, &mut back.1));
             let (mut client, mut to_broker, keep) = (client, to_broker, Arc::clone(&keep));
             thread::spawn(move || {
@@ -168,10 +142,7 @@ fn messages_carry_what_was_asked_for() {
     let now = now.expect("after 1970").as_secs();
     for sequence in 0..3 {
         let end = format!("-00000000-{sequence:016x}");
-        let at = bytes
-            .windows(end.len())
-            .position(|w| w == end.as_bytes())
-            .expect("id");
+        let at = bytes.windows(end.len()).position(|w| w == end.as_bytes()).expect("id");
         assert!(bytes[at - 11..].starts_with(b"ID:"));
         let stamp: [u8; 8] = bytes[at + end.len()..][..8].try_into().expect("timestamp");
         assert!(now.abs_diff(u64::from_be_bytes(stamp)) < 60, "{stamp:?}");
@@ -184,15 +155,7 @@ fn transactions_and_shared_connections_move_every_message() {
     for (json, options) in [
         ("tx.json", &["--tx", "--commit-interval", "7"][..]),
         ("old.json", &["--tx-size", "10", "--tx", "--rate", "500"]),
-        (
-            "each.json",
-            &[
-                "--tx",
-                "--shared-connections",
-                "--consumer-connections",
-                "2",
-            ],
-        ),
+        ("each.json", &["--tx", "--shared-connections", "--consumer-connections", "2"]),
     ] {
         let mut all = vec![
             "--message-count",
@@ -218,27 +181,17 @@ fn transactions_and_shared_connections_move_every_message() {
         assert_eq!(number(&summary["totalSendTime"]["count"]), 300, "{summary}");
         // What was not committed would be in the queue still.
         let left = bench.perf("consumer", &["--duration", "1", "queue://TX"]);
-        assert!(
-            left.stdout.contains("--- total received:            0 \n"),
-            "{left:?}"
-        );
+        assert!(left.stdout.contains("--- total received:            0 \n"), "{left:?}");
     }
 }
 
 #[test]
 fn silent_prints_no_block_and_verbose_says_what_is_done() {
     let bench = Bench::new();
-    let silent = bench.perf(
-        "producer",
-        &["--silent", "--duration", "1", "--threads", "9"],
-    );
+    let silent = bench.perf("producer", &["--silent", "--duration", "1", "--threads", "9"]);
     silent.assert_ok();
     assert_eq!(silent.stdout.lines().count(), 1, "{silent:?}");
-    assert!(
-        silent
-            .stdout
-            .starts_with("Connection brokerURL = amqp://guest@127.0.0.1:")
-    );
+    assert!(silent.stdout.starts_with("Connection brokerURL = amqp://guest@127.0.0.1:"));
     assert_eq!(
         silent.stderr,
         "Doesn't make sense to set workers > producers: auto-adjusting it to be the same as the \
@@ -288,9 +241,6 @@ fn the_page_names_every_option_of_artemis() {
         --shared --shared-connections --show-latency --silent --threads --ttl --tx --tx-size --url \
         --user --verbose --warmup";
     let page = documented();
-    let missing: Vec<&str> = theirs
-        .split_whitespace()
-        .filter(|o| !page.contains(*o))
-        .collect();
+    let missing: Vec<&str> = theirs.split_whitespace().filter(|o| !page.contains(*o)).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }

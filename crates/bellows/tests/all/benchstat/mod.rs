@@ -8,10 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::{env, fs};
 
-use archive::{
-    ComparedFigure, ComparedMatrix, Comparison, Decision, RunRecord, RunState, RunSummary,
-    Throughput,
-};
+use archive::{ComparedFigure, ComparedMatrix, Comparison, Decision, RunRecord, RunState, RunSummary, Throughput};
 use report::ComparisonFormat;
 use study::{ComparisonOptions, comparison};
 
@@ -27,9 +24,7 @@ fn path(name: &str) -> PathBuf {
 
 /// A number between -1 and 1, the same in every run of this test.
 fn noise(state: &mut u64) -> f64 {
-    *state = state
-        .wrapping_mul(6_364_136_223_846_793_005)
-        .wrapping_add(1_442_695_040_888_963_407);
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     (*state >> 11) as f64 / (1u64 << 52) as f64 - 1.0
 }
 
@@ -47,9 +42,7 @@ fn side(name: &str, rate: f64, p99_ns: f64, cpu_us: f64, memory_mb: f64) -> Vec<
             p99_ns: noisy(p99_ns) as u64,
             ..measure::LatencySummary::default()
         };
-        summary.messages_mut().latency = [(measure::Metric::ACK_RESPONSE, latency)]
-            .into_iter()
-            .collect();
+        summary.messages_mut().latency = [(measure::Metric::ACK_RESPONSE, latency)].into_iter().collect();
         summary.messages_mut().cpu_us_each.broker = Some((noisy(cpu_us) * 1e3).round() / 1e3);
         summary.rss_mb.broker = Some((noisy(memory_mb) * 1e3).round() / 1e3);
         RunRecord {
@@ -100,11 +93,7 @@ fn said(csv: &str) -> BTreeMap<String, Said> {
                 let change = change.strip_suffix('%').map(|it| number(it) / 100.0);
                 // `p=0.000 n=12`
                 let p = p.strip_prefix("p=").and_then(|it| it.split(' ').next());
-                let said = Said {
-                    change,
-                    medians: (number(a), number(b)),
-                    p: number(p.expect("a probability")),
-                };
+                let said = Said { change, medians: (number(a), number(b)), p: number(p.expect("a probability")) };
                 found.insert(unit.clone(), said);
             }
             _ => {}
@@ -133,19 +122,9 @@ fn agrees(of: &Comparison, csv: &str) {
         let theirs = theirs.unwrap_or_else(|| panic!("nothing of {}: {csv}", figure.name));
         let medians = theirs.medians.1 / theirs.medians.0 - 1.0;
         let (low, high) = figure.interval;
-        assert!(
-            (low..=high).contains(&medians),
-            "{}: their {medians} lies in our {:?}",
-            figure.name,
-            figure.interval
-        );
+        assert!((low..=high).contains(&medians), "{}: their {medians} lies in our {:?}", figure.name, figure.interval);
         let ours = matches!(figure.decision, Decision::Changed | Decision::Negligible);
-        assert_eq!(
-            ours,
-            theirs.change.is_some(),
-            "{}: {figure:#?} {theirs:?}",
-            figure.name
-        );
+        assert_eq!(ours, theirs.change.is_some(), "{}: {figure:#?} {theirs:?}", figure.name);
         assert_eq!(ours, theirs.p < 0.05, "{}", figure.name);
         if let Some(change) = theirs.change {
             assert_eq!(change > 0.0, figure.change > 0.0, "{}", figure.name);
@@ -175,10 +154,7 @@ fn the_verdict_of_a_real_benchstat_agrees_with_ours() {
     }
     let kept = fs::read_to_string(path("runs.txt")).expect("runs.txt");
     assert_eq!(text, kept, "run crates/bellows/tests/all/benchstat/remake");
-    agrees(
-        &of,
-        &fs::read_to_string(path("verdicts.csv")).expect("verdicts.csv"),
-    );
+    agrees(&of, &fs::read_to_string(path("verdicts.csv")).expect("verdicts.csv"));
 }
 
 /// Where benchstat is installed, its present version is asked, too.
@@ -188,10 +164,7 @@ fn an_installed_benchstat_agrees_with_ours() {
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("runs.txt");
     fs::write(&file, written(&of)).expect("writable");
-    let asked = Command::new("benchstat")
-        .args(["-col", "side", "-format", "csv"])
-        .arg(&file)
-        .output();
+    let asked = Command::new("benchstat").args(["-col", "side", "-format", "csv"]).arg(&file).output();
     let Ok(asked) = asked else {
         eprintln!("no benchstat here: verdicts.csv has what it says");
         return;

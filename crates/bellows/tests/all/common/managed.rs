@@ -96,18 +96,14 @@ impl SharedNode {
     /// The `[broker]` of an experiment on it.
     pub(crate) fn broker(&self) -> String {
         let lines = self.settings();
-        let lines: String = lines
-            .iter()
-            .map(|(key, value)| format!("{key} = {value}\n"))
-            .collect();
+        let lines: String = lines.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
         format!("[broker]\n{lines}")
     }
 
     /// The options of a command that runs on it: `--set broker.kind=attach …`.
     pub(crate) fn options(&self) -> Vec<String> {
         let settings = self.settings().into_iter();
-        let options =
-            settings.map(|(key, value)| ["--set".to_owned(), format!("broker.{key}={value}")]);
+        let options = settings.map(|(key, value)| ["--set".to_owned(), format!("broker.{key}={value}")]);
         options.flatten().collect()
     }
 
@@ -118,10 +114,7 @@ impl SharedNode {
             ("node", format!("{:?}", self.name)),
             ("node-port", self.address.1.to_string()),
             ("cookie-file", format!("{:?}", self.cookie_file())),
-            (
-                "management",
-                format!("\"http://127.0.0.1:{}\"", self.management),
-            ),
+            ("management", format!("\"http://127.0.0.1:{}\"", self.management)),
         ]
     }
 
@@ -129,12 +122,7 @@ impl SharedNode {
     pub(crate) fn messages(&self, queue: &str) -> Option<u64> {
         let node = Node::connect(&self.erlang()).expect("a connection");
         let helper = Helper::load(&node).expect("the helper");
-        let request = QueueRequest {
-            vhost: None,
-            sort: QueueSort::Name,
-            limit: 100,
-            fresh: None,
-        };
+        let request = QueueRequest { vhost: None, sort: QueueSort::Name, limit: 100, fresh: None };
         let counts = read_queues(&helper, &request).expect("counts");
         helper.close().expect("a clean node");
         let row = counts.rows.into_iter().find(|row| row.name == queue)?;
@@ -253,9 +241,7 @@ fn keeps_a_node() {
     let management = free_port();
     let node = start_with(management);
     let access = node.erlang().expect("how it is reached");
-    super::wait_for("the management API", || {
-        std::net::TcpStream::connect(("127.0.0.1", management)).is_ok()
-    });
+    super::wait_for("the management API", || std::net::TcpStream::connect(("127.0.0.1", management)).is_ok());
     let facts = SharedNode {
         url: node.plain_url(),
         pid: node.pid(),
@@ -293,9 +279,7 @@ fn start_with(management: u16) -> RabbitMq {
         plugins: vec!["rabbitmq_management".to_owned()],
         settings,
         // It waits for most of the time, and tests beside it need the core on which it would spin.
-        emulator_arguments: ["+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none"]
-            .map(str::to_owned)
-            .to_vec(),
+        emulator_arguments: ["+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none"].map(str::to_owned).to_vec(),
         root: root(),
         guard: guard(),
         ..Config::default()
@@ -317,8 +301,5 @@ fn root() -> Option<PathBuf> {
 
 /// The guardian of nodes that tests start: this build's.
 pub(crate) fn guard() -> Vec<OsString> {
-    vec![
-        env!("CARGO_BIN_EXE_bellows").into(),
-        guardian::SUBCOMMAND.into(),
-    ]
+    vec![env!("CARGO_BIN_EXE_bellows").into(), guardian::SUBCOMMAND.into()]
 }

@@ -56,14 +56,8 @@ impl Ended {
     /// The one clear line, its remedy, the exit code, and no panic.
     pub(crate) fn assert_error(&self, code: i32, parts: &[&str]) {
         assert_eq!(self.code(), Some(code), "{self:#?}");
-        let errors: Vec<_> = self
-            .stderr
-            .lines()
-            .filter(|l| l.starts_with("error: "))
-            .collect();
-        let [error] = errors.as_slice() else {
-            panic!("not one error line: {self:#?}")
-        };
+        let errors: Vec<_> = self.stderr.lines().filter(|l| l.starts_with("error: ")).collect();
+        let [error] = errors.as_slice() else { panic!("not one error line: {self:#?}") };
         for part in parts {
             assert!(error.contains(part), "{part:?} is not in {error:?}");
         }
@@ -99,11 +93,7 @@ pub(crate) struct Started {
 }
 
 pub(crate) fn start(mut command: Command) -> Started {
-    let mut child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("start");
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");
     Started {
         stdout: collect(child.stdout.take().expect("piped")),
         stderr: collect(child.stderr.take().expect("piped")),
@@ -209,20 +199,10 @@ impl Broker {
     }
 
     fn by(mut command: Command) -> Self {
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("start the broker");
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("start the broker");
         let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("piped"))
-            .read_line(&mut line)
-            .expect("read");
-        let url = line
-            .trim()
-            .strip_prefix("ready ")
-            .expect("the ready line")
-            .to_owned();
+        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("read");
+        let url = line.trim().strip_prefix("ready ").expect("the ready line").to_owned();
         Self { child, url }
     }
 
@@ -272,9 +252,7 @@ pub(crate) fn only_run(dir: &Path) -> PathBuf {
         .map(|entry| entry.expect("entry").path())
         .filter(|path| path.is_dir())
         .collect();
-    let [run] = runs.as_slice() else {
-        panic!("not one run: {runs:?}")
-    };
+    let [run] = runs.as_slice() else { panic!("not one run: {runs:?}") };
     run.clone()
 }
 
@@ -284,10 +262,7 @@ pub(crate) fn seconds_recorded(dir: &Path) -> usize {
         return 0;
     };
     let series = runs.flatten().map(|e| e.path().join("series.jsonl"));
-    series
-        .filter_map(|p| std::fs::read_to_string(p).ok())
-        .map(|t| t.lines().count())
-        .sum()
+    series.filter_map(|p| std::fs::read_to_string(p).ok()).map(|t| t.lines().count()).sum()
 }
 
 /// A folder of the test's own.
@@ -304,23 +279,14 @@ pub(crate) fn page(path: &Path) -> serde_json::Value {
 pub(crate) fn page_parts(path: &Path) -> (serde_json::Value, Vec<u8>) {
     use base64::Engine as _;
     let text = std::fs::read_to_string(path).expect("a report");
-    let (_, rest) = text
-        .split_once("<div id=\"data\" data-page=")
-        .expect("data");
+    let (_, rest) = text.split_once("<div id=\"data\" data-page=").expect("data");
     let (_, rest) = rest.split_once(" hidden><!--").expect("data");
     let (packed, _) = rest.split_once("-->").expect("its end");
-    let packed = base64::engine::general_purpose::STANDARD
-        .decode(packed)
-        .expect("base64");
+    let packed = base64::engine::general_purpose::STANDARD.decode(packed).expect("base64");
     let mut bytes = Vec::new();
-    flate2::read::GzDecoder::new(packed.as_slice())
-        .read_to_end(&mut bytes)
-        .expect("gzip");
+    flate2::read::GzDecoder::new(packed.as_slice()).read_to_end(&mut bytes).expect("gzip");
     let (length, rest) = bytes.split_at(4);
     let length = u32::from_le_bytes(length.try_into().expect("4 bytes")) as usize;
     let (json, numbers) = rest.split_at(length);
-    (
-        serde_json::from_slice(json).expect("JSON"),
-        numbers.to_vec(),
-    )
+    (serde_json::from_slice(json).expect("JSON"), numbers.to_vec())
 }

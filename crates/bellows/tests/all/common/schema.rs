@@ -11,38 +11,23 @@ pub(crate) fn problems(schema: &Value, value: &Value) -> Vec<String> {
 }
 
 fn check(root: &Value, schema: &Value, value: &Value, place: &str, found: &mut Vec<String>) {
-    let keywords = schema
-        .as_object()
-        .unwrap_or_else(|| panic!("no schema: {schema}"));
+    let keywords = schema.as_object().unwrap_or_else(|| panic!("no schema: {schema}"));
     for (keyword, rule) in keywords {
         let wrong = match keyword.as_str() {
             "$schema" | "$id" | "$defs" | "title" | "description" => false,
             "$ref" => {
-                let pointer = rule
-                    .as_str()
-                    .and_then(|r| r.strip_prefix('#'))
-                    .expect("local $ref");
-                let target = root
-                    .pointer(pointer)
-                    .unwrap_or_else(|| panic!("no {pointer}"));
+                let pointer = rule.as_str().and_then(|r| r.strip_prefix('#')).expect("local $ref");
+                let target = root.pointer(pointer).unwrap_or_else(|| panic!("no {pointer}"));
                 check(root, target, value, place, found);
                 false
             }
             "type" => !types(rule).any(|name| is(name, value)),
             "const" => rule != value,
             "enum" => !rule.as_array().expect("enum").contains(value),
-            "minimum" => value
-                .as_f64()
-                .is_some_and(|n| n < rule.as_f64().expect("minimum")),
-            "maximum" => value
-                .as_f64()
-                .is_some_and(|n| n > rule.as_f64().expect("maximum")),
-            "minLength" => value
-                .as_str()
-                .is_some_and(|s| (s.len() as u64) < number(rule)),
-            "maxItems" => value
-                .as_array()
-                .is_some_and(|a| a.len() as u64 > number(rule)),
+            "minimum" => value.as_f64().is_some_and(|n| n < rule.as_f64().expect("minimum")),
+            "maximum" => value.as_f64().is_some_and(|n| n > rule.as_f64().expect("maximum")),
+            "minLength" => value.as_str().is_some_and(|s| (s.len() as u64) < number(rule)),
+            "maxItems" => value.as_array().is_some_and(|a| a.len() as u64 > number(rule)),
             // Says nothing of what is no object, such as null.
             "required" => value.is_object() && names(rule).any(|name| value.get(name).is_none()),
             "properties" => {
@@ -56,9 +41,7 @@ fn check(root: &Value, schema: &Value, value: &Value, place: &str, found: &mut V
             "additionalProperties" => {
                 assert_eq!(rule, &Value::Bool(false), "only `false` is known");
                 let known = &schema["properties"];
-                value
-                    .as_object()
-                    .is_some_and(|o| o.keys().any(|k| known.get(k).is_none()))
+                value.as_object().is_some_and(|o| o.keys().any(|k| known.get(k).is_none()))
             }
             "items" => {
                 for (i, item) in value.as_array().into_iter().flatten().enumerate() {
@@ -69,27 +52,18 @@ fn check(root: &Value, schema: &Value, value: &Value, place: &str, found: &mut V
             other => panic!("the validator does not know {other:?}"),
         };
         if wrong {
-            found.push(format!(
-                "{place}: {keyword} {rule} does not hold for {value}"
-            ));
+            found.push(format!("{place}: {keyword} {rule} does not hold for {value}"));
         }
     }
 }
 
 fn types(rule: &Value) -> impl Iterator<Item = &str> {
-    let many = rule
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str);
+    let many = rule.as_array().into_iter().flatten().filter_map(Value::as_str);
     rule.as_str().into_iter().chain(many)
 }
 
 fn names(rule: &Value) -> impl Iterator<Item = &str> {
-    rule.as_array()
-        .expect("names")
-        .iter()
-        .map(|name| name.as_str().expect("name"))
+    rule.as_array().expect("names").iter().map(|name| name.as_str().expect("name"))
 }
 
 fn number(rule: &Value) -> u64 {

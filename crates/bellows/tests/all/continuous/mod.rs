@@ -73,11 +73,7 @@ fn record(dir: &Path, args: &[&str]) -> Started {
 fn refused(dir: &Path) -> Option<String> {
     let busy = Busy::start(dir, "probe");
     let pid = busy.pid().to_string();
-    let ended = record(
-        dir,
-        &["--pid", &pid, "--duration", "100ms", "--runs", "probe-runs"],
-    )
-    .end();
+    let ended = record(dir, &["--pid", &pid, "--duration", "100ms", "--runs", "probe-runs"]).end();
     // A process that got no core in that time has no samples.
     let may = ended.code() == Some(0) || ended.stderr.contains("has no samples");
     (!may).then_some(ended.stderr)
@@ -115,9 +111,7 @@ fn wait_for(what: &str, mut until: impl FnMut() -> bool) {
 
 fn ended_periods(dir: &Path) -> usize {
     let all = periods(dir);
-    all.iter()
-        .filter(|(_, it)| it.state != RunState::Running)
-        .count()
+    all.iter().filter(|(_, it)| it.state != RunState::Running).count()
 }
 
 fn stop(started: Started) -> Ended {
@@ -150,25 +144,15 @@ fn periods_follow_each_other_without_a_gap() {
         assert_eq!(period.labels["env"], "test");
         let length = (record.phases[0].end * 1e9).round() as u64;
         if let Some(end) = before {
-            assert_eq!(
-                record.origin_unix_ns % 2_000_000_000,
-                0,
-                "aligned to the wall clock"
-            );
-            assert!(
-                record.origin_unix_ns.abs_diff(end) < 2_000_000,
-                "a gap before {folder:?}"
-            );
+            assert_eq!(record.origin_unix_ns % 2_000_000_000, 0, "aligned to the wall clock");
+            assert!(record.origin_unix_ns.abs_diff(end) < 2_000_000, "a gap before {folder:?}");
         }
         before = Some(record.origin_unix_ns + length);
         let profile = Profile::open(folder).expect("a profile");
         assert!(profile.is_consistent());
         assert_eq!(profile.header.pid, busy.pid());
         let last = profile.samples.iter().map(|it| it.t).max();
-        assert!(
-            last.is_none_or(|last| last < length),
-            "{last:?} of {length} in {folder:?}"
-        );
+        assert!(last.is_none_or(|last| last < length), "{last:?} of {length} in {folder:?}");
         samples += profile.samples.len();
         if let Some(share) = profile.cpu_share {
             let sampled = profile.total_weight() as f64 * profile.header.period_ns as f64;
@@ -177,11 +161,7 @@ fn periods_follow_each_other_without_a_gap() {
     }
     assert!(all.len() >= 4, "{all:?}");
     assert!(cpu.0 >= 0.95 * cpu.1, "{cpu:?}");
-    let told = ended
-        .stdout
-        .lines()
-        .filter(|line| line.contains("samples"))
-        .count();
+    let told = ended.stdout.lines().filter(|line| line.contains("samples")).count();
     assert_eq!(told, all.len(), "{}", ended.stdout);
 
     // All periods as one profile; then one of them by its time.
@@ -192,20 +172,9 @@ fn periods_follow_each_other_without_a_gap() {
     let (folder, record) = &all[2];
     let from = jiff::Timestamp::from_nanosecond(i128::from(record.origin_unix_ns)).expect("a time");
     let to = from + jiff::SignedDuration::from_secs(2);
-    let one = top(
-        dir,
-        &[
-            &format!("{name}@{from}..{to}"),
-            "--json",
-            "--limit",
-            "100000",
-        ],
-    );
+    let one = top(dir, &[&format!("{name}@{from}..{to}"), "--json", "--limit", "100000"]);
     let sum: u64 = one.iter().filter_map(|row| row["samples"].as_u64()).sum();
-    assert_eq!(
-        sum as usize,
-        Profile::open(folder).expect("a profile").samples.len()
-    );
+    assert_eq!(sum as usize, Profile::open(folder).expect("a profile").samples.len());
     let filter = ["runs", "--filter", "label=env=test", "--json"];
     let listed = common::start(common::bellows(dir, &filter)).end();
     let listed: Value = serde_json::from_str(&listed.stdout).expect("JSON");
@@ -244,10 +213,7 @@ fn old_periods_go_and_only_those() {
     }
     stop(started);
     let left = ended_periods(dir);
-    assert!(
-        (3..=5).contains(&left) && most <= 6,
-        "{left}, at most {most}"
-    );
+    assert!((3..=5).contains(&left) && most <= 6, "{left}, at most {most}");
     assert!(foreign.join("series.jsonl").exists());
 }
 
@@ -257,16 +223,7 @@ fn processes_that_end_are_found_again_and_several_are_followed() {
     let dir = dir.path();
     needs_perf_events!(dir);
     let (one, two) = (unique("one"), unique("two"));
-    let args = [
-        "--name",
-        &one,
-        "--name",
-        &two,
-        "--every",
-        "1s",
-        "--recording",
-        "both",
-    ];
+    let args = ["--name", &one, "--name", &two, "--every", "1s", "--recording", "both"];
     let started = record(dir, &args);
     // It waits for them.
     thread::sleep(Duration::from_millis(1_500));
@@ -274,14 +231,10 @@ fn processes_that_end_are_found_again_and_several_are_followed() {
     let second = Busy::start(dir, &two);
     let of = |pid: u32| {
         let all = periods(dir);
-        let ours = all
-            .iter()
-            .filter(|(_, it)| it.period.as_ref().is_some_and(|it| it.pid == pid));
+        let ours = all.iter().filter(|(_, it)| it.period.as_ref().is_some_and(|it| it.pid == pid));
         ours.filter(|(_, it)| it.state != RunState::Running).count()
     };
-    wait_for("period of each", || {
-        of(first.pid()) > 0 && of(second.pid()) > 0
-    });
+    wait_for("period of each", || of(first.pid()) > 0 && of(second.pid()) > 0);
     let ended = first.pid();
     first.kill();
     let again = Busy::start(dir, &one);
@@ -297,10 +250,7 @@ fn processes_that_end_are_found_again_and_several_are_followed() {
     }
     // The sum says how many processes there were; each has periods of its own.
     let rows = top(dir, &["both@-1h..", "--by", "module", "--json"]);
-    let modules: Vec<&str> = rows
-        .iter()
-        .filter_map(|row| row["function"].as_str())
-        .collect();
+    let modules: Vec<&str> = rows.iter().filter_map(|row| row["function"].as_str()).collect();
     for name in [&one, &two] {
         assert!(modules.contains(&name.as_str()), "{modules:?}");
     }
@@ -324,9 +274,7 @@ fn a_recording_of_one_process_ends_with_it() {
     wait_for("folder", || !periods(dir).is_empty());
     // Time that it ran, however busy the machine is: 99 samples a second.
     let before = run_time(busy.pid());
-    wait_for("time to run", || {
-        run_time(busy.pid()) > before + Duration::from_millis(700)
-    });
+    wait_for("time to run", || run_time(busy.pid()) > before + Duration::from_millis(700));
     busy.kill();
     let ended = started.end();
     ended.assert_ok();
@@ -348,31 +296,18 @@ fn a_recording_that_is_killed_leaves_what_it_had() {
     let started = record(dir, &["--name", &name, "--every", "3s"]);
     wait_for("period", || ended_periods(dir) >= 1);
     let before = run_time(busy.pid());
-    wait_for("time to run", || {
-        run_time(busy.pid()) > before + Duration::from_millis(700)
-    });
+    wait_for("time to run", || run_time(busy.pid()) > before + Duration::from_millis(700));
     // What was sampled is written once a second.
     thread::sleep(Duration::from_millis(1_500));
     started.signal("KILL");
     started.end();
     let all = periods(dir);
-    let with_samples = all
-        .iter()
-        .filter(|(folder, _)| Profile::open(folder).is_ok_and(|it| it.samples.len() > 20));
+    let with_samples = all.iter().filter(|(folder, _)| Profile::open(folder).is_ok_and(|it| it.samples.len() > 20));
     assert!(with_samples.count() >= 2, "{all:?}");
     let running = all.iter().filter(|(_, it)| it.state == RunState::Running);
     assert!((1..=2).contains(&running.count()));
     // The next recording of this name takes care of them.
-    let args = [
-        "--name",
-        &name,
-        "--every",
-        "1s",
-        "--keep",
-        "1s",
-        "--duration",
-        "4s",
-    ];
+    let args = ["--name", &name, "--every", "1s", "--keep", "1s", "--duration", "4s"];
     record(dir, &args).end().assert_ok();
     let left = periods(dir);
     let is_old = |folder: &Path| all.iter().any(|(old, _)| old == folder);
@@ -392,10 +327,7 @@ fn what_makes_no_sense_is_refused() {
         (&["--every", "60s", "--label", "env"], "it has no ="),
         (&["--every", "60s", "--push", "localhost:4040"], "http://"),
         (&["--every", "60s", "--push", "http://u:p@h"], "--push-user"),
-        (
-            &["--every", "60s", "--push", "http://h", "--push-user", "u"],
-            "password",
-        ),
+        (&["--every", "60s", "--push", "http://h", "--push-user", "u"], "password"),
         (&["--keep", "24h"], "--every"),
     ] {
         let ended = record(dir, &[&["--pid", &pid], args].concat()).end();

@@ -44,9 +44,7 @@ fn read_request(stream: &TcpStream) -> Option<Request> {
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     Some(Request {
         path: path.to_owned(),
-        query: pairs
-            .map(|(name, value)| (name.to_owned(), decoded(value)))
-            .collect(),
+        query: pairs.map(|(name, value)| (name.to_owned(), decoded(value))).collect(),
         headers,
         body,
     })
@@ -93,8 +91,7 @@ fn server(answers: Vec<Answer>) -> (String, Receiver<Request>) {
 }
 
 fn fine(stream: &mut TcpStream) {
-    let _ =
-        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}");
+    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}");
 }
 
 /// Checks that our own reader reads a body as pprof; returns its samples.
@@ -166,10 +163,7 @@ fn assert_ingest(dir: &Path, name: &str, request: &Request) {
     assert_eq!(query["format"], "pprof");
     assert_eq!(query["sampleRate"], "499");
     let seconds = |key: &str| query[key].parse::<u64>().expect("seconds");
-    assert!(
-        (0..=2).contains(&(seconds("until") - seconds("from"))),
-        "{query:?}"
-    );
+    assert!((0..=2).contains(&(seconds("until") - seconds("from"))), "{query:?}");
     assert_pprof(dir, &request.body);
 }
 
@@ -181,18 +175,12 @@ fn assert_series(dir: &Path, name: &str, path: &str, request: &Request) {
         _ => &series["labels"],
     };
     let labels = labels.as_array().expect("labels");
-    for (label, value) in [
-        ("__name__", "process_cpu"),
-        ("service_name", name),
-        ("env", "test"),
-    ] {
+    for (label, value) in [("__name__", "process_cpu"), ("service_name", name), ("env", "test")] {
         let pair = serde_json::json!({"name": label, "value": value});
         assert!(labels.contains(&pair), "{labels:?}");
     }
     let raw = series["samples"][0]["rawProfile"].as_str().expect("text");
-    let raw = base64::engine::general_purpose::STANDARD
-        .decode(raw)
-        .expect("base64");
+    let raw = base64::engine::general_purpose::STANDARD.decode(raw).expect("base64");
     assert_pprof(dir, &raw);
 }
 
@@ -205,8 +193,7 @@ fn whatever_a_server_does_the_recording_goes_on() {
         (|_| thread::sleep(Duration::from_secs(30)), "not sent"),
         (
             |s| {
-                let _ =
-                    s.write_all(b"HTTP/1.1 500 X\r\nContent-Length: 13\r\n\r\nno \x1b[31m s3cret");
+                let _ = s.write_all(b"HTTP/1.1 500 X\r\nContent-Length: 13\r\n\r\nno \x1b[31m s3cret");
             },
             "500",
         ),
@@ -220,9 +207,7 @@ fn whatever_a_server_does_the_recording_goes_on() {
         ),
         (
             |s| {
-                let _ = s.write_all(
-                    b"HTTP/1.1 307 X\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",
-                );
+                let _ = s.write_all(b"HTTP/1.1 307 X\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n");
             },
             "give --push the new address",
         ),
@@ -234,18 +219,8 @@ fn whatever_a_server_does_the_recording_goes_on() {
         let token = dir.join("token");
         fs::write(&token, "s3cret\n").expect("write");
         let token = token.display().to_string();
-        let args = [
-            "--name",
-            &name,
-            "--every",
-            "1s",
-            "--duration",
-            "2500ms",
-            "--push",
-            &url,
-            "--push-token-file",
-            &token,
-        ];
+        let args =
+            ["--name", &name, "--every", "1s", "--duration", "2500ms", "--push", &url, "--push-token-file", &token];
         let ended = record(dir, &args).end();
         ended.assert_ok();
         assert!(ended.took < Duration::from_secs(10), "{ended:#?}");
@@ -272,32 +247,16 @@ fn a_server_that_comes_back_gets_what_waited() {
     let name = unique("back");
     let _busy = Busy::start(dir, &name);
     let busy_now: Answer = |stream| {
-        let _ =
-            stream.write_all(b"HTTP/1.1 503 X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        let _ = stream.write_all(b"HTTP/1.1 503 X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     };
     let (url, told) = server(vec![busy_now, fine]);
-    let args = [
-        "--name",
-        &name,
-        "--every",
-        "1s",
-        "--duration",
-        "4s",
-        "--push",
-        &url,
-    ];
+    let args = ["--name", &name, "--every", "1s", "--duration", "4s", "--push", &url];
     let ended = record(dir, &args).end();
     ended.assert_ok();
-    assert!(
-        ended.stderr.contains("503") && ended.stderr.contains("again"),
-        "{ended:#?}"
-    );
+    assert!(ended.stderr.contains("503") && ended.stderr.contains("again"), "{ended:#?}");
     assert!(!ended.stderr.contains("not sent"), "{ended:#?}");
     let requests: Vec<Request> = told.try_iter().collect();
-    assert_eq!(
-        requests[0].query, requests[1].query,
-        "the first was tried again"
-    );
+    assert_eq!(requests[0].query, requests[1].query, "the first was tried again");
     let bodies = requests.iter().map(|it| &it.body);
     let distinct: BTreeSet<_> = bodies.collect();
     assert_eq!(distinct.len(), requests.len() - 1);

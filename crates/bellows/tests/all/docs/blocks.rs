@@ -22,27 +22,17 @@ impl Block {
             sum.update(line);
             sum.update("\n");
         }
-        sum.finalize()[..8]
-            .iter()
-            .map(|it| format!("{it:02x}"))
-            .collect()
+        sum.finalize()[..8].iter().map(|it| format!("{it:02x}")).collect()
     }
 
     /// A script that is on no page.
     pub(crate) fn of(place: &str, script: &str) -> Self {
-        Self {
-            place: place.to_owned(),
-            script: script.to_owned(),
-            shown: Vec::new(),
-        }
+        Self { place: place.to_owned(), script: script.to_owned(), shown: Vec::new() }
     }
 }
 
 pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../..")
-        .canonicalize()
-        .expect("workspace root")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("workspace root")
 }
 
 /// README.md and every page of the docs.
@@ -50,11 +40,7 @@ pub(crate) fn pages() -> Vec<PathBuf> {
     let mut pages = vec![root().join("README.md")];
     for folder in ["docs", "docs/experiments"] {
         let docs = fs::read_dir(root().join(folder)).expect("docs");
-        pages.extend(
-            docs.flatten()
-                .map(|e| e.path())
-                .filter(|p| p.extension().is_some_and(|e| e == "md")),
-        );
+        pages.extend(docs.flatten().map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "md")));
     }
     pages.sort();
     pages
@@ -64,9 +50,7 @@ pub(crate) fn pages() -> Vec<PathBuf> {
 pub(crate) fn experiments() -> Vec<PathBuf> {
     let files = fs::read_dir(root().join("experiments")).expect("experiments");
     let files = files.flatten().map(|entry| entry.path());
-    files
-        .filter(|it| it.extension().is_some_and(|it| it == "toml"))
-        .collect()
+    files.filter(|it| it.extension().is_some_and(|it| it == "toml")).collect()
 }
 
 /// All blocks, without their `make` lines, whose targets are looked up instead.
@@ -75,22 +59,14 @@ pub(crate) fn blocks() -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     for page in pages() {
         let text = fs::read_to_string(&page).expect("page");
-        let name = page
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        let name = page.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let mut current: Option<Block> = None;
         let mut is_output = false;
         for (index, line) in text.lines().enumerate() {
             match (&mut current, line.trim_end()) {
                 (None, "```sh") => {
                     let place = format!("{name}:{}", index + 1);
-                    current = Some(Block {
-                        place,
-                        script: String::new(),
-                        shown: Vec::new(),
-                    });
+                    current = Some(Block { place, script: String::new(), shown: Vec::new() });
                 }
                 (None, "```output") => is_output = true,
                 (None, "```") => is_output = false,
@@ -111,11 +87,7 @@ pub(crate) fn blocks() -> Vec<Block> {
     for block in &mut blocks {
         block.script = without_make(block, &makefile);
     }
-    assert!(
-        blocks.len() >= 5,
-        "only {} sh blocks found: the search is broken",
-        blocks.len()
-    );
+    assert!(blocks.len() >= 5, "only {} sh blocks found: the search is broken", blocks.len());
     blocks.retain(|block| !block.script.trim().is_empty());
     blocks
 }
@@ -126,14 +98,9 @@ fn without_make(block: &Block, makefile: &str) -> String {
     for line in block.script.lines() {
         let command = line.split('#').next().unwrap_or_default().trim();
         if let Some(targets) = command.strip_prefix("make ") {
-            for target in targets
-                .split_whitespace()
-                .filter(|word| !word.contains('='))
-            {
+            for target in targets.split_whitespace().filter(|word| !word.contains('=')) {
                 assert!(
-                    makefile
-                        .lines()
-                        .any(|l| l.starts_with(&format!("{target}:"))),
+                    makefile.lines().any(|l| l.starts_with(&format!("{target}:"))),
                     "{}: the Makefile has no target `{target}`",
                     block.place
                 );

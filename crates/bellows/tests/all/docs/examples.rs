@@ -44,39 +44,24 @@ const INSTEAD: [(&str, &str); 52] = [
     ("7k2q x3m4 --with 9d1f c8p0", "tag=before --with tag=after"),
     // The management API of a real RabbitMQ, which `topology.rs` has.
     ("topology apply queues.json", "topology generate --queues 3"),
-    (
-        "topology export -o all.json",
-        "topology generate --queues 4",
-    ),
-    (
-        "topology delete queues.json",
-        "topology generate --queues 5",
-    ),
+    ("topology export -o all.json", "topology generate --queues 4"),
+    ("topology delete queues.json", "topology generate --queues 5"),
     // Pages: the one that a load serves.
     (
         "http://localhost:15672/api/queues?columns=name,messages_ready' --user guest",
         "http://localhost:15692/metrics?columns=name' --user guest --duration 1",
     ),
     ("http://localhost:8161/", "http://localhost:15692/metrics"),
-    (
-        "https://localhost:15671/api/overview --ca ca.pem",
-        "http://localhost:15692/metrics --duration 1",
-    ),
+    ("https://localhost:15671/api/overview --ca ca.pem", "http://localhost:15692/metrics --duration 1"),
     ("ramp:from=1,to=100,over=60s", "ramp:from=1,to=100,over=1s"),
     ("15692/metrics/per-object", "15692/metrics"),
     ("http://a:15692", "http://127.0.0.1:15692"),
     ("http://b:15692", "http://localhost:15692"),
     ("rabbitmq_global_*_total", "bellows_broker_*"),
-    (
-        "sum(rabbitmq_queue_messages)",
-        "sum(bellows_broker_open_files)",
-    ),
+    ("sum(rabbitmq_queue_messages)", "sum(bellows_broker_open_files)"),
     ("--every 2s --duration 20m", "--every 1s --duration 2"),
     ("--every 2s --duration 60", "--every 1s --duration 2"),
-    (
-        "report runs/2026-11-21T00-12-33Z-ab-mine-7k2q",
-        "report $(ls -d runs/*-ab-* | tail -n 1)",
-    ),
+    ("report runs/2026-11-21T00-12-33Z-ab-mine-7k2q", "report $(ls -d runs/*-ab-* | tail -n 1)"),
     // They last until they are stopped.
     ("--show-latency queue", "--show-latency --duration 1 queue"),
     ("--clientID test_id", "--clientID test_id --duration 1"),
@@ -97,10 +82,7 @@ const INSTEAD: [(&str, &str); 52] = [
     ("--broker-root /opt/rabbitmq_server-4.2.1", ""),
     ("phases.measure=30s", "phases.measure=2s"),
     // Enough blocks, in one run.
-    (
-        "--observer --event cpu,off-cpu --freq 99,999",
-        "--observer --set phases.measure=3s --set profile.blocks=500ms",
-    ),
+    ("--observer --event cpu,off-cpu --freq 99,999", "--observer --set phases.measure=3s --set profile.blocks=500ms"),
     ("--pid 4711", "--pid $broker"),
     ("--name beam.smp", "--pid $broker"),
     ("7k2q x3m4", "last"),
@@ -109,29 +91,14 @@ const INSTEAD: [(&str, &str); 52] = [
     ("--from 10 --to 20", "--from 0 --to 90"),
     ("--from 10 --to 12", "--from 0 --to 90"),
     // A part that leaves something to compare with.
-    (
-        "diff --where 'end-to-end p99 > 50ms'",
-        "diff $(ls runs | grep demo | tail -n 1) --from 1 --to 3",
-    ),
-    (
-        "diff --from 12 --to 15",
-        "diff $(ls runs | grep demo | tail -n 1) --from 1 --to 3",
-    ),
+    ("diff --where 'end-to-end p99 > 50ms'", "diff $(ls runs | grep demo | tail -n 1) --from 1 --to 3"),
+    ("diff --from 12 --to 15", "diff $(ls runs | grep demo | tail -n 1) --from 1 --to 3"),
     // Nobody knows lines of the embedded broker, and the last run has no times off CPU.
     ("--by line --grep rabbit_exchange", "--by module"),
-    (
-        "last --event off-cpu",
-        "$(dirname $(ls runs/*/off-cpu.stacks | tail -n 1)) --event off-cpu",
-    ),
+    ("last --event off-cpu", "$(dirname $(ls runs/*/off-cpu.stacks | tail -n 1)) --event off-cpu"),
     // The last run with a profile is one without a load, and nobody stands still.
-    (
-        "last --where 'end-to-end p99 > 50ms'",
-        "$(ls runs | grep demo | tail -n 1) --where 'end-to-end max > 1us'",
-    ),
-    (
-        "last --where stall",
-        "$(ls runs | grep demo | tail -n 1) --where 'end-to-end max > 1us'",
-    ),
+    ("last --where 'end-to-end p99 > 50ms'", "$(ls runs | grep demo | tail -n 1) --where 'end-to-end max > 1us'"),
+    ("last --where stall", "$(ls runs | grep demo | tail -n 1) --where 'end-to-end max > 1us'"),
     ("/etc/bash_completion.d/", "./"),
     ("~/.zfunc/", "./"),
     ("~/.config/fish/completions/", "./"),
@@ -168,10 +135,7 @@ pub(crate) fn examples() -> Vec<String> {
     let mut examples: Vec<String> = Vec::new();
     for command in COMMANDS {
         let words = command.split_whitespace();
-        let help = Command::new(env!("CARGO_BIN_EXE_bellows"))
-            .args(words)
-            .arg("--help")
-            .output();
+        let help = Command::new(env!("CARGO_BIN_EXE_bellows")).args(words).arg("--help").output();
         let help = String::from_utf8(help.expect("help").stdout).expect("text");
         // Runs in turns take long, but for those that exist.
         let is_short = |line: &&&str| command != "ab" || line.contains("--with");
@@ -191,10 +155,7 @@ pub(crate) fn examples() -> Vec<String> {
 /// Example lines of a help text. None is so long that it wraps.
 fn shown(help: &str) -> Vec<&str> {
     let (_, shown) = help.split_once("\nExamples:\n").unwrap_or_default();
-    let lines: Vec<&str> = shown
-        .lines()
-        .take_while(|line| line.starts_with("  "))
-        .collect();
+    let lines: Vec<&str> = shown.lines().take_while(|line| line.starts_with("  ")).collect();
     let mut goes_on = false;
     for line in &lines {
         assert!(goes_on || line.contains("bellows"), "{line:?} is broken");
@@ -206,16 +167,12 @@ fn shown(help: &str) -> Vec<&str> {
 fn short(example: &str) -> String {
     // Three blanks part a command from what is said of it.
     let line = example.split("   ").next().unwrap_or_default();
-    let line = INSTEAD.iter().fold(line.to_owned(), |line, (long, short)| {
-        line.replace(long, short)
-    });
+    let line = INSTEAD.iter().fold(line.to_owned(), |line, (long, short)| line.replace(long, short));
     let line = line.replace("--out /usr/local/share/man/man1", "--out man");
     let line = line.replace("/tmp/before.html", "before.html");
     if line.starts_with("bellows broker") {
         // It lasts until it is stopped, and the usual port is taken.
-        return format!(
-            "BELLOWS_LISTEN=127.0.0.1:0 timeout --signal INT 1 {line} || test $? = 124\n"
-        );
+        return format!("BELLOWS_LISTEN=127.0.0.1:0 timeout --signal INT 1 {line} || test $? = 124\n");
     }
     if line.starts_with("bellows ab") || line.contains("--require") {
         // What it decides of few short runs is not known.
@@ -244,10 +201,7 @@ pub(crate) fn all_help() -> Vec<String> {
     let mut commands = vec![Vec::new()];
     let mut helps = Vec::new();
     while let Some(command) = commands.pop() {
-        let help = Command::new(env!("CARGO_BIN_EXE_bellows"))
-            .args(&command)
-            .arg("--help")
-            .output();
+        let help = Command::new(env!("CARGO_BIN_EXE_bellows")).args(&command).arg("--help").output();
         let help = String::from_utf8(help.expect("help").stdout).expect("text");
         let below = match command.is_empty() {
             // Its commands stand in groups.
@@ -269,15 +223,8 @@ pub(crate) fn all_help() -> Vec<String> {
 
 /// The documents in the binary.
 pub(crate) fn topics(root: &Path) -> Vec<String> {
-    let docs = std::fs::read_dir(root.join("docs"))
-        .expect("docs")
-        .flatten();
-    let pages = docs
-        .map(|page| page.path())
-        .filter(|page| page.extension().is_some_and(|it| it == "md"));
+    let docs = std::fs::read_dir(root.join("docs")).expect("docs").flatten();
+    let pages = docs.map(|page| page.path()).filter(|page| page.extension().is_some_and(|it| it == "md"));
     let topics = pages.filter_map(|page| Some(page.file_stem()?.to_str()?.to_owned()));
-    topics
-        .filter(|topic| topic != "perf-test")
-        .chain(["perf-test-options".to_owned()])
-        .collect()
+    topics.filter(|topic| topic != "perf-test").chain(["perf-test-options".to_owned()]).collect()
 }

@@ -24,12 +24,7 @@ const DEFAULT_PORT: &str = "5672";
 
 const LIMIT: Duration = Duration::from_secs(180);
 
-const SCREENS: [Screen; 4] = [
-    Screen::Pipe,
-    Screen::Terminal(60),
-    Screen::Terminal(80),
-    Screen::Terminal(120),
-];
+const SCREENS: [Screen; 4] = [Screen::Pipe, Screen::Terminal(60), Screen::Terminal(80), Screen::Terminal(120)];
 
 /// Blocks at a time.
 const LANES: usize = 4;
@@ -64,9 +59,7 @@ fn not_printed(block: &Block, printed: &str) -> String {
     let printed: Vec<String> = printed.lines().map(without_figures).collect();
     let shown = block.shown.iter().filter(|line| !line.trim().is_empty());
     let missing = shown.filter(|line| !printed.contains(&without_figures(line)));
-    missing
-        .map(|line| format!("{}: nothing like this is printed: {line}\n", block.place))
-        .collect()
+    missing.map(|line| format!("{}: nothing like this is printed: {line}\n", block.place)).collect()
 }
 
 /// A line with `#` in place of each number, seconds in place of other units of time, without dots that are figures
@@ -122,17 +115,10 @@ fn walk(block: &Block, screen: Screen, limit: Duration, silence: Silence) -> Str
             Silence::Allowed => String::new(),
         };
         // Other blocks take the cores meanwhile: "cannot tell" is an answer of a search, too.
-        let is_open = script.contains("bellows limit ")
-            && shown.status.is_some_and(|status| status.code() == Some(4));
+        let is_open = script.contains("bellows limit ") && shown.status.is_some_and(|status| status.code() == Some(4));
         if !is_open && !shown.status.is_some_and(|status| status.success()) {
-            let how = shown.status.map_or_else(
-                || format!("still running after {limit:?}"),
-                |s| s.to_string(),
-            );
-            return format!(
-                "{place}, {screen:?}: {how}\n--- script\n{script}--- output\n{}\n",
-                shown.text
-            );
+            let how = shown.status.map_or_else(|| format!("still running after {limit:?}"), |s| s.to_string());
+            return format!("{place}, {screen:?}: {how}\n--- script\n{script}--- output\n{}\n", shown.text);
         }
         if !faults.is_empty() || (!silences.is_empty() && attempt == AGAIN) {
             return format!("{place}, {screen:?}:\n{faults}{silences}\n");
@@ -185,19 +171,11 @@ fn walk_blocks(blocks: Vec<Block>, screen: Screen, silence: Silence) -> String {
     let is_long = |block: &Block| LONG.iter().any(|it| block.script.contains(it));
     let (long, short): (Vec<Block>, Vec<Block>) = blocks.into_iter().partition(is_long);
     let blocks = Mutex::new(long.into_iter().chain(short).collect());
-    let lane = |from_longest| Lane {
-        blocks: &blocks,
-        from_longest,
-    };
+    let lane = |from_longest| Lane { blocks: &blocks, from_longest };
     let wrong: Vec<(Block, String)> = thread::scope(|scope| {
         let lanes = (0..LANES).map(|n| lane(n > 1));
-        let threads: Vec<_> = lanes
-            .map(|lane| scope.spawn(move || lane.walk(screen, silence)))
-            .collect();
-        threads
-            .into_iter()
-            .flat_map(|it| it.join().expect("walk"))
-            .collect()
+        let threads: Vec<_> = lanes.map(|lane| scope.spawn(move || lane.walk(screen, silence))).collect();
+        threads.into_iter().flat_map(|it| it.join().expect("walk")).collect()
     });
     // A node that a block starts may not be up in time where others take the cores: what is wrong is wrong alone, too.
     let again = wrong.iter().map(|(block, faults)| {
@@ -209,14 +187,8 @@ fn walk_blocks(blocks: Vec<Block>, screen: Screen, silence: Silence) -> String {
 
 #[test]
 fn figures_are_told_apart_from_words() {
-    assert_eq!(
-        without_figures("sent:  1,001 msg/s in 2.5 s, 3us"),
-        "sent: # msg/s in # s, #us"
-    );
-    assert_eq!(
-        without_figures("p99  261 µs,  0.3 ms to 2 ns, under 0.1 %  •   ⬤ •"),
-        "p# # s, # s to # s, # %"
-    );
+    assert_eq!(without_figures("sent:  1,001 msg/s in 2.5 s, 3us"), "sent: # msg/s in # s, #us");
+    assert_eq!(without_figures("p99  261 µs,  0.3 ms to 2 ns, under 0.1 %  •   ⬤ •"), "p# # s, # s to # s, # %");
 }
 
 /// Where a RabbitMQ listens, an embedded broker on its port would be refused, and the load beside it would go to the
@@ -224,13 +196,7 @@ fn figures_are_told_apart_from_words() {
 #[test]
 fn brokers_of_the_docs_have_ports_of_their_own_and_loads_name_them() {
     let listen = "bellows broker --listen 127.0.0.1:";
-    let loads = [
-        "client",
-        "producer",
-        "consumer",
-        "perf-test",
-        "artemis perf",
-    ];
+    let loads = ["client", "producer", "consumer", "perf-test", "artemis perf"];
     let mut ports = Vec::new();
     for block in blocks() {
         let place = &block.place;
@@ -239,16 +205,11 @@ fn brokers_of_the_docs_have_ports_of_their_own_and_loads_name_them() {
         assert!(!own.contains(&DEFAULT_PORT), "{place}");
         let script = block.script.replace("\\\n", " ");
         for line in script.lines().filter(|_| !own.is_empty()) {
-            let is_load = loads
-                .iter()
-                .any(|it| line.contains(&format!("bellows {it} ")));
+            let is_load = loads.iter().any(|it| line.contains(&format!("bellows {it} ")));
             let named = own.iter().any(|port| line.contains(port));
             let is_secured = line.contains("amqps://127.0.0.1");
             let by_variable = script.contains("export BELLOWS_URL=");
-            assert!(
-                !is_load || named || is_secured || by_variable,
-                "{place}: {line}"
-            );
+            assert!(!is_load || named || is_secured || by_variable, "{place}: {line}");
         }
         ports.extend(own.into_iter().map(str::to_owned));
     }
@@ -267,25 +228,13 @@ fn changed_commands_in_the_docs_work() {
 
 #[test]
 fn help_fits_every_screen() {
-    let mut script: String = examples::COMMANDS
-        .iter()
-        .map(|it| examples::help(it))
-        .collect();
+    let mut script: String = examples::COMMANDS.iter().map(|it| examples::help(it)).collect();
     script.push_str("bellows help\n");
     for topic in examples::topics(&root()) {
         script.push_str(&format!("bellows help {topic}\n"));
     }
-    let faults: String = SCREENS
-        .iter()
-        .map(|screen| {
-            walk(
-                &Block::of("help", &script),
-                *screen,
-                LIMIT,
-                Silence::Allowed,
-            )
-        })
-        .collect();
+    let faults: String =
+        SCREENS.iter().map(|screen| walk(&Block::of("help", &script), *screen, LIMIT, Silence::Allowed)).collect();
     assert!(faults.is_empty(), "{faults}");
 }
 
@@ -337,11 +286,7 @@ fn every_command_in_the_docs_works_on_every_screen() {
     let mut faults = String::new();
     for screen in screens() {
         let is_pipe = matches!(screen, Screen::Pipe);
-        let silence = if is_pipe {
-            Silence::Allowed
-        } else {
-            Silence::Fault
-        };
+        let silence = if is_pipe { Silence::Allowed } else { Silence::Fault };
         let found = walk_blocks(blocks(), screen, silence);
         if is_pipe && found.is_empty() {
             let lines = blocks().into_iter();
@@ -361,12 +306,7 @@ fn every_example_of_help_works_on_every_screen() {
     let faults: String = screens()
         .map(|screen| {
             println!("examples {screen:?}");
-            let faults = walk(
-                &Block::of("examples", &script),
-                screen,
-                limit,
-                Silence::Fault,
-            );
+            let faults = walk(&Block::of("examples", &script), screen, limit, Silence::Fault);
             println!("{faults}");
             faults
         })
@@ -380,11 +320,7 @@ fn links_between_the_docs_lead_somewhere() {
     for page in blocks::pages() {
         let text = std::fs::read_to_string(&page).expect("page");
         let folder = page.parent().unwrap_or(Path::new("/"));
-        for target in text
-            .split("](")
-            .skip(1)
-            .filter_map(|rest| rest.split(')').next())
-        {
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
             if target.starts_with("http") || target.contains(['`', ' ']) {
                 continue;
@@ -395,9 +331,7 @@ fn links_between_the_docs_lead_somewhere() {
             };
             let there = std::fs::read_to_string(&file).ok();
             let is_there = file.exists()
-                && (anchor.is_empty()
-                    || there
-                        .is_some_and(|text| text.lines().any(|line| anchor_of(line) == anchor)));
+                && (anchor.is_empty() || there.is_some_and(|text| text.lines().any(|line| anchor_of(line) == anchor)));
             if !is_there {
                 faults.push_str(&format!("{}: {target}\n", page.display()));
             }
@@ -408,16 +342,10 @@ fn links_between_the_docs_lead_somewhere() {
 
 /// The anchor of a heading, as GitHub makes it; nothing for other lines.
 fn anchor_of(line: &str) -> String {
-    let Some(text) = line
-        .trim_start_matches('#')
-        .strip_prefix(' ')
-        .filter(|_| line.starts_with('#'))
-    else {
+    let Some(text) = line.trim_start_matches('#').strip_prefix(' ').filter(|_| line.starts_with('#')) else {
         return String::new();
     };
-    let kept = text
-        .chars()
-        .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    let kept = text.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.map(|c| match c {
         ' ' => '-',
         c => c.to_ascii_lowercase(),

@@ -44,13 +44,7 @@ pub(crate) struct Shown {
 
 /// Runs a script of bash in `folder` with this build's bellows first on the path, for at most `limit`; runs whose
 /// phases the script does not set have these `lengths`.
-pub(crate) fn play(
-    script: &str,
-    folder: &Path,
-    screen: Screen,
-    lengths: &str,
-    limit: Duration,
-) -> Shown {
+pub(crate) fn play(script: &str, folder: &Path, screen: Screen, lengths: &str, limit: Duration) -> Shown {
     let programs = folder.join(".programs");
     fs::create_dir_all(&programs).expect("folder");
     let marked = format!(
@@ -62,11 +56,7 @@ pub(crate) fn play(
     let file = programs.join("script");
     let guarded = format!("trap '{END_JOBS}' EXIT\n{script}");
     fs::write(&file, guarded).expect("script");
-    Command::new("chmod")
-        .arg("755")
-        .arg(&wrapper)
-        .status()
-        .expect("chmod");
+    Command::new("chmod").arg("755").arg(&wrapper).status().expect("chmod");
 
     let run = format!("exec 2>&1; exec bash -euo pipefail {}", file.display());
     let mut command = match screen {
@@ -78,17 +68,8 @@ pub(crate) fn play(
         Screen::Terminal(columns) => {
             let mut command = Command::new("script");
             let inside = format!("stty cols {columns} rows 40; {run}");
-            command.args([
-                "--quiet",
-                "--return",
-                "--flush",
-                "--command",
-                &inside,
-                "/dev/null",
-            ]);
-            command
-                .env("TERM", "xterm-256color")
-                .env("SHELL", "/bin/bash");
+            command.args(["--quiet", "--return", "--flush", "--command", &inside, "/dev/null"]);
+            command.env("TERM", "xterm-256color").env("SHELL", "/bin/bash");
             command
         }
     };
@@ -151,12 +132,7 @@ struct Watch {
 
 impl Watch {
     fn new(allowed: Duration) -> Self {
-        Self {
-            allowed,
-            command: "--quiet".to_owned(),
-            last: Instant::now(),
-            silences: Vec::new(),
-        }
+        Self { allowed, command: "--quiet".to_owned(), last: Instant::now(), silences: Vec::new() }
     }
 
     fn chunk(&mut self, at: Instant, chunk: &[u8]) {
@@ -261,15 +237,9 @@ fn is_cut(command: &str, line: &Line, columns: usize) -> bool {
     let Line { shown, is_drawn } = line;
     let line = shown.as_str();
     // Other tools' lines, programs' input and what has to be copied stay whole.
-    let has_own_form = [
-        "perf-test",
-        "artemis",
-        "erlang trace",
-        "help run-schema",
-        "help repeats-schema",
-    ]
-    .iter()
-    .any(|start| command.starts_with(start) && !command.contains("--help"))
+    let has_own_form = ["perf-test", "artemis", "erlang trace", "help run-schema", "help repeats-schema"]
+        .iter()
+        .any(|start| command.starts_with(start) && !command.contains("--help"))
         || is_data(command);
     let is_code = line.starts_with("    ") && command.starts_with("help");
     // Of a command in the background.
@@ -294,44 +264,27 @@ fn is_cut(command: &str, line: &Line, columns: usize) -> bool {
 fn told_twice(lines: &[Line]) -> Vec<String> {
     let shown = || lines.iter().map(|line| line.shown.as_str());
     let behind = shown().skip(1).chain([""]);
-    let pairs = shown()
-        .zip(behind)
-        .map(|(line, next)| (line.trim().trim_start_matches("! "), next));
+    let pairs = shown().zip(behind).map(|(line, next)| (line.trim().trim_start_matches("! "), next));
     let told = pairs.filter(|(line, _)| TOLD.iter().any(|word| line.starts_with(word)));
-    let mut told: Vec<String> = told
-        .map(|(line, next)| format!("{line} {}", next.trim()))
-        .collect();
+    let mut told: Vec<String> = told.map(|(line, next)| format!("{line} {}", next.trim())).collect();
     told.sort_unstable();
-    let mut twice: Vec<String> = told
-        .windows(2)
-        .filter(|pair| pair[0] == pair[1])
-        .map(|pair| pair[0].clone())
-        .collect();
+    let mut twice: Vec<String> =
+        told.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0].clone()).collect();
     twice.dedup();
     twice
 }
 
 #[test]
 fn what_is_wrong_is_found() {
-    let shown = |text: &str| Shown {
-        status: None,
-        text: format!("{MARK}demo\n{text}"),
-        silences: Vec::new(),
-    };
+    let shown = |text: &str| Shown { status: None, text: format!("{MARK}demo\n{text}"), silences: Vec::new() };
     let terminal = Screen::Terminal(20);
     for (text, fault) in [
         ("thread 'main' panicked at src/x.rs:1", "panicked"),
-        (
-            "warning: a\n\n! warning: b\n\n! warning: a\n\n",
-            "twice: warning: a",
-        ),
+        ("warning: a\n\n! warning: b\n\n! warning: a\n\n", "twice: warning: a"),
         ("a line that is too wide for it\n", "at 20 columns"),
         ("a name that is cu…\n", "at 20 columns"),
         ("\u{1b}[2Ka line that is too wide\n", "at 20 columns"),
-        (
-            "caution: a\n\nnote: b\n\ncaution: a\n\n",
-            "twice: caution: a",
-        ),
+        ("caution: a\n\nnote: b\n\ncaution: a\n\n", "twice: caution: a"),
     ] {
         let found = shown(text).faults(terminal);
         assert!(found.contains(fault), "{text}: {found}");

@@ -26,9 +26,7 @@ pub(super) fn agree(ours: &Compared, theirs: &Compared) -> bool {
             // What is cut off by the end of one test says nothing.
             let both = ours.iter().zip(theirs);
             ours.is_empty() == theirs.is_empty()
-                && both
-                    .into_iter()
-                    .all(|(ours, theirs)| (ours - theirs).abs() <= theirs * share + more)
+                && both.into_iter().all(|(ours, theirs)| (ours - theirs).abs() <= theirs * share + more)
         }
         (Compared::Order(Some(ours)), Compared::Order(Some(theirs))) => {
             let is_short = ours.max(*theirs) < 50_000.0;
@@ -86,9 +84,7 @@ fn told(word: &str, seen: &Seen) -> Option<Compared> {
         "messages" => same(&[publish]),
         "properties" => each(seen, |told| told.properties.clone()),
         "sizes" => each(seen, |told| told.body.len().to_string()),
-        "bodies" => each(seen, |told| {
-            String::from_utf8_lossy(&told.body).into_owned()
-        }),
+        "bodies" => each(seen, |told| String::from_utf8_lossy(&told.body).into_owned()),
         "json" => each(seen, |told| is_json(&told.body).to_string()),
         "different-bodies" => {
             let bodies: BTreeSet<_> = seen.of(publish).map(|told| &told.body).collect();
@@ -108,9 +104,7 @@ fn told(word: &str, seen: &Seen) -> Option<Compared> {
 
 fn matches(text: &str, pattern: &str) -> Vec<String> {
     let pattern = Regex::new(pattern).expect("a pattern");
-    let found = pattern
-        .find_iter(text)
-        .map(|found| found.as_str().to_owned());
+    let found = pattern.find_iter(text).map(|found| found.as_str().to_owned());
     unique(found)
 }
 
@@ -138,9 +132,7 @@ fn unit(text: String) -> String {
 /// Names and keys that a program makes stand for themselves only.
 fn named(texts: &[String]) -> Vec<String> {
     let made = Regex::new(r#""(amq\.gen-[^"]*|[0-9a-f-]{36}|)""#).expect("a pattern");
-    let texts = texts
-        .iter()
-        .map(|text| made.replace_all(text, "MADE").into_owned());
+    let texts = texts.iter().map(|text| made.replace_all(text, "MADE").into_owned());
     texts.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
@@ -167,10 +159,7 @@ fn answers(seen: &Seen, names: &[&str]) -> usize {
 
 /// On how many connections and channels each kind of work was done.
 fn clients(seen: &Seen) -> Vec<String> {
-    let kinds = [
-        ("producers", &["basic.publish"] as &[&str]),
-        ("consumers", &["basic.consume", "basic.get"]),
-    ];
+    let kinds = [("producers", &["basic.publish"] as &[&str]), ("consumers", &["basic.consume", "basic.get"])];
     let of = |(kind, names): (&str, &[&str])| {
         let told = names.iter().flat_map(|name| seen.of(name));
         let channels: BTreeSet<_> = told.map(|told| (told.connection, told.channel)).collect();
@@ -198,11 +187,7 @@ fn by_second(seen: &Seen, name: &str) -> Vec<f64> {
 
 /// The second with the least or the most.
 fn pace(seconds: Vec<f64>, of: fn(f64, f64) -> f64) -> Compared {
-    Compared::Near(
-        seconds.into_iter().reduce(of).into_iter().collect(),
-        0.25,
-        6.0,
-    )
+    Compared::Near(seconds.into_iter().reduce(of).into_iter().collect(), 0.25, 6.0)
 }
 
 /// When consumers began, since the first message or the first consumer.
@@ -243,10 +228,7 @@ fn metrics(text: &str) -> Vec<String> {
         labels.sort_unstable();
         format!("{name} {}", labels.join(","))
     };
-    both.map(sorted)
-        .collect::<BTreeSet<_>>()
-        .into_iter()
-        .collect()
+    both.map(sorted).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// Options that PerfTest 2.22.1 does not have: ours, and those of 2.24.
@@ -267,15 +249,9 @@ fn options(help: &str) -> Vec<String> {
     let pattern = r"(?m)^ {0,6}(?:(-[?\w-]+),)?(--[\w-]+)( <arg>| \[<arg>\])?";
     let pattern = Regex::new(pattern).expect("a pattern");
     let all = pattern.captures_iter(help).filter_map(|found| {
-        let short = found
-            .get(1)
-            .map_or(String::new(), |it| format!("{} ", it.as_str()));
+        let short = found.get(1).map_or(String::new(), |it| format!("{} ", it.as_str()));
         let name = format!("{short}{}", &found[2]);
-        let takes = if found.get(3).is_some() {
-            " takes one"
-        } else {
-            ""
-        };
+        let takes = if found.get(3).is_some() { " takes one" } else { "" };
         (!LATER.contains(&name.as_str())).then(|| format!("{name}{takes}"))
     });
     all.collect::<BTreeSet<_>>().into_iter().collect()

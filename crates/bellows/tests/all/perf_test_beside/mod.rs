@@ -20,11 +20,8 @@ use crate::common::{self, Broker, folder};
 use crate::perf_test::as_now;
 
 /// Files that command lines name.
-const FILES: [(&str, &str); 3] = [
-    ("a.json", "{\"order\": 1}"),
-    ("b.txt", "a longer body"),
-    ("names.txt", "first\nsecond\n"),
-];
+const FILES: [(&str, &str); 3] =
+    [("a.json", "{\"order\": 1}"), ("b.txt", "a longer body"), ("names.txt", "first\nsecond\n")];
 
 /// Words of the table that determine how a line is played.
 const HOW: [&str; 3] = ["any-exit", "cut", "late"];
@@ -68,12 +65,7 @@ fn jars() -> Option<PathBuf> {
 /// PerfTest in a JVM that starts fast: speed is not compared.
 fn perf_test(jars: &Path, dir: &Path) -> Command {
     let mut java = Command::new("java");
-    java.args([
-        "-XX:TieredStopAtLevel=1",
-        "-XX:+UseSerialGC",
-        "-Xmx192m",
-        "-cp",
-    ]);
+    java.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx192m", "-cp"]);
     java.arg(jars.join("*")).arg("com.rabbitmq.perf.PerfTest");
     java.current_dir(dir);
     java
@@ -83,16 +75,11 @@ fn rows() -> Vec<PlayedLine> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/perf-test/beside.tsv");
     let text = fs::read_to_string(path).expect("the table");
     let only = std::env::var("BELLOWS_BESIDE").unwrap_or_default();
-    let rows = text
-        .lines()
-        .filter(|row| !row.starts_with('#') && row.contains(&only));
+    let rows = text.lines().filter(|row| !row.starts_with('#') && row.contains(&only));
     let row = |row: &str| {
         let mut cells = row.split('\t').skip(1);
         let mut cell = || cells.next().unwrap_or_else(|| panic!("no cell: {row}"));
-        PlayedLine {
-            line: cell().to_owned(),
-            compared: cell().split(' ').map(str::to_owned).collect(),
-        }
+        PlayedLine { line: cell().to_owned(), compared: cell().split(' ').map(str::to_owned).collect() }
     };
     rows.map(row).collect()
 }
@@ -214,23 +201,17 @@ fn argument<'a>(line: &'a str, option: &str) -> Option<&'a str> {
 
 /// The sizes of the receive and the send buffer, of each connection, when there was a message.
 fn buffers(tap: &Tap) -> Vec<String> {
-    common::wait_for("message", || {
-        tap.seen().of("basic.publish").next().is_some()
-    });
+    common::wait_for("message", || tap.seen().of("basic.publish").next().is_some());
     let to = format!("dport = :{}", tap.address.port());
     let ss = Command::new("ss").args(["-tnmH", &to]).output();
     let text = String::from_utf8(ss.expect("ss").stdout).expect("text");
     let sizes = text.split(['(', ',', ')']).map(str::to_owned);
-    sizes
-        .filter(|size| size.starts_with("rb") || size.starts_with("tb"))
-        .collect()
+    sizes.filter(|size| size.starts_with("rb") || size.starts_with("tb")).collect()
 }
 
 /// Cuts all connections a second after the first message; returns when.
 fn cut(tap: &Tap) -> Duration {
-    common::wait_for("message", || {
-        tap.seen().of("basic.publish").next().is_some()
-    });
+    common::wait_for("message", || tap.seen().of("basic.publish").next().is_some());
     thread::sleep(Duration::from_secs(1));
     let at = tap.seen().told.last().expect("a method").at;
     tap.cut();
@@ -242,10 +223,7 @@ fn scrape(port: u16, path: &str) -> String {
     let get = || -> std::io::Result<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-        write!(
-            stream,
-            "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-        )?;
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
         let mut text = String::new();
         stream.read_to_string(&mut text)?;
         Ok(text)

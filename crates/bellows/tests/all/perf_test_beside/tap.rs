@@ -8,8 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use wire::amqp091::{
-    EncodeMethod, FRAME_BODY, FRAME_HEADER, FRAME_METHOD, Method, MethodId, Properties, Reader,
-    Table, Value,
+    EncodeMethod, FRAME_BODY, FRAME_HEADER, FRAME_METHOD, Method, MethodId, Properties, Reader, Table, Value,
 };
 
 /// A method: its name and relevant arguments.
@@ -141,15 +140,7 @@ struct Direction {
 
 impl Direction {
     fn new(since: Instant, connection: usize, seen: Arc<Mutex<Seen>>, is_client: bool) -> Self {
-        Self {
-            since,
-            connection,
-            seen,
-            is_client,
-            rest: Vec::new(),
-            greeted: !is_client,
-            open: BTreeMap::new(),
-        }
+        Self { since, connection, seen, is_client, rest: Vec::new(), greeted: !is_client, open: BTreeMap::new() }
     }
 
     fn take(&mut self, bytes: &[u8]) {
@@ -199,11 +190,7 @@ impl Direction {
                 });
             }
             FRAME_HEADER | FRAME_BODY if self.is_client => {
-                let Some(told) = self
-                    .open
-                    .get(&channel)
-                    .and_then(|at| seen.told.get_mut(*at))
-                else {
+                let Some(told) = self.open.get(&channel).and_then(|at| seen.told.get_mut(*at)) else {
                     return;
                 };
                 match kind {
@@ -250,12 +237,7 @@ fn text(method: &Method<'_>) -> String {
             table(m.arguments)
         ),
         Method::BasicGet(m) => format!("{:?} {}", m.queue, yes("no-ack", m.no_ack)),
-        Method::BasicPublish(m) => format!(
-            "{:?} {:?} {}",
-            m.exchange,
-            m.routing_key,
-            yes("mandatory", m.mandatory)
-        ),
+        Method::BasicPublish(m) => format!("{:?} {:?} {}", m.exchange, m.routing_key, yes("mandatory", m.mandatory)),
         Method::BasicAck(m) => yes("multiple", m.multiple).to_owned(),
         Method::BasicNack(m) => yes("requeue", m.requeue).to_owned(),
         Method::BasicReject(m) => yes("requeue", m.requeue).to_owned(),

@@ -49,10 +49,7 @@ impl Sink for Watch {
 }
 
 /// Loads as planned; why connections were lost, in the order of time.
-fn watched(
-    plan: &Plan,
-    begun: std::sync::mpsc::Sender<()>,
-) -> Result<(Outcome, Vec<String>), load::Error> {
+fn watched(plan: &Plan, begun: std::sync::mpsc::Sender<()>) -> Result<(Outcome, Vec<String>), load::Error> {
     let lost = Vec::new();
     let mut watch = Watch { begun, lost };
     let outcome = load::run(plan, &Control::new(), &mut watch)?;
@@ -70,11 +67,7 @@ fn fill(scene: &Scene, port: u16) {
     group.producers.per_destination = 1;
     group.producers.message_count = Some(scene.earlier);
     group.producers.max_pending = 100;
-    let plan = Plan {
-        groups: vec![group],
-        run_id: 0x00EA_0000,
-        ..Plan::default()
-    };
+    let plan = Plan { groups: vec![group], run_id: 0x00EA_0000, ..Plan::default() };
     assert_eq!(run(&plan).totals.sent, scene.earlier);
 }
 
@@ -84,10 +77,7 @@ fn delete(scene: &Scene, port: u16) {
     group.producers.per_destination = 1;
     group.producers.message_count = Some(1);
     group.queues.delete = true;
-    run(&Plan {
-        groups: vec![group],
-        ..Plan::default()
-    });
+    run(&Plan { groups: vec![group], ..Plan::default() });
 }
 
 /// Empties the queues, counts their messages, and deletes them.
@@ -96,11 +86,7 @@ fn sweep(scene: &Scene, port: u16) -> u64 {
     group.consumers.per_destination = 1;
     group.consumers.ack = Ack::Auto;
     group.queues.delete = true;
-    let plan = Plan {
-        groups: vec![group],
-        stop: Some(StopCondition::Empty),
-        ..Plan::default()
-    };
+    let plan = Plan { groups: vec![group], stop: Some(StopCondition::Empty), ..Plan::default() };
     run(&plan).totals.received
 }
 
@@ -179,12 +165,7 @@ fn play(scene: &Scene, broker: SocketAddr) -> Result<Play, load::Error> {
         // They went with their connections.
         Kind::Topic | Kind::Exclusive => 0,
     };
-    Ok(Play {
-        outcome,
-        lost,
-        silent,
-        left,
-    })
+    Ok(Play { outcome, lost, silent, left })
 }
 
 /// A contradiction in a scene's counts.
@@ -194,13 +175,8 @@ fn contradiction(scene: &Scene, play: &Play) -> Option<&'static str> {
         return Some("there is no ledger");
     };
     let totals = &outcome.totals;
-    let fates = ledger.delivered
-        + ledger.lost
-        + ledger.outstanding
-        + ledger.returned
-        + ledger.unconfirmed_missing;
-    let deliveries =
-        ledger.delivered + ledger.duplicated + ledger.duplicated_redelivered + ledger.foreign;
+    let fates = ledger.delivered + ledger.lost + ledger.outstanding + ledger.returned + ledger.unconfirmed_missing;
+    let deliveries = ledger.delivered + ledger.duplicated + ledger.duplicated_redelivered + ledger.foreign;
     let drain = outcome.phases.iter().find(|it| it.phase == Phase::Drain);
     let drained = drain.map_or(Nanos::ZERO, |it| it.end.since(it.start));
     let ended_early = drained < Nanos::from_millis(scene.phases.2);
@@ -224,22 +200,13 @@ fn contradiction(scene: &Scene, play: &Play) -> Option<&'static str> {
     let checks = [
         (outcome.error.is_some(), "the load failed"),
         (!ledger.exact, "memory sufficed"),
-        (
-            ledger.sent != totals.sent * scene.receivers(),
-            "all sent messages have their receivers",
-        ),
+        (ledger.sent != totals.sent * scene.receivers(), "all sent messages have their receivers"),
         (fates != ledger.sent, "every message has one fate"),
         (deliveries != totals.received, "every delivery counts once"),
         (ledger.corrupt > 0, "nobody damages anything"),
         (ledger.duplicated > 0, "what comes twice is flagged"),
-        (
-            ledger.reordered > 0 && !may_reorder,
-            "nobody reorders anything",
-        ),
-        (
-            ledger.lost > 0 && !may_lose,
-            "what is acknowledged, or kept, is not lost",
-        ),
+        (ledger.reordered > 0 && !may_reorder, "nobody reorders anything"),
+        (ledger.lost > 0 && !may_lose, "what is acknowledged, or kept, is not lost"),
         (
             lost_connections > play.silent as u64 && !scene.is_cut(),
             "nobody cuts anything, and the broker is not silent",
@@ -248,14 +215,8 @@ fn contradiction(scene: &Scene, play: &Play) -> Option<&'static str> {
             reads_once && (ledger.duplicated_redelivered > 0 || ledger.foreign > earlier),
             "a stream is gone on with where it was left",
         ),
-        (
-            !acknowledges && left_of_this > missing,
-            "what the queues still hold is not lost",
-        ),
-        (
-            ended_early && ledger.outstanding > 0,
-            "a drain ends early only when nothing more can come",
-        ),
+        (!acknowledges && left_of_this > missing, "what the queues still hold is not lost"),
+        (ended_early && ledger.outstanding > 0, "a drain ends early only when nothing more can come"),
         (
             ended_early && earlier > ledger.foreign && (reads_once || !scene.is_cut()),
             "what was there before is received too",
@@ -307,9 +268,7 @@ fn problem(seed: u64, broker: SocketAddr, totals: &Totals) -> Option<String> {
     }
     contradiction(&scene, &play).map(|rule| {
         let (left, lost) = (play.left, &play.lost);
-        format!(
-            "not so: {rule}\n{scene:#?}\n{left} left in the queues, lost {lost:#?}, {outcome:#?}"
-        )
+        format!("not so: {rule}\n{scene:#?}\n{left} left in the queues, lost {lost:#?}, {outcome:#?}")
     })
 }
 
@@ -331,10 +290,7 @@ fn prove(broker: SocketAddr) {
         ];
         let enough = |(total, least): &(&AtomicU64, u64)| total.load(Ordering::Relaxed) >= *least;
         let every_kind = totals.kinds.iter().all(|it| enough(&(it, 100)));
-        assert!(
-            done.iter().all(enough) && every_kind,
-            "too little happened: {totals:?}"
-        );
+        assert!(done.iter().all(enough) && every_kind, "too little happened: {totals:?}");
     }
 }
 

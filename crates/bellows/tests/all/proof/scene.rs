@@ -1,8 +1,8 @@
 //! Random loads, and faults of their connections.
 
 use load::{
-    Ack, Destination, Endpoint, Group, Guarantee, LatencyStep, Phases, Plan, QueueType,
-    ReconnectPolicy, ServiceTime, StreamOffset,
+    Ack, Destination, Endpoint, Group, Guarantee, LatencyStep, Phases, Plan, QueueType, ReconnectPolicy, ServiceTime,
+    StreamOffset,
 };
 use measure::{Length, Nanos, Rate};
 use testkit::Random;
@@ -75,11 +75,7 @@ impl Scene {
             let lanes = 1 + random.below(16) as usize;
             (lanes, 1 + random.below(lanes as u64) as usize)
         };
-        let phases = (
-            random.of(&[0, 100]),
-            300,
-            random.of(&[250, 1_500, 4_000, 4_000]),
-        );
+        let phases = (random.of(&[0, 100]), 300, random.of(&[250, 1_500, 4_000, 4_000]));
         let until = phases.0 + phases.1 + phases.2.min(600);
         let count = random.of(&[0, 1, 1, 1, 2, 3]);
         let blows = (0..count).map(|_| {
@@ -124,18 +120,8 @@ impl Scene {
         if QUEUES_ONLY.contains(&seed) {
             return scene;
         }
-        let kinds = [
-            Kind::Queue,
-            Kind::Queue,
-            Kind::Topic,
-            Kind::Stream,
-            Kind::Exclusive,
-        ];
-        let idle = if random.one_in(6) {
-            1 + random.below(3)
-        } else {
-            0
-        };
+        let kinds = [Kind::Queue, Kind::Queue, Kind::Topic, Kind::Stream, Kind::Exclusive];
+        let idle = if random.one_in(6) { 1 + random.below(3) } else { 0 };
         scene.with(random.of(&kinds), idle as usize)
     }
 
@@ -191,10 +177,7 @@ impl Scene {
                     stream.amqp091.queue_type = QueueType::Stream;
                     stream
                 }
-                Kind::Exclusive => Destination {
-                    exclusive: true,
-                    ..Destination::queue(name)
-                },
+                Kind::Exclusive => Destination { exclusive: true, ..Destination::queue(name) },
             }
         };
         let destinations = (0..self.destinations).map(destination).collect();
@@ -236,10 +219,7 @@ impl Scene {
             };
         }
         let (min, max) = self.recovery;
-        group.reconnect = Some(ReconnectPolicy {
-            min: Nanos::from_millis(min),
-            max: Nanos::from_millis(max),
-        });
+        group.reconnect = Some(ReconnectPolicy { min: Nanos::from_millis(min), max: Nanos::from_millis(max) });
         group.consumers.amqp091.stream_offset = StreamOffset::First;
         let (warmup, measure, drain) = self.phases;
         let idle = (self.idle > 0).then(|| self.idle_group(port, group.reconnect));

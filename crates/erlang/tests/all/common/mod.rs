@@ -66,17 +66,11 @@ impl Beam {
             let read = lines.read_line(&mut line).expect("its output");
             assert!(read > 0, "the node did not come up");
         }
-        Self {
-            child,
-            _printed: lines,
-            name: name.parse().expect("a name"),
-            port,
-        }
+        Self { child, _printed: lines, name: name.parse().expect("a name"), port }
     }
 
     pub(crate) fn options(&self) -> ConnectOptions {
-        let mut options =
-            ConnectOptions::new(self.name.clone(), Cookie::new(COOKIE).expect("a cookie"));
+        let mut options = ConnectOptions::new(self.name.clone(), Cookie::new(COOKIE).expect("a cookie"));
         options.address = Some(("127.0.0.1".into(), self.port));
         options.timeout = Duration::from_secs(20);
         options

@@ -50,9 +50,7 @@ pub(crate) fn challenge(name: &str) -> Vec<u8> {
 }
 
 /// The server's part of a handshake that leads somewhere, and what it sends then.
-pub(crate) fn serve(
-    then: impl Fn(TcpStream, Peer) -> std::io::Result<()> + Send + Sync + 'static,
-) -> u16 {
+pub(crate) fn serve(then: impl Fn(TcpStream, Peer) -> std::io::Result<()> + Send + Sync + 'static) -> u16 {
     server(move |mut stream| {
         let introduced = message(&mut stream)?;
         answer(&mut stream, b"sok")?;

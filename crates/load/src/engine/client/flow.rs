@@ -23,9 +23,7 @@ fn counted_as_returned<'w, E: Environment>(
         return None;
     };
     let progress = &mut context.tally.progress;
-    progress.expected = progress
-        .expected
-        .saturating_sub(producer.spec.expected_deliveries);
+    progress.expected = progress.expected.saturating_sub(producer.spec.expected_deliveries);
     Some(producer)
 }
 
@@ -78,16 +76,12 @@ fn arrive<C: Connection, E: Environment>(
     context.tally.handled += 1;
     if consumer.keeps(tag, delivery, now) {
         context.tally.activity.undone += 1;
-        return Taken::Waits {
-            is_full: consumer.is_full(),
-        };
+        return Taken::Waits { is_full: consumer.is_full() };
     }
     if !receive::<C, E>(consumer, delivery, now, context) {
         return Taken::Nothing;
     }
-    Taken::Message {
-        is_request: prepare_reply::<C, E>(consumer, delivery, context),
-    }
+    Taken::Message { is_request: prepare_reply::<C, E>(consumer, delivery, context) }
 }
 
 /// Counts a delivery that its consumer takes; tells whether it still wants it.
@@ -111,8 +105,7 @@ fn receive<C: Connection, E: Environment>(
     );
     context.tally.activity.taken += 1;
     let may_be_unexpected = delivery.redelivered
-        || (context.ledger.is_none()
-            && (!consumer.is_sent_to() || C::is_dead_letter(delivery.properties)));
+        || (context.ledger.is_none() && (!consumer.is_sent_to() || C::is_dead_letter(delivery.properties)));
     context.tally.progress.received += u64::from(ours);
     context.tally.progress.uncertain += u64::from(ours && may_be_unexpected);
     if wanted == Wanted::Last {
@@ -128,13 +121,8 @@ fn prepare_reply<C: Connection, E: Environment>(
     delivery: Received<'_>,
     context: &mut Context<'_, E>,
 ) -> bool {
-    let Received {
-        body, properties, ..
-    } = delivery;
-    let to = consumer
-        .responds()
-        .then(|| C::reply_to(properties))
-        .flatten();
+    let Received { body, properties, .. } = delivery;
+    let to = consumer.responds().then(|| C::reply_to(properties)).flatten();
     if let Some(to) = to {
         let trace_header = C::trace_header(properties);
         context.reply.prepare(to, body, trace_header);
@@ -157,8 +145,7 @@ fn work_through<C: Connection, E: Environment>(
             service.begin();
             continue;
         }
-        let is_request =
-            step == ServiceStep::Settle && prepare_reply::<C, E>(consumer, delivery, context);
+        let is_request = step == ServiceStep::Settle && prepare_reply::<C, E>(consumer, delivery, context);
         service.discard();
         context.tally.activity.undone -= 1;
         if is_request {
@@ -173,12 +160,7 @@ fn work_through<C: Connection, E: Environment>(
 
 impl<C: Connection, E: Environment> Client<C, E> {
     /// Decodes whole frames and returns how many bytes they took.
-    pub(super) fn decode(
-        &mut self,
-        now: Time,
-        bytes: &[u8],
-        context: &mut Context<'_, E>,
-    ) -> Result<usize, Error> {
+    pub(super) fn decode(&mut self, now: Time, bytes: &[u8], context: &mut Context<'_, E>) -> Result<usize, Error> {
         let decoded = self.decode_frames(now, bytes, context);
         // Also where it failed: what came before was received now, not when the next batch comes.
         for work in &mut self.participants {
@@ -189,12 +171,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
         decoded
     }
 
-    fn decode_frames(
-        &mut self,
-        now: Time,
-        bytes: &[u8],
-        context: &mut Context<'_, E>,
-    ) -> Result<usize, Error> {
+    fn decode_frames(&mut self, now: Time, bytes: &[u8], context: &mut Context<'_, E>) -> Result<usize, Error> {
         let mut at = 0;
         // The batch came at one instant: all of it before the end of the drain, or none.
         let is_over = context.series.is_finished();
@@ -348,12 +325,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
     }
 
     /// All messages of the transaction are accepted.
-    fn committed(
-        &mut self,
-        client: usize,
-        now: Time,
-        context: &mut Context<'_, E>,
-    ) -> Result<(), Error> {
+    fn committed(&mut self, client: usize, now: Time, context: &mut Context<'_, E>) -> Result<(), Error> {
         if let Some(Participant::Producer(producer)) = self.participants.get_mut(client) {
             producer.committed();
             self.confirmed(client, Confirm::ALL, now, context)?;
@@ -363,13 +335,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
 
     /// The broker has no queue for a message, and does not give it back.
     #[cold]
-    fn unroutable(
-        &mut self,
-        client: usize,
-        tag: u64,
-        now: Time,
-        context: &mut Context<'_, E>,
-    ) -> Result<(), Error> {
+    fn unroutable(&mut self, client: usize, tag: u64, now: Time, context: &mut Context<'_, E>) -> Result<(), Error> {
         if self.confirmed(client, Confirm::of(tag), now, context)? == 0 {
             self.note_repeated(tag, context);
         } else if let Some(work) = self.participants.get(client)
@@ -408,15 +374,10 @@ impl<C: Connection, E: Environment> Client<C, E> {
         let counts = self.state == ConnectionState::Running && !context.series.is_finished();
         let (interval, latency) = (context.series.current(), &mut context.tally.latency);
         let ledger = context.ledger.as_mut().filter(|_| counts);
-        let count = producer
-            .answer(confirm, now, interval, latency, ledger)
-            .map_err(|_| Error::Protocol {
-                endpoint: self.driver.connection.endpoint().to_string(),
-                detail: format!(
-                    "the broker confirmed message {}, which was never sent",
-                    confirm.tag
-                ),
-            })?;
+        let count = producer.answer(confirm, now, interval, latency, ledger).map_err(|_| Error::Protocol {
+            endpoint: self.driver.connection.endpoint().to_string(),
+            detail: format!("the broker confirmed message {}, which was never sent", confirm.tag),
+        })?;
         let is_first = |sent| context.shared.control.is_first_confirm(sent);
         if count > 0 && !confirm.nack && is_first(|| Time(now.0.saturating_sub(latency.0))) {
             context.tell(Report::Event(RunEvent::FirstConfirm { at: now }));
@@ -513,13 +474,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
             if producer.has_answers() {
                 progress.open += sent.count;
             }
-            if sent.reached_limit
-                && context
-                    .shared
-                    .producers_left
-                    .fetch_sub(1, Ordering::Relaxed)
-                    == 1
-            {
+            if sent.reached_limit && context.shared.producers_left.fetch_sub(1, Ordering::Relaxed) == 1 {
                 context.tell(Report::CountReached);
             }
             send_state = send_state.sooner(sent.send_state);

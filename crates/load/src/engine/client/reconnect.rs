@@ -35,14 +35,7 @@ pub(super) struct Reconnect {
 
 impl Reconnect {
     pub(super) fn new(reconnect: ReconnectPolicy) -> Self {
-        Self {
-            reconnect,
-            due: Time(0),
-            attempts: 0,
-            is_accepted: false,
-            under_way: false,
-            cut_off: CutOff::default(),
-        }
+        Self { reconnect, due: Time(0), attempts: 0, is_accepted: false, under_way: false, cut_off: CutOff::default() }
     }
 }
 
@@ -56,17 +49,11 @@ impl<C: Connection, E: Environment> Client<C, E> {
 
     /// Takes a failure for the loss of the connection, where a new one may be made; tells whether
     /// it did. Before the start is announced a failure is final. `client` tells it from others.
-    pub(crate) fn break_off(
-        &mut self,
-        client: u64,
-        error: &Error,
-        context: &mut Context<'_, E>,
-    ) -> bool {
+    pub(crate) fn break_off(&mut self, client: u64, error: &Error, context: &mut Context<'_, E>) -> bool {
         let tally = &mut *context.tally;
         let is_announced = context.shared.start().is_some();
         let is_refusal = matches!(error, Error::Refused { .. });
-        let may_return =
-            |reconnect: &&mut Reconnect| is_announced && (reconnect.is_accepted || !is_refusal);
+        let may_return = |reconnect: &&mut Reconnect| is_announced && (reconnect.is_accepted || !is_refusal);
         let Some(reconnect) = self.dialing.reconnect.as_mut().filter(may_return) else {
             return false;
         };
@@ -80,9 +67,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
             if tally.broken == 1 {
                 let detail = error.to_string();
                 // Only informs; what does not fit is dropped.
-                let _ = context
-                    .reports
-                    .try_send(Report::Event(RunEvent::Lost { at: now, detail }));
+                let _ = context.reports.try_send(Report::Event(RunEvent::Lost { at: now, detail }));
             }
         }
         let (mut open, mut thrown_away) = (0, 0);
@@ -119,10 +104,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
     }
 
     /// Connects again when it is time; tells when it will be.
-    pub(super) fn connect_again(
-        &mut self,
-        context: &mut Context<'_, E>,
-    ) -> Result<Option<Time>, Error> {
+    pub(super) fn connect_again(&mut self, context: &mut Context<'_, E>) -> Result<Option<Time>, Error> {
         let now = context.now();
         let due = self.dialing.reconnect.map_or(now, |it| it.due);
         if due > now {
@@ -160,9 +142,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
         tally.broken = tally.broken.saturating_sub(1);
         if tally.broken == 0 {
             let at = tally.last_now;
-            let _ = context
-                .reports
-                .try_send(Report::Event(RunEvent::Recovered { at }));
+            let _ = context.reports.try_send(Report::Event(RunEvent::Recovered { at }));
         }
     }
 }

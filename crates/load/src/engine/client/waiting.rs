@@ -41,11 +41,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
         if let Some((wait, since)) = self.waits.waiting {
             let now = context.tally.last_now;
             self.note(wait, since, context);
-            let wait = if self.state == ConnectionState::Broken {
-                Wait::Away
-            } else {
-                wait
-            };
+            let wait = if self.state == ConnectionState::Broken { Wait::Away } else { wait };
             self.waits.waiting = Some((wait, now.max(since)));
             self.follow_credit(context);
         }
@@ -124,9 +120,7 @@ pub(crate) fn end_silences<C: Connection, E: Environment>(
         let end = boundaries.end_at;
         // Who could send, and did not any more, had waited for the broker until then.
         let free = match client.state {
-            ConnectionState::Running if !client.withheld => {
-                client.waits.resumed.unwrap_or_default()
-            }
+            ConnectionState::Running if !client.withheld => client.waits.resumed.unwrap_or_default(),
             _ => end,
         };
         client.producers_mut().for_each(|producer| {
@@ -182,11 +176,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
         let from = oldest.map_or(silence.from, |oldest| silence.from.max(oldest));
         if until.since(from) >= SHORTEST {
             let drain_at = context.shared.boundaries().drain_at;
-            let silence = Silence {
-                from,
-                until,
-                ..silence
-            };
+            let silence = Silence { from, until, ..silence };
             self.tell_silence(silence, drain_at, context.tally);
         }
     }

@@ -18,9 +18,7 @@ use crate::control::{CLOSING, Interruption, StopRequest};
 use crate::engine::recipients::{self, Found, Inquiry};
 use crate::engine::shared::{Activity, CATCH_UP, ProgressTotals};
 use crate::protocol::{Admin, Connection};
-use crate::{
-    Control, DestinationKind, Environment, Error, Group, Plan, RunEvent, StopCondition, Task,
-};
+use crate::{Control, DestinationKind, Environment, Error, Group, Plan, RunEvent, StopCondition, Task};
 
 /// When nothing has come for this long, the queues are asked whether anything can, …
 const QUIET: Nanos = Nanos(2_000_000_000);
@@ -54,10 +52,7 @@ impl<C: Connection, E: Environment> Coordinator<'_, C, E> {
     /// Waits until every message is accounted for or can no longer come, at most until the deadline,
     /// and returns the instant from which on nothing is counted.
     pub(super) fn drain(&mut self, drain_at: Time) -> Result<Time, Error> {
-        self.sink.event(RunEvent::PhaseStarted {
-            phase: Phase::Drain,
-            at: drain_at,
-        });
+        self.sink.event(RunEvent::PhaseStarted { phase: Phase::Drain, at: drain_at });
         let planned = drain_at + self.plan.phases.drain;
         let mut drain = Drain {
             deadline: planned,
@@ -75,8 +70,7 @@ impl<C: Connection, E: Environment> Coordinator<'_, C, E> {
         }
         self.state.drain_cut = self.is_cut(&drain, planned);
         let hold_until = drain.deadline.min(drain_at + HOLDING);
-        while self.control.is_held() && self.environment.now() < hold_until && !self.ends_at_once()
-        {
+        while self.control.is_held() && self.environment.now() < hold_until && !self.ends_at_once() {
             self.receive(POLL_INTERVAL / 4)?;
         }
         let end_at = self.environment.now() + LEAD_TIME;
@@ -145,10 +139,7 @@ impl<C: Connection, E: Environment> Coordinator<'_, C, E> {
             0 => format!("deliveries ({missing} missing)"),
             open => format!("answers to messages ({open} missing)"),
         };
-        self.sink.event(RunEvent::Waiting {
-            for_what,
-            at_most: drain.deadline.since(now),
-        });
+        self.sink.event(RunEvent::Waiting { for_what, at_most: drain.deadline.since(now) });
     }
 
     fn ends_at_once(&self) -> bool {
@@ -196,18 +187,14 @@ impl<C: Connection, E: Environment> Coordinator<'_, C, E> {
     fn ask(&mut self) -> Result<Found, Error> {
         let mut found = Found::new(self.recipients.len());
         let limit = self.environment.now() + ASKING;
-        let inquiry =
-            Inquiry::begin::<C, E>(self.environment, self.plan, &self.recipients, ASKING)?;
+        let inquiry = Inquiry::begin::<C, E>(self.environment, self.plan, &self.recipients, ASKING)?;
         while !inquiry.is_over() && self.environment.now() < limit && !self.ends_at_once() {
             self.receive(POLL_INTERVAL / 4)?;
         }
         inquiry.take(&mut found);
         found.fence = self.shared.put_up_fence();
         self.wake();
-        while !self.shared.all_settled(found.fence)
-            && self.environment.now() < limit
-            && !self.ends_at_once()
-        {
+        while !self.shared.all_settled(found.fence) && self.environment.now() < limit && !self.ends_at_once() {
             self.receive(POLL_INTERVAL / 10)?;
         }
         Ok(found)
@@ -242,8 +229,7 @@ impl<E: Environment> StopWatcher<E> {
     pub(super) fn new(environment: &E, plan: &Plan, start: Time) -> Option<Self> {
         let condition = plan.stop?;
         // Only their consumers can look into exclusive queues: those who get nothing more.
-        let asks =
-            condition == StopCondition::Empty && !plan.groups.iter().any(Group::has_exclusive);
+        let asks = condition == StopCondition::Empty && !plan.groups.iter().any(Group::has_exclusive);
         Some(Self {
             taken: 0,
             since: start,
@@ -259,11 +245,7 @@ impl<E: Environment> StopWatcher<E> {
     }
 
     /// Whether it has come. Who works on a delivery, or has one to work on, is not idle.
-    pub(super) fn has_come<C: Connection>(
-        &mut self,
-        activity: Activity,
-        now: Time,
-    ) -> Result<bool, Error> {
+    pub(super) fn has_come<C: Connection>(&mut self, activity: Activity, now: Time) -> Result<bool, Error> {
         if self.taken != activity.taken || activity.undone > 0 {
             (self.taken, self.since) = (activity.taken, now);
         }

@@ -54,11 +54,7 @@ fn spec(size: usize) -> ConsumerSpec {
         most_unacked: 0,
         owed: Owed::All,
         measures_age: true,
-        ours: Some(Ours {
-            run_id: RUN,
-            unthrottled: true,
-            bodies: None,
-        }),
+        ours: Some(Ours { run_id: RUN, unthrottled: true, bodies: None }),
         is_sent_to: true,
         bitmaps: None,
     }
@@ -70,19 +66,12 @@ impl Rig {
         let receivers = consumers.iter().map(|c| c.1 + 1).max().unwrap_or(0);
         let loops = consumers.iter().map(|c| c.0 + 1).max().unwrap_or(0);
         let names: Vec<u32> = (0..(producers * (1 + receivers)) as u32).collect();
-        let sent: SentCounts = std::iter::repeat_with(AtomicU64::default)
-            .take(producers)
-            .collect();
+        let sent: SentCounts = std::iter::repeat_with(AtomicU64::default).take(producers).collect();
         let page = |at| ThreadLedger::new(at, &names, Arc::clone(&sent), sync_channel(8).1);
         let consumer = |&(at, receiver): &(usize, usize)| {
-            let bitmaps = Some(BitmapSpec {
-                producers: (0..producers as u32).collect(),
-                first: producers * (1 + receiver),
-            });
-            let mut consumer = Consumer::new(ConsumerSpec {
-                bitmaps,
-                ..spec(size)
-            });
+            let bitmaps =
+                Some(BitmapSpec { producers: (0..producers as u32).collect(), first: producers * (1 + receiver) });
+            let mut consumer = Consumer::new(ConsumerSpec { bitmaps, ..spec(size) });
             consumer.start(START);
             (at, consumer)
         };
@@ -117,11 +106,7 @@ impl Rig {
         let ledger = Some(&mut self.loops[*at]);
         let mut latency = Nanos(0);
         consumer.take::<AmqpConnection>(
-            Received {
-                body,
-                properties: &[],
-                redelivered: flagged,
-            },
+            Received { body, properties: &[], redelivered: flagged },
             self.now,
             &mut self.interval,
             &mut latency,
@@ -134,15 +119,12 @@ impl Rig {
     }
 
     fn ship(&mut self, at: usize) {
-        self.batches
-            .push(self.loops[at].shard.exchange(LedgerBatch::default()));
+        self.batches.push(self.loops[at].shard.exchange(LedgerBatch::default()));
     }
 
     /// The end, with the batches in an order of the caller's.
     fn end(mut self, order: impl FnOnce(&mut Vec<LedgerBatch>)) -> LedgerSummary {
-        let receivers: Vec<usize> = (0..self.receivers)
-            .flat_map(|_| 0..self.producers)
-            .collect();
+        let receivers: Vec<usize> = (0..self.receivers).flat_map(|_| 0..self.producers).collect();
         let mut ledger = Ledger::new(self.producers, &receivers);
         for at in 0..self.loops.len() {
             self.loops[at].shard.close();
@@ -169,12 +151,7 @@ fn confirmed(sent: u64, loops: &[usize], size: usize) -> Rig {
 }
 
 fn clean(sent: u64) -> LedgerSummary {
-    LedgerSummary {
-        sent,
-        delivered: sent,
-        exact: true,
-        ..LedgerSummary::default()
-    }
+    LedgerSummary { sent, delivered: sent, exact: true, ..LedgerSummary::default() }
 }
 
 #[test]
@@ -191,10 +168,7 @@ fn a_repetition_on_another_loop_is_not_reordered() {
                 batches.reverse();
             }
         });
-        let expected = LedgerSummary {
-            duplicated: 1,
-            ..clean(20_000)
-        };
+        let expected = LedgerSummary { duplicated: 1, ..clean(20_000) };
         assert_eq!(summary, expected);
     }
 }
@@ -208,11 +182,7 @@ fn a_repetition_in_order_for_its_consumer_hides_no_reordering() {
     rig.deliver(0, 7, false);
     // Repeated, to a consumer that had nothing yet.
     rig.deliver(1, 5, false);
-    let expected = LedgerSummary {
-        duplicated: 1,
-        reordered: 1,
-        ..clean(20_000)
-    };
+    let expected = LedgerSummary { duplicated: 1, reordered: 1, ..clean(20_000) };
     assert_eq!(rig.end(|_| ()), expected);
 }
 
@@ -242,11 +212,7 @@ fn an_overtaken_message_that_comes_again_with_the_flag_is_not_reordered() {
     for n in (60..70).chain([71, 70]).chain(72..100) {
         rig.deliver(0, n, false);
     }
-    let expected = LedgerSummary {
-        duplicated_redelivered: 15,
-        reordered: 1,
-        ..clean(100)
-    };
+    let expected = LedgerSummary { duplicated_redelivered: 15, reordered: 1, ..clean(100) };
     assert_eq!(rig.end(|_| ()), expected);
 }
 
@@ -266,10 +232,7 @@ fn what_a_closing_consumer_leaves_behind_is_not_reordered() {
     for n in 400..500 {
         rig.deliver(1, n, true);
     }
-    let expected = LedgerSummary {
-        duplicated_redelivered: 50,
-        ..clean(1_000)
-    };
+    let expected = LedgerSummary { duplicated_redelivered: 50, ..clean(1_000) };
     assert_eq!(rig.end(|_| ()), expected);
 }
 
@@ -280,12 +243,7 @@ fn a_damaged_sequence_without_a_check_upsets_nothing_else() {
         let ours = rig.deliver(0, if n == 500 { 500 | 1 << 30 } else { n }, false);
         assert_eq!(ours, n != 500);
     }
-    let expected = LedgerSummary {
-        delivered: 999,
-        lost: 1,
-        corrupt: 1,
-        ..clean(1_000)
-    };
+    let expected = LedgerSummary { delivered: 999, lost: 1, corrupt: 1, ..clean(1_000) };
     assert_eq!(rig.end(|_| ()), expected);
 }
 
@@ -337,13 +295,7 @@ fn damage_is_corrupt_wherever_it_hits() {
 fn short_sequences_go_on_over_their_wrap() {
     const WRAP: u64 = 1 << 32;
     let whole = |sequence, sent| {
-        let header = Header {
-            run: None,
-            producer: 0,
-            sequence,
-            intended: START,
-            sent: None,
-        };
+        let header = Header { run: None, producer: 0, sequence, intended: START, sent: None };
         whole_sequence(&header, sent)
     };
     assert_eq!(whole(0, 0), None, "nothing has been sent");
@@ -372,10 +324,7 @@ fn other_runs_are_told_apart_at_every_size() {
                     rig.deliver_body(0, &body, false);
                 }
             }
-            let expected = LedgerSummary {
-                foreign: 2_000,
-                ..clean(1_000)
-            };
+            let expected = LedgerSummary { foreign: 2_000, ..clean(1_000) };
             assert_eq!(rig.end(|_| ()), expected, "{size} bytes, run {run:x}");
         }
     }
@@ -390,12 +339,7 @@ fn what_comes_another_way_is_foreign_there() {
         elsewhere.start(START);
         rig.consumers.push((0, elsewhere));
         (0..10).for_each(|n| assert!(rig.deliver(1, n, false)));
-        let expected = LedgerSummary {
-            delivered: 0,
-            lost: 10,
-            foreign: 10,
-            ..clean(10)
-        };
+        let expected = LedgerSummary { delivered: 0, lost: 10, foreign: 10, ..clean(10) };
         assert_eq!(rig.end(|_| ()), expected);
     }
 }

@@ -23,13 +23,7 @@ impl Producer {
     /// nothing more is sent after `drain_at` is not the broker's doing.
     ///
     /// What was never sent is counted by latency, not by message: a broker that stalls may leave billions.
-    pub(crate) fn censor(
-        &mut self,
-        drain_at: Time,
-        free: Time,
-        end: Time,
-        censored: &mut Censored,
-    ) {
+    pub(crate) fn censor(&mut self, drain_at: Time, free: Time, end: Time, censored: &mut Censored) {
         let is_answered = self.window.as_ref().is_none_or(|window| window.open() == 0);
         let waited_until = if is_answered { drain_at.max(free) } else { end };
         if let Some(window) = &self.window {
@@ -71,10 +65,7 @@ mod tests {
             id: position as u32,
             run_id: 1,
             producers: pacer.producers,
-            arrivals: ResolvedArrivals::Scheduled {
-                pacer,
-                ends_run: false,
-            },
+            arrivals: ResolvedArrivals::Scheduled { pacer, ends_run: false },
             message_size: 32,
             contents: None,
             delay: Nanos::ZERO,
@@ -128,27 +119,16 @@ mod tests {
             },
             2 => {
                 let mean = rate(random);
-                RateProfile::Sine {
-                    mean,
-                    amplitude: random.of(&[mean, 0.0]),
-                    period: length(random),
-                }
+                RateProfile::Sine { mean, amplitude: random.of(&[mean, 0.0]), period: length(random) }
             }
             _ => {
-                let mut times: Vec<u64> = (0..1 + random.below(50))
-                    .map(|_| random.below(1 << 31))
-                    .collect();
+                let mut times: Vec<u64> = (0..1 + random.below(50)).map(|_| random.below(1 << 31)).collect();
                 times.sort_unstable();
-                let lines: Vec<String> = times
-                    .iter()
-                    .map(|at| format!("{}.{:09}", at / 1_000_000_000, at % 1_000_000_000))
-                    .collect();
+                let lines: Vec<String> =
+                    times.iter().map(|at| format!("{}.{:09}", at / 1_000_000_000, at % 1_000_000_000)).collect();
                 let trace = Trace::parse(lines.join("\n").as_bytes(), "trace").unwrap();
                 let every = Nanos((1 << 31) + random.below(1 << 31));
-                RateProfile::Trace {
-                    trace: Arc::new(trace),
-                    every: random.one_in(2).then_some(every),
-                }
+                RateProfile::Trace { trace: Arc::new(trace), every: random.one_in(2).then_some(every) }
             }
         }
     }
@@ -161,11 +141,7 @@ mod tests {
             let random = &mut Random::new(seed);
             let profile = profile(random);
             let is_trace = matches!(profile, RateProfile::Trace { .. });
-            let spacing = if random.one_in(3) && !is_trace {
-                Spacing::Poisson { seed }
-            } else {
-                Spacing::Even
-            };
+            let spacing = if random.one_in(3) && !is_trace { Spacing::Poisson { seed } } else { Spacing::Even };
             let producers = 1 + random.below(3);
             let schedule = ArrivalSchedule::new(profile, spacing, random.one_in(4));
             let Ok(pacer) = schedule.pacer(producers) else {
@@ -215,11 +191,7 @@ mod tests {
         let shapes = [
             RateProfile::Constant(rate),
             RateProfile::ramp(0.0, 1e9, Nanos(minute.0 / 3)),
-            RateProfile::Sine {
-                mean: 5e8,
-                amplitude: 5e8,
-                period: Nanos(minute.0 / 3),
-            },
+            RateProfile::Sine { mean: 5e8, amplitude: 5e8, period: Nanos(minute.0 / 3) },
         ];
         for profile in shapes {
             for spacing in [Spacing::Even, Spacing::Poisson { seed: 7 }] {

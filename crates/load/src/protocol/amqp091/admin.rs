@@ -14,8 +14,7 @@ use super::routing::{binding, is_durable, publishes_to};
 use crate::control::Interruption;
 use crate::protocol::{Admin, Blocking, ConnectionSpec, Made, Progress, Server};
 use crate::{
-    Control, Declare, Destination, DestinationKind, Endpoint, Environment, Exchange, Group,
-    QueueHandling, QueueType,
+    Control, Declare, Destination, DestinationKind, Endpoint, Environment, Exchange, Group, QueueHandling, QueueType,
 };
 
 pub(crate) struct AmqpAdmin<'a, E: Environment> {
@@ -36,13 +35,9 @@ impl<'a, E: Environment> Admin<'a, E> for AmqpAdmin<'a, E> {
             name: "bellows set-up".to_owned(),
             timeout,
             resumes: false,
-            clients: vec![ChannelSpec {
-                role: Role::Requests,
-                declaration: None,
-            }],
+            clients: vec![ChannelSpec { role: Role::Requests, declaration: None }],
         };
-        let mut blocking: Blocking<'a, AmqpConnection, E> =
-            Blocking::connect(environment, spec, options, control)?;
+        let mut blocking: Blocking<'a, AmqpConnection, E> = Blocking::connect(environment, spec, options, control)?;
         let property = |name: &str| blocking.connection().server_property(name);
         let [product, version, cluster] = ["product", "version", "cluster_name"].map(property);
         request(&mut blocking, Request::open_channel())?;
@@ -96,10 +91,7 @@ impl<'a, E: Environment> Admin<'a, E> for AmqpAdmin<'a, E> {
             Made::Queue(name) => Request::delete_queue(name),
             Made::Exchange(name) => {
                 let exchange = name.clone();
-                Request::new(
-                    format!("delete {made}"),
-                    Question::DeleteExchange { exchange },
-                )
+                Request::new(format!("delete {made}"), Question::DeleteExchange { exchange })
             }
         };
         self.request(request).map(drop)
@@ -107,11 +99,7 @@ impl<'a, E: Environment> Admin<'a, E> for AmqpAdmin<'a, E> {
 
     fn depth(&mut self, queue: &str) -> Result<Option<(u32, u32)>, Interruption> {
         Ok(match self.request(Request::look_into(queue))? {
-            Answer::Declared {
-                messages,
-                consumers,
-                ..
-            } => Some((messages, consumers)),
+            Answer::Declared { messages, consumers, .. } => Some((messages, consumers)),
             _ => None,
         })
     }
@@ -153,10 +141,7 @@ impl<E: Environment> AmqpAdmin<'_, E> {
         let action = format!("declare {} exchange {:?}", exchange.kind, exchange.name);
         let request = |passive| {
             let exchange = exchange.clone();
-            Request::new(
-                action.clone(),
-                Question::DeclareExchange { exchange, passive },
-            )
+            Request::new(action.clone(), Question::DeclareExchange { exchange, passive })
         };
         // It goes with its last binding, and has none where the load ends before its queues are there.
         let deletes = handling.delete && exchange.auto_delete;
@@ -217,8 +202,7 @@ impl<E: Environment> AmqpAdmin<'_, E> {
         let (exchange, _) = publishes_to(destination);
         let queue = &destination.name;
         let action = format!("bind queue {queue:?} to exchange {exchange:?}");
-        self.request(Request::bind(action, queue, exchange, key))
-            .map(drop)
+        self.request(Request::bind(action, queue, exchange, key)).map(drop)
     }
 
     /// Finds out, before any queue is emptied, whether this one may be, and consumed from: where others consume from
@@ -233,15 +217,8 @@ impl<E: Environment> AmqpAdmin<'_, E> {
             Some(_) => {}
         }
         // At most one message comes, and goes back with the channel.
-        let prefetch = Question::Prefetch {
-            count: 1,
-            whole: false,
-        };
-        let consume = Question::Consume {
-            queue: queue.to_owned(),
-            no_ack: false,
-            arguments: FieldTable::new(),
-        };
+        let prefetch = Question::Prefetch { count: 1, whole: false };
+        let consume = Question::Consume { queue: queue.to_owned(), no_ack: false, arguments: FieldTable::new() };
         self.request(Request::new("limit the prefetch to 1", prefetch))?;
         self.request(Request::new(format!("consume from {queue:?}"), consume))?;
         self.request(Request::close_channel())?;
@@ -280,7 +257,5 @@ fn request<E: Environment>(
 fn purged(group: &Group) -> impl Iterator<Item = &str> {
     let shared = |it: &&Destination| it.kind == DestinationKind::Queue && !it.exclusive;
     let destinations = group.destinations.iter().filter(shared);
-    destinations
-        .filter(|it| it.amqp091.queue_type != QueueType::Stream)
-        .map(|it| it.name.as_str())
+    destinations.filter(|it| it.amqp091.queue_type != QueueType::Stream).map(|it| it.name.as_str())
 }

@@ -27,11 +27,7 @@ pub(crate) fn consumer(group: &Group, n: usize, later: bool) -> Result<ChannelSp
 }
 
 /// The channel of a group's producer.
-pub(crate) fn producer(
-    group: &Group,
-    destination: &Destination,
-    outgoing: Outgoing,
-) -> Result<ChannelSpec, Error> {
+pub(crate) fn producer(group: &Group, destination: &Destination, outgoing: Outgoing) -> Result<ChannelSpec, Error> {
     let wanted = &group.producers;
     let (exchange, routing_key) = publishes_to(destination);
     let mut properties = outgoing.properties;
@@ -40,16 +36,10 @@ pub(crate) fn producer(
     }
     let role = Role::Producer(Publishing {
         exchange: exchange.to_owned(),
-        routing_key: outgoing
-            .routing_key
-            .unwrap_or_else(|| routing_key.to_owned()),
+        routing_key: outgoing.routing_key.unwrap_or_else(|| routing_key.to_owned()),
         guarantee: wanted.guarantee,
         mandatory: wanted.amqp091.mandatory,
-        properties: encode(
-            &properties,
-            Some(wanted.persistent),
-            wanted.has_trace_header(),
-        )?,
+        properties: encode(&properties, Some(wanted.persistent), wanted.has_trace_header())?,
         bodies: outgoing.bodies,
     });
     channel(group, destination, role)
@@ -66,9 +56,7 @@ fn named_queue(group: &Group, n: usize) -> Option<String> {
     let destination = destination_of(group, n);
     match (destination.kind, &group.consumers.subscription) {
         (DestinationKind::Queue, _) => Some(destination.name.clone()),
-        (DestinationKind::Topic, Some(it)) => {
-            Some(it.queue(&destination.name, it.of(n / group.destinations.len())))
-        }
+        (DestinationKind::Topic, Some(it)) => Some(it.queue(&destination.name, it.of(n / group.destinations.len()))),
         (DestinationKind::Topic, None) => None,
     }
 }
@@ -84,11 +72,7 @@ fn source(group: &Group, n: usize) -> Result<Source, Error> {
     }
     let destination = destination_of(group, n);
     let (exchange, key) = publishes_to(destination);
-    Ok(Source::Own {
-        exchange: exchange.to_owned(),
-        key: key.to_owned(),
-        arguments: arguments(destination)?,
-    })
+    Ok(Source::Own { exchange: exchange.to_owned(), key: key.to_owned(), arguments: arguments(destination)? })
 }
 
 fn channel(group: &Group, destination: &Destination, role: Role) -> Result<ChannelSpec, Error> {
@@ -128,11 +112,7 @@ const NAME_MAX: usize = 255;
 pub(super) fn validate(group: &Group) -> Result<(), Error> {
     let producers = &group.producers;
     if group.producer_count() > 0 {
-        encode(
-            &producers.properties,
-            Some(producers.persistent),
-            producers.has_trace_header(),
-        )?;
+        encode(&producers.properties, Some(producers.persistent), producers.has_trace_header())?;
     }
     for destination in &group.destinations {
         names(destination)?;
@@ -152,11 +132,7 @@ pub(super) fn validate(group: &Group) -> Result<(), Error> {
 
 fn names(destination: &Destination) -> Result<(), Error> {
     let (exchange, key) = publishes_to(destination);
-    let names = [
-        ("name", destination.name.as_str()),
-        ("exchange", exchange),
-        ("routing key", key),
-    ];
+    let names = [("name", destination.name.as_str()), ("exchange", exchange), ("routing key", key)];
     match names.iter().find(|(_, name)| name.len() > NAME_MAX) {
         None => Ok(()),
         Some((what, name)) => Err(Error::invalid(

@@ -3,14 +3,14 @@
 use std::collections::VecDeque;
 
 use wire::amqp091::{
-    BasicCancel, BasicGet, BasicPublish, Client, Closing, EncodeError, EncodeMethod, Encoded,
-    Error as WireError, FieldTable, HeadTemplate, Method, Properties, PublishTemplate, TxCommit,
+    BasicCancel, BasicGet, BasicPublish, Client, Closing, EncodeError, EncodeMethod, Encoded, Error as WireError,
+    FieldTable, HeadTemplate, Method, Properties, PublishTemplate, TxCommit,
 };
 
 use super::failure::{self, Stage};
 use super::request::{
-    Answer, Begin, CONSUMER_TAG, ChannelSpec, Consuming, Declaration, Publishing, Question, Queue,
-    Request, Role, Source,
+    Answer, Begin, CONSUMER_TAG, ChannelSpec, Consuming, Declaration, Publishing, Question, Queue, Request, Role,
+    Source,
 };
 use super::{ASK_FOR_REPLIES, REPLY_TO, STREAM_OFFSET, properties, take_one};
 use crate::protocol::{BodyLengths, Progress, Receiver, Reply, Sender};
@@ -104,9 +104,7 @@ impl Channel {
         let declared = self.spec.declaration.as_ref();
         let declared = declared.and_then(|it| it.queue.as_ref());
         let is_own = match &self.spec.role {
-            Role::Consumer(it) => {
-                matches!(it.source, Source::Own { .. }) || declared.is_some_and(|it| it.exclusive)
-            }
+            Role::Consumer(it) => matches!(it.source, Source::Own { .. }) || declared.is_some_and(|it| it.exclusive),
             Role::Producer(_) | Role::Requests => false,
         };
         is_own.then_some(&self.queue)
@@ -115,11 +113,7 @@ impl Channel {
     /// Begins again on a new connection.
     pub(super) fn restart(&mut self) {
         self.requests = set_up(&self.spec.role, self.spec.declaration.as_ref(), " again");
-        if let Role::Consumer(Consuming {
-            source: Source::Own { .. },
-            ..
-        }) = &self.spec.role
-        {
+        if let Role::Consumer(Consuming { source: Source::Own { .. }, .. }) = &self.spec.role {
             self.queue.clear();
         }
         self.request = None;
@@ -143,13 +137,7 @@ impl Channel {
     /// Whether confirms may come.
     #[inline]
     pub(super) const fn confirms(&self) -> bool {
-        matches!(
-            &self.spec.role,
-            Role::Producer(Publishing {
-                guarantee: Guarantee::Confirms,
-                ..
-            })
-        )
+        matches!(&self.spec.role, Role::Producer(Publishing { guarantee: Guarantee::Confirms, .. }))
     }
 
     /// Whether messages may come back.
@@ -168,9 +156,7 @@ impl Channel {
     pub(super) fn answer_of(&mut self, method: &Method<'_>) -> Option<Answer> {
         match method {
             Method::TxCommitOk(_) => take_one(&mut self.asked.commits).then_some(Answer::Committed),
-            Method::BasicCancelOk(_) => {
-                std::mem::take(&mut self.asked.cancel).then_some(Answer::Cancelled)
-            }
+            Method::BasicCancelOk(_) => std::mem::take(&mut self.asked.cancel).then_some(Answer::Cancelled),
             method => self.request.as_ref()?.answer_of(method),
         }
     }
@@ -187,33 +173,18 @@ impl Channel {
     }
 
     /// Asks for deliveries.
-    pub(super) fn subscribe(
-        &mut self,
-        client: &mut Client,
-        endpoint: &Endpoint,
-    ) -> Result<(), Error> {
+    pub(super) fn subscribe(&mut self, client: &mut Client, endpoint: &Endpoint) -> Result<(), Error> {
         let Role::Consumer(consuming) = &self.spec.role else {
             return Ok(());
         };
         let action = format!("consume from {:?}", self.queue);
-        let arguments = self
-            .arguments(consuming)
-            .map_err(|error| failure::of_wire(endpoint, &self.stage, &error))?;
-        let question = Question::Consume {
-            queue: self.queue.clone(),
-            no_ack: consuming.no_ack,
-            arguments,
-        };
+        let arguments = self.arguments(consuming).map_err(|error| failure::of_wire(endpoint, &self.stage, &error))?;
+        let question = Question::Consume { queue: self.queue.clone(), no_ack: consuming.no_ack, arguments };
         self.ask(Request::new(action, question), client, endpoint)
     }
 
     /// Sends a request as soon as what was requested before is answered.
-    fn ask(
-        &mut self,
-        request: Request,
-        client: &mut Client,
-        endpoint: &Endpoint,
-    ) -> Result<(), Error> {
+    fn ask(&mut self, request: Request, client: &mut Client, endpoint: &Endpoint) -> Result<(), Error> {
         self.requests.push_back(request);
         if self.request.is_none() {
             self.next(client, endpoint)?;
@@ -242,19 +213,14 @@ impl Channel {
     }
 
     /// Sends the next request. [`Progress::Ready`]: there is none.
-    pub(super) fn next(
-        &mut self,
-        client: &mut Client,
-        endpoint: &Endpoint,
-    ) -> Result<Progress, Error> {
+    pub(super) fn next(&mut self, client: &mut Client, endpoint: &Endpoint) -> Result<Progress, Error> {
         self.request = self.requests.pop_front();
         let Some(request) = &self.request else {
             if let Role::Producer(publishing) = &self.spec.role
                 && self.template.is_none()
             {
                 let template = template(publishing, self.number, client.frame_max());
-                let template = template
-                    .map_err(|error| failure::of_wire(endpoint, &self.stage, &error.into()))?;
+                let template = template.map_err(|error| failure::of_wire(endpoint, &self.stage, &error.into()))?;
                 self.template = Some(template);
             }
             self.stage = Stage::Running;
@@ -282,22 +248,13 @@ impl Channel {
     }
 
     /// Asks to end the subscription; tells whether an answer will come.
-    pub(super) fn cancel(
-        &mut self,
-        client: &mut Client,
-        endpoint: &Endpoint,
-    ) -> Result<bool, Error> {
+    pub(super) fn cancel(&mut self, client: &mut Client, endpoint: &Endpoint) -> Result<bool, Error> {
         if !self.asked.subscription || !matches!(self.spec.role, Role::Consumer(_)) {
             return Ok(false);
         }
         self.asked.cancel = true;
-        let cancel = BasicCancel {
-            consumer_tag: CONSUMER_TAG,
-            no_wait: false,
-        };
-        client
-            .send(self.number, &cancel)
-            .map_err(|error| failure::of_wire(endpoint, &self.stage, &error))?;
+        let cancel = BasicCancel { consumer_tag: CONSUMER_TAG, no_wait: false };
+        client.send(self.number, &cancel).map_err(|error| failure::of_wire(endpoint, &self.stage, &error))?;
         Ok(true)
     }
 }
@@ -330,27 +287,15 @@ fn set_up(role: &Role, declaration: Option<&Declaration>, again: &str) -> VecDeq
             Guarantee::Commits(_) => requests.push_back(select(true)),
             // Before the first request is published.
             Guarantee::Replies => {
-                let question = Question::Consume {
-                    queue: REPLY_TO.to_owned(),
-                    no_ack: true,
-                    arguments: FieldTable::new(),
-                };
+                let question =
+                    Question::Consume { queue: REPLY_TO.to_owned(), no_ack: true, arguments: FieldTable::new() };
                 requests.push_back(Request::new(ASK_FOR_REPLIES, question));
             }
         },
         Role::Consumer(consuming) => {
-            if let Source::Own {
-                exchange,
-                key,
-                arguments,
-            } = &consuming.source
-            {
-                let own = Queue {
-                    exclusive: true,
-                    auto_delete: true,
-                    arguments: arguments.clone(),
-                    ..Queue::default()
-                };
+            if let Source::Own { exchange, key, arguments } = &consuming.source {
+                let own =
+                    Queue { exclusive: true, auto_delete: true, arguments: arguments.clone(), ..Queue::default() };
                 let action = format!("subscribe to {key:?} of exchange {exchange:?}");
                 requests.extend([
                     Request::declare_queue("declare a subscriber's queue", own),
@@ -373,10 +318,7 @@ fn set_up(role: &Role, declaration: Option<&Declaration>, again: &str) -> VecDeq
 fn declare(declaration: &Declaration, again: &str, requests: &mut VecDeque<Request>) {
     let queue = declaration.queue.as_ref();
     if let Some(exchange) = &declaration.exchange {
-        let question = Question::DeclareExchange {
-            exchange: exchange.clone(),
-            passive: false,
-        };
+        let question = Question::DeclareExchange { exchange: exchange.clone(), passive: false };
         let action = format!("declare exchange {:?}{again}", exchange.name);
         requests.push_back(Request::new(action, question));
     }
@@ -495,8 +437,7 @@ impl Receiver for ChannelHandle<'_> {
 
     #[inline]
     fn refuse(&mut self, tag: u64, multiple: bool, requeue: bool) {
-        self.client
-            .nack(self.channel.number, tag, multiple, requeue);
+        self.client.nack(self.channel.number, tag, multiple, requeue);
     }
 
     fn commit(&mut self) -> Result<(), Error> {
@@ -512,28 +453,19 @@ impl Receiver for ChannelHandle<'_> {
             return Ok(());
         };
         self.channel.asked.gets += 1;
-        let get = BasicGet {
-            queue: &self.channel.queue,
-            no_ack: consuming.no_ack,
-            ..BasicGet::default()
-        };
+        let get = BasicGet { queue: &self.channel.queue, no_ack: consuming.no_ack, ..BasicGet::default() };
         let sent = self.client.send(self.channel.number, &get);
         sent.map_err(|error| failure::of_wire(self.endpoint, &self.channel.stage, &error))
     }
 
     fn respond(&mut self, reply: &Reply) -> Result<(), Error> {
-        let publish = BasicPublish {
-            routing_key: &reply.to,
-            ..BasicPublish::default()
-        };
+        let publish = BasicPublish { routing_key: &reply.to, ..BasicPublish::default() };
         let properties = match &reply.trace_header {
             Some(header) => properties::of_reply(self.reply_properties, header)?,
             None => Properties::NONE,
         };
         let number = self.channel.number;
-        let sent = self
-            .client
-            .send_content(number, &publish, properties, &reply.body);
+        let sent = self.client.send_content(number, &publish, properties, &reply.body);
         sent.map_err(|error| failure::of_wire(self.endpoint, &self.channel.stage, &error))
     }
 }
@@ -568,22 +500,12 @@ impl ChannelHandle<'_> {
         self.ask(prefetch(count, false))
     }
 
-    pub(super) fn publish_zeros(
-        &mut self,
-        queue: &str,
-        messages: u32,
-        size: usize,
-    ) -> Result<(), Error> {
-        let publish = BasicPublish {
-            routing_key: queue,
-            ..BasicPublish::default()
-        };
+    pub(super) fn publish_zeros(&mut self, queue: &str, messages: u32, size: usize) -> Result<(), Error> {
+        let publish = BasicPublish { routing_key: queue, ..BasicPublish::default() };
         let body = vec![0; if messages == 0 { 0 } else { size }];
         for _ in 0..messages {
             let number = self.channel.number;
-            let sent = self
-                .client
-                .send_content(number, &publish, Properties::NONE, &body);
+            let sent = self.client.send_content(number, &publish, Properties::NONE, &body);
             sent.map_err(|error| failure::of_wire(self.endpoint, &self.channel.stage, &error))?;
         }
         Ok(())

@@ -22,17 +22,10 @@ pub(crate) enum Stage {
 pub(crate) fn of_closing(endpoint: &Endpoint, stage: &Stage, closing: &Closing<'_>) -> Error {
     let (endpoint, detail) = (endpoint.to_string(), one_line(&closing.to_string()));
     match stage {
-        Stage::LogIn => Error::LogIn {
-            endpoint,
-            detail,
-            help: log_in_help(closing.code).into(),
-        },
-        Stage::SetUp(action) => Error::Refused {
-            endpoint,
-            action: action.clone(),
-            detail,
-            help: set_up_help(closing.code, action).into(),
-        },
+        Stage::LogIn => Error::LogIn { endpoint, detail, help: log_in_help(closing.code).into() },
+        Stage::SetUp(action) => {
+            Error::Refused { endpoint, action: action.clone(), detail, help: set_up_help(closing.code, action).into() }
+        }
         Stage::Running | Stage::Closing => Error::Lost { endpoint, detail },
     }
 }
@@ -62,16 +55,10 @@ fn set_up_help(code: u16, action: &str) -> &'static str {
         reply::NOT_FOUND if action == ASK_FOR_REPLIES => {
             "this broker has no direct reply-to, an extension of RabbitMQ: leave replies out"
         }
-        reply::NOT_FOUND if action.contains("exchange") => {
-            "declare the exchange first, or let the load declare it"
-        }
+        reply::NOT_FOUND if action.contains("exchange") => "declare the exchange first, or let the load declare it",
         reply::NOT_FOUND => "declare the queue first, or let the load declare it",
-        reply::ACCESS_REFUSED => {
-            "give the user configure, write and read permission, or use another"
-        }
-        reply::RESOURCE_LOCKED => {
-            "another connection holds the queue exclusively: choose another name"
-        }
+        reply::ACCESS_REFUSED => "give the user configure, write and read permission, or use another",
+        reply::RESOURCE_LOCKED => "another connection holds the queue exclusively: choose another name",
         _ => "see the broker's log",
     }
 }
@@ -96,13 +83,8 @@ pub(crate) fn of_wire(endpoint: &Endpoint, stage: &Stage, error: &amqp091::Error
                 .into(),
         },
         amqp091::Error::TimedOut { .. } => Error::TimedOut { endpoint, detail },
-        amqp091::Error::HeartbeatMissed { .. } | amqp091::Error::Disconnected { .. } => {
-            lost(endpoint, stage, detail)
-        }
-        amqp091::Error::Protocol {
-            code: reply::RESOURCE_ERROR,
-            ..
-        } => Error::Limit(Problem::new(
+        amqp091::Error::HeartbeatMissed { .. } | amqp091::Error::Disconnected { .. } => lost(endpoint, stage, detail),
+        amqp091::Error::Protocol { code: reply::RESOURCE_ERROR, .. } => Error::Limit(Problem::new(
             format!("cannot receive from {endpoint}"),
             detail,
             "receive with fewer connections or channels at the same time, or smaller messages",
@@ -123,10 +105,7 @@ pub(crate) fn of_transport(endpoint: &Endpoint, stage: &Stage, error: &std::io::
 
 /// A step took longer than anybody waits.
 pub(crate) fn of_timeout(endpoint: &Endpoint, stage: &Stage, timeout: Nanos) -> Error {
-    Error::TimedOut {
-        endpoint: endpoint.to_string(),
-        detail: format!("could not {} within {timeout}", action(stage)),
-    }
+    Error::TimedOut { endpoint: endpoint.to_string(), detail: format!("could not {} within {timeout}", action(stage)) }
 }
 
 fn lost(endpoint: String, stage: &Stage, detail: String) -> Error {
@@ -135,10 +114,9 @@ fn lost(endpoint: String, stage: &Stage, detail: String) -> Error {
         Stage::LogIn | Stage::SetUp(_) => Error::Connect {
             detail: format!("could not {}: {detail}", action(stage)),
             endpoint,
-            help:
-                "see the broker's log, and whether the port is its AMQP 0.9.1 one; a port with TLS \
+            help: "see the broker's log, and whether the port is its AMQP 0.9.1 one; a port with TLS \
                    (5671 is usual) needs amqps://"
-                    .into(),
+                .into(),
         },
     }
 }
@@ -155,10 +133,7 @@ fn action(stage: &Stage) -> &str {
 /// Something came that nobody asked for.
 #[cold]
 pub(super) fn unasked(endpoint: &Endpoint, channel: u16, what: &str) -> Error {
-    Error::Protocol {
-        endpoint: endpoint.to_string(),
-        detail: format!("unexpected {what} on channel {channel}"),
-    }
+    Error::Protocol { endpoint: endpoint.to_string(), detail: format!("unexpected {what} on channel {channel}") }
 }
 
 /// Queues that neither a restart outlives nor one connection owns.
@@ -168,10 +143,7 @@ const TRANSIENT: &str = "transient_nonexcl_queues";
 /// for another reason, or has no such feature. RabbitMQ removes features in steps: before the last one it refuses them
 /// by name, unless its configuration permits them (`deprecated_features.permit.NAME = true`).
 pub(super) fn permitted(plan: &Plan, refusal: &Error) -> Option<(Plan, RunEvent)> {
-    let Error::Refused {
-        endpoint, detail, ..
-    } = refusal
-    else {
+    let Error::Refused { endpoint, detail, .. } = refusal else {
         return None;
     };
     if !detail.contains(&format!("`{TRANSIENT}`")) {
@@ -185,10 +157,7 @@ pub(super) fn permitted(plan: &Plan, refusal: &Error) -> Option<(Plan, RunEvent)
         nodes.any(|node| node.to_string() == *endpoint)
     });
     let made = there.flat_map(|group| group.destinations.iter_mut().map(make_durable));
-    let event = RunEvent::NotPermitted {
-        feature: TRANSIENT,
-        instead: "transient queues are declared durable",
-    };
+    let event = RunEvent::NotPermitted { feature: TRANSIENT, instead: "transient queues are declared durable" };
     (made.filter(|it| *it).count() > 0).then_some((plan, event))
 }
 
@@ -208,11 +177,7 @@ mod tests {
     use crate::Group;
 
     fn closing(code: u16, text: &str) -> Closing<'_> {
-        Closing {
-            code,
-            text,
-            method: MethodId::default(),
-        }
+        Closing { code, text, method: MethodId::default() }
     }
 
     #[test]
@@ -233,11 +198,7 @@ mod tests {
     fn the_same_closing_means_something_else_later() {
         let endpoint = Endpoint::new("h", 1);
         let step = Stage::SetUp("declare queue \"q\"".into());
-        let error = of_closing(
-            &endpoint,
-            &step,
-            &closing(406, "inequivalent arg 'durable'"),
-        );
+        let error = of_closing(&endpoint, &step, &closing(406, "inequivalent arg 'durable'"));
         assert_eq!(
             error.to_string(),
             "cannot declare queue \"q\" at amqp://guest@h:1/: PRECONDITION_FAILED (406), inequivalent arg 'durable'"
@@ -258,11 +219,7 @@ mod tests {
 
     #[test]
     fn a_brokers_text_stays_on_one_line() {
-        let error = of_closing(
-            &Endpoint::new("h", 1),
-            &Stage::Running,
-            &closing(541, "bad\r\nthing\u{1b}[2J"),
-        );
+        let error = of_closing(&Endpoint::new("h", 1), &Stage::Running, &closing(541, "bad\r\nthing\u{1b}[2J"));
         assert!(!error.to_string().contains(char::is_control), "{error}");
     }
 
@@ -284,12 +241,8 @@ mod tests {
         own.exclusive = true;
         let destinations = vec![Destination::queue("q"), own];
         let at = |url: &str| Group::new(url.parse().unwrap(), destinations.clone());
-        let plan = Plan {
-            groups: vec![at(HERE), at("amqp://elsewhere")],
-            ..Plan::default()
-        };
-        let refused =
-            refusal("INTERNAL_ERROR (541), Feature `transient_nonexcl_queues` is deprecated.");
+        let plan = Plan { groups: vec![at(HERE), at("amqp://elsewhere")], ..Plan::default() };
+        let refused = refusal("INTERNAL_ERROR (541), Feature `transient_nonexcl_queues` is deprecated.");
         let (changed, _) = permitted(&plan, &refused).expect("another plan");
         let durable = |plan: &Plan| -> Vec<bool> {
             let all = plan.groups.iter().flat_map(|group| &group.destinations);

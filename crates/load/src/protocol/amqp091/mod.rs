@@ -18,8 +18,8 @@ use std::sync::LazyLock;
 use measure::{Nanos, Time};
 use wire::Secret;
 use wire::amqp091::{
-    BodyAllowance, Client, ClientConfig, ConnectionUpdateSecret, EncodeMethod, Event as WireEvent,
-    Mechanism, Method, Properties, SecretStr,
+    BodyAllowance, Client, ClientConfig, ConnectionUpdateSecret, EncodeMethod, Event as WireEvent, Mechanism, Method,
+    Properties, SecretStr,
 };
 
 use self::admin::AmqpAdmin;
@@ -29,9 +29,7 @@ use self::failure::{Stage, unasked};
 use self::properties::encode;
 pub(crate) use self::request::{Answer, ChannelSpec, Queue, Request, Role};
 use self::routing::Topology;
-use super::{
-    Confirm, ConnectionSpec, Event, Outgoing, Progress, Received, WireSizes, too_many_clients,
-};
+use super::{Confirm, ConnectionSpec, Event, Outgoing, Progress, Received, WireSizes, too_many_clients};
 use crate::{Auth, Destination, Endpoint, Environment, Error, Group, Plan, RunEvent, Token};
 use plan::payload::TRACE_HEADER;
 use plan::{FRAME_MAX, STREAM_OFFSET};
@@ -145,11 +143,7 @@ impl super::Connection for AmqpConnection {
         assignment::consumer(group, n, later)
     }
 
-    fn producer(
-        group: &Group,
-        destination: &Destination,
-        outgoing: Outgoing,
-    ) -> Result<ChannelSpec, Error> {
+    fn producer(group: &Group, destination: &Destination, outgoing: Outgoing) -> Result<ChannelSpec, Error> {
         assignment::producer(group, destination, outgoing)
     }
 
@@ -217,22 +211,8 @@ impl super::Connection for AmqpConnection {
 
     // A call of its own costs 10 ns a message, and so does a copy of the event: it is taken apart where it is.
     #[inline(always)]
-    fn poll<'a, 'i: 'a>(
-        &'a mut self,
-        now: Time,
-        input: &mut &'i [u8],
-    ) -> Result<Option<(usize, Event<'a>)>, Error> {
-        let Self {
-            spec,
-            client,
-            stage,
-            state,
-            channels,
-            answer,
-            secrets_sent,
-            clients,
-            ..
-        } = self;
+    fn poll<'a, 'i: 'a>(&'a mut self, now: Time, input: &mut &'i [u8]) -> Result<Option<(usize, Event<'a>)>, Error> {
+        let Self { spec, client, stage, state, channels, answer, secrets_sent, clients, .. } = self;
         let endpoint = &spec.endpoint;
         let at = |channel: u16| usize::from(channel).saturating_sub(1);
         let unasked = |channel: u16, what: &str| unasked(endpoint, channel, what);
@@ -243,14 +223,7 @@ impl super::Connection for AmqpConnection {
         Ok(Some(match client.poll(now, input) {
             Ok(None) => return Ok(None),
             Err(error) => return Err(failure::of_wire(endpoint, stage, &error)),
-            Ok(Some(WireEvent::Delivery {
-                channel,
-                delivery_tag: tag,
-                redelivered,
-                body,
-                properties,
-                ..
-            })) => {
+            Ok(Some(WireEvent::Delivery { channel, delivery_tag: tag, redelivered, body, properties, .. })) => {
                 let Some(its) = channels
                     .get_mut(at(channel))
                     .filter(|its| its.asked.subscription && *state != SetUpState::Preparing)
@@ -259,49 +232,22 @@ impl super::Connection for AmqpConnection {
                 };
                 its.resume_at(properties, 1);
                 let properties = properties.as_bytes();
-                let delivery = Received {
-                    body,
-                    properties,
-                    redelivered,
-                };
+                let delivery = Received { body, properties, redelivered };
                 (at(channel), Event::Delivery { tag, delivery })
             }
-            Ok(Some(WireEvent::Confirm {
-                channel,
-                delivery_tag,
-                multiple,
-                nack,
-            })) => {
+            Ok(Some(WireEvent::Confirm { channel, delivery_tag, multiple, nack })) => {
                 if !channels.get(at(channel)).is_some_and(Channel::confirms) {
-                    return Err(unasked(
-                        channel,
-                        if nack { "basic.nack" } else { "basic.ack" },
-                    ));
+                    return Err(unasked(channel, if nack { "basic.nack" } else { "basic.ack" }));
                 }
-                let confirm = Confirm {
-                    tag: delivery_tag,
-                    multiple,
-                    nack,
-                };
+                let confirm = Confirm { tag: delivery_tag, multiple, nack };
                 (at(channel), Event::Confirm(confirm))
             }
-            Ok(Some(WireEvent::GetOk {
-                channel,
-                delivery_tag: tag,
-                redelivered,
-                body,
-                properties,
-                ..
-            })) => {
+            Ok(Some(WireEvent::GetOk { channel, delivery_tag: tag, redelivered, body, properties, .. })) => {
                 if !channels.get_mut(at(channel)).is_some_and(Channel::got) {
                     return Err(unasked(channel, "basic.get-ok"));
                 }
                 let properties = properties.as_bytes();
-                let delivery = Received {
-                    body,
-                    properties,
-                    redelivered,
-                };
+                let delivery = Received { body, properties, redelivered };
                 (at(channel), Event::Delivery { tag, delivery })
             }
             Ok(Some(WireEvent::GetEmpty { channel })) => {
@@ -310,12 +256,7 @@ impl super::Connection for AmqpConnection {
                 }
                 (at(channel), Event::Empty)
             }
-            Ok(Some(WireEvent::Returned {
-                channel,
-                body,
-                properties,
-                ..
-            })) => {
+            Ok(Some(WireEvent::Returned { channel, body, properties, .. })) => {
                 if !channels.get(at(channel)).is_some_and(Channel::is_mandatory) {
                     return Err(unasked(channel, "basic.return"));
                 }
@@ -330,13 +271,8 @@ impl super::Connection for AmqpConnection {
                 // RabbitMQ slows channels down by credit, and brokers that do it so ask for
                 // nothing but its answer, which is given.
                 Method::ChannelFlow(_) => (at(channel), Event::Other),
-                Method::ConnectionUpdateSecretOk(_) if take_one(secrets_sent) => {
-                    (at(channel), Event::Other)
-                }
-                method => match channels
-                    .get_mut(at(channel))
-                    .and_then(|its| its.answer_of(&method))
-                {
+                Method::ConnectionUpdateSecretOk(_) if take_one(secrets_sent) => (at(channel), Event::Other),
+                method => match channels.get_mut(at(channel)).and_then(|its| its.answer_of(&method)) {
                     Some(Answer::Committed) => (at(channel), Event::Committed),
                     Some(answer) => return answered(at(channel), answer),
                     None => return Err(unasked(channel, method.info().name)),
@@ -366,12 +302,7 @@ impl super::Connection for AmqpConnection {
     }
 
     fn proceed(&mut self, now: Time) -> Result<Progress, Error> {
-        let Self {
-            spec,
-            client,
-            channels,
-            ..
-        } = self;
+        let Self { spec, client, channels, .. } = self;
         match self.answer {
             Some((_, Answer::Open)) => {
                 let most = usize::from(client.channel_max());
@@ -464,13 +395,9 @@ impl super::Connection for AmqpConnection {
         self.token_version = version;
         self.secrets_sent += 1;
         let text = token.text();
-        let method = ConnectionUpdateSecret {
-            new_secret: SecretStr(text.as_bytes()),
-            reason: "renewed before it expires",
-        };
-        self.client
-            .send(0, &method)
-            .map_err(|error| failure::of_wire(&self.spec.endpoint, &self.stage, &error))
+        let method =
+            ConnectionUpdateSecret { new_secret: SecretStr(text.as_bytes()), reason: "renewed before it expires" };
+        self.client.send(0, &method).map_err(|error| failure::of_wire(&self.spec.endpoint, &self.stage, &error))
     }
 
     fn reserve(&mut self, output: usize) {
@@ -508,9 +435,7 @@ impl super::Connection for AmqpConnection {
     }
 
     fn handle_timeout(&mut self, now: Time) -> Result<(), Error> {
-        self.client
-            .handle_timeout(now)
-            .map_err(|error| failure::of_wire(&self.spec.endpoint, &self.stage, &error))
+        self.client.handle_timeout(now).map_err(|error| failure::of_wire(&self.spec.endpoint, &self.stage, &error))
     }
 
     fn excuse_silence(&mut self, now: Time) {
@@ -607,13 +532,7 @@ impl AmqpConnection {
     }
 
     /// Sends transient messages of zeros over a client's channel.
-    pub(crate) fn publish_zeros(
-        &mut self,
-        at: usize,
-        queue: &str,
-        messages: u32,
-        size: usize,
-    ) -> Result<(), Error> {
+    pub(crate) fn publish_zeros(&mut self, at: usize, queue: &str, messages: u32, size: usize) -> Result<(), Error> {
         self.channel(at).publish_zeros(queue, messages, size)
     }
 

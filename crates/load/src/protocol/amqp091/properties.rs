@@ -19,9 +19,7 @@ pub(crate) fn encode(
 ) -> Result<Vec<u8>, Error> {
     let mut headers = table_of(&properties.headers)?;
     if trace_header {
-        headers
-            .insert(TRACE_HEADER, Value::Bytes(&[0; FULL_LEN]))
-            .map_err(unfit)?;
+        headers.insert(TRACE_HEADER, Value::Bytes(&[0; FULL_LEN])).map_err(unfit)?;
     }
     let properties = BasicProperties {
         content_type: properties.content_type.as_deref(),
@@ -44,10 +42,7 @@ pub(crate) fn encode(
 }
 
 /// The properties of a reply with a trace header. `bytes` are those of the last one, so that they are encoded once.
-pub(super) fn of_reply<'a>(
-    bytes: &'a mut Vec<u8>,
-    header: &[u8; FULL_LEN],
-) -> Result<Properties<'a>, Error> {
+pub(super) fn of_reply<'a>(bytes: &'a mut Vec<u8>, header: &[u8; FULL_LEN]) -> Result<Properties<'a>, Error> {
     if bytes.is_empty() {
         *bytes = encode(&MessageProperties::default(), None, true)?;
     }
@@ -96,10 +91,7 @@ fn unsendable(name: &str, error: impl Display) -> Error {
 }
 
 /// The arguments of a group's subscription to a destination, with where a stream's reader begins.
-pub(super) fn subscription_arguments(
-    group: &Group,
-    destination: &Destination,
-) -> Result<FieldTable, Error> {
+pub(super) fn subscription_arguments(group: &Group, destination: &Destination) -> Result<FieldTable, Error> {
     let mut table = table_of(&group.consumers.amqp091.arguments)?;
     if destination.amqp091.queue_type == QueueType::Stream && table.get(STREAM_OFFSET).is_none() {
         match group.consumers.amqp091.stream_offset {
@@ -107,9 +99,7 @@ pub(super) fn subscription_arguments(
             StreamOffset::Last => table.insert(STREAM_OFFSET, "last"),
             StreamOffset::Next => table.insert(STREAM_OFFSET, "next"),
             StreamOffset::Time(unix_s) => table.insert(STREAM_OFFSET, Value::Timestamp(unix_s)),
-            StreamOffset::Offset(offset) => {
-                table.insert(STREAM_OFFSET, i64::try_from(offset).unwrap_or(i64::MAX))
-            }
+            StreamOffset::Offset(offset) => table.insert(STREAM_OFFSET, i64::try_from(offset).unwrap_or(i64::MAX)),
         }
         .map_err(|error| unsendable(STREAM_OFFSET, error))?;
     }

@@ -1,9 +1,9 @@
 //! A channel's requests; the broker answers each with one method.
 
 use wire::amqp091::{
-    BasicConsume, BasicQos, ChannelClose, ChannelOpen, Client, Closing, ConfirmSelect,
-    EncodeMethod, Error, ExchangeDeclare, ExchangeDelete, FieldTable, Method, QueueBind,
-    QueueDeclare, QueueDelete, QueuePurge, TxSelect, reply,
+    BasicConsume, BasicQos, ChannelClose, ChannelOpen, Client, Closing, ConfirmSelect, EncodeMethod, Error,
+    ExchangeDeclare, ExchangeDelete, FieldTable, Method, QueueBind, QueueDeclare, QueueDelete, QueuePurge, TxSelect,
+    reply,
 };
 
 use crate::protocol::BodyLengths;
@@ -25,39 +25,16 @@ pub(crate) struct Request {
 pub(super) enum Question {
     OpenChannel,
     CloseChannel,
-    DeclareExchange {
-        exchange: Exchange,
-        passive: bool,
-    },
-    DeclareQueue {
-        queue: Queue,
-        passive: bool,
-    },
-    Bind {
-        queue: String,
-        exchange: String,
-        key: String,
-    },
-    Purge {
-        queue: String,
-    },
-    Delete {
-        queue: String,
-    },
-    DeleteExchange {
-        exchange: String,
-    },
+    DeclareExchange { exchange: Exchange, passive: bool },
+    DeclareQueue { queue: Queue, passive: bool },
+    Bind { queue: String, exchange: String, key: String },
+    Purge { queue: String },
+    Delete { queue: String },
+    DeleteExchange { exchange: String },
     SelectConfirms,
     SelectTransactions,
-    Prefetch {
-        count: u16,
-        whole: bool,
-    },
-    Consume {
-        queue: String,
-        no_ack: bool,
-        arguments: FieldTable,
-    },
+    Prefetch { count: u16, whole: bool },
+    Consume { queue: String, no_ack: bool, arguments: FieldTable },
 }
 
 /// The broker's answer to a request.
@@ -84,10 +61,7 @@ pub(crate) enum Answer {
 
 impl Request {
     pub(super) fn new(action: impl Into<String>, question: Question) -> Self {
-        Self {
-            action: action.into(),
-            question,
-        }
+        Self { action: action.into(), question }
     }
 
     pub(crate) fn open_channel() -> Self {
@@ -106,20 +80,13 @@ impl Request {
     /// Asks how much a queue holds.
     pub(super) fn look_into(queue: &str) -> Self {
         let action = format!("look into queue {queue:?}");
-        let queue = Queue {
-            name: queue.to_owned(),
-            ..Queue::default()
-        };
+        let queue = Queue { name: queue.to_owned(), ..Queue::default() };
         let passive = true;
         Self::new(action, Question::DeclareQueue { queue, passive })
     }
 
     pub(crate) fn bind(action: impl Into<String>, queue: &str, exchange: &str, key: &str) -> Self {
-        let question = Question::Bind {
-            queue: queue.to_owned(),
-            exchange: exchange.to_owned(),
-            key: key.to_owned(),
-        };
+        let question = Question::Bind { queue: queue.to_owned(), exchange: exchange.to_owned(), key: key.to_owned() };
         Self::new(action, question)
     }
 
@@ -133,17 +100,14 @@ impl Request {
     pub(super) fn may_miss(&self, closing: &Closing<'_>) -> bool {
         let passive = matches!(
             self.question,
-            Question::DeclareExchange { passive: true, .. }
-                | Question::DeclareQueue { passive: true, .. }
+            Question::DeclareExchange { passive: true, .. } | Question::DeclareQueue { passive: true, .. }
         );
         passive && closing.code == reply::NOT_FOUND
     }
 
     /// The answer in the broker's method; `None` where it is none.
     pub(super) fn answer_of(&self, method: &Method<'_>) -> Option<Answer> {
-        if let (Question::DeclareQueue { .. }, Method::QueueDeclareOk(ok)) =
-            (&self.question, method)
-        {
+        if let (Question::DeclareQueue { .. }, Method::QueueDeclareOk(ok)) = (&self.question, method) {
             return Some(Answer::Declared {
                 queue: ok.queue.to_owned(),
                 messages: ok.message_count,
@@ -154,10 +118,7 @@ impl Request {
             (&self.question, method),
             (Question::OpenChannel, Method::ChannelOpenOk(_))
                 | (Question::CloseChannel, Method::ChannelCloseOk(_))
-                | (
-                    Question::DeclareExchange { .. },
-                    Method::ExchangeDeclareOk(_)
-                )
+                | (Question::DeclareExchange { .. }, Method::ExchangeDeclareOk(_))
                 | (Question::Bind { .. }, Method::QueueBindOk(_))
                 | (Question::Purge { .. }, Method::QueuePurgeOk(_))
                 | (Question::Delete { .. }, Method::QueueDeleteOk(_))
@@ -175,10 +136,7 @@ impl Request {
         let mut send = |method: &dyn Sendable| method.send(client, channel);
         match &self.question {
             Question::OpenChannel => send(&ChannelOpen::default()),
-            Question::CloseChannel => send(&ChannelClose {
-                reply_code: 200,
-                ..ChannelClose::default()
-            }),
+            Question::CloseChannel => send(&ChannelClose { reply_code: 200, ..ChannelClose::default() }),
             Question::DeclareExchange { exchange, passive } => send(&ExchangeDeclare {
                 exchange: &exchange.name,
                 kind: &exchange.kind,
@@ -196,41 +154,23 @@ impl Request {
                 arguments: queue.arguments.view(),
                 ..QueueDeclare::default()
             }),
-            Question::Bind {
-                queue,
-                exchange,
-                key,
-            } => send(&QueueBind {
+            Question::Bind { queue, exchange, key } => send(&QueueBind {
                 queue: if queue.is_empty() { named } else { queue },
                 exchange,
                 routing_key: key,
                 ..QueueBind::default()
             }),
-            Question::Purge { queue } => send(&QueuePurge {
-                queue,
-                ..QueuePurge::default()
-            }),
-            Question::Delete { queue } => send(&QueueDelete {
-                queue,
-                ..QueueDelete::default()
-            }),
-            Question::DeleteExchange { exchange } => send(&ExchangeDelete {
-                exchange,
-                if_unused: true,
-                ..ExchangeDelete::default()
-            }),
+            Question::Purge { queue } => send(&QueuePurge { queue, ..QueuePurge::default() }),
+            Question::Delete { queue } => send(&QueueDelete { queue, ..QueueDelete::default() }),
+            Question::DeleteExchange { exchange } => {
+                send(&ExchangeDelete { exchange, if_unused: true, ..ExchangeDelete::default() })
+            }
             Question::SelectConfirms => send(&ConfirmSelect::default()),
             Question::SelectTransactions => send(&TxSelect::default()),
-            Question::Prefetch { count, whole } => send(&BasicQos {
-                prefetch_count: *count,
-                global: *whole,
-                ..BasicQos::default()
-            }),
-            Question::Consume {
-                queue,
-                no_ack,
-                arguments,
-            } => send(&BasicConsume {
+            Question::Prefetch { count, whole } => {
+                send(&BasicQos { prefetch_count: *count, global: *whole, ..BasicQos::default() })
+            }
+            Question::Consume { queue, no_ack, arguments } => send(&BasicConsume {
                 queue,
                 consumer_tag: CONSUMER_TAG,
                 no_ack: *no_ack,

@@ -100,12 +100,7 @@ impl Routing for Topology {
         self.unknown.clone()
     }
 
-    fn published(
-        &self,
-        cluster: usize,
-        destination: &Destination,
-        random_key: Option<String>,
-    ) -> ExchangeKey {
+    fn published(&self, cluster: usize, destination: &Destination, random_key: Option<String>) -> ExchangeKey {
         let mut address = self.address(cluster, destination);
         // All random keys are one word that no pattern spells out: one stands for all.
         if let Some(key) = random_key.filter(|_| address.is_topic) {
@@ -125,8 +120,7 @@ impl Routing for Topology {
     }
 
     fn everyone_gets_all(destination: &Destination) -> bool {
-        destination.kind == DestinationKind::Topic
-            || destination.amqp091.queue_type == QueueType::Stream
+        destination.kind == DestinationKind::Topic || destination.amqp091.queue_type == QueueType::Stream
     }
 }
 
@@ -138,18 +132,10 @@ impl Topology {
             return;
         }
         let address = self.address(cluster, destination);
-        let bindings = self
-            .queues
-            .entry((cluster, destination.name.clone()))
-            .or_insert_with(|| {
-                // Every queue is bound to the default exchange by its name.
-                vec![ExchangeKey {
-                    cluster,
-                    exchange: String::new(),
-                    key: destination.name.clone(),
-                    is_topic: false,
-                }]
-            });
+        let bindings = self.queues.entry((cluster, destination.name.clone())).or_insert_with(|| {
+            // Every queue is bound to the default exchange by its name.
+            vec![ExchangeKey { cluster, exchange: String::new(), key: destination.name.clone(), is_topic: false }]
+        });
         // Whoever consumes relies on the binding, also where somebody else has made it.
         if (named.consumes || binding(destination).is_some()) && !bindings.contains(&address) {
             bindings.push(address);
@@ -168,9 +154,7 @@ impl Topology {
             "headers" => Some(format!(
                 "bindings of others to the headers exchange {exchange:?} decide which queues get a message"
             )),
-            _ => Some(format!(
-                "the type {kind:?} of exchange {exchange:?} decides which queues get a message"
-            )),
+            _ => Some(format!("the type {kind:?} of exchange {exchange:?} decides which queues get a message")),
         }
     }
 
@@ -183,12 +167,7 @@ impl Topology {
             "fanout" | "headers" => "",
             _ => key,
         };
-        ExchangeKey {
-            is_topic: kind == "topic",
-            cluster,
-            exchange: exchange.1,
-            key: key.to_owned(),
-        }
+        ExchangeKey { is_topic: kind == "topic", cluster, exchange: exchange.1, key: key.to_owned() }
     }
 }
 
@@ -198,9 +177,7 @@ fn bound_by_others<'a>(named: impl Iterator<Item = Named<'a>> + Clone) -> HashSe
         let exchange = publishes_to(named.destination).0;
         (named.cluster, exchange, named.destination.name.as_str())
     };
-    let ours = named
-        .clone()
-        .filter(|it| it.declares && binding(it.destination).is_some());
+    let ours = named.clone().filter(|it| it.declares && binding(it.destination).is_some());
     let ours: HashSet<_> = ours.map(|it| of(&it)).collect();
     // A consumer binds what is its own.
     let relies = |it: &Named<'a>| {
@@ -209,9 +186,7 @@ fn bound_by_others<'a>(named: impl Iterator<Item = Named<'a>> + Clone) -> HashSe
     };
     let relied = named.filter(relies).map(|it| of(&it));
     let others = relied.filter(|it| !ours.contains(it));
-    others
-        .map(|(cluster, exchange, _)| (cluster, exchange.to_owned()))
-        .collect()
+    others.map(|(cluster, exchange, _)| (cluster, exchange.to_owned())).collect()
 }
 
 /// Type of the exchange that the destination publishes to, as it says. Every broker has some of its own.

@@ -2,16 +2,14 @@
 
 use measure::percent_encoded;
 use wire::amqp10::{
-    Amqp10Client, Amqp10Error, Attach, Composite, DeliveryState, Flow, HeaderSection, MessageHead,
-    PropertiesSection, Rejected, Source, Symbol, Target, TransferTemplate, TypedValue,
+    Amqp10Client, Amqp10Error, Attach, Composite, DeliveryState, Flow, HeaderSection, MessageHead, PropertiesSection,
+    Rejected, Source, Symbol, Target, TransferTemplate, TypedValue,
 };
 use wire::amqp091::Reader;
 
 use super::AmqpConnection;
 use crate::protocol::{BodyLengths, Connection, Outgoing, Receiver, Reply, Sender};
-use crate::{
-    Ack, Argument, Destination, DestinationKind, Error, Group, Guarantee, MessageProperties,
-};
+use crate::{Ack, Argument, Destination, DestinationKind, Error, Group, Guarantee, MessageProperties};
 use plan::payload::{FULL_LEN, TRACE_HEADER};
 
 /// The handle of each session's only link.
@@ -131,13 +129,7 @@ impl Link {
     pub(super) fn restart(&mut self) {
         (self.template, self.is_fenced) = (None, false);
         self.aborted.clear();
-        (
-            self.sent,
-            self.first,
-            self.received,
-            self.settled,
-            self.spare,
-        ) = (0, 0, 0, 0, 0);
+        (self.sent, self.first, self.received, self.settled, self.spare) = (0, 0, 0, 0, 0);
     }
 
     pub(super) const fn is_sender(&self) -> bool {
@@ -153,12 +145,7 @@ impl Link {
     }
 
     /// Begins its session and attaches it.
-    pub(super) fn attach(
-        &mut self,
-        session: u16,
-        name: &str,
-        client: &mut Amqp10Client,
-    ) -> Result<(), Amqp10Error> {
+    pub(super) fn attach(&mut self, session: u16, name: &str, client: &mut Amqp10Client) -> Result<(), Amqp10Error> {
         client.begin(session)?;
         let (mut source, mut target) = (Source::default(), Vec::new());
         let (address, settled) = match &self.spec {
@@ -168,11 +155,7 @@ impl Link {
         match &self.spec {
             LinkSpec::Producer(_) => {
                 let address = TypedValue::Str(address);
-                Target {
-                    address,
-                    ..Target::default()
-                }
-                .write(&mut target);
+                Target { address, ..Target::default() }.write(&mut target);
             }
             LinkSpec::Consumer(_) => {
                 source.address = TypedValue::Str(address);
@@ -203,12 +186,7 @@ impl Link {
 
     /// Lets a consumer have its first messages.
     pub(super) fn begin(&mut self, session: usize, client: &mut Amqp10Client) {
-        if let LinkSpec::Consumer(Receiving {
-            credit,
-            later: false,
-            ..
-        }) = self.spec
-        {
+        if let LinkSpec::Consumer(Receiving { credit, later: false, .. }) = self.spec {
             client.flow(session as u16, HANDLE, credit, false);
         }
     }
@@ -266,9 +244,7 @@ impl Link {
     fn wire_id(&self, tag: u64) -> u32 {
         let before = self.aborted.iter().take_while(|(from, _)| *from <= tag);
         let ahead = before.fold(0u32, |sum, (_, ahead)| sum.wrapping_add(*ahead));
-        self.first
-            .wrapping_add((tag - 1) as u32)
-            .wrapping_add(ahead)
+        self.first.wrapping_add((tag - 1) as u32).wrapping_add(ahead)
     }
 
     /// Which message of the link, counted from 1, a number on the wire means; those wrap. What is not sent yet is the
@@ -283,21 +259,15 @@ impl Link {
 
     /// Why no message of the largest size would ever leave, where the peer has told its limits: frames in a session,
     /// and bytes of a message; 0 for none.
-    pub(super) fn oversized(
-        &self,
-        window: u32,
-        max_message_size: u64,
-    ) -> Option<(String, &'static str)> {
+    pub(super) fn oversized(&self, window: u32, max_message_size: u64) -> Option<(String, &'static str)> {
         let (LinkSpec::Producer(spec), Some(template)) = (&self.spec, &self.template) else {
             return None;
         };
         let (BodyLengths::Same(most) | BodyLengths::Between(_, most)) = spec.bodies;
         let len = template.message_len(most);
         if window > 0 && self.frames > window {
-            let detail = format!(
-                "a message of {len} bytes takes {} frames, the broker takes {window} at a time",
-                self.frames
-            );
+            let detail =
+                format!("a message of {len} bytes takes {} frames, the broker takes {window} at a time", self.frames);
             return Some((
                 detail,
                 "send smaller messages (message-size), or allow larger frames, here (frame-max) and in the broker",
@@ -326,12 +296,7 @@ impl Link {
 
     /// Lets it have more messages.
     pub(super) fn feed(&mut self, session: usize, client: &mut Amqp10Client) {
-        client.flow(
-            session as u16,
-            HANDLE,
-            std::mem::take(&mut self.spare),
-            false,
-        );
+        client.flow(session as u16, HANDLE, std::mem::take(&mut self.spare), false);
     }
 }
 
@@ -356,22 +321,13 @@ impl Sending {
             header: HeaderSection {
                 durable: Some(self.persistent),
                 priority: given.priority,
-                ttl: given
-                    .expiration
-                    .as_deref()
-                    .and_then(|text| text.parse().ok()),
+                ttl: given.expiration.as_deref().and_then(|text| text.parse().ok()),
                 ..HeaderSection::default()
             },
             properties: properties(given),
             application_properties: &all,
         };
-        Ok(TransferTemplate::new(
-            session,
-            HANDLE,
-            self.settled,
-            &message,
-            frame_max,
-        )?)
+        Ok(TransferTemplate::new(session, HANDLE, self.settled, &message, frame_max)?)
     }
 }
 
@@ -386,9 +342,7 @@ fn properties(given: &MessageProperties) -> PropertiesSection<'_> {
         correlation_id: value(given.correlation_id.as_ref()),
         content_type: given.content_type.as_deref().map(Symbol),
         content_encoding: given.content_encoding.as_deref().map(Symbol),
-        creation_time: given
-            .timestamp
-            .map(|s| s.saturating_mul(1_000).cast_signed()),
+        creation_time: given.timestamp.map(|s| s.saturating_mul(1_000).cast_signed()),
         ..PropertiesSection::default()
     }
 }
@@ -439,9 +393,7 @@ impl Sender for LinkHandle<'_> {
     }
 
     fn credit(&self) -> u64 {
-        self.client
-            .credit(self.session, HANDLE, self.link.frames)
-            .into()
+        self.client.credit(self.session, HANDLE, self.link.frames).into()
     }
 
     /// An address has its routing key; random ones are refused before the load.
@@ -471,8 +423,7 @@ impl Sender for LinkHandle<'_> {
     }
 
     fn message_wire_len(&self) -> (usize, usize) {
-        let (LinkSpec::Producer(spec), Some(template)) = (&self.link.spec, &self.link.template)
-        else {
+        let (LinkSpec::Producer(spec), Some(template)) = (&self.link.spec, &self.link.template) else {
             return (1, 1);
         };
         let len = |bytes| template.wire_len(bytes).1;

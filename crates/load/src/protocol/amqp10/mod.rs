@@ -11,18 +11,14 @@ mod validate;
 use measure::{Nanos, Time};
 use wire::Secret;
 use wire::amqp10::{
-    Amqp10Client, Amqp10Config, Amqp10Event, DeliveryState, MessageParts, SaslMechanism, Sections,
-    TypedValue,
+    Amqp10Client, Amqp10Config, Amqp10Event, DeliveryState, MessageParts, SaslMechanism, Sections, TypedValue,
 };
 
 use self::failure::LinkStage;
 use self::link::{HANDLE, Link};
 pub(crate) use self::link::{LinkHandle, LinkSpec};
 use super::amqp091::AmqpConnection;
-use super::{
-    Confirm, Connection, ConnectionSpec, Event, Outgoing, Progress, Received, WireSizes,
-    too_many_clients,
-};
+use super::{Confirm, Connection, ConnectionSpec, Event, Outgoing, Progress, Received, WireSizes, too_many_clients};
 use crate::{Auth, Destination, Endpoint, Environment, Error, Group, Plan, RunEvent};
 use plan::FRAME_MAX;
 use plan::payload::TRACE_HEADER;
@@ -47,13 +43,7 @@ struct Settling {
 }
 
 impl Settling {
-    fn of(
-        client: usize,
-        link: &Link,
-        first: u32,
-        last: u32,
-        state: Option<&DeliveryState<'_>>,
-    ) -> Self {
+    fn of(client: usize, link: &Link, first: u32, last: u32, state: Option<&DeliveryState<'_>>) -> Self {
         Self {
             client,
             next: link.tag_of(first),
@@ -136,11 +126,7 @@ impl Connection for LinkConnection {
         Ok(LinkSpec::consumer(group, n, later))
     }
 
-    fn producer(
-        group: &Group,
-        destination: &Destination,
-        outgoing: Outgoing,
-    ) -> Result<LinkSpec, Error> {
+    fn producer(group: &Group, destination: &Destination, outgoing: Outgoing) -> Result<LinkSpec, Error> {
         Ok(LinkSpec::producer(group, destination, outgoing))
     }
 
@@ -196,11 +182,7 @@ impl Connection for LinkConnection {
     }
 
     #[inline]
-    fn poll<'a, 'i: 'a>(
-        &'a mut self,
-        now: Time,
-        input: &mut &'i [u8],
-    ) -> Result<Option<(usize, Event<'a>)>, Error> {
+    fn poll<'a, 'i: 'a>(&'a mut self, now: Time, input: &mut &'i [u8]) -> Result<Option<(usize, Event<'a>)>, Error> {
         if let Some(client) = self.hungry.take() {
             self.links[client].feed(client, &mut self.client);
         }
@@ -213,13 +195,7 @@ impl Connection for LinkConnection {
             return Ok(None);
         };
         match event {
-            Amqp10Event::Delivery {
-                session,
-                id,
-                settled,
-                message,
-                ..
-            } => {
+            Amqp10Event::Delivery { session, id, settled, message, .. } => {
                 let at = usize::from(session);
                 let event = delivered(&mut self.links[at], id, settled, &message);
                 self.hungry = self.links[at].is_hungry().then_some(at);
@@ -236,12 +212,7 @@ impl Connection for LinkConnection {
                 self.hungry = self.links[at].is_hungry().then_some(at);
                 Ok(Some((at, Event::Other)))
             }
-            Amqp10Event::Settled {
-                session,
-                first,
-                last,
-                state,
-            } => {
+            Amqp10Event::Settled { session, first, last, state } => {
                 let at = usize::from(session);
                 // Nothing is sent on a consumer's session that could be settled.
                 if !self.links[at].is_sender() {
@@ -294,11 +265,7 @@ impl Connection for LinkConnection {
     }
 
     fn sender(&mut self, client: usize) -> LinkHandle<'_> {
-        LinkHandle {
-            client: &mut self.client,
-            link: &mut self.links[client],
-            session: client as u16,
-        }
+        LinkHandle { client: &mut self.client, link: &mut self.links[client], session: client as u16 }
     }
 
     fn receiver(&mut self, client: usize) -> LinkHandle<'_> {
@@ -360,11 +327,7 @@ impl Connection for LinkConnection {
     }
 
     fn end_of_input(&self, rest: &[u8]) -> Error {
-        failure::of_wire(
-            &self.spec.endpoint,
-            &self.stage,
-            &self.client.end_of_input(rest),
-        )
+        failure::of_wire(&self.spec.endpoint, &self.stage, &self.client.end_of_input(rest))
     }
 
     fn transport_failed(&self, error: &std::io::Error) -> Error {
@@ -397,29 +360,19 @@ fn conversed(
     Ok(match event {
         Amqp10Event::Open { .. } => (0, Some(Answer::Open)),
         Amqp10Event::CloseOk => (0, Some(Answer::Closed)),
-        Amqp10Event::Begun {
-            session,
-            incoming_window,
-        } => {
+        Amqp10Event::Begun { session, incoming_window } => {
             let link = &links[at(*session)];
             refuse_oversized(link, *incoming_window, 0, endpoint)?;
             (at(*session), None)
         }
-        Amqp10Event::Attached {
-            session,
-            exists: true,
-            max_message_size,
-            ..
-        } => {
+        Amqp10Event::Attached { session, exists: true, max_message_size, .. } => {
             let link = &links[at(*session)];
             refuse_oversized(link, 0, *max_message_size, endpoint)?;
             (at(*session), Some(Answer::Attached))
         }
-        Amqp10Event::Flow {
-            session,
-            handle: Some(HANDLE),
-            flow,
-        } if links[at(*session)].passes_fence(flow) => (at(*session), Some(Answer::Fence)),
+        Amqp10Event::Flow { session, handle: Some(HANDLE), flow } if links[at(*session)].passes_fence(flow) => {
+            (at(*session), Some(Answer::Fence))
+        }
         // The reason why a link leads nowhere comes next.
         Amqp10Event::Attached { session, .. }
         | Amqp10Event::Flow { session, .. }
@@ -432,9 +385,7 @@ fn conversed(
                 LinkStage::LogIn | LinkStage::SetUp(_) => {
                     failure::of_closing(endpoint, &LinkStage::SetUp(action), error.as_ref())
                 }
-                LinkStage::Running | LinkStage::Closing => {
-                    failure::of_detaching(endpoint, action, error.as_ref())
-                }
+                LinkStage::Running | LinkStage::Closing => failure::of_detaching(endpoint, action, error.as_ref()),
             });
         }
         Amqp10Event::Closed { error } => {
@@ -444,31 +395,18 @@ fn conversed(
 }
 
 /// Refuses a producer whose messages the broker would never take.
-fn refuse_oversized(
-    link: &Link,
-    window: u32,
-    max_message_size: u64,
-    endpoint: &Endpoint,
-) -> Result<(), Error> {
+fn refuse_oversized(link: &Link, window: u32, max_message_size: u64, endpoint: &Endpoint) -> Result<(), Error> {
     match link.oversized(window, max_message_size) {
         None => Ok(()),
-        Some((detail, help)) => Err(Error::Refused {
-            endpoint: endpoint.to_string(),
-            action: link.action(),
-            detail,
-            help: help.into(),
-        }),
+        Some((detail, help)) => {
+            Err(Error::Refused { endpoint: endpoint.to_string(), action: link.action(), detail, help: help.into() })
+        }
     }
 }
 
 /// The engine's form of a delivery; `None` where it is not the link's next.
 #[inline]
-fn delivered<'a>(
-    link: &mut Link,
-    id: u32,
-    settled: bool,
-    message: &MessageParts<'a>,
-) -> Option<Event<'a>> {
+fn delivered<'a>(link: &mut Link, id: u32, settled: bool, message: &MessageParts<'a>) -> Option<Event<'a>> {
     let header = message.before.header().unwrap_or_default();
     let delivery = Received {
         body: message.body.bytes(),
@@ -486,10 +424,7 @@ fn next_settled<'a>(settling: &mut Option<Settling>) -> Option<(usize, Event<'a>
     let tag = all.next;
     let event = match all.outcome {
         DeliveryOutcome::Accepted => Event::Confirm(Confirm::of(tag)),
-        DeliveryOutcome::Refused => Event::Confirm(Confirm {
-            nack: true,
-            ..Confirm::of(tag)
-        }),
+        DeliveryOutcome::Refused => Event::Confirm(Confirm { nack: true, ..Confirm::of(tag) }),
         DeliveryOutcome::Unroutable => Event::Unroutable { tag },
     };
     let client = all.client;
@@ -503,11 +438,7 @@ impl LinkConnection {
     fn attach(&mut self) -> Result<(), Error> {
         let most = usize::from(self.client.channel_max()) + 1;
         if self.links.len() > most {
-            return Err(too_many_clients(
-                &self.spec.endpoint,
-                self.links.len(),
-                most,
-            ));
+            return Err(too_many_clients(&self.spec.endpoint, self.links.len(), most));
         }
         for (at, link) in self.links.iter_mut().enumerate() {
             self.stage = LinkStage::SetUp(link.action());

@@ -13,54 +13,18 @@ fn missing(group: &Group) -> Option<(&'static str, &'static str)> {
     let is_topic = any(|it| it.kind == DestinationKind::Topic);
     let is_stream = any(|it| it.amqp091.queue_type == QueueType::Stream);
     let properties = &producers.properties;
-    let others = [
-        &properties.message_type,
-        &properties.app_id,
-        &properties.cluster_id,
-    ];
+    let others = [&properties.message_type, &properties.app_id, &properties.cluster_id];
     let all = [
-        (
-            producers.guarantee.commit_every() > 0,
-            "commit-every",
-            "transactions",
-        ),
-        (
-            producers.guarantee == Guarantee::Replies,
-            "request-reply",
-            "direct replies",
-        ),
-        (
-            producers.random_keys.is_some(),
-            "random-routing-keys",
-            "random routing keys",
-        ),
-        (
-            others.iter().any(|it| it.is_some()),
-            "properties",
-            "the properties type, app-id and cluster-id",
-        ),
-        (
-            consumers.commit_every > 0,
-            "consumer-commit-every",
-            "transactions",
-        ),
+        (producers.guarantee.commit_every() > 0, "commit-every", "transactions"),
+        (producers.guarantee == Guarantee::Replies, "request-reply", "direct replies"),
+        (producers.random_keys.is_some(), "random-routing-keys", "random routing keys"),
+        (others.iter().any(|it| it.is_some()), "properties", "the properties type, app-id and cluster-id"),
+        (consumers.commit_every > 0, "consumer-commit-every", "transactions"),
         (consumers.poll.is_some(), "poll", "asking for each message"),
-        (
-            !consumers.amqp091.arguments.is_empty(),
-            "consumer-arguments",
-            "consumers' arguments",
-        ),
-        (
-            consumers.amqp091.channel_prefetch > 0,
-            "channel-prefetch",
-            "a prefetch of channels",
-        ),
+        (!consumers.amqp091.arguments.is_empty(), "consumer-arguments", "consumers' arguments"),
+        (consumers.amqp091.channel_prefetch > 0, "channel-prefetch", "a prefetch of channels"),
         (any(|it| it.exclusive), "exclusive", "exclusive queues"),
-        (
-            consumes && is_topic && consumers.subscription.is_none(),
-            "destination",
-            "topics without a subscription",
-        ),
+        (consumes && is_topic && consumers.subscription.is_none(), "destination", "topics without a subscription"),
         (consumes && is_stream, "queue-type", "consumers of streams"),
         (group.reconnect.is_some(), "recover", "reconnecting"),
         (group.endpoint.token.is_some(), "protocol", "tokens"),
@@ -90,9 +54,7 @@ pub(super) fn validate(group: &Group) -> Result<(), Error> {
     if group.producer_count() > 0 && frames > MOST_FRAMES {
         return Err(Error::invalid(
             format!("messages of {most} bytes take {frames} frames"),
-            format!(
-                "use smaller messages or larger frames: a message has at most {MOST_FRAMES} frames"
-            ),
+            format!("use smaller messages or larger frames: a message has at most {MOST_FRAMES} frames"),
         )
         .observed(most)
         .about("message-size"));
@@ -110,17 +72,11 @@ mod tests {
         let mut group = Group::new("amqp://localhost".parse().unwrap(), vec![topic]);
         group.consumers.per_destination = 1;
         let problem = validate(&group).unwrap_err().problem();
-        assert!(
-            problem.help.contains("name a {subscription}"),
-            "{problem:?}"
-        );
+        assert!(problem.help.contains("name a {subscription}"), "{problem:?}");
         group.destinations = vec![Destination::queue("q")];
         group.destinations[0].amqp091.queue_type = QueueType::Stream;
         let problem = validate(&group).unwrap_err().problem();
-        assert!(
-            problem.help.starts_with("use another {queue-type}"),
-            "{problem:?}"
-        );
+        assert!(problem.help.starts_with("use another {queue-type}"), "{problem:?}");
         group.consumers.per_destination = 0;
         assert_eq!(validate(&group), Ok(()));
     }

@@ -26,18 +26,8 @@ impl CycleCounts {
     /// Each cycle sends this many messages.
     pub(super) fn new(now: Time, messages: u32) -> Self {
         let metrics = ChurnMetrics::resolve(NAME);
-        let own = CycleFigures {
-            metrics,
-            ready: 0,
-            told: Vec::new(),
-        };
-        let mut counts = Self::with(
-            metrics.operations(),
-            metrics.recorded(),
-            &metrics.all(),
-            own,
-            now,
-        );
+        let own = CycleFigures { metrics, ready: 0, told: Vec::new() };
+        let mut counts = Self::with(metrics.operations(), metrics.recorded(), &metrics.all(), own, now);
         counts.tally.counts.add(metrics.messages, messages.into());
         counts
     }
@@ -70,19 +60,13 @@ impl CycleCounts {
 
     /// The silences that are over, or all at the end. What was due until some time was `due_until` it; a cycle that was
     /// due in two silences at once counts for the first.
-    pub(super) fn take_silences(
-        &mut self,
-        due_until: impl Fn(Time) -> f64,
-        is_end: bool,
-    ) -> Vec<Silence> {
+    pub(super) fn take_silences(&mut self, due_until: impl Fn(Time) -> f64, is_end: bool) -> Vec<Silence> {
         let over = self.unanswered.take(Clock.now(), self.handled, is_end);
         let mut over: Vec<Silence> = over.into_iter().flatten().collect();
         over.sort_by_key(|silence| silence.from);
         for silence in &mut over {
-            let due: f64 = self
-                .tell(silence.from, silence.until)
-                .map(|(from, until)| due_until(until) - due_until(from))
-                .sum();
+            let due: f64 =
+                self.tell(silence.from, silence.until).map(|(from, until)| due_until(until) - due_until(from)).sum();
             // Whatever is in flight began meanwhile.
             silence.unsent = (due.round() as u64).saturating_sub(silence.in_flight);
         }
@@ -147,8 +131,7 @@ mod tests {
     fn told(counts: &mut CycleCounts) -> Vec<(u64, u64, u64)> {
         let due_until = |at: Time| (at.0 / MS) as f64;
         let told = counts.take_silences(due_until, true).into_iter();
-        told.map(|it| (it.from.0 / MS, it.until.0 / MS, it.unsent + it.in_flight))
-            .collect()
+        told.map(|it| (it.from.0 / MS, it.until.0 / MS, it.unsent + it.in_flight)).collect()
     }
 
     #[test]
@@ -156,10 +139,7 @@ mod tests {
         let mut counts = CycleCounts::new(Time(0), 0);
         // The broker was silent, and the loop stood still for a part of that time.
         counts.unanswered.silences.end(silence(1_000, 2_000));
-        counts
-            .unanswered
-            .silences
-            .come_back(silence(1_500, 2_500), 0);
+        counts.unanswered.silences.come_back(silence(1_500, 2_500), 0);
         let both = told(&mut counts);
         assert_eq!(both, [(1_000, 2_000, 1_000), (1_500, 2_500, 500)]);
         // One that began before and ended after those: what it has alone.
@@ -184,12 +164,7 @@ mod tests {
             for step in [CycleStep::Declare, CycleStep::Delete] {
                 let now = asked + Nanos(if step == held { 2_000 * MS } else { MS });
                 let (step_began, from) = (asked, asked.0 / MS);
-                let moments = Moments {
-                    due,
-                    step_began,
-                    asked,
-                    now,
-                };
+                let moments = Moments { due, step_began, asked, now };
                 assert!(!counts.note(SlotEvent::Took(step), moments));
                 if step == held {
                     expected.push((from, now.0 / MS, 2_000));
@@ -207,10 +182,7 @@ mod tests {
     fn the_memory_of_told_silences_is_bounded() {
         let mut counts = CycleCounts::new(Time(0), 0);
         for at in 0..1_000 {
-            counts
-                .unanswered
-                .silences
-                .end(silence(at * 1_000, at * 1_000 + 200));
+            counts.unanswered.silences.end(silence(at * 1_000, at * 1_000 + 200));
             assert_eq!(told(&mut counts).len(), 1);
         }
         assert_eq!(counts.own.told.len(), MOST_TOLD);

@@ -14,16 +14,14 @@ use serde::{Deserialize, Serialize};
 
 use self::counts::{CycleCounts, CycleFigures};
 use self::slot::{CycleSlot, State};
-use super::operations::{
-    self, Buffers, LoopContext, Operation, OperationLoop, OperationMetrics, OperationServer,
-};
+use super::operations::{self, Buffers, LoopContext, Operation, OperationLoop, OperationMetrics, OperationServer};
 use super::{Operations, Scenario};
 use crate::control::Interruption;
 use crate::protocol::amqp091::AmqpConnection;
 use crate::protocol::{Admin, Connection, connect_options};
 use crate::{
-    ArrivalSchedule, Control, Endpoint, Error, Outcome, Phases, Requested, RunEvent, Silence,
-    SliceSink, System, Together,
+    ArrivalSchedule, Control, Endpoint, Error, Outcome, Phases, Requested, RunEvent, Silence, SliceSink, System,
+    Together,
 };
 
 /// The key of experiment files and of JSON.
@@ -101,19 +99,14 @@ impl ChurnPlan {
         }
         if self.message_size > 100_000 {
             return Err(Error::invalid(
-                format!(
-                    "messages of {} bytes are too large for churn",
-                    self.message_size
-                ),
+                format!("messages of {} bytes are too large for churn", self.message_size),
                 "use at most 100000 bytes",
             )
             .observed(self.message_size)
             .about("churn.message-size"));
         }
         let requested = Scenario::requested(self);
-        requested
-            .map(drop)
-            .map_err(|error| error.about("churn.rate"))
+        requested.map(drop).map_err(|error| error.about("churn.rate"))
     }
 }
 
@@ -156,12 +149,7 @@ impl Scenario for ChurnPlan {
     }
 
     /// Churns on a thread of its own, and hands what it tells to `sink` on this one.
-    fn run(
-        &self,
-        together: &Together,
-        control: &Control,
-        sink: &mut dyn SliceSink,
-    ) -> Result<Outcome, Error> {
+    fn run(&self, together: &Together, control: &Control, sink: &mut dyn SliceSink) -> Result<Outcome, Error> {
         self.validate()?;
         operations::run::<Cycles>(self, together, control, sink)
     }
@@ -336,10 +324,7 @@ impl Operation for Cycles {
             }
             if now.since(told) >= TELL {
                 told = now;
-                context.say(RunEvent::Connecting {
-                    ready: ready as u64,
-                    wanted: wanted as u64,
-                });
+                context.say(RunEvent::Connecting { ready: ready as u64, wanted: wanted as u64 });
             }
             event_loop.check_stop()?;
             event_loop.poll(&mut events, now + Nanos::from_millis(20))?;
@@ -384,12 +369,7 @@ impl Operation for Cycles {
     }
 
     /// A connection that was to stay ends the run.
-    fn failed(
-        &mut self,
-        slot: &mut CycleSlot,
-        context: &mut CycleContext<'_>,
-        error: Error,
-    ) -> Result<(), Error> {
+    fn failed(&mut self, slot: &mut CycleSlot, context: &mut CycleContext<'_>, error: Error) -> Result<(), Error> {
         let stays = context.plan.kind != ChurnKind::Connections;
         let of_a_cycle = !stays || matches!(slot.state, State::Opening | State::Closing);
         let moments = slot.moments(Clock.now());
@@ -405,11 +385,7 @@ impl Operation for Cycles {
         Ok(())
     }
 
-    fn take_silences(
-        counts: &mut CycleCounts,
-        due_until: impl Fn(Time) -> f64,
-        is_end: bool,
-    ) -> Vec<Silence> {
+    fn take_silences(counts: &mut CycleCounts, due_until: impl Fn(Time) -> f64, is_end: bool) -> Vec<Silence> {
         counts.take_silences(due_until, is_end)
     }
 }

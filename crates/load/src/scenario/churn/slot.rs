@@ -128,29 +128,16 @@ impl CycleSlot {
         let attempt = context.attempt(&plan.source_addresses, now + plan.timeout, now);
         (self.deadline, self.step_began, self.asked) = (now + plan.timeout, now, now);
         let has_channel = plan.kind != ChurnKind::Connections || plan.messages > 0;
-        let channel = ChannelSpec {
-            role: Role::Requests,
-            declaration: None,
-        };
+        let channel = ChannelSpec { role: Role::Requests, declaration: None };
         let spec = ConnectionSpec {
             endpoint: plan.endpoint.clone(),
             name: "bellows churn".to_owned(),
             timeout: plan.timeout,
             resumes: false,
-            clients: if has_channel {
-                vec![channel]
-            } else {
-                Vec::new()
-            },
+            clients: if has_channel { vec![channel] } else { Vec::new() },
         };
         let connection = AmqpConnection::new(spec, now);
-        self.driver = Some(Driver::connect(
-            connection,
-            attempt,
-            context.poll.registry(),
-            self.number,
-            now,
-        )?);
+        self.driver = Some(Driver::connect(connection, attempt, context.poll.registry(), self.number, now)?);
         self.state = State::Connecting;
         Ok(())
     }
@@ -166,11 +153,7 @@ impl CycleSlot {
             ChurnKind::Queues => {
                 let (process, number, cycle) = (std::process::id(), self.number, self.cycles);
                 self.queue = format!("bellows-churn-{process}-{number}-{cycle}");
-                let queue = Queue {
-                    name: self.queue.clone(),
-                    exclusive: true,
-                    ..Queue::default()
-                };
+                let queue = Queue { name: self.queue.clone(), exclusive: true, ..Queue::default() };
                 Request::declare_queue("declare a queue", queue)
             }
         };
@@ -231,11 +214,7 @@ impl CycleSlot {
                 return Ok(());
             }
             self.took(CycleStep::Connect, context);
-            self.state = if driver.is_being_secured() {
-                State::Securing
-            } else {
-                State::SettingUp
-            };
+            self.state = if driver.is_being_secured() { State::Securing } else { State::SettingUp };
         }
         driver.flush(true)?;
         for _ in 0..READS_PER_TURN {
@@ -349,8 +328,8 @@ impl CycleSlot {
 
     /// Tells of a step, where it is one of a cycle, and begins the next.
     fn took(&mut self, step: CycleStep, context: &mut CycleContext<'_>) {
-        let of_a_cycle = context.plan.kind == ChurnKind::Connections
-            || matches!(self.state, State::Opening | State::Closing);
+        let of_a_cycle =
+            context.plan.kind == ChurnKind::Connections || matches!(self.state, State::Opening | State::Closing);
         if of_a_cycle {
             self.step_began = self.tell(SlotEvent::Took(step), context);
             if step.is_answer() {
@@ -373,12 +352,7 @@ impl CycleSlot {
     }
 
     pub(super) const fn moments(&self, now: Time) -> Moments {
-        Moments {
-            due: self.due,
-            step_began: self.step_began,
-            asked: self.asked,
-            now,
-        }
+        Moments { due: self.due, step_began: self.step_began, asked: self.asked, now }
     }
 
     fn leave(&mut self, connection: &mut AmqpConnection, now: Time) -> Result<(), Error> {

@@ -39,23 +39,14 @@ pub(crate) struct OperationCounts<F> {
 
 impl<F> OperationCounts<F> {
     /// Records some of the metrics in each interval, and counts all of them in the tally.
-    pub(crate) fn with(
-        metrics: OperationMetrics,
-        recorded: Vec<Metric>,
-        all: &[Metric],
-        own: F,
-        now: Time,
-    ) -> Self {
+    pub(crate) fn with(metrics: OperationMetrics, recorded: Vec<Metric>, all: &[Metric], own: F, now: Time) -> Self {
         Self {
             metrics,
             measure_at: Time(0),
             interval: Box::new(Slice::with(&recorded)),
             recorded,
             carried: Vec::new(),
-            tally: OperationTally {
-                counts: Counts::with(all),
-                ..OperationTally::default()
-            },
+            tally: OperationTally { counts: Counts::with(all), ..OperationTally::default() },
             unanswered: Unanswered::default(),
             handled: 0,
             begun: 0,
@@ -69,8 +60,7 @@ impl<F> OperationCounts<F> {
     pub(crate) fn measure_from(&mut self, start: Time, measure_at: Time) {
         self.measure_at = measure_at;
         if measure_at > start {
-            self.carried
-                .resize_with(2, || SliceRecorder::with(&self.recorded));
+            self.carried.resize_with(2, || SliceRecorder::with(&self.recorded));
         }
     }
 
@@ -121,8 +111,7 @@ impl<F> OperationCounts<F> {
 
     /// Notes what the time since the last call went into, and what the next operation waits for now.
     pub(crate) fn wait_for(&mut self, now: Time, awaited: Awaited) {
-        self.waiting
-            .wait_for(&mut self.interval.waits, now, awaited);
+        self.waiting.wait_for(&mut self.interval.waits, now, awaited);
     }
 
     /// Notes how many operations are in flight.
@@ -211,10 +200,7 @@ pub(crate) struct Waiting {
 
 impl Waiting {
     pub(crate) const fn since(now: Time, awaited: Awaited) -> Self {
-        Self {
-            since: now,
-            awaited,
-        }
+        Self { since: now, awaited }
     }
 
     /// Notes what the time since the last call went into, and what the next operation waits for now.

@@ -61,12 +61,7 @@ impl<O: Operation> LoopContext<'_, O> {
 
     /// A connection to the server, from one of these addresses of this machine in turn, that is to be there by the
     /// `deadline`.
-    pub(crate) fn attempt(
-        &mut self,
-        sources: &[IpAddr],
-        deadline: Time,
-        now: Time,
-    ) -> ConnectAttempt {
+    pub(crate) fn attempt(&mut self, sources: &[IpAddr], deadline: Time, now: Time) -> ConnectAttempt {
         let source = sources.get(self.dialled % sources.len().max(1)).copied();
         let turn = self.dialled / sources.len().max(1);
         self.dialled += 1;
@@ -125,8 +120,7 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
         let now = Clock.now();
         let count = plan.in_flight_limit().unwrap_or(1) as usize;
         let poll = Poll::new().map_err(|error| Error::machine("set up an event loop", error))?;
-        let timer = Timer::register(poll.registry(), TIMER)
-            .map_err(|error| Error::machine("create a timer", error))?;
+        let timer = Timer::register(poll.registry(), TIMER).map_err(|error| Error::machine("create a timer", error))?;
         let context = LoopContext {
             plan,
             control,
@@ -146,10 +140,7 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
         let mut event_loop = Self {
             operation: server.operation,
             slots: (0..count).map(|at| O::Slot::new(at, now)).collect(),
-            buffers: Buffers {
-                plain: vec![0; 256 << 10],
-                cipher: Vec::new(),
-            },
+            buffers: Buffers { plain: vec![0; 256 << 10], cipher: Vec::new() },
             context,
             together,
             phases: PhaseClock::new(plan.phases(), together, control),
@@ -299,11 +290,7 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
     }
 
     /// Begins the operations whose time has come, as far as there are slots; tells when the next is due.
-    fn begin_due(
-        &mut self,
-        due_times: &mut Option<DueTimes>,
-        now: Time,
-    ) -> Result<Option<Time>, Error> {
+    fn begin_due(&mut self, due_times: &mut Option<DueTimes>, now: Time) -> Result<Option<Time>, Error> {
         let context = &mut self.context;
         while let Some((_, at)) = context.resting.pop_front_if(|(until, _)| *until <= now) {
             context.free.push_back(at);
@@ -377,13 +364,7 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
         let back = Clock.now();
         if timeout.is_none() && back.since(wake) >= SHORTEST && self.phases.phase().is_some() {
             let in_flight = self.in_flight() as u64;
-            let own = Silence {
-                from: wake,
-                until: back,
-                connections: in_flight,
-                in_flight,
-                ..Silence::default()
-            };
+            let own = Silence { from: wake, until: back, connections: in_flight, in_flight, ..Silence::default() };
             let counts = &mut self.context.counts;
             let handled = counts.handled;
             counts.unanswered.silences.come_back(own, handled);

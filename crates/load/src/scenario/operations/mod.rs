@@ -79,8 +79,7 @@ pub(crate) trait Operation: Sized {
     fn counts(plan: &Self::Plan, now: Time) -> OperationCounts<Self::Figures>;
 
     /// Finds the server.
-    fn connect(plan: &Self::Plan, control: &Control)
-    -> Result<OperationServer<Self>, Interruption>;
+    fn connect(plan: &Self::Plan, control: &Control) -> Result<OperationServer<Self>, Interruption>;
 
     /// Opens the connections that stay, before the loop is ready to start.
     fn open(_: &mut OperationLoop<'_, Self>) -> Result<(), Interruption> {
@@ -107,11 +106,7 @@ pub(crate) trait Operation: Sized {
     /// Sends heartbeats, and finds silent servers and hanging operations; whether an address does not answer, and the
     /// next is to be tried. `heard` is when the sockets were asked last: what bellows itself did not read yet is
     /// nobody's silence.
-    fn keep_time(
-        slot: &mut Self::Slot,
-        plan: &Self::Plan,
-        heard: Time,
-    ) -> Result<bool, Self::Failure>;
+    fn keep_time(slot: &mut Self::Slot, plan: &Self::Plan, heard: Time) -> Result<bool, Self::Failure>;
 
     /// Counts an operation that has failed and frees its slot, or tries once more.
     ///
@@ -162,9 +157,7 @@ pub(crate) fn run<O: Operation>(
             }
         };
         let thread = thread::Builder::new().name(O::THREAD.to_owned());
-        let worker = thread
-            .spawn_scoped(scope, work)
-            .map_err(|error| Error::machine("start a thread", error))?;
+        let worker = thread.spawn_scoped(scope, work).map_err(|error| Error::machine("start a thread", error))?;
         for event in told {
             match event {
                 LoopReport::Event(event) => sink.event(event),
@@ -175,9 +168,7 @@ pub(crate) fn run<O: Operation>(
                 }
             }
         }
-        worker
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 
@@ -216,11 +207,7 @@ impl OperationMetrics {
             begun: self.begun,
             completed: self.completed,
             failed: Some(self.failed),
-            scheduled: Some(Scheduled {
-                late: self.late,
-                not_begun: self.not_begun,
-                wait: self.wait,
-            }),
+            scheduled: Some(Scheduled { late: self.late, not_begun: self.not_begun, wait: self.wait }),
             latency: self.latency,
         }
     }

@@ -91,11 +91,7 @@ impl Unanswered {
         if now.since(self.heard) < SHORTEST {
             return self.gap;
         }
-        Gap {
-            from: self.heard,
-            until: now,
-            delayed: self.delayed(),
-        }
+        Gap { from: self.heard, until: now, delayed: self.delayed() }
     }
 
     /// One of those in flight has an answer to what it asked then, which ends this silence.
@@ -147,11 +143,7 @@ impl Unanswered {
     fn end(&mut self, now: Time) {
         let delayed = self.delayed();
         let hung = self.hung || self.waiting.range(..self.recent()).next().is_some();
-        let waits_from = self
-            .waiting
-            .range(self.heard..)
-            .next()
-            .map(|(asked, _)| *asked);
+        let waits_from = self.waiting.range(self.heard..).next().map(|(asked, _)| *asked);
         let from = [waits_from, self.given_up_from].into_iter().flatten().min();
         let long = from.filter(|from| now.since(*from) >= SHORTEST && (delayed > 1 || !hung));
         self.hear(now, long.map(|from| silence(from, now, delayed)));
@@ -166,10 +158,7 @@ impl Unanswered {
         over.map(|silence| {
             silence.map(|silence| match silence.is_own {
                 true => silence,
-                false => Silence {
-                    failed: silence.failed + std::mem::take(&mut self.failed),
-                    ..silence
-                },
+                false => Silence { failed: silence.failed + std::mem::take(&mut self.failed), ..silence },
             })
         })
     }
@@ -177,13 +166,7 @@ impl Unanswered {
 
 /// A silence that delayed this number of operations.
 fn silence(from: Time, until: Time, delayed: u64) -> Silence {
-    Silence {
-        from,
-        until,
-        connections: delayed,
-        in_flight: delayed,
-        ..Silence::default()
-    }
+    Silence { from, until, connections: delayed, in_flight: delayed, ..Silence::default() }
 }
 
 #[cfg(test)]
@@ -200,8 +183,7 @@ mod tests {
 
     fn told(loop_: &mut Unanswered) -> Vec<(Time, Time, u64, u64)> {
         let told = loop_.take(ms(100_000), 0, true).into_iter().flatten();
-        told.map(|it| (it.from, it.until, it.in_flight, it.failed))
-            .collect()
+        told.map(|it| (it.from, it.until, it.in_flight, it.failed)).collect()
     }
 
     fn answered(loop_: &mut Unanswered, asked: Time, now: Time) {
@@ -314,13 +296,11 @@ mod tests {
             let both = || waiting().chain(given_up());
             let delayed = both().filter(|it| !was_heard(it.0)).count() as u64;
             let is_alone = delayed < 2 && (has_hung || both().any(|it| was_heard(it.0)));
-            let at_its_end = |it: &&(Time, Time, bool)| {
-                !is_answered || it.1 <= now || it.2 && it.1.since(now) < SHORTEST
-            };
+            let at_its_end =
+                |it: &&(Time, Time, bool)| !is_answered || it.1 <= now || it.2 && it.1.since(now) < SHORTEST;
             let of_gap = both().filter(|it| it.0 >= heard).filter(at_its_end);
             let first = of_gap.map(|it| it.0).min();
-            let is_told =
-                |first: &Time| now.since(*first) >= SHORTEST && (is_answered || !is_alone);
+            let is_told = |first: &Time| now.since(*first) >= SHORTEST && (is_answered || !is_alone);
             silences.extend(first.filter(is_told).map(|first| (first, now, delayed)));
             heard = now;
             if until >= end {

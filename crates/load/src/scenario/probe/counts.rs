@@ -33,20 +33,9 @@ pub(super) struct RequestFigures {
 impl RequestCounts {
     pub(super) fn new(scenario: &str, now: Time) -> Self {
         let metrics = ProbeMetrics::resolve(scenario);
-        let own = RequestFigures {
-            metrics,
-            answers: measure::new_histogram(),
-            resent: 0,
-            failed_since: 0,
-            told_returns: 0,
-        };
-        Self::with(
-            metrics.operations(),
-            metrics.recorded(),
-            &metrics.all(),
-            own,
-            now,
-        )
+        let own =
+            RequestFigures { metrics, answers: measure::new_histogram(), resent: 0, failed_since: 0, told_returns: 0 };
+        Self::with(metrics.operations(), metrics.recorded(), &metrics.all(), own, now)
     }
 
     /// The whole response to a request has come, in order or not.
@@ -79,9 +68,7 @@ impl RequestCounts {
         }
         self.own.told_returns += 1;
         let failed = measure::count(failed);
-        Some(RunEvent::Note(format!(
-            "requests are answered again, after {failed} that failed"
-        )))
+        Some(RunEvent::Note(format!("requests are answered again, after {failed} that failed")))
     }
 
     /// A request has failed; an event where that is the first time for this reason.
@@ -92,11 +79,7 @@ impl RequestCounts {
 
     /// The silences that are over, or all at the end. What was due until some time was `due_until` it. What was sent
     /// meanwhile on connections of its own has silences of its own; unsent was what found no room.
-    pub(super) fn take_silences(
-        &mut self,
-        due_until: impl Fn(Time) -> f64,
-        is_end: bool,
-    ) -> Vec<Silence> {
+    pub(super) fn take_silences(&mut self, due_until: impl Fn(Time) -> f64, is_end: bool) -> Vec<Silence> {
         let now = Clock.now();
         let over = self.unanswered.take(now, self.handled, is_end);
         let over = over.into_iter().flatten();
@@ -163,8 +146,7 @@ mod tests {
                 counts.answered(sent, sent + Nanos(2 * MS), 200);
             }
             let sent: Vec<Time> = (10..50).map(|at| start + Nanos(at * 50 * MS)).collect();
-            sent.iter()
-                .for_each(|sent| counts.begin(*sent, *sent, *sent));
+            sent.iter().for_each(|sent| counts.begin(*sent, *sent, *sent));
             for sent in sent {
                 counts.answered(sent, start + Nanos(2_500 * MS), 503);
             }

@@ -19,8 +19,8 @@ use super::{Operations, Scenario};
 use crate::control::Interruption;
 use crate::resolve::Addresses;
 use crate::{
-    ArrivalSchedule, Control, Endpoint, Error, Outcome, Phases, Requested, RunEvent, Silence,
-    SliceSink, System, Together,
+    ArrivalSchedule, Control, Endpoint, Error, Outcome, Phases, Requested, RunEvent, Silence, SliceSink, System,
+    Together,
 };
 
 /// Requests of a probe, an operation of the event loop.
@@ -83,8 +83,7 @@ impl ProbePlan {
     /// # Errors
     /// [`Error::Invalid`], with the remedy.
     pub fn validate(&self) -> Result<(), Error> {
-        let is_letter =
-            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         if self.name.len() > Self::LONGEST_NAME || !self.name.bytes().all(is_letter) {
             return Err(Error::invalid(
                 format!("{:?} cannot name a probe", self.name),
@@ -105,8 +104,7 @@ impl ProbePlan {
             let help = "give a length, such as 10s";
             return Err(Error::invalid("a time-out of 0 is too short", help).about("timeout"));
         }
-        self.head()
-            .map_err(|error| Error::invalid(error.to_string(), "change it").about("url"))?;
+        self.head().map_err(|error| Error::invalid(error.to_string(), "change it").about("url"))?;
         self.endpoint().check_certificates()?;
         Scenario::requested(self).map(drop)
     }
@@ -115,13 +113,8 @@ impl ProbePlan {
     fn head(&self) -> Result<Vec<u8>, wire::http1::HttpError> {
         let mut head = Vec::new();
         let host = self.url.authority();
-        RequestHead {
-            method: &self.method,
-            target: &self.url.target,
-            host: &host,
-            headers: &self.headers,
-        }
-        .encode(&mut head)?;
+        RequestHead { method: &self.method, target: &self.url.target, host: &host, headers: &self.headers }
+            .encode(&mut head)?;
         Ok(head)
     }
 
@@ -197,12 +190,7 @@ impl Scenario for ProbePlan {
     }
 
     /// Probes on a thread of its own, and hands what it tells to `sink` on this one.
-    fn run(
-        &self,
-        together: &Together,
-        control: &Control,
-        sink: &mut dyn SliceSink,
-    ) -> Result<Outcome, Error> {
+    fn run(&self, together: &Together, control: &Control, sink: &mut dyn SliceSink) -> Result<Outcome, Error> {
         self.validate()?;
         operations::run::<Requests>(self, together, control, sink)
     }
@@ -291,19 +279,11 @@ impl Operation for Requests {
     fn connect(plan: &ProbePlan, control: &Control) -> Result<OperationServer<Self>, Interruption> {
         let endpoint = plan.endpoint();
         let tls = endpoint.connector()?;
-        let addresses = Addresses::of(&System, &endpoint, plan.timeout, control)
-            .map_err(|reason| reason.at(&plan.place()))?;
+        let addresses =
+            Addresses::of(&System, &endpoint, plan.timeout, control).map_err(|reason| reason.at(&plan.place()))?;
         let head = plan.head();
         let head = head.map_err(|error| Error::invalid(error.to_string(), "change it"))?;
-        Ok(OperationServer {
-            operation: Self {
-                head,
-                told_redirect: false,
-            },
-            addresses,
-            tls,
-            event: None,
-        })
+        Ok(OperationServer { operation: Self { head, told_redirect: false }, addresses, tls, event: None })
     }
 
     fn begin(
@@ -346,10 +326,7 @@ impl Operation for Requests {
                 endpoint: plan.place(),
                 detail: format!("no complete response within {timeout} (it was {stage})"),
             };
-            return Err(Failure {
-                error: Box::new(error),
-                is_loss: false,
-            });
+            return Err(Failure { error: Box::new(error), is_loss: false });
         }
         Ok(slot.is_late(heard))
     }
@@ -389,11 +366,7 @@ impl Operation for Requests {
         Ok(())
     }
 
-    fn take_silences(
-        counts: &mut RequestCounts,
-        due_until: impl Fn(Time) -> f64,
-        is_end: bool,
-    ) -> Vec<Silence> {
+    fn take_silences(counts: &mut RequestCounts, due_until: impl Fn(Time) -> f64, is_end: bool) -> Vec<Silence> {
         counts.take_silences(due_until, is_end)
     }
 
@@ -401,9 +374,7 @@ impl Operation for Requests {
     fn last_note(context: &RequestContext<'_>) -> Option<String> {
         let resent = Some(context.counts.own.resent).filter(|resent| *resent > 0)?;
         let (resent, place) = (measure::counted(resent, "request"), context.plan.place());
-        Some(format!(
-            "{resent} to {place} sent twice: the server closed the kept connection without an answer"
-        ))
+        Some(format!("{resent} to {place} sent twice: the server closed the kept connection without an answer"))
     }
 }
 
@@ -429,16 +400,10 @@ impl Requests {
             return;
         }
         let metrics = counts.own.metrics;
-        let group = if status < 500 {
-            metrics.status_4xx
-        } else {
-            metrics.status_5xx
-        };
+        let group = if status < 500 { metrics.status_4xx } else { metrics.status_5xx };
         counts.add(group, due, 1);
         let help = match status {
-            401 | 403 => {
-                "check user and password or token (--user and BELLOWS_PROBE_PASSWORD, --bearer-file)"
-            }
+            401 | 403 => "check user and password or token (--user and BELLOWS_PROBE_PASSWORD, --bearer-file)",
             404 => "check the path",
             _ => "check the server's log",
         };

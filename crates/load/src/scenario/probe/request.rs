@@ -158,12 +158,7 @@ impl RequestSlot {
     }
 
     /// Connects; the request follows.
-    pub(super) fn dial(
-        &mut self,
-        head: &[u8],
-        context: &mut RequestContext<'_>,
-        now: Time,
-    ) -> Result<(), Failure> {
+    pub(super) fn dial(&mut self, head: &[u8], context: &mut RequestContext<'_>, now: Time) -> Result<(), Failure> {
         let plan = context.plan;
         self.queue(plan, head, now);
         self.is_reused = false;
@@ -182,11 +177,7 @@ impl RequestSlot {
     }
 
     /// Reads and writes what there is, up to a limit.
-    pub(super) fn turn(
-        &mut self,
-        context: &mut RequestContext<'_>,
-        buffers: &mut Buffers,
-    ) -> Result<Turn, Failure> {
+    pub(super) fn turn(&mut self, context: &mut RequestContext<'_>, buffers: &mut Buffers) -> Result<Turn, Failure> {
         let plan = context.plan;
         let metrics = context.counts.own.metrics;
         if self.stage == RequestStage::Connecting && !self.finish_connecting(context)? {
@@ -241,11 +232,7 @@ impl RequestSlot {
             Ok(true) => {
                 let is_secured = !socket.is_being_secured();
                 self.took(context.counts.own.metrics.connect, context);
-                self.stage = if is_secured {
-                    RequestStage::Responding
-                } else {
-                    RequestStage::Securing
-                };
+                self.stage = if is_secured { RequestStage::Responding } else { RequestStage::Securing };
                 return Ok(true);
             }
             Ok(false) if !attempt.is_late(now) => return Ok(false),
@@ -343,47 +330,29 @@ impl ProbePlan {
         let endpoint = self.place();
         let is_loss = error.is_loss();
         let error = match error {
-            SocketError::Tls(error) => Error::Tls {
-                endpoint,
-                detail: error.to_string(),
-                help: error.help().into(),
-            },
+            SocketError::Tls(error) => Error::Tls { endpoint, detail: error.to_string(), help: error.help().into() },
             SocketError::Io(error) if stage == RequestStage::Connecting => Error::Connect {
                 endpoint,
                 detail: error.to_string(),
                 help: "check that the server runs, and host and port".into(),
             },
-            SocketError::Io(error) => Error::Lost {
-                endpoint,
-                detail: error.to_string(),
-            },
+            SocketError::Io(error) => Error::Lost { endpoint, detail: error.to_string() },
         };
-        Failure {
-            error: Box::new(error),
-            is_loss,
-        }
+        Failure { error: Box::new(error), is_loss }
     }
 
     fn misunderstood(&self, error: &HttpError) -> Failure {
         let endpoint = self.place();
         // How much had come differs from request to request, and makes no reason of its own.
         let error = match error {
-            HttpError::Truncated { within, .. } => Error::Lost {
-                endpoint,
-                detail: format!("the connection ended {within}"),
-            },
-            HttpError::Broken { what, .. } => Error::Protocol {
-                endpoint,
-                detail: format!("the response breaks HTTP/1.1: {what}"),
-            },
-            error => Error::Protocol {
-                endpoint,
-                detail: error.to_string(),
-            },
+            HttpError::Truncated { within, .. } => {
+                Error::Lost { endpoint, detail: format!("the connection ended {within}") }
+            }
+            HttpError::Broken { what, .. } => {
+                Error::Protocol { endpoint, detail: format!("the response breaks HTTP/1.1: {what}") }
+            }
+            error => Error::Protocol { endpoint, detail: error.to_string() },
         };
-        Failure {
-            is_loss: matches!(error, Error::Lost { .. }),
-            error: Box::new(error),
-        }
+        Failure { is_loss: matches!(error, Error::Lost { .. }), error: Box::new(error) }
     }
 }

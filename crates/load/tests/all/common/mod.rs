@@ -7,9 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use broker::{ClientCertificates, Identity, ServerTls, TlsListener};
 use load::ClientTls;
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, CustomExtension, DnType, IsCa, KeyPair,
-};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, CustomExtension, DnType, IsCa, KeyPair};
 
 /// An authority whose files lie in `folder`.
 pub(crate) struct Authority {
@@ -28,11 +26,7 @@ impl Authority {
         let issuer = CertifiedIssuer::self_signed(params, key).expect("authority");
         std::fs::write(folder.join(format!("{name}.pem")), issuer.pem()).expect("write");
         let folder = folder.to_owned();
-        Self {
-            issuer,
-            folder,
-            issued: AtomicUsize::new(0),
-        }
+        Self { issuer, folder, issued: AtomicUsize::new(0) }
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {
@@ -48,9 +42,7 @@ impl Authority {
     pub(crate) fn issue_long(&self, names: &[&str], bytes: usize) -> (PathBuf, PathBuf) {
         let names: Vec<String> = names.iter().map(|n| (*n).to_owned()).collect();
         let mut params = CertificateParams::new(names.clone()).expect("parameters");
-        params
-            .distinguished_name
-            .push(DnType::CommonName, &*names[0]);
+        params.distinguished_name.push(DnType::CommonName, &*names[0]);
         if bytes > 0 {
             let remark = CustomExtension::from_oid_content(&[1, 3, 6, 1, 4, 1, 99_999], {
                 // An octet string: tag, and a length of three bytes.
@@ -73,33 +65,20 @@ impl Authority {
     }
 
     /// A TLS listener that shows a certificate for `names`, and may want one of its clients.
-    pub(crate) fn listener(
-        &self,
-        names: &[&str],
-        clients: Option<ClientCertificates>,
-    ) -> TlsListener {
+    pub(crate) fn listener(&self, names: &[&str], clients: Option<ClientCertificates>) -> TlsListener {
         let (certificate, key) = self.issue(names);
         let identity = Identity { certificate, key };
-        TlsListener {
-            listen: "127.0.0.1:0".parse().expect("address"),
-            tls: ServerTls { identity, clients },
-        }
+        TlsListener { listen: "127.0.0.1:0".parse().expect("address"), tls: ServerTls { identity, clients } }
     }
 
     /// Clients with this authority's certificates.
     pub(crate) fn clients(&self, required: bool) -> ClientCertificates {
-        ClientCertificates {
-            authorities: self.file("ca"),
-            required,
-        }
+        ClientCertificates { authorities: self.file("ca"), required }
     }
 
     /// Settings of a client that trusts this authority.
     pub(crate) fn trusted(&self) -> ClientTls {
-        ClientTls {
-            ca: Some(self.file("ca")),
-            ..ClientTls::default()
-        }
+        ClientTls { ca: Some(self.file("ca")), ..ClientTls::default() }
     }
 }
 
@@ -109,19 +88,13 @@ pub(crate) fn embedded() -> broker::Running {
 
 /// An embedded broker with a TLS listener beside the plain one, and the listener's address.
 pub(crate) fn secured(tls: TlsListener) -> (broker::Running, SocketAddr) {
-    let broker = started(broker::Config {
-        tls: Some(tls),
-        ..broker::Config::default()
-    });
+    let broker = started(broker::Config { tls: Some(tls), ..broker::Config::default() });
     let address = broker.tls_addr().expect("a TLS listener");
     (broker, address)
 }
 
 pub(crate) fn started(config: broker::Config) -> broker::Running {
-    broker::Broker::bind(config)
-        .expect("bind")
-        .spawn()
-        .expect("spawn")
+    broker::Broker::bind(config).expect("bind").spawn().expect("spawn")
 }
 
 /// Churns alone, and tells what became of the cycles.

@@ -67,11 +67,7 @@ fn fill(scene: &Scene, world: &World, port: u16) {
     group.producers.per_destination = 1;
     group.producers.message_count = Some(scene.earlier);
     group.producers.max_pending = 100;
-    let plan = Plan {
-        groups: vec![group],
-        run_id: 0x00EA_0000,
-        ..Plan::default()
-    };
+    let plan = Plan { groups: vec![group], run_id: 0x00EA_0000, ..Plan::default() };
     let outcome = load::run_in(world, &plan, &Control::new(), &mut Unheard);
     assert_eq!(outcome.expect("a load").totals.sent, scene.earlier);
 }
@@ -142,14 +138,7 @@ fn play(scene: &Scene) -> Result<Play, load::Error> {
         // They went with their connections, or stay for ever.
         Kind::Topic | Kind::Exclusive | Kind::Stream => 0,
     };
-    Ok(Play {
-        outcome,
-        counted: watch.counted,
-        gaps: watch.gaps,
-        lost: watch.lost,
-        left,
-        trace: world.trace(),
-    })
+    Ok(Play { outcome, counted: watch.counted, gaps: watch.gaps, lost: watch.lost, left, trace: world.trace() })
 }
 
 /// A count of the scene that cannot be.
@@ -159,13 +148,8 @@ fn contradiction(scene: &Scene, play: &Play) -> Option<&'static str> {
         return Some("there is no ledger");
     };
     let totals = &outcome.totals;
-    let fates = ledger.delivered
-        + ledger.lost
-        + ledger.outstanding
-        + ledger.returned
-        + ledger.unconfirmed_missing;
-    let deliveries =
-        ledger.delivered + ledger.duplicated + ledger.duplicated_redelivered + ledger.foreign;
+    let fates = ledger.delivered + ledger.lost + ledger.outstanding + ledger.returned + ledger.unconfirmed_missing;
+    let deliveries = ledger.delivered + ledger.duplicated + ledger.duplicated_redelivered + ledger.foreign;
     let drain = outcome.phases.iter().find(|it| it.phase == Phase::Drain);
     let drained = drain.map_or(Nanos::ZERO, |it| it.end.since(it.start));
     let ended_early = drained < Nanos::from_millis(scene.phases.2);
@@ -190,53 +174,28 @@ fn contradiction(scene: &Scene, play: &Play) -> Option<&'static str> {
     let checks = [
         (outcome.error.is_some(), "the load failed"),
         (!ledger.exact, "memory sufficed"),
-        (
-            ledger.sent != totals.sent * scene.receivers(),
-            "all sent messages have their receivers",
-        ),
+        (ledger.sent != totals.sent * scene.receivers(), "all sent messages have their receivers"),
         (fates != ledger.sent, "every message has one fate"),
         (deliveries != totals.received, "every delivery counts once"),
         (play.counted != *totals, "intervals add up to the totals"),
         (play.gaps > 0, "an interval begins where the last one ended"),
+        (totals.sent > scheduled, "no more is sent than the schedule has"),
+        (!scene.is_hindered() && totals.sent != scheduled, "the whole schedule is sent"),
         (
-            totals.sent > scheduled,
-            "no more is sent than the schedule has",
-        ),
-        (
-            !scene.is_hindered() && totals.sent != scheduled,
-            "the whole schedule is sent",
-        ),
-        (
-            totals.completed + outcome.unconfirmed < totals.sent * u64::from(scene.confirm)
-                && !scene.is_cut(),
+            totals.completed + outcome.unconfirmed < totals.sent * u64::from(scene.confirm) && !scene.is_cut(),
             "every message is answered or not",
         ),
         (ledger.corrupt > 0, "nobody damages anything"),
         (ledger.duplicated > 0, "what comes twice is flagged"),
-        (
-            ledger.reordered > 0 && !may_reorder,
-            "nobody reorders anything",
-        ),
-        (
-            ledger.lost > 0 && !may_lose,
-            "what is acknowledged, or kept, is not lost",
-        ),
-        (
-            lost_connections > 0 && !scene.is_cut(),
-            "nobody cuts anything",
-        ),
+        (ledger.reordered > 0 && !may_reorder, "nobody reorders anything"),
+        (ledger.lost > 0 && !may_lose, "what is acknowledged, or kept, is not lost"),
+        (lost_connections > 0 && !scene.is_cut(), "nobody cuts anything"),
         (
             reads_once && (ledger.duplicated_redelivered > 0 || ledger.foreign > earlier),
             "a stream is gone on with where it was left",
         ),
-        (
-            !acknowledges && left_of_this > missing,
-            "what the queues still hold is not lost",
-        ),
-        (
-            ended_early && ledger.outstanding > 0,
-            "a drain ends early only when nothing more can come",
-        ),
+        (!acknowledges && left_of_this > missing, "what the queues still hold is not lost"),
+        (ended_early && ledger.outstanding > 0, "a drain ends early only when nothing more can come"),
         (
             ended_early && earlier > ledger.foreign && (reads_once || !scene.is_cut()),
             "what was there before is received too",
@@ -288,9 +247,7 @@ fn problem(seed: u64, totals: &Totals) -> Option<String> {
     }
     contradiction(&scene, &play).map(|rule| {
         let (left, lost) = (play.left, &play.lost);
-        format!(
-            "not so: {rule}\n{scene:#?}\n{left} left in the queues, lost {lost:#?}, {outcome:#?}"
-        )
+        format!("not so: {rule}\n{scene:#?}\n{left} left in the queues, lost {lost:#?}, {outcome:#?}")
     })
 }
 
@@ -313,10 +270,7 @@ fn whatever_happens_counts_are_exact_or_outstanding() {
         ];
         let enough = |(total, least): &(&AtomicU64, u64)| total.load(Ordering::Relaxed) >= *least;
         let every_kind = totals.kinds.iter().all(|it| enough(&(it, 100)));
-        assert!(
-            done.iter().all(enough) && every_kind,
-            "too little happened: {totals:?}"
-        );
+        assert!(done.iter().all(enough) && every_kind, "too little happened: {totals:?}");
     }
 }
 

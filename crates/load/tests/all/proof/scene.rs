@@ -1,8 +1,8 @@
 //! Random loads, and what happens to their connections.
 
 use load::{
-    Ack, Destination, Endpoint, Group, Guarantee, LatencyStep, Phases, Plan, QueueType,
-    ReconnectPolicy, ServiceTime, Spin, StreamOffset,
+    Ack, Destination, Endpoint, Group, Guarantee, LatencyStep, Phases, Plan, QueueType, ReconnectPolicy, ServiceTime,
+    Spin, StreamOffset,
 };
 use measure::{Length, Nanos, Rate};
 use testkit::Random;
@@ -83,11 +83,7 @@ impl Scene {
             let lanes = random.of(&[1, 1, 2, 2, 3, 4, 6, 16]);
             (lanes, 1 + random.below(lanes as u64) as usize)
         };
-        let phases = (
-            random.of(&[0, 100]),
-            300,
-            random.of(&[250, 1_500, 4_000, 4_000]),
-        );
+        let phases = (random.of(&[0, 100]), 300, random.of(&[250, 1_500, 4_000, 4_000]));
         let until = phases.0 + phases.1 + phases.2.min(600);
         let count = random.of(&[0, 1, 1, 1, 2, 3]);
         let blows = (0..count).map(|_| {
@@ -138,25 +134,12 @@ impl Scene {
             // Polling without a pause, the load does nothing else all the time.
             scene.pace.travel_ns = (400_000, 1_200_000);
         }
-        let kinds = [
-            Kind::Queue,
-            Kind::Queue,
-            Kind::Topic,
-            Kind::Stream,
-            Kind::Exclusive,
-        ];
-        let idle = if random.one_in(6) {
-            1 + random.below(3)
-        } else {
-            0
-        };
+        let kinds = [Kind::Queue, Kind::Queue, Kind::Topic, Kind::Stream, Kind::Exclusive];
+        let idle = if random.one_in(6) { 1 + random.below(3) } else { 0 };
         let scene = scene.with(random.of(&kinds), idle as usize);
         // As much as comes waits in the consumers' memory; streams have a limit.
         let has_no_limit = seed.is_multiple_of(5) && scene.kind != Kind::Stream;
-        Self {
-            prefetch: if has_no_limit { 0 } else { scene.prefetch },
-            ..scene
-        }
+        Self { prefetch: if has_no_limit { 0 } else { scene.prefetch }, ..scene }
     }
 
     /// With another kind, and idle connections beside it.
@@ -196,8 +179,7 @@ impl Scene {
     }
 
     pub(crate) fn is_cut(&self) -> bool {
-        let cuts =
-            |blow: &(u64, Blow)| matches!(blow.1, Blow::Cut(_) | Blow::Outage(_) | Blow::Break(_));
+        let cuts = |blow: &(u64, Blow)| matches!(blow.1, Blow::Cut(_) | Blow::Outage(_) | Blow::Break(_));
         self.blows.iter().any(cuts)
     }
 
@@ -235,10 +217,7 @@ impl Scene {
                     stream.amqp091.queue_type = QueueType::Stream;
                     stream
                 }
-                Kind::Exclusive => Destination {
-                    exclusive: true,
-                    ..Destination::queue(name)
-                },
+                Kind::Exclusive => Destination { exclusive: true, ..Destination::queue(name) },
             }
         };
         let destinations = (0..self.destinations).map(destination).collect();
@@ -280,10 +259,7 @@ impl Scene {
             };
         }
         let (min, max) = self.recovery;
-        group.reconnect = Some(ReconnectPolicy {
-            min: Nanos::from_millis(min),
-            max: Nanos::from_millis(max),
-        });
+        group.reconnect = Some(ReconnectPolicy { min: Nanos::from_millis(min), max: Nanos::from_millis(max) });
         group.consumers.amqp091.stream_offset = StreamOffset::First;
         let (warmup, measure, drain) = self.phases;
         let idle = (self.idle > 0).then(|| self.idle_group(port, group.reconnect));

@@ -88,10 +88,7 @@ impl State {
     pub(super) fn step_host(&mut self, number: usize, now: Time) {
         let mut host = std::mem::replace(
             &mut self.hosts[number],
-            Host::new(Kind::Peer(
-                ServerConfig::default(),
-                Box::new(|_| unreachable!()),
-            )),
+            Host::new(Kind::Peer(ServerConfig::default(), Box::new(|_| unreachable!()))),
         );
         match &mut host.kind {
             Kind::Broker(_) => self.step_broker(&mut host, number, now),
@@ -121,10 +118,7 @@ impl State {
         let links = self.links_of(number);
         for at in &links {
             let link = &mut self.links[*at];
-            let lost = host
-                .accepted
-                .get(at)
-                .is_some_and(|it| gone.contains(&it.id));
+            let lost = host.accepted.get(at).is_some_and(|it| gone.contains(&it.id));
             if lost {
                 link.to_client.close(now, End::Reset);
                 link.is_over = true;
@@ -132,11 +126,7 @@ impl State {
                 continue;
             }
             if !host.accepted.contains_key(at) && link.comes_at() <= now {
-                let accepted = Accepted {
-                    id: broker.connect(now),
-                    input: Vec::new(),
-                    has_ended: false,
-                };
+                let accepted = Accepted { id: broker.connect(now), input: Vec::new(), has_ended: false };
                 host.accepted.insert(*at, accepted);
             }
             let Some(accepted) = host.accepted.get_mut(at) else {
@@ -164,13 +154,7 @@ impl State {
         }
     }
 
-    fn write_output(
-        &mut self,
-        at: usize,
-        broker: &mut InMemory,
-        accepted: &mut Accepted,
-        now: Time,
-    ) {
+    fn write_output(&mut self, at: usize, broker: &mut InMemory, accepted: &mut Accepted, now: Time) {
         loop {
             let room = self.links[at].to_client.room(self.pace.buffer);
             let waits = broker.output(accepted.id).len();
@@ -234,11 +218,7 @@ impl State {
             }
             if !lives {
                 let link = &mut self.links[at];
-                let end = if peer.resets() {
-                    End::Reset
-                } else {
-                    End::Orderly
-                };
+                let end = if peer.resets() { End::Reset } else { End::Orderly };
                 link.to_client.close(now, end);
                 link.is_over = true;
                 host.served.remove(&at);
@@ -268,7 +248,5 @@ impl State {
 
 /// The number of the host with this address.
 pub(super) fn host_of(address: SocketAddr) -> Option<usize> {
-    usize::from(address.port())
-        .checked_sub(10_000)
-        .map(|port| port % 10_000)
+    usize::from(address.port()).checked_sub(10_000).map(|port| port % 10_000)
 }

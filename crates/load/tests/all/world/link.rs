@@ -75,8 +75,7 @@ impl Pipe {
     }
 
     pub(super) fn has_reset(&self, now: Time) -> bool {
-        self.end
-            .is_some_and(|(at, end)| end == End::Reset && at <= now)
+        self.end.is_some_and(|(at, end)| end == End::Reset && at <= now)
     }
 
     /// Takes bytes that have arrived.
@@ -137,13 +136,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(
-        poll: usize,
-        token: usize,
-        host: usize,
-        connected_at: Time,
-        is_refused: bool,
-    ) -> Self {
+    pub(super) fn new(poll: usize, token: usize, host: usize, connected_at: Time, is_refused: bool) -> Self {
         Self {
             poll,
             token,
@@ -187,9 +180,9 @@ impl Link {
         // The poll tells edges: what has come since it told the last time.
         let pieces = self.to_client.pieces.iter();
         let new = match self.to_client.pieces.back() {
-            Some((last, _)) if self.to_client.held(*last) > self.told_bytes_until => pieces
-                .map(|(at, _)| self.to_client.held(*at))
-                .find(|at| *at > self.told_bytes_until),
+            Some((last, _)) if self.to_client.held(*last) > self.told_bytes_until => {
+                pieces.map(|(at, _)| self.to_client.held(*at)).find(|at| *at > self.told_bytes_until)
+            }
             _ => None,
         };
         let end = self.to_client.end_at().filter(|_| !self.has_told_end);
@@ -225,8 +218,7 @@ impl Link {
         if filled > 0 {
             return Ok(Some(filled));
         }
-        let has_ended = self.to_client.bytes_at().is_none()
-            && self.to_client.end_at().is_some_and(|(at, _)| at <= now);
+        let has_ended = self.to_client.bytes_at().is_none() && self.to_client.end_at().is_some_and(|(at, _)| at <= now);
         Ok(has_ended.then_some(0))
     }
 

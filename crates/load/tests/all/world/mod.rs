@@ -191,10 +191,7 @@ impl World {
             steps: 0,
             trace: 0,
         };
-        Self(Arc::new(Inner {
-            now: AtomicU64::new(BEGINNING.0),
-            state: Mutex::new(state),
-        }))
+        Self(Arc::new(Inner { now: AtomicU64::new(BEGINNING.0), state: Mutex::new(state) }))
     }
 
     pub(crate) fn time(&self) -> Time {
@@ -244,11 +241,7 @@ impl World {
     }
 
     /// Looks into, or changes, the embedded broker at an address.
-    pub(crate) fn with_broker<T>(
-        &self,
-        address: SocketAddr,
-        look: impl FnOnce(&mut broker::InMemory) -> T,
-    ) -> T {
+    pub(crate) fn with_broker<T>(&self, address: SocketAddr, look: impl FnOnce(&mut broker::InMemory) -> T) -> T {
         let mut state = self.state();
         match &mut state.hosts[host_of(address).expect("a host")].kind {
             Kind::Broker(broker) => look(broker),
@@ -419,8 +412,7 @@ impl InMemory {
     }
 
     pub(crate) fn fault_log(&self) -> broker::FaultLog {
-        self.world
-            .with_broker(self.address, |broker| broker.fault_log())
+        self.world.with_broker(self.address, |broker| broker.fault_log())
     }
 
     /// Runs a load.
@@ -430,10 +422,7 @@ impl InMemory {
 }
 
 /// Plays the scene of every seed, two at the same time; a load that hangs or panics is wrong.
-pub(crate) fn play(
-    seeds: &[u64],
-    problem: impl Fn(u64) -> Option<String> + Sync,
-) -> testkit::Played {
+pub(crate) fn play(seeds: &[u64], problem: impl Fn(u64) -> Option<String> + Sync) -> testkit::Played {
     testkit::play(seeds, 2, |seed| {
         let played = catch_unwind(AssertUnwindSafe(|| problem(seed)));
         played.unwrap_or_else(|panic| {
@@ -463,8 +452,7 @@ impl State {
                 all.push(actor);
             }
         };
-        self.ready
-            .scan(&self.links, &self.hosts, &self.polls, self.pace.buffer);
+        self.ready.scan(&self.links, &self.hosts, &self.polls, self.pace.buffer);
         for (number, slot) in self.loops.iter().enumerate() {
             if slot.event_loop.is_some() {
                 offer(slot.ready_at(&self.ready.polls), Actor::Loop(number));
@@ -498,14 +486,8 @@ impl State {
         };
         let mixed = self.trace ^ time.0 ^ (number as u64) << 48;
         self.trace = mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
-        assert!(
-            self.steps < MOST_STEPS,
-            "the load never ends: too many steps"
-        );
-        assert!(
-            time < BEGINNING + MOST_TIME,
-            "the load never ends: {time:?}"
-        );
+        assert!(self.steps < MOST_STEPS, "the load never ends: too many steps");
+        assert!(time < BEGINNING + MOST_TIME, "the load never ends: {time:?}");
     }
 
     /// When a poll has something to tell.
@@ -540,8 +522,7 @@ impl Task for WorldTask {
 
     fn join(self) -> bool {
         while !self.is_finished() && !std::thread::panicking() {
-            self.world
-                .advance(self.world.time() + Nanos::from_millis(1));
+            self.world.advance(self.world.time() + Nanos::from_millis(1));
         }
         true
     }
@@ -567,15 +548,8 @@ impl Environment for World {
     fn poll(&self, _: usize) -> std::io::Result<Poll> {
         let events = Events::default();
         let mut state = self.state();
-        state.polls.push(PollSlot {
-            is_woken: false,
-            events: Arc::clone(&events),
-        });
-        Ok(Poll {
-            world: self.clone(),
-            number: state.polls.len() - 1,
-            events,
-        })
+        state.polls.push(PollSlot { is_woken: false, events: Arc::clone(&events) });
+        Ok(Poll { world: self.clone(), number: state.polls.len() - 1, events })
     }
 
     fn run_loop(&self, _: String, event_loop: impl EventLoop) -> std::io::Result<WorldTask> {
@@ -583,30 +557,17 @@ impl Environment for World {
         self.state().loops.push(LoopSlot {
             event_loop: Some(Box::new(event_loop)),
             poll: None,
-            sleep: Sleep {
-                pause: None,
-                until: None,
-            },
+            sleep: Sleep { pause: None, until: None },
             free_at: Time(0),
             is_over: Arc::clone(&is_over),
         });
-        Ok(WorldTask {
-            world: self.clone(),
-            is_over,
-        })
+        Ok(WorldTask { world: self.clone(), is_over })
     }
 
-    fn run_beside(
-        &self,
-        _: &str,
-        work: impl FnOnce() + Send + 'static,
-    ) -> std::io::Result<WorldTask> {
+    fn run_beside(&self, _: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<WorldTask> {
         // The others go on while it waits.
         work();
-        Ok(WorldTask {
-            world: self.clone(),
-            is_over: Arc::new(AtomicBool::new(true)),
-        })
+        Ok(WorldTask { world: self.clone(), is_over: Arc::new(AtomicBool::new(true)) })
     }
 
     fn receive<T>(&self, from: &Receiver<T>, timeout: Duration) -> Result<T, RecvTimeoutError> {

@@ -4,9 +4,8 @@ use std::collections::VecDeque;
 
 use measure::{Nanos, Time};
 use wire::amqp091::{
-    BasicCancelOk, BasicConsumeOk, BasicDeliver, BasicGetEmpty, BasicQosOk, ConfirmSelectOk,
-    EncodeMethod, Method, Properties, QueueBindOk, QueueDeclareOk, QueuePurgeOk, Server,
-    ServerConfig, ServerEvent, TxCommitOk, TxSelectOk,
+    BasicCancelOk, BasicConsumeOk, BasicDeliver, BasicGetEmpty, BasicQosOk, ConfirmSelectOk, EncodeMethod, Method,
+    Properties, QueueBindOk, QueueDeclareOk, QueuePurgeOk, Server, ServerConfig, ServerEvent, TxCommitOk, TxSelectOk,
 };
 
 /// A client's request, as far as tests care.
@@ -41,11 +40,7 @@ pub(crate) struct Peer {
 
 /// A configuration with this heartbeat interval, in seconds.
 pub(crate) fn beating(heartbeat_s: u16) -> ServerConfig {
-    ServerConfig {
-        heartbeat_s,
-        timeout: Nanos::from_millis(20_000),
-        ..ServerConfig::default()
-    }
+    ServerConfig { heartbeat_s, timeout: Nanos::from_millis(20_000), ..ServerConfig::default() }
 }
 
 impl Peer {
@@ -64,15 +59,9 @@ impl Peer {
                     }
                     asked.push(Asked::Method(channel, method.info().name));
                 }
-                ServerEvent::Ack {
-                    channel,
-                    delivery_tag,
-                    multiple,
-                } => asked.push(Asked::Ack {
-                    channel,
-                    tag: delivery_tag,
-                    multiple,
-                }),
+                ServerEvent::Ack { channel, delivery_tag, multiple } => {
+                    asked.push(Asked::Ack { channel, tag: delivery_tag, multiple })
+                }
                 ServerEvent::Publish { channel, body, .. } => {
                     self.published.push_back(body.to_vec());
                     asked.push(Asked::Publish(channel));
@@ -94,13 +83,7 @@ impl Peer {
     pub(crate) fn answer(&mut self, channel: u16, method: &str) {
         let consumer_tag = "c";
         match method {
-            "queue.declare" => self.send(
-                channel,
-                &QueueDeclareOk {
-                    queue: "queue",
-                    ..QueueDeclareOk::default()
-                },
-            ),
+            "queue.declare" => self.send(channel, &QueueDeclareOk { queue: "queue", ..QueueDeclareOk::default() }),
             "queue.bind" => self.send(channel, &QueueBindOk {}),
             "queue.purge" => self.send(channel, &QueuePurgeOk::default()),
             "basic.qos" => self.send(channel, &BasicQosOk {}),
@@ -126,16 +109,9 @@ impl Peer {
         properties: Properties<'_>,
         body: &[u8],
     ) {
-        let deliver = BasicDeliver {
-            consumer_tag: "c",
-            delivery_tag: tag,
-            redelivered,
-            exchange: "",
-            routing_key: "q",
-        };
-        let sent = self
-            .server
-            .send_content(channel, &deliver, properties, body);
+        let deliver =
+            BasicDeliver { consumer_tag: "c", delivery_tag: tag, redelivered, exchange: "", routing_key: "q" };
+        let sent = self.server.send_content(channel, &deliver, properties, body);
         sent.expect("delivered");
     }
 }

@@ -5,8 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use load::{
-    ClientStream, ConnectOptions, Dial, Output, Poller, Readiness, Received, Sleep, SocketError,
-    SocketOptions, Wake,
+    ClientStream, ConnectOptions, Dial, Output, Poller, Readiness, Received, Sleep, SocketError, SocketOptions, Wake,
 };
 
 use super::World;
@@ -52,12 +51,7 @@ impl Poller for Poll {
 impl Dial for Poll {
     type Stream = Stream;
 
-    fn dial(
-        &self,
-        address: SocketAddr,
-        _: &ConnectOptions,
-        token: usize,
-    ) -> Result<Stream, SocketError> {
+    fn dial(&self, address: SocketAddr, _: &ConnectOptions, token: usize) -> Result<Stream, SocketError> {
         let now = self.world.time();
         let mut state = self.world.state();
         let (least, most) = state.pace.travel_ns;

@@ -58,11 +58,7 @@ impl<F: FnOnce(&World, Time)> Sink for Hearing<'_, F> {
 
 impl World {
     /// Runs a load; `begun` is called when the start is announced, with its instant.
-    pub(crate) fn run(
-        &self,
-        plan: &Plan,
-        begun: impl FnOnce(&Self, Time),
-    ) -> (Result<Outcome, Error>, Told) {
+    pub(crate) fn run(&self, plan: &Plan, begun: impl FnOnce(&Self, Time)) -> (Result<Outcome, Error>, Told) {
         self.run_until(plan, &Control::new(), begun)
     }
 
@@ -73,11 +69,7 @@ impl World {
         control: &Control,
         begun: impl FnOnce(&Self, Time),
     ) -> (Result<Outcome, Error>, Told) {
-        let mut hearing = Hearing {
-            world: self,
-            told: Told::default(),
-            begun: Some(begun),
-        };
+        let mut hearing = Hearing { world: self, told: Told::default(), begun: Some(begun) };
         let outcome = load::run_in(self, plan, control, &mut hearing);
         (outcome, hearing.told)
     }

@@ -154,10 +154,8 @@ fn a_time_that_lasts_over_a_cut_is_told_in_two() {
 #[test]
 fn a_time_lasts_until_the_thread_is_back_whichever_comes_first() {
     // The second thread's return lies in a ring that was fetched earlier.
-    let script = vec![
-        vec![leaves(1, 10 * MS), back(2, 50 * MS), leaves(2, 20 * MS)],
-        vec![back(1, 12 * MS), back(1, 13 * MS)],
-    ];
+    let script =
+        vec![vec![leaves(1, 10 * MS), back(2, 50 * MS), leaves(2, 20 * MS)], vec![back(1, 12 * MS), back(1, 13 * MS)]];
     let (all, note) = told(script, 99 * MS);
     assert_eq!(all, [(1, 10 * MS, 2 * MS), (2, 20 * MS, 30 * MS)]);
     assert_eq!(note, "");
@@ -168,10 +166,7 @@ fn long_times_come_in_parts_and_those_without_an_end_last_until_the_last_moment(
     let script = vec![vec![leaves(1, 0)]];
     let (all, note) = told(script, 250 * MS);
     let part = 100 * MS;
-    assert_eq!(
-        all,
-        [(1, 0, part), (1, part, part), (1, 2 * part, part / 2)]
-    );
+    assert_eq!(all, [(1, 0, part), (1, part, part), (1, 2 * part, part / 2)]);
     assert_eq!(note, "");
     let (all, _) = told(vec![vec![leaves(1, 0)]], u64::MAX);
     assert!(all.len() as u64 <= MOST_PARTS);
@@ -252,10 +247,7 @@ const fn preempted(tid: u32, time: u64) -> Record<'static> {
 
 /// Begin, length and reason of each time, in milliseconds: who woke the thread, `cpu` for a wait for a processor.
 fn ended(script: Vec<Record<'static>>, end: u64) -> Vec<(u64, u64, String)> {
-    let wakings = Wakings {
-        events: [WAKING].into(),
-        numbering: Some(Numbering::Inside),
-    };
+    let wakings = Wakings { events: [WAKING].into(), numbering: Some(Numbering::Inside) };
     let mut source = BlockedTimes::new(Script(vec![script]), Nanos(MS), wakings, few);
     let mut all = Vec::new();
     let mut take = |record: &Record<'_>| {
@@ -321,11 +313,7 @@ fn a_wake_up_before_the_switch_counts_only_on_the_way_to_it() {
         leaves(1, 22 * MS + 50_000),
         back(1, 24 * MS + 50_000),
     ];
-    let wanted = [
-        time(10, 2, "Unseen"),
-        time(20, 2, "cpu"),
-        time(22, 2, "Unseen"),
-    ];
+    let wanted = [time(10, 2, "Unseen"), time(20, 2, "cpu"), time(22, 2, "Unseen")];
     assert_eq!(ended(script, 99 * MS), wanted);
 }
 
@@ -349,15 +337,9 @@ fn a_preempted_thread_waits_for_a_processor_whatever_wakes_it() {
 fn a_thread_that_ended_gives_nothing_to_the_next_of_its_number() {
     let mut script = vec![leaves(1, 10 * MS), woken(1, 11 * MS), woken(2, 11 * MS)];
     let mut source = BlockedTimes::new(
-        Script(vec![
-            std::mem::take(&mut script),
-            vec![Record::Exit { tid: 1 }, Record::Exit { tid: 2 }],
-        ]),
+        Script(vec![std::mem::take(&mut script), vec![Record::Exit { tid: 1 }, Record::Exit { tid: 2 }]]),
         Nanos(MS),
-        Wakings {
-            events: [WAKING].into(),
-            numbering: Some(Numbering::Inside),
-        },
+        Wakings { events: [WAKING].into(), numbering: Some(Numbering::Inside) },
         few,
     );
     let mut told = 0;

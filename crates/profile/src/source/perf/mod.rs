@@ -92,23 +92,14 @@ struct Ring {
 impl SampleSource for PerfRings {
     fn wait(&mut self, others: &[BorrowedFd<'_>], timeout: &Timespec) -> Vec<bool> {
         let rings = self.rings.iter().filter(|ring| ring.polled);
-        let all = others
-            .iter()
-            .copied()
-            .chain(rings.map(|ring| ring.fd.as_fd()));
-        let mut fds: Vec<_> = all
-            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
-            .collect();
+        let all = others.iter().copied().chain(rings.map(|ring| ring.fd.as_fd()));
+        let mut fds: Vec<_> = all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         // Interrupted by a signal: the rings are fetched all the same.
         let _ = rustix::event::poll(&mut fds, Some(timeout));
         let mut answers = fds.iter().map(PollFd::revents);
         let readable = answers.by_ref().take(others.len());
-        let readable = readable
-            .map(|answer| answer.contains(PollFlags::IN))
-            .collect();
-        let gone: Vec<_> = answers
-            .map(|answer| answer.intersects(PollFlags::HUP | PollFlags::ERR))
-            .collect();
+        let readable = readable.map(|answer| answer.contains(PollFlags::IN)).collect();
+        let gone: Vec<_> = answers.map(|answer| answer.intersects(PollFlags::HUP | PollFlags::ERR)).collect();
         drop(fds);
         let polled = self.rings.iter_mut().filter(|ring| ring.polled);
         for (ring, gone) in polled.zip(gone) {
@@ -145,11 +136,7 @@ impl SampleSource for PerfRings {
     }
 
     fn lost(&self) -> u64 {
-        if self.events.count_lost {
-            self.events.lost()
-        } else {
-            0
-        }
+        if self.events.count_lost { self.events.lost() } else { 0 }
     }
 
     fn counted(&self) -> Option<u64> {
@@ -182,12 +169,7 @@ impl TriggerPlace {
                 attr.set_disabled(1);
                 sys::open(&attr, None, cpu)
             }
-            Self::Probe {
-                path,
-                offset,
-                returns,
-                pid,
-            } => sys::open_probe(path, *offset, *returns, *pid, cpu),
+            Self::Probe { path, offset, returns, pid } => sys::open_probe(path, *offset, *returns, *pid, cpu),
         }
     }
 }
@@ -209,12 +191,7 @@ impl OpenTrigger {
     /// Opens the event. The program runs when it is enabled.
     fn open(place: TriggerPlace, cpu: u32, program: OwnedFd) -> io::Result<Self> {
         let event = place.open(cpu)?;
-        Ok(Self {
-            place,
-            cpu,
-            program,
-            event: Mutex::new(Some(event)),
-        })
+        Ok(Self { place, cpu, program, event: Mutex::new(Some(event)) })
     }
 
     /// From now on the program runs.

@@ -114,16 +114,11 @@ pub(crate) fn open(
             Errno::INVAL if wanted.copies && !event.needs_program() => wanted.copies = false,
             Errno::INVAL => return Err(permission::invalid(options.frequency)),
             Errno::NOSYS | Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV => {
-                return Err(Error::NotSupported {
-                    reason: refused.to_string(),
-                });
+                return Err(Error::NotSupported { reason: refused.to_string() });
             }
             other => {
                 let what = format!("open performance events on process {pid}");
-                return Err(Error::System {
-                    what,
-                    source: other.into(),
-                });
+                return Err(Error::System { what, source: other.into() });
             }
         }
     }
@@ -178,18 +173,11 @@ fn open_with(
     if opener.owners.is_empty() {
         return Err(Failure::Fatal(Error::NoSuchProcess { pid }));
     }
-    let events = Arc::new(PerfEvents {
-        fds: opener.fds,
-        triggers,
-        _wake_ups: wake_ups.cloned(),
-        count_lost: wanted.count_lost,
-    });
+    let events =
+        Arc::new(PerfEvents { fds: opener.fds, triggers, _wake_ups: wake_ups.cloned(), count_lost: wanted.count_lost });
     let rings = opener.rings.into_iter().map(|owned| owned.ring).collect();
     Ok(Opened {
-        rings: PerfRings {
-            events: Arc::clone(&events),
-            rings,
-        },
+        rings: PerfRings { events: Arc::clone(&events), rings },
         events,
         owners: opener.owners,
         wakings,
@@ -387,11 +375,7 @@ impl Opener<'_> {
         }
     }
 
-    fn trigger(
-        &self,
-        place: TriggerPlace,
-        program: BorrowedFd<'_>,
-    ) -> Result<OpenTrigger, Failure> {
+    fn trigger(&self, place: TriggerPlace, program: BorrowedFd<'_>) -> Result<OpenTrigger, Failure> {
         let program = program.try_clone_to_owned();
         let program = program.map_err(|error| self.refused(error))?;
         let trigger = OpenTrigger::open(place, self.first_cpu(), program);
@@ -447,8 +431,7 @@ impl Opener<'_> {
         let owner = self.rings.iter().find(|ring| ring.cpu == cpu);
         let owner = owner.map(|ring| ring.owner);
         if let Some(owner) = owner.and_then(|at| self.fds.get(at)) {
-            return sys::set_output(fd.as_fd(), owner.as_fd())
-                .map_err(|e| self.fatal("share a ring", e));
+            return sys::set_output(fd.as_fd(), owner.as_fd()).map_err(|e| self.fatal("share a ring", e));
         }
         let map = self.map(fd)?;
         let fd = fd.try_clone().map_err(|e| match Errno::from_io_error(&e) {
@@ -456,11 +439,7 @@ impl Opener<'_> {
             _ => self.fatal("duplicate a descriptor", e),
         })?;
         let polled = true;
-        self.rings.push(OwnedRing {
-            ring: Ring { fd, map, polled },
-            cpu,
-            owner: self.fds.len(),
-        });
+        self.rings.push(OwnedRing { ring: Ring { fd, map, polled }, cpu, owner: self.fds.len() });
         Ok(())
     }
 
@@ -472,10 +451,7 @@ impl Opener<'_> {
             match RingMap::new(fd.as_fd(), pages) {
                 Ok(map) => return Ok(map),
                 Err(error) => {
-                    let limit = matches!(
-                        Errno::from_io_error(&error),
-                        Some(Errno::PERM | Errno::NOMEM | Errno::AGAIN)
-                    );
+                    let limit = matches!(Errno::from_io_error(&error), Some(Errno::PERM | Errno::NOMEM | Errno::AGAIN));
                     if !limit {
                         return Err(self.fatal("map a ring", error));
                     }
@@ -510,11 +486,7 @@ mod tests {
     use crate::events::{EVENTS, Event};
 
     fn bytes(event: &Event, frequency: u32, rings: usize) -> u64 {
-        let options = Options {
-            event: event.clone(),
-            frequency,
-            ..Options::default()
-        };
+        let options = Options { event: event.clone(), frequency, ..Options::default() };
         let pages = ring_pages(&options, true, rings);
         assert!(pages.is_power_of_two());
         (pages * rustix::param::page_size()) as u64
@@ -527,10 +499,7 @@ mod tests {
                 for rings in [0, 1, 2, 3, 64, 100, 512] {
                     let ring = bytes(event, frequency, rings);
                     assert!((SMALLEST_RING_BYTES..=LARGEST_RING_BYTES).contains(&ring));
-                    assert!(
-                        ring * rings as u64 <= LARGEST_RINGS_BYTES,
-                        "{rings} of {ring}"
-                    );
+                    assert!(ring * rings as u64 <= LARGEST_RINGS_BYTES, "{rings} of {ring}");
                 }
             }
         }

@@ -24,25 +24,15 @@ fn explain(pid: u32, own: u32, owner: Option<u32>, access: &Access) -> Error {
                 None => "profile as that user or as root".to_owned(),
             },
         ),
-        (_, Some(remedy)) => (
-            format!("{PARANOID} is {}", level(PARANOID)),
-            remedy.to_string(),
-        ),
+        (_, Some(remedy)) => (format!("{PARANOID} is {}", level(PARANOID)), remedy.to_string()),
         (_, None) => (
-            format!(
-                "perf_event_open is refused although {PARANOID} is {}",
-                level(PARANOID)
-            ),
+            format!("perf_event_open is refused although {PARANOID} is {}", level(PARANOID)),
             "in a container, allow the system call: --cap-add PERFMON, or a seccomp profile with \
              perf_event_open in it"
                 .to_owned(),
         ),
     };
-    Error::NotPermitted {
-        pid,
-        reason,
-        remedy,
-    }
+    Error::NotPermitted { pid, reason, remedy }
 }
 
 /// An event that happens inside the kernel is not this user's to see.
@@ -50,10 +40,7 @@ pub(crate) fn of_kernel(pid: u32, event: &str) -> Error {
     let remedy = Access::of_this_process().remedy(&[AccessPart::Kernel]);
     Error::NotPermitted {
         pid,
-        reason: format!(
-            "{event} happens inside the kernel, and {PARANOID} is {}",
-            level(PARANOID)
-        ),
+        reason: format!("{event} happens inside the kernel, and {PARANOID} is {}", level(PARANOID)),
         remedy: remedy.map_or("run as root".to_owned(), |it| it.to_string()),
     }
 }
@@ -64,10 +51,7 @@ pub(crate) fn needs_program(event: &str) -> Error {
         format!("{event} cannot be counted"),
         "it needs a program in the kernel that copies stacks, which was disabled, is not allowed, or is impossible \
          for a Go program, whose stacks are unwound by frame pointers",
-        format!(
-            "use whole stacks, and {}; for a Go program use mmap-bytes",
-            copies_remedy()
-        ),
+        format!("use whole stacks, and {}; for a Go program use mmap-bytes", copies_remedy()),
     ))
 }
 
@@ -114,9 +98,7 @@ pub(crate) fn invalid(frequency: u32) -> Error {
             format!("{frequency} samples per second, and {name} is {most}"),
             "lower the frequency or raise that setting",
         )),
-        _ => Error::NotSupported {
-            reason: "the event's attributes are invalid to it".into(),
-        },
+        _ => Error::NotSupported { reason: "the event's attributes are invalid to it".into() },
     }
 }
 
@@ -139,16 +121,10 @@ mod tests {
     fn refusals_name_cause_value_and_remedy() {
         let user = |paranoid| Access::of(false, 0, paranoid, 1);
         let foreign = explain(7, 1000, Some(102), &user(2)).problem().sentence();
-        assert!(
-            foreign.contains("user 102") && foreign.contains("as root"),
-            "{foreign}"
-        );
+        assert!(foreign.contains("user 102") && foreign.contains("as root"), "{foreign}");
         let strict = explain(7, 1000, Some(1000), &user(4)).problem().sentence();
         assert!(strict.contains("perf_event_paranoid is"), "{strict}");
-        assert!(
-            strict.contains("setcap cap_bpf,cap_perfmon,cap_syslog+ep /"),
-            "{strict}"
-        );
+        assert!(strict.contains("setcap cap_bpf,cap_perfmon,cap_syslog+ep /"), "{strict}");
         let root = Access::of(true, u64::MAX, 2, 1);
         let container = explain(7, 0, Some(0), &root).problem().sentence();
         assert!(container.contains("--cap-add PERFMON"), "{container}");
@@ -157,9 +133,6 @@ mod tests {
         assert!(hidden.contains("lacks the capability SYSLOG"), "{hidden}");
         assert!(hidden.contains("cap_syslog+ep"), "{hidden}");
         let hidden = hidden_names(&Access::of(true, u64::MAX, 2, 2), "2");
-        assert!(
-            hidden.ends_with("kernel.kptr_restrict is 2; as root: sysctl kernel.kptr_restrict=1"),
-            "{hidden}"
-        );
+        assert!(hidden.ends_with("kernel.kptr_restrict is 2; as root: sysctl kernel.kptr_restrict=1"), "{hidden}");
     }
 }

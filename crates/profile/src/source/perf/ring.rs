@@ -30,12 +30,7 @@ pub(crate) enum Next<'a> {
 }
 
 /// The record between `tail` and `head`, copied into `scratch`.
-pub(crate) fn next<'a>(
-    ring: &impl RingBytes,
-    head: u64,
-    tail: u64,
-    scratch: &'a mut Vec<u8>,
-) -> Next<'a> {
+pub(crate) fn next<'a>(ring: &impl RingBytes, head: u64, tail: u64, scratch: &'a mut Vec<u8>) -> Next<'a> {
     let waiting = head.wrapping_sub(tail);
     if waiting == 0 {
         return Next::Empty;
@@ -57,11 +52,8 @@ pub(crate) fn next<'a>(
     if !scratch.is_empty() {
         ring.copy(offset(tail.wrapping_add(HEADER as u64)), scratch);
     }
-    let record = RawRecord {
-        kind: u32::from_ne_bytes([k0, k1, k2, k3]),
-        misc: u16::from_ne_bytes([m0, m1]),
-        body: scratch,
-    };
+    let record =
+        RawRecord { kind: u32::from_ne_bytes([k0, k1, k2, k3]), misc: u16::from_ne_bytes([m0, m1]), body: scratch };
     Next::Record(record, tail.wrapping_add(u64::from(size)))
 }
 
@@ -88,12 +80,7 @@ mod tests {
         let mut at = tail;
         for (kind, misc, body) in records {
             let size = u16::try_from(HEADER + body.len()).unwrap();
-            let parts: [&[u8]; 4] = [
-                &kind.to_ne_bytes(),
-                &misc.to_ne_bytes(),
-                &size.to_ne_bytes(),
-                body,
-            ];
+            let parts: [&[u8]; 4] = [&kind.to_ne_bytes(), &misc.to_ne_bytes(), &size.to_ne_bytes(), body];
             for byte in parts.concat() {
                 memory.0[(at % 64) as usize] = byte;
                 at += 1;
@@ -107,14 +94,8 @@ mod tests {
         for tail in 0..200 {
             let (memory, head) = ring(tail, &[(9, 2, &[1, 2, 3, 4, 5, 6, 7, 8]), (2, 0, &[])]);
             let mut scratch = Vec::new();
-            let Next::Record(record, tail) = next(&memory, head, tail, &mut scratch) else {
-                panic!("no record")
-            };
-            let wanted = RawRecord {
-                kind: 9,
-                misc: 2,
-                body: &[1, 2, 3, 4, 5, 6, 7, 8],
-            };
+            let Next::Record(record, tail) = next(&memory, head, tail, &mut scratch) else { panic!("no record") };
+            let wanted = RawRecord { kind: 9, misc: 2, body: &[1, 2, 3, 4, 5, 6, 7, 8] };
             assert_eq!(record, wanted);
             let Next::Record(record, tail) = next(&memory, head, tail, &mut scratch) else {
                 panic!("no second record")
@@ -134,8 +115,7 @@ mod tests {
             memory.0[(tail.wrapping_add(i as u64) % 64) as usize] = *byte;
         }
         let mut scratch = Vec::new();
-        let Next::Record(record, after) = next(&memory, tail.wrapping_add(16), tail, &mut scratch)
-        else {
+        let Next::Record(record, after) = next(&memory, tail.wrapping_add(16), tail, &mut scratch) else {
             panic!("no record")
         };
         assert_eq!((record.body, after), (&[7; 8][..], 4));
@@ -147,19 +127,11 @@ mod tests {
         for size in [0u16, 1, 7, 100, u16::MAX] {
             let (mut memory, head) = ring(0, &[(9, 0, &[0; 16])]);
             memory.0[6..8].copy_from_slice(&size.to_ne_bytes());
-            assert_eq!(
-                next(&memory, head, 0, &mut scratch),
-                Next::Damaged,
-                "size {size}"
-            );
+            assert_eq!(next(&memory, head, 0, &mut scratch), Next::Damaged, "size {size}");
         }
         let (memory, _) = ring(0, &[]);
         for (head, tail) in [(3, 0), (65, 0), (0, 1), (u64::MAX, 0)] {
-            assert_eq!(
-                next(&memory, head, tail, &mut scratch),
-                Next::Damaged,
-                "{head} {tail}"
-            );
+            assert_eq!(next(&memory, head, tail, &mut scratch), Next::Damaged, "{head} {tail}");
         }
     }
 }

@@ -35,13 +35,7 @@ const AT_RETURN: u64 = 1;
 
 /// Opens an event at a place in the code of a process: each time one of its threads comes by there, or, where a
 /// function begins there, each time it returns.
-pub(crate) fn open_probe(
-    path: &CStr,
-    offset: u64,
-    returns: bool,
-    pid: u32,
-    cpu: u32,
-) -> io::Result<OwnedFd> {
+pub(crate) fn open_probe(path: &CStr, offset: u64, returns: bool, pid: u32, cpu: u32) -> io::Result<OwnedFd> {
     let mut attr = perf_event_attr::default();
     attr.size = size_of::<perf_event_attr>() as u32;
     attr.type_ = probe_type()?;
@@ -116,11 +110,7 @@ fn counts(event: BorrowedFd<'_>) -> io::Result<[Option<u64>; 2]> {
 }
 
 fn done(result: i32) -> io::Result<()> {
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// The memory that an event shares with the kernel: a control page, then the ring.
@@ -175,8 +165,7 @@ impl RingMap {
     pub(crate) fn set_tail(&mut self, tail: u64) {
         // SAFETY: as above. Release: all reads of the records happen before.
         unsafe {
-            AtomicU64::from_ptr(&raw mut (*self.control()).data_tail)
-                .store(tail, Ordering::Release);
+            AtomicU64::from_ptr(&raw mut (*self.control()).data_tail).store(tail, Ordering::Release);
         }
     }
 }
@@ -187,10 +176,7 @@ impl RingBytes for RingMap {
     }
 
     fn copy(&self, at: usize, out: &mut [u8]) {
-        assert!(
-            at < self.len && out.len() <= self.len,
-            "a record lies inside the ring"
-        );
+        assert!(at < self.len && out.len() <= self.len, "a record lies inside the ring");
         let first = out.len().min(self.len - at);
         // SAFETY: both pieces lie inside the mapping by the assertion above, `out` is memory of our
         // own, and the kernel does not write between tail and head, which is all that is read.

@@ -39,10 +39,7 @@ impl GoFunctions {
         if let Some(trees) = bytes_from(file, module.trees) {
             table.set_trees(at_most(trees));
         }
-        Some(Self {
-            table,
-            text: module.text,
-        })
+        Some(Self { table, text: module.text })
     }
 
     /// The function at an address, behind those that were inlined there, innermost first; none where the address is
@@ -79,11 +76,7 @@ impl GoCode {
             let bias = bias(&file, mapping)?;
             covers(mapping, bias).then_some((mapping.start..mapping.end, bias))
         })?;
-        Some(Self {
-            functions,
-            bias,
-            range,
-        })
+        Some(Self { functions, bias, range })
     }
 
     /// Whether an address is one of code.
@@ -121,16 +114,10 @@ pub fn go_functions(table: &[u8], trees: &[u8], offset: u32) -> Vec<Frame> {
         table.functions(offset)
     });
     let frame = |it: Function<'_>| Frame::new(it.name, "", FrameKind::Native).at_line(it.line);
-    functions
-        .unwrap_or_default()
-        .into_iter()
-        .map(frame)
-        .collect()
+    functions.unwrap_or_default().into_iter().map(frame).collect()
 }
 
-fn section<'d, 'f, R: ReadRef<'d>>(
-    file: &'f object::File<'d, R>,
-) -> Option<object::Section<'d, 'f, R>> {
+fn section<'d, 'f, R: ReadRef<'d>>(file: &'f object::File<'d, R>) -> Option<object::Section<'d, 'f, R>> {
     SECTIONS.iter().find_map(|name| file.section_by_name(name))
 }
 
@@ -158,27 +145,17 @@ struct ModuleData {
 
 impl ModuleData {
     /// The one of a table at this address.
-    fn find<'d, R: ReadRef<'d>>(
-        file: &object::File<'d, R>,
-        at: u64,
-        table: &Pclntab,
-    ) -> Option<Self> {
+    fn find<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, at: u64, table: &Pclntab) -> Option<Self> {
         // In a program that may be loaded anywhere the file's words are 0, and relocations say what they become.
         let relocated = relatives(file).filter(|(_, value)| *value == at);
-        let relocated: Vec<u64> = relocated
-            .map(|(place, _)| place)
-            .take(MOST_POINTERS)
-            .collect();
+        let relocated: Vec<u64> = relocated.map(|(place, _)| place).take(MOST_POINTERS).collect();
         let fixed = pointers(file, at).take(MOST_POINTERS);
         let mut found = relocated.into_iter().chain(fixed);
         found.find_map(|place| {
             let words = words(file, place)?;
             let [first, names, ..] = words;
             let is_one = first == at && names == at.checked_add(table.names_at())?;
-            is_one.then_some(Self {
-                text: words[TEXT],
-                trees: *words.get(table.trees_word())?,
-            })
+            is_one.then_some(Self { text: words[TEXT], trees: *words.get(table.trees_word())? })
         })
     }
 }
@@ -186,9 +163,7 @@ impl ModuleData {
 /// The places that get an address when the file is loaded, and which, as the file states it.
 fn relatives<'d, R: ReadRef<'d>>(file: &object::File<'d, R>) -> impl Iterator<Item = (u64, u64)> {
     let is_relative = |flags| match flags {
-        RelocationFlags::Elf { r_type } => {
-            [R_X86_64_RELATIVE, R_AARCH64_RELATIVE].contains(&r_type)
-        }
+        RelocationFlags::Elf { r_type } => [R_X86_64_RELATIVE, R_AARCH64_RELATIVE].contains(&r_type),
         _ => false,
     };
     let relocations = file.dynamic_relocations().into_iter().flatten();
@@ -197,18 +172,13 @@ fn relatives<'d, R: ReadRef<'d>>(file: &object::File<'d, R>) -> impl Iterator<It
 }
 
 /// The addresses of words that hold `value`.
-fn pointers<'d, R: ReadRef<'d>>(
-    file: &object::File<'d, R>,
-    value: u64,
-) -> impl Iterator<Item = u64> {
+fn pointers<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, value: u64) -> impl Iterator<Item = u64> {
     let is_data = |kind| matches!(kind, SectionKind::Data | SectionKind::ReadOnlyDataWithRel);
     let sections = file.sections().filter(move |it| is_data(it.kind()));
     sections.flat_map(move |section| {
         let (words, _) = section.data().unwrap_or_default().as_chunks::<8>();
         let start = section.address();
-        let equal = (0u64..)
-            .zip(words)
-            .filter(move |(_, word)| u64::from_le_bytes(**word) == value);
+        let equal = (0u64..).zip(words).filter(move |(_, word)| u64::from_le_bytes(**word) == value);
         equal.map(move |(n, _)| start.wrapping_add(n * 8))
     })
 }
@@ -222,9 +192,7 @@ fn words<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, at: u64) -> Option<[u64
         let Some(into) = place.checked_sub(at) else {
             continue;
         };
-        let word = usize::try_from(into / 8)
-            .ok()
-            .and_then(|it| words.get_mut(it));
+        let word = usize::try_from(into / 8).ok().and_then(|it| words.get_mut(it));
         if let Some(word) = word.filter(|_| into.is_multiple_of(8)) {
             *word = value;
         }
@@ -235,9 +203,8 @@ fn words<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, at: u64) -> Option<[u64
 /// Bytes of the file from an address on, to the end of its section.
 fn bytes_from<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, address: u64) -> Option<&'d [u8]> {
     let mut sections = file.sections();
-    let section = sections.find(|section| {
-        (address.checked_sub(section.address())).is_some_and(|into| into < section.size())
-    })?;
+    let section =
+        sections.find(|section| (address.checked_sub(section.address())).is_some_and(|into| into < section.size()))?;
     let into = usize::try_from(address - section.address()).ok()?;
     section.data().ok()?.get(into..)
 }

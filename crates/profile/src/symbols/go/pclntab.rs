@@ -19,27 +19,9 @@ use super::super::Function;
 /// Where these versions of Go have what is read here.
 const SHAPES: [(u32, Shape); 2] = [
     // 1.18 and 1.19
-    (
-        0xffff_fff0,
-        Shape {
-            trees_word: 38,
-            function: 40,
-            call: 20,
-            call_name: 12,
-            call_site: 16,
-        },
-    ),
+    (0xffff_fff0, Shape { trees_word: 38, function: 40, call: 20, call_name: 12, call_site: 16 }),
     // 1.20 and later
-    (
-        0xffff_fff1,
-        Shape {
-            trees_word: 40,
-            function: 44,
-            call: 16,
-            call_name: 4,
-            call_site: 8,
-        },
-    ),
+    (0xffff_fff1, Shape { trees_word: 40, function: 44, call: 16, call_name: 4, call_site: 8 }),
 ];
 
 /// Of a header: how many functions there are, and the offsets of parts.
@@ -157,10 +139,7 @@ impl Pclntab {
         };
         let mut into = offset - place.start;
         let mut add = |name: String, into| {
-            found.push(Function {
-                name: name.into(),
-                line: self.line(place, into),
-            });
+            found.push(Function { name: name.into(), line: self.line(place, into) });
             found.len()
         };
         for _ in 0..MOST_INLINED {

@@ -54,9 +54,7 @@ impl Refusal {
         match self {
             Self::Missing => format!("{path} cannot be opened, so compiled code has no names"),
             Self::NoFile => format!("{path} is not a plain file and was not read as a JIT map"),
-            Self::Owner(uid) => format!(
-                "{path} belongs to user {uid}, not to that of process {pid}, and was ignored"
-            ),
+            Self::Owner(uid) => format!("{path} belongs to user {uid}, not to that of process {pid}, and was ignored"),
             Self::Stale(written) => {
                 let before = wanted.started.and_then(|t| t.duration_since(*written).ok());
                 let before = Nanos::from(before.unwrap_or_default());
@@ -244,8 +242,7 @@ impl MapFile {
         }
         // A line that never ends is no line.
         let room = (2 * NAME_LIMIT).saturating_sub(self.partial.len());
-        self.partial
-            .extend_from_slice(&bytes[..bytes.len().min(room)]);
+        self.partial.extend_from_slice(&bytes[..bytes.len().min(room)]);
         lines
     }
 }

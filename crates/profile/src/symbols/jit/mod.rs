@@ -52,21 +52,14 @@ impl JitMap {
             owners: [status.uid, 0, rustix::process::geteuid().as_raw()],
             started: ProcessId::of(pid).map(ProcessId::started),
         };
-        Self {
-            unwritten: Unwritten::of(pid),
-            ..Self::from_candidates(vec![inner, outer], wanted)
-        }
+        Self { unwritten: Unwritten::of(pid), ..Self::from_candidates(vec![inner, outer], wanted) }
     }
 
     /// The map that a process has left behind, which may have ended. As `perf` does, it is believed where it is
     /// our own or root's.
     pub(super) fn left_behind(pid: u32) -> Self {
         let ourselves = rustix::process::geteuid().as_raw();
-        let wanted = Wanted {
-            pid,
-            owners: [ourselves, 0, ourselves],
-            started: None,
-        };
+        let wanted = Wanted { pid, owners: [ourselves, 0, ourselves], started: None };
         Self::from_candidates(vec![format!("/tmp/perf-{pid}.map").into()], wanted)
     }
 

@@ -111,11 +111,7 @@ impl JitTable {
     pub(in crate::symbols) fn find(&self, address: u64) -> Option<&str> {
         let (_, &(end, at, len)) = self.ranges.range(..=address).next_back()?;
         let at = at as usize;
-        if address < end {
-            self.names.get(at..at + len as usize)
-        } else {
-            None
-        }
+        if address < end { self.names.get(at..at + len as usize) } else { None }
     }
 }
 
@@ -158,10 +154,7 @@ impl LineTable {
         let (_, &(file, number)) = before.next_back()?;
         let file = self.files.get(file as usize)?;
         // What a compiler has made up has no line.
-        (number > 0).then(|| SourceLine {
-            file: file.as_ref().to_owned(),
-            number,
-        })
+        (number > 0).then(|| SourceLine { file: file.as_ref().to_owned(), number })
     }
 
     fn file(&mut self, name: &str) -> Option<u32> {
@@ -213,10 +206,7 @@ mod tests {
         for n in 0..lines + 10 {
             table.add_line(&format!("{:x} 10 {name}", n * 16));
         }
-        assert_eq!(
-            (table.names.len(), table.ranges.len()),
-            (NAMES_LIMIT, lines)
-        );
+        assert_eq!((table.names.len(), table.ranges.len()), (NAMES_LIMIT, lines));
         assert!(table.is_full() && table.find(0).is_some());
         table.add_line("0 10 later");
         assert_eq!(table.find(0), None, "what was there is gone");
@@ -258,9 +248,7 @@ mod tests {
         let mut table = JitTable::default();
         let mut random = 12_345u64;
         for n in 1..500u32 {
-            random = random
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let (start, size) = ((random >> 33) % 256, (random >> 50) % 40 + 1);
             table.add_line(&format!("{start:x} {size:x} {n}"));
             let end = (start + size).min(256);

@@ -10,11 +10,7 @@ use measure::{Clock, Nanos};
 use super::*;
 
 fn wanted(started: Option<SystemTime>) -> Wanted {
-    Wanted {
-        pid: 1,
-        owners: [rustix::process::geteuid().as_raw(); 3],
-        started,
-    }
+    Wanted { pid: 1, owners: [rustix::process::geteuid().as_raw(); 3], started }
 }
 
 fn map(path: &Path) -> JitMap {
@@ -50,12 +46,7 @@ fn a_map_from_before_the_process_is_not_believed() {
     let path = dir.path().join("perf-1.map");
     fs::write(&path, "1000 10 of_2020\n").unwrap();
     let of_2020 = SystemTime::UNIX_EPOCH + Duration::from_secs(1_590_000_000);
-    File::options()
-        .write(true)
-        .open(&path)
-        .unwrap()
-        .set_modified(of_2020)
-        .unwrap();
+    File::options().write(true).open(&path).unwrap().set_modified(of_2020).unwrap();
     let started = SystemTime::now();
     let mut map = JitMap::from_candidates(vec![path.clone()], wanted(Some(started)));
     assert!(!map.refresh() && !map.is_present());
@@ -140,11 +131,7 @@ fn a_map_that_is_replaced_names_each_sample_by_its_time() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("perf-1.map");
     for way in [Way::Rewritten, Way::Overwritten, Way::Renamed] {
-        for new in [
-            "1000 10 new\n",
-            "1000 10 new\n2000 10 xyz\n",
-            "1000 10 new\n2000 10 xyz\n3000 10 more\n",
-        ] {
+        for new in ["1000 10 new\n", "1000 10 new\n2000 10 xyz\n", "1000 10 new\n2000 10 xyz\n3000 10 more\n"] {
             fs::write(&path, "1000 10 old\n2000 10 xyz\n").unwrap();
             let mut map = map(&path);
             assert!(map.refresh());

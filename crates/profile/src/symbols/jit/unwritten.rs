@@ -34,12 +34,7 @@ impl Unwritten {
         let emulator = beam::emulator(&maps)?;
         let exported = exported(pid, emulator, &beam::NAMES).unwrap_or_default();
         let variables = Variables::of(pid, emulator, &memory, exported);
-        Some(Self {
-            pid,
-            list: CodeList::at(variables.code_list(&memory)?),
-            memory,
-            next: None,
-        })
+        Some(Self { pid, list: CodeList::at(variables.code_list(&memory)?), memory, next: None })
     }
 
     /// Adds what was compiled since the last look; says whether there was anything.
@@ -88,16 +83,12 @@ fn add(module: &CompiledModule<'_>, table: &mut JitTable) {
 fn compiled_memory(pid: u32) -> Mappings {
     let mut compiled = Mappings::default();
     let maps = maps::maps(pid).unwrap_or_default().into_iter();
-    maps.filter(|it| !maps::is_file(it))
-        .for_each(|it| compiled.insert(it));
+    maps.filter(|it| !maps::is_file(it)).for_each(|it| compiled.insert(it));
     compiled
 }
 
 fn is_within(compiled: &Mappings, code: &Range<u64>) -> bool {
-    code.start < code.end
-        && [code.start, code.end - 1]
-            .iter()
-            .all(|it| compiled.at(*it).is_some())
+    code.start < code.end && [code.start, code.end - 1].iter().all(|it| compiled.at(*it).is_some())
 }
 
 #[cfg(test)]
@@ -134,9 +125,7 @@ mod tests {
 
         fn eval(&mut self, expression: &str) -> String {
             let stdin = self.child.stdin.as_mut().unwrap();
-            stdin
-                .write_all(format!("{expression}\n").as_bytes())
-                .unwrap();
+            stdin.write_all(format!("{expression}\n").as_bytes()).unwrap();
             let mut line = String::new();
             self.output.read_line(&mut line).unwrap();
             line.trim().to_owned()
@@ -233,10 +222,7 @@ mod tests {
             range(line.expect(name)).0
         };
         let mut places: Vec<u64> = names.iter().map(of).collect();
-        assert_eq!(
-            table.find(*places.last().unwrap()),
-            Some("$late:loaded_19/0")
-        );
+        assert_eq!(table.find(*places.last().unwrap()), Some("$late:loaded_19/0"));
         places.sort_unstable();
         places.dedup();
         assert!(places.len() < names.len(), "no memory was used again");
@@ -286,10 +272,7 @@ mod tests {
             assert_eq!(table.find(address), Some(function.as_str()), "{caller}");
             let told = table.line(address, true);
             let told = told.map(|it| (it.file_name().to_owned(), it.number));
-            let wanted = (
-                file.rsplit('/').next().unwrap().to_owned(),
-                line.parse().unwrap(),
-            );
+            let wanted = (file.rsplit('/').next().unwrap().to_owned(), line.parse().unwrap());
             assert_eq!(told.unwrap_or_default(), wanted, "{caller}");
             found += u32::from(wanted.1 > 0);
         }

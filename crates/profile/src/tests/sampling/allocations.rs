@@ -16,10 +16,7 @@ pub(crate) fn assert_sampled(what: &str, profile: &Profile, name: &str, wanted: 
     let (weight, wanted) = (weight_of(profile, name) as f64, wanted as f64);
     // A sample more for each call is chance alone; four standard deviations.
     let error = 4.0 * (one_in / wanted).sqrt();
-    assert!(
-        (weight / wanted - 1.0).abs() < error,
-        "{what} by {name}: {weight} of {wanted}, +-{error:.2}"
-    );
+    assert!((weight / wanted - 1.0).abs() < error, "{what} by {name}: {weight} of {wanted}, +-{error:.2}");
 }
 
 #[test]
@@ -60,12 +57,7 @@ fn what_a_counted_allocation_costs() {
     };
     let line = format!("allocate {TIMES}");
     let plain = took(&line);
-    for (event, calls) in [
-        ("malloc", 6),
-        ("malloc-bytes", 6),
-        ("free", 4),
-        ("malloc-held", 10),
-    ] {
+    for (event, calls) in [("malloc", 6), ("malloc-bytes", 6), ("free", 4), ("malloc-held", 10)] {
         let mut counted = 0;
         let _ = while_doing(pid, [event], || counted = took(&line));
         let each = counted.saturating_sub(plain) / (calls * TIMES);

@@ -16,10 +16,7 @@ fn compiled(source: &str, folder: &Path, arguments: &[&str]) -> std::path::PathB
     let mut cc = Command::new("cc");
     cc.args(["-O1", "-rdynamic", "-pthread", "-fno-builtin"]);
     cc.args(["-fno-optimize-sibling-calls"]).args(arguments);
-    cc.arg("-o")
-        .arg(&made)
-        .arg(sources.join(source))
-        .arg("-ldl");
+    cc.arg("-o").arg(&made).arg(sources.join(source)).arg("-ldl");
     assert!(cc.status().unwrap().success());
     made
 }
@@ -81,31 +78,11 @@ fn functions_of_32_bits_are_not_looked_at() {
                 }\n";
     std::fs::write(&source, text).unwrap();
     let mut cc = Command::new("cc");
-    cc.args([
-        "-m32",
-        "-O1",
-        "-static",
-        "-nostdlib",
-        "-fno-builtin",
-        "-fno-pie",
-        "-no-pie",
-    ]);
-    if !cc
-        .arg("-o")
-        .arg(&exe)
-        .arg(&source)
-        .status()
-        .is_ok_and(|it| it.success())
-    {
+    cc.args(["-m32", "-O1", "-static", "-nostdlib", "-fno-builtin", "-fno-pie", "-no-pie"]);
+    if !cc.arg("-o").arg(&exe).arg(&source).status().is_ok_and(|it| it.success()) {
         testkit::skip!("the C compiler makes no programs of 32 bits");
     }
-    if Command::new(&exe)
-        .arg("--version")
-        .stdin(std::process::Stdio::null())
-        .spawn()
-        .map(|mut it| it.kill())
-        .is_err()
-    {
+    if Command::new(&exe).arg("--version").stdin(std::process::Stdio::null()).spawn().map(|mut it| it.kill()).is_err() {
         testkit::skip!("this kernel runs no programs of 32 bits");
     }
     let child = Process::run(Command::new(&exe));

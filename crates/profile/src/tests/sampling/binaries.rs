@@ -47,11 +47,7 @@ fn a_stripped_program_has_the_names_of_its_debug_file() {
     let debug = dir.path().join(".debug/burner.debug");
     std::fs::create_dir(dir.path().join(".debug")).unwrap();
     let objcopy = |arguments: &[&str], files: &[&Path]| {
-        Command::new("objcopy")
-            .args(arguments)
-            .args(files)
-            .status()
-            .is_ok_and(|s| s.success())
+        Command::new("objcopy").args(arguments).args(files).status().is_ok_and(|s| s.success())
     };
     if !objcopy(&["--only-keep-debug"], &[&exe, &debug]) {
         testkit::skip!("objcopy (package binutils) is not installed");
@@ -62,8 +58,5 @@ fn a_stripped_program_has_the_names_of_its_debug_file() {
     assert!(share_of_work(&process) > 0.9, "with its debug file");
     // A debug file of another build has other addresses.
     std::fs::copy("/bin/true", &debug).unwrap();
-    assert!(
-        share_of_work(&process) < 0.1,
-        "with another program's debug file"
-    );
+    assert!(share_of_work(&process) < 0.1, "with another program's debug file");
 }

@@ -24,12 +24,7 @@ impl Process {
     pub(crate) fn start_as(exe: &Path, role: &str, uid: Option<u32>) -> Self {
         use std::os::unix::process::CommandExt as _;
         let mut command = Command::new(exe);
-        command.args([
-            "tests::sampling::child",
-            "--exact",
-            "--nocapture",
-            "--test-threads=1",
-        ]);
+        command.args(["tests::sampling::child", "--exact", "--nocapture", "--test-threads=1"]);
         command.env(ROLE, role);
         if let Some(uid) = uid {
             command.uid(uid).gid(uid);
@@ -43,11 +38,7 @@ impl Process {
         let mut child = command.spawn().expect("start the child");
         let stdin = child.stdin.take().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut process = Self {
-            child,
-            stdin,
-            stdout,
-        };
+        let mut process = Self { child, stdin, stdout };
         process.expect("ready");
         process
     }
@@ -152,11 +143,7 @@ fn one_part(rounds: u64) -> u64 {
 
 #[inline(never)]
 fn deep(depth: u64) -> u64 {
-    if depth == 0 {
-        work(20_000)
-    } else {
-        black_box(deep(depth - 1)) + 1
-    }
+    if depth == 0 { work(20_000) } else { black_box(deep(depth - 1)) + 1 }
 }
 
 /// Twelve functions that burn time of their own, each more than the one before, and calls into the
@@ -356,19 +343,14 @@ fn profiler(words: &[&str]) {
     let sink = StacksWriter::create(Path::new(words[2]), header).unwrap();
     if let Some(files) = number(3) {
         let now = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-        let limit = rustix::process::Rlimit {
-            current: Some(files.into()),
-            ..now
-        };
+        let limit = rustix::process::Rlimit { current: Some(files.into()), ..now };
         rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
     }
     let mut sampler = match Sampler::attach(
         pid,
         &Options {
             frequency,
-            event: words
-                .get(4)
-                .map_or_else(Event::usual, |it| Event::named(it).unwrap()),
+            event: words.get(4).map_or_else(Event::usual, |it| Event::named(it).unwrap()),
             ..Options::default()
         },
         sink,
@@ -387,11 +369,6 @@ fn profiler(words: &[&str]) {
         let _ = std::io::stdin().read_line(&mut String::new());
     }
     let outcome = sampler.stop().unwrap();
-    say(&format!(
-        "outcome {} {} {}",
-        outcome.samples,
-        outcome.lost,
-        outcome.notes.join("|")
-    ));
+    say(&format!("outcome {} {} {}", outcome.samples, outcome.lost, outcome.notes.join("|")));
     std::process::exit(0);
 }

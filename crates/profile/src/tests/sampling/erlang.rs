@@ -34,12 +34,7 @@ impl Node {
     }
 
     /// Starts it by a command that ends in `erl`.
-    fn start_by(
-        mut command: Command,
-        function: &str,
-        flags: &str,
-        uid: Option<u32>,
-    ) -> Result<Self, String> {
+    fn start_by(mut command: Command, function: &str, flags: &str, uid: Option<u32>) -> Result<Self, String> {
         use std::os::unix::process::CommandExt as _;
         let dir = tempfile::tempdir().unwrap();
         compile("known.erl", Command::new("erlc").arg("-o"), dir.path())
@@ -60,12 +55,7 @@ impl Node {
         for line in output.lines().map_while(Result::ok) {
             if line == "@ready" {
                 let _dir = dir;
-                return Ok(Self {
-                    pid: child.id(),
-                    child,
-                    printed,
-                    _dir,
-                });
+                return Ok(Self { pid: child.id(), child, printed, _dir });
             }
             printed.push(line);
         }
@@ -134,18 +124,12 @@ fn assert_known(node: &Node) {
         let both = (three + one) * outcome.samples as f64;
         let error = 4.0 * (0.75f64 * 0.25 / both).sqrt();
         let part = three / (three + one);
-        assert!(
-            both > 20.0 && (part - 0.75).abs() < error,
-            "{three} to {one}, not 3 to 1 within {error}"
-        );
+        assert!(both > 20.0 && (part - 0.75).abs() < error, "{three} to {one}, not 3 to 1 within {error}");
     }
     // Each caller stands at the line of its call.
     let lines = profile.by_line();
-    for (line, called) in [
-        (101, "$known:three_selects/1"),
-        (104, "$known:one_match/1"),
-        (105, "$known:three_packs/1"),
-    ] {
+    for (line, called) in [(101, "$known:three_selects/1"), (104, "$known:one_match/1"), (105, "$known:three_packs/1")]
+    {
         let at = share(&lines, &format!("$known:loop/3 known.erl:{line}"));
         let of = share(&profile, called);
         assert!((at - of).abs() < 0.01, "line {line}: {at}, {called}: {of}");
@@ -196,10 +180,7 @@ fn functions_of_modules_that_are_loaded_meanwhile_have_their_own_names() {
         let share = rounds.len() as f64 / profile.samples.len() as f64;
         // A node on a full machine has few rounds in a second.
         let (first, last) = (rounds[0], *rounds.last().unwrap());
-        assert!(
-            share > 0.5 && last > first + 1,
-            "{flags}: {share}: {first} to {last}"
-        );
+        assert!(share > 0.5 && last > first + 1, "{flags}: {share}: {first} to {last}");
         // Those of the instant in which names are looked up may have the name of what was there before.
         let early = rounds.windows(2).filter(|pair| pair[1] < pair[0]).count();
         assert!(early <= 2, "{flags}: {early} go back: {rounds:?}");
@@ -216,20 +197,13 @@ fn the_work_of_two_processes_of_the_same_code_is_told_apart() {
         };
         let (profile, outcome) = profile_for(node.pid, Duration::from_secs(1));
         let work = profile.work_shares(WorkBy::Process, usize::MAX);
-        let share = |id: &str| {
-            work.iter()
-                .find(|it| it.of == id)
-                .map_or(0.0, |it| it.share)
-        };
+        let share = |id: &str| work.iter().find(|it| it.of == id).map_or(0.0, |it| it.share);
         let (three, one) = (share(three), share(one));
         assert!(three + one > 0.97, "{three} and {one} of all: {work:?}");
         // Four standard deviations of a share that is a count of independent samples.
         let error = 4.0 * (0.75f64 * 0.25 / outcome.samples as f64).sqrt();
         let part = three / (three + one);
-        assert!(
-            (part - 0.75).abs() < error,
-            "{three} to {one}, not 3 to 1 within {error}"
-        );
+        assert!((part - 0.75).abs() < error, "{three} to {one}, not 3 to 1 within {error}");
         // Nobody else works, and nobody who is not there.
         assert!(work.len() < 40, "{work:?}");
     }
@@ -258,10 +232,7 @@ fn events_other_than_the_clock_have_whole_stacks_too() {
     assert!((1 << 20..512 << 20).contains(&each), "{each} bytes a call");
     // The thread that reads files waits up to a hundred times a second.
     let summary = off_cpu.0.summary(3);
-    assert!(
-        summary.samples > 20 && summary.copied_share > 0.95,
-        "{summary:?}"
-    );
+    assert!(summary.samples > 20 && summary.copied_share > 0.95, "{summary:?}");
 }
 
 /// The node's process, where a command started it in a namespace of its own.
@@ -381,10 +352,7 @@ fn a_user_who_may_not_copy_gets_frame_pointers_and_is_told() {
     assert!(outcome.contains("frame pointers alone"), "{outcome}");
     let summary = Profile::open(&file).unwrap().summary(0);
     assert!(summary.samples > 0);
-    assert_eq!(
-        (summary.frame_pointer_share, summary.copied_bytes),
-        (1.0, 0)
-    );
+    assert_eq!((summary.frame_pointer_share, summary.copied_bytes), (1.0, 0));
 }
 
 #[test]

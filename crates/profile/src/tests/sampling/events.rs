@@ -13,19 +13,12 @@ use crate::tests::sampling::{burn, refused};
 pub(crate) fn attach(pid: u32, event: &str, path: &Path) -> Result<Sampler, Error> {
     let header = ProfileHeader::new(Clock.now(), 0);
     let sink = StacksWriter::create(path, header).unwrap();
-    let options = Options {
-        event: Event::named(event).unwrap(),
-        ..Options::default()
-    };
+    let options = Options { event: Event::named(event).unwrap(), ..Options::default() };
     Sampler::attach(pid, &options, sink)
 }
 
 /// Profiles of some events at once, taken while something is done.
-pub(crate) fn while_doing<const N: usize>(
-    pid: u32,
-    events: [&str; N],
-    act: impl FnOnce(),
-) -> [(Profile, Outcome); N] {
+pub(crate) fn while_doing<const N: usize>(pid: u32, events: [&str; N], act: impl FnOnce()) -> [(Profile, Outcome); N] {
     let dir = tempfile::tempdir().unwrap();
     let path = |event: &str| dir.path().join(event);
     let samplers = events.map(|event| attach(pid, event, &path(event)));
@@ -82,10 +75,7 @@ fn calls_for_memory_are_counted_each_and_by_their_bytes() {
         assert_eq!(profile.header.period_ns > 0, profile.header.event == "cpu");
     }
     let header = &bytes.0.header;
-    assert_eq!(
-        (header.event.as_str(), header.unit.as_str()),
-        ("mmap-bytes", "bytes")
-    );
+    assert_eq!((header.event.as_str(), header.unit.as_str()), ("mmap-bytes", "bytes"));
     assert_eq!(header.kernel_event, "syscalls:sys_enter_mmap");
     assert_eq!(header.frequency, 0, "each call is a sample");
 }
@@ -103,10 +93,7 @@ fn any_tracepoint_is_an_event() {
     let dir = tempfile::tempdir().unwrap();
     let error = attach(child.pid(), "sched:no_such_event", &dir.path().join("x")).unwrap_err();
     let text = error.problem().sentence();
-    assert!(
-        text.contains("no tracepoint sched:no_such_event") && text.contains("ls "),
-        "{text}"
-    );
+    assert!(text.contains("no tracepoint sched:no_such_event") && text.contains("ls "), "{text}");
 }
 
 #[test]
@@ -117,18 +104,14 @@ fn page_faults_are_as_many_as_the_process_has_had() {
     let child = Process::start("faults");
     let pid = child.pid();
     let mut counted = 0;
-    let [all, minor, major] =
-        while_doing(pid, ["page-faults", "minor-faults", "major-faults"], || {
-            let before = minor_faults(pid);
-            burn(pid, Duration::from_millis(800));
-            counted = minor_faults(pid) - before;
-        });
+    let [all, minor, major] = while_doing(pid, ["page-faults", "minor-faults", "major-faults"], || {
+        let before = minor_faults(pid);
+        burn(pid, Duration::from_millis(800));
+        counted = minor_faults(pid) - before;
+    });
     for (profile, outcome) in [&all, &minor] {
         let (weight, wanted) = (profile.total_weight() as f64, counted as f64);
-        assert!(
-            weight > 0.85 * wanted && weight < 1.25 * wanted,
-            "{weight} of {wanted}: {outcome:?}"
-        );
+        assert!(weight > 0.85 * wanted && weight < 1.25 * wanted, "{weight} of {wanted}: {outcome:?}");
         let own = weight_of(profile, "::touches_pages") as f64;
         assert!(own > 0.9 * weight, "{own} of {weight}");
         // Those that are too many to take each are counted.
@@ -152,19 +135,15 @@ fn blocked_time_stands_below_the_function_that_waits() {
     }
     let mut child = Process::start("tasks");
     let mut took = Nanos(0);
-    let [(profile, outcome), (switches, _)] =
-        while_doing(child.pid(), ["off-cpu", "context-switches"], || {
-            let from = Clock.now();
-            child.tell("sleep 20", "did");
-            took = Clock.now().since(from);
-        });
+    let [(profile, outcome), (switches, _)] = while_doing(child.pid(), ["off-cpu", "context-switches"], || {
+        let from = Clock.now();
+        child.tell("sleep 20", "did");
+        took = Clock.now().since(from);
+    });
     assert_eq!(profile.header.unit, "nanoseconds");
     let slept = weight_of(&profile, "::sleeps") as f64 / 1e9;
     let took = took.as_secs_f64();
-    assert!(
-        slept > 0.95 && slept < took * 1.02,
-        "{slept} of {took}: {outcome:?}"
-    );
+    assert!(slept > 0.95 && slept < took * 1.02, "{slept} of {took}: {outcome:?}");
     // The thread that waits for its orders does so all the time.
     let main = weight_of(&profile, "::tasks") as f64 / 1e9;
     assert!(main > 0.95, "{main}");

@@ -148,10 +148,7 @@ fn blocks_of_the_allocator_are_held_by_the_function_that_took_them() {
         child.tell("allocates", "did");
     });
     assert_is_whole(&held, &outcome);
-    let found: BTreeMap<_, _> = BYTES
-        .iter()
-        .map(|(name, _)| (name, weight_of(&held, name)))
-        .collect();
+    let found: BTreeMap<_, _> = BYTES.iter().map(|(name, _)| (name, weight_of(&held, name))).collect();
     for (name, bytes) in BYTES {
         if bytes == 0 {
             assert_eq!(found[&name], 0, "{name} of {found:?}");
@@ -179,10 +176,7 @@ fn what_happens_after_the_end_of_the_window_changes_nothing() {
     let held = Profile::open(&path).unwrap();
     assert_is_whole(&held, &outcome);
     // A block of that size is never missed by chance, and stands for itself alone.
-    assert_eq!(
-        (held.samples.len(), weight_of(&held, "regrows")),
-        (1, 40_000_000)
-    );
+    assert_eq!((held.samples.len(), weight_of(&held, "regrows")), (1, 40_000_000));
     assert!(held.header.origin + Nanos(held.samples[0].t) < end);
 }
 
@@ -200,10 +194,7 @@ fn other_events_have_whole_stacks_while_blocks_are_followed() {
     assert!(held.samples == 0 && held.taken > 100, "{held:?}");
     let burns = weight_of(&cpu, "burns") as f64 / cpu.total_weight() as f64;
     let complete = cpu.summary(5).complete_share;
-    println!(
-        "{} samples: {complete} complete, {burns} below burns",
-        cpu.samples.len()
-    );
+    println!("{} samples: {complete} complete, {burns} below burns", cpu.samples.len());
     assert!(complete > 0.95 && burns > 0.95, "{complete}, {burns}");
 }
 

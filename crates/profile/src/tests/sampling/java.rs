@@ -32,14 +32,10 @@ impl Jvm {
         let dir = tempfile::tempdir_in("/var/tmp").unwrap();
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
         let mut javac = testkit::java("javac");
-        compile("Known.java", javac.arg("-d"), dir.path()).map_err(|error| {
-            format!("javac: {error} (scripts/setup test installs default-jdk-headless)")
-        })?;
+        compile("Known.java", javac.arg("-d"), dir.path())
+            .map_err(|error| format!("javac: {error} (scripts/setup test installs default-jdk-headless)"))?;
         java.args(options);
-        java.args([
-            "-XX:CompileCommand=quiet",
-            "-XX:CompileCommand=dontinline,Known::*",
-        ]);
+        java.args(["-XX:CompileCommand=quiet", "-XX:CompileCommand=dontinline,Known::*"]);
         java.arg("-cp").arg(dir.path()).arg("Known");
         java.stdin(Stdio::piped()).stdout(Stdio::piped());
         if let Some(uid) = uid {
@@ -51,11 +47,7 @@ impl Jvm {
         output.read_line(&mut line).unwrap();
         assert_eq!(line, "@ready\n");
         child.stdout = Some(output.into_inner());
-        Ok(Self {
-            pid: child.id(),
-            child,
-            _dir: dir,
-        })
+        Ok(Self { pid: child.id(), child, _dir: dir })
     }
 
     fn map(&self) -> PathBuf {
@@ -96,17 +88,11 @@ fn assert_known(profile: &Profile) {
     assert!(summary.unknown_share < 0.01, "{summary:?}");
     // The JIT's own threads work beside those of the program.
     let all = share(profile, "Known.work");
-    let (three, one) = (
-        share(profile, "Known.threeParts") / all,
-        share(profile, "Known.onePart") / all,
-    );
+    let (three, one) = (share(profile, "Known.threeParts") / all, share(profile, "Known.onePart") / all);
     let samples = profile.samples.len() as f64 * all;
     // Four standard deviations of a share that is a count of independent samples.
     let error = 4.0 * (0.75f64 * 0.25 / samples).sqrt();
-    assert!(
-        (three - 0.75).abs() < error && (one - 0.25).abs() < error,
-        "{three} {one} +-{error}"
-    );
+    assert!((three - 0.75).abs() < error && (one - 0.25).abs() < error, "{three} {one} +-{error}");
     assert!(all > 0.9, "{all}");
     let known = profile.frames.iter().find(|it| it.name == "Known.spin");
     assert_eq!(known.unwrap().kind, FrameKind::Java);
@@ -138,10 +124,7 @@ fn methods_compiled_while_sampling_have_names_too() {
     assert!(summary.unknown_share < 0.01, "{summary:?} {outcome:?}");
     let late = share(&profile, "Known.late");
     assert!(late > 0.6, "{late} {summary:?}");
-    assert!(
-        share(&profile, "Known.work") > 0.05,
-        "what ran before is still named"
-    );
+    assert!(share(&profile, "Known.work") > 0.05, "what ran before is still named");
     assert!(!jvm.map().exists());
 }
 
@@ -149,11 +132,7 @@ fn methods_compiled_while_sampling_have_names_too() {
 fn a_jvm_without_frame_pointers_is_named_with_the_remedy() {
     let jvm = jvm!();
     let (_, outcome) = profile_for(jvm.pid, Duration::from_millis(300));
-    let told: Vec<_> = outcome
-        .notes
-        .iter()
-        .filter(|it| it.contains(FRAME_POINTERS))
-        .collect();
+    let told: Vec<_> = outcome.notes.iter().filter(|it| it.contains(FRAME_POINTERS)).collect();
     assert_eq!(told.len(), 1, "{outcome:?}");
 }
 
@@ -197,10 +176,7 @@ fn a_jvm_that_takes_no_orders_is_left_alone() {
 fn a_map_that_was_there_stays() {
     let jvm = jvm!(FRAME_POINTERS);
     // Somebody else's tool had it written.
-    let jcmd = Command::new("jcmd")
-        .arg(jvm.pid.to_string())
-        .arg("Compiler.perfmap")
-        .output();
+    let jcmd = Command::new("jcmd").arg(jvm.pid.to_string()).arg("Compiler.perfmap").output();
     assert!(jcmd.unwrap().status.success());
     let (profile, _) = profile_for(jvm.pid, Duration::from_millis(800));
     assert_known(&profile);
@@ -220,9 +196,7 @@ fn profiles_of_one_jvm_share_its_map() {
     assert!(jvm.map().exists(), "the second still needs it");
     second.stop().unwrap();
     assert!(!jvm.map().exists());
-    paths
-        .iter()
-        .for_each(|path| assert_known(&Profile::open(path).unwrap()));
+    paths.iter().for_each(|path| assert_known(&Profile::open(path).unwrap()));
 }
 
 #[test]
@@ -278,13 +252,6 @@ fn a_jvm_that_hangs_is_not_waited_for_without_end() {
     let begin = Instant::now();
     let sampler = attach(jvm.pid, &dir.path().join("cpu.stacks")).unwrap();
     let outcome = sampler.stop().unwrap();
-    assert!(
-        begin.elapsed() < Duration::from_secs(20),
-        "{:?}",
-        begin.elapsed()
-    );
-    assert!(
-        outcome.notes.iter().any(|it| it.contains("hangs")),
-        "{outcome:?}"
-    );
+    assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
+    assert!(outcome.notes.iter().any(|it| it.contains("hangs")), "{outcome:?}");
 }

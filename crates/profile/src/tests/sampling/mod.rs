@@ -41,27 +41,20 @@ fn attach(pid: u32, path: &Path) -> Result<Sampler, Error> {
 fn attach_by(pid: u32, path: &Path, stacks: Stacks) -> Result<Sampler, Error> {
     let header = ProfileHeader::new(Clock.now(), 0);
     let sink = StacksWriter::create(path, header).unwrap();
-    let options = Options {
-        stacks,
-        ..Options::default()
-    };
+    let options = Options { stacks, ..Options::default() };
     Sampler::attach(pid, &options, sink)
 }
 
 /// Whether processes can be profiled here at all.
 fn refused() -> Option<String> {
     let dir = tempfile::tempdir().unwrap();
-    attach(std::process::id(), &dir.path().join("x"))
-        .err()
-        .map(|e| e.to_string())
+    attach(std::process::id(), &dir.path().join("x")).err().map(|e| e.to_string())
 }
 
 /// Has `compiler` make a program of a source of this folder, in `dir`. It does so once: what it made is kept beside
 /// this program, by what the source is.
 fn compile(source: &str, compiler: &mut Command, dir: &Path) -> std::io::Result<()> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("src/tests/sampling")
-        .join(source);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/sampling").join(source);
     let mut hasher = DefaultHasher::new();
     (&source, std::fs::read(&source)?).hash(&mut hasher);
     let program = std::env::current_exe()?;
@@ -109,10 +102,7 @@ fn burn(pid: u32, cpu: Duration) {
     let used = || Duration::from(linux::cpu_time(pid).expect("the process lives"));
     let (before, started) = (used(), Instant::now());
     while used() - before < cpu {
-        assert!(
-            started.elapsed() < Duration::from_secs(60),
-            "the child gets no CPU time"
-        );
+        assert!(started.elapsed() < Duration::from_secs(60), "the child gets no CPU time");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -136,28 +126,16 @@ fn functions_have_the_shares_that_they_burn() {
     let samples = outcome.samples as f64;
     // Four standard deviations of a share that is a count of independent samples.
     let error = 4.0 * (0.75f64 * 0.25 / samples).sqrt();
-    let (three, one) = (
-        share(&profile, "::three_parts"),
-        share(&profile, "::one_part"),
-    );
-    assert!(
-        (three - 0.75).abs() < error && (one - 0.25).abs() < error,
-        "{three} {one} +-{error}"
-    );
+    let (three, one) = (share(&profile, "::three_parts"), share(&profile, "::one_part"));
+    assert!((three - 0.75).abs() < error && (one - 0.25).abs() < error, "{three} {one} +-{error}");
     assert!(share(&profile, "::work") > 0.97);
     // One sample per tick of CPU time; attaching takes some of it.
     let expected = burnt.as_secs_f64() * f64::from(FREQUENCY);
     // The timer goes on where a hypervisor takes the core, the account of CPU time does not: no more than one
     // thread can burn.
     let most = expected.max(elapsed * f64::from(FREQUENCY));
-    assert!(
-        samples < most * 1.05 && samples > expected * 0.6,
-        "{samples} of {expected}, {most} at most"
-    );
-    assert_eq!(
-        (outcome.lost, profile.samples.len() as u64),
-        (0, outcome.samples)
-    );
+    assert!(samples < most * 1.05 && samples > expected * 0.6, "{samples} of {expected}, {most} at most");
+    assert_eq!((outcome.lost, profile.samples.len() as u64), (0, outcome.samples));
     assert_eq!(profile.own_cpu_ns, outcome.own_cpu.0);
     let own = outcome.own_cpu.as_secs_f64() / elapsed;
     assert!(own < 0.03, "the profiler uses {own} of a core");
@@ -165,12 +143,7 @@ fn functions_have_the_shares_that_they_burn() {
     let summary = profile.summary(5);
     assert!(summary.complete_share > 0.95, "{}", summary.complete_share);
     let (from, to) = profile.span.unwrap();
-    assert!(
-        profile
-            .samples
-            .iter()
-            .all(|s| s.t >= from && s.t <= to && s.weight == 1)
-    );
+    assert!(profile.samples.iter().all(|s| s.t >= from && s.t <= to && s.weight == 1));
     assert!(profile.window(from, (from + to) / 2).samples.len() > profile.samples.len() / 4);
 }
 
@@ -187,11 +160,7 @@ fn kernel_frames_stand_on_top_of_the_users() {
         let kinds: Vec<_> = profile.stack(sample.stack).iter().map(|f| f.kind).collect();
         let first = kinds.iter().position(|&kind| kind == FrameKind::Kernel);
         let first = first.unwrap_or(kinds.len());
-        assert!(
-            kinds[first..]
-                .iter()
-                .all(|&k| k == FrameKind::Kernel || k == FrameKind::Unknown)
-        );
+        assert!(kinds[first..].iter().all(|&k| k == FrameKind::Kernel || k == FrameKind::Unknown));
         both += usize::from(first > 0 && first < kinds.len());
     }
     assert!(both > 0, "reading /dev/zero was never seen");
@@ -216,25 +185,12 @@ fn threads_are_seen_whenever_they_start() {
         let is = |s: &&stacks::Sample| profile.threads[s.thread as usize] == name;
         profile.samples.iter().filter(is).count()
     };
-    let names = [
-        "before-attach",
-        "before-start",
-        "after-start",
-        "short-lived",
-    ];
+    let names = ["before-attach", "before-start", "after-start", "short-lived"];
     for name in names {
-        assert!(
-            count(name) > 20,
-            "{name}: {} of {}",
-            count(name),
-            outcome.samples
-        );
+        assert!(count(name) > 20, "{name}: {} of {}", count(name), outcome.samples);
     }
     // Three that burn for good get the same: none is counted twice.
-    let (low, high) = (
-        count(names[0]).min(count(names[1])),
-        count(names[0]).max(count(names[1])),
-    );
+    let (low, high) = (count(names[0]).min(count(names[1])), count(names[0]).max(count(names[1])));
     assert!(high as f64 <= low as f64 * 1.5 + 50.0, "{low} and {high}");
 }
 
@@ -251,10 +207,7 @@ fn a_process_that_dies_leaves_the_profile_up_to_then() {
     child.kill();
     let killed = Instant::now();
     while !sampler.target_ended() {
-        assert!(
-            killed.elapsed() < Duration::from_secs(5),
-            "its end is not noticed"
-        );
+        assert!(killed.elapsed() < Duration::from_secs(5), "its end is not noticed");
         std::thread::sleep(Duration::from_millis(5));
     }
     let outcome = sampler.stop().unwrap();
@@ -263,10 +216,7 @@ fn a_process_that_dies_leaves_the_profile_up_to_then() {
     for notes in [&outcome.notes, &profile.notes] {
         assert!(notes.iter().any(|note| note.contains("ended")), "{notes:?}");
     }
-    assert!(
-        share(&profile, "::work") > 0.9,
-        "named although the process has gone"
-    );
+    assert!(share(&profile, "::work") > 0.9, "named although the process has gone");
     // Not waited for yet: a zombie.
     let error = attach(child.pid(), &dir.path().join("y")).unwrap_err();
     assert!(matches!(error, Error::NoSuchProcess { .. }), "{error}");
@@ -293,10 +243,7 @@ fn a_sampler_that_was_never_started_or_stopped_leaves_a_readable_file() {
 fn a_full_disk_is_noted_and_does_not_end_the_sampling() {
     needs_perf_events!();
     let child = Process::start("ratio");
-    let full = std::fs::File::options()
-        .write(true)
-        .open("/dev/full")
-        .unwrap();
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
     let header = ProfileHeader::new(Clock.now(), 0);
     let sink = StacksWriter::new(full, header);
     let mut sampler = Sampler::attach(child.pid(), &Options::default(), sink).unwrap();
@@ -316,10 +263,7 @@ fn what_cannot_be_profiled_is_refused_with_the_reason() {
     assert!(attach(0, &dir.path().join("b")).is_err());
     assert!(attach(u32::MAX, &dir.path().join("c")).is_err());
     let sink = StacksWriter::new(Vec::new(), ProfileHeader::default());
-    let options = Options {
-        frequency: 0,
-        ..Options::default()
-    };
+    let options = Options { frequency: 0, ..Options::default() };
     let error = Sampler::attach(std::process::id(), &options, sink).unwrap_err();
     assert!(error.to_string().contains("frequency"), "{error}");
     let kernel_thread = std::fs::read_to_string("/proc/2/status").unwrap_or_default();
@@ -333,17 +277,9 @@ fn what_cannot_be_profiled_is_refused_with_the_reason() {
 fn a_frequency_beyond_the_kernels_limit_names_the_limit() {
     needs_perf_events!();
     let sink = StacksWriter::new(Vec::new(), ProfileHeader::default());
-    let options = Options {
-        frequency: u32::MAX,
-        ..Options::default()
-    };
+    let options = Options { frequency: u32::MAX, ..Options::default() };
     let error = Sampler::attach(std::process::id(), &options, sink).unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .contains("kernel.perf_event_max_sample_rate is"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("kernel.perf_event_max_sample_rate is"), "{error}");
 }
 
 /// Deep stacks fill the rings of a profiler that is held up.
@@ -365,13 +301,9 @@ fn samples_that_nobody_fetched_are_counted_as_lost() {
     burn(burner.pid(), Duration::from_millis(2500));
     stop(Signal::CONT);
     burn(burner.pid(), Duration::from_millis(300));
-    let burnt = linux::cpu_time(burner.pid())
-        .unwrap()
-        .saturating_sub(before);
+    let burnt = linux::cpu_time(burner.pid()).unwrap().saturating_sub(before);
     let outcome = profiler.tell("stop", "outcome");
-    let mut words = outcome
-        .split(' ')
-        .map_while(|word| word.parse::<u64>().ok());
+    let mut words = outcome.split(' ').map_while(|word| word.parse::<u64>().ok());
     let (kept, lost) = (words.next().unwrap(), words.next().unwrap());
     let profile = Profile::open(&path).unwrap();
     assert!(lost > 100, "{outcome}");
@@ -379,10 +311,7 @@ fn samples_that_nobody_fetched_are_counted_as_lost() {
     // Kept and lost together are all ticks of the time.
     let expected = burnt.as_secs_f64() * 4000.0;
     let all = (kept + lost) as f64;
-    assert!(
-        (all - expected).abs() < 0.15 * expected,
-        "{kept} + {lost}, but {expected} expected"
-    );
+    assert!((all - expected).abs() < 0.15 * expected, "{kept} + {lost}, but {expected} expected");
 }
 
 /// A copy of this program where every user can run it, and a folder where `uid` can write.
@@ -425,45 +354,23 @@ fn a_user_without_rights_gets_what_the_kernel_allows_and_the_reason() {
     assert_eq!(profile.header.kernel_frames, paranoid < 2);
     if paranoid == 2 {
         let note = &profile.notes[0];
-        assert!(
-            note.contains("user space only")
-                && note.contains("as root: setcap cap_bpf,cap_perfmon"),
-            "{note}"
-        );
-        assert!(
-            profile
-                .frames
-                .iter()
-                .all(|frame| frame.kind != FrameKind::Kernel)
-        );
+        assert!(note.contains("user space only") && note.contains("as root: setcap cap_bpf,cap_perfmon"), "{note}");
+        assert!(profile.frames.iter().all(|frame| frame.kind != FrameKind::Kernel));
     }
     // A process of somebody else.
     let path = dir.path().join("out/other.stacks");
-    let role = format!(
-        "profiler {} {FREQUENCY} {}",
-        std::process::id(),
-        path.display()
-    );
+    let role = format!("profiler {} {FREQUENCY} {}", std::process::id(), path.display());
     let error = Process::start_as(&exe, &role, Some(NOBODY)).expect("error");
-    assert!(
-        error.contains("belongs to user 0") && error.contains("as root"),
-        "{error}"
-    );
+    assert!(error.contains("belongs to user 0") && error.contains("as root"), "{error}");
 }
 
 #[test]
 fn too_few_file_descriptors_are_named_with_their_limit() {
     needs_perf_events!();
     let dir = tempfile::tempdir().unwrap();
-    let role = format!(
-        "profiler 0 {FREQUENCY} {} 8",
-        dir.path().join("x").display()
-    );
+    let role = format!("profiler 0 {FREQUENCY} {} 8", dir.path().join("x").display());
     let error = Process::start(&role).expect("error");
-    assert!(
-        error.contains("limit is 8") && error.contains("ulimit -n"),
-        "{error}"
-    );
+    assert!(error.contains("limit is 8") && error.contains("ulimit -n"), "{error}");
 }
 
 #[test]
@@ -491,33 +398,19 @@ fn samples_lost_just_before_the_stop_are_counted() {
     let burnt = Duration::from(linux::cpu_time(target.pid()).unwrap()) - before;
     profiler.signal(Signal::CONT);
     let outcome = profiler.tell("stop", "outcome");
-    let mut numbers = outcome
-        .split(' ')
-        .map(|word| word.parse::<u64>().unwrap_or(0));
+    let mut numbers = outcome.split(' ').map(|word| word.parse::<u64>().unwrap_or(0));
     let (samples, lost) = (numbers.next().unwrap(), numbers.next().unwrap());
     let expected = burnt.as_secs_f64() * f64::from(frequency);
-    assert!(
-        samples > 0 && (samples as f64) < 0.6 * expected,
-        "{outcome} of {expected}"
-    );
+    assert!(samples > 0 && (samples as f64) < 0.6 * expected, "{outcome} of {expected}");
     let all = (samples + lost) as f64;
     // The clock that samples goes on while the machine below takes the core away, and CPU time does not.
     let most = 1.05 * took.as_secs_f64() * f64::from(frequency);
-    assert!(
-        all > 0.8 * expected && all < most,
-        "{outcome} of {expected}, at most {most}"
-    );
+    assert!(all > 0.8 * expected && all < most, "{outcome} of {expected}, at most {most}");
     assert_eq!(Profile::open(&path).unwrap().lost, lost);
 }
 
 fn lost_is_counted() -> bool {
-    let release = rustix::system::uname()
-        .release()
-        .to_string_lossy()
-        .into_owned();
-    let major = release
-        .split('.')
-        .next()
-        .and_then(|major| major.parse().ok());
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let major = release.split('.').next().and_then(|major| major.parse().ok());
     major.is_none_or(|major: u32| major >= 6)
 }

@@ -102,10 +102,7 @@ fn a_stripped_program_without_frame_pointers_has_whole_stacks_through_libraries(
     assert!(spin > 0, "a static function is called after its neighbour");
 
     let by_frame_pointers = profile_known(Stacks::FramePointers).summary(5);
-    assert!(
-        by_frame_pointers.complete_share < 0.1,
-        "the program shows nothing: {by_frame_pointers:?}"
-    );
+    assert!(by_frame_pointers.complete_share < 0.1, "the program shows nothing: {by_frame_pointers:?}");
 }
 
 /// A broker on a port of its own, and peers that keep it busy.
@@ -121,9 +118,7 @@ impl Broker {
         let places = ["/usr/sbin", "/usr/bin"].map(|place| Path::new(place).join(program));
         let installed = places.iter().find(|place| place.exists());
         let Some(exe) = installed else {
-            return Err(format!(
-                "no {program} (scripts/setup test installs {program})"
-            ));
+            return Err(format!("no {program} (scripts/setup test installs {program})"));
         };
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = free.local_addr().unwrap().port();
@@ -132,11 +127,7 @@ impl Broker {
         command.args(arguments).arg(port.to_string());
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let program = Program(command.spawn().unwrap());
-        let broker = Self {
-            program,
-            port,
-            peers: Vec::new(),
-        };
+        let broker = Self { program, port, peers: Vec::new() };
         broker.connect();
         Ok(broker)
     }
@@ -201,15 +192,9 @@ fn assert_whole(profile: &Profile) {
 /// Nearly all by copies of the stack: on a full machine there is no room for some of them.
 fn assert_copied(profile: &Profile) {
     let samples = &profile.samples;
-    let copied = samples
-        .iter()
-        .filter(|it| it.unwinding == Unwinding::StackCopy);
+    let copied = samples.iter().filter(|it| it.unwinding == Unwinding::StackCopy);
     let (copied, all) = (copied.count(), samples.len());
-    assert!(
-        copied * 100 >= all * 97,
-        "{copied} of {all}: {:?}",
-        profile.notes
-    );
+    assert!(copied * 100 >= all * 97, "{copied} of {all}: {:?}", profile.notes);
 }
 
 #[test]
@@ -224,10 +209,7 @@ fn mosquitto_without_frame_pointers_has_whole_stacks() {
     // Clients `s` and `p` of MQTT 3.1.1; topic `x` at most once.
     let hello = |name: u8| [b"\x10\x0d\0\x04MQTT\x04\x02\0\0\0\x01", &[name][..]].concat();
     broker.subscribe(&[&hello(b's')[..], b"\x82\x06\0\x01\0\x01x\0"].concat());
-    broker.publish(
-        &hello(b'p'),
-        &[b"\x30\x43\0\x01x", &[b'.'; 64][..]].concat(),
-    );
+    broker.publish(&hello(b'p'), &[b"\x30\x43\0\x01x", &[b'.'; 64][..]].concat());
     let profile = broker.profile();
     assert_whole(&profile);
     assert_copied(&profile);
@@ -269,10 +251,7 @@ fn nats_server_has_the_names_of_its_go_functions() {
         ("server.(*client).parse", "parser.go"),
         ("sync.(*Mutex).Lock", "mutex.go"),
     ] {
-        let of_it = profile
-            .frames
-            .iter()
-            .filter(|it| it.name.ends_with(function));
+        let of_it = profile.frames.iter().filter(|it| it.name.ends_with(function));
         let lines: Vec<_> = of_it.map(|it| it.line.clone().expect(function)).collect();
         assert!(lines.iter().all(|it| it.file_name() == file), "{lines:?}");
         let numbers = lines.iter().map(|it| it.number);

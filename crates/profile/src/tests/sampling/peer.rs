@@ -35,29 +35,18 @@ fn last_part(name: &str) -> &str {
     let mut parts = name.rsplit("::");
     let last = parts.next().unwrap_or(name);
     let is_hash = last.len() == 17 && last.starts_with('h');
-    if is_hash {
-        parts.next().unwrap_or(last)
-    } else {
-        last
-    }
+    if is_hash { parts.next().unwrap_or(last) } else { last }
 }
 
 /// Some releases of perf print Rust's names as the compiler writes them.
 fn demangled(name: &str) -> String {
-    rustc_demangle::try_demangle(name)
-        .map_or_else(|_| name.to_owned(), |readable| format!("{readable:#}"))
+    rustc_demangle::try_demangle(name).map_or_else(|_| name.to_owned(), |readable| format!("{readable:#}"))
 }
 
 fn ours(profile: &Profile) -> Counts {
     let mut counts = Counts::default();
     for sample in &profile.samples {
-        counts.add(
-            profile
-                .stack(sample.stack)
-                .iter()
-                .rev()
-                .map(|frame| frame.name.as_str()),
-        );
+        counts.add(profile.stack(sample.stack).iter().rev().map(|frame| frame.name.as_str()));
     }
     counts
 }
@@ -65,10 +54,7 @@ fn ours(profile: &Profile) -> Counts {
 /// `perf script` prints a line per sample, its stack below with the leaf first, an empty line.
 fn theirs(script: &str) -> Counts {
     let mut counts = Counts::default();
-    for sample in script
-        .split("\n\n")
-        .filter(|sample| !sample.trim().is_empty())
-    {
+    for sample in script.split("\n\n").filter(|sample| !sample.trim().is_empty()) {
         let frames = sample.lines().filter(|line| line.starts_with([' ', '\t']));
         let names = frames.filter_map(|line| line.trim().split_once(' ').map(|(_, name)| name));
         let names: Vec<String> = names.map(demangled).collect();
@@ -86,16 +72,7 @@ fn the_ten_largest_functions_have_the_shares_that_perf_finds() {
     let data = dir.path().join("perf.data");
     let child = Process::start("parts");
     let perf = Command::new("perf")
-        .args([
-            "record",
-            "-q",
-            "-F",
-            &FREQUENCY.to_string(),
-            "-g",
-            "-e",
-            "cpu-clock",
-            "-o",
-        ])
+        .args(["record", "-q", "-F", &FREQUENCY.to_string(), "-g", "-e", "cpu-clock", "-o"])
         .arg(&data)
         .args(["-p", &child.pid().to_string()])
         .stdout(Stdio::null())
@@ -114,16 +91,9 @@ fn the_ten_largest_functions_have_the_shares_that_perf_finds() {
         .stderr(Stdio::null())
         .output()
         .unwrap();
-    let (ours, theirs) = (
-        ours(&profile),
-        theirs(&String::from_utf8_lossy(&script.stdout)),
-    );
+    let (ours, theirs) = (ours(&profile), theirs(&String::from_utf8_lossy(&script.stdout)));
     assert_eq!((ours.samples, outcome.lost), (outcome.samples, 0));
-    assert!(
-        theirs.samples > 1000,
-        "perf found {} samples",
-        theirs.samples
-    );
+    assert!(theirs.samples > 1000, "perf found {} samples", theirs.samples);
     for at_leaf in [true, false] {
         compare(&ours, &theirs, at_leaf);
     }
@@ -139,10 +109,7 @@ fn compare(ours: &Counts, theirs: &Counts, at_leaf: bool) {
     };
     let mut names: Vec<_> = theirs.functions.keys().collect();
     names.sort_by(|a, b| count(theirs, b).total_cmp(&count(theirs, a)));
-    let ten = names
-        .into_iter()
-        .filter(|name| *name != "[unknown]")
-        .take(10);
+    let ten = names.into_iter().filter(|name| *name != "[unknown]").take(10);
     let mut compared = 0;
     for name in ten {
         let (a, b) = (count(ours, name), count(theirs, name));
@@ -150,10 +117,7 @@ fn compare(ours: &Counts, theirs: &Counts, at_leaf: bool) {
         let per_sample = 1.0 / ours.samples as f64 + 1.0 / theirs.samples as f64;
         let error = 4.0 * (p * (1.0 - p) * per_sample).sqrt() + 0.0025;
         let place = if at_leaf { "self" } else { "total" };
-        assert!(
-            (a - b).abs() <= error,
-            "{place} share of {name}: {a} here, {b} by perf, +-{error}"
-        );
+        assert!((a - b).abs() <= error, "{place} share of {name}: {a} here, {b} by perf, +-{error}");
         compared += 1;
     }
     assert_eq!(compared, 10);

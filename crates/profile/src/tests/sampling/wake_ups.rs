@@ -77,12 +77,8 @@ impl Waits {
     fn sample(&self, stacks: Stacks, length: Duration) -> (Profile, Outcome) {
         let path = self.folder.path().join("off-cpu.stacks");
         let sink = StacksWriter::create(&path, ProfileHeader::new(Clock.now(), 0)).unwrap();
-        let options = Options {
-            event: Event::named("off-cpu").unwrap(),
-            min_block: Nanos(1),
-            stacks,
-            ..Options::default()
-        };
+        let options =
+            Options { event: Event::named("off-cpu").unwrap(), min_block: Nanos(1), stacks, ..Options::default() };
         let mut sampler = Sampler::attach(self.pid, &options, sink).unwrap();
         sampler.start().unwrap();
         std::thread::sleep(length);
@@ -119,12 +115,7 @@ impl Waited {
     /// The share of a reason among all that ended by a wake-up which was seen: the first waits may have begun before
     /// the program ran.
     fn share(&self, reason: WaitReason, waker: &str) -> f64 {
-        let other = [
-            WaitReason::Processor,
-            WaitReason::Preempted,
-            WaitReason::NotOver,
-            WaitReason::Unknown,
-        ];
+        let other = [WaitReason::Processor, WaitReason::Preempted, WaitReason::NotOver, WaitReason::Unknown];
         let of = self.0.get(&(reason, waker.to_owned()));
         of.copied().unwrap_or(0.0) / self.sum(|it| !other.contains(&it))
     }
@@ -154,10 +145,7 @@ fn assert_woken((profile, took): &(Profile, Duration)) {
         assert!(unseen < 0.2 * most, "{thread}: {waited:?}");
         let all = waited.sum(|_| true);
         let share = if thread == "short" { 0.5 } else { 0.9 };
-        assert!(
-            all > share * least && all < 1.05 * most,
-            "{thread} waited {all} of {least} to {most}: {waited:?}"
-        );
+        assert!(all > share * least && all < 1.05 * most, "{thread} waited {all} of {least} to {most}: {waited:?}");
     }
     assert_synchronised(&Waited::of(profile, "disk"));
 }
@@ -212,10 +200,7 @@ fn threads_in_a_container_have_reasons_from_outside_and_from_inside() {
     drop(waits);
     inside.arg(std::env::current_exe().unwrap());
     let test = "tests::sampling::wake_ups::threads_have_the_reasons_and_wakers_that_they_wait_for";
-    let output = inside
-        .args([test, "--exact", "--nocapture"])
-        .output()
-        .unwrap();
+    let output = inside.args([test, "--exact", "--nocapture"]).output().unwrap();
     let text = [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
     assert!(output.status.success(), "{}", text.join("\n"));
     assert!(text[0].contains("1 passed"), "{}", text.join("\n"));
@@ -242,20 +227,14 @@ fn waiting_for_a_processor_is_told_from_being_blocked() {
     let all = last.sum(|it| it != WaitReason::NotOver);
     let processor = last.sum(|it| matches!(it, WaitReason::Processor | WaitReason::Preempted));
     assert!(processor > 0.8 * all, "{last:?}");
-    assert!(
-        last.sum(|it| it == WaitReason::Processor) > 0.3 * all,
-        "{last:?}"
-    );
+    assert!(last.sum(|it| it == WaitReason::Processor) > 0.3 * all, "{last:?}");
     let timer = last.sum(|it| it == WaitReason::Timer);
     assert!(processor + timer > 0.95 * all, "{last:?}");
     // It sleeps for 10 ms, and is not told to have slept while it waited for the others.
     let hog = Waited::of(&profile, "hog");
     let timer = hog.sum(|it| it == WaitReason::Timer);
     let runnable = hog.sum(|it| matches!(it, WaitReason::Processor | WaitReason::Preempted));
-    assert!(
-        timer > 0.005 && timer + runnable > 0.95 * hog.sum(|_| true),
-        "{hog:?}"
-    );
+    assert!(timer > 0.005 && timer + runnable > 0.95 * hog.sum(|_| true), "{hog:?}");
 }
 
 #[test]

@@ -26,8 +26,7 @@ const REACHED: f64 = 0.995;
 /// Loads other than messages.
 fn others(summary: &RunSummary) -> Vec<(&str, &ScenarioSummary)> {
     let all = summary.others();
-    all.filter(|(_, of)| of.role != ScenarioRole::Watcher)
-        .collect()
+    all.filter(|(_, of)| of.role != ScenarioRole::Watcher).collect()
 }
 
 /// Whether nothing loaded the process that was profiled.
@@ -62,9 +61,7 @@ fn broker(record: &RunRecord, summary: &RunSummary) -> String {
     let broker = broker.strip_prefix("bellows ").unwrap_or(&broker);
     let place = view::place(record, of);
     let is_count = place.starts_with("over ") || place.starts_with(|c: char| c.is_ascii_digit());
-    let queue = place
-        .strip_prefix("a ")
-        .or(is_count.then_some(place.as_str()));
+    let queue = place.strip_prefix("a ").or(is_count.then_some(place.as_str()));
     let parts = [Some(broker), queue].into_iter().flatten();
     let parts: Vec<&str> = parts.filter(|it| !it.is_empty()).collect();
     parts.join(", ")
@@ -90,11 +87,7 @@ fn flow(record: &RunRecord, summary: &RunSummary) -> String {
     let mut requested = match (summary.has_messages(), others.as_slice()) {
         (true, _) => {
             let flow = summary.flow();
-            asked(
-                summary.messages().requested.as_ref(),
-                flow.sent.rate,
-                flow.closed_loop,
-            )
+            asked(summary.messages().requested.as_ref(), flow.sent.rate, flow.closed_loop)
         }
         (false, [(_, of)]) => asked(of.requested.as_ref(), of.rate, true),
         _ => String::new(),
@@ -122,9 +115,7 @@ fn message_rates(summary: &RunSummary, requested: &mut String) -> Option<String>
         (false, false) => None,
         (true, false) => Some(format!("{sent} msg/s sent")),
         (false, true) => Some(format!("{received} msg/s received")),
-        (true, true) if (flow.sent.rate / flow.received.rate - 1.0).abs() < 0.01 => {
-            Some(format!("{sent} msg/s"))
-        }
+        (true, true) if (flow.sent.rate / flow.received.rate - 1.0).abs() < 0.01 => Some(format!("{sent} msg/s")),
         (true, true) => {
             let of = match std::mem::take(requested).strip_prefix(", ") {
                 Some(of) => format!(" ({of})"),
@@ -180,11 +171,7 @@ pub(super) fn latencies(summary: &RunSummary) -> Vec<Row<'_>> {
     let row = |rank, name: &str, of| Row::new(rank, name, Content::Latency(of));
     let others = others(summary);
     let mut all: Vec<(String, &LatencySummary)> = Vec::new();
-    let mut pages: Vec<_> = summary
-        .scrapes
-        .iter()
-        .filter(|it| it.response.count > 0)
-        .collect();
+    let mut pages: Vec<_> = summary.scrapes.iter().filter(|it| it.response.count > 0).collect();
     pages.sort_by_key(|it| std::cmp::Reverse(it.response.p99_ns));
     let pages = pages.into_iter().take(BESIDE);
     all.extend(pages.map(|it| (format!("page {}", it.name), &it.response)));
@@ -210,17 +197,13 @@ pub(super) fn latencies(summary: &RunSummary) -> Vec<Row<'_>> {
     if felt.is_empty() {
         felt.extend(messages.filled().take(1));
     }
-    all.extend(
-        felt.into_iter()
-            .map(|(metric, of)| (metric.name().to_owned(), of)),
-    );
+    all.extend(felt.into_iter().map(|(metric, of)| (metric.name().to_owned(), of)));
     let ranks = std::iter::once(RowRank::Core).chain(std::iter::repeat(RowRank::Main));
     let mut rows: Vec<_> = ranks.zip(all).collect();
     // A table has no gap: few samples, which have no percentiles, stand below it.
     rows.sort_by_key(|(_, (_, of))| !of.supports(50.0));
     let rows = rows.into_iter();
-    rows.map(|(rank, (name, of))| row(rank, &name, of))
-        .collect()
+    rows.map(|(rank, (name, of))| row(rank, &name, of)).collect()
 }
 
 /// Messages that were lost, in words; `None` without a ledger.
@@ -235,10 +218,7 @@ pub(super) fn faults(summary: &RunSummary) -> Vec<Row<'static>> {
     let felt = [Metric::ACK_RESPONSE, Metric::END_TO_END];
     let of_messages = felt.map(|metric| summary.messages().latency.get(metric).max_ns);
     let main = summary.main_load().and_then(|(_, of)| of.headline());
-    let longest = of_messages
-        .into_iter()
-        .chain(main.map(|(_, of)| of.max_ns))
-        .max();
+    let longest = of_messages.into_iter().chain(main.map(|(_, of)| of.max_ns)).max();
     let longest = longest.filter(|ns| *ns > 0);
     let longest = longest.map(|ns| format!("longest wait {}", Nanos(ns)));
     let felt: Vec<String> = lost(summary).into_iter().chain(longest).collect();
@@ -389,8 +369,7 @@ pub(super) fn messages(summary: &RunSummary) -> Option<Row<'static>> {
         // The fault's row has the losses.
         let has_lost = summary.faults.is_empty();
         let outcomes = outcomes(&ledger, has_lost);
-        let is_missing =
-            has_lost && ledger.lost > 0 || ledger.unconfirmed_missing > 0 || ledger.outstanding > 0;
+        let is_missing = has_lost && ledger.lost > 0 || ledger.unconfirmed_missing > 0 || ledger.outstanding > 0;
         text = match is_missing {
             true => format!("{outcomes}; {text}"),
             false => format!("{text}; {outcomes}"),
@@ -411,11 +390,7 @@ fn outcomes(ledger: &LedgerSummary, has_lost: bool) -> String {
         (ledger.reordered, "reordered", false),
         (ledger.corrupt, "corrupt", false),
         (ledger.returned, "returned", false),
-        (
-            ledger.unconfirmed_delivered,
-            "unconfirmed but delivered",
-            false,
-        ),
+        (ledger.unconfirmed_delivered, "unconfirmed but delivered", false),
         (ledger.foreign, "foreign", false),
     ];
     let all = lost.into_iter().chain(further);
@@ -440,9 +415,7 @@ pub(super) fn cpu(record: &RunRecord, summary: &RunSummary) -> Option<Row<'stati
     let nodes = summary.nodes.iter().map(|it| three_digits(it.cpu_cores));
     let nodes = nodes.collect::<Vec<_>>().join(", ");
     let broker = match nodes.is_empty() {
-        true => used
-            .broker
-            .map(|it| format!("{target} {}{all}{each}", three_digits(it))),
+        true => used.broker.map(|it| format!("{target} {}{all}{each}", three_digits(it))),
         false => Some(format!("nodes {nodes}{all}{each}")),
     };
     let client = used.client.map(|it| match broker {

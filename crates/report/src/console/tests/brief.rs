@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 
 use archive::{
-    Cause, FaultOutcome, LimitedBy, NodeSummary, ProgramSummary, QuantityUnit, RequestedSummary,
-    RequirementOutcome, ScenarioSummary, ScrapedPage, TraceSummary, Verdict,
+    Cause, FaultOutcome, LimitedBy, NodeSummary, ProgramSummary, QuantityUnit, RequestedSummary, RequirementOutcome,
+    ScenarioSummary, ScrapedPage, TraceSummary, Verdict,
 };
 use measure::ledger::LedgerSummary;
 use measure::{MetricInfo, MetricKind};
@@ -29,11 +29,7 @@ const REPORT: &str = "runs/2026-11-21T00-12-33Z-stream-publish-7k2q/report.html"
 type Kind = (&'static str, RunRecord, RunSummary);
 
 fn class(class: Class, share: f64) -> ClassShare {
-    ClassShare {
-        class,
-        share,
-        weight: 100,
-    }
+    ClassShare { class, share, weight: 100 }
 }
 
 /// A profile of a broker, with classes and processes.
@@ -45,11 +41,7 @@ fn profile() -> ProfileSummary {
             class(Class::ErlangCode, 0.08),
             class(Class::Ets, 0.01),
         ],
-        work: vec![WorkShare {
-            of: "queue orders".into(),
-            role: "queue".into(),
-            share: 0.31,
-        }],
+        work: vec![WorkShare { of: "queue orders".into(), role: "queue".into(), share: 0.31 }],
         top: vec![FunctionShare {
             function: "$rabbit_channel:handle_method/3".into(),
             module: "[jit]".into(),
@@ -65,21 +57,11 @@ fn profile() -> ProfileSummary {
 }
 
 fn verdict(limited_by: LimitedBy, cause: Cause, sentence: &str) -> Option<Verdict> {
-    Some(Verdict {
-        limited_by,
-        cause: Some(cause),
-        sentence: sentence.into(),
-        ..Verdict::default()
-    })
+    Some(Verdict { limited_by, cause: Some(cause), sentence: sentence.into(), ..Verdict::default() })
 }
 
 fn ledger() -> LedgerSummary {
-    LedgerSummary {
-        sent: 3_288_123,
-        delivered: 3_288_123,
-        exact: true,
-        ..LedgerSummary::default()
-    }
+    LedgerSummary { sent: 3_288_123, delivered: 3_288_123, exact: true, ..LedgerSummary::default() }
 }
 
 /// Messages at a requested rate that was reached.
@@ -87,11 +69,8 @@ fn messages() -> RunSummary {
     let mut summary = run_summary(0);
     summary.profiles = vec![profile()];
     summary.flow_mut().ledger = Some(ledger());
-    summary.messages_mut().requested = Some(RequestedSummary {
-        rate: 54_800.0,
-        achieved: Some(1.0),
-        ..RequestedSummary::default()
-    });
+    summary.messages_mut().requested =
+        Some(RequestedSummary { rate: 54_800.0, achieved: Some(1.0), ..RequestedSummary::default() });
     let sentence = "the requested rate was met: 54,800 msg/s, 0 % of them over 1 ms late";
     summary.verdict = verdict(LimitedBy::Schedule, Cause::RateMet { late: None }, sentence);
     summary
@@ -113,29 +92,16 @@ fn kind(name: &'static str, summary: RunSummary) -> Kind {
 }
 
 /// Operations of a scenario with these latencies, the whole one first.
-fn operations(
-    scenario: &'static str,
-    unit: &str,
-    latencies: &[(&'static str, u64)],
-) -> ScenarioSummary {
+fn operations(scenario: &'static str, unit: &str, latencies: &[(&'static str, u64)]) -> ScenarioSummary {
     let metric = |name| registered(scenario, name, MetricKind::Histogram);
     let all = latencies.iter();
     ScenarioSummary {
         kind: "connections".into(),
         unit: unit.into(),
         rate: 200.0,
-        counts: [(
-            registered(scenario, "completed", MetricKind::Counter),
-            12_000,
-        )]
-        .into(),
-        requested: Some(RequestedSummary {
-            rate: 200.0,
-            ..RequestedSummary::default()
-        }),
-        latency: all
-            .map(|(name, count)| (metric(*name), latency(*count)))
-            .collect(),
+        counts: [(registered(scenario, "completed", MetricKind::Counter), 12_000)].into(),
+        requested: Some(RequestedSummary { rate: 200.0, ..RequestedSummary::default() }),
+        latency: all.map(|(name, count)| (metric(*name), latency(*count))).collect(),
         ..ScenarioSummary::default()
     }
 }
@@ -149,18 +115,9 @@ fn kills() -> RunSummary {
         back_s: Some(7.6),
         ..FaultOutcome::default()
     }];
-    let node = |node| NodeSummary {
-        node,
-        cpu_cores: 0.4,
-        ran_s: None,
-        rss_mb: 140.0,
-    };
+    let node = |node| NodeSummary { node, cpu_cores: 0.4, ran_s: None, rss_mb: 140.0 };
     summary.nodes = [0, 1, 2].map(node).into();
-    let incomplete = || Finding::LostSamples {
-        lost: 9,
-        samples: 100,
-        each: false,
-    };
+    let incomplete = || Finding::LostSamples { lost: 9, samples: 100, each: false };
     let of_node = |node: u32| Warning {
         event: (node > 0).then(|| format!("cpu@{node}")),
         text: format!("cpu@{node}: 9 of 100 samples were lost; take fewer"),
@@ -181,12 +138,7 @@ fn crash() -> RunSummary {
         ..FaultOutcome::default()
     };
     summary.faults = vec![fault("stop", 5.0), fault("kill", 20.0)];
-    summary.flow_mut().ledger = Some(LedgerSummary {
-        lost: 12,
-        duplicated_redelivered: 40,
-        foreign: 2,
-        ..ledger()
-    });
+    summary.flow_mut().ledger = Some(LedgerSummary { lost: 12, duplicated_redelivered: 40, foreign: 2, ..ledger() });
     summary
 }
 
@@ -204,10 +156,7 @@ fn missed() -> RunSummary {
     ];
     let text = "the generator was late by up to 3.00 ms, 9.6 % of the messages by over 1 ms: ack response and \
                 end-to-end are too high by that; leave it a free core, or lower the load";
-    let lacks = Warning {
-        text: text.into(),
-        ..Warning::new(Tier::Caution, Finding::CpuSteal { steal: 0.1 })
-    };
+    let lacks = Warning { text: text.into(), ..Warning::new(Tier::Caution, Finding::CpuSteal { steal: 0.1 }) };
     let debug = Warning {
         text: "this is a debug build of bellows, several times slower than a release build: rates and CPU of the \
                client say nothing; build with `make build`, or install with `make install`"
@@ -226,10 +175,7 @@ fn unthrottled(sends: bool, receives: bool) -> RunSummary {
     let mut summary = messages();
     let messages = summary.messages_mut();
     messages.requested = None;
-    let felt = messages
-        .latency
-        .filled()
-        .map(|(metric, of)| (metric, of.clone()));
+    let felt = messages.latency.filled().map(|(metric, of)| (metric, of.clone()));
     let felt = felt.filter(|(metric, _)| match *metric {
         Metric::END_TO_END => receives,
         _ => sends,
@@ -244,9 +190,7 @@ fn unthrottled(sends: bool, receives: bool) -> RunSummary {
     }
     let sentence = "limited by the broker: for 93 % of the producers' time as many were in flight as may be, and the \
                     broker used 1.9 of 2 cores; the generator could have made 1.20 M msg/s of this size here";
-    let cause = Cause::BrokerSlow {
-        wait: archive::Awaited::Answers,
-    };
+    let cause = Cause::BrokerSlow { wait: archive::Awaited::Answers };
     summary.verdict = verdict(LimitedBy::Broker, cause, sentence);
     summary
 }
@@ -312,12 +256,7 @@ fn refused() -> RunSummary {
     }
     let failed = summary.scenarios.get_mut("probe_brief9").expect("a probe");
     let counter = |name| registered("probe_brief9", name, MetricKind::Counter);
-    failed.counts = [
-        (counter("completed"), 42),
-        (counter("failed"), 38),
-        (Metric::register(&BYTES), 22_600),
-    ]
-    .into();
+    failed.counts = [(counter("completed"), 42), (counter("failed"), 38), (Metric::register(&BYTES), 22_600)].into();
     summary.requirements = vec![
         RequirementOutcome {
             that: "brief9 failed = 0".into(),
@@ -353,12 +292,7 @@ fn outstanding() -> RunSummary {
 fn churn() -> RunSummary {
     let mut summary = messages();
     summary.scenarios.clear();
-    let steps = [
-        ("cycle", 12_000),
-        ("connect", 12_000),
-        ("log in", 12_000),
-        ("close", 12_000),
-    ];
+    let steps = [("cycle", 12_000), ("connect", 12_000), ("log in", 12_000), ("close", 12_000)];
     summary.insert("churn_brief", operations("churn_brief", "cycles", &steps));
     summary
 }
@@ -367,21 +301,9 @@ fn churn() -> RunSummary {
 fn probe() -> RunSummary {
     let mut summary = messages();
     summary.scenarios.clear();
-    let steps = [
-        ("response", 100),
-        ("from send", 13),
-        ("wait", 100),
-        ("first byte", 100),
-    ];
+    let steps = [("response", 100), ("from send", 13), ("wait", 100), ("first byte", 100)];
     let mut of = operations("probe_brief4", "requests", &steps);
-    let counts = [
-        ("begun", 13),
-        ("completed", 12),
-        ("late", 13),
-        ("failed", 1),
-        ("timed out", 1),
-        ("not begun", 87),
-    ];
+    let counts = [("begun", 13), ("completed", 12), ("late", 13), ("failed", 1), ("timed out", 1), ("not begun", 87)];
     let counter = |name| registered("probe_brief4", name, MetricKind::Counter);
     of.counts = counts.map(|(name, number)| (counter(name), number)).into();
     summary.insert("probe_brief4", of);
@@ -401,18 +323,10 @@ fn probe() -> RunSummary {
         scheduled: true,
         unit: unit(),
     };
-    let rate = Finding::RateNotAchieved {
-        unit: unit(),
-        rates: None,
-        not_begun: 87,
-        in_flight_limit: 1,
-    };
+    let rate = Finding::RateNotAchieved { unit: unit(), rates: None, not_begun: 87, in_flight_limit: 1 };
     let steal = Finding::CpuSteal { steal: 0.1 };
     let all = [steal, failed, late, rate].map(|it| Warning::new(Tier::Caution, it));
-    let all = all.map(|it| Warning {
-        text: crate::text::warning(&it),
-        ..it
-    });
+    let all = all.map(|it| Warning { text: crate::text::warning(&it), ..it });
     summary.warnings = all.into();
     summary
 }
@@ -425,11 +339,7 @@ fn traced() -> RunSummary {
         kept: 1_200,
         ..TraceSummary::default()
     }];
-    let looked = Finding::LookedInto {
-        looks: 2,
-        commands: "bellows erlang top".into(),
-        seconds: 3.2,
-    };
+    let looked = Finding::LookedInto { looks: 2, commands: "bellows erlang top".into(), seconds: 3.2 };
     summary.warnings = vec![Warning::new(Tier::Note, looked)];
     summary
 }
@@ -479,15 +389,8 @@ fn end(of: &Kind, columns: usize) -> String {
 }
 
 /// Labels of rows that are left out where there is no room.
-const LEFT_OUT: [&str; 7] = [
-    "CPU  ",
-    "CPU went to  ",
-    "limited by  ",
-    "verdict  ",
-    "whose work  ",
-    "profiles  ",
-    "met  ",
-];
+const LEFT_OUT: [&str; 7] =
+    ["CPU  ", "CPU went to  ", "limited by  ", "verdict  ", "whose work  ", "profiles  ", "met  "];
 
 /// Facts that every end has as a whole, whatever has no room.
 fn facts(record: &RunRecord, summary: &RunSummary) -> Vec<String> {
@@ -541,10 +444,7 @@ fn faults(record: &RunRecord, summary: &RunSummary) -> Option<String> {
         return Some(format!("missing: {fact}\n{pipe}"));
     }
     let sources = sources(summary);
-    let words: BTreeSet<&str> = words_of(&pipe)
-        .chain(words_of(&sources))
-        .chain(["next", "…", "[…]"])
-        .collect();
+    let words: BTreeSet<&str> = words_of(&pipe).chain(words_of(&sources)).chain(["next", "…", "[…]"]).collect();
     let mut sentences: Vec<&str> = pipe.lines().filter(|line| line.len() > 30).collect();
     sentences.sort_unstable();
     if let Some(twice) = sentences.windows(2).find(|two| two[0] == two[1]) {
@@ -552,9 +452,7 @@ fn faults(record: &RunRecord, summary: &RunSummary) -> Option<String> {
     }
     for columns in [60, 72, 80, 99, 120, 160, 200] {
         let text = shown(terminal(columns));
-        let could_be_shorter = text
-            .lines()
-            .any(|line| LEFT_OUT.iter().any(|label| line.starts_with(label)));
+        let could_be_shorter = text.lines().any(|line| LEFT_OUT.iter().any(|label| line.starts_with(label)));
         if columns >= 80 && text.lines().count() > 15 && could_be_shorter {
             return Some(format!("{columns}: {} lines\n{text}", text.lines().count()));
         }
@@ -587,11 +485,7 @@ fn the_end_of_each_kind_is_as_its_golden() {
             stale.push(format!("{}:\n{text}", of.0));
         }
     }
-    assert!(
-        stale.is_empty(),
-        "stale: run `make ends` and look at them\n{}",
-        stale.concat()
-    );
+    assert!(stale.is_empty(), "stale: run `make ends` and look at them\n{}", stale.concat());
 }
 
 /// Probes were loads, "as requested" stood behind what was received, and a run that failed said its time twice.
@@ -599,10 +493,7 @@ fn the_end_of_each_kind_is_as_its_golden() {
 fn the_first_line_says_probes_what_was_as_requested_and_its_time_once() {
     let mut summary = messages();
     summary.flow_mut().received.rate = 50_000.0;
-    for (scenario, page) in [
-        ("probe_brief", "queues response"),
-        ("probe_brief2", "queue-page response"),
-    ] {
+    for (scenario, page) in [("probe_brief", "queues response"), ("probe_brief2", "queue-page response")] {
         let mut of = operations(scenario, "requests", &[(page, 30)]);
         of.role = measure::ScenarioRole::Server;
         summary.insert(scenario, of);
@@ -616,11 +507,7 @@ fn the_first_line_says_probes_what_was_as_requested_and_its_time_once() {
     let begins = "2 probes beside 54,800 msg/s sent (as requested), 50,000 received for";
     assert!(told.contains(begins), "{told}");
     record.state = RunState::Failed;
-    record.phases = vec![PhaseSpan {
-        phase: Phase::Measure,
-        start: 0.1,
-        end: 2.0,
-    }];
+    record.phases = vec![PhaseSpan { phase: Phase::Measure, start: 0.1, end: 2.0 }];
     let mut told = first(&record);
     told.retain(|it| it != '\n');
     assert!(!told.contains("failed after"), "{told}");
@@ -660,26 +547,12 @@ fn each_kind_leads_with_what_it_is_about() {
     }
     let fault = "0 lost, longest wait 251 ms, node 1 back after 7.60 s";
     assert!(first("cluster-kill", fault) < 6);
-    let marked = |name: &str| {
-        lines(name)
-            .iter()
-            .filter(|line| line.starts_with("! "))
-            .count()
-    };
-    assert_eq!(
-        (marked("missed"), marked("cluster-kill"), marked("rated")),
-        (2, 1, 0)
-    );
+    let marked = |name: &str| lines(name).iter().filter(|line| line.starts_with("! ")).count();
+    assert_eq!((marked("missed"), marked("cluster-kill"), marked("rated")), (2, 1, 0));
     let more = lines("missed").join(" ");
-    assert!(
-        more.contains("bellows runs show -v last (1 more warning)"),
-        "{more}"
-    );
+    assert!(more.contains("bellows runs show -v last (1 more warning)"), "{more}");
     let few = lines("mgmt-api").join(" ");
-    assert!(
-        few.contains("9 samples: min 92.0 µs, mean 485 µs, max 251 ms"),
-        "{few}"
-    );
+    assert!(few.contains("9 samples: min 92.0 µs, mean 485 µs, max 251 ms"), "{few}");
 }
 
 #[test]
@@ -747,18 +620,8 @@ fn phrase(random: &mut Random) -> String {
 }
 
 fn words(random: &mut Random, number_of_words: u64) -> String {
-    const WORDS: [&str; 10] = [
-        "the",
-        "broker's",
-        "queue,",
-        "message;",
-        "latency:",
-        "p99",
-        "(late)",
-        "1.20 ms",
-        "/var/lib/x",
-        "generator",
-    ];
+    const WORDS: [&str; 10] =
+        ["the", "broker's", "queue,", "message;", "latency:", "p99", "(late)", "1.20 ms", "/var/lib/x", "generator"];
     let number = random.below(1_000_000);
     let words = (0..number_of_words).map(|_| random.of(&WORDS));
     format!("{number} {}", words.collect::<Vec<_>>().join(" "))
@@ -770,10 +633,9 @@ fn random_kind(random: &mut Random) -> (RunRecord, RunSummary) {
     let (_, mut record, mut summary) = all[at].clone();
     for _ in 0..random.below(5) {
         let tier = random.of(&[Tier::Invalid, Tier::Caution, Tier::Note]);
-        summary.warnings.push(Warning {
-            text: sentence(random),
-            ..Warning::new(tier, Finding::CpuSteal { steal: 0.1 })
-        });
+        summary
+            .warnings
+            .push(Warning { text: sentence(random), ..Warning::new(tier, Finding::CpuSteal { steal: 0.1 }) });
     }
     for _ in 0..random.below(6) {
         summary.requirements.push(RequirementOutcome {

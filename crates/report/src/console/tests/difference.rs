@@ -9,14 +9,8 @@ fn table<'t>(a: &'t Profile, b: &'t Profile) -> DifferenceTable<'t> {
         limit: 20,
         sort: DifferenceSort::Change,
         only: &|_| true,
-        a: DifferenceSide {
-            profile: a,
-            name: "7k2q",
-        },
-        b: DifferenceSide {
-            profile: b,
-            name: "x3m4, 3 s to 5 s",
-        },
+        a: DifferenceSide { profile: a, name: "7k2q" },
+        b: DifferenceSide { profile: b, name: "x3m4, 3 s to 5 s" },
         forced: &[],
         other_builds: &[],
     }
@@ -28,13 +22,7 @@ fn names(text: &str) -> Vec<&str> {
 }
 
 fn sides() -> (Profile, Profile) {
-    let of = |f, g, h| {
-        of_stacks(&[
-            ("1_scheduler;main;f", f),
-            ("1_scheduler;main;g", g),
-            ("aux;main;h", h),
-        ])
-    };
+    let of = |f, g, h| of_stacks(&[("1_scheduler;main;f", f), ("1_scheduler;main;g", g), ("aux;main;h", h)]);
     (of(5_000, 4_900, 100), of(7_000, 2_895, 105))
 }
 
@@ -43,19 +31,11 @@ fn changes_stand_in_order_and_chance_comes_last() {
     let (a, b) = sides();
     let text = difference(&table(&a, &b), Style::PLAIN);
     assert_eq!(names(&text), ["g", "f", "h", "main"], "{text}");
-    for part in [
-        "-20.05",
-        "+20.00",
-        "A: 7k2q, 10,000 samples",
-        "B: x3m4, 3 s to 5 s, 10,000",
-    ] {
+    for part in ["-20.05", "+20.00", "A: 7k2q, 10,000 samples", "B: x3m4, 3 s to 5 s, 10,000"] {
         assert!(text.contains(part), "{part:?} in {text}");
     }
     let h = text.lines().find(|line| line.ends_with("  h")).unwrap();
-    assert!(
-        h.contains("1.00") && h.contains("1.05") && h.matches('~').count() == 2,
-        "{h}"
-    );
+    assert!(h.contains("1.00") && h.contains("1.05") && h.matches('~').count() == 2, "{h}");
     assert!(text.contains("0.42 points at a share of 1 %"), "{text}");
     for columns in [60, 80, 120] {
         assert_fits(&difference(&table(&a, &b), terminal(columns)), columns, 30);
@@ -66,11 +46,7 @@ fn changes_stand_in_order_and_chance_comes_last() {
 fn other_orders_other_rows_and_what_is_forced() {
     let (a, b) = sides();
     let by = |of, sort| {
-        let table = DifferenceTable {
-            of,
-            sort,
-            ..table(&a, &b)
-        };
+        let table = DifferenceTable { of, sort, ..table(&a, &b) };
         difference(&table, Style::PLAIN)
     };
     let by_total = by(FunctionRowOf::Function, DifferenceSort::Total);
@@ -78,15 +54,8 @@ fn other_orders_other_rows_and_what_is_forced() {
     let by_self = by(FunctionRowOf::Function, DifferenceSort::SelfShare);
     assert_eq!(names(&by_self), ["f", "g", "h", "main"]);
     let threads = by(FunctionRowOf::Thread, DifferenceSort::Change);
-    assert!(
-        !threads.contains("total") && threads.contains("scheduler"),
-        "{threads}"
-    );
-    let forced = [Problem::new(
-        "of different events",
-        "cpu and mmap",
-        "remedy",
-    )];
+    assert!(!threads.contains("total") && threads.contains("scheduler"), "{threads}");
+    let forced = [Problem::new("of different events", "cpu and mmap", "remedy")];
     let matching = DifferenceTable {
         only: &|name| name == "f",
         forced: &forced,
@@ -95,14 +64,8 @@ fn other_orders_other_rows_and_what_is_forced() {
     };
     let text = difference(&matching, Style::PLAIN);
     assert!(text.contains("different builds of beam.smp"), "{text}");
-    assert!(
-        text.contains("forced: of different events (cpu and mmap)"),
-        "{text}"
-    );
-    assert!(
-        text.contains("1 of 1 matching function (4 in all)"),
-        "{text}"
-    );
+    assert!(text.contains("forced: of different events (cpu and mmap)"), "{text}");
+    assert!(text.contains("1 of 1 matching function (4 in all)"), "{text}");
 }
 
 #[test]
@@ -110,10 +73,7 @@ fn programs_get_figures_where_people_get_marks() {
     let (a, b) = sides();
     let json = serde_json::to_value(difference_as_json(&table(&a, &b))).unwrap();
     let row = &json["rows"][0];
-    assert_eq!(
-        (&row["function"], &row["module"]),
-        (&"g".into(), &"m".into())
-    );
+    assert_eq!((&row["function"], &row["module"]), (&"g".into(), &"m".into()));
     assert_eq!(row["a"]["self"], 0.49);
     assert_eq!(row["b"]["samples"], 2_895);
     assert_eq!(row["self_by_chance"], false);
@@ -142,17 +102,11 @@ fn functions_are_found_again_without_modules_and_in_another_version() {
     assert_eq!(changed(&b), 4);
     b.frames.iter_mut().for_each(|it| it.module.clear());
     assert_eq!(changed(&b), 4);
-    b.frames
-        .iter_mut()
-        .for_each(|it| it.module = "other".into());
+    b.frames.iter_mut().for_each(|it| it.module = "other".into());
     assert_eq!(changed(&b), 8);
     let mut old = a.clone();
-    old.frames
-        .iter_mut()
-        .for_each(|it| it.module = "libx.so.1.1".into());
-    b.frames
-        .iter_mut()
-        .for_each(|it| it.module = "libx.so.3".into());
+    old.frames.iter_mut().for_each(|it| it.module = "libx.so.1.1".into());
+    b.frames.iter_mut().for_each(|it| it.module = "libx.so.3".into());
     let text = difference(&table(&old, &b), Style::PLAIN);
     assert!(text.contains("4 of 4 functions"), "{text}");
 }
@@ -169,10 +123,7 @@ fn a_narrow_table_has_names_of_more_than_eight_letters() {
     let text = difference(&table(&a, &b), terminal(60));
     assert_fits(&text, 60, 30);
     assert_eq!(text.matches(name).count(), 2, "{text}");
-    let heads: Vec<&str> = text
-        .lines()
-        .filter(|line| line.contains("function"))
-        .collect();
+    let heads: Vec<&str> = text.lines().filter(|line| line.contains("function")).collect();
     let [own, total, ..] = heads.as_slice() else {
         panic!("two blocks: {text}");
     };

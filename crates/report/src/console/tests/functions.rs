@@ -10,18 +10,9 @@ fn profile() -> Profile {
             Frame::unknown("beam.smp"),
         ],
         stacks: vec![
-            StackNode {
-                parent: None,
-                frame: 0,
-            },
-            StackNode {
-                parent: Some(0),
-                frame: 1,
-            },
-            StackNode {
-                parent: Some(0),
-                frame: 2,
-            },
+            StackNode { parent: None, frame: 0 },
+            StackNode { parent: Some(0), frame: 1 },
+            StackNode { parent: Some(0), frame: 2 },
         ],
         threads: vec!["1_scheduler".into()],
         samples: (0..100)
@@ -56,43 +47,21 @@ fn the_function_table_sorts_filters_and_says_what_is_missing() {
     let table = |sort, only: &dyn Fn(&str) -> bool| {
         functions(
             &profile(),
-            &FunctionTable {
-                of: FunctionRowOf::Function,
-                limit: 10,
-                sort,
-                only,
-                rest: None,
-                which: None,
-            },
+            &FunctionTable { of: FunctionRowOf::Function, limit: 10, sort, only, rest: None, which: None },
             Style::PLAIN,
         )
     };
     let by_self = table(FunctionSort::SelfShare, &|_| true);
     let first = by_self.lines().nth(1).unwrap();
-    assert!(
-        first.contains("60.00") && first.ends_with("  [jit]     $ets:select/2␛[31m"),
-        "{by_self}"
-    );
+    assert!(first.contains("60.00") && first.ends_with("  [jit]     $ets:select/2␛[31m"), "{by_self}");
     let by_total = table(FunctionSort::Total, &|_| true);
-    assert!(
-        by_total
-            .lines()
-            .nth(1)
-            .unwrap()
-            .contains("$rabbit_exchange:route/2"),
-        "{by_total}"
-    );
+    assert!(by_total.lines().nth(1).unwrap().contains("$rabbit_exchange:route/2"), "{by_total}");
     let only = table(FunctionSort::SelfShare, &|name| name.contains("route"));
     assert!(
         !only.contains("$ets")
-            && only
-                .contains("1 of 1 matching function (3 in all), together in 100 % of the samples")
+            && only.contains("1 of 1 matching function (3 in all), together in 100 % of the samples")
     );
-    for part in [
-        "100 samples, 3 lost, taken by cpu-clock",
-        "unknown share 30.00 %",
-        "complete share 98.00 %",
-    ] {
+    for part in ["100 samples, 3 lost, taken by cpu-clock", "unknown share 30.00 %", "complete share 98.00 %"] {
         assert!(by_self.contains(part), "{part} in {by_self}");
     }
     assert_fits(&by_self, 100, 24);
@@ -127,42 +96,23 @@ fn a_part_stands_beside_the_rest_and_chance_is_marked() {
             (row.share.self_share, rest.self_share, rest.by_chance)
         })
         .collect();
-    assert!(
-        shares.iter().all(|(_, _, by_chance)| !by_chance),
-        "{shares:?}"
-    );
+    assert!(shares.iter().all(|(_, _, by_chance)| !by_chance), "{shares:?}");
     assert!((shares.iter().map(|(part, ..)| part).sum::<f64>() - 1.0).abs() < 1e-9);
     assert!((shares.iter().map(|(_, rest, _)| rest).sum::<f64>() - 1.0).abs() < 1e-9);
     let text = functions(&part, &table, Style::PLAIN);
     assert!(text.contains("+90.00") && text.contains("-60.00"), "{text}");
-    assert!(
-        text.contains("3 of 20 seconds in which sent rate > 5k; rest: the other 1,000 samples"),
-        "{text}"
-    );
+    assert!(text.contains("3 of 20 seconds in which sent rate > 5k; rest: the other 1,000 samples"), "{text}");
     for columns in [60, 80, 120] {
         assert_fits(&functions(&part, &table, terminal(columns)), columns, 30);
     }
     // Where nothing is left there is nothing to compare with.
     let nothing = Profile::default();
-    let alone = FunctionTable {
-        of: FunctionRowOf::Function,
-        rest: Some(&nothing),
-        ..table
-    };
+    let alone = FunctionTable { of: FunctionRowOf::Function, rest: Some(&nothing), ..table };
     assert!(alone.rows(&part).shown.iter().all(|row| row.rest.is_none()));
     assert!(!functions(&part, &alone, Style::PLAIN).contains("rest"));
     // Equal shares differ by nothing.
-    let same = FunctionTable {
-        of: FunctionRowOf::Function,
-        rest: Some(&whole),
-        ..table
-    };
-    assert!(
-        same.rows(&whole)
-            .shown
-            .iter()
-            .all(|row| row.rest.is_some_and(|it| it.by_chance))
-    );
+    let same = FunctionTable { of: FunctionRowOf::Function, rest: Some(&whole), ..table };
+    assert!(same.rows(&whole).shown.iter().all(|row| row.rest.is_some_and(|it| it.by_chance)));
 }
 
 #[test]
@@ -184,39 +134,21 @@ fn long_functions_are_broken_and_columns_stay() {
         assert_eq!(text.matches('x').count(), 300 + 1, "{text}");
     }
     let pipe = functions(&profile, &options, Style::PLAIN);
-    assert!(
-        pipe.lines().nth(1).unwrap().ends_with(&"x".repeat(300)),
-        "{pipe}"
-    );
+    assert!(pipe.lines().nth(1).unwrap().ends_with(&"x".repeat(300)), "{pipe}");
 }
 
 #[test]
 fn functions_of_the_language_have_what_is_below_them_and_all_rows_are_all_samples() {
     let of = |limit, sort, only: &dyn Fn(&str) -> bool, style| {
-        let table = FunctionTable {
-            of: FunctionRowOf::Function,
-            limit,
-            sort,
-            only,
-            rest: None,
-            which: None,
-        };
+        let table = FunctionTable { of: FunctionRowOf::Function, limit, sort, only, rest: None, which: None };
         language_functions(&profile(), &table, style)
     };
     let text = of(1, FunctionSort::SelfShare, &|_| true, Style::PLAIN).expect("Erlang");
     let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
     let lines: Vec<String> = text.lines().take(3).map(words).collect();
-    let expected = [
-        "total % own C code function",
-        "60.00 60.0 $ets:select/2␛[31m",
-        "40.00 10.0 30.0 others (1 row)",
-    ];
+    let expected = ["total % own C code function", "60.00 60.0 $ets:select/2␛[31m", "40.00 10.0 30.0 others (1 row)"];
     assert_eq!(lines, expected);
-    for part in [
-        "1 of 2 rows; 100 samples, 3 lost",
-        "own: code of the function itself",
-        "`bellows top --raw`",
-    ] {
+    for part in ["1 of 2 rows; 100 samples, 3 lost", "own: code of the function itself", "`bellows top --raw`"] {
         assert!(text.contains(part), "{part} in {text}");
     }
     assert!(!text.contains("GC"), "nothing was collected: {text}");

@@ -7,25 +7,11 @@ use super::*;
 #[test]
 fn the_ledger_is_one_line_where_all_is_well() {
     let mut run = run_summary(0);
-    let clean = LedgerSummary {
-        sent: 1_234_567,
-        delivered: 1_234_567,
-        exact: true,
-        ..LedgerSummary::default()
-    };
+    let clean = LedgerSummary { sent: 1_234_567, delivered: 1_234_567, exact: true, ..LedgerSummary::default() };
     run.flow_mut().ledger = Some(clean);
     for style in [TERMINAL, Style::PLAIN] {
-        let text = summary(
-            &shape(),
-            &record(RunState::Complete, None),
-            &run,
-            None,
-            style,
-        );
-        assert!(
-            text.contains("ledger: 0 lost, 0 duplicated, 0 redelivered, 0 reordered, 0 corrupt\n"),
-            "{text}"
-        );
+        let text = summary(&shape(), &record(RunState::Complete, None), &run, None, style);
+        assert!(text.contains("ledger: 0 lost, 0 duplicated, 0 redelivered, 0 reordered, 0 corrupt\n"), "{text}");
         assert!(!text.contains("unconfirmed"), "{text}");
     }
     run.flow_mut().ledger = Some(LedgerSummary {
@@ -37,13 +23,7 @@ fn the_ledger_is_one_line_where_all_is_well() {
         exact: false,
         ..clean
     });
-    let text = summary(
-        &shape(),
-        &record(RunState::Complete, None),
-        &run,
-        None,
-        TERMINAL,
-    );
+    let text = summary(&shape(), &record(RunState::Complete, None), &run, None, TERMINAL);
     assert_fits(&text, 80, usize::MAX);
     let text = text.replace('\n', " ");
     assert!(

@@ -12,10 +12,7 @@ const WIDTHS: [usize; 4] = [60, 80, 120, 200];
 
 /// Seconds of a measured phase in which rate and latency vary, on a screen of this size.
 fn screen(columns: usize, rows: usize, seconds: u32) -> LiveTable {
-    let style = Style {
-        rows,
-        ..terminal(columns)
-    };
+    let style = Style { rows, ..terminal(columns) };
     let mut live = LiveTable::new(shape(), style);
     let mut measured = Interval::new();
     measured.end = Time(60_000_000_000);
@@ -29,10 +26,7 @@ fn screen(columns: usize, rows: usize, seconds: u32) -> LiveTable {
         let mut point = point(Phase::Measure, f64::from(second));
         let step = u64::from(second % 7);
         point.counters.sent = 8_000 + 100 * step;
-        let latency = LatencySummary {
-            p99_ns: 3_000_000 + 100_000 * step,
-            ..latency(8_114)
-        };
+        let latency = LatencySummary { p99_ns: 3_000_000 + 100_000 * step, ..latency(8_114) };
         let all = Metric::MESSAGES.into_iter();
         point.latency = all.map(|metric| (metric, latency.clone())).collect();
         live.point(&point, &measured);
@@ -65,10 +59,7 @@ fn sparklines_are_as_long_as_the_screen_is_wide_and_name_their_scales() {
         assert!(width(ack) >= columns - 4, "{columns}: {ack}");
         let number = values(sent);
         assert!(number >= columns - 72, "{columns}: {sent}");
-        let heads = [
-            format!("last {number} s, msg/s"),
-            format!("p99, last {} s", values(ack)),
-        ];
+        let heads = [format!("last {number} s, msg/s"), format!("p99, last {} s", values(ack))];
         for head in heads {
             let has_it = lines.iter().any(|line| line.ends_with(&head));
             assert!(has_it, "{head}: {lines:#?}");
@@ -128,11 +119,7 @@ fn the_time_of_several_runs_and_the_time_left_are_shown_with_each() {
     let second = runs.begin(7, at(60));
     assert_eq!(second.text(at(60)), "60 s elapsed, 7 min left");
     assert_eq!(second.text(at(120)), "2 min elapsed, 6 min left");
-    assert_eq!(
-        second.text(at(600)),
-        "10 min elapsed",
-        "later than expected"
-    );
+    assert_eq!(second.text(at(600)), "10 min elapsed", "later than expected");
     runs.end(at(180));
     let third = runs.begin(2, at(180));
     assert_eq!(third.text(at(180)), "3 min elapsed, 3 min left");
@@ -141,11 +128,8 @@ fn the_time_of_several_runs_and_the_time_left_are_shown_with_each() {
     assert_eq!(most.text(at(180)), told);
     assert!(width(told) < WIDTHS[0]);
 
-    let shape = |progress| Shape {
-        title: "stream-publish, pair 3 of 8, A".into(),
-        progress: Some(progress),
-        ..shape()
-    };
+    let shape =
+        |progress| Shape { title: "stream-publish, pair 3 of 8, A".into(), progress: Some(progress), ..shape() };
     // In a pipe.
     let heading = run_heading(&shape(third), at(180));
     let title = "stream-publish, pair 3 of 8, A";

@@ -16,11 +16,7 @@ fn a_page_counts_from_the_measured_phase_on_and_the_memory_of_a_node_is_told() {
         let name = SeriesName::new(archive::ERLANG_MEMORY, "both sides", SeriesUnit::Bytes);
         (name.with("kind", kind), value)
     };
-    let sides = [
-        of("resident", 1.99e9),
-        of("VM total", 1.47e9),
-        of("VM ets", 2e8),
-    ];
+    let sides = [of("resident", 1.99e9), of("VM total", 1.47e9), of("VM ets", 2e8)];
     live.beside.add(&sides);
     for seconds in [1.0, 3.0, 2.0] {
         live.beside.add(&scraped(seconds));
@@ -29,14 +25,8 @@ fn a_page_counts_from_the_measured_phase_on_and_the_memory_of_a_node_is_told() {
     let text = live.lines().join("\n");
     let row = text.lines().find(|it| it.starts_with("per-object"));
     let row = flowing(row.unwrap_or(&text));
-    assert!(
-        row.starts_with("per-object 2.00 s 3.00 s 34.5 MB 230,123 3"),
-        "{text}"
-    );
-    assert!(
-        text.contains("memory resident 1.99 GB, VM total 1.47 GB"),
-        "{text}"
-    );
+    assert!(row.starts_with("per-object 2.00 s 3.00 s 34.5 MB 230,123 3"), "{text}");
+    assert!(text.contains("memory resident 1.99 GB, VM total 1.47 GB"), "{text}");
     // In a pipe the same is told of the second in which it came, once.
     let told = |live: &mut LiveTable| {
         let news = live.beside.news();
@@ -49,20 +39,12 @@ fn a_page_counts_from_the_measured_phase_on_and_the_memory_of_a_node_is_told() {
     assert_eq!(told(&mut live), None, "nothing has come since");
     live.beside.add(&scraped(2.0));
     let line = told(&mut live).expect("a line");
-    assert!(
-        line.ends_with("  page per-object 2.00 s, 34.5 MB\n"),
-        "{line}"
-    );
+    assert!(line.ends_with("  page per-object 2.00 s, 34.5 MB\n"), "{line}");
 }
 
 /// A second of which nothing is known but its time.
 fn quiet_second() -> SeriesPoint {
-    SeriesPoint {
-        t: 5.0,
-        dt: 1.0,
-        phase: Phase::Measure,
-        ..SeriesPoint::default()
-    }
+    SeriesPoint { t: 5.0, dt: 1.0, phase: Phase::Measure, ..SeriesPoint::default() }
 }
 
 /// A page and its selected series, as `scrape` reports them.
@@ -71,10 +53,7 @@ fn selected(series: usize) -> Vec<(SeriesName, f64)> {
     values.extend((1..=series).map(|number| {
         let name = format!("rabbitmq_queue_messages{{queue=\"orders{number}\"}}");
         let value = number as f64 * 1_000.0;
-        (
-            SeriesName::new("per-object", &name, SeriesUnit::Count),
-            value,
-        )
+        (SeriesName::new("per-object", &name, SeriesUnit::Count), value)
     }));
     let published = SeriesName::new("per-object", "published_total", SeriesUnit::PerSecond);
     values.push((published, 812.0));
@@ -84,11 +63,7 @@ fn selected(series: usize) -> Vec<(SeriesName, f64)> {
 /// Without a load, requests and selected series of pages fill the screen, and no more than that.
 #[test]
 fn scrapes_alone_show_requests_and_selected_series() {
-    let requests = PageRequests {
-        completed: 41,
-        failed: 7,
-        waiting: Some(Nanos(3_200_000_000)),
-    };
+    let requests = PageRequests { completed: 41, failed: 7, waiting: Some(Nanos(3_200_000_000)) };
     let shape = Shape {
         title: "scrape".into(),
         about: "http://localhost:15692/metrics/per-object".into(),
@@ -97,10 +72,7 @@ fn scrapes_alone_show_requests_and_selected_series() {
     };
     for (columns, rows) in [(80, 24), (50, 24), (120, 40), (60, 10)] {
         for number in [0, 3, 400] {
-            let style = Style {
-                rows,
-                ..terminal(columns)
-            };
+            let style = Style { rows, ..terminal(columns) };
             let mut live = LiveTable::new(shape.clone(), style);
             live.beside.requested("per-object", requests);
             live.beside.add(&selected(number));
@@ -132,10 +104,7 @@ fn scrapes_alone_show_requests_and_selected_series() {
     let expected = "    6.0 s  measure  page per-object 250 ms, 34.5 MB  page per-object failed 7  \
                     page per-object in flight for 3 s  rabbitmq_queue_messages{queue=\"orders1\"} 1,000  ";
     assert!(line.starts_with(expected), "{line}");
-    assert!(
-        line.ends_with(" …\n") && width(line.trim_end()) <= 202,
-        "{line}"
-    );
+    assert!(line.ends_with(" …\n") && width(line.trim_end()) <= 202, "{line}");
     // Values that stay as they are are told once.
     live.beside.add(&selected(400));
     let news = live.beside.news();
@@ -146,20 +115,9 @@ fn scrapes_alone_show_requests_and_selected_series() {
 /// Values of a page that is away are not shown as if they were of now.
 #[test]
 fn a_page_that_is_away_has_no_last_values() {
-    let requests = |completed, failed| PageRequests {
-        completed,
-        failed,
-        waiting: None,
-    };
-    let shape = Shape {
-        title: "scrape".into(),
-        measure: Some(Nanos(60_000_000_000)),
-        ..Shape::default()
-    };
-    let style = Style {
-        rows: 24,
-        ..terminal(120)
-    };
+    let requests = |completed, failed| PageRequests { completed, failed, waiting: None };
+    let shape = Shape { title: "scrape".into(), measure: Some(Nanos(60_000_000_000)), ..Shape::default() };
+    let style = Style { rows: 24, ..terminal(120) };
     let mut live = LiveTable::new(shape, style);
     live.point(&quiet_second(), &Interval::new());
     live.beside.requested("per-object", requests(1, 0));
@@ -184,24 +142,12 @@ fn a_page_that_is_away_has_no_last_values() {
 fn a_line_in_a_pipe_is_no_longer_than_a_wide_terminal() {
     let mut measured = Interval::new();
     measured.end = Time(1_000_000_000);
-    for (of, name) in [
-        ("probe_queue_page", "queue-page response"),
-        ("probe_api", "api response"),
-    ] {
+    for (of, name) in [("probe_queue_page", "queue-page response"), ("probe_api", "api response")] {
         let failed = u64::from(of == "probe_queue_page");
-        for (name, number) in [
-            ("begun", 1),
-            ("completed", 1),
-            ("failed", failed),
-            ("late", 1),
-        ] {
-            measured
-                .counts
-                .add(registered(of, name, MetricKind::Counter), number);
+        for (name, number) in [("begun", 1), ("completed", 1), ("failed", failed), ("late", 1)] {
+            measured.counts.add(registered(of, name, MetricKind::Counter), number);
         }
-        measured
-            .counts
-            .peak(registered(of, "in flight", MetricKind::Peak), 3);
+        measured.counts.peak(registered(of, "in flight", MetricKind::Peak), 3);
         let latency = registered(of, name, MetricKind::Histogram);
         measured.latencies.record_n(latency, Nanos(5_000_000), 1);
     }

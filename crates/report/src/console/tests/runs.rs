@@ -21,15 +21,9 @@ fn entries() -> [RunEntry; 4] {
         tags: ["base", "nightly"].map(|tag| tag.parse().unwrap()).into(),
     };
     [
-        RunEntry {
-            labels: Ok(labelled),
-            ..entry(Ok(record(RunState::Complete, Some(run_summary(2)))))
-        },
+        RunEntry { labels: Ok(labelled), ..entry(Ok(record(RunState::Complete, Some(run_summary(2))))) },
         entry(Ok(record(RunState::Running, None))),
-        RunEntry {
-            active: true,
-            ..entry(Ok(record(RunState::Running, None)))
-        },
+        RunEntry { active: true, ..entry(Ok(record(RunState::Running, None))) },
         entry(Err("run.json is damaged".into())),
     ]
 }
@@ -39,14 +33,7 @@ fn the_runs_table_holds_readable_and_damaged_runs() {
     let text = runs(&entries(), terminal(100));
     assert_fits(&text, 100, 6);
     let lines: Vec<_> = text.lines().collect();
-    for part in [
-        "2026-11-21 00:12",
-        "stream-publish-7k2q",
-        "54,800",
-        "3.23 ms",
-        "1.20 MB",
-        "complete",
-    ] {
+    for part in ["2026-11-21 00:12", "stream-publish-7k2q", "54,800", "3.23 ms", "1.20 MB", "complete"] {
         assert!(lines[1].contains(part), "{part} in {}", lines[1]);
     }
     assert_eq!(lines[2], "  #base #nightly before the patch␛[31m");
@@ -58,12 +45,8 @@ fn the_runs_table_holds_readable_and_damaged_runs() {
 #[test]
 fn a_run_that_missed_a_requirement_says_so_as_its_state() {
     let mut missed = run_summary(0);
-    missed.requirements = [Some(true), Some(false)]
-        .map(|met| archive::RequirementOutcome {
-            met,
-            ..Default::default()
-        })
-        .into();
+    missed.requirements =
+        [Some(true), Some(false)].map(|met| archive::RequirementOutcome { met, ..Default::default() }).into();
     let text = |state| {
         let run = entry(Ok(record(state, Some(missed.clone()))));
         runs(&[run], Style::PLAIN)
@@ -72,10 +55,7 @@ fn a_run_that_missed_a_requirement_says_so_as_its_state() {
     assert!(complete.contains("  missed  "), "{complete}");
     assert!(!complete.contains("complete"), "{complete}");
     let interrupted = text(RunState::Interrupted);
-    assert!(
-        interrupted.contains("  interrupted, missed  "),
-        "{interrupted}"
-    );
+    assert!(interrupted.contains("  interrupted, missed  "), "{interrupted}");
 }
 
 /// A latency other than that of acknowledgements is named below the table, so that its column stays narrow; a recording
@@ -90,21 +70,12 @@ fn what_a_run_did_not_measure_is_not_shown_as_another_figure() {
         ..archive::ScenarioSummary::default()
     };
     churned.insert("churn", cycles);
-    let recorded = RunSummary {
-        scenarios: Default::default(),
-        ..run_summary(0)
-    };
+    let recorded = RunSummary { scenarios: Default::default(), ..run_summary(0) };
     let entries = [churned, recorded].map(|run| entry(Ok(record(RunState::Complete, Some(run)))));
     let text = runs(&entries, Style::PLAIN);
     let lines: Vec<&str> = text.lines().collect();
-    assert!(
-        lines[0].contains("  p99 ") && lines[1].contains("  ~3.23 ms "),
-        "{text}"
-    );
-    let cells: Vec<&str> = lines[2]
-        .split("  ")
-        .filter(|cell| !cell.is_empty())
-        .collect();
+    assert!(lines[0].contains("  p99 ") && lines[1].contains("  ~3.23 ms "), "{text}");
+    let cells: Vec<&str> = lines[2].split("  ").filter(|cell| !cell.is_empty()).collect();
     assert_eq!(cells[3].trim(), "-", "{text}");
     assert_eq!(cells[4].trim(), "-", "{text}");
     let last = lines.last().copied();
@@ -114,10 +85,7 @@ fn what_a_run_did_not_measure_is_not_shown_as_another_figure() {
 #[test]
 fn what_one_must_type_is_never_cut() {
     for columns in [10, 40, 60, 80, 100, 200] {
-        let style = Style {
-            columns,
-            ..Style::PLAIN
-        };
+        let style = Style { columns, ..Style::PLAIN };
         let text = runs(&entries(), style);
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(text.matches("stream-publish-7k2q").count(), 3 + 1, "{text}");
@@ -132,10 +100,7 @@ fn what_one_must_type_is_never_cut() {
         if columns == 200 {
             assert!(lines[1].contains("rabbitmq 3.10.8"), "{text}");
         }
-        assert!(
-            lines[..5].iter().all(|line| width(line) <= columns.max(19)),
-            "{text}"
-        );
+        assert!(lines[..5].iter().all(|line| width(line) <= columns.max(19)), "{text}");
     }
 }
 
@@ -146,10 +111,7 @@ fn a_long_name_is_shortened_before_a_column_goes() {
     of.id = "2026-11-21T00-12-33Z-quorum-queues-under-random-faults-for-an-hour-7k2q".into();
     let entries = [entry(Ok(of))];
     for columns in [80, 100, 120] {
-        let style = Style {
-            columns,
-            ..Style::PLAIN
-        };
+        let style = Style { columns, ..Style::PLAIN };
         let text = runs(&entries, style);
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 2, "{text}");
@@ -174,16 +136,10 @@ fn a_long_name_is_shortened_before_a_column_goes() {
 /// A recording has no load: neither a table of rates nor one of latencies, which would be empty.
 #[test]
 fn a_recording_shows_its_profile_and_no_empty_tables() {
-    let recorded = RunSummary {
-        scenarios: Default::default(),
-        ..run_summary(0)
-    };
+    let recorded = RunSummary { scenarios: Default::default(), ..run_summary(0) };
     let of = record(RunState::Complete, None);
     let text = summary(&shape(), &of, &recorded, None, terminal(100));
     assert!(text.contains("cpu profile: 24,012 samples"), "{text}");
     assert!(text.contains("180 MB at most"), "{text}");
-    assert!(
-        !text.contains("msg/s") && !text.contains("no latency"),
-        "{text}"
-    );
+    assert!(!text.contains("msg/s") && !text.contains("no latency"), "{text}");
 }

@@ -9,22 +9,14 @@ use super::*;
 fn each_counter_and_each_whole_latency_is_in_the_line() {
     let metric = |key, kind| Metric::named(key, kind).expect("a metric");
     let scenario = ScenarioPoint {
-        counts: [
-            (metric("probe_sent", MetricKind::Counter), 40),
-            (metric("probe_failed", MetricKind::Counter), 2),
-        ]
-        .into(),
-        latency: std::iter::once((metric("probe_took", MetricKind::Histogram), latency(40)))
-            .collect(),
+        counts: [(metric("probe_sent", MetricKind::Counter), 40), (metric("probe_failed", MetricKind::Counter), 2)]
+            .into(),
+        latency: std::iter::once((metric("probe_took", MetricKind::Histogram), latency(40))).collect(),
     };
     let mut point = point(Phase::Measure, 5.0);
     point.scenarios.insert("probe".to_owned(), scenario);
     let text = line(&Shape::default(), &point);
-    for part in [
-        "  probe sent 40.0/s  ",
-        "  probe failed 2.00/s  ",
-        "  probe took p50 301 µs max 251 ms",
-    ] {
+    for part in ["  probe sent 40.0/s  ", "  probe failed 2.00/s  ", "  probe took p50 301 µs max 251 ms"] {
         assert!(text.contains(part), "{part} in {text}");
     }
 }
@@ -34,33 +26,21 @@ fn each_counter_and_each_whole_latency_is_in_the_line() {
 fn cpu_for_each_operation_keeps_its_digits() {
     let scenario = archive::ScenarioSummary {
         unit: "channels".into(),
-        cpu_us_each: PerMessage {
-            broker: Some(4.2),
-            client: Some(12_340.0),
-        },
-        failures: vec![archive::FailureCount {
-            reason: "refused".into(),
-            count: 1,
-        }],
+        cpu_us_each: PerMessage { broker: Some(4.2), client: Some(12_340.0) },
+        failures: vec![archive::FailureCount { reason: "refused".into(), count: 1 }],
         ..archive::ScenarioSummary::default()
     };
     let lines = super::super::scenario::account(None, &scenario, true);
     let cost = "broker 4.20 µs CPU per channel; bellows 12.3 ms CPU per channel";
     assert!(lines.iter().any(|line| line == cost), "{lines:?}");
-    assert!(
-        lines.iter().any(|line| line == "failed 1 time: refused"),
-        "{lines:?}"
-    );
+    assert!(lines.iter().any(|line| line == "failed 1 time: refused"), "{lines:?}");
 }
 
 /// One reason is shown once, with its count; several are all shown.
 #[test]
 fn why_all_requests_failed_is_told_once() {
     let cause = "cannot connect to http://h:1/";
-    let reason = |reason: &str| archive::FailureCount {
-        reason: reason.into(),
-        count: 4,
-    };
+    let reason = |reason: &str| archive::FailureCount { reason: reason.into(), count: 4 };
     let mut summary = two_probes();
     summary.error = Some(Problem::new(cause, "refused", "start it"));
     let failed = Finding::CyclesFailed {
@@ -72,31 +52,14 @@ fn why_all_requests_failed_is_told_once() {
         first_failure: format!("{cause}: refused; start it"),
     };
     let warning = Warning::new(Tier::Caution, failed);
-    summary.warnings = vec![Warning {
-        text: crate::text::warning(&warning),
-        ..warning
-    }];
+    summary.warnings = vec![Warning { text: crate::text::warning(&warning), ..warning }];
     let text = |summary: &RunSummary| {
-        let text = crate::console::summary(
-            &shape(),
-            &record(RunState::Failed, None),
-            summary,
-            None,
-            terminal(200),
-        );
+        let text = crate::console::summary(&shape(), &record(RunState::Failed, None), summary, None, terminal(200));
         text.matches(cause).count()
     };
-    summary
-        .scenarios
-        .get_mut("probe_a")
-        .expect("a probe")
-        .failures = vec![reason(cause)];
+    summary.scenarios.get_mut("probe_a").expect("a probe").failures = vec![reason(cause)];
     assert_eq!(text(&summary), 1);
-    summary
-        .scenarios
-        .get_mut("probe_b")
-        .expect("a probe")
-        .failures = vec![reason(cause), reason("status 500")];
+    summary.scenarios.get_mut("probe_b").expect("a probe").failures = vec![reason(cause), reason("status 500")];
     assert_eq!(text(&summary), 2, "one of several reasons");
     summary.warnings.clear();
     assert_eq!(text(&summary), 3, "nothing else tells it");
@@ -124,11 +87,7 @@ fn the_live_table_leaves_the_edge_free_at_every_width() {
     let metric = |key, kind| Metric::named(key, kind).expect("a metric");
     let mut measured = Interval::new();
     measured.end = Time(1_000_000_000);
-    for (key, ns) in [
-        ("probe_took", 17_000_000),
-        ("a_name_of_it", 7_900_000),
-        ("x", 0),
-    ] {
+    for (key, ns) in [("probe_took", 17_000_000), ("a_name_of_it", 7_900_000), ("x", 0)] {
         let latencies = &mut measured.latencies;
         latencies.record_n(metric(key, MetricKind::Histogram), Nanos(ns), 46_291);
     }
@@ -146,16 +105,11 @@ fn the_live_table_leaves_the_edge_free_at_every_width() {
 /// Two probes beside each other, with the names and units of their counts.
 fn two_probes() -> RunSummary {
     let of = |name: &str, begun: u64| {
-        let metric =
-            |key: &str, kind| Metric::named(&format!("{name}_{key}"), kind).expect("a metric");
+        let metric = |key: &str, kind| Metric::named(&format!("{name}_{key}"), kind).expect("a metric");
         archive::ScenarioSummary {
             unit: "requests".into(),
             role: measure::ScenarioRole::Server,
-            counts: [
-                (metric("begun", MetricKind::Counter), begun),
-                (metric("in_flight", MetricKind::Peak), 12),
-            ]
-            .into(),
+            counts: [(metric("begun", MetricKind::Counter), begun), (metric("in_flight", MetricKind::Peak), 12)].into(),
             ..archive::ScenarioSummary::default()
         }
     };
@@ -195,12 +149,8 @@ fn the_live_table_has_units_of_bytes_and_what_is_in_flight() {
         part: false,
         meaning: "bytes",
     };
-    static BEGUN: measure::MetricInfo = measure::MetricInfo {
-        key: "probe_units_begun",
-        name: "begun",
-        unit: "requests",
-        ..BYTES
-    };
+    static BEGUN: measure::MetricInfo =
+        measure::MetricInfo { key: "probe_units_begun", name: "begun", unit: "requests", ..BYTES };
     static IN_FLIGHT: measure::MetricInfo = measure::MetricInfo {
         key: "probe_units_in_flight",
         name: "in flight",
@@ -217,29 +167,14 @@ fn the_live_table_has_units_of_bytes_and_what_is_in_flight() {
     let mut of_second = point(Phase::Measure, 5.0);
     of_second.scenarios = ScenarioPoint::all_of(&measured);
     // All of it has room on a tall screen.
-    let tall = Style {
-        rows: 60,
-        ..terminal(80)
-    };
+    let tall = Style { rows: 60, ..terminal(80) };
     let mut live = LiveTable::new(shape(), tall);
     live.point(&of_second, &measured);
     let text = live.lines().join("\n");
-    let row = |name: &str| {
-        flowing(
-            text.lines()
-                .find(|it| it.starts_with(name))
-                .unwrap_or(&text),
-        )
-    };
-    assert!(
-        row("probe units").starts_with("probe units requests/s now"),
-        "{text}"
-    );
+    let row = |name: &str| flowing(text.lines().find(|it| it.starts_with(name)).unwrap_or(&text));
+    assert!(row("probe units").starts_with("probe units requests/s now"), "{text}");
     assert!(row("bytes").contains("1.23 MB/s 12.3 MB"), "{text}");
-    assert!(
-        row("in flight, most").starts_with("in flight, most 17 17"),
-        "{text}"
-    );
+    assert!(row("in flight, most").starts_with("in flight, most 17 17"), "{text}");
     assert_fits(&text, 79, usize::MAX);
     let line = line(&Shape::default(), &of_second);
     assert!(line.contains("  bytes 12.3 MB/s  "), "{line}");
@@ -264,19 +199,13 @@ pub(super) fn registered(scenario: &'static str, name: &'static str, kind: Metri
 fn where_all_has_no_room_each_scenario_has_its_first_counts_and_latency() {
     let mut measured = Interval::new();
     measured.end = Time(10_000_000_000);
-    let scenarios = [
-        ("probe_one", ["one response", "one from send"]),
-        ("probe_two", ["two response", "two from send"]),
-    ];
+    let scenarios =
+        [("probe_one", ["one response", "one from send"]), ("probe_two", ["two response", "two from send"])];
     for (of, latencies) in scenarios {
         for name in ["begun", "completed", "failed", "late", "timed out"] {
-            measured
-                .counts
-                .add(registered(of, name, MetricKind::Counter), 7);
+            measured.counts.add(registered(of, name, MetricKind::Counter), 7);
         }
-        measured
-            .counts
-            .peak(registered(of, "in flight", MetricKind::Peak), 3);
+        measured.counts.peak(registered(of, "in flight", MetricKind::Peak), 3);
         for name in latencies {
             let latency = registered(of, name, MetricKind::Histogram);
             measured.latencies.record_n(latency, Nanos(5_000_000), 100);
@@ -285,10 +214,7 @@ fn where_all_has_no_room_each_scenario_has_its_first_counts_and_latency() {
     let mut of_second = point(Phase::Measure, 5.0);
     of_second.scenarios = ScenarioPoint::all_of(&measured);
     let shown = |rows: usize| {
-        let style = Style {
-            rows,
-            ..terminal(100)
-        };
+        let style = Style { rows, ..terminal(100) };
         let mut live = LiveTable::new(shape(), style);
         live.point(&of_second, &measured);
         live.lines().join("\n")
@@ -308,10 +234,7 @@ fn where_all_has_no_room_each_scenario_has_its_first_counts_and_latency() {
 fn beside_messages(columns: usize, rows: usize, more: &[(SeriesName, f64)]) -> String {
     let mut measured = Interval::new();
     measured.end = Time(10_000_000_000);
-    for (of, name) in [
-        ("probe_beside", "beside response"),
-        ("probe_other", "other response"),
-    ] {
+    for (of, name) in [("probe_beside", "beside response"), ("probe_other", "other response")] {
         for name in ["begun", "completed", "failed", "late", "timed out"] {
             let counter = registered(of, name, MetricKind::Counter);
             measured.counts.add(counter, 7);
@@ -323,10 +246,7 @@ fn beside_messages(columns: usize, rows: usize, more: &[(SeriesName, f64)]) -> S
     }
     let mut of_second = point(Phase::Measure, 5.0);
     of_second.scenarios = ScenarioPoint::all_of(&measured);
-    let style = Style {
-        rows,
-        ..terminal(columns)
-    };
+    let style = Style { rows, ..terminal(columns) };
     let mut live = LiveTable::new(shape(), style);
     live.point(&of_second, &measured);
     live.beside.add(more);
@@ -349,15 +269,9 @@ fn what_is_requested_beside_messages_is_on_every_screen() {
         let text = beside_messages(columns, rows, &scraped(2.72));
         assert_fits(&text, columns - 1, rows - 1);
         for row in ["beside response", "other response", "per-object"] {
-            assert!(
-                text.lines().any(|it| it.starts_with(row)),
-                "{row}, {rows}: {text}"
-            );
+            assert!(text.lines().any(|it| it.starts_with(row)), "{row}, {rows}: {text}");
         }
-        assert!(
-            text.contains("2.72 s") && text.contains("34.5 MB"),
-            "{text}"
-        );
+        assert!(text.contains("2.72 s") && text.contains("34.5 MB"), "{text}");
         // The machine's use stands last, and is not cut off.
         assert!(text.contains("bellows 0."), "{rows}: {text}");
         let has_messages = text.lines().any(|it| it.starts_with("sent "));
@@ -393,20 +307,13 @@ fn free_rows_have_what_tells_most() {
     let of = "probe_fill";
     let mut measured = Interval::new();
     measured.end = Time(10_000_000_000);
-    for (name, number) in [
-        ("begun", 40),
-        ("completed", 30),
-        ("failed", 10),
-        ("late", 0),
-        ("status 4xx", 0),
-        ("status 5xx", 10),
-    ] {
+    for (name, number) in
+        [("begun", 40), ("completed", 30), ("failed", 10), ("late", 0), ("status 4xx", 0), ("status 5xx", 10)]
+    {
         let counter = registered(of, name, MetricKind::Counter);
         measured.counts.add(counter, number);
     }
-    measured
-        .counts
-        .peak(registered(of, "in flight", MetricKind::Peak), 3);
+    measured.counts.peak(registered(of, "in flight", MetricKind::Peak), 3);
     for name in ["fill response", "fill from send", "fill first byte"] {
         let latency = registered(of, name, MetricKind::Histogram);
         measured.latencies.record_n(latency, Nanos(5_000_000), 100);
@@ -414,10 +321,7 @@ fn free_rows_have_what_tells_most() {
     let mut of_second = point(Phase::Measure, 5.0);
     of_second.scenarios = ScenarioPoint::all_of(&measured);
     let shown = |shape: &Shape, rows: usize, columns: usize| {
-        let style = Style {
-            rows,
-            ..terminal(columns)
-        };
+        let style = Style { rows, ..terminal(columns) };
         let mut live = LiveTable::new(shape.clone(), style);
         live.point(&of_second, &measured);
         let lines = live.lines();
@@ -425,17 +329,10 @@ fn free_rows_have_what_tells_most() {
         lines
     };
     let alone = |rows: usize| shown(&Shape::default(), rows, 80);
-    let has =
-        |lines: &[String], name: &str| lines.iter().any(|it| it.trim_start().starts_with(name));
+    let has = |lines: &[String], name: &str| lines.iter().any(|it| it.trim_start().starts_with(name));
     let first = (10..40).find(|rows| has(&alone(*rows), "in flight, most"));
     let first = first.expect("a screen with the counts");
-    let wanted = [
-        "status 5xx",
-        "fill from send",
-        "fill first byte",
-        "late",
-        "status 4xx",
-    ];
+    let wanted = ["status 5xx", "fill from send", "fill first byte", "late", "status 4xx"];
     for name in wanted {
         let rows = (first..40).find(|rows| has(&alone(*rows), name));
         let rows = rows.unwrap_or_else(|| panic!("no {name}"));
@@ -444,11 +341,7 @@ fn free_rows_have_what_tells_most() {
             assert!(has(&alone(rows), earlier), "{earlier} before {name}");
         }
     }
-    assert!(
-        wanted.iter().all(|name| has(&alone(24), name)),
-        "{:#?}",
-        alone(24)
-    );
+    assert!(wanted.iter().all(|name| has(&alone(24), name)), "{:#?}", alone(24));
     // Beside messages the row of the probe has what is in flight.
     let beside = shown(&shape(), 24, 80);
     let row = beside.iter().find(|it| it.starts_with("fill response"));

@@ -5,11 +5,7 @@ use archive::{LimitedBy, Reason, Verdict};
 use super::*;
 
 fn reason(code: &str, text: &str, decided: bool) -> Reason {
-    Reason {
-        code: code.into(),
-        text: text.into(),
-        decided,
-    }
+    Reason { code: code.into(), text: text.into(), decided }
 }
 
 fn judged(warnings: usize) -> RunSummary {
@@ -18,21 +14,13 @@ fn judged(warnings: usize) -> RunSummary {
             limited_by: LimitedBy::Broker,
             sentence: "limited by the broker: it did not read".into(),
             reasons: vec![
-                reason(
-                    "socket_full",
-                    "producers were held up by full sockets 93 % of the time",
-                    true,
-                ),
+                reason("socket_full", "producers were held up by full sockets 93 % of the time", true),
                 reason(
                     "broker_cpu",
                     "the broker used 1.90 cores\u{1b}[2J, its busiest thread (2_scheduler) 97 % of one",
                     true,
                 ),
-                reason(
-                    "loop_busy",
-                    "the event loop was busy 21 % of the time",
-                    true,
-                ),
+                reason("loop_busy", "the event loop was busy 21 % of the time", true),
                 reason("ready", "a fourth that decided", true),
                 reason("capacity", "a circumstance", false),
             ],
@@ -51,10 +39,7 @@ fn what_decided_follows_the_sentence() {
         assert!(text.contains("\nverdict: limited by the broker"), "{text}");
         assert!(!text.contains("circumstance") && !text.contains("a fourth"));
         assert_eq!(text.matches("\n  - ").count(), 3, "{text}");
-        assert!(
-            text.contains("\n  - producers were held up by full sockets 93 %"),
-            "{text}"
-        );
+        assert!(text.contains("\n  - producers were held up by full sockets 93 %"), "{text}");
         assert!(!text.contains('\u{1b}'), "{text}");
     }
 }

@@ -7,29 +7,15 @@ use super::*;
 #[test]
 fn the_tiers_of_warnings_are_told_apart_by_words_and_colours() {
     let mut run = run_summary(3);
-    for (warning, tier) in run
-        .warnings
-        .iter_mut()
-        .zip([Tier::Invalid, Tier::Caution, Tier::Note])
-    {
+    for (warning, tier) in run.warnings.iter_mut().zip([Tier::Invalid, Tier::Caution, Tier::Note]) {
         warning.tier = tier;
     }
     let text = warnings(&run.warnings, Style::PLAIN);
     let labels = text.lines().map(|line| line.split(' ').next().unwrap());
-    assert_eq!(
-        labels.collect::<Vec<_>>(),
-        ["invalid:", "caution:", "note:"]
-    );
-    let colour = Style {
-        colour: true,
-        ..terminal(60)
-    };
+    assert_eq!(labels.collect::<Vec<_>>(), ["invalid:", "caution:", "note:"]);
+    let colour = Style { colour: true, ..terminal(60) };
     let text = warnings(&run.warnings, colour);
-    for label in [
-        "\u{1b}[1;31minvalid: ",
-        "\u{1b}[33mcaution: ",
-        "\u{1b}[2mnote: ",
-    ] {
+    for label in ["\u{1b}[1;31minvalid: ", "\u{1b}[33mcaution: ", "\u{1b}[2mnote: "] {
         assert_eq!(text.matches(label).count(), 1, "{text}");
     }
     let requirement = |met| archive::RequirementOutcome {
@@ -39,13 +25,7 @@ fn the_tiers_of_warnings_are_told_apart_by_words_and_colours() {
         ..archive::RequirementOutcome::default()
     };
     run.requirements = [Some(true), Some(false), None].map(requirement).into();
-    let text = summary(
-        &shape(),
-        &record(RunState::Complete, None),
-        &run,
-        None,
-        terminal(60),
-    );
+    let text = summary(&shape(), &record(RunState::Complete, None), &run, None, terminal(60));
     assert_fits(&text, 60, usize::MAX);
     for part in ["met ", "MISSED ", "unknown ", "something else that is long"] {
         assert!(flowing(&text).contains(part), "{part}: {text}");
@@ -60,22 +40,9 @@ fn what_puts_figures_in_doubt_stands_above_them() {
     for (warning, tier) in run.warnings.iter_mut().zip(tiers) {
         warning.tier = tier;
     }
-    let text = summary(
-        &shape(),
-        &record(RunState::Complete, None),
-        &run,
-        Some("runs/x"),
-        Style::PLAIN,
-    );
-    let order = [
-        "stream-publish: ",
-        "\ninvalid: 2:",
-        "\ncaution: 1:",
-        "CPU µs/msg",
-        "251 ms",
-        "\nnote: 0:",
-        "\nreport: ",
-    ];
+    let text = summary(&shape(), &record(RunState::Complete, None), &run, Some("runs/x"), Style::PLAIN);
+    let order =
+        ["stream-publish: ", "\ninvalid: 2:", "\ncaution: 1:", "CPU µs/msg", "251 ms", "\nnote: 0:", "\nreport: "];
     let places = order.map(|part| text.find(part));
     assert!(places.iter().all(Option::is_some), "{places:?}: {text}");
     assert!(places.is_sorted(), "{places:?}: {text}");
@@ -84,11 +51,7 @@ fn what_puts_figures_in_doubt_stands_above_them() {
 
 #[test]
 fn stalls_are_listed_by_length_unless_warnings_tell_them_all() {
-    let stall = |at_s, for_s| archive::Stall {
-        at_s,
-        for_s,
-        ..archive::Stall::default()
-    };
+    let stall = |at_s, for_s| archive::Stall { at_s, for_s, ..archive::Stall::default() };
     let mut run = run_summary(1);
     run.stalls = vec![stall(14.25, 0.75), stall(19.5, 0.5), stall(2.0, 1.0)];
     let told = |run: &RunSummary| {
@@ -98,12 +61,7 @@ fn stalls_are_listed_by_length_unless_warnings_tell_them_all() {
     // The last one lies before the measured phase, which the verdict and the warnings are about.
     assert_eq!(told(&run).matches("\nstall: ").count(), 2);
     let tells = |at_s, for_s| {
-        let stood = Stood {
-            times: 1,
-            at_s,
-            for_s,
-            ..Stood::default()
-        };
+        let stood = Stood { times: 1, at_s, for_s, ..Stood::default() };
         let stalled = Finding::Stalled {
             who: Stalled::Broker,
             stood,
@@ -125,11 +83,7 @@ fn stalls_are_listed_by_length_unless_warnings_tell_them_all() {
     run.stalls = all.map(|(at_s, for_s)| stall(at_s, for_s)).collect();
     run.warnings[0] = tells(13.0, 0.9);
     let text = told(&run);
-    let longest = [
-        " at 11.0 s for 300 ms",
-        " at 13.0 s for 900 ms",
-        " at 15.0 s for 400 ms",
-    ];
+    let longest = [" at 11.0 s for 300 ms", " at 13.0 s for 900 ms", " at 15.0 s for 400 ms"];
     let places = longest.map(|it| text.find(&format!("\nstall: the broker stopped answering{it}")));
     assert!(places.iter().all(Option::is_some), "{text}");
     assert!(places.is_sorted(), "{text}");

@@ -8,10 +8,10 @@ use std::path::Path;
 
 use crate::html;
 use archive::{
-    ComparedFigure, ComparedFrame, ComparedFunctions, ComparedName, ComparedRun, ComparedSide,
-    ComparedSideName, ComparedStacks, Comparison, CostChange, Decision, FunctionChange, LeftOut,
-    LimitOutcome, LimitTrial, LimitTrials, MatrixKey, PairedMatrix, PairedRun, PairedRuns,
-    RunWriter, ScaleRun, ScaleRuns, ScrapedPage, SeriesName, SeriesUnit, SuggestedRate,
+    ComparedFigure, ComparedFrame, ComparedFunctions, ComparedName, ComparedRun, ComparedSide, ComparedSideName,
+    ComparedStacks, Comparison, CostChange, Decision, FunctionChange, LeftOut, LimitOutcome, LimitTrial, LimitTrials,
+    MatrixKey, PairedMatrix, PairedRun, PairedRuns, RunWriter, ScaleRun, ScaleRuns, ScrapedPage, SeriesName,
+    SeriesUnit, SuggestedRate,
 };
 use serde_json::{Value, json};
 use testkit::Random;
@@ -63,9 +63,7 @@ impl Telling {
 
     /// The address of a page of the management API, whose names are behind percent signs.
     fn url(&self) -> String {
-        let Named {
-            queue, vhost, host, ..
-        } = &self.named;
+        let Named { queue, vhost, host, .. } = &self.named;
         let (queue, vhost) = (percent(queue), percent(vhost));
         format!("http://{host}:15672/api/queues/{vhost}/{queue}")
     }
@@ -80,9 +78,7 @@ impl Telling {
 
     /// A sentence as programs make it, that names all of it.
     fn sentence(&self) -> String {
-        let Named {
-            queue, vhost, user, ..
-        } = &self.named;
+        let Named { queue, vhost, user, .. } = &self.named;
         let (definitions, url) = (&self.definitions, self.url());
         format!("no queue '{queue}' in vhost '{vhost}' for {user}: {url} of {definitions}")
     }
@@ -105,20 +101,9 @@ impl Telling {
         let mut runs = Vec::new();
         for pair in 0..2 {
             for side in [ComparedSideName::A, ComparedSideName::B] {
-                let id = format!(
-                    "2026-{}-{}-{pair}",
-                    self.named.queue.replace('/', "_"),
-                    side.tag()
-                );
+                let id = format!("2026-{}-{}-{pair}", self.named.queue.replace('/', "_"), side.tag());
                 self.write_run(folder, &id);
-                runs.push(PairedRun {
-                    pair,
-                    side,
-                    id,
-                    spoiled: None,
-                    own: false,
-                    disturbed: pair == 1,
-                });
+                runs.push(PairedRun { pair, side, id, spoiled: None, own: false, disturbed: pair == 1 });
             }
         }
         let mut other = self.experiment();
@@ -139,31 +124,16 @@ impl Telling {
     fn decided(&self, pairs: &PairedRuns) -> Comparison {
         let side = |name: ComparedSideName| {
             let own = pairs.runs.iter().filter(|run| run.side == name);
-            let run = |run: &PairedRun| ComparedRun {
-                id: run.id.clone(),
-                invalid: false,
-                cautious: false,
-            };
+            let run = |run: &PairedRun| ComparedRun { id: run.id.clone(), invalid: false, cautious: false };
             ComparedSide {
                 logs: false,
                 within_one_run: None,
                 what: format!("RabbitMQ 3.10.8 of {}", self.definitions),
-                left_out: own
-                    .clone()
-                    .map(|run| LeftOut {
-                        id: run.id.clone(),
-                        why: self.sentence(),
-                    })
-                    .collect(),
+                left_out: own.clone().map(|run| LeftOut { id: run.id.clone(), why: self.sentence() }).collect(),
                 runs: own.map(run).collect(),
             }
         };
-        let cost = CostChange {
-            a: 900.0,
-            b: 1_500.0,
-            proven: true,
-            ..CostChange::default()
-        };
+        let cost = CostChange { a: 900.0, b: 1_500.0, proven: true, ..CostChange::default() };
         let figure = |name: String| ComparedFigure {
             name,
             a: vec![1.0, 2.0],
@@ -179,10 +149,7 @@ impl Telling {
             paired: true,
             forced: vec![self.sentence()],
             no_functions: Some(self.sentence()),
-            figures: vec![
-                figure("broker cpu".to_owned()),
-                figure(format!("{} p50", self.probe)),
-            ],
+            figures: vec![figure("broker cpu".to_owned()), figure(format!("{} p50", self.probe))],
             functions: Some(ComparedFunctions {
                 broker: cost,
                 functions: vec![FunctionChange {
@@ -201,11 +168,7 @@ impl Telling {
                     function: FUNCTION.to_owned(),
                     module: format!("{}/beam.smp", self.definitions),
                 }],
-                frames: vec![ComparedFrame {
-                    a: 900.0,
-                    b: 1_500.0,
-                    ..ComparedFrame::default()
-                }],
+                frames: vec![ComparedFrame { a: 900.0, b: 1_500.0, ..ComparedFrame::default() }],
                 ..ComparedStacks::default()
             }),
             ..Comparison::default()
@@ -224,12 +187,7 @@ impl Telling {
             ..LimitTrial::default()
         };
         let scale = scale.map(|of| ScaleRuns {
-            runs: vec![ScaleRun {
-                id,
-                clients: 1,
-                throughput: 900.0,
-                ..ScaleRun::default()
-            }],
+            runs: vec![ScaleRun { id, clients: 1, throughput: 900.0, ..ScaleRun::default() }],
             ..of
         });
         let (key, file) = (&self.named.key, &self.definitions);
@@ -259,10 +217,7 @@ impl Telling {
     /// The page with names has them: there is something to take out.
     fn assert_told(&self, page: &str) {
         let mut texts = Vec::new();
-        texts_of(
-            &serde_json::from_str(&said(page).0).expect("JSON"),
-            &mut texts,
-        );
+        texts_of(&serde_json::from_str(&said(page).0).expect("JSON"), &mut texts);
         for name in [&self.named.queue, &self.named.key, &self.definitions] {
             assert!(texts.iter().any(|it| it.contains(name)), "{name:?}");
         }
@@ -289,10 +244,7 @@ impl Telling {
 /// Every spelling of a name: raw, percent-encoded in an address and in a form, in JSON, in HTML.
 fn written(name: &str) -> Vec<String> {
     let json = serde_json::to_string(name).expect("JSON");
-    let html = name
-        .replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('"', "&quot;");
+    let html = name.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
     let mut all = vec![
         name.to_owned(),
         percent(name),
@@ -351,11 +303,7 @@ fn a_matrix_and_each_of_its_cells_have_no_names() {
             key: key.to_owned(),
             values: values.map(str::to_owned).to_vec(),
         };
-        let Named {
-            key: routed,
-            exchange,
-            ..
-        } = &telling.named;
+        let Named { key: routed, exchange, .. } = &telling.named;
         let keys = vec![
             key("load.0.routing-key", [routed, exchange]),
             key("broker.definitions", [&telling.definitions, "/dev/null"]),
@@ -399,11 +347,8 @@ fn a_limit_and_numbers_of_clients_have_no_names() {
         let command = data["suggested"][0]["command"].as_str().expect("a command");
         assert!(command.contains("--set load.0.rate=300"), "{command}");
         let scale = dir.path().join(format!("{seed}-scale"));
-        let numbers = ScaleRuns {
-            key: "load.0.producers".to_owned(),
-            values: vec![1, 2, 4, 8],
-            ..ScaleRuns::default()
-        };
+        let numbers =
+            ScaleRuns { key: "load.0.producers".to_owned(), values: vec![1, 2, 4, 8], ..ScaleRuns::default() };
         telling.write_limit(&scale, Some(numbers));
         let data = telling.redacted(&scale, seed);
         assert_eq!(data["scale"]["noun"], "producers");
@@ -416,16 +361,11 @@ fn a_run_beside_which_pages_were_requested_has_no_names() {
     let dir = tempfile::tempdir().expect("a folder");
     for seed in 0..SEEDS {
         let telling = Telling::new(seed);
-        let Named {
-            queue, vhost, user, ..
-        } = &telling.named;
+        let Named { queue, vhost, user, .. } = &telling.named;
         let mut run = RunWriter::create(dir.path(), "x", seed).expect("a folder");
         let folder = run.dir().to_path_buf();
         let series = SeriesName::new(&telling.probe, "rabbitmq_queue_messages", SeriesUnit::Count);
-        let series = series
-            .with("queue", queue)
-            .with("vhost", vhost)
-            .with("user", user);
+        let series = series.with("queue", queue).with("vhost", vhost).with("user", user);
         for second in 0..3 {
             let value = (series.clone(), f64::from(second) + 5.0);
             run.append_values(f64::from(second), 1.0, [value]);
@@ -446,11 +386,6 @@ fn a_run_beside_which_pages_were_requested_has_no_names() {
         let data = telling.redacted(&folder, seed);
         let page = &data["figures"]["scrapes"][0];
         assert_eq!(page["completed"], 3, "{page}");
-        assert!(
-            page["url"]
-                .as_str()
-                .is_some_and(|it| it.contains("/api/queues/")),
-            "{page}"
-        );
+        assert!(page["url"].as_str().is_some_and(|it| it.contains("/api/queues/")), "{page}");
     }
 }

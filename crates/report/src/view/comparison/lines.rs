@@ -70,10 +70,7 @@ impl Drawn {
             drawn.map(Line::read).collect()
         };
         let (a, b) = (lines(a), lines(b));
-        Self {
-            panels: panels(&a, &b, comparison),
-            curves: curves(&a, &b, comparison),
-        }
+        Self { panels: panels(&a, &b, comparison), curves: curves(&a, &b, comparison) }
     }
 
     /// The curves of logs, which hold nothing else.
@@ -101,15 +98,8 @@ impl Drawn {
             });
             curves.collect()
         };
-        let curves = metrics.into_iter().map(|metric| ComparedCurve {
-            metric,
-            a: side(a, metric),
-            b: side(b, metric),
-        });
-        Self {
-            panels: Vec::new(),
-            curves: curves.collect(),
-        }
+        let curves = metrics.into_iter().map(|metric| ComparedCurve { metric, a: side(a, metric), b: side(b, metric) });
+        Self { panels: Vec::new(), curves: curves.collect() }
     }
 }
 
@@ -143,15 +133,9 @@ type Value = fn(&SeriesPoint) -> Option<f64>;
 
 /// Quantities over time, drawn where any run has them.
 const SERIES: [(&str, QuantityUnit, Value); 4] = [
-    ("received rate", QuantityUnit::PerSecond, |p| {
-        Some(per_second(p.counters.received, p.dt))
-    }),
-    ("sent rate", QuantityUnit::PerSecond, |p| {
-        Some(per_second(p.counters.sent, p.dt))
-    }),
-    ("broker CPU", QuantityUnit::Cores, |p| {
-        p.broker.map(|used| used.cpu_cores)
-    }),
+    ("received rate", QuantityUnit::PerSecond, |p| Some(per_second(p.counters.received, p.dt))),
+    ("sent rate", QuantityUnit::PerSecond, |p| Some(per_second(p.counters.sent, p.dt))),
+    ("broker CPU", QuantityUnit::Cores, |p| p.broker.map(|used| used.cpu_cores)),
     ("broker memory", QuantityUnit::Bytes, |p| {
         let there = p.broker.filter(|used| used.rss_bytes > 0)?;
         Some(there.rss_bytes as f64)
@@ -213,14 +197,7 @@ fn panel(
     let (of_a, of_b) = (side(a), side(b));
     let mut all = of_a.iter().chain(&of_b).flatten().flatten();
     let is_any = all.any(|value| *value > 0.0);
-    is_any.then(|| ComparedPanel {
-        title: title.to_owned(),
-        unit,
-        a: of_a,
-        b: of_b,
-        t,
-        dt,
-    })
+    is_any.then(|| ComparedPanel { title: title.to_owned(), unit, a: of_a, b: of_b, t, dt })
 }
 
 /// The latencies that are decided and were recorded.
@@ -247,11 +224,7 @@ fn curves(a: &[Line], b: &[Line], comparison: &Comparison) -> Vec<ComparedCurve>
             };
             side.iter().filter_map(curve).collect()
         };
-        ComparedCurve {
-            metric,
-            a: side(a),
-            b: side(b),
-        }
+        ComparedCurve { metric, a: side(a), b: side(b) }
     };
     decided(a, b, comparison).into_iter().map(of).collect()
 }
@@ -293,10 +266,7 @@ mod tests {
             dt: 1.0,
             phase: Phase::Measure,
             requested_rate: None,
-            counters: Counters {
-                sent: *rate,
-                ..Counters::default()
-            },
+            counters: Counters { sent: *rate, ..Counters::default() },
             latency: Summaries::default(),
             loop_lag_max_ns: 0,
             broker: None,
@@ -311,40 +281,23 @@ mod tests {
             histogram.saturating_record(latency + step);
         }
         let mut recorded = Recorder::new();
-        let due = measure::DueHistogram {
-            metric: Metric::ACK_RESPONSE,
-            due: Phase::Measure,
-            histogram: &histogram,
-        };
+        let due = measure::DueHistogram { metric: Metric::ACK_RESPONSE, due: Phase::Measure, histogram: &histogram };
         recorded.add_due(Phase::Measure, [due]).expect("one shape");
-        Line {
-            points: rates.iter().enumerate().map(point).collect(),
-            recorded,
-        }
+        Line { points: rates.iter().enumerate().map(point).collect(), recorded }
     }
 
     #[test]
     fn every_run_is_a_line_from_the_start_of_its_measured_phase() {
         let (a, b) = ([run(&[100, 102], 1_000)], [run(&[90], 2_000)]);
         let comparison = Comparison {
-            figures: vec![ComparedFigure {
-                name: "ack response p50".into(),
-                ..ComparedFigure::default()
-            }],
+            figures: vec![ComparedFigure { name: "ack response p50".into(), ..ComparedFigure::default() }],
             ..Comparison::default()
         };
         let found = panels(&a, &b, &comparison);
         let titles: Vec<&str> = found.iter().map(|it| it.title.as_str()).collect();
-        assert_eq!(
-            titles,
-            ["sent rate"],
-            "nothing came out, and no CPU is known"
-        );
+        assert_eq!(titles, ["sent rate"], "nothing came out, and no CPU is known");
         let sent = found.first().expect("a panel");
-        assert_eq!(
-            (&sent.t[..], &sent.dt[..]),
-            (&[0.0, 1.0][..], &[1.0, 1.0][..])
-        );
+        assert_eq!((&sent.t[..], &sent.dt[..]), (&[0.0, 1.0][..], &[1.0, 1.0][..]));
         assert_eq!(sent.a, [[Some(100.0), Some(102.0)]]);
         assert_eq!(sent.b, [[Some(90.0), None]], "the shorter run ends");
         let curves = curves(&a, &b, &comparison);

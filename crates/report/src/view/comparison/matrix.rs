@@ -2,14 +2,12 @@
 
 use std::path::Path;
 
-use archive::{
-    ComparedCell, ComparedMatrix, Comparison, Hardware, MatrixKey, PairedMatrix, PairedRuns,
-};
+use archive::{ComparedCell, ComparedMatrix, Comparison, Hardware, MatrixKey, PairedMatrix, PairedRuns};
 use serde::Serialize;
 
 use super::{
-    ComparisonOutcome, ComparisonSource, ExperimentDifference, FigureRow, OpenedSide, SideView,
-    SideWarning, differences_between, made_anew, side_warnings, was_decided,
+    ComparisonOutcome, ComparisonSource, ExperimentDifference, FigureRow, OpenedSide, SideView, SideWarning,
+    differences_between, made_anew, side_warnings, was_decided,
 };
 use crate::text::comparison as words;
 use crate::text::functions;
@@ -119,29 +117,17 @@ impl MatrixView {
             headline: matrix_words::headline(matrix),
             differences: all.differences.unwrap_or_default(),
             keys: matrix.keys.clone(),
-            key_names: archive::short_names(&matrix.keys)
-                .into_iter()
-                .map(str::to_owned)
-                .collect(),
+            key_names: archive::short_names(&matrix.keys).into_iter().map(str::to_owned).collect(),
             figures: figures.into_iter().map(str::to_owned).collect(),
             main_figures,
             forced: all.forced,
             remarks: all.remarks,
             warnings: side_warnings(&all.a.readers, &all.b.readers),
             notes: matrix_words::notes(matrix, words::ShownColumns::ALL),
-            hardware: readers
-                .clone()
-                .next()
-                .map_or_else(Hardware::default, |run| run.record.hardware.clone()),
+            hardware: readers.clone().next().map_or_else(Hardware::default, |run| run.record.hardware.clone()),
             cells: matrix.cells.iter().map(|cell| view(of, cell)).collect(),
-            a: SideView {
-                told: told_a,
-                ..all.a.view
-            },
-            b: SideView {
-                told: told_b,
-                ..all.b.view
-            },
+            a: SideView { told: told_a, ..all.a.view },
+            b: SideView { told: told_b, ..all.b.view },
         }
     }
 }
@@ -166,8 +152,7 @@ impl Opened {
             return;
         };
         let decided = cell.comparison.as_ref().is_some_and(was_decided);
-        self.remarks
-            .extend(made_anew(&pairs, decided).into_iter().map(about));
+        self.remarks.extend(made_anew(&pairs, decided).into_iter().map(about));
         let between = || differences_between(&pairs.a, &pairs.b);
         self.differences.get_or_insert_with(between);
         let Some(comparison) = &cell.comparison else {
@@ -199,9 +184,7 @@ impl Opened {
 
 fn view(of: &MatrixSource<'_>, cell: &ComparedCell) -> CellView {
     let decided = cell.comparison.as_ref();
-    let page = of
-        .folder
-        .and_then(|folder| crate::view::report_below(&of.dir.join(&cell.folder), folder));
+    let page = of.folder.and_then(|folder| crate::view::report_below(&of.dir.join(&cell.folder), folder));
     CellView {
         values: cell.values.clone(),
         label: PairedMatrix::label(&of.matrix.keys, &cell.values),
@@ -211,9 +194,7 @@ fn view(of: &MatrixSource<'_>, cell: &ComparedCell) -> CellView {
             Some(comparison) => words::headline(comparison),
             None => cell.why_not.clone().unwrap_or_default(),
         },
-        explanation: decided
-            .and_then(|it| it.functions.as_ref())
-            .and_then(functions::explanation),
+        explanation: decided.and_then(|it| it.functions.as_ref()).and_then(functions::explanation),
         page: page.unwrap_or_default(),
         figures: decided.map_or_else(Vec::new, FigureRow::of),
     }

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use archive::{
-    ComparedFigure, ComparedFunctions, ComparedRun, ComparedSide, ComparedStacks, Comparison,
-    Hardware, LatencyLog, LeftOut, PairedRuns, RunBlocks, RunReader, Tier, WarningCode,
+    ComparedFigure, ComparedFunctions, ComparedRun, ComparedSide, ComparedStacks, Comparison, Hardware, LatencyLog,
+    LeftOut, PairedRuns, RunBlocks, RunReader, Tier, WarningCode,
 };
 use measure::{MetricInfo, Problem};
 use serde::Serialize;
@@ -193,10 +193,8 @@ impl ComparisonView {
     /// Where the folder holds none, or nothing was decided yet.
     pub fn of_pairs(dir: &Path, page: &Path) -> Result<Self, Problem> {
         let pairs = PairedRuns::read(dir).map_err(|error| error.problem())?;
-        let comparison = Comparison::read(dir).map_err(|error| Problem {
-            help: NOT_YET.to_owned(),
-            ..error.problem()
-        })?;
+        let comparison =
+            Comparison::read(dir).map_err(|error| Problem { help: NOT_YET.to_owned(), ..error.problem() })?;
         Ok(Self::read(&ComparisonSource {
             comparison: &comparison,
             name: &pairs.name,
@@ -211,10 +209,7 @@ impl ComparisonView {
     #[must_use]
     pub fn read(of: &ComparisonSource<'_>) -> Self {
         let comparison = of.comparison;
-        let mut remarks = of
-            .pairs
-            .map(|pairs| made_anew(pairs, was_decided(comparison)))
-            .unwrap_or_default();
+        let mut remarks = of.pairs.map(|pairs| made_anew(pairs, was_decided(comparison))).unwrap_or_default();
         remarks.extend(comparison.remarks.iter().cloned());
         let a = OpenedSide::open(&comparison.a, of, &mut remarks);
         let b = OpenedSide::open(&comparison.b, of, &mut remarks);
@@ -225,9 +220,9 @@ impl ComparisonView {
         let first = a.readers.iter().flatten().next();
         let experiments = match of.pairs {
             Some(pairs) => Some((&pairs.a, &pairs.b)),
-            None => first
-                .zip(b.readers.iter().flatten().next())
-                .map(|(a, b)| (&a.record.experiment, &b.record.experiment)),
+            None => {
+                first.zip(b.readers.iter().flatten().next()).map(|(a, b)| (&a.record.experiment, &b.record.experiment))
+            }
         };
         let created = [&a, &b]
             .into_iter()
@@ -241,14 +236,9 @@ impl ComparisonView {
             bellows: env!("CARGO_PKG_VERSION").to_owned(),
             outcome: ComparisonOutcome::from(comparison),
             headline: words::headline(comparison),
-            explanation: comparison
-                .functions
-                .as_ref()
-                .and_then(functions::explanation),
+            explanation: comparison.functions.as_ref().and_then(functions::explanation),
             paired: comparison.paired,
-            differences: experiments
-                .map(|(a, b)| differences_between(a, b))
-                .unwrap_or_default(),
+            differences: experiments.map(|(a, b)| differences_between(a, b)).unwrap_or_default(),
             forced: comparison.forced.clone(),
             remarks,
             warnings: side_warnings(&a.readers, &b.readers),
@@ -286,9 +276,7 @@ impl OpenedSide {
         let missing = readers.iter().filter(|it| it.is_none()).count();
         if missing > 0 {
             let runs = measure::counted(missing as u64, "run");
-            remarks.push(format!(
-                "{runs} cannot be read any more and is drawn by its figures alone"
-            ));
+            remarks.push(format!("{runs} cannot be read any more and is drawn by its figures alone"));
         }
         let run = |run: &ComparedRun| SideRun {
             id: run.id.clone(),
@@ -379,12 +367,7 @@ fn differences_between(a: &Value, b: &Value) -> Vec<ExperimentDifference> {
     found
 }
 
-fn collect(
-    a: Option<&Value>,
-    b: Option<&Value>,
-    path: &str,
-    found: &mut Vec<ExperimentDifference>,
-) {
+fn collect(a: Option<&Value>, b: Option<&Value>, path: &str, found: &mut Vec<ExperimentDifference>) {
     if a == b || found.len() >= MOST_DIFFERENCES {
         return;
     }
@@ -421,16 +404,10 @@ fn collect(
         Value::Null => None,
         Value::String(text) => Some(cut(text)),
         // 10000.0 is how a rate of 10000 is archived.
-        Value::Number(number) if number.is_f64() => {
-            Some(number.as_f64().unwrap_or_default().to_string())
-        }
+        Value::Number(number) if number.is_f64() => Some(number.as_f64().unwrap_or_default().to_string()),
         other => Some(cut(&other.to_string())),
     };
-    found.push(ExperimentDifference {
-        key: path.to_owned(),
-        a: a.and_then(shown),
-        b: b.and_then(shown),
-    });
+    found.push(ExperimentDifference { key: path.to_owned(), a: a.and_then(shown), b: b.and_then(shown) });
 }
 
 fn cut(text: &str) -> String {
@@ -552,10 +529,7 @@ mod tests {
     /// An experiment was decided where it took an early look, and nothing ended it.
     #[test]
     fn what_was_decided_before_makes_no_pair_any_more() {
-        let side = |runs| ComparedSide {
-            runs: vec![ComparedRun::default(); runs],
-            ..ComparedSide::default()
-        };
+        let side = |runs| ComparedSide { runs: vec![ComparedRun::default(); runs], ..ComparedSide::default() };
         let of = |looks: &[u32], runs, broke_off: Option<&str>| Comparison {
             looks: looks.to_vec(),
             a: side(runs),
@@ -576,10 +550,8 @@ mod tests {
         let b = json!({"name": "x", "note": "b", "broker": {"kind": "rabbitmq", "schedulers": 1, "config": {"k": "v"}},
             "load": [{"message-size": 2000, "rate": 4_000.0}]});
         let found = differences_between(&a, &b);
-        let told: Vec<(&str, Option<&str>, Option<&str>)> = found
-            .iter()
-            .map(|it| (it.key.as_str(), it.a.as_deref(), it.b.as_deref()))
-            .collect();
+        let told: Vec<(&str, Option<&str>, Option<&str>)> =
+            found.iter().map(|it| (it.key.as_str(), it.a.as_deref(), it.b.as_deref())).collect();
         assert_eq!(
             told,
             [

@@ -58,25 +58,12 @@ fn chance(random: &mut Random) -> Facts {
     let mut lacking = || {
         let all = due * share(random);
         let in_faults = all * share(random);
-        Lacking {
-            due,
-            all,
-            in_faults,
-        }
+        Lacking { due, all, in_faults }
     };
     let (behind, deliveries_behind) = (lacking(), lacking());
-    let fault = OwnFault {
-        name: "kill".to_owned(),
-        from_s: stall.at_s,
-        until_s: stall.at_s + 1.0,
-    };
+    let fault = OwnFault { name: "kill".to_owned(), from_s: stall.at_s, until_s: stall.at_s + 1.0 };
     let mut wait = || random.one_in(2).then(|| stall.for_s * share(random));
-    let wait = RunQueueWait {
-        from_s: stall.at_s,
-        until_s: stall.at_s + 1.0,
-        broker_s: wait(),
-        own_s: wait(),
-    };
+    let wait = RunQueueWait { from_s: stall.at_s, until_s: stall.at_s + 1.0, broker_s: wait(), own_s: wait() };
     let has_fault = random.one_in(4);
     let lacking = |of| if has_fault { of } else { Lacking::default() };
     let used = BrokerUse {
@@ -147,11 +134,7 @@ fn was_awaited(e: &Facts, wait: Awaited) -> bool {
 fn lacked_cores(e: &Facts, part: f64) -> bool {
     let waited_s = e.run_queue_wait() * e.seconds;
     let of_messages_s = e.late_share * e.seconds;
-    let late_s = if e.ended.late_s > 0.0 {
-        e.ended.late_s.min(of_messages_s)
-    } else {
-        of_messages_s
-    };
+    let late_s = if e.ended.late_s > 0.0 { e.ended.late_s.min(of_messages_s) } else { of_messages_s };
     e.run_queue_wait() >= 0.2 || waited_s > 0.0 && waited_s >= late_s * part
 }
 
@@ -177,11 +160,7 @@ fn is_of_faults(of: Lacking, part: f64) -> bool {
 /// Whether a cause is lack of a core.
 fn lacks_cores(cause: &Cause) -> bool {
     let code = code(Some(cause));
-    let own = [
-        "generator_lacks_cores",
-        "broker_lacks_cores",
-        "stalled_for_cores",
-    ];
+    let own = ["generator_lacks_cores", "broker_lacks_cores", "stalled_for_cores"];
     let machines = ["others_fill_machine", "both_fill_machine", "machine_full"];
     own.contains(&code.as_str()) || machines.contains(&code.as_str())
 }
@@ -208,12 +187,8 @@ fn comes_first(e: &Facts, found: &Verdict) -> bool {
     let waited = e.run_queue_wait().max(e.broker_run_queue_wait()) * e.seconds;
     let is_less = lacks_cores(cause) && begins && e.stalled_s(e.stalls()) < waited;
     let own = match cause {
-        Cause::ConsumersBehind { why } => {
-            lacks_cores(why) && is_of_faults(e.ended.deliveries_behind, 0.500_001)
-        }
-        _ if e.producers.is_some() && !e.closed_loop => {
-            lacks_cores(cause) && is_of_faults(e.ended.behind, 0.500_001)
-        }
+        Cause::ConsumersBehind { why } => lacks_cores(why) && is_of_faults(e.ended.deliveries_behind, 0.500_001),
+        _ if e.producers.is_some() && !e.closed_loop => lacks_cores(cause) && is_of_faults(e.ended.behind, 0.500_001),
         _ => false,
     };
     !stalled.is_some_and(is_explained) && !is_less && !own
@@ -222,9 +197,7 @@ fn comes_first(e: &Facts, found: &Verdict) -> bool {
 /// Whether the facts support the sentence for this cause.
 fn is_so(e: &Facts, cause: &Cause) -> bool {
     let time = e.producers.unwrap_or_default();
-    let rate_is_met = e
-        .requested_rate
-        .is_some_and(|requested| e.sent_rate >= requested * 0.98);
+    let rate_is_met = e.requested_rate.is_some_and(|requested| e.sent_rate >= requested * 0.98);
     let all = f64::from(e.all_cores());
     let stalled = |who: Stalled| e.stalls().any(|stall| stall.who == who);
     match cause {
@@ -247,10 +220,8 @@ fn is_so(e: &Facts, cause: &Cause) -> bool {
                     Some(Lateness::OwnFault) => is_of_faults(e.ended.behind, 0.499_999),
                     Some(Lateness::Cores) => {
                         let who = [Stalled::Broker, Stalled::Generator, Stalled::Machine];
-                        let mut in_stalls =
-                            who.map(|it| waited_meanwhile(e, it, 0.499_999)).into_iter();
-                        e.late_share > 0.01
-                            && (lacked_cores(e, 0.499_999) || in_stalls.any(|it| it))
+                        let mut in_stalls = who.map(|it| waited_meanwhile(e, it, 0.499_999)).into_iter();
+                        e.late_share > 0.01 && (lacked_cores(e, 0.499_999) || in_stalls.any(|it| it))
                     }
                     // Nothing held them up: no core was lacking, and the broker was not waited for.
                     Some(Lateness::Generator) => {
@@ -271,9 +242,7 @@ fn is_so(e: &Facts, cause: &Cause) -> bool {
         Cause::OwnFault { deliveries: false } => is_of_faults(e.ended.behind, 0.499_999),
         Cause::StalledForCores => waited_meanwhile(e, Stalled::Broker, 0.499_999),
         Cause::OthersFillMachine => e.other_cores().is_some_and(|others| others > 0.1),
-        Cause::GeneratorLacksCores { .. } | Cause::BothFillMachine | Cause::MachineFull => {
-            e.run_queue_wait() >= 0.2
-        }
+        Cause::GeneratorLacksCores { .. } | Cause::BothFillMachine | Cause::MachineFull => e.run_queue_wait() >= 0.2,
         Cause::BothBusy | Cause::GeneratorBusy => e.at_work() >= 0.9,
         Cause::GeneratorLate => time.ready >= 0.01 && e.at_work() >= 0.1,
         Cause::NothingDue => time.schedule >= 0.5,
@@ -289,23 +258,17 @@ fn is_so(e: &Facts, cause: &Cause) -> bool {
                 }
         }
         Cause::BrokerStalled { for_s, times } => *for_s > 0.0 && *times > 0,
-        Cause::BrokerLacksCores { wait } => {
-            was_awaited(e, *wait) && e.broker_run_queue_wait() >= 0.2
-        }
+        Cause::BrokerLacksCores { wait } => was_awaited(e, *wait) && e.broker_run_queue_wait() >= 0.2,
         Cause::BrokerSlow { wait }
         | Cause::LinkFull { wait }
         | Cause::ProxyFull { wait }
         | Cause::ProxyHides { wait } => was_awaited(e, *wait),
-        Cause::InFlightLimit
-        | Cause::BrokerUnknown
-        | Cause::RoundTrip
-        | Cause::ProxyWay
-        | Cause::SlowEvenIdle => was_awaited(e, Awaited::Answers),
+        Cause::InFlightLimit | Cause::BrokerUnknown | Cause::RoundTrip | Cause::ProxyWay | Cause::SlowEvenIdle => {
+            was_awaited(e, Awaited::Answers)
+        }
         Cause::NetworkFull | Cause::SocketsFull => was_awaited(e, Awaited::Sockets),
         // One on this machine, and one behind a proxy that holds answers, does not read them either.
-        Cause::BrokerDoesNotRead => {
-            was_awaited(e, Awaited::Sockets) || was_awaited(e, Awaited::Answers)
-        }
+        Cause::BrokerDoesNotRead => was_awaited(e, Awaited::Sockets) || was_awaited(e, Awaited::Answers),
         Cause::NoCredit => time.credit >= 0.01,
         Cause::Alarm => time.blocked >= 0.01,
         Cause::NoConnection => time.away >= 0.01,
@@ -320,10 +283,7 @@ fn a_verdicts_sentence_is_true_of_its_own_numbers() {
         let facts = chance(&mut Random::new(seed));
         let found = verdict(facts.clone());
         let cause = found.cause.clone().expect("a cause");
-        assert!(
-            is_so(&facts, &cause),
-            "seed {seed}: {cause:?} of {facts:#?}"
-        );
+        assert!(is_so(&facts, &cause), "seed {seed}: {cause:?} of {facts:#?}");
         assert!(
             comes_first(&facts, &found),
             "seed {seed}: {cause:?} comes first, and {:?}, of {facts:#?}",

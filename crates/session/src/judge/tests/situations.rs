@@ -9,11 +9,7 @@ pub(super) fn waiting_for_answers() -> Facts {
     Facts {
         seconds: 30.0,
         sent_rate: 100_000.0,
-        producers: Some(ProducerTime {
-            budget: 0.97,
-            ready: 0.03,
-            ..ProducerTime::default()
-        }),
+        producers: Some(ProducerTime { budget: 0.97, ready: 0.03, ..ProducerTime::default() }),
         in_flight_limit: Some(2_000),
         answer_ns: 20_000_000,
         loops: vec![a_loop(0.2, 0.79)],
@@ -28,19 +24,11 @@ pub(super) fn waiting_for_answers() -> Facts {
 }
 
 pub(super) fn a_loop(cpu: f64, idle: f64) -> LoopUse {
-    LoopUse {
-        cpu,
-        idle,
-        run_queue_wait: Some(0.01),
-    }
+    LoopUse { cpu, idle, run_queue_wait: Some(0.01) }
 }
 
 pub(super) fn waiting_loop(share: f64) -> LoopUse {
-    LoopUse {
-        cpu: 0.3,
-        idle: 0.6 - share / 2.0,
-        run_queue_wait: Some(share),
-    }
+    LoopUse { cpu: 0.3, idle: 0.6 - share / 2.0, run_queue_wait: Some(share) }
 }
 
 pub(super) fn broker(cores: f64, busiest: f64) -> BrokerUse {
@@ -54,13 +42,7 @@ pub(super) fn broker(cores: f64, busiest: f64) -> BrokerUse {
 
 /// A connection with bytes on the way all the time, and none that waits for the link.
 pub(super) fn tcp(peer_full: f64, resent: f64) -> ConnectionTime {
-    ConnectionTime {
-        busy: 1.0,
-        peer_full,
-        resent,
-        round_trip_ns: 60_000,
-        unsent_bytes: 0,
-    }
+    ConnectionTime { busy: 1.0, peer_full, resent, round_trip_ns: 60_000, unsent_bytes: 0 }
 }
 
 /// Behind a tunnel on this machine, which answers at once, to a broker of which nothing is known.
@@ -79,12 +61,7 @@ pub(super) fn producers(set: fn(&mut ProducerTime)) -> Option<ProducerTime> {
 pub(super) type Situation = (&'static str, fn(&mut Facts), LimitedBy, &'static str);
 
 pub(super) const SITUATIONS: &[Situation] = &[
-    (
-        "a thread of the broker is full",
-        |_| {},
-        LimitedBy::Broker,
-        "broker_busy",
-    ),
+    ("a thread of the broker is full", |_| {}, LimitedBy::Broker, "broker_busy"),
     (
         "the broker fills the machine that it shares",
         |e| {
@@ -119,10 +96,7 @@ pub(super) const SITUATIONS: &[Situation] = &[
         |e| {
             (e.cores, e.idle, e.answer_ns) = (2, Some(0.18), 9_900_000);
             (e.client_cores, e.in_flight_limit) = (Some(0.08), Some(500));
-            e.broker = Some(BrokerUse {
-                run_queue_wait: Some(0.69),
-                ..broker(1.53, 0.67)
-            });
+            e.broker = Some(BrokerUse { run_queue_wait: Some(0.69), ..broker(1.53, 0.67) });
         },
         LimitedBy::Broker,
         "broker_lacks_cores",
@@ -200,10 +174,7 @@ pub(super) const SITUATIONS: &[Situation] = &[
         "other processes on the broker's cores alone",
         |e| {
             (e.cores, e.idle, e.client_cores) = (2, Some(0.0), Some(0.5));
-            e.broker = Some(BrokerUse {
-                run_queue_wait: Some(0.4),
-                ..broker(0.5, 0.5)
-            });
+            e.broker = Some(BrokerUse { run_queue_wait: Some(0.4), ..broker(0.5, 0.5) });
         },
         LimitedBy::Undecided,
         "others_fill_machine",
@@ -217,11 +188,7 @@ pub(super) const SITUATIONS: &[Situation] = &[
     (
         "a kernel without an account of waiting for a core",
         |e| {
-            e.loops = vec![LoopUse {
-                cpu: 0.3,
-                idle: 0.1,
-                run_queue_wait: None,
-            }];
+            e.loops = vec![LoopUse { cpu: 0.3, idle: 0.1, run_queue_wait: None }];
             e.broker = None;
         },
         LimitedBy::Generator,
@@ -353,10 +320,7 @@ pub(super) const SITUATIONS: &[Situation] = &[
         "a link so full that answers wait in it",
         |e| {
             (e.answer_ns, e.broker) = (400_000_000, Some(broker(0.1, 0.1)));
-            e.connections = Some(ConnectionTime {
-                round_trip_ns: 350_000_000,
-                ..tcp(0.0, 0.0)
-            });
+            e.connections = Some(ConnectionTime { round_trip_ns: 350_000_000, ..tcp(0.0, 0.0) });
         },
         LimitedBy::Network,
         "link_full",
@@ -366,10 +330,7 @@ pub(super) const SITUATIONS: &[Situation] = &[
         |e| {
             (e.broker, e.same_machine) = (None, false);
             e.producers = producers(|time| time.socket = 1.0);
-            e.connections = Some(ConnectionTime {
-                unsent_bytes: 900_000,
-                ..tcp(0.0, 0.01)
-            });
+            e.connections = Some(ConnectionTime { unsent_bytes: 900_000, ..tcp(0.0, 0.01) });
         },
         LimitedBy::Network,
         "link_full",
@@ -400,11 +361,7 @@ pub(super) const SITUATIONS: &[Situation] = &[
         |e| {
             (e.requested_rate, e.sent_rate) = (Some(20_000.0), 19_990.0);
             e.producers = producers(|time| (time.schedule, time.budget) = (0.9, 0.1));
-            e.capacity = Some(Capacity {
-                rate: 3_114_000.0,
-                shape: "64 B".into(),
-                at_least: true,
-            });
+            e.capacity = Some(Capacity { rate: 3_114_000.0, shape: "64 B".into(), at_least: true });
         },
         LimitedBy::Schedule,
         "rate_met",
@@ -567,16 +524,6 @@ pub(super) const SITUATIONS: &[Situation] = &[
         LimitedBy::Generator,
         "generator_busy",
     ),
-    (
-        "nothing at all",
-        |e| (e.producers, e.sent_rate) = (None, 0.0),
-        LimitedBy::Undecided,
-        "no_load",
-    ),
-    (
-        "a moment",
-        |e| e.seconds = 0.2,
-        LimitedBy::Undecided,
-        "too_short",
-    ),
+    ("nothing at all", |e| (e.producers, e.sent_rate) = (None, 0.0), LimitedBy::Undecided, "no_load"),
+    ("a moment", |e| e.seconds = 0.2, LimitedBy::Undecided, "too_short"),
 ];

@@ -74,10 +74,7 @@ impl Follower<'_> {
         profiling.start();
         if open.end < Clock.now() + LEAD {
             // Preparing the profiler took the rest of it.
-            let next = open
-                .start
-                .unix_ns
-                .saturating_add(open.end.since(open.start.origin).0);
+            let next = open.start.unix_ns.saturating_add(open.end.since(open.start.origin).0);
             open.end = open.end + until_next(next, self.shared.what.every);
         }
         let mut following = Some((open, profiling));
@@ -90,9 +87,7 @@ impl Follower<'_> {
 
     fn attach(&self, sampling: &[profile::Options], open: &Open) -> Result<Profiling, Error> {
         match &open.writer {
-            Some(writer) => Ok(open
-                .start
-                .profiling(sampling, self.process.pid, None, writer)?),
+            Some(writer) => Ok(open.start.profiling(sampling, self.process.pid, None, writer)?),
             None => Err(no_room(&self.shared.what.recording).into()),
         }
     }
@@ -101,12 +96,7 @@ impl Follower<'_> {
     fn period(&self, open: Open, mut profiling: Profiling) -> Option<(Open, Profiling)> {
         let control = self.shared.control;
         let mut recording = self.recording(open.start, open.record, open.writer);
-        let mut watch = Watch::begin(
-            self.process,
-            open.start.origin,
-            POLL_INTERVAL,
-            &mut recording,
-        );
+        let mut watch = Watch::begin(self.process, open.start.origin, POLL_INTERVAL, &mut recording);
         watch.until(Some(open.end - LEAD), control, &mut recording);
         let goes_on = |watch: &Watch| !watch.ended && !control.is_stopping();
         if !goes_on(&watch) {
@@ -126,20 +116,10 @@ impl Follower<'_> {
         None
     }
 
-    fn recording(
-        &self,
-        start: Start,
-        record: RunRecord,
-        writer: Option<RunWriter>,
-    ) -> Recording<'static> {
+    fn recording(&self, start: Start, record: RunRecord, writer: Option<RunWriter>) -> Recording<'static> {
         let what = self.shared.what;
-        let context = context(
-            self.process,
-            start.origin,
-            Some(what.every),
-            what.profile.options(),
-            self.shared.run.texts,
-        );
+        let context =
+            context(self.process, start.origin, Some(what.every), what.profile.options(), self.shared.run.texts);
         let usage = Box::new(ProcUsage::new(Some(self.process.pid)));
         // It has no size, so that nothing leaks.
         let observer: &'static mut dyn Observer = Box::leak(Box::new(NoObserver));
@@ -179,10 +159,7 @@ impl Follower<'_> {
         let samples = outcome.profiles.iter().map(|it| it.samples.len()).sum();
         if is_nothing(length, samples) {
             // Where it cannot be removed, it is kept as all others.
-            if Removable::find(&run_dir, false)
-                .and_then(Removable::remove)
-                .is_ok()
-            {
+            if Removable::find(&run_dir, false).and_then(Removable::remove).is_ok() {
                 return;
             }
         }
@@ -213,11 +190,7 @@ impl Follower<'_> {
     /// Makes the folder of the period that begins now.
     fn open(&self, start: Start) -> Result<Open, Error> {
         let what = self.shared.what;
-        let has_room = self
-            .shared
-            .keep
-            .lock()
-            .is_ok_and(|mut keep| keep.make_room(free));
+        let has_room = self.shared.keep.lock().is_ok_and(|mut keep| keep.make_room(free));
         let mut record = start.record(&self.name, self.shared.run);
         record.experiment = experiment(&what.profile, self.process.pid);
         record.period = Some(Period {
@@ -231,12 +204,7 @@ impl Follower<'_> {
             true => start.writer(self.shared.run, &mut record)?,
             false => None,
         };
-        Ok(Open {
-            end: start.origin + until_next(start.unix_ns, what.every),
-            start,
-            record,
-            writer,
-        })
+        Ok(Open { end: start.origin + until_next(start.unix_ns, what.every), start, record, writer })
     }
 
     /// Makes the folder of the period that begins at an instant to come; none where that is not possible, which is
@@ -245,9 +213,7 @@ impl Follower<'_> {
         let nominal = before.unix_ns.saturating_add(at.since(before.origin).0);
         let (now, wall) = (Clock.now(), wall_clock_unix_ns());
         // One of the two differences is none.
-        let by_now = wall
-            .saturating_add(at.since(now).0)
-            .saturating_sub(now.since(at).0);
+        let by_now = wall.saturating_add(at.since(now).0).saturating_sub(now.since(at).0);
         let start = Start {
             origin: at,
             unix_ns: match nominal.abs_diff(by_now) > CLOCK_WAS_SET {

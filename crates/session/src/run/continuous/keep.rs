@@ -62,10 +62,7 @@ impl Keep {
     /// Removes periods that are too old or too many bytes. Ages count from the end of the newest period, so that a
     /// machine that writes one slowly does not shorten the history.
     pub(super) fn prune(&mut self) {
-        let newest = self
-            .periods
-            .last_key_value()
-            .map_or(0, |((end, _), _)| *end);
+        let newest = self.periods.last_key_value().map_or(0, |((end, _), _)| *end);
         let oldest = self.age.map_or(0, |age| newest.saturating_sub(age.0));
         while let Some(((end, _), _)) = self.periods.first_key_value() {
             let too_much = self.bytes > self.most_bytes && self.periods.len() > 1;
@@ -134,9 +131,7 @@ fn ended(entry: &RunEntry, recording: &str) -> Option<u64> {
         return None;
     }
     let length = entry.seconds().unwrap_or(period.every_s);
-    let end = record
-        .origin_unix_ns
-        .saturating_add(Nanos::from_secs_f64(length).0);
+    let end = record.origin_unix_ns.saturating_add(Nanos::from_secs_f64(length).0);
     // One that was killed has no length of its own, and did not reach the end that it was to have.
     Some(end.min(wall_clock_unix_ns()))
 }
@@ -166,11 +161,7 @@ mod tests {
         writer.write_record(&RunRecord {
             schema: RunRecord::SCHEMA.into(),
             origin_unix_ns: began,
-            period: Some(Period {
-                recording: recording.into(),
-                every_s: 1.0,
-                ..Period::default()
-            }),
+            period: Some(Period { recording: recording.into(), every_s: 1.0, ..Period::default() }),
             ..RunRecord::default()
         });
         (writer.dir().to_owned(), writer)
@@ -184,10 +175,7 @@ mod tests {
         let other = make("b", 100);
         let (active, _lock) = period(runs.path(), "a", 100);
         let tagged = make("a", 100);
-        let labels = Labels {
-            tags: ["keep".parse().unwrap()].into(),
-            ..Labels::default()
-        };
+        let labels = Labels { tags: ["keep".parse().unwrap()].into(), ..Labels::default() };
         labels.write(&tagged).unwrap();
         let foreign = runs.path().join("notes");
         std::fs::create_dir(&foreign).unwrap();
@@ -201,10 +189,7 @@ mod tests {
             assert!(stays.exists(), "{stays:?}");
         }
         let troubles = keep.take_troubles();
-        assert!(
-            troubles.iter().any(|it| it.to_string().contains("tag")),
-            "{troubles:?}"
-        );
+        assert!(troubles.iter().any(|it| it.to_string().contains("tag")), "{troubles:?}");
         assert_eq!(keep.sum().0, 1);
     }
 
@@ -223,9 +208,7 @@ mod tests {
     #[test]
     fn the_oldest_go_for_room_only_where_that_makes_any() {
         let runs = tempfile::tempdir().unwrap();
-        let dirs: Vec<PathBuf> = [30, 20, 10]
-            .map(|ago| period(runs.path(), "a", ago).0)
-            .into();
+        let dirs: Vec<PathBuf> = [30, 20, 10].map(|ago| period(runs.path(), "a", ago).0).into();
         let left = || dirs.iter().filter(|dir| dir.exists()).count() as u64;
         let mut keep = Keep::load(runs.path(), "a", None, u64::MAX).unwrap();
         let each = 10 << 20;
@@ -242,10 +225,7 @@ mod tests {
         assert_eq!(left(), 2);
         assert!(keep.make_room(|_| None));
         // One that is tagged makes no room: the other alone gives 10 MB of the 20 that are missing.
-        let labels = Labels {
-            tags: ["keep".parse().unwrap()].into(),
-            ..Labels::default()
-        };
+        let labels = Labels { tags: ["keep".parse().unwrap()].into(), ..Labels::default() };
         labels.write(&dirs[2]).unwrap();
         assert!(!keep.make_room(|_| disk(136 << 20)(left())));
         assert_eq!(left(), 2);
@@ -259,16 +239,10 @@ mod tests {
     #[test]
     fn the_oldest_go_where_there_are_too_many_bytes() {
         let runs = tempfile::tempdir().unwrap();
-        let all: Vec<PathBuf> = [40, 30, 20, 10]
-            .map(|ago| period(runs.path(), "a", ago).0)
-            .into();
+        let all: Vec<PathBuf> = [40, 30, 20, 10].map(|ago| period(runs.path(), "a", ago).0).into();
         let mut keep = Keep::load(runs.path(), "a", None, 1).unwrap();
         keep.prune();
         let left: Vec<bool> = all.iter().map(|dir| dir.exists()).collect();
-        assert_eq!(
-            left,
-            [false, false, false, true],
-            "the youngest always stays"
-        );
+        assert_eq!(left, [false, false, false, true], "the youngest always stays");
     }
 }

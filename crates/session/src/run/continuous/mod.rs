@@ -153,31 +153,16 @@ pub fn record_continuously(
 ) -> Result<usize, Error> {
     check(what)?;
     let Some(runs_dir) = &options.runs_dir else {
-        return Err(Problem::new(
-            "a recording is its archive",
-            "no folder for runs is given",
-            "name one with --runs",
-        )
-        .into());
+        return Err(
+            Problem::new("a recording is its archive", "no folder for runs is given", "name one with --runs").into()
+        );
     };
     std::fs::create_dir_all(runs_dir).map_err(|e| Problem::io("make", runs_dir, &e))?;
-    let what = &ContinuousOptions {
-        recording: name_of(what),
-        ..what.clone()
-    };
+    let what = &ContinuousOptions { recording: name_of(what), ..what.clone() };
     let keep = Keep::load(runs_dir, &what.recording, what.keep, what.most_bytes)?;
     let keep = Mutex::new(keep);
-    let shared = Shared {
-        what,
-        run: options,
-        control,
-        keep: &keep,
-    };
-    let pusher = what
-        .push
-        .as_ref()
-        .map(|it| Pusher::start(it.server()))
-        .transpose()?;
+    let shared = Shared { what, run: options, control, keep: &keep };
+    let pusher = what.push.as_ref().map(|it| Pusher::start(it.server())).transpose()?;
     let (tell, told) = channel();
     thread::scope(|scope| {
         let supervisor = Supervisor {
@@ -259,12 +244,7 @@ impl Supervisor<'_, '_, '_> {
             if now >= next_look && !control.is_stopping() {
                 self.look()?;
                 let [alone, beside] = LOOK_EVERY;
-                next_look = now
-                    + if self.followed.is_empty() {
-                        alone
-                    } else {
-                        beside
-                    };
+                next_look = now + if self.followed.is_empty() { alone } else { beside };
             }
             match told.recv_timeout(POLL_INTERVAL) {
                 Ok(told) => self.hear(told),
@@ -283,11 +263,7 @@ impl Supervisor<'_, '_, '_> {
         // What the last followers told before they ended.
         told.try_iter().for_each(|told| self.hear(told));
         if let Some(pusher) = self.pusher.take() {
-            pusher
-                .finish()
-                .into_iter()
-                .map(Told::from)
-                .for_each(&mut *self.watcher);
+            pusher.finish().into_iter().map(Told::from).for_each(&mut *self.watcher);
         }
         match self.first_error {
             Some(error) if self.periods == 0 => Err(error),
@@ -307,9 +283,7 @@ impl Supervisor<'_, '_, '_> {
             }
             None => named_process::all(&what.names),
         };
-        let is_new = |process: &ProcessId| {
-            !self.followed.contains_key(process) && !self.refused.contains(process)
-        };
+        let is_new = |process: &ProcessId| !self.followed.contains_key(process) && !self.refused.contains(process);
         let new: Vec<_> = found.into_iter().filter(|(it, _)| is_new(it)).collect();
         for (process, name) in new {
             if self.followed.len() < MOST_PROCESSES {
@@ -326,24 +300,12 @@ impl Supervisor<'_, '_, '_> {
     }
 
     fn follow(&mut self, process: ProcessId, name: String) -> Result<(), Error> {
-        let follower = Follower {
-            shared: self.shared,
-            process,
-            name: name.clone(),
-            tell: self.tell.clone(),
-        };
+        let follower = Follower { shared: self.shared, process, name: name.clone(), tell: self.tell.clone() };
         let thread = thread::Builder::new().name("recorder".into());
         let thread = thread.spawn_scoped(self.scope, move || follower.run());
-        let thread =
-            thread.map_err(|e| Problem::new("cannot start a thread", e, "see ulimit -u"))?;
+        let thread = thread.map_err(|e| Problem::new("cannot start a thread", e, "see ulimit -u"))?;
         let pid = process.pid;
-        self.followed.insert(
-            process,
-            Followed {
-                name: name.clone(),
-                thread,
-            },
-        );
+        self.followed.insert(process, Followed { name: name.clone(), thread });
         (self.watcher)(Told::Following { process: name, pid });
         Ok(())
     }
@@ -361,9 +323,8 @@ impl Supervisor<'_, '_, '_> {
             };
             let pid = process.pid;
             let result = followed.thread.join();
-            let result = result.unwrap_or_else(|_| {
-                Err(Problem::new("a recorder panicked", pid, "this is a bug").into())
-            });
+            let result =
+                result.unwrap_or_else(|_| Err(Problem::new("a recorder panicked", pid, "this is a bug").into()));
             let process_name = followed.name;
             match result {
                 Err(error) => {
@@ -373,11 +334,7 @@ impl Supervisor<'_, '_, '_> {
                     let problem = error.problem();
                     self.first_error.get_or_insert(error);
                     let process = process_name;
-                    (self.watcher)(Told::Refused {
-                        process,
-                        pid,
-                        problem,
-                    });
+                    (self.watcher)(Told::Refused { process, pid, problem });
                 }
                 Ok(()) if !process.is_alive() => {
                     let process = process_name;
@@ -404,21 +361,14 @@ impl Supervisor<'_, '_, '_> {
                     keep.prune();
                     (period.kept, period.kept_bytes) = keep.sum();
                     let troubles = keep.take_troubles();
-                    troubles
-                        .into_iter()
-                        .map(Told::Trouble)
-                        .for_each(&mut *self.watcher);
+                    troubles.into_iter().map(Told::Trouble).for_each(&mut *self.watcher);
                 }
                 (self.watcher)(Told::Period(period));
             }
             other => (self.watcher)(other),
         }
         if let Some(pusher) = &self.pusher {
-            pusher
-                .news()
-                .into_iter()
-                .map(Told::from)
-                .for_each(&mut *self.watcher);
+            pusher.news().into_iter().map(Told::from).for_each(&mut *self.watcher);
         }
     }
 }

@@ -6,12 +6,7 @@ const MS: u64 = 1_000_000;
 const START: Time = Time(7_000_000_000);
 
 fn plan(pairs: u64) -> BlockPlan {
-    BlockPlan {
-        start: START,
-        length: Nanos::SECOND,
-        measure: Some(Nanos(2 * pairs * 1_000 * MS)),
-        seed: 3,
-    }
+    BlockPlan { start: START, length: Nanos::SECOND, measure: Some(Nanos(2 * pairs * 1_000 * MS)), seed: 3 }
 }
 
 /// A slice of 100 ms that begins this many milliseconds after the measured phase, and ends a bit late.
@@ -21,26 +16,14 @@ fn slice(at_ms: u64, sent: u64, received: u64, latency: Nanos) -> Slice {
     slice.end = START + Nanos((at_ms + 100) * MS + 300_000);
     slice.counters.sent = sent;
     slice.counters.received = received;
-    slice
-        .latencies
-        .record_n(Metric::END_TO_END, latency, received);
+    slice.latencies.record_n(Metric::END_TO_END, latency, received);
     slice
 }
 
 /// Usage up to an instant of a broker that uses so many cores.
 fn reading(at: Time, broker_cpu: Nanos) -> Reading {
-    let used = |cpu| {
-        Some(ProcessUse {
-            cpu,
-            ..ProcessUse::default()
-        })
-    };
-    Reading {
-        at,
-        broker: used(broker_cpu),
-        client: used(Nanos(broker_cpu.0 / 2)),
-        machine: None,
-    }
+    let used = |cpu| Some(ProcessUse { cpu, ..ProcessUse::default() });
+    Reading { at, broker: used(broker_cpu), client: used(Nanos(broker_cpu.0 / 2)), machine: None }
 }
 
 /// A run whose rate falls by 10 % and whose broker takes a quarter more CPU per message where samples are taken;
@@ -76,17 +59,12 @@ fn play(pairs: u64, noise: impl Fn(u64) -> f64) -> PlayedBlocks {
             is_in_time: true,
         });
     }
-    PlayedBlocks {
-        switched,
-        counted: counts.finish(),
-    }
+    PlayedBlocks { switched, counted: counts.finish() }
 }
 
 fn effect(played: &PlayedBlocks, paced: bool) -> ObserverEffect {
-    let measured = MeasuredBlocks {
-        pairs: pairs(&played.switched, &played.counted),
-        planned: played.switched.len() / 2,
-    };
+    let measured =
+        MeasuredBlocks { pairs: pairs(&played.switched, &played.counted), planned: played.switched.len() / 2 };
     measured.effect(paced)
 }
 
@@ -119,17 +97,11 @@ fn what_profiling_costs_is_found_again() {
     assert_eq!((found.pairs, found.left_out), (12, 0));
     let rate = found.rate.unwrap();
     assert!(close(rate.change, -0.10, 0.005), "{rate:?}");
-    assert!(
-        rate.low < -0.10 && rate.high > -0.101 && rate.high < -0.09,
-        "{rate:?}"
-    );
+    assert!(rate.low < -0.10 && rate.high > -0.101 && rate.high < -0.09, "{rate:?}");
     assert!(rate.is_told() && rate.visible < 0.01, "{rate:?}");
     assert!(rate.sign_flip_p.unwrap() < 0.001, "{rate:?}");
     let cpu = found.broker_cpu_us.unwrap();
-    assert!(
-        close(cpu.off, 40.0, 0.1) && close(cpu.change, 0.25, 0.003),
-        "{cpu:?}"
-    );
+    assert!(close(cpu.off, 40.0, 0.1) && close(cpu.change, 0.25, 0.003), "{cpu:?}");
     let client = found.client_cpu_us.unwrap();
     assert!(close(client.off, 20.0, 0.1), "{client:?}");
     let p99 = found.p99_ns.unwrap();
@@ -167,19 +139,11 @@ fn nothing_is_told_of_what_could_not_be_read_or_of_a_single_pair() {
     assert!(found.rate.is_some());
     assert_eq!(effect(&play(1, |_| 1.0), false).rate, None);
     let nothing = effect(&play(0, |_| 1.0), false);
-    assert_eq!(
-        (nothing.pairs, nothing.rate, nothing.p99_ns),
-        (0, None, None)
-    );
+    assert_eq!((nothing.pairs, nothing.rate, nothing.p99_ns), (0, None, None));
 }
 
 fn plan_of(measure: Option<u64>) -> BlockPlan {
-    BlockPlan {
-        start: Time(5_000_000_000),
-        length: Nanos::SECOND,
-        measure: measure.map(Nanos::from_millis),
-        seed: 11,
-    }
+    BlockPlan { start: Time(5_000_000_000), length: Nanos::SECOND, measure: measure.map(Nanos::from_millis), seed: 11 }
 }
 
 #[test]
@@ -205,20 +169,13 @@ struct Nothing;
 
 impl UsageSource for Nothing {
     fn read(&mut self) -> Reading {
-        Reading {
-            at: Clock.now(),
-            ..Reading::default()
-        }
+        Reading { at: Clock.now(), ..Reading::default() }
     }
 }
 
 #[test]
 fn a_thread_that_is_stopped_hands_over_the_blocks_that_have_ended() {
-    let plan = BlockPlan {
-        start: Clock.now(),
-        length: Nanos::from_millis(300),
-        ..plan_of(None)
-    };
+    let plan = BlockPlan { start: Clock.now(), length: Nanos::from_millis(300), ..plan_of(None) };
     let switching = Switching::start(plan, Vec::new(), Box::new(Nothing)).unwrap();
     thread::sleep(Duration::from_millis(750));
     let blocks = switching.finish();

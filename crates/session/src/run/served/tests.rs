@@ -78,8 +78,7 @@ fn look(listener: Listener, kind: &str, answers: &[Server]) -> Seen {
     context.shared_machine = context.broker.pid.is_some();
     let (source, mut heard) = (Played::default(), Heard::default());
     let usage = Box::new(source.clone());
-    let mut recording =
-        Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
+    let mut recording = Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
     for answer in answers {
         source.0.borrow_mut().0 = answer.clone();
         recording.look_who_serves();
@@ -88,30 +87,16 @@ fn look(listener: Listener, kind: &str, answers: &[Server]) -> Seen {
     let (found, pid) = (context.listener.found, context.broker.pid);
     let shares_machine = context.shared_machine;
     drop(recording);
-    Seen {
-        told: source.0.take().1,
-        found,
-        pid,
-        shares_machine,
-        events: heard.events,
-    }
+    Seen { told: source.0.take().1, found, pid, shares_machine, events: heard.events }
 }
 
 fn found(pid: u32) -> Listener {
-    Listener {
-        found: Some(pid),
-        given: None,
-    }
+    Listener { found: Some(pid), given: None }
 }
 
 /// An unchanged state: nothing reported, nobody followed.
 fn unchanged(pid: u32) -> Seen {
-    Seen {
-        found: Some(pid),
-        pid: Some(pid),
-        shares_machine: true,
-        ..Seen::default()
-    }
+    Seen { found: Some(pid), pid: Some(pid), shares_machine: true, ..Seen::default() }
 }
 
 #[test]
@@ -123,14 +108,7 @@ fn the_process_that_serves_takes_the_place_of_the_one_on_the_port() {
     let seen = look(
         found(port.pid()),
         "",
-        &[
-            Server::Unknown,
-            serves(&port),
-            serves(&broker),
-            serves(&broker),
-            Server::Unknown,
-            serves(&next),
-        ],
+        &[Server::Unknown, serves(&port), serves(&broker), serves(&broker), Server::Unknown, serves(&next)],
     );
     let expected = Seen {
         told: [to(&broker), to(&next)].concat(),
@@ -142,10 +120,7 @@ fn the_process_that_serves_takes_the_place_of_the_one_on_the_port() {
     assert_eq!(seen, expected, "each once");
     let nobody = Listener::default();
     let seen = look(nobody, "", &[serves(&broker)]);
-    assert_eq!(
-        (seen.pid, seen.events),
-        (Some(broker.pid()), vec![say(&broker)])
-    );
+    assert_eq!((seen.pid, seen.events), (Some(broker.pid()), vec![say(&broker)]));
 }
 
 #[test]
@@ -167,11 +142,7 @@ fn who_is_related_to_the_process_on_the_port_changes_nothing() {
 fn a_known_broker_is_not_looked_for() {
     let (broker, other) = (Idle::new(), Idle::new());
     let serves = Server::Processes(vec![other.pid()]);
-    let seen = look(
-        found(broker.pid()),
-        "rabbitmq",
-        &[serves, Server::Elsewhere],
-    );
+    let seen = look(found(broker.pid()), "rabbitmq", &[serves, Server::Elsewhere]);
     assert_eq!(seen, unchanged(broker.pid()));
 }
 
@@ -185,15 +156,8 @@ fn where_the_broker_cannot_be_seen_nobody_is_watched_in_its_place() {
             panic!("said once: {seen:?}");
         };
         let start = format!("process {} listens on the broker's port, but", port.pid());
-        assert!(
-            event.starts_with(&start) && event.ends_with(NAME_IT),
-            "{event}"
-        );
-        let expected = Seen {
-            told: vec![Told::Leave],
-            events: seen.events.clone(),
-            ..Seen::default()
-        };
+        assert!(event.starts_with(&start) && event.ends_with(NAME_IT), "{event}");
+        let expected = Seen { told: vec![Told::Leave], events: seen.events.clone(), ..Seen::default() };
         assert_eq!(seen, expected);
     }
     // It comes into sight.
@@ -201,24 +165,15 @@ fn where_the_broker_cannot_be_seen_nobody_is_watched_in_its_place() {
     let seen = look(found(port.pid()), "", &answers);
     assert_eq!((seen.pid, seen.shares_machine), (Some(one.pid()), true));
     // Nobody was taken for it, and nobody is.
-    assert_eq!(
-        look(Listener::default(), "", &[Server::Elsewhere]),
-        Seen::default()
-    );
+    assert_eq!(look(Listener::default(), "", &[Server::Elsewhere]), Seen::default());
 }
 
 #[test]
 fn what_the_user_named_stays_the_broker() {
     let (named, port, other) = (Idle::new(), Idle::new(), Idle::new());
-    let listener = Listener {
-        given: Some(named.pid()),
-        ..found(port.pid())
-    };
+    let listener = Listener { given: Some(named.pid()), ..found(port.pid()) };
     let seen = look(listener, "", &[Server::Processes(vec![other.pid()])]);
-    let expected = Seen {
-        found: Some(other.pid()),
-        ..unchanged(named.pid())
-    };
+    let expected = Seen { found: Some(other.pid()), ..unchanged(named.pid()) };
     assert_eq!(seen, expected);
 }
 
@@ -240,11 +195,7 @@ fn the_profile_is_of_the_process_that_serves() {
         let options = [profile::Options::default()];
         let header = ProfileHeader::new(context.origin, record.origin_unix_ns);
         let run = writer.as_ref().expect("an archive").dir().to_owned();
-        let sampling = Sampling {
-            options: &options,
-            dir: &run,
-            part: 0,
-        };
+        let sampling = Sampling { options: &options, dir: &run, part: 0 };
         let profiling = match Profiling::attach(&sampling, port.pid(), &header) {
             Ok(profiling) => profiling,
             Err(error) => testkit::skip!("no process can be profiled here: {error}"),

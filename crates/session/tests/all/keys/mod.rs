@@ -39,12 +39,7 @@ struct Table {
 const TABLES: &[Table] = &[
     table("The file itself", "Experiment", "", ""),
     table("[broker]", "BrokerSpec", "[broker]\n", "/broker"),
-    table(
-        "[broker.oauth2]",
-        "OAuth2Spec",
-        "[broker.oauth2]\n",
-        "/broker/oauth2",
-    ),
+    table("[broker.oauth2]", "OAuth2Spec", "[broker.oauth2]\n", "/broker/oauth2"),
     table(
         "[[broker.policy]]",
         "PolicySpec",
@@ -53,75 +48,20 @@ const TABLES: &[Table] = &[
     ),
     table("[phases]", "PhasesSpec", "[phases]\n", "/phases"),
     table("[profile]", "ProfileSpec", "[profile]\n", "/profile"),
-    table(
-        "[[fault]]",
-        "FaultSpec",
-        "[[fault]]\nkind = \"stop\"\n",
-        "/fault/0",
-    ),
-    table(
-        "[[require]]",
-        "RequireSpec",
-        "[[require]]\nthat = \"lost = 0\"\n",
-        "/require/0",
-    ),
-    table(
-        "[churn]",
-        "ChurnSpec",
-        "[churn]\nkind = \"queues\"\n",
-        "/churn",
-    ),
-    table(
-        "[[probe]]",
-        "ProbeSpec",
-        "[[probe]]\nurl = \"http://localhost:15672/api/overview\"\n",
-        "/probe/0",
-    ),
-    table(
-        "[[scrape]]",
-        "ScrapeSpec",
-        "[[scrape]]\nurl = \"http://localhost:15692/metrics\"\n",
-        "/scrape/0",
-    ),
-    table(
-        "[[trace]]",
-        "TraceSpec",
-        "[[trace]]\ncall = \"rabbit_mgmt_wm_queues:to_json/2\"\n",
-        "/trace/0",
-    ),
+    table("[[fault]]", "FaultSpec", "[[fault]]\nkind = \"stop\"\n", "/fault/0"),
+    table("[[require]]", "RequireSpec", "[[require]]\nthat = \"lost = 0\"\n", "/require/0"),
+    table("[churn]", "ChurnSpec", "[churn]\nkind = \"queues\"\n", "/churn"),
+    table("[[probe]]", "ProbeSpec", "[[probe]]\nurl = \"http://localhost:15672/api/overview\"\n", "/probe/0"),
+    table("[[scrape]]", "ScrapeSpec", "[[scrape]]\nurl = \"http://localhost:15692/metrics\"\n", "/scrape/0"),
+    table("[[trace]]", "TraceSpec", "[[trace]]\ncall = \"rabbit_mgmt_wm_queues:to_json/2\"\n", "/trace/0"),
     table("[[load]]", "LoadSpec", "[[load]]\n", "/load/0"),
-    table(
-        "[load.exchange]",
-        "Exchange",
-        "[[load]]\n[load.exchange]\n",
-        "/load/0/exchange",
-    ),
-    table(
-        "[load.properties]",
-        "MessageProperties",
-        "[[load]]\n[load.properties]\n",
-        "/load/0/properties",
-    ),
-    table(
-        "[load.subscription]",
-        "Subscription",
-        "[[load]]\n[load.subscription]\n",
-        "/load/0/subscription",
-    ),
+    table("[load.exchange]", "Exchange", "[[load]]\n[load.exchange]\n", "/load/0/exchange"),
+    table("[load.properties]", "MessageProperties", "[[load]]\n[load.properties]\n", "/load/0/properties"),
+    table("[load.subscription]", "Subscription", "[[load]]\n[load.subscription]\n", "/load/0/subscription"),
 ];
 
-const fn table(
-    heading: &'static str,
-    of: &'static str,
-    file: &'static str,
-    pointer: &'static str,
-) -> Table {
-    Table {
-        heading,
-        of,
-        file,
-        pointer,
-    }
+const fn table(heading: &'static str, of: &'static str, file: &'static str, pointer: &'static str) -> Table {
+    Table { heading, of, file, pointer }
 }
 
 /// Name of a type in a file, and an example; none for tables of their own.
@@ -139,100 +79,40 @@ const TYPES: &[(&str, &str, &str)] = &[
     ("Secret", "text", "\"text\""),
     ("PathBuf", "path", "\"/path/to/it\""),
     ("Vec<String>", "list of texts", "[\"one\", \"two\"]"),
-    (
-        "Vec<IpAddr>",
-        "list of addresses",
-        "[\"127.0.0.2\", \"127.0.0.3\"]",
-    ),
-    (
-        "Vec<LatencyStep>",
-        "list of durations",
-        "[\"1ms@10s\", \"2ms@5s\"]",
-    ),
+    ("Vec<IpAddr>", "list of addresses", "[\"127.0.0.2\", \"127.0.0.3\"]"),
+    ("Vec<LatencyStep>", "list of durations", "[\"1ms@10s\", \"2ms@5s\"]"),
     ("Vec<FaultSpec>", "tables `[[fault]]`", ""),
     ("Vec<PolicySpec>", "tables `[[broker.policy]]`", ""),
-    (
-        "NodesSpec",
-        "`\"all\"`, whole number, or list of whole numbers",
-        "[0, 2]",
-    ),
+    ("NodesSpec", "`\"all\"`, whole number, or list of whole numbers", "[0, 2]"),
     ("Vec<RequireSpec>", "tables `[[require]]`", ""),
     ("Vec<LoadSpec>", "tables `[[load]]`", ""),
     ("Vec<PrepareSpec>", "tables `[[prepare]]`", ""),
     ("BrokerData", "`\"prepare\"`", "\"prepare\""),
     ("Vec<ScrapeSpec>", "tables `[[scrape]]`", ""),
     ("Vec<TraceSpec>", "tables `[[trace]]`", ""),
-    (
-        "Vec<Selector>",
-        "list of [selectors](scrape.md#series)",
-        "[\"sum by (vhost) (rabbitmq_queue_messages)\"]",
-    ),
-    (
-        "BTreeMap<String,String>",
-        "table of texts",
-        "{ NAME = \"value\" }",
-    ),
-    (
-        "BTreeMap<String,toml::Value>",
-        "table",
-        "{ vm_memory_high_watermark.relative = 0.6 }",
-    ),
-    (
-        "BTreeMap<String,Argument>",
-        "table",
-        "{ x-max-length = 1000 }",
-    ),
+    ("Vec<Selector>", "list of [selectors](scrape.md#series)", "[\"sum by (vhost) (rabbitmq_queue_messages)\"]"),
+    ("BTreeMap<String,String>", "table of texts", "{ NAME = \"value\" }"),
+    ("BTreeMap<String,toml::Value>", "table", "{ vm_memory_high_watermark.relative = 0.6 }"),
+    ("BTreeMap<String,Argument>", "table", "{ x-max-length = 1000 }"),
     ("Length", "duration", "\"30s\""),
     ("LengthRange", "duration or range", "\"1s-5s\""),
     ("Rate", "rate", "\"2k\""),
     ("Bytes", "size", "\"4KiB\""),
     ("SizeSpec", "[sizes](schedules.md#sizes)", "\"100-2000\""),
-    (
-        "ScheduleSpec",
-        "[schedule](schedules.md#rates)",
-        "\"steps:100@30s,200@30s\"",
-    ),
+    ("ScheduleSpec", "[schedule](schedules.md#rates)", "\"steps:100@30s,200@30s\""),
     ("Ack", "`\"auto\"` or whole number", "100"),
-    (
-        "Declare",
-        "`true`, `false` or `\"if-missing\"`",
-        "\"if-missing\"",
-    ),
+    ("Declare", "`true`, `false` or `\"if-missing\"`", "\"if-missing\""),
     ("Refusal", "`\"requeue\"` or `\"discard\"`", "\"requeue\""),
     ("Protocol", "`\"amqp091\"` or `\"amqp10\"`", "\"amqp10\""),
-    (
-        "QueueType",
-        "`\"classic\"`, `\"quorum\"` or `\"stream\"`",
-        "\"quorum\"",
-    ),
-    (
-        "StreamOffset",
-        "`\"first\"`, `\"last\"`, `\"next\"`, an offset or a time",
-        "\"2026-11-21T12:00:00Z\"",
-    ),
+    ("QueueType", "`\"classic\"`, `\"quorum\"` or `\"stream\"`", "\"quorum\""),
+    ("StreamOffset", "`\"first\"`, `\"last\"`, `\"next\"`, an offset or a time", "\"2026-11-21T12:00:00Z\""),
     ("StopCondition", "`\"idle\"` or `\"empty\"`", "\"empty\""),
-    (
-        "Allocation",
-        "`\"round-robin\"` or `\"random\"`",
-        "\"random\"",
-    ),
+    ("Allocation", "`\"round-robin\"` or `\"random\"`", "\"random\""),
     ("Auth", "`\"plain\"` or `\"external\"`", "\"external\""),
-    (
-        "BrokerKind",
-        "`\"rabbitmq\"`, `\"artemis\"`, `\"embedded\"` or `\"attach\"`",
-        "\"embedded\"",
-    ),
+    ("BrokerKind", "`\"rabbitmq\"`, `\"artemis\"`, `\"embedded\"` or `\"attach\"`", "\"embedded\""),
     ("LoadKind", "`\"messages\"` or `\"command\"`", "\"command\""),
-    (
-        "ChurnKind",
-        "`\"connections\"`, `\"channels\"` or `\"queues\"`",
-        "\"connections\"",
-    ),
-    (
-        "Requirement",
-        "[condition](requirements.md#what-can-be-required)",
-        "\"end-to-end p99 < 20ms\"",
-    ),
+    ("ChurnKind", "`\"connections\"`, `\"channels\"` or `\"queues\"`", "\"connections\""),
+    ("Requirement", "[condition](requirements.md#what-can-be-required)", "\"end-to-end p99 < 20ms\""),
     ("BrokerSpec", "table `[broker]`", ""),
     ("OAuth2Spec", "table `[broker.oauth2]`", ""),
     ("PhasesSpec", "table `[phases]`", ""),
@@ -242,11 +122,7 @@ const TYPES: &[(&str, &str, &str)] = &[
     ("Exchange", "table `[load.exchange]`", ""),
     ("Subscription", "table `[load.subscription]`", ""),
     ("MessageProperties", "table `[load.properties]`", ""),
-    (
-        "Who",
-        "`\"producers\"`, `\"consumers\"` or `\"all\"`",
-        "\"consumers\"",
-    ),
+    ("Who", "`\"producers\"`, `\"consumers\"` or `\"all\"`", "\"consumers\""),
 ];
 
 #[test]
@@ -265,11 +141,7 @@ fn the_page_of_keys_is_up_to_date() {
             };
             let example = example(table, key, default == "`true`");
             let words = words(&key.of);
-            let _ = writeln!(
-                rows,
-                "| `{}` | {words} | {default} | {example} | {} |",
-                key.name, key.meaning
-            );
+            let _ = writeln!(rows, "| `{}` | {words} | {default} | {example} | {} |", key.name, key.meaning);
         }
         let heading = match table.heading.starts_with('[') {
             true => format!("`{}`", table.heading),
@@ -286,35 +158,16 @@ fn the_page_of_keys_is_up_to_date() {
         return;
     }
     let kept = fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        kept == page,
-        "docs/keys.md is not what the types say: make keys"
-    );
+    assert!(kept == page, "docs/keys.md is not what the types say: make keys");
 }
 
 /// Types of texts that somebody wrote.
 const OWN_TEXTS: [&str; 5] = ["String", "Vec<String>", "PathBuf", "Secret", "Vec<IpAddr>"];
 /// Types whose values are known by their form.
-const NUMBERS: [&str; 6] = [
-    "bool",
-    "Bytes",
-    "Length",
-    "LengthRange",
-    "Rate",
-    "Vec<LatencyStep>",
-];
+const NUMBERS: [&str; 6] = ["bool", "Bytes", "Length", "LengthRange", "Rate", "Vec<LatencyStep>"];
 /// Texts that are read as a choice, or that others have, too. Of `[load.properties]` all values are somebody's.
-const READ: [&str; 9] = [
-    "apply-to",
-    "call",
-    "content-encoding",
-    "content-type",
-    "events",
-    "method",
-    "plugins",
-    "stacks",
-    "type",
-];
+const READ: [&str; 9] =
+    ["apply-to", "call", "content-encoding", "content-type", "events", "method", "plugins", "stacks", "type"];
 
 /// A report for others shows what such a key holds. One too many would show somebody's words, and of one that is
 /// missing everybody's would be blotted out.
@@ -322,10 +175,7 @@ const READ: [&str; 9] = [
 fn what_a_report_for_others_shows_of_an_experiment_follows_the_types_of_its_keys() {
     let path = workspace().join("crates/report/src/redact/experiment.rs");
     let source = fs::read_to_string(path).expect("source");
-    let list = source
-        .split_once("const CHOICES: &str = \"")
-        .expect("a list")
-        .1;
+    let list = source.split_once("const CHOICES: &str = \"").expect("a list").1;
     let (list, _) = list.split_once('"').expect("its end");
     let shown: Vec<&str> = list.split_whitespace().collect();
     let sources = sources();
@@ -344,10 +194,7 @@ fn what_a_report_for_others_shows_of_an_experiment_follows_the_types_of_its_keys
 fn required(key: &Key, all: &[Key]) -> String {
     let place = format!("in place of `{}`", key.name);
     let other = all.iter().find(|it| it.meaning.contains(&place));
-    other.map_or_else(
-        || "required".to_owned(),
-        |it| format!("required, or `{}`", it.name),
-    )
+    other.map_or_else(|| "required".to_owned(), |it| format!("required, or `{}`", it.name))
 }
 
 /// A key as the sources have it.
@@ -397,17 +244,13 @@ fn sources() -> Sources {
                 match item {
                     Item::Struct(item) => {
                         let fields = item.fields.into_iter().filter_map(|field| {
-                            let (attrs, ident, ty) =
-                                (field.attrs, field.ident?.to_string(), field.ty);
+                            let (attrs, ident, ty) = (field.attrs, field.ident?.to_string(), field.ty);
                             Some(Declared { attrs, ident, ty })
                         });
-                        found
-                            .structs
-                            .insert(item.ident.to_string(), fields.collect());
+                        found.structs.insert(item.ident.to_string(), fields.collect());
                     }
                     Item::Macro(item) if item.mac.path.is_ident("flat_table") => {
-                        let (of, fields, keys) =
-                            item.mac.parse_body_with(flat_table).expect("a table");
+                        let (of, fields, keys) = item.mac.parse_body_with(flat_table).expect("a table");
                         found.structs.insert(of.clone(), fields);
                         found.flat.insert(of, keys);
                     }
@@ -434,10 +277,7 @@ fn flat_table(input: ParseStream<'_>) -> syn::Result<(String, Vec<Declared>, Fla
     syn::braced!(rows in input);
     while !rows.is_empty() {
         let attrs = rows.call(Attribute::parse_outer)?;
-        let key = rows
-            .peek(LitStr)
-            .then(|| rows.parse::<LitStr>())
-            .transpose()?;
+        let key = rows.peek(LitStr).then(|| rows.parse::<LitStr>()).transpose()?;
         let ident = rows.parse::<Ident>()?.to_string();
         rows.parse::<Token![:]>()?;
         let ty = rows.parse()?;
@@ -504,15 +344,8 @@ fn keys(of: &str, sources: &Sources) -> Vec<Key> {
 
 fn key(field: &Declared, name: String) -> Key {
     let written = tokens(&field.ty);
-    let inner = written
-        .strip_prefix("Option<")
-        .and_then(|it| it.strip_suffix('>'));
-    Key {
-        name,
-        is_optional: inner.is_some(),
-        of: inner.unwrap_or(&written).to_owned(),
-        meaning: meaning(&field.attrs),
-    }
+    let inner = written.strip_prefix("Option<").and_then(|it| it.strip_suffix('>'));
+    Key { name, is_optional: inner.is_some(), of: inner.unwrap_or(&written).to_owned(), meaning: meaning(&field.attrs) }
 }
 
 /// The content of `#[serde(…)]`.
@@ -528,19 +361,14 @@ fn attribute(attrs: &[Attribute]) -> String {
 fn meaning(attrs: &[Attribute]) -> String {
     let lines = attrs.iter().filter_map(|attr| match &attr.meta {
         Meta::NameValue(pair) if pair.path.is_ident("doc") => match &pair.value {
-            Expr::Lit(syn::ExprLit {
-                lit: syn::Lit::Str(text),
-                ..
-            }) => Some(text.value().trim().to_owned()),
+            Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) => Some(text.value().trim().to_owned()),
             _ => None,
         },
         _ => None,
     });
     let text = lines.collect::<Vec<_>>().join(" ");
     let text = text.split("  ").next().unwrap_or_default();
-    text.replace("[`", "`")
-        .replace("`]", "`")
-        .replace('|', "\\|")
+    text.replace("[`", "`").replace("`]", "`").replace('|', "\\|")
 }
 
 /// A type as it is written, without blanks.
@@ -572,10 +400,7 @@ fn words(of: &str) -> &'static str {
         return "[kind](faults.md#kinds)";
     }
     let found = TYPES.iter().find(|(name, ..)| *name == of);
-    found.map_or_else(
-        || panic!("TYPES does not say what {of} is"),
-        |(_, words, _)| words,
-    )
+    found.map_or_else(|| panic!("TYPES does not say what {of} is"), |(_, words, _)| words)
 }
 
 /// The key's default.
@@ -611,14 +436,8 @@ fn example(table: &Table, key: &Key, is_true: bool) -> String {
         return String::new();
     }
     let line = format!("{} = {example}\n", key.name);
-    let others = table
-        .file
-        .lines()
-        .filter(|line| !line.starts_with(&format!("{} = ", key.name)));
-    let file: String = others
-        .map(|line| format!("{line}\n"))
-        .chain([line.clone()])
-        .collect();
+    let others = table.file.lines().filter(|line| !line.starts_with(&format!("{} = ", key.name)));
+    let file: String = others.map(|line| format!("{line}\n")).chain([line.clone()]).collect();
     if let Err(error) = Experiment::from_toml(&file, "keys") {
         panic!("{path}: {example}: {error}");
     }

@@ -24,30 +24,9 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("load", &["measure", "plan", "transport", "wire"]),
     ("broker", &["measure", "transport", "wire"]),
     ("profile", &["linux", "measure", "stacks"]),
-    (
-        "web",
-        &["archive", "linux", "load", "measure", "stacks", "wire"],
-    ),
-    (
-        "experiment",
-        &[
-            "archive", "broker", "erlang", "load", "measure", "profile", "web",
-        ],
-    ),
-    (
-        "brokers",
-        &[
-            "archive",
-            "erlang",
-            "experiment",
-            "linux",
-            "load",
-            "measure",
-            "profile",
-            "stacks",
-            "web",
-        ],
-    ),
+    ("web", &["archive", "linux", "load", "measure", "stacks", "wire"]),
+    ("experiment", &["archive", "broker", "erlang", "load", "measure", "profile", "web"]),
+    ("brokers", &["archive", "erlang", "experiment", "linux", "load", "measure", "profile", "stacks", "web"]),
     (
         "session",
         &[
@@ -66,17 +45,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "wire",
         ],
     ),
-    (
-        "study",
-        &[
-            "archive",
-            "compare",
-            "experiment",
-            "measure",
-            "session",
-            "stacks",
-        ],
-    ),
+    ("study", &["archive", "compare", "experiment", "measure", "session", "stacks"]),
     ("report", &["archive", "compare", "measure", "stacks"]),
     (
         "bellows",
@@ -102,42 +71,14 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
 const BANS: &[(&str, &[&str], &str)] = &[
     (
         "wire",
-        &[
-            "std::net",
-            "std::thread",
-            "std::fs",
-            "Instant::now",
-            "SystemTime",
-            "Clock",
-            "mio::",
-        ],
+        &["std::net", "std::thread", "std::fs", "Instant::now", "SystemTime", "Clock", "mio::"],
         "wire is sans-IO: bytes and `now` come in as arguments",
     ),
-    (
-        "plan",
-        &["TcpStream", "std::thread", "Clock.now", "mio::", "rustix::"],
-        "a plan neither connects nor waits",
-    ),
-    (
-        "archive",
-        &["std::net", "TcpStream", "UdpSocket"],
-        "the archive knows no network",
-    ),
-    (
-        "session",
-        &["clap::"],
-        "session knows nothing of the command line",
-    ),
-    (
-        "brokers",
-        &["clap::"],
-        "brokers know nothing of the command line",
-    ),
-    (
-        "report",
-        &["TcpStream"],
-        "the report decides nothing and fetches nothing",
-    ),
+    ("plan", &["TcpStream", "std::thread", "Clock.now", "mio::", "rustix::"], "a plan neither connects nor waits"),
+    ("archive", &["std::net", "TcpStream", "UdpSocket"], "the archive knows no network"),
+    ("session", &["clap::"], "session knows nothing of the command line"),
+    ("brokers", &["clap::"], "brokers know nothing of the command line"),
+    ("report", &["TcpStream"], "the report decides nothing and fetches nothing"),
 ];
 
 /// Lines of a function that can be read at once; …
@@ -161,10 +102,7 @@ const ONLY_TESTED: usize = 0;
 const MOST_PROGRAMS: usize = 24;
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../..")
-        .canonicalize()
-        .expect("workspace root")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("workspace root")
 }
 
 fn files(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
@@ -172,10 +110,7 @@ fn files(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
         let path = entry.path();
         let name = entry.file_name();
         if path.is_dir() {
-            if !["target", "node_modules", "dist"]
-                .iter()
-                .any(|skip| name == *skip)
-            {
+            if !["target", "node_modules", "dist"].iter().any(|skip| name == *skip) {
                 files(&path, extension, found);
             }
         } else if path.extension().is_some_and(|e| e == extension) {
@@ -204,9 +139,7 @@ fn crate_sources() -> BTreeMap<String, Vec<(PathBuf, String)>> {
 /// All of the workspace's Rust, tests included.
 fn all_sources() -> Vec<(PathBuf, String)> {
     let folders = ["benches", "crates", "fuzz"].into_iter();
-    folders
-        .flat_map(|folder| sources_in(&root().join(folder)))
-        .collect()
+    folders.flat_map(|folder| sources_in(&root().join(folder))).collect()
 }
 
 fn is_of_tests(path: &Path) -> bool {
@@ -236,9 +169,7 @@ fn crates_depend_only_in_the_directions_of_the_architecture() {
     for entry in fs::read_dir(&crates).expect("crates").flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let Some((_, allowed)) = DIRECTIONS.iter().find(|(known, _)| *known == name) else {
-            wrong.push(format!(
-                "crate {name} has no row in DIRECTIONS: decide what it may use"
-            ));
+            wrong.push(format!("crate {name} has no row in DIRECTIONS: decide what it may use"));
             continue;
         };
         let manifest = fs::read_to_string(entry.path().join("Cargo.toml")).expect("manifest");
@@ -265,18 +196,12 @@ fn crates_keep_away_from_what_the_architecture_bans() {
         for (path, text) in &sources {
             for (number, line) in product_code(path, text) {
                 for (banned_in, words, why) in BANS {
-                    if let Some(word) = words
-                        .iter()
-                        .find(|w| *banned_in == name && line.contains(*w))
-                    {
+                    if let Some(word) = words.iter().find(|w| *banned_in == name && line.contains(*w)) {
                         wrong.push(format!("{}:{number}: `{word}`: {why}", path.display()));
                     }
                 }
                 if name != "bellows" && line.contains("process::exit") {
-                    wrong.push(format!(
-                        "{}:{number}: a library must not exit",
-                        path.display()
-                    ));
+                    wrong.push(format!("{}:{number}: a library must not exit", path.display()));
                 }
             }
         }
@@ -300,13 +225,7 @@ const DRAWS: &[&str] = &["report/src/console/live.rs", "bellows/src/prompt.rs"];
 
 #[test]
 fn nothing_is_printed_past_the_way_out_that_sanitises() {
-    let streams = [
-        "println!",
-        "print!(",
-        "io::stdout",
-        "io::stderr",
-        "error.print()",
-    ];
+    let streams = ["println!", "print!(", "io::stdout", "io::stderr", "error.print()"];
     let terminals = ["ProgressDrawTarget", "ProgressBar", "/dev/tty"];
     let mut wrong = Vec::new();
     let mut seen = 0;
@@ -324,15 +243,8 @@ fn nothing_is_printed_past_the_way_out_that_sanitises() {
             }
         }
     }
-    assert!(
-        seen > 5,
-        "the search found no output, so this test checks nothing"
-    );
-    assert!(
-        wrong.is_empty(),
-        "hand it to report::console::out instead:\n{}",
-        wrong.join("\n")
-    );
+    assert!(seen > 5, "the search found no output, so this test checks nothing");
+    assert!(wrong.is_empty(), "hand it to report::console::out instead:\n{}", wrong.join("\n"));
 }
 
 #[test]
@@ -340,22 +252,13 @@ fn unsafe_code_lives_in_profile_alone() {
     let mut wrong = Vec::new();
     for (name, sources) in crate_sources() {
         for (path, text) in &sources {
-            let has = |word: &str| {
-                text.lines()
-                    .any(|l| !l.trim_start().starts_with("//") && l.contains(word))
-            };
-            if name != "profile"
-                && (has("unsafe {") || has("unsafe fn") || has("allow(unsafe_code"))
-            {
+            let has = |word: &str| text.lines().any(|l| !l.trim_start().starts_with("//") && l.contains(word));
+            if name != "profile" && (has("unsafe {") || has("unsafe fn") || has("allow(unsafe_code")) {
                 wrong.push(path.display().to_string());
             }
         }
     }
-    assert!(
-        wrong.is_empty(),
-        "unsafe outside crate profile:\n{}",
-        wrong.join("\n")
-    );
+    assert!(wrong.is_empty(), "unsafe outside crate profile:\n{}", wrong.join("\n"));
 }
 
 #[test]
@@ -365,9 +268,7 @@ fn functions_stay_short_enough_to_read() {
         for (path, file) in parsed(&sources) {
             let functions = names::Declared::by(&file).functions.into_iter();
             let too_long = functions.filter(|(_, lines)| *lines > MAX_LINES);
-            long.extend(
-                too_long.map(|(function, lines)| format!("{lines:5} {name}/src/{path} {function}")),
-            );
+            long.extend(too_long.map(|(function, lines)| format!("{lines:5} {name}/src/{path} {function}")));
         }
     }
     ratchet(&format!("functions over {MAX_LINES} lines"), long, LONGER);
@@ -380,10 +281,7 @@ fn types_fit_in_ones_head() {
         let mut files: BTreeMap<String, usize> = BTreeMap::new();
         for (path, file) in parsed(&sources) {
             let declared = names::Declared::by(&file);
-            let fields = declared
-                .fields
-                .into_iter()
-                .filter(|(_, it)| *it > MAX_FIELDS);
+            let fields = declared.fields.into_iter().filter(|(_, it)| *it > MAX_FIELDS);
             large.extend(fields.map(|(of, fields)| format!("{fields:5} {name}/src/{path} {of}")));
             for of in declared.with_methods {
                 *files.entry(of).or_default() += 1;
@@ -392,16 +290,8 @@ fn types_fit_in_ones_head() {
         let many = files.into_iter().filter(|(_, files)| *files > MAX_FILES);
         scattered.extend(many.map(|(of, files)| format!("{files:5} {name} {of}")));
     }
-    ratchet(
-        &format!("structs with over {MAX_FIELDS} fields"),
-        large,
-        LARGER,
-    );
-    ratchet(
-        &format!("types with methods in over {MAX_FILES} files"),
-        scattered,
-        SCATTERED,
-    );
+    ratchet(&format!("structs with over {MAX_FIELDS} fields"), large, LARGER);
+    ratchet(&format!("types with methods in over {MAX_FILES} files"), scattered, SCATTERED);
 }
 
 #[test]
@@ -432,33 +322,23 @@ fn the_product_uses_what_it_declares() {
             uses.add(format!("{name}/src/{path}"), &file);
         }
     };
-    for (name, sources) in crate_sources()
-        .iter()
-        .filter(|(name, _)| *name != "testkit")
-    {
+    for (name, sources) in crate_sources().iter().filter(|(name, _)| *name != "testkit") {
         add(name, sources);
     }
     add("benches", &sources_in(&root().join("benches/src")));
     add("fuzz", &sources_in(&root().join("fuzz/fuzz_targets")));
-    ratchet(
-        "declarations that only tests use",
-        uses.unused(),
-        ONLY_TESTED,
-    );
+    ratchet("declarations that only tests use", uses.unused(), ONLY_TESTED);
 }
 
 /// The modules in a folder of tests that its program does not have, so that nobody would run them.
 fn undeclared(folder: &Path) -> Vec<PathBuf> {
     let main = fs::read_to_string(folder.join("main.rs")).unwrap_or_default();
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let modules = entries.map(|entry| entry.path()).filter(|path| {
-        path.join("mod.rs").exists() || path.extension().is_some_and(|it| it == "rs")
-    });
+    let modules = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.join("mod.rs").exists() || path.extension().is_some_and(|it| it == "rs"));
     let has = |path: &PathBuf| {
-        let name = path
-            .file_stem()
-            .and_then(|name| name.to_str())
-            .unwrap_or_default();
+        let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
         name == "main" || main.contains(&format!("mod {name};\n"))
     };
     modules.filter(|path| !has(path)).collect()
@@ -473,11 +353,7 @@ fn tests_are_few_programs() {
     for folder in crates.chain([root().join("benches")]) {
         let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
         programs += usize::from(!manifest.contains("test = false"));
-        for entry in fs::read_dir(folder.join("tests"))
-            .into_iter()
-            .flatten()
-            .flatten()
-        {
+        for entry in fs::read_dir(folder.join("tests")).into_iter().flatten().flatten() {
             let path = entry.path();
             if path.join("main.rs").exists() || path.extension().is_some_and(|it| it == "rs") {
                 programs += 1;
@@ -498,22 +374,9 @@ fn nothing_is_left_for_later() {
     for sources in crate_sources().into_values() {
         for (path, text) in sources {
             for (number, line) in text.lines().enumerate() {
-                let marks = [
-                    "TODO",
-                    "FIXME",
-                    "XXX",
-                    "HACK",
-                    "todo!(",
-                    "unimplemented!(",
-                    "PLACEHOLDER",
-                ];
+                let marks = ["TODO", "FIXME", "XXX", "HACK", "todo!(", "unimplemented!(", "PLACEHOLDER"];
                 if marks.iter().any(|mark| line.contains(mark)) {
-                    wrong.push(format!(
-                        "{}:{}: {}",
-                        path.display(),
-                        number + 1,
-                        line.trim()
-                    ));
+                    wrong.push(format!("{}:{}: {}", path.display(), number + 1, line.trim()));
                 }
             }
         }
@@ -547,37 +410,26 @@ fn ratchet(rule: &str, mut found: Vec<String>, known: usize) {
 /// Fails with what breaks a rule, by crate.
 fn check(rule: &str, found: &BTreeMap<String, Vec<String>>) {
     let each = found.iter();
-    let wrong: Vec<String> = each
-        .flat_map(|(name, found)| found.iter().map(move |what| format!("{name}: {what}")))
-        .collect();
+    let wrong: Vec<String> =
+        each.flat_map(|(name, found)| found.iter().map(move |what| format!("{name}: {what}"))).collect();
     assert!(wrong.is_empty(), "{rule}:\n{}", wrong.join("\n"));
 }
 
 /// Findings by crate.
-fn in_each_crate(
-    find: impl Fn(&[(PathBuf, String)]) -> Vec<String>,
-) -> BTreeMap<String, Vec<String>> {
+fn in_each_crate(find: impl Fn(&[(PathBuf, String)]) -> Vec<String>) -> BTreeMap<String, Vec<String>> {
     let sources = crate_sources().into_iter();
-    sources
-        .map(|(name, sources)| (name, find(&sources)))
-        .collect()
+    sources.map(|(name, sources)| (name, find(&sources))).collect()
 }
 
 #[test]
 fn modules_of_a_crate_form_a_tree() {
     let circles = |sources: &[(PathBuf, String)]| {
         let files = parsed(sources);
-        let modules: Vec<_> = files
-            .iter()
-            .map(|(path, file)| modules::Module::new(Path::new(path), file))
-            .collect();
+        let modules: Vec<_> = files.iter().map(|(path, file)| modules::Module::new(Path::new(path), file)).collect();
         modules::circles(&modules)
     };
     let mut found = in_each_crate(circles);
-    found.insert(
-        "benches".to_owned(),
-        circles(&sources_in(&root().join("benches/src"))),
-    );
+    found.insert("benches".to_owned(), circles(&sources_in(&root().join("benches/src"))));
     check("modules do not use each other in circles", &found);
 }
 
@@ -585,10 +437,7 @@ fn modules_of_a_crate_form_a_tree() {
 fn a_type_has_its_name_alone() {
     let found = in_each_crate(|sources| {
         let files = parsed(sources);
-        let declared: Vec<_> = files
-            .iter()
-            .map(|(path, file)| (path.as_str(), names::Declared::by(file)))
-            .collect();
+        let declared: Vec<_> = files.iter().map(|(path, file)| (path.as_str(), names::Declared::by(file))).collect();
         names::doubles(declared.iter().map(|(path, declared)| (*path, declared)))
     });
     check("one name, one type", &found);
@@ -601,11 +450,7 @@ fn doc_comments_are_sentences() {
         let found = names::riddles(&text).into_iter();
         riddles.extend(found.map(|(line, words)| format!("{}:{line}: {words}", path.display())));
     }
-    ratchet(
-        "docs of one word, or that begin with What or The same",
-        riddles,
-        0,
-    );
+    ratchet("docs of one word, or that begin with What or The same", riddles, 0);
 }
 
 #[test]
@@ -614,9 +459,7 @@ fn parameters_have_names_of_their_own() {
         let files = parsed(sources);
         let lines = files.iter().flat_map(|(path, file)| {
             let lines = names::Declared::by(file).tuples;
-            lines
-                .into_iter()
-                .map(move |line| format!("src/{path}:{line}"))
+            lines.into_iter().map(move |line| format!("src/{path}:{line}"))
         });
         lines.collect()
     });

@@ -21,26 +21,15 @@ pub(crate) struct Module {
 impl Module {
     pub(crate) fn new(below_src: &Path, file: &File) -> Self {
         let path = module_path(below_src);
-        let mut names = Names {
-            path: path.clone(),
-            named: Vec::new(),
-            introduced: BTreeMap::new(),
-        };
+        let mut names = Names { path: path.clone(), named: Vec::new(), introduced: BTreeMap::new() };
         names.visit_file(file);
-        Self {
-            path,
-            named: names.named,
-            introduced: names.introduced,
-        }
+        Self { path, named: names.named, introduced: names.introduced }
     }
 }
 
 fn module_path(below_src: &Path) -> ModulePath {
-    let mut path: Vec<String> = below_src
-        .with_extension("")
-        .components()
-        .map(|part| part.as_os_str().to_string_lossy().into_owned())
-        .collect();
+    let mut path: Vec<String> =
+        below_src.with_extension("").components().map(|part| part.as_os_str().to_string_lossy().into_owned()).collect();
     let is_folder = matches!(path.last().map(String::as_str), Some("mod"));
     let is_root = path.len() == 1 && matches!(path[0].as_str(), "lib" | "main");
     if is_folder || is_root {
@@ -104,8 +93,7 @@ impl Names {
             return;
         };
         let name = known_as.or_else(|| full.last().cloned());
-        self.introduced
-            .extend(name.map(|name| (name, full.clone())));
+        self.introduced.extend(name.map(|name| (name, full.clone())));
         if !is_relative {
             self.named.push(full);
         }
@@ -172,10 +160,8 @@ pub(crate) fn circles(modules: &[Module]) -> Vec<String> {
     for (parent, uses) in &uses {
         let mut seen = BTreeSet::new();
         for child in uses.keys() {
-            let circle: BTreeSet<&str> = reached(uses, child)
-                .into_iter()
-                .filter(|other| reached(uses, other).contains(child))
-                .collect();
+            let circle: BTreeSet<&str> =
+                reached(uses, child).into_iter().filter(|other| reached(uses, other).contains(child)).collect();
             if circle.len() > 1 && seen.insert(circle.clone()) {
                 let circle: Vec<&str> = circle.into_iter().collect();
                 circles.push(format!("{}: {}", parent.join("::"), circle.join(", ")));
@@ -186,18 +172,10 @@ pub(crate) fn circles(modules: &[Module]) -> Vec<String> {
 }
 
 /// The module in which a path ends, through what parents re-export.
-fn resolve<'a>(
-    by_path: &BTreeMap<&ModulePath, &'a Module>,
-    named: &ModulePath,
-    depth: usize,
-) -> Option<&'a Module> {
-    let length = (0..=named.len())
-        .rev()
-        .find(|length| by_path.contains_key(&named[..*length].to_vec()))?;
+fn resolve<'a>(by_path: &BTreeMap<&ModulePath, &'a Module>, named: &ModulePath, depth: usize) -> Option<&'a Module> {
+    let length = (0..=named.len()).rev().find(|length| by_path.contains_key(&named[..*length].to_vec()))?;
     let module = by_path[&named[..length].to_vec()];
-    let behind = named
-        .get(length)
-        .and_then(|name| module.introduced.get(name));
+    let behind = named.get(length).and_then(|name| module.introduced.get(name));
     match behind {
         Some(full) if depth < 8 && full != named => resolve(by_path, full, depth + 1),
         _ => Some(module),

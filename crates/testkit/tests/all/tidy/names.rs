@@ -29,12 +29,8 @@ impl Declared {
     }
 
     fn function(&mut self, signature: &syn::Signature, body: &syn::Block) {
-        let (first, last) = (
-            signature.fn_token.span.start().line,
-            body.brace_token.span.close().end().line,
-        );
-        self.functions
-            .push((signature.ident.to_string(), last + 1 - first));
+        let (first, last) = (signature.fn_token.span.start().line, body.brace_token.span.close().end().line);
+        self.functions.push((signature.ident.to_string(), last + 1 - first));
     }
 
     fn declare(&mut self, visibility: &Visibility, name: &syn::Ident) {
@@ -97,9 +93,7 @@ pub(crate) fn riddles(text: &str) -> Vec<(usize, String)> {
     let mut comment: Option<(usize, Vec<&str>)> = None;
     for (number, line) in text.lines().chain([""]).enumerate() {
         let line = line.trim_start();
-        let words = line
-            .strip_prefix("///")
-            .or_else(|| line.strip_prefix("//!"));
+        let words = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"));
         if let Some(words) = words {
             let (_, all) = comment.get_or_insert((number + 1, Vec::new()));
             all.extend(words.split_whitespace());
@@ -123,7 +117,5 @@ pub(crate) fn doubles<'a>(files: impl Iterator<Item = (&'a str, &'a Declared)>) 
         }
     }
     let doubled = by_name.into_iter().filter(|(_, files)| files.len() > 1);
-    doubled
-        .map(|(name, files)| format!("{name}: {}", files.join(", ")))
-        .collect()
+    doubled.map(|(name, files)| format!("{name}: {}", files.join(", "))).collect()
 }

@@ -23,12 +23,9 @@ pub(crate) fn long_lines(text: &str) -> Vec<usize> {
 fn missing_paths(root: &Path, text: &str) -> Vec<String> {
     let crates = root.join("crates");
     let is_missing = |code: &&str| {
-        let named = code
-            .split_once('/')
-            .filter(|(name, _)| !name.is_empty() && crates.join(name).exists());
-        named.is_some_and(|(name, below)| {
-            !below.contains("NAME") && !crates.join(name).join("src").join(below).exists()
-        })
+        let named = code.split_once('/').filter(|(name, _)| !name.is_empty() && crates.join(name).exists());
+        named
+            .is_some_and(|(name, below)| !below.contains("NAME") && !crates.join(name).join("src").join(below).exists())
     };
     let codes = text.split('`').skip(1).step_by(2).filter(is_missing);
     codes.map(ToOwned::to_owned).collect()
@@ -41,8 +38,7 @@ fn inner_names(root: &Path, text: &str) -> Vec<String> {
     let is_inner = |code: &&str| {
         let begins = code.split_once("::").map(|(name, _)| name);
         begins.is_some_and(|name| {
-            ["crate", "self", "super"].contains(&name)
-                || (!name.is_empty() && crates.join(name).is_dir())
+            ["crate", "self", "super"].contains(&name) || (!name.is_empty() && crates.join(name).is_dir())
         })
     };
     let codes = text.split('`').skip(1).step_by(2).filter(is_inner);
@@ -62,9 +58,7 @@ fn lines_of_prose_can_be_read_and_paths_exist() {
     for page in &pages {
         let text = fs::read_to_string(page).expect("a page");
         let long = long_lines(&text).into_iter();
-        wrong.extend(
-            long.map(|line| format!("{}:{line}: over {WIDEST} characters", page.display())),
-        );
+        wrong.extend(long.map(|line| format!("{}:{line}: over {WIDEST} characters", page.display())));
         if inside.contains(page) {
             let missing = missing_paths(&root, &text).into_iter();
             wrong.extend(missing.map(|path| format!("{}: no {path}", page.display())));

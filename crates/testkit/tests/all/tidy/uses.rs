@@ -28,9 +28,7 @@ impl Uses {
     pub(crate) fn unused(&self) -> Vec<String> {
         let declared = self.declared.iter();
         let unused = declared.filter(|(_, name)| self.counts.get(name) == Some(&1));
-        unused
-            .map(|(file, name)| format!("{file}: {name}"))
-            .collect()
+        unused.map(|(file, name)| format!("{file}: {name}")).collect()
     }
 
     fn declare(&mut self, visibility: &Visibility, name: &Ident) {

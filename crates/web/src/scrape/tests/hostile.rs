@@ -13,11 +13,7 @@ fn problem(server: &Server) -> Problem {
     plan.timeout = Nanos::from_millis(500);
     let begin = Instant::now();
     let all = scrapes(&[plan], 1);
-    assert!(
-        begin.elapsed() < Duration::from_secs(8),
-        "{:?}",
-        begin.elapsed()
-    );
+    assert!(begin.elapsed() < Duration::from_secs(8), "{:?}", begin.elapsed());
     let problem = all[0].result.clone().unwrap_err();
     assert!(!problem.help.is_empty(), "{problem:?}");
     problem
@@ -28,10 +24,7 @@ fn a_byte_now_and_then_is_ended_by_the_time_out() {
     let server = Server::start(|_| Answer::endless(b"a", Duration::from_millis(100)));
     let problem = problem(&server);
     let whole = problem.to_string();
-    assert!(
-        whole.contains("within the time-out") || whole.contains("too long"),
-        "{whole}"
-    );
+    assert!(whole.contains("within the time-out") || whole.contains("too long"), "{whole}");
 }
 
 #[test]
@@ -41,11 +34,9 @@ fn why_nothing_came_is_told_in_plain_words() {
     let cut = problem(&cut);
     let long = format!("HTTP/1.1 200 OK\r\nX-A: {}\r\n", "a".repeat(8 << 20));
     let endless_head = problem(&Server::start(move |_| Answer::raw(&long, b"")));
-    for (problem, said) in [
-        (&silent, "within the time-out"),
-        (&cut, "within the time-out"),
-        (&endless_head, "too large"),
-    ] {
+    for (problem, said) in
+        [(&silent, "within the time-out"), (&cut, "within the time-out"), (&endless_head, "too large")]
+    {
         let whole = problem.to_string();
         assert!(whole.contains(said), "{whole}");
         for alien in ["global", "io:", "Peer"] {
@@ -76,10 +67,7 @@ fn a_server_that_does_not_close_behind_its_page_is_told_from_a_slow_one() {
 fn a_line_without_an_end_is_not_kept() {
     let server = Server::start(|_| Answer::endless(&[b'a'; 65_536], Duration::ZERO));
     let problem = problem(&server);
-    assert!(
-        problem.cause.contains("took too long") || problem.cause.contains("has no end"),
-        "{problem}"
-    );
+    assert!(problem.cause.contains("took too long") || problem.cause.contains("has no end"), "{problem}");
 }
 
 #[test]
@@ -88,11 +76,7 @@ fn what_is_not_compressed_as_it_says_is_told() {
     assert!(problem(&wrong).cause.contains("is incomplete"));
     let cut = Server::start(|_| {
         let page = compressed("a 1\n".repeat(1_000).as_bytes());
-        Answer::of(
-            "text/plain",
-            "Content-Encoding: gzip\r\n",
-            &page[..page.len() / 2],
-        )
+        Answer::of("text/plain", "Content-Encoding: gzip\r\n", &page[..page.len() / 2])
     });
     assert!(problem(&cut).cause.contains("is incomplete"));
     let other = Server::start(|_| Answer::of("text/plain", "Content-Encoding: br\r\n", b"a 1\n"));
@@ -105,44 +89,26 @@ fn a_small_answer_that_is_a_huge_page_is_ended() {
     let member = compressed("-\n".repeat(1 << 21).as_bytes());
     let bomb = member.repeat(1_000);
     assert!(bomb.len() < 64 << 20);
-    let server =
-        Server::start(move |_| Answer::of("text/plain", "Content-Encoding: gzip\r\n", &bomb));
+    let server = Server::start(move |_| Answer::of("text/plain", "Content-Encoding: gzip\r\n", &bomb));
     let problem = problem(&server);
-    assert!(
-        ["too long", "no end", "is incomplete"]
-            .iter()
-            .any(|what| problem.cause.contains(what)),
-        "{problem}"
-    );
+    assert!(["too long", "no end", "is incomplete"].iter().any(|what| problem.cause.contains(what)), "{problem}");
 }
 
 #[test]
 fn answers_that_are_no_pages_are_told() {
     let refused = Server::start(|_| Answer::status("401 Unauthorized"));
     let told = problem(&refused);
-    assert!(
-        told.cause.contains("401") && told.value == "why?",
-        "{told:?}"
-    );
-    let html =
-        Server::start(|_| Answer::of("text/html", "", b"<!doctype html>\n<html>\n</html>\n"));
+    assert!(told.cause.contains("401") && told.value == "why?", "{told:?}");
+    let html = Server::start(|_| Answer::of("text/html", "", b"<!doctype html>\n<html>\n</html>\n"));
     assert!(problem(&html).cause.contains("is not a page of metrics"));
-    let cut =
-        Server::start(|_| Answer::of("application/openmetrics-text; version=1.0.0", "", b"a 1\n"));
+    let cut = Server::start(|_| Answer::of("application/openmetrics-text; version=1.0.0", "", b"a 1\n"));
     let mut plan = plan(&cut, &["a"]);
     plan.timeout = Nanos::from_millis(500);
     let all = scrapes(&[plan], 1);
     // The series that stood behind the cut would be missing in sums.
     let cut_off = all[0].result.clone().unwrap_err();
     assert!(cut_off.cause.contains("is incomplete"), "{cut_off}");
-    assert!(
-        all[0]
-            .cost
-            .first_wrong
-            .as_ref()
-            .is_some_and(|it| it.contains("cut off")),
-        "{all:?}"
-    );
+    assert!(all[0].cost.first_wrong.as_ref().is_some_and(|it| it.contains("cut off")), "{all:?}");
 }
 
 #[test]
@@ -164,10 +130,7 @@ fn nobody_who_listens_is_told() {
 #[test]
 fn what_a_server_repeats_of_a_request_shows_no_secret() {
     let login = "Z3Vlc3Q6czNjcmV0";
-    let said = format!(
-        "no: Basic {login}, s3cret, ?key=k3y {}Z3Vlc3Q6cz",
-        " ".repeat(100)
-    );
+    let said = format!("no: Basic {login}, s3cret, ?key=k3y {}Z3Vlc3Q6cz", " ".repeat(100));
     let head = "HTTP/1.1 403 Forbidden\r\n";
     let server = Server::start(move |_| Answer::raw(head, said.as_bytes()));
     let mut plan = plan(&server, &[]);
@@ -196,11 +159,7 @@ fn a_request_that_is_open_at_the_end_is_waited_for_up_to_its_time_out() {
     let all = crate::scrape::scrape(&[hanging], length, &control, &mut Told::default()).unwrap();
     let summary = &all[0];
     assert_eq!((summary.completed, summary.failed), (2, 1), "{summary:?}");
-    assert_eq!(
-        (summary.unanswered, summary.not_sent),
-        (0, 7),
-        "{summary:?}"
-    );
+    assert_eq!((summary.unanswered, summary.not_sent), (0, 7), "{summary:?}");
     assert_eq!(summary.response.count, 3);
     assert!(summary.response.max_ns >= 1_490_000_000, "{summary:?}");
 
@@ -210,13 +169,7 @@ fn a_request_that_is_open_at_the_end_is_waited_for_up_to_its_time_out() {
         Answer::page("a 1\n")
     });
     let length = Some(Nanos::from_millis(100));
-    let all = crate::scrape::scrape(
-        &[plan(&slow, &["a"])],
-        length,
-        &control,
-        &mut Told::default(),
-    )
-    .unwrap();
+    let all = crate::scrape::scrape(&[plan(&slow, &["a"])], length, &control, &mut Told::default()).unwrap();
     assert_eq!((all[0].completed, all[0].unanswered), (1, 0), "{all:?}");
 }
 
@@ -256,14 +209,9 @@ fn a_page_that_is_away_is_requested_again_as_long_as_the_time_lasts() {
     });
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut refused = plan(&server, &["a"]);
-    refused.url = format!("http://{}/metrics", nobody.local_addr().unwrap())
-        .parse()
-        .unwrap();
+    refused.url = format!("http://{}/metrics", nobody.local_addr().unwrap()).parse().unwrap();
     drop(nobody);
-    let plans = [plan(&server, &["a"]), refused].map(|plan| ScrapePlan {
-        every: Nanos::from_millis(300),
-        ..plan
-    });
+    let plans = [plan(&server, &["a"]), refused].map(|plan| ScrapePlan { every: Nanos::from_millis(300), ..plan });
     let control = load::Control::new();
     let length = Some(Nanos::from_millis(1_400));
     let mut told = Told::default();

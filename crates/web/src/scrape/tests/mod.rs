@@ -9,9 +9,7 @@ use std::time::{Duration, Instant};
 use measure::{Clock, Nanos};
 
 use self::server::{Answer, Server};
-use super::{
-    RequestTimes, Scrape, ScrapeObserver, ScrapePlan, ScrapeSecond, ScrapeSummary, Scraper,
-};
+use super::{RequestTimes, Scrape, ScrapeObserver, ScrapePlan, ScrapeSecond, ScrapeSummary, Scraper};
 
 /// A plan for a page that is requested every 20 ms.
 fn plan(server: &Server, select: &[&str]) -> ScrapePlan {
@@ -47,8 +45,7 @@ impl ScrapeObserver for Told {
     fn second(&mut self, second: &ScrapeSecond<'_>) {
         let sum = |of: fn(&ScrapeSummary) -> u64| second.pages.iter().map(of).sum();
         let elapsed = second.elapsed.0 / 1_000_000;
-        self.seconds
-            .push((elapsed, sum(|it| it.completed), sum(|it| it.failed)));
+        self.seconds.push((elapsed, sum(|it| it.completed), sum(|it| it.failed)));
     }
 }
 
@@ -69,35 +66,22 @@ fn scrapes(plans: &[ScrapePlan], number: usize) -> Vec<Scrape> {
 #[test]
 fn a_counter_becomes_a_rate_and_keeps_its_connection() {
     let server = Server::start(|number| {
-        Answer::page(&format!(
-            "# TYPE a_bytes counter\na_bytes_total {}\n# TYPE g gauge\ng 7\n",
-            number * 1_000
-        ))
+        Answer::page(&format!("# TYPE a_bytes counter\na_bytes_total {}\n# TYPE g gauge\ng 7\n", number * 1_000))
     });
     let all = scrapes(&[plan(&server, &["a_bytes_total", "g"])], 3);
     let first = all[0].result.as_ref().unwrap();
     assert_eq!(first.len(), 2);
     assert_eq!(first[0].rate, None, "nothing to compare with");
     let series = all[0].series(&plan(&server, &[]));
-    assert!(
-        series.iter().all(|it| it.name.name != "a_bytes_total"),
-        "{series:?}"
-    );
+    assert!(series.iter().all(|it| it.name.name != "a_bytes_total"), "{series:?}");
     let third = all[2].result.as_ref().unwrap();
     let rate = third[0].rate.unwrap();
     let seconds = all[2].sent.since(all[1].sent).as_secs_f64();
-    assert!(
-        (rate.per_second - 1_000.0 / seconds).abs() < 1e-6,
-        "{rate:?}"
-    );
+    assert!((rate.per_second - 1_000.0 / seconds).abs() < 1e-6, "{rate:?}");
     assert_eq!(rate.unit, archive::SeriesUnit::BytesPerSecond);
     assert_eq!((third[1].value, third[1].rate), (7.0, None));
     let due = all[2].due.since(all[1].due);
-    assert_eq!(
-        due,
-        Nanos::from_millis(20),
-        "by the schedule, whatever came of the one before"
-    );
+    assert_eq!(due, Nanos::from_millis(20), "by the schedule, whatever came of the one before");
     assert_eq!(server.connections(), 1, "kept alive");
 }
 
@@ -109,10 +93,7 @@ fn several_servers_are_requested_in_the_same_instant() {
     let all = scrapes(&plans, 40);
     let mut apart: Vec<Nanos> = Vec::new();
     for one in all.iter().filter(|scrape| scrape.plan == 0) {
-        if let Some(other) = all
-            .iter()
-            .find(|other| other.plan == 1 && other.due == one.due)
-        {
+        if let Some(other) = all.iter().find(|other| other.plan == 1 && other.due == one.due) {
             apart.push(one.sent.since(other.sent).max(other.sent.since(one.sent)));
         }
     }
@@ -132,10 +113,7 @@ fn a_late_request_counts_from_when_it_was_due_and_none_is_skipped() {
     });
     let all = scrapes(&[plan(&server, &[])], 6);
     let late = &all[2];
-    assert!(
-        late.sent.since(late.due) > Nanos::from_millis(100),
-        "{late:?}"
-    );
+    assert!(late.sent.since(late.due) > Nanos::from_millis(100), "{late:?}");
     assert!(late.response() > late.done.since(late.sent) + Nanos::from_millis(100));
     for pair in all.windows(2) {
         assert_eq!(pair[1].due.since(pair[0].due), Nanos::from_millis(20));
@@ -144,20 +122,14 @@ fn a_late_request_counts_from_when_it_was_due_and_none_is_skipped() {
 
 #[test]
 fn a_compressed_page_is_the_same_page() {
-    let text: String = (0..5_000)
-        .map(|i| format!("queue{{name=\"q-{i}\"}} {i}\n"))
-        .collect();
+    let text: String = (0..5_000).map(|i| format!("queue{{name=\"q-{i}\"}} {i}\n")).collect();
     let page = text.clone();
     let server = Server::start(move |_| Answer::gzip(page.as_bytes()));
     let all = scrapes(&[plan(&server, &["sum (queue)"])], 1);
     let values = all[0].result.as_ref().unwrap();
     assert_eq!(values[0].value, 12_497_500.0);
     assert_eq!(all[0].cost.page_bytes, text.len() as u64);
-    assert!(
-        all[0].cost.bytes < all[0].cost.page_bytes / 3,
-        "{:?}",
-        all[0].cost
-    );
+    assert!(all[0].cost.bytes < all[0].cost.page_bytes / 3, "{:?}", all[0].cost);
     assert_eq!(all[0].cost.series, 5_000);
 }
 
@@ -170,11 +142,7 @@ fn a_password_goes_to_the_server_and_nowhere_else() {
     assert!(!format!("{plan:?}").contains("s3cret"));
     scrapes(&[plan], 1);
     // guest:s3cret
-    assert!(
-        server.heard().contains("Basic Z3Vlc3Q6czNjcmV0"),
-        "{}",
-        server.heard()
-    );
+    assert!(server.heard().contains("Basic Z3Vlc3Q6czNjcmV0"), "{}", server.heard());
 }
 
 #[test]
@@ -220,10 +188,7 @@ fn one_request_is_due_in_each_interval() {
         }
     }
     // Each part of the interval has its share, no request comes early, and another seed has other moments.
-    let times = |seed| RequestTimes {
-        every,
-        jitter: Some(seed),
-    };
+    let times = |seed| RequestTimes { every, jitter: Some(seed) };
     let early = (0..1_000).filter(|it| times(7).due(*it).0 % every.0 < every.0 / 4);
     assert!((200..300).contains(&early.count()));
     for number in 0..1_000 {

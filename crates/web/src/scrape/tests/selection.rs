@@ -44,10 +44,7 @@ fn shown(values: &[SelectedValue]) -> Vec<String> {
 }
 
 fn rates(values: &[SelectedValue]) -> Vec<Option<f64>> {
-    values
-        .iter()
-        .map(|it| it.rate.map(|rate| rate.per_second))
-        .collect()
+    values.iter().map(|it| it.rate.map(|rate| rate.per_second)).collect()
 }
 
 const PAGE: &str = "\
@@ -63,60 +60,27 @@ up 32
 fn names_labels_and_expressions_select() {
     for (select, expected) in [
         ("up", &["up[] 32"][..]),
-        (
-            "queue_messages{queue=\"q-1\"}",
-            &["queue_messages[q-1,/] 1"],
-        ),
-        (
-            "queue_*{queue=\"q-1\"}",
-            &["queue_consumers[q-1,/] 16", "queue_messages[q-1,/] 1"],
-        ),
-        (
-            "queue_messages{vhost!=\"/\", queue=~\"q-.\"}",
-            &["queue_messages[q-3,a] 4"],
-        ),
-        (
-            "queue_messages{queue!~'q-.*'}",
-            &["queue_messages[\"x\",a] 8"],
-        ),
-        (
-            "queue_messages{queue=\"\\\"x\\\"\"}",
-            &["queue_messages[\"x\",a] 8"],
-        ),
+        ("queue_messages{queue=\"q-1\"}", &["queue_messages[q-1,/] 1"]),
+        ("queue_*{queue=\"q-1\"}", &["queue_consumers[q-1,/] 16", "queue_messages[q-1,/] 1"]),
+        ("queue_messages{vhost!=\"/\", queue=~\"q-.\"}", &["queue_messages[q-3,a] 4"]),
+        ("queue_messages{queue!~'q-.*'}", &["queue_messages[\"x\",a] 8"]),
+        ("queue_messages{queue=\"\\\"x\\\"\"}", &["queue_messages[\"x\",a] 8"]),
         ("queue_messages{queue=~\"q\"}", &[]),
         ("{absent=\"\",vhost=\"\"}", &["up[] 32"]),
         ("sum(queue_messages)", &["sum(queue_messages)[] 15"]),
-        (
-            "sum by (vhost) (queue_messages)",
-            &["sum(queue_messages)[/] 3", "sum(queue_messages)[a] 12"],
-        ),
-        (
-            " sum by(vhost,none)( queue_*{vhost=\"/\"} ) ",
-            &["sum(queue_consumers)[/] 16", "sum(queue_messages)[/] 3"],
-        ),
+        ("sum by (vhost) (queue_messages)", &["sum(queue_messages)[/] 3", "sum(queue_messages)[a] 12"]),
+        (" sum by(vhost,none)( queue_*{vhost=\"/\"} ) ", &["sum(queue_consumers)[/] 16", "sum(queue_messages)[/] 3"]),
         ("sum by () (up)", &["sum(up)[] 32"]),
     ] {
-        assert_eq!(
-            shown(&at(&mut selection(&[select], 10), 1, PAGE)),
-            expected,
-            "{select}"
-        );
+        assert_eq!(shown(&at(&mut selection(&[select], 10), 1, PAGE)), expected, "{select}");
     }
 }
 
 #[test]
 fn a_sum_stands_beside_the_series_that_it_is_made_of() {
-    let mut both = selection(
-        &["queue_messages", "sum(queue_messages)", "up", "sum(up)"],
-        10,
-    );
+    let mut both = selection(&["queue_messages", "sum(queue_messages)", "up", "sum(up)"], 10);
     let all = shown(&at(&mut both, 1, PAGE));
-    for expected in [
-        "sum(queue_messages)[] 15",
-        "queue_messages[q-1,/] 1",
-        "up[] 32",
-        "sum(up)[] 32",
-    ] {
+    for expected in ["sum(queue_messages)[] 15", "queue_messages[q-1,/] 1", "up[] 32", "sum(up)[] 32"] {
         assert!(all.iter().any(|it| it == expected), "{expected} in {all:?}");
     }
 }
@@ -142,15 +106,9 @@ fn what_is_no_selector_is_refused_with_an_example() {
         "a***",
     ] {
         let refused = text.parse::<Selector>().unwrap_err();
-        assert!(
-            refused.help.contains("rabbitmq_queue_messages"),
-            "{text}: {refused:?}"
-        );
+        assert!(refused.help.contains("rabbitmq_queue_messages"), "{text}: {refused:?}");
     }
-    assert!(
-        "a{b=~\"(?:x{1000}){1000}\"}".parse::<Selector>().is_err(),
-        "a huge expression"
-    );
+    assert!("a{b=~\"(?:x{1000}){1000}\"}".parse::<Selector>().is_err(), "a huge expression");
 }
 
 #[test]
@@ -158,58 +116,30 @@ fn a_counter_that_starts_again_has_grown_by_what_it_shows() {
     let mut selection = selection(&["c_total"], 10);
     assert_eq!(rates(&at(&mut selection, 0, "c_total 100\n")), [None]);
     assert_eq!(rates(&at(&mut selection, 2, "c_total 110\n")), [Some(5.0)]);
-    assert_eq!(
-        rates(&at(&mut selection, 4, "c_total 6\n")),
-        [Some(3.0)],
-        "its process restarted"
-    );
+    assert_eq!(rates(&at(&mut selection, 4, "c_total 6\n")), [Some(3.0)], "its process restarted");
     assert_eq!(rates(&at(&mut selection, 6, "c_total 6\n")), [Some(0.0)]);
 }
 
 #[test]
 fn a_sum_of_counters_has_no_spike_where_one_of_them_goes_or_comes() {
     let mut selection = selection(&["sum(c_total)"], 10);
-    at(
-        &mut selection,
-        0,
-        "c_total{q=\"1\"} 1000\nc_total{q=\"2\"} 5\n",
-    );
-    let both = at(
-        &mut selection,
-        1,
-        "c_total{q=\"1\"} 1001\nc_total{q=\"2\"} 7\n",
-    );
+    at(&mut selection, 0, "c_total{q=\"1\"} 1000\nc_total{q=\"2\"} 5\n");
+    let both = at(&mut selection, 1, "c_total{q=\"1\"} 1001\nc_total{q=\"2\"} 7\n");
     assert_eq!((both[0].value, rates(&both)), (1008.0, vec![Some(3.0)]));
     let gone = at(&mut selection, 2, "c_total{q=\"2\"} 8\n");
     assert_eq!((gone[0].value, rates(&gone)), (8.0, vec![Some(1.0)]));
-    let back = at(
-        &mut selection,
-        3,
-        "c_total{q=\"1\"} 5000\nc_total{q=\"2\"} 8\n",
-    );
+    let back = at(&mut selection, 3, "c_total{q=\"1\"} 5000\nc_total{q=\"2\"} 8\n");
     assert_eq!((back[0].value, rates(&back)), (5008.0, vec![Some(0.0)]));
 }
 
 #[test]
 fn a_page_that_broke_off_does_not_count() {
     let mut selection = selection(&["sum(c_total)"], 10);
-    at(
-        &mut selection,
-        0,
-        "c_total{q=\"1\"} 10\nc_total{q=\"2\"} 10\n",
-    );
+    at(&mut selection, 0, "c_total{q=\"1\"} 10\nc_total{q=\"2\"} 10\n");
     add(&mut selection, "c_total{q=\"1\"} 20\nc_total{q=\"9\"} 1\n");
     selection.abandon();
-    let next = at(
-        &mut selection,
-        2,
-        "c_total{q=\"1\"} 30\nc_total{q=\"2\"} 30\nc_total{q=\"9\"} 100\n",
-    );
-    assert_eq!(
-        rates(&next),
-        [Some(20.0)],
-        "from 10 and 10 to 30 and 30 in two seconds"
-    );
+    let next = at(&mut selection, 2, "c_total{q=\"1\"} 30\nc_total{q=\"2\"} 30\nc_total{q=\"9\"} 100\n");
+    assert_eq!(rates(&next), [Some(20.0)], "from 10 and 10 to 30 and 30 in two seconds");
 }
 
 #[test]
@@ -229,15 +159,8 @@ fn a_counter_that_shows_no_number_for_a_while_makes_no_spike() {
         let without = at(&mut selection, 1, &format!("c_total {odd}\n"));
         assert_eq!(rates(&without), [None], "{odd}");
         let back = at(&mut selection, 2, "c_total 1000000\n");
-        assert_eq!(
-            rates(&back),
-            [None],
-            "{odd}: it is not all of the last second"
-        );
-        assert_eq!(
-            rates(&at(&mut selection, 3, "c_total 1000007\n")),
-            [Some(7.0)]
-        );
+        assert_eq!(rates(&back), [None], "{odd}: it is not all of the last second");
+        assert_eq!(rates(&at(&mut selection, 3, "c_total 1000007\n")), [Some(7.0)]);
     }
 }
 
@@ -245,11 +168,7 @@ fn a_counter_that_shows_no_number_for_a_while_makes_no_spike() {
 fn the_order_of_labels_makes_no_other_series() {
     let mut selection = selection(&["c_total"], 10);
     at(&mut selection, 0, "c_total{x=\"1\",y=\"2\"} 10\n");
-    let turned = at(
-        &mut selection,
-        1,
-        "c_total{y=\"2\",x=\"1\"} 15\nc_total{x=\"1\",y=\"2\"} 99\n",
-    );
+    let turned = at(&mut selection, 1, "c_total{y=\"2\",x=\"1\"} 15\nc_total{x=\"1\",y=\"2\"} 99\n");
     assert_eq!(shown(&turned), ["c_total[1,2] 15"]);
     assert_eq!(rates(&turned), [Some(5.0)]);
     assert_eq!(selection.duplicates(), 1);
@@ -262,17 +181,9 @@ fn two_selectors_give_no_two_series_of_one_name() {
     let page = "a{q=\"1\"} 1\na{q=\"2\"} 2\n";
     let mut twice = selection(&["a", "a*"], 2);
     assert_eq!(shown(&at(&mut twice, 0, page)), ["a[1] 1", "a[2] 2"]);
-    let sums = [
-        "sum(a{q=\"1\"})",
-        "sum(a{q=\"2\"})",
-        "sum(a{q=~\".*\"})",
-        "sum(a)",
-    ];
+    let sums = ["sum(a{q=\"1\"})", "sum(a{q=\"2\"})", "sum(a{q=~\".*\"})", "sum(a)"];
     let mut sums = selection(&sums, 10);
-    assert_eq!(
-        shown(&at(&mut sums, 0, page)),
-        ["sum(a)[1] 1", "sum(a)[2] 2", "sum(a)[=~.*] 3", "sum(a)[] 3"]
-    );
+    assert_eq!(shown(&at(&mut sums, 0, page)), ["sum(a)[1] 1", "sum(a)[2] 2", "sum(a)[=~.*] 3", "sum(a)[] 3"]);
 }
 
 #[test]
@@ -288,10 +199,7 @@ fn too_many_series_are_a_problem_with_a_remedy() {
 #[test]
 fn series_stand_in_the_order_in_which_people_count() {
     let queues = ["orders12", "orders2", "audit", "orders012", "orders10"];
-    let page: String = queues
-        .iter()
-        .map(|queue| format!("a{{queue=\"{queue}\"}} 1\n"))
-        .collect();
+    let page: String = queues.iter().map(|queue| format!("a{{queue=\"{queue}\"}} 1\n")).collect();
     let mut selection = selection(&["a", "sum(a)"], 10);
     let values = at(&mut selection, 0, &page);
     let shown: Vec<&str> = values.iter().map(|it| it.shown.as_str()).collect();
@@ -337,19 +245,13 @@ fn a_sum_is_shown_as_it_was_written_with_the_labels_of_its_group() {
 fn what_selects_nothing_is_told_a_name_within_a_slip_or_names_that_begin_alike() {
     let page = "rabbitmq_consumers 1\nrabbitmq_connections 1\nerlang_uptime_seconds 1\n";
     for (select, expected) in [
-        (
-            "rabbitmq_consumer",
-            "the nearest name on the page is rabbitmq_consumers",
-        ),
+        ("rabbitmq_consumer", "the nearest name on the page is rabbitmq_consumers"),
         (
             "rabbitmq_nonsense",
             "no name on the page is like it; it has rabbitmq_…, such as rabbitmq_connections, rabbitmq_consumers",
         ),
         ("nonsense", "no name on the page is like it"),
-        (
-            "rabbitmq_consumers{a=\"b\"}",
-            "no series of that name has such labels",
-        ),
+        ("rabbitmq_consumers{a=\"b\"}", "no series of that name has such labels"),
     ] {
         let mut selection = selection(&[select], 10);
         add(&mut selection, page);

@@ -25,37 +25,23 @@ impl Answer {
     pub(super) fn of(kind: &str, headers: &str, body: &[u8]) -> Self {
         let length = body.len();
         Self {
-            head: format!(
-                "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{headers}\r\n"
-            ),
+            head: format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{headers}\r\n"),
             body: body.to_vec(),
             then: None,
         }
     }
 
     pub(super) fn gzip(body: &[u8]) -> Self {
-        Self::of(
-            "text/plain",
-            "Content-Encoding: gzip\r\n",
-            &compressed(body),
-        )
+        Self::of("text/plain", "Content-Encoding: gzip\r\n", &compressed(body))
     }
 
     pub(super) fn status(status: &str) -> Self {
-        Self {
-            head: format!("HTTP/1.1 {status}\r\nContent-Length: 4\r\n\r\n"),
-            body: b"why?".to_vec(),
-            then: None,
-        }
+        Self { head: format!("HTTP/1.1 {status}\r\nContent-Length: 4\r\n\r\n"), body: b"why?".to_vec(), then: None }
     }
 
     /// A first line with its end, and a body.
     pub(super) fn raw(line: &str, body: &[u8]) -> Self {
-        Self {
-            head: format!("{line}Content-Length: {}\r\n\r\n", body.len()),
-            body: body.to_vec(),
-            then: None,
-        }
+        Self { head: format!("{line}Content-Length: {}\r\n\r\n", body.len()), body: body.to_vec(), then: None }
     }
 
     /// A page whose length is not said, behind which the connection stays open.
@@ -75,11 +61,7 @@ impl Answer {
 
     /// Nothing at all, on a connection that stays open.
     pub(super) fn silence() -> Self {
-        Self {
-            head: String::new(),
-            body: Vec::new(),
-            then: Some((Vec::new(), Duration::from_millis(50))),
-        }
+        Self { head: String::new(), body: Vec::new(), then: Some((Vec::new(), Duration::from_millis(50))) }
     }
 
     /// A body without an end.
@@ -186,9 +168,6 @@ fn hear(stream: &mut TcpStream, heard: &Mutex<String>) -> bool {
             _ => return false,
         }
     }
-    heard
-        .lock()
-        .unwrap()
-        .push_str(&String::from_utf8_lossy(&head));
+    heard.lock().unwrap().push_str(&String::from_utf8_lossy(&head));
     true
 }

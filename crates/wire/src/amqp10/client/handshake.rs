@@ -9,9 +9,7 @@ use super::super::composite::*;
 use super::super::frame::{self, FRAME_AMQP, FRAME_SASL};
 use super::super::types::{Symbol, TypedValue, put_map};
 use super::super::{AMQP_HEADER, MIN_FRAME_MAX, SASL_HEADER};
-use super::{
-    Amqp10Client, Amqp10Error, Amqp10Event, Failure, NOT_ALLOWED, Phase, SaslMechanism, Step,
-};
+use super::{Amqp10Client, Amqp10Error, Amqp10Event, Failure, NOT_ALLOWED, Phase, SaslMechanism, Step};
 use crate::amqp091::{self, Reader, SecretStr, Snippet};
 
 /// Error for first bytes of another protocol.
@@ -24,11 +22,7 @@ pub(super) fn wrong_protocol(offset: u64, input: &[u8]) -> Amqp10Error {
         _ => amqp091::guess(input),
     };
     let bytes = Snippet::of(input);
-    Amqp10Error::WrongProtocol {
-        guess,
-        offset,
-        bytes,
-    }
+    Amqp10Error::WrongProtocol { guess, offset, bytes }
 }
 
 impl SaslMechanism {
@@ -86,10 +80,7 @@ impl Amqp10Client {
                     4 => "the server asks to try again later",
                     _ => "an outcome that is not known",
                 };
-                Err(Failure::LogIn(Amqp10Error::Refused {
-                    code: *code,
-                    reason,
-                }))
+                Err(Failure::LogIn(Amqp10Error::Refused { code: *code, reason }))
             }
             (Phase::Opening, Performative::Open(open)) => Ok(self.opened(now, open)),
             (_, other) => {
@@ -112,11 +103,8 @@ impl Amqp10Client {
             SaslMechanism::Anonymous => "bellows".to_owned(),
         };
         let hostname = Some(self.config.hostname.as_str()).filter(|it| !it.is_empty());
-        let init = SaslInit {
-            mechanism: Symbol(wanted),
-            initial_response: Some(SecretStr(response.as_bytes())),
-            hostname,
-        };
+        let init =
+            SaslInit { mechanism: Symbol(wanted), initial_response: Some(SecretStr(response.as_bytes())), hostname };
         frame::put(&mut self.out, FRAME_SASL, 0, &init);
         self.phase = Phase::Outcome;
         Ok(())
@@ -127,11 +115,7 @@ impl Amqp10Client {
         let mut properties = Vec::new();
         put_map(&mut properties, |out| {
             let version = env!("CARGO_PKG_VERSION");
-            let all = [
-                ("product", "bellows"),
-                ("version", version),
-                ("platform", "Rust"),
-            ];
+            let all = [("product", "bellows"), ("version", version), ("platform", "Rust")];
             for (name, value) in all {
                 TypedValue::Symbol(Symbol(name)).write(out);
                 TypedValue::Str(value).write(out);
@@ -155,10 +139,7 @@ impl Amqp10Client {
     fn opened<'i>(&mut self, now: Time, open: &Open<'i>) -> Step<'i> {
         let frame_max = open.max_frame_size.unwrap_or(u32::MAX).max(MIN_FRAME_MAX);
         self.frame_max = frame_max.min(self.config.frame_max.max(MIN_FRAME_MAX));
-        self.channel_max = open
-            .channel_max
-            .unwrap_or(u16::MAX)
-            .min(self.config.channel_max);
+        self.channel_max = open.channel_max.unwrap_or(u16::MAX).min(self.config.channel_max);
         self.liveness.beat(open.idle_time_out.unwrap_or(0), now);
         self.liveness.arrived();
         self.phase = Phase::Open;
@@ -258,11 +239,7 @@ impl Liveness {
         if let Some(since) = self.waiting_since
             && now.since(since) >= self.timeout
         {
-            return Err(Amqp10Error::TimedOut {
-                awaited,
-                waited: now.since(since),
-                received: self.heard,
-            });
+            return Err(Amqp10Error::TimedOut { awaited, waited: now.since(since), received: self.heard });
         }
         let silent = now.since(self.heard_at);
         if self.silence_max > Nanos::ZERO && silent >= self.silence_max {

@@ -1,9 +1,7 @@
 //! Shared by the tests of this crate: random data from a seed, and a client and a server in memory.
 
 use measure::Time;
-use wire::amqp091::{
-    Client, ClientConfig, Event, FieldArray, FieldTable, Server, ServerConfig, ServerEvent, Value,
-};
+use wire::amqp091::{Client, ClientConfig, Event, FieldArray, FieldTable, Server, ServerConfig, ServerEvent, Value};
 
 /// Marsaglia's xorshift64.
 pub(crate) struct Random(u64);
@@ -75,10 +73,7 @@ impl Random {
             7 => put(Value::I64(bits as i64)),
             8 => put(Value::F32(bits as u16 as f32 / 3.0)),
             9 => put(Value::F64(bits as f64 / 3.0)),
-            10 => put(Value::Decimal {
-                scale: bits as u8,
-                value: (bits >> 8) as u32,
-            }),
+            10 => put(Value::Decimal { scale: bits as u8, value: (bits >> 8) as u32 }),
             11 => put(Value::Str(&self.bytes(50))),
             12 => put(Value::Timestamp(bits)),
             13 => put(Value::Void),
@@ -119,11 +114,7 @@ impl Pair {
     pub(crate) fn open(client: ClientConfig, server: ServerConfig) -> Self {
         let mut pair = Self::new(client, server);
         pair.settle();
-        assert!(
-            pair.client.is_open() && pair.server.is_open(),
-            "{:?}",
-            pair.client_log
-        );
+        assert!(pair.client.is_open() && pair.server.is_open(), "{:?}", pair.client_log);
         pair.client_log.clear();
         pair.server_log.clear();
         pair
@@ -140,12 +131,7 @@ impl Pair {
         let n = n.min(output.len());
         self.to_server.extend_from_slice(&output[..n]);
         self.client.consume_output(n);
-        drain_server(
-            self.now,
-            &mut self.server,
-            &mut self.to_server,
-            &mut self.server_log,
-        );
+        drain_server(self.now, &mut self.server, &mut self.to_server, &mut self.server_log);
         n > 0
     }
 
@@ -154,22 +140,12 @@ impl Pair {
         let n = n.min(output.len());
         self.to_client.extend_from_slice(&output[..n]);
         self.server.consume_output(n);
-        drain_client(
-            self.now,
-            &mut self.client,
-            &mut self.to_client,
-            &mut self.client_log,
-        );
+        drain_client(self.now, &mut self.client, &mut self.to_client, &mut self.client_log);
         n > 0
     }
 }
 
-pub(crate) fn drain_client(
-    now: Time,
-    client: &mut Client,
-    bytes: &mut Vec<u8>,
-    log: &mut Vec<String>,
-) {
+pub(crate) fn drain_client(now: Time, client: &mut Client, bytes: &mut Vec<u8>, log: &mut Vec<String>) {
     let mut input = bytes.as_slice();
     loop {
         match client.poll(now, &mut input) {
@@ -189,34 +165,19 @@ pub(crate) fn drain_client(
 /// The event; the client's own version changes, so the server's properties are left away.
 fn client_text(event: &Event<'_>) -> String {
     match event {
-        Event::Open {
-            frame_max,
-            channel_max,
-            heartbeat_s,
-            ..
-        } => {
+        Event::Open { frame_max, channel_max, heartbeat_s, .. } => {
             format!("Open frame_max {frame_max} channel_max {channel_max} heartbeat {heartbeat_s}")
         }
         other => format!("{other:?}"),
     }
 }
 
-pub(crate) fn drain_server(
-    now: Time,
-    server: &mut Server,
-    bytes: &mut Vec<u8>,
-    log: &mut Vec<String>,
-) {
+pub(crate) fn drain_server(now: Time, server: &mut Server, bytes: &mut Vec<u8>, log: &mut Vec<String>) {
     let mut input = bytes.as_slice();
     loop {
         let (mut login, mut open) = (false, false);
         match server.poll(now, &mut input) {
-            Ok(Some(ServerEvent::Login {
-                mechanism,
-                user,
-                password,
-                ..
-            })) => {
+            Ok(Some(ServerEvent::Login { mechanism, user, password, .. })) => {
                 login = true;
                 log.push(format!("Login {mechanism} {user} {}", password.expose()));
             }

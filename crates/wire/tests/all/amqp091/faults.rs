@@ -13,18 +13,13 @@ fn second(n: u64) -> Time {
 
 /// Error of a new client on these bytes.
 fn client_error(bytes: &[u8]) -> Error {
-    Client::new(ClientConfig::default(), NOW)
-        .poll(NOW, &mut &*bytes)
-        .expect_err("this is no AMQP server")
+    Client::new(ClientConfig::default(), NOW).poll(NOW, &mut &*bytes).expect_err("this is no AMQP server")
 }
 
 #[test]
 fn another_protocol_on_the_port_is_named() {
     for (bytes, guess) in [
-        (
-            &b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n"[..],
-            "HTTP server (HTTP/1.1 400 Bad Request)",
-        ),
+        (&b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n"[..], "HTTP server (HTTP/1.1 400 Bad Request)"),
         (b"AMQP\x00\x01\x00\x00", "AMQP 1.0"),
         (b"AMQP\x03\x01\x00\x00", "AMQP 1.0 with SASL"),
         (b"AMQP\x01\x01\x00\x0a", "AMQP 0-10"),
@@ -40,14 +35,7 @@ fn another_protocol_on_the_port_is_named() {
         (b"\xde\xad\xbe\xef\xde\xad\xbe\xef", "unknown"),
     ] {
         let error = client_error(bytes);
-        let Error::WrongProtocol {
-            guess: got,
-            offset: 0,
-            bytes: seen,
-        } = &error
-        else {
-            panic!("{error:?}")
-        };
+        let Error::WrongProtocol { guess: got, offset: 0, bytes: seen } = &error else { panic!("{error:?}") };
         assert!(got.contains(guess), "{got} for {guess}");
         assert_eq!(seen.as_bytes(), &bytes[..bytes.len().min(16)]);
     }
@@ -68,12 +56,7 @@ fn a_short_greeting_is_judged_at_the_end_of_the_input() {
     let error = client.end_of_input(input);
     assert!(matches!(error, Error::WrongProtocol { .. }), "{error}");
     let error = Client::new(ClientConfig::default(), NOW).end_of_input(b"");
-    assert!(
-        error
-            .to_string()
-            .contains("before it said anything in AMQP"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("before it said anything in AMQP"), "{error}");
 }
 
 #[test]
@@ -99,19 +82,8 @@ fn half_a_frame_and_then_nothing_times_out() {
     assert_eq!(client.next_timeout(), Some(second(10)));
     assert_eq!(client.handle_timeout(second(9)), Ok(()));
     let error = client.handle_timeout(second(10)).expect_err("times out");
-    let Error::TimedOut {
-        awaited,
-        waited,
-        received,
-        bytes,
-    } = &error
-    else {
-        panic!("{error}")
-    };
-    assert_eq!(
-        (*awaited, *waited),
-        ("connection.start from the server", Nanos(10_000_000_000))
-    );
+    let Error::TimedOut { awaited, waited, received, bytes } = &error else { panic!("{error}") };
+    assert_eq!((*awaited, *waited), ("connection.start from the server", Nanos(10_000_000_000)));
     assert_eq!((*received, bytes.as_bytes().len()), (11, 11));
     assert_eq!(client.next_timeout(), None);
 }
@@ -120,23 +92,12 @@ fn half_a_frame_and_then_nothing_times_out() {
 fn a_close_that_is_not_answered_times_out() {
     let mut pair = Pair::open(ClientConfig::default(), ServerConfig::default());
     pair.client.close(NOW, 200, "bye");
-    let error = pair
-        .client
-        .handle_timeout(second(10))
-        .expect_err("times out");
-    assert!(
-        error
-            .to_string()
-            .starts_with("no answer to closing the connection within 10.0 s"),
-        "{error}"
-    );
+    let error = pair.client.handle_timeout(second(10)).expect_err("times out");
+    assert!(error.to_string().starts_with("no answer to closing the connection within 10.0 s"), "{error}");
 }
 
 fn beating() -> Pair {
-    let client = ClientConfig {
-        heartbeat_s: 10,
-        ..ClientConfig::default()
-    };
+    let client = ClientConfig { heartbeat_s: 10, ..ClientConfig::default() };
     Pair::open(client, ServerConfig::default())
 }
 
@@ -146,11 +107,7 @@ fn idle_sides_keep_each_other_alive() {
     let mut longest_silence = 0;
     let mut last = NOW;
     while pair.now < second(1_000) {
-        let due = pair
-            .client
-            .next_timeout()
-            .min(pair.server.next_timeout())
-            .expect("beats");
+        let due = pair.client.next_timeout().min(pair.server.next_timeout()).expect("beats");
         assert!(due > pair.now, "time stands still");
         pair.now = due;
         pair.client.handle_timeout(due).expect("alive");
@@ -179,13 +136,7 @@ fn a_silent_peer_is_given_up_after_two_intervals() {
         }
         let error = result.expect_err("given up");
         let silent = Nanos(20_000_000_000);
-        assert_eq!(
-            error,
-            Error::HeartbeatMissed {
-                silent,
-                heartbeat_s: 10
-            }
-        );
+        assert_eq!(error, Error::HeartbeatMissed { silent, heartbeat_s: 10 });
     }
     assert_eq!(pair.now, second(20));
     // A peer that does not read gets one heartbeat, not one per interval.
@@ -198,9 +149,7 @@ fn any_byte_is_a_sign_of_life() {
     // Half a frame at 15 s: not consumed, but heard.
     let mut input: &[u8] = b"\x01\x00\x00\x00";
     assert_eq!(pair.client.poll(second(15), &mut input), Ok(None));
-    pair.client
-        .handle_timeout(second(21))
-        .expect("heard 6 s ago");
+    pair.client.handle_timeout(second(21)).expect("heard 6 s ago");
     // The same half again is nothing new.
     assert_eq!(pair.client.poll(second(34), &mut input), Ok(None));
     assert!(pair.client.handle_timeout(second(35)).is_err());
@@ -208,14 +157,8 @@ fn any_byte_is_a_sign_of_life() {
 
 #[test]
 fn without_heartbeats_nobody_is_given_up() {
-    let client = ClientConfig {
-        heartbeat_s: 0,
-        ..ClientConfig::default()
-    };
-    let server = ServerConfig {
-        heartbeat_s: 0,
-        ..ServerConfig::default()
-    };
+    let client = ClientConfig { heartbeat_s: 0, ..ClientConfig::default() };
+    let server = ServerConfig { heartbeat_s: 0, ..ServerConfig::default() };
     let mut pair = Pair::open(client, server);
     assert_eq!(pair.client.next_timeout(), None);
     assert_eq!(pair.client.handle_timeout(second(1_000_000)), Ok(()));
@@ -227,17 +170,9 @@ fn violation(bytes: &[u8]) -> (u16, String, u64) {
     let mut pair = Pair::open(ClientConfig::default(), ServerConfig::default());
     pair.client.send(1, &ChannelOpen::default()).expect("sends");
     pair.settle();
-    let error = pair
-        .server
-        .poll(pair.now, &mut &*bytes)
-        .expect_err("a violation");
+    let error = pair.server.poll(pair.now, &mut &*bytes).expect_err("a violation");
     pair.settle();
-    let Error::Protocol {
-        code, what, offset, ..
-    } = error
-    else {
-        panic!("{error}")
-    };
+    let Error::Protocol { code, what, offset, .. } = error else { panic!("{error}") };
     let told = pair.client_log.last().expect("the client is told");
     assert!(told.contains(&format!("code: {code}")), "{told}");
     (code, what, offset)
@@ -246,106 +181,33 @@ fn violation(bytes: &[u8]) -> (u16, String, u64) {
 #[test]
 fn violations_have_their_reply_codes() {
     let frame = |kind: u8, channel: u8, payload: &[u8]| {
-        [
-            &[kind, 0, channel, 0, 0, 0, payload.len() as u8],
-            payload,
-            &[0xCE],
-        ]
-        .concat()
+        [&[kind, 0, channel, 0, 0, 0, payload.len() as u8], payload, &[0xCE]].concat()
     };
     let publish = frame(1, 1, b"\x00\x3c\x00\x28\x00\x00\x00\x00\x00");
-    let header = frame(
-        2,
-        1,
-        b"\x00\x3c\x00\x00\x00\x00\x00\x00\x00\x00\x00\x05\x00\x00",
-    );
+    let header = frame(2, 1, b"\x00\x3c\x00\x00\x00\x00\x00\x00\x00\x00\x00\x05\x00\x00");
     let body = frame(3, 1, b"123");
-    let cat = |parts: &[&Vec<u8>]| {
-        parts
-            .iter()
-            .flat_map(|p| p.iter().copied())
-            .collect::<Vec<_>>()
-    };
+    let cat = |parts: &[&Vec<u8>]| parts.iter().flat_map(|p| p.iter().copied()).collect::<Vec<_>>();
     for (bytes, code, what) in [
         (vec![0x09], 501, "no frame starts with 09"),
-        (
-            b"\x01\x00\x01\xff\xff\xff\xff".to_vec(),
-            501,
-            "4294967295 bytes of payload, frame-max is 131072",
-        ),
-        (
-            b"\x01\x00\x01\x00\x00\x00\x01\x00\x00".to_vec(),
-            501,
-            "ends with 00, not ce",
-        ),
+        (b"\x01\x00\x01\xff\xff\xff\xff".to_vec(), 501, "4294967295 bytes of payload, frame-max is 131072"),
+        (b"\x01\x00\x01\x00\x00\x00\x01\x00\x00".to_vec(), 501, "ends with 00, not ce"),
         (frame(1, 1, b"\x00\x3c\x00"), 502, "without a method"),
         (frame(1, 1, b"\x00\x3c\x00\x63"), 540, "no method 60.99"),
-        (
-            frame(1, 1, b"\x00\x5a\x00\x0a\x00"),
-            502,
-            "tx.select is 1 bytes too long",
-        ),
-        (
-            frame(1, 1, b"\x00\x3c\x00\x50\x00"),
-            502,
-            "basic.ack cannot be read: the payload ends",
-        ),
-        (
-            frame(1, 0, b"\x00\x5a\x00\x0a"),
-            503,
-            "tx.select on channel 0",
-        ),
-        (
-            frame(1, 1, b"\x00\x0a\x00\x33"),
-            503,
-            "connection.close-ok on channel 1",
-        ),
-        (
-            frame(1, 2, b"\x00\x5a\x00\x0a"),
-            504,
-            "channel 2, which is not open",
-        ),
-        (
-            frame(1, 1, b"\x00\x14\x00\x0a\x00"),
-            504,
-            "channel 1 is open already",
-        ),
+        (frame(1, 1, b"\x00\x5a\x00\x0a\x00"), 502, "tx.select is 1 bytes too long"),
+        (frame(1, 1, b"\x00\x3c\x00\x50\x00"), 502, "basic.ack cannot be read: the payload ends"),
+        (frame(1, 0, b"\x00\x5a\x00\x0a"), 503, "tx.select on channel 0"),
+        (frame(1, 1, b"\x00\x0a\x00\x33"), 503, "connection.close-ok on channel 1"),
+        (frame(1, 2, b"\x00\x5a\x00\x0a"), 504, "channel 2, which is not open"),
+        (frame(1, 1, b"\x00\x14\x00\x0a\x00"), 504, "channel 1 is open already"),
         (frame(8, 1, b""), 501, "a heartbeat on channel 1"),
-        (
-            header.clone(),
-            505,
-            "header on channel 1 without its method",
-        ),
+        (header.clone(), 505, "header on channel 1 without its method"),
         (body.clone(), 505, "body on channel 1 without its header"),
+        (cat(&[&publish, &body]), 505, "body on channel 1 without its header"),
+        (cat(&[&publish, &publish]), 505, "inside a message's content"),
+        (cat(&[&publish, &header, &body, &body]), 501, "3 bytes of content body, 2 are missing"),
+        (cat(&[&publish, &frame(2, 1, b"\x00\x3c\x00\x00")]), 502, "a content header of 4 bytes"),
         (
-            cat(&[&publish, &body]),
-            505,
-            "body on channel 1 without its header",
-        ),
-        (
-            cat(&[&publish, &publish]),
-            505,
-            "inside a message's content",
-        ),
-        (
-            cat(&[&publish, &header, &body, &body]),
-            501,
-            "3 bytes of content body, 2 are missing",
-        ),
-        (
-            cat(&[&publish, &frame(2, 1, b"\x00\x3c\x00\x00")]),
-            502,
-            "a content header of 4 bytes",
-        ),
-        (
-            cat(&[
-                &publish,
-                &frame(
-                    2,
-                    1,
-                    b"\x00\x3d\x00\x00\x00\x00\x00\x00\x00\x00\x00\x05\x00\x00",
-                ),
-            ]),
+            cat(&[&publish, &frame(2, 1, b"\x00\x3d\x00\x00\x00\x00\x00\x00\x00\x00\x00\x05\x00\x00")]),
             501,
             "header of class 61",
         ),
@@ -366,39 +228,26 @@ fn a_client_does_not_take_what_only_clients_send() {
         let mut pair = Pair::open(ClientConfig::default(), ServerConfig::default());
         pair.client.send(1, &ChannelOpen::default()).expect("sends");
         pair.settle();
-        pair.server
-            .send_content(1, &BasicPublish::default(), Properties::NONE, &vec![0; len])
-            .expect("sends");
+        pair.server.send_content(1, &BasicPublish::default(), Properties::NONE, &vec![0; len]).expect("sends");
         pair.settle();
         let last = pair.client_log.last().expect("an error");
-        assert!(
-            last.contains("a server does not send basic.publish"),
-            "{last}"
-        );
+        assert!(last.contains("a server does not send basic.publish"), "{last}");
     }
 }
 
 #[test]
 fn a_body_above_the_limit_ends_the_client() {
-    let client = ClientConfig {
-        max_body: 1_000,
-        ..ClientConfig::default()
-    };
+    let client = ClientConfig { max_body: 1_000, ..ClientConfig::default() };
     let mut pair = Pair::open(client, ServerConfig::default());
     pair.client.send(1, &ChannelOpen::default()).expect("sends");
     pair.settle();
     let template = DeliverTemplate::new(1, "t", "", "q").expect("encodes");
     for len in [1_000, 1_001] {
-        pair.server
-            .deliver(&template, 1, false, Properties::NONE, &vec![0; len])
-            .expect("delivers");
+        pair.server.deliver(&template, 1, false, Properties::NONE, &vec![0; len]).expect("delivers");
     }
     pair.settle();
     let last = pair.client_log.last().expect("an error");
-    assert!(
-        last.contains("a body of 1001 bytes, the limit is 1000"),
-        "{last}"
-    );
+    assert!(last.contains("a body of 1001 bytes, the limit is 1000"), "{last}");
     assert!(pair.server_log.last().expect("told").contains("code: 311"));
 }
 
@@ -412,12 +261,8 @@ fn handshake_error(step: impl Fn(&mut Pair) -> Vec<u8>) -> String {
 
 #[test]
 fn a_handshake_out_of_order_is_an_error() {
-    let text =
-        handshake_error(|_| b"\x01\x00\x00\x00\x00\x00\x05\x00\x0a\x00\x29\x00\xce".to_vec());
-    assert!(
-        text.contains("connection.open-ok came instead of the connection.start"),
-        "{text}"
-    );
+    let text = handshake_error(|_| b"\x01\x00\x00\x00\x00\x00\x05\x00\x0a\x00\x29\x00\xce".to_vec());
+    assert!(text.contains("connection.open-ok came instead of the connection.start"), "{text}");
     let text = handshake_error(|pair| {
         pair.carry_to_server(usize::MAX);
         pair.carry_to_client(usize::MAX);
@@ -462,42 +307,24 @@ fn a_server_refuses_limits_above_its_own() {
 fn closings_read_well() {
     let closing = |code, text, method| Closing { code, text, method }.to_string();
     let none = MethodId::default();
-    assert_eq!(
-        closing(403, "ACCESS_REFUSED - Login was refused", none),
-        "ACCESS_REFUSED (403), Login was refused"
-    );
+    assert_eq!(closing(403, "ACCESS_REFUSED - Login was refused", none), "ACCESS_REFUSED (403), Login was refused");
     assert_eq!(closing(312, "NO_ROUTE", none), "NO_ROUTE (312)");
-    assert_eq!(
-        closing(404, "no queue", QueueDeclare::INFO.id),
-        "NOT_FOUND (404), no queue [queue.declare]"
-    );
+    assert_eq!(closing(404, "no queue", QueueDeclare::INFO.id), "NOT_FOUND (404), no queue [queue.declare]");
     assert_eq!(closing(999, "x", none), "UNKNOWN (999), x");
 }
 
 #[test]
 fn passwords_are_not_printed() {
-    let config = ClientConfig {
-        password: "hunter2".into(),
-        ..ClientConfig::default()
-    };
-    let method = ConnectionStartOk {
-        response: SecretStr(b"\0u\0hunter2"),
-        ..Default::default()
-    };
+    let config = ClientConfig { password: "hunter2".into(), ..ClientConfig::default() };
+    let method = ConnectionStartOk { response: SecretStr(b"\0u\0hunter2"), ..Default::default() };
     let mut pair = Pair::new(config.clone(), ServerConfig::default());
     pair.carry_to_server(usize::MAX);
     pair.carry_to_client(usize::MAX);
     let output = pair.client.pending_output();
-    assert!(
-        output.windows(7).any(|bytes| bytes == b"hunter2"),
-        "the login is pending"
-    );
+    assert!(output.windows(7).any(|bytes| bytes == b"hunter2"), "the login is pending");
     for text in [format!("{config:?}"), format!("{method:?}")] {
         assert!(text.contains("***") && !text.contains("hunter2"), "{text}");
     }
     let text = format!("{:?}", pair.client);
-    assert!(
-        !text.contains("hunter2") && !text.contains("104, 117, 110, 116"),
-        "{text}"
-    );
+    assert!(!text.contains("hunter2") && !text.contains("104, 117, 110, 116"), "{text}");
 }

@@ -27,10 +27,7 @@ impl Receiving {
         }
         pair.settle();
         pair.client_log.clear();
-        Self {
-            pair,
-            frames: vec![Vec::new(); CHANNELS.into()],
-        }
+        Self { pair, frames: vec![Vec::new(); CHANNELS.into()] }
     }
 
     /// Carries the next frame of a channel's delivery, or the first of a new one of `size` bytes.
@@ -91,18 +88,10 @@ fn a_body_too_many_says_what_is_taken_and_what_may_be() {
     }
     assert_eq!(first.pair.client_log, Vec::<String>::new());
     let said = second.pair.client_log.join(" ");
-    assert!(
-        said.contains("4088 bytes") && said.contains("may take 8000"),
-        "{said}"
-    );
+    assert!(said.contains("4088 bytes") && said.contains("may take 8000"), "{said}");
     drop(first);
     assert_eq!(allowance.taken(), 0);
     let mut third = Receiving::new(&allowance);
     (0..5).for_each(|_| third.carry(1, 7_000));
-    assert_eq!(
-        third.pair.client_log.len(),
-        1,
-        "{:?}",
-        third.pair.client_log
-    );
+    assert_eq!(third.pair.client_log.len(), 1, "{:?}", third.pair.client_log);
 }

@@ -1,8 +1,8 @@
 //! Our table of methods against RabbitMQ's, and every method there and back.
 
 use wire::amqp091::{
-    BasicProperties, EncodeError, EncodeMethod, FieldTable, Kind, METHODS, Method, MethodId,
-    Properties, Reader, Value, Writer,
+    BasicProperties, EncodeError, EncodeMethod, FieldTable, Kind, METHODS, Method, MethodId, Properties, Reader, Value,
+    Writer,
 };
 
 use crate::amqp091::common::Random;
@@ -23,10 +23,7 @@ fn layouts() -> Vec<Layout> {
         .map(|line| {
             let mut words = line.split(' ');
             let mut word = || words.next().expect("four words at least");
-            let id = MethodId {
-                class: word().parse().expect("class"),
-                method: word().parse().expect("method"),
-            };
+            let id = MethodId { class: word().parse().expect("class"), method: word().parse().expect("method") };
             let name = word();
             let kind = match word() {
                 "sync" => Kind::Sync,
@@ -34,12 +31,7 @@ fn layouts() -> Vec<Layout> {
                 "content" => Kind::Content,
                 other => panic!("kind {other}"),
             };
-            Layout {
-                id,
-                name,
-                kind,
-                types: words.collect(),
-            }
+            Layout { id, name, kind, types: words.collect() }
         })
         .collect()
 }
@@ -89,10 +81,7 @@ fn the_table_is_rabbitmqs() {
     let layouts = layouts();
     assert_eq!(layouts.len(), METHODS.len());
     for layout in layouts {
-        let info = layout
-            .id
-            .info()
-            .unwrap_or_else(|| panic!("no method {}", layout.name));
+        let info = layout.id.info().unwrap_or_else(|| panic!("no method {}", layout.name));
         assert_eq!((info.name, info.kind), (layout.name, layout.kind));
         assert_eq!(layout.id.kind(), Some(layout.kind));
         assert_eq!(layout.id.name(), layout.name);
@@ -112,9 +101,7 @@ fn every_method_survives_the_round_trip_byte_by_byte() {
             assert_eq!(reader.rest(), b"", "{} leaves bytes", layout.name);
             assert_eq!(method.info().id, layout.id);
             let mut encoded = Vec::new();
-            method
-                .encode_fields(&mut Writer::new(&mut encoded))
-                .expect("encodes");
+            method.encode_fields(&mut Writer::new(&mut encoded)).expect("encodes");
             assert_eq!(encoded, payload, "{}", layout.name);
         }
     }
@@ -128,12 +115,7 @@ fn every_truncation_of_a_method_is_an_error() {
         for len in 0..payload.len() {
             let short = payload.get(..len).expect("shorter");
             let decoded = Method::decode_fields(layout.id, &mut Reader::new(short));
-            assert!(
-                decoded.is_err(),
-                "{} cut at {len} of {}",
-                layout.name,
-                payload.len()
-            );
+            assert!(decoded.is_err(), "{} cut at {len} of {}", layout.name, payload.len());
         }
     }
 }
@@ -182,32 +164,19 @@ fn all_combinations_of_properties_survive_the_round_trip() {
 fn properties_that_the_class_does_not_have_are_refused() {
     for flags in [0x0001u16, 0x0002, 0x8001] {
         let bytes = [flags.to_be_bytes().as_slice(), &[0, 0, 0, 0]].concat();
-        let error = Properties::from_bytes(&bytes)
-            .decode()
-            .expect_err("unknown flag");
+        let error = Properties::from_bytes(&bytes).decode().expect_err("unknown flag");
         assert!(error.what.contains("does not have"), "{error}");
     }
     assert!(Properties::from_bytes(&[0]).decode().is_err());
-    assert!(
-        Properties::from_bytes(&[0, 0, 0]).decode().is_err(),
-        "a byte too many"
-    );
+    assert!(Properties::from_bytes(&[0, 0, 0]).decode().is_err(), "a byte too many");
 }
 
 #[test]
 fn names_above_255_bytes_are_refused_with_their_length() {
     let long = "q".repeat(256);
-    let method = wire::amqp091::QueueDeclare {
-        queue: &long,
-        ..Default::default()
-    };
-    let error = method
-        .encode_fields(&mut Writer::new(&mut Vec::new()))
-        .expect_err("too long");
-    assert!(
-        matches!(error, EncodeError::ShortString { len: 256, .. }),
-        "{error}"
-    );
+    let method = wire::amqp091::QueueDeclare { queue: &long, ..Default::default() };
+    let error = method.encode_fields(&mut Writer::new(&mut Vec::new())).expect_err("too long");
+    assert!(matches!(error, EncodeError::ShortString { len: 256, .. }), "{error}");
     assert!(error.to_string().contains("256"), "{error}");
     let mut table = FieldTable::new();
     assert!(table.insert(&long, Value::Void).is_err());

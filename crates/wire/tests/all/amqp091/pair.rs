@@ -6,10 +6,7 @@ use wire::amqp091::*;
 use crate::amqp091::common::{Pair, Random, drain_client, drain_server};
 
 fn small_frames() -> ClientConfig {
-    ClientConfig {
-        frame_max: FRAME_MIN_SIZE,
-        ..ClientConfig::default()
-    }
+    ClientConfig { frame_max: FRAME_MIN_SIZE, ..ClientConfig::default() }
 }
 
 fn open() -> Pair {
@@ -50,8 +47,7 @@ fn the_handshake_negotiates_the_smaller_limits() {
         let mut pair = Pair::new(client, server);
         pair.settle();
         let (frame_max, channel_max, heartbeat) = expected;
-        let open =
-            format!("Open frame_max {frame_max} channel_max {channel_max} heartbeat {heartbeat}");
+        let open = format!("Open frame_max {frame_max} channel_max {channel_max} heartbeat {heartbeat}");
         assert_eq!(pair.client_log, [open]);
         assert_eq!(pair.client.frame_max(), pair.server.frame_max());
     }
@@ -59,14 +55,8 @@ fn the_handshake_negotiates_the_smaller_limits() {
 
 #[test]
 fn external_login_sends_no_password() {
-    let client = ClientConfig {
-        mechanism: Mechanism::External,
-        ..ClientConfig::default()
-    };
-    let server = ServerConfig {
-        mechanisms: "PLAIN EXTERNAL".into(),
-        ..ServerConfig::default()
-    };
+    let client = ClientConfig { mechanism: Mechanism::External, ..ClientConfig::default() };
+    let server = ServerConfig { mechanisms: "PLAIN EXTERNAL".into(), ..ServerConfig::default() };
     let mut pair = Pair::new(client, server);
     pair.settle();
     assert_eq!(pair.server_log, ["Login EXTERNAL  ", "Open /"]);
@@ -78,26 +68,15 @@ fn conversation(lengths: &[u64]) -> (Vec<u8>, Vec<u8>) {
     let mut pair = with_channel();
     let mut headers = FieldTable::new();
     headers.insert("k", "v").expect("inserts");
-    let properties = BasicProperties {
-        headers: Some(headers.view()),
-        ..Default::default()
-    };
+    let properties = BasicProperties { headers: Some(headers.view()), ..Default::default() };
     let properties = properties.to_bytes().expect("encodes");
     let properties = Properties::from_bytes(&properties);
-    let publish = BasicPublish {
-        exchange: "x",
-        routing_key: "key",
-        ..Default::default()
-    };
+    let publish = BasicPublish { exchange: "x", routing_key: "key", ..Default::default() };
     for &len in lengths {
         let body: Vec<u8> = (0..len).map(|i| i as u8).collect();
-        pair.client
-            .send_content(1, &publish, properties, &body)
-            .expect("publishes");
+        pair.client.send_content(1, &publish, properties, &body).expect("publishes");
         let template = DeliverTemplate::new(1, "tag", "x", "key").expect("encodes");
-        pair.server
-            .deliver(&template, len, len == 12, properties, &body)
-            .expect("delivers");
+        pair.server.deliver(&template, len, len == 12, properties, &body).expect("delivers");
     }
     pair.client.ack(1, 7, true);
     pair.client.nack(1, 8, false, true);
@@ -105,25 +84,12 @@ fn conversation(lengths: &[u64]) -> (Vec<u8>, Vec<u8>) {
     pair.client.send(1, &TxSelect {}).expect("sends");
     pair.server.confirm(1, 3, true);
     pair.server.confirm_nack(1, 4, false);
-    pair.server
-        .send(
-            0,
-            &ConnectionBlocked {
-                reason: "low on memory",
-            },
-        )
-        .expect("sends");
+    pair.server.send(0, &ConnectionBlocked { reason: "low on memory" }).expect("sends");
     pair.server.send(0, &ConnectionUnblocked {}).expect("sends");
-    pair.server
-        .send(1, &BasicGetEmpty::default())
-        .expect("sends");
+    pair.server.send(1, &BasicGetEmpty::default()).expect("sends");
     let text = "NOT_FOUND - no queue 'q'";
-    pair.server
-        .close_channel(1, 404, text, QueueDeclare::INFO.id);
-    (
-        pair.client.pending_output().to_vec(),
-        pair.server.pending_output().to_vec(),
-    )
+    pair.server.close_channel(1, 404, text, QueueDeclare::INFO.id);
+    (pair.client.pending_output().to_vec(), pair.server.pending_output().to_vec())
 }
 
 fn read_by_server(pieces: &[&[u8]]) -> Vec<String> {
@@ -131,12 +97,7 @@ fn read_by_server(pieces: &[&[u8]]) -> Vec<String> {
     let mut unread = Vec::new();
     for piece in pieces {
         unread.extend_from_slice(piece);
-        drain_server(
-            pair.now,
-            &mut pair.server,
-            &mut unread,
-            &mut pair.server_log,
-        );
+        drain_server(pair.now, &mut pair.server, &mut unread, &mut pair.server_log);
     }
     assert!(unread.is_empty());
     pair.server_log
@@ -147,12 +108,7 @@ fn read_by_client(pieces: &[&[u8]]) -> Vec<String> {
     let mut unread = Vec::new();
     for piece in pieces {
         unread.extend_from_slice(piece);
-        drain_client(
-            pair.now,
-            &mut pair.client,
-            &mut unread,
-            &mut pair.client_log,
-        );
+        drain_client(pair.now, &mut pair.client, &mut unread, &mut pair.client_log);
     }
     assert!(unread.is_empty());
     pair.client_log
@@ -168,17 +124,11 @@ fn events_do_not_depend_on_where_the_input_is_cut() {
     assert_eq!(client_log.len(), 3 + 6, "{client_log:#?}");
     for at in 0..to_server.len() {
         let (a, b) = to_server.split_at(at);
-        assert!(
-            read_by_server(&[a, b]) == server_log,
-            "to the server, cut at {at}"
-        );
+        assert!(read_by_server(&[a, b]) == server_log, "to the server, cut at {at}");
     }
     for at in 0..to_client.len() {
         let (a, b) = to_client.split_at(at);
-        assert!(
-            read_by_client(&[a, b]) == client_log,
-            "to the client, cut at {at}"
-        );
+        assert!(read_by_client(&[a, b]) == client_log, "to the client, cut at {at}");
     }
 }
 
@@ -198,10 +148,7 @@ fn events_do_not_depend_on_the_size_of_the_pieces() {
             pieces.push(a);
             rest = b;
         }
-        assert!(
-            read_by_client(&pieces) == client_log,
-            "random pieces of about {size}"
-        );
+        assert!(read_by_client(&pieces) == client_log, "random pieces of about {size}");
     }
 }
 
@@ -235,14 +182,10 @@ fn the_handshake_may_come_byte_by_byte() {
 #[test]
 fn bodies_are_what_was_published() {
     let mut pair = with_channel();
-    let publish = BasicPublish {
-        routing_key: "q",
-        ..Default::default()
-    };
+    let publish = BasicPublish { routing_key: "q", ..Default::default() };
     for len in [1usize, 4088, 4089, 100_000] {
         let body: Vec<u8> = (0..len).map(|i| (i * 7) as u8).collect();
-        let template = PublishTemplate::new(1, &publish, Properties::NONE, &body, FRAME_MIN_SIZE)
-            .expect("encodes");
+        let template = PublishTemplate::new(1, &publish, Properties::NONE, &body, FRAME_MIN_SIZE).expect("encodes");
         pair.client.publish(&template, |part| {
             assert_eq!(part.len(), len.min(4088));
             part[0] = 0xAB;
@@ -256,26 +199,12 @@ fn bodies_are_what_was_published() {
             assert_eq!(part.len(), len.min(4088));
             part[0] = 0xAB;
         });
-        assert!(
-            pair.client.pending_output() == output,
-            "{len}: the same bytes"
-        );
+        assert!(pair.client.pending_output() == output, "{len}: the same bytes");
         assert_eq!(output.len(), head.wire_len(len));
         pair.client.consume_output(output.len());
         let mut input = output.as_slice();
-        let event = pair
-            .server
-            .poll(pair.now, &mut input)
-            .expect("reads")
-            .expect("an event");
-        let ServerEvent::Publish {
-            body: got,
-            routing_key: "q",
-            ..
-        } = event
-        else {
-            panic!("{event:?}")
-        };
+        let event = pair.server.poll(pair.now, &mut input).expect("reads").expect("an event");
+        let ServerEvent::Publish { body: got, routing_key: "q", .. } = event else { panic!("{event:?}") };
         assert_eq!(got.len(), len);
         assert_eq!(got[0], 0xAB);
         assert_eq!(got[1..], body[1..]);
@@ -301,16 +230,11 @@ fn contents_of_several_channels_may_interleave() {
     pair.client.send(2, &ChannelOpen::default()).expect("sends");
     pair.settle();
     pair.server_log.clear();
-    let publish = BasicPublish {
-        routing_key: "q",
-        ..Default::default()
-    };
+    let publish = BasicPublish { routing_key: "q", ..Default::default() };
     let bodies = [vec![1u8; 9000], vec![2u8; 5000]];
     let mut queues: Vec<Vec<Vec<u8>>> = Vec::new();
     for (channel, body) in (1..).zip(&bodies) {
-        pair.client
-            .send_content(channel, &publish, Properties::NONE, body)
-            .expect("publishes");
+        pair.client.send_content(channel, &publish, Properties::NONE, body).expect("publishes");
         let output = pair.client.pending_output().to_vec();
         pair.client.consume_output(output.len());
         queues.push(frames(&output));
@@ -325,12 +249,7 @@ fn contents_of_several_channels_may_interleave() {
             stream.extend(heartbeat);
         }
     }
-    drain_server(
-        pair.now,
-        &mut pair.server,
-        &mut stream,
-        &mut pair.server_log,
-    );
+    drain_server(pair.now, &mut pair.server, &mut stream, &mut pair.server_log);
     let mut log = pair.server_log;
     log.sort();
     assert_eq!(log.len(), 2);
@@ -346,32 +265,19 @@ fn a_refused_login_says_why() {
     pair.carry_to_client(usize::MAX);
     let login = pair.client.pending_output().to_vec();
     pair.client.consume_output(login.len());
-    let event = pair
-        .server
-        .poll(pair.now, &mut login.as_slice())
-        .expect("reads");
-    assert!(
-        matches!(event, Some(ServerEvent::Login { user: "guest", .. })),
-        "{event:?}"
-    );
+    let event = pair.server.poll(pair.now, &mut login.as_slice()).expect("reads");
+    assert!(matches!(event, Some(ServerEvent::Login { user: "guest", .. })), "{event:?}");
     let text = "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN.";
     pair.server.refuse(pair.now, 403, text);
     pair.settle();
     assert!(pair.client_log[0].starts_with("Closed { closing: Closing { code: 403"));
     assert_eq!(pair.server_log, ["CloseOk"]);
-    assert_eq!(
-        pair.client.next_timeout(),
-        None,
-        "nothing is awaited any more"
-    );
+    assert_eq!(pair.client.next_timeout(), None, "nothing is awaited any more");
 }
 
 #[test]
 fn a_refused_virtual_host_says_why() {
-    let client = ClientConfig {
-        virtual_host: "nope".into(),
-        ..ClientConfig::default()
-    };
+    let client = ClientConfig { virtual_host: "nope".into(), ..ClientConfig::default() };
     let mut pair = Pair::new(client, ServerConfig::default());
     let open = loop {
         pair.carry_to_client(usize::MAX);
@@ -384,50 +290,30 @@ fn a_refused_virtual_host_says_why() {
             _ => pair.to_server.clear(),
         }
         if !input.is_empty() {
-            let Ok(Some(ServerEvent::Open { virtual_host })) =
-                pair.server.poll(pair.now, &mut input)
-            else {
+            let Ok(Some(ServerEvent::Open { virtual_host })) = pair.server.poll(pair.now, &mut input) else {
                 continue;
             };
             break virtual_host.to_owned();
         }
     };
     assert_eq!(open, "nope");
-    pair.server
-        .refuse(pair.now, 530, "NOT_ALLOWED - vhost nope not found");
+    pair.server.refuse(pair.now, 530, "NOT_ALLOWED - vhost nope not found");
     pair.settle();
-    assert!(
-        pair.client_log[0].contains("code: 530"),
-        "{:?}",
-        pair.client_log
-    );
-    assert!(
-        pair.client_log[0].contains("class: 10, method: 40"),
-        "{:?}",
-        pair.client_log
-    );
+    assert!(pair.client_log[0].contains("code: 530"), "{:?}", pair.client_log);
+    assert!(pair.client_log[0].contains("class: 10, method: 40"), "{:?}", pair.client_log);
 }
 
 #[test]
 fn a_channel_closed_by_the_broker_can_be_opened_again() {
     let mut pair = with_channel();
-    pair.server.close_channel(
-        1,
-        406,
-        "PRECONDITION_FAILED - inequivalent arg",
-        MethodId::default(),
-    );
+    pair.server.close_channel(1, 406, "PRECONDITION_FAILED - inequivalent arg", MethodId::default());
     // The client, not knowing yet, goes on; that is dropped.
     let publish = BasicPublish::default();
-    pair.client
-        .send_content(1, &publish, Properties::NONE, &[0; 9000])
-        .expect("publishes");
+    pair.client.send_content(1, &publish, Properties::NONE, &[0; 9000]).expect("publishes");
     pair.client.ack(1, 1, false);
     pair.settle();
     assert_eq!(pair.server_log, Vec::<String>::new());
-    assert!(
-        pair.client_log[0].starts_with("ChannelClosed { channel: 1, closing: Closing { code: 406")
-    );
+    assert!(pair.client_log[0].starts_with("ChannelClosed { channel: 1, closing: Closing { code: 406"));
     pair.client.send(1, &ChannelOpen::default()).expect("sends");
     pair.settle();
     assert_eq!(pair.server_log, ["ChannelOpened { channel: 1 }"]);
@@ -436,17 +322,11 @@ fn a_channel_closed_by_the_broker_can_be_opened_again() {
 #[test]
 fn both_sides_may_close_a_channel_at_once() {
     let mut pair = with_channel();
-    let close = ChannelClose {
-        reply_code: 200,
-        ..Default::default()
-    };
+    let close = ChannelClose { reply_code: 200, ..Default::default() };
     pair.client.send(1, &close).expect("sends");
     pair.server.close_channel(1, 404, "", MethodId::default());
     pair.settle();
-    assert_eq!(
-        pair.client_log,
-        ["Method { channel: 1, method: ChannelCloseOk(ChannelCloseOk) }"]
-    );
+    assert_eq!(pair.client_log, ["Method { channel: 1, method: ChannelCloseOk(ChannelCloseOk) }"]);
     assert_eq!(pair.server_log, Vec::<String>::new());
     pair.client.send(1, &ChannelOpen::default()).expect("sends");
     pair.settle();
@@ -458,9 +338,7 @@ fn the_client_closes_and_drops_what_still_comes() {
     let mut pair = with_channel();
     let template = DeliverTemplate::new(1, "t", "", "q").expect("encodes");
     for len in [10, 9000] {
-        pair.server
-            .deliver(&template, 1, false, Properties::NONE, &vec![0; len])
-            .expect("delivers");
+        pair.server.deliver(&template, 1, false, Properties::NONE, &vec![0; len]).expect("delivers");
     }
     pair.client.close(pair.now, 200, "bye");
     assert!(pair.client.send(1, &TxSelect {}).is_err());
@@ -475,15 +353,8 @@ fn the_server_closes_and_drops_what_still_comes() {
     // Neither of these is answered; the second channel is never opened.
     pair.client.send(2, &ChannelOpen::default()).expect("sends");
     pair.client.send(2, &TxSelect {}).expect("sends");
-    pair.client
-        .send_content(2, &BasicPublish::default(), Properties::NONE, &[0; 9000])
-        .expect("publishes");
-    pair.server.close(
-        pair.now,
-        320,
-        "CONNECTION_FORCED - shutdown",
-        MethodId::default(),
-    );
+    pair.client.send_content(2, &BasicPublish::default(), Properties::NONE, &[0; 9000]).expect("publishes");
+    pair.server.close(pair.now, 320, "CONNECTION_FORCED - shutdown", MethodId::default());
     pair.settle();
     assert_eq!(pair.server_log, ["CloseOk"]);
     assert!(pair.client_log[0].contains("code: 320, text: \"CONNECTION_FORCED - shutdown\""));
@@ -493,47 +364,26 @@ fn the_server_closes_and_drops_what_still_comes() {
 #[test]
 fn a_consumer_cancelled_by_the_broker_is_an_event() {
     let mut pair = with_channel();
-    pair.server
-        .send(
-            1,
-            &BasicCancel {
-                consumer_tag: "ct",
-                no_wait: false,
-            },
-        )
-        .expect("sends");
+    pair.server.send(1, &BasicCancel { consumer_tag: "ct", no_wait: false }).expect("sends");
     pair.settle();
-    assert_eq!(
-        pair.client_log,
-        ["ConsumerCancelled { channel: 1, consumer_tag: \"ct\" }"]
-    );
+    assert_eq!(pair.client_log, ["ConsumerCancelled { channel: 1, consumer_tag: \"ct\" }"]);
     assert!(pair.server_log[0].contains("BasicCancelOk { consumer_tag: \"ct\" }"));
 }
 
 #[test]
 fn a_body_above_the_limit_closes_the_channel_on_the_server() {
-    let server = ServerConfig {
-        max_body: 10_000,
-        ..ServerConfig::default()
-    };
+    let server = ServerConfig { max_body: 10_000, ..ServerConfig::default() };
     let mut pair = Pair::open(small_frames(), server);
     pair.client.send(1, &ChannelOpen::default()).expect("sends");
     let publish = BasicPublish::default();
     for len in [10_000, 10_001] {
-        pair.client
-            .send_content(1, &publish, Properties::NONE, &vec![0; len])
-            .expect("publishes");
+        pair.client.send_content(1, &publish, Properties::NONE, &vec![0; len]).expect("publishes");
     }
     pair.settle();
     assert!(pair.server_log[1].starts_with("Publish"));
     assert!(pair.server_log[2].starts_with("ChannelClosed { channel: 1"));
     assert_eq!(pair.server_log.len(), 3);
-    assert!(
-        pair.client_log
-            .last()
-            .expect("an event")
-            .contains("code: 406")
-    );
+    assert!(pair.client_log.last().expect("an event").contains("code: 406"));
 }
 
 #[test]
@@ -556,21 +406,14 @@ fn output_is_kept_in_order_however_it_is_written() {
 
 #[test]
 fn bodies_under_way_on_many_channels_are_bounded() {
-    let server = ServerConfig {
-        max_body: 10_000,
-        ..ServerConfig::default()
-    };
+    let server = ServerConfig { max_body: 10_000, ..ServerConfig::default() };
     let mut pair = Pair::open(small_frames(), server);
     let publish = BasicPublish::default();
     let mut halves = Vec::new();
     for channel in 1..=6 {
-        pair.client
-            .send(channel, &ChannelOpen::default())
-            .expect("sends");
+        pair.client.send(channel, &ChannelOpen::default()).expect("sends");
         pair.settle();
-        pair.client
-            .send_content(channel, &publish, Properties::NONE, &[0; 10_000])
-            .expect("publishes");
+        pair.client.send_content(channel, &publish, Properties::NONE, &[0; 10_000]).expect("publishes");
         let output = pair.client.pending_output().to_vec();
         pair.client.consume_output(output.len());
         // Two of three body frames: 8176 bytes.
@@ -584,8 +427,7 @@ fn bodies_under_way_on_many_channels_are_bounded() {
     assert_eq!(closed(&mut pair, halves.remove(0)), None);
     assert_eq!(closed(&mut pair, halves.remove(0)), None);
     // A channel that goes away frees its part.
-    pair.server
-        .close_channel(1, 406, "enough", MethodId::default());
+    pair.server.close_channel(1, 406, "enough", MethodId::default());
     assert_eq!(closed(&mut pair, halves.remove(0)), None);
     let error = closed(&mut pair, halves.remove(0)).expect("an error");
     assert!(error.contains("RESOURCE_ERROR 506"), "{error}");

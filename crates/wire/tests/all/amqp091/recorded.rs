@@ -59,10 +59,8 @@ impl Replay {
     }
 
     fn says(&mut self, names: &[&'static str]) {
-        let expected: Vec<u8> = names
-            .iter()
-            .flat_map(|name| session().remove(&("C", name)).expect("recorded"))
-            .collect();
+        let expected: Vec<u8> =
+            names.iter().flat_map(|name| session().remove(&("C", name)).expect("recorded")).collect();
         assert_eq!(self.client.pending_output(), expected, "{names:?}");
         self.client.consume_output(expected.len());
     }
@@ -75,16 +73,8 @@ impl Replay {
 }
 
 fn shake_hands() -> Replay {
-    let config = ClientConfig {
-        frame_max: 8192,
-        channel_max: 100,
-        heartbeat_s: 30,
-        ..ClientConfig::default()
-    };
-    let mut replay = Replay {
-        client: Client::new(config, NOW),
-        log: Vec::new(),
-    };
+    let config = ClientConfig { frame_max: 8192, channel_max: 100, heartbeat_s: 30, ..ClientConfig::default() };
+    let mut replay = Replay { client: Client::new(config, NOW), log: Vec::new() };
     replay.says(&["header"]);
     replay.hears("connection.start");
     // Our properties are not the recorded client's; the mechanism and the response are.
@@ -100,9 +90,7 @@ fn shake_hands() -> Replay {
 
 fn declare(replay: &mut Replay) {
     let mut arguments = FieldTable::new();
-    arguments
-        .insert("alternate-exchange", "amq.fanout")
-        .expect("inserts");
+    arguments.insert("alternate-exchange", "amq.fanout").expect("inserts");
     let exchange = ExchangeDeclare {
         exchange: "wire.x",
         kind: "topic",
@@ -114,105 +102,52 @@ fn declare(replay: &mut Replay) {
     replay.calls(&exchange, "exchange.declare", "exchange.declare-ok");
     let mut arguments = FieldTable::new();
     arguments.insert("x-max-length", 10i32).expect("inserts");
-    let queue = QueueDeclare {
-        queue: "wire.q",
-        exclusive: true,
-        arguments: arguments.view(),
-        ..Default::default()
-    };
+    let queue = QueueDeclare { queue: "wire.q", exclusive: true, arguments: arguments.view(), ..Default::default() };
     replay.calls(&queue, "queue.declare", "queue.declare-ok");
-    let bind = QueueBind {
-        queue: "wire.q",
-        exchange: "wire.x",
-        routing_key: "a.*",
-        ..Default::default()
-    };
+    let bind = QueueBind { queue: "wire.q", exchange: "wire.x", routing_key: "a.*", ..Default::default() };
     replay.calls(&bind, "queue.bind", "queue.bind-ok");
-    replay.calls(
-        &ConfirmSelect::default(),
-        "confirm.select",
-        "confirm.select-ok",
-    );
+    replay.calls(&ConfirmSelect::default(), "confirm.select", "confirm.select-ok");
 }
 
 fn publish(replay: &mut Replay) {
     let headers = headers();
     let properties = publish_properties(&headers).to_bytes().expect("encodes");
     let properties = Properties::from_bytes(&properties);
-    let publish = BasicPublish {
-        exchange: "wire.x",
-        routing_key: "a.b",
-        mandatory: true,
-        ..Default::default()
-    };
-    let template =
-        PublishTemplate::new(CHANNEL, &publish, properties, &[0; 11], 8192).expect("encodes");
-    replay
-        .client
-        .publish(&template, |body| body.copy_from_slice(b"hello world"));
+    let publish = BasicPublish { exchange: "wire.x", routing_key: "a.b", mandatory: true, ..Default::default() };
+    let template = PublishTemplate::new(CHANNEL, &publish, properties, &[0; 11], 8192).expect("encodes");
+    replay.client.publish(&template, |body| body.copy_from_slice(b"hello world"));
     replay.says(&["basic.publish"]);
     replay.hears("basic.ack");
-    replay
-        .client
-        .send_content(CHANNEL, &publish, properties, b"hello world")
-        .expect("publishes");
+    replay.client.send_content(CHANNEL, &publish, properties, b"hello world").expect("publishes");
     replay.says(&["basic.publish"]);
-    let nowhere = BasicPublish {
-        routing_key: "nowhere",
-        mandatory: true,
-        ..Default::default()
-    };
-    let template =
-        PublishTemplate::new(CHANNEL, &nowhere, Properties::NONE, &[], 8192).expect("encodes");
-    replay
-        .client
-        .publish(&template, |body| assert!(body.is_empty()));
+    let nowhere = BasicPublish { routing_key: "nowhere", mandatory: true, ..Default::default() };
+    let template = PublishTemplate::new(CHANNEL, &nowhere, Properties::NONE, &[], 8192).expect("encodes");
+    replay.client.publish(&template, |body| assert!(body.is_empty()));
     replay.says(&["basic.publish-nowhere"]);
     replay.hears("basic.return");
     replay.hears("basic.ack-2");
 }
 
 fn consume(replay: &mut Replay) {
-    let get = BasicGet {
-        queue: "wire.q",
-        ..Default::default()
-    };
+    let get = BasicGet { queue: "wire.q", ..Default::default() };
     replay.calls(&get, "basic.get", "basic.get-ok");
     replay.client.nack(CHANNEL, 1, false, true);
     replay.says(&["basic.nack"]);
-    let qos = BasicQos {
-        prefetch_count: 50,
-        ..Default::default()
-    };
+    let qos = BasicQos { prefetch_count: 50, ..Default::default() };
     replay.calls(&qos, "basic.qos", "basic.qos-ok");
-    let consume = BasicConsume {
-        queue: "wire.q",
-        consumer_tag: "ct",
-        exclusive: true,
-        ..Default::default()
-    };
+    let consume = BasicConsume { queue: "wire.q", consumer_tag: "ct", exclusive: true, ..Default::default() };
     replay.calls(&consume, "basic.consume", "basic.consume-ok");
     replay.hears("basic.deliver");
     replay.client.ack(CHANNEL, 2, true);
     replay.says(&["basic.ack"]);
-    let purge = QueuePurge {
-        queue: "wire.q",
-        ..Default::default()
-    };
+    let purge = QueuePurge { queue: "wire.q", ..Default::default() };
     replay.calls(&purge, "queue.purge", "queue.purge-ok");
-    let delete = QueueDelete {
-        queue: "wire.q",
-        ..Default::default()
-    };
+    let delete = QueueDelete { queue: "wire.q", ..Default::default() };
     replay.calls(&delete, "queue.delete", "queue.delete-ok-and-cancel");
 }
 
 fn close(replay: &mut Replay) {
-    let declare = QueueDeclare {
-        queue: "nope",
-        passive: true,
-        ..Default::default()
-    };
+    let declare = QueueDeclare { queue: "nope", passive: true, ..Default::default() };
     replay.calls(&declare, "queue.declare-passive", "channel.close");
     replay.says(&["channel.close-ok"]);
     replay.client.close(NOW, 200, "bye");
@@ -223,11 +158,7 @@ fn close(replay: &mut Replay) {
 #[test]
 fn the_client_says_and_hears_what_was_recorded() {
     let mut replay = shake_hands();
-    let product = replay
-        .client
-        .server_properties()
-        .get("product")
-        .and_then(Value::as_str);
+    let product = replay.client.server_properties().get("product").and_then(Value::as_str);
     assert_eq!(product, Some("RabbitMQ"));
     declare(&mut replay);
     publish(&mut replay);
@@ -242,10 +173,7 @@ fn the_client_says_and_hears_what_was_recorded() {
         "Returned { channel: 3, code: 312, text: \"NO_ROUTE\", exchange: \"\", \
          routing_key: \"nowhere\", properties: Properties { bytes: [0, 0] }, body: [] }"
             .to_owned(),
-        format!(
-            "message_count: 0, properties: {:?}, body: {body:?} }}",
-            recorded_properties()
-        ),
+        format!("message_count: 0, properties: {:?}, body: {body:?} }}", recorded_properties()),
         "Delivery { channel: 3, consumer_tag: \"ct\", delivery_tag: 2, redelivered: true, \
          exchange: \"wire.x\", routing_key: \"a.b\""
             .to_owned(),
@@ -268,17 +196,11 @@ fn recorded_properties() -> Properties<'static> {
 
 /// A server that hears the recorded client; what it logs.
 fn recorded_server(upto: &str) -> (Server, Vec<String>) {
-    let config = ServerConfig {
-        frame_max: 131_072,
-        ..ServerConfig::default()
-    };
+    let config = ServerConfig { frame_max: 131_072, ..ServerConfig::default() };
     let mut server = Server::new(config, NOW);
     let mut log = Vec::new();
     for line in include_str!("../../data/rabbitmq-session.txt").lines() {
-        let Some(name) = line
-            .strip_prefix("C ")
-            .and_then(|rest| rest.split(' ').next())
-        else {
+        let Some(name) = line.strip_prefix("C ").and_then(|rest| rest.split(' ').next()) else {
             continue;
         };
         let mut bytes = session().remove(&("C", name)).expect("recorded");
@@ -321,10 +243,7 @@ fn the_server_says_what_rabbitmq_said() {
     assert!(!template.matches("wire.x", "a.c") && !template.matches("wire", ".xa.b"));
     type Say<'a> = Box<dyn Fn(&mut Server) -> Result<(), Error> + 'a>;
     let say: Vec<(&'static str, Say<'_>)> = vec![
-        (
-            "basic.deliver",
-            Box::new(|s| s.deliver(&template, 2, true, properties, b"hello world")),
-        ),
+        ("basic.deliver", Box::new(|s| s.deliver(&template, 2, true, properties, b"hello world"))),
         (
             "basic.ack",
             Box::new(|s| {
@@ -347,27 +266,12 @@ fn the_server_says_what_rabbitmq_said() {
         (
             "basic.get-ok",
             Box::new(|s| {
-                let method = BasicGetOk {
-                    delivery_tag: 1,
-                    exchange: "wire.x",
-                    routing_key: "a.b",
-                    ..Default::default()
-                };
+                let method =
+                    BasicGetOk { delivery_tag: 1, exchange: "wire.x", routing_key: "a.b", ..Default::default() };
                 s.send_content(CHANNEL, &method, properties, b"hello world")
             }),
         ),
-        (
-            "queue.declare-ok",
-            Box::new(|s| {
-                s.send(
-                    CHANNEL,
-                    &QueueDeclareOk {
-                        queue: "wire.q",
-                        ..Default::default()
-                    },
-                )
-            }),
-        ),
+        ("queue.declare-ok", Box::new(|s| s.send(CHANNEL, &QueueDeclareOk { queue: "wire.q", ..Default::default() }))),
         (
             "channel.close",
             Box::new(|s| {

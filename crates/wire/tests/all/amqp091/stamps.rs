@@ -10,15 +10,9 @@ fn received(pair: &mut Pair) -> (Option<String>, Option<u64>, Option<String>) {
     pair.client.consume_output(output.len());
     let mut input = output.as_slice();
     let event = pair.server.poll(pair.now, &mut input).expect("reads");
-    let Some(ServerEvent::Publish { properties, .. }) = event else {
-        panic!("{event:?}")
-    };
+    let Some(ServerEvent::Publish { properties, .. }) = event else { panic!("{event:?}") };
     let read = properties.decode().expect("properties");
-    (
-        read.message_id.map(str::to_owned),
-        read.timestamp,
-        read.app_id.map(str::to_owned),
-    )
+    (read.message_id.map(str::to_owned), read.timestamp, read.app_id.map(str::to_owned))
 }
 
 #[test]
@@ -29,12 +23,7 @@ fn ids_and_timestamps_are_put_where_they_belong() {
     let publish = BasicPublish::default();
     let mut headers = FieldTable::new();
     headers.insert("JMSXGroupID", "blue").expect("fits");
-    for (id, timestamp) in [
-        (Some("id-0"), Some(0)),
-        (Some("id-0"), None),
-        (None, Some(0)),
-        (None, None),
-    ] {
+    for (id, timestamp) in [(Some("id-0"), Some(0)), (Some("id-0"), None), (None, Some(0)), (None, None)] {
         let properties = BasicProperties {
             headers: Some(headers.view()),
             delivery_mode: Some(2),
@@ -53,11 +42,7 @@ fn ids_and_timestamps_are_put_where_they_belong() {
         whole.encoded().set_timestamp(1_795_246_159);
         head.encoded().set_message_id(b"id-9");
         head.encoded().set_timestamp(1_795_246_159);
-        let expected = (
-            id.map(|_| "id-9".to_owned()),
-            timestamp.map(|_| 1_795_246_159),
-            Some("app".to_owned()),
-        );
+        let expected = (id.map(|_| "id-9".to_owned()), timestamp.map(|_| 1_795_246_159), Some("app".to_owned()));
         pair.client.publish(&whole, |_| {});
         assert_eq!(received(&mut pair), expected);
         pair.client.publish_body(&head, b"another", |_| {});
@@ -103,9 +88,7 @@ fn the_last_header_is_another_one_in_every_message() {
                 let output = pair.client.pending_output().to_vec();
                 pair.client.consume_output(output.len());
                 let event = pair.server.poll(pair.now, &mut output.as_slice());
-                let Ok(Some(ServerEvent::Publish { properties, .. })) = event else {
-                    panic!("{event:?}")
-                };
+                let Ok(Some(ServerEvent::Publish { properties, .. })) = event else { panic!("{event:?}") };
                 assert_eq!(properties.header_bytes("last"), expected);
                 assert_eq!(properties.header_bytes("first"), Some(&b"text"[..]));
                 assert_eq!(properties.header_bytes("none"), None);

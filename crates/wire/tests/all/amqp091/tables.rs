@@ -1,8 +1,6 @@
 //! Field tables: bytes by hand, limits, and random ones there and back.
 
-use wire::amqp091::{
-    Array, EncodeError, Field, FieldArray, FieldTable, MAX_NESTING, Reader, Table, Value,
-};
+use wire::amqp091::{Array, EncodeError, Field, FieldArray, FieldTable, MAX_NESTING, Reader, Table, Value};
 
 use crate::amqp091::common::Random;
 
@@ -54,13 +52,7 @@ fn all() -> FieldTable {
     put("l", (-64i64).into());
     put("f", 1.5f32.into());
     put("d", (-2.25f64).into());
-    put(
-        "D",
-        Value::Decimal {
-            scale: 2,
-            value: 314,
-        },
-    );
+    put("D", Value::Decimal { scale: 2, value: 314 });
     put("S", "hi".into());
     put("A", (&array).into());
     put("T", Value::Timestamp(1_700_000_000));
@@ -87,10 +79,7 @@ fn every_type_is_read_as_the_errata_have_it() {
     assert_eq!(table.get("S").and_then(Value::as_str), Some("hi"));
     assert_eq!(table.get("t").and_then(Value::as_bool), Some(true));
     assert_eq!(table.get("none"), None);
-    assert_eq!(
-        format!("{table:?}").chars().take(29).collect::<String>(),
-        "{\"t\": Bool(true), \"b\": I8(-8)"
-    );
+    assert_eq!(format!("{table:?}").chars().take(29).collect::<String>(), "{\"t\": Bool(true), \"b\": I8(-8)");
 }
 
 #[test]
@@ -115,10 +104,7 @@ fn every_truncation_is_an_error() {
 #[test]
 fn an_unknown_type_is_named_with_its_place() {
     let error = read(&framed(b"\x01a?\x00")).expect_err("no type ?");
-    assert_eq!(
-        error,
-        "unknown type of a table field (byte 6 of the payload)"
-    );
+    assert_eq!(error, "unknown type of a table field (byte 6 of the payload)");
 }
 
 /// `depth` tables inside each other.
@@ -142,14 +128,7 @@ fn nesting_is_bounded_on_reading_and_writing() {
     for depth in 1..=MAX_NESTING + 1 {
         let mut outer = FieldTable::new();
         let inserted = outer.insert("", &table);
-        assert_eq!(
-            inserted,
-            if depth < MAX_NESTING {
-                Ok(())
-            } else {
-                Err(EncodeError::Nesting)
-            }
-        );
+        assert_eq!(inserted, if depth < MAX_NESTING { Ok(()) } else { Err(EncodeError::Nesting) });
         if inserted.is_err() {
             break;
         }

@@ -68,11 +68,7 @@ fn said(client: &mut Amqp10Client) -> Vec<String> {
 }
 
 fn config() -> Amqp10Config {
-    Amqp10Config {
-        frame_max: FRAME_MAX,
-        channel_max: 3,
-        ..Amqp10Config::default()
-    }
+    Amqp10Config { frame_max: FRAME_MAX, channel_max: 3, ..Amqp10Config::default() }
 }
 
 /// An open connection with session 0, the sender `s` of handle 0 and the receiver `r` of handle 1.
@@ -81,19 +77,10 @@ fn open(incoming_window: u32, credit: u32) -> Amqp10Client {
     assert!(hear(&mut client, fuzzing::HANDSHAKE)[0].contains("Open"));
     client.begin(0).expect("begins");
     for (name, handle) in [("s", 0), ("r", 1)] {
-        let attach = Attach {
-            name,
-            handle,
-            is_receiver: handle == 1,
-            ..Attach::default()
-        };
+        let attach = Attach { name, handle, is_receiver: handle == 1, ..Attach::default() };
         client.attach(0, &attach).expect("attaches");
     }
-    let begin = Begin {
-        remote_channel: Some(0),
-        incoming_window,
-        ..Begin::default()
-    };
+    let begin = Begin { remote_channel: Some(0), incoming_window, ..Begin::default() };
     let mut bytes = frame(0, &begin, &[]);
     // The peer's handles are the other way round.
     for (name, handle) in [("r", 0), ("s", 1)] {
@@ -133,10 +120,7 @@ fn template(handle: u32) -> TransferTemplate {
             group_id: Some("g"),
             ..PropertiesSection::default()
         },
-        application_properties: &[
-            ("k", TypedValue::Str("v")),
-            ("t", TypedValue::Binary(&[0; 4])),
-        ],
+        application_properties: &[("k", TypedValue::Str("v")), ("t", TypedValue::Binary(&[0; 4]))],
         ..MessageHead::default()
     };
     TransferTemplate::new(0, handle, false, &message, FRAME_MAX).expect("it fits")
@@ -153,54 +137,26 @@ fn the_login_is_what_the_specification_draws() {
         *b"\0\0\0\x23\x02\x01\0\0\0\x53\x41\xC0\x16\x02\xA3\x05PLAIN\xA0\x0C\0guest\0guest"
     );
     let events = hear(&mut client, &fuzzing::HANDSHAKE[29..]);
-    assert!(
-        events[0].contains("frame_max: 512, channel_max: 3"),
-        "{events:?}"
-    );
+    assert!(events[0].contains("frame_max: 512, channel_max: 3"), "{events:?}");
     assert!(said(&mut client)[3].contains("idle_time_out: Some(60000)"));
     client.close(NOW);
     assert!(said(&mut client)[0].starts_with("Close"));
-    assert_eq!(
-        hear(&mut client, &frame(0, &Close::default(), &[])),
-        ["CloseOk"]
-    );
+    assert_eq!(hear(&mut client, &frame(0, &Close::default(), &[])), ["CloseOk"]);
 }
 
 #[test]
 fn who_is_not_let_in_is_told_why() {
-    let refused = frame(
-        1,
-        &SaslOutcome {
-            code: 1,
-            additional_data: None,
-        },
-        &[],
-    );
+    let refused = frame(1, &SaslOutcome { code: 1, additional_data: None }, &[]);
     let mut client = Amqp10Client::new(config(), NOW);
     hear(&mut client, &fuzzing::HANDSHAKE[..29]);
     let error = error_of(&mut client, &refused);
-    assert!(
-        error.to_string().contains("wrong user or password"),
-        "{error}"
-    );
-    let secret = Amqp10Config {
-        password: Secret::from("s3cret"),
-        ..config()
-    };
-    let mut client = Amqp10Client::new(
-        Amqp10Config {
-            mechanism: SaslMechanism::External,
-            ..secret
-        },
-        NOW,
-    );
+    assert!(error.to_string().contains("wrong user or password"), "{error}");
+    let secret = Amqp10Config { password: Secret::from("s3cret"), ..config() };
+    let mut client = Amqp10Client::new(Amqp10Config { mechanism: SaslMechanism::External, ..secret }, NOW);
     let error = error_of(&mut client, &fuzzing::HANDSHAKE[..29]);
     assert_eq!(error, Amqp10Error::NoMechanism { wanted: "EXTERNAL" });
     for (bytes, guess) in [
-        (
-            &b"AMQP\x00\x00\x09\x01"[..],
-            "RabbitMQ speaks AMQP 1.0 from 4.0 on",
-        ),
+        (&b"AMQP\x00\x00\x09\x01"[..], "RabbitMQ speaks AMQP 1.0 from 4.0 on"),
         (b"HTTP/1.1 400 Bad Request\r\n", "HTTP"),
         (b"\x15\x03\x03\x00\x02\x02\x50\x00", "TLS"),
     ] {
@@ -214,62 +170,24 @@ fn credit_and_window_limit_what_may_be_sent() {
     let mut client = open(5, 3);
     let template = template(0);
     assert_eq!(template.wire_len(10).0, 1);
-    assert_eq!(
-        (
-            client.credit(0, 0, 1),
-            client.credit(0, 0, 2),
-            client.credit(0, 0, 6)
-        ),
-        (3, 2, 0)
-    );
+    assert_eq!((client.credit(0, 0, 1), client.credit(0, 0, 2), client.credit(0, 0, 6)), (3, 2, 0));
     client.publish(&template, &[7; 10], |front| front[0] = 1);
     client.publish(&template, &[7; 900], |front| front[0] = 2);
     let frames = said(&mut client);
-    assert_eq!(
-        frames.len(),
-        1 + template.wire_len(900).0 as usize,
-        "{frames:#?}"
-    );
-    assert!(
-        frames[0].contains("delivery_id: Some(0), delivery_tag: Some([0, 0, 0, 0])"),
-        "{frames:#?}"
-    );
-    assert!(
-        frames[1].contains("delivery_id: Some(1), delivery_tag: Some([0, 0, 0, 1])"),
-        "{frames:#?}"
-    );
+    assert_eq!(frames.len(), 1 + template.wire_len(900).0 as usize, "{frames:#?}");
+    assert!(frames[0].contains("delivery_id: Some(0), delivery_tag: Some([0, 0, 0, 0])"), "{frames:#?}");
+    assert!(frames[1].contains("delivery_id: Some(1), delivery_tag: Some([0, 0, 0, 1])"), "{frames:#?}");
     assert!(frames[1].contains("more: Some(true)") && frames[2].contains("delivery_id: None"));
     assert!(frames.last().expect("frames").contains("more: Some(false)"));
     // Three of five frames are gone, and two of three credits.
     assert_eq!((client.credit(0, 0, 1), client.credit(0, 0, 2)), (1, 1));
-    let flow = Flow {
-        next_incoming_id: Some(1),
-        incoming_window: 5,
-        handle: Some(1),
-        ..Flow::default()
-    };
-    let more = Flow {
-        delivery_count: Some(1),
-        link_credit: Some(u32::MAX),
-        ..flow
-    };
+    let flow = Flow { next_incoming_id: Some(1), incoming_window: 5, handle: Some(1), ..Flow::default() };
+    let more = Flow { delivery_count: Some(1), link_credit: Some(u32::MAX), ..flow };
     hear(&mut client, &frame(0, &more, &[]));
-    assert_eq!(
-        (client.credit(0, 0, 1), client.credit(0, 0, 3)),
-        (3, 1),
-        "two frames and a message are on their way"
-    );
-    let drained = Flow {
-        drain: Some(true),
-        delivery_count: Some(2),
-        link_credit: Some(9),
-        ..flow
-    };
+    assert_eq!((client.credit(0, 0, 1), client.credit(0, 0, 3)), (3, 1), "two frames and a message are on their way");
+    let drained = Flow { drain: Some(true), delivery_count: Some(2), link_credit: Some(9), ..flow };
     hear(&mut client, &frame(0, &drained, &[]));
-    assert_eq!(
-        (client.credit(0, 0, 1), client.delivery_count(0, 0)),
-        (0, 11)
-    );
+    assert_eq!((client.credit(0, 0, 1), client.delivery_count(0, 0)), (0, 11));
     assert!(said(&mut client)[0].contains("link_credit: Some(0)"));
 }
 
@@ -293,33 +211,18 @@ fn a_message_of_several_frames_comes_back_whole() {
         sender.consume_output(bytes.len());
         let mut input = bytes.as_slice();
         let event = receiver.poll(NOW, &mut input).expect("it is right");
-        let Some(Amqp10Event::Delivery {
-            session: 0,
-            handle: 1,
-            settled: false,
-            message,
-            ..
-        }) = event
-        else {
+        let Some(Amqp10Event::Delivery { session: 0, handle: 1, settled: false, message, .. }) = event else {
             panic!("{event:?}");
         };
-        let MessageBody::Data(got) = message.body else {
-            panic!("{:?}", message.body)
-        };
+        let MessageBody::Data(got) = message.body else { panic!("{:?}", message.body) };
         let mut expected = body[..len].to_vec();
         expected.iter_mut().take(4).for_each(|byte| *byte = 0xEE);
         assert_eq!(got, expected);
         let properties = message.before.properties().expect("properties");
         assert_eq!(properties.message_id, TypedValue::Str("ID:7"));
         assert_eq!(properties.correlation_id, TypedValue::Str("c"));
-        assert_eq!(
-            (properties.creation_time, properties.group_id),
-            (Some(0x0102_0304_0506_0708), Some("g"))
-        );
-        assert_eq!(
-            message.before.application_property("t"),
-            Some(TypedValue::Binary(&[9, 8, 7, 6]))
-        );
+        assert_eq!((properties.creation_time, properties.group_id), (Some(0x0102_0304_0506_0708), Some("g")));
+        assert_eq!(message.before.application_property("t"), Some(TypedValue::Binary(&[9, 8, 7, 6])));
     }
     assert_eq!(receiver.delivery_count(0, 1), 6);
 }
@@ -328,34 +231,17 @@ fn a_message_of_several_frames_comes_back_whole() {
 fn a_receiver_grants_credit_and_settles_in_ranges() {
     let mut client = open(10, 10);
     client.flow(0, 1, 50, false);
-    assert!(
-        said(&mut client)[0]
-            .contains("handle: Some(1), delivery_count: Some(0), link_credit: Some(50)")
-    );
-    let transfer = |id| Transfer {
-        handle: 0,
-        delivery_id: Some(id),
-        delivery_tag: Some(b"t"),
-        ..Transfer::default()
-    };
+    assert!(said(&mut client)[0].contains("handle: Some(1), delivery_count: Some(0), link_credit: Some(50)"));
+    let transfer = |id| Transfer { handle: 0, delivery_id: Some(id), delivery_tag: Some(b"t"), ..Transfer::default() };
     for id in 0..3 {
-        let events = hear(
-            &mut client,
-            &frame(0, &transfer(id), b"\0\x53\x75\xA0\x01x"),
-        );
+        let events = hear(&mut client, &frame(0, &transfer(id), b"\0\x53\x75\xA0\x01x"));
         assert!(events[0].contains(&format!("id: {id}")), "{events:?}");
     }
     client.settle(0, 0, 2, DeliveryState::Accepted);
     client.flow(0, 1, 3, true);
     let said = said(&mut client);
-    assert!(
-        said[0].contains("first: 0, last: Some(2), settled: Some(true), state: Some(Accepted)"),
-        "{said:?}"
-    );
-    assert!(
-        said[1].contains("delivery_count: Some(3), link_credit: Some(50)"),
-        "{said:?}"
-    );
+    assert!(said[0].contains("first: 0, last: Some(2), settled: Some(true), state: Some(Accepted)"), "{said:?}");
+    assert!(said[1].contains("delivery_count: Some(3), link_credit: Some(50)"), "{said:?}");
     assert!(said[1].contains("echo: Some(true)"), "{said:?}");
     // A sender asks by the same means, and grants nothing.
     client.flow(0, 0, 0, true);
@@ -364,99 +250,30 @@ fn a_receiver_grants_credit_and_settles_in_ranges() {
 
 #[test]
 fn a_message_above_the_limit_ends_the_connection() {
-    let config = Amqp10Config {
-        max_body: 1_000,
-        ..config()
-    };
+    let config = Amqp10Config { max_body: 1_000, ..config() };
     let mut client = Amqp10Client::new(config, NOW);
     hear(&mut client, fuzzing::HANDSHAKE);
     client.begin(0).expect("begins");
-    let attach = Attach {
-        name: "r",
-        handle: 0,
-        is_receiver: true,
-        ..Attach::default()
-    };
+    let attach = Attach { name: "r", handle: 0, is_receiver: true, ..Attach::default() };
     client.attach(0, &attach).expect("attaches");
-    let mut bytes = frame(
-        0,
-        &Begin {
-            remote_channel: Some(0),
-            ..Begin::default()
-        },
-        &[],
-    );
-    bytes.extend(frame(
-        0,
-        &Attach {
-            is_receiver: false,
-            ..attach
-        },
-        &[],
-    ));
+    let mut bytes = frame(0, &Begin { remote_channel: Some(0), ..Begin::default() }, &[]);
+    bytes.extend(frame(0, &Attach { is_receiver: false, ..attach }, &[]));
     hear(&mut client, &bytes);
-    let part = Transfer {
-        more: Some(true),
-        delivery_id: Some(0),
-        ..Transfer::default()
-    };
+    let part = Transfer { more: Some(true), delivery_id: Some(0), ..Transfer::default() };
     let parts = frame(0, &part, &[0; 400]).repeat(3);
     let error = error_of(&mut client, &parts);
-    assert!(
-        error.to_string().contains("message-size-exceeded"),
-        "{error}"
-    );
-    assert!(
-        said(&mut client)
-            .last()
-            .expect("a close")
-            .contains("message-size-exceeded")
-    );
+    assert!(error.to_string().contains("message-size-exceeded"), "{error}");
+    assert!(said(&mut client).last().expect("a close").contains("message-size-exceeded"));
 }
 
 #[test]
 fn what_nobody_asked_for_ends_the_connection() {
-    let delivery = Transfer {
-        handle: 7,
-        delivery_id: Some(0),
-        ..Transfer::default()
-    };
+    let delivery = Transfer { handle: 7, delivery_id: Some(0), ..Transfer::default() };
     for (bytes, what) in [
         (frame(0, &delivery, &[]), "unexpected transfer"),
-        (
-            frame(
-                0,
-                &Transfer {
-                    handle: 1,
-                    ..delivery
-                },
-                &[],
-            ),
-            "unexpected transfer",
-        ),
-        (
-            frame(
-                0,
-                &Begin {
-                    remote_channel: Some(9),
-                    ..Begin::default()
-                },
-                &[],
-            ),
-            "unrequested session",
-        ),
-        (
-            frame(
-                0,
-                &Attach {
-                    name: "other",
-                    handle: 5,
-                    ..Attach::default()
-                },
-                &[],
-            ),
-            "unrequested link",
-        ),
+        (frame(0, &Transfer { handle: 1, ..delivery }, &[]), "unexpected transfer"),
+        (frame(0, &Begin { remote_channel: Some(9), ..Begin::default() }, &[]), "unrequested session"),
+        (frame(0, &Attach { name: "other", handle: 5, ..Attach::default() }, &[]), "unrequested link"),
         (frame(1, &SaslOutcome::default(), &[]), "type 1"),
         (b"\0\0\x02\x01\x02\0\0\0".to_vec(), "limit"),
         (b"\0\0\0\x07\x02\0\0\0".to_vec(), "smaller"),
@@ -469,26 +286,11 @@ fn what_nobody_asked_for_ends_the_connection() {
 
 #[test]
 fn heartbeats_are_sent_and_missed() {
-    let open = Open {
-        container_id: "s",
-        idle_time_out: Some(4_000),
-        channel_max: Some(0),
-        ..Open::default()
-    };
-    let mut client = Amqp10Client::new(
-        Amqp10Config {
-            heartbeat_s: 10,
-            ..config()
-        },
-        NOW,
-    );
+    let open = Open { container_id: "s", idle_time_out: Some(4_000), channel_max: Some(0), ..Open::default() };
+    let mut client = Amqp10Client::new(Amqp10Config { heartbeat_s: 10, ..config() }, NOW);
     let before_open = fuzzing::HANDSHAKE.len() - 22;
     hear(&mut client, &fuzzing::HANDSHAKE[..before_open]);
-    assert_eq!(
-        client.next_timeout(),
-        Some(after(10)),
-        "the handshake takes ten seconds at most"
-    );
+    assert_eq!(client.next_timeout(), Some(after(10)), "the handshake takes ten seconds at most");
     hear(&mut client, &frame(0, &open, &[]));
     said(&mut client);
     assert_eq!(client.next_timeout(), Some(after(2)));
@@ -498,15 +300,10 @@ fn heartbeats_are_sent_and_missed() {
     assert_eq!(said(&mut client), ["heartbeat"]);
     client.excuse_silence(after(5));
     for second in 5..25 {
-        client
-            .handle_timeout(after(second))
-            .expect("nothing is late");
+        client.handle_timeout(after(second)).expect("nothing is late");
     }
     let error = client.handle_timeout(after(25)).expect_err("silence");
-    assert!(
-        matches!(error, Amqp10Error::Silent { silent } if silent == Nanos(20_000_000_000)),
-        "{error}"
-    );
+    assert!(matches!(error, Amqp10Error::Silent { silent } if silent == Nanos(20_000_000_000)), "{error}");
     assert_eq!(client.next_timeout(), None);
 }
 
@@ -522,34 +319,14 @@ fn a_handshake_that_hangs_is_given_up() {
 #[test]
 fn links_end_from_either_side_and_sessions_from_the_peers() {
     let mut client = open(5, 5);
-    let error = Condition {
-        condition: Symbol("amqp:resource-deleted"),
-        ..Condition::default()
-    };
-    let detach = Detach {
-        handle: 1,
-        closed: Some(true),
-        error: Some(error),
-    };
+    let error = Condition { condition: Symbol("amqp:resource-deleted"), ..Condition::default() };
+    let detach = Detach { handle: 1, closed: Some(true), error: Some(error) };
     let events = hear(&mut client, &frame(0, &detach, &[]));
-    assert!(
-        events[0].contains("handle: 0") && events[0].contains("resource-deleted"),
-        "{events:?}"
-    );
+    assert!(events[0].contains("handle: 0") && events[0].contains("resource-deleted"), "{events:?}");
     assert!(said(&mut client)[0].starts_with("Detach(Detach { handle: 0"));
     client.detach(0, 1).expect("detaches");
     said(&mut client);
-    hear(
-        &mut client,
-        &frame(
-            0,
-            &Detach {
-                handle: 0,
-                ..detach
-            },
-            &[],
-        ),
-    );
+    hear(&mut client, &frame(0, &Detach { handle: 0, ..detach }, &[]));
     assert!(said(&mut client).is_empty(), "an answer is not answered");
     let events = hear(&mut client, &frame(0, &End::default(), &[]));
     assert!(events[0].starts_with("Ended"), "{events:?}");
@@ -573,23 +350,12 @@ fn the_hot_paths_allocate_nothing_once_buffers_have_grown() {
     let message = b"\0\x53\x75\xA0\x01x";
     let mut deliveries = Vec::new();
     for id in 0..40 {
-        let whole = Transfer {
-            handle: 0,
-            delivery_id: Some(id),
-            ..Transfer::default()
-        };
+        let whole = Transfer { handle: 0, delivery_id: Some(id), ..Transfer::default() };
         let mut input = frame(0, &accepted, &[]);
         if id % 2 == 0 {
             input.extend(frame(0, &whole, message));
         } else {
-            input.extend(frame(
-                0,
-                &Transfer {
-                    more: Some(true),
-                    ..whole
-                },
-                &message[..3],
-            ));
+            input.extend(frame(0, &Transfer { more: Some(true), ..whole }, &message[..3]));
             input.extend(frame(0, &whole, &message[3..]));
         }
         deliveries.push(input);
@@ -601,10 +367,7 @@ fn the_hot_paths_allocate_nothing_once_buffers_have_grown() {
                 client.publish(&template, &[7; 700], |front| front.fill(1));
             }
             while let Some(event) = client.poll(NOW, &mut input).expect("it is right") {
-                seen += u32::from(matches!(
-                    event,
-                    Amqp10Event::Settled { .. } | Amqp10Event::Delivery { .. }
-                ));
+                seen += u32::from(matches!(event, Amqp10Event::Settled { .. } | Amqp10Event::Delivery { .. }));
             }
             client.settle(0, 0, 1, DeliveryState::Accepted);
             client.flow(0, 1, 2, false);
@@ -621,20 +384,9 @@ fn the_hot_paths_allocate_nothing_once_buffers_have_grown() {
 fn an_aborted_delivery_is_told_and_takes_a_number() {
     let mut client = open(10, 10);
     client.flow(0, 1, 50, false);
-    let part = Transfer {
-        handle: 0,
-        delivery_id: Some(0),
-        delivery_tag: Some(b"t"),
-        more: Some(true),
-        ..Transfer::default()
-    };
-    let end = Transfer {
-        delivery_id: None,
-        delivery_tag: None,
-        more: None,
-        aborted: Some(true),
-        ..part
-    };
+    let part =
+        Transfer { handle: 0, delivery_id: Some(0), delivery_tag: Some(b"t"), more: Some(true), ..Transfer::default() };
+    let end = Transfer { delivery_id: None, delivery_tag: None, more: None, aborted: Some(true), ..part };
     let mut bytes = frame(0, &part, b"half");
     bytes.extend(frame(0, &end, &[]));
     let events = hear(&mut client, &bytes);
@@ -647,39 +399,20 @@ fn an_aborted_delivery_is_told_and_takes_a_number() {
 /// A peer that begins a message on each link, and ends none.
 #[test]
 fn parts_of_messages_are_bounded_for_all_links_together() {
-    let config = Amqp10Config {
-        max_body: 1_000,
-        ..config()
-    };
+    let config = Amqp10Config { max_body: 1_000, ..config() };
     let mut client = Amqp10Client::new(config, NOW);
     hear(&mut client, fuzzing::HANDSHAKE);
     client.begin(0).expect("begins");
-    let begin = Begin {
-        remote_channel: Some(0),
-        ..Begin::default()
-    };
+    let begin = Begin { remote_channel: Some(0), ..Begin::default() };
     hear(&mut client, &frame(0, &begin, &[]));
     let names = ["a", "b", "c"];
     for (name, handle) in names.into_iter().zip(0..) {
-        let attach = Attach {
-            name,
-            handle,
-            is_receiver: true,
-            ..Attach::default()
-        };
+        let attach = Attach { name, handle, is_receiver: true, ..Attach::default() };
         client.attach(0, &attach).expect("attaches");
-        let answer = Attach {
-            is_receiver: false,
-            ..attach
-        };
+        let answer = Attach { is_receiver: false, ..attach };
         hear(&mut client, &frame(0, &answer, &[]));
     }
-    let part = |handle, id, more| Transfer {
-        handle,
-        delivery_id: Some(id),
-        more: Some(more),
-        ..Transfer::default()
-    };
+    let part = |handle, id, more| Transfer { handle, delivery_id: Some(id), more: Some(more), ..Transfer::default() };
     let body = [b"\0\x53\x75\xB0\0\0\x01\x88".as_slice(), &[7; 392]].concat();
     // What is over does not count any more, whichever link it came on.
     for id in 0..9 {
@@ -688,12 +421,7 @@ fn parts_of_messages_are_bounded_for_all_links_together() {
         bytes.extend(frame(0, &part(handle, id, false), &body[300..]));
         assert_eq!(hear(&mut client, &bytes).len(), 1);
     }
-    let all: Vec<u8> = (0..3)
-        .flat_map(|handle| frame(0, &part(handle, 9 + handle, true), &body))
-        .collect();
+    let all: Vec<u8> = (0..3).flat_map(|handle| frame(0, &part(handle, 9 + handle, true), &body)).collect();
     let error = error_of(&mut client, &all);
-    assert!(
-        error.to_string().contains("message-size-exceeded"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("message-size-exceeded"), "{error}");
 }

@@ -59,8 +59,7 @@ fn values_come_back_as_they_were() {
         let mut bytes = Vec::new();
         put(&mut random, 4, &mut bytes);
         let mut reader = Reader::new(&bytes);
-        let value = TypedValue::read(&mut reader)
-            .unwrap_or_else(|e| panic!("round {round}: {e}: {bytes:x?}"));
+        let value = TypedValue::read(&mut reader).unwrap_or_else(|e| panic!("round {round}: {e}: {bytes:x?}"));
         assert_eq!(reader.rest(), [], "round {round}");
         let mut written = Vec::new();
         value.write(&mut written);
@@ -137,14 +136,8 @@ fn composites_come_back_as_they_were() {
                     info: TypedValue::Null,
                 }),
             }),
-            DeliveryState::Modified(Modified {
-                delivery_failed: Some(true),
-                ..Modified::default()
-            }),
-            DeliveryState::Received(PartlyReceived {
-                section_number: 1,
-                section_offset: 1 << 40,
-            }),
+            DeliveryState::Modified(Modified { delivery_failed: Some(true), ..Modified::default() }),
+            DeliveryState::Received(PartlyReceived { section_number: 1, section_offset: 1 << 40 }),
         ][random.below(5)];
         let transfer = Performative::Transfer(Transfer {
             handle: number,
@@ -167,10 +160,7 @@ fn composites_come_back_as_they_were() {
             name: &name,
             handle: number % 256,
             is_receiver: random.coin(),
-            source: Some(Source {
-                address: TypedValue::Str(&name),
-                ..Source::default()
-            }),
+            source: Some(Source { address: TypedValue::Str(&name), ..Source::default() }),
             max_message_size: Some(u64::from(number) << 20),
             ..Attach::default()
         });

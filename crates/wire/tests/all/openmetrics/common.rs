@@ -1,8 +1,6 @@
 //! Events as values that can be kept and compared.
 
-use wire::openmetrics::{
-    FamilyKind, Labels, LineCause, PageEvent, PageFormat, Parser, SeriesRole, unescape,
-};
+use wire::openmetrics::{FamilyKind, Labels, LineCause, PageEvent, PageFormat, Parser, SeriesRole, unescape};
 
 /// An event that owns what it says; numbers are kept as bits, so that `NaN` is itself.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -29,18 +27,13 @@ pub(crate) struct ToldSample {
 }
 
 fn owned(labels: &Labels<'_>) -> Vec<(String, String)> {
-    labels
-        .iter()
-        .map(|label| (label.name.to_owned(), label.value().into_owned()))
-        .collect()
+    labels.iter().map(|label| (label.name.to_owned(), label.value().into_owned())).collect()
 }
 
 impl Told {
     fn of(event: &PageEvent<'_>) -> Self {
         match event {
-            PageEvent::Help { name, text } => {
-                Self::Help((*name).into(), unescape(text).into_owned())
-            }
+            PageEvent::Help { name, text } => Self::Help((*name).into(), unescape(text).into_owned()),
             PageEvent::Type { name, kind } => Self::Type((*name).into(), *kind),
             PageEvent::Unit { name, unit } => Self::Unit((*name).into(), (*unit).into()),
             PageEvent::Sample(sample) => Self::Sample(ToldSample {
@@ -61,10 +54,7 @@ impl Told {
 }
 
 /// All events of a page that arrives in these pieces.
-pub(crate) fn told_in_pieces<'a>(
-    format: PageFormat,
-    pieces: impl IntoIterator<Item = &'a [u8]>,
-) -> Vec<Told> {
+pub(crate) fn told_in_pieces<'a>(format: PageFormat, pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<Told> {
     let mut events = Vec::new();
     let mut parser = Parser::new(format);
     for piece in pieces {

@@ -8,9 +8,7 @@ use wire::openmetrics::PageFormat;
 use crate::openmetrics::common::{Told, told};
 
 fn data(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/data")
-        .join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
@@ -22,11 +20,8 @@ fn lines(page: &str, format: PageFormat) -> Vec<String> {
         .filter_map(|event| match event {
             Told::Sample(mut sample) => {
                 sample.labels.sort();
-                let labels: Vec<String> = sample
-                    .labels
-                    .iter()
-                    .map(|(name, value)| format!("{name}={}", hexadecimal(value)))
-                    .collect();
+                let labels: Vec<String> =
+                    sample.labels.iter().map(|(name, value)| format!("{name}={}", hexadecimal(value))).collect();
                 let value = f64::from_bits(sample.value);
                 let bits = if value.is_nan() { f64::NAN } else { value }.to_bits();
                 Some(format!("{} {} {bits:016x}", sample.name, labels.join(",")))
@@ -46,11 +41,7 @@ fn hexadecimal(text: &str) -> String {
 fn compare(name: &str, format: PageFormat) {
     let expected = data(&format!("{name}.expected"));
     let expected: Vec<&str> = expected.lines().collect();
-    assert!(
-        expected.len() > 10,
-        "an expectation of {} lines",
-        expected.len()
-    );
+    assert!(expected.len() > 10, "an expectation of {} lines", expected.len());
     assert_eq!(lines(&data(&format!("{name}.txt")), format), expected);
 }
 

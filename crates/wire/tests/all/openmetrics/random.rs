@@ -32,13 +32,7 @@ struct Page {
     events: Vec<Told>,
 }
 
-const NAMES: &[&str] = &[
-    "a",
-    "queue_messages",
-    "http:requests",
-    "_x",
-    "rabbitmq_queue_messages_ready",
-];
+const NAMES: &[&str] = &["a", "queue_messages", "http:requests", "_x", "rabbitmq_queue_messages_ready"];
 const LABELS: &[&str] = &["queue", "vhost", "le", "q", "_", "queue_name"];
 const VALUE_PARTS: &[&str] = &[
     "q-1",
@@ -58,15 +52,11 @@ const VALUE_PARTS: &[&str] = &[
 ];
 
 fn label_text(random: &mut Random) -> String {
-    (0..random.below(4))
-        .map(|_| random.pick(VALUE_PARTS))
-        .collect()
+    (0..random.below(4)).map(|_| random.pick(VALUE_PARTS)).collect()
 }
 
 fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n")
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 fn labels(random: &mut Random) -> Vec<(String, String)> {
@@ -104,11 +94,7 @@ fn write_labels(random: &mut Random, text: &mut String, labels: &[(String, Strin
         .iter()
         .map(|(name, value)| format!("{blank}{name}{blank}={blank}\"{}\"{blank}", escaped(value)))
         .collect();
-    let comma = if labels.is_empty() || random.below(8) > 0 {
-        ""
-    } else {
-        ","
-    };
+    let comma = if labels.is_empty() || random.below(8) > 0 { "" } else { "," };
     let _ = write!(text, "{blank}{{{}{comma}}}", written.join(","));
 }
 
@@ -131,31 +117,21 @@ fn bits(text: &str) -> u64 {
 
 /// Every tenth page has lines that begin like the ones before them and differ somewhere else.
 fn page(random: &mut Random) -> Page {
-    let mut page = Page {
-        text: String::new(),
-        events: Vec::new(),
-    };
+    let mut page = Page { text: String::new(), events: Vec::new() };
     let mut last = Vec::new();
     let mut name = NAMES[0];
     for _ in 0..random.below(40) {
         match random.below(12) {
             0 => {
                 let help = label_text(random);
-                let _ = writeln!(
-                    page.text,
-                    "# HELP a {}",
-                    escaped(&help).replace("\\\"", "\"")
-                );
+                let _ = writeln!(page.text, "# HELP a {}", escaped(&help).replace("\\\"", "\""));
                 let help = help.trim_start_matches([' ', '\t']).to_owned();
                 page.events.push(Told::Help("a".into(), help));
             }
-            1 => page
-                .text
-                .push_str(random.pick(&["\n", "# a comment\n", "  \n", "\r\n", "#\n"])),
+            1 => page.text.push_str(random.pick(&["\n", "# a comment\n", "  \n", "\r\n", "#\n"])),
             2 => {
                 page.text.push_str("# TYPE other gauge\n");
-                page.events
-                    .push(Told::Type("other".into(), FamilyKind::Gauge));
+                page.events.push(Told::Type("other".into(), FamilyKind::Gauge));
             }
             _ => {
                 if random.below(3) == 0 {
@@ -192,8 +168,7 @@ fn sample(random: &mut Random, page: &mut Page, name: &str, labels: &[(String, S
         let labels = vec![("trace".to_owned(), "a#b".to_owned())];
         exemplar = Some((labels, 0.5_f64.to_bits(), Some(2.0_f64.to_bits())));
     }
-    page.text
-        .push_str(random.pick(&["\n", "\n", "\n", "\r\n", " \n"]));
+    page.text.push_str(random.pick(&["\n", "\n", "\n", "\r\n", " \n"]));
     page.events.push(Told::Sample(ToldSample {
         name: name.into(),
         labels: labels.to_vec(),
@@ -233,10 +208,6 @@ fn pieces_of_any_size_say_the_same() {
         }
         let cut = random.below(bytes.len() + 1);
         let (begin, end) = bytes.split_at(cut);
-        assert_eq!(
-            told_in_pieces(format, [begin, end]),
-            whole,
-            "seed {seed}, cut at {cut}"
-        );
+        assert_eq!(told_in_pieces(format, [begin, end]), whole, "seed {seed}, cut at {cut}");
     }
 }

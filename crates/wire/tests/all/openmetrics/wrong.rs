@@ -9,15 +9,8 @@ fn cause(line: &str) -> LineCause {
     let page = format!("before 1\n{line}\nafter 2\n");
     let events = told(PageFormat::Prometheus, page.as_bytes());
     match events.as_slice() {
-        [
-            Told::Sample(before),
-            Told::Error(2, cause),
-            Told::Sample(after),
-        ] => {
-            assert_eq!(
-                (before.name.as_str(), after.name.as_str()),
-                ("before", "after")
-            );
+        [Told::Sample(before), Told::Error(2, cause), Told::Sample(after)] => {
+            assert_eq!((before.name.as_str(), after.name.as_str()), ("before", "after"));
             *cause
         }
         other => panic!("{line:?}: {other:?}"),
@@ -56,10 +49,7 @@ fn a_wrong_line_is_told_and_skipped() {
         assert_eq!(cause(line), expected, "{line}");
     }
     let many: Vec<String> = (0..200).map(|i| format!("l{i}=\"\"")).collect();
-    assert_eq!(
-        cause(&format!("abc{{{}}} 1", many.join(","))),
-        LineCause::TooManyLabels
-    );
+    assert_eq!(cause(&format!("abc{{{}}} 1", many.join(","))), LineCause::TooManyLabels);
 }
 
 #[test]
@@ -85,15 +75,8 @@ fn a_line_is_read_alike_whatever_stands_before_it() {
         ("foo{a=\"1\"} 1", "{\"foo\",a=\"1\"} 1"),
     ] {
         let alone = told(PageFormat::Prometheus, format!("\n{line}\n").as_bytes());
-        let behind = told(
-            PageFormat::Prometheus,
-            format!("{before}\n{line}\n").as_bytes(),
-        );
-        assert_eq!(
-            behind.get(1..),
-            Some(alone.as_slice()),
-            "{line} behind {before}"
-        );
+        let behind = told(PageFormat::Prometheus, format!("{before}\n{line}\n").as_bytes());
+        assert_eq!(behind.get(1..), Some(alone.as_slice()), "{line} behind {before}");
     }
 }
 
@@ -127,11 +110,7 @@ fn a_line_that_does_not_end_is_not_kept() {
             });
         }
     });
-    assert!(
-        information.bytes_max < 3 * MAX_LINE as u64,
-        "{} bytes",
-        information.bytes_max
-    );
+    assert!(information.bytes_max < 3 * MAX_LINE as u64, "{} bytes", information.bytes_max);
     let mut names = Vec::new();
     parser.feed(b" 1\nnext 2\n", |event| {
         if let PageEvent::Sample(sample) = event {
@@ -145,19 +124,11 @@ fn a_line_that_does_not_end_is_not_kept() {
 
 #[test]
 fn the_limit_of_a_line_does_not_depend_on_pieces() {
-    for (length, is_error) in [
-        (MAX_LINE - 1, false),
-        (MAX_LINE, false),
-        (MAX_LINE + 1, true),
-    ] {
+    for (length, is_error) in [(MAX_LINE - 1, false), (MAX_LINE, false), (MAX_LINE + 1, true)] {
         let frame = "a{b=\"\"} 1";
         let line = format!("a{{b=\"{}\"}} 1\nc 2\n", "x".repeat(length - frame.len()));
         let whole = told(PageFormat::Prometheus, line.as_bytes());
-        assert_eq!(
-            matches!(whole[0], Told::Error(1, LineCause::TooLong)),
-            is_error,
-            "{length}"
-        );
+        assert_eq!(matches!(whole[0], Told::Error(1, LineCause::TooLong)), is_error, "{length}");
         assert_eq!(whole.len(), 2);
         let pieces = told_in_pieces(PageFormat::Prometheus, line.as_bytes().chunks(4_093));
         assert_eq!(pieces, whole);
@@ -167,32 +138,18 @@ fn the_limit_of_a_line_does_not_depend_on_pieces() {
 #[test]
 fn openmetrics_pages_end_with_eof() {
     let read = |page: &str| told(PageFormat::OpenMetrics, page.as_bytes());
-    assert!(
-        matches!(read("a 1 1.5\n# EOF\n").as_slice(), [Told::Sample(sample), Told::Eof]
-        if sample.timestamp == Some(1.5_f64.to_bits()))
-    );
+    assert!(matches!(read("a 1 1.5\n# EOF\n").as_slice(), [Told::Sample(sample), Told::Eof]
+        if sample.timestamp == Some(1.5_f64.to_bits())));
     assert!(matches!(read("# EOF").as_slice(), [Told::Eof]));
-    assert!(matches!(
-        read("a 1\n").as_slice(),
-        [Told::Sample(_), Told::Error(2, LineCause::NoEof)]
-    ));
-    assert!(matches!(
-        read("").as_slice(),
-        [Told::Error(1, LineCause::NoEof)]
-    ));
-    assert!(matches!(
-        read("# EOF\na 1\n").as_slice(),
-        [Told::Eof, Told::Error(2, LineCause::AfterEof)]
-    ));
+    assert!(matches!(read("a 1\n").as_slice(), [Told::Sample(_), Told::Error(2, LineCause::NoEof)]));
+    assert!(matches!(read("").as_slice(), [Told::Error(1, LineCause::NoEof)]));
+    assert!(matches!(read("# EOF\na 1\n").as_slice(), [Told::Eof, Told::Error(2, LineCause::AfterEof)]));
     assert!(told(PageFormat::Prometheus, b"# EOF\na 1\n").len() == 1);
     assert_eq!(
         PageFormat::of_content_type("application/openmetrics-text; version=1.0.0; charset=utf-8"),
         PageFormat::OpenMetrics
     );
-    assert_eq!(
-        PageFormat::of_content_type("text/plain; version=0.0.4"),
-        PageFormat::Prometheus
-    );
+    assert_eq!(PageFormat::of_content_type("text/plain; version=0.0.4"), PageFormat::Prometheus);
 }
 
 #[test]
@@ -229,9 +186,6 @@ u_total 1
     use SeriesRole::{Bucket, Count, Created, Sum, Total, Value};
     assert_eq!(
         roles,
-        [
-            Total, Created, Total, Bucket, Count, Sum, Created, Value, Count, Value, Value, Total,
-            Value, Total
-        ]
+        [Total, Created, Total, Bucket, Count, Sum, Created, Value, Count, Value, Value, Total, Value, Total]
     );
 }

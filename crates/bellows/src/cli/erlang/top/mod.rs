@@ -125,9 +125,7 @@ impl ErlangTopArgs {
 
     fn print(&self, helper: &Helper) -> Result<Done, Failure> {
         // For a script, a table without end is of no use; objects, one a line, are.
-        let several = self
-            .count
-            .map_or(self.json && !self.once, |count| count > 1);
+        let several = self.count.map_or(self.json && !self.once, |count| count > 1);
         let repetition = Repetition {
             // A window is as long as the time between two.
             every: several.then_some(Length(Nanos::ZERO)),
@@ -146,10 +144,7 @@ impl ErlangTopArgs {
             window.processes.retain(|it| !plain::is_own(it));
             let node = helper.node().name().as_str();
             let gap = if number > 1 { "\n" } else { "" };
-            output::print(&format!(
-                "{gap}{}",
-                plain::text(&window, node, self.sort, output::style())
-            ))
+            output::print(&format!("{gap}{}", plain::text(&window, node, self.sort, output::style())))
         })
     }
 }
@@ -180,17 +175,10 @@ mod tests {
                 process("channel", "127.0.0.1:45678 -> 127.0.0.1:5672 (1)"),
                 process("channel", "127.0.0.1:45678 -> 127.0.0.1:5672 (2)"),
             ],
-            schedulers: SchedulerUse {
-                normal: vec![0.5; 16],
-                ..SchedulerUse::default()
-            },
+            schedulers: SchedulerUse { normal: vec![0.5; 16], ..SchedulerUse::default() },
             run_queue: 1,
             rates: [].into(),
-            memory: [
-                ("total".to_owned(), 123_456_789_012),
-                ("atom".to_owned(), 12_345_678),
-            ]
-            .into(),
+            memory: [("total".to_owned(), 123_456_789_012), ("atom".to_owned(), 12_345_678)].into(),
             counts: [].into(),
             flow: Vec::new(),
             flow_count: 0,

@@ -81,8 +81,7 @@ fn title(process: &TopProcess) -> String {
 
 /// As many parts as a line has room for, the most useful first.
 fn line(head: &str, parts: &[String], columns: usize) -> String {
-    let joined =
-        |most: usize| format!("{head}{}", parts.get(..most).unwrap_or_default().join(", "));
+    let joined = |most: usize| format!("{head}{}", parts.get(..most).unwrap_or_default().join(", "));
     let lines = (1..=parts.len()).rev().map(joined);
     let mut lines = lines.skip_while(|line| width(line) > columns);
     lines.next().unwrap_or_else(|| joined(1))
@@ -154,11 +153,7 @@ fn schedulers(window: &TopWindow, columns: usize) -> String {
         return whole;
     }
     let (all, busy) = (used.normal.len(), mean(&used.normal));
-    line(
-        &format!("schedulers {all}, {busy} busy on average; "),
-        &others,
-        columns,
-    )
+    line(&format!("schedulers {all}, {busy} busy on average; "), &others, columns)
 }
 
 /// RabbitMQ's own figures, where the node has it; of one that is stopped, only that.
@@ -187,17 +182,9 @@ fn slowed(window: &TopWindow) -> String {
     if window.flow_count == 0 {
         return format!("nobody in flow control{whole}");
     }
-    let names: Vec<String> = window
-        .flow
-        .iter()
-        .take(NAMED)
-        .map(|it| format!("{} {} ({})", it.kind, it.name, it.state))
-        .collect();
-    format!(
-        "{} in flow control{whole}: {}",
-        counted(window.flow_count, "client or queue"),
-        names.join(", ")
-    )
+    let names: Vec<String> =
+        window.flow.iter().take(NAMED).map(|it| format!("{} {} ({})", it.kind, it.name, it.state)).collect();
+    format!("{} in flow control{whole}: {}", counted(window.flow_count, "client or queue"), names.join(", "))
 }
 
 /// The narrowest name of a process that is of use: `connection 127.0.0.1:45678…0.0.1:5672`.
@@ -269,11 +256,7 @@ impl TopColumn {
 
 /// The columns that fit, each with its width: as wide as its `longest` text, where there is room. Numbers and
 /// identifiers are never cut; names have the room before functions.
-pub(super) fn columns(
-    width: u16,
-    sort: ProcessOrder,
-    longest: impl Fn(TopColumn) -> u16,
-) -> Vec<(TopColumn, u16)> {
+pub(super) fn columns(width: u16, sort: ProcessOrder, longest: impl Fn(TopColumn) -> u16) -> Vec<(TopColumn, u16)> {
     let mut shown = TopColumn::ALL.to_vec();
     let least = |column: TopColumn| column.least(longest(column));
     let needed = |shown: &[TopColumn]| {
@@ -348,18 +331,10 @@ mod tests {
     #[test]
     fn lines_about_the_node_fit_the_terminal() {
         let mut window = window();
-        for (key, memory) in [
-            ("processes", 234),
-            ("binary", 123),
-            ("ets", 45),
-            ("code", 35),
-        ] {
+        for (key, memory) in [("processes", 234), ("binary", 123), ("ets", 45), ("code", 35)] {
             window.memory.insert(key.to_owned(), memory * 1_000_000);
         }
-        for (count, limit) in [
-            ("processes", "process_limit"),
-            ("descriptors", "descriptor_limit"),
-        ] {
+        for (count, limit) in [("processes", "process_limit"), ("descriptors", "descriptor_limit")] {
             window.counts.insert(count.to_owned(), 12_345);
             window.counts.insert(limit.to_owned(), 1_048_576);
         }
@@ -368,30 +343,19 @@ mod tests {
             assert!(lines.iter().all(|it| width(it) <= columns), "{lines:#?}");
             let has_ets = lines.iter().any(|it| it.contains("ETS 45"));
             assert!(has_ets || columns < 80, "{lines:#?}");
-            assert!(
-                lines.iter().any(|it| it.contains("run queue 1")),
-                "{lines:#?}"
-            );
+            assert!(lines.iter().any(|it| it.contains("run queue 1")), "{lines:#?}");
         }
         let whole = summary(&window, "a@b", usize::MAX).join("\n");
-        assert!(
-            whole.contains("atoms 12") && whole.contains("50 % 50 %"),
-            "{whole}"
-        );
+        assert!(whole.contains("atoms 12") && whole.contains("50 % 50 %"), "{whole}");
     }
 
     #[test]
     fn a_narrow_terminal_has_names_and_what_gives_the_order() {
         let node = "bellows-1234-5678@localhost";
-        let style = |columns| Style {
-            terminal: true,
-            columns,
-            ..Style::PLAIN
-        };
-        for (sort, kept, gone) in [
-            (ProcessOrder::Reductions, "reductions/s", "binaries"),
-            (ProcessOrder::Binaries, "binaries", "messages"),
-        ] {
+        let style = |columns| Style { terminal: true, columns, ..Style::PLAIN };
+        for (sort, kept, gone) in
+            [(ProcessOrder::Reductions, "reductions/s", "binaries"), (ProcessOrder::Binaries, "binaries", "messages")]
+        {
             let text = text(&window(), node, sort, style(80));
             assert!(text.lines().all(|line| width(line) <= 80), "{text}");
             let head = text.lines().find(|line| line.starts_with("process "));
@@ -406,12 +370,7 @@ mod tests {
 
     #[test]
     fn the_name_keeps_its_width_and_the_order_its_column() {
-        for sort in [
-            ProcessOrder::Reductions,
-            ProcessOrder::Memory,
-            ProcessOrder::Messages,
-            ProcessOrder::Binaries,
-        ] {
+        for sort in [ProcessOrder::Reductions, ProcessOrder::Memory, ProcessOrder::Messages, ProcessOrder::Binaries] {
             for width in 1..400 {
                 let shown = columns(width, sort, |_| 14);
                 let wide = columns(width, sort, |_| 60);

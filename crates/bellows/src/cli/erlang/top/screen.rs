@@ -66,15 +66,10 @@ pub(super) fn show(
     limit: Option<u32>,
 ) -> Result<Done, Failure> {
     let (least, most) = ASKED;
-    let wish = Arc::new(Mutex::new(TopRequest {
-        limit: limit.unwrap_or(least).clamp(least, most),
-        ..request
-    }));
+    let wish = Arc::new(Mutex::new(TopRequest { limit: limit.unwrap_or(least).clamp(least, most), ..request }));
     let (tell, news) = mpsc::channel();
     let keys = tell.clone();
-    thread::Builder::new()
-        .name("keys".to_owned())
-        .spawn(move || read_keys(&keys))?;
+    thread::Builder::new().name("keys".to_owned()).spawn(move || read_keys(&keys))?;
     let (resume, paused) = mpsc::channel::<()>();
     let mut view = TopView {
         sort,
@@ -139,8 +134,7 @@ fn look(
         // Another order has other processes first: nobody waits for the end of a window that is not wanted any more.
         let window = top(helper, &request, &|| stop() || wanted() != request);
         let failed = window.is_err();
-        if tell.send(TopNews::Window(Box::new(window))).is_err() || failed || go_on.recv().is_err()
-        {
+        if tell.send(TopNews::Window(Box::new(window))).is_err() || failed || go_on.recv().is_err() {
             return;
         }
     }
@@ -164,12 +158,7 @@ struct TopView {
 }
 
 impl TopView {
-    fn run(
-        &mut self,
-        screen: &mut TopScreen,
-        news: &Receiver<TopNews>,
-        resume: &Sender<()>,
-    ) -> Result<Done, Failure> {
+    fn run(&mut self, screen: &mut TopScreen, news: &Receiver<TopNews>, resume: &Sender<()>) -> Result<Done, Failure> {
         let mut is_waiting = false;
         while !self.control.is_stopping() {
             screen.draw(|frame| self.draw(frame))?;
@@ -236,8 +225,7 @@ impl TopView {
             };
             let key = |process: &TopProcess| (key(process), process.reductions_per_s as u64);
             last.processes.retain(|process| !is_own(process));
-            last.processes
-                .sort_by_key(|process| std::cmp::Reverse(key(process)));
+            last.processes.sort_by_key(|process| std::cmp::Reverse(key(process)));
         }
     }
 
@@ -271,31 +259,24 @@ impl TopView {
 
     /// How long the node has been silent when it should have answered: the screen shows older values.
     fn silence(&self) -> Option<String> {
-        let window = self
-            .wish
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .window;
+        let window = self.wish.lock().unwrap_or_else(PoisonError::into_inner).window;
         let over = self.since.elapsed().saturating_sub(window);
-        (over >= LONG_SILENCE && !self.is_paused)
-            .then(|| format!("the node has not answered for {} s", over.as_secs()))
+        (over >= LONG_SILENCE && !self.is_paused).then(|| format!("the node has not answered for {} s", over.as_secs()))
     }
 
     /// Activity of the whole node. A long line is wrapped into two where the screen has the rows for that.
     fn summary(&self, window: &TopWindow, area: Rect) -> Vec<String> {
         let columns = usize::from(area.width);
         let most = if area.height < SMALL { 1 } else { 2 };
-        let lines = summary(window, &self.node, columns)
-            .into_iter()
-            .flat_map(|line| {
-                let line = sanitise(&line).into_owned();
-                let mut broken = wrap(&line, columns);
-                if broken.len() > most {
-                    let rest = broken.split_off(most - 1).join(" ");
-                    broken.push(fit(&rest, columns).into_owned());
-                }
-                broken
-            });
+        let lines = summary(window, &self.node, columns).into_iter().flat_map(|line| {
+            let line = sanitise(&line).into_owned();
+            let mut broken = wrap(&line, columns);
+            if broken.len() > most {
+                let rest = broken.split_off(most - 1).join(" ");
+                broken.push(fit(&rest, columns).into_owned());
+            }
+            broken
+        });
         lines.collect()
     }
 
@@ -387,10 +368,7 @@ type KeyText = (&'static str, String, String);
 /// least; `?` shows those.
 fn key_line(window: Duration, columns: usize) -> String {
     let keys = keys(window);
-    let long = format!(
-        "keys: {}",
-        joined(keys.iter().map(|(key, what, _)| (*key, what)))
-    );
+    let long = format!("keys: {}", joined(keys.iter().map(|(key, what, _)| (*key, what))));
     if width(&long) <= columns {
         return long;
     }
@@ -411,10 +389,7 @@ fn key_line(window: Duration, columns: usize) -> String {
 /// All keys, on as many lines as they need.
 fn key_lines(window: Duration, columns: usize) -> Vec<String> {
     let keys = keys(window);
-    let mut keys: Vec<String> = keys
-        .iter()
-        .map(|(key, what, _)| format!("{key} {what}"))
-        .collect();
+    let mut keys: Vec<String> = keys.iter().map(|(key, what, _)| format!("{key} {what}")).collect();
     keys.push("? fewer".to_owned());
     wrap(&format!("keys: {}", keys.join(", ")), columns)
 }
@@ -474,8 +449,7 @@ mod tests {
         screen.draw(|frame| view.draw(frame)).expect("a picture");
         let cells = screen.backend().buffer().content();
         let rows = cells.chunks(width.into());
-        rows.map(|row| row.iter().map(|cell| cell.symbol()).collect())
-            .collect()
+        rows.map(|row| row.iter().map(|cell| cell.symbol()).collect()).collect()
     }
 
     #[test]
@@ -487,29 +461,17 @@ mod tests {
         assert!(text.contains("reductions/s v"), "{text}");
         let keys = rows.iter().find(|row| row.starts_with("paused; "));
         let keys = keys.map_or("", |row| row.trim_end());
-        assert!(
-            keys.ends_with("? more") || keys.ends_with("2.0 s"),
-            "{text}"
-        );
+        assert!(keys.ends_with("? more") || keys.ends_with("2.0 s"), "{text}");
         // Of a window with long lines, none is cut but those that name many.
         let heads = rows.iter().take_while(|row| !row.starts_with("process "));
         assert!(heads.clone().all(|row| !row.contains('…')), "{text}");
         assert!(text.contains("code "), "{text}");
-        let names = rows
-            .iter()
-            .filter(|row| row.starts_with("channel 127.0.0.1:45678"));
+        let names = rows.iter().filter(|row| row.starts_with("channel 127.0.0.1:45678"));
         let names: Vec<&str> = names.filter_map(|row| row.split("  ").next()).collect();
         assert!(names.len() == 2 && names[0] != names[1], "{text}");
-        assert!(
-            names[0].ends_with("(1)") && names[1].ends_with("(2)") && names[0].contains(":45678"),
-            "{text}"
-        );
+        assert!(names[0].ends_with("(1)") && names[1].ends_with("(2)") && names[0].contains(":45678"), "{text}");
         let wide = shown(160, 24, ProcessOrder::Binaries).join("\n");
-        for part in [
-            "-> 127.0.0.1:5672 ",
-            "binaries v",
-            "gen_server2:process_next_msg/1",
-        ] {
+        for part in ["-> 127.0.0.1:5672 ", "binaries v", "gen_server2:process_next_msg/1"] {
             assert!(wide.contains(part), "{wide}");
         }
     }

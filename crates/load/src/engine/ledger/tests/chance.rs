@@ -44,9 +44,8 @@ impl Story {
         let size = sizes[random.below(if first > 0 { 4 } else { 6 }) as usize];
         let producers = 1 + random.below(if first > 0 { 1 } else { 3 }) as usize;
         let receivers = 1 + random.below(2);
-        let consumers: Vec<(usize, usize)> = (0..receivers + random.below(4))
-            .map(|at| (random.below(3) as usize, (at % receivers) as usize))
-            .collect();
+        let consumers: Vec<(usize, usize)> =
+            (0..receivers + random.below(4)).map(|at| (random.below(3) as usize, (at % receivers) as usize)).collect();
         let mut rig = Rig::new(producers, &consumers, size);
         // What came before the story: all of it once, in order.
         for bitmap in 0..producers * (1 + receivers as usize) {
@@ -103,11 +102,7 @@ impl Story {
         if waiting.is_empty() {
             return;
         }
-        let at = if random.one_in(12) {
-            random.below(waiting.len() as u64)
-        } else {
-            0
-        };
+        let at = if random.one_in(12) { random.below(waiting.len() as u64) } else { 0 };
         let (producer, n, flagged) = waiting.remove(at as usize);
         if random.one_in(12) {
             // Comes again, mostly as what a consumer gave back.
@@ -121,17 +116,9 @@ impl Story {
         if !readable {
             return;
         }
-        let newer = |d: &Delivery| {
-            (d.consumer, d.producer, d.flagged) == (consumer, producer, false) && d.sequence > n
-        };
+        let newer = |d: &Delivery| (d.consumer, d.producer, d.flagged) == (consumer, producer, false) && d.sequence > n;
         let late = !flagged && self.deliveries.iter().any(newer);
-        self.deliveries.push(Delivery {
-            consumer,
-            producer,
-            sequence: n,
-            flagged,
-            late,
-        });
+        self.deliveries.push(Delivery { consumer, producer, sequence: n, flagged, late });
     }
 
     /// Flips a bit, where a reader can tell that; says whether the header is still whole.
@@ -182,12 +169,8 @@ impl Story {
 
     /// The ledger's figures by definition.
     fn expected(&self) -> LedgerSummary {
-        let mut sum = LedgerSummary {
-            corrupt: self.corrupt,
-            foreign: self.foreign,
-            exact: true,
-            ..LedgerSummary::default()
-        };
+        let mut sum =
+            LedgerSummary { corrupt: self.corrupt, foreign: self.foreign, exact: true, ..LedgerSummary::default() };
         for receiver in 0..self.waiting.len() {
             for producer in 0..self.next.len() {
                 sum.sent += self.next[producer];
@@ -227,9 +210,7 @@ impl Story {
     fn check(mut self, steps: u64, what: &str) {
         self.unfold(steps);
         let expected = self.expected();
-        let Self {
-            rig, mut random, ..
-        } = self;
+        let Self { rig, mut random, .. } = self;
         let summary = rig.end(|batches| {
             for at in (1..batches.len()).rev() {
                 batches.swap(at, random.below(at as u64 + 1) as usize);

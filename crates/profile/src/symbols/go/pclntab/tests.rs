@@ -26,13 +26,7 @@ fn table(magic: u32, count: u64, parts: &Parts) -> Vec<u8> {
     for word in [count, 1, 0x40_0000, names, units, files, values, functions] {
         table.extend(word.to_le_bytes());
     }
-    for part in [
-        &parts.names,
-        &parts.units,
-        &parts.files,
-        &parts.values,
-        &parts.functions,
-    ] {
+    for part in [&parts.names, &parts.units, &parts.files, &parts.values, &parts.functions] {
         table.extend(part);
     }
     table
@@ -70,13 +64,7 @@ fn known(version: usize) -> (Vec<u8>, Vec<u8>) {
         call[shape.call_site..][..4].copy_from_slice(&site.to_le_bytes());
         trees.extend(call);
     }
-    let parts = Parts {
-        names,
-        units: words(&[NONE, 0, 5]),
-        files: b"a.go\0b.go\0".to_vec(),
-        values,
-        functions,
-    };
+    let parts = Parts { names, units: words(&[NONE, 0, 5]), files: b"a.go\0b.go\0".to_vec(), values, functions };
     (table(magic, 2, &parts), trees)
 }
 
@@ -95,11 +83,7 @@ fn functions_and_what_is_inlined_have_their_lines() {
             named.collect()
         };
         assert_eq!(lines(0x10), ["main.outer a.go:7"]);
-        let inlined = [
-            "main.inner b.go:9",
-            "main.middle a.go:7",
-            "main.outer a.go:7",
-        ];
+        let inlined = ["main.inner b.go:9", "main.middle a.go:7", "main.outer a.go:7"];
         assert_eq!(lines(0x18), inlined);
         assert_eq!(lines(0x4f), ["main.leaf b.go:9"]);
     }
