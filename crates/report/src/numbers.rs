@@ -93,20 +93,25 @@ pub(crate) fn marked(ns: u64, supported: bool) -> String {
     if supported { value.to_string() } else { format!("~{value}") }
 }
 
+/// A percentile by its name, such as `p99`, with a mark where too few samples support it.
+pub(crate) fn percentile(of: &LatencySummary, name: &str) -> String {
+    let mut all = LatencySummary::PERCENTILES.into_iter().zip(of.percentile_values());
+    let found = all.find(|((_, it), _)| *it == name);
+    found.map_or_else(String::new, |((percentile, _), ns)| marked(ns, of.supports(percentile)))
+}
+
 /// Bytes in the SI unit that suits them: `812 B`, `1.20 MB`.
 pub fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
     if bytes < 1_000 {
         return format!("{bytes} B");
     }
-    let mut value = bytes as f64;
-    let mut unit = "B";
-    for larger in UNITS {
-        if value < 999.5 {
-            break;
-        }
-        value /= 1e3;
-        unit = larger;
+    let (mut value, mut units) = (bytes as f64 / 1e3, UNITS.into_iter());
+    let mut unit = units.next().unwrap_or_default();
+    while value >= 999.5
+        && let Some(larger) = units.next()
+    {
+        (value, unit) = (value / 1e3, larger);
     }
     format!("{} {unit}", three_digits(value))
 }
@@ -194,6 +199,12 @@ pub(crate) fn figure(value: f64, unit: QuantityUnit) -> String {
         QuantityUnit::Bytes => bytes(value.round() as u64),
         QuantityUnit::Cores => format!("{} cores", three_digits(value)),
     }
+}
+
+/// Counts other than 0, in words: `3 failed`.
+pub(crate) fn nonzero(all: &[(u64, &str)]) -> Vec<String> {
+    let there = all.iter().filter(|(number, _)| *number > 0);
+    there.map(|(number, what)| format!("{} {what}", count(*number))).collect()
 }
 
 /// How many there were per second; 0 in no time at all.

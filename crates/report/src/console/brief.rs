@@ -7,7 +7,7 @@ use archive::{
     Cause, Finding, Lateness, ProgramSummary, RequirementOutcome, RunRecord, RunState, RunSummary, Tier, Verdict,
     Warning,
 };
-use stacks::{ClassShare, ProfileSummary, USUAL_EVENT};
+use stacks::{ProfileSummary, USUAL_EVENT};
 
 use super::rows::{Content, Row, RowRank, lines};
 use super::text::{Style, sanitise};
@@ -42,13 +42,10 @@ pub fn brief(
     style: Style,
 ) -> String {
     let (shown, hidden) = warnings(summary);
-    let marks = |of: fn(Tier) -> bool| {
-        let shown = shown.iter().filter(move |it| of(it.tier));
-        shown.map(|it| mark(it)).collect::<Vec<_>>()
-    };
+    let marks = |tier: Tier| shown.iter().filter(move |it| it.tier == tier).map(|it| mark(it)).collect::<Vec<_>>();
     let mut rows = missed(&summary.requirements);
     rows.extend(failed(summary));
-    rows.extend(marks(|tier| tier == Tier::Invalid));
+    rows.extend(marks(Tier::Invalid));
     rows.push(load::title(record, summary));
     rows.extend(load::latencies(summary));
     rows.extend(load::faults(summary));
@@ -61,11 +58,11 @@ pub fn brief(
     rows.extend(profiles(summary));
     rows.extend(inspections(summary));
     rows.extend(met(&summary.requirements));
-    rows.extend(marks(|tier| tier == Tier::Caution));
+    rows.extend(marks(Tier::Caution));
     if shown.len() < WARNINGS {
         rows.extend(late(summary));
     }
-    rows.extend(marks(|tier| tier == Tier::Note));
+    rows.extend(marks(Tier::Note));
     if let Some(report) = report {
         let next = sanitise(&next(record, summary, hidden, run)).into_owned();
         let content = Content::End(sanitise(report).into_owned(), next);
@@ -78,10 +75,7 @@ pub fn brief(
 fn next(record: &RunRecord, summary: &RunSummary, hidden: usize, run: Option<&str>) -> String {
     let is_sampled = summary.profiles.iter().any(|it| it.samples > 0);
     if is_sampled && hidden == 0 && record.state == RunState::Complete {
-        return match run {
-            Some(run) => format!("bellows top {run}"),
-            None => "bellows top".to_owned(),
-        };
+        return run.map_or_else(|| "bellows top".to_owned(), |run| format!("bellows top {run}"));
     }
     let all = format!("bellows runs show -v {}", run.unwrap_or("last"));
     match hidden {
@@ -184,20 +178,14 @@ fn late(summary: &RunSummary) -> Option<Row<'static>> {
 /// Requirements that were missed, or cannot be told, with the reason.
 fn missed(all: &[RequirementOutcome]) -> Vec<Row<'static>> {
     let row = |it: &RequirementOutcome| {
-        let label = match it.met {
-            Some(false) => "MISSED",
-            _ => "unknown",
-        };
+        let label = if it.met == Some(false) { "MISSED" } else { "unknown" };
         let text = format!("{}: {}", it.that, observed(it));
         Row::text(RowRank::Core, label, &text).alarmed().whole()
     };
     let of = |met: Option<bool>| all.iter().filter(move |it| it.met == met);
     let several = of(Some(false)).chain(of(None));
-    let more = several.clone().count().saturating_sub(MISSED);
-    let more = (more > 0).then(|| {
-        let text = format!("and {} more", count(more as u64));
-        Row::text(RowRank::Core, "", &text)
-    });
+    let more = several.clone().count().saturating_sub(MISSED) as u64;
+    let more = (more > 0).then(|| Row::text(RowRank::Core, "", &format!("and {} more", count(more))));
     several.take(MISSED).map(row).chain(more).collect()
 }
 
@@ -312,19 +300,16 @@ fn samples(profile: &ProfileSummary) -> Row<'static> {
 
 /// `kernel: network 62 %, waiting 27 %, Erlang code 8.0 %`.
 fn classes(profile: &ProfileSummary) -> Option<Row<'static>> {
-    let large = |it: &&ClassShare| it.share >= LEAST_CLASS;
-    let all = profile.classes.iter().filter(large).take(CLASSES);
+    let all = profile.classes.iter().filter(|it| it.share >= LEAST_CLASS).take(CLASSES);
     let all: Vec<String> = all.map(|it| format!("{} {}", it.class, percent(it.share))).collect();
     (!all.is_empty()).then(|| Row::list(RowRank::Main, "CPU went to", all))
 }
 
 /// `queue orders 31 %, connection 127.0.0.1:4711 12 %`.
 fn work(profile: &ProfileSummary) -> Option<Row<'static>> {
-    let all = profile.work.iter().filter(|it| !it.role.is_empty());
-    let all: Vec<_> = all.take(WORK).collect();
+    let all: Vec<_> = profile.work.iter().filter(|it| !it.role.is_empty()).take(WORK).collect();
     let together: f64 = all.iter().map(|it| it.share).sum();
-    let shares = all.iter();
-    let shares = shares.map(|it| (it.of.clone(), format!(" {}", percent(it.share))));
+    let shares = all.iter().map(|it| (it.of.clone(), format!(" {}", percent(it.share))));
     (together >= LEAST_WORK).then(|| Row::named_list(RowRank::More, "whose work", shares))
 }
 

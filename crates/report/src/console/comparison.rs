@@ -2,7 +2,7 @@
 
 use archive::{ComparedFigure, ComparedFunctions, Comparison, CostChange, Decision, FunctionChange};
 
-use super::table::{Align, Table};
+use super::table::Table;
 use super::text::{Style, sanitise, wrap};
 use crate::numbers::TOO_FEW_RUNS;
 use crate::text::comparison::{
@@ -61,10 +61,7 @@ pub fn comparison(of: &Comparison, style: Style) -> String {
     let within = within_rows(of);
     if !within.is_empty() {
         lines.push(String::new());
-        let [first, others @ ..] = WITHIN.map(|head| (head, Align::Right));
-        let mut heads = vec![(first.0, Align::Left)];
-        heads.extend(others);
-        let mut within_runs = Table::new(&heads);
+        let mut within_runs = Table::of(&WITHIN.join("|").replacen('|', "<|", 1));
         for row in within {
             within_runs.row(row.map(|cell| sanitise(&cell).into_owned()).to_vec());
         }
@@ -131,12 +128,8 @@ fn function_lines(of: &ComparedFunctions, style: Style) -> Vec<String> {
         table.row(cells(&row.function, &row.own, Some(&row.total)));
     }
     let told: f64 = shown.iter().map(|it| it.own.change()).sum();
-    let mut rest = vec![String::new(); 7];
-    if let [name, _, _, change, ..] = rest.as_mut_slice() {
-        "all others".clone_into(name);
-        *change = signed_time(of.broker.change() - told) + "  ";
-    }
-    table.row(rest);
+    let others = signed_time(of.broker.change() - told) + "  ";
+    table.row(vec!["all others".to_owned(), String::new(), String::new(), others]);
     let mut lines = table.lines(style.columns);
     let note = "Functions by their own cost, at the leaf of the stack; \"with callees\" is the change with all that \
                 they call. * significant after correction over all functions (Benjamini and Hochberg). The \
@@ -150,9 +143,8 @@ const NONE: usize = usize::MAX;
 
 /// The place of a function among those that explain the change.
 fn explains(of: &ComparedFunctions, row: &FunctionChange) -> usize {
-    let mut explained = of.explained.iter();
     let is_it = |it: &archive::ExplainedChange| (&it.function, &it.module) == (&row.function, &row.module);
-    explained.position(is_it).unwrap_or(NONE)
+    of.explained.iter().position(is_it).unwrap_or(NONE)
 }
 
 fn cells(name: &str, own: &CostChange, total: Option<&CostChange>) -> Vec<String> {

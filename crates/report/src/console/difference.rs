@@ -147,29 +147,21 @@ fn footer(table: &DifferenceTable<'_>, rows: &Rows, style: Style) -> Vec<String>
          errors of independent samples, or fewer than ten samples)",
         count(rows.shown.len() as u64)
     );
-    let notes = [table.a.profile, table.b.profile].into_iter();
+    let notes = [table.a.profile, table.b.profile].into_iter().flat_map(|it| notes(it).collect::<Vec<_>>());
     let faint = sides
         .into_iter()
         .chain([shown, smallest(table)])
         .chain(other_builds(table.other_builds).map(|it| sanitise(&it).into_owned()))
-        .chain(notes.flat_map(notes_of));
+        .chain(notes);
     let faint = faint.flat_map(|line| style.faint_prose(&line));
     marked.flat_map(|line| wrap(&line, style.prose_columns())).chain(faint).collect()
 }
 
-fn notes_of(profile: &stacks::Profile) -> Vec<String> {
-    notes(profile).collect()
-}
-
 /// The smallest changes that these samples can show.
 fn smallest(table: &DifferenceTable<'_>) -> String {
-    let told: Vec<String> = smallest_changes(table)
-        .iter()
-        .map(|it| {
-            let points = it.change * 100.0;
-            format!("{points:.2} points at a share of {:.0} %", it.share * 100.0)
-        })
-        .collect();
+    let changes = smallest_changes(table).into_iter();
+    let told = changes.map(|it| format!("{:.2} points at a share of {:.0} %", it.change * 100.0, it.share * 100.0));
+    let told: Vec<String> = told.collect();
     let sides = [&table.a, &table.b].map(|it| it.profile.total_weight());
     match told.as_slice() {
         [] if sides.contains(&0) => "One side is empty: nothing to compare".to_owned(),
@@ -189,10 +181,8 @@ struct SmallestChange {
 }
 
 fn smallest_changes(table: &DifferenceTable<'_>) -> Vec<SmallestChange> {
-    let told = |share| {
-        let change = smallest_change(share, table.a.profile, table.b.profile)?;
-        Some(SmallestChange { share, change })
-    };
+    let told =
+        |share| Some(SmallestChange { share, change: smallest_change(share, table.a.profile, table.b.profile)? });
     EXAMPLES.into_iter().filter_map(told).collect()
 }
 

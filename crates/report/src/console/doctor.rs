@@ -120,9 +120,7 @@ pub fn calibration(machine: &str, wakes: &[WakeRow], loads: &[LoadRow], style: S
             row.lag.to_string(),
         ]);
     }
-    for line in table.lines(style.columns) {
-        out.push_str(&(line + "\n"));
-    }
+    table.lines(style.columns).into_iter().for_each(|line| out.push_str(&(line + "\n")));
     if loads.iter().any(|row| row.at_least) {
         out.push_str(&sentence(LOWER_BOUND, style));
     }

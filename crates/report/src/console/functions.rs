@@ -8,7 +8,7 @@ use stacks::{
     Work, WorkBy, WorkKind,
 };
 
-use super::table::{Align, Table};
+use super::table::Table;
 use super::text::{Style, sanitise, wrap};
 use crate::difference::differences;
 use crate::numbers::{count, counted, percent_digits, weight, weight_digits, weight_head};
@@ -185,13 +185,12 @@ fn alone(of: FunctionCount) -> FunctionRow {
 
 /// All functions of a part and of the rest.
 fn compared(part: &Profile, rest: &Profile) -> Vec<FunctionRow> {
-    let rows = differences(rest, part).into_iter();
-    rows.map(|it| FunctionRow {
+    let rows = differences(rest, part).into_iter().map(|it| FunctionRow {
         share: FunctionShare { function: it.function, module: it.module, self_share: it.own.b, total: it.total.b },
         samples: it.weights[1],
         rest: Some(RestShare { self_share: it.own.a, total: it.total.a, by_chance: !it.own.proven }),
-    })
-    .collect()
+    });
+    rows.collect()
 }
 
 /// Warns of a profile with too few samples for shares, before any share, ending in a newline; empty for others.
@@ -203,10 +202,7 @@ pub fn few_samples(profile: &Profile, style: Style) -> String {
         _ => 0,
     };
     // No sample weighs less than 1.
-    let most = match profile.header.unit == ProfileHeader::WEIGHT {
-        true => "at most ",
-        false => "",
-    };
+    let most = if profile.header.unit == ProfileHeader::WEIGHT { "at most " } else { "" };
     if samples == 0 || samples >= ProfileSummary::FEW_SAMPLES {
         return String::new();
     }
@@ -227,20 +223,15 @@ pub fn few_samples(profile: &Profile, style: Style) -> String {
 pub fn functions(profile: &Profile, options: &FunctionTable<'_>, style: Style) -> String {
     let rows = options.rows(profile);
     let unit = sanitise(&profile.header.unit);
-    let name = (options.of.name(), Align::Left);
-    let figure = |head| (head, Align::Right);
-    let samples = figure(weight_head(&unit));
     let is_function = options.of == FunctionRowOf::Function;
-    let heads = match options.compared() {
-        None if is_function => vec![figure("self %"), figure("total %"), samples, ("module", Align::Left), name],
-        None => vec![figure("self %"), figure("total %"), samples, name],
-        Some(_) => {
-            let figures = ["self %", "rest %", "change", "total %", "rest %"];
-            figures.map(figure).into_iter().chain([name]).collect()
-        }
+    let counted = |heads| Table::of(heads).titled(2, weight_head(&unit));
+    let (table, name) = match options.compared() {
+        None if is_function => (counted("self %|total %||module<|<"), 4),
+        None => (counted("self %|total %||<"), 3),
+        Some(_) => (Table::of("self %|rest %|change|total %|rest %|<"), 5),
     };
-    let mut table = Table::new(&heads);
-    table.named_by(heads.len() - 1);
+    let mut table = table.titled(name, options.of.name());
+    table.named_by(name);
     for row in &rows.shown {
         let function = sanitise(&row.share.function).into_owned();
         let (own, total) = (percent_digits(row.share.self_share), percent_digits(row.share.total));
@@ -263,8 +254,7 @@ pub fn functions(profile: &Profile, options: &FunctionTable<'_>, style: Style) -
     let mut lines = table.strong_lines(style);
     lines.push(String::new());
     lines.extend(known_patterns(&profile.known_patterns(), style));
-    let counted = counted_rows(profile, options, &rows);
-    lines.extend(footer(profile, options, &counted, style));
+    lines.extend(footer(profile, options, &counted_rows(profile, options, &rows), style));
     lines.join("\n") + "\n"
 }
 
@@ -307,7 +297,7 @@ fn footer(profile: &Profile, options: &FunctionTable<'_>, rows: &str, style: Sty
             weight(rest.total_weight(), &unit)
         ),
     });
-    let lines = vec![
+    let lines = [
         format!(
             "{rows}; {}, {} lost{}",
             weight(summary.weight, &unit),
@@ -320,16 +310,9 @@ fn footer(profile: &Profile, options: &FunctionTable<'_>, rows: &str, style: Sty
             percent_digits(summary.complete_share)
         ),
     ];
-    let stacks = text::stacks(&summary);
-    let covered = text::covered(&summary);
-    which
-        .into_iter()
-        .chain(lines)
-        .chain(covered)
-        .chain(stacks)
-        .chain(notes(profile))
-        .flat_map(|line| style.faint_prose(&line))
-        .collect()
+    let told = [text::covered(&summary), text::stacks(&summary)].into_iter().flatten();
+    let lines = which.into_iter().chain(lines).chain(told).chain(notes(profile));
+    lines.flat_map(|line| style.faint_prose(&line)).collect()
 }
 
 /// Columns for some classes of code.
@@ -381,8 +364,7 @@ const LEAST_SPLIT: f64 = 0.0005;
 impl SplitColumn {
     /// Share of all samples that the classes have in a row.
     fn share(&self, row: &LanguageShare) -> f64 {
-        let classes = row.classes.iter();
-        let own = classes.filter(|it| self.classes.contains(&it.class));
+        let own = row.classes.iter().filter(|it| self.classes.contains(&it.class));
         own.map(|it| it.share).sum()
     }
 
@@ -396,24 +378,20 @@ impl SplitColumn {
 
 /// The columns in which some row has a share.
 fn split_columns(rows: &[LanguageShare]) -> Vec<&'static SplitColumn> {
-    let columns = SPLIT.iter();
-    let used = columns.filter(|it| rows.iter().any(|row| it.share(row) >= LEAST_SPLIT));
-    used.collect()
+    SPLIT.iter().filter(|it| rows.iter().any(|row| it.share(row) >= LEAST_SPLIT)).collect()
 }
 
 /// A table of functions of a language, each split by the kind of code in it and below it.
 pub(super) fn language_table(rows: &[LanguageShare], style: Style) -> Vec<String> {
     let columns = split_columns(rows);
-    let split = columns.iter().map(|it| (it.head, Align::Right));
-    let heads = std::iter::once(("total %", Align::Right)).chain(split);
-    let heads: Vec<_> = heads.chain([("function", Align::Left)]).collect();
-    let mut table = Table::new(&heads);
-    table.named_by(heads.len() - 1);
+    let heads: String = columns.iter().map(|it| format!("{}|", it.head)).collect();
+    let mut table = Table::of(&format!("total %|{heads}function<"));
+    table.named_by(columns.len() + 1);
     for row in rows {
-        let split = columns.iter().map(|it| it.cell(row));
-        let figures = std::iter::once(percent_digits(row.share)).chain(split);
-        let function = sanitise(&row.function).into_owned();
-        table.row(figures.chain([function]).collect());
+        let mut cells = vec![percent_digits(row.share)];
+        cells.extend(columns.iter().map(|it| it.cell(row)));
+        cells.push(sanitise(&row.function).into_owned());
+        table.row(cells);
     }
     table.strong_lines(style)
 }
@@ -447,12 +425,10 @@ pub fn language_functions(profile: &Profile, options: &FunctionTable<'_>, style:
     let mut lines = language_table(&rows, style);
     lines.push(String::new());
     lines.extend(known_patterns(&profile.known_patterns(), style));
-    let columns = split_columns(&rows).into_iter();
-    let columns = columns.map(|it| format!("{}: {}", it.head, it.meaning));
-    let legend = std::iter::once("figures are % of the samples".to_owned()).chain(columns);
-    let native = "native functions by name: `bellows top --raw`".to_owned();
-    let legend: Vec<String> = legend.chain([native]).collect();
-    lines.extend(style.faint_prose(&legend.join("; ")));
+    let columns = split_columns(&rows).into_iter().map(|it| format!("{}: {}; ", it.head, it.meaning));
+    let columns: String = columns.collect();
+    let legend = format!("figures are % of the samples; {columns}native functions by name: `bellows top --raw`");
+    lines.extend(style.faint_prose(&legend));
     lines.extend(footer(profile, options, &counts, style));
     Some(lines.join("\n") + "\n")
 }
@@ -479,20 +455,14 @@ pub(super) fn known_patterns(all: &[PatternShare], style: Style) -> Vec<String> 
 
 /// Notes for the reader of a profile, a line each.
 pub(super) fn notes(profile: &Profile) -> impl Iterator<Item = String> {
-    let notes = profile.notes.iter();
-    notes.map(|note| format!("note: {}", sanitise(note)))
+    profile.notes.iter().map(|note| format!("note: {}", sanitise(note)))
 }
 
 /// Classes of a profile's samples, and notes on the whole, ending in a newline.
 #[must_use]
 pub fn classes(profile: &Profile, style: Style) -> String {
     let unit = sanitise(&profile.header.unit);
-    let mut table = Table::new(&[
-        ("share %", Align::Right),
-        (weight_head(&unit), Align::Right),
-        ("class", Align::Left),
-        ("what it holds", Align::Left),
-    ]);
+    let mut table = Table::of("share %||class<|what it holds<").titled(1, weight_head(&unit));
     table.give_way(3);
     for row in profile.class_shares() {
         table.row(vec![
@@ -503,8 +473,7 @@ pub fn classes(profile: &Profile, style: Style) -> String {
         ]);
     }
     let mut lines = table.strong_lines(style);
-    let sum = weight(profile.total_weight(), &unit);
-    lines.extend([String::new(), style.faint(&sum)]);
+    lines.extend([String::new(), style.faint(&weight(profile.total_weight(), &unit))]);
     lines.extend(notes(profile).flat_map(|note| style.faint_prose(&note)));
     lines.join("\n") + "\n"
 }
@@ -535,12 +504,7 @@ pub fn work(profile: &Profile, by: WorkBy, limit: usize, style: Style) -> String
 
 fn table(profile: &Profile, by: WorkBy, rows: &[Work], style: Style) -> Vec<String> {
     let unit = sanitise(&profile.header.unit);
-    let mut table = Table::new(&[
-        ("share %", Align::Right),
-        (weight_head(&unit), Align::Right),
-        ("processes", Align::Right),
-        (by.name(), Align::Left),
-    ]);
+    let mut table = Table::of("share %||processes|<").titled(1, weight_head(&unit)).titled(3, by.name());
     table.give_way(3);
     for row in rows {
         table.row(vec![
@@ -553,13 +517,9 @@ fn table(profile: &Profile, by: WorkBy, rows: &[Work], style: Style) -> Vec<Stri
     let mut lines = table.strong_lines(style);
     let footer = format!("{}, {}", weight(profile.total_weight(), &unit), counted(processes(rows) as u64, "process"));
     lines.extend([String::new(), style.faint(&footer)]);
-    let guessed = from_stacks(rows);
-    if guessed > 0 {
-        let text = format!(
-            "known by their stacks alone, since they had ended or the node was not asked: {}",
-            count(guessed as u64)
-        );
-        lines.extend(style.faint_prose(&text));
+    if let guessed @ 1.. = from_stacks(rows) {
+        let text = "known by their stacks alone, since they had ended or the node was not asked";
+        lines.extend(style.faint_prose(&format!("{text}: {}", count(guessed as u64))));
     }
     lines
 }

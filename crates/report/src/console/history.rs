@@ -44,29 +44,24 @@ pub fn history(of: &History, style: Style) -> String {
             lines.extend(figures.iter().flat_map(|it| drawn(of, it, style)));
         }
     }
+    let mut further = Vec::new();
     if !of.left_out.is_empty() {
-        lines.push(String::new());
         let named = of.left_out.iter().rev().take(MOST_NAMED);
         let named: Vec<String> = named.map(|it| format!("{} ({})", it.id, it.why)).collect();
-        let more = match of.left_out.len() > MOST_NAMED {
-            true => ", …",
-            false => "",
-        };
-        let text = format!("{} left out: {}{more}", counted(of.left_out.len() as u64, "run"), named.join(", "));
-        lines.extend(wrap(&sanitise(&text), style.columns));
+        let more = if of.left_out.len() > MOST_NAMED { ", …" } else { "" };
+        let runs = counted(of.left_out.len() as u64, "run");
+        further.push(format!("{runs} left out: {}{more}", named.join(", ")));
     }
     if of.figures_left_out > 0 {
-        let text = format!(
+        further.push(format!(
             "{} not examined: at most {} are, those of the newest runs",
             counted(of.figures_left_out as u64, "further figure"),
             of.figures.len()
-        );
-        lines.push(String::new());
-        lines.extend(wrap(&text, style.columns));
+        ));
     }
-    for remark in &of.remarks {
+    for text in further.iter().chain(&of.remarks) {
         lines.push(String::new());
-        lines.extend(wrap(&sanitise(remark), style.columns));
+        lines.extend(wrap(&sanitise(text), style.columns));
     }
     lines.join("\n") + "\n"
 }
@@ -89,9 +84,11 @@ fn unseen(of: &History) -> String {
 fn headline(of: &History) -> String {
     let runs = counted(of.runs.len() as u64, "run");
     let changes: usize = of.figures.iter().map(|it| it.changes.len()).sum();
-    let when = match (of.runs.first(), of.runs.last()) {
-        (Some(first), Some(last)) => when(day(&first.created), day(&last.created)),
-        _ => String::new(),
+    let days = of.runs.first().zip(of.runs.last()).map(|(first, last)| (day(&first.created), day(&last.created)));
+    let when = match days {
+        Some((first, last)) if first == last => format!(" on {first}"),
+        Some((first, last)) => format!(" from {first} to {last}"),
+        None => String::new(),
     };
     let found = match of.runs.len() < of.least_runs {
         true => format!("at least {} runs are needed to find a change in these figures", of.least_runs),
@@ -107,14 +104,6 @@ fn headline(of: &History) -> String {
         (false, loads) => format!("{runs} of {name} as the newest has it (of {loads} loads)"),
     };
     format!("{what}{when}: {found}")
-}
-
-/// Between which days, or on which day.
-fn when(first: &str, last: &str) -> String {
-    match first == last {
-        true => format!(" on {first}"),
-        false => format!(" from {first} to {last}"),
-    }
 }
 
 /// The lowest and the highest value, once if they look the same.
@@ -147,12 +136,9 @@ fn drawn(of: &History, figure_of: &HistoryFigure, style: Style) -> Vec<String> {
         let marks = (0..groups.len()).map(|at| if places.contains(&at) { '^' } else { ' ' });
         lines.push(indent.clone() + marks.collect::<String>().trim_end());
     }
-    let changes = figure_of.changes.iter().enumerate();
-    let changes = changes.map(|(number, change)| told(of, figure_of, number, change));
-    for text in changes.chain(apart(of, figure_of)) {
-        let wrapped = wrap(&sanitise(&text), room);
-        lines.extend(wrapped.iter().map(|line| format!("{indent}{line}")));
-    }
+    let changes = figure_of.changes.iter().enumerate().map(|(number, change)| told(of, figure_of, number, change));
+    let texts = changes.chain(apart(of, figure_of)).flat_map(|text| wrap(&sanitise(&text), room));
+    lines.extend(texts.map(|line| format!("{indent}{line}")));
     lines
 }
 
@@ -210,8 +196,7 @@ fn apart(of: &History, figure_of: &HistoryFigure) -> Option<String> {
     let place = match count > MOST_NAMED && last - first + 1 == count {
         true => format!("from {} to {}", id(first), id(last)),
         false => {
-            let named = figure_of.apart.iter().take(MOST_NAMED).map(id);
-            let named: Vec<&str> = named.collect();
+            let named: Vec<&str> = figure_of.apart.iter().take(MOST_NAMED).map(id).collect();
             named.join(", ") + &and_more(count.saturating_sub(MOST_NAMED))
         }
     };

@@ -7,7 +7,7 @@ use measure::{Counters, LatencySummary, Metric, MetricKind, Nanos, ScenarioRole}
 
 use super::text::{sanitise, width};
 use super::{Shape, scenario};
-use crate::numbers::{marked, per_second, three_digits};
+use crate::numbers::{per_second, percentile, three_digits};
 
 /// Blanks between two parts of a line.
 const GAP: usize = 2;
@@ -27,8 +27,7 @@ pub(super) fn counts(shape: &Shape) -> impl Iterator<Item = Count> {
         (shape.consumers, ("received", |c| c.received)),
         (shape.producers, ("blocked", |c| c.blocked)),
     ];
-    let all = all.into_iter().filter(|(has, _)| *has);
-    all.map(|(_, count)| count)
+    all.into_iter().filter(|(has, _)| *has).map(|(_, count)| count)
 }
 
 /// Columns of a line; its least important parts are left out.
@@ -92,10 +91,7 @@ pub(super) fn line(shape: &Shape, point: &SeriesPoint, beside: &[LinePart]) -> O
     let head = format!("{:>7.1} s  {:<7}", point.t + point.dt, super::phase_name(point.phase));
     // Whoever looks at messages alone wants all of their latencies.
     let is_alone = beside.is_empty() && point.scenarios().next().is_none();
-    let most = match is_alone {
-        true => usize::MAX,
-        false => MOST_COLUMNS,
-    };
+    let most = if is_alone { usize::MAX } else { MOST_COLUMNS };
     (!parts.is_empty()).then(|| fitted(head, &parts, most))
 }
 
@@ -107,8 +103,7 @@ fn fitted(head: String, parts: &[LinePart], most: usize) -> String {
     let mut kept: BTreeMap<usize, &LinePart> = BTreeMap::new();
     for (index, part) in ranked {
         let is_named = kept.values().any(|it| it.owner == part.owner);
-        let owner = part.owner.as_ref().filter(|_| !is_named);
-        let owner = owner.map_or(0, |owner| width(owner) + GAP);
+        let owner = part.owner.as_ref().filter(|_| !is_named).map_or(0, |owner| width(owner) + GAP);
         let wanted = GAP + owner + width(&part.text);
         // The first stands there whole: nobody can guess the rest of it.
         if wanted <= room || kept.is_empty() {
@@ -183,10 +178,7 @@ fn of_scenario(scenario: &ScenarioPoint, seconds: f64) -> Vec<LinePart> {
     });
     let whole = scenario.latency.filled().filter(|(metric, _)| !metric.info().part);
     let latencies = whole.enumerate().filter_map(|(place, (metric, of))| {
-        let rank = match place {
-            0 => Rank::Telling,
-            _ => Rank::Detail,
-        };
+        let rank = if place == 0 { Rank::Telling } else { Rank::Detail };
         latency(metric, of, true).map(|text| LinePart::new(rank, text))
     });
     counts.chain(latencies).collect()
@@ -195,20 +187,14 @@ fn of_scenario(scenario: &ScenarioPoint, seconds: f64) -> Vec<LinePart> {
 /// `ack response p50 301 µs p99 3.23 ms max 251 ms`, without repetitions: one operation has one value, and the 99th
 /// percentile of fewer than a hundred is the largest. Beside other figures, messages have room for the 99th percentile.
 fn latency(metric: Metric, of: &LatencySummary, is_alone: bool) -> Option<String> {
-    let value = |ns: u64, percentile: f64| marked(ns, of.supports(percentile));
     let mut text = sanitise(metric.name()).into_owned();
     let max = Nanos(of.max_ns);
     match of.count {
         0 => return None,
         1 => return Some(format!("{text} {max}")),
-        2..100 => text += &format!(" p50 {}", value(of.p50_ns, 50.0)),
-        _ => {
-            let p99 = value(of.p99_ns, 99.0);
-            if !is_alone {
-                return Some(format!("{text} p99 {p99}"));
-            }
-            text += &format!(" p50 {} p99 {p99}", value(of.p50_ns, 50.0));
-        }
+        2..100 => text += &format!(" p50 {}", percentile(of, "p50")),
+        _ if !is_alone => return Some(format!("{text} p99 {}", percentile(of, "p99"))),
+        _ => text += &format!(" p50 {} p99 {}", percentile(of, "p50"), percentile(of, "p99")),
     }
     Some(format!("{text} max {max}"))
 }
@@ -216,8 +202,7 @@ fn latency(metric: Metric, of: &LatencySummary, is_alone: bool) -> Option<String
 /// CPU and memory of both sides: `broker 1.20 cores, 180 MB`.
 pub(super) fn usage(shape: &Shape, point: &SeriesPoint) -> impl Iterator<Item = String> {
     let sides = [(loaded(shape, point), point.broker), ("bellows", point.client)];
-    let known = sides.into_iter();
-    known.filter_map(|(name, usage)| Some(used(name, usage?)))
+    sides.into_iter().filter_map(|(name, usage)| Some(used(name, usage?)))
 }
 
 fn used(name: &str, usage: ProcessUsage) -> String {

@@ -3,9 +3,9 @@
 use archive::{LimitOutcome, LimitTrial, LimitTrials, ScaleRuns};
 use measure::LatencySummary;
 
-use super::table::{FOOTNOTE, Table, or_dash};
+use super::table::{Table, or_dash};
 use super::text::{Style, left, sanitise, width, wrap};
-use crate::numbers::{marked, rate};
+use crate::numbers::{percentile, rate};
 use crate::text::limit::{asked, headline, knee_text, notes, rates, row_note, typical_trial};
 use crate::text::scale::{computed, mean, scale_explained, throughputs};
 
@@ -40,12 +40,9 @@ pub fn limit_brief(of: &LimitTrials, style: Style) -> String {
     if !nearest.is_empty() {
         let table = table(of, &nearest, WhyNot::Nowhere);
         lines.extend(table.lines(style.columns));
-        if has_few(of, &nearest, last_percentile(&table, style)) {
-            lines.push(style.faint(FOOTNOTE));
-        }
+        lines.extend(table.footnote(style.columns).map(|it| style.faint(it)));
     }
-    let names = of.suggested.iter().map(|it| width(&sanitise(&it.name)));
-    let names = names.max().unwrap_or(0);
+    let names = of.suggested.iter().map(|it| width(&sanitise(&it.name))).max().unwrap_or(0);
     for next in &of.suggested {
         let name = style.strong(&left(&sanitise(&next.name), names));
         // As it stands: a line that is broken cannot be copied.
@@ -57,8 +54,7 @@ pub fn limit_brief(of: &LimitTrials, style: Style) -> String {
 /// The rates next to the interval, the lowest first.
 fn nearest(of: &LimitTrials) -> Vec<f64> {
     let mut all = rates(of);
-    let found = of.found.as_ref();
-    if let Some(end) = found.and_then(|it| it.low.or(it.high).or(it.unclear)) {
+    if let Some(end) = of.found.as_ref().and_then(|it| it.low.or(it.high).or(it.unclear)) {
         let distance = |rate: &f64| (rate / end).ln().abs();
         all.sort_by(|a, b| distance(a).total_cmp(&distance(b)));
     }
@@ -76,9 +72,7 @@ pub fn limit(of: &LimitTrials, style: Style) -> String {
         return lines.join("\n") + "\n";
     }
     lines.extend(wrap(&sanitise(&asked(of)), style.columns));
-    if let Some(text) = knee_text(of) {
-        lines.extend(wrap(&sanitise(&text), style.columns));
-    }
+    lines.extend(knee_text(of).iter().flat_map(|it| wrap(&sanitise(it), style.columns)));
     if !of.trials.is_empty() {
         lines.push(String::new());
         let all = rates(of);
@@ -88,21 +82,14 @@ pub fn limit(of: &LimitTrials, style: Style) -> String {
             false => table(of, &all, WhyNot::Below),
         };
         lines.extend(table.lines(style.columns));
-        if has_few(of, &all, last_percentile(&table, style)) {
-            let told = wrap(FOOTNOTE, style.columns);
-            lines.extend(told.iter().map(|line| style.faint(line)));
-        }
+        let footnote = table.footnote(style.columns).into_iter().flat_map(|it| wrap(it, style.columns));
+        lines.extend(footnote.map(|line| style.faint(&line)));
         lines.push(String::new());
         lines.extend(row_note(of).into_iter().flat_map(|it| wrap(it, style.columns)));
-        for note in notes(of) {
-            lines.extend(wrap(&sanitise(&note), style.columns));
-        }
+        lines.extend(notes(of).iter().flat_map(|it| wrap(&sanitise(it), style.columns)));
     }
     for next in &of.suggested {
-        let what = match next.name.as_str() {
-            "calm" => "a third of it",
-            _ => "four fifths of it",
-        };
+        let what = if next.name == "calm" { "a third of it" } else { "four fifths of it" };
         lines.push(format!("{} ({what}, {} msg/s):", style.strong(&sanitise(&next.name)), rate(next.rate)));
         // As it stands: a line that is broken cannot be copied.
         lines.push(format!("  {}", sanitise(&next.command)));
@@ -112,24 +99,20 @@ pub fn limit(of: &LimitTrials, style: Style) -> String {
 
 /// Throughputs of numbers of clients, and the law's explanation.
 fn scaled(of: &LimitTrials, scale: &ScaleRuns, style: Style) -> Vec<String> {
-    let mut lines = Vec::new();
-    for text in scale_explained(scale) {
-        lines.extend(wrap(&sanitise(&text), style.columns));
-    }
+    let mut lines: Vec<String> =
+        scale_explained(scale).iter().flat_map(|it| wrap(&sanitise(it), style.columns)).collect();
     if !scale.runs.is_empty() {
         lines.push(String::new());
         lines.extend(throughput_table(scale, usize::MAX).lines(style.columns));
         lines.push(String::new());
-        for note in notes(of) {
-            lines.extend(wrap(&sanitise(&note), style.columns));
-        }
+        lines.extend(notes(of).iter().flat_map(|it| wrap(&sanitise(it), style.columns)));
     }
     lines
 }
 
 /// A row for each number of clients, of the largest ones.
 fn throughput_table(scale: &ScaleRuns, most: usize) -> Table {
-    let mut table = Table::of("|msg/s|each|fitted|runs<").titled(&sanitise(scale.noun()));
+    let mut table = Table::of("|msg/s|each|fitted|runs<").titled(0, &sanitise(scale.noun()));
     table.drop_in_order(&[4, 2]);
     let law = scale.law.as_ref().map(computed);
     let all = throughputs(scale);
@@ -144,21 +127,6 @@ fn throughput_table(scale: &ScaleRuns, most: usize) -> Table {
     table
 }
 
-/// The highest percentile that a table shows.
-fn last_percentile(table: &Table, style: Style) -> f64 {
-    match table.shows(P99_9, style.columns) {
-        true => 99.9,
-        false => 99.0,
-    }
-}
-
-/// Whether a row has too few samples for the last percentile that it shows.
-fn has_few(of: &LimitTrials, rates: &[f64], last: f64) -> bool {
-    let latency = |rate: &f64| typical_trial(of, *rate)?.1.latency.as_ref();
-    let mut shown = rates.iter().filter_map(latency);
-    shown.any(|it| !it.supports(last))
-}
-
 /// A row for each rate, with one of its trials. Why it did not hold stands beside it, if whole words fit, else below.
 fn table(of: &LimitTrials, rates: &[f64], why: WhyNot) -> Table {
     let is_beside = why == WhyNot::Beside;
@@ -171,25 +139,21 @@ fn table(of: &LimitTrials, rates: &[f64], why: WhyNot) -> Table {
     let mut table = Table::of(&heads);
     table.drop_in_order(&[6, P99_9]);
     if is_beside {
-        let longest = |row: &Row<'_>| row.why().split(' ').map(width).max();
-        let longest = rows.iter().filter_map(longest).max();
+        let longest = rows.iter().filter_map(|row| row.why().split(' ').map(width).max()).max();
         table.give_way_to(7, longest.unwrap_or(0).max(18));
     }
     let p99s = || rows.iter().filter_map(|it| Some(it.latency()?.p99_ns));
     let ends = p99s().min().zip(p99s().max());
     for row in &rows {
-        let shown = |percentile: f64, which: fn(&LatencySummary) -> u64| {
-            let told = |it: &LatencySummary| marked(which(it), it.supports(percentile));
-            or_dash(row.latency().map(told))
-        };
+        let shown = |name: &str| or_dash(row.latency().map(|it| percentile(it, name)));
         let bar = row.latency().map(|it| it.p99_ns).zip(ends);
         let mut cells = vec![
             rate(row.rate),
             row.held(),
             row.shown.map_or_else(String::new, |it| it.0.to_string()),
-            shown(50.0, |it| it.p50_ns),
-            shown(99.0, |it| it.p99_ns),
-            shown(99.9, |it| it.p99_9_ns),
+            shown("p50"),
+            shown("p99"),
+            shown("p99.9"),
             bar.map_or_else(String::new, |(value, (low, high))| bar_of(value, low, high)),
         ];
         cells.extend(is_beside.then(|| row.why()));
@@ -216,8 +180,7 @@ impl<'a> Row<'a> {
 
     fn held(&self) -> String {
         let outcomes = self.trials.iter().map(|it| it.1.outcome);
-        let held = outcomes.filter(|it| *it == LimitOutcome::Held);
-        format!("{} of {}", held.count(), self.trials.len())
+        format!("{} of {}", outcomes.filter(|it| *it == LimitOutcome::Held).count(), self.trials.len())
     }
 
     fn latency(&self) -> Option<&LatencySummary> {
@@ -234,8 +197,7 @@ impl<'a> Row<'a> {
         let why = sanitise(&trial.why.join("; ")).into_owned();
         let why = match trial.outcome {
             LimitOutcome::Unclear => {
-                let reason = trial.unclear.as_ref();
-                let reason = reason.map_or_else(String::new, |it| format!(", {it}"));
+                let reason = trial.unclear.as_ref().map_or_else(String::new, |it| format!(", {it}"));
                 sanitise(&format!("unclear{reason} ({why})")).into_owned()
             }
             _ => why,
@@ -262,6 +224,7 @@ fn bar_of(value: u64, low: u64, high: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::numbers::FOOTNOTE;
 
     fn trial(rate: f64, outcome: LimitOutcome, p99_ns: u64) -> LimitTrial {
         let latency = LatencySummary {

@@ -35,15 +35,10 @@ enum View {
 }
 
 impl Live {
-    const fn of(view: View) -> Self {
-        let closed = false;
-        Self { view, closed }
-    }
-
     /// No output until the summary.
     #[must_use]
     pub const fn quiet() -> Self {
-        Self::of(View::Quiet)
+        Self { view: View::Quiet, closed: false }
     }
 
     /// A line a second to `results`; steps, phases and events to standard error, and a line before one of several runs.
@@ -61,7 +56,7 @@ impl Live {
             last: None,
             beside: LiveBeside::default(),
         };
-        Self::of(View::Plain(Box::new(view)))
+        Self { view: View::Plain(Box::new(view)), closed: false }
     }
 
     /// A table on standard error, redrawn with every interval.
@@ -71,7 +66,7 @@ impl Live {
         bar.enable_steady_tick(TICK);
         let view = TableView { table: LiveTable::new(shape, style), bar };
         view.show_waited(false);
-        Self::of(View::Table(Box::new(view)))
+        Self { view: View::Table(Box::new(view)), closed: false }
     }
 
     /// Whether the results have no reader any more (a closed pipe).
@@ -169,8 +164,7 @@ impl Live {
 
     /// Requests for a page of metrics so far.
     pub fn page(&mut self, name: &str, requests: PageRequests) {
-        let beside = self.beside().into_iter();
-        beside.for_each(|it| it.requested(name, requests));
+        self.beside().into_iter().for_each(|it| it.requested(name, requests));
     }
 
     /// Something happened.
@@ -242,20 +236,19 @@ impl RunsProgress {
     /// Begins the first of this many further runs, each expected to be as long as those before on average.
     #[must_use]
     pub fn begin(&mut self, runs: usize, now: Instant) -> Self {
-        let each = self.total.checked_div(self.runs);
-        let ends = each.and_then(|each| end_of_all(each, runs, now));
-        self.run_began = now;
-        self.ends = ends.map(|ends| (ends, false));
-        *self
+        self.begun(self.total.checked_div(self.runs), runs, now, false)
     }
 
     /// Begins the first of at most this many further runs, none expected to be longer than the longest before.
     #[must_use]
     pub fn begin_of_at_most(&mut self, runs: usize, now: Instant) -> Self {
-        let each = Some(self.longest).filter(|_| self.runs > 0);
-        let ends = each.and_then(|each| end_of_all(each, runs, now));
+        self.begun(Some(self.longest).filter(|_| self.runs > 0), runs, now, true)
+    }
+
+    fn begun(&mut self, each: Option<Duration>, runs: usize, now: Instant, is_latest: bool) -> Self {
+        let all = each.and_then(|each| each.checked_mul(u32::try_from(runs).ok()?));
         self.run_began = now;
-        self.ends = ends.map(|ends| (ends, true));
+        self.ends = all.and_then(|all| now.checked_add(all)).map(|ends| (ends, is_latest));
         *self
     }
 
@@ -281,12 +274,6 @@ impl RunsProgress {
     }
 }
 
-/// The end of so many runs.
-fn end_of_all(each: Duration, runs: usize, now: Instant) -> Option<Instant> {
-    let runs = u32::try_from(runs).ok()?;
-    now.checked_add(each.checked_mul(runs)?)
-}
-
 /// A time without digits that nobody plans by: `89 s`, `12 min`, `2.5 h`.
 fn rounded(time: Duration) -> String {
     let seconds = time.as_secs_f64();
@@ -299,8 +286,7 @@ fn rounded(time: Duration) -> String {
 
 /// One of several runs, and their progress if any was made before it.
 pub(super) fn run_heading(shape: &Shape, now: Instant) -> String {
-    let progress = shape.progress.filter(|it| it.runs > 0);
-    let progress = progress.map(|it| format!("; {}", it.text(now)));
+    let progress = shape.progress.filter(|it| it.runs > 0).map(|it| format!("; {}", it.text(now)));
     sanitise(&format!("{}{}", shape.title, progress.unwrap_or_default())).into_owned()
 }
 
@@ -540,7 +526,7 @@ mod tests {
     /// The line of the drain stood before that of the last measured second.
     #[test]
     fn a_phase_is_named_behind_the_last_second_of_the_one_before() {
-        let mut live = Live::of(View::Plain(Box::new(view())));
+        let mut live = Live { view: View::Plain(Box::new(view())), closed: false };
         let point = |t: f64, phase| SeriesPoint { t, dt: 1.0, phase, ..SeriesPoint::default() };
         let begins = |live: &Live| match &live.view {
             View::Plain(view) => view.begins.clone().map(|(_, text)| text),

@@ -103,10 +103,7 @@ impl LiveBeside {
 
     /// Takes over new values of named series.
     pub(super) fn add(&mut self, values: &[(SeriesName, f64)]) {
-        let value = |name: &str| {
-            let mut values = values.iter();
-            values.find(|(it, _)| it.name == name && it.labels.is_empty())
-        };
+        let value = |name: &str| values.iter().find(|(it, _)| it.name == name && it.labels.is_empty());
         if let Some((name, seconds)) = value(TIME) {
             let page = self.pages.entry(name.source.clone()).or_default();
             page.size = value(SIZE).map_or(0.0, |(_, value)| *value);
@@ -125,14 +122,14 @@ impl LiveBeside {
             let shown = |(name, value): &(SeriesName, f64)| (series_name(name), series_value(*value, name.unit));
             page.selected = selected.take(MOST_SERIES).map(shown).collect();
         }
+        let memory = || values.iter().filter(|(it, _)| it.source == ERLANG_MEMORY);
         let of_side = |side: &'static str| {
-            let mut values = values.iter().filter(|(it, _)| it.source == ERLANG_MEMORY);
             // Several nodes have no room beside each other.
-            let found =
-                values.find(|(it, _)| it.labels.len() == 1 && it.labels.get("kind").is_some_and(|kind| kind == side));
-            found.map(|(_, value)| (side, *value))
+            let is_it =
+                |it: &SeriesName| it.labels.len() == 1 && it.labels.get("kind").is_some_and(|kind| kind == side);
+            memory().find(|(it, _)| is_it(it)).map(|(_, value)| (side, *value))
         };
-        if values.iter().any(|(it, _)| it.source == ERLANG_MEMORY) {
+        if memory().next().is_some() {
             self.memory = SIDES.into_iter().filter_map(of_side).collect();
             self.is_memory_new = true;
         }
@@ -143,29 +140,25 @@ impl LiveBeside {
         let mut news = Vec::new();
         for (name, page) in &mut self.pages {
             let name = sanitise(name);
-            let texts = [page.came(), page.failed(), page.waits()];
-            let texts = texts.into_iter().flatten();
+            let texts = [page.came(), page.failed(), page.waits()].into_iter().flatten();
             news.extend(texts.map(|text| LinePart::new(Rank::Beside, format!("page {name} {text}"))));
             if !page.news.is_empty() {
                 let told = &page.values_told;
-                let changed = page.selected.iter();
-                let changed = changed.filter(|(series, value)| told.get(series) != Some(value));
+                let changed = page.selected.iter().filter(|(series, value)| told.get(series) != Some(value));
                 news.extend(changed.map(|(series, value)| LinePart::new(Rank::More, format!("{series} {value}"))));
                 page.values_told = page.selected.iter().cloned().collect();
             }
             page.news.clear();
         }
         if std::mem::take(&mut self.is_memory_new) {
-            let memory = self.memory();
-            news.extend(memory.map(|text| LinePart::new(Rank::More, text)));
+            news.extend(self.memory().map(|text| LinePart::new(Rank::More, text)));
         }
         news
     }
 
     /// `memory resident 1.99 GB, carriers 1.70 GB, VM total 1.47 GB`.
     pub(super) fn memory(&self) -> Option<String> {
-        let sides = self.memory.iter();
-        let sides = sides.map(|(side, value)| format!("{side} {}", bytes(*value as u64)));
+        let sides = self.memory.iter().map(|(side, value)| format!("{side} {}", bytes(*value as u64)));
         let sides = sides.collect::<Vec<_>>().join(", ");
         (!sides.is_empty()).then(|| format!("memory {sides}"))
     }
@@ -177,26 +170,20 @@ impl LiveBeside {
         }
         let has_requests = self.pages.values().any(|page| page.requests.is_some());
         let has_failures = self.pages.values().any(|page| page.failures > 0);
-        let failed = match (has_requests, has_failures) {
-            (true, _) => "|failed|in flight",
-            (false, true) => "|failed",
-            (false, false) => "",
+        let (failed, drop): (_, &'static [usize]) = match (has_requests, has_failures) {
+            (true, _) => ("|failed|in flight", &[4, 3, 2]),
+            (false, true) => ("|failed", &[4, 3]),
+            (false, false) => ("", &[4]),
         };
         let mut table = Table::of(&format!("scraped page<|    last|     max|page size|   series|pages{failed}"));
-        table.drop_in_order(match (has_requests, has_failures) {
-            (true, _) => &[4, 3, 2],
-            (false, true) => &[4, 3],
-            (false, false) => &[4],
-        });
+        table.drop_in_order(drop);
         for (name, page) in &self.pages {
             table.row(page.cells(name, has_failures));
         }
-        let trends = self.pages.values();
-        let trends = trends.map(|page| Trend::new(page.recent.iter().copied(), time));
+        let trends = self.pages.values().map(|page| Trend::new(page.recent.iter().copied(), time));
         let trends: Vec<Trend> = trends.collect();
         let room = room_for_trends(&table, style.columns, LEAST_NAME);
-        let head = |last: usize| format!("last {last}");
-        add_trends(&mut table, &trends, room, head, " scrapes");
+        add_trends(&mut table, &trends, room, |last| format!("last {last}"), " scrapes");
         table.shorten_first(style.columns, LEAST_NAME, fit_end);
         let mut lines = table.faint_lines(style);
         lines.push(String::new());
@@ -226,10 +213,7 @@ impl LiveBeside {
         if number == 0 || room == 0 {
             return Vec::new();
         }
-        let shown = match number <= room {
-            true => number,
-            false => room - 1,
-        };
+        let shown = if number <= room { number } else { room - 1 };
         let mut table = Table::of("selected series<|        last");
         for (series, value) in all.take(shown) {
             table.row(vec![series, value]);
@@ -261,10 +245,7 @@ impl LivePage {
             false => text,
         };
         let last = self.recent.back().copied().unwrap_or_default();
-        let max = match self.pages {
-            0 => "-".to_owned(),
-            _ => time(self.max_s),
-        };
+        let max = if self.pages == 0 { "-".to_owned() } else { time(self.max_s) };
         let mut cells = vec![
             sanitise(name).into_owned(),
             known(time(last)),
@@ -320,8 +301,7 @@ impl LivePage {
 
 /// A series as it stands on a page.
 fn series_name(series: &SeriesName) -> String {
-    let labels = series.labels.iter();
-    let labels = labels.map(|(label, value)| format!("{label}={value:?}"));
+    let labels = series.labels.iter().map(|(label, value)| format!("{label}={value:?}"));
     let labels = labels.collect::<Vec<_>>().join(",");
     let name = match labels.as_str() {
         "" => series.name.clone(),

@@ -71,8 +71,7 @@ pub(super) fn room_for_trends(table: &Table, columns: usize, least: usize) -> us
 /// Adds a last column of sparklines, a row each, as long as they have room beside their scales. `head` names the time
 /// of that many values; `unit` stands behind it where there is room. Adds nothing where there is none for either.
 pub(super) fn add_trends(table: &mut Table, trends: &[Trend], room: usize, head: impl Fn(usize) -> String, unit: &str) {
-    let lengths = trends.iter().map(|trend| trend.values.len());
-    let longest = lengths.max().unwrap_or(0).min(MOST_VALUES).min(room);
+    let longest = trends.iter().map(|trend| trend.values.len()).max().unwrap_or(0).min(MOST_VALUES).min(room);
     if room < LEAST_ROOM || longest == 0 {
         return;
     }
@@ -179,12 +178,11 @@ impl LatencyHistogram {
         };
         let rows = self.rows(number);
         let all: u64 = self.parts.iter().sum();
-        let largest = rows.iter().map(|(_, latencies)| *latencies).max();
-        let largest = largest.unwrap_or(0).max(1);
+        let largest = rows.iter().map(|(_, latencies)| *latencies).max().unwrap_or(0).max(1);
         let name = sanitise(self.metric.name());
         let most = MOST_NAME.max(style.columns / NAME_PART);
         let head = format!("{} up to", fit(&name, most));
-        let mut table = Table::of("|share %|      count").titled(&head);
+        let mut table = Table::of("|share %|      count").titled(0, &head);
         for (bound, latencies) in &rows {
             let share = *latencies as f64 / all.max(1) as f64;
             table.row(vec![bound.clone(), percent_digits(share), count(*latencies)]);

@@ -9,11 +9,13 @@ use measure::{Counters, Interval, LatencySummary, Metric, MetricKind, Nanos, Pha
 
 use super::live_beside::LiveBeside;
 use super::live_charts::{LatencyHistogram, MOST_VALUES, Trend, add_trends};
-use super::scenario::{BYTES, called, counts_of, latencies, latency_table, rate_with_unit, with_own_unit};
-use super::table::{FOOTNOTE, Table, or_dash, with_heads};
+use super::scenario::{
+    BYTES, called, counts_of, latencies, latency_name, latency_table, rate_with_unit, with_own_unit,
+};
+use super::table::{Table, or_dash, with_heads};
 use super::text::{Style, clock, fit, sanitise, wrap};
 use super::{Shape, interval, phase_name};
-use crate::numbers::{bytes, count, duration, marked, per_second, rate, three_digits};
+use crate::numbers::{bytes, count, duration, per_second, percentile, rate, three_digits};
 
 /// Rows of selected series that stand beside a scenario in any case, where there is room.
 const MOST_SELECTED: usize = 8;
@@ -167,8 +169,7 @@ impl LiveTable {
             about => format!("{} {about}", self.shape.title),
         };
         let mut out = vec![self.style.strong(&fit(&sanitise(&title), columns))];
-        let progress = self.shape.progress;
-        let progress = progress.map(|runs| runs.text(Instant::now()));
+        let progress = self.shape.progress.map(|runs| runs.text(Instant::now()));
         if self.phase.is_none() || self.recent.is_empty() {
             let phase = self.phase.filter(|_| self.step.is_empty());
             let step = match (&self.waiting, phase) {
@@ -183,10 +184,8 @@ impl LiveTable {
         out.push(self.bar(columns));
         let third = self.waiting.as_ref().or(progress.as_ref());
         out.push(fit(third.map_or("", String::as_str), columns).into_owned());
-        let step = match self.step.is_empty() {
-            true => Vec::new(),
-            false => wrap(&self.step, columns.saturating_sub(WAITED)),
-        };
+        // Of nothing there are no lines.
+        let step = wrap(&self.step, columns.saturating_sub(WAITED));
         let rows = self.style.rows.saturating_sub(1 + step.len().max(1));
         let room = rows.saturating_sub(out.len());
         out.extend(self.body(columns, room));
@@ -198,8 +197,8 @@ impl LiveTable {
     /// Figures, as far as there is room: messages give way to scenarios beside them, which were asked for.
     fn body(&self, columns: usize, room: usize) -> Vec<String> {
         let is_alone = !self.has_beside();
-        let layouts =
-            LAYOUTS.iter().filter(|(messages, _)| !is_alone || matches!(messages, Extent::Whole | Extent::Brief));
+        let is_whole = |it: &Extent| matches!(it, Extent::Whole | Extent::Brief);
+        let layouts = LAYOUTS.iter().filter(|(messages, _)| self.has_beside() || is_whole(messages));
         let (mut layout, mut body) = (Layout::default(), Vec::new());
         for (messages, beside) in layouts {
             layout = Layout { messages: *messages, beside: *beside, ..Layout::default() };
@@ -259,20 +258,22 @@ impl LiveTable {
             Extent::Brief => scenarios.brief(more),
             _ => scenarios.rows(more),
         });
-        out.extend(self.histogram_lines(histogram));
+        out.extend(self.histogram.iter().flat_map(|it| it.lines(histogram, MEASURED, self.style)));
         out.extend(self.beside.lines(self.style));
         out.extend(self.beside.selected(series, self.style));
-        let last = self.recent.back().into_iter();
-        let usage: Vec<String> =
-            last.flat_map(|point| interval::usage(&self.shape, point)).chain(self.beside.memory()).collect();
+        let usage = self.recent.back().into_iter().flat_map(|point| interval::usage(&self.shape, point));
+        let usage: Vec<String> = usage.chain(self.beside.memory()).collect();
         out.extend(wrap(&usage.join("; "), columns));
         out
     }
 
     /// Whether anything is requested beside messages.
     fn has_beside(&self) -> bool {
-        let mut points = self.recent.iter();
-        !self.beside.is_empty() || points.any(|point| point.scenarios().next().is_some())
+        !self.beside.is_empty() || self.has_scenarios()
+    }
+
+    fn has_scenarios(&self) -> bool {
+        self.recent.iter().any(|point| point.scenarios().next().is_some())
     }
 
     /// Whether the load is on, and nothing is done before or after it.
@@ -282,8 +283,7 @@ impl LiveTable {
 
     /// Whether there is a load; a profile alone has none.
     fn has_load(&self) -> bool {
-        let mut points = self.recent.iter();
-        self.has_messages() || points.any(|point| point.scenarios().next().is_some())
+        self.has_messages() || self.has_scenarios()
     }
 
     const fn has_messages(&self) -> bool {
@@ -298,12 +298,8 @@ impl LiveTable {
             .filter(|p| *p != Phase::Drain || self.has_load());
         let now = self.phase.unwrap_or_default();
         let planned = self.shape.planned(now).filter(|l| *l > Nanos::ZERO);
-        let time = match planned {
-            Some(length) => {
-                format!("{} / {}", clock(self.elapsed), clock(length.as_secs_f64()))
-            }
-            None => clock(self.elapsed),
-        };
+        let time =
+            clock(self.elapsed) + &planned.map_or_else(String::new, |it| format!(" / {}", clock(it.as_secs_f64())));
         let names = "warm-up  measure  drain  ".len();
         let room = columns.saturating_sub(names + time.len() + 4).max(12);
         let warmup = self.shape.warmup.as_secs_f64();
@@ -373,19 +369,15 @@ impl LiveTable {
                 trends.push(Trend::new([], nanoseconds));
                 continue;
             };
-            let cell = |ns: u64, percentile: f64| marked(ns, l.supports(percentile));
             let p99 = |point: &SeriesPoint| {
                 let latency = point.latency.get(metric);
                 // A second without an answer has no latency, least of all a low one.
                 if latency.count > 0 { latency.p99_ns as f64 } else { f64::NAN }
             };
-            table.row(vec![
-                metric.name().to_owned(),
-                cell(l.p50_ns, 50.0),
-                cell(l.p99_ns, 99.0),
-                cell(l.p99_9_ns, 99.9),
-                Nanos(l.max_ns).to_string(),
-            ]);
+            let mut row = vec![metric.name().to_owned()];
+            row.extend(["p50", "p99", "p99.9"].map(|it| percentile(l, it)));
+            row.push(Nanos(l.max_ns).to_string());
+            table.row(row);
             trends.push(Trend::new(self.recent.iter().map(p99), nanoseconds));
         }
         self.add(out, table, &trends, "p99, ", "");
@@ -397,23 +389,14 @@ impl LiveTable {
         let room = table.room(columns, usize::MAX);
         let head = |last: usize| format!("{what}{}", last_seconds(&self.recent, last));
         add_trends(&mut table, trends, room, head, unit);
-        let lines = table.lines(columns);
-        out.extend(with_heads(lines, |heads| self.style.faint(heads)));
+        out.extend(with_heads(table.lines(columns), |heads| self.style.faint(heads)));
     }
 
     /// The latency that is asked for first: of deliveries, else of answers, else of another scenario.
     fn headline(&self) -> Option<Metric> {
-        let of_messages = HEADLINES.into_iter().rev();
-        let mut of_messages = of_messages.filter(|metric| self.shape.shows(*metric));
-        let mut scenarios = self.scenarios.values();
+        let mut of_messages = HEADLINES.into_iter().rev().filter(|metric| self.shape.shows(*metric));
         let found = of_messages.find(|metric| self.latency.get(*metric).count > 0);
-        found.or_else(|| scenarios.find_map(|it| first_latency(&it.latency).map(|it| it.0)))
-    }
-
-    fn histogram_lines(&self, room: usize) -> Vec<String> {
-        let histogram = self.histogram.as_ref();
-        let lines = histogram.map(|it| it.lines(room, MEASURED, self.style));
-        lines.unwrap_or_default()
+        found.or_else(|| self.scenarios.values().find_map(|it| Some(first_latency(&it.latency)?.0)))
     }
 }
 
@@ -461,8 +444,7 @@ impl<'a> LiveScenario<'a> {
             }
         });
         let first = first_latency(&self.shown().latency).map(|(metric, _)| metric);
-        let latencies = self.shown().latency.filled().map(|(metric, _)| metric);
-        let latencies = latencies.filter(|metric| Some(*metric) != first);
+        let latencies = self.shown().latency.filled().map(|(metric, _)| metric).filter(|it| Some(*it) != first);
         counters.chain(latencies.map(|metric| (1, metric))).collect()
     }
 }
@@ -494,8 +476,7 @@ impl<'a> LiveScenarios<'a> {
         for of in self.all() {
             let first = counts_of(&of.now.counts, MetricKind::Counter).take(FIRST_COUNTERS);
             let first: Vec<Metric> = first.map(|(metric, _)| metric).collect();
-            let rates = self.rates(of, |metric| first.contains(&metric) || further.contains(&metric));
-            out.extend(rates);
+            out.extend(self.rates(of, |metric| first.contains(&metric) || further.contains(&metric)));
             out.push(String::new());
             is_measured = of.whole.is_some();
             let first = first_latency(&of.shown().latency).map(|(metric, _)| metric);
@@ -503,7 +484,7 @@ impl<'a> LiveScenarios<'a> {
             shown.extend(filled.filter(|(it, _)| Some(*it) == first || further.contains(it)));
         }
         if !out.is_empty() {
-            out.extend(latency_table(shown.into_iter(), &span(is_measured, self.recent), self.style));
+            out.extend(latency_table(shown.into_iter(), &span(is_measured, self.recent), true, self.style));
             out.push(String::new());
         }
         out
@@ -519,26 +500,20 @@ impl<'a> LiveScenarios<'a> {
         let span = span(first.whole.is_some(), self.recent);
         let mut table = Table::of(&format!("{span:12}<|     p50|     p99|     max|  count|failed|in flight"));
         table.drop_in_order(&[4, 1]);
-        let mut weak = false;
         for of in self.all() {
             let latencies = &of.shown().latency;
             let first = first_latency(latencies);
             let mut row = match first {
-                Some((metric, latency)) => latency_cells(metric, latency, &mut weak),
+                Some((metric, latency)) => latency_cells(metric, latency),
                 None => std::iter::once(called(of.name)).chain(std::iter::repeat_n("-".to_owned(), 4)).collect(),
             };
             row.extend([of.failed(), of.in_flight()]);
             table.row(row);
             let first = first.map(|(metric, _)| metric);
             let others = latencies.filled().filter(|(it, _)| Some(*it) != first && further.contains(it));
-            for (metric, latency) in others {
-                table.row(latency_cells(metric, latency, &mut weak));
-            }
+            others.for_each(|(metric, latency)| table.row(latency_cells(metric, latency)));
         }
-        let mut out = table.faint_lines(self.style);
-        if weak {
-            out.push(self.style.faint(FOOTNOTE));
-        }
+        let mut out = table.latency_lines(self.style);
         out.push(String::new());
         out
     }
@@ -562,16 +537,12 @@ impl<'a> LiveScenarios<'a> {
         // Numbers that grow must not move the columns.
         let now_of = format!("{}/s now", sanitise(unit));
         let heads = format!("<|{now_of:>11}|   measured|      count");
-        let mut table = Table::of(&heads).titled(&format!("{:12}", called(name)));
+        let mut table = Table::of(&heads).titled(0, &format!("{:12}", called(name)));
         let mut trends = Vec::new();
         let value = |point: &SeriesPoint, metric: Metric| {
-            let counted = point.scenarios.get(name).and_then(|it| it.counts.get(&metric));
-            counted.copied().unwrap_or(0)
+            point.scenarios.get(name).and_then(|it| it.counts.get(&metric)).copied().unwrap_or(0)
         };
-        let of_measured = |metric: Metric| {
-            let counted = whole.map(|measured| measured.counts.get(&metric));
-            counted.map(|counted| counted.copied().unwrap_or(0))
-        };
+        let of_measured = |metric: Metric| Some(whole?.counts.get(&metric).copied().unwrap_or(0));
         let counters = counts_of(&now.counts, MetricKind::Counter);
         for (metric, _) in counters.filter(|(metric, _)| is_wanted(*metric)) {
             let unit = metric.info().unit;
@@ -608,9 +579,8 @@ impl<'a> LiveScenarios<'a> {
             trends.push(Trend::new(values, written));
         }
         let room = table.room(self.style.columns, usize::MAX);
-        let head = |last: usize| last_seconds(self.recent, last);
         let unit = format!(", {}/s", sanitise(unit));
-        add_trends(&mut table, &trends, room, head, &unit);
+        add_trends(&mut table, &trends, room, |last| last_seconds(self.recent, last), &unit);
         table.faint_lines(self.style)
     }
 }
@@ -630,19 +600,9 @@ impl LiveScenario<'_> {
 }
 
 /// A latency in a row: its name, percentiles, maximum and count.
-fn latency_cells(metric: Metric, latency: &LatencySummary, weak: &mut bool) -> Vec<String> {
-    let mut cell = |ns: u64, percentile: f64| {
-        *weak |= !latency.supports(percentile);
-        marked(ns, latency.supports(percentile))
-    };
-    let indent = if metric.info().part { "  " } else { "" };
-    vec![
-        format!("{indent}{}", sanitise(metric.name())),
-        cell(latency.p50_ns, 50.0),
-        cell(latency.p99_ns, 99.0),
-        Nanos(latency.max_ns).to_string(),
-        count(latency.count),
-    ]
+fn latency_cells(metric: Metric, latency: &LatencySummary) -> Vec<String> {
+    let [p50, p99] = ["p50", "p99"].map(|it| percentile(latency, it));
+    vec![latency_name(metric), p50, p99, Nanos(latency.max_ns).to_string(), count(latency.count)]
 }
 
 /// The latency that a scenario is about: the first that is a whole.

@@ -3,7 +3,7 @@
 use archive::{ComparedCell, ComparedFigure, ComparedMatrix};
 
 use super::comparison;
-use super::table::{Align, Table};
+use super::table::Table;
 use super::text::{Style, sanitise, wrap};
 use crate::text::comparison::{ShownColumns, change_and_interval, decision, table_values};
 use crate::text::matrix::{headline, notes, outcome, sides, values};
@@ -49,9 +49,9 @@ fn first(of: &ComparedMatrix, style: Style) -> Vec<String> {
 pub fn matrix(of: &ComparedMatrix, style: Style) -> String {
     let mut lines = first(of, style);
     if let [rows, columns] = of.keys.as_slice() {
-        let names = archive::short_names(&of.keys);
         lines.push(String::new());
-        lines.extend(wrap(&sanitise(&glance_head(&names)), style.columns));
+        let head = archive::short_names(&of.keys).join(" (rows) by ") + " (columns)";
+        lines.extend(wrap(&sanitise(&head), style.columns));
         lines.extend(glance(of, &rows.values, &columns.values).lines(style.columns));
     }
     let (figures, main) = of.figures();
@@ -75,27 +75,14 @@ pub fn matrix(of: &ComparedMatrix, style: Style) -> String {
     lines.join("\n") + "\n"
 }
 
-fn glance_head(names: &[&str]) -> String {
-    match names {
-        [rows, columns] => format!("{rows} (rows) by {columns} (columns)"),
-        _ => String::new(),
-    }
-}
-
 /// Outcome of each cell of two keys.
 fn glance(of: &ComparedMatrix, rows: &[String], columns: &[String]) -> Table {
-    let heads: Vec<String> = columns.iter().map(|it| sanitise(it).into_owned()).collect();
-    let heads = heads.iter().map(|head| (head.as_str(), Align::Left));
-    let heads: Vec<(&str, Align)> = std::iter::once(("", Align::Left)).chain(heads).collect();
-    let mut table = Table::new(&heads);
-    for row in rows {
-        let cells = columns.iter().map(|column| {
-            let mut cells = of.cells.iter();
-            let cell = cells.find(|cell| cell.values == [row.as_str(), column.as_str()]);
-            cell.map_or("", outcome).to_owned()
-        });
-        let head = sanitise(row).into_owned();
-        table.row(std::iter::once(head).chain(cells).collect());
+    let mut table = Table::of("<");
+    rows.iter().for_each(|row| table.row(vec![sanitise(row).into_owned()]));
+    for column in columns {
+        let cell = |row: &String| of.cells.iter().find(|cell| cell.values == [row.as_str(), column.as_str()]);
+        let cells = rows.iter().map(|row| cell(row).map_or("", outcome).to_owned());
+        table.column(&sanitise(column), cells.collect());
     }
     table
 }
@@ -108,9 +95,8 @@ fn effects<'a>(of: &ComparedMatrix, figures: impl Iterator<Item = &'a str>) -> T
     for name in figures {
         table.row(vec![sanitise(name).into_owned()]);
         for cell in &of.cells {
-            let comparison = cell.comparison.iter().flat_map(|it| &it.figures);
-            let found = comparison.into_iter().find(|figure| figure.name == name);
-            table.row(effect(cell, found));
+            let mut figures = cell.comparison.iter().flat_map(|it| &it.figures);
+            table.row(effect(cell, figures.find(|figure| figure.name == name)));
         }
     }
     table
@@ -119,10 +105,7 @@ fn effects<'a>(of: &ComparedMatrix, figures: impl Iterator<Item = &'a str>) -> T
 fn effect(cell: &ComparedCell, of: Option<&ComparedFigure>) -> Vec<String> {
     let label = format!("  {}", sanitise(&values(cell)));
     let Some(of) = of else {
-        let mut cells = vec![String::new(); 6];
-        cells.splice(..1, [label]);
-        cells.splice(5.., [outcome(cell).to_owned()]);
-        return cells;
+        return [vec![label], vec![String::new(); 4], vec![outcome(cell).to_owned()]].concat();
     };
     let (a, b) = table_values(of);
     let (change, interval) = change_and_interval(of);

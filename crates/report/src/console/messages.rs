@@ -1,21 +1,17 @@
 //! Sentences on messages: requested rate, ledger, stalls and faults.
 
-use std::fmt::Write as _;
-
 use archive::{Finding, MESSAGES, RequestedSummary, RequestedWindow, RunRecord, RunSummary, Stall, Warning};
-
 use measure::Phase;
 
 use super::text::sanitise;
-use crate::numbers::{count, counted, percent_digits, seconds_digits, three_digits};
+use crate::numbers::{count, counted, nonzero, percent_digits, seconds_digits, three_digits};
 
 /// Stalls that a summary shows.
 const MOST_STALLS: usize = 3;
 
 /// Line on requested messages; other scenarios have theirs in the headline.
 pub(super) fn messages_requested(summary: &RunSummary) -> Option<String> {
-    let asked = summary.messages().requested.as_ref();
-    requested(asked, summary.flow().closed_loop)
+    requested(summary.messages().requested.as_ref(), summary.flow().closed_loop)
 }
 
 /// Below this share of a second's requested messages, the worst one is named.
@@ -52,13 +48,8 @@ pub(super) fn requested(asked: Option<&RequestedSummary>, closed_loop: bool) -> 
         .filter(|w| some_late && w.requested * w.dt >= LEAST_MESSAGES && share(w) < SHORT_SECOND)
         .min_by(|a, b| share(a).total_cmp(&share(b)));
     if let Some(window) = worst {
-        let _ = write!(
-            line,
-            "; {} of {} msg/s at {:.0} s",
-            three_digits(window.sent),
-            three_digits(window.requested),
-            window.t
-        );
+        let [sent, requested] = [window.sent, window.requested].map(three_digits);
+        line += &format!("; {sent} of {requested} msg/s at {:.0} s", window.t);
     }
     Some(line)
 }
@@ -77,18 +68,13 @@ pub(super) fn ledger(summary: &RunSummary) -> Vec<String> {
         count(ledger.reordered),
         count(ledger.corrupt)
     )];
-    let rest = [
+    let rest = nonzero(&[
         (ledger.outstanding, "outstanding (confirmed and not delivered; the broker may still hold them)"),
         (ledger.returned, "returned as unroutable"),
         (ledger.unconfirmed_missing, "unconfirmed and missing"),
         (ledger.unconfirmed_delivered, "unconfirmed but delivered"),
         (ledger.foreign, "not of this run"),
-    ];
-    let rest: Vec<String> = rest
-        .iter()
-        .filter(|(number, _)| *number > 0)
-        .map(|(number, what)| format!("{} {what}", count(*number)))
-        .collect();
+    ]);
     if !rest.is_empty() {
         lines.push(format!("        {}", rest.join(", ")));
     }
@@ -97,8 +83,7 @@ pub(super) fn ledger(summary: &RunSummary) -> Vec<String> {
 
 /// Stalls of the measured phase, the longest ones in the order of time; `None` where warnings name them all.
 pub(super) fn stalls(record: &RunRecord, summary: &RunSummary) -> Vec<String> {
-    let mut phases = record.phases.iter();
-    let measured = phases.find(|it| it.phase == Phase::Measure);
+    let measured = record.phases.iter().find(|it| it.phase == Phase::Measure);
     let is_measured =
         |stall: &&Stall| measured.is_none_or(|it| stall.at_s < it.end && stall.at_s + stall.for_s > it.start);
     let tells = |warning: &Warning, stall: &Stall| {
@@ -182,10 +167,8 @@ pub(super) fn faults(summary: &RunSummary) -> impl Iterator<Item = String> {
 pub(super) fn nodes(summary: &RunSummary) -> Option<String> {
     let nodes = summary.nodes.iter().map(|it| {
         let (cores, mb) = (three_digits(it.cpu_cores), three_digits(it.rss_mb));
-        let while_it_ran = match it.ran_s {
-            Some(ran) => format!(" in the {} s that it ran", seconds_digits(ran)),
-            None => String::new(),
-        };
+        let while_it_ran = it.ran_s.map(|ran| format!(" in the {} s that it ran", seconds_digits(ran)));
+        let while_it_ran = while_it_ran.unwrap_or_default();
         format!("node {} {cores} cores{while_it_ran}, {mb} MB", it.node)
     });
     let text = nodes.collect::<Vec<_>>().join("; ");

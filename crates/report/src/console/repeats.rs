@@ -30,8 +30,7 @@ pub fn repeated(about: &str, record: &RunRecord, style: Style) -> String {
         let cost = first(|of| of.name() == "broker cpu");
         let told = |of: Option<&Quantity>| {
             let of = of?;
-            let value = of.of(summary).ok()?;
-            let figure = figure(value, of.unit());
+            let figure = figure(of.of(summary).ok()?, of.unit());
             Some((format!("{} {figure}", sanitise(&of.name())), false))
         };
         parts.extend(told(rate));
@@ -106,8 +105,7 @@ pub fn repeats(repeats: &Repeats, records: &[RunRecord], report: Option<&str>, s
 }
 
 fn complete(repeats: &Repeats) -> usize {
-    let complete = |run: &&RepeatedRun| run.state == RunState::Complete;
-    repeats.runs.iter().filter(complete).count()
+    repeats.runs.iter().filter(|run| run.state == RunState::Complete).count()
 }
 
 fn title(repeats: &Repeats) -> String {
@@ -149,13 +147,12 @@ fn requirements(records: &[RunRecord]) -> Option<Table> {
     for (index, required) in first.iter().enumerate() {
         let outcomes: Vec<_> = all.iter().filter_map(|all| all.get(index)).collect();
         let runs = |met| outcomes.iter().filter(|it| it.met == met).count();
-        let worst = worst(&outcomes).map(|value| figure(value, required.unit));
         table.row(vec![
             sanitise(&required.that).into_owned(),
             runs(Some(true)).to_string(),
             runs(Some(false)).to_string(),
             runs(None).to_string(),
-            or_dash(worst),
+            or_dash(worst(&outcomes).map(|value| figure(value, required.unit))),
         ]);
         if let Some(unknown) = outcomes.iter().find(|it| it.met.is_none()) {
             table.note(sanitise(&observed(unknown)).into_owned());

@@ -10,7 +10,7 @@ use measure::{LatencySummary, Nanos};
 
 use super::table::Table;
 use super::text::{Style, fit_middle, left, sanitise, width, wrap_words};
-use crate::numbers::counted;
+use crate::numbers::{counted, percentile};
 use crate::text::shortened;
 
 /// Lines on a screen of [`COLUMNS`].
@@ -184,8 +184,7 @@ struct Layout {
 
 impl Layout {
     fn of(rows: &[Row<'_>], columns: usize, prose: usize) -> Self {
-        let is_title = |row: &&Row<'_>| !matches!(row.content, Content::Title(..));
-        let labels = rows.iter().filter(is_title);
+        let labels = rows.iter().filter(|row| !matches!(row.content, Content::Title(..)));
         let labels = labels.map(|row| width(&row.label(columns)));
         Self { label: labels.max().unwrap_or(0).max(LEAST_LABEL) + GAP, columns, prose }
     }
@@ -245,8 +244,7 @@ fn chosen(mut rows: Vec<Row<'_>>) -> (Vec<Row<'_>>, RowLines) {
 
 /// Items as text, their names at most so wide.
 fn joined(items: &[(String, String)], most: usize) -> String {
-    let items = items.iter();
-    let items = items.map(|(name, text)| format!("{}{text}", fit_middle(name, most)));
+    let items = items.iter().map(|(name, text)| format!("{}{text}", fit_middle(name, most)));
     items.collect::<Vec<_>>().join(", ")
 }
 
@@ -257,8 +255,7 @@ fn cut_list(items: &[(String, String)], lines: usize, columns: usize) -> String 
     let longest = longest.unwrap_or(0).min(columns.saturating_mul(lines));
     let names = (ITEM_NAME..=longest.max(ITEM_NAME)).rev();
     let all = std::iter::once(joined(items, usize::MAX)).chain(names.map(|it| joined(items, it)));
-    let fewer = (1..items.len()).rev();
-    let fewer = fewer.filter_map(|number| items.get(..number));
+    let fewer = (1..items.len()).rev().filter_map(|number| items.get(..number));
     let fewer = fewer.map(|items| format!("{}, …", joined(items, ITEM_NAME)));
     let mut last = String::new();
     for text in all.chain(fewer) {
@@ -458,35 +455,32 @@ fn end(painted: &str, report: &str, next: &str, layout: Layout, style: Style) ->
     vec![format!("{painted}{report}{blanks}{named}")]
 }
 
-/// Percentiles that a table has, by their places in [`LatencySummary::PERCENTILES`], where there is room for them.
-const PERCENTILES: [&[usize]; 4] = [&[0, 1, 2, 3], &[0, 2, 3], &[0, 2], &[2]];
+/// Percentiles that a table has, where there is room for them.
+const PERCENTILES: [&[&str]; 4] =
+    [&["p50", "p90", "p99", "p99.9"], &["p50", "p99", "p99.9"], &["p50", "p99"], &["p99"]];
 
 /// Latencies below each other, with the percentiles that ten samples lie beyond.
 fn table(rows: &[Row<'_>], layout: Layout, style: Style) -> Vec<String> {
-    let latency = |row: &Row<'_>| match row.content {
-        Content::Latency(of) => Some(of.clone()),
+    let latencies = rows.iter().filter_map(|row| match row.content {
+        Content::Latency(of) => Some((row.label(layout.columns), of)),
         _ => None,
+    });
+    let rows: Vec<(Cow<'_, str>, &LatencySummary)> = latencies.collect();
+    let cell = |of: &LatencySummary, name: &str| match percentile(of, name) {
+        weak if weak.starts_with('~') => "-".to_owned(),
+        text => text,
     };
-    let rows = rows.iter();
-    let rows: Vec<(Cow<'_, str>, LatencySummary)> =
-        rows.filter_map(|row| Some((row.label(layout.columns), latency(row)?))).collect();
     let tables = PERCENTILES.iter().map(|chosen| {
-        let all = LatencySummary::PERCENTILES.into_iter().enumerate();
-        let supported = |of: f64| rows.iter().any(|(_, it)| it.supports(of));
-        let shown = all.filter(|(at, (of, _))| chosen.contains(at) && supported(*of));
-        let shown: Vec<(usize, (f64, &str))> = shown.collect();
-        let names: String = shown.iter().map(|(_, (_, name))| format!("|{name}")).collect();
+        let is_known = |name: &&&str| rows.iter().any(|(_, of)| cell(of, name) != "-");
+        let shown: Vec<&&str> = chosen.iter().filter(is_known).collect();
+        let names: String = shown.iter().map(|name| format!("|{name}")).collect();
         let head = " ".repeat(layout.label.saturating_sub(GAP));
-        let mut table = Table::of(&format!("<{names}|max")).titled(&head);
+        let mut table = Table::of(&format!("<{names}|max")).titled(0, &head);
         for (label, of) in &rows {
-            let values = of.percentile_values();
-            let cells = shown.iter().map(|(at, (percentile, _))| {
-                let value = values.get(*at).filter(|_| of.supports(*percentile));
-                value.map_or_else(|| "-".to_owned(), |ns| Nanos(*ns).to_string())
-            });
-            let name = std::iter::once(label.clone().into_owned());
-            let max = std::iter::once(Nanos(of.max_ns).to_string());
-            table.row(name.chain(cells).chain(max).collect());
+            let mut row = vec![label.clone().into_owned()];
+            row.extend(shown.iter().map(|name| cell(of, name)));
+            row.push(Nanos(of.max_ns).to_string());
+            table.row(row);
         }
         table
     });

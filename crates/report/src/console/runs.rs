@@ -5,7 +5,7 @@ use measure::Metric;
 
 use super::table::{Table, or_dash};
 use super::text::{Style, fit, sanitise, width};
-use crate::numbers::{bytes, counted, marked, seconds, three_digits};
+use crate::numbers::{bytes, counted, percentile, seconds, three_digits};
 
 /// A run's cell keeps at least this width.
 const LEAST_RUN: usize = 20;
@@ -61,8 +61,7 @@ fn row(entry: &RunEntry, record: &RunRecord) -> Vec<String> {
         None => three_digits(rate),
         Some(unit) => format!("{} {}", three_digits(rate), sanitise(unit)),
     });
-    let p99 = entry.latency();
-    let p99 = p99.map(|(_, of)| marked(of.p99_ns, of.supports(99.0)));
+    let p99 = entry.latency().map(|(_, of)| percentile(of, "p99"));
     let broker = summary.map(|s| match &s.broker.version {
         Some(version) => format!("{} {version}", s.broker.kind),
         None => s.broker.kind.clone(),

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use archive::{ScenarioPoint, ScenarioSummary};
 use measure::{LatencySummary, Metric, MetricKind, Nanos, ScenarioRole, Summaries};
 
-use super::table::{FOOTNOTE, Table};
+use super::table::Table;
 use super::text::{Style, sanitise};
-use crate::numbers::{bytes, count, counted, marked, per_second, three_digits};
+use crate::numbers::{bytes, count, counted, per_second, percentile, three_digits};
 use crate::text::scenario_name;
 
 /// Reasons of failures that are printed.
@@ -68,48 +68,48 @@ fn peak(metric: Metric, most: u64) -> String {
 
 /// The table of latencies of a span of time, or one line that says there are none.
 pub(super) fn latencies(all: &Summaries, span: &str, style: Style) -> Vec<String> {
-    latency_table(all.filled(), span, style)
+    latency_table(all.filled(), span, true, style)
 }
 
 /// The table of whole operations of several scenarios; no lines without any.
 pub(super) fn whole_latencies<'a>(all: impl Iterator<Item = &'a Summaries>, style: Style) -> Vec<String> {
-    let filled = all.flat_map(Summaries::filled);
-    let mut whole = filled.filter(|(metric, _)| !metric.info().part).peekable();
+    let mut whole = all.flat_map(Summaries::filled).filter(|(metric, _)| !metric.info().part).peekable();
     match whole.peek() {
-        Some(_) => latency_table(whole, "", style),
+        Some(_) => latency_table(whole, "", true, style),
         None => Vec::new(),
     }
 }
 
+/// Likewise of any latencies; `has_counts`: with the number of samples in place of the p99.99.
 pub(super) fn latency_table<'a>(
     all: impl Iterator<Item = (Metric, &'a LatencySummary)>,
     span: &str,
+    has_counts: bool,
     style: Style,
 ) -> Vec<String> {
     let mut all = all.peekable();
     if all.peek().is_none() {
         return vec!["no latency was measured".into()];
     }
-    let mut table = Table::of(&format!("{span}<|mean|p50|p90|p99|p99.9|max|count"));
-    let mut weak = false;
+    let (names, counts) = match has_counts {
+        true => (&["p50", "p90", "p99", "p99.9"][..], "|count"),
+        false => (&["p50", "p90", "p99", "p99.9", "p99.99"][..], ""),
+    };
+    let mut table = Table::of(&format!("{span}<|mean|{}|max{counts}", names.join("|")));
     for (metric, latency) in all {
-        let info = metric.info();
-        let indent = if info.part { "  " } else { "" };
-        let mut row = vec![format!("{indent}{}", sanitise(info.name)), Nanos(latency.mean_ns).to_string()];
-        let values = LatencySummary::PERCENTILES.into_iter();
-        for ((percentile, _), ns) in values.zip(latency.percentile_values()).take(4) {
-            let supported = latency.supports(percentile);
-            weak |= !supported;
-            row.push(marked(ns, supported));
-        }
-        row.extend([Nanos(latency.max_ns).to_string(), count(latency.count)]);
+        let mut row = vec![latency_name(metric), Nanos(latency.mean_ns).to_string()];
+        row.extend(names.iter().map(|name| percentile(latency, name)));
+        row.push(Nanos(latency.max_ns).to_string());
+        row.extend(has_counts.then(|| count(latency.count)));
         table.row(row);
     }
-    let mut out = table.faint_lines(style);
-    if weak {
-        out.push(style.faint(FOOTNOTE));
-    }
-    out
+    table.latency_lines(style)
+}
+
+/// A latency's name in a table; a part of a whole is indented.
+pub(super) fn latency_name(metric: Metric) -> String {
+    let info = metric.info();
+    format!("{}{}", if info.part { "  " } else { "" }, sanitise(info.name))
 }
 
 /// Outcome and cost of the operations and, with `has_reasons`, why some failed; behind the scenario's name, if given.
@@ -122,10 +122,7 @@ pub(super) fn account(name: Option<&str>, scenario: &ScenarioSummary, has_reason
         }
     });
     let counts = counts.collect::<Vec<_>>().join(", ");
-    let mut lines = vec![match name {
-        Some(name) => format!("{}: {counts}", called(name)),
-        None => counts,
-    }];
+    let mut lines = vec![format!("{}{counts}", name.map_or_else(String::new, |name| format!("{}: ", called(name))))];
     let cpu = &scenario.cpu_us_each;
     // A server has other work, too.
     let whole = match scenario.role {
@@ -138,10 +135,8 @@ pub(super) fn account(name: Option<&str>, scenario: &ScenarioSummary, has_reason
         let cpu = Nanos::from_secs_f64(us? / 1e6);
         Some(format!("{who} {cpu} CPU per {one}{whole}"))
     });
-    let cost: Vec<String> = cost.collect();
-    if !cost.is_empty() {
-        lines.push(cost.join("; "));
-    }
+    let cost = cost.collect::<Vec<_>>().join("; ");
+    lines.extend((!cost.is_empty()).then_some(cost));
     if !has_reasons {
         return lines;
     }

@@ -3,9 +3,9 @@
 use archive::ScrapedPage;
 use measure::{LatencySummary, count, counted};
 
-use super::table::{FOOTNOTE, Table, or_dash, with_heads};
+use super::table::{Table, or_dash, with_heads};
 use super::text::{Style, sanitise, sentence};
-use crate::numbers::{bytes, duration, marked, rate, value_as_it_is};
+use crate::numbers::{bytes, duration, nonzero, percentile, rate, value_as_it_is};
 
 /// Selected series that are shown at most.
 const MOST_SHOWN: usize = 50;
@@ -60,9 +60,7 @@ pub fn scrapes(rows: &[ScrapeRow], selected: &[SelectedRow], style: Style) -> St
     if rows.iter().any(|row| row.server_cpu_ns.is_some()) {
         say(SERVER_CPU);
     }
-    if rows.iter().any(|row| is_weak(&row.page.response)) {
-        say(FOOTNOTE);
-    }
+    table.footnote(style.columns).into_iter().for_each(&mut say);
     for row in rows {
         let page = &row.page;
         if page.not_sent > 0 {
@@ -94,12 +92,10 @@ fn row<const N: usize>(page: &ScrapedPage, further: [String; N]) -> Vec<String> 
 
 /// Further facts about a page.
 fn note(page: &ScrapedPage) -> String {
-    let missed = [
+    let mut notes = nonzero(&[
         (page.unanswered, "had no answer at the end"),
         (page.not_sent, "were due and not sent: the pages before took longer than the interval"),
-    ];
-    let missed = missed.iter().filter(|(number, _)| *number > 0);
-    let mut notes: Vec<String> = missed.map(|(number, what)| format!("{} {what}", count(*number))).collect();
+    ]);
     notes.extend(largest(page.page_bytes, page.page_bytes_max));
     notes.extend(broker_cpu(page));
     notes.join("; ")
@@ -120,24 +116,16 @@ pub(super) fn pages(pages: &[ScrapedPage], style: Style) -> Vec<String> {
     let lines = table.lines_or_turned(style.columns, LEAST_NAME);
     let mut lines = with_heads(lines, |heads| style.faint(heads));
     lines.extend(style.faint_prose(&format!("{TIMES}; {IN_ALL}")));
-    if pages.iter().any(|page| is_weak(&page.response)) {
-        lines.push(style.faint(FOOTNOTE));
-    }
+    lines.extend(table.footnote(style.columns).map(|it| style.faint(it)));
     lines
-}
-
-/// Whether it has too few samples for the percentiles that are shown.
-fn is_weak(response: &LatencySummary) -> bool {
-    response.count > 0 && !response.supports(99.0)
 }
 
 /// The 50th and 99th percentile and the maximum of the times that requests waited, also where no page came.
 fn waited(response: &LatencySummary) -> [String; 3] {
-    if response.count == 0 {
-        return ["-", "-", "-"].map(str::to_owned);
+    match response.count {
+        0 => ["-", "-", "-"].map(str::to_owned),
+        _ => [percentile(response, "p50"), percentile(response, "p99"), duration(response.max_ns)],
     }
-    let time = |ns: u64, percentile: f64| marked(ns, response.supports(percentile));
-    [time(response.p50_ns, 50.0), time(response.p99_ns, 99.0), duration(response.max_ns)]
 }
 
 /// Cost of a page in the broker's CPU, where the broker serves it.
@@ -150,9 +138,7 @@ fn broker_cpu(page: &ScrapedPage) -> Option<String> {
     let spread = format!("[{}, {}]", seconds(low), seconds(high));
     Some(match low > 0.0 {
         true => format!("CPU per page: {} of the broker {spread}", seconds(cpu.seconds)),
-        false => {
-            format!("CPU per page: too small to measure {spread}")
-        }
+        false => format!("CPU per page: too small to measure {spread}"),
     })
 }
 
@@ -173,8 +159,7 @@ fn cells(row: &ScrapeRow) -> Vec<String> {
     let page = &row.page;
     let of_page = |text: String| or_dash((page.completed > 0).then_some(text));
     let parsed = (row.parse_rate > 0.0).then(|| format!("{}/s", bytes(row.parse_rate as u64)));
-    let cpu = row.server_cpu_ns;
-    let cpu = cpu.map(|ns| format!("{}/request", duration(ns)));
+    let cpu = row.server_cpu_ns.map(|ns| format!("{}/request", duration(ns)));
     let further = [
         of_page(bytes(page.arrived_bytes)),
         of_page(bytes(page.page_bytes)),

@@ -1,13 +1,12 @@
 //! All figures of a run, on a terminal and in a pipe alike: doubts above the figures, the report's path last.
 
 use archive::{Finding, ProgramSummary, RequirementOutcome, RunRecord, RunSummary, ScenarioSummary, Tier, Warning};
-use measure::{LatencySummary, Nanos};
 
 use super::functions::{known_patterns, language_table};
-use super::table::{FOOTNOTE, Table, or_dash, with_heads};
+use super::table::{Table, or_dash, with_heads};
 use super::text::{Style, left, sanitise, width, wrap};
 use super::{Shape, interval, messages, scenario, scrapes};
-use crate::numbers::{count, marked, observed, percent_digits, three_digits, weight};
+use crate::numbers::{count, observed, percent_digits, three_digits, weight};
 use crate::text;
 use crate::view;
 
@@ -41,16 +40,19 @@ pub fn summary(shape: &Shape, record: &RunRecord, summary: &RunSummary, report: 
     let has_load = summary.verdict.is_some() && !of_others;
     if summary.has_messages() || has_load {
         sections.push(rates(shape, record, summary, style));
-        sections.push(latencies(shape, summary, style));
+        let latencies = summary.messages().latency.filled().filter(|(metric, _)| shape.shows(*metric));
+        sections.push(scenario::latency_table(latencies, "", false, style));
     } else {
-        let lines = memory(summary).into_iter().chain(messages::faults(summary));
-        let lines = lines.chain(messages::stalls(record, summary));
+        let lines =
+            memory(summary).into_iter().chain(messages::faults(summary)).chain(messages::stalls(record, summary));
         sections.push(lines.flat_map(|line| wrap(&line, columns)).collect());
     }
     sections.push(programs(summary, columns));
     sections.extend(scenarios(summary, style));
     sections.push(scrapes::pages(&summary.scrapes, style));
-    sections.push(traces(summary, columns));
+    sections.push(
+        summary.traces.iter().flat_map(|it| labelled("traced: ", "traced: ", &text::trace(it), columns)).collect(),
+    );
     if !is_about_beside {
         sections.extend(sampled);
     }
@@ -75,12 +77,9 @@ fn scenarios(summary: &RunSummary, style: Style) -> Vec<Vec<String>> {
     let is_alone = !summary.has_messages() && summary.others().count() == 1;
     let account = |(name, of): (&str, &ScenarioSummary)| {
         let name = (!is_alone).then_some(name);
-        let only = match of.failures.as_slice() {
-            [only] => is_told(summary, &only.reason),
-            _ => false,
-        };
-        let lines = scenario::account(name, of, !only).into_iter();
-        lines.flat_map(|line| wrap(&line, columns)).collect::<Vec<_>>()
+        let only = matches!(of.failures.as_slice(), [only] if is_told(summary, &only.reason));
+        let lines = scenario::account(name, of, !only).into_iter().flat_map(|line| wrap(&line, columns));
+        lines.collect::<Vec<_>>()
     };
     let accounts = summary.others().flat_map(account).collect();
     let all = summary.others().map(|(_, of)| &of.latency);
@@ -125,12 +124,8 @@ fn failure(summary: &RunSummary) -> Option<String> {
 
 /// Whether a warning on failed operations says this cause.
 fn is_told(summary: &RunSummary, cause: &str) -> bool {
-    let mut warnings = summary.warnings.iter();
-    let tells = |it: &Warning| match &it.finding {
-        Finding::CyclesFailed { first_failure, .. } => first_failure.contains(cause),
-        _ => false,
-    };
-    !cause.is_empty() && warnings.any(tells)
+    let tells = |it: &Warning| matches!(&it.finding, Finding::CyclesFailed { first_failure, .. } if first_failure.contains(cause));
+    !cause.is_empty() && summary.warnings.iter().any(tells)
 }
 
 /// Requirements, a line each: outcome, condition, observed value.
@@ -229,35 +224,6 @@ fn beside(at_left: Vec<String>, at_right: Vec<String>, columns: usize) -> Vec<St
     rows.map(|row| row.trim_end().to_owned()).collect()
 }
 
-fn latencies(shape: &Shape, summary: &RunSummary, style: Style) -> Vec<String> {
-    let names = LatencySummary::PERCENTILES.map(|(_, name)| name).join("|");
-    let mut table = Table::of(&format!("<|mean|{names}|max"));
-    let (mut weak, mut none) = (false, true);
-    let filled = summary.messages().latency.filled();
-    for (metric, latency) in filled.filter(|(metric, _)| shape.shows(*metric)) {
-        let values = LatencySummary::PERCENTILES.into_iter();
-        let values = values.zip(latency.percentile_values());
-        let percentiles = values.map(|((percentile, _), value)| {
-            let supported = latency.supports(percentile);
-            weak |= !supported;
-            marked(value, supported)
-        });
-        let mut row = vec![metric.name().to_owned(), Nanos(latency.mean_ns).to_string()];
-        row.extend(percentiles);
-        row.push(Nanos(latency.max_ns).to_string());
-        table.row(row);
-        none = false;
-    }
-    if none {
-        return vec!["no latency was measured".into()];
-    }
-    let mut out = table.faint_lines(style);
-    if weak {
-        out.push(style.faint(FOOTNOTE));
-    }
-    out
-}
-
 /// The programs that were the load: how each ended, and where its own figures are.
 fn programs(summary: &RunSummary, columns: usize) -> Vec<String> {
     let of = |program: &ProgramSummary| {
@@ -277,10 +243,7 @@ fn programs(summary: &RunSummary, columns: usize) -> Vec<String> {
 /// The largest memory of both sides.
 fn memory(summary: &RunSummary) -> Option<String> {
     let mb = [(summary.loaded().target(), summary.rss_mb.broker), ("bellows", summary.rss_mb.client)];
-    let known = mb.into_iter().filter_map(|(who, mb)| {
-        let mb = three_digits(mb?);
-        Some(format!("{who} {mb} MB at most"))
-    });
+    let known = mb.into_iter().filter_map(|(who, mb)| Some(format!("{who} {} MB at most", three_digits(mb?))));
     let text = known.collect::<Vec<_>>().join("; ");
     (!text.is_empty()).then_some(text)
 }
@@ -291,24 +254,19 @@ fn profiles(summary: &RunSummary, style: Style) -> Vec<String> {
     for profile in &summary.profiles {
         let counts = format!(
             "{} profile{}: {}{}, {} lost{}, unknown share {} %, complete share {} %",
-            sanitise(&profile.event),
+            profile.event,
             (profile.node).map_or_else(String::new, |node| format!(" of node {node}")),
-            sanitise(&weight(profile.weight.max(profile.samples), &profile.unit)),
-            text::clock(profile).map_or_else(String::new, |clock| format!(" {}", sanitise(&clock))),
+            weight(profile.weight.max(profile.samples), &profile.unit),
+            text::clock(profile).map_or_else(String::new, |clock| format!(" {clock}")),
             count(profile.lost),
             text::covered(profile).map_or_else(String::new, |text| format!(", {text}")),
             percent_digits(profile.unknown_share),
             percent_digits(profile.complete_share)
         );
-        let work = text::work(profile).map(|text| sanitise(&text).into_owned());
-        let texts = std::iter::once(counts)
-            .chain(text::stacks(profile))
-            .chain(text::classes(profile).map(|text| sanitise(&text).into_owned()))
-            .chain(work);
-        out.extend(texts.flat_map(|text| wrap(&text, style.prose_columns())));
+        let texts = [Some(counts), text::stacks(profile), text::classes(profile), text::work(profile)];
+        out.extend(texts.iter().flatten().flat_map(|text| wrap(&sanitise(text), style.prose_columns())));
         out.extend(known_patterns(&profile.known_patterns, style));
-        let functions = profile.language_functions.get(..FUNCTIONS);
-        let functions = functions.unwrap_or(&profile.language_functions);
+        let functions = profile.language_functions.get(..FUNCTIONS).unwrap_or(&profile.language_functions);
         if !functions.is_empty() {
             out.extend(language_table(functions, style));
             continue;
@@ -317,8 +275,7 @@ fn profiles(summary: &RunSummary, style: Style) -> Vec<String> {
         table.give_way(2);
         for row in profile.top.iter().take(FUNCTIONS) {
             let function = sanitise(&row.function).into_owned();
-            let shares = [row.self_share, row.total].map(percent_digits);
-            table.row([&shares[..], &[function]].concat());
+            table.row(vec![percent_digits(row.self_share), percent_digits(row.total), function]);
         }
         if !profile.top.is_empty() {
             out.extend(table.lines(style.columns));
@@ -327,30 +284,20 @@ fn profiles(summary: &RunSummary, style: Style) -> Vec<String> {
     out
 }
 
-/// Traces on the broker's node, a sentence each.
-fn traces(summary: &RunSummary, columns: usize) -> Vec<String> {
-    let sentences = summary.traces.iter().map(text::trace);
-    let lines = sentences.flat_map(|it| labelled("traced: ", "traced: ", &sanitise(&it), columns));
-    lines.collect()
-}
-
 /// Overhead of profiling, a sentence each.
 fn cost_of_profiling(summary: &RunSummary, style: Style) -> Vec<String> {
-    let effect = summary.observer_effect.iter();
-    let sentences = effect.flat_map(text::observer_effect);
-    let lines = sentences.flat_map(|it| labelled("- ", "- ", &it, style.prose_columns()));
-    let mut lines: Vec<String> = lines.collect();
-    if !lines.is_empty() {
-        lines.insert(0, style.strong("what profiling cost"));
-    }
-    lines
+    let Some(effect) = &summary.observer_effect else {
+        return Vec::new();
+    };
+    let sentences = text::observer_effect(effect);
+    let lines = sentences.iter().flat_map(|it| labelled("- ", "- ", it, style.prose_columns()));
+    std::iter::once(style.strong("what profiling cost")).chain(lines).collect()
 }
 
 /// Warnings under something else than a summary, one after the other, each line ending in a newline.
 #[must_use]
 pub fn warnings(all: &[Warning], style: Style) -> String {
-    let lines = warning_lines(all, |_| true, style).into_iter();
-    lines.map(|line| line + "\n").collect()
+    warning_lines(all, |_| true, style).into_iter().map(|line| line + "\n").collect()
 }
 
 /// Warnings of some tiers, each behind its consequence for the numbers, the gravest first.
@@ -375,8 +322,7 @@ pub fn remarks(summary: &RunSummary, style: Style) -> String {
     if !text.is_empty()
         && let Some(verdict) = verdict(summary)
     {
-        text.push_str(&verdict);
-        text.push('\n');
+        text += &(verdict + "\n");
     }
     text
 }

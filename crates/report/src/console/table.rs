@@ -2,7 +2,7 @@
 
 use super::text::{Style, fit_end, fit_middle, left, right, sanitise, width, wrap};
 
-pub(super) use crate::numbers::FOOTNOTE;
+use crate::numbers::FOOTNOTE;
 
 /// Blanks between columns.
 pub(super) const GAP: usize = 2;
@@ -48,22 +48,8 @@ impl Table {
             Some(head) => (head.to_owned(), Align::Left),
             None => (head.to_owned(), Align::Right),
         };
-        Self { heads: heads.split('|').map(column).collect(), ..Self::new(&[]) }
-    }
-
-    /// Sets the head of the first column, which may be any text.
-    pub(super) fn titled(mut self, head: &str) -> Self {
-        if let Some(first) = self.heads.first_mut() {
-            head.clone_into(&mut first.0);
-        }
-        self
-    }
-
-    /// A table without rows; a head that is padded makes its column at least as wide.
-    pub(super) fn new(heads: &[(&str, Align)]) -> Self {
-        let heads = heads.iter().map(|(head, align)| ((*head).to_owned(), *align));
         Self {
-            heads: heads.collect(),
+            heads: heads.split('|').map(column).collect(),
             gives_way: None,
             least: LEAST_PROSE,
             names: 0,
@@ -71,6 +57,14 @@ impl Table {
             rows: Vec::new(),
             notes: Vec::new(),
         }
+    }
+
+    /// Sets the head of a column, which may be any text; one that is padded makes its column at least as wide.
+    pub(super) fn titled(mut self, column: usize, head: &str) -> Self {
+        if let Some(it) = self.heads.get_mut(column) {
+            head.clone_into(&mut it.0);
+        }
+        self
     }
 
     /// Breaks the cells of this column over several lines where the table would be too wide.
@@ -184,22 +178,16 @@ impl Table {
 
     /// Rows and columns exchanged.
     fn turned(&self, columns: usize) -> Self {
-        let names = self.heads.iter().map(|(head, _)| head.trim().to_owned());
-        let names: Vec<String> = names.collect();
+        let names: Vec<String> = self.heads.iter().map(|(head, _)| head.trim().to_owned()).collect();
         let first = names.iter().map(|name| width(name)).max().unwrap_or(0);
         let each = columns.saturating_sub(first) / self.rows.len().max(1);
         let room = each.saturating_sub(GAP).max(LEAST_WIDTH);
-        let of_row = |row: &Vec<String>| {
-            let name = row.first().map_or("", String::as_str);
-            (fit_end(name, room), Align::Right)
-        };
-        let head = names.first().cloned().unwrap_or_default();
-        let heads = std::iter::once((head, Align::Left)).chain(self.rows.iter().map(of_row));
-        let mut turned = Self::new(&[]);
-        turned.heads = heads.collect();
+        let of_row = |row: &Vec<String>| (fit_end(row.first().map_or("", String::as_str), room), Align::Right);
+        let head = (names.first().cloned().unwrap_or_default(), Align::Left);
+        let mut turned = Self::of("");
+        turned.heads = std::iter::once(head).chain(self.rows.iter().map(of_row)).collect();
         for (column, name) in names.into_iter().enumerate().skip(1) {
-            let cells = self.rows.iter().map(|row| row.get(column).cloned());
-            let cells = cells.map(Option::unwrap_or_default);
+            let cells = self.rows.iter().map(|row| row.get(column).cloned().unwrap_or_default());
             turned.row(std::iter::once(name).chain(cells).collect());
         }
         turned
@@ -243,6 +231,20 @@ impl Table {
     /// The lines for a screen, with dim heads.
     pub(super) fn faint_lines(&self, style: Style) -> Vec<String> {
         with_heads(self.lines(style.columns), |heads| style.faint(heads))
+    }
+
+    /// Likewise, and below them the meaning of a percentile's mark where a cell beside the names has one.
+    pub(super) fn latency_lines(&self, style: Style) -> Vec<String> {
+        let footnote = self.footnote(style.columns).map(|it| style.faint(it));
+        self.faint_lines(style).into_iter().chain(footnote).collect()
+    }
+
+    /// Meaning of a percentile's mark, where a cell that is shown beside the rows' names has one.
+    pub(super) fn footnote(&self, columns: usize) -> Option<&'static str> {
+        let shown = self.shown(&self.narrowest(), columns);
+        let is_marked =
+            |row: &Vec<String>| shown.iter().skip(1).any(|at| row.get(*at).is_some_and(|it| it.starts_with('~')));
+        self.rows.iter().any(is_marked).then_some(FOOTNOTE)
     }
 
     /// The columns in as few blocks as fit, about as many in each, and those with the rows' names.
@@ -309,7 +311,7 @@ impl Table {
 
     /// A row, of as many lines as its highest cell.
     fn row_lines(&self, row: &[String], shown: &[usize], widths: &[usize], cuts: bool) -> Vec<String> {
-        let cells = shown.iter().map(|&column| {
+        let broken = |&column: &usize| {
             let cell = row.get(column).map_or("", String::as_str);
             let broken = match Some(column) == self.gives_way {
                 true if cuts => vec![fit_middle(cell, widths[column])],
@@ -317,8 +319,8 @@ impl Table {
                 false => vec![cell.to_owned()],
             };
             (column, broken)
-        });
-        let cells: Vec<(usize, Vec<String>)> = cells.collect();
+        };
+        let cells: Vec<(usize, Vec<String>)> = shown.iter().map(broken).collect();
         let height = cells.iter().map(|(_, lines)| lines.len()).max().unwrap_or(0);
         let line = |index: usize| {
             let cells = cells.iter().map(|(column, lines)| {
@@ -328,8 +330,7 @@ impl Table {
                     Align::Right => right(text, widths[*column]),
                 }
             });
-            let line = cells.collect::<Vec<_>>().join(&" ".repeat(GAP));
-            line.trim_end().to_owned()
+            cells.collect::<Vec<_>>().join(&" ".repeat(GAP)).trim_end().to_owned()
         };
         (0..height.max(1)).map(line).collect()
     }
@@ -412,8 +413,7 @@ mod tests {
     use super::*;
 
     fn table() -> Table {
-        let heads = [("", Align::Left), ("p50", Align::Right), ("p99", Align::Right)];
-        let mut table = Table::new(&[&heads[..], &[("function", Align::Left)]].concat());
+        let mut table = Table::of("<|p50|p99|function<");
         let cells = ["send ack", "301 us", "3.23 ms", "rabbit_channel:handle_method"];
         table.row(cells.map(str::to_owned).to_vec());
         table.give_way(3);
@@ -457,9 +457,7 @@ mod tests {
 
     #[test]
     fn names_of_a_table_in_blocks_have_the_room_that_is_there_and_are_cut_in_the_middle() {
-        let heads = [("self %", Align::Right), ("total %", Align::Right)];
-        let heads = [&heads[..], &[("function", Align::Left)], &heads[..1]].concat();
-        let mut table = Table::new(&heads);
+        let mut table = Table::of("self %|total %|function<|self %");
         for name in ["rabbit_channel:handle_method/3", "lists:map/2"] {
             table.row(["12.34", "56.78", name, "9.10"].map(str::to_owned).to_vec());
         }
@@ -488,8 +486,7 @@ mod tests {
 
     #[test]
     fn rows_stand_beside_each_other_where_columns_do_not() {
-        let heads = [("page", Align::Left), ("pages", Align::Right), ("p50", Align::Right)];
-        let mut table = Table::new(&heads);
+        let mut table = Table::of("page<|pages|p50");
         for name in ["localhost:15692/a", "localhost:15692/b"] {
             table.row([name, "12", "3.23 ms"].map(str::to_owned).to_vec());
             table.note("all".to_owned());
@@ -526,8 +523,7 @@ mod tests {
 
     #[test]
     fn columns_without_room_stand_below_with_their_names() {
-        let heads = ["p50", "p90", "p99"].map(|head| (head, Align::Right));
-        let mut table = Table::new(&[&[("", Align::Left)], &heads[..]].concat());
+        let mut table = Table::of("<|p50|p90|p99");
         for name in ["send ack", "transfer"] {
             table.row([name, "301 us", "619 us", "3.23 ms"].map(str::to_owned).to_vec());
         }

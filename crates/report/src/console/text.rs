@@ -49,20 +49,17 @@ impl Style {
 
     /// Headline over as many lines as the screen demands.
     pub(super) fn strong_lines(self, text: &str) -> Vec<String> {
-        let lines = wrap(&sanitise(text), self.columns);
-        lines.iter().map(|line| self.strong(line)).collect()
+        wrap(&sanitise(text), self.columns).iter().map(|line| self.strong(line)).collect()
     }
 
     /// A caution over as many lines as the screen demands.
     pub(super) fn caution_lines(self, text: &str) -> Vec<String> {
-        let lines = wrap(&sanitise(text), self.columns);
-        lines.iter().map(|line| self.caution(line)).collect()
+        wrap(&sanitise(text), self.columns).iter().map(|line| self.caution(line)).collect()
     }
 
     /// Prose below a table.
     pub(super) fn faint_prose(self, text: &str) -> Vec<String> {
-        let lines = wrap(text, self.prose_columns());
-        lines.iter().map(|line| self.faint(line)).collect()
+        wrap(text, self.prose_columns()).iter().map(|line| self.faint(line)).collect()
     }
 
     /// Bold, for headlines.
@@ -141,8 +138,7 @@ pub fn fit(text: &str, columns: usize) -> Cow<'_, str> {
     if width(text) <= columns {
         return Cow::Borrowed(text);
     }
-    let mut out = String::new();
-    let mut used = 0;
+    let (mut out, mut used) = (String::new(), 0);
     for c in text.chars() {
         let w = c.width().unwrap_or(0);
         if used + w + 1 > columns {
@@ -467,10 +463,9 @@ pub fn prose(text: &str, style: Style) -> String {
 #[must_use]
 pub fn listed<N: AsRef<str>, T: AsRef<str>>(rows: &[(N, T)], style: Style) -> String {
     let names = rows.iter().map(|(name, _)| width(name.as_ref())).max().unwrap_or(0);
-    let indent = names + 2;
+    let columns = style.prose_columns().saturating_sub(names + 2).max(20);
+    let gap = format!("\n{}", " ".repeat(names + 2));
     let mut text = String::new();
-    let columns = style.prose_columns().saturating_sub(indent).max(20);
-    let gap = format!("\n{}", " ".repeat(indent));
     for (name, what) in rows {
         let name = left(&sanitise(name.as_ref()), names);
         let what = wrap(&sanitise(what.as_ref()), columns).join(&gap);

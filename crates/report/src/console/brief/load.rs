@@ -6,9 +6,9 @@ use measure::{LatencySummary, Metric, MetricKind, Nanos, Phase, ScenarioRole};
 
 use super::super::messages;
 use super::super::rows::{Content, Row, RowRank};
-use super::super::scenario::{called, counts_of, with_own_unit};
+use super::super::scenario::{called, counts_of, latency_name, with_own_unit};
 use super::super::text::sanitise;
-use crate::numbers::{bytes, count, counted, duration, seconds_digits, three_digits};
+use crate::numbers::{bytes, count, counted, duration, nonzero, seconds_digits, three_digits};
 use crate::text::shortened;
 use crate::view;
 
@@ -25,8 +25,7 @@ const REACHED: f64 = 0.995;
 
 /// Loads other than messages.
 fn others(summary: &RunSummary) -> Vec<(&str, &ScenarioSummary)> {
-    let all = summary.others();
-    all.filter(|(_, of)| of.role != ScenarioRole::Watcher).collect()
+    summary.others().filter(|(_, of)| of.role != ScenarioRole::Watcher).collect()
 }
 
 /// Whether nothing loaded the process that was profiled.
@@ -39,8 +38,7 @@ pub(super) fn is_recording(summary: &RunSummary) -> bool {
 pub(super) fn title(record: &RunRecord, summary: &RunSummary) -> Row<'static> {
     let flow = sanitise(&flow(record, summary)).into_owned();
     let broker = sanitise(&broker(record, summary)).into_owned();
-    let words: Vec<_> = broker.split(' ').map(|it| shortened(it, WORD)).collect();
-    let broker = words.join(" ");
+    let broker = broker.split(' ').map(|it| shortened(it, WORD)).collect::<Vec<_>>().join(" ");
     Row::new(RowRank::Core, &record.name, Content::Title(flow, broker))
 }
 
@@ -63,8 +61,7 @@ fn broker(record: &RunRecord, summary: &RunSummary) -> String {
     let is_count = place.starts_with("over ") || place.starts_with(|c: char| c.is_ascii_digit());
     let queue = place.strip_prefix("a ").or(is_count.then_some(place.as_str()));
     let parts = [Some(broker), queue].into_iter().flatten();
-    let parts: Vec<&str> = parts.filter(|it| !it.is_empty()).collect();
-    parts.join(", ")
+    parts.filter(|it| !it.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
 /// `10,000 msg/s for 20 s, as requested`.
@@ -93,8 +90,7 @@ fn flow(record: &RunRecord, summary: &RunSummary) -> String {
         _ => String::new(),
     };
     let messages = message_rates(summary, &mut requested);
-    let parts = [beside, messages, programs].into_iter().flatten();
-    let parts: Vec<String> = parts.collect();
+    let parts: Vec<String> = [beside, messages, programs].into_iter().flatten().collect();
     let length = length(record, summary);
     let is_timed = !length.is_empty() && (!parts.is_empty() || is_recording(summary));
     let prefix = state(record, is_timed);
@@ -129,9 +125,7 @@ fn message_rates(summary: &RunSummary, requested: &mut String) -> Option<String>
 /// `, as requested`; `, of 12,000 requested`.
 fn asked(requested: Option<&RequestedSummary>, rate: f64, closed_loop: bool) -> String {
     match requested {
-        Some(it) if rate < it.rate * REACHED => {
-            format!(", of {} requested", three_digits(it.rate))
-        }
+        Some(it) if rate < it.rate * REACHED => format!(", of {} requested", three_digits(it.rate)),
         Some(_) => ", as requested".to_owned(),
         None if rate > 0.0 && !closed_loop => ", unthrottled".to_owned(),
         None => String::new(),
@@ -146,8 +140,7 @@ fn state(record: &RunRecord, is_timed: bool) -> String {
         RunState::Interrupted => "stopped",
         RunState::Failed => "failed",
     };
-    let mut measured = record.phases.iter().filter(|it| it.phase == Phase::Measure);
-    let measured = measured.next().map_or(0.0, |it| it.end - it.start);
+    let measured = record.phases.iter().find(|it| it.phase == Phase::Measure).map_or(0.0, |it| it.end - it.start);
     let is_said = |end: f64| is_timed && (end - measured).abs() < 0.5;
     match record.phases.last().filter(|last| !is_said(last.end)) {
         Some(last) => format!("{how} after {:.0} s: ", last.end),
@@ -157,8 +150,7 @@ fn state(record: &RunRecord, is_timed: bool) -> String {
 
 /// ` for 20 s`, of a load that ended by itself its own time.
 fn length(record: &RunRecord, summary: &RunSummary) -> String {
-    let mut measured = record.phases.iter().filter(|it| it.phase == Phase::Measure);
-    let measured = measured.next().map(|it| it.end - it.start);
+    let measured = record.phases.iter().find(|it| it.phase == Phase::Measure).map(|it| it.end - it.start);
     let lasted = summary.flow().lasted.map(|it| it.sent_s.max(it.received_s));
     match lasted.or(measured) {
         Some(seconds) if seconds > 0.0 => format!(" for {} s", seconds_digits(seconds)),
@@ -168,31 +160,23 @@ fn length(record: &RunRecord, summary: &RunSummary) -> String {
 
 /// Latencies that matter: of pages and other loads first, then of messages.
 pub(super) fn latencies(summary: &RunSummary) -> Vec<Row<'_>> {
-    let row = |rank, name: &str, of| Row::new(rank, name, Content::Latency(of));
     let others = others(summary);
     let mut all: Vec<(String, &LatencySummary)> = Vec::new();
     let mut pages: Vec<_> = summary.scrapes.iter().filter(|it| it.response.count > 0).collect();
     pages.sort_by_key(|it| std::cmp::Reverse(it.response.p99_ns));
-    let pages = pages.into_iter().take(BESIDE);
-    all.extend(pages.map(|it| (format!("page {}", it.name), &it.response)));
+    all.extend(pages.into_iter().take(BESIDE).map(|it| (format!("page {}", it.name), &it.response)));
     match others.as_slice() {
         [(_, alone)] if !summary.has_messages() => {
-            all.extend(alone.latency.filled().take(STEPS).map(|(metric, of)| {
-                let indent = if metric.info().part { "  " } else { "" };
-                (format!("{indent}{}", metric.name()), of)
-            }));
+            all.extend(alone.latency.filled().take(STEPS).map(|(metric, of)| (latency_name(metric), of)));
         }
         several => {
-            let heads = several.iter().filter_map(|(_, of)| of.headline());
-            let mut heads: Vec<_> = heads.collect();
+            let mut heads: Vec<_> = several.iter().filter_map(|(_, of)| of.headline()).collect();
             heads.sort_by_key(|(_, of)| std::cmp::Reverse(of.p99_ns));
-            let heads = heads.into_iter().take(BESIDE);
-            all.extend(heads.map(|(metric, of)| (metric.name().to_owned(), of)));
+            all.extend(heads.into_iter().take(BESIDE).map(|(metric, of)| (metric.name().to_owned(), of)));
         }
     }
     let messages = &summary.messages().latency;
-    let felt = [Metric::ACK_RESPONSE, Metric::END_TO_END];
-    let felt = felt.map(|metric| (metric, messages.get(metric)));
+    let felt = [Metric::ACK_RESPONSE, Metric::END_TO_END].map(|metric| (metric, messages.get(metric)));
     let mut felt: Vec<_> = felt.into_iter().filter(|(_, of)| of.count > 0).collect();
     if felt.is_empty() {
         felt.extend(messages.filled().take(1));
@@ -202,8 +186,7 @@ pub(super) fn latencies(summary: &RunSummary) -> Vec<Row<'_>> {
     let mut rows: Vec<_> = ranks.zip(all).collect();
     // A table has no gap: few samples, which have no percentiles, stand below it.
     rows.sort_by_key(|(_, (_, of))| !of.supports(50.0));
-    let rows = rows.into_iter();
-    rows.map(|(rank, (name, of))| row(rank, &name, of)).collect()
+    rows.into_iter().map(|(rank, (name, of))| Row::new(rank, &name, Content::Latency(of))).collect()
 }
 
 /// Messages that were lost, in words; `None` without a ledger.
@@ -219,8 +202,7 @@ pub(super) fn faults(summary: &RunSummary) -> Vec<Row<'static>> {
     let of_messages = felt.map(|metric| summary.messages().latency.get(metric).max_ns);
     let main = summary.main_load().and_then(|(_, of)| of.headline());
     let longest = of_messages.into_iter().chain(main.map(|(_, of)| of.max_ns)).max();
-    let longest = longest.filter(|ns| *ns > 0);
-    let longest = longest.map(|ns| format!("longest wait {}", Nanos(ns)));
+    let longest = longest.filter(|ns| *ns > 0).map(|ns| format!("longest wait {}", Nanos(ns)));
     let felt: Vec<String> = lost(summary).into_iter().chain(longest).collect();
     match summary.faults.as_slice() {
         [] => Vec::new(),
@@ -230,18 +212,12 @@ pub(super) fn faults(summary: &RunSummary) -> Vec<Row<'static>> {
         }
         several => {
             let number = counted(several.len() as u64, "fault");
-            let text = match felt.is_empty() {
-                true => number,
-                false => format!("{number}: {}", felt.join(", ")),
-            };
+            let text = if felt.is_empty() { number } else { format!("{number}: {}", felt.join(", ")) };
             let first = Row::text(RowRank::Core, "faults", &text).whole();
-            let more = several.len().saturating_sub(FAULTS);
+            let more = several.len().saturating_sub(FAULTS) as u64;
             let each = messages::faults(summary).take(FAULTS);
             let each = each.map(|text| Row::text(RowRank::Main, "", &text).whole());
-            let more = (more > 0).then(|| {
-                let text = format!("and {} more", count(more as u64));
-                Row::text(RowRank::Main, "", &text)
-            });
+            let more = (more > 0).then(|| Row::text(RowRank::Main, "", &format!("and {} more", count(more))));
             std::iter::once(first).chain(each).chain(more).collect()
         }
     }
@@ -275,16 +251,13 @@ pub(super) fn pages(summary: &RunSummary) -> Vec<Row<'static>> {
     let is_alone = pages.len() == 1;
     let row = |page: &archive::ScrapedPage| {
         let mut parts = vec![format!("{} read", count(page.completed))];
-        let missed = [
+        parts.extend(nonzero(&[
             (page.failed, "failed"),
             (page.unanswered, "had no answer at the end"),
             (page.not_sent, "due and not sent"),
-        ];
-        let missed = missed.iter().filter(|(number, _)| *number > 0);
-        parts.extend(missed.map(|(number, what)| format!("{} {what}", count(*number))));
+        ]));
         if page.completed > 0 {
-            let size = bytes(page.page_bytes);
-            parts.push(format!("{size} with {} series each", count(page.series)));
+            parts.push(format!("{} with {} series each", bytes(page.page_bytes), count(page.series)));
         }
         let cpu = page.broker_cpu.filter(|cpu| cpu.interval.0 > 0.0);
         let cpu = cpu.map(|cpu| duration((cpu.seconds * 1e9) as u64));
@@ -307,15 +280,13 @@ fn outcome(label: &str, parts: Vec<String>, is_short: bool) -> Row<'static> {
 
 /// Value of the counter of a scenario that has this name.
 pub(super) fn number_of(of: &ScenarioSummary, name: &str) -> u64 {
-    let counts = counts_of(&of.counts, MetricKind::Counter);
-    let counts = counts.filter(|(metric, _)| metric.name() == name);
+    let counts = counts_of(&of.counts, MetricKind::Counter).filter(|(metric, _)| metric.name() == name);
     counts.map(|(_, number)| number).sum()
 }
 
 /// Whether operations of a scenario failed, or never began.
 fn is_short(of: &ScenarioSummary) -> bool {
-    let bad = ["failed", "not begun"];
-    bad.iter().any(|it| number_of(of, it) > 0)
+    ["failed", "not begun"].iter().any(|it| number_of(of, it) > 0)
 }
 
 /// Outcome of operations other than messages, those with failures first; warnings have the reasons.
@@ -340,10 +311,7 @@ pub(super) fn operations(summary: &RunSummary) -> Vec<Row<'static>> {
             }
         });
         let parts: Vec<String> = counts.collect();
-        let label = match is_alone {
-            true => of.unit.clone(),
-            false => called(name),
-        };
+        let label = if is_alone { of.unit.clone() } else { called(name) };
         (!parts.is_empty()).then(|| outcome(&label, parts, is_short(of)))
     };
     others.iter().filter_map(row).take(BESIDE).collect()
@@ -395,8 +363,7 @@ fn outcomes(ledger: &LedgerSummary, has_lost: bool) -> String {
     ];
     let all = lost.into_iter().chain(further);
     let shown = all.filter(|(number, _, always)| *always || *number > 0);
-    let parts = shown.map(|(number, what, _)| format!("{} {what}", count(number)));
-    let parts: Vec<String> = parts.collect();
+    let parts: Vec<String> = shown.map(|(number, what, _)| format!("{} {what}", count(number))).collect();
     format!("{about}{}", parts.join(", "))
 }
 
@@ -406,14 +373,10 @@ pub(super) fn cpu(record: &RunRecord, summary: &RunSummary) -> Option<Row<'stati
         0 => " cores".to_owned(),
         all => format!(" of {}", counted(all.into(), "core")),
     };
-    let target = match is_recording(summary) {
-        true => "the process",
-        false => summary.loaded().target(),
-    };
+    let target = if is_recording(summary) { "the process" } else { summary.loaded().target() };
     let used = &summary.cpu_cores;
     let each = each(summary).map_or_else(String::new, |it| format!(" ({it})"));
-    let nodes = summary.nodes.iter().map(|it| three_digits(it.cpu_cores));
-    let nodes = nodes.collect::<Vec<_>>().join(", ");
+    let nodes = summary.nodes.iter().map(|it| three_digits(it.cpu_cores)).collect::<Vec<_>>().join(", ");
     let broker = match nodes.is_empty() {
         true => used.broker.map(|it| format!("{target} {}{all}{each}", three_digits(it))),
         false => Some(format!("nodes {nodes}{all}{each}")),
