@@ -65,8 +65,7 @@ pub fn svg(profile: &Profile, options: &FlameOptions) -> Result<Vec<u8>, Problem
     let names = drawn_names(profile, &groups.names);
     let detail = Detail { least_weight: (options.min_share * total as f64).ceil() as u64, most_frames: MOST_FRAMES };
     let sum: u128 = profile.samples.iter().map(|s| u128::from(s.weight)).sum();
-    let shift = (0..64u32).find(|shift| sum >> shift <= LARGEST_SUM);
-    let shift = shift.unwrap_or(64);
+    let shift = (0..64u32).find(|shift| sum >> shift <= LARGEST_SUM).unwrap_or(64);
     let mut recurs = false;
     let lines: Vec<String> = profile
         .folded_lines(&groups, detail, &names)
@@ -79,25 +78,29 @@ pub fn svg(profile: &Profile, options: &FlameOptions) -> Result<Vec<u8>, Problem
 
     let mut palette = palette(profile, &names);
     let mut drawing = Options::default();
-    drawing.title = drawable(&options.title);
     let recursion = recurs.then_some("recursion is drawn once");
     let subtitle: Vec<&str> = options.subtitle.as_deref().into_iter().chain(recursion).collect();
-    let subtitle = drawable(&subtitle.join(", "));
-    drawing.subtitle = (!subtitle.is_empty()).then(|| subtitle.clone());
-    // The root stands at the top: that is what a browser shows of a high image.
-    drawing.direction = Direction::Inverted;
     let unit = profile.header.unit.as_str();
     drawing.count_name = drawable(weight_head(unit));
     let scale = if unit == "nanoseconds" { 1e-6 } else { 1.0 };
     drawing.factor = scale * 2f64.powi(shift.cast_signed());
     drawing.bgcolors = Some(BackgroundColor::Flat(Color::new(0xfb, 0xfb, 0xfa)));
     drawing.palette_map = Some(&mut palette);
-    drawing.text_truncate_direction = TextTruncateDirection::Right;
     drawing.min_width = options.min_share * 100.0;
+    Ok(draw(drawing, &options.title, &subtitle.join(", "), &lines)?.into_bytes())
+}
+
+/// A drawing of folded lines, with its subtitle in lines.
+fn draw(mut drawing: Options<'_>, title: &str, subtitle: &str, lines: &[String]) -> Result<String, Problem> {
+    let subtitle = drawable(subtitle);
+    drawing.title = drawable(title);
+    drawing.subtitle = (!subtitle.is_empty()).then(|| subtitle.clone());
+    // The root stands at the top: that is what a browser shows of a high image.
+    drawing.direction = Direction::Inverted;
+    drawing.text_truncate_direction = TextTruncateDirection::Right;
     let mut out = Vec::new();
     from_lines(&mut drawing, lines.iter().map(String::as_str), &mut out).map_err(|_| no_samples())?;
-    let svg = String::from_utf8_lossy(&out).into_owned();
-    Ok(subtitle_wrapped(svg, &subtitle).into_bytes())
+    Ok(subtitle_wrapped(String::from_utf8_lossy(&out).into_owned(), &subtitle))
 }
 
 /// Draws the flame graph into a file, as [`stacks::write_output`] does.
@@ -150,9 +153,8 @@ fn without_recursion(line: &str) -> String {
 /// Names as image and folded text can carry them.
 fn drawn_names(profile: &Profile, groups: &[String]) -> FoldedNames {
     let named = |name: &str, empty| folded_name(&drawable(name), empty).into_owned();
-    let frames = profile.frames.iter();
     FoldedNames {
-        frames: frames.map(|f| named(&f.name, UNKNOWN)).collect(),
+        frames: profile.frames.iter().map(|f| named(&f.name, UNKNOWN)).collect(),
         // Where no thread is known, a row for it says nothing.
         groups: profile.has_threads().then(|| groups.iter().map(|g| named(g, NO_THREAD)).collect()),
         deeper: DEEPER,

@@ -68,9 +68,7 @@ fn suite(name: &str, created: Option<&str>, cases: &[Case]) -> std::io::Result<S
         suite = suite.with_attribute(("timestamp", &*sanitise(created)));
     }
     suite.write_inner_content(|writer| cases.iter().try_for_each(|case| write_case(writer, name, case)))?;
-    let mut text = String::from_utf8_lossy(&writer.into_inner()).into_owned();
-    text.push('\n');
-    Ok(text)
+    Ok(String::from_utf8_lossy(&writer.into_inner()).into_owned() + "\n")
 }
 
 fn cases(records: &[RunRecord], requested: u32) -> Vec<Case> {
@@ -193,10 +191,7 @@ fn figures(of: &Comparison) -> Vec<Case> {
     let whole = Case {
         name: "the comparison".to_owned(),
         told: words::headline(of),
-        outcome: match of.figures.is_empty() {
-            true => CaseOutcome::Skipped,
-            false => CaseOutcome::Passed,
-        },
+        outcome: if of.figures.is_empty() { CaseOutcome::Skipped } else { CaseOutcome::Passed },
     };
     let figures = of.figures.iter().map(|figure| {
         let (a, b) = words::table_values(figure);

@@ -50,17 +50,11 @@ pub enum Unit {
 }
 
 impl Unit {
-    const fn name(self) -> &'static str {
+    /// Its name, and its nanoseconds.
+    const fn of(self) -> (&'static str, u64) {
         match self {
-            Self::Micros => "µs",
-            Self::Millis => "ms",
-        }
-    }
-
-    const fn nanos(self) -> u64 {
-        match self {
-            Self::Micros => 1_000,
-            Self::Millis => 1_000_000,
+            Self::Micros => ("µs", 1_000),
+            Self::Millis => ("ms", 1_000_000),
         }
     }
 }
@@ -119,9 +113,8 @@ impl Lines {
         show: fn(&Self, &Latencies) -> String,
     ) {
         for (i, (name, values)) in latencies.iter().enumerate() {
-            let head = if i == 0 { header } else { "" };
-            let gap = if i == 0 { " " } else { "" };
-            let _ = write!(line, ", {head}{gap}{name} latency: {}", show(self, values));
+            let head = if i == 0 { format!("{header} ") } else { String::new() };
+            let _ = write!(line, ", {head}{name} latency: {}", show(self, values));
         }
     }
 
@@ -163,18 +156,15 @@ impl Lines {
     /// The heading of the CSV file.
     #[must_use]
     pub fn csv_header(&self) -> String {
-        let unit = self.unit.name();
+        let unit = self.unit.of().0;
         let mut line = "id,time (s),published (msg/s),returned (msg/s),confirmed (msg/s),\
                         nacked (msg/s),received (msg/s)"
             .to_owned();
-        for kind in ["consumer", "confirm"] {
-            for name in ["min", "median", "75th p.", "95th p.", "99th p."] {
-                let _ = write!(line, ",{name} {kind} latency ({unit})");
-            }
-        }
-        for kind in ["consumer", "confirm"] {
-            for name in ["99.9th p.", "99.99th p.", "max"] {
-                let _ = write!(line, ",{name} {kind} latency ({unit})");
+        for names in [&["min", "median", "75th p.", "95th p.", "99th p."][..], &["99.9th p.", "99.99th p.", "max"]] {
+            for kind in ["consumer", "confirm"] {
+                for name in names {
+                    let _ = write!(line, ",{name} {kind} latency ({unit})");
+                }
             }
         }
         line
@@ -190,8 +180,7 @@ impl Lines {
             cells.push(cell(shown, rate));
         }
         let consumer = self.values(interval, Metric::END_TO_END);
-        let confirm = self.values(interval, Metric::ACK_RESPONSE);
-        let kinds = [(has.received, consumer), (has.confirms(), confirm)];
+        let kinds = [(has.received, consumer), (has.confirms(), self.values(interval, Metric::ACK_RESPONSE))];
         for range in [0..5, 5..8] {
             for (shown, values) in &kinds {
                 for value in values.get(range.clone()).unwrap_or_default() {
@@ -242,14 +231,9 @@ impl Lines {
 
     fn latencies(&self, interval: &Interval) -> Vec<(&'static str, Latencies)> {
         let has = self.columns;
-        let mut all = Vec::new();
-        if has.received {
-            all.push(("consumer", self.values(interval, Metric::END_TO_END)));
-        }
-        if has.confirms() {
-            all.push(("confirm", self.values(interval, Metric::ACK_RESPONSE)));
-        }
-        all
+        let all = [(has.received, "consumer", Metric::END_TO_END), (has.confirms(), "confirm", Metric::ACK_RESPONSE)];
+        let shown = all.into_iter().filter(|it| it.0);
+        shown.map(|(_, name, metric)| (name, self.values(interval, metric))).collect()
     }
 
     fn values(&self, interval: &Interval, metric: Metric) -> Latencies {
@@ -260,15 +244,15 @@ impl Lines {
         let at = |percentile| histogram.value_at_percentile(percentile);
         let (min, max) = (histogram.min(), histogram.max());
         [min, at(50.0), at(75.0), at(95.0), at(99.0), at(99.9), at(99.99), max]
-            .map(|value| value.min(max) / self.unit.nanos())
+            .map(|value| value.min(max) / self.unit.of().1)
     }
 
     fn usual(&self, [min, p50, p75, p95, p99, .., max]: &Latencies) -> String {
-        format!("{min}/{p50}/{p75}/{p95}/{p99}/{max} {}", self.unit.name())
+        format!("{min}/{p50}/{p75}/{p95}/{p99}/{max} {}", self.unit.of().0)
     }
 
     fn more(&self, [.., p99_9, p99_99, _]: &Latencies) -> String {
-        format!("{p99_9}/{p99_99} {}", self.unit.name())
+        format!("{p99_9}/{p99_99} {}", self.unit.of().0)
     }
 }
 

@@ -76,6 +76,15 @@ fn microseconds(ns: u64) -> f64 {
     ns as f64 / 1_000.0
 }
 
+/// A latency's names in a block, in the summary and in the log.
+const fn names(metric: Metric) -> [&'static str; 3] {
+    match metric {
+        Metric::SEND_DELAY => ["send delay time:", "aggregated delay send time:", "delay send"],
+        Metric::SEND_ACK => ["send ack time:  ", "aggregated send time:      ", "send"],
+        _ => ["transfer time:  ", "aggregated transfer time:  ", "transfer"],
+    }
+}
+
 /// The block of one second, with a blank line before it and a line break after it.
 #[must_use]
 pub fn block(sides: Sides, interval: &Interval, latencies: bool) -> String {
@@ -85,14 +94,7 @@ pub fn block(sides: Sides, interval: &Interval, latencies: bool) -> String {
     let counts = counts(sides, &interval.counters);
     lines.extend(counts.map(|(name, count)| format!("--- {name} {:>8} msg/sec", rate(count, interval))));
     let metrics = sides.metrics().filter(|_| latencies);
-    lines.extend(metrics.map(|metric| {
-        let name = match metric {
-            Metric::SEND_DELAY => "send delay time:",
-            Metric::SEND_ACK => "send ack time:  ",
-            _ => "transfer time:  ",
-        };
-        line(name, &latency(interval, metric))
-    }));
+    lines.extend(metrics.map(|metric| line(names(metric)[0], &latency(interval, metric))));
     lines.join(NEXT) + "\n"
 }
 
@@ -105,13 +107,8 @@ pub fn summary(sides: Sides, end: End<'_>) -> String {
         text += &format!("\n--- total {name}{count:>12}");
     }
     for metric in sides.metrics() {
-        let name = match metric {
-            Metric::SEND_DELAY => "aggregated delay send time:",
-            Metric::SEND_ACK => "aggregated send time:      ",
-            _ => "aggregated transfer time:  ",
-        };
         text += NEXT;
-        text += &line(name, &latency(end.measured, metric));
+        text += &line(names(metric)[1], &latency(end.measured, metric));
     }
     text + "\n"
 }
@@ -124,8 +121,7 @@ fn counts(sides: Sides, of: &Counters) -> impl Iterator<Item = (&'static str, u6
         (sides.producers, "completed:", of.completed),
         (sides.consumers, "received: ", of.received),
     ];
-    let shown = all.into_iter().filter(|it| it.0);
-    shown.map(|(_, name, count)| (name, count))
+    all.into_iter().filter(|it| it.0).map(|(_, name, count)| (name, count))
 }
 
 fn line(name: &str, latency: &LatencySummary) -> String {
@@ -232,8 +228,7 @@ pub fn summary_sample(sides: Sides, end: End<'_>, unix_ms: u64) -> String {
 
 /// The values that there are, in their order.
 fn object(values: impl IntoIterator<Item = (&'static str, Option<Value>)>) -> String {
-    let there = values.into_iter();
-    let there = there.filter_map(|(name, value)| Some((name, value?)));
+    let there = values.into_iter().filter_map(|(name, value)| Some((name, value?)));
     let mut out = Vec::new();
     // Numbers and strings only: nothing that could not be written.
     let _ = serde_json::Serializer::new(&mut out).collect_map(there);
@@ -258,14 +253,10 @@ pub fn histogram_lines(sides: Sides, interval: &Interval, unix_s: f64) -> io::Re
     });
     for (metric, recorder, warmup) in own.chain(carried) {
         let histogram = in_microseconds(recorder.histogram(metric))?;
-        let tag = match metric {
-            Metric::SEND_DELAY => "delay send",
-            Metric::SEND_ACK => "send",
-            _ => "transfer",
-        };
         lines += &format!(
-            "Tag={}{tag},{unix_s:.3},{:.3},{:.3},{}\n",
+            "Tag={}{},{unix_s:.3},{:.3},{:.3},{}\n",
             if warmup { "warmup " } else { "" },
+            names(metric)[2],
             interval.length().as_secs_f64(),
             histogram.max() as f64 / MAX_RATIO,
             archive::encode_histogram(&histogram)?,

@@ -25,10 +25,7 @@ pub(super) fn text(name: &str, of: Option<&ComparedMatrix>) -> String {
     }
     let units = Units::of(of);
     for (unit, more_is_better) in &units.all {
-        let better = match more_is_better {
-            true => "higher",
-            false => "lower",
-        };
+        let better = if *more_is_better { "higher" } else { "lower" };
         let _ = writeln!(out, "Unit {unit} better={better}");
     }
     let names = cell_names(name, of);
@@ -46,14 +43,10 @@ pub(super) fn text(name: &str, of: Option<&ComparedMatrix>) -> String {
 /// Names of the cells; numbered where letters alone do not distinguish them, as benchstat would take them for one.
 fn cell_names(name: &str, of: &ComparedMatrix) -> Vec<String> {
     let name = benchmark(name);
-    let cells = of.cells.iter();
-    let plain: Vec<String> = cells.map(|cell| parameters(of, cell)).collect();
-    let told = (1..).zip(&plain).map(|(number, own)| {
-        let is_alone = plain.iter().filter(|it| *it == own).count() < 2;
-        match is_alone {
-            true => format!("{name}{own}"),
-            false => format!("{name}{own}/cell={number}"),
-        }
+    let plain: Vec<String> = of.cells.iter().map(|cell| parameters(of, cell)).collect();
+    let told = (1..).zip(&plain).map(|(number, own)| match plain.iter().filter(|it| *it == own).count() {
+        1 => format!("{name}{own}"),
+        _ => format!("{name}{own}/cell={number}"),
     });
     told.collect()
 }
@@ -117,13 +110,11 @@ fn runs(out: &mut String, name: &str, of: &Comparison, side: ComparedSideName, u
 fn parameters(of: &ComparedMatrix, cell: &ComparedCell) -> String {
     let plain = |text: &str, also: char| -> String {
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == also;
-        let chars = text.chars();
-        chars.map(|c| if plain(c) { c } else { '_' }).collect()
+        text.chars().map(|c| if plain(c) { c } else { '_' }).collect()
     };
     let names = archive::short_names(&of.keys);
     let pairs = names.iter().zip(&cell.values);
-    let pairs = pairs.map(|(key, value)| format!("/{}={}", plain(key, '-'), plain(value, '_')));
-    pairs.collect()
+    pairs.map(|(key, value)| format!("/{}={}", plain(key, '-'), plain(value, '_'))).collect()
 }
 
 /// The name of a benchmark: `BenchmarkStreamPublish`. What stands behind a hyphen would be a number of processors.

@@ -38,8 +38,7 @@ fn matrix(out: &mut String, of: &ComparedMatrix) {
     let names = archive::short_names(&of.keys);
     let heads = names.iter().chain(figures).map(|it| format!(" {} |", escape(it)));
     let _ = writeln!(out, "\n|{} decision |", heads.collect::<String>());
-    let rules = names.iter().map(|_| " --- |");
-    let rules = rules.chain(figures.iter().map(|_| " ---: |"));
+    let rules = names.iter().map(|_| " --- |").chain(figures.iter().map(|_| " ---: |"));
     let _ = writeln!(out, "|{} --- |", rules.collect::<String>());
     for cell in &of.cells {
         let values = cell.values.iter().map(|it| escape(it));
@@ -69,11 +68,12 @@ fn effect(cell: &ComparedCell, name: &str) -> String {
         return escape(&words::decision(of, None));
     }
     let (change, interval) = words::change_and_interval(of);
-    let change = match of.decision {
-        Decision::Changed => format!("**{change}**"),
-        Decision::Negligible | Decision::Same | Decision::Undecided => change,
-    };
+    let change = bold(change, of.decision == Decision::Changed);
     format!("{change} ({interval})")
+}
+
+fn bold(text: String, is_bold: bool) -> String {
+    if is_bold { format!("**{text}**") } else { text }
 }
 
 fn how(notes: &[String]) -> String {
@@ -132,12 +132,8 @@ fn within(of: &Comparison) -> String {
 fn row(of: &ComparedFigure, units: &str) -> String {
     let (a, b) = words::table_values(of);
     let (change, interval) = words::change_and_interval(of);
-    let decided = escape(&words::decision(of, Some(units)));
     // Changes are bold: Markdown has no colours.
-    let decided = match of.decision {
-        Decision::Changed => format!("**{decided}**"),
-        Decision::Negligible | Decision::Same | Decision::Undecided => decided,
-    };
+    let decided = bold(escape(&words::decision(of, Some(units))), of.decision == Decision::Changed);
     let name = escape(&of.name);
     format!("| {name} | {a} | {b} | {change} | {interval} | {decided} |")
 }
@@ -153,30 +149,14 @@ fn changed(of: &ComparedFunctions) -> String {
          | CPU per message | A | B | change | with callees |\n| --- | ---: | ---: | ---: | ---: |\n",
         crate::numbers::counted(proven.len() as u64, "function")
     );
-    let change = |it: &CostChange| {
-        let text = functions::signed_time(it.change());
-        match it.proven {
-            true => format!("**{text}**"),
-            false => text,
-        }
+    let change = |it: &CostChange| bold(functions::signed_time(it.change()), it.proven);
+    let mut row = |name: &str, own: &CostChange, total: &str| {
+        let (a, b) = (functions::time(own.a), functions::time(own.b));
+        let _ = writeln!(out, "| {name} | {a} | {b} | {} |{total} |", change(own));
     };
-    let _ = writeln!(
-        out,
-        "| the whole broker | {} | {} | {} | |",
-        functions::time(of.broker.a),
-        functions::time(of.broker.b),
-        change(&of.broker)
-    );
+    row("the whole broker", &of.broker, "");
     for function in proven.iter().take(MOST_FUNCTIONS) {
-        let _ = writeln!(
-            out,
-            "| {} | {} | {} | {} | {} |",
-            escape(&function.function),
-            functions::time(function.own.a),
-            functions::time(function.own.b),
-            change(&function.own),
-            change(&function.total)
-        );
+        row(&escape(&function.function), &function.own, &format!(" {}", change(&function.total)));
     }
     if proven.len() > MOST_FUNCTIONS {
         let _ = writeln!(out, "| {} more | | | | |", proven.len() - MOST_FUNCTIONS);

@@ -10,13 +10,11 @@ use std::fmt::Write as _;
 use archive::{ComparedFrame, ComparedStacks};
 use compare::{Amount, ShareDifference};
 use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap, StrokeColor};
-use inferno::flamegraph::{Direction, FuncFrameAttrsMap, Options, TextTruncateDirection, from_lines};
+use inferno::flamegraph::{FuncFrameAttrsMap, Options};
 use measure::Problem;
 use stacks::{Detail, Profile, folded_name};
 
-use super::{
-    FlameOptions, MOST_FRAMES, drawable, drawn_names, height, higher, no_samples, subtitle_wrapped, without_recursion,
-};
+use super::{FlameOptions, MOST_FRAMES, draw, drawable, drawn_names, height, higher, no_samples, without_recursion};
 use crate::difference::{DifferenceSide, DifferenceTree};
 use crate::numbers::{percent_digits, weight};
 use crate::text::functions::{frame_told, signed_time, time};
@@ -165,8 +163,8 @@ impl Picture {
             .map(|(it, wide)| !wide && widths(it).1 >= least && widths(it).1 > 0.0)
             .collect();
         let drawn = differences.iter().zip(wide.iter().zip(&alone));
-        let drawn = drawn.filter(|(it, (wide, alone))| it.proven && (**wide || **alone));
-        let full = drawn.fold(0.0, |full: f64, (it, _)| full.max(it.change().abs()));
+        let drawn = drawn.filter(|(it, (wide, alone))| it.proven && (**wide || **alone)).map(|(it, _)| it);
+        let full = drawn.fold(0.0, |full: f64, it| full.max(it.change().abs()));
 
         let mut picture = Self { frames: Vec::new(), lines: Vec::new(), full };
         let shares: Vec<f64> = differences.iter().map(|it| widths(it).0).collect();
@@ -206,9 +204,7 @@ impl Picture {
 
     /// Writes the widths of the drawn nodes, without those of their drawn callees.
     fn stacks(&mut self, tree: &DifferenceTree, root: &str, names: &[String], drawn: &[bool], shares: &[f64]) {
-        let widths = Widths { root, names, drawn, shares };
-        let lines = widths.lines(|at| tree.nodes.get(at).and_then(|node| node.parent));
-        self.lines.extend(lines);
+        self.lines.extend(folded(root, names, drawn, shares, |at| tree.nodes.get(at).and_then(|node| node.parent)));
     }
 
     /// Draws frames that the profile which gives the widths lacks, below one frame of their own, with their callers.
@@ -242,14 +238,10 @@ impl Picture {
                 continue;
             };
             let name = tree.names.get(node.name).map_or("", String::as_str);
-            let why = match is(alone, at) {
-                true => String::new(),
-                false => format!("caller of what only {of} has: "),
-            };
+            let is_alone = is(alone, at);
+            let why = if is_alone { String::new() } else { format!("caller of what only {of} has: ") };
             *place = self.frame(name, it, &why);
-            if !is(alone, at)
-                && let Some(frame) = self.frames.last_mut()
-            {
+            if let Some(frame) = self.frames.last_mut().filter(|_| !is_alone) {
                 frame.colour = SAME;
             }
         }
@@ -288,12 +280,12 @@ pub fn comparison_svg(of: &ComparedStacks, title: &str) -> Result<Vec<u8>, Probl
     if of.frames.is_empty() || all.is_nan() || all <= 0.0 {
         return Err(no_samples());
     }
-    let full = full(of);
+    let proven = of.frames.iter().filter(|it| it.proven);
+    let full = proven.fold(0.0, |full: f64, it| full.max(it.change().abs()));
     let frames: Vec<DrawnFrame> =
         (of.frames.iter().enumerate()).map(|(at, frame)| drawn(of, frame, at, full)).collect();
     let names: Vec<String> = frames.iter().map(|it| it.name.clone()).collect();
     let shares: Vec<f64> = (of.frames.iter()).map(|it| (it.a + it.b) / all).collect();
-    let widths = Widths { root: "", names: &names, drawn: &vec![true; frames.len()], shares: &shares };
     let parent = |at: usize| {
         let frame = of.frames.get(at)?;
         frame.parent.map(|it| it as usize).filter(|it| *it < at)
@@ -313,7 +305,7 @@ pub fn comparison_svg(of: &ComparedStacks, title: &str) -> Result<Vec<u8>, Probl
         title,
         subtitle: &sides,
         frames: &frames,
-        lines: &widths.lines(parent),
+        lines: &folded("", &names, &vec![true; frames.len()], &shares, parent),
         all: &format!(
             "the whole broker (A {}, B {}, {})",
             time(broker.a),
@@ -328,12 +320,6 @@ pub fn comparison_svg(of: &ComparedStacks, title: &str) -> Result<Vec<u8>, Probl
         ],
     }
     .svg()
-}
-
-/// The change that has the full colour; 0 where none is proven.
-fn full(of: &ComparedStacks) -> f64 {
-    let proven = of.frames.iter().filter(|it| it.proven);
-    proven.fold(0.0, |full: f64, it| full.max(it.change().abs()))
 }
 
 fn drawn(of: &ComparedStacks, frame: &ComparedFrame, at: usize, full: f64) -> DrawnFrame {
@@ -386,20 +372,12 @@ impl Marked<'_> {
             palette.insert(&frame.name, colour(frame.colour));
         }
         let mut drawing = Options::default();
-        drawing.title = drawable(self.title);
-        drawing.subtitle = Some(drawable(self.subtitle));
-        drawing.direction = Direction::Inverted;
         drawing.bgcolors = Some(BackgroundColor::Flat(Color::new(0xf1, 0xf0, 0xee)));
         drawing.stroke_color = StrokeColor::Color(Color::new(0xa9, 0xa8, 0xa5));
         drawing.palette_map = Some(&mut palette);
-        drawing.text_truncate_direction = TextTruncateDirection::Right;
         drawing.min_width = 0.0;
         drawing.func_frameattrs = FuncFrameAttrsMap::from_reader(attributes.as_bytes()).map_err(|_| no_samples())?;
-        let mut out = Vec::new();
-        let lines = self.lines.iter().map(String::as_str);
-        from_lines(&mut drawing, lines, &mut out).map_err(|_| no_samples())?;
-        let svg = String::from_utf8_lossy(&out).into_owned();
-        let svg = subtitle_wrapped(svg, &drawable(self.subtitle));
+        let svg = draw(drawing, self.title, self.subtitle, self.lines)?;
         Ok(self.finished(&svg).into_bytes())
     }
 
@@ -421,51 +399,34 @@ impl Marked<'_> {
     }
 }
 
-/// Widths of a tree's frames, and the drawn ones.
-struct Widths<'w> {
-    /// Name of the root; empty without one.
-    root: &'w str,
-    /// The marked names; empty where a frame is not drawn.
-    names: &'w [String],
-    drawn: &'w [bool],
-    /// Share of each frame with all that it calls (0 to 1).
-    shares: &'w [f64],
-}
-
-impl Widths<'_> {
-    /// The drawn frames as folded text, each without its drawn callees. Callers, which `parent` gives, come first.
-    fn lines(&self, parent: impl Fn(usize) -> Option<usize>) -> Vec<String> {
-        let units = |at: usize| {
-            let share = self.shares.get(at).copied().unwrap_or(0.0);
-            (share * UNITS).round() as u64
-        };
-        let is_drawn = |at: usize| self.drawn.get(at) == Some(&true);
-        let count = self.shares.len();
-        let mut own: Vec<u64> = (0..count).map(units).collect();
-        for at in (0..count).filter(|at| is_drawn(*at)) {
-            if let Some(caller) = parent(at).and_then(|it| own.get_mut(it)) {
-                *caller = caller.saturating_sub(units(at));
-            }
+/// The drawn frames of a tree as folded text, each without its drawn callees. Callers, which `parent` gives, come first.
+/// `names` are marked, and empty where a frame is not drawn; `root` is empty without one; `shares` (0 to 1) are with all
+/// that a frame calls.
+fn folded(
+    root: &str,
+    names: &[String],
+    drawn: &[bool],
+    shares: &[f64],
+    parent: impl Fn(usize) -> Option<usize>,
+) -> Vec<String> {
+    let units = |at: usize| (shares.get(at).copied().unwrap_or(0.0) * UNITS).round() as u64;
+    let is_drawn = |at: usize| drawn.get(at) == Some(&true);
+    let mut own: Vec<u64> = (0..shares.len()).map(units).collect();
+    for at in (0..shares.len()).filter(|at| is_drawn(*at)) {
+        if let Some(caller) = parent(at).and_then(|it| own.get_mut(it)) {
+            *caller = caller.saturating_sub(units(at));
         }
-        let mut lines = Vec::new();
-        for (at, own) in own.into_iter().enumerate() {
-            if own == 0 || !is_drawn(at) {
-                continue;
-            }
-            let mut path = Vec::new();
-            let mut next = Some(at);
-            while let Some(this) = next {
-                path.push(self.names.get(this).map_or("", String::as_str));
-                next = parent(this);
-            }
-            path.extend((!self.root.is_empty()).then_some(self.root));
-            path.reverse();
-            lines.push(format!("{} {own}", path.join(";")));
-        }
-        lines
     }
+    let mut lines = Vec::new();
+    for (at, own) in own.into_iter().enumerate().filter(|(at, own)| *own > 0 && is_drawn(*at)) {
+        let callers = std::iter::successors(Some(at), |at| parent(*at));
+        let mut path: Vec<&str> = callers.map(|at| names.get(at).map_or("", String::as_str)).collect();
+        path.extend((!root.is_empty()).then_some(root));
+        path.reverse();
+        lines.push(format!("{} {own}", path.join(";")));
+    }
+    lines
 }
-
 /// The colour of a proven change, beside the largest.
 fn shade(change: f64, full: f64) -> [u8; 3] {
     let to = if change > 0.0 { MORE } else { LESS };

@@ -94,8 +94,7 @@ fn note_topology(names: &mut Names, topology: &Topology) {
 
 /// `node 1`, as bellows calls the nodes that it starts.
 fn is_number(node: &str) -> bool {
-    let number = node.strip_prefix("node ");
-    number.is_some_and(|it| it.parse::<u8>().is_ok())
+    node.strip_prefix("node ").is_some_and(|it| it.parse::<u8>().is_ok())
 }
 
 fn note_process(names: &mut Names, process: &ProcessView) {
@@ -134,11 +133,8 @@ const USUAL_VALUES: &str = "user nice system idle iowait irq softirq steal runni
 
 /// Whether a value of a sorting label is common, and nobody's own.
 fn is_usual_value(value: &str) -> bool {
-    let is_processor = |value: &str| {
-        let number = value.strip_prefix("cpu");
-        number.is_some_and(|it| it.parse::<u16>().is_ok())
-    };
-    is_processor(value) || USUAL_VALUES.split_whitespace().any(|it| it == value)
+    let is_processor = value.strip_prefix("cpu").is_some_and(|it| it.parse::<u16>().is_ok());
+    is_processor || USUAL_VALUES.split_whitespace().any(|it| it == value)
 }
 
 /// Notes the value of a series' label, by the label's name.

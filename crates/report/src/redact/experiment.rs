@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::names::{NameKind, Names};
 use super::text::decoded;
-use super::words::{is_path, note_own_value, note_terms, note_words};
+use super::words::{is_one_of, is_path, note_own_value, note_terms, note_words};
 
 /// Kind of a key's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ const PUBLIC_BEGINNINGS: [&str; 3] = ["RABBITMQ_", "ERL_", "JAVA_"];
 /// Kind of a key's text; unknown keys hold words.
 fn held(key: &str) -> Held {
     let key = key.trim_start_matches('-');
-    if CHOICES.split_whitespace().any(|it| it == key) {
+    if is_one_of(CHOICES, key) {
         return Held::Choice;
     }
     Held::Name(match key {
@@ -61,9 +61,7 @@ fn held(key: &str) -> Held {
         "sni" | "host" | "hostname" | "source-addresses" => NameKind::Host,
         "root" | "definitions" | "patch" | "b-patch" | "ca" | "cert" | "key" | "cookie-file" | "bearer-file"
         | "output" | "o" | "runs" | "file" => NameKind::Path,
-        "url" | "further-urls" | "management" | "uri" | "consumer-url" | "h" => {
-            return Held::Address;
-        }
+        "url" | "further-urls" | "management" | "uri" | "consumer-url" | "h" => return Held::Address,
         "tag" => NameKind::Tag,
         "description" | "note" | "advanced" | "password" => NameKind::Text,
         "match" => return Held::Terms,
@@ -103,7 +101,7 @@ fn note_table(names: &mut Names, key: &str, value: &Value, own_keys: bool) {
                     // A trace that has no name is called as its function.
                     "name" if fields.get("call") == Some(value) => {}
                     "name" => note_name(names, key, value),
-                    _ => note_table(names, inner, value, own_keys || is_own_table(inner)),
+                    _ => note_table(names, inner, value, own_keys || is_one_of(OWN_KEYS, inner)),
                 }
             }
         }
@@ -122,21 +120,14 @@ fn note_table(names: &mut Names, key: &str, value: &Value, own_keys: bool) {
     }
 }
 
-fn is_own_table(key: &str) -> bool {
-    OWN_KEYS.split(' ').any(|it| it == key)
-}
-
 fn is_public_key(key: &str) -> bool {
-    PUBLIC_KEYS.split_whitespace().any(|it| it == key) || PUBLIC_BEGINNINGS.iter().any(|it| key.starts_with(it))
+    is_one_of(PUBLIC_KEYS, key) || PUBLIC_BEGINNINGS.iter().any(|it| key.starts_with(it))
 }
 
 /// Notes every text of a table that is no number.
 fn note_own_values(names: &mut Names, key: &str, value: &Value) {
     match value {
-        Value::Object(fields) => {
-            let fields = fields.iter();
-            fields.for_each(|(key, it)| note_own_values(names, key, it));
-        }
+        Value::Object(fields) => fields.iter().for_each(|(key, it)| note_own_values(names, key, it)),
         Value::Array(items) => items.iter().for_each(|it| note_own_values(names, key, it)),
         Value::String(text) => note_own_value(names, key, text),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
@@ -165,7 +156,7 @@ pub(super) fn note_value(names: &mut Names, key: &str, value: &str) {
         let of = path.find(|it| it.parse::<u32>().is_err()).unwrap_or_default();
         return note_name(names, of, &Value::String(value.to_owned()));
     }
-    let is_own = |it: &str| is_own_table(it) && !is_public_key(last);
+    let is_own = |it: &str| is_one_of(OWN_KEYS, it) && !is_public_key(last);
     if path.any(|it| OWN_VALUES.contains(&it) || is_own(it)) {
         note_own_value(names, last, value);
     }
@@ -179,14 +170,11 @@ pub(super) fn note_value(names: &mut Names, key: &str, value: &str) {
 }
 
 fn note_known(names: &mut Names, kind: NameKind, value: &str) {
-    let is_address = value.contains("://");
     match value.split_once("://") {
         Some(("queue" | "topic", name)) => names.add(kind, name),
-        _ if is_address => {}
-        _ if value.contains(',') && kind == NameKind::Host => {
-            value.split(',').for_each(|it| names.add(kind, it));
-        }
-        _ => names.add(kind, value),
+        Some(_) => {}
+        None if value.contains(',') && kind == NameKind::Host => value.split(',').for_each(|it| names.add(kind, it)),
+        None => names.add(kind, value),
     }
 }
 

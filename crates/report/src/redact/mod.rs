@@ -17,16 +17,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use measure::Problem;
-use names::{Names, folded};
+use names::{DISTINCTIVE, Names, folded};
 use serde::Serialize;
 use serde_json::Value;
-use shown::{Shown, Texts};
+use shown::Shown;
 
 use crate::text::{SaidWithin, said_within};
 use crate::view::{ComparisonView, LimitView, MatrixView, RunView};
-
-/// From this length on a name is searched within longer words of the finished page, too.
-const DISTINCTIVE: usize = 8;
 
 /// Takes names out of one page.
 #[derive(Debug)]
@@ -38,33 +35,17 @@ pub(crate) struct Redaction {
     finished: String,
 }
 
-impl Texts for Redaction {
-    fn shown(&mut self, text: &str) -> String {
-        text::redacted(&mut self.names, text)
-    }
-
-    fn said(&mut self, text: &str) -> String {
-        text::said(&mut self.names, text)
-    }
-
-    fn shown_key(&mut self, key: &str) -> String {
-        match self.names.is_ordinary(key) {
-            true => key.to_owned(),
-            false => text::redacted(&mut self.names, key),
-        }
-    }
-
-    fn left(&mut self, text: &str) {
-        if !self.left.contains(text) {
-            self.left.insert(text.to_owned());
-        }
-    }
-}
-
 impl Redaction {
     /// For a page on which the names of these built-in experiments are public.
     pub(crate) fn new(built_in: &[Value]) -> Self {
         Self { names: Names::beside(built_in), left: HashSet::new(), finished: String::new() }
+    }
+
+    /// Notes a text that is left unchanged.
+    fn left(&mut self, text: &str) {
+        if !self.left.contains(text) {
+            self.left.insert(text.to_owned());
+        }
     }
 
     /// Notes the names of a run's page, and takes those out that stand between code.
@@ -147,7 +128,9 @@ impl Redaction {
         // The first time names are found that only texts tell of, and may have been passed before.
         shown::shown(view, self).map_err(failed)?;
         let data = shown::shown(view, self).map_err(failed)?;
-        self.check_data(&data)?;
+        let mut texts = Vec::new();
+        gather(&data, &self.left, &mut texts);
+        self.check(&texts)?;
         Ok(data)
     }
 
@@ -184,15 +167,8 @@ impl Redaction {
 
     fn html_text(&mut self, text: &str) -> String {
         let shown = text::redacted(&mut self.names, &unescaped(text));
-        let pairs = [('&', "&amp;"), ('<', "&lt;"), ('>', "&gt;"), ('"', "&quot;"), ('\'', "&#39;")];
-        let escaped = |c: char| pairs.iter().find(|it| it.0 == c).map(|it| it.1);
-        shown.chars().fold(String::new(), |mut out, c| {
-            match escaped(c) {
-                Some(entity) => out.push_str(entity),
-                None => out.push(c),
-            }
-            out
-        })
+        let escaped = shown.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        escaped.replace('"', "&quot;").replace('\'', "&#39;")
     }
 
     /// Names that are words of every report and stand in the finished one, as they were blotted as names alone.
@@ -200,19 +176,12 @@ impl Redaction {
     pub(crate) fn ordinary(&self) -> Vec<String> {
         let ordinary = self.names.all().filter(|it| it.is_ordinary);
         let stands = ordinary.filter(|it| remains(&self.finished, &folded(&it.text)));
-        let told = stands.map(|it| format!("{} ({})", it.text, it.kind.word()));
-        told.collect()
+        stands.map(|it| format!("{} ({})", it.text, it.kind.word())).collect()
     }
 
     /// Names that stay readable, since built-in experiments are called so.
     pub(crate) fn kept(&self) -> Vec<String> {
         self.names.kept().cloned().collect()
-    }
-
-    fn check_data(&mut self, data: &Shown) -> Result<(), Problem> {
-        let mut texts = Vec::new();
-        gather(data, &self.left, &mut texts);
-        self.check(&texts)
     }
 
     /// Searches every name, in another way than it was replaced.
@@ -259,20 +228,14 @@ fn remains(all: &str, key: &str) -> bool {
 
 /// Every text and key of the data, but those that are code.
 fn gather(data: &Shown, left: &HashSet<String>, texts: &mut Vec<String>) {
-    let mut take = |text: &str| {
-        if !left.contains(text) {
-            texts.push(text.to_owned());
-        }
-    };
+    let told = |text: &String| (!left.contains(text)).then(|| text.clone());
     match data {
-        Shown::Plain(Value::String(text)) => take(text),
+        Shown::Plain(Value::String(text)) => texts.extend(told(text)),
         Shown::Plain(_) => {}
         Shown::List(items) => items.iter().for_each(|it| gather(it, left, texts)),
         Shown::Table(fields) => {
             for (key, value) in fields {
-                if !left.contains(key) {
-                    texts.push(key.clone());
-                }
+                texts.extend(told(key));
                 gather(value, left, texts);
             }
         }
@@ -281,10 +244,7 @@ fn gather(data: &Shown, left: &HashSet<String>, texts: &mut Vec<String>) {
 
 /// The last part of a path; other texts stay.
 fn file_name(path: &str) -> String {
-    match path.contains('/') {
-        true => path.rsplit('/').next().unwrap_or(path).to_owned(),
-        false => path.to_owned(),
-    }
+    path.rsplit('/').next().unwrap_or(path).to_owned()
 }
 
 /// The text that HTML stands for, as pages of bellows escape it.

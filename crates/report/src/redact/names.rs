@@ -44,8 +44,8 @@ const BUILT_IN: &str = "lo / guest bellows localhost amq.direct amq.fanout amq.h
 /// Names that are words of every report, one or several a line: blotted where they stand as names, not in sentences.
 const ORDINARY: &str = include_str!("ordinary.txt");
 
-/// From this length on a name is blotted within longer words, too.
-const DISTINCTIVE: usize = 8;
+/// From this length on a name is blotted within longer words, too, and searched there in the finished page.
+pub(super) const DISTINCTIVE: usize = 8;
 
 /// A name that was found.
 #[derive(Clone, Debug)]
@@ -93,8 +93,7 @@ pub(super) struct Names {
 fn is_in_run(before: &[char]) -> bool {
     let text: String = before.iter().rev().take(16).rev().collect();
     let kinds = ["ab-", "limit-"];
-    let bare = kinds.iter().find_map(|kind| text.strip_suffix(kind));
-    let bare = bare.unwrap_or(&text);
+    let bare = kinds.iter().find_map(|kind| text.strip_suffix(kind)).unwrap_or(&text);
     bare.ends_with("Z-") || bare.ends_with("z-")
 }
 
@@ -172,8 +171,7 @@ impl Names {
     /// The names that the built-in experiment of this one's name has; none where it is no such.
     pub(super) fn of_built_in(&self, experiment: &Value) -> HashSet<String> {
         let name = experiment.get("name").and_then(Value::as_str);
-        let names = self.experiments.get(name.unwrap_or_default());
-        names.cloned().unwrap_or_default()
+        self.experiments.get(name.unwrap_or_default()).cloned().unwrap_or_default()
     }
 
     /// Notes a name; one that is known keeps its kind.
@@ -238,8 +236,7 @@ impl Names {
 
     /// Names that stay readable since built-in experiments are called so, unless the run is one of that experiment.
     pub(super) fn kept(&self) -> impl Iterator<Item = &String> {
-        let kept = self.kept.iter();
-        kept.filter(move |it| !self.run.contains(&folded(it)))
+        self.kept.iter().filter(move |it| !self.run.contains(&folded(it)))
     }
 
     fn add_new(&mut self, kind: NameKind, text: &str, key: &str) -> usize {
@@ -343,10 +340,8 @@ impl Names {
                 break;
             };
             node = next;
-            let ended = self.ends.get(node).copied().flatten();
-            if let Some(name) = ended.filter(|&name| self.stands(name, chars, from, at + 1)) {
-                longest = Some(Found { name, end: at + 1 });
-            }
+            let ended = self.ends.get(node).copied().flatten().filter(|&name| self.stands(name, chars, from, at + 1));
+            longest = ended.map(|name| Found { name, end: at + 1 }).or(longest);
         }
         longest
     }
@@ -393,11 +388,8 @@ impl Names {
         let word_at = |at: Option<usize>| is_word(at.and_then(|at| chars.get(at)).copied());
         let begins = !is_word(before(chars, from)) || !word_at(Some(from));
         let letter = |c: Option<char>| c.is_some_and(char::is_alphabetic);
-        let mut behind = end;
-        while chars.get(behind).is_some_and(char::is_ascii_digit) {
-            behind += 1;
-        }
-        let ends = !letter(chars.get(behind).copied()) || !word_at(end.checked_sub(1));
+        let digits = chars.iter().skip(end).take_while(|c| c.is_ascii_digit()).count();
+        let ends = !letter(chars.get(end + digits).copied()) || !word_at(end.checked_sub(1));
         if name.is_ordinary {
             let exact = begins && !is_word(chars.get(end).copied());
             let is_scenario = || name.is_given && stands_as_scenario(chars, from, end);
@@ -428,8 +420,7 @@ impl Names {
     /// How names are spelled that must not be in a page, and the name of each: all but words of every report.
     pub(super) fn spellings(&self) -> impl Iterator<Item = (&str, &Name)> {
         let given = self.pseudonyms();
-        let spelled = self.by_text.iter();
-        let spelled = spelled.filter_map(|(spelled, &at)| Some((spelled.as_str(), self.all.get(at)?)));
+        let spelled = self.by_text.iter().filter_map(|(spelled, &at)| Some((spelled.as_str(), self.all.get(at)?)));
         spelled.filter(move |(spelled, it)| {
             !it.is_ordinary && !given.contains(it.text.as_str()) && !given.contains(spelled)
         })
@@ -438,13 +429,11 @@ impl Names {
     /// All noted names that are not themselves pseudonyms.
     pub(super) fn all(&self) -> impl Iterator<Item = &Name> {
         let given = self.pseudonyms();
-        let all = self.all.iter();
-        all.filter(move |it| !given.contains(it.text.as_str()))
+        self.all.iter().filter(move |it| !given.contains(it.text.as_str()))
     }
 
     fn pseudonyms(&self) -> HashSet<&str> {
-        let all = self.all.iter();
-        all.filter_map(|it| it.pseudonym.as_deref()).collect()
+        self.all.iter().filter_map(|it| it.pseudonym.as_deref()).collect()
     }
 }
 
@@ -490,12 +479,8 @@ const SAYS_KIND: [(&str, NameKind); 12] = [
 
 /// Kind of the name that follows this text, by the text's last word.
 pub(super) fn said_kind(text: &str) -> Option<NameKind> {
-    let ends = |word: &str| {
-        let left = text.strip_suffix(word);
-        left.is_some_and(|left| !is_word(left.chars().next_back()))
-    };
-    let said = SAYS_KIND.iter().find(|(word, _)| ends(word));
-    said.map(|(_, kind)| *kind)
+    let ends = |word: &str| text.strip_suffix(word).is_some_and(|left| !is_word(left.chars().next_back()));
+    SAYS_KIND.iter().find(|(word, _)| ends(word)).map(|(_, kind)| *kind)
 }
 
 /// Whether the neighbours of a place say that a name stands there.
@@ -517,10 +502,7 @@ fn stands_as_name(chars: &[char], from: usize, end: usize) -> bool {
 /// Whether neighbours show the name of a probe or page here: `probe queues`, `probe_queues_wait`, `queues response
 /// p99`.
 fn stands_as_scenario(chars: &[char], from: usize, end: usize) -> bool {
-    let text = |from: usize, end: usize| {
-        let chars = chars.iter().take(end).skip(from);
-        chars.map(|c| fold(*c)).collect::<String>()
-    };
+    let text = |from: usize, end: usize| chars.iter().take(end).skip(from).map(|c| fold(*c)).collect::<String>();
     let left = text(from.saturating_sub(16), from);
     let right = text(end, end + 16).replace('_', " ");
     let says = ["probe ", "probe_", "scrape ", "page "];

@@ -7,6 +7,8 @@ use serde::ser::{
 };
 use serde_json::Value;
 
+use super::{Redaction, text};
+
 /// Fields whose texts are code or identifiers of bellows, by the type that has them.
 const VERBATIM: [(&str, &str); 10] = [
     ("ProfileHead", "names modules event kernel_event unit"),
@@ -45,18 +47,6 @@ fn has(table: &[(&str, &str)], of: &str, field: &str) -> bool {
     of_type.any(|it| it.1.split(' ').any(|it| it == field))
 }
 
-/// Replaces names in texts.
-pub(super) trait Texts {
-    /// The redacted text.
-    fn shown(&mut self, text: &str) -> String;
-    /// A redacted sentence that ends in somebody else's words.
-    fn said(&mut self, text: &str) -> String;
-    /// The redacted key of a table, or name of a metric: most are words of bellows.
-    fn shown_key(&mut self, key: &str) -> String;
-    /// Hears of each text that is left unchanged.
-    fn left(&mut self, text: &str);
-}
-
 /// Data with redacted texts; fields keep their order.
 #[derive(Clone, Debug)]
 pub(crate) enum Shown {
@@ -82,7 +72,7 @@ impl Serialize for Shown {
 ///
 /// # Errors
 /// Where it cannot be written as JSON.
-pub(super) fn shown(data: &(impl Serialize + ?Sized), texts: &mut dyn Texts) -> Result<Shown, serde_json::Error> {
+pub(super) fn shown(data: &(impl Serialize + ?Sized), texts: &mut Redaction) -> Result<Shown, serde_json::Error> {
     data.serialize(Showing { texts, of: Of::Data })
 }
 
@@ -96,16 +86,19 @@ enum Of {
 }
 
 struct Showing<'t> {
-    texts: &'t mut dyn Texts,
+    texts: &'t mut Redaction,
     of: Of,
 }
 
 impl<'t> Showing<'t> {
     fn text(&mut self, text: &str) -> String {
+        let names = &mut self.texts.names;
         match self.of {
-            Of::Data => self.texts.shown(text),
-            Of::Said => self.texts.said(text),
-            Of::Key => self.texts.shown_key(text),
+            Of::Data => text::redacted(names, text),
+            Of::Said => text::said(names, text),
+            // Most are words of bellows.
+            Of::Key if names.is_ordinary(text) => text.to_owned(),
+            Of::Key => text::redacted(names, text),
             Of::Code => {
                 self.texts.left(text);
                 text.to_owned()

@@ -33,7 +33,7 @@ pub(super) fn are_own_words(text: &str) -> bool {
     })
 }
 
-fn is_one_of(words: &str, word: &str) -> bool {
+pub(super) fn is_one_of(words: &str, word: &str) -> bool {
     words.split_whitespace().any(|it| it == word)
 }
 
