@@ -122,9 +122,7 @@ pub(crate) fn value_as_it_is(value: f64) -> String {
     match (is_whole, value.is_sign_negative() && value != 0.0) {
         (true, false) => count(value as u64),
         (true, true) => format!("-{}", count(-value as u64)),
-        (false, _) if value.is_finite() && (1e-3..1e15).contains(&value.abs()) => {
-            format!("{value:.3}")
-        }
+        (false, _) if value.is_finite() && (1e-3..1e15).contains(&value.abs()) => format!("{value:.3}"),
         (false, _) => format!("{value:e}"),
     }
 }

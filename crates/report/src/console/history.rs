@@ -108,10 +108,7 @@ fn headline(of: &History) -> String {
 
 /// The lowest and the highest value, once if they look the same.
 fn range(low: String, high: &str) -> String {
-    match low == high {
-        true => low,
-        false => format!("{low} to {high}"),
-    }
+    if low == high { low } else { format!("{low} to {high}") }
 }
 
 /// The day of a time.
@@ -234,10 +231,7 @@ fn told(of: &History, figure_of: &HistoryFigure, number: usize, change: &History
         }
     };
     let judged = if change.worse { "worse" } else { "better" };
-    let judged = match figure_of.of_runs {
-        true => judged.to_owned(),
-        false => format!("{} ({judged})", signed(change.change)),
-    };
+    let judged = if figure_of.of_runs { judged.to_owned() } else { format!("{} ({judged})", signed(change.change)) };
     let why = match figure_of.why.as_str() {
         why if !why.is_empty() && change.worse => format!(": {why}"),
         _ => String::new(),

@@ -223,8 +223,5 @@ fn loaded(shape: &Shape, point: &SeriesPoint) -> &'static str {
     let mut names = point.scenarios().map(|(name, _)| name).peekable();
     let has_messages = shape.producers || shape.consumers;
     let is_server = !has_messages && names.peek().is_some();
-    match is_server && names.all(|name| ScenarioRole::of(name) == ScenarioRole::Server) {
-        true => "server",
-        false => "broker",
-    }
+    if is_server && names.all(|name| ScenarioRole::of(name) == ScenarioRole::Server) { "server" } else { "broker" }
 }

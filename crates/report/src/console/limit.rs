@@ -77,10 +77,7 @@ pub fn limit(of: &LimitTrials, style: Style) -> String {
         lines.push(String::new());
         let all = rates(of);
         let beside = table(of, &all, WhyNot::Beside);
-        let table = match beside.fits(style.columns) {
-            true => beside,
-            false => table(of, &all, WhyNot::Below),
-        };
+        let table = if beside.fits(style.columns) { beside } else { table(of, &all, WhyNot::Below) };
         lines.extend(table.lines(style.columns));
         let footnote = table.footnote(style.columns).into_iter().flat_map(|it| wrap(it, style.columns));
         lines.extend(footnote.map(|line| style.faint(&line)));

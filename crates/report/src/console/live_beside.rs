@@ -197,14 +197,8 @@ impl LiveBeside {
         let all = self.pages.iter().flat_map(|(name, page)| {
             let row = move |(series, value): &(String, String)| {
                 // Each node of a cluster has the same series.
-                let series = match are_several {
-                    true => format!("{}: {series}", sanitise(name)),
-                    false => series.clone(),
-                };
-                match page.is_away {
-                    true => (series, "-".to_owned()),
-                    false => (series, value.clone()),
-                }
+                let series = if are_several { format!("{}: {series}", sanitise(name)) } else { series.clone() };
+                (series, if page.is_away { "-".to_owned() } else { value.clone() })
             };
             page.selected.iter().map(row)
         });
@@ -240,10 +234,7 @@ impl LivePage {
 
     /// Its row of the table.
     fn cells(&self, name: &str, has_failures: bool) -> Vec<String> {
-        let known = |text: String| match self.recent.is_empty() || self.is_away {
-            true => "-".to_owned(),
-            false => text,
-        };
+        let known = |text: String| if self.recent.is_empty() || self.is_away { "-".to_owned() } else { text };
         let last = self.recent.back().copied().unwrap_or_default();
         let max = if self.pages == 0 { "-".to_owned() } else { time(self.max_s) };
         let mut cells = vec![

@@ -209,10 +209,7 @@ impl LiveTable {
         }
         let free = room.saturating_sub(body.len());
         // Whoever selects series looks for them; but not for a hundred, while the rest of a probe has no room.
-        let share = match self.scenarios.is_empty() {
-            true => free,
-            false => (free / 2).max(MOST_SELECTED.min(free)),
-        };
+        let share = if self.scenarios.is_empty() { free } else { (free / 2).max(MOST_SELECTED.min(free)) };
         let with_series = Layout { series: share, ..layout };
         let filled = self.laid_out(with_series, columns);
         if filled.len() <= room {
@@ -612,10 +609,7 @@ fn first_latency(all: &Summaries) -> Option<(Metric, &LatencySummary)> {
 
 /// The time that latencies of the live table are of: the measured phase so far, or the last interval before it.
 fn span(is_measured: bool, recent: &VecDeque<SeriesPoint>) -> String {
-    match is_measured {
-        true => MEASURED.to_owned(),
-        false => last_seconds(recent, 1),
-    }
+    if is_measured { MEASURED.to_owned() } else { last_seconds(recent, 1) }
 }
 
 /// `last 60 s`, by the length of so many intervals; `last 0.5 s` of a phase that is shorter than one.

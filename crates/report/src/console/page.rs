@@ -225,10 +225,7 @@ impl Page {
             });
             let line: String = parts.collect();
             let line = line.trim_end();
-            self.out.push(match is_head {
-                true => self.style.faint(line),
-                false => line.to_owned(),
-            });
+            self.out.push(if is_head { self.style.faint(line) } else { line.to_owned() });
         }
     }
 

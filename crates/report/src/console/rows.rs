@@ -371,10 +371,7 @@ fn laid_out(rows: &[Row<'_>], layout: Layout, style: Style) -> Vec<String> {
 fn row_lines(row: &Row<'_>, layout: Layout, style: Style) -> Vec<String> {
     let name = row.label(layout.columns);
     let label = left(&name, layout.label);
-    let painted = match row.alarm {
-        true => style.alarm(&label),
-        false => style.faint(&label),
-    };
+    let painted = if row.alarm { style.alarm(&label) } else { style.faint(&label) };
     let beside = |text: &str| hung(&painted, text, layout.label, layout.beside());
     match &row.content {
         Content::Text(text) => beside(text),

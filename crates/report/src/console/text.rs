@@ -267,10 +267,7 @@ pub fn fit_apart(names: &[String], room: usize) -> Vec<String> {
                 texts.map(|text| text.chars().collect()).collect()
             };
             let short = letters(without_addresses);
-            let whole = match short.iter().any(|it| Some(it) != short.first()) {
-                true => short,
-                false => letters(str::to_owned),
-            };
+            let whole = if short.iter().any(|it| Some(it) != short.first()) { short } else { letters(str::to_owned) };
             let Some(from) = first_difference(&whole, |name, at| name.get(at).copied()) else {
                 continue;
             };

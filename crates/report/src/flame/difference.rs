@@ -98,10 +98,7 @@ pub fn difference_svg(
     };
     // Its blocks have callers that both sides have.
     let has_elided = picture.frames.iter().any(|it| it.name.starts_with(LAST));
-    let same = match has_elided {
-        true => "the same, or a caller of what one side alone has",
-        false => "the same",
-    };
+    let same = if has_elided { "the same, or a caller of what one side alone has" } else { "the same" };
     Marked {
         title: &options.title,
         subtitle: &sides,
@@ -153,10 +150,7 @@ struct Picture {
 impl Picture {
     fn new(tree: &DifferenceTree, options: &DifferenceOptions) -> Self {
         let differences = tree.differences();
-        let widths = |it: &ShareDifference| match options.widths_of_a {
-            true => (it.a, it.b),
-            false => (it.b, it.a),
-        };
+        let widths = |it: &ShareDifference| if options.widths_of_a { (it.a, it.b) } else { (it.b, it.a) };
         let least = options.min_share;
         let wide: Vec<bool> = (differences.iter()).map(|it| widths(it).0 >= least && widths(it).0 > 0.0).collect();
         let alone: Vec<bool> = (differences.iter().zip(&wide))
@@ -329,10 +323,7 @@ fn drawn(of: &ComparedStacks, frame: &ComparedFrame, at: usize, full: f64) -> Dr
     DrawnFrame {
         name: format!("{name}{}", mark(at)),
         tooltip: format!("{name} ({})", frame_told(frame)),
-        colour: match frame.proven && full > 0.0 {
-            true => shade(frame.change(), full),
-            false => UNPROVEN,
-        },
+        colour: if frame.proven && full > 0.0 { shade(frame.change(), full) } else { UNPROVEN },
     }
 }
 

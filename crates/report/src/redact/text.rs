@@ -197,9 +197,7 @@ impl Scan<'_> {
         }
         let rest = self.slice(from, end);
         let text = match scheme.as_str() {
-            "queue" | "topic" => {
-                format!("{scheme}://{}", self.name_or_number(NameKind::Queue, &rest))
-            }
+            "queue" | "topic" => format!("{scheme}://{}", self.name_or_number(NameKind::Queue, &rest)),
             _ => self.shown_url(&scheme, &rest),
         };
         Some(Piece { end, text })
@@ -267,10 +265,7 @@ impl Scan<'_> {
     }
 
     fn name_or_number(&mut self, kind: NameKind, name: &str) -> String {
-        match is_loopback(&folded(name)) {
-            true => name.to_owned(),
-            false => self.names.stand_in(kind, name),
-        }
+        if is_loopback(&folded(name)) { name.to_owned() } else { self.names.stand_in(kind, name) }
     }
 
     /// Replacement of a quoted text: `no queue 'orders' in vhost 'shop'`, values of labels as `{queue="orders"}`, and
@@ -363,10 +358,7 @@ impl Scan<'_> {
         let is_four = address.parse::<std::net::Ipv4Addr>().is_ok() && !self.is_version(at);
         let is_own = is_loopback(&address);
         (is_six || is_four).then(|| Piece {
-            text: match is_own {
-                true => address.clone(),
-                false => self.names.stand_in(NameKind::Host, &address),
-            },
+            text: if is_own { address.clone() } else { self.names.stand_in(NameKind::Host, &address) },
             end,
         })
     }
@@ -405,10 +397,7 @@ impl Scan<'_> {
             return None;
         }
         let is_page = *begin == "/" && is_public_part(first);
-        let text = match is_page {
-            true => self.page(&text),
-            false => self.names.stand_in(NameKind::Path, &text),
-        };
+        let text = if is_page { self.page(&text) } else { self.names.stand_in(NameKind::Path, &text) };
         Some(Piece { end, text })
     }
 }

@@ -120,10 +120,7 @@ pub(super) fn note_words(names: &mut Names, value: &str) {
     {
         return note_words(names, value);
     }
-    let kind = match is_path(value) {
-        true => NameKind::Path,
-        false => NameKind::Text,
-    };
+    let kind = if is_path(value) { NameKind::Path } else { NameKind::Text };
     names.add(kind, value);
 }
 

@@ -46,9 +46,7 @@ pub(crate) fn headline(of: &Comparison) -> String {
         ([], _) if !of.figures.iter().any(ComparedFigure::is_tested) && is_alone(of) => {
             "inconclusive: a side of one run does not show how much runs differ".to_owned()
         }
-        ([], open) if open == of.figures.len() => {
-            format!("inconclusive{}{}", why_open(of), invalid_runs(of))
-        }
+        ([], open) if open == of.figures.len() => format!("inconclusive{}{}", why_open(of), invalid_runs(of)),
         ([], open) => format!(
             "nothing changed by more than the margins, but {} inconclusive{}",
             match open {
@@ -148,9 +146,7 @@ fn why_open(of: &Comparison) -> String {
     needed.sort_by_key(|it| it.0);
     let would = match needed.as_slice() {
         [] => String::new(),
-        [(pairs, _)] if of.figures.len() == 1 => {
-            format!("; about {} {units} are needed", count((*pairs).into()))
-        }
+        [(pairs, _)] if of.figures.len() == 1 => format!("; about {} {units} are needed", count((*pairs).into())),
         [(least, steadiest), rest @ ..] => {
             let all = rest
                 .last()
@@ -173,19 +169,13 @@ pub(crate) fn too_few(of: &Comparison) -> String {
     if runs >= LEAST_PAIRS {
         return String::new();
     }
-    let runs = match of.paired {
-        true => counted(runs as u64, "pair"),
-        false => counted(runs as u64, "run") + " per side",
-    };
+    let runs = if of.paired { counted(runs as u64, "pair") } else { counted(runs as u64, "run") + " per side" };
     format!(": {runs} cannot prove a change; use at least {LEAST_PAIRS}")
 }
 
 /// Remark of pairs, or runs, too few for a proof.
 fn few(of: &Comparison, shown: ShownColumns) -> Option<String> {
-    let holds = match shown.interval {
-        true => "each interval includes 0, and ",
-        false => "",
-    };
+    let holds = if shown.interval { "each interval includes 0, and " } else { "" };
     (!too_few(of).is_empty()).then(|| {
         format!(
             "A figure of both sides takes {LEAST_PAIRS} {} to decide. Fewer prove neither a change nor its absence: \
@@ -252,10 +242,7 @@ pub(crate) fn counted_runs(side: &ComparedSide) -> String {
     if side.logs {
         return counted_logs(side);
     }
-    let what = match side.what.is_empty() {
-        true => "an unknown broker",
-        false => side.what.as_str(),
-    };
+    let what = if side.what.is_empty() { "an unknown broker" } else { &side.what };
     let mut text = format!("{} of {what}", counted(side.runs.len() as u64, "run"));
     let invalid = side.runs.iter().filter(|run| run.invalid).count();
     if invalid > 0 {
@@ -288,10 +275,7 @@ pub(crate) fn told(side: &ComparedSide) -> String {
 
 /// A figure's means on both sides, in its unit.
 pub(crate) fn table_values(of: &ComparedFigure) -> (String, String) {
-    let mean = |mean: f64| match mean > 0.0 {
-        true => figure(mean, of.unit),
-        false => "none".to_owned(),
-    };
+    let mean = |mean: f64| if mean > 0.0 { figure(mean, of.unit) } else { "none".to_owned() };
     (mean(of.means.0), mean(of.means.1))
 }
 
@@ -336,9 +320,7 @@ pub(crate) fn decision(of: &ComparedFigure, units: Option<&str>) -> String {
             Some(needed) => {
                 let (needed, margin) = (count(needed.into()), level(of.margin));
                 match units {
-                    Some(units) => {
-                        format!("inconclusive (about {needed} {units} to detect {margin})")
-                    }
+                    Some(units) => format!("inconclusive (about {needed} {units} to detect {margin})"),
                     None => format!("inconclusive ({needed} for {margin})"),
                 }
             }
@@ -483,10 +465,7 @@ pub(crate) fn within_rows(of: &Comparison) -> Vec<[String; 5]> {
 
 /// Name of the repeated measurements.
 pub(crate) const fn units(of: &Comparison) -> &'static str {
-    match of.paired {
-        true => "pairs",
-        false => "runs per side",
-    }
+    if of.paired { "pairs" } else { "runs per side" }
 }
 
 /// Number of figures decided together, and their level.
@@ -501,10 +480,7 @@ pub(crate) fn together(of: &Comparison, shown: ShownColumns) -> String {
         1 => "is decided",
         _ => "are decided together",
     };
-    let means = match shown.means {
-        true => "A and B are geometric means of runs, of counts plain ones. ",
-        false => "",
-    };
+    let means = if shown.means { "A and B are geometric means of runs, of counts plain ones. " } else { "" };
     let interval = match shown.interval {
         true => format!("; each interval has the confidence of its decision, {} or more", level(1.0 - of.level)),
         false => String::new(),
@@ -565,10 +541,7 @@ const TOLD: [f64; 2] = [-0.9995, 1_000.0];
 pub(crate) fn shows_from(of: &ComparedFigure) -> f64 {
     let [_, highest] = TOLD;
     let is_ratio = of.unit != QuantityUnit::Count && of.visible <= highest;
-    match is_ratio && of.change < 0.0 {
-        true => of.visible / (1.0 + of.visible),
-        false => of.visible,
-    }
+    if is_ratio && of.change < 0.0 { of.visible / (1.0 + of.visible) } else { of.visible }
 }
 
 /// Smallest change that so many runs show, in words.

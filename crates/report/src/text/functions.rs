@@ -35,10 +35,7 @@ pub(crate) fn explanation(of: &ComparedFunctions) -> Option<String> {
 
 /// `600 ns in route and below`, or `600 ns more in route and below`.
 fn part(of: &ExplainedChange, signed: bool) -> String {
-    let size = match signed {
-        true => more_or_less(of.change),
-        false => time(of.change.abs()),
-    };
+    let size = if signed { more_or_less(of.change) } else { time(of.change.abs()) };
     format!("{size} {}", place(of))
 }
 
@@ -55,10 +52,7 @@ fn without_sign(name: &str) -> &str {
 /// Place of a change; the JIT's mark of Erlang code is no part of a name.
 fn place(of: &ExplainedChange) -> String {
     let function = without_sign(&of.function);
-    match of.own {
-        true => format!("in {function} itself"),
-        false => format!("in {function} and below"),
-    }
+    if of.own { format!("in {function} itself") } else { format!("in {function} and below") }
 }
 
 fn listed(parts: impl Iterator<Item = String>) -> String {
@@ -106,10 +100,7 @@ pub(crate) fn signed_time(ns: f64) -> String {
 /// Why functions of these files are one row each.
 pub(crate) fn other_builds(files: &[String]) -> Option<String> {
     let (last, others) = files.split_last()?;
-    let files = match others.is_empty() {
-        true => last.clone(),
-        false => format!("{} and {last}", others.join(", ")),
-    };
+    let files = if others.is_empty() { last.clone() } else { format!("{} and {last}", others.join(", ")) };
     Some(format!(
         "A and B run different builds of {files}, at least one of them stripped. Unnamed functions cannot be matched \
          between builds, so those of a file are one row, [no symbol in FILE]; debug symbols (Debian's -dbgsym \

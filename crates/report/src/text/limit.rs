@@ -142,10 +142,7 @@ pub(crate) fn headline(of: &LimitTrials) -> String {
         _ if of.trials.is_empty() => "no trial has ended".to_owned(),
         FoundLimit { low: None, .. } if of.untold().is_some() => untold(of, lowest),
         FoundLimit { low: Some(low), high: Some(high), confirmed, .. } => {
-            let rest = match confirmed {
-                true => String::new(),
-                false => format!(" after {trials}; not confirmed"),
-            };
+            let rest = if confirmed { String::new() } else { format!(" after {trials}; not confirmed") };
             format!("the highest rate that holds is between {} and {} msg/s{rest}", rate(low), rate(high))
         }
         FoundLimit { low: Some(low), unclear: Some(unclear), .. } => format!(
@@ -207,10 +204,7 @@ fn also_missed(of: &LimitTrials, above: f64) -> String {
 fn missed(of: &LimitTrials, above: f64) -> Option<f64> {
     let is_missed = |at: &f64| {
         let mut trials = of.trials.iter().filter(|it| it.rate >= *at);
-        let agrees = |it: &LimitTrial| match it.rate > *at {
-            true => it.outcome != LimitOutcome::Held,
-            false => it.is_missed(),
-        };
+        let agrees = |it: &LimitTrial| if it.rate > *at { it.outcome != LimitOutcome::Held } else { it.is_missed() };
         *at > above && trials.all(agrees)
     };
     rates(of).into_iter().find(is_missed)

@@ -36,10 +36,7 @@ impl VerdictText<'_> {
 
     /// A state of the producers, and its share of their time.
     fn producers_were(&self, state: &str, share: f64) -> String {
-        let who = match self.e.is_churn() {
-            true => "the generator was",
-            false => "producers were",
-        };
+        let who = if self.e.is_churn() { "the generator was" } else { "producers were" };
         match percent(share).as_str() {
             "100 %" => format!("{who} always {state}"),
             share => format!("{who} {state} {share} of the time"),

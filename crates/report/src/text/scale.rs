@@ -108,16 +108,12 @@ fn doubt(why: ScaleDoubt, noun: &str, most: u32) -> String {
             "no peak: the throughputs do not follow the law, so something other than contention and coherence decides"
                 .to_owned()
         }
-        ScaleDoubt::NeverFalls => {
-            format!("by the fitted law more {noun} never pass less: coherence is 0")
-        }
+        ScaleDoubt::NeverFalls => format!("by the fitted law more {noun} never pass less: coherence is 0"),
         ScaleDoubt::NotProven => format!(
             "no peak: a decline with more {noun} is not proven (the interval of \u{3ba} includes 0, or is not known); \
              use longer runs, more of each (--confirm) or more than {most} {noun}"
         ),
-        ScaleDoubt::FarBeyond => {
-            format!("no peak: it would be beyond twice the {most} {noun} tried")
-        }
+        ScaleDoubt::FarBeyond => format!("no peak: it would be beyond twice the {most} {noun} tried"),
     }
 }
 

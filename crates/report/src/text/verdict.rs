@@ -89,9 +89,7 @@ impl<'a> VerdictText<'a> {
         let is_brokers = self.e.stalls().any(|it| it.who == Stalled::Broker);
         match first {
             "own_fault" if !says_it => format!("{}; ", self.own_fault(false)),
-            "stalls" if !says_it && is_brokers => {
-                format!("{}; ", self.stood_still(&format!("the {}", self.target)))
-            }
+            "stalls" if !says_it && is_brokers => format!("{}; ", self.stood_still(&format!("the {}", self.target))),
             _ => String::new(),
         }
     }
@@ -119,9 +117,7 @@ impl<'a> VerdictText<'a> {
             LimitedBy::Undecided => format!("undecided: {why}"),
             LimitedBy::Schedule => format!("limited by {why}"),
             LimitedBy::Broker => format!("limited by the {}: {why}", self.target),
-            LimitedBy::Generator | LimitedBy::Network => {
-                format!("limited by the {}: {why}", who.name())
-            }
+            LimitedBy::Generator | LimitedBy::Network => format!("limited by the {}: {why}", who.name()),
         }
     }
 
@@ -294,18 +290,14 @@ impl<'a> VerdictText<'a> {
                 "it blocked its publishers for {} of the time (connection.blocked, a memory or disk alarm)",
                 percent(time.blocked)
             ),
-            Cause::NoConnection => {
-                format!("producers had no connection to it for {} of the time", percent(time.away))
-            }
+            Cause::NoConnection => format!("producers had no connection to it for {} of the time", percent(time.away)),
             Cause::ConsumersIdle => format!(
                 "consumers were busy only {} of the time, and the {} had CPU to spare: the queue may have been empty, \
                  or deliveries waited for acknowledgements (try a larger --prefetch)",
                 percent(e.at_work()),
                 self.target
             ),
-            Cause::BrokerBusy { wait, busy } => {
-                format!("{}, and {}", self.wait(*wait), self.busy(*busy))
-            }
+            Cause::BrokerBusy { wait, busy } => format!("{}, and {}", self.wait(*wait), self.busy(*busy)),
             Cause::BrokerLacksCores { wait } => format!(
                 "{}; it used {cores}, and its threads together waited {:.2} s per second in the run queue: it had too \
                  little CPU",
@@ -323,9 +315,7 @@ impl<'a> VerdictText<'a> {
                 self.target,
                 self.limit
             ),
-            Cause::BrokerUnknown => {
-                format!("{}; its CPU is not known", self.wait(Awaited::Answers))
-            }
+            Cause::BrokerUnknown => format!("{}; its CPU is not known", self.wait(Awaited::Answers)),
             _ => self.way(cause),
         }
     }
@@ -342,10 +332,7 @@ impl<'a> VerdictText<'a> {
             return format!("all requested messages were sent: {all}, {rate} {} on average", self.unit);
         }
         let (requested, sent) = (self.requested(), rate(e.sent_rate));
-        let of = match sent == requested || e.requested_deviation > 0.0 {
-            true => String::new(),
-            false => format!("{sent} of "),
-        };
+        let of = if sent == requested || e.requested_deviation > 0.0 { String::new() } else { format!("{sent} of ") };
         format!("the requested rate was met: {of}{requested} {}", self.unit)
     }
 
@@ -442,9 +429,7 @@ impl<'a> VerdictText<'a> {
         let (faults, share) = (self.own_faults(), percent(in_faults / all));
         match scheduled {
             true => format!("{faults}: {share} of the late {items} were due then"),
-            false => {
-                format!("{faults}: {share} of the {items} missing against other seconds are from then")
-            }
+            false => format!("{faults}: {share} of the {items} missing against other seconds are from then"),
         }
     }
 
@@ -490,17 +475,12 @@ impl<'a> VerdictText<'a> {
         let all = seconds(self.e.seconds);
         let text = match (of(false), of(true)) {
             (silent, None) => format!("{broker} stopped answering for {} of the {all}", silent.unwrap_or_default()),
-            (None, Some(away)) => {
-                format!("{broker} was away (no connection) for {away} of the {all}")
-            }
+            (None, Some(away)) => format!("{broker} was away (no connection) for {away} of the {all}"),
             (Some(silent), Some(away)) => {
                 format!("{broker} was away (no connection) for {away} of the {all}, and stopped answering for {silent}")
             }
         };
-        match self.e.stalled_in_faults(Stalled::Broker) {
-            true => format!("{text}, during {}", self.own_faults()),
-            false => text,
-        }
+        if self.e.stalled_in_faults(Stalled::Broker) { format!("{text}, during {}", self.own_faults()) } else { text }
     }
 
     fn others(&self) -> String {
@@ -633,10 +613,7 @@ impl<'a> VerdictText<'a> {
         } else {
             format!("{} until confirmed", duration(e.answer_ns))
         };
-        let none = match e.is_churn() {
-            true => "none completed",
-            false => "none confirmed",
-        };
+        let none = if e.is_churn() { "none completed" } else { "none confirmed" };
         match e.in_flight_limit {
             Some(limit) if e.answer_ns > 0 => format!("{} in flight x {answer}", count(limit)),
             Some(limit) => format!("{} in flight, {none}", count(limit)),

@@ -45,10 +45,7 @@ pub fn warning(warning: &Warning) -> String {
 
 /// Role of the loaded system, by which sentences name it.
 const fn role(warning: &Warning) -> ScenarioRole {
-    match warning.of_server {
-        true => ScenarioRole::Server,
-        false => ScenarioRole::Broker,
-    }
+    if warning.of_server { ScenarioRole::Server } else { ScenarioRole::Broker }
 }
 
 /// Counts other than 0, in words.
@@ -438,10 +435,7 @@ fn profile_gap(gap: &ProfileGap, tier: Tier, target: &str) -> (String, &'static 
                  low; self shares are right",
                 percent(*complete_share)
             ),
-            match tier == Tier::Note || *copied_share > 0.5 {
-                true => "",
-                false => whole_stacks(runtime),
-            },
+            if tier == Tier::Note || *copied_share > 0.5 { "" } else { whole_stacks(runtime) },
         ),
         ProfileGap::Samples { cpu_share } => (
             format!(

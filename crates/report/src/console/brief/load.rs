@@ -338,10 +338,7 @@ pub(super) fn messages(summary: &RunSummary) -> Option<Row<'static>> {
         let has_lost = summary.faults.is_empty();
         let outcomes = outcomes(&ledger, has_lost);
         let is_missing = has_lost && ledger.lost > 0 || ledger.unconfirmed_missing > 0 || ledger.outstanding > 0;
-        text = match is_missing {
-            true => format!("{outcomes}; {text}"),
-            false => format!("{text}; {outcomes}"),
-        };
+        text = if is_missing { format!("{outcomes}; {text}") } else { format!("{text}; {outcomes}") };
     }
     Some(Row::text(RowRank::Core, "messages", &text).whole())
 }
