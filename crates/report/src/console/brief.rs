@@ -156,8 +156,7 @@ fn late(summary: &RunSummary) -> Option<Row<'static>> {
     if share <= LATE || summary.warnings.iter().any(is_told) {
         return None;
     }
-    let verdict = summary.verdict.as_ref();
-    let cause = verdict.and_then(|it| match it.cause {
+    let cause = summary.verdict.as_ref().and_then(|it| match it.cause {
         Some(Cause::RateMet { late }) => late,
         _ => None,
     });
@@ -256,8 +255,7 @@ fn profiles(summary: &RunSummary) -> Vec<Row<'_>> {
             summary.profiles.iter().map(|it| format!("{} {}", it.event, weight(it.weight.max(it.samples), &it.unit)));
         rows.push(Row::list(RowRank::Spare, "profiles", all.collect()));
     }
-    let effect = summary.observer_effect.as_ref().map(text::observer_effect);
-    let effect = effect.and_then(|all| all.into_iter().next());
+    let effect = summary.observer_effect.as_ref().map(text::observer_effect).and_then(|all| all.into_iter().next());
     rows.extend(effect.map(|text| Row::text(RowRank::Main, "profiling", &text)));
     rows
 }
@@ -272,8 +270,7 @@ fn functions(profile: &ProfileSummary) -> Vec<Row<'static>> {
     if of_language.len() > 0 {
         return of_language.map(|it| row(it.share, "in", &it.function)).collect();
     }
-    let top = profile.top.iter().take(FUNCTIONS);
-    top.map(|it| row(it.self_share, "self", &it.function)).collect()
+    profile.top.iter().take(FUNCTIONS).map(|it| row(it.self_share, "self", &it.function)).collect()
 }
 
 /// `24,012 samples by cpu-clock at 999 Hz, 3.2 % without a name`.

@@ -27,8 +27,7 @@ const FIGURES: usize = 5;
 pub fn comparison_brief(of: &Comparison, style: Style) -> String {
     let mut lines = first(of, style);
     let is_changed = |it: &&ComparedFigure| it.decision == Decision::Changed;
-    let figures = of.figures.iter();
-    let (changed, rest): (Vec<&ComparedFigure>, Vec<_>) = figures.partition(is_changed);
+    let (changed, rest): (Vec<&ComparedFigure>, Vec<_>) = of.figures.iter().partition(is_changed);
     let shown: Vec<_> = changed.into_iter().chain(rest).take(FIGURES).collect();
     if !shown.is_empty() {
         lines.extend(table(&shown).lines(style.columns));

@@ -364,8 +364,7 @@ const LEAST_SPLIT: f64 = 0.0005;
 impl SplitColumn {
     /// Share of all samples that the classes have in a row.
     fn share(&self, row: &LanguageShare) -> f64 {
-        let own = row.classes.iter().filter(|it| self.classes.contains(&it.class));
-        own.map(|it| it.share).sum()
+        row.classes.iter().filter(|it| self.classes.contains(&it.class)).map(|it| it.share).sum()
     }
 
     fn cell(&self, row: &LanguageShare) -> String {

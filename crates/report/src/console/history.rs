@@ -33,8 +33,7 @@ pub fn history(of: &History, style: Style) -> String {
     let is_level = |it: &&HistoryFigure| it.changes.is_empty() && it.values.iter().any(Option::is_some);
     // Also of many runs few may have a figure.
     let is_few = |it: &&HistoryFigure| it.values.iter().flatten().count() < of.least_runs;
-    let level = of.figures.iter().filter(is_level);
-    let (few, level): (Vec<_>, Vec<_>) = level.partition(is_few);
+    let (few, level): (Vec<_>, Vec<_>) = of.figures.iter().filter(is_level).partition(is_few);
     let none = format!("no change found{}:", unseen(of));
     let too_few = "too few values to find a change:".to_owned();
     for (text, figures) in [(none, level), (too_few, few)] {
@@ -186,8 +185,7 @@ fn apart(of: &History, figure_of: &HistoryFigure) -> Option<String> {
     // Runs above the others and below them are no range.
     let least = near.iter().map(|it| it.1).fold(f64::INFINITY, f64::min);
     let (below, above): (Vec<_>, Vec<_>) = far.into_iter().partition(|it| it.1 < least);
-    let far = [below, above].into_iter().filter(|it| !it.is_empty());
-    let far: Vec<String> = far.map(reach).collect();
+    let far: Vec<String> = [below, above].into_iter().filter(|it| !it.is_empty()).map(reach).collect();
     let id = |run: &usize| of.runs.get(*run).map_or("", |it| it.id.as_str());
     let count = figure_of.apart.len();
     let place = match count > MOST_NAMED && last - first + 1 == count {

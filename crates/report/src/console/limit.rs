@@ -127,8 +127,7 @@ fn throughput_table(scale: &ScaleRuns, most: usize) -> Table {
 /// A row for each rate, with one of its trials. Why it did not hold stands beside it, if whole words fit, else below.
 fn table(of: &LimitTrials, rates: &[f64], why: WhyNot) -> Table {
     let is_beside = why == WhyNot::Beside;
-    let mut names = of.trials.iter().map(|it| it.latency_name.as_str());
-    let name = names.rfind(|it| !it.is_empty()).unwrap_or("latency");
+    let name = of.trials.iter().map(|it| it.latency_name.as_str()).rfind(|it| !it.is_empty()).unwrap_or("latency");
     let why_not = if is_beside { "|why not<" } else { "" };
     let name = sanitise(name).replace('|', "/");
     let heads = format!("msg/s|held<|trial|{name} p50|p99|p99.9|p99, log<{why_not}");

@@ -292,8 +292,7 @@ impl LivePage {
 
 /// A series as it stands on a page.
 fn series_name(series: &SeriesName) -> String {
-    let labels = series.labels.iter().map(|(label, value)| format!("{label}={value:?}"));
-    let labels = labels.collect::<Vec<_>>().join(",");
+    let labels = series.labels.iter().map(|(label, value)| format!("{label}={value:?}")).collect::<Vec<_>>().join(",");
     let name = match labels.as_str() {
         "" => series.name.clone(),
         labels => format!("{}{{{labels}}}", series.name),

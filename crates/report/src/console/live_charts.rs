@@ -75,8 +75,7 @@ pub(super) fn add_trends(table: &mut Table, trends: &[Trend], room: usize, head:
     if room < LEAST_ROOM || longest == 0 {
         return;
     }
-    let with_scales = values_beside_scales(trends, longest, room);
-    let with_scales = with_scales.filter(|number| *number >= LEAST_VALUES.min(longest));
+    let with_scales = values_beside_scales(trends, longest, room).filter(|number| *number >= LEAST_VALUES.min(longest));
     let number = with_scales.unwrap_or(longest);
     let cells = trends.iter().map(|trend| {
         if trend.values.is_empty() {

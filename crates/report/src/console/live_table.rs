@@ -431,8 +431,7 @@ impl<'a> LiveScenario<'a> {
 
     /// Metrics for spare room, each with its rank: counts of events, latencies, bytes, and last the counts that are 0.
     fn further(&self) -> Vec<(u8, Metric)> {
-        let counters = counts_of(&self.now.counts, MetricKind::Counter).skip(FIRST_COUNTERS);
-        let counters = counters.map(|(metric, _)| {
+        let counters = counts_of(&self.now.counts, MetricKind::Counter).skip(FIRST_COUNTERS).map(|(metric, _)| {
             let number = self.shown().counts.get(&metric).copied().unwrap_or(0);
             match (number, metric.info().unit) {
                 (0, _) => (3, metric),
@@ -529,8 +528,7 @@ impl<'a> LiveScenarios<'a> {
     /// The counters of a scenario that are wanted, and its largest values, which stand below them.
     fn rates(&self, of: LiveScenario<'_>, is_wanted: impl Fn(Metric) -> bool) -> Vec<String> {
         let LiveScenario { name, now, whole } = of;
-        let first = counts_of(&now.counts, MetricKind::Counter).next();
-        let unit = first.map_or("", |(metric, _)| metric.info().unit);
+        let unit = counts_of(&now.counts, MetricKind::Counter).next().map_or("", |(metric, _)| metric.info().unit);
         // Numbers that grow must not move the columns.
         let now_of = format!("{}/s now", sanitise(unit));
         let heads = format!("<|{now_of:>11}|   measured|      count");

@@ -157,8 +157,7 @@ pub(super) fn faults(summary: &RunSummary) -> impl Iterator<Item = String> {
         if watched && fault.failed.is_none() && is_alone && !fault.for_good {
             parts.push(format!("backlog gone {}", after(fault.backlog_gone_s)));
         }
-        let late = fault.late_s.map(|late| format!(", {late:.1} s late"));
-        let late = late.unwrap_or_default();
+        let late = fault.late_s.map(|late| format!(", {late:.1} s late")).unwrap_or_default();
         format!("{kind}{of_node} at {:.1} s{late}: {}", fault.t, parts.join(", "))
     })
 }

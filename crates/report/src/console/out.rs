@@ -67,8 +67,7 @@ pub fn results(text: &str) -> io::Result<()> {
 pub fn results_in_place(text: &str, rows: usize, is_first: bool) -> io::Result<()> {
     let text = harmless(text);
     // The cursor stands in a row of its own below them.
-    let lines = text.lines().take(rows.saturating_sub(1));
-    let lines: String = lines.map(|line| format!("{line}\x1b[K\n")).collect();
+    let lines: String = text.lines().take(rows.saturating_sub(1)).map(|line| format!("{line}\x1b[K\n")).collect();
     let mut out = io::stdout().lock();
     // A screen that is cleared goes into the history of some terminals: that is for what was there before.
     out.write_all(if is_first { CLEAR_SCREEN } else { b"\x1b[H" })?;
@@ -93,8 +92,7 @@ pub fn data(bytes: &[u8]) -> io::Result<()> {
 
 /// A line of a file, none of whose characters is the product's own.
 fn shown_line(line: &str) -> String {
-    let cells = line.split('\t').map(sanitise);
-    cells.collect::<Vec<_>>().join("\t") + "\n"
+    line.split('\t').map(sanitise).collect::<Vec<_>>().join("\t") + "\n"
 }
 
 /// Writes to standard error, beside the results. A closed one is ignored.

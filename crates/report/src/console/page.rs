@@ -104,8 +104,7 @@ fn inline(text: &str, topic_of: TopicOf) -> String {
     while let Some((before, label, target, after)) = link(rest) {
         let picture = before.strip_suffix('!');
         out.push_str(picture.unwrap_or(before));
-        let file = target.split('#').next().unwrap_or_default();
-        let file = file.rsplit('/').next().unwrap_or_default();
+        let file = target.split('#').next().unwrap_or_default().rsplit('/').next().unwrap_or_default();
         if picture.is_some() {
             out.push_str(&format!("[picture: {label}]"));
         } else if target.starts_with("http") {
@@ -194,8 +193,7 @@ impl Page {
         let widest = |of: fn(&str) -> usize| -> Vec<usize> {
             (0..heads.len())
                 .map(|i| {
-                    let cells = rows.iter().chain([heads]).filter_map(|row| row.get(i));
-                    cells.map(|cell| of(cell)).max().unwrap_or(0)
+                    rows.iter().chain([heads]).filter_map(|row| row.get(i)).map(|cell| of(cell)).max().unwrap_or(0)
                 })
                 .collect()
         };
@@ -215,8 +213,7 @@ impl Page {
     }
 
     fn aligned(&mut self, row: &[String], is_head: bool, widths: &[usize]) {
-        let cells = row.iter().zip(widths);
-        let cells: Vec<_> = cells.map(|(cell, width)| wrap(cell, *width)).collect();
+        let cells: Vec<_> = row.iter().zip(widths).map(|(cell, width)| wrap(cell, *width)).collect();
         let lines = cells.iter().map(Vec::len).max().unwrap_or(0);
         for number in 0..lines {
             let parts = cells.iter().zip(widths).map(|(cell, width)| {
@@ -261,11 +258,9 @@ fn fitted(natural: &[usize], least: &[usize], columns: usize) -> Option<Vec<usiz
         return Some([others, &[rest.min(*last)]].concat());
     }
     let at_most = |most: usize| -> Vec<usize> {
-        let both = natural.iter().zip(least);
-        both.map(|(natural, least)| most.clamp(*least, *natural)).collect()
+        natural.iter().zip(least).map(|(natural, least)| most.clamp(*least, *natural)).collect()
     };
-    let mut narrower = (1..=natural.iter().max().copied()?).rev().map(at_most);
-    narrower.find(|widths| widths.iter().sum::<usize>() <= room)
+    (1..=natural.iter().max().copied()?).rev().map(at_most).find(|widths| widths.iter().sum::<usize>() <= room)
 }
 
 #[cfg(test)]

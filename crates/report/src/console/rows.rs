@@ -211,8 +211,7 @@ pub(super) fn lines(rows: Vec<Row<'_>>, style: Style) -> Vec<String> {
         return easy;
     }
     let wide = Layout { prose: columns, ..layout };
-    let mut all = ROW_LINES.into_iter().map(|(lines, _)| out(lines, wide));
-    let fitting = all.find(|lines| lines.len() <= MOST_LINES);
+    let fitting = ROW_LINES.into_iter().map(|(lines, _)| out(lines, wide)).find(|lines| lines.len() <= MOST_LINES);
     fitting.unwrap_or_else(|| out(lines, wide))
 }
 
@@ -231,8 +230,7 @@ fn chosen(mut rows: Vec<Row<'_>>) -> (Vec<Row<'_>>, RowLines) {
             if laid_out(&shown, layout, Style::PLAIN).len() <= MOST_LINES {
                 return (rows, lines);
             }
-            let ranks = rows.iter().map(|row| row.rank);
-            let Some(rank) = ranks.max().filter(|rank| *rank >= least) else {
+            let Some(rank) = rows.iter().map(|row| row.rank).max().filter(|rank| *rank >= least) else {
                 break;
             };
             let last = rows.iter().rposition(|row| row.rank == rank);
@@ -244,15 +242,13 @@ fn chosen(mut rows: Vec<Row<'_>>) -> (Vec<Row<'_>>, RowLines) {
 
 /// Items as text, their names at most so wide.
 fn joined(items: &[(String, String)], most: usize) -> String {
-    let items = items.iter().map(|(name, text)| format!("{}{text}", fit_middle(name, most)));
-    items.collect::<Vec<_>>().join(", ")
+    items.iter().map(|(name, text)| format!("{}{text}", fit_middle(name, most))).collect::<Vec<_>>().join(", ")
 }
 
 /// As many items as such a number of lines holds: names are shortened before the last items are left out.
 fn cut_list(items: &[(String, String)], lines: usize, columns: usize) -> String {
     let fits = |text: &String| wrap_words(text, columns).len() <= lines;
-    let longest = items.iter().map(|(name, _)| width(name)).max();
-    let longest = longest.unwrap_or(0).min(columns.saturating_mul(lines));
+    let longest = items.iter().map(|(name, _)| width(name)).max().unwrap_or(0).min(columns.saturating_mul(lines));
     let names = (ITEM_NAME..=longest.max(ITEM_NAME)).rev();
     let all = std::iter::once(joined(items, usize::MAX)).chain(names.map(|it| joined(items, it)));
     let fewer = (1..items.len()).rev().filter_map(|number| items.get(..number));
@@ -281,8 +277,7 @@ fn cut_warning(text: &str, lines: usize, columns: usize) -> String {
         return short;
     }
     let ends = clause_ends(&short);
-    let advice = ends.iter().rev().find(|(_, mark)| *mark == ';');
-    let parts = advice.and_then(|(at, _)| short.split_at_checked(*at));
+    let parts = ends.iter().rev().find(|(_, mark)| *mark == ';').and_then(|(at, _)| short.split_at_checked(*at));
     let with_advice = parts.and_then(|(finding, advice)| {
         let is_long = |part: &String| width(part) >= LEAST_CLAUSE + width(advice);
         cut_before(finding, advice, lines, columns).filter(is_long)
@@ -309,8 +304,7 @@ fn longest_bracket(text: &str) -> Option<Range<usize>> {
             _ => {}
         }
     }
-    let long = brackets.into_iter().filter(|it| it.len() >= LEAST_CLAUSE);
-    long.max_by_key(Range::len)
+    brackets.into_iter().filter(|it| it.len() >= LEAST_CLAUSE).max_by_key(Range::len)
 }
 
 /// As much of a sentence as such a number of lines holds, up to the end of a clause, else of a word, and a mark.
@@ -330,15 +324,13 @@ fn cut_before(text: &str, tail: &str, lines: usize, columns: usize) -> Option<St
     };
     let ends = clause_ends(text);
     for mark in [';', ':', ','] {
-        let of_mark = ends.iter().rev().filter(|(_, it)| *it == mark);
-        let parts = of_mark.filter_map(|(at, _)| text.get(..*at));
+        let parts = ends.iter().rev().filter(|(_, it)| *it == mark).filter_map(|(at, _)| text.get(..*at));
         let long = parts.filter(|part| width(part) >= LEAST_CLAUSE);
         if let Some(part) = long.map(marked).find(|part| fits(part)) {
             return Some(part);
         }
     }
-    let blanks = text.match_indices(' ').map(|(at, _)| at);
-    let parts = blanks.rev().filter_map(|at| text.get(..at));
+    let parts = text.match_indices(' ').rev().filter_map(|(at, _)| text.get(..at));
     parts.map(marked).find(|part| fits(part))
 }
 
@@ -482,8 +474,7 @@ fn table(rows: &[Row<'_>], layout: Layout, style: Style) -> Vec<String> {
         table
     });
     let tables: Vec<Table> = tables.collect();
-    let mut fitting = tables.iter().filter(|table| table.fits(layout.columns));
-    let table = fitting.next().or_else(|| tables.last());
+    let table = tables.iter().find(|table| table.fits(layout.columns)).or_else(|| tables.last());
     table.map_or_else(Vec::new, |table| table.faint_lines(Style { columns: layout.columns, ..style }))
 }
 

@@ -17,8 +17,7 @@ pub(super) const BYTES: &str = "bytes";
 
 /// The counts of a scenario of one kind: counters, or the largest values of intervals.
 pub(super) fn counts_of(counts: &BTreeMap<Metric, u64>, kind: MetricKind) -> impl Iterator<Item = (Metric, u64)> {
-    let all = counts.iter().map(|(metric, count)| (*metric, *count));
-    all.filter(move |(metric, _)| metric.info().kind == kind)
+    counts.iter().map(|(metric, count)| (*metric, *count)).filter(move |(metric, _)| metric.info().kind == kind)
 }
 
 /// A scenario's name as people read it: `probe queue-page`.

@@ -53,8 +53,7 @@ pub fn scrapes(rows: &[ScrapeRow], selected: &[SelectedRow], style: Style) -> St
     for row in rows {
         table.row(cells(row));
     }
-    let lines = table.lines_or_turned(style.columns, LEAST_NAME);
-    let mut out = lines.join("\n") + "\n";
+    let mut out = table.lines_or_turned(style.columns, LEAST_NAME).join("\n") + "\n";
     let mut say = |text: &str| out.push_str(&sentence(text, style));
     say(&format!("{TIMES}; {SIZES}"));
     if rows.iter().any(|row| row.server_cpu_ns.is_some()) {

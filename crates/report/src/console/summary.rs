@@ -78,8 +78,7 @@ fn scenarios(summary: &RunSummary, style: Style) -> Vec<Vec<String>> {
     let account = |(name, of): (&str, &ScenarioSummary)| {
         let name = (!is_alone).then_some(name);
         let only = matches!(of.failures.as_slice(), [only] if is_told(summary, &only.reason));
-        let lines = scenario::account(name, of, !only).into_iter().flat_map(|line| wrap(&line, columns));
-        lines.collect::<Vec<_>>()
+        scenario::account(name, of, !only).into_iter().flat_map(|line| wrap(&line, columns)).collect::<Vec<_>>()
     };
     let accounts = summary.others().flat_map(account).collect();
     let all = summary.others().map(|(_, of)| &of.latency);

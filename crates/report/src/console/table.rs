@@ -138,8 +138,7 @@ impl Table {
         }
         let shown = self.shown(&shortest, columns);
         let excess = total(&widths, &shown).saturating_sub(columns);
-        let room = widths.first().map_or(0, |w| w.saturating_sub(excess));
-        let room = room.max(least);
+        let room = widths.first().map_or(0, |w| w.saturating_sub(excess)).max(least);
         let first = self.rows.iter_mut().filter_map(|row| row.first_mut());
         for cell in first.filter(|cell| width(cell) > room) {
             *cell = shortened(cell, room);

@@ -176,8 +176,7 @@ pub(super) fn fit_middle(name: &str, room: usize) -> String {
     if width(name) <= room {
         return name.to_owned();
     }
-    let connection = ConnectionName::of(name).and_then(|it| it.fit(room));
-    connection.unwrap_or_else(|| {
+    ConnectionName::of(name).and_then(|it| it.fit(room)).unwrap_or_else(|| {
         let begin = fit(name, room / 2);
         let end = fit_end(name, (room + 1).saturating_sub(width(&begin)));
         format!("{begin}{}", end.trim_start_matches('…'))
@@ -263,8 +262,7 @@ pub fn fit_apart(names: &[String], room: usize) -> Vec<String> {
         let mut has_changed = false;
         for group in alike.values() {
             let letters = |text: fn(&str) -> String| -> Vec<Vec<char>> {
-                let texts = group.iter().map(|at| text(&names[*at]));
-                texts.map(|text| text.chars().collect()).collect()
+                group.iter().map(|at| text(&names[*at]).chars().collect()).collect()
             };
             let short = letters(without_addresses);
             let whole = if short.iter().any(|it| Some(it) != short.first()) { short } else { letters(str::to_owned) };

@@ -128,8 +128,7 @@ fn of_runs(of: RunsCounted) -> String {
 
 /// Runs that do not count, unless the machine or its hypervisor is to blame; empty without any.
 fn invalid_runs(of: &Comparison) -> String {
-    let figures = of.figures.iter();
-    let counted = figures.filter_map(|it| Some((it, it.of_runs?)));
+    let counted = of.figures.iter().filter_map(|it| Some((it, it.of_runs?)));
     let told = counted.filter(|it| it.0.decision == Decision::Undecided);
     told.map(|(figure, runs)| format!("; {}: {}", figure.name, of_runs(runs))).collect()
 }
@@ -141,8 +140,7 @@ fn why_open(of: &Comparison) -> String {
         return few;
     }
     let units = units(of);
-    let figures = of.figures.iter();
-    let mut needed: Vec<_> = figures.filter_map(|it| Some((it.needed?, it))).collect();
+    let mut needed: Vec<_> = of.figures.iter().filter_map(|it| Some((it.needed?, it))).collect();
     needed.sort_by_key(|it| it.0);
     let would = match needed.as_slice() {
         [] => String::new(),
@@ -206,10 +204,8 @@ fn is_alone(of: &Comparison) -> bool {
 /// How far the same differs from itself, in a sentence.
 fn noise(of: &Comparison) -> String {
     let pairs = counted(of.a.runs.len() as u64, "pair");
-    let changed = of.figures.iter().filter(|it| it.decision.differs());
-    let changed: Vec<_> = changed.map(|it| it.name.as_str()).collect();
-    let tested = of.figures.iter().filter(|it| it.is_tested());
-    let visible = tested.map(shows_from);
+    let changed: Vec<_> = of.figures.iter().filter(|it| it.decision.differs()).map(|it| it.name.as_str()).collect();
+    let visible = of.figures.iter().filter(|it| it.is_tested()).map(shows_from);
     let (low, high) = visible.fold((f64::INFINITY, 0.0_f64), |(low, high), it| (low.min(it), high.max(it)));
     match changed.as_slice() {
         _ if of.figures.is_empty() => "A against itself: the runs have no figure in common".to_owned(),
@@ -303,8 +299,7 @@ pub(crate) fn decision(of: &ComparedFigure, units: Option<&str>) -> String {
     }
     if of.within_one_run.is_some() {
         let side = |name: &str, runs: usize| (runs == 1).then(|| name.to_owned());
-        let alone = [side("A", of.a.len()), side("B", of.b.len())];
-        let alone: Vec<String> = alone.into_iter().flatten().collect();
+        let alone: Vec<String> = [side("A", of.a.len()), side("B", of.b.len())].into_iter().flatten().collect();
         return format!("inconclusive: one run of {}", alone.join(" and of "));
     }
     match (of.a.is_empty(), of.b.is_empty()) {

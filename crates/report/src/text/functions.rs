@@ -110,8 +110,7 @@ pub(crate) fn other_builds(files: &[String]) -> Option<String> {
 
 /// Functions with other names on both sides.
 pub(super) fn renamed(of: &ComparedFunctions) -> Option<String> {
-    let named = of.renamed.iter().take(MOST_RENAMED);
-    let mut names: Vec<String> = named.map(both_names).collect();
+    let mut names: Vec<String> = of.renamed.iter().take(MOST_RENAMED).map(both_names).collect();
     let (have, are) = match of.renamed.len() {
         0 => return None,
         1 => (

@@ -31,14 +31,12 @@ pub(crate) fn knee_of(of: &LimitTrials) -> Option<Knee> {
 
 /// Rates with a known latency, and their medians of the 99th percentile.
 fn points(of: &LimitTrials) -> Vec<(f64, f64)> {
-    let rates = rates(of).into_iter();
-    rates.filter_map(|rate| Some((rate, median_p99(of, rate)? as f64))).collect()
+    rates(of).into_iter().filter_map(|rate| Some((rate, median_p99(of, rate)? as f64))).collect()
 }
 
 /// The median of the 99th percentiles of a rate's trials that are not unclear.
 fn median_p99(of: &LimitTrials, rate: f64) -> Option<u64> {
-    let trials = of.trials.iter();
-    let trials = trials.filter(|it| it.rate == rate && it.tells());
+    let trials = of.trials.iter().filter(|it| it.rate == rate && it.tells());
     let mut values: Vec<u64> = trials.filter_map(|it| Some(it.latency.as_ref()?.p99_ns)).collect();
     values.sort_unstable();
     let upper = values.get(values.len() / 2)?;
@@ -97,8 +95,7 @@ pub(crate) fn knee_text(of: &LimitTrials) -> Option<String> {
 
 /// Remark that the knee may lie higher, as the next rate is far beyond it; empty where it is not.
 fn untried_beyond(of: &LimitTrials, knee: Knee) -> String {
-    let mut beyond = points(of).into_iter().filter(|it| it.0 > knee.rate);
-    let next = beyond.next().filter(|it| it.0 > knee.rate * FAR);
+    let next = points(of).into_iter().find(|it| it.0 > knee.rate).filter(|it| it.0 > knee.rate * FAR);
     next.map_or_else(String::new, |(next, _)| {
         let that = format!("that and {} msg/s", rate(next));
         let since = untried(of, &that, knee.rate, next);
@@ -108,8 +105,7 @@ fn untried_beyond(of: &LimitTrials, knee: Knee) -> String {
 
 /// Why nothing is known between two rates, `them`.
 fn untried(of: &LimitTrials, them: &str, low: f64, high: f64) -> String {
-    let between = of.trials.iter();
-    let between: Vec<_> = between.filter(|it| it.rate > low && it.rate < high).collect();
+    let between: Vec<_> = of.trials.iter().filter(|it| it.rate > low && it.rate < high).collect();
     match between.iter().any(|it| it.tells()) {
         _ if between.is_empty() => format!("no rate between {them} was tried"),
         true => format!("no trial between {them} measured a latency"),
@@ -181,8 +177,7 @@ pub(crate) fn certainty(of: &LimitTrials) -> &'static str {
 
 /// The lowest rate above another one at which a trial did not hold.
 fn not_held(of: &LimitTrials, above: f64) -> Option<f64> {
-    let trials = of.trials.iter().filter(|it| it.rate > above);
-    let not = trials.filter(|it| it.outcome != LimitOutcome::Held);
+    let not = of.trials.iter().filter(|it| it.rate > above && it.outcome != LimitOutcome::Held);
     not.map(|it| it.rate).min_by(f64::total_cmp)
 }
 

@@ -41,8 +41,7 @@ const KEYS: &[Name] = &[
 /// Names options as the command has them that was typed, in the remedy of an error.
 #[must_use]
 pub fn remedy(help: &str, command: &[String]) -> String {
-    let names = names(command).iter();
-    names.fold(help.to_owned(), |help, (from, to)| help.replace(from, to))
+    names(command).iter().fold(help.to_owned(), |help, (from, to)| help.replace(from, to))
 }
 
 /// The other names that options have for a command.

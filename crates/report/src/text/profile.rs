@@ -52,12 +52,10 @@ pub fn covered(profile: &ProfileSummary) -> Option<String> {
 /// One line: the classes with the largest shares, as text that is not sanitised. Nothing for a profile without samples.
 #[must_use]
 pub fn classes(profile: &ProfileSummary) -> Option<String> {
-    let all = profile.classes.iter();
-    let (large, small): (Vec<&ClassShare>, Vec<_>) = all.partition(|it| it.share >= LEAST_CLASS);
+    let (large, small): (Vec<&ClassShare>, Vec<_>) = profile.classes.iter().partition(|it| it.share >= LEAST_CLASS);
     let rest: f64 = small.iter().map(|it| it.share).sum();
     let rest = (rest > 0.0).then(|| format!("others {}", percent(rest)));
-    let parts = large.iter().map(|it| format!("{} {}", it.class, percent(it.share)));
-    let parts: Vec<_> = parts.chain(rest).collect();
+    let parts: Vec<_> = large.iter().map(|it| format!("{} {}", it.class, percent(it.share))).chain(rest).collect();
     let what = match profile.unit.as_str() {
         "samples" | "nanoseconds" | "" => "time",
         unit => unit,
@@ -94,8 +92,7 @@ pub const fn class_meaning(class: Class) -> &'static str {
 /// One sentence on a pattern: share of the samples, their work, place, and cure elsewhere, with the source.
 #[must_use]
 pub fn known_pattern(of: &PatternShare) -> String {
-    let function = of.function.as_deref();
-    let below = function.map_or_else(String::new, |function| {
+    let below = of.function.as_deref().map_or_else(String::new, |function| {
         let name = function.strip_prefix('$').unwrap_or(function);
         format!(" ({} below {name})", percent(of.function_share))
     });
@@ -106,9 +103,7 @@ pub fn known_pattern(of: &PatternShare) -> String {
 #[must_use]
 pub fn work(profile: &ProfileSummary) -> Option<String> {
     let together: f64 = profile.work.iter().map(|work| work.share).sum();
-    let shares = profile.work.iter();
-    let shares = shares.map(|work| format!("{} {}", work.of, percent(work.share)));
-    let shares: Vec<_> = shares.collect();
+    let shares: Vec<_> = profile.work.iter().map(|work| format!("{} {}", work.of, percent(work.share))).collect();
     (together >= LEAST_WORK).then(|| format!("whose work: {}", shares.join(", ")))
 }
 

@@ -41,8 +41,7 @@ pub(crate) fn most(of: &ScaleRuns) -> u32 {
 /// The result, in a sentence.
 pub(crate) fn scale_headline(of: &ScaleRuns) -> String {
     let noun = of.noun();
-    let known = throughputs(of).into_iter();
-    let known: Vec<(u32, f64)> = known.map(|(clients, of)| (clients, mean(&of))).collect();
+    let known: Vec<(u32, f64)> = throughputs(of).into_iter().map(|(clients, of)| (clients, mean(&of))).collect();
     // Of equal ones the fewest clients.
     let best = known.iter().rev().max_by(|a, b| a.1.total_cmp(&b.1));
     let (Some(first), Some(best)) = (known.first(), best) else {
@@ -156,8 +155,7 @@ pub(crate) fn scale_notes(of: &ScaleRuns) -> Vec<String> {
             counted(of.runs.len() as u64, "run")
         ));
     }
-    let limited = of.runs.iter().filter(|it| it.limited_by == LimitedBy::Generator);
-    let limited = limited.count();
+    let limited = of.runs.iter().filter(|it| it.limited_by == LimitedBy::Generator).count();
     if limited > 0 {
         notes.push(format!(
             "in {limited} of {} the generator was the limit: the curve is also that of bellows and its machine",

@@ -10,8 +10,7 @@ pub fn verdict(verdict: &mut Verdict) {
     let text = VerdictText::new(&verdict.facts);
     if let Some(cause) = &verdict.cause {
         let sentence = text.sentence(cause, verdict.limited_by);
-        let first = verdict.reasons.first().filter(|reason| reason.decided);
-        let first = first.map_or("", |reason| reason.code.as_str());
+        let first = verdict.reasons.first().filter(|reason| reason.decided).map_or("", |reason| reason.code.as_str());
         verdict.sentence = text.beginning(cause, first) + &sentence;
     }
     for reason in &mut verdict.reasons {
@@ -40,41 +39,14 @@ pub(super) struct VerdictText<'a> {
 
 impl<'a> VerdictText<'a> {
     fn new(e: &'a Facts) -> Self {
-        let target = e.role().target();
-        if e.role() == ScenarioRole::Server {
-            Self {
-                e,
-                target,
-                unit: "requests/s",
-                items: "requests",
-                left: "left",
-                begun: "sent",
-                limit: "--max-open",
-                answers: "open requests to be answered",
-            }
+        let (unit, items, left, begun, limit, answers) = if e.role() == ScenarioRole::Server {
+            ("requests/s", "requests", "left", "sent", "--max-open", "open requests to be answered")
         } else if e.is_churn() {
-            Self {
-                e,
-                target,
-                unit: "cycles/s",
-                items: "cycles",
-                left: "began",
-                begun: "begun",
-                limit: "--max-open",
-                answers: "open cycles to end",
-            }
+            ("cycles/s", "cycles", "began", "begun", "--max-open", "open cycles to end")
         } else {
-            Self {
-                e,
-                target,
-                unit: "msg/s",
-                items: "messages",
-                left: "left",
-                begun: "sent",
-                limit: "--max-pending",
-                answers: "confirms",
-            }
-        }
+            ("msg/s", "messages", "left", "sent", "--max-pending", "confirms")
+        };
+        Self { e, target: e.role().target(), unit, items, left, begun, limit, answers }
     }
 
     /// Beginning of a verdict about something else: a fault of the run itself, or a stall of the broker.
@@ -185,8 +157,7 @@ impl<'a> VerdictText<'a> {
         match cause {
             Cause::BrokeOff => "the run failed before its end".to_owned(),
             Cause::AllFailed => {
-                let mut own = e.ended.churn.iter().filter(|churn| !churn.beside);
-                let failed = own.next().map_or(0, |churn| churn.failed);
+                let failed = e.ended.churn.iter().find(|churn| !churn.beside).map_or(0, |churn| churn.failed);
                 format!("every {} failed, {} in all", self.item(), count(failed))
             }
             Cause::SomeFailed => self.some_failed(),
@@ -382,8 +353,7 @@ impl<'a> VerdictText<'a> {
         let e = self.e;
         let waited = e.run_queue_wait();
         let all = [Stalled::Broker, Stalled::Generator, Stalled::Machine];
-        let in_stalls = all.map(|who| (e.waited_in_stalls(who).0, who));
-        let longest = in_stalls.into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
+        let longest = all.map(|who| (e.waited_in_stalls(who).0, who)).into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
         match longest {
             Some((longest, who)) if longest > waited * e.seconds => self.stalled_for_cores(who),
             _ if waited >= e.late_share * 0.5 => format!(

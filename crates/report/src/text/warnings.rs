@@ -5,7 +5,7 @@ use measure::{Nanos, ScenarioRole};
 
 use super::looks;
 use super::stalls::{gone_away, one, stalled};
-use crate::numbers::{count, counted, percent, rate};
+use crate::numbers::{count, counted, nonzero, percent, rate};
 
 /// Words of a broker, a library or a system within the sentence of a warning.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,9 +50,7 @@ const fn role(warning: &Warning) -> ScenarioRole {
 
 /// Counts other than 0, in words.
 fn parts(parts: &[(u64, &str)]) -> String {
-    let parts = parts.iter().filter(|(number, _)| *number > 0);
-    let parts: Vec<String> = parts.map(|(number, what)| format!("{} {what}", count(*number))).collect();
-    parts.join(", ")
+    nonzero(parts).join(", ")
 }
 
 /// Share of failed operations in the latencies.
@@ -384,8 +382,7 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
 }
 
 fn numbers(nodes: &[usize]) -> String {
-    let all: Vec<String> = nodes.iter().map(ToString::to_string).collect();
-    all.join(", ")
+    nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// Doubt about damaged messages where other programs' messages came, too.
@@ -510,8 +507,7 @@ fn too_few_samples(latencies: &[FewSamples]) -> String {
             _ => percentiles.push((&few.percentile, of)),
         }
     }
-    let percentiles = percentiles.iter();
-    let all = percentiles.map(|(percentile, all)| format!("{percentile} and above of {all}"));
+    let all = percentiles.iter().map(|(percentile, all)| format!("{percentile} and above of {all}"));
     all.collect::<Vec<_>>().join(", ")
 }
 
@@ -539,8 +535,7 @@ fn faults_missed(faults: &MissedFaults) -> (String, &'static str) {
         "" => String::new(),
         first => format!(" ({first})"),
     };
-    let all = [(!missed.is_empty()).then(|| format!("{missed}{first}")), late];
-    let all: Vec<_> = all.into_iter().flatten().collect();
+    let all: Vec<_> = [(!missed.is_empty()).then(|| format!("{missed}{first}")), late].into_iter().flatten().collect();
     (
         format!("of {}, {}: the run differs from its experiment", counted(faults.planned, "fault"), all.join("; ")),
         match faults.failed {

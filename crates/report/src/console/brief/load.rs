@@ -53,15 +53,13 @@ fn broker(record: &RunRecord, summary: &RunSummary) -> String {
     };
     let named = [Some(kind), of.version.as_deref()].into_iter().flatten();
     let named: Vec<&str> = named.filter(|it| !it.is_empty()).collect();
-    let broker = record.versions.broker.clone();
-    let broker = broker.unwrap_or_else(|| named.join(" "));
+    let broker = record.versions.broker.clone().unwrap_or_else(|| named.join(" "));
     // Whose broker is embedded, readers know.
     let broker = broker.strip_prefix("bellows ").unwrap_or(&broker);
     let place = view::place(record, of);
     let is_count = place.starts_with("over ") || place.starts_with(|c: char| c.is_ascii_digit());
     let queue = place.strip_prefix("a ").or(is_count.then_some(place.as_str()));
-    let parts = [Some(broker), queue].into_iter().flatten();
-    parts.filter(|it| !it.is_empty()).collect::<Vec<_>>().join(", ")
+    [Some(broker), queue].into_iter().flatten().filter(|it| !it.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
 /// `10,000 msg/s for 20 s, as requested`.
@@ -182,8 +180,7 @@ pub(super) fn latencies(summary: &RunSummary) -> Vec<Row<'_>> {
         felt.extend(messages.filled().take(1));
     }
     all.extend(felt.into_iter().map(|(metric, of)| (metric.name().to_owned(), of)));
-    let ranks = std::iter::once(RowRank::Core).chain(std::iter::repeat(RowRank::Main));
-    let mut rows: Vec<_> = ranks.zip(all).collect();
+    let mut rows: Vec<_> = std::iter::once(RowRank::Core).chain(std::iter::repeat(RowRank::Main)).zip(all).collect();
     // A table has no gap: few samples, which have no percentiles, stand below it.
     rows.sort_by_key(|(_, (_, of))| !of.supports(50.0));
     rows.into_iter().map(|(rank, (name, of))| Row::new(rank, &name, Content::Latency(of))).collect()
@@ -215,8 +212,7 @@ pub(super) fn faults(summary: &RunSummary) -> Vec<Row<'static>> {
             let text = if felt.is_empty() { number } else { format!("{number}: {}", felt.join(", ")) };
             let first = Row::text(RowRank::Core, "faults", &text).whole();
             let more = several.len().saturating_sub(FAULTS) as u64;
-            let each = messages::faults(summary).take(FAULTS);
-            let each = each.map(|text| Row::text(RowRank::Main, "", &text).whole());
+            let each = messages::faults(summary).take(FAULTS).map(|text| Row::text(RowRank::Main, "", &text).whole());
             let more = (more > 0).then(|| Row::text(RowRank::Main, "", &format!("and {} more", count(more))));
             std::iter::once(first).chain(each).chain(more).collect()
         }
@@ -259,8 +255,7 @@ pub(super) fn pages(summary: &RunSummary) -> Vec<Row<'static>> {
         if page.completed > 0 {
             parts.push(format!("{} with {} series each", bytes(page.page_bytes), count(page.series)));
         }
-        let cpu = page.broker_cpu.filter(|cpu| cpu.interval.0 > 0.0);
-        let cpu = cpu.map(|cpu| duration((cpu.seconds * 1e9) as u64));
+        let cpu = page.broker_cpu.filter(|cpu| cpu.interval.0 > 0.0).map(|cpu| duration((cpu.seconds * 1e9) as u64));
         parts.extend(cpu.map(|cpu| format!("{cpu} of the broker's CPU per page")));
         if let Some(first) = parts.first_mut().filter(|_| !is_alone) {
             *first = format!("{}: {first}", page.name);
@@ -358,8 +353,7 @@ fn outcomes(ledger: &LedgerSummary, has_lost: bool) -> String {
         (ledger.unconfirmed_delivered, "unconfirmed but delivered", false),
         (ledger.foreign, "foreign", false),
     ];
-    let all = lost.into_iter().chain(further);
-    let shown = all.filter(|(number, _, always)| *always || *number > 0);
+    let shown = lost.into_iter().chain(further).filter(|(number, _, always)| *always || *number > 0);
     let parts: Vec<String> = shown.map(|(number, what, _)| format!("{} {what}", count(number))).collect();
     format!("{about}{}", parts.join(", "))
 }
