@@ -108,8 +108,7 @@ fn draw(mut drawing: Options<'_>, title: &str, subtitle: &str, lines: &[String])
 /// # Errors
 /// Where the profile has no sample or the file cannot be written.
 pub fn write_svg(profile: &Profile, options: &FlameOptions, path: &Path) -> Result<(), Problem> {
-    let written = stacks::write_output(path, &svg(profile, options)?);
-    written.map_err(|source| Problem::io("write", path, &source))
+    stacks::write_output(path, &svg(profile, options)?).map_err(|source| Problem::io("write", path, &source))
 }
 
 /// The flame graph as one of the formats of profiles.
@@ -140,8 +139,7 @@ fn without_recursion(line: &str) -> String {
     for name in line.split(';') {
         out.push(name);
         let repeated = (1..=LONGEST_GROUP).find(|length| {
-            let groups = out.len().checked_sub(2 * length);
-            groups.is_some_and(|at| out[at..at + length] == out[at + length..])
+            out.len().checked_sub(2 * length).is_some_and(|at| out[at..at + length] == out[at + length..])
         });
         if let Some(length) = repeated {
             out.truncate(out.len() - length);

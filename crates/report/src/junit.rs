@@ -85,8 +85,7 @@ fn cases(records: &[RunRecord], requested: u32) -> Vec<Case> {
                 told: "it was not made, or broke off before it measured".to_owned(),
                 outcome: CaseOutcome::Broken,
             });
-            let made = several.iter().enumerate().flat_map(of);
-            made.chain(missing).collect()
+            several.iter().enumerate().flat_map(of).chain(missing).collect()
         }
     }
 }
@@ -131,8 +130,7 @@ fn write_case(writer: &mut Writer<Vec<u8>>, class: &str, case: &Case) -> std::io
             CaseOutcome::Broken => "error",
             CaseOutcome::Skipped => "skipped",
         };
-        let problem = writer.create_element(problem);
-        let problem = problem.with_attribute(("message", &*told));
+        let problem = writer.create_element(problem).with_attribute(("message", &*told));
         problem.write_empty().map(|_| ())
     })?;
     Ok(())

@@ -79,8 +79,7 @@ pub(crate) const TOO_FEW_RUNS: &str = "too few runs";
 /// beyond, of fewer than twenty the largest, `max 9.10 ms`.
 pub(crate) fn slowest(of: &LatencySummary) -> String {
     let told = [(99.0, "p99", of.p99_ns), (90.0, "p90", of.p90_ns), (50.0, "p50", of.p50_ns)];
-    let supported = told.into_iter().find(|it| of.supports(it.0));
-    let (_, name, ns) = supported.unwrap_or((100.0, "max", of.max_ns));
+    let (_, name, ns) = told.into_iter().find(|it| of.supports(it.0)).unwrap_or((100.0, "max", of.max_ns));
     format!("{name} {}", Nanos(ns))
 }
 
@@ -95,8 +94,7 @@ pub(crate) fn marked(ns: u64, supported: bool) -> String {
 
 /// A percentile by its name, such as `p99`, with a mark where too few samples support it.
 pub(crate) fn percentile(of: &LatencySummary, name: &str) -> String {
-    let mut all = LatencySummary::PERCENTILES.into_iter().zip(of.percentile_values());
-    let found = all.find(|((_, it), _)| *it == name);
+    let found = LatencySummary::PERCENTILES.into_iter().zip(of.percentile_values()).find(|((_, it), _)| *it == name);
     found.map_or_else(String::new, |((percentile, _), ns)| marked(ns, of.supports(percentile)))
 }
 

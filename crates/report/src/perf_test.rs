@@ -225,15 +225,13 @@ impl Lines {
     }
 
     fn rates(&self, interval: &Interval) -> impl Iterator<Item = (&'static str, String)> {
-        let shown = self.all_rates(interval).into_iter().filter(|it| it.0);
-        shown.map(|(_, name, rate)| (name, rate))
+        self.all_rates(interval).into_iter().filter(|it| it.0).map(|(_, name, rate)| (name, rate))
     }
 
     fn latencies(&self, interval: &Interval) -> Vec<(&'static str, Latencies)> {
         let has = self.columns;
         let all = [(has.received, "consumer", Metric::END_TO_END), (has.confirms(), "confirm", Metric::ACK_RESPONSE)];
-        let shown = all.into_iter().filter(|it| it.0);
-        shown.map(|(_, name, metric)| (name, self.values(interval, metric))).collect()
+        all.into_iter().filter(|it| it.0).map(|(_, name, metric)| (name, self.values(interval, metric))).collect()
     }
 
     fn values(&self, interval: &Interval, metric: Metric) -> Latencies {

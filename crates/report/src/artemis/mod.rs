@@ -60,8 +60,7 @@ pub struct End<'a> {
 /// Messages per second of the interval's measured length, whole ones.
 fn rate(count: u64, interval: &Interval) -> u64 {
     let length = u128::from(interval.length().0);
-    let per_second = (u128::from(count) * 1_000_000_000).checked_div(length);
-    per_second.and_then(|n| u64::try_from(n).ok()).unwrap_or(0)
+    (u128::from(count) * 1_000_000_000).checked_div(length).and_then(|n| u64::try_from(n).ok()).unwrap_or(0)
 }
 
 fn is_warmup(interval: &Interval) -> bool {
@@ -182,8 +181,7 @@ impl Distribution {
 
 /// One of a run's latencies, where it is shown.
 fn times(sides: Sides, interval: &Interval, wanted: Metric) -> Option<Value> {
-    let shown = sides.metrics().any(|metric| metric == wanted);
-    shown.then(|| Value::Times(Distribution::of(&latency(interval, wanted))))
+    sides.metrics().any(|metric| metric == wanted).then(|| Value::Times(Distribution::of(&latency(interval, wanted))))
 }
 
 /// The object of one second; `unix_ms` is its end.

@@ -152,14 +152,8 @@ impl DifferenceTree {
     /// Shares of each node in both profiles.
     pub(crate) fn differences(&self) -> Vec<ShareDifference> {
         let [a, b] = self.wholes;
-        let nodes = self.nodes.iter();
-        nodes
-            .map(|node| {
-                let [part_a, part_b] = node.amounts;
-                let of = |part, whole| PartOf { part, whole };
-                share_difference(of(part_a, a), of(part_b, b))
-            })
-            .collect()
+        let of = |part, whole| PartOf { part, whole };
+        self.nodes.iter().map(|node| share_difference(of(node.amounts[0], a), of(node.amounts[1], b))).collect()
     }
 }
 

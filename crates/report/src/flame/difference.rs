@@ -173,8 +173,7 @@ impl Picture {
 
     /// Draws nodes; the names of all, empty where a node is not drawn.
     fn frames(&mut self, tree: &DifferenceTree, differences: &[ShareDifference], drawn: &[bool]) -> Vec<String> {
-        let nodes = tree.nodes.iter().zip(differences.iter().zip(drawn));
-        let names = nodes.map(|(node, (it, drawn))| {
+        let names = tree.nodes.iter().zip(differences.iter().zip(drawn)).map(|(node, (it, drawn))| {
             if !drawn {
                 return String::new();
             }
@@ -274,15 +273,13 @@ pub fn comparison_svg(of: &ComparedStacks, title: &str) -> Result<Vec<u8>, Probl
     if of.frames.is_empty() || all.is_nan() || all <= 0.0 {
         return Err(no_samples());
     }
-    let proven = of.frames.iter().filter(|it| it.proven);
-    let full = proven.fold(0.0, |full: f64, it| full.max(it.change().abs()));
+    let full = of.frames.iter().filter(|it| it.proven).fold(0.0, |full: f64, it| full.max(it.change().abs()));
     let frames: Vec<DrawnFrame> =
         (of.frames.iter().enumerate()).map(|(at, frame)| drawn(of, frame, at, full)).collect();
     let names: Vec<String> = frames.iter().map(|it| it.name.clone()).collect();
     let shares: Vec<f64> = (of.frames.iter()).map(|it| (it.a + it.b) / all).collect();
     let parent = |at: usize| {
-        let frame = of.frames.get(at)?;
-        frame.parent.map(|it| it as usize).filter(|it| *it < at)
+        of.frames.get(at)?.parent.map(|it| it as usize).filter(|it| *it < at)
     };
     let broker = &of.broker;
     let sides = format!(

@@ -115,8 +115,7 @@ impl Redaction {
     pub(crate) fn note_limit(&mut self, view: &mut LimitView, dir: &Path) {
         collect::note_limit(&mut self.names, view, dir);
         view.trials.iter_mut().for_each(|it| it.report.clear());
-        let scaled = view.scale.iter_mut().flat_map(|it| &mut it.runs);
-        scaled.for_each(|it| it.report.clear());
+        view.scale.iter_mut().flat_map(|it| &mut it.runs).for_each(|it| it.report.clear());
     }
 
     /// The data of a page without names.

@@ -147,8 +147,7 @@ fn of_all_nodes(text: &str) -> &str {
 impl Names {
     /// Names, and those that are public beside the usual ones.
     pub(super) fn new(public: &[&str]) -> Self {
-        let built_in = BUILT_IN.split_whitespace().chain([""]);
-        let built_in = built_in.chain(public.iter().copied()).map(folded);
+        let built_in = BUILT_IN.split_whitespace().chain([""]).chain(public.iter().copied()).map(folded);
         let phrases = public.iter().filter(|it| it.contains('-'));
         Self {
             ends: vec![None],
@@ -305,8 +304,7 @@ impl Names {
 
     /// Whether this whole text is a name that is a word of every report.
     pub(super) fn is_ordinary(&self, text: &str) -> bool {
-        let at = self.by_text.get(&folded(text.trim()));
-        at.and_then(|&at| self.all.get(at)).is_some_and(|it| it.is_ordinary)
+        self.by_text.get(&folded(text.trim())).and_then(|&at| self.all.get(at)).is_some_and(|it| it.is_ordinary)
     }
 
     fn pseudonym(&mut self, at: usize) -> String {
@@ -356,8 +354,7 @@ impl Names {
         let is_run = is_in_run(chars.get(..from).unwrap_or_default());
         let goes_on = |c: Option<char>| is_word(c) || !is_run && matches!(c, Some('-' | '_' | '@'));
         let stands = |end: &usize| !goes_on(before(chars, from)) && !goes_on(chars.get(*end).copied());
-        let ends = self.phrases.iter().filter(fits).map(|it| from + it.len());
-        ends.filter(stands).max()
+        self.phrases.iter().filter(fits).map(|it| from + it.len()).filter(stands).max()
     }
 
     /// A folded text without built-in names of several words.

@@ -43,8 +43,7 @@ const SAID: [(&str, &str); 9] = [
 
 /// Whether a table has a type's field.
 fn has(table: &[(&str, &str)], of: &str, field: &str) -> bool {
-    let mut of_type = table.iter().filter(|it| it.0 == of);
-    of_type.any(|it| it.1.split(' ').any(|it| it == field))
+    table.iter().filter(|it| it.0 == of).any(|it| it.1.split(' ').any(|it| it == field))
 }
 
 /// Data with redacted texts; fields keep their order.

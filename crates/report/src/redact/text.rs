@@ -27,10 +27,7 @@ pub(super) fn redacted(names: &mut Names, text: &str) -> String {
 /// The text without known names, and names found by their form; `is_outside`: of somebody else.
 fn scanned(names: &mut Names, text: &str, is_outside: bool) -> String {
     let whole = names.known(text);
-    whole.unwrap_or_else(|| {
-        let scan = Scan { chars: text.chars().collect(), names, is_outside };
-        scan.run()
-    })
+    whole.unwrap_or_else(|| Scan { chars: text.chars().collect(), names, is_outside }.run())
 }
 
 /// A sentence of bellows that ends in somebody else's words, behind the first colon.
@@ -46,8 +43,7 @@ pub(super) fn said(names: &mut Names, text: &str) -> String {
 /// hidden, and so is all that it quotes.
 pub(super) fn outside(names: &mut Names, text: &str) -> String {
     let known = scanned(names, text, true);
-    let parts = known.split_inclusive(char::is_whitespace);
-    parts.fold(String::new(), |mut out, part| {
+    known.split_inclusive(char::is_whitespace).fold(String::new(), |mut out, part| {
         let word = part.trim_end();
         match are_own_words(word) && !is_dotted(word) {
             true => out.push_str(part),
@@ -140,8 +136,7 @@ impl Scan<'_> {
     }
 
     fn slice(&self, from: usize, end: usize) -> String {
-        let chars = self.chars.get(from..end).unwrap_or_default();
-        chars.iter().collect()
+        self.chars.get(from..end).unwrap_or_default().iter().collect()
     }
 
     /// The first place from `at` on whose character is none of these.

@@ -131,8 +131,7 @@ fn are_options(value: &str) -> bool {
         let name = word.trim_start_matches(['-', '+']);
         let is_letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c);
         let is_size = ["Xmx", "Xms", "Xss", "Xmn"].iter().any(|it| {
-            let size = name.strip_prefix(it);
-            size.is_some_and(|size| size.starts_with(|c: char| c.is_ascii_digit()) && is_number(size))
+            name.strip_prefix(it).is_some_and(|size| size.starts_with(|c: char| c.is_ascii_digit()) && is_number(size))
         });
         let dashes = word.len() - name.len();
         let is_long = dashes == 2 || word.starts_with('+') || is_one_of(LONG_OPTIONS, name);
