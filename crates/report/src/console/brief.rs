@@ -59,9 +59,7 @@ pub fn brief(
     rows.extend(inspections(summary));
     rows.extend(met(&summary.requirements));
     rows.extend(marks(Tier::Caution));
-    if shown.len() < WARNINGS {
-        rows.extend(late(summary));
-    }
+    rows.extend(late(summary).filter(|_| shown.len() < WARNINGS));
     rows.extend(marks(Tier::Note));
     if let Some(report) = report {
         let next = sanitise(&next(record, summary, hidden, run)).into_owned();

@@ -61,9 +61,7 @@ pub fn comparison(of: &Comparison, style: Style) -> String {
     if !within.is_empty() {
         lines.push(String::new());
         let mut within_runs = Table::of(&WITHIN.join("|").replacen('|', "<|", 1));
-        for row in within {
-            within_runs.row(row.map(|cell| sanitise(&cell).into_owned()).to_vec());
-        }
+        within.into_iter().for_each(|row| within_runs.row(row.map(|cell| sanitise(&cell).into_owned()).to_vec()));
         lines.extend(within_runs.lines(style.columns));
     }
     if let Some(functions) = &of.functions {
@@ -123,9 +121,7 @@ fn function_lines(of: &ComparedFunctions, style: Style) -> Vec<String> {
     let room = MOST_UNPROVEN.min(MOST_ROWS.saturating_sub(proven.len()));
     let shown = proven.into_iter().take(MOST_ROWS);
     let shown: Vec<&FunctionChange> = shown.chain(unproven.into_iter().take(room)).collect();
-    for row in &shown {
-        table.row(cells(&row.function, &row.own, Some(&row.total)));
-    }
+    shown.iter().for_each(|row| table.row(cells(&row.function, &row.own, Some(&row.total))));
     let told: f64 = shown.iter().map(|it| it.own.change()).sum();
     let others = signed_time(of.broker.change() - told) + "  ";
     table.row(vec!["all others".to_owned(), String::new(), String::new(), others]);

@@ -56,9 +56,7 @@ pub fn doctor(checks: &[CheckRow], style: Style) -> String {
         }
         let mut lines = lines.into_iter();
         out.push_str(&format!("{status}  {name}  {}\n", lines.next().unwrap_or_default()));
-        for line in lines {
-            out.push_str(&format!("{:indent$}{line}\n", ""));
-        }
+        lines.for_each(|line| out.push_str(&format!("{:indent$}{line}\n", "")));
     }
     let bad = |status| checks.iter().filter(|c| c.status == status).count();
     out.push_str(&format!(

@@ -133,10 +133,7 @@ impl FunctionRow {
 
     /// How large the change is, and nothing where chance gives as much.
     fn told_change(&self) -> f64 {
-        match self.rest {
-            Some(rest) if !rest.by_chance => self.change().abs(),
-            _ => 0.0,
-        }
+        self.rest.filter(|rest| !rest.by_chance).map_or(0.0, |_| self.change().abs())
     }
 }
 

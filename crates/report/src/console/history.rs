@@ -222,18 +222,12 @@ fn told(of: &History, figure_of: &HistoryFigure, number: usize, change: &History
         }
     };
     let run = |id: &str| {
-        let found = of.runs.iter().find(|it| it.id == id);
-        match found.filter(|it| !it.broker.is_empty()) {
-            Some(run) => format!("{id} ({})", run.broker),
-            None => id.to_owned(),
-        }
+        let found = of.runs.iter().find(|it| it.id == id).filter(|it| !it.broker.is_empty());
+        found.map_or_else(|| id.to_owned(), |run| format!("{id} ({})", run.broker))
     };
     let judged = if change.worse { "worse" } else { "better" };
     let judged = if figure_of.of_runs { judged.to_owned() } else { format!("{} ({judged})", signed(change.change)) };
-    let why = match figure_of.why.as_str() {
-        why if !why.is_empty() && change.worse => format!(": {why}"),
-        _ => String::new(),
-    };
+    let why = if change.worse && !figure_of.why.is_empty() { format!(": {}", figure_of.why) } else { String::new() };
     format!(
         "{judged}, from {} to {}{why}; between {} and {}; p {}",
         level(number),

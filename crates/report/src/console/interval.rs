@@ -135,10 +135,7 @@ fn of_messages(shape: &Shape, point: &SeriesPoint) -> Vec<LinePart> {
     for (name, count) in counts(shape) {
         let number = count(&point.counters);
         let rate = three_digits(per_second(number, point.dt));
-        let rank = match name {
-            "sent" | "received" => Rank::Rate,
-            _ => Rank::Telling,
-        };
+        let rank = if matches!(name, "sent" | "received") { Rank::Rate } else { Rank::Telling };
         // Answers as fast as messages say nothing new, and neither does a budget that is not used up.
         let is_news = match name {
             "completed" => sent.as_ref() != Some(&rate),
@@ -155,10 +152,8 @@ fn of_messages(shape: &Shape, point: &SeriesPoint) -> Vec<LinePart> {
     }
     let is_alone = point.scenarios().next().is_none();
     for metric in Metric::MESSAGES.into_iter().filter(|m| shape.shows(*m)) {
-        let rank = match metric {
-            Metric::ACK_RESPONSE | Metric::END_TO_END => Rank::Telling,
-            _ => Rank::Detail,
-        };
+        let is_headline = matches!(metric, Metric::ACK_RESPONSE | Metric::END_TO_END);
+        let rank = if is_headline { Rank::Telling } else { Rank::Detail };
         let text = latency(metric, point.latency.get(metric), is_alone);
         parts.extend(text.map(|text| LinePart::new(rank, text)));
     }

@@ -198,10 +198,7 @@ impl<'a> Row<'a> {
             }
             _ => why,
         };
-        match shown {
-            Some(_) => why,
-            None => format!("trial {number}: {why}"),
-        }
+        if shown.is_some() { why } else { format!("trial {number}: {why}") }
     }
 }
 

@@ -193,9 +193,7 @@ impl Live {
             View::Plain(_) => note(&text),
             View::Table(view) => {
                 let style = view.table.style;
-                for line in wrap(&text, style.columns) {
-                    view.bar.println(style.faint(&line));
-                }
+                wrap(&text, style.columns).iter().for_each(|line| view.bar.println(style.faint(line)));
             }
         }
     }

@@ -71,9 +71,7 @@ struct LivePage {
 impl LiveBeside {
     /// Begins the measured phase: earlier values do not count.
     pub(super) fn begin(&mut self) {
-        for page in self.pages.values_mut() {
-            (page.pages, page.max_s) = (0, 0.0);
-        }
+        self.pages.values_mut().for_each(|page| (page.pages, page.max_s) = (0, 0.0));
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -87,9 +85,7 @@ impl LiveBeside {
             return;
         };
         let failed = requests.failed.saturating_sub(before.failed);
-        for _ in 0..failed.min(MOST_VALUES as u64) {
-            page.look_back(f64::NAN);
-        }
+        (0..failed.min(MOST_VALUES as u64)).for_each(|_| page.look_back(f64::NAN));
         page.is_away = (failed > 0 || page.is_away) && requests.completed == before.completed;
     }
 
@@ -177,9 +173,7 @@ impl LiveBeside {
         };
         let mut table = Table::of(&format!("scraped page<|    last|     max|page size|   series|pages{failed}"));
         table.drop_in_order(drop);
-        for (name, page) in &self.pages {
-            table.row(page.cells(name, has_failures));
-        }
+        self.pages.iter().for_each(|(name, page)| table.row(page.cells(name, has_failures)));
         let trends = self.pages.values().map(|page| Trend::new(page.recent.iter().copied(), time));
         let trends: Vec<Trend> = trends.collect();
         let room = room_for_trends(&table, style.columns, LEAST_NAME);
@@ -209,9 +203,7 @@ impl LiveBeside {
         }
         let shown = if number <= room { number } else { room - 1 };
         let mut table = Table::of("selected series<|        last");
-        for (series, value) in all.take(shown) {
-            table.row(vec![series, value]);
-        }
+        all.take(shown).for_each(|(series, value)| table.row(vec![series, value]));
         table.shorten_first(style.columns, LEAST_NAME, fit_middle);
         let mut lines = table.faint_lines(style);
         if shown < number {

@@ -75,9 +75,7 @@ pub(super) fn ledger(summary: &RunSummary) -> Vec<String> {
         (ledger.unconfirmed_delivered, "unconfirmed but delivered"),
         (ledger.foreign, "not of this run"),
     ]);
-    if !rest.is_empty() {
-        lines.push(format!("        {}", rest.join(", ")));
-    }
+    lines.extend((!rest.is_empty()).then(|| format!("        {}", rest.join(", "))));
     lines
 }
 

@@ -43,9 +43,7 @@ fn table(of: &ObserverTable, paced: bool) -> Table {
     let heads = format!("event<|Hz|stacks<|{first}|visible|broker CPU %|visible|µs/msg");
     let mut table = Table::of(&heads);
     table.drop_in_order(&[VISIBLE[0], VISIBLE[1], 7]);
-    for row in &of.rows {
-        table.row(cells(row, paced));
-    }
+    of.rows.iter().for_each(|row| table.row(cells(row, paced)));
     table
 }
 

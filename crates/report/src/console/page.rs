@@ -199,17 +199,13 @@ impl Page {
         };
         let widths = fitted(&widest(width), &widest(longest_word), self.table_columns);
         let Some(widths) = widths else {
-            for row in rows {
-                self.listed(heads, row);
-            }
+            rows.iter().for_each(|row| self.listed(heads, row));
             return;
         };
         if heads.iter().any(|head| !head.is_empty()) {
             self.aligned(heads, true, &widths);
         }
-        for row in rows {
-            self.aligned(row, false, &widths);
-        }
+        rows.iter().for_each(|row| self.aligned(row, false, &widths));
     }
 
     fn aligned(&mut self, row: &[String], is_head: bool, widths: &[usize]) {
@@ -234,10 +230,7 @@ impl Page {
         let indent = " ".repeat(INDENT);
         let names = heads.len() > 2;
         for (cell, head) in cells {
-            let head = match head.as_str() {
-                head if names && !head.is_empty() => format!("{head}: "),
-                _ => String::new(),
-            };
+            let head = if names && !head.is_empty() { format!("{head}: ") } else { String::new() };
             self.hanging(&indent, &(head + cell));
         }
     }

@@ -34,10 +34,7 @@ pub fn repeated(about: &str, record: &RunRecord, style: Style) -> String {
             Some((format!("{} {figure}", sanitise(&of.name())), false))
         };
         parts.extend(told(rate));
-        match required_latency(&summary.requirements) {
-            Some(required) => parts.extend(latency(required)),
-            None => parts.extend(told(p99)),
-        }
+        parts.extend(required_latency(&summary.requirements).map_or_else(|| told(p99), latency));
         parts.extend(told(cost));
     }
     in_lines(&format!("{about}:"), &parts, style)
@@ -98,9 +95,7 @@ pub fn repeats(repeats: &Repeats, records: &[RunRecord], report: Option<&str>, s
         lines.push(String::new());
         lines.extend(table.lines(style.columns));
     }
-    if let Some(path) = report {
-        lines.push(format!("{} {}", style.strong("report:"), sanitise(path)));
-    }
+    lines.extend(report.map(|path| format!("{} {}", style.strong("report:"), sanitise(path))));
     lines.join("\n") + "\n"
 }
 

@@ -144,10 +144,7 @@ impl<'a> Row<'a> {
 
     /// The label, as long as a screen of so many columns has room for it.
     fn label(&self, columns: usize) -> Cow<'_, str> {
-        let most = match self.content {
-            Content::Title(..) => MOST_NAME,
-            _ => MOST_LABEL,
-        };
+        let most = if matches!(self.content, Content::Title(..)) { MOST_NAME } else { MOST_LABEL };
         shortened(&self.label, most * columns.max(COLUMNS) / COLUMNS)
     }
 

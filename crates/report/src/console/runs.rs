@@ -37,9 +37,7 @@ pub fn runs(entries: &[RunEntry], style: Style) -> String {
         let text = format!("p99: ack response, else {}", sanitise(&others.join(", ")));
         lines.extend(style.faint_prose(&text));
     }
-    for why in unreadable {
-        lines.push(style.caution(&format!("unreadable: {why}")));
-    }
+    lines.extend(unreadable.iter().map(|why| style.caution(&format!("unreadable: {why}"))));
     lines.join("\n") + "\n"
 }
 

@@ -53,10 +53,7 @@ pub(super) fn rate_with_unit(rate: f64, unit: &str) -> String {
 
 /// A number below a head that names its unit; bytes bring their own.
 pub(super) fn with_own_unit(number: u64, unit: &str) -> String {
-    match unit {
-        BYTES => bytes(number),
-        _ => count(number),
-    }
+    if unit == BYTES { bytes(number) } else { count(number) }
 }
 
 /// `in flight at most 12`.
@@ -124,10 +121,7 @@ pub(super) fn account(name: Option<&str>, scenario: &ScenarioSummary, has_reason
     let mut lines = vec![format!("{}{counts}", name.map_or_else(String::new, |name| format!("{}: ", called(name))))];
     let cpu = &scenario.cpu_us_each;
     // A server has other work, too.
-    let whole = match scenario.role {
-        ScenarioRole::Server => " (all its CPU meanwhile)",
-        _ => "",
-    };
+    let whole = if scenario.role == ScenarioRole::Server { " (all its CPU meanwhile)" } else { "" };
     let sides = [(scenario.role.target(), cpu.broker, whole), ("bellows", cpu.client, "")];
     let cost = sides.into_iter().filter_map(|(who, us, whole)| {
         let one = sanitise(scenario.unit.trim_end_matches('s'));
@@ -143,8 +137,6 @@ pub(super) fn account(name: Option<&str>, scenario: &ScenarioSummary, has_reason
     for failure in scenario.failures.iter().take(REASONS) {
         lines.push(format!("failed {}: {}", counted(failure.count, "time"), sanitise(&failure.reason)));
     }
-    if more > 0 {
-        lines.push(format!("and for {} more", counted(more as u64, "reason")));
-    }
+    lines.extend((more > 0).then(|| format!("and for {} more", counted(more as u64, "reason"))));
     lines
 }

@@ -50,9 +50,7 @@ pub struct SelectedRow {
 pub fn scrapes(rows: &[ScrapeRow], selected: &[SelectedRow], style: Style) -> String {
     let heads = "page<|pages|failed|p50|p99|max|arrived|page size|series|parsed|server CPU";
     let mut table = Table::of(heads);
-    for row in rows {
-        table.row(cells(row));
-    }
+    rows.iter().for_each(|row| table.row(cells(row)));
     let mut out = table.lines_or_turned(style.columns, LEAST_NAME).join("\n") + "\n";
     let mut say = |text: &str| out.push_str(&sentence(text, style));
     say(&format!("{TIMES}; {SIZES}"));
@@ -174,10 +172,8 @@ fn series(selected: &[SelectedRow], style: Style) -> String {
     // Of a single page it need not be said which.
     let mut pages: Vec<&str> = selected.iter().map(|row| row.page.as_str()).collect();
     pages.dedup();
-    let mut table = Table::of(match pages.len() {
-        0 | 1 => "series<|last value|rate",
-        _ => "series<|page<|last value|rate",
-    });
+    let mut table =
+        Table::of(if pages.len() > 1 { "series<|page<|last value|rate" } else { "series<|last value|rate" });
     table.named_by(0);
     let is_cut = selected.len() > MOST_SHOWN;
     let mut shown: Vec<&SelectedRow> = selected.iter().collect();
@@ -187,9 +183,7 @@ fn series(selected: &[SelectedRow], style: Style) -> String {
     }
     for row in shown.into_iter().take(MOST_SHOWN) {
         let mut cells = vec![sanitise(&row.series).into_owned()];
-        if pages.len() > 1 {
-            cells.push(sanitise(&row.page).into_owned());
-        }
+        cells.extend((pages.len() > 1).then(|| sanitise(&row.page).into_owned()));
         cells.extend([value_as_it_is(row.value), or_dash(row.rate.map(|it| format!("{}/s", rate(it))))]);
         table.row(cells);
     }

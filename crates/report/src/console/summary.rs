@@ -166,10 +166,7 @@ fn headline(record: &RunRecord, summary: &RunSummary) -> String {
 fn rates(shape: &Shape, record: &RunRecord, summary: &RunSummary, style: Style) -> Vec<String> {
     let flow = summary.flow();
     // One is of the whole run, warm-up and drain included, the other of the measured phase, or of a time of its own.
-    let measured = match flow.lasted {
-        Some(_) => "msg/s meanwhile",
-        None => "measured msg/s",
-    };
+    let measured = if flow.lasted.is_some() { "msg/s meanwhile" } else { "measured msg/s" };
     let mut counts = Table::of(&format!("<|whole run|{measured}"));
     for (name, _) in interval::counts(shape) {
         let counted = match name {

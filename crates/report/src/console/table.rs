@@ -338,9 +338,7 @@ impl Table {
     fn widths(&self) -> Vec<usize> {
         let mut widths: Vec<usize> = self.heads.iter().map(|(head, _)| width(head)).collect();
         for row in &self.rows {
-            for (w, cell) in widths.iter_mut().zip(row) {
-                *w = (*w).max(width(cell));
-            }
+            widths.iter_mut().zip(row).for_each(|(w, cell)| *w = (*w).max(width(cell)));
         }
         widths
     }
@@ -401,9 +399,7 @@ pub fn named_grid(
 
 fn filled(heads: &str, rows: impl IntoIterator<Item = Vec<String>>) -> Table {
     let mut table = Table::of(heads);
-    for row in rows {
-        table.row(row.iter().map(|cell| sanitise(cell).into_owned()).collect());
-    }
+    rows.into_iter().for_each(|row| table.row(row.iter().map(|cell| sanitise(cell).into_owned()).collect()));
     table
 }
 

@@ -278,9 +278,7 @@ pub fn comparison_svg(of: &ComparedStacks, title: &str) -> Result<Vec<u8>, Probl
         (of.frames.iter().enumerate()).map(|(at, frame)| drawn(of, frame, at, full)).collect();
     let names: Vec<String> = frames.iter().map(|it| it.name.clone()).collect();
     let shares: Vec<f64> = (of.frames.iter()).map(|it| (it.a + it.b) / all).collect();
-    let parent = |at: usize| {
-        of.frames.get(at)?.parent.map(|it| it as usize).filter(|it| *it < at)
-    };
+    let parent = |at: usize| of.frames.get(at)?.parent.map(|it| it as usize).filter(|it| *it < at);
     let broker = &of.broker;
     let sides = format!(
         "CPU per message: A {}, B {}; widths are the mean of both; below {} % of it a frame belongs to its caller",

@@ -387,20 +387,14 @@ pub(crate) fn notes(of: &Comparison, shown: ShownColumns) -> Vec<String> {
         notes.extend(few(of, shown));
         notes.extend(drawn_out(of).filter(|_| shown.interval));
     }
-    if of.figures.iter().any(|it| it.decision == Decision::Same) {
-        notes.push(same(of));
-    }
+    notes.extend(of.figures.iter().any(|it| it.decision == Decision::Same).then(|| same(of)));
     notes.extend(alone(of));
-    if of.figures.iter().any(|it| it.needed.is_some()) {
-        notes.push(needed(of));
-    }
+    notes.extend(of.figures.iter().any(|it| it.needed.is_some()).then(|| needed(of)));
     notes.extend(looks(of));
     let functions = of.functions.as_ref();
     notes.extend(functions.and_then(|it| other_builds(&it.other_builds)));
     notes.extend(of.functions.as_ref().and_then(renamed));
-    if let Some(why) = &of.no_functions {
-        notes.push(format!("Functions are not compared: {why}."));
-    }
+    notes.extend(of.no_functions.iter().map(|why| format!("Functions are not compared: {why}.")));
     let has_both = !of.a.runs.is_empty() && !of.b.runs.is_empty();
     if !of.paired && has_both {
         notes.push(
@@ -471,10 +465,8 @@ pub(crate) fn together(of: &Comparison, shown: ShownColumns) -> String {
         }
         None => counted(of.figures.len() as u64, "figure"),
     };
-    let decided = match of.family.map_or(of.figures.len(), |it| it.figures as usize) {
-        1 => "is decided",
-        _ => "are decided together",
-    };
+    let is_one = of.family.map_or(of.figures.len(), |it| it.figures as usize) == 1;
+    let decided = if is_one { "is decided" } else { "are decided together" };
     let means = if shown.means { "A and B are geometric means of runs, of counts plain ones. " } else { "" };
     let interval = match shown.interval {
         true => format!("; each interval has the confidence of its decision, {} or more", level(1.0 - of.level)),

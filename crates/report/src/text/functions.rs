@@ -136,8 +136,5 @@ fn both_names(of: &RenamedFunction) -> String {
         (Some((of_a, arity)), Some((of_b, _))) if of_a == of_b => Some(arity),
         _ => None,
     };
-    match arity {
-        Some(arity) => format!("{b} (A: /{arity})"),
-        None => format!("{b} (A: {a})"),
-    }
+    arity.map_or_else(|| format!("{b} (A: {a})"), |arity| format!("{b} (A: /{arity})"))
 }

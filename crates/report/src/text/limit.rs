@@ -302,10 +302,7 @@ fn cautions(of: &LimitTrials, noun: &str) -> Vec<String> {
     let all = counted(of.cautions().count() as u64, noun);
     let told = kinds.into_values().filter_map(|trials| {
         let (number, first) = trials.first()?;
-        let word = match first.tier {
-            Tier::Invalid => "invalid",
-            _ => "caution",
-        };
+        let word = if first.tier == Tier::Invalid { "invalid" } else { "caution" };
         let whose = match trials.iter().all(|(_, it)| it.text == first.text) {
             true => String::new(),
             false => format!(", of {noun} {number}"),

@@ -47,12 +47,8 @@ pub(crate) fn headline(of: &ComparedMatrix) -> String {
     }
     let unchanged = of.cells.iter().filter(|cell| is_unchanged(cell)).count();
     let same = unchanged - of.cells.iter().filter(|it| is_unchanged(it) && is_open(it)).count();
-    if same > 0 {
-        parts.push(format!("the same in {same}"));
-    }
-    if unchanged > same {
-        parts.push(format!("inconclusive in {}", unchanged - same));
-    }
+    parts.extend((same > 0).then(|| format!("the same in {same}")));
+    parts.extend((unchanged > same).then(|| format!("inconclusive in {}", unchanged - same)));
     format!("B is {}", parts.join("; "))
 }
 

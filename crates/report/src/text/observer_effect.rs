@@ -24,9 +24,7 @@ pub fn observer_effect(effect: &ObserverEffect) -> Vec<String> {
         None => {}
     }
     let mut sentences = Vec::new();
-    if !told.is_empty() {
-        sentences.push(format!("profiling cost {}", told.join(" and ")));
-    }
+    sentences.extend((!told.is_empty()).then(|| format!("profiling cost {}", told.join(" and "))));
     sentences.extend(hidden);
     if effect.paced {
         sentences.push("the rate was as requested: the cost of profiling shows in CPU and latency".into());

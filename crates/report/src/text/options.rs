@@ -57,10 +57,7 @@ fn names(command: &[String]) -> &'static [Name] {
 pub fn options(summary: &mut RunSummary, command: &[String]) {
     let rename = |text: &mut String| *text = remedy(text, command);
     // Others' words stay.
-    let warnings = summary.warnings.iter_mut();
-    for warning in warnings.filter(|it| said_within(it).is_none()) {
-        rename(&mut warning.text);
-    }
+    summary.warnings.iter_mut().filter(|it| said_within(it).is_none()).for_each(|it| rename(&mut it.text));
     if let Some(verdict) = &mut summary.verdict {
         rename(&mut verdict.sentence);
         verdict.reasons.iter_mut().for_each(|it| rename(&mut it.text));

@@ -96,10 +96,7 @@ pub(super) fn stalled(
         let text = format!("{text}; it happened during this run's own fault, {fault}");
         return (text, "");
     }
-    let threads = match who {
-        Stalled::Machine => format!("{target} and bellows"),
-        _ => "its threads".to_owned(),
-    };
+    let threads = if who == Stalled::Machine { format!("{target} and bellows") } else { "its threads".to_owned() };
     match wait {
         StallWait::ForCores { seconds: waited, other_cores } => (
             format!(
@@ -126,10 +123,7 @@ pub(super) fn stalled(
 
 /// When all connections were down, and for how long.
 pub(super) fn gone_away(stood: &Stood) -> String {
-    let times = match stood.times {
-        1 => "",
-        _ => ", the longest time",
-    };
+    let times = if stood.times == 1 { "" } else { ", the longest time" };
     format!(
         "; none was left at {:.1} s for {}{times} ({} delayed{})",
         stood.at_s,
@@ -141,10 +135,7 @@ pub(super) fn gone_away(stood: &Stood) -> String {
 
 /// Words behind a sum over several times, of which the longest is given.
 const fn in_all(stood: &Stood) -> &'static str {
-    match stood.times {
-        0 | 1 => "",
-        _ => " in all",
-    }
+    if stood.times < 2 { "" } else { " in all" }
 }
 
 /// One of them.

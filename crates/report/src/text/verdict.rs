@@ -13,9 +13,7 @@ pub fn verdict(verdict: &mut Verdict) {
         let first = verdict.reasons.first().filter(|reason| reason.decided).map_or("", |reason| reason.code.as_str());
         verdict.sentence = text.beginning(cause, first) + &sentence;
     }
-    for reason in &mut verdict.reasons {
-        reason.text = text.reason(&reason.code);
-    }
+    verdict.reasons.iter_mut().for_each(|reason| reason.text = text.reason(&reason.code));
 }
 
 /// The facts, and the words for the counted items.

@@ -111,10 +111,7 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
                 Nanos(*lag_max_ns),
                 percent(*late_share),
                 unit,
-                match unit.as_str() {
-                    "messages" => "ack response and end-to-end",
-                    _ => "their times",
-                }
+                if unit == "messages" { "ack response and end-to-end" } else { "their times" }
             ),
             "give bellows a free core, or lower the load",
         ),
@@ -147,10 +144,7 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
                 through(fault.as_deref()),
                 if fault.is_some() { "" } else { " because of its alarm" }
             ),
-            match fault {
-                Some(_) => "",
-                None => "raise its memory or disk limit, or add consumers",
-            },
+            if fault.is_some() { "" } else { "raise its memory or disk limit, or add consumers" },
         ),
         Finding::NotSteadyState { change, seconds } => (
             format!(
@@ -253,10 +247,7 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
                     Some(sent) => format!("of {} deliveries, {}", count(*sent), count(*missing)),
                     None => format!("at least {}", counted(*missing, "message")),
                 },
-                match sent {
-                    Some(_) => "; without confirms nobody knows whether the broker has them",
-                    None => "",
-                }
+                if sent.is_some() { "; without confirms nobody knows whether the broker has them" } else { "" }
             ),
             awaits_longer(w),
         ),
@@ -333,10 +324,7 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
                 through(fault.as_deref()),
                 away.as_ref().map_or_else(String::new, gone_away)
             ),
-            match fault {
-                Some(_) => "",
-                None => "look at the chart, and check the broker's log",
-            },
+            if fault.is_some() { "" } else { "look at the chart, and check the broker's log" },
         ),
         Finding::CyclesFailed { kind, unit, failed, timed_out, begun, first_failure } => (
             format!(
@@ -557,22 +545,13 @@ fn rate_not_achieved(
             "{} due and did not begin before the end, for too many were open: they count in the latencies with the \
              time waited (--max-open, {} = {})",
             was_or_were(not_begun, one(unit)),
-            match unit {
-                "requests" => "the probe's max-open",
-                _ => "churn.max-open",
-            },
+            if unit == "requests" { "the probe's max-open" } else { "churn.max-open" },
             count(in_flight_limit)
         );
-        let remedy = match rates {
-            None => "raise it, or request a lower rate",
-            Some(_) => "see the verdict for why",
-        };
+        let remedy = if rates.is_none() { "raise it, or request a lower rate" } else { "see the verdict for why" };
         return (text, remedy);
     };
-    let verb = match unit {
-        "cycles" => "begun",
-        _ => "sent",
-    };
+    let verb = if unit == "cycles" { "begun" } else { "sent" };
     let text = format!(
         "{} {unit} per second were {verb} of {} requested: {target} or generator limited the rate, and latencies \
          include the backlog",

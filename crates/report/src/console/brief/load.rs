@@ -111,10 +111,7 @@ fn message_rates(summary: &RunSummary, requested: &mut String) -> Option<String>
         (false, true) => Some(format!("{received} msg/s received")),
         (true, true) if (flow.sent.rate / flow.received.rate - 1.0).abs() < 0.01 => Some(format!("{sent} msg/s")),
         (true, true) => {
-            let of = match std::mem::take(requested).strip_prefix(", ") {
-                Some(of) => format!(" ({of})"),
-                None => String::new(),
-            };
+            let of = std::mem::take(requested).strip_prefix(", ").map(|of| format!(" ({of})")).unwrap_or_default();
             Some(format!("{sent} msg/s sent{of}, {received} received"))
         }
     }
@@ -140,20 +137,16 @@ fn state(record: &RunRecord, is_timed: bool) -> String {
     };
     let measured = record.phases.iter().find(|it| it.phase == Phase::Measure).map_or(0.0, |it| it.end - it.start);
     let is_said = |end: f64| is_timed && (end - measured).abs() < 0.5;
-    match record.phases.last().filter(|last| !is_said(last.end)) {
-        Some(last) => format!("{how} after {:.0} s: ", last.end),
-        None => format!("{how}: "),
-    }
+    let last = record.phases.last().filter(|last| !is_said(last.end));
+    last.map_or_else(|| format!("{how}: "), |last| format!("{how} after {:.0} s: ", last.end))
 }
 
 /// ` for 20 s`, of a load that ended by itself its own time.
 fn length(record: &RunRecord, summary: &RunSummary) -> String {
     let measured = record.phases.iter().find(|it| it.phase == Phase::Measure).map(|it| it.end - it.start);
     let lasted = summary.flow().lasted.map(|it| it.sent_s.max(it.received_s));
-    match lasted.or(measured) {
-        Some(seconds) if seconds > 0.0 => format!(" for {} s", seconds_digits(seconds)),
-        _ => String::new(),
-    }
+    let seconds = lasted.or(measured).filter(|seconds| *seconds > 0.0);
+    seconds.map_or_else(String::new, |seconds| format!(" for {} s", seconds_digits(seconds)))
 }
 
 /// Latencies that matter: of pages and other loads first, then of messages.
