@@ -160,10 +160,7 @@ pub(crate) fn weight_head(unit: &str) -> &str {
 
 /// A weight below [`weight_head`].
 pub(crate) fn weight_digits(weight: u64, unit: &str) -> String {
-    match unit {
-        "nanoseconds" => three_digits(weight as f64 / 1e6),
-        _ => count(weight),
-    }
+    if unit == "nanoseconds" { three_digits(weight as f64 / 1e6) } else { count(weight) }
 }
 
 /// Observed value of a requirement, at which probe where several were asked, or why it cannot be told.

@@ -96,9 +96,7 @@ impl Lines {
     #[must_use]
     pub fn default_line(&self, interval: &Interval, since_start: Nanos) -> String {
         let mut line = format!("id: {}, time {} s", self.id, seconds(since_start));
-        for (name, rate) in self.rates(interval) {
-            let _ = write!(line, ", {name}: {rate} msg/s");
-        }
+        line.extend(self.rates(interval).map(|(name, rate)| format!(", {name}: {rate} msg/s")));
         let latencies = self.latencies(interval);
         self.latency_part(&mut line, &latencies, HEADER, Self::usual);
         self.latency_part(&mut line, &latencies, MORE, Self::more);
@@ -123,15 +121,10 @@ impl Lines {
     pub fn compact_header(&self) -> String {
         let mut line = format!("{:<TIME_WIDTH$}", "time");
         let empty = Interval::new();
-        for (name, _) in self.rates(&empty) {
-            let _ = write!(line, "{name:>RATE_WIDTH$}");
-        }
+        line.extend(self.rates(&empty).map(|(name, _)| format!("{name:>RATE_WIDTH$}")));
         let latencies = self.latencies(&empty);
-        for (name, _) in &latencies {
-            let _ = write!(line, "{:>LATENCY_WIDTH$}", format!("{name} latency"));
-        }
-        for (name, _) in &latencies {
-            let _ = write!(line, "{:>LATENCY_WIDTH$}", format!("{name} 99.9+"));
+        for behind in ["latency", "99.9+"] {
+            line.extend(latencies.iter().map(|(name, _)| format!("{:>LATENCY_WIDTH$}", format!("{name} {behind}"))));
         }
         line
     }
@@ -140,9 +133,7 @@ impl Lines {
     #[must_use]
     pub fn compact_line(&self, interval: &Interval, since_start: Nanos) -> String {
         let mut line = format!("{:<TIME_WIDTH$}", format!("{}s", seconds(since_start)));
-        for (_, rate) in self.rates(interval) {
-            let _ = write!(line, "{:>RATE_WIDTH$}", format!("{rate} msg/s"));
-        }
+        line.extend(self.rates(interval).map(|(_, rate)| format!("{:>RATE_WIDTH$}", format!("{rate} msg/s"))));
         let latencies = self.latencies(interval);
         for show in [Self::usual, Self::more] {
             for (_, values) in &latencies {
@@ -162,9 +153,7 @@ impl Lines {
             .to_owned();
         for names in [&["min", "median", "75th p.", "95th p.", "99th p."][..], &["99.9th p.", "99.99th p.", "max"]] {
             for kind in ["consumer", "confirm"] {
-                for name in names {
-                    let _ = write!(line, ",{name} {kind} latency ({unit})");
-                }
+                line.extend(names.iter().map(|name| format!(",{name} {kind} latency ({unit})")));
             }
         }
         line
@@ -176,16 +165,13 @@ impl Lines {
         let has = self.columns;
         let cell = |shown: bool, text: String| if shown { text } else { String::new() };
         let mut cells = vec![self.id.clone(), seconds(since_start)];
-        for (shown, _, rate) in self.all_rates(interval) {
-            cells.push(cell(shown, rate));
-        }
+        cells.extend(self.all_rates(interval).map(|(shown, _, rate)| cell(shown, rate)));
         let consumer = self.values(interval, Metric::END_TO_END);
         let kinds = [(has.received, consumer), (has.confirms(), self.values(interval, Metric::ACK_RESPONSE))];
         for range in [0..5, 5..8] {
             for (shown, values) in &kinds {
-                for value in values.get(range.clone()).unwrap_or_default() {
-                    cells.push(cell(*shown, value.to_string()));
-                }
+                let values = values.get(range.clone()).unwrap_or_default();
+                cells.extend(values.iter().map(|value| cell(*shown, value.to_string())));
             }
         }
         cells.join(",")
@@ -201,12 +187,8 @@ impl Lines {
             rate(sums.received, sums.length)
         );
         let latencies = self.latencies(measured);
-        for (name, values) in &latencies {
-            let _ = writeln!(text, "{id}{name} latency {HEADER} {}", self.usual(values));
-        }
-        for (name, values) in &latencies {
-            let _ = writeln!(text, "{id}{name} latency {MORE} {}", self.more(values));
-        }
+        text.extend(latencies.iter().map(|(name, of)| format!("{id}{name} latency {HEADER} {}\n", self.usual(of))));
+        text.extend(latencies.iter().map(|(name, of)| format!("{id}{name} latency {MORE} {}\n", self.more(of))));
         text
     }
 

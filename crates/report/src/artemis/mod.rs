@@ -102,9 +102,7 @@ pub fn block(sides: Sides, interval: &Interval, latencies: bool) -> String {
 pub fn summary(sides: Sides, end: End<'_>) -> String {
     let result = if end.success { "success" } else { "fail" };
     let mut text = format!("\n--- SUMMARY\n--- result:         {result:>12}");
-    for (name, count) in counts(sides, end.totals) {
-        text += &format!("\n--- total {name}{count:>12}");
-    }
+    text.extend(counts(sides, end.totals).map(|(name, count)| format!("\n--- total {name}{count:>12}")));
     for metric in sides.metrics() {
         text += NEXT;
         text += &line(names(metric)[1], &latency(end.measured, metric));

@@ -20,9 +20,7 @@ pub(super) fn text(name: &str, of: Option<&ComparedMatrix>) -> String {
         return String::new();
     };
     let mut out = String::new();
-    for (side, told) in ["A", "B"].iter().zip(words::sides(of)) {
-        let _ = writeln!(out, "# {side}: {}", sanitise(&told));
-    }
+    out.extend(["A", "B"].iter().zip(words::sides(of)).map(|(side, told)| format!("# {side}: {}\n", sanitise(&told))));
     let units = Units::of(of);
     for (unit, more_is_better) in &units.all {
         let better = if *more_is_better { "higher" } else { "lower" };

@@ -30,9 +30,8 @@ pub(super) fn text(name: &str, of: Option<&ComparedMatrix>) -> String {
 /// Every cell in a row, then the sentences of each.
 fn matrix(out: &mut String, of: &ComparedMatrix) {
     let _ = writeln!(out, "**{}**\n", escape(&matrix_words::headline(of)));
-    for (side, told) in ["A", "B"].iter().zip(matrix_words::sides(of)) {
-        let _ = writeln!(out, "- {side}: {}", escape(&told));
-    }
+    let sides = ["A", "B"].iter().zip(matrix_words::sides(of));
+    out.extend(sides.map(|(side, told)| format!("- {side}: {}\n", escape(&told))));
     let (figures, main) = of.figures();
     let figures = figures.get(..main).unwrap_or_default();
     let names = archive::short_names(&of.keys);
@@ -78,9 +77,7 @@ fn bold(text: String, is_bold: bool) -> String {
 
 fn how(notes: &[String]) -> String {
     let mut out = "\n<details><summary>How it is decided</summary>\n\n".to_owned();
-    for note in notes {
-        let _ = writeln!(out, "- {}", escape(note));
-    }
+    out.extend(notes.iter().map(|note| format!("- {}\n", escape(note))));
     out + "\n</details>\n"
 }
 
@@ -90,28 +87,19 @@ fn told(out: &mut String, of: &Comparison) {
     if let Some(functions) = of.functions.as_ref().and_then(functions::explanation) {
         let _ = writeln!(out, "{}.\n", escape(&functions));
     }
-    for (side, of) in [("A", &of.a), ("B", &of.b)] {
-        let _ = writeln!(out, "- {side}: {}", escape(&words::told(of)));
-    }
-    for problem in &of.forced {
-        let _ = writeln!(out, "- **caution**: compared despite a problem: {}", escape(problem));
-    }
+    out.extend([("A", &of.a), ("B", &of.b)].map(|(side, of)| format!("- {side}: {}\n", escape(&words::told(of)))));
+    let forced = of.forced.iter().map(|it| format!("- **caution**: compared despite a problem: {}\n", escape(it)));
+    out.extend(forced);
     if !of.figures.is_empty() {
         out.push_str(
             "\n| | A | B | change | interval | decision |\n\
              | --- | ---: | ---: | ---: | ---: | --- |\n",
         );
-        for figure in &of.figures {
-            let _ = writeln!(out, "{}", row(figure, words::units(of)));
-        }
+        out.extend(of.figures.iter().map(|it| row(it, words::units(of)) + "\n"));
     }
     out.push_str(&within(of));
-    for remark in &of.remarks {
-        let _ = writeln!(out, "\n{}", escape(remark));
-    }
-    if let Some(functions) = &of.functions {
-        out.push_str(&changed(functions));
-    }
+    out.extend(of.remarks.iter().map(|remark| format!("\n{}\n", escape(remark))));
+    out.extend(of.functions.as_ref().map(changed));
 }
 
 /// The intervals within the only run of a side.
@@ -123,9 +111,7 @@ fn within(of: &Comparison) -> String {
     let line = |cells: [String; 5]| format!("| {} |\n", cells.join(" | "));
     let mut out = "\n".to_owned() + &line(words::WITHIN.map(str::to_owned));
     out.push_str("| --- | ---: | ---: | ---: | ---: |\n");
-    for row in rows {
-        out.push_str(&line(row.map(|cell| escape(&cell))));
-    }
+    out.extend(rows.into_iter().map(|row| line(row.map(|cell| escape(&cell)))));
     out
 }
 

@@ -32,9 +32,7 @@ pub(super) fn note_run(names: &mut Names, view: &RunView, dir: &Path) {
             names.add(NameKind::Process, server);
         }
     }
-    for profile in &view.profiles {
-        profile.processes.iter().for_each(|it| note_process(names, it));
-    }
+    view.profiles.iter().flat_map(|it| &it.processes).for_each(|it| note_process(names, it));
     // Unreadable series are on no page either.
     for series in read_named_series(dir).unwrap_or_default() {
         // Bellows' own series name disks, processors and allocators.
@@ -42,9 +40,7 @@ pub(super) fn note_run(names: &mut Names, view: &RunView, dir: &Path) {
             continue;
         }
         names.add(NameKind::Label, &series.name.source);
-        for (key, value) in &series.name.labels {
-            note_label(names, key, value);
-        }
+        series.name.labels.iter().for_each(|(key, value)| note_label(names, key, value));
     }
     note_machine(names);
 }
@@ -82,10 +78,8 @@ fn note_topology(names: &mut Names, topology: &Topology) {
     for binding in &topology.bindings {
         names.add(NameKind::Exchange, &binding.source);
         names.add(NameKind::VirtualHost, &binding.vhost);
-        let kind = match binding.destination_type.as_str() {
-            "exchange" => NameKind::Exchange,
-            _ => NameKind::Queue,
-        };
+        let is_exchange = binding.destination_type == "exchange";
+        let kind = if is_exchange { NameKind::Exchange } else { NameKind::Queue };
         names.add(kind, &binding.destination);
         names.add(NameKind::RoutingKey, &binding.routing_key);
         note_arguments(names, &binding.arguments);
@@ -183,18 +177,14 @@ fn note_pairs(names: &mut Names, dir: &Path) {
     note_experiment(names, &pairs.a);
     note_experiment(names, &pairs.b);
     // Not the first alone: the sides may have other queues, and so may their runs.
-    for run in &pairs.runs {
-        note_record(names, &dir.join(&run.id));
-    }
+    pairs.runs.iter().for_each(|run| note_record(names, &dir.join(&run.id)));
 }
 
 /// Notes the names in a matrix, and in all that its cells hold.
 pub(super) fn note_matrix(names: &mut Names, view: &MatrixView, dir: &Path) {
     let matrix = PairedMatrix::read(dir).unwrap_or_default();
     for cell in &matrix.cells {
-        for (key, value) in matrix.keys.iter().zip(&cell.values) {
-            note_value(names, &key.key, value);
-        }
+        matrix.keys.iter().zip(&cell.values).for_each(|(key, value)| note_value(names, &key.key, value));
         note_pairs(names, &dir.join(&cell.folder));
     }
     names.add(NameKind::Experiment, &view.name);
@@ -211,9 +201,7 @@ pub(super) fn note_limit(names: &mut Names, view: &LimitView, dir: &Path) {
         note_experiment(names, &trials.experiment);
     }
     let scaled = view.scale.iter().flat_map(|it| &it.runs).map(|it| &it.id);
-    for id in view.trials.iter().map(|it| &it.id).chain(scaled) {
-        note_record(names, &dir.join(id));
-    }
+    view.trials.iter().map(|it| &it.id).chain(scaled).for_each(|id| note_record(names, &dir.join(id)));
     names.add(NameKind::Experiment, &view.name);
     note_machine(names);
 }

@@ -105,11 +105,7 @@ fn note_table(names: &mut Names, key: &str, value: &Value, own_keys: bool) {
                 }
             }
         }
-        Value::Array(items) => {
-            for item in items {
-                note_table(names, key, item, own_keys);
-            }
-        }
+        Value::Array(items) => items.iter().for_each(|it| note_table(names, key, it, own_keys)),
         Value::String(text) => {
             note_value(names, key, text);
             if own_keys && !is_public_key(key) {

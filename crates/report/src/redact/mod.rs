@@ -68,12 +68,8 @@ impl Redaction {
         }
         for profile in &mut view.profiles {
             profile.retitle_threads(|name| text::redacted(&mut self.names, name));
-            for module in &mut profile.modules {
-                *module = file_name(module);
-            }
-            for file in profile.lines.iter_mut().flat_map(|it| &mut it.files) {
-                *file = file_name(file);
-            }
+            profile.modules.iter_mut().for_each(|it| *it = file_name(it));
+            profile.lines.iter_mut().flat_map(|it| &mut it.files).for_each(|it| *it = file_name(it));
         }
     }
 
@@ -92,12 +88,8 @@ impl Redaction {
     pub(crate) fn note_comparison(&mut self, view: &mut ComparisonView, dir: &Path) {
         collect::note_comparison(&mut self.names, view, dir);
         // Other pages are not redacted.
-        for run in view.a.runs.iter_mut().chain(&mut view.b.runs) {
-            run.report.clear();
-        }
-        for warning in &mut view.warnings {
-            self.hide_said(warning.said.as_ref(), &mut warning.text);
-        }
+        view.a.runs.iter_mut().chain(&mut view.b.runs).for_each(|run| run.report.clear());
+        view.warnings.iter_mut().for_each(|it| self.hide_said(it.said.as_ref(), &mut it.text));
         let functions = view.functions.iter_mut().flat_map(|it| &mut it.functions);
         functions.for_each(|it| it.module = file_name(&it.module));
     }
@@ -106,9 +98,7 @@ impl Redaction {
     pub(crate) fn note_matrix(&mut self, view: &mut MatrixView, dir: &Path) {
         collect::note_matrix(&mut self.names, view, dir);
         view.cells.iter_mut().for_each(|it| it.page.clear());
-        for warning in &mut view.warnings {
-            self.hide_said(warning.said.as_ref(), &mut warning.text);
-        }
+        view.warnings.iter_mut().for_each(|it| self.hide_said(it.said.as_ref(), &mut it.text));
     }
 
     /// Notes the names of the page of a search for a limit.
