@@ -8,7 +8,6 @@ use crate::console::sanitise;
 use crate::numbers;
 use crate::text::{self, comparison as words};
 
-/// One test of the suite.
 struct Case {
     name: String,
     /// Observed value, or the fault.
@@ -50,7 +49,6 @@ pub fn junit(name: &str, records: &[RunRecord], requested: u32) -> std::io::Resu
     suite(name, created, &cases(records, requested))
 }
 
-/// A suite of tests as a document.
 fn suite(name: &str, created: Option<&str>, cases: &[Case]) -> std::io::Result<String> {
     let count = |outcome| cases.iter().filter(|case| case.outcome == outcome).count();
     let mut writer = Writer::new_with_indent(Vec::new(), b' ', 2);

@@ -29,7 +29,6 @@ pub fn rate(value: f64) -> String {
     if value >= 999_500.0 && value.is_finite() { three_digits(value / 1e6) + " M" } else { three_digits(value) }
 }
 
-/// Words before a lower bound.
 pub(crate) const fn at_least(lower_bound: bool) -> &'static str {
     if lower_bound { "at least " } else { "" }
 }
@@ -176,7 +175,6 @@ pub(crate) fn observed(requirement: &RequirementOutcome) -> String {
     }
 }
 
-/// Value that a requirement demands.
 pub(crate) fn bound(requirement: &RequirementOutcome) -> String {
     figure(requirement.bound, requirement.unit)
 }

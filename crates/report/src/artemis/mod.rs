@@ -110,7 +110,6 @@ pub fn summary(sides: Sides, end: End<'_>) -> String {
     text + "\n"
 }
 
-/// The counts that are shown, with their names.
 fn counts(sides: Sides, of: &Counters) -> impl Iterator<Item = (&'static str, u64)> {
     let all = [
         (sides.producers, "sent:     ", of.sent),
@@ -177,7 +176,6 @@ impl Distribution {
     }
 }
 
-/// One of a run's latencies, where it is shown.
 fn times(sides: Sides, interval: &Interval, wanted: Metric) -> Option<Value> {
     sides.metrics().any(|metric| metric == wanted).then(|| Value::Times(Distribution::of(&latency(interval, wanted))))
 }
@@ -222,7 +220,6 @@ pub fn summary_sample(sides: Sides, end: End<'_>, unix_ms: u64) -> String {
     ])
 }
 
-/// The values that there are, in their order.
 fn object(values: impl IntoIterator<Item = (&'static str, Option<Value>)>) -> String {
     let there = values.into_iter().filter_map(|(name, value)| Some((name, value?)));
     let mut out = Vec::new();

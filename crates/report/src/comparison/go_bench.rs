@@ -83,7 +83,6 @@ impl<'f> Units<'f> {
     }
 }
 
-/// A line for each run of a side.
 fn runs(out: &mut String, name: &str, of: &Comparison, side: ComparedSideName, units: &Units<'_>) {
     let is_a = side == ComparedSideName::A;
     let runs = if is_a { &of.a.runs } else { &of.b.runs };

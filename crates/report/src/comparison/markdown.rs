@@ -9,7 +9,6 @@ use crate::text::comparison as words;
 use crate::text::functions;
 use crate::text::matrix as matrix_words;
 
-/// Functions that are listed at most.
 const MOST_FUNCTIONS: usize = 10;
 
 pub(super) fn text(name: &str, of: Option<&ComparedMatrix>) -> String {
@@ -81,7 +80,6 @@ fn how(notes: &[String]) -> String {
     out + "\n</details>\n"
 }
 
-/// Sentences of a comparison.
 fn told(out: &mut String, of: &Comparison) {
     let _ = writeln!(out, "**{}**\n", escape(&words::headline(of)));
     if let Some(functions) = of.functions.as_ref().and_then(functions::explanation) {

@@ -14,9 +14,7 @@ use crate::text::functions::{cost_interval, explanation, signed_time, time};
 /// Places of columns that narrow screens leave out.
 const INTERVAL: usize = 4;
 const SHOWS_FROM: usize = 6;
-/// Rows of the table.
 const MOST_ROWS: usize = 15;
-/// Rows whose change is not proven, at most.
 const MOST_UNPROVEN: usize = 5;
 /// Figures that the end of a comparison shows.
 const FIGURES: usize = 5;
@@ -108,7 +106,6 @@ fn table(figures: &[&ComparedFigure]) -> Table {
     table
 }
 
-/// The functions, ending without a newline.
 fn function_lines(of: &ComparedFunctions, style: Style) -> Vec<String> {
     let mut table = Table::of("CPU per message<|A|B|change|interval|with callees|shows from");
     table.drop_in_order(&[6, 4, 2]);

@@ -48,7 +48,6 @@ pub struct DifferenceTable<'a> {
     pub other_builds: &'a [String],
 }
 
-/// The rows that are shown, and of how many.
 struct Rows {
     shown: Vec<DifferenceRow>,
     matching: usize,
@@ -157,7 +156,6 @@ fn footer(table: &DifferenceTable<'_>, rows: &Rows, style: Style) -> Vec<String>
     marked.flat_map(|line| wrap(&line, style.prose_columns())).chain(faint).collect()
 }
 
-/// The smallest changes that these samples can show.
 fn smallest(table: &DifferenceTable<'_>) -> String {
     let changes = smallest_changes(table).into_iter();
     let told = changes.map(|it| format!("{:.2} points at a share of {:.0} %", it.change * 100.0, it.share * 100.0));

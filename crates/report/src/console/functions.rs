@@ -180,7 +180,6 @@ fn alone(of: FunctionCount) -> FunctionRow {
     FunctionRow { share: of.share, samples: of.self_weight, rest: None }
 }
 
-/// All functions of a part and of the rest.
 fn compared(part: &Profile, rest: &Profile) -> Vec<FunctionRow> {
     let rows = differences(rest, part).into_iter().map(|it| FunctionRow {
         share: FunctionShare { function: it.function, module: it.module, self_share: it.own.b, total: it.total.b },
@@ -260,7 +259,6 @@ pub(super) fn change(difference: f64, by_chance: bool) -> String {
     if by_chance { "~".to_owned() } else { format!("{:+.2}", difference * 100.0) }
 }
 
-/// How many rows are shown, and of how many.
 fn counted_rows(
     profile: &Profile,
     options: &FunctionTable<'_>,

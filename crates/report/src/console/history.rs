@@ -8,11 +8,8 @@ use crate::text::comparison::{and_more, probability, signed};
 
 /// A run that has no value.
 const NONE: char = '·';
-/// Bars from low to high.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Figures lie this far from the left.
 const INDENT: usize = 2;
-/// Runs that a level has at least.
 const LEAST_OF_LEVEL: usize = 3;
 /// Outliers and runs left out that are named; further ones are counted.
 const MOST_NAMED: usize = 3;
@@ -110,7 +107,6 @@ fn range(low: String, high: &str) -> String {
     if low == high { low } else { format!("{low} to {high}") }
 }
 
-/// The day of a time.
 fn day(created: &str) -> &str {
     created.split('T').next().unwrap_or(created)
 }

@@ -9,11 +9,9 @@ use super::text::{sanitise, width};
 use super::{Shape, scenario};
 use crate::numbers::{per_second, percentile, three_digits};
 
-/// Blanks between two parts of a line.
 const GAP: usize = 2;
 /// End of a line from which more than details was left out.
 const MORE: &str = " …";
-/// Name of the count of failures.
 const FAILED: &str = "failed";
 
 /// A count of messages, by its name.
@@ -128,7 +126,6 @@ fn fitted(head: String, parts: &[LinePart], most: usize) -> String {
     line + "\n"
 }
 
-/// Rates and latencies of messages.
 fn of_messages(shape: &Shape, point: &SeriesPoint) -> Vec<LinePart> {
     let mut parts = Vec::new();
     let mut sent = None;
@@ -160,7 +157,6 @@ fn of_messages(shape: &Shape, point: &SeriesPoint) -> Vec<LinePart> {
     parts
 }
 
-/// The counts and latencies of another scenario than messages.
 fn of_scenario(scenario: &ScenarioPoint, seconds: f64) -> Vec<LinePart> {
     let counts = scenario::of_interval(scenario, seconds).map(|(metric, text)| {
         let rank = match (metric.name(), metric.info().kind) {

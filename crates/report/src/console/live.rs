@@ -335,7 +335,6 @@ impl PlainView {
         interval::line(&self.shape, point, &news).filter(|_| !is_shown)
     }
 
-    /// Names the phase that has begun.
     fn tell_phase(&mut self) {
         if let Some((_, text)) = self.begins.take() {
             note(&text);

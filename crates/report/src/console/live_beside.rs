@@ -131,7 +131,6 @@ impl LiveBeside {
         }
     }
 
-    /// News since the last call.
     pub(super) fn news(&mut self) -> Vec<LinePart> {
         let mut news = Vec::new();
         for (name, page) in &mut self.pages {
@@ -224,7 +223,6 @@ impl LivePage {
         }
     }
 
-    /// Its row of the table.
     fn cells(&self, name: &str, has_failures: bool) -> Vec<String> {
         let known = |text: String| if self.recent.is_empty() || self.is_away { "-".to_owned() } else { text };
         let last = self.recent.back().copied().unwrap_or_default();

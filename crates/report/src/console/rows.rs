@@ -27,7 +27,6 @@ const MOST_LABEL: usize = 24;
 const MOST_NAME: usize = 40;
 /// Columns that the name of an item keeps before items are left out.
 const ITEM_NAME: usize = 40;
-/// Blanks between two parts of a line.
 const GAP: usize = 2;
 /// Lines of sentences, and the rows that are left out before fewer lines are tried: what to do about a warning matters
 /// more than rows that may go.
@@ -91,7 +90,6 @@ pub(super) struct Row<'a> {
     label: String,
     content: Content<'a>,
     rank: RowRank,
-    /// Whether the label is a loud one.
     alarm: bool,
     /// Whether its text is never cut.
     whole: bool,
@@ -125,7 +123,6 @@ impl<'a> Row<'a> {
         Self::new(rank, "", Content::Mark(tier, sanitise(text).into_owned()))
     }
 
-    /// Makes the label a loud one.
     pub(super) fn alarmed(mut self) -> Self {
         self.alarm = true;
         self

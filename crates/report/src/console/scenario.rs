@@ -10,7 +10,6 @@ use super::text::{Style, sanitise};
 use crate::numbers::{bytes, count, counted, per_second, percentile, three_digits};
 use crate::text::scenario_name;
 
-/// Reasons of failures that are printed.
 const REASONS: usize = 3;
 /// The unit of counters that are no operations.
 pub(super) const BYTES: &str = "bytes";

@@ -7,11 +7,9 @@ use super::table::{Table, or_dash, with_heads};
 use super::text::{Style, sanitise, sentence};
 use crate::numbers::{bytes, duration, nonzero, percentile, rate, value_as_it_is};
 
-/// Selected series that are shown at most.
 const MOST_SHOWN: usize = 50;
 /// Columns that a page's name keeps where the table is wide.
 const LEAST_NAME: usize = 12;
-/// Explanation of the times.
 const TIMES: &str = "times: from the due time of a request until its page was read";
 const SIZES: &str = "page size, series and arrived: median per page; arrived: compressed if the server \
                      compresses";
@@ -87,7 +85,6 @@ fn row<const N: usize>(page: &ScrapedPage, further: [String; N]) -> Vec<String> 
     cells
 }
 
-/// Further facts about a page.
 fn note(page: &ScrapedPage) -> String {
     let mut notes = nonzero(&[
         (page.unanswered, "had no answer at the end"),

@@ -10,9 +10,7 @@ use crate::numbers::{count, observed, percent_digits, three_digits, weight};
 use crate::text;
 use crate::view;
 
-/// Reasons of the verdict.
 const REASONS: usize = 3;
-/// Functions of each profile.
 const FUNCTIONS: usize = 5;
 /// Blanks between two tables that stand side by side.
 const BETWEEN: usize = 6;
@@ -111,7 +109,6 @@ fn labelled(label: &str, painted: &str, text: &str, columns: usize) -> Vec<Strin
     heads.zip(lines).map(|(head, line)| format!("{head}{line}")).collect()
 }
 
-/// Error of a failed run, and the remedy.
 fn failure(summary: &RunSummary) -> Option<String> {
     let problem = summary.error.as_ref()?;
     // A warning says it together with how often.
@@ -149,7 +146,6 @@ fn requirements(summary: &RunSummary, columns: usize) -> Vec<String> {
     all.iter().flat_map(line).collect()
 }
 
-/// The verdict's sentence.
 fn verdict(summary: &RunSummary) -> Option<String> {
     let verdict = summary.verdict.as_ref()?;
     Some(format!("verdict: {}", sanitise(&verdict.sentence)))
@@ -236,7 +232,6 @@ fn programs(summary: &RunSummary, columns: usize) -> Vec<String> {
     lines
 }
 
-/// The largest memory of both sides.
 fn memory(summary: &RunSummary) -> Option<String> {
     let mb = [(summary.loaded().target(), summary.rss_mb.broker), ("bellows", summary.rss_mb.client)];
     let known = mb.into_iter().filter_map(|(who, mb)| Some(format!("{who} {} MB at most", three_digits(mb?))));
@@ -280,7 +275,6 @@ fn profiles(summary: &RunSummary, style: Style) -> Vec<String> {
     out
 }
 
-/// Overhead of profiling, a sentence each.
 fn cost_of_profiling(summary: &RunSummary, style: Style) -> Vec<String> {
     let Some(effect) = &summary.observer_effect else {
         return Vec::new();

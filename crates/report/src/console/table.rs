@@ -6,7 +6,6 @@ use crate::numbers::FOOTNOTE;
 
 /// Blanks between columns.
 pub(super) const GAP: usize = 2;
-/// No column gets narrower than this.
 const LEAST_WIDTH: usize = 8;
 /// Columns that words need.
 const LEAST_PROSE: usize = 16;
@@ -175,7 +174,6 @@ impl Table {
         lines
     }
 
-    /// Rows and columns exchanged.
     fn turned(&self, columns: usize) -> Self {
         let names: Vec<String> = self.heads.iter().map(|(head, _)| head.trim().to_owned()).collect();
         let first = names.iter().map(|name| width(name)).max().unwrap_or(0);
@@ -334,7 +332,6 @@ impl Table {
         (0..height.max(1)).map(line).collect()
     }
 
-    /// The width that each column wants.
     fn widths(&self) -> Vec<usize> {
         let mut widths: Vec<usize> = self.heads.iter().map(|(head, _)| width(head)).collect();
         for row in &self.rows {

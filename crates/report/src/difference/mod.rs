@@ -15,7 +15,6 @@ pub struct DifferenceSide<'a> {
     pub name: &'a str,
 }
 
-/// The weight of all samples.
 fn amount(profile: &Profile) -> Amount {
     let squares = profile.squares();
     Amount { weight: profile.total_weight() as f64, squares: squares.profile.total_weight() as f64 * squares.scale }

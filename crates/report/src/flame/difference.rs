@@ -116,7 +116,6 @@ pub fn difference_svg(
     .svg()
 }
 
-/// The stacks of both.
 fn tree(a: &Profile, b: &Profile) -> DifferenceTree {
     let threads = a.has_threads() && b.has_threads();
     let detail = Detail { least_weight: 0, most_frames: MOST_FRAMES };
@@ -138,7 +137,6 @@ fn tree(a: &Profile, b: &Profile) -> DifferenceTree {
     tree
 }
 
-/// Frames to draw.
 struct Picture {
     frames: Vec<DrawnFrame>,
     /// Folded text of the frames' names.
@@ -322,7 +320,6 @@ fn drawn(of: &ComparedStacks, frame: &ComparedFrame, at: usize, full: f64) -> Dr
     }
 }
 
-/// A frame as it is drawn.
 struct DrawnFrame {
     /// Its name with a mark behind it.
     name: String,

@@ -13,7 +13,6 @@ const CODE: &str = "rabbit,ra_,ra ,osiris,mnesia,kernel,gen_,erl,erts,applicatio
     code_server,ssl,tls,ranch,cowboy,worker_pool,delegate,gm,mirrored,background_gc,vm_memory,disk_monitor,syn,\
     prometheus,khepri,user";
 
-/// Notes the names in a run's view, and in its named series.
 pub(super) fn note_run(names: &mut Names, view: &RunView, dir: &Path) {
     // A queue is often called as the experiment is: what it is first noted as, it stays.
     note_topology(names, &view.topology);
@@ -131,7 +130,6 @@ fn is_usual_value(value: &str) -> bool {
     is_processor || USUAL_VALUES.split_whitespace().any(|it| it == value)
 }
 
-/// Notes the value of a series' label, by the label's name.
 fn note_label(names: &mut Names, key: &str, value: &str) {
     if value.parse::<f64>().is_ok() {
         return;
@@ -168,7 +166,6 @@ pub(super) fn note_comparison(names: &mut Names, view: &ComparisonView, dir: &Pa
     note_machine(names);
 }
 
-/// Notes the names in the experiments of a folder of pairs.
 fn note_pairs(names: &mut Names, dir: &Path) {
     let Ok(pairs) = PairedRuns::read(dir) else {
         return;
@@ -180,7 +177,6 @@ fn note_pairs(names: &mut Names, dir: &Path) {
     pairs.runs.iter().for_each(|run| note_record(names, &dir.join(&run.id)));
 }
 
-/// Notes the names in a matrix, and in all that its cells hold.
 pub(super) fn note_matrix(names: &mut Names, view: &MatrixView, dir: &Path) {
     let matrix = PairedMatrix::read(dir).unwrap_or_default();
     for cell in &matrix.cells {
@@ -191,7 +187,6 @@ pub(super) fn note_matrix(names: &mut Names, view: &MatrixView, dir: &Path) {
     note_machine(names);
 }
 
-/// Notes the names in a search for a limit, and in its trials.
 pub(super) fn note_limit(names: &mut Names, view: &LimitView, dir: &Path) {
     for rate in &view.suggested {
         let words: Vec<String> = rate.command.split_whitespace().map(str::to_owned).collect();

@@ -183,7 +183,6 @@ fn note_address(names: &mut Names, value: &str) {
     names.add(NameKind::Host, &decoded(host));
 }
 
-/// Notes the names in a command line of bellows.
 pub(super) fn note_command(names: &mut Names, command: &[String]) {
     let mut option = String::new();
     for (place, argument) in command.iter().enumerate() {

@@ -84,7 +84,6 @@ impl Redaction {
         }
     }
 
-    /// Notes the names of a comparison's page.
     pub(crate) fn note_comparison(&mut self, view: &mut ComparisonView, dir: &Path) {
         collect::note_comparison(&mut self.names, view, dir);
         // Other pages are not redacted.
@@ -94,14 +93,12 @@ impl Redaction {
         functions.for_each(|it| it.module = file_name(&it.module));
     }
 
-    /// Notes the names of a matrix's page.
     pub(crate) fn note_matrix(&mut self, view: &mut MatrixView, dir: &Path) {
         collect::note_matrix(&mut self.names, view, dir);
         view.cells.iter_mut().for_each(|it| it.page.clear());
         view.warnings.iter_mut().for_each(|it| self.hide_said(it.said.as_ref(), &mut it.text));
     }
 
-    /// Notes the names of the page of a search for a limit.
     pub(crate) fn note_limit(&mut self, view: &mut LimitView, dir: &Path) {
         collect::note_limit(&mut self.names, view, dir);
         view.trials.iter_mut().for_each(|it| it.report.clear());
@@ -123,7 +120,6 @@ impl Redaction {
         Ok(data)
     }
 
-    /// A text without names.
     pub(crate) fn text(&mut self, text: &str) -> String {
         text::redacted(&mut self.names, text)
     }

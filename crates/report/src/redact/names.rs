@@ -224,7 +224,6 @@ impl Names {
         }
     }
 
-    /// Notes a public name, whatever is called so here.
     fn keep(&mut self, kind: NameKind, text: &str, key: String) {
         if kind == NameKind::Experiment {
             self.run.insert(key);
@@ -266,7 +265,6 @@ impl Names {
         }
     }
 
-    /// Makes a spelling be found as a name.
     fn lead_to(&mut self, name: usize, spelled: &str) {
         let mut node = 0;
         for c in spelled.chars() {

@@ -41,7 +41,6 @@ const SAID: [(&str, &str); 9] = [
     ("ComparisonView", "notes forced"),
 ];
 
-/// Whether a table has a type's field.
 fn has(table: &[(&str, &str)], of: &str, field: &str) -> bool {
     table.iter().filter(|it| it.0 == of).any(|it| it.1.split(' ').any(|it| it == field))
 }
@@ -114,14 +113,12 @@ impl<'t> Showing<'t> {
     }
 }
 
-/// A list that is being shown.
 struct Items<'t> {
     showing: Showing<'t>,
     items: Vec<Shown>,
     variant: Option<&'static str>,
 }
 
-/// A table that is being shown.
 struct Fields<'t> {
     showing: Showing<'t>,
     of: &'static str,

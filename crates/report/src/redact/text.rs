@@ -16,10 +16,8 @@ const PUBLIC_SITES: [&str; 8] = [
     "docs.kernel.org",
     "activemq.apache.org",
 ];
-/// Longest name within quotes.
 const LONGEST_QUOTED: usize = 512;
 
-/// The text without names.
 pub(super) fn redacted(names: &mut Names, text: &str) -> String {
     scanned(names, text, false)
 }
@@ -76,7 +74,6 @@ fn is_somebodys(quoted: &str) -> bool {
     is_word && !is_said && !is_number && !quoted.starts_with("x-") && !is_loopback(quoted)
 }
 
-/// A place in a text, and its replacement.
 struct Piece {
     end: usize,
     text: String,

@@ -196,7 +196,6 @@ fn drawn_out(of: &Comparison) -> Option<String> {
     })
 }
 
-/// Whether a side has one run alone.
 fn is_alone(of: &Comparison) -> bool {
     of.figures.iter().any(|it| it.within_one_run.is_some())
 }
@@ -516,7 +515,6 @@ pub(crate) fn probability(p: f64) -> String {
     if p < 0.001 { "<0.001".to_owned() } else { format!("{p:.3}") }
 }
 
-/// A share in per cent.
 pub(crate) fn points(share: f64) -> String {
     format!("{} %", three_digits(share * 100.0))
 }

@@ -47,7 +47,6 @@ pub fn observer_effect(effect: &ObserverEffect) -> Vec<String> {
     sentences
 }
 
-/// How it was measured.
 fn method(effect: &ObserverEffect) -> String {
     let left_out = match effect.left_out {
         0 => String::new(),

@@ -28,12 +28,10 @@ pub(crate) fn throughputs(of: &ScaleRuns) -> BTreeMap<u32, Vec<f64>> {
     all
 }
 
-/// The mean of the throughputs of a number of clients.
 pub(crate) fn mean(all: &[f64]) -> f64 {
     all.iter().sum::<f64>() / all.len().max(1) as f64
 }
 
-/// The most clients that were run.
 pub(crate) fn most(of: &ScaleRuns) -> u32 {
     of.runs.iter().map(|it| it.clients).max().unwrap_or(1)
 }

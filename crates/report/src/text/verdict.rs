@@ -107,7 +107,6 @@ impl<'a> VerdictText<'a> {
         }
     }
 
-    /// Number of operations that began and failed.
     fn failed(&self) -> String {
         let own = self.e.ended.churn.iter().filter(|churn| !churn.beside);
         match own.map(|churn| churn.failed).sum() {
@@ -618,7 +617,6 @@ impl<'a> VerdictText<'a> {
     }
 }
 
-/// Names of faults that a sentence holds.
 const MOST_FAULTS: usize = 3;
 
 /// The first of some, and how many more there are.

@@ -48,7 +48,6 @@ const fn role(warning: &Warning) -> ScenarioRole {
     if warning.of_server { ScenarioRole::Server } else { ScenarioRole::Broker }
 }
 
-/// Counts other than 0, in words.
 fn parts(parts: &[(u64, &str)]) -> String {
     nonzero(parts).join(", ")
 }
@@ -74,7 +73,6 @@ const fn awaits_longer(warning: &Warning) -> &'static str {
     }
 }
 
-/// Text and remedy of each finding.
 fn text_and_remedy(w: &Warning) -> (String, &'static str) {
     let target = role(w).target();
     match &w.finding {
@@ -505,7 +503,6 @@ fn was_or_were(number: u64, what: &str) -> String {
     format!("{} {verb}", counted(number, what))
 }
 
-/// Faults that failed, did not begin, or began late.
 fn faults_missed(faults: &MissedFaults) -> (String, &'static str) {
     let missed = parts(&[(faults.failed, "failed"), (faults.not_begun, "had not begun when the run ended")]);
     let late = faults.late;

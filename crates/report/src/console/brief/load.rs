@@ -266,7 +266,6 @@ fn outcome(label: &str, parts: Vec<String>, is_short: bool) -> Row<'static> {
     }
 }
 
-/// Value of the counter of a scenario that has this name.
 pub(super) fn number_of(of: &ScenarioSummary, name: &str) -> u64 {
     let counts = counts_of(&of.counts, MetricKind::Counter).filter(|(metric, _)| metric.name() == name);
     counts.map(|(_, number)| number).sum()
