@@ -33,10 +33,6 @@ impl Columns {
     const fn confirms(self) -> bool {
         self.published && self.confirmed
     }
-
-    const fn returns(self) -> bool {
-        self.published && self.returned
-    }
 }
 
 /// The unit that latencies are printed in.
@@ -198,7 +194,7 @@ impl Lines {
         let count = interval.counters;
         let all = [
             (has.published, "sent", count.sent),
-            (has.returns(), "returned", count.returned),
+            (has.published && has.returned, "returned", count.returned),
             (has.confirms(), "confirmed", count.completed),
             (has.confirms(), "nacked", count.nacked),
             (has.received, "received", count.received),

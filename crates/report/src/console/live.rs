@@ -177,7 +177,7 @@ impl Live {
         let shape = match &self.view {
             View::Quiet => return,
             View::Plain(view) => &view.shape,
-            View::Table(view) => view.table.shape(),
+            View::Table(view) => &view.table.shape,
         };
         match shape.progress.is_some() {
             true => self.step(text),

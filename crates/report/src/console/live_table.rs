@@ -73,7 +73,7 @@ impl Default for Layout {
 /// The table's content; drawing it is [`TableView`]'s work.
 #[derive(Debug)]
 pub(super) struct LiveTable {
-    shape: Shape,
+    pub(super) shape: Shape,
     pub(super) style: Style,
     /// The current step before or after the load; empty during the load.
     pub(super) step: String,
@@ -113,10 +113,6 @@ impl LiveTable {
             scenarios: BTreeMap::new(),
             histogram: None,
         }
-    }
-
-    pub(super) const fn shape(&self) -> &Shape {
-        &self.shape
     }
 
     /// Takes over the size of a terminal that may have changed; whether its width has.

@@ -197,7 +197,8 @@ impl Page {
                 })
                 .collect()
         };
-        let widths = fitted(&widest(width), &widest(longest_word), self.table_columns);
+        let longest_words = widest(|cell| cell.split(' ').map(width).max().unwrap_or(0));
+        let widths = fitted(&widest(width), &longest_words, self.table_columns);
         let Some(widths) = widths else {
             rows.iter().for_each(|row| self.listed(heads, row));
             return;
@@ -234,11 +235,6 @@ impl Page {
             self.hanging(&indent, &(head + cell));
         }
     }
-}
-
-/// Columns that the longest word of a cell fills.
-fn longest_word(cell: &str) -> usize {
-    cell.split(' ').map(width).max().unwrap_or(0)
 }
 
 /// Widths of a table's columns, of which `least` hold the longest words: the last takes the remaining room, and where

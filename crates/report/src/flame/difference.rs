@@ -367,7 +367,8 @@ impl Marked<'_> {
     /// The picture without marks, with a legend and another tooltip for the frame of all.
     fn finished(&self, svg: &str) -> String {
         let all = quick_xml::escape::escape(drawable(self.all)).into_owned();
-        let svg: String = svg.chars().filter(|c| !is_mark(*c)).collect();
+        let is_mark = |c: &char| (FIRST_MARK..=u32::from(LAST)).contains(&u32::from(*c));
+        let svg: String = svg.chars().filter(|c| !is_mark(c)).collect();
         let (before, rest) = svg.split_once("<title>all (").unwrap_or((&svg, ""));
         let (_, after) = rest.split_once("</title>").unwrap_or(("", rest));
         let (legend, room) = legend(self.legend);
@@ -437,10 +438,6 @@ fn mark(number: usize) -> String {
         rest /= MARKS;
     }
     mark
-}
-
-fn is_mark(c: char) -> bool {
-    (FIRST_MARK..=u32::from(LAST)).contains(&u32::from(c))
 }
 
 /// Lines below a picture that explain the colours, and the height that they add. Narrow screens have room for them.

@@ -19,7 +19,9 @@ pub(super) fn note_run(names: &mut Names, view: &RunView, dir: &Path) {
     note_experiment(names, &view.experiment);
     names.add(NameKind::Experiment, &view.name);
     note_command(names, &view.command);
-    view.tags.iter().for_each(|tag| note_tag(names, tag));
+    // Tags that `bellows ab` and `limit` give say nothing of anybody.
+    let is_own = |tag: &&String| ["side-", "pair-", "cell-"].iter().any(|it| tag.starts_with(it));
+    view.tags.iter().filter(|tag| !is_own(tag)).for_each(|tag| names.add(NameKind::Tag, tag));
     if let Some(remark) = &view.remark {
         names.add(NameKind::Text, remark);
     }
@@ -53,20 +55,13 @@ fn note_machine(names: &mut Names) {
     }
 }
 
-/// Tags that `bellows ab` and `limit` give say nothing of anybody.
-fn note_tag(names: &mut Names, tag: &str) {
-    let own = ["side-", "pair-", "cell-"];
-    if !own.iter().any(|it| tag.starts_with(it)) {
-        names.add(NameKind::Tag, tag);
-    }
-}
-
 fn note_topology(names: &mut Names, topology: &Topology) {
     for queue in &topology.queues {
         names.add(NameKind::Queue, &queue.name);
         names.add(NameKind::VirtualHost, &queue.vhost);
         // A managed cluster's are numbers.
         let nodes = queue.members.iter().chain([&queue.leader]);
+        let is_number = |it: &str| it.strip_prefix("node ").is_some_and(|it| it.parse::<u8>().is_ok());
         nodes.filter(|it| !is_number(it)).for_each(|node| names.add(NameKind::Node, node));
         note_arguments(names, &queue.arguments);
     }
@@ -83,11 +78,6 @@ fn note_topology(names: &mut Names, topology: &Topology) {
         names.add(NameKind::RoutingKey, &binding.routing_key);
         note_arguments(names, &binding.arguments);
     }
-}
-
-/// `node 1`, as bellows calls the nodes that it starts.
-fn is_number(node: &str) -> bool {
-    node.strip_prefix("node ").is_some_and(|it| it.parse::<u8>().is_ok())
 }
 
 fn note_process(names: &mut Names, process: &ProcessView) {

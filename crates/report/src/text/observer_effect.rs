@@ -2,6 +2,7 @@
 
 use archive::{EffectFigure, ObserverEffect};
 
+use super::stalls::one;
 use crate::numbers::{duration, seconds_digits};
 
 /// Overhead of profiling, the most important figure first.
@@ -10,7 +11,7 @@ pub fn observer_effect(effect: &ObserverEffect) -> Vec<String> {
     if effect.pairs < 2 {
         return vec![nothing(effect)];
     }
-    let one = one_of(&effect.unit);
+    let one = one(&effect.unit);
     let mut told = Vec::new();
     let mut hidden = Vec::new();
     match &effect.rate {
@@ -19,7 +20,9 @@ pub fn observer_effect(effect: &ObserverEffect) -> Vec<String> {
         None => {}
     }
     match &effect.broker_cpu_us {
-        Some(cpu) if cpu.is_told() => told.push(of_cpu("broker", one, cpu)),
+        Some(cpu) if cpu.is_told() => {
+            told.push(format!("{} of broker CPU per {one} ({})", micros(cpu), signed(cpu)));
+        }
         Some(cpu) => hidden.push(unseen(&format!("the broker's CPU per {one}"), cpu)),
         None => {}
     }
@@ -69,21 +72,12 @@ fn nothing(effect: &ObserverEffect) -> String {
     format!("cost of profiling unknown: only {pairs} of blocks can be compared; {why}")
 }
 
-/// Singular of a unit.
-fn one_of(unit: &str) -> &str {
-    unit.strip_suffix('s').unwrap_or(unit)
-}
-
 fn of_rate(rate: &EffectFigure) -> String {
     if rate.change > 0.0 {
         return format!("nothing of the rate, which was {} with it", changed(rate));
     }
     let [low, high] = [rate.high, rate.low].map(|it| percent(-it));
     format!("{} % [{low}, {high}] of the rate", percent(-rate.change))
-}
-
-fn of_cpu(who: &str, one: &str, cpu: &EffectFigure) -> String {
-    format!("{} of {who} CPU per {one} ({})", micros(cpu), signed(cpu))
 }
 
 /// A change of CPU time in microseconds, with its interval.
