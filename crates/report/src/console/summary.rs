@@ -171,8 +171,7 @@ fn rates(shape: &Shape, record: &RunRecord, summary: &RunSummary, style: Style) 
             "received" => &flow.received,
             _ => &flow.blocked,
         };
-        let cells = [name.to_owned(), count(counted.total), three_digits(counted.rate)];
-        counts.row(cells.to_vec());
+        counts.row(vec![name.to_owned(), count(counted.total), three_digits(counted.rate)]);
     }
     let rss = &summary.rss_mb;
     let each = &summary.messages().cpu_us_each;

@@ -396,25 +396,17 @@ pub(crate) fn notes(of: &Comparison, shown: ShownColumns) -> Vec<String> {
     notes.extend(of.no_functions.iter().map(|why| format!("Functions are not compared: {why}.")));
     let has_both = !of.a.runs.is_empty() && !of.b.runs.is_empty();
     if !of.paired && has_both {
-        notes.push(
-            "The runs are not paired: a drift between the two sides, such as of the machine's clock or temperature, \
-             looks like a change."
-                .to_owned(),
-        );
+        let drift = "a drift between the two sides, such as of the machine's clock or temperature, looks like a change";
+        notes.push(format!("The runs are not paired: {drift}."));
     }
     notes
 }
 
 /// Remark on a side's only run, and the worth of its intervals.
 fn alone(of: &Comparison) -> Vec<String> {
-    let sides = [("A", &of.a), ("B", &of.b)];
-    let alone = sides.into_iter().filter_map(|(name, side)| {
+    let alone = [("A", &of.a), ("B", &of.b)].into_iter().filter_map(|(name, side)| {
         let blocks = side.within_one_run.as_ref()?;
-        Some((name, blocks))
-    });
-    let mut told: Vec<String> = Vec::new();
-    for (name, blocks) in alone {
-        told.push(match &blocks.why_not {
+        Some(match &blocks.why_not {
             Some(why) => format!("{name} is one run, without an interval within it: {why}."),
             None => format!(
                 "{name} is one run of {:.0} s. Its 95 % intervals are by the stationary bootstrap over blocks of {} s: \
@@ -422,13 +414,12 @@ fn alone(of: &Comparison) -> Vec<String> {
                 blocks.seconds,
                 three_digits(blocks.block_s)
             ),
-        });
-    }
+        })
+    });
+    let mut told: Vec<String> = alone.collect();
     if !told.is_empty() {
-        told.push(
-            "One run does not show how much runs differ, so nothing counts as changed; use at least 5 runs per side."
-                .to_owned(),
-        );
+        let text = "One run does not show how much runs differ, so nothing counts as changed";
+        told.push(format!("{text}; use at least 5 runs per side."));
     }
     told
 }

@@ -34,10 +34,7 @@ pub(crate) use warnings::{SaidWithin, said_within};
 
 /// A scenario's name as people read it, and as its latencies begin: `probe queue-page`.
 pub(crate) fn scenario_name(name: &str) -> String {
-    match name.split_once('_') {
-        Some((kind, own)) => format!("{kind} {}", own.replace('_', "-")),
-        None => name.to_owned(),
-    }
+    name.split_once('_').map_or_else(|| name.to_owned(), |(kind, own)| format!("{kind} {}", own.replace('_', "-")))
 }
 
 /// The name in at most so many letters: a longer one is cut in the middle, because related names often begin alike and
