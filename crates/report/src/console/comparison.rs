@@ -90,7 +90,7 @@ fn table(figures: &[&ComparedFigure]) -> Table {
         false => ("<|A|B|change|interval|decision<|shows from", &[SHOWS_FROM, INTERVAL]),
     };
     let mut table = Table::of(heads);
-    table.drop_in_order(drop);
+    table.drop = drop;
     for row in figures {
         let (a, b) = table_values(row);
         let (change, interval) = change_and_interval(row);
@@ -108,7 +108,7 @@ fn table(figures: &[&ComparedFigure]) -> Table {
 
 fn function_lines(of: &ComparedFunctions, style: Style) -> Vec<String> {
     let mut table = Table::of("CPU per message<|A|B|change|interval|with callees|shows from");
-    table.drop_in_order(&[6, 4, 2]);
+    table.drop = &[6, 4, 2];
     table.named_by(0);
     table.row(cells("the whole broker", &of.broker, None));
     let (mut proven, unproven): (Vec<_>, Vec<_>) =

@@ -4,11 +4,11 @@ use compare::ShareDifference;
 use measure::Problem;
 use serde::Serialize;
 
-use super::functions::{FunctionRowOf, change, notes};
+use super::functions::{FunctionRowOf, change, notes, shown_of};
 use super::table::Table;
 use super::text::{Style, sanitise, wrap};
 use crate::difference::{DifferenceRow, DifferenceSide, differences, smallest_change};
-use crate::numbers::{count, counted, percent_digits, weight};
+use crate::numbers::{percent_digits, weight};
 use crate::text::functions::other_builds;
 
 /// Shares whose smallest visible change is given.
@@ -133,18 +133,10 @@ fn footer(table: &DifferenceTable<'_>, rows: &Rows, style: Style) -> Vec<String>
         style.caution(&format!("forced: {} ({of})", problem.cause))
     });
     let sides = [side("A", &table.a), side("B", &table.b)];
-    let matching = match rows.matching == rows.all {
-        true => counted(rows.all as u64, table.of.name()),
-        false => format!(
-            "{} ({} in all)",
-            counted(rows.matching as u64, &format!("matching {}", table.of.name())),
-            count(rows.all as u64)
-        ),
-    };
+    let shown = shown_of([rows.shown.len(), rows.matching, rows.all], table.of.name());
     let shown = format!(
-        "{} of {matching}; change: share in B minus share in A, in points; ~ not significant (within three standard \
-         errors of independent samples, or fewer than ten samples)",
-        count(rows.shown.len() as u64)
+        "{shown}; change: share in B minus share in A, in points; ~ not significant (within three standard errors of \
+         independent samples, or fewer than ten samples)"
     );
     let notes = [table.a.profile, table.b.profile].into_iter().flat_map(|it| notes(it).collect::<Vec<_>>());
     let faint = sides

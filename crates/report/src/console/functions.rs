@@ -259,24 +259,25 @@ pub(super) fn change(difference: f64, by_chance: bool) -> String {
     if by_chance { "~".to_owned() } else { format!("{:+.2}", difference * 100.0) }
 }
 
-fn counted_rows(
-    profile: &Profile,
-    options: &FunctionTable<'_>,
-    FunctionRows { shown, matching, all }: &FunctionRows,
-) -> String {
-    let [shown, matching, all] = [shown.len(), *matching, *all].map(|it| it as u64);
-    let shown = count(shown);
-    if matching == all {
-        return format!("{shown} of {}", counted(all, options.of.name()));
+/// `3 of 12 functions`; `3 of 4 matching functions (12 in all)`.
+pub(super) fn shown_of(counts: [usize; 3], noun: &str) -> String {
+    let [shown, matching, all] = counts.map(|it| it as u64);
+    match matching == all {
+        true => format!("{} of {}", count(shown), counted(all, noun)),
+        false => {
+            let matching = counted(matching, &format!("matching {noun}"));
+            format!("{} of {matching} ({} in all)", count(shown), count(all))
+        }
     }
-    let grouped = options.of.grouped(profile);
-    let together = grouped.share_with(|frame| (options.only)(&frame.name));
-    format!(
-        "{shown} of {} ({} in all), together in {} % of the samples",
-        counted(matching, &format!("matching {}", options.of.name())),
-        count(all),
-        percent_digits(together)
-    )
+}
+
+fn counted_rows(profile: &Profile, options: &FunctionTable<'_>, rows: &FunctionRows) -> String {
+    let counts = shown_of([rows.shown.len(), rows.matching, rows.all], options.of.name());
+    if rows.matching == rows.all {
+        return counts;
+    }
+    let together = options.of.grouped(profile).share_with(|frame| (options.only)(&frame.name));
+    format!("{counts}, together in {} % of the samples", percent_digits(together))
 }
 
 /// Notes on the whole below a table; `rows` says how many of its rows are shown.
@@ -400,21 +401,15 @@ pub fn language_functions(profile: &Profile, options: &FunctionTable<'_>, style:
     if rows.is_empty() || !is_usual || options.compared().is_some() {
         return None;
     }
-    let all = rows.len() as u64;
+    let all = rows.len();
     rows.retain(|row| (options.only)(&row.function));
-    let matching = rows.len() as u64;
+    let matching = rows.len();
     let together: f64 = rows.iter().map(|row| row.share).sum();
     let others = rows.split_off(options.limit.min(rows.len()));
-    let shown = count(rows.len() as u64);
-    let counts = match matching == all {
-        true => format!("{shown} of {}", counted(all, "row")),
-        false => format!(
-            "{shown} of {} ({} in all), together {} % of the samples",
-            counted(matching, "matching row"),
-            count(all),
-            percent_digits(together)
-        ),
-    };
+    let mut counts = shown_of([rows.len(), matching, all], "row");
+    if matching < all {
+        counts += &format!(", together {} % of the samples", percent_digits(together));
+    }
     rows.extend(one_row(&others));
     let mut lines = language_table(&rows, style);
     lines.push(String::new());
@@ -457,7 +452,7 @@ pub(super) fn notes(profile: &Profile) -> impl Iterator<Item = String> {
 pub fn classes(profile: &Profile, style: Style) -> String {
     let unit = sanitise(&profile.header.unit);
     let mut table = Table::of("share %||class<|what it holds<").titled(1, weight_head(&unit));
-    table.give_way(3);
+    table.gives_way = Some(3);
     for row in profile.class_shares() {
         table.row(vec![
             percent_digits(row.share),
@@ -499,7 +494,7 @@ pub fn work(profile: &Profile, by: WorkBy, limit: usize, style: Style) -> String
 fn table(profile: &Profile, by: WorkBy, rows: &[Work], style: Style) -> Vec<String> {
     let unit = sanitise(&profile.header.unit);
     let mut table = Table::of("share %||processes|<").titled(1, weight_head(&unit)).titled(3, by.name());
-    table.give_way(3);
+    table.gives_way = Some(3);
     for row in rows {
         table.row(vec![
             percent_digits(row.share),

@@ -110,7 +110,7 @@ fn scaled(of: &LimitTrials, scale: &ScaleRuns, style: Style) -> Vec<String> {
 /// A row for each number of clients, of the largest ones.
 fn throughput_table(scale: &ScaleRuns, most: usize) -> Table {
     let mut table = Table::of("|msg/s|each|fitted|runs<").titled(0, &sanitise(scale.noun()));
-    table.drop_in_order(&[4, 2]);
+    table.drop = &[4, 2];
     let law = scale.law.as_ref().map(computed);
     let all = throughputs(scale);
     let left_out = all.len().saturating_sub(most);
@@ -133,7 +133,7 @@ fn table(of: &LimitTrials, rates: &[f64], why: WhyNot) -> Table {
     let heads = format!("msg/s|held<|trial|{name} p50|p99|p99.9|p99, log<{why_not}");
     let rows: Vec<Row<'_>> = rates.iter().map(|rate| Row::of(of, *rate)).collect();
     let mut table = Table::of(&heads);
-    table.drop_in_order(&[6, P99_9]);
+    table.drop = &[6, P99_9];
     if is_beside {
         let longest = rows.iter().filter_map(|row| row.why().split(' ').map(width).max()).max();
         table.give_way_to(7, longest.unwrap_or(0).max(18));

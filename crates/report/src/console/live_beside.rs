@@ -171,7 +171,7 @@ impl LiveBeside {
             (false, false) => ("", &[4]),
         };
         let mut table = Table::of(&format!("scraped page<|    last|     max|page size|   series|pages{failed}"));
-        table.drop_in_order(drop);
+        table.drop = drop;
         self.pages.iter().for_each(|(name, page)| table.row(page.cells(name, has_failures)));
         let trends = self.pages.values().map(|page| Trend::new(page.recent.iter().copied(), time));
         let trends: Vec<Trend> = trends.collect();

@@ -491,7 +491,7 @@ impl<'a> LiveScenarios<'a> {
         let further = self.most_telling(more, |metric| metric.info().kind == MetricKind::Histogram);
         let span = span(first.whole.is_some(), self.recent);
         let mut table = Table::of(&format!("{span:12}<|     p50|     p99|     max|  count|failed|in flight"));
-        table.drop_in_order(&[4, 1]);
+        table.drop = &[4, 1];
         for of in self.all() {
             let latencies = &of.shown().latency;
             let first = first_latency(latencies);

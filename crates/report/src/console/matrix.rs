@@ -90,7 +90,7 @@ fn glance(of: &ComparedMatrix, rows: &[String], columns: &[String]) -> Table {
 /// The effects on some figures, of each cell.
 fn effects<'a>(of: &ComparedMatrix, figures: impl Iterator<Item = &'a str>) -> Table {
     let mut table = Table::of("<|A|B|change|interval|decision<");
-    table.drop_in_order(&[1, MEAN_OF_B]);
+    table.drop = &[1, MEAN_OF_B];
     table.give_way_to(5, LEAST_DECISION);
     for name in figures {
         table.row(vec![sanitise(name).into_owned()]);

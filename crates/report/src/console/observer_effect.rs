@@ -42,7 +42,7 @@ fn table(of: &ObserverTable, paced: bool) -> Table {
     let first = if paced { "p99 %" } else { "rate %" };
     let heads = format!("event<|Hz|stacks<|{first}|visible|broker CPU %|visible|µs/msg");
     let mut table = Table::of(&heads);
-    table.drop_in_order(&[VISIBLE[0], VISIBLE[1], 7]);
+    table.drop = &[VISIBLE[0], VISIBLE[1], 7];
     of.rows.iter().for_each(|row| table.row(cells(row, paced)));
     table
 }

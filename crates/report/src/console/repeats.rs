@@ -116,7 +116,7 @@ fn title(repeats: &Repeats) -> String {
 
 fn table(repeats: &Repeats) -> Table {
     let mut table = Table::of("<|mean|sd|min|max|95 % of the mean|runs, min to max<");
-    table.drop_in_order(&[6, 5]);
+    table.drop = &[6, 5];
     for of in &repeats.figures {
         let value = |value: f64| figure(value, of.unit);
         let interval = of.interval.map(|(low, high)| format!("{} to {}", value(low.max(0.0)), value(high)));

@@ -262,7 +262,7 @@ fn profiles(summary: &RunSummary, style: Style) -> Vec<String> {
             continue;
         }
         let mut table = Table::of("  self %|total %|function<");
-        table.give_way(2);
+        table.gives_way = Some(2);
         for row in profile.top.iter().take(FUNCTIONS) {
             let function = sanitise(&row.function).into_owned();
             table.row(vec![percent_digits(row.self_share), percent_digits(row.total), function]);

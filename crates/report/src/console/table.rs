@@ -28,13 +28,13 @@ pub(super) enum Align {
 pub(super) struct Table {
     heads: Vec<(String, Align)>,
     /// The column that is broken over several lines where the table would be too wide.
-    gives_way: Option<usize>,
+    pub(super) gives_way: Option<usize>,
     /// Least width of the column that gives way, if it is as wide, before columns move into another block.
     least: usize,
     /// The column that names the rows.
     names: usize,
     /// Columns left out, in this order, if the table is too wide even with the narrowest column that gives way.
-    drop: &'static [usize],
+    pub(super) drop: &'static [usize],
     rows: Vec<Vec<String>>,
     /// Text below a row, by its index.
     notes: Vec<(usize, String)>,
@@ -66,12 +66,7 @@ impl Table {
         self
     }
 
-    /// Breaks the cells of this column over several lines where the table would be too wide.
-    pub(super) const fn give_way(&mut self, column: usize) {
-        self.gives_way = Some(column);
-    }
-
-    /// Likewise, down to this width while there are columns that can be left out instead.
+    /// Makes this column give way, down to this width while there are columns that can be left out instead.
     pub(super) const fn give_way_to(&mut self, column: usize, least: usize) {
         self.gives_way = Some(column);
         self.least = least;
@@ -121,11 +116,6 @@ impl Table {
             *w = (*w).min(self.least);
         }
         narrowest
-    }
-
-    /// Leaves these columns out, one after the other, where the table would be too wide.
-    pub(super) const fn drop_in_order(&mut self, columns: &'static [usize]) {
-        self.drop = columns;
     }
 
     /// Makes the cells of the first column shorter where the table would be too wide, but none below `least`.
@@ -373,8 +363,7 @@ pub fn grid(
     let mut table = filled(heads, rows);
     match gives_way {
         Some(0) => table.named_by(0),
-        Some(column) => table.give_way(column),
-        None => {}
+        column => table.gives_way = column,
     }
     table.lines(style.columns).join("\n") + "\n"
 }
@@ -390,7 +379,7 @@ pub fn named_grid(
 ) -> String {
     let mut table = filled(heads, rows);
     table.give_way_to(0, least);
-    table.drop_in_order(drop);
+    table.drop = drop;
     table.lines(style.columns).join("\n") + "\n"
 }
 
@@ -408,7 +397,7 @@ mod tests {
         let mut table = Table::of("<|p50|p99|function<");
         let cells = ["send ack", "301 us", "3.23 ms", "rabbit_channel:handle_method"];
         table.row(cells.map(str::to_owned).to_vec());
-        table.give_way(3);
+        table.gives_way = Some(3);
         table
     }
 
@@ -502,7 +491,7 @@ mod tests {
         let mut table = table();
         table.row(vec!["connection 127.0.0.1:4".to_owned(), "1 ns".to_owned()]);
         table.give_way_to(0, 16);
-        table.drop_in_order(&[3, 2]);
+        table.drop = &[3, 2];
         let heads = |columns| table.lines(columns).first().cloned().unwrap_or_default();
         assert!(heads(100).ends_with("p50      p99  function"));
         assert!(heads(40).ends_with("p50      p99"), "{}", heads(40));
