@@ -29,9 +29,10 @@ const FIRST: [&str; 2] = ["sent", "received"];
 const HEADLINES: [Metric; 2] = [Metric::ACK_RESPONSE, Metric::END_TO_END];
 
 /// Rows of messages, or of the activity beside them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Extent {
     /// All rows.
+    #[default]
     Whole,
     /// The first rows.
     Brief,
@@ -52,7 +53,7 @@ const LAYOUTS: [(Extent, Extent); 6] = [
 ];
 
 /// Extent of each part.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Layout {
     messages: Extent,
     beside: Extent,
@@ -62,12 +63,6 @@ struct Layout {
     series: usize,
     /// Lines for the histogram.
     histogram: usize,
-}
-
-impl Default for Layout {
-    fn default() -> Self {
-        Self { messages: Extent::Whole, beside: Extent::Whole, more: 0, series: 0, histogram: 0 }
-    }
 }
 
 /// The table's content; drawing it is [`TableView`]'s work.

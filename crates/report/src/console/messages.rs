@@ -102,11 +102,8 @@ pub(super) fn stalls(record: &RunRecord, summary: &RunSummary) -> Vec<String> {
     longest.truncate(MOST_STALLS);
     longest.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
     let more = (more > 0).then(|| format!("and {}", counted(more as u64, "shorter stall")));
-    let lines = longest
-        .into_iter()
-        .map(|it| crate::text::stall(it, summary.items(), summary.loaded()))
-        .map(|stall| format!("stall: {stall}"));
-    lines.chain(more).collect()
+    let stalls = longest.into_iter().map(|it| crate::text::stall(it, summary.items(), summary.loaded()));
+    stalls.map(|stall| format!("stall: {stall}")).chain(more).collect()
 }
 
 /// How long the broker and its clients took to come back from each fault.

@@ -76,16 +76,10 @@ fn counted(profile: &Profile) -> Vec<(Key, Counted)> {
     let squared = squares.profile.functions().into_iter();
     let squared: BTreeMap<u32, FunctionCount> = squared.map(|it| (it.frame, it)).collect();
     let of = |it: FunctionCount| {
-        let square = squared.get(&it.frame);
-        let amount = |weight: u64, square: Option<u64>| Amount {
-            weight: weight as f64,
-            squares: square.unwrap_or(0) as f64 * scale,
-        };
+        let (own, total) = squared.get(&it.frame).map_or((0, 0), |it| (it.self_weight, it.total_weight));
+        let amount = |weight: u64, square: u64| Amount { weight: weight as f64, squares: square as f64 * scale };
         let weights = [it.self_weight, it.total_weight];
-        let amounts = [
-            amount(it.self_weight, square.map(|it| it.self_weight)),
-            amount(it.total_weight, square.map(|it| it.total_weight)),
-        ];
+        let amounts = [amount(it.self_weight, own), amount(it.total_weight, total)];
         ((it.share.function, it.share.module), (weights, amounts))
     };
     profile.functions().into_iter().map(of).collect()

@@ -240,20 +240,17 @@ impl Scan<'_> {
     /// A page of a server; names of every broker's pages stay.
     fn page(&mut self, path: &str) -> String {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
-        let parts: Vec<String> = path
-            .split('/')
-            .map(|part| match part {
-                "" => String::new(),
-                part if is_public_part(part) => part.to_owned(),
-                part => self.names.stand_in(NameKind::Path, &decoded(part)),
-            })
-            .collect();
+        let parts = path.split('/').map(|part| match is_public_part(part) {
+            true => part.to_owned(),
+            false => self.names.stand_in(NameKind::Path, &decoded(part)),
+        });
+        let path = parts.collect::<Vec<_>>().join("/");
         let query = match query {
             "" => String::new(),
             query if is_public_query(query) => format!("?{query}"),
             query => format!("?{}", self.names.stand_in(NameKind::Text, query)),
         };
-        format!("{}{query}", parts.join("/"))
+        format!("{path}{query}")
     }
 
     fn name_or_number(&mut self, kind: NameKind, name: &str) -> String {
