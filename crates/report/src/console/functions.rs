@@ -504,21 +504,21 @@ fn table(profile: &Profile, by: WorkBy, rows: &[Work], style: Style) -> Vec<Stri
         ]);
     }
     let mut lines = table.strong_lines(style);
-    let footer = format!("{}, {}", weight(profile.total_weight(), &unit), counted(processes(rows) as u64, "process"));
+    let footer = format!(
+        "{}, {}",
+        weight(profile.total_weight(), &unit),
+        counted(sum(rows, |it| it.processes) as u64, "process")
+    );
     lines.extend([String::new(), style.faint(&footer)]);
-    if let guessed @ 1.. = from_stacks(rows) {
+    if let guessed @ 1.. = sum(rows, |it| it.from_stacks) {
         let text = "known by their stacks alone, since they had ended or the node was not asked";
         lines.extend(style.faint_prose(&format!("{text}: {}", count(guessed as u64))));
     }
     lines
 }
 
-fn processes(rows: &[Work]) -> usize {
-    rows.iter().map(|row| row.processes).sum()
-}
-
-fn from_stacks(rows: &[Work]) -> usize {
-    rows.iter().map(|row| row.from_stacks).sum()
+fn sum(rows: &[Work], of: fn(&Work) -> usize) -> usize {
+    rows.iter().map(of).sum()
 }
 
 /// The remaining rows as one.
@@ -529,8 +529,8 @@ fn together(others: &[Work]) -> Option<Work> {
         role: String::new(),
         share: others.iter().map(|it| it.share).sum(),
         weight: others.iter().fold(0, |sum, it| sum.saturating_add(it.weight)),
-        processes: processes(others),
-        from_stacks: from_stacks(others),
+        processes: sum(others, |it| it.processes),
+        from_stacks: sum(others, |it| it.from_stacks),
     })
 }
 
