@@ -219,17 +219,13 @@ fn limited_by(verdict: &Verdict) -> Option<Row<'static>> {
     if sentence.is_empty() || is_told {
         return None;
     }
-    let row = |label: &str, text: &str| Some(Row::text(RowRank::Main, label, text));
-    if matches!(verdict.cause, Some(Cause::RateMet { .. })) {
-        return row("limited by", "the requested rate");
-    }
-    if let Some(text) = sentence.strip_prefix("limited by ") {
-        return row("limited by", text);
-    }
-    match sentence.strip_prefix("undecided: ") {
-        Some(text) => row("limited by", &format!("undecided: {text}")),
-        None => row("verdict", sentence),
-    }
+    let (label, text) = match sentence.strip_prefix("limited by ") {
+        _ if matches!(verdict.cause, Some(Cause::RateMet { .. })) => ("limited by", "the requested rate"),
+        Some(text) => ("limited by", text),
+        None if sentence.starts_with("undecided: ") => ("limited by", sentence),
+        None => ("verdict", sentence),
+    };
+    Some(Row::text(RowRank::Main, label, text))
 }
 
 /// Where the CPU went, whose work it was, what profiling cost, and of a recording its samples and functions.

@@ -133,9 +133,8 @@ pub(super) fn account(name: Option<&str>, scenario: &ScenarioSummary, has_reason
         return lines;
     }
     let more = scenario.failures.len().saturating_sub(REASONS);
-    for failure in scenario.failures.iter().take(REASONS) {
-        lines.push(format!("failed {}: {}", counted(failure.count, "time"), sanitise(&failure.reason)));
-    }
+    let failures = scenario.failures.iter().take(REASONS);
+    lines.extend(failures.map(|it| format!("failed {}: {}", counted(it.count, "time"), sanitise(&it.reason))));
     lines.extend((more > 0).then(|| format!("and for {} more", counted(more as u64, "reason"))));
     lines
 }

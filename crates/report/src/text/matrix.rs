@@ -148,9 +148,7 @@ pub(crate) fn notes(of: &ComparedMatrix, shown: ShownColumns) -> Vec<String> {
     if let Some(first) = of.comparisons().next() {
         notes.push(together(first, shown));
         let mut figures = of.comparisons().flat_map(|it| &it.figures);
-        if figures.any(|it| it.needed.is_some()) {
-            notes.push(needed(first));
-        }
+        notes.extend(figures.any(|it| it.needed.is_some()).then(|| needed(first)));
         notes.extend(looks(first));
     }
     for cell in of.cells.iter().filter(|it| it.comparison.is_none()) {
