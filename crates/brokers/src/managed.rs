@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use std::{env, fs};
+use std::{env, fs, thread};
 
 use linux::ProcessId;
 use measure::Time;
@@ -25,6 +25,10 @@ const TELL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Time that a killed process may take to be gone, with all its memory.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Time in which a paused process's threads must stand still, and how often that is looked at.
+const PAUSE_TIMEOUT: Duration = Duration::from_secs(2);
+const PAUSE_POLL: Duration = Duration::from_millis(1);
 
 /// Time that a broker may take to write down all it has, and end.
 const ORDERLY_EXIT_TIMEOUT: Duration = Duration::from_secs(600);
@@ -294,9 +298,15 @@ impl Managed {
         self.log.clone()
     }
 
-    /// Stops the process's clock (SIGSTOP): a broker that hangs. `false`: it is gone.
+    /// Stops the process (SIGSTOP): a broker that hangs. Returns once all of its threads stand still. `false`: it is
+    /// gone.
     pub fn pause(&self) -> bool {
-        self.signal(Signal::STOP)
+        let paused = self.signal(Signal::STOP);
+        let until = Instant::now() + PAUSE_TIMEOUT;
+        while paused && self.process.is_some_and(|id| id.is_alive() && !id.is_stopped()) && Instant::now() < until {
+            thread::sleep(PAUSE_POLL);
+        }
+        paused
     }
 
     /// Lets it go on (SIGCONT). `false`: it is gone.

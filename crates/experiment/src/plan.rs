@@ -8,7 +8,7 @@ use load::{
 use measure::{Length, Nanos, Problem};
 
 use super::cluster_spec::begins_on;
-use super::{Experiment, LoadSpec};
+use super::{BrokerKind, Experiment, LoadSpec};
 
 impl Experiment {
     /// The load against `endpoint`. `run_id` marks this run's messages.
@@ -20,8 +20,8 @@ impl Experiment {
         for node in &mut further {
             node.token.clone_from(&endpoint.token);
         }
-        let protocol = self.load.first().map_or_else(Protocol::default, |first| first.protocol);
-        if let Some(other) = self.load.iter().position(|spec| spec.protocol != protocol) {
+        let protocol = self.load.first().map_or_else(Protocol::default, |first| self.protocol_of(first));
+        if let Some(other) = self.load.iter().position(|spec| self.protocol_of(spec) != protocol) {
             let problem = Problem::new(
                 "the loads of a run use several protocols",
                 "",
@@ -62,6 +62,15 @@ impl Experiment {
             run_id,
             stop: self.until,
             ..Plan::default()
+        })
+    }
+
+    /// The protocol of a load's messages: as it asks, else the broker's.
+    #[must_use]
+    pub fn protocol_of(&self, spec: &LoadSpec) -> Protocol {
+        spec.protocol.unwrap_or(match self.broker.kind {
+            BrokerKind::Artemis => Protocol::Amqp10,
+            BrokerKind::Attach | BrokerKind::Embedded | BrokerKind::Rabbitmq => Protocol::Amqp091,
         })
     }
 }

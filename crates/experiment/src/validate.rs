@@ -162,12 +162,15 @@ impl Experiment {
             return of("num-destinations", &why, "give a number that is");
         }
         let is_embedded = self.broker.kind == BrokerKind::Embedded;
-        if is_embedded && spec.protocol == Protocol::Amqp10 {
+        if is_embedded && spec.protocol == Some(Protocol::Amqp10) {
             return of(
                 "protocol",
                 ": the embedded broker speaks AMQP 0.9.1 only",
                 "leave it out, or use broker.kind = \"rabbitmq\" with a RabbitMQ 4 as broker.root",
             );
+        }
+        if self.broker.kind == BrokerKind::Artemis && spec.protocol == Some(Protocol::Amqp091) {
+            return of("protocol", ": ActiveMQ Artemis speaks AMQP 1.0, not 0.9.1", "leave it out, or give \"amqp10\"");
         }
         if is_embedded && spec.request_reply {
             return of(

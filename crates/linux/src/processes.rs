@@ -65,6 +65,15 @@ impl ProcessId {
         }
     }
 
+    /// Whether a signal holds all of its threads; each stops where it next would have run.
+    pub fn is_stopped(self) -> bool {
+        let Ok(threads) = fs::read_dir(format!("/proc/{}/task", self.pid)) else {
+            return false;
+        };
+        let stats = threads.flatten().filter_map(|it| parse_stat(&fs::read(it.path().join("stat")).ok()?));
+        self.is_alive() && stats.into_iter().all(|it| matches!(it.state, 'T' | 't' | 'Z' | 'X'))
+    }
+
     /// When it started, by the wall clock.
     pub fn started(self) -> SystemTime {
         let second = rustix::param::clock_ticks_per_second().max(1);
@@ -391,6 +400,24 @@ mod tests {
         assert!(!earlier.is_alive() && !earlier.signal(Signal::CONT));
         let age = SystemTime::now().duration_since(me.started()).unwrap();
         assert!(age < Duration::from_secs(3_600), "{age:?}");
+    }
+
+    #[test]
+    fn a_paused_process_is_one_whose_threads_all_stand_still() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let id = ProcessId::of(child.id()).unwrap();
+        let wait_for = |stopped| {
+            (0..2_000).any(|_| {
+                std::thread::sleep(Duration::from_millis(1));
+                id.is_stopped() == stopped
+            })
+        };
+        assert!(!id.is_stopped());
+        assert!(id.signal(Signal::STOP) && wait_for(true), "paused");
+        assert!(id.signal(Signal::CONT) && wait_for(false), "resumed");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!id.is_stopped(), "it is gone");
     }
 
     /// The kernel gives the number of a process that was killed to another one at once.

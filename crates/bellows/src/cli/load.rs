@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use experiment::{Experiment, LoadSpec, ScheduleSpec, SizeSpec};
-use load::{Ack, AmqpDestination, Argument, Consumers, Declare, Exchange, QueueHandling, QueueType};
+use load::{Ack, AmqpDestination, Argument, Consumers, Declare, Exchange, Protocol, QueueHandling, QueueType};
 use measure::{Length, LengthRange};
 
 use super::args::{choice, from_one};
@@ -72,6 +72,17 @@ struct Common {
         ])
     )]
     queue_type: QueueType,
+    /// Protocol of the messages
+    #[arg(
+        long,
+        value_name = "PROTOCOL",
+        default_value = "amqp091",
+        value_parser = choice::<Protocol, 2>([
+            ("amqp091", "AMQP 0.9.1"),
+            ("amqp10", "AMQP 1.0: RabbitMQ from version 4 on, ActiveMQ Artemis"),
+        ])
+    )]
+    protocol: Protocol,
     /// Queue argument, such as x-max-length=1000; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = argument)]
     queue_args: Vec<(String, Argument)>,
@@ -223,6 +234,7 @@ impl Common {
     fn spec(&self) -> LoadSpec {
         let spec = self.on.spec();
         LoadSpec {
+            protocol: (self.protocol != Protocol::default()).then_some(self.protocol),
             queue: AmqpDestination {
                 queue_type: self.queue_type,
                 arguments: self.queue_args.iter().cloned().collect(),

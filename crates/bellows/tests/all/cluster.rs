@@ -315,7 +315,7 @@ fn a_fault_that_fails_is_told_and_the_next_one_takes_place() {
     for told in [
         " s: failed: RabbitMQ is gone",
         " s: node 0 back 0.",
-        "of 2 faults, 1 could not be done (stop of node 1: RabbitMQ is gone)",
+        "of 2 faults, 1 failed (stop of node 1: RabbitMQ is gone)",
         "node 1 of the cluster was gone when the run ended",
     ] {
         assert!(shown.contains(told), "{told:?} is not in {shown}");

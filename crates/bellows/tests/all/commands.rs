@@ -241,8 +241,7 @@ fn artemis() -> Option<PathBuf> {
 }
 
 fn run_artemis(dir: &Path, arguments: &[&str]) -> Ended {
-    let arguments = [&["run", "artemis-perf"], arguments].concat();
-    let mut command = common::bellows(dir, &arguments);
+    let mut command = common::bellows(dir, arguments);
     // Where its directory is made.
     command.env("TMPDIR", dir);
     if let Some(home) = artemis() {
@@ -266,7 +265,7 @@ fn artemis_runs_under_its_own_load_and_its_profile_is_whole() {
     let dir = common::folder();
     let dir = dir.path();
     let lengths = ["phases.warmup=8s", "phases.measure=6s"];
-    let ended = run_artemis(dir, &["--set", lengths[0], "--set", lengths[1]]);
+    let ended = run_artemis(dir, &["run", "artemis-perf", "--set", lengths[0], "--set", lengths[1]]);
     ended.assert_ok();
     let folder = common::only_run(dir);
     let record = record(&folder);
@@ -295,16 +294,43 @@ fn artemis_runs_under_its_own_load_and_its_profile_is_whole() {
     assert!(of_artemis.count() > 20);
 }
 
+/// Queues, and subscriptions of topics, each to the last message.
+#[test]
+fn artemis_is_loaded_over_amqp_1_0() {
+    if artemis().is_none() {
+        testkit::skip!("no Artemis; scripts/setup artemis");
+    }
+    let dir = common::folder();
+    let lengths = ["--set", "phases.warmup=1s", "--set", "phases.measure=3s", "--set", "profile.events=[]"];
+    for (name, of_each, settings) in [
+        ("artemis-one-to-one", 1, ["--set", "load.0.max-pending=100"]),
+        ("artemis-durable-topics", 2, ["--set", "load.0.rate=2000"]),
+    ] {
+        let experiment = ["run", name, "--json", "--quiet"];
+        let ended = run_artemis(dir.path(), &[&experiment[..], &lengths, &settings].concat());
+        ended.assert_ok();
+        let summary: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+        let messages = &summary["scenarios"]["messages"];
+        let total = |key: &str| messages[key]["total"].as_u64().expect("a number");
+        let sent = total("sent");
+        assert!(sent > 1_000, "{name}: {messages:#}");
+        assert_eq!((total("completed"), total("received")), (sent, of_each * sent), "{name}: {messages:#}");
+        for fault in ["lost", "duplicated", "reordered", "outstanding"] {
+            assert!(messages["ledger"][fault].as_u64().unwrap_or(0) == 0, "{name}, {fault}: {messages:#}");
+        }
+    }
+}
+
 #[test]
 fn an_artemis_that_does_not_start_says_why_and_leaves_nothing() {
     let dir = common::folder();
     let dir = dir.path();
-    let nowhere = run_artemis(dir, &["--set", "broker.root=nowhere"]);
+    let nowhere = run_artemis(dir, &["run", "artemis-perf", "--set", "broker.root=nowhere"]);
     nowhere.assert_error(1, &["no ActiveMQ Artemis found", "nowhere/lib"]);
     if artemis().is_none() {
         testkit::skip!("no Artemis; scripts/setup artemis");
     }
-    let refused = run_artemis(dir, &["--set", "broker.java-args=['-XX:NoSuchOption']"]);
+    let refused = run_artemis(dir, &["run", "artemis-perf", "--set", "broker.java-args=['-XX:NoSuchOption']"]);
     refused.assert_error(1, &["ActiveMQ Artemis ended while it started"]);
     assert!(refused.stderr.contains("NoSuchOption"), "{refused:#?}");
     assert_eq!(brokers_left(dir), 0);

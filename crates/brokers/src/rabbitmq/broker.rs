@@ -71,7 +71,7 @@ const WITH_AMQP10: u32 = 4;
 /// Refuses loads over AMQP 1.0 where RabbitMQ does not speak it.
 fn refuse_amqp10(experiment: &Experiment, version: &str) -> Result<(), Problem> {
     let major: Option<u32> = version.split('.').next().and_then(|it| it.parse().ok());
-    let over = |spec: &LoadSpec| spec.protocol == Protocol::Amqp10;
+    let over = |spec: &LoadSpec| spec.protocol == Some(Protocol::Amqp10);
     match experiment.load.iter().position(over) {
         Some(i) if major.is_some_and(|major| major < WITH_AMQP10) => Err(Problem::new(
             format!("{PRODUCT} {version} does not speak AMQP 1.0"),

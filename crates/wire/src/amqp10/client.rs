@@ -386,7 +386,7 @@ impl Amqp10Client {
         Ok(Step::Event(Amqp10Event::Begun { session: number, incoming_window: begin.incoming_window }))
     }
 
-    fn take_attach<'i>(&mut self, number: u16, attach: &Attach<'_>) -> Result<Step<'i>, Violation> {
+    fn take_attach<'i>(&mut self, number: u16, attach: &Attach<'i>) -> Result<Step<'i>, Violation> {
         let session = self.session(number)?;
         let Some(handle) = session.learn(attach.handle, attach.name, !attach.is_receiver) else {
             let what = format!("an unrequested link {:?} was attached", attach.name);
@@ -407,6 +407,10 @@ impl Amqp10Client {
             session: number,
             handle,
             exists,
+            address: match attach.source.map(|it| it.address) {
+                Some(TypedValue::Str(address)) => Some(address),
+                _ => None,
+            },
             max_message_size: attach.max_message_size.unwrap_or(0),
         }))
     }

@@ -35,6 +35,8 @@ pub enum Amqp10Event<'a> {
         handle: u32,
         /// Whether the peer has what the link leads to.
         exists: bool,
+        /// Where a receiver receives from: what the peer made, where that was asked for.
+        address: Option<&'a str>,
         /// The largest message that the peer takes, in bytes; 0 for any.
         max_message_size: u64,
     },

@@ -62,7 +62,7 @@ pub(super) struct Common {
     /// Name prefix of durable and shared subscriptions
     #[arg(long = "clientID", value_name = "ID")]
     pub(super) client_id: Option<String>,
-    /// AMQP, which is AMQP 0.9.1 here; CORE is refused
+    /// AMQP, which is AMQP 1.0; CORE is refused. AMQP 0.9.1 if absent
     #[arg(long, value_name = "PROTOCOL")]
     pub(super) protocol: Option<String>,
     /// Say on standard error what is being done

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use experiment::{Experiment, LoadSpec, Origin, PhasesSpec, ProfileSpec, SizeSpec};
-use load::{Consumers, Endpoint};
+use load::{Consumers, Endpoint, Protocol};
 use measure::Length;
 use report::artemis::Sides;
 
@@ -42,6 +42,7 @@ impl ArtemisClientArgs {
         }
         let mut notes = common.check()?;
         check_protocol("--consumer-protocol", consumer_protocol.as_deref())?;
+        common.protocol = common.protocol.or(consumer_protocol);
         if sending.message_size < SMALLEST_MEASURED {
             return Err(Failure::usage(
                 format!(
@@ -111,9 +112,7 @@ impl Common {
     fn check(&self) -> Result<Vec<String>, Failure> {
         let mut notes = Vec::new();
         check_url("--url", &self.login.url.0)?;
-        if check_protocol("--protocol", self.protocol.as_deref())? {
-            notes.push("--protocol AMQP: this version speaks AMQP 0.9.1, not Artemis' AMQP 1.0".to_owned());
-        }
+        check_protocol("--protocol", self.protocol.as_deref())?;
         if let Some(name) = &self.acceptor {
             return Err(Failure::usage(
                 format!("--acceptor {name} names an entry of an Artemis broker's configuration"),
@@ -173,6 +172,11 @@ impl Common {
         // It parses, or the check before would have said so.
         let endpoint = self.login.url.0.parse::<Endpoint>();
         let shown_url = endpoint.map_err(session::Error::from)?.to_string();
+        let mut asked = asked;
+        for load in &mut asked.load {
+            // Of Artemis' names, AMQP means 1.0.
+            load.protocol = self.protocol.as_ref().map(|_| Protocol::Amqp10);
+        }
         let experiment = Experiment {
             broker: self.login.spec(),
             phases: PhasesSpec {
@@ -242,7 +246,7 @@ fn check_url(option: &str, url: &str) -> Result<(), Failure> {
     let refuse = |what: &str| {
         Failure::usage(
             format!("{option} {what} leads to Artemis' CORE protocol, which is not spoken here"),
-            "give the address of a broker that speaks AMQP 0.9.1: amqp://HOST:5672",
+            "give the address with amqp://: Artemis takes AMQP 1.0 on the same port (--protocol AMQP)",
         )
         .observed(what)
     };
@@ -262,18 +266,18 @@ fn check_url(option: &str, url: &str) -> Result<(), Failure> {
     url.parse::<Endpoint>().map(drop).map_err(|error| session::Error::from(error).into())
 }
 
-/// Whether the requested protocol is spoken here, perhaps in another version.
-fn check_protocol(option: &str, protocol: Option<&str>) -> Result<bool, Failure> {
+/// Refuses protocols that are not spoken here.
+fn check_protocol(option: &str, protocol: Option<&str>) -> Result<(), Failure> {
     let refuse = |what: &str| {
         Err(Failure::usage(
             format!("{option} {what}"),
-            "leave it out: AMQP 0.9.1 is spoken, to RabbitMQ and others that have it",
+            "give AMQP, which is AMQP 1.0, or leave it out for AMQP 0.9.1, as RabbitMQ has it",
         )
         .observed(what))
     };
     match protocol {
-        None => Ok(false),
-        Some(name) if name.eq_ignore_ascii_case("AMQP") => Ok(true),
+        None => Ok(()),
+        Some(name) if name.eq_ignore_ascii_case("AMQP") => Ok(()),
         Some(name) if name.eq_ignore_ascii_case("CORE") => refuse("CORE: Artemis' own protocol is not spoken here"),
         Some(name) => refuse(&format!("{name:?} is unknown")),
     }

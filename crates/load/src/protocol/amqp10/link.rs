@@ -1,15 +1,14 @@
 //! One client's link, and the way to send and settle over it.
 
-use measure::percent_encoded;
 use wire::amqp10::{
     Amqp10Client, Amqp10Error, Attach, Composite, DeliveryState, Flow, HeaderSection, MessageHead, PropertiesSection,
     Rejected, Source, Symbol, Target, TransferTemplate, TypedValue,
 };
 use wire::amqp091::Reader;
 
-use super::AmqpConnection;
-use crate::protocol::{BodyLengths, Connection, Outgoing, Receiver, Reply, Sender};
-use crate::{Ack, Argument, Destination, DestinationKind, Error, Group, Guarantee, MessageProperties};
+use super::address::{Dialect, Node};
+use crate::protocol::{BodyLengths, Outgoing, Receiver, Reply, Sender};
+use crate::{Ack, Argument, Destination, Error, Group, Guarantee, MessageProperties};
 use plan::payload::{FULL_LEN, TRACE_HEADER};
 
 /// The handle of each session's only link.
@@ -21,12 +20,14 @@ const UNLIMITED: u32 = 2_000;
 pub(crate) enum LinkSpec {
     Producer(Box<Sending>),
     Consumer(Receiving),
+    /// Questions to the broker's management, and its answers.
+    Management,
 }
 
 /// How messages are sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Sending {
-    address: String,
+    node: Node,
     /// Nothing is answered.
     settled: bool,
     persistent: bool,
@@ -38,7 +39,7 @@ pub(crate) struct Sending {
 /// How messages are received.
 #[derive(Clone, Debug)]
 pub(crate) struct Receiving {
-    address: String,
+    node: Node,
     /// Messages are settled when they are sent.
     settled: bool,
     /// The most that may be on their way or not settled.
@@ -56,7 +57,7 @@ impl LinkSpec {
         let prefetch = u32::try_from(wanted.most_unacked()).unwrap_or(u32::MAX);
         let settled = wanted.ack == Ack::Auto;
         Self::Consumer(Receiving {
-            address: queue_address(&AmqpConnection::queue_of(group, n).unwrap_or_default()),
+            node: Node::consumed(group, n),
             settled,
             credit: if prefetch == 0 { UNLIMITED } else { prefetch },
             is_limit: prefetch > 0 && !settled,
@@ -68,7 +69,7 @@ impl LinkSpec {
     pub(super) fn producer(group: &Group, destination: &Destination, outgoing: Outgoing) -> Self {
         let wanted = &group.producers;
         Self::Producer(Box::new(Sending {
-            address: destination_address(destination),
+            node: Node::published(destination),
             settled: wanted.guarantee == Guarantee::Unconfirmed,
             persistent: wanted.persistent,
             properties: outgoing.properties,
@@ -81,6 +82,8 @@ impl LinkSpec {
 /// One client's link, in a session of its own.
 pub(super) struct Link {
     spec: LinkSpec,
+    /// The names that the broker has, once it is known.
+    pub(super) dialect: Dialect,
     /// Once it is attached, where it sends.
     template: Option<TransferTemplate>,
     /// A message's body, where all are of one length.
@@ -109,10 +112,11 @@ impl Link {
                 BodyLengths::Same(len) => len,
                 BodyLengths::Between(..) => 0,
             },
-            LinkSpec::Consumer(_) => 0,
+            LinkSpec::Consumer(_) | LinkSpec::Management => 0,
         };
         Self {
             spec,
+            dialect: Dialect::default(),
             template: None,
             body: vec![0; len],
             frames: 1,
@@ -139,30 +143,30 @@ impl Link {
     /// Purpose of attaching it, as in "cannot ...".
     pub(super) fn action(&self) -> String {
         match &self.spec {
-            LinkSpec::Producer(it) => format!("send to {}", it.address),
-            LinkSpec::Consumer(it) => format!("receive from {}", it.address),
+            LinkSpec::Producer(it) => format!("send to {}", it.node.address(self.dialect)),
+            LinkSpec::Consumer(it) => format!("receive from {}", it.node.address(self.dialect)),
+            LinkSpec::Management => "manage queues".to_owned(),
         }
     }
 
     /// Begins its session and attaches it.
     pub(super) fn attach(&mut self, session: u16, name: &str, client: &mut Amqp10Client) -> Result<(), Amqp10Error> {
         client.begin(session)?;
-        let (mut source, mut target) = (Source::default(), Vec::new());
-        let (address, settled) = match &self.spec {
-            LinkSpec::Producer(it) => (&it.address, it.settled),
-            LinkSpec::Consumer(it) => (&it.address, it.settled),
+        let (mut source, mut target) = (Source::default(), Target::default());
+        let (node, settled) = match &self.spec {
+            LinkSpec::Producer(it) => (&it.node, it.settled),
+            LinkSpec::Consumer(it) => (&it.node, it.settled),
+            LinkSpec::Management => return Ok(()),
         };
-        match &self.spec {
-            LinkSpec::Producer(_) => {
-                let address = TypedValue::Str(address);
-                Target { address, ..Target::default() }.write(&mut target);
-            }
-            LinkSpec::Consumer(_) => {
-                source.address = TypedValue::Str(address);
-                Target::default().write(&mut target);
-            }
-        }
         let is_receiver = !self.is_sender();
+        let address = TypedValue::Str(node.address(self.dialect));
+        let capabilities = node.capabilities(self.dialect);
+        match is_receiver {
+            true => (source.address, source.capabilities) = (address, capabilities),
+            false => (target.address, target.capabilities) = (address, capabilities),
+        }
+        let mut encoded = Vec::new();
+        target.write(&mut encoded);
         let attach = Attach {
             name,
             handle: HANDLE,
@@ -170,7 +174,7 @@ impl Link {
             snd_settle_mode: Some(u8::from(settled)),
             rcv_settle_mode: Some(0),
             source: Some(source),
-            target: TypedValue::read(&mut Reader::new(&target)).unwrap_or_default(),
+            target: TypedValue::read(&mut Reader::new(&encoded)).unwrap_or_default(),
             initial_delivery_count: (!is_receiver).then_some(0),
             ..Attach::default()
         };
@@ -290,7 +294,7 @@ impl Link {
     pub(super) const fn is_hungry(&self) -> bool {
         match &self.spec {
             LinkSpec::Consumer(spec) => self.spare > 0 && self.spare >= spec.credit / 2,
-            LinkSpec::Producer(_) => false,
+            LinkSpec::Producer(_) | LinkSpec::Management => false,
         }
     }
 
@@ -474,39 +478,13 @@ impl Receiver for LinkHandle<'_> {
     }
 }
 
-/// Where a queue is read from: RabbitMQ's address ("v2"), in which names are percent-encoded.
-fn queue_address(name: &str) -> String {
-    format!("/queues/{}", percent_encoded(name))
-}
-
-/// Where a destination is published to.
-fn destination_address(destination: &Destination) -> String {
-    let options = &destination.amqp091;
-    let key = options.routing_key.as_deref().unwrap_or(&destination.name);
-    let exchange = match (&options.exchange, destination.kind) {
-        (Some(exchange), _) => exchange.name.as_str(),
-        (None, DestinationKind::Queue) => "",
-        (None, DestinationKind::Topic) => "amq.topic",
-    };
-    if exchange.is_empty() {
-        return queue_address(key);
-    }
-    let mut address = format!("/exchanges/{}", percent_encoded(exchange));
-    if !key.is_empty() {
-        address.push('/');
-        address.push_str(&percent_encoded(key));
-    }
-    address
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Exchange;
 
     fn receiver(settled: bool) -> Link {
         Link::new(LinkSpec::Consumer(Receiving {
-            address: "/queues/q".to_owned(),
+            node: Node::published(&Destination::queue("q")),
             settled,
             credit: 10,
             is_limit: !settled,
@@ -560,18 +538,5 @@ mod tests {
             assert_eq!(link.received(id(8), false), Some(4));
             assert_eq!(link.wire_id(4), id(8));
         }
-    }
-
-    #[test]
-    fn addresses_are_those_of_rabbitmqs_documentation() {
-        assert_eq!(queue_address("my queue/1"), "/queues/my%20queue%2F1");
-        let mut queue = Destination::queue("q");
-        assert_eq!(destination_address(&queue), "/queues/q");
-        queue.amqp091.exchange = Some(Exchange::new("x é", "direct"));
-        assert_eq!(destination_address(&queue), "/exchanges/x%20%C3%A9/q");
-        queue.amqp091.routing_key = Some(String::new());
-        assert_eq!(destination_address(&queue), "/exchanges/x%20%C3%A9");
-        let topic = Destination::topic("a.b");
-        assert_eq!(destination_address(&topic), "/exchanges/amq.topic/a.b");
     }
 }

@@ -1,11 +1,13 @@
-//! AMQP 1.0, as RabbitMQ speaks it from version 4 on: all that the load knows of it.
+//! AMQP 1.0, as RabbitMQ speaks it from version 4 on and ActiveMQ Artemis does: all that the load knows of it.
 //!
 //! A connection has a session with one link for each of its clients, since the broker runs sessions beside each
-//! other. Queues, exchanges and bindings are AMQP 0.9.1's: they are declared, emptied, asked and deleted over that
-//! protocol, on the same port, and addressed as `/queues/QUEUE` and `/exchanges/EXCHANGE/KEY`.
+//! other. Addresses are the broker's own (`address`), which it tells by its name when the connection opens; what
+//! concerns queues before and after the load stands in `management`.
 
+mod address;
 mod failure;
 mod link;
+mod management;
 mod validate;
 
 use measure::{Nanos, Time};
@@ -14,9 +16,11 @@ use wire::amqp10::{
     Amqp10Client, Amqp10Config, Amqp10Event, DeliveryState, MessageParts, SaslMechanism, Sections, TypedValue,
 };
 
+use self::address::Dialect;
 use self::failure::LinkStage;
 use self::link::{HANDLE, Link};
 pub(crate) use self::link::{LinkHandle, LinkSpec};
+use self::management::{LinkAdmin, Management, Question, Reply};
 use super::amqp091::AmqpConnection;
 use super::{Confirm, Connection, ConnectionSpec, Event, Outgoing, Progress, Received, WireSizes, too_many_clients};
 use crate::{Auth, Destination, Endpoint, Environment, Error, Group, Plan, RunEvent};
@@ -28,6 +32,8 @@ use plan::payload::TRACE_HEADER;
 enum Answer {
     Open,
     Attached,
+    /// Questions may be sent.
+    Credit,
     Fence,
     Closed,
 }
@@ -68,6 +74,10 @@ pub(crate) struct LinkConnection {
     client: Amqp10Client,
     stage: LinkStage,
     links: Vec<Link>,
+    /// In the place of links, where it only asks.
+    management: Option<Management>,
+    /// The broker's product and version, once it has told them.
+    server: [String; 2],
     /// Links that are not attached yet.
     busy: usize,
     answer: Option<Answer>,
@@ -100,7 +110,7 @@ fn client_of(spec: &ConnectionSpec<LinkSpec>, now: Time) -> Amqp10Client {
 impl Connection for LinkConnection {
     type ClientSpec = LinkSpec;
     type Routing = <AmqpConnection as Connection>::Routing;
-    type Admin<'a, E: Environment> = <AmqpConnection as Connection>::Admin<'a, E>;
+    type Admin<'a, E: Environment> = LinkAdmin<'a, E>;
     type Sender<'a> = LinkHandle<'a>;
     type Receiver<'a> = LinkHandle<'a>;
 
@@ -135,13 +145,15 @@ impl Connection for LinkConnection {
     }
 
     fn new(mut spec: ConnectionSpec<LinkSpec>, now: Time) -> Self {
-        let clients = std::mem::take(&mut spec.clients).into_iter();
-        let links: Vec<_> = clients.map(Link::new).collect();
+        let (asking, clients): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut spec.clients).into_iter().partition(|it| matches!(it, LinkSpec::Management));
         Self {
             client: client_of(&spec, now),
             stage: LinkStage::LogIn,
-            busy: links.len(),
-            links,
+            busy: 0,
+            links: clients.into_iter().map(Link::new).collect(),
+            management: asking.first().map(|_| Management::default()),
+            server: Default::default(),
             answer: None,
             settling: None,
             hungry: None,
@@ -171,7 +183,7 @@ impl Connection for LinkConnection {
             self.spec.endpoint.clone_from(endpoint);
         }
         self.client = client_of(&self.spec, now);
-        (self.stage, self.busy) = (LinkStage::LogIn, self.links.len());
+        (self.stage, self.busy) = (LinkStage::LogIn, 0);
         (self.answer, self.settling, self.hungry) = (None, None, None);
         self.is_running = false;
         self.links.iter_mut().for_each(Link::restart);
@@ -194,6 +206,13 @@ impl Connection for LinkConnection {
         let Some(event) = self.client.poll(now, input).map_err(failed)? else {
             return Ok(None);
         };
+        if let Some(management) = &mut self.management
+            && self.busy + usize::from(self.is_running) > 0
+            && !matches!(event, Amqp10Event::Closed { .. } | Amqp10Event::CloseOk)
+        {
+            self.answer = management.take(&event, endpoint)?;
+            return Ok(Some((0, if self.answer.is_some() { Event::Answer } else { Event::Other })));
+        }
         match event {
             Amqp10Event::Delivery { session, id, settled, message, .. } => {
                 let at = usize::from(session);
@@ -228,6 +247,9 @@ impl Connection for LinkConnection {
                 Ok(next_settled(&mut self.settling))
             }
             other => {
+                if let Amqp10Event::Open { properties: TypedValue::Map(properties), .. } = other {
+                    self.server = ["product", "version"].map(|name| text(properties.get(name)));
+                }
                 let (at, what) = conversed(&other, &mut self.links, endpoint, &self.stage)?;
                 if what.is_none() {
                     return Ok(Some((at, Event::Other)));
@@ -242,18 +264,15 @@ impl Connection for LinkConnection {
         match self.answer.take() {
             Some(Answer::Open) => {
                 self.attach()?;
-                Ok(Progress::LoggedIn)
+                Ok(if self.busy == 0 { self.begin() } else { Progress::LoggedIn })
             }
             Some(Answer::Attached) => {
                 self.busy = self.busy.saturating_sub(1);
-                if self.busy > 0 {
-                    return Ok(Progress::Waiting);
-                }
-                (self.stage, self.is_running) = (LinkStage::Running, true);
-                for (at, link) in self.links.iter_mut().enumerate() {
-                    link.begin(at, &mut self.client);
-                }
-                Ok(Progress::Ready)
+                Ok(if self.busy == 0 { self.begin() } else { Progress::Waiting })
+            }
+            Some(Answer::Credit) => {
+                self.send_question()?;
+                Ok(Progress::Waiting)
             }
             Some(Answer::Fence) => Ok(Progress::Answered),
             Some(Answer::Closed) => Ok(Progress::Closed),
@@ -436,16 +455,61 @@ fn next_settled<'a>(settling: &mut Option<Settling>) -> Option<(usize, Event<'a>
 impl LinkConnection {
     /// Begins the sessions and attaches the links, all at once.
     fn attach(&mut self) -> Result<(), Error> {
-        let most = usize::from(self.client.channel_max()) + 1;
+        let most = self.most_clients();
         if self.links.len() > most {
             return Err(too_many_clients(&self.spec.endpoint, self.links.len(), most));
         }
+        let dialect = Dialect::of(&self.server[0]);
+        self.busy = self.links.len();
+        if self.management.is_some() && dialect == Dialect::Artemis {
+            let attached = Management::attach(&mut self.client, &self.spec.name);
+            attached.map_err(|error| failure::of_wire(&self.spec.endpoint, &self.stage, &error))?;
+            self.busy = Management::LINKS;
+        }
         for (at, link) in self.links.iter_mut().enumerate() {
+            link.dialect = dialect;
             self.stage = LinkStage::SetUp(link.action());
             let name = format!("{} {at}", self.spec.name);
             let attached = link.attach(at as u16, &name, &mut self.client);
             attached.map_err(|error| failure::of_wire(&self.spec.endpoint, &self.stage, &error))?;
         }
         Ok(())
+    }
+
+    /// All links are attached: messages may flow.
+    fn begin(&mut self) -> Progress {
+        (self.stage, self.is_running) = (LinkStage::Running, true);
+        for (at, link) in self.links.iter_mut().enumerate() {
+            link.begin(at, &mut self.client);
+        }
+        Progress::Ready
+    }
+
+    fn most_clients(&self) -> usize {
+        usize::from(self.client.channel_max()) + 1
+    }
+
+    /// Asks the broker's management, of which [`LinkConnection::reply`] has the answer.
+    fn ask(&mut self, question: Question) -> Result<(), Error> {
+        if let Some(management) = &mut self.management {
+            management.question = Some(question);
+        }
+        self.send_question()
+    }
+
+    fn send_question(&mut self) -> Result<(), Error> {
+        let sent = self.management.as_mut().map_or(Ok(()), |it| it.send(&mut self.client));
+        sent.map_err(|error| failure::of_wire(&self.spec.endpoint, &self.stage, &error))
+    }
+
+    fn reply(&mut self) -> Option<Reply> {
+        self.management.as_mut()?.reply.take()
+    }
+}
+
+fn text(value: Option<TypedValue<'_>>) -> String {
+    match value {
+        Some(TypedValue::Str(text)) => text.to_owned(),
+        _ => String::new(),
     }
 }

@@ -1,0 +1,384 @@
+//! What a load needs of queues before and after it: RabbitMQ's go by AMQP 0.9.1, on the same port; those of ActiveMQ
+//! Artemis by its management address.
+//!
+//! A question is a message to `activemq.management`: resource and operation are application properties, the parameters
+//! a JSON array. The answer comes to a queue that the broker makes for this link alone.
+
+use std::sync::Arc;
+
+use measure::Nanos;
+use serde_json::{Value, json};
+use transport::ConnectOptions;
+use wire::amqp10::{
+    Amqp10Client, Amqp10Error, Amqp10Event, Attach, Composite, MessageHead, PropertiesSection, Source, Symbol, Target,
+    TransferTemplate, TypedValue,
+};
+use wire::amqp091::Reader;
+
+use super::address::Dialect;
+use super::failure::{self, LinkStage};
+use super::{AmqpConnection, Answer, LinkConnection, LinkSpec};
+use crate::control::Interruption;
+use crate::failure::one_line;
+use crate::protocol::{Admin, Blocking, Connection, ConnectionSpec, Made, Progress, Server};
+use crate::{Control, Declare, Destination, DestinationKind, Endpoint, Environment, Error, Group, QueueType};
+
+const ADDRESS: &str = "activemq.management";
+/// Its only session, and the links there.
+const SESSION: u16 = 0;
+const QUESTIONS: u32 = 0;
+const ANSWERS: u32 = 1;
+
+#[derive(Debug)]
+pub(super) struct Question {
+    /// `broker`, or `queue.NAME`.
+    resource: String,
+    operation: &'static str,
+    parameters: String,
+}
+
+#[derive(Debug)]
+pub(super) struct Reply {
+    succeeded: bool,
+    text: String,
+}
+
+/// A connection's links for questions and answers.
+#[derive(Debug, Default)]
+pub(super) struct Management {
+    reply_to: String,
+    /// Waits for credit.
+    pub(super) question: Option<Question>,
+    pub(super) reply: Option<Reply>,
+}
+
+impl Management {
+    /// Links that it waits for.
+    pub(super) const LINKS: usize = 2;
+
+    /// Begins its session and attaches both links.
+    pub(super) fn attach(client: &mut Amqp10Client, name: &str) -> Result<(), Amqp10Error> {
+        client.begin(SESSION)?;
+        let (mut address, mut nowhere) = (Vec::new(), Vec::new());
+        Target { address: TypedValue::Str(ADDRESS), ..Target::default() }.write(&mut address);
+        Target::default().write(&mut nowhere);
+        let target = |bytes| TypedValue::read(&mut Reader::new(bytes)).unwrap_or_default();
+        let both = Attach { snd_settle_mode: Some(1), rcv_settle_mode: Some(0), ..Attach::default() };
+        client.attach(
+            SESSION,
+            &Attach {
+                name: &format!("{name} questions"),
+                handle: QUESTIONS,
+                source: Some(Source::default()),
+                target: target(&address),
+                initial_delivery_count: Some(0),
+                ..both
+            },
+        )?;
+        client.attach(
+            SESSION,
+            &Attach {
+                name: &format!("{name} answers"),
+                handle: ANSWERS,
+                is_receiver: true,
+                source: Some(Source { dynamic: Some(true), ..Source::default() }),
+                target: target(&nowhere),
+                ..both
+            },
+        )
+    }
+
+    /// Sends the question, where there is one and the broker takes it now.
+    pub(super) fn send(&mut self, client: &mut Amqp10Client) -> Result<(), Amqp10Error> {
+        if client.credit(SESSION, QUESTIONS, 1) == 0 {
+            return Ok(());
+        }
+        let Some(question) = self.question.take() else {
+            return Ok(());
+        };
+        let message = MessageHead {
+            properties: PropertiesSection {
+                reply_to: TypedValue::Str(&self.reply_to),
+                // It reads parameters from text alone.
+                content_type: Some(Symbol("text/plain")),
+                ..PropertiesSection::default()
+            },
+            application_properties: &[
+                ("_AMQ_ResourceName", TypedValue::Str(&question.resource)),
+                ("_AMQ_OperationName", TypedValue::Str(question.operation)),
+            ],
+            ..MessageHead::default()
+        };
+        let template = TransferTemplate::new(SESSION, QUESTIONS, true, &message, client.frame_max())?;
+        client.flow(SESSION, ANSWERS, 1, false);
+        client.publish(&template, question.parameters.as_bytes(), |_| {});
+        Ok(())
+    }
+
+    /// The answer that an event is to a step.
+    pub(super) fn take(&mut self, event: &Amqp10Event<'_>, endpoint: &Endpoint) -> Result<Option<Answer>, Error> {
+        Ok(match event {
+            Amqp10Event::Attached { handle, exists: true, address, .. } => {
+                if *handle == ANSWERS {
+                    address.unwrap_or_default().clone_into(&mut self.reply_to);
+                }
+                Some(Answer::Attached)
+            }
+            Amqp10Event::Flow { .. } => Some(Answer::Credit),
+            Amqp10Event::Delivery { message, .. } => {
+                let succeeded = message.before.application_property("_AMQ_OperationSucceeded");
+                self.reply = Some(Reply {
+                    succeeded: succeeded == Some(TypedValue::Bool(true)),
+                    text: String::from_utf8_lossy(message.body.bytes()).into_owned(),
+                });
+                Some(Answer::Fence)
+            }
+            Amqp10Event::Detached { error, .. } | Amqp10Event::Ended { error, .. } => {
+                let stage = LinkStage::SetUp("manage queues".to_owned());
+                return Err(failure::of_closing(endpoint, &stage, error.as_ref()));
+            }
+            _ => None,
+        })
+    }
+}
+
+type AmqpAdmin<'a, E> = <AmqpConnection as Connection>::Admin<'a, E>;
+
+/// Asks whoever knows about a broker's queues.
+pub(crate) enum LinkAdmin<'a, E: Environment> {
+    Amqp091(AmqpAdmin<'a, E>),
+    Artemis(ArtemisAdmin<'a, E>),
+}
+
+pub(crate) struct ArtemisAdmin<'a, E: Environment> {
+    blocking: Blocking<'a, LinkConnection, E>,
+    server: Server,
+    /// The user may ask; otherwise there is what the broker makes by itself.
+    may_manage: bool,
+}
+
+impl<'a, E: Environment> Admin<'a, E> for LinkAdmin<'a, E> {
+    fn connect(
+        environment: &E,
+        endpoint: &Endpoint,
+        options: ConnectOptions,
+        timeout: Nanos,
+        control: &'a Control,
+    ) -> Result<Self, Interruption> {
+        let connect = |clients| {
+            let spec = ConnectionSpec {
+                endpoint: endpoint.clone(),
+                name: "bellows set-up".to_owned(),
+                timeout,
+                resumes: false,
+                clients,
+            };
+            Blocking::<LinkConnection, E>::connect(environment, spec, options.clone(), control)
+        };
+        let (mut blocking, may_manage) = match connect(vec![LinkSpec::Management]) {
+            Err(Interruption::Failed(Error::Refused { .. })) => (connect(Vec::new())?, false),
+            connected => (connected?, true),
+        };
+        let [product, version] = blocking.connection().server.clone();
+        if Dialect::of(&product) == Dialect::RabbitMq {
+            blocking.close()?;
+            return AmqpAdmin::connect(environment, endpoint, options, timeout, control).map(Self::Amqp091);
+        }
+        let server = Server {
+            product: match product.as_str() {
+                "apache-activemq-artemis" => "ActiveMQ Artemis".to_owned(),
+                _ => product,
+            },
+            version,
+            cluster: String::new(),
+            addresses: Arc::clone(&blocking.addresses),
+            address: blocking.address,
+            round_trip: blocking.round_trip,
+            answer: blocking.answer,
+            most_clients: blocking.connection().most_clients(),
+        };
+        Ok(Self::Artemis(ArtemisAdmin { blocking, server, may_manage }))
+    }
+
+    fn server(&self) -> &Server {
+        match self {
+            Self::Amqp091(admin) => admin.server(),
+            Self::Artemis(admin) => &admin.server,
+        }
+    }
+
+    fn prepare(&mut self, group: &Group, made: &mut Vec<Made>) -> Result<(), Interruption> {
+        match self {
+            Self::Amqp091(admin) => admin.prepare(group, made),
+            Self::Artemis(admin) => admin.prepare(group, made),
+        }
+    }
+
+    fn purge(&mut self, group: &Group) -> Result<(), Interruption> {
+        match self {
+            Self::Amqp091(admin) => admin.purge(group),
+            Self::Artemis(admin) => queues(group).try_for_each(|queue| admin.purge(&queue.name)),
+        }
+    }
+
+    fn delete(&mut self, made: &Made) -> Result<(), Interruption> {
+        match (self, made) {
+            (Self::Amqp091(admin), made) => admin.delete(made),
+            (Self::Artemis(admin), Made::Queue(queue)) => admin.delete(queue),
+            (Self::Artemis(_), Made::Exchange(_)) => Ok(()),
+        }
+    }
+
+    fn depth(&mut self, queue: &str) -> Result<Option<(u32, u32)>, Interruption> {
+        match self {
+            Self::Amqp091(admin) => admin.depth(queue),
+            Self::Artemis(admin) => admin.depth(queue),
+        }
+    }
+
+    fn close(self) -> Result<(), Interruption> {
+        match self {
+            Self::Amqp091(admin) => admin.close(),
+            Self::Artemis(admin) => admin.blocking.close(),
+        }
+    }
+}
+
+/// A group's destinations that are queues.
+fn queues(group: &Group) -> impl Iterator<Item = &Destination> {
+    group.destinations.iter().filter(|it| it.kind == DestinationKind::Queue)
+}
+
+/// The first key of what only RabbitMQ has.
+fn foreign(destination: &Destination) -> Option<&'static str> {
+    let options = &destination.amqp091;
+    [
+        (options.exchange.is_some(), "exchange"),
+        (options.routing_key.is_some(), "routing-key"),
+        (options.queue_type != QueueType::Classic, "queue-type"),
+        (!options.arguments.is_empty(), "arguments"),
+    ]
+    .into_iter()
+    .find_map(|(asked, key)| asked.then_some(key))
+}
+
+impl<E: Environment> ArtemisAdmin<'_, E> {
+    fn prepare(&mut self, group: &Group, made: &mut Vec<Made>) -> Result<(), Interruption> {
+        if let Some(key) = group.destinations.iter().find_map(foreign) {
+            let what = format!("{key}: {} has none", self.server.product);
+            return Err(Error::invalid(what, format!("leave {{{key}}} out, or load RabbitMQ")).about(key).into());
+        }
+        if group.queues.declare != Declare::Never && self.may_manage {
+            for queue in queues(group) {
+                let is_new = self.declare(&queue.name, &queue.name, "ANYCAST", queue.amqp091.durable)?;
+                made.extend((is_new && group.queues.delete).then(|| Made::Queue(queue.name.clone())));
+            }
+        }
+        let lasts = group.consumers.subscription.as_ref().is_some_and(|it| it.durable);
+        for (queue, topic) in group.subscription_queues() {
+            self.declare(&queue, &topic.name, "MULTICAST", lasts)?;
+        }
+        Ok(())
+    }
+
+    /// Makes a queue of an address where it is missing; tells whether it was.
+    fn declare(&mut self, queue: &str, address: &str, routing: &str, durable: bool) -> Result<bool, Interruption> {
+        if self.depth(queue)?.is_some() {
+            return Ok(false);
+        }
+        let wanted = json!({
+            "name": queue, "address": address, "routing-type": routing, "durable": durable, "auto-create-address": true,
+        });
+        let parameters = json!([wanted.to_string(), true]);
+        self.ask(format!("declare queue {queue:?}"), "broker".to_owned(), "createQueue", &parameters)?;
+        Ok(true)
+    }
+
+    fn purge(&mut self, queue: &str) -> Result<(), Interruption> {
+        self.ask(format!("empty queue {queue:?}"), format!("queue.{queue}"), "removeAllMessages", &json!([])).map(drop)
+    }
+
+    fn delete(&mut self, queue: &str) -> Result<(), Interruption> {
+        if self.depth(queue)?.is_none() {
+            return Ok(());
+        }
+        let parameters = json!([queue, true, true]);
+        self.ask(format!("delete queue {queue:?}"), "broker".to_owned(), "destroyQueue", &parameters).map(drop)
+    }
+
+    fn depth(&mut self, queue: &str) -> Result<Option<(u32, u32)>, Interruption> {
+        if !self.may_manage {
+            return Ok(None);
+        }
+        let filter = json!({"field": "name", "operation": "EQUALS", "value": queue, "sortField": "", "sortOrder": ""});
+        let parameters = json!([filter.to_string(), 1, 1]);
+        let text = self.ask(format!("look into queue {queue:?}"), "broker".to_owned(), "listQueues", &parameters)?;
+        Ok(listed(&text, queue))
+    }
+
+    fn ask(
+        &mut self,
+        action: String,
+        resource: String,
+        operation: &'static str,
+        parameters: &Value,
+    ) -> Result<String, Interruption> {
+        let refused = |detail: String| Error::Refused {
+            endpoint: self.server.address.to_string(),
+            action: action.clone(),
+            detail,
+            help: "see the broker's log, and whether the user may manage it (permission manage)".into(),
+        };
+        if !self.may_manage {
+            return Err(refused("the user may not manage the broker".to_owned()).into());
+        }
+        self.blocking.connection().ask(Question { resource, operation, parameters: parameters.to_string() })?;
+        let reply = self.blocking.wait_for(|connection, progress| {
+            let replied = progress == Progress::Answered;
+            replied.then(|| connection.reply()).flatten()
+        })?;
+        match reply.succeeded {
+            true => Ok(reply.text),
+            false => Err(refused(one_line(&reply.text)).into()),
+        }
+    }
+}
+
+/// Messages and consumers of a queue in an answer to `listQueues`: an array of one text, which is JSON again.
+fn listed(answer: &str, queue: &str) -> Option<(u32, u32)> {
+    let [text] = serde_json::from_str::<[String; 1]>(answer).ok()?;
+    let page: Value = serde_json::from_str(&text).ok()?;
+    let row =
+        page.get("data")?.as_array()?.iter().find(|row| row.get("name").and_then(Value::as_str) == Some(queue))?;
+    // Numbers are texts in some versions.
+    let number = |key| match row.get(key)? {
+        Value::String(text) => text.parse::<u64>().ok(),
+        value => value.as_u64(),
+    };
+    let count = |key| number(key).map(|it| u32::try_from(it).unwrap_or(u32::MAX));
+    Some((count("messageCount")?, count("consumerCount")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_is_found_in_what_artemis_lists() {
+        let row = r#"{\"name\":\"q\",\"consumerCount\":\"2\",\"messageCount\":\"17\"}"#;
+        let answer = format!(r#"["{{\"data\":[{row}],\"count\":1}}"]"#);
+        assert_eq!(listed(&answer, "q"), Some((17, 2)));
+        assert_eq!(listed(&answer, "another"), None);
+        for answer in ["", "[]", "[null]", r#"["{}"]"#, r#"["{\"data\":[]}"]"#, "[1, 2]"] {
+            assert_eq!(listed(answer, "q"), None, "{answer}");
+        }
+    }
+
+    #[test]
+    fn keys_that_only_rabbitmq_has_are_found() {
+        let mut queue = Destination::queue("q");
+        assert_eq!(foreign(&queue), None);
+        queue.amqp091.queue_type = QueueType::Quorum;
+        assert_eq!(foreign(&queue), Some("queue-type"));
+    }
+}
