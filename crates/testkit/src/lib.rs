@@ -3,10 +3,12 @@
 mod process;
 mod proxy;
 mod random;
+mod text;
 
 pub use process::{java, process_with_number, signal};
 pub use proxy::{Link, Proxy, relay};
 pub use random::{Played, Random, play};
+pub use text::{assert_begins, assert_ends, assert_has, assert_lacks};
 
 /// Leaves a test that cannot run here, loudly: prints the reason, and fails where `CI` is set,
 /// because CI allows no skip.

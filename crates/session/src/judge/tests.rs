@@ -29,7 +29,7 @@ fn codes(facts: &Facts) -> Vec<WarningCode> {
 
 #[test]
 fn every_situation_has_its_verdict() {
-    for (name, change, who, why) in SITUATIONS {
+    for (name, who, why, change) in SITUATIONS {
         let mut facts = waiting_for_answers();
         change(&mut facts);
         let found = verdict(facts.clone());
