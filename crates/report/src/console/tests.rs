@@ -16,7 +16,7 @@ use archive::{
     SeriesName, SeriesPoint, SeriesUnit, Throughput, Tier, Warning,
 };
 use measure::{Counters, Interval, LatencySummary, Metric, Nanos, Phase, Problem, Recorder, Time};
-use stacks::{Frame, FrameKind, FunctionShare, Profile, ProfileSummary, Sample, StackNode, Unwinding};
+use stacks::{Frame, FrameKind, FunctionShare, Profile, ProfileSummary, Sample, StackNode};
 
 use super::{live_table::LiveTable, text::width, *};
 

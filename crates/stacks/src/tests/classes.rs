@@ -38,15 +38,11 @@ pub(super) fn profile(stacks: &[&str]) -> Profile {
             parent = Some(profile.stacks.len() as u32 - 1);
         }
         profile.samples.push(Sample {
-            t: 0,
             weight: 1,
             stack: parent.unwrap(),
-            thread: 0,
-            cpu: 0,
             complete: true,
             unwinding: Unwinding::StackCopy,
-            process: None,
-            wait: None,
+            ..Sample::default()
         });
     }
     profile

@@ -12,7 +12,7 @@ mod tables;
 mod tools;
 
 use super::frames::{Frame, FrameKind};
-use super::model::{Profile, ProfileHeader, Sample, Unwinding};
+use super::model::{Profile, ProfileHeader, Sample};
 use super::tree::Builder;
 use measure::Time;
 
@@ -39,17 +39,9 @@ pub(super) fn profile(stacks: &[(&str, u64)]) -> Profile {
             let frame = builder.frame(&Frame::new(name, module, kind));
             parent = Some(builder.node(parent, frame));
         }
-        builder.profile.samples.push(Sample {
-            t: i * 1_000_000,
-            weight: *weight,
-            stack: parent.unwrap(),
-            thread,
-            cpu: 1,
-            complete,
-            unwinding: Unwinding::Unknown,
-            process: None,
-            wait: None,
-        });
+        let (t, stack) = (i * 1_000_000, parent.unwrap());
+        let sample = Sample { t, weight: *weight, stack, thread, cpu: 1, complete, ..Sample::default() };
+        builder.profile.samples.push(sample);
     }
     let mut profile = builder.profile;
     profile.header = ProfileHeader {

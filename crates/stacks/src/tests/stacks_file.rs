@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use measure::Time;
 
 use super::small;
-use crate::{ErlangProcess, Footer, Frame, FrameKind, Profile, ProfileHeader, Sample, StacksWriter, Unwinding};
+use crate::{ErlangProcess, Footer, Frame, FrameKind, Profile, ProfileHeader, Sample, StacksWriter};
 
 /// Writes a profile as a profiler would.
 fn write(profile: &Profile, mut writer: StacksWriter) -> io::Result<()> {
@@ -178,17 +178,7 @@ fn sampled(path: &Path) {
         let stack = writer.node(Some(root), leaf);
         let thread = writer.thread("1_scheduler");
         let t = second * 1_000_000_000;
-        writer.sample(&Sample {
-            t,
-            weight: 1,
-            stack,
-            thread,
-            cpu: 0,
-            complete: true,
-            unwinding: Unwinding::Unknown,
-            process: None,
-            wait: None,
-        });
+        writer.sample(&Sample { t, weight: 1, stack, thread, complete: true, ..Sample::default() });
     }
     writer.lost(3);
     writer

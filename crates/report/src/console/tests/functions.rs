@@ -16,22 +16,12 @@ fn profile() -> Profile {
         ],
         threads: vec!["1_scheduler".into()],
         samples: (0..100)
-            .map(|i| Sample {
-                t: i,
+            .map(|t| Sample {
+                t,
                 weight: 1,
-                stack: if i < 10 {
-                    0
-                } else if i < 70 {
-                    1
-                } else {
-                    2
-                },
-                thread: 0,
-                cpu: 0,
-                complete: i < 98,
-                unwinding: Unwinding::Unknown,
-                process: None,
-                wait: None,
+                stack: u32::from(t >= 10) + u32::from(t >= 70),
+                complete: t < 98,
+                ..Sample::default()
             })
             .collect(),
         lost: 3,
