@@ -179,24 +179,12 @@ fn text(random: &mut Random, characters: &[&str], most: u64) -> String {
 
 /// The name of a secret, with something around it.
 fn name(random: &mut Random, most: u64) -> String {
-    const NAMES: [&str; 13] = [
-        "password",
-        "passwd",
-        "passphrase",
-        "Secret",
-        "token",
-        "COOKIE",
-        "credential",
-        "Authorization",
-        "private_key",
-        "private-key",
-        "api_key",
-        "x-api-key",
-        "sasl",
-    ];
+    const NAMES: &str = "password passwd passphrase Secret token COOKIE credential Authorization private_key \
+                         private-key api_key x-api-key sasl";
+    let names: Vec<&str> = NAMES.split(' ').collect();
     let around = ["a", "-", "_", "x", "b"];
     let (before, after) = (text(random, &around, most), text(random, &around, 6));
-    format!("{before}{}{after}", random.of(&NAMES))
+    format!("{before}{}{after}", random.of(&names))
 }
 
 /// A text in which the secret follows a name.

@@ -7,6 +7,7 @@ use archive::{
     BrokerUse, ChurnFacts, Ended, Finding, Lacking, Lateness, LoopUse, OwnFault, ProducerTime, ProfileGap,
     RunQueueWait, Stall, StallWait, Stalled, Stood, Tier, Warning, WarningCode,
 };
+use measure::ledger::LedgerSummary;
 use stacks::{Class, ClassShare, ProfileSummary};
 
 use self::situations::{SITUATIONS, a_loop, broker, producers, waiting_for_answers, waiting_loop};
@@ -555,32 +556,15 @@ fn each_doubt_has_its_code_and_the_gravest_comes_first() {
             ("ack response".to_owned(), 99_999, "p99.99".to_owned()),
             ("end-to-end".to_owned(), 99_999, "p99.99".to_owned()),
         ],
-        ledger: Some(measure::ledger::LedgerSummary {
-            lost: 2,
-            outstanding: 1,
-            ..measure::ledger::LedgerSummary::default()
-        }),
+        ledger: Some(LedgerSummary { lost: 2, outstanding: 1, ..LedgerSummary::default() }),
         ..Ended::default()
     };
     let found = judge(facts).findings;
-    let codes: Vec<_> = found.iter().map(Warning::code).collect();
+    let codes: Vec<_> = found.iter().map(|it| format!("{:?}", it.code())).collect();
     assert_eq!(
-        codes,
-        [
-            WarningCode::MessagesLost,
-            WarningCode::DebugBuild,
-            WarningCode::CertificateNotChecked,
-            WarningCode::ConnectionsLost,
-            WarningCode::MessagesNotAccepted,
-            WarningCode::CpuSteal,
-            WarningCode::ClockNotSteady,
-            WarningCode::ConnectionBlocked,
-            WarningCode::MessagesOutstanding,
-            WarningCode::MessagesUnanswered,
-            WarningCode::NotSteadyState,
-            WarningCode::Interrupted,
-            WarningCode::TooFewSamples,
-        ]
+        codes.join(" "),
+        "MessagesLost DebugBuild CertificateNotChecked ConnectionsLost MessagesNotAccepted CpuSteal ClockNotSteady \
+         ConnectionBlocked MessagesOutstanding MessagesUnanswered NotSteadyState Interrupted TooFewSamples"
     );
     let is_refused =
         |it: &Warning| matches!(it.finding, Finding::MessagesNotAccepted { nacked: 3, not_confirmed: 0, .. });

@@ -162,25 +162,10 @@ fn a_line_that_is_no_rule_is_named() {
 #[test]
 fn every_sample_is_in_one_class() {
     // Random stacks of frames that meet in reality and of such that do not.
-    let frames = [
-        "e:$a:b/1",
-        "e:$global::process_main",
-        "r:erts_schedule",
-        "r:[near x+0x1]",
-        "r:x",
-        "c:malloc",
-        "c:memcpy",
-        "k:do_syscall_64",
-        "k:tcp_sendmsg",
-        "k:exc_page_fault",
-        "n:main",
-        "u:[unknown]",
-        "n:crc32_z@libz.so.1",
-        "u:[unknown]@[jit]",
-        "j:A.b",
-        "r:erts_garbage_collect",
-        "u:[unknown]@libc.so.6",
-    ];
+    let frames = "e:$a:b/1|e:$global::process_main|r:erts_schedule|r:[near x+0x1]|r:x|c:malloc|c:memcpy|\
+                  k:do_syscall_64|k:tcp_sendmsg|k:exc_page_fault|n:main|u:[unknown]|n:crc32_z@libz.so.1|\
+                  u:[unknown]@[jit]|j:A.b|r:erts_garbage_collect|u:[unknown]@libc.so.6";
+    let frames: Vec<&str> = frames.split('|').collect();
     let mut random = 42u64;
     let mut draw = |n: usize| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
