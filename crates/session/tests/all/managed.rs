@@ -38,7 +38,7 @@ macro_rules! need_rabbitmq {
     };
 }
 
-fn config(parent: &Path) -> Config {
+pub(crate) fn config(parent: &Path) -> Config {
     Config {
         parent_directory: Some(parent.to_owned()),
         guard: vec![HELPER.into(), guardian::SUBCOMMAND.into()],
@@ -51,7 +51,7 @@ fn start(config: &Config) -> Result<RabbitMq, BrokerError> {
 }
 
 /// Live processes whose environment names the directory, as that of every process of its node does.
-fn processes_of(parent: &Path) -> Vec<u32> {
+pub(crate) fn processes_of(parent: &Path) -> Vec<u32> {
     let parent = parent.to_str().unwrap().as_bytes();
     fs::read_dir("/proc")
         .unwrap()
@@ -88,17 +88,19 @@ fn assert_nothing_left_soon(parent: &Path, pids: &[u32], uid: u32) {
     assert_eq!(left(parent, pids, uid), Vec::<String>::new());
 }
 
+/// Where Erlang's own programs are, under its root directory.
+pub(crate) fn programs() -> [PathBuf; 2] {
+    let erts = fs::read_dir("/usr/lib/erlang").unwrap().flatten();
+    let mut erts =
+        erts.map(|entry| PathBuf::from(entry.file_name())).filter(|name| name.to_str().unwrap().starts_with("erts-"));
+    ["bin".into(), erts.next().unwrap().join("bin")]
+}
+
 /// A root directory with its own Erlang, as far as it matters: the programs are copies, the libraries links.
-fn make_root(root: &Path) {
+pub(crate) fn make_root(root: &Path) {
     let real = Path::new("/usr/lib/erlang");
     let erlang = root.join("usr/lib/erlang");
-    let erts = fs::read_dir(real)
-        .unwrap()
-        .flatten()
-        .map(|entry| entry.file_name())
-        .find(|name| name.to_str().unwrap().starts_with("erts-"))
-        .unwrap();
-    for programs in [PathBuf::from("bin"), Path::new(&erts).join("bin")] {
+    for programs in programs() {
         fs::create_dir_all(erlang.join(&programs)).unwrap();
         for entry in fs::read_dir(real.join(&programs)).unwrap().flatten() {
             fs::copy(entry.path(), erlang.join(&programs).join(entry.file_name())).unwrap();
