@@ -116,9 +116,7 @@ fn a_packed_profile_takes_no_multiple_of_what_it_holds() {
         fields(2, &[0x12, 100].iter().copied().chain([1; 100]).collect::<Vec<_>>(), 200_000),
     ];
     for (index, body) in bodies.iter().enumerate() {
-        let mut gz = GzEncoder::new(Vec::new(), Compression::fast());
-        gz.write_all(body).expect("no failure");
-        let packed = gz.finish().expect("no failure");
+        let packed = packed(body);
         let dir = run_with("profile.pb.gz", &packed);
         let took = peak(|| {
             read_all(dir.path());

@@ -11,10 +11,18 @@ mod stacks_file;
 mod tables;
 mod tools;
 
+use std::fs;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
 use super::frames::{Frame, FrameKind};
 use super::model::{Profile, ProfileHeader, Sample};
 use super::tree::Builder;
 use measure::Time;
+use tempfile::TempDir;
 
 /// A profile of stacks written as in folded text, `thread;root;…;leaf`, each with its weight, one
 /// millisecond after another. A leaf that ends in `!` makes the stack an incomplete one, which
@@ -59,6 +67,20 @@ pub(super) fn profile(stacks: &[(&str, u64)]) -> Profile {
     profile.cpu_share = Some(0.875);
     assert!(profile.is_consistent());
     profile
+}
+
+/// A file with this content, in a folder of its own.
+fn file(name: &str, content: impl AsRef<[u8]>) -> (TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(name);
+    fs::write(&path, content).unwrap();
+    (dir, path)
+}
+
+fn packed(bytes: impl AsRef<[u8]>) -> Vec<u8> {
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+    gzip.write_all(bytes.as_ref()).unwrap();
+    gzip.finish().unwrap()
 }
 
 /// Shared by other tests: two schedulers, recursion, a cut-off stack.

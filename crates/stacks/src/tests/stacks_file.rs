@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use measure::Time;
 
-use super::small;
+use super::{file, small};
 use crate::{ErlangProcess, Footer, Frame, FrameKind, Profile, ProfileHeader, Sample, StacksWriter};
 
 /// Writes a profile as a profiler would.
@@ -151,9 +151,7 @@ fn what_was_written_before_the_disk_was_full_is_readable() {
     }
     assert!(writer.error().is_some());
     assert!(writer.finish(Footer::default()).is_err());
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("cpu.stacks");
-    std::fs::write(&path, &*kept.lock().unwrap()).unwrap();
+    let (_dir, path) = file("cpu.stacks", &*kept.lock().unwrap());
     let read = Profile::open(&path).unwrap();
     assert!((5..100).contains(&read.samples.len()), "{}", read.samples.len());
 }
