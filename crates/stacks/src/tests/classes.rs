@@ -166,11 +166,8 @@ fn every_sample_is_in_one_class() {
                   k:do_syscall_64|k:tcp_sendmsg|k:exc_page_fault|n:main|u:[unknown]|n:crc32_z@libz.so.1|\
                   u:[unknown]@[jit]|j:A.b|r:erts_garbage_collect|u:[unknown]@libc.so.6";
     let frames: Vec<&str> = frames.split('|').collect();
-    let mut random = 42u64;
-    let mut draw = |n: usize| {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (random >> 33) as usize % n
-    };
+    let mut random = testkit::Random::new(42);
+    let mut draw = |n: usize| random.below(n as u64) as usize;
     for _ in 0..200 {
         let stacks: Vec<String> = (0..20)
             .map(|_| {

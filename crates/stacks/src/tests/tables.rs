@@ -55,11 +55,8 @@ fn the_function_table_counts_recursion_once() {
 #[test]
 fn the_function_table_agrees_with_a_plain_model() {
     // Random stacks of few functions, so that recursion of every shape occurs.
-    let mut random = 42u64;
-    let mut draw = |n: u64| {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (random >> 33) % n
-    };
+    let mut random = testkit::Random::new(42);
+    let mut draw = |n: u64| random.below(n);
     let stacks: Vec<(String, u64)> = (0..500)
         .map(|_| {
             let depth = draw(12) + 1;
