@@ -26,7 +26,7 @@ pub(super) fn run(id: &str, version: &str, schedulers: u32, rate: f64) -> RunRec
     }
 }
 
-fn compared(a: &[RunRecord], b: &[RunRecord]) -> Comparison {
+pub(super) fn compared(a: &[RunRecord], b: &[RunRecord]) -> Comparison {
     comparison(a, b, ComparisonOptions::default()).expect("comparable")
 }
 
@@ -40,7 +40,7 @@ fn alike(change: impl Fn(&mut RunRecord)) -> [RunRecord; 3] {
 }
 
 /// Runs at about 1,000 messages a second, with a change of each summary.
-fn numbered(count: u32, change: impl Fn(u32, &mut RunSummary)) -> Vec<RunRecord> {
+pub(super) fn numbered(count: u32, change: impl Fn(u32, &mut RunSummary)) -> Vec<RunRecord> {
     let of = |at: u32| {
         let mut run = run(&format!("run-{at}"), "4.0", 1, 1_000.0 + f64::from(at % 3));
         change(at, run.summary.as_mut().expect("a summary"));

@@ -458,12 +458,10 @@ mod tests {
 
     #[test]
     fn a_child_of_the_broker_serves_the_brokers_page() {
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let child = testkit::ChildGuard::idle();
         let own = std::process::id();
         let (of_us, of_it, of_none) =
             (descends(child.id(), &[u32::MAX, own]), descends(own, &[child.id()]), descends(u32::MAX, &[own]));
-        child.kill().unwrap();
-        child.wait().unwrap();
         assert!(of_us && descends(own, &[own]));
         assert!(!of_it && !of_none);
     }

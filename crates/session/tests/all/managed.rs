@@ -30,14 +30,6 @@ const HELPER: &str = env!("CARGO_BIN_EXE_managed-helper");
 /// An account that every Debian has and that owns nothing.
 const NOBODY: u32 = 65_534;
 
-macro_rules! need_rabbitmq {
-    () => {
-        if !testkit::has_rabbitmq() {
-            testkit::skip!("no RabbitMQ; apt-get install rabbitmq-server");
-        }
-    };
-}
-
 pub(crate) fn config(parent: &Path) -> Config {
     Config {
         parent_directory: Some(parent.to_owned()),
@@ -216,7 +208,7 @@ fn step(progress: Progress<'_>) -> Option<String> {
 
 #[test]
 fn two_nodes_run_side_by_side_and_leave_nothing() {
-    need_rabbitmq!();
+    testkit::needs_rabbitmq!();
     // Whoever has the default ports, a RabbitMQ or this test: no node may need them.
     let _taken = [5672, 4369].map(|port| TcpListener::bind(("127.0.0.1", port)));
     let (files, parent, other_parent) =
@@ -286,7 +278,7 @@ fn two_nodes_run_side_by_side_and_leave_nothing() {
 
 #[test]
 fn a_failed_start_shows_the_log_and_leaves_nothing() {
-    need_rabbitmq!();
+    testkit::needs_rabbitmq!();
     let parent = TempDir::new().unwrap();
     let nonsense = [("channel_max".to_owned(), "nonsense".to_owned())];
     let error = start(&Config { settings: nonsense.into(), ..config(parent.path()) }).unwrap_err();
@@ -348,7 +340,7 @@ impl Owner {
 /// The way of a user in a shell without `HOME`: an ordinary one, where this test is root.
 #[test]
 fn an_ordinary_users_node_goes_when_its_owner_is_killed() {
-    need_rabbitmq!();
+    testkit::needs_rabbitmq!();
     let files = TempDir::new().unwrap();
     let parent = TempDir::new().unwrap();
     let (command, uid) = if getuid().is_root() {
@@ -375,7 +367,7 @@ fn an_ordinary_users_node_goes_when_its_owner_is_killed() {
 
 #[test]
 fn the_next_start_removes_what_owner_and_guardian_could_not() {
-    need_rabbitmq!();
+    testkit::needs_rabbitmq!();
     let parent = TempDir::new().unwrap();
     let owner = Owner::start(Command::new(HELPER), parent.path());
     let pids = [owner.broker];
@@ -407,7 +399,7 @@ fn a_guardian_without_orders_says_so() {
 /// Played with a start script of our own: the first time it finds its port taken.
 #[test]
 fn a_port_that_somebody_takes_first_is_replaced() {
-    need_rabbitmq!();
+    testkit::needs_rabbitmq!();
     let (root, parent) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     fs::create_dir_all(root.path().join("plugins/rabbit-9.8.7")).unwrap();
     fs::create_dir(root.path().join("sbin")).unwrap();

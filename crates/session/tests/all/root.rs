@@ -60,9 +60,7 @@ fn name_of(pid: u32) -> String {
 
 #[test]
 fn a_root_with_its_own_c_library_starts_by_its_own_loader() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("no RabbitMQ; apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     // Blanks and quotes stand in paths now and then.
     let root = TempDir::with_prefix("it's another root ").unwrap();
     let parent = TempDir::with_prefix("with blank ").unwrap();
