@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::{Event, Options, Outcome, Sampler, Stacks};
@@ -15,7 +15,7 @@ use crate::tests::sampling::events::needs_tracepoints;
 
 /// `waits.c` in one of its roles, killed when it goes out of scope.
 struct Waits {
-    child: Child,
+    _child: testkit::ChildGuard,
     /// Its process, which is below where it was started in a container.
     pid: u32,
     folder: tempfile::TempDir,
@@ -26,8 +26,6 @@ impl Drop for Waits {
         if let Some(pid) = rustix::process::Pid::from_raw(self.pid.cast_signed()) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -58,7 +56,7 @@ impl Waits {
             true => child_of(child.id()),
             false => child.id(),
         };
-        Self { child, pid, folder }
+        Self { _child: testkit::ChildGuard(child), pid, folder }
     }
 
     /// Profile of its threads' waits, for [`LENGTH`] or a little longer, and how long it took.
