@@ -39,12 +39,18 @@ fn to_dead<'a>(more: &[(&'a str, Value<'a>)]) -> Vec<(&'a str, Value<'a>)> {
     [&to, more].concat()
 }
 
-#[test]
-fn what_is_refused_for_good_goes_where_the_queue_says_and_what_is_given_back_does_not() {
+/// A world with a client, and with a queue that dead-letters and has these arguments besides.
+fn dead_lettering(more: &[(&str, Value<'_>)]) -> (World, usize) {
     let mut w = world();
     let c = w.client();
     w.queue(c, "dead");
-    declare(&mut w, c, "q", &to_dead(&[]));
+    declare(&mut w, c, "q", &to_dead(more));
+    (w, c)
+}
+
+#[test]
+fn what_is_refused_for_good_goes_where_the_queue_says_and_what_is_given_back_does_not() {
+    let (mut w, c) = dead_lettering(&[]);
     w.publish_numbers(c, "q", 0..4);
     w.consume(c, "q", "c");
     assert_eq!(w.bodies(c).len(), 4);
@@ -66,10 +72,7 @@ fn what_is_refused_for_good_goes_where_the_queue_says_and_what_is_given_back_doe
 
 #[test]
 fn what_a_queue_has_given_up_goes_on_though_the_queue_is_deleted_at_once() {
-    let mut w = world();
-    let c = w.client();
-    w.queue(c, "dead");
-    declare(&mut w, c, "q", &to_dead(&[("x-max-length", Value::I32(2))]));
+    let (mut w, c) = dead_lettering(&[("x-max-length", Value::I32(2))]);
     w.publish_numbers(c, "q", 0..2);
     w.consume(c, "q", "c");
     assert_eq!(w.bodies(c).len(), 2);
@@ -84,11 +87,7 @@ fn what_a_queue_has_given_up_goes_on_though_the_queue_is_deleted_at_once() {
 
 #[test]
 fn messages_expire_in_their_time_those_that_are_out_when_they_come_back() {
-    let mut w = world();
-    let c = w.client();
-    w.queue(c, "dead");
-    let ttl = [("x-message-ttl", Value::I32(1_000))];
-    declare(&mut w, c, "q", &to_dead(&ttl));
+    let (mut w, c) = dead_lettering(&[("x-message-ttl", Value::I32(1_000))]);
     w.publish_numbers(c, "q", 0..3);
     w.qos(c, 1, false);
     w.consume(c, "q", "c");
@@ -149,10 +148,7 @@ fn a_message_expires_by_what_it_says_itself_or_its_queue_whichever_is_sooner() {
 
 #[test]
 fn what_has_expired_behind_another_message_goes_when_it_is_next_and_nobody_gets_it() {
-    let mut w = world();
-    let c = w.client();
-    w.queue(c, "dead");
-    declare(&mut w, c, "q", &to_dead(&[]));
+    let (mut w, c) = dead_lettering(&[]);
     w.publish(c, "", "q", "a");
     publish_expiring(&mut w, c, "q", "100", "b");
     w.publish(c, "", "q", "c");
@@ -234,10 +230,7 @@ fn times_of_messages_that_are_gone_are_forgotten() {
 
 #[test]
 fn what_a_full_queue_drops_is_a_dead_letter_and_circles_end() {
-    let mut w = world();
-    let c = w.client();
-    w.queue(c, "dead");
-    declare(&mut w, c, "q", &to_dead(&[("x-max-length", Value::I32(2))]));
+    let (mut w, c) = dead_lettering(&[("x-max-length", Value::I32(2))]);
     w.publish_numbers(c, "q", 0..5);
     assert_eq!(all_of(&mut w, c, "dead"), ["0", "1", "2"]);
     let round = [("x-message-ttl", Value::I32(100)), ("x-dead-letter-exchange", Value::from(""))];
@@ -251,11 +244,7 @@ fn what_a_full_queue_drops_is_a_dead_letter_and_circles_end() {
 
 #[test]
 fn dead_letters_on_their_way_take_memory_of_the_broker() {
-    let mut w = world();
-    let c = w.client();
-    w.queue(c, "dead");
-    let ttl = [("x-message-ttl", Value::I32(1_000))];
-    declare(&mut w, c, "q", &to_dead(&ttl));
+    let (mut w, c) = dead_lettering(&[("x-message-ttl", Value::I32(1_000))]);
     let body = "x".repeat(1_000);
     for _ in 0..500 {
         w.publish(c, "", "q", &body);

@@ -1,4 +1,5 @@
 use super::*;
+use crate::order::Draw;
 
 const SEARCH: LimitSearch = LimitSearch {
     first: 10_000.0,
@@ -34,24 +35,11 @@ fn held(holds: bool) -> TrialOutcome {
     }
 }
 
-/// Numbers from 0 to 1 that are the same in every run of the test.
-struct Draws(u64);
-
-impl Draws {
-    fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
-
 #[test]
 fn a_broker_with_a_limit_is_held_between_two_rates_wherever_the_limit_lies() {
-    let mut draws = Draws(1);
+    let mut draws = Draw::new(1);
     for _ in 0..500 {
-        let limit = 10.0 * 10_f64.powf(draws.next() * 5.9) * 1.01;
+        let limit = 10.0 * 10_f64.powf(draws.uniform() * 5.9) * 1.01;
         let (found, trials) = search(&SEARCH, |rate, _| held(rate <= limit));
         let (low, high) = (found.low.unwrap(), found.high.unwrap());
         assert!(low <= limit && limit < high, "{low} {limit} {high}");
@@ -65,11 +53,11 @@ fn a_broker_with_a_limit_is_held_between_two_rates_wherever_the_limit_lies() {
 fn near_a_limit_that_wavers_the_interval_covers_what_is_unsure() {
     let mut covered = 0;
     for seed in 0..200 {
-        let mut draws = Draws(seed);
-        let limit = 10_000.0 * (1.0 + 9.0 * draws.next());
+        let mut draws = Draw::new(seed);
+        let limit = 10_000.0 * (1.0 + 9.0 * draws.uniform());
         // Each trial's own limit lies 3 % around.
         let (found, trials) = search(&SEARCH, |rate, _| {
-            let sum: f64 = (0..12).map(|_| draws.next()).sum();
+            let sum: f64 = (0..12).map(|_| draws.uniform()).sum();
             held(rate <= limit * (1.0 + 0.03 * (sum - 6.0)))
         });
         let (low, high) = (found.low.unwrap(), found.high.unwrap_or(f64::INFINITY));
@@ -140,8 +128,8 @@ fn rates_have_three_digits() {
 #[test]
 fn whatever_trials_say_the_search_ends_with_an_interval_that_is_none_the_wrong_way_round() {
     for seed in 0..2_000 {
-        let mut draws = Draws(seed);
-        let (found, trials) = search(&SEARCH, |_, _| match draws.next() {
+        let mut draws = Draw::new(seed);
+        let (found, trials) = search(&SEARCH, |_, _| match draws.uniform() {
             ..0.4 => TrialOutcome::Held,
             ..0.8 => TrialOutcome::Missed,
             _ => TrialOutcome::Unclear,
@@ -162,12 +150,12 @@ fn whatever_trials_say_the_search_ends_with_an_interval_that_is_none_the_wrong_w
 #[test]
 fn rates_with_more_digits_at_the_ends_of_what_may_be_tried_are_tried_themselves_and_not_for_ever() {
     for seed in 0..2_000 {
-        let mut draws = Draws(seed);
-        let least = 1.0 + 2_000.0 * draws.next();
-        let most = least * (1.0 + 40.0 * draws.next());
-        let search_here = LimitSearch { first: least + (most - least) * draws.next(), least, most, ..SEARCH };
+        let mut draws = Draw::new(seed);
+        let least = 1.0 + 2_000.0 * draws.uniform();
+        let most = least * (1.0 + 40.0 * draws.uniform());
+        let search_here = LimitSearch { first: least + (most - least) * draws.uniform(), least, most, ..SEARCH };
         // Beyond both ends, too.
-        let limit = least / 2.0 + (most * 1.5 - least / 2.0) * draws.next();
+        let limit = least / 2.0 + (most * 1.5 - least / 2.0) * draws.uniform();
         let (found, trials) = search(&search_here, |rate, _| held(rate <= limit));
         assert!(trials.len() <= 30, "{seed}: {trials:?}");
         match (found.low, found.high) {
@@ -180,10 +168,10 @@ fn rates_with_more_digits_at_the_ends_of_what_may_be_tried_are_tried_themselves_
 
 #[test]
 fn where_trials_agree_no_more_are_made_than_were_announced() {
-    let mut draws = Draws(7);
+    let mut draws = Draw::new(7);
     for _ in 0..20 {
         // Some limits lie above all that is tried.
-        let limit = 10.0 * 10_f64.powf(draws.next() * 6.2);
+        let limit = 10.0 * 10_f64.powf(draws.uniform() * 6.2);
         let mut trials = Vec::new();
         let mut left = most_trials_left(&SEARCH, &trials);
         assert!(left <= 30, "{left}");

@@ -189,14 +189,8 @@ mod tests {
 
     #[test]
     fn chance_alone_proves_nothing_but_once_in_370() {
-        let mut random = 7u64;
-        let mut draw = |share: f64, of: u32| {
-            let hits = (0..of).filter(|_| {
-                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                (random >> 11) as f64 / (1u64 << 53) as f64 <= share
-            });
-            hits.count() as f64
-        };
+        let mut random = crate::order::Draw::new(7);
+        let mut draw = |share: f64, of: u32| (0..of).filter(|_| random.uniform() <= share).count() as f64;
         let trials = 4_000;
         let wrong = (0..trials).filter(|_| {
             let (a, b) = (draw(0.03, 800), draw(0.03, 400));

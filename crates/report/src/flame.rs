@@ -317,22 +317,12 @@ mod difference_tests;
 mod tests {
     use std::fs;
 
-    use stacks::{Sample, StackNode, Unwinding};
+    use stacks::{Sample, StackNode};
 
     use super::*;
 
     fn sample(stack: u32, weight: u64) -> Sample {
-        Sample {
-            t: 0,
-            weight,
-            stack,
-            thread: 0,
-            cpu: 0,
-            complete: true,
-            unwinding: Unwinding::Unknown,
-            process: None,
-            wait: None,
-        }
+        Sample { weight, stack, complete: true, ..Sample::default() }
     }
 
     fn profile() -> Profile {

@@ -412,23 +412,18 @@ mod tests {
         let mut known = calibration();
         let point = known.points.get(4).unwrap().clone();
         known.points.push(Point { threads: 2, rate: 3e6, at_least: true, ..point });
-        let capacity = |producers: usize, threads: usize| {
+        let capacity = |known: &Calibration, producers: usize, threads: usize| {
             let plan = Plan { threads, ..plan(|g| g.producers.per_destination = producers) };
             let found = known.capacity(&plan).unwrap();
             (found.rate, found.at_least)
         };
-        assert_eq!(capacity(60, 1), (2e6, false));
-        assert_eq!(capacity(60, 2), (3e6, true));
+        assert_eq!(capacity(&known, 60, 1), (2e6, false));
+        assert_eq!(capacity(&known, 60, 2), (3e6, true));
         // What is between the two is the lower one, and so a lower bound.
         known.points.last_mut().unwrap().threads = 4;
-        let capacity = |producers: usize, threads: usize| {
-            let plan = Plan { threads, ..plan(|g| g.producers.per_destination = producers) };
-            let found = known.capacity(&plan).unwrap();
-            (found.rate, found.at_least)
-        };
-        assert_eq!(capacity(60, 2), (2e6, true));
+        assert_eq!(capacity(&known, 60, 2), (2e6, true));
         // A second loop without a connection does nothing.
-        assert_eq!(capacity(1, 2), (4e6, true));
+        assert_eq!(capacity(&known, 1, 2), (4e6, true));
     }
 
     #[test]

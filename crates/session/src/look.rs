@@ -215,7 +215,7 @@ fn read_word(path: &Path) -> Option<LookWord> {
 
 #[cfg(test)]
 mod tests {
-    use std::process::{Command, Stdio};
+    use std::process::Command;
 
     use measure::Nanos;
 
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn a_look_whose_process_was_killed_has_ended() {
         let dir = tempfile::tempdir().unwrap();
-        let mut child = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().unwrap();
+        let child = testkit::ChildGuard::idle();
         let word = LookWord {
             command: "bellows erlang calls".into(),
             process: ProcessId::of(child.id()).unwrap(),
@@ -287,8 +287,7 @@ mod tests {
         looks.read();
         let far = Clock.now() + Nanos::SECOND;
         assert!(!looks.spans(word.begun, far)[0].killed);
-        child.kill().unwrap();
-        child.wait().unwrap();
+        drop(child);
         looks.read();
         let span = looks.spans(word.begun, far).remove(0);
         assert!(span.killed && span.end < 1.0, "{span:?}");

@@ -589,13 +589,13 @@ pub(crate) mod tests {
     }
 
     /// A program that computes until it is dropped.
-    pub(crate) struct Busy(std::process::Child);
+    pub(crate) struct Busy(testkit::ChildGuard);
 
     impl Busy {
         pub(crate) fn new() -> Self {
             let mut command = std::process::Command::new("sh");
             let busy = command.args(["-c", "while :; do :; done"]).spawn();
-            Self(busy.expect("sh starts"))
+            Self(testkit::ChildGuard(busy.expect("sh starts")))
         }
 
         pub(crate) fn pid(&self) -> u32 {
@@ -615,13 +615,6 @@ pub(crate) mod tests {
                 assert!(Clock.now() < deadline, "it gets no CPU");
                 std::thread::sleep(std::time::Duration::from_millis(5));
             }
-        }
-    }
-
-    impl Drop for Busy {
-        fn drop(&mut self) {
-            let _ = self.0.kill();
-            let _ = self.0.wait();
         }
     }
 
@@ -682,7 +675,7 @@ pub(crate) mod tests {
         command.args(["-c", script]);
         let piped = std::process::Stdio::piped;
         let starter = command.stdin(piped()).stdout(piped()).spawn();
-        let mut starter = Busy(starter.expect("sh starts"));
+        let mut starter = Busy(testkit::ChildGuard(starter.expect("sh starts")));
         let starts = Starter { node: 0, pid: starter.pid(), at: Clock.now() };
         if !is_heard_late {
             source.follow_starter(&starts);

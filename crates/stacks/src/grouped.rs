@@ -259,7 +259,7 @@ mod tests {
     use measure::Time;
 
     use super::*;
-    use crate::{Builder, ErlangProcess, Merge, ProfileHeader, Sample, Unwinding};
+    use crate::{Builder, ErlangProcess, Merge, ProfileHeader, Sample};
 
     fn profile() -> Profile {
         let mut builder = Builder::default();
@@ -282,17 +282,7 @@ mod tests {
             let thread = builder.thread(thread);
             let node = |parent, at: &usize| Some(builder.node(parent, frames[*at]));
             let stack = path.iter().fold(None, node).unwrap();
-            builder.sample(Sample {
-                t: 0,
-                weight,
-                stack,
-                thread,
-                cpu: 0,
-                complete: true,
-                unwinding: Unwinding::Unknown,
-                process: None,
-                wait: None,
-            });
+            builder.sample(Sample { weight, stack, thread, complete: true, ..Sample::default() });
         }
         builder.profile
     }
@@ -380,17 +370,7 @@ mod tests {
             let stack = builder.node(None, frame);
             let thread = builder.thread("t");
             let wait = of.map(|wait| builder.wait(&wait));
-            builder.sample(Sample {
-                t: 0,
-                weight,
-                stack,
-                thread,
-                cpu: 0,
-                complete: true,
-                unwinding: Unwinding::Unknown,
-                process: None,
-                wait,
-            });
+            builder.sample(Sample { weight, stack, thread, complete: true, wait, ..Sample::default() });
         }
         builder.profile
     }

@@ -304,17 +304,7 @@ mod tests {
             let stack = builder.node(None, frame);
             let thread = builder.thread("t");
             let process = Some(builder.process("<0.1.0>"));
-            builder.sample(Sample {
-                t: 5,
-                weight: 1,
-                stack,
-                thread,
-                cpu: 0,
-                complete: true,
-                unwinding: super::super::Unwinding::Unknown,
-                process,
-                wait: None,
-            });
+            builder.sample(Sample { t: 5, weight: 1, stack, thread, complete: true, process, ..Sample::default() });
         }
         let mut profile = builder.profile;
         profile.header.origin_unix_ns = second * 1_000_000_000;

@@ -257,7 +257,7 @@ impl UsedNames {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Builder, Unwinding};
+    use crate::Builder;
 
     /// A profile of folded stacks with their weights.
     fn profile(stacks: &[(&str, u64)]) -> Profile {
@@ -320,17 +320,7 @@ mod tests {
         let stack = builder.node(None, frame);
         for (thread, complete) in [("1_scheduler", true), ("2_scheduler", false)] {
             let thread = builder.thread(thread);
-            builder.sample(crate::Sample {
-                t: 0,
-                weight: 1,
-                stack,
-                thread,
-                cpu: 0,
-                complete,
-                unwinding: Unwinding::Unknown,
-                process: None,
-                wait: None,
-            });
+            builder.sample(crate::Sample { weight: 1, stack, thread, complete, ..crate::Sample::default() });
         }
         let profile = builder.profile;
         let tree = profile.share_tree(ALL);

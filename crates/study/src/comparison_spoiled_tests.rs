@@ -2,21 +2,16 @@
 
 use archive::{Decision, FailedBy};
 
-use super::comparison_tests::{ALIKE, run, scraping};
+use super::comparison_tests::{ALIKE, compared, numbered, run, scraping};
 use super::*;
 
 /// Runs of a side of which the first are spoiled by this warning.
 fn spoiled_side(runs: u32, spoiled: u32, code: WarningCode) -> Vec<RunRecord> {
-    let of = |at: u32| {
-        let mut record = run(&format!("run-{at}"), "4.0", 1, 1_000.0 + f64::from(at % 3));
-        let summary = record.summary.as_mut().expect("a summary");
+    numbered(runs, |at, summary| {
         if at < spoiled {
-            let warning = crate::example_warnings::example(code, Tier::Invalid);
-            summary.warnings.push(warning);
+            summary.warnings.push(crate::example_warnings::example(code, Tier::Invalid));
         }
-        record
-    };
-    (0..runs).map(of).collect()
+    })
 }
 
 #[test]
@@ -67,8 +62,7 @@ fn runs_whose_broker_never_answered_are_of_their_side() {
             record.versions.broker = None;
         }
         let well = spoiled_side(8, 0, WarningCode::BrokerGone);
-        let found = comparison(&well, &refused, ComparisonOptions::default());
-        let found = found.expect("comparable");
+        let found = compared(&well, &refused);
         assert_eq!(found.figures[0].of_runs.map(|it| it.b), Some((6, 8)));
         assert!(found.is_worse(), "{found:#?}");
         assert_eq!(found.b.what, "4.0");
@@ -83,7 +77,7 @@ fn runs_that_were_stopped_do_not_water_down_those_that_a_side_spoiled() {
         (record.state, record.summary) = (RunState::Interrupted, None);
     }
     let well = spoiled_side(8, 0, WarningCode::BrokerGone);
-    let found = comparison(&well, &side, ComparisonOptions::default()).expect("comparable");
+    let found = compared(&well, &side);
     let invalid = &found.figures[0];
     let counted = invalid.of_runs.expect("counted");
     assert_eq!((counted.a, counted.b), ((0, 8), (3, 3)));
@@ -117,7 +111,6 @@ fn a_side_that_spoils_all_of_its_runs_hides_nothing_of_the_other() {
 /// With two runs left of a side no figure can be called changed, and none takes level from what can be.
 #[test]
 fn what_cannot_be_proven_takes_no_level_from_what_can() {
-    let options = ComparisonOptions::default();
     let side = |gone: usize| {
         let mut runs = scraping(vec![1_000; 8], 2_000, 0);
         for (at, run) in runs.iter_mut().enumerate() {
@@ -144,7 +137,7 @@ fn what_cannot_be_proven_takes_no_level_from_what_can() {
         runs
     };
     for gone in [6, 7] {
-        let found = comparison(&side(0), &side(gone), options).expect("comparable");
+        let found = compared(&side(0), &side(gone));
         assert!(found.figures.len() > 7, "{:#?}", found.figures);
         let invalid = &found.figures[0];
         assert_eq!((invalid.corrected_p, invalid.is_worse()), (invalid.p, true));
@@ -156,16 +149,15 @@ fn what_cannot_be_proven_takes_no_level_from_what_can() {
     broken.state = RunState::Failed;
     broken.failed_by = Some(FailedBy::Side);
     let slow = [&slow[..], &[broken]].concat();
-    let found = comparison(&fast, &slow, options).expect("comparable");
+    let found = compared(&fast, &slow);
     let rate = &found.figures[1];
     assert!(rate.is_worse() && rate.corrected_p == rate.p, "{rate:#?}");
 }
 
 #[test]
 fn a_generator_that_one_side_saturates_leaves_it_open_and_others_on_the_machine_do_not() {
-    let options = ComparisonOptions::default();
     let side = |full| spoiled_side(8, full, WarningCode::GeneratorSaturated);
-    let found = comparison(&side(0), &side(6), options).expect("comparable");
+    let found = compared(&side(0), &side(6));
     let full = &found.figures[0];
     assert_eq!(full.name, "generator-limited runs");
     assert!(full.decision == Decision::Undecided && found.is_undecided() && !found.is_worse());
@@ -174,6 +166,6 @@ fn a_generator_that_one_side_saturates_leaves_it_open_and_others_on_the_machine_
         let steal = crate::example_warnings::example(WarningCode::CpuSteal, Tier::Caution);
         record.summary.as_mut().expect("a summary").warnings.push(steal);
     }
-    let found = comparison(&side(0), &disturbed, options).expect("comparable");
+    let found = compared(&side(0), &disturbed);
     assert!(found.figures.iter().all(|it| it.of_runs.is_none()), "{found:#?}");
 }

@@ -4,6 +4,8 @@ use archive::{ComparedFigure, Throughput, Versions};
 
 use super::*;
 use archive::Decision;
+use measure::ledger::LedgerSummary;
+use testkit::{assert_begins, assert_ends, assert_has, assert_lacks};
 
 /// Factors of runs that are alike.
 pub(super) const ALIKE: [f64; 5] = [1.0, 1.001, 0.999, 1.000_5, 0.999_5];
@@ -24,6 +26,37 @@ pub(super) fn run(id: &str, version: &str, schedulers: u32, rate: f64) -> RunRec
     }
 }
 
+pub(super) fn compared(a: &[RunRecord], b: &[RunRecord]) -> Comparison {
+    comparison(a, b, ComparisonOptions::default()).expect("comparable")
+}
+
+/// Three runs that are alike but for a change of each.
+fn alike(change: impl Fn(&mut RunRecord)) -> [RunRecord; 3] {
+    [1.0, 1.001, 0.999].map(|it| {
+        let mut run = run("x", "3.10", 2, 1_000.0 * it);
+        change(&mut run);
+        run
+    })
+}
+
+/// Runs at about 1,000 messages a second, with a change of each summary.
+pub(super) fn numbered(count: u32, change: impl Fn(u32, &mut RunSummary)) -> Vec<RunRecord> {
+    let of = |at: u32| {
+        let mut run = run(&format!("run-{at}"), "4.0", 1, 1_000.0 + f64::from(at % 3));
+        change(at, run.summary.as_mut().expect("a summary"));
+        run
+    };
+    (0..count).map(of).collect()
+}
+
+fn ledger(sent: u64, lost: u64, reordered: u64) -> Option<LedgerSummary> {
+    Some(LedgerSummary { exact: true, sent, lost, reordered, ..LedgerSummary::default() })
+}
+
+fn refuse(summary: &mut RunSummary, refused: u64) {
+    summary.warnings.extend((refused > 0).then(|| crate::example_warnings::refused(refused)));
+}
+
 #[test]
 fn sides_differ_in_the_broker_and_are_of_one_each() {
     let options = ComparisonOptions::default();
@@ -37,11 +70,11 @@ fn sides_differ_in_the_broker_and_are_of_one_each() {
     assert!((sent.change - 0.2).abs() < 1e-6 && !found.is_worse());
     let mixed = [&old[..2], &new[..1]].concat();
     let told = comparison(&mixed, &new, options).expect_err("two brokers").sentence();
-    assert!(told.contains("side A") && told.contains("3.10"), "{told}");
-    assert!(told.ends_with("with --force"), "{told}");
+    assert_has(&told, ["side A", "3.10"]);
+    assert_ends(told, "with --force");
     let other = [&old[..2], &side("3.10", 1, 1_000.0)[..1]].concat();
     let told = comparison(&other, &new, options).expect_err("two brokers").sentence();
-    assert!(told.contains("broker.schedulers"), "{told}");
+    assert_has(told, ["broker.schedulers"]);
     let forced = ComparisonOptions { force: true, ..options };
     let forced = comparison(&mixed, &new, forced).expect("forced");
     assert_eq!(forced.forced.len(), 1, "{:?}", forced.forced);
@@ -51,19 +84,16 @@ fn sides_differ_in_the_broker_and_are_of_one_each() {
 #[test]
 fn runs_that_were_profiled_in_blocks_are_compared_with_such_alone() {
     let side = |blocks: Option<&str>| {
-        [1.0, 1.001, 0.999].map(|it| {
-            let mut run = run("x", "3.10", 2, 1_000.0 * it);
+        alike(|run| {
             if let Some(length) = blocks {
                 run.experiment["profile"] = json!({"blocks": length});
             }
-            run
         })
     };
     for planned in [false, true] {
         let options = ComparisonOptions { planned, ..ComparisonOptions::default() };
         let refused = comparison(&side(None), &side(Some("1s")), options);
-        let told = refused.expect_err("other blocks").sentence();
-        assert!(told.contains("no blocks and blocks of 1s"), "{told}");
+        assert_has(refused.expect_err("other blocks").sentence(), ["no blocks and blocks of 1s"]);
         assert!(comparison(&side(Some("1s")), &side(Some("2s")), options).is_err());
         comparison(&side(Some("1s")), &side(Some("1s")), options).expect("alike");
     }
@@ -71,17 +101,8 @@ fn runs_that_were_profiled_in_blocks_are_compared_with_such_alone() {
 
 #[test]
 fn hidden_words_of_a_command_are_told_as_not_compared() {
-    let side = |word: &str| {
-        [1.0, 1.001, 0.999].map(|it| {
-            let mut run = run("x", "3.10", 2, 1_000.0 * it);
-            run.experiment["load"] = json!([{"command": ["x", word]}]);
-            run
-        })
-    };
-    let remarks = |runs: &[RunRecord]| {
-        let found = comparison(runs, runs, ComparisonOptions::default());
-        found.expect("comparable").remarks.len()
-    };
+    let side = |word: &str| alike(|run| run.experiment["load"] = json!([{"command": ["x", word]}]));
+    let remarks = |runs: &[RunRecord]| compared(runs, runs).remarks.len();
     for (word, told) in [("fast", 0), ("--token=***", 1)] {
         assert_eq!(remarks(&side(word)), told, "{word}");
     }
@@ -113,7 +134,7 @@ fn runs_without_messages_are_compared_by_the_brokers_cpu_per_time() {
         })
     };
     let found = |a: &[RunRecord], b: &[RunRecord]| {
-        let found = comparison(a, b, ComparisonOptions::default()).expect("comparable");
+        let found = compared(a, b);
         let figures = found.figures.iter();
         let figures: Vec<_> = figures.map(|it| (it.name.clone(), it.decision)).collect();
         (figures, found.remarks.join("\n"))
@@ -124,7 +145,7 @@ fn runs_without_messages_are_compared_by_the_brokers_cpu_per_time() {
     let memory = figure("broker memory", Decision::Same);
     assert_eq!(figures, [cores, memory]);
     let said = "no messages were counted: the broker's CPU is compared per time (broker cores), not per message";
-    assert!(told.starts_with(said), "{told}");
+    assert_begins(told, said);
     // Of runs that count messages the CPU is per message, also where some of the other side have none.
     for other in [Some(20.0), None] {
         let (figures, told) = found(&side(0.5, Some(20.0)), &side(0.6, other));
@@ -136,15 +157,13 @@ fn runs_without_messages_are_compared_by_the_brokers_cpu_per_time() {
 
 #[test]
 fn a_side_that_delivers_nothing_is_not_the_same() {
-    let options = ComparisonOptions::default();
     let side = |rates: [f64; 3]| rates.map(|rate| run("x", "3.10", 2, rate));
     let some = side([1_000.0, 1_001.0, 999.0]);
     let none = side([0.0; 3]);
-    let found = comparison(&some, &none, options).expect("comparable");
+    let found = compared(&some, &none);
     assert!(found.is_worse(), "{found:#?}");
-    assert!(!comparison(&none, &some, options).expect("comparable").is_worse());
-    let once = comparison(&some, &side([1_000.0, 0.0, 1_000.0]), options);
-    let once = once.expect("comparable");
+    assert!(!compared(&none, &some).is_worse());
+    let once = compared(&some, &side([1_000.0, 0.0, 1_000.0]));
     let [sent] = once.figures.as_slice() else {
         panic!("{once:#?}");
     };
@@ -179,14 +198,9 @@ fn a_run_that_does_not_count_takes_its_partner_with_it() {
 #[test]
 fn several_bellows_are_refused_and_reasons_are_named_once() {
     let options = ComparisonOptions::default();
-    let side = |bellows: &str| {
-        [1.0, 1.001, 0.999].map(|by| RunRecord {
-            versions: Versions { bellows: bellows.into(), broker: Some("3.10".into()), ..Versions::default() },
-            ..run("x", "3.10", 2, 1_000.0 * by)
-        })
-    };
+    let side = |bellows: &str| alike(|run| run.versions.bellows = bellows.into());
     let told = comparison(&side("0.1"), &side("0.2"), options).expect_err("two bellows");
-    assert!(told.sentence().contains("0.1"), "{}", told.sentence());
+    assert_has(told.sentence(), ["0.1"]);
     let forced = ComparisonOptions { force: true, ..options };
     let forced = comparison(&side("0.1"), &side("0.2"), forced).expect("forced");
     assert_eq!(forced.forced.len(), 1, "{:?}", forced.forced);
@@ -194,7 +208,6 @@ fn several_bellows_are_refused_and_reasons_are_named_once() {
 
 #[test]
 fn failures_that_come_and_go_are_called_a_change_no_oftener_than_the_level_says() {
-    let options = ComparisonOptions::default();
     let mut random = testkit::Random::new(7);
     for runs in [2, 3, 4, 5] {
         let mut called = 0;
@@ -204,7 +217,7 @@ fn failures_that_come_and_go_are_called_a_change_no_oftener_than_the_level_says(
                 // Nothing else differs by a digit.
                 failed.flat_map(|failed| scraping([1_000; 3], 12, failed).into_iter().next()).collect()
             };
-            let found = comparison(&side(), &side(), options).expect("comparable");
+            let found = compared(&side(), &side());
             let mut failures = found.figures.iter().filter(|it| it.name.ends_with("failed"));
             called += usize::from(failures.any(|it| it.decision == Decision::Changed));
         }
@@ -238,14 +251,11 @@ pub(super) fn scraping(ms: impl IntoIterator<Item = u64>, pages: u64, failed: u6
 
 #[test]
 fn the_time_of_pages_is_compared_by_their_names() {
-    let options = ComparisonOptions::default();
     let decided = |a: &[RunRecord], b: &[RunRecord]| {
-        let found = comparison(a, b, options).expect("comparable");
-        let figures = found.figures.iter();
-        let told = figures.map(|it| (it.name.clone(), it.decision, it.is_worse()));
-        told.collect::<Vec<_>>()
+        let figures = compared(a, b).figures.into_iter();
+        figures.map(|it| (it.is_worse(), it.name, it.decision)).collect::<Vec<_>>()
     };
-    let named = |name: &str, is_worse| (name.to_owned(), Decision::Changed, is_worse);
+    let named = |name: &str, is_worse| (is_worse, name.to_owned(), Decision::Changed);
     let slow = [2_000, 2_010, 1_990, 2_005, 1_995];
     let fast = [1_000, 1_005, 995, 1_002, 998];
     assert_eq!(
@@ -266,7 +276,6 @@ fn the_time_of_pages_is_compared_by_their_names() {
 /// Latencies of a side that keeps up, and of one that does not, are no fair comparison without this.
 #[test]
 fn a_requested_rate_that_one_side_misses_is_a_figure_and_the_first() {
-    let options = ComparisonOptions::default();
     let side = |rate: f64, missed: bool| {
         ALIKE.map(|it| {
             let mut run = run("x", "3.10", 2, rate * it);
@@ -282,8 +291,7 @@ fn a_requested_rate_that_one_side_misses_is_a_figure_and_the_first() {
         })
     };
     let names = |b_missed: bool, b: f64| -> Vec<(String, Decision)> {
-        let found = comparison(&side(1_000.0, false), &side(b, b_missed), options);
-        let figures = found.expect("comparable").figures.into_iter();
+        let figures = compared(&side(1_000.0, false), &side(b, b_missed)).figures.into_iter();
         figures.map(|it| (it.name, it.decision)).collect()
     };
     let kept = names(false, 1_000.0);
@@ -300,34 +308,30 @@ fn a_requested_rate_that_one_side_misses_is_a_figure_and_the_first() {
         })
     };
     let (kept, slow) = (received(1_000.0, None), received(100.0, Some(archive::Cause::ConsumersSlow)));
-    let found = comparison(&kept, &slow, options).expect("comparable");
+    let found = compared(&kept, &slow);
     let first = &found.figures[0];
     assert_eq!((first.name.as_str(), first.decision), ("received rate", Decision::Changed));
 }
 
 #[test]
 fn failures_that_one_side_alone_has_are_a_change() {
-    let options = ComparisonOptions::default();
     let times = [1_000, 1_005, 995];
     let (well, failing) = (scraping(times, 12, 0), scraping(times, 12, 3));
-    let of_three = comparison(&well, &failing, options).expect("comparable");
-    let figure = of_three.figures.iter().find(|it| it.name.ends_with("failed"));
-    let figure = figure.expect("failures");
+    let failed = |of: &Comparison| of.figures.iter().find(|it| it.name.ends_with("failed")).cloned();
+    let of_three = compared(&well, &failing);
+    let figure = failed(&of_three).expect("failures");
     // Of six runs three fail, whichever side they are of: by chance all of one side in one of ten.
     assert_eq!((figure.decision, figure.needed), (Decision::Undecided, Some(5)));
     assert!(figure.p.is_some_and(|it| (it - 0.1).abs() < 1e-9) && of_three.is_undecided(), "{figure:?}");
     let twice = |runs: Vec<RunRecord>| [runs.clone(), runs].concat();
     let (well, failing) = (twice(well), twice(failing));
     for (a, b, is_worse) in [(&well, &failing, true), (&failing, &well, false)] {
-        let found = comparison(a, b, options).expect("comparable");
-        let figure = found.figures.iter().find(|it| it.name.ends_with("failed"));
-        let figure = figure.expect("failures");
+        let figure = failed(&compared(a, b)).expect("failures");
         assert_eq!(figure.name, "per-object page failed");
         assert_eq!(figure.decision, Decision::Changed);
         assert_eq!(figure.is_worse(), is_worse);
     }
-    let found = comparison(&well, &well, options).expect("comparable");
-    assert!(found.figures.iter().all(|it| !it.name.ends_with("failed")));
+    assert!(failed(&compared(&well, &well)).is_none());
     let name = "per-object page failed";
     let read: Quantity = name.parse().expect("a name reads back");
     let summary = failing[0].summary.as_ref().expect("a summary");
@@ -337,92 +341,63 @@ fn failures_that_one_side_alone_has_are_a_change() {
 
 #[test]
 fn a_side_that_loses_messages_in_every_run_is_worse() {
-    let options = ComparisonOptions::default();
-    let losing = |lost: u64, exact: bool| -> Vec<RunRecord> {
-        let of = |at: u32| {
-            let mut record = run(&format!("run-{at}"), "4.0", 1, 1_000.0 + f64::from(at));
-            let summary = record.summary.as_mut().expect("a summary");
-            summary.flow_mut().ledger = Some(measure::ledger::LedgerSummary {
-                exact,
-                sent: 1_000,
-                lost,
-                ..measure::ledger::LedgerSummary::default()
-            });
+    let losing = |lost: u64, exact: bool| {
+        numbered(6, |_, summary| {
+            summary.flow_mut().ledger = ledger(1_000, lost, 0).map(|it| LedgerSummary { exact, ..it });
             if lost > 0 {
                 let warning = crate::example_warnings::example(WarningCode::MessagesLost, Tier::Invalid);
                 summary.warnings.push(warning);
             }
-            record
-        };
-        (0..6).map(of).collect()
+        })
     };
     let (well, worse) = (losing(0, true), losing(3, true));
-    let found = comparison(&well, &worse, options).expect("comparable");
+    let found = compared(&well, &worse);
     let lost = found.figures.iter().find(|it| it.name == "lost");
     let lost = lost.expect("a figure");
     assert_eq!((lost.decision, lost.without), (Decision::Changed, (6, 0)));
     assert!(lost.is_worse() && found.b.runs.iter().all(|it| it.invalid));
-    let better = comparison(&worse, &well, options).expect("comparable");
+    let better = compared(&worse, &well);
     assert!(!better.is_worse(), "{better:#?}");
     // Where nobody knows how many, such runs do not count, which is told of the side.
-    let found = comparison(&well, &losing(3, false), options).expect("comparable");
+    let found = compared(&well, &losing(3, false));
     assert!(found.figures.iter().all(|it| it.name != "lost"));
     assert!(found.figures[0].name == "invalid runs" && found.is_worse());
 }
 
 #[test]
 fn a_side_that_receives_nothing_of_a_requested_rate_is_worse() {
-    let options = ComparisonOptions::default();
-    let receiving = |rate: f64| -> Vec<RunRecord> {
-        let of = |at: u32| {
-            let mut record = run(&format!("run-{at}"), "4.0", 1, 1_000.0);
-            let summary = record.summary.as_mut().expect("a summary");
+    let receiving = |rate: f64| {
+        numbered(3, |_, summary| {
+            summary.flow_mut().sent.rate = 1_000.0;
             summary.messages_mut().requested = Some(archive::RequestedSummary::default());
             // What came in the warm-up is no message of the measured phase.
             summary.flow_mut().received = Throughput { total: 600, rate };
-            record
-        };
-        (0..3).map(of).collect()
+        })
     };
     let (well, nothing) = (receiving(1_000.0), receiving(0.0));
-    let found = comparison(&well, &nothing, options).expect("comparable");
+    let found = compared(&well, &nothing);
     let rate = &found.figures[0];
     assert!(rate.name == "received rate" && rate.is_worse(), "{found:#?}");
-    let same = comparison(&well, &well, options).expect("comparable");
-    assert!(same.figures.iter().all(|it| it.name != "received rate"));
+    assert!(compared(&well, &well).figures.iter().all(|it| it.name != "received rate"));
 }
 
 /// A load that is refused some by design is the same on both sides, and a few more are no change for the worse; lost
 /// messages are.
 #[test]
 fn counts_of_what_is_by_design_have_a_margin() {
-    let options = ComparisonOptions::default();
-    let side = |refused: [u64; 8], lost: u64| -> Vec<RunRecord> {
-        let of = |(at, refused): (usize, u64)| {
-            let mut record = run(&format!("run-{at}"), "4.0", 1, 1_000.0 + (at % 3) as f64);
-            let summary = record.summary.as_mut().expect("a summary");
+    let side = |refused: [u64; 8], lost: u64| {
+        numbered(8, |at, summary| {
             summary.flow_mut().sent.total = 100_000;
-            summary.flow_mut().ledger = Some(measure::ledger::LedgerSummary {
-                exact: true,
-                sent: 100_000,
-                lost,
-                ..measure::ledger::LedgerSummary::default()
-            });
-            if refused > 0 {
-                let warning = crate::example_warnings::refused(refused);
-                summary.warnings.push(warning);
-            }
-            record
-        };
-        refused.into_iter().enumerate().map(of).collect()
+            summary.flow_mut().ledger = ledger(100_000, lost, 0);
+            refuse(summary, refused[at as usize]);
+        })
     };
     let refused = |by: f64| {
         let counts = [4_010.0, 3_940.0, 4_055.0, 3_980.0, 4_090.0, 3_900.0, 4_020.0, 4_005.0];
         side(counts.map(|it: f64| (it * by) as u64), 0)
     };
     let decided = |a: &[RunRecord], b: &[RunRecord], name: &str| {
-        let found = comparison(a, b, options).expect("comparable");
-        let figure = found.figures.into_iter().find(|it| it.name == name);
+        let figure = compared(a, b).figures.into_iter().find(|it| it.name == name);
         let figure = figure.expect("a figure");
         (figure.decision, figure.is_worse())
     };
@@ -440,32 +415,19 @@ fn counts_of_what_is_by_design_have_a_margin() {
 
 #[test]
 fn refused_and_reordered_messages_are_figures() {
-    let options = ComparisonOptions::default();
-    let side = |refused: u64, reordered: u64| -> Vec<RunRecord> {
-        let of = |at: u32| {
-            let mut record = run(&format!("run-{at}"), "4.0", 1, 1_000.0 + f64::from(at % 3));
-            let summary = record.summary.as_mut().expect("a summary");
-            summary.flow_mut().ledger = Some(measure::ledger::LedgerSummary {
-                exact: true,
-                sent: 1_000,
-                reordered,
-                ..measure::ledger::LedgerSummary::default()
-            });
-            if refused > 0 {
-                let warning = crate::example_warnings::refused(refused);
-                summary.warnings.push(warning);
-            }
-            record
-        };
-        (0..6).map(of).collect()
+    let side = |refused: u64, reordered: u64| {
+        numbered(6, |_, summary| {
+            summary.flow_mut().ledger = ledger(1_000, 0, reordered);
+            refuse(summary, refused);
+        })
     };
     // Four in a hundred.
-    let found = comparison(&side(0, 0), &side(40, 25), options).expect("comparable");
+    let found = compared(&side(0, 0), &side(40, 25));
     for name in ["refused", "reordered"] {
         let figure = found.figures.iter().find(|it| it.name == name);
         assert!(figure.is_some_and(ComparedFigure::is_worse), "{name}: {found:#?}");
     }
-    let none = comparison(&side(0, 0), &side(0, 0), options).expect("comparable");
+    let none = compared(&side(0, 0), &side(0, 0));
     assert!(none.figures.iter().all(|it| !Quantity::is_harm(&it.name)));
 }
 
@@ -481,9 +443,10 @@ fn what_keeps_runs_apart_is_told_as_what_it_is() {
         refused.expect_err("another experiment").sentence()
     };
     let longer = told("phases", json!({"measure": "30s"}));
-    assert!(longer.contains("have different lengths") && !longer.contains("load"), "{longer}");
-    assert!(told("profile", json!({"frequency": 99})).contains("profiled differently"));
-    assert!(told("load", json!([])).contains("different loads"));
+    assert_has(&longer, ["have different lengths"]);
+    assert_lacks(longer, ["load"]);
+    assert_has(told("profile", json!({"frequency": 99})), ["profiled differently"]);
+    assert_has(told("load", json!([])), ["different loads"]);
 }
 
 /// Of two commands the first letters were shown, which both have, and neither had its end.
@@ -500,15 +463,11 @@ fn a_refusal_shows_where_two_commands_differ() {
         let refused = comparison(&side(a), &side(b), ComparisonOptions::default());
         refused.expect_err("two loads").sentence()
     };
-    let longer = told(&["x", "-a"], &["x", "-a", "-b"]);
-    assert!(longer.contains("load.0.command.2 differs"), "{longer}");
-    assert!(longer.contains("null and \"-b\""), "{longer}");
+    assert_has(told(&["x", "-a"], &["x", "-a", "-b"]), ["load.0.command.2 differs", "null and \"-b\""]);
     let script = |rate: &str| format!("{}--rate {rate}{}", "x ".repeat(90), " y".repeat(90));
     let (a, b) = (script("5"), script("70"));
     let within = told(&["sh", "-c", &a], &["sh", "-c", &b]);
-    for rate in ["--rate 5 y", "--rate 70 y"] {
-        assert!(within.contains(rate), "{within}");
-    }
+    assert_has(&within, ["--rate 5 y", "--rate 70 y"]);
     assert_eq!(within.matches("\"…").count(), 2, "{within}");
     assert_eq!(within.matches("…\"").count(), 2, "{within}");
     assert!(within.len() < 500, "{within}");

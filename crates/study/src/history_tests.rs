@@ -26,6 +26,20 @@ fn around(level: f64, number: u32) -> f64 {
     level * (1.0 + 0.01 * f64::from(number * 7 % 5))
 }
 
+/// Runs of a broker at 1,000 messages a second.
+fn steady(count: u32) -> Vec<RunRecord> {
+    (0..count).map(|day| record(day, 2, "4.0", around(1e3, day))).collect()
+}
+
+fn losing(run: &mut RunRecord, lost: u64) {
+    let ledger = measure::ledger::LedgerSummary { exact: true, sent: 1_000, lost, ..Default::default() };
+    run.summary.as_mut().unwrap().flow_mut().ledger = Some(ledger);
+}
+
+fn named<'a>(found: &'a History, name: &str) -> &'a HistoryFigure {
+    found.figures.iter().find(|it| it.name == name).expect("a figure")
+}
+
 #[test]
 fn a_change_is_found_between_its_runs_and_its_size_is_that_of_the_means() {
     let rate = |day| around(if day < 9 { 1_000.0 } else { 800.0 }, day);
@@ -94,7 +108,7 @@ fn equal_runs_change_beside_one_that_lies_apart_and_not_by_less_than_is_measured
 
 #[test]
 fn runs_of_another_machine_or_load_do_not_count_and_those_of_another_broker_do() {
-    let mut runs: Vec<RunRecord> = (0..12).map(|day| record(day, 2, "4.0", around(1e3, day))).collect();
+    let mut runs = steady(12);
     runs[3].versions.broker = Some("3.13".to_owned());
     runs[4].hardware.cores = 64;
     runs[5].experiment = json!({"load": [{"rate": 6}]});
@@ -127,8 +141,7 @@ fn a_run_without_a_value_stands_in_no_level_and_shifts_none() {
         run.summary.as_mut().unwrap().messages_mut().cpu_us_each.broker = cpu;
     }
     let found = history("x", &runs, 0.05);
-    let figure = found.figures.iter().find(|it| it.name == "broker cpu");
-    let figure = figure.expect("a figure");
+    let figure = named(&found, "broker cpu");
     assert_eq!(figure.values[8], None);
     let change = &figure.changes[0];
     assert_eq!(change.between, ("run-007".to_owned(), "run-009".to_owned()));
@@ -139,23 +152,17 @@ fn a_run_without_a_value_stands_in_no_level_and_shifts_none() {
 #[test]
 fn losses_that_begin_or_end_are_a_change() {
     for begin in [true, false] {
-        let mut runs: Vec<RunRecord> = (0..16).map(|day| record(day, 2, "4.0", around(1e3, day))).collect();
+        let mut runs = steady(16);
         for (day, run) in (0..).zip(&mut runs) {
-            let lost = if (day < 8) == begin { 0 } else { 16 };
-            run.summary.as_mut().unwrap().flow_mut().ledger = Some(measure::ledger::LedgerSummary {
-                exact: true,
-                sent: 1_000,
-                lost,
-                ..measure::ledger::LedgerSummary::default()
-            });
+            losing(run, if (day < 8) == begin { 0 } else { 16 });
         }
         let found = history("x", &runs, 0.05);
-        let lost = found.figures.iter().find(|it| it.name == "lost");
-        let [change] = &lost.expect("a figure of all runs").changes[..] else {
+        let lost = named(&found, "lost");
+        let [change] = &lost.changes[..] else {
             panic!("{lost:#?}");
         };
         assert_eq!((change.run, change.worse), (8, begin));
-        let levels = lost.expect("a figure").levels.iter().map(|it| it.mean.round());
+        let levels = lost.levels.iter().map(|it| it.mean.round());
         assert_eq!(levels.collect::<Vec<_>>(), if begin { [0.0, 16.0] } else { [16.0, 0.0] });
         assert!(change.change.is_finite());
     }
@@ -164,7 +171,7 @@ fn losses_that_begin_or_end_are_a_change() {
 /// Levels are compared by means of one kind: losses that fell from 286 a run to 30 did not fall from 72.
 #[test]
 fn losses_that_fall_are_told_as_a_fall_also_where_some_run_has_none() {
-    let mut runs: Vec<RunRecord> = (0..28).map(|day| record(day, 2, "4.0", around(1e3, day))).collect();
+    let mut runs = steady(28);
     for (day, run) in (0_u64..).zip(&mut runs) {
         let lost = match day {
             ..14 if day % 4 == 0 => 1,
@@ -172,15 +179,10 @@ fn losses_that_fall_are_told_as_a_fall_also_where_some_run_has_none() {
             20 => 0,
             _ => 30,
         };
-        run.summary.as_mut().unwrap().flow_mut().ledger = Some(measure::ledger::LedgerSummary {
-            exact: true,
-            sent: 1_000,
-            lost,
-            ..measure::ledger::LedgerSummary::default()
-        });
+        losing(run, lost);
     }
     let found = history("x", &runs, 0.05);
-    let lost = found.figures.iter().find(|it| it.name == "lost").expect("a figure");
+    let lost = named(&found, "lost");
     let [change] = &lost.changes[..] else {
         panic!("{lost:#?}");
     };
@@ -192,7 +194,7 @@ fn losses_that_fall_are_told_as_a_fall_also_where_some_run_has_none() {
 /// A broker that goes in every run from the seventh on leaves no figure of them, and is what has changed.
 #[test]
 fn runs_that_their_own_broker_spoils_are_a_change() {
-    let mut runs: Vec<RunRecord> = (0..14).map(|day| record(day, 2, "4.0", around(1e3, day))).collect();
+    let mut runs = steady(14);
     for run in runs.iter_mut().skip(7) {
         let gone = crate::example_warnings::example(WarningCode::BrokerGone, archive::Tier::Invalid);
         run.summary.as_mut().unwrap().warnings.push(gone);
@@ -208,7 +210,7 @@ fn runs_that_their_own_broker_spoils_are_a_change() {
 /// So does one without which the run cannot end; a generator that fails tells nothing of the broker.
 #[test]
 fn runs_that_fail_through_what_is_under_load_are_a_change() {
-    let mut runs: Vec<RunRecord> = (0..14).map(|day| record(day, 2, "4.0", around(1e3, day))).collect();
+    let mut runs = steady(14);
     for run in runs.iter_mut().skip(7) {
         run.state = RunState::Failed;
         run.failed_by = Some(archive::FailedBy::Side);
@@ -229,7 +231,7 @@ fn runs_that_fail_through_what_is_under_load_are_a_change() {
 /// Names of pages come from files: each run may have others.
 #[test]
 fn many_names_cost_no_more_than_some() {
-    let mut runs: Vec<RunRecord> = (0..20).map(|day| record(day, 2, "4.0", around(1e3, day))).collect();
+    let mut runs = steady(20);
     for (day, run) in runs.iter_mut().enumerate() {
         let page = |at: usize| archive::ScrapedPage {
             name: format!("page-{day}-{at}"),
@@ -261,7 +263,7 @@ fn a_plain_change_is_found_at_the_strictest_level_too() {
 /// `bellows client` calls all of its runs `client`, whatever they load.
 #[test]
 fn runs_by_hand_are_no_experiment() {
-    let mut runs: Vec<RunRecord> = (0..12).map(|day| record(day, 2, "4.0", around(1e3, day))).collect();
+    let mut runs = steady(12);
     for (day, run) in (0..).zip(&mut runs) {
         run.name = "client".to_owned();
         run.command = ["bellows", "client"].map(str::to_owned).to_vec();
@@ -331,8 +333,7 @@ fn a_latency_that_rose_and_went_back_changed_twice() {
     };
     let runs: Vec<RunRecord> = (0..18).map(|day| delivered(day, around(1e3, day), slow(day))).collect();
     let found = history("x", &runs, 0.05);
-    let p50 = found.figures.iter().find(|it| it.name == "end-to-end p50");
-    let changes = p50.expect("a figure").changes.iter();
+    let changes = named(&found, "end-to-end p50").changes.iter();
     let changes: Vec<_> = changes.map(|it| (it.run, it.worse)).collect();
     assert_eq!(changes, [(6, true), (12, false)], "{found:#?}");
 }
@@ -361,7 +362,7 @@ fn what_so_few_runs_cannot_show_of_a_change_that_went_back_is_computed() {
 /// Those of a debug build are compared with each other, and never with others.
 #[test]
 fn runs_of_a_debug_build_count_and_are_told() {
-    let mut runs: Vec<RunRecord> = (0..12).map(|day| record(day, 2, "4.0", around(1e3, day))).collect();
+    let mut runs = steady(12);
     assert!(!history("x", &runs, 0.05).debug_build);
     for run in runs.iter_mut().skip(2) {
         let debug = crate::example_warnings::example(WarningCode::DebugBuild, archive::Tier::Invalid);
@@ -375,14 +376,11 @@ fn runs_of_a_debug_build_count_and_are_told() {
 /// A figure that runs lack by chance is no change, and costs those that have it none.
 #[test]
 fn figures_that_some_runs_lack_are_no_change() {
-    let runs: Vec<RunRecord> = (0..20)
-        .map(|day| {
-            let mut run = record(day, 2, "4.0", around(1e3, day));
-            let cpu = (day % 3 != 0).then(|| around(1e3, day));
-            run.summary.as_mut().expect("a summary").messages_mut().cpu_us_each.broker = cpu;
-            run
-        })
-        .collect();
+    let mut runs = steady(20);
+    for (day, run) in (0..).zip(&mut runs) {
+        let cpu = (day % 3 != 0).then(|| around(1e3, day));
+        run.summary.as_mut().expect("a summary").messages_mut().cpu_us_each.broker = cpu;
+    }
     let found = history("x", &runs, 0.05);
     let names: Vec<&str> = found.figures.iter().map(|it| it.name.as_str()).collect();
     assert_eq!(names, ["received rate", "broker cpu"]);

@@ -20,12 +20,15 @@ fn log(name: &str, head: &str, tag: &str, level: u64) -> LatencyLog {
 
 const OURS: &str = "#[Latencies in nanoseconds, largest values in milliseconds]\n";
 
+fn compared(a: &[LatencyLog], b: &[LatencyLog]) -> Comparison {
+    compare_logs(a, b, ComparisonOptions::default()).expect("comparable")
+}
+
 #[test]
 fn logs_of_artemis_perf_lie_beside_ours() {
-    let options = ComparisonOptions::default();
     let artemis = [100, 101, 102].map(|us| log("x", "", "Tag=send,", us));
     let ours = [100_000, 101_000, 102_000].map(|ns| log("y", OURS, "Tag=send_ack,", ns));
-    let found = compare_logs(&artemis, &ours, options).expect("comparable");
+    let found = compared(&artemis, &ours);
     let names: Vec<&str> = found.figures.iter().map(|it| it.name.as_str()).collect();
     assert_eq!(names[..3], ["send ack rate", "send ack p50", "send ack p90"]);
     assert!(found.figures.iter().all(|it| it.decision != Decision::Changed), "{found:#?}");
@@ -38,13 +41,10 @@ fn logs_of_artemis_perf_lie_beside_ours() {
 
 #[test]
 fn a_thousand_between_guessed_units_has_a_caution() {
-    let options = ComparisonOptions::default();
     let guessed = [1_000, 1_010].map(|value| log("x", "", "", value));
     let off = [1_100_000, 1_110_000].map(|value| log("y", "", "", value));
-    let caution = |a: &[LatencyLog], b: &[LatencyLog]| {
-        let found = compare_logs(a, b, options).expect("comparable");
-        found.remarks.iter().any(|it| it.starts_with("caution: the medians of latency"))
-    };
+    let cautions = "caution: the medians of latency";
+    let caution = |a: &[LatencyLog], b: &[LatencyLog]| compared(a, b).remarks.iter().any(|it| it.starts_with(cautions));
     assert!(caution(&guessed, &off) && caution(&off, &guessed));
     assert!(!caution(&guessed, &guessed));
     // Milliseconds beside nanoseconds.
@@ -73,7 +73,7 @@ fn pairs_and_tags_have_partners() {
 fn logs_without_times_are_counted() {
     let still = |name: &str| LatencyLog { seconds: 0.0, ..log(name, "", "", 1_000) };
     let (a, b) = ([still("a"), still("b")], [still("c"), still("d")]);
-    let found = compare_logs(&a, &b, ComparisonOptions::default()).expect("comparable");
+    let found = compared(&a, &b);
     let first = found.figures.first().expect("a figure");
     assert_eq!((first.name.as_str(), &first.a[..]), ("latency count", &[3_000.0, 3_000.0][..]));
 }
@@ -99,12 +99,12 @@ fn a_tag_that_has_no_values_on_one_side_any_more_is_worse() {
     let of =
         |received: &[u64]| ["x", "y", "z"].map(|it| same_values(it, OURS, &[("sent", &[5]), ("received", received)]));
     let (well, nothing) = (of(&[1_000, 2_000]), of(&[]));
-    let found = compare_logs(&well, &nothing, ComparisonOptions::default()).expect("comparable");
+    let found = compared(&well, &nothing);
     assert!(found.is_worse(), "{found:#?}");
     let rate = found.figures.iter().find(|it| it.name == "received rate");
     assert_eq!(rate.map(|it| (it.change, it.without)), Some((-1.0, (0, 3))));
     // What no log has values of is no question.
-    let found = compare_logs(&nothing, &nothing, ComparisonOptions::default()).expect("sent");
+    let found = compared(&nothing, &nothing);
     assert!(found.figures.iter().all(|it| it.name.starts_with("sent")));
     assert!(found.remarks.iter().all(|it| !it.contains("alone")));
 }
@@ -114,14 +114,14 @@ fn values_below_the_unit_of_a_log_can_become_worse() {
     let ms = "#[recorded in milliseconds]\n";
     let names = ["v", "w", "x", "y", "z"];
     let of = |value: u64| names.map(|it| same_values(it, ms, &[("ping", &[value])]));
-    let found = compare_logs(&of(0), &of(40), ComparisonOptions::default()).expect("comparable");
+    let found = compared(&of(0), &of(40));
     let p50 = found.figures.iter().find(|it| it.name == "ping p50");
     let p50 = p50.expect("a figure");
     assert_eq!((p50.without, p50.a[0]), ((0, 0), 500_000.0));
     assert!(p50.is_worse(), "{p50:#?}");
     let told = found.remarks.join("\n");
     assert!(told.contains("values of 0 are below its unit"), "{told}");
-    let still = compare_logs(&of(0), &of(0), ComparisonOptions::default()).expect("comparable");
+    let still = compared(&of(0), &of(0));
     assert!(!still.is_undecided(), "{still:#?}");
 }
 
@@ -129,7 +129,7 @@ fn values_below_the_unit_of_a_log_can_become_worse() {
 fn logs_whose_intervals_overlap_have_no_rates() {
     let a = [1_000, 1_001].map(|value| log("x", OURS, "", value));
     let b = a.clone().map(|log| LatencyLog { overlaps: true, ..log });
-    let found = compare_logs(&a, &b, ComparisonOptions::default()).expect("comparable");
+    let found = compared(&a, &b);
     assert!(found.figures.iter().all(|it| it.name != "latency rate"));
     let told = found.remarks.join("\n");
     assert!(told.contains("latency rate is left out: a log's intervals overlap"), "{told}");
@@ -145,8 +145,7 @@ fn blocks_are_no_shorter_than_the_intervals_of_a_log() {
         let text = OURS.to_owned() + &lines.collect::<String>();
         LatencyLog::parse("x", &mut text.as_bytes(), None).expect("a log")
     };
-    let found = compare_logs(&[of(5)], &[of(10)], ComparisonOptions::default());
-    let found = found.expect("comparable");
+    let found = compared(&[of(5)], &[of(10)]);
     let (a, b) = (found.a.within_one_run, found.b.within_one_run);
     let why = a.and_then(|it| it.why_not).expect("too short");
     assert!(why.contains("150 s were measured, and an interval takes at least 8 blocks of 30 s"), "{why}");

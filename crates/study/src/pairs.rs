@@ -341,20 +341,18 @@ mod tests {
         PairedRuns { seed: 7, pairs, ..PairedRuns::default() }
     }
 
+    fn run_of(next: NextRun, number: usize, spoiled: Option<String>, own: bool, disturbed: bool) -> PairedRun {
+        PairedRun { pair: next.pair, side: next.side, id: format!("run-{number}"), spoiled, own, disturbed }
+    }
+
     /// Makes runs until there is nothing left to make; `spoil` says which are spoiled, by their number.
     fn made(pairs: u32, spoil: impl Fn(usize) -> bool, disturb: impl Fn(usize) -> bool) -> PairedRuns {
         let mut of = of(pairs);
         while let Some(next) = next_run(&of) {
             let number = of.runs.len();
             assert!(number < 4 * pairs as usize + 8, "it ends");
-            of.runs.push(PairedRun {
-                pair: next.pair,
-                side: next.side,
-                id: format!("run-{number}"),
-                spoiled: spoil(number).then(|| "invalid".to_owned()),
-                own: false,
-                disturbed: disturb(number),
-            });
+            let spoiled = spoil(number).then(|| "invalid".to_owned());
+            of.runs.push(run_of(next, number, spoiled, false, disturb(number)));
         }
         of
     }
@@ -416,14 +414,7 @@ mod tests {
             3 | 4 => (false, false, true),
             _ => (false, false, false),
         };
-        PairedRun {
-            pair: next.pair,
-            side: next.side,
-            id: format!("run-{number}"),
-            spoiled: spoiled.then(|| format!("failed {number}")),
-            own,
-            disturbed,
-        }
+        run_of(next, number, spoiled.then(|| format!("failed {number}")), own, disturbed)
     }
 
     /// Every reason is true of its pair.
@@ -539,14 +530,8 @@ mod tests {
         while let Some(next) = next_run(&of) {
             of_b += u32::from(next.side == ComparedSideName::B);
             let gone = next.side == ComparedSideName::B && of_b % 3 == 0;
-            of.runs.push(PairedRun {
-                pair: next.pair,
-                side: next.side,
-                id: format!("run-{}", of.runs.len()),
-                spoiled: gone.then(|| "invalid: connections were lost for good".to_owned()),
-                own: gone,
-                disturbed: false,
-            });
+            let spoiled = gone.then(|| "invalid: connections were lost for good".to_owned());
+            of.runs.push(run_of(next, of.runs.len(), spoiled, gone, false));
         }
         assert_eq!((of.runs.len(), counted_pairs(&of, |_| 0.0).len()), (16, 6));
     }

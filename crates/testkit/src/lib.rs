@@ -3,10 +3,12 @@
 mod process;
 mod proxy;
 mod random;
+mod text;
 
-pub use process::{java, process_with_number, signal};
+pub use process::{ChildGuard, java, process_with_number, signal};
 pub use proxy::{Link, Proxy, relay};
 pub use random::{Played, Random, play};
+pub use text::{assert_begins, assert_ends, assert_has, assert_lacks};
 
 /// Leaves a test that cannot run here, loudly: prints the reason, and fails where `CI` is set,
 /// because CI allows no skip.
@@ -21,6 +23,37 @@ macro_rules! skip {
         eprintln!("SKIPPED {}: {reason}", module_path!());
         return;
     }};
+}
+
+/// Leaves a test, as [`skip`] does, where there is a reason why it cannot run.
+#[macro_export]
+macro_rules! skip_for {
+    ($reason:expr) => {
+        if let Some(reason) = $reason {
+            $crate::skip!("{reason}");
+        }
+    };
+}
+
+/// A result's value. Without one it leaves the test, as [`skip`] does, with the reason.
+#[macro_export]
+macro_rules! or_skip {
+    ($result:expr) => {
+        match $result {
+            Ok(value) => value,
+            Err(reason) => $crate::skip!("{reason}"),
+        }
+    };
+}
+
+/// Leaves a test, as [`skip`] does, that needs a real broker, where Debian's RabbitMQ is not installed.
+#[macro_export]
+macro_rules! needs_rabbitmq {
+    () => {
+        if !$crate::has_rabbitmq() {
+            $crate::skip!("no RabbitMQ; apt-get install rabbitmq-server");
+        }
+    };
 }
 
 /// How many random scenes a property test plays, and the first one's seed. Without anything said it plays `usual` of
@@ -57,13 +90,7 @@ pub fn seeds_and(usual: u64, failed_once: &[u64]) -> Vec<u64> {
     seeds.chain(again.copied()).collect()
 }
 
-/// Whether Debian's RabbitMQ is installed, for tests that need a real broker:
-///
-/// ```text
-/// if !testkit::has_rabbitmq() {
-///     testkit::skip!("no RabbitMQ; apt-get install rabbitmq-server");
-/// }
-/// ```
+/// Whether Debian's RabbitMQ is installed.
 #[must_use]
 pub fn has_rabbitmq() -> bool {
     std::path::Path::new("/usr/lib/rabbitmq/bin/rabbitmq-server").exists()

@@ -1,9 +1,47 @@
 //! Processes: with a number of one's choice, for tests of what happens when the kernel uses one again, and signals.
 
 use std::fs;
-use std::process::{Child, Command};
+use std::ops::{Deref, DerefMut};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+
+/// A process that is killed when this is dropped.
+#[derive(Debug)]
+pub struct ChildGuard(pub Child);
+
+impl ChildGuard {
+    /// One that does nothing.
+    ///
+    /// # Panics
+    /// Where `sleep` does not start.
+    #[must_use]
+    pub fn idle() -> Self {
+        let child = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn();
+        Self(child.expect("sleep starts"))
+    }
+}
+
+impl Deref for ChildGuard {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        &self.0
+    }
+}
+
+impl DerefMut for ChildGuard {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.0
+    }
+}
+
+impl Drop for ChildGuard {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
 
 /// Other processes of the machine may be quicker.
 const ATTEMPTS: u32 = 1_000;

@@ -14,6 +14,7 @@ use flate2::Compression;
 use flate2::write::{GzEncoder, ZlibEncoder};
 use measure::Problem;
 use stacks::{Profile, unpacked};
+use testkit::Random;
 
 /// Bytes that reading may take beside the file itself.
 const BASE: u64 = 24 << 20;
@@ -116,9 +117,7 @@ fn a_packed_profile_takes_no_multiple_of_what_it_holds() {
         fields(2, &[0x12, 100].iter().copied().chain([1; 100]).collect::<Vec<_>>(), 200_000),
     ];
     for (index, body) in bodies.iter().enumerate() {
-        let mut gz = GzEncoder::new(Vec::new(), Compression::fast());
-        gz.write_all(body).expect("no failure");
-        let packed = gz.finish().expect("no failure");
+        let packed = packed(body);
         let dir = run_with("profile.pb.gz", &packed);
         let took = peak(|| {
             read_all(dir.path());
@@ -216,25 +215,17 @@ fn a_file_that_only_says_it_is_large_is_refused() {
     }
 }
 
-/// Numbers by SplitMix64.
-fn random(seed: &mut u64) -> u64 {
-    *seed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let x = (*seed ^ (*seed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    x ^ (x >> 31)
-}
-
 /// Bytes changed, doubled, cut off and put in.
-fn damaged(whole: &[u8], seed: &mut u64) -> Vec<u8> {
+fn damaged(whole: &[u8], random: &mut Random) -> Vec<u8> {
     let mut bytes = whole.to_vec();
-    for _ in 0..=random(seed) % 8 {
-        let at = (random(seed) as usize) % bytes.len().max(1);
-        match random(seed) % 5 {
+    for _ in 0..=random.below(8) {
+        let at = random.below(bytes.len().max(1) as u64) as usize;
+        match random.below(5) {
             0 => bytes.truncate(at),
             1 => bytes.splice(at..at, [0xff; 12]).for_each(drop),
             2 => bytes.extend_from_within(at..),
             _ => {
-                let byte = random(seed) as u8;
+                let byte = random.below(256) as u8;
                 if let Some(changed) = bytes.get_mut(at) {
                     *changed = byte;
                 }
@@ -272,10 +263,10 @@ fn damaged_files_are_read_or_refused_in_bounded_memory() {
         ("x.pb", &unpacked),
         ("profile.pb.gz", &pprof),
     ];
-    let mut seed = 14;
+    let mut random = Random::new(14);
     for round in 0..300 {
         for (name, whole) in files {
-            let dir = run_with(name, &damaged(whole, &mut seed));
+            let dir = run_with(name, &damaged(whole, &mut random));
             let took = peak(|| {
                 read_all(dir.path());
                 drop(Profile::open(dir.path().join(name)));

@@ -34,12 +34,18 @@ fn pass(world: &mut World, time: Nanos) {
     world.pump();
 }
 
-/// The bodies of ten messages as a consumer gets them.
-fn ten(faults: &[Fault]) -> (Vec<(u64, bool, String)>, Vec<u64>) {
-    let (mut w, log) = world(faults);
+/// A producer's and a consumer's connection, with a queue.
+fn pair(w: &mut World) -> (usize, usize) {
     let (p, c) = (w.client(), w.client());
     w.queue(p, "q");
     w.consume(c, "q", "tag");
+    (p, c)
+}
+
+/// The bodies of ten messages as a consumer gets them.
+fn ten(faults: &[Fault]) -> (Vec<(u64, bool, String)>, Vec<u64>) {
+    let (mut w, log) = world(faults);
+    let (p, c) = pair(&mut w);
     w.publish_numbers(p, "q", 0..10);
     let got = w.deliveries(c);
     pass(&mut w, HOLD_MOST_AND_MORE);
@@ -150,9 +156,7 @@ fn connections_and_channels_end_as_the_script_says() {
         (at(FaultKind::CloseChannel, 5), "ChannelClosed(406"),
     ] {
         let (mut w, log) = world(&[producers(fault)]);
-        let (p, c) = (w.client(), w.client());
-        w.queue(p, "q");
-        w.consume(c, "q", "tag");
+        let (p, c) = pair(&mut w);
         w.publish_numbers(p, "q", 0..3);
         pass(&mut w, Nanos::from_millis(4));
         assert_eq!(w.seen(p), []);
@@ -177,9 +181,7 @@ fn a_dropped_consumer_gets_its_messages_again_with_the_flag() {
     let drop = Fault { who: Who::Consumers, ..at(FaultKind::Drop { in_order: true }, 5) };
     let hold = Fault { count: Some(1), ..every(FaultKind::Reorder { by: 9 }, 2) };
     let (mut w, log) = world(&[drop, hold]);
-    let (p, c) = (w.client(), w.client());
-    w.queue(p, "q");
-    w.consume(c, "q", "tag");
+    let (p, c) = pair(&mut w);
     w.publish_numbers(p, "q", 0..4);
     assert_eq!(w.bodies(c), ["0", "2", "3"]);
     pass(&mut w, Nanos::from_millis(5));
@@ -198,9 +200,7 @@ fn overtaken_deliveries_that_come_again_with_the_flag_are_told_apart() {
     let drop = |ms| Fault { who: Who::Consumers, ..at(FaultKind::Drop { in_order: true }, ms) };
     let overtake = every(FaultKind::Reorder { by: 1 }, 2);
     let (mut w, log) = world(&[overtake, drop(5), drop(10)]);
-    let (p, c) = (w.client(), w.client());
-    w.queue(p, "q");
-    w.consume(c, "q", "tag");
+    let (p, c) = pair(&mut w);
     w.publish_numbers(p, "q", 0..6);
     assert_eq!(w.bodies(c), ["0", "2", "1", "3", "5", "4"]);
     assert_eq!(counts(&mut w, &log)[0], 2);
@@ -240,9 +240,7 @@ fn frames_are_cut_at_any_byte() {
     for after in 1..30 {
         let cut = at(FaultKind::Cut { after: Some(after) }, 5);
         let (mut w, log) = world(&[cut]);
-        let (p, c) = (w.client(), w.client());
-        w.queue(p, "q");
-        w.consume(c, "q", "tag");
+        let (p, c) = pair(&mut w);
         pass(&mut w, Nanos::from_millis(5));
         assert_eq!(w.seen(c), [], "nothing to cut yet");
         w.publish_numbers(p, "q", 0..1);
@@ -267,9 +265,7 @@ fn times_may_be_told() {
     let log = FaultLog::default();
     let config = Config { faults: vec![at(FaultKind::Lose, 5)], fault_origin: Origin::Declared, ..Config::default() };
     let mut w = World::with_log(config, log.clone());
-    let (p, c) = (w.client(), w.client());
-    w.queue(p, "q");
-    w.consume(c, "q", "tag");
+    let (p, c) = pair(&mut w);
     pass(&mut w, Nanos::SECOND);
     w.publish_numbers(p, "q", 0..1);
     assert_eq!(w.bodies(c), ["0"]);

@@ -308,10 +308,7 @@ mod tests {
     fn a_broker_of_another_pid_namespace_is_not_taken_for_abandoned() {
         let mut leftovers = Leftovers::new("node", Path::new("/nowhere")).unwrap();
         assert!(!leftovers.abandoned(), "its owner is this test");
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        leftovers.owner = ProcessId::of(child.id()).unwrap();
-        child.kill().unwrap();
-        child.wait().unwrap();
+        leftovers.owner = ProcessId::of(testkit::ChildGuard::idle().id()).unwrap();
         assert!(leftovers.abandoned(), "its owner is dead");
         leftovers.pid_namespace = "pid:[1]".into();
         assert!(!leftovers.abandoned(), "its owner cannot be seen");

@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn a_whole_tree_goes_and_nobody_else() {
         let name = format!("test-tree-{}", std::process::id());
-        let mut stranger = Command::new("sleep").arg("300").spawn().unwrap();
+        let mut stranger = testkit::ChildGuard::idle();
         // Only the root is marked: the others are found by descent.
         let tree = "sleep 301 & (unset BELLOWS_NODE; sh -c 'sleep 302 & sleep 303 & wait') & wait";
         let mut root = Command::new("sh").args(["-c", tree]).env(MARKER, &name).spawn().unwrap();
@@ -195,8 +195,6 @@ mod tests {
         assert!(killed.len() >= 5, "{killed:?}");
         assert!(killed.iter().all(|id| !id.is_alive()), "{killed:?}");
         assert_eq!(stranger.try_wait().unwrap(), None, "it is not of the node");
-        stranger.kill().unwrap();
-        stranger.wait().unwrap();
         root.wait().unwrap();
     }
 

@@ -150,9 +150,10 @@ fn evaluate(options: &ConnectOptions, question: Question, timeout: Duration) -> 
 mod tests {
     use std::net::TcpListener;
     use std::path::Path;
-    use std::process::{Child, Command};
+    use std::process::Command;
 
     use erlang::Cookie;
+    use testkit::ChildGuard;
 
     use super::*;
 
@@ -165,7 +166,10 @@ mod tests {
     }
 
     /// An Erlang node, which ends when it is dropped.
-    struct Beam(Child, ConnectOptions);
+    struct Beam {
+        _child: ChildGuard,
+        options: ConnectOptions,
+    }
 
     impl Beam {
         fn start(home: &Path) -> Self {
@@ -180,9 +184,9 @@ mod tests {
                 .env("HOME", home)
                 .spawn()
                 .unwrap();
-            let beam = Self(child, options(&name, port));
+            let beam = Self { _child: ChildGuard(child), options: options(&name, port) };
             let until = Instant::now() + Duration::from_secs(60);
-            while Node::connect(&beam.1).is_err() {
+            while Node::connect(&beam.options).is_err() {
                 assert!(Instant::now() < until, "the node did not come up");
                 std::thread::sleep(Duration::from_millis(50));
             }
@@ -190,18 +194,9 @@ mod tests {
         }
     }
 
-    impl Drop for Beam {
-        fn drop(&mut self) {
-            let _ = self.0.kill();
-            let _ = self.0.wait();
-        }
-    }
-
     #[test]
     fn a_node_that_answers_late_is_asked_once_more_and_longer() {
-        if !testkit::has_rabbitmq() {
-            testkit::skip!("Erlang is not installed: apt-get install rabbitmq-server");
-        }
+        testkit::needs_rabbitmq!();
         let home = tempfile::tempdir().unwrap();
         let beam = Beam::start(home.path());
         let first = Duration::from_secs(5);
@@ -214,7 +209,7 @@ mod tests {
             again: Some(Duration::from_secs(30)),
         };
         let begun = Instant::now();
-        let asked: u32 = ask(beam.1.clone(), question, &|| false).unwrap();
+        let asked: u32 = ask(beam.options.clone(), question, &|| false).unwrap();
         assert_eq!(asked, 2);
         assert!(begun.elapsed() >= first * 2, "{:?}", begun.elapsed());
 
@@ -226,23 +221,21 @@ mod tests {
             ..question
         };
         let begun = Instant::now();
-        let error = ask::<u32>(beam.1.clone(), never, &|| false).unwrap_err();
+        let error = ask::<u32>(beam.options.clone(), never, &|| false).unwrap_err();
         let (took, text) = (begun.elapsed(), error.to_string());
         assert!(took >= Duration::from_secs(7) && took < first * 5, "{took:?}");
         assert!(matches!(error, BrokerError::Control { timed_out: true, .. }), "{error:?}");
         assert!(text.contains("no answer within 7 s"), "{text}");
         let begun = Instant::now();
         let is_over = || begun.elapsed() > Duration::from_millis(1_000);
-        let error = ask::<u32>(beam.1.clone(), never, &is_over).unwrap_err();
+        let error = ask::<u32>(beam.options.clone(), never, &is_over).unwrap_err();
         assert!(begun.elapsed() < Duration::from_millis(2_900), "{:?}", begun.elapsed());
         assert!(error.to_string().contains("stopped"), "{error}");
     }
 
     #[test]
     fn a_node_that_hangs_is_asked_once() {
-        if !testkit::has_rabbitmq() {
-            testkit::skip!("Erlang is not installed: apt-get install rabbitmq-server");
-        }
+        testkit::needs_rabbitmq!();
         let home = tempfile::tempdir().unwrap();
         let beam = Beam::start(home.path());
         // It stops itself once it was asked.
@@ -253,7 +246,7 @@ mod tests {
             again: Some(Duration::from_secs(60)),
         };
         let begun = Instant::now();
-        let error = ask::<u32>(beam.1.clone(), question, &|| false).unwrap_err();
+        let error = ask::<u32>(beam.options.clone(), question, &|| false).unwrap_err();
         let (took, text) = (begun.elapsed(), error.to_string());
         assert!(took < Duration::from_secs(20), "{took:?}");
         let is_said = |seconds: u64| text.contains(&format!("no answer within {seconds} s"));

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use common::{Beam, eval};
+use common::{Beam, eval, started};
 use erlang::alloc::{Microstates, microstates};
 use erlang::term::{as_atom, as_int};
 use erlang::{ConnectOptions, Cookie, Error, Helper, Node};
@@ -49,9 +49,7 @@ fn wait_until_accounted(node: &Node) {
 
 #[test]
 fn two_share_the_accounting_whoever_ends_first() {
-    let home = tempfile::tempdir().expect("a folder");
-    let beam = Beam::start(home.path());
-    let witness = beam.connect();
+    let (_home, beam, witness) = started();
     for [first, second] in [[SHORT, LONG], [LONG, SHORT]] {
         let (first_states, second_states) = thread::scope(|scope| {
             let other = scope.spawn(|| account(&beam, first));
@@ -103,9 +101,7 @@ fn kill(mut client: Child) {
 
 #[test]
 fn what_is_killed_leaves_the_accounting_to_others_and_nothing_behind() {
-    let home = tempfile::tempdir().expect("a folder");
-    let beam = Beam::start(home.path());
-    let witness = beam.connect();
+    let (_home, beam, witness) = started();
     // Another one shares it meanwhile.
     let client = start_client(&beam);
     wait_until_accounted(&witness);
@@ -132,9 +128,7 @@ fn what_is_killed_leaves_the_accounting_to_others_and_nothing_behind() {
 
 #[test]
 fn an_accounting_of_somebody_else_is_read_and_left_on() {
-    let home = tempfile::tempdir().expect("a folder");
-    let beam = Beam::start(home.path());
-    let witness = beam.connect();
+    let (_home, beam, witness) = started();
     eval(&witness, "erlang:system_flag(microstate_accounting, true).");
     let states = account(&beam, SHORT).expect("states");
     assert!(states.was_on);
@@ -143,9 +137,7 @@ fn an_accounting_of_somebody_else_is_read_and_left_on() {
 
 #[test]
 fn another_version_is_not_disturbed_and_one_that_is_ended_is_told() {
-    let home = tempfile::tempdir().expect("a folder");
-    let beam = Beam::start(home.path());
-    let witness = beam.connect();
+    let (_home, beam, witness) = started();
     let other = "P = spawn(fun () -> register(bellows_accountant, self()), \
          (fun L() -> receive {use, _, U} -> U ! {self(), busy, 12345}, L(); \
          {done, _, A} -> A ! {A, done}, L(); stop -> ok end end)() end), \

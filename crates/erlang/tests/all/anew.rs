@@ -4,10 +4,10 @@ use crate::common;
 
 use std::time::Duration;
 
-use common::{Beam, eval};
-use erlang::calls::{Calls, CallsOptions, Counter};
+use common::{eval, started};
+use erlang::calls::Calls;
 use erlang::trace::{Trace, TraceEvent, TraceOptions};
-use erlang::{Budget, Helper, Node, ProcessFilter};
+use erlang::{Helper, Node};
 
 /// A module whose function is called a hundred times a second, and a function that loads it anew.
 fn fresh(home: &std::path::Path, node: &Node) {
@@ -27,20 +27,10 @@ fn fresh(home: &std::path::Path, node: &Node) {
 fn a_module_that_is_loaded_anew_is_told() {
     const ANEW: &str = "persistent_term:put(again, spawn(fun Loop() -> timer:sleep(700), \
                         (persistent_term:get(load))(), Loop() end)), ok.";
-    let home = tempfile::tempdir().expect("a folder");
-    let beam = Beam::start(home.path());
-    let node = beam.connect();
+    let (home, _beam, node) = started();
     fresh(home.path(), &node);
     let helper = Helper::load(&node).expect("loaded");
-    let options = CallsOptions {
-        counter: Counter::Time,
-        functions: vec!["fresh".parse().expect("a pattern")],
-        processes: ProcessFilter::All,
-        duration: Duration::from_secs(2),
-        blocks: 1,
-        bursts: 0,
-        budget: Budget::lasting(Duration::from_secs(20)),
-    };
+    let options = common::calls_options("fresh", Duration::from_secs(2));
     let count = || Calls::count(&helper, &options, &|| false).expect("counted");
     let whole = count();
     assert_eq!(whole.loaded_anew, Vec::<String>::new());
@@ -48,16 +38,8 @@ fn a_module_that_is_loaded_anew_is_told() {
     eval(&node, ANEW);
     assert_eq!(count().loaded_anew, ["fresh"]);
 
-    let options = TraceOptions {
-        functions: options.functions,
-        arguments: None,
-        processes: ProcessFilter::All,
-        limit: 100_000,
-        rate: 100_000,
-        returns: false,
-        argument_bytes: 0,
-        budget: Budget::lasting(Duration::from_secs(4)),
-    };
+    let base = common::trace_options("fresh", Duration::from_secs(4));
+    let options = TraceOptions { returns: false, argument_bytes: 0, ..base };
     let mut trace = Trace::start(&helper, &options).expect("a trace");
     let mut events = Vec::new();
     while trace.ended().is_none() {

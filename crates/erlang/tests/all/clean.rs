@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::{Beam, WORKERS, eval, left_behind};
-use erlang::calls::{Calls, CallsOptions, Counter, RootOptions, follow};
+use common::{Beam, WORKERS, eval, left_behind, started};
+use erlang::calls::{Calls, CallsOptions, RootOptions, follow};
 use erlang::term::{as_atom, as_int};
 use erlang::timing::{TimeOptions, time};
 use erlang::trace::{Trace, TraceEvent, TraceOptions};
@@ -39,31 +39,16 @@ enum End {
 }
 
 fn trace_options() -> TraceOptions {
-    TraceOptions {
-        functions: vec!["lists".parse().expect("a pattern")],
-        arguments: None,
-        processes: ProcessFilter::All,
-        limit: 1_000_000,
-        rate: 1_000_000,
-        returns: true,
-        argument_bytes: 100,
-        budget: Budget::lasting(Duration::from_secs(60)),
-    }
+    let base = common::trace_options("lists", Duration::from_secs(60));
+    TraceOptions { limit: 1_000_000, rate: 1_000_000, ..base }
 }
 
 fn calls_options() -> CallsOptions {
-    CallsOptions {
-        counter: Counter::Time,
-        functions: vec!["lists".parse().expect("a pattern")],
-        processes: ProcessFilter::All,
-        duration: Duration::from_secs(1),
-        blocks: 2,
-        bursts: 3,
-        budget: Budget::lasting(Duration::from_secs(60)),
-    }
+    let budget = Budget::lasting(Duration::from_secs(60));
+    CallsOptions { blocks: 2, bursts: 3, budget, ..common::calls_options("lists", Duration::from_secs(1)) }
 }
 
-fn root_options() -> RootOptions {
+pub(crate) fn root_options() -> RootOptions {
     RootOptions {
         root: "lists:sort/1".parse().expect("a pattern"),
         functions: Vec::new(),
@@ -76,7 +61,7 @@ fn root_options() -> RootOptions {
     }
 }
 
-fn time_options() -> TimeOptions {
+pub(crate) fn time_options() -> TimeOptions {
     TimeOptions {
         call: "timer:sleep(1)".to_owned(),
         times: 100,
@@ -233,9 +218,7 @@ fn nothing_stays_behind_after_kills_and_cuts() {
 
 #[test]
 fn a_lease_ends_what_is_cut_off_without_a_word() {
-    let home = tempfile::tempdir().expect("a folder");
-    let beam = Beam::start(home.path());
-    let witness = beam.connect();
+    let (_home, beam, witness) = started();
     eval(&witness, WORKERS);
     let proxy = Proxy::new(SocketAddr::from(([127, 0, 0, 1], beam.port))).expect("a proxy");
     let mut options = beam.options();
@@ -265,9 +248,7 @@ fn a_lease_ends_what_is_cut_off_without_a_word() {
 #[test]
 fn calls_that_were_made_in_time_are_told_however_late_the_tracer_is() {
     const CALLS: u64 = 15_000;
-    let home = tempfile::tempdir().expect("a folder");
-    let beam = Beam::start(home.path());
-    let node = beam.connect();
+    let (_home, _beam, node) = started();
     let helper = Helper::load(&node).expect("loaded");
     for argument_bytes in [0, 100] {
         let options = TraceOptions {
@@ -295,9 +276,7 @@ fn calls_that_were_made_in_time_are_told_however_late_the_tracer_is() {
 
 #[test]
 fn what_can_never_match_is_refused_and_what_there_is_is_named() {
-    let home = tempfile::tempdir().expect("a folder");
-    let beam = Beam::start(home.path());
-    let node = beam.connect();
+    let (_home, _beam, node) = started();
     let helper = Helper::load(&node).expect("loaded");
     let refused = |function: &str, arguments: Option<&str>| {
         let options = TraceOptions {
@@ -310,30 +289,28 @@ fn what_can_never_match_is_refused_and_what_there_is_is_named() {
         let next = trace.next(Duration::from_secs(10));
         next.err().map(|error| error.to_string())
     };
-    let said = refused("lists:keyfind/3", Some("_, N when N > 1")).expect("refused");
-    assert!(said.contains("another number of arguments"), "{said}");
-    let said = refused("lists:keyfind/2", None).expect("refused");
-    assert!(said.contains("there is /3"), "{said}");
-    let said = refused("lists:keyfnid/3", None).expect("refused");
-    assert!(said.contains("there is keyfind"), "{said}");
+    for (function, arguments, says) in [
+        ("lists:keyfind/3", Some("_, N when N > 1"), "another number of arguments"),
+        ("lists:keyfind/2", None, "there is /3"),
+        ("lists:keyfnid/3", None, "there is keyfind"),
+        // A list's rest is none of arguments.
+        ("lists:keyfind/3", Some("A | _"), "is not Erlang"),
+    ] {
+        testkit::assert_has(refused(function, arguments).expect("refused"), [says]);
+    }
     for fits in ["_, N, _ when N > 1", "A, B, C", "_, _, [_ | _]"] {
         assert_eq!(refused("lists:keyfind/3", Some(fits)), None, "{fits}");
     }
     // One of the arities of a name is enough.
     assert_eq!(refused("lists:seq", Some("_, _")), None);
     assert!(refused("lists:seq", Some("_, _, _, _")).is_some());
-    // A list's rest is none of arguments.
-    let said = refused("lists:keyfind/3", Some("A | _")).expect("refused");
-    assert!(said.contains("is not Erlang"), "{said}");
     helper.close().expect("closed");
     assert_eq!(left_behind(&node), None);
 }
 
 #[test]
 fn another_trace_is_left_alone() {
-    let home = tempfile::tempdir().expect("a folder");
-    let beam = Beam::start(home.path());
-    let node = beam.connect();
+    let (_home, _beam, node) = started();
     eval(&node, WORKERS);
     if node.release() >= 27 {
         eprintln!("nodes of this release have trace sessions");
@@ -391,15 +368,12 @@ fn another_trace_is_left_alone() {
 
 #[test]
 fn a_trace_does_not_trace_itself() {
-    let home = tempfile::tempdir().expect("a folder");
-    let beam = Beam::start(home.path());
-    let node = beam.connect();
+    let (_home, _beam, node) = started();
     eval(&node, "spawn(fun F() -> lists:reverse([1, 2, 3]), timer:sleep(20), F() end).");
     let helper = Helper::load(&node).expect("loaded");
     let mut options = trace_options();
     // What the trace's own processes call again and again.
     options.functions = ["lists:reverse/1", "queue", "maps", "lists"].map(|it| it.parse().unwrap()).into();
-    options.processes = ProcessFilter::All;
     options.limit = 100;
     options.rate = 100_000;
     let mut trace = Trace::start(&helper, &options).expect("a trace");

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
-use common::{Beam, eval};
-use erlang::calls::{Calls, CallsOptions, Counter};
+use common::{eval, started};
+use erlang::calls::Calls;
 use erlang::term::as_text;
 use erlang::trace::{Trace, TraceEvent, TraceOptions};
-use erlang::{Budget, Ended, Helper, Node, ProcessFilter};
+use erlang::{Ended, Helper, Node};
 
 /// Tries until two measurements of the same work agree on a busy machine.
 const TRIES: u32 = 40;
@@ -48,15 +48,7 @@ fn by_eprof(node: &Node, file: &str) -> Counts {
 
 /// Our counts.
 fn by_us(node: &Node, helper: &Helper) -> Counts {
-    let options = CallsOptions {
-        counter: Counter::Time,
-        functions: vec!["dict".parse().expect("a pattern")],
-        processes: ProcessFilter::All,
-        duration: Duration::from_secs(2),
-        blocks: 1,
-        bursts: 0,
-        budget: Budget::lasting(Duration::from_secs(20)),
-    };
+    let options = common::calls_options("dict", Duration::from_secs(2));
     let calls = thread::scope(|scope| {
         let counted = scope.spawn(|| Calls::count(helper, &options, &|| false).expect("counted"));
         // Counters of a session of ours are not seen by others.
@@ -83,9 +75,7 @@ fn least(of: &mut Counts, more: &Counts) {
 
 #[test]
 fn calls_and_times_are_those_of_eprof() {
-    let home = tempfile::tempdir().expect("a folder");
-    let beam = Beam::start(home.path());
-    let node = beam.connect();
+    let (home, _beam, node) = started();
     let helper = Helper::load(&node).expect("loaded");
     let file = home.path().join("eprof").display().to_string();
     let (mut theirs, mut ours) = (Counts::new(), Counts::new());
@@ -111,21 +101,10 @@ fn calls_and_times_are_those_of_eprof() {
 
 #[test]
 fn budgets_end_traces_and_say_which_limit_tripped() {
-    let home = tempfile::tempdir().expect("a folder");
-    let beam = Beam::start(home.path());
-    let node = beam.connect();
+    let (_home, _beam, node) = started();
     let helper = Helper::load(&node).expect("loaded");
     eval(&node, "[spawn(fun Loop() -> lists:seq(1, 300), Loop() end) || _ <- [1, 2]], ok.");
-    let usual = TraceOptions {
-        functions: vec!["lists:seq/2".parse().expect("a pattern")],
-        arguments: None,
-        processes: ProcessFilter::All,
-        limit: 100_000,
-        rate: 100_000,
-        returns: true,
-        argument_bytes: 100,
-        budget: Budget::lasting(Duration::from_secs(10)),
-    };
+    let usual = common::trace_options("lists:seq/2", Duration::from_secs(10));
     let ended = |options: &TraceOptions| {
         let mut trace = Trace::start(&helper, options).expect("a trace");
         let mut events = Vec::new();

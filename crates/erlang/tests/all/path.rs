@@ -2,7 +2,6 @@
 
 use crate::common;
 
-use std::path::Path as File;
 use std::time::Duration;
 
 use common::{Beam, eval};
@@ -10,6 +9,7 @@ use erlang::calls::{Difference, Path, RootOptions, TreeNode, follow};
 use erlang::term::as_int;
 use erlang::timing::{TimeOptions, time};
 use erlang::{Budget, Ended, Helper, Node, ProcessFilter};
+use tempfile::TempDir;
 
 /// A shop whose entry asks a store, which asks a depot. The store rests in every tenth order; both work.
 const SHOP: &str = r#"
@@ -73,8 +73,10 @@ work(0) -> ok;
 work(N) -> look(), work(N - 1).
 "#;
 
-fn shop(home: &File, node: &Node) {
-    let file = home.join("shop.erl");
+/// A node on which the shop has opened.
+fn shop() -> (TempDir, Beam, Node) {
+    let (home, beam, node) = common::started();
+    let file = home.path().join("shop.erl");
     std::fs::write(&file, SHOP).expect("a source");
     let load = format!(
         "persistent_term:put(orders, counters:new(1, [])), persistent_term:put(book, binary:copy(<<7>>, 50000)), \
@@ -82,7 +84,8 @@ fn shop(home: &File, node: &Node) {
          {{module, shop}} = code:load_binary(shop, \"shop.erl\", Code), ok = shop:start().",
         file.display()
     );
-    eval(node, &load);
+    eval(&node, &load);
+    (home, beam, node)
 }
 
 fn options(seconds: u64) -> RootOptions {
@@ -123,10 +126,7 @@ fn follow_orders(node: &Node, helper: &Helper, options: &RootOptions) -> Path {
 
 #[test]
 fn calls_are_followed_into_the_servers_that_they_ask() {
-    let home = tempfile::tempdir().expect("a folder");
-    let beam = Beam::start(home.path());
-    let node = beam.connect();
-    shop(home.path(), &node);
+    let (_home, _beam, node) = shop();
     let helper = Helper::load(&node).expect("loaded");
     let path = follow_orders(&node, &helper, &options(6));
     assert_eq!(path.ended, Ended::Time, "{path:?}");
@@ -254,10 +254,7 @@ fn by_the_clock(node: &Node, call: &str) -> Duration {
 
 #[test]
 fn times_are_those_of_the_nodes_own_clock() {
-    let home = tempfile::tempdir().expect("a folder");
-    let beam = Beam::start(home.path());
-    let node = beam.connect();
-    shop(home.path(), &node);
+    let (_home, _beam, node) = shop();
     let helper = Helper::load(&node).expect("loaded");
     for call in ["shop:search(10)", "lists:seq(1, 20000)"] {
         // Whatever else the machine does falls on one of the two; what is best of each is what counts.
@@ -276,10 +273,7 @@ fn times_are_those_of_the_nodes_own_clock() {
 
 #[test]
 fn a_timed_call_tells_its_value_its_words_and_its_functions() {
-    let home = tempfile::tempdir().expect("a folder");
-    let beam = Beam::start(home.path());
-    let node = beam.connect();
-    shop(home.path(), &node);
+    let (_home, _beam, node) = shop();
     let helper = Helper::load(&node).expect("loaded");
     let timed = |options: &TimeOptions| time(&helper, options, || false);
     let order = timed(&time_options("shop:order(7)")).expect("timed");
@@ -322,10 +316,7 @@ fn a_timed_call_tells_its_value_its_words_and_its_functions() {
 
 #[test]
 fn budgets_end_what_takes_too_much() {
-    let home = tempfile::tempdir().expect("a folder");
-    let beam = Beam::start(home.path());
-    let node = beam.connect();
-    shop(home.path(), &node);
+    let (_home, _beam, node) = shop();
     let helper = Helper::load(&node).expect("loaded");
     let tripped = |ended: &Ended| match ended {
         Ended::Tripped { limit, .. } => limit.clone(),
@@ -364,10 +355,7 @@ fn budgets_end_what_takes_too_much() {
 
 #[test]
 fn functions_that_are_called_too_often_are_left_out() {
-    let home = tempfile::tempdir().expect("a folder");
-    let beam = Beam::start(home.path());
-    let node = beam.connect();
-    shop(home.path(), &node);
+    let (_home, _beam, node) = shop();
     let helper = Helper::load(&node).expect("loaded");
     // 3,000 calls of a microsecond at most.
     let timing = time(&helper, &time_options("shop:count(3000)"), || false).expect("timed");
@@ -396,10 +384,7 @@ fn counting(node: &Node, processes: u32, to: u32) {
 
 #[test]
 fn what_is_called_too_often_is_counted_once_and_left_out_from_the_start() {
-    let home = tempfile::tempdir().expect("a folder");
-    let beam = Beam::start(home.path());
-    let node = beam.connect();
-    shop(home.path(), &node);
+    let (_home, _beam, node) = shop();
     counting(&node, 1, 20_000);
     let helper = Helper::load(&node).expect("loaded");
     let mut options = options(3);
@@ -426,9 +411,7 @@ fn what_is_called_too_often_is_counted_once_and_left_out_from_the_start() {
         assert!(!own.contains_key("shop:count/2"), "{own:?}");
     }
     // What the node can follow is followed where it is named.
-    let beam = Beam::start(home.path());
-    let node = beam.connect();
-    shop(home.path(), &node);
+    let (_other_home, _other, node) = shop();
     counting(&node, 1, 3_000);
     let helper_of_other = Helper::load(&node).expect("loaded");
     let few = follow(&helper_of_other, &options, |_| false).expect("followed");
@@ -440,10 +423,7 @@ fn what_is_called_too_often_is_counted_once_and_left_out_from_the_start() {
 
 #[test]
 fn of_many_calls_at_the_same_time_few_are_followed_and_each_whole() {
-    let home = tempfile::tempdir().expect("a folder");
-    let beam = Beam::start(home.path());
-    let node = beam.connect();
-    shop(home.path(), &node);
+    let (_home, _beam, node) = shop();
     // All of them would make 24,000 messages every 40 ms, which is too much in the long run. A few times that many may
     // wait: on a busy machine all begin before the node hears that no more may be followed.
     counting(&node, 30, 400);
@@ -464,9 +444,7 @@ fn of_many_calls_at_the_same_time_few_are_followed_and_each_whole() {
 
 #[test]
 fn calls_that_do_not_return_are_told() {
-    let home = tempfile::tempdir().expect("a folder");
-    let beam = Beam::start(home.path());
-    let node = beam.connect();
+    let (home, _beam, node) = common::started();
     let file = home.path().join("ends.erl");
     std::fs::write(
         &file,

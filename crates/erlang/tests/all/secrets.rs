@@ -2,16 +2,14 @@
 
 use crate::common;
 
-use common::{Beam, eval};
+use common::{eval, started};
 use erlang::Helper;
 use erlang::term::as_text;
 use testkit::Random;
 
 #[test]
 fn secrets_are_masked_and_values_cut() {
-    let home = tempfile::tempdir().expect("a folder");
-    let beam = Beam::start(home.path());
-    let node = beam.connect();
+    let (_home, _beam, node) = started();
     let helper = Helper::load(&node).expect("loaded");
     for (value, expected) in [
         ("[{user, <<\"guest\">>}, {password, <<\"s3cret\">>}]", "[{user,<<\"guest\">>},{password,***}]"),
@@ -48,9 +46,7 @@ fn secrets_are_masked_and_values_cut() {
 
 #[test]
 fn secrets_are_masked_in_texts_bytes_and_arguments() {
-    let home = tempfile::tempdir().expect("a folder");
-    let beam = Beam::start(home.path());
-    let node = beam.connect();
+    let (_home, _beam, node) = started();
     let helper = Helper::load(&node).expect("loaded");
     let shown = |function: &str, arguments| {
         let shown = helper.call("bellows_text", function, arguments);
@@ -166,9 +162,7 @@ const SHAPES: [(&str, &str); 40] = [
 
 #[test]
 fn secrets_are_masked_in_every_shape_that_was_seen() {
-    let home = tempfile::tempdir().expect("a folder");
-    let beam = Beam::start(home.path());
-    let node = beam.connect();
+    let (_home, _beam, node) = started();
     let helper = Helper::load(&node).expect("loaded");
     for (value, expected) in SHAPES {
         let called = format!("{}:text_term({value}, 300).", Helper::module());
@@ -185,24 +179,12 @@ fn text(random: &mut Random, characters: &[&str], most: u64) -> String {
 
 /// The name of a secret, with something around it.
 fn name(random: &mut Random, most: u64) -> String {
-    const NAMES: [&str; 13] = [
-        "password",
-        "passwd",
-        "passphrase",
-        "Secret",
-        "token",
-        "COOKIE",
-        "credential",
-        "Authorization",
-        "private_key",
-        "private-key",
-        "api_key",
-        "x-api-key",
-        "sasl",
-    ];
+    const NAMES: &str = "password passwd passphrase Secret token COOKIE credential Authorization private_key \
+                         private-key api_key x-api-key sasl";
+    let names: Vec<&str> = NAMES.split(' ').collect();
     let around = ["a", "-", "_", "x", "b"];
     let (before, after) = (text(random, &around, most), text(random, &around, 6));
-    format!("{before}{}{after}", random.of(&NAMES))
+    format!("{before}{}{after}", random.of(&names))
 }
 
 /// A text in which the secret follows a name.
@@ -258,9 +240,7 @@ fn term(random: &mut Random) -> String {
 /// The secret is upper case, so that no name has its letters; as numbers it begins with those of `S3`.
 #[test]
 fn secrets_are_masked_in_random_shapes() {
-    let home = tempfile::tempdir().expect("a folder");
-    let beam = Beam::start(home.path());
-    let node = beam.connect();
+    let (_home, _beam, node) = started();
     let helper = Helper::load(&node).expect("loaded");
     let mut random = Random::new(0x5eed);
     for _ in 0..600 {

@@ -1,6 +1,6 @@
 //! A node that hangs: it is told within the time-out, nothing waits for it longer, and nothing stays behind on it.
 
-use crate::common;
+use crate::{clean, common};
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use common::{Beam, WORKERS, eval, left_behind};
 use erlang::alloc::microstates;
-use erlang::calls::{Calls, CallsOptions, Counter, RootOptions, follow};
+use erlang::calls::{Calls, CallsOptions, RootOptions, follow};
 use erlang::timing::{TimeOptions, time};
 use erlang::top::{TopRequest, TopSort, top};
 use erlang::trace::{Trace, TraceOptions};
-use erlang::{Budget, Ended, Error, Helper, Node, ProcessFilter};
+use erlang::{Budget, Ended, Error, Helper, Node};
 
 /// A silent node is told after this time.
 const TIMEOUT: Duration = Duration::from_millis(1_500);
@@ -43,28 +43,13 @@ fn top_request() -> TopRequest {
 }
 
 fn calls_options() -> CallsOptions {
-    CallsOptions {
-        counter: Counter::Time,
-        functions: vec!["lists".parse().expect("a pattern")],
-        processes: ProcessFilter::All,
-        duration: WINDOW,
-        blocks: 100,
-        bursts: 3,
-        budget: Budget::lasting(WINDOW * 3),
-    }
+    let budget = Budget::lasting(WINDOW * 3);
+    CallsOptions { blocks: 100, bursts: 3, budget, ..common::calls_options("lists", WINDOW) }
 }
 
 fn root_options() -> RootOptions {
-    RootOptions {
-        root: "lists:sort/1".parse().expect("a pattern"),
-        functions: Vec::new(),
-        processes: ProcessFilter::All,
-        duration: WINDOW,
-        limit: 1_000_000,
-        rate: 1_000_000,
-        messages: 100_000_000,
-        budget: Budget::lasting(WINDOW),
-    }
+    let budget = Budget::lasting(WINDOW);
+    RootOptions { duration: WINDOW, limit: 1_000_000, rate: 1_000_000, budget, ..clean::root_options() }
 }
 
 fn time_options() -> TimeOptions {
@@ -74,23 +59,13 @@ fn time_options() -> TimeOptions {
         duration: WINDOW,
         traced: 0,
         functions: Vec::new(),
-        value: false,
-        messages: 1_000_000,
         budget: Budget::lasting(WINDOW * 3),
+        ..clean::time_options()
     }
 }
 
 fn trace_options() -> TraceOptions {
-    TraceOptions {
-        functions: vec!["lists:last/1".parse().expect("a pattern")],
-        arguments: None,
-        processes: ProcessFilter::All,
-        limit: 10,
-        rate: 1_000,
-        returns: true,
-        argument_bytes: 100,
-        budget: Budget::lasting(WINDOW),
-    }
+    TraceOptions { limit: 10, rate: 1_000, ..common::trace_options("lists:last/1", WINDOW) }
 }
 
 /// Does it for the window, or until `stop` says so.
@@ -135,9 +110,8 @@ fn perform(helper: &Helper, deed: Deed, stop: &dyn Fn() -> bool) -> Result<(), E
 }
 
 fn started() -> (tempfile::TempDir, Beam) {
-    let home = tempfile::tempdir().expect("a folder");
-    let beam = Beam::start(home.path());
-    eval(&beam.connect(), WORKERS);
+    let (home, beam, node) = common::started();
+    eval(&node, WORKERS);
     (home, beam)
 }
 

@@ -4,7 +4,7 @@ use crate::common;
 
 use std::time::Duration;
 
-use common::{Beam, eval};
+use common::{eval, started};
 use erlang::Helper;
 use erlang::top::{TopRequest, TopSort, top};
 
@@ -35,9 +35,7 @@ const SCENE: &str = r#"
 
 #[test]
 fn names_do_not_depend_on_the_rows_that_are_shown_and_among_equals_work_decides() {
-    let home = tempfile::tempdir().expect("a folder");
-    let beam = Beam::start(home.path());
-    let node = beam.connect();
+    let (_home, _beam, node) = started();
     eval(&node, SCENE);
     let helper = Helper::load(&node).expect("the helper");
     let request = TopRequest { window: Duration::from_millis(300), sort: TopSort::Messages, limit: 4, flow: false };

@@ -3,32 +3,26 @@
 use std::io::{ErrorKind, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::process::{Child, Command};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+use testkit::ChildGuard;
 
 use super::*;
 
 /// A process that holds a socket and nothing else, until dropped.
-struct Holder(Child);
+struct Holder(ChildGuard);
 
 impl Holder {
     fn of(socket: impl Into<OwnedFd>) -> Self {
         let mut command = Command::new("sleep");
-        Self(command.arg("60").stdin(socket.into()).spawn().unwrap())
+        Self(ChildGuard(command.arg("60").stdin(socket.into()).spawn().unwrap()))
     }
 
     fn pid(&self) -> u32 {
         self.0.id()
-    }
-}
-
-impl Drop for Holder {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

@@ -249,12 +249,10 @@ mod tests {
 
     #[test]
     fn a_process_without_a_handler_gets_no_signal() {
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let child = testkit::ChildGuard::idle();
         let process = ProcessId::of(child.id()).unwrap();
         let error = order(process, ["jcmd", "help"]).unwrap_err();
         assert!(error.to_string().contains("-Xrs"), "{error}");
         assert!(process.is_alive());
-        child.kill().unwrap();
-        child.wait().unwrap();
     }
 }

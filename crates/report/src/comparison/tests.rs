@@ -4,6 +4,7 @@ use archive::{
     ComparedCell, ComparedFigure, ComparedFunctions, ComparedMatrix, ComparedRun, ComparedSide, Comparison, CostChange,
     Decision, ExplainedChange, FunctionChange, MatrixKey, QuantityUnit, RunsCounted,
 };
+use testkit::{assert_has, assert_lacks};
 
 use super::ComparisonFormat;
 
@@ -173,7 +174,7 @@ fn each_cell_of_a_matrix_is_a_test_a_row_and_a_benchmark() {
     ] {
         assert!(markdown.contains(part), "{part}: {markdown}");
     }
-    assert!(!markdown.contains("<b>"), "{markdown}");
+    assert_lacks(markdown, ["<b>"]);
     let go = written(ComparisonFormat::GoBench);
     assert_eq!(go.matches("\nside: b\n").count(), 1);
     assert_eq!(go.matches("Unit received-rate/s ").count(), 1);
@@ -208,8 +209,7 @@ fn what_cannot_be_told_is_skipped_and_what_is_worse_fails() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    let text = written(ComparisonFormat::Junit, None);
-    assert!(text.contains("errors=\"1\""), "{text}");
+    assert_has(written(ComparisonFormat::Junit, None), ["errors=\"1\""]);
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn markdown_is_a_table_and_names_are_no_markup() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    assert!(!text.contains("<img"), "{text}");
+    assert_lacks(&text, ["<img"]);
     // Every row of a table has the cells of its head.
     let bars = |line: &str| line.replace("\\|", "").matches('|').count();
     let rows = text.lines().filter(|line| line.starts_with('|'));
@@ -261,15 +261,14 @@ fn what_one_side_alone_has_is_told_in_words() {
     let mut of = compared();
     let lost = ComparedFigure { without: (2, 0), ..figure("lost", QuantityUnit::Count, Decision::Changed, 1.0) };
     of.figures = vec![lost];
-    let text = written(ComparisonFormat::Markdown, Some(&of));
-    assert!(text.contains("**changed for the worse: B has lost messages**"), "{text}");
+    let lost = "**changed for the worse: B has lost messages**";
+    assert_has(written(ComparisonFormat::Markdown, Some(&of)), [lost]);
     // Where no figure has a value in every run, nothing is known of noise either.
     of.is_aa = true;
-    if let Some(figure) = of.figures.first_mut() {
-        figure.decision = Decision::Undecided;
-    }
+    of.figures[0].decision = Decision::Undecided;
     let text = written(ComparisonFormat::Markdown, Some(&of));
-    assert!(text.contains("none can be tested") && !text.contains("inf"), "{text}");
+    assert_has(&text, ["none can be tested"]);
+    assert_lacks(text, ["inf"]);
 }
 
 /// Counts are decided also where some runs have none; no form calls them undecided then.
@@ -305,8 +304,7 @@ fn logs_are_told_as_logs_above_benchmarks() {
     let mut of = compared();
     of.a.logs = true;
     of.a.runs = vec![ComparedRun { id: "a.hlog".into(), invalid: false, cautious: false }];
-    let text = written(ComparisonFormat::GoBench, Some(&of));
-    assert!(text.contains("# A: 1 log: a.hlog\n"), "{text}");
+    assert_has(written(ComparisonFormat::GoBench, Some(&of)), ["# A: 1 log: a.hlog\n"]);
 }
 
 #[test]
@@ -375,12 +373,11 @@ fn invalid_runs_of_one_side_are_never_called_the_same() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    assert!(!text.contains("the same within"), "{text}");
+    assert_lacks(text, ["the same within"]);
     of.figures[0].decision = Decision::Changed;
     of.figures[0].change = 1.0;
-    let text = written(ComparisonFormat::Markdown, Some(&of));
     let told = "**changed for the worse: B has more invalid runs (0 of 8 of A, 3 of 8 of B)**";
-    assert!(text.contains(told), "{text}");
+    assert_has(written(ComparisonFormat::Markdown, Some(&of)), [told]);
 }
 
 /// A change for the better does not hide them.
@@ -389,13 +386,9 @@ fn invalid_runs_stand_beside_what_changed() {
     let mut of = with_invalid_runs();
     of.figures[1].decision = Decision::Changed;
     of.figures[1].more_is_better = true;
-    let text = written(ComparisonFormat::Markdown, Some(&of));
-    for part in [
-        "**changed for the better: B has a 100 % higher ack response p50",
-        "; invalid runs: 0 of 8 of A, 3 of 8 of B**",
-    ] {
-        assert!(text.contains(part), "{part}: {text}");
-    }
+    let better = "**changed for the better: B has a 100 % higher ack response p50";
+    let beside = "; invalid runs: 0 of 8 of A, 3 of 8 of B**";
+    assert_has(written(ComparisonFormat::Markdown, Some(&of)), [better, beside]);
     assert!(of.is_undecided() && !of.is_worse());
 }
 
@@ -419,8 +412,8 @@ fn a_side_alone_is_shown_and_headings_say_what_they_show() {
         figure.needed = None;
     }
     let text = written(ComparisonFormat::Markdown, Some(&of));
-    assert!(text.contains("| none |") && text.contains("inconclusive: no run of B counts"), "{text}");
-    assert!(!text.contains("not paired"), "{text}");
+    assert_has(&text, ["| none |", "inconclusive: no run of B counts"]);
+    assert_lacks(text, ["not paired"]);
 }
 
 #[test]
@@ -428,10 +421,8 @@ fn an_experiment_that_broke_off_is_an_error_whatever_its_runs_say() {
     let mut of = ComparedMatrix::of_one("x", with_invalid_runs());
     of.break_off(Some("the broker did not start; see its log".to_owned()));
     let written = |format: ComparisonFormat| format.write("x", Some(&of)).expect("memory");
-    let text = written(ComparisonFormat::Junit);
-    assert!(text.contains("errors=\"1\"") && text.contains("the broker did not start"), "{text}");
-    let text = written(ComparisonFormat::Markdown);
-    assert!(text.contains("It failed before all runs were made"), "{text}");
+    assert_has(written(ComparisonFormat::Junit), ["errors=\"1\"", "the broker did not start"]);
+    assert_has(written(ComparisonFormat::Markdown), ["It failed before all runs were made"]);
 }
 
 /// The sentence names the first three of several figures, worse ones first.
@@ -442,8 +433,8 @@ fn a_sentence_names_three_figures_and_counts_the_rest() {
     let of = Comparison { figures: (0..7).map(named).collect(), ..compared() };
     let text = written(ComparisonFormat::Markdown, Some(&of));
     let told = text.lines().find(|it| it.contains("B has")).expect("a sentence");
-    assert!(told.contains("latency 2 \\[+40.0 %, +60.0 %\\] and 4 more"), "{told}");
-    assert!(!told.contains("latency 3"), "{told}");
+    assert_has(told, ["latency 2 \\[+40.0 %, +60.0 %\\] and 4 more"]);
+    assert_lacks(told, ["latency 3"]);
 }
 
 /// The pairs that the steadiest figure needs are too few for the noisiest.
@@ -460,11 +451,10 @@ fn how_many_pairs_would_tell_is_said_of_a_figure() {
     of.a.runs = vec![ComparedRun::default(); 8];
     of.b.runs = of.a.runs.clone();
     of.figures = vec![open("end-to-end p99", 35_000), open("broker memory", 186)];
-    let text = written(ComparisonFormat::Markdown, Some(&of));
     let told = "about 186 pairs are needed for broker memory, the steadiest figure, 35,000 for end-to-end p99, the \
                 noisiest";
-    assert!(text.contains(told), "{text}");
+    assert_has(written(ComparisonFormat::Markdown, Some(&of)), [told]);
     of.figures.truncate(1);
-    let text = written(ComparisonFormat::Markdown, Some(&of));
-    assert!(text.contains("; about 35,000 pairs are needed; longer"), "{text}");
+    let alone = "; about 35,000 pairs are needed; longer";
+    assert_has(written(ComparisonFormat::Markdown, Some(&of)), [alone]);
 }

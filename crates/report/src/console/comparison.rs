@@ -158,6 +158,7 @@ fn cells(name: &str, own: &CostChange, total: Option<&CostChange>) -> Vec<String
 #[cfg(test)]
 mod tests {
     use archive::{ComparedFigure, ComparedRun, ComparedSide, Decision, ExplainedChange, QuantityUnit};
+    use testkit::{assert_begins, assert_has, assert_lacks};
 
     use super::*;
 
@@ -197,13 +198,8 @@ mod tests {
             row("x", Decision::Same, 0.001),
         ]);
         let shown = text(&all);
-        assert!(
-            shown.starts_with("changed for the better: B has a 24.0 % higher sent rate [+23.0 %, +25.0 %]\n"),
-            "{shown}"
-        );
-        for part in ["changed, better", "inconclusive (23 for 1 %)", "same within 1 %"] {
-            assert!(shown.contains(part), "{part}: {shown}");
-        }
+        assert_begins(&shown, "changed for the better: B has a 24.0 % higher sent rate [+23.0 %, +25.0 %]\n");
+        assert_has(&shown, ["changed, better", "inconclusive (23 for 1 %)", "same within 1 %"]);
         assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
         // Columns that a narrow table leaves out are not explained.
         for columns in [60, 80, 100, 140] {
@@ -219,14 +215,13 @@ mod tests {
             }
         }
         let noise = Comparison { is_aa: true, ..of(vec![row("x", Decision::Same, 0.0)]) };
-        assert!(text(&noise).starts_with("A against itself, 8 pairs: no change"));
+        assert_begins(text(&noise), "A against itself, 8 pairs: no change");
         let mut few = noise;
         (few.a.runs, few.b.runs) = (few.a.runs[..2].to_vec(), few.b.runs[..2].to_vec());
         few.figures[0].visible = 1e9;
-        let shown = text(&few);
-        let words: Vec<&str> = shown.split_whitespace().collect();
+        let flowing = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         let told = "A against itself, 2 pairs: no change found, but 2 pairs cannot prove one; use at least 5 ";
-        assert!(words.join(" ").starts_with(told), "{shown}");
+        assert_begins(flowing(&text(&few)), told);
         few.is_aa = false;
         few.figures = ["x", "y"].map(|it| row(it, Decision::Undecided, 0.2)).into();
         for figure in &mut few.figures {
@@ -234,19 +229,12 @@ mod tests {
             (figure.a, figure.b) = (vec![1.0; 2], vec![1.2; 2]);
         }
         few.figures[1].interval = (-0.9999, 5_000.0);
-        let shown = text(&few);
-        let told = "inconclusive: 2 runs per side cannot prove a change; use at least 5";
-        assert!(shown.replace('\n', " ").starts_with(told), "{shown}");
-        let interval = change_and_interval(&few.figures[1]).1;
-        assert_eq!(interval, "too few runs");
+        let shown = flowing(&text(&few));
+        assert_begins(&shown, "inconclusive: 2 runs per side cannot prove a change; use at least 5");
+        assert_eq!(change_and_interval(&few.figures[1]).1, "too few runs");
         // How many runs it takes is said; a p of 1 stood there.
-        let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
-        for said in [
-            "inconclusive: under 5 runs",
-            "takes 5 runs per side to decide. Fewer prove neither a change nor its absence",
-        ] {
-            assert!(words.contains(said), "{said}: {shown}");
-        }
+        assert_has(&shown, ["inconclusive: under 5 runs"]);
+        assert_has(&shown, ["takes 5 runs per side to decide. Fewer prove neither a change nor its absence"]);
         let wide = Style { columns: 200, ..Style::PLAIN };
         let has_p = |of: &Comparison| comparison(of, wide).contains("shows from      p\n");
         assert_eq!((has_p(&all), has_p(&few)), (true, false), "{shown}");
@@ -256,11 +244,9 @@ mod tests {
         let mut fell = row("received rate", Decision::Changed, -0.978);
         fell.visible = 8.06;
         assert_eq!(seen(shows_from(&fell)), "89.0 %");
-        let shown = text(&of(vec![fell]));
-        assert!(shown.contains("B has a 97.8 % lower"), "{shown}");
-        let same = of(vec![row("x", Decision::Same, 0.0)]);
-        assert!(text(&same).starts_with("the same within the margins\n"));
-        assert!(text(&of(Vec::new())).starts_with("nothing to compare"));
+        assert_has(text(&of(vec![fell])), ["B has a 97.8 % lower"]);
+        assert_begins(text(&of(vec![row("x", Decision::Same, 0.0)])), "the same within the margins\n");
+        assert_begins(text(&of(Vec::new())), "nothing to compare");
         assert!(row("x", Decision::Changed, -0.2).is_worse());
     }
 
@@ -274,7 +260,7 @@ mod tests {
         let style = Style { columns: 80, ..Style::PLAIN };
         let shown = comparison_brief(&all, style);
         assert!(shown.lines().count() <= 14, "{shown}");
-        assert!(shown.starts_with("changed for the better: "), "{shown}");
+        assert_begins(&shown, "changed for the better: ");
         let rows = shown.lines().filter(|line| line.starts_with("figure "));
         let rows: Vec<&str> = rows.filter_map(|line| line.split("  ").next()).collect();
         assert_eq!(rows, ["figure 9", "figure 0", "figure 1", "figure 2", "figure 3"]);
@@ -311,12 +297,9 @@ mod tests {
             Some("590 ns of the 610 ns added per message are in route\u{1b}[2J and below")
         );
         let shown = function_lines(&of, Style::PLAIN).join("\n");
-        for part in ["the whole broker", "+610 ns *", "+600 ns *", "all others", "+5 ns"] {
-            assert!(shown.contains(part), "{part}: {shown}");
-        }
-        assert!(!shown.contains('\u{1b}'), "{shown}");
+        assert_has(&shown, ["the whole broker", "+610 ns *", "+600 ns *", "all others", "+5 ns"]);
         // Runs that are too few to show a change have no interval that says anything.
-        assert!(!shown.contains(" ns to "), "{shown}");
+        assert_lacks(shown, ["\u{1b}", " ns to "]);
         let narrow = Style { columns: 80, ..Style::PLAIN };
         assert!(function_lines(&of, narrow).iter().all(|it| it.chars().count() <= 80));
         let unproven = ComparedFunctions { broker: cost(2_000.0, 2_610.0, false), ..of };

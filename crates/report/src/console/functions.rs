@@ -536,7 +536,7 @@ fn together(others: &[Work]) -> Option<Work> {
 
 #[cfg(test)]
 mod tests {
-    use stacks::{ClassShare, ErlangProcess, Sample, Unwinding};
+    use stacks::{ClassShare, ErlangProcess, Sample};
 
     use super::*;
 
@@ -564,17 +564,7 @@ mod tests {
 
     #[test]
     fn notes_stand_below_and_the_rows_hold_all_samples() {
-        let sample = |process, weight| Sample {
-            t: 0,
-            weight,
-            stack: 0,
-            thread: 0,
-            cpu: 0,
-            complete: true,
-            unwinding: Unwinding::Unknown,
-            process,
-            wait: None,
-        };
+        let sample = |process, weight| Sample { weight, complete: true, process, ..Sample::default() };
         let ids = ["<0.1.0>", "<0.2.0>", "<0.3.0>"];
         let profile = Profile {
             processes: ids.map(ErlangProcess::unnamed).to_vec(),

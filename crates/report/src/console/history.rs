@@ -237,6 +237,7 @@ fn told(of: &History, figure_of: &HistoryFigure, number: usize, change: &History
 #[cfg(test)]
 mod tests {
     use archive::{HistoryLevel, HistoryRun, LeftOut, QuantityUnit};
+    use testkit::{assert_begins, assert_ends, assert_has, assert_lacks};
 
     use super::*;
     use crate::console::width;
@@ -285,14 +286,17 @@ mod tests {
         }
     }
 
+    fn words(text: &str) -> String {
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
     #[test]
     fn what_is_the_same_is_not_told_as_a_range() {
         let mut of = of(8);
         (of.ad_hoc, of.loads, of.name) = (true, 7, "probe".to_owned());
-        let text = history(&of, Style::PLAIN);
         let told = "8 runs of `bellows probe` with the options of the newest one (of 7 loads tried) on \
                     2026-11-21: 1 change\n";
-        assert!(text.starts_with(told), "{text}");
+        assert_begins(history(&of, Style::PLAIN), told);
         assert_eq!(range("927 ms".to_owned(), "927 ms"), "927 ms");
         assert_eq!(range("1 ms".to_owned(), "927 ms"), "1 ms to 927 ms");
         assert_eq!(when("2026-11-20", "2026-11-21"), " from 2026-11-20 to 2026-11-21");
@@ -313,26 +317,16 @@ mod tests {
         of.figures.push(changed);
         of.figures[1].values[4..].fill(None);
         let text = history(&of, Style::PLAIN);
-        let words: Vec<&str> = text.split_whitespace().collect();
-        let told = words.join(" ");
-        for part in [
-            "runs without end-to-end p50: 4 of 8 runs ▁▁▁▁████ ^ worse, from 0 of 4 runs to 4 of 4 runs: nothing was \
-             recorded for it; between",
-            "broker cpu: 5 ns; no value in 4 of 8 runs ▅▅▅▅····",
-        ] {
-            assert!(told.contains(part), "{text}");
-        }
+        let lacks = "runs without end-to-end p50: 4 of 8 runs ▁▁▁▁████ ^ worse, from 0 of 4 runs to 4 of 4 runs: \
+                     nothing was recorded for it; between";
+        assert_has(words(&text), [lacks, "broker cpu: 5 ns; no value in 4 of 8 runs ▅▅▅▅····"]);
         // Four of eight runs were said to show that nothing changed.
-        assert!(
-            text.contains("too few values to find a change:\nbroker cpu") && !text.contains("no change found"),
-            "{text}"
-        );
+        assert_has(&text, ["too few values to find a change:\nbroker cpu"]);
+        assert_lacks(text, ["no change found"]);
         of.remarks.push("words were not compared".to_owned());
-        let text = history(&of, Style::PLAIN);
-        assert!(text.ends_with("\n\nwords were not compared\n"), "{text}");
+        assert_ends(history(&of, Style::PLAIN), "\n\nwords were not compared\n");
         of.least_runs = 9;
-        let text = history(&of, Style::PLAIN);
-        assert!(text.contains("at least 9 runs are needed"), "{text}");
+        assert_has(history(&of, Style::PLAIN), ["at least 9 runs are needed"]);
     }
 
     #[test]
@@ -357,8 +351,7 @@ mod tests {
         // Each of them is invalid by itself.
         assert_eq!(first(&of, "caution"), None);
         of.debug_build = true;
-        let told = first(&of, "caution").expect("a caution");
-        assert!(told.contains("runs of a debug build of bellows"), "{told}");
+        assert_has(first(&of, "caution").expect("a caution"), ["runs of a debug build of bellows"]);
     }
 
     #[test]
@@ -367,13 +360,10 @@ mod tests {
         let figure = &mut of.figures[1];
         figure.values[4..8].fill(Some(9.0));
         (figure.apart, figure.runs_for_apart) = (vec![4, 5, 6, 7], Some(13));
-        let text = |of: &History| {
-            let text = history(of, Style::PLAIN);
-            text.split_whitespace().collect::<Vec<_>>().join(" ")
-        };
+        let text = |of: &History| words(&history(of, Style::PLAIN));
         let told = "4 runs, from 2026-11-21T00-12-33Z-x-0004 to 2026-11-21T00-12-33Z-x-0007, are outliers: 9 ns, \
                     the others 5 ns; at least 13 runs are needed to show a temporary change";
-        assert!(text(&of).contains(told), "{}", text(&of));
+        assert_has(text(&of), [told]);
         // Some that are no neighbours, and many of those.
         for (apart, told) in [
             (&[3, 9][..], "2 runs, x-03, x-09, are outliers: "),
@@ -381,20 +371,17 @@ mod tests {
             (&[1, 3, 5, 9, 11], "5 runs, x-01, x-03, x-05 and 2 more, are outliers: "),
         ] {
             of.figures[1].apart = apart.to_vec();
-            let text = text(&of).replace("2026-11-21T00-12-33Z-x-00", "x-");
-            assert!(text.contains(told), "{text}");
+            assert_has(text(&of).replace("2026-11-21T00-12-33Z-x-00", "x-"), [told]);
         }
         let figure = &mut of.figures[1];
         (figure.apart, figure.runs_for_apart) = (vec![4], None);
-        let told = "1 run, 2026-11-21T00-12-33Z-x-0004, is an outlier: 9 ns, the others";
-        assert!(text(&of).contains(told), "{}", text(&of));
+        assert_has(text(&of), ["1 run, 2026-11-21T00-12-33Z-x-0004, is an outlier: 9 ns, the others"]);
         // On both sides of the others: these lay within the range.
         let figure = &mut of.figures[1];
         figure.values.fill(Some(5.0));
         (figure.values[4], figure.values[5]) = (Some(9.0), Some(1.0));
         figure.apart = vec![4, 5];
-        let told = "are outliers: 1 ns and 9 ns, the others 5 ns";
-        assert!(text(&of).contains(told), "{}", text(&of));
+        assert_has(text(&of), ["are outliers: 1 ns and 9 ns, the others 5 ns"]);
     }
 
     #[test]
@@ -403,10 +390,8 @@ mod tests {
             let style = Style { columns, ..Style::PLAIN };
             let text = history(&of(runs), style);
             assert!(text.lines().all(|it| width(it) <= columns), "{columns}\n{text}");
-            assert!(!text.contains('\u{1b}'), "{text}");
-            let words: Vec<&str> = text.split_whitespace().collect();
-            let told = words.join(" ");
-            assert!(told.contains("-20.0 % (worse), from 1,000/s to 800/s"), "{text}");
+            assert_lacks(&text, ["\u{1b}"]);
+            assert_has(words(&text), ["-20.0 % (worse), from 1,000/s to 800/s"]);
             let lines: Vec<&str> = text.lines().collect();
             let mark = lines.iter().position(|it| it.trim() == "^").unwrap();
             let place = lines[mark].find('^').unwrap();

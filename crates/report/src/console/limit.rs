@@ -217,6 +217,7 @@ fn bar_of(value: u64, low: u64, high: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use testkit::{assert_begins, assert_ends, assert_has, assert_lacks};
     use crate::numbers::FOOTNOTE;
 
     fn trial(rate: f64, outcome: LimitOutcome, p99_ns: u64) -> LimitTrial {
@@ -258,8 +259,7 @@ mod tests {
             let style = Style { columns, ..Style::PLAIN };
             let text = limit(&of, style);
             assert!(text.lines().all(|it| width(it) <= columns), "{columns}\n{text}");
-            assert!(text.contains("1 of 2"), "{text}");
-            assert!(text.contains("0 of 2"), "{text}");
+            assert_has(&text, ["1 of 2", "0 of 2"]);
             // Its mark is explained where a percentile has it.
             assert_ne!(text.matches('~').count(), 1, "{columns}\n{text}");
         }
@@ -294,12 +294,12 @@ mod tests {
             row.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
         };
         let first = row(&of);
-        assert!(first.starts_with("20,000 0 of 2 1 9.00 ms 90.0 ms ~180 ms"), "{first}");
-        assert!(first.ends_with(" first"), "{first}");
+        assert_begins(&first, "20,000 0 of 2 1 9.00 ms 90.0 ms ~180 ms");
+        assert_ends(first, " first");
         of.trials.push(trial(20_000.0, LimitOutcome::Held, 50_000_000));
         let third = row(&of);
-        assert!(third.starts_with("20,000 1 of 3 3 5.00 ms 50.0 ms"), "{third}");
-        assert!(third.ends_with(" trial 2: second"), "{third}");
+        assert_begins(&third, "20,000 1 of 3 3 5.00 ms 50.0 ms");
+        assert_ends(third, " trial 2: second");
         // Of 1,000 messages one lies beyond the p99.9.
         assert!(limit(&of, Style::PLAIN).contains(FOOTNOTE));
         for trial in &mut of.trials {
@@ -335,11 +335,9 @@ mod tests {
         let style = Style { columns: 80, ..Style::PLAIN };
         let text = limit_brief(&of, style);
         assert!(text.lines().count() <= 14, "{text}");
-        for part in ["70,000", "80,000", command] {
-            assert!(text.contains(part), "{part}: {text}");
-        }
-        assert!(!text.contains("150,000"), "{text}");
-        assert!(limit(&of, style).contains("150,000"));
+        assert_has(&text, ["70,000", "80,000", command]);
+        assert_lacks(text, ["150,000"]);
+        assert_has(limit(&of, style), ["150,000"]);
     }
 
     #[test]

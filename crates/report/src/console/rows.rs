@@ -474,6 +474,8 @@ fn table(rows: &[Row<'_>], layout: Layout, style: Style) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use testkit::{assert_begins, assert_ends, assert_has, assert_lacks};
+
     use super::*;
 
     /// Words of the rows on a screen of so many columns.
@@ -506,9 +508,7 @@ mod tests {
         let mut rows: Vec<Row<'_>> = (0..20).map(row).collect();
         rows.push(Row::mark(RowRank::Core, Tier::Caution, text));
         for columns in [80, 120, 200] {
-            let text = text_at(columns, rows.clone());
-            let whole = "latencies too high; stop them";
-            assert!(text.ends_with(whole), "{columns}: {text}");
+            assert_ends(text_at(columns, rows.clone()), "latencies too high; stop them");
         }
     }
 
@@ -531,7 +531,7 @@ mod tests {
         for columns in 70..width(&both) {
             let text = cut_list(&named, 1, columns);
             assert_eq!(width(&text), columns, "{text}");
-            assert!(text.ends_with(" 34 %, queue my-stream 12 %"), "{text}");
+            assert_ends(text, " 34 %, queue my-stream 12 %");
         }
     }
 
@@ -542,7 +542,7 @@ mod tests {
         let rows: Vec<Row<'_>> = (0..13).map(row).collect();
         let shown = [80, 120, 200].map(|columns| text_at(columns, rows.clone()));
         for text in &shown {
-            assert!(text.contains("row 12 "), "{text}");
+            assert_has(text, ["row 12 "]);
         }
         assert!(shown[0].contains(CUT) && shown[1].contains(CUT));
         assert!(shown[0].len() < shown[1].len());
@@ -602,11 +602,9 @@ mod tests {
         let whole = Row::text(RowRank::Core, "messages", &long).whole();
         let rows: Vec<Row<'_>> = std::iter::once(whole).chain((0..9).map(of)).collect();
         let text = text_at(COLUMNS, rows);
-        let first = format!("messages {}", long.trim());
-        assert!(text.starts_with(&first), "{text}");
-        let cut = "row 0 16,000 sent; 12,319 outstanding, 0 lost, 16,000 sent […]";
-        assert!(text.contains(cut), "{text}");
-        assert!(!text.contains("row 8"), "{text}");
+        assert_begins(&text, format!("messages {}", long.trim()));
+        assert_has(&text, ["row 0 16,000 sent; 12,319 outstanding, 0 lost, 16,000 sent […]"]);
+        assert_lacks(text, ["row 8"]);
     }
 
     #[test]

@@ -16,7 +16,8 @@ use archive::{
     SeriesName, SeriesPoint, SeriesUnit, Throughput, Tier, Warning,
 };
 use measure::{Counters, Interval, LatencySummary, Metric, Nanos, Phase, Problem, Recorder, Time};
-use stacks::{Frame, FrameKind, FunctionShare, Profile, ProfileSummary, Sample, StackNode, Unwinding};
+use stacks::{Frame, FrameKind, FunctionShare, Profile, ProfileSummary, Sample, StackNode};
+use testkit::{assert_begins, assert_ends, assert_has, assert_lacks};
 
 use super::{live_table::LiveTable, text::width, *};
 
@@ -86,18 +87,10 @@ fn run_summary(warnings: usize) -> RunSummary {
             complete_share: 0.981,
             copied_share: 1.0,
             copied_bytes: 2_068,
-            headline: Some(FunctionShare {
-                function: "$rabbit_channel:handle_method/3".into(),
-                total: 0.2412,
-                ..FunctionShare::default()
-            }),
+            headline: Some(share("$rabbit_channel:handle_method/3".into(), "", 0.0, 0.2412)),
             top: (0..20)
-                .map(|i| FunctionShare {
-                    function: format!("$rabbit_channel:handle_method_with_a_long_name/{i}").repeat(2),
-                    module: "[jit]".into(),
-                    self_share: 0.0669,
-                    total: 0.095,
-                })
+                .map(|i| format!("$rabbit_channel:handle_method_with_a_long_name/{i}").repeat(2))
+                .map(|function| share(function, "[jit]", 0.0669, 0.095))
                 .collect(),
             ..ProfileSummary::default()
         }],
@@ -124,6 +117,10 @@ fn run_summary(warnings: usize) -> RunSummary {
     messages.latency = all.map(|metric| (metric, latency(50_000))).collect();
     messages.cpu_us_each = PerMessage { broker: Some(21.9), client: Some(0.61) };
     summary
+}
+
+fn share(function: String, module: &str, self_share: f64, total: f64) -> FunctionShare {
+    FunctionShare { function, module: module.into(), self_share, total }
 }
 
 fn record(state: RunState, summary: Option<RunSummary>) -> RunRecord {
@@ -163,8 +160,7 @@ fn a_process_that_is_gone_has_no_memory() {
     let gone = ProcessUsage { cpu_cores: 0.42, ..ProcessUsage::default() };
     let mut point = point(Phase::Measure, 0.0);
     point.broker = Some(gone);
-    let text = line(&shape(), &point);
-    assert!(text.contains("  broker 0.42 cores  bellows 0.31 cores"), "{text}");
+    assert_has(line(&shape(), &point), ["  broker 0.42 cores  bellows 0.31 cores"]);
     let kept = serde_json::to_value(gone).unwrap();
     assert_eq!(kept, serde_json::json!({ "cpu_cores": 0.42 }));
     assert_eq!(serde_json::from_value::<ProcessUsage>(kept).unwrap(), gone);
@@ -185,10 +181,7 @@ fn a_pipe_gets_one_line_for_each_interval() {
     // Figures that differ, and are not 0, are shown.
     point.counters.completed = 7_000;
     point.counters.blocked = 5;
-    let text = line(&shape(), &point);
-    for part in ["  completed 7,000 msg/s  ", "  blocked 5.00 msg/s  "] {
-        assert!(text.contains(part), "{text}");
-    }
+    assert_has(line(&shape(), &point), ["  completed 7,000 msg/s  ", "  blocked 5.00 msg/s  "]);
 }
 
 /// The line of an interval beside which nothing has come.
@@ -200,17 +193,17 @@ fn line(shape: &Shape, point: &SeriesPoint) -> String {
 fn without_latency_and_consumers_only_what_applies_is_printed() {
     let shape = Shape { consumers: false, latency: false, ..shape() };
     let text = line(&shape, &point(Phase::Measure, 5.0));
-    assert!(text.starts_with("    6.0 s  measure  sent "), "{text}");
-    assert!(!text.contains("received") && !text.contains("p99"), "{text}");
+    assert_begins(&text, "    6.0 s  measure  sent ");
+    assert_lacks(text, ["received", "p99"]);
 }
 
 #[test]
 fn rates_divide_by_the_measured_length() {
     let mut point = point(Phase::Measure, 5.0);
     point.dt = 0.5;
-    assert!(line(&shape(), &point).contains("  sent 16,200 msg/s"));
+    assert_has(line(&shape(), &point), ["  sent 16,200 msg/s"]);
     point.dt = 0.0;
-    assert!(line(&shape(), &point).contains("  sent 0 msg/s"));
+    assert_has(line(&shape(), &point), ["  sent 0 msg/s"]);
 }
 
 #[test]
@@ -219,13 +212,13 @@ fn a_pipe_gets_the_summary_of_a_terminal() {
     let text = |style| summary(&shape(), &record, &run_summary(3), Some("runs/x"), style);
     let pipe = text(Style::PLAIN);
     assert_eq!(flowing(&pipe), flowing(&text(terminal(200))));
-    assert!(pipe.starts_with("stream-publish: Stopped after 65 s: 54,800 msg/s "), "{pipe}");
+    assert_begins(&pipe, "stream-publish: Stopped after 65 s: 54,800 msg/s ");
     // Nobody takes the number of messages for that of the measured phase.
-    assert!(pipe.contains("  whole run  measured msg/s"), "{pipe}");
+    assert_has(&pipe, ["  whole run  measured msg/s"]);
     // A line each, so that they can be searched for.
     assert_eq!(pipe.matches("\ncaution: ").count(), 3, "{pipe}");
     assert!(pipe.lines().any(|line| line.starts_with("caution: 2:") && line.ends_with("4 cores")));
-    assert!(pipe.ends_with("\nreport: runs/x\n"), "{pipe}");
+    assert_ends(pipe, "\nreport: runs/x\n");
 }
 
 #[test]
@@ -236,8 +229,8 @@ fn cpu_is_told_in_cores_where_other_load_ran_beside_the_messages() {
     run.messages_mut().cpu_us_each = PerMessage::default();
     run.cpu_cores = told;
     let text = summary(&shape(), &record, &run, None, Style::PLAIN);
-    assert!(text.contains("CPU cores") && !text.contains("µs/msg"), "{text}");
-    assert!(text.contains("broker        0.52"), "{text}");
+    assert_has(&text, ["CPU cores", "broker        0.52"]);
+    assert_lacks(text, ["µs/msg"]);
 }
 
 #[test]
@@ -257,18 +250,16 @@ fn the_summary_is_laid_out_for_every_width_and_nothing_is_cut() {
             for rows in [10, 24, 60] {
                 let text = text(Style { rows, ..terminal(columns) });
                 assert_fits(&text, columns, usize::MAX);
-                assert!(text.ends_with("report: runs/x/report.html\n"), "{text}");
-                assert!(!text.contains('…'), "{text}");
+                assert_ends(&text, "report: runs/x/report.html\n");
+                assert_lacks(&text, ["…"]);
                 // Tables that stand below each other repeat their first column.
                 if columns >= 76 {
                     assert_eq!(letters(&text), whole, "{columns}: {text}");
                 }
                 let flowing = flowing(&text);
-                assert!(flowing.contains("stream-publish: 54,800 msg/s through RabbitMQ for 60 s;"));
-                for part in ["~112 ms", "251 ms", "fewer than ten samples", "CPU µs/msg", "21.9"] {
-                    assert!(flowing.contains(part), "{part} at {columns}: {text}");
-                }
-                assert!(flowing.contains("24,012 samples by cpu-clock at 999 Hz, 0 lost"), "{text}");
+                assert_has(&flowing, ["stream-publish: 54,800 msg/s through RabbitMQ for 60 s;"]);
+                assert_has(&flowing, ["~112 ms", "251 ms", "fewer than ten samples", "CPU µs/msg", "21.9"]);
+                assert_has(&flowing, ["24,012 samples by cpu-clock at 999 Hz, 0 lost"]);
                 assert_eq!(flowing.matches("use a machine").count(), warnings, "{text}");
                 assert_eq!(flowing.contains("no warnings"), warnings == 0, "{text}");
             }
@@ -286,13 +277,11 @@ fn the_page_and_the_console_say_the_same_sentence() {
         let run = archive::RunReader::open(writer.dir()).expect("a run");
         let page = crate::view::RunPage::read(&run).expect("a page");
         let said: String = page.run.headline.iter().map(|p| p.text.as_str()).collect();
-        let function = "24.1 % total share in rabbit_channel:handle_method/3";
-        assert!(said.contains(function), "{said}");
+        assert_has(&said, ["24.1 % total share in rabbit_channel:handle_method/3"]);
         // The first that makes room.
         assert_eq!(said.contains("end-to-end"), state == RunState::Complete, "{said}");
         let text = summary(&shape(), &record, &run_summary(0), None, TERMINAL);
-        let flowing = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(flowing.starts_with(&format!("stream-publish: {said}")), "{said}\n{flowing}");
+        assert_begins(flowing(&text), format!("stream-publish: {said}"));
     }
 }
 
@@ -304,7 +293,7 @@ fn names_from_the_network_cannot_move_the_cursor() {
     for style in [TERMINAL, Style::PLAIN] {
         let record = record(RunState::Complete, None);
         let text = summary(&shape(), &record, &run, Some("x"), style);
-        assert!(!text.contains('\u{1b}') && !text.contains('\u{7}'), "{text}");
+        assert_lacks(text, ["\u{1b}", "\u{7}"]);
     }
     let mut problem = Problem::new("closed", "\u{1b}[31mNOT\r\nFOUND", "look");
     problem.log = "a\tb\nc".into();

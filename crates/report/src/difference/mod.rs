@@ -160,7 +160,7 @@ fn add(to: &mut [Amount; 2], side: usize, amount: Amount) {
 /// A profile of folded stacks, `thread;root;…;leaf`, each with its weight.
 #[cfg(test)]
 pub(crate) fn of_stacks(stacks: &[(&str, u64)]) -> Profile {
-    use stacks::{Builder, Frame, FrameKind, Sample, Unwinding};
+    use stacks::{Builder, Frame, FrameKind, Sample};
 
     let mut builder = Builder::default();
     for (line, weight) in stacks {
@@ -171,17 +171,8 @@ pub(crate) fn of_stacks(stacks: &[(&str, u64)]) -> Profile {
             let frame = builder.frame(&Frame::new(name, "m", FrameKind::Native));
             stack = Some(builder.node(stack, frame));
         }
-        builder.sample(Sample {
-            t: 0,
-            weight: *weight,
-            stack: stack.expect("a frame"),
-            thread,
-            cpu: 0,
-            complete: true,
-            unwinding: Unwinding::Unknown,
-            process: None,
-            wait: None,
-        });
+        let stack = stack.expect("a frame");
+        builder.sample(Sample { weight: *weight, stack, thread, complete: true, ..Sample::default() });
     }
     builder.profile.header.unit = "samples".into();
     builder.profile.header.event = "cpu".into();

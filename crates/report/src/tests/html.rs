@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::html;
 use archive::{RunReader, RunWriter, SeriesPoint};
 use measure::{Counters, Interval, Metric, Nanos, Phase, Summaries, Time};
-use stacks::{Frame, FrameKind, ProfileHeader, Sample, StacksWriter, Unwinding};
+use stacks::{Frame, FrameKind, ProfileHeader, Sample, StacksWriter};
 
 const ORIGIN: Time = Time(1_000);
 
@@ -77,17 +77,7 @@ fn a_profile_alone_has_a_report_and_its_names_are_nowhere_markup() {
     let stack = out.node(None, frame);
     let thread = out.thread("main");
     for t in [5_000_000_000, 6_000_000_000] {
-        out.sample(&Sample {
-            t,
-            weight: 1,
-            stack,
-            thread,
-            cpu: 0,
-            complete: true,
-            unwinding: Unwinding::Unknown,
-            process: None,
-            wait: None,
-        });
+        out.sample(&Sample { t, weight: 1, stack, thread, complete: true, ..Sample::default() });
     }
     out.flush();
     drop(out);

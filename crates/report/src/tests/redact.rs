@@ -219,34 +219,8 @@ fn bare(name: &str) -> String {
 
 /// A name that no sentence of a report has in it.
 fn name(random: &mut Random) -> String {
-    let special = [
-        '-',
-        '.',
-        '_',
-        ' ',
-        '/',
-        '%',
-        '&',
-        '<',
-        '"',
-        '\'',
-        '\\',
-        '#',
-        'ä',
-        'Ж',
-        '中',
-        '\u{1f407}',
-        '*',
-        '(',
-        '+',
-        '$',
-        // Invisible ones, which pages show as symbols and numbers.
-        '\t',
-        '\u{7}',
-        '\u{7f}',
-        '\u{200b}',
-        '\u{202e}',
-    ];
+    // The invisible ones are shown by pages as symbols and numbers.
+    let special: Vec<char> = "-._ /%&<\"'\\#äЖ中\u{1f407}*(+$\t\u{7}\u{7f}\u{200b}\u{202e}".chars().collect();
     let length = 3 + random.below(60);
     let mut name = "q7".to_owned();
     for _ in 0..length {

@@ -332,6 +332,7 @@ pub(crate) fn rates(of: &LimitTrials) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use archive::Finding;
+    use testkit::{assert_ends, assert_has, assert_lacks};
 
     use super::*;
 
@@ -355,8 +356,7 @@ mod tests {
         let mut of = tried(&[(1.0, 1)]);
         for (confirmations, told) in [(1, "and 1 trial at each"), (3, "and 3 trials that agree at each")] {
             of.plan.confirmations = confirmations;
-            let notes = notes(&of).join("\n");
-            assert!(notes.contains(told), "{notes}");
+            assert_has(notes(&of).join("\n"), [told]);
         }
     }
 
@@ -381,28 +381,27 @@ mod tests {
         of.plan.most = 10e6;
         let untold = format!("end-to-end p99.99 < 10ms: {TOO_FEW}");
         assert_eq!(headline(&of), format!("inconclusive at 10,000 msg/s: {untold}"));
-        let told = notes(&of).join("\n");
         let longer = "use longer trials (--set phases.measure=…), or start";
-        let higher = format!("{longer} at a higher rate (--from)");
-        assert!(told.contains(&higher), "{told}");
+        assert_has(notes(&of).join("\n"), [&*format!("{longer} at a higher rate (--from)")]);
         // A higher one was tried.
-        of.trials.insert(
-            0,
-            LimitTrial {
-                rate: 20_000.0,
-                outcome: LimitOutcome::Missed,
-                why: vec!["the backlog grew".to_owned()],
-                ..LimitTrial::default()
-            },
-        );
+        let higher = LimitTrial {
+            rate: 20_000.0,
+            outcome: LimitOutcome::Missed,
+            why: vec!["the backlog grew".to_owned()],
+            ..LimitTrial::default()
+        };
+        of.trials.insert(0, higher);
         assert_eq!(headline(&of), format!("inconclusive at 10,000 msg/s; 20,000 msg/s do not: {untold}"));
-        let told = notes(&of).join("\n");
         let between = "between that and 20,000 msg/s, which did not hold (--from)";
-        assert!(told.contains(&format!("{longer} {between}")), "{told}");
+        assert_has(notes(&of).join("\n"), [&*format!("{longer} {between}")]);
         // More messages do not help.
         of.trials[1].slos[0].why = Some("no ledger was kept".to_owned());
-        let told = notes(&of).join("\n");
-        assert!(!told.contains("use longer trials"), "{told}");
+        assert_lacks(notes(&of).join("\n"), ["use longer trials"]);
+    }
+
+    fn as_found(it: compare::LimitInterval) -> FoundLimit {
+        let confirmed = it.is_confirmed();
+        FoundLimit { low: it.low, high: it.high, unclear: it.unclear, ended: it.is_ended, confirmed }
     }
 
     /// A search with trials of any outcomes.
@@ -432,43 +431,23 @@ mod tests {
             LimitOutcome::Unclear => (it.rate, compare::TrialOutcome::Unclear),
         });
         let most = random.of(&[4_000.0, 8_000.0, 16_000.0]);
-        let search = compare::LimitSearch {
-            first: 4_000.0,
-            least: 1.0,
-            most,
-            precision: 0.05,
-            confirmations: 3,
-            most_trials: 0,
-        };
+        let search = compare::LimitSearch { most_trials: 0, precision: 0.05, ..search(1.0, most) };
         let compare::LimitStep::Found(found) = compare::limit_step(&search, &outcomes.collect::<Vec<_>>()) else {
             panic!("no more trials");
         };
-        let mut of = LimitTrials {
-            trials,
-            found: Some(FoundLimit {
-                low: found.low,
-                high: found.high,
-                unclear: found.unclear,
-                ended: found.is_ended,
-                confirmed: found.is_confirmed(),
-            }),
-            ..LimitTrials::default()
-        };
+        let mut of = LimitTrials { trials, found: Some(as_found(found)), ..LimitTrials::default() };
         of.plan.most = most;
         of
+    }
+
+    fn search(least: f64, most: f64) -> compare::LimitSearch {
+        compare::LimitSearch { first: 4_000.0, least, most, precision: 0.5, confirmations: 3, most_trials: 60 }
     }
 
     /// A search for a limit that lies within the allowed rates or not, and may be cut short.
     fn whole_search(random: &mut testkit::Random) -> LimitTrials {
         use compare::{LimitSearch, LimitStep, TrialOutcome, limit_step};
-        let search = LimitSearch {
-            first: 4_000.0,
-            least: 1_000.0,
-            most: 16_000.0,
-            precision: 0.5,
-            confirmations: 3,
-            most_trials: random.of(&[4, 60]),
-        };
+        let search = LimitSearch { most_trials: random.of(&[4, 60]), ..search(1_000.0, 16_000.0) };
         let limit = random.of(&[500.0, 3_000.0, 9_000.0, 99_000.0]);
         let beyond = random.of(&[TrialOutcome::Missed, TrialOutcome::Unclear]);
         let mut outcomes = Vec::new();
@@ -491,17 +470,8 @@ mod tests {
             why: vec!["missed".to_owned()],
             ..LimitTrial::default()
         };
-        LimitTrials {
-            trials: outcomes.iter().map(trial).collect(),
-            found: Some(FoundLimit {
-                low: found.low,
-                high: found.high,
-                unclear: found.unclear,
-                ended: found.is_ended,
-                confirmed: found.is_confirmed(),
-            }),
-            ..LimitTrials::default()
-        }
+        let trials = outcomes.iter().map(trial).collect();
+        LimitTrials { trials, found: Some(as_found(found)), ..LimitTrials::default() }
     }
 
     /// A lower end that was confirmed was called not confirmed where none can be found above.
@@ -589,11 +559,7 @@ mod tests {
             rate: *rate,
             outcome: LimitOutcome::Missed,
             latency_name: "end-to-end".to_owned(),
-            latency: Some(measure::LatencySummary {
-                count: 1_000,
-                p99_ns: *p99_ns,
-                ..measure::LatencySummary::default()
-            }),
+            latency: Some(measure::LatencySummary { count: 1_000, p99_ns: *p99_ns, ..Default::default() }),
             ..LimitTrial::default()
         };
         LimitTrials { trials: p99s.iter().map(trial).collect(), ..LimitTrials::default() }
@@ -612,8 +578,7 @@ mod tests {
         ]);
         let knee = knee_of(&of).unwrap();
         assert_eq!((knee.rate, knee.p99_ns), (52e3, 33_000_000));
-        let text = knee_text(&of).unwrap();
-        assert!(text.contains("52,000 msg/s, end-to-end p99 33.0 ms"), "{text}");
+        assert_has(knee_text(&of).unwrap(), ["52,000 msg/s, end-to-end p99 33.0 ms"]);
         let flat: Vec<(f64, u64)> = (1..9).map(|it| (f64::from(it), 1_000)).collect();
         let none = |of: &[(f64, u64)]| {
             let text = knee_text(&tried(of)).unwrap();
@@ -644,14 +609,12 @@ mod tests {
         );
         of.trials.extend(tried(&[(15e3, 1_000_000)]).trials);
         of.trials[5].outcome = LimitOutcome::Unclear;
-        let text = knee_text(&of).unwrap();
-        assert!(text.ends_with("and all trials between them are unclear"), "{text}");
+        assert_ends(knee_text(&of).unwrap(), "and all trials between them are unclear");
         of.trials.pop();
         let other = |it: &mut LimitTrial| it.outcome = LimitOutcome::Unclear;
         of.trials[2..].iter_mut().for_each(other);
         assert!(knee_of(&of).is_none());
-        let text = knee_text(&of).unwrap();
-        assert!(text.contains("fewer than 5 rates have a"), "{text}");
+        assert_has(knee_text(&of).unwrap(), ["fewer than 5 rates have a"]);
         // One that tells stands for its rate.
         of.trials.extend(tried(&[(20e3, 2_000_000)]).trials);
         of.trials[5].outcome = LimitOutcome::Held;
@@ -661,8 +624,8 @@ mod tests {
         let late =
             tried(&[(1e3, 1_000_000), (2e3, 1_000_000), (4e3, 1_000_000), (8e3, 1_000_000), (16e3, 900_000_000)]);
         let text = knee_text(&late).unwrap();
-        let said = "(Kneedle); it may be higher, since no rate between that and 16,000 msg/s was tried";
-        assert!(text.contains("is at 8,000 msg/s") && text.ends_with(said), "{text}");
+        assert_has(&text, ["is at 8,000 msg/s"]);
+        assert_ends(text, "(Kneedle); it may be higher, since no rate between that and 16,000 msg/s was tried");
     }
 
     #[test]
@@ -676,8 +639,8 @@ mod tests {
             (33_900.0, 1_780_000_000),
             (48_000.0, 1_950_000_000),
         ]);
-        let text = knee_text(&of).unwrap();
-        assert!(text.ends_with("(Kneedle); this is rough, since 24,000 msg/s had 347 ms: use longer trials"), "{text}");
+        let rough = "(Kneedle); this is rough, since 24,000 msg/s had 347 ms: use longer trials";
+        assert_ends(knee_text(&of).unwrap(), rough);
     }
 
     #[test]

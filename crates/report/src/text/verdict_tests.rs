@@ -5,6 +5,7 @@ use archive::{
     LoopUse, OwnFault, ProducerTime, Reason, RunQueueWait, Stall, Stalled, Verdict,
 };
 use measure::ScenarioRole;
+use testkit::{assert_begins, assert_ends, assert_has, assert_lacks};
 
 use crate::numbers::rate;
 
@@ -51,6 +52,13 @@ fn said(cause: Cause, limited_by: LimitedBy, facts: Facts) -> String {
     let mut verdict = Verdict { limited_by, cause: Some(cause), facts, ..Verdict::default() };
     super::verdict(&mut verdict);
     verdict.sentence
+}
+/// Words of a verdict with these reasons, which decided it.
+fn with_reasons(codes: &[&str], verdict: Verdict) -> Verdict {
+    let reason = |code: &&str| Reason { code: (*code).to_owned(), text: String::new(), decided: true };
+    let mut verdict = Verdict { reasons: codes.iter().map(reason).collect(), ..verdict };
+    super::verdict(&mut verdict);
+    verdict
 }
 
 #[test]
@@ -125,10 +133,9 @@ fn each_cause_has_its_sentence() {
 fn of_a_load_that_ended_by_itself_the_sending_was_short() {
     let mut facts = Facts { seconds: 0.02, ..facts() };
     facts.ended.received_s = 7.2;
-    let sentence = said(Cause::TooShort, LimitedBy::Undecided, facts);
-    assert!(
-        sentence.contains("all was sent in 0.02 s, too short to judge; the last was received after 7.20 s"),
-        "{sentence}"
+    assert_has(
+        said(Cause::TooShort, LimitedBy::Undecided, facts),
+        ["all was sent in 0.02 s, too short to judge; the last was received after 7.20 s"],
     );
 }
 
@@ -137,8 +144,7 @@ fn an_affinity_is_to_be_lifted_only_where_one_is_set() {
     let facts = Facts { cores: 2, machine_cores: 8, ..facts() };
     for others in [None, Some(1.0)] {
         let cause = Cause::GeneratorLacksCores { others };
-        let sentence = said(cause, LimitedBy::Generator, facts.clone());
-        assert!(sentence.contains("lift its CPU affinity"), "{sentence}");
+        assert_has(said(cause, LimitedBy::Generator, facts.clone()), ["lift its CPU affinity"]);
     }
 }
 
@@ -155,13 +161,9 @@ fn lateness_is_a_sentence_of_its_own() {
     );
     let mut twice = facts.clone();
     twice.ended.stalls.push(Stall { away: true, at_s: 15.0, for_s: 6.2, ..twice.ended.stalls[0] });
-    let away = met(Some(Lateness::BrokerStalled), twice);
-    assert!(
-        away.starts_with(
-            "the broker was away (no connection) for 6.20 s of the 30.0 s, and stopped answering for \
-                          600 ms;"
-        ),
-        "{away}"
+    assert_begins(
+        met(Some(Lateness::BrokerStalled), twice),
+        "the broker was away (no connection) for 6.20 s of the 30.0 s, and stopped answering for 600 ms;",
     );
     // Where two overlap, that time counts once; what lies outside of the measured phase not at all.
     let mut overlap = facts.clone();
@@ -171,32 +173,28 @@ fn lateness_is_a_sentence_of_its_own() {
         let more = Stall { at_s, for_s, ..first };
         overlap.ended.stalls.push(more);
     }
-    let once = met(Some(Lateness::BrokerStalled), overlap);
-    assert!(once.starts_with("the broker stopped answering for 800 ms (2 times) of the 30.0 s;"), "{once}");
-    let own = met(Some(Lateness::Generator), facts.clone());
-    assert!(own.ends_with("because the generator's event loop was late by up to 2.70 ms"), "{own}");
-    let mut on_time = facts.clone();
-    on_time.loop_lag_max_ns = 310_000;
-    let unknown = met(Some(Lateness::Generator), on_time);
-    assert!(unknown.ends_with("and no cause stands out"), "{unknown}");
+    let once = "the broker stopped answering for 800 ms (2 times) of the 30.0 s;";
+    assert_begins(met(Some(Lateness::BrokerStalled), overlap), once);
+    let own = "because the generator's event loop was late by up to 2.70 ms";
+    assert_ends(met(Some(Lateness::Generator), facts.clone()), own);
+    let on_time = Facts { loop_lag_max_ns: 310_000, ..facts.clone() };
+    assert_ends(met(Some(Lateness::Generator), on_time), "and no cause stands out");
     let mut slow = facts.clone();
     (slow.late_share, slow.ended.late_s) = (1.0, 1.5);
     slow.loops[0].run_queue_wait = Some(0.04);
-    let waited = met(Some(Lateness::Cores), slow);
-    assert!(
-        waited.contains(
-            "for lack of CPU: the generator's event loop waited 1.20 s in the run queue, and messages were late for \
-             1.50 s"
-        ),
-        "{waited}"
+    assert_has(
+        met(Some(Lateness::Cores), slow),
+        [
+            "for lack of CPU: the generator's event loop waited 1.20 s in the run queue, and messages were late for 1.50 s",
+        ],
     );
-    let theirs = met(Some(Lateness::Broker), facts.clone());
-    assert!(theirs.ends_with("waiting for confirms (97 % of the time)"), "{theirs}");
+    let theirs = "waiting for confirms (97 % of the time)";
+    assert_ends(met(Some(Lateness::Broker), facts.clone()), theirs);
     facts.late_share = 0.001;
     facts.capacity = Some(Capacity { rate: 3_114_000.0, at_least: true, ..Capacity::default() });
     let on_time = met(None, facts);
-    assert!(on_time.contains("100,000 msg/s, 0.1 % of them over 1 ms late; the generator's event loop"), "{on_time}");
-    assert!(on_time.ends_with("could have made at least 3.11 M msg/s of this size here"), "{on_time}");
+    assert_has(&on_time, ["100,000 msg/s, 0.1 % of them over 1 ms late; the generator's event loop"]);
+    assert_ends(on_time, "could have made at least 3.11 M msg/s of this size here");
 }
 
 #[test]
@@ -212,8 +210,7 @@ fn cycles_are_no_messages() {
         Cause::BrokerSlow { wait: Awaited::Answers },
     ] {
         let sentence = said(cause, LimitedBy::Broker, facts.clone());
-        assert!(!sentence.contains("msg") && !sentence.contains("confirm"), "{sentence}");
-        assert!(!sentence.contains("--max-pending") && !sentence.contains("--threads"), "{sentence}");
+        assert_lacks(sentence, ["msg", "confirm", "--max-pending", "--threads"]);
     }
 }
 
@@ -223,26 +220,18 @@ fn a_load_that_ends_with_its_messages_has_the_rate_that_was_sent() {
     let mut facts = facts();
     (facts.counted, facts.ended.sent) = (true, 400);
     (facts.requested_rate, facts.sent_rate) = (Some(500.0), 200.0);
-    let said = said(Cause::RateMet { late: None }, LimitedBy::Schedule, facts);
     let begins = "all requested messages were sent: 400 messages, 200 msg/s on average";
-    assert!(said.contains(begins), "{said}");
+    assert_has(said(Cause::RateMet { late: None }, LimitedBy::Schedule, facts), [begins]);
 }
 
 /// Lateness is against a schedule.
 #[test]
 fn a_loop_without_a_schedule_is_not_late() {
     let late = |loop_lag_max_ns| {
-        let mut facts = facts();
-        facts.loop_lag_max_ns = loop_lag_max_ns;
-        let mut verdict = Verdict {
-            reasons: vec![Reason { code: "loop_busy".to_owned(), text: String::new(), decided: true }],
-            facts: facts.clone(),
-            ..Verdict::default()
-        };
-        super::verdict(&mut verdict);
-        let reason = verdict.reasons.swap_remove(0).text;
+        let facts = Facts { loop_lag_max_ns, ..facts() };
+        let verdict = with_reasons(&["loop_busy"], Verdict { facts: facts.clone(), ..Verdict::default() });
         let sentence = said(Cause::GeneratorLate, LimitedBy::Generator, facts);
-        [reason, sentence].map(|it| it.contains("late by"))
+        [verdict.reasons[0].text.as_str(), &sentence].map(|it| it.contains("late by"))
     };
     assert_eq!((late(0), late(2_700_000)), ([false; 2], [true; 2]));
 }
@@ -250,37 +239,15 @@ fn a_loop_without_a_schedule_is_not_late() {
 /// One figure for one thing: the share of its time that a loop was at work.
 #[test]
 fn every_reason_has_words() {
-    let codes = [
-        "requested",
-        "in_flight_full",
-        "no_credit",
-        "socket_full",
-        "blocked",
-        "away",
-        "ready",
-        "schedule",
-        "consumers_behind",
-        "stalls",
-        "loop_busy",
-        "loop_run_queue_wait",
-        "broker_cpu",
-        "broker_unknown",
-        "affinity",
-        "machine_idle",
-        "shared_cores",
-        "relay",
-        "round_trip",
-        "connections",
-        "capacity",
-        "not_calibrated",
-    ];
+    let codes = "requested in_flight_full no_credit socket_full blocked away ready schedule consumers_behind stalls \
+                 loop_busy loop_run_queue_wait broker_cpu broker_unknown affinity machine_idle shared_cores relay \
+                 round_trip connections capacity not_calibrated";
+    let codes: Vec<&str> = codes.split(' ').collect();
     let mut facts = facts();
     facts.ended.stalls = vec![Stall { at_s: facts.ended.measured_from_s, for_s: 1.0, ..Stall::default() }];
     facts.connections = Some(ConnectionTime::default());
     facts.capacity = Some(Capacity::default());
-    let reason = |code: &&str| Reason { code: (*code).to_owned(), text: String::new(), decided: true };
-    let mut verdict = Verdict { reasons: codes.iter().map(reason).collect(), facts, ..Verdict::default() };
-    super::verdict(&mut verdict);
+    let verdict = with_reasons(&codes, Verdict { facts, ..Verdict::default() });
     let mut texts: Vec<_> = verdict.reasons.iter().map(|reason| reason.text.clone()).collect();
     assert!(texts.iter().all(|text| !text.is_empty()), "{texts:?}");
     texts.sort();
@@ -301,42 +268,30 @@ fn a_fault_of_the_run_itself_is_named_with_what_it_cost() {
         "limited by the broker: this run's own kill of node 1: 88 % of the late messages were due then"
     );
     let late = Some(Lateness::OwnFault);
-    let met = said(Cause::RateMet { late }, LimitedBy::Schedule, facts.clone());
-    assert!(
-        met.ends_with(
-            "left over 1 ms late, because of this run's own kill of node 1: 88 % of the late messages \
-                           were due then"
-        ),
-        "{met}"
+    assert_ends(
+        said(Cause::RateMet { late }, LimitedBy::Schedule, facts.clone()),
+        "left over 1 ms late, because of this run's own kill of node 1: 88 % of the late messages were due then",
     );
-    let mut free = facts.clone();
-    free.requested_rate = None;
-    let free = said(cause(), LimitedBy::Broker, free);
-    assert!(free.ends_with("88 % of the messages missing against other seconds are from then"), "{free}");
+    let free = Facts { requested_rate: None, ..facts.clone() };
+    let missing = "88 % of the messages missing against other seconds are from then";
+    assert_ends(said(cause(), LimitedBy::Broker, free), missing);
     // A stall at another time is none of it.
     let stalled = |facts: &Facts| {
         let late = Some(Lateness::BrokerStalled);
         said(Cause::RateMet { late }, LimitedBy::Schedule, facts.clone())
     };
-    assert!(!stalled(&facts).contains("this run's own"));
+    assert_lacks(stalled(&facts), ["this run's own"]);
     facts.ended.faults[0].from_s = 0.0;
     let own = "the broker stopped answering for 600 ms of the 30.0 s, during this run's own kill of node 1; the \
                requested";
-    assert!(stalled(&facts).starts_with(own), "{}", stalled(&facts));
+    assert_begins(stalled(&facts), own);
     facts.ended.faults.push(fault("stop", 25.0, f64::INFINITY));
-    let several = "this run's own faults (kill of node 1, stop); the requested";
-    assert!(stalled(&facts).contains(several), "{}", stalled(&facts));
-    let mut verdict = Verdict {
-        reasons: vec![Reason { code: "own_fault".to_owned(), text: String::new(), decided: true }],
-        limited_by: LimitedBy::Broker,
-        cause: Some(Cause::InFlightLimit),
-        facts,
-        ..Verdict::default()
-    };
-    super::verdict(&mut verdict);
-    let begins = "this run's own faults (kill of node 1, stop): 88 % of the late messages were due then; \
-                  limited by";
-    assert!(verdict.sentence.starts_with(begins), "{}", verdict.sentence);
+    assert_has(stalled(&facts), ["this run's own faults (kill of node 1, stop); the requested"]);
+    let cause = Some(Cause::InFlightLimit);
+    let verdict =
+        with_reasons(&["own_fault"], Verdict { limited_by: LimitedBy::Broker, cause, facts, ..Verdict::default() });
+    let begins = "this run's own faults (kill of node 1, stop): 88 % of the late messages were due then; limited by";
+    assert_begins(&verdict.sentence, begins);
     assert_eq!(
         verdict.reasons[0].text,
         "the run's own faults: kill of node 1 at 0.0 s for 21.3 s, stop at 25.0 s until the end"
@@ -354,15 +309,10 @@ fn what_waited_for_cores_while_it_stood_still_is_named() {
                 processes took 1.8 of the 8 cores";
     let late = Some(Lateness::Cores);
     let met = said(Cause::RateMet { late }, LimitedBy::Schedule, facts.clone());
-    assert!(met.ends_with(&format!("late, for lack of CPU: {told}")), "{met}");
+    assert_ends(met, format!("late, for lack of CPU: {told}"));
+    let after = "it stopped answering for 600 ms of the 30.0 s: stop the other processes, and run again";
     let stalled = said(Cause::StalledForCores, LimitedBy::Undecided, facts);
-    assert_eq!(
-        stalled,
-        format!(
-            "undecided: {told}; it stopped answering for 600 ms of the 30.0 s: stop the other processes, and run \
-             again"
-        )
-    );
+    assert_eq!(stalled, format!("undecided: {told}; {after}"));
 }
 
 /// A probe of which a quarter failed was said to have met its rate.
@@ -387,26 +337,17 @@ fn a_share_that_failed_is_said_and_no_rate_is_called_met() {
     // Also where something else limited it.
     facts.answer_ns = 0;
     let unknown = said(Cause::BrokerUnknown, LimitedBy::Broker, facts);
-    assert!(
-        unknown.contains("(2,000 in flight, none completed)") && unknown.contains("; 15 requests failed"),
-        "{unknown}"
-    );
+    assert_has(unknown, ["(2,000 in flight, none completed)", "; 15 requests failed"]);
 }
 
 #[test]
 fn an_outage_is_told_before_what_limited_the_rest() {
-    let facts = facts();
-    let mut stood = Verdict {
-        limited_by: LimitedBy::Broker,
-        cause: Some(Cause::InFlightLimit),
-        sentence: String::new(),
-        reasons: vec![Reason { code: "stalls".to_owned(), text: String::new(), decided: true }],
-        facts,
-    };
-    super::verdict(&mut stood);
+    let cause = Some(Cause::InFlightLimit);
+    let stood = Verdict { limited_by: LimitedBy::Broker, cause, facts: facts(), ..Verdict::default() };
+    let mut stood = with_reasons(&["stalls"], stood);
     let begins = "the broker stopped answering for 600 ms of the 30.0 s; limited by the broker: ";
-    assert!(stood.sentence.starts_with(begins), "{}", stood.sentence);
+    assert_begins(&stood.sentence, begins);
     stood.reasons[0].decided = false;
     super::verdict(&mut stood);
-    assert!(stood.sentence.starts_with("limited by the broker"), "{}", stood.sentence);
+    assert_begins(&stood.sentence, "limited by the broker");
 }

@@ -1,6 +1,7 @@
 //! Sentences of warnings.
 
 use archive::{StallWait, Stalled, Stood};
+use testkit::{assert_begins, assert_ends, assert_has, assert_lacks};
 
 use super::*;
 
@@ -22,7 +23,7 @@ fn what_helps_against_lost_samples_depends_on_the_event() {
         (Some("mmap"), true, "sample a rarer event"),
     ] {
         let text = warning(&lost(event, each));
-        assert!(text.contains(remedy), "{text}");
+        assert_has(&text, [remedy]);
         let is_paced = remedy.contains("frequency");
         assert_eq!(text.contains("profile.frequency"), is_paced, "{text}");
     }
@@ -47,13 +48,10 @@ fn each_names_what_was_seen_which_number_is_off_and_what_to_do() {
          that time"
     );
     let waited = StallWait::ForCores { seconds: 0.9, other_cores: 1.2 };
-    let crowded = stalled(once, waited, None, "messages");
-    assert!(
-        crowded.ends_with(
-            "; its threads waited 900 ms in the run queue in these seconds, while other processes took 1.2 cores; stop \
-             other programs on this machine, and run again"
-        ),
-        "{crowded}"
+    assert_ends(
+        stalled(once, waited, None, "messages"),
+        "; its threads waited 900 ms in the run queue in these seconds, while other processes took 1.2 cores; stop \
+         other programs on this machine, and run again",
     );
     // The longest is told, and what all of them delayed; what the run itself did needs no search.
     let often = Stood { times: 5, ..once };
@@ -65,50 +63,39 @@ fn each_names_what_was_seen_which_number_is_off_and_what_to_do() {
          fault, stop of node 1"
     );
     let failed = Stood { failed: 3, ..once };
-    let text = stalled(failed, StallWait::None, None, "requests");
-    assert!(
-        text.contains(
-            "1,200 requests delayed): 3 of them failed, and latencies include only part of their waits; \
-                       look"
-        ),
-        "{text}"
-    );
+    let part = "1,200 requests delayed): 3 of them failed, and latencies include only part of their waits; look";
+    assert_has(stalled(failed, StallWait::None, None, "requests"), [part]);
     for (timed_out, says) in [
         (0, ", and have no latency: users waited longer than the percentiles say; the first:"),
         (20, ", all by time-outs, which count in the latencies with the time waited; the first:"),
         (15, ", 15 by time-outs, which count in the latencies with the time waited; the others have no latency: users"),
     ] {
-        let text = note(Finding::CyclesFailed {
+        let failed = Finding::CyclesFailed {
             kind: "http://h:1/".to_owned(),
             unit: "requests".to_owned(),
             failed: 20,
             timed_out,
             begun: 60,
             first_failure: String::new(),
-        });
-        assert!(text.contains(says), "{text}");
+        };
+        assert_has(note(failed), [says]);
     }
     // Neither churn nor a probe has threads.
     let saturated = |unit: &str| note(Finding::GeneratorSaturated { at_work: 0.99, threads: 1, unit: unit.to_owned() });
-    let text = saturated("messages");
-    assert!(text.ends_with("; use more --threads, and more cores if necessary"));
+    assert_ends(saturated("messages"), "; use more --threads, and more cores if necessary");
     for unit in ["cycles", "requests"] {
-        let text = saturated(unit);
-        assert!(text.ends_with("; run several at once, and use more cores if necessary"), "{text}");
+        assert_ends(saturated(unit), "; run several at once, and use more cores if necessary");
     }
     let lost =
         |sent, lost, corrupt, foreign| note(Finding::MessagesLost { sent, lost, duplicated: 0, corrupt, foreign });
-    let text = lost(1_000, 3, 1, 0);
-    assert!(text.starts_with("of 1,000 messages, 3 confirmed and never delivered, 1 damaged:"), "{text}");
-    let beside_others = lost(1_000, 3, 1, 66_000);
-    assert!(
-        beside_others.starts_with(
-            "of 1,000 messages, 3 confirmed and never delivered, 1 damaged (inconclusive: 66,000 messages of \
-             other programs came, and bodies of 12 to 15 bytes have no check, so a few of them look damaged; \
-             send 16 bytes or more): "
-        ),
-        "{beside_others}"
+    assert_begins(lost(1_000, 3, 1, 0), "of 1,000 messages, 3 confirmed and never delivered, 1 damaged:");
+    assert_begins(
+        lost(1_000, 3, 1, 66_000),
+        "of 1,000 messages, 3 confirmed and never delivered, 1 damaged (inconclusive: 66,000 messages of other \
+         programs came, and bodies of 12 to 15 bytes have no check, so a few of them look damaged; send 16 bytes or \
+         more): ",
     );
+    assert_begins(lost(1, 1, 0, 0), "of 1 message, 1 confirmed");
     let few = |latency: &str, samples: u64, percentile: &str| FewSamples {
         latency: latency.to_owned(),
         samples,
@@ -117,69 +104,51 @@ fn each_names_what_was_seen_which_number_is_off_and_what_to_do() {
     let mut latencies = vec![few("ack response", 40_000, "p99.99"), few("end-to-end", 40_033, "p99.99")];
     let told = |latencies| note(Finding::TooFewSamples { latencies });
     let both = "p99.99 and above of ack response (40,000) and end-to-end (40,033)";
-    assert!(
-        told(latencies.clone()).starts_with(&format!("too few samples for {both}: ")),
-        "{}",
-        told(latencies.clone())
-    );
+    assert_begins(told(latencies.clone()), format!("too few samples for {both}: "));
     latencies.push(few("whole cycle", 500, "p99"));
-    let more = format!("too few samples for {both}, p99 and above of whole cycle (500): ");
-    assert!(told(latencies.clone()).starts_with(&more), "{}", told(latencies));
+    assert_begins(told(latencies), format!("too few samples for {both}, p99 and above of whole cycle (500): "));
     let unanswered = |unanswered: u64, unsent: u64, gone: bool| {
         note(Finding::MessagesUnanswered { unanswered, unsent, gone, for_good: false })
     };
     let told = unanswered(3, 0, false);
-    assert!(told.starts_with("of the messages, 3 without an answer: "), "{told}");
-    assert!(told.contains("; use a longer phases.drain"), "{told}");
+    assert_begins(&told, "of the messages, 3 without an answer: ");
+    assert_has(told, ["; use a longer phases.drain"]);
     // A longer drain is no remedy: it sends nothing.
+    let lower = "; the verdict says what delayed them; request a lower rate";
     let told = unanswered(0, 4_000, false);
-    assert!(told.starts_with("of the messages, 4,000 due and never sent: "), "{told}");
-    assert!(
-        told.contains("; the verdict says what delayed them; request a lower rate") && !told.contains("drain"),
-        "{told}"
-    );
-    let told = unanswered(3, 4, false);
-    assert!(
-        told.contains("; the verdict says what delayed them; request a lower rate")
-            && told.contains("a longer phases.drain"),
-        "{told}"
-    );
+    assert_begins(&told, "of the messages, 4,000 due and never sent: ");
+    assert_has(&told, [lower]);
+    assert_lacks(told, ["drain"]);
+    assert_has(unanswered(3, 4, false), [lower, "a longer phases.drain"]);
     let told = unanswered(0, 4_000, true);
-    assert!(told.contains("why it went away") && !told.contains("lower rate"));
+    assert_has(&told, ["why it went away"]);
+    assert_lacks(told, ["lower rate"]);
     // Returned messages were answered: `completed` lacks refused and unconfirmed ones alone.
     let not_accepted = |[nacked, returned, not_confirmed]: [u64; 3]| {
         note(Finding::MessagesNotAccepted { sent: 9, nacked, returned, not_confirmed, fault: None })
     };
     let told = not_accepted([0, 4, 0]);
-    assert!(!told.contains("lack") && told.contains("bind a queue"), "{told}");
+    assert_lacks(&told, ["lack"]);
+    assert_has(told, ["bind a queue"]);
     for counts in [[2, 4, 0], [0, 4, 3], [2, 0, 3]] {
         let told = not_accepted(counts);
         let refused = told.contains("`completed` and the latencies lack the refused ones");
         assert_eq!((refused, told.contains("lack")), (counts[0] > 0, true), "{told}");
     }
-    let told = lost(1, 1, 0, 0);
-    assert!(told.starts_with("of 1 message, 1 confirmed"), "{told}");
-    let not_received = |missing, sent| {
-        let drained_s = 4.0;
-        note(Finding::MessagesNotReceived { missing, sent, drained_s })
-    };
-    let told = not_received(300, Some(500));
+    let not_received = |missing, sent| note(Finding::MessagesNotReceived { missing, sent, drained_s: 4.0 });
     let known = "of 500 deliveries, 300 not received by the end of the drain (4.0 s); without confirms nobody";
-    assert!(told.starts_with(known), "{told}");
-    let told = not_received(800, None);
+    assert_begins(not_received(300, Some(500)), known);
     let known = "at least 800 messages not received by the end of the drain (4.0 s): they are in no";
-    assert!(told.starts_with(known), "{told}");
+    assert_begins(not_received(800, None), known);
     let ended = |load, seconds| note(Finding::LoadEnded { seconds, planned_s: 60.0, load });
     let told = "ended by itself after 20.0 of 60.0 measured seconds: ";
-    let all = ended(None, 20.0);
-    assert!(all.contains(&format!("the load {told}its figures")), "{all}");
+    assert_has(ended(None, 20.0), [&format!("the load {told}its figures")]);
     for (seconds, told) in [(20.0, told), (0.0, "ended by itself in the warm-up: ")] {
-        let one = ended(Some(1), seconds);
         let told = format!("the program of load 1 {told}the others went on without it");
-        assert!(one.contains(&told), "{one}");
+        assert_has(ended(Some(1), seconds), [&told]);
     }
-    let interrupted = note(Finding::Interrupted { seconds: 3.0 });
-    assert!(interrupted.ends_with("shorter than planned"), "no empty remedy");
+    // No empty remedy.
+    assert_ends(note(Finding::Interrupted { seconds: 3.0 }), "shorter than planned");
 }
 
 #[test]
@@ -188,41 +157,34 @@ fn what_the_run_itself_took_sends_nobody_into_the_brokers_log() {
         note(Finding::ConnectionsLost { connections: 2, away: None, fault: fault.map(str::to_owned) })
     };
     let told = lost(Some("kill of node 1"));
-    assert!(told.contains("lost through the run's own kill of node 1: "), "{told}");
-    assert!(!told.contains("log") && lost(None).contains("the broker's log"));
+    assert_has(&told, ["lost through the run's own kill of node 1: "]);
+    assert_lacks(told, ["log"]);
+    assert_has(lost(None), ["the broker's log"]);
     let blocked = |fault: Option<&str>| {
-        note(Finding::ConnectionBlocked {
-            times: 1,
-            reasons: "low on memory".to_owned(),
-            fault: fault.map(str::to_owned),
-        })
+        let reasons = "low on memory".to_owned();
+        note(Finding::ConnectionBlocked { times: 1, reasons, fault: fault.map(str::to_owned) })
     };
     let told = blocked(Some("block"));
-    assert!(told.contains("(low on memory) through the run's own block: "), "{told}");
-    assert!(!told.contains("limit") && blocked(None).contains("raise its memory"), "{told}");
+    assert_has(&told, ["(low on memory) through the run's own block: "]);
+    assert_lacks(told, ["limit"]);
+    assert_has(blocked(None), ["raise its memory"]);
     let not_confirmed = |nacked| {
-        note(Finding::MessagesNotAccepted {
-            sent: 9,
-            nacked,
-            returned: 0,
-            not_confirmed: 3,
-            fault: Some("kill".to_owned()),
-        })
+        let fault = Some("kill".to_owned());
+        note(Finding::MessagesNotAccepted { sent: 9, nacked, returned: 0, not_confirmed: 3, fault })
     };
     let told = not_confirmed(0);
-    assert!(told.contains("were lost through the run's own kill)"), "{told}");
-    assert!(!told.contains("log") && not_confirmed(1).contains("the broker's log"));
+    assert_has(&told, ["were lost through the run's own kill)"]);
+    assert_lacks(told, ["log"]);
+    assert_has(not_confirmed(1), ["the broker's log"]);
 }
 
 #[test]
 fn a_drain_that_was_stopped_was_not_too_short() {
     let cut = |finding| warning(&Warning { drain_cut: true, ..Warning::new(Tier::Caution, finding) });
-    let told = cut(Finding::MessagesOutstanding { sent: 10, outstanding: 3 });
-    assert!(told.ends_with("; let the drain end by itself"), "{told}");
-    let told = cut(Finding::Interrupted { seconds: 3.0 });
-    assert!(told.contains("all of its 3.0 measured seconds"), "{told}");
-    let whole = note(Finding::MessagesOutstanding { sent: 10, outstanding: 3 });
-    assert!(whole.contains("longer phases.drain"), "{whole}");
+    let outstanding = || Finding::MessagesOutstanding { sent: 10, outstanding: 3 };
+    assert_ends(cut(outstanding()), "; let the drain end by itself");
+    assert_has(cut(Finding::Interrupted { seconds: 3.0 }), ["all of its 3.0 measured seconds"]);
+    assert_has(note(outstanding()), ["longer phases.drain"]);
 }
 
 #[test]
@@ -231,12 +193,10 @@ fn what_makes_stacks_whole_depends_on_what_executes_the_program() {
         let gap = ProfileGap::Callers { complete_share: 0.6, copied_share, runtime: runtime.to_owned() };
         warning(&Warning::new(Tier::Caution, Finding::ProfileIncomplete { gap }))
     };
-    let native = incomplete("native", 0.0);
-    assert!(native.contains("let bellows copy stacks") && native.contains("-fno-omit-frame-pointer"));
-    assert!(incomplete("java", 0.0).contains("-XX:+PreserveFramePointer"));
-    let erlang = incomplete("erlang", 0.0);
-    assert!(erlang.contains("let bellows copy stacks") && erlang.contains("+JPperf true"));
-    assert!(incomplete("erlang", 0.9).ends_with("self shares are right"));
+    assert_has(incomplete("native", 0.0), ["let bellows copy stacks", "-fno-omit-frame-pointer"]);
+    assert_has(incomplete("java", 0.0), ["-XX:+PreserveFramePointer"]);
+    assert_has(incomplete("erlang", 0.0), ["let bellows copy stacks", "+JPperf true"]);
+    assert_ends(incomplete("erlang", 0.9), "self shares are right");
 }
 
 #[test]
@@ -250,12 +210,11 @@ fn without_a_schedule_no_message_is_late() {
             unit: unit.to_owned(),
         })
     };
-    assert!(late(true, "messages").contains("was late by up to 3.00 ms, 50 % of the messages"));
-    let said = late(true, "requests");
-    assert!(said.contains("of the requests by over 1 ms: their times"), "{said}");
+    assert_has(late(true, "messages"), ["was late by up to 3.00 ms, 50 % of the messages"]);
+    assert_has(late(true, "requests"), ["of the requests by over 1 ms: their times"]);
     let unthrottled = late(false, "messages");
-    assert!(!unthrottled.contains("late by"), "{unthrottled}");
-    assert!(unthrottled.contains("in 70"), "{unthrottled}");
+    assert_lacks(&unthrottled, ["late by"]);
+    assert_has(unthrottled, ["in 70"]);
 }
 
 #[test]
@@ -266,20 +225,16 @@ fn faults_that_did_not_take_place_are_told_with_the_first_reason() {
             MissedFaults { planned: 5, failed, first_failure: first.to_owned(), not_begun, late, latest_s: 13.72 };
         note(Finding::FaultsMissed { faults })
     };
-    assert!(
-        missed(1, 2, 1).starts_with(
-            "of 5 faults, 1 failed, 2 had not begun when the run ended (kill of node 1: it is gone); 1 began up to \
-             13.7 s late, because the one before took longer: the run differs"
-        ),
-        "{}",
-        missed(1, 2, 1)
+    assert_begins(
+        missed(1, 2, 1),
+        "of 5 faults, 1 failed, 2 had not begun when the run ended (kill of node 1: it is gone); 1 began up to 13.7 s \
+         late, because the one before took longer: the run differs",
     );
-    assert!(missed(0, 0, 2).starts_with("of 5 faults, 2 began up to 13.7 s late, "));
+    assert_begins(missed(0, 0, 2), "of 5 faults, 2 began up to 13.7 s late, ");
     let down = Finding::BrokerGone { connections: 2, away: None, fault: Some("kill of node 1".to_owned()) };
-    let told = note(down);
     let begin = "2 connections were down when the run ended, because its own kill of node 1 is permanent: ";
-    assert!(told.starts_with(begin), "{told}");
+    assert_begins(note(down), begin);
     let gone = |nodes| note(Finding::NodeGone { nodes });
-    assert!(gone(vec![1]).starts_with("node 1 of the cluster was gone when"));
-    assert!(gone(vec![0, 2]).starts_with("nodes 0, 2 of the cluster were gone"));
+    assert_begins(gone(vec![1]), "node 1 of the cluster was gone when");
+    assert_begins(gone(vec![0, 2]), "nodes 0, 2 of the cluster were gone");
 }

@@ -254,21 +254,9 @@ mod tests {
     use measure::MetricInfo;
 
     fn point(phase: Phase, t: f64, dt: f64, sent: u64, cores: f64) -> SeriesPoint {
-        SeriesPoint {
-            t,
-            dt,
-            phase,
-            requested_rate: None,
-            counters: Counters { sent, ..Counters::default() },
-            latency: Summaries::default(),
-            loop_lag_max_ns: 0,
-            broker: Some(ProcessUsage { cpu_cores: cores, rss_bytes: 5_000_000, threads: 1 }),
-            client: None,
-            steal: None,
-            idle: None,
-            waits: measure::Waits::default(),
-            scenarios: BTreeMap::new(),
-        }
+        let broker = Some(ProcessUsage { cpu_cores: cores, rss_bytes: 5_000_000, threads: 1 });
+        let counters = Counters { sent, ..Counters::default() };
+        SeriesPoint { t, dt, phase, counters, broker, ..SeriesPoint::default() }
     }
 
     #[test]

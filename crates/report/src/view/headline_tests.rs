@@ -4,6 +4,7 @@ use super::*;
 use archive::{MessageFlow, PerMessage, QueueRecord, RequestedSummary, Throughput, Topology};
 use serde_json::json;
 use stacks::{FunctionShare, ProfileSummary, WorkShare};
+use testkit::{assert_begins, assert_ends, assert_has, assert_lacks};
 
 fn summary() -> RunSummary {
     let mut summary =
@@ -32,22 +33,23 @@ fn record(state: RunState, queues: &[&str]) -> RunRecord {
     }
 }
 
+fn joined(parts: &[Part]) -> String {
+    parts.iter().map(|part| part.text.as_str()).collect()
+}
+
+fn told_of(function: &str) -> Option<FunctionShare> {
+    Some(FunctionShare { function: function.into(), total: 0.2412, ..FunctionShare::default() })
+}
+
 fn said(record: &RunRecord, summary: &RunSummary, verdict: Option<&Verdict>, profiled: bool) -> String {
-    let profile = ProfileSummary {
-        headline: Some(FunctionShare {
-            function: "$rabbit_channel:handle_method/3".into(),
-            total: 0.2412,
-            ..FunctionShare::default()
-        }),
-        ..ProfileSummary::default()
-    };
+    let headline = told_of("$rabbit_channel:handle_method/3");
+    let profile = ProfileSummary { headline, ..ProfileSummary::default() };
     let summary = RunSummary {
         verdict: verdict.cloned(),
         profiles: profiled.then_some(profile).into_iter().collect(),
         ..summary.clone()
     };
-    let parts = parts(record, &summary);
-    parts.iter().map(|p| p.text.as_str()).collect()
+    joined(&parts(record, &summary))
 }
 
 fn parts(record: &RunRecord, summary: &RunSummary) -> Vec<Part> {
@@ -68,25 +70,15 @@ fn working_for(queue: &str) -> RunSummary {
     summary.messages_mut().latency = both.into_iter().map(|metric| (metric, of_ack.clone())).collect();
     summary.flow_mut().received = summary.flow().sent;
     summary.verdict = Some(Verdict { limited_by: LimitedBy::Broker, ..Verdict::default() });
-    summary.profiles = vec![ProfileSummary {
-        work: vec![work],
-        headline: Some(FunctionShare {
-            function: "$rabbit_fifo:apply/3".into(),
-            total: 0.2412,
-            ..FunctionShare::default()
-        }),
-        ..ProfileSummary::default()
-    }];
+    let headline = told_of("$rabbit_fifo:apply/3");
+    summary.profiles = vec![ProfileSummary { work: vec![work], headline, ..ProfileSummary::default() }];
     summary
 }
 
 #[test]
 fn the_queue_is_named_before_a_second_latency_and_the_function() {
     let record = record(RunState::Complete, &["quorum"]);
-    let text = |summary: &RunSummary| -> String {
-        let parts = parts(&record, summary);
-        parts.iter().map(|p| p.text.as_str()).collect()
-    };
+    let text = |summary: &RunSummary| joined(&parts(&record, summary));
     let mut summary = working_for("orders");
     assert_eq!(
         text(&summary),
@@ -110,9 +102,8 @@ fn what_was_sent_in_a_moment_and_received_later_has_two_times() {
     summary.flow_mut().received.rate = 250.0;
     summary.flow_mut().lasted = Some(Lasted { sent_s: 0.01, completed_s: 0.02, received_s: 2.0 });
     let record = record(RunState::Complete, &["quorum"]);
-    let told = said(&record, &summary, None, true);
     let begins = "50,000 msg/s for 0.01 s into and 250 msg/s for 2 s out of a quorum queue";
-    assert!(told.starts_with(begins), "{told}");
+    assert_begins(said(&record, &summary, None, true), begins);
 }
 
 /// A rate is met by messages sent, also where consumers got less.
@@ -123,9 +114,8 @@ fn a_rate_that_was_met_says_nothing_of_what_came_out() {
     summary.flow_mut().sent.rate = 60_000.0;
     summary.flow_mut().received.rate = 54_360.0;
     let record = record(RunState::Complete, &["quorum"]);
-    let told = said(&record, &summary, None, true);
     let begins = "60,000 msg/s into (as requested) and 54,400 msg/s out of a quorum queue for 60 s";
-    assert!(told.starts_with(begins), "{told}");
+    assert_begins(said(&record, &summary, None, true), begins);
 }
 
 #[test]
@@ -192,14 +182,12 @@ fn an_outage_is_said_also_where_the_rate_was_met() {
     let record = record(RunState::Complete, &["quorum"]);
     // As they are read from a file, in which the verdict's facts have none.
     summary.stalls = vec![stall(-3.0, 20.0, true), stall(12.0, 5.5, true), stall(40.0, 9.0, false)];
-    let text = said(&record, &summary, Some(&verdict), false);
-    assert!(text.ends_with("; no connection for 15.5 s."), "{text}");
+    assert_ends(said(&record, &summary, Some(&verdict), false), "; no connection for 15.5 s.");
     verdict.limited_by = LimitedBy::Broker;
     let text = said(&record, &summary, Some(&verdict), false);
-    assert!(text.ends_with("; no connection for 15.5 s; limited by the broker."), "{text}");
+    assert_ends(text, "; no connection for 15.5 s; limited by the broker.");
     summary.stalls = vec![stall(10.0, 0.5, true)];
-    let text = said(&record, &summary, Some(&verdict), false);
-    assert!(!text.contains("no connection"), "{text}");
+    assert_lacks(said(&record, &summary, Some(&verdict), false), ["no connection"]);
 }
 
 #[test]
@@ -207,14 +195,14 @@ fn a_missed_rate_is_said_and_nothing_is_blamed() {
     let mut summary = summary();
     summary.messages_mut().requested = requested();
     let text = said(&record(RunState::Complete, &["quorum", "quorum"]), &summary, None, false);
-    assert!(text.starts_with("54,800 msg/s into 2 quorum queues for 60 s, of 60,000 requested;"));
-    assert!(!text.contains("limited"), "{text}");
+    assert_begins(&text, "54,800 msg/s into 2 quorum queues for 60 s, of 60,000 requested;");
+    assert_lacks(text, ["limited"]);
 }
 
 #[test]
 fn a_run_that_was_cut_off_says_so_first() {
     let text = said(&record(RunState::Running, &["stream"]), &summary(), None, false);
-    assert!(text.starts_with("Cut off after 32 s: 54,800 msg/s"), "{text}");
+    assert_begins(text, "Cut off after 32 s: 54,800 msg/s");
 }
 
 #[test]
@@ -225,8 +213,7 @@ fn a_broker_whose_consumers_got_nothing_is_no_unknown_process() {
     let recorded = RunSummary { scenarios: Default::default(), ..idle.clone() };
     let complete = record(RunState::Complete, &[]);
     for (summary, who) in [(idle, "he broker used 1.20"), (recorded, "he process used 1.20")] {
-        let text = said(&complete, &summary, None, false);
-        assert!(text.contains(who), "{text}");
+        assert_has(said(&complete, &summary, None, false), [who]);
     }
 }
 
@@ -275,21 +262,18 @@ fn of_an_attached_broker_only_the_queues_of_the_load_are_counted() {
     for (queue, name) in record.topology.queues.iter_mut().zip(["mine0", "theirs", "idle"]) {
         name.clone_into(&mut queue.name);
     }
-    let mut text = |load: Value| {
+    for (load, into) in [
+        (json!({ "destination": "queue://mine", "num-destinations": 200 }), "200 quorum queues"),
+        (json!({ "destination": "queue://mine0" }), "a quorum queue"),
+        (json!({ "destination": "queue://gone" }), "a queue"),
+        (json!({ "destination": "queue://gone", "queue-type": "quorum" }), "a quorum queue"),
+        // Who names a topic's queues is the client or the broker.
+        (json!({ "destination": "topic://t" }), "3 queues"),
+    ] {
         record.experiment = json!({ "load": [load] });
-        said(&record, &summary(), None, false)
-    };
-    let several = text(json!({ "destination": "queue://mine", "num-destinations": 200 }));
-    assert!(several.starts_with("54,800 msg/s into 200 quorum queues for 60 s;"), "{several}");
-    let alone = text(json!({ "destination": "queue://mine0" }));
-    assert!(alone.starts_with("54,800 msg/s into a quorum queue for 60 s;"), "{alone}");
-    let unknown = text(json!({ "destination": "queue://gone" }));
-    assert!(unknown.starts_with("54,800 msg/s into a queue for 60 s;"), "{unknown}");
-    let unread = text(json!({ "destination": "queue://gone", "queue-type": "quorum" }));
-    assert!(unread.starts_with("54,800 msg/s into a quorum queue for 60 s;"), "{unread}");
-    // Who names a topic's queues is the client or the broker.
-    let topic = text(json!({ "destination": "topic://t" }));
-    assert!(topic.starts_with("54,800 msg/s into 3 queues for 60 s;"), "{topic}");
+        let text = said(&record, &summary(), None, false);
+        assert_begins(text, format!("54,800 msg/s into {into} for 60 s;"));
+    }
 }
 
 #[test]
@@ -300,20 +284,17 @@ fn of_probes_beside_messages_the_worst_comes_first_in_two_lines() {
         summary.insert(name, it);
     }
     let record = record(RunState::Complete, &["classic"; 200]);
-    let text = |summary: &RunSummary| -> String {
-        let parts = parts(&record, summary);
-        parts.iter().map(|part| part.text.as_str()).collect()
-    };
+    let text = |summary: &RunSummary| joined(&parts(&record, summary));
     let told = text(&summary);
     let begin = "Probe queues: end-to-end p99 900 ms, beside 54,800 msg/s through 200 classic queues for 60 s;";
-    assert!(told.starts_with(begin), "{told}");
+    assert_begins(&told, begin);
     assert!(told.chars().count() <= MOST_LETTERS, "{told}");
     // One that fails matters more than one that is slow.
     summary.insert("probe_queue_page", requests(4_000_000, 30));
     let told = text(&summary);
-    assert!(told.starts_with("Probe queue-page: 30 of 30 requests failed"), "{told}");
+    assert_begins(&told, "Probe queue-page: 30 of 30 requests failed");
     assert_eq!(lead(&summary), Some("probe_queue_page"));
-    assert!(!told.contains("http"), "{told}");
+    assert_lacks(told, ["http"]);
 }
 
 /// Probes were loads of requests, and the time of a run that failed stood twice.
@@ -324,20 +305,15 @@ fn probes_are_called_so_and_a_time_is_said_once() {
     summary.insert("probe_queues", requests(900_000_000, 0));
     summary.insert("probe_queue_page", requests(4_000_000, 0));
     let text = |state, summary: &RunSummary, start| {
-        let span = |phase, start, end| PhaseSpan { phase, start, end };
-        let phases = [span(Phase::Measure, start, 8.0)];
-        let parts = sentence(&record(state, &[]), &phases, summary);
-        parts.iter().map(|it| it.text.as_str()).collect::<String>()
+        let phases = [PhaseSpan { phase: Phase::Measure, start, end: 8.0 }];
+        joined(&sentence(&record(state, &[]), &phases, summary))
     };
-    let told = text(RunState::Complete, &summary, 0.0);
-    assert!(told.starts_with("2 probes for 8 s; probe queues: end-to-end p99"), "{told}");
-    let failed = text(RunState::Failed, &summary, 0.1);
-    assert!(failed.starts_with("Failed: 2 probes for 7.9"), "{failed}");
-    let later = text(RunState::Failed, &summary, 2.0);
-    assert!(later.starts_with("Failed after 8 s: 2 probes for 6"), "{later}");
+    let begins = "2 probes for 8 s; probe queues: end-to-end p99";
+    assert_begins(text(RunState::Complete, &summary, 0.0), begins);
+    assert_begins(text(RunState::Failed, &summary, 0.1), "Failed: 2 probes for 7.9");
+    assert_begins(text(RunState::Failed, &summary, 2.0), "Failed after 8 s: 2 probes for 6");
     summary.insert("churn", ScenarioSummary { unit: "cycles".to_owned(), ..ScenarioSummary::default() });
-    let told = text(RunState::Complete, &summary, 0.0);
-    assert!(told.starts_with("3 loads of "), "{told}");
+    assert_begins(text(RunState::Complete, &summary, 0.0), "3 loads of ");
 }
 
 #[test]
@@ -357,8 +333,7 @@ fn what_a_scraped_page_took_is_told() {
     let summary =
         RunSummary { scrapes: vec![page("added-up", 4_000_000), page("per-object", 93_700_000)], ..summary() };
     let record = record(RunState::Complete, &["classic"]);
-    let told = said(&record, &summary, None, false);
-    assert!(told.contains("; scrape per-object: p50 93.7 ms; ack"), "{told}");
+    assert_has(said(&record, &summary, None, false), ["; scrape per-object: p50 93.7 ms; ack"]);
 }
 
 #[test]
@@ -370,19 +345,14 @@ fn a_fault_is_told_with_its_time() {
         failed: failed.map(str::to_owned),
         ..FaultOutcome::default()
     };
-    let text = |faults: Vec<FaultOutcome>| {
-        let summary = RunSummary { faults, ..summary() };
-        said(&record(RunState::Complete, &["quorum"]), &summary, None, false)
-    };
     let begins = |faults, begin: &str| {
-        let text = text(faults);
-        let whole = format!("54,800 msg/s into a quorum queue for 60 s{begin}; ack");
-        assert!(text.starts_with(&whole), "{text}");
+        let summary = RunSummary { faults, ..summary() };
+        let text = said(&record(RunState::Complete, &["quorum"]), &summary, None, false);
+        assert_begins(text, format!("54,800 msg/s into a quorum queue for 60 s{begin}; ack"));
     };
     begins(vec![fault("kill", Some(2), None)], " while node 2 was killed at 20 s");
     begins(vec![fault("stop", None, None)], " while the broker was stopped at 20 s");
-    let mut for_good = fault("kill", Some(2), None);
-    for_good.for_good = true;
+    let for_good = FaultOutcome { for_good: true, ..fault("kill", Some(2), None) };
     begins(vec![for_good], " while node 2 was killed for good at 20 s");
     begins(vec![fault("kill", Some(2), Some("there is no node 2"))], "");
     begins(vec![fault("kill", None, None), fault("stop", None, None)], " with 2 faults");
@@ -400,9 +370,7 @@ fn shares_of_few_samples_are_not_told() {
             ..ProfileSummary::default()
         };
         let summary = RunSummary { profiles: vec![profile], ..RunSummary::default() };
-        let record = record(RunState::Complete, &[]);
-        let parts = sentence(&record, &[], &summary);
-        parts.iter().map(|it| it.text.as_str()).collect::<String>()
+        joined(&sentence(&record(RunState::Complete, &[]), &[], &summary))
     };
     let few = told(9);
     assert!(few.contains("9 samples, too few for shares") && !few.contains("44.4"), "{few}");
@@ -457,9 +425,8 @@ fn a_fault_is_answered_by_loss_wait_and_return() {
     let latency = LatencySummary { max_ns: 400_000_000, ..killed.messages().latency.get(Metric::ACK_RESPONSE).clone() };
     killed.messages_mut().latency = [(Metric::ACK_RESPONSE, latency)].into_iter().collect();
     let record = record(RunState::Complete, &["quorum"]);
-    let told = said(&record, &killed, None, false);
     let begin = "0 lost, longest wait 400 ms, node 1 back after 7.60 s; 54,800 msg/s into a quorum queue for 60 s \
                  while node 1 was killed at 10 s; ";
-    assert!(told.starts_with(begin), "{told}");
+    assert_begins(said(&record, &killed, None, false), begin);
     assert_eq!(lead(&killed), None, "its messages are what it asks about");
 }

@@ -7,6 +7,7 @@ use archive::{
     BrokerUse, ChurnFacts, Ended, Finding, Lacking, Lateness, LoopUse, OwnFault, ProducerTime, ProfileGap,
     RunQueueWait, Stall, StallWait, Stalled, Stood, Tier, Warning, WarningCode,
 };
+use measure::ledger::LedgerSummary;
 use stacks::{Class, ClassShare, ProfileSummary};
 
 use self::situations::{SITUATIONS, a_loop, broker, producers, waiting_for_answers, waiting_loop};
@@ -14,6 +15,11 @@ use super::*;
 
 fn verdict(facts: Facts) -> Verdict {
     judge(facts).verdict
+}
+
+/// A rate that is met, late for this reason.
+fn late_by(late: Lateness) -> Option<Cause> {
+    Some(Cause::RateMet { late: Some(late) })
 }
 
 fn code(cause: Option<&Cause>) -> String {
@@ -29,7 +35,7 @@ fn codes(facts: &Facts) -> Vec<WarningCode> {
 
 #[test]
 fn every_situation_has_its_verdict() {
-    for (name, change, who, why) in SITUATIONS {
+    for (name, who, why, change) in SITUATIONS {
         let mut facts = waiting_for_answers();
         change(&mut facts);
         let found = verdict(facts.clone());
@@ -92,8 +98,7 @@ fn a_broker_that_was_away_is_what_the_verdict_begins_with() {
     });
     (facts.ended.lost_connections, facts.ended.sent) = (4, 40_000);
     let found = judge(facts.clone());
-    let late = Some(Lateness::BrokerStalled);
-    assert_eq!(found.verdict.cause, Some(Cause::RateMet { late }));
+    assert_eq!(found.verdict.cause, late_by(Lateness::BrokerStalled));
     assert_eq!(codes(&facts), [WarningCode::ConnectionsLost, WarningCode::Stalled], "each is told once");
     let [lost, stalled] = &found.findings[..] else {
         panic!("{:?}", found.findings);
@@ -117,8 +122,7 @@ fn a_broker_that_was_away_is_what_the_verdict_begins_with() {
 fn a_broker_that_stopped_for_a_while_is_not_told_as_anything_else() {
     let facts = stopped_broker();
     let found = judge(facts.clone());
-    let late = Some(Lateness::BrokerStalled);
-    assert_eq!(found.verdict.cause, Some(Cause::RateMet { late }));
+    assert_eq!(found.verdict.cause, late_by(Lateness::BrokerStalled));
     assert_eq!(codes(&facts), [WarningCode::Stalled]);
     assert_eq!(found.findings[0].tier, Tier::Note, "the numbers are right");
     // What was due at the end was never sent: the stall is what the rate lacks.
@@ -170,16 +174,14 @@ fn a_fault_of_the_run_itself_comes_before_what_others_took() {
     // The schedule caught up: what left late did because of it.
     let mut met = facts.clone();
     (met.sent_rate, met.late_share) = (300.0, 0.4);
-    let late = Some(Lateness::OwnFault);
-    assert_eq!(verdict(met.clone()).cause, Some(Cause::RateMet { late }));
+    assert_eq!(verdict(met.clone()).cause, late_by(Lateness::OwnFault));
     // One connection of many was cut off: most of what was late waited for that, and hardly any time of producers.
     met.ended.behind = Lacking::default();
     met.producers = producers(|time| (time.ready, time.schedule) = (0.1, 0.9));
     let late = (met.late_share * met.sent_rate * met.seconds) as u64;
     met.ended.stalls =
         vec![Stall { at_s: 12.0, for_s: 4.0, messages_delayed: late * 6 / 10, ..stopped_broker().ended.stalls[0] }];
-    let late = Some(Lateness::BrokerStalled);
-    assert_eq!(verdict(met).cause, Some(Cause::RateMet { late }));
+    assert_eq!(verdict(met).cause, late_by(Lateness::BrokerStalled));
     // All was sent in time, and what it should have led to did not come.
     let mut behind = facts;
     behind.sent_rate = 300.0;
@@ -239,8 +241,7 @@ fn the_generators_own_stop_is_the_generators() {
     let mut facts = stopped_broker();
     facts.ended.stalls[0].who = Stalled::Generator;
     let cause = verdict(facts.clone()).cause;
-    let late = Some(Lateness::GeneratorStalled);
-    assert_eq!(cause, Some(Cause::RateMet { late }));
+    assert_eq!(cause, late_by(Lateness::GeneratorStalled));
     assert_eq!(judge(facts).findings[0].tier, Tier::Caution);
 }
 
@@ -267,8 +268,7 @@ fn a_wait_for_a_core_is_held_against_the_time_for_which_messages_were_late() {
             ended: Ended { late_s, ..Ended::default() },
             ..waiting_for_answers()
         };
-        let late = Some(why);
-        assert_eq!(verdict(facts).cause, Some(Cause::RateMet { late }), "{rate} {waited}");
+        assert_eq!(verdict(facts).cause, late_by(why), "{rate} {waited}");
     }
 }
 
@@ -323,8 +323,7 @@ fn a_churn_that_meets_its_rate_is_advised_nothing() {
     };
     let found = judge(facts.clone());
     assert_eq!(found.verdict.limited_by, LimitedBy::Schedule);
-    let late = Some(Lateness::Generator);
-    assert_eq!(found.verdict.cause, Some(Cause::RateMet { late }));
+    assert_eq!(found.verdict.cause, late_by(Lateness::Generator));
     assert_eq!(codes(&facts), [WarningCode::GeneratorLate]);
 }
 
@@ -555,32 +554,15 @@ fn each_doubt_has_its_code_and_the_gravest_comes_first() {
             ("ack response".to_owned(), 99_999, "p99.99".to_owned()),
             ("end-to-end".to_owned(), 99_999, "p99.99".to_owned()),
         ],
-        ledger: Some(measure::ledger::LedgerSummary {
-            lost: 2,
-            outstanding: 1,
-            ..measure::ledger::LedgerSummary::default()
-        }),
+        ledger: Some(LedgerSummary { lost: 2, outstanding: 1, ..LedgerSummary::default() }),
         ..Ended::default()
     };
     let found = judge(facts).findings;
-    let codes: Vec<_> = found.iter().map(Warning::code).collect();
+    let codes: Vec<_> = found.iter().map(|it| format!("{:?}", it.code())).collect();
     assert_eq!(
-        codes,
-        [
-            WarningCode::MessagesLost,
-            WarningCode::DebugBuild,
-            WarningCode::CertificateNotChecked,
-            WarningCode::ConnectionsLost,
-            WarningCode::MessagesNotAccepted,
-            WarningCode::CpuSteal,
-            WarningCode::ClockNotSteady,
-            WarningCode::ConnectionBlocked,
-            WarningCode::MessagesOutstanding,
-            WarningCode::MessagesUnanswered,
-            WarningCode::NotSteadyState,
-            WarningCode::Interrupted,
-            WarningCode::TooFewSamples,
-        ]
+        codes.join(" "),
+        "MessagesLost DebugBuild CertificateNotChecked ConnectionsLost MessagesNotAccepted CpuSteal ClockNotSteady \
+         ConnectionBlocked MessagesOutstanding MessagesUnanswered NotSteadyState Interrupted TooFewSamples"
     );
     let is_refused =
         |it: &Warning| matches!(it.finding, Finding::MessagesNotAccepted { nacked: 3, not_confirmed: 0, .. });
@@ -758,8 +740,7 @@ fn a_stall_is_not_blamed_for_what_it_did_not_delay() {
     (facts.late_share, facts.in_flight_limit, facts.idle) = (0.3, Some(100_000), Some(0.9));
     facts.producers = producers(|time| (time.ready, time.schedule) = (0.3, 0.7));
     let found = judge(facts.clone());
-    let late = Some(Lateness::Generator);
-    assert_eq!(found.verdict.cause, Some(Cause::RateMet { late }));
+    assert_eq!(found.verdict.cause, late_by(Lateness::Generator));
     let decided = |verdict: &Verdict| {
         let decided = verdict.reasons.iter().filter(|reason| reason.decided);
         decided.map(|reason| reason.code.clone()).collect::<Vec<_>>()
@@ -770,8 +751,7 @@ fn a_stall_is_not_blamed_for_what_it_did_not_delay() {
     (stall.away, stall.who) = (true, Stalled::Generator);
     facts.producers = producers(|time| (time.away, time.schedule) = (0.3, 0.7));
     let found = judge(facts);
-    let late = Some(Lateness::Broker);
-    assert_eq!(found.verdict.cause, Some(Cause::RateMet { late }));
+    assert_eq!(found.verdict.cause, late_by(Lateness::Broker));
     assert!(!decided(&found.verdict).contains(&"stalls".to_owned()));
 }
 

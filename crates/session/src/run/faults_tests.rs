@@ -120,6 +120,18 @@ fn told(faults: &[FaultSpec]) -> Vec<(u64, FaultEvent)> {
     told.collect()
 }
 
+/// What a run knows when it has heard these events.
+fn heard(events: impl IntoIterator<Item = (u64, FaultEvent)>) -> (Faults, Collected) {
+    let (mut broker, control) = (nodes(), load::Control::new());
+    let run = context();
+    let (mut faults, _player) = Faults::of(&[], &run, &mut broker, &control, Beside::default());
+    let mut collected = Collected::default();
+    for (_, event) in events {
+        faults.hear(event, &mut collected);
+    }
+    (faults, collected)
+}
+
 /// The rest of a cluster may confirm all the time, or nothing until the node is back.
 #[test]
 fn a_clusters_first_confirm_is_watched_for_from_the_faults_beginning() {
@@ -127,12 +139,7 @@ fn a_clusters_first_confirm_is_watched_for_from_the_faults_beginning() {
     let events: Vec<&FaultEvent> = told.iter().map(|(_, event)| event).collect();
     use FaultEvent::{Back, Began, Watched};
     assert!(matches!(events[..], [Began { .. }, Watched, Back { .. }]), "{events:?}");
-    let (mut broker, control) = (nodes(), load::Control::new());
-    let run = context();
-    let (mut faults, _player) = Faults::of(&[], &run, &mut broker, &control, Beside::default());
-    for (_, event) in told {
-        faults.hear(event, &mut Collected::default());
-    }
+    let (faults, _) = heard(told);
     assert!(faults.outcomes[0].watched, "{:?}", faults.outcomes);
 }
 
@@ -173,13 +180,7 @@ fn a_killed_node_is_followed_from_its_start_on() {
     assert!(matches!(events[..], [Kills(_), Began { .. }, Watched, Starts(_), Back { .. }]), "{events:?}");
     // A kill takes a while, and its effects come before that has passed.
     assert!(u128::from(kill[1].0) < KILL.as_millis(), "{events:?}");
-    let (mut broker, control) = (nodes(), load::Control::new());
-    let run = context();
-    let (mut faults, _player) = Faults::of(&[], &run, &mut broker, &control, Beside::default());
-    let mut collected = Collected::default();
-    for (_, event) in kill.into_iter().take(4) {
-        faults.hear(event, &mut collected);
-    }
+    let (_, collected) = heard(kill.into_iter().take(4));
     let followed = collected.starters.iter().map(|it| (it.node, it.pid));
     assert_eq!(followed.collect::<Vec<_>>(), [(1, 701)]);
     assert_eq!(collected.killed.len(), 1);
@@ -195,13 +196,7 @@ fn a_node_that_could_not_be_killed_is_followed_as_before() {
     let kill = told(&[fault(RunFault::Kill, GONE, 0, 20)]);
     let events: Vec<&FaultEvent> = kill.iter().map(|(_, event)| event).collect();
     assert!(matches!(events[..], [Kills(_), Survives { .. }, Failed { .. }]), "{events:?}");
-    let (mut broker, control) = (nodes(), load::Control::new());
-    let run = context();
-    let (mut faults, _player) = Faults::of(&[], &run, &mut broker, &control, Beside::default());
-    let mut collected = Collected::default();
-    for (_, event) in kill {
-        faults.hear(event, &mut collected);
-    }
+    let (faults, collected) = heard(kill);
     let followed = collected.returned.iter().map(|it| (it.node, it.pid));
     assert_eq!(followed.collect::<Vec<_>>(), [(GONE, SURVIVOR)]);
     // It was never away.
@@ -219,13 +214,7 @@ fn a_node_that_is_killed_for_good_stays_away_to_the_end() {
     };
     assert!(matches!(killed, FaultEvent::Began { for_good: true, asked: None, .. }), "{killed:?}");
     assert!(*began < 300, "{events:?}");
-    let (mut broker, control) = (nodes(), load::Control::new());
-    let run = context();
-    let (mut faults, _player) = Faults::of(&[], &run, &mut broker, &control, Beside::default());
-    let mut collected = Collected::default();
-    for (_, event) in events.into_iter().take(1) {
-        faults.hear(event, &mut collected);
-    }
+    let (faults, collected) = heard(events.into_iter().take(1));
     assert_eq!(collected.events[0].1, "node 0 was killed for good");
     let outcome = &faults.outcomes[0];
     assert!(outcome.for_good && faults.away.is_none(), "{outcome:?}");

@@ -458,12 +458,10 @@ mod tests {
 
     #[test]
     fn a_child_of_the_broker_serves_the_brokers_page() {
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let child = testkit::ChildGuard::idle();
         let own = std::process::id();
         let (of_us, of_it, of_none) =
             (descends(child.id(), &[u32::MAX, own]), descends(own, &[child.id()]), descends(u32::MAX, &[own]));
-        child.kill().unwrap();
-        child.wait().unwrap();
         assert!(of_us && descends(own, &[own]));
         assert!(!of_it && !of_none);
     }
@@ -551,6 +549,15 @@ mod tests {
         Time(ms * 1_000_000)
     }
 
+    /// Pages in flight from `from` to `to`, each by the part of its time that lies there.
+    fn in_flight(flights: &[Flight], from: Time, to: Time) -> f64 {
+        let shares = flights.iter().map(|it| {
+            let both = it.done.min(to).since(it.sent.max(from)).as_secs_f64();
+            both / it.done.since(it.sent).as_secs_f64()
+        });
+        shares.sum()
+    }
+
     /// A page every so often that takes `takes` and costs `cost`, in two minutes of seconds with 0.8 s of other CPU
     /// time and noise of ± 0.1 s.
     fn scene(every: u64, takes: u64, cost: f64) -> (Vec<UsedCpu>, Vec<Flight>) {
@@ -562,11 +569,7 @@ mod tests {
             let (from, to) = (at(second * 1_000), at((second + 1) * 1_000));
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let noise = (state >> 40) as f64 / (1_u64 << 24) as f64 * 0.2 - 0.1;
-            let shares = flights.iter().map(|it| {
-                let both = it.done.min(to).since(it.sent.max(from)).as_secs_f64();
-                both / it.done.since(it.sent).as_secs_f64()
-            });
-            let cpu = 0.8 + noise + cost * shares.sum::<f64>();
+            let cpu = 0.8 + noise + cost * in_flight(&flights, from, to);
             UsedCpu { from, to, cpu: Nanos((cpu * 1e9) as u64) }
         });
         (used.collect(), flights)
@@ -598,13 +601,9 @@ mod tests {
         let flights: Vec<_> = flights.collect();
         let used = (0..=pages * 5).map(|second| {
             let (from, to) = (at(second * 1_000), at((second + 1) * 1_000));
-            let shares = flights.iter().map(|it| {
-                let both = it.done.min(to).since(it.sent.max(from)).as_secs_f64();
-                both / it.done.since(it.sent).as_secs_f64()
-            });
             let noise = 0.01 * (second * 7 % 5) as f64;
             let work = if second.is_multiple_of(5) { 0.135 } else { 0.0 };
-            let cpu = 0.8 + noise + work + cost * shares.sum::<f64>();
+            let cpu = 0.8 + noise + work + cost * in_flight(&flights, from, to);
             UsedCpu { from, to, cpu: Nanos((cpu * 1e9) as u64) }
         });
         page_cpu(&used.collect::<Vec<_>>(), &flights)

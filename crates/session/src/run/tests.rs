@@ -175,18 +175,25 @@ pub(super) fn begun(dir: &std::path::Path) -> (RunContext, RunRecord, Option<Run
     (context, record, writer)
 }
 
-/// Warm-up, measured phase and a second of drain, as a load would tell them.
-fn play(dir: &std::path::Path, observer: &mut Heard, error: Option<load::Error>) -> RunOutcome {
-    played(begun(dir), observer, error)
+fn recording(
+    (context, record, writer): (RunContext, RunRecord, Option<RunWriter>),
+    usage: impl UsageSource + 'static,
+    heard: &mut Heard,
+) -> Recording<'_> {
+    Recording::new(context, record, writer, Profiling::off(), Box::new(usage), heard)
 }
 
-fn played(
-    (context, record, writer): (RunContext, RunRecord, Option<RunWriter>),
+fn ending(outcome: Outcome) -> Ending {
+    Ending { outcome, topology: Topology::default(), processes: Vec::new(), warnings: Vec::new() }
+}
+
+/// Warm-up, measured phase and a second of drain, as a load would tell them.
+fn play(
+    begun: (RunContext, RunRecord, Option<RunWriter>),
     observer: &mut Heard,
     error: Option<load::Error>,
 ) -> RunOutcome {
-    let usage = Box::new(Metered::default());
-    let mut recording = Recording::new(context, record, writer, Profiling::off(), usage, observer);
+    let mut recording = recording(begun, Metered::default(), observer);
     recording.event(RunEvent::Connected {
         endpoint: "amqp://guest@h:1/".into(),
         product: "RabbitMQ".into(),
@@ -208,12 +215,7 @@ fn played(
     recording.event(RunEvent::Blocked { at: Time(21 * SECOND), reason: "low on memory".into() });
     phase(&mut recording, Phase::Drain, 22);
     recording.interval(&interval(22, Phase::Drain, 100, 500));
-    recording.finish(Ending {
-        outcome: outcome(error),
-        topology: Topology::default(),
-        processes: Vec::new(),
-        warnings: Vec::new(),
-    })
+    recording.finish(ending(outcome(error)))
 }
 
 /// Another scenario beside messages leaves the CPU of a message unknown, unless it only watches.
@@ -238,7 +240,7 @@ fn a_trace_beside_messages_leaves_their_cpu_known() {
             ..begun.0.scenarios[0].clone()
         };
         begun.0.scenarios.push(beside);
-        let ended = played(begun, &mut Heard::default(), None);
+        let ended = play(begun, &mut Heard::default(), None);
         let summary = ended.record.summary.as_ref().unwrap();
         let cost = summary.messages().cpu_us_each.broker;
         assert_eq!(cost.is_some(), known, "{cost:?}");
@@ -250,7 +252,7 @@ fn a_trace_beside_messages_leaves_their_cpu_known() {
 fn what_a_load_reports_reaches_summary_archive_and_observer() {
     let dir = tempfile::tempdir().unwrap();
     let mut heard = Heard::default();
-    let ended = play(dir.path(), &mut heard, None);
+    let ended = play(begun(dir.path()), &mut heard, None);
     let summary = ended.record.summary.as_ref().unwrap();
 
     // Totals hold the warm-up, rates do not; they divide by the measured length.
@@ -303,10 +305,8 @@ fn what_a_load_reports_reaches_summary_archive_and_observer() {
 #[test]
 fn events_are_told_in_the_order_of_time_before_the_second_in_which_they_happened() {
     let dir = tempfile::tempdir().unwrap();
-    let (context, record, writer) = begun(dir.path());
     let mut heard = Heard::default();
-    let usage = Box::new(Metered::default());
-    let mut recording = Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
+    let mut recording = recording(begun(dir.path()), Metered::default(), &mut heard);
     recording.event(RunEvent::Started { at: Time(10 * SECOND) });
     for (ms, label) in [(10_900, "third"), (10_200, "first"), (11_100, "fourth")] {
         recording.keep_event(Time(ms * MS), label.to_owned());
@@ -325,20 +325,13 @@ fn events_are_told_in_the_order_of_time_before_the_second_in_which_they_happened
 #[test]
 fn events_are_kept_in_the_order_of_time_however_late_they_are_heard() {
     let dir = tempfile::tempdir().unwrap();
-    let (context, record, writer) = begun(dir.path());
     let mut heard = Heard::default();
-    let usage = Box::new(Metered::default());
-    let mut recording = Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
+    let mut recording = recording(begun(dir.path()), Metered::default(), &mut heard);
     recording.event(RunEvent::Started { at: Time(10 * SECOND) });
     recording.keep_event(Time(10_900 * MS), "later".to_owned());
     recording.interval(&interval(10, Phase::Warmup, 10, 1));
     recording.keep_event(Time(10_500 * MS), "earlier".to_owned());
-    let ended = recording.finish(Ending {
-        outcome: outcome(None),
-        topology: Topology::default(),
-        processes: Vec::new(),
-        warnings: Vec::new(),
-    });
+    let ended = recording.finish(ending(outcome(None)));
     let kept = ended.record.events.iter().map(|it| it.label.as_str());
     assert_eq!(kept.collect::<Vec<_>>(), ["earlier", "later"]);
     assert_eq!(heard.events, ["later", "earlier"], "late, but told");
@@ -348,10 +341,8 @@ fn events_are_kept_in_the_order_of_time_however_late_they_are_heard() {
 fn what_a_broker_used_stays_used_while_it_is_away_and_when_it_is_back() {
     let played = |away: std::ops::Range<u64>| {
         let dir = tempfile::tempdir().unwrap();
-        let (context, record, writer) = begun(dir.path());
         let mut heard = Heard::default();
-        let usage = Box::new(Away(0, away));
-        let mut recording = Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
+        let mut recording = recording(begun(dir.path()), Away(0, away), &mut heard);
         recording.event(RunEvent::Started { at: Time(10 * SECOND) });
         for second in 10..20 {
             recording.interval(&interval(second, Phase::Measure, 100, 1));
@@ -374,10 +365,8 @@ fn what_a_broker_used_stays_used_while_it_is_away_and_when_it_is_back() {
 #[test]
 fn all_processes_that_a_broker_was_have_used_what_its_meter_counted() {
     let dir = tempfile::tempdir().unwrap();
-    let (context, record, writer) = begun(dir.path());
     let mut heard = Heard::default();
-    let usage = Box::new(Metered::default());
-    let mut recording = Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
+    let mut recording = recording(begun(dir.path()), Metered::default(), &mut heard);
     assert_eq!(recording.cpu_of_nodes(), [None], "nothing was measured");
     let used = |cpu| Some(linux::ProcessUse { cpu: measure::Nanos(cpu), ..linux::ProcessUse::default() });
     let reading = |broker| Reading { broker, ..Reading::default() };
@@ -396,11 +385,10 @@ fn all_processes_that_a_broker_was_have_used_what_its_meter_counted() {
 #[test]
 fn time_counts_from_the_beginning_of_the_load_also_of_a_run_that_is_killed() {
     let dir = tempfile::tempdir().unwrap();
-    let (context, record, writer) = begun(dir.path());
-    let (folder, unix_ns) = (writer.as_ref().unwrap().dir().to_owned(), record.origin_unix_ns);
+    let begun = begun(dir.path());
+    let (folder, unix_ns) = (begun.2.as_ref().unwrap().dir().to_owned(), begun.1.origin_unix_ns);
     let mut heard = Heard::default();
-    let usage = Box::new(Metered::default());
-    let mut recording = Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
+    let mut recording = recording(begun, Metered::default(), &mut heard);
     recording.keep_event(Time(9_500 * MS), "before it".to_owned());
     recording.event(RunEvent::Started { at: Time(14 * SECOND) });
     recording.keep_event(Time(14_500 * MS), "in it".to_owned());
@@ -422,7 +410,7 @@ fn a_load_that_breaks_off_is_kept_as_failed_with_its_cause() {
     let machine = load::Error::Machine { action: "wait for the sockets".into(), detail: detail() };
     let lost = load::Error::Lost { endpoint: "amqp://localhost".into(), detail: detail() };
     for (error, by) in [(machine, FailedBy::Generator), (lost, FailedBy::Side)] {
-        let ended = play(dir.path(), &mut Heard::default(), Some(error));
+        let ended = play(begun(dir.path()), &mut Heard::default(), Some(error));
         assert_eq!(ended.record.state, archive::RunState::Failed);
         let read = RunReader::open(ended.run_dir.as_deref().unwrap()).unwrap();
         assert_eq!(read.record.failed_by, Some(by));
@@ -435,10 +423,9 @@ fn a_load_that_breaks_off_is_kept_as_failed_with_its_cause() {
 #[test]
 fn the_end_of_a_phase_has_the_cores_of_the_second_before() {
     let dir = tempfile::tempdir().unwrap();
-    let (context, record, writer) = begun(dir.path());
     let mut heard = Heard::default();
-    let usage = Box::new(Edge(vec![0, 0, 1_000, 2_000, 2_001, 2_002].into_iter()));
-    let mut recording = Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
+    let usage = Edge(vec![0, 0, 1_000, 2_000, 2_001, 2_002].into_iter());
+    let mut recording = recording(begun(dir.path()), usage, &mut heard);
     recording.event(RunEvent::Started { at: Time(10 * SECOND) });
     for second in 10..14 {
         recording.interval(&interval(second, Phase::Measure, 10, 1));
@@ -454,7 +441,7 @@ fn the_end_of_a_phase_has_the_cores_of_the_second_before() {
 #[test]
 fn a_stall_counts_what_was_due_to_be_sent_of_every_group() {
     let dir = tempfile::tempdir().unwrap();
-    let (mut context, record, writer) = begun(dir.path());
+    let mut begun = begun(dir.path());
     let url: load::Endpoint = "amqp://localhost".parse().unwrap();
     let group = |rate: f64| {
         let mut group = load::Group::new(url.clone(), vec![load::Destination::queue("q")]);
@@ -463,10 +450,9 @@ fn a_stall_counts_what_was_due_to_be_sent_of_every_group() {
         group
     };
     let plan = load::Plan { groups: vec![group(1_000.0), group(10.0)], ..load::Plan::default() };
-    context.scenarios[0].requested = plan.requested().unwrap();
+    begun.0.scenarios[0].requested = plan.requested().unwrap();
     let mut heard = Heard::default();
-    let usage = Box::new(Metered::default());
-    let mut recording = Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
+    let mut recording = recording(begun, Metered::default(), &mut heard);
     recording.event(RunEvent::Started { at: Time(10 * SECOND) });
     recording.event(RunEvent::Silence(load::Silence {
         from: Time(21_500 * MS),
@@ -478,12 +464,7 @@ fn a_stall_counts_what_was_due_to_be_sent_of_every_group() {
     }));
     let mut outcome = outcome(None);
     outcome.threads[0].connections = 2;
-    let ended = recording.finish(Ending {
-        outcome,
-        topology: Topology::default(),
-        processes: Vec::new(),
-        warnings: Vec::new(),
-    });
+    let ended = recording.finish(ending(outcome));
     let stalls = &ended.record.summary.as_ref().unwrap().stalls;
     let delayed: Vec<u64> = stalls.iter().map(|it| it.messages_delayed).collect();
     assert_eq!(delayed, [4 + 500 + 5], "{stalls:?}");
@@ -566,10 +547,8 @@ impl Companion for Killed {
 #[test]
 fn what_a_fault_of_the_run_explains_is_told_with_that() {
     let dir = tempfile::tempdir().unwrap();
-    let (context, record, writer) = begun(dir.path());
     let mut heard = Heard::default();
-    let usage = Box::new(Metered::default());
-    let mut recording = Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
+    let mut recording = recording(begun(dir.path()), Metered::default(), &mut heard);
     recording.companions = vec![Box::new(Killed::default())];
     for second in 10..14 {
         recording.interval(&interval(second, Phase::Measure, 10, 1));
@@ -601,16 +580,10 @@ fn warnings_stand_in_one_order_whoever_tells_first() {
     let told = [incomplete("b"), traced(), incomplete("a")];
     let order = |of: [usize; 3]| {
         let dir = tempfile::tempdir().unwrap();
-        let (context, record, writer) = begun(dir.path());
         let mut heard = Heard::default();
-        let usage = Box::new(Metered::default());
-        let recording = Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
-        let ended = recording.finish(Ending {
-            outcome: outcome(None),
-            topology: Topology::default(),
-            processes: Vec::new(),
-            warnings: of.map(|it| told[it].clone()).to_vec(),
-        });
+        let recording = recording(begun(dir.path()), Metered::default(), &mut heard);
+        let warnings = of.map(|it| told[it].clone()).to_vec();
+        let ended = recording.finish(Ending { warnings, ..ending(outcome(None)) });
         let warnings = ended.record.warnings.into_iter();
         warnings.map(|it| it.finding).collect::<Vec<_>>()
     };
@@ -623,10 +596,8 @@ fn warnings_stand_in_one_order_whoever_tells_first() {
 #[test]
 fn what_a_companion_collects_is_kept_in_the_order_of_the_list_and_ends_in_reverse() {
     let dir = tempfile::tempdir().unwrap();
-    let (context, record, writer) = begun(dir.path());
     let mut heard = Heard::default();
-    let usage = Box::new(Metered::default());
-    let mut recording = Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
+    let mut recording = recording(begun(dir.path()), Metered::default(), &mut heard);
     recording.companions = vec![Box::new(Toy("one", 0)), Box::new(Toy("two", 0))];
     recording.event(RunEvent::Started { at: Time(10 * SECOND) });
     recording.interval(&interval(10, Phase::Measure, 10, 1));
@@ -636,12 +607,7 @@ fn what_a_companion_collects_is_kept_in_the_order_of_the_list_and_ends_in_revers
     assert!(result.is_err());
     let outcome = outcome(None);
     recording.finish_companions(&outcome);
-    let ended = recording.finish(Ending {
-        outcome,
-        topology: Topology::default(),
-        processes: Vec::new(),
-        warnings: Vec::new(),
-    });
+    let ended = recording.finish(ending(outcome));
     assert_eq!(heard.events, ["one starts", "two starts", "two ends after 2", "one ends after 2"]);
     let summary = ended.record.summary.as_ref().unwrap();
     let traces = summary.traces.iter().map(|it| it.scenario.as_str());

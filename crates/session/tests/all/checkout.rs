@@ -65,9 +65,7 @@ fn start(root: &Path, parent: &Path) -> Result<RabbitMq, BrokerError> {
 #[test]
 #[ignore = "a start of its own: make prove"]
 fn a_node_starts_from_what_make_left_among_the_sources() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("no RabbitMQ; apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let (root, parent) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let root = root.path();
     make_checkout(root);
@@ -105,9 +103,7 @@ fn a_node_starts_from_what_make_left_among_the_sources() {
 
 #[test]
 fn a_checkout_that_is_not_built_or_half_built_says_what_is_missing() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("no RabbitMQ; apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let (root, parent) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let root = root.path();
     make_checkout(root);

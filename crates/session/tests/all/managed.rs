@@ -30,15 +30,7 @@ const HELPER: &str = env!("CARGO_BIN_EXE_managed-helper");
 /// An account that every Debian has and that owns nothing.
 const NOBODY: u32 = 65_534;
 
-macro_rules! need_rabbitmq {
-    () => {
-        if !testkit::has_rabbitmq() {
-            testkit::skip!("no RabbitMQ; apt-get install rabbitmq-server");
-        }
-    };
-}
-
-fn config(parent: &Path) -> Config {
+pub(crate) fn config(parent: &Path) -> Config {
     Config {
         parent_directory: Some(parent.to_owned()),
         guard: vec![HELPER.into(), guardian::SUBCOMMAND.into()],
@@ -51,7 +43,7 @@ fn start(config: &Config) -> Result<RabbitMq, BrokerError> {
 }
 
 /// Live processes whose environment names the directory, as that of every process of its node does.
-fn processes_of(parent: &Path) -> Vec<u32> {
+pub(crate) fn processes_of(parent: &Path) -> Vec<u32> {
     let parent = parent.to_str().unwrap().as_bytes();
     fs::read_dir("/proc")
         .unwrap()
@@ -88,17 +80,19 @@ fn assert_nothing_left_soon(parent: &Path, pids: &[u32], uid: u32) {
     assert_eq!(left(parent, pids, uid), Vec::<String>::new());
 }
 
+/// Where Erlang's own programs are, under its root directory.
+pub(crate) fn programs() -> [PathBuf; 2] {
+    let erts = fs::read_dir("/usr/lib/erlang").unwrap().flatten();
+    let mut erts =
+        erts.map(|entry| PathBuf::from(entry.file_name())).filter(|name| name.to_str().unwrap().starts_with("erts-"));
+    ["bin".into(), erts.next().unwrap().join("bin")]
+}
+
 /// A root directory with its own Erlang, as far as it matters: the programs are copies, the libraries links.
-fn make_root(root: &Path) {
+pub(crate) fn make_root(root: &Path) {
     let real = Path::new("/usr/lib/erlang");
     let erlang = root.join("usr/lib/erlang");
-    let erts = fs::read_dir(real)
-        .unwrap()
-        .flatten()
-        .map(|entry| entry.file_name())
-        .find(|name| name.to_str().unwrap().starts_with("erts-"))
-        .unwrap();
-    for programs in [PathBuf::from("bin"), Path::new(&erts).join("bin")] {
+    for programs in programs() {
         fs::create_dir_all(erlang.join(&programs)).unwrap();
         for entry in fs::read_dir(real.join(&programs)).unwrap().flatten() {
             fs::copy(entry.path(), erlang.join(&programs).join(entry.file_name())).unwrap();
@@ -214,7 +208,7 @@ fn step(progress: Progress<'_>) -> Option<String> {
 
 #[test]
 fn two_nodes_run_side_by_side_and_leave_nothing() {
-    need_rabbitmq!();
+    testkit::needs_rabbitmq!();
     // Whoever has the default ports, a RabbitMQ or this test: no node may need them.
     let _taken = [5672, 4369].map(|port| TcpListener::bind(("127.0.0.1", port)));
     let (files, parent, other_parent) =
@@ -284,7 +278,7 @@ fn two_nodes_run_side_by_side_and_leave_nothing() {
 
 #[test]
 fn a_failed_start_shows_the_log_and_leaves_nothing() {
-    need_rabbitmq!();
+    testkit::needs_rabbitmq!();
     let parent = TempDir::new().unwrap();
     let nonsense = [("channel_max".to_owned(), "nonsense".to_owned())];
     let error = start(&Config { settings: nonsense.into(), ..config(parent.path()) }).unwrap_err();
@@ -346,7 +340,7 @@ impl Owner {
 /// The way of a user in a shell without `HOME`: an ordinary one, where this test is root.
 #[test]
 fn an_ordinary_users_node_goes_when_its_owner_is_killed() {
-    need_rabbitmq!();
+    testkit::needs_rabbitmq!();
     let files = TempDir::new().unwrap();
     let parent = TempDir::new().unwrap();
     let (command, uid) = if getuid().is_root() {
@@ -373,7 +367,7 @@ fn an_ordinary_users_node_goes_when_its_owner_is_killed() {
 
 #[test]
 fn the_next_start_removes_what_owner_and_guardian_could_not() {
-    need_rabbitmq!();
+    testkit::needs_rabbitmq!();
     let parent = TempDir::new().unwrap();
     let owner = Owner::start(Command::new(HELPER), parent.path());
     let pids = [owner.broker];
@@ -405,7 +399,7 @@ fn a_guardian_without_orders_says_so() {
 /// Played with a start script of our own: the first time it finds its port taken.
 #[test]
 fn a_port_that_somebody_takes_first_is_replaced() {
-    need_rabbitmq!();
+    testkit::needs_rabbitmq!();
     let (root, parent) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     fs::create_dir_all(root.path().join("plugins/rabbit-9.8.7")).unwrap();
     fs::create_dir(root.path().join("sbin")).unwrap();

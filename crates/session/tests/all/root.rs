@@ -10,10 +10,11 @@ use std::{
     process::Command,
 };
 
-use brokers::guardian;
 use brokers::rabbitmq::{Config, RabbitMq};
 use erlang::{Node, term::as_bytes};
 use tempfile::TempDir;
+
+use crate::managed::{self, config, processes_of, programs};
 
 /// Starts a hidden node as RabbitMQ 4 does its helper, and asks it for release, directories and EPMD's names.
 const HELPER_NODE: &str = r#"
@@ -24,14 +25,6 @@ end),
 peer:stop(Pid),
 unicode:characters_to_binary(io_lib:format("~0tp", [Said])).
 "#;
-
-/// Where Erlang's own programs are, under its root directory.
-fn programs() -> Vec<PathBuf> {
-    let erts = fs::read_dir("/usr/lib/erlang").unwrap().flatten();
-    let mut erts =
-        erts.map(|entry| PathBuf::from(entry.file_name())).filter(|name| name.to_str().unwrap().starts_with("erts-"));
-    vec!["bin".into(), erts.next().unwrap().join("bin")]
-}
 
 /// The loader and the libraries of a program, as the machine's `ldd` finds them.
 fn libraries(program: &Path) -> Vec<PathBuf> {
@@ -44,23 +37,12 @@ fn libraries(program: &Path) -> Vec<PathBuf> {
 /// A root directory with copies of Erlang's programs, of their loader and libraries, and a wrapper of the server as
 /// Debian's `sbin` has it. All else are links to the machine's.
 fn make_root(root: &Path) {
-    let real = Path::new("/usr/lib/erlang");
-    let erlang = root.join("usr/lib/erlang");
-    for programs in programs() {
-        fs::create_dir_all(erlang.join(&programs)).unwrap();
-        for entry in fs::read_dir(real.join(&programs)).unwrap().flatten() {
-            fs::copy(entry.path(), erlang.join(&programs).join(entry.file_name())).unwrap();
-        }
-    }
-    for libraries in ["lib", "releases"] {
-        symlink(real.join(libraries), erlang.join(libraries)).unwrap();
-    }
-    symlink("/usr/lib/rabbitmq", root.join("usr/lib/rabbitmq")).unwrap();
+    managed::make_root(root);
     fs::create_dir(root.join("sbin")).unwrap();
     fs::write(root.join("sbin/rabbitmq-server"), "#!/bin/sh\nexit 9\n").unwrap();
     let own = root.join("usr/lib/own");
     fs::create_dir(&own).unwrap();
-    let programs = erlang.join(&programs()[1]);
+    let programs = root.join("usr/lib/erlang").join(&programs()[1]);
     for library in libraries(&programs.join("beam.smp")) {
         fs::copy(&library, own.join(library.file_name().unwrap())).unwrap();
         // The loader's place is fixed in the programs; it is an absolute link there, as in Debian 12.
@@ -71,18 +53,6 @@ fn make_root(root: &Path) {
     }
 }
 
-/// Processes whose environment names the directory.
-fn processes_of(parent: &Path) -> Vec<u32> {
-    let parent = parent.to_str().unwrap().as_bytes();
-    let numbers = fs::read_dir("/proc").unwrap().flatten();
-    let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let is_of = |pid: &u32| {
-        fs::read(format!("/proc/{pid}/environ"))
-            .is_ok_and(|text| text.windows(parent.len()).any(|window| window == parent))
-    };
-    numbers.filter(is_of).collect()
-}
-
 fn name_of(pid: u32) -> String {
     let name = fs::read_to_string(format!("/proc/{pid}/comm"));
     name.unwrap_or_default().trim().to_owned()
@@ -90,21 +60,16 @@ fn name_of(pid: u32) -> String {
 
 #[test]
 fn a_root_with_its_own_c_library_starts_by_its_own_loader() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("no RabbitMQ; apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     // Blanks and quotes stand in paths now and then.
     let root = TempDir::with_prefix("it's another root ").unwrap();
     let parent = TempDir::with_prefix("with blank ").unwrap();
     make_root(root.path());
-    let guard = env!("CARGO_BIN_EXE_managed-helper");
     let config = Config {
         root: Some(root.path().to_owned()),
-        parent_directory: Some(parent.path().to_owned()),
-        guard: vec![guard.into(), guardian::SUBCOMMAND.into()],
         // Its certificates are read by Erlang's crypto library.
         tls: true,
-        ..Config::default()
+        ..config(parent.path())
     };
     let node = RabbitMq::start(&config, &mut |_| {}, &|| false).unwrap();
     let root = root.path().canonicalize().unwrap();

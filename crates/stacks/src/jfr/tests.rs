@@ -301,11 +301,8 @@ fn what_cannot_be_read_is_refused_with_its_reason() {
 #[test]
 fn damage_anywhere_does_no_harm() {
     let whole = [small(), small()].concat();
-    let mut state = 7_u64;
-    let mut random = |below: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (state >> 33) as usize % below
-    };
+    let mut random = testkit::Random::new(7);
+    let mut random = |below: usize| random.below(below as u64) as usize;
     for length in 0..whole.len() {
         let _ = read(&whole[..length]).map(|it| assert!(it.is_consistent()));
     }

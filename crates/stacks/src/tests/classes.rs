@@ -38,15 +38,11 @@ pub(super) fn profile(stacks: &[&str]) -> Profile {
             parent = Some(profile.stacks.len() as u32 - 1);
         }
         profile.samples.push(Sample {
-            t: 0,
             weight: 1,
             stack: parent.unwrap(),
-            thread: 0,
-            cpu: 0,
             complete: true,
             unwinding: Unwinding::StackCopy,
-            process: None,
-            wait: None,
+            ..Sample::default()
         });
     }
     profile
@@ -166,30 +162,12 @@ fn a_line_that_is_no_rule_is_named() {
 #[test]
 fn every_sample_is_in_one_class() {
     // Random stacks of frames that meet in reality and of such that do not.
-    let frames = [
-        "e:$a:b/1",
-        "e:$global::process_main",
-        "r:erts_schedule",
-        "r:[near x+0x1]",
-        "r:x",
-        "c:malloc",
-        "c:memcpy",
-        "k:do_syscall_64",
-        "k:tcp_sendmsg",
-        "k:exc_page_fault",
-        "n:main",
-        "u:[unknown]",
-        "n:crc32_z@libz.so.1",
-        "u:[unknown]@[jit]",
-        "j:A.b",
-        "r:erts_garbage_collect",
-        "u:[unknown]@libc.so.6",
-    ];
-    let mut random = 42u64;
-    let mut draw = |n: usize| {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (random >> 33) as usize % n
-    };
+    let frames = "e:$a:b/1|e:$global::process_main|r:erts_schedule|r:[near x+0x1]|r:x|c:malloc|c:memcpy|\
+                  k:do_syscall_64|k:tcp_sendmsg|k:exc_page_fault|n:main|u:[unknown]|n:crc32_z@libz.so.1|\
+                  u:[unknown]@[jit]|j:A.b|r:erts_garbage_collect|u:[unknown]@libc.so.6";
+    let frames: Vec<&str> = frames.split('|').collect();
+    let mut random = testkit::Random::new(42);
+    let mut draw = |n: usize| random.below(n as u64) as usize;
     for _ in 0..200 {
         let stacks: Vec<String> = (0..20)
             .map(|_| {

@@ -1,9 +1,8 @@
 //! Folded text and pprof, written and read.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
 
-use super::{profile, small};
+use super::{file, packed, profile, small};
 use crate::{FORMATS, FrameKind, Profile, ProfileError, folded_beside, folded_name, sampled_events};
 
 fn lines(text: &str) -> BTreeSet<&str> {
@@ -13,9 +12,7 @@ fn lines(text: &str) -> BTreeSet<&str> {
 }
 
 pub(super) fn open(name: &str, bytes: &[u8]) -> Result<Profile, ProfileError> {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join(name);
-    std::fs::write(&path, bytes).unwrap();
+    let (_dir, path) = file(name, bytes);
     Profile::open(path)
 }
 
@@ -206,9 +203,7 @@ fn what_is_no_profile_is_refused_with_the_reason() {
         let error = open(name, bytes).unwrap_err().to_string();
         assert!(error.contains(reason) && error.contains(name), "{error}");
     }
-    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    gzip.write_all(b"no protobuf at all").unwrap();
-    let error = open("y.pb.gz", &gzip.finish().unwrap()).unwrap_err().to_string();
+    let error = open("y.pb.gz", &packed("no protobuf at all")).unwrap_err().to_string();
     assert!(error.contains("as pprof"), "{error}");
     let dir = tempfile::tempdir().unwrap();
     let error = Profile::open(dir.path()).unwrap_err().to_string();

@@ -19,17 +19,7 @@ fn known() -> Profile {
     {
         let node = |parent, frame: &u32| Some(builder.node(parent, *frame));
         let stack = path.iter().fold(None, node).unwrap();
-        builder.sample(Sample {
-            t: 0,
-            weight,
-            stack,
-            thread,
-            cpu: 0,
-            complete: true,
-            unwinding: Unwinding::Unknown,
-            process: None,
-            wait: None,
-        });
+        builder.sample(Sample { weight, stack, thread, complete: true, ..Sample::default() });
     }
     let mut profile = builder.profile;
     profile.header = ProfileHeader::new(Time(0), 0);

@@ -11,10 +11,18 @@ mod stacks_file;
 mod tables;
 mod tools;
 
+use std::fs;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
 use super::frames::{Frame, FrameKind};
-use super::model::{Profile, ProfileHeader, Sample, Unwinding};
+use super::model::{Profile, ProfileHeader, Sample};
 use super::tree::Builder;
 use measure::Time;
+use tempfile::TempDir;
 
 /// A profile of stacks written as in folded text, `thread;root;…;leaf`, each with its weight, one
 /// millisecond after another. A leaf that ends in `!` makes the stack an incomplete one, which
@@ -39,17 +47,9 @@ pub(super) fn profile(stacks: &[(&str, u64)]) -> Profile {
             let frame = builder.frame(&Frame::new(name, module, kind));
             parent = Some(builder.node(parent, frame));
         }
-        builder.profile.samples.push(Sample {
-            t: i * 1_000_000,
-            weight: *weight,
-            stack: parent.unwrap(),
-            thread,
-            cpu: 1,
-            complete,
-            unwinding: Unwinding::Unknown,
-            process: None,
-            wait: None,
-        });
+        let (t, stack) = (i * 1_000_000, parent.unwrap());
+        let sample = Sample { t, weight: *weight, stack, thread, cpu: 1, complete, ..Sample::default() };
+        builder.profile.samples.push(sample);
     }
     let mut profile = builder.profile;
     profile.header = ProfileHeader {
@@ -67,6 +67,20 @@ pub(super) fn profile(stacks: &[(&str, u64)]) -> Profile {
     profile.cpu_share = Some(0.875);
     assert!(profile.is_consistent());
     profile
+}
+
+/// A file with this content, in a folder of its own.
+fn file(name: &str, content: impl AsRef<[u8]>) -> (TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(name);
+    fs::write(&path, content).unwrap();
+    (dir, path)
+}
+
+fn packed(bytes: impl AsRef<[u8]>) -> Vec<u8> {
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+    gzip.write_all(bytes.as_ref()).unwrap();
+    gzip.finish().unwrap()
 }
 
 /// Shared by other tests: two schedulers, recursion, a cut-off stack.

@@ -1,11 +1,7 @@
 //! Files of other tools that were read wrongly once: what they are, or why they are refused.
 
-use std::io::Write as _;
-
-use flate2::Compression;
-use flate2::write::GzEncoder;
-
 use super::forms::open;
+use super::{file, packed};
 use crate::{Collapse, CollapseOptions, FORMATS, FirstField, Profile, ReadOptions};
 
 macro_rules! other {
@@ -47,10 +43,8 @@ fn what_was_recorded_without_call_graphs_has_no_complete_stack() {
     let note = "recorded without call graphs: no stacks; `perf record -g` records them";
     let thread = ReadOptions { first_field: FirstField::Thread, ..ReadOptions::default() };
     let of_thread = |text: &str| {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("x.folded");
-        std::fs::write(&file, text).unwrap();
-        Profile::open_with_lines(&FORMATS, &file, thread).unwrap()
+        let (_dir, path) = file("x.folded", text);
+        Profile::open_with_lines(&FORMATS, &path, thread).unwrap()
     };
     for profile in [
         read(other!("perf-no-stacks.txt")),
@@ -86,9 +80,7 @@ fn a_thread_without_a_stack_leaves_the_others_what_they_are() {
 #[test]
 fn the_first_field_is_a_thread_where_something_says_so() {
     let of = |text: &str, first_field| {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("x.folded");
-        std::fs::write(&path, text).unwrap();
+        let (_dir, path) = file("x.folded", text);
         let options = ReadOptions { first_field, ..ReadOptions::default() };
         let read = Profile::open_with_lines(&FORMATS, &path, options).unwrap();
         let is_told = !read.notes.iter().any(|it| it.starts_with("the first field"));
@@ -143,9 +135,7 @@ fn names_are_whole_and_gone_files_have_theirs() {
 #[test]
 fn an_event_is_chosen_by_any_name() {
     let text = b"ab 1 1.0: 10 cpu_atom/cycles/P:\n\t10 f (/bin/a)\n\nab 1 1.1: 3 page-faults:\n\t10 g (/bin/a)\n\n";
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("x.txt");
-    std::fs::write(&path, text).unwrap();
+    let (_dir, path) = file("x.txt", text);
     let of = |event| Profile::open_as(&FORMATS, &path, event);
     assert_eq!(of(None).unwrap().folded(), "ab;f 10\n");
     assert_eq!(of(Some("cpu_atom/cycles/P")).unwrap().folded(), "ab;f 10\n");
@@ -183,21 +173,14 @@ fn what_is_something_else_is_refused() {
 
 #[test]
 fn a_packed_recording_of_java_is_one() {
-    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
-    gzip.write_all(b"FLR\0\0\x02\0\0 and nothing else").unwrap();
-    let said = refused(("load.jfr.gz", &gzip.finish().unwrap()));
+    let said = refused(("load.jfr.gz", &packed(b"FLR\0\0\x02\0\0 and nothing else")));
     assert!(said.contains("flight recorder"), "{said}");
 }
 
 /// Work is bounded, too: 200 KB of gzip can stand for 200 MB of text.
 #[test]
 fn text_that_was_packed_beyond_belief_is_refused() {
-    let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
     let line = format!("t;{} 1\n", "f".repeat(1_000));
-    for _ in 0..40_000 {
-        gzip.write_all(line.as_bytes()).unwrap();
-    }
-    let packed = gzip.finish().unwrap();
-    let said = refused(("x.folded.gz", &packed));
+    let said = refused(("x.folded.gz", &packed(line.repeat(40_000))));
     assert!(said.contains("bytes unpacked"), "{said}");
 }

@@ -1,14 +1,10 @@
 //! The text of `perf script`, folded and read. The expected lines are those of `stackcollapse-perf.pl`;
 //! `crates/bellows/tests/all/formats.rs` compares with the script itself where it is there.
 
-use std::io::Write as _;
-
-use flate2::Compression;
-use flate2::write::GzEncoder;
-
 use testkit::Random;
 
 use super::forms::open;
+use super::packed;
 use crate::{Collapse, CollapseOptions, FrameKind};
 
 /// Samples of all shapes that `perf script` has: with and without process, processor and period, several events,
@@ -141,9 +137,7 @@ fn the_text_is_read_as_a_profile() {
     let last = read.samples.last().unwrap();
     assert_eq!(read.stack(last.stack)[0].name, "main", "the last one is cut off and kept");
     // Packed, and with the comments of --header before it.
-    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
-    gzip.write_all(SCRIPT).unwrap();
-    assert_eq!(open("x.gz", &gzip.finish().unwrap()).unwrap(), read);
+    assert_eq!(open("x.gz", &packed(SCRIPT)).unwrap(), read);
 }
 
 #[test]

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use measure::Time;
 
-use super::small;
-use crate::{ErlangProcess, Footer, Frame, FrameKind, Profile, ProfileHeader, Sample, StacksWriter, Unwinding};
+use super::{file, small};
+use crate::{ErlangProcess, Footer, Frame, FrameKind, Profile, ProfileHeader, Sample, StacksWriter};
 
 /// Writes a profile as a profiler would.
 fn write(profile: &Profile, mut writer: StacksWriter) -> io::Result<()> {
@@ -151,9 +151,7 @@ fn what_was_written_before_the_disk_was_full_is_readable() {
     }
     assert!(writer.error().is_some());
     assert!(writer.finish(Footer::default()).is_err());
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("cpu.stacks");
-    std::fs::write(&path, &*kept.lock().unwrap()).unwrap();
+    let (_dir, path) = file("cpu.stacks", &*kept.lock().unwrap());
     let read = Profile::open(&path).unwrap();
     assert!((5..100).contains(&read.samples.len()), "{}", read.samples.len());
 }
@@ -178,17 +176,7 @@ fn sampled(path: &Path) {
         let stack = writer.node(Some(root), leaf);
         let thread = writer.thread("1_scheduler");
         let t = second * 1_000_000_000;
-        writer.sample(&Sample {
-            t,
-            weight: 1,
-            stack,
-            thread,
-            cpu: 0,
-            complete: true,
-            unwinding: Unwinding::Unknown,
-            process: None,
-            wait: None,
-        });
+        writer.sample(&Sample { t, weight: 1, stack, thread, complete: true, ..Sample::default() });
     }
     writer.lost(3);
     writer

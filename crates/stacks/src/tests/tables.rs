@@ -14,6 +14,25 @@ fn rows(profile: &Profile) -> Vec<(String, u64, u64)> {
     rows.map(|f| (f.share.function, f.self_weight, f.total_weight)).collect()
 }
 
+/// A process that the node has named.
+fn process(id: &str, role: &str, name: &str, vhost: &str, connection: &str) -> ErlangProcess {
+    ErlangProcess {
+        id: id.into(),
+        role: role.into(),
+        name: name.into(),
+        vhost: vhost.into(),
+        connection: connection.into(),
+        from_stacks: false,
+    }
+}
+
+/// Has samples be of these processes, one after another.
+fn run_by<const N: usize>(profile: &mut Profile, processes: [Option<u32>; N]) {
+    for (sample, process) in profile.samples.iter_mut().zip(processes) {
+        sample.process = process;
+    }
+}
+
 #[test]
 fn the_function_table_counts_recursion_once() {
     let wanted = [
@@ -36,11 +55,8 @@ fn the_function_table_counts_recursion_once() {
 #[test]
 fn the_function_table_agrees_with_a_plain_model() {
     // Random stacks of few functions, so that recursion of every shape occurs.
-    let mut random = 42u64;
-    let mut draw = |n: u64| {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (random >> 33) % n
-    };
+    let mut random = testkit::Random::new(42);
+    let mut draw = |n: u64| random.below(n);
     let stacks: Vec<(String, u64)> = (0..500)
         .map(|_| {
             let depth = draw(12) + 1;
@@ -232,25 +248,15 @@ fn what_waits_is_no_headline() {
 
 #[test]
 fn work_is_split_by_what_processes_are() {
-    let named = |id: &str, role: &str, name: &str, vhost: &str, connection: &str| ErlangProcess {
-        id: id.into(),
-        role: role.into(),
-        name: name.into(),
-        vhost: vhost.into(),
-        connection: connection.into(),
-        from_stacks: false,
-    };
     let mut profile = small();
     profile.processes = vec![
-        named("<0.1.0>", "queue", "orders", "/", ""),
-        named("<0.2.0>", "queue", "orders", "test", ""),
-        named("<0.3.0>", "channel", "c (1)", "/", "c"),
-        named("<0.4.0>", "connection", "c", "/", "c"),
+        process("<0.1.0>", "queue", "orders", "/", ""),
+        process("<0.2.0>", "queue", "orders", "test", ""),
+        process("<0.3.0>", "channel", "c (1)", "/", "c"),
+        process("<0.4.0>", "connection", "c", "/", "c"),
         ErlangProcess::unnamed("<0.5.0>"),
     ];
-    for (sample, process) in profile.samples.iter_mut().zip([Some(0), Some(1), Some(2), None, Some(3)]) {
-        sample.process = process;
-    }
+    run_by(&mut profile, [Some(0), Some(1), Some(2), None, Some(3)]);
     let split = |by| {
         let work = profile.work(by).into_iter();
         let rows = work.map(|it| format!("{} {} {}", it.of, it.weight, it.processes));
@@ -274,60 +280,35 @@ fn work_is_split_by_what_processes_are() {
 /// Clients may give any number of connections one name.
 #[test]
 fn processes_of_connections_with_the_same_name_stay_apart() {
-    let process = |id: &str, role: &str, name: &str, connection: &str| ErlangProcess {
-        id: id.into(),
-        role: role.into(),
-        name: name.into(),
-        vhost: "/".into(),
-        connection: connection.into(),
-        from_stacks: false,
-    };
     let mut profile = small();
     profile.processes = vec![
-        process("<0.1.0>", "connection", "app", "app"),
-        process("<0.2.0>", "connection", "app", "app"),
-        process("<0.3.0>", "queue", "orders", ""),
+        process("<0.1.0>", "connection", "app", "/", "app"),
+        process("<0.2.0>", "connection", "app", "/", "app"),
+        process("<0.3.0>", "queue", "orders", "/", ""),
         // It was restarted, and is the same queue.
-        process("<0.4.0>", "queue", "orders", ""),
+        process("<0.4.0>", "queue", "orders", "/", ""),
     ];
-    let of = [Some(0), Some(1), Some(2), None, Some(3)];
-    for (sample, process) in profile.samples.iter_mut().zip(of) {
-        sample.process = process;
-    }
+    run_by(&mut profile, [Some(0), Some(1), Some(2), None, Some(3)]);
     let rows = profile.work(WorkBy::Process).into_iter();
     let rows: Vec<_> = rows.map(|it| (it.of, it.processes)).collect();
-    for expected in [("connection app <0.1.0>", 1), ("connection app <0.2.0>", 1), ("queue orders", 2)] {
-        let (of, processes) = expected;
+    for (of, processes) in [("connection app <0.1.0>", 1), ("connection app <0.2.0>", 1), ("queue orders", 2)] {
         assert!(rows.contains(&(of.to_owned(), processes)), "{rows:?}");
     }
 }
 
 #[test]
 fn what_people_call_their_things_is_no_row_of_others() {
-    let process = |role: &str, name: &str, vhost: &str, connection: &str| ErlangProcess {
-        id: "<0.1.0>".into(),
-        role: role.into(),
-        name: name.into(),
-        vhost: vhost.into(),
-        connection: connection.into(),
-        from_stacks: false,
-    };
     let mut profile = small();
     profile.processes = vec![
-        process("queue", "a in b", "/", ""),
-        process("queue", "a", "b", ""),
-        process("", "no Erlang process", "no virtual host", "no connection"),
-        process("", "no Erlang process", "", "no Erlang process"),
+        process("<0.1.0>", "queue", "a in b", "/", ""),
+        process("<0.1.0>", "queue", "a", "b", ""),
+        process("<0.1.0>", "", "no Erlang process", "no virtual host", "no connection"),
+        process("<0.1.0>", "", "no Erlang process", "", "no Erlang process"),
     ];
-    let of = [Some(0), Some(1), Some(2), None, Some(3)];
-    for (sample, process) in profile.samples.iter_mut().zip(of) {
-        sample.process = process;
-    }
-    let rows = |by| profile.work(by).len();
-    assert_eq!(rows(WorkBy::Process), 5);
-    assert_eq!(rows(WorkBy::Role), 3);
-    assert_eq!(rows(WorkBy::Connection), 4);
-    assert_eq!(rows(WorkBy::VirtualHost), 5);
+    run_by(&mut profile, [Some(0), Some(1), Some(2), None, Some(3)]);
+    let rows =
+        [WorkBy::Process, WorkBy::Role, WorkBy::Connection, WorkBy::VirtualHost].map(|by| profile.work(by).len());
+    assert_eq!(rows, [5, 3, 4, 5]);
     // What a connection is called hides nobody.
     assert_eq!(profile.work_shares(WorkBy::Connection, 9).len(), 3);
 }
@@ -348,10 +329,7 @@ fn processes_that_the_node_did_not_name_have_the_role_that_their_stacks_tell() {
     ]);
     profile.processes = (0..5).map(|i| ErlangProcess::unnamed(format!("<0.{i}.0>"))).collect();
     profile.processes[4].name = "metadata".into();
-    let of = [Some(0), Some(1), Some(1), Some(2), Some(3), Some(4)];
-    for (sample, process) in profile.samples.iter_mut().zip(of) {
-        sample.process = process;
-    }
+    run_by(&mut profile, [Some(0), Some(1), Some(1), Some(2), Some(3), Some(4)]);
     profile.take_roles_from_stacks();
     let roles: Vec<_> = profile.processes.iter().map(|it| (it.role.as_str(), it.from_stacks)).collect();
     assert_eq!(
@@ -388,10 +366,7 @@ fn processes_that_the_node_did_not_name_are_one_row_of_their_role() {
         ErlangProcess::unnamed("<0.3.0>"),
         guessed("<0.4.0>", "queue"),
     ];
-    let of = [Some(0), Some(1), Some(2), None, Some(3)];
-    for (sample, process) in profile.samples.iter_mut().zip(of) {
-        sample.process = process;
-    }
+    run_by(&mut profile, [Some(0), Some(1), Some(2), None, Some(3)]);
     let rows = |profile: &Profile| {
         let work = profile.work(WorkBy::Process).into_iter();
         let rows = work.map(|it| format!("{} {} {:?}", it.of, it.processes, it.kind));

@@ -170,18 +170,9 @@ fn sampled_in(file: &str, stacks: &[(&str, u64)]) -> FunctionCosts {
             node = Some(builder.node(node, frame));
         }
         let thread = builder.thread("1_scheduler");
+        let stack = node.expect("a stack");
         for _ in 0..*samples {
-            builder.sample(stacks::Sample {
-                t: 0,
-                weight: 1,
-                stack: node.expect("a stack"),
-                thread,
-                cpu: 0,
-                complete: true,
-                unwinding: stacks::Unwinding::Unknown,
-                process: None,
-                wait: None,
-            });
+            builder.sample(stacks::Sample { weight: 1, stack, thread, complete: true, ..stacks::Sample::default() });
         }
     }
     let mut profile = builder.profile;

@@ -6,64 +6,42 @@ use testkit::Random;
 
 use super::{flags, script, secret_variables, words};
 
-/// Ways in which commands are given secrets, a blank line between two; in each of them stands `SECRET`.
-const LOGINS: &str = r#"
-curl -u me:SECRET h/x
-
+/// Ways in which commands are given secrets, a line each; in each of them stands `SECRET`.
+const LOGINS: &str = r#"curl -u me:SECRET h/x
 /usr/bin/curl -sSume:SECRET -H X-Signature:SECRET h
-
 http -fa me:SECRET h X-Key:SECRET
-
 sudo -u root mariadb -pSECRET db
-
 mysqldump -pSECRET db
-
 ldapsearch -wSECRET
-
 rabbitmqadmin -qu me -p SECRET list queues
-
 rabbitmqctl -n r add_user me -- -SECRET
-
 rabbitmq-diagnostics authenticate_user me SECRET
-
 redis-cli AUTH SECRET
-
 git clone https://SECRET@h/x.git
-
 PASSWORD=SECRET X=1 java -Dpassword=SECRET -jar x.jar
-
 curl http://h/SECRET/x?a=1&sig=SECRET#SECRET
-
 openssl enc -aes256 -k SECRET -pass pass:SECRET
-
 perf-test --oauth2-client-s SECRET -o2secSECRET
-
 tool SECRET
-
 tool {"q":"a=b","x":"SECRET"} --rate=5
-
 erl -setcookie SECRET -rabbit default_pass <<"SECRET">>
-
 diff <(mysql -pSECRET) >(tee "SECRET")
-
 mysql $'\x2dp' 'SECRET' $'\x2dpSECRET'
-
 echo `x \`mysql -p"SECRET"\``
-
 args=(-x -u "me:SECRET") SECRET+=(SECRET)
-
 [[ x && 'SECRET' != $PASSWORD ]] || test "$TOKEN" -ef 'SECRET' || expr "$TOKEN" : SECRET
-
 for password in a 'SECRET'; do printf -v x SECRET; done
+curl -u "me:${P:-SECRET}" ${P:-$(mysql -pSECRET)} mysql${IFS}-pSECRET
+kinit me@R <<<SECRET <<< 'SECRET'"#;
 
+/// Those of several lines, a blank line between two.
+const LONG_LOGINS: &str = r#"
 case $PASSWORD
 in
 a|'SECRET') x y;; b) z;; esac
 
 mysql -e "alter user a identified with x
 by 'SECRET'; select 1"
-
-curl -u "me:${P:-SECRET}" ${P:-$(mysql -pSECRET)} mysql${IFS}-pSECRET
 
 x <<EOF && y
 SECRET
@@ -78,8 +56,7 @@ SECRET
 x <<$E | y $(z <<-'E')
 	SECRET
 E
-
-kinit me@R <<<SECRET <<< 'SECRET'"#;
+"#;
 
 /// Ways in which a secret follows its name, a line each; it is hidden there also where it is a number or a known word.
 const TOLD: &str = r#"curl -sku SECRET h
@@ -162,7 +139,7 @@ fn within(login: &str, depth: u64, random: &mut Random) -> String {
 
 #[test]
 fn secrets_survive_in_no_command_whatever_stands_around_them() {
-    let logins: Vec<&str> = LOGINS.trim().split("\n\n").collect();
+    let logins: Vec<&str> = LOGINS.lines().chain(LONG_LOGINS.trim().split("\n\n")).collect();
     for seed in 0..8_000 {
         let mut random = Random::new(seed);
         let secret = secret(&mut random);

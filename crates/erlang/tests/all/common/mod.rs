@@ -9,8 +9,11 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use erlang::calls::{CallsOptions, Counter};
 use erlang::term::{Term, as_text, as_tuple, charlist, list};
-use erlang::{ConnectOptions, Cookie, Node, NodeName};
+use erlang::trace::TraceOptions;
+use erlang::{Budget, ConnectOptions, Cookie, Node, NodeName, ProcessFilter};
+use tempfile::TempDir;
 
 /// The secret of all nodes of these tests.
 pub(crate) const COOKIE: &str = "cookie-of-the-tests";
@@ -94,6 +97,41 @@ impl Beam {
 impl Drop for Beam {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+/// A node in a folder of its own, with a connection to it.
+pub(crate) fn started() -> (TempDir, Beam, Node) {
+    let home = tempfile::tempdir().expect("a folder");
+    let beam = Beam::start(home.path());
+    let node = beam.connect();
+    (home, beam, node)
+}
+
+/// Counts the times of these functions, in one block.
+pub(crate) fn calls_options(functions: &str, duration: Duration) -> CallsOptions {
+    CallsOptions {
+        counter: Counter::Time,
+        functions: vec![functions.parse().expect("a pattern")],
+        processes: ProcessFilter::All,
+        duration,
+        blocks: 1,
+        bursts: 0,
+        budget: Budget::lasting(Duration::from_secs(20)),
+    }
+}
+
+/// Traces these functions, with returns and arguments.
+pub(crate) fn trace_options(functions: &str, time: Duration) -> TraceOptions {
+    TraceOptions {
+        functions: vec![functions.parse().expect("a pattern")],
+        arguments: None,
+        processes: ProcessFilter::All,
+        limit: 100_000,
+        rate: 100_000,
+        returns: true,
+        argument_bytes: 100,
+        budget: Budget::lasting(time),
     }
 }
 

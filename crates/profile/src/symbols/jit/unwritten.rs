@@ -181,6 +181,13 @@ mod tests {
         text
     }
 
+    /// A node, and the names in its memory; or why they cannot be read.
+    fn started() -> Result<(Node, Unwritten), String> {
+        let node = Node::start(&["+JPperf", "map"])?;
+        let unwritten = Unwritten::of(node.child.id());
+        Ok((node, unwritten.ok_or("the memory of a child cannot be read here")?))
+    }
+
     /// Start and size in a line of a map.
     fn range(line: &str) -> (u64, u64) {
         let mut numbers = line.split(' ').map(|it| it.trim_start_matches("0x"));
@@ -190,13 +197,7 @@ mod tests {
 
     #[test]
     fn names_in_memory_are_those_of_the_map() {
-        let mut node = match Node::start(&["+JPperf", "map"]) {
-            Ok(node) => node,
-            Err(reason) => testkit::skip!("{reason}"),
-        };
-        let Some(mut unwritten) = Unwritten::of(node.child.id()) else {
-            testkit::skip!("the memory of a child cannot be read here");
-        };
+        let (mut node, mut unwritten) = testkit::or_skip!(started());
         let mut table = JitTable::default();
         assert!(has_erlang_names(node.child.id()) && unwritten.read_on(&mut table));
         let text = assert_like_map(&table, &node);
@@ -251,13 +252,7 @@ mod tests {
     #[test]
     fn callers_have_the_lines_that_the_emulator_says() {
         // Without a JIT map: lines come from memory alone, and there they are, whatever the flags.
-        let mut node = match Node::start(&["+JPperf", "map"]) {
-            Ok(node) => node,
-            Err(reason) => testkit::skip!("{reason}"),
-        };
-        let Some(mut unwritten) = Unwritten::of(node.child.id()) else {
-            testkit::skip!("the memory of a child cannot be read here");
-        };
+        let (mut node, mut unwritten) = testkit::or_skip!(started());
         let mut table = JitTable::default();
         assert!(unwritten.read_on(&mut table));
         let callers = node.eval(CALLERS);
@@ -282,13 +277,7 @@ mod tests {
     /// The emulator changes its list while it is read.
     #[test]
     fn names_are_right_after_modules_have_come_and_gone_all_the_time() {
-        let mut node = match Node::start(&["+JPperf", "map"]) {
-            Ok(node) => node,
-            Err(reason) => testkit::skip!("{reason}"),
-        };
-        let Some(mut unwritten) = Unwritten::of(node.child.id()) else {
-            testkit::skip!("the memory of a child cannot be read here");
-        };
+        let (mut node, mut unwritten) = testkit::or_skip!(started());
         let mut table = JitTable::default();
         load_all_the_time(&mut node);
         let begin = Clock.now();

@@ -21,9 +21,7 @@ pub(crate) fn assert_sampled(what: &str, profile: &Profile, name: &str, wanted: 
 
 #[test]
 fn allocations_are_counted_by_calls_and_by_bytes() {
-    if let Some(reason) = refused() {
-        testkit::skip!("{reason}");
-    }
+    testkit::skip_for!(refused());
     let mut child = Process::start("tasks");
     let events = ["malloc", "malloc-bytes", "free"];
     let [calls, bytes, frees] = while_doing(child.pid(), events, || {

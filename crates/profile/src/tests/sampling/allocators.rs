@@ -1,35 +1,22 @@
 //! Allocators other than the C library's.
 
-use std::path::Path;
 use std::process::Command;
 
 use crate::Error;
 
 use crate::tests::sampling::child::Process;
 use crate::tests::sampling::events::{attach, weight_of, while_doing};
-use crate::tests::sampling::refused;
+use crate::tests::sampling::{compiled, refused};
 
-/// Compiles a file of this folder.
-fn compiled(source: &str, folder: &Path, arguments: &[&str]) -> std::path::PathBuf {
-    let made = folder.join(source.trim_end_matches(".c"));
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/sampling");
-    let mut cc = Command::new("cc");
-    cc.args(["-O1", "-rdynamic", "-pthread", "-fno-builtin"]);
-    cc.args(["-fno-optimize-sibling-calls"]).args(arguments);
-    cc.arg("-o").arg(&made).arg(sources.join(source)).arg("-ldl");
-    assert!(cc.status().unwrap().success());
-    made
-}
+const FLAGS: [&str; 6] = ["-O1", "-rdynamic", "-pthread", "-fno-builtin", "-fno-optimize-sibling-calls", "-ldl"];
 
 /// A block that is resized was given back, also where two functions have seen the call.
 #[test]
 fn an_allocator_that_hands_on_holds_each_block_once() {
-    if let Some(reason) = refused() {
-        testkit::skip!("{reason}");
-    }
+    testkit::skip_for!(refused());
     let folder = tempfile::tempdir().unwrap();
-    let exe = compiled("holds.c", folder.path(), &[]);
-    let library = compiled("hands_on.c", folder.path(), &["-shared", "-fPIC"]);
+    let exe = compiled("holds.c", folder.path(), &FLAGS);
+    let library = compiled("hands_on.c", folder.path(), &[&FLAGS[..], &["-shared", "-fPIC"]].concat());
     let mut command = Command::new(exe);
     let mut child = Process::run({
         command.env("LD_PRELOAD", library);
@@ -44,11 +31,9 @@ fn an_allocator_that_hands_on_holds_each_block_once() {
 /// Each block of `prefixed.c` is large enough to be followed, and stands for itself.
 #[test]
 fn jemalloc_gives_back_by_functions_of_its_own() {
-    if let Some(reason) = refused() {
-        testkit::skip!("{reason}");
-    }
+    testkit::skip_for!(refused());
     let folder = tempfile::tempdir().unwrap();
-    let exe = compiled("prefixed.c", folder.path(), &[]);
+    let exe = compiled("prefixed.c", folder.path(), &FLAGS);
     let mut child = Process::run(Command::new(exe));
     let events = ["malloc-held", "malloc-bytes"];
     let [(held, _), (bytes, _)] = while_doing(child.pid(), events, || {

@@ -23,9 +23,7 @@ fn share_of_work(process: &Process) -> f64 {
 
 #[test]
 fn a_program_that_was_deleted_while_it_runs_keeps_its_names() {
-    if let Some(reason) = refused() {
-        testkit::skip!("{reason}");
-    }
+    testkit::skip_for!(refused());
     if !rustix::process::geteuid().is_root() {
         testkit::skip!("only root can open what another process has mapped");
     }
@@ -40,9 +38,7 @@ fn a_program_that_was_deleted_while_it_runs_keeps_its_names() {
 
 #[test]
 fn a_stripped_program_has_the_names_of_its_debug_file() {
-    if let Some(reason) = refused() {
-        testkit::skip!("{reason}");
-    }
+    testkit::skip_for!(refused());
     let (dir, exe) = copy();
     let debug = dir.path().join(".debug/burner.debug");
     std::fs::create_dir(dir.path().join(".debug")).unwrap();

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 use std::time::Duration;
 
 use crate::{Event, Options, Sampler};
@@ -14,7 +14,7 @@ const ROLE: &str = "BELLOWS_PROFILE_TEST_ROLE";
 
 /// A child process, killed when it goes out of scope.
 pub(crate) struct Process {
-    child: Child,
+    child: testkit::ChildGuard,
     stdin: ChildStdin,
     stdout: BufReader<std::process::ChildStdout>,
 }
@@ -38,7 +38,7 @@ impl Process {
         let mut child = command.spawn().expect("start the child");
         let stdin = child.stdin.take().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut process = Self { child, stdin, stdout };
+        let mut process = Self { child: testkit::ChildGuard(child), stdin, stdout };
         process.expect("ready");
         process
     }
@@ -77,13 +77,6 @@ impl Process {
 
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

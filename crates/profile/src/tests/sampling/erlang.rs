@@ -82,13 +82,8 @@ pub(crate) fn cannot_copy() -> Option<String> {
 
 macro_rules! node {
     ($function:expr, $flags:expr) => {{
-        if let Some(reason) = cannot_copy() {
-            testkit::skip!("{reason}");
-        }
-        match Node::start($function, $flags, None) {
-            Ok(node) => node,
-            Err(reason) => testkit::skip!("{reason}"),
-        }
+        testkit::skip_for!(cannot_copy());
+        testkit::or_skip!(Node::start($function, $flags, None))
     }};
 }
 
@@ -243,30 +238,24 @@ pub(crate) fn child_of(pid: u32) -> u32 {
     child.and_then(|it| it.parse().ok()).expect("a child")
 }
 
-/// Starts what is put behind it in a pid namespace of its own; `None` where that is not allowed.
-pub(crate) fn contained() -> Option<Command> {
+/// Starts what is put behind it in a pid namespace of its own, if that is allowed.
+pub(crate) fn contained() -> Result<Command, &'static str> {
     let command = || {
         let mut command = Command::new("unshare");
         command.args(["-p", "-f", "--mount-proc", "--kill-child"]);
         command
     };
     let tried = command().arg("true").stderr(Stdio::null()).status();
-    tried.ok()?.success().then(command)
+    let is_allowed = tried.is_ok_and(|it| it.success());
+    is_allowed.then(command).ok_or("no pid namespace can be made here (unshare, package util-linux)")
 }
 
 #[test]
 fn a_node_in_a_container_has_whole_stacks() {
-    if let Some(reason) = cannot_copy() {
-        testkit::skip!("{reason}");
-    }
-    let Some(mut command) = contained() else {
-        testkit::skip!("no pid namespace can be made here (unshare, package util-linux)");
-    };
+    testkit::skip_for!(cannot_copy());
+    let mut command = testkit::or_skip!(contained());
     command.arg("erl");
-    let mut node = match Node::start_by(command, "start", MAP, None) {
-        Ok(node) => node,
-        Err(reason) => testkit::skip!("{reason}"),
-    };
+    let mut node = testkit::or_skip!(Node::start_by(command, "start", MAP, None));
     node.pid = child_of(node.child.id());
     let inner = linux::Status::of(node.pid).unwrap().inner_pid;
     assert_ne!(inner, node.pid);
@@ -279,18 +268,11 @@ fn a_node_in_a_container_has_whole_stacks() {
 #[test]
 fn calls_of_a_node_in_a_container_are_its_own() {
     needs_tracepoints!();
-    if let Some(reason) = cannot_copy() {
-        testkit::skip!("{reason}");
-    }
-    let Some(mut command) = contained() else {
-        testkit::skip!("no pid namespace can be made here (unshare, package util-linux)");
-    };
+    testkit::skip_for!(cannot_copy());
+    let mut command = testkit::or_skip!(contained());
     command.arg("erl");
     let flags = format!("{MAP} +MMmcs 0");
-    let mut node = match Node::start_by(command, "pages", &flags, None) {
-        Ok(node) => node,
-        Err(reason) => testkit::skip!("{reason}"),
-    };
+    let mut node = testkit::or_skip!(Node::start_by(command, "pages", &flags, None));
     node.pid = child_of(node.child.id());
     let inner = linux::Status::of(node.pid).unwrap().inner_pid;
     // Another process outside that asks for memory, too.
@@ -309,17 +291,13 @@ fn calls_of_a_node_in_a_container_are_its_own() {
 
 #[test]
 fn in_a_container_with_its_node_the_profiler_gets_whole_stacks() {
-    if let Some(reason) = cannot_copy() {
-        testkit::skip!("{reason}");
-    }
+    testkit::skip_for!(cannot_copy());
     // Two of the tests above, in a namespace of their own.
     for test in [
         "tests::sampling::erlang::native_code_stands_below_the_erlang_functions_that_called_it",
         "tests::sampling::erlang::events_other_than_the_clock_have_whole_stacks_too",
     ] {
-        let Some(mut command) = contained() else {
-            testkit::skip!("no pid namespace can be made here (unshare, package util-linux)");
-        };
+        let mut command = testkit::or_skip!(contained());
         command.arg(std::env::current_exe().unwrap());
         command.args([test, "--exact", "--nocapture"]);
         let output = command.output().unwrap();
@@ -332,16 +310,11 @@ fn in_a_container_with_its_node_the_profiler_gets_whole_stacks() {
 
 #[test]
 fn a_user_who_may_not_copy_gets_frame_pointers_and_is_told() {
-    if let Some(reason) = refused() {
-        testkit::skip!("{reason}");
-    }
+    testkit::skip_for!(refused());
     if !rustix::process::geteuid().is_root() {
         testkit::skip!("only root can start a process of another user");
     }
-    let node = match Node::start("start", MAP, Some(NOBODY)) {
-        Ok(node) => node,
-        Err(reason) => testkit::skip!("{reason}"),
-    };
+    let node = testkit::or_skip!(Node::start("start", MAP, Some(NOBODY)));
     let (dir, exe) = for_everybody(NOBODY);
     let file = dir.path().join("out/cpu.stacks");
     let role = format!("profiler {} 999 {}", node.child.id(), file.display());

@@ -45,9 +45,7 @@ pub(crate) fn weight_of(profile: &Profile, name: &str) -> u64 {
 /// Goes on where tracepoints can be opened.
 macro_rules! needs_tracepoints {
     () => {
-        if let Some(reason) = $crate::tests::sampling::refused() {
-            testkit::skip!("{reason}");
-        }
+        testkit::skip_for!($crate::tests::sampling::refused());
         if let Err(reason) = linux::tracefs::tracepoints() {
             testkit::skip!("there is no tracefs: {reason}");
         }
@@ -98,9 +96,7 @@ fn any_tracepoint_is_an_event() {
 
 #[test]
 fn page_faults_are_as_many_as_the_process_has_had() {
-    if let Some(reason) = refused() {
-        testkit::skip!("{reason}");
-    }
+    testkit::skip_for!(refused());
     let child = Process::start("faults");
     let pid = child.pid();
     let mut counted = 0;
@@ -130,9 +126,7 @@ fn minor_faults(pid: u32) -> u64 {
 
 #[test]
 fn blocked_time_stands_below_the_function_that_waits() {
-    if let Some(reason) = refused() {
-        testkit::skip!("{reason}");
-    }
+    testkit::skip_for!(refused());
     let mut child = Process::start("tasks");
     let mut took = Nanos(0);
     let [(profile, outcome), (switches, _)] = while_doing(child.pid(), ["off-cpu", "context-switches"], || {
@@ -157,9 +151,6 @@ fn blocked_time_stands_below_the_function_that_waits() {
 #[test]
 fn shorter_blocks_are_left_out_and_told() {
     needs_tracepoints!();
-    if let Some(reason) = refused() {
-        testkit::skip!("{reason}");
-    }
     let mut child = Process::start("tasks");
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x");

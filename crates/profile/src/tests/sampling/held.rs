@@ -1,7 +1,6 @@
 //! Memory that is held at the end: what each function of a C program holds is known.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -12,16 +11,12 @@ use stacks::{Profile, ProfileHeader, StacksWriter};
 use crate::tests::sampling::allocations::assert_sampled;
 use crate::tests::sampling::child::Process;
 use crate::tests::sampling::events::{attach, needs_tracepoints, weight_of, while_doing};
-use crate::tests::sampling::refused;
+use crate::tests::sampling::{compiled, refused};
 
 /// `holds.c`, waiting for what it is told.
 fn holds() -> (Process, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    let exe = folder.path().join("holds");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/sampling/holds.c");
-    let mut cc = Command::new("cc");
-    cc.args(["-O2", "-rdynamic", "-pthread", "-fno-builtin", "-o"]);
-    assert!(cc.arg(&exe).arg(source).status().unwrap().success());
+    let exe = compiled("holds.c", folder.path(), &["-O2", "-rdynamic", "-pthread", "-fno-builtin"]);
     (Process::run(Command::new(&exe)), folder)
 }
 
@@ -140,9 +135,7 @@ const BYTES: [(&str, u64); 18] = [
 
 #[test]
 fn blocks_of_the_allocator_are_held_by_the_function_that_took_them() {
-    if let Some(reason) = refused() {
-        testkit::skip!("{reason}");
-    }
+    testkit::skip_for!(refused());
     let (mut child, _folder) = holds();
     let [(held, outcome)] = while_doing(child.pid(), ["malloc-held"], || {
         child.tell("allocates", "did");
@@ -161,9 +154,7 @@ fn blocks_of_the_allocator_are_held_by_the_function_that_took_them() {
 /// Each size of the block is given back for the next, also for one that is taken later.
 #[test]
 fn what_happens_after_the_end_of_the_window_changes_nothing() {
-    if let Some(reason) = refused() {
-        testkit::skip!("{reason}");
-    }
+    testkit::skip_for!(refused());
     let (mut child, folder) = holds();
     let path = folder.path().join("held");
     let mut sampler = attach(child.pid(), "malloc-held", &path).unwrap();
@@ -183,9 +174,7 @@ fn what_happens_after_the_end_of_the_window_changes_nothing() {
 /// While functions that allocate run, the kernel has replaced their return addresses.
 #[test]
 fn other_events_have_whole_stacks_while_blocks_are_followed() {
-    if let Some(reason) = refused() {
-        testkit::skip!("{reason}");
-    }
+    testkit::skip_for!(refused());
     let (mut child, _folder) = holds();
     let [(_, held), (cpu, _)] = while_doing(child.pid(), ["malloc-held", "cpu"], || {
         child.tell("churns", "did");

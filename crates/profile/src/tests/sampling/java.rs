@@ -71,13 +71,8 @@ impl Drop for Jvm {
 
 macro_rules! jvm {
     ($($option:expr),*) => {{
-        if let Some(reason) = refused() {
-            testkit::skip!("{reason}");
-        }
-        match Jvm::start(&[$($option),*]) {
-            Ok(jvm) => jvm,
-            Err(reason) => testkit::skip!("{reason}"),
-        }
+        testkit::skip_for!(refused());
+        testkit::or_skip!(Jvm::start(&[$($option),*]))
     }};
 }
 
@@ -146,13 +141,8 @@ fn a_jvm_that_takes_no_orders_is_left_alone() {
         // Without the signal it opens its socket from the start.
         (vec![FRAME_POINTERS, "-Xrs"], None),
     ] {
-        if let Some(reason) = refused() {
-            testkit::skip!("{reason}");
-        }
-        let mut jvm = match Jvm::start(&options) {
-            Ok(jvm) => jvm,
-            Err(reason) => testkit::skip!("{reason}"),
-        };
+        testkit::skip_for!(refused());
+        let mut jvm = testkit::or_skip!(Jvm::start(&options));
         let (profile, outcome) = profile_for(jvm.pid, Duration::from_millis(300));
         assert!(profile.samples.len() > 100);
         let mut notes = outcome.notes.iter();
@@ -201,17 +191,12 @@ fn profiles_of_one_jvm_share_its_map() {
 
 #[test]
 fn a_jvm_of_another_user_is_asked_by_root() {
-    if let Some(reason) = refused() {
-        testkit::skip!("{reason}");
-    }
+    testkit::skip_for!(refused());
     if !rustix::process::geteuid().is_root() {
         testkit::skip!("only root can start a process of another user");
     }
     let java = Command::new("java");
-    let jvm = match Jvm::start_by(java, &[FRAME_POINTERS], Some(NOBODY)) {
-        Ok(jvm) => jvm,
-        Err(reason) => testkit::skip!("{reason}"),
-    };
+    let jvm = testkit::or_skip!(Jvm::start_by(java, &[FRAME_POINTERS], Some(NOBODY)));
     let (profile, outcome) = profile_for(jvm.pid, Duration::from_millis(800));
     assert!(outcome.notes.is_empty(), "{outcome:?}");
     assert_known(&profile);
@@ -220,19 +205,12 @@ fn a_jvm_of_another_user_is_asked_by_root() {
 
 #[test]
 fn a_jvm_in_a_container_has_names() {
-    if let Some(reason) = refused() {
-        testkit::skip!("{reason}");
-    }
-    let Some(mut command) = crate::tests::sampling::erlang::contained() else {
-        testkit::skip!("no pid namespace can be made here (unshare, package util-linux)");
-    };
+    testkit::skip_for!(refused());
+    let mut command = testkit::or_skip!(crate::tests::sampling::erlang::contained());
     // With a /tmp of its own.
     let script = "mount -t tmpfs none /tmp && exec java \"$@\"";
     command.args(["-m", "sh", "-c", script, "java"]);
-    let mut jvm = match Jvm::start_by(command, &[FRAME_POINTERS], None) {
-        Ok(jvm) => jvm,
-        Err(reason) => testkit::skip!("{reason}"),
-    };
+    let mut jvm = testkit::or_skip!(Jvm::start_by(command, &[FRAME_POINTERS], None));
     jvm.pid = crate::tests::sampling::erlang::child_of(jvm.child.id());
     let inner = linux::Status::of(jvm.pid).unwrap().inner_pid;
     assert_ne!(inner, jvm.pid);

@@ -72,12 +72,14 @@ fn compile(source: &str, compiler: &mut Command, dir: &Path) -> std::io::Result<
     Ok(())
 }
 
-macro_rules! needs_perf_events {
-    () => {
-        if let Some(reason) = refused() {
-            testkit::skip!("{reason}");
-        }
-    };
+/// What the C compiler makes of a source of this folder, in `folder`, with these arguments.
+fn compiled(source: &str, folder: &Path, arguments: &[&str]) -> PathBuf {
+    let made = folder.join(source.trim_end_matches(".c"));
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/sampling");
+    let mut cc = Command::new("cc");
+    cc.arg(sources.join(source)).args(arguments).arg("-o").arg(&made);
+    assert!(cc.status().unwrap().success());
+    made
 }
 
 /// Profiles a process until it has used so much CPU time.
@@ -116,7 +118,7 @@ fn share(profile: &Profile, name: &str) -> f64 {
 
 #[test]
 fn functions_have_the_shares_that_they_burn() {
-    needs_perf_events!();
+    testkit::skip_for!(refused());
     let child = Process::start("ratio");
     let before = linux::cpu_time(child.pid()).unwrap();
     let started = Instant::now();
@@ -149,7 +151,7 @@ fn functions_have_the_shares_that_they_burn() {
 
 #[test]
 fn kernel_frames_stand_on_top_of_the_users() {
-    needs_perf_events!();
+    testkit::skip_for!(refused());
     let child = Process::start("parts");
     let (profile, _) = profile_for(child.pid(), Duration::from_millis(700));
     if !profile.header.kernel_frames {
@@ -168,7 +170,7 @@ fn kernel_frames_stand_on_top_of_the_users() {
 
 #[test]
 fn threads_are_seen_whenever_they_start() {
-    needs_perf_events!();
+    testkit::skip_for!(refused());
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("cpu.stacks");
     let mut child = Process::start("threads");
@@ -196,7 +198,7 @@ fn threads_are_seen_whenever_they_start() {
 
 #[test]
 fn a_process_that_dies_leaves_the_profile_up_to_then() {
-    needs_perf_events!();
+    testkit::skip_for!(refused());
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("cpu.stacks");
     let mut child = Process::start("ratio");
@@ -224,7 +226,7 @@ fn a_process_that_dies_leaves_the_profile_up_to_then() {
 
 #[test]
 fn a_sampler_that_was_never_started_or_stopped_leaves_a_readable_file() {
-    needs_perf_events!();
+    testkit::skip_for!(refused());
     let dir = tempfile::tempdir().unwrap();
     let child = Process::start("ratio");
     let path = dir.path().join("never-started");
@@ -241,7 +243,7 @@ fn a_sampler_that_was_never_started_or_stopped_leaves_a_readable_file() {
 
 #[test]
 fn a_full_disk_is_noted_and_does_not_end_the_sampling() {
-    needs_perf_events!();
+    testkit::skip_for!(refused());
     let child = Process::start("ratio");
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
     let header = ProfileHeader::new(Clock.now(), 0);
@@ -275,7 +277,7 @@ fn what_cannot_be_profiled_is_refused_with_the_reason() {
 
 #[test]
 fn a_frequency_beyond_the_kernels_limit_names_the_limit() {
-    needs_perf_events!();
+    testkit::skip_for!(refused());
     let sink = StacksWriter::new(Vec::new(), ProfileHeader::default());
     let options = Options { frequency: u32::MAX, ..Options::default() };
     let error = Sampler::attach(std::process::id(), &options, sink).unwrap_err();
@@ -285,7 +287,7 @@ fn a_frequency_beyond_the_kernels_limit_names_the_limit() {
 /// Deep stacks fill the rings of a profiler that is held up.
 #[test]
 fn samples_that_nobody_fetched_are_counted_as_lost() {
-    needs_perf_events!();
+    testkit::skip_for!(refused());
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("cpu.stacks");
     let burner = Process::start("deep");
@@ -332,7 +334,7 @@ const NOBODY: u32 = 65_534;
 
 #[test]
 fn a_user_without_rights_gets_what_the_kernel_allows_and_the_reason() {
-    needs_perf_events!();
+    testkit::skip_for!(refused());
     if !rustix::process::geteuid().is_root() {
         testkit::skip!("only root can become a user without rights");
     }
@@ -366,7 +368,7 @@ fn a_user_without_rights_gets_what_the_kernel_allows_and_the_reason() {
 
 #[test]
 fn too_few_file_descriptors_are_named_with_their_limit() {
-    needs_perf_events!();
+    testkit::skip_for!(refused());
     let dir = tempfile::tempdir().unwrap();
     let role = format!("profiler 0 {FREQUENCY} {} 8", dir.path().join("x").display());
     let error = Process::start(&role).expect("error");
@@ -375,7 +377,7 @@ fn too_few_file_descriptors_are_named_with_their_limit() {
 
 #[test]
 fn samples_lost_just_before_the_stop_are_counted() {
-    needs_perf_events!();
+    testkit::skip_for!(refused());
     if !lost_is_counted() {
         testkit::skip!("kernels before 6.0 do not count what an event has lost");
     }

@@ -3,41 +3,28 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::Stacks;
 use stacks::{FrameKind, Profile, Unwinding};
+use testkit::ChildGuard;
 
 use crate::tests::sampling::erlang::cannot_copy;
-use crate::tests::sampling::{profile_by, profile_for, refused, share};
-
-/// A program, killed when it goes out of scope.
-struct Program(Child);
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use crate::tests::sampling::{compiled, profile_by, profile_for, refused, share};
 
 /// A program of this folder without frame pointers, sampled so long in this way.
 fn profile_of(source: &str, cpu: Duration, stacks: Stacks) -> Profile {
     let dir = tempfile::tempdir().unwrap();
-    let exe = dir.path().join("program");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("src/tests/sampling/{source}"));
-    let mut cc = Command::new("cc");
-    cc.args(["-O2", "-fomit-frame-pointer", "-rdynamic", "-s", "-o"]);
-    assert!(cc.arg(&exe).arg(source).status().unwrap().success());
+    let exe = compiled(source, dir.path(), &["-O2", "-fomit-frame-pointer", "-rdynamic", "-s"]);
     let mut child = Command::new(&exe).stdout(Stdio::piped()).spawn().unwrap();
     let mut output = BufReader::new(child.stdout.take().unwrap());
-    let program = Program(child);
+    let program = ChildGuard(child);
     let mut line = String::new();
     output.read_line(&mut line).unwrap();
     assert_eq!(line, "@ready\n");
-    let (profile, outcome) = profile_by(program.0.id(), cpu, stacks);
+    let (profile, outcome) = profile_by(program.id(), cpu, stacks);
     assert!(outcome.notes.is_empty(), "{outcome:?}");
     profile
 }
@@ -50,9 +37,7 @@ fn profile_known(stacks: Stacks) -> Profile {
 /// Nothing was learnt of its thread's stack yet when these samples were taken.
 #[test]
 fn a_large_stack_is_whole_from_the_first_sample_on() {
-    if let Some(reason) = cannot_copy() {
-        testkit::skip!("{reason}");
-    }
+    testkit::skip_for!(cannot_copy());
     let profile = profile_of("large.c", Duration::from_millis(40), Stacks::Whole);
     let summary = profile.summary(5);
     assert!(profile.samples.len() > 10, "{summary:?}");
@@ -63,9 +48,7 @@ fn a_large_stack_is_whole_from_the_first_sample_on() {
 /// Two thirds of what is copied at most.
 #[test]
 fn a_deep_stack_is_whole() {
-    if let Some(reason) = cannot_copy() {
-        testkit::skip!("{reason}");
-    }
+    testkit::skip_for!(cannot_copy());
     let profile = profile_of("deep.c", Duration::from_millis(300), Stacks::Whole);
     let summary = profile.summary(5);
     assert!(profile.samples.len() > 50, "{summary:?}");
@@ -75,9 +58,7 @@ fn a_deep_stack_is_whole() {
 
 #[test]
 fn a_stripped_program_without_frame_pointers_has_whole_stacks_through_libraries() {
-    if let Some(reason) = cannot_copy() {
-        testkit::skip!("{reason}");
-    }
+    testkit::skip_for!(cannot_copy());
     let profile = profile_known(Stacks::Whole);
     let summary = profile.summary(5);
     assert!(summary.complete_share > 0.99, "{summary:?}");
@@ -107,7 +88,7 @@ fn a_stripped_program_without_frame_pointers_has_whole_stacks_through_libraries(
 
 /// A broker on a port of its own, and peers that keep it busy.
 struct Broker {
-    program: Program,
+    program: ChildGuard,
     port: u16,
     peers: Vec<(TcpStream, JoinHandle<()>)>,
 }
@@ -126,7 +107,7 @@ impl Broker {
         let mut command = Command::new(exe);
         command.args(arguments).arg(port.to_string());
         command.stdout(Stdio::null()).stderr(Stdio::null());
-        let program = Program(command.spawn().unwrap());
+        let program = ChildGuard(command.spawn().unwrap());
         let broker = Self { program, port, peers: Vec::new() };
         broker.connect();
         Ok(broker)
@@ -167,7 +148,7 @@ impl Broker {
 
     /// Its profile under load.
     fn profile(&self) -> Profile {
-        let (profile, outcome) = profile_for(self.program.0.id(), Duration::from_millis(2500));
+        let (profile, outcome) = profile_for(self.program.id(), Duration::from_millis(2500));
         assert!(outcome.notes.is_empty(), "{outcome:?}");
         profile
     }
@@ -199,13 +180,8 @@ fn assert_copied(profile: &Profile) {
 
 #[test]
 fn mosquitto_without_frame_pointers_has_whole_stacks() {
-    if let Some(reason) = cannot_copy() {
-        testkit::skip!("{reason}");
-    }
-    let mut broker = match Broker::start("mosquitto", &["-p"]) {
-        Ok(broker) => broker,
-        Err(reason) => testkit::skip!("{reason}"),
-    };
+    testkit::skip_for!(cannot_copy());
+    let mut broker = testkit::or_skip!(Broker::start("mosquitto", &["-p"]));
     // Clients `s` and `p` of MQTT 3.1.1; topic `x` at most once.
     let hello = |name: u8| [b"\x10\x0d\0\x04MQTT\x04\x02\0\0\0\x01", &[name][..]].concat();
     broker.subscribe(&[&hello(b's')[..], b"\x82\x06\0\x01\0\x01x\0"].concat());
@@ -222,13 +198,8 @@ fn mosquitto_without_frame_pointers_has_whole_stacks() {
 
 #[test]
 fn nats_server_has_the_names_of_its_go_functions() {
-    if let Some(reason) = refused() {
-        testkit::skip!("{reason}");
-    }
-    let mut broker = match Broker::start("nats-server", &["-a", "127.0.0.1", "-p"]) {
-        Ok(broker) => broker,
-        Err(reason) => testkit::skip!("{reason}"),
-    };
+    testkit::skip_for!(refused());
+    let mut broker = testkit::or_skip!(Broker::start("nats-server", &["-a", "127.0.0.1", "-p"]));
     let hello = "CONNECT {\"verbose\":false,\"pedantic\":false}\r\n";
     broker.subscribe(format!("{hello}SUB orders 1\r\n").as_bytes());
     let message = format!("PUB orders 64\r\n{}\r\n", ".".repeat(64));

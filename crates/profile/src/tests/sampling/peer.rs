@@ -65,9 +65,7 @@ fn theirs(script: &str) -> Counts {
 
 #[test]
 fn the_ten_largest_functions_have_the_shares_that_perf_finds() {
-    if let Some(reason) = refused() {
-        testkit::skip!("{reason}");
-    }
+    testkit::skip_for!(refused());
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("perf.data");
     let child = Process::start("parts");

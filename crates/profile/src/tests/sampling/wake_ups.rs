@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::{Event, Options, Outcome, Sampler, Stacks};
 use measure::{Clock, Nanos};
 use stacks::{Profile, ProfileHeader, StacksWriter, WaitReason};
 
+use crate::tests::sampling::compiled;
 use crate::tests::sampling::erlang::{cannot_copy, child_of, contained};
 use crate::tests::sampling::events::needs_tracepoints;
 
 /// `waits.c` in one of its roles, killed when it goes out of scope.
 struct Waits {
-    child: Child,
+    _child: testkit::ChildGuard,
     /// Its process, which is below where it was started in a container.
     pid: u32,
     folder: tempfile::TempDir,
@@ -26,8 +26,6 @@ impl Drop for Waits {
         if let Some(pid) = rustix::process::Pid::from_raw(self.pid.cast_signed()) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -39,11 +37,7 @@ impl Waits {
     /// Starts it, behind another command if one is given.
     fn start_by(command: Option<Command>, role: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let exe = folder.path().join("waits");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/sampling/waits.c");
-        let mut cc = Command::new("cc");
-        cc.args(["-O2", "-rdynamic", "-pthread", "-o"]);
-        assert!(cc.arg(&exe).arg(source).status().unwrap().success());
+        let exe = compiled("waits.c", folder.path(), &["-O2", "-rdynamic", "-pthread"]);
         let is_below = command.is_some();
         let mut command = match command {
             Some(mut command) => {
@@ -62,7 +56,7 @@ impl Waits {
             true => child_of(child.id()),
             false => child.id(),
         };
-        Self { child, pid, folder }
+        Self { _child: testkit::ChildGuard(child), pid, folder }
     }
 
     /// Profile of its threads' waits, for [`LENGTH`] or a little longer, and how long it took.
@@ -177,9 +171,7 @@ const LENGTH: Duration = Duration::from_millis(2000);
 #[test]
 fn threads_have_the_reasons_and_wakers_that_they_wait_for() {
     needs_tracepoints!();
-    if let Some(reason) = cannot_copy() {
-        testkit::skip!("{reason}");
-    }
+    testkit::skip_for!(cannot_copy());
     let waits = Waits::start("woken");
     assert_woken(&waits.profile(Stacks::Whole));
     // The same where no copier runs when they leave.
@@ -189,12 +181,8 @@ fn threads_have_the_reasons_and_wakers_that_they_wait_for() {
 #[test]
 fn threads_in_a_container_have_reasons_from_outside_and_from_inside() {
     needs_tracepoints!();
-    if let Some(reason) = cannot_copy() {
-        testkit::skip!("{reason}");
-    }
-    let (Some(outside), Some(mut inside)) = (contained(), contained()) else {
-        testkit::skip!("no pid namespace can be made here (unshare, package util-linux)");
-    };
+    testkit::skip_for!(cannot_copy());
+    let (outside, mut inside) = (testkit::or_skip!(contained()), testkit::or_skip!(contained()));
     let waits = Waits::start_by(Some(outside), "woken");
     assert_woken(&waits.profile(Stacks::Whole));
     drop(waits);
@@ -209,9 +197,7 @@ fn threads_in_a_container_have_reasons_from_outside_and_from_inside() {
 #[test]
 fn waiting_for_a_processor_is_told_from_being_blocked() {
     needs_tracepoints!();
-    if let Some(reason) = cannot_copy() {
-        testkit::skip!("{reason}");
-    }
+    testkit::skip_for!(cannot_copy());
     let waits = Waits::start("contended");
     let (profile, took) = waits.profile(Stacks::Whole);
     let length = took.as_secs_f64();

@@ -31,12 +31,10 @@ fn changes_stand_in_order_and_chance_comes_last() {
     let (a, b) = sides();
     let text = difference(&table(&a, &b), Style::PLAIN);
     assert_eq!(names(&text), ["g", "f", "h", "main"], "{text}");
-    for part in ["-20.05", "+20.00", "A: 7k2q, 10,000 samples", "B: x3m4, 3 s to 5 s, 10,000"] {
-        assert!(text.contains(part), "{part:?} in {text}");
-    }
+    assert_has(&text, ["-20.05", "+20.00", "A: 7k2q, 10,000 samples", "B: x3m4, 3 s to 5 s, 10,000"]);
     let h = text.lines().find(|line| line.ends_with("  h")).unwrap();
     assert!(h.contains("1.00") && h.contains("1.05") && h.matches('~').count() == 2, "{h}");
-    assert!(text.contains("0.42 points at a share of 1 %"), "{text}");
+    assert_has(&text, ["0.42 points at a share of 1 %"]);
     for columns in [60, 80, 120] {
         assert_fits(&difference(&table(&a, &b), terminal(columns)), columns, 30);
     }
@@ -45,16 +43,14 @@ fn changes_stand_in_order_and_chance_comes_last() {
 #[test]
 fn other_orders_other_rows_and_what_is_forced() {
     let (a, b) = sides();
-    let by = |of, sort| {
-        let table = DifferenceTable { of, sort, ..table(&a, &b) };
-        difference(&table, Style::PLAIN)
-    };
+    let by = |of, sort| difference(&DifferenceTable { of, sort, ..table(&a, &b) }, Style::PLAIN);
     let by_total = by(FunctionRowOf::Function, DifferenceSort::Total);
     assert_eq!(names(&by_total), ["main", "f", "g", "h"]);
     let by_self = by(FunctionRowOf::Function, DifferenceSort::SelfShare);
     assert_eq!(names(&by_self), ["f", "g", "h", "main"]);
     let threads = by(FunctionRowOf::Thread, DifferenceSort::Change);
-    assert!(!threads.contains("total") && threads.contains("scheduler"), "{threads}");
+    assert_lacks(&threads, ["total"]);
+    assert_has(threads, ["scheduler"]);
     let forced = [Problem::new("of different events", "cpu and mmap", "remedy")];
     let matching = DifferenceTable {
         only: &|name| name == "f",
@@ -63,9 +59,8 @@ fn other_orders_other_rows_and_what_is_forced() {
         ..table(&a, &b)
     };
     let text = difference(&matching, Style::PLAIN);
-    assert!(text.contains("different builds of beam.smp"), "{text}");
-    assert!(text.contains("forced: of different events (cpu and mmap)"), "{text}");
-    assert!(text.contains("1 of 1 matching function (4 in all)"), "{text}");
+    assert_has(&text, ["different builds of beam.smp", "forced: of different events (cpu and mmap)"]);
+    assert_has(text, ["1 of 1 matching function (4 in all)"]);
 }
 
 #[test]
@@ -83,12 +78,12 @@ fn programs_get_figures_where_people_get_marks() {
     let none = Profile::default();
     let json = serde_json::to_value(difference_as_json(&table(&none, &none))).unwrap();
     assert_eq!(json["rows"], serde_json::json!([]));
-    assert!(difference(&table(&none, &a), Style::PLAIN).contains("One side is empty"));
+    assert_has(difference(&table(&none, &a), Style::PLAIN), ["One side is empty"]);
     // A share does not change by more than 100 points.
     let few = of_stacks(&[("t;main;f", 2), ("t;main;g", 1)]);
     let shown = difference(&table(&few, &few), Style::PLAIN);
-    assert!(shown.contains("Too few samples to detect"), "{shown}");
-    assert!(!shown.contains("points at a share"), "{shown}");
+    assert_has(&shown, ["Too few samples to detect"]);
+    assert_lacks(shown, ["points at a share"]);
 }
 
 /// Folded text has no modules, and a library's version says nothing.
@@ -107,8 +102,7 @@ fn functions_are_found_again_without_modules_and_in_another_version() {
     let mut old = a.clone();
     old.frames.iter_mut().for_each(|it| it.module = "libx.so.1.1".into());
     b.frames.iter_mut().for_each(|it| it.module = "libx.so.3".into());
-    let text = difference(&table(&old, &b), Style::PLAIN);
-    assert!(text.contains("4 of 4 functions"), "{text}");
+    assert_has(difference(&table(&old, &b), Style::PLAIN), ["4 of 4 functions"]);
 }
 
 /// On a narrow screen each of the two blocks repeats the names, as wide as fits.
@@ -127,8 +121,8 @@ fn a_narrow_table_has_names_of_more_than_eight_letters() {
     let [own, total, ..] = heads.as_slice() else {
         panic!("two blocks: {text}");
     };
-    assert!(own.contains("self B %  change  function"), "{text}");
-    assert!(total.contains("total B %  change  function"), "{text}");
+    assert_has(own, ["self B %  change  function"]);
+    assert_has(total, ["total B %  change  function"]);
     // Both ends of a longer one are there.
     let long = format!("{name}{}", "x".repeat(40));
     let of = |own| of_stacks(&[(&*format!("t;main;{long}"), own), ("t;main;g", 3_000)]);

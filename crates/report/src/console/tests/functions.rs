@@ -16,22 +16,12 @@ fn profile() -> Profile {
         ],
         threads: vec!["1_scheduler".into()],
         samples: (0..100)
-            .map(|i| Sample {
-                t: i,
+            .map(|t| Sample {
+                t,
                 weight: 1,
-                stack: if i < 10 {
-                    0
-                } else if i < 70 {
-                    1
-                } else {
-                    2
-                },
-                thread: 0,
-                cpu: 0,
-                complete: i < 98,
-                unwinding: Unwinding::Unknown,
-                process: None,
-                wait: None,
+                stack: u32::from(t >= 10) + u32::from(t >= 70),
+                complete: t < 98,
+                ..Sample::default()
             })
             .collect(),
         lost: 3,
@@ -42,14 +32,14 @@ fn profile() -> Profile {
     profile
 }
 
+fn all_rows(limit: usize, sort: FunctionSort) -> FunctionTable<'static> {
+    FunctionTable { of: FunctionRowOf::Function, limit, sort, only: &|_| true, rest: None, which: None }
+}
+
 #[test]
 fn the_function_table_sorts_filters_and_says_what_is_missing() {
     let table = |sort, only: &dyn Fn(&str) -> bool| {
-        functions(
-            &profile(),
-            &FunctionTable { of: FunctionRowOf::Function, limit: 10, sort, only, rest: None, which: None },
-            Style::PLAIN,
-        )
+        functions(&profile(), &FunctionTable { only, ..all_rows(10, sort) }, Style::PLAIN)
     };
     let by_self = table(FunctionSort::SelfShare, &|_| true);
     let first = by_self.lines().nth(1).unwrap();
@@ -57,13 +47,10 @@ fn the_function_table_sorts_filters_and_says_what_is_missing() {
     let by_total = table(FunctionSort::Total, &|_| true);
     assert!(by_total.lines().nth(1).unwrap().contains("$rabbit_exchange:route/2"), "{by_total}");
     let only = table(FunctionSort::SelfShare, &|name| name.contains("route"));
-    assert!(
-        !only.contains("$ets")
-            && only.contains("1 of 1 matching function (3 in all), together in 100 % of the samples")
-    );
-    for part in ["100 samples, 3 lost, taken by cpu-clock", "unknown share 30.00 %", "complete share 98.00 %"] {
-        assert!(by_self.contains(part), "{part} in {by_self}");
-    }
+    assert_has(&only, ["1 of 1 matching function (3 in all), together in 100 % of the samples"]);
+    assert_lacks(only, ["$ets"]);
+    assert_has(&by_self, ["100 samples, 3 lost, taken by cpu-clock"]);
+    assert_has(&by_self, ["unknown share 30.00 %", "complete share 98.00 %"]);
     assert_fits(&by_self, 100, 24);
 }
 
@@ -77,14 +64,8 @@ fn a_part_stands_beside_the_rest_and_chance_is_marked() {
     for sample in &mut rest.samples {
         sample.weight *= 10;
     }
-    let table = FunctionTable {
-        of: FunctionRowOf::Function,
-        limit: 10,
-        sort: FunctionSort::Change,
-        only: &|_| true,
-        rest: Some(&rest),
-        which: Some("3 of 20 seconds in which sent rate > 5k"),
-    };
+    let which = Some("3 of 20 seconds in which sent rate > 5k");
+    let table = FunctionTable { rest: Some(&rest), which, ..all_rows(10, FunctionSort::Change) };
     let rows = table.rows(&part);
     // A function that is only in the rest has a row, too.
     assert_eq!(rows.all, 3);
@@ -100,8 +81,8 @@ fn a_part_stands_beside_the_rest_and_chance_is_marked() {
     assert!((shares.iter().map(|(part, ..)| part).sum::<f64>() - 1.0).abs() < 1e-9);
     assert!((shares.iter().map(|(_, rest, _)| rest).sum::<f64>() - 1.0).abs() < 1e-9);
     let text = functions(&part, &table, Style::PLAIN);
-    assert!(text.contains("+90.00") && text.contains("-60.00"), "{text}");
-    assert!(text.contains("3 of 20 seconds in which sent rate > 5k; rest: the other 1,000 samples"), "{text}");
+    assert_has(&text, ["+90.00", "-60.00"]);
+    assert_has(&text, ["3 of 20 seconds in which sent rate > 5k; rest: the other 1,000 samples"]);
     for columns in [60, 80, 120] {
         assert_fits(&functions(&part, &table, terminal(columns)), columns, 30);
     }
@@ -119,14 +100,7 @@ fn a_part_stands_beside_the_rest_and_chance_is_marked() {
 fn long_functions_are_broken_and_columns_stay() {
     let mut profile = profile();
     profile.frames[1].name = "x".repeat(300);
-    let options = FunctionTable {
-        of: FunctionRowOf::Function,
-        limit: 10,
-        sort: FunctionSort::SelfShare,
-        only: &|_| true,
-        rest: None,
-        which: None,
-    };
+    let options = all_rows(10, FunctionSort::SelfShare);
     for columns in [60, 80, 120, 200] {
         let text = functions(&profile, &options, terminal(columns));
         assert_fits(&text, columns, 24);
@@ -140,26 +114,22 @@ fn long_functions_are_broken_and_columns_stay() {
 #[test]
 fn functions_of_the_language_have_what_is_below_them_and_all_rows_are_all_samples() {
     let of = |limit, sort, only: &dyn Fn(&str) -> bool, style| {
-        let table = FunctionTable { of: FunctionRowOf::Function, limit, sort, only, rest: None, which: None };
-        language_functions(&profile(), &table, style)
+        language_functions(&profile(), &FunctionTable { only, ..all_rows(limit, sort) }, style)
     };
     let text = of(1, FunctionSort::SelfShare, &|_| true, Style::PLAIN).expect("Erlang");
     let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
     let lines: Vec<String> = text.lines().take(3).map(words).collect();
     let expected = ["total % own C code function", "60.00 60.0 $ets:select/2␛[31m", "40.00 10.0 30.0 others (1 row)"];
     assert_eq!(lines, expected);
-    for part in ["1 of 2 rows; 100 samples, 3 lost", "own: code of the function itself", "`bellows top --raw`"] {
-        assert!(text.contains(part), "{part} in {text}");
-    }
-    assert!(!text.contains("GC"), "nothing was collected: {text}");
+    assert_has(&text, ["1 of 2 rows; 100 samples, 3 lost", "own: code of the function itself", "`bellows top --raw`"]);
+    assert_lacks(text, ["GC"]);
     for columns in [60, 80, 120] {
         let text = of(9, FunctionSort::SelfShare, &|_| true, terminal(columns));
         assert_fits(&text.expect("Erlang"), columns, 24);
     }
     let route = |name: &str| name.contains("route");
     let only = of(9, FunctionSort::SelfShare, &route, Style::PLAIN).expect("Erlang");
-    let counted = "1 of 1 matching row (2 in all), together 40.00 % of the samples";
-    assert!(only.contains(counted), "{only}");
+    assert_has(only, ["1 of 1 matching row (2 in all), together 40.00 % of the samples"]);
     assert_eq!(of(9, FunctionSort::Total, &|_| true, Style::PLAIN), None);
 }
 
@@ -169,14 +139,7 @@ fn native_programs_have_no_functions_of_a_language() {
     for frame in &mut native.frames {
         frame.kind = FrameKind::Native;
     }
-    let table = FunctionTable {
-        of: FunctionRowOf::Function,
-        limit: 9,
-        sort: FunctionSort::SelfShare,
-        only: &|_| true,
-        rest: None,
-        which: None,
-    };
+    let table = all_rows(9, FunctionSort::SelfShare);
     assert_eq!(language_functions(&native, &table, Style::PLAIN), None);
     assert!(table.language_rows(&native).is_empty());
     assert_eq!(table.language_rows(&profile()).len(), 2);

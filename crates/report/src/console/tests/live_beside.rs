@@ -24,22 +24,19 @@ fn a_page_counts_from_the_measured_phase_on_and_the_memory_of_a_node_is_told() {
     live.point(&point(Phase::Measure, 5.0), &Interval::new());
     let text = live.lines().join("\n");
     let row = text.lines().find(|it| it.starts_with("per-object"));
-    let row = flowing(row.unwrap_or(&text));
-    assert!(row.starts_with("per-object 2.00 s 3.00 s 34.5 MB 230,123 3"), "{text}");
-    assert!(text.contains("memory resident 1.99 GB, VM total 1.47 GB"), "{text}");
+    assert_begins(flowing(row.unwrap_or(&text)), "per-object 2.00 s 3.00 s 34.5 MB 230,123 3");
+    assert_has(text, ["memory resident 1.99 GB, VM total 1.47 GB"]);
     // In a pipe the same is told of the second in which it came, once.
     let told = |live: &mut LiveTable| {
         let news = live.beside.news();
         interval::line(&Shape::default(), &quiet_second(), &news)
     };
-    let line = told(&mut live).expect("a line");
     let expected = "  page per-object 4 pages, last 2.00 s, max 9.00 s, 34.5 MB  \
                     memory resident 1.99 GB, VM total 1.47 GB\n";
-    assert!(line.ends_with(expected), "{line}");
+    assert_ends(told(&mut live).expect("a line"), expected);
     assert_eq!(told(&mut live), None, "nothing has come since");
     live.beside.add(&scraped(2.0));
-    let line = told(&mut live).expect("a line");
-    assert!(line.ends_with("  page per-object 2.00 s, 34.5 MB\n"), "{line}");
+    assert_ends(told(&mut live).expect("a line"), "  page per-object 2.00 s, 34.5 MB\n");
 }
 
 /// A second of which nothing is known but its time.
@@ -79,8 +76,8 @@ fn scrapes_alone_show_requests_and_selected_series() {
             live.point(&quiet_second(), &Interval::new());
             let text = live.lines().join("\n");
             assert_fits(&text, columns - 1, rows - 1);
-            assert!(text.starts_with("scrape http://localhost:15692/"), "{text}");
-            assert!(text.contains(" / 20:00"), "{text}");
+            assert_begins(&text, "scrape http://localhost:15692/");
+            assert_has(&text, [" / 20:00"]);
             let row = text.lines().find(|it| it.starts_with("per-object"));
             let row = flowing(row.unwrap_or(&text));
             assert!(row.contains(" 41 7 1: 3 s"), "{columns}: {text}");
@@ -103,13 +100,13 @@ fn scrapes_alone_show_requests_and_selected_series() {
     let line = interval::line(&Shape::default(), &quiet_second(), &news).expect("a line");
     let expected = "    6.0 s  measure  page per-object 250 ms, 34.5 MB  page per-object failed 7  \
                     page per-object in flight for 3 s  rabbitmq_queue_messages{queue=\"orders1\"} 1,000  ";
-    assert!(line.starts_with(expected), "{line}");
+    assert_begins(&line, expected);
     assert!(line.ends_with(" …\n") && width(line.trim_end()) <= 202, "{line}");
     // Values that stay as they are are told once.
     live.beside.add(&selected(400));
     let news = live.beside.news();
     let line = interval::line(&Shape::default(), &quiet_second(), &news).expect("a line");
-    assert!(!line.contains("rabbitmq_queue"), "{line}");
+    assert_lacks(line, ["rabbitmq_queue"]);
 }
 
 /// Values of a page that is away are not shown as if they were of now.
@@ -127,14 +124,13 @@ fn a_page_that_is_away_has_no_last_values() {
         let found = lines.iter().find(|it| it.starts_with(begin));
         found.cloned().unwrap_or_else(|| panic!("{lines:#?}"))
     };
-    assert!(row(&live, "per-object").contains("250 ms"));
+    assert_has(row(&live, "per-object"), ["250 ms"]);
     live.beside.requested("per-object", requests(1, 2));
-    let away = flowing(&row(&live, "per-object"));
-    assert!(away.starts_with("per-object - 250 ms - - 1 2 0"), "{away}");
-    assert!(row(&live, "rabbitmq_queue_messages").ends_with(" -"));
+    assert_begins(flowing(&row(&live, "per-object")), "per-object - 250 ms - - 1 2 0");
+    assert_ends(row(&live, "rabbitmq_queue_messages"), " -");
     live.beside.requested("per-object", requests(2, 2));
     live.beside.add(&selected(1));
-    assert!(row(&live, "rabbitmq_queue_messages").ends_with(" 1,000"));
+    assert_ends(row(&live, "rabbitmq_queue_messages"), " 1,000");
 }
 
 /// Everything at once: a load, two probes and a page.

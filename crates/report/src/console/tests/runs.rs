@@ -33,13 +33,12 @@ fn the_runs_table_holds_readable_and_damaged_runs() {
     let text = runs(&entries(), terminal(100));
     assert_fits(&text, 100, 6);
     let lines: Vec<_> = text.lines().collect();
-    for part in ["2026-11-21 00:12", "stream-publish-7k2q", "54,800", "3.23 ms", "1.20 MB", "complete"] {
-        assert!(lines[1].contains(part), "{part} in {}", lines[1]);
-    }
+    let parts = ["2026-11-21 00:12", "stream-publish-7k2q", "54,800", "3.23 ms", "1.20 MB", "complete"];
+    assert_has(lines[1], parts);
     assert_eq!(lines[2], "  #base #nightly before the patch␛[31m");
-    assert!(lines[3].contains("unfinished"));
-    assert!(lines[4].contains("running"));
-    assert!(lines[5].starts_with("unreadable: "));
+    assert_has(lines[3], ["unfinished"]);
+    assert_has(lines[4], ["running"]);
+    assert_begins(lines[5], "unreadable: ");
 }
 
 #[test]
@@ -52,10 +51,9 @@ fn a_run_that_missed_a_requirement_says_so_as_its_state() {
         runs(&[run], Style::PLAIN)
     };
     let complete = text(RunState::Complete);
-    assert!(complete.contains("  missed  "), "{complete}");
-    assert!(!complete.contains("complete"), "{complete}");
-    let interrupted = text(RunState::Interrupted);
-    assert!(interrupted.contains("  interrupted, missed  "), "{interrupted}");
+    assert_has(&complete, ["  missed  "]);
+    assert_lacks(complete, ["complete"]);
+    assert_has(text(RunState::Interrupted), ["  interrupted, missed  "]);
 }
 
 /// A latency other than that of acknowledgements is named below the table, so that its column stays narrow; a recording
@@ -76,8 +74,7 @@ fn what_a_run_did_not_measure_is_not_shown_as_another_figure() {
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].contains("  p99 ") && lines[1].contains("  ~3.23 ms "), "{text}");
     let cells: Vec<&str> = lines[2].split("  ").filter(|cell| !cell.is_empty()).collect();
-    assert_eq!(cells[3].trim(), "-", "{text}");
-    assert_eq!(cells[4].trim(), "-", "{text}");
+    assert_eq!((cells[3].trim(), cells[4].trim()), ("-", "-"), "{text}");
     let last = lines.last().copied();
     assert_eq!(last, Some("p99: ack response, else whole cycle"), "{text}");
 }
@@ -90,15 +87,14 @@ fn what_one_must_type_is_never_cut() {
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(text.matches("stream-publish-7k2q").count(), 3 + 1, "{text}");
         if columns >= 60 {
-            assert!(lines[1].contains("complete"), "{text}");
-            assert!(lines[1].contains("3.23 ms"), "{text}");
+            assert_has(lines[1], ["complete", "3.23 ms"]);
         }
         if columns >= 80 {
-            assert!(lines[0].ends_with("  warn"), "{text}");
-            assert!(lines[1].ends_with("  2"), "{text}");
+            assert_ends(lines[0], "  warn");
+            assert_ends(lines[1], "  2");
         }
         if columns == 200 {
-            assert!(lines[1].contains("rabbitmq 3.10.8"), "{text}");
+            assert_has(lines[1], ["rabbitmq 3.10.8"]);
         }
         assert!(lines[..5].iter().all(|line| width(line) <= columns.max(19)), "{text}");
     }
@@ -117,20 +113,14 @@ fn a_long_name_is_shortened_before_a_column_goes() {
         assert_eq!(lines.len(), 2, "{text}");
         assert!(lines.iter().all(|line| width(line) <= columns), "{text}");
         let run = lines[1].split("  ").next().expect("a run");
-        assert!(run.starts_with("quorum-queues-"), "{text}");
-        assert!(run.ends_with("… 7k2q"), "{text}");
-        for part in ["interrupted", "1.20 MB"] {
-            assert!(lines[1].contains(part), "{part}: {text}");
-        }
-        for head in ["state", "took", "size"] {
-            assert!(lines[0].contains(head), "{head}: {text}");
-        }
+        assert_begins(run, "quorum-queues-");
+        assert_ends(run, "… 7k2q");
+        assert_has(lines[1], ["interrupted", "1.20 MB"]);
+        assert_has(lines[0], ["state", "took", "size"]);
         // As much of it stays as there is room for.
         assert!(columns < 120 || width(lines[1]) + 20 > columns, "{text}");
     }
-    let whole = runs(&entries, Style::PLAIN);
-    let id = "quorum-queues-under-random-faults-for-an-hour-7k2q";
-    assert!(whole.contains(id), "{whole}");
+    assert_has(runs(&entries, Style::PLAIN), ["quorum-queues-under-random-faults-for-an-hour-7k2q"]);
 }
 
 /// A recording has no load: neither a table of rates nor one of latencies, which would be empty.
@@ -139,7 +129,6 @@ fn a_recording_shows_its_profile_and_no_empty_tables() {
     let recorded = RunSummary { scenarios: Default::default(), ..run_summary(0) };
     let of = record(RunState::Complete, None);
     let text = summary(&shape(), &of, &recorded, None, terminal(100));
-    assert!(text.contains("cpu profile: 24,012 samples"), "{text}");
-    assert!(text.contains("180 MB at most"), "{text}");
-    assert!(!text.contains("msg/s") && !text.contains("no latency"), "{text}");
+    assert_has(&text, ["cpu profile: 24,012 samples", "180 MB at most"]);
+    assert_lacks(text, ["msg/s", "no latency"]);
 }

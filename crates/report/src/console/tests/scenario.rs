@@ -5,9 +5,39 @@ use measure::MetricKind;
 
 use super::*;
 
+fn metric(key: &str, kind: MetricKind) -> Metric {
+    Metric::named(key, kind).expect("a metric")
+}
+
+/// A second of messages, beside what was measured.
+fn second_of(measured: &Interval) -> SeriesPoint {
+    SeriesPoint { scenarios: ScenarioPoint::all_of(measured), ..point(Phase::Measure, 5.0) }
+}
+
+/// The live table of that second.
+fn live_of(measured: &Interval, shape: Shape, columns: usize, rows: usize) -> LiveTable {
+    let mut live = LiveTable::new(shape, Style { rows, ..terminal(columns) });
+    live.point(&second_of(measured), measured);
+    live
+}
+
+/// Counts and latencies of a scenario, for ten seconds.
+fn measure(measured: &mut Interval, of: &'static str, counts: &[(&'static str, u64)], latencies: &[&'static str]) {
+    measured.end = Time(10_000_000_000);
+    for (name, number) in counts {
+        measured.counts.add(registered(of, name, MetricKind::Counter), *number);
+    }
+    measured.counts.peak(registered(of, "in flight", MetricKind::Peak), 3);
+    for name in latencies {
+        let latency = registered(of, name, MetricKind::Histogram);
+        measured.latencies.record_n(latency, Nanos(5_000_000), 100);
+    }
+}
+
+const COUNTS: [(&str, u64); 5] = [("begun", 7), ("completed", 7), ("failed", 7), ("late", 7), ("timed out", 7)];
+
 #[test]
 fn each_counter_and_each_whole_latency_is_in_the_line() {
-    let metric = |key, kind| Metric::named(key, kind).expect("a metric");
     let scenario = ScenarioPoint {
         counts: [(metric("probe_sent", MetricKind::Counter), 40), (metric("probe_failed", MetricKind::Counter), 2)]
             .into(),
@@ -15,10 +45,8 @@ fn each_counter_and_each_whole_latency_is_in_the_line() {
     };
     let mut point = point(Phase::Measure, 5.0);
     point.scenarios.insert("probe".to_owned(), scenario);
-    let text = line(&Shape::default(), &point);
-    for part in ["  probe sent 40.0/s  ", "  probe failed 2.00/s  ", "  probe took p50 301 µs max 251 ms"] {
-        assert!(text.contains(part), "{part} in {text}");
-    }
+    let parts = ["  probe sent 40.0/s  ", "  probe failed 2.00/s  ", "  probe took p50 301 µs max 251 ms"];
+    assert_has(line(&Shape::default(), &point), parts);
 }
 
 /// Small costs of churn keep their digits.
@@ -67,7 +95,6 @@ fn why_all_requests_failed_is_told_once() {
 
 #[test]
 fn the_tables_of_churn_fit_every_width() {
-    let metric = |key, kind| Metric::named(key, kind).expect("a metric");
     let all: measure::Summaries = ["probe_took", "a_long_name_of_it"]
         .map(|key| (metric(key, MetricKind::Histogram), latency(5_000_000)))
         .into_iter()
@@ -75,29 +102,22 @@ fn the_tables_of_churn_fit_every_width() {
     for columns in 60..=200 {
         let text = super::super::scenario::latencies(&all, "", terminal(columns)).join("\n");
         assert_fits(&text, columns, usize::MAX);
-        for part in ["485 µs", "3.23 ms", "251 ms", "5,000,000", "probe took"] {
-            assert!(text.contains(part), "{columns}: {text}");
-        }
+        assert_has(&text, ["485 µs", "3.23 ms", "251 ms", "5,000,000", "probe took"]);
     }
 }
 
 /// Lines of the live table are drawn side by side: text in the last column would touch the next line.
 #[test]
 fn the_live_table_leaves_the_edge_free_at_every_width() {
-    let metric = |key, kind| Metric::named(key, kind).expect("a metric");
     let mut measured = Interval::new();
     measured.end = Time(1_000_000_000);
     for (key, ns) in [("probe_took", 17_000_000), ("a_name_of_it", 7_900_000), ("x", 0)] {
         let latencies = &mut measured.latencies;
         latencies.record_n(metric(key, MetricKind::Histogram), Nanos(ns), 46_291);
     }
-    let mut of_second = point(Phase::Measure, 5.0);
-    of_second.scenarios = ScenarioPoint::all_of(&measured);
     for columns in 60..=200 {
-        let mut live = LiveTable::new(shape(), terminal(columns));
-        live.point(&of_second, &measured);
-        let text = live.lines().join("\n");
-        assert!(text.contains("probe took"), "{text}");
+        let text = live_of(&measured, shape(), columns, TERMINAL.rows).lines().join("\n");
+        assert_has(&text, ["probe took"]);
         assert_fits(&text, columns - 1, usize::MAX);
     }
 }
@@ -105,7 +125,7 @@ fn the_live_table_leaves_the_edge_free_at_every_width() {
 /// Two probes beside each other, with the names and units of their counts.
 fn two_probes() -> RunSummary {
     let of = |name: &str, begun: u64| {
-        let metric = |key: &str, kind| Metric::named(&format!("{name}_{key}"), kind).expect("a metric");
+        let metric = |key: &str, kind| metric(&format!("{name}_{key}"), kind);
         archive::ScenarioSummary {
             unit: "requests".into(),
             role: measure::ScenarioRole::Server,
@@ -134,7 +154,7 @@ fn the_counts_of_several_probes_have_their_names() {
     let mut alone = summary;
     alone.scenarios.retain(|name, _| name == "probe_a");
     let text = super::summary(&shape(), &record, &alone, None, terminal(100));
-    assert!(text.contains("\nprobe a begun 5"), "{text}");
+    assert_has(text, ["\nprobe a begun 5"]);
 }
 
 /// Bytes are no requests, and operations in flight are no rate.
@@ -164,21 +184,15 @@ fn the_live_table_has_units_of_bytes_and_what_is_in_flight() {
     measured.counts.add(begun, 40);
     measured.counts.add(bytes, 12_345_678);
     measured.counts.peak(in_flight, 17);
-    let mut of_second = point(Phase::Measure, 5.0);
-    of_second.scenarios = ScenarioPoint::all_of(&measured);
     // All of it has room on a tall screen.
-    let tall = Style { rows: 60, ..terminal(80) };
-    let mut live = LiveTable::new(shape(), tall);
-    live.point(&of_second, &measured);
-    let text = live.lines().join("\n");
+    let text = live_of(&measured, shape(), 80, 60).lines().join("\n");
     let row = |name: &str| flowing(text.lines().find(|it| it.starts_with(name)).unwrap_or(&text));
-    assert!(row("probe units").starts_with("probe units requests/s now"), "{text}");
-    assert!(row("bytes").contains("1.23 MB/s 12.3 MB"), "{text}");
-    assert!(row("in flight, most").starts_with("in flight, most 17 17"), "{text}");
+    assert_begins(row("probe units"), "probe units requests/s now");
+    assert_has(row("bytes"), ["1.23 MB/s 12.3 MB"]);
+    assert_begins(row("in flight, most"), "in flight, most 17 17");
     assert_fits(&text, 79, usize::MAX);
-    let line = line(&Shape::default(), &of_second);
-    assert!(line.contains("  bytes 12.3 MB/s  "), "{line}");
-    assert!(line.contains("  in flight at most 17  "), "{line}");
+    let line = line(&Shape::default(), &second_of(&measured));
+    assert_has(line, ["  bytes 12.3 MB/s  ", "  in flight at most 17  "]);
 }
 
 /// A metric of a scenario, for the life of the process.
@@ -198,31 +212,11 @@ pub(super) fn registered(scenario: &'static str, name: &'static str, kind: Metri
 #[test]
 fn where_all_has_no_room_each_scenario_has_its_first_counts_and_latency() {
     let mut measured = Interval::new();
-    measured.end = Time(10_000_000_000);
-    let scenarios =
-        [("probe_one", ["one response", "one from send"]), ("probe_two", ["two response", "two from send"])];
-    for (of, latencies) in scenarios {
-        for name in ["begun", "completed", "failed", "late", "timed out"] {
-            measured.counts.add(registered(of, name, MetricKind::Counter), 7);
-        }
-        measured.counts.peak(registered(of, "in flight", MetricKind::Peak), 3);
-        for name in latencies {
-            let latency = registered(of, name, MetricKind::Histogram);
-            measured.latencies.record_n(latency, Nanos(5_000_000), 100);
-        }
-    }
-    let mut of_second = point(Phase::Measure, 5.0);
-    of_second.scenarios = ScenarioPoint::all_of(&measured);
-    let shown = |rows: usize| {
-        let style = Style { rows, ..terminal(100) };
-        let mut live = LiveTable::new(shape(), style);
-        live.point(&of_second, &measured);
-        live.lines().join("\n")
-    };
+    measure(&mut measured, "probe_one", &COUNTS, &["one response", "one from send"]);
+    measure(&mut measured, "probe_two", &COUNTS, &["two response", "two from send"]);
+    let shown = |rows: usize| live_of(&measured, shape(), 100, rows).lines().join("\n");
     let (high, low) = (shown(80), shown(40));
-    for name in ["timed out", "from send"] {
-        assert!(high.contains(name), "{name}: {high}");
-    }
+    assert_has(high, ["timed out", "from send"]);
     for row in ["probe one", "probe two", "one response", "two response"] {
         assert!(low.lines().any(|it| it.starts_with(row)), "{row}: {low}");
     }
@@ -233,22 +227,9 @@ fn where_all_has_no_room_each_scenario_has_its_first_counts_and_latency() {
 /// Two probes beside messages, on a screen of so many rows and columns.
 fn beside_messages(columns: usize, rows: usize, more: &[(SeriesName, f64)]) -> String {
     let mut measured = Interval::new();
-    measured.end = Time(10_000_000_000);
-    for (of, name) in [("probe_beside", "beside response"), ("probe_other", "other response")] {
-        for name in ["begun", "completed", "failed", "late", "timed out"] {
-            let counter = registered(of, name, MetricKind::Counter);
-            measured.counts.add(counter, 7);
-        }
-        let peak = registered(of, "in flight", MetricKind::Peak);
-        measured.counts.peak(peak, 3);
-        let latency = registered(of, name, MetricKind::Histogram);
-        measured.latencies.record_n(latency, Nanos(5_000_000), 100);
-    }
-    let mut of_second = point(Phase::Measure, 5.0);
-    of_second.scenarios = ScenarioPoint::all_of(&measured);
-    let style = Style { rows, ..terminal(columns) };
-    let mut live = LiveTable::new(shape(), style);
-    live.point(&of_second, &measured);
+    measure(&mut measured, "probe_beside", &COUNTS, &["beside response"]);
+    measure(&mut measured, "probe_other", &COUNTS, &["other response"]);
+    let mut live = live_of(&measured, shape(), columns, rows);
     live.beside.add(more);
     live.lines().join("\n")
 }
@@ -271,9 +252,8 @@ fn what_is_requested_beside_messages_is_on_every_screen() {
         for row in ["beside response", "other response", "per-object"] {
             assert!(text.lines().any(|it| it.starts_with(row)), "{row}, {rows}: {text}");
         }
-        assert!(text.contains("2.72 s") && text.contains("34.5 MB"), "{text}");
         // The machine's use stands last, and is not cut off.
-        assert!(text.contains("bellows 0."), "{rows}: {text}");
+        assert_has(&text, ["2.72 s", "34.5 MB", "bellows 0."]);
         let has_messages = text.lines().any(|it| it.starts_with("sent "));
         assert!(has_messages || rows < 24, "{rows}: {text}");
     }
@@ -304,27 +284,11 @@ fn two_probes_beside_messages_have_a_cell_below_each_head() {
 /// Spare rows of a low screen show the most important figures, zeros last.
 #[test]
 fn free_rows_have_what_tells_most() {
-    let of = "probe_fill";
     let mut measured = Interval::new();
-    measured.end = Time(10_000_000_000);
-    for (name, number) in
-        [("begun", 40), ("completed", 30), ("failed", 10), ("late", 0), ("status 4xx", 0), ("status 5xx", 10)]
-    {
-        let counter = registered(of, name, MetricKind::Counter);
-        measured.counts.add(counter, number);
-    }
-    measured.counts.peak(registered(of, "in flight", MetricKind::Peak), 3);
-    for name in ["fill response", "fill from send", "fill first byte"] {
-        let latency = registered(of, name, MetricKind::Histogram);
-        measured.latencies.record_n(latency, Nanos(5_000_000), 100);
-    }
-    let mut of_second = point(Phase::Measure, 5.0);
-    of_second.scenarios = ScenarioPoint::all_of(&measured);
+    let counts = [("begun", 40), ("completed", 30), ("failed", 10), ("late", 0), ("status 4xx", 0), ("status 5xx", 10)];
+    measure(&mut measured, "probe_fill", &counts, &["fill response", "fill from send", "fill first byte"]);
     let shown = |shape: &Shape, rows: usize, columns: usize| {
-        let style = Style { rows, ..terminal(columns) };
-        let mut live = LiveTable::new(shape.clone(), style);
-        live.point(&of_second, &measured);
-        let lines = live.lines();
+        let lines = live_of(&measured, shape.clone(), columns, rows).lines();
         assert_fits(&lines.join("\n"), columns - 1, rows - 1);
         lines
     };

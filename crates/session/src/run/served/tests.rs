@@ -1,13 +1,13 @@
 //! The other end of our connections, as a played source sees it: no load, no broker, no socket.
 
 use std::cell::RefCell;
-use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 
 use super::*;
 use crate::run::tests::{Heard, begun};
 use crate::usage::{Reading, UsageSource};
 use brokers::Listener;
+use testkit::ChildGuard;
 
 /// Calls that a source of usage received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,27 +32,6 @@ impl UsageSource for Played {
     }
     fn leave(&mut self) {
         self.0.borrow_mut().1.push(Told::Leave);
-    }
-}
-
-/// A process that does nothing; it ends with the test.
-struct Idle(Child);
-
-impl Idle {
-    fn new() -> Self {
-        let child = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn();
-        Self(child.expect("sleep starts"))
-    }
-
-    fn pid(&self) -> u32 {
-        self.0.id()
-    }
-}
-
-impl Drop for Idle {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
@@ -101,37 +80,37 @@ fn unchanged(pid: u32) -> Seen {
 
 #[test]
 fn the_process_that_serves_takes_the_place_of_the_one_on_the_port() {
-    let (port, broker, next) = (Idle::new(), Idle::new(), Idle::new());
-    let serves = |it: &Idle| Server::Processes(vec![it.pid()]);
-    let say = |it: &Idle| format!("process {} (sleep) serves our connections", it.pid());
-    let to = |it: &Idle| [Told::Leave, Told::Follow(it.pid())];
+    let (port, broker, next) = (ChildGuard::idle(), ChildGuard::idle(), ChildGuard::idle());
+    let serves = |it: &ChildGuard| Server::Processes(vec![it.id()]);
+    let say = |it: &ChildGuard| format!("process {} (sleep) serves our connections", it.id());
+    let to = |it: &ChildGuard| [Told::Leave, Told::Follow(it.id())];
     let seen = look(
-        found(port.pid()),
+        found(port.id()),
         "",
         &[Server::Unknown, serves(&port), serves(&broker), serves(&broker), Server::Unknown, serves(&next)],
     );
     let expected = Seen {
         told: [to(&broker), to(&next)].concat(),
-        found: Some(next.pid()),
-        pid: Some(next.pid()),
+        found: Some(next.id()),
+        pid: Some(next.id()),
         shares_machine: true,
         events: vec![say(&broker), say(&next)],
     };
     assert_eq!(seen, expected, "each once");
     let nobody = Listener::default();
     let seen = look(nobody, "", &[serves(&broker)]);
-    assert_eq!((seen.pid, seen.events), (Some(broker.pid()), vec![say(&broker)]));
+    assert_eq!((seen.pid, seen.events), (Some(broker.id()), vec![say(&broker)]));
 }
 
 #[test]
 fn who_is_related_to_the_process_on_the_port_changes_nothing() {
-    let (child, other) = (Idle::new(), Idle::new());
+    let (child, other) = (ChildGuard::idle(), ChildGuard::idle());
     let this = std::process::id();
     for (presumed, serving) in [
-        (this, vec![child.pid()]),
-        (child.pid(), vec![this]),
-        (this, vec![1, child.pid()]),
-        (child.pid(), vec![other.pid(), child.pid()]),
+        (this, vec![child.id()]),
+        (child.id(), vec![this]),
+        (this, vec![1, child.id()]),
+        (child.id(), vec![other.id(), child.id()]),
     ] {
         let seen = look(found(presumed), "", &[Server::Processes(serving.clone())]);
         assert_eq!(seen, unchanged(presumed), "{serving:?}");
@@ -140,53 +119,53 @@ fn who_is_related_to_the_process_on_the_port_changes_nothing() {
 
 #[test]
 fn a_known_broker_is_not_looked_for() {
-    let (broker, other) = (Idle::new(), Idle::new());
-    let serves = Server::Processes(vec![other.pid()]);
-    let seen = look(found(broker.pid()), "rabbitmq", &[serves, Server::Elsewhere]);
-    assert_eq!(seen, unchanged(broker.pid()));
+    let (broker, other) = (ChildGuard::idle(), ChildGuard::idle());
+    let serves = Server::Processes(vec![other.id()]);
+    let seen = look(found(broker.id()), "rabbitmq", &[serves, Server::Elsewhere]);
+    assert_eq!(seen, unchanged(broker.id()));
 }
 
 #[test]
 fn where_the_broker_cannot_be_seen_nobody_is_watched_in_its_place() {
-    let (port, one, two) = (Idle::new(), Idle::new(), Idle::new());
-    let several = Server::Processes(vec![one.pid(), two.pid()]);
+    let (port, one, two) = (ChildGuard::idle(), ChildGuard::idle(), ChildGuard::idle());
+    let several = Server::Processes(vec![one.id(), two.id()]);
     for server in [Server::Elsewhere, several] {
-        let seen = look(found(port.pid()), "", &[server.clone(), server.clone()]);
+        let seen = look(found(port.id()), "", &[server.clone(), server.clone()]);
         let [event] = seen.events.as_slice() else {
             panic!("said once: {seen:?}");
         };
-        let start = format!("process {} listens on the broker's port, but", port.pid());
+        let start = format!("process {} listens on the broker's port, but", port.id());
         assert!(event.starts_with(&start) && event.ends_with(NAME_IT), "{event}");
         let expected = Seen { told: vec![Told::Leave], events: seen.events.clone(), ..Seen::default() };
         assert_eq!(seen, expected);
     }
     // It comes into sight.
-    let answers = [Server::Elsewhere, Server::Processes(vec![one.pid()])];
-    let seen = look(found(port.pid()), "", &answers);
-    assert_eq!((seen.pid, seen.shares_machine), (Some(one.pid()), true));
+    let answers = [Server::Elsewhere, Server::Processes(vec![one.id()])];
+    let seen = look(found(port.id()), "", &answers);
+    assert_eq!((seen.pid, seen.shares_machine), (Some(one.id()), true));
     // Nobody was taken for it, and nobody is.
     assert_eq!(look(Listener::default(), "", &[Server::Elsewhere]), Seen::default());
 }
 
 #[test]
 fn what_the_user_named_stays_the_broker() {
-    let (named, port, other) = (Idle::new(), Idle::new(), Idle::new());
-    let listener = Listener { given: Some(named.pid()), ..found(port.pid()) };
-    let seen = look(listener, "", &[Server::Processes(vec![other.pid()])]);
-    let expected = Seen { found: Some(other.pid()), ..unchanged(named.pid()) };
+    let (named, port, other) = (ChildGuard::idle(), ChildGuard::idle(), ChildGuard::idle());
+    let listener = Listener { given: Some(named.id()), ..found(port.id()) };
+    let seen = look(listener, "", &[Server::Processes(vec![other.id()])]);
+    let expected = Seen { found: Some(other.id()), ..unchanged(named.id()) };
     assert_eq!(seen, expected);
 }
 
 /// The profile follows, or there is none: never that of a process that is not the broker.
 #[test]
 fn the_profile_is_of_the_process_that_serves() {
-    let (port, broker) = (Idle::new(), Idle::new());
+    let (port, broker) = (ChildGuard::idle(), ChildGuard::idle());
     let gone = {
-        let gone = Idle::new();
-        gone.pid()
+        let gone = ChildGuard::idle();
+        gone.id()
     };
     for (server, is_profiled) in [
-        (Server::Processes(vec![broker.pid()]), true),
+        (Server::Processes(vec![broker.id()]), true),
         (Server::Processes(vec![gone]), false),
         (Server::Elsewhere, false),
     ] {
@@ -196,11 +175,11 @@ fn the_profile_is_of_the_process_that_serves() {
         let header = ProfileHeader::new(context.origin, record.origin_unix_ns);
         let run = writer.as_ref().expect("an archive").dir().to_owned();
         let sampling = Sampling { options: &options, dir: &run, part: 0 };
-        let profiling = match Profiling::attach(&sampling, port.pid(), &header) {
+        let profiling = match Profiling::attach(&sampling, port.id(), &header) {
             Ok(profiling) => profiling,
             Err(error) => testkit::skip!("no process can be profiled here: {error}"),
         };
-        context.listener = found(port.pid());
+        context.listener = found(port.id());
         context.profile = options.to_vec();
         let (source, mut heard) = (Played::default(), Heard::default());
         source.0.borrow_mut().0 = server.clone();
