@@ -299,22 +299,24 @@ fn is_whole(entry: &RunEntry, next: NextRun) -> bool {
     has_ended && is_tagged && !entry.active
 }
 
-/// Prints the end of a command that made the runs: the decision, and all figures if these are asked for.
-pub(super) fn print_end(compared: &ComparedMatrix, json: bool, verbose: bool) -> Result<(), Failure> {
-    match compared.alone() {
-        _ if json || verbose => print(compared, json),
-        Some(one) => output::print(&console::comparison_brief(one, output::style())),
-        None => output::print(&console::matrix_brief(compared, output::style())),
+/// Prints the decision, cell by cell of a matrix; `is_whole`: with all figures.
+pub(super) fn print(compared: &ComparedMatrix, json: bool, is_whole: bool) -> Result<(), Failure> {
+    let style = output::style();
+    match (compared.alone(), is_whole) {
+        (Some(one), _) if json => output::print_json(one),
+        (None, _) if json => output::print_json(compared),
+        (Some(one), true) => output::print(&console::comparison(one, style)),
+        (Some(one), false) => output::print(&console::comparison_brief(one, style)),
+        (None, true) => output::print(&console::matrix(compared, style)),
+        (None, false) => output::print(&console::matrix_brief(compared, style)),
     }
 }
 
-/// Prints the decision: as ever of a single comparison, cell by cell of a matrix.
-pub(super) fn print(compared: &ComparedMatrix, json: bool) -> Result<(), Failure> {
-    match (compared.alone(), json) {
-        (Some(one), true) => output::print_json(one),
-        (Some(one), false) => output::print(&console::comparison(one, output::style())),
-        (None, true) => output::print_json(compared),
-        (None, false) => output::print(&console::matrix(compared, output::style())),
+/// Exit of a command that compared planned pairs: with --strict, fewer than planned are an error of their own.
+pub(super) fn done(compared: &ComparedMatrix, is_strict: bool, is_whole: bool) -> Done {
+    match is_strict && !is_whole {
+        true => Done::Invalid,
+        false => ended(compared),
     }
 }
 

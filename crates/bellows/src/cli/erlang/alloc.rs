@@ -8,7 +8,7 @@ use report::console::grid;
 use report::text::bytes;
 use serde::Serialize;
 
-use super::connect::leave;
+use super::connect::left;
 use super::options::CountArgs;
 use super::progress::{Repetition, time};
 use crate::failure::{Done, Failure};
@@ -71,11 +71,7 @@ impl AllocatorsArgs {
             let gap = if number > 1 { "\n" } else { "" };
             output::print(&format!("{gap}{}", shown(&reading)))
         });
-        // What went wrong first is what is said.
-        let closed = leave(helper);
-        let done = done?;
-        closed?;
-        Ok(done)
+        left(helper, done)
     }
 }
 

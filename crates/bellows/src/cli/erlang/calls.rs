@@ -14,7 +14,7 @@ use report::console::{grid, named_grid, sanitise, sentence};
 use serde::Serialize;
 
 use super::alloc::AllocatorsArgs;
-use super::connect::leave;
+use super::connect::left;
 use super::options::{CountArgs, print_neighbours};
 use super::progress::Progress;
 use super::root::RootArgs;
@@ -241,20 +241,17 @@ impl CountArgs {
         };
         let stopped = signals::stop_flag()?;
         let node = self.node.connect(what.command)?;
-        let failed = |error: erlang::Error| Failure::Failed(error.problem());
-        let helper = Helper::load(&node).map_err(failed)?;
-        let counting = Counting::begin(&helper, &options).map_err(failed)?;
+        let helper = Helper::load(&node)?;
+        let counting = Counting::begin(&helper, &options)?;
         output::line_aside(&format!("counts on {} for {}", node.name(), self.budget.duration));
         // Pauses take a quarter of the time more, short traces up to 0.2 s each.
         let whole = lasting * 5 / 4 + Duration::from_millis(200) * u32::from(what.bursts);
         let progress = Progress::of_time(whole, "counts");
         let calls = counting.wait(&|| stopped.load(Ordering::Relaxed));
         drop(progress);
-        let calls = calls.map_err(failed)?;
+        let calls = calls?;
         let shown = self.show(&calls, what).and_then(|()| then(&calls));
-        let closed = leave(helper);
-        shown?;
-        closed.map_err(failed)?;
+        left(helper, shown)?;
         Ok(Done::Fine)
     }
 

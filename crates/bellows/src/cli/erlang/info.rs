@@ -65,7 +65,7 @@ impl InfoArgs {
     /// Asks and prints.
     pub(super) fn execute(self) -> Result<Done, Failure> {
         let node = self.node.connect("erlang info")?;
-        let info = ask(&node).map_err(|error| Failure::Failed(error.problem()))?;
+        let info = ask(&node)?;
         match self.json {
             true => output::print_json(&info)?,
             false => output::print(&listed(&rows(&info), output::style()))?,

@@ -10,7 +10,7 @@ use measure::{Length, Nanos, count, counted};
 use report::console::{grid, sentence};
 use session::{QueuePage, serve_queues};
 
-use super::connect::{NodeArgs, leave, look, started};
+use super::connect::{NodeArgs, left, look, started};
 use super::progress::{Repetition, time};
 use crate::failure::{Done, Failure};
 use crate::{output, signals};
@@ -113,11 +113,7 @@ impl QueuesArgs {
                 (false, _) => output::print(&format!("\n{text}")),
             }
         });
-        // What went wrong first is what is said.
-        let closed = leave(helper);
-        let done = done?;
-        closed?;
-        Ok(done)
+        left(helper, done)
     }
 
     /// The queues to read; where the table is redrawn in place, by default as many as the terminal has rows.

@@ -12,7 +12,7 @@ use measure::{Length, Nanos, count, counted, shell_word};
 use report::console::sanitise;
 use serde::Serialize;
 
-use super::connect::leave;
+use super::connect::left;
 use super::options::{CountArgs, print_neighbours};
 use super::paths::{self, ObserverRow, PathRows, Spread};
 use super::progress::Progress;
@@ -132,12 +132,11 @@ impl RootArgs {
         };
         let stopped = signals::stop_flag()?;
         let node = count.node.connect("erlang calls")?;
-        let failed = |error: erlang::Error| Failure::Failed(error.problem());
-        let helper = Helper::load(&node).map_err(failed)?;
+        let helper = Helper::load(&node)?;
         let begins = format!("follows {root} on {} for {}", node.name(), count.budget.duration);
         let lasting = lasting + Duration::from_millis(200);
         let mut progress = None;
-        let following = Following::begin(&helper, &options).map_err(failed)?;
+        let following = Following::begin(&helper, &options)?;
         let path = following.wait(|at| {
             // It was not refused.
             let progress = progress.get_or_insert_with(|| {
@@ -148,11 +147,8 @@ impl RootArgs {
             stopped.load(Ordering::Relaxed)
         });
         drop(progress);
-        let path = path.map_err(failed)?;
-        let shown = show(&path);
-        let closed = leave(helper);
-        shown?;
-        closed.map_err(failed)?;
+        let shown = show(&path?);
+        left(helper, shown)?;
         Ok(Done::Fine)
     }
 }

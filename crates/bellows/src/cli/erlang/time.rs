@@ -150,13 +150,12 @@ impl TimedCall<'_> {
         };
         let stopped = signals::stop_flag()?;
         let node = self.count.node.connect("erlang calls --time")?;
-        let failed = |error: erlang::Error| Failure::Failed(error.problem());
-        let helper = Helper::load(&node).map_err(failed)?;
+        let helper = Helper::load(&node)?;
         let progress = Progress::of_time(lasting, "calls");
         let timing = time(&helper, &options, || stopped.load(Ordering::Relaxed));
         drop(progress);
-        let timing = timing.map_err(failed)?;
-        leave(helper).map_err(failed)?;
+        let timing = timing?;
+        leave(helper)?;
         Ok(timing)
     }
 
@@ -180,13 +179,10 @@ impl TimedCall<'_> {
                 "allow more with --duration or the options of the budget",
             )));
         }
-        match &timing.ended {
-            Ended::Tripped { .. } | Ended::Asked => {
-                output::line_aside(&timing.ended.describe());
-                Ok(Done::Fine)
-            }
-            _ => Ok(Done::Fine),
+        if let Ended::Tripped { .. } | Ended::Asked = timing.ended {
+            output::line_aside(&timing.ended.describe());
         }
+        Ok(Done::Fine)
     }
 
     fn print(&self, timing: &Timing) -> Result<(), Failure> {

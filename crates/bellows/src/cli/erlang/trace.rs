@@ -154,9 +154,8 @@ impl TraceArgs {
         let options = self.options()?;
         let stopped = signals::stop_flag()?;
         let node = self.node.connect("erlang trace")?;
-        let failed = |error: erlang::Error| Failure::Failed(error.problem());
-        let helper = Helper::load(&node).map_err(failed)?;
-        let mut trace = Trace::start(&helper, &options).map_err(failed)?;
+        let helper = Helper::load(&node)?;
+        let mut trace = Trace::start(&helper, &options)?;
         let until = std::time::Instant::now() + options.budget.time + BEYOND;
         let mut printer = Printer::new(&self);
         // Calls that come take the place of the bar.
@@ -173,14 +172,11 @@ impl TraceArgs {
                 Err(error) => {
                     drop(progress);
                     printer.show_what_came(&error)?;
-                    return Err(failed(error));
+                    return Err(error.into());
                 }
             };
             if !events.is_empty() {
-                progress = match self.json {
-                    true => progress,
-                    false => None,
-                };
+                progress = progress.filter(|_| self.json);
                 printer.show(events)?;
             }
         }
@@ -189,7 +185,7 @@ impl TraceArgs {
         printer.unreturned = printer.left_open(|pids| stack_words(&node, pids));
         // A busy node takes its time to undo what was done: what was seen is shown by then.
         printer.end(&ended)?;
-        leave(helper).map_err(failed)?;
+        leave(helper)?;
         Ok(Done::Fine)
     }
 

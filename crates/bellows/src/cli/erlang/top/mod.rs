@@ -11,7 +11,7 @@ use erlang::top::{TopRequest, TopSort, TopWindow, top};
 use measure::{Length, Nanos};
 use serde::Serialize;
 
-use super::connect::{NodeArgs, leave};
+use super::connect::{NodeArgs, left};
 use super::progress::{Repetition, time};
 use crate::failure::{Done, Failure};
 use crate::output;
@@ -107,11 +107,7 @@ impl ErlangTopArgs {
             true => screen::show(&helper, self.request(), self.sort, self.limit),
             false => self.print(&helper),
         };
-        // What went wrong first is what is said.
-        let closed = leave(helper);
-        let done = done?;
-        closed?;
-        Ok(done)
+        left(helper, done)
     }
 
     fn request(&self) -> TopRequest {
