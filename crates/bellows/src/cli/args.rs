@@ -130,7 +130,6 @@ impl LabelArgs {
         given([("--tag", tag), ("--note", is_typed(self.note.is_some(), "BELLOWS_NOTE"))])
     }
 
-    /// The labels of the run to come.
     pub(super) fn resolve(&self) -> Result<Labels, Failure> {
         let tags = self.tags.iter().filter(|tag| !tag.is_empty());
         labels(self.note.clone().unwrap_or_default(), tags)
@@ -195,7 +194,6 @@ pub(super) struct EventArgs {
 }
 
 impl EventArgs {
-    /// The given events.
     pub(super) fn named(&self) -> &[String] {
         &self.events
     }
@@ -216,7 +214,6 @@ impl EventArgs {
     }
 }
 
-/// Reads the name of an event.
 pub(super) fn event(text: &str) -> Result<String, String> {
     let known = || format!("known are {}", session::Event::known());
     let event = session::Event::named(text).ok_or_else(known)?;

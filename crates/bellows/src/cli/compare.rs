@@ -75,7 +75,6 @@ pub(super) struct Margins {
 }
 
 impl Margins {
-    /// Options of the comparison with these margins.
     pub(super) fn options(self) -> ComparisonOptions {
         ComparisonOptions {
             level: self.level,

@@ -94,7 +94,6 @@ pub(crate) struct HelpArgs {
 }
 
 impl HelpArgs {
-    /// Prints it, a page at a time where it is longer than the terminal.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         output::print_paged(&explained(&self.names)?)?;
         Ok(Done::Fine)
@@ -211,7 +210,6 @@ fn found(names: &[String]) -> Option<String> {
     Some(console::page(&page, topic_of, output::style()))
 }
 
-/// Completes commands and topics.
 fn commands_and_topics() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         let all = Cli::command();
@@ -238,7 +236,6 @@ fn topics() -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// The commands, and the topics.
 fn overview() -> String {
     let mut page = String::from("\n# Topics\n\n| | |\n| --- | --- |\n");
     for (name, title) in topics() {
@@ -256,11 +253,8 @@ fn usage(names: &[String]) -> Result<String, Failure> {
     command.build();
     let mut found = &mut command;
     for name in names {
-        let known: Vec<String> = found
-            .get_subcommands()
-            .filter(|below| !below.is_hide_set())
-            .map(|below| below.get_name().to_owned())
-            .collect();
+        let known = found.get_subcommands().filter(|below| !below.is_hide_set());
+        let known: Vec<String> = known.map(|below| below.get_name().to_owned()).collect();
         found = found.find_subcommand_mut(name).ok_or_else(|| unknown(name, &known))?;
     }
     Ok(styled(found.render_long_help()))

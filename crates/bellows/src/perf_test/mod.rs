@@ -102,10 +102,7 @@ fn run(mut resolved: ResolvedRun, command: Vec<String>) -> Result<Done, Failure>
     wait_for_brokers(&mut resolved)?;
     let control = load::Control::new();
     let at_once = signals::stop_load(&control)?;
-    let served = match resolved.exposition.take().map(Exposition::serve) {
-        Some(served) => Some(served?),
-        None => None,
-    };
+    let served = resolved.exposition.take().map(Exposition::serve).transpose()?;
     if let Some(served) = &served {
         say(&format!("metrics: {}", served.url));
     }
@@ -278,20 +275,13 @@ fn reason(resolved: &ResolvedRun, record: &RunRecord, length: Nanos) -> String {
     if loads.iter().any(|load| load.message_count > 0) {
         reasons.push(counted("Producer reached message limit", resolved.agents.all_producers()));
     }
-    if loads.iter().any(|load| load.consumers.message_count > Some(0)) {
-        reasons.push(counted("Consumer reached message limit", resolved.agents.all_consumers()));
-    }
-    let counting = loads.iter().any(|load| load.consumers.message_count > Some(0));
-    match resolved.experiment.until.filter(|_| !counting) {
-        None => {}
-        Some(until) => {
-            let why = match until {
-                StopCondition::Idle => "Consumer is idle for more than 1 second",
-                StopCondition::Empty => "Consumer queue(s) empty",
-            };
-            reasons.push(counted(why, resolved.agents.all_consumers()));
-        }
-    }
+    let why = match resolved.experiment.until {
+        _ if loads.iter().any(|load| load.consumers.message_count > Some(0)) => Some("Consumer reached message limit"),
+        Some(StopCondition::Idle) => Some("Consumer is idle for more than 1 second"),
+        Some(StopCondition::Empty) => Some("Consumer queue(s) empty"),
+        None => None,
+    };
+    reasons.extend(why.map(|why| counted(why, resolved.agents.all_consumers())));
     if reasons.is_empty() {
         return String::new();
     }

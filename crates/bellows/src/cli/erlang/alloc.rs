@@ -58,7 +58,7 @@ impl AllocatorsArgs {
         let helper = Helper::load(&node)?;
         let window = of.budget.duration;
         let repetition = Repetition { every: self.every, count: self.count };
-        let done = repetition.run_windows(|number, stop| {
+        let done = repetition.run(|number, stop| {
             let threads = match window.is_zero() {
                 true => None,
                 false => Some(microstates(&helper, time(window), stop)?),

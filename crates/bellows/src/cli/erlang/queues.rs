@@ -101,7 +101,7 @@ impl QueuesArgs {
         let helper = Helper::load(&node)?;
         let repetition = Repetition { every: self.every, count: self.count };
         let is_live = !self.json && self.every.is_some() && self.count.is_none() && output::style().terminal;
-        let done = repetition.run(|number| {
+        let done = repetition.run(|number, _| {
             let counts = read_queues(&helper, &self.request(is_live))?;
             if self.json {
                 return repetition.print_json(&counts);

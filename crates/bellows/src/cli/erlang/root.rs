@@ -235,7 +235,7 @@ fn print(path: &Path, root: &FunctionPattern, number: usize, larger: &Larger) ->
     }
     let rows = paths::functions(path);
     paths::print_functions(&rows, number, path)?;
-    print_neighbours(&path.tree, rows.iter().map(|row| row.function()))?;
+    print_neighbours(&path.tree, rows.iter().map(|row| row.function))?;
     match path.comparison() {
         Some(compared) => paths::print_comparison(&compared)?,
         None => {

@@ -61,9 +61,7 @@ pub(super) struct TimedCall<'a> {
     pub(super) call: String,
     /// Functions to trace below the call; those that run there where none is named.
     pub(super) functions: Vec<FunctionPattern>,
-    /// Node, budget and output.
     pub(super) count: &'a CountArgs,
-    /// Number of calls.
     pub(super) time: &'a TimeArgs,
     /// Draw the waits, too.
     pub(super) waits: bool,
@@ -200,7 +198,7 @@ impl TimedCall<'_> {
         if let Some(path) = &timing.path {
             let rows = paths::functions(path);
             paths::print_functions(&rows, self.count.limit, path)?;
-            print_neighbours(&path.tree, rows.iter().map(|row| row.function()))?;
+            print_neighbours(&path.tree, rows.iter().map(|row| row.function))?;
             output::print_prose(&format!("\n{}\n", traced(timing, path)))?;
         }
         Ok(())
@@ -285,9 +283,8 @@ fn described(raised: &Raised) -> String {
 
 /// The traced calls, and how much longer they took.
 fn traced(timing: &Timing, path: &erlang::calls::Path) -> String {
-    let spreads = [path.durations(), timing.times.clone()].map(|it| Spread::of(&it));
-    let slower = match spreads {
-        [Some(traced), Some(timed)] => format!(
+    let slower = match (Spread::of(&path.durations()), Spread::of(&timing.times)) {
+        (Some(traced), Some(timed)) => format!(
             "{} traced, {} each (median) where the timed ones took {}.\n",
             counted(path.calls.len() as u64, "call"),
             traced.median(),

@@ -128,7 +128,7 @@ impl ErlangTopArgs {
             count: self.count,
         };
         let request = self.request();
-        repetition.run_windows(|number, stop| {
+        repetition.run(|number, stop| {
             let mut window = top(helper, &request, stop)?;
             if self.json {
                 return repetition.print_json(&TopRow {
