@@ -352,11 +352,7 @@ fn are_logs(a: &[String], b: &[String]) -> Result<bool, Failure> {
 }
 
 /// Reads the logs of both sides.
-fn logs(
-    a: &[String],
-    b: &[String],
-    unit: Option<RecordedUnit>,
-) -> Result<(Vec<LatencyLog>, Vec<LatencyLog>), Failure> {
+fn logs(a: &[String], b: &[String], unit: Option<RecordedUnit>) -> Result<(Vec<LatencyLog>, Vec<LatencyLog>), Failure> {
     if b.is_empty() {
         return Err(Failure::usage("there is nothing to compare with", "--with names the logs of B"));
     }

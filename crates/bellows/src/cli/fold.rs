@@ -104,10 +104,9 @@ fn nothing_folded(without_stacks: u64) -> Failure {
 fn not_a_text(file: &Path, looks: &str, is_profile: bool) -> Failure {
     let name = if file == Path::new("-") { "FILE".into() } else { file.to_string_lossy() };
     let (help, observed) = match is_profile {
-        true => (
-            format!("fold it with `bellows flame {name} --format folded -o -`"),
-            format!("it is a profile: {looks}"),
-        ),
+        true => {
+            (format!("fold it with `bellows flame {name} --format folded -o -`"), format!("it is a profile: {looks}"))
+        }
         false => ("give what `perf script` prints".to_owned(), format!("it looks like {looks}")),
     };
     Failure::failed(format!("{} is no text of `perf script`", file.display()), help).observed(observed)

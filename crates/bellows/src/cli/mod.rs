@@ -229,8 +229,8 @@ pub(crate) fn parse() -> Result<Invocation, clap::Error> {
         .map_err(|error| command_line::readable(command_line::without_environment(error, unread, &typed)))?;
     // Another option of this name, such as that of `artemis`, takes a file.
     let is_json = |of: &ArgMatches| matches!(of.try_get_one::<bool>("json"), Ok(Some(true)));
-    let below = |of: &&ArgMatches| of.subcommand().map(|(_, below)| below);
-    let json = std::iter::successors(Some(&matches), below).skip(1).any(is_json);
+    let all = std::iter::successors(Some(&matches), |of| of.subcommand().map(|(_, below)| below));
+    let json = all.skip(1).any(is_json);
     let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut grammar))?;
     Ok(Invocation { command: cli.command, json })
 }

@@ -96,9 +96,10 @@ impl Values {
 
     /// The options of the command line, written shortly, without addresses, secrets and those for metrics.
     pub(super) fn command_line(&self) -> String {
-        let shown = self.given.iter().filter(|given| {
-            !given.option.metrics && matches!(given.option.shown(), Shown::Whole | Shown::AsArguments)
-        });
+        let shown = self
+            .given
+            .iter()
+            .filter(|given| !given.option.metrics && matches!(given.option.shown(), Shown::Whole | Shown::AsArguments));
         shown.flat_map(words).collect::<Vec<_>>().join(" ")
     }
 

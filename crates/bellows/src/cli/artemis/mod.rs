@@ -121,11 +121,7 @@ fn missing(outcome: &session::RunOutcome, may_expire: bool) -> Option<Failure> {
     let ledger = summary.flow().ledger.filter(|_| !may_expire).unwrap_or_default();
     for (number, where_they_are, look) in [
         (ledger.lost, "", "the broker's log"),
-        (
-            ledger.outstanding,
-            ": the broker, or another consumer, may still hold them",
-            "whether consumers keep up",
-        ),
+        (ledger.outstanding, ": the broker, or another consumer, may still hold them", "whether consumers keep up"),
     ] {
         if number > 0 {
             let cause = format!("{} sent and acknowledged, and did not arrive{where_they_are}", messages_were(number));

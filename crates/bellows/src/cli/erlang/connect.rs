@@ -75,17 +75,13 @@ impl NodeArgs {
     /// Connects to the node for a command, such as `erlang top`.
     pub(super) fn connect(&self, command: &str) -> Result<NodeLookedInto, Failure> {
         let options = self.options()?;
-        let node = Node::connect(&options)?;
-        let _look = look(&options, command);
-        Ok(NodeLookedInto { node, _look })
+        Ok(NodeLookedInto { node: Node::connect(&options)?, _look: look(&options, command) })
     }
 
     /// Connects to the node for a command, and waits where RabbitMQ is still starting there.
     pub(super) fn connect_started(&self, command: &str) -> Result<NodeLookedInto, Failure> {
         let options = self.options()?;
-        let node = started(&options)?;
-        let _look = look(&options, command);
-        Ok(NodeLookedInto { node, _look })
+        Ok(NodeLookedInto { node: started(&options)?, _look: look(&options, command) })
     }
 
     /// The options of the connection; asks for the cookie where none is found.
@@ -212,14 +208,10 @@ impl NodeArgs {
             let cookie = Cookie::new(&text).map_err(refused)?;
             return Ok((cookie.found_in(COOKIE_VARIABLE), Vec::new()));
         }
-        let missing = match Cookie::find() {
-            Ok(cookies) => return Ok(cookies),
-            Err(missing) => missing,
-        };
-        match prompt::secret(&format!("cookie of {node}: "))? {
+        Cookie::find().or_else(|missing| match prompt::secret(&format!("cookie of {node}: "))? {
             Some(typed) => Ok((Cookie::new(&typed).map_err(refused)?, Vec::new())),
             None => Err(missing.into()),
-        }
+        })
     }
 }
 

@@ -62,7 +62,6 @@ struct Application {
 }
 
 impl InfoArgs {
-    /// Asks and prints.
     pub(super) fn execute(self) -> Result<Done, Failure> {
         let node = self.node.connect("erlang info")?;
         let info = ask(&node)?;
@@ -113,14 +112,12 @@ fn applications(answer: &Term) -> Vec<Application> {
         [name, _, version] => Some(Application { name: as_text(name)?, version: as_text(version)? }),
         _ => None,
     };
-    let list = as_list(answer).unwrap_or_default();
-    list.iter().filter_map(application).collect()
+    as_list(answer).unwrap_or_default().iter().filter_map(application).collect()
 }
 
 fn ours(loaded: &Term) -> Vec<String> {
     let list = as_list(loaded).unwrap_or_default();
-    let names = list.iter().filter_map(as_atom);
-    let ours = names.filter(|name| name.starts_with(OURS));
+    let ours = list.iter().filter_map(as_atom).filter(|name| name.starts_with(OURS));
     let mut ours: Vec<String> = ours.take(MOST_NAMED).map(str::to_owned).collect();
     ours.sort();
     ours

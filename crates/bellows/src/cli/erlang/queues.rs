@@ -84,7 +84,6 @@ enum QueueOrder {
 }
 
 impl QueuesArgs {
-    /// Reads and prints, or serves.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         if let Some(address) = &self.listen
             && !self.allow_remote
@@ -181,17 +180,12 @@ fn shown(counts: &QueueCounts, node: &str, is_live: bool) -> String {
     if !counts.rows.is_empty() {
         out.push('\n');
         let heads = "queue<|vhost<|type<|ready|unacked|consumers|age up to";
-        let rows = counts.rows.iter().map(cells);
-        out += &grid(heads, Some(0), rows, output::style());
+        out += &grid(heads, Some(0), counts.rows.iter().map(cells), output::style());
     }
     if counts.left_out() > 0 {
         // In place there are as many as the terminal has rows for.
-        let remedy = match is_live {
-            true => "without --every, --limit N shows more",
-            false => "--limit N shows more",
-        };
-        let more = count(counts.left_out());
-        out += &format!("and {more} more: {remedy}, --json all\n");
+        let once = if is_live { "without --every, " } else { "" };
+        out += &format!("and {} more: {once}--limit N shows more, --json all\n", count(counts.left_out()));
     }
     out.push('\n');
     for note in notes(counts) {
@@ -253,20 +247,17 @@ fn notes(counts: &QueueCounts) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if counts.unknown > 0 {
-        let unknown = counted(counts.unknown, "queue");
-        notes.push(format!("the node holds no numbers of {unknown}"));
-    }
-    if counts.silent > 0 {
-        let silent = counted(counts.silent, "queue");
-        notes.push(format!("{silent} did not answer in time: the numbers are the tables'"));
-    }
-    if counts.never_asked > 0 {
-        let never = counted(counts.never_asked, "queue");
-        notes.push(format!(
-            "{never} cannot be asked (streams, and types of plugins): the numbers are the tables', which hold them up \
-             to the interval late"
-        ));
+    for (queues, before, behind) in [
+        (counts.unknown, "the node holds no numbers of ", ""),
+        (counts.silent, "", " did not answer in time: the numbers are the tables'"),
+        (
+            counts.never_asked,
+            "",
+            " cannot be asked (streams, and types of plugins): the numbers are the tables', which hold them up to the \
+             interval late",
+        ),
+    ] {
+        notes.extend((queues > 0).then(|| format!("{before}{}{behind}", counted(queues, "queue"))));
     }
     if !counts.silent_nodes.is_empty() {
         notes.push(format!(

@@ -156,9 +156,7 @@ impl RootArgs {
 fn told(at: RootProgress) -> String {
     match (at.phase, at.untraced) {
         (RootPhase::Alone, 0) => "waits for calls".to_owned(),
-        (RootPhase::Alone, calls) => {
-            format!("only the entry is traced: {}", counted(calls, "call"))
-        }
+        (RootPhase::Alone, calls) => format!("only the entry is traced: {}", counted(calls, "call")),
         (RootPhase::Counting, _) => "counts the functions of a call".to_owned(),
         (RootPhase::Following, _) => {
             format!("followed: {}, {}", counted(at.calls, "call"), counted(at.messages, "trace message"))
@@ -212,8 +210,8 @@ fn none_followed(path: &Path) -> String {
         (beside, "came between those that were to be followed, only timed"),
         (rest, "began unseen, or did not end meanwhile"),
     ];
-    let told = parts.iter().filter(|(calls, _)| *calls > 0);
-    let told: Vec<_> = told.map(|(calls, what)| format!("{} {what}", count(*calls))).collect();
+    let told = parts.iter().filter(|it| it.0 > 0).map(|(calls, what)| format!("{} {what}", count(*calls)));
+    let told: Vec<_> = told.collect();
     format!("No call was followed to its end. Of {}: {}. To follow some", counted(path.begun, "call"), told.join("; "))
 }
 
@@ -275,13 +273,11 @@ impl Larger {
 
     /// Advice, with a command line that can be copied.
     fn advice(&self) -> String {
-        match &self.0 {
-            Some(larger) => format!(
-                "allow more, or name modules, so that less is traced:\n  {}",
-                again(words(std::env::args_os()), larger)
-            ),
-            None => "name modules, so that less is traced".to_owned(),
-        }
+        let Some(larger) = &self.0 else {
+            return "name modules, so that less is traced".to_owned();
+        };
+        let again = again(words(std::env::args_os()), larger);
+        format!("allow more, or name modules, so that less is traced:\n  {again}")
     }
 }
 

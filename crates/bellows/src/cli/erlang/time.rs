@@ -107,7 +107,6 @@ struct CollectedRow {
 }
 
 impl TimedCall<'_> {
-    /// Has the function called, and prints its times.
     pub(super) fn execute(&self) -> Result<Done, Failure> {
         if self.time.traced == 0 && self.output.is_some() {
             return Err(Failure::usage(
@@ -166,11 +165,11 @@ impl TimedCall<'_> {
                 "check the function and its arguments; it was called once",
             )));
         }
-        if timing.first.is_none() && timing.ended == Ended::Asked {
-            output::line_aside(&format!("stopped before {} came to its end", self.call));
-            return Ok(Done::Fine);
-        }
         if timing.first.is_none() {
+            if timing.ended == Ended::Asked {
+                output::line_aside(&format!("stopped before {} came to its end", self.call));
+                return Ok(Done::Fine);
+            }
             return Err(Failure::Failed(Problem::new(
                 format!("{} did not come to its end", self.call),
                 timing.ended.describe(),
@@ -184,12 +183,12 @@ impl TimedCall<'_> {
     }
 
     fn print(&self, timing: &Timing) -> Result<(), Failure> {
-        let first = timing.first.map(|first| Spread::of(&[first]));
-        let kinds = [("first", first.flatten()), ("timed", Spread::of(&timing.times))];
-        let spreads: Vec<_> = kinds.into_iter().filter_map(|(what, spread)| Some((what, spread?))).collect();
         if timing.times.is_empty() {
             return Ok(());
         }
+        let first = timing.first.and_then(|first| Spread::of(&[first]));
+        let kinds = [("first", first), ("timed", Spread::of(&timing.times))];
+        let spreads: Vec<_> = kinds.into_iter().filter_map(|(what, spread)| Some((what, spread?))).collect();
         paths::print_spreads("calls", &spreads)?;
         if let Some(value) = &timing.value {
             output::print(&format!("\nThe first returned {}\n", sanitise(value)))?;
@@ -212,21 +211,16 @@ impl TimedCall<'_> {
             lines.push(format!("The time is over after {} of {}.", count(made), count(self.time.times.into())));
         }
         if let Some(raised) = &timing.raised {
-            lines.push(format!(
-                "{} of them raised an exception: {}",
-                count(raised.calls),
-                sanitise(&described(raised))
-            ));
+            let what = described(raised);
+            lines.push(format!("{} of them raised an exception: {}", count(raised.calls), sanitise(&what)));
         }
         if let Some(reductions) = timing.reductions {
             lines.push(format!("Reductions per call: {}.", count(reductions)));
         }
         lines.extend(timing.collected.as_ref().map(collected));
         if let Some(empty) = timing.empty {
-            lines.push(format!(
-                "A call that does nothing takes {} here, which each number contains.",
-                Nanos(nanos(empty))
-            ));
+            let empty = Nanos(nanos(empty));
+            lines.push(format!("A call that does nothing takes {empty} here, which each number contains."));
         }
         if let Some(refused) = &timing.refused {
             lines.push(format!("No functions were traced: {}.", sanitise(&refused.to_string())));

@@ -94,7 +94,6 @@ impl ProcessOrder {
 }
 
 impl ErlangTopArgs {
-    /// Shows windows until it ends.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         if self.every < SHORTEST {
             let cause = format!("--every {} is too short for a window", self.every);
