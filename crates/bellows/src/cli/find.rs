@@ -115,12 +115,9 @@ pub(super) fn profile(name: &str, event: Option<&str>, runs: &Path) -> Result<Pa
     let sampled = |dir: &Path| holds(dir, None) || event.is_some() && holds(dir, event);
     let with_profile = entries.iter().find(|entry| entry.has_profile() && sampled(&entry.dir));
     with_profile.map(|entry| entry.dir.clone()).ok_or_else(|| {
+        let all = counted(entries.len() as u64, "run");
         Failure::failed(
-            format!(
-                "none of {} in {} has a profile with samples",
-                counted(entries.len() as u64, "run"),
-                runs.display(),
-            ),
+            format!("none of {all} in {} has a profile with samples", runs.display()),
             "make one with `bellows demo` or `bellows record`, or name the folder with --runs",
         )
         .observed(runs.display())
@@ -155,13 +152,9 @@ fn among_runs(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
             return failure;
         }
         if candidates.is_empty() {
+            let all = counted(entries.len() as u64, "run");
             return Failure::failed(
-                format!(
-                    "no run or file is named {name:?} (looked among {} in \
-                         {})",
-                    counted(entries.len() as u64, "run"),
-                    runs.display()
-                ),
+                format!("no run or file is named {name:?} (looked among {all} in {})", runs.display()),
                 format!(
                     "`bellows runs{}` lists them; a part at either end of the id is enough, the experiment's name \
                          where it has one run, or `last`",
@@ -232,13 +225,11 @@ pub(super) fn stopped_folder(named: &str, runs: &Path, kind: FolderKind) -> Resu
             "it is printed when such runs begin and end; --runs names where it lies",
         )
         .observed(runs.display())),
-        some => Err(Failure::failed(format!("{named:?} means {} folders", some.len()), "give more of the name")
-            .observed(
-                some.iter()
-                    .map(|dir| dir.file_name().unwrap_or_default().to_string_lossy())
-                    .collect::<Vec<_>>()
-                    .join(", "),
-            )),
+        some => {
+            let names = some.iter().map(|dir| dir.file_name().unwrap_or_default().to_string_lossy());
+            let cause = format!("{named:?} means {} folders", some.len());
+            Err(Failure::failed(cause, "give more of the name").observed(names.collect::<Vec<_>>().join(", ")))
+        }
     }
 }
 

@@ -61,7 +61,6 @@ enum Action {
 }
 
 impl RunsArgs {
-    /// Does it.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         match self.action {
             None => self.list.execute(),
@@ -157,7 +156,6 @@ impl<'a> From<&'a RunEntry> for Row<'a> {
 }
 
 impl ListArgs {
-    /// Prints the table.
     fn execute(self) -> Result<Done, Failure> {
         let mut entries = find::list(&self.runs.runs)?;
         let all = entries.len();
