@@ -25,7 +25,7 @@ pub(crate) fn print_paged(text: &str) -> Result<(), Failure> {
         return print(text);
     }
     let mut pager = Command::new(if named.is_ok() { "sh" } else { "less" });
-    pager.args(named.iter().flat_map(|named| ["-c", named]));
+    pager.args(named.iter().flat_map(|named| ["-c", named.as_str()]));
     if std::env::var_os("LESS").is_none() {
         pager.env("LESS", "R");
     }

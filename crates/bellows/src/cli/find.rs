@@ -37,10 +37,7 @@ pub(super) fn shown_name(entry: &RunEntry) -> String {
 
 /// Whether two paths, relative or not, mean one folder.
 fn is_same(a: &Path, b: &Path) -> bool {
-    match (std::path::absolute(a), std::path::absolute(b)) {
-        (Ok(a), Ok(b)) => a == b,
-        _ => false,
-    }
+    std::path::absolute(a).is_ok_and(|a| std::path::absolute(b).is_ok_and(|b| a == b))
 }
 
 /// A folder as a shell reads it back; none is taken for an option.
@@ -55,11 +52,10 @@ pub(super) fn folder_word(dir: &Path) -> String {
 /// The folder of the run that `name` means: a path, an id, a part at either end of an id that no
 /// other run has, or `last`.
 pub(super) fn run(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
-    let path = Path::new(name);
-    if path.is_dir() {
-        return Ok(path.to_owned());
+    match Path::new(name) {
+        path if path.is_dir() => Ok(path.to_owned()),
+        _ => among_runs(name, runs),
     }
-    among_runs(name, runs)
 }
 
 /// The folder of a run as in [`run`], or of several runs: the last one with their experiment's name (`limit-demo`).
@@ -176,10 +172,10 @@ const SHOWN: usize = 10;
 
 /// The newest of several ids, and how many more there are.
 fn shown_ids(ids: &[String]) -> String {
-    let shown = ids.iter().take(SHOWN).cloned().collect::<Vec<_>>();
-    match ids.len() - shown.len() {
-        0 => shown.join(", "),
-        more => format!("{} and {} more", shown.join(", "), count(more as u64)),
+    let shown = ids.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+    match ids.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {} more", count(more as u64)),
     }
 }
 
@@ -265,10 +261,7 @@ pub(super) fn paired_folder(named: &str, runs: &Path) -> Result<Option<PathBuf>,
         false => folders_of_runs(named, runs)?.into_iter().map(|it| it.0).collect(),
     };
     found.retain(|dir| FolderKind::of(dir) == Some(FolderKind::Pairs));
-    Ok(match found.len() {
-        1 => found.pop(),
-        _ => None,
-    })
+    Ok(found.pop().filter(|_| found.is_empty()))
 }
 
 /// The one run that is meant, or the ids of those that could be.
@@ -280,8 +273,7 @@ fn choose<'a>(name: &str, entries: &'a [RunEntry]) -> Result<&'a RunEntry, Vec<S
         return Ok(exact);
     }
     let of = |is_meant: &dyn Fn(&str) -> bool| -> Vec<&RunEntry> {
-        let entries = entries.iter();
-        entries.filter(|e| !name.is_empty() && is_meant(&e.id)).collect()
+        entries.iter().filter(|e| !name.is_empty() && is_meant(&e.id)).collect()
     };
     let mut matching = of(&|id| id.starts_with(name) || id.ends_with(name));
     if matching.is_empty() {

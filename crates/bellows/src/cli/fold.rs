@@ -209,10 +209,9 @@ impl InlinedFunctions {
         }
         let mut functions: Vec<Vec<u8>> = Vec::new();
         let mut lines = told.split(|&byte| byte == b'\n');
-        while let Some(name) = lines.next().filter(|name| !name.is_empty()) {
-            let Some(place) = lines.next() else {
-                break;
-            };
+        while let Some(name) = lines.next().filter(|name| !name.is_empty())
+            && let Some(place) = lines.next()
+        {
             let name = without_discriminator(name);
             functions.push(match self.context {
                 true => [name, b":", without_discriminator(place)].concat(),
@@ -238,10 +237,8 @@ impl InlinedFunctions {
         let text = String::from_utf8_lossy(function);
         let (name, offset) = text.rsplit_once("+0x")?;
         let offset = u64::from_str_radix(offset, 16).ok()?;
-        let symbols = self.symbols.entry(module.to_vec()).or_insert_with(|| {
-            let told = output_of(Command::new("nm").arg(OsStr::from_bytes(module)));
-            told.unwrap_or_default()
-        });
+        let nm = || output_of(Command::new("nm").arg(OsStr::from_bytes(module))).unwrap_or_default();
+        let symbols = self.symbols.entry(module.to_vec()).or_insert_with(nm);
         let symbols = String::from_utf8_lossy(symbols);
         let start = symbols.lines().find_map(|line| {
             let (address, symbol) = line.split_once(' ')?;
@@ -254,8 +251,7 @@ impl InlinedFunctions {
 
 /// A program's standard output.
 fn output_of(command: &mut Command) -> io::Result<Vec<u8>> {
-    let command = command.stdin(Stdio::null()).stderr(Stdio::inherit());
-    command.output().map(|it| it.stdout)
+    command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().map(|it| it.stdout)
 }
 
 fn contains(text: &[u8], part: &[u8]) -> bool {

@@ -213,12 +213,9 @@ fn found(names: &[String]) -> Option<String> {
 fn commands_and_topics() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         let all = Cli::command();
+        let about = |it: &clap::Command| it.get_about().map(ToString::to_string).unwrap_or_default();
         let commands = all.get_subcommands().filter(|it| !it.is_hide_set());
-        let named = |it: &clap::Command| {
-            let about = it.get_about().map(ToString::to_string);
-            (it.get_name().to_owned(), about.unwrap_or_default())
-        };
-        let commands: Vec<_> = commands.map(named).collect();
+        let commands: Vec<_> = commands.map(|it| (it.get_name().to_owned(), about(it))).collect();
         let topics = topics().filter(|(name, _)| all.find_subcommand(name).is_none());
         complete::starting_with(typed, commands.into_iter().chain(topics)).collect()
     })

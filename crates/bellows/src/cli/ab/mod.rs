@@ -222,10 +222,10 @@ impl AbArgs {
             let set = both.set_by("--over", &format!("{}={value}", key.key));
             set.map_err(|error| Failure::Usage(error.problem()))?;
         }
-        let a = changed(&both, self.a.as_ref(), ("--a-set", &self.a_set), self.a_patch.as_deref())?;
+        let a = changed(&both, self.a.as_ref(), "--a-set", &self.a_set, self.a_patch.as_deref())?;
         let mut b = match self.aa {
             true => a.clone(),
-            false => changed(&both, self.b.as_ref(), ("--b-set", &self.b_set), self.b_patch.as_deref())?,
+            false => changed(&both, self.b.as_ref(), "--b-set", &self.b_set, self.b_patch.as_deref())?,
         };
         self.check(&a, &b)?;
         // Both begin with copies of the same data, also where the second broker is another version.
@@ -357,7 +357,8 @@ impl FromStr for BrokerSpec {
 fn changed(
     both: &Experiment,
     broker: Option<&BrokerSpec>,
-    (option, changes): (&str, &[Assignment]),
+    option: &str,
+    changes: &[Assignment],
     patch: Option<&Path>,
 ) -> Result<Experiment, Failure> {
     let mut experiment = both.clone();
