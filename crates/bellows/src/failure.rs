@@ -103,7 +103,6 @@ impl Failure {
         }
     }
 
-    /// The failure of a run.
     pub(crate) fn of_run(record: archive::RunRecord) -> Self {
         Self::BrokeOff(record.problem.unwrap_or_default())
     }

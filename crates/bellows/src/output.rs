@@ -24,14 +24,8 @@ pub(crate) fn print_paged(text: &str) -> Result<(), Failure> {
     if !style.terminal || is_none || text.lines().count() < style.rows {
         return print(text);
     }
-    let mut pager = match named {
-        Ok(named) => {
-            let mut shell = Command::new("sh");
-            shell.args(["-c", &named]);
-            shell
-        }
-        Err(_) => Command::new("less"),
-    };
+    let mut pager = Command::new(if named.is_ok() { "sh" } else { "less" });
+    pager.args(named.iter().flat_map(|named| ["-c", named.as_str()]));
     if std::env::var_os("LESS").is_none() {
         pager.env("LESS", "R");
     }
@@ -76,7 +70,6 @@ pub(crate) fn line_aside(text: &str) {
     out::aside(&console::prose(&sanitise(text), style_aside()));
 }
 
-/// Prints lines of prose.
 pub(crate) fn print_prose(text: &str) -> Result<(), Failure> {
     print(&console::prose(text, style()))
 }
@@ -93,12 +86,10 @@ pub(crate) fn print_json_line(value: &impl serde::Serialize) -> Result<(), Failu
     print(&(out::harmless_json(&text).into_owned() + "\n"))
 }
 
-/// The style of standard output.
 pub(crate) fn style() -> Style {
     Style::of(&io::stdout())
 }
 
-/// The style of standard error.
 pub(crate) fn style_aside() -> Style {
     Style::of(&io::stderr())
 }

@@ -25,18 +25,12 @@ impl Output {
     /// Every format that is written, by its name, for the command line.
     pub(crate) fn values() -> Vec<PossibleValue> {
         let written = all().into_iter().filter(|it| it.write.is_some());
-        let value = |format: Format| {
-            let help = format!("{}: *{}", format.what, format.ends.join(", *"));
-            PossibleValue::new(format.name).help(help)
-        };
-        written.map(value).collect()
+        let help = |format: &Format| format!("{}: *{}", format.what, format.ends.join(", *"));
+        written.map(|format| PossibleValue::new(format.name).help(help(&format))).collect()
     }
 
-    /// The format of this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
-        let mut formats = all().into_iter();
-        let known = formats.find(|format| format.name == name && format.write.is_some());
-        known.map(Self)
+        all().into_iter().find(|format| format.name == name && format.write.is_some()).map(Self)
     }
 
     /// The format for a file's extension; a flame graph without one.
@@ -74,13 +68,7 @@ impl Output {
 
     /// The bytes of a file of this format.
     pub(crate) fn write(self, profile: Profile, heading: &Heading) -> Result<Vec<u8>, Problem> {
-        let profile = match self.0.lines {
-            true => profile,
-            false => profile.without_lines(),
-        };
-        match self.0.write {
-            Some(write) => write(&profile, heading),
-            None => Ok(Vec::new()),
-        }
+        let profile = if self.0.lines { profile } else { profile.without_lines() };
+        self.0.write.map_or(Ok(Vec::new()), |write| write(&profile, heading))
     }
 }

@@ -66,10 +66,7 @@ pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
     let flag = Arc::new(AtomicBool::new(false));
     let set = Arc::clone(&flag);
     // A terminal that goes leaves nothing behind on a node, and one that stays has its screen again; `nohup` is obeyed.
-    let which: &[i32] = match is_ignored(SIGHUP) {
-        true => &ENDINGS,
-        false => &[SIGINT, SIGTERM, SIGHUP],
-    };
+    let which = if is_ignored(SIGHUP) { &ENDINGS[..] } else { &[SIGINT, SIGTERM, SIGHUP] };
     watch(which, move |signal, count| {
         set.store(true, Ordering::Relaxed);
         if count > 1 {

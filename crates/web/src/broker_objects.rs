@@ -90,8 +90,7 @@ impl BrokerObjects {
         self.queues.sort_by(|a, b| (&a.vhost, &a.name).cmp(&(&b.vhost, &b.name)));
         self.exchanges.sort_by(|a, b| (&a.vhost, &a.name).cmp(&(&b.vhost, &b.name)));
         self.forget_only_node();
-        let bindings = self.bindings.into_iter();
-        let mut bindings: Vec<BindingRecord> = bindings.map(Binding::into_record).collect();
+        let mut bindings: Vec<_> = self.bindings.into_iter().map(Binding::into_record).collect();
         bindings.sort_by(compare);
         Topology {
             queues: self.queues.into_iter().map(Queue::into_record).collect(),
@@ -102,9 +101,7 @@ impl BrokerObjects {
             consumers_left: false,
         }
     }
-}
 
-impl BrokerObjects {
     /// Where all queues are on one node, its name says nothing.
     fn forget_only_node(&mut self) {
         let nodes = self.queues.iter().flat_map(Queue::nodes);

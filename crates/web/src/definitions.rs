@@ -79,22 +79,16 @@ impl Definitions {
         let value: Map<String, Value> = serde_json::from_slice(text).map_err(|e| refuse(e.to_string()))?;
         let mut found = Self::default();
         for (key, value) in value {
+            let seen = |value: &Value| if is_secret(&key) { crate::redact::BLOT.to_owned() } else { brief(value) };
             match (SECTIONS.contains(&key.as_str()), value) {
                 (true, Value::Array(objects)) => {
-                    let unnamed = objects.iter().find_map(|it| Some((it, unnamed(it)?)));
-                    if let Some((object, part)) = unnamed {
-                        let seen = match is_secret(&key) {
-                            true => crate::redact::BLOT.to_owned(),
-                            false => brief(object),
-                        };
+                    if let Some((object, part)) = objects.iter().find_map(|it| Some((it, unnamed(it)?))) {
+                        let seen = seen(object);
                         return Err(refuse(format!("{part} of one of its {key} is not text: {seen}")));
                     }
                     found.sections.insert(key, objects);
                 }
-                (true, other) => {
-                    let seen = if is_secret(&key) { crate::redact::BLOT.to_owned() } else { brief(&other) };
-                    return Err(refuse(format!("{key} is not a list: {seen}")));
-                }
+                (true, other) => return Err(refuse(format!("{key} is not a list: {}", seen(&other)))),
                 (false, other) => {
                     found.others.insert(key, other);
                 }
@@ -276,13 +270,12 @@ impl Management {
         progress: &mut dyn FnMut(Stage) -> bool,
     ) -> Result<Stage, Problem> {
         self.check_vhost(vhost)?;
-        let sections = ["queues", "exchanges", "policies"];
-        let all: Vec<(&'static str, Vec<String>)> = sections
+        let all = ["queues", "exchanges", "policies"]
             .into_iter()
             .map(|section| Ok((section, paths(definitions, section, vhost)?)))
-            .collect::<Result<_, Problem>>()?;
-        let mut stage =
-            Stage { section: "", done: 0, absent: 0, of: all.iter().map(|(_, paths)| paths.len() as u64).sum() };
+            .collect::<Result<Vec<_>, Problem>>()?;
+        let of = all.iter().map(|(_, paths)| paths.len() as u64).sum();
+        let mut stage = Stage { section: "", done: 0, absent: 0, of };
         for (section, paths) in &all {
             stage.section = section;
             let before = stage.done;

@@ -158,27 +158,23 @@ fn answer(mut stream: TcpStream, served: &Pages) -> io::Result<()> {
     };
     let (status, body) = match read_request(&mut stream)? {
         Ok(request) if served.only_here && !is_own_host(request.host.as_deref()) => {
-            let body = "requested by a name other than localhost or the address\n".to_owned();
-            ("421 Misdirected Request", body)
+            ("421 Misdirected Request", "requested by a name other than localhost or the address".to_owned())
         }
-        Ok(request) if request.method != "GET" => {
-            let body = "only GET is answered\n".to_owned();
-            ("405 Method Not Allowed", body)
-        }
+        Ok(request) if request.method != "GET" => ("405 Method Not Allowed", "only GET is answered".to_owned()),
         Ok(request) => match page_at(&request.target) {
             Some(page) => match page.refresh() {
                 Ok(()) => return take_leave(&mut send(stream, page, request.minor)?),
-                Err(why) => ("503 Service Unavailable", format!("{why}\n")),
+                Err(why) => ("503 Service Unavailable", why),
             },
-            None => ("404 Not Found", "no such page\n".to_owned()),
+            None => ("404 Not Found", "no such page".to_owned()),
         },
-        Err(status) => (status, "\n".to_owned()),
+        Err(status) => (status, String::new()),
     };
     write!(
         stream,
         "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\n\
-         Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
-        body.len()
+         Content-Length: {}\r\nConnection: close\r\n\r\n{body}\n",
+        body.len() + 1
     )?;
     take_leave(&mut stream)
 }
@@ -190,10 +186,8 @@ fn is_own_host(host: Option<&str>) -> bool {
         return true;
     };
     // With any port: others may lead here.
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => host,
-    };
+    let port = host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
+    let name = port.map_or(host, |(name, _)| name);
     let address = name.trim_start_matches('[').trim_end_matches(']');
     let is_loopback = address.parse().is_ok_and(|it: IpAddr| it.to_canonical().is_loopback());
     is_loopback || name.trim_end_matches('.').eq_ignore_ascii_case("localhost")
@@ -202,10 +196,7 @@ fn is_own_host(host: Option<&str>) -> bool {
 /// Sends the page in pieces, as the protocol's version lets one.
 fn send(mut stream: TcpStream, page: &dyn Page, minor: u8) -> io::Result<TcpStream> {
     let chunked = minor >= 1;
-    let encoding = match chunked {
-        true => "Transfer-Encoding: chunked\r\n",
-        false => "",
-    };
+    let encoding = if chunked { "Transfer-Encoding: chunked\r\n" } else { "" };
     write!(stream, "HTTP/1.1 200 OK\r\nContent-Type: {}\r\n{encoding}Connection: close\r\n\r\n", page.content_type())?;
     let mut pieces = Pieces {
         stream,

@@ -6,7 +6,7 @@ use std::io::Read as _;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -175,10 +175,8 @@ impl Pusher {
     /// Has a request sent, unless too many wait.
     pub fn queue(&self, request: PushRequest) {
         self.counts.queued.fetch_add(1, Ordering::Relaxed);
-        match self.queue.try_send(request) {
-            // It is counted; why it does not work was told.
-            Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
-        }
+        // It is counted; why it does not work was told.
+        let _ = self.queue.try_send(request);
     }
 
     /// News since the last call.
@@ -190,10 +188,7 @@ impl Pusher {
     pub fn finish(self) -> Vec<PushNews> {
         drop(self.queue);
         self.counts.ending.store(true, Ordering::Relaxed);
-        let grace = match self.counts.failing.load(Ordering::Relaxed) {
-            true => SHORT_GRACE,
-            false => GRACE,
-        };
+        let grace = if self.counts.failing.load(Ordering::Relaxed) { SHORT_GRACE } else { GRACE };
         let deadline = Instant::now() + grace;
         // A request that goes on ends when its time-out does; nobody waits for that.
         while !self.thread.is_finished() && Instant::now() < deadline {
@@ -218,22 +213,17 @@ fn send(client: &PushClient, push: &PushRequest, counts: &Counts, tell: &Sender<
     let mut pause = FIRST_PAUSE;
     for attempt in 1..=MOST_TRIES {
         let is_last = attempt == MOST_TRIES || counts.ending.load(Ordering::Relaxed);
-        let (problem, again) = match client.send(push) {
-            Ok(()) => {
-                counts.sent.fetch_add(1, Ordering::Relaxed);
-                if counts.failing.swap(false, Ordering::Relaxed) {
-                    let told = client.server.texts.recovered;
-                    let _ = tell.send(PushNews::Recovered(told.to_owned()));
-                }
-                return;
+        let Err(Refusal { problem, is_final }) = client.send(push) else {
+            counts.sent.fetch_add(1, Ordering::Relaxed);
+            if counts.failing.swap(false, Ordering::Relaxed) {
+                let _ = tell.send(PushNews::Recovered(client.server.texts.recovered.to_owned()));
             }
-            Err(Refusal::Final(problem)) => (problem, false),
-            Err(Refusal::ForNow(problem)) => (problem, !is_last),
+            return;
         };
         if !counts.failing.swap(true, Ordering::Relaxed) {
             let _ = tell.send(PushNews::Failed(problem));
         }
-        if !again {
+        if is_final || is_last {
             return;
         }
         let until = Instant::now() + pause;
@@ -249,13 +239,11 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of an answer that are read: it says what is wrong, or nothing.
 const MOST_BYTES: u64 = 300;
 
-/// Why something was not taken.
+/// Why something was not taken, and whether it would not be another time.
 #[derive(Debug)]
-enum Refusal {
-    /// It would not be another time.
-    Final(Problem),
-    /// It may be later.
-    ForNow(Problem),
+struct Refusal {
+    problem: Problem,
+    is_final: bool,
 }
 
 /// A server, and how it knows us.
@@ -317,36 +305,26 @@ impl PushClient {
         if let Some(tenant) = &self.server.tenant {
             post = post.header("X-Scope-OrgID", tenant);
         }
-        let mut response = match post.send(&request.body[..]) {
-            Ok(response) => response,
-            Err(error) => {
-                let why = told(&error);
-                return Err(Refusal::ForNow(self.problem(&why, self.server.texts.reach)));
-            }
-        };
+        let sent = post.send(&request.body[..]);
+        let mut response = sent.map_err(|error| self.refusal(&told(&error), self.server.texts.reach, false))?;
         let status = response.status();
         if status.is_success() {
             return Ok(());
         }
         let mut said = Vec::new();
-        let answer = response.body_mut().as_reader();
         // What cannot be read says nothing.
-        let _ = answer.take(MOST_BYTES).read_to_end(&mut said);
+        let _ = response.body_mut().as_reader().take(MOST_BYTES).read_to_end(&mut said);
         let words = String::from_utf8_lossy(&said);
         let said = self.server.login.without_secrets(&words, &self.server.url);
         let said = said.replace(char::is_control, " ");
         let why = format!("{status} {said}");
-        let why = why.trim_end();
-        Err(match self.server.texts.remedy(status) {
-            (remedy, true) => Refusal::ForNow(self.problem(why, remedy)),
-            (remedy, false) => Refusal::Final(self.problem(why, remedy)),
-        })
+        let (remedy, may_be_taken_later) = self.server.texts.remedy(status);
+        Err(self.refusal(why.trim_end(), remedy, !may_be_taken_later))
     }
 
-    fn problem(&self, why: &str, remedy: &str) -> Problem {
-        let url = crate::redact::url(&self.server.url);
-        let many = self.server.texts.many;
-        Problem::new(format!("{url} does not accept {many}"), why, remedy)
+    fn refusal(&self, why: &str, remedy: &str, is_final: bool) -> Refusal {
+        let (url, many) = (crate::redact::url(&self.server.url), self.server.texts.many);
+        Refusal { problem: Problem::new(format!("{url} does not accept {many}"), why, remedy), is_final }
     }
 }
 
@@ -435,10 +413,7 @@ impl PushTarget {
     pub fn request(&self, push: &Push) -> PushRequest {
         let (query, content_type, body) = match self.protocol {
             Protocol::Ingest => (query(push), "application/octet-stream", push.pprof.clone()),
-            Protocol::Pusher => {
-                let labels = pairs(&series(push));
-                (Vec::new(), "application/json", series_of(push, &labels))
-            }
+            Protocol::Pusher => (Vec::new(), "application/json", series_of(push, &pairs(&series(push)))),
             Protocol::Parca => {
                 let labels = json!({ "labels": pairs(&series(push)) });
                 (Vec::new(), "application/json", series_of(push, &labels))
@@ -478,8 +453,7 @@ fn series(push: &Push) -> BTreeMap<String, String> {
 }
 
 fn pairs(labels: &BTreeMap<String, String>) -> Value {
-    let pairs = labels.iter();
-    pairs.map(|(name, value)| json!({"name": name, "value": value})).collect()
+    labels.iter().map(|(name, value)| json!({"name": name, "value": value})).collect()
 }
 
 /// The one series of a request in JSON, whose bytes are in base64.

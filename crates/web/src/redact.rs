@@ -278,9 +278,7 @@ fn quoted(given: &str, show: impl Fn(&str) -> String) -> Option<String> {
     let text = table.remove("text")?;
     let (text, is_alone) = (text.as_str()?, table.is_empty());
     let shown = show(text);
-    let is_whole = shown == text;
-    let quoted = || toml::Value::from(shown).to_string();
-    is_alone.then(|| if is_whole { given.to_owned() } else { quoted() })
+    is_alone.then(|| if shown == text { given.to_owned() } else { toml::Value::from(shown).to_string() })
 }
 
 /// The words of a list as TOML, as they are shown; `None` where they cannot be read.
@@ -288,9 +286,7 @@ fn listed(given: &str, show: impl Fn(&[String]) -> Vec<String>) -> Option<String
     let mut table = toml::from_str::<toml::Table>(&format!("words = {given}")).ok()?;
     let all: Vec<String> = table.remove("words")?.try_into().ok()?;
     let shown = show(&all);
-    let is_whole = shown == all;
-    let listed = || toml::Value::from(shown).to_string();
-    Some(if is_whole { given.to_owned() } else { listed() })
+    Some(if shown == all { given.to_owned() } else { toml::Value::from(shown).to_string() })
 }
 
 /// Any text: passwords in URLs, and values after `password=` and its like, are hidden.
@@ -384,13 +380,12 @@ fn assignments(text: &str) -> String {
     if let Some((key, _)) = text.split_once('=').filter(|(key, _)| is_secret(key) && !key.contains("://")) {
         return format!("{key}={BLOT}");
     }
-    let mut parts = text.split_inclusive(['?', '&', ' ', ',', ';']);
+    let parts = text.split_inclusive(['?', '&', ' ', ',', ';']);
     let mut ends_query = false;
     // A hidden value goes on to its quote's end.
     let mut quote = None;
     let one = |part: &str| {
-        let end = part.chars().last();
-        let end = end.filter(|c| matches!(c, '?' | '&' | ' ' | ',' | ';'));
+        let end = part.chars().last().filter(|c| matches!(c, '?' | '&' | ' ' | ',' | ';'));
         let end = end.map_or_else(String::new, String::from);
         if let Some(open) = quote {
             quote = quote.filter(|_| !part.contains(open));
@@ -410,7 +405,7 @@ fn assignments(text: &str) -> String {
         let end = if quote.is_none() { end } else { String::new() };
         format!("{key}={BLOT}{end}")
     };
-    parts.by_ref().map(one).collect()
+    parts.map(one).collect()
 }
 
 /// A server's text, which may repeat its request, without these secrets; also without the beginning of one that it was
@@ -422,11 +417,8 @@ pub fn repeated(said: &str, secrets: impl IntoIterator<Item = String>) -> String
     secrets.fold(said, |said, secret| {
         let said = without(&said, &secret, BLOT);
         let ends = (SAYS_NOTHING..secret.len()).rev();
-        let mut kept = ends.filter_map(|end| said.strip_suffix(secret.get(..end)?));
-        match kept.next() {
-            Some(kept) => format!("{kept}{BLOT}"),
-            None => said,
-        }
+        let kept = ends.filter_map(|end| said.strip_suffix(secret.get(..end)?)).next();
+        kept.map(|kept| format!("{kept}{BLOT}")).unwrap_or(said)
     })
 }
 

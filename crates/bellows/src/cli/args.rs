@@ -124,11 +124,27 @@ pub(super) struct LabelArgs {
 }
 
 impl LabelArgs {
-    /// The labels of the run to come.
+    /// The options that were given, unless a variable of the environment gave them.
+    pub(super) fn given(&self) -> impl Iterator<Item = &'static str> {
+        let tag = is_typed(!self.tags.is_empty(), "BELLOWS_TAGS");
+        given([("--tag", tag), ("--note", is_typed(self.note.is_some(), "BELLOWS_NOTE"))])
+    }
+
     pub(super) fn resolve(&self) -> Result<Labels, Failure> {
         let tags = self.tags.iter().filter(|tag| !tag.is_empty());
         labels(self.note.clone().unwrap_or_default(), tags)
     }
+}
+
+/// Whether an option was given on the command line, and not by this variable of the environment, which is meant for all
+/// commands.
+pub(super) fn is_typed(is_given: bool, variable: &str) -> bool {
+    is_given && std::env::var_os(variable).is_none()
+}
+
+/// Those of these options that were given.
+pub(super) fn given<const N: usize>(options: [(&'static str, bool); N]) -> impl Iterator<Item = &'static str> {
+    options.into_iter().filter_map(|(option, is_given)| is_given.then_some(option))
 }
 
 /// Reads a whole number of at least 1.
@@ -178,16 +194,13 @@ pub(super) struct EventArgs {
 }
 
 impl EventArgs {
-    /// The given events.
     pub(super) fn named(&self) -> &[String] {
         &self.events
     }
 
     /// The options that were given.
     pub(super) fn given(&self) -> impl Iterator<Item = &'static str> {
-        let event = (!self.events.is_empty()).then_some("--event");
-        let min_block = self.min_block.map(|_| "--min-block");
-        event.into_iter().chain(min_block)
+        given([("--event", !self.events.is_empty()), ("--min-block", self.min_block.is_some())])
     }
 
     /// Replaces the experiment's events by the given ones.
@@ -201,7 +214,6 @@ impl EventArgs {
     }
 }
 
-/// Reads the name of an event.
 pub(super) fn event(text: &str) -> Result<String, String> {
     let known = || format!("known are {}", session::Event::known());
     let event = session::Event::named(text).ok_or_else(known)?;

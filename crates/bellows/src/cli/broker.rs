@@ -84,7 +84,6 @@ impl BrokerArgs {
         Ok(Done::Fine)
     }
 
-    /// The faults to play.
     fn script(&self) -> Result<Vec<broker::Fault>, Failure> {
         let (text, origin) = match (&self.fault_script, &self.faults) {
             (Some(text), _) => (text.clone(), "the experiment".to_owned()),
@@ -158,8 +157,7 @@ fn faults_line(injections: &Injections) -> String {
         published: injections.published,
         redelivered: injections.redelivered,
     };
-    let json = serde_json::to_string(&played).unwrap_or_default();
-    format!("{json}\n")
+    serde_json::to_string(&played).unwrap_or_default() + "\n"
 }
 
 /// For people: one line for each fault, and the two counts that a ledger is compared with.
@@ -171,11 +169,9 @@ fn faults_text(injections: &Injections) -> String {
             (Some(span), Some(origin)) => {
                 let after = span.start.since(origin).as_secs_f64();
                 let _ = write!(text, ", at {after:.3} s");
-                if let Some(length) = span.end.map(|end| end.since(span.start)) {
-                    let _ = match length {
-                        Nanos::ZERO => Ok(()),
-                        length => write!(text, " for {:.3} s", length.as_secs_f64()),
-                    };
+                let length = span.end.map(|end| end.since(span.start));
+                if let Some(length) = length.filter(|it| *it > Nanos::ZERO) {
+                    let _ = write!(text, " for {:.3} s", length.as_secs_f64());
                 }
             }
             (Some(_), None) => text.push_str(", nobody came"),
@@ -183,9 +179,8 @@ fn faults_text(injections: &Injections) -> String {
         }
         text.push('\n');
     }
-    let (published, again) = (injections.published, injections.redelivered);
-    let taken = measure::counted(published, "message");
-    let _ = writeln!(text, "{taken} taken, {again} redelivered");
+    let taken = measure::counted(injections.published, "message");
+    let _ = writeln!(text, "{taken} taken, {} redelivered", injections.redelivered);
     text
 }
 
@@ -221,7 +216,6 @@ struct BrokerTlsArgs {
 }
 
 impl BrokerTlsArgs {
-    /// The listener that is requested.
     fn listener(self) -> Result<Option<TlsListener>, Failure> {
         let Some(listen) = self.tls_listen else {
             return Ok(None);
@@ -248,8 +242,7 @@ impl BrokerTlsArgs {
         }
         let clients =
             authorities.map(|authorities| ClientCertificates { authorities, required: self.tls_require_cert });
-        let identity = Identity { certificate, key };
-        let tls = ServerTls { identity, clients };
+        let tls = ServerTls { identity: Identity { certificate, key }, clients };
         Ok(Some(TlsListener { listen, tls }))
     }
 }

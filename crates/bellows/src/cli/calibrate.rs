@@ -2,10 +2,10 @@
 
 use measure::{Nanos, counted};
 use report::console::{self, LoadRow, Steps, WakeRow, sentence};
-use session::RunOptions;
 use session::calibration::{self, Calibration, Keeping};
 
 use crate::failure::{Done, Failure};
+use crate::run_options::run_options;
 use crate::{output, signals};
 
 /// Measures, keeps and prints the capacity, or prints the one that was kept where `show` asks for it.
@@ -47,22 +47,12 @@ pub(super) fn execute(show: bool, quiet: bool, json: bool) -> Result<Done, Failu
 fn measure(quiet: bool) -> Result<Calibration, Failure> {
     let control = load::Control::new();
     let at_once = signals::stop_load(&control)?;
-    let options = RunOptions {
-        runs_dir: None,
-        labels: archive::Labels::default(),
-        command: Vec::new(),
-        scenarios: session::SCENARIOS,
-        bellows_exe: std::env::current_exe()
-            .map_err(|e| Failure::io("find", std::path::Path::new("the bellows executable"), &e))?,
-        texts: session::Texts::default(),
-    };
+    let options = run_options(None, archive::Labels::default(), Vec::new())?;
     let steps = match quiet {
         true => Steps::Quiet,
         false => Steps::new(output::style_aside()),
     };
-    let found = session::calibrate(&options, &control, |done, of, text| {
-        steps.at(done, of, text);
-    });
+    let found = session::calibrate(&options, &control, |done, of, text| steps.at(done, of, text));
     steps.clear();
     at_once.check()?;
     Ok(found?)

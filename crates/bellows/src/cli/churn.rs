@@ -61,7 +61,6 @@ struct Options {
 }
 
 impl ChurnArgs {
-    /// Runs the churn.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         match self.kind {
             Kind::Connections(options) => options.execute(ChurnKind::Connections),

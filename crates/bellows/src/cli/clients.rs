@@ -105,7 +105,6 @@ impl DestinationArgs {
         spec
     }
 
-    /// Number of destinations.
     pub(super) fn count(&self) -> usize {
         self.destinations.len() * self.num_destinations
     }
@@ -161,14 +160,13 @@ impl Consuming {
 impl ConsumerSide {
     /// Splits a group in two where its consumers connect elsewhere.
     pub(super) fn split(self, spec: LoadSpec) -> Vec<LoadSpec> {
-        let Some(url) = self.consumer_url else {
+        let Some(Url(url)) = self.consumer_url else {
             return vec![spec];
         };
         if spec.producers == 0 {
-            let url = Some(url.0);
-            return vec![LoadSpec { url, ..spec }];
+            return vec![LoadSpec { url: Some(url), ..spec }];
         }
-        let consumers = LoadSpec { producers: 0, rate: None, message_count: 0, url: Some(url.0), ..spec.clone() };
+        let consumers = LoadSpec { producers: 0, rate: None, message_count: 0, url: Some(url), ..spec.clone() };
         let producers =
             LoadSpec { consumers: Consumers { per_destination: 0, subscription: None, ..spec.consumers }, ..spec };
         vec![consumers, producers]

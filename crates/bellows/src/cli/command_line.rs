@@ -75,7 +75,6 @@ impl fmt::Debug for Header {
 }
 
 impl Header {
-    /// A header as the archive keeps it.
     pub(super) fn shown(text: &str) -> String {
         text.parse::<Self>().map_or_else(|_| "***".to_owned(), |header| format!("{header:?}"))
     }
@@ -175,9 +174,7 @@ fn add_argument(arg: &Arg, matches: &ArgMatches, words: &mut Vec<String>) {
         words.extend(name.clone());
         let values = values.map(|value| shown(arg.get_value_parser(), &value.to_string_lossy()));
         match arg.get_value_delimiter() {
-            Some(delimiter) => {
-                words.push(values.collect::<Vec<_>>().join(&delimiter.to_string()));
-            }
+            Some(delimiter) => words.push(values.collect::<Vec<_>>().join(&delimiter.to_string())),
             None => words.extend(values),
         }
     }
@@ -241,7 +238,6 @@ fn tip(error: &clap::Error) -> Option<String> {
     }
 }
 
-/// The usage that an error shows.
 fn usage(error: &clap::Error) -> Option<String> {
     match error.get(ContextKind::Usage)? {
         ContextValue::StyledStr(usage) => Some(usage.to_string()),
@@ -347,7 +343,6 @@ fn shown_value(argument: &str, value: &str) -> String {
     web::redact::text(value)
 }
 
-/// Why a value was refused.
 fn in_words(source: &(dyn std::error::Error + 'static)) -> String {
     use std::num::{IntErrorKind, ParseIntError};
     if let Some(error) = source.downcast_ref::<ParseIntError>() {
@@ -361,8 +356,7 @@ fn in_words(source: &(dyn std::error::Error + 'static)) -> String {
         return "it must be an IP address, with a port where one is needed".to_owned();
     }
     let text = source.to_string();
-    let range = text.split_once(" is not in ").and_then(|(_, range)| range.split_once("..="));
-    match range {
+    match text.split_once(" is not in ").and_then(|(_, range)| range.split_once("..=")) {
         Some((least, most)) => format!("it must be a whole number from {least} to {most}"),
         None => text,
     }

@@ -7,10 +7,13 @@ use archive::{ComparedMatrix, ComparedSide, Comparison, LatencyLog, LogUnit, Run
 use clap::{Args, ValueEnum};
 use measure::Problem;
 use report::view::ComparisonSource;
-use study::{ComparisonOptions, FunctionCosts, compare_functions, compare_logs, compare_within, comparison, read_logs};
+use study::{
+    CellRuns, ComparisonOptions, FunctionCosts, compare_functions, compare_logs, compare_within, comparison,
+    is_decided, read_logs,
+};
 
-use super::paired::ComparisonFiles;
-use super::paired::{self, PairedFolder, ended};
+use super::args::{OutputArgs, given, is_typed};
+use super::paired::{self, ComparisonFiles, PairedFolder, done, ended};
 use super::{complete, find};
 use crate::failure::{Done, Failure};
 use crate::output;
@@ -43,9 +46,7 @@ const EXISTING: &str = "Existing runs";
 impl ExistingArgs {
     /// The first option, but for `--with`, that was given.
     pub(super) fn given(&self) -> Option<&'static str> {
-        let options = [("--paired", self.paired), ("--unit", self.unit.is_some()), ("--force", self.force)];
-        let given = options.into_iter().find(|(_, given)| *given);
-        given.map(|(option, _)| option)
+        given([("--paired", self.paired), ("--unit", self.unit.is_some()), ("--force", self.force)]).next()
     }
 }
 
@@ -53,16 +54,10 @@ impl ExistingArgs {
 pub(super) struct ExistingRuns<'a> {
     /// Runs of A: paths, ids, parts of ids, folders of runs, or a filter as of `bellows runs`; or histogram logs.
     pub(super) a: &'a [String],
-    /// Runs of B, and options.
     pub(super) args: &'a ExistingArgs,
-    /// Differences that matter.
     pub(super) margins: Margins,
-    /// Files for the decision.
     pub(super) files: &'a ComparisonFiles,
-    /// Print one JSON object.
-    pub(super) json: bool,
-    /// Folder of runs.
-    pub(super) runs: &'a Path,
+    pub(super) output: &'a OutputArgs,
 }
 
 /// Differences that matter, and the confidence required.
@@ -80,7 +75,6 @@ pub(super) struct Margins {
 }
 
 impl Margins {
-    /// Options of the comparison with these margins.
     pub(super) fn options(self) -> ComparisonOptions {
         ComparisonOptions {
             level: self.level,
@@ -92,20 +86,26 @@ impl Margins {
 }
 
 impl ExistingRuns<'_> {
-    /// Compares and prints.
     pub(super) fn compare(&self) -> Result<Done, Failure> {
         let options = ComparisonOptions { paired: self.args.paired, force: self.args.force, ..self.margins.options() };
-        if are_logs(self.a, &self.args.with)? {
-            return self.compare_logs(options);
-        }
-        if self.args.unit.is_some() {
+        let are_logs = are_logs(self.a, &self.args.with)?;
+        if self.args.unit.is_some() && !are_logs {
             return Err(Failure::usage(
                 "--unit is for histogram logs",
                 "leave it out: runs know the unit of their latencies",
             ));
         }
-        if self.args.with.is_empty() {
+        if self.args.with.is_empty() && !are_logs {
             return self.compare_turns(options);
+        }
+        if is_typed(self.output.strict, "BELLOWS_STRICT") {
+            return Err(Failure::usage(
+                "--strict asks for all planned pairs, and these runs have no plan",
+                "leave it out, or name a folder of runs in turns",
+            ));
+        }
+        if are_logs {
+            return self.compare_logs(options);
         }
         self.files.begin(COMPARISON)?;
         let (a, b) = (self.named_runs(self.a)?, self.named_runs(&self.args.with)?);
@@ -115,49 +115,46 @@ impl ExistingRuns<'_> {
         let records = |side: &[(RunRecord, PathBuf)]| -> Vec<RunRecord> {
             side.iter().map(|(record, _)| record.clone()).collect()
         };
-        let mut compared = comparison(&records(&a), &records(&b), options).map_err(Failure::Failed)?;
+        let mut compared = comparison(&records(&a), &records(&b), options)?;
         let (of_a, of_b) = (costs(&a, &compared.a), costs(&b, &compared.b));
         compare_functions(&mut compared, &of_a, &of_b);
         let (alone_a, alone_b) = (alone(&a, &compared.a), alone(&b, &compared.b));
         compare_within(&mut compared, alone_a, alone_b);
         let name = a.first().map_or(COMPARISON, |run| run.0.name.as_str());
-        let compared = ComparedMatrix::of_one(name, compared);
-        paired::print(&compared, self.json)?;
         let all = a.iter().chain(&b);
-        let folders: HashMap<String, PathBuf> = all.map(|(record, dir)| (record.id.clone(), dir.clone())).collect();
+        let folders = all.map(|(record, dir)| (record.id.clone(), dir.clone())).collect();
+        self.tell(name, compared, &folders, None)
+    }
+
+    fn compare_logs(&self, options: ComparisonOptions) -> Result<Done, Failure> {
+        self.files.check_logs()?;
+        self.files.begin(COMPARISON)?;
+        let (a, b) = logs(self.a, &self.args.with, self.args.unit)?;
+        let compared = compare_logs(&a, &b, options)?;
+        self.tell(COMPARISON, compared, &HashMap::new(), Some((&a, &b)))
+    }
+
+    /// Prints a comparison, and writes it to the requested files.
+    fn tell(
+        &self,
+        name: &str,
+        compared: Comparison,
+        runs: &HashMap<String, PathBuf>,
+        logs: Option<(&[LatencyLog], &[LatencyLog])>,
+    ) -> Result<Done, Failure> {
+        let compared = ComparedMatrix::of_one(name, compared);
+        self.print(&compared)?;
         self.files.write(&compared, |beside| {
-            let comparison = compared.alone().cloned().unwrap_or_default();
-            report::html::render_comparison(&ComparisonSource {
-                comparison: &comparison,
-                name,
-                runs: &folders,
-                logs: None,
-                pairs: None,
-                folder: Some(beside),
-            })
+            let comparison = &compared.alone().cloned().unwrap_or_default();
+            let folder = Some(beside);
+            report::html::render_comparison(&ComparisonSource { comparison, name, runs, logs, pairs: None, folder })
         })?;
         Ok(ended(&compared))
     }
 
-    /// Compares histogram logs.
-    fn compare_logs(&self, options: ComparisonOptions) -> Result<Done, Failure> {
-        self.files.check_logs()?;
-        self.files.begin(COMPARISON)?;
-        let logs = compared_logs(self.a, &self.args.with, self.args.unit, options)?;
-        let compared = ComparedMatrix::of_one(COMPARISON, logs.compared);
-        paired::print(&compared, self.json)?;
-        self.files.write(&compared, |beside| {
-            let comparison = compared.alone().cloned().unwrap_or_default();
-            report::html::render_comparison(&ComparisonSource {
-                comparison: &comparison,
-                name: COMPARISON,
-                runs: &HashMap::new(),
-                logs: Some((&logs.a, &logs.b)),
-                pairs: None,
-                folder: Some(beside),
-            })
-        })?;
-        Ok(ended(&compared))
+    /// Prints all figures, with `--quiet` the decision alone.
+    fn print(&self, compared: &ComparedMatrix) -> Result<(), Failure> {
+        paired::print(compared, self.output.json, !self.output.quiet)
     }
 
     /// Compares the runs of `bellows ab` once more.
@@ -166,7 +163,7 @@ impl ExistingRuns<'_> {
         let [named] = self.a else {
             return Err(Failure::usage("there is nothing to compare with", help));
         };
-        let Some(dir) = find::paired_folder(named, self.runs)? else {
+        let Some(dir) = find::paired_folder(named, &self.output.runs.runs)? else {
             return Err(Failure::usage("there is nothing to compare with", help).observed(named));
         };
         let folder = PairedFolder::read(&dir, None)?;
@@ -176,11 +173,13 @@ impl ExistingRuns<'_> {
         let before = before.as_ref().and_then(|it| it.comparisons().next());
         // Looks that were fixed beforehand stay what they were, and so does what ended the runs before all were made.
         let looks = before.map_or_else(|| vec![folder.matrix.pairs], |it| it.looks.clone());
-        let mut compared = folder.compare(&looks, options).map_err(Failure::Failed)?;
+        let mut compared = folder.compare(&looks, options)?;
         compared.break_off(before.and_then(|it| it.broke_off.clone()));
-        paired::print(&compared, self.json)?;
+        self.print(&compared)?;
         folder.write_files(self.files, &compared)?;
-        Ok(ended(&compared))
+        let cells = folder.cell_runs();
+        let is_whole = cells.iter().all(CellRuns::is_whole) || is_decided(&cells, &looks, options);
+        Ok(done(&compared, self.output.strict, is_whole))
     }
 
     /// The runs that were named with their folders, the oldest first where a filter names several.
@@ -204,7 +203,7 @@ impl ExistingRuns<'_> {
     }
 
     fn named(&self, name: &str) -> Result<Vec<(RunRecord, PathBuf)>, Failure> {
-        let dir = self.runs;
+        let dir = &self.output.runs.runs;
         let path = Path::new(name);
         if is_folder_of_runs(path) {
             return readable(find::list(path)?, || {
@@ -332,13 +331,6 @@ impl From<RecordedUnit> for LogUnit {
     }
 }
 
-/// The logs of both sides, and the decision.
-struct ComparedLogs {
-    a: Vec<LatencyLog>,
-    b: Vec<LatencyLog>,
-    compared: Comparison,
-}
-
 /// Whether the sides are logs.
 ///
 /// # Errors
@@ -359,29 +351,19 @@ fn are_logs(a: &[String], b: &[String]) -> Result<bool, Failure> {
     }
 }
 
-/// Reads and compares logs.
-fn compared_logs(
-    a: &[String],
-    b: &[String],
-    unit: Option<RecordedUnit>,
-    options: ComparisonOptions,
-) -> Result<ComparedLogs, Failure> {
+/// Reads the logs of both sides.
+fn logs(a: &[String], b: &[String], unit: Option<RecordedUnit>) -> Result<(Vec<LatencyLog>, Vec<LatencyLog>), Failure> {
     if b.is_empty() {
-        let help = "--with names the logs of B";
-        return Err(Failure::usage("there is nothing to compare with", help));
+        return Err(Failure::usage("there is nothing to compare with", "--with names the logs of B"));
     }
-    let real = |name: &String| Path::new(name).canonicalize().ok();
     let mut seen = Vec::new();
     for name in a.iter().chain(b) {
-        let path = real(name);
+        let path = Path::new(name).canonicalize().ok();
         if path.is_some() && seen.contains(&path) {
             return Err(Failure::usage("a log is named twice", "each log is one run of one side").observed(name));
         }
         seen.push(path);
     }
     let unit = unit.map(LogUnit::from);
-    let read = |names: &[String]| read_logs(names, unit).map_err(Failure::Failed);
-    let (a, b) = (read(a)?, read(b)?);
-    let compared = compare_logs(&a, &b, options).map_err(Failure::Failed)?;
-    Ok(ComparedLogs { a, b, compared })
+    Ok((read_logs(a, unit)?, read_logs(b, unit)?))
 }

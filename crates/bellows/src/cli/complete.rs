@@ -73,7 +73,6 @@ pub(super) fn profiles() -> ArgValueCompleter {
     })
 }
 
-/// PerfTest's options.
 pub(super) fn perf_test_options() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         let options = perf_test::options().map(|(name, help)| (name, help.to_owned()));
@@ -148,7 +147,6 @@ pub(crate) struct ManArgs {
 }
 
 impl CompletionsArgs {
-    /// Prints them.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let script = script(self.shell)?;
         output::print(&String::from_utf8_lossy(&script))?;
@@ -157,7 +155,6 @@ impl CompletionsArgs {
 }
 
 impl ManArgs {
-    /// Prints the main page, or writes them all.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         if let Some(dir) = &self.out {
             let failed = |e| Failure::io("write to", dir, &e);

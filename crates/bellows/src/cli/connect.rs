@@ -56,7 +56,6 @@ pub(super) struct ConnectArgs {
 }
 
 impl LoginArgs {
-    /// The running broker at the address.
     pub(super) fn spec(self) -> BrokerSpec {
         BrokerSpec {
             kind: BrokerKind::Attach,
@@ -69,7 +68,6 @@ impl LoginArgs {
 }
 
 impl ConnectArgs {
-    /// The running broker that is meant.
     pub(super) fn spec(self) -> Result<BrokerSpec, Failure> {
         self.security.fill(BrokerSpec {
             pid: self.pid,

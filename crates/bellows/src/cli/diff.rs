@@ -110,7 +110,6 @@ struct Sides {
 }
 
 impl DiffArgs {
-    /// Prints the table, or writes the file.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let form = self.output.as_deref().map(Form::of_file).transpose()?;
         let sides = self.sides()?;
@@ -150,11 +149,11 @@ impl DiffArgs {
         if !self.force && !forced.is_empty() {
             return Err(Failure::Failed(forced.remove(0)));
         }
-        let mut other_builds = Vec::new();
         // A line, a class or whose work it is has a name in every build.
-        if of == FunctionRowOf::Function {
-            other_builds = a.profile.other_builds(&b.profile);
-        }
+        let other_builds = match of {
+            FunctionRowOf::Function => a.profile.other_builds(&b.profile),
+            _ => Vec::new(),
+        };
         if !other_builds.is_empty() {
             for side in [&mut a, &mut b] {
                 side.profile = side.profile.with_one_unnamed(&other_builds);
@@ -165,16 +164,11 @@ impl DiffArgs {
 
     fn print(&self, sides: &Sides) -> Result<(), Failure> {
         let of = self.rows_of();
-        if let FunctionRowOf::Work(by) = of {
-            let mut parts = [&sides.a, &sides.b].into_iter();
-            if let Some(part) = parts.find(|part| !part.profile.tells_work(by)) {
-                return Err(identifiers_only(&part.name));
-            }
-        }
-        if let FunctionRowOf::Wait(_) = of {
-            let mut parts = [&sides.a, &sides.b].into_iter();
-            if let Some(part) = parts.find(|part| part.profile.waits.is_empty()) {
-                return Err(no_waits(&part.name));
+        for part in [&sides.a, &sides.b] {
+            match of {
+                FunctionRowOf::Work(by) if !part.profile.tells_work(by) => return Err(identifiers_only(&part.name)),
+                FunctionRowOf::Wait(_) if part.profile.waits.is_empty() => return Err(no_waits(&part.name)),
+                _ => {}
             }
         }
         let [a, b] = [&sides.a, &sides.b].map(ProfilePart::heading);

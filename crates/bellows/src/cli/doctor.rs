@@ -47,7 +47,7 @@ struct Row<'a> {
 }
 
 impl DoctorArgs {
-    /// Prints the checks, or the capacity. What is not in order is a finding, not a failure.
+    /// Prints the checks, or the capacity. A check that fails is a finding, and no failure of the command.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         if self.calibrate {
             return calibrate::execute(self.show, self.quiet, self.json);

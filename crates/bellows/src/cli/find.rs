@@ -37,10 +37,7 @@ pub(super) fn shown_name(entry: &RunEntry) -> String {
 
 /// Whether two paths, relative or not, mean one folder.
 fn is_same(a: &Path, b: &Path) -> bool {
-    match (std::path::absolute(a), std::path::absolute(b)) {
-        (Ok(a), Ok(b)) => a == b,
-        _ => false,
-    }
+    std::path::absolute(a).is_ok_and(|a| std::path::absolute(b).is_ok_and(|b| a == b))
 }
 
 /// A folder as a shell reads it back; none is taken for an option.
@@ -55,11 +52,10 @@ pub(super) fn folder_word(dir: &Path) -> String {
 /// The folder of the run that `name` means: a path, an id, a part at either end of an id that no
 /// other run has, or `last`.
 pub(super) fn run(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
-    let path = Path::new(name);
-    if path.is_dir() {
-        return Ok(path.to_owned());
+    match Path::new(name) {
+        path if path.is_dir() => Ok(path.to_owned()),
+        _ => among_runs(name, runs),
     }
-    among_runs(name, runs)
 }
 
 /// The folder of a run as in [`run`], or of several runs: the last one with their experiment's name (`limit-demo`).
@@ -115,12 +111,9 @@ pub(super) fn profile(name: &str, event: Option<&str>, runs: &Path) -> Result<Pa
     let sampled = |dir: &Path| holds(dir, None) || event.is_some() && holds(dir, event);
     let with_profile = entries.iter().find(|entry| entry.has_profile() && sampled(&entry.dir));
     with_profile.map(|entry| entry.dir.clone()).ok_or_else(|| {
+        let all = counted(entries.len() as u64, "run");
         Failure::failed(
-            format!(
-                "none of {} in {} has a profile with samples",
-                counted(entries.len() as u64, "run"),
-                runs.display(),
-            ),
+            format!("none of {all} in {} has a profile with samples", runs.display()),
             "make one with `bellows demo` or `bellows record`, or name the folder with --runs",
         )
         .observed(runs.display())
@@ -155,13 +148,9 @@ fn among_runs(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
             return failure;
         }
         if candidates.is_empty() {
+            let all = counted(entries.len() as u64, "run");
             return Failure::failed(
-                format!(
-                    "no run or file is named {name:?} (looked among {} in \
-                         {})",
-                    counted(entries.len() as u64, "run"),
-                    runs.display()
-                ),
+                format!("no run or file is named {name:?} (looked among {all} in {})", runs.display()),
                 format!(
                     "`bellows runs{}` lists them; a part at either end of the id is enough, the experiment's name \
                          where it has one run, or `last`",
@@ -183,10 +172,10 @@ const SHOWN: usize = 10;
 
 /// The newest of several ids, and how many more there are.
 fn shown_ids(ids: &[String]) -> String {
-    let shown = ids.iter().take(SHOWN).cloned().collect::<Vec<_>>();
-    match ids.len() - shown.len() {
-        0 => shown.join(", "),
-        more => format!("{} and {} more", shown.join(", "), count(more as u64)),
+    let shown = ids.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+    match ids.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {} more", count(more as u64)),
     }
 }
 
@@ -232,13 +221,11 @@ pub(super) fn stopped_folder(named: &str, runs: &Path, kind: FolderKind) -> Resu
             "it is printed when such runs begin and end; --runs names where it lies",
         )
         .observed(runs.display())),
-        some => Err(Failure::failed(format!("{named:?} means {} folders", some.len()), "give more of the name")
-            .observed(
-                some.iter()
-                    .map(|dir| dir.file_name().unwrap_or_default().to_string_lossy())
-                    .collect::<Vec<_>>()
-                    .join(", "),
-            )),
+        some => {
+            let names = some.iter().map(|dir| dir.file_name().unwrap_or_default().to_string_lossy());
+            let cause = format!("{named:?} means {} folders", some.len());
+            Err(Failure::failed(cause, "give more of the name").observed(names.collect::<Vec<_>>().join(", ")))
+        }
     }
 }
 
@@ -274,10 +261,7 @@ pub(super) fn paired_folder(named: &str, runs: &Path) -> Result<Option<PathBuf>,
         false => folders_of_runs(named, runs)?.into_iter().map(|it| it.0).collect(),
     };
     found.retain(|dir| FolderKind::of(dir) == Some(FolderKind::Pairs));
-    Ok(match found.len() {
-        1 => found.pop(),
-        _ => None,
-    })
+    Ok(found.pop().filter(|_| found.is_empty()))
 }
 
 /// The one run that is meant, or the ids of those that could be.
@@ -289,8 +273,7 @@ fn choose<'a>(name: &str, entries: &'a [RunEntry]) -> Result<&'a RunEntry, Vec<S
         return Ok(exact);
     }
     let of = |is_meant: &dyn Fn(&str) -> bool| -> Vec<&RunEntry> {
-        let entries = entries.iter();
-        entries.filter(|e| !name.is_empty() && is_meant(&e.id)).collect()
+        entries.iter().filter(|e| !name.is_empty() && is_meant(&e.id)).collect()
     };
     let mut matching = of(&|id| id.starts_with(name) || id.ends_with(name));
     if matching.is_empty() {

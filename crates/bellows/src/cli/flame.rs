@@ -64,7 +64,6 @@ fn formats() -> Vec<PossibleValue> {
 }
 
 impl FlameArgs {
-    /// Draws it.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         if self.format.as_deref() == Some(STACKCOLLAPSE) {
             return self.fold();
@@ -92,8 +91,7 @@ impl FlameArgs {
             }),
         };
         let content = format.write(profile, &heading)?;
-        let usual = format.usual_name(&event);
-        write(self.output, usual, &[source], &content)
+        write(self.output, format.usual_name(&event), &[source], &content)
     }
 
     /// Folds the text of `perf script`.
@@ -110,43 +108,30 @@ impl FlameArgs {
 
 /// Writes a file: the one that was named, or one of the usual name in the current folder.
 fn write(named: Option<PathBuf>, usual: String, sources: &[PathBuf], content: &[u8]) -> Result<Done, Failure> {
-    match named {
-        Some(file) if is_stdout(&file) => output::data(content)?,
-        Some(file) => {
-            if sources.iter().any(|source| is_source(&file, source)) {
-                return Err(would_replace(&file, SOURCE));
-            }
-            let written = stacks::write_output(&file, content);
-            tell(&file, written)?;
-        }
-        None => {
-            let file = usual_file(usual, sources)?;
-            // Nobody named it, so a link of this name, too, is replaced and not followed.
-            let written = stacks::replace_file(&file, content);
-            tell(&file, written)?;
-        }
+    let is_named = named.is_some();
+    let file = named.unwrap_or_else(|| usual.into());
+    if is_named && is_stdout(&file) {
+        output::data(content)?;
+        return Ok(Done::Fine);
     }
+    if sources.iter().any(|source| is_source(&file, source)) {
+        return Err(would_replace(&file, "the profile that it is drawn of"));
+    }
+    if !is_named && Path::new(archive::file::RECORD).exists() {
+        return Err(would_replace(&file, "a file of the recording in this folder"));
+    }
+    let written = match is_named {
+        true => stacks::write_output(&file, content),
+        // Nobody named it, so a link of this name, too, is replaced and not followed.
+        false => stacks::replace_file(&file, content),
+    };
+    tell(&file, written)?;
     Ok(Done::Fine)
 }
 
 pub(super) fn is_stdout(file: &Path) -> bool {
     STDOUT.iter().any(|name| file == Path::new(name))
 }
-
-/// The file of this name in the current folder, unless it is a source, or part of a recording.
-fn usual_file(name: String, sources: &[PathBuf]) -> Result<PathBuf, Failure> {
-    let file = PathBuf::from(name);
-    if sources.iter().any(|source| is_source(&file, source)) {
-        return Err(would_replace(&file, SOURCE));
-    }
-    if Path::new(archive::file::RECORD).exists() {
-        return Err(would_replace(&file, "a file of the recording in this folder"));
-    }
-    Ok(file)
-}
-
-/// The flame graph's source, as errors name it.
-const SOURCE: &str = "the profile that it is drawn of";
 
 /// Whether two names are of the same file.
 fn is_source(file: &Path, source: &Path) -> bool {

@@ -1,7 +1,6 @@
 //! `flame --format stackcollapse`: the text of `perf script` as folded stacks, byte for byte as `stackcollapse-perf.pl`
 //! writes them.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -71,10 +70,7 @@ impl CollapseArgs {
             source_lines: self.srcline,
             event: event.map(str::to_owned),
         });
-        let mut tool = match self.inline {
-            true => Some(InlinedFunctions::new(self.context)?),
-            false => None,
-        };
+        let mut tool = self.inline.then(|| InlinedFunctions::new(self.context)).transpose()?;
         for file in files {
             read(&mut collapse, file, tool.as_mut())?;
         }
@@ -90,7 +86,6 @@ impl CollapseArgs {
     }
 }
 
-/// Why there is nothing to write.
 fn nothing_folded(without_stacks: u64) -> Failure {
     match without_stacks {
         0 => Failure::failed(
@@ -107,17 +102,12 @@ fn nothing_folded(without_stacks: u64) -> Failure {
 
 /// The failure for a file that is no text of `perf script`, with the command that makes folded text of it.
 fn not_a_text(file: &Path, looks: &str, is_profile: bool) -> Failure {
-    let name = match file == Path::new("-") {
-        true => Cow::Borrowed("FILE"),
-        false => file.to_string_lossy(),
-    };
-    let help = match is_profile {
-        true => format!("fold it with `bellows flame {name} --format folded -o -`"),
-        false => "give what `perf script` prints".to_owned(),
-    };
-    let observed = match is_profile {
-        true => format!("it is a profile: {looks}"),
-        false => format!("it looks like {looks}"),
+    let name = if file == Path::new("-") { "FILE".into() } else { file.to_string_lossy() };
+    let (help, observed) = match is_profile {
+        true => {
+            (format!("fold it with `bellows flame {name} --format folded -o -`"), format!("it is a profile: {looks}"))
+        }
+        false => ("give what `perf script` prints".to_owned(), format!("it looks like {looks}")),
     };
     Failure::failed(format!("{} is no text of `perf script`", file.display()), help).observed(observed)
 }
@@ -198,8 +188,7 @@ impl InlinedFunctions {
             return known.clone();
         }
         let told = self.ask(address, function, module);
-        let is_known = |told: &Vec<u8>| !matches!(told.as_slice(), b"" | b"??" | b"??:??:0");
-        let told = told.filter(is_known);
+        let told = told.filter(|told| !matches!(told.as_slice(), b"" | b"??" | b"??:??:0"));
         if self.known.len() < MOST_KNOWN {
             self.known.insert(key, told.clone());
         }
@@ -220,10 +209,9 @@ impl InlinedFunctions {
         }
         let mut functions: Vec<Vec<u8>> = Vec::new();
         let mut lines = told.split(|&byte| byte == b'\n');
-        while let Some(name) = lines.next().filter(|name| !name.is_empty()) {
-            let Some(place) = lines.next() else {
-                break;
-            };
+        while let Some(name) = lines.next().filter(|name| !name.is_empty())
+            && let Some(place) = lines.next()
+        {
             let name = without_discriminator(name);
             functions.push(match self.context {
                 true => [name, b":", without_discriminator(place)].concat(),
@@ -249,10 +237,8 @@ impl InlinedFunctions {
         let text = String::from_utf8_lossy(function);
         let (name, offset) = text.rsplit_once("+0x")?;
         let offset = u64::from_str_radix(offset, 16).ok()?;
-        let symbols = self.symbols.entry(module.to_vec()).or_insert_with(|| {
-            let told = output_of(Command::new("nm").arg(OsStr::from_bytes(module)));
-            told.unwrap_or_default()
-        });
+        let nm = || output_of(Command::new("nm").arg(OsStr::from_bytes(module))).unwrap_or_default();
+        let symbols = self.symbols.entry(module.to_vec()).or_insert_with(nm);
         let symbols = String::from_utf8_lossy(symbols);
         let start = symbols.lines().find_map(|line| {
             let (address, symbol) = line.split_once(' ')?;
@@ -265,8 +251,7 @@ impl InlinedFunctions {
 
 /// A program's standard output.
 fn output_of(command: &mut Command) -> io::Result<Vec<u8>> {
-    let command = command.stdin(Stdio::null()).stderr(Stdio::inherit());
-    command.output().map(|it| it.stdout)
+    command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().map(|it| it.stdout)
 }
 
 fn contains(text: &[u8], part: &[u8]) -> bool {

@@ -94,7 +94,6 @@ pub(crate) struct HelpArgs {
 }
 
 impl HelpArgs {
-    /// Prints it, a page at a time where it is longer than the terminal.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         output::print_paged(&explained(&self.names)?)?;
         Ok(Done::Fine)
@@ -211,16 +210,12 @@ fn found(names: &[String]) -> Option<String> {
     Some(console::page(&page, topic_of, output::style()))
 }
 
-/// Completes commands and topics.
 fn commands_and_topics() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         let all = Cli::command();
+        let about = |it: &clap::Command| it.get_about().map(ToString::to_string).unwrap_or_default();
         let commands = all.get_subcommands().filter(|it| !it.is_hide_set());
-        let named = |it: &clap::Command| {
-            let about = it.get_about().map(ToString::to_string);
-            (it.get_name().to_owned(), about.unwrap_or_default())
-        };
-        let commands: Vec<_> = commands.map(named).collect();
+        let commands: Vec<_> = commands.map(|it| (it.get_name().to_owned(), about(it))).collect();
         let topics = topics().filter(|(name, _)| all.find_subcommand(name).is_none());
         complete::starting_with(typed, commands.into_iter().chain(topics)).collect()
     })
@@ -238,7 +233,6 @@ fn topics() -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// The commands, and the topics.
 fn overview() -> String {
     let mut page = String::from("\n# Topics\n\n| | |\n| --- | --- |\n");
     for (name, title) in topics() {
@@ -256,11 +250,8 @@ fn usage(names: &[String]) -> Result<String, Failure> {
     command.build();
     let mut found = &mut command;
     for name in names {
-        let known: Vec<String> = found
-            .get_subcommands()
-            .filter(|below| !below.is_hide_set())
-            .map(|below| below.get_name().to_owned())
-            .collect();
+        let known = found.get_subcommands().filter(|below| !below.is_hide_set());
+        let known: Vec<String> = known.map(|below| below.get_name().to_owned()).collect();
         found = found.find_subcommand_mut(name).ok_or_else(|| unknown(name, &known))?;
     }
     Ok(styled(found.render_long_help()))

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use archive::{
-    FolderKind, FolderLock, LimitOutcome, LimitPlan, LimitTrial, LimitTrials, RunRecord, RunState, ScaleRuns,
-    SuggestedRate,
+    FolderKind, FolderLock, LimitOutcome, LimitPlan, LimitTrial, LimitTrials, RunState, ScaleRuns, SuggestedRate,
 };
 use clap::{Args, value_parser};
 use experiment::{Experiment, RequireSpec, Requirement};
@@ -20,7 +19,7 @@ use study::{
 
 use super::args::OutputArgs;
 use super::compare::percent;
-use super::perform::{Watched, carry_out, shape, tell_one};
+use super::perform::{Watched, after, carry_out, shape, tell_kept, tell_one};
 use super::run::{Changes, load};
 use super::{complete, find, metrics};
 use crate::failure::{Done, Failure};
@@ -103,7 +102,6 @@ fn precision(text: &str) -> Result<f64, String> {
 }
 
 impl LimitArgs {
-    /// Makes the trials and prints their result.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let mut experiment = load(&self.experiment)?;
         // A profile costs the broker some of the rate that is looked for.
@@ -131,14 +129,10 @@ impl LimitArgs {
         let mut search = Search { args: &self, dir, experiment, trials, progress: RunsProgress::new(Instant::now()) };
         let watched = Watched::start()?;
         let broken = search.make_all(&watched);
-        let told = search.tell();
+        search.decide();
+        let told = tell_trials(&self.output, &search.dir, &search.trials);
         watched.check()?;
-        match (broken, told) {
-            // What was measured is shown before what ended it.
-            (Some(failure), Ok(_)) => Err(failure.already_printed()),
-            (Some(failure), Err(_)) => Err(failure),
-            (None, told) => told,
-        }
+        after(broken, told)
     }
 
     /// The folder and the plan: a new one, or the one to resume.
@@ -185,43 +179,33 @@ impl LimitArgs {
     /// The folder of a search: a new one, or the one to resume.
     fn begun(&self, experiment: &Experiment, fresh: LimitTrials) -> Result<Begun, Failure> {
         let runs_dir = &self.output.runs.runs;
-        match &self.resume {
-            None => {
-                let now = measure::wall_clock_unix_ns();
-                let dir = LimitTrials::create_folder(runs_dir, &fresh.name, now)?;
-                let lock = find::kept(&dir)?;
-                fresh.write(&dir)?;
-                Ok((dir, fresh, lock))
-            }
-            Some(named) => {
-                let dir = find::stopped_folder(named, runs_dir, FolderKind::Limit)?;
-                // Before it is read: what another command has just added is seen.
-                let lock = find::kept(&dir)?;
-                let stopped = LimitTrials::read(&dir)?;
-                let varied = |it: &LimitTrials| it.scale.as_ref().map(|it| it.key.clone());
-                let now = scale_as_then(experiment, &stopped, &fresh)?;
-                if stopped.experiment != now
-                    || stopped.plan.first != fresh.plan.first
-                    || varied(&stopped) != varied(&fresh)
-                {
-                    return Err(Failure::usage(
-                        "the stopped search was of another experiment",
-                        "give the same command line as then, with --resume; or begin anew without it",
-                    )
-                    .observed(dir.display()));
-                }
-                // More trials, closer ends or further numbers are the same search gone on with.
-                let runs = stopped.scale.clone().map(|it| it.runs);
-                let scale = fresh.scale.map(|planned| {
-                    let runs = runs.unwrap_or_default();
-                    let mut scale = ScaleRuns { runs, ..planned };
-                    scale.law = scale_law(&scale);
-                    scale
-                });
-                let trials = LimitTrials { plan: fresh.plan, experiment: fresh.experiment, scale, ..stopped };
-                Ok((dir, trials, lock))
-            }
+        let Some(named) = &self.resume else {
+            let dir = LimitTrials::create_folder(runs_dir, &fresh.name, measure::wall_clock_unix_ns())?;
+            let lock = find::kept(&dir)?;
+            fresh.write(&dir)?;
+            return Ok((dir, fresh, lock));
+        };
+        let dir = find::stopped_folder(named, runs_dir, FolderKind::Limit)?;
+        // Before it is read: what another command has just added is seen.
+        let lock = find::kept(&dir)?;
+        let stopped = LimitTrials::read(&dir)?;
+        let what = |it: &LimitTrials| (it.plan.first, it.scale.as_ref().map(|it| it.key.clone()));
+        if stopped.experiment != scale_as_then(experiment, &stopped, &fresh)? || what(&stopped) != what(&fresh) {
+            return Err(Failure::usage(
+                "the stopped search was of another experiment",
+                "give the same command line as then, with --resume; or begin anew without it",
+            )
+            .observed(dir.display()));
         }
+        // More trials, closer ends or further numbers are the same search gone on with.
+        let runs = stopped.scale.clone().map(|it| it.runs);
+        let scale = fresh.scale.map(|planned| {
+            let mut scale = ScaleRuns { runs: runs.unwrap_or_default(), ..planned };
+            scale.law = scale_law(&scale);
+            scale
+        });
+        let trials = LimitTrials { plan: fresh.plan, experiment: fresh.experiment, scale, ..stopped };
+        Ok((dir, trials, lock))
     }
 }
 
@@ -264,10 +248,8 @@ impl Search<'_> {
 
     /// Description of the next trial, for people.
     fn about(&self, rate: f64) -> String {
-        let number = self.trials.trials.len() + 1;
-        let most = self.trials.plan.most_trials;
-        let rate = report::text::rate(rate);
-        format!("trial {number} of at most {most}, {rate} msg/s")
+        let (number, most) = (self.trials.trials.len() + 1, self.trials.plan.most_trials);
+        format!("trial {number} of at most {most}, {} msg/s", report::text::rate(rate))
     }
 
     fn make_one(
@@ -297,9 +279,10 @@ impl Search<'_> {
         }
         self.progress.end(Instant::now());
         let trial = limit_trial(rate, &record);
-        self.show(&about, &trial, &record)?;
+        tell_one(output, &format!("{about}: {}", outcome_text(&trial)), &record)?;
         self.trials.trials.push(trial);
-        self.keep()?;
+        self.decide();
+        self.trials.write(&self.dir)?;
         carried.report.map(|_| ())
     }
 
@@ -307,22 +290,6 @@ impl Search<'_> {
     fn decide(&mut self) {
         self.trials.found = Some(found_limit(&self.trials));
         self.trials.suggested = self.suggested();
-    }
-
-    fn keep(&mut self) -> Result<(), Failure> {
-        self.decide();
-        Ok(self.trials.write(&self.dir)?)
-    }
-
-    fn show(&self, about: &str, trial: &LimitTrial, record: &RunRecord) -> Result<(), Failure> {
-        let about = format!("{about}: {}", outcome_text(trial));
-        tell_one(&self.args.output, &about, record)
-    }
-
-    /// Decides from the trials, and reports the decision.
-    fn tell(&mut self) -> Result<Done, Failure> {
-        self.decide();
-        tell_trials(&self.args.output, &self.dir, &self.trials)
     }
 
     /// The command lines that run the experiment at a calm and at a busy rate.
@@ -350,11 +317,10 @@ impl Search<'_> {
 /// The outcome of a trial, and why it did not hold: a missed requirement first. The latency of the trial's line may be
 /// another one than what was required.
 fn outcome_text(trial: &LimitTrial) -> String {
-    let is_missed = |it: &&String| it.starts_with("missed ");
-    let (mut why, others): (Vec<&String>, Vec<&String>) = trial.why.iter().partition(is_missed);
+    let (mut why, others): (Vec<&str>, Vec<&str>) =
+        trial.why.iter().map(String::as_str).partition(|it| it.starts_with("missed "));
     let names_one = !why.is_empty();
     why.extend(others);
-    let why: Vec<&str> = why.into_iter().map(String::as_str).collect();
     let why = why.join("; ");
     match trial.outcome {
         LimitOutcome::Held => "held".to_owned(),
@@ -362,8 +328,7 @@ fn outcome_text(trial: &LimitTrial) -> String {
         LimitOutcome::Missed if why.is_empty() => "missed".to_owned(),
         LimitOutcome::Missed => format!("missed ({why})"),
         LimitOutcome::Unclear => {
-            let reason = trial.unclear.as_deref();
-            let reason = reason.unwrap_or("the generator or others were the limit");
+            let reason = trial.unclear.as_deref().unwrap_or("the generator or others were the limit");
             match why.is_empty() {
                 true => format!("unclear, {reason}"),
                 false => format!("unclear, {reason} ({why})"),
@@ -381,13 +346,7 @@ fn tell_trials(output: &OutputArgs, dir: &Path, trials: &LimitTrials) -> Result<
     }
     // What was measured for hours is shown, whatever becomes of the files.
     trials.write(dir)?;
-    let page = report::html::write_limit(dir)?;
-    let kept = format!("page: {}", page.display());
-    match output.json {
-        true if output.quiet => {}
-        true => output::line_aside(&kept),
-        false => output::print(&format!("{kept}\n"))?,
-    }
+    tell_kept(output, &report::html::write_limit(dir)?)?;
     Ok(done_after(trials, output.strict))
 }
 
@@ -407,7 +366,6 @@ struct Scaling<'a> {
     dir: PathBuf,
     experiment: Experiment,
     trials: LimitTrials,
-    /// Time of this command's runs.
     progress: RunsProgress,
 }
 
@@ -435,27 +393,18 @@ fn scale_as_then(
 ) -> Result<serde_json::Value, Failure> {
     let least = |of: &LimitTrials| of.scale.as_ref()?.values.first().copied();
     match (&fresh.scale, least(stopped)) {
-        (Some(scale), Some(least)) => {
-            let then = at_scale(experiment, &scale.key, least).map_err(Error::from)?;
-            Ok(then.to_json())
-        }
+        (Some(scale), Some(least)) => Ok(at_scale(experiment, &scale.key, least).map_err(Error::from)?.to_json()),
         _ => Ok(fresh.experiment.clone()),
     }
 }
 
 impl Scaling<'_> {
-    /// Makes the runs and prints their result.
     fn execute(mut self) -> Result<Done, Failure> {
         let watched = Watched::start()?;
         let broken = self.make_all(&watched).err();
         let told = tell_trials(self.output, &self.dir, &self.trials);
         watched.check()?;
-        match (broken, told) {
-            // What was measured is shown before what ended it.
-            (Some(failure), Ok(_)) => Err(failure.already_printed()),
-            (Some(failure), Err(_)) => Err(failure),
-            (None, told) => told,
-        }
+        after(broken, told)
     }
 
     fn make_all(&mut self, watched: &Watched) -> Result<(), Failure> {
@@ -480,11 +429,8 @@ impl Scaling<'_> {
         let all = scale.values.len() * scale.repeats as usize;
         let left = all.saturating_sub(scale.runs.len());
         let progress = self.progress.begin(left, Instant::now());
-        let about = format!(
-            "run {} of {all}, {}",
-            scale.runs.len() + 1,
-            counted(clients.into(), scale.noun().trim_end_matches('s'))
-        );
+        let clients_text = counted(clients.into(), scale.noun().trim_end_matches('s'));
+        let about = format!("run {} of {all}, {clients_text}", scale.runs.len() + 1);
         let shape =
             Shape { title: format!("{}, {about}", self.trials.name), progress: Some(progress), ..shape(&scaled) };
         let work = |options: &RunOptions, control: &load::Control, observer: &mut dyn Observer| {
@@ -509,8 +455,7 @@ impl Scaling<'_> {
     /// How to resume after a signal.
     fn stopped(&self) -> Failure {
         let made = self.trials.scale.as_ref().map_or(0, |it| it.runs.len());
-        let made = counted(made as u64, "run");
-        find::stopped(&format!("stopped after {made}"), &self.dir)
+        find::stopped(&format!("stopped after {}", counted(made as u64, "run")), &self.dir)
     }
 }
 

@@ -9,7 +9,7 @@ use experiment::{Experiment, LoadSpec, ScheduleSpec, SizeSpec};
 use load::{Ack, AmqpDestination, Argument, Consumers, Declare, Exchange, Protocol, QueueHandling, QueueType};
 use measure::{Length, LengthRange};
 
-use super::args::{choice, from_one};
+use super::args::{choice, from_one, given};
 use super::clients::{ConsumerSide, Consuming, DestinationArgs, Producing};
 use super::perform::{self, RunningBrokerArgs};
 use crate::failure::{Done, Failure};
@@ -176,7 +176,6 @@ struct Receiving {
 }
 
 impl ClientArgs {
-    /// Sends and receives.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         self.check()?;
         let clients = (self.sending.producing.producers, self.receiving.consuming.consumers);
@@ -220,13 +219,10 @@ impl ClientArgs {
             ),
             _ => return Ok(()),
         };
-        match unused.into_iter().find(|(_, given)| *given) {
-            None => Ok(()),
-            Some((option, _)) => Err(Failure::usage(
-                format!("{option} has no effect with {without}"),
-                format!("leave out one of the two, {option} or {without}"),
-            )),
-        }
+        given(unused).next().map_or(Ok(()), |option| {
+            let help = format!("leave out one of the two, {option} or {without}");
+            Err(Failure::usage(format!("{option} has no effect with {without}"), help))
+        })
     }
 }
 
@@ -271,7 +267,8 @@ impl Common {
         shape.latency = self.on.show_latency;
         let run = self.run.perform(&experiment, shape)?;
         if let (Some(file), Some(dir)) = (&self.hdr, &run.run_dir) {
-            copy(&dir.join(archive::file::HISTOGRAMS), file)?;
+            let copied = std::fs::copy(dir.join(archive::file::HISTOGRAMS), file);
+            copied.map_err(|e| Failure::io("write", file, &e))?;
         }
         Ok(run.done)
     }
@@ -279,7 +276,6 @@ impl Common {
 
 impl Sending {
     fn fill(self, spec: LoadSpec, common: &Common) -> LoadSpec {
-        let interval = common.on.commit_interval;
         LoadSpec {
             max_pending: self.max_pending,
             message_size: self.message_size,
@@ -288,21 +284,19 @@ impl Sending {
             think_time: self.think_time,
             start_delay: self.start_delay,
             confirm: !self.no_confirm,
-            ..self.producing.fill(spec, common.threads, interval)
+            ..self.producing.fill(spec, common.threads, common.on.commit_interval)
         }
     }
 }
 
 impl Receiving {
     fn consumers(&self, common: &Common, connections: usize) -> Consumers {
-        let interval = common.on.commit_interval;
         let given = Consumers {
             prefetch: self.prefetch,
             ack: if self.auto_ack { Ack::Auto } else { Ack::Every(self.ack_every) },
             ..Consumers::default()
         };
-        let client_id = self.client_id.as_ref();
-        self.consuming.fill(given, client_id, connections, interval)
+        self.consuming.fill(given, self.client_id.as_ref(), connections, common.on.commit_interval)
     }
 }
 
@@ -319,10 +313,6 @@ fn check_copy(file: Option<&Path>) -> Result<(), Failure> {
         Ok(_) => return Ok(()),
     };
     Err(Failure::io("write", file, &problem))
-}
-
-fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
-    std::fs::copy(from, to).map(|_| ()).map_err(|e| Failure::io("write", to, &e))
 }
 
 /// An option of `client` that takes 0, too: no client of that kind.

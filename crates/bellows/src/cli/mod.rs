@@ -159,7 +159,6 @@ fn grammar() -> clap::Command {
 }
 
 impl Command {
-    /// Executes the command.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         match self {
             Self::Demo(args) => args.execute(),
@@ -230,12 +229,8 @@ pub(crate) fn parse() -> Result<Invocation, clap::Error> {
         .map_err(|error| command_line::readable(command_line::without_environment(error, unread, &typed)))?;
     // Another option of this name, such as that of `artemis`, takes a file.
     let is_json = |of: &ArgMatches| matches!(of.try_get_one::<bool>("json"), Ok(Some(true)));
-    let mut of = &matches;
-    let mut json = false;
-    while let Some((_, deeper)) = of.subcommand() {
-        of = deeper;
-        json |= is_json(of);
-    }
+    let all = std::iter::successors(Some(&matches), |of| of.subcommand().map(|(_, below)| below));
+    let json = all.skip(1).any(is_json);
     let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut grammar))?;
     Ok(Invocation { command: cli.command, json })
 }

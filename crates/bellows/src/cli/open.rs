@@ -45,13 +45,12 @@ impl OpenArgs {
         let page = dir.join(archive::file::REPORT);
         let page = match page.is_file() {
             true => page,
-            false => written(&dir)?,
+            false => write_report(&dir)?,
         };
         output::print(&format!("{}\n", page.display()))?;
         let page = page.canonicalize().unwrap_or(page);
-        let browsers = browsers(|name| std::env::var(name).ok());
-        let opened = browsers.map_err(str::to_owned);
-        if let Err(why) = opened.and_then(|browsers| show(&browsers, &page)) {
+        let browsers = browsers(|name| std::env::var(name).ok()).map_err(str::to_owned);
+        if let Err(why) = browsers.and_then(|browsers| show(&browsers, &page)) {
             output::line_aside(&format!("not opened: {why}"));
         }
         Ok(Done::Fine)
@@ -59,7 +58,7 @@ impl OpenArgs {
 }
 
 /// Writes the report of a run, or of several, into its folder.
-fn written(dir: &Path) -> Result<PathBuf, Failure> {
+pub(super) fn write_report(dir: &Path) -> Result<PathBuf, Failure> {
     Ok(match FolderKind::of(dir) {
         Some(FolderKind::Pairs) => report::html::write_comparison(dir)?,
         Some(FolderKind::Limit) => report::html::write_limit(dir)?,
@@ -184,6 +183,16 @@ mod tests {
         assert!(failed.contains("false ended with"), "{failed}");
         assert!(failed.contains("/nonexistent/browser ended"), "{failed}");
         assert_eq!(script(r"a \%s '\' %s"), r#"a \%s '\' "$1""#);
+    }
+
+    /// `open` and `runs report` choose the report alike: by what the folder holds.
+    #[test]
+    fn a_folder_is_drawn_as_a_run_unless_it_holds_trials() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let of_run = report::html::write_report(dir.path()).map(drop).map_err(Failure::from);
+        assert_eq!(write_report(dir.path()).map(drop), of_run);
+        archive::LimitTrials::default().write(dir.path()).expect("trials");
+        assert_ne!(write_report(dir.path()).map(drop), of_run);
     }
 
     /// `open` came back when the browser was closed.

@@ -22,11 +22,9 @@ use crate::output;
 /// A folder of runs in pairs.
 #[derive(Debug)]
 pub(super) struct PairedFolder {
-    /// The folder.
     pub(super) dir: PathBuf,
     /// The cells: one without a name where runs in pairs stand alone.
     pub(super) matrix: PairedMatrix,
-    /// The runs of each cell.
     pub(super) cells: Vec<PairedCell>,
     /// Nobody else adds runs to it; `None` where this command adds none.
     _lock: Option<FolderLock>,
@@ -35,7 +33,6 @@ pub(super) struct PairedFolder {
 /// A comparison, and the runs that were made for it.
 #[derive(Debug)]
 pub(super) struct PairedCell {
-    /// The folder of its runs.
     pub(super) dir: PathBuf,
     /// The runs so far.
     pub(super) runs: PairedRuns,
@@ -47,11 +44,9 @@ pub(super) struct PairedCell {
 impl PairedFolder {
     /// Makes the folder, in which nothing was run yet; each cell comes with its experiments.
     pub(super) fn create(runs_dir: &Path, matrix: PairedMatrix, cells: Vec<PairedRuns>) -> Result<Self, Failure> {
-        let now = measure::wall_clock_unix_ns();
-        let dir = PairedRuns::create_folder(runs_dir, &matrix.name, now)?;
-        let folders = matrix.folders(&dir);
+        let dir = PairedRuns::create_folder(runs_dir, &matrix.name, measure::wall_clock_unix_ns())?;
         let mut made = Vec::new();
-        for (runs, dir) in cells.into_iter().zip(folders) {
+        for (runs, dir) in cells.into_iter().zip(matrix.folders(&dir)) {
             std::fs::create_dir_all(&dir).map_err(|e| Failure::io("create", &dir, &e))?;
             runs.write(&dir)?;
             made.push(PairedCell { dir, runs, records: Vec::new(), costs: Vec::new() });
@@ -91,15 +86,13 @@ impl PairedFolder {
     /// own.
     pub(super) fn read(dir: &Path, help: Option<&str>) -> Result<Self, Failure> {
         let matrix = PairedMatrix::read(dir)?;
-        let cells = matrix.folders(dir).into_iter();
-        let cells = cells.map(|dir| PairedCell::read(dir, help));
+        let cells = matrix.folders(dir).into_iter().map(|dir| PairedCell::read(dir, help));
         Ok(Self { cells: cells.collect::<Result<_, _>>()?, dir: dir.to_owned(), matrix, _lock: None })
     }
 
     /// The pairs of all cells, to be compared.
     pub(super) fn cell_runs(&self) -> Vec<CellRuns<'_>> {
-        let cells = self.cells.iter();
-        cells.map(|cell| CellRuns::new(&cell.runs, &cell.records)).collect()
+        self.cells.iter().map(|cell| CellRuns::new(&cell.runs, &cell.records)).collect()
     }
 
     /// A cell's name among the others; empty where it stands alone.
@@ -177,9 +170,8 @@ impl PairedCell {
         let (mut records, mut costs) = (Vec::new(), Vec::new());
         for run in &runs.runs {
             let entry = RunEntry::read(dir.join(&run.id));
-            let record = match entry.record {
-                Ok(record) => record,
-                Err(_) => return Err(find::unreadable(&entry, help)),
+            let Ok(record) = entry.record else {
+                return Err(find::unreadable(&entry, help));
             };
             costs.push(FunctionCosts::read(&record, &entry.dir));
             records.push(record);
@@ -193,10 +185,7 @@ impl PairedCell {
         while let Some((_, next)) = next_run_of(&[&self.runs], self.runs.seed) {
             let is_new = |entry: &&RunEntry| self.runs.runs.iter().all(|it| it.id != entry.id);
             let mut left = entries.iter().filter(is_new);
-            let Some(entry) = left.find(|entry| is_whole(entry, next)) else {
-                break;
-            };
-            let Ok(record) = &entry.record else {
+            let Some((entry, Ok(record))) = left.find(|it| is_whole(it, next)).map(|it| (it, &it.record)) else {
                 break;
             };
             self.runs.runs.push(paired_run(next, record));
@@ -290,31 +279,30 @@ pub(super) fn has_ended(record: &RunRecord) -> bool {
 
 /// Whether a run ended by itself, and was made as this one of its pair.
 fn is_whole(entry: &RunEntry, next: NextRun) -> bool {
-    let record = entry.record.as_ref();
-    let has_ended = record.is_ok_and(has_ended);
     let tags = [format!("side-{}", next.side.tag()), format!("pair-{}", next.pair + 1)];
     let has = |labels: &Labels, tag: &String| labels.tags.iter().any(|it| it.to_string() == *tag);
-    let labels = entry.labels.as_ref();
-    let is_tagged = labels.is_ok_and(|labels| tags.iter().all(|tag| has(labels, tag)));
-    has_ended && is_tagged && !entry.active
+    let is_tagged = entry.labels.as_ref().is_ok_and(|labels| tags.iter().all(|tag| has(labels, tag)));
+    entry.record.as_ref().is_ok_and(has_ended) && is_tagged && !entry.active
 }
 
-/// Prints the end of a command that made the runs: the decision, and all figures if these are asked for.
-pub(super) fn print_end(compared: &ComparedMatrix, json: bool, verbose: bool) -> Result<(), Failure> {
-    match compared.alone() {
-        _ if json || verbose => print(compared, json),
-        Some(one) => output::print(&console::comparison_brief(one, output::style())),
-        None => output::print(&console::matrix_brief(compared, output::style())),
+/// Prints the decision, cell by cell of a matrix; `is_whole`: with all figures.
+pub(super) fn print(compared: &ComparedMatrix, json: bool, is_whole: bool) -> Result<(), Failure> {
+    let style = output::style();
+    match (compared.alone(), is_whole) {
+        (Some(one), _) if json => output::print_json(one),
+        (None, _) if json => output::print_json(compared),
+        (Some(one), true) => output::print(&console::comparison(one, style)),
+        (Some(one), false) => output::print(&console::comparison_brief(one, style)),
+        (None, true) => output::print(&console::matrix(compared, style)),
+        (None, false) => output::print(&console::matrix_brief(compared, style)),
     }
 }
 
-/// Prints the decision: as ever of a single comparison, cell by cell of a matrix.
-pub(super) fn print(compared: &ComparedMatrix, json: bool) -> Result<(), Failure> {
-    match (compared.alone(), json) {
-        (Some(one), true) => output::print_json(one),
-        (Some(one), false) => output::print(&console::comparison(one, output::style())),
-        (None, true) => output::print_json(compared),
-        (None, false) => output::print(&console::matrix(compared, output::style())),
+/// Exit of a command that compared planned pairs: with --strict, fewer than planned are an error of their own.
+pub(super) fn done(compared: &ComparedMatrix, is_strict: bool, is_whole: bool) -> Done {
+    match is_strict && !is_whole {
+        true => Done::Invalid,
+        false => ended(compared),
     }
 }
 
@@ -381,8 +369,7 @@ impl ComparisonFiles {
     pub(super) fn begin(&self, name: &str) -> Result<(), Failure> {
         for (path, text) in [(&self.output, NO_PAGE), (&self.flame, NO_PICTURE)] {
             if let Some(path) = path {
-                let written = stacks::write_output(path, text.as_bytes());
-                written.map_err(|e| Failure::io("write", path, &e))?;
+                stacks::write_output(path, text.as_bytes()).map_err(|e| Failure::io("write", path, &e))?;
             }
         }
         self.formats().try_for_each(|(format, path)| write(format, path, name, None))
@@ -405,8 +392,7 @@ impl ComparisonFiles {
         if let Some(path) = &self.output {
             let beside = path.parent().filter(|it| !it.as_os_str().is_empty());
             let page = page(beside.unwrap_or(Path::new(".")))?;
-            let written = stacks::write_output(path, page.as_bytes());
-            written.map_err(|e| Failure::io("write", path, &e))?;
+            stacks::write_output(path, page.as_bytes()).map_err(|e| Failure::io("write", path, &e))?;
             output::line_aside(&format!("page: {}", path.display()));
         }
         // The one that may have nothing to draw comes last.
@@ -425,8 +411,7 @@ impl ComparisonFiles {
             (ComparisonFormat::Markdown, &self.markdown),
             (ComparisonFormat::GoBench, &self.go_bench),
         ];
-        let given = all.into_iter();
-        given.filter_map(|(format, path)| Some((format, path.as_deref()?)))
+        all.into_iter().filter_map(|(format, path)| Some((format, path.as_deref()?)))
     }
 }
 
@@ -440,16 +425,15 @@ fn write(format: ComparisonFormat, path: &Path, name: &str, of: Option<&Compared
 fn draw(path: &Path, of: &ComparedMatrix) -> Result<(), Failure> {
     let one = of.alone();
     let Some(stacks) = one.and_then(|it| it.stacks.as_ref()) else {
-        let why = one.and_then(|it| it.no_functions.clone());
+        let why = one.and_then(|it| it.no_functions.as_deref());
         return Err(Failure::failed(
             "there is no flame graph to draw",
             "every run of both sides needs a CPU profile: leave out --no-profile, and see `bellows doctor`",
         )
-        .observed(why.unwrap_or_else(|| "the runs were not sampled".to_owned())));
+        .observed(why.unwrap_or("the runs were not sampled")));
     };
     let picture = report::flame::comparison_svg(stacks, &format!("{}: B beside A", of.name))?;
-    let written = stacks::write_output(path, &picture);
-    written.map_err(|e| Failure::io("write", path, &e))?;
+    stacks::write_output(path, &picture).map_err(|e| Failure::io("write", path, &e))?;
     output::line_aside(&format!("flame graph: {}", path.display()));
     Ok(())
 }

@@ -27,7 +27,6 @@ pub(crate) struct PerfTestArgs {
 }
 
 impl PerfTestArgs {
-    /// Runs the test.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         crate::perf_test::execute(self.args)
     }

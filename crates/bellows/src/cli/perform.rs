@@ -22,9 +22,7 @@ use crate::{output, pictures};
 /// A run that has ended and was shown.
 #[derive(Debug)]
 pub(super) struct Performed {
-    /// Where it was kept.
     pub(super) run_dir: Option<PathBuf>,
-    /// The exit.
     pub(super) done: Done,
 }
 
@@ -146,7 +144,12 @@ fn repeatedly(
         return Err(nothing_completed(records.len(), times, kept));
     }
     let repeats = study::repeats(&shape.title, times, &records);
-    let drawn = draw_repeats(&repeats, last.as_ref());
+    // In the last run's folder, whose report shows it.
+    let draw = |(dir, profiles): &(PathBuf, Vec<Profile>)| {
+        repeats.write(dir)?;
+        pictures::draw(dir, profiles)
+    };
+    let drawn = last.as_ref().map(draw).transpose();
     let report = drawn.as_ref().ok().and_then(Option::as_deref);
     tell_repeats(output, &repeats, &records, report)?;
     watched.check()?;
@@ -171,44 +174,14 @@ fn nothing_completed(number: usize, times: u32, kept: Option<&Path>) -> Failure 
     ))
 }
 
-/// Stores the common result in the last run's folder, and draws its report with it.
-fn draw_repeats(repeats: &Repeats, last: Option<&(PathBuf, Vec<Profile>)>) -> Result<Option<PathBuf>, Failure> {
-    let Some((dir, profiles)) = last else {
-        return Ok(None);
-    };
-    repeats.write(dir)?;
-    pictures::draw(dir, profiles).map(Some)
-}
-
-/// Where a line about one of several runs goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LinePlace {
-    Output,
-    Aside,
-    /// The summary alone is wanted.
-    Nowhere,
-}
-
-impl LinePlace {
-    const fn of(json: bool, quiet: bool) -> Self {
-        match (json, quiet) {
-            (_, true) => Self::Nowhere,
-            (true, false) => Self::Aside,
-            (false, false) => Self::Output,
-        }
-    }
-}
-
-/// Reports one of a command's runs in one line.
+/// Reports one of a command's runs in one line, unless the summary alone is wanted.
 pub(super) fn tell_one(output: &OutputArgs, about: &str, record: &RunRecord) -> Result<(), Failure> {
-    match LinePlace::of(output.json, output.quiet) {
-        LinePlace::Output => output::print(&console::repeated(about, record, output::style())),
-        LinePlace::Aside => {
-            output::aside(&console::repeated(about, record, output::style_aside()));
-            Ok(())
-        }
-        LinePlace::Nowhere => Ok(()),
+    match (output.json, output.quiet) {
+        (_, true) => {}
+        (true, false) => output::aside(&console::repeated(about, record, output::style_aside())),
+        (false, false) => output::print(&console::repeated(about, record, output::style()))?,
     }
+    Ok(())
 }
 
 /// Prints the common result of several runs: for people, or for machines and people.
@@ -247,7 +220,6 @@ impl Watched {
         Ok(Self { control, at_once })
     }
 
-    /// The run's control.
     pub(super) const fn control(&self) -> &load::Control {
         &self.control
     }
@@ -260,7 +232,6 @@ impl Watched {
 
 /// Completed work, and its pictures.
 pub(super) struct CarriedOut {
-    /// The outcome from `session`.
     pub(super) outcome: RunOutcome,
     /// The report's path; `None` where nothing was kept.
     pub(super) report: Result<Option<PathBuf>, Failure>,
@@ -332,16 +303,34 @@ fn tell(output: &OutputArgs, carried: &CarriedOut) -> Result<(), Failure> {
     output::print_json(summary)
 }
 
+/// Tells where the page of several runs is.
+pub(super) fn tell_kept(output: &OutputArgs, page: &Path) -> Result<(), Failure> {
+    let kept = format!("page: {}", page.display());
+    match output.json {
+        true if output.quiet => {}
+        true => output::line_aside(&kept),
+        false => output::print(&format!("{kept}\n"))?,
+    }
+    Ok(())
+}
+
+/// The end of a command that made several runs: what was measured is shown before what ended it.
+pub(super) fn after(broken: Option<Failure>, told: Result<Done, Failure>) -> Result<Done, Failure> {
+    match (broken, told) {
+        (Some(failure), Ok(_)) => Err(failure.already_printed()),
+        (Some(failure), Err(_)) => Err(failure),
+        (None, told) => told,
+    }
+}
+
 /// Turns the run's state and warnings into an end.
 pub(super) fn judge(output: &OutputArgs, record: &RunRecord) -> Result<Done, Failure> {
     if record.state == RunState::Failed {
         return Err(Failure::of_run(record.clone()));
     }
-    let required = record.summary.iter().flat_map(|s| &s.requirements);
-    let met: Vec<Option<bool>> = required.map(|it| it.met).collect();
-    let invalid =
-        record.summary.as_ref().is_some_and(|summary| summary.warnings.iter().any(|w| w.tier == Tier::Invalid));
-    let done = if output.strict && invalid {
+    let met: Vec<Option<bool>> = record.summary.iter().flat_map(|s| &s.requirements).map(|it| it.met).collect();
+    let is_invalid = record.summary.iter().flat_map(|s| &s.warnings).any(|it| it.tier == Tier::Invalid);
+    Ok(if output.strict && is_invalid {
         Done::Invalid
     } else if met.contains(&Some(false)) {
         Done::Missed
@@ -349,8 +338,7 @@ pub(super) fn judge(output: &OutputArgs, record: &RunRecord) -> Result<Done, Fai
         Done::Unknown
     } else {
         Done::Fine
-    };
-    Ok(done)
+    })
 }
 
 /// The broker, what is kept and shown of a run on it, and what is required of the run.
@@ -403,19 +391,5 @@ impl RunningBrokerArgs {
     pub(super) fn perform(&self, experiment: &Experiment, shape: Shape) -> Result<Performed, Failure> {
         let keep = !self.no_archive;
         self::experiment(experiment, &self.output, &self.require, keep, shape)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quiet_leaves_the_summary_alone() {
-        for json in [false, true] {
-            assert_eq!(LinePlace::of(json, true), LinePlace::Nowhere);
-        }
-        assert_eq!(LinePlace::of(false, false), LinePlace::Output);
-        assert_eq!(LinePlace::of(true, false), LinePlace::Aside);
     }
 }

@@ -85,7 +85,6 @@ pub(crate) struct ProbeArgs {
 }
 
 impl ProbeArgs {
-    /// Runs the probe.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let url = HttpUrl::parse(&self.url.0)
             .map_err(|error| Failure::usage(error.to_string(), "such as http://localhost:15672/api/overview"))?;
@@ -103,8 +102,7 @@ impl ProbeArgs {
             profile.events.clear();
         }
         self.event.apply(&mut profile);
-        let headers = self.headers.iter();
-        let headers = headers.map(|it| (it.name.clone(), it.value.expose().to_owned()));
+        let headers = self.headers.iter().map(|it| (it.name.clone(), it.value.expose().to_owned()));
         let host = match url.host.contains(':') {
             true => format!("[{}]", url.host),
             false => url.host.clone(),

@@ -90,14 +90,12 @@ impl FromStr for Condition {
     }
 }
 
-/// A part of a profile.
 #[derive(Debug)]
 pub(super) struct ProfilePart {
     /// The run's id, or the file.
     pub(super) name: String,
     /// The run's folder, or the file.
     pub(super) source: PathBuf,
-    /// The samples of the part.
     pub(super) profile: Profile,
     /// The other samples, where the part was chosen by a condition.
     pub(super) rest: Option<Profile>,
@@ -214,21 +212,17 @@ impl PartArgs {
             )
             .observed(profile));
         }
-        let (whole, name, path) = self.whole(profile)?;
-        let mut part = whole.clone();
-        self.cut(&mut part, &name)?;
-        let window = part.span.unwrap_or_default();
-        let (_, rest) = whole.split(&[window]);
-        let rest = measured(rest, &path)?;
-        let which = self.window();
-        let part = ProfilePart { name, source: path, profile: part, rest: None, which };
-        Ok((part, Some(rest)))
+        let (whole, name, source) = self.whole(profile)?;
+        let mut profile = whole.clone();
+        self.cut(&mut profile, &name)?;
+        let (_, rest) = whole.split(&[profile.span.unwrap_or_default()]);
+        let rest = measured(rest, &source)?;
+        Ok((ProfilePart { name, source, profile, rest: None, which: self.window() }, Some(rest)))
     }
 
     /// The whole profile, its name and its place.
     fn whole(&self, profile: &str) -> Result<(Profile, String, PathBuf), Failure> {
-        let event = self.event.as_deref().map(|it| named(it, profile));
-        let event = event.transpose()?;
+        let event = self.event.as_deref().map(|it| named(it, profile)).transpose()?;
         let options = ReadOptions {
             event: event.as_deref(),
             first_field: match self.first_field {
@@ -239,8 +233,8 @@ impl PartArgs {
         };
         let (found, name, path) = selected_profile(profile, options, &self.runs.runs)?;
         if found.samples.is_empty() {
-            let read_to_its_end = found.span.is_some();
-            let note = found.notes.last().filter(|_| !read_to_its_end);
+            // One with a span was read to its end.
+            let note = found.notes.last().filter(|_| found.span.is_none());
             return Err(note.map_or_else(|| no_samples(&name, found.header.kind), |note| nothing_read(&name, note)));
         }
         Ok((found, name, path))
@@ -288,11 +282,9 @@ impl PartArgs {
 
     /// The window for a heading.
     fn window(&self) -> Option<String> {
-        match (self.from, self.to) {
-            (None, None) => None,
-            (from, None) => Some(format!("from {} s", from.unwrap_or(0.0))),
-            (from, Some(to)) => Some(format!("{} s to {to} s", from.unwrap_or(0.0))),
-        }
+        let from = self.from.unwrap_or(0.0);
+        let to = self.to.map(|to| format!("{from} s to {to} s"));
+        to.or_else(|| self.from.map(|from| format!("from {from} s")))
     }
 }
 
@@ -313,12 +305,14 @@ fn measured(mut profile: Profile, path: &Path) -> Result<Profile, Failure> {
         return Ok(profile);
     }
     let run = RunReader::open(path)?;
-    let mut phases = run.record.phases.iter();
-    if let Some(phase) = phases.find(|it| it.phase == Phase::Measure) {
-        let ns = |seconds: f64| (seconds.max(0.0) * 1e9) as u64;
+    if let Some(phase) = run.record.phases.iter().find(|it| it.phase == Phase::Measure) {
         profile.cut(ns(phase.start), ns(phase.end));
     }
     Ok(profile)
+}
+
+fn ns(seconds: f64) -> u64 {
+    (seconds.max(0.0) * 1e9) as u64
 }
 
 /// The run that a profile is of.
@@ -334,8 +328,7 @@ fn of_run(path: &Path) -> Result<RunReader, Failure> {
 }
 
 fn stalls(run: &RunReader) -> Result<(Vec<(u64, u64)>, String), Failure> {
-    let stalls = run.record.summary.as_ref().map(|it| it.stalls.as_slice());
-    let stalls = stalls.unwrap_or_default();
+    let stalls = run.record.summary.as_ref().map(|it| it.stalls.as_slice()).unwrap_or_default();
     if stalls.is_empty() {
         return Err(Failure::failed(
             "nobody stood still in this run",
@@ -343,7 +336,6 @@ fn stalls(run: &RunReader) -> Result<(Vec<(u64, u64)>, String), Failure> {
         )
         .observed(&run.record.id));
     }
-    let ns = |seconds: f64| (seconds.max(0.0) * 1e9) as u64;
     let windows = stalls.iter().map(|stall| (ns(stall.at_s), ns(stall.at_s + stall.for_s)));
     let held = match stalls {
         [_] => "the stall".to_owned(),

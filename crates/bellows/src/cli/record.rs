@@ -61,7 +61,6 @@ pub(crate) struct RecordArgs {
 }
 
 impl RecordArgs {
-    /// Profiles, and prints the functions and the report's path.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let mut profile = ProfileSpec { stacks: self.stacks, ..ProfileSpec::default() };
         profile.frequency = match (self.freq, self.every.every) {
@@ -74,29 +73,24 @@ impl RecordArgs {
             let subjects = Subjects { pid: self.pid, names: self.names, profile, duration: self.duration };
             return self.every.execute(every, subjects, &self.output);
         }
-        let target = match self.pid {
-            Some(pid) => Target::Pid(pid),
-            None => Target::Name(one_name(&self.names)?),
-        };
         let duration = self.duration.unwrap_or(DURATION);
         let record = RecordOptions {
-            target,
+            target: match self.pid {
+                Some(pid) => Target::Pid(pid),
+                None => Target::Name(one_name(&self.names)?),
+            },
             profile,
             duration: (!duration.is_zero()).then_some(duration.0),
             name: "record".to_owned(),
         };
         let shape = Shape { title: "record".into(), measure: record.duration, ..Shape::default() };
-        let runs = Some(self.output.runs.runs.clone());
+        let (output, runs) = (&self.output, Some(self.output.runs.runs.clone()));
         let watched = Watched::start()?;
-        let mut exporter = self.output.metrics.start(&shape.title, self.output.quiet)?;
-        let carried = perform::carry_out(
-            &self.output,
-            runs,
-            shape,
-            &watched,
-            exporter.as_mut(),
-            |options, control, observer| session::record(&record, options, control, observer),
-        )?;
+        let mut exporter = output.metrics.start(&shape.title, output.quiet)?;
+        let carried =
+            perform::carry_out(output, runs, shape, &watched, exporter.as_mut(), |options, control, show| {
+                session::record(&record, options, control, show)
+            })?;
         metrics::finish(exporter);
         let profiles = &carried.outcome.profiles;
         let is_empty = profiles.iter().all(|profile| profile.samples.is_empty());

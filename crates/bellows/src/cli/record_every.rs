@@ -11,7 +11,7 @@ use report::text::bytes;
 use session::{ContinuousOptions, PeriodEnd, Told};
 use web::push::{PushOptions, PushTarget};
 
-use super::args::OutputArgs;
+use super::args::{OutputArgs, given};
 use super::command_line::{self, Url};
 use super::perform::Watched;
 use crate::failure::{Done, Failure};
@@ -81,8 +81,7 @@ fn label(text: &str) -> Result<(String, String), Refused> {
 impl EveryArgs {
     /// Records periods of this length until stopped.
     pub(super) fn execute(&self, every: Length, subjects: Subjects, output: &OutputArgs) -> Result<Done, Failure> {
-        let unused = [("--json", output.json), ("--strict", output.strict)];
-        if let Some((option, _)) = unused.into_iter().find(|(_, given)| *given) {
+        if let Some(option) = given([("--json", output.json), ("--strict", output.strict)]).next() {
             return Err(Failure::usage(
                 format!("{option} has no effect on a recording that has no end"),
                 "leave it out; `bellows runs --json` lists the periods",
@@ -110,7 +109,13 @@ impl EveryArgs {
         let watched = Watched::start()?;
         let command = command_line::archived(std::env::args_os());
         let options = run_options(Some(output.runs.runs.clone()), labels, command)?;
-        let mut screen = Screen::new(output.quiet);
+        let mut screen = Screen {
+            live: output::live(Shape::default(), false, output.quiet),
+            quiet: output.quiet,
+            is_terminal: output::style().terminal && output::style_aside().terminal,
+            said: BTreeSet::new(),
+            paused: false,
+        };
         let control = watched.control();
         let recorded = session::record_continuously(&what, &options, control, &mut |told| {
             if screen.show(told).is_err() {
@@ -118,7 +123,7 @@ impl EveryArgs {
                 control.stop();
             }
         });
-        screen.clear();
+        screen.live.clear();
         let periods = recorded?;
         output::print(&format!("{} recorded in {}\n", counted(periods as u64, "period"), output.runs.runs.display()))?;
         watched.check()?;
@@ -159,21 +164,6 @@ struct Screen {
 const MOST_SAID: usize = 1_000;
 
 impl Screen {
-    fn new(quiet: bool) -> Self {
-        let is_terminal = output::style().terminal && output::style_aside().terminal;
-        Self {
-            live: output::live(Shape::default(), false, quiet),
-            quiet,
-            is_terminal,
-            said: BTreeSet::new(),
-            paused: false,
-        }
-    }
-
-    fn clear(&mut self) {
-        self.live.clear();
-    }
-
     fn show(&mut self, told: Told) -> Result<(), Failure> {
         match told {
             Told::Period(period) => self.period(&period)?,

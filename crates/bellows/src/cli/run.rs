@@ -2,6 +2,7 @@
 //! given event, frequency and way to unwind stacks.
 
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::time::Instant;
 
 use archive::{ObserverRow, ObserverTable, RunState};
@@ -12,7 +13,7 @@ use measure::{Length, Problem, Rate};
 use report::console::{self, RunsProgress, Shape};
 use session::{Error, Event, RunOptions, Stacks};
 
-use super::args::{EventArgs, OutputArgs, RequireArgs};
+use super::args::{EventArgs, OutputArgs, RequireArgs, given};
 use super::command_line::Assignment;
 use super::perform::Watched;
 use super::{complete, metrics, perform};
@@ -110,17 +111,15 @@ impl Changes {
 
     /// The options that were given on the command line.
     pub(super) fn given(&self) -> impl Iterator<Item = &'static str> {
-        let all = [
+        let own = given([
             ("--set", !self.set.is_empty()),
             ("--rate", self.rate.is_some()),
             ("--duration", self.duration.is_some()),
             ("--no-profile", self.no_profile),
-        ];
-        let given = all.into_iter().filter(|(_, is_given)| *is_given);
-        given.map(|(option, _)| option).chain(self.event.given())
+        ]);
+        own.chain(self.event.given())
     }
 
-    /// Makes them.
     pub(super) fn apply(&self, experiment: &mut Experiment) -> Result<(), Failure> {
         for assignment in self.set_before.iter().chain(&self.set) {
             experiment.set(&assignment.0).map_err(Error::from)?;
@@ -129,8 +128,7 @@ impl Changes {
         let duration = self.duration.map(|it| format!("phases.measure={it}"));
         for (option, assignment) in [("--rate", rate), ("--duration", duration)] {
             if let Some(assignment) = assignment {
-                let set = experiment.set_by(option, &assignment);
-                set.map_err(Error::from)?;
+                experiment.set_by(option, &assignment).map_err(Error::from)?;
             }
         }
         self.event.apply(&mut experiment.profile);
@@ -167,7 +165,6 @@ fn rate_of(experiment: &Experiment, rate: Rate) -> Result<String, Failure> {
 }
 
 impl RunArgs {
-    /// Runs the experiment.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let Some(name) = self.experiment.as_deref().filter(|_| !self.list) else {
             return list();
@@ -204,7 +201,6 @@ impl RunArgs {
 }
 
 impl DemoArgs {
-    /// Runs the built-in experiment that needs nothing installed.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let mut experiment = Experiment::built_in("demo").map_err(Error::from)?;
         self.changes.apply(&mut experiment)?;
@@ -220,7 +216,6 @@ pub(super) fn is_experiment(name: &str) -> bool {
     is_file || experiment::built_ins().iter().any(|it| it.name == name)
 }
 
-/// The experiment of a name or a file.
 pub(super) fn load(name: &str) -> Result<Experiment, Failure> {
     read(name).map(|(experiment, _)| experiment)
 }
@@ -275,11 +270,9 @@ struct ObserverArgs {
     stacks: Vec<String>,
 }
 
-/// Commands about an experiment.
+/// The experiments to run.
 enum Observed {
-    /// One run of it.
     Once(Box<Experiment>),
-    /// A run of each.
     Each(Vec<Experiment>),
 }
 
@@ -311,21 +304,15 @@ impl ObserverArgs {
     /// The experiment with each event, frequency and way to unwind.
     fn each(&self, experiment: &Experiment, events: &[String]) -> Vec<Experiment> {
         let profile = &experiment.profile;
-        let mut frequencies = self.freq.clone();
-        if frequencies.is_empty() {
-            frequencies.push(profile.frequency);
-        }
-        let mut stacks = self.stacks.clone();
-        if stacks.is_empty() {
-            stacks.push(profile.stacks.clone());
-        }
+        let frequencies = if self.freq.is_empty() { slice::from_ref(&profile.frequency) } else { &self.freq };
+        let stacks = if self.stacks.is_empty() { slice::from_ref(&profile.stacks) } else { &self.stacks };
         let mut all = Vec::new();
         for event in events {
             let paced = Event::named(event).is_some_and(|event| event.has_frequency());
             // Where each event is a sample, all frequencies are one.
             let distinct = if paced { frequencies.len() } else { 1 };
             for frequency in frequencies.iter().take(distinct) {
-                for way in &stacks {
+                for way in stacks {
                     let mut one = experiment.clone();
                     one.profile.events = vec![event.clone()];
                     set(&mut one.profile, Some(*frequency), Some(way));

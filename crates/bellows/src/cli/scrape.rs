@@ -85,7 +85,6 @@ struct Results<'a> {
 }
 
 impl ScrapeArgs {
-    /// Scrapes and prints.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let plans = self.plans()?;
         let control = load::Control::new();
@@ -103,10 +102,7 @@ impl ScrapeArgs {
         } else {
             output::print(&console::scrapes(&rows(&summaries), &selected(&summaries), output::style()))?;
         }
-        match never_came(&summaries) {
-            None => Ok(Done::Fine),
-            Some(problem) => Err(Failure::BrokeOff(problem)),
-        }
+        never_came(&summaries).map_or(Ok(Done::Fine), |problem| Err(Failure::BrokeOff(problem)))
     }
 
     /// Output during the requests.
@@ -218,8 +214,7 @@ impl ScrapeObserver for Show {
             Ok(_) => {
                 if let Some(failed) = away.take() {
                     let times = counted(failed, "request");
-                    let text = format!("{}: a page again, after {times} that failed", plan.name);
-                    self.live.say(&text);
+                    self.live.say(&format!("{}: a page again, after {times} that failed", plan.name));
                 }
                 self.live.values(&values(plan, scrape));
             }
@@ -316,28 +311,19 @@ fn notes(summary: &ScrapeSummary, is_told: bool) -> Vec<String> {
     if let Some(problem) = summary.problem.as_ref().filter(|_| !is_told) {
         notes.push(format!("last failure: {}", problem.sentence()));
     }
+    let name = &summary.name;
     if summary.unanswered > 0 {
-        notes.push(format!(
-            "{}: {} had no answer at the end, and counts with the time that it waited",
-            summary.name,
-            counted(summary.unanswered, "request")
-        ));
+        let open = counted(summary.unanswered, "request");
+        notes.push(format!("{name}: {open} had no answer at the end, and counts with the time that it waited"));
     }
-    let unmatched = summary.unmatched.iter();
-    notes.extend(unmatched.map(|what| format!("caution: {}: {what}", summary.name)));
+    notes.extend(summary.unmatched.iter().map(|what| format!("caution: {name}: {what}")));
     if let Some(wrong) = &summary.first_wrong {
-        notes.push(format!(
-            "{}: {} skipped as wrong; the first: {wrong}",
-            summary.name,
-            counted(summary.wrong_lines, "line")
-        ));
+        let lines = counted(summary.wrong_lines, "line");
+        notes.push(format!("{name}: {lines} skipped as wrong; the first: {wrong}"));
     }
     if summary.duplicates > 0 {
-        notes.push(format!(
-            "{}: {} stood twice on a page; the first value counts",
-            summary.name,
-            counted(summary.duplicates, "selected value")
-        ));
+        let values = counted(summary.duplicates, "selected value");
+        notes.push(format!("{name}: {values} stood twice on a page; the first value counts"));
     }
     notes
 }

@@ -5,8 +5,9 @@ use clap::{Args, ValueEnum};
 use regex::Regex;
 use report::console::{self, FunctionRowOf, FunctionSort, FunctionTable};
 use serde_json::json;
-use stacks::{Profile, WaitBy, WorkBy};
+use stacks::{WaitBy, WorkBy};
 
+use super::args::given;
 use super::profile_part::{ProfileArgs, ProfilePart};
 use crate::failure::{Done, Failure};
 use crate::output;
@@ -108,7 +109,6 @@ impl By {
 }
 
 impl TopArgs {
-    /// Prints the table.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let of = self.by.map_or(FunctionRowOf::Function, By::row);
         let part = self.profile.open()?.for_rows(of)?;
@@ -120,26 +120,18 @@ impl TopArgs {
             }
             of => return self.functions(&part, of),
         };
-        let unused = [("--sort", self.sort.is_some()), ("--grep", self.grep.is_some())];
-        if let Some((option, _)) = unused.into_iter().find(|(_, given)| *given) {
+        if let Some(option) = given([("--sort", self.sort.is_some()), ("--grep", self.grep.is_some())]).next() {
             return Err(Failure::usage(
                 format!("{option} has no effect on what the samples are split by"),
                 "leave it out, or take --by module, --by thread, --by reason, --by waker or no --by",
             ));
         }
         match by {
-            None => self.classes(&part.profile)?,
+            None if self.json => output::print_json(&part.profile.class_shares())?,
+            None => output::print(&console::classes(&part.profile, output::style()))?,
             Some(by) => self.work(&part, by)?,
         }
         Ok(Done::Fine)
-    }
-
-    /// Prints the classes of time.
-    fn classes(&self, profile: &Profile) -> Result<(), Failure> {
-        match self.json {
-            true => output::print_json(&profile.class_shares()),
-            false => output::print(&console::classes(profile, output::style())),
-        }
     }
 
     /// Prints whose work it was.
@@ -188,9 +180,8 @@ impl TopArgs {
         } else {
             let style = output::style();
             output::print(&console::few_samples(&part.profile, style))?;
-            let is_usual = !self.raw && self.sort.is_none();
             let language = console::language_functions(&part.profile, &table, style);
-            let text = language.filter(|_| is_usual);
+            let text = language.filter(|_| !self.raw && self.sort.is_none());
             let text = text.unwrap_or_else(|| console::functions(&part.profile, &table, style));
             output::print(&text)?;
         }

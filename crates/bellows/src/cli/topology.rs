@@ -195,7 +195,6 @@ fn number(text: &str, most: u32) -> Result<u32, String> {
 }
 
 impl TopologyArgs {
-    /// Runs the command.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         match self.action {
             Action::Generate(args) => args.execute(),
@@ -249,27 +248,21 @@ fn write(
 impl ManagementArgs {
     /// Connects to the API; `busy` is the help where an answer takes longer than `--timeout`.
     fn connect(&self, busy: &'static str) -> Result<Management, Failure> {
+        let password = self.password()?;
+        if self.timeout < SHORTEST_TIMEOUT {
+            let cause = format!("--timeout {} is too short", self.timeout);
+            return Err(Failure::usage(cause, format!("give at least {SHORTEST_TIMEOUT}")));
+        }
         Ok(Management::new(&ManagementOptions {
             url: self.management.0.clone(),
             user: self.user.clone(),
-            password: self.password()?,
+            password,
             ca: self.ca.clone(),
             insecure: false,
             remedy: REMEDY,
-            timeout: self.timeout()?,
+            timeout: Duration::from_nanos(self.timeout.0.0),
             busy,
         })?)
-    }
-
-    fn timeout(&self) -> Result<Duration, Failure> {
-        let Length(Nanos(ns)) = self.timeout;
-        match self.timeout < SHORTEST_TIMEOUT {
-            true => Err(Failure::usage(
-                format!("--timeout {} is too short", self.timeout),
-                format!("give at least {SHORTEST_TIMEOUT}"),
-            )),
-            false => Ok(Duration::from_nanos(ns)),
-        }
     }
 
     /// The password from the environment, else the default of the default user, else from the terminal.

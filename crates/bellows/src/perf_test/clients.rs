@@ -42,10 +42,7 @@ pub(super) fn rate(values: &Values) -> Result<Option<f64>, Failure> {
     let rate = number("rate")?.filter(|rate| *rate > 0.0);
     match number("publishing-interval")? {
         Some(seconds) if seconds >= 0.1 && seconds.is_finite() => Ok(Some(1.0 / seconds)),
-        Some(seconds) => {
-            let text = seconds.to_string();
-            Err(bad("publishing-interval", &text, "0.1 seconds or more"))
-        }
+        Some(seconds) => Err(bad("publishing-interval", &seconds.to_string(), "0.1 seconds or more")),
         None if values.has("variable-rate") => Ok(None),
         None => Ok(rate),
     }
@@ -162,38 +159,25 @@ pub(super) fn consuming(values: &Values, kind: &Kind, agents: Agents, spec: Load
     let every = values.whole("multi-ack-every", 0)?;
     let (prefetch, channel_prefetch) = (limit(values, "qos")?, limit(values, "global-qos")?);
     if every > prefetch.into() && prefetch > 0 {
-        let text = every.to_string();
-        return Err(bad("multi-ack-every", &text, "at most what -q/--qos says"));
+        return Err(bad("multi-ack-every", &every.to_string(), "at most what -q/--qos says"));
     }
     let stream = values.has("stream-queue");
     let (arguments, stream_offset) = arguments(values)?;
     // A consumer that says where in a stream it starts reads one, however it was declared.
     let reads_stream = stream_offset.is_some() || arguments.contains_key(STREAM_OFFSET);
-    let refusing = match values.flag("requeue", true)? {
-        true => Refusal::Requeue,
-        false => Refusal::Discard,
-    };
+    let refusing = if values.flag("requeue", true)? { Refusal::Requeue } else { Refusal::Discard };
     let acknowledges = !values.has("autoack");
     let all = agents.all_consumers();
     let seconds = |seconds: u32| Length::seconds(seconds.into());
     let consumers = Consumers {
         total: Some(all),
         connections: shared(agents.consumers, agents.consumer_channels),
-        prefetch: match prefetch {
-            0 if stream => STREAM_PREFETCH,
-            prefetch => prefetch,
-        },
+        prefetch: if prefetch == 0 && stream { STREAM_PREFETCH } else { prefetch },
         message_count: Some(u64::from(values.whole("cmessages", 0)?) * all as u64),
-        ack: match acknowledges {
-            true => Ack::Every(every.max(1)),
-            false => Ack::Auto,
-        },
+        ack: if acknowledges { Ack::Every(every.max(1)) } else { Ack::Auto },
         // What the broker takes as acknowledged is neither refused nor committed.
         refuse: (values.has("nack") && acknowledges).then_some(refusing),
-        commit_every: match acknowledges {
-            true => values.whole("ctxsize", 0)?,
-            false => 0,
-        },
+        commit_every: if acknowledges { values.whole("ctxsize", 0)? } else { 0 },
         poll: poll(values)?,
         service: service(values)?,
         start_after: seconds(values.whole("consumer-start-delay", 0)?),
@@ -230,8 +214,7 @@ fn limit(values: &Values, long: &str) -> Result<u16, Failure> {
 }
 
 fn poll(values: &Values) -> Result<Option<Length>, Failure> {
-    let pause = values.whole("polling-interval", 0)?;
-    let pause = Length(Nanos::from_millis(pause.into()));
+    let pause = Length(Nanos::from_millis(values.whole("polling-interval", 0)?.into()));
     Ok(values.has("polling").then_some(pause))
 }
 
@@ -314,8 +297,7 @@ fn number<T: TryFrom<i64>>(key: &str, value: &Argument) -> Result<T, Failure> {
         Argument::Integer(number) => T::try_from(*number).ok(),
         _ => None,
     };
-    let given = || format!("{key}={value}");
-    read.ok_or_else(|| bad("message-properties", &given(), "a whole number that fits"))
+    read.ok_or_else(|| bad("message-properties", &format!("{key}={value}"), "a whole number that fits"))
 }
 
 /// `2024-05-01T12:00:00Z` in seconds since 1970.

@@ -1,6 +1,7 @@
 //! PerfTest's metrics for Prometheus, under its names.
 
 use std::fmt::{self, Write as _};
+use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use measure::{Interval, Metric, Problem};
@@ -47,8 +48,8 @@ impl Exposition {
             path: format!("/{}", path.trim_start_matches('/')),
             page: Page {
                 prefix: values.text("metrics-prefix").unwrap_or("perftest_").to_owned(),
-                labels: labels(values)?,
-                fixed: fixed(values)?,
+                labels: named(values, "metrics-tags", "name=value, several divided by commas")?,
+                fixed: named(values, "exposed-metrics", "name=number, several divided by commas")?,
                 command_line: shown.then(|| values.command_line()),
                 ..Page::default()
             },
@@ -87,8 +88,7 @@ impl web::page_server::Page for SharedText {
     }
 
     fn write(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        let text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = text.clone();
+        let text = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         out.write_str(&text)
     }
 }
@@ -110,28 +110,15 @@ impl Served {
     }
 }
 
-fn labels(values: &Values) -> Result<Vec<(String, String)>, Failure> {
-    let Some(text) = values.text("metrics-tags") else {
-        return Ok(Vec::new());
-    };
-    let refuse = || bad("metrics-tags", text, "name=value, several divided by commas");
-    let one = |tag: &str| {
-        let (name, value) = tag.split_once('=').filter(|(name, _)| is_name(name))?;
-        Some((name.to_owned(), value.to_owned()))
-    };
-    text.split(',').map(|tag| one(tag).ok_or_else(refuse)).collect()
-}
-
-fn fixed(values: &Values) -> Result<Vec<(String, f64)>, Failure> {
-    let Some(text) = values.text("exposed-metrics") else {
-        return Ok(Vec::new());
-    };
-    let refuse = || bad("exposed-metrics", text, "name=number, several divided by commas");
+/// The values of `name=value,…`, an option's text; `needed` describes it.
+fn named<T: FromStr>(values: &Values, long: &str, needed: &str) -> Result<Vec<(String, T)>, Failure> {
+    let text = values.text(long).unwrap_or_default();
     let one = |entry: &str| {
         let (name, value) = entry.split_once('=').filter(|(name, _)| is_name(name))?;
-        Some((name.to_owned(), value.parse::<f64>().ok()?))
+        Some((name.to_owned(), value.parse::<T>().ok()?))
     };
-    text.split(',').map(|entry| one(entry).ok_or_else(refuse)).collect()
+    let entries = text.split(',').filter(|_| values.has(long));
+    entries.map(|entry| one(entry).ok_or_else(|| bad(long, text, needed))).collect()
 }
 
 /// Whether Prometheus takes it for a name.
@@ -206,12 +193,11 @@ impl Page {
     fn labels(&self, more: &[(&str, &str)]) -> String {
         let escaped = |value: &str| value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
         let own = self.labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        let all: Vec<_> =
-            own.chain(more.iter().copied()).map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
-        if all.is_empty() {
-            return String::new();
+        let all = own.chain(more.iter().copied()).map(|(name, value)| format!("{name}=\"{}\"", escaped(value)));
+        match all.collect::<Vec<_>>().join(",") {
+            none if none.is_empty() => none,
+            all => format!("{{{all}}}"),
         }
-        format!("{{{}}}", all.join(","))
     }
 }
 

@@ -97,17 +97,14 @@ fn information(values: &Values) -> Option<String> {
 fn run(mut resolved: ResolvedRun, command: Vec<String>) -> Result<Done, Failure> {
     resolved.experiment.validate().map_err(session::Error::from)?;
     for note in &resolved.notes {
-        say(&format!("note: {note}"));
+        output::line_aside(&format!("note: {note}"));
     }
     wait_for_brokers(&mut resolved)?;
     let control = load::Control::new();
     let at_once = signals::stop_load(&control)?;
-    let served = match resolved.exposition.take().map(Exposition::serve) {
-        Some(served) => Some(served?),
-        None => None,
-    };
+    let served = resolved.exposition.take().map(Exposition::serve).transpose()?;
     if let Some(served) = &served {
-        say(&format!("metrics: {}", served.url));
+        output::line_aside(&format!("metrics: {}", served.url));
     }
     let mut show = PerfTestObserver::new(&resolved, served, control.clone())?;
     output::print(&starting(&resolved))?;
@@ -126,11 +123,11 @@ fn run(mut resolved: ResolvedRun, command: Vec<String>) -> Result<Done, Failure>
     output::print(&ending(&resolved, &outcome, length, sums))?;
     remarks(&outcome.record);
     if let Some(told) = missing(&resolved, &outcome.record, sums.length > length) {
-        say(&told);
+        output::line_aside(&told);
     }
     at_once.check()?;
     if let Some(report) = report {
-        say(&format!("report: {}", report?.display()));
+        output::line_aside(&format!("report: {}", report?.display()));
     }
     match outcome.record.state {
         RunState::Failed => Err(Failure::of_run(outcome.record)),
@@ -143,11 +140,6 @@ fn labels_of_environment() -> Result<Labels, Failure> {
     let set = |name| std::env::var(name).unwrap_or_default();
     let tags: Vec<String> = set("BELLOWS_TAGS").split(',').map(str::to_owned).collect();
     labels(set("BELLOWS_NOTE"), tags.iter().filter(|tag| !tag.is_empty()))
-}
-
-/// Prints a line beside the results.
-fn say(text: &str) {
-    output::line_aside(text);
 }
 
 /// The lines that announce every client.
@@ -170,12 +162,8 @@ fn starting(resolved: &ResolvedRun) -> String {
 
 /// Why it stopped, and the sums.
 fn ending(resolved: &ResolvedRun, outcome: &RunOutcome, length: Nanos, sums: Sums) -> String {
-    let named = resolved.format == Format::Default;
-    format!(
-        "test stopped{}\n{}",
-        reason(resolved, &outcome.record, length),
-        resolved.lines.summary(&outcome.measured, sums, named)
-    )
+    let summary = resolved.lines.summary(&outcome.measured, sums, resolved.format == Format::Default);
+    format!("test stopped{}\n{summary}", reason(resolved, &outcome.record, length))
 }
 
 /// Sums for the averages: messages sent and received in the measured phase. A test that counts its messages lasts until
@@ -237,16 +225,11 @@ fn missing(resolved: &ResolvedRun, record: &RunRecord, is_averaged: bool) -> Opt
     let drained = drained(record);
     let is_cut_off = is_cut_off(resolved, drained);
     // Only then do the averages last for as long as the end did.
-    let averages = match is_averaged && is_cut_off {
-        true => ", which the averages include",
-        false => "",
-    };
+    let averages = if is_averaged && is_cut_off { ", which the averages include" } else { "" };
     let ledger = record.summary.as_ref().and_then(|it| it.flow().ledger.as_ref());
     let may_come = ledger.is_none_or(|it| it.outstanding + it.unconfirmed_missing > 0);
-    let longer = match is_cut_off && may_come {
-        true => ": -st waits longer, -D until consumers have had their number",
-        false => "",
-    };
+    let waits_longer = ": -st waits longer, -D until consumers have had their number";
+    let longer = if is_cut_off && may_come { waits_longer } else { "" };
     Some(format!("not received: {missing} in the {:.1} s that the end lasted{averages}{longer}", drained.as_secs_f64()))
 }
 
@@ -278,20 +261,13 @@ fn reason(resolved: &ResolvedRun, record: &RunRecord, length: Nanos) -> String {
     if loads.iter().any(|load| load.message_count > 0) {
         reasons.push(counted("Producer reached message limit", resolved.agents.all_producers()));
     }
-    if loads.iter().any(|load| load.consumers.message_count > Some(0)) {
-        reasons.push(counted("Consumer reached message limit", resolved.agents.all_consumers()));
-    }
-    let counting = loads.iter().any(|load| load.consumers.message_count > Some(0));
-    match resolved.experiment.until.filter(|_| !counting) {
-        None => {}
-        Some(until) => {
-            let why = match until {
-                StopCondition::Idle => "Consumer is idle for more than 1 second",
-                StopCondition::Empty => "Consumer queue(s) empty",
-            };
-            reasons.push(counted(why, resolved.agents.all_consumers()));
-        }
-    }
+    let why = match resolved.experiment.until {
+        _ if loads.iter().any(|load| load.consumers.message_count > Some(0)) => Some("Consumer reached message limit"),
+        Some(StopCondition::Idle) => Some("Consumer is idle for more than 1 second"),
+        Some(StopCondition::Empty) => Some("Consumer queue(s) empty"),
+        None => None,
+    };
+    reasons.extend(why.map(|why| counted(why, resolved.agents.all_consumers())));
     if reasons.is_empty() {
         return String::new();
     }
@@ -306,8 +282,7 @@ fn remarks(record: &RunRecord) {
     let style = output::style_aside();
     let mut told = summary.clone();
     // It has a line of its own, with the options that wait longer.
-    let is_told = |it: &Finding| matches!(it, Finding::MessagesNotReceived { .. });
-    told.warnings.retain(|it| !is_told(&it.finding));
+    told.warnings.retain(|it| !matches!(it.finding, Finding::MessagesNotReceived { .. }));
     let mut text = console::remarks(&told, style);
     if let Some(ledger) = &summary.flow().ledger
         && ledger.lost + ledger.outstanding + ledger.corrupt > 0
@@ -363,15 +338,13 @@ fn is_up(url: &str) -> bool {
 
 fn not_up(resolved: &ResolvedRun, missing: Option<&String>) -> Failure {
     let endpoint = missing.and_then(|url| url.parse::<load::Endpoint>().ok());
+    let endpoint = endpoint.map_or_else(String::new, |endpoint| endpoint.to_string());
+    let seconds = resolved.wait.as_secs();
     Failure::failed(
-        format!(
-            "the broker at {} was not up within {} s",
-            endpoint.map_or_else(String::new, |endpoint| endpoint.to_string()),
-            resolved.wait.as_secs()
-        ),
+        format!("the broker at {endpoint} was not up within {seconds} s"),
         "start it, or wait longer with -sst/--servers-startup-timeout",
     )
-    .observed(format_args!("{} s", resolved.wait.as_secs()))
+    .observed(format_args!("{seconds} s"))
 }
 
 #[cfg(test)]

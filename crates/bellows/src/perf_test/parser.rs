@@ -12,10 +12,6 @@ pub(super) struct Given {
 }
 
 impl Given {
-    const fn new(option: &'static Opt) -> Self {
-        Self { option, values: Vec::new() }
-    }
-
     fn takes_more(&self) -> bool {
         match self.option.arg {
             Arg::No => false,
@@ -111,15 +107,9 @@ impl Parser {
             } else if !named(name).is_empty() {
                 self.long(word)
             } else if let Some((option, value)) = joined_long(name) {
-                self.option(option)?;
-                self.value(value);
-                self.open = false;
-                Ok(())
+                self.assigned(Some(option), value, word)
             } else if let Some(option) = many(name) {
-                self.option(option)?;
-                self.value(after_first(name));
-                self.open = false;
-                Ok(())
+                self.assigned(Some(option), after_first(name), word)
             } else {
                 self.joined(word)
             };
@@ -184,7 +174,7 @@ impl Parser {
 
     fn option(&mut self, option: &'static Opt) -> Result<(), ParseError> {
         self.close()?;
-        let given = Given::new(option);
+        let given = Given { option, values: Vec::new() };
         self.open = given.takes_more();
         self.given.push(given);
         Ok(())

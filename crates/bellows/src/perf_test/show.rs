@@ -46,15 +46,11 @@ struct Csv {
 impl PerfTestObserver {
     /// Opens the CSV file, which it empties.
     pub(super) fn new(resolved: &ResolvedRun, served: Option<Served>, control: load::Control) -> Result<Self, Failure> {
-        let csv = match &resolved.csv {
-            Some(path) => Some(Csv::create(path, &resolved.lines)?),
-            None => None,
-        };
         Ok(Self {
             lines: resolved.lines.clone(),
             format: resolved.format,
             every: resolved.interval,
-            csv,
+            csv: resolved.csv.as_ref().map(|path| Csv::create(path, &resolved.lines)).transpose()?,
             served,
             control,
             since_line: Interval::new(),
@@ -79,9 +75,7 @@ impl PerfTestObserver {
 
     fn flush(&mut self) {
         let start = self.start.unwrap_or(self.since_line.start);
-        let time = self.since_line.end.since(start);
-        let written = self.write(time);
-        if let Err(failure) = written {
+        if let Err(failure) = self.write(self.since_line.end.since(start)) {
             // Nobody reads the lines, or the disk is full: the test has no purpose any more.
             self.failed.get_or_insert(failure);
             self.control.stop();
@@ -91,9 +85,7 @@ impl PerfTestObserver {
 
     /// Whether the test continues with an interval in which nothing is sent any more.
     fn receives(&self, interval: &Interval) -> bool {
-        let length = self.start.map(|start| interval.start.since(start));
-        let limit = self.receives_until;
-        length.is_some_and(|length| limit.is_some_and(|limit| length < limit))
+        self.start.zip(self.receives_until).is_some_and(|(start, limit)| interval.start.since(start) < limit)
     }
 
     fn write(&mut self, time: Nanos) -> Result<(), Failure> {

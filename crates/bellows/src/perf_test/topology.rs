@@ -55,7 +55,9 @@ pub(super) fn topology(
     spec: LoadSpec,
 ) -> Result<(LoadSpec, bool), Failure> {
     let named = names(values)?;
-    refuse(values, agents, &named)?;
+    if values.has("predeclared") && named == Names::Generated && agents.consumers > 0 {
+        return Err(Failure::usage("consumers of queues that exist already have no queue", "name it with -u/--queue"));
+    }
     let exclusive = values.has("exclusive");
     let exchange = exchange(values);
     let direct = exchange.kind == "direct";
@@ -104,14 +106,6 @@ pub(super) fn topology(
             (spec, fixed && (alone || own))
         }
     })
-}
-
-/// Refuses options that make no sense together.
-fn refuse(values: &Values, agents: Agents, named: &Names) -> Result<(), Failure> {
-    if values.has("predeclared") && *named == Names::Generated && agents.consumers > 0 {
-        return Err(Failure::usage("consumers of queues that exist already have no queue", "name it with -u/--queue"));
-    }
-    Ok(())
 }
 
 fn exchange(values: &Values) -> Exchange {
@@ -164,14 +158,8 @@ fn generated(spec: LoadSpec, agents: Agents, id: &str, own: bool) -> LoadSpec {
 /// A key that no other test has, written as PerfTest writes it.
 fn generated_key() -> String {
     let (high, low) = (random(), random());
-    format!(
-        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-        high >> 32,
-        (high >> 16) & 0xffff,
-        high & 0xffff,
-        low >> 48,
-        low & 0xffff_ffff_ffff
-    )
+    let (first, second, third) = (high >> 32, (high >> 16) & 0xffff, high & 0xffff);
+    format!("{first:08x}-{second:04x}-{third:04x}-{:04x}-{:012x}", low >> 48, low & 0xffff_ffff_ffff)
 }
 
 fn random() -> u64 {
@@ -276,12 +264,13 @@ pub(super) fn kind(values: &Values) -> Result<Kind, Failure> {
     for text in values.list("queue-args") {
         arguments.extend(key_values("queue-args", text)?);
     }
-    let mut queue_type = take_type(&mut arguments)?;
-    if quorum {
-        queue_type = QueueType::Quorum;
-    }
+    let given = take_type(&mut arguments)?;
+    let queue_type = match (quorum, stream) {
+        (true, _) => QueueType::Quorum,
+        (false, true) => QueueType::Stream,
+        (false, false) => given,
+    };
     if stream {
-        queue_type = QueueType::Stream;
         let mut add = |key: &str, bytes| arguments.insert(key.into(), Argument::Integer(bytes));
         add("x-max-length-bytes", STREAM_BYTES);
         add("x-stream-max-segment-size-bytes", SEGMENT_BYTES);
@@ -297,14 +286,10 @@ pub(super) fn kind(values: &Values) -> Result<Kind, Failure> {
 }
 
 fn take_type(arguments: &mut BTreeMap<String, Argument>) -> Result<QueueType, Failure> {
-    match arguments.remove("x-queue-type") {
-        None => Ok(QueueType::default()),
-        Some(value) => {
-            let needed = "x-queue-type=classic, quorum or stream";
-            let text = value.to_string();
-            text.parse().map_err(|_| bad("queue-args", &text, needed))
-        }
-    }
+    let text = arguments.remove("x-queue-type").map(|value| value.to_string());
+    let read =
+        |text: String| text.parse().map_err(|_| bad("queue-args", &text, "x-queue-type=classic, quorum or stream"));
+    text.map_or(Ok(QueueType::default()), read)
 }
 
 fn limits(values: &Values, arguments: &mut BTreeMap<String, Argument>) -> Result<(), Failure> {
@@ -334,8 +319,7 @@ fn limits(values: &Values, arguments: &mut BTreeMap<String, Argument>) -> Result
     match values.text("leader-locator") {
         None => {}
         Some(text @ ("client-local" | "balanced")) => {
-            let value = Argument::Text(text.to_owned());
-            arguments.insert("x-queue-leader-locator".into(), value);
+            arguments.insert("x-queue-leader-locator".into(), Argument::Text(text.to_owned()));
         }
         Some(text) => return Err(bad("leader-locator", text, "client-local or balanced")),
     }

@@ -87,27 +87,20 @@ impl Values {
 
     /// Refuses options that have no meaning here.
     pub(super) fn check(&self) -> Result<(), Failure> {
-        for given in &self.given {
-            let option = given.option;
-            match option.status {
-                Status::Same | Status::Better | Status::Added => {}
-                Status::Refused => {
-                    let text = format!("perf-test does not take {}: {}", option.name(), why(option));
-                    return Err(Failure::usage(text, "leave it out").observed(option.name()));
-                }
-            }
-        }
-        Ok(())
+        let refused = self.given.iter().find(|given| given.option.status == Status::Refused);
+        refused.map_or(Ok(()), |Given { option, .. }| {
+            let text = format!("perf-test does not take {}: {}", option.name(), why(option));
+            Err(Failure::usage(text, "leave it out").observed(option.name()))
+        })
     }
 
     /// The options of the command line, written shortly, without addresses, secrets and those for metrics.
     pub(super) fn command_line(&self) -> String {
-        let shown = self.given.iter().filter(|given| {
-            let option = given.option;
-            !option.metrics && matches!(option.shown(), Shown::Whole | Shown::AsArguments)
-        });
-        let words = shown.flat_map(words);
-        words.collect::<Vec<_>>().join(" ")
+        let shown = self
+            .given
+            .iter()
+            .filter(|given| !given.option.metrics && matches!(given.option.shown(), Shown::Whole | Shown::AsArguments));
+        shown.flat_map(words).collect::<Vec<_>>().join(" ")
     }
 
     fn find(&self, long: &str) -> Option<&Given> {

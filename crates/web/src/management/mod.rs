@@ -264,10 +264,7 @@ const MOST_SHOWN: usize = 500;
 fn reason(body: &[u8]) -> String {
     let parsed = serde_json::from_slice::<Value>(body).ok();
     let reason = parsed.as_ref().and_then(|it| it.get("reason"));
-    let text = match reason {
-        Some(reason) => text_of(reason),
-        None => String::from_utf8_lossy(body).into_owned(),
-    };
+    let text = reason.map_or_else(|| String::from_utf8_lossy(body).into_owned(), text_of);
     let text = unescaped(&text).replace(char::is_control, " ");
     let mut characters = text.chars();
     let mut shown: String = characters.by_ref().take(MOST_SHOWN).collect();
@@ -287,14 +284,12 @@ fn unescaped(text: &str) -> String {
 fn text_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
-        Value::Array(items) => charlist(items).unwrap_or_else(|| {
-            let items: Vec<String> = items.iter().map(text_of).collect();
-            items.join(", ")
-        }),
+        Value::Array(items) => {
+            charlist(items).unwrap_or_else(|| items.iter().map(text_of).collect::<Vec<_>>().join(", "))
+        }
         Value::Object(fields) => {
-            let fields = fields.iter();
-            let fields: Vec<String> = fields.map(|(key, value)| format!("{key}: {}", text_of(value))).collect();
-            fields.join(", ")
+            let fields = fields.iter().map(|(key, value)| format!("{key}: {}", text_of(value)));
+            fields.collect::<Vec<_>>().join(", ")
         }
         other => other.to_string(),
     }

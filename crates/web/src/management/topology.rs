@@ -2,7 +2,7 @@
 //! more than 1,000 do.
 
 use std::cell::Cell;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, BufReader, Read};
 use std::marker::PhantomData;
@@ -70,12 +70,8 @@ impl Management {
         let (queues, more_queues) = self.pages::<Queue>(QUEUES, "read queues", deadline)?;
         let (exchanges, more_exchanges) = self.pages::<Exchange>(EXCHANGES, "read exchanges", deadline)?;
         let (bindings, more_bindings) = self.bindings(deadline)?;
-        let objects = BrokerObjects {
-            queues,
-            exchanges,
-            bindings: Vec::new(),
-            omitted: more_queues + more_exchanges + more_bindings,
-        };
+        let omitted = more_queues + more_exchanges + more_bindings;
+        let objects = BrokerObjects { queues, exchanges, bindings: Vec::new(), omitted };
         let mut topology = Topology { bindings, lagging: true, ..objects.into_topology() };
         if more_queues == 0 && !topology.queues.is_empty() {
             let (totals, _) = self.pages::<Queue>(TOTALS, "count messages", deadline)?;
@@ -129,7 +125,10 @@ impl Management {
         let listed = Listed { first: &mut first, room: &room };
         let read = listed.deserialize(&mut json).and_then(|()| json.end());
         match read {
-            Ok(()) => Ok(first.into_sorted()),
+            Ok(()) => {
+                first.sort();
+                Ok((first.kept, first.omitted))
+            }
             Err(error) if !error.is_io() => Err(self.no_answer(what, &error.to_string())),
             Err(_) if room.is_full() => {
                 let help = "name the broker's Erlang node (broker.node), which gives the first ones";
@@ -149,10 +148,9 @@ impl Management {
 
 /// Takes the messages of the queues' own counts.
 fn count_again(topology: &mut Topology, totals: &[Queue]) {
-    let totals: HashMap<(&str, &str), u64> =
-        totals.iter().map(|it| ((it.vhost.as_str(), it.name.as_str()), it.messages)).collect();
+    let totals: HashMap<_, _> = totals.iter().map(|it| ((&it.vhost, &it.name), it.messages)).collect();
     for queue in &mut topology.queues {
-        if let Some(messages) = totals.get(&(queue.vhost.as_str(), queue.name.as_str())) {
+        if let Some(messages) = totals.get(&(&queue.vhost, &queue.name)) {
             queue.messages = *messages;
         }
     }
@@ -223,50 +221,27 @@ impl<R: Read> Read for Bounded<'_, R> {
     }
 }
 
-/// The first bindings so far.
+/// The first bindings so far, and up to as many more that are not compared with them yet.
 #[derive(Default)]
 struct FirstBindings {
-    kept: BinaryHeap<Ordered>,
+    kept: Vec<BindingRecord>,
     omitted: u64,
 }
 
-/// A binding, compared by the order of records.
-struct Ordered(BindingRecord);
-
 impl FirstBindings {
     fn take(&mut self, binding: Binding) {
-        self.kept.push(Ordered(binding.into_record()));
-        if self.kept.len() > KEPT {
-            self.kept.pop();
-            self.omitted += 1;
+        self.kept.push(binding.into_record());
+        if self.kept.len() >= 2 * KEPT {
+            self.sort();
         }
     }
 
-    fn into_sorted(self) -> (Vec<BindingRecord>, u64) {
-        let sorted = self.kept.into_sorted_vec().into_iter();
-        (sorted.map(|Ordered(it)| it).collect(), self.omitted)
+    fn sort(&mut self) {
+        self.kept.sort_by(broker_objects::compare);
+        self.omitted += self.kept.len().saturating_sub(KEPT) as u64;
+        self.kept.truncate(KEPT);
     }
 }
-
-impl Ord for Ordered {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        broker_objects::compare(&self.0, &other.0)
-    }
-}
-
-impl PartialOrd for Ordered {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Ordered {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Ordered {}
 
 /// A list of bindings, of which the first are kept.
 struct Listed<'a> {

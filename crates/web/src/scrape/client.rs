@@ -86,15 +86,11 @@ impl Client {
         let status = response.status();
         if status.as_u16() != 200 {
             let mut said = Vec::new();
-            let body = response.into_body().into_reader();
             // What cannot be read says nothing.
-            let _ = body.take(MOST_REFUSAL).read_to_end(&mut said);
+            let _ = response.into_body().into_reader().take(MOST_REFUSAL).read_to_end(&mut said);
             let said = String::from_utf8_lossy(&said);
             let said = self.login.without_secrets(said.trim(), self.plan.url.as_str());
-            let help = match status.as_u16() {
-                401 | 403 => NO_LOGIN,
-                _ => REFUSED,
-            };
+            let help = if matches!(status.as_u16(), 401 | 403) { NO_LOGIN } else { REFUSED };
             return Err(self.problem(&format!("was answered with {status}"), &said, help));
         }
         self.read(response, deadline, cost, selection)
@@ -117,9 +113,7 @@ impl Client {
         let mut reader: Box<dyn Read + '_> = match encoding.as_str() {
             "" | "identity" => Box::new(body),
             "gzip" | "x-gzip" => Box::new(MultiGzDecoder::new(body)),
-            other => {
-                return Err(self.problem("is encoded in a way that was not requested", other, ENCODED));
-            }
+            other => return Err(self.problem("is encoded in a way that was not requested", other, ENCODED)),
         };
         let mut page = Page {
             parser: Parser::new(format),
@@ -165,9 +159,7 @@ impl Client {
                 Ok(0) => return Ok(()),
                 Ok(length) => length,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => {
-                    return Err(self.problem("is incomplete", &told_io(&error), BROKEN));
-                }
+                Err(error) => return Err(self.problem("is incomplete", &told_io(&error), BROKEN)),
             };
             page.last_byte = Clock.now();
             page.feed(piece.get(..length).unwrap_or_default());
@@ -255,13 +247,11 @@ struct Page<'a> {
 impl Page<'_> {
     fn feed(&mut self, piece: &[u8]) {
         let begin = Clock.now();
-        let (selection, first_wrong) = (&mut *self.selection, &mut self.first_wrong);
-        let is_whole = &mut self.is_whole;
         self.parser.feed(piece, |event| match event {
-            PageEvent::Sample(sample) => selection.add(&sample),
-            PageEvent::Eof => *is_whole = true,
+            PageEvent::Sample(sample) => self.selection.add(&sample),
+            PageEvent::Eof => self.is_whole = true,
             PageEvent::Error(error) => {
-                first_wrong.get_or_insert(error);
+                self.first_wrong.get_or_insert(error);
             }
             _ => {}
         });
@@ -269,13 +259,11 @@ impl Page<'_> {
     }
 
     fn finish(&mut self) {
-        let (selection, first_wrong) = (&mut *self.selection, &mut self.first_wrong);
-        let is_cut_off = &mut self.is_cut_off;
         self.parser.finish(|event| match event {
-            PageEvent::Sample(sample) => selection.add(&sample),
+            PageEvent::Sample(sample) => self.selection.add(&sample),
             PageEvent::Error(error) => {
-                *is_cut_off |= error.cause == LineCause::NoEof;
-                first_wrong.get_or_insert(error);
+                self.is_cut_off |= error.cause == LineCause::NoEof;
+                self.first_wrong.get_or_insert(error);
             }
             _ => {}
         });

@@ -160,7 +160,7 @@ impl Scrape {
             ("series of the page", SeriesUnit::Count, series),
         ];
         let named = |(name, unit, value)| self.since_then(plan, SeriesName::new(&plan.name, name, unit), value);
-        costs.into_iter().map(named).collect()
+        costs.map(named).into()
     }
 
     /// A value that holds until the next page.
@@ -207,11 +207,10 @@ impl Scraper {
     /// Certificates that cannot be read; no more threads.
     pub fn start(plans: &[ScrapePlan], begin: Time, end: Option<Time>) -> Result<Self, Problem> {
         let (tell, scrapes) = sync_channel(MOST_WAITING);
-        let stop = Arc::new(AtomicBool::new(false));
         let mut scraper = Self {
             plans: plans.to_vec(),
             scrapes,
-            stop,
+            stop: Arc::default(),
             threads: Vec::new(),
             in_flight: plans.iter().map(|_| InFlight::default()).collect(),
         };
@@ -233,12 +232,6 @@ impl Scraper {
             scraper.threads.push(thread);
         }
         Ok(scraper)
-    }
-
-    /// The plans, as they were given.
-    #[must_use]
-    pub fn plans(&self) -> &[ScrapePlan] {
-        &self.plans
     }
 
     /// Scrapes that have ended since the last call.
@@ -389,7 +382,7 @@ impl Task {
 const STEP_PERCENT: u64 = 15;
 
 /// When the requests of a page are due, after the first may be: one in each interval.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct RequestTimes {
     /// From one to the next.
     pub every: Nanos,

@@ -96,11 +96,9 @@ impl Found {
         if slips < before {
             self.nearest = Some((slips, name.to_owned()));
         }
-        let same = wanted.bytes().zip(name.bytes());
-        let same = same.take_while(|(a, b)| a == b).count();
+        let same = wanted.bytes().zip(name.bytes()).take_while(|(a, b)| a == b).count();
         // Part of a word says nothing.
-        let same = wanted.get(..same).and_then(|same| same.rfind('_'));
-        let same = same.map_or(0, |end| end + 1);
+        let same = wanted.get(..same).and_then(|same| same.rfind('_')).map_or(0, |end| end + 1);
         if same > self.related.0 {
             self.related = (same, BTreeSet::new());
         }
@@ -190,13 +188,10 @@ impl Selection {
             self.wanted.extend(all.filter(|(_, selector)| selector.has_name(sample.name)).map(|(index, _)| index));
             self.look(sample.name);
         }
-        for wanted in 0..self.wanted.len() {
-            let Some(&index) = self.wanted.get(wanted) else {
-                break;
-            };
-            if self.too_many.is_none() {
-                self.take(index, sample);
-            }
+        let mut next = 0;
+        while let Some(&index) = self.wanted.get(next).filter(|_| self.too_many.is_none()) {
+            self.take(index, sample);
+            next += 1;
         }
     }
 
@@ -214,8 +209,7 @@ impl Selection {
 
     /// The selectors that have found nothing so far, each in a sentence with the nearest name.
     pub(super) fn unmatched(&self) -> Vec<String> {
-        let all = self.selectors.iter().zip(&self.finds);
-        let none = all.filter(|(_, found)| !found.has_series);
+        let none = self.selectors.iter().zip(&self.finds).filter(|(_, found)| !found.has_series);
         let sentence = |(selector, found): (&Selector, &Found)| {
             let why = match &found.nearest {
                 _ if found.has_name => "no series of that name has such labels".to_owned(),
@@ -360,12 +354,8 @@ impl Selection {
             part.page == page
         });
         let last = self.last.replace((due, sent));
-        let here = self.series.iter().filter(|series| series.page == page);
-        let mut here: Vec<&Series> = here.collect();
-        here.sort_by(|a, b| {
-            let order = a.selector.cmp(&b.selector);
-            order.then_with(|| natural_order(&a.shown, &b.shown))
-        });
+        let mut here: Vec<&Series> = self.series.iter().filter(|series| series.page == page).collect();
+        here.sort_by(|a, b| a.selector.cmp(&b.selector).then_with(|| natural_order(&a.shown, &b.shown)));
         let value = |series: &Series| SelectedValue {
             name: series.name.clone(),
             shown: series.shown.clone(),
@@ -399,13 +389,11 @@ impl Selection {
 
 /// Labels as they stand on a page.
 fn with_braces(labels: &BTreeMap<String, String>) -> String {
-    let labels = labels.iter();
-    let labels = labels.map(|(label, value)| format!("{label}={value:?}"));
-    let labels = labels.collect::<Vec<_>>().join(",");
-    match labels.as_str() {
-        "" => String::new(),
-        labels => format!("{{{labels}}}"),
+    if labels.is_empty() {
+        return String::new();
     }
+    let labels: Vec<String> = labels.iter().map(|(label, value)| format!("{label}={value:?}")).collect();
+    format!("{{{}}}", labels.join(","))
 }
 
 /// The order in which people count: `orders2` before `orders10`.

@@ -40,7 +40,6 @@ enum Test {
 
 impl Selector {
     /// Whether series of this name may be wanted.
-    #[must_use]
     pub(super) fn has_name(&self, name: &str) -> bool {
         self.name.matches(name)
     }
@@ -68,9 +67,7 @@ impl Selector {
     pub(super) fn sum_by(&self) -> Option<&[String]> {
         self.sum.as_deref()
     }
-}
 
-impl Selector {
     /// How a series of this name is written that it selects: a sum with its conditions, any other by its name alone.
     pub(super) fn written(&self, name: &str) -> String {
         let Some(by) = &self.sum else {
@@ -105,8 +102,7 @@ impl Selector {
 /// An expression as it was written.
 fn inner(regex: &Regex) -> &str {
     let text = regex.as_str();
-    let inner = text.strip_prefix("^(?:");
-    inner.and_then(|text| text.strip_suffix(")$")).unwrap_or(text)
+    text.strip_prefix("^(?:").and_then(|text| text.strip_suffix(")$")).unwrap_or(text)
 }
 
 impl fmt::Display for Selector {
@@ -146,8 +142,7 @@ impl FromStr for Selector {
         if name.is_empty() && conditions.is_empty() {
             return Err(rest.refused("has neither a name nor a label"));
         }
-        let is_function = rest.text.starts_with('(') && conditions.is_empty() && name != "sum";
-        if is_function {
+        if rest.text.starts_with('(') && conditions.is_empty() && name != "sum" {
             return Err(
                 rest.refused("uses a function other than sum, the only one (counters become rates by themselves)")
             );
@@ -176,35 +171,22 @@ impl<'a> Rest<'a> {
         Refused::new(format!("{:?} {why} (byte {at})", self.whole), EXAMPLE)
     }
 
-    fn skip(&mut self) {
-        self.text = self.text.trim_start();
-    }
-
     /// Takes the characters of this kind, and blanks behind them.
     fn take(&mut self, is: impl Fn(char) -> bool) -> &'a str {
         let end = self.text.find(|c| !is(c)).unwrap_or(self.text.len());
         let (taken, rest) = self.text.split_at(end);
-        self.text = rest;
-        self.skip();
+        self.text = rest.trim_start();
         taken
     }
 
     fn accept(&mut self, sign: &str) -> bool {
-        match self.text.strip_prefix(sign) {
-            Some(rest) => {
-                self.text = rest;
-                self.skip();
-                true
-            }
-            None => false,
-        }
+        let rest = self.text.strip_prefix(sign);
+        self.text = rest.map_or(self.text, str::trim_start);
+        rest.is_some()
     }
 
     fn expect(&mut self, sign: &str) -> Result<(), Refused> {
-        if self.accept(sign) {
-            return Ok(());
-        }
-        Err(self.refused(&format!("lacks {sign:?}")))
+        self.accept(sign).then_some(()).ok_or_else(|| self.refused(&format!("lacks {sign:?}")))
     }
 
     /// `sum (` or `sum by (a, b) (` at the beginning.
@@ -274,12 +256,9 @@ impl<'a> Rest<'a> {
             escaped = c == '\\' && !escaped;
             is_end
         });
-        let Some(end) = end else {
-            return Err(self.refused("lacks the closing quote of a value"));
-        };
+        let end = end.ok_or_else(|| self.refused("lacks the closing quote of a value"))?;
         let (value, rest) = text.split_at(end);
-        self.text = rest.get(1..).unwrap_or_default();
-        self.skip();
+        self.text = rest.get(1..).unwrap_or_default().trim_start();
         Ok(unescape(value).into_owned())
     }
 

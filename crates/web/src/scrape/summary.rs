@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::{RequestTimes, Scrape, ScrapePlan};
 
 /// All scrapes of one page.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct ScrapeSummary {
     /// The page's name.
     pub name: String,
@@ -126,32 +126,9 @@ impl ScrapeSummary {
         Self {
             name: plan.name.clone(),
             url: plan.url.to_string(),
-            completed: 0,
-            failed: 0,
-            unanswered: 0,
-            not_sent: 0,
-            response: LatencySummary::default(),
-            service: LatencySummary::default(),
-            first_byte: LatencySummary::default(),
-            bytes: 0,
-            received_bytes: 0,
-            page_bytes: 0,
-            page_bytes_max: 0,
-            series: 0,
-            series_max: 0,
-            wrong_lines: 0,
-            first_wrong: None,
-            duplicates: 0,
-            parse_ns: 0,
-            parsed_bytes: 0,
-            server_cpu_ns: None,
-            unmatched: Vec::new(),
-            problem: None,
-            selected: Vec::new(),
-            histograms: Histograms::default(),
-            sizes: PageSizes::default(),
             times: plan.times(),
             timeout: plan.timeout,
+            ..Self::default()
         }
     }
 
@@ -244,11 +221,10 @@ impl ScrapeSummary {
             };
             all.push(Warning::new(Tier::Caution, failed));
         }
-        let unmatched = self.unmatched.iter().map(|what| {
+        all.extend(self.unmatched.iter().map(|what| {
             let nothing = Finding::NothingSelected { page: self.name.clone(), what: what.clone() };
             Warning::new(Tier::Caution, nothing)
-        });
-        all.extend(unmatched);
+        }));
         all
     }
 
@@ -288,8 +264,8 @@ impl ScrapeSummary {
         self.first_byte = LatencySummary::of(first_byte);
         let sizes = &self.sizes;
         self.bytes = sizes.arrived.median();
-        (self.page_bytes, self.page_bytes_max) = (sizes.bytes.median(), sizes.bytes.max());
-        (self.series, self.series_max) = (sizes.series.median(), sizes.series.max());
+        (self.page_bytes, self.page_bytes_max) = (sizes.bytes.median(), sizes.bytes.most);
+        (self.series, self.series_max) = (sizes.series.median(), sizes.series.most);
         let due_before = |at: Time| self.times.before(at.since(first));
         let due = due_before(end).saturating_sub(due_before(begin));
         self.not_sent = due.saturating_sub(self.requests());
@@ -311,21 +287,15 @@ impl Default for Sizes {
 }
 
 impl Sizes {
-    pub(super) fn add(&mut self, size: u64) {
+    fn add(&mut self, size: u64) {
         self.all.saturating_record(size);
         self.least = self.least.min(size);
         self.most = self.most.max(size);
     }
 
     /// The middle one, within a thousandth; as it is where all are the same.
-    pub(super) fn median(&self) -> u64 {
-        let median = self.all.value_at_quantile(0.5);
-        median.max(self.least).min(self.most)
-    }
-
-    /// The largest.
-    pub(super) const fn max(&self) -> u64 {
-        self.most
+    fn median(&self) -> u64 {
+        self.all.value_at_quantile(0.5).max(self.least).min(self.most)
     }
 }
 
@@ -338,7 +308,7 @@ mod tests {
         let sizes = |of: &[u64]| {
             let mut sizes = Sizes::default();
             of.iter().for_each(|size| sizes.add(*size));
-            (sizes.median(), sizes.max())
+            (sizes.median(), sizes.most)
         };
         assert_eq!(sizes(&[]), (0, 0));
         assert_eq!(sizes(&[0]), (0, 0));

@@ -11,7 +11,7 @@ use experiment::Experiment;
 use session::Error;
 use study::LEAST_PAIRS;
 
-use super::args::OutputArgs;
+use super::args::{OutputArgs, given};
 use super::command_line::Assignment;
 use super::compare::{ExistingArgs, ExistingRuns, Margins, is_log_name};
 use super::paired::{ComparisonFiles, PairedFolder};
@@ -107,11 +107,9 @@ pub(crate) struct AbArgs {
 const PAIRS: u32 = 8;
 
 impl AbArgs {
-    /// Compares runs that exist, or makes them, and prints the result.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        let name = match self.subject()? {
-            Subject::Experiment(name) => name,
-            Subject::Existing => return self.compare_existing(),
+        let Some(name) = self.experiment()? else {
+            return self.compare_existing();
         };
         if let Some(option) = self.existing.given() {
             return Err(Failure::usage(
@@ -129,8 +127,7 @@ impl AbArgs {
             self.pairs.unwrap_or(PAIRS),
             keys,
         );
-        let cells = matrix.cells.iter();
-        let sides = cells.map(|cell| self.sides(&both, &matrix.keys, cell));
+        let sides = matrix.cells.iter().map(|cell| self.sides(&both, &matrix.keys, cell));
         let sides = sides.collect::<Result<Vec<_>, Failure>>()?;
         let folder = self.planned(matrix, &sides)?;
         turns::make(turns::Plan {
@@ -143,13 +140,13 @@ impl AbArgs {
         })
     }
 
-    /// Whether runs are to be made, or exist. A name of both is taken for the experiment.
-    fn subject(&self) -> Result<Subject<'_>, Failure> {
+    /// The experiment whose runs are to be made; `None` where they exist. A name of both is taken for the experiment.
+    fn experiment(&self) -> Result<Option<&str>, Failure> {
         let [name] = self.names.as_slice() else {
-            return Ok(Subject::Existing);
+            return Ok(None);
         };
         if !self.existing.with.is_empty() || is_log_name(name) {
-            return Ok(Subject::Existing);
+            return Ok(None);
         }
         let runs = &self.output.runs.runs;
         let turns = find::paired_folder(name, runs)?;
@@ -160,14 +157,13 @@ impl AbArgs {
                  those",
                 std::path::absolute(&dir).unwrap_or(dir).display()
             )),
-            (false, Some(_)) => return Ok(Subject::Existing),
-            (false, None) if is_run() => return Ok(Subject::Existing),
+            (false, Some(_)) => return Ok(None),
+            (false, None) if is_run() => return Ok(None),
             (_, None) => {}
         }
-        Ok(Subject::Experiment(name))
+        Ok(Some(name))
     }
 
-    /// Compares runs that exist.
     fn compare_existing(&self) -> Result<Done, Failure> {
         let of_experiments = [
             ("--a", self.a.is_some()),
@@ -183,8 +179,7 @@ impl AbArgs {
             ("--seed", self.seed.is_some()),
             ("--resume", self.resume.is_some()),
         ];
-        let given = of_experiments.into_iter().filter(|(_, given)| *given);
-        let given = given.map(|(option, _)| option).chain(self.changes.given());
+        let given = given(of_experiments).chain(self.changes.given()).chain(self.output.labels.given());
         let given: Vec<&str> = given.collect();
         let (are, them) = match given.as_slice() {
             [_] => ("is", "it"),
@@ -201,8 +196,7 @@ impl AbArgs {
             args: &self.existing,
             margins: self.margins,
             files: &self.files,
-            json: self.output.json,
-            runs: &self.output.runs.runs,
+            output: &self.output,
         };
         runs.compare()
     }
@@ -228,12 +222,10 @@ impl AbArgs {
             let set = both.set_by("--over", &format!("{}={value}", key.key));
             set.map_err(|error| Failure::Usage(error.problem()))?;
         }
-        let a = Changed { broker: self.a.as_ref(), set: ("--a-set", &self.a_set), patch: self.a_patch.as_deref() };
-        let b = Changed { broker: self.b.as_ref(), set: ("--b-set", &self.b_set), patch: self.b_patch.as_deref() };
-        let a = a.side(&both)?;
+        let a = changed(&both, self.a.as_ref(), "--a-set", &self.a_set, self.a_patch.as_deref())?;
         let mut b = match self.aa {
             true => a.clone(),
-            false => b.side(&both)?,
+            false => changed(&both, self.b.as_ref(), "--b-set", &self.b_set, self.b_patch.as_deref())?,
         };
         self.check(&a, &b)?;
         // Both begin with copies of the same data, also where the second broker is another version.
@@ -336,14 +328,6 @@ impl AbArgs {
     }
 }
 
-/// Subject of the comparison.
-enum Subject<'a> {
-    /// Runs to be made of this experiment.
-    Experiment(&'a str),
-    /// Runs that exist, or logs.
-    Existing,
-}
-
 /// The experiments of both sides.
 struct Sides {
     a: Experiment,
@@ -361,47 +345,36 @@ impl FromStr for BrokerSpec {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (kind, root) = match text.split_once('@') {
-            Some((kind, root)) => (kind, Some(root)),
-            None => (text, None),
-        };
-        let is_word = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c == '-');
-        match (is_word(kind), root) {
-            (true, Some("")) | (false, _) => {
-                Err("it takes a kind of broker, and where it lies behind an @: rabbitmq@/opt/rabbitmq".to_owned())
-            }
-            (true, root) => Ok(Self { kind: kind.to_owned(), root: root.map(PathBuf::from) }),
+        let (kind, root) = text.split_once('@').map_or((text, None), |(kind, root)| (kind, Some(root)));
+        if kind.is_empty() || !kind.chars().all(|c| c.is_ascii_lowercase() || c == '-') || root == Some("") {
+            return Err("it takes a kind of broker, and where it lies behind an @: rabbitmq@/opt/rabbitmq".to_owned());
         }
+        Ok(Self { kind: kind.to_owned(), root: root.map(PathBuf::from) })
     }
 }
 
-/// The differences of one side.
-struct Changed<'a> {
-    broker: Option<&'a BrokerSpec>,
-    /// The option and its value.
-    set: (&'static str, &'a [Assignment]),
-    patch: Option<&'a Path>,
-}
-
-impl Changed<'_> {
-    /// The experiment of the side.
-    fn side(&self, both: &Experiment) -> Result<Experiment, Failure> {
-        let mut experiment = both.clone();
-        if let Some(broker) = self.broker {
-            let kind = format!("broker.kind=\"{}\"", broker.kind);
-            experiment.set(&kind).map_err(Error::from)?;
-            experiment.broker.root.clone_from(&broker.root);
-        }
-        let (option, changes) = self.set;
-        for change in changes {
-            let set = experiment.set_by(option, &change.0);
-            set.map_err(|error| Failure::Usage(error.problem()))?;
-        }
-        if let Some(patch) = self.patch {
-            experiment.broker.patch = Some(patch.to_owned());
-        }
-        Ok(experiment)
+/// The experiment of a side with its own broker, changes (by which option) and modules.
+fn changed(
+    both: &Experiment,
+    broker: Option<&BrokerSpec>,
+    option: &str,
+    changes: &[Assignment],
+    patch: Option<&Path>,
+) -> Result<Experiment, Failure> {
+    let mut experiment = both.clone();
+    if let Some(broker) = broker {
+        let kind = format!("broker.kind=\"{}\"", broker.kind);
+        experiment.set(&kind).map_err(Error::from)?;
+        experiment.broker.root.clone_from(&broker.root);
     }
+    for change in changes {
+        let set = experiment.set_by(option, &change.0);
+        set.map_err(|error| Failure::Usage(error.problem()))?;
+    }
+    if let Some(patch) = patch {
+        experiment.broker.patch = Some(patch.to_owned());
+    }
+    Ok(experiment)
 }
 
 /// Help for a value of `--over` that cannot be read.
@@ -508,6 +481,27 @@ fn overlap(a: &str, b: &str) -> bool {
 mod tests {
     use super::*;
 
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: AbArgs,
+    }
+
+    /// They were silently ignored.
+    #[test]
+    fn options_that_mean_nothing_to_runs_that_exist_are_refused() {
+        for (options, cause) in [
+            (&["--tag", "x", "--note", "y"][..], "--tag, --note are for runs to be made, and these exist"),
+            (&["--strict"], "--strict asks for all planned pairs, and these runs have no plan"),
+        ] {
+            let line = ["ab", "a", "--with", "b"].iter().chain(options);
+            match <Line as clap::Parser>::parse_from(line).args.execute() {
+                Err(Failure::Usage(problem)) => assert_eq!(problem.cause, cause),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
     #[test]
     fn a_broker_is_a_kind_and_a_place() {
         let read = |text: &str| text.parse::<BrokerSpec>();
@@ -523,11 +517,6 @@ mod tests {
     /// Terms without secrets were hidden, too, and an experiment with hidden values cannot be resumed.
     #[test]
     fn an_experiment_with_terms_of_erlang_is_gone_on_with() {
-        #[derive(clap::Parser)]
-        struct Line {
-            #[command(flatten)]
-            args: AbArgs,
-        }
         let set = "broker.advanced=\"[{rabbit,[{credit_flow_default_credit,{0,0}}]}].\"";
         let text = "name = 'x'\nphases.measure = '1s'\n[broker]\nkind = 'rabbitmq'\n[[load]]\nrate = 5";
         let both = Experiment::from_toml(text, "x.toml").unwrap();

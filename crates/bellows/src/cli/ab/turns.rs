@@ -12,8 +12,8 @@ use study::{
 
 use super::super::args::OutputArgs;
 use super::super::compare::Margins;
-use super::super::paired::{self, ComparisonFiles, PairedFolder, ended, has_ended, what_becomes};
-use super::super::perform::{Watched, carry_out, shape, tell_one};
+use super::super::paired::{self, ComparisonFiles, PairedFolder, done, has_ended, what_becomes};
+use super::super::perform::{Watched, after, carry_out, shape, tell_kept, tell_one};
 use super::super::{find, metrics};
 use super::Sides;
 use crate::failure::{Done, Failure};
@@ -25,13 +25,9 @@ pub(super) struct Plan {
     pub(super) folder: PairedFolder,
     /// The experiments of each cell.
     pub(super) sides: Vec<Sides>,
-    /// The comparison may end before all pairs are made.
     pub(super) until_decided: bool,
-    /// Differences that matter.
     pub(super) margins: Margins,
-    /// Files for the decision, beside the runs' folder.
     pub(super) files: ComparisonFiles,
-    /// Options of the output.
     pub(super) output: OutputArgs,
 }
 
@@ -42,12 +38,7 @@ pub(super) fn make(plan: Plan) -> Result<Done, Failure> {
     let broken = turns.make_all(&watched);
     let told = turns.tell(broken.as_ref());
     watched.check()?;
-    match (broken, told) {
-        // What was measured is shown before what ended it.
-        (Some(failure), Ok(_)) => Err(failure.already_printed()),
-        (Some(failure), Err(_)) => Err(failure),
-        (None, told) => told,
-    }
+    after(broken, told)
 }
 
 struct Turns {
@@ -62,16 +53,14 @@ impl Turns {
         let pairs = plan.folder.matrix.pairs;
         let before = ComparedMatrix::read(&plan.folder.dir).ok();
         let before = before.as_ref().and_then(|it| it.comparisons().next());
-        let before = before.map_or(&[][..], |it| it.looks.as_slice());
-        let looks = looks_again(pairs, plan.until_decided, before);
+        let looks = looks_again(pairs, plan.until_decided, before.map_or(&[], |it| &it.looks));
         Self { plan, looks, progress: RunsProgress::new(Instant::now()) }
     }
 
     /// Makes all missing runs; returns the failure that ended this early, if any.
     fn make_all(&mut self, watched: &Watched) -> Option<Failure> {
         let title = self.plan.folder.matrix.name.clone();
-        let started = self.plan.output.metrics.start(&title, self.plan.output.quiet);
-        let mut exporter = match started {
+        let mut exporter = match self.plan.output.metrics.start(&title, self.plan.output.quiet) {
             Ok(exporter) => exporter,
             Err(failure) => return Some(failure),
         };
@@ -180,10 +169,8 @@ impl Turns {
         }
     }
 
-    /// Runs that are still to be made.
     fn runs_left(&self) -> usize {
-        let cells = self.plan.folder.cells.iter();
-        cells.map(|cell| runs_left(&cell.runs)).sum()
+        self.plan.folder.cells.iter().map(|cell| runs_left(&cell.runs)).sum()
     }
 
     /// Whether this is a look that was fixed beforehand, and leaves nothing open.
@@ -199,43 +186,23 @@ impl Turns {
         let mut compared = folder.compare(&self.looks, options)?;
         compared.break_off(broken.and_then(Failure::sentence));
         // What was measured for hours is shown, whatever becomes of the files.
-        paired::print_end(&compared, output.json, output.verbose)?;
+        paired::print(&compared, output.json, output.verbose)?;
         folder.keep(&compared)?;
-        let page = report::html::write_comparison(&folder.dir)?;
-        let kept = format!("page: {}", page.display());
-        match output.json {
-            true if output.quiet => {}
-            true => output::line_aside(&kept),
-            false => output::print(&format!("{kept}\n"))?,
-        }
+        tell_kept(output, &report::html::write_comparison(&folder.dir)?)?;
         // A page elsewhere leads to those of cells, which are there now.
         folder.write_files(&self.plan.files, &compared)?;
-        Ok(self.done(&compared))
-    }
-
-    fn done(&self, compared: &ComparedMatrix) -> Done {
-        let cells = self.plan.folder.cell_runs();
-        let is_whole = cells.iter().all(CellRuns::is_whole) || self.is_decided();
-        done(compared, self.plan.output.strict, is_whole)
+        let is_whole = folder.cell_runs().iter().all(CellRuns::is_whole) || self.is_decided();
+        Ok(done(&compared, output.strict, is_whole))
     }
 
     /// How to resume after a signal.
     fn stopped(&self) -> Failure {
         let folder = &self.plan.folder;
-        let made = folder.cells.iter().map(|cell| cell.records.len());
-        let made = made.sum::<usize>();
+        let made: usize = folder.cells.iter().map(|cell| cell.records.len()).sum();
         // Others are made in place of those that do not count.
         let all = made + self.runs_left();
         let made = counted(made as u64, "run");
         find::stopped(&format!("stopped after {made} of {all}"), &folder.dir)
-    }
-}
-
-/// Exit of a command that made runs: with --strict, fewer pairs than requested are an error of their own.
-fn done(compared: &ComparedMatrix, is_strict: bool, is_whole: bool) -> Done {
-    match is_strict && !is_whole {
-        true => Done::Invalid,
-        false => ended(compared),
     }
 }
 

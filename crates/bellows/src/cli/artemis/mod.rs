@@ -8,7 +8,7 @@ mod resolved;
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use archive::{Event, Finding, RunState, WarningCode};
 use clap::{Args, Subcommand};
@@ -118,30 +118,16 @@ fn messages_were(number: u64) -> String {
 /// would wait for them for ever. What may expire may be missing.
 fn missing(outcome: &session::RunOutcome, may_expire: bool) -> Option<Failure> {
     let summary = outcome.record.summary.as_ref()?;
-    let lost = summary.flow().ledger.map_or(0, |ledger| ledger.lost);
-    if lost > 0 && !may_expire {
-        return Some(
-            Failure::failed(
-                format!("{} sent and acknowledged, and did not arrive", messages_were(lost)),
-                "see whether somebody else consumes from these destinations, and the broker's log",
-            )
-            .observed(lost),
-        );
-    }
-    let outstanding = summary.flow().ledger.map_or(0, |ledger| ledger.outstanding);
-    if outstanding > 0 && !may_expire {
-        return Some(
-            Failure::failed(
-                format!(
-                    "{} sent and acknowledged, and did not arrive: the broker, \
-                 or another consumer, may still hold them",
-                    messages_were(outstanding)
-                ),
-                "see whether somebody else consumes from these destinations, and whether consumers \
-             keep up",
-            )
-            .observed(outstanding),
-        );
+    let ledger = summary.flow().ledger.filter(|_| !may_expire).unwrap_or_default();
+    for (number, where_they_are, look) in [
+        (ledger.lost, "", "the broker's log"),
+        (ledger.outstanding, ": the broker, or another consumer, may still hold them", "whether consumers keep up"),
+    ] {
+        if number > 0 {
+            let cause = format!("{} sent and acknowledged, and did not arrive{where_they_are}", messages_were(number));
+            let help = format!("see whether somebody else consumes from these destinations, and {look}");
+            return Some(Failure::failed(cause, help).observed(number));
+        }
     }
     let missing = [WarningCode::BrokerGone, WarningCode::MessagesUnanswered, WarningCode::MessagesNotAccepted];
     // What was due and never sent is a rate that was not met, and nothing that is missing.
@@ -178,24 +164,8 @@ struct Screen {
 }
 
 impl Screen {
-    const fn new(showing: Showing, control: load::Control) -> Self {
-        Self {
-            showing,
-            control,
-            totals: Counters {
-                sent: 0,
-                completed: 0,
-                received: 0,
-                blocked: 0,
-                nacked: 0,
-                returned: 0,
-                redelivered: 0,
-                late: 0,
-            },
-            json: None,
-            hdr: None,
-            trouble: None,
-        }
+    fn new(showing: Showing, control: load::Control) -> Self {
+        Self { showing, control, totals: Counters::default(), json: None, hdr: None, trouble: None }
     }
 
     /// Prints the summary and completes the files.
@@ -206,7 +176,7 @@ impl Screen {
         let end = End { success, totals: &self.totals, measured };
         let sides = self.showing.sides;
         if let Some(json) = &mut self.json {
-            json.add(&artemis::summary_sample(sides, end, unix_ns() / 1_000_000))?;
+            json.add(&artemis::summary_sample(sides, end, wall_clock_unix_ns() / 1_000_000))?;
             json.sheet.write("\n]")?;
         }
         if self.showing.silent {
@@ -231,7 +201,7 @@ impl Screen {
 
     fn show(&mut self, interval: &Interval) -> Result<(), Failure> {
         let sides = self.showing.sides;
-        let end_ns = unix_ns().saturating_sub(Clock.now().since(interval.end).0);
+        let end_ns = wall_clock_unix_ns().saturating_sub(Clock.now().since(interval.end).0);
         if let Some(hdr) = &mut self.hdr {
             let start_s = end_ns.saturating_sub(interval.length().0) as f64 / 1e9;
             let lines = artemis::histogram_lines(sides, interval, start_s);
@@ -291,10 +261,6 @@ impl session::Observer for Screen {
     }
 }
 
-fn unix_ns() -> u64 {
-    wall_clock_unix_ns()
-}
-
 /// An array of samples, one on each line.
 struct Samples {
     sheet: Sheet,
@@ -327,7 +293,6 @@ impl Sheet {
     }
 
     fn failed(&self, source: &io::Error) -> Failure {
-        let path: &Path = &self.path;
-        Failure::io("write", path, source)
+        Failure::io("write", &self.path, source)
     }
 }

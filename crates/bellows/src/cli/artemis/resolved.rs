@@ -9,6 +9,7 @@ use report::artemis::Sides;
 
 use super::Showing;
 use super::options::{ArtemisClientArgs, ArtemisConsumerArgs, ArtemisProducerArgs, Common, Sending};
+use crate::cli::args::given;
 use crate::cli::clients::Consuming;
 use crate::cli::command_line::OPTION_NAMES;
 use crate::failure::Failure;
@@ -44,14 +45,12 @@ impl ArtemisClientArgs {
         check_protocol("--consumer-protocol", consumer_protocol.as_deref())?;
         common.protocol = common.protocol.or(consumer_protocol);
         if sending.message_size < SMALLEST_MEASURED {
+            let size = sending.message_size;
             return Err(Failure::usage(
-                format!(
-                    "--message-size {} leaves no room for the time that the transfer is measured by",
-                    sending.message_size
-                ),
+                format!("--message-size {size} leaves no room for the time that the transfer is measured by"),
                 format!("ask for {SMALLEST_MEASURED} bytes or more, or run producer and consumer apart"),
             )
-            .observed(sending.message_size));
+            .observed(size));
         }
         common.check_subscriptions(&consuming)?;
         if let Some(url) = &consumer_side.consumer_url {
@@ -141,22 +140,19 @@ impl Common {
     /// only its producers heed.
     fn consumers(&self, consuming: &Consuming, connections: usize) -> Consumers {
         let given = Consumers { prefetch: PREFETCH, ..Consumers::default() };
-        let client_id = self.client_id.as_ref();
-        consuming.fill(given, client_id, connections, self.commit_interval())
+        consuming.fill(given, self.client_id.as_ref(), connections, self.commit_interval())
     }
 
     /// Refuses subscriptions that cannot be made.
     fn check_subscriptions(&self, consuming: &Consuming) -> Result<(), Failure> {
-        let destinations = &self.on.destinations;
-        let topics = destinations.iter().all(|d| d.starts_with("topic://"));
-        for (option, set) in [("--durable", consuming.durable), ("--shared", consuming.shared > 0)] {
-            if set && !topics {
-                return Err(Failure::usage(
-                    format!("{option} is about subscriptions, and queues have none"),
-                    "write topic://NAME, or leave it out: this command's queues are durable",
-                )
-                .observed(option));
-            }
+        let topics = self.on.destinations.iter().all(|d| d.starts_with("topic://"));
+        let mut subscribing = given([("--durable", consuming.durable), ("--shared", consuming.shared > 0)]);
+        if let Some(option) = subscribing.next().filter(|_| !topics) {
+            return Err(Failure::usage(
+                format!("{option} is about subscriptions, and queues have none"),
+                "write topic://NAME, or leave it out: this command's queues are durable",
+            )
+            .observed(option));
         }
         if consuming.durable && self.client_id.is_none() {
             return Err(Failure::usage(
@@ -241,8 +237,7 @@ impl Sending {
 /// repeated: it may hold a password.
 fn check_url(option: &str, url: &str) -> Result<(), Failure> {
     const ITS_OWN: [&str; 5] = ["tcp", "ssl", "vm", "udp", "jgroups"];
-    let scheme = url.split_once("://").map(|(scheme, _)| scheme);
-    let core = scheme.and_then(|scheme| ITS_OWN.iter().find(|known| **known == scheme));
+    let core = url.split_once("://").map(|(scheme, _)| scheme).filter(|scheme| ITS_OWN.contains(scheme));
     let refuse = |what: &str| {
         Failure::usage(
             format!("{option} {what} leads to Artemis' CORE protocol, which is not spoken here"),

@@ -8,7 +8,7 @@ use report::console::grid;
 use report::text::bytes;
 use serde::Serialize;
 
-use super::connect::leave;
+use super::connect::left;
 use super::options::CountArgs;
 use super::progress::{Repetition, time};
 use crate::failure::{Done, Failure};
@@ -58,7 +58,7 @@ impl AllocatorsArgs {
         let helper = Helper::load(&node)?;
         let window = of.budget.duration;
         let repetition = Repetition { every: self.every, count: self.count };
-        let done = repetition.run_windows(|number, stop| {
+        let done = repetition.run(|number, stop| {
             let threads = match window.is_zero() {
                 true => None,
                 false => Some(microstates(&helper, time(window), stop)?),
@@ -71,11 +71,7 @@ impl AllocatorsArgs {
             let gap = if number > 1 { "\n" } else { "" };
             output::print(&format!("{gap}{}", shown(&reading)))
         });
-        // What went wrong first is what is said.
-        let closed = leave(helper);
-        let done = done?;
-        closed?;
-        Ok(done)
+        left(helper, done)
     }
 }
 

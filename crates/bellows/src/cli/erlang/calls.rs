@@ -14,7 +14,7 @@ use report::console::{grid, named_grid, sanitise, sentence};
 use serde::Serialize;
 
 use super::alloc::AllocatorsArgs;
-use super::connect::leave;
+use super::connect::left;
 use super::options::{CountArgs, print_neighbours};
 use super::progress::Progress;
 use super::root::RootArgs;
@@ -176,12 +176,11 @@ impl CallsArgs {
     }
 
     fn draw(&self, calls: &Calls, functions: &[FunctionPattern], path: &Path, format: Output) -> Result<(), Failure> {
-        let nanos = calls.tree.nodes().iter().map(|it| it.running).sum::<u64>();
-        let traced = Nanos(nanos);
+        let traced = Nanos(calls.tree.nodes().iter().map(|it| it.running).sum());
         let all = calls.functions.iter().map(|it| it.own).sum::<u64>();
         let all = Nanos(all.saturating_mul(1_000));
         let modules: Vec<String> = functions.iter().map(ToString::to_string).collect();
-        if all.0 > SMALL_PART.saturating_mul(nanos) {
+        if all.0 > SMALL_PART.saturating_mul(traced.0) {
             output::line_aside(&format!(
                 "short traces saw {traced} of the {all} that was counted: what the picture shows may be other calls \
                  than the table; trace longer with --duration, or more processes with --bursts"
@@ -215,7 +214,6 @@ impl MemoryArgs {
 /// The counter beside calls, and the number of bursts in which processes are traced.
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
-    /// The command that counts.
     command: &'static str,
     counter: Counter,
     bursts: u16,
@@ -241,20 +239,17 @@ impl CountArgs {
         };
         let stopped = signals::stop_flag()?;
         let node = self.node.connect(what.command)?;
-        let failed = |error: erlang::Error| Failure::Failed(error.problem());
-        let helper = Helper::load(&node).map_err(failed)?;
-        let counting = Counting::begin(&helper, &options).map_err(failed)?;
+        let helper = Helper::load(&node)?;
+        let counting = Counting::begin(&helper, &options)?;
         output::line_aside(&format!("counts on {} for {}", node.name(), self.budget.duration));
         // Pauses take a quarter of the time more, short traces up to 0.2 s each.
         let whole = lasting * 5 / 4 + Duration::from_millis(200) * u32::from(what.bursts);
         let progress = Progress::of_time(whole, "counts");
         let calls = counting.wait(&|| stopped.load(Ordering::Relaxed));
         drop(progress);
-        let calls = calls.map_err(failed)?;
+        let calls = calls?;
         let shown = self.show(&calls, what).and_then(|()| then(&calls));
-        let closed = leave(helper);
-        shown?;
-        closed.map_err(failed)?;
+        left(helper, shown)?;
         Ok(Done::Fine)
     }
 
@@ -385,9 +380,7 @@ fn provenance(calls: &Calls, counter: Counter) -> String {
             "{how}, over {seconds:.1} s: calls and own time (BIFs and functions that are not counted included; waits \
              not)."
         ),
-        Counter::Words => {
-            format!("{how}, over {seconds:.1} s: calls and words allocated on the heap.")
-        }
+        Counter::Words => format!("{how}, over {seconds:.1} s: calls and words allocated on the heap."),
     };
     for module in &calls.loaded_anew {
         text += &format!(
@@ -405,7 +398,7 @@ fn provenance(calls: &Calls, counter: Counter) -> String {
                 1 => "one process".to_owned(),
                 many => format!("{} processes", count(many)),
             },
-            Nanos(u64::try_from(calls.bursts.duration.as_nanos()).unwrap_or(u64::MAX)),
+            Nanos(super::paths::nanos(calls.bursts.duration)),
         );
         if let Some(tripped @ Ended::Tripped { .. }) = &calls.bursts.ended {
             text += &format!("\nThe short traces: {}.", tripped.describe());
@@ -424,9 +417,8 @@ fn observer(cost: &ObserverCost) -> String {
         cost.busy_with * 100.0,
         cost.busy_without * 100.0,
     );
-    let reductions =
-        format!("{}/s and {}/s", count(cost.reductions_with as u64), count(cost.reductions_without as u64),);
-    let spread = cost.spread * 100.0;
+    let [with, without] = [cost.reductions_with, cost.reductions_without].map(|it| count(it as u64));
+    let (reductions, spread) = (format!("{with}/s and {without}/s"), cost.spread * 100.0);
     match cost.is_told && cost.spread < effect.abs() {
         false => format!(
             "\nCost of counting: not to be told from what the node does by itself: {busy}; reductions {reductions}, \
@@ -503,10 +495,8 @@ struct ObserverRow {
 
 fn rows(calls: &Calls, counter: Counter) -> CallsRows<'_> {
     let sums = calls.tree.accumulated();
-    let neighbours = |pairs: Vec<_>| {
-        let pairs = pairs.into_iter();
-        pairs.map(|(function, calls)| NeighbourRow { function, calls }).collect()
-    };
+    let neighbours =
+        |pairs: Vec<_>| pairs.into_iter().map(|(function, calls)| NeighbourRow { function, calls }).collect();
     let functions = calls.functions.iter().map(|it| FunctionRow {
         function: &it.function,
         calls: it.calls,

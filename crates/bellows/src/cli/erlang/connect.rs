@@ -12,6 +12,7 @@ use erlang::{ConnectOptions, Cookie, Error, Helper, Identity, Node, NodeName, Ra
 use measure::{Length, Nanos, Problem, Refused};
 use session::Look;
 
+use crate::cli::args::given;
 use crate::failure::Failure;
 use crate::{output, prompt};
 
@@ -74,17 +75,13 @@ impl NodeArgs {
     /// Connects to the node for a command, such as `erlang top`.
     pub(super) fn connect(&self, command: &str) -> Result<NodeLookedInto, Failure> {
         let options = self.options()?;
-        let node = Node::connect(&options).map_err(|error| Failure::Failed(error.problem()))?;
-        let _look = look(&options, command);
-        Ok(NodeLookedInto { node, _look })
+        Ok(NodeLookedInto { node: Node::connect(&options)?, _look: look(&options, command) })
     }
 
     /// Connects to the node for a command, and waits where RabbitMQ is still starting there.
     pub(super) fn connect_started(&self, command: &str) -> Result<NodeLookedInto, Failure> {
         let options = self.options()?;
-        let node = started(&options)?;
-        let _look = look(&options, command);
-        Ok(NodeLookedInto { node, _look })
+        Ok(NodeLookedInto { node: started(&options)?, _look: look(&options, command) })
     }
 
     /// The options of the connection; asks for the cookie where none is found.
@@ -183,27 +180,22 @@ impl NodeArgs {
 
     /// Refuses options for reaching a node that bellows started: it knows the way, and they have no effect.
     fn refuse_what_is_known(&self, beginning: &str) -> Result<(), Failure> {
-        let given = [
+        let epmd_port = self.epmd_port.map(|it| it.to_string());
+        let mut given = given([
             ("--port", self.port.is_some()),
             ("--cookie-file", self.cookie_file.is_some()),
             ("--tls", self.tls),
             ("--ca", self.ca.is_some() && !is_of_variable(self.ca.as_deref(), CA_VARIABLE)),
-            (
-                "--epmd-port",
-                self.epmd_port.is_some() && !is_of_variable(self.epmd_port.map(|it| it.to_string()), EPMD_VARIABLE),
-            ),
-        ];
-        match given.iter().find(|(_, is_given)| *is_given) {
-            None => Ok(()),
-            Some((option, _)) => {
-                let cause = format!("{option} has no effect on a node that bellows started");
-                let help = format!(
-                    "leave it out: bellows knows how its own nodes are reached; another node is written NAME@HOST, \
-                     such as {beginning}@localhost"
-                );
-                Err(Failure::usage(cause, help).observed(beginning))
-            }
-        }
+            ("--epmd-port", epmd_port.is_some() && !is_of_variable(epmd_port, EPMD_VARIABLE)),
+        ]);
+        given.next().map_or(Ok(()), |option| {
+            let cause = format!("{option} has no effect on a node that bellows started");
+            let help = format!(
+                "leave it out: bellows knows how its own nodes are reached; another node is written NAME@HOST, such \
+                 as {beginning}@localhost"
+            );
+            Err(Failure::usage(cause, help).observed(beginning))
+        })
     }
 
     /// The cookie to try first, and other candidates.
@@ -216,14 +208,10 @@ impl NodeArgs {
             let cookie = Cookie::new(&text).map_err(refused)?;
             return Ok((cookie.found_in(COOKIE_VARIABLE), Vec::new()));
         }
-        let missing = match Cookie::find() {
-            Ok(cookies) => return Ok(cookies),
-            Err(missing) => missing,
-        };
-        match prompt::secret(&format!("cookie of {node}: "))? {
+        Cookie::find().or_else(|missing| match prompt::secret(&format!("cookie of {node}: "))? {
             Some(typed) => Ok((Cookie::new(&typed).map_err(refused)?, Vec::new())),
             None => Err(missing.into()),
-        }
+        })
     }
 }
 
@@ -254,13 +242,11 @@ impl Deref for NodeLookedInto {
 
 /// Connects to a node, and waits where RabbitMQ is still starting there, no longer than for an answer.
 pub(super) fn started(options: &ConnectOptions) -> Result<Node, Failure> {
-    let failed = |error: Error| Failure::Failed(error.problem());
-    let node = Node::connect(options).map_err(failed)?;
+    let node = Node::connect(options)?;
     let (name, longest) = (node.name(), options.timeout);
     RabbitState::settled(&node, longest, || {
         output::line_aside(&format!("RabbitMQ on {name} is still starting: waiting for it, {longest:?} at most"));
-    })
-    .map_err(failed)?;
+    })?;
     Ok(node)
 }
 
@@ -282,6 +268,14 @@ impl FromStr for WantedNode {
             false => text.parse().map(Self::Named),
         }
     }
+}
+
+/// As [`leave`], after `done`, whose failure is told rather than that of the clean-up.
+pub(super) fn left<T>(helper: Helper, done: Result<T, Failure>) -> Result<T, Failure> {
+    let closed = leave(helper);
+    let done = done?;
+    closed?;
+    Ok(done)
 }
 
 /// Longest clean-up without a message.

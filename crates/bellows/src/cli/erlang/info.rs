@@ -62,10 +62,9 @@ struct Application {
 }
 
 impl InfoArgs {
-    /// Asks and prints.
     pub(super) fn execute(self) -> Result<Done, Failure> {
         let node = self.node.connect("erlang info")?;
-        let info = ask(&node).map_err(|error| Failure::Failed(error.problem()))?;
+        let info = ask(&node)?;
         match self.json {
             true => output::print_json(&info)?,
             false => output::print(&listed(&rows(&info), output::style()))?,
@@ -113,14 +112,12 @@ fn applications(answer: &Term) -> Vec<Application> {
         [name, _, version] => Some(Application { name: as_text(name)?, version: as_text(version)? }),
         _ => None,
     };
-    let list = as_list(answer).unwrap_or_default();
-    list.iter().filter_map(application).collect()
+    as_list(answer).unwrap_or_default().iter().filter_map(application).collect()
 }
 
 fn ours(loaded: &Term) -> Vec<String> {
     let list = as_list(loaded).unwrap_or_default();
-    let names = list.iter().filter_map(as_atom);
-    let ours = names.filter(|name| name.starts_with(OURS));
+    let ours = list.iter().filter_map(as_atom).filter(|name| name.starts_with(OURS));
     let mut ours: Vec<String> = ours.take(MOST_NAMED).map(str::to_owned).collect();
     ours.sort();
     ours

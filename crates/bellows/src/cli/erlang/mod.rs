@@ -57,7 +57,6 @@ enum Action {
 }
 
 impl ErlangArgs {
-    /// Runs the command.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         match self.action {
             Action::Info(args) => args.execute(),

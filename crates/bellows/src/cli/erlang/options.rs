@@ -40,26 +40,23 @@ pub(super) struct CountArgs {
 
 /// Who calls the first of these functions, and whom they call.
 pub(super) fn print_neighbours<'a>(tree: &CallTree, functions: impl Iterator<Item = &'a str>) -> Result<(), Failure> {
-    let rows: Vec<_> = functions
-        .take(FUNCTIONS)
-        .filter_map(|function| {
-            let (callers, callees) = (tree.callers(function), tree.callees(function));
-            let none = callers.is_empty() && callees.is_empty();
-            (!none).then(|| (function.to_owned(), named(&callers), named(&callees)))
-        })
-        .collect();
     let columns = output::style().columns;
-    rows.iter().try_for_each(|row| output::print(&neighbours(row, columns)))
+    for function in functions.take(FUNCTIONS) {
+        let (callers, callees) = (tree.callers(function), tree.callees(function));
+        if !(callers.is_empty() && callees.is_empty()) {
+            output::print(&neighbours([function, &named(&callers), &named(&callees)], columns))?;
+        }
+    }
+    Ok(())
 }
 
 /// A function, and below it who calls it and whom it calls: names are too long to stand beside each other.
-fn neighbours((function, callers, callees): &(String, String, String), columns: usize) -> String {
+fn neighbours([function, callers, callees]: [&str; 3], columns: usize) -> String {
     let mut out = format!("\n{}\n", sanitise(function));
     for (what, names) in [("called by", callers), ("calls", callees)] {
         let lines = wrap(&sanitise(names), columns.saturating_sub(INDENT));
         for (number, line) in lines.iter().enumerate() {
-            let head = if number == 0 { what } else { "" };
-            let head = format!("  {head}");
+            let head = format!("  {}", if number == 0 { what } else { "" });
             out += &format!("{head:INDENT$}{line}\n");
         }
     }
@@ -67,9 +64,8 @@ fn neighbours((function, callers, callees): &(String, String, String), columns: 
 }
 
 fn named(pairs: &[(&str, u64)]) -> String {
-    let shown = pairs.iter().take(NEIGHBOURS);
-    let shown: Vec<_> = shown.map(|(name, calls)| format!("{name} {}", count(*calls))).collect();
-    shown.join(", ")
+    let shown = pairs.iter().take(NEIGHBOURS).map(|(name, calls)| format!("{name} {}", count(*calls)));
+    shown.collect::<Vec<_>>().join(", ")
 }
 
 /// Trace messages of a path of calls that may wait on the node.
@@ -102,7 +98,6 @@ pub(super) struct BudgetArgs {
 }
 
 impl BudgetArgs {
-    /// Length of the trace or profile.
     pub(super) fn lasting(&self) -> Duration {
         Duration::from_nanos(self.duration.0.0)
     }
@@ -140,7 +135,6 @@ pub(super) struct ProcessArgs {
 }
 
 impl ProcessArgs {
-    /// The filter for these options.
     pub(super) fn filter(&self) -> ProcessFilter {
         match (&self.role, self.pids.as_slice()) {
             (Some(role), _) => ProcessFilter::Role(role.clone()),
@@ -156,14 +150,9 @@ mod tests {
 
     #[test]
     fn names_are_whole_and_stand_below_each_other() {
-        let text = |it: &str| it.to_owned();
-        let row = (
-            text("rabbit_channel:deliver_to_queues/2"),
-            text("rabbit_channel:handle_method/3 152, rabbit_channel:process_routing_confirm/6 7"),
-            String::new(),
-        );
+        let callers = "rabbit_channel:handle_method/3 152, rabbit_channel:process_routing_confirm/6 7";
         assert_eq!(
-            neighbours(&row, 60),
+            neighbours(["rabbit_channel:deliver_to_queues/2", callers, ""], 60),
             "\nrabbit_channel:deliver_to_queues/2\n  called by  rabbit_channel:handle_method/3 152,\n             \
              rabbit_channel:process_routing_confirm/6 7\n"
         );

@@ -60,7 +60,6 @@ impl Spread {
         row
     }
 
-    /// The median.
     pub(super) const fn median(&self) -> Nanos {
         Nanos(self.p50_ns)
     }
@@ -81,19 +80,12 @@ pub(super) fn print_spreads(head: &str, spreads: &[(&str, Spread)]) -> Result<()
 /// Cost of a function on the path.
 #[derive(Debug, Serialize)]
 pub(super) struct FunctionRow<'a> {
-    function: &'a str,
+    pub(super) function: &'a str,
     calls: u64,
     own_ns: u64,
     waiting_ns: u64,
     accumulated_ns: u64,
     accumulated_waiting_ns: u64,
-}
-
-impl<'a> FunctionRow<'a> {
-    /// The function's name.
-    pub(super) const fn function(&self) -> &'a str {
-        self.function
-    }
 }
 
 /// The functions that cost something, the one with most own time first.
@@ -294,11 +286,10 @@ struct CountedRow<'a> {
 }
 
 fn counted_rows(path: &Path) -> CountedRows<'_> {
-    CountedRows { calls: path.counted_calls, functions: path.counted.iter().map(counted_row).collect() }
-}
-
-fn counted_row(it: &CountedFunction) -> CountedRow<'_> {
-    CountedRow { function: &it.function, calls: it.calls, own_ns: nanos(it.own) }
+    let functions = path.counted.iter();
+    let functions =
+        functions.map(|it| CountedRow { function: &it.function, calls: it.calls, own_ns: nanos(it.own) }).collect();
+    CountedRows { calls: path.counted_calls, functions }
 }
 
 #[derive(Debug, Serialize)]
@@ -350,23 +341,16 @@ pub(super) fn rows<'a>(path: &'a Path, compared: Option<&'a Comparison>) -> Path
     }
 }
 
-fn slow_row(it: &Difference) -> SlowRow<'_> {
-    SlowRow {
-        function: &it.function,
-        longer_ns: it.more() as i64,
-        slow: per_call_row(&it.slow),
-        others: per_call_row(&it.rest),
-    }
-}
-
-const fn per_call_row(it: &PerCall) -> PerCallRow {
-    PerCallRow {
+fn slow_row(of: &Difference) -> SlowRow<'_> {
+    let per_call = |it: &PerCall| PerCallRow {
         calls: it.calls,
         own_ns: it.own as u64,
         waiting_ns: it.waiting as u64,
         accumulated_ns: it.accumulated as u64,
         accumulated_waiting_ns: it.accumulated_waiting as u64,
-    }
+    };
+    let (slow, others) = (per_call(&of.slow), per_call(&of.rest));
+    SlowRow { function: &of.function, longer_ns: of.more() as i64, slow, others }
 }
 
 /// With fewer calls of either kind the ratio of medians is rough.

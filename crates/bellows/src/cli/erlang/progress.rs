@@ -114,13 +114,9 @@ pub(super) struct Repetition {
 }
 
 impl Repetition {
-    /// Looks the requested number of times, or until stopped.
-    pub(super) fn run(self, mut look: impl FnMut(u32) -> Result<(), Failure>) -> Result<Done, Failure> {
-        self.run_windows(|number, _| look(number))
-    }
-
-    /// Runs looks that last: each gets a function that tells whether it should end.
-    pub(super) fn run_windows(
+    /// Looks the requested number of times, or until stopped: each gets its number, and a function that tells whether
+    /// it should end.
+    pub(super) fn run(
         self,
         mut look: impl FnMut(u32, &dyn Fn() -> bool) -> Result<(), Failure>,
     ) -> Result<Done, Failure> {

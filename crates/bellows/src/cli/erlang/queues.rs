@@ -10,7 +10,7 @@ use measure::{Length, Nanos, count, counted};
 use report::console::{grid, sentence};
 use session::{QueuePage, serve_queues};
 
-use super::connect::{NodeArgs, leave, look, started};
+use super::connect::{NodeArgs, left, look, started};
 use super::progress::{Repetition, time};
 use crate::failure::{Done, Failure};
 use crate::{output, signals};
@@ -84,7 +84,6 @@ enum QueueOrder {
 }
 
 impl QueuesArgs {
-    /// Reads and prints, or serves.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         if let Some(address) = &self.listen
             && !self.allow_remote
@@ -101,7 +100,7 @@ impl QueuesArgs {
         let helper = Helper::load(&node)?;
         let repetition = Repetition { every: self.every, count: self.count };
         let is_live = !self.json && self.every.is_some() && self.count.is_none() && output::style().terminal;
-        let done = repetition.run(|number| {
+        let done = repetition.run(|number, _| {
             let counts = read_queues(&helper, &self.request(is_live))?;
             if self.json {
                 return repetition.print_json(&counts);
@@ -113,11 +112,7 @@ impl QueuesArgs {
                 (false, _) => output::print(&format!("\n{text}")),
             }
         });
-        // What went wrong first is what is said.
-        let closed = leave(helper);
-        let done = done?;
-        closed?;
-        Ok(done)
+        left(helper, done)
     }
 
     /// The queues to read; where the table is redrawn in place, by default as many as the terminal has rows.
@@ -185,17 +180,12 @@ fn shown(counts: &QueueCounts, node: &str, is_live: bool) -> String {
     if !counts.rows.is_empty() {
         out.push('\n');
         let heads = "queue<|vhost<|type<|ready|unacked|consumers|age up to";
-        let rows = counts.rows.iter().map(cells);
-        out += &grid(heads, Some(0), rows, output::style());
+        out += &grid(heads, Some(0), counts.rows.iter().map(cells), output::style());
     }
     if counts.left_out() > 0 {
         // In place there are as many as the terminal has rows for.
-        let remedy = match is_live {
-            true => "without --every, --limit N shows more",
-            false => "--limit N shows more",
-        };
-        let more = count(counts.left_out());
-        out += &format!("and {more} more: {remedy}, --json all\n");
+        let once = if is_live { "without --every, " } else { "" };
+        out += &format!("and {} more: {once}--limit N shows more, --json all\n", count(counts.left_out()));
     }
     out.push('\n');
     for note in notes(counts) {
@@ -257,20 +247,17 @@ fn notes(counts: &QueueCounts) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if counts.unknown > 0 {
-        let unknown = counted(counts.unknown, "queue");
-        notes.push(format!("the node holds no numbers of {unknown}"));
-    }
-    if counts.silent > 0 {
-        let silent = counted(counts.silent, "queue");
-        notes.push(format!("{silent} did not answer in time: the numbers are the tables'"));
-    }
-    if counts.never_asked > 0 {
-        let never = counted(counts.never_asked, "queue");
-        notes.push(format!(
-            "{never} cannot be asked (streams, and types of plugins): the numbers are the tables', which hold them up \
-             to the interval late"
-        ));
+    for (queues, before, behind) in [
+        (counts.unknown, "the node holds no numbers of ", ""),
+        (counts.silent, "", " did not answer in time: the numbers are the tables'"),
+        (
+            counts.never_asked,
+            "",
+            " cannot be asked (streams, and types of plugins): the numbers are the tables', which hold them up to the \
+             interval late",
+        ),
+    ] {
+        notes.extend((queues > 0).then(|| format!("{before}{}{behind}", counted(queues, "queue"))));
     }
     if !counts.silent_nodes.is_empty() {
         notes.push(format!(

@@ -12,7 +12,7 @@ use measure::{Length, Nanos, count, counted, shell_word};
 use report::console::sanitise;
 use serde::Serialize;
 
-use super::connect::leave;
+use super::connect::left;
 use super::options::{CountArgs, print_neighbours};
 use super::paths::{self, ObserverRow, PathRows, Spread};
 use super::progress::Progress;
@@ -132,12 +132,11 @@ impl RootArgs {
         };
         let stopped = signals::stop_flag()?;
         let node = count.node.connect("erlang calls")?;
-        let failed = |error: erlang::Error| Failure::Failed(error.problem());
-        let helper = Helper::load(&node).map_err(failed)?;
+        let helper = Helper::load(&node)?;
         let begins = format!("follows {root} on {} for {}", node.name(), count.budget.duration);
         let lasting = lasting + Duration::from_millis(200);
         let mut progress = None;
-        let following = Following::begin(&helper, &options).map_err(failed)?;
+        let following = Following::begin(&helper, &options)?;
         let path = following.wait(|at| {
             // It was not refused.
             let progress = progress.get_or_insert_with(|| {
@@ -148,11 +147,8 @@ impl RootArgs {
             stopped.load(Ordering::Relaxed)
         });
         drop(progress);
-        let path = path.map_err(failed)?;
-        let shown = show(&path);
-        let closed = leave(helper);
-        shown?;
-        closed.map_err(failed)?;
+        let shown = show(&path?);
+        left(helper, shown)?;
         Ok(Done::Fine)
     }
 }
@@ -160,9 +156,7 @@ impl RootArgs {
 fn told(at: RootProgress) -> String {
     match (at.phase, at.untraced) {
         (RootPhase::Alone, 0) => "waits for calls".to_owned(),
-        (RootPhase::Alone, calls) => {
-            format!("only the entry is traced: {}", counted(calls, "call"))
-        }
+        (RootPhase::Alone, calls) => format!("only the entry is traced: {}", counted(calls, "call")),
         (RootPhase::Counting, _) => "counts the functions of a call".to_owned(),
         (RootPhase::Following, _) => {
             format!("followed: {}, {}", counted(at.calls, "call"), counted(at.messages, "trace message"))
@@ -216,8 +210,8 @@ fn none_followed(path: &Path) -> String {
         (beside, "came between those that were to be followed, only timed"),
         (rest, "began unseen, or did not end meanwhile"),
     ];
-    let told = parts.iter().filter(|(calls, _)| *calls > 0);
-    let told: Vec<_> = told.map(|(calls, what)| format!("{} {what}", count(*calls))).collect();
+    let told = parts.iter().filter(|it| it.0 > 0).map(|(calls, what)| format!("{} {what}", count(*calls)));
+    let told: Vec<_> = told.collect();
     format!("No call was followed to its end. Of {}: {}. To follow some", counted(path.begun, "call"), told.join("; "))
 }
 
@@ -239,7 +233,7 @@ fn print(path: &Path, root: &FunctionPattern, number: usize, larger: &Larger) ->
     }
     let rows = paths::functions(path);
     paths::print_functions(&rows, number, path)?;
-    print_neighbours(&path.tree, rows.iter().map(|row| row.function()))?;
+    print_neighbours(&path.tree, rows.iter().map(|row| row.function))?;
     match path.comparison() {
         Some(compared) => paths::print_comparison(&compared)?,
         None => {
@@ -279,13 +273,11 @@ impl Larger {
 
     /// Advice, with a command line that can be copied.
     fn advice(&self) -> String {
-        match &self.0 {
-            Some(larger) => format!(
-                "allow more, or name modules, so that less is traced:\n  {}",
-                again(words(std::env::args_os()), larger)
-            ),
-            None => "name modules, so that less is traced".to_owned(),
-        }
+        let Some(larger) = &self.0 else {
+            return "name modules, so that less is traced".to_owned();
+        };
+        let again = again(words(std::env::args_os()), larger);
+        format!("allow more, or name modules, so that less is traced:\n  {again}")
     }
 }
 

@@ -17,13 +17,10 @@ const WAITS: &str = "[waits]";
 /// Stacks to write, and their titles.
 #[derive(Debug)]
 pub(super) struct Stacks<'a> {
-    /// The stacks.
     pub(super) tree: &'a CallTree,
     /// Whether waits weigh, too.
     pub(super) waits: bool,
-    /// The picture's title.
     pub(super) title: &'a str,
-    /// The picture's subtitle.
     pub(super) subtitle: String,
     /// Advice where there are no stacks.
     pub(super) none: &'a str,
@@ -36,15 +33,10 @@ impl Stacks<'_> {
         if profile.samples.is_empty() {
             return Err(Failure::failed("there are no stacks to draw", self.none));
         }
+        let (of_title, of_subtitle) = if self.waits { (", waits included", "; blue: waits") } else { ("", "") };
         let heading = Heading {
-            title: match self.waits {
-                true => format!("{}, waits included", self.title),
-                false => self.title.to_owned(),
-            },
-            subtitle: Some(match self.waits {
-                true => format!("{}; blue: waits", self.subtitle),
-                false => self.subtitle,
-            }),
+            title: format!("{}{of_title}", self.title),
+            subtitle: Some(format!("{}{of_subtitle}", self.subtitle)),
         };
         let content = format.write(profile, &heading)?;
         stacks::write_output(path, &content).map_err(|e| Failure::io("write", path, &e))?;
@@ -68,13 +60,10 @@ impl Stacks<'_> {
             let next = frames.len() as u32;
             let frame = *frames.entry(&node.function).or_insert(next);
             if frame == next {
-                let name = node.function.as_str();
-                profile.frames.push(Frame::new(name, "", FrameKind::Erlang));
+                profile.frames.push(Frame::new(node.function.as_str(), "", FrameKind::Erlang));
             }
-            let parent = node.caller.map(|it| it as u32);
-            profile.stacks.push(StackNode { parent, frame });
-            let running = node.running;
-            profile.samples.extend(sample(index as u32, running));
+            profile.stacks.push(StackNode { parent: node.caller.map(|it| it as u32), frame });
+            profile.samples.extend(sample(index as u32, node.running));
         }
         if self.waits {
             self.add_waits(&mut profile);
@@ -85,13 +74,11 @@ impl Stacks<'_> {
     /// Adds each function's waits as a frame below it, in the colour of time off CPU.
     fn add_waits(&self, profile: &mut Profile) {
         let frame = profile.frames.len() as u32;
-        let waits = Frame::new(WAITS, "", FrameKind::Kernel);
-        profile.frames.push(waits);
+        profile.frames.push(Frame::new(WAITS, "", FrameKind::Kernel));
         let waiting = self.tree.nodes().iter().enumerate();
         for (index, node) in waiting.filter(|(_, node)| node.waiting > 0) {
             let stack = profile.stacks.len() as u32;
-            let parent = Some(index as u32);
-            profile.stacks.push(StackNode { parent, frame });
+            profile.stacks.push(StackNode { parent: Some(index as u32), frame });
             profile.samples.extend(sample(stack, node.waiting));
         }
     }

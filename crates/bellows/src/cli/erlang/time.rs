@@ -61,9 +61,7 @@ pub(super) struct TimedCall<'a> {
     pub(super) call: String,
     /// Functions to trace below the call; those that run there where none is named.
     pub(super) functions: Vec<FunctionPattern>,
-    /// Node, budget and output.
     pub(super) count: &'a CountArgs,
-    /// Number of calls.
     pub(super) time: &'a TimeArgs,
     /// Draw the waits, too.
     pub(super) waits: bool,
@@ -109,7 +107,6 @@ struct CollectedRow {
 }
 
 impl TimedCall<'_> {
-    /// Has the function called, and prints its times.
     pub(super) fn execute(&self) -> Result<Done, Failure> {
         if self.time.traced == 0 && self.output.is_some() {
             return Err(Failure::usage(
@@ -150,13 +147,12 @@ impl TimedCall<'_> {
         };
         let stopped = signals::stop_flag()?;
         let node = self.count.node.connect("erlang calls --time")?;
-        let failed = |error: erlang::Error| Failure::Failed(error.problem());
-        let helper = Helper::load(&node).map_err(failed)?;
+        let helper = Helper::load(&node)?;
         let progress = Progress::of_time(lasting, "calls");
         let timing = time(&helper, &options, || stopped.load(Ordering::Relaxed));
         drop(progress);
-        let timing = timing.map_err(failed)?;
-        leave(helper).map_err(failed)?;
+        let timing = timing?;
+        leave(helper)?;
         Ok(timing)
     }
 
@@ -169,33 +165,30 @@ impl TimedCall<'_> {
                 "check the function and its arguments; it was called once",
             )));
         }
-        if timing.first.is_none() && timing.ended == Ended::Asked {
-            output::line_aside(&format!("stopped before {} came to its end", self.call));
-            return Ok(Done::Fine);
-        }
         if timing.first.is_none() {
+            if timing.ended == Ended::Asked {
+                output::line_aside(&format!("stopped before {} came to its end", self.call));
+                return Ok(Done::Fine);
+            }
             return Err(Failure::Failed(Problem::new(
                 format!("{} did not come to its end", self.call),
                 timing.ended.describe(),
                 "allow more with --duration or the options of the budget",
             )));
         }
-        match &timing.ended {
-            Ended::Tripped { .. } | Ended::Asked => {
-                output::line_aside(&timing.ended.describe());
-                Ok(Done::Fine)
-            }
-            _ => Ok(Done::Fine),
+        if let Ended::Tripped { .. } | Ended::Asked = timing.ended {
+            output::line_aside(&timing.ended.describe());
         }
+        Ok(Done::Fine)
     }
 
     fn print(&self, timing: &Timing) -> Result<(), Failure> {
-        let first = timing.first.map(|first| Spread::of(&[first]));
-        let kinds = [("first", first.flatten()), ("timed", Spread::of(&timing.times))];
-        let spreads: Vec<_> = kinds.into_iter().filter_map(|(what, spread)| Some((what, spread?))).collect();
         if timing.times.is_empty() {
             return Ok(());
         }
+        let first = timing.first.and_then(|first| Spread::of(&[first]));
+        let kinds = [("first", first), ("timed", Spread::of(&timing.times))];
+        let spreads: Vec<_> = kinds.into_iter().filter_map(|(what, spread)| Some((what, spread?))).collect();
         paths::print_spreads("calls", &spreads)?;
         if let Some(value) = &timing.value {
             output::print(&format!("\nThe first returned {}\n", sanitise(value)))?;
@@ -204,7 +197,7 @@ impl TimedCall<'_> {
         if let Some(path) = &timing.path {
             let rows = paths::functions(path);
             paths::print_functions(&rows, self.count.limit, path)?;
-            print_neighbours(&path.tree, rows.iter().map(|row| row.function()))?;
+            print_neighbours(&path.tree, rows.iter().map(|row| row.function))?;
             output::print_prose(&format!("\n{}\n", traced(timing, path)))?;
         }
         Ok(())
@@ -218,21 +211,16 @@ impl TimedCall<'_> {
             lines.push(format!("The time is over after {} of {}.", count(made), count(self.time.times.into())));
         }
         if let Some(raised) = &timing.raised {
-            lines.push(format!(
-                "{} of them raised an exception: {}",
-                count(raised.calls),
-                sanitise(&described(raised))
-            ));
+            let what = described(raised);
+            lines.push(format!("{} of them raised an exception: {}", count(raised.calls), sanitise(&what)));
         }
         if let Some(reductions) = timing.reductions {
             lines.push(format!("Reductions per call: {}.", count(reductions)));
         }
         lines.extend(timing.collected.as_ref().map(collected));
         if let Some(empty) = timing.empty {
-            lines.push(format!(
-                "A call that does nothing takes {} here, which each number contains.",
-                Nanos(nanos(empty))
-            ));
+            let empty = Nanos(nanos(empty));
+            lines.push(format!("A call that does nothing takes {empty} here, which each number contains."));
         }
         if let Some(refused) = &timing.refused {
             lines.push(format!("No functions were traced: {}.", sanitise(&refused.to_string())));
@@ -289,9 +277,8 @@ fn described(raised: &Raised) -> String {
 
 /// The traced calls, and how much longer they took.
 fn traced(timing: &Timing, path: &erlang::calls::Path) -> String {
-    let spreads = [path.durations(), timing.times.clone()].map(|it| Spread::of(&it));
-    let slower = match spreads {
-        [Some(traced), Some(timed)] => format!(
+    let slower = match (Spread::of(&path.durations()), Spread::of(&timing.times)) {
+        (Some(traced), Some(timed)) => format!(
             "{} traced, {} each (median) where the timed ones took {}.\n",
             counted(path.calls.len() as u64, "call"),
             traced.median(),

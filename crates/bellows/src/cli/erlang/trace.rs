@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::connect::{NodeArgs, leave};
 use super::options::{BudgetArgs, ProcessArgs};
+use super::paths::nanos;
 use super::progress::Progress;
 use crate::failure::{Done, Failure};
 use crate::{output, signals};
@@ -149,14 +150,12 @@ impl Unreturned {
 }
 
 impl TraceArgs {
-    /// Traces and prints.
     pub(super) fn execute(self) -> Result<Done, Failure> {
         let options = self.options()?;
         let stopped = signals::stop_flag()?;
         let node = self.node.connect("erlang trace")?;
-        let failed = |error: erlang::Error| Failure::Failed(error.problem());
-        let helper = Helper::load(&node).map_err(failed)?;
-        let mut trace = Trace::start(&helper, &options).map_err(failed)?;
+        let helper = Helper::load(&node)?;
+        let mut trace = Trace::start(&helper, &options)?;
         let until = std::time::Instant::now() + options.budget.time + BEYOND;
         let mut printer = Printer::new(&self);
         // Calls that come take the place of the bar.
@@ -173,14 +172,11 @@ impl TraceArgs {
                 Err(error) => {
                     drop(progress);
                     printer.show_what_came(&error)?;
-                    return Err(failed(error));
+                    return Err(error.into());
                 }
             };
             if !events.is_empty() {
-                progress = match self.json {
-                    true => progress,
-                    false => None,
-                };
+                progress = progress.filter(|_| self.json);
                 printer.show(events)?;
             }
         }
@@ -189,7 +185,7 @@ impl TraceArgs {
         printer.unreturned = printer.left_open(|pids| stack_words(&node, pids));
         // A busy node takes its time to undo what was done: what was seen is shown by then.
         printer.end(&ended)?;
-        leave(helper).map_err(failed)?;
+        leave(helper)?;
         Ok(Done::Fine)
     }
 
@@ -259,8 +255,7 @@ impl<'a> Printer<'a> {
             if let TraceEvent::Call(call) = &event
                 && (self.args.returns || self.args.durations)
             {
-                let function = format!("{}:{}/{}", call.module, call.function, call.arity);
-                self.open.insert(call.number, (call.pid.clone(), function));
+                self.open.insert(call.number, (call.pid.clone(), name_of(call)));
             }
             match (event, self.args.json) {
                 (TraceEvent::Call(call), true) => self.rows.push(row(call)),
@@ -290,7 +285,7 @@ impl<'a> Printer<'a> {
         let index = usize::try_from(of.number).unwrap_or(usize::MAX);
         if let Some(row) = self.rows.get_mut(index) {
             row.returned = Some(ReturnRow {
-                duration_ns: u64::try_from(of.duration.as_nanos()).unwrap_or(u64::MAX),
+                duration_ns: nanos(of.duration),
                 value: self.args.returns.then_some(of.value),
                 kind: of.kind,
             });
@@ -299,15 +294,11 @@ impl<'a> Printer<'a> {
 
     fn print_call(&mut self, call: Call) -> Result<(), Failure> {
         self.calls += 1;
-        let function = format!("{}:{}/{}", call.module, call.function, call.arity);
         let who = [call.pid.as_str(), &call.role, &call.name];
         let who: Vec<_> = who.into_iter().filter(|it| !it.is_empty()).collect();
         let what = match self.args.no_arguments {
-            true => function,
-            false => {
-                let arguments = call.arguments.join(", ");
-                format!("{}:{}({arguments})", call.module, call.function)
-            }
+            true => name_of(&call),
+            false => format!("{}:{}({})", call.module, call.function, call.arguments.join(", ")),
         };
         let text = format!("{}  {}  {what}", clock(call.time), who.join(" "));
         output::print(&(sanitise(&text).into_owned() + "\n"))
@@ -315,11 +306,8 @@ impl<'a> Printer<'a> {
 
     fn print_return(&mut self, of: &Return) -> Result<(), Failure> {
         let (pid, function) = self.open.remove(&of.number).unwrap_or_default();
-        let took = if self.args.durations {
-            format!(" after {}", measure::Nanos(u64::try_from(of.duration.as_nanos()).unwrap_or(u64::MAX)))
-        } else {
-            String::new()
-        };
+        let took = self.args.durations.then(|| format!(" after {}", measure::Nanos(nanos(of.duration))));
+        let took = took.unwrap_or_default();
         let value = match (self.args.returns, of.kind.as_str()) {
             (true, "ok") => format!(" -> {}", of.value),
             (false, "ok") => String::new(),
@@ -349,10 +337,10 @@ impl<'a> Printer<'a> {
 
     /// The calls that came before a failure, where they were kept for JSON.
     fn show_what_came(self, failure: &erlang::Error) -> Result<(), Failure> {
-        match self.rows.is_empty() {
-            true => Ok(()),
-            false => self.print_rows(failure.problem().cause),
+        if self.rows.is_empty() {
+            return Ok(());
         }
+        self.print_rows(failure.problem().cause)
     }
 
     fn print_rows(self, ended: String) -> Result<(), Failure> {
@@ -365,13 +353,17 @@ impl<'a> Printer<'a> {
     }
 }
 
+fn name_of(call: &Call) -> String {
+    format!("{}:{}/{}", call.module, call.function, call.arity)
+}
+
 fn row(call: Call) -> CallRow {
     CallRow {
         time: timestamp(call.time).map_or_else(String::new, |it| it.to_string()),
+        function: name_of(&call),
         pid: call.pid,
         role: call.role,
         name: call.name,
-        function: format!("{}:{}/{}", call.module, call.function, call.arity),
         arguments: call.arguments,
         returned: None,
     }

@@ -53,7 +53,6 @@ pub(super) struct NoteArgs {
 }
 
 impl ShowArgs {
-    /// Prints it.
     pub(super) fn execute(self) -> Result<Done, Failure> {
         let entry = find::entry(&self.run, &self.runs.runs)?;
         let Ok(record) = &entry.record else {
@@ -106,11 +105,8 @@ impl TagArgs {
 }
 
 impl NoteArgs {
-    /// Replaces the note.
     pub(super) fn execute(self) -> Result<Done, Failure> {
-        change(&self.run, |labels| {
-            labels.note = Some(self.text).filter(|text| !text.is_empty());
-        })
+        change(&self.run, |labels| labels.note = Some(self.text).filter(|text| !text.is_empty()))
     }
 }
 
@@ -119,8 +115,7 @@ fn shape(record: &RunRecord) -> Shape {
     let summary = record.summary.as_ref();
     let any = |of: fn(&RunSummary) -> bool| summary.is_some_and(of);
     let loads = record.experiment.get("load").cloned();
-    let loads = loads.and_then(|all| serde_json::from_value::<Vec<LoadSpec>>(all).ok());
-    let loads = loads.unwrap_or_default();
+    let loads = loads.and_then(|all| serde_json::from_value::<Vec<LoadSpec>>(all).ok()).unwrap_or_default();
     Shape {
         title: record.name.clone(),
         producers: any(|s| s.flow().sent.total > 0) || loads.iter().any(LoadSpec::has_producers),

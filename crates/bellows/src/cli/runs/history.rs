@@ -41,7 +41,6 @@ pub(super) struct HistoryArgs {
 }
 
 impl HistoryArgs {
-    /// Reads the runs and prints their history.
     pub(super) fn execute(self) -> Result<Done, Failure> {
         let entries = find::list(&self.runs.runs)?;
         let mut wanted: Vec<&RunEntry> = entries.iter().collect();

@@ -61,7 +61,6 @@ enum Action {
 }
 
 impl RunsArgs {
-    /// Does it.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         match self.action {
             None => self.list.execute(),
@@ -136,28 +135,25 @@ struct Row<'a> {
     error: Option<&'a str>,
 }
 
-impl<'a> From<&'a RunEntry> for Row<'a> {
-    fn from(entry: &'a RunEntry) -> Self {
-        let record = entry.record.as_ref().ok();
-        Self {
-            id: &entry.id,
-            dir: entry.dir.display().to_string(),
-            name: record.map(|r| r.name.as_str()),
-            created: record.map(|r| r.created.as_str()),
-            state: record.map(|r| r.state),
-            active: entry.active,
-            requirements: entry.requirements(),
-            seconds: entry.seconds(),
-            bytes: entry.bytes,
-            labels: entry.labels.as_ref().ok(),
-            summary: record.and_then(|r| r.summary.as_ref()),
-            error: entry.record.as_ref().err().map(String::as_str),
-        }
+fn row(entry: &RunEntry) -> Row<'_> {
+    let record = entry.record.as_ref().ok();
+    Row {
+        id: &entry.id,
+        dir: entry.dir.display().to_string(),
+        name: record.map(|r| r.name.as_str()),
+        created: record.map(|r| r.created.as_str()),
+        state: record.map(|r| r.state),
+        active: entry.active,
+        requirements: entry.requirements(),
+        seconds: entry.seconds(),
+        bytes: entry.bytes,
+        labels: entry.labels.as_ref().ok(),
+        summary: record.and_then(|r| r.summary.as_ref()),
+        error: entry.record.as_ref().err().map(String::as_str),
     }
 }
 
 impl ListArgs {
-    /// Prints the table.
     fn execute(self) -> Result<Done, Failure> {
         let mut entries = find::list(&self.runs.runs)?;
         let all = entries.len();
@@ -170,7 +166,7 @@ impl ListArgs {
         }
         let dir = self.runs.runs.display();
         if self.json {
-            output::print_json(&entries.iter().map(Row::from).collect::<Vec<_>>())?;
+            output::print_json(&entries.iter().map(row).collect::<Vec<_>>())?;
         } else if all == 0 {
             output::print(&format!("no runs in {dir}; make one with `bellows demo`\n"))?;
         } else if entries.is_empty() {

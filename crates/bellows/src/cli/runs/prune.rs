@@ -159,27 +159,20 @@ impl DataArgs {
         if !self.remove.is_empty() {
             return remove_data(&folder, &kept, &self.remove);
         }
-        if self.json {
-            output::print_json(&kept)?;
-            return Ok(Done::Fine);
-        }
-        if kept.is_empty() {
-            let none = format!("no prepared data in {}\n", folder.dir().display());
-            output::print(&none)?;
-            return Ok(Done::Fine);
-        }
         let rows: Vec<(&str, String)> = kept.iter().map(|data| (data.key.as_str(), described_data(data))).collect();
-        output::print(&console::listed(&rows, output::style()))?;
+        match kept.is_empty() {
+            _ if self.json => output::print_json(&kept)?,
+            true => output::print(&format!("no prepared data in {}\n", folder.dir().display()))?,
+            false => output::print(&console::listed(&rows, output::style()))?,
+        }
         Ok(Done::Fine)
     }
 }
 
 fn described_data(data: &PreparedData) -> String {
-    let what = match data.what.as_str() {
-        "" => String::new(),
-        what => format!("; {what}"),
-    };
-    format!("{} of {}, {}, {}{what}", megabytes(data.bytes), data.broker, data.experiment, data.created)
+    let (separator, what) = (if data.what.is_empty() { "" } else { "; " }, &data.what);
+    let size = megabytes(data.bytes);
+    format!("{size} of {}, {}, {}{separator}{what}", data.broker, data.experiment, data.created)
 }
 
 fn remove_data(folder: &PreparedFolder, kept: &[PreparedData], names: &[String]) -> Result<Done, Failure> {

@@ -6,6 +6,7 @@ use archive::{FolderKind, RunReader};
 use clap::Args;
 
 use super::super::args::RunsDir;
+use super::super::open::write_report;
 use super::super::{complete, find};
 use crate::failure::{Done, Failure};
 use crate::output;
@@ -51,15 +52,10 @@ impl ReportArgs {
         if self.redact {
             return redacted(&dir, self.output);
         }
-        let kind = FolderKind::of(&dir);
         let path = match self.output {
-            None => match kind {
-                Some(FolderKind::Pairs) => report::html::write_comparison(&dir)?,
-                Some(FolderKind::Limit) => report::html::write_limit(&dir)?,
-                None => report::html::write_report(&dir)?,
-            },
+            None => write_report(&dir)?,
             Some(path) => {
-                let html = match kind {
+                let html = match FolderKind::of(&dir) {
                     Some(FolderKind::Pairs) => report::html::render_pairs(&dir, &path)?,
                     Some(FolderKind::Limit) => report::html::render_limit(&dir, &path)?,
                     None => report::html::render(&RunReader::open(&dir)?)?,

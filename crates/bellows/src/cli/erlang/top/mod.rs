@@ -11,7 +11,7 @@ use erlang::top::{TopRequest, TopSort, TopWindow, top};
 use measure::{Length, Nanos};
 use serde::Serialize;
 
-use super::connect::{NodeArgs, leave};
+use super::connect::{NodeArgs, left};
 use super::progress::{Repetition, time};
 use crate::failure::{Done, Failure};
 use crate::output;
@@ -94,7 +94,6 @@ impl ProcessOrder {
 }
 
 impl ErlangTopArgs {
-    /// Shows windows until it ends.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         if self.every < SHORTEST {
             let cause = format!("--every {} is too short for a window", self.every);
@@ -107,11 +106,7 @@ impl ErlangTopArgs {
             true => screen::show(&helper, self.request(), self.sort, self.limit),
             false => self.print(&helper),
         };
-        // What went wrong first is what is said.
-        let closed = leave(helper);
-        let done = done?;
-        closed?;
-        Ok(done)
+        left(helper, done)
     }
 
     fn request(&self) -> TopRequest {
@@ -132,7 +127,7 @@ impl ErlangTopArgs {
             count: self.count,
         };
         let request = self.request();
-        repetition.run_windows(|number, stop| {
+        repetition.run(|number, stop| {
             let mut window = top(helper, &request, stop)?;
             if self.json {
                 return repetition.print_json(&TopRow {

@@ -52,12 +52,11 @@ const fn left_out(sort: ProcessOrder) -> &'static [usize] {
 pub(super) fn titles(processes: &[TopProcess]) -> Vec<String> {
     let titles: Vec<String> = processes.iter().map(title).collect();
     let has_twin = |title: &str| titles.iter().filter(|it| *it == title).nth(1).is_some();
-    let each = titles.iter().zip(processes);
-    let each = each.map(|(title, process)| match has_twin(title) {
+    let each = |(title, process): (&String, &TopProcess)| match has_twin(title) {
         true => format!("{title} {}", process.pid),
         false => title.clone(),
-    });
-    each.collect()
+    };
+    titles.iter().zip(processes).map(each).collect()
 }
 
 /// Whether the process is part of a look into the node, this one or that of another bellows.
@@ -90,14 +89,8 @@ fn line(head: &str, parts: &[String], columns: usize) -> String {
 /// Activity of the whole node, in lines; a narrow terminal shows the first parts of each.
 pub(super) fn summary(window: &TopWindow, node: &str, columns: usize) -> Vec<String> {
     let counted_of = |key: &str| window.counts.get(key).copied().unwrap_or(0);
-    let of = |what: &str, key: &str, limit: &str| {
-        let (count_of, limit) = (count(counted_of(key)), count(counted_of(limit)));
-        format!("{what} {count_of} of {limit}")
-    };
-    let memory = |what: &str, key: &str| {
-        let held = bytes(window.memory.get(key).copied().unwrap_or(0));
-        format!("{what}{held}")
-    };
+    let of = |what, key, limit| format!("{what} {} of {}", count(counted_of(key)), count(counted_of(limit)));
+    let memory = |what: &str, key: &str| format!("{what}{}", bytes(window.memory.get(key).copied().unwrap_or(0)));
     let rate = |key: &str| window.rates.get(key).copied().unwrap_or(0.0) as u64;
     let looked = [
         format!("window of {:.1} s", window.seconds),
@@ -208,7 +201,7 @@ pub(super) enum TopColumn {
 }
 
 impl TopColumn {
-    /// All columns, from left to right.
+    /// All columns, from left to right: a narrow terminal omits the last ones first, and never the first.
     const ALL: [Self; 7] = [
         Self::Name,
         Self::Number(ProcessOrder::Reductions),
@@ -218,17 +211,7 @@ impl TopColumn {
         Self::Pid,
         Self::Function,
     ];
-    /// Columns that a narrow terminal omits, the least useful first.
-    const LEFT_OUT: [Self; 6] = [
-        Self::Function,
-        Self::Pid,
-        Self::Number(ProcessOrder::Binaries),
-        Self::Number(ProcessOrder::Messages),
-        Self::Number(ProcessOrder::Memory),
-        Self::Number(ProcessOrder::Reductions),
-    ];
 
-    /// The column's head.
     pub(super) const fn head(self) -> &'static str {
         match self {
             Self::Name => "process",
@@ -264,7 +247,7 @@ pub(super) fn columns(width: u16, sort: ProcessOrder, longest: impl Fn(TopColumn
         // A blank stands between two.
         widths + (shown.len() as u16).saturating_sub(1)
     };
-    for column in TopColumn::LEFT_OUT {
+    for column in TopColumn::ALL.into_iter().skip(1).rev() {
         if needed(&shown) > width && column != TopColumn::Number(sort) {
             shown.retain(|it| *it != column);
         }

@@ -240,10 +240,8 @@ impl TopView {
     fn draw(&self, frame: &mut ratatui::Frame<'_>) {
         let silence = self.silence();
         let Some(window) = &self.last else {
-            let mut text = format!("looking at {} …", self.node);
-            if let Some(silence) = silence {
-                text += &format!(" {silence}");
-            }
+            let silence = silence.map_or_else(String::new, |silence| format!(" {silence}"));
+            let text = format!("looking at {} …{silence}", self.node);
             frame.render_widget(Paragraph::new(text), frame.area());
             return;
         };
@@ -309,8 +307,7 @@ impl TopView {
                 TopColumn::Name => titles.iter().map(|it| width(it)).max(),
                 _ => of_column(column).map(|it| width(&it)).max(),
             };
-            let widest = u16::try_from(widest.unwrap_or(0));
-            widest.unwrap_or(u16::MAX / 8).min(u16::MAX / 8)
+            widest.unwrap_or(0).min(usize::from(u16::MAX / 8)) as u16
         };
         let columns = columns(room, self.sort, longest);
         let heads = columns.iter().map(|(column, width)| {
