@@ -17,8 +17,8 @@ use experiment::Experiment;
 /// Where the cookie or address of a node cannot be read.
 pub(super) fn traced_broker(experiment: &Experiment, broker: &dyn Broker) -> Result<TracedBroker, Error> {
     let mut traced = TracedBroker::default();
-    let mut to_trace = experiment.nodes_to_trace().into_iter().peekable();
-    if to_trace.peek().is_none() {
+    let to_trace = experiment.nodes_to_trace();
+    if to_trace.is_empty() {
         return Ok(traced);
     }
     let nodes = broker.erlang_nodes()?;
