@@ -587,10 +587,10 @@ mod tests {
         let (sed, tee) = ((4, 1, "sed", Some(7), Some(8)), (5, 1, "tee", Some(8), None));
         assert_eq!(asked(&mut ending, &[load, sed, tee]), [3]);
         assert_eq!(asked(&mut ending, &[load, sed, tee]), [0; 0]);
-        assert!(!ending.is_last());
+        assert!(!ending.is_last);
         let next = turn(&mut ending, &[load, sed, tee], true);
         assert_eq!(next, (vec![], vec![3]));
-        assert!(ending.is_last());
+        assert!(ending.is_last);
         // These have what is left of the time.
         assert_eq!(turn(&mut ending, &[sed, tee], true), (vec![], vec![]));
         assert_eq!(turn(&mut ending, &[tee], true), (vec![], vec![]));
