@@ -131,8 +131,8 @@ impl Snapshot {
             }
         }
         self.forget_quantiles_but(&seen);
-        for phase in [Phase::Warmup, Phase::Measure, Phase::Drain] {
-            let labels = self.labels(&[("phase", phase_name(phase))]);
+        for phase in Phase::ALL {
+            let labels = self.labels(&[("phase", phase.name())]);
             let is_now = f64::from(u8::from(phase == interval.phase));
             let (name, help) = (format!("{PREFIX}_phase"), "1 for the phase of the run");
             self.gauge(&name, help, SeriesUnit::Count, labels, is_now);
@@ -296,14 +296,6 @@ impl Durations {
     /// The number of durations.
     pub(super) fn count(&self) -> u64 {
         self.counts.iter().sum()
-    }
-}
-
-const fn phase_name(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Warmup => "warmup",
-        Phase::Measure => "measure",
-        Phase::Drain => "drain",
     }
 }
 
