@@ -173,7 +173,7 @@ pub struct Retention {
 /// young, have no tag, have ended, and can be read.
 #[must_use]
 pub fn prunable(entries: &[RunEntry], retention: Retention, now: Timestamp) -> Vec<&RunEntry> {
-    let is_over = |entry: &RunEntry, limit| age(entry, now).is_some_and(|age| age > limit);
+    let is_over = |entry: &RunEntry, limit: Duration| age(entry, now).is_some_and(|age| age > limit);
     let old = |entry: &RunEntry| retention.older_than.is_none_or(|limit| is_over(entry, limit));
     let untagged = |entry: &RunEntry| entry.labels.as_ref().is_ok_and(|l| l.tags.is_empty());
     let runs = entries.iter().filter(|entry| entry.record.is_ok());

@@ -278,7 +278,7 @@ pub fn pairs_needed(deviation: f64, size: f64, level: f64) -> Option<u32> {
     }
     while high - low > 1 {
         let middle = low + (high - low) / 2;
-        *(if enough(middle) { &mut high } else { &mut low }) = middle;
+        (low, high) = if enough(middle) { (low, middle) } else { (middle, high) };
     }
     Some(high)
 }

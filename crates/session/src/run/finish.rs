@@ -118,11 +118,8 @@ impl Recording<'_> {
 
     /// Warns of programs that ended before the measured phase was over: only the user knows whether they should.
     fn load_ended(&self, outcome: &load::Outcome) -> Vec<Warning> {
-        let mut phases = outcome.phases.iter();
-        let measured = phases.find(|it| it.phase == Phase::Measure);
-        let Some((measured, planned)) = measured.zip(self.context.phases.measure) else {
-            return Vec::new();
-        };
+        let measured = outcome.phases.iter().find(|it| it.phase == Phase::Measure);
+        let Some((measured, planned)) = measured.zip(self.context.phases.measure) else { return Vec::new() };
         let note = |at: Time, load| {
             let ended = Finding::LoadEnded {
                 seconds: at.since(measured.start).as_secs_f64(),

@@ -217,8 +217,7 @@ pub fn run_on(
         .with_addresses(&own_pages.addresses(broker))
         .with_nodes(broker.nodes())
         .on_prepared(copied.is_some());
-    let occasion =
-        Occasion { experiment: &resolved, endpoint: broker.endpoint(), run_id: start.seed, traced: &traced };
+    let occasion = Occasion { experiment: &resolved, endpoint: broker.endpoint(), run_id: start.seed, traced: &traced };
     let scenarios = all_made(options.scenarios, &occasion)?;
     let context = loaded.context(&scenarios, start.origin, experiment, options.texts)?;
     let mut record = start.record(&experiment.name, options);
