@@ -42,7 +42,7 @@ impl LineFile {
     pub(crate) fn append(&mut self, line: &[u8]) -> io::Result<()> {
         let file = match &mut self.file {
             Some(file) => file,
-            none => none.insert(OpenOptions::new().create(true).append(true).open(&self.path)?),
+            None => self.file.insert(OpenOptions::new().create(true).append(true).open(&self.path)?),
         };
         let mut bytes = Vec::with_capacity(line.len() + 2);
         if self.torn {

@@ -451,12 +451,12 @@ impl Worker {
 
     /// Whether sampling is now as it should be.
     fn switch(&mut self, on: bool) -> bool {
-        let mut switches = self.switches.iter();
-        match std::mem::replace(&mut self.is_on, on) == on {
-            true => {}
-            false if on => return switches.all(|switch| switch.resume().is_ok()),
-            false => switches.for_each(SamplingSwitch::pause),
+        let was_on = std::mem::replace(&mut self.is_on, on);
+        let mut switches = self.switches.iter().filter(|_| on != was_on);
+        if on {
+            return switches.all(|switch| switch.resume().is_ok());
         }
+        switches.for_each(SamplingSwitch::pause);
         true
     }
 
