@@ -302,9 +302,9 @@ impl CallSorter<'_> {
                 // The node counts what all traces see together.
                 _ => {
                     let limit = self.of.trace(trace).map_or(0, |it| it.limit);
-                    let number = self.numbers.get(trace).copied();
-                    let why = reason(&Ended::Limit(limit.into()));
-                    number.into_iter().for_each(|it| self.of.log.ended(it, Clock.now(), why.clone()));
+                    if let Some(number) = self.numbers.get(trace) {
+                        self.of.log.ended(*number, Clock.now(), reason(&Ended::Limit(limit.into())));
+                    }
                 }
             }
         }
