@@ -1,5 +1,6 @@
 //! Comparison of runs of two sides: every figure with its decision, and costs of functions and call paths.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -286,15 +287,14 @@ impl Comparison {
     /// Where it is missing, or cannot be read.
     pub fn read(dir: &Path) -> Result<Self, Error> {
         let path = dir.join(file::COMPARISON);
-        let damaged = |cause: String| Error::Damaged { path: path.clone(), cause };
         let mut read: Self = read_json(&path, LARGEST)?;
-        let is_whole =
-            |figure: &ComparedFigure| figure.a.len() == read.a.runs.len() && figure.b.len() == read.b.runs.len();
-        let are_looks =
-            read.looks.len() <= MOST_LOOKS && (read.looks.iter()).all(|look| *look <= PairedRuns::MOST_PAIRS);
-        let is_plausible = read.figures.len() <= MOST_FIGURES && read.figures.iter().all(is_whole) && are_looks;
+        let runs = (read.a.runs.len(), read.b.runs.len());
+        let are_looks = read.looks.len() <= MOST_LOOKS && read.looks.iter().all(|it| *it <= PairedRuns::MOST_PAIRS);
+        let are_whole = read.figures.iter().all(|figure| (figure.a.len(), figure.b.len()) == runs);
+        let is_plausible = read.figures.len() <= MOST_FIGURES && are_whole && are_looks;
         if read.schema != Self::SCHEMA || !is_plausible {
-            return Err(damaged(format!("it is not a {} with a value for each run", Self::SCHEMA)));
+            let cause = format!("it is not a {} with a value for each run", Self::SCHEMA);
+            return Err(Error::Damaged { path, cause });
         }
         read.stacks = ComparedStacks::read(dir)?;
         Ok(read)
@@ -434,10 +434,8 @@ impl ComparedStacks {
         }
         let read: Self = read_json(&path, LARGEST_STACKS)?;
         if read.schema != Self::SCHEMA || !read.is_consistent() {
-            return Err(Error::Damaged {
-                path,
-                cause: format!("it is not a {} with callers before callees", Self::SCHEMA),
-            });
+            let cause = format!("it is not a {} with callers before callees", Self::SCHEMA);
+            return Err(Error::Damaged { path, cause });
         }
         Ok(Some(read))
     }
@@ -449,9 +447,7 @@ impl ComparedStacks {
             return replace_json(path, stacks);
         }
         match std::fs::remove_file(&path) {
-            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-                Err(Error::Io { action: "remove", path, source })
-            }
+            Err(source) if source.kind() != ErrorKind::NotFound => Err(Error::Io { action: "remove", path, source }),
             _ => Ok(()),
         }
     }

@@ -90,9 +90,7 @@ pub(crate) fn where_present<T>(read: io::Result<T>, path: &Path) -> Result<Optio
 
 /// Passes the lines of an optional file of a run folder to `take` until it returns false, or one has no end.
 pub(crate) fn each_line(path: &Path, longest: u64, mut take: impl FnMut(&[u8]) -> bool) -> Result<(), Error> {
-    let Some(found) = where_present(bounded::open(path), path)? else {
-        return Ok(());
-    };
+    let Some(found) = where_present(bounded::open(path), path)? else { return Ok(()) };
     let (mut input, mut line) = (BufReader::new(found), Vec::new());
     while let Some(Line::Whole | Line::CutOff) =
         where_present(bounded::next_line(&mut input, longest, &mut line), path)?

@@ -269,8 +269,7 @@ impl Facts {
 
     /// The stalls that touch the measured phase.
     pub fn stalls(&self) -> impl Iterator<Item = &Stall> {
-        let all = self.ended.stalls.iter();
-        all.filter(|it| self.measured_part(it).is_some())
+        self.ended.stalls.iter().filter(|it| self.measured_part(it).is_some())
     }
 
     /// The seconds of the measured phase that stalls cover together: where several overlap, they count once.
@@ -314,8 +313,7 @@ impl Facts {
     /// The run's own fault that was on in a time.
     #[must_use]
     pub fn fault_within(&self, at_s: f64, for_s: f64) -> Option<&OwnFault> {
-        let mut faults = self.ended.faults.iter();
-        faults.find(|it| it.from_s <= at_s + for_s && it.until_s >= at_s)
+        self.ended.faults.iter().find(|it| it.from_s <= at_s + for_s && it.until_s >= at_s)
     }
 
     /// The run's own fault, blocks or others, in or just after which the first of these instants lies: of several the
@@ -329,8 +327,7 @@ impl Facts {
             faults.max_by(|one, other| one.from_s.total_cmp(&other.from_s))
         };
         let first = of(*at_s.first()?)?;
-        let is_own = |at: &f64| of(*at).is_some();
-        at_s.iter().all(is_own).then_some(first)
+        at_s.iter().all(|at| of(*at).is_some()).then_some(first)
     }
 
     /// The run's own fault in which connections were lost; `None` where some were lost at another time, or when is not
@@ -377,8 +374,7 @@ impl Facts {
     /// The share of its time that the busiest event loop was at work.
     #[must_use]
     pub fn at_work(&self) -> f64 {
-        let loops = self.loops.iter().map(|used| used.at_work(self.spun));
-        loops.fold(0.0, f64::max)
+        self.loops.iter().map(|used| used.at_work(self.spun)).fold(0.0, f64::max)
     }
 
     /// The share of its time that an event loop waited in the run queue: of the one that waited most.

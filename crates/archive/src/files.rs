@@ -40,11 +40,9 @@ impl LineFile {
     }
 
     pub(crate) fn append(&mut self, line: &[u8]) -> io::Result<()> {
-        if self.file.is_none() {
-            self.file = Some(OpenOptions::new().create(true).append(true).open(&self.path)?);
-        }
-        let Some(file) = &mut self.file else {
-            return Ok(());
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => self.file.insert(OpenOptions::new().create(true).append(true).open(&self.path)?),
         };
         let mut bytes = Vec::with_capacity(line.len() + 2);
         if self.torn {

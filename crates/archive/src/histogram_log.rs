@@ -94,8 +94,7 @@ impl HistogramLogWriter {
             lines.append(format!("#{mark}{at:.6} (seconds since the start)]").as_bytes())?;
         }
         let serializer = self.serializer.get_or_insert_with(V2DeflateSerializer::new);
-        for line in interval.histograms() {
-            let DueHistogram { due, metric, histogram } = line;
+        for DueHistogram { due, metric, histogram } in interval.histograms() {
             self.bytes.clear();
             serializer.serialize(histogram, &mut self.bytes).map_err(io::Error::other)?;
             let line = format!(

@@ -67,9 +67,7 @@ impl Labels {
     /// Where there are some and they cannot be read.
     pub fn read(dir: &Path) -> Result<Self, Error> {
         let path = dir.join(file::LABELS);
-        let Some(text) = where_present(bounded::read(&path, LARGEST), &path)? else {
-            return Ok(Self::default());
-        };
+        let Some(text) = where_present(bounded::read(&path, LARGEST), &path)? else { return Ok(Self::default()) };
         serde_json::from_slice(&text).map_err(|e| Error::Damaged { path, cause: e.to_string() })
     }
 

@@ -65,45 +65,35 @@ const LONG_AGO: f64 = 100.0;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogUnit {
     /// Written as `ns`.
-    Nanoseconds,
+    Nanoseconds = 1,
     /// Written as `us`.
-    Microseconds,
+    Microseconds = 1_000,
     /// Written as `ms`.
-    Milliseconds,
+    Milliseconds = 1_000_000,
 }
 
 impl LogUnit {
-    /// Every unit with its name in comments.
-    const ALL: [(Self, &str); 3] = [
-        (Self::Nanoseconds, "nanoseconds"),
-        (Self::Microseconds, "microseconds"),
-        (Self::Milliseconds, "milliseconds"),
-    ];
-
-    /// Its name in a sentence.
+    /// Its name in a sentence, and in comments.
     #[must_use]
-    pub fn name(self) -> &'static str {
-        let found = Self::ALL.iter().find(|it| it.0 == self);
-        found.map_or("", |it| it.1)
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nanoseconds => "nanoseconds",
+            Self::Microseconds => "microseconds",
+            Self::Milliseconds => "milliseconds",
+        }
     }
 
     /// Nanoseconds of one.
     #[must_use]
     pub const fn ns(self) -> u64 {
-        match self {
-            Self::Nanoseconds => 1,
-            Self::Microseconds => 1_000,
-            Self::Milliseconds => 1_000_000,
-        }
+        self as u64
     }
 
     /// The unit that a comment names: `#[Latencies in nanoseconds, …]`.
     fn in_comment(comment: &str) -> Option<Self> {
         let comment = comment.to_lowercase();
-        let found = Self::ALL.iter().filter_map(|(unit, name)| {
-            let at = comment.find(&format!("in {name}"))?;
-            Some((at, *unit))
-        });
+        let at = |unit: Self| Some((comment.find(&format!("in {}", unit.name()))?, unit));
+        let found = [Self::Nanoseconds, Self::Microseconds, Self::Milliseconds].into_iter().filter_map(at);
         found.min_by_key(|it| it.0).map(|it| it.1)
     }
 }
@@ -170,8 +160,7 @@ impl LogTag {
     /// Whether at least ten values lie beyond a percentile, so that it is reliable.
     #[must_use]
     pub fn supports(&self, percentile: f64) -> bool {
-        let summary = measure::LatencySummary { count: self.count, ..measure::LatencySummary::default() };
-        summary.supports(percentile)
+        measure::LatencySummary { count: self.count, ..Default::default() }.supports(percentile)
     }
 }
 
@@ -327,20 +316,17 @@ impl LogReading {
 
     fn line(&mut self, name: &str, text: &str, is_last: bool) -> Result<(), Problem> {
         let number = self.line_number;
-        let cause = match interval(text) {
+        let refused = match interval(text) {
             Ok(mut interval) => {
-                let told = self.told_ends;
-                let is_end = told.unwrap_or_else(|| ends_at(interval.start, interval.length));
+                let is_end = self.told_ends.unwrap_or_else(|| ends_at(interval.start, interval.length));
                 if *self.has_ends.get_or_insert(self.names_ends && is_end) {
                     interval.length = (interval.length - interval.start).max(0.0);
                 }
-                match self.add(name, &interval)? {
-                    None => return Ok(()),
-                    Some(cause) => cause,
-                }
+                self.add(name, &interval)?
             }
-            Err(cause) => cause,
+            Err(cause) => Some(cause),
         };
+        let Some(cause) = refused else { return Ok(()) };
         if is_last {
             let read = self.span.map_or(0.0, |(start, end)| end - start);
             self.notes.push(format!("its last line, {number}, is cut off: read up to there, {read:.0} s"));
@@ -390,10 +376,7 @@ impl LogReading {
             return Ok(Some("its histogram does not fit those before it".to_owned()));
         }
         tag.slices.add(of.start, of.length, &of.histogram);
-        let values = match part {
-            LogPart::Late => &mut tag.late,
-            LogPart::Measured | LogPart::Unmarked => &mut tag.measured,
-        };
+        let values = if part == LogPart::Late { &mut tag.late } else { &mut tag.measured };
         *values = values.saturating_add(of.histogram.len());
         if part != LogPart::Late {
             tag.covered += of.length;
@@ -486,8 +469,7 @@ impl LogReading {
 
     /// Whether intervals overlap between the first and the last; notes that, and where they leave most of it out.
     fn covers(&mut self, seconds: f64) -> bool {
-        let covered = self.tags.iter().map(|it| it.covered);
-        let covered = covered.fold(0.0, f64::max);
+        let covered = self.tags.iter().map(|it| it.covered).fold(0.0, f64::max);
         let overlaps = covered > seconds * OVERLAPPING;
         if overlaps {
             self.notes.push(format!(
@@ -524,10 +506,7 @@ impl ReadTag {
     fn told(mut self, metric: Metric, ns: u64) -> LogTag {
         self.slices.scale(ns);
         // A little less, so that rounding in the product with the count takes no rank more, as Java does.
-        let at = |percentile: f64| {
-            let value = self.sum.value_at_percentile(percentile.next_down());
-            value.saturating_mul(ns)
-        };
+        let at = |percentile: f64| self.sum.value_at_percentile(percentile.next_down()).saturating_mul(ns);
         LogTag {
             metric,
             count: self.sum.len(),

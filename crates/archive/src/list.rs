@@ -2,11 +2,11 @@
 
 use std::cmp::Ordering;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use measure::{LatencySummary, Metric};
 
+use crate::error::where_present;
 use crate::files::is_active;
 use crate::reader::read_record;
 use crate::remove::{began, folder_bytes};
@@ -34,13 +34,9 @@ impl RunEntry {
     #[must_use]
     pub fn read(dir: PathBuf) -> Self {
         let id = dir.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
-        let record = match read_record(&dir) {
-            Ok(record) => record,
-            Err(e) => Err(e.to_string()),
-        };
         Self {
             id,
-            record,
+            record: read_record(&dir).unwrap_or_else(|e| Err(e.to_string())),
             labels: Labels::read(&dir).map_err(|e| e.to_string()),
             bytes: folder_bytes(&dir),
             active: is_active(&dir),
@@ -51,9 +47,8 @@ impl RunEntry {
     /// Whether it holds the stacks of a profile.
     #[must_use]
     pub fn has_profile(&self) -> bool {
-        let files = fs::read_dir(&self.dir).into_iter().flatten().flatten();
-        let extensions = files.map(|entry| entry.path().extension().map(ToOwned::to_owned));
-        extensions.flatten().any(|extension| extension == file::STACKS)
+        let mut files = fs::read_dir(&self.dir).into_iter().flatten().flatten();
+        files.any(|entry| entry.path().extension().is_some_and(|extension| extension == file::STACKS))
     }
 
     /// The run's state for people; `None` where it is not known.
@@ -85,9 +80,7 @@ impl RunEntry {
     /// sent and received, or that of the operations of its main load. A recording has none.
     #[must_use]
     pub fn rate(&self) -> Option<(f64, Option<&str>)> {
-        let record = self.record.as_ref().ok()?;
-        let summary = record.summary.as_ref()?;
-        let (_, of) = summary.main_load()?;
+        let (_, of) = self.record.as_ref().ok()?.summary.as_ref()?.main_load()?;
         Some(match &of.flow {
             Some(flow) => (flow.sent.rate.max(flow.received.rate), None),
             None => (of.rate, Some(of.unit.as_str())),
@@ -134,10 +127,7 @@ impl FolderKind {
 pub fn list_runs(runs_dir: &Path) -> Result<Vec<RunEntry>, Error> {
     let mut entries = Vec::new();
     for dir in folders(runs_dir)? {
-        let cells = match PairedMatrix::is_in(&dir) {
-            true => folders(&dir)?,
-            false => vec![dir],
-        };
+        let cells = if PairedMatrix::is_in(&dir) { folders(&dir)? } else { vec![dir] };
         for dir in cells {
             match FolderKind::of(&dir) {
                 Some(_) => entries.extend(folders(&dir)?.into_iter().map(RunEntry::read)),
@@ -154,22 +144,15 @@ pub fn list_runs(runs_dir: &Path) -> Result<Vec<RunEntry>, Error> {
 /// # Errors
 /// As [`list_runs`].
 pub fn folders_of_runs(runs_dir: &Path) -> Result<Vec<(PathBuf, FolderKind)>, Error> {
-    let found = folders(runs_dir)?.into_iter();
-    let kept = found.filter_map(|dir| FolderKind::of(&dir).map(|kind| (dir, kind)));
-    Ok(kept.collect())
+    Ok(folders(runs_dir)?.into_iter().filter_map(|dir| FolderKind::of(&dir).map(|kind| (dir, kind))).collect())
 }
 
 /// The folders in one, but for those that are hidden; none where it is missing.
 fn folders(of: &Path) -> Result<Vec<PathBuf>, Error> {
-    let at = |source| Error::Io { action: "read", path: of.to_path_buf(), source };
-    let found = match fs::read_dir(of) {
-        Ok(found) => found,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(e) => return Err(at(e)),
-    };
     let mut folders = Vec::new();
-    for entry in found {
-        let dir = entry.map_err(at)?.path();
+    for entry in where_present(fs::read_dir(of), of)?.into_iter().flatten() {
+        let Some(entry) = where_present(entry, of)? else { continue };
+        let dir = entry.path();
         let hidden = dir.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'));
         if dir.is_dir() && !hidden {
             folders.push(dir);

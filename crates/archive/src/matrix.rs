@@ -61,29 +61,20 @@ impl PairedMatrix {
     pub fn new(name: &str, seed: u64, pairs: u32, keys: Vec<MatrixKey>) -> Self {
         let mut combinations = vec![Vec::new()];
         for key in &keys {
-            let with = |before: &Vec<String>| {
-                let values = key.values.iter().cloned();
-                let with = values.map(|value| [before.as_slice(), &[value]].concat());
-                with.collect::<Vec<_>>()
+            let with = |before: Vec<String>| {
+                key.values.iter().map(move |value| [before.as_slice(), std::slice::from_ref(value)].concat())
             };
-            combinations = combinations.iter().flat_map(with).collect();
+            combinations = combinations.into_iter().flat_map(with).collect();
         }
-        let cells = combinations.into_iter().enumerate();
-        let cell = |(number, values): (usize, Vec<String>)| MatrixCell {
+        let cells = combinations.into_iter().enumerate().map(|(number, values)| MatrixCell {
             folder: match keys.is_empty() {
                 true => String::new(),
                 false => format!("cell-{}-{}", number + 1, sanitised(&values.join("-"))),
             },
             values,
-        };
-        Self {
-            schema: Self::SCHEMA.to_owned(),
-            name: name.to_owned(),
-            seed,
-            pairs,
-            cells: cells.map(cell).collect(),
-            keys,
-        }
+        });
+        let (schema, cells) = (Self::SCHEMA.to_owned(), cells.collect());
+        Self { schema, name: name.to_owned(), seed, pairs, cells, keys }
     }
 
     /// Whether a folder holds a matrix.
@@ -133,26 +124,20 @@ impl PairedMatrix {
     /// The folder of a cell.
     #[must_use]
     pub fn folder(dir: &Path, cell: &MatrixCell) -> PathBuf {
-        match cell.folder.is_empty() {
-            true => dir.to_owned(),
-            false => dir.join(&cell.folder),
-        }
+        if cell.folder.is_empty() { dir.to_owned() } else { dir.join(&cell.folder) }
     }
 
     /// The folders of all cells.
     #[must_use]
     pub fn folders(&self, dir: &Path) -> Vec<PathBuf> {
-        let cells = self.cells.iter();
-        cells.map(|cell| Self::folder(dir, cell)).collect()
+        self.cells.iter().map(|cell| Self::folder(dir, cell)).collect()
     }
 
     /// Label of a cell: `queue-type=classic, num-destinations=1`; empty where it stands alone.
     #[must_use]
     pub fn label(keys: &[MatrixKey], values: &[String]) -> String {
-        let names = short_names(keys);
-        let pairs = names.iter().zip(values);
-        let pairs: Vec<String> = pairs.map(|(key, value)| format!("{key}={value}")).collect();
-        pairs.join(", ")
+        let pairs = short_names(keys).into_iter().zip(values).map(|(key, value)| format!("{key}={value}"));
+        pairs.collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -168,7 +153,7 @@ pub fn short_names(keys: &[MatrixKey]) -> Vec<&str> {
     }
 }
 
-fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() < 256 && !name.contains('/') && !name.starts_with('.')
 }
 
@@ -260,8 +245,7 @@ impl ComparedMatrix {
     /// Notes why the experiment ended before all of its runs were made, if it did.
     pub fn break_off(&mut self, told: Option<String>) {
         let Some(told) = told else { return };
-        let cells = self.cells.iter_mut();
-        for of in cells.filter_map(|it| it.comparison.as_mut()) {
+        for of in self.cells.iter_mut().filter_map(|it| it.comparison.as_mut()) {
             of.remarks.push(format!("It failed before all runs were made: {told}."));
             of.broke_off = Some(told.clone());
         }
@@ -276,11 +260,7 @@ impl ComparedMatrix {
     /// Whether a figure of a cell is undecided.
     #[must_use]
     pub fn is_undecided(&self) -> bool {
-        let is_open = |cell: &ComparedCell| match &cell.comparison {
-            Some(comparison) => comparison.is_undecided(),
-            None => true,
-        };
-        self.cells.iter().any(is_open)
+        self.cells.iter().any(|cell| cell.comparison.as_ref().is_none_or(Comparison::is_undecided))
     }
 
     /// Label of a cell.
@@ -304,10 +284,7 @@ impl ComparedMatrix {
             has_end || [RunsCounted::INVALID, "broker cpu", Quantity::CORES].contains(name) || Quantity::is_harm(name)
         };
         let (mut main, further): (Vec<&str>, Vec<&str>) = names.into_iter().partition(is_main);
-        let count = match main.is_empty() {
-            true => further.len(),
-            false => main.len(),
-        };
+        let count = if main.is_empty() { further.len() } else { main.len() };
         main.extend(further);
         (main, count)
     }

@@ -131,12 +131,8 @@ impl SeriesNames {
         dt: f64,
         values: impl IntoIterator<Item = (SeriesName, f64)>,
     ) -> Vec<Vec<u8>> {
-        let mut lines = Vec::new();
-        let mut kept = Vec::new();
-        for (name, value) in values {
-            if !value.is_finite() {
-                continue;
-            }
+        let (mut lines, mut kept) = (Vec::new(), Vec::new());
+        for (name, value) in values.into_iter().filter(|(_, value)| value.is_finite()) {
             let number = match self.numbers.get(&name) {
                 Some(number) => *number,
                 None if self.numbers.len() >= MOST_SERIES => {
@@ -153,8 +149,7 @@ impl SeriesNames {
             kept.push(SeriesValue(number, value));
         }
         if !kept.is_empty() {
-            let values = kept;
-            lines.extend(encoded(&SeriesLine::Values { t, dt, values }));
+            lines.extend(encoded(&SeriesLine::Values { t, dt, values: kept }));
         }
         lines
     }

@@ -8,6 +8,7 @@ use std::{fmt, fs};
 use serde::{Deserialize, Serialize};
 
 use crate::files::{read_json, replace_json};
+use crate::matrix::is_name;
 use crate::writer::new_folder;
 use crate::{Error, file};
 
@@ -38,10 +39,7 @@ impl ComparedSideName {
 
 impl fmt::Display for ComparedSideName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::A => "A",
-            Self::B => "B",
-        })
+        fmt::Debug::fmt(self, f)
     }
 }
 
@@ -96,8 +94,7 @@ impl PairedRuns {
     /// The folders of its runs, by their names, where `dir` is its own.
     #[must_use]
     pub fn folders(&self, dir: &Path) -> HashMap<String, PathBuf> {
-        let runs = self.runs.iter();
-        runs.map(|run| (run.id.clone(), dir.join(&run.id))).collect()
+        self.runs.iter().map(|run| (run.id.clone(), dir.join(&run.id))).collect()
     }
 
     /// Makes the folder for runs in pairs below the folder of runs.
@@ -129,12 +126,10 @@ impl PairedRuns {
             return Err(damaged("it has too many runs".to_owned()));
         }
         // Spoiled pairs are made anew, half as many at most.
-        let is_pair = |run: &PairedRun| run.pair < 2 * Self::MOST_PAIRS;
-        if let Some(run) = read.runs.iter().find(|run| !is_pair(run)) {
+        if let Some(run) = read.runs.iter().find(|run| run.pair >= 2 * Self::MOST_PAIRS) {
             return Err(damaged(format!("{} is not a pair's number", run.pair)));
         }
-        let is_a_name = |id: &str| !id.is_empty() && id.len() < 256 && !id.contains('/') && !id.starts_with('.');
-        if let Some(run) = read.runs.iter().find(|run| !is_a_name(&run.id)) {
+        if let Some(run) = read.runs.iter().find(|run| !is_name(&run.id)) {
             return Err(damaged(format!("{:?} is not a run's name", run.id)));
         }
         Ok(read)
@@ -149,8 +144,7 @@ impl PairedRuns {
     /// Whether something else than its own side spoiled or disturbed a run of a pair.
     #[must_use]
     pub fn is_hit(&self, pair: u32) -> bool {
-        let mut runs = self.runs.iter().filter(|run| run.pair == pair);
-        runs.any(PairedRun::is_hit)
+        self.runs.iter().any(|run| run.pair == pair && run.is_hit())
     }
 
     /// Most pairs that are repeated: half as many as were requested.
@@ -163,8 +157,7 @@ impl PairedRuns {
     /// the requested ones, and so on.
     #[must_use]
     pub fn made_anew(&self) -> Vec<u32> {
-        let hit = self.runs.iter().filter(|run| run.is_hit());
-        let hit: BTreeSet<u32> = hit.map(|run| run.pair).collect();
+        let hit: BTreeSet<u32> = self.runs.iter().filter(|run| run.is_hit()).map(|run| run.pair).collect();
         let mut anew = Vec::new();
         for pair in hit {
             let number = anew.len() as u32;
@@ -178,8 +171,7 @@ impl PairedRuns {
     /// Pairs that a side spoiled itself and nothing else hit: they are evidence and not repeated.
     #[must_use]
     pub fn own_pairs(&self) -> usize {
-        let own = self.runs.iter().filter(|run| run.own);
-        let own: BTreeSet<u32> = own.map(|run| run.pair).collect();
+        let own: BTreeSet<u32> = self.runs.iter().filter(|run| run.own).map(|run| run.pair).collect();
         own.into_iter().filter(|pair| !self.is_hit(*pair)).count()
     }
 

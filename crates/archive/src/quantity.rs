@@ -79,18 +79,14 @@ impl RequestFigure {
 
     /// The worst of all probes, each of which has to do, and that probe's name.
     fn worst(self, summary: &RunSummary) -> Result<(f64, String), &'static str> {
-        let probes = requested(summary).into_iter();
-        let probes = probes.filter(|it| it.probe.is_some());
+        let probes = requested(summary).into_iter().filter(|it| it.probe.is_some());
         let all = probes.map(|it| self.of(&it).map(|value| (value, it.name)));
         let worst = all.reduce(|one, other| {
             let (one, other) = (one?, other?);
-            let is_worse = match self {
-                Self::Failed => other.0 > one.0,
-                Self::Rate | Self::Achieved => other.0 < one.0,
-            };
+            let is_worse = if self == Self::Failed { other.0 > one.0 } else { other.0 < one.0 };
             Ok(if is_worse { other } else { one })
         });
-        worst.unwrap_or(Err(NO_REQUESTS))
+        worst.unwrap_or(Err("there was no probe"))
     }
 
     fn of_worst(self, summary: &RunSummary) -> Observed {
@@ -155,13 +151,8 @@ const NOT_REQUESTED: &str = "no rate was requested";
 const NO_CPU: &str = "CPU per message was not measured";
 const NO_CORES: &str = "the broker's CPU was not measured";
 const NO_MEMORY: &str = "the memory was not measured";
-const NO_LEDGER: &str = "no ledger was kept";
-const NO_MESSAGE: &str = "the ledger followed no message";
-const NOT_SENT: &str = "no message was sent";
-const NOT_EXACT: &str = "the ledger's counts are not exact";
 const NO_FLOW: &str = "bellows itself sent and received no messages";
 const NO_OPERATIONS: &str = "there was no churn";
-const NO_REQUESTS: &str = "there was no probe";
 const NO_SUCH_REQUESTS: &str = "there was no probe or page of this name";
 const OF_WHOLE_RUN: &str = "it is known for the whole run only";
 
@@ -173,48 +164,41 @@ const RATES: [&str; 3] = ["sent rate", "completed rate", "received rate"];
 
 /// Figures of [`HARM`] that a run has.
 fn harmed(summary: &RunSummary) -> impl Iterator<Item = Quantity> + '_ {
-    let all = (0..).zip(&FIGURES);
-    let harm = all.filter(|(_, figure)| HARM.contains(&figure.name));
-    let harm = harm.filter(move |(_, figure)| (figure.of)(summary).is_ok_and(|count| count > 0.0));
-    harm.map(|(index, _)| Quantity(Which::Figure(index)))
+    let is_harmed = move |it: &Figure| HARM.contains(&it.name) && (it.of)(summary).is_ok_and(|count| count > 0.0);
+    (0..).zip(&FIGURES).filter(move |(_, it)| is_harmed(it)).map(|(index, _)| Quantity(Which::Figure(index)))
 }
 
 /// Whether less was sent than was requested, or less came out than that.
 fn is_rate_missed(summary: &RunSummary) -> bool {
-    let verdict = summary.verdict.as_ref();
-    let cause = verdict.and_then(|it| it.cause.as_ref());
-    let not_achieved = |it: &Warning| it.code() == WarningCode::RateNotAchieved;
+    let cause = summary.verdict.as_ref().and_then(|it| it.cause.as_ref());
     matches!(cause, Some(Cause::ConsumersBehind { .. } | Cause::ConsumersSlow))
-        || summary.warnings.iter().any(not_achieved)
+        || summary.warnings.iter().any(|it: &Warning| it.code() == WarningCode::RateNotAchieved)
 }
 
 /// A count of the ledger.
 fn ledger(summary: &RunSummary, count: fn(&measure::ledger::LedgerSummary) -> u64) -> Observed {
     match &summary.flow().ledger {
-        None => Err(NO_LEDGER),
-        Some(ledger) if !ledger.exact => Err(NOT_EXACT),
-        Some(ledger) if ledger.sent == 0 => Err(NO_MESSAGE),
+        None => Err("no ledger was kept"),
+        Some(ledger) if !ledger.exact => Err("the ledger's counts are not exact"),
+        Some(ledger) if ledger.sent == 0 => Err("the ledger followed no message"),
         Some(ledger) => Ok(count(ledger) as f64),
     }
 }
 
 /// A rate of messages. Of those that programs send nobody knows it.
 fn message_rate(summary: &RunSummary, of: fn(&MessageFlow) -> Throughput) -> Observed {
-    let flow = summary.messages().flow.as_ref().ok_or(NO_FLOW)?;
-    Ok(of(flow).rate)
+    summary.messages().flow.as_ref().map(|flow| of(flow).rate).ok_or(NO_FLOW)
 }
 
 /// A figure of churn, of which a run has one at most.
 fn of_churn(summary: &RunSummary, of: fn(&ScenarioSummary) -> Observed) -> Observed {
-    let mut all = summary.others();
-    let churn = all.find(|(_, it)| it.role == ScenarioRole::Broker);
+    let churn = summary.others().find(|(_, it)| it.role == ScenarioRole::Broker);
     churn.map_or(Err(NO_OPERATIONS), |(_, it)| of(it))
 }
 
 /// Share of its requested operations that a scenario began.
 fn achieved(of: &ScenarioSummary) -> Observed {
-    let requested = of.requested.as_ref();
-    requested.and_then(|it| it.achieved).ok_or(NOT_REQUESTED)
+    of.requested.as_ref().and_then(|it| it.achieved).ok_or(NOT_REQUESTED)
 }
 
 /// Count of a second, divided by its measured length.
@@ -223,8 +207,7 @@ fn rate(point: &SeriesPoint, count: u64) -> Observed {
 }
 
 fn memory(used: Option<ProcessUsage>) -> Observed {
-    let used = used.filter(|used| used.rss_bytes > 0);
-    used.map(|used| used.rss_bytes as f64).ok_or(NO_MEMORY)
+    used.filter(|used| used.rss_bytes > 0).map(|used| used.rss_bytes as f64).ok_or(NO_MEMORY)
 }
 
 /// Everything but latencies that can be required.
@@ -235,10 +218,7 @@ static FIGURES: [Figure; 24] = [
         .in_second(|p| rate(p, p.counters.completed)),
     figure("received rate", QuantityUnit::PerSecond, |s| message_rate(s, |flow| flow.received))
         .in_second(|p| rate(p, p.counters.received)),
-    figure("achieved", QuantityUnit::Share, |s| {
-        let achieved = s.requested().and_then(|r| r.achieved);
-        achieved.ok_or(NOT_REQUESTED)
-    }),
+    figure("achieved", QuantityUnit::Share, |s| s.requested().and_then(|r| r.achieved).ok_or(NOT_REQUESTED)),
     figure("late share", QuantityUnit::Share, |s| {
         // Messages requested and not sent are later than any.
         let requested = s.requested().ok_or(NOT_REQUESTED)?;
@@ -252,33 +232,22 @@ static FIGURES: [Figure; 24] = [
     figure("corrupt", QuantityUnit::Count, |s| ledger(s, |l| l.corrupt)),
     figure("returned", QuantityUnit::Count, |s| ledger(s, |l| l.returned)),
     figure("refused", QuantityUnit::Count, |s| {
-        let mut warnings = s.warnings.iter();
-        let nacked = warnings.find_map(|it| match it.finding {
+        let nacked = s.warnings.iter().find_map(|it| match it.finding {
             Finding::MessagesNotAccepted { nacked, .. } => Some(nacked),
             _ => None,
         });
-        let is_sent = s.flow().sent.total > 0;
-        let refused = nacked.unwrap_or(0);
-        is_sent.then_some(refused as f64).ok_or(NOT_SENT)
+        (s.flow().sent.total > 0).then_some(nacked.unwrap_or(0) as f64).ok_or("no message was sent")
     }),
-    figure("broker cpu", QuantityUnit::Ns, |s| {
-        let each = s.messages().cpu_us_each.broker;
-        each.map(|us| us * 1e3).ok_or(NO_CPU)
-    })
-    .in_second(|p| {
-        let messages = p.counters.sent.max(p.counters.received);
-        let mut others = p.scenarios();
-        let is_alone = others.all(|(name, _)| ScenarioRole::of(name) == ScenarioRole::Watcher);
-        let is_known = messages > 0 && is_alone;
-        let broker = p.broker.filter(|_| is_known).ok_or(NO_CPU)?;
-        Ok(broker.cpu_cores * p.dt * 1e9 / messages as f64)
-    }),
+    figure("broker cpu", QuantityUnit::Ns, |s| s.messages().cpu_us_each.broker.map(|us| us * 1e3).ok_or(NO_CPU))
+        .in_second(|p| {
+            let messages = p.counters.sent.max(p.counters.received);
+            let is_alone = p.scenarios().all(|(name, _)| ScenarioRole::of(name) == ScenarioRole::Watcher);
+            let broker = p.broker.filter(|_| messages > 0 && is_alone).ok_or(NO_CPU)?;
+            Ok(broker.cpu_cores * p.dt * 1e9 / messages as f64)
+        }),
     figure(Quantity::CORES, QuantityUnit::Cores, |s| s.cpu_cores.broker.ok_or(NO_CORES))
         .in_second(|p| p.broker.map(|it| it.cpu_cores).ok_or(NO_CORES)),
-    figure("bellows cpu", QuantityUnit::Ns, |s| {
-        let each = s.messages().cpu_us_each.client;
-        each.map(|us| us * 1e3).ok_or(NO_CPU)
-    }),
+    figure("bellows cpu", QuantityUnit::Ns, |s| s.messages().cpu_us_each.client.map(|us| us * 1e3).ok_or(NO_CPU)),
     figure("broker memory", QuantityUnit::Bytes, |s| s.rss_mb.broker.map(|mb| mb * 1e6).ok_or(NO_MEMORY))
         .in_second(|p| memory(p.broker)),
     figure("bellows memory", QuantityUnit::Bytes, |s| s.rss_mb.client.map(|mb| mb * 1e6).ok_or(NO_MEMORY))
@@ -307,38 +276,26 @@ impl Quantity {
     /// Headline figures of a run, in their order: rates, the middle and the tail of each latency, cost, loss.
     #[must_use]
     pub fn headline(summary: &RunSummary) -> Vec<Self> {
-        let named = |name: &str| {
-            let index = FIGURES.iter().position(|figure| figure.name == name)?;
-            Some(Self(Which::Figure(index)))
-        };
+        let named = |name: &str| Some(Self(Which::Figure(FIGURES.iter().position(|it| it.name == name)?)));
         let with_messages = summary.has_messages();
-        let rates = RATES;
-        let rates = rates.into_iter().filter(|_| with_messages);
+        let rates = RATES.into_iter().filter(|_| with_messages);
         let operations = summary.others().find_map(|(_, of)| match of.role {
             ScenarioRole::Server => Some("requests rate"),
             ScenarioRole::Broker => Some("cycles rate"),
             ScenarioRole::Watcher => None,
         });
         let latencies = summary.scenarios().flat_map(|(_, of)| of.latency.filled());
-        let latencies = latencies.flat_map(|(of, _)| {
-            let statistic = |wanted| Self(Which::Latency(of.name().to_owned(), wanted));
-            [50.0, 99.0].map(|percentile| statistic(Statistic::Percentile(percentile)))
-        });
-        let pages = requested(summary).into_iter().filter(|it| it.probe.is_none());
-        let pages = pages.flat_map(|page| {
-            [50.0, 99.0].map(|percentile| {
-                let statistic = Statistic::Percentile(percentile);
-                Self(Which::Latency(page.metric.clone(), statistic))
-            })
+        let latencies = latencies.map(|(of, _)| of.name().to_owned());
+        let pages = requested(summary).into_iter().filter(|it| it.probe.is_none()).map(|it| it.metric);
+        let latencies = latencies.chain(pages).flat_map(|metric| {
+            [50.0, 99.0].map(|wanted| Self(Which::Latency(metric.clone(), Statistic::Percentile(wanted))))
         });
         // Of what was not done message by message, or not only so, the time is all that CPU can be told of.
-        let broker = match summary.messages().cpu_us_each.broker {
-            Some(_) => "broker cpu",
-            None => Self::CORES,
-        };
+        let is_each = summary.messages().cpu_us_each.broker.is_some();
+        let broker = if is_each { "broker cpu" } else { Self::CORES };
         let cost = [broker, "bellows cpu", "broker memory", "bellows memory"];
         let account = ["lost", "outstanding", "duplicated", "reordered", "stalls"];
-        let all = rates.chain(operations).filter_map(named).chain(latencies).chain(pages);
+        let all = rates.chain(operations).filter_map(named).chain(latencies);
         let all = all.chain(cost.into_iter().chain(account).filter_map(named));
         all.filter(|quantity| quantity.of(summary).is_ok_and(|value| value > 0.0)).collect()
     }
@@ -356,17 +313,15 @@ impl Quantity {
         let mut all = Self::headline(summary);
         let has = |name: &str| all.iter().any(|it| it.name() == name);
         // The rate at which messages come out stands for those before it.
-        let rates = ["received rate", "completed rate", "sent rate"];
-        let messages = rates.into_iter().find(|name| has(name));
+        let messages = RATES.into_iter().rev().find(|name| has(name));
         let is_missed = is_rate_missed(summary);
         let rate = messages.filter(|_| summary.requested().is_none() || is_missed);
         let are_paced = summary.others().any(|(_, of)| of.requested.is_some());
-        let mut others = summary.others();
-        let is_alone = others.all(|(_, of)| of.role == ScenarioRole::Watcher);
-        all.retain(|it| match (it.latency(), it.name().as_str()) {
+        let is_alone = summary.others().all(|(_, of)| of.role == ScenarioRole::Watcher);
+        all.retain(|it| match (it.latency().as_deref(), it.name().as_str()) {
             (Some(of), _) => {
                 let is_part = PARTS.iter().any(|it| of.ends_with(it));
-                !NOT_OF_USERS.contains(&of.as_str()) && !is_part && !OF_ONE.contains(&of.as_str())
+                !NOT_OF_USERS.contains(&of) && !is_part && !OF_ONE.contains(&of)
             }
             (None, "broker cpu" | "broker memory") => true,
             // With operations that nobody paced it says how many there were, which is a figure of its own.
@@ -385,9 +340,8 @@ impl Quantity {
 
     /// The longest of requests that are too few for their 99th percentile, as those of pages mostly are.
     fn tail(of: &Requested<'_>) -> Option<Self> {
-        let found = of.response.filter(|it| it.count > 0)?;
-        let metric = of.metric.clone();
-        (!found.supports(99.0)).then_some(Self(Which::Latency(metric, Statistic::Max)))
+        of.response.filter(|it| it.count > 0 && !it.supports(99.0))?;
+        Some(Self(Which::Latency(of.metric.clone(), Statistic::Max)))
     }
 
     /// Whether it is compared in place of `other` where each run has one of them: a latency's maximum for its 99th
@@ -472,11 +426,9 @@ impl Quantity {
     #[must_use]
     pub fn decided_by(&self, summary: &RunSummary) -> Option<String> {
         let name = self.name();
-        let mut figures = RequestFigure::ALL.into_iter();
-        let (_, probe) = figures.find(|it| it.of_all() == name)?.worst(summary).ok()?;
-        let all = requested(summary);
-        let probes = all.iter().filter(|it| it.probe.is_some());
-        (probes.count() > 1).then_some(probe)
+        let figure = RequestFigure::ALL.into_iter().find(|it| it.of_all() == name)?;
+        let (_, probe) = figure.worst(summary).ok()?;
+        (requested(summary).iter().filter(|it| it.probe.is_some()).count() > 1).then_some(probe)
     }
 
     /// Its value in a run; of percentiles, those that a summary holds.
@@ -495,8 +447,7 @@ impl Quantity {
         match &self.0 {
             Which::Latency(metric, statistic) => {
                 let wanted = plain_name(metric);
-                let all = requested(summary);
-                let mut pages = all.iter().filter(|it| it.probe.is_none());
+                let mut pages = requested(summary).into_iter().filter(|it| it.probe.is_none());
                 let page = pages.find(|it| plain_name(&it.metric) == wanted);
                 if let Some(response) = page.and_then(|it| it.response) {
                     return of_page(response, *statistic);
@@ -513,9 +464,7 @@ impl Quantity {
             Which::Figure(index) => FIGURES.get(*index).map_or(Err("unknown"), |figure| (figure.of)(summary)),
         }
     }
-}
 
-impl Quantity {
     /// Its value in one second of a run, with the second's histograms. Whether the run had messages of its own tells a
     /// rate of 0 from none.
     ///
@@ -544,21 +493,16 @@ impl FromStr for Quantity {
         if let Some(index) = FIGURES.iter().position(|figure| figure.name == name) {
             return Ok(Self(Which::Figure(index)));
         }
-        let mut figures = RequestFigure::ALL.into_iter();
-        let of_one = figures.find_map(|which| {
+        let of_one = RequestFigure::ALL.into_iter().find_map(|which| {
             let of = name.strip_suffix(which.name())?.strip_suffix(' ')?;
             Some(Self(Which::Requests(of.to_owned(), which)))
         });
-        if let Some(found) = of_one {
-            return Ok(found);
-        }
-        let latency = name.rsplit_once(' ').and_then(|(metric, last)| {
-            let statistic = Statistic::read(last)?;
-            Some(Self(Which::Latency(metric.to_owned(), statistic)))
-        });
-        latency.ok_or_else(|| {
-            let figures: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
-            let figures = figures.join(", ");
+        let latency = || {
+            let (metric, last) = name.rsplit_once(' ')?;
+            Some(Self(Which::Latency(metric.to_owned(), Statistic::read(last)?)))
+        };
+        of_one.or_else(latency).ok_or_else(|| {
+            let figures = FIGURES.each_ref().map(|figure| figure.name).join(", ");
             Refused::new(
                 format!("{name:?} is not a quantity"),
                 format!(
@@ -589,14 +533,17 @@ fn of_page(response: &LatencySummary, statistic: Statistic) -> Observed {
         Statistic::Percentile(wanted) if wanted > 50.0 && !response.supports(wanted) => {
             return Err(RequirementOutcome::TOO_FEW);
         }
-        Statistic::Percentile(wanted) => {
-            let known = LatencySummary::PERCENTILES.iter();
-            let mut known = known.zip(response.percentile_values());
-            let found = known.find(|((percentile, _), _)| *percentile == wanted);
-            found.ok_or("the summary has no such percentile")?.1
-        }
+        Statistic::Percentile(wanted) => known(response, wanted).ok_or(NOT_KEPT)?,
     };
     Ok(value as f64)
+}
+
+const NOT_KEPT: &str = "the summary has no such percentile";
+
+/// A percentile that a summary holds, nanoseconds.
+fn known(of: &LatencySummary, wanted: f64) -> Option<u64> {
+    let mut known = LatencySummary::PERCENTILES.iter().zip(of.percentile_values());
+    known.find(|((percentile, _), _)| *percentile == wanted).map(|(_, value)| value)
 }
 
 fn latency<'a>(
@@ -610,16 +557,12 @@ fn latency<'a>(
     let value = match statistic {
         Statistic::Mean => found.mean_ns,
         Statistic::Max => found.max_ns,
+        Statistic::Percentile(wanted) if !found.supports(wanted) => return Err(RequirementOutcome::TOO_FEW),
         Statistic::Percentile(wanted) => {
-            if !found.supports(wanted) {
-                return Err(RequirementOutcome::TOO_FEW);
-            }
-            let known = LatencySummary::PERCENTILES.iter().zip(found.percentile_values());
-            let mut known = known.filter(|((percentile, _), _)| *percentile == wanted);
             let histogram = recorded.histogram(of);
-            match known.next() {
-                Some((_, value)) => value,
-                None if histogram.is_empty() => return Err("the summary has no such percentile"),
+            match known(found, wanted) {
+                Some(value) => value,
+                None if histogram.is_empty() => return Err(NOT_KEPT),
                 None => histogram.value_at_percentile(wanted).min(histogram.max()),
             }
         }

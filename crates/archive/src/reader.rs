@@ -112,8 +112,7 @@ impl RunReader {
         let mut all: BTreeMap<Metric, LatencySlices> = BTreeMap::new();
         for record in self.histograms()? {
             if record.due == Phase::Measure {
-                let of = all.entry(record.metric).or_default();
-                of.add(record.t, record.dt, &record.histogram);
+                all.entry(record.metric).or_default().add(record.t, record.dt, &record.histogram);
             }
         }
         Ok(all)
@@ -143,12 +142,8 @@ fn io_error(action: &'static str, path: &Path, source: io::Error) -> Error {
 /// Reads `run.json`. The inner error is a sentence on why nothing is known, where the file is missing or cut off.
 pub(crate) fn read_record(dir: &Path) -> Result<Result<RunRecord, String>, Error> {
     let path = dir.join(file::RECORD);
-    let text = match bounded::read(&path, LARGEST_RECORD) {
-        Ok(text) => text,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            return Ok(Err(format!("{} is missing", file::RECORD)));
-        }
-        Err(source) => return Err(io_error("read", &path, source)),
+    let Some(text) = where_present(bounded::read(&path, LARGEST_RECORD), &path)? else {
+        return Ok(Err(format!("{} is missing", file::RECORD)));
     };
     let value: serde_json::Value = match serde_json::from_slice(&text) {
         Ok(value) => value,
@@ -158,9 +153,7 @@ pub(crate) fn read_record(dir: &Path) -> Result<Result<RunRecord, String>, Error
     if let Some(summary) = value.get("summary").filter(|summary| !summary.is_null()) {
         expect_schema(&path, summary, RunSummary::SCHEMA)?;
     }
-    let record =
-        serde_json::from_value(value).map_err(|e| Error::Damaged { path: path.clone(), cause: e.to_string() })?;
-    Ok(Ok(record))
+    serde_json::from_value(value).map(Ok).map_err(|e| Error::Damaged { path, cause: e.to_string() })
 }
 
 fn expect_schema(path: &Path, value: &serde_json::Value, expected: &'static str) -> Result<(), Error> {

@@ -93,14 +93,11 @@ impl Repeats {
     pub fn read(dir: &Path) -> Result<Option<Self>, Error> {
         let path = dir.join(file::REPEATS);
         let read: Self = match read_json(&path, LARGEST) {
-            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-                return Ok(None);
-            }
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
             read => read?,
         };
         if !read.is_plausible() {
-            let cause = "it has too many runs or figures".to_owned();
-            return Err(Error::Damaged { path, cause });
+            return Err(Error::Damaged { path, cause: "it has too many runs or figures".to_owned() });
         }
         let whole = |figure: &RepeatedFigure| figure.values.len() == read.runs.len();
         if read.schema != Self::SCHEMA || !read.figures.iter().all(whole) {
@@ -113,8 +110,7 @@ impl Repeats {
     /// Whether it holds no more than runs can have led to: reports draw all of it.
     fn is_plausible(&self) -> bool {
         let figures = self.figures.iter().map(|figure| &figure.name);
-        let runs = self.runs.iter();
-        let names = runs.flat_map(|run| std::iter::once(&run.id).chain(&run.apart));
+        let names = self.runs.iter().flat_map(|run| std::iter::once(&run.id).chain(&run.apart));
         let mut names = names.chain(figures).chain([&self.name]);
         self.runs.len() <= Self::MOST_RUNS as usize
             && self.figures.len() <= MOST_FIGURES

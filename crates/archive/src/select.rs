@@ -71,21 +71,16 @@ impl RunFilter {
     #[must_use]
     pub fn matches(&self, entry: &RunEntry) -> bool {
         self.0.iter().all(|(key, pattern)| {
-            let options = MatchOptions {
-                case_sensitive: false,
-                require_literal_separator: false,
-                require_literal_leading_dot: false,
-            };
-            let values = values(*key, entry);
-            values.iter().any(|value| pattern.matches_with(value, options))
+            let options = MatchOptions { case_sensitive: false, ..MatchOptions::new() };
+            values(*key, entry).iter().any(|value| pattern.matches_with(value, options))
         })
     }
 }
 
 /// Values of a run's key.
 fn values(key: Key, entry: &RunEntry) -> Vec<String> {
-    let record = entry.record.as_ref().ok();
-    let labels = entry.labels.as_ref().ok();
+    let (record, labels) = (entry.record.as_ref().ok(), entry.labels.as_ref().ok());
+    let period = record.and_then(|r| r.period.as_ref());
     let broker = record.and_then(|r| r.summary.as_ref()).map(|s| &s.broker);
     match key {
         Key::Id => vec![entry.id.clone()],
@@ -97,13 +92,9 @@ fn values(key: Key, entry: &RunEntry) -> Vec<String> {
         Key::State => entry.state().map(str::to_owned).into_iter().collect(),
         Key::Requirements => entry.requirements().map(str::to_owned).into_iter().collect(),
         Key::Tag => labels.map_or_else(Vec::new, |labels| labels.tags.iter().map(ToString::to_string).collect()),
-        Key::Recording => {
-            let period = record.and_then(|r| r.period.as_ref());
-            period.map(|it| it.recording.clone()).into_iter().collect()
-        }
+        Key::Recording => period.map(|it| it.recording.clone()).into_iter().collect(),
         Key::Label => {
-            let period = record.and_then(|r| r.period.as_ref());
-            let labels = period.map(|it| it.labels.iter()).into_iter().flatten();
+            let labels = period.into_iter().flat_map(|it| &it.labels);
             labels.map(|(name, value)| format!("{name}={value}")).collect()
         }
         Key::Note => labels.and_then(|l| l.note.clone()).into_iter().collect(),
@@ -182,10 +173,8 @@ pub struct Retention {
 /// young, have no tag, have ended, and can be read.
 #[must_use]
 pub fn prunable(entries: &[RunEntry], retention: Retention, now: Timestamp) -> Vec<&RunEntry> {
-    let old = |entry: &RunEntry| match retention.older_than {
-        None => true,
-        Some(limit) => age(entry, now).is_some_and(|age| age > limit),
-    };
+    let is_over = |entry: &RunEntry, limit: Duration| age(entry, now).is_some_and(|age| age > limit);
+    let old = |entry: &RunEntry| retention.older_than.is_none_or(|limit| is_over(entry, limit));
     let untagged = |entry: &RunEntry| entry.labels.as_ref().is_ok_and(|l| l.tags.is_empty());
     let runs = entries.iter().filter(|entry| entry.record.is_ok());
     runs.skip(retention.keep).filter(|entry| !entry.active && untagged(entry) && old(entry)).collect()
@@ -242,12 +231,8 @@ impl PeriodRange {
     /// Whether a run is one of its periods, at least partly within the range.
     #[must_use]
     pub fn has(&self, entry: &RunEntry) -> bool {
-        let Ok(record) = &entry.record else {
-            return false;
-        };
-        let Some(period) = &record.period else {
-            return false;
-        };
+        let Ok(record) = &entry.record else { return false };
+        let Some(period) = &record.period else { return false };
         let length = entry.seconds().unwrap_or(period.every_s);
         let begin = record.origin_unix_ns;
         let end = begin.saturating_add(Nanos::from_secs_f64(length).0);

@@ -41,8 +41,7 @@ pub struct SeriesPoint {
 impl SeriesPoint {
     /// All scenarios other than messages.
     pub fn scenarios(&self) -> impl Iterator<Item = (&str, &ScenarioPoint)> {
-        let all = self.scenarios.iter();
-        all.map(|(name, point)| (name.as_str(), point))
+        self.scenarios.iter().map(|(name, point)| (name.as_str(), point))
     }
 
     /// Latencies of all scenarios, those of messages first.
@@ -91,13 +90,9 @@ impl ScenarioPoint {
             let point = all.entry(metric.info().scenario.to_owned()).or_default();
             point.counts.insert(metric, count);
         }
-        let recorded = interval.latencies.filled();
-        let names: Vec<_> = recorded.map(|(metric, _)| metric.info().scenario).collect();
-        for name in names {
-            if name != MESSAGES {
-                let point = all.entry(name.to_owned()).or_default();
-                point.latency = interval.latencies.of_scenario(name);
-            }
+        let names = interval.latencies.filled().map(|(metric, _)| metric.info().scenario);
+        for name in names.filter(|name| *name != MESSAGES) {
+            all.entry(name.to_owned()).or_default().latency = interval.latencies.of_scenario(name);
         }
         all
     }

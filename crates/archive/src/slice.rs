@@ -144,9 +144,7 @@ impl SlicePoint {
     pub fn of(slice: &Slice, t: f64, requested_rate: Option<f64>) -> Self {
         let mut latency: BTreeMap<Metric, SliceLatency> = BTreeMap::new();
         for it in slice.histograms() {
-            let of_phase = it.due == slice.phase.due();
-            let cells = latency.entry(it.metric).or_default();
-            cells.add(it.histogram, of_phase);
+            latency.entry(it.metric).or_default().add(it.histogram, it.due == slice.phase.due());
         }
         Self {
             t,

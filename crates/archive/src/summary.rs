@@ -90,8 +90,7 @@ impl RunSummary {
 
     /// All scenarios: messages first, the others by name.
     pub fn scenarios(&self) -> impl Iterator<Item = (&str, &ScenarioSummary)> {
-        let messages = self.scenarios.get_key_value(MESSAGES);
-        let messages = messages.map(|(name, of)| (name.as_str(), of));
+        let messages = self.scenarios.get_key_value(MESSAGES).map(|(name, of)| (name.as_str(), of));
         messages.into_iter().chain(self.others())
     }
 
@@ -302,8 +301,7 @@ impl ScenarioSummary {
             let rest = info.key.strip_prefix(info.scenario);
             info.key == key || rest.and_then(|it| it.strip_prefix('_')) == Some(key)
         };
-        let found = self.counts.iter().find(|(metric, _)| own(metric));
-        found.map_or(0, |(_, count)| *count)
+        self.counts.iter().find(|(metric, _)| own(metric)).map_or(0, |(_, count)| *count)
     }
 
     /// The latency of a whole operation, where one was recorded.

@@ -1,11 +1,13 @@
 //! Writing a run folder during the run.
 
+use std::fmt::Display;
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use measure::{Interval, Time};
+use serde::Serialize;
 
 use crate::files::{LineFile, RunLock};
 use crate::histogram_log::HistogramLogWriter;
@@ -98,58 +100,50 @@ impl RunWriter {
 
     /// Writes labels that were given beforehand, if any.
     pub fn write_labels(&mut self, labels: &Labels) {
-        if labels.is_empty() {
-            return;
-        }
-        if let Err(e) = labels.write(&self.dir) {
-            self.complain(file::LABELS, &e.problem().to_string());
+        if !labels.is_empty() {
+            self.keep_failure(file::LABELS, labels.write(&self.dir));
         }
     }
 
     /// Appends one line to `series.jsonl`, in one write that needs no flush to survive a crash of this process.
     pub fn append_point(&mut self, point: &SeriesPoint) {
-        let result = serde_json::to_vec(point).map_err(io::Error::from).and_then(|line| self.series.append(&line));
-        if let Err(e) = result {
-            self.complain(file::SERIES, &e.to_string());
-        }
+        let written = append(&mut self.series, point);
+        self.keep_failure(file::SERIES, written);
     }
 
     /// Appends one line to `slices.jsonl`.
     pub fn append_slice(&mut self, slice: &SlicePoint) {
-        let result = serde_json::to_vec(slice).map_err(io::Error::from).and_then(|line| self.slices.append(&line));
-        if let Err(e) = result {
-            self.complain(file::SLICES, &e.to_string());
-        }
+        let written = append(&mut self.slices, slice);
+        self.keep_failure(file::SLICES, written);
     }
 
     /// Appends values at `t` seconds after the origin, of rates over the next `dt` seconds, to `metrics.jsonl`.
     pub fn append_values(&mut self, t: f64, dt: f64, values: impl IntoIterator<Item = (SeriesName, f64)>) {
         for line in self.series_names.lines(t, dt, values) {
-            if let Err(e) = self.metrics.append(&line) {
-                self.complain(file::METRICS, &e.to_string());
-            }
+            let written = self.metrics.append(&line);
+            self.keep_failure(file::METRICS, written);
         }
     }
 
     /// Appends a call that a trace saw to `traces.jsonl`.
     pub fn append_call(&mut self, call: &TracedCall) {
-        let result = serde_json::to_vec(call).map_err(io::Error::from).and_then(|line| self.traces.append(&line));
-        if let Err(e) = result {
-            self.complain(file::TRACES, &e.to_string());
-        }
+        let written = append(&mut self.traces, call);
+        self.keep_failure(file::TRACES, written);
     }
 
     /// Appends the interval's histograms to `latency.hlog`, one line for each metric that has values.
     pub fn append_histograms(&mut self, interval: &Interval) {
-        let path = self.dir.join(file::HISTOGRAMS);
-        if let Err(e) = self.histograms.append(&path, self.origin, interval) {
-            self.complain(file::HISTOGRAMS, &e.to_string());
-        }
+        let written = self.histograms.append(&self.dir.join(file::HISTOGRAMS), self.origin, interval);
+        self.keep_failure(file::HISTOGRAMS, written);
     }
 
     /// Writes a file of the folder as a whole, or leaves the one that is there.
     pub fn write_file(&mut self, name: &str, content: &[u8]) {
-        if let Err(e) = replace_file(&self.dir.join(name), content) {
+        self.keep_failure(name, replace_file(&self.dir.join(name), content));
+    }
+
+    fn keep_failure<E: Display>(&mut self, name: &str, written: Result<(), E>) {
+        if let Err(e) = written {
             self.complain(name, &e.to_string());
         }
     }
@@ -158,14 +152,9 @@ impl RunWriter {
     /// from it.
     pub fn complain(&mut self, name: &str, cause: &str) {
         if self.warnings.is_empty() {
-            self.warnings.push(Warning::new(
-                Tier::Caution,
-                Finding::ArchiveIncomplete {
-                    file: name.to_owned(),
-                    folder: self.dir.display().to_string(),
-                    why: cause.to_owned(),
-                },
-            ));
+            let (file, folder) = (name.to_owned(), self.dir.display().to_string());
+            let incomplete = Finding::ArchiveIncomplete { file, folder, why: cause.to_owned() };
+            self.warnings.push(Warning::new(Tier::Caution, incomplete));
         }
     }
 
@@ -182,7 +171,10 @@ impl RunWriter {
     }
 }
 
-/// `2026-11-21T00-12-33Z`: sorts by time, and is a file name everywhere.
+fn append(lines: &mut LineFile, value: &impl Serialize) -> io::Result<()> {
+    lines.append(&serde_json::to_vec(value)?)
+}
+
 /// Makes a folder `2026-11-21T00-12-33Z-NAME-7k2q` that was not there, and tells its absolute path.
 pub(crate) fn new_folder(runs_dir: &Path, name: &str, unix_ns: u64) -> Result<PathBuf, Error> {
     let at = |path: &Path| {

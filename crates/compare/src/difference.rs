@@ -59,10 +59,7 @@ impl Difference {
     #[must_use]
     pub fn decided_interval(&self, level: f64, proven: bool) -> (f64, f64) {
         let (low, high) = self.interval(1.0 - level);
-        match proven {
-            true => (low, high),
-            false => (low.min(0.0), high.max(0.0)),
-        }
+        if proven { (low, high) } else { (low.min(0.0), high.max(0.0)) }
     }
 
     /// This difference with another error, of so many degrees of freedom.
@@ -97,8 +94,7 @@ pub fn paired(differences: &[f64]) -> Option<Difference> {
 pub(crate) fn paired_from(differences: &[f64], floor: f64) -> Option<Difference> {
     let (mean, variance) = moments(differences)?;
     let n = differences.len() as f64;
-    let error = (variance.max(floor) / n).sqrt();
-    Difference::of(differences.len(), mean, error, n - 1.0)
+    Difference::of(differences.len(), mean, (variance.max(floor) / n).sqrt(), n - 1.0)
 }
 
 /// The difference between runs that stand in no pairs, by Welch's test. `None` where a side has fewer than two, or what
@@ -111,9 +107,8 @@ pub fn unpaired(a: &[f64], b: &[f64]) -> Option<Difference> {
 /// As [`unpaired`], where the values of A and of B have no smaller variance than these.
 fn unpaired_from(a: &[f64], b: &[f64], floors: [f64; 2]) -> Option<Difference> {
     let ((mean_a, variance_a), (mean_b, variance_b)) = (moments(a)?, moments(b)?);
-    let (variance_a, variance_b) = (variance_a.max(floors[0]), variance_b.max(floors[1]));
     let (n_a, n_b) = (a.len() as f64, b.len() as f64);
-    let (of_a, of_b) = (variance_a / n_a, variance_b / n_b);
+    let (of_a, of_b) = (variance_a.max(floors[0]) / n_a, variance_b.max(floors[1]) / n_b);
     let error = (of_a + of_b).sqrt();
     let freedom = match error > 0.0 {
         true => (of_a + of_b).powi(2) / (of_a.powi(2) / (n_a - 1.0) + of_b.powi(2) / (n_b - 1.0)),
@@ -240,16 +235,12 @@ pub fn fisher(a: (usize, usize), b: (usize, usize)) -> f64 {
     let ways = |all: usize, some: usize| of(all) - of(some) - of(all - some);
     let least = have.saturating_sub(b.1);
     let most = have.min(a.1);
-    let chance = |of_a: usize| {
-        let both = ways(a.1, of_a) + ways(b.1, have - of_a);
-        (both - ways(a.1 + b.1, have)).exp()
-    };
+    let chance = |of_a: usize| (ways(a.1, of_a) + ways(b.1, have - of_a) - ways(a.1 + b.1, have)).exp();
     if !(least..=most).contains(&a.0) {
         return 1.0;
     }
     let observed = chance(a.0) * (1.0 + 1e-9);
-    let all = (least..=most).map(chance);
-    all.filter(|it| *it <= observed).sum::<f64>().min(1.0)
+    (least..=most).map(chance).filter(|it| *it <= observed).sum::<f64>().min(1.0)
 }
 
 /// The smallest probability that [`fisher`] has of tables with these sums: which side whose runs have something does
@@ -287,10 +278,7 @@ pub fn pairs_needed(deviation: f64, size: f64, level: f64) -> Option<u32> {
     }
     while high - low > 1 {
         let middle = low + (high - low) / 2;
-        match enough(middle) {
-            true => high = middle,
-            false => low = middle,
-        }
+        (low, high) = if enough(middle) { (low, middle) } else { (middle, high) };
     }
     Some(high)
 }

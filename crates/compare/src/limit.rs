@@ -120,30 +120,21 @@ pub fn limit_step(search: &LimitSearch, trials: &[(f64, TrialOutcome)]) -> Limit
 #[must_use]
 pub fn most_trials_left(search: &LimitSearch, trials: &[(f64, TrialOutcome)]) -> usize {
     let found = interval(&tried(trials));
-    let low = found.low.unwrap_or(0.0);
-    let high = found.high.unwrap_or(f64::INFINITY);
-    longest_way(search, &mut trials.to_vec(), low, high)
+    longest_way(search, &mut trials.to_vec(), found.low.unwrap_or(0.0), found.high.unwrap_or(f64::INFINITY))
 }
 
 /// The most further trials where all hold up to `low`, and none from `high` on.
 fn longest_way(search: &LimitSearch, trials: &mut Vec<(f64, TrialOutcome)>, low: f64, high: f64) -> usize {
-    let LimitStep::Try(rate) = limit_step(search, trials) else {
-        return 0;
-    };
+    let LimitStep::Try(rate) = limit_step(search, trials) else { return 0 };
     let mut after = |outcome, low, high| {
         trials.push((rate, outcome));
         let further = longest_way(search, trials, low, high);
         trials.pop();
         1 + further
     };
-    let mut most = 0;
-    if rate < high {
-        most = after(TrialOutcome::Held, low.max(rate), high);
-    }
-    if rate > low {
-        most = most.max(after(TrialOutcome::Missed, low, high.min(rate)));
-    }
-    most
+    let held = if rate < high { after(TrialOutcome::Held, low.max(rate), high) } else { 0 };
+    let missed = if rate > low { after(TrialOutcome::Missed, low, high.min(rate)) } else { 0 };
+    held.max(missed)
 }
 
 fn tried(trials: &[(f64, TrialOutcome)]) -> Vec<Tried> {
@@ -167,10 +158,8 @@ fn tried(trials: &[(f64, TrialOutcome)]) -> Vec<Tried> {
 }
 
 fn interval(tried: &[Tried]) -> LimitInterval {
-    let below = tried.iter().take_while(|it| it.is_held());
-    let above = tried.iter().rev().filter(|it| !it.is_unclear());
-    let low = below.last();
-    let high = above.take_while(|it| it.is_missed()).last();
+    let low = tried.iter().take_while(|it| it.is_held()).last();
+    let high = tried.iter().rev().filter(|it| !it.is_unclear()).take_while(|it| it.is_missed()).last();
     let over = |it: &&Tried| it.is_unclear() && low.is_none_or(|low| it.rate > low.rate);
     LimitInterval {
         low: low.map(|it| it.rate),

@@ -109,10 +109,7 @@ impl Scalability {
         let coherence = self.coherence.value * clients * (clients - 1.0);
         let extra = contention + coherence;
         let lost = extra / (1.0 + extra);
-        match extra > 0.0 {
-            true => [lost, lost * contention / extra, lost * coherence / extra],
-            false => [0.0; 3],
-        }
+        if extra > 0.0 { [lost, lost * contention / extra, lost * coherence / extra] } else { [0.0; 3] }
     }
 }
 
@@ -163,12 +160,9 @@ fn gradient(at: [f64; 3], free: [bool; 3], n: f64) -> [f64; 3] {
     let below = 1.0 + contention * (n - 1.0) + coherence * n * (n - 1.0);
     let by_alone = n / below;
     let by_below = -alone * n / (below * below);
-    let all = [by_alone, by_below * (n - 1.0), by_below * n * (n - 1.0)];
-    let mut out = [0.0; 3];
-    for ((out, value), free) in out.iter_mut().zip(all).zip(free) {
-        *out = if free { value } else { 0.0 };
-    }
-    out
+    let mut all = [by_alone, by_below * (n - 1.0), by_below * n * (n - 1.0)];
+    all.iter_mut().zip(free).filter(|it| !it.1).for_each(|(it, _)| *it = 0.0);
+    all
 }
 
 /// `JᵀJ`, with ones for parameters that are fixed, and `Jᵀr`.
@@ -184,10 +178,8 @@ fn normal(points: &[ScalePoint], at: [f64; 3], free: [bool; 3]) -> ([[f64; 3]; 3
             }
         }
     }
-    for (i, free) in free.iter().enumerate().filter(|it| !it.1) {
-        if let Some(cell) = matrix.get_mut(i).and_then(|row| row.get_mut(i)) {
-            *cell = if *free { *cell } else { 1.0 };
-        }
+    for ((i, row), _) in matrix.iter_mut().enumerate().zip(free).filter(|it| !it.1) {
+        row.get_mut(i).into_iter().for_each(|cell| *cell = 1.0);
     }
     (matrix, right)
 }
@@ -199,13 +191,9 @@ fn fit(points: &[ScalePoint], free: [bool; 3]) -> Fit {
     for _ in 0..MOST_STEPS {
         let (mut matrix, right) = normal(points, at, free);
         for (i, row) in matrix.iter_mut().enumerate() {
-            if let Some(cell) = row.get_mut(i) {
-                *cell += *cell * damping;
-            }
+            row.get_mut(i).into_iter().for_each(|cell| *cell += *cell * damping);
         }
-        let Some(inverse) = inverse(matrix) else {
-            break;
-        };
+        let Some(inverse) = inverse(matrix) else { break };
         let step = times(inverse, right);
         let mut next = at;
         next.iter_mut().zip(step).for_each(|(it, step)| *it += step);

@@ -126,8 +126,7 @@ impl Recorder {
 
     /// The histograms that hold something, those of messages first.
     pub fn filled(&self) -> impl Iterator<Item = (Metric, &Histogram<u64>)> {
-        let all = self.histograms.iter().enumerate();
-        all.filter_map(|(index, histogram)| {
+        self.histograms.iter().enumerate().filter_map(|(index, histogram)| {
             let histogram = histogram.as_ref().filter(|it| !it.is_empty())?;
             Some((Metric::at(index), histogram))
         })
@@ -142,8 +141,7 @@ impl Recorder {
     #[must_use]
     pub fn messages(&self) -> Summaries {
         let of = |metric| self.get(metric).map(LatencySummary::of).unwrap_or_default();
-        let all = Metric::MESSAGES.into_iter();
-        all.map(|metric| (metric, of(metric))).collect()
+        Metric::MESSAGES.into_iter().map(|metric| (metric, of(metric))).collect()
     }
 
     /// The summaries of what was recorded for a scenario.

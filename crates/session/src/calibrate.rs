@@ -31,35 +31,30 @@ struct Job {
 
 /// The loads: all of them with one event loop, those with many connections with one for each core.
 fn loads(cores: usize) -> Vec<Job> {
-    let plain = one_loop().into_iter().map(|load| (load, false));
+    let plain = one_loop();
     // What encryption costs grows evenly with the size: the smallest and the largest tell.
-    let secured = one_loop().into_iter().map(|load| (load, true));
-    let secured = secured.filter(|((_, size, _), _)| *size != SIZES[1]);
-    let jobs = plain.chain(secured);
-    let mut all: Vec<Job> =
-        jobs.map(|((workload, size, connections), tls)| Job { workload, size, connections, threads: 1, tls }).collect();
+    let secured = plain.iter().filter(|job| job.size != SIZES[1]).map(|job| Job { tls: true, ..*job });
+    let mut all: Vec<Job> = plain.iter().copied().chain(secured).collect();
     if cores > 1 {
-        let many = all
-            .iter()
-            .filter(|job| job.connections >= cores && job.connections > 1)
-            .filter(|job| job.workload != Workload::OneByOne);
-        let many: Vec<Job> = many.map(|job| Job { threads: cores, ..*job }).collect();
+        let many = |job: &&Job| job.connections >= cores && job.workload != Workload::OneByOne;
+        let many: Vec<Job> = all.iter().filter(many).map(|job| Job { threads: cores, ..*job }).collect();
         all.extend(many);
     }
     all
 }
 
-fn one_loop() -> Vec<(Workload, usize, usize)> {
+fn one_loop() -> Vec<Job> {
+    let job = |workload, size, connections| Job { workload, size, connections, threads: 1, tls: false };
     let mut all = Vec::new();
     for workload in [Workload::Publish, Workload::Confirm, Workload::InOut] {
         for connections in CONNECTIONS {
-            all.extend(SIZES.map(|size| (workload, size, connections)));
+            all.extend(SIZES.map(|size| job(workload, size, connections)));
         }
     }
     // The size of a message hardly counts where each waits for an answer.
-    all.extend(CONNECTIONS.map(|connections| (Workload::OneByOne, SIZES[0], connections)));
+    all.extend(CONNECTIONS.map(|connections| job(Workload::OneByOne, SIZES[0], connections)));
     // Without confirms nothing is gained from many connections that sizes do not show.
-    all.retain(|load| !matches!(load, (Workload::Publish, 1_024.., 100..)));
+    all.retain(|it| !matches!((it.workload, it.size, it.connections), (Workload::Publish, 1_024.., 100..)));
     all
 }
 
@@ -125,12 +120,10 @@ fn run(
     }
     match (outcome.record.error, outcome.record.summary) {
         (None, Some(summary)) => Ok(summary),
-        (error, _) => Err(Problem::new(
-            "a load against the embedded broker failed",
-            error.unwrap_or_default(),
-            "run it again on an idle machine",
-        )
-        .into()),
+        (error, _) => {
+            let (cause, help) = ("a load against the embedded broker failed", "run it again on an idle machine");
+            Err(Problem::new(cause, error.unwrap_or_default(), help).into())
+        }
     }
 }
 
@@ -150,10 +143,7 @@ fn lateness(rate: f64, options: &RunOptions, control: &load::Control) -> Result<
 
 fn point(job: Job, options: &RunOptions, control: &load::Control) -> Result<Point, Error> {
     let Job { workload, size, connections, threads, tls } = job;
-    let in_flight = match workload {
-        Workload::OneByOne => 1,
-        _ => (IN_FLIGHT / connections).max(20),
-    };
+    let in_flight = if workload == Workload::OneByOne { 1 } else { (IN_FLIGHT / connections).max(20) };
     // What nobody consumes must not fill the broker's memory.
     let kept = (20_000_000 / size).clamp(500, 100_000);
     let in_out = workload == Workload::InOut;

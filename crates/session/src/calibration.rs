@@ -147,14 +147,9 @@ impl Calibration {
 const LARGEST: u64 = 1 << 20;
 
 fn file_name(calibration: &Calibration) -> String {
-    let text = format!("{} {} cores {}", calibration.cpu, calibration.cores, calibration.bellows);
-    let mut name = String::from("calibration");
-    for word in text.split(|c: char| !c.is_ascii_alphanumeric()) {
-        if !word.is_empty() {
-            name.push('-');
-            name.push_str(&word.to_ascii_lowercase());
-        }
-    }
+    let text = format!("calibration {} {} cores {}", calibration.cpu, calibration.cores, calibration.bellows);
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let mut name = words.map(str::to_ascii_lowercase).collect::<Vec<_>>().join("-");
     name.truncate(150);
     name + ".json"
 }
@@ -179,10 +174,9 @@ pub fn keep(calibration: &Calibration) -> io::Result<Keeping> {
     let folder = data_folder()
         .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "neither XDG_DATA_HOME nor HOME is set"))?;
     fs::create_dir_all(&folder)?;
-    let name = file_name(calibration);
-    let mut text = serde_json::to_vec_pretty(calibration).map_err(io::Error::from)?;
+    let mut text = serde_json::to_vec_pretty(calibration)?;
     text.push(b'\n');
-    let path = folder.join(name);
+    let path = folder.join(file_name(calibration));
     stacks::replace_file(&path, &text)?;
     Ok(Keeping::Kept(path))
 }
@@ -217,17 +211,13 @@ impl Calibration {
         let producers: usize = plan.groups.iter().map(load::Group::producer_count).sum();
         let consumers: usize = plan.groups.iter().map(load::Group::consumer_count).sum();
         let settings = &producing.producers;
-        let Sizes::Fixed(size) = settings.sizes else {
-            return None;
-        };
+        let Sizes::Fixed(size) = settings.sizes else { return None };
         let confirms = match settings.guarantee {
+            _ if plan.is_closed_loop() => return None,
             Guarantee::Unconfirmed => false,
             Guarantee::Confirms => true,
             Guarantee::Commits(_) | Guarantee::Replies => return None,
         };
-        if plan.is_closed_loop() {
-            return None;
-        }
         let few = confirms && (1..=FEW).contains(&settings.max_pending);
         let workload = match (consumers > 0, confirms) {
             _ if few => Workload::OneByOne,
@@ -263,11 +253,8 @@ impl Calibration {
         let like: Vec<&Point> =
             self.points.iter().filter(known).filter(|p| p.threads <= useful && distance(p) <= BEYOND.ln()).collect();
         let threads = like.iter().map(|p| p.threads).max()?;
-        let nearest = like
-            .iter()
-            .filter(|p| p.threads == threads)
-            .min_by(|a, b| distance(a).total_cmp(&distance(b)))?
-            .connections;
+        let most = like.iter().filter(|p| p.threads == threads);
+        let nearest = most.min_by(|a, b| distance(a).total_cmp(&distance(b)))?.connections;
         let mut line: Vec<&Point> =
             like.into_iter().filter(|p| p.connections == nearest && p.threads == threads).collect();
         line.sort_by_key(|p| p.size);

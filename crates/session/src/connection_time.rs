@@ -25,8 +25,7 @@ fn counted_since(now: &TcpInfo, then: TcpInfo) -> TcpInfo {
 impl ConnectionCounts {
     /// This process's connections to these ports; none where the kernel does not tell.
     pub(crate) fn read(ports: &[u16]) -> Self {
-        let ports = ports.iter().copied();
-        Self(ports.flat_map(TcpInfo::of_own_connections_to).collect())
+        Self(ports.iter().copied().flat_map(TcpInfo::of_own_connections_to).collect())
     }
 
     /// The connections that a proxy, which listens on a port, has opened itself.
@@ -49,11 +48,8 @@ impl ConnectionCounts {
 
     /// Totals since `before` over the connections that sent, in a span of `length`; `None` where nothing is known.
     pub(crate) fn since(&self, before: &Self, length: Nanos) -> Option<ConnectionTime> {
-        let used: Vec<TcpInfo> = self
-            .0
-            .iter()
-            .map(|(inode, now)| counted_since(now, before.0.get(inode).copied().unwrap_or_default()))
-            .collect();
+        let then = |inode: &u32| before.0.get(inode).copied().unwrap_or_default();
+        let used: Vec<TcpInfo> = self.0.iter().map(|(inode, now)| counted_since(now, then(inode))).collect();
         // Those of consumers send hardly anything, and say nothing of those that do.
         let most = used.iter().map(|c| c.busy_us).max()?;
         let sending: Vec<&TcpInfo> = used.iter().filter(|c| c.busy_us >= most / 2).collect();
@@ -75,8 +71,7 @@ impl ConnectionCounts {
     /// The shortest round trip of any of them.
     pub(crate) fn round_trip(&self) -> Option<Nanos> {
         let trips = self.0.values().map(|c| c.shortest_round_trip_us);
-        let shortest = trips.filter(|us| (1..u32::MAX).contains(us)).min()?;
-        Some(Nanos(u64::from(shortest) * 1_000))
+        trips.filter(|us| (1..u32::MAX).contains(us)).min().map(|shortest| Nanos(u64::from(shortest) * 1_000))
     }
 }
 

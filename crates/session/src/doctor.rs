@@ -76,17 +76,12 @@ fn kept_runs() -> Check {
     let shown = dir.display();
     let kept = match archive::list_runs(&dir) {
         Ok(kept) => kept,
-        Err(e) => {
-            return Check::new(NAME, Status::Bad, e.to_string(), "no run can be kept").fix(SETTING);
-        }
+        Err(e) => return Check::new(NAME, Status::Bad, e.to_string(), "no run can be kept").fix(SETTING),
     };
     let size = kept.iter().map(|run| run.bytes).sum::<u64>() as f64 / 1e6;
     let observed = format!("{}, {size:.0} MB in {shown}", measure::counted(kept.len() as u64, "run"));
-    match free_bytes(&dir) {
+    match free_bytes(&dir).filter(|free| *free < LITTLE_ROOM) {
         None => Check::new(NAME, Status::Ok, observed, "runs are kept in this folder"),
-        Some(free_bytes) if free_bytes >= LITTLE_ROOM => {
-            Check::new(NAME, Status::Ok, observed, "runs are kept in this folder")
-        }
         Some(free_bytes) => {
             let meaning = format!("{:.0} MB are free: a long run may fill the disk", free_bytes as f64 / 1e6);
             Check::new(NAME, Status::Warn, observed, &meaning).fix("bellows runs prune --keep 20 --dry-run")
@@ -104,18 +99,13 @@ fn free_bytes(dir: &Path) -> Option<u64> {
 fn installed_brokers() -> Check {
     const NAME: &str = "brokers installed";
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let found: Vec<(&Registration, String)> = BROKERS
-        .into_iter()
-        .filter(|broker| !broker.program.is_empty())
-        .filter_map(|broker| {
-            let folders = broker.folders.iter().map(|folder| Path::new(folder).into());
-            std::env::split_paths(&path)
-                .chain(folders)
-                .map(|folder| folder.join(broker.program))
-                .find(|file| file.is_file())
-                .map(|file| (broker, format!("{} ({})", broker.product, file.display())))
-        })
-        .collect();
+    let installed = BROKERS.into_iter().filter(|broker| !broker.program.is_empty()).filter_map(|broker| {
+        let folders = broker.folders.iter().map(|folder| Path::new(folder).into());
+        let mut files = std::env::split_paths(&path).chain(folders).map(|folder| folder.join(broker.program));
+        let file = files.find(|file| file.is_file())?;
+        Some((broker, format!("{} ({})", broker.product, file.display())))
+    });
+    let found: Vec<(&Registration, String)> = installed.collect();
     let startable = found.iter().find(|(broker, _)| broker.can_be_started());
     let names: Vec<&str> = found.iter().map(|(_, name)| name.as_str()).collect();
     let observed = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
@@ -133,24 +123,17 @@ fn installed_brokers() -> Check {
 
 /// One check for every running broker.
 fn running_brokers() -> Vec<Check> {
-    let others = processes::others().into_iter();
-    let brokers = others.filter_map(|pid| {
-        let command = processes::stat(pid)?.command;
-        let (broker, name) = recognised(&command, &processes::arguments(pid))?;
-        Some((broker, name, pid))
-    });
-    brokers
-        .map(|(broker, name, pid)| {
-            let ports = sockets::listening_ports(pid);
-            described_broker(broker, name, pid, &ports, &processes::arguments(pid))
-        })
-        .collect()
+    let check = |pid| {
+        let (command, arguments) = (processes::stat(pid)?.command, processes::arguments(pid));
+        let (broker, name) = recognised(&command, &arguments)?;
+        Some(described_broker(broker, name, pid, &sockets::listening_ports(pid), &arguments))
+    };
+    processes::others().into_iter().filter_map(check).collect()
 }
 
 /// The broker that a process is, and the process's name.
 fn recognised(command: &str, arguments: &[String]) -> Option<(&'static Registration, &'static str)> {
-    let mut all = BROKERS.into_iter();
-    all.find_map(|broker| Some((broker, broker.recognises(command, arguments)?)))
+    BROKERS.into_iter().find_map(|broker| Some((broker, broker.recognises(command, arguments)?)))
 }
 
 fn described_broker(broker: &Registration, name: &str, pid: u32, ports: &[u16], arguments: &[String]) -> Check {
@@ -242,8 +225,7 @@ fn profiling() -> Check {
 /// Gaps of a profile, each once, without the remedy, which is shown once for all of them.
 fn lacking(notes: Vec<String>, remedy: Option<&str>, has_copies: bool) -> Vec<String> {
     let without = |note: String| {
-        let found = remedy.and_then(|remedy| note.find(remedy));
-        let cause = found.map_or(note.as_str(), |at| &note[..at]);
+        let cause = remedy.and_then(|remedy| note.split_once(remedy)).map_or(note.as_str(), |(cause, _)| cause);
         cause.trim_end_matches([' ', ';', ':']).to_owned()
     };
     let mut notes: Vec<String> = notes.into_iter().map(without).collect();
@@ -255,11 +237,8 @@ fn lacking(notes: Vec<String>, remedy: Option<&str>, has_copies: bool) -> Vec<St
 
 /// The command that permits this user whole profiles.
 fn profiling_fix() -> String {
-    let remedy = Access::of_this_process().remedy(&AccessPart::ALL);
-    remedy.map_or_else(
-        || "allow perf_event_open and bpf in the container's seccomp profile".to_owned(),
-        |it| it.to_string(),
-    )
+    let remedy = Access::of_this_process().remedy(&AccessPart::ALL).map(|it| it.to_string());
+    remedy.unwrap_or_else(|| "allow perf_event_open and bpf in the container's seccomp profile".to_owned())
 }
 
 /// The default sampling clock: `by cpu-clock at 999 Hz`.
@@ -294,14 +273,10 @@ fn judge_kernel_symbols(symbols: &str) -> Check {
 
 fn tracefs() -> Check {
     const NAME: &str = "tracefs";
+    const COUNTED: &str = "tracepoints can be counted";
     match linux::tracefs::tracepoints() {
-        Ok(found) => {
-            let observed = match found.is_mounted {
-                true => found.folder.display().to_string(),
-                false => "not mounted; bellows opens it by itself".to_owned(),
-            };
-            Check::new(NAME, Status::Ok, observed, "tracepoints can be counted")
-        }
+        Ok(found) if found.is_mounted => Check::new(NAME, Status::Ok, found.folder.display().to_string(), COUNTED),
+        Ok(_) => Check::new(NAME, Status::Ok, "not mounted; bellows opens it by itself", COUNTED),
         Err(_) => Check::new(
             NAME,
             Status::Warn,
@@ -319,13 +294,11 @@ fn clock(source: Option<&str>) -> Check {
         Some(fast @ ("tsc" | "kvm-clock" | "arch_sys_counter" | "hyperv_clocksource_tsc_page")) => {
             Check::new(NAME, Status::Ok, fast, "steady, and read without a system call")
         }
-        Some(slow) => Check::new(
-            NAME,
-            Status::Warn,
-            slow,
-            "every reading of the clock is a system call: the generator needs more CPU",
-        )
-        .fix("echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource (as root)"),
+        Some(slow) => {
+            let meaning = "every reading of the clock is a system call: the generator needs more CPU";
+            Check::new(NAME, Status::Warn, slow, meaning)
+                .fix("echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource (as root)")
+        }
         None => Check::new(NAME, Status::Warn, "unknown", "its quality is unknown"),
     }
 }

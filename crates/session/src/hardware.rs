@@ -38,8 +38,7 @@ pub(crate) fn read() -> Hardware {
 
 /// The clock that the kernel keeps time by.
 pub(crate) fn clock_source() -> Option<String> {
-    let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-    trimmed(path)
+    trimmed("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 }
 
 fn settings() -> Vec<(String, String)> {

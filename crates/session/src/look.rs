@@ -114,13 +114,7 @@ impl Looks {
     pub(crate) fn of(directories: Vec<PathBuf>) -> Self {
         let mut looks = Self { directories, known: BTreeMap::new() };
         looks.read();
-        looks.known.retain(|path, known| {
-            let is_open = known.is_open();
-            if !is_open {
-                forget(path);
-            }
-            is_open
-        });
+        looks.known.extract_if(.., |_, known| !known.is_open()).for_each(|(path, _)| forget(&path));
         looks
     }
 
@@ -128,9 +122,7 @@ impl Looks {
     pub(crate) fn read(&mut self) {
         let now = Clock.now();
         for (node, directory) in self.directories.iter().enumerate() {
-            let Ok(entries) = fs::read_dir(directory.join(FOLDER)) else {
-                continue;
-            };
+            let entries = fs::read_dir(directory.join(FOLDER)).into_iter().flatten();
             for entry in entries.flatten().take(2 * MOST) {
                 let path = entry.path();
                 let is_word = path.extension().is_some_and(|it| it == "json");
@@ -159,8 +151,7 @@ impl Looks {
     pub(crate) fn spans(&self, origin: Time, end: Time) -> Vec<LookSpan> {
         let seconds = |at: Time| (i128::from(at.0) - i128::from(origin.0)) as f64 / 1e9;
         let several = self.directories.len() > 1;
-        let known = self.known.values();
-        let known = known.filter_map(|known| {
+        let known = self.known.values().filter_map(|known| {
             let ended = known.word.ended.or(known.gone).unwrap_or(end).min(end);
             // The same broker may have been loaded before.
             (ended > origin && known.word.begun < end).then(|| LookSpan {
@@ -206,10 +197,9 @@ fn forget(path: &Path) {
 }
 
 fn read_word(path: &Path) -> Option<LookWord> {
-    let is_file = fs::symlink_metadata(path).is_ok_and(|it| it.is_file());
+    fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file)?;
     let mut text = Vec::new();
-    let file = is_file.then(|| File::open(path).ok()).flatten()?;
-    file.take(LARGEST).read_to_end(&mut text).ok()?;
+    File::open(path).ok()?.take(LARGEST).read_to_end(&mut text).ok()?;
     serde_json::from_slice(&text).ok()
 }
 

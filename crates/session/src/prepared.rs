@@ -79,17 +79,12 @@ impl PreparedFolder {
     /// The environment names no home.
     pub fn of(dir: Option<&Path>) -> Result<Self, Problem> {
         let usual = || Some(archive::data_folder()?.join("prepared"));
+        let none = "there is no folder for prepared data";
+        let why = "neither XDG_DATA_HOME nor HOME is set";
         let dir = dir.map(Path::to_owned).or_else(usual);
-        let dir = dir.ok_or_else(|| {
-            Problem::new(
-                "there is no folder for prepared data",
-                "neither XDG_DATA_HOME nor HOME is set",
-                "set one, or broker.data-dir",
-            )
-        })?;
+        let dir = dir.ok_or_else(|| Problem::new(none, why, "set one, or broker.data-dir"))?;
         // A broker's guardian works elsewhere.
-        let absolute = std::path::absolute(&dir);
-        let dir = absolute.map_err(|error| Problem::io("find", &dir, &error))?;
+        let dir = std::path::absolute(&dir).map_err(|error| Problem::io("find", &dir, &error))?;
         Ok(Self { dir })
     }
 
@@ -131,9 +126,7 @@ impl PreparedFolder {
                     "try again when that has ended",
                 ));
             }
-            Err(TryLockError::Error(error)) => {
-                return Err(Problem::io("lock", &self.lock_file(key), &error));
-            }
+            Err(TryLockError::Error(error)) => return Err(Problem::io("lock", &self.lock_file(key), &error)),
         }
         self.clear(key)?;
         let _ = fs::remove_file(self.lock_file(key));
@@ -170,17 +163,12 @@ impl PreparedFolder {
         let mut told = Duration::ZERO;
         loop {
             let file = self.open_lock(key)?;
-            let taken = match shared {
-                true => file.try_lock_shared(),
-                false => file.try_lock(),
-            };
+            let taken = if shared { file.try_lock_shared() } else { file.try_lock() };
             match taken {
                 // Whoever removed the data took the file away: nobody else would see this lock.
                 Ok(()) if !self.is_current(key, &file) => continue,
                 Ok(()) => return Ok(PreparedLock { _file: file }),
-                Err(TryLockError::Error(error)) => {
-                    return Err(Problem::io("lock", &self.lock_file(key), &error).into());
-                }
+                Err(TryLockError::Error(error)) => Err(Problem::io("lock", &self.lock_file(key), &error))?,
                 Err(TryLockError::WouldBlock) => {}
             }
             if control.is_stopping() {
@@ -207,8 +195,7 @@ impl PreparedFolder {
         let (part, whole) = (self.part(&data.key), self.dir.join(&data.key));
         let text = serde_json::to_vec_pretty(data).unwrap_or_default();
         let file = part.join(DESCRIPTION);
-        let written = stacks::replace_file(&file, &text);
-        written.map_err(|error| Problem::io("write", &file, &error))?;
+        stacks::replace_file(&file, &text).map_err(|error| Problem::io("write", &file, &error))?;
         let renamed = fs::rename(&part, &whole).and_then(|()| File::open(&self.dir)?.sync_all());
         renamed.map_err(|error| Problem::io("create", &whole, &error))
     }
@@ -219,11 +206,10 @@ impl PreparedFolder {
         // Without its description it counts as nothing, whatever becomes of the rest.
         let _ = fs::remove_file(whole.join(DESCRIPTION));
         for folder in [whole, self.part(key)] {
-            match fs::remove_dir_all(&folder) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(Problem::io("remove", &folder, &error));
-                }
-                _ => {}
+            if let Err(error) = fs::remove_dir_all(&folder)
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                return Err(Problem::io("remove", &folder, &error));
             }
         }
         Ok(())
@@ -253,22 +239,16 @@ impl PreparedFolder {
             Err(error) => return Some(error.to_string()),
         };
         if size.files != data.files {
-            let counted = measure::counted(data.files, "file");
-            return Some(format!("{} of {counted} exist", size.files));
+            return Some(format!("{} of {} exist", size.files, measure::counted(data.files, "file")));
         }
         let is_cut = data.length != 0 && size.bytes != data.length;
-        is_cut.then(|| {
-            let [there, all] = [size.bytes, data.length].map(measure::count);
-            format!("{there} of {all} bytes exist")
-        })
+        is_cut.then(|| format!("{} of {} bytes exist", measure::count(size.bytes), measure::count(data.length)))
     }
 
     fn open_lock(&self, key: &str) -> Result<File, Problem> {
-        let created = fs::create_dir_all(&self.dir);
-        created.map_err(|error| Problem::io("create", &self.dir, &error))?;
+        fs::create_dir_all(&self.dir).map_err(|error| Problem::io("create", &self.dir, &error))?;
         let path = self.lock_file(key);
-        let mut options = File::options();
-        let opened = options.create(true).truncate(false).write(true).open(&path);
+        let opened = File::options().create(true).truncate(false).write(true).open(&path);
         opened.map_err(|error| Problem::io("open", &path, &error))
     }
 }

@@ -46,7 +46,7 @@ struct QueuePageState {
 }
 
 /// The latest reading.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct LastRead {
     /// `None` where the node did not answer last, until the next request.
     reader: Option<QueueReader>,
@@ -62,18 +62,8 @@ impl QueuePage {
     /// # Errors
     /// The node is not reached, or takes no helper.
     pub fn open(node: ConnectOptions, request: QueueRequest, shortest: Duration) -> Result<Self, Error> {
-        let reader = read_from(&node)?;
-        Ok(Self(Arc::new(QueuePageState {
-            node,
-            request,
-            shortest,
-            held: Mutex::new(LastRead {
-                reader: Some(reader),
-                is_closed: false,
-                read: None,
-                cost: QueuePageCost::default(),
-            }),
-        })))
+        let held = Mutex::new(LastRead { reader: Some(read_from(&node)?), ..LastRead::default() });
+        Ok(Self(Arc::new(QueuePageState { node, request, shortest, held })))
     }
 
     /// Cost of the pages so far.
@@ -101,9 +91,7 @@ impl QueuePage {
     fn refresh(&self) -> Result<(), String> {
         let mut held = self.held();
         held.cost.requests += 1;
-        if let Some((at, _)) = held.read
-            && at.elapsed() < self.0.shortest
-        {
+        if held.read.as_ref().is_some_and(|(at, _)| at.elapsed() < self.0.shortest) {
             return Ok(());
         }
         if held.is_closed {
@@ -190,9 +178,7 @@ impl Page for JsonPage {
     }
 
     fn write(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        let Some((ago, counts, cost)) = self.0.last() else {
-            return Err(fmt::Error);
-        };
+        let (ago, counts, cost) = self.0.last().ok_or(fmt::Error)?;
         let queues = QueuesAsJson {
             node: self.0.0.node.node.as_str(),
             read_ms_ago: ago.as_millis() as u64,
@@ -200,9 +186,7 @@ impl Page for JsonPage {
             counts: &counts,
             cost,
         };
-        let text = serde_json::to_string(&queues).map_err(|_| fmt::Error)?;
-        out.write_str(&text)?;
-        out.write_str("\n")
+        writeln!(out, "{}", serde_json::to_string(&queues).map_err(|_| fmt::Error)?)
     }
 }
 
@@ -218,9 +202,7 @@ impl Page for MetricsPage {
     }
 
     fn write(&self, out: &mut dyn fmt::Write) -> fmt::Result {
-        let Some((ago, counts, cost)) = self.0.last() else {
-            return Err(fmt::Error);
-        };
+        let (ago, counts, cost) = self.0.last().ok_or(fmt::Error)?;
         write_open_metrics(&counts, out)?;
         let family = |out: &mut dyn fmt::Write, name: &str, kind: &str, help: &str| {
             writeln!(out, "# HELP {name} {help}.\n# TYPE {name} {kind}")

@@ -20,17 +20,6 @@ pub struct Occasion<'a> {
     pub traced: &'a TracedBroker,
 }
 
-impl<'a> Occasion<'a> {
-    pub(crate) const fn of(
-        experiment: &'a Experiment,
-        endpoint: &'a Endpoint,
-        run_id: u32,
-        traced: &'a TracedBroker,
-    ) -> Self {
-        Self { experiment, endpoint, run_id, traced }
-    }
-}
-
 /// Makes a scenario from the options that an experiment has for it; none where the experiment does not ask for it.
 pub type MakeScenario = fn(&Occasion<'_>) -> Result<Vec<Box<dyn Scenario>>, Error>;
 
@@ -46,18 +35,15 @@ fn messages(of: &Occasion<'_>) -> Result<Vec<Box<dyn Scenario>>, Error> {
 }
 
 fn churn(of: &Occasion<'_>) -> Result<Vec<Box<dyn Scenario>>, Error> {
-    let plan = of.experiment.churn_plan(of.endpoint)?;
-    Ok(plan.into_iter().map(boxed).collect())
+    Ok(of.experiment.churn_plan(of.endpoint)?.into_iter().map(boxed).collect())
 }
 
 fn command(of: &Occasion<'_>) -> Result<Vec<Box<dyn Scenario>>, Error> {
-    let plan = CommandPlan::of(of.experiment, of.endpoint);
-    Ok(plan.into_iter().map(boxed).collect())
+    Ok(CommandPlan::of(of.experiment, of.endpoint).into_iter().map(boxed).collect())
 }
 
 fn probes(of: &Occasion<'_>) -> Result<Vec<Box<dyn Scenario>>, Error> {
-    let plans = of.experiment.probe_plans()?;
-    Ok(plans.into_iter().map(boxed).collect())
+    Ok(of.experiment.probe_plans()?.into_iter().map(boxed).collect())
 }
 
 /// Traces come last: none is a load.

@@ -174,8 +174,7 @@ impl NodeUsage {
             node.add(Some(ProcessUse { cpu, ..node.used }), since);
             node.add(None, Nanos::ZERO);
         }
-        let nodes = self.last.iter().enumerate();
-        nodes.map(|(node, it)| memory_of_node(node, it.used)).collect()
+        memory_of(&self.last)
     }
 
     /// A node that is read for the first time after a kill has run since it was about to start.
@@ -189,20 +188,15 @@ impl NodeUsage {
     /// CPU and memory of each since the last time, as named series.
     fn series(&mut self, now: Time) -> Vec<(SeriesName, f64)> {
         let before = self.told.replace((now, self.last.clone()));
-        let Some((then, before)) = before else {
-            return Vec::new();
-        };
+        let Some((then, before)) = before else { return Vec::new() };
         let seconds = now.since(then).as_secs_f64();
-        let mut values = Vec::new();
-        for (node, (used, before)) in self.last.iter().zip(&before).enumerate() {
-            let cpu = used.used.cpu.saturating_sub(before.used.cpu).as_secs_f64();
-            if seconds > 0.0 {
-                let name = of_node("CPU of nodes", SeriesUnit::Cores, node);
-                values.push((name, cpu / seconds));
-            }
-            values.push(memory_of_node(node, used.used));
-        }
-        values
+        let values = memory_of(&self.last).into_iter().zip(self.last.iter().zip(&before)).enumerate();
+        let values = values.flat_map(|(node, (memory, (used, before)))| {
+            let cpu = used.used.cpu.saturating_sub(before.used.cpu).as_secs_f64() / seconds;
+            let name = of_node("CPU of nodes", SeriesUnit::Cores, node);
+            (seconds > 0.0).then_some((name, cpu)).into_iter().chain([memory])
+        });
+        values.collect()
     }
 }
 
@@ -210,9 +204,9 @@ fn of_node(name: &str, unit: SeriesUnit, node: usize) -> SeriesName {
     SeriesName::new(BROKER, name, unit).with("node", &node.to_string())
 }
 
-fn memory_of_node(node: usize, used: ProcessUse) -> (SeriesName, f64) {
-    let name = of_node("memory of nodes", SeriesUnit::Bytes, node);
-    (name, used.rss_bytes as f64)
+fn memory_of(nodes: &[NodeUse]) -> Vec<(SeriesName, f64)> {
+    let name = |node| of_node("memory of nodes", SeriesUnit::Bytes, node);
+    nodes.iter().enumerate().map(|(node, it)| (name(node), it.used.rss_bytes as f64)).collect()
 }
 
 impl ProcUsage {
@@ -252,10 +246,9 @@ impl ProcUsage {
 
     /// Also counts the usage of the brokers of these processes, each once.
     pub(crate) fn with_further(mut self, pids: impl IntoIterator<Item = u32>) -> Self {
-        let mut counted: Vec<u32> = self.broker.root().into_iter().collect();
         for pid in pids {
-            if !counted.contains(&pid) {
-                counted.push(pid);
+            let mut counted = std::iter::once(&self.broker).chain(&self.further);
+            if !counted.any(|tree| tree.root() == Some(pid)) {
                 self.further.push(ProcessTree::of(Some(pid)));
             }
         }
@@ -350,13 +343,11 @@ impl UsageSource for ProcUsage {
     }
 
     fn connections_behind(&mut self, proxy: u32) -> ConnectionCounts {
-        let port = self.ports.first();
-        port.map_or_else(ConnectionCounts::default, |port| ConnectionCounts::behind(proxy, *port))
+        self.ports.first().map_or_else(ConnectionCounts::default, |port| ConnectionCounts::behind(proxy, *port))
     }
 
     fn server(&mut self) -> Server {
-        let port = self.ports.first().copied();
-        port.map_or(Server::Unknown, sockets::server_of_our_connections)
+        self.ports.first().copied().map_or(Server::Unknown, sockets::server_of_our_connections)
     }
 
     fn combined_cores(&self, machine: u32) -> Option<CombinedCores> {
@@ -365,8 +356,7 @@ impl UsageSource for ProcUsage {
     }
 
     fn generator(&mut self, pid: u32) {
-        let tree = ProcessTree::of(Some(pid));
-        self.generators.push((tree, ProcessUse::default()));
+        self.generators.push((ProcessTree::of(Some(pid)), ProcessUse::default()));
     }
 
     fn leave(&mut self) {
@@ -376,8 +366,7 @@ impl UsageSource for ProcUsage {
     fn follow_starter(&mut self, starter: &Starter) -> Vec<(SeriesName, f64)> {
         let further = (starter.node.checked_sub(1)).and_then(|at| self.further.get_mut(at));
         further.unwrap_or(&mut self.broker).follow_starter(starter.pid);
-        let nodes = self.nodes().into_iter().enumerate();
-        let held = nodes.map(|(node, it)| memory_of_node(node, it.used)).collect();
+        let held = memory_of(&self.nodes());
         if let Some(nodes) = &mut self.nodes {
             nodes.started(starter);
         }
@@ -389,8 +378,7 @@ impl UsageSource for ProcUsage {
             Some(tree) => tree.follow(pid),
             None => self.follow(pid),
         }
-        let nodes = self.nodes().into_iter().enumerate();
-        nodes.map(|(node, it)| memory_of_node(node, it.used)).collect()
+        memory_of(&self.nodes())
     }
 
     fn follow(&mut self, pid: u32) {
@@ -464,11 +452,9 @@ impl Activity {
     fn read(&mut self, pids: &[u32]) -> Vec<(SeriesName, f64)> {
         // The clock is read right beside what divides by it.
         let meters = activity::machine();
-        let machine = self.machine.next(Clock.now(), meters);
+        let machine = self.machine.next(Clock.now(), meters).into_iter().map(|value| series(MACHINE, value));
         let meters = self.processes.read(pids);
-        let broker = self.broker.next(Clock.now(), meters);
-        let machine = machine.into_iter().map(|value| series(MACHINE, value));
-        let broker = broker.into_iter().map(|value| series(BROKER, value));
+        let broker = self.broker.next(Clock.now(), meters).into_iter().map(|value| series(BROKER, value));
         machine.chain(broker).collect()
     }
 }
@@ -484,9 +470,7 @@ fn series(source: &str, meter: MeterValue) -> (SeriesName, f64) {
         (Unit::CpuSeconds | Unit::Seconds, false) => SeriesUnit::Seconds,
     };
     let name = SeriesName::new(source, meter.name.name, unit);
-    let labels = meter.name.labels.iter();
-    let name = labels.fold(name, |name, (key, value)| name.with(key, value));
-    (name, meter.value)
+    (meter.name.labels.iter().fold(name, |name, (key, value)| name.with(key, value)), meter.value)
 }
 
 #[cfg(test)]

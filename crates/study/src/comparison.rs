@@ -182,23 +182,18 @@ impl<'a> Side<'a> {
     fn told(self) -> ComparedSide {
         let mut what: Vec<String> = self.records.iter().map(|it| version(it)).collect();
         what.dedup();
+        let run = |record: &&RunRecord| {
+            let tier = gravest(record);
+            let (invalid, cautious) = (tier == Some(Tier::Invalid), tier == Some(Tier::Caution));
+            ComparedRun { id: record.id.clone(), invalid, cautious }
+        };
+        // Until somebody reads its seconds.
+        let why_not = Some("its seconds were not examined".to_owned());
         ComparedSide {
             what: what.join("; "),
-            runs: self
-                .records
-                .iter()
-                .map(|record| ComparedRun {
-                    id: record.id.clone(),
-                    invalid: gravest(record) == Some(Tier::Invalid),
-                    cautious: gravest(record) == Some(Tier::Caution),
-                })
-                .collect(),
+            runs: self.records.iter().map(run).collect(),
             left_out: self.left_out,
-            // Until somebody reads its seconds.
-            within_one_run: (self.records.len() == 1).then(|| RunBlocks {
-                why_not: Some("its seconds were not examined".to_owned()),
-                ..RunBlocks::default()
-            }),
+            within_one_run: (self.records.len() == 1).then(|| RunBlocks { why_not, ..RunBlocks::default() }),
             logs: false,
         }
     }
@@ -216,8 +211,7 @@ pub(crate) fn version(record: &RunRecord) -> String {
 
 /// The gravest tier of a run's warnings, as its own report has it.
 fn gravest(record: &RunRecord) -> Option<Tier> {
-    let warnings = record.summary.iter().flat_map(|it| &it.warnings);
-    warnings.map(|it| it.tier).min()
+    record.summary.iter().flat_map(|it| &it.warnings).map(|it| it.tier).min()
 }
 
 /// Refuses a side with too few runs; of `planned` ones the same command makes more.
@@ -239,9 +233,7 @@ fn enough(name: &str, side: &Side<'_>, least: usize, planned: bool) -> Result<()
 
 /// Why the sides must not be compared.
 pub(crate) fn incomparable(a: &[&RunRecord], b: &[&RunRecord], planned: bool) -> Vec<Problem> {
-    let (Some(first), others) = (a.first(), a.iter().skip(1).chain(b)) else {
-        return Vec::new();
-    };
+    let (Some(first), others) = (a.first(), a.iter().skip(1).chain(b)) else { return Vec::new() };
     let mut found = Vec::new();
     for other in others {
         let (ours, theirs) = (&first.hardware, &other.hardware);
@@ -295,14 +287,9 @@ pub(crate) fn load_of(record: &RunRecord) -> String {
 /// That words of the load or the broker are hidden in a run, where they are; a password, which says nothing of what is
 /// measured, is none.
 pub(crate) fn hidden_words<'r>(mut runs: impl Iterator<Item = &'r RunRecord>) -> Option<String> {
-    let hides = |it: &Value| {
-        let text = it.to_string().replace(r#""password":"***""#, "");
-        text.contains("***")
-    };
-    let is_hidden = runs.any(|run| {
-        let parts = ["load", "prepare", "broker"].map(|key| run.experiment.get(key));
-        parts.into_iter().flatten().any(hides)
-    });
+    let hides = |it: &Value| it.to_string().replace(r#""password":"***""#, "").contains("***");
+    let parts = ["load", "prepare", "broker"];
+    let is_hidden = runs.any(|run| parts.iter().filter_map(|key| run.experiment.get(key)).any(hides));
     is_hidden.then(|| HIDDEN_WORDS.to_owned())
 }
 
@@ -332,9 +319,8 @@ pub(crate) fn elsewhere(a: &RunRecord, b: &RunRecord) -> Option<String> {
 /// Why two runs were not made by the same bellows.
 fn made_otherwise(a: &RunRecord, b: &RunRecord) -> Option<Problem> {
     let told = |record: &RunRecord| {
-        let warnings = record.summary.iter().flat_map(|it| &it.warnings);
-        let mut codes = warnings.map(archive::Warning::code);
-        let is_debug = codes.any(|code| code == WarningCode::DebugBuild);
+        let mut warnings = record.summary.iter().flat_map(|it| &it.warnings);
+        let is_debug = warnings.any(|it| it.code() == WarningCode::DebugBuild);
         let build = if is_debug { ", a debug build" } else { "" };
         format!("bellows {}{build}", record.versions.bellows)
     };
@@ -352,8 +338,7 @@ fn made_otherwise(a: &RunRecord, b: &RunRecord) -> Option<Problem> {
 /// differs would be taken for the broker's.
 fn profiled_otherwise(a: &RunRecord, b: &RunRecord) -> Option<Problem> {
     let blocks = |record: &RunRecord| {
-        let length = record.experiment.pointer("/profile/blocks");
-        let length = length.and_then(Value::as_str);
+        let length = record.experiment.pointer("/profile/blocks").and_then(Value::as_str);
         length.map_or_else(|| "no blocks".to_owned(), |it| format!("blocks of {it}"))
     };
     let (a, b) = (blocks(a), blocks(b));
@@ -421,11 +406,7 @@ fn differing(a: &Value, b: &Value, path: &str) -> Option<(String, String)> {
 /// A value as JSON around the letter from which on it is another one: what is left out has an ellipsis, and what ends
 /// it stays.
 fn cut(value: &[char], differs_at: usize) -> String {
-    let is_short = value.len() <= MOST_SHOWN;
-    let from = match is_short {
-        true => 0,
-        false => differs_at.saturating_sub(MOST_SHOWN / 2).min(value.len() - MOST_SHOWN),
-    };
+    let from = differs_at.saturating_sub(MOST_SHOWN / 2).min(value.len().saturating_sub(MOST_SHOWN));
     let shown = value.iter().skip(from).take(MOST_SHOWN);
     let begin = value.iter().take(usize::from(from > 0));
     let before = begin.chain((from > 0).then_some(&'…'));
@@ -450,30 +431,25 @@ pub(crate) fn stopped_rates(runs: &[&RunSummary]) -> impl Iterator<Item = Quanti
 /// Every figure that a run has.
 fn figures(a: &Side<'_>, b: &Side<'_>, options: ComparisonOptions) -> Vec<Undecided> {
     let mut quantities: Vec<Quantity> = Vec::new();
-    for summary in a.summaries().chain(b.summaries()) {
-        for quantity in Quantity::decided(summary) {
-            // A rate that some runs alone have missed stands before what it cost.
-            match quantities.contains(&quantity) {
-                true => {}
-                false if quantity.is_rate() => quantities.insert(0, quantity),
-                false => quantities.push(quantity),
-            }
+    let runs: Vec<&RunSummary> = a.summaries().chain(b.summaries()).collect();
+    for quantity in runs.iter().flat_map(|summary| Quantity::decided(summary)) {
+        // A rate that some runs alone have missed stands before what it cost.
+        match quantities.contains(&quantity) {
+            true => {}
+            false if quantity.is_rate() => quantities.insert(0, quantity),
+            false => quantities.push(quantity),
         }
     }
-    let runs: Vec<&RunSummary> = a.summaries().chain(b.summaries()).collect();
     let stopped: Vec<Quantity> = stopped_rates(&runs).filter(|it| !quantities.contains(it)).collect();
     quantities.splice(0..0, stopped);
     let replaced = |it: &Quantity| quantities.iter().any(|other| other.stands_for(it));
     let kept: Vec<bool> = quantities.iter().map(|it| !replaced(it)).collect();
-    let quantities = quantities.into_iter().zip(kept);
-    let quantities = quantities.filter_map(|(it, is_kept)| is_kept.then_some(it));
+    let quantities = quantities.into_iter().zip(kept).filter_map(|(it, is_kept)| is_kept.then_some(it));
     let of = |quantity: &Quantity, side: &Side<'_>| -> Vec<Option<f64>> {
-        let values = side.summaries().map(|summary| quantity.of(summary).ok());
-        values.collect()
+        side.summaries().map(|summary| quantity.of(summary).ok()).collect()
     };
-    let sent = a.summaries().chain(b.summaries()).map(|it| it.flow().sent.total);
-    let runs = (a.records.len() + b.records.len()).max(1);
-    let messages = sent.sum::<u64>() as f64 / runs as f64;
+    let sent: u64 = runs.iter().map(|it| it.flow().sent.total).sum();
+    let messages = sent as f64 / (a.records.len() + b.records.len()).max(1) as f64;
     let decided = quantities.filter_map(|quantity| {
         let (of_a, of_b) = (of(&quantity, a), of(&quantity, b));
         let kind = FigureKind::of(&quantity, messages, options);

@@ -124,10 +124,7 @@ impl FigureKind {
         let name = quantity.name();
         let is_by_design = BY_DESIGN.contains(&name.as_str());
         Self {
-            allowed: match is_by_design {
-                true => messages * MESSAGES_MARGIN,
-                false => 0.0,
-            },
+            allowed: if is_by_design { messages * MESSAGES_MARGIN } else { 0.0 },
             unit: quantity.unit(),
             more_is_better: quantity.more_is_better(),
             is_count: quantity.counts_failures(),
@@ -281,19 +278,13 @@ fn without(kind: &FigureKind, a: &[Option<f64>], b: &[Option<f64>]) -> Undecided
             means: (mean(a), mean(b)),
             change: change_or_none,
             interval: (change_or_none, change_or_none),
-            decision: match change {
-                Some(_) => Decision::Changed,
-                None => Decision::Undecided,
-            },
+            decision: change.map_or(Decision::Undecided, |_| Decision::Changed),
             p: test.map(|_| p),
             ..kind.figure(values(a), values(b))
         },
         test: test.map(|change| FigureTest::Separated {
             p,
-            least: match can_differ(a.len().min(b.len())) {
-                true => p,
-                false => 1.0,
-            },
+            least: if can_differ(a.len().min(b.len())) { p } else { 1.0 },
             change,
         }),
     }
@@ -302,12 +293,8 @@ fn without(kind: &FigureKind, a: &[Option<f64>], b: &[Option<f64>]) -> Undecided
 fn tested(kind: &FigureKind, a: Vec<f64>, b: Vec<f64>, options: ComparisonOptions) -> Option<Undecided> {
     let logarithms = |values: &[f64]| values.iter().map(|it| it.ln()).collect::<Vec<f64>>();
     let (ln_a, ln_b) = (logarithms(&a), logarithms(&b));
-    let pairs = ln_a.iter().zip(&ln_b);
-    let differences: Vec<f64> = pairs.map(|(a, b)| b - a).collect();
-    let difference = match options.paired {
-        true => paired(&differences)?,
-        false => unpaired(&ln_a, &ln_b)?,
-    };
+    let differences: Vec<f64> = ln_a.iter().zip(&ln_b).map(|(a, b)| b - a).collect();
+    let difference = if options.paired { paired(&differences)? } else { unpaired(&ln_a, &ln_b)? };
     let guard = guard(&difference, options.paired.then_some(&differences[..]));
     Some(Undecided {
         figure: ComparedFigure {
@@ -330,25 +317,18 @@ fn share(difference: f64) -> f64 {
 /// Decides figures at one level. Each interval is as strict as the decision, so that it holds 0 where nothing is called
 /// changed.
 pub(crate) fn decide<'f>(figures: impl Iterator<Item = &'f mut Undecided>, options: ComparisonOptions) {
-    let tested = figures.filter_map(|it| Some((&mut it.figure, it.test?)));
-    let tested: Vec<_> = tested.collect();
+    let tested: Vec<_> = figures.filter_map(|it| Some((&mut it.figure, it.test?))).collect();
     let can_tell = |test: &FigureTest| test.can_tell(options.level);
     let questions = tested.iter().filter(|it| can_tell(&it.1)).count();
     // What is no number is no question.
-    let p = tested.iter().map(|(_, test)| match can_tell(test) {
-        true => test.p(),
-        false => f64::NAN,
-    });
+    let p = tested.iter().map(|(_, test)| if can_tell(test) { test.p() } else { f64::NAN });
     let p: Vec<f64> = p.collect();
     let levels = holm_levels(&p, options.level);
     for (((figure, test), corrected), level) in tested.into_iter().zip(holm(&p)).zip(levels) {
         let is_question = !corrected.is_nan();
         figure.corrected_p = is_question.then(|| test.guarded(corrected, options.level));
         // Were it one more question.
-        let level = match is_question {
-            true => level,
-            false => options.level / (questions + 1) as f64,
-        };
+        let level = if is_question { level } else { options.level / (questions + 1) as f64 };
         decide_one(figure, test, level, options.level);
     }
 }
@@ -361,8 +341,7 @@ fn decide_one(figure: &mut ComparedFigure, test: FigureTest, own_level: f64, lev
     match test {
         FigureTest::Means(difference, guard) => {
             let rules = rules(figure.margin.ln_1p());
-            let found = verdict(&difference, p, guard, rules);
-            (figure.decision, figure.needed) = told(found);
+            (figure.decision, figure.needed) = told(verdict(&difference, p, guard, rules));
             let interval = difference.decided_interval(own_level, figure.decision.differs());
             figure.interval = (share(interval.0), share(interval.1));
             figure.visible = share(difference.visible(own_level));
@@ -383,14 +362,11 @@ fn decide_one(figure: &mut ComparedFigure, test: FigureTest, own_level: f64, lev
             };
         }
         FigureTest::Separated { change, .. } if p <= level => {
-            figure.decision = Decision::Changed;
-            figure.change = change;
-            figure.interval = (change, change);
+            (figure.decision, figure.change, figure.interval) = (Decision::Changed, change, (change, change));
         }
         FigureTest::Separated { .. } if figure.of_runs.is_some() => {}
         FigureTest::Separated { .. } => {
-            let needed = runs_to_separate(own_level);
-            figure.needed = needed.map(|it| it.max(LEAST_PAIRS as u32));
+            figure.needed = runs_to_separate(own_level).map(|it| it.max(LEAST_PAIRS as u32));
         }
     }
 }

@@ -120,8 +120,7 @@ struct ObservedFigure {
 
 impl ObservedFigure {
     fn new(of: Quantity, counted: &[&RunRecord], is_spoiled: &[bool]) -> Self {
-        let runs = counted.iter().zip(is_spoiled);
-        let values = runs.map(|(run, is_spoiled)| {
+        let values = counted.iter().zip(is_spoiled).map(|(run, is_spoiled)| {
             let summary = run.summary.as_ref().filter(|_| !is_spoiled);
             let value = summary.map(|it| of.of(it))?;
             Some(value.and_then(|it| it.is_finite().then_some(it).ok_or("it is not a number")))
@@ -142,11 +141,7 @@ impl ObservedFigure {
     /// Whether each run lacks the figure; `None` of spoiled ones.
     fn lacks(&self) -> Vec<Option<f64>> {
         let runs = self.figure.values.iter().zip(&self.why);
-        let lacks = runs.map(|(value, why)| match (value, why) {
-            (Some(_), _) => Some(0.0),
-            (None, why) => why.map(|_| 1.0),
-        });
-        lacks.collect()
+        runs.map(|(value, why)| value.map(|_| 0.0).or(why.map(|_| 1.0))).collect()
     }
 }
 
@@ -166,8 +161,7 @@ fn lacking(observed: &[ObservedFigure]) -> Vec<HistoryFigure> {
         }
     }
     let figures = kinds.into_iter().map(|(lacks, of)| {
-        let names = of.iter().take(MOST_NAMED);
-        let names: Vec<&str> = names.map(|it| it.figure.name.as_str()).collect();
+        let names: Vec<&str> = of.iter().take(MOST_NAMED).map(|it| it.figure.name.as_str()).collect();
         let more = match of.len().saturating_sub(MOST_NAMED) {
             0 => String::new(),
             more => format!(" and {more} more"),
@@ -219,15 +213,11 @@ fn run(record: &RunRecord) -> HistoryRun {
 
 /// A figure with where it changed. None of something is a value, too.
 fn changed(of: HistoryFigure, runs: &[&RunRecord], search: ChangeSearch) -> HistoryFigure {
-    let values = of.values.iter();
-    let known = (0..).zip(values).filter_map(|(run, value)| Some((run, (*value)?)));
+    let known = (0..).zip(&of.values).filter_map(|(run, value)| Some((run, (*value)?)));
     let known: Vec<(usize, f64)> = known.collect();
     // Levels are compared by their ratio, as far as there is one; counts vary by their root.
     let have_ratios = known.iter().all(|it| it.1 > 0.0);
-    let scaled = known.iter().map(|it| match have_ratios {
-        true => it.1.ln(),
-        false => it.1.max(0.0).sqrt(),
-    });
+    let scaled = known.iter().map(|it| if have_ratios { it.1.ln() } else { it.1.max(0.0).sqrt() });
     let scaled: Vec<f64> = scaled.collect();
     let search = ChangeSearch { resolution: if have_ratios { RESOLUTION } else { 0.0 }, ..search };
     let points = change_points(&scaled, search);
@@ -236,10 +226,7 @@ fn changed(of: HistoryFigure, runs: &[&RunRecord], search: ChangeSearch) -> Hist
     let changes = changes.filter_map(|(point, pair)| change(of.more_is_better, runs, &known, point, pair));
     let changes: Vec<HistoryChange> = changes.collect();
     // Of figures of runs each is one of two values.
-    let far = match changes.is_empty() && !of.of_runs {
-        true => apart(&of.values),
-        false => Vec::new(),
-    };
+    let far = if changes.is_empty() && !of.of_runs { apart(&of.values) } else { Vec::new() };
     HistoryFigure { runs_for_apart: runs_for_apart(&far, &of.values, search), apart: far, changes, levels, ..of }
 }
 

@@ -22,10 +22,7 @@ pub fn requested_rate(experiment: &Experiment) -> Result<Option<f64>, Problem> {
     let mut rates = Vec::new();
     for (number, load) in groups(experiment) {
         if load.schedule.is_some() || load.think_time.is_some() {
-            let what = match load.schedule {
-                Some(_) => "schedule",
-                None => "think-time",
-            };
+            let what = if load.schedule.is_some() { "schedule" } else { "think-time" };
             return Err(Problem::new(
                 "the rate is fixed",
                 format!("load.{number}.{what}"),
@@ -90,8 +87,7 @@ pub fn rate_options(experiment: &Experiment, rate: f64) -> Vec<String> {
             _ => 0,
         };
         options.push(format!("load.{number}.rate={own:.digits$}"));
-        let was_each = experiment.load.get(number).is_some_and(|it| it.rate_per_producer);
-        if was_each {
+        if experiment.load.get(number).is_some_and(|it| it.rate_per_producer) {
             options.push(format!("load.{number}.rate-per-producer=false"));
         }
     }
@@ -99,8 +95,7 @@ pub fn rate_options(experiment: &Experiment, rate: f64) -> Vec<String> {
 }
 
 fn groups(experiment: &Experiment) -> impl Iterator<Item = (usize, &LoadSpec)> {
-    let all = experiment.load.iter().enumerate();
-    all.filter(|(_, load)| load.has_producers())
+    experiment.load.iter().enumerate().filter(|(_, load)| load.has_producers())
 }
 
 fn group_rate(load: &LoadSpec) -> Option<f64> {
@@ -145,10 +140,8 @@ pub fn found_limit(of: &LimitTrials) -> FoundLimit {
 /// rate was too high: who knows where the limit lies.
 #[must_use]
 pub fn suggested_rates(found: &FoundLimit) -> Option<[(&'static str, f64); 2]> {
-    let parts = |low: f64| [("calm", low / 3.0), ("busy", low * 0.8)];
-    let rounded = |of: [(&'static str, f64); 2]| of.map(|(name, rate)| (name, round_rate(rate)));
     let low = found.low.filter(|_| found.high.is_some());
-    low.map(parts).map(rounded)
+    low.map(|low| [("calm", round_rate(low / 3.0)), ("busy", round_rate(low * 0.8))])
 }
 
 /// The most trials that the search still makes where all further ones agree.
@@ -167,8 +160,7 @@ fn outcomes(of: &LimitTrials) -> Vec<(f64, TrialOutcome)> {
         LimitOutcome::Missed => TrialOutcome::Missed,
         LimitOutcome::Unclear => TrialOutcome::Unclear,
     };
-    let trials = of.trials.iter();
-    trials.map(|it| (it.rate, outcome(it.outcome))).collect()
+    of.trials.iter().map(|it| (it.rate, outcome(it.outcome))).collect()
 }
 
 const fn search(plan: &LimitPlan) -> LimitSearch {
@@ -223,9 +215,7 @@ pub(crate) const fn is_of_limit(code: WarningCode) -> bool {
 
 /// The warnings that put a run's numbers in doubt, but for those that are `expected` of it.
 pub(crate) fn cautions(summary: &RunSummary, expected: impl Fn(WarningCode) -> bool) -> Vec<Warning> {
-    let warnings = summary.warnings.iter();
-    let kept = warnings.filter(|it| it.tier != Tier::Note && !expected(it.code()));
-    kept.cloned().collect()
+    summary.warnings.iter().filter(|it| it.tier != Tier::Note && !expected(it.code())).cloned().collect()
 }
 
 /// Whether a warning says that the run was another one than the experiment describes.

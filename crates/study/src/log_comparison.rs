@@ -122,14 +122,12 @@ fn metrics(logs: &[LatencyLog]) -> Vec<Metric> {
 }
 
 fn names(of: &[Metric]) -> String {
-    let names: Vec<&str> = of.iter().map(|it| it.name()).collect();
-    names.join(", ")
+    of.iter().map(|it| it.name()).collect::<Vec<_>>().join(", ")
 }
 
 /// Whether any log has values of a metric.
 fn has_values(logs: &[LatencyLog], metric: Metric) -> bool {
-    let mut tags = logs.iter().filter_map(|log| tag_of(log, metric));
-    tags.any(|tag| tag.count > 0)
+    logs.iter().filter_map(|log| tag_of(log, metric)).any(|tag| tag.count > 0)
 }
 
 /// Metrics that both sides hold, and one of them has values of: that the other has none is a change.
@@ -167,27 +165,16 @@ fn of_metric(
     let figure = |kind: &FigureKind, value: &dyn Fn(&LatencyLog, &LogTag) -> f64| {
         undecided(kind, values(a, value), values(b, value), options)
     };
-    let latency = |what: String| FigureKind {
-        name: format!("{} {what}", metric.name()),
-        unit: QuantityUnit::Ns,
-        more_is_better: false,
-        is_count: false,
-        margin: options.latency_margin,
-        allowed: 0.0,
+    let kind = |what: &str, unit, more_is_better, margin| {
+        let name = format!("{} {what}", metric.name());
+        FigureKind { name, unit, more_is_better, is_count: false, margin, allowed: 0.0 }
     };
+    let latency = |what: &str| kind(what, QuantityUnit::Ns, false, options.latency_margin);
     let all = || a.iter().chain(b);
     let has_time = all().all(|log| log.seconds > 0.0);
-    let (name, unit) = match has_time {
-        true => ("rate", QuantityUnit::PerSecond),
-        false => ("count", QuantityUnit::Count),
-    };
-    let rate = FigureKind {
-        name: format!("{} {name}", metric.name()),
-        unit,
-        more_is_better: true,
-        is_count: false,
-        margin: options.margin,
-        allowed: 0.0,
+    let rate = match has_time {
+        true => kind("rate", QuantityUnit::PerSecond, true, options.margin),
+        false => kind("count", QuantityUnit::Count, true, options.margin),
     };
     let mut found = Vec::new();
     match all().any(|log| log.overlaps) {
@@ -198,7 +185,7 @@ fn of_metric(
         })),
     }
     for (at, percentile) in LogTag::PERCENTILES.iter().enumerate() {
-        let kind = latency(format!("p{percentile}"));
+        let kind = latency(&format!("p{percentile}"));
         let mut tags = all().filter_map(|log| tag_of(log, metric));
         match tags.all(|tag| tag.supports(*percentile)) {
             true => found.extend(figure(&kind, &|log, tag| {
@@ -208,19 +195,14 @@ fn of_metric(
             false => remarks.push(format!("{} is left out: fewer than ten values of a log lie beyond it", kind.name)),
         }
     }
-    found.extend(figure(&latency("max".to_owned()), &|log, tag| match tag.count {
-        0 => 0.0,
-        _ => at_least(log, tag.max()),
-    }));
+    let most = |log: &LatencyLog, tag: &LogTag| if tag.count == 0 { 0.0 } else { at_least(log, tag.max()) };
+    found.extend(figure(&latency("max"), &most));
     found
 }
 
 /// A value of a log in nanoseconds: 0 counts as half of the log's unit, since changes are told by ratios.
 fn at_least(log: &LatencyLog, ns: u64) -> f64 {
-    match ns {
-        0 => log.unit.ns() as f64 / 2.0,
-        ns => ns as f64,
-    }
+    if ns == 0 { log.unit.ns() as f64 / 2.0 } else { ns as f64 }
 }
 
 /// That values of logs are below their unit.

@@ -123,8 +123,7 @@ pub fn looks_again(pairs: u32, until_decided: bool, before: &[u32]) -> Vec<u32> 
 /// rounds, one of each cell, in an order that the seed draws for each round: what drifts hits all cells alike.
 #[must_use]
 pub fn next_run_of(cells: &[&PairedRuns], seed: u64) -> Option<(usize, NextRun)> {
-    let open = cells.iter().enumerate();
-    let open = open.filter_map(|(cell, of)| Some((cell, next_run(of)?)));
+    let open = cells.iter().enumerate().filter_map(|(cell, of)| Some((cell, next_run(of)?)));
     open.min_by_key(|(cell, next)| {
         let turns = turns(seed, next.pair, cells.len());
         (next.pair, turns.iter().position(|it| it == cell))
@@ -147,14 +146,8 @@ impl<'a> CellRuns<'a> {
     /// All that was made of a cell.
     #[must_use]
     pub fn new(runs: &'a PairedRuns, records: &'a [RunRecord]) -> Self {
-        Self {
-            counted: counted_pairs(runs, |at| {
-                let summary = records.get(at).and_then(|it| it.summary.as_ref());
-                summary.map_or(0.0, disturbance)
-            }),
-            runs,
-            records,
-        }
+        let summary = |at: usize| records.get(at).and_then(|it| it.summary.as_ref());
+        Self { counted: counted_pairs(runs, |at| summary(at).map_or(0.0, disturbance)), runs, records }
     }
 
     /// Whether as many pairs as were requested count or are evidence against a side.
@@ -177,9 +170,7 @@ impl<'a> CellRuns<'a> {
             return gather(&cloned(&of_a), &cloned(&of_b), spoiled, options);
         }
         let side = |place: fn(&(usize, usize)) -> usize| -> Vec<RunRecord> {
-            let places = self.counted.iter().map(place);
-            let records = places.filter_map(|at| self.records.get(at));
-            records.cloned().collect()
+            self.counted.iter().map(place).filter_map(|at| self.records.get(at)).cloned().collect()
         };
         gather(&side(|it| it.0), &side(|it| it.1), spoiled, options)
     }
@@ -239,9 +230,7 @@ impl<'a> CellRuns<'a> {
             return;
         }
         for run in &self.runs.runs {
-            let Some(why) = left_out(self.runs, run, &self.counted) else {
-                continue;
-            };
+            let Some(why) = left_out(self.runs, run, &self.counted) else { continue };
             let side = match run.side {
                 ComparedSideName::A => &mut compared.a,
                 ComparedSideName::B => &mut compared.b,
@@ -262,11 +251,9 @@ pub fn compare_cells(
     let at: Vec<usize> = looks.iter().map(|look| *look as usize).collect();
     let options =
         ComparisonOptions { paired: true, planned: true, level: level_of_each(&at, options.level), ..options };
-    let (mut gathered, mut places) = (Vec::new(), Vec::new());
-    for cell in cells {
-        let place = cell.gather(options).map(|it| gathered.push(it));
-        places.push(place);
-    }
+    let mut gathered = Vec::new();
+    let place = |cell: &CellRuns<'_>| cell.gather(options).map(|it| gathered.push(it));
+    let places: Vec<_> = cells.iter().map(place).collect();
     let mut decided = decide_together(gathered, options).into_iter();
     let cells = cells.iter().zip(places).filter_map(|(cell, place)| {
         let mut compared = match place {
@@ -286,11 +273,8 @@ pub fn compare_cells(
 #[must_use]
 pub fn is_decided(cells: &[CellRuns<'_>], looks: &[u32], options: ComparisonOptions) -> bool {
     let made = cells.iter().map(|cell| cell.counted.len()).min();
-    let reached = looks.iter().map(|look| *look as usize);
-    let reached = reached.filter(|look| made.is_some_and(|made| *look <= made));
-    let Some(look) = reached.max() else {
-        return false;
-    };
+    let reached = looks.iter().map(|look| *look as usize).filter(|look| made.is_some_and(|made| *look <= made));
+    let Some(look) = reached.max() else { return false };
     let seen = cells.iter().map(|cell| {
         let counted: Vec<(usize, usize)> = cell.counted.iter().take(look).copied().collect();
         let last = counted.iter().map(|(a, b)| *a.max(b)).max();
@@ -298,12 +282,7 @@ pub fn is_decided(cells: &[CellRuns<'_>], looks: &[u32], options: ComparisonOpti
         CellRuns { runs: cell.runs, records: cell.records.get(..made).unwrap_or(cell.records), counted }
     });
     let seen: Vec<CellRuns<'_>> = seen.collect();
-    let decided = compare_cells(&seen, looks, options);
-    let is_open = |it: &Result<Comparison, Problem>| match it {
-        Ok(compared) => compared.is_undecided(),
-        Err(_) => true,
-    };
-    !decided.iter().any(is_open)
+    compare_cells(&seen, looks, options).iter().all(|it| it.as_ref().is_ok_and(|compared| !compared.is_undecided()))
 }
 
 /// Why a run stands in no pair that counts.

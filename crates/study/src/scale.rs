@@ -28,13 +28,11 @@ pub fn scale_plan(given: &str, repeats: u32) -> Result<ScaleRuns, Problem> {
         let cause = format!("--scale {key}: it does not count clients");
         return Err(problem(cause, &format!("vary one of {}", COUNTED.join(", "))));
     }
-    let mut values = Vec::new();
-    for number in numbers.split(',') {
-        let value = number.trim().parse::<u32>().ok().filter(|it| (1..=100_000).contains(it));
-        values.push(value.ok_or_else(|| {
-            problem(format!("--scale {key}: {:?} is not a number of clients", number.trim()), example)
-        })?);
-    }
+    let values = numbers.split(',').map(str::trim).map(|number| {
+        let value = number.parse::<u32>().ok().filter(|it| (1..=100_000).contains(it));
+        value.ok_or_else(|| problem(format!("--scale {key}: {number:?} is not a number of clients"), example))
+    });
+    let mut values = values.collect::<Result<Vec<_>, _>>()?;
     values.sort_unstable();
     values.dedup();
     if !(LEAST_CLIENT_COUNTS..=ScaleRuns::MOST_VALUES).contains(&values.len()) {
@@ -54,18 +52,13 @@ pub fn scale_plan(given: &str, repeats: u32) -> Result<ScaleRuns, Problem> {
 pub fn check_one_group(experiment: &Experiment, key: &str) -> Result<(), Problem> {
     let mut parts = key.split('.');
     let varied = parts.by_ref().find(|it| *it == "load").and(parts.next());
-    let Some(varied) = varied.and_then(|it| it.parse::<usize>().ok()) else {
-        return Ok(());
-    };
+    let Some(varied) = varied.and_then(|it| it.parse::<usize>().ok()) else { return Ok(()) };
     let sends = key.contains("producer");
-    let mut others = experiment.load.iter().enumerate();
-    let other = others.find(|(group, load)| {
+    let other = experiment.load.iter().enumerate().find(|(group, load)| {
         let counts = if sends { load.has_producers() } else { load.has_consumers() };
         *group != varied && counts
     });
-    let Some((other, _)) = other else {
-        return Ok(());
-    };
+    let Some((other, _)) = other else { return Ok(()) };
     let does = if sends { "sends" } else { "receives" };
     Err(Problem::new(
         format!(
@@ -85,9 +78,7 @@ pub fn at_scale(experiment: &Experiment, key: &str, clients: u32) -> Result<Expe
     let mut scaled = experiment.clone();
     scaled.set(&format!("{key}={clients}"))?;
     for load in scaled.load.iter_mut().filter(|it| it.has_producers()) {
-        load.rate = None;
-        load.schedule = None;
-        load.rate_per_producer = false;
+        (load.rate, load.schedule, load.rate_per_producer) = (None, None, false);
     }
     Ok(scaled)
 }
@@ -102,10 +93,7 @@ pub fn next_scale(of: &ScaleRuns) -> Option<u32> {
         return None;
     }
     let mut lacking = of.values.iter().copied().filter(|it| made(*it) == least);
-    match least % 2 {
-        0 => lacking.next(),
-        _ => lacking.next_back(),
-    }
+    if least % 2 == 0 { lacking.next() } else { lacking.next_back() }
 }
 
 /// A complete run with so many clients.
@@ -169,8 +157,7 @@ fn generator_from(of: &ScaleRuns) -> Option<u32> {
         2 * limited.count() > runs().count()
     };
     let numbers = of.runs.iter().map(|it| it.clients);
-    let from = numbers.filter(|from| is_limited(&|it| it == *from) && is_limited(&|it| it >= *from));
-    from.min()
+    numbers.filter(|from| is_limited(&|it| it == *from) && is_limited(&|it| it >= *from)).min()
 }
 
 #[cfg(test)]

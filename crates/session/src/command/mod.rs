@@ -50,13 +50,10 @@ impl Program {
         };
         let (shown, hidden) = redact::words_and_secrets(command);
         let shown: Vec<String> = shown.iter().map(|it| fill(it, &redact::url(&url))).collect();
-        let hidden = hidden.iter().map(|it| fill(it, &url));
-        let blot = |secret| (secret, redact::BLOT.to_owned());
-        let hidden = hidden.chain([endpoint.password()]);
-        let hidden = hidden.chain(variables.iter().cloned());
+        let hidden = hidden.iter().map(|it| fill(it, &url)).chain([endpoint.password()]);
         // A password that is the user's name is in every URL that is shown.
-        let hidden = hidden.filter(|it| !it.is_empty() && *it != endpoint.user);
-        let mut secrets: Vec<_> = hidden.map(blot).collect();
+        let hidden = hidden.chain(variables.iter().cloned()).filter(|it| !it.is_empty() && *it != endpoint.user);
+        let mut secrets: Vec<_> = hidden.map(|secret| (secret, redact::BLOT.to_owned())).collect();
         secrets.push((url.clone(), redact::url(&url)));
         // One may be a part of another.
         secrets.sort_by_key(|(secret, _)| std::cmp::Reverse(secret.len()));
@@ -78,8 +75,7 @@ impl Program {
 
     /// Replaces the secrets in a text.
     fn without_secrets(&self, text: String) -> String {
-        let secrets = self.secrets.iter();
-        secrets.fold(text, |text, (secret, shown)| redact::without(&text, secret, shown))
+        self.secrets.iter().fold(text, |text, (secret, shown)| redact::without(&text, secret, shown))
     }
 }
 

@@ -181,11 +181,9 @@ impl Process {
     /// Asks processes whose turn it is to end. Turns change only with time, or when one of them has ended: finding all
     /// takes milliseconds.
     fn ask_to_end(&mut self) {
-        let Some(guardian) = self.guardian.as_ref().map(Guardian::pid) else {
-            return;
-        };
+        let Some(guardian) = self.guardian.as_ref().map(Guardian::pid) else { return };
         let is_same = !self.alive.is_empty() && self.alive.iter().all(|id| id.is_alive());
-        if is_same && self.is_last == self.ending.is_last() {
+        if is_same && self.is_last == self.ending.is_last {
             return;
         }
         // It adopts what others have left.
@@ -306,9 +304,7 @@ fn follow(pipe: &Path, output: &Arc<Mutex<Output>>) -> io::Result<(thread::JoinH
 /// `PATH` with a folder in front.
 fn search_path(folder: Option<&Path>) -> OsString {
     let path = env::var_os("PATH").unwrap_or_default();
-    let folders = folder.map(Path::to_owned).into_iter();
-    let joined = env::join_paths(folders.chain(env::split_paths(&path)));
-    joined.unwrap_or(path)
+    env::join_paths(folder.map(Path::to_owned).into_iter().chain(env::split_paths(&path))).unwrap_or(path)
 }
 
 /// The file of a program's name: the guardian works elsewhere, with another `PATH`.
@@ -316,10 +312,8 @@ fn find(name: &str, path: &OsStr) -> Result<PathBuf, String> {
     let mut candidates: Vec<PathBuf> =
         if name.contains('/') { vec![name.into()] } else { env::split_paths(path).map(|it| it.join(name)).collect() };
     candidates.retain(|file| file.is_file());
-    let found = candidates.first().map(std::path::absolute);
-    match found {
-        Some(Ok(file)) => Ok(file),
-        Some(Err(error)) => Err(error.to_string()),
+    match candidates.first() {
+        Some(file) => std::path::absolute(file).map_err(|error| error.to_string()),
         None if name.contains('/') => Err("there is no such file".to_owned()),
         None => Err(format!("it is not in PATH ({})", path.display())),
     }
@@ -443,11 +437,6 @@ struct EndRequests {
 }
 
 impl EndRequests {
-    /// Whether the last turn has begun.
-    const fn is_last(&self) -> bool {
-        self.is_last
-    }
-
     /// The processes to end now: at first those that were running, later also orphans that `adopter` has inherited.
     /// Children that a process starts after it was asked are left alone: they may print its last words. Readers end by
     /// themselves after those that they read from. In the `last` turn all that remain are asked, and processes that
@@ -476,10 +465,7 @@ impl EndRequests {
         let ready = self.waiting.extract_if(.., |it| is_stuck || is_ready(it));
         let ask: Vec<ProcessId> = ready.map(|it| it.id).collect();
         self.asked.extend(&ask);
-        let mut kill = match begins_last {
-            true => self.waited_for(all),
-            false => Vec::new(),
-        };
+        let mut kill = if begins_last { self.waited_for(all) } else { Vec::new() };
         kill.retain(|id| !ask.contains(id));
         Turn { ask, kill }
     }
@@ -487,12 +473,8 @@ impl EndRequests {
     /// Processes that others wait for, were not asked, and do not wait themselves.
     fn waited_for(&self, all: &[LoadProcess]) -> Vec<ProcessId> {
         let is_waiting = |one: &LoadProcess| self.waiting.iter().any(|it| it.id == one.id);
-        let keeps_one = |one: &LoadProcess| {
-            let mut others = all.iter();
-            others.any(|other| is_waiting(other) && other.ends_after(one))
-        };
-        let found = all.iter().filter(|one| !is_waiting(one) && keeps_one(one));
-        found.map(|it| it.id).collect()
+        let keeps_one = |one: &LoadProcess| all.iter().any(|other| is_waiting(other) && other.ends_after(one));
+        all.iter().filter(|one| !is_waiting(one) && keeps_one(one)).map(|it| it.id).collect()
     }
 }
 
@@ -605,10 +587,10 @@ mod tests {
         let (sed, tee) = ((4, 1, "sed", Some(7), Some(8)), (5, 1, "tee", Some(8), None));
         assert_eq!(asked(&mut ending, &[load, sed, tee]), [3]);
         assert_eq!(asked(&mut ending, &[load, sed, tee]), [0; 0]);
-        assert!(!ending.is_last());
+        assert!(!ending.is_last);
         let next = turn(&mut ending, &[load, sed, tee], true);
         assert_eq!(next, (vec![], vec![3]));
-        assert!(ending.is_last());
+        assert!(ending.is_last);
         // These have what is left of the time.
         assert_eq!(turn(&mut ending, &[sed, tee], true), (vec![], vec![]));
         assert_eq!(turn(&mut ending, &[tee], true), (vec![], vec![]));

@@ -91,37 +91,19 @@ impl Exporter {
     /// The address cannot be listened on, or the server's options make no sense.
     pub fn start(options: &ExportOptions, experiment: &str) -> Result<Self, Error> {
         let snapshot = Shared(Arc::new(Mutex::new(Arc::new(Snapshot::new(experiment)))));
-        let url = match &options.listen {
-            Some(address) => {
-                let served = serve_page(address, PATH, snapshot.clone());
-                let address = served.map_err(|e| {
-                    Problem::new(
-                        format!("cannot serve metrics on {address}"),
-                        e,
-                        "choose another HOST:PORT for --metrics",
-                    )
-                })?;
-                Some(format!("http://{address}{PATH}"))
-            }
-            None => None,
-        };
-        let pusher = match &options.target {
-            Some(target) => {
-                let server = PushServer {
-                    url: target.url().to_owned(),
-                    login: Login {
-                        user: options.user.clone(),
-                        secret: options.secret.clone(),
-                        scheme: target.scheme(),
-                    },
-                    tenant: None,
-                    texts: TEXTS,
-                };
-                Some((target.clone(), Pusher::start(server)?))
-            }
-            None => None,
-        };
-        Ok(Self { snapshot, url, pusher, start_unix_ns: unix_ns() })
+        let url = options.listen.as_ref().map(|address| {
+            let served = serve_page(address, PATH, snapshot.clone());
+            let refused = format!("cannot serve metrics on {address}");
+            served.map_err(|e| Problem::new(refused, e, "choose another HOST:PORT for --metrics"))
+        });
+        let url = url.transpose()?.map(|address| format!("http://{address}{PATH}"));
+        let pusher = options.target.as_ref().map(|target| {
+            let (user, secret) = (options.user.clone(), options.secret.clone());
+            let login = Login { user, secret, scheme: target.scheme() };
+            let server = PushServer { url: target.url().to_owned(), login, tenant: None, texts: TEXTS };
+            Pusher::start(server).map(|pusher| (target.clone(), pusher))
+        });
+        Ok(Self { snapshot, url, pusher: pusher.transpose()?, start_unix_ns: unix_ns() })
     }
 
     /// Where the page is, where one is served.
@@ -138,8 +120,7 @@ impl Exporter {
     /// Waits a little for unsent series; returns messages about those that were not sent.
     #[must_use]
     pub fn finish(self) -> Vec<String> {
-        let news = self.pusher.map(|(_, pusher)| pusher.finish());
-        news.into_iter().flatten().map(|news| told(&news)).collect()
+        self.pusher.into_iter().flat_map(|(_, pusher)| pusher.finish()).map(|news| told(&news)).collect()
     }
 
     fn send(&self) {
@@ -190,8 +171,7 @@ impl Observer for Exported<'_> {
         self.exporter.send();
         if let Some((_, pusher)) = &self.exporter.pusher {
             for news in pusher.news() {
-                let (t, label) = (point.t + point.dt, told(&news));
-                self.next.event(&Event { t, label });
+                self.next.event(&Event { t: point.t + point.dt, label: told(&news) });
             }
         }
         self.next.point(point, cumulative);

@@ -29,8 +29,7 @@ impl Collector for Page {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         for (name, family) in self.0.families() {
             let unit = unit(family.unit);
-            let kind = family.members.values().next().map(kind);
-            let Some(kind) = kind else { continue };
+            let Some(kind) = family.members.values().next().map(kind) else { continue };
             // The library writes it as it is, and names of series come from pages.
             let help = family.help.replace(char::is_control, " ").replace('\\', "/");
             let mut metric = encoder.encode_descriptor(name, &help, unit.as_ref(), kind)?;
@@ -43,9 +42,7 @@ impl Collector for Page {
                 let mut member = metric.encode_family(&labels)?;
                 match value {
                     Value::Gauge(value) => member.encode_gauge(value)?,
-                    Value::Total(total) => {
-                        member.encode_counter::<NoLabelSet, u64, f64>(total, None)?;
-                    }
+                    Value::Total(total) => member.encode_counter::<NoLabelSet, u64, f64>(total, None)?,
                     Value::Durations(durations) => {
                         let buckets = buckets(durations);
                         let (sum, count) = (durations.sum_s, durations.count());

@@ -92,15 +92,13 @@ impl Snapshot {
     }
 
     fn gauge(&mut self, name: &str, help: &str, unit: SeriesUnit, labels: Labels, value: f64) {
-        let member = self.member(name, help, unit, labels, Value::Gauge(value));
-        if let Some(member) = member {
+        if let Some(member) = self.member(name, help, unit, labels, Value::Gauge(value)) {
             *member = Value::Gauge(value);
         }
     }
 
     fn count(&mut self, name: &str, help: &str, labels: Labels, more: u64) {
-        let member = self.member(name, help, SeriesUnit::Count, labels, Value::Total(0));
-        if let Some(Value::Total(total)) = member {
+        if let Some(Value::Total(total)) = self.member(name, help, SeriesUnit::Count, labels, Value::Total(0)) {
             *total = total.saturating_add(more);
         }
     }
@@ -119,8 +117,7 @@ impl Snapshot {
             ("late", "Messages sent over 1 ms after they were due", counters.late),
         ];
         for (name, help, count) in messages {
-            let labels = self.labels(&[]);
-            self.count(&format!("{PREFIX}_messages_{name}"), help, labels, count);
+            self.count(&format!("{PREFIX}_messages_{name}"), help, self.common.clone(), count);
         }
         for (metric, count) in interval.counts.iter() {
             self.add_count(metric, count);
@@ -134,8 +131,8 @@ impl Snapshot {
             }
         }
         self.forget_quantiles_but(&seen);
-        for phase in [Phase::Warmup, Phase::Measure, Phase::Drain] {
-            let labels = self.labels(&[("phase", phase_name(phase))]);
+        for phase in Phase::ALL {
+            let labels = self.labels(&[("phase", phase.name())]);
             let is_now = f64::from(u8::from(phase == interval.phase));
             let (name, help) = (format!("{PREFIX}_phase"), "1 for the phase of the run");
             self.gauge(&name, help, SeriesUnit::Count, labels, is_now);
@@ -145,11 +142,9 @@ impl Snapshot {
     fn add_count(&mut self, metric: Metric, count: u64) {
         let info = metric.info();
         let name = identifier(&format!("{PREFIX}_{}", info.key));
-        let labels = self.labels(&[]);
+        let labels = self.common.clone();
         match info.kind {
-            MetricKind::Peak => {
-                self.gauge(&name, info.meaning, SeriesUnit::Count, labels, count as f64);
-            }
+            MetricKind::Peak => self.gauge(&name, info.meaning, SeriesUnit::Count, labels, count as f64),
             _ => self.count(&name, info.meaning, labels, count),
         }
     }
@@ -172,9 +167,8 @@ impl Snapshot {
         for (quantile, text) in QUANTILES {
             let ns = histogram.value_at_quantile(quantile).min(histogram.max());
             let labels = self.labels(&[("latency", metric.info().key), ("quantile", text)]);
-            let name = quantile_name();
             let help = "Quantiles of the latencies of the last interval";
-            self.gauge(&name, help, SeriesUnit::Seconds, labels, ns as f64 / 1e9);
+            self.gauge(&quantile_name(), help, SeriesUnit::Seconds, labels, ns as f64 / 1e9);
         }
     }
 
@@ -182,9 +176,7 @@ impl Snapshot {
     /// look as if all were well.
     fn forget_quantiles_but(&mut self, seen: &BTreeSet<Metric>) {
         let name = quantile_name();
-        let Some(family) = self.families.get(&name) else {
-            return;
-        };
+        let Some(family) = self.families.get(&name) else { return };
         let is_seen = |labels: &Labels| {
             let latency = labels.get("latency").map(String::as_str);
             seen.iter().any(|metric| latency == Some(metric.info().key))
@@ -199,14 +191,12 @@ impl Snapshot {
     pub(super) fn set(&mut self, point: &SeriesPoint) {
         let rate = "Messages or operations per second that the schedule requested";
         if let Some(requested) = point.requested_rate {
-            let labels = self.labels(&[]);
             let name = format!("{PREFIX}_requested");
-            self.gauge(&name, rate, SeriesUnit::PerSecond, labels, requested);
+            self.gauge(&name, rate, SeriesUnit::PerSecond, self.common.clone(), requested);
         }
         let lag = point.loop_lag_max_ns as f64 / 1e9;
-        let help = "Largest lag of an event loop of the generator";
-        let (name, labels) = (format!("{PREFIX}_loop_lag_max"), self.labels(&[]));
-        self.gauge(&name, help, SeriesUnit::Seconds, labels, lag);
+        let (name, help) = (format!("{PREFIX}_loop_lag_max"), "Largest lag of an event loop of the generator");
+        self.gauge(&name, help, SeriesUnit::Seconds, self.common.clone(), lag);
         for (process, usage) in [("broker", point.broker), ("generator", point.client)] {
             if let Some(usage) = usage {
                 self.set_process(process, usage);
@@ -238,17 +228,14 @@ impl Snapshot {
             if !value.is_finite() {
                 continue;
             }
-            let Some(name) = self.family_of(series) else {
-                continue;
-            };
+            let Some(name) = self.family_of(series) else { continue };
             let mut labels = self.common.clone();
             for (key, value) in &series.labels {
-                let key = identifier(key);
+                let mut key = identifier(key);
                 // InfluxDB takes no tag of this name.
-                let key = match self.common.contains_key(&key) || key == "time" {
-                    true => format!("exported_{key}"),
-                    false => key,
-                };
+                if self.common.contains_key(&key) || key == "time" {
+                    key.insert_str(0, "exported_");
+                }
                 let key = unlike(key, |key| labels.contains_key(key));
                 labels.insert(key, value.clone());
             }
@@ -282,9 +269,7 @@ impl Snapshot {
     }
 
     fn forget(&mut self, name: &str, labels: &Labels) {
-        let Some(family) = self.families.get_mut(name) else {
-            return;
-        };
+        let Some(family) = self.families.get_mut(name) else { return };
         if family.members.remove(labels).is_some() {
             self.series -= 1;
         }
@@ -311,14 +296,6 @@ impl Durations {
     /// The number of durations.
     pub(super) fn count(&self) -> u64 {
         self.counts.iter().sum()
-    }
-}
-
-const fn phase_name(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Warmup => "warmup",
-        Phase::Measure => "measure",
-        Phase::Drain => "drain",
     }
 }
 

@@ -39,8 +39,7 @@ impl FromStr for MetricsTarget {
         let uri: Uri = text.parse().map_err(|_| Refused::new("it is not an address", EXAMPLES))?;
         let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
         let Some(authority) = uri.authority().filter(|_| is_http) else {
-            let what = "it does not begin with http:// or https://";
-            return Err(Refused::new(what, EXAMPLES));
+            return Err(Refused::new("it does not begin with http:// or https://", EXAMPLES));
         };
         let query = uri.query().unwrap_or_default();
         let is_secret = |pair: &str| ["u=", "p=", "token="].iter().any(|it| pair.starts_with(it));
@@ -84,14 +83,8 @@ impl MetricsTarget {
     /// A push of all series at once.
     pub(super) fn request(&self, snapshot: &Snapshot, start_ns: u64, unix_ns: u64) -> PushRequest {
         let (content_type, body) = match self.protocol {
-            Protocol::Influx => {
-                let body = influx_lines(snapshot, unix_ns);
-                ("text/plain; charset=utf-8", body)
-            }
-            Protocol::Otlp => {
-                let body = otlp_request(snapshot, start_ns, unix_ns);
-                ("application/json", body)
-            }
+            Protocol::Influx => ("text/plain; charset=utf-8", influx_lines(snapshot, unix_ns)),
+            Protocol::Otlp => ("application/json", otlp_request(snapshot, start_ns, unix_ns)),
         };
         PushRequest { url: self.url.clone(), query: Vec::new(), content_type, body }
     }

@@ -51,20 +51,15 @@ fn of_generator(derived: &Derived<'_>, cause: &Cause) -> Option<Warning> {
     if e.seconds < SHORTEST {
         return None;
     }
-    let late = match cause {
-        Cause::RateMet { late } => *late,
-        Cause::SomeFailed => derived.lateness(),
-        _ => None,
+    let (is_met, late) = match cause {
+        Cause::RateMet { late } => (true, *late),
+        Cause::SomeFailed => (true, derived.lateness()),
+        _ => (false, None),
     };
-    let is_met = matches!(cause, Cause::RateMet { .. } | Cause::SomeFailed);
-    let on_time = is_met && late.is_none();
-    if derived.at_work >= SATURATED && !on_time {
-        let saturated = Finding::GeneratorSaturated {
-            at_work: derived.at_work,
-            threads: e.loops.len() as u64,
-            unit: e.items().to_owned(),
-        };
-        return Some(Warning::new(Tier::Invalid, saturated));
+    let unit = e.items().to_owned();
+    if derived.at_work >= SATURATED && (!is_met || late.is_some()) {
+        let (at_work, threads) = (derived.at_work, e.loops.len() as u64);
+        return Some(Warning::new(Tier::Invalid, Finding::GeneratorSaturated { at_work, threads, unit }));
     }
     if lacks_cores(derived, cause, late) {
         let used = CoresUsed {
@@ -76,18 +71,18 @@ fn of_generator(derived: &Derived<'_>, cause: &Cause) -> Option<Warning> {
             broker_run_queue_wait: e.broker_run_queue_wait(),
             rate_met: derived.reached_rate(),
         };
-        return Some(Warning::new(Tier::Caution, Finding::TooFewCores { used }));
+        return Some(caution(Finding::TooFewCores { used }));
     }
     let unscheduled = e.requested_rate.is_none() && e.lag_explains >= LAG_SECONDS;
     let is_late = late == Some(Lateness::Generator) || *cause == Cause::GeneratorLate;
-    let late = || Finding::GeneratorLate {
+    let late = Finding::GeneratorLate {
         late_share: e.late_share,
         lag_seconds_share: e.lag_explains,
         lag_max_ns: e.loop_lag_max_ns,
         scheduled: e.requested_rate.is_some(),
-        unit: e.items().to_owned(),
+        unit,
     };
-    (is_late || unscheduled).then(|| Warning::new(Tier::Caution, late()))
+    (is_late || unscheduled).then(|| caution(late))
 }
 
 /// Whether run-queue wait of broker or generator was long enough to show in the latencies.
@@ -105,13 +100,9 @@ fn lacks_cores(derived: &Derived<'_>, cause: &Cause, late: Option<Lateness>) -> 
     let used = e.client_cores.unwrap_or(0.0) + e.broker.as_ref().map_or(0.0, |used| used.cores);
     // Of cores that neither may use, the machine's idle time says nothing.
     let full = e.ended.own_cores.map_or(derived.full, |cores| used >= f64::from(cores) * (1.0 - FULL));
-    let competes = e.same_machine && !e.apart && full && waited(derived) && used >= 0.1;
+    let waited = derived.run_queue_wait.max(e.broker_run_queue_wait()) >= RUN_QUEUE_WAIT;
+    let competes = e.same_machine && !e.apart && full && waited && used >= 0.1;
     decided || late == Some(Lateness::Cores) || competes
-}
-
-/// Whether broker or generator waited for a core.
-fn waited(derived: &Derived<'_>) -> bool {
-    derived.run_queue_wait >= RUN_QUEUE_WAIT || derived.e.broker_run_queue_wait() >= RUN_QUEUE_WAIT
 }
 
 /// One warning for each party that stalled.
@@ -130,11 +121,9 @@ fn stalled(derived: &Derived<'_>) -> impl Iterator<Item = Warning> {
             (false, _) if !is_known => StallWait::Unknown,
             _ => StallWait::None,
         };
-        let fault = e.fault_within(stood.at_s, stood.for_s);
-        let fault = fault.filter(|_| who == Stalled::Broker);
-        let stalled =
-            Finding::Stalled { who, stood, wait, fault: fault.map(|it| it.name.clone()), unit: e.items().to_owned() };
-        Some(Warning::new(tier, stalled))
+        let fault = e.fault_within(stood.at_s, stood.for_s).filter(|_| who == Stalled::Broker);
+        let (fault, unit) = (fault.map(|it| it.name.clone()), e.items().to_owned());
+        Some(Warning::new(tier, Finding::Stalled { who, stood, wait, fault, unit }))
     })
 }
 
@@ -154,8 +143,7 @@ fn longest<'a, I: Iterator<Item = &'a Stall>>(all: impl Fn() -> I) -> Option<Sto
 fn rate_not_achieved(derived: &Derived<'_>, cause: &Cause) -> Option<Warning> {
     let e = derived.e;
     let requested = e.requested_rate?;
-    let mut churn = e.ended.churn.iter();
-    let not_begun = churn.find(|churn| !churn.beside).map_or(0, |churn| churn.not_begun);
+    let not_begun = e.ended.churn.iter().find(|churn| !churn.beside).map_or(0, |churn| churn.not_begun);
     // These say it themselves, but not how many never began.
     let told =
         matches!(cause, Cause::TooShort | Cause::AllFailed | Cause::GeneratorBusy | Cause::GeneratorLacksCores { .. });
@@ -163,45 +151,40 @@ fn rate_not_achieved(derived: &Derived<'_>, cause: &Cause) -> Option<Warning> {
     if is_known || *cause == Cause::BrokeOff {
         return None;
     }
-    let rates = SentOf { sent: e.sent_rate, requested };
-    let missed = Finding::RateNotAchieved {
+    Some(caution(Finding::RateNotAchieved {
         unit: e.items().to_owned(),
-        rates: Some(rates),
+        rates: Some(SentOf { sent: e.sent_rate, requested }),
         not_begun,
         in_flight_limit: e.in_flight_limit.unwrap_or(0),
-    };
-    Some(Warning::new(Tier::Caution, missed))
+    }))
+}
+
+const fn caution(finding: Finding) -> Warning {
+    Warning::new(Tier::Caution, finding)
 }
 
 /// The verdict is about the first scenario, and does not cover churn beside it.
 fn churn_not_begun(e: &Facts) -> impl Iterator<Item = Warning> {
-    let churn = e.ended.churn.iter();
-    let churn = churn.filter(|churn| churn.beside && churn.not_begun > 0);
-    churn.map(|churn| {
-        let missed = Finding::RateNotAchieved {
+    e.ended.churn.iter().filter(|churn| churn.beside && churn.not_begun > 0).map(|churn| {
+        caution(Finding::RateNotAchieved {
             unit: churn.unit.clone(),
             rates: None,
             not_begun: churn.not_begun,
             in_flight_limit: churn.in_flight_limit,
-        };
-        Warning::new(Tier::Caution, missed)
+        })
     })
 }
 
-fn of_machine(e: &Facts) -> Vec<Warning> {
+fn of_machine(e: &Facts) -> impl Iterator<Item = Warning> {
     // Of a moment, one tick of the machine's account would be much.
     let steal = e.steal.filter(|it| *it >= STEAL && e.seconds >= SHORTEST);
+    let clock = e.ended.clock_source.clone().filter(|name| POOR_CLOCKS.contains(&name.as_str()));
     let steal = steal.map(|steal| Finding::CpuSteal { steal });
-    let clock = e.ended.clock_source.as_deref();
-    let clock = clock.filter(|name| POOR_CLOCKS.contains(name));
-    let clock = clock.map(|name| Finding::ClockNotSteady { clock: name.to_owned() });
-    let all = steal.into_iter().chain(clock);
-    all.map(|it| Warning::new(Tier::Caution, it)).collect()
+    steal.into_iter().chain(clock.map(|clock| Finding::ClockNotSteady { clock })).map(caution)
 }
 
 fn of_messages(e: &Facts) -> Vec<Warning> {
     let ended = &e.ended;
-    let caution = |finding| Warning::new(Tier::Caution, finding);
     let mut all = Vec::new();
     if let Some((times, reasons)) = &ended.blocked {
         all.push(caution(Finding::ConnectionBlocked {
@@ -256,35 +239,20 @@ fn of_connections(e: &Facts) -> Option<Warning> {
     let away = longest(|| e.stalls().filter(|stall| stall.away));
     if down > 0 {
         // What the run itself took away for good is what it is about.
-        let tier = match e.ended.for_good {
-            Some(_) => Tier::Caution,
-            None => Tier::Invalid,
-        };
+        let tier = if e.ended.for_good.is_some() { Tier::Caution } else { Tier::Invalid };
         let gone = Finding::BrokerGone { connections: down, away, fault: e.ended.for_good.clone() };
         return Some(Warning::new(tier, gone));
     }
-    let connections = lost;
-    let lost = Finding::ConnectionsLost { connections, away, fault: e.lost_in_fault().map(|it| it.name.clone()) };
-    (connections > 0).then(|| Warning::new(Tier::Caution, lost))
+    let fault = e.lost_in_fault().map(|it| it.name.clone());
+    (lost > 0).then(|| caution(Finding::ConnectionsLost { connections: lost, away, fault }))
 }
 
-fn of_ledger(ledger: &LedgerSummary) -> Vec<Warning> {
-    let mut all = Vec::new();
-    if ledger.lost + ledger.duplicated + ledger.corrupt > 0 {
-        let lost = Finding::MessagesLost {
-            sent: ledger.sent,
-            lost: ledger.lost,
-            duplicated: ledger.duplicated,
-            corrupt: ledger.corrupt,
-            foreign: ledger.foreign,
-        };
-        all.push(Warning::new(Tier::Invalid, lost));
-    }
-    if ledger.outstanding > 0 {
-        let outstanding = Finding::MessagesOutstanding { sent: ledger.sent, outstanding: ledger.outstanding };
-        all.push(Warning::new(Tier::Caution, outstanding));
-    }
-    all
+fn of_ledger(ledger: &LedgerSummary) -> impl Iterator<Item = Warning> {
+    let LedgerSummary { sent, lost, duplicated, corrupt, foreign, outstanding, .. } = *ledger;
+    let harm = Finding::MessagesLost { sent, lost, duplicated, corrupt, foreign };
+    let harm = (lost + duplicated + corrupt > 0).then(|| Warning::new(Tier::Invalid, harm));
+    let open = (outstanding > 0).then(|| caution(Finding::MessagesOutstanding { sent, outstanding }));
+    harm.into_iter().chain(open)
 }
 
 /// Warnings about the run as a whole.
@@ -292,25 +260,18 @@ fn of_run(e: &Facts) -> Vec<Warning> {
     let ended = &e.ended;
     let mut all = Vec::new();
     if let Some(change) = ended.trend {
-        let seconds = ended.seconds;
-        let trend = Finding::NotSteadyState { change, seconds };
-        all.push(Warning::new(Tier::Caution, trend));
+        all.push(caution(Finding::NotSteadyState { change, seconds: ended.seconds }));
     }
     if ended.insecure {
         all.push(Warning::new(Tier::Invalid, Finding::CertificateNotChecked {}));
     }
     if ended.interrupted {
-        let seconds = e.seconds;
-        all.push(Warning::new(Tier::Note, Finding::Interrupted { seconds }));
+        all.push(Warning::new(Tier::Note, Finding::Interrupted { seconds: e.seconds }));
     }
-    if !ended.too_few.is_empty() {
-        let few = ended.too_few.iter();
-        let few = few.map(|(latency, samples, percentile)| FewSamples {
-            latency: latency.clone(),
-            samples: *samples,
-            percentile: percentile.clone(),
-        });
-        let latencies = few.collect();
+    let few = ended.too_few.iter().cloned();
+    let few = few.map(|(latency, samples, percentile)| FewSamples { latency, samples, percentile });
+    let latencies: Vec<FewSamples> = few.collect();
+    if !latencies.is_empty() {
         all.push(Warning::new(Tier::Note, Finding::TooFewSamples { latencies }));
     }
     all
@@ -320,13 +281,11 @@ fn of_run(e: &Facts) -> Vec<Warning> {
 pub(crate) fn profile_findings(outcome: &profile::Outcome, each: bool) -> Vec<Warning> {
     let mut all = Vec::new();
     if outcome.lost > 0 {
-        let lost = Finding::LostSamples { lost: outcome.lost, samples: outcome.taken.max(outcome.samples), each };
-        all.push(Warning::new(Tier::Caution, lost));
+        let samples = outcome.taken.max(outcome.samples);
+        all.push(caution(Finding::LostSamples { lost: outcome.lost, samples, each }));
     }
     if outcome.throttled > 0 {
-        let times = outcome.throttled;
-        let throttled = Finding::ProfilerThrottled { times };
-        all.push(Warning::new(Tier::Caution, throttled));
+        all.push(caution(Finding::ProfilerThrottled { times: outcome.throttled }));
     }
     if !outcome.notes.is_empty() {
         all.push(profile_incomplete(&outcome.notes.join("; ")));
@@ -345,8 +304,7 @@ pub(crate) fn profile_gaps(profile: &ProfileSummary) -> Vec<Warning> {
         return all;
     }
     if profile.unknown_share >= NAMELESS {
-        let unknown_share = profile.unknown_share;
-        all.push(lacking(Tier::Caution, ProfileGap::Names { unknown_share }));
+        all.push(lacking(Tier::Caution, ProfileGap::Names { unknown_share: profile.unknown_share }));
     }
     if profile.complete_share < WHOLE {
         let tier = if profile.complete_share < COMPLETE { Tier::Caution } else { Tier::Note };
@@ -373,8 +331,7 @@ pub(crate) fn probed(profile: &Profile) -> Option<Warning> {
 
 /// The profiled program's runtime, by the classes of its samples.
 fn runtime(profile: &ProfileSummary) -> &'static str {
-    let mut classes = profile.classes.iter();
-    let runtime = classes.find_map(|it| match it.class {
+    let runtime = profile.classes.iter().find_map(|it| match it.class {
         Class::ErlangCode => Some("erlang"),
         Class::JavaCode => Some("java"),
         _ => None,
@@ -384,6 +341,5 @@ fn runtime(profile: &ProfileSummary) -> &'static str {
 
 /// A part of the profile is missing, for this reason.
 pub(crate) fn profile_incomplete(why: &str) -> Warning {
-    let why = why.to_owned();
-    lacking(Tier::Caution, ProfileGap::Other { why })
+    lacking(Tier::Caution, ProfileGap::Other { why: why.to_owned() })
 }

@@ -73,13 +73,11 @@ impl<'a> Derived<'a> {
     fn rate_met(&self) -> Conclusion {
         let e = self.e;
         if self.consumers_behind() && e.slow_consumers {
-            let because = ["consumers_behind", "requested"];
-            return Conclusion::new(LimitedBy::Schedule, Cause::ConsumersSlow, &because);
+            return Conclusion::new(LimitedBy::Schedule, Cause::ConsumersSlow, &["consumers_behind", "requested"]);
         }
         if self.consumers_behind() {
             let mut conclusion = self.consumers();
-            let why = Box::new(conclusion.cause);
-            conclusion.cause = Cause::ConsumersBehind { why };
+            conclusion.cause = Cause::ConsumersBehind { why: Box::new(conclusion.cause) };
             conclusion.because.insert(0, "consumers_behind");
             return conclusion;
         }
@@ -131,12 +129,11 @@ impl<'a> Derived<'a> {
         if is_brokers || for_cores(Stalled::Generator) || for_cores(Stalled::Machine) {
             return Some(Lateness::Cores);
         }
-        for (who, lateness) in
-            [(Stalled::Generator, Lateness::GeneratorStalled), (Stalled::Machine, Lateness::MachineStalled)]
-        {
-            if delays(who) {
-                return Some(lateness);
-            }
+        if delays(Stalled::Generator) {
+            return Some(Lateness::GeneratorStalled);
+        }
+        if delays(Stalled::Machine) {
+            return Some(Lateness::MachineStalled);
         }
         // The sentence tells how long the largest of them was.
         let told = waits.into_iter().any(|share| share >= WORTH);
@@ -216,15 +213,14 @@ impl<'a> Derived<'a> {
         let theirs: f64 = time.of_broker().iter().sum();
         let lost = theirs + time.ready;
         if lost < LOST || self.nothing_was_due(lost) {
-            let because = ["schedule", "loop_busy"];
-            return Conclusion::new(LimitedBy::Schedule, Cause::NothingDue, &because);
+            return Conclusion::new(LimitedBy::Schedule, Cause::NothingDue, &["schedule", "loop_busy"]);
         }
         let waits = [
             (time.budget, Self::window as fn(&Self) -> Conclusion),
             (time.credit, Self::credit),
             (time.socket, Self::back_pressure),
-            (time.blocked, Self::alarm),
-            (time.away, Self::away),
+            (time.blocked, |_: &Self| Conclusion::new(LimitedBy::Broker, Cause::Alarm, &["blocked", "broker_cpu"])),
+            (time.away, |_: &Self| Conclusion::new(LimitedBy::Broker, Cause::NoConnection, &["away", "broker_cpu"])),
         ];
         let largest = waits.into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
         match largest {
@@ -252,38 +248,29 @@ impl<'a> Derived<'a> {
     /// are not the cause.
     fn stood_still(&self) -> Option<Conclusion> {
         let (for_s, times, _) = self.stalls(Stalled::Broker);
-        self.is_most_of_lost(for_s).then(|| {
-            let because = ["stalls", "in_flight_full", "broker_cpu"];
-            let cause = Cause::BrokerStalled { for_s, times };
-            Conclusion::new(LimitedBy::Broker, cause, &because)
-        })
+        let because = ["stalls", "in_flight_full", "broker_cpu"];
+        let cause = Cause::BrokerStalled { for_s, times };
+        self.is_most_of_lost(for_s).then(|| Conclusion::new(LimitedBy::Broker, cause, &because))
     }
 
     /// A stall while the broker waited for cores that other processes had.
     fn stalled_without_cores(&self) -> Option<Conclusion> {
         let for_s = self.e.stalled_s(self.e.stood_still(Stalled::Broker));
         let explains = self.stalled_for_cores(Stalled::Broker) && self.is_most_of_lost(for_s);
-        explains.then(|| {
-            let because = ["machine_idle", "stalls", "broker_cpu"];
-            Conclusion::undecided(Cause::StalledForCores, &because)
-        })
+        explains.then(|| Conclusion::undecided(Cause::StalledForCores, &["machine_idle", "stalls", "broker_cpu"]))
     }
 
     /// Whether so many seconds are most of the time that producers lost, and most of that was the broker's.
     fn is_most_of_lost(&self, for_s: f64) -> bool {
-        let Some(time) = self.e.producers else {
-            return false;
-        };
+        let Some(time) = self.e.producers else { return false };
         let theirs: f64 = time.of_broker().iter().sum();
         for_s >= self.e.seconds * LOST.max(theirs * DOMINANT) && theirs >= (theirs + time.ready) * DOMINANT
     }
 
     /// The conclusion where most of the lacking work was due during faults of the run itself.
     fn own_fault(&self, lacking: Lacking, deliveries: bool) -> Option<Conclusion> {
-        explain(lacking).then(|| {
-            let because = ["own_fault", "stalls", "broker_cpu"];
-            Conclusion::new(LimitedBy::Broker, Cause::OwnFault { deliveries }, &because)
-        })
+        let because = ["own_fault", "stalls", "broker_cpu"];
+        explain(lacking).then(|| Conclusion::new(LimitedBy::Broker, Cause::OwnFault { deliveries }, &because))
     }
 
     /// Prefix of a verdict of this cause, and the number of reasons before it: the run's own faults, where they cost
@@ -355,8 +342,7 @@ impl<'a> Derived<'a> {
         if e.same_machine && broker_full.is_some_and(|share| share >= THREAD_FULL) {
             return Conclusion::undecided(Cause::BothBusy, &["loop_busy", "broker_cpu"]);
         }
-        let because = ["loop_busy", "broker_cpu", "ready"];
-        Conclusion::new(LimitedBy::Generator, Cause::GeneratorBusy, &because)
+        Conclusion::new(LimitedBy::Generator, Cause::GeneratorBusy, &["loop_busy", "broker_cpu", "ready"])
     }
 
     /// The in-flight window was full: producers waited for answers.
@@ -446,9 +432,7 @@ impl<'a> Derived<'a> {
     fn link_is_full(&self) -> bool {
         let e = self.e;
         let tcp = e.connections.filter(|tcp| tcp.busy >= DOMINANT);
-        let Some((tcp, rest)) = tcp.zip(e.round_trip_ns) else {
-            return false;
-        };
+        let Some((tcp, rest)) = tcp.zip(e.round_trip_ns) else { return false };
         // A receiver that does not read acknowledges at once what it has room for: only a queue on the way
         // takes so long.
         let queued = tcp.round_trip_ns >= FULL_LINK_NS.max(rest.saturating_mul(5));
@@ -479,11 +463,10 @@ impl<'a> Derived<'a> {
         let wait = Awaited::Sockets;
         let because = &["socket_full", "connections", "broker_cpu"];
         let broker = |cause| Conclusion::new(LimitedBy::Broker, cause, because);
-        let busy = self.broker_is_busy();
         if self.link_is_full() {
             return Conclusion::new(LimitedBy::Network, Cause::LinkFull { wait }, because);
         }
-        if let Some(busy) = busy {
+        if let Some(busy) = self.broker_is_busy() {
             return broker(Cause::BrokerBusy { wait, busy });
         }
         if let Some(conclusion) = self.behind_proxy(wait, "socket_full") {
@@ -513,14 +496,6 @@ impl<'a> Derived<'a> {
             None => Cause::NoCredit,
         };
         Conclusion::new(LimitedBy::Broker, cause, &["no_credit", "broker_cpu"])
-    }
-
-    fn alarm(&self) -> Conclusion {
-        Conclusion::new(LimitedBy::Broker, Cause::Alarm, &["blocked", "broker_cpu"])
-    }
-
-    fn away(&self) -> Conclusion {
-        Conclusion::new(LimitedBy::Broker, Cause::NoConnection, &["away", "broker_cpu"])
     }
 
     /// The limit of deliveries.

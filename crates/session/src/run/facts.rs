@@ -87,11 +87,7 @@ impl Recording<'_> {
             broke_off: outcome.error.is_some(),
             interrupted: outcome.was_stopped(),
             insecure: self.context.insecure,
-            own_cores: self
-                .used
-                .combined_cores
-                .filter(|combined| !combined.whole_machine)
-                .map(|combined| combined.cores),
+            own_cores: self.used.combined_cores.filter(|it| !it.whole_machine).map(|it| it.cores),
             clock_source: self.record.hardware.clock_source.clone(),
             measured_from_s: measured_from.map_or(0.0, |span| self.seconds_since_origin(span.start)),
             seconds: self.seen.seconds.len() as u64,
@@ -135,8 +131,7 @@ impl Recording<'_> {
             None => Some(Metric::SEND_DELAY),
             Some(of) => of.scheduled.map(|it| it.wait),
         };
-        let delays = delay.map(|it| self.measured.latencies.histogram(it));
-        delays.map_or(0.0, |it| it.mean() * it.len() as f64 / 1e9)
+        delay.map(|it| self.measured.latencies.histogram(it)).map_or(0.0, |it| it.mean() * it.len() as f64 / 1e9)
     }
 
     /// The share of the seconds in which the loop lag explains the latencies.
@@ -157,56 +152,46 @@ impl Recording<'_> {
     }
 
     fn stalls(&self, outcome: &load::Outcome) -> Vec<archive::Stall> {
-        let threads = outcome.threads.iter();
-        let connections = threads.map(|thread| thread.connections).sum();
-        let sending = outcome.phases.iter();
-        let sending = sending.filter(|span| span.phase != Phase::Drain);
+        let connections = outcome.threads.iter().map(|thread| thread.connections).sum();
+        let sending = outcome.phases.iter().filter(|span| span.phase != Phase::Drain);
         let end_of_sending = sending.map(|span| span.end).max().unwrap_or_default();
         let first = self.first();
         let requested = first.and_then(|first| first.requested.as_ref());
-        let origin = self.context.origin;
         let silences = self.seen.silences.all();
-        let spans = &outcome.phases;
         let is_measured = |it: &&Silence| {
-            let mut spans = spans.iter().filter(|span| span.phase == Phase::Measure);
+            let mut spans = outcome.phases.iter().filter(|span| span.phase == Phase::Measure);
             spans.any(|span| it.from < span.end && span.start < it.until)
         };
         let typical = first
             .map_or(Nanos::ZERO, |first| first.typical_answer(&self.measured, silences.iter().filter(is_measured)));
         let due = |from: Time, until: Time| {
-            let (Some(requested), Some(start)) = (requested, self.started) else {
-                return 0;
-            };
+            let (Some(requested), Some(start)) = (requested, self.started) else { return 0 };
             let since_start = |at: Time| at.min(end_of_sending).since(start);
-            let due = requested.messages(since_start(from), since_start(until));
-            due.round() as u64
+            requested.messages(since_start(from), since_start(until)).round() as u64
         };
         // A whole interval: what came in a part of one may have come before or after.
         let answered = |silence: &Silence| {
             let mut beside = self.seen.answered_beside.iter();
             beside.any(|(from, until)| silence.from <= *from && *until <= silence.until)
         };
-        stalls(silences, origin, typical, connections, due, answered)
+        stalls(silences, self.context.origin, typical, connections, due, answered)
     }
 
     /// The headline latencies that have too few samples for a percentile.
     fn too_few(&self) -> Vec<(String, u64, String)> {
         let operations = self.context.scenarios.iter().filter_map(|it| it.operations);
-        let headline = [Metric::ACK_RESPONSE, Metric::END_TO_END].into_iter();
         let too_few = |metric: Metric| {
             let summary = LatencySummary::of(self.measured.latencies.histogram(metric));
-            let percentiles = LatencySummary::PERCENTILES.iter();
-            let (_, first) = percentiles.into_iter().find(|(p, _)| !summary.supports(*p))?;
+            let (_, first) = LatencySummary::PERCENTILES.iter().find(|(p, _)| !summary.supports(*p))?;
             (summary.count > 0).then(|| (metric.name().to_owned(), summary.count, (*first).to_owned()))
         };
-        let headline = headline.chain(operations.map(|of| of.latency));
-        headline.filter_map(too_few).collect()
+        let headline = [Metric::ACK_RESPONSE, Metric::END_TO_END].into_iter();
+        headline.chain(operations.map(|of| of.latency)).filter_map(too_few).collect()
     }
 
     /// Results of the operations of each scenario that has any.
     fn churn_facts(&self, outcome: &load::Outcome) -> Vec<ChurnFacts> {
-        let scenarios = self.context.scenarios.iter().enumerate();
-        let facts = scenarios.filter_map(|(index, scenario)| {
+        let facts = self.context.scenarios.iter().enumerate().filter_map(|(index, scenario)| {
             let operations = scenario.operations.as_ref()?;
             let tally = outcome.tallies.get(scenario.name)?;
             let count = |metric: Option<Metric>| metric.map_or(0, |it| tally.counts.get(it));
@@ -245,8 +230,7 @@ impl Recording<'_> {
 
 /// Time for which messages in flight were awaited.
 fn drained(outcome: &load::Outcome) -> Nanos {
-    let mut spans = outcome.phases.iter();
-    let drain = spans.find(|span| span.phase == Phase::Drain);
+    let drain = outcome.phases.iter().find(|span| span.phase == Phase::Drain);
     drain.map_or(Nanos::ZERO, |span| span.end.since(span.start))
 }
 
@@ -293,10 +277,7 @@ fn lacking(
         length += of.dt;
     }
     let mut all = Lacking::default();
-    if faults.is_empty() {
-        return all;
-    }
-    for of in seconds {
+    for of in seconds.iter().filter(|_| !faults.is_empty()) {
         let scheduled = due(of);
         let due = scheduled.unwrap_or(usual / f64::max(length, 1e-9) * of.dt);
         let lacking = (due - done(of) as f64).max(0.0);

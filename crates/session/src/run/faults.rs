@@ -151,8 +151,7 @@ impl Player<'_> {
     /// Asks the broker for its objects while the load's clients are connected; they wait for it.
     fn ask(&mut self) {
         if !self.is_gone {
-            let read = BrokerState::read(self.broker, self.beside.profiled, self.control);
-            self.state = Some(read);
+            self.state = Some(BrokerState::read(self.broker, self.beside.profiled, self.control));
         }
         self.control.release();
     }
@@ -247,19 +246,11 @@ impl Player<'_> {
         }
         if !length.is_zero() {
             let now = Clock.now();
-            let at = match injected {
-                Some(_) => now,
-                None => now.min(from + length.0),
-            };
+            let at = if injected.is_some() { now } else { now.min(from + length.0) };
             let pid = injected.and(self.broker.processes().of_node(node));
-            let returned = pid.map(|pid| Returned {
-                node,
-                pid,
-                gone: 0.0,
-                profile: match fault.kind {
-                    RunFault::Kill => self.profile_again(node, pid),
-                    _ => None,
-                },
+            let returned = pid.map(|pid| {
+                let profile = if fault.kind == RunFault::Kill { self.profile_again(node, pid) } else { None };
+                Returned { node, pid, gone: 0.0, profile }
             });
             self.say(FaultEvent::Back { at, returned });
         }
@@ -274,8 +265,7 @@ impl Player<'_> {
     /// A profile of the process that a node is now, with its number in a cluster: the one so far ended with its
     /// process.
     fn profile_again(&mut self, node: usize, pid: u32) -> Option<(Option<u32>, Profiling)> {
-        let node = u32::try_from(node).ok();
-        let node = node.filter(|_| self.broker.nodes().len() > 1);
+        let node = u32::try_from(node).ok().filter(|_| self.broker.nodes().len() > 1);
         Some((node, self.beside.reattach.as_mut()?.attach(node, pid)))
     }
 
@@ -333,12 +323,11 @@ impl Faults {
     ) -> (Self, Player<'env>) {
         let (begin, moments) = channel();
         let (tell, events) = channel();
-        let first = run.scenarios.first();
         let faults = Self {
             specs: specs.to_vec(),
             origin: run.origin,
             warmup: run.phases.warmup,
-            operations: first.and_then(|first| first.operations),
+            operations: run.scenarios.first().and_then(|first| first.operations),
             tell: Some(begin),
             events,
             outcomes: Vec::new(),
@@ -376,11 +365,9 @@ impl Faults {
                 let last = self.outcomes.last();
                 let gone = last.map_or(0.0, |fault| fault.t);
                 let what = format!("{} is back", subject(last.and_then(|fault| fault.node)));
-                let returned = returned.map(|node| Returned { gone, ..node });
-                collected.returned.extend(returned);
+                collected.returned.extend(returned.map(|node| Returned { gone, ..node }));
                 let last = self.outcomes.len().checked_sub(1);
-                let back = self.since_fault(last, at, &what, |fault| &mut fault.back_s);
-                collected.events.extend(back);
+                collected.events.extend(self.since_fault(last, at, &what, |fault| &mut fault.back_s));
             }
             FaultEvent::Kills(killed) => collected.killed.push(killed),
             FaultEvent::Starts(starter) => collected.starters.push(starter),
@@ -389,15 +376,13 @@ impl Faults {
             }
             FaultEvent::Watched => {
                 self.watched = self.outcomes.len().checked_sub(1);
-                let outcome = self.outcomes.last_mut();
-                outcome.into_iter().for_each(|it| it.watched = true);
+                self.outcomes.last_mut().into_iter().for_each(|it| it.watched = true);
             }
             FaultEvent::Failed { at, kind, node, began, reason } => {
                 self.away = None;
                 let outcome = FaultOutcome { kind: kind.name().to_owned(), node, t: t(at), ..FaultOutcome::default() };
                 let what = if began { "did not end" } else { "failed" };
-                let text = format!("the {} {what}: {reason}", named(&outcome));
-                collected.events.push((at, text));
+                collected.events.push((at, format!("the {} {what}: {reason}", named(&outcome))));
                 if !began {
                     self.outcomes.push(outcome);
                 }
@@ -411,9 +396,7 @@ impl Faults {
     }
 
     fn hear_begin(&mut self, event: &FaultEvent, collected: &mut Collected) {
-        let FaultEvent::Began { at, kind, node, late, asked, for_good } = *event else {
-            return;
-        };
+        let FaultEvent::Began { at, kind, node, late, asked, for_good } = *event else { return };
         self.outcomes.push(FaultOutcome {
             kind: kind.name().to_owned(),
             node,
@@ -434,10 +417,7 @@ impl Faults {
     fn missed(&self, interrupted: bool) -> Option<Warning> {
         let is_injected = |fault: &&FaultSpec| injected(fault.kind).is_some();
         let planned = self.specs.iter().filter(is_injected).count();
-        let not_begun = match interrupted {
-            true => 0,
-            false => planned.saturating_sub(self.outcomes.len()),
-        };
+        let not_begun = if interrupted { 0 } else { planned.saturating_sub(self.outcomes.len()) };
         let failed = self.outcomes.iter().filter(|fault| fault.failed.is_some());
         let late = || self.outcomes.iter().filter_map(|fault| fault.late_s);
         let tier = match (failed.clone().count() + not_begun, late().count()) {
@@ -463,9 +443,7 @@ impl Faults {
         let order: Vec<usize> = (outages(&self.specs).iter()).map(|(at, _)| *at).collect();
         for (at, (spec, done)) in self.specs.iter().zip(&played.faults).enumerate() {
             let seconds = |ns: u64| Time(ns).since(self.origin).as_secs_f64();
-            let t = done.start_ns.map(seconds);
-            let end = done.end_ns.map(seconds);
-            let Some(t) = t else { continue };
+            let (Some(t), end) = (done.start_ns.map(seconds), done.end_ns.map(seconds)) else { continue };
             let seen = order.iter().position(|it| *it == at);
             if let Some(outcome) = seen.and_then(|seen| self.outcomes.get_mut(seen)) {
                 outcome.t = t;
@@ -496,8 +474,7 @@ impl Faults {
         let fault = self.outcomes.get_mut(number?)?;
         let after = t - fault.t;
         *place(fault) = Some(after);
-        let text = format!("{what}, {after:.2} s after the fault began");
-        Some((at, text))
+        Some((at, format!("{what}, {after:.2} s after the fault began")))
     }
 }
 
@@ -512,10 +489,8 @@ impl Companion for Faults {
         let of = self.watched;
         let since = match event {
             Some(RunEvent::FirstConfirm { at }) => {
-                let what = self
-                    .operations
-                    .map_or_else(|| "first confirm".to_owned(), |of| format!("first successful {}", of.one));
-                self.since_fault(of, *at, &what, |fault| &mut fault.first_confirm_s)
+                let what = self.operations.map(|of| format!("first successful {}", of.one));
+                self.since_fault(of, *at, what.as_deref().unwrap_or("first confirm"), |it| &mut it.first_confirm_s)
             }
             Some(RunEvent::BacklogGone { at }) => {
                 self.since_fault(of, *at, "backlog gone", |it| &mut it.backlog_gone_s)
@@ -535,8 +510,7 @@ impl Companion for Faults {
     /// Reports how long the broker has been away.
     fn second(&mut self, _: &Second) -> Collected {
         let waiting = self.away.as_ref().map(|(since, label)| {
-            let text = format!("{label}, waiting for its return");
-            (text, Duration::from(Clock.now().since(*since)))
+            (format!("{label}, waiting for its return"), Duration::from(Clock.now().since(*since)))
         });
         Collected { waiting, ..Collected::default() }
     }

@@ -1,7 +1,5 @@
 //! The end of a run: its sums, its warnings, and the last writing of its record.
 
-use std::path::Path;
-
 use archive::{
     FailedBy, FailureCount, Finding, MESSAGES, MessageFlow, PerMessage, PhaseSpan, ProgramSummary, RequirementOutcome,
     Rss, RunLock, RunRecord, RunState, RunSummary, RunWriter, ScenarioSummary, SlicePoint, Throughput, Tier, Topology,
@@ -55,8 +53,7 @@ impl Recording<'_> {
     pub(super) fn tell_not_permitted(&mut self, feature: &str, instead: &str) {
         self.note(&format!("{feature} is no longer permitted: {instead}"));
         let not_permitted = Finding::NotPermitted { feature: feature.to_owned(), instead: instead.to_owned() };
-        let note = Warning::new(Tier::Note, not_permitted);
-        self.seen.not_permitted.push(note);
+        self.seen.not_permitted.push(Warning::new(Tier::Note, not_permitted));
     }
 
     /// Sums up and writes the record for the last time.
@@ -64,28 +61,28 @@ impl Recording<'_> {
         let (outcome, processes) = (ending.outcome, ending.processes);
         self.tell_events(f64::INFINITY);
         // A companion may hear of something when the second of that was told.
-        let events = &mut self.record.events;
-        events.sort_by(|one, other| one.t.total_cmp(&other.t));
+        self.record.events.sort_by(|one, other| one.t.total_cmp(&other.t));
         self.record.topology = ending.topology;
-        self.record.phases = outcome
-            .phases
-            .iter()
-            .map(|span| PhaseSpan {
-                phase: span.phase,
-                start: self.seconds_since_origin(span.start),
-                end: self.seconds_since_origin(span.end),
-            })
-            .collect();
+        let phases = outcome.phases.iter().map(|span| PhaseSpan {
+            phase: span.phase,
+            start: self.seconds_since_origin(span.start),
+            end: self.seconds_since_origin(span.end),
+        });
+        self.record.phases = phases.collect();
         let effect = self.observer_effect();
         let profiled = self.finish_profile(&outcome, &processes);
         let usage = self.used.between.map(|(begin, end)| between(&begin, &end)).unwrap_or_default();
         self.add_censored(&outcome);
         let mut judgement = judge(self.facts(&outcome, &usage));
-        let mut others = self.noted(&outcome);
+        let mut others = std::mem::take(&mut self.summary.warnings);
+        others.append(&mut self.seen.not_permitted);
+        others.extend(self.load_ended(&outcome));
         others.extend(profiled.warnings.iter().cloned());
         others.extend(ending.warnings);
-        let findings = judgement.findings.into_iter();
-        let found: Vec<Warning> = findings.chain(in_order(others)).collect();
+        // In an order that does not depend on who told first.
+        others.sort_by_cached_key(|it| (it.tier, it.code(), format!("{:?}", it.finding)));
+        let mut found = judgement.findings;
+        found.append(&mut others);
         self.record.state = match (&outcome.error, outcome.was_stopped()) {
             (Some(_), _) => RunState::Failed,
             (None, true) => RunState::Interrupted,
@@ -119,21 +116,10 @@ impl Recording<'_> {
         }
     }
 
-    /// Warnings of the run and of its end.
-    fn noted(&mut self, outcome: &load::Outcome) -> Vec<Warning> {
-        let mut noted = std::mem::take(&mut self.summary.warnings);
-        noted.append(&mut self.seen.not_permitted);
-        noted.extend(self.load_ended(outcome));
-        noted
-    }
-
     /// Warns of programs that ended before the measured phase was over: only the user knows whether they should.
     fn load_ended(&self, outcome: &load::Outcome) -> Vec<Warning> {
-        let mut phases = outcome.phases.iter();
-        let measured = phases.find(|it| it.phase == Phase::Measure);
-        let Some((measured, planned)) = measured.zip(self.context.phases.measure) else {
-            return Vec::new();
-        };
+        let measured = outcome.phases.iter().find(|it| it.phase == Phase::Measure);
+        let Some((measured, planned)) = measured.zip(self.context.phases.measure) else { return Vec::new() };
         let note = |at: Time, load| {
             let ended = Finding::LoadEnded {
                 seconds: at.since(measured.start).as_secs_f64(),
@@ -142,8 +128,7 @@ impl Recording<'_> {
             };
             Warning::new(Tier::Note, ended)
         };
-        let ended = self.programs.ended.iter();
-        let early = ended.filter(|(_, at)| **at + TOGETHER < measured.end);
+        let early = self.programs.ended.iter().filter(|(_, at)| **at + TOGETHER < measured.end);
         let early = early.map(|(load, at)| note(*at, Some(*load as u64)));
         let all = ended_by_itself(outcome, Some(planned)).filter(|_| !self.programs.summaries.is_empty());
         early.chain(all.map(|it| note(it.end, None))).collect()
@@ -179,12 +164,8 @@ impl Recording<'_> {
     /// Why a requirement of calls is undecided: their trace ended before the load did.
     fn cut_off(&self, requirement: &Requirement) -> Option<&'static str> {
         let mut scenarios = self.context.scenarios.iter();
-        let about = scenarios.find(|it| {
-            let operations = it.operations.as_ref();
-            operations.is_some_and(|of| requirement.is_about(of.latency))
-        });
-        let ended = self.trace_ended(about?.name);
-        ended.map(|_| "its trace ended before the load did")
+        let about = scenarios.find(|it| it.operations.is_some_and(|of| requirement.is_about(of.latency)))?;
+        self.trace_ended(about.name).map(|_| "its trace ended before the load did")
     }
 
     /// When a trace of this scenario ended before the load did; `None` where it did not.
@@ -224,7 +205,7 @@ impl Recording<'_> {
         };
         let mut summary = RunSummary {
             schema: RunSummary::SCHEMA.to_owned(),
-            run_dir: self.writer.as_ref().map_or_else(String::new, |w| shown(w.dir())),
+            run_dir: self.writer.as_ref().map_or_else(String::new, |w| w.dir().display().to_string()),
             broker: self.context.broker.clone(),
             programs: self.programs.summaries.values().cloned().collect(),
             cpu_cores,
@@ -304,21 +285,13 @@ impl Recording<'_> {
         let count = |metric| self.measured.counts.get(metric);
         let completed = count(operations.completed);
         // Where none came to its end in order, what was used is what it took to refuse them, or other work.
-        let ended = match completed {
-            0 => 0,
-            _ => completed + operations.failed.map_or(0, count),
-        };
-        let failures = tally
-            .failures
-            .iter()
-            .map(|(reason, count)| FailureCount { reason: web::redact::text(reason), count: *count });
-        let mut failures: Vec<FailureCount> = failures.collect();
+        let ended = if completed == 0 { 0 } else { completed + operations.failed.map_or(0, count) };
+        let failure = |(why, count): (&String, &u64)| FailureCount { reason: web::redact::text(why), count: *count };
+        let mut failures: Vec<FailureCount> = tally.failures.iter().map(failure).collect();
         failures.sort_by_key(|failure| std::cmp::Reverse(failure.count));
-        let mut phases = outcome.phases.iter();
-        let measured = phases.find(|it| it.phase == Phase::Measure);
-        let trace_ended = self.trace_ended(scenario.name);
-        let from = measured.map(|it| it.start);
-        let counted = counted_length(self.measured_length, from, trace_ended);
+        let measured = outcome.phases.iter().find(|it| it.phase == Phase::Measure);
+        let counted =
+            counted_length(self.measured_length, measured.map(|it| it.start), self.trace_ended(scenario.name));
         let of = ScenarioSummary {
             unit: operations.many.to_owned(),
             role: operations.role,
@@ -334,11 +307,8 @@ impl Recording<'_> {
 
     /// Adds operations without an answer, with the time they have waited.
     fn add_censored(&mut self, outcome: &load::Outcome) {
-        let Some(censored) = &outcome.censored else {
-            return;
-        };
-        let due = censored.interval.histograms();
-        let added = self.measured.latencies.add_due(Phase::Measure, due);
+        let Some(censored) = &outcome.censored else { return };
+        let added = self.measured.latencies.add_due(Phase::Measure, censored.interval.histograms());
         // Equal shapes always add.
         debug_assert!(added.is_ok());
         let slice = censored.interval.to_slice();
@@ -356,13 +326,6 @@ const fn failed_by(error: &load::Error) -> FailedBy {
         load::Error::Limit(_) | load::Error::Machine { .. } => FailedBy::Generator,
         _ => FailedBy::Side,
     }
-}
-
-/// Warnings in an order that does not depend on who told first.
-fn in_order(mut warnings: Vec<Warning>) -> Vec<Warning> {
-    let key = |it: &Warning| (it.tier, it.code(), format!("{:?}", it.finding));
-    warnings.sort_by_cached_key(key);
-    warnings
 }
 
 /// Whether the rest of the drain might have met the requirement.
@@ -408,8 +371,4 @@ fn close(
         }
     }
     record
-}
-
-fn shown(path: &Path) -> String {
-    path.display().to_string()
 }

@@ -158,8 +158,7 @@ impl Contention {
     /// Run-queue wait of each, by seconds since the run's origin.
     pub(super) fn waits(&self, origin: Time) -> Vec<RunQueueWait> {
         let since = |at: Time| at.since(origin).as_secs_f64();
-        let waits = self.waits.iter();
-        let waits = waits.map(|(from, until, [broker, own])| RunQueueWait {
+        let waits = self.waits.iter().map(|(from, until, [broker, own])| RunQueueWait {
             from_s: since(*from),
             until_s: since(*until),
             broker_s: broker.map(Nanos::as_secs_f64),

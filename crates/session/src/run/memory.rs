@@ -86,35 +86,28 @@ impl MemoryWatch {
 
     /// Rows since the previous call.
     fn take(&mut self) -> Collected {
-        let readings = self.readings.iter().flat_map(Receiver::try_iter);
-        let readings: Vec<NodeReading> = readings.collect();
+        let readings: Vec<NodeReading> = self.readings.iter().flat_map(Receiver::try_iter).collect();
         let mut read = Collected::default();
         let is_any = !readings.is_empty();
-        for reading in readings {
-            self.add(reading, &mut read);
-        }
-        if is_any {
-            read.told.push(self.told());
-        }
+        readings.into_iter().for_each(|reading| self.add(reading, &mut read));
+        read.told.extend(is_any.then(|| self.told()));
         read
     }
 
     fn add(&mut self, reading: NodeReading, read: &mut Collected) {
         let several = self.nodes.len() > 1;
-        let Some(node) = self.nodes.get_mut(reading.node) else {
-            return;
-        };
+        let Some(node) = self.nodes.get_mut(reading.node) else { return };
         match reading.result {
             Ok(sides) => {
-                if node.is_away() {
+                // It was read before, and not the last time.
+                if node.failed > 0 && node.latest.is_empty() {
                     read.notes.push(format!("the memory of {} is read again", node.name));
                 }
                 node.answers += 1;
                 if node.took.len() < MOST_TIMES {
                     node.took.push(sides.took);
                 }
-                let of_node = several.then_some(reading.node);
-                node.latest = series(&sides, of_node);
+                node.latest = series(&sides, several.then_some(reading.node));
                 read.rows.push(SeriesRow { since: reading.at, length: self.every, values: node.latest.clone() });
             }
             Err(error) => {
@@ -138,12 +131,9 @@ impl MemoryWatch {
     /// node's older values.
     fn told(&self) -> Vec<(SeriesName, f64)> {
         let several = self.nodes.len() > 1;
-        let nodes = self.nodes.iter().enumerate();
-        let told = nodes.flat_map(|(number, node)| {
-            let of_node = several.then_some(number);
-            let unanswered = named("unanswered readings", SeriesUnit::Count, None, of_node);
-            let unanswered = (unanswered, node.failed as f64);
-            node.latest.iter().cloned().chain([unanswered])
+        let told = self.nodes.iter().enumerate().flat_map(|(number, node)| {
+            let unanswered = named("unanswered readings", SeriesUnit::Count, None, several.then_some(number));
+            node.latest.iter().cloned().chain([(unanswered, node.failed as f64)])
         });
         told.collect()
     }
@@ -166,8 +156,7 @@ impl Companion for MemoryWatch {
             };
             let thread = thread::Builder::new().name(format!("memory-{node}"));
             if let Err(error) = thread.spawn(move || task.run(begin)) {
-                let name = &options.node;
-                read.notes.push(format!("the memory of {name} cannot be read: {error}"));
+                read.notes.push(format!("the memory of {} cannot be read: {error}", options.node));
             }
         }
         read
@@ -195,20 +184,13 @@ impl Drop for MemoryWatch {
 }
 
 impl WatchedNode {
-    /// Whether it was read before, and not the last time.
-    fn is_away(&self) -> bool {
-        self.failed > 0 && self.latest.is_empty()
-    }
-
     /// The cost of the readings.
     fn sentence(&self) -> String {
         let mut took = self.took.clone();
         took.sort_unstable();
-        let readings = counted(self.answers, "reading");
-        let mut text = format!("memory of {}: {readings}", self.name);
+        let mut text = format!("memory of {}: {}", self.name, counted(self.answers, "reading"));
         if let (Some(middle), Some(longest)) = (took.get(took.len() / 2), took.last()) {
-            let (middle, longest) = (nanos(*middle), nanos(*longest));
-            text += &format!(", each in {middle} (median), {longest} at most");
+            text += &format!(", each in {} (median), {} at most", nanos(*middle), nanos(*longest));
         }
         if self.failed > 0 {
             text += &format!("; {} without an answer", self.failed);
@@ -264,7 +246,7 @@ impl MemoryTask {
             if self.stop.load(Ordering::Relaxed) {
                 return false;
             }
-            let left = Duration::from_nanos(due.since(Clock.now()).0);
+            let left = Duration::from(due.since(Clock.now()));
             if left.is_zero() {
                 return true;
             }
@@ -292,28 +274,22 @@ fn series(sides: &MemorySides, node: Option<usize>) -> Vec<(SeriesName, f64)> {
         all.extend(value.map(|value| (name, value)));
     };
     let (carriers, _) = sides.carriers_and_blocks();
-    let machine = &sides.machine;
-    let resident = machine.resident.map(|it| it as f64);
-    bytes(BOTH, Some(("kind", "resident")), resident);
+    bytes(BOTH, Some(("kind", "resident")), sides.machine.resident.map(|it| it as f64));
     bytes(BOTH, Some(("kind", "carriers")), Some(carriers as f64));
     for kind in KINDS {
         let value = sides.vm.get(kind).map(|it| *it as f64);
         bytes(BOTH, Some(("kind", &format!("VM {kind}"))), value);
     }
     for step in sides.difference() {
-        let part = step.short();
-        bytes(BETWEEN, Some(("part", part)), Some(step.bytes as f64));
+        bytes(BETWEEN, Some(("part", step.short())), Some(step.bytes as f64));
     }
     for it in &sides.allocators {
-        let label = Some(("allocator", it.name.as_str()));
-        bytes("carriers", label, Some(it.carriers as f64));
+        bytes("carriers", Some(("allocator", &it.name)), Some(it.carriers as f64));
     }
     for it in &sides.allocators {
-        let label = Some(("allocator", it.name.as_str()));
-        bytes("blocks", label, Some(it.blocks as f64));
+        bytes("blocks", Some(("allocator", &it.name)), Some(it.blocks as f64));
     }
-    let cache = machine.page_cache.map(|it| it as f64);
-    bytes("page cache of the machine", None, cache);
+    bytes("page cache of the machine", None, sides.machine.page_cache.map(|it| it as f64));
     let took = named("time of a reading", SeriesUnit::Seconds, None, node);
     all.push((took, sides.took.as_secs_f64()));
     all
@@ -325,14 +301,9 @@ const BOTH: &str = "both sides";
 const BETWEEN: &str = "between the sides";
 
 fn named(name: &str, unit: SeriesUnit, label: Option<(&str, &str)>, node: Option<usize>) -> SeriesName {
-    let mut series = SeriesName::new(ERLANG_MEMORY, name, unit);
-    if let Some((key, value)) = label {
-        series = series.with(key, value);
-    }
-    match node {
-        Some(node) => series.with("node", &node.to_string()),
-        None => series,
-    }
+    let node = node.map(|node| node.to_string());
+    let labels = label.into_iter().chain(node.as_deref().map(|node| ("node", node)));
+    labels.fold(SeriesName::new(ERLANG_MEMORY, name, unit), |series, (key, value)| series.with(key, value))
 }
 
 #[cfg(test)]

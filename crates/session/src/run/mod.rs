@@ -158,7 +158,8 @@ fn check_requirements(experiment: &Experiment, scenarios: &[MakeScenario]) -> Re
     let endpoint = load::Endpoint::new("localhost", 0);
     let experiment = experiment.with_addresses(&ProbedAddresses::default());
     let traced = TracedBroker::default();
-    let made = all_made(scenarios, &Occasion::of(&experiment, &endpoint, 0, &traced))?;
+    let occasion = Occasion { experiment: &experiment, endpoint: &endpoint, run_id: 0, traced: &traced };
+    let made = all_made(scenarios, &occasion)?;
     let metrics: Vec<Metric> = made.iter().flat_map(|it| it.metrics()).collect();
     let mut required = experiment.require.iter();
     required.try_for_each(|spec| spec.that.check(&metrics)).map_err(Error::Usage)
@@ -205,8 +206,7 @@ pub fn run_on(
     let memory = MemoryWatch::of(experiment, broker)?;
     let copied = broker.copied();
     if copied.is_none() {
-        let (to, seed) = (broker.endpoint(), Start::now().seed);
-        preparing::fill(experiment, to, seed, control, observer)?;
+        preparing::fill(experiment, broker.endpoint(), Start::now().seed, control, observer)?;
     }
     let start = Start::now();
     let loaded = Loaded::of(broker);
@@ -217,7 +217,7 @@ pub fn run_on(
         .with_addresses(&own_pages.addresses(broker))
         .with_nodes(broker.nodes())
         .on_prepared(copied.is_some());
-    let occasion = Occasion::of(&resolved, broker.endpoint(), start.seed, &traced);
+    let occasion = Occasion { experiment: &resolved, endpoint: broker.endpoint(), run_id: start.seed, traced: &traced };
     let scenarios = all_made(options.scenarios, &occasion)?;
     let context = loaded.context(&scenarios, start.origin, experiment, options.texts)?;
     let mut record = start.record(&experiment.name, options);
@@ -230,16 +230,13 @@ pub fn run_on(
     let writer = start.writer(options, &mut record)?;
     let profiling = loaded.profiling(&context.profile, &start, writer.as_ref(), observer);
     observer.step("connecting");
-    let seed = u64::from(start.seed);
-    let profiled = profiling.is_on();
+    let (seed, profiled) = (u64::from(start.seed), profiling.is_on());
     let attached = writer.as_ref().filter(|_| profiled);
     let reattach = attached.map(|it| Reattach::new(start, context.profile.clone(), it.dir()));
-    let beside = Beside { profiled, reattach };
     let (logs, looks) = (broker.follow_logs(), Looks::of(broker.directories()));
-    let specs = &experiment.fault;
-    let (faults, player) = Faults::of(specs, &context, &mut *broker, control, beside);
-    let usage = loaded.usage();
-    let mut recording = Recording::new(context, record, writer, profiling, usage, observer);
+    let beside = Beside { profiled, reattach };
+    let (faults, player) = Faults::of(&experiment.fault, &context, &mut *broker, control, beside);
+    let mut recording = Recording::new(context, record, writer, profiling, loaded.usage(), observer);
     recording.companions = vec![
         Box::new(faults),
         Box::new(Scraping::of(plans).served_by(&loaded.pids(), seed)),
@@ -275,10 +272,7 @@ fn end_load(
     };
     recording.finish_companions(&outcome);
     if outcome.error.is_none() && recording.is_stopped_early(control) {
-        let during = match recording.started {
-            Some(_) => "warm-up",
-            None => "start",
-        };
+        let during = if recording.started.is_some() { "warm-up" } else { "start" };
         recording.discard();
         return Err(Error::Stopped { during });
     }
@@ -297,8 +291,7 @@ fn end_load(
         recording.unread_at_end(0, &error.problem().cause, error.to_string());
         Topology::default()
     });
-    let named = state.processes.into_iter().enumerate();
-    let named = named.map(|(node, named)| match named {
+    let named = state.processes.into_iter().enumerate().map(|(node, named)| match named {
         // A node that was restarted gives its processes the identifiers of others.
         Ok(_) if !recording.profiling.is_of(node, now.of_node(node)) => Vec::new(),
         Ok(named) => named,
@@ -309,9 +302,9 @@ fn end_load(
         }
     });
     let processes = named.collect();
-    let gone = node_gone(broker, &recording.summary.faults);
+    let warnings = Vec::from_iter(node_gone(broker, &recording.summary.faults));
     recording.tell_logged();
-    Ok(recording.finish(Ending { outcome, topology, processes, warnings: gone.into_iter().collect() }))
+    Ok(recording.finish(Ending { outcome, topology, processes, warnings }))
 }
 
 /// The moment at which a run begins. Its time counts from there until its load begins.
@@ -348,9 +341,7 @@ impl Start {
 
     /// Makes the run folder, where one is wanted, and writes the record into it.
     pub(crate) fn writer(&self, options: &RunOptions, record: &mut RunRecord) -> Result<Option<RunWriter>, Error> {
-        let Some(runs_dir) = &options.runs_dir else {
-            return Ok(None);
-        };
+        let Some(runs_dir) = &options.runs_dir else { return Ok(None) };
         let mut writer = RunWriter::create(runs_dir, &record.name, self.unix_ns)?;
         record.id = writer.id().to_owned();
         writer.set_origin(self.origin, self.unix_ns);
@@ -449,14 +440,15 @@ impl Loaded {
         experiment: &Experiment,
         texts: Texts,
     ) -> Result<RunContext, Error> {
-        let first = scenarios.first().ok_or_else(nothing_to_do)?;
-        let contexts = scenarios.iter().map(|it| ScenarioContext::of(&**it));
+        // Validation finds that first.
+        let nothing = || Problem::new("the experiment has no load", "", "add [[load]], [churn] or [[probe]]");
+        let first = scenarios.first().ok_or_else(nothing).map_err(Error::Usage)?;
         let plan = first.plan();
         let processes = &self.processes;
         Ok(RunContext {
             origin,
             phases: first.phases(),
-            scenarios: contexts.collect::<Result<_, _>>()?,
+            scenarios: scenarios.iter().map(|it| ScenarioContext::of(&**it)).collect::<Result<_, _>>()?,
             broker: self.identity.summary(processes.main),
             shared_machine: processes.on_this_machine,
             sees_all_brokers: processes.further.iter().all(Option::is_some),
@@ -507,12 +499,6 @@ impl Loaded {
 
     /// Blocks with profiling and without, where requested.
     fn blocks(&self, spec: &ProfileSpec, seed: u64) -> Blocks {
-        let wanted = spec.blocks;
-        wanted.map_or_else(Blocks::default, |length| Blocks::wanted(length.0, seed, self.usage()))
+        spec.blocks.map_or_else(Blocks::default, |length| Blocks::wanted(length.0, seed, self.usage()))
     }
-}
-
-/// The problem of an experiment of which no scenario takes anything; validation finds that first.
-fn nothing_to_do() -> Error {
-    Error::Usage(Problem::new("the experiment has no load", "", "add [[load]], [churn] or [[probe]]"))
 }

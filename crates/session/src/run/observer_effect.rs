@@ -23,6 +23,7 @@ use load::scenario::Operations;
 use measure::{Clock, LatencySummary, Metric, Nanos, Phase, Slice, Time, new_histogram};
 use profile::SamplingSwitch;
 
+use super::profiling::Profiling;
 use crate::usage::{Reading, UsageSource, between};
 
 /// Slices end when a loop next reads the clock: up to this long after a block's border they still belong to the
@@ -40,14 +41,6 @@ pub(crate) struct Blocks {
     running: Option<RunningBlocks>,
 }
 
-/// Switches of the profiles, for blocks without profiling.
-#[derive(Debug, Default)]
-pub(super) struct SwitchedProfiles {
-    pub(super) switches: Vec<SamplingSwitch>,
-    /// Profiling costs the broker something even while sampling is off.
-    pub(super) stays_in_the_way: bool,
-}
-
 /// Blocks that are wanted, before the load begins.
 struct WantedBlocks {
     length: Nanos,
@@ -60,14 +53,14 @@ struct RunningBlocks {
     plan: BlockPlan,
     switching: Switching,
     counts: BlockCounts<Box<dyn Iterator<Item = PlannedBlock> + Send>>,
+    /// Profiling costs the broker something even while sampling is off.
     stays_in_the_way: bool,
 }
 
 impl Blocks {
     /// Blocks of this length, in the order that the seed draws.
     pub(super) fn wanted(length: Nanos, seed: u64, usage: BlockUsage) -> Self {
-        let wanted = WantedBlocks { length, seed, usage };
-        Self { wanted: Some(wanted), running: None }
+        Self { wanted: Some(WantedBlocks { length, seed, usage }), running: None }
     }
 
     /// The broker is another process than was thought.
@@ -88,19 +81,17 @@ impl Blocks {
 
     /// Plans the blocks of a load whose measured phase begins at `start`, and goes through them, where they are wanted
     /// and something is sampled.
-    pub(super) fn begin(&mut self, start: Time, measure: Option<Nanos>, sampled: SwitchedProfiles) {
-        let wanted = self.wanted.take();
-        let Some(wanted) = wanted.filter(|_| !sampled.switches.is_empty()) else {
-            return;
-        };
+    pub(super) fn begin(&mut self, start: Time, measure: Option<Nanos>, profiling: &Profiling) {
+        let switches = profiling.switches();
+        let Some(wanted) = self.wanted.take().filter(|_| !switches.is_empty()) else { return };
         let plan = BlockPlan { start, length: wanted.length, measure, seed: wanted.seed };
         let blocks: Box<dyn Iterator<Item = PlannedBlock> + Send> = Box::new(plan.blocks());
-        let switching = Switching::start(plan, sampled.switches, wanted.usage);
+        let switching = Switching::start(plan, switches, wanted.usage);
         self.running = switching.map(|switching| RunningBlocks {
             plan,
             switching,
             counts: BlockCounts::of(blocks),
-            stays_in_the_way: sampled.stays_in_the_way,
+            stays_in_the_way: profiling.stays_in_the_way(),
         });
     }
 
@@ -131,12 +122,8 @@ impl Blocks {
             effect.latency = of.latency.name().to_owned();
         }
         let seconds = |at: Time| at.since(origin).as_secs_f64();
-        let blocks = switched.iter().map(|it| ProfilingBlock {
-            start: seconds(it.block.start),
-            end: seconds(it.block.end),
-            on: it.block.on,
-        });
-        effect.blocks = blocks.collect();
+        let block = |it: PlannedBlock| ProfilingBlock { start: seconds(it.start), end: seconds(it.end), on: it.on };
+        effect.blocks = switched.iter().map(|it| block(it.block)).collect();
         Some(effect)
     }
 }
@@ -182,8 +169,7 @@ impl<I: Iterator<Item = PlannedBlock>> BlockCounts<I> {
         }
         while let Some(block) = self.blocks.peek().copied() {
             if slice.start + SKEW < block.end {
-                let is_inside = slice.start + SKEW >= block.counted_from && slice.end <= block.end + SKEW;
-                if is_inside {
+                if slice.start + SKEW >= block.counted_from && slice.end <= block.end + SKEW {
                     self.count(slice, operations);
                 }
                 return;
@@ -280,11 +266,11 @@ fn pairs(switched: &[SwitchedBlock], counted: &[BlockCount]) -> Vec<MeasuredPair
         let count = counted.iter().find(|it| it.number == of.block.number)?;
         BlockFigures::of(of, count)
     };
-    let pairs = switched.chunks_exact(2).filter_map(|pair| {
+    let pair = |pair: &[SwitchedBlock]| {
         let of = |on: bool| pair.iter().find(|it| it.block.on == on).and_then(figures);
         Some(MeasuredPair { on: of(true)?, off: of(false)? })
-    });
-    pairs.collect()
+    };
+    switched.chunks_exact(2).filter_map(pair).collect()
 }
 
 struct MeasuredBlocks {
@@ -382,8 +368,7 @@ impl BlockPlan {
     fn blocks(self) -> impl Iterator<Item = PlannedBlock> {
         let pairs = self.measure.map_or(u64::MAX / 2, |measure| measure.0 / (2 * self.length.0));
         let order = BlockOrder::new(self.seed);
-        let numbered = (0..pairs.saturating_mul(2)).zip(order);
-        numbered.map(move |(number, on)| {
+        (0..pairs.saturating_mul(2)).zip(order).map(move |(number, on)| {
             let start = self.start + Nanos(self.length.0.saturating_mul(number));
             PlannedBlock { number, start, counted_from: start + GUARD, end: start + self.length, on }
         })
@@ -442,13 +427,7 @@ struct Worker {
 
 impl Worker {
     fn run(mut self, plan: BlockPlan) -> Vec<SwitchedBlock> {
-        let mut done = Vec::new();
-        for block in plan.blocks() {
-            let Some(switched) = self.block(block) else {
-                break;
-            };
-            done.push(switched);
-        }
+        let done = plan.blocks().map_while(|block| self.block(block)).collect();
         self.switch(true);
         done
     }
@@ -472,11 +451,8 @@ impl Worker {
 
     /// Whether sampling is now as it should be.
     fn switch(&mut self, on: bool) -> bool {
-        if on == self.is_on {
-            return true;
-        }
-        self.is_on = on;
-        let mut switches = self.switches.iter();
+        let was_on = std::mem::replace(&mut self.is_on, on);
+        let mut switches = self.switches.iter().filter(|_| on != was_on);
         if on {
             return switches.all(|switch| switch.resume().is_ok());
         }

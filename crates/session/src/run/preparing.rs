@@ -124,35 +124,27 @@ impl Maker<'_> {
             prepared_by: String::new(),
         };
         let broker = brokers::start_with(&filler, Some(&data), bellows_exe, control, &mut starting(observer))?;
-        let endpoint = broker.endpoint().clone();
         let seed = Start::now().seed;
-        let filled = fill(self.experiment, &endpoint, seed, control, observer)?;
+        let filled = fill(self.experiment, broker.endpoint(), seed, control, observer)?;
         observer.step("stopping the broker");
         let part = self.folder.begin(self.key)?;
-        let kept = broker
-            .keep_data(&part.join(DATA), &|| control.is_stopping())
-            .map_err(Error::from)
-            .and_then(|()| self.describe(&data, filled, &part, &filler, seed));
-        let kept = kept.and_then(|data| {
+        let keep = || -> Result<PreparedData, Error> {
+            broker.keep_data(&part.join(DATA), &|| control.is_stopping())?;
+            let data = self.describe(&data, filled, &part, &filler, seed)?;
             self.folder.finish(&data)?;
             Ok(data)
-        });
-        match kept {
-            Ok(data) => {
-                observer.step(&format!(
-                    "prepared data {} is kept in {}: {:.1} MB; `bellows runs data` lists and removes it",
-                    data.key,
-                    self.folder.dir().display(),
-                    data.bytes as f64 / 1e6
-                ));
-                Ok(())
-            }
-            Err(error) => {
-                // What cannot be removed now is not used, either.
-                let _ = self.folder.clear(self.key);
-                Err(error)
-            }
-        }
+        };
+        let data = keep().inspect_err(|_| {
+            // What cannot be removed now is not used, either.
+            let _ = self.folder.clear(self.key);
+        })?;
+        observer.step(&format!(
+            "prepared data {} is kept in {}: {:.1} MB; `bellows runs data` lists and removes it",
+            data.key,
+            self.folder.dir().display(),
+            data.bytes as f64 / 1e6
+        ));
+        Ok(())
     }
 
     /// Describes the data once all of them are on disk.
@@ -166,10 +158,8 @@ impl Maker<'_> {
     ) -> Result<PreparedData, Error> {
         let size = brokers::folder_size(&part.join(DATA), true)?;
         let created = jiff::Timestamp::from_nanosecond(i128::from(wall_clock_unix_ns()));
-        let plan = match filler.load.is_empty() {
-            true => None,
-            false => Some(filler.plan(&Endpoint::new("localhost", 0), seed)?),
-        };
+        let plan = || filler.plan(&Endpoint::new("localhost", 0), seed);
+        let plan = (!filler.load.is_empty()).then(plan).transpose()?;
         Ok(PreparedData {
             key: self.key.to_owned(),
             experiment: self.experiment.name.clone(),
@@ -205,14 +195,13 @@ pub(super) fn fill(
     }
     let mut plan = filling.plan(endpoint, run_id)?;
     let wanted = limit(&mut plan, &filling.load);
-    let (all, count) = (queues(&plan), measure::count(wanted));
+    let all = queues(&plan);
     let text = match wanted {
         0 => format!("declaring {all}"),
-        _ => format!("filling {all} with {count} messages"),
+        _ => format!("filling {all} with {} messages", measure::count(wanted)),
     };
     if wanted == 0 {
-        plan.phases.measure = Some(AT_ONCE);
-        plan.phases.drain = AT_ONCE;
+        (plan.phases.measure, plan.phases.drain) = (Some(AT_ONCE), AT_ONCE);
     }
     observer.step(&text);
     let made = format!("{all}: {}", measure::counted(wanted, "message"));
@@ -281,8 +270,7 @@ impl Sink for Progress<'_> {
     fn interval(&mut self, merged: &Interval) {
         self.sums.add(&merged.counters);
         let percent = 100 * u128::from(self.sums.completed) / u128::from(self.wanted.max(1));
-        let text = format!("{}, {percent} %", self.text);
-        self.observer.waiting(&text, self.began.elapsed());
+        self.observer.waiting(&format!("{}, {percent} %", self.text), self.began.elapsed());
     }
 
     fn event(&mut self, event: RunEvent) {

@@ -115,14 +115,13 @@ impl Profiling {
     /// # Errors
     /// Not one of them can be opened. Where only some cannot, the others are taken, with a warning.
     pub(crate) fn attach(sampling: &Sampling<'_>, pid: u32, header: &ProfileHeader) -> Result<Self, profile::Error> {
-        let mut profiling = Self::default();
-        let mut first_error = None;
+        let (mut profiling, mut first_error) = (Self::default(), None);
         for options in sampling.options {
             match EventProfile::attach(options, pid, header.clone(), sampling) {
                 Ok(profile) => profiling.profiles.push(profile),
                 Err(e) => {
                     profiling.lacks(&options.event.name, &e);
-                    first_error = first_error.or(Some(e));
+                    first_error.get_or_insert(e);
                 }
             }
         }
@@ -142,8 +141,7 @@ impl Profiling {
     /// Continues with profiles of a process that replaced an earlier one.
     pub(crate) fn go_on(&mut self, others: Self, why: Warning) {
         for profile in others.profiles {
-            let mut profiles = self.profiles.iter_mut();
-            match profiles.find(|it| it.name == profile.name) {
+            match self.profiles.iter_mut().find(|it| it.name == profile.name) {
                 Some(before) => before.go_on(profile),
                 None => self.profiles.push(profile),
             }
@@ -154,13 +152,7 @@ impl Profiling {
 
     /// Whether the process of a node is sampled, 0 where the broker is one process.
     pub(crate) fn is_of(&self, node: usize, pid: Option<u32>) -> bool {
-        let mut profiles = self.profiles.iter();
-        profiles.any(|it| it.node.unwrap_or_default() as usize == node && Some(it.pid) == pid)
-    }
-
-    /// When sampling began.
-    pub(crate) const fn started(&self) -> Option<Time> {
-        self.started
+        self.profiles.iter().any(|it| it.node.unwrap_or_default() as usize == node && Some(it.pid) == pid)
     }
 
     /// Keeps how much CPU time each node of the broker used in the window, as far as that is known.
@@ -182,40 +174,30 @@ impl Profiling {
     /// From the header's origin on, samples go to files in another folder, or nowhere without one. Returns the part
     /// before that, which can be finished when its time has come.
     pub(crate) fn turn(&mut self, header: &ProfileHeader, dir: Option<&Path>) -> Self {
-        let mut ended = Self {
+        Self {
+            profiles: self.profiles.iter_mut().filter_map(|it| it.turn(header, dir)).collect(),
             started: self.started.replace(header.origin),
             until: Some(header.origin),
             is_brief: self.is_brief,
             warnings: self.warnings.clone(),
             ..Self::default()
-        };
-        for profile in &mut self.profiles {
-            ended.profiles.extend(profile.turn(header, dir));
         }
-        ended
     }
 
     /// Where sampling has ended, or is to end, about the moment of a turn: gives those profiles back to the part that
     /// ended which the turn did not come about for. Whether any has turned.
     pub(crate) fn settle(&mut self, ended: &mut Self) -> bool {
-        let pairs = std::mem::take(&mut self.profiles).into_iter();
-        for (profile, before) in pairs.zip(&mut ended.profiles) {
-            if let Some(turned) = profile.settle(before) {
-                self.profiles.push(turned);
-            }
-        }
-        if self.profiles.is_empty() {
-            ended.until = None;
-        }
+        let pairs = std::mem::take(&mut self.profiles).into_iter().zip(&mut ended.profiles);
+        self.profiles = pairs.filter_map(|(profile, before)| profile.settle(before)).collect();
+        ended.until = ended.until.filter(|_| self.is_on());
         self.is_on()
     }
 
     /// Discards the samples; `false` where none were to be taken.
     pub(crate) fn abandon(&mut self) -> bool {
-        let profiles = std::mem::take(&mut self.profiles);
         self.started = None;
-        let any = !profiles.is_empty();
-        profiles.into_iter().for_each(EventProfile::abandon);
+        let any = self.is_on();
+        self.profiles.drain(..).for_each(EventProfile::abandon);
         any
     }
 
@@ -259,7 +241,7 @@ impl Profiling {
     fn samplers(&self) -> impl Iterator<Item = &Sampler> {
         self.profiles.iter().filter_map(|it| match &it.part.source {
             Source::Sampler(sampler) => Some(&**sampler),
-            Source::Turning(_) | Source::Stopping(_) | Source::Ended(_) => None,
+            _ => None,
         })
     }
 
@@ -300,9 +282,7 @@ impl Profiling {
             let named = processes.get(node).map_or(&[][..], Vec::as_slice);
             let used = self.used.get(node).copied().flatten();
             let read = event.read(self.origin, window, writer);
-            let Some(profile) = event.finish(read, named, used, writer, &mut profiled) else {
-                continue;
-            };
+            let Some(profile) = event.finish(read, named, used, writer, &mut profiled) else { continue };
             match profile.to_pprof() {
                 Ok(bytes) => writer.write_file(&pprof, &bytes),
                 Err(e) => writer.complain(&pprof, &e.to_string()),
@@ -355,17 +335,12 @@ impl EventProfile {
     }
 
     fn start(&mut self) -> Result<(), profile::Error> {
-        match &mut self.part.source {
-            Source::Sampler(sampler) => sampler.start(),
-            Source::Turning(_) | Source::Stopping(_) | Source::Ended(_) => Ok(()),
-        }
+        if let Source::Sampler(sampler) = &mut self.part.source { sampler.start() } else { Ok(()) }
     }
 
     /// Has the sampler continue with a file in another folder; returns the part before that.
     fn turn(&mut self, header: &ProfileHeader, dir: Option<&Path>) -> Option<Self> {
-        let Source::Sampler(sampler) = &self.part.source else {
-            return None;
-        };
+        let Source::Sampler(sampler) = &self.part.source else { return None };
         let stacks = dir.map(|dir| dir.join(file::of_event(&self.name, file::STACKS)));
         let sink = stacks.as_deref().and_then(|stacks| StacksWriter::create(stacks, header.clone()).ok());
         // That a file is missing is told where it is read.
@@ -404,15 +379,15 @@ impl EventProfile {
         self.pid = next.pid;
         let mut before = std::mem::replace(&mut self.part, next.part);
         before.stop();
-        match self.is_held {
-            true => before.abandon(),
-            false => self.earlier.push(before),
-        }
+        if self.is_held { before.abandon() } else { self.earlier.push(before) }
     }
 
     fn abandon(self) {
-        let parts = std::iter::once(self.part).chain(self.earlier);
-        parts.for_each(SampledPart::abandon);
+        self.earlier.into_iter().chain([self.part]).for_each(SampledPart::abandon);
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &SampledPart> {
+        self.earlier.iter().chain([&self.part])
     }
 
     /// Names the event in the warning, where it is not the usual one.
@@ -423,9 +398,7 @@ impl EventProfile {
 
     /// Whether each event is a sample, so that no frequency makes them fewer.
     fn takes_each(&self) -> bool {
-        let event = self.name.split('@').next();
-        let event = event.and_then(profile::Event::named);
-        event.is_some_and(|it| !it.has_frequency())
+        self.name.split('@').next().and_then(profile::Event::named).is_some_and(|it| !it.has_frequency())
     }
 
     /// Ends sampling, or waits for the end of the part.
@@ -448,14 +421,8 @@ impl EventProfile {
     /// Its parts in the window, with times from this instant.
     fn read(&self, origin: Option<(Time, u64)>, window: Option<(u64, u64)>, writer: &mut RunWriter) -> Vec<Profile> {
         let name = file::of_event(&self.name, file::STACKS);
-        let mut parts = Vec::new();
-        for part in self.earlier.iter().chain([&self.part]) {
-            match part.read(origin, window) {
-                Ok(profile) => parts.push(profile),
-                Err(e) => writer.complain(&name, &e.to_string()),
-            }
-        }
-        parts
+        let read = |part: &SampledPart| part.read(origin, window).map_err(|e| writer.complain(&name, &e.to_string()));
+        self.parts().map(read).filter_map(Result::ok).collect()
     }
 
     /// Names processes in its parts, of a node that `used` so much, and writes the stacks of all of them again.
@@ -467,7 +434,6 @@ impl EventProfile {
         writer: &mut RunWriter,
         profiled: &mut Profiled,
     ) -> Option<Profile> {
-        let name = file::of_event(&self.name, file::STACKS);
         // The node has told the names of its last process.
         if let Some(last) = parts.last_mut().filter(|it| it.header.pid == self.pid) {
             last.name_processes(processes);
@@ -483,23 +449,17 @@ impl EventProfile {
             // What is missing while the next process started has a warning of its own.
             summary.cpu_share = None;
         }
-        let gaps = profile_gaps(&summary).into_iter();
-        let probed = probed(&profile);
-        let found = gaps.chain(probed).map(|it| self.of_event(it));
-        profiled.warnings.extend(found);
-        match profile.write_stacks(&self.file) {
-            Ok(()) => self.remove_parts(),
-            Err(e) => writer.complain(&name, &e.to_string()),
+        let found = profile_gaps(&summary).into_iter().chain(probed(&profile));
+        profiled.warnings.extend(found.map(|it| self.of_event(it)));
+        if let Err(e) = profile.write_stacks(&self.file) {
+            writer.complain(&file::of_event(&self.name, file::STACKS), &e.to_string());
+            return Some(profile);
         }
-        Some(profile)
-    }
-
-    /// Removes the files of the parts: they are in the whole profile.
-    fn remove_parts(&self) {
-        let parts = self.earlier.iter().chain([&self.part]);
-        for part in parts.filter(|part| part.stacks != self.file) {
+        // The parts are in the whole profile.
+        for part in self.parts().filter(|part| part.stacks != self.file) {
             let _ = fs::remove_file(&part.stacks);
         }
+        Some(profile)
     }
 }
 
@@ -512,16 +472,13 @@ fn share_of(profile: &Profile, used: Option<Nanos>) -> Option<f64> {
 }
 
 /// The profile of a node, of all processes that it was.
-fn join(parts: Vec<Profile>) -> Option<Profile> {
-    let several = parts.len() > 1;
-    let mut merge = Merge::default();
-    for part in parts {
-        if !several {
-            return Some(part);
-        }
-        merge.add(part);
+fn join(mut parts: Vec<Profile>) -> Option<Profile> {
+    if parts.len() < 2 {
+        return parts.pop();
     }
-    (merge.parts() > 0).then(|| merge.finish())
+    let mut merge = Merge::default();
+    parts.into_iter().for_each(|part| merge.add(part));
+    Some(merge.finish())
 }
 
 impl SampledPart {
@@ -615,13 +572,11 @@ impl Returned {
     /// Continues the previous profile, and reports its gap in seconds since the run's origin.
     /// Samples from `end` on, where that is planned, are in no profile.
     pub(super) fn go_on(self, before: &mut Profiling, origin: Time, end: Option<Time>) {
-        let (gone, pid) = (self.gone, Some(self.pid));
-        let new = (self.profile).filter(|_| !before.is_of(self.node, pid));
+        let new = self.profile.filter(|_| !before.is_of(self.node, Some(self.pid)));
         let Some((node, profiling)) = new else { return };
         let whom = node.map_or_else(|| "the broker".to_owned(), |node| format!("node {node}"));
-        let started = profiling.started().filter(|_| profiling.is_on());
-        let again = started.filter(|at| end.is_none_or(|end| *at < end));
-        let lacks = lacking(&whom, gone, again.map(|at| at.since(origin).as_secs_f64()));
+        let again = profiling.started.filter(|at| profiling.is_on() && end.is_none_or(|end| *at < end));
+        let lacks = lacking(&whom, self.gone, again.map(|at| at.since(origin).as_secs_f64()));
         before.go_on(profiling, profile_incomplete(&lacks));
     }
 }

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use archive::{BrokerSummary, Topology, Warning};
+use archive::BrokerSummary;
 use linux::ProcessId;
 use load::{Control, Outcome, PhaseTimes, Phases, RunEvent, Sink};
 use measure::{Clock, Interval, Nanos, Phase, Problem, Time};
@@ -77,26 +77,19 @@ pub fn record(
     let context = context(process, start.origin, what.duration, sampling, options.texts);
     let usage = Box::new(ProcUsage::new(Some(process.pid)));
     let mut recording = Recording::new(context, record, Some(writer), profiling, usage, observer);
-    let outcome = watch(process, what.duration, control, &mut recording);
-    let ended = (!process.is_alive()).then(|| {
-        let length = recording.measured_length;
-        target_ended(process.pid, length)
-    });
-    Ok(recording.finish(Ending {
-        outcome,
-        topology: Topology::default(),
-        processes: Vec::new(),
-        warnings: ended.into_iter().collect(),
-    }))
-}
-
-/// Stands in place of a load: an interval each second, until the time is over, the process has ended, or a stop.
-fn watch(process: ProcessId, duration: Option<Nanos>, control: &Control, sink: &mut dyn Sink) -> Outcome {
     let from = Clock.now();
-    let end = duration.map(|duration| from + duration);
-    let mut watch = Watch::begin(process, from, POLL_INTERVAL, sink);
-    watch.until(end, control, sink);
-    watch.outcome(control.is_stopping() && duration.is_some())
+    let mut watch = Watch::begin(process, from, POLL_INTERVAL, &mut recording);
+    watch.until(what.duration.map(|duration| from + duration), control, &mut recording);
+    let outcome = watch.outcome(control.is_stopping() && what.duration.is_some());
+    let ended = (!process.is_alive()).then(|| {
+        let after = recording.measured_length;
+        profile_incomplete(&format!(
+            "process {} ended after {after}, and so does the profile; record for a shorter time",
+            process.pid
+        ))
+    });
+    let (topology, processes) = Default::default();
+    Ok(recording.finish(Ending { outcome, topology, processes, warnings: Vec::from_iter(ended) }))
 }
 
 /// Stands in place of a load.
@@ -173,15 +166,7 @@ pub(super) fn context(
 
 /// The experiment in `run.json` where there is none.
 pub(super) fn experiment(spec: &ProfileSpec, pid: u32) -> serde_json::Value {
-    serde_json::json!({
-        "profile": {"pid": pid, "events": spec.events, "frequency": spec.frequency},
-    })
-}
-
-fn target_ended(pid: u32, after: Nanos) -> Warning {
-    profile_incomplete(&format!(
-        "process {pid} ended after {after}, and so does the profile; record for a shorter time"
-    ))
+    serde_json::json!({"profile": {"pid": pid, "events": spec.events, "frequency": spec.frequency}})
 }
 
 /// The process that is meant.

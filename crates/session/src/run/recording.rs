@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use archive::{
     BrokerSummary, Event, NodeSummary, ObserverEffect, ProgramSummary, RunRecord, RunSummary, RunWriter, ScenarioPoint,
-    ScenarioStart, SeriesPoint, SlicePoint, Warning,
+    ScenarioStart, SeriesName, SeriesPoint, SlicePoint, Warning,
 };
 use linux::threads::{ThreadTimes, ThreadUse};
 use linux::{CombinedCores, ProcessUse};
@@ -17,7 +17,7 @@ use super::Texts;
 use super::companion::{Collected, Companion, LoadEnd, Second, Unread, fault_of_node};
 use super::interruptions::{Blocked, Contention, Silences, Telling};
 use super::lasting::Lasting;
-use super::observer_effect::{Blocks, SwitchedProfiles};
+use super::observer_effect::Blocks;
 use super::profiling::{LEAD, Profiling};
 use super::scenarios::ScenarioContext;
 use super::topology::BrokerState;
@@ -267,10 +267,7 @@ impl<'a> Recording<'a> {
         let several = self.logs.len() > 1;
         for (node, log) in self.logs.iter_mut().enumerate() {
             for line in log.lines() {
-                match several {
-                    true => self.observer.logged(&format!("node {node}: {line}")),
-                    false => self.observer.logged(&line),
-                }
+                self.observer.logged(&if several { format!("node {node}: {line}") } else { line });
             }
         }
     }
@@ -318,28 +315,26 @@ impl<'a> Recording<'a> {
         self.companions = companions;
     }
 
+    /// Archives values of a time; those of usage are followed by a reading within a second.
+    fn append(&mut self, since: Time, length: Nanos, values: Vec<(SeriesName, f64)>) {
+        let t = self.seconds_since_origin(since);
+        if let Some(writer) = &mut self.writer {
+            writer.append_values(t, length.as_secs_f64(), values);
+        }
+    }
+
     fn keep(&mut self, collected: Collected) {
         for killed in collected.killed {
             let levels = self.usage.killed(&killed);
-            let t = self.seconds_since_origin(killed.at);
-            if let Some(writer) = &mut self.writer {
-                // The next reading is due within a second.
-                writer.append_values(t, 1.0, levels);
-            }
+            self.append(killed.at, Nanos::SECOND, levels);
         }
         for starter in collected.starters {
             let levels = self.usage.follow_starter(&starter);
-            let t = self.seconds_since_origin(Clock.now());
-            if let Some(writer) = &mut self.writer {
-                writer.append_values(t, 1.0, levels);
-            }
+            self.append(Clock.now(), Nanos::SECOND, levels);
         }
         for node in collected.returned {
             let levels = self.usage.follow_node(node.node, node.pid);
-            let t = self.seconds_since_origin(Clock.now());
-            if let Some(writer) = &mut self.writer {
-                writer.append_values(t, 1.0, levels);
-            }
+            self.append(Clock.now(), Nanos::SECOND, levels);
             let phases = &self.context.phases;
             let begin = self.context.origin + phases.warmup;
             let end = phases.measure.map(|length| begin + length);
@@ -352,10 +347,7 @@ impl<'a> Recording<'a> {
             self.observer.values(told);
         }
         for row in collected.rows {
-            let t = self.seconds_since_origin(row.since);
-            if let Some(writer) = &mut self.writer {
-                writer.append_values(t, row.length.as_secs_f64(), row.values);
-            }
+            self.append(row.since, row.length, row.values);
         }
         if let Some(writer) = &mut self.writer {
             collected.calls.iter().for_each(|it| writer.append_call(it));
@@ -429,16 +421,9 @@ impl<'a> Recording<'a> {
     }
 
     pub(super) fn keep_event(&mut self, at: Time, label: String) {
-        let label = web::redact::text(&label);
         let has_begun = self.started.is_some() || !self.context.loaded();
-        let event = Event {
-            t: match has_begun {
-                true => self.seconds_since_origin(at),
-                false => 0.0,
-            },
-            label,
-        };
-        self.untold.events.push(event);
+        let t = if has_begun { self.seconds_since_origin(at) } else { 0.0 };
+        self.untold.events.push(Event { t, label: web::redact::text(&label) });
         if self.started.is_none() {
             self.tell_events(f64::INFINITY);
         }
@@ -545,12 +530,8 @@ impl<'a> Recording<'a> {
                 None => [Metric::ACK_RESPONSE, Metric::END_TO_END],
                 Some(of) => [of.latency, of.latency],
             };
-            let p99 = headline.map(|metric| {
-                let histogram = interval.latencies.histogram(metric);
-                measure::LatencySummary::of(histogram).p99_ns
-            });
-            let p99 = p99.into_iter().max().unwrap_or(0);
-            self.seen.lag_and_p99.push((interval.loop_lag_max.0, p99));
+            let p99 = headline.map(|it| measure::LatencySummary::of(interval.latencies.histogram(it)).p99_ns);
+            self.seen.lag_and_p99.push((interval.loop_lag_max.0, p99.into_iter().max().unwrap_or(0)));
         }
     }
 
@@ -569,10 +550,8 @@ impl<'a> Recording<'a> {
             let (begun, _) = scenario.begun(interval);
             let requested = scenario.requested.as_ref()?;
             let amount = requested.messages(from, to);
-            let deviation = requested.deviation(from, to);
-            let share_due = requested.share_due(from, to);
-            let achieved = &mut scenario.achieved;
-            achieved.add(interval, origin, begun, amount, deviation, share_due);
+            let (deviation, share_due) = (requested.deviation(from, to), requested.share_due(from, to));
+            scenario.achieved.add(interval, origin, begun, amount, deviation, share_due);
             Some(amount)
         });
         let first = all.next().flatten();
@@ -591,11 +570,8 @@ impl<'a> Recording<'a> {
 
     /// Keeps that the broker answered others than the first scenario in this interval.
     fn note_beside(&mut self, interval: &Interval) {
-        let mut beside = self.context.scenarios.iter().skip(1);
-        let answered = beside.any(|scenario| {
-            let operations = scenario.operations.as_ref();
-            operations.is_some_and(|of| interval.counts.get(of.completed) > 0)
-        });
+        let mut beside = self.context.scenarios.iter().skip(1).filter_map(|it| it.operations);
+        let answered = beside.any(|of| interval.counts.get(of.completed) > 0);
         if answered && self.seen.answered_beside.len() < MOST_ANSWERED {
             self.seen.answered_beside.push((interval.start, interval.end));
         }
@@ -609,7 +585,7 @@ impl<'a> Recording<'a> {
         let seconds = interval.length().as_secs_f64();
         SeriesPoint {
             t: self.seconds_since_origin(interval.start),
-            dt: interval.length().as_secs_f64(),
+            dt: seconds,
             phase: interval.phase,
             requested_rate: requested.filter(|_| seconds > 0.0).map(|amount| amount / seconds),
             counters: interval.counters,
@@ -635,16 +611,13 @@ impl<'a> Recording<'a> {
     /// Sums up each node's usage since the measured phase began.
     fn sum_up_nodes(&mut self) {
         let now = self.usage.nodes();
-        let Some(before) = self.used.nodes_before.take() else {
-            return;
-        };
+        let Some(before) = self.used.nodes_before.take() else { return };
         let peaks = self.used.node_peaks.iter().copied().chain(std::iter::repeat(0));
-        let nodes = now.iter().zip(&before).zip(peaks).enumerate();
-        let nodes = nodes.map(|(node, ((now, before), peak))| {
+        let nodes = now.iter().zip(&before).zip(peaks).enumerate().map(|(node, ((now, before), peak))| {
             let cpu = now.used.cpu.saturating_sub(before.used.cpu).as_secs_f64();
-            let watched = now.watched.saturating_sub(before.watched);
             let ran = now.ran.saturating_sub(before.ran);
-            let (was_away, ran) = (ran < watched, ran.as_secs_f64());
+            let was_away = ran < now.watched.saturating_sub(before.watched);
+            let ran = ran.as_secs_f64();
             NodeSummary {
                 node: u32::try_from(node).unwrap_or(u32::MAX),
                 cpu_cores: if ran > 0.0 { cpu / ran } else { 0.0 },
@@ -683,17 +656,7 @@ impl<'a> Recording<'a> {
     /// Begins the blocks of a load that begins at `started`, where requested.
     fn begin_blocks(&mut self, started: Time) {
         let phases = &self.context.phases;
-        let sampled = SwitchedProfiles {
-            switches: self.profiling.switches(),
-            stays_in_the_way: self.profiling.stays_in_the_way(),
-        };
-        self.blocks.begin(started + phases.warmup, phases.measure, sampled);
-    }
-
-    /// Adds a slice's counts to its block.
-    fn count_in_block(&mut self, slice: &Slice) {
-        let operations = self.first().and_then(|first| first.operations);
-        self.blocks.add(slice, operations);
+        self.blocks.begin(started + phases.warmup, phases.measure, &self.profiling);
     }
 
     /// The cost of profiling; `None` where it was not requested, or nothing was sampled.
@@ -701,8 +664,7 @@ impl<'a> Recording<'a> {
         let first = self.first();
         let operations = first.and_then(|first| first.operations);
         let paced = first.is_some_and(|first| first.requested.is_some());
-        let origin = self.context.origin;
-        self.blocks.finish(operations, paced, origin)
+        self.blocks.finish(operations, paced, self.context.origin)
     }
 }
 
@@ -724,8 +686,7 @@ impl load::Sink for Recording<'_> {
                 self.keep_peaks_of_nodes();
             }
         }
-        let due = interval.histograms();
-        let added = self.measured.latencies.add_due(Phase::Measure, due);
+        let added = self.measured.latencies.add_due(Phase::Measure, interval.histograms());
         // Equal shapes always add.
         debug_assert!(added.is_ok());
         if let Some(writer) = &mut self.writer {
@@ -758,7 +719,8 @@ impl load::Sink for Recording<'_> {
     }
 
     fn slice(&mut self, slice: &Slice) {
-        self.count_in_block(slice);
+        let operations = self.first().and_then(|first| first.operations);
+        self.blocks.add(slice, operations);
         self.seen.lasting.add(slice);
         let requested = self.requested_rate(slice);
         let t = self.seconds_since_origin(slice.start);
@@ -798,9 +760,7 @@ impl load::Sink for Recording<'_> {
                 let text = format!("the broker blocked a connection: {reason}");
                 match self.seen.blocked.note(at, &reason) {
                     Telling::Reason => self.keep_event(at, text),
-                    Telling::Last => {
-                        self.keep_event(at, format!("{text}; further times are only counted"));
-                    }
+                    Telling::Last => self.keep_event(at, format!("{text}; further times are only counted")),
                     Telling::Nothing => {}
                 }
             }
@@ -809,19 +769,13 @@ impl load::Sink for Recording<'_> {
             }
             load::RunEvent::Unblocked { .. } => {}
             load::RunEvent::Lost { at, detail } => self.keep_loss(at, &detail),
-            load::RunEvent::Recovered { at } => {
-                self.keep_event(at, "all connections are back".to_owned());
-            }
+            load::RunEvent::Recovered { at } => self.keep_event(at, "all connections are back".to_owned()),
             // Whoever watches for the broker's return has kept them.
             load::RunEvent::FirstConfirm { .. } | load::RunEvent::BacklogGone { .. } => {}
-            load::RunEvent::Silence(silence) => {
-                self.seen.silences.keep(silence);
-            }
+            load::RunEvent::Silence(silence) => self.seen.silences.keep(silence),
             load::RunEvent::ProgramStarted { pid } => self.usage.generator(pid),
             load::RunEvent::ProgramEnded(program) => self.keep_program(program),
-            load::RunEvent::NotPermitted { feature, instead } => {
-                self.tell_not_permitted(feature, instead);
-            }
+            load::RunEvent::NotPermitted { feature, instead } => self.tell_not_permitted(feature, instead),
             load::RunEvent::Note(text) => self.note(&text),
         }
     }

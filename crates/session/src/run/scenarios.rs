@@ -39,8 +39,7 @@ impl ScenarioContext {
 
     /// Whether it loads the system; a trace only watches.
     pub(crate) fn is_load(&self) -> bool {
-        let operations = self.operations.as_ref();
-        operations.is_none_or(|of| of.role != ScenarioRole::Watcher)
+        self.operations.is_none_or(|of| of.role != ScenarioRole::Watcher)
     }
 
     /// Work due in the measured phase: operations that began, and how many of them over 1 ms late; of messages, those
@@ -65,9 +64,7 @@ impl ScenarioContext {
     /// whenever their answers came, and no more than ended in it, where a backlog grew. Where some did not begin, those
     /// that ended in it: a backlog of the warm-up is work, too.
     pub(crate) fn completed(&self, outcome: &Outcome, measured: &Interval) -> u64 {
-        let Some(of) = &self.operations else {
-            return 0;
-        };
+        let Some(of) = &self.operations else { return 0 };
         let ended = measured.counts.get(of.completed);
         let scheduled = of.scheduled.filter(|_| self.requested.is_some());
         let tally = outcome.tallies.get(self.name).zip(scheduled);
@@ -117,19 +114,15 @@ impl ScenarioContext {
     /// requests waited through it: a standstill must not hide itself.
     pub(crate) fn typical_answer<'a>(&self, measured: &Interval, silences: impl Iterator<Item = &'a Silence>) -> Nanos {
         let latencies = &measured.latencies;
-        let whole = self.operations.map_or(Metric::SEND_ACK, |of| of.latency);
-        let whole = latencies.histogram(whole);
+        let whole = latencies.histogram(self.operations.map_or(Metric::SEND_ACK, |of| of.latency));
         let quantile = quantile_beside(whole.len(), silences);
         // Without the wait for room. Time-outs have no parts.
         let rank = quantile * whole.len() as f64;
-        let steps = latencies.filled().filter(|(metric, _)| self.is_step(*metric));
-        let took: Option<u64> = steps
-            .map(|(_, part)| {
-                let quantile = rank / part.len() as f64;
-                (quantile <= 1.0).then(|| part.value_at_quantile(quantile))
-            })
-            .sum();
-        let took = took.filter(|took| *took > 0);
+        let steps = latencies.filled().filter(|(metric, _)| self.is_step(*metric)).map(|(_, part)| {
+            let quantile = rank / part.len() as f64;
+            (quantile <= 1.0).then(|| part.value_at_quantile(quantile))
+        });
+        let took = steps.sum::<Option<u64>>().filter(|took| *took > 0);
         Nanos(took.unwrap_or_else(|| whole.value_at_quantile(quantile)))
     }
 }
@@ -210,14 +203,9 @@ impl Achieved {
         }
         self.measured += amount;
         self.variance += deviation * deviation;
-        let seconds = interval.length().as_secs_f64();
+        let (start, seconds) = (interval.start.since(origin).as_secs_f64(), interval.length().as_secs_f64());
         self.seconds += seconds * share_due;
-        self.keep(Window {
-            start: interval.start.since(origin).as_secs_f64(),
-            seconds,
-            requested: amount,
-            sent: begun,
-        });
+        self.keep(Window { start, seconds, requested: amount, sent: begun });
     }
 
     fn keep(&mut self, window: Window) {
@@ -256,21 +244,18 @@ impl Achieved {
     /// Compares it with the messages sent in the measured phase, and those of them over 1 ms late.
     pub(super) fn summary(&self, sent: u64, late: u64) -> RequestedSummary {
         let per = |count: f64, seconds: f64| if seconds > 0.0 { count / seconds } else { 0.0 };
+        let window = |of: &Window| RequestedWindow {
+            t: of.start,
+            dt: of.seconds,
+            requested: per(of.requested, of.seconds),
+            sent: per(of.sent as f64, of.seconds),
+        };
         RequestedSummary {
             total: self.total,
             rate: per(self.measured, self.seconds),
             achieved: (self.measured > 0.0).then(|| achieved(sent, self.measured)),
             late_share: late as f64 / sent.max(1) as f64,
-            over_time: self
-                .windows
-                .iter()
-                .map(|window| RequestedWindow {
-                    t: window.start,
-                    dt: window.seconds,
-                    requested: per(window.requested, window.seconds),
-                    sent: per(window.sent as f64, window.seconds),
-                })
-                .collect(),
+            over_time: self.windows.iter().map(window).collect(),
         }
     }
 }

@@ -82,8 +82,7 @@ impl Scraping {
         }
         let first = self.nodes.keys().next().copied();
         self.of_broker = first.filter(|_| self.nodes.len() == 1);
-        let plan = self.of_broker.and_then(|it| self.plans.get_mut(it));
-        if let Some(plan) = plan {
+        if let Some(plan) = self.of_broker.and_then(|it| self.plans.get_mut(it)) {
             plan.jitter = Some(seed);
             self.summaries = self.plans.iter().map(ScrapeSummary::new).collect();
         }
@@ -115,17 +114,13 @@ impl Scraping {
     }
 
     fn add_rows(&self, scrape: &Scrape, scraped: &mut Collected) {
-        let Some(plan) = self.plans.get(scrape.plan) else {
-            return;
-        };
-        let mut rows: Vec<SeriesRow> = Vec::new();
-        let mut told = Vec::new();
+        let Some(plan) = self.plans.get(scrape.plan) else { return };
+        let (mut rows, mut told): (Vec<SeriesRow>, _) = (Vec::new(), Vec::new());
         for series in scrape.series(plan) {
             let (since, length) = (series.since, series.until.since(series.since));
             let value = (series.name, series.value);
             told.push(value.clone());
-            let mut known = rows.iter_mut();
-            match known.find(|row| (row.since, row.length) == (since, length)) {
+            match rows.iter_mut().find(|row| (row.since, row.length) == (since, length)) {
                 Some(row) => row.values.push(value),
                 None => rows.push(SeriesRow { since, length, values: vec![value] }),
             }
@@ -136,10 +131,7 @@ impl Scraping {
 
     /// Reports once per page why a request failed, when that is known.
     fn tell_failure(&mut self, scrape: &Scrape, scraped: &mut Collected) {
-        let failure = scrape.result.as_ref().err();
-        let Some(problem) = failure.filter(|_| !scrape.is_unanswered) else {
-            return;
-        };
+        let Some(problem) = scrape.result.as_ref().err().filter(|_| !scrape.is_unanswered) else { return };
         if let Some(plan) = self.plans.get(scrape.plan) {
             scraped.failed.push(plan.name.clone());
         }
@@ -167,19 +159,13 @@ impl Scraping {
     fn decide(&mut self, now: Option<Time>) {
         let is_over = self.measured.1.is_some();
         let is_known = |scrape: &Scrape| is_over || now.is_none_or(|now| now.since(scrape.due) >= HEARD_OF);
-        let undecided = std::mem::take(&mut self.undecided);
-        let (known, undecided): (Vec<Scrape>, _) = undecided.into_iter().partition(is_known);
-        self.undecided = undecided;
+        let known: Vec<Scrape> = self.undecided.extract_if(.., |scrape| is_known(scrape)).collect();
         for scrape in &known {
             let is_measured = self.is_measured(scrape.due);
-            let summary = self.summaries.get_mut(scrape.plan);
-            let Some(summary) = summary.filter(|_| is_measured) else {
-                continue;
-            };
+            let Some(summary) = self.summaries.get_mut(scrape.plan).filter(|_| is_measured) else { continue };
             summary.add(scrape);
             if scrape.result.is_err() {
-                let asked = (scrape.sent, scrape.done);
-                self.last_failures.insert(scrape.plan, asked);
+                self.last_failures.insert(scrape.plan, (scrape.sent, scrape.done));
             }
             if self.of_broker == Some(scrape.plan) {
                 // One that brought no page has cost something as well.
@@ -249,9 +235,7 @@ impl Companion for Scraping {
             summary.finish(self.begin, begin.unwrap_or(end), end);
             scraped.notes.push(summary.sentence());
             let own = self.own_fault(plan, origin, faults);
-            let warnings = summary.warnings().into_iter();
-            let warnings = warnings.map(|it| explained(it, own.as_deref()));
-            scraped.warnings.extend(warnings);
+            scraped.warnings.extend(summary.warnings().into_iter().map(|it| explained(it, own.as_deref())));
             pages.push(summary.page());
         }
         for (number, server) in std::mem::take(&mut self.foreign) {
@@ -259,8 +243,7 @@ impl Companion for Scraping {
                 page.foreign_server = Some(server.name);
             }
         }
-        let page = self.of_broker.and_then(|plan| pages.get_mut(plan));
-        if let Some(page) = page {
+        if let Some(page) = self.of_broker.and_then(|plan| pages.get_mut(plan)) {
             page.is_of_broker = true;
             page.broker_cpu = page_cpu(&self.used, &self.flights);
         }

@@ -103,9 +103,7 @@ impl Recording<'_> {
     }
 
     fn watch_nobody(&mut self, presumed: Option<u32>) {
-        let Some(pid) = presumed else {
-            return;
-        };
+        let Some(pid) = presumed else { return };
         self.context.shared_machine = false;
         self.note(&format!(
             "process {pid} listens on the broker's port, but our connections go to another, hidden \

@@ -22,17 +22,6 @@ pub(crate) fn is_cancelled(control: &load::Control) -> impl Fn() -> bool {
     }
 }
 
-/// Takes the counts of messages from a later reading, where the queue is still there: in the drain they shrink.
-pub(crate) fn count_again(topology: &mut Topology, later: &Topology) {
-    for queue in &mut topology.queues {
-        let mut others = later.queues.iter();
-        let found = others.find(|it| (&it.vhost, &it.name) == (&queue.vhost, &queue.name));
-        if let Some(found) = found {
-            queue.messages = found.messages;
-        }
-    }
-}
-
 /// The Erlang processes of a node.
 pub(crate) type NodeProcesses = Result<Vec<ErlangProcess>, BrokerError>;
 
@@ -51,10 +40,7 @@ impl BrokerState {
     pub(crate) fn read(broker: &dyn Broker, profiled: bool, control: &load::Control) -> Self {
         let topology = broker.topology(&is_cancelled(control));
         let at = Clock.now();
-        let processes = match profiled {
-            true => processes(broker, &topology, control),
-            false => Vec::new(),
-        };
+        let processes = if profiled { processes(broker, &topology, control) } else { Vec::new() };
         Self { at, topology, processes }
     }
 }
@@ -68,30 +54,33 @@ pub(crate) fn at_end(
     profiled: bool,
     control: &load::Control,
 ) -> BrokerState {
-    let ask = || broker.topology(&is_cancelled(control));
     let now = Clock.now();
-    let (at, during, named) = match during {
-        Some(state) => (state.at, Some(state.topology), Some(state.processes)),
-        None => (now, None, None),
+    let Some(BrokerState { at, topology, processes }) = during else {
+        let state = BrokerState::read(broker, profiled, control);
+        return BrokerState { at: now, topology: with_left(state.topology, now, left), ..state };
     };
-    let (at, topology) = match during {
+    let (at, topology) = match topology {
         // Whoever stops the run does not wait twice, and nobody does for a broker that hangs.
-        Some(during) if during.is_err() && control.is_stopping() => (at, during),
-        Some(during) if is_timed_out(&during) => (at, during),
-        Some(Ok(mut during)) => {
-            if let Ok(later) = ask() {
-                count_again(&mut during, &later);
+        during if is_hopeless(&during, control) => (at, during),
+        Ok(mut during) => {
+            // In the drain queues shrink; some may be gone.
+            if let Ok(later) = broker.topology(&is_cancelled(control)) {
+                for queue in &mut during.queues {
+                    let mut others = later.queues.iter();
+                    let found = others.find(|it| (&it.vhost, &it.name) == (&queue.vhost, &queue.name));
+                    queue.messages = found.map_or(queue.messages, |found| found.messages);
+                }
             }
             (at, Ok(during))
         }
-        _ => (now, ask()),
+        Err(_) => (now, broker.topology(&is_cancelled(control))),
     };
-    let topology = topology.map(|topology| Topology { consumers_left: left.is_some_and(|left| at > left), ..topology });
-    let processes = named.unwrap_or_else(|| match profiled {
-        true => processes(broker, &topology, control),
-        false => Vec::new(),
-    });
-    BrokerState { at, topology, processes }
+    BrokerState { at, topology: with_left(topology, at, left), processes }
+}
+
+/// A topology that was read at an instant, with whether the run's clients had left then.
+fn with_left(topology: Result<Topology, BrokerError>, at: Time, left: Option<Time>) -> Result<Topology, BrokerError> {
+    topology.map(|topology| Topology { consumers_left: left.is_some_and(|left| at > left), ..topology })
 }
 
 /// Reads the processes of each node of a broker, unless the previous request had no answer in time, or none before the
@@ -101,7 +90,7 @@ pub(crate) fn processes(
     topology: &Result<Topology, BrokerError>,
     control: &load::Control,
 ) -> Vec<NodeProcesses> {
-    if is_timed_out(topology) || (topology.is_err() && control.is_stopping()) {
+    if is_hopeless(topology, control) {
         return vec![Err(BrokerError::Control {
             asked_for: "its processes",
             reason: "it was not asked, since it did not list its queues and bindings in time".into(),
@@ -113,8 +102,12 @@ pub(crate) fn processes(
     nodes.map(|node| broker.erlang_processes(node, &cancelled)).collect()
 }
 
-/// Whether the broker gave no answer in time: it would not to another question.
-pub(crate) const fn is_timed_out(answer: &Result<Topology, BrokerError>) -> bool {
+/// Whether the broker gave no answer in time, or none before the run was stopped: it would not to another question.
+fn is_hopeless(answer: &Result<Topology, BrokerError>, control: &load::Control) -> bool {
+    is_timed_out(answer) || (answer.is_err() && control.is_stopping())
+}
+
+const fn is_timed_out(answer: &Result<Topology, BrokerError>) -> bool {
     matches!(answer, Err(BrokerError::Control { timed_out: true, .. }))
 }
 

@@ -17,17 +17,14 @@ use experiment::Experiment;
 /// Where the cookie or address of a node cannot be read.
 pub(super) fn traced_broker(experiment: &Experiment, broker: &dyn Broker) -> Result<TracedBroker, Error> {
     let mut traced = TracedBroker::default();
-    let to_trace: Vec<u32> = experiment.nodes_to_trace().into_iter().collect();
+    let to_trace = experiment.nodes_to_trace();
     if to_trace.is_empty() {
         return Ok(traced);
     }
     let nodes = broker.erlang_nodes()?;
     for node in to_trace {
-        let way = nodes
-            .get(node as usize)
-            .cloned()
-            .ok_or_else(|| BrokerError::Fault(format!("there is no node {node} to trace")))?;
-        traced.nodes.insert(node, way);
+        let unknown = || BrokerError::Fault(format!("there is no node {node} to trace"));
+        traced.nodes.insert(node, nodes.get(node as usize).cloned().ok_or_else(unknown)?);
     }
     Ok(traced)
 }
@@ -44,12 +41,8 @@ pub(super) struct Tracing {
 
 impl Tracing {
     pub(super) fn of(traced: &TracedBroker, origin: Time) -> Self {
-        let nodes = traced.nodes.iter();
-        Self {
-            log: traced.log.clone(),
-            origin,
-            nodes: nodes.map(|(number, way)| (way.node.to_string(), *number as usize)).collect(),
-        }
+        let nodes = traced.nodes.iter().map(|(number, way)| (way.node.to_string(), *number as usize));
+        Self { log: traced.log.clone(), origin, nodes: nodes.collect() }
     }
 
     /// The traces; one that a fault of the run itself ended, not a limit, names it.
@@ -77,8 +70,7 @@ impl Tracing {
 
     /// The summary of each trace.
     fn summaries(&self, traces: Vec<TraceState>) -> Vec<TraceSummary> {
-        let origin = self.origin;
-        let seconds = |at: Time| at.since(origin).as_secs_f64();
+        let seconds = |at: Time| at.since(self.origin).as_secs_f64();
         let summary = |state: TraceState| TraceSummary {
             scenario: state.scenario,
             function: state.function,
@@ -88,21 +80,18 @@ impl Tracing {
             ended: state.why.map(|(why, _)| why),
             kept: state.kept,
             left_out: state.left_out,
-            slowest: state.slowest.map(|call| timed(call, origin)),
+            slowest: state.slowest.map(|call| timed(call, self.origin)),
         };
         traces.into_iter().map(summary).collect()
     }
 
     /// Warns of traces, and of those that ended before their time; one cause is reported once.
     fn warnings(&self, traces: &[TraceState]) -> Vec<Warning> {
-        let origin = self.origin;
         let mut ended: BTreeMap<(String, String, String), (Vec<String>, f64)> = BTreeMap::new();
         for state in traces {
-            let Some((why, limit)) = &state.why else {
-                continue;
-            };
+            let Some((why, limit)) = &state.why else { continue };
             let cause = (state.node.clone(), why.clone(), limit.clone());
-            let at = state.ended.unwrap_or(origin).since(origin).as_secs_f64();
+            let at = state.ended.map_or(0.0, |at| at.since(self.origin).as_secs_f64());
             let (functions, first) = ended.entry(cause).or_insert((Vec::new(), at));
             functions.push(state.function.clone());
             *first = first.min(at);

@@ -43,14 +43,13 @@ impl TracePlan {
         let node = Arc::new(NodeTraces::new(way, its.options, its.traces, log));
         let mut all = Vec::new();
         while let Some(one) = node.trace(all.len()) {
-            let plan = Self {
+            all.push(Self {
                 number: all.len(),
                 metrics: TraceMetrics::resolve(&one.scenario),
                 function: one.function.to_string(),
                 phases: Phases::new(warmup, measure, RETURNS),
                 node: Arc::clone(&node),
-            };
-            all.push(plan);
+            });
         }
         all
     }
@@ -266,10 +265,7 @@ impl RunningTrace<'_> {
             let wait = if self.phases.is_stopped() { Nanos::ZERO } else { RETURNS };
             self.order(Order::End { at: last, until: last + wait });
         }
-        let longest = match self.control.is_stopping() {
-            true => CLOSING_STOPPED,
-            false => CLOSING,
-        };
+        let longest = if self.control.is_stopping() { CLOSING_STOPPED } else { CLOSING };
         self.is_closed || now.since(last) > longest
     }
 
@@ -280,8 +276,7 @@ impl RunningTrace<'_> {
             self.sink.slice(&self.counts.slice);
             self.counts.begin(end.at, end.next);
             if end.ends_phase {
-                let (phase, at) = (end.next, end.at);
-                self.sink.event(RunEvent::PhaseStarted { phase, at });
+                self.sink.event(RunEvent::PhaseStarted { phase: end.next, at: end.at });
             }
         }
         self.phases.next_slice_end()
@@ -292,18 +287,15 @@ impl RunningTrace<'_> {
         self.counts.end(end, true);
         self.sink.slice(&self.counts.slice);
         if !self.is_closed {
-            self.plan
-                .node
-                .log
-                .note("the node has not confirmed that the trace is removed: it removes it by itself".to_owned());
+            let text = "the node has not confirmed that the trace is removed: it removes it by itself";
+            self.plan.node.log.note(text.to_owned());
         }
         let mut outcome = Outcome {
             phases: self.phases.finish(end),
             interrupted: self.phases.is_stopped(),
             ..Outcome::started(self.phases.start)
         };
-        let tally = self.counts.finish();
-        outcome.tallies.insert(self.plan.metrics.scenario(), tally);
+        outcome.tallies.insert(self.plan.metrics.scenario(), self.counts.finish());
         outcome
     }
 }

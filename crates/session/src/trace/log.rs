@@ -20,7 +20,7 @@ pub(crate) struct LoggedCall {
 }
 
 /// State of a trace.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct TraceState {
     pub(crate) scenario: String,
     pub(crate) function: String,
@@ -58,17 +58,7 @@ impl TraceLog {
     /// Adds a trace; its number.
     pub(super) fn add(&self, scenario: &str, function: String, node: String) -> usize {
         let mut held = self.held();
-        held.traces.push(TraceState {
-            scenario: scenario.to_owned(),
-            function,
-            node,
-            began: None,
-            ended: None,
-            why: None,
-            kept: 0,
-            left_out: 0,
-            slowest: None,
-        });
+        held.traces.push(TraceState { scenario: scenario.to_owned(), function, node, ..TraceState::default() });
         held.traces.len() - 1
     }
 
@@ -108,13 +98,10 @@ impl TraceLog {
     pub(super) fn keep(&self, trace: usize, at: Time, call: TracedCall) {
         let mut held = self.held();
         let is_measured = held.measured.is_some_and(|(from, until)| from <= at && at < until);
-        let texts = [&call.name, &call.role, &call.function];
-        let texts = texts.into_iter().chain(&call.arguments);
+        let texts = [&call.name, &call.role, &call.function].into_iter().chain(&call.arguments);
         let bytes = LINE + texts.map(String::len).sum::<usize>();
         let has_room = held.bytes + bytes <= MOST_BYTES;
-        let Some(state) = held.traces.get_mut(trace) else {
-            return;
-        };
+        let Some(state) = held.traces.get_mut(trace) else { return };
         let call = LoggedCall { at, call: TracedCall { trace: state.scenario.clone(), ..call } };
         let is_slower = |slowest: &LoggedCall| call.call.duration_ns > slowest.call.duration_ns;
         if is_measured && state.slowest.as_ref().is_none_or(is_slower) {

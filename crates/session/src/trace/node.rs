@@ -89,13 +89,8 @@ impl NodeTraces {
         traces: Vec<OneTrace>,
         log: TraceLog,
     ) -> Self {
-        let (tell, seats) = traces
-            .iter()
-            .map(|_| {
-                let (tell, seat) = channel();
-                (tell, Some(seat))
-            })
-            .unzip();
+        let (tell, seats): (Vec<_>, Vec<_>) = traces.iter().map(|_| channel()).unzip();
+        let seats = seats.into_iter().map(Some).collect();
         Self { node, options, traces, seats: Mutex::new(seats), tell: Mutex::new(Some(tell)), log }
     }
 
@@ -166,9 +161,7 @@ impl NodeTraces {
 
     /// Traces from one order to the next.
     fn follow(&self, helper: &Helper, clock: NodeClock, tell: &[Sender<NodeNews>], orders: &Receiver<Order>) {
-        let Ok(Order::Begin) = orders.recv() else {
-            return;
-        };
+        let Ok(Order::Begin) = orders.recv() else { return };
         let first = Clock.now();
         let numbers = self.register();
         self.log.began(&numbers, first);
@@ -196,15 +189,9 @@ impl NodeTraces {
 
     /// The numbers of the traces in the log.
     fn register(&self) -> Vec<usize> {
-        let node = self.node.as_ref();
-        let node = node.map_or_else(String::new, |it| it.node.to_string());
-        let traces = self.traces.iter();
-        traces
-            .map(|it| {
-                let function = it.function.to_string();
-                self.log.add(&it.scenario, function, node.clone())
-            })
-            .collect()
+        let node = self.node.as_ref().map_or_else(String::new, |it| it.node.to_string());
+        let add = |it: &OneTrace| self.log.add(&it.scenario, it.function.to_string(), node.clone());
+        self.traces.iter().map(add).collect()
     }
 }
 
@@ -252,10 +239,7 @@ impl CallSorter<'_> {
                 let is_awaited = self.open.values().any(|open| open.at < at);
                 now >= until || (now >= at + HEARD_OF && !is_awaited)
             });
-            let events = match is_over {
-                true => trace.stop()?,
-                false => trace.next(WAIT)?,
-            };
+            let events = if is_over { trace.stop()? } else { trace.next(WAIT)? };
             events.into_iter().for_each(|event| self.heard(event));
             if let Some(ended) = trace.ended() {
                 return Ok(ended.clone());
@@ -316,29 +300,30 @@ impl CallSorter<'_> {
                     self.say(trace, SeenCall::Called { at });
                 }
                 // The node counts what all traces see together.
-                _ => self.end_one(trace, Ended::Limit(self.limit(trace).into())),
+                _ => {
+                    let limit = self.of.trace(trace).map_or(0, |it| it.limit);
+                    if let Some(number) = self.numbers.get(trace) {
+                        self.of.log.ended(*number, Clock.now(), reason(&Ended::Limit(limit.into())));
+                    }
+                }
             }
         }
         if traces.is_empty() {
             return;
         }
-        let function = format!("{}:{}/{}", call.module, call.function, call.arity);
         let kept = TracedCall {
+            function: format!("{}:{}/{}", call.module, call.function, call.arity),
             pid: call.pid,
             role: call.role,
             name: call.name,
-            function,
             arguments: call.arguments,
             ..TracedCall::default()
         };
-        let open = OpenCall { at, call: kept, traces };
-        self.open.insert(call.number, open);
+        self.open.insert(call.number, OpenCall { at, call: kept, traces });
     }
 
     fn returned(&mut self, of: &Return) {
-        let Some(mut open) = self.open.remove(&of.number) else {
-            return;
-        };
+        let Some(mut open) = self.open.remove(&of.number) else { return };
         let took = Nanos(u64::try_from(of.duration.as_nanos()).unwrap_or(u64::MAX));
         open.call.duration_ns = Some(took.0);
         open.call.returned.clone_from(&of.kind);
@@ -361,16 +346,6 @@ impl CallSorter<'_> {
         if let Some(tell) = self.tell.get(trace) {
             // A scenario that has ended counts nothing more.
             let _ = tell.send(NodeNews::Seen(seen));
-        }
-    }
-
-    fn limit(&self, trace: usize) -> u32 {
-        self.of.trace(trace).map_or(0, |it| it.limit)
-    }
-
-    fn end_one(&self, trace: usize, ended: Ended) {
-        if let Some(number) = self.numbers.get(trace) {
-            self.of.log.ended(*number, Clock.now(), reason(&ended));
         }
     }
 

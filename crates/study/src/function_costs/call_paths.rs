@@ -50,7 +50,7 @@ pub(super) fn compare_stacks(a: &[RunCosts], b: &[RunCosts], broker: CostChange,
         let proven = if is_whole { broker.proven } else { answer.proven };
         let (low, high) = match is_whole {
             true => broker.interval,
-            false => tested.interval(answer.level, answer.proven),
+            false => tested.difference.decided_interval(answer.level, answer.proven),
         };
         ComparedFrame {
             parent: node.parent,

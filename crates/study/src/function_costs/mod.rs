@@ -36,14 +36,11 @@ pub fn compare_functions(comparison: &mut Comparison, a: &[Option<FunctionCosts>
         comparison.no_functions = (!none).then(|| "not every run has a CPU profile of one process".to_owned());
         return;
     };
-    let Some((&first, others)) = a.split_first() else {
-        return;
-    };
-    let problem = others
-        .iter()
-        .chain(&b)
-        .find_map(|&other| incomparable_summaries(&first.summary, &other.summary).into_iter().next());
-    if let Some(problem) = problem {
+    let Some((&first, others)) = a.split_first() else { return };
+    let mut others = others.iter().chain(&b);
+    if let Some(problem) =
+        others.find_map(|other| incomparable_summaries(&first.summary, &other.summary).into_iter().next())
+    {
         comparison.no_functions = Some(problem.sentence());
         return;
     }
@@ -57,9 +54,7 @@ pub fn compare_functions(comparison: &mut Comparison, a: &[Option<FunctionCosts>
     let names = Names::of(&a, &b);
     let (a, b) = (names.runs_of_a(&a), names.runs_of_b(&b));
     test.moderation = moderation(&a, &b, test);
-    let Some(mut functions) = functions(&a, &b, decided(comparison), test) else {
-        return;
-    };
+    let Some(mut functions) = functions(&a, &b, decided(comparison), test) else { return };
     functions.other_builds = names.other_builds;
     functions.renamed = names.renamed.told;
     let stacks = call_paths::compare_stacks(&a, &b, functions.broker, test);
@@ -98,8 +93,7 @@ fn whole(side: &[Option<FunctionCosts>]) -> Option<Vec<&FunctionCosts>> {
 
 /// The broker's CPU per message as it was decided with the other figures; `None` where it is none of them.
 fn decided(comparison: &Comparison) -> Option<CostChange> {
-    let mut figures = comparison.figures.iter();
-    let figure = figures.find(|it| it.name == "broker cpu" && it.is_tested())?;
+    let figure = comparison.figures.iter().find(|it| it.name == "broker cpu" && it.is_tested())?;
     let ((a, b), (low, high)) = (figure.means, figure.interval);
     Some(CostChange {
         a,
@@ -121,33 +115,23 @@ fn functions(a: &[RunCosts], b: &[RunCosts], decided: Option<CostChange>, test: 
     let mut broker = costs(&|run| run.broker)?;
     test.decide(&mut [&mut broker]);
     let broker = decided.unwrap_or(broker.cost);
-    let mut found: Vec<(FunctionChange, bool, [Tested; 2])> = asked_about(a, b)
-        .into_iter()
-        .filter_map(|function| {
-            let own = costs(&|run| run.of.costs(function).own)?;
-            let total = costs(&|run| run.of.costs(function).total)?;
-            let (name, module) = function.clone();
-            let change =
-                FunctionChange { function: name, module, cut: cut(a, b, function), ..FunctionChange::default() };
-            let mut runs = a.iter().chain(b);
-            let is_whole = runs.all(|run| run.of.costs(function).total >= WHOLE * run.broker);
-            Some((change, is_whole, [own, total]))
-        })
-        .collect();
+    let found = asked_about(a, b).into_iter().filter_map(|function| {
+        let own = costs(&|run| run.of.costs(function).own)?;
+        let total = costs(&|run| run.of.costs(function).total)?;
+        let (name, module) = function.clone();
+        let change = FunctionChange { function: name, module, cut: cut(a, b, function), ..FunctionChange::default() };
+        let is_whole = a.iter().chain(b).all(|run| run.of.costs(function).total >= WHOLE * run.broker);
+        Some((change, is_whole, [own, total]))
+    });
+    let mut found: Vec<(FunctionChange, bool, [Tested; 2])> = found.collect();
     // What functions cost by themselves and with what they call is one family.
     let mut all: Vec<&mut Tested> = found.iter_mut().flat_map(|it| &mut it.2).collect();
     test.decide(&mut all);
-    let mut functions: Vec<FunctionChange> = found
-        .into_iter()
-        .map(|(change, is_whole, [own, total])| FunctionChange {
-            own: own.cost,
-            total: match is_whole {
-                true => whole_broker(total.cost, broker),
-                false => total.cost,
-            },
-            ..change
-        })
-        .collect();
+    let functions = found.into_iter().map(|(change, is_whole, [own, total])| {
+        let total = if is_whole { whole_broker(total.cost, broker) } else { total.cost };
+        FunctionChange { own: own.cost, total, ..change }
+    });
+    let mut functions: Vec<FunctionChange> = functions.collect();
     let told: f64 = functions.iter().map(|it| it.own.change()).sum();
     functions.sort_by(|a, b| {
         let key = |it: &FunctionChange| (it.own.proven, it.own.change().abs());
@@ -244,8 +228,7 @@ impl FunctionCosts {
     pub fn of(record: &RunRecord, profile: &Profile) -> Option<Self> {
         let summary = record.summary.as_ref()?;
         let cpu: Quantity = "broker cpu".parse().ok()?;
-        let broker = cpu.of(summary).ok();
-        let broker = broker.filter(|it| it.is_finite() && *it > 0.0)?;
+        let broker = cpu.of(summary).ok().filter(|it| it.is_finite() && *it > 0.0)?;
         if profile.samples.is_empty() || profile.header.event != USUAL_EVENT {
             return None;
         }
@@ -347,15 +330,7 @@ struct Tested {
 impl Tested {
     /// Its probability where it is asked alone; what the guard does not let through is none of chance never.
     fn p(&self) -> f64 {
-        match self.is_guarded {
-            true => self.difference.p,
-            false => 1.0,
-        }
-    }
-
-    /// The interval of the change that agrees with what was decided at a level.
-    fn interval(&self, level: f64, proven: bool) -> (f64, f64) {
-        self.difference.decided_interval(level, proven)
+        if self.is_guarded { self.difference.p } else { 1.0 }
     }
 
     /// The smallest change that so many runs show in four of five experiments, at a level; `None` where they show none.
@@ -370,20 +345,14 @@ impl Test {
     fn sampled(self, a: &[f64], b: &[f64]) -> Option<SampledDifference> {
         let cost = (mean(a) + mean(b)) / 2.0;
         let [of_a, of_b] = self.sampling.map(|it| it.variance(cost));
-        let difference = match self.paired {
-            true => paired(&differences(a, b))?,
-            false => unpaired(a, b)?,
-        };
+        let difference = if self.paired { paired(&differences(a, b))? } else { unpaired(a, b)? };
         Some(SampledDifference { difference, sampling: (of_a / a.len() as f64 + of_b / b.len() as f64).sqrt(), cost })
     }
 
     /// The change of a cost, by the runs of two sides and by how far all functions say that runs differ.
     fn change(self, a: &[f64], b: &[f64]) -> Option<Tested> {
         let sampled = self.sampled(a, b)?;
-        let difference = match self.moderation {
-            Some(moderation) => moderation.moderated(&sampled),
-            None => sampled.floored(),
-        };
+        let difference = self.moderation.map_or_else(|| sampled.floored(), |it| it.moderated(&sampled));
         let pairs = self.paired.then(|| differences(a, b));
         let guard = guard(&difference, pairs.as_deref());
         let samples = self.samples(a, b);
@@ -414,7 +383,7 @@ impl Test {
         let level_of = |changes: usize| self.level * changes.min(questions) as f64 / questions as f64;
         for tested in all.iter_mut() {
             let level = level_of(proven + usize::from(!tested.cost.proven));
-            tested.cost.interval = tested.interval(level, tested.cost.proven);
+            tested.cost.interval = tested.difference.decided_interval(level, tested.cost.proven);
             tested.cost.visible = tested.visible(level_of(proven + 1));
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use archive::{Period, Removable, RunRecord, RunWriter, Topology};
+use archive::{Period, Removable, RunRecord, RunWriter};
 use linux::ProcessId;
 use load::Control;
 use measure::{Clock, Nanos, Problem, Time, wall_clock_unix_ns};
@@ -78,8 +78,7 @@ impl Follower<'_> {
             open.end = open.end + until_next(next, self.shared.what.every);
         }
         let mut following = Some((open, profiling));
-        while let Some((now, profiling)) = following {
-            open = now;
+        while let Some((open, profiling)) = following {
             following = self.period(open, profiling);
         }
         Ok(())
@@ -128,40 +127,27 @@ impl Follower<'_> {
 
     /// Finishes a period, and reports it.
     fn end(&self, mut recording: Recording<'_>, watch: &Watch, profiling: Profiling, end: Time) {
-        let control = self.shared.control;
-        let is_short = watch.ended || control.is_stopping();
+        let is_short = watch.ended || self.shared.control.is_stopping();
         recording.profiling = profiling;
         let start = recording.context.origin;
         let mut outcome = watch.outcome(false);
         for phase in &mut outcome.phases {
             phase.end = phase.end.min(end);
         }
-        let ended = outcome.phases.first().map_or(end, |phase| phase.end);
-        let length = ended.since(start);
-        let outcome = recording.finish(Ending {
-            outcome,
-            topology: Topology::default(),
-            processes: Vec::new(),
-            // That the process ended is in the profile's own note.
-            warnings: Vec::new(),
-        });
-        let Some(run_dir) = outcome.run_dir else {
-            return;
-        };
+        let length = outcome.phases.first().map_or(end, |phase| phase.end).since(start);
+        // That the process ended is in the profile's own note.
+        let (topology, processes, warnings) = Default::default();
+        let outcome = recording.finish(Ending { outcome, topology, processes, warnings });
+        let Some(run_dir) = outcome.run_dir else { return };
         let record = outcome.record;
-        let from = record.origin_unix_ns;
-        let until = from.saturating_add(length.0);
-        let pushes = match &self.shared.what.push {
-            Some(_) => Push::all(&outcome.profiles, &record, until),
-            None => Vec::new(),
-        };
+        let until = record.origin_unix_ns.saturating_add(length.0);
+        let push = self.shared.what.push.as_ref();
+        let pushes = push.map_or_else(Vec::new, |_| Push::all(&outcome.profiles, &record, until));
         drop(outcome.lock);
         let samples = outcome.profiles.iter().map(|it| it.samples.len()).sum();
-        if is_nothing(length, samples) {
-            // Where it cannot be removed, it is kept as all others.
-            if Removable::find(&run_dir, false).and_then(Removable::remove).is_ok() {
-                return;
-            }
+        // Where it cannot be removed, it is kept as all others.
+        if is_nothing(length, samples) && Removable::find(&run_dir, false).and_then(Removable::remove).is_ok() {
+            return;
         }
         let entry = archive::RunEntry::read(run_dir.clone());
         let cores = record.summary.as_ref().and_then(|it| it.cpu_cores.broker);
@@ -200,10 +186,7 @@ impl Follower<'_> {
             pid: self.process.pid,
             labels: what.labels.clone(),
         });
-        let writer = match has_room {
-            true => start.writer(self.shared.run, &mut record)?,
-            false => None,
-        };
+        let writer = if has_room { start.writer(self.shared.run, &mut record)? } else { None };
         Ok(Open { end: start.origin + until_next(start.unix_ns, what.every), start, record, writer })
     }
 
@@ -214,14 +197,8 @@ impl Follower<'_> {
         let (now, wall) = (Clock.now(), wall_clock_unix_ns());
         // One of the two differences is none.
         let by_now = wall.saturating_add(at.since(now).0).saturating_sub(now.since(at).0);
-        let start = Start {
-            origin: at,
-            unix_ns: match nominal.abs_diff(by_now) > CLOCK_WAS_SET {
-                true => by_now,
-                false => nominal,
-            },
-            ..Start::now()
-        };
+        let unix_ns = if nominal.abs_diff(by_now) > CLOCK_WAS_SET { by_now } else { nominal };
+        let start = Start { origin: at, unix_ns, ..Start::now() };
         let opened = self.open(start);
         let why = match &opened {
             Ok(open) if open.writer.is_some() => None,
@@ -244,10 +221,7 @@ impl Follower<'_> {
 /// multiples.
 fn until_next(unix_ns: u64, every: Nanos) -> Nanos {
     let every = every.0.max(1);
-    match DAY % every {
-        0 => Nanos(every - unix_ns % every),
-        _ => Nanos(every),
-    }
+    Nanos(if DAY % every == 0 { every - unix_ns % every } else { every })
 }
 
 /// Whether a period ended as soon as it began: the recording was over by then.

@@ -78,14 +78,14 @@ impl Keep {
     pub(super) fn make_room(&mut self, free: impl Fn(&Path) -> Option<u64>) -> bool {
         let is_free = |wanted: u64| free(&self.runs_dir).is_none_or(|free| free >= wanted);
         // Two of the largest: others take room too.
-        let largest = self.periods.values().max().copied().unwrap_or(0);
-        if is_free(RESERVE.max(largest.saturating_mul(2))) {
+        let wanted = |largest: Option<u64>| RESERVE.max(largest.unwrap_or(0).saturating_mul(2));
+        if is_free(wanted(self.periods.values().max().copied())) {
             return true;
         }
         // What somebody holds makes no room, and may have other things in it.
-        let removable = self.removable();
-        let largest = removable.iter().max().copied().unwrap_or(0);
-        let wanted = RESERVE.max(largest.saturating_mul(2));
+        let removable = self.periods.iter().filter(|((_, dir), _)| Removable::find(dir, false).is_ok());
+        let removable: Vec<u64> = removable.map(|(_, bytes)| *bytes).collect();
+        let wanted = wanted(removable.iter().max().copied());
         let together: u64 = removable.iter().sum();
         while let Some(free) = free(&self.runs_dir).filter(|free| *free < wanted) {
             if self.periods.is_empty() || free.saturating_add(together) < wanted {
@@ -96,13 +96,6 @@ impl Keep {
         true
     }
 
-    /// Bytes of each period that is not in use.
-    fn removable(&self) -> Vec<u64> {
-        let periods = self.periods.iter();
-        let removable = periods.filter(|((_, dir), _)| Removable::find(dir, false).is_ok());
-        removable.map(|(_, bytes)| *bytes).collect()
-    }
-
     /// Files that could not be removed, and why; each only once.
     pub(super) fn take_troubles(&mut self) -> Vec<Problem> {
         std::mem::take(&mut self.troubles)
@@ -110,12 +103,9 @@ impl Keep {
 
     /// Removes the oldest period. One that a user has tagged, reads or has put files into stays, and counts no more.
     fn remove_oldest(&mut self) {
-        let Some(((_, dir), bytes)) = self.periods.pop_first() else {
-            return;
-        };
+        let Some(((_, dir), bytes)) = self.periods.pop_first() else { return };
         self.bytes = self.bytes.saturating_sub(bytes);
-        let removed = Removable::find(&dir, false).and_then(Removable::remove);
-        if let Err(error) = removed
+        if let Err(error) = Removable::find(&dir, false).and_then(Removable::remove)
             && dir.exists()
         {
             self.troubles.push(error.problem());

@@ -312,34 +312,21 @@ impl Supervisor<'_, '_, '_> {
 
     /// Takes leave of processes whose followers have ended; whether any has.
     fn collect(&mut self) -> bool {
-        let ended: Vec<ProcessId> = (self.followed.iter())
-            .filter(|(_, followed)| followed.thread.is_finished())
-            .map(|(process, _)| *process)
-            .collect();
+        let ended: Vec<_> = self.followed.extract_if(.., |_, followed| followed.thread.is_finished()).collect();
         let any = !ended.is_empty();
-        for process in ended {
-            let Some(followed) = self.followed.remove(&process) else {
-                continue;
-            };
-            let pid = process.pid;
-            let result = followed.thread.join();
-            let result =
-                result.unwrap_or_else(|_| Err(Problem::new("a recorder panicked", pid, "this is a bug").into()));
-            let process_name = followed.name;
-            match result {
+        for (id, Followed { name: process, thread }) in ended {
+            let pid = id.pid;
+            let panicked = |_| Err(Problem::new("a recorder panicked", pid, "this is a bug").into());
+            match thread.join().unwrap_or_else(panicked) {
                 Err(error) => {
                     if self.refused.len() < MOST_REFUSED {
-                        self.refused.insert(process);
+                        self.refused.insert(id);
                     }
                     let problem = error.problem();
                     self.first_error.get_or_insert(error);
-                    let process = process_name;
                     (self.watcher)(Told::Refused { process, pid, problem });
                 }
-                Ok(()) if !process.is_alive() => {
-                    let process = process_name;
-                    (self.watcher)(Told::Ended { process, pid });
-                }
+                Ok(()) if !id.is_alive() => (self.watcher)(Told::Ended { process, pid }),
                 Ok(()) => {}
             }
         }
