@@ -142,7 +142,8 @@ fn queues_that_a_stopped_load_cannot_delete_are_named() {
     );
     assert!(outcome.is_ok_and(|it| it.interrupted));
     assert!(took < Duration::from_secs(6), "{took:?}");
-    let is_told = |event: &RunEvent| matches!(event, RunEvent::Note(text) if text.starts_with("queue \"made\" may be left behind: "));
+    let text = "queue \"made\" may be left behind: ";
+    let is_told = |event: &RunEvent| matches!(event, RunEvent::Note(it) if it.starts_with(text));
     assert!(events.iter().any(is_told), "{events:?}");
 }
 
