@@ -57,13 +57,17 @@ pub fn seeds_and(usual: u64, failed_once: &[u64]) -> Vec<u64> {
     seeds.chain(again.copied()).collect()
 }
 
-/// Whether Debian's RabbitMQ is installed, for tests that need a real broker:
-///
-/// ```text
-/// if !testkit::has_rabbitmq() {
-///     testkit::skip!("no RabbitMQ; apt-get install rabbitmq-server");
-/// }
-/// ```
+/// Leaves a test that needs Debian's RabbitMQ where there is none; see [`skip!`].
+#[macro_export]
+macro_rules! need_rabbitmq {
+    () => {
+        if !$crate::has_rabbitmq() {
+            $crate::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+        }
+    };
+}
+
+/// Whether Debian's RabbitMQ is installed.
 #[must_use]
 pub fn has_rabbitmq() -> bool {
     std::path::Path::new("/usr/lib/rabbitmq/bin/rabbitmq-server").exists()

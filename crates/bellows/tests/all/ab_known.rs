@@ -77,8 +77,7 @@ fn found_of(dir: &Path, pairs: &str, experiment: &str, further: &[&str]) -> Valu
     let mut args = vec!["ab", "known.toml", "--pairs", pairs, "--json", "--quiet"];
     args.extend(further);
     let ended = start(bellows(dir, &args)).end_of_long();
-    let found: Value =
-        serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr));
+    let found = ended.printed();
     println!("{further:?}: {}", told(&found));
     found
 }

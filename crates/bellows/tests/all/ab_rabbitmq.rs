@@ -50,34 +50,18 @@ fn change(of: &Value) -> f64 {
 #[test]
 #[ignore = "a comparison of many runs: make prove"]
 fn a_module_that_got_slower_is_found_and_named() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::need_rabbitmq!();
     let dir = folder();
     let dir = dir.path();
     let pairs = pairs();
     slow_routing(dir, 3_000);
-    let made = pairs.to_string();
-    let args = [
-        "ab",
-        "classic-in-out",
-        "--b-patch",
-        "ebin",
-        "--pairs",
-        &made,
-        "--set",
-        "phases.warmup=500ms",
-        "--set",
-        "phases.measure=2s",
-        "--set",
-        "profile.frequency=4999",
-        "--flame",
-        "route.svg",
-        "--json",
-    ];
+    let line = format!(
+        "ab classic-in-out --b-patch ebin --pairs {pairs} --set phases.warmup=500ms --set phases.measure=2s --set \
+         profile.frequency=4999 --flame route.svg --json"
+    );
+    let args = common::words(&line);
     let ended = start(bellows(dir, &args)).end_of_long();
-    let found: Value =
-        serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr));
+    let found = ended.printed();
     let figures = found["figures"].as_array().expect("figures");
     let cpu = figures.iter().find(|it| it["name"] == "broker cpu");
     let cpu = cpu.expect("broker cpu");

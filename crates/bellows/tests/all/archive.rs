@@ -24,8 +24,7 @@ const SHORT: [&str; 10] = [
 fn list(dir: &Path, more: &[&str]) -> Vec<Value> {
     let args: Vec<&str> = ["runs", "--json"].iter().chain(more).copied().collect();
     let ended = run(dir, &args);
-    ended.assert_ok();
-    serde_json::from_str(&ended.stdout).expect("an array")
+    ended.json().as_array().expect("an array").clone()
 }
 
 fn refuses(dir: &Path, args: &[&str], part: &str) {

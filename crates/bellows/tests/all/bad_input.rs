@@ -128,8 +128,7 @@ fn a_load_that_is_refused_has_emptied_no_queue() {
     on(&[&["producer", "queue://kept", "--duration", "1", "--purge"], &channels[..]].concat())
         .assert_error(2, &["cannot share a connection", "channels"]);
     let ended = on(&["consumer", "queue://kept", "--duration", "1", "--json"]);
-    ended.assert_ok();
-    let summary: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let summary = ended.json();
     assert_eq!(summary["scenarios"]["messages"]["received"]["total"], 5, "{summary}");
 }
 

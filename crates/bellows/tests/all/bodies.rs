@@ -122,9 +122,7 @@ fn summary(url: &str, line: &str) -> serde_json::Value {
 
 #[test]
 fn bodies_arrive_as_they_are_at_any_client() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::need_rabbitmq!();
     let dir = folder();
     let node = managed::shared_node();
     let url = node.url();

@@ -383,8 +383,7 @@ fn an_experiment_loads_the_embedded_broker_over_tls_and_its_keys_are_gone_then()
     let mut command = common::bellows(dir.path(), &arguments);
     command.env("TMPDIR", keys.path());
     let ended = common::start(command).end();
-    ended.assert_ok();
-    let summary: serde_json::Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    let summary = ended.json();
     let messages = &summary["scenarios"]["messages"];
     assert!(messages["received"]["total"].as_u64() > Some(400), "{summary:#}");
     assert_eq!(messages["ledger"]["lost"], 0);

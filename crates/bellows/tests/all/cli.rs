@@ -144,8 +144,7 @@ fn profiles_of_other_tools_make_tables_and_flame_graphs() {
     assert!(table.stdout.contains("unknown share 10.00 %"), "{}", table.stdout);
 
     let json = run(dir.path(), &["top", "x.folded", "--grep", r"^\$ets\w*:", "--json"]);
-    json.assert_ok();
-    let rows: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    let rows = json.json();
     assert_eq!(rows["functions"][0]["function"], "$ets:select/2");
     assert_eq!(rows["functions"].as_array().map(Vec::len), Some(1));
     let language = &rows["language_functions"];
@@ -416,8 +415,7 @@ fn a_requested_rate_is_an_open_loop() {
         let base = ["client", "--consumers", "0", "--url", &broker.url, "--no-archive", "--json", "--quiet"];
         let args: Vec<&str> = base.iter().chain(more).copied().collect();
         let ended = run(dir.path(), &args);
-        ended.assert_ok();
-        let summary: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+        let summary = ended.json();
         summary["scenarios"]["messages"]["sent"]["rate"].as_f64().unwrap()
     };
     let open = sent(&["--rate", "0.3k", "--duration", "2"]);

@@ -69,9 +69,7 @@ every = "500ms"
 
 #[test]
 fn a_killed_node_loses_no_confirmed_message_of_a_quorum_queue() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::need_rabbitmq!();
     let dir = common::folder();
     let queues = r#"{"queues": [{"name": "defined", "vhost": "/", "durable": true,
         "auto_delete": false, "arguments": {}}]}"#;
@@ -79,8 +77,7 @@ fn a_killed_node_loses_no_confirmed_message_of_a_quorum_queue() {
     fs::write(dir.path().join("cluster.toml"), EXPERIMENT).expect("write");
     let args = ["run", "cluster.toml", "--json", "--quiet"];
     let ended = common::start(common::bellows(dir.path(), &args)).end();
-    ended.assert_ok();
-    let summary: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    let summary = ended.json();
     let ledger = &summary["scenarios"]["messages"]["ledger"];
     assert_eq!(ledger["lost"], 0, "{summary:#}");
     assert_eq!(ledger["corrupt"], 0, "{summary:#}");
@@ -190,9 +187,7 @@ fn each_node_is_profiled(summary: &Value) {
 #[test]
 #[ignore = "a cluster of its own: make prove"]
 fn nothing_is_left_of_a_cluster_whose_bellows_is_killed() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::need_rabbitmq!();
     let dir = common::folder();
     let data = dir.path().join("data");
     fs::create_dir(&data).expect("a folder");
@@ -269,9 +264,7 @@ fn pid_of_node(data: &Path, number: u8) -> Option<u32> {
 #[test]
 #[ignore = "a cluster of its own: make prove"]
 fn a_fault_that_fails_is_told_and_the_next_one_takes_place() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::need_rabbitmq!();
     let dir = common::folder();
     let data = dir.path().join("data");
     fs::create_dir(&data).expect("a folder");
@@ -289,13 +282,9 @@ fn a_fault_that_fails_is_told_and_the_next_one_takes_place() {
     ended.assert_ok();
 
     let summary: Value = serde_json::from_str(&ended.stdout).expect("JSON");
-    let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/run.schema.json");
-    let schema: Value = serde_json::from_slice(&fs::read(schema).expect("schema")).expect("JSON");
-    let problems = common::schema::problems(&schema, &summary);
-    assert_eq!(problems, Vec::<String>::new(), "{summary:#}");
+    common::schema::assert_valid(&summary);
     let run = common::only_run(dir.path());
-    let record = fs::read(run.join("run.json")).expect("run.json");
-    let record: Value = serde_json::from_slice(&record).expect("JSON");
+    let record = common::read_json(&run.join("run.json"));
     for summary in [&summary, &record["summary"]] {
         let faults = &summary["faults"];
         assert_eq!(faults[0]["failed"], "RabbitMQ is gone", "{faults:#}");

@@ -33,8 +33,7 @@ fn before_and_after() -> tempfile::TempDir {
 fn json(dir: &Path, args: &[&str]) -> Value {
     let args: Vec<&str> = [&["diff"], args, &["--json", "--limit", "100000"]].concat();
     let ended = run(dir, &args);
-    ended.assert_ok();
-    serde_json::from_str(&ended.stdout).expect("JSON")
+    ended.json()
 }
 
 fn rows(told: &Value) -> &Vec<Value> {

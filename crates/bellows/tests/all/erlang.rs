@@ -14,9 +14,7 @@ fn summary(ended: &common::Ended) -> Value {
 /// A broker that bellows has not started reports its queues and consumers where its Erlang node is named.
 #[test]
 fn an_attached_node_is_asked_by_its_cookie() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::need_rabbitmq!();
     let folder = common::folder();
     let dir = folder.path();
     let node = managed::shared_node();
@@ -33,27 +31,14 @@ fn an_attached_node_is_asked_by_its_cookie() {
     assert_eq!(info["rabbitmq"], node.version(), "{info:#}");
     assert_eq!(info["bellows_modules"], Value::Array(Vec::new()), "{info:#}");
     let url = node.url();
-    let arguments = [
-        "client",
-        "queue://asked",
-        "--url",
-        &url,
-        "--node",
-        &name,
-        "--node-port",
-        &port,
-        "--cookie-file",
-        &cookie,
-        "--duration",
-        "1",
-        "--max-pending",
-        "10",
-        "--quiet",
-    ];
+    let line = format!(
+        "client queue://asked --url {url} --node {name} --node-port {port} --cookie-file {cookie} --duration 1 \
+         --max-pending 10 --quiet"
+    );
+    let arguments = common::words(&line);
     let ended = common::run(dir, &arguments);
     ended.assert_ok();
-    let record = fs::read(common::only_run(dir).join("run.json")).expect("run.json");
-    let record: Value = serde_json::from_slice(&record).expect("JSON");
+    let record = common::record(dir);
     let queue = &record["topology"]["queues"][0];
     assert_eq!((&queue["name"], &queue["consumers"]), (&"asked".into(), &1.into()), "{record:#}");
     let cookie = fs::read_to_string(cookie).expect("the cookie");

@@ -84,9 +84,7 @@ fn works(dir: &Path, example: &str, node: &str) -> Result<(), String> {
 
 #[test]
 fn every_example_of_help_works() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::need_rabbitmq!();
     let dir = folder();
     let rabbit = managed::shared_node();
     let management = rabbit.management();

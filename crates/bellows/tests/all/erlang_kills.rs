@@ -171,9 +171,7 @@ fn delivered(summary: &str) -> Option<(u64, u64)> {
 
 #[test]
 fn rabbitmq_serves_and_is_clean_after_kills_and_cuts() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::need_rabbitmq!();
     let scenery = Scenery::start();
     let seeds: Vec<u64> = testkit::seeds(4).collect();
     // A node before OTP 27 has one trace at a time.

@@ -53,9 +53,7 @@ fn request(sort: QueueSort, limit: u32, fresh: Option<Duration>) -> QueueRequest
 
 #[test]
 fn queues_processes_and_memory_are_those_of_the_node() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::need_rabbitmq!();
     let dir = folder();
     let rabbit = managed::shared_node();
     let url = format!("http://127.0.0.1:{}", rabbit.management());

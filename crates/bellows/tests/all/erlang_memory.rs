@@ -112,9 +112,7 @@ fn parts_add_up(all: &[NamedSeries]) {
 
 #[test]
 fn both_sides_are_series_of_a_run_with_a_gap_while_the_node_stands_still() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::need_rabbitmq!();
     let dir = folder();
     let rabbit = managed::shared_node();
     experiment(dir.path(), &rabbit);

@@ -48,15 +48,12 @@ fn erlang(dir: &Path, rabbit: &SharedNode, command: &str, arguments: &[&str]) ->
 }
 
 fn data(ended: &Ended) -> Value {
-    ended.assert_ok();
-    serde_json::from_str(&ended.stdout).expect("one object")
+    ended.json()
 }
 
 #[test]
 fn the_management_api_is_followed_into_the_processes_that_it_asks() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::need_rabbitmq!();
     let folder = folder();
     let dir = folder.path();
     let rabbit = managed::shared_node();

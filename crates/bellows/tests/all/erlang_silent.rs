@@ -34,9 +34,7 @@ struct ErlangNode {
 
 impl ErlangNode {
     fn start(dir: &Path) -> Self {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = free.local_addr().expect("its address").port().to_string();
-        drop(free);
+        let port = common::free_port().to_string();
         let name = format!("silent{}x{port}@127.0.0.1", std::process::id());
         let mut command = std::process::Command::new("erl");
         command
@@ -74,8 +72,7 @@ impl ErlangNode {
         let until = Instant::now() + Duration::from_secs(30);
         loop {
             let info = self.command(dir, "info", &["--json"]).end();
-            info.assert_ok();
-            let info: Value = serde_json::from_str(&info.stdout).expect("JSON");
+            let info = info.json();
             let left = info["bellows_modules"].as_array().expect("modules").clone();
             if left.is_empty() || Instant::now() >= until {
                 return left;
@@ -131,8 +128,7 @@ fn ctrl_c_ends_a_window_and_shows_what_was_measured() {
         started.signal("INT");
         let ended = started.end();
         assert!(begun.elapsed() < BESIDE, "{what}: {:?}", begun.elapsed());
-        ended.assert_ok();
-        let printed: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+        let printed = ended.json();
         assert!(has_measured(what, &printed), "{what}: {printed:#}");
         assert_eq!(node.left(dir), Vec::<Value>::new(), "{what}");
     }

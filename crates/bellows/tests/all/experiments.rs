@@ -38,8 +38,7 @@ fn run(experiment: &str, further: &[&str]) -> Ran {
     ended.assert_ok();
     let dir = folder.path().join(ended.report());
     let dir = dir.parent().expect("a folder").to_owned();
-    let record = std::fs::read(dir.join("run.json")).expect("run.json");
-    let record: Value = serde_json::from_slice(&record).expect("JSON");
+    let record = common::read_json(&dir.join("run.json"));
     let version = record["versions"]["broker"].as_str().expect("a version");
     Ran { version: version.to_owned(), dir, folder }
 }
@@ -66,9 +65,7 @@ impl Ran {
 #[test]
 #[ignore = "shares as they were published: make prove"]
 fn a_stream_is_published_to_through_a_look_up_of_routes() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::need_rabbitmq!();
     let ran = run("stream-publish", &[]);
     let route = promised("stream-publish", r"shows ([\d.]+) % and [\d.]+ % here");
     let select = promised("stream-publish", r"shows [\d.]+ % and ([\d.]+) % here");
@@ -83,9 +80,7 @@ fn a_stream_is_published_to_through_a_look_up_of_routes() {
 #[test]
 #[ignore = "shares as they were published: make prove"]
 fn a_stream_is_read_by_parsing_every_message() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::need_rabbitmq!();
     let ran = run("stream-consume", &["--set", "load.0.fill=300_000"]);
     let parses = |frame: &Frame| frame.name.starts_with("$amqp10_binary_parser:");
     // Of all calls it is as many as the consumers' pace makes of it.

@@ -7,7 +7,6 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use common::{bellows, folder, run};
-use serde_json::Value;
 
 const EXPERIMENT: &str = r#"
 [broker]
@@ -52,8 +51,7 @@ fn an_experiment_reports_what_was_injected_beside_the_ledger() {
     let dir = folder();
     fs::write(dir.path().join("faulty.toml"), EXPERIMENT).expect("file");
     let ended = run(dir.path(), &["run", "faulty.toml", "--json", "--quiet"]);
-    ended.assert_ok();
-    let object: Value = serde_json::from_str(&ended.stdout).expect("one JSON object");
+    let object = ended.json();
     let messages = &object["scenarios"]["messages"];
     let fault = |kind: &str| {
         let faults = object["faults"].as_array().expect("faults");

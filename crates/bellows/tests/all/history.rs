@@ -20,8 +20,7 @@ fn a_change_is_found_between_two_runs_and_others_are_left_out() {
     let mut ids = Vec::new();
     for number in 0..11 {
         let ended = run(dir, &["run", "fast.toml", "--quiet", "--json"]);
-        ended.assert_ok();
-        let summary: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+        let summary = ended.json();
         let kept = summary["run_dir"].as_str().expect("a folder").to_owned();
         let id = kept.rsplit('/').next().expect("a name").to_owned();
         // As a slower broker would have it from the sixth run on, whatever this machine did.
@@ -31,8 +30,7 @@ fn a_change_is_found_between_two_runs_and_others_are_left_out() {
     }
     fs::write(dir.join("slow.toml"), format!("{text}{slow}")).expect("an experiment");
     let ended = run(dir, &["runs", "history", "nightly", "--json"]);
-    ended.assert_ok();
-    let found: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    let found = ended.json();
     assert_eq!(found["runs"].as_array().map(Vec::len), Some(11), "{found:#}");
     let figures = found["figures"].as_array().expect("figures");
     let p50 = figures.iter().find(|it| it["name"] == "ack response p50");

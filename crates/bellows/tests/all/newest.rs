@@ -16,8 +16,7 @@ use serde_json::Value;
 const IGNORED: &str = "no directory with the newest RabbitMQ: scripts/setup test makes one, where debootstrap may";
 
 fn json(ended: &common::Ended) -> Value {
-    ended.assert_ok();
-    serde_json::from_str(&ended.stdout).expect("one object")
+    ended.json()
 }
 
 /// A folder with an experiment; ROOT in it is where the newest RabbitMQ is.
@@ -56,8 +55,7 @@ fn it_is_loaded_and_profiled_with_whole_stacks() {
     let summary = json(&ended);
     assert_eq!(summary["broker"]["version"], node.version(), "{summary:#}");
     assert_eq!(summary["scenarios"]["messages"]["ledger"]["lost"], 0, "{summary:#}");
-    let record = fs::read(common::only_run(folder.path()).join("run.json")).expect("run.json");
-    let record: Value = serde_json::from_slice(&record).expect("JSON");
+    let record = common::record(folder.path());
     assert_eq!(record["topology"]["queues"][0]["name"], "one", "{record:#}");
     let profile = &summary["profiles"][0];
     let complete = profile["complete_share"].as_f64().expect("a share");
@@ -190,8 +188,7 @@ fn what_it_no_longer_permits_is_replaced_and_told() {
     let told = warnings.iter().find(|it| it["code"] == "not_permitted");
     let told = told.unwrap_or_else(|| panic!("{warnings:#?}"));
     assert_eq!(told["values"]["feature"], "transient_nonexcl_queues");
-    let record = fs::read(common::only_run(folder.path()).join("run.json")).expect("run.json");
-    let record: Value = serde_json::from_slice(&record).expect("JSON");
+    let record = common::record(folder.path());
     assert_eq!(record["topology"]["queues"][0]["durable"], true, "{record:#}");
 
     // As an old command line has them.
@@ -320,21 +317,9 @@ fn its_erlang_node_is_asked_and_keeps_nothing() {
     let (name, port) = (access.node.to_string(), access.address.expect("a port").1);
     let cookie = node.cookie_file().display().to_string();
     let url = node.url();
-    let load = [
-        "client",
-        "queue://asked",
-        "--rate",
-        "300",
-        "--max-pending",
-        "50",
-        "--duration",
-        "600",
-        "--url",
-        &url,
-        "--quiet",
-        "--no-archive",
-    ];
-    let load = common::start(common::bellows(dir, &load));
+    let line =
+        format!("client queue://asked --rate 300 --max-pending 50 --duration 600 --url {url} --quiet --no-archive");
+    let load = common::start(common::bellows(dir, &common::words(&line)));
     let ask = |command: &str, arguments: &[&str]| {
         let port = port.to_string();
         let mut all = vec!["erlang", command, &name];

@@ -141,9 +141,7 @@ fn run(dir: &Path, uri: &str) -> common::Started {
 #[test]
 #[ignore = "a start of its own, and lifetimes of tokens: make prove"]
 fn a_run_outlives_its_tokens_and_ends_with_the_last() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::need_rabbitmq!();
     let (kept, cut) = (common::folder(), common::folder());
     let (many, granted) = endpoint(usize::MAX, FORM);
     // Enough for the start and one renewal.
@@ -151,8 +149,7 @@ fn a_run_outlives_its_tokens_and_ends_with_the_last() {
     let (renewed, expired) = (run(kept.path(), &many), run(cut.path(), &few));
 
     let ended = renewed.end();
-    ended.assert_ok();
-    let object: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    let object = ended.json();
     let messages = &object["scenarios"]["messages"];
     assert_eq!(messages["ledger"]["lost"], 0, "{object:#}");
     let received = messages["received"]["total"].as_u64().expect("received");
@@ -180,9 +177,7 @@ fn a_run_outlives_its_tokens_and_ends_with_the_last() {
 #[test]
 #[ignore = "a start of its own, and lifetimes of tokens: make prove"]
 fn perf_test_logs_in_with_tokens() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::need_rabbitmq!();
     let dir = common::folder();
     let by_tokens = ("auth_backends.1", "rabbit_auth_backend_oauth2");
     let config = Config {
@@ -216,9 +211,7 @@ fn perf_test_logs_in_with_tokens() {
 
 #[test]
 fn plugins_that_are_not_there_are_named() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::need_rabbitmq!();
     let dir = common::folder();
     let plugins = |name: &str| {
         let text = format!("name = \"x\"\nbroker.plugins = [\"{name}\"]\n[[load]]\ndestination = \"queue://x\"\n");

@@ -42,14 +42,11 @@ for = "500ms"
 #[test]
 #[ignore = "a start and a restart of its own: make prove"]
 fn a_page_of_queues_answers_before_and_after_a_restart_of_the_node() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::need_rabbitmq!();
     let dir = folder();
     std::fs::write(dir.path().join("pages.toml"), EXPERIMENT).expect("a file");
     let ran = run(dir.path(), &["run", "pages.toml", "--json", "--quiet"]);
-    ran.assert_ok();
-    let summary: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    let summary = ran.json();
     let counts = |probe: &str| {
         let counts = &summary["scenarios"][probe];
         let count = |what: &str| {

@@ -361,9 +361,7 @@ fn help_and_versions_are_printed() {
 /// environment names the broker, as PerfTest lets it.
 #[test]
 fn the_command_lines_of_the_flame_graph_article_and_workloads_run_on_rabbitmq() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::need_rabbitmq!();
     let dir = folder();
     let node = managed::shared_node();
     let publish = "--queue my-stream --queue-args x-queue-type=stream --auto-delete false \

@@ -87,8 +87,7 @@ fn records(dir: &Path) -> Vec<Value> {
 /// The output of `runs data`.
 fn kept(dir: &Path) -> Vec<Value> {
     let listed = run(dir, &["runs", "data", "--dir", KEPT, "--json"]);
-    listed.assert_ok();
-    serde_json::from_str(&listed.stdout).expect("a list")
+    listed.json().as_array().expect("a list").clone()
 }
 
 fn messages_in(record: &Value, queue: &str) -> Option<u64> {
@@ -99,9 +98,7 @@ fn messages_in(record: &Value, queue: &str) -> Option<u64> {
 
 #[test]
 fn runs_begin_with_copies_of_what_was_prepared_once() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::need_rabbitmq!();
     let dir = folder();
     let dir = dir.path();
     experiment(dir, EXPERIMENT);
@@ -182,9 +179,7 @@ fn is_filling(dir: &Path) -> bool {
 #[test]
 #[ignore = "three starts of RabbitMQ: make prove"]
 fn data_that_is_half_filled_when_bellows_is_killed_is_prepared_anew() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::need_rabbitmq!();
     let dir = folder();
     let dir = dir.path();
     experiment(dir, &EXPERIMENT.replace("fill = 20_000", "fill = 400_000"));

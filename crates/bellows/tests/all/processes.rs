@@ -13,8 +13,7 @@ const PRODUCER: &str = "producer queue://q --rate 100 --warmup 200ms --duration 
 /// Runs a command line to its end and reads its JSON object.
 fn object(command: Command) -> Value {
     let ended = start(command).end();
-    ended.assert_ok();
-    serde_json::from_str(&ended.stdout).expect("an object")
+    ended.json()
 }
 
 #[test]
@@ -207,9 +206,7 @@ fn a_node_that_only_epmd_knows_is_found() {
         testkit::skip!("erl and epmd are not installed: apt-get install erlang-base");
     }
     let dir = folder();
-    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = free.local_addr().expect("an address").port().to_string();
-    drop(free);
+    let port = common::free_port().to_string();
     let mut epmd = Command::new("epmd");
     let epmd = epmd.args(["-port", &port, "-address", "127.0.0.1"]);
     let epmd = epmd.stdin(Stdio::null()).spawn().expect("epmd");

@@ -10,10 +10,6 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-fn installed() -> bool {
-    testkit::has_rabbitmq()
-}
-
 fn summary(ended: &common::Ended) -> Value {
     serde_json::from_str(&ended.stdout).expect("one object")
 }
@@ -27,29 +23,16 @@ fn client(dir: &std::path::Path, url: &str, args: &[&str]) -> common::Started {
 
 #[test]
 fn run_counts_what_rabbitmq_counts_for_every_queue_type() {
-    if !installed() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::need_rabbitmq!();
     let dir = tempfile::tempdir().expect("folder");
     let node = managed::shared_node();
     for kind in ["classic", "quorum", "stream"] {
         let queue = format!("queue://counted-{kind}");
-        let args = [
-            queue.as_str(),
-            "--queue-type",
-            kind,
-            "--persistent",
-            "--max-pending",
-            "500",
-            "--rate",
-            "2000",
-            "--message-size",
-            "12",
-            "--warmup",
-            "500ms",
-            "--duration",
-            "1",
-        ];
+        let line = format!(
+            "{queue} --queue-type {kind} --persistent --max-pending 500 --rate 2000 --message-size 12 --warmup 500ms \
+             --duration 1"
+        );
+        let args = common::words(&line);
         let ended = client(dir.path(), &node.url(), &args).end();
         ended.assert_ok();
         let summary = summary(&ended);
@@ -75,9 +58,7 @@ fn run_counts_what_rabbitmq_counts_for_every_queue_type() {
 
 #[test]
 fn a_node_is_recorded_by_its_name() {
-    if !installed() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::need_rabbitmq!();
     let dir = tempfile::tempdir().expect("folder");
     let node = managed::shared_node();
     let line = fs::read(format!("/proc/{}/cmdline", node.pid())).expect("its command line");
@@ -111,9 +92,7 @@ fn objects_of(dir: &std::path::Path, node: &SharedNode) -> String {
 /// An exchange of its own: nothing is left of it nor of its queues, and their earlier messages are gone.
 #[test]
 fn a_client_cleans_up_what_it_declared() {
-    if !installed() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::need_rabbitmq!();
     let dir = tempfile::tempdir().expect("folder");
     let node = managed::shared_node();
     let before = client(dir.path(), &node.url(), &["queue://a", "--message-count", "50"]).end();
@@ -124,26 +103,12 @@ fn a_client_cleans_up_what_it_declared() {
     refused.end().assert_error(1, &["x-max-length"]);
     let objects = objects_of(dir.path(), &node);
     assert!(!objects.contains("\"unbound\""), "{objects}");
-    let arguments = [
-        "client",
-        "queue://a",
-        "queue://b",
-        "--url",
-        &node.url(),
-        "--exchange",
-        "both",
-        "--exchange-type",
-        "fanout",
-        "--routing-key",
-        "any",
-        "--purge",
-        "--delete",
-        "--message-count",
-        "100",
-        "--no-ledger",
-        "--json",
-        "--quiet",
-    ];
+    let line = format!(
+        "client queue://a queue://b --url {} --exchange both --exchange-type fanout --routing-key any --purge --delete \
+         --message-count 100 --no-ledger --json --quiet",
+        node.url()
+    );
+    let arguments = common::words(&line);
     let ended = common::run(dir.path(), &arguments);
     ended.assert_ok();
     let summary = summary(&ended);
@@ -159,9 +124,7 @@ fn a_client_cleans_up_what_it_declared() {
 
 #[test]
 fn the_ledger_of_a_clean_run_is_clean_for_every_queue_type() {
-    if !installed() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::need_rabbitmq!();
     let dir = tempfile::tempdir().expect("folder");
     let node = managed::shared_node();
     for kind in ["classic", "quorum", "stream"] {
@@ -182,16 +145,9 @@ fn the_ledger_of_a_clean_run_is_clean_for_every_queue_type() {
         let ledger = &messages["ledger"];
         assert_eq!(ledger["sent"], sent * receivers, "{kind}: {summary:#}");
         assert_eq!(ledger["delivered"], sent * receivers, "{kind}: {summary:#}");
-        for key in [
-            "lost",
-            "unconfirmed_missing",
-            "unconfirmed_delivered",
-            "duplicated",
-            "duplicated_redelivered",
-            "reordered",
-            "corrupt",
-            "foreign",
-        ] {
+        let none = "lost unconfirmed_missing unconfirmed_delivered duplicated duplicated_redelivered reordered corrupt \
+                    foreign";
+        for key in common::words(none) {
             assert_eq!(ledger[key], 0, "{kind}, {key}: {ledger:#}");
         }
     }
@@ -199,24 +155,10 @@ fn the_ledger_of_a_clean_run_is_clean_for_every_queue_type() {
 
 #[test]
 fn a_stall_of_the_broker_shows_in_ack_response_and_not_in_send_ack() {
-    if !installed() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::need_rabbitmq!();
     let dir = tempfile::tempdir().expect("folder");
     let node = managed::shared_node();
-    let args = [
-        "queue://stalled",
-        "--rate",
-        "1000",
-        "--max-pending",
-        "10",
-        "--message-size",
-        "64",
-        "--warmup",
-        "1",
-        "--duration",
-        "4",
-    ];
+    let args = common::words("queue://stalled --rate 1000 --max-pending 10 --message-size 64 --warmup 1 --duration 4");
     let load = client(dir.path(), &node.url(), &args);
     // In the middle of the measured phase, whenever within it that is.
     thread::sleep(Duration::from_millis(2_500));
@@ -250,35 +192,19 @@ fn a_start_says_how_long_it_took(told: &str) {
 
 #[test]
 fn the_main_job_leaves_a_whole_folder_and_no_broker() {
-    if !installed() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::need_rabbitmq!();
     let dir = tempfile::tempdir().expect("folder");
-    let args = [
-        "run",
-        "stream-publish",
-        "--set",
-        "phases.warmup=1s",
-        "--set",
-        "phases.measure=3s",
-        "--set",
-        "broker.env.PLUGIN_PASSWORD=s3cret-in-env",
-    ];
+    let args = common::words(
+        "run stream-publish --set phases.warmup=1s --set phases.measure=3s --set \
+         broker.env.PLUGIN_PASSWORD=s3cret-in-env",
+    );
     let ended = common::start(common::bellows(dir.path(), &args)).end();
     ended.assert_ok();
     a_start_says_how_long_it_took(&ended.stderr);
     let report = dir.path().join(ended.report());
     let folder = report.parent().expect("run folder");
-    for file in [
-        "run.json",
-        "series.jsonl",
-        "latency.hlog",
-        "cpu.stacks",
-        "profile.pb.gz",
-        "cpu.folded",
-        "cpu.svg",
-        "report.html",
-    ] {
+    let files = "run.json series.jsonl latency.hlog cpu.stacks profile.pb.gz cpu.folded cpu.svg report.html";
+    for file in common::words(files) {
         let length = fs::metadata(folder.join(file)).map_or(0, |m| m.len());
         assert!(length > 100, "{file} has {length} bytes");
     }
@@ -314,9 +240,7 @@ fn the_main_job_leaves_a_whole_folder_and_no_broker() {
 
 #[test]
 fn the_topology_has_the_consumers_that_were_there_under_load() {
-    if !installed() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::need_rabbitmq!();
     let dir = common::folder();
     let shared = managed::shared_node();
     let broker = shared.broker();
@@ -340,8 +264,7 @@ max-pending = 100
     let ended = common::start(common::bellows(dir.path(), &["run", "seen.toml"])).end();
     ended.assert_ok();
     let report = dir.path().join(ended.report());
-    let record = fs::read(report.with_file_name("run.json")).expect("run.json");
-    let record: Value = serde_json::from_slice(&record).expect("JSON");
+    let record = common::read_json(&report.with_file_name("run.json"));
     let queue = &record["topology"]["queues"][0];
     assert_eq!((&queue["name"], &queue["consumers"]), (&"seen".into(), &2.into()));
 }
@@ -386,9 +309,7 @@ for = "500ms"
 
 #[test]
 fn a_crash_loses_no_confirmed_message_of_a_quorum_queue_or_a_stream() {
-    if !installed() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::need_rabbitmq!();
     let load = |kind: &str| {
         format!(
             r#"
@@ -421,9 +342,7 @@ recover = "100ms-400ms"
 #[test]
 #[ignore = "a start and a restart of its own: make prove"]
 fn a_crash_loses_what_a_transient_queue_holds_and_the_ledger_says_how_much() {
-    if !installed() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::need_rabbitmq!();
     // The consumer falls behind, so that there is something to lose.
     let load = r#"
 [[load]]
@@ -485,9 +404,7 @@ fn interrupted_while_rabbitmq_starts(signals: &[&str]) -> common::Ended {
 
 #[test]
 fn a_signal_while_rabbitmq_starts_is_heeded_at_once() {
-    if !installed() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::need_rabbitmq!();
     let ended = interrupted_while_rabbitmq_starts(&["INT"]);
     assert_eq!(ended.code(), Some(130), "{ended:#?}");
     let told = ended.stderr.ends_with("stopped in start: nothing measured\n");

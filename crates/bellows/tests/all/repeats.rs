@@ -10,17 +10,10 @@ use serde_json::Value;
 
 /// A second's run of the embedded broker, with more options.
 fn short<'a>(more: &[&'a str]) -> Vec<&'a str> {
-    let short = [
-        "demo",
-        "--no-profile",
-        "--set",
-        "phases.warmup=0s",
-        "--set",
-        "phases.measure=1s",
-        "--set",
-        "load.0.rate=2000",
-    ];
-    short.iter().chain(more).copied().collect()
+    let mut all =
+        common::words("demo --no-profile --set phases.warmup=0s --set phases.measure=1s --set load.0.rate=2000");
+    all.extend(more);
+    all
 }
 
 /// The runs of a folder, the oldest first.
@@ -103,8 +96,7 @@ fn repeats_are_one_object_for_machines() {
     let object: Value = serde_json::from_str(&ended.stdout).expect("one object");
     assert_eq!(object["schema"], "bellows.repeats/1");
     let valid = |name: &str, value: &Value| {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
-        let schema: Value = serde_json::from_slice(&fs::read(file).expect(name)).expect(name);
+        let schema = common::read_json(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name));
         assert_eq!(common::schema::problems(&schema, value), Vec::<String>::new());
     };
     valid("repeats.schema.json", &object);

@@ -31,8 +31,7 @@ fn top(dir: &Path, args: &[&str]) -> Ended {
 
 fn rows(dir: &Path, args: &[&str]) -> Vec<Value> {
     let ended = top(dir, &[args, &["--json", "--limit", "100000"]].concat());
-    ended.assert_ok();
-    let mut printed: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    let mut printed = ended.json();
     serde_json::from_value(printed["functions"].take()).expect("rows")
 }
 

@@ -65,8 +65,7 @@ fn a_function_that_got_slower_by_two_per_cent_of_the_cpu_is_found_and_named() {
         "--json",
     ];
     let ended = start(bellows(dir, &args)).end_of_long();
-    let found: Value =
-        serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr));
+    let found = ended.printed();
     let functions = &found["functions"];
     let named = functions["explained"].as_array().expect("explained");
     let first = named.first().unwrap_or_else(|| panic!("nothing is named: {found:#}"));

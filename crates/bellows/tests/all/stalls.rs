@@ -28,8 +28,7 @@ fn stopped(dir: &Path, broker: &Broker, length: Duration) -> Value {
     std::thread::sleep(length);
     signal(broker.child.id(), "CONT");
     let ended = started.end();
-    ended.assert_ok();
-    serde_json::from_str(&ended.stdout).expect("an object")
+    ended.json()
 }
 
 /// The fault in what a run reports of a stop.
@@ -79,8 +78,7 @@ fn a_stall_under_churn_is_named() {
         std::thread::sleep(Duration::from_millis(600));
         signal(broker.child.id(), "CONT");
         let ended = started.end();
-        ended.assert_ok();
-        let summary: Value = serde_json::from_str(&ended.stdout).expect("an object");
+        let summary = ended.json();
         let stall = &summary["stalls"][0];
         let for_s = stall["for_s"].as_f64().unwrap_or(0.0);
         let cycles = stall["messages_delayed"].as_u64().unwrap_or(0);

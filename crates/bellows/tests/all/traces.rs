@@ -18,8 +18,7 @@ use serde_json::Value;
 const FUNCTION: &str = "rabbit_mgmt_wm_queues:to_json/2";
 
 fn json(ended: &Ended) -> Value {
-    ended.assert_ok();
-    serde_json::from_str(&ended.stdout).expect("JSON")
+    ended.json()
 }
 
 /// The values of warnings with this code.
@@ -92,9 +91,7 @@ fn assert_clean(rabbit: &SharedNode) {
 
 #[test]
 fn each_request_of_a_probe_is_a_call_that_a_trace_sees_and_nothing_stays_on_the_node() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::need_rabbitmq!();
     let rabbit = managed::shared_node();
     let api = rabbit.management();
     let dir = folder();
@@ -227,9 +224,7 @@ fn started(dir: &Path) -> (common::Started, String, PathBuf) {
 
 #[test]
 fn looks_into_a_runs_node_stand_on_its_time_axis_and_a_budget_that_trips_is_told() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::need_rabbitmq!();
     let dir = folder();
     let (run, node, log) = started(dir.path());
     // Whoever names it as bellows' own looks into the same.

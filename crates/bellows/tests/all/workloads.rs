@@ -100,15 +100,12 @@ fn run_until(url: &str, until: Option<&str>, text: &str) -> Value {
     std::fs::write(&file, format!("{head}{settings}{text}")).expect("write");
     let args = ["run", "workloads.toml", "--json", "--quiet"];
     let ended = common::start(common::bellows(dir.path(), &args)).end();
-    ended.assert_ok();
-    serde_json::from_str(&ended.stdout).expect("one object")
+    ended.json()
 }
 
 #[test]
 fn every_way_to_publish_and_consume_loses_nothing_on_rabbitmq() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::need_rabbitmq!();
     let node = managed::shared_node();
     let summary = run(&node.url(), GROUPS);
     // The fourth group's messages reach two queues.

@@ -11,23 +11,8 @@ use std::{
 };
 
 /// Programs that the script itself needs, and those that it looks for.
-const TOOLS: [&str; 14] =
-    ["bash", "env", "cat", "printf", "sort", "rm", "tee", "chmod", "mkdir", "cp", "mv", "ln", "find", "touch"];
-const PRESENT: [&str; 13] = [
-    "cargo",
-    "cc",
-    "curl",
-    "mosquitto",
-    "nats-server",
-    "prometheus",
-    "influxd",
-    "perf",
-    "chromium",
-    "javac",
-    "zsh",
-    "python3",
-    "npm",
-];
+const TOOLS: &str = "bash env cat printf sort rm tee chmod mkdir cp mv ln find touch";
+const PRESENT: &str = "cargo cc curl mosquitto nats-server prometheus influxd perf chromium javac zsh python3 npm";
 /// Files of a checkout that the script reads.
 const FILES: [&str; 6] = [
     "Makefile",
@@ -66,10 +51,10 @@ impl Machine {
         let _ = fs::remove_dir_all(&place);
         let machine = Self { programs: place.join("programs"), checkout: place.join("checkout") };
         fs::create_dir_all(&machine.programs).unwrap();
-        for tool in TOOLS {
+        for tool in TOOLS.split_whitespace() {
             machine.link(tool);
         }
-        for program in PRESENT {
+        for program in PRESENT.split_whitespace() {
             machine.add(program, "");
         }
         machine.add("node", "echo v22.1.0");

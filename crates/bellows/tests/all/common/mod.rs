@@ -70,6 +70,17 @@ impl Ended {
         assert!(!self.stderr.contains("panicked"), "{self:#?}");
     }
 
+    /// The JSON that a command which succeeded has printed.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        self.assert_ok();
+        self.printed()
+    }
+
+    /// The JSON that a command has printed, however it ended.
+    pub(crate) fn printed(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|why| panic!("{why}: {self:#?}"))
+    }
+
     /// The path that the end of standard output names.
     pub(crate) fn report(&self) -> PathBuf {
         let mut lines = self.stdout.lines();
@@ -221,8 +232,7 @@ impl Drop for Broker {
 
 /// A server that greets each client, and then keeps the connection open.
 pub(crate) fn server_that_says(greeting: &'static [u8]) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
-    let address = listener.local_addr().expect("address");
+    let (listener, address) = listener();
     thread::spawn(move || {
         let mut kept: Vec<TcpStream> = Vec::new();
         for stream in listener.incoming() {
@@ -254,6 +264,22 @@ pub(crate) fn only_run(dir: &Path) -> PathBuf {
         .collect();
     let [run] = runs.as_slice() else { panic!("not one run: {runs:?}") };
     run.clone()
+}
+
+/// The record of the only run in `dir/runs`.
+pub(crate) fn record(dir: &Path) -> serde_json::Value {
+    read_json(&only_run(dir).join("run.json"))
+}
+
+/// A file of JSON.
+pub(crate) fn read_json(path: &Path) -> serde_json::Value {
+    let text = std::fs::read(path).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
+    serde_json::from_slice(&text).expect("JSON")
+}
+
+/// The words of a command's line.
+pub(crate) fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
 }
 
 /// Lines of a run's series so far.
@@ -289,4 +315,37 @@ pub(crate) fn page_parts(path: &Path) -> (serde_json::Value, Vec<u8>) {
     let length = u32::from_le_bytes(length.try_into().expect("4 bytes")) as usize;
     let (json, numbers) = rest.split_at(length);
     (serde_json::from_slice(json).expect("JSON"), numbers.to_vec())
+}
+
+/// The first of a list of objects that has this value.
+pub(crate) fn named<'a>(
+    list: &'a serde_json::Value,
+    key: &str,
+    value: impl Into<serde_json::Value>,
+) -> &'a serde_json::Value {
+    let value = value.into();
+    let found = list.as_array().and_then(|all| all.iter().find(|it| it[key] == value));
+    found.unwrap_or_else(|| panic!("no {key} {value} in {list:#}"))
+}
+
+/// A figure of a comparison.
+pub(crate) fn figure<'a>(compared: &'a serde_json::Value, name: &str) -> &'a serde_json::Value {
+    named(&compared["figures"], "name", name)
+}
+
+/// A listener on a free port of the loopback.
+pub(crate) fn listener() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    (listener, address)
+}
+
+pub(crate) fn free_port() -> u16 {
+    listener().1.port()
+}
+
+/// The folder of runs in `dir/runs` that holds this file.
+pub(crate) fn folder_with(dir: &Path, file: &str) -> Option<PathBuf> {
+    let mut found = std::fs::read_dir(dir.join(RUNS)).ok()?.flatten().map(|it| it.path());
+    found.find(|path| path.join(file).is_file())
 }

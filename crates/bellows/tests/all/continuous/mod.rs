@@ -188,8 +188,7 @@ fn periods_follow_each_other_without_a_gap() {
 fn top(dir: &Path, args: &[&str]) -> Vec<Value> {
     let args = [&["top"], args].concat();
     let ended = common::start(common::bellows(dir, &args)).end();
-    ended.assert_ok();
-    let printed: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    let printed = ended.json();
     let rows = printed.get("functions").unwrap_or(&printed).as_array();
     rows.expect("rows").clone()
 }

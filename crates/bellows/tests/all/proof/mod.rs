@@ -202,9 +202,7 @@ fn problem(seed: u64, broker: SocketAddr, totals: &Totals) -> Option<String> {
 
 #[test]
 fn counts_are_exact_or_outstanding_with_rabbitmq() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::need_rabbitmq!();
     let shared = managed::shared_node();
     let endpoint: load::Endpoint = shared.url().parse().expect("an endpoint");
     let broker = SocketAddr::from(([127, 0, 0, 1], endpoint.port));
