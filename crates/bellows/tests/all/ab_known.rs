@@ -7,7 +7,7 @@ use crate::common;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use common::{bellows, folder, start};
+use common::{bellows, figure, folder, start};
 use serde_json::{Value, json};
 
 const IGNORED: &str = "BELLOWS_PAIRS is not set: make prove";
@@ -103,9 +103,7 @@ fn functions(found: &Value) -> &[Value] {
 
 /// The change of a figure that is decided.
 fn changed(found: &Value, name: &str) -> f64 {
-    let figures = found["figures"].as_array().expect("figures");
-    let figure = figures.iter().find(|it| it["name"] == name);
-    let figure = figure.unwrap_or_else(|| panic!("{name} in {figures:#?}"));
+    let figure = figure(found, name);
     assert_eq!(figure["decision"], "changed", "{figure:#}");
     figure["change"].as_f64().expect("a change")
 }

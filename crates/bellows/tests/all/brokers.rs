@@ -115,20 +115,16 @@ const FAULTS: &str = r#"
 warmup = "300ms"
 measure = "5s"
 drain = "2s"
-
 [profile]
 events = []
-
 [[fault]]
 at = "500ms"
 kind = "stop"
 for = "400ms"
-
 [[fault]]
 at = "2s"
 kind = "kill"
 for = "300ms"
-
 [[load]]
 destination = "queue://toy"
 rate = 500
@@ -179,14 +175,11 @@ const FOR_GOOD: &str = r#"
 warmup = "300ms"
 measure = "3s"
 drain = "1s"
-
 [profile]
 events = []
-
 [[fault]]
 at = "500ms"
 kind = "kill"
-
 [[load]]
 destination = "queue://toy"
 rate = 500
@@ -318,10 +311,8 @@ const SHORT: &str = r#"
 [phases]
 warmup = "200ms"
 measure = "1s"
-
 [profile]
 events = []
-
 [[load]]
 destination = "queue://twice"
 rate = 200
@@ -361,14 +352,11 @@ const SECURED: &str = r#"
 kind = "embedded"
 tls = true
 auth = "external"
-
 [phases]
 warmup = "200ms"
 measure = "1s"
-
 [profile]
 events = []
-
 [[load]]
 destination = "queue://secured"
 rate = 500

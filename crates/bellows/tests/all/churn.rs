@@ -5,35 +5,28 @@ use crate::common::managed;
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use common::{Broker, bellows, folder, run, start};
 use serde_json::Value;
 
 const REFUSED: &str = r#"
 name = "refused"
-
 [broker]
 kind = "embedded"
-
 [phases]
 warmup = "200ms"
 measure = "1500ms"
 drain = "3s"
-
 [profile]
 events = []
-
 [[fault]]
 at = "300ms"
 kind = "refuse-login"
 count = 37
-
 [[fault]]
 at = "1s"
 for = "100ms"
 kind = "stall"
-
 [churn]
 kind = "connections"
 rate = 200
@@ -98,17 +91,7 @@ fn a_killed_churn_leaves_a_readable_folder() {
     let broker = Broker::start(dir.path());
     let args = ["churn", "connections", "--url", &broker.url, "--rate", "100", "--duration", "60"];
     let churn = start(bellows(dir.path(), &args));
-    let deadline = Instant::now() + Duration::from_secs(30);
-    let seconds = || {
-        let runs = fs::read_dir(dir.path().join("runs")).into_iter().flatten();
-        let series = runs.flatten().map(|run| run.path().join("series.jsonl"));
-        let texts = series.filter_map(|path| fs::read_to_string(path).ok());
-        texts.map(|text| text.lines().count()).max().unwrap_or(0)
-    };
-    while seconds() < 2 {
-        assert!(Instant::now() < deadline, "no second was recorded");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    common::wait_for("recorded second", || common::seconds_recorded(dir.path()) >= 2);
     churn.signal("KILL");
     let _ = churn.end();
     let listed = run(dir.path(), &["runs"]);

@@ -6,33 +6,10 @@ use std::fs;
 use std::io::Read;
 use std::process::Stdio;
 
-use common::{Broker, bellows, folder, run, start};
+use common::{Broker, bellows, folder, run, start, words};
 
-const COMMANDS: [&str; 23] = [
-    "demo",
-    "run",
-    "client",
-    "artemis",
-    "perf-test",
-    "churn",
-    "probe",
-    "limit",
-    "record",
-    "top",
-    "ab",
-    "diff",
-    "flame",
-    "broker",
-    "runs",
-    "open",
-    "doctor",
-    "scrape",
-    "erlang",
-    "topology",
-    "help",
-    "completions",
-    "man",
-];
+const COMMANDS: &str = "demo run client artemis perf-test churn probe limit record top ab diff flame broker runs open doctor \
+    scrape erlang topology help completions man";
 
 const FOLDED: &str = "\
 scheduler;$rabbit_channel:handle_method/3;$rabbit_exchange:route/2 60
@@ -43,7 +20,7 @@ scheduler;[unknown] 10
 #[test]
 fn every_command_explains_itself_with_an_example() {
     let dir = folder();
-    for command in COMMANDS {
+    for command in words(COMMANDS) {
         for flag in ["--help", "-h"] {
             if (command, flag) == ("perf-test", "-h") {
                 // PerfTest's -h is the broker's address.
@@ -59,7 +36,7 @@ fn every_command_explains_itself_with_an_example() {
         }
     }
     let help = run(dir.path(), &["--help"]);
-    for command in COMMANDS {
+    for command in words(COMMANDS) {
         let about = help.stdout.lines().find(|l| l.trim_start().starts_with(&format!("{command} ")));
         assert!(about.is_some(), "{command} is not listed:\n{}", help.stdout);
     }
@@ -249,7 +226,7 @@ fn completions_and_manual_cover_every_command() {
         ended.assert_ok();
         assert!(ended.stdout.contains("BELLOWS_COMPLETE"), "{shell}");
         let commands = completed(dir.path(), shell, &[""]);
-        for command in COMMANDS {
+        for command in words(COMMANDS) {
             assert!(commands.contains(command), "{shell} {command}: {commands}");
         }
         assert!(!commands.contains("__guard"), "{shell}: {commands}");
@@ -486,7 +463,7 @@ fn a_report_is_opened_or_named() {
     let args = [&args[..], &["--rate", "100", "--duration", "300ms"]].concat();
     run(dir.path(), &args).assert_ok();
     let kept = common::only_run(dir.path());
-    let record: serde_json::Value = serde_json::from_slice(&fs::read(kept.join("run.json")).unwrap()).unwrap();
+    let record = common::record(dir.path());
     assert_eq!(record["experiment"]["load"][0]["rate"], 100.0);
     assert_eq!(record["experiment"]["phases"]["measure"], "300ms");
     let page = kept.join("report.html");

@@ -5,7 +5,6 @@ use crate::common;
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use stacks::{FORMATS, Profile};
@@ -103,11 +102,8 @@ fn a_killed_node_loses_no_confirmed_message_of_a_quorum_queue() {
 
 /// A trace of a node sees its calls alone, and ends with it.
 fn each_node_is_traced(summary: &Value) {
-    let traces = summary["traces"].as_array().expect("traces");
-    let of = |name: &str| {
-        let found = traces.iter().find(|it| it["scenario"] == name);
-        found.unwrap_or_else(|| panic!("no {name}: {traces:#?}"))
-    };
+    let traces = &summary["traces"];
+    let of = |name: &str| common::named(traces, "scenario", name);
     let (survivor, killed) = (of("trace_survivor"), of("trace_killed"));
     // Twenty calls of the measured phase, and what came before them.
     let kept = survivor["kept"].as_u64();
@@ -136,11 +132,7 @@ fn each_node_is_scraped(summary: &Value) {
 fn queues_have_their_members(summary: &Value) {
     let run = Path::new(summary["run_dir"].as_str().expect("a run folder"));
     let (page, _) = common::page_parts(&run.join("report.html"));
-    let queues = page["topology"]["queues"].as_array().expect("queues");
-    let queue = |name: &str| {
-        let found = queues.iter().find(|it| it["name"] == name);
-        found.unwrap_or_else(|| panic!("no {name}: {queues:#?}"))
-    };
+    let queue = |name: &str| common::named(&page["topology"]["queues"], "name", name);
     let (quorum, defined) = (queue("quorum"), queue("defined"));
     let members = quorum["members"].as_array().expect("members");
     assert_eq!(members, &["node 0", "node 1", "node 2"], "{quorum:#}");
@@ -152,10 +144,8 @@ fn queues_have_their_members(summary: &Value) {
 /// Surviving nodes have profiles in files of their own, with the roles of their own processes.
 fn each_node_is_profiled(summary: &Value) {
     let run = Path::new(summary["run_dir"].as_str().expect("a run folder"));
-    let profiles = summary["profiles"].as_array().expect("profiles");
     for (node, name) in [(0, "cpu"), (2, "cpu@2")] {
-        let profile = profiles.iter().find(|it| it["node"] == node);
-        let profile = profile.unwrap_or_else(|| panic!("no profile of node {node}: {summary:#}"));
+        let profile = common::named(&summary["profiles"], "node", node);
         assert!(profile["samples"].as_u64() > Some(10), "{profile:#}");
         let read = Profile::open_as(&FORMATS, run, Some(name)).expect("a profile");
         assert_eq!(read.header.node, Some(node));
@@ -199,13 +189,7 @@ fn nothing_is_left_of_a_cluster_whose_bellows_is_killed() {
         let names = fs::read_dir(&data).into_iter().flatten().flatten();
         names.filter(|it| it.path().join("broker.log").exists()).count()
     };
-    let wait = |count: usize| {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while nodes() != count {
-            assert!(Instant::now() < deadline, "{} nodes, not {count}", nodes());
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    };
+    let wait = |count: usize| common::wait_for("number of nodes", || nodes() == count);
     wait(2);
     bellows.kill().expect("SIGKILL");
     bellows.wait().expect("its end");

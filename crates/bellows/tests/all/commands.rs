@@ -22,8 +22,7 @@ fn run(dir: &Path, experiment: &str) -> Ended {
 }
 
 fn record(folder: &Path) -> Value {
-    let text = fs::read_to_string(folder.join("run.json")).expect("run.json");
-    serde_json::from_str(&text).expect("JSON")
+    common::read_json(&folder.join("run.json"))
 }
 
 fn log(folder: &Path, name: &str) -> String {

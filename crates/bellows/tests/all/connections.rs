@@ -3,7 +3,7 @@
 use crate::common;
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Bytes of memory that an idle connection may take on the load's side.
 const MOST_BYTES: u64 = 24 << 10;
@@ -35,11 +35,7 @@ fn one_process_opens_ten_thousand_connections() {
     let args = common::words(&line);
     let load = common::start(common::bellows(dir.path(), &args));
     let pid = load.child.id();
-    let deadline = Instant::now() + Duration::from_secs(40);
-    while open_files(pid) < 10_000 {
-        assert!(Instant::now() < deadline, "only {} open", open_files(pid));
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    common::wait_for("connections", || open_files(pid) >= 10_000);
     // Well into the load.
     std::thread::sleep(Duration::from_secs(2));
     let each = resident_bytes(pid) / 10_000;

@@ -174,24 +174,11 @@ fn what_cannot_be_compared_is_refused_with_cause_and_remedy() {
         .assert_error(2, &["the window from 3 s to 2 s is empty"]);
 }
 
-/// Slow for three seconds, fast for the rest.
-const EXPERIMENT: &str = r#"
-name = "two-rates"
-[broker]
-kind = "embedded"
-[phases]
-warmup = "1s"
-measure = "5s"
-[[load]]
-destination = "queue://q"
-schedule = "steps:500@3s,8000@60s"
-"#;
-
 #[test]
 fn a_window_stands_beside_the_rest_of_the_measured_phase() {
     let dir = folder();
     let dir = dir.path();
-    fs::write(dir.join("rates.toml"), EXPERIMENT).expect("write");
+    fs::write(dir.join("rates.toml"), crate::seconds::EXPERIMENT).expect("write");
     let ended = run(dir, &["run", "rates.toml"]);
     ended.assert_ok();
     let folder = dir.join(ended.report());

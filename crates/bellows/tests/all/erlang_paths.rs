@@ -86,11 +86,7 @@ fn api_calls_are_followed(followed: &Value, dir: &Path) {
     let calls = &followed["durations"]["calls"];
     assert!(calls.as_u64() > Some(0), "{followed:#}");
     assert!(followed["untraced"]["calls"].as_u64() > Some(0), "{followed:#}");
-    let functions = followed["functions"].as_array().expect("functions");
-    let found = |name: &str| {
-        let found = functions.iter().find(|it| it["function"] == name);
-        found.unwrap_or_else(|| panic!("{name} in {followed:#}"))
-    };
+    let found = |name: &str| common::named(&followed["functions"], "function", name);
     assert_eq!(&found(ROOT)["calls"], calls);
     // It reads queues out of a cache, which is a process.
     let cache = found("[rabbit_mgmt_db_cache_queues]");

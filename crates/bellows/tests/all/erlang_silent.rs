@@ -45,11 +45,7 @@ impl ErlangNode {
             .args(["-kernel", "inet_dist_use_interface", "{127,0,0,1}"])
             .args(["-eval", WORK, "-eval", KEEPS_FROM_RUNNING]);
         let node = Self { started: start(command), name, port };
-        let until = Instant::now() + common::DEADLINE;
-        while node.command(dir, "info", &[]).end().code() != Some(0) {
-            assert!(Instant::now() < until, "the node did not come up");
-            thread::sleep(Duration::from_millis(100));
-        }
+        common::wait_for("the node", || node.command(dir, "info", &[]).end().code() == Some(0));
         node
     }
 

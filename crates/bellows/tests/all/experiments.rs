@@ -5,7 +5,6 @@ use crate::common;
 use std::path::Path;
 
 use regex::Regex;
-use serde_json::Value;
 use stacks::{FORMATS, Frame, Profile};
 
 /// Largest factor between a share of a few seconds on a busy machine and the one documented.
@@ -119,8 +118,7 @@ fn queues_are_filled_before_the_run() {
     let ended = run(&[]);
     ended.assert_ok();
     assert!(ended.stderr.contains("with 5,000 messages"), "{ended:#?}");
-    let record = folder.path().join(ended.report()).with_file_name("run.json");
-    let record: Value = serde_json::from_slice(&std::fs::read(record).expect("run.json")).expect("JSON");
+    let record = common::read_json(&folder.path().join(ended.report()).with_file_name("run.json"));
     assert_eq!(record["summary"]["scenarios"]["messages"]["received"]["total"], 5000);
     assert!(record["summary"]["scenarios"]["messages"]["ledger"].is_null());
 

@@ -5,7 +5,6 @@ use crate::common;
 use std::fs;
 
 use common::{folder, run};
-use serde_json::Value;
 
 #[test]
 fn a_change_is_found_between_two_runs_and_others_are_left_out() {
@@ -54,8 +53,7 @@ fn a_change_is_found_between_two_runs_and_others_are_left_out() {
 /// Has all percentiles of a run's answers be this long.
 fn set_latency(run_dir: &str, nanoseconds: u64) {
     let path = std::path::Path::new(run_dir).join("run.json");
-    let text = fs::read(&path).expect("run.json");
-    let mut record: Value = serde_json::from_slice(&text).expect("JSON");
+    let mut record = common::read_json(&path);
     let latency =
         record["summary"]["scenarios"]["messages"]["latency"]["ack_response"].as_object_mut().expect("a latency");
     for (_, value) in latency.iter_mut().filter(|it| it.0.ends_with("_ns")) {

@@ -184,9 +184,7 @@ fn what_it_no_longer_permits_is_replaced_and_told() {
     assert_eq!(messages["ledger"]["lost"], 0, "{summary:#}");
     let counts = ["sent", "received"].map(|it| messages[it]["total"].as_u64());
     assert!(counts[0] > Some(900) && counts[0] == counts[1], "{summary:#}");
-    let warnings = summary["warnings"].as_array().expect("warnings");
-    let told = warnings.iter().find(|it| it["code"] == "not_permitted");
-    let told = told.unwrap_or_else(|| panic!("{warnings:#?}"));
+    let told = common::named(&summary["warnings"], "code", "not_permitted");
     assert_eq!(told["values"]["feature"], "transient_nonexcl_queues");
     let record = common::record(folder.path());
     assert_eq!(record["topology"]["queues"][0]["durable"], true, "{record:#}");

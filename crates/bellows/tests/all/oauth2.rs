@@ -35,15 +35,12 @@ plugins = ["rabbitmq_auth_backend_oauth2"]
 config.auth_backends.1 = "rabbit_auth_backend_oauth2"
 advanced = """ADVANCED"""
 oauth2 = { uri = "URI", client-id = "perf", scopes = ["rabbitmq.write:*/*"] }
-
 [phases]
 warmup = "1s"
 measure = "10s"
 drain = "3s"
-
 [profile]
 events = []
-
 [[load]]
 destination = "queue://tokens"
 rate = 200

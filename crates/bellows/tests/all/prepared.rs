@@ -5,8 +5,6 @@ use crate::common;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use common::{bellows, folder, run, start};
 use serde_json::Value;
@@ -91,9 +89,7 @@ fn kept(dir: &Path) -> Vec<Value> {
 }
 
 fn messages_in(record: &Value, queue: &str) -> Option<u64> {
-    let queues = record["topology"]["queues"].as_array().expect("queues");
-    let found = queues.iter().find(|it| it["name"] == queue);
-    found.unwrap_or_else(|| panic!("no {queue}: {record:#}"))["messages"].as_u64()
+    common::named(&record["topology"]["queues"], "name", queue)["messages"].as_u64()
 }
 
 #[test]
@@ -184,11 +180,7 @@ fn data_that_is_half_filled_when_bellows_is_killed_is_prepared_anew() {
     let dir = dir.path();
     experiment(dir, &EXPERIMENT.replace("fill = 20_000", "fill = 400_000"));
     let killed = start(bellows(dir, &["run", "prepared.toml"]));
-    let deadline = Instant::now() + common::DEADLINE;
-    while !is_filling(dir) {
-        assert!(Instant::now() < deadline, "nothing is filled");
-        thread::sleep(Duration::from_millis(5));
-    }
+    common::wait_for("a queue that is being filled", || is_filling(dir));
     killed.signal("KILL");
     let ended = killed.end();
     assert_eq!(ended.code(), None, "{ended:#?}");
@@ -201,16 +193,12 @@ fn data_that_is_half_filled_when_bellows_is_killed_is_prepared_anew() {
     };
     assert!(data["what"].to_string().contains("402,000 messages"), "{data:#}");
     // The guardian of the killed one has removed what it had filled by then.
-    let deadline = Instant::now() + common::DEADLINE;
     let brokers = || {
         let entries = fs::read_dir(dir.join(KEPT)).expect("the folder").flatten();
         let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
         names.filter(|name| name.starts_with("bellows-")).collect::<Vec<_>>()
     };
-    while !brokers().is_empty() {
-        assert!(Instant::now() < deadline, "{:?} is left", brokers());
-        thread::sleep(Duration::from_millis(50));
-    }
+    common::wait_for("the end of what was begun", || brokers().is_empty());
 }
 
 #[test]

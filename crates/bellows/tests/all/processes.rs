@@ -24,8 +24,7 @@ fn of_two_brokers_on_one_port_ours_is_watched() {
     let second = Broker::start_at(dir.path(), &format!("127.0.0.2:{port}"));
     for broker in [&first, &second] {
         let line = format!("{PRODUCER} --url {}", broker.url);
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let summary = object(bellows(dir.path(), &words));
+        let summary = object(bellows(dir.path(), &common::words(&line)));
         assert_eq!(summary["broker"]["pid"], broker.child.id(), "{summary:#}");
         assert!(summary["scenarios"]["messages"]["cpu_us_each"]["broker"].is_number(), "{summary:#}");
     }
@@ -86,8 +85,7 @@ fn a_generator_with_a_core_of_its_own_is_no_lack_of_cores() {
         .stdin(Stdio::null());
     let summary = object(command);
     let run = common::only_run(dir.path());
-    let record = std::fs::read_to_string(run.join("run.json")).expect("run.json");
-    let record: Value = serde_json::from_str(&record).expect("JSON");
+    let record = common::read_json(&run.join("run.json"));
     assert_eq!(record["hardware"]["cores"], cores, "{:#}", record["hardware"]);
     assert_eq!(summary["verdict"]["evidence"]["cores"], 1);
     for warning in summary["warnings"].as_array().expect("warnings") {

@@ -47,8 +47,7 @@ fn repeated_runs_say_how_far_their_figures_spread() {
     let sent = found["figures"].as_array().expect("figures").iter().find(|it| it["name"] == "sent rate");
     let sent = sent.expect("the rate");
     let rate = |run: &Value| {
-        let file = dir.path().join(RUNS).join(run["id"].as_str().expect("id")).join("run.json");
-        let record: Value = serde_json::from_slice(&fs::read(file).expect("run.json")).expect("JSON");
+        let record = common::read_json(&dir.path().join(RUNS).join(run["id"].as_str().expect("id")).join("run.json"));
         record["summary"]["scenarios"]["messages"]["sent"]["rate"].as_f64().expect("a rate")
     };
     let rates: Vec<f64> = found["runs"].as_array().expect("runs").iter().map(rate).collect();

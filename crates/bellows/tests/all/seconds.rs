@@ -12,7 +12,7 @@ use stacks::Profile;
 use common::Ended;
 
 /// Slow for three seconds, fast for the rest.
-const EXPERIMENT: &str = r#"
+pub(crate) const EXPERIMENT: &str = r#"
 name = "two-rates"
 [broker]
 kind = "embedded"

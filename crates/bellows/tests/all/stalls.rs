@@ -21,8 +21,7 @@ fn stopped(dir: &Path, broker: &Broker, length: Duration) -> Value {
         "producer queue://stalls --url {url} --warmup 300ms --duration 2 --rate 2000 --max-pending 100 --purge --json \
          --quiet"
     );
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let started = start(bellows(dir, &words));
+    let started = start(bellows(dir, &common::words(&line)));
     std::thread::sleep(Duration::from_millis(1_000));
     signal(broker.child.id(), "STOP");
     std::thread::sleep(length);
@@ -116,9 +115,7 @@ fn what_has_no_answer_at_the_end_counts_with_the_time_it_has_waited() {
     let summary: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:#?}"));
     let messages = &summary["scenarios"]["messages"];
     let count = |value: &Value| value.as_u64().unwrap_or(0);
-    let warnings = summary["warnings"].as_array().expect("warnings");
-    let warning = warnings.iter().find(|it| it["code"] == "messages_unanswered");
-    let warning = warning.unwrap_or_else(|| panic!("{warnings:#?}"));
+    let warning = common::named(&summary["warnings"], "code", "messages_unanswered");
     assert_eq!(warning["tier"], "caution");
     let censored = count(&warning["values"]["unanswered"]) + count(&warning["values"]["unsent"]);
     let latency = &messages["latency"]["ack_response"];

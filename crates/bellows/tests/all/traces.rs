@@ -239,8 +239,7 @@ fn looks_into_a_runs_node_stand_on_its_time_axis_and_a_budget_that_trips_is_told
     let ended = run.end();
     ended.assert_ok();
     let folder = common::only_run(dir.path());
-    let text = fs::read(folder.join("run.json")).expect("a record");
-    let record: Value = serde_json::from_slice(&text).expect("JSON");
+    let record = common::read_json(&folder.join("run.json"));
     let looks = record["looks"].as_array().expect("looks");
     let [top, calls] = &looks[..] else {
         panic!("{looks:#?}");

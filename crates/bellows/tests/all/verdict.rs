@@ -39,8 +39,7 @@ fn verdict(mut command: Command, dir: &Path) -> Value {
 
 fn produce(dir: &Path, url: &str, more: &str) -> Value {
     let line = format!("producer queue://verdict --url {url} {COMMON} {more}");
-    let words: Vec<&str> = line.split_whitespace().collect();
-    verdict(bellows(dir, &words), dir)
+    verdict(bellows(dir, &common::words(&line)), dir)
 }
 
 /// CPU of processes that are neither broker nor generator, in cores.
@@ -116,8 +115,7 @@ fn one_message_in_flight_waits_for_its_answer() {
          --message-size 64",
         broker.url
     );
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let mut command = bellows(dir.path(), &words);
+    let mut command = bellows(dir.path(), &common::words(&line));
     command.env("XDG_DATA_HOME", dir.path());
     let ended = start(command).end();
     let object = ended.json();
@@ -242,8 +240,7 @@ fn a_generator_that_is_stopped_for_a_while_is_late_by_itself() {
              --no-archive --rate 500 --max-pending 1000",
             broker.url
         );
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let started = start(bellows(dir.path(), &words));
+        let started = start(bellows(dir.path(), &common::words(&line)));
         std::thread::sleep(Duration::from_millis(1_200));
         started.signal("STOP");
         std::thread::sleep(Duration::from_millis(400));

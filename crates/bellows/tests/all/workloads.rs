@@ -14,7 +14,6 @@ commit-every = 30
 consumer-commit-every = 40
 message-count = 500
 persistent = true
-
 # Many channels on few connections.
 [[load]]
 destination = "queue://shared"
@@ -26,13 +25,11 @@ consumer-connections = 2
 channel-prefetch = 60
 max-pending = 50
 message-count = 500
-
 [[load]]
 destination = "queue://polled"
 poll = "0s"
 max-pending = 50
 message-count = 500
-
 [[load]]
 destinations = ["queue://bound", "queue://bound-too"]
 routing-key = "orders.new"
@@ -53,7 +50,6 @@ type = "order"
 priority = 4
 [load.headers]
 tenant = "blue"
-
 [[load]]
 destination = "topic://orders.*"
 routing-key = "orders.special"
@@ -63,7 +59,6 @@ message-count = 500
 name = "bellows.fan"
 type = "fanout"
 auto-delete = true
-
 [[load]]
 destination = "queue://keys"
 random-routing-keys = 50
@@ -73,7 +68,6 @@ message-count = 500
 name = "bellows.keys"
 type = "fanout"
 auto-delete = true
-
 [[load]]
 destination = "queue://slow"
 queue-type = "quorum"
