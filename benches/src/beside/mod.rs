@@ -120,7 +120,6 @@ impl<'b> Subject<'b> {
             self.bench.pair_seconds(),
         );
         let load = own::start(&self.bench.bellows, &line.split(' ').collect::<Vec<_>>())?;
-        )?;
         sleep(LEAD);
         let ended = profiler.map(|mut command| self.wait_for(&mut command));
         // Waited for before the profiler's failure is told, so that no load is left behind.

@@ -111,9 +111,7 @@ fn profiles_are_pushed_as_each_server_wants_them() {
     let name = unique("pushed");
     let _busy = Busy::start(dir, &name);
     let (url, told) = server(vec![fine]);
-    let line = format!(
-        "record --freq 499 --name {name} --every 1s --label env=test --push-user me --push-tenant team"
-    );
+    let line = format!("record --freq 499 --name {name} --every 1s --label env=test --push-user me --push-tenant team");
     let args = common::words(&line);
     for (path, expected) in [
         ("", "/ingest"),
