@@ -44,7 +44,7 @@ fn every_cell_is_a_comparison_and_all_are_decided_together() {
     let files = ["--junit", "ab.xml", "--markdown", "ab.md", "--go-bench", "ab.txt", "-o", "ab.html", "--json"];
     let ended = run(dir, &[&ab[..], &SLOW, &OVER, &files].concat());
     assert_eq!(ended.code(), Some(3), "worse: {}", ended.stderr);
-    let found: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    let found = ended.printed();
     assert_eq!(found["keys"][0]["key"], "load.0.message-size");
     let cells = found["cells"].as_array().expect("cells");
     assert_eq!(cells.len(), 4);
@@ -105,7 +105,7 @@ fn again(dir: &Path, found: &Value) {
     let path = folder.to_str().expect("a name");
     let again = run(dir, &["ab", path, "--json"]);
     assert_eq!(again.code(), Some(3), "{}", again.stderr);
-    let again: Value = serde_json::from_str(&again.stdout).expect("JSON");
+    let again = again.printed();
     assert_eq!(decisions(&again), decisions(found));
     let table = run(dir, &["ab", path.rsplit('-').next().expect("an end")]);
     for part in ["B is worse in ", "message-size (rows) by producers (columns)\n", "\nbroker cpu\n  12 / 1 "] {

@@ -41,7 +41,7 @@ fn with_json_an_error_is_an_object_with_cause_value_and_remedy() {
     ] {
         let ended = client(dir.path(), url, args);
         assert_eq!(ended.code(), Some(code), "{ended:#?}");
-        let told: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+        let told = ended.printed();
         let field = |name: &str| told["error"][name].as_str().unwrap().to_owned();
         assert!(field("cause").starts_with(cause), "{told}");
         assert!(!field("value").is_empty() && !field("help").is_empty(), "{told}");

@@ -321,9 +321,7 @@ rate = 200
 #[test]
 #[ignore = "a start of its own: make prove"]
 fn a_rabbitmq_that_is_started_once_serves_two_runs() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("no RabbitMQ; apt-get install rabbitmq-server");
-    }
+    testkit::need_rabbitmq!();
     let runs = folder();
     let experiment = experiment(SHORT);
     let control = load::Control::new();

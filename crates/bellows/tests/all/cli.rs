@@ -211,7 +211,7 @@ fn the_doctor_sees_this_machine() {
     let widest = ended.stdout.lines().map(|l| l.chars().count()).max();
     assert!(widest <= Some(100), "{}", ended.stdout);
     let json = run(dir.path(), &["doctor", "--json"]);
-    let checks: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    let checks = json.printed();
     assert!(checks.as_array().is_some_and(|c| c.len() >= 5), "{checks}");
 }
 
@@ -328,7 +328,7 @@ fn an_error_about_the_command_line_is_json_where_everything_is() {
     ] {
         let ended = run(dir.path(), args);
         assert_eq!(ended.code(), Some(2), "{ended:?}");
-        let value: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+        let value = ended.printed();
         let cause = value["error"]["cause"].as_str().unwrap();
         assert!(!cause.is_empty() && !cause.contains("error:"), "{value}");
         assert!(value["error"]["help"].as_str().unwrap().contains("--help"), "{value}");

@@ -265,7 +265,7 @@ fn a_fault_that_fails_is_told_and_the_next_one_takes_place() {
     let ended = started.end();
     ended.assert_ok();
 
-    let summary: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    let summary = ended.printed();
     common::schema::assert_valid(&summary);
     let run = common::only_run(dir.path());
     let record = common::read_json(&run.join("run.json"));

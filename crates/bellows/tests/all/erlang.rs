@@ -7,10 +7,6 @@ use std::fs;
 
 use serde_json::Value;
 
-fn summary(ended: &common::Ended) -> Value {
-    serde_json::from_str(&ended.stdout).expect("one object")
-}
-
 /// A broker that bellows has not started reports its queues and consumers where its Erlang node is named.
 #[test]
 fn an_attached_node_is_asked_by_its_cookie() {
@@ -27,7 +23,7 @@ fn an_attached_node_is_asked_by_its_cookie() {
     let info = ["erlang", "info", &name, "--port", &port, "--cookie-file", &cookie, "--json"];
     let info = common::run(dir, &info);
     info.assert_ok();
-    let info = summary(&info);
+    let info = info.printed();
     assert_eq!(info["rabbitmq"], node.version(), "{info:#}");
     assert_eq!(info["bellows_modules"], Value::Array(Vec::new()), "{info:#}");
     let url = node.url();

@@ -291,7 +291,7 @@ fn profiles_are_written_by_the_end_of_the_name_or_by_format() {
     let usual = run(dir.path(), &["flame", "x.folded", "--format", "pprof"]);
     assert_eq!(usual.stdout, "cpu.pb.gz\n");
     let table = run(dir.path(), &["top", "cpu.pb.gz", "--json"]);
-    let rows: serde_json::Value = serde_json::from_str(&table.stdout).unwrap();
+    let rows = table.printed();
     assert_eq!(rows["functions"][0]["function"], "a");
     // A name that means nothing, or what is only read.
     run(dir.path(), &["flame", "x.folded", "-o", "x.json"]).assert_error(2, &["x.json tells no format by its end"]);

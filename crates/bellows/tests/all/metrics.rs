@@ -4,7 +4,6 @@ use crate::common;
 
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -39,12 +38,8 @@ fn is_installed(program: &str) -> bool {
 
 /// The body of an answer with status 200.
 fn ask(port: u16, method: &str, target: &str) -> Option<String> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
-    write!(stream, "{method} {target} HTTP/1.0\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n").ok()?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).ok()?;
-    let answer = String::from_utf8(answer).ok()?;
+    let request = format!("{method} {target} HTTP/1.0");
+    let answer = common::ask_page(port, &request, "Content-Length: 0\r\n").ok()?;
     let (head, body) = answer.split_once("\r\n\r\n")?;
     head.contains(" 200 ").then(|| body.to_owned())
 }
@@ -342,7 +337,7 @@ fn a_server_that_returns_as_another_process_has_used_cpu() {
     probed.assert_ok();
     let again = "requests are answered again, after ";
     assert!(probed.stderr.contains(again), "{probed:?}");
-    let object: Value = serde_json::from_str(&probed.stdout).expect("JSON");
+    let object = probed.printed();
     let cpu = object["cpu_cores"]["broker"].as_f64();
     assert!(cpu > Some(0.0) && cpu < Some(2.0), "{object:#}");
 }

@@ -15,10 +15,6 @@ use serde_json::Value;
 
 const IGNORED: &str = "no directory with the newest RabbitMQ: scripts/setup test makes one, where debootstrap may";
 
-fn json(ended: &common::Ended) -> Value {
-    ended.json()
-}
-
 /// A folder with an experiment; ROOT in it is where the newest RabbitMQ is.
 fn experiment(root: &Path, text: &str) -> tempfile::TempDir {
     let folder = common::folder();
@@ -52,7 +48,7 @@ fn it_is_loaded_and_profiled_with_whole_stacks() {
     if ended.stderr.contains("perf_event") {
         testkit::skip!("this user may not profile: {}", ended.stderr);
     }
-    let summary = json(&ended);
+    let summary = ended.json();
     assert_eq!(summary["broker"]["version"], node.version(), "{summary:#}");
     assert_eq!(summary["scenarios"]["messages"]["ledger"]["lost"], 0, "{summary:#}");
     let record = common::record(folder.path());
@@ -89,7 +85,7 @@ fn over_amqp10(node: &SharedNode, load: &str) -> (Value, [Option<u64>; 3]) {
     let text = format!("{}{}", node.broker(), AMQP10.replace("LOAD", load));
     let folder = experiment(Path::new(""), &text);
     let args = ["run", "newest.toml", "--json", "--quiet"];
-    let summary = json(&common::run(folder.path(), &args));
+    let summary = common::run(folder.path(), &args).json();
     let messages = &summary["scenarios"]["messages"];
     for fault in ["lost", "duplicated", "reordered", "corrupt", "unconfirmed"] {
         let count = &messages["ledger"][fault];
@@ -179,7 +175,7 @@ fn what_it_no_longer_permits_is_replaced_and_told() {
     let node = newest_node();
     let folder = experiment(Path::new(""), &format!("{}{REFUSED}", node.broker()));
     let args = ["run", "newest.toml", "--json", "--quiet"];
-    let summary = json(&common::run(folder.path(), &args));
+    let summary = common::run(folder.path(), &args).json();
     let messages = &summary["scenarios"]["messages"];
     assert_eq!(messages["ledger"]["lost"], 0, "{summary:#}");
     let counts = ["sent", "received"].map(|it| messages[it]["total"].as_u64());
@@ -236,7 +232,7 @@ fn three_nodes_are_one_cluster_and_one_of_them_may_be_killed() {
     };
     let folder = experiment(&root, CLUSTER);
     let args = ["run", "newest.toml", "--json", "--quiet"];
-    let summary = json(&common::start(common::bellows(folder.path(), &args)).end_of_long());
+    let summary = common::start(common::bellows(folder.path(), &args)).end_of_long().json();
     assert_eq!(summary["scenarios"]["messages"]["ledger"]["lost"], 0, "{summary:#}");
     let nodes = summary["nodes"].as_array().expect("nodes");
     assert_eq!(nodes.len(), 3, "{summary:#}");
@@ -298,7 +294,7 @@ fn a_copy_of_data_that_rabbitmq_does_not_upgrade_is_refused_with_its_own_reason(
     assert!(ended.stderr.contains("feature flag"), "{}", ended.stderr);
     // By itself it prepares its own, and begins with that.
     let args = ["run", "newest.toml", "--broker-root", &root.display().to_string(), "--json", "--quiet"];
-    let summary = json(&common::start(common::bellows(folder.path(), &args)).end_of_long());
+    let summary = common::start(common::bellows(folder.path(), &args)).end_of_long().json();
     assert_eq!(summary["scenarios"]["messages"]["received"]["total"], 1000, "{summary:#}");
 }
 
@@ -328,10 +324,10 @@ fn its_erlang_node_is_asked_and_keeps_nothing() {
         ended
     };
     let before = traces(&node);
-    let queues = || json(&ask("queues", &["--fresh", "5s", "--json"]));
+    let queues = || ask("queues", &["--fresh", "5s", "--json"]).json();
     common::wait_for("the load's consumer", || queues()["rows"][0]["consumers"] == 1);
 
-    let top = json(&ask("top", &["--json", "--count", "1", "--every", "500ms"]));
+    let top = ask("top", &["--json", "--count", "1", "--every", "500ms"]).json();
     let processes = top["processes"].as_array().expect("processes");
     for role in ["queue", "channel", "connection"] {
         assert!(processes.iter().any(|it| it["role"] == role), "no {role} in {top:#}");
@@ -351,7 +347,7 @@ fn its_erlang_node_is_asked_and_keeps_nothing() {
     assert!(memory.contains("rabbit_channel:handle_method/3"), "{memory}");
     assert!(memory.contains("words/call"), "{memory}");
 
-    let info = json(&ask("info", &["--json"]));
+    let info = ask("info", &["--json"]).json();
     assert_eq!(info["rabbitmq"], node.version(), "{info:#}");
     assert_eq!(info["bellows_modules"], Value::Array(Vec::new()), "{info:#}");
     assert_eq!(traces(&node), before);
@@ -416,13 +412,13 @@ fn assert_profiled(command: &[&str], file: &str, source: &str, function: &str) {
         if ended.stderr.contains("perf_event") {
             testkit::skip!("this user may not profile: {}", ended.stderr);
         }
-        let summary = json(&ended);
+        let summary = ended.json();
         let profile = &summary["profiles"][0];
         let complete = profile["complete_share"].as_f64().expect("a share");
         let unknown = profile["unknown_share"].as_f64().expect("a share");
         assert!(complete > 0.97 && unknown < 0.01, "{flags}: {profile:#}");
         let top = ["top", "last", "--sort", "total", "--grep", function, "--json"];
-        let rows = json(&common::run(folder.path(), &top));
+        let rows = common::run(folder.path(), &top).json();
         let share = rows["functions"][0]["total"].as_f64().expect("a share");
         assert!(share > 0.9, "{flags}: {function} {share} in {rows:#}");
     }

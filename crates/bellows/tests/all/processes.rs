@@ -138,7 +138,7 @@ fn a_wrapper_is_not_what_is_recorded() {
         ended.assert_error(1, &["profil"]);
         testkit::skip!("this user may not profile: {}", ended.stderr);
     }
-    let summary: Value = serde_json::from_str(&ended.stdout).expect("an object");
+    let summary = ended.printed();
     assert_eq!(summary["broker"]["pid"], pid, "{summary:#}");
 }
 
@@ -169,7 +169,7 @@ fn several_processes_of_one_name_are_told_apart() {
             assert!(cells.starts_with(cell), "{head} {cell}: {row:?}");
         }
     }
-    let error: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    let error = ended.printed();
     let log = error["error"]["log"].as_str().expect("a table");
     assert_eq!(log.lines().count(), 3, "{log}");
 
@@ -190,7 +190,7 @@ fn several_processes_of_one_name_are_told_apart() {
             ended.assert_error(1, &["profil"]);
             testkit::skip!("this user may not profile: {}", ended.stderr);
         }
-        let summary: Value = serde_json::from_str(&ended.stdout).expect("an object");
+        let summary = ended.printed();
         assert_eq!(summary["broker"]["pid"], pid, "{summary:#}");
     }
 }
@@ -241,7 +241,7 @@ fn a_node_that_only_epmd_knows_is_found() {
         ended.assert_error(1, &["profil"]);
         testkit::skip!("this user may not profile: {}", ended.stderr);
     }
-    let summary: Value = serde_json::from_str(&ended.stdout).expect("an object");
+    let summary = ended.printed();
     assert_eq!(summary["broker"]["pid"], pid, "{summary:#}");
 }
 
@@ -291,7 +291,7 @@ fn a_process_without_cpu_time_has_no_profile() {
     ended.assert_error(1, &["no samples", "used no CPU"]);
     assert!(ended.stderr.contains("while it works"), "{ended:?}");
     assert_eq!(json.code(), Some(1), "{json:#?}");
-    let error: Value = serde_json::from_str(&json.stdout).expect("one value, the error");
+    let error = json.printed();
     let cause = error["error"]["cause"].as_str().expect("a cause");
     assert!(cause.contains("no samples"), "{cause}");
     let top = run(dir.path(), &["top", "last"]);

@@ -10,10 +10,6 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-fn summary(ended: &common::Ended) -> Value {
-    serde_json::from_str(&ended.stdout).expect("one object")
-}
-
 fn client(dir: &std::path::Path, url: &str, args: &[&str]) -> common::Started {
     let mut all = vec!["producer"];
     all.extend_from_slice(args);
@@ -35,7 +31,7 @@ fn run_counts_what_rabbitmq_counts_for_every_queue_type() {
         let args = common::words(&line);
         let ended = client(dir.path(), &node.url(), &args).end();
         ended.assert_ok();
-        let summary = summary(&ended);
+        let summary = ended.printed();
         let messages = &summary["scenarios"]["messages"];
         let sent = messages["sent"]["total"].as_u64().expect("sent");
         assert!(sent > 1_000, "{kind}: only {sent} sent");
@@ -76,7 +72,7 @@ fn a_node_is_recorded_by_its_name() {
             testkit::skip!("this user may not profile: {}", ended.stderr);
         }
         ended.assert_ok();
-        assert_eq!(summary(&ended)["broker"]["pid"], node.pid(), "{ended:#?}");
+        assert_eq!(ended.printed()["broker"]["pid"], node.pid(), "{ended:#?}");
     }
 }
 
@@ -111,7 +107,7 @@ fn a_client_cleans_up_what_it_declared() {
     let arguments = common::words(&line);
     let ended = common::run(dir.path(), &arguments);
     ended.assert_ok();
-    let summary = summary(&ended);
+    let summary = ended.printed();
     let messages = &summary["scenarios"]["messages"];
     let sent = messages["sent"]["total"].as_u64().expect("a number");
     // Each queue has a copy, and none of the fifty.
@@ -137,7 +133,7 @@ fn the_ledger_of_a_clean_run_is_clean_for_every_queue_type() {
         let args: Vec<&str> = line.split(' ').collect();
         let ended = common::start(common::bellows(dir.path(), &args)).end();
         ended.assert_ok();
-        let summary = summary(&ended);
+        let summary = ended.printed();
         let messages = &summary["scenarios"]["messages"];
         let sent = messages["sent"]["total"].as_u64().expect("sent");
         // Every subscriber of a stream gets every message.
@@ -167,7 +163,7 @@ fn a_stall_of_the_broker_shows_in_ack_response_and_not_in_send_ack() {
     common::signal(node.pid(), "CONT");
     let ended = load.end();
     ended.assert_ok();
-    let summary = summary(&ended);
+    let summary = ended.printed();
     let of = |metric: &str, key: &str| {
         summary["scenarios"]["messages"]["latency"][metric][key].as_u64().unwrap_or_else(|| panic!("{metric} {key}"))
     };
@@ -288,7 +284,7 @@ for = "500ms"
     let args = ["run", "crash.toml", "--json", "--quiet"];
     let ended = common::start(common::bellows(dir.path(), &args)).end();
     ended.assert_ok();
-    let summary = summary(&ended);
+    let summary = ended.printed();
     let fault = &summary["faults"][0];
     let back = fault["back_s"].as_f64().expect("it comes back");
     let first = fault["first_confirm_s"].as_f64().expect("a confirm");

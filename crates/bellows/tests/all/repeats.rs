@@ -92,7 +92,7 @@ fn repeats_are_one_object_for_machines() {
     let ended = run(dir.path(), &short(&["--repeat", "2", "--json", "--require", "sent rate <= 1"]));
     // One that missed what was required decides.
     assert_eq!(ended.code(), Some(3), "{ended:?}");
-    let object: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    let object = ended.printed();
     assert_eq!(object["schema"], "bellows.repeats/1");
     let valid = |name: &str, value: &Value| {
         let schema = common::read_json(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name));
@@ -151,7 +151,7 @@ fn a_stop_before_a_run_is_complete_says_what_was_stopped() {
     assert_eq!(ended.code(), Some(130), "{ended:#?}");
     let said = "stopped in warm-up of run 1 of 3: nothing measured\n";
     assert!(ended.stderr.ends_with(said), "{ended:#?}");
-    let value: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    let value = ended.printed();
     assert_eq!(value["error"]["cause"], "stopped in warm-up of run 1 of 3");
 }
 

@@ -142,7 +142,7 @@ fn refusals_are_no_measure_of_what_an_answer_costs() {
     let url = format!("http://{address}/");
     let args = ["probe", &url, "--every", "50ms", "--duration", "1", "--json"];
     let probed = run(dir.path(), &args);
-    let object: Value = serde_json::from_str(&probed.stdout).expect("JSON");
+    let object = probed.printed();
     let probe = &object["scenarios"]["probe"];
     assert!(probe["probe_status_4xx"].as_u64() >= Some(10), "{object:#}");
     assert_eq!(probe["cpu_us_each"]["broker"], Value::Null, "{object:#}");
@@ -198,7 +198,7 @@ fn requests_that_were_never_begun_count_in_what_is_required_of_a_probe() {
         ],
     );
     assert_eq!(probed.code(), Some(3), "{probed:?}");
-    let object: Value = serde_json::from_str(&probed.stdout).expect("JSON");
+    let object = probed.printed();
     let probe = &object["scenarios"]["probe"];
     let count = |name: &str| probe[name].as_u64().expect("a count");
     assert_eq!(count("probe_begun") + count("probe_not_begun"), 200, "{object:#}");

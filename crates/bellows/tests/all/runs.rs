@@ -91,7 +91,7 @@ fn json_is_one_object_that_its_schema_describes() {
     let ended = run(dir.path(), &demo(&["--json", "--quiet"]));
     ended.assert_ok();
     assert_eq!(ended.stderr, "");
-    let object: Value = serde_json::from_str(&ended.stdout).expect("one JSON object");
+    let object = ended.printed();
     let messages = &object["scenarios"]["messages"];
     common::schema::assert_valid(&object);
     assert_eq!(messages["sent"]["total"], 4_000);
@@ -182,7 +182,7 @@ fn client_producer_and_consumer_count_the_same_messages() {
     assert_eq!(consumer["scenarios"]["messages"]["received"]["total"], 500);
     assert!(fs::read_to_string(dir.path().join("out.hlog")).is_ok_and(|t| t.contains("end-to-end")));
     let runs = run(dir.path(), &["runs", "--json"]);
-    let runs: Value = serde_json::from_str(&runs.stdout).expect("JSON");
+    let runs = runs.printed();
     assert_eq!(runs.as_array().map(Vec::len), Some(2), "--no-archive kept a run, or one is lost");
 }
 
@@ -303,7 +303,7 @@ fn a_signal_before_the_measured_phase_says_that_nothing_was_measured() {
         assert_eq!(ended.code(), Some(code), "{ended:#?}");
         assert!(ended.stderr.ends_with("stopped in warm-up: nothing measured\n"), "{ended:#?}");
         assert!(!ended.stderr.contains("error:"), "{ended:#?}");
-        let value: Value = serde_json::from_str(&ended.stdout).expect("one object");
+        let value = ended.printed();
         assert_eq!(value["error"]["cause"], "stopped in warm-up", "{value}");
         let left = fs::read_dir(dir.path().join(common::RUNS)).expect("the folder of runs");
         assert_eq!(left.flatten().filter(|it| it.path().is_dir()).count(), 0);

@@ -90,8 +90,9 @@ fn a_function_that_got_slower_by_two_per_cent_of_the_cpu_is_found_and_named() {
     assert!(is_marked, "{FUNCTIONS:?} have no colour");
 
     // The folder decides the same again, and its page has the call paths.
-    let again = run(dir, &["ab", &folder_of(dir), "--json"]);
-    let again: Value = serde_json::from_str(&again.stdout).expect("JSON");
+    let pairs = common::folder_with(dir, "comparison-stacks.json").expect("a folder of pairs");
+    let again = run(dir, &["ab", pairs.to_str().expect("text"), "--json"]);
+    let again = again.printed();
     assert_eq!(again["functions"]["explained"][0]["function"], name);
     assert!(change(&again["functions"]["broker"]).is_finite());
 }
@@ -104,14 +105,6 @@ fn marked(svg: &str, name: &str) -> bool {
         let is_grey = fill.starts_with("rgb(205,204,202)") || fill.starts_with("rgb(255,255,255)");
         title.contains(name) && title.contains(", proven") && !is_grey
     })
-}
-
-/// The folder of runs in pairs.
-fn folder_of(dir: &Path) -> String {
-    let found = std::fs::read_dir(dir.join(common::RUNS)).expect("runs");
-    let mut found = found.flatten().map(|it| it.path());
-    let folder = found.find(|path| path.join("comparison-stacks.json").is_file());
-    folder.expect("a folder of pairs").display().to_string()
 }
 
 #[test]

@@ -112,7 +112,7 @@ fn what_has_no_answer_at_the_end_counts_with_the_time_it_has_waited() {
     std::thread::sleep(Duration::from_millis(2_500));
     signal(broker.child.id(), "CONT");
     let ended = started.end();
-    let summary: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:#?}"));
+    let summary = ended.printed();
     let messages = &summary["scenarios"]["messages"];
     let count = |value: &Value| value.as_u64().unwrap_or(0);
     let warning = common::named(&summary["warnings"], "code", "messages_unanswered");

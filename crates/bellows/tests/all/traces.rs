@@ -10,16 +10,12 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use common::{Ended, bellows, folder, run, start, wait_for};
+use common::{bellows, folder, run, start, wait_for};
 use erlang::term::{Term, as_atom, as_tuple, atom, int, tuple};
 use erlang::{Helper, Node};
 use serde_json::Value;
 
 const FUNCTION: &str = "rabbit_mgmt_wm_queues:to_json/2";
-
-fn json(ended: &Ended) -> Value {
-    ended.json()
-}
 
 /// The values of warnings with this code.
 fn warnings<'a>(summary: &'a Value, code: &str) -> Vec<&'a Value> {
@@ -101,7 +97,7 @@ fn each_request_of_a_probe_is_a_call_that_a_trace_sees_and_nothing_stays_on_the_
     let two =
         format!("call = \"{FUNCTION}\"\n[[trace]]\nname = \"asked\"\ncall = \"rabbit_mgmt_wm_queues:is_authorized/2\"");
     fs::write(&file, of(&two)).expect("a file");
-    let summary = json(&run(dir.path(), &["run", "traced.toml", "--json", "--quiet"]));
+    let summary = run(dir.path(), &["run", "traced.toml", "--json", "--quiet"]).json();
     let probe = &summary["scenarios"]["probe_queues"];
     let trace = &summary["scenarios"]["trace_queues"];
     // Every request that was sent in the measured phase calls the function once, a few milliseconds later.
@@ -141,7 +137,7 @@ fn each_request_of_a_probe_is_a_call_that_a_trace_sees_and_nothing_stays_on_the_
     );
     fs::write(&file, of(&trace)).expect("a file");
     let ran = run(dir.path(), &["run", "traced.toml", "--json", "--quiet"]);
-    let summary: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    let summary = ran.printed();
     // What the first calls met the others need not.
     let required = &summary["requirements"][0];
     assert_eq!(required["met"], Value::Null, "{required}");

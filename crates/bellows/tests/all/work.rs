@@ -167,7 +167,7 @@ fn rows_say_no_more_than_the_file_does() {
     let modules = top(&["x.folded", "--by", "module"]);
     assert!(modules.stdout.contains("total %"), "{}", modules.stdout);
     let threads = top(&["x.folded", "--by", "thread", "--grep", "mai", "--json"]);
-    let rows: Value = serde_json::from_str(&threads.stdout).expect("rows");
+    let rows = threads.printed();
     assert_eq!((&rows[0]["function"], &rows[0]["self"]), (&"main".into(), &1.0.into()));
     let refused = top(&["x.folded", "--by", "class", "--sort", "total"]);
     refused.assert_error(2, &["--sort has no effect"]);

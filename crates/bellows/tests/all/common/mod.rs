@@ -344,6 +344,24 @@ pub(crate) fn free_port() -> u16 {
     listener().1.port()
 }
 
+/// Lines of a request's head by which RabbitMQ's management API knows its guest.
+pub(crate) const AS_GUEST: &str = "Authorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n";
+
+/// The answer, head and body, to a request of this first line and these further lines.
+pub(crate) fn ask_page(port: u16, request: &str, more: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(DEADLINE))?;
+    write!(stream, "{request}\r\nHost: localhost\r\n{more}\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// Whether the management API tells its queues.
+pub(crate) fn ask_for_queues(port: u16) -> bool {
+    ask_page(port, "GET /api/queues HTTP/1.0", AS_GUEST).is_ok_and(|answer| answer.contains(" 200 "))
+}
+
 /// The folder of runs in `dir/runs` that holds this file.
 pub(crate) fn folder_with(dir: &Path, file: &str) -> Option<PathBuf> {
     let mut found = std::fs::read_dir(dir.join(RUNS)).ok()?.flatten().map(|it| it.path());

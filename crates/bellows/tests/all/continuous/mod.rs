@@ -177,7 +177,7 @@ fn periods_follow_each_other_without_a_gap() {
     assert_eq!(sum as usize, Profile::open(folder).expect("a profile").samples.len());
     let filter = ["runs", "--filter", "label=env=test", "--json"];
     let listed = common::start(common::bellows(dir, &filter)).end();
-    let listed: Value = serde_json::from_str(&listed.stdout).expect("JSON");
+    let listed = listed.printed();
     assert_eq!(listed.as_array().map(Vec::len), Some(all.len()));
     let none = common::start(common::bellows(dir, &["top", "nobody@-1h.."])).end();
     none.assert_error(1, &["holds no period"]);
