@@ -44,8 +44,7 @@ fn made(folder: &Path) -> Vec<String> {
 
 #[test]
 fn a_change_is_found_in_runs_that_are_made_in_turns() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir);
     let all = ["ab", "turns.toml", "--pairs", "5", "--seed", "3", "--json"];
     let ended = run(dir, &[&all[..], &SLOW].concat());
@@ -92,8 +91,7 @@ fn a_change_is_found_in_runs_that_are_made_in_turns() {
 
 #[test]
 fn runs_that_were_killed_are_gone_on_with_and_none_is_lost() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir);
     let all = ["ab", "turns.toml", "--pairs", "3", "--aa", "--quiet"];
     let mut child = bellows(dir, &all).spawn().expect("bellows");
@@ -128,8 +126,7 @@ fn runs_that_were_killed_are_gone_on_with_and_none_is_lost() {
 
 #[test]
 fn a_run_that_had_ended_when_the_command_was_killed_is_not_made_again() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir);
     let all = ["ab", "turns.toml", "--pairs", "2", "--aa", "--quiet"];
     run(dir, &all);
@@ -148,8 +145,7 @@ fn a_run_that_had_ended_when_the_command_was_killed_is_not_made_again() {
 /// Values that the record hides may differ, and cannot be compared later.
 #[test]
 fn sides_that_differ_in_hidden_words_are_not_the_same() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir);
     let command = |password: &str| format!(r#"command=["sh", "-c", "sleep 60", "--password", "{password}"]"#);
     let path = dir.join("turns.toml");
@@ -177,8 +173,7 @@ fn sides_that_differ_in_hidden_words_are_not_the_same() {
 
 #[test]
 fn looks_that_were_fixed_keep_their_level_whoever_goes_on() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir);
     let short = ["--set", "phases.warmup=50ms", "--set", "phases.measure=150ms"];
     let line = ["ab", "turns.toml", "--aa", "--pairs", "7", "--quiet"];
@@ -202,8 +197,7 @@ fn looks_that_were_fixed_keep_their_level_whoever_goes_on() {
 
 #[test]
 fn what_makes_no_sense_says_why() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir);
     let ab = |more: &[&str]| run(dir, &[&["ab", "turns.toml"], more].concat());
     ab(&[]).assert_error(2, &["the same"]);
@@ -232,8 +226,7 @@ fn what_makes_no_sense_says_why() {
 /// Fewer than five pairs prove nothing: adding some is no second look.
 #[test]
 fn too_few_pairs_say_so_at_once_and_may_become_more() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir);
     let ab = |more: &[&str]| run(dir, &[&["ab", "turns.toml", "--json"], &SLOW[..], more].concat());
     let few = ab(&["--pairs", "2", "--seed", "3"]);
@@ -256,8 +249,7 @@ fn too_few_pairs_say_so_at_once_and_may_become_more() {
 
 #[test]
 fn a_comparison_has_a_page_and_files_for_ci_servers() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir);
     let all = ["ab", "turns.toml", "--pairs", "2", "--quiet"];
     let files = ["--junit", "ab.xml", "--markdown", "ab.md", "--go-bench", "ab.txt", "-o", "ab.html"];
@@ -320,8 +312,7 @@ fn what_broke_off_did(dir: &Path, pairs_dir: &Path) {
 
 #[test]
 fn a_job_that_fails_leaves_no_older_result() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     std::fs::write(dir.join("ab.xml"), "<testsuite>all passed</testsuite>").expect("a file");
     let text = "name = \"none\"\n[broker]\nkind = \"rabbitmq\"\nroot = \"/nowhere\"\n[phases]\nmeasure = \
                 \"1s\"\n[[load]]\n";
@@ -334,8 +325,7 @@ fn a_job_that_fails_leaves_no_older_result() {
 
 #[test]
 fn the_time_of_scraped_pages_is_compared() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir);
     let [fast, slow] = [5, 60].map(|ms| page_after(Duration::from_millis(ms)));
     let mut text = std::fs::read_to_string(dir.join("turns.toml")).expect("an experiment");

@@ -137,8 +137,7 @@ fn definitions(bindings: u32) -> Value {
 #[test]
 #[ignore = "make prove: minutes"]
 fn a_thousand_further_bindings_are_found_in_the_routing() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     for (name, bindings) in [("few.json", 1), ("many.json", 1_000)] {
         let text = definitions(bindings).to_string();
         std::fs::write(dir.join(name), text).expect("a file");

@@ -37,8 +37,7 @@ fn made(folder: &Path) -> Vec<Vec<String>> {
 
 #[test]
 fn every_cell_is_a_comparison_and_all_are_decided_together() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir);
     let ab = ["ab", "turns.toml", "--pairs", "5", "--seed", "3"];
     let files = ["--junit", "ab.xml", "--markdown", "ab.md", "--go-bench", "ab.txt", "-o", "ab.html", "--json"];
@@ -132,8 +131,7 @@ fn again(dir: &Path, found: &Value) {
 
 #[test]
 fn cells_that_were_killed_are_gone_on_with_and_no_run_is_made_twice() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir);
     let all = ["ab", "turns.toml", "--pairs", "2", "--aa", "--quiet"];
     let all = [&all[..], &OVER].concat();
@@ -163,8 +161,7 @@ fn cells_that_were_killed_are_gone_on_with_and_no_run_is_made_twice() {
 
 #[test]
 fn what_makes_no_matrix_says_why_before_anything_runs() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir);
     let ab = |more: &[&str]| run(dir, &[&["ab", "turns.toml", "--aa"], more].concat());
     for (more, why) in [

@@ -51,8 +51,7 @@ fn change(of: &Value) -> f64 {
 #[ignore = "a comparison of many runs: make prove"]
 fn a_module_that_got_slower_is_found_and_named() {
     testkit::need_rabbitmq!();
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     let pairs = pairs();
     slow_routing(dir, 3_000);
     let line = format!(
@@ -110,8 +109,7 @@ fn is_proven(dir: &Path, code: Option<i32>, found: &Value, route: &Value) {
 
 #[test]
 fn a_patch_that_is_none_says_so_before_a_broker_starts() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     std::fs::create_dir(dir.join("ebin")).expect("a folder");
     let patched = |kind: &str| {
         let kind = format!("broker.kind={kind}");

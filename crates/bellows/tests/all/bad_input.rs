@@ -3,7 +3,6 @@
 use crate::common;
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -22,7 +21,7 @@ fn nothing_is_left(dir: &Path) {
 #[test]
 fn nobody_listens() {
     let dir = folder();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = common::free_port();
     let url = format!("amqp://127.0.0.1:{port}");
     client(dir.path(), &url, &[]).assert_error(1, &["cannot connect to amqp://guest@127.0.0.1", "refused"]);
     nothing_is_left(dir.path());
@@ -224,18 +223,8 @@ fn the_disk_is_full() {
     };
     let broker = Broker::start(dir.path());
     let runs = disk.0.join("runs");
-    let args = [
-        "client",
-        "--url",
-        &broker.url,
-        "--rate",
-        "500",
-        "--duration",
-        "3",
-        "--quiet",
-        "--runs",
-        runs.to_str().unwrap(),
-    ];
+    let line = format!("client --url {} --rate 500 --duration 3 --quiet --runs {}", broker.url, runs.display());
+    let args = common::words(&line);
     // Room for the first file and nothing more.
     fs::write(disk.0.join("filler"), vec![0; 44 << 10]).unwrap();
     let ended = start(bellows(dir.path(), &args)).end();

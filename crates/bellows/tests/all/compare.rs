@@ -24,8 +24,7 @@ const SLOW: &str = "[[fault]]\nkind = \"slow-ack\"\nat = \"0s\"\ndelay = \"20ms\
 
 #[test]
 fn a_change_is_found_and_what_differs_otherwise_is_refused() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     runs(dir, "before", "5", "");
     runs(dir, "after", "5", SLOW);
 
@@ -71,8 +70,7 @@ fn a_change_is_found_and_what_differs_otherwise_is_refused() {
 
 #[test]
 fn what_cannot_be_compared_says_why() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     runs(dir, "one", "3", "");
     let none = run(dir, &["ab", "tag=one", "--with", "tag=none"]);
     none.assert_error(1, &["tag=none"]);
@@ -110,8 +108,7 @@ fn what_cannot_be_compared_says_why() {
 
 #[test]
 fn folders_of_runs_are_compared_and_the_page_links_to_the_runs_beside_it() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     let text = "name = \"paced\"\n[broker]\nkind = \"embedded\"\n[profile]\nevents = []\n\
                 [phases]\nwarmup = \"100ms\"\nmeasure = \"400ms\"\ndrain = \"5s\"\n[[load]]\nrate = 1000\n";
     std::fs::write(dir.join("paced.toml"), text).expect("an experiment");

@@ -30,8 +30,7 @@ fn log(dir: &Path, name: &str, seconds: u32, us: f64, tags: &[&str]) {
 
 #[test]
 fn logs_of_both_sides_are_compared_as_runs_are() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     for n in 1..=5 {
         log(dir, &format!("a{n}.hlog"), 20, 100.0, &["Tag=warmup ping,", "Tag=ping,"]);
         log(dir, &format!("b{n}.hlog"), 20, 150.0, &["Tag=ping,", "Tag=other,"]);
@@ -71,8 +70,7 @@ fn logs_of_both_sides_are_compared_as_runs_are() {
 
 #[test]
 fn a_log_alone_knows_its_own_quantiles_and_decides_nothing() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     log(dir, "a.hlog", 60, 100.0, &[""]);
     log(dir, "b.hlog", 60, 300.0, &[""]);
     log(dir, "short.hlog", 20, 100.0, &[""]);
@@ -118,8 +116,7 @@ fn a_log_alone_knows_its_own_quantiles_and_decides_nothing() {
 
 #[test]
 fn what_is_refused_says_why() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     log(dir, "a.hlog", 3, 100.0, &["Tag=x,"]);
     log(dir, "b.hlog", 3, 100.0, &[""]);
     std::fs::write(dir.join("c.hlog"), "{}\n").expect("a file");
@@ -157,8 +154,7 @@ fn logs_that_java_wrote_have_the_percentiles_that_histogram_log_processor_prints
     if !Path::new(jar).exists() || javac.is_err() {
         testkit::skip!("needs libhdrhistogram-java and default-jdk-headless");
     }
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     let ran = |program: &str, args: &[&str]| {
         let out = testkit::java(program).args(args).current_dir(dir).output().expect(program);
         assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));

@@ -23,7 +23,7 @@ scheduler;$rabbit_channel:handle_method/3;$ets:select/2 310
 scheduler;$rabbit_queue:new/1 190
 ";
 
-fn before_and_after() -> tempfile::TempDir {
+fn before_and_after() -> common::Folder {
     let dir = folder();
     fs::write(dir.path().join("a.folded"), BEFORE).expect("write");
     fs::write(dir.path().join("b.folded"), AFTER).expect("write");
@@ -176,8 +176,7 @@ fn what_cannot_be_compared_is_refused_with_cause_and_remedy() {
 
 #[test]
 fn a_window_stands_beside_the_rest_of_the_measured_phase() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     fs::write(dir.join("rates.toml"), crate::seconds::EXPERIMENT).expect("write");
     let ended = run(dir, &["run", "rates.toml"]);
     ended.assert_ok();

@@ -11,8 +11,7 @@ use serde_json::Value;
 #[test]
 fn an_attached_node_is_asked_by_its_cookie() {
     testkit::need_rabbitmq!();
-    let folder = common::folder();
-    let dir = folder.path();
+    let dir = &*common::folder();
     let node = managed::shared_node();
     let erlang = node.erlang();
     let (_, port) = erlang.address.as_ref().expect("an address");

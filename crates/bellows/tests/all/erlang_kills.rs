@@ -44,7 +44,7 @@ enum End {
 struct Scenery {
     rabbit: SharedNode,
     load: Started,
-    dir: tempfile::TempDir,
+    dir: common::Folder,
     /// A connection that reads the node's state.
     witness: Node,
 }

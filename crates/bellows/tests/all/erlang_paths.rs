@@ -34,8 +34,7 @@ fn erlang(dir: &Path, rabbit: &SharedNode, command: &str, arguments: &[&str]) ->
 #[test]
 fn the_management_api_is_followed_into_the_processes_that_it_asks() {
     testkit::need_rabbitmq!();
-    let folder = folder();
-    let dir = folder.path();
+    let dir = &*folder();
     let rabbit = managed::shared_node();
     let port = rabbit.management();
     let url = format!("http://127.0.0.1:{port}");

@@ -114,8 +114,7 @@ fn has_measured(what: &str, printed: &Value) -> bool {
 
 #[test]
 fn ctrl_c_ends_a_window_and_shows_what_was_measured() {
-    let folder = folder();
-    let dir = folder.path();
+    let dir = &*folder();
     let node = ErlangNode::start(dir);
     for (what, options) in COMMANDS {
         let started = node.command(dir, what, options);
@@ -132,8 +131,7 @@ fn ctrl_c_ends_a_window_and_shows_what_was_measured() {
 
 #[test]
 fn a_node_that_hangs_is_told_within_the_time_out() {
-    let folder = folder();
-    let dir = folder.path();
+    let dir = &*folder();
     let node = ErlangNode::start(dir);
     for (what, options) in COMMANDS {
         let started = node.command(dir, what, options);
@@ -155,8 +153,7 @@ fn told(ended: &Ended) {
 
 #[test]
 fn ctrl_c_on_a_node_that_hangs_waits_for_the_time_out_and_a_second_one_for_nothing() {
-    let folder = folder();
-    let dir = folder.path();
+    let dir = &*folder();
     let node = ErlangNode::start(dir);
     for (what, options) in [COMMANDS[0], COMMANDS[3]] {
         for signals in [1, 2] {
@@ -195,8 +192,7 @@ fn objects(text: &str) -> Vec<Value> {
 /// `top` that shows window after window, for scripts and in a terminal.
 #[test]
 fn top_tells_of_a_node_that_hangs_between_its_windows() {
-    let folder = folder();
-    let dir = folder.path();
+    let dir = &*folder();
     let node = ErlangNode::start(dir);
     let repeated = node.command(dir, "top", &["--json", "--every", "300ms", "--count", "1000"]);
     let ended = hangs(&node, repeated);
@@ -245,8 +241,7 @@ fn hangs(node: &ErlangNode, started: Started) -> Ended {
 
 #[test]
 fn what_was_measured_is_shown_where_the_node_undoes_it_too_late() {
-    let folder = folder();
-    let dir = folder.path();
+    let dir = &*folder();
     let node = ErlangNode::start(dir);
     let options = ["lists:sort/1", "--json", "--limit", "100000", "--for", "4s"];
     let started = node.command(dir, "trace", &options);

@@ -24,7 +24,7 @@ fn promised(experiment: &str, words: &str) -> f64 {
 }
 
 struct Ran {
-    folder: tempfile::TempDir,
+    folder: common::Folder,
     version: String,
     dir: std::path::PathBuf,
 }

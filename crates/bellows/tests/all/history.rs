@@ -8,8 +8,7 @@ use common::{folder, run};
 
 #[test]
 fn a_change_is_found_between_two_runs_and_others_are_left_out() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     let text = "name = \"nightly\"\n[broker]\nkind = \"embedded\"\n[profile]\nevents = []\n\
                 [phases]\nwarmup = \"100ms\"\nmeasure = \"600ms\"\ndrain = \"5s\"\n\
                 [[load]]\nrate = 500\n";

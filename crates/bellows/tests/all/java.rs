@@ -89,8 +89,7 @@ fn printed_samples(dir: &Path) -> Vec<Value> {
 
 #[test]
 fn a_recording_of_the_flight_recorder_is_read_as_the_jdk_reads_it() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     if !recorded(dir) {
         testkit::skip!("no JDK: apt-get install default-jdk-headless");
     }

@@ -39,8 +39,7 @@ const SEARCH: [&str; 8] = ["limit", "known.toml", "--from", "920", "--precision"
 #[ignore = "a search of many runs: make prove"]
 fn a_limit_that_is_known_lies_in_the_interval_that_is_found() {
     let _alone = by_itself();
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir);
     let set = ["--set", "load.0.message-size=300"];
     let ended = run(dir, &[&SEARCH[..], &["--require", "lost = 0", "--json"], &set].concat());
@@ -85,8 +84,7 @@ fn a_limit_that_is_known_lies_in_the_interval_that_is_found() {
 #[test]
 fn a_search_that_was_stopped_goes_on_and_makes_no_trial_twice() {
     let _alone = by_itself();
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir);
     let search = common::start(bellows(dir, &[&SEARCH[..], &["--json"]].concat()));
     let made = || trials_folder(dir).map_or(0, |folder| trials(&folder).len());
@@ -118,8 +116,7 @@ fn a_search_that_was_stopped_goes_on_and_makes_no_trial_twice() {
 #[test]
 fn an_end_that_is_not_found_is_said_and_told_by_the_code() {
     let _alone = by_itself();
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir);
     let few = ["--trials", "1", "--set", "phases.measure=300ms"];
     let search = |more: &[&str]| {
@@ -138,8 +135,7 @@ fn an_end_that_is_not_found_is_said_and_told_by_the_code() {
 
 #[test]
 fn what_cannot_be_searched_is_refused_with_a_remedy() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir);
     for (arguments, says) in [
         (&["--set", "load.0.think-time=1s"][..], "the rate is fixed"),
@@ -160,8 +156,7 @@ fn what_cannot_be_searched_is_refused_with_a_remedy() {
 #[test]
 #[ignore = "a search of many runs: make prove"]
 fn throughputs_of_numbers_of_clients_are_fitted_and_gone_on_with() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir);
     // A consumer takes 2,000 messages a second, whatever the machine does meanwhile: they scale in proportion.
     let scale = |numbers: &str| {

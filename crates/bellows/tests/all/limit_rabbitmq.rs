@@ -14,8 +14,7 @@ const NUMBERS: [u64; 4] = [1, 2, 3, 4];
 #[test]
 #[ignore = "a search of many runs: make prove"]
 fn numbers_of_producers_of_a_real_broker_are_fitted_and_told() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     let args = common::words(
         "limit classic-in-out --scale load.0.producers=1,2,3,4 --confirm 1 --set phases.warmup=300ms --set \
          phases.measure=1s --set phases.drain=3s --json --quiet",

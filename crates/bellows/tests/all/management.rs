@@ -113,8 +113,7 @@ fn apply(dir: &Path, port: u16, definitions: &Value) {
 #[test]
 fn the_management_api_tells_the_same_topology_as_the_node() {
     testkit::need_rabbitmq!();
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     let node = managed::shared_node();
     let port = node.management();
     let home = node.folder().to_owned();

@@ -16,7 +16,7 @@ use serde_json::Value;
 const IGNORED: &str = "no directory with the newest RabbitMQ: scripts/setup test makes one, where debootstrap may";
 
 /// A folder with an experiment; ROOT in it is where the newest RabbitMQ is.
-fn experiment(root: &Path, text: &str) -> tempfile::TempDir {
+fn experiment(root: &Path, text: &str) -> common::Folder {
     let folder = common::folder();
     let text = text.replace("ROOT", &format!("{:?}", root.display().to_string()));
     fs::write(folder.path().join("newest.toml"), text).expect("write");
@@ -305,8 +305,7 @@ fn its_erlang_node_is_asked_and_keeps_nothing() {
         testkit::skip!("{IGNORED}");
     }
     let node = newest_node();
-    let folder = common::folder();
-    let dir = folder.path();
+    let dir = &*common::folder();
     let access = node.erlang();
     let (name, port) = (access.node.to_string(), access.address.expect("a port").1);
     let cookie = node.cookie_file().display().to_string();

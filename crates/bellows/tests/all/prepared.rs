@@ -95,8 +95,7 @@ fn messages_in(record: &Value, queue: &str) -> Option<u64> {
 #[test]
 fn runs_begin_with_copies_of_what_was_prepared_once() {
     testkit::need_rabbitmq!();
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir, EXPERIMENT);
     let twice = start(bellows(dir, &["run", "prepared.toml", "--repeat", "2"])).end_of_long();
     twice.assert_ok();
@@ -133,8 +132,7 @@ fn runs_begin_with_copies_of_what_was_prepared_once() {
 #[test]
 #[ignore = "six starts of RabbitMQ: make prove"]
 fn both_sides_of_a_comparison_begin_with_the_same_data() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir, EXPERIMENT);
     run(dir, &["run", "prepared.toml"]).assert_ok();
     // B would not prepare the same by itself.
@@ -176,8 +174,7 @@ fn is_filling(dir: &Path) -> bool {
 #[ignore = "three starts of RabbitMQ: make prove"]
 fn data_that_is_half_filled_when_bellows_is_killed_is_prepared_anew() {
     testkit::need_rabbitmq!();
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir, &EXPERIMENT.replace("fill = 20_000", "fill = 400_000"));
     let killed = start(bellows(dir, &["run", "prepared.toml"]));
     common::wait_for("a queue that is being filled", || is_filling(dir));
@@ -203,8 +200,7 @@ fn data_that_is_half_filled_when_bellows_is_killed_is_prepared_anew() {
 
 #[test]
 fn what_cannot_be_kept_is_refused_before_anything_is_started() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir, EXPERIMENT);
     for (change, parts) in [
         ("broker.nodes=3", ["broker.data", "one node"]),

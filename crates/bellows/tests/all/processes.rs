@@ -5,7 +5,7 @@ use crate::common;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use common::{Broker, bellows, folder, run, start};
+use common::{Broker, Ended, bellows, folder, run, start};
 use serde_json::Value;
 
 const PRODUCER: &str = "producer queue://q --rate 100 --warmup 200ms --duration 1 --json --quiet";
@@ -117,6 +117,15 @@ fn end(mut children: Vec<Child>) {
     }
 }
 
+/// Whether this process was recorded; where profiling is not permitted, that is what it says.
+fn assert_recorded(ended: &Ended, pid: u32) {
+    if ended.code() != Some(0) {
+        ended.assert_error(1, &["profil"]);
+        testkit::skip!("this user may not profile: {}", ended.stderr);
+    }
+    assert_eq!(ended.printed()["broker"]["pid"], pid, "{ended:#?}");
+}
+
 /// `timeout` has our arguments among its own, the name with them.
 #[test]
 fn a_wrapper_is_not_what_is_recorded() {
@@ -133,13 +142,7 @@ fn a_wrapper_is_not_what_is_recorded() {
         .stdin(Stdio::null());
     let ended = start(command).end();
     end(vec![broker]);
-    if ended.code() != Some(0) {
-        // Where profiling is not permitted, that is what it says.
-        ended.assert_error(1, &["profil"]);
-        testkit::skip!("this user may not profile: {}", ended.stderr);
-    }
-    let summary = ended.printed();
-    assert_eq!(summary["broker"]["pid"], pid, "{summary:#}");
+    assert_recorded(&ended, pid);
 }
 
 /// Each way of naming one of several processes; an ambiguous name lists what tells them apart.
@@ -186,12 +189,7 @@ fn several_processes_of_one_name_are_told_apart() {
     }
     end(busy.into());
     for (ended, pid) in outcomes.iter().zip([pids[0], pids[1], pids[1]]) {
-        if ended.code() != Some(0) {
-            ended.assert_error(1, &["profil"]);
-            testkit::skip!("this user may not profile: {}", ended.stderr);
-        }
-        let summary = ended.printed();
-        assert_eq!(summary["broker"]["pid"], pid, "{summary:#}");
+        assert_recorded(ended, pid);
     }
 }
 
@@ -237,12 +235,7 @@ fn a_node_that_only_epmd_knows_is_found() {
     }
     assert_looked_into_by_its_name(dir.path(), &port);
     end(vec![node, epmd]);
-    if ended.code() != Some(0) {
-        ended.assert_error(1, &["profil"]);
-        testkit::skip!("this user may not profile: {}", ended.stderr);
-    }
-    let summary = ended.printed();
-    assert_eq!(summary["broker"]["pid"], pid, "{summary:#}");
+    assert_recorded(&ended, pid);
 }
 
 /// A process that `record --name` finds, `erlang` finds, too.

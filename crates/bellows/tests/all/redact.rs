@@ -40,8 +40,7 @@ fn assert_none(path: &Path) -> serde_json::Value {
 #[test]
 fn no_name_of_a_run_over_rabbitmq_remains() {
     testkit::need_rabbitmq!();
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     let probes = "[[probe]]\nname = \"orders-api\"\nurl = \"/api/queues/%2F/secret-orders0\"\nevery = \"500ms\"\n\
                   [[scrape]]\nurl = \"http://localhost:1/metrics\"\nname = \"stealth-scrape\"\nevery = \"1s\"\n";
     experiment(dir, &managed::shared_node().broker(), probes);
@@ -69,8 +68,7 @@ fn no_name_of_a_run_over_rabbitmq_remains() {
 
 #[test]
 fn no_name_remains_in_a_run_or_a_comparison_of_the_embedded_broker() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir, "[broker]\nkind = \"embedded\"\n", "");
     run(dir, &["run", "payroll-merger.toml", "--quiet", "--tag", "hush-tag", "--runs", "single"]).assert_ok();
     run(dir, &["runs", "report", "last", "--redact", "-o", "one.html", "--runs", "single"]).assert_ok();

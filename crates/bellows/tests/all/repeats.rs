@@ -64,16 +64,8 @@ fn repeated_runs_say_how_far_their_figures_spread() {
 #[test]
 fn repeated_runs_say_what_became_of_their_requirements() {
     let dir = folder();
-    let more = [
-        "--repeat",
-        "2",
-        "--require",
-        "sent rate <= 1",
-        "--require",
-        "sent rate >= 1",
-        "--require",
-        "end-to-end p99.999 <= 1h",
-    ];
+    let more =
+        ["--repeat=2", "--require=sent rate <= 1", "--require=sent rate >= 1", "--require=end-to-end p99.999 <= 1h"];
     let ended = run(dir.path(), &short(&more));
     assert_eq!(ended.code(), Some(3), "{ended:?}");
     let said = |text: &str| assert!(ended.stdout.contains(text), "{text:?} in {}", ended.stdout);

@@ -61,8 +61,7 @@ fn always() -> SocketAddr {
 
 #[test]
 fn a_probe_says_nothing_of_messages() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     let url = format!("http://user:secret@{}/metrics", always());
     let probe = |url: &str| {
         let args = ["probe", url, "--every", "50ms", "--duration", "1", "--json", "--quiet"];
@@ -179,24 +178,9 @@ fn requests_that_were_never_begun_count_in_what_is_required_of_a_probe() {
     let dir = folder();
     let url = format!("http://{}/", server_that_stops());
     let begin = Instant::now();
-    let probed = run(
-        dir.path(),
-        &[
-            "probe",
-            &url,
-            "--every",
-            "10ms",
-            "--max-open",
-            "1",
-            "--duration",
-            "2",
-            "--json",
-            "--require",
-            "response p90 < 100ms",
-            "--require",
-            "from send p50 <= 400ms",
-        ],
-    );
+    let required = ["--require", "response p90 < 100ms", "--require", "from send p50 <= 400ms"];
+    let line = format!("probe {url} --every 10ms --max-open 1 --duration 2 --json");
+    let probed = run(dir.path(), &[&common::words(&line)[..], &required].concat());
     assert_eq!(probed.code(), Some(3), "{probed:?}");
     let object = probed.printed();
     let probe = &object["scenarios"]["probe"];

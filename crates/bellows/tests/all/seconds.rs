@@ -41,8 +41,7 @@ fn sum(rows: &[Value], at: impl Fn(&Value) -> &Value) -> f64 {
 
 #[test]
 fn a_condition_chooses_seconds_and_the_rest_stands_beside() {
-    let dir = common::folder();
-    let dir = dir.path();
+    let dir = &*common::folder();
     fs::write(dir.join("rates.toml"), EXPERIMENT).expect("write");
     let ended = common::start(common::bellows(dir, &["run", "rates.toml"])).end();
     ended.assert_ok();

@@ -41,8 +41,7 @@ fn change(of: &Value) -> f64 {
 #[test]
 #[ignore = "a comparison of many runs: make prove"]
 fn a_function_that_got_slower_by_two_per_cent_of_the_cpu_is_found_and_named() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     let Size { pairs, measure, share } = size();
     experiment(dir, measure);
     let slower = |share: f64| format!("fault=[{{ kind = \"slow-route\", share = {share} }}]");
@@ -109,8 +108,7 @@ fn marked(svg: &str, name: &str) -> bool {
 
 #[test]
 fn a_picture_of_a_matrix_or_of_runs_without_profiles_is_refused() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir, "200ms");
     let ab = ["ab", "slower.toml", "--aa", "--pairs", "2"];
     let matrix = ["--over", "load.0.producers=1,2", "--flame", "x.svg"];

@@ -43,21 +43,9 @@ fn queues_are_made_imported_exported_and_deleted_again() {
         start(command).end()
     };
     // Over several requests, with a name that has to be escaped.
-    let generate = [
-        "generate",
-        "--queues",
-        "1200",
-        "--prefix",
-        "o/ä #",
-        "--exchange",
-        "in/out",
-        "--bindings",
-        "2",
-        "--exchange-type",
-        "topic",
-        "-o",
-        "some.json",
-    ];
+    let begin =
+        common::words("generate --queues 1200 --exchange in/out --bindings 2 --exchange-type topic -o some.json");
+    let generate = [&begin[..], &["--prefix", "o/ä #"]].concat();
     topology(&generate).assert_ok();
     let applied = topology(&["apply", "some.json"]);
     applied.assert_ok();

@@ -71,15 +71,8 @@ fn the_work_of_two_queues_is_told_apart() {
         let row = classes.iter().find(|row| row["class"] == class);
         row.and_then(|row| row["share"].as_f64()).unwrap_or(0.0)
     };
-    for class in [
-        "garbage_collection",
-        "scheduling",
-        "waiting",
-        "erlang_code",
-        "built_in_functions",
-        "allocators",
-        "kernel_network",
-    ] {
+    let known = "garbage_collection scheduling waiting erlang_code built_in_functions allocators kernel_network";
+    for class in common::words(known) {
         assert!(share(class) > 0.0, "{class}: {}", ended.stdout);
     }
     let exports = !exports_few_functions();

@@ -3,17 +3,13 @@
 use std::thread;
 use std::time::Duration;
 
-use load::{Ack, Destination, Group, Guarantee, Outcome, Plan};
+use load::{Ack, Group, Guarantee, Outcome, Plan};
 use measure::ledger::LedgerSummary;
 
 use crate::common::{self, embedded};
 
 fn group(broker: &broker::Running, destinations: &[&str], clients: (usize, usize)) -> Group {
-    let url = format!("amqp://{}", broker.local_addr());
-    let destinations = destinations.iter().map(|text| Destination::parse(text).expect("destination"));
-    let mut group = Group::new(url.parse().expect("url"), destinations.collect());
-    group.producers.per_destination = clients.0;
-    group.consumers.per_destination = clients.1;
+    let mut group = common::group_to(broker, destinations, clients);
     group.producers.max_pending = 300;
     group.producers.sizes = 40.into();
     group.consumers.ack = Ack::Every(20);

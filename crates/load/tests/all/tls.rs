@@ -203,20 +203,12 @@ fn openssl_can_talk_to_the_broker() {
 
     let (certificate, key) = authority.issue(&["guest"]);
     for version in ["-tls1_2", "-tls1_3"] {
-        let mut client = Command::new("openssl")
-            .args(["s_client", "-quiet", "-verify_return_error", version])
-            .args(["-verify_ip", "127.0.0.1", "-connect", &front.to_string()])
-            .arg("-CAfile")
-            .arg(authority.file("ca"))
-            .arg("-cert")
-            .arg(&certificate)
-            .arg("-key")
-            .arg(&key)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("openssl");
+        let line = format!("s_client -quiet -verify_return_error {version} -verify_ip 127.0.0.1 -connect {front}");
+        let mut client = Command::new("openssl");
+        client.args(line.split(' ')).arg("-CAfile").arg(authority.file("ca"));
+        client.arg("-cert").arg(&certificate).arg("-key").arg(&key);
+        client.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut client = client.spawn().expect("openssl");
         let mut stdin = client.stdin.take().expect("stdin");
         stdin.write_all(b"AMQP\0\0\x09\x01").expect("write");
         let mut start = [0; 11];

@@ -2,8 +2,8 @@
 //! real one: `crates/bellows/tests/all/workloads.rs`.
 
 use load::{
-    Ack, Control, Declare, Destination, Exchange, Group, Guarantee, LatencyStep, MessageProperties, Outcome, Plan,
-    RandomKeys, Refusal, RunEvent, ServiceTime, Sink, StopCondition,
+    Ack, Control, Declare, Exchange, Group, Guarantee, LatencyStep, MessageProperties, Outcome, Plan, RandomKeys,
+    Refusal, RunEvent, ServiceTime, Sink, StopCondition,
 };
 use measure::{Interval, Length, Nanos, Rate, Slice};
 use wire::amqp091::{BasicConsume, BasicQos};
@@ -27,11 +27,7 @@ impl Sink for TakesAway {
 }
 
 fn group(broker: &broker::Running, destinations: &[&str]) -> Group {
-    let url = format!("amqp://{}", broker.local_addr());
-    let parsed = destinations.iter().map(|text| Destination::parse(text).expect("destination"));
-    let mut group = Group::new(url.parse().expect("url"), parsed.collect());
-    group.producers.per_destination = 1;
-    group.consumers.per_destination = 1;
+    let mut group = common::group_to(broker, destinations, (1, 1));
     group.producers.max_pending = 100;
     group.producers.sizes = 64.into();
     group.producers.message_count = Some(1_000);

@@ -14,14 +14,8 @@ use std::{
 const TOOLS: &str = "bash env cat printf sort rm tee chmod mkdir cp mv ln find touch";
 const PRESENT: &str = "cargo cc curl mosquitto nats-server prometheus influxd perf chromium javac zsh python3 npm";
 /// Files of a checkout that the script reads.
-const FILES: [&str; 6] = [
-    "Makefile",
-    "scripts/setup",
-    "scripts/node/package.json",
-    "scripts/node/package-lock.json",
-    "ui/package.json",
-    "ui/package-lock.json",
-];
+const FILES: &str = "Makefile scripts/setup scripts/node/package.json scripts/node/package-lock.json ui/package.json \
+                     ui/package-lock.json";
 /// An npm that brings what is pinned, writes down where it was asked to, and says what it runs with.
 const NPM: &str = r#"node --version >> "${0%/*}/npm-runs-with"
 [ "$1 $2" = "ci --prefix" ] || exit 0
@@ -59,7 +53,7 @@ impl Machine {
         }
         machine.add("node", "echo v22.1.0");
         machine.add("debootstrap", DEBOOTSTRAP);
-        for file in FILES {
+        for file in FILES.split(' ') {
             let copy = machine.checkout.join(file);
             fs::create_dir_all(copy.parent().unwrap()).unwrap();
             fs::copy(root().join(file), copy).unwrap();

@@ -291,9 +291,26 @@ pub(crate) fn seconds_recorded(dir: &Path) -> usize {
     series.filter_map(|p| std::fs::read_to_string(p).ok()).map(|t| t.lines().count()).sum()
 }
 
-/// A folder of the test's own.
-pub(crate) fn folder() -> tempfile::TempDir {
-    tempfile::tempdir().expect("temporary folder")
+/// A folder of the test's own; it ends with this.
+#[derive(Debug)]
+pub(crate) struct Folder(tempfile::TempDir);
+
+impl Folder {
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl std::ops::Deref for Folder {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+pub(crate) fn folder() -> Folder {
+    Folder(tempfile::tempdir().expect("temporary folder"))
 }
 
 /// The data of a page.

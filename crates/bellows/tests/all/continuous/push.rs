@@ -105,8 +105,7 @@ fn assert_pprof(dir: &Path, body: &[u8]) -> usize {
 
 #[test]
 fn profiles_are_pushed_as_each_server_wants_them() {
-    let dir = common::folder();
-    let dir = dir.path();
+    let dir = &*common::folder();
     needs_perf_events!(dir);
     let name = unique("pushed");
     let _busy = Busy::start(dir, &name);
@@ -173,8 +172,7 @@ fn assert_series(dir: &Path, name: &str, path: &str, request: &Request) {
 
 #[test]
 fn whatever_a_server_does_the_recording_goes_on() {
-    let dir = common::folder();
-    let dir = dir.path();
+    let dir = &*common::folder();
     needs_perf_events!(dir);
     let hostile: [(Answer, &str); 5] = [
         (|_| thread::sleep(Duration::from_secs(30)), "not sent"),
@@ -228,8 +226,7 @@ fn drop_it(stream: &mut TcpStream) {
 
 #[test]
 fn a_server_that_comes_back_gets_what_waited() {
-    let dir = common::folder();
-    let dir = dir.path();
+    let dir = &*common::folder();
     needs_perf_events!(dir);
     let name = unique("back");
     let _busy = Busy::start(dir, &name);

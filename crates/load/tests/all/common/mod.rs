@@ -218,3 +218,10 @@ pub(crate) fn group(broker: SocketAddr, destination: Destination, clients: (usiz
 pub(crate) fn rate(per_second: f64) -> ArrivalProcess {
     Rate::per_second(per_second).expect("a rate").into()
 }
+
+/// A group with the destinations that these texts name.
+pub(crate) fn group_to(broker: &broker::Running, destinations: &[&str], clients: (usize, usize)) -> Group {
+    let mut group = group(broker.local_addr(), Destination::queue("none"), clients);
+    group.destinations = destinations.iter().map(|text| Destination::parse(text).expect("destination")).collect();
+    group
+}
