@@ -255,33 +255,17 @@ fn rate(bytes: usize, mut handle: impl FnMut() -> Result<()>) -> Result<f64> {
 
 /// As RabbitMQ's page for each object: 20 families, and a series of each queue in each.
 fn page(series: usize) -> String {
-    const FAMILIES: [&str; 20] = [
-        "rabbitmq_queue_messages_ready",
-        "rabbitmq_queue_messages_unacked",
-        "rabbitmq_queue_messages",
-        "rabbitmq_queue_process_reductions_total",
-        "rabbitmq_queue_process_memory_bytes",
-        "rabbitmq_queue_consumers",
-        "rabbitmq_queue_consumer_utilisation",
-        "rabbitmq_queue_messages_ram",
-        "rabbitmq_queue_messages_ram_bytes",
-        "rabbitmq_queue_messages_ready_ram",
-        "rabbitmq_queue_messages_unacked_ram",
-        "rabbitmq_queue_messages_persistent",
-        "rabbitmq_queue_messages_bytes",
-        "rabbitmq_queue_messages_ready_bytes",
-        "rabbitmq_queue_messages_unacked_bytes",
-        "rabbitmq_queue_messages_paged_out",
-        "rabbitmq_queue_disk_reads_total",
-        "rabbitmq_queue_disk_writes_total",
-        "rabbitmq_queue_messages_published_total",
-        "rabbitmq_queue_head_message_timestamp",
-    ];
+    const FAMILIES: &str = "messages_ready messages_unacked messages process_reductions_total process_memory_bytes \
+                            consumers consumer_utilisation messages_ram messages_ram_bytes messages_ready_ram \
+                            messages_unacked_ram messages_persistent messages_bytes messages_ready_bytes \
+                            messages_unacked_bytes messages_paged_out disk_reads_total disk_writes_total \
+                            messages_published_total head_message_timestamp";
+    let families: Vec<_> = FAMILIES.split_whitespace().map(|it| format!("rabbitmq_queue_{it}")).collect();
     let mut page = String::with_capacity(series * 90);
-    for (number, family) in FAMILIES.iter().enumerate() {
+    for (number, family) in families.iter().enumerate() {
         let kind = if family.ends_with("_total") { "counter" } else { "gauge" };
         let _ = writeln!(page, "# TYPE {family} {kind}\n# HELP {family} One of a queue's figures");
-        for queue in 0..series / FAMILIES.len() {
+        for queue in 0..series / families.len() {
             let value = queue * (number + 7) % 100_003;
             let _ = writeln!(page, "{family}{{vhost=\"/\",queue=\"orders-{queue}\"}} {value}");
         }

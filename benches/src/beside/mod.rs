@@ -111,34 +111,15 @@ impl<'b> Subject<'b> {
 
     /// A turn: the load, and the profiler beside it where there is one.
     fn turn(&self, profiler: Option<Command>) -> Result<(Load, Option<Ended>)> {
-        let (pid, rate) = (self.node.pid().to_string(), self.rate.to_string());
-        let (warmup, seconds) = (WARMUP_S.to_string(), self.bench.pair_seconds().to_string());
-        let url = self.node.url();
-        let load = own::start(
-            &self.bench.bellows,
-            &[
-                "client",
-                "queue://profiled",
-                "--rate",
-                &rate,
-                "--message-size",
-                "64",
-                "--max-pending",
-                "2000",
-                "--prefetch",
-                "2000",
-                "--ack-every",
-                "100",
-                "--url",
-                &url,
-                "--pid",
-                &pid,
-                "--warmup",
-                &warmup,
-                "--duration",
-                &seconds,
-            ],
-        )?;
+        let line = format!(
+            "client queue://profiled --rate {} --message-size 64 --max-pending 2000 --prefetch 2000 --ack-every 100 \
+             --url {} --pid {} --warmup {WARMUP_S} --duration {}",
+            self.rate,
+            self.node.url(),
+            self.node.pid(),
+            self.bench.pair_seconds(),
+        );
+        let load = own::start(&self.bench.bellows, &line.split(' ').collect::<Vec<_>>())?;
         sleep(LEAD);
         let ended = profiler.map(|mut command| self.wait_for(&mut command));
         // Waited for before the profiler's failure is told, so that no load is left behind.

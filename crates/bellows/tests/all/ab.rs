@@ -3,44 +3,37 @@
 use crate::common;
 
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use common::pages::page_after;
-use common::{Ended, bellows, folder, run};
+use common::{bellows, figure, folder, folder_with, read_json, run, wait_for};
 use serde_json::Value;
 
 /// Short runs against the embedded broker.
 fn experiment(dir: &Path) {
-    let text = "name = \"turns\"\n[broker]\nkind = \"embedded\"\n[profile]\nevents = []\n\
-                [phases]\nwarmup = \"200ms\"\nmeasure = \"600ms\"\ndrain = \"5s\"\n\
-                [[load]]\nrate = 2000\n";
+    experiment_of(dir, 200, 600);
+}
+
+/// Runs of so many milliseconds of warm-up, and measured ones.
+pub(crate) fn experiment_of(dir: &Path, warmup: u32, measure: u32) {
+    let text = format!(
+        "name = \"turns\"\n[broker]\nkind = \"embedded\"\n[profile]\nevents = []\n\
+         [phases]\nwarmup = \"{warmup}ms\"\nmeasure = \"{measure}ms\"\ndrain = \"5s\"\n\
+         [[load]]\nrate = 2000\n"
+    );
     std::fs::write(dir.join("turns.toml"), text).expect("an experiment");
 }
 
 /// Side B delays every confirm, by more than a full machine does.
-const SLOW: [&str; 2] = ["--b-set", "fault=[{ kind = \"slow-ack\", at = \"0s\", delay = \"200ms\" }]"];
-
-fn compared(ended: &Ended) -> Value {
-    serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr))
-}
-
-fn figure<'a>(compared: &'a Value, name: &str) -> &'a Value {
-    let mut figures = compared["figures"].as_array().expect("figures").iter();
-    let found = figures.find(|it| it["name"] == name);
-    found.unwrap_or_else(|| panic!("no {name} in {compared:#}"))
-}
+pub(crate) const SLOW: [&str; 2] = ["--b-set", "fault=[{ kind = \"slow-ack\", at = \"0s\", delay = \"200ms\" }]"];
 
 /// The only folder of runs in pairs.
 fn pairs_folder(dir: &Path) -> Option<PathBuf> {
-    let found = std::fs::read_dir(dir.join(common::RUNS)).ok()?;
-    let mut found = found.flatten().map(|it| it.path());
-    found.find(|path| path.join("pairs.json").is_file())
+    folder_with(dir, "pairs.json")
 }
 
 fn pairs(folder: &Path) -> Value {
-    let text = std::fs::read(folder.join("pairs.json")).expect("pairs.json");
-    serde_json::from_slice(&text).expect("JSON")
+    read_json(&folder.join("pairs.json"))
 }
 
 fn made(folder: &Path) -> Vec<String> {
@@ -51,13 +44,12 @@ fn made(folder: &Path) -> Vec<String> {
 
 #[test]
 fn a_change_is_found_in_runs_that_are_made_in_turns() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir);
     let all = ["ab", "turns.toml", "--pairs", "5", "--seed", "3", "--json"];
     let ended = run(dir, &[&all[..], &SLOW].concat());
     assert_eq!(ended.code(), Some(3), "worse: {}", ended.stderr);
-    let found = compared(&ended);
+    let found = ended.printed();
     let p50 = figure(&found, "ack response p50");
     assert_eq!(p50["decision"], "changed", "{p50:#}");
     assert!(p50["change"].as_f64() > Some(1.0), "{p50:#}");
@@ -89,7 +81,7 @@ fn a_change_is_found_in_runs_that_are_made_in_turns() {
         "ab", "--paired", "--force", "--json", &a[0], &a[1], &a[2], &a[3], &a[4], "--with", &b[0], &b[1], &b[2], &b[3],
         &b[4],
     ];
-    let again = compared(&run(dir, &named));
+    let again = run(dir, &named).printed();
     let tagged = run(dir, &["runs", "--filter", "tag=side-a"]);
     assert!(tagged.stdout.contains("pair-5"), "{}", tagged.stdout);
     assert_eq!(figure(&again, "ack response p50"), p50);
@@ -99,20 +91,13 @@ fn a_change_is_found_in_runs_that_are_made_in_turns() {
 
 #[test]
 fn runs_that_were_killed_are_gone_on_with_and_none_is_lost() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir);
     let all = ["ab", "turns.toml", "--pairs", "3", "--aa", "--quiet"];
     let mut child = bellows(dir, &all).spawn().expect("bellows");
-    let deadline = Instant::now() + common::DEADLINE;
-    let before = loop {
-        assert!(Instant::now() < deadline, "three runs are made");
-        let done = pairs_folder(dir).map(|it| made(&it)).unwrap_or_default();
-        if done.len() >= 3 {
-            break done;
-        }
-        thread::sleep(Duration::from_millis(50));
-    };
+    let done = || pairs_folder(dir).map(|it| made(&it)).unwrap_or_default();
+    wait_for("three runs", || done().len() >= 3);
+    let before = done();
     let pairs_dir = pairs_folder(dir).expect("a folder");
     let name = pairs_dir.file_name().unwrap().to_string_lossy().into_owned();
     let suffix = name.rsplit('-').next().expect("a suffix");
@@ -141,8 +126,7 @@ fn runs_that_were_killed_are_gone_on_with_and_none_is_lost() {
 
 #[test]
 fn a_run_that_had_ended_when_the_command_was_killed_is_not_made_again() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir);
     let all = ["ab", "turns.toml", "--pairs", "2", "--aa", "--quiet"];
     run(dir, &all);
@@ -161,8 +145,7 @@ fn a_run_that_had_ended_when_the_command_was_killed_is_not_made_again() {
 /// Values that the record hides may differ, and cannot be compared later.
 #[test]
 fn sides_that_differ_in_hidden_words_are_not_the_same() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir);
     let command = |password: &str| format!(r#"command=["sh", "-c", "sleep 60", "--password", "{password}"]"#);
     let path = dir.join("turns.toml");
@@ -190,8 +173,7 @@ fn sides_that_differ_in_hidden_words_are_not_the_same() {
 
 #[test]
 fn looks_that_were_fixed_keep_their_level_whoever_goes_on() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir);
     let short = ["--set", "phases.warmup=50ms", "--set", "phases.measure=150ms"];
     let line = ["ab", "turns.toml", "--aa", "--pairs", "7", "--quiet"];
@@ -200,10 +182,7 @@ fn looks_that_were_fixed_keep_their_level_whoever_goes_on() {
     let first = run(dir, &[&line[..], &short, &wide].concat());
     assert!(matches!(first.code(), Some(0 | 3 | 4)), "{first:#?}");
     let pairs_dir = pairs_folder(dir).expect("a folder");
-    let decided = || -> Value {
-        let text = std::fs::read(pairs_dir.join("comparison.json")).expect("comparison.json");
-        serde_json::from_slice(&text).expect("JSON")
-    };
+    let decided = || read_json(&pairs_dir.join("comparison.json"));
     let level = decided()["level"].as_f64().expect("a level");
     assert_eq!(decided()["looks"], serde_json::json!([5, 7]));
     assert!(level < 0.04, "{level}");
@@ -218,8 +197,7 @@ fn looks_that_were_fixed_keep_their_level_whoever_goes_on() {
 
 #[test]
 fn what_makes_no_sense_says_why() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir);
     let ab = |more: &[&str]| run(dir, &[&["ab", "turns.toml"], more].concat());
     ab(&[]).assert_error(2, &["the same"]);
@@ -248,14 +226,13 @@ fn what_makes_no_sense_says_why() {
 /// Fewer than five pairs prove nothing: adding some is no second look.
 #[test]
 fn too_few_pairs_say_so_at_once_and_may_become_more() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir);
     let ab = |more: &[&str]| run(dir, &[&["ab", "turns.toml", "--json"], &SLOW[..], more].concat());
     let few = ab(&["--pairs", "2", "--seed", "3"]);
     let told = few.stderr.find("2 pairs cannot prove a change; use at least 5");
     assert!(told < few.stderr.find("pair 1 of 2") && told.is_some(), "{}", few.stderr);
-    let p50 = compared(&few);
+    let p50 = few.printed();
     let p50 = figure(&p50, "ack response p50");
     assert_eq!((p50["decision"].as_str(), &p50["needed"]), (Some("undecided"), &Value::Null));
     let folder = pairs_folder(dir).expect("a folder");
@@ -263,7 +240,7 @@ fn too_few_pairs_say_so_at_once_and_may_become_more() {
     let name = folder.file_name().and_then(|it| it.to_str()).expect("a name");
     let more = ab(&["--pairs", "5", "--resume", name]);
     assert_eq!(more.code(), Some(3), "{}", more.stderr);
-    assert_eq!(figure(&compared(&more), "ack response p50")["decision"], "changed");
+    assert_eq!(figure(&more.printed(), "ack response p50")["decision"], "changed");
     let after = made(&folder);
     assert!(after.starts_with(&before) && after.len() >= 10, "{after:?}");
     // These could have decided something.
@@ -272,8 +249,7 @@ fn too_few_pairs_say_so_at_once_and_may_become_more() {
 
 #[test]
 fn a_comparison_has_a_page_and_files_for_ci_servers() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir);
     let all = ["ab", "turns.toml", "--pairs", "2", "--quiet"];
     let files = ["--junit", "ab.xml", "--markdown", "ab.md", "--go-bench", "ab.txt", "-o", "ab.html"];
@@ -325,8 +301,7 @@ fn a_comparison_has_a_page_and_files_for_ci_servers() {
 /// Runs that broke off before all were made are an error for CI servers, also where they are compared once more.
 fn what_broke_off_did(dir: &Path, pairs_dir: &Path) {
     let file = pairs_dir.join("comparison.json");
-    let text = std::fs::read(&file).expect("what was decided");
-    let mut decided: Value = serde_json::from_slice(&text).expect("JSON");
+    let mut decided = read_json(&file);
     decided["broke_off"] = "the broker went".into();
     std::fs::write(&file, decided.to_string()).expect("written");
     let folder = pairs_dir.to_str().expect("a name");
@@ -337,8 +312,7 @@ fn what_broke_off_did(dir: &Path, pairs_dir: &Path) {
 
 #[test]
 fn a_job_that_fails_leaves_no_older_result() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     std::fs::write(dir.join("ab.xml"), "<testsuite>all passed</testsuite>").expect("a file");
     let text = "name = \"none\"\n[broker]\nkind = \"rabbitmq\"\nroot = \"/nowhere\"\n[phases]\nmeasure = \
                 \"1s\"\n[[load]]\n";
@@ -351,8 +325,7 @@ fn a_job_that_fails_leaves_no_older_result() {
 
 #[test]
 fn the_time_of_scraped_pages_is_compared() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir);
     let [fast, slow] = [5, 60].map(|ms| page_after(Duration::from_millis(ms)));
     let mut text = std::fs::read_to_string(dir.join("turns.toml")).expect("an experiment");
@@ -361,7 +334,7 @@ fn the_time_of_scraped_pages_is_compared() {
     let slow = format!("scrape.0.url={slow}");
     let sides = ["ab", "turns.toml", "--pairs", "5", "--seed", "3", "--json"];
     let ended = run(dir, &[&sides[..], &["--b-set", &slow]].concat());
-    let found = compared(&ended);
+    let found = ended.printed();
     let p50 = figure(&found, "per-object page p50");
     assert!(p50["change"].as_f64() > Some(2.0), "{p50:#}");
     // A machine that is full may hold up a whole run of the fast page, and one such of five leaves it open.

@@ -7,7 +7,7 @@ use crate::common;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use common::{bellows, folder, start};
+use common::{bellows, figure, folder, start};
 use serde_json::{Value, json};
 
 const IGNORED: &str = "BELLOWS_PAIRS is not set: make prove";
@@ -77,8 +77,7 @@ fn found_of(dir: &Path, pairs: &str, experiment: &str, further: &[&str]) -> Valu
     let mut args = vec!["ab", "known.toml", "--pairs", pairs, "--json", "--quiet"];
     args.extend(further);
     let ended = start(bellows(dir, &args)).end_of_long();
-    let found: Value =
-        serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr));
+    let found = ended.printed();
     println!("{further:?}: {}", told(&found));
     found
 }
@@ -104,9 +103,7 @@ fn functions(found: &Value) -> &[Value] {
 
 /// The change of a figure that is decided.
 fn changed(found: &Value, name: &str) -> f64 {
-    let figures = found["figures"].as_array().expect("figures");
-    let figure = figures.iter().find(|it| it["name"] == name);
-    let figure = figure.unwrap_or_else(|| panic!("{name} in {figures:#?}"));
+    let figure = figure(found, name);
     assert_eq!(figure["decision"], "changed", "{figure:#}");
     figure["change"].as_f64().expect("a change")
 }
@@ -140,8 +137,7 @@ fn definitions(bindings: u32) -> Value {
 #[test]
 #[ignore = "make prove: minutes"]
 fn a_thousand_further_bindings_are_found_in_the_routing() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     for (name, bindings) in [("few.json", 1), ("many.json", 1_000)] {
         let text = definitions(bindings).to_string();
         std::fs::write(dir.join(name), text).expect("a file");

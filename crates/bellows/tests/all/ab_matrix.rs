@@ -1,48 +1,34 @@
 //! `bellows ab --over` against the embedded broker: cells whose runs are interleaved, resumed, decided together, and
 //! refused with a remedy.
 
+use crate::ab::{SLOW, experiment_of};
 use crate::common;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
 
-use common::{bellows, folder, run};
+use common::{bellows, folder, folder_with, read_json, run, wait_for};
 use serde_json::Value;
 
-/// Short runs against the embedded broker.
-fn experiment(dir: &Path) {
-    let text = "name = \"turns\"\n[broker]\nkind = \"embedded\"\n[profile]\nevents = []\n\
-                [phases]\nwarmup = \"100ms\"\nmeasure = \"400ms\"\ndrain = \"5s\"\n\
-                [[load]]\nrate = 2000\n";
-    std::fs::write(dir.join("turns.toml"), text).expect("an experiment");
-}
-
-/// Side B delays every confirm, by more than a full machine does.
-const SLOW: [&str; 2] = ["--b-set", "fault=[{ kind = \"slow-ack\", at = \"0s\", delay = \"200ms\" }]"];
 /// Four cells.
 const OVER: [&str; 4] = ["--over", "load.0.message-size=12,2000", "--over", "load.0.producers=1,2"];
 
-fn json(path: &Path) -> Value {
-    let text = std::fs::read(path).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
-    serde_json::from_slice(&text).expect("JSON")
+fn experiment(dir: &Path) {
+    experiment_of(dir, 100, 400);
 }
 
 /// The only folder with a matrix.
 fn matrix_folder(dir: &Path) -> Option<PathBuf> {
-    let found = std::fs::read_dir(dir.join(common::RUNS)).ok()?;
-    let mut found = found.flatten().map(|it| it.path());
-    found.find(|path| path.join("matrix.json").is_file())
+    folder_with(dir, "matrix.json")
 }
 
 /// The ids of the runs of each cell.
 fn made(folder: &Path) -> Vec<Vec<String>> {
-    let matrix = json(&folder.join("matrix.json"));
+    let matrix = read_json(&folder.join("matrix.json"));
     let cells = matrix["cells"].as_array().expect("cells").iter();
     let ids = |cell: &Value| -> Vec<String> {
         let pairs = folder.join(cell["folder"].as_str().expect("a name"));
-        let runs = json(&pairs.join("pairs.json"));
+        let runs = read_json(&pairs.join("pairs.json"));
         let runs = runs["runs"].as_array().expect("runs").iter();
         runs.map(|run| run["id"].as_str().expect("an id").to_owned()).collect()
     };
@@ -51,14 +37,13 @@ fn made(folder: &Path) -> Vec<Vec<String>> {
 
 #[test]
 fn every_cell_is_a_comparison_and_all_are_decided_together() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir);
     let ab = ["ab", "turns.toml", "--pairs", "5", "--seed", "3"];
     let files = ["--junit", "ab.xml", "--markdown", "ab.md", "--go-bench", "ab.txt", "-o", "ab.html", "--json"];
     let ended = run(dir, &[&ab[..], &SLOW, &OVER, &files].concat());
     assert_eq!(ended.code(), Some(3), "worse: {}", ended.stderr);
-    let found: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    let found = ended.printed();
     assert_eq!(found["keys"][0]["key"], "load.0.message-size");
     let cells = found["cells"].as_array().expect("cells");
     assert_eq!(cells.len(), 4);
@@ -119,7 +104,7 @@ fn again(dir: &Path, found: &Value) {
     let path = folder.to_str().expect("a name");
     let again = run(dir, &["ab", path, "--json"]);
     assert_eq!(again.code(), Some(3), "{}", again.stderr);
-    let again: Value = serde_json::from_str(&again.stdout).expect("JSON");
+    let again = again.printed();
     assert_eq!(decisions(&again), decisions(found));
     let table = run(dir, &["ab", path.rsplit('-').next().expect("an end")]);
     for part in ["B is worse in ", "message-size (rows) by producers (columns)\n", "\nbroker cpu\n  12 / 1 "] {
@@ -127,7 +112,7 @@ fn again(dir: &Path, found: &Value) {
     }
     for cell in found["cells"].as_array().expect("cells") {
         let cell = folder.join(cell["folder"].as_str().expect("a name"));
-        assert!(json(&cell.join("comparison.json"))["figures"].is_array());
+        assert!(read_json(&cell.join("comparison.json"))["figures"].is_array());
         std::fs::remove_file(cell.join("report.html")).expect("a page of its own");
     }
     std::fs::remove_file(folder.join("report.html")).expect("a page");
@@ -146,21 +131,14 @@ fn again(dir: &Path, found: &Value) {
 
 #[test]
 fn cells_that_were_killed_are_gone_on_with_and_no_run_is_made_twice() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir);
     let all = ["ab", "turns.toml", "--pairs", "2", "--aa", "--quiet"];
     let all = [&all[..], &OVER].concat();
     let mut child = bellows(dir, &all).spawn().expect("bellows");
-    let deadline = Instant::now() + common::DEADLINE;
-    let before = loop {
-        assert!(Instant::now() < deadline, "five runs are made");
-        let done = matrix_folder(dir).map(|it| made(&it)).unwrap_or_default();
-        if done.iter().map(Vec::len).sum::<usize>() >= 5 {
-            break done;
-        }
-        thread::sleep(Duration::from_millis(50));
-    };
+    let done = || matrix_folder(dir).map(|it| made(&it)).unwrap_or_default();
+    wait_for("five runs", || done().iter().map(Vec::len).sum::<usize>() >= 5);
+    let before = done();
     child.kill().expect("killed");
     child.wait().expect("ended");
     let folder = matrix_folder(dir).expect("a folder");
@@ -183,8 +161,7 @@ fn cells_that_were_killed_are_gone_on_with_and_no_run_is_made_twice() {
 
 #[test]
 fn what_makes_no_matrix_says_why_before_anything_runs() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir);
     let ab = |more: &[&str]| run(dir, &[&["ab", "turns.toml", "--aa"], more].concat());
     for (more, why) in [

@@ -5,7 +5,7 @@ use crate::common;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{bellows, folder, run, start};
+use common::{bellows, figure, folder, named, run, start};
 use serde_json::Value;
 
 /// Where a module of the installed RabbitMQ is.
@@ -50,46 +50,24 @@ fn change(of: &Value) -> f64 {
 #[test]
 #[ignore = "a comparison of many runs: make prove"]
 fn a_module_that_got_slower_is_found_and_named() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
-    let dir = folder();
-    let dir = dir.path();
+    testkit::needs_rabbitmq!();
+    let dir = &*folder();
     let pairs = pairs();
     slow_routing(dir, 3_000);
-    let made = pairs.to_string();
-    let args = [
-        "ab",
-        "classic-in-out",
-        "--b-patch",
-        "ebin",
-        "--pairs",
-        &made,
-        "--set",
-        "phases.warmup=500ms",
-        "--set",
-        "phases.measure=2s",
-        "--set",
-        "profile.frequency=4999",
-        "--flame",
-        "route.svg",
-        "--json",
-    ];
+    let line = format!(
+        "ab classic-in-out --b-patch ebin --pairs {pairs} --set phases.warmup=500ms --set phases.measure=2s --set \
+         profile.frequency=4999 --flame route.svg --json"
+    );
+    let args = common::words(&line);
     let ended = start(bellows(dir, &args)).end_of_long();
-    let found: Value =
-        serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr));
-    let figures = found["figures"].as_array().expect("figures");
-    let cpu = figures.iter().find(|it| it["name"] == "broker cpu");
-    let cpu = cpu.expect("broker cpu");
+    let found = ended.printed();
+    let cpu = figure(&found, "broker cpu");
     assert!(cpu["change"].as_f64() > Some(0.1), "{cpu:#}");
 
     let what = found["b"]["what"].as_str().expect("what B is");
     assert!(what.contains("rabbit_exchange"), "{what}");
     let functions = found["functions"]["functions"].as_array().expect("functions");
-    let route = functions
-        .iter()
-        .find(|it| it["function"] == "$rabbit_exchange:route/2")
-        .unwrap_or_else(|| panic!("no route/2: {functions:#?}"));
+    let route = named(&found["functions"]["functions"], "function", "$rabbit_exchange:route/2");
     // What the loop costs is below the function, and is the change of the whole, but for noise.
     let (part, whole) = (change(&route["total"]), change(&found["functions"]["broker"]));
     assert!(part > whole * 0.5, "{part} of {whole}");
@@ -106,9 +84,8 @@ fn a_module_that_got_slower_is_found_and_named() {
 /// The change is one, the function is named for it, and the picture shows it.
 fn is_proven(dir: &Path, code: Option<i32>, found: &Value, route: &Value) {
     assert_eq!(code, Some(3), "worse: {found:#}");
-    let figures = found["figures"].as_array().expect("figures");
-    let cpu = figures.iter().find(|it| it["name"] == "broker cpu");
-    assert_eq!(cpu.expect("broker cpu")["decision"], "changed", "{cpu:#?}");
+    let cpu = figure(found, "broker cpu");
+    assert_eq!(cpu["decision"], "changed", "{cpu:#}");
     assert_eq!(route["total"]["proven"], true, "{route:#}");
     // It is named first, and what it newly calls is not; nor are its callers.
     let explained = found["functions"]["explained"].as_array();
@@ -132,8 +109,7 @@ fn is_proven(dir: &Path, code: Option<i32>, found: &Value, route: &Value) {
 
 #[test]
 fn a_patch_that_is_none_says_so_before_a_broker_starts() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     std::fs::create_dir(dir.join("ebin")).expect("a folder");
     let patched = |kind: &str| {
         let kind = format!("broker.kind={kind}");

@@ -24,8 +24,7 @@ const SHORT: [&str; 10] = [
 fn list(dir: &Path, more: &[&str]) -> Vec<Value> {
     let args: Vec<&str> = ["runs", "--json"].iter().chain(more).copied().collect();
     let ended = run(dir, &args);
-    ended.assert_ok();
-    serde_json::from_str(&ended.stdout).expect("an array")
+    ended.json().as_array().expect("an array").clone()
 }
 
 fn refuses(dir: &Path, args: &[&str], part: &str) {
@@ -36,8 +35,7 @@ fn refuses(dir: &Path, args: &[&str], part: &str) {
 
 #[test]
 fn runs_are_labelled_found_shown_and_removed() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     let demo = |more: &[&str]| {
         let args: Vec<&str> = SHORT.iter().chain(more).copied().collect();
         run(dir, &args).assert_ok();
@@ -87,8 +85,7 @@ fn runs_are_labelled_found_shown_and_removed() {
 
 #[test]
 fn a_run_that_goes_on_is_not_removed() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     let args = ["demo", "--no-profile", "--set", "phases.measure=60s"];
     let going = start(bellows(dir, &args));
     wait_for("run", || fs::read_dir(dir.join(RUNS)).is_ok_and(|runs| runs.count() == 1));

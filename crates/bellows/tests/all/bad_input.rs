@@ -3,7 +3,6 @@
 use crate::common;
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -22,7 +21,7 @@ fn nothing_is_left(dir: &Path) {
 #[test]
 fn nobody_listens() {
     let dir = folder();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = common::free_port();
     let url = format!("amqp://127.0.0.1:{port}");
     client(dir.path(), &url, &[]).assert_error(1, &["cannot connect to amqp://guest@127.0.0.1", "refused"]);
     nothing_is_left(dir.path());
@@ -41,7 +40,7 @@ fn with_json_an_error_is_an_object_with_cause_value_and_remedy() {
     ] {
         let ended = client(dir.path(), url, args);
         assert_eq!(ended.code(), Some(code), "{ended:#?}");
-        let told: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+        let told = ended.printed();
         let field = |name: &str| told["error"][name].as_str().unwrap().to_owned();
         assert!(field("cause").starts_with(cause), "{told}");
         assert!(!field("value").is_empty() && !field("help").is_empty(), "{told}");
@@ -128,8 +127,7 @@ fn a_load_that_is_refused_has_emptied_no_queue() {
     on(&[&["producer", "queue://kept", "--duration", "1", "--purge"], &channels[..]].concat())
         .assert_error(2, &["cannot share a connection", "channels"]);
     let ended = on(&["consumer", "queue://kept", "--duration", "1", "--json"]);
-    ended.assert_ok();
-    let summary: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let summary = ended.json();
     assert_eq!(summary["scenarios"]["messages"]["received"]["total"], 5, "{summary}");
 }
 
@@ -225,18 +223,8 @@ fn the_disk_is_full() {
     };
     let broker = Broker::start(dir.path());
     let runs = disk.0.join("runs");
-    let args = [
-        "client",
-        "--url",
-        &broker.url,
-        "--rate",
-        "500",
-        "--duration",
-        "3",
-        "--quiet",
-        "--runs",
-        runs.to_str().unwrap(),
-    ];
+    let line = format!("client --url {} --rate 500 --duration 3 --quiet --runs {}", broker.url, runs.display());
+    let args = common::words(&line);
     // Room for the first file and nothing more.
     fs::write(disk.0.join("filler"), vec![0; 44 << 10]).unwrap();
     let ended = start(bellows(dir.path(), &args)).end();

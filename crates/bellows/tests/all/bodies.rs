@@ -114,17 +114,13 @@ fn perf_test(dir: &Path, url: &str, line: &str) -> Ended {
 fn summary(url: &str, line: &str) -> serde_json::Value {
     let dir = folder();
     perf_test(dir.path(), url, line);
-    let json = common::only_run(dir.path()).join("run.json");
-    let json = fs::read_to_string(json).expect("json");
-    let json: serde_json::Value = serde_json::from_str(&json).expect("json");
+    let json = common::record(dir.path());
     json["summary"]["scenarios"]["messages"].clone()
 }
 
 #[test]
 fn bodies_arrive_as_they_are_at_any_client() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let dir = folder();
     let node = managed::shared_node();
     let url = node.url();

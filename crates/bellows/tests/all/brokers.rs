@@ -115,20 +115,16 @@ const FAULTS: &str = r#"
 warmup = "300ms"
 measure = "5s"
 drain = "2s"
-
 [profile]
 events = []
-
 [[fault]]
 at = "500ms"
 kind = "stop"
 for = "400ms"
-
 [[fault]]
 at = "2s"
 kind = "kill"
 for = "300ms"
-
 [[load]]
 destination = "queue://toy"
 rate = 500
@@ -179,14 +175,11 @@ const FOR_GOOD: &str = r#"
 warmup = "300ms"
 measure = "3s"
 drain = "1s"
-
 [profile]
 events = []
-
 [[fault]]
 at = "500ms"
 kind = "kill"
-
 [[load]]
 destination = "queue://toy"
 rate = 500
@@ -318,10 +311,8 @@ const SHORT: &str = r#"
 [phases]
 warmup = "200ms"
 measure = "1s"
-
 [profile]
 events = []
-
 [[load]]
 destination = "queue://twice"
 rate = 200
@@ -330,9 +321,7 @@ rate = 200
 #[test]
 #[ignore = "a start of its own: make prove"]
 fn a_rabbitmq_that_is_started_once_serves_two_runs() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("no RabbitMQ; apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let runs = folder();
     let experiment = experiment(SHORT);
     let control = load::Control::new();
@@ -361,14 +350,11 @@ const SECURED: &str = r#"
 kind = "embedded"
 tls = true
 auth = "external"
-
 [phases]
 warmup = "200ms"
 measure = "1s"
-
 [profile]
 events = []
-
 [[load]]
 destination = "queue://secured"
 rate = 500
@@ -383,8 +369,7 @@ fn an_experiment_loads_the_embedded_broker_over_tls_and_its_keys_are_gone_then()
     let mut command = common::bellows(dir.path(), &arguments);
     command.env("TMPDIR", keys.path());
     let ended = common::start(command).end();
-    ended.assert_ok();
-    let summary: serde_json::Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    let summary = ended.json();
     let messages = &summary["scenarios"]["messages"];
     assert!(messages["received"]["total"].as_u64() > Some(400), "{summary:#}");
     assert_eq!(messages["ledger"]["lost"], 0);

@@ -5,35 +5,28 @@ use crate::common::managed;
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use common::{Broker, bellows, folder, run, start};
 use serde_json::Value;
 
 const REFUSED: &str = r#"
 name = "refused"
-
 [broker]
 kind = "embedded"
-
 [phases]
 warmup = "200ms"
 measure = "1500ms"
 drain = "3s"
-
 [profile]
 events = []
-
 [[fault]]
 at = "300ms"
 kind = "refuse-login"
 count = 37
-
 [[fault]]
 at = "1s"
 for = "100ms"
 kind = "stall"
-
 [churn]
 kind = "connections"
 rate = 200
@@ -42,11 +35,7 @@ messages = 1
 
 fn object(text: &str) -> Value {
     let object = serde_json::from_str(text).expect("one JSON object");
-    let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/run.schema.json");
-    let schema = fs::read_to_string(schema).expect("schema");
-    let schema: Value = serde_json::from_str(&schema).expect("JSON");
-    let problems = common::schema::problems(&schema, &object);
-    assert_eq!(problems, Vec::<String>::new(), "{object:#}");
+    common::schema::assert_valid(&object);
     object
 }
 
@@ -102,17 +91,7 @@ fn a_killed_churn_leaves_a_readable_folder() {
     let broker = Broker::start(dir.path());
     let args = ["churn", "connections", "--url", &broker.url, "--rate", "100", "--duration", "60"];
     let churn = start(bellows(dir.path(), &args));
-    let deadline = Instant::now() + Duration::from_secs(30);
-    let seconds = || {
-        let runs = fs::read_dir(dir.path().join("runs")).into_iter().flatten();
-        let series = runs.flatten().map(|run| run.path().join("series.jsonl"));
-        let texts = series.filter_map(|path| fs::read_to_string(path).ok());
-        texts.map(|text| text.lines().count()).max().unwrap_or(0)
-    };
-    while seconds() < 2 {
-        assert!(Instant::now() < deadline, "no second was recorded");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    common::wait_for("recorded second", || common::seconds_recorded(dir.path()) >= 2);
     churn.signal("KILL");
     let _ = churn.end();
     let listed = run(dir.path(), &["runs"]);
@@ -138,32 +117,16 @@ fn a_broker_that_refuses_every_login_is_an_error_and_leaves_no_folder() {
 /// The ready-made experiment, short: both kinds of load start and end together, and each keeps its rate.
 #[test]
 fn connections_come_and_go_beside_messages() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let dir = folder();
     let shared = managed::shared_node();
     let node = shared.options();
-    let ended = run(
-        dir.path(),
-        &[
-            "run",
-            "churn-beside",
-            "--set",
-            "phases.warmup=1s",
-            "--set",
-            "phases.measure=3s",
-            "--set",
-            "load.0.rate=500",
-            "--set",
-            "churn.rate=20",
-            "--json",
-            "--quiet",
-        ]
-        .into_iter()
-        .chain(node.iter().map(String::as_str))
-        .collect::<Vec<_>>(),
+    let mut line = common::words(
+        "run churn-beside --set phases.warmup=1s --set phases.measure=3s --set load.0.rate=500 --set churn.rate=20 --json \
+         --quiet",
     );
+    line.extend(node.iter().map(String::as_str));
+    let ended = run(dir.path(), &line);
     ended.assert_ok();
     let object = object(&ended.stdout);
     let messages = &object["scenarios"]["messages"];
@@ -194,34 +157,18 @@ fn connections_come_and_go_beside_messages() {
 /// The ready-made experiment, short: RabbitMQ takes every kind, and the flame graph has its code.
 #[test]
 fn rabbitmq_ends_every_cycle_in_order() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let dir = folder();
     let shared = managed::shared_node();
     let node = shared.options();
     for (kind, step) in [("connections", "log_in"), ("queues", "declare")] {
-        let kind = format!("churn.kind={kind}");
-        let ended = run(
-            dir.path(),
-            &[
-                "run",
-                "connection-churn",
-                "--set",
-                "phases.warmup=1s",
-                "--set",
-                "phases.measure=3s",
-                "--set",
-                "churn.rate=40",
-                "--set",
-                &kind,
-                "--json",
-                "--quiet",
-            ]
-            .into_iter()
-            .chain(node.iter().map(String::as_str))
-            .collect::<Vec<_>>(),
+        let line = format!(
+            "run connection-churn --set phases.warmup=1s --set phases.measure=3s --set churn.rate=40 --set churn.kind={kind} \
+             --json --quiet"
         );
+        let mut line = common::words(&line);
+        line.extend(node.iter().map(String::as_str));
+        let ended = run(dir.path(), &line);
         ended.assert_ok();
         let object = object(&ended.stdout);
         let churn = &object["scenarios"]["churn"];
@@ -242,8 +189,7 @@ fn rabbitmq_ends_every_cycle_in_order() {
 /// The connections have gone when the node reads its processes: their stacks name the roles.
 fn roles_of_what_has_ended(dir: &Path) {
     let ended = run(dir, &["top", "last", "--by", "role", "--json"]);
-    ended.assert_ok();
-    let rows: Value = serde_json::from_str(&ended.stdout).expect("rows");
+    let rows = ended.json();
     let rows = rows.as_array().expect("rows");
     let connections = rows.iter().find(|row| row["of"] == "connection");
     let connections = connections.unwrap_or_else(|| panic!("{}", ended.stdout));

@@ -6,33 +6,10 @@ use std::fs;
 use std::io::Read;
 use std::process::Stdio;
 
-use common::{Broker, bellows, folder, run, start};
+use common::{Broker, bellows, folder, run, start, words};
 
-const COMMANDS: [&str; 23] = [
-    "demo",
-    "run",
-    "client",
-    "artemis",
-    "perf-test",
-    "churn",
-    "probe",
-    "limit",
-    "record",
-    "top",
-    "ab",
-    "diff",
-    "flame",
-    "broker",
-    "runs",
-    "open",
-    "doctor",
-    "scrape",
-    "erlang",
-    "topology",
-    "help",
-    "completions",
-    "man",
-];
+const COMMANDS: &str = "demo run client artemis perf-test churn probe limit record top ab diff flame broker runs open doctor \
+    scrape erlang topology help completions man";
 
 const FOLDED: &str = "\
 scheduler;$rabbit_channel:handle_method/3;$rabbit_exchange:route/2 60
@@ -43,7 +20,7 @@ scheduler;[unknown] 10
 #[test]
 fn every_command_explains_itself_with_an_example() {
     let dir = folder();
-    for command in COMMANDS {
+    for command in words(COMMANDS) {
         for flag in ["--help", "-h"] {
             if (command, flag) == ("perf-test", "-h") {
                 // PerfTest's -h is the broker's address.
@@ -59,7 +36,7 @@ fn every_command_explains_itself_with_an_example() {
         }
     }
     let help = run(dir.path(), &["--help"]);
-    for command in COMMANDS {
+    for command in words(COMMANDS) {
         let about = help.stdout.lines().find(|l| l.trim_start().starts_with(&format!("{command} ")));
         assert!(about.is_some(), "{command} is not listed:\n{}", help.stdout);
     }
@@ -144,8 +121,7 @@ fn profiles_of_other_tools_make_tables_and_flame_graphs() {
     assert!(table.stdout.contains("unknown share 10.00 %"), "{}", table.stdout);
 
     let json = run(dir.path(), &["top", "x.folded", "--grep", r"^\$ets\w*:", "--json"]);
-    json.assert_ok();
-    let rows: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    let rows = json.json();
     assert_eq!(rows["functions"][0]["function"], "$ets:select/2");
     assert_eq!(rows["functions"].as_array().map(Vec::len), Some(1));
     let language = &rows["language_functions"];
@@ -235,7 +211,7 @@ fn the_doctor_sees_this_machine() {
     let widest = ended.stdout.lines().map(|l| l.chars().count()).max();
     assert!(widest <= Some(100), "{}", ended.stdout);
     let json = run(dir.path(), &["doctor", "--json"]);
-    let checks: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    let checks = json.printed();
     assert!(checks.as_array().is_some_and(|c| c.len() >= 5), "{checks}");
 }
 
@@ -250,7 +226,7 @@ fn completions_and_manual_cover_every_command() {
         ended.assert_ok();
         assert!(ended.stdout.contains("BELLOWS_COMPLETE"), "{shell}");
         let commands = completed(dir.path(), shell, &[""]);
-        for command in COMMANDS {
+        for command in words(COMMANDS) {
             assert!(commands.contains(command), "{shell} {command}: {commands}");
         }
         assert!(!commands.contains("__guard"), "{shell}: {commands}");
@@ -352,7 +328,7 @@ fn an_error_about_the_command_line_is_json_where_everything_is() {
     ] {
         let ended = run(dir.path(), args);
         assert_eq!(ended.code(), Some(2), "{ended:?}");
-        let value: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+        let value = ended.printed();
         let cause = value["error"]["cause"].as_str().unwrap();
         assert!(!cause.is_empty() && !cause.contains("error:"), "{value}");
         assert!(value["error"]["help"].as_str().unwrap().contains("--help"), "{value}");
@@ -416,8 +392,7 @@ fn a_requested_rate_is_an_open_loop() {
         let base = ["client", "--consumers", "0", "--url", &broker.url, "--no-archive", "--json", "--quiet"];
         let args: Vec<&str> = base.iter().chain(more).copied().collect();
         let ended = run(dir.path(), &args);
-        ended.assert_ok();
-        let summary: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+        let summary = ended.json();
         summary["scenarios"]["messages"]["sent"]["rate"].as_f64().unwrap()
     };
     let open = sent(&["--rate", "0.3k", "--duration", "2"]);
@@ -488,7 +463,7 @@ fn a_report_is_opened_or_named() {
     let args = [&args[..], &["--rate", "100", "--duration", "300ms"]].concat();
     run(dir.path(), &args).assert_ok();
     let kept = common::only_run(dir.path());
-    let record: serde_json::Value = serde_json::from_slice(&fs::read(kept.join("run.json")).unwrap()).unwrap();
+    let record = common::record(dir.path());
     assert_eq!(record["experiment"]["load"][0]["rate"], 100.0);
     assert_eq!(record["experiment"]["phases"]["measure"], "300ms");
     let page = kept.join("report.html");

@@ -5,7 +5,6 @@ use crate::common;
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use stacks::{FORMATS, Profile};
@@ -69,9 +68,7 @@ every = "500ms"
 
 #[test]
 fn a_killed_node_loses_no_confirmed_message_of_a_quorum_queue() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let dir = common::folder();
     let queues = r#"{"queues": [{"name": "defined", "vhost": "/", "durable": true,
         "auto_delete": false, "arguments": {}}]}"#;
@@ -79,8 +76,7 @@ fn a_killed_node_loses_no_confirmed_message_of_a_quorum_queue() {
     fs::write(dir.path().join("cluster.toml"), EXPERIMENT).expect("write");
     let args = ["run", "cluster.toml", "--json", "--quiet"];
     let ended = common::start(common::bellows(dir.path(), &args)).end();
-    ended.assert_ok();
-    let summary: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    let summary = ended.json();
     let ledger = &summary["scenarios"]["messages"]["ledger"];
     assert_eq!(ledger["lost"], 0, "{summary:#}");
     assert_eq!(ledger["corrupt"], 0, "{summary:#}");
@@ -106,11 +102,8 @@ fn a_killed_node_loses_no_confirmed_message_of_a_quorum_queue() {
 
 /// A trace of a node sees its calls alone, and ends with it.
 fn each_node_is_traced(summary: &Value) {
-    let traces = summary["traces"].as_array().expect("traces");
-    let of = |name: &str| {
-        let found = traces.iter().find(|it| it["scenario"] == name);
-        found.unwrap_or_else(|| panic!("no {name}: {traces:#?}"))
-    };
+    let traces = &summary["traces"];
+    let of = |name: &str| common::named(traces, "scenario", name);
     let (survivor, killed) = (of("trace_survivor"), of("trace_killed"));
     // Twenty calls of the measured phase, and what came before them.
     let kept = survivor["kept"].as_u64();
@@ -139,11 +132,7 @@ fn each_node_is_scraped(summary: &Value) {
 fn queues_have_their_members(summary: &Value) {
     let run = Path::new(summary["run_dir"].as_str().expect("a run folder"));
     let (page, _) = common::page_parts(&run.join("report.html"));
-    let queues = page["topology"]["queues"].as_array().expect("queues");
-    let queue = |name: &str| {
-        let found = queues.iter().find(|it| it["name"] == name);
-        found.unwrap_or_else(|| panic!("no {name}: {queues:#?}"))
-    };
+    let queue = |name: &str| common::named(&page["topology"]["queues"], "name", name);
     let (quorum, defined) = (queue("quorum"), queue("defined"));
     let members = quorum["members"].as_array().expect("members");
     assert_eq!(members, &["node 0", "node 1", "node 2"], "{quorum:#}");
@@ -155,10 +144,8 @@ fn queues_have_their_members(summary: &Value) {
 /// Surviving nodes have profiles in files of their own, with the roles of their own processes.
 fn each_node_is_profiled(summary: &Value) {
     let run = Path::new(summary["run_dir"].as_str().expect("a run folder"));
-    let profiles = summary["profiles"].as_array().expect("profiles");
     for (node, name) in [(0, "cpu"), (2, "cpu@2")] {
-        let profile = profiles.iter().find(|it| it["node"] == node);
-        let profile = profile.unwrap_or_else(|| panic!("no profile of node {node}: {summary:#}"));
+        let profile = common::named(&summary["profiles"], "node", node);
         assert!(profile["samples"].as_u64() > Some(10), "{profile:#}");
         let read = Profile::open_as(&FORMATS, run, Some(name)).expect("a profile");
         assert_eq!(read.header.node, Some(node));
@@ -190,9 +177,7 @@ fn each_node_is_profiled(summary: &Value) {
 #[test]
 #[ignore = "a cluster of its own: make prove"]
 fn nothing_is_left_of_a_cluster_whose_bellows_is_killed() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let dir = common::folder();
     let data = dir.path().join("data");
     fs::create_dir(&data).expect("a folder");
@@ -204,13 +189,7 @@ fn nothing_is_left_of_a_cluster_whose_bellows_is_killed() {
         let names = fs::read_dir(&data).into_iter().flatten().flatten();
         names.filter(|it| it.path().join("broker.log").exists()).count()
     };
-    let wait = |count: usize| {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while nodes() != count {
-            assert!(Instant::now() < deadline, "{} nodes, not {count}", nodes());
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    };
+    let wait = |count: usize| common::wait_for("number of nodes", || nodes() == count);
     wait(2);
     bellows.kill().expect("SIGKILL");
     bellows.wait().expect("its end");
@@ -269,9 +248,7 @@ fn pid_of_node(data: &Path, number: u8) -> Option<u32> {
 #[test]
 #[ignore = "a cluster of its own: make prove"]
 fn a_fault_that_fails_is_told_and_the_next_one_takes_place() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let dir = common::folder();
     let data = dir.path().join("data");
     fs::create_dir(&data).expect("a folder");
@@ -288,14 +265,10 @@ fn a_fault_that_fails_is_told_and_the_next_one_takes_place() {
     let ended = started.end();
     ended.assert_ok();
 
-    let summary: Value = serde_json::from_str(&ended.stdout).expect("JSON");
-    let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/run.schema.json");
-    let schema: Value = serde_json::from_slice(&fs::read(schema).expect("schema")).expect("JSON");
-    let problems = common::schema::problems(&schema, &summary);
-    assert_eq!(problems, Vec::<String>::new(), "{summary:#}");
+    let summary = ended.printed();
+    common::schema::assert_valid(&summary);
     let run = common::only_run(dir.path());
-    let record = fs::read(run.join("run.json")).expect("run.json");
-    let record: Value = serde_json::from_slice(&record).expect("JSON");
+    let record = common::read_json(&run.join("run.json"));
     for summary in [&summary, &record["summary"]] {
         let faults = &summary["faults"];
         assert_eq!(faults[0]["failed"], "RabbitMQ is gone", "{faults:#}");

@@ -22,8 +22,7 @@ fn run(dir: &Path, experiment: &str) -> Ended {
 }
 
 fn record(folder: &Path) -> Value {
-    let text = fs::read_to_string(folder.join("run.json")).expect("run.json");
-    serde_json::from_str(&text).expect("JSON")
+    common::read_json(&folder.join("run.json"))
 }
 
 fn log(folder: &Path, name: &str) -> String {
@@ -55,8 +54,7 @@ fn number(file: PathBuf) -> u64 {
 
 #[test]
 fn programs_run_until_the_measured_phase_ends_and_count_as_the_generator() {
-    let dir = common::folder();
-    let dir = dir.path();
+    let dir = &*common::folder();
     // The first ends after the second, and stands before it.
     let busy = "['sh', '-c', 'trap \"times; sleep 0.3; exit 3\" TERM; echo at {host}:{port} of {url}; while :; do :; \
                 done']";
@@ -150,8 +148,7 @@ fn a_program_that_ends_in_order_ends_the_run() {
 
 #[test]
 fn a_load_that_is_stopped_in_its_drain_is_not_whole() {
-    let dir = common::folder();
-    let dir = dir.path();
+    let dir = &*common::folder();
     let load = "trap 'echo $$ > asked' TERM; while :; do sleep 0.1; done";
     let started = start(dir, &script(load));
     number(dir.join("asked"));
@@ -163,8 +160,7 @@ fn a_load_that_is_stopped_in_its_drain_is_not_whole() {
 
 #[test]
 fn a_program_that_floods_and_does_not_want_to_end_is_bounded_and_killed() {
-    let dir = common::folder();
-    let dir = dir.path();
+    let dir = &*common::folder();
     let flood = "trap '' TERM; (trap '' TERM; exec sleep 600) & echo $! > child; echo first; while :; do echo \
                  yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy; done";
     let ended = run(dir, &script(flood));
@@ -183,8 +179,7 @@ fn a_program_that_floods_and_does_not_want_to_end_is_bounded_and_killed() {
 /// A shell died of the signal at once, and its children were killed before they could print their summary.
 #[test]
 fn what_a_shell_has_started_says_its_last_words() {
-    let dir = common::folder();
-    let dir = dir.path();
+    let dir = &*common::folder();
     // What ended and is collected by nobody keeps no load waiting.
     let slow = "(sleep 0.01 &); (trap 'sleep 0.5; echo last; exit' TERM; echo first; sleep 600 & wait); true";
     let stubborn = "(trap '' TERM; exec sleep 600) & echo $! > child; true";
@@ -215,8 +210,7 @@ fn what_a_shell_has_started_says_its_last_words() {
 #[test]
 fn a_load_does_not_outlive_bellows() {
     for (signal, kept) in [("INT", true), ("KILL", false)] {
-        let dir = common::folder();
-        let dir = dir.path();
+        let dir = &*common::folder();
         let load = "setsid sleep 600 & echo $! > far; echo $$ > near; echo here; exec sleep 600";
         let started = start(dir, &script(load));
         let processes = [number(dir.join("far")), number(dir.join("near"))];
@@ -262,8 +256,7 @@ fn artemis_runs_under_its_own_load_and_its_profile_is_whole() {
     if artemis().is_none() {
         testkit::skip!("no Artemis; scripts/setup artemis");
     }
-    let dir = common::folder();
-    let dir = dir.path();
+    let dir = &*common::folder();
     let lengths = ["phases.warmup=8s", "phases.measure=6s"];
     let ended = run_artemis(dir, &["run", "artemis-perf", "--set", lengths[0], "--set", lengths[1]]);
     ended.assert_ok();
@@ -323,8 +316,7 @@ fn artemis_is_loaded_over_amqp_1_0() {
 
 #[test]
 fn an_artemis_that_does_not_start_says_why_and_leaves_nothing() {
-    let dir = common::folder();
-    let dir = dir.path();
+    let dir = &*common::folder();
     let nowhere = run_artemis(dir, &["run", "artemis-perf", "--set", "broker.root=nowhere"]);
     nowhere.assert_error(1, &["no ActiveMQ Artemis found", "nowhere/lib"]);
     if artemis().is_none() {

@@ -4,8 +4,7 @@ use crate::common;
 
 use std::path::Path;
 
-use common::{Ended, folder, run};
-use serde_json::Value;
+use common::{figure, folder, run};
 
 /// Short runs of a paced load against the embedded broker, `times` of them.
 fn runs(dir: &Path, tag: &str, times: &str, more: &str) {
@@ -23,21 +22,9 @@ fn runs(dir: &Path, tag: &str, times: &str, more: &str) {
 /// The broker delays every confirm.
 const SLOW: &str = "[[fault]]\nkind = \"slow-ack\"\nat = \"0s\"\ndelay = \"20ms\"\n";
 
-fn compared(ended: &Ended) -> Value {
-    serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr))
-}
-
-fn figure<'a>(compared: &'a Value, name: &str) -> &'a Value {
-    let figures = compared["figures"].as_array();
-    let figures = figures.unwrap_or_else(|| panic!("no figures: {compared:#}"));
-    let found = figures.iter().find(|it| it["name"] == name);
-    found.unwrap_or_else(|| panic!("no {name} in {compared:#}"))
-}
-
 #[test]
 fn a_change_is_found_and_what_differs_otherwise_is_refused() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     runs(dir, "before", "5", "");
     runs(dir, "after", "5", SLOW);
 
@@ -46,7 +33,7 @@ fn a_change_is_found_and_what_differs_otherwise_is_refused() {
     run(dir, &sides).assert_error(1, &["different loads", "fault"]);
     let with = |more: &[&str]| run(dir, &[&sides[..], &["--force"], more].concat());
     let ended = with(&["--json"]);
-    let found = compared(&ended);
+    let found = ended.printed();
     let p50 = figure(&found, "ack response p50");
     assert_eq!(p50["decision"], "changed", "{p50:#}");
     assert!(p50["change"].as_f64() > Some(1.0), "{p50:#}");
@@ -59,7 +46,7 @@ fn a_change_is_found_and_what_differs_otherwise_is_refused() {
     // The other way round the same change is for the better.
     let back = ["ab", "tag=after", "--with", "tag=before", "--json", "--force"];
     let back = run(dir, &back);
-    let found = compared(&back);
+    let found = back.printed();
     let again = figure(&found, "ack response p50");
     let product = (1.0 + p50["change"].as_f64().unwrap()) * (1.0 + again["change"].as_f64().unwrap());
     assert!((product - 1.0).abs() < 1e-9, "{product}");
@@ -77,14 +64,13 @@ fn a_change_is_found_and_what_differs_otherwise_is_refused() {
     ] {
         assert!(shown.stdout.contains(part), "{part}: {}", shown.stdout);
     }
-    let paired = compared(&with(&["--json", "--paired"]));
+    let paired = with(&["--json", "--paired"]).printed();
     assert_eq!(figure(&paired, "ack response p50")["decision"], "changed");
 }
 
 #[test]
 fn what_cannot_be_compared_says_why() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     runs(dir, "one", "3", "");
     let none = run(dir, &["ab", "tag=one", "--with", "tag=none"]);
     none.assert_error(1, &["tag=none"]);
@@ -111,7 +97,7 @@ fn what_cannot_be_compared_says_why() {
     for part in ["inconclusive: one run of A", "A is one run, without an interval within it: it is too short"] {
         assert!(one.stdout.contains(part), "{part}: {}", one.stdout);
     }
-    let json = compared(&run(dir, &[&sides[..], &["--json"]].concat()));
+    let json = run(dir, &[&sides[..], &["--json"]].concat()).printed();
     for of in json["figures"].as_array().expect("figures") {
         assert_eq!(of["decision"], "undecided", "{of:#}");
     }
@@ -122,8 +108,7 @@ fn what_cannot_be_compared_says_why() {
 
 #[test]
 fn folders_of_runs_are_compared_and_the_page_links_to_the_runs_beside_it() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     let text = "name = \"paced\"\n[broker]\nkind = \"embedded\"\n[profile]\nevents = []\n\
                 [phases]\nwarmup = \"100ms\"\nmeasure = \"400ms\"\ndrain = \"5s\"\n[[load]]\nrate = 1000\n";
     std::fs::write(dir.join("paced.toml"), text).expect("an experiment");
@@ -134,7 +119,7 @@ fn folders_of_runs_are_compared_and_the_page_links_to_the_runs_beside_it() {
     let sides = ["ab", "old", "--with", "new/", "--json"];
     let files = ["-o", "page.html", "--junit", "c.xml"];
     let ended = run(dir, &[&sides[..], &files].concat());
-    let found = compared(&ended);
+    let found = ended.printed();
     for side in ["a", "b"] {
         assert_eq!(found[side]["runs"].as_array().map(Vec::len), Some(2));
     }

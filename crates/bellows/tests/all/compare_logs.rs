@@ -5,8 +5,7 @@ use crate::common;
 use std::path::Path;
 use std::process::Command;
 
-use common::{Ended, folder, run};
-use serde_json::Value;
+use common::{figure, folder, run};
 
 /// A log of this many seconds, with values of `us` microseconds and twice as many around a level that differs by second
 /// and a little by log. Nothing in it names a unit.
@@ -29,20 +28,9 @@ fn log(dir: &Path, name: &str, seconds: u32, us: f64, tags: &[&str]) {
     std::fs::write(dir.join(name), text).expect("a log");
 }
 
-fn compared(ended: &Ended) -> Value {
-    serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr))
-}
-
-fn figure<'a>(compared: &'a Value, name: &str) -> &'a Value {
-    let figures = compared["figures"].as_array().expect("figures");
-    let found = figures.iter().find(|it| it["name"] == name);
-    found.unwrap_or_else(|| panic!("no {name} in {compared:#}"))
-}
-
 #[test]
 fn logs_of_both_sides_are_compared_as_runs_are() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     for n in 1..=5 {
         log(dir, &format!("a{n}.hlog"), 20, 100.0, &["Tag=warmup ping,", "Tag=ping,"]);
         log(dir, &format!("b{n}.hlog"), 20, 150.0, &["Tag=ping,", "Tag=other,"]);
@@ -54,7 +42,7 @@ fn logs_of_both_sides_are_compared_as_runs_are() {
     let args = [&["ab"], &sides[..], &["--unit", "ns", "--json", "-o", "page.html", "--junit", "x.xml"]].concat();
     let ended = run(dir, &args);
     assert_eq!(ended.code(), Some(3), "{}{}", ended.stdout, ended.stderr);
-    let found = compared(&ended);
+    let found = ended.printed();
     let names: Vec<&str> =
         (found["figures"].as_array().expect("figures").iter()).filter_map(|it| it["name"].as_str()).collect();
     assert_eq!(names, ["ping rate", "ping p50", "ping p90", "ping p99", "ping p99.9", "ping max"]);
@@ -82,14 +70,13 @@ fn logs_of_both_sides_are_compared_as_runs_are() {
 
 #[test]
 fn a_log_alone_knows_its_own_quantiles_and_decides_nothing() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     log(dir, "a.hlog", 60, 100.0, &[""]);
     log(dir, "b.hlog", 60, 300.0, &[""]);
     log(dir, "short.hlog", 20, 100.0, &[""]);
     let found = run(dir, &["ab", "a.hlog", "--with", "b.hlog", "--json"]);
     assert_eq!(found.code(), Some(4), "{}{}", found.stdout, found.stderr);
-    let json = compared(&found);
+    let json = found.printed();
     for of in json["figures"].as_array().expect("figures") {
         assert_eq!(of["decision"], "undecided", "{of:#}");
     }
@@ -129,8 +116,7 @@ fn a_log_alone_knows_its_own_quantiles_and_decides_nothing() {
 
 #[test]
 fn what_is_refused_says_why() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     log(dir, "a.hlog", 3, 100.0, &["Tag=x,"]);
     log(dir, "b.hlog", 3, 100.0, &[""]);
     std::fs::write(dir.join("c.hlog"), "{}\n").expect("a file");
@@ -168,8 +154,7 @@ fn logs_that_java_wrote_have_the_percentiles_that_histogram_log_processor_prints
     if !Path::new(jar).exists() || javac.is_err() {
         testkit::skip!("needs libhdrhistogram-java and default-jdk-headless");
     }
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     let ran = |program: &str, args: &[&str]| {
         let out = testkit::java(program).args(args).current_dir(dir).output().expect(program);
         assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
@@ -191,7 +176,7 @@ fn logs_that_java_wrote_have_the_percentiles_that_histogram_log_processor_prints
         .collect();
     let sides: Vec<&str> = sides.iter().map(String::as_str).collect();
     let ended = run(dir, &[&["ab"], &sides[..], &["--json", "--unit", "us"]].concat());
-    let json = compared(&ended);
+    let json = ended.printed();
     let mut compared_values = 0;
     for (side, at, file) in [("a", 1, sides[1]), ("b", 0, sides[3])] {
         let processor = "org.HdrHistogram.HistogramLogProcessor";

@@ -3,9 +3,7 @@
 use crate::common;
 
 use std::fs;
-use std::time::{Duration, Instant};
-
-use serde_json::Value;
+use std::time::Duration;
 
 /// Bytes of memory that an idle connection may take on the load's side.
 const MOST_BYTES: u64 = 24 << 10;
@@ -29,37 +27,20 @@ fn one_process_opens_ten_thousand_connections() {
     }
     let dir = tempfile::tempdir().expect("folder");
     let broker = common::Broker::start(dir.path());
-    let args = [
-        "client",
-        "queue://many",
-        "--url",
-        &broker.url,
-        "--producers",
-        "5000",
-        "--consumers",
-        "5000",
-        "--rate",
-        "1000",
-        "--message-size",
-        "32",
-        "--duration",
-        "4",
-        "--json",
-        "--no-archive",
-    ];
+    let line = format!(
+        "client queue://many --url {} --producers 5000 --consumers 5000 --rate 1000 --message-size 32 --duration 4 --json \
+         --no-archive",
+        broker.url
+    );
+    let args = common::words(&line);
     let load = common::start(common::bellows(dir.path(), &args));
     let pid = load.child.id();
-    let deadline = Instant::now() + Duration::from_secs(40);
-    while open_files(pid) < 10_000 {
-        assert!(Instant::now() < deadline, "only {} open", open_files(pid));
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    common::wait_for("connections", || open_files(pid) >= 10_000);
     // Well into the load.
     std::thread::sleep(Duration::from_secs(2));
     let each = resident_bytes(pid) / 10_000;
     let ended = load.end();
-    ended.assert_ok();
-    let summary: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    let summary = ended.json();
     let messages = &summary["scenarios"]["messages"];
     assert_eq!(messages["ledger"]["lost"].as_u64(), Some(0), "{summary:#}");
     let sent = messages["sent"]["total"].as_u64().expect("sent");

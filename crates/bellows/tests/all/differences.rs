@@ -23,7 +23,7 @@ scheduler;$rabbit_channel:handle_method/3;$ets:select/2 310
 scheduler;$rabbit_queue:new/1 190
 ";
 
-fn before_and_after() -> tempfile::TempDir {
+fn before_and_after() -> common::Folder {
     let dir = folder();
     fs::write(dir.path().join("a.folded"), BEFORE).expect("write");
     fs::write(dir.path().join("b.folded"), AFTER).expect("write");
@@ -33,8 +33,7 @@ fn before_and_after() -> tempfile::TempDir {
 fn json(dir: &Path, args: &[&str]) -> Value {
     let args: Vec<&str> = [&["diff"], args, &["--json", "--limit", "100000"]].concat();
     let ended = run(dir, &args);
-    ended.assert_ok();
-    serde_json::from_str(&ended.stdout).expect("JSON")
+    ended.json()
 }
 
 fn rows(told: &Value) -> &Vec<Value> {
@@ -175,24 +174,10 @@ fn what_cannot_be_compared_is_refused_with_cause_and_remedy() {
         .assert_error(2, &["the window from 3 s to 2 s is empty"]);
 }
 
-/// Slow for three seconds, fast for the rest.
-const EXPERIMENT: &str = r#"
-name = "two-rates"
-[broker]
-kind = "embedded"
-[phases]
-warmup = "1s"
-measure = "5s"
-[[load]]
-destination = "queue://q"
-schedule = "steps:500@3s,8000@60s"
-"#;
-
 #[test]
 fn a_window_stands_beside_the_rest_of_the_measured_phase() {
-    let dir = folder();
-    let dir = dir.path();
-    fs::write(dir.join("rates.toml"), EXPERIMENT).expect("write");
+    let dir = &*folder();
+    fs::write(dir.join("rates.toml"), crate::seconds::EXPERIMENT).expect("write");
     let ended = run(dir, &["run", "rates.toml"]);
     ended.assert_ok();
     let folder = dir.join(ended.report());

@@ -7,18 +7,11 @@ use std::fs;
 
 use serde_json::Value;
 
-fn summary(ended: &common::Ended) -> Value {
-    serde_json::from_str(&ended.stdout).expect("one object")
-}
-
 /// A broker that bellows has not started reports its queues and consumers where its Erlang node is named.
 #[test]
 fn an_attached_node_is_asked_by_its_cookie() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
-    let folder = common::folder();
-    let dir = folder.path();
+    testkit::needs_rabbitmq!();
+    let dir = &*common::folder();
     let node = managed::shared_node();
     let erlang = node.erlang();
     let (_, port) = erlang.address.as_ref().expect("an address");
@@ -29,31 +22,18 @@ fn an_attached_node_is_asked_by_its_cookie() {
     let info = ["erlang", "info", &name, "--port", &port, "--cookie-file", &cookie, "--json"];
     let info = common::run(dir, &info);
     info.assert_ok();
-    let info = summary(&info);
+    let info = info.printed();
     assert_eq!(info["rabbitmq"], node.version(), "{info:#}");
     assert_eq!(info["bellows_modules"], Value::Array(Vec::new()), "{info:#}");
     let url = node.url();
-    let arguments = [
-        "client",
-        "queue://asked",
-        "--url",
-        &url,
-        "--node",
-        &name,
-        "--node-port",
-        &port,
-        "--cookie-file",
-        &cookie,
-        "--duration",
-        "1",
-        "--max-pending",
-        "10",
-        "--quiet",
-    ];
+    let line = format!(
+        "client queue://asked --url {url} --node {name} --node-port {port} --cookie-file {cookie} --duration 1 \
+         --max-pending 10 --quiet"
+    );
+    let arguments = common::words(&line);
     let ended = common::run(dir, &arguments);
     ended.assert_ok();
-    let record = fs::read(common::only_run(dir).join("run.json")).expect("run.json");
-    let record: Value = serde_json::from_slice(&record).expect("JSON");
+    let record = common::record(dir);
     let queue = &record["topology"]["queues"][0];
     assert_eq!((&queue["name"], &queue["consumers"]), (&"asked".into(), &1.into()), "{record:#}");
     let cookie = fs::read_to_string(cookie).expect("the cookie");

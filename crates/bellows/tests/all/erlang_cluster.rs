@@ -16,7 +16,6 @@ use common::{folder, run};
 use erlang::queues::{CountSource, QueueCount, QueueCounts, QueueRequest, QueueSort, read_queues};
 use erlang::term::{Term, as_text, as_tuple, charlist, list};
 use erlang::{Helper, Node};
-use serde_json::Value;
 
 /// Messages of each queue, and how many of them its consumer has.
 const MESSAGES: u64 = 7;
@@ -85,9 +84,7 @@ fn read(helper: &Helper, fresh: Option<Duration>) -> QueueCounts {
 #[test]
 #[ignore = "a cluster of its own: make prove"]
 fn queues_are_asked_where_they_lead_and_consumers_are_counted_wherever_they_are() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let dir = folder();
     let mut cluster = cluster();
     let connected = |number: usize| {
@@ -175,8 +172,7 @@ fn it_is_shown(dir: &Path, name: &str) {
     assert!(shown.stdout.contains("2 queues cannot be asked"), "{}", shown.stdout);
 
     let json = run(dir, &["erlang", "queues", name, "--fresh", "20s", "--json"]);
-    json.assert_ok();
-    let json: Value = serde_json::from_str(&json.stdout).expect("JSON");
+    let json = json.json();
     assert_eq!(json["never_asked"], 2, "{json:#}");
     let rows = json["rows"].as_array().expect("rows");
     let streams = rows.iter().filter(|it| it["type"] == "stream");

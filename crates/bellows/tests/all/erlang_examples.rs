@@ -2,8 +2,6 @@
 
 use crate::common;
 
-use std::io::Write as _;
-use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -84,9 +82,7 @@ fn works(dir: &Path, example: &str, node: &str) -> Result<(), String> {
 
 #[test]
 fn every_example_of_help_works() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let dir = folder();
     let rabbit = managed::shared_node();
     let management = rabbit.management();
@@ -99,7 +95,9 @@ fn every_example_of_help_works() {
     let failed = thread::scope(|scope| {
         scope.spawn(|| {
             while asked.load(Ordering::Relaxed) {
-                ask_for_queues(management);
+                // What it answers is not what this is about.
+                common::ask_for_queues(management);
+                thread::sleep(Duration::from_millis(200));
             }
         });
         let try_all = |commands| {
@@ -113,21 +111,6 @@ fn every_example_of_help_works() {
     load.signal("INT");
     load.end_of_long();
     assert!(failed.is_empty(), "{}", failed.join("\n"));
-}
-
-/// Reads the management API's list of queues five times a second, as its page would.
-fn ask_for_queues(port: u16) {
-    let ask = || -> std::io::Result<()> {
-        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
-        stream.set_read_timeout(Some(Duration::from_secs(20)))?;
-        let login = "Authorization: Basic Z3Vlc3Q6Z3Vlc3Q=";
-        write!(stream, "GET /api/queues HTTP/1.0\r\nHost: localhost\r\n{login}\r\n\r\n")?;
-        std::io::copy(&mut stream, &mut std::io::sink())?;
-        Ok(())
-    };
-    // What it answers is not what this is about.
-    let _ = ask();
-    thread::sleep(Duration::from_millis(200));
 }
 
 /// Examples that fail, with their output.

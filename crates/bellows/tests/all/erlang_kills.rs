@@ -44,7 +44,7 @@ enum End {
 struct Scenery {
     rabbit: SharedNode,
     load: Started,
-    dir: tempfile::TempDir,
+    dir: common::Folder,
     /// A connection that reads the node's state.
     witness: Node,
 }
@@ -54,24 +54,11 @@ impl Scenery {
         let dir = folder();
         let rabbit = managed::shared_node();
         let url = rabbit.url();
-        let args = [
-            "client",
-            "queue://kills",
-            "--num-destinations",
-            QUEUES,
-            "--rate",
-            "500",
-            "--max-pending",
-            "50",
-            "--duration",
-            "100000",
-            "--url",
-            &url,
-            "--quiet",
-            "--json",
-            "--no-archive",
-        ];
-        let load = start(bellows(dir.path(), &args));
+        let line = format!(
+            "client queue://kills --num-destinations {QUEUES} --rate 500 --max-pending 50 --duration 100000 --url {url} \
+             --quiet --json --no-archive"
+        );
+        let load = start(bellows(dir.path(), &common::words(&line)));
         let witness = Node::connect(&rabbit.erlang()).expect("connected");
         Self { rabbit, load, dir, witness }
     }
@@ -171,9 +158,7 @@ fn delivered(summary: &str) -> Option<(u64, u64)> {
 
 #[test]
 fn rabbitmq_serves_and_is_clean_after_kills_and_cuts() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let scenery = Scenery::start();
     let seeds: Vec<u64> = testkit::seeds(4).collect();
     // A node before OTP 27 has one trace at a time.

@@ -3,8 +3,7 @@
 use crate::common;
 use crate::common::managed::{self, SharedNode};
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -22,12 +21,7 @@ const QUEUES: u64 = 1_000;
 
 /// The body of an answer to a GET; the head where it is none.
 fn get_page(port: u16, path: &str, login: &str) -> Result<String, String> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
-    let wait = Some(Duration::from_secs(60));
-    stream.set_read_timeout(wait).expect("a time-out");
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n{login}\r\n").expect("a request");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
+    let answer = common::ask_page(port, &format!("GET {path} HTTP/1.0"), login).expect("an answer");
     let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
     let is_there = head.contains(" 200 ");
     is_there.then(|| body.to_owned()).ok_or(head.to_owned())
@@ -35,9 +29,8 @@ fn get_page(port: u16, path: &str, login: &str) -> Result<String, String> {
 
 /// The queues according to the management API.
 fn management(rabbit: &SharedNode) -> Vec<Value> {
-    let login = "Authorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n";
     let path = "/api/queues?columns=name,messages_ready,messages_unacknowledged,consumers";
-    let page = get_page(rabbit.management(), path, login);
+    let page = get_page(rabbit.management(), path, common::AS_GUEST);
     let page = page.unwrap_or_else(|head| panic!("{head} of {}", rabbit.busy_servers()));
     serde_json::from_str(&page).expect("JSON")
 }
@@ -53,9 +46,7 @@ fn request(sort: QueueSort, limit: u32, fresh: Option<Duration>) -> QueueRequest
 
 #[test]
 fn queues_processes_and_memory_are_those_of_the_node() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let dir = folder();
     let rabbit = managed::shared_node();
     let url = format!("http://127.0.0.1:{}", rabbit.management());

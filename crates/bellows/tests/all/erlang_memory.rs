@@ -112,9 +112,7 @@ fn parts_add_up(all: &[NamedSeries]) {
 
 #[test]
 fn both_sides_are_series_of_a_run_with_a_gap_while_the_node_stands_still() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let dir = folder();
     let rabbit = managed::shared_node();
     experiment(dir.path(), &rabbit);
@@ -136,8 +134,7 @@ fn both_sides_are_series_of_a_run_with_a_gap_while_the_node_stands_still() {
 
     let folder = only_run(dir.path());
     let all = read_named_series(&folder).expect("series");
-    let record = std::fs::read_to_string(folder.join("run.json")).expect("a record");
-    let record: serde_json::Value = serde_json::from_str(&record).expect("JSON");
+    let record = common::read_json(&folder.join("run.json"));
     let origin = record["origin_unix_ns"].as_u64().expect("a time");
     let t = asked_at.saturating_sub(origin) as f64 / 1e9;
     sides_agree(&all, t, &asked);

@@ -3,32 +3,16 @@
 use crate::common;
 use crate::common::managed::{self, SharedNode};
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use common::{Ended, folder, run};
+use common::{Ended, ask_for_queues, folder, run};
 use erlang::Node;
 use erlang::term::as_int;
 use serde_json::Value;
 
 const ROOT: &str = "rabbit_mgmt_wm_queues:to_json/2";
-
-/// Asks the management API for its queues; whether it told them.
-fn ask_for_queues(port: u16) -> bool {
-    let ask = || -> std::io::Result<String> {
-        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
-        stream.set_read_timeout(Some(Duration::from_secs(30)))?;
-        let login = "Authorization: Basic Z3Vlc3Q6Z3Vlc3Q=";
-        write!(stream, "GET /api/queues HTTP/1.0\r\nHost: localhost\r\n{login}\r\n\r\n")?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        Ok(answer)
-    };
-    ask().is_ok_and(|answer| answer.contains(" 200 "))
-}
 
 /// The options by which the node is reached.
 fn access(rabbit: &SharedNode) -> [String; 5] {
@@ -47,18 +31,10 @@ fn erlang(dir: &Path, rabbit: &SharedNode, command: &str, arguments: &[&str]) ->
     run(dir, &all)
 }
 
-fn data(ended: &Ended) -> Value {
-    ended.assert_ok();
-    serde_json::from_str(&ended.stdout).expect("one object")
-}
-
 #[test]
 fn the_management_api_is_followed_into_the_processes_that_it_asks() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
-    let folder = folder();
-    let dir = folder.path();
+    testkit::needs_rabbitmq!();
+    let dir = &*folder();
     let rabbit = managed::shared_node();
     let port = rabbit.management();
     let url = format!("http://127.0.0.1:{port}");
@@ -78,7 +54,7 @@ fn the_management_api_is_followed_into_the_processes_that_it_asks() {
         stop.store(true, Ordering::Relaxed);
         followed
     });
-    let followed = data(&followed);
+    let followed = followed.json();
     assert!(told.load(Ordering::Relaxed) > 0, "the API was asked");
     api_calls_are_followed(&followed, dir);
     a_function_is_timed(dir, &rabbit);
@@ -89,11 +65,7 @@ fn api_calls_are_followed(followed: &Value, dir: &Path) {
     let calls = &followed["durations"]["calls"];
     assert!(calls.as_u64() > Some(0), "{followed:#}");
     assert!(followed["untraced"]["calls"].as_u64() > Some(0), "{followed:#}");
-    let functions = followed["functions"].as_array().expect("functions");
-    let found = |name: &str| {
-        let found = functions.iter().find(|it| it["function"] == name);
-        found.unwrap_or_else(|| panic!("{name} in {followed:#}"))
-    };
+    let found = |name: &str| common::named(&followed["functions"], "function", name);
     assert_eq!(&found(ROOT)["calls"], calls);
     // It reads queues out of a cache, which is a process.
     let cache = found("[rabbit_mgmt_db_cache_queues]");
@@ -108,7 +80,7 @@ fn api_calls_are_followed(followed: &Value, dir: &Path) {
 fn a_function_is_timed(dir: &Path, rabbit: &SharedNode) {
     let call = "rabbit_amqqueue:list(<<\"/\">>)";
     let arguments = [call, "--times", "50", "--json", "-o", "time.svg"];
-    let timed = data(&erlang(dir, rabbit, "time", &arguments));
+    let timed = erlang(dir, rabbit, "time", &arguments).json();
     assert_eq!(timed["times"]["calls"], 50, "{timed:#}");
     assert!(timed["first_ns"].as_u64() > Some(0), "{timed:#}");
     assert!(timed["collected"]["words_per_call"].as_u64() > Some(50), "{timed:#}");

@@ -34,9 +34,7 @@ struct ErlangNode {
 
 impl ErlangNode {
     fn start(dir: &Path) -> Self {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = free.local_addr().expect("its address").port().to_string();
-        drop(free);
+        let port = common::free_port().to_string();
         let name = format!("silent{}x{port}@127.0.0.1", std::process::id());
         let mut command = std::process::Command::new("erl");
         command
@@ -47,11 +45,7 @@ impl ErlangNode {
             .args(["-kernel", "inet_dist_use_interface", "{127,0,0,1}"])
             .args(["-eval", WORK, "-eval", KEEPS_FROM_RUNNING]);
         let node = Self { started: start(command), name, port };
-        let until = Instant::now() + common::DEADLINE;
-        while node.command(dir, "info", &[]).end().code() != Some(0) {
-            assert!(Instant::now() < until, "the node did not come up");
-            thread::sleep(Duration::from_millis(100));
-        }
+        common::wait_for("the node", || node.command(dir, "info", &[]).end().code() == Some(0));
         node
     }
 
@@ -74,8 +68,7 @@ impl ErlangNode {
         let until = Instant::now() + Duration::from_secs(30);
         loop {
             let info = self.command(dir, "info", &["--json"]).end();
-            info.assert_ok();
-            let info: Value = serde_json::from_str(&info.stdout).expect("JSON");
+            let info = info.json();
             let left = info["bellows_modules"].as_array().expect("modules").clone();
             if left.is_empty() || Instant::now() >= until {
                 return left;
@@ -121,8 +114,7 @@ fn has_measured(what: &str, printed: &Value) -> bool {
 
 #[test]
 fn ctrl_c_ends_a_window_and_shows_what_was_measured() {
-    let folder = folder();
-    let dir = folder.path();
+    let dir = &*folder();
     let node = ErlangNode::start(dir);
     for (what, options) in COMMANDS {
         let started = node.command(dir, what, options);
@@ -131,8 +123,7 @@ fn ctrl_c_ends_a_window_and_shows_what_was_measured() {
         started.signal("INT");
         let ended = started.end();
         assert!(begun.elapsed() < BESIDE, "{what}: {:?}", begun.elapsed());
-        ended.assert_ok();
-        let printed: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+        let printed = ended.json();
         assert!(has_measured(what, &printed), "{what}: {printed:#}");
         assert_eq!(node.left(dir), Vec::<Value>::new(), "{what}");
     }
@@ -140,8 +131,7 @@ fn ctrl_c_ends_a_window_and_shows_what_was_measured() {
 
 #[test]
 fn a_node_that_hangs_is_told_within_the_time_out() {
-    let folder = folder();
-    let dir = folder.path();
+    let dir = &*folder();
     let node = ErlangNode::start(dir);
     for (what, options) in COMMANDS {
         let started = node.command(dir, what, options);
@@ -163,8 +153,7 @@ fn told(ended: &Ended) {
 
 #[test]
 fn ctrl_c_on_a_node_that_hangs_waits_for_the_time_out_and_a_second_one_for_nothing() {
-    let folder = folder();
-    let dir = folder.path();
+    let dir = &*folder();
     let node = ErlangNode::start(dir);
     for (what, options) in [COMMANDS[0], COMMANDS[3]] {
         for signals in [1, 2] {
@@ -203,8 +192,7 @@ fn objects(text: &str) -> Vec<Value> {
 /// `top` that shows window after window, for scripts and in a terminal.
 #[test]
 fn top_tells_of_a_node_that_hangs_between_its_windows() {
-    let folder = folder();
-    let dir = folder.path();
+    let dir = &*folder();
     let node = ErlangNode::start(dir);
     let repeated = node.command(dir, "top", &["--json", "--every", "300ms", "--count", "1000"]);
     let ended = hangs(&node, repeated);
@@ -253,8 +241,7 @@ fn hangs(node: &ErlangNode, started: Started) -> Ended {
 
 #[test]
 fn what_was_measured_is_shown_where_the_node_undoes_it_too_late() {
-    let folder = folder();
-    let dir = folder.path();
+    let dir = &*folder();
     let node = ErlangNode::start(dir);
     let options = ["lists:sort/1", "--json", "--limit", "100000", "--for", "4s"];
     let started = node.command(dir, "trace", &options);

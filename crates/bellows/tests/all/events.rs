@@ -7,7 +7,6 @@ use std::fs;
 use std::path::Path;
 
 use brokers::rabbitmq::{Config, RabbitMq};
-use serde_json::Value;
 use stacks::Profile;
 
 /// The output of a `bellows` that succeeds.
@@ -19,9 +18,7 @@ fn printed(dir: &Path, args: &[&str]) -> String {
 
 #[test]
 fn a_broker_is_sampled_by_several_events_at_once() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let dir = common::folder();
     let shared = managed::shared_node();
     let broker = shared.broker();
@@ -35,8 +32,7 @@ fn a_broker_is_sampled_by_several_events_at_once() {
     ended.assert_ok();
     let folder = dir.path().join(ended.report());
     let folder = folder.parent().expect("run folder");
-    let record = fs::read(folder.join("run.json")).expect("run.json");
-    let record: Value = serde_json::from_slice(&record).expect("JSON");
+    let record = common::read_json(&folder.join("run.json"));
     let profiles = record["summary"]["profiles"].as_array().expect("profiles");
     if profiles.is_empty() {
         testkit::skip!("this user may not profile: {}", ended.stderr);
@@ -114,9 +110,7 @@ fn an_unknown_event_is_refused_with_those_that_are_known() {
 /// A node as others start it: no flag has its JIT tell names, and it keeps no frame pointers.
 #[test]
 fn a_node_without_perf_support_has_names_and_whole_stacks() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let dir = common::folder();
     let config = Config {
         guard: managed::guard(),

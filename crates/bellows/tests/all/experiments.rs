@@ -5,7 +5,6 @@ use crate::common;
 use std::path::Path;
 
 use regex::Regex;
-use serde_json::Value;
 use stacks::{FORMATS, Frame, Profile};
 
 /// Largest factor between a share of a few seconds on a busy machine and the one documented.
@@ -25,7 +24,7 @@ fn promised(experiment: &str, words: &str) -> f64 {
 }
 
 struct Ran {
-    folder: tempfile::TempDir,
+    folder: common::Folder,
     version: String,
     dir: std::path::PathBuf,
 }
@@ -38,8 +37,7 @@ fn run(experiment: &str, further: &[&str]) -> Ran {
     ended.assert_ok();
     let dir = folder.path().join(ended.report());
     let dir = dir.parent().expect("a folder").to_owned();
-    let record = std::fs::read(dir.join("run.json")).expect("run.json");
-    let record: Value = serde_json::from_slice(&record).expect("JSON");
+    let record = common::read_json(&dir.join("run.json"));
     let version = record["versions"]["broker"].as_str().expect("a version");
     Ran { version: version.to_owned(), dir, folder }
 }
@@ -66,9 +64,7 @@ impl Ran {
 #[test]
 #[ignore = "shares as they were published: make prove"]
 fn a_stream_is_published_to_through_a_look_up_of_routes() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let ran = run("stream-publish", &[]);
     let route = promised("stream-publish", r"shows ([\d.]+) % and [\d.]+ % here");
     let select = promised("stream-publish", r"shows [\d.]+ % and ([\d.]+) % here");
@@ -83,9 +79,7 @@ fn a_stream_is_published_to_through_a_look_up_of_routes() {
 #[test]
 #[ignore = "shares as they were published: make prove"]
 fn a_stream_is_read_by_parsing_every_message() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let ran = run("stream-consume", &["--set", "load.0.fill=300_000"]);
     let parses = |frame: &Frame| frame.name.starts_with("$amqp10_binary_parser:");
     // Of all calls it is as many as the consumers' pace makes of it.
@@ -124,8 +118,7 @@ fn queues_are_filled_before_the_run() {
     let ended = run(&[]);
     ended.assert_ok();
     assert!(ended.stderr.contains("with 5,000 messages"), "{ended:#?}");
-    let record = folder.path().join(ended.report()).with_file_name("run.json");
-    let record: Value = serde_json::from_slice(&std::fs::read(record).expect("run.json")).expect("JSON");
+    let record = common::read_json(&folder.path().join(ended.report()).with_file_name("run.json"));
     assert_eq!(record["summary"]["scenarios"]["messages"]["received"]["total"], 5000);
     assert!(record["summary"]["scenarios"]["messages"]["ledger"].is_null());
 

@@ -7,40 +7,32 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use common::{bellows, folder, run};
-use serde_json::Value;
 
 const EXPERIMENT: &str = r#"
 [broker]
 kind = "embedded"
-
 [phases]
 warmup = "300ms"
 measure = "1200ms"
 drain = "3s"
-
 [profile]
 events = []
-
 [[fault]]
 kind = "lose"
 every = 50
-
 [[fault]]
 at = "500ms"
 for = "100ms"
 kind = "stall"
-
 [[fault]]
 at = "100ms"
 kind = "duplicate"
 every = 100
 count = 3
-
 [[fault]]
 at = "300ms"
 kind = "drop"
 who = "consumers"
-
 [[load]]
 destination = "queue://faulty"
 rate = 2000
@@ -52,14 +44,9 @@ fn an_experiment_reports_what_was_injected_beside_the_ledger() {
     let dir = folder();
     fs::write(dir.path().join("faulty.toml"), EXPERIMENT).expect("file");
     let ended = run(dir.path(), &["run", "faulty.toml", "--json", "--quiet"]);
-    ended.assert_ok();
-    let object: Value = serde_json::from_str(&ended.stdout).expect("one JSON object");
+    let object = ended.json();
     let messages = &object["scenarios"]["messages"];
-    let fault = |kind: &str| {
-        let faults = object["faults"].as_array().expect("faults");
-        let found = faults.iter().find(|fault| fault["kind"] == kind);
-        found.unwrap_or_else(|| panic!("no {kind}: {faults:#?}"))
-    };
+    let fault = |kind: &str| common::named(&object["faults"], "kind", kind);
     assert_eq!(fault("lose")["count"], messages["ledger"]["lost"]);
     assert!(messages["ledger"]["lost"].as_u64() > Some(20), "{object:#}");
     assert_eq!(fault("duplicate")["count"], 3);

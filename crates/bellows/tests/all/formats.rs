@@ -23,78 +23,38 @@ fn fold(dir: &Path, flags: &[&str], file: &str) -> Ended {
     run(dir, &args)
 }
 
+/// The script's answer to `script.txt`.
+fn perl(dir: &Path, script: &Path, flags: &[&str]) -> String {
+    let mut perl = Command::new("perl");
+    let perl = perl.arg(script).args(flags).arg("script.txt").current_dir(dir).output().expect("perl");
+    String::from_utf8_lossy(&perl.stdout).into_owned()
+}
+
 /// Text as `perf script` prints it, and as it does not: odd names, missing parts, lines that are nothing.
 fn random_script(random: &mut Random) -> String {
-    const COMMS: [&str; 12] = [
-        "java",
-        "java",
-        "V8 WorkerThread",
-        "beam.smp",
-        "1_scheduler",
-        "swapper",
-        "kworker/0:1",
-        "a",
-        "x 12",
-        "x 12/13",
-        "[oops]",
-        "  indented",
-    ];
+    const COMMS: &str =
+        "java|java|V8 WorkerThread|beam.smp|1_scheduler|swapper|kworker/0:1|a|x 12|x 12/13|[oops]|  indented";
     const IDS: [&str; 7] = ["12", "12/13", "0/0", "0", "12/", "12//13", "12/00"];
     const TIMES: [&str; 5] = ["[000] 1.5:", "94564.109216:", "[001]", "", "123"];
     const PERIODS: [&str; 8] = ["1", "1001001", "0", "00", "", "18446744073709551615", "99999999999999999999999", "x"];
     const EVENTS: [&str; 7] =
         ["cpu-clock:", "cpu-clock:", "cpu-clock:", "cpu-clock:", "cycles:u:", "sched:sched_switch: a=1", "cycles: "];
     const ADDRESSES: [&str; 6] = ["ffffffff8103ce3b", "7f3c", "0", "10x", "", "-"];
-    const FUNCTIONS: [&str; 24] = [
-        "main+0x1c",
-        "main",
-        "[unknown]",
-        "f+0xZZ",
-        "f+0x",
-        "+0x12",
-        "a->b->c+0x1",
-        "->a",
-        "a->->",
-        "->",
-        "[unknown]->b",
-        "std::vector<int>::push_back(int const&)+0x10",
-        "(anonymous namespace)::run(char*)+0x1",
-        "(perf)",
-        "x(anonymous namespace)::y(int)",
-        "net/http.(*Client).Do+0x2",
-        "RegExp:[&<>\"'] ",
-        "Lorg/a/B;::call(La;)V+0x4",
-        "L;x",
-        "a;b",
-        "$rabbit_exchange:route/2+0x4c",
-        "f_[j]",
-        "f_[i]->g",
-        " ",
-    ];
-    const MODULES: [&str; 16] = [
-        "([kernel.kallsyms])",
-        "([nf_conntrack])",
-        "(/tmp/perf-4711.map)",
-        "(/usr/bin/a b)",
-        "([unknown])",
-        "(/lib/build/vmlinux)",
-        "([vdso])",
-        "(/memfd:x (deleted))",
-        "()",
-        "(",
-        "",
-        "(/tmp/perf-12.map.old)",
-        "(/x/[y]/z)",
-        "([unknown.ko])",
-        "(inlined)",
-        "(a) (b)",
-    ];
+    const FUNCTIONS: &str = "main+0x1c|main|[unknown]|f+0xZZ|f+0x|+0x12|a->b->c+0x1|->a|a->->|->|[unknown]->b|\
+                             std::vector<int>::push_back(int const&)+0x10|(anonymous namespace)::run(char*)+0x1|\
+                             (perf)|x(anonymous namespace)::y(int)|net/http.(*Client).Do+0x2|RegExp:[&<>\"'] |\
+                             Lorg/a/B;::call(La;)V+0x4|L;x|a;b|$rabbit_exchange:route/2+0x4c|f_[j]|f_[i]->g| ";
+    const MODULES: &str = "([kernel.kallsyms])|([nf_conntrack])|(/tmp/perf-4711.map)|(/usr/bin/a b)|([unknown])|\
+                           (/lib/build/vmlinux)|([vdso])|(/memfd:x (deleted))|()|(||(/tmp/perf-12.map.old)|\
+                           (/x/[y]/z)|([unknown.ko])|(inlined)|(a) (b)";
+    let parts = |all: &'static str| all.split('|').collect::<Vec<_>>();
+    let (comms, functions, modules) = (parts(COMMS), parts(FUNCTIONS), parts(MODULES));
     let mut text = String::new();
     // The fields of a text are the same for all samples: a time or none, and an event or none.
     let is_timed = !random.one_in(3);
     let is_named = !random.one_in(6);
     for _ in 0..random.below(40) {
-        let comm = random.of(&COMMS);
+        let comm = random.of(&comms);
         let ids = random.of(&IDS);
         let time = random.of(if is_timed { &TIMES[..2] } else { &TIMES[2..] });
         let period = random.of(if is_timed { &PERIODS[..] } else { &PERIODS[..7] });
@@ -102,9 +62,9 @@ fn random_script(random: &mut Random) -> String {
         let blanks = random.of(&[" ", "     ", "\t"]);
         text += &format!("{comm}{blanks}{ids} {time}{blanks}{period} {event}\n");
         for _ in 0..random.below(6) {
-            let (address, function) = (random.of(&ADDRESSES), random.of(&FUNCTIONS));
+            let (address, function) = (random.of(&ADDRESSES), random.of(&functions));
             let indent = random.of(&["\t", "        ", "", " "]);
-            text += &format!("{indent}{address} {function} {}\n", random.of(&MODULES));
+            text += &format!("{indent}{address} {function} {}\n", random.of(&modules));
             if random.one_in(4) {
                 text +=
                     random.of(&["  file.cpp:137\n", "  libc.so[27b25]\n", "\n", "# a comment\n", "nothing\n", " \r\n"]);
@@ -124,15 +84,15 @@ fn fold_writes_the_bytes_of_the_perl_script() {
         testkit::skip!("no stackcollapse-perf.pl on the path; it is in github.com/brendangregg/FlameGraph");
     };
     let dir = folder();
-    let flags: [&[&str]; 8] = [
-        &[],
-        &["--all"],
-        &["--kernel", "--tid"],
-        &["--jit", "--pid"],
-        &["--addrs"],
-        &["--srcline"],
-        &["--event-filter=cycles:u"],
-        &["--event-filter=nothing", "--all"],
+    let flags = [
+        "",
+        "--all",
+        "--kernel --tid",
+        "--jit --pid",
+        "--addrs",
+        "--srcline",
+        "--event-filter=cycles:u",
+        "--event-filter=nothing --all",
     ];
     let known = include_bytes!("../../../stacks/src/tests/perf-script.txt");
     for seed in testkit::seeds(60) {
@@ -141,16 +101,9 @@ fn fold_writes_the_bytes_of_the_perl_script() {
             seed => random_script(&mut Random::new(seed)).into_bytes(),
         };
         fs::write(dir.path().join("script.txt"), &text).unwrap();
-        let flags = flags[seed as usize % flags.len()];
-        let perl = Command::new("perl")
-            .arg(&script)
-            .args(flags)
-            .arg("script.txt")
-            .current_dir(dir.path())
-            .output()
-            .expect("perl");
+        let flags = &common::words(flags[seed as usize % flags.len()]);
+        let wanted = perl(dir.path(), &script, flags);
         let ours = fold(dir.path(), flags, "script.txt");
-        let wanted = String::from_utf8_lossy(&perl.stdout);
         assert_eq!(ours.stdout, wanted, "seed {seed}, {flags:?}\n{}", String::from_utf8_lossy(&text));
         if wanted.is_empty() {
             ours.assert_error(1, &["no sample"]);
@@ -191,15 +144,9 @@ fn inlined_functions_are_told_as_the_perl_script_tells_them() {
     text += "\t10 gone+0x1 (/no/such/file)\n\n";
     fs::write(dir.path().join("script.txt"), text).unwrap();
     for flags in [&["--inline"][..], &["--inline", "--context"]] {
-        let perl = Command::new("perl")
-            .arg(&script)
-            .args(flags)
-            .arg("script.txt")
-            .current_dir(dir.path())
-            .output()
-            .expect("perl");
+        let wanted = perl(dir.path(), &script, flags);
         let ours = fold(dir.path(), flags, "script.txt");
-        assert_eq!(ours.stdout, String::from_utf8_lossy(&perl.stdout));
+        assert_eq!(ours.stdout, wanted);
         assert!(ours.stdout.contains("outer"), "{}", ours.stdout);
     }
 }
@@ -291,7 +238,7 @@ fn profiles_are_written_by_the_end_of_the_name_or_by_format() {
     let usual = run(dir.path(), &["flame", "x.folded", "--format", "pprof"]);
     assert_eq!(usual.stdout, "cpu.pb.gz\n");
     let table = run(dir.path(), &["top", "cpu.pb.gz", "--json"]);
-    let rows: serde_json::Value = serde_json::from_str(&table.stdout).unwrap();
+    let rows = table.printed();
     assert_eq!(rows["functions"][0]["function"], "a");
     // A name that means nothing, or what is only read.
     run(dir.path(), &["flame", "x.folded", "-o", "x.json"]).assert_error(2, &["x.json tells no format by its end"]);

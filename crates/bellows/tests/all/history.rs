@@ -5,12 +5,10 @@ use crate::common;
 use std::fs;
 
 use common::{folder, run};
-use serde_json::Value;
 
 #[test]
 fn a_change_is_found_between_two_runs_and_others_are_left_out() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     let text = "name = \"nightly\"\n[broker]\nkind = \"embedded\"\n[profile]\nevents = []\n\
                 [phases]\nwarmup = \"100ms\"\nmeasure = \"600ms\"\ndrain = \"5s\"\n\
                 [[load]]\nrate = 500\n";
@@ -20,8 +18,7 @@ fn a_change_is_found_between_two_runs_and_others_are_left_out() {
     let mut ids = Vec::new();
     for number in 0..11 {
         let ended = run(dir, &["run", "fast.toml", "--quiet", "--json"]);
-        ended.assert_ok();
-        let summary: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+        let summary = ended.json();
         let kept = summary["run_dir"].as_str().expect("a folder").to_owned();
         let id = kept.rsplit('/').next().expect("a name").to_owned();
         // As a slower broker would have it from the sixth run on, whatever this machine did.
@@ -31,8 +28,7 @@ fn a_change_is_found_between_two_runs_and_others_are_left_out() {
     }
     fs::write(dir.join("slow.toml"), format!("{text}{slow}")).expect("an experiment");
     let ended = run(dir, &["runs", "history", "nightly", "--json"]);
-    ended.assert_ok();
-    let found: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    let found = ended.json();
     assert_eq!(found["runs"].as_array().map(Vec::len), Some(11), "{found:#}");
     let figures = found["figures"].as_array().expect("figures");
     let p50 = figures.iter().find(|it| it["name"] == "ack response p50");
@@ -56,8 +52,7 @@ fn a_change_is_found_between_two_runs_and_others_are_left_out() {
 /// Has all percentiles of a run's answers be this long.
 fn set_latency(run_dir: &str, nanoseconds: u64) {
     let path = std::path::Path::new(run_dir).join("run.json");
-    let text = fs::read(&path).expect("run.json");
-    let mut record: Value = serde_json::from_slice(&text).expect("JSON");
+    let mut record = common::read_json(&path);
     let latency =
         record["summary"]["scenarios"]["messages"]["latency"]["ack_response"].as_object_mut().expect("a latency");
     for (_, value) in latency.iter_mut().filter(|it| it.0.ends_with("_ns")) {

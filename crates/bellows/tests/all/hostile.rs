@@ -113,22 +113,11 @@ fn no_file_of_a_run_holds_a_secret() {
     // The embedded broker knows one user; what else is secret stands where it is not used.
     let url = format!("amqp://guest:guest@{}", broker.address());
     let consumers = format!("{url}?x=s3cret#s3cret");
+    let client = format!(
+        "client queue://x --url {url} --password guest --consumer-url {consumers} --rate 100 --duration 1 --quiet"
+    );
     let lines: [&[&str]; 3] = [
-        &[
-            "client",
-            "queue://x",
-            "--url",
-            &url,
-            "--password",
-            "guest",
-            "--consumer-url",
-            &consumers,
-            "--rate",
-            "100",
-            "--duration",
-            "1",
-            "--quiet",
-        ],
+        &common::words(&client),
         &["perf-test", "-h", &url, "-z", "1", "-u", "y", "-r", "100"],
         &["artemis", "perf", "client", "--url", &url, "--password=guest", "--rate", "100", "--duration", "1"],
     ];

@@ -89,8 +89,7 @@ fn printed_samples(dir: &Path) -> Vec<Value> {
 
 #[test]
 fn a_recording_of_the_flight_recorder_is_read_as_the_jdk_reads_it() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     if !recorded(dir) {
         testkit::skip!("no JDK: apt-get install default-jdk-headless");
     }
@@ -105,7 +104,7 @@ fn a_recording_of_the_flight_recorder_is_read_as_the_jdk_reads_it() {
     assert_eq!(ours.collect::<BTreeMap<String, u64>>(), printed(&samples));
 
     let json = run(dir, &["top", "busy.jfr", "--json", "--limit", "1000"]);
-    let rows: Value = serde_json::from_str(&json.stdout).expect("JSON");
+    let rows = json.printed();
     let total = |function: &str| {
         let mut rows = rows["functions"].as_array().expect("rows").iter();
         let row = rows.find(|row| row["function"] == function);
@@ -113,7 +112,7 @@ fn a_recording_of_the_flight_recorder_is_read_as_the_jdk_reads_it() {
     };
     let by_line = ["top", "busy.jfr", "--by", "line", "--json", "--limit", "100000"];
     let by_line = run(dir, &by_line);
-    let by_line: Value = serde_json::from_str(&by_line.stdout).expect("JSON");
+    let by_line = by_line.printed();
     let own = by_line.as_array().expect("rows").iter().filter_map(|row| {
         let name = row["function"].as_str().expect("a name");
         let samples = row["samples"].as_u64().expect("a count");

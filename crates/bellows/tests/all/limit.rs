@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use common::{Ended, bellows, folder, run};
+use common::{bellows, folder, run};
 use serde_json::Value;
 
 /// A consumer that takes 2,000 messages a second and holds few, so that the limit is known.
@@ -23,21 +23,13 @@ fn experiment(dir: &Path) {
     fs::write(dir.join("known.toml"), LOAD).expect("an experiment");
 }
 
-fn found(ended: &Ended) -> Value {
-    serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr))
-}
-
 /// The only folder of trials.
 fn trials_folder(dir: &Path) -> Option<PathBuf> {
-    let found = fs::read_dir(dir.join(common::RUNS)).ok()?;
-    let mut found = found.flatten().map(|it| it.path());
-    found.find(|path| path.join("limit.json").is_file())
+    common::folder_with(dir, "limit.json")
 }
 
 fn trials(folder: &Path) -> Vec<Value> {
-    let text = fs::read(folder.join("limit.json")).expect("limit.json");
-    let read: Value = serde_json::from_slice(&text).expect("JSON");
-    read["trials"].as_array().expect("trials").clone()
+    common::read_json(&folder.join("limit.json"))["trials"].as_array().expect("trials").clone()
 }
 
 /// Trials are 920, 1,840, 3,680, 2,600 and 2,190: the limit lies in the middle of two of them, so that none is random.
@@ -47,13 +39,12 @@ const SEARCH: [&str; 8] = ["limit", "known.toml", "--from", "920", "--precision"
 #[ignore = "a search of many runs: make prove"]
 fn a_limit_that_is_known_lies_in_the_interval_that_is_found() {
     let _alone = by_itself();
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir);
     let set = ["--set", "load.0.message-size=300"];
     let ended = run(dir, &[&SEARCH[..], &["--require", "lost = 0", "--json"], &set].concat());
     assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
-    let limit = found(&ended);
+    let limit = ended.printed();
     let end = |name: &str| limit["found"][name].as_f64().expect("a rate");
     let (low, high) = (end("low"), end("high"));
     assert!((1_500.0..=1_900.0).contains(&low), "{low} {limit:#}");
@@ -72,7 +63,7 @@ fn a_limit_that_is_known_lies_in_the_interval_that_is_found() {
     let arguments: Vec<&str> = command.split(' ').skip(1).collect();
     let ended = run(dir, &[&arguments[..], &["--json", "--quiet"]].concat());
     assert_eq!(ended.code(), Some(0), "{command}: {}", ended.stderr);
-    let sent = found(&ended)["scenarios"]["messages"]["sent"]["rate"].as_f64();
+    let sent = ended.printed()["scenarios"]["messages"]["sent"]["rate"].as_f64();
     assert!(sent.is_some_and(|it| (it - rate).abs() < rate * 0.02), "{sent:?} {rate}");
 
     // Page, list and report know the folder.
@@ -86,15 +77,14 @@ fn a_limit_that_is_known_lies_in_the_interval_that_is_found() {
     assert!(kept.join("report.html").is_file());
     let listed = run(dir, &["runs", "--json"]);
     let count = trials(&kept).len() + 1;
-    let runs = found(&listed).as_array().map(Vec::len);
+    let runs = listed.printed().as_array().map(Vec::len);
     assert_eq!(runs, Some(count), "{}", listed.stdout);
 }
 
 #[test]
 fn a_search_that_was_stopped_goes_on_and_makes_no_trial_twice() {
     let _alone = by_itself();
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir);
     let search = common::start(bellows(dir, &[&SEARCH[..], &["--json"]].concat()));
     let made = || trials_folder(dir).map_or(0, |folder| trials(&folder).len());
@@ -106,7 +96,7 @@ fn a_search_that_was_stopped_goes_on_and_makes_no_trial_twice() {
     let stopped = search.end();
     assert_eq!(stopped.code(), Some(130), "{}", stopped.stderr);
     assert!(stopped.stderr.contains("--resume"), "{}", stopped.stderr);
-    let told = found(&stopped)["trials"].as_array().map(Vec::len);
+    let told = stopped.printed()["trials"].as_array().map(Vec::len);
     assert!(told >= Some(2), "one object: {}", stopped.stdout);
     let kept = trials_folder(dir).expect("a folder");
     let before = trials(&kept);
@@ -126,8 +116,7 @@ fn a_search_that_was_stopped_goes_on_and_makes_no_trial_twice() {
 #[test]
 fn an_end_that_is_not_found_is_said_and_told_by_the_code() {
     let _alone = by_itself();
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir);
     let few = ["--trials", "1", "--set", "phases.measure=300ms"];
     let search = |more: &[&str]| {
@@ -146,8 +135,7 @@ fn an_end_that_is_not_found_is_said_and_told_by_the_code() {
 
 #[test]
 fn what_cannot_be_searched_is_refused_with_a_remedy() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir);
     for (arguments, says) in [
         (&["--set", "load.0.think-time=1s"][..], "the rate is fixed"),
@@ -168,8 +156,7 @@ fn what_cannot_be_searched_is_refused_with_a_remedy() {
 #[test]
 #[ignore = "a search of many runs: make prove"]
 fn throughputs_of_numbers_of_clients_are_fitted_and_gone_on_with() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir);
     // A consumer takes 2,000 messages a second, whatever the machine does meanwhile: they scale in proportion.
     let scale = |numbers: &str| {
@@ -182,7 +169,7 @@ fn throughputs_of_numbers_of_clients_are_fitted_and_gone_on_with() {
     ended.assert_error(2, &["4 to 50 different numbers"]);
     let ended = run(dir, &scale("2,3,4,5"));
     assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
-    let made = found(&ended);
+    let made = ended.printed();
     let law = &made["scale"]["law"];
     assert_eq!(made["scale"]["runs"].as_array().map(Vec::len), Some(4));
     let alone = law["alone"]["value"].as_f64().expect("a throughput");
@@ -195,7 +182,7 @@ fn throughputs_of_numbers_of_clients_are_fitted_and_gone_on_with() {
     let resumed = [scale("1,2,3,4,5"), vec!["--resume".to_owned(), folder.display().to_string()]].concat();
     let ended = run(dir, &resumed);
     assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
-    assert_eq!(found(&ended)["scale"]["runs"].as_array().map(Vec::len), Some(5));
+    assert_eq!(ended.printed()["scale"]["runs"].as_array().map(Vec::len), Some(5));
     let ended = run(dir, &["runs".as_ref(), "report".as_ref(), folder.as_os_str(), "--redact".as_ref()]);
     ended.assert_ok();
     let page = common::page(&folder.join("report-redacted.html"));

@@ -14,31 +14,17 @@ const NUMBERS: [u64; 4] = [1, 2, 3, 4];
 #[test]
 #[ignore = "a search of many runs: make prove"]
 fn numbers_of_producers_of_a_real_broker_are_fitted_and_told() {
-    let dir = folder();
-    let dir = dir.path();
-    let args = [
-        "limit",
-        "classic-in-out",
-        "--scale",
-        "load.0.producers=1,2,3,4",
-        "--confirm",
-        "1",
-        "--set",
-        "phases.warmup=300ms",
-        "--set",
-        "phases.measure=1s",
-        "--set",
-        "phases.drain=3s",
-        "--json",
-        "--quiet",
-    ];
+    let dir = &*folder();
+    let args = common::words(
+        "limit classic-in-out --scale load.0.producers=1,2,3,4 --confirm 1 --set phases.warmup=300ms --set \
+         phases.measure=1s --set phases.drain=3s --json --quiet",
+    );
     let shared = managed::shared_node();
     let node = shared.options();
     let mut command = bellows(dir, &args);
     command.args(node);
     let ended = start(command).end_of_long();
-    let found: Value =
-        serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr));
+    let found = ended.printed();
     let scale = &found["scale"];
     let runs = scale["runs"].as_array().expect("runs");
     let mut made: Vec<u64> = runs.iter().filter_map(|it| it["clients"].as_u64()).collect();

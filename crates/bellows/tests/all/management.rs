@@ -5,7 +5,7 @@ use crate::common::managed::{self, SharedNode};
 
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -112,11 +112,8 @@ fn apply(dir: &Path, port: u16, definitions: &Value) {
 
 #[test]
 fn the_management_api_tells_the_same_topology_as_the_node() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
-    let dir = folder();
-    let dir = dir.path();
+    testkit::needs_rabbitmq!();
+    let dir = &*folder();
     let node = managed::shared_node();
     let port = node.management();
     let home = node.folder().to_owned();
@@ -180,21 +177,8 @@ fn the_management_api_tells_the_same_topology_as_the_node() {
 
 /// The first thousand objects of each kind are kept.
 fn many_queues_are_told_in_two_pages(dir: &Path, port: u16, by_node: &BrokerSpec, by_management: &BrokerSpec) {
-    let generate = [
-        "topology",
-        "generate",
-        "--queues",
-        "1500",
-        "--prefix",
-        "many",
-        "--exchange",
-        "in",
-        "--exchange-type",
-        "topic",
-        "-o",
-        "many.json",
-    ];
-    run(dir, &generate).assert_ok();
+    let generate = "topology generate --queues 1500 --prefix many --exchange in --exchange-type topic -o many.json";
+    run(dir, &common::words(generate)).assert_ok();
     let api = format!("http://127.0.0.1:{port}");
     run(dir, &["topology", "apply", "many.json", "--management", &api]).assert_ok();
     let names = |topology: &Topology| -> Vec<_> {
@@ -223,26 +207,11 @@ fn a_run_keeps_topology_and_no_password(dir: &Path, node: &SharedNode, port: u16
         }),
     );
     let (api, url) = (format!("http://localhost:{port}"), node.url());
-    let mut command = bellows(
-        &dir,
-        &[
-            "client",
-            "queue://run",
-            "--url",
-            &url,
-            "--management",
-            &api,
-            "--management-user",
-            "watcher",
-            "--duration",
-            "1",
-            "--rate",
-            "100",
-            "--max-pending",
-            "10",
-            "--quiet",
-        ],
+    let line = format!(
+        "client queue://run --url {url} --management {api} --management-user watcher --duration 1 --rate 100 \
+         --max-pending 10 --quiet"
     );
+    let mut command = bellows(&dir, &common::words(&line));
     // The broker's own user has another one: the first is for the API alone.
     command.env("BELLOWS_MANAGEMENT_PASSWORD", "s3cret:wörd");
     command.env("BELLOWS_PASSWORD", "guest");
@@ -296,22 +265,11 @@ fn a_wrong_cookie_is_refused_before_the_load(dir: &Path, node: &SharedNode, port
     fs::write(dir.join("cookie"), "WRONG").expect("a file");
     let (url, name) = (node.url(), options.node.to_string());
     let client = |node_port: &str| {
-        let args = [
-            "client",
-            "queue://never",
-            "--url",
-            &url,
-            "--node",
-            &name,
-            "--node-port",
-            node_port,
-            "--cookie-file",
-            "cookie",
-            "--duration",
-            "1",
-            "--no-archive",
-        ];
-        run(dir, &args)
+        let line = format!(
+            "client queue://never --url {url} --node {name} --node-port {node_port} --cookie-file cookie --duration 1 \
+             --no-archive"
+        );
+        run(dir, &common::words(&line))
     };
     let refused = client(&at.1.to_string());
     refused.assert_error(1, &["refuses the cookie"]);
@@ -336,8 +294,7 @@ fn probes_of_paths_go_to_the_api(dir: &Path, node: &SharedNode, port: u16) {
     );
     fs::write(dir.join("x.toml"), &text).expect("a file");
     let probed = run(&dir, &["run", "x.toml", "--json"]);
-    probed.assert_ok();
-    let summary: Value = serde_json::from_str(&probed.stdout).expect("JSON");
+    let summary = probed.json();
     let probe = &summary["scenarios"]["probe"];
     assert!(probe["probe_completed"].as_u64() >= Some(5), "{summary:#}");
     assert_eq!(probe["probe_failed"], 0, "{summary:#}");
@@ -349,8 +306,7 @@ fn probes_of_paths_go_to_the_api(dir: &Path, node: &SharedNode, port: u16) {
 
 /// A server that takes any login and answers each path in its own way, a piece at a time.
 fn server(answer: fn(&str, &mut TcpStream)) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
-    let address = listener.local_addr().expect("an address");
+    let (listener, address) = common::listener();
     thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { break };
@@ -387,24 +343,12 @@ fn note(api: SocketAddr) -> String {
     let dir = folder();
     let broker = common::Broker::start(dir.path());
     let api = format!("http://{api}");
-    let args = [
-        "client",
-        "queue://q",
-        "--url",
-        &broker.url,
-        "--management",
-        &api,
-        "--duration",
-        "1",
-        "--rate",
-        "100",
-        "--max-pending",
-        "10",
-        "--quiet",
-    ];
-    run(dir.path(), &args).assert_ok();
-    let record = fs::read(only_run(dir.path()).join("run.json")).expect("run.json");
-    let record: Value = serde_json::from_slice(&record).expect("JSON");
+    let line = format!(
+        "client queue://q --url {} --management {api} --duration 1 --rate 100 --max-pending 10 --quiet",
+        broker.url
+    );
+    run(dir.path(), &common::words(&line)).assert_ok();
+    let record = common::record(dir.path());
     assert_eq!(record["topology"]["queues"], json!([]), "{record:#}");
     let events = record["events"].as_array().expect("events");
     let mut labels = events.iter().filter_map(|it| it["label"].as_str());

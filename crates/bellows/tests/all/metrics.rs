@@ -4,13 +4,12 @@ use crate::common;
 
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Broker, bellows, folder, only_run, start, wait_for};
+use common::{Broker, bellows, folder, free_port, listener, only_run, start, wait_for};
 use serde_json::Value;
 
 /// A server of Debian's that ends with the test.
@@ -37,19 +36,10 @@ fn is_installed(program: &str) -> bool {
     Path::new("/usr/bin").join(program).exists()
 }
 
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port()
-}
-
 /// The body of an answer with status 200.
 fn ask(port: u16, method: &str, target: &str) -> Option<String> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
-    write!(stream, "{method} {target} HTTP/1.0\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n").ok()?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).ok()?;
-    let answer = String::from_utf8(answer).ok()?;
+    let request = format!("{method} {target} HTTP/1.0");
+    let answer = common::ask_page(port, &request, "Content-Length: 0\r\n").ok()?;
     let (head, body) = answer.split_once("\r\n\r\n")?;
     head.contains(" 200 ").then(|| body.to_owned())
 }
@@ -70,20 +60,10 @@ fn dashboard_expressions() -> Vec<String> {
 
 /// The load of these tests: 2,000 messages a second for five seconds.
 fn load<'a>(address: &'a str, more: &[&'a str]) -> Vec<&'a str> {
-    let load = [
-        "client",
-        "queue://demo",
-        "--url",
-        address,
-        "--rate",
-        "2000",
-        "--duration",
-        "5",
-        "--json",
-        "--max-pending",
-        "500",
-    ];
-    load.into_iter().chain(more.iter().copied()).collect()
+    let mut all = common::words("client queue://demo --rate 2000 --duration 5 --json --max-pending 500 --url");
+    all.push(address);
+    all.extend(more);
+    all
 }
 
 #[test]
@@ -197,8 +177,7 @@ fn influxdb_is_sent_every_message_that_was_counted() {
 
 /// Answers every request with a status, and keeps its body.
 fn refusing(status: &'static str) -> (String, std::sync::mpsc::Receiver<String>) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address");
+    let (listener, address) = listener();
     let (tell, told) = std::sync::mpsc::channel();
     thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
@@ -254,8 +233,7 @@ fn addresses_that_make_no_sense_are_refused_and_a_server_that_is_silent_delays_n
     let ended = start(bellows(dir.path(), &load(&broker.url, &["--metrics", broker.address()]))).end();
     ended.assert_error(1, &["cannot serve metrics"]);
 
-    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = silent.local_addr().expect("an address");
+    let (silent, address) = listener();
     let to = format!("http://{address}/v1/metrics");
     let begun = Instant::now();
     let ended = start(bellows(dir.path(), &load(&broker.url, &["--metrics-to", &to]))).end();
@@ -266,8 +244,7 @@ fn addresses_that_make_no_sense_are_refused_and_a_server_that_is_silent_delays_n
 
 /// A page with a gauge and a counter that grows by ten from one request to the next.
 fn page_of_both() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address");
+    let (listener, address) = listener();
     thread::spawn(move || {
         for (number, mut stream) in listener.incoming().flatten().enumerate() {
             let _ = stream.read(&mut [0; 4096]);
@@ -350,8 +327,7 @@ fn a_server_that_returns_as_another_process_has_used_cpu() {
     let second = serve("60");
     let (scraped, probed) = (scraped.end(), probed.end());
     drop(second);
-    scraped.assert_ok();
-    let object: Value = serde_json::from_str(&scraped.stdout).expect("JSON");
+    let object = scraped.json();
     let page = &object["scrapes"][0];
     let help = page["problem"]["help"].as_str().unwrap_or_default();
     assert!(help.starts_with("the page existed before"), "{page:#}");
@@ -361,7 +337,7 @@ fn a_server_that_returns_as_another_process_has_used_cpu() {
     probed.assert_ok();
     let again = "requests are answered again, after ";
     assert!(probed.stderr.contains(again), "{probed:?}");
-    let object: Value = serde_json::from_str(&probed.stdout).expect("JSON");
+    let object = probed.printed();
     let cpu = object["cpu_cores"]["broker"].as_f64();
     assert!(cpu > Some(0.0) && cpu < Some(2.0), "{object:#}");
 }

@@ -15,13 +15,8 @@ use serde_json::Value;
 
 const IGNORED: &str = "no directory with the newest RabbitMQ: scripts/setup test makes one, where debootstrap may";
 
-fn json(ended: &common::Ended) -> Value {
-    ended.assert_ok();
-    serde_json::from_str(&ended.stdout).expect("one object")
-}
-
 /// A folder with an experiment; ROOT in it is where the newest RabbitMQ is.
-fn experiment(root: &Path, text: &str) -> tempfile::TempDir {
+fn experiment(root: &Path, text: &str) -> common::Folder {
     let folder = common::folder();
     let text = text.replace("ROOT", &format!("{:?}", root.display().to_string()));
     fs::write(folder.path().join("newest.toml"), text).expect("write");
@@ -53,11 +48,10 @@ fn it_is_loaded_and_profiled_with_whole_stacks() {
     if ended.stderr.contains("perf_event") {
         testkit::skip!("this user may not profile: {}", ended.stderr);
     }
-    let summary = json(&ended);
+    let summary = ended.json();
     assert_eq!(summary["broker"]["version"], node.version(), "{summary:#}");
     assert_eq!(summary["scenarios"]["messages"]["ledger"]["lost"], 0, "{summary:#}");
-    let record = fs::read(common::only_run(folder.path()).join("run.json")).expect("run.json");
-    let record: Value = serde_json::from_slice(&record).expect("JSON");
+    let record = common::record(folder.path());
     assert_eq!(record["topology"]["queues"][0]["name"], "one", "{record:#}");
     let profile = &summary["profiles"][0];
     let complete = profile["complete_share"].as_f64().expect("a share");
@@ -91,7 +85,7 @@ fn over_amqp10(node: &SharedNode, load: &str) -> (Value, [Option<u64>; 3]) {
     let text = format!("{}{}", node.broker(), AMQP10.replace("LOAD", load));
     let folder = experiment(Path::new(""), &text);
     let args = ["run", "newest.toml", "--json", "--quiet"];
-    let summary = json(&common::run(folder.path(), &args));
+    let summary = common::run(folder.path(), &args).json();
     let messages = &summary["scenarios"]["messages"];
     for fault in ["lost", "duplicated", "reordered", "corrupt", "unconfirmed"] {
         let count = &messages["ledger"][fault];
@@ -181,17 +175,14 @@ fn what_it_no_longer_permits_is_replaced_and_told() {
     let node = newest_node();
     let folder = experiment(Path::new(""), &format!("{}{REFUSED}", node.broker()));
     let args = ["run", "newest.toml", "--json", "--quiet"];
-    let summary = json(&common::run(folder.path(), &args));
+    let summary = common::run(folder.path(), &args).json();
     let messages = &summary["scenarios"]["messages"];
     assert_eq!(messages["ledger"]["lost"], 0, "{summary:#}");
     let counts = ["sent", "received"].map(|it| messages[it]["total"].as_u64());
     assert!(counts[0] > Some(900) && counts[0] == counts[1], "{summary:#}");
-    let warnings = summary["warnings"].as_array().expect("warnings");
-    let told = warnings.iter().find(|it| it["code"] == "not_permitted");
-    let told = told.unwrap_or_else(|| panic!("{warnings:#?}"));
+    let told = common::named(&summary["warnings"], "code", "not_permitted");
     assert_eq!(told["values"]["feature"], "transient_nonexcl_queues");
-    let record = fs::read(common::only_run(folder.path()).join("run.json")).expect("run.json");
-    let record: Value = serde_json::from_slice(&record).expect("JSON");
+    let record = common::record(folder.path());
     assert_eq!(record["topology"]["queues"][0]["durable"], true, "{record:#}");
 
     // As an old command line has them.
@@ -241,7 +232,7 @@ fn three_nodes_are_one_cluster_and_one_of_them_may_be_killed() {
     };
     let folder = experiment(&root, CLUSTER);
     let args = ["run", "newest.toml", "--json", "--quiet"];
-    let summary = json(&common::start(common::bellows(folder.path(), &args)).end_of_long());
+    let summary = common::start(common::bellows(folder.path(), &args)).end_of_long().json();
     assert_eq!(summary["scenarios"]["messages"]["ledger"]["lost"], 0, "{summary:#}");
     let nodes = summary["nodes"].as_array().expect("nodes");
     assert_eq!(nodes.len(), 3, "{summary:#}");
@@ -303,7 +294,7 @@ fn a_copy_of_data_that_rabbitmq_does_not_upgrade_is_refused_with_its_own_reason(
     assert!(ended.stderr.contains("feature flag"), "{}", ended.stderr);
     // By itself it prepares its own, and begins with that.
     let args = ["run", "newest.toml", "--broker-root", &root.display().to_string(), "--json", "--quiet"];
-    let summary = json(&common::start(common::bellows(folder.path(), &args)).end_of_long());
+    let summary = common::start(common::bellows(folder.path(), &args)).end_of_long().json();
     assert_eq!(summary["scenarios"]["messages"]["received"]["total"], 1000, "{summary:#}");
 }
 
@@ -314,27 +305,14 @@ fn its_erlang_node_is_asked_and_keeps_nothing() {
         testkit::skip!("{IGNORED}");
     }
     let node = newest_node();
-    let folder = common::folder();
-    let dir = folder.path();
+    let dir = &*common::folder();
     let access = node.erlang();
     let (name, port) = (access.node.to_string(), access.address.expect("a port").1);
     let cookie = node.cookie_file().display().to_string();
     let url = node.url();
-    let load = [
-        "client",
-        "queue://asked",
-        "--rate",
-        "300",
-        "--max-pending",
-        "50",
-        "--duration",
-        "600",
-        "--url",
-        &url,
-        "--quiet",
-        "--no-archive",
-    ];
-    let load = common::start(common::bellows(dir, &load));
+    let line =
+        format!("client queue://asked --rate 300 --max-pending 50 --duration 600 --url {url} --quiet --no-archive");
+    let load = common::start(common::bellows(dir, &common::words(&line)));
     let ask = |command: &str, arguments: &[&str]| {
         let port = port.to_string();
         let mut all = vec!["erlang", command, &name];
@@ -345,10 +323,10 @@ fn its_erlang_node_is_asked_and_keeps_nothing() {
         ended
     };
     let before = traces(&node);
-    let queues = || json(&ask("queues", &["--fresh", "5s", "--json"]));
+    let queues = || ask("queues", &["--fresh", "5s", "--json"]).json();
     common::wait_for("the load's consumer", || queues()["rows"][0]["consumers"] == 1);
 
-    let top = json(&ask("top", &["--json", "--count", "1", "--every", "500ms"]));
+    let top = ask("top", &["--json", "--count", "1", "--every", "500ms"]).json();
     let processes = top["processes"].as_array().expect("processes");
     for role in ["queue", "channel", "connection"] {
         assert!(processes.iter().any(|it| it["role"] == role), "no {role} in {top:#}");
@@ -368,7 +346,7 @@ fn its_erlang_node_is_asked_and_keeps_nothing() {
     assert!(memory.contains("rabbit_channel:handle_method/3"), "{memory}");
     assert!(memory.contains("words/call"), "{memory}");
 
-    let info = json(&ask("info", &["--json"]));
+    let info = ask("info", &["--json"]).json();
     assert_eq!(info["rabbitmq"], node.version(), "{info:#}");
     assert_eq!(info["bellows_modules"], Value::Array(Vec::new()), "{info:#}");
     assert_eq!(traces(&node), before);
@@ -433,13 +411,13 @@ fn assert_profiled(command: &[&str], file: &str, source: &str, function: &str) {
         if ended.stderr.contains("perf_event") {
             testkit::skip!("this user may not profile: {}", ended.stderr);
         }
-        let summary = json(&ended);
+        let summary = ended.json();
         let profile = &summary["profiles"][0];
         let complete = profile["complete_share"].as_f64().expect("a share");
         let unknown = profile["unknown_share"].as_f64().expect("a share");
         assert!(complete > 0.97 && unknown < 0.01, "{flags}: {profile:#}");
         let top = ["top", "last", "--sort", "total", "--grep", function, "--json"];
-        let rows = json(&common::run(folder.path(), &top));
+        let rows = common::run(folder.path(), &top).json();
         let share = rows["functions"][0]["total"].as_f64().expect("a share");
         assert!(share > 0.9, "{flags}: {function} {share} in {rows:#}");
     }

@@ -35,15 +35,12 @@ plugins = ["rabbitmq_auth_backend_oauth2"]
 config.auth_backends.1 = "rabbit_auth_backend_oauth2"
 advanced = """ADVANCED"""
 oauth2 = { uri = "URI", client-id = "perf", scopes = ["rabbitmq.write:*/*"] }
-
 [phases]
 warmup = "1s"
 measure = "10s"
 drain = "3s"
-
 [profile]
 events = []
-
 [[load]]
 destination = "queue://tokens"
 rate = 200
@@ -141,9 +138,7 @@ fn run(dir: &Path, uri: &str) -> common::Started {
 #[test]
 #[ignore = "a start of its own, and lifetimes of tokens: make prove"]
 fn a_run_outlives_its_tokens_and_ends_with_the_last() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let (kept, cut) = (common::folder(), common::folder());
     let (many, granted) = endpoint(usize::MAX, FORM);
     // Enough for the start and one renewal.
@@ -151,8 +146,7 @@ fn a_run_outlives_its_tokens_and_ends_with_the_last() {
     let (renewed, expired) = (run(kept.path(), &many), run(cut.path(), &few));
 
     let ended = renewed.end();
-    ended.assert_ok();
-    let object: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    let object = ended.json();
     let messages = &object["scenarios"]["messages"];
     assert_eq!(messages["ledger"]["lost"], 0, "{object:#}");
     let received = messages["received"]["total"].as_u64().expect("received");
@@ -180,9 +174,7 @@ fn a_run_outlives_its_tokens_and_ends_with_the_last() {
 #[test]
 #[ignore = "a start of its own, and lifetimes of tokens: make prove"]
 fn perf_test_logs_in_with_tokens() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let dir = common::folder();
     let by_tokens = ("auth_backends.1", "rabbit_auth_backend_oauth2");
     let config = Config {
@@ -216,9 +208,7 @@ fn perf_test_logs_in_with_tokens() {
 
 #[test]
 fn plugins_that_are_not_there_are_named() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let dir = common::folder();
     let plugins = |name: &str| {
         let text = format!("name = \"x\"\nbroker.plugins = [\"{name}\"]\n[[load]]\ndestination = \"queue://x\"\n");

@@ -6,7 +6,6 @@ use std::path::Path;
 
 use archive::{ObserverEffect, RunReader};
 use common::{RUNS, folder, run};
-use serde_json::Value;
 use stacks::Profile;
 
 /// Grace period for samples after sampling was to be switched off, ns.
@@ -14,19 +13,11 @@ const LATE: u64 = 60_000_000;
 
 /// The blocks of a run of the embedded broker, more or less profiled.
 fn observed<'a>(more: &[&'a str]) -> Vec<&'a str> {
-    let short = [
-        "run",
-        "demo",
-        "--observer",
-        "--quiet",
-        "--set",
-        "profile.blocks=500ms",
-        "--set",
-        "phases.warmup=500ms",
-        "--set",
-        "phases.drain=1s",
-    ];
-    short.iter().chain(more).copied().collect()
+    let mut all = common::words(
+        "run demo --observer --quiet --set profile.blocks=500ms --set phases.warmup=500ms --set phases.drain=1s",
+    );
+    all.extend(more);
+    all
 }
 
 fn the_only_run(dir: &Path) -> RunReader {
@@ -100,8 +91,7 @@ fn each_event_is_a_row_of_a_table() {
     let dir = folder();
     let more = ["--event", "cpu,page-faults", "--json", "--set", "phases.measure=3s", "--set", "load.0.rate=3000"];
     let ended = run(dir.path(), &observed(&more));
-    ended.assert_ok();
-    let table: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    let table = ended.json();
     assert_eq!(table["schema"], "bellows.observer/1");
     let rows = table["rows"].as_array().expect("rows");
     let named: Vec<_> = rows.iter().map(|row| row["event"].as_str()).collect();

@@ -5,7 +5,6 @@ use crate::common;
 use std::path::Path;
 
 use common::{folder, run};
-use serde_json::Value;
 
 /// The queue page beside the management API, with a restart of the node in between.
 const EXPERIMENT: &str = r#"
@@ -42,14 +41,11 @@ for = "500ms"
 #[test]
 #[ignore = "a start and a restart of its own: make prove"]
 fn a_page_of_queues_answers_before_and_after_a_restart_of_the_node() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let dir = folder();
     std::fs::write(dir.path().join("pages.toml"), EXPERIMENT).expect("a file");
     let ran = run(dir.path(), &["run", "pages.toml", "--json", "--quiet"]);
-    ran.assert_ok();
-    let summary: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    let summary = ran.json();
     let counts = |probe: &str| {
         let counts = &summary["scenarios"][probe];
         let count = |what: &str| {
@@ -88,12 +84,9 @@ pub(crate) fn scrapes(other: &str) -> String {
 /// Checks the output and the folder of a run with [`scrapes`] and `--verbose`.
 pub(crate) fn the_brokers_own_page_is_scraped_and_anothers_is_told(dir: &Path, run_dir: &Path, stderr: &str) {
     the_brokers_log_is_shown(stderr);
-    let record = std::fs::read_to_string(run_dir.join("run.json")).expect("a record");
-    let record: Value = serde_json::from_str(&record).expect("JSON");
-    let scrapes = record["summary"]["scrapes"].as_array().expect("scrapes");
+    let record = common::read_json(&run_dir.join("run.json"));
     let is_of_broker = |name: &str| {
-        let page = scrapes.iter().find(|it| it["name"] == name);
-        let page = page.unwrap_or_else(|| panic!("no {name}: {scrapes:#?}"));
+        let page = common::named(&record["summary"]["scrapes"], "name", name);
         assert!(page["completed"].as_u64() > Some(1), "{page:#}");
         page["is_of_broker"] == true
     };

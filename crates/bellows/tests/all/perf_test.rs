@@ -168,8 +168,7 @@ fn averages_of_counted_messages_last_until_they_were_worked_on() {
         assert!(rate.is_some_and(|rate| rate > 0.0 && rate <= 251.0), "{what}: {ended:#?}");
     }
     // The report's are each over its own time, which the console's averages have in common.
-    let json = fs::read_to_string(common::only_run(dir.path()).join("run.json")).expect("json");
-    let json: serde_json::Value = serde_json::from_str(&json).expect("json");
+    let json = common::record(dir.path());
     let summary = &json["summary"]["scenarios"]["messages"];
     let seconds = |name: &str| summary["lasted"][name].as_f64().expect(name);
     let rate = |name: &str| summary[name]["rate"].as_f64().expect(name);
@@ -204,8 +203,7 @@ fn what_consumers_do_not_have_at_the_end_is_told() {
         let is_told = ended.stderr.contains("not received: ");
         assert_eq!(is_told, !told.is_empty(), "{ended:#?}");
         // The record and the report say it, too, and the terminal once.
-        let json = fs::read_to_string(common::only_run(dir.path()).join("run.json"));
-        let json: serde_json::Value = serde_json::from_str(&json.expect("json")).expect("json");
+        let json = common::record(dir.path());
         let warnings = json["summary"]["warnings"].as_array().expect("a list");
         let mut codes = warnings.iter().filter_map(|it| it["code"].as_str());
         let is_code = |it: &str| it == received || it == outstanding;
@@ -225,9 +223,7 @@ fn counts_and_sequences_are_each_clients() {
     assert_eq!(starting.count(), 2 * (3 + 6));
     let stopped = "test stopped (Producer reached message limit [3], Consumer reached message limit [6])";
     assert!(ended.stdout.contains(stopped), "{}", ended.stdout);
-    let json = common::only_run(dir.path()).join("run.json");
-    let json = fs::read_to_string(json).expect("json");
-    let json: serde_json::Value = serde_json::from_str(&json).expect("json");
+    let json = common::record(dir.path());
     assert_eq!(json["summary"]["scenarios"]["messages"]["sent"]["total"], 300);
     assert_eq!(json["summary"]["scenarios"]["messages"]["received"]["total"], 300);
     let load = &json["experiment"]["load"][0];
@@ -237,8 +233,7 @@ fn counts_and_sequences_are_each_clients() {
 
 /// A run's counts: sent and received.
 fn totals(dir: &Path) -> (u64, u64) {
-    let json = fs::read_to_string(common::only_run(dir).join("run.json")).expect("json");
-    let json: serde_json::Value = serde_json::from_str(&json).expect("json");
+    let json = common::record(dir);
     let total = |name: &str| json["summary"]["scenarios"]["messages"][name]["total"].as_u64().expect("total");
     (total("sent"), total("received"))
 }
@@ -361,9 +356,7 @@ fn help_and_versions_are_printed() {
 /// environment names the broker, as PerfTest lets it.
 #[test]
 fn the_command_lines_of_the_flame_graph_article_and_workloads_run_on_rabbitmq() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let dir = folder();
     let node = managed::shared_node();
     let publish = "--queue my-stream --queue-args x-queue-type=stream --auto-delete false \
@@ -381,8 +374,7 @@ fn the_command_lines_of_the_flame_graph_article_and_workloads_run_on_rabbitmq() 
         ended.assert_ok();
         assert!(ended.stderr.contains("from the environment: URI"), "{ended:#?}");
         let run = fs::read_dir(dir.path().join(total)).expect("runs").flatten().next();
-        let json = fs::read_to_string(run.expect("a run").path().join("run.json")).expect("json");
-        let json: serde_json::Value = serde_json::from_str(&json).expect("json");
+        let json = common::read_json(&run.expect("a run").path().join("run.json"));
         counts.push(json["summary"]["scenarios"]["messages"][total]["total"].as_u64().unwrap_or_default());
         shape(&ended.stdout);
     }

@@ -5,8 +5,6 @@ use crate::common;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use common::{bellows, folder, run, start};
 use serde_json::Value;
@@ -87,23 +85,17 @@ fn records(dir: &Path) -> Vec<Value> {
 /// The output of `runs data`.
 fn kept(dir: &Path) -> Vec<Value> {
     let listed = run(dir, &["runs", "data", "--dir", KEPT, "--json"]);
-    listed.assert_ok();
-    serde_json::from_str(&listed.stdout).expect("a list")
+    listed.json().as_array().expect("a list").clone()
 }
 
 fn messages_in(record: &Value, queue: &str) -> Option<u64> {
-    let queues = record["topology"]["queues"].as_array().expect("queues");
-    let found = queues.iter().find(|it| it["name"] == queue);
-    found.unwrap_or_else(|| panic!("no {queue}: {record:#}"))["messages"].as_u64()
+    common::named(&record["topology"]["queues"], "name", queue)["messages"].as_u64()
 }
 
 #[test]
 fn runs_begin_with_copies_of_what_was_prepared_once() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
-    let dir = folder();
-    let dir = dir.path();
+    testkit::needs_rabbitmq!();
+    let dir = &*folder();
     experiment(dir, EXPERIMENT);
     let twice = start(bellows(dir, &["run", "prepared.toml", "--repeat", "2"])).end_of_long();
     twice.assert_ok();
@@ -140,8 +132,7 @@ fn runs_begin_with_copies_of_what_was_prepared_once() {
 #[test]
 #[ignore = "six starts of RabbitMQ: make prove"]
 fn both_sides_of_a_comparison_begin_with_the_same_data() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir, EXPERIMENT);
     run(dir, &["run", "prepared.toml"]).assert_ok();
     // B would not prepare the same by itself.
@@ -182,18 +173,11 @@ fn is_filling(dir: &Path) -> bool {
 #[test]
 #[ignore = "three starts of RabbitMQ: make prove"]
 fn data_that_is_half_filled_when_bellows_is_killed_is_prepared_anew() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
-    let dir = folder();
-    let dir = dir.path();
+    testkit::needs_rabbitmq!();
+    let dir = &*folder();
     experiment(dir, &EXPERIMENT.replace("fill = 20_000", "fill = 400_000"));
     let killed = start(bellows(dir, &["run", "prepared.toml"]));
-    let deadline = Instant::now() + common::DEADLINE;
-    while !is_filling(dir) {
-        assert!(Instant::now() < deadline, "nothing is filled");
-        thread::sleep(Duration::from_millis(5));
-    }
+    common::wait_for("a queue that is being filled", || is_filling(dir));
     killed.signal("KILL");
     let ended = killed.end();
     assert_eq!(ended.code(), None, "{ended:#?}");
@@ -206,22 +190,17 @@ fn data_that_is_half_filled_when_bellows_is_killed_is_prepared_anew() {
     };
     assert!(data["what"].to_string().contains("402,000 messages"), "{data:#}");
     // The guardian of the killed one has removed what it had filled by then.
-    let deadline = Instant::now() + common::DEADLINE;
     let brokers = || {
         let entries = fs::read_dir(dir.join(KEPT)).expect("the folder").flatten();
         let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
         names.filter(|name| name.starts_with("bellows-")).collect::<Vec<_>>()
     };
-    while !brokers().is_empty() {
-        assert!(Instant::now() < deadline, "{:?} is left", brokers());
-        thread::sleep(Duration::from_millis(50));
-    }
+    common::wait_for("the end of what was begun", || brokers().is_empty());
 }
 
 #[test]
 fn what_cannot_be_kept_is_refused_before_anything_is_started() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir, EXPERIMENT);
     for (change, parts) in [
         ("broker.nodes=3", ["broker.data", "one node"]),

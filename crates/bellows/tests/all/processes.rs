@@ -5,7 +5,7 @@ use crate::common;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use common::{Broker, bellows, folder, run, start};
+use common::{Broker, Ended, bellows, folder, run, start};
 use serde_json::Value;
 
 const PRODUCER: &str = "producer queue://q --rate 100 --warmup 200ms --duration 1 --json --quiet";
@@ -13,8 +13,7 @@ const PRODUCER: &str = "producer queue://q --rate 100 --warmup 200ms --duration 
 /// Runs a command line to its end and reads its JSON object.
 fn object(command: Command) -> Value {
     let ended = start(command).end();
-    ended.assert_ok();
-    serde_json::from_str(&ended.stdout).expect("an object")
+    ended.json()
 }
 
 #[test]
@@ -25,8 +24,7 @@ fn of_two_brokers_on_one_port_ours_is_watched() {
     let second = Broker::start_at(dir.path(), &format!("127.0.0.2:{port}"));
     for broker in [&first, &second] {
         let line = format!("{PRODUCER} --url {}", broker.url);
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let summary = object(bellows(dir.path(), &words));
+        let summary = object(bellows(dir.path(), &common::words(&line)));
         assert_eq!(summary["broker"]["pid"], broker.child.id(), "{summary:#}");
         assert!(summary["scenarios"]["messages"]["cpu_us_each"]["broker"].is_number(), "{summary:#}");
     }
@@ -87,8 +85,7 @@ fn a_generator_with_a_core_of_its_own_is_no_lack_of_cores() {
         .stdin(Stdio::null());
     let summary = object(command);
     let run = common::only_run(dir.path());
-    let record = std::fs::read_to_string(run.join("run.json")).expect("run.json");
-    let record: Value = serde_json::from_str(&record).expect("JSON");
+    let record = common::read_json(&run.join("run.json"));
     assert_eq!(record["hardware"]["cores"], cores, "{:#}", record["hardware"]);
     assert_eq!(summary["verdict"]["evidence"]["cores"], 1);
     for warning in summary["warnings"].as_array().expect("warnings") {
@@ -120,6 +117,15 @@ fn end(mut children: Vec<Child>) {
     }
 }
 
+/// Whether this process was recorded; where profiling is not permitted, that is what it says.
+fn assert_recorded(ended: &Ended, pid: u32) {
+    if ended.code() != Some(0) {
+        ended.assert_error(1, &["profil"]);
+        testkit::skip!("this user may not profile: {}", ended.stderr);
+    }
+    assert_eq!(ended.printed()["broker"]["pid"], pid, "{ended:#?}");
+}
+
 /// `timeout` has our arguments among its own, the name with them.
 #[test]
 fn a_wrapper_is_not_what_is_recorded() {
@@ -136,13 +142,7 @@ fn a_wrapper_is_not_what_is_recorded() {
         .stdin(Stdio::null());
     let ended = start(command).end();
     end(vec![broker]);
-    if ended.code() != Some(0) {
-        // Where profiling is not permitted, that is what it says.
-        ended.assert_error(1, &["profil"]);
-        testkit::skip!("this user may not profile: {}", ended.stderr);
-    }
-    let summary: Value = serde_json::from_str(&ended.stdout).expect("an object");
-    assert_eq!(summary["broker"]["pid"], pid, "{summary:#}");
+    assert_recorded(&ended, pid);
 }
 
 /// Each way of naming one of several processes; an ambiguous name lists what tells them apart.
@@ -172,7 +172,7 @@ fn several_processes_of_one_name_are_told_apart() {
             assert!(cells.starts_with(cell), "{head} {cell}: {row:?}");
         }
     }
-    let error: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    let error = ended.printed();
     let log = error["error"]["log"].as_str().expect("a table");
     assert_eq!(log.lines().count(), 3, "{log}");
 
@@ -189,12 +189,7 @@ fn several_processes_of_one_name_are_told_apart() {
     }
     end(busy.into());
     for (ended, pid) in outcomes.iter().zip([pids[0], pids[1], pids[1]]) {
-        if ended.code() != Some(0) {
-            ended.assert_error(1, &["profil"]);
-            testkit::skip!("this user may not profile: {}", ended.stderr);
-        }
-        let summary: Value = serde_json::from_str(&ended.stdout).expect("an object");
-        assert_eq!(summary["broker"]["pid"], pid, "{summary:#}");
+        assert_recorded(ended, pid);
     }
 }
 
@@ -207,9 +202,7 @@ fn a_node_that_only_epmd_knows_is_found() {
         testkit::skip!("erl and epmd are not installed: apt-get install erlang-base");
     }
     let dir = folder();
-    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = free.local_addr().expect("an address").port().to_string();
-    drop(free);
+    let port = common::free_port().to_string();
     let mut epmd = Command::new("epmd");
     let epmd = epmd.args(["-port", &port, "-address", "127.0.0.1"]);
     let epmd = epmd.stdin(Stdio::null()).spawn().expect("epmd");
@@ -242,12 +235,7 @@ fn a_node_that_only_epmd_knows_is_found() {
     }
     assert_looked_into_by_its_name(dir.path(), &port);
     end(vec![node, epmd]);
-    if ended.code() != Some(0) {
-        ended.assert_error(1, &["profil"]);
-        testkit::skip!("this user may not profile: {}", ended.stderr);
-    }
-    let summary: Value = serde_json::from_str(&ended.stdout).expect("an object");
-    assert_eq!(summary["broker"]["pid"], pid, "{summary:#}");
+    assert_recorded(&ended, pid);
 }
 
 /// A process that `record --name` finds, `erlang` finds, too.
@@ -296,7 +284,7 @@ fn a_process_without_cpu_time_has_no_profile() {
     ended.assert_error(1, &["no samples", "used no CPU"]);
     assert!(ended.stderr.contains("while it works"), "{ended:?}");
     assert_eq!(json.code(), Some(1), "{json:#?}");
-    let error: Value = serde_json::from_str(&json.stdout).expect("one value, the error");
+    let error = json.printed();
     let cause = error["error"]["cause"].as_str().expect("a cause");
     assert!(cause.contains("no samples"), "{cause}");
     let top = run(dir.path(), &["top", "last"]);

@@ -10,14 +10,6 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-fn installed() -> bool {
-    testkit::has_rabbitmq()
-}
-
-fn summary(ended: &common::Ended) -> Value {
-    serde_json::from_str(&ended.stdout).expect("one object")
-}
-
 fn client(dir: &std::path::Path, url: &str, args: &[&str]) -> common::Started {
     let mut all = vec!["producer"];
     all.extend_from_slice(args);
@@ -27,32 +19,19 @@ fn client(dir: &std::path::Path, url: &str, args: &[&str]) -> common::Started {
 
 #[test]
 fn run_counts_what_rabbitmq_counts_for_every_queue_type() {
-    if !installed() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let dir = tempfile::tempdir().expect("folder");
     let node = managed::shared_node();
     for kind in ["classic", "quorum", "stream"] {
         let queue = format!("queue://counted-{kind}");
-        let args = [
-            queue.as_str(),
-            "--queue-type",
-            kind,
-            "--persistent",
-            "--max-pending",
-            "500",
-            "--rate",
-            "2000",
-            "--message-size",
-            "12",
-            "--warmup",
-            "500ms",
-            "--duration",
-            "1",
-        ];
+        let line = format!(
+            "{queue} --queue-type {kind} --persistent --max-pending 500 --rate 2000 --message-size 12 --warmup 500ms \
+             --duration 1"
+        );
+        let args = common::words(&line);
         let ended = client(dir.path(), &node.url(), &args).end();
         ended.assert_ok();
-        let summary = summary(&ended);
+        let summary = ended.printed();
         let messages = &summary["scenarios"]["messages"];
         let sent = messages["sent"]["total"].as_u64().expect("sent");
         assert!(sent > 1_000, "{kind}: only {sent} sent");
@@ -75,9 +54,7 @@ fn run_counts_what_rabbitmq_counts_for_every_queue_type() {
 
 #[test]
 fn a_node_is_recorded_by_its_name() {
-    if !installed() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let dir = tempfile::tempdir().expect("folder");
     let node = managed::shared_node();
     let line = fs::read(format!("/proc/{}/cmdline", node.pid())).expect("its command line");
@@ -95,7 +72,7 @@ fn a_node_is_recorded_by_its_name() {
             testkit::skip!("this user may not profile: {}", ended.stderr);
         }
         ended.assert_ok();
-        assert_eq!(summary(&ended)["broker"]["pid"], node.pid(), "{ended:#?}");
+        assert_eq!(ended.printed()["broker"]["pid"], node.pid(), "{ended:#?}");
     }
 }
 
@@ -111,9 +88,7 @@ fn objects_of(dir: &std::path::Path, node: &SharedNode) -> String {
 /// An exchange of its own: nothing is left of it nor of its queues, and their earlier messages are gone.
 #[test]
 fn a_client_cleans_up_what_it_declared() {
-    if !installed() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let dir = tempfile::tempdir().expect("folder");
     let node = managed::shared_node();
     let before = client(dir.path(), &node.url(), &["queue://a", "--message-count", "50"]).end();
@@ -124,29 +99,15 @@ fn a_client_cleans_up_what_it_declared() {
     refused.end().assert_error(1, &["x-max-length"]);
     let objects = objects_of(dir.path(), &node);
     assert!(!objects.contains("\"unbound\""), "{objects}");
-    let arguments = [
-        "client",
-        "queue://a",
-        "queue://b",
-        "--url",
-        &node.url(),
-        "--exchange",
-        "both",
-        "--exchange-type",
-        "fanout",
-        "--routing-key",
-        "any",
-        "--purge",
-        "--delete",
-        "--message-count",
-        "100",
-        "--no-ledger",
-        "--json",
-        "--quiet",
-    ];
+    let line = format!(
+        "client queue://a queue://b --url {} --exchange both --exchange-type fanout --routing-key any --purge --delete \
+         --message-count 100 --no-ledger --json --quiet",
+        node.url()
+    );
+    let arguments = common::words(&line);
     let ended = common::run(dir.path(), &arguments);
     ended.assert_ok();
-    let summary = summary(&ended);
+    let summary = ended.printed();
     let messages = &summary["scenarios"]["messages"];
     let sent = messages["sent"]["total"].as_u64().expect("a number");
     // Each queue has a copy, and none of the fifty.
@@ -159,9 +120,7 @@ fn a_client_cleans_up_what_it_declared() {
 
 #[test]
 fn the_ledger_of_a_clean_run_is_clean_for_every_queue_type() {
-    if !installed() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let dir = tempfile::tempdir().expect("folder");
     let node = managed::shared_node();
     for kind in ["classic", "quorum", "stream"] {
@@ -174,7 +133,7 @@ fn the_ledger_of_a_clean_run_is_clean_for_every_queue_type() {
         let args: Vec<&str> = line.split(' ').collect();
         let ended = common::start(common::bellows(dir.path(), &args)).end();
         ended.assert_ok();
-        let summary = summary(&ended);
+        let summary = ended.printed();
         let messages = &summary["scenarios"]["messages"];
         let sent = messages["sent"]["total"].as_u64().expect("sent");
         // Every subscriber of a stream gets every message.
@@ -182,16 +141,9 @@ fn the_ledger_of_a_clean_run_is_clean_for_every_queue_type() {
         let ledger = &messages["ledger"];
         assert_eq!(ledger["sent"], sent * receivers, "{kind}: {summary:#}");
         assert_eq!(ledger["delivered"], sent * receivers, "{kind}: {summary:#}");
-        for key in [
-            "lost",
-            "unconfirmed_missing",
-            "unconfirmed_delivered",
-            "duplicated",
-            "duplicated_redelivered",
-            "reordered",
-            "corrupt",
-            "foreign",
-        ] {
+        let none = "lost unconfirmed_missing unconfirmed_delivered duplicated duplicated_redelivered reordered corrupt \
+                    foreign";
+        for key in common::words(none) {
             assert_eq!(ledger[key], 0, "{kind}, {key}: {ledger:#}");
         }
     }
@@ -199,24 +151,10 @@ fn the_ledger_of_a_clean_run_is_clean_for_every_queue_type() {
 
 #[test]
 fn a_stall_of_the_broker_shows_in_ack_response_and_not_in_send_ack() {
-    if !installed() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let dir = tempfile::tempdir().expect("folder");
     let node = managed::shared_node();
-    let args = [
-        "queue://stalled",
-        "--rate",
-        "1000",
-        "--max-pending",
-        "10",
-        "--message-size",
-        "64",
-        "--warmup",
-        "1",
-        "--duration",
-        "4",
-    ];
+    let args = common::words("queue://stalled --rate 1000 --max-pending 10 --message-size 64 --warmup 1 --duration 4");
     let load = client(dir.path(), &node.url(), &args);
     // In the middle of the measured phase, whenever within it that is.
     thread::sleep(Duration::from_millis(2_500));
@@ -225,7 +163,7 @@ fn a_stall_of_the_broker_shows_in_ack_response_and_not_in_send_ack() {
     common::signal(node.pid(), "CONT");
     let ended = load.end();
     ended.assert_ok();
-    let summary = summary(&ended);
+    let summary = ended.printed();
     let of = |metric: &str, key: &str| {
         summary["scenarios"]["messages"]["latency"][metric][key].as_u64().unwrap_or_else(|| panic!("{metric} {key}"))
     };
@@ -250,35 +188,19 @@ fn a_start_says_how_long_it_took(told: &str) {
 
 #[test]
 fn the_main_job_leaves_a_whole_folder_and_no_broker() {
-    if !installed() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let dir = tempfile::tempdir().expect("folder");
-    let args = [
-        "run",
-        "stream-publish",
-        "--set",
-        "phases.warmup=1s",
-        "--set",
-        "phases.measure=3s",
-        "--set",
-        "broker.env.PLUGIN_PASSWORD=s3cret-in-env",
-    ];
+    let args = common::words(
+        "run stream-publish --set phases.warmup=1s --set phases.measure=3s --set \
+         broker.env.PLUGIN_PASSWORD=s3cret-in-env",
+    );
     let ended = common::start(common::bellows(dir.path(), &args)).end();
     ended.assert_ok();
     a_start_says_how_long_it_took(&ended.stderr);
     let report = dir.path().join(ended.report());
     let folder = report.parent().expect("run folder");
-    for file in [
-        "run.json",
-        "series.jsonl",
-        "latency.hlog",
-        "cpu.stacks",
-        "profile.pb.gz",
-        "cpu.folded",
-        "cpu.svg",
-        "report.html",
-    ] {
+    let files = "run.json series.jsonl latency.hlog cpu.stacks profile.pb.gz cpu.folded cpu.svg report.html";
+    for file in common::words(files) {
         let length = fs::metadata(folder.join(file)).map_or(0, |m| m.len());
         assert!(length > 100, "{file} has {length} bytes");
     }
@@ -299,24 +221,17 @@ fn the_main_job_leaves_a_whole_folder_and_no_broker() {
         folded.contains(";$rabbit_exchange:route/") && look_up.iter().any(|it| folded.contains(it)),
         "no route is looked up"
     );
-    let record: Value = serde_json::from_slice(&fs::read(folder.join("run.json")).expect("run.json")).expect("JSON");
+    let record = common::read_json(&folder.join("run.json"));
     let pid = record["summary"]["broker"]["pid"].as_u64().expect("pid");
     // A killed process stays in the table until its memory is torn down and its parent has looked.
-    let entry = format!("/proc/{pid}");
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while std::path::Path::new(&entry).exists() {
-        assert!(Instant::now() < deadline, "the broker still runs");
-        thread::sleep(Duration::from_millis(20));
-    }
+    common::wait_for("the broker's end", || !std::path::Path::new(&format!("/proc/{pid}")).exists());
     assert_eq!(record["topology"]["queues"][0]["type"], "stream");
     work::what_is_known_of_stacks_is_told(dir.path(), &ended, folder, &record);
 }
 
 #[test]
 fn the_topology_has_the_consumers_that_were_there_under_load() {
-    if !installed() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let dir = common::folder();
     let shared = managed::shared_node();
     let broker = shared.broker();
@@ -340,8 +255,7 @@ max-pending = 100
     let ended = common::start(common::bellows(dir.path(), &["run", "seen.toml"])).end();
     ended.assert_ok();
     let report = dir.path().join(ended.report());
-    let record = fs::read(report.with_file_name("run.json")).expect("run.json");
-    let record: Value = serde_json::from_slice(&record).expect("JSON");
+    let record = common::read_json(&report.with_file_name("run.json"));
     let queue = &record["topology"]["queues"][0];
     assert_eq!((&queue["name"], &queue["consumers"]), (&"seen".into(), &2.into()));
 }
@@ -370,7 +284,7 @@ for = "500ms"
     let args = ["run", "crash.toml", "--json", "--quiet"];
     let ended = common::start(common::bellows(dir.path(), &args)).end();
     ended.assert_ok();
-    let summary = summary(&ended);
+    let summary = ended.printed();
     let fault = &summary["faults"][0];
     let back = fault["back_s"].as_f64().expect("it comes back");
     let first = fault["first_confirm_s"].as_f64().expect("a confirm");
@@ -386,9 +300,7 @@ for = "500ms"
 
 #[test]
 fn a_crash_loses_no_confirmed_message_of_a_quorum_queue_or_a_stream() {
-    if !installed() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let load = |kind: &str| {
         format!(
             r#"
@@ -421,9 +333,7 @@ recover = "100ms-400ms"
 #[test]
 #[ignore = "a start and a restart of its own: make prove"]
 fn a_crash_loses_what_a_transient_queue_holds_and_the_ledger_says_how_much() {
-    if !installed() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     // The consumer falls behind, so that there is something to lose.
     let load = r#"
 [[load]]
@@ -485,9 +395,7 @@ fn interrupted_while_rabbitmq_starts(signals: &[&str]) -> common::Ended {
 
 #[test]
 fn a_signal_while_rabbitmq_starts_is_heeded_at_once() {
-    if !installed() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let ended = interrupted_while_rabbitmq_starts(&["INT"]);
     assert_eq!(ended.code(), Some(130), "{ended:#?}");
     let told = ended.stderr.ends_with("stopped in start: nothing measured\n");

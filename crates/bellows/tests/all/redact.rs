@@ -9,21 +9,8 @@ use std::path::Path;
 use common::{folder, managed, page_parts, run};
 
 /// Names that appear nowhere else.
-const TELLING: [&str; 13] = [
-    "secret-orders",
-    "secret_orders",
-    "hidden.key",
-    "covert-exchange",
-    "bluewhale",
-    "moonshot",
-    "payroll-merger",
-    "initech",
-    "orders-api",
-    "orders_api",
-    "stealth-scrape",
-    "hush-tag",
-    "sesame",
-];
+const TELLING: &str = "secret-orders secret_orders hidden.key covert-exchange bluewhale moonshot payroll-merger initech \
+    orders-api orders_api stealth-scrape hush-tag sesame";
 
 fn experiment(dir: &Path, broker: &str, probes: &str) {
     let text = format!(
@@ -42,7 +29,7 @@ fn assert_none(path: &Path) -> serde_json::Value {
     let (data, _) = page_parts(path);
     let file = fs::read_to_string(path).expect("readable").to_lowercase();
     let all = data.to_string().to_lowercase();
-    for name in TELLING {
+    for name in common::words(TELLING) {
         assert!(!all.contains(name), "{name} is in the data");
         // The data itself is packed.
         assert!(!file.contains(name), "{name} is in the file");
@@ -52,11 +39,8 @@ fn assert_none(path: &Path) -> serde_json::Value {
 
 #[test]
 fn no_name_of_a_run_over_rabbitmq_remains() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
-    let dir = folder();
-    let dir = dir.path();
+    testkit::needs_rabbitmq!();
+    let dir = &*folder();
     let probes = "[[probe]]\nname = \"orders-api\"\nurl = \"/api/queues/%2F/secret-orders0\"\nevery = \"500ms\"\n\
                   [[scrape]]\nurl = \"http://localhost:1/metrics\"\nname = \"stealth-scrape\"\nevery = \"1s\"\n";
     experiment(dir, &managed::shared_node().broker(), probes);
@@ -84,26 +68,15 @@ fn no_name_of_a_run_over_rabbitmq_remains() {
 
 #[test]
 fn no_name_remains_in_a_run_or_a_comparison_of_the_embedded_broker() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir, "[broker]\nkind = \"embedded\"\n", "");
     run(dir, &["run", "payroll-merger.toml", "--quiet", "--tag", "hush-tag", "--runs", "single"]).assert_ok();
     run(dir, &["runs", "report", "last", "--redact", "-o", "one.html", "--runs", "single"]).assert_ok();
     assert_none(&dir.join("one.html"));
-    let line = [
-        "ab",
-        "payroll-merger.toml",
-        "--pairs",
-        "2",
-        "--quiet",
-        "--no-profile",
-        "--set",
-        "phases.measure=300ms",
-        "--b-set",
-        "load.0.routing-key=initech.key",
-        "--runs",
-        "turns",
-    ];
+    let line = common::words(
+        "ab payroll-merger.toml --pairs 2 --quiet --no-profile --set phases.measure=300ms --b-set \
+         load.0.routing-key=initech.key --runs turns",
+    );
     let ended = run(dir, &line);
     assert!(ended.code().is_some_and(|it| it <= 4 && it != 1), "{ended:#?}");
     let turns = fs::read_dir(dir.join("turns")).expect("a folder");

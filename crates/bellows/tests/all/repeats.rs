@@ -10,17 +10,10 @@ use serde_json::Value;
 
 /// A second's run of the embedded broker, with more options.
 fn short<'a>(more: &[&'a str]) -> Vec<&'a str> {
-    let short = [
-        "demo",
-        "--no-profile",
-        "--set",
-        "phases.warmup=0s",
-        "--set",
-        "phases.measure=1s",
-        "--set",
-        "load.0.rate=2000",
-    ];
-    short.iter().chain(more).copied().collect()
+    let mut all =
+        common::words("demo --no-profile --set phases.warmup=0s --set phases.measure=1s --set load.0.rate=2000");
+    all.extend(more);
+    all
 }
 
 /// The runs of a folder, the oldest first.
@@ -54,8 +47,7 @@ fn repeated_runs_say_how_far_their_figures_spread() {
     let sent = found["figures"].as_array().expect("figures").iter().find(|it| it["name"] == "sent rate");
     let sent = sent.expect("the rate");
     let rate = |run: &Value| {
-        let file = dir.path().join(RUNS).join(run["id"].as_str().expect("id")).join("run.json");
-        let record: Value = serde_json::from_slice(&fs::read(file).expect("run.json")).expect("JSON");
+        let record = common::read_json(&dir.path().join(RUNS).join(run["id"].as_str().expect("id")).join("run.json"));
         record["summary"]["scenarios"]["messages"]["sent"]["rate"].as_f64().expect("a rate")
     };
     let rates: Vec<f64> = found["runs"].as_array().expect("runs").iter().map(rate).collect();
@@ -72,16 +64,8 @@ fn repeated_runs_say_how_far_their_figures_spread() {
 #[test]
 fn repeated_runs_say_what_became_of_their_requirements() {
     let dir = folder();
-    let more = [
-        "--repeat",
-        "2",
-        "--require",
-        "sent rate <= 1",
-        "--require",
-        "sent rate >= 1",
-        "--require",
-        "end-to-end p99.999 <= 1h",
-    ];
+    let more =
+        ["--repeat=2", "--require=sent rate <= 1", "--require=sent rate >= 1", "--require=end-to-end p99.999 <= 1h"];
     let ended = run(dir.path(), &short(&more));
     assert_eq!(ended.code(), Some(3), "{ended:?}");
     let said = |text: &str| assert!(ended.stdout.contains(text), "{text:?} in {}", ended.stdout);
@@ -100,11 +84,10 @@ fn repeats_are_one_object_for_machines() {
     let ended = run(dir.path(), &short(&["--repeat", "2", "--json", "--require", "sent rate <= 1"]));
     // One that missed what was required decides.
     assert_eq!(ended.code(), Some(3), "{ended:?}");
-    let object: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    let object = ended.printed();
     assert_eq!(object["schema"], "bellows.repeats/1");
     let valid = |name: &str, value: &Value| {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
-        let schema: Value = serde_json::from_slice(&fs::read(file).expect(name)).expect(name);
+        let schema = common::read_json(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name));
         assert_eq!(common::schema::problems(&schema, value), Vec::<String>::new());
     };
     valid("repeats.schema.json", &object);
@@ -160,7 +143,7 @@ fn a_stop_before_a_run_is_complete_says_what_was_stopped() {
     assert_eq!(ended.code(), Some(130), "{ended:#?}");
     let said = "stopped in warm-up of run 1 of 3: nothing measured\n";
     assert!(ended.stderr.ends_with(said), "{ended:#?}");
-    let value: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    let value = ended.printed();
     assert_eq!(value["error"]["cause"], "stopped in warm-up of run 1 of 3");
 }
 

@@ -2,7 +2,6 @@
 
 use crate::common;
 
-use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -60,18 +59,9 @@ fn always() -> SocketAddr {
     server((Duration::MAX, Duration::MAX))
 }
 
-fn valid(object: &Value) {
-    let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/run.schema.json");
-    let schema = fs::read_to_string(schema).expect("schema");
-    let schema: Value = serde_json::from_str(&schema).expect("JSON");
-    let problems = common::schema::problems(&schema, object);
-    assert_eq!(problems, Vec::<String>::new(), "{object:#}");
-}
-
 #[test]
 fn a_probe_says_nothing_of_messages() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     let url = format!("http://user:secret@{}/metrics", always());
     let probe = |url: &str| {
         let args = ["probe", url, "--every", "50ms", "--duration", "1", "--json", "--quiet"];
@@ -81,7 +71,7 @@ fn a_probe_says_nothing_of_messages() {
     };
     let objects = [probe(&url), probe(&url)];
     for object in &objects {
-        valid(object);
+        common::schema::assert_valid(object);
         let scenarios = object["scenarios"].as_object().expect("scenarios");
         assert!(scenarios.keys().eq(["probe"]), "{object:#}");
         assert!(object["broker"].get("kind").is_none(), "{object:#}");
@@ -130,8 +120,7 @@ fn a_page_that_is_away_for_a_while_is_scraped_on() {
     assert_eq!(told("was not answered"), 1, "once, and not for each request: {ran:?}");
     assert_eq!(told("a page again, after "), 1, "{ran:?}");
     let json = run(dir.path(), &["scrape", &url, "--json", "--quiet", "--select", "depth"]);
-    json.assert_ok();
-    let object: Value = serde_json::from_str(&json.stdout).expect("JSON");
+    let object = json.json();
     let selected = &object["scrapes"][0]["selected"][0];
     assert_eq!(selected["series"], "depth{queue=\"orders\"}", "{object:#}");
 }
@@ -140,8 +129,7 @@ fn a_page_that_is_away_for_a_while_is_scraped_on() {
 #[test]
 fn refusals_are_no_measure_of_what_an_answer_costs() {
     let dir = folder();
-    let refused = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = refused.local_addr().expect("an address");
+    let (refused, address) = common::listener();
     thread::spawn(move || {
         for stream in refused.incoming().flatten() {
             let heads = BufReader::new(&stream).lines().map_while(Result::ok);
@@ -153,7 +141,7 @@ fn refusals_are_no_measure_of_what_an_answer_costs() {
     let url = format!("http://{address}/");
     let args = ["probe", &url, "--every", "50ms", "--duration", "1", "--json"];
     let probed = run(dir.path(), &args);
-    let object: Value = serde_json::from_str(&probed.stdout).expect("JSON");
+    let object = probed.printed();
     let probe = &object["scenarios"]["probe"];
     assert!(probe["probe_status_4xx"].as_u64() >= Some(10), "{object:#}");
     assert_eq!(probe["cpu_us_each"]["broker"], Value::Null, "{object:#}");
@@ -167,8 +155,7 @@ fn refusals_are_no_measure_of_what_an_answer_costs() {
 
 /// A server that answers at once for a second, and then not before two and a half have passed since its first request.
 fn server_that_stops() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address");
+    let (listener, address) = common::listener();
     thread::spawn(move || {
         let mut first = None;
         for stream in listener.incoming().flatten() {
@@ -191,26 +178,11 @@ fn requests_that_were_never_begun_count_in_what_is_required_of_a_probe() {
     let dir = folder();
     let url = format!("http://{}/", server_that_stops());
     let begin = Instant::now();
-    let probed = run(
-        dir.path(),
-        &[
-            "probe",
-            &url,
-            "--every",
-            "10ms",
-            "--max-open",
-            "1",
-            "--duration",
-            "2",
-            "--json",
-            "--require",
-            "response p90 < 100ms",
-            "--require",
-            "from send p50 <= 400ms",
-        ],
-    );
+    let required = ["--require", "response p90 < 100ms", "--require", "from send p50 <= 400ms"];
+    let line = format!("probe {url} --every 10ms --max-open 1 --duration 2 --json");
+    let probed = run(dir.path(), &[&common::words(&line)[..], &required].concat());
     assert_eq!(probed.code(), Some(3), "{probed:?}");
-    let object: Value = serde_json::from_str(&probed.stdout).expect("JSON");
+    let object = probed.printed();
     let probe = &object["scenarios"]["probe"];
     let count = |name: &str| probe[name].as_u64().expect("a count");
     assert_eq!(count("probe_begun") + count("probe_not_begun"), 200, "{object:#}");

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use archive::{Finding, Tier, Warning};
-use common::{Broker, bellows, folder, only_run, run, seconds_recorded, start, wait_for};
+use common::{Broker, bellows, folder, only_run, record, run, seconds_recorded, start, wait_for, words};
 use serde_json::Value;
 
 /// `bellows demo`, long enough for whole seconds, short enough for a test.
@@ -17,10 +17,6 @@ const DEMO: [&str; 7] =
 
 fn demo<'a>(more: &[&'a str]) -> Vec<&'a str> {
     DEMO.iter().chain(more).copied().collect()
-}
-
-fn read_json(path: &Path) -> Value {
-    serde_json::from_str(&fs::read_to_string(path).expect("file")).expect("JSON")
 }
 
 /// A run that was kept elsewhere is not the last one.
@@ -67,7 +63,7 @@ fn the_demo_ends_by_naming_its_report() {
     let listed = run(dir.path(), &["runs"]);
     assert!(listed.stdout.lines().nth(1).is_some_and(|l| l.contains("complete")), "{listed:?}");
     // The command that made the run is the one that makes it again.
-    let record = read_json(&only_run(dir.path()).join("run.json"));
+    let record = record(dir.path());
     assert_eq!(record["command"][1], "demo");
     let again = run(dir.path(), &["runs", "report", "last", "-o", "again.html"]);
     again.assert_ok();
@@ -80,7 +76,7 @@ fn stacks_of_the_embedded_broker_are_whole_without_copies() {
     let dir = folder();
     let ended = run(dir.path(), &demo(&["--quiet", "--set", "profile.stacks=frame-pointers"]));
     ended.assert_ok();
-    let record = read_json(&only_run(dir.path()).join("run.json"));
+    let record = record(dir.path());
     let profile = &record["summary"]["profiles"][0];
     let of = |key: &str| profile[key].as_f64().unwrap_or_default();
     if of("samples") < 20.0 {
@@ -95,13 +91,12 @@ fn json_is_one_object_that_its_schema_describes() {
     let ended = run(dir.path(), &demo(&["--json", "--quiet"]));
     ended.assert_ok();
     assert_eq!(ended.stderr, "");
-    let object: Value = serde_json::from_str(&ended.stdout).expect("one JSON object");
+    let object = ended.printed();
     let messages = &object["scenarios"]["messages"];
-    let schema = read_json(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/run.schema.json"));
-    assert_eq!(common::schema::problems(&schema, &object), Vec::<String>::new());
+    common::schema::assert_valid(&object);
     assert_eq!(messages["sent"]["total"], 4_000);
     assert_eq!(messages["received"]["total"], 4_000);
-    let record = read_json(&only_run(dir.path()).join("run.json"));
+    let record = record(dir.path());
     assert_eq!(record["summary"], object, "run.json holds another summary");
 
     // The validator itself notices what is wrong.
@@ -111,7 +106,7 @@ fn json_is_one_object_that_its_schema_describes() {
     wrong["extra"] = Value::from(1);
     wrong["warnings"][0]["code"] = Value::from("made_up");
     wrong.as_object_mut().expect("object").remove("profiles");
-    let found = common::schema::problems(&schema, &wrong);
+    let found = common::schema::problems(&common::schema::of_runs(), &wrong);
     for place in
         ["messages.sent.total: minimum", "p99_ns: type", "$: additionalProperties", "code: enum", "$: required"]
     {
@@ -128,7 +123,7 @@ fn the_schema_describes_all_that_a_warning_may_have() {
         text: "told".to_owned(),
         ..Warning::new(Tier::Note, Finding::Interrupted { seconds: 2.0 })
     };
-    let schema = read_json(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/run.schema.json"));
+    let schema = common::schema::of_runs();
     let schema = &schema["properties"]["warnings"]["items"];
     let warning = serde_json::to_value(warning).expect("JSON");
     assert_eq!(warning["drain_cut"], true);
@@ -187,7 +182,7 @@ fn client_producer_and_consumer_count_the_same_messages() {
     assert_eq!(consumer["scenarios"]["messages"]["received"]["total"], 500);
     assert!(fs::read_to_string(dir.path().join("out.hlog")).is_ok_and(|t| t.contains("end-to-end")));
     let runs = run(dir.path(), &["runs", "--json"]);
-    let runs: Value = serde_json::from_str(&runs.stdout).expect("JSON");
+    let runs = runs.printed();
     assert_eq!(runs.as_array().map(Vec::len), Some(2), "--no-archive kept a run, or one is lost");
 }
 
@@ -249,28 +244,16 @@ fn a_load_with_recover_outlives_its_broker() {
     let dir = folder();
     let broker = Broker::start(dir.path());
     let address = broker.address().to_owned();
-    let args = [
-        "client",
-        "--url",
-        &broker.url,
-        "--rate",
-        "500",
-        "--max-pending",
-        "100",
-        "--duration",
-        "4",
-        "--recover",
-        "50ms-150ms",
-        "--json",
-    ];
+    let line =
+        format!("client --url {} --rate 500 --max-pending 100 --duration 4 --recover 50ms-150ms --json", broker.url);
+    let args = words(&line);
     let client = start(bellows(dir.path(), &args));
     wait_for("recorded second", || seconds_recorded(dir.path()) >= 1);
     drop(broker);
     std::thread::sleep(Duration::from_millis(400));
     let _second = Broker::start_at(dir.path(), &address);
     let ended = client.end();
-    ended.assert_ok();
-    let summary: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    let summary = ended.json();
     let messages = &summary["scenarios"]["messages"];
     let warnings = summary["warnings"].as_array().expect("warnings");
     // A machine without a free core at the end leaves some unsent, and says so.
@@ -281,7 +264,7 @@ fn a_load_with_recover_outlives_its_broker() {
     let max = messages["latency"]["ack_response"]["max_ns"].as_u64();
     assert!(max.is_some_and(|ns| ns >= 380_000_000), "{summary:#}");
     assert!(warnings.iter().any(|w| w["code"] == "connections_lost"), "{summary:#}");
-    let record = read_json(&only_run(dir.path()).join("run.json"));
+    let record = record(dir.path());
     let labels = record["events"].to_string();
     assert!(labels.contains("connections reconnect") && labels.contains("are back"), "{labels}");
 }
@@ -298,7 +281,7 @@ fn the_first_signal_ends_in_order() {
         assert!(ended.took < Duration::from_secs(20), "{ended:#?}");
         assert!(ended.stdout.contains("client  stopped: "), "{ended:#?}");
         assert!(ended.report().is_file(), "{ended:#?}");
-        let record = read_json(&only_run(dir.path()).join("run.json"));
+        let record = record(dir.path());
         assert_eq!(record["state"], "interrupted");
         let messages = &record["summary"]["scenarios"]["messages"];
         let (sent, received) = (&messages["sent"], &messages["received"]);
@@ -320,7 +303,7 @@ fn a_signal_before_the_measured_phase_says_that_nothing_was_measured() {
         assert_eq!(ended.code(), Some(code), "{ended:#?}");
         assert!(ended.stderr.ends_with("stopped in warm-up: nothing measured\n"), "{ended:#?}");
         assert!(!ended.stderr.contains("error:"), "{ended:#?}");
-        let value: Value = serde_json::from_str(&ended.stdout).expect("one object");
+        let value = ended.printed();
         assert_eq!(value["error"]["cause"], "stopped in warm-up", "{value}");
         let left = fs::read_dir(dir.path().join(common::RUNS)).expect("the folder of runs");
         assert_eq!(left.flatten().filter(|it| it.path().is_dir()).count(), 0);
@@ -419,20 +402,10 @@ fn what_was_asked_for_stands_against_what_was_sent() {
         args.extend_from_slice(more);
         run(dir.path(), &args)
     };
-    let ended = client(&[
-        "--schedule",
-        "steps:100@1s,400@1s,arrivals=poisson",
-        "--message-size",
-        "50,3000",
-        "--duration",
-        "2",
-        "--max-pending",
-        "500",
-    ]);
-    ended.assert_ok();
-    let object: Value = serde_json::from_str(&ended.stdout).expect("one object");
-    let schema = read_json(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/run.schema.json"));
-    assert_eq!(common::schema::problems(&schema, &object), Vec::<String>::new());
+    let line = "--schedule steps:100@1s,400@1s,arrivals=poisson --message-size 50,3000 --duration 2 --max-pending 500";
+    let ended = client(&words(line));
+    let object = ended.json();
+    common::schema::assert_valid(&object);
     let requested = &object["scenarios"]["messages"]["requested"];
     let total = requested["total"].as_f64().expect("a number");
     assert!((total - 500.0).abs() < 5.0, "{requested}");
@@ -447,8 +420,7 @@ fn what_was_asked_for_stands_against_what_was_sent() {
     assert!(points.contains("\"requested_rate\":"), "{points}");
 
     let ended = client(&["--think-time", "5ms", "--message-count", "50", "--no-archive"]);
-    ended.assert_ok();
-    let object: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    let object = ended.json();
     assert_eq!(object["scenarios"]["messages"]["closed_loop"], true);
     assert_eq!(object["scenarios"]["messages"]["requested"], Value::Null);
 }
@@ -465,8 +437,7 @@ fn without_a_ledger_bodies_may_be_smaller_than_its_header() {
     };
     args(&[]).assert_error(2, &["a message of 4 bytes"]);
     let ended = args(&["--no-ledger"]);
-    ended.assert_ok();
-    let summary: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    let summary = ended.json();
     let messages = &summary["scenarios"]["messages"];
     assert_eq!(messages["completed"]["total"], 20);
     assert_eq!(messages["ledger"], Value::Null);

@@ -14,7 +14,6 @@ use load::scenario::{Operations, Scenario, Scheduled};
 use load::{Control, Error, OperationTally, Outcome, PhaseTimes, Phases, Requested, SliceSink, Together};
 use measure::{Clock, Counts, Metric, MetricInfo, MetricKind, Nanos, Phase, ScenarioRole, Slice};
 use report::console::{self, Shape, Style};
-use serde_json::Value;
 use session::{MakeScenario, NoObserver, Occasion, RunOptions};
 
 const fn metric(key: &'static str, kind: MetricKind) -> MetricInfo {
@@ -130,22 +129,17 @@ const SCENARIOS: &[MakeScenario] = &[session::SCENARIOS[0], session::SCENARIOS[1
 
 const BESIDE: &str = r#"
 name = "toy"
-
 [broker]
 kind = "embedded"
-
 [phases]
 warmup = "0s"
 measure = "1500ms"
 drain = "2s"
-
 [profile]
 events = []
-
 [[load]]
 destination = "queue://q"
 rate = 200
-
 [churn]
 kind = "channels"
 rate = 100
@@ -217,8 +211,7 @@ fn a_scenario_of_its_own_is_shown_by_everything() {
     assert!(page["series"]["counts"]["ticks"].is_array());
     let curves = page["curves"].as_array().expect("curves");
     assert!(curves.iter().any(|curve| curve["metric"] == "ticked"));
-    let record: Value =
-        serde_json::from_str(&std::fs::read_to_string(folder.join("run.json")).expect("a record")).expect("JSON");
+    let record = common::read_json(&folder.join("run.json"));
     let described = record["metrics"].as_array().expect("metrics").iter();
     assert!(described.clone().any(|it| it["key"] == "ticked" && it["unit"] == "ns"));
 }

@@ -12,7 +12,7 @@ use stacks::Profile;
 use common::Ended;
 
 /// Slow for three seconds, fast for the rest.
-const EXPERIMENT: &str = r#"
+pub(crate) const EXPERIMENT: &str = r#"
 name = "two-rates"
 [broker]
 kind = "embedded"
@@ -31,8 +31,7 @@ fn top(dir: &Path, args: &[&str]) -> Ended {
 
 fn rows(dir: &Path, args: &[&str]) -> Vec<Value> {
     let ended = top(dir, &[args, &["--json", "--limit", "100000"]].concat());
-    ended.assert_ok();
-    let mut printed: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    let mut printed = ended.json();
     serde_json::from_value(printed["functions"].take()).expect("rows")
 }
 
@@ -42,8 +41,7 @@ fn sum(rows: &[Value], at: impl Fn(&Value) -> &Value) -> f64 {
 
 #[test]
 fn a_condition_chooses_seconds_and_the_rest_stands_beside() {
-    let dir = common::folder();
-    let dir = dir.path();
+    let dir = &*common::folder();
     fs::write(dir.join("rates.toml"), EXPERIMENT).expect("write");
     let ended = common::start(common::bellows(dir, &["run", "rates.toml"])).end();
     ended.assert_ok();

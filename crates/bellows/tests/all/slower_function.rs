@@ -41,8 +41,7 @@ fn change(of: &Value) -> f64 {
 #[test]
 #[ignore = "a comparison of many runs: make prove"]
 fn a_function_that_got_slower_by_two_per_cent_of_the_cpu_is_found_and_named() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     let Size { pairs, measure, share } = size();
     experiment(dir, measure);
     let slower = |share: f64| format!("fault=[{{ kind = \"slow-route\", share = {share} }}]");
@@ -65,8 +64,7 @@ fn a_function_that_got_slower_by_two_per_cent_of_the_cpu_is_found_and_named() {
         "--json",
     ];
     let ended = start(bellows(dir, &args)).end_of_long();
-    let found: Value =
-        serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr));
+    let found = ended.printed();
     let functions = &found["functions"];
     let named = functions["explained"].as_array().expect("explained");
     let first = named.first().unwrap_or_else(|| panic!("nothing is named: {found:#}"));
@@ -91,8 +89,9 @@ fn a_function_that_got_slower_by_two_per_cent_of_the_cpu_is_found_and_named() {
     assert!(is_marked, "{FUNCTIONS:?} have no colour");
 
     // The folder decides the same again, and its page has the call paths.
-    let again = run(dir, &["ab", &folder_of(dir), "--json"]);
-    let again: Value = serde_json::from_str(&again.stdout).expect("JSON");
+    let pairs = common::folder_with(dir, "comparison-stacks.json").expect("a folder of pairs");
+    let again = run(dir, &["ab", pairs.to_str().expect("text"), "--json"]);
+    let again = again.printed();
     assert_eq!(again["functions"]["explained"][0]["function"], name);
     assert!(change(&again["functions"]["broker"]).is_finite());
 }
@@ -107,18 +106,9 @@ fn marked(svg: &str, name: &str) -> bool {
     })
 }
 
-/// The folder of runs in pairs.
-fn folder_of(dir: &Path) -> String {
-    let found = std::fs::read_dir(dir.join(common::RUNS)).expect("runs");
-    let mut found = found.flatten().map(|it| it.path());
-    let folder = found.find(|path| path.join("comparison-stacks.json").is_file());
-    folder.expect("a folder of pairs").display().to_string()
-}
-
 #[test]
 fn a_picture_of_a_matrix_or_of_runs_without_profiles_is_refused() {
-    let dir = folder();
-    let dir = dir.path();
+    let dir = &*folder();
     experiment(dir, "200ms");
     let ab = ["ab", "slower.toml", "--aa", "--pairs", "2"];
     let matrix = ["--over", "load.0.producers=1,2", "--flame", "x.svg"];

@@ -127,8 +127,7 @@ fn a_thousand_connections_for_half_an_hour_leave_memory_flat_and_no_descriptor_o
         samples.retain(|s| s.seconds > 8.0 && s.seconds < seconds + 4.0);
         assert!(samples.len() >= 10, "too short to judge: {samples:?}");
     }
-    ended.assert_ok();
-    let summary: serde_json::Value = serde_json::from_str(&ended.stdout).expect("an object");
+    let summary = ended.json();
     let messages = &summary["scenarios"]["messages"];
     println!(
         "soak: {} sent, {} received in {:.1} minutes; ledger {}",

@@ -21,15 +21,13 @@ fn stopped(dir: &Path, broker: &Broker, length: Duration) -> Value {
         "producer queue://stalls --url {url} --warmup 300ms --duration 2 --rate 2000 --max-pending 100 --purge --json \
          --quiet"
     );
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let started = start(bellows(dir, &words));
+    let started = start(bellows(dir, &common::words(&line)));
     std::thread::sleep(Duration::from_millis(1_000));
     signal(broker.child.id(), "STOP");
     std::thread::sleep(length);
     signal(broker.child.id(), "CONT");
     let ended = started.end();
-    ended.assert_ok();
-    serde_json::from_str(&ended.stdout).expect("an object")
+    ended.json()
 }
 
 /// The fault in what a run reports of a stop.
@@ -79,8 +77,7 @@ fn a_stall_under_churn_is_named() {
         std::thread::sleep(Duration::from_millis(600));
         signal(broker.child.id(), "CONT");
         let ended = started.end();
-        ended.assert_ok();
-        let summary: Value = serde_json::from_str(&ended.stdout).expect("an object");
+        let summary = ended.json();
         let stall = &summary["stalls"][0];
         let for_s = stall["for_s"].as_f64().unwrap_or(0.0);
         let cycles = stall["messages_delayed"].as_u64().unwrap_or(0);
@@ -115,12 +112,10 @@ fn what_has_no_answer_at_the_end_counts_with_the_time_it_has_waited() {
     std::thread::sleep(Duration::from_millis(2_500));
     signal(broker.child.id(), "CONT");
     let ended = started.end();
-    let summary: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:#?}"));
+    let summary = ended.printed();
     let messages = &summary["scenarios"]["messages"];
     let count = |value: &Value| value.as_u64().unwrap_or(0);
-    let warnings = summary["warnings"].as_array().expect("warnings");
-    let warning = warnings.iter().find(|it| it["code"] == "messages_unanswered");
-    let warning = warning.unwrap_or_else(|| panic!("{warnings:#?}"));
+    let warning = common::named(&summary["warnings"], "code", "messages_unanswered");
     assert_eq!(warning["tier"], "caution");
     let censored = count(&warning["values"]["unanswered"]) + count(&warning["values"]["unsent"]);
     let latency = &messages["latency"]["ack_response"];

@@ -8,7 +8,6 @@ use std::path::Path;
 use std::process::Stdio;
 
 use brokers::rabbitmq::{Config, RabbitMq};
-use serde_json::Value;
 
 /// A node with TLS that the test itself drives; its guardian is this build's.
 fn node() -> RabbitMq {
@@ -25,8 +24,7 @@ fn client(dir: &Path, url: &str, args: &[&str]) -> common::Ended {
 }
 
 fn received(ended: &common::Ended) -> u64 {
-    ended.assert_ok();
-    let summary: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    let summary = ended.json();
     let messages = &summary["scenarios"]["messages"];
     let received = messages["received"]["total"].as_u64().expect("received");
     assert_eq!(messages["ledger"]["lost"].as_u64(), Some(0), "{summary:#}");
@@ -35,9 +33,7 @@ fn received(ended: &common::Ended) -> u64 {
 
 #[test]
 fn rabbitmq_is_loaded_over_tls_and_takes_certificates_for_logins() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let dir = tempfile::tempdir().expect("folder");
     let node = node();
     let (url, plain) = (node.url(), node.plain_url());

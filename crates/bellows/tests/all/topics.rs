@@ -75,9 +75,7 @@ fn play(node: &SharedNode, keys: &[String], patterns: &[String]) -> Outcome {
 
 #[test]
 fn messages_reach_the_queues_whose_patterns_take_their_keys() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let node = managed::shared_node();
     for seed in 1..=3 {
         let mut random = Random::new(seed);

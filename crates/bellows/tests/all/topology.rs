@@ -26,9 +26,7 @@ fn names(dir: &Path, file: &str, section: &str) -> Vec<String> {
 
 #[test]
 fn queues_are_made_imported_exported_and_deleted_again() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let dir = folder();
     let node = managed::shared_node();
     let port = node.management();
@@ -45,21 +43,9 @@ fn queues_are_made_imported_exported_and_deleted_again() {
         start(command).end()
     };
     // Over several requests, with a name that has to be escaped.
-    let generate = [
-        "generate",
-        "--queues",
-        "1200",
-        "--prefix",
-        "o/ä #",
-        "--exchange",
-        "in/out",
-        "--bindings",
-        "2",
-        "--exchange-type",
-        "topic",
-        "-o",
-        "some.json",
-    ];
+    let begin =
+        common::words("generate --queues 1200 --exchange in/out --bindings 2 --exchange-type topic -o some.json");
+    let generate = [&begin[..], &["--prefix", "o/ä #"]].concat();
     topology(&generate).assert_ok();
     let applied = topology(&["apply", "some.json"]);
     applied.assert_ok();
@@ -181,8 +167,7 @@ fn what_is_no_definitions_or_no_api_is_refused() {
     let other = format!("http://{}", broker.address());
     apply("one.json", &other).assert_error(1, &["cannot import queues"]);
     let to_stdout = run(dir.path(), &["topology", "generate", "--queues", "3", "--type", "stream"]);
-    to_stdout.assert_ok();
-    let made: Value = serde_json::from_str(&to_stdout.stdout).expect("JSON");
+    let made = to_stdout.json();
     assert_eq!(made["queues"][2]["arguments"]["x-queue-type"], "stream");
     let thousand = ["topology", "generate", "--queues", "1k", "-o", "1k.json"];
     run(dir.path(), &thousand).assert_ok();

@@ -10,17 +10,12 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use common::{Ended, bellows, folder, run, start, wait_for};
+use common::{bellows, folder, run, start, wait_for};
 use erlang::term::{Term, as_atom, as_tuple, atom, int, tuple};
 use erlang::{Helper, Node};
 use serde_json::Value;
 
 const FUNCTION: &str = "rabbit_mgmt_wm_queues:to_json/2";
-
-fn json(ended: &Ended) -> Value {
-    ended.assert_ok();
-    serde_json::from_str(&ended.stdout).expect("JSON")
-}
 
 /// The values of warnings with this code.
 fn warnings<'a>(summary: &'a Value, code: &str) -> Vec<&'a Value> {
@@ -92,9 +87,7 @@ fn assert_clean(rabbit: &SharedNode) {
 
 #[test]
 fn each_request_of_a_probe_is_a_call_that_a_trace_sees_and_nothing_stays_on_the_node() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let rabbit = managed::shared_node();
     let api = rabbit.management();
     let dir = folder();
@@ -104,7 +97,7 @@ fn each_request_of_a_probe_is_a_call_that_a_trace_sees_and_nothing_stays_on_the_
     let two =
         format!("call = \"{FUNCTION}\"\n[[trace]]\nname = \"asked\"\ncall = \"rabbit_mgmt_wm_queues:is_authorized/2\"");
     fs::write(&file, of(&two)).expect("a file");
-    let summary = json(&run(dir.path(), &["run", "traced.toml", "--json", "--quiet"]));
+    let summary = run(dir.path(), &["run", "traced.toml", "--json", "--quiet"]).json();
     let probe = &summary["scenarios"]["probe_queues"];
     let trace = &summary["scenarios"]["trace_queues"];
     // Every request that was sent in the measured phase calls the function once, a few milliseconds later.
@@ -144,7 +137,7 @@ fn each_request_of_a_probe_is_a_call_that_a_trace_sees_and_nothing_stays_on_the_
     );
     fs::write(&file, of(&trace)).expect("a file");
     let ran = run(dir.path(), &["run", "traced.toml", "--json", "--quiet"]);
-    let summary: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    let summary = ran.printed();
     // What the first calls met the others need not.
     let required = &summary["requirements"][0];
     assert_eq!(required["met"], Value::Null, "{required}");
@@ -227,9 +220,7 @@ fn started(dir: &Path) -> (common::Started, String, PathBuf) {
 
 #[test]
 fn looks_into_a_runs_node_stand_on_its_time_axis_and_a_budget_that_trips_is_told() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let dir = folder();
     let (run, node, log) = started(dir.path());
     // Whoever names it as bellows' own looks into the same.
@@ -244,8 +235,7 @@ fn looks_into_a_runs_node_stand_on_its_time_axis_and_a_budget_that_trips_is_told
     let ended = run.end();
     ended.assert_ok();
     let folder = common::only_run(dir.path());
-    let text = fs::read(folder.join("run.json")).expect("a record");
-    let record: Value = serde_json::from_slice(&text).expect("JSON");
+    let record = common::read_json(&folder.join("run.json"));
     let looks = record["looks"].as_array().expect("looks");
     let [top, calls] = &looks[..] else {
         panic!("{looks:#?}");

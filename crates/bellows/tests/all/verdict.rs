@@ -33,15 +33,13 @@ fn cores() -> usize {
 fn verdict(mut command: Command, dir: &Path) -> Value {
     command.env("XDG_DATA_HOME", dir);
     let ended = start(command).end();
-    ended.assert_ok();
-    let object: Value = serde_json::from_str(&ended.stdout).expect("an object");
+    let object = ended.json();
     object["verdict"].clone()
 }
 
 fn produce(dir: &Path, url: &str, more: &str) -> Value {
     let line = format!("producer queue://verdict --url {url} {COMMON} {more}");
-    let words: Vec<&str> = line.split_whitespace().collect();
-    verdict(bellows(dir, &words), dir)
+    verdict(bellows(dir, &common::words(&line)), dir)
 }
 
 /// CPU of processes that are neither broker nor generator, in cores.
@@ -117,12 +115,10 @@ fn one_message_in_flight_waits_for_its_answer() {
          --message-size 64",
         broker.url
     );
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let mut command = bellows(dir.path(), &words);
+    let mut command = bellows(dir.path(), &common::words(&line));
     command.env("XDG_DATA_HOME", dir.path());
     let ended = start(command).end();
-    ended.assert_ok();
-    let object: Value = serde_json::from_str(&ended.stdout).expect("an object");
+    let object = ended.json();
     let verdict = &object["verdict"];
     let evidence = &verdict["evidence"];
     assert_eq!(evidence["in_flight_limit"], 1, "{verdict}");
@@ -176,9 +172,7 @@ fn slow_answers_are_the_brokers() {
 
 #[test]
 fn a_real_broker_that_gets_all_it_can_take_is_the_limit() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let _machine = machine();
     let dir = folder();
     let file = dir.path().join("all-out.toml");
@@ -246,15 +240,13 @@ fn a_generator_that_is_stopped_for_a_while_is_late_by_itself() {
              --no-archive --rate 500 --max-pending 1000",
             broker.url
         );
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let started = start(bellows(dir.path(), &words));
+        let started = start(bellows(dir.path(), &common::words(&line)));
         std::thread::sleep(Duration::from_millis(1_200));
         started.signal("STOP");
         std::thread::sleep(Duration::from_millis(400));
         started.signal("CONT");
         let ended = started.end();
-        ended.assert_ok();
-        let object: Value = serde_json::from_str(&ended.stdout).expect("an object");
+        let object = ended.json();
         let ready = &object["verdict"]["evidence"]["producers"]["ready"];
         assert!(ready.as_f64() > Some(0.1), "{:#}", object["verdict"]);
         object["verdict"].clone()

@@ -11,9 +11,7 @@ use stacks::{ErlangProcess, Profile};
 
 #[test]
 fn the_work_of_two_queues_is_told_apart() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let dir = common::folder();
     let shared = managed::shared_node();
     let broker = shared.broker();
@@ -29,8 +27,7 @@ fn the_work_of_two_queues_is_told_apart() {
     let ended = common::start(common::bellows(dir.path(), &["run", "work.toml"])).end();
     ended.assert_ok();
     let report = dir.path().join(ended.report());
-    let record = fs::read(report.with_file_name("run.json")).expect("run.json");
-    let record: Value = serde_json::from_slice(&record).expect("JSON");
+    let record = common::read_json(&report.with_file_name("run.json"));
     let Some(profile) = record["summary"]["profiles"].get(0) else {
         testkit::skip!("this user may not profile: {}", ended.stderr);
     };
@@ -74,15 +71,8 @@ fn the_work_of_two_queues_is_told_apart() {
         let row = classes.iter().find(|row| row["class"] == class);
         row.and_then(|row| row["share"].as_f64()).unwrap_or(0.0)
     };
-    for class in [
-        "garbage_collection",
-        "scheduling",
-        "waiting",
-        "erlang_code",
-        "built_in_functions",
-        "allocators",
-        "kernel_network",
-    ] {
+    let known = "garbage_collection scheduling waiting erlang_code built_in_functions allocators kernel_network";
+    for class in common::words(known) {
         assert!(share(class) > 0.0, "{class}: {}", ended.stdout);
     }
     let exports = !exports_few_functions();
@@ -110,9 +100,7 @@ fn exports_few_functions() -> bool {
 /// The consumers of both groups call their connections the same.
 #[test]
 fn connections_of_one_name_are_told_apart() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let dir = common::folder();
     let shared = managed::shared_node();
     let broker = shared.broker();
@@ -153,16 +141,14 @@ fn rows_say_no_more_than_the_file_does() {
 
     let top = |args: &[&str]| common::run(dir.path(), &[&["top"], args].concat());
     let json = top(&["cpu.stacks", "--by", "role", "--json"]);
-    json.assert_ok();
-    let rows: Value = serde_json::from_str(&json.stdout).expect("rows");
+    let rows = json.json();
     let expected = serde_json::json!([
         {"of": "queue", "kind": "processes", "role": "queue", "share": 0.75, "samples": 3, "processes": 1},
         {"of": "no Erlang process", "kind": "no_process", "share": 0.25, "samples": 1, "processes": 0},
     ]);
     assert_eq!(rows, expected);
     let json = top(&["cpu.stacks", "--by", "class", "--json"]);
-    json.assert_ok();
-    let rows: Value = serde_json::from_str(&json.stdout).expect("rows");
+    let rows = json.json();
     let expected = serde_json::json!([{"class": "own_code", "share": 1.0, "samples": 4}]);
     assert_eq!(rows, expected);
     let table = top(&["x.folded", "--by", "class"]);
@@ -174,7 +160,7 @@ fn rows_say_no_more_than_the_file_does() {
     let modules = top(&["x.folded", "--by", "module"]);
     assert!(modules.stdout.contains("total %"), "{}", modules.stdout);
     let threads = top(&["x.folded", "--by", "thread", "--grep", "mai", "--json"]);
-    let rows: Value = serde_json::from_str(&threads.stdout).expect("rows");
+    let rows = threads.printed();
     assert_eq!((&rows[0]["function"], &rows[0]["self"]), (&"main".into(), &1.0.into()));
     let refused = top(&["x.folded", "--by", "class", "--sort", "total"]);
     refused.assert_error(2, &["--sort has no effect"]);

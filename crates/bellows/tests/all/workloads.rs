@@ -14,7 +14,6 @@ commit-every = 30
 consumer-commit-every = 40
 message-count = 500
 persistent = true
-
 # Many channels on few connections.
 [[load]]
 destination = "queue://shared"
@@ -26,13 +25,11 @@ consumer-connections = 2
 channel-prefetch = 60
 max-pending = 50
 message-count = 500
-
 [[load]]
 destination = "queue://polled"
 poll = "0s"
 max-pending = 50
 message-count = 500
-
 [[load]]
 destinations = ["queue://bound", "queue://bound-too"]
 routing-key = "orders.new"
@@ -53,7 +50,6 @@ type = "order"
 priority = 4
 [load.headers]
 tenant = "blue"
-
 [[load]]
 destination = "topic://orders.*"
 routing-key = "orders.special"
@@ -63,7 +59,6 @@ message-count = 500
 name = "bellows.fan"
 type = "fanout"
 auto-delete = true
-
 [[load]]
 destination = "queue://keys"
 random-routing-keys = 50
@@ -73,7 +68,6 @@ message-count = 500
 name = "bellows.keys"
 type = "fanout"
 auto-delete = true
-
 [[load]]
 destination = "queue://slow"
 queue-type = "quorum"
@@ -100,15 +94,12 @@ fn run_until(url: &str, until: Option<&str>, text: &str) -> Value {
     std::fs::write(&file, format!("{head}{settings}{text}")).expect("write");
     let args = ["run", "workloads.toml", "--json", "--quiet"];
     let ended = common::start(common::bellows(dir.path(), &args)).end();
-    ended.assert_ok();
-    serde_json::from_str(&ended.stdout).expect("one object")
+    ended.json()
 }
 
 #[test]
 fn every_way_to_publish_and_consume_loses_nothing_on_rabbitmq() {
-    if !testkit::has_rabbitmq() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
+    testkit::needs_rabbitmq!();
     let node = managed::shared_node();
     let summary = run(&node.url(), GROUPS);
     // The fourth group's messages reach two queues.

@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use load::{
-    Ack, ArrivalProcess, ArrivalSchedule, Control, Destination, Distribution, Endpoint, Group, Guarantee, Json, Phases,
-    Plan, RateProfile, RunEvent, Sink, Sizes, Spacing,
+    Ack, ArrivalProcess, ArrivalSchedule, Control, Destination, Distribution, Endpoint, Group, Guarantee, Json, Plan,
+    RateProfile, RunEvent, Sink, Sizes, Spacing,
 };
-use measure::{Interval, Nanos, Phase, Rate};
+use measure::{Interval, Nanos, Phase};
 
 struct Counting;
 
@@ -110,7 +110,7 @@ fn no_event_loop_allocates_after_warm_up() {
     let group = group(Endpoint::new("127.0.0.1", broker.local_addr().port()));
     // Beside it what is computed and drawn for every message.
     let mut drawn = group.clone();
-    drawn.destinations = vec![Destination::parse("queue://drawn").expect("destination")];
+    drawn.destinations = vec![Destination::queue("drawn")];
     drawn.producers.arrivals = ArrivalProcess::Scheduled(ArrivalSchedule::new(
         RateProfile::Sine { mean: 2_000.0, amplitude: 1_000.0, period: Nanos::SECOND },
         Spacing::Poisson { seed: 1 },
@@ -119,7 +119,7 @@ fn no_event_loop_allocates_after_warm_up() {
     drawn.producers.sizes = Sizes::Random { distribution: Distribution::Uniform { min: 12, max: 3_000 }, seed: 1 };
     // And bodies that stay as they are.
     let mut has_trace_header = group.clone();
-    has_trace_header.destinations = vec![Destination::parse("queue://has_trace_header").expect("destination")];
+    has_trace_header.destinations = vec![Destination::queue("has_trace_header")];
     has_trace_header.producers.sizes = Sizes::Bodies(Arc::new(Json::new(300).bodies().expect("bodies")));
     let (allocations, messages) = allocated(vec![group, drawn, has_trace_header]);
     assert_eq!(allocations, 0, "allocations while {messages} messages passed");
@@ -138,7 +138,7 @@ fn histograms_are_as_many_as_are_recorded() {
     let mut unconfirmed = confirmed.clone();
     unconfirmed.producers.guarantee = Guarantee::Unconfirmed;
     let mut scheduled = confirmed.clone();
-    scheduled.producers.arrivals = ArrivalProcess::constant(Rate::per_second(3_000.0).expect("rate"));
+    scheduled.producers.arrivals = common::rate(3_000.0);
     // End-to-end and transfer; with confirms also send ack and ack response; with a schedule also send delay.
     for (group, metrics) in [(unconfirmed, 2), (confirmed, 4), (scheduled, 5)] {
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -166,10 +166,8 @@ fn over_tls_allocations_are_by_the_record() {
 }
 
 fn group(endpoint: Endpoint) -> Group {
-    let queue = Destination::parse("queue://allocations").expect("destination");
-    let mut group = Group::new(endpoint, vec![queue]);
-    group.producers.per_destination = 1;
-    group.consumers.per_destination = 1;
+    let mut group = Group::new(endpoint, vec![Destination::queue("allocations")]);
+    (group.producers.per_destination, group.consumers.per_destination) = (1, 1);
     group.producers.max_pending = 500;
     group.producers.sizes = 32.into();
     group.consumers.ack = Ack::Every(50);
@@ -178,15 +176,7 @@ fn group(endpoint: Endpoint) -> Group {
 }
 
 fn plan(groups: Vec<Group>) -> Plan {
-    Plan {
-        groups,
-        phases: Phases {
-            warmup: Nanos::from_millis(500),
-            measure: Some(Nanos::from_millis(1_100)),
-            ..Phases::default()
-        },
-        ..Plan::default()
-    }
+    Plan { groups, phases: common::phases(500, 1_100, 10_000), ..Plan::default() }
 }
 
 /// One at a time: they share the count.

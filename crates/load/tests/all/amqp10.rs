@@ -1,19 +1,19 @@
 //! A load over AMQP 1.0 whose broker is a script; queues are an embedded broker's, as AMQP 0.9.1 goes to that.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::thread;
 use std::time::Duration;
 
-use load::{
-    ArrivalProcess, Control, Destination, Error, Group, Guarantee, Outcome, Phases, Plan, Protocol, RunEvent, Sink,
-};
-use measure::{Interval, Nanos, Phase, Rate, Waits};
+use load::{Control, Destination, Error, Guarantee, Outcome, Plan, Protocol, RunEvent, Sink};
+use measure::{Interval, Nanos, Phase, Waits};
 use wire::amqp10::{
     Attach, Begin, Close, Composite, Condition, DeliveryState, Detach, Disposition, Flow, Performative, Symbol, Target,
     TypedValue, fuzzing::HANDSHAKE,
 };
 use wire::amqp091::Reader;
+
+use crate::common;
 
 /// The broker's behaviour.
 #[derive(Clone, Copy)]
@@ -175,10 +175,8 @@ impl Sink for Heard {
 }
 
 fn run(script: Script, set: impl FnOnce(&mut Plan)) -> (Result<Outcome, Error>, Heard) {
-    let config = broker::Config { listen: "127.0.0.1:0".parse().expect("address"), ..broker::Config::default() };
-    let broker = broker::Broker::bind(config).expect("bind").spawn().expect("spawn");
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let url = format!("amqp://{}", listener.local_addr().expect("its address"));
+    let broker = common::embedded();
+    let (listener, here) = common::listener();
     let address = broker.local_addr();
     thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
@@ -186,19 +184,10 @@ fn run(script: Script, set: impl FnOnce(&mut Plan)) -> (Result<Outcome, Error>, 
             thread::spawn(move || drop(accept(stream, address, script)));
         }
     });
-    let mut group = Group::new(url.parse().expect("url"), vec![Destination::queue("q")]);
-    (group.producers.per_destination, group.consumers.per_destination) = (1, 0);
+    let mut group = common::group(here, Destination::queue("q"), (1, 0));
     group.producers.sizes = 100.into();
-    let mut plan = Plan {
-        groups: vec![group],
-        protocol: Protocol::Amqp10,
-        phases: Phases {
-            measure: Some(Nanos::from_millis(10_000)),
-            drain: Nanos::from_millis(500),
-            ..Phases::default()
-        },
-        ..Plan::default()
-    };
+    let phases = common::phases(0, 10_000, 500);
+    let mut plan = Plan { groups: vec![group], protocol: Protocol::Amqp10, phases, ..Plan::default() };
     set(&mut plan);
     let mut heard = Heard::default();
     let outcome = load::run(&plan, &Control::new(), &mut heard);
@@ -262,7 +251,7 @@ fn a_broker_that_gives_no_credit_is_waited_for_and_told_whether_it_answers_or_no
             let producers = &mut plan.groups[0].producers;
             producers.guarantee = guarantee;
             producers.max_pending = 1_000;
-            producers.arrivals = ArrivalProcess::from(Rate::per_second(500.0).expect("a rate"));
+            producers.arrivals = common::rate(500.0);
         });
         let outcome = outcome.expect("it starts");
         assert!(outcome.error.is_none(), "{outcome:?}");

@@ -1,9 +1,8 @@
 //! Scenarios beside each other: what one of them lacks or loses ends the others, too.
 
-use crate::common;
+use crate::common::{self, Deaf};
 
-use std::io::Write;
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -12,17 +11,9 @@ use std::time::{Duration, Instant};
 use load::scenario::churn::{ChurnKind, ChurnPlan};
 use load::scenario::{Operations, Scenario, run};
 use load::{
-    ArrivalSchedule, Control, Destination, Endpoint, Error, Group, Outcome, Phases, Plan, Requested, RunEvent, Sink,
-    SliceSink, Together,
+    ArrivalSchedule, Control, Destination, Endpoint, Error, Outcome, Phases, Plan, Requested, SliceSink, Together,
 };
-use measure::{Interval, Metric, Nanos, Problem, Rate};
-
-struct Deaf;
-
-impl Sink for Deaf {
-    fn interval(&mut self, _: &Interval) {}
-    fn event(&mut self, _: RunEvent) {}
-}
+use measure::{Metric, Nanos, Problem, Rate};
 
 /// Needs connections, and cannot start once it has heard of a reason.
 #[derive(Debug)]
@@ -71,44 +62,26 @@ impl Scenario for Toy {
     }
 }
 
-fn messages(port: u16) -> Plan {
-    let queue = Destination::queue("beside");
-    let mut group = Group::new(Endpoint::new("127.0.0.1", port), vec![queue]);
-    group.producers.per_destination = 1;
-    group.producers.arrivals = Rate::per_second(200.0).expect("a rate").into();
+fn messages(broker: SocketAddr) -> Plan {
+    let mut group = common::group(broker, Destination::queue("beside"), (1, 1));
+    group.producers.arrivals = common::rate(200.0);
     group.producers.sizes = 40.into();
-    group.consumers.per_destination = 1;
-    Plan {
-        groups: vec![group],
-        run_id: 9,
-        phases: Phases {
-            measure: Some(Nanos::from_millis(20_000)),
-            drain: Nanos::from_millis(1_000),
-            ..Phases::default()
-        },
-        ..Plan::default()
-    }
+    Plan { groups: vec![group], run_id: 9, phases: common::phases(0, 20_000, 1_000), ..Plan::default() }
 }
 
-fn churn(port: u16) -> ChurnPlan {
+fn churn(broker: SocketAddr) -> ChurnPlan {
+    let endpoint = Endpoint::new("127.0.0.1", broker.port());
     ChurnPlan {
-        endpoint: Endpoint::new("127.0.0.1", port),
-        kind: ChurnKind::Connections,
         schedule: Rate::per_second(50.0).map(ArrivalSchedule::constant),
-        warmup: Nanos::ZERO,
-        measure: Nanos::from_millis(20_000),
         messages: 0,
-        message_size: 100,
         most_open: 10,
-        source_addresses: Vec::new(),
-        timeout: Nanos::from_millis(2_000),
+        ..common::churn(endpoint, ChurnKind::Connections, 20_000)
     }
 }
 
 /// Passes the first connection on, and tells of the others, which hear nothing.
-fn serves_the_first(broker: SocketAddr) -> (u16, Receiver<()>) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
-    let port = listener.local_addr().expect("address").port();
+fn serves_the_first(broker: SocketAddr) -> (SocketAddr, Receiver<()>) {
+    let (listener, address) = common::listener();
     let (tell, told) = channel();
     thread::spawn(move || {
         let mut silent = Vec::new();
@@ -118,26 +91,18 @@ fn serves_the_first(broker: SocketAddr) -> (u16, Receiver<()>) {
                 let _ = tell.send(());
                 continue;
             }
-            let far = TcpStream::connect(broker).expect("the broker");
-            for (mut from, mut to) in [(near.try_clone().expect("clone"), far.try_clone().expect("clone")), (far, near)]
-            {
-                thread::spawn(move || {
-                    let _ = std::io::copy(&mut from, &mut to);
-                    let _ = to.flush();
-                    let _ = to.shutdown(Shutdown::Write);
-                });
-            }
+            common::pass_on(near, TcpStream::connect(broker).expect("the broker"));
         }
     });
-    (port, told)
+    (address, told)
 }
 
 #[test]
 fn one_that_cannot_start_ends_the_others_while_they_connect() {
     let broker = common::embedded();
-    let (port, reason) = serves_the_first(broker.local_addr());
+    let (address, reason) = serves_the_first(broker.local_addr());
     let toy = Toy { reason: Mutex::new(reason), ..Toy::new(0) };
-    let scenarios: [Box<dyn Scenario>; 2] = [Box::new(messages(port)), Box::new(toy)];
+    let scenarios: [Box<dyn Scenario>; 2] = [Box::new(messages(address)), Box::new(toy)];
     let since = Instant::now();
     let error = run(&scenarios, &Control::new(), &mut Deaf).expect_err("it cannot start");
     assert!(error.to_string().contains("a toy cannot start"), "{error}");
@@ -163,12 +128,12 @@ fn open_files_are_needed_for_all_scenarios() {
 #[test]
 fn a_broker_that_goes_away_ends_all_scenarios_and_what_was_counted_stays() {
     let broker = common::embedded();
-    let port = broker.local_addr().port();
+    let address = broker.local_addr();
     let killer = thread::spawn(move || {
         thread::sleep(Duration::from_millis(1_500));
         drop(broker);
     });
-    let scenarios: [Box<dyn Scenario>; 2] = [Box::new(messages(port)), Box::new(churn(port))];
+    let scenarios: [Box<dyn Scenario>; 2] = [Box::new(messages(address)), Box::new(churn(address))];
     let since = Instant::now();
     let outcome = run(&scenarios, &Control::new(), &mut Deaf).expect("both start");
     killer.join().expect("killer");
@@ -194,11 +159,11 @@ fn what_a_scenario_counts_is_its_own() {
 #[test]
 fn churn_without_a_length_ends_with_the_message_count_beside_it() {
     let broker = common::embedded();
-    let port = broker.local_addr().port();
-    let mut counted = messages(port);
+    let address = broker.local_addr();
+    let mut counted = messages(address);
     counted.phases.measure = None;
     counted.groups[0].producers.message_count = Some(200);
-    let churn = ChurnPlan { measure: Nanos::ZERO, ..churn(port) };
+    let churn = ChurnPlan { measure: Nanos::ZERO, ..churn(address) };
     let alone: [Box<dyn Scenario>; 1] = [Box::new(churn.clone())];
     let error = run(&alone, &Control::new(), &mut Deaf).expect_err("it has no end");
     assert!(error.to_string().contains("would not end"), "{error}");

@@ -2,8 +2,8 @@
 
 use crate::common;
 
-use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::io::Read;
+use std::net::{SocketAddr, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,18 +13,13 @@ use load::scenario::churn::{ChurnKind, ChurnPlan};
 use load::{ArrivalSchedule, Control, Endpoint, Error, Outcome, RunEvent, SliceSink, Together};
 use measure::{Counts, Interval, LatencySummary, Nanos, Phase, Rate, Recorder, Slice};
 
-fn plan(port: u16, kind: ChurnKind, rate: Option<f64>) -> ChurnPlan {
+fn plan(broker: SocketAddr, kind: ChurnKind, rate: Option<f64>) -> ChurnPlan {
     ChurnPlan {
-        endpoint: Endpoint::new("127.0.0.1", port),
-        kind,
         schedule: rate.and_then(Rate::per_second).map(ArrivalSchedule::constant),
         warmup: Nanos::from_millis(200),
-        measure: Nanos::from_millis(1_000),
         messages: 3,
-        message_size: 100,
         most_open: 50,
-        source_addresses: Vec::new(),
-        timeout: Nanos::from_millis(2_000),
+        ..common::churn(Endpoint::new("127.0.0.1", broker.port()), kind, 1_000)
     }
 }
 
@@ -82,7 +77,7 @@ fn churned(plan: &ChurnPlan) -> (Heard, Tally, Outcome) {
 #[test]
 fn every_kind_keeps_its_rate_and_ends_every_cycle() {
     let broker = common::embedded();
-    let port = broker.local_addr().port();
+    let address = broker.local_addr();
     let (connections, channels, queues) = (
         ["connect", "log_in", "open_channel", "close"].as_slice(),
         ["open_channel", "close_channel"].as_slice(),
@@ -91,7 +86,7 @@ fn every_kind_keeps_its_rate_and_ends_every_cycle() {
     for (kind, steps) in
         [(ChurnKind::Connections, connections), (ChurnKind::Channels, channels), (ChurnKind::Queues, queues)]
     {
-        let (heard, tally, outcome) = churned(&plan(port, kind, Some(200.0)));
+        let (heard, tally, outcome) = churned(&plan(address, kind, Some(200.0)));
         assert_eq!(outcome.error, None, "{kind:?}");
         assert_eq!((tally.count("begun"), tally.count("completed")), (200, 200), "{kind:?}");
         assert_eq!((tally.count("not_begun"), tally.count("failed")), (0, 0));
@@ -116,7 +111,7 @@ fn every_kind_keeps_its_rate_and_ends_every_cycle() {
 #[test]
 fn without_a_rate_one_cycle_follows_the_other() {
     let broker = common::embedded();
-    let mut plan = plan(broker.local_addr().port(), ChurnKind::Channels, None);
+    let mut plan = plan(broker.local_addr(), ChurnKind::Channels, None);
     plan.most_open = 4;
     let (heard, tally, _) = churned(&plan);
     assert!(tally.count("completed") > 1_000, "{tally:?}");
@@ -129,7 +124,7 @@ fn without_a_rate_one_cycle_follows_the_other() {
 #[test]
 fn without_a_rate_no_cycle_begins_before_the_common_start() {
     let broker = common::embedded();
-    let mut plan = plan(broker.local_addr().port(), ChurnKind::Channels, None);
+    let mut plan = plan(broker.local_addr(), ChurnKind::Channels, None);
     plan.most_open = 4;
     plan.warmup = Nanos::ZERO;
     plan.measure = Nanos::from_millis(300);
@@ -150,8 +145,8 @@ fn without_a_rate_no_cycle_begins_before_the_common_start() {
 #[test]
 fn a_cycle_that_was_due_before_the_end_begins_where_there_is_room() {
     let broker = common::embedded();
-    let port = broker.local_addr().port();
-    let mut plan = plan(port, ChurnKind::Channels, Some(100.0));
+    let address = broker.local_addr();
+    let mut plan = plan(address, ChurnKind::Channels, Some(100.0));
     plan.warmup = Nanos::ZERO;
     plan.measure = Nanos(100_000_001);
     let (heard, tally, _) = churned(&plan);
@@ -164,7 +159,7 @@ fn a_cycle_that_was_due_before_the_end_begins_where_there_is_room() {
 #[test]
 fn latency_counts_from_the_time_that_a_cycle_was_due() {
     let broker = common::embedded();
-    let mut plan = plan(broker.local_addr().port(), ChurnKind::Connections, Some(500_000.0));
+    let mut plan = plan(broker.local_addr(), ChurnKind::Connections, Some(500_000.0));
     plan.most_open = 1;
     plan.warmup = Nanos::ZERO;
     plan.measure = Nanos::from_millis(600);
@@ -190,15 +185,14 @@ fn latency_counts_from_the_time_that_a_cycle_was_due() {
 
 #[test]
 fn what_cannot_start_says_why_and_what_hangs_ends() {
-    let nobody = TcpListener::bind("127.0.0.1:0").expect("bind");
-    let port = nobody.local_addr().expect("address").port();
+    let (_nobody, address) = common::listener();
     let since = Instant::now();
-    let nothing = plan(port, ChurnKind::Queues, None);
+    let nothing = plan(address, ChurnKind::Queues, None);
     let error = common::churned(&nothing, &mut Heard::default()).expect_err("nobody answers");
     assert!(matches!(error, Error::TimedOut { .. }), "{error}");
     assert!(since.elapsed() < Duration::from_secs(10));
 
-    let mut plan = plan(port, ChurnKind::Queues, None);
+    let mut plan = plan(address, ChurnKind::Queues, None);
     plan.most_open = 0;
     let error = common::churned(&plan, &mut Heard::default()).expect_err("no room");
     assert!(error.is_usage() && &*error.problem().about == "churn.max-open");
@@ -206,9 +200,8 @@ fn what_cannot_start_says_why_and_what_hangs_ends() {
 
 /// Stands before a broker: from the second connection on it resets every fifth one as soon as the
 /// client has said which protocol it speaks.
-fn resets_every_fifth(broker: SocketAddr) -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
-    let port = listener.local_addr().expect("address").port();
+fn resets_every_fifth(broker: SocketAddr) -> SocketAddr {
+    let (listener, address) = common::listener();
     thread::spawn(move || {
         for (number, client) in listener.incoming().flatten().enumerate() {
             if number % 5 == 1 {
@@ -218,32 +211,17 @@ fn resets_every_fifth(broker: SocketAddr) -> u16 {
                 rustix::net::sockopt::set_socket_linger(&client, zero).expect("linger");
                 continue;
             }
-            let server = TcpStream::connect(broker).expect("the broker");
-            let pairs = [(client.try_clone(), server.try_clone()), (Ok(server), Ok(client))];
-            for (from, to) in pairs {
-                let (from, to) = (from.expect("clone"), to.expect("clone"));
-                thread::spawn(move || pipe(from, to));
-            }
+            common::pass_on(client, TcpStream::connect(broker).expect("the broker"));
         }
     });
-    port
-}
-
-fn pipe(mut from: TcpStream, mut to: TcpStream) {
-    let mut bytes = [0; 4_096];
-    while let Ok(read @ 1..) = from.read(&mut bytes) {
-        if to.write_all(&bytes[..read]).is_err() {
-            break;
-        }
-    }
-    let _ = to.shutdown(Shutdown::Write);
+    address
 }
 
 #[test]
 fn resets_in_the_handshake_are_counted_exactly() {
     let broker = common::embedded();
-    let port = resets_every_fifth(broker.local_addr());
-    let mut plan = plan(port, ChurnKind::Connections, Some(100.0));
+    let address = resets_every_fifth(broker.local_addr());
+    let mut plan = plan(address, ChurnKind::Connections, Some(100.0));
     plan.warmup = Nanos::ZERO;
     let (heard, tally, outcome) = churned(&plan);
     assert_eq!(outcome.error, None, "some came through");
@@ -264,7 +242,7 @@ fn the_handshake_of_tls_is_a_step_of_its_own() {
     let dir = tempfile::tempdir().expect("folder");
     let authority = common::Authority::new(dir.path(), "ca");
     let (_broker, address) = common::secured(authority.listener(&["127.0.0.1"], None));
-    let mut plan = plan(address.port(), ChurnKind::Connections, Some(50.0));
+    let mut plan = plan(address, ChurnKind::Connections, Some(50.0));
     plan.warmup = Nanos::ZERO;
     plan.endpoint.tls = Some(authority.trusted());
     let (heard, tally, _) = churned(&plan);

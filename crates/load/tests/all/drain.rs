@@ -5,14 +5,12 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use broker::{Config, Fault, FaultKind, Origin, Who};
-use load::{
-    Ack, Argument, Destination, DestinationKind, Endpoint, Exchange, Group, LatencyStep, Outcome, Phases, Plan,
-    ReconnectPolicy, Refusal, ServiceTime,
-};
+use load::{Ack, Argument, Destination, DestinationKind, Endpoint, Exchange, Group, Outcome, Plan, Refusal};
 use measure::ledger::LedgerSummary;
-use measure::{Length, Nanos, Rate, Time};
+use measure::{Length, Nanos, Time};
 use wire::amqp091::{MethodId, QueueDeclareOk};
 
+use crate::common;
 use crate::world::peer::{Asked, Peer, Serve, beating};
 use crate::world::{Pace, World};
 
@@ -24,59 +22,63 @@ fn usual() -> World {
     World::new(1, Pace::default())
 }
 
-fn plan(port: u16, rate: f64) -> Plan {
-    let queue = Destination::queue("drained");
-    let mut group = Group::new(Endpoint::new("127.0.0.1", port), vec![queue]);
-    group.producers.per_destination = 1;
-    group.producers.arrivals = Rate::per_second(rate).expect("a rate").into();
+fn plan(broker: SocketAddr, rate: f64) -> Plan {
+    let mut group = common::group(broker, Destination::queue("drained"), (1, 1));
+    group.producers.arrivals = common::rate(rate);
     group.producers.sizes = 40.into();
-    group.consumers.per_destination = 1;
     group.consumers.ack = Ack::Every(1);
-    Plan {
-        groups: vec![group],
-        run_id: 8,
-        phases: Phases {
-            measure: Some(Nanos::from_millis(500)),
-            drain: Nanos::from_millis(20_000),
-            ..Phases::default()
-        },
-        ..Plan::default()
-    }
+    Plan { groups: vec![group], run_id: 8, phases: common::phases(0, 500, 20_000), ..Plan::default() }
 }
 
-fn run(world: &World, plan: &Plan, begun: impl FnOnce(&World, Time)) -> (Outcome, Nanos) {
+/// A world with a broker, and a load of it.
+fn scene(config: Config, rate: f64) -> (World, Plan) {
+    let world = usual();
+    let broker = world.broker(config);
+    (world, plan(broker, rate))
+}
+
+fn run_with(world: &World, plan: &Plan, begun: impl FnOnce(&World, Time)) -> (Outcome, Nanos) {
     let began = world.time();
     let outcome = world.run(plan, begun).0.expect("a load");
     assert!(outcome.error.is_none(), "{outcome:?}");
     (outcome, world.time().since(began))
 }
 
+fn run(world: &World, plan: &Plan) -> Outcome {
+    run_with(world, plan, |_, _| ()).0
+}
+
 fn whole(outcome: &Outcome) -> LedgerSummary {
     LedgerSummary { sent: outcome.totals.sent, delivered: outcome.totals.sent, exact: true, ..LedgerSummary::default() }
 }
 
-/// Messages not delivered are still there.
-fn held(outcome: &Outcome) -> LedgerSummary {
+/// Messages not delivered are still there; how many.
+fn assert_held(outcome: &Outcome, what: &str) -> u64 {
     let (sent, delivered) = (outcome.totals.sent, outcome.totals.received);
-    LedgerSummary { delivered, outstanding: sent - delivered, ..whole(outcome) }
+    let outstanding = sent - delivered;
+    let expected = LedgerSummary { delivered, outstanding, ..whole(outcome) };
+    assert_eq!(outcome.ledger, Some(expected), "{what}");
+    outstanding
 }
 
-/// The first group once more, at another broker's port.
-fn at_port(plan: &Plan, port: u16) -> Group {
-    let mut other = plan.groups[0].clone();
-    other.endpoint = Endpoint::new("127.0.0.1", port);
-    other
+/// Runs a load of which `lost` says how many messages are lost; nobody waits for them: 2 s of quiet, and the questions.
+fn assert_lost(world: &World, plan: &Plan, what: &str, lost: impl FnOnce(&Outcome) -> u64) -> Outcome {
+    let (outcome, took) = run_with(world, plan, |_, _| ());
+    let lost = lost(&outcome);
+    let expected = LedgerSummary { delivered: outcome.totals.sent - lost, lost, ..whole(&outcome) };
+    assert_eq!(outcome.ledger, Some(expected), "{what}");
+    assert!(took < Nanos::from_millis(8_000), "{took:?}");
+    outcome
+}
+
+/// The first group once more, at another broker.
+fn at_broker(plan: &Plan, broker: SocketAddr) -> Group {
+    Group { endpoint: Endpoint::new("127.0.0.1", broker.port()), ..plan.groups[0].clone() }
 }
 
 /// Consumers take so long for each message.
 fn slow(group: &mut Group, ms: u64) {
-    group.consumers.service =
-        ServiceTime { latency: vec![LatencyStep::constant(Nanos::from_millis(ms))], ..ServiceTime::default() };
-}
-
-fn reconnect_after(group: &mut Group, ms: u64) {
-    let wait = Nanos::from_millis(ms);
-    group.reconnect = Some(ReconnectPolicy { min: wait, max: wait });
+    group.consumers.service = common::work(Nanos::from_millis(ms));
 }
 
 #[test]
@@ -93,13 +95,13 @@ fn messages_that_come_twice_do_not_stand_for_those_that_are_still_to_come() {
         ..Config::default()
     });
     let log = world.with_broker(broker, |broker| broker.fault_log());
-    let mut plan = plan(broker.port(), 300.0);
+    let mut plan = plan(broker, 300.0);
     let group = &mut plan.groups[0];
     group.consumers.prefetch = 50;
     group.consumers.ack = Ack::Every(50);
     slow(group, 10);
-    reconnect_after(group, 5);
-    let (outcome, _) = run(&world, &plan, move |_, at| log.begin(at));
+    group.reconnect = common::reconnect(5);
+    let (outcome, _) = run_with(&world, &plan, move |_, at| log.begin(at));
     let twice = outcome.ledger.map_or(0, |it| it.duplicated_redelivered);
     // Of what comes again with the flag, what it had taken before has come twice.
     assert!((20..outcome.totals.redelivered).contains(&twice), "{outcome:?}");
@@ -107,51 +109,37 @@ fn messages_that_come_twice_do_not_stand_for_those_that_are_still_to_come() {
     assert_eq!(outcome.ledger, Some(expected));
 }
 
+/// Nobody can be asked how much a topic's or an exclusive queue holds: only who polls them learns that they are empty.
 #[test]
 fn a_slow_poll_does_not_end_the_drain() {
-    let world = usual();
-    let broker = world.broker(Config::default());
-    let mut plan = plan(broker.port(), 6.0);
-    plan.groups[0].consumers.poll = Some(Length(Nanos::from_millis(2_300)));
-    let (outcome, _) = run(&world, &plan, |_, _| ());
-    assert_eq!(outcome.totals.sent, 3);
-    assert_eq!(outcome.ledger, Some(whole(&outcome)));
-}
-
-/// Nobody can be asked how much these queues hold: only who polls them learns that they are empty.
-#[test]
-fn a_slow_poll_of_a_queue_without_a_count_does_not_end_the_drain() {
-    let exclusive = Destination { exclusive: true, ..Destination::queue("drained") };
-    for destination in [Destination::topic("drained"), exclusive] {
-        let world = usual();
-        let broker = world.broker(Config::default());
-        let mut plan = plan(broker.port(), 6.0);
+    let queue = || Destination::queue("drained");
+    let exclusive = Destination { exclusive: true, ..queue() };
+    for destination in [queue(), Destination::topic("drained"), exclusive] {
+        let has_count = destination == queue();
+        let (world, mut plan) = scene(Config::default(), 6.0);
         let group = &mut plan.groups[0];
         group.destinations = vec![destination];
         group.consumers.poll = Some(Length(Nanos::from_millis(2_300)));
-        let (outcome, _) = run(&world, &plan, |_, _| ());
+        let outcome = run(&world, &plan);
         assert_eq!(outcome.totals.sent, 3);
         assert_eq!(outcome.ledger, Some(whole(&outcome)));
-
+        if has_count {
+            continue;
+        }
         // Where the time does not suffice, the rest is still there.
         plan.phases.drain = Nanos::from_millis(3_000);
-        let (outcome, _) = run(&world, &plan, |_, _| ());
-        let expected = held(&outcome);
-        assert!(expected.outstanding > 0, "{outcome:?}");
-        assert_eq!(outcome.ledger, Some(expected));
+        assert!(assert_held(&run(&world, &plan), "too short") > 0);
     }
 }
 
 #[test]
 fn a_connection_that_is_down_does_not_end_the_drain() {
-    let world = usual();
-    let broker = world.broker(Config::default());
-    let mut plan = plan(broker.port(), 500.0);
+    let (world, mut plan) = scene(Config::default(), 500.0);
     let group = &mut plan.groups[0];
     group.consumers.prefetch = 20;
     slow(group, 5);
-    reconnect_after(group, 3_000);
-    let (outcome, _) = run(&world, &plan, |world, start| {
+    group.reconnect = common::reconnect(3_000);
+    let (outcome, _) = run_with(&world, &plan, |world, start| {
         let later = start + Nanos::from_millis(400);
         world.at(later, |world| world.cut(Nanos::ZERO));
     });
@@ -168,9 +156,25 @@ fn exclusive(group: &mut Group) {
 }
 
 fn tell_length(peer: &mut Peer, channel: u16, queue: &Bodies, consumer_count: u32) {
-    let declared =
-        QueueDeclareOk { queue: "drained", message_count: queue.lock().expect("queue").len() as u32, consumer_count };
-    peer.send(channel, &declared);
+    let message_count = queue.lock().expect("queue").len() as u32;
+    peer.send(channel, &QueueDeclareOk { queue: "drained", message_count, consumer_count });
+}
+
+/// Answers at once, and confirms; the channel that subscribes, where it is that.
+fn attend(peer: &mut Peer, asked: Asked, queue: &Bodies, confirmed: &mut u64) -> Option<u16> {
+    match asked {
+        Asked::Method(channel, "queue.declare") => tell_length(peer, channel, queue, 1),
+        Asked::Method(channel, method) => {
+            peer.answer(channel, method);
+            return (method == "basic.consume").then_some(channel);
+        }
+        Asked::Publish(channel) => {
+            *confirmed += 1;
+            peer.server.confirm(channel, *confirmed, false);
+        }
+        Asked::Gone | Asked::Ack { .. } => {}
+    }
+    None
 }
 
 /// A broker whose channels answer at once, and whose queue gives the next message so long after the last one's
@@ -180,21 +184,11 @@ fn with_a_distant_queue(queue: Bodies, wait: Nanos) -> Box<dyn Serve> {
     let mut due = None;
     Box::new(move |peer: &mut Peer, asked: Vec<Asked>, now: Time| {
         for asked in asked {
-            match asked {
-                Asked::Method(channel, "queue.declare") => tell_length(peer, channel, &queue, 1),
-                Asked::Method(channel, method) => {
-                    peer.answer(channel, method);
-                    if method == "basic.consume" {
-                        due = Some((channel, now + wait));
-                    }
-                }
-                Asked::Ack { channel, .. } => due = Some((channel, now + wait)),
-                Asked::Publish(channel) => {
-                    confirmed += 1;
-                    peer.server.confirm(channel, confirmed, false);
-                }
-                Asked::Gone => {}
-            }
+            let released = match asked {
+                Asked::Ack { channel, .. } => Some(channel),
+                _ => attend(peer, asked, &queue, &mut confirmed),
+            };
+            due = released.map(|channel| (channel, now + wait)).or(due);
         }
         let mut queue = queue.lock().expect("queue");
         queue.append(&mut peer.published);
@@ -217,18 +211,15 @@ fn what_may_still_be_released_is_not_lost() {
     for (start_after, wait) in [(0, 120), (850, 120), (0, 1_500)] {
         let (world, queue) = (usual(), Bodies::default());
         let wait = Nanos::from_millis(wait);
-        let serve = move |_| with_a_distant_queue(Arc::clone(&queue), wait);
-        let address = world.peer(beating(0), serve);
-        let mut plan = plan(address.port(), 100.0);
+        let address = world.peer(beating(0), move |_| with_a_distant_queue(Arc::clone(&queue), wait));
+        let mut plan = plan(address, 100.0);
         plan.phases.drain = Nanos::from_millis(300);
         let group = &mut plan.groups[0];
         group.destinations = vec![Destination::topic("drained")];
         group.consumers.prefetch = 1;
         group.consumers.start_after = Length(Nanos::from_millis(start_after));
-        let (outcome, _) = run(&world, &plan, |_, _| ());
-        let expected = held(&outcome);
-        assert!(expected.outstanding > 20, "{outcome:?}");
-        assert_eq!(outcome.ledger, Some(expected), "{start_after} {wait}");
+        let outcome = run(&world, &plan);
+        assert!(assert_held(&outcome, &format!("{start_after} {wait}")) > 20, "{outcome:?}");
     }
 }
 
@@ -239,20 +230,7 @@ fn with_much_on_its_way(queue: Bodies) -> Box<dyn Serve> {
     let (mut on_its_way, mut next_at) = (VecDeque::new(), Time(0));
     Box::new(move |peer: &mut Peer, asked: Vec<Asked>, now: Time| {
         for asked in asked {
-            match asked {
-                Asked::Method(channel, "queue.declare") => tell_length(peer, channel, &queue, 1),
-                Asked::Method(channel, method) => {
-                    peer.answer(channel, method);
-                    if method == "basic.consume" {
-                        consumer = Some(channel);
-                    }
-                }
-                Asked::Publish(channel) => {
-                    confirmed += 1;
-                    peer.server.confirm(channel, confirmed, false);
-                }
-                Asked::Gone | Asked::Ack { .. } => {}
-            }
+            consumer = attend(peer, asked, &queue, &mut confirmed).or(consumer);
         }
         let mut queue = queue.lock().expect("queue");
         queue.append(&mut peer.published);
@@ -274,17 +252,14 @@ fn with_much_on_its_way(queue: Bodies) -> Box<dyn Serve> {
 #[test]
 fn what_has_left_its_queue_and_still_comes_is_not_lost() {
     let (world, queue) = (usual(), Bodies::default());
-    let serve = move |_| with_much_on_its_way(Arc::clone(&queue));
-    let address = world.peer(beating(0), serve);
-    let mut plan = plan(address.port(), 40.0);
+    let address = world.peer(beating(0), move |_| with_much_on_its_way(Arc::clone(&queue)));
+    let mut plan = plan(address, 40.0);
     plan.phases.drain = Nanos::from_millis(500);
     let group = &mut plan.groups[0];
     exclusive(group);
     group.consumers.prefetch = 10;
-    let (outcome, _) = run(&world, &plan, |_, _| ());
-    let expected = held(&outcome);
-    assert!((1..10).contains(&expected.outstanding), "{outcome:?}");
-    assert_eq!(outcome.ledger, Some(expected));
+    let outcome = run(&world, &plan);
+    assert!((1..10).contains(&assert_held(&outcome, "on its way")), "{outcome:?}");
 }
 
 /// The queue keeps the newest 20 messages, and its consumer falls behind: by its work, by asking seldom, or because it
@@ -292,20 +267,14 @@ fn what_has_left_its_queue_and_still_comes_is_not_lost() {
 #[test]
 fn what_a_full_queue_drops_is_lost_and_what_it_holds_is_not() {
     let busy = |group: &mut Group| slow(group, 20);
-    let polling = |group: &mut Group| {
-        group.consumers.poll = Some(Length(Nanos::from_millis(100)));
-    };
-    let late = |group: &mut Group| {
-        group.consumers.start_after = Length(Nanos::from_millis(30_000));
-    };
+    let polling = |group: &mut Group| group.consumers.poll = Some(Length(Nanos::from_millis(100)));
+    let late = |group: &mut Group| group.consumers.start_after = Length(Nanos::from_millis(30_000));
     let topic = |group: &mut Group| group.destinations[0].kind = DestinationKind::Topic;
     let shared = |_: &mut Group| ();
     let kinds: [Adapt<'_>; 3] = [("busy", &busy), ("polling", &polling), ("late", &late)];
     let queues: [Adapt<'_>; 3] = [("shared", &shared), ("exclusive", &exclusive), ("topic", &topic)];
     for ((kind, adapt), (queue, choose)) in kinds.iter().flat_map(|kind| queues.iter().map(move |it| (kind, it))) {
-        let world = usual();
-        let broker = world.broker(Config::default());
-        let mut plan = plan(broker.port(), 1_000.0);
+        let (world, mut plan) = scene(Config::default(), 1_000.0);
         plan.phases.drain = Nanos::from_millis(300);
         let group = &mut plan.groups[0];
         let newest = ("x-max-length".to_owned(), Argument::Integer(20));
@@ -313,7 +282,7 @@ fn what_a_full_queue_drops_is_lost_and_what_it_holds_is_not() {
         group.consumers.prefetch = 5;
         choose(group);
         adapt(group);
-        let (outcome, _) = run(&world, &plan, |_, _| ());
+        let outcome = run(&world, &plan);
         let ledger = outcome.ledger.expect("a ledger");
         // What there was when sending ended: in the queue, and with a consumer that takes its time.
         let there = if *kind == "busy" { 20 + 4 } else { 20 };
@@ -330,7 +299,7 @@ fn what_a_full_queue_drops_is_lost_and_what_it_holds_is_not() {
 const DECLARE: MethodId = MethodId { class: 50, method: 10 };
 
 /// A broker's handling of publishes.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Does {
     Delivers,
     /// Its consumer gets nothing, and the queue's count says so.
@@ -349,33 +318,16 @@ fn serve_one_queue(does: Does, queue: Bodies, consumers: Arc<Mutex<u32>>) -> Box
     let mut consumer = None;
     Box::new(move |peer: &mut Peer, asked: Vec<Asked>, _: Time| {
         for asked in asked {
-            match asked {
-                Asked::Method(channel, "queue.declare") => {
-                    let is_empty = queue.lock().expect("queue").is_empty();
-                    let refusal = match does {
-                        Does::Hides => Some((404, "no queue")),
-                        Does::Refuses => Some((403, "not you")),
-                        _ => None,
-                    };
-                    if let Some((code, text)) = refusal.filter(|_| !is_empty) {
-                        peer.server.close_channel(channel, code, text, DECLARE);
-                        continue;
-                    }
-                    let count = *consumers.lock().expect("consumers");
-                    tell_length(peer, channel, &queue, count);
+            if let Asked::Method(channel, "queue.declare") = asked {
+                let is_empty = queue.lock().expect("queue").is_empty();
+                match does {
+                    Does::Hides if !is_empty => peer.server.close_channel(channel, 404, "no queue", DECLARE),
+                    Does::Refuses if !is_empty => peer.server.close_channel(channel, 403, "not you", DECLARE),
+                    _ => tell_length(peer, channel, &queue, *consumers.lock().expect("consumers")),
                 }
-                Asked::Method(channel, method) => {
-                    peer.answer(channel, method);
-                    if method == "basic.consume" {
-                        *consumers.lock().expect("consumers") += 1;
-                        consumer = Some(channel);
-                    }
-                }
-                Asked::Publish(channel) => {
-                    confirmed += 1;
-                    peer.server.confirm(channel, confirmed, false);
-                }
-                Asked::Gone | Asked::Ack { .. } => {}
+            } else if let Some(channel) = attend(peer, asked, &queue, &mut confirmed) {
+                *consumers.lock().expect("consumers") += 1;
+                consumer = Some(channel);
             }
         }
         let mut queue = queue.lock().expect("queue");
@@ -408,13 +360,12 @@ fn what_another_broker_of_the_same_name_holds_is_not_lost() {
     for does in [Does::Keeps, Does::Hides] {
         let world = usual();
         let brokers = [Does::Delivers, does].map(|does| named(&world, "alike", does));
-        let mut plan = plan(brokers[0].port(), 100.0);
+        let mut plan = plan(brokers[0], 100.0);
         plan.phases.drain = Nanos::from_millis(300);
-        plan.groups.push(at_port(&plan, brokers[1].port()));
-        let (outcome, _) = run(&world, &plan, |_, _| ());
-        let expected = held(&outcome);
-        assert!(expected.delivered > 20 && expected.outstanding > 20, "{outcome:?}");
-        assert_eq!(outcome.ledger, Some(expected));
+        plan.groups.push(at_broker(&plan, brokers[1]));
+        let outcome = run(&world, &plan);
+        let outstanding = assert_held(&outcome, "two brokers");
+        assert!(outcome.totals.received > 20 && outstanding > 20, "{outcome:?}");
     }
 }
 
@@ -422,14 +373,11 @@ fn what_another_broker_of_the_same_name_holds_is_not_lost() {
 #[test]
 fn what_was_in_a_queue_that_is_not_there_is_not_lost() {
     let world = usual();
-    let broker = named(&world, "", Does::Hides);
-    let mut plan = plan(broker.port(), 100.0);
+    let mut plan = plan(named(&world, "", Does::Hides), 100.0);
     plan.phases.drain = Nanos::from_millis(300);
-    let (outcome, _) = run(&world, &plan, |_, _| ());
-    let expected = held(&outcome);
-    assert_eq!(expected.delivered, 0, "{outcome:?}");
-    assert!(expected.outstanding > 20, "{outcome:?}");
-    assert_eq!(outcome.ledger, Some(expected));
+    let outcome = run(&world, &plan);
+    assert_eq!(outcome.totals.received, 0, "{outcome:?}");
+    assert!(assert_held(&outcome, "not there") > 20, "{outcome:?}");
 }
 
 /// A connection that finds its own queue gone, or may not look into it, goes on, and asks again.
@@ -437,13 +385,9 @@ fn what_was_in_a_queue_that_is_not_there_is_not_lost() {
 fn a_queue_of_ones_own_that_is_gone_holds_nothing() {
     for does in [Does::Hides, Does::Refuses] {
         let world = usual();
-        let broker = named(&world, "", does);
-        let mut plan = plan(broker.port(), 100.0);
+        let mut plan = plan(named(&world, "", does), 100.0);
         exclusive(&mut plan.groups[0]);
-        let (outcome, took) = run(&world, &plan, |_, _| ());
-        let expected = LedgerSummary { delivered: 0, lost: outcome.totals.sent, ..whole(&outcome) };
-        assert_eq!(outcome.ledger, Some(expected));
-        assert!(took < Nanos::from_millis(8_000), "{took:?}");
+        assert_lost(&world, &plan, &format!("{does:?}"), |outcome| outcome.totals.sent);
     }
 }
 
@@ -452,53 +396,36 @@ fn a_queue_of_ones_own_that_is_gone_holds_nothing() {
 fn what_one_broker_loses_is_lost_whatever_addresses_it_has() {
     let world = usual();
     let broker = named(&world, "one", Does::Drops);
-    let mut plan = plan(broker.port(), 100.0);
-    let mut other = at_port(&plan, world.alias(broker).port());
+    let mut plan = plan(broker, 100.0);
+    let mut other = at_broker(&plan, world.alias(broker));
     other.producers.per_destination = 0;
     plan.groups.push(other);
-    let (outcome, took) = run(&world, &plan, |_, _| ());
-    let expected = LedgerSummary { delivered: 0, lost: outcome.totals.sent, ..whole(&outcome) };
-    assert_eq!(outcome.ledger, Some(expected));
-    assert!(took < Nanos::from_millis(8_000), "{took:?}");
+    assert_lost(&world, &plan, "two addresses", |outcome| outcome.totals.sent);
 }
 
 /// The queue keeps only the newest message that its consumer has not asked for.
 #[test]
 fn what_a_polled_queue_without_a_count_drops_is_lost_and_nobody_waits_for_it() {
-    let world = usual();
-    let broker = world.broker(Config::default());
-    let mut plan = plan(broker.port(), 50.0);
+    let (world, mut plan) = scene(Config::default(), 50.0);
     let group = &mut plan.groups[0];
-    let mut queue = Destination::queue("drained");
-    queue.exclusive = true;
+    exclusive(group);
     let newest = ("x-max-length".to_owned(), Argument::Integer(1));
-    queue.amqp091.arguments = [newest].into();
-    group.destinations = vec![queue];
+    group.destinations[0].amqp091.arguments = [newest].into();
     group.consumers.poll = Some(Length(Nanos::from_millis(200)));
-    let (outcome, took) = run(&world, &plan, |_, _| ());
-    let delivered = outcome.totals.received;
-    let expected = LedgerSummary { delivered, lost: outcome.totals.sent - delivered, ..whole(&outcome) };
-    assert!(expected.lost > 10, "{outcome:?}");
-    assert_eq!(outcome.ledger, Some(expected));
-    assert!(took < Nanos::from_millis(8_000), "{took:?}");
+    let outcome = assert_lost(&world, &plan, "polled", |it| it.totals.sent - it.totals.received);
+    assert!(outcome.totals.sent - outcome.totals.received > 10, "{outcome:?}");
 }
 
 /// Each message lives for 100 ms, and its consumer takes 50 ms: most expire in the queue.
 #[test]
 fn what_expires_is_lost_and_nobody_waits_for_it() {
-    let world = usual();
-    let broker = world.broker(Config::default());
-    let mut plan = plan(broker.port(), 100.0);
+    let (world, mut plan) = scene(Config::default(), 100.0);
     let group = &mut plan.groups[0];
     group.producers.properties.expiration = Some("100".to_owned());
     group.consumers.prefetch = 1;
     slow(group, 50);
-    let (outcome, took) = run(&world, &plan, |_, _| ());
-    let delivered = outcome.totals.received;
-    assert!((8..16).contains(&delivered), "{outcome:?}");
-    let expected = LedgerSummary { delivered, lost: outcome.totals.sent - delivered, ..whole(&outcome) };
-    assert_eq!(outcome.ledger, Some(expected));
-    assert!(took < Nanos::from_millis(8_000), "{took:?}");
+    let outcome = assert_lost(&world, &plan, "expires", |it| it.totals.sent - it.totals.received);
+    assert!((8..16).contains(&outcome.totals.received), "{outcome:?}");
 }
 
 /// Without a ledger only counts tell when the drain is over.
@@ -506,11 +433,10 @@ fn what_expires_is_lost_and_nobody_waits_for_it() {
 fn what_comes_another_way_does_not_stand_for_what_is_still_to_come() {
     // A queue that nobody sends to; one that somebody sends to.
     for sends in [0, 1] {
-        let world = usual();
-        let broker = world.broker(Config::default());
-        let mut plan = plan(broker.port(), 200.0);
+        let (world, mut plan) = scene(Config::default(), 200.0);
         plan.ledger = false;
         let group = &mut plan.groups[0];
+        let dead = group.clone();
         let text = |text: &str| Argument::Text(text.to_owned());
         group.destinations[0].amqp091.arguments =
             [("x-dead-letter-exchange".to_owned(), text("")), ("x-dead-letter-routing-key".to_owned(), text("dead"))]
@@ -518,14 +444,13 @@ fn what_comes_another_way_does_not_stand_for_what_is_still_to_come() {
         group.consumers.refuse = Some(Refusal::Discard);
         group.consumers.prefetch = 1;
         slow(group, 20);
-        let mut dead = at_port(&plan, broker.port());
-        dead.destinations = vec![Destination::queue("dead")];
+        let mut dead = Group { destinations: vec![Destination::queue("dead")], ..dead };
         dead.producers.per_destination = sends;
-        dead.producers.arrivals = Rate::per_second(20.0).expect("a rate").into();
+        dead.producers.arrivals = common::rate(20.0);
         dead.consumers = Group::new(dead.endpoint.clone(), Vec::new()).consumers;
         dead.consumers.per_destination = 1;
         plan.groups.push(dead);
-        let (outcome, took) = run(&world, &plan, |_, _| ());
+        let (outcome, took) = run_with(&world, &plan, |_, _| ());
         let once = 10 * sends as u64;
         assert_eq!(outcome.totals.sent, once + 100, "{outcome:?}");
         // The last dead letter is not waited for.
@@ -538,16 +463,14 @@ fn what_comes_another_way_does_not_stand_for_what_is_still_to_come() {
 /// A queue that somebody else has bound gets copies that the plan does not expect.
 #[test]
 fn copies_do_not_stand_for_what_is_still_to_come() {
-    let world = usual();
-    let broker = world.broker(Config::default());
-    let mut plan = plan(broker.port(), 200.0);
+    let (world, mut plan) = scene(Config::default(), 200.0);
     plan.ledger = false;
     let exchange = || Some(Exchange::new("all", "fanout"));
     let group = &mut plan.groups[0];
     group.destinations[0] = Destination::queue("copies");
     group.destinations[0].amqp091.exchange = exchange();
-    run(&world, &plan, |_, _| ());
-    let mut copies = at_port(&plan, broker.port());
+    run(&world, &plan);
+    let mut copies = plan.groups[0].clone();
     copies.destinations[0].amqp091.exchange = None;
     copies.producers.per_destination = 0;
     let group = &mut plan.groups[0];
@@ -556,29 +479,25 @@ fn copies_do_not_stand_for_what_is_still_to_come() {
     group.consumers.prefetch = 1;
     slow(group, 20);
     plan.groups.push(copies);
-    let (outcome, _) = run(&world, &plan, |_, _| ());
+    let outcome = run(&world, &plan);
     assert_eq!(outcome.totals.sent, 100, "{outcome:?}");
     assert_eq!(outcome.totals.received, 200, "{outcome:?}");
+}
+
+/// A broker that loses seven messages.
+fn losing(channel_max: u16) -> Config {
+    let faults = vec![Fault { count: Some(7), ..Fault::new(FaultKind::Lose) }];
+    Config { channel_max, faults, ..Config::default() }
 }
 
 /// A connection asks its own queue on a channel beside the load's. Where the broker allows none, it is not lost.
 #[test]
 fn a_connection_without_a_free_channel_asks_no_queue() {
     for channel_max in [1, 2] {
-        let world = usual();
-        let broker = world.broker(Config {
-            channel_max,
-            faults: vec![Fault { count: Some(7), ..Fault::new(FaultKind::Lose) }],
-            ..Config::default()
-        });
-        let mut plan = plan(broker.port(), 1_000.0);
+        let (world, mut plan) = scene(losing(channel_max), 1_000.0);
         exclusive(&mut plan.groups[0]);
-        let (outcome, took) = run(&world, &plan, |_, _| ());
-        let lost = outcome.threads.iter().map(|it| it.lost_connections);
-        assert_eq!(lost.sum::<u64>(), 0, "{outcome:?}");
-        let expected = LedgerSummary { delivered: outcome.totals.sent - 7, lost: 7, ..whole(&outcome) };
-        assert_eq!(outcome.ledger, Some(expected), "{channel_max}");
-        assert!(took < Nanos::from_millis(8_000), "{took:?}");
+        let outcome = assert_lost(&world, &plan, &format!("{channel_max} channels"), |_| 7);
+        assert_eq!(common::lost_connections(&outcome), 0, "{outcome:?}");
     }
 }
 
@@ -587,19 +506,10 @@ fn a_connection_without_a_free_channel_asks_no_queue() {
 #[test]
 fn what_a_topic_loses_is_lost_and_nobody_waits_for_it() {
     for (ack, prefetch) in [(Ack::Every(1), 5), (Ack::Every(10), 50), (Ack::Auto, 0)] {
-        let world = usual();
-        let broker = world.broker(Config {
-            faults: vec![Fault { count: Some(7), ..Fault::new(FaultKind::Lose) }],
-            ..Config::default()
-        });
-        let mut plan = plan(broker.port(), 1_000.0);
+        let (world, mut plan) = scene(losing(Config::default().channel_max), 1_000.0);
         let group = &mut plan.groups[0];
         group.destinations = vec![Destination::topic("drained")];
         (group.consumers.ack, group.consumers.prefetch) = (ack, prefetch);
-        let (outcome, took) = run(&world, &plan, |_, _| ());
-        let expected = LedgerSummary { delivered: outcome.totals.sent - 7, lost: 7, ..whole(&outcome) };
-        assert_eq!(outcome.ledger, Some(expected), "{ack:?}");
-        // 2 s of quiet, and the questions.
-        assert!(took < Nanos::from_millis(8_000), "{took:?}");
+        assert_lost(&world, &plan, &format!("{ack:?}"), |_| 7);
     }
 }

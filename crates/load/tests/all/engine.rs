@@ -1,50 +1,40 @@
 //! Whole loads against the embedded broker in virtual time; stops, and peers that misbehave, on sockets.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use load::{Ack, Control, Destination, Error, Group, Guarantee, Outcome, Phases, Plan, RunEvent, Sink};
-use measure::{Interval, Metric, Nanos, Phase, Rate};
+use load::{Ack, Control, Destination, Error, Group, Guarantee, Outcome, Plan, RunEvent, Sink};
+use measure::{Interval, Metric, Nanos, Phase};
 
-use crate::common::embedded;
+use crate::common::{self, embedded};
 use crate::world::InMemory;
 
 /// Keeps the intervals of each phase apart.
 #[derive(Default)]
 struct Kept {
-    measured: Option<Interval>,
+    measured: Interval,
     bounds: Vec<(Phase, u64, u64)>,
-    events: Vec<RunEvent>,
 }
 
 impl Sink for Kept {
     fn interval(&mut self, merged: &Interval) {
         self.bounds.push((merged.phase, merged.start.0, merged.end.0));
         if merged.phase == Phase::Measure {
-            match &mut self.measured {
-                Some(sum) => sum.merge(merged),
-                None => self.measured = Some(merged.clone()),
-            }
+            self.measured.merge(merged);
         }
     }
 
-    fn event(&mut self, event: RunEvent) {
-        self.events.push(event);
-    }
+    fn event(&mut self, _: RunEvent) {}
 }
 
 fn in_memory() -> InMemory {
     InMemory::new(broker::Config::default())
 }
 
-fn group(broker: SocketAddr, destination: &str) -> Group {
-    let url = format!("amqp://{broker}");
-    let destination = Destination::parse(destination).expect("destination");
-    let mut group = Group::new(url.parse().expect("url"), vec![destination]);
-    group.producers.per_destination = 1;
-    group.consumers.per_destination = 1;
+fn group(broker: SocketAddr, destination: Destination) -> Group {
+    let mut group = common::group(broker, destination, (1, 1));
     group.producers.max_pending = 200;
     group.producers.sizes = 32.into();
     group.consumers.prefetch = 200;
@@ -53,15 +43,7 @@ fn group(broker: SocketAddr, destination: &str) -> Group {
 }
 
 fn plan(group: Group, warmup_ms: u64, measure_ms: u64) -> Plan {
-    Plan {
-        groups: vec![group],
-        phases: Phases {
-            warmup: Nanos::from_millis(warmup_ms),
-            measure: (measure_ms > 0).then(|| Nanos::from_millis(measure_ms)),
-            ..Phases::default()
-        },
-        ..Plan::default()
-    }
+    Plan { groups: vec![group], phases: common::phases(warmup_ms, measure_ms, 10_000), ..Plan::default() }
 }
 
 fn run(broker: &InMemory, plan: &Plan) -> (Outcome, Kept) {
@@ -79,7 +61,7 @@ fn all_out_nothing_is_lost_between_sender_broker_and_receiver() {
         ("queue://compact", 12, Ack::Auto),
         ("topic://news", 1024, Ack::Every(1)),
     ] {
-        let mut group = group(broker.local_addr(), destination);
+        let mut group = group(broker.local_addr(), Destination::parse(destination).expect("destination"));
         group.producers.sizes = size.into();
         group.consumers.ack = ack;
         let (outcome, kept) = run(&broker, &plan(group, 20, 60));
@@ -88,7 +70,7 @@ fn all_out_nothing_is_lost_between_sender_broker_and_receiver() {
         assert_eq!(totals.completed, totals.sent, "{destination}");
         assert_eq!(totals.received, totals.sent, "{destination}");
         assert_eq!((totals.nacked, totals.redelivered, outcome.unconfirmed), (0, 0, 0));
-        let measured = kept.measured.expect("measured");
+        let measured = kept.measured;
         for metric in [Metric::ACK_RESPONSE, Metric::END_TO_END, Metric::TRANSFER] {
             assert!(measured.latencies.histogram(metric).len() > 50, "{destination}: {metric:?}");
         }
@@ -98,8 +80,8 @@ fn all_out_nothing_is_lost_between_sender_broker_and_receiver() {
 #[test]
 fn intervals_are_cut_where_phases_meet() {
     let broker = in_memory();
-    let mut group = group(broker.local_addr(), "queue://cut");
-    group.producers.arrivals = Rate::per_second(1_000.0).expect("a rate").into();
+    let mut group = group(broker.local_addr(), Destination::queue("cut"));
+    group.producers.arrivals = common::rate(1_000.0);
     let (outcome, kept) = run(&broker, &plan(group, 300, 1_200));
     let measured = outcome.phases.iter().find(|p| p.phase == Phase::Measure).expect("measured");
     let length = measured.end.since(measured.start);
@@ -117,12 +99,12 @@ fn intervals_are_cut_where_phases_meet() {
 #[test]
 fn a_rate_is_kept_over_producers_and_threads() {
     let broker = in_memory();
-    let mut group = group(broker.local_addr(), "queue://rated");
+    let mut group = group(broker.local_addr(), Destination::queue("rated"));
     group.producers.per_destination = 3;
-    group.producers.arrivals = Rate::per_second(1_000.0).expect("a rate").into();
+    group.producers.arrivals = common::rate(1_000.0);
     let plan = Plan { threads: 2, ..plan(group, 0, 2_000) };
     let (outcome, kept) = run(&broker, &plan);
-    let (totals, measured) = (outcome.totals, kept.measured.expect("measured"));
+    let (totals, measured) = (outcome.totals, kept.measured);
     // The schedule gives exactly this many instants to the measured phase.
     assert!(totals.sent.abs_diff(2_000) <= 1, "{totals:?}");
     let sent = outcome.measured.sent;
@@ -134,9 +116,9 @@ fn a_rate_is_kept_over_producers_and_threads() {
 #[test]
 fn a_rate_below_the_number_of_producers_works() {
     let broker = in_memory();
-    let mut group = group(broker.local_addr(), "queue://slow");
+    let mut group = group(broker.local_addr(), Destination::queue("slow"));
     group.producers.per_destination = 5;
-    group.producers.arrivals = Rate::per_second(2.0).expect("a rate").into();
+    group.producers.arrivals = common::rate(2.0);
     let (outcome, _) = run(&broker, &plan(group, 0, 2_000));
     assert!((3..=5).contains(&outcome.totals.sent), "{:?}", outcome.totals);
 }
@@ -144,7 +126,7 @@ fn a_rate_below_the_number_of_producers_works() {
 #[test]
 fn a_message_count_ends_the_load() {
     let broker = in_memory();
-    let mut group = group(broker.local_addr(), "queue://counted");
+    let mut group = group(broker.local_addr(), Destination::queue("counted"));
     group.producers.message_count = Some(5_000);
     let (outcome, _) = run(&broker, &plan(group, 0, 0));
     assert_eq!(outcome.totals.sent, 5_000);
@@ -154,7 +136,7 @@ fn a_message_count_ends_the_load() {
 #[test]
 fn without_confirms_nothing_is_completed_and_all_is_received() {
     let broker = in_memory();
-    let mut group = group(broker.local_addr(), "queue://unconfirmed");
+    let mut group = group(broker.local_addr(), Destination::queue("unconfirmed"));
     group.producers.guarantee = Guarantee::Unconfirmed;
     group.producers.message_count = Some(20_000);
     let (outcome, _) = run(&broker, &plan(group, 0, 0));
@@ -165,7 +147,7 @@ fn without_confirms_nothing_is_completed_and_all_is_received() {
 #[test]
 fn stopping_ends_in_order_with_nothing_under_way() {
     let broker = embedded();
-    let plan = plan(group(broker.local_addr(), "queue://stopped"), 0, 60_000);
+    let plan = plan(group(broker.local_addr(), Destination::queue("stopped")), 0, 60_000);
     let control = Control::new();
     let stopper = control.clone();
     let handle = thread::spawn(move || {
@@ -183,8 +165,7 @@ fn stopping_ends_in_order_with_nothing_under_way() {
 
 /// A server that answers each connection with the same bytes, then says nothing more.
 fn scripted(answer: &'static [u8]) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
-    let address = listener.local_addr().expect("address");
+    let (listener, address) = common::listener();
     thread::spawn(move || {
         let mut open = Vec::new();
         for stream in listener.incoming().flatten() {
@@ -198,9 +179,7 @@ fn scripted(answer: &'static [u8]) -> SocketAddr {
 }
 
 fn refused(answer: &'static [u8]) -> (Error, Duration) {
-    let url = format!("amqp://{}", scripted(answer));
-    let mut group = Group::new(url.parse().expect("url"), vec![Destination::queue("q")]);
-    group.producers.per_destination = 1;
+    let group = common::group(scripted(answer), Destination::queue("q"), (1, 0));
     let plan = Plan { timeout: Nanos::from_millis(500), ..plan(group, 0, 1_000) };
     let start = Instant::now();
     let error = load::run(&plan, &Control::new(), &mut Kept::default());
@@ -221,7 +200,7 @@ fn silent_half_spoken_and_foreign_servers_end_in_time_with_one_line() {
 #[test]
 fn a_broker_that_goes_away_leaves_what_was_counted() {
     let broker = embedded();
-    let plan = plan(group(broker.local_addr(), "queue://gone"), 0, 60_000);
+    let plan = plan(group(broker.local_addr(), Destination::queue("gone")), 0, 60_000);
     let killer = thread::spawn(move || {
         thread::sleep(Duration::from_millis(800));
         drop(broker);

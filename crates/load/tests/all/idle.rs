@@ -1,43 +1,25 @@
 //! Connections that churn keeps: idle for longer than a heartbeat, behind a line that is never
 //! quiet, and with a login that is renewed.
 
-use crate::common;
+use crate::common::{self, Deaf};
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::thread;
 use std::time::Instant;
 
 use load::scenario::churn::{ChurnKind, ChurnPlan};
-use load::{ArrivalSchedule, Endpoint, Error, Outcome, RunEvent, SliceSink, Token};
-use measure::{Nanos, Rate, Slice};
+use load::{ArrivalSchedule, Endpoint, Error, Outcome, Token};
+use measure::Rate;
 use testkit::Random;
 
-struct Ignore;
-
-impl SliceSink for Ignore {
-    fn slice(&mut self, _: &Slice) {}
-
-    fn event(&mut self, _: RunEvent) {}
-}
-
-fn plan(port: u16, kind: ChurnKind, rate: f64, measure_ms: u64) -> ChurnPlan {
-    ChurnPlan {
-        endpoint: Endpoint::new("127.0.0.1", port),
-        kind,
-        schedule: Rate::per_second(rate).map(ArrivalSchedule::constant),
-        warmup: Nanos::ZERO,
-        measure: Nanos::from_millis(measure_ms),
-        messages: 1,
-        message_size: 100,
-        most_open: 4,
-        source_addresses: Vec::new(),
-        timeout: Nanos::from_millis(2_000),
-    }
+fn plan(broker: SocketAddr, kind: ChurnKind, rate: f64, measure_ms: u64) -> ChurnPlan {
+    let schedule = Rate::per_second(rate).map(ArrivalSchedule::constant);
+    ChurnPlan { schedule, ..common::churn(Endpoint::new("127.0.0.1", broker.port()), kind, measure_ms) }
 }
 
 fn churned(plan: &ChurnPlan) -> Result<(common::Tally, Outcome), Error> {
-    common::churned(plan, &mut Ignore)
+    common::churned(plan, &mut Deaf)
 }
 
 /// The broker gives up who is silent for two heartbeats, as RabbitMQ does.
@@ -55,7 +37,7 @@ fn connections_that_stay_live_longer_than_their_heartbeat() {
             let kind = random.of(&[ChurnKind::Channels, ChurnKind::Queues]);
             let rate = 1.0 + random.below(40) as f64 / 10.0;
             let lifetime_ms = u64::from(heartbeat_s) * 2_000 + 2_000;
-            let mut plan = plan(broker.local_addr().port(), kind, rate, lifetime_ms);
+            let mut plan = plan(broker.local_addr(), kind, rate, lifetime_ms);
             plan.most_open = 2 + random.below(9) as usize;
             plan.endpoint.connection.heartbeat_s = heartbeat_s;
             let what = format!("seed {seed}: {kind:?}, heartbeat {heartbeat_s} s, {rate}/s");
@@ -72,9 +54,8 @@ fn connections_that_stay_live_longer_than_their_heartbeat() {
 
 /// Passes on what the client says, and never stops saying something itself: heartbeats, as fast as
 /// the line takes them, from the login on.
-fn never_quiet(broker: SocketAddr) -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
-    let port = listener.local_addr().expect("address").port();
+fn never_quiet(broker: SocketAddr) -> SocketAddr {
+    let (listener, address) = common::listener();
     thread::spawn(move || {
         // The first connection only asks whether the broker is there.
         for (number, client) in listener.incoming().flatten().enumerate() {
@@ -85,7 +66,7 @@ fn never_quiet(broker: SocketAddr) -> u16 {
             thread::spawn(move || flood(&mut back, client, number > 0));
         }
     });
-    port
+    address
 }
 
 /// Whole frames from the broker, and heartbeats in between.
@@ -125,8 +106,8 @@ fn flood(from: &mut TcpStream, mut to: TcpStream, floods: bool) {
 #[test]
 fn a_line_that_is_never_quiet_keeps_nobody_from_ending() {
     let broker = common::embedded();
-    let port = never_quiet(broker.local_addr());
-    let plan = plan(port, ChurnKind::Channels, 20.0, 1_000);
+    let address = never_quiet(broker.local_addr());
+    let plan = plan(address, ChurnKind::Channels, 20.0, 1_000);
     let since = Instant::now();
     let (tally, outcome) = churned(&plan).expect("it starts");
     let took = since.elapsed();
@@ -141,7 +122,7 @@ fn a_line_that_is_never_quiet_keeps_nobody_from_ending() {
 #[test]
 fn connections_that_stay_tell_of_a_renewed_token() {
     let broker = common::embedded();
-    let mut plan = plan(broker.local_addr().port(), ChurnKind::Channels, 20.0, 1_500);
+    let mut plan = plan(broker.local_addr(), ChurnKind::Channels, 20.0, 1_500);
     let token = Token::new("guest");
     plan.endpoint.token = Some(token.clone());
     let renewal = thread::spawn(move || {

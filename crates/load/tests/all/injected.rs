@@ -5,14 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use broker::{Amount, Config, Fault, FaultKind, Injections, Origin, Who};
-use load::{
-    Ack, Control, Destination, Endpoint, Group, Json, Outcome, Phases, Plan, ReconnectPolicy, RunEvent, Sink, Sizes,
-    Spin,
-};
+use load::{Ack, Destination, Json, Outcome, Plan, ReconnectPolicy, Sizes, Spin};
+use measure::Nanos;
 use measure::ledger::LedgerSummary;
-use measure::{Interval, Nanos, Rate};
 use testkit::Random;
 
+use crate::common;
 use crate::world::{self, Pace, World};
 
 /// Scripts of an ordinary run; see [`testkit::seeds`].
@@ -128,19 +126,6 @@ fn fault(random: &mut Random, size: usize, hits_headers: bool) -> Fault {
     }
 }
 
-/// Tells the broker when the load begins.
-struct Watch(broker::FaultLog);
-
-impl Sink for Watch {
-    fn interval(&mut self, _: &Interval) {}
-
-    fn event(&mut self, event: RunEvent) {
-        if let RunEvent::Started { at } = event {
-            self.0.begin(at);
-        }
-    }
-}
-
 /// How a scene went.
 struct Scened {
     outcome: Result<Outcome, load::Error>,
@@ -151,16 +136,15 @@ fn play(seed: u64, scene: &Scene) -> Scened {
     let world = World::new(seed, scene.pace);
     let config = Config { faults: scene.script.clone(), fault_origin: Origin::Declared, ..Config::default() };
     let address = world.broker(config);
-    let mut group = Group::new(Endpoint::new("127.0.0.1", address.port()), vec![Destination::queue("injected")]);
-    group.producers.per_destination = scene.producers;
-    group.producers.arrivals = Rate::per_second(scene.rate).expect("a rate").into();
+    let clients = (scene.producers, scene.consumers);
+    let mut group = common::group(address, Destination::queue("injected"), clients);
+    group.producers.arrivals = common::rate(scene.rate);
     group.producers.max_pending = 1_000;
     group.producers.sizes = if scene.has_trace_header {
         Sizes::Bodies(Arc::new(Json::new(scene.size).bodies().expect("bodies")))
     } else {
         scene.size.into()
     };
-    group.consumers.per_destination = scene.consumers;
     group.consumers.ack = scene.ack;
     group.consumers.prefetch = scene.prefetch;
     group.reconnect = Some(ReconnectPolicy { min: Nanos::from_millis(2), max: Nanos::from_millis(10) });
@@ -168,17 +152,13 @@ fn play(seed: u64, scene: &Scene) -> Scened {
         groups: vec![group],
         threads: scene.threads,
         run_id: 77,
-        phases: Phases {
-            warmup: Nanos::ZERO,
-            measure: Some(Nanos::from_millis(MEASURE_MS)),
-            // What is lost is waited for in vain.
-            drain: Nanos::from_millis(450),
-        },
+        // What is lost is waited for in vain.
+        phases: common::phases(0, MEASURE_MS, 450),
         spin: Spin::Never,
         ..Plan::default()
     };
     let log = world.with_broker(address, |broker| broker.fault_log());
-    let outcome = load::run_in(&world, &plan, &Control::new(), &mut Watch(log.clone()));
+    let (outcome, _) = world.run(&plan, |_, at| log.begin(at));
     Scened { outcome, injections: log.injections() }
 }
 

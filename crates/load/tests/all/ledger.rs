@@ -3,28 +3,13 @@
 use std::thread;
 use std::time::Duration;
 
-use load::{Ack, Control, Destination, Group, Guarantee, Outcome, Phases, Plan, ReconnectPolicy, RunEvent, Sink};
+use load::{Ack, Group, Guarantee, Outcome, Plan};
 use measure::ledger::LedgerSummary;
-use measure::{Interval, Nanos, Rate};
 
-struct Deaf;
-
-impl Sink for Deaf {
-    fn interval(&mut self, _: &Interval) {}
-    fn event(&mut self, _: RunEvent) {}
-}
-
-fn embedded() -> broker::Running {
-    let config = broker::Config { listen: "127.0.0.1:0".parse().expect("address"), ..broker::Config::default() };
-    broker::Broker::bind(config).expect("bind").spawn().expect("spawn")
-}
+use crate::common::{self, embedded};
 
 fn group(broker: &broker::Running, destinations: &[&str], clients: (usize, usize)) -> Group {
-    let url = format!("amqp://{}", broker.local_addr());
-    let destinations = destinations.iter().map(|text| Destination::parse(text).expect("destination"));
-    let mut group = Group::new(url.parse().expect("url"), destinations.collect());
-    group.producers.per_destination = clients.0;
-    group.consumers.per_destination = clients.1;
+    let mut group = common::group_to(broker, destinations, clients);
     group.producers.max_pending = 300;
     group.producers.sizes = 40.into();
     group.consumers.ack = Ack::Every(20);
@@ -37,20 +22,8 @@ fn run(group: Group, threads: usize) -> Outcome {
 
 /// For so many milliseconds, of which a fifth is warm-up.
 fn run_for(group: Group, threads: usize, millis: u64) -> Outcome {
-    let plan = Plan {
-        groups: vec![group],
-        threads,
-        run_id: 77,
-        phases: Phases {
-            warmup: Nanos::from_millis(millis / 5),
-            measure: Some(Nanos::from_millis(millis / 5 * 4)),
-            ..Phases::default()
-        },
-        ..Plan::default()
-    };
-    let outcome = load::run(&plan, &Control::new(), &mut Deaf).expect("the load starts");
-    assert!(outcome.error.is_none(), "{outcome:?}");
-    outcome
+    let phases = common::phases(millis / 5, millis / 5 * 4, 10_000);
+    common::run(&Plan { groups: vec![group], threads, run_id: 77, phases, ..Plan::default() })
 }
 
 /// All was sent once to each of this many receivers, and arrived in order.
@@ -84,7 +57,7 @@ fn without_confirms_every_message_counts_as_unconfirmed() {
     let broker = embedded();
     let mut group = group(&broker, &["queue://unconfirmed"], (2, 1));
     group.producers.guarantee = Guarantee::Unconfirmed;
-    group.producers.arrivals = Rate::per_second(5_000.0).expect("a rate").into();
+    group.producers.arrivals = common::rate(5_000.0);
     let outcome = run(group, 1);
     let sent = outcome.totals.sent;
     let expected = LedgerSummary { unconfirmed_delivered: sent, ..in_order(sent, 1) };
@@ -99,7 +72,7 @@ fn messages_of_an_earlier_run_are_foreign() {
     let outcome = run(earlier, 1);
     assert_eq!((outcome.totals.sent, outcome.ledger), (50, None), "nobody received");
     let mut group = group(&broker, &["queue://shared"], (1, 1));
-    group.producers.arrivals = Rate::per_second(2_000.0).expect("a rate").into();
+    group.producers.arrivals = common::rate(2_000.0);
     let outcome = run(group, 1);
     let expected = LedgerSummary { foreign: 50, ..in_order(outcome.totals.sent, 1) };
     assert_eq!(outcome.ledger, Some(expected));
@@ -141,7 +114,7 @@ fn passing_consumer(mut group: Group, takes: u64) -> thread::JoinHandle<Outcome>
 fn what_a_closing_consumer_gives_back_is_neither_repeated_nor_reordered() {
     let broker = embedded();
     let mut group = group(&broker, &["queue://given-back"], (2, 2));
-    group.producers.arrivals = Rate::per_second(8_000.0).expect("a rate").into();
+    group.producers.arrivals = common::rate(8_000.0);
     let other = passing_consumer(group.clone(), 50);
     let outcome = run(group, 2);
     let taken = other.join().expect("the other").totals.received;
@@ -156,9 +129,9 @@ fn what_a_closing_consumer_gives_back_is_neither_repeated_nor_reordered() {
 fn what_the_broker_returns_is_not_lost() {
     let broker = embedded();
     let mut group = group(&broker, &["queue://goes-away"], (2, 1));
-    group.producers.arrivals = Rate::per_second(4_000.0).expect("a rate").into();
+    group.producers.arrivals = common::rate(4_000.0);
     group.producers.amqp091.mandatory = true;
-    group.reconnect = Some(ReconnectPolicy { min: Nanos::from_millis(100), max: Nanos::from_millis(100) });
+    group.reconnect = common::reconnect(100);
     // Deletes the queue, which the load's own consumer declares again when it is back.
     let mut deleting = group.clone();
     deleting.queues.delete = true;
@@ -178,15 +151,10 @@ fn a_queue_of_the_same_name_at_another_broker_is_another_queue() {
     let (here, there) = (embedded(), embedded());
     let mut nobody = group(&there, &["queue://twice"], (1, 0));
     let mut group = group(&here, &["queue://twice"], (1, 1));
-    nobody.producers.arrivals = Rate::per_second(1_000.0).expect("a rate").into();
-    group.producers.arrivals = Rate::per_second(2_000.0).expect("a rate").into();
-    let plan = Plan {
-        groups: vec![nobody, group],
-        run_id: 78,
-        phases: Phases { measure: Some(Nanos::from_millis(500)), ..Phases::default() },
-        ..Plan::default()
-    };
-    let outcome = load::run(&plan, &Control::new(), &mut Deaf).expect("the load starts");
+    nobody.producers.arrivals = common::rate(1_000.0);
+    group.producers.arrivals = common::rate(2_000.0);
+    let phases = common::phases(0, 500, 10_000);
+    let outcome = common::run(&Plan { groups: vec![nobody, group], run_id: 78, phases, ..Plan::default() });
     let received = outcome.totals.received;
     assert!(received < outcome.totals.sent, "{outcome:?}");
     assert_eq!(outcome.ledger, Some(in_order(received, 1)));

@@ -1,9 +1,9 @@
 //! A broker's name: the addresses that it has, and those that it has later.
 
-use crate::common;
+use crate::common::{self, Deaf};
 
 use std::io::{Error as IoError, Result as IoResult};
-use std::net::{Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv6Addr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -11,10 +11,8 @@ use std::time::{Duration, Instant};
 
 use broker::{Fault, FaultKind};
 use load::scenario::churn::{ChurnKind, ChurnPlan};
-use load::{
-    Control, Destination, Endpoint, Group, Outcome, Phases, Plan, ReconnectPolicy, Resolver, RunEvent, Sink, SliceSink,
-};
-use measure::{Interval, Nanos, Rate, Slice};
+use load::{Control, Destination, Endpoint, Group, Outcome, Plan, ReconnectPolicy, Resolver, RunEvent, Sink};
+use measure::{Interval, Nanos};
 
 #[derive(Default)]
 struct Count(u64);
@@ -22,14 +20,6 @@ struct Count(u64);
 impl Sink for Count {
     fn interval(&mut self, merged: &Interval) {
         self.0 += merged.counters.received;
-    }
-
-    fn event(&mut self, _: RunEvent) {}
-}
-
-impl SliceSink for Count {
-    fn slice(&mut self, slice: &Slice) {
-        self.0 += slice.counters.received;
     }
 
     fn event(&mut self, _: RunEvent) {}
@@ -47,33 +37,16 @@ fn name(look_up: impl Fn() -> IoResult<Vec<SocketAddr>> + Send + Sync + 'static)
 
 fn plan(endpoint: Endpoint, ms: u64) -> Plan {
     let mut group = Group::new(endpoint, vec![Destination::queue("names")]);
-    group.producers.per_destination = 4;
-    group.producers.arrivals = Rate::per_second(500.0).expect("a rate").into();
+    (group.producers.per_destination, group.consumers.per_destination) = (4, 4);
+    group.producers.arrivals = common::rate(500.0);
     group.producers.max_pending = 100;
-    group.consumers.per_destination = 4;
     group.reconnect = Some(ReconnectPolicy { min: Nanos::from_millis(20), max: Nanos::from_millis(60) });
-    Plan {
-        groups: vec![group],
-        phases: Phases { measure: Some(Nanos::from_millis(ms)), ..Phases::default() },
-        timeout: Nanos::from_millis(4_000),
-        ..Plan::default()
-    }
+    Plan { timeout: Nanos::from_millis(4_000), ..common::measured(group, ms) }
 }
 
 fn churned(endpoint: Endpoint, kind: ChurnKind) -> (common::Tally, Outcome) {
-    let plan = ChurnPlan {
-        endpoint,
-        kind,
-        schedule: None,
-        warmup: Nanos::ZERO,
-        measure: Nanos::from_millis(500),
-        messages: 1,
-        message_size: 32,
-        most_open: 4,
-        source_addresses: Vec::new(),
-        timeout: Nanos::from_millis(2_000),
-    };
-    common::churned(&plan, &mut Count::default()).expect("it starts")
+    let plan = ChurnPlan { message_size: 32, ..common::churn(endpoint, kind, 500) };
+    common::churned(&plan, &mut Deaf).expect("it starts")
 }
 
 fn loaded(plan: &Plan) -> (Outcome, u64) {
@@ -84,22 +57,13 @@ fn loaded(plan: &Plan) -> (Outcome, u64) {
 
 /// Passes connections on and counts them.
 fn front(to: SocketAddr) -> (SocketAddr, Arc<AtomicUsize>) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
-    let address = listener.local_addr().expect("address");
+    let (listener, address) = common::listener();
     let count = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&count);
     thread::spawn(move || {
         for client in listener.incoming().flatten() {
             counted.fetch_add(1, Ordering::Relaxed);
-            let server = TcpStream::connect(to).expect("the broker");
-            let pairs = [(client.try_clone(), server.try_clone()), (Ok(server), Ok(client))];
-            for (from, to) in pairs {
-                let (mut from, mut to) = (from.expect("clone"), to.expect("clone"));
-                thread::spawn(move || {
-                    let _ = std::io::copy(&mut from, &mut to);
-                    let _ = to.shutdown(Shutdown::Write);
-                });
-            }
+            common::pass_on(client, TcpStream::connect(to).expect("the broker"));
         }
     });
     (address, count)
@@ -107,8 +71,7 @@ fn front(to: SocketAddr) -> (SocketAddr, Arc<AtomicUsize>) {
 
 /// An address that refuses.
 fn refuses() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
-    listener.local_addr().expect("address")
+    common::listener().1
 }
 
 /// An address that never answers, as long as what comes with it lives: its queue is full.
@@ -204,7 +167,7 @@ fn an_address_that_refuses_or_is_silent_is_passed_over() {
         }
     }
     let nowhere = name(|| Ok(vec![refuses(), refuses()]));
-    let error = load::run(&plan(nowhere, 300), &Control::new(), &mut Count::default());
+    let error = load::run(&plan(nowhere, 300), &Control::new(), &mut Deaf);
     let error = error.expect_err("nobody is there").to_string();
     assert!(error.contains("refused"), "{error}");
 }
@@ -233,7 +196,7 @@ fn a_name_server_that_fails_or_hangs_costs_no_connection() {
         plan.groups[0].queues.delete = false;
         let (outcome, received) = loaded(&plan);
         assert_eq!(outcome.error, None, "hangs: {hangs}");
-        let lost: u64 = outcome.threads.iter().map(|it| it.lost_connections).sum();
+        let lost = common::lost_connections(&outcome);
         assert!(lost > 0, "hangs: {hangs}");
         assert!(received > 1_000, "hangs: {hangs}: {received} of 1500");
         assert!(since.elapsed() < Duration::from_secs(15), "hangs: {hangs}");

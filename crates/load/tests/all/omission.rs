@@ -18,9 +18,11 @@
 //!
 //! `cargo test -p load --release --test all -- omission --nocapture` prints the table of `docs/measurement.md`.
 
-use broker::{Broker, Config, Fault, FaultKind, FaultLog, Origin};
-use load::{Control, Destination, Group, Phases, Plan, RunEvent, Sink};
-use measure::{Interval, Metric, Nanos, Phase, Rate, Recorder, Time};
+use broker::{Config, Fault, FaultKind, FaultLog, Origin};
+use load::{Control, Destination, Phases, Plan, RunEvent, Sink};
+use measure::{Interval, Metric, Nanos, Phase, Recorder, Time};
+
+use crate::common;
 
 const SERVICE: Nanos = Nanos::from_millis(1);
 const WARMUP: Nanos = Nanos::from_millis(1_000);
@@ -88,20 +90,14 @@ fn script() -> Vec<Fault> {
 
 /// Runs the load; what was measured, and when the broker really stood still.
 fn run(case: &Case) -> (Kept, Vec<(Time, Time)>) {
-    let config = Config { faults: script(), fault_origin: Origin::Declared, ..Config::default() };
-    let broker = Broker::bind(config).expect("bind").spawn().expect("spawn");
+    let broker = common::started(Config { faults: script(), fault_origin: Origin::Declared, ..Config::default() });
     let log = broker.fault_log();
-    let url = format!("amqp://{}", broker.local_addr());
-    let mut group = Group::new(url.parse().expect("url"), vec![Destination::queue("q")]);
-    group.producers.per_destination = case.producers;
-    group.producers.arrivals = Rate::per_second(case.rate).expect("a rate").into();
+    let mut group = common::group(broker.local_addr(), Destination::queue("q"), (case.producers, 0));
+    group.producers.arrivals = common::rate(case.rate);
     group.producers.max_pending = case.window;
     group.producers.sizes = 32.into();
-    let plan = Plan {
-        groups: vec![group],
-        phases: Phases { warmup: WARMUP, measure: Some(MEASURE), ..Phases::default() },
-        ..Plan::default()
-    };
+    let phases = Phases { warmup: WARMUP, measure: Some(MEASURE), ..Phases::default() };
+    let plan = Plan { groups: vec![group], phases, ..Plan::default() };
     let mut kept =
         Kept { log: log.clone(), warmup: Recorder::new(), measured: Recorder::new(), start: Time(0), waited: 0 };
     let outcome = load::run(&plan, &Control::new(), &mut kept).expect("load");

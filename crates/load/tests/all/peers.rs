@@ -1,30 +1,15 @@
 //! Brokers that misbehave by a script: the engine says what happened, never hangs, never panics. In virtual time.
 
 use broker::{Amount, Config, Fault, FaultKind, FaultLog, Origin, Who};
-use load::{Ack, Destination, Error, Group, Outcome, Phases, Plan, ReconnectPolicy, RunEvent, Sink};
-use measure::{Interval, Metric, Nanos, Phase, Rate};
+use load::{Ack, Destination, Error, Outcome, Plan, ReconnectPolicy, RunEvent};
+use measure::{Metric, Nanos};
 
-use crate::world::InMemory;
+use crate::common;
+use crate::world::{InMemory, Told};
 
 struct Kept {
     log: FaultLog,
-    measured: Interval,
-    events: Vec<RunEvent>,
-}
-
-impl Sink for Kept {
-    fn interval(&mut self, merged: &Interval) {
-        if merged.phase != Phase::Warmup {
-            self.measured.merge(merged);
-        }
-    }
-
-    fn event(&mut self, event: RunEvent) {
-        if let RunEvent::Started { at } = event {
-            self.log.begin(at);
-        }
-        self.events.push(event);
-    }
+    told: Told,
 }
 
 fn at(kind: FaultKind, ms: u64) -> Fault {
@@ -36,32 +21,32 @@ fn broker(script: &[Fault]) -> InMemory {
 }
 
 fn plan(broker: &InMemory, reconnect: Option<ReconnectPolicy>) -> Plan {
-    let url = format!("amqp://{}", broker.local_addr());
-    let queue = Destination::queue("peers");
-    let mut group = Group::new(url.parse().expect("url"), vec![queue]);
-    group.producers.per_destination = 2;
-    group.producers.arrivals = Rate::per_second(4_000.0).expect("a rate").into();
+    let mut group = common::group(broker.local_addr(), Destination::queue("peers"), (2, 1));
+    group.producers.arrivals = common::rate(4_000.0);
     group.producers.max_pending = 100;
     group.producers.sizes = 40.into();
-    group.consumers.per_destination = 1;
     group.consumers.ack = Ack::Every(10);
     group.reconnect = reconnect;
-    Plan {
-        groups: vec![group],
-        phases: Phases { warmup: Nanos::ZERO, measure: Some(Nanos::from_millis(300)), drain: Nanos::from_millis(300) },
-        timeout: Nanos::from_millis(1_000),
-        ..Plan::default()
-    }
+    let phases = common::phases(0, 300, 300);
+    Plan { groups: vec![group], phases, timeout: Nanos::from_millis(1_000), ..Plan::default() }
 }
 
 /// Runs a load against a script; ends in time, whatever happens.
 fn run(script: &[Fault], reconnect: Option<ReconnectPolicy>) -> (Result<Outcome, Error>, Kept) {
     let broker = broker(script);
-    let mut kept = Kept { log: broker.fault_log(), measured: Interval::new(), events: Vec::new() };
+    let log = broker.fault_log();
     let begin = broker.world.time();
-    let outcome = broker.run(&plan(&broker, reconnect), &mut kept);
+    let (outcome, told) = broker.world.run(&plan(&broker, reconnect), |_, at| log.begin(at));
     let took = broker.world.time().since(begin);
     assert!(took < Nanos::from_millis(3_000), "{script:?} took {took:?}");
+    (outcome, Kept { log, told })
+}
+
+/// Runs a load that a script does not end.
+fn outlived(script: &[Fault], reconnect: Option<ReconnectPolicy>) -> (Outcome, Kept) {
+    let (outcome, kept) = run(script, reconnect);
+    let outcome = outcome.expect("the load starts");
+    assert!(outcome.error.is_none(), "{outcome:?}");
     (outcome, kept)
 }
 
@@ -88,12 +73,10 @@ const RECOVERY: Option<ReconnectPolicy> =
 #[test]
 fn a_broker_that_hangs_costs_time_and_nothing_else() {
     let stall = Fault { length: Some(Nanos::from_millis(150)), ..at(FaultKind::Stall, 100) };
-    let (outcome, kept) = run(&[stall], None);
-    let outcome = outcome.expect("the load starts");
-    assert!(outcome.error.is_none(), "{outcome:?}");
+    let (outcome, kept) = outlived(&[stall], None);
     assert_eq!(outcome.unconfirmed, 0);
     assert_eq!(outcome.totals.received, outcome.totals.sent);
-    let felt = kept.measured.latencies.histogram(Metric::ACK_RESPONSE).max();
+    let felt = kept.told.measured.latencies.histogram(Metric::ACK_RESPONSE).max();
     assert!(felt > 148_000_000, "{felt} ns");
 }
 
@@ -110,9 +93,7 @@ fn a_broker_that_hangs_for_good_does_not_hang_the_end() {
 #[test]
 fn refused_messages_are_counted() {
     let nack = Fault { amount: Amount::Every(3), ..Fault::new(FaultKind::Nack) };
-    let (outcome, kept) = run(&[nack], None);
-    let outcome = outcome.expect("the load starts");
-    assert!(outcome.error.is_none(), "{outcome:?}");
+    let (outcome, kept) = outlived(&[nack], None);
     let totals = outcome.totals;
     assert_eq!(totals.nacked, kept.log.injections().faults[0].count);
     assert_eq!(totals.nacked, totals.sent / 3);
@@ -125,10 +106,8 @@ fn a_channel_closed_in_the_middle_names_the_brokers_reason() {
         let close = Fault { who, ..at(FaultKind::CloseChannel, 100) };
         let (text, _) = broken(std::slice::from_ref(&close));
         assert!(text.contains("406") && text.contains("fault"), "{text}");
-        let (outcome, _) = run(&[close], RECOVERY);
-        let outcome = outcome.expect("the load starts");
-        assert!(outcome.error.is_none(), "{outcome:?}");
-        let lost: u64 = outcome.threads.iter().map(|t| t.lost_connections).sum();
+        let (outcome, _) = outlived(&[close], RECOVERY);
+        let lost = common::lost_connections(&outcome);
         assert!(lost > 0, "{who:?}: {outcome:?}");
     }
 }
@@ -143,10 +122,8 @@ fn connections_that_end_name_the_reason() {
     for (kind, part) in cases {
         let (text, _) = broken(&[at(kind, 100)]);
         assert!(text.contains(part), "{kind:?}: {text}");
-        let (outcome, _) = run(&[at(kind, 100)], RECOVERY);
-        let outcome = outcome.expect("the load starts");
-        assert!(outcome.error.is_none(), "{outcome:?}");
-        let lost: u64 = outcome.threads.iter().map(|t| t.lost_connections).sum();
+        let (outcome, _) = outlived(&[at(kind, 100)], RECOVERY);
+        let lost = common::lost_connections(&outcome);
         assert_eq!(lost, 3, "{kind:?}: {outcome:?}");
         assert!(kept_its_schedule(&outcome), "{kind:?}: {outcome:?}");
     }
@@ -180,28 +157,24 @@ fn a_refused_login_says_so_at_once() {
 fn logins_refused_after_a_loss_are_tried_again() {
     let refuse = Fault { count: Some(4), ..at(FaultKind::RefuseLogin, 100) };
     let script = [at(FaultKind::Reset, 101), refuse];
-    let (outcome, kept) = run(&script, RECOVERY);
-    let outcome = outcome.expect("the load starts");
-    assert!(outcome.error.is_none(), "{outcome:?}");
+    let (outcome, kept) = outlived(&script, RECOVERY);
     assert_eq!(kept.log.injections().faults[1].count, 4);
     let recovered = |event: &RunEvent| matches!(event, RunEvent::Recovered { .. });
-    assert!(kept.events.iter().any(recovered), "{:?}", kept.events);
+    assert!(kept.told.events.iter().any(recovered), "{:?}", kept.told.events);
     assert!(kept_its_schedule(&outcome), "{outcome:?}");
 }
 
 #[test]
 fn blocked_publishers_wait_and_say_so() {
     let block = Fault { length: Some(Nanos::from_millis(100)), ..at(FaultKind::Block, 100) };
-    let (outcome, kept) = run(&[block], None);
-    let outcome = outcome.expect("the load starts");
-    assert!(outcome.error.is_none(), "{outcome:?}");
+    let (outcome, kept) = outlived(&[block], None);
     assert_eq!(outcome.totals.received, outcome.totals.sent);
     for wanted in [
         |event: &RunEvent| matches!(event, RunEvent::Blocked { .. }),
         |event: &RunEvent| matches!(event, RunEvent::Unblocked { .. }),
     ] {
-        assert!(kept.events.iter().any(wanted), "{:?}", kept.events);
+        assert!(kept.told.events.iter().any(wanted), "{:?}", kept.told.events);
     }
-    let felt = kept.measured.latencies.histogram(Metric::ACK_RESPONSE).max();
+    let felt = kept.told.measured.latencies.histogram(Metric::ACK_RESPONSE).max();
     assert!(felt > 98_000_000, "{felt} ns");
 }

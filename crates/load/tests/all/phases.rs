@@ -2,10 +2,11 @@
 //! that cross the beginning and the end of the measured phase, each phase has as many latencies as
 //! messages were due in it, and none of them is longer than the stalls make it. In virtual time, but for programs.
 
-use broker::{Broker, Config, Fault, FaultKind, FaultLog, Origin};
-use load::{Control, Destination, Group, Phases, Plan, RunEvent, Sink};
-use measure::{Interval, Metric, Nanos, Phase, Rate, Recorder};
+use broker::{Config, Fault, FaultKind, FaultLog, Origin};
+use load::{Control, Destination, Plan, RunEvent, Sink};
+use measure::{Interval, Metric, Nanos, Phase, Recorder};
 
+use crate::common;
 use crate::world::InMemory;
 
 const RATE: u64 = 200;
@@ -48,6 +49,12 @@ impl Sink for Heard {
     }
 }
 
+impl Heard {
+    fn new(log: FaultLog) -> Self {
+        Self { log, warmup: Recorder::new(), measured: Recorder::new(), carried: 0 }
+    }
+}
+
 fn played(case: &Case) -> Heard {
     let stall = |&(from, to): &Stall| Fault {
         at: Some(Nanos::from_millis(from)),
@@ -57,25 +64,14 @@ fn played(case: &Case) -> Heard {
     let config =
         Config { faults: case.stalls.iter().map(stall).collect(), fault_origin: Origin::Declared, ..Config::default() };
     let broker = InMemory::new(config);
-    let url = format!("amqp://{}", broker.local_addr());
-    let mut group = Group::new(url.parse().expect("url"), vec![Destination::queue("q")]);
-    group.producers.per_destination = 2;
-    group.consumers.per_destination = 1;
-    group.producers.arrivals = Rate::per_second(RATE as f64).expect("a rate").into();
+    let mut group = common::group(broker.local_addr(), Destination::queue("q"), (2, 1));
+    group.producers.arrivals = common::rate(RATE as f64);
     // Whoever has no room at the end never sends.
     group.producers.max_pending = 10_000;
     group.producers.sizes = case.size.into();
-    let plan = Plan {
-        groups: vec![group],
-        threads: case.threads,
-        phases: Phases {
-            warmup: Nanos::from_millis(case.warmup),
-            measure: Some(Nanos::from_millis(case.measure)),
-            ..Phases::default()
-        },
-        ..Plan::default()
-    };
-    let mut heard = Heard { log: broker.fault_log(), warmup: Recorder::new(), measured: Recorder::new(), carried: 0 };
+    let phases = common::phases(case.warmup, case.measure, 10_000);
+    let plan = Plan { groups: vec![group], threads: case.threads, phases, ..Plan::default() };
+    let mut heard = Heard::new(broker.fault_log());
     let outcome = broker.run(&plan, &mut heard).expect("load");
     assert!(outcome.error.is_none(), "{outcome:?}");
     assert_eq!(outcome.unconfirmed, 0, "{outcome:?}");
@@ -153,13 +149,8 @@ fn each_phase_has_as_many_latencies_as_messages_were_due_in_it() {
             stalls.push((from, to));
             from = to + 50 + below(400);
         }
-        let case = Case {
-            warmup,
-            measure,
-            stalls,
-            size: [12, 16, 32, 100][below(4) as usize],
-            threads: 1 + below(2) as usize,
-        };
+        let size = [12, 16, 32, 100][below(4) as usize];
+        let case = Case { warmup, measure, stalls, size, threads: 1 + below(2) as usize };
         eprintln!("{round}: {warmup} {measure} {:?}", case.stalls);
         check(&case);
     }
@@ -169,28 +160,13 @@ fn each_phase_has_as_many_latencies_as_messages_were_due_in_it() {
 /// and neither is what they had due in the warm-up.
 #[test]
 fn other_programs_messages_belong_to_the_phase_that_they_were_due_in() {
-    let broker = Broker::bind(Config::default()).expect("bind").spawn().expect("spawn");
-    let url = format!("amqp://{}", broker.local_addr());
-    let group = || Group::new(url.parse().expect("url"), vec![Destination::queue("q")]);
-    let mut sending = group();
-    sending.producers.per_destination = 1;
-    sending.consumers.per_destination = 0;
-    sending.producers.arrivals = Rate::per_second(RATE as f64).expect("a rate").into();
-    let sender = Plan {
-        groups: vec![sending],
-        phases: Phases { warmup: Nanos::ZERO, measure: Some(Nanos::from_millis(2_000)), ..Phases::default() },
-        ..Plan::default()
-    };
-    let mut receiving = group();
-    receiving.producers.per_destination = 0;
-    receiving.consumers.per_destination = 1;
-    let receiver = Plan {
-        groups: vec![receiving],
-        phases: Phases { warmup: Nanos::from_millis(500), measure: Some(Nanos::from_millis(500)), ..Phases::default() },
-        ..Plan::default()
-    };
-    let heard = |log| Heard { log, warmup: Recorder::new(), measured: Recorder::new(), carried: 0 };
-    let (mut sent, mut received) = (heard(broker.fault_log()), heard(broker.fault_log()));
+    let broker = common::embedded();
+    let mut sending = common::group(broker.local_addr(), Destination::queue("q"), (1, 0));
+    sending.producers.arrivals = common::rate(RATE as f64);
+    let sender = common::measured(sending, 2_000);
+    let receiving = common::group(broker.local_addr(), Destination::queue("q"), (0, 1));
+    let receiver = Plan { groups: vec![receiving], phases: common::phases(500, 500, 10_000), ..Plan::default() };
+    let (mut sent, mut received) = (Heard::new(broker.fault_log()), Heard::new(broker.fault_log()));
     std::thread::scope(|scope| {
         scope.spawn(|| load::run(&sender, &Control::new(), &mut sent).expect("load"));
         std::thread::sleep(std::time::Duration::from_millis(400));

@@ -3,7 +3,7 @@
 use crate::common;
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -83,8 +83,7 @@ fn probed(plan: &ProbePlan) -> (Heard, Tally, Outcome) {
 
 /// Serves connections, each on a thread, until the test ends.
 fn serve(work: impl Fn(TcpStream) + Send + Sync + 'static) -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = listener.local_addr().expect("an address").port();
+    let (listener, address) = common::listener();
     let work = Arc::new(work);
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
@@ -92,7 +91,7 @@ fn serve(work: impl Fn(TcpStream) + Send + Sync + 'static) -> u16 {
             thread::spawn(move || work(stream));
         }
     });
-    port
+    address.port()
 }
 
 /// Answers each request of a connection after `wait`.
@@ -109,6 +108,12 @@ fn answer(mut stream: TcpStream, answer: &[u8], wait: impl Fn()) {
             }
         }
     }
+}
+
+/// Reads a request, or a part of it, and says this.
+fn say(mut stream: TcpStream, text: &[u8]) {
+    let _ = stream.read(&mut [0; 4096]);
+    let _ = stream.write_all(text);
 }
 
 #[test]
@@ -189,11 +194,6 @@ fn servers_that_misbehave_are_named_and_cost_bounded_time() {
             }
             thread::sleep(Duration::from_millis(pause_ms));
         }
-    }
-    fn say(mut stream: TcpStream, text: &[u8]) {
-        let mut buffer = [0; 4096];
-        let _ = stream.read(&mut buffer);
-        let _ = stream.write_all(text);
     }
     let endless: Server = |mut stream| {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n");
@@ -307,9 +307,7 @@ fn requests_without_an_answer_show_while_they_are_in_flight() {
 
 #[test]
 fn a_refused_connection_is_a_failure_of_each_request() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = listener.local_addr().expect("an address").port();
-    drop(listener);
+    let port = common::listener().1.port();
     let (_, tally, outcome) = probed(&plan(port, 20.0, 500));
     assert_eq!(tally.count("probe_failed"), 10);
     let error = outcome.error.expect("nothing was answered").to_string();
@@ -319,11 +317,7 @@ fn a_refused_connection_is_a_failure_of_each_request() {
 /// A server that closes a kept connection has not failed the next request.
 #[test]
 fn a_kept_connection_that_is_closed_is_replaced() {
-    let port = serve(|mut stream| {
-        let mut buffer = [0; 4096];
-        let _ = stream.read(&mut buffer);
-        let _ = stream.write_all(OK);
-    });
+    let port = serve(|stream| say(stream, OK));
     let (heard, tally, _) = probed(&plan(port, 50.0, 1_000));
     assert_eq!(tally.count("probe_completed"), 50, "{tally:?}");
     assert_eq!(heard.step("probe_connect").count, 50);

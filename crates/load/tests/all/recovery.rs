@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 
 use broker::Config;
-use load::{Ack, Destination, Error, Group, Outcome, Phases, Plan, ReconnectPolicy, RunEvent};
-use measure::{Metric, Nanos, Rate, Time};
+use load::{Ack, Destination, Error, Outcome, Plan, ReconnectPolicy, RunEvent};
+use measure::{Metric, Nanos, Time};
 use testkit::Random;
 
+use crate::common;
 use crate::world::{self, Pace, Told, World};
 
 const MEASURE_MS: u64 = 1_500;
@@ -16,21 +17,13 @@ fn policy(min_ms: u64, max_ms: u64) -> ReconnectPolicy {
 }
 
 fn plan(address: SocketAddr, reconnect: Option<ReconnectPolicy>) -> Plan {
-    let url = format!("amqp://{address}");
-    let queue = Destination::parse("queue://reconnect").expect("destination");
-    let mut group = Group::new(url.parse().expect("url"), vec![queue]);
-    group.producers.per_destination = 2;
-    group.producers.arrivals = Rate::per_second(1_000.0).expect("a rate").into();
+    let mut group = common::group(address, Destination::queue("reconnect"), (2, 2));
+    group.producers.arrivals = common::rate(1_000.0);
     group.producers.max_pending = 100;
     group.producers.sizes = 32.into();
-    group.consumers.per_destination = 2;
     group.consumers.ack = Ack::Every(10);
     group.reconnect = reconnect;
-    Plan {
-        groups: vec![group],
-        phases: Phases { measure: Some(Nanos::from_millis(MEASURE_MS)), ..Phases::default() },
-        ..Plan::default()
-    }
+    common::measured(group, MEASURE_MS)
 }
 
 /// A broker that goes away, and comes back as a new one that knows nothing.
@@ -76,7 +69,7 @@ impl Outage {
     fn problem(self, seed: u64) -> Option<&'static str> {
         let (outcome, told) = self.play(seed, true);
         let due = MEASURE_MS;
-        let lost: u64 = outcome.threads.iter().map(|t| t.lost_connections).sum();
+        let lost = common::lost_connections(&outcome);
         let response = told.measured.latencies.histogram(Metric::ACK_RESPONSE);
         let begin = told.start() + Nanos::from_millis(self.after_ms);
         let end = begin + Nanos::from_millis(self.length_ms);

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use load::{
-    Ack, ArrivalProcess, ArrivalSchedule, Bodies, Destination, Distribution, Group, Guarantee, Outcome, Phases, Plan,
+    Ack, ArrivalProcess, ArrivalSchedule, Bodies, Destination, Distribution, Group, Guarantee, Outcome, Plan,
     RateProfile, RunEvent, Sink, SizeStep, Sizes, Spacing, StartDelay, Trace,
 };
 use measure::{Interval, Metric, Nanos, Phase, Rate};
 
+use crate::common;
 use crate::world::InMemory;
 
 /// The measured phase, with what was due in it and answered in the drain, and when each of its intervals began and
@@ -51,20 +52,12 @@ fn embedded() -> InMemory {
 }
 
 fn plan(broker: &InMemory, measure_ms: u64, change: impl FnOnce(&mut Group)) -> Plan {
-    let url = format!("amqp://{}", broker.local_addr());
-    let destination = Destination::parse("queue://schedules").expect("destination");
-    let mut group = Group::new(url.parse().expect("url"), vec![destination]);
-    group.producers.per_destination = 1;
-    group.consumers.per_destination = 1;
+    let mut group = common::group(broker.local_addr(), Destination::queue("schedules"), (1, 1));
     group.producers.max_pending = 1_000;
     group.producers.sizes = 32.into();
     group.consumers.ack = Ack::Every(50);
     change(&mut group);
-    Plan {
-        groups: vec![group],
-        phases: Phases { measure: (measure_ms > 0).then(|| Nanos::from_millis(measure_ms)), ..Phases::default() },
-        ..Plan::default()
-    }
+    common::measured(group, measure_ms)
 }
 
 fn run(broker: &InMemory, plan: &Plan) -> (Outcome, Kept) {
@@ -170,7 +163,7 @@ fn sizes_change_while_a_load_runs() {
     let step = |size| SizeStep { size, length: Nanos::from_millis(300) };
     let plan = plan(&broker, 1_000, |group| {
         group.producers.max_pending = 20;
-        group.producers.arrivals = Rate::per_second(400.0).expect("a rate").into();
+        group.producers.arrivals = common::rate(400.0);
         group.producers.start_delay = Some(StartDelay { spread: Nanos::from_millis(100), ..StartDelay::default() });
         group.producers.sizes = Sizes::Steps { steps: vec![step(100), step(5_000), step(100_000)], repeat: false };
     });

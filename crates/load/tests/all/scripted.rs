@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use load::{Ack, Control, Destination, Error, Group, Outcome, Phases, Plan, ReconnectPolicy};
+use load::{Ack, Control, Destination, Error, Outcome, Plan, ReconnectPolicy};
 use measure::{Length, Nanos, Time};
 use testkit::Random;
 use wire::amqp091::{
@@ -15,6 +15,7 @@ use wire::amqp091::{
     TxSelectOk,
 };
 
+use crate::common;
 use crate::world::peer::{Asked, Peer, Serve, beating, polite};
 use crate::world::{self, Pace, World};
 
@@ -277,10 +278,7 @@ fn send_unsolicited(peer: &mut Peer, channel: u16, step: Step) {
 }
 
 fn plan(script: &Script, address: SocketAddr) -> Plan {
-    let url = format!("amqp://{address}");
-    let mut group = Group::new(url.parse().expect("url"), vec![Destination::queue("q")]);
-    group.producers.per_destination = 0;
-    group.consumers.per_destination = script.channels.into();
+    let mut group = common::group(address, Destination::queue("q"), (0, script.channels.into()));
     group.consumers.connections = Some(1);
     group.consumers.prefetch = script.prefetch;
     group.consumers.ack = script.ack;
@@ -288,12 +286,7 @@ fn plan(script: &Script, address: SocketAddr) -> Plan {
     group.consumers.commit_every = script.commit_every;
     group.reconnect = (script.blow == Blow::Cut)
         .then_some(ReconnectPolicy { min: Nanos::from_millis(1), max: Nanos::from_millis(5) });
-    Plan {
-        groups: vec![group],
-        phases: Phases { measure: Some(Nanos::from_millis(60_000)), ..Phases::default() },
-        timeout: Nanos::from_millis(10_000),
-        ..Plan::default()
-    }
+    Plan { timeout: Nanos::from_millis(10_000), ..common::measured(group, 60_000) }
 }
 
 /// Stops the load when it has everything, or has had its time.

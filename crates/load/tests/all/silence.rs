@@ -3,14 +3,12 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use load::{
-    Ack, Destination, Error, Group, LatencyStep, Outcome, Phases, Plan, QueueType, ReconnectPolicy, RunEvent,
-    ServiceTime, Silence, StreamOffset,
-};
-use measure::{Nanos, Phase, Rate, Time};
+use load::{Ack, Destination, Error, Outcome, Plan, QueueType, RunEvent, Silence, StreamOffset};
+use measure::{Nanos, Phase, Time};
 use testkit::Random;
 use wire::amqp091::{BasicProperties, ChannelFlow, ConnectionBlocked, ConnectionUnblocked, FieldTable, Properties};
 
+use crate::common;
 use crate::world::peer::{Asked, IDLE, Peer, Serve, beating, polite};
 use crate::world::{self, Pace, Told, World};
 
@@ -23,15 +21,8 @@ fn usual() -> World {
 }
 
 fn plan(address: SocketAddr, measure_ms: u64) -> Plan {
-    let url = format!("amqp://{address}");
-    let mut group = Group::new(url.parse().expect("url"), vec![Destination::queue("q")]);
-    group.producers.per_destination = 0;
-    group.consumers.per_destination = 1;
-    Plan {
-        groups: vec![group],
-        phases: Phases { measure: Some(ms(measure_ms)), drain: ms(1_000), ..Phases::default() },
-        ..Plan::default()
-    }
+    let group = common::group(address, Destination::queue("q"), (0, 1));
+    Plan { groups: vec![group], phases: common::phases(0, measure_ms, 1_000), ..Plan::default() }
 }
 
 /// A load that nothing disturbs.
@@ -39,8 +30,7 @@ fn undisturbed(world: &World, plan: &Plan) -> (Outcome, Told) {
     let (outcome, told) = world.run(plan, |_, _| ());
     let outcome = outcome.expect("the load starts");
     assert!(outcome.error.is_none(), "{outcome:?}");
-    let lost: u64 = outcome.threads.iter().map(|t| t.lost_connections).sum();
-    assert_eq!(lost, 0, "{outcome:?}");
+    assert_eq!(common::lost_connections(&outcome), 0, "{outcome:?}");
     (outcome, told)
 }
 
@@ -119,8 +109,8 @@ fn a_consumer_with_a_full_backlog_does_not_take_its_own_pause_for_the_brokers() 
     let mut plan = plan(address, 3_500);
     let consumers = &mut plan.groups[0].consumers;
     consumers.ack = Ack::Auto;
-    consumers.service = ServiceTime { rate: None, latency: vec![LatencyStep::constant(ms(2_000))] };
-    plan.groups[0].reconnect = Some(ReconnectPolicy { min: ms(10), max: ms(10) });
+    consumers.service = common::work(ms(2_000));
+    plan.groups[0].reconnect = common::reconnect(10);
     let (outcome, told) = undisturbed(&world, &plan);
     let took = world.time().since(told.start());
     assert!(took < ms(5_500), "the way out waits for nobody: {took:?}");
@@ -207,12 +197,16 @@ fn a_set_up_may_take_longer_than_one_of_its_steps() {
     assert!(took > ms(4_000), "{took:?}");
 }
 
+/// A set-up whose one step takes too long.
+fn assert_late(serve: impl Fn() -> Box<dyn Serve> + Send + 'static) {
+    let (outcome, took) = set_up(serve);
+    assert!((ms(1_000)..ms(1_200)).contains(&took), "{took:?}");
+    assert!(matches!(outcome, Err(Error::TimedOut { .. })), "{outcome:?}");
+}
+
 #[test]
 fn a_step_of_the_set_up_has_a_deadline() {
-    let (outcome, took) = set_up(|| hesitate(ms(1_500)));
-    assert!((ms(1_000)..ms(1_200)).contains(&took), "{took:?}");
-    let is_late = matches!(outcome, Err(Error::TimedOut { .. }));
-    assert!(is_late, "{outcome:?}");
+    assert_late(|| hesitate(ms(1_500)));
 }
 
 /// Keeps saying what nobody asked for, in place of the answer.
@@ -241,10 +235,7 @@ fn chatty() -> Box<dyn Serve> {
 
 #[test]
 fn what_was_not_asked_for_does_not_renew_the_deadline_of_a_set_up() {
-    let (outcome, took) = set_up(chatty);
-    assert!((ms(1_000)..ms(1_200)).contains(&took), "{took:?}");
-    let is_late = matches!(outcome, Err(Error::TimedOut { .. }));
-    assert!(is_late, "{outcome:?}");
+    assert_late(chatty);
 }
 
 fn at_offset(offset: i64) -> Vec<u8> {
@@ -286,7 +277,7 @@ fn stream_plan(address: SocketAddr) -> Plan {
     group.consumers.amqp091.stream_offset = StreamOffset::First;
     group.consumers.ack = Ack::Every(1);
     group.consumers.prefetch = 10;
-    group.reconnect = Some(ReconnectPolicy { min: ms(10), max: ms(10) });
+    group.reconnect = common::reconnect(10);
     plan
 }
 
@@ -430,7 +421,7 @@ impl TwoRates {
         for (group, (rate, size)) in plan.groups.iter_mut().zip(RATES) {
             group.consumers.per_destination = 0;
             group.producers.per_destination = 1;
-            group.producers.arrivals = Rate::per_second(rate).expect("a rate").into();
+            group.producers.arrivals = common::rate(rate);
             group.producers.sizes = size.into();
             group.producers.max_pending = 20;
         }
@@ -540,7 +531,7 @@ impl Sparse {
         let group = &mut plan.groups[0];
         group.consumers.per_destination = 0;
         group.producers.per_destination = 1;
-        group.producers.arrivals = Rate::per_second(self.rate).expect("a rate").into();
+        group.producers.arrivals = common::rate(self.rate);
         group.producers.max_pending = 20;
         let (outcome, told) = world.run(&plan, |_, _| ());
         let outcome = outcome.expect("the load starts");

@@ -1,14 +1,14 @@
 //! Consumers that take their time, in virtual time: what they receive, how old it is by then and what the ledger
 //! says follow a model of one queue and one server, however much may wait in the consumer's own memory.
 
-use load::{
-    Ack, Destination, Endpoint, Group, LatencyStep, Outcome, Phases, Plan, ServiceTime, Spin, StopCondition,
-    StreamOffset,
-};
+use std::net::SocketAddr;
+
+use load::{Ack, Destination, Group, Outcome, Phases, Plan, ServiceTime, Spin, StopCondition, StreamOffset};
 use measure::ledger::LedgerSummary;
 use measure::{Length, Metric, Nanos, Rate, Time};
 use testkit::Random;
 
+use crate::common::{self, phases, rate, reconnect, work};
 use crate::world::{self, Pace, Told, World};
 
 /// Scenes of an ordinary run; see [`testkit::seeds`].
@@ -49,10 +49,10 @@ impl Scene {
         (self.rate * self.measure_ms).div_ceil(1_000)
     }
 
-    fn plan(&self, port: u16) -> Plan {
-        let mut group = group(port);
+    fn plan(&self, broker: SocketAddr) -> Plan {
+        let mut group = group(broker);
         group.producers.per_destination = 1;
-        group.producers.arrivals = Rate::per_second(self.rate as f64).expect("a rate").into();
+        group.producers.arrivals = rate(self.rate as f64);
         group.consumers.prefetch = self.prefetch;
         group.consumers.ack = self.ack;
         group.consumers.poll = self.poll_us.map(|us| Length(Nanos::from_micros(us)));
@@ -61,14 +61,7 @@ impl Scene {
         } else {
             work(Nanos::from_micros(self.work_us))
         };
-        Plan {
-            phases: Phases {
-                measure: Some(Nanos::from_millis(self.measure_ms)),
-                drain: Nanos::from_millis(self.drain_ms),
-                ..Phases::default()
-            },
-            ..plan(group)
-        }
+        Plan { phases: phases(0, self.measure_ms, self.drain_ms), ..plan(group) }
     }
 
     /// The earliest, and the latest, that each message is taken.
@@ -105,16 +98,10 @@ impl Scene {
     }
 }
 
-fn work(time: Nanos) -> ServiceTime {
-    ServiceTime { latency: vec![LatencyStep::constant(time)], ..ServiceTime::default() }
-}
-
-fn group(port: u16) -> Group {
-    let queue = Destination::queue("slow");
-    let mut group = Group::new(Endpoint::new("127.0.0.1", port), vec![queue]);
+fn group(broker: SocketAddr) -> Group {
+    let mut group = common::group(broker, Destination::queue("slow"), (0, 1));
     group.producers.sizes = 40.into();
     group.producers.max_pending = 10_000;
-    group.consumers.per_destination = 1;
     group
 }
 
@@ -126,9 +113,17 @@ fn plan(group: Group) -> Plan {
 fn run(world: &World, plan: &Plan) -> (Outcome, Told, u64) {
     let (outcome, told) = world.run(plan, |_, _| {});
     world.pass(Nanos::from_millis(100));
-    let address = std::net::SocketAddr::from(([127, 0, 0, 1], plan.groups[0].endpoint.port));
+    let address = SocketAddr::from(([127, 0, 0, 1], plan.groups[0].endpoint.port));
     let left = world.with_broker(address, |broker| broker.depth("slow"));
     (outcome.expect("a load"), told, left.unwrap_or(0))
+}
+
+/// Runs a load whose connections are cut after so many milliseconds.
+fn run_and_cut(world: &World, plan: &Plan, after_ms: u64) -> (Outcome, Told) {
+    let (outcome, told) = world.run(plan, |world, start| {
+        world.at(start + Nanos::from_millis(after_ms), |world| world.cut(Nanos::ZERO));
+    });
+    (outcome.expect("a load"), told)
 }
 
 /// Runs a scene; the count that is not the model's, if there is one.
@@ -136,7 +131,7 @@ fn problem(seed: u64) -> Option<String> {
     let scene = Scene::random(seed);
     let world = World::new(seed, Pace::default());
     let broker = world.broker(broker::Config::default());
-    let (outcome, told, left) = run(&world, &scene.plan(broker.port()));
+    let (outcome, told, left) = run(&world, &scene.plan(broker));
     let end = outcome.phases.last()?.end;
     let model = scene.taken(outcome.start);
     let count = |of: &dyn Fn(&(Time, Time)) -> Time| model.iter().filter(|both| of(both) < end).count() as u64;
@@ -183,16 +178,23 @@ fn what_a_slow_consumer_receives_is_what_it_takes() {
 }
 
 /// Puts messages of another run there, with or without a header.
-fn fill(world: &World, port: u16, messages: u64, size: usize) {
-    let mut group = group(port);
-    group.producers.per_destination = 1;
+fn fill(world: &World, broker: SocketAddr, messages: u64, size: usize) {
+    let mut group = group(broker);
+    (group.producers.per_destination, group.consumers.per_destination) = (1, 0);
     group.producers.message_count = Some(messages);
     group.producers.sizes = size.into();
-    group.consumers.per_destination = 0;
     let mut plan = plan(group);
     (plan.run_id, plan.ledger) = (1, size >= 12);
     let (outcome, ..) = run(world, &plan);
     assert_eq!(outcome.totals.sent, messages);
+}
+
+/// A world with a broker that holds so many messages.
+fn filled(messages: u64, size: usize) -> (World, SocketAddr) {
+    let world = World::new(1, Pace::default());
+    let broker = world.broker(broker::Config::default());
+    fill(&world, broker, messages, size);
+    (world, broker)
 }
 
 #[test]
@@ -201,10 +203,8 @@ fn whoever_has_something_to_take_is_not_idle_nor_is_its_queue_empty() {
         [(2_500, 1_000, Ack::Every(1)), (2_500, 1_000, Ack::Auto), (3, 1_300_000, Ack::Every(2))]
     {
         for (stop, size) in [(StopCondition::Idle, 40), (StopCondition::Empty, 8)] {
-            let world = World::new(1, Pace::default());
-            let port = world.broker(broker::Config::default()).port();
-            fill(&world, port, messages, size);
-            let mut group = group(port);
+            let (world, broker) = filled(messages, size);
+            let mut group = group(broker);
             group.consumers.ack = ack;
             group.consumers.service = work(Nanos::from_micros(work_us));
             let mut plan = plan(group);
@@ -220,26 +220,23 @@ fn whoever_has_something_to_take_is_not_idle_nor_is_its_queue_empty() {
     }
 }
 
-/// A connection that was not read because as much waited as may is read again when it is a new one.
-#[test]
-fn a_full_consumer_comes_back() {
-    let world = World::new(1, Pace::default());
-    let port = world.broker(broker::Config::default()).port();
-    fill(&world, port, 3_000, 40);
-    let mut group = group(port);
-    group.consumers.ack = Ack::Every(1);
+/// A consumer that takes a millisecond for each of 3,000 messages, and whose connection is cut in the middle.
+fn interrupted(ack: Ack) -> (Outcome, Told) {
+    let (world, broker) = filled(3_000, 40);
+    let mut group = group(broker);
+    group.consumers.ack = ack;
     group.consumers.service = work(Nanos::from_millis(1));
-    let wait = Nanos::from_millis(5);
-    group.reconnect = Some(load::ReconnectPolicy { min: wait, max: wait });
+    group.reconnect = reconnect(5);
     let mut plan = plan(group);
     plan.stop = Some(StopCondition::Empty);
     plan.phases.measure = None;
-    let (outcome, _) = world.run(&plan, |world, start| {
-        world.at(start + Nanos::from_millis(500), |world| {
-            world.cut(Nanos::ZERO);
-        });
-    });
-    let outcome = outcome.expect("a load");
+    run_and_cut(&world, &plan, 500)
+}
+
+/// A connection that was not read because as much waited as may is read again when it is a new one.
+#[test]
+fn a_full_consumer_comes_back() {
+    let (outcome, _) = interrupted(Ack::Every(1));
     assert!(outcome.error.is_none(), "{outcome:?}");
     // The one that it worked on comes again.
     assert_eq!(outcome.totals.received, 3_001, "{outcome:?}");
@@ -248,23 +245,7 @@ fn a_full_consumer_comes_back() {
 /// Deliveries that wait for a consumer with automatic acknowledgement are gone with its connection.
 #[test]
 fn what_a_lost_connection_throws_away_is_told() {
-    let world = World::new(1, Pace::default());
-    let port = world.broker(broker::Config::default()).port();
-    fill(&world, port, 3_000, 40);
-    let mut group = group(port);
-    group.consumers.ack = Ack::Auto;
-    group.consumers.service = work(Nanos::from_millis(1));
-    let wait = Nanos::from_millis(5);
-    group.reconnect = Some(load::ReconnectPolicy { min: wait, max: wait });
-    let mut plan = plan(group);
-    plan.stop = Some(StopCondition::Empty);
-    plan.phases.measure = None;
-    let (outcome, told) = world.run(&plan, |world, start| {
-        world.at(start + Nanos::from_millis(500), |world| {
-            world.cut(Nanos::ZERO);
-        });
-    });
-    let outcome = outcome.expect("a load");
+    let (outcome, told) = interrupted(Ack::Auto);
     let note = told.events.iter().find_map(|event| match event {
         load::RunEvent::Note(text) => text.contains("were lost with their connection").then_some(text.as_str()),
         _ => None,
@@ -278,10 +259,8 @@ fn what_a_lost_connection_throws_away_is_told() {
 
 #[test]
 fn a_count_of_messages_counts_what_is_taken() {
-    let world = World::new(1, Pace::default());
-    let port = world.broker(broker::Config::default()).port();
-    fill(&world, port, 100, 40);
-    let mut group = group(port);
+    let (world, broker) = filled(100, 40);
+    let mut group = group(broker);
     group.consumers.message_count = Some(10);
     group.consumers.service = work(Nanos::from_millis(5));
     let (outcome, _, left) = run(&world, &plan(group));
@@ -295,26 +274,17 @@ fn a_count_of_messages_counts_what_is_taken() {
 #[test]
 fn a_slow_reader_of_a_stream_goes_on_with_what_it_took_last() {
     let world = World::new(3, Pace::default());
-    let port = world.broker(broker::Config::default()).port();
-    let mut group = group(port);
+    let mut group = group(world.broker(broker::Config::default()));
     group.destinations[0].amqp091.queue_type = load::QueueType::Stream;
     group.producers.per_destination = 1;
-    group.producers.arrivals = Rate::per_second(1_000.0).expect("a rate").into();
+    group.producers.arrivals = rate(1_000.0);
     group.consumers.ack = Ack::Every(1);
     group.consumers.prefetch = 500;
     group.consumers.amqp091.stream_offset = StreamOffset::First;
     group.consumers.service = work(Nanos::from_millis(2));
-    let wait = Nanos::from_millis(5);
-    group.reconnect = Some(load::ReconnectPolicy { min: wait, max: wait });
-    let mut plan = plan(group);
-    plan.phases.measure = Some(Nanos::from_millis(300));
-    plan.phases.drain = Nanos::from_millis(5_000);
-    let (outcome, _) = world.run(&plan, |world, start| {
-        world.at(start + Nanos::from_millis(200), |world| {
-            world.cut(Nanos::ZERO);
-        });
-    });
-    let outcome = outcome.expect("a load");
+    group.reconnect = reconnect(5);
+    let plan = Plan { phases: phases(0, 300, 5_000), ..plan(group) };
+    let (outcome, _) = run_and_cut(&world, &plan, 200);
     let ledger = outcome.ledger.expect("a ledger");
     let missing = ledger.unconfirmed_missing;
     assert_eq!(ledger.delivered + missing, 300, "{ledger:?}");

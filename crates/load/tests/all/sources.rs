@@ -1,21 +1,12 @@
 //! Connections from several addresses of this machine.
 
-use crate::common;
-
 use std::net::IpAddr;
 use std::thread;
 use std::time::Duration;
 
-use load::{Control, Destination, Endpoint, Group, Phases, Plan, RunEvent, Sink};
-use measure::{Interval, Nanos};
+use load::{Control, Destination, Endpoint, Group, Plan};
 
-#[derive(Default)]
-struct Nothing;
-
-impl Sink for Nothing {
-    fn interval(&mut self, _: &Interval) {}
-    fn event(&mut self, _: RunEvent) {}
-}
+use crate::common::{self, Deaf};
 
 fn plan(port: u16, sources: &[&str]) -> Plan {
     let endpoint = Endpoint::new("localhost", port);
@@ -24,11 +15,7 @@ fn plan(port: u16, sources: &[&str]) -> Plan {
     group.consumers.per_destination = 3;
     let parse = |text: &&str| text.parse::<IpAddr>().expect("address");
     group.source_addresses = sources.iter().map(parse).collect();
-    Plan {
-        groups: vec![group],
-        phases: Phases { measure: Some(Nanos::from_millis(1_000)), ..Phases::default() },
-        ..Plan::default()
-    }
+    common::measured(group, 1_000)
 }
 
 /// Established connections from `source` (as the kernel writes it) to a port.
@@ -48,7 +35,7 @@ fn connections_come_from_the_addresses_in_turn() {
     let broker = common::embedded();
     let port = broker.local_addr().port();
     let plan = plan(port, &["127.0.0.2", "127.0.0.3"]);
-    let load = thread::spawn(move || load::run(&plan, &Control::new(), &mut Nothing));
+    let load = thread::spawn(move || load::run(&plan, &Control::new(), &mut Deaf));
     thread::sleep(Duration::from_millis(600));
     let seen = (established("0200007F", port), established("0300007F", port));
     let outcome = load.join().expect("joined").expect("the load starts");
@@ -61,7 +48,7 @@ fn connections_come_from_the_addresses_in_turn() {
 fn an_address_of_another_machine_is_refused_with_the_remedy() {
     let broker = common::embedded();
     let plan = plan(broker.local_addr().port(), &["192.0.2.1"]);
-    let error = load::run(&plan, &Control::new(), &mut Nothing).expect_err("refused");
+    let error = load::run(&plan, &Control::new(), &mut Deaf).expect_err("refused");
     let text = error.to_string();
     assert!(text.contains("source address 192.0.2.1"), "{text}");
     assert!(error.problem().help.contains("--source-addresses"), "{}", error.problem().help);

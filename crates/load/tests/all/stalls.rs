@@ -5,29 +5,22 @@
 use std::net::SocketAddr;
 
 use broker::{Config, Fault, FaultKind};
-use load::{Destination, Group, Phases, Plan, Silence};
-use measure::{Metric, Nanos, Rate, Time};
+use load::{Destination, Plan, Silence};
+use measure::{Metric, Nanos, Time};
 use testkit::Random;
 
+use crate::common;
 use crate::world::{self, Pace, World};
 
 const RATE: f64 = 500.0;
 const ANSWERS_AFTER: Nanos = Nanos::from_millis(5);
 
 fn plan(address: SocketAddr, measure_ms: u64) -> Plan {
-    let url = format!("amqp://{address}");
-    let queue = Destination::queue("stalls");
-    let mut group = Group::new(url.parse().expect("url"), vec![queue]);
-    group.producers.per_destination = 1;
-    group.producers.arrivals = Rate::per_second(RATE).expect("a rate").into();
+    let mut group = common::group(address, Destination::queue("stalls"), (1, 0));
+    group.producers.arrivals = common::rate(RATE);
     group.producers.max_pending = 100;
     group.producers.sizes = 40.into();
-    group.consumers.per_destination = 0;
-    Plan {
-        groups: vec![group],
-        phases: Phases { measure: Some(Nanos::from_millis(measure_ms)), ..Phases::default() },
-        ..Plan::default()
-    }
+    common::measured(group, measure_ms)
 }
 
 /// A broker that answers after 5 ms: something is always in flight.

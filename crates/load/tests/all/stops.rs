@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::embedded;
-use load::{Control, Declare, Destination, Endpoint, Error, Exchange, Group, Outcome, Phases, Plan, RunEvent, Sink};
+use load::{Control, Declare, Destination, Endpoint, Error, Exchange, Group, Outcome, Plan, RunEvent, Sink};
 use measure::{Interval, Nanos, Phase, Rate};
 use testkit::Proxy;
 
@@ -47,7 +47,7 @@ fn group(port: u16, queue: &str) -> Group {
 }
 
 fn plan(groups: Vec<Group>) -> Plan {
-    Plan { groups, phases: Phases { drain: Nanos::from_millis(30_000), ..Phases::default() }, ..Plan::default() }
+    Plan { groups, phases: common::phases(0, 0, 30_000), ..Plan::default() }
 }
 
 /// Sends or receives this many messages.
@@ -142,10 +142,8 @@ fn queues_that_a_stopped_load_cannot_delete_are_named() {
     );
     assert!(outcome.is_ok_and(|it| it.interrupted));
     assert!(took < Duration::from_secs(6), "{took:?}");
-    let is_told = |event: &RunEvent| {
-        matches!(event, RunEvent::Note(text) if text.starts_with("queue \"made\" may be \
-                                                                  left behind: "))
-    };
+    let text = "queue \"made\" may be left behind: ";
+    let is_told = |event: &RunEvent| matches!(event, RunEvent::Note(it) if it.starts_with(text));
     assert!(events.iter().any(is_told), "{events:?}");
 }
 

@@ -1,11 +1,14 @@
 //! Consumers of streams that subscribe at any time and anywhere, in virtual time: what comes after a subscription's
 //! offset is owed, and what precedes it is nobody's loss.
 
+use std::net::SocketAddr;
+
 use broker::Config;
-use load::{Ack, Destination, Endpoint, Group, Phases, Plan, QueueType, Spin, StreamOffset};
-use measure::{Length, Nanos, Rate};
+use load::{Ack, Destination, Group, Plan, QueueType, Spin, StreamOffset};
+use measure::{Length, Nanos};
 use testkit::Random;
 
+use crate::common;
 use crate::world::{self, Pace, World};
 
 /// Scenes of an ordinary run; see [`testkit::seeds`].
@@ -46,20 +49,18 @@ impl Scene {
         }
     }
 
-    fn group(&self, port: u16) -> Group {
+    fn group(&self, broker: SocketAddr) -> Group {
         let mut stream = Destination::queue("stream");
         stream.amqp091.queue_type = QueueType::Stream;
-        let mut group = Group::new(Endpoint::new("127.0.0.1", port), vec![stream]);
-        group.producers.per_destination = 1;
+        let mut group = common::group(broker, stream, (1, 0));
         group.producers.sizes = 40.into();
         group.producers.max_pending = 1_000;
-        group.consumers.per_destination = 0;
         group
     }
 
-    fn plan(&self, port: u16) -> Plan {
-        let mut group = self.group(port);
-        group.producers.arrivals = Rate::per_second(self.rate as f64).expect("a rate").into();
+    fn plan(&self, broker: SocketAddr) -> Plan {
+        let mut group = self.group(broker);
+        group.producers.arrivals = common::rate(self.rate as f64);
         group.consumers.per_destination = self.consumers as usize;
         group.consumers.ack = Ack::Every(10);
         group.consumers.prefetch = 100;
@@ -70,11 +71,7 @@ impl Scene {
             groups: vec![group],
             run_id: 12,
             spin: Spin::Never,
-            phases: Phases {
-                measure: Some(Nanos::from_millis(MEASURE_MS)),
-                drain: Nanos::from_millis(8_000),
-                ..Phases::default()
-            },
+            phases: common::phases(0, MEASURE_MS, 8_000),
             ..Plan::default()
         }
     }
@@ -109,12 +106,12 @@ fn problem(seed: u64) -> Option<String> {
     let world = World::new(seed, Pace::default());
     let broker = world.broker(Config::default());
     if scene.earlier > 0 {
-        let mut group = scene.group(broker.port());
+        let mut group = scene.group(broker);
         group.producers.message_count = Some(scene.earlier);
         let earlier = Plan { groups: vec![group], run_id: 5, ..Plan::default() };
         world.run(&earlier, |_, _| {}).0.expect("a load");
     }
-    let (outcome, _) = world.run(&scene.plan(broker.port()), |_, _| {});
+    let (outcome, _) = world.run(&scene.plan(broker), |_, _| {});
     let ledger = match outcome {
         Ok(outcome) => outcome.ledger.unwrap_or_default(),
         Err(error) => return Some(format!("{error}\n{scene:#?}")),

@@ -1,8 +1,10 @@
 //! Topics with named queues behind them, against the embedded broker.
 
-use load::{Control, Destination, Group, Outcome, Phases, Plan, RunEvent, Sink, Subscription};
+use load::{Control, Destination, Group, Outcome, Plan, RunEvent, Sink, Subscription};
+use measure::Interval;
 use measure::ledger::LedgerSummary;
-use measure::{Interval, Nanos};
+
+use crate::common::{self, embedded};
 
 struct Deaf;
 
@@ -11,11 +13,6 @@ impl Sink for Deaf {
     fn event(&mut self, event: RunEvent) {
         assert!(!matches!(event, RunEvent::Note(_)), "{event:?}");
     }
-}
-
-fn embedded() -> broker::Running {
-    let config = broker::Config { listen: "127.0.0.1:0".parse().expect("address"), ..broker::Config::default() };
-    broker::Broker::bind(config).expect("bind").spawn().expect("spawn")
 }
 
 fn group(broker: &broker::Running, clients: (usize, usize)) -> Group {
@@ -29,13 +26,8 @@ fn group(broker: &broker::Running, clients: (usize, usize)) -> Group {
 }
 
 fn run(group: Group) -> Result<Outcome, load::Error> {
-    let plan = Plan {
-        groups: vec![group],
-        threads: 2,
-        run_id: 77,
-        phases: Phases { measure: Some(Nanos::from_millis(300)), ..Phases::default() },
-        ..Plan::default()
-    };
+    let plan =
+        Plan { groups: vec![group], threads: 2, run_id: 77, phases: common::phases(0, 300, 10_000), ..Plan::default() };
     load::run(&plan, &Control::new(), &mut Deaf)
 }
 

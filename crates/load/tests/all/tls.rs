@@ -3,7 +3,7 @@
 use crate::common;
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -11,7 +11,7 @@ use std::thread;
 use broker::{Fault, FaultKind};
 use common::{Authority, secured, started};
 use load::{
-    Ack, Auth, ClientTls, Control, Destination, Endpoint, Error, Group, Identity, Outcome, Phases, Plan, RunEvent, Sink,
+    Ack, Auth, ClientTls, Control, Destination, Endpoint, Error, Group, Identity, Outcome, Plan, RunEvent, Sink,
 };
 use measure::{Interval, Nanos, Phase};
 
@@ -36,17 +36,11 @@ fn endpoint(address: SocketAddr, tls: ClientTls) -> Endpoint {
 
 fn plan(endpoint: Endpoint, message_size: usize) -> Plan {
     let mut group = Group::new(endpoint, vec![Destination::queue("secured")]);
-    group.producers.per_destination = 2;
+    (group.producers.per_destination, group.consumers.per_destination) = (2, 2);
     group.producers.max_pending = 100;
     group.producers.sizes = message_size.into();
-    group.consumers.per_destination = 2;
     group.consumers.ack = Ack::Every(10);
-    Plan {
-        groups: vec![group],
-        phases: Phases { measure: Some(Nanos::from_millis(700)), ..Phases::default() },
-        timeout: Nanos::from_millis(2_000),
-        ..Plan::default()
-    }
+    Plan { timeout: Nanos::from_millis(2_000), ..common::measured(group, 700) }
 }
 
 fn run(endpoint: Endpoint, message_size: usize) -> Result<(Outcome, u64), Error> {
@@ -209,20 +203,12 @@ fn openssl_can_talk_to_the_broker() {
 
     let (certificate, key) = authority.issue(&["guest"]);
     for version in ["-tls1_2", "-tls1_3"] {
-        let mut client = Command::new("openssl")
-            .args(["s_client", "-quiet", "-verify_return_error", version])
-            .args(["-verify_ip", "127.0.0.1", "-connect", &front.to_string()])
-            .arg("-CAfile")
-            .arg(authority.file("ca"))
-            .arg("-cert")
-            .arg(&certificate)
-            .arg("-key")
-            .arg(&key)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("openssl");
+        let line = format!("s_client -quiet -verify_return_error {version} -verify_ip 127.0.0.1 -connect {front}");
+        let mut client = Command::new("openssl");
+        client.args(line.split(' ')).arg("-CAfile").arg(authority.file("ca"));
+        client.arg("-cert").arg(&certificate).arg("-key").arg(&key);
+        client.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut client = client.spawn().expect("openssl");
         let mut stdin = client.stdin.take().expect("stdin");
         stdin.write_all(b"AMQP\0\0\x09\x01").expect("write");
         let mut start = [0; 11];
@@ -256,8 +242,7 @@ fn the_wrong_port_is_recognised_in_both_directions() {
 
 #[test]
 fn a_port_that_says_nothing_is_not_waited_for_for_ever() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
-    let address = listener.local_addr().expect("address");
+    let (listener, address) = common::listener();
     let silent = thread::spawn(move || listener.accept().map(|(stream, _)| stream));
     let insecure = ClientTls { insecure: true, ..ClientTls::default() };
     let error = refused(endpoint(address, insecure));

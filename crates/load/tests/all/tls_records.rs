@@ -1,14 +1,14 @@
 //! Handshakes whose messages are longer than a read, a record or a buffer, in memory.
 
-use crate::common;
+use crate::common::{self, Deaf};
 
 use std::path::Path;
 use std::sync::Arc;
 
 use common::Authority;
 use load::scenario::churn::{ChurnKind, ChurnPlan};
-use load::{Auth, Endpoint, RunEvent, SliceSink};
-use measure::{Nanos, Slice};
+use load::{Auth, Endpoint};
+use measure::Nanos;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -163,14 +163,6 @@ fn a_message_in_too_many_records_is_refused_by_its_length() {
     assert!(matches!(fault, TlsError::TooLong(bytes) if bytes > 90_000), "{fault:?}");
 }
 
-struct Ignore;
-
-impl SliceSink for Ignore {
-    fn slice(&mut self, _: &Slice) {}
-
-    fn event(&mut self, _: RunEvent) {}
-}
-
 /// Through sockets: the one that asks first, and those of the load.
 #[test]
 fn a_broker_with_a_long_chain_is_churned() {
@@ -185,18 +177,11 @@ fn a_broker_with_a_long_chain_is_churned() {
     endpoint.auth = Auth::External;
     endpoint.tls = Some(load::ClientTls { identity: Some(load::Identity { certificate, key }), ..authority.trusted() });
     let plan = ChurnPlan {
-        endpoint,
-        kind: ChurnKind::Connections,
-        schedule: None,
-        warmup: Nanos::ZERO,
-        measure: Nanos::from_millis(500),
-        messages: 1,
-        message_size: 100,
         most_open: 2,
-        source_addresses: Vec::new(),
         timeout: Nanos::from_millis(5_000),
+        ..common::churn(endpoint, ChurnKind::Connections, 500)
     };
-    let (tally, _) = common::churned(&plan, &mut Ignore).expect("it starts");
+    let (tally, _) = common::churned(&plan, &mut Deaf).expect("it starts");
     assert!(tally.count("completed") > 0, "{tally:?}");
     assert_eq!(tally.count("failed"), 0, "{tally:?}");
 }

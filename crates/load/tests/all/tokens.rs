@@ -4,38 +4,23 @@ use std::thread;
 use std::time::Duration;
 
 use broker::User;
-use load::{Control, Destination, Endpoint, Group, Outcome, Phases, Plan, RunEvent, Sink, Token};
-use measure::{Interval, Nanos};
+use load::{Control, Destination, Outcome, Token};
 
-struct Nothing;
-
-impl Sink for Nothing {
-    fn interval(&mut self, _: &Interval) {}
-    fn event(&mut self, _: RunEvent) {}
-}
+use crate::common::{self, Deaf};
 
 /// A load that logs in with `one`, and whose token becomes `then` in the middle.
 fn run(then: &'static str) -> Outcome {
-    let config =
-        broker::Config { users: vec![User::new("svc", "one"), User::new("svc", "two")], ..broker::Config::default() };
-    let broker = broker::Broker::bind(config).expect("bind").spawn().expect("spawn");
+    let users = vec![User::new("svc", "one"), User::new("svc", "two")];
+    let broker = common::started(broker::Config { users, ..broker::Config::default() });
     let token = Token::new("one");
-    let mut endpoint = Endpoint::new("127.0.0.1", broker.local_addr().port());
-    endpoint.user = "svc".into();
-    endpoint.token = Some(token.clone());
-    let group = Group::new(endpoint, vec![Destination::queue("tokens")]);
-    let mut plan = Plan {
-        groups: vec![group],
-        phases: Phases { measure: Some(Nanos::from_millis(900)), ..Phases::default() },
-        ..Plan::default()
-    };
-    plan.groups[0].producers.per_destination = 2;
-    plan.groups[0].consumers.per_destination = 1;
+    let mut group = common::group(broker.local_addr(), Destination::queue("tokens"), (2, 1));
+    group.endpoint.user = "svc".into();
+    group.endpoint.token = Some(token.clone());
     let renew = thread::spawn(move || {
         thread::sleep(Duration::from_millis(400));
         token.renew(then);
     });
-    let outcome = load::run(&plan, &Control::new(), &mut Nothing).expect("the load starts");
+    let outcome = load::run(&common::measured(group, 900), &Control::new(), &mut Deaf).expect("the load starts");
     renew.join().expect("renewed");
     outcome
 }

@@ -1,14 +1,16 @@
 //! Reported waits of producers and event loops are their real waits.
 
 use std::io::Read;
-use std::net::TcpListener;
+use std::net::SocketAddr;
 use std::thread;
 
 use broker::{Fault, FaultKind};
-use load::{ArrivalProcess, Control, Destination, Group, Guarantee, Outcome, Phases, Plan, RunEvent, Sink, Sizes};
-use measure::{Clock, Interval, Nanos, Phase, Rate, Waits};
+use load::{ArrivalProcess, Control, Destination, Group, Guarantee, Outcome, Plan, RunEvent, Sink, Sizes};
+use measure::{Clock, Interval, Nanos, Phase, Waits};
 use mio::{Events, Poll, Token};
 use transport::{Timer, sleep_until};
+
+use crate::common;
 
 #[derive(Default)]
 struct Sum {
@@ -25,32 +27,18 @@ impl Sink for Sum {
     fn event(&mut self, _: RunEvent) {}
 }
 
-fn run(url: &str, set: impl FnOnce(&mut Group)) -> (Outcome, Sum) {
-    let queue = Destination::parse("queue://waits").expect("destination");
-    let mut group = Group::new(url.parse().expect("url"), vec![queue]);
-    (group.producers.per_destination, group.consumers.per_destination) = (4, 0);
+fn run(broker: SocketAddr, set: impl FnOnce(&mut Group)) -> (Outcome, Sum) {
+    let mut group = common::group(broker, Destination::queue("waits"), (4, 0));
     group.producers.sizes = Sizes::Fixed(64);
     set(&mut group);
-    let plan = Plan {
-        groups: vec![group],
-        phases: Phases {
-            warmup: Nanos::from_millis(200),
-            measure: Some(Nanos::from_millis(1_000)),
-            drain: Nanos::from_millis(200),
-        },
-        ..Plan::default()
-    };
+    let plan = Plan { groups: vec![group], phases: common::phases(200, 1_000, 200), ..Plan::default() };
     let mut sum = Sum::default();
     let outcome = load::run(&plan, &Control::new(), &mut sum).expect("load");
     (outcome, sum)
 }
 
-fn embedded(faults: Vec<Fault>) -> (broker::Running, String) {
-    let config =
-        broker::Config { listen: "127.0.0.1:0".parse().expect("address"), faults, ..broker::Config::default() };
-    let broker = broker::Broker::bind(config).expect("bind").spawn().expect("spawn");
-    let url = format!("amqp://{}", broker.local_addr());
-    (broker, url)
+fn embedded(faults: Vec<Fault>) -> broker::Running {
+    common::started(broker::Config { faults, ..broker::Config::default() })
 }
 
 /// All of four producers' time is accounted for, to a twentieth: their loop's, which may be late for a phase's end.
@@ -62,8 +50,8 @@ fn assert_whole(outcome: &Outcome, sum: &Sum) {
 
 #[test]
 fn one_in_flight_waits_for_answers() {
-    let (_broker, url) = embedded(Vec::new());
-    let (outcome, sum) = run(&url, |group| group.producers.max_pending = 1);
+    let broker = embedded(Vec::new());
+    let (outcome, sum) = run(broker.local_addr(), |group| group.producers.max_pending = 1);
     assert!(outcome.error.is_none(), "{outcome:?}");
     assert_whole(&outcome, &sum);
     let share = sum.waits.budget.as_secs_f64() / sum.waits.producing().as_secs_f64();
@@ -77,8 +65,8 @@ fn one_in_flight_waits_for_answers() {
 /// The verdict gave these producers the broker's part of their time, and its reasons said that nothing was due.
 #[test]
 fn with_a_think_time_the_answer_is_waited_for_and_the_rest_is_the_schedule() {
-    let (_broker, url) = embedded(vec![Fault::new(FaultKind::SlowAck(Nanos::from_millis(60)))]);
-    let (outcome, sum) = run(&url, |group| {
+    let broker = embedded(vec![Fault::new(FaultKind::SlowAck(Nanos::from_millis(60)))]);
+    let (outcome, sum) = run(broker.local_addr(), |group| {
         group.producers.max_pending = 1;
         group.producers.arrivals = ArrivalProcess::ThinkTime(Nanos::from_millis(20));
     });
@@ -92,10 +80,9 @@ fn with_a_think_time_the_answer_is_waited_for_and_the_rest_is_the_schedule() {
 
 #[test]
 fn a_slow_schedule_leaves_the_loop_idle() {
-    let (_broker, url) = embedded(Vec::new());
-    let (outcome, sum) = run(&url, |group| {
-        group.producers.arrivals =
-            Rate::per_second(100.0).map_or(ArrivalProcess::Unthrottled, ArrivalProcess::constant);
+    let broker = embedded(Vec::new());
+    let (outcome, sum) = run(broker.local_addr(), |group| {
+        group.producers.arrivals = common::rate(100.0);
         group.producers.max_pending = 1_000;
     });
     assert_whole(&outcome, &sum);
@@ -111,9 +98,9 @@ fn a_slow_schedule_leaves_the_loop_idle() {
 
 #[test]
 fn a_broker_that_does_not_read_fills_the_sockets() {
-    let (_broker, upstream) = embedded(Vec::new());
-    let url = stalling_proxy(upstream.trim_start_matches("amqp://").to_owned());
-    let (outcome, sum) = run(&url, |group| {
+    let broker = embedded(Vec::new());
+    let address = stalling_proxy(broker.local_addr());
+    let (outcome, sum) = run(address, |group| {
         group.producers.guarantee = Guarantee::Unconfirmed;
         group.producers.sizes = Sizes::Fixed(16_384);
     });
@@ -123,19 +110,18 @@ fn a_broker_that_does_not_read_fills_the_sockets() {
 }
 
 /// Lets the log-in pass, and 64 KiB more of each connection; then it reads no further.
-fn stalling_proxy(upstream: String) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
-    let url = format!("amqp://{}", listener.local_addr().expect("address"));
+fn stalling_proxy(upstream: SocketAddr) -> SocketAddr {
+    let (listener, address) = common::listener();
     thread::spawn(move || {
         for client in listener.incoming().flatten() {
-            let broker = std::net::TcpStream::connect(&upstream).expect("broker");
+            let broker = std::net::TcpStream::connect(upstream).expect("broker");
             let (mut from, mut to) = (client.try_clone().expect("clone"), broker.try_clone().expect("clone"));
             thread::spawn(move || std::io::copy(&mut (&mut from).take(65_536), &mut to));
             let (mut from, mut to) = (broker, client);
             thread::spawn(move || std::io::copy(&mut from, &mut to));
         }
     });
-    url
+    address
 }
 
 #[test]

@@ -2,18 +2,13 @@
 //! real one: `crates/bellows/tests/all/workloads.rs`.
 
 use load::{
-    Ack, Control, Declare, Destination, Exchange, Group, Guarantee, LatencyStep, MessageProperties, Outcome, Phases,
-    Plan, RandomKeys, Refusal, RunEvent, ServiceTime, Sink, StopCondition,
+    Ack, Control, Declare, Exchange, Group, Guarantee, LatencyStep, MessageProperties, Outcome, Plan, RandomKeys,
+    Refusal, RunEvent, ServiceTime, Sink, StopCondition,
 };
 use measure::{Interval, Length, Nanos, Rate, Slice};
 use wire::amqp091::{BasicConsume, BasicQos};
 
-struct Nothing;
-
-impl Sink for Nothing {
-    fn interval(&mut self, _: &Interval) {}
-    fn event(&mut self, _: RunEvent) {}
-}
+use crate::common::{self, Deaf, embedded, run};
 
 /// Takes a node away when the load is at work.
 struct TakesAway(testkit::Proxy);
@@ -31,18 +26,8 @@ impl Sink for TakesAway {
     fn event(&mut self, _: RunEvent) {}
 }
 
-fn embedded() -> broker::Running {
-    let config = broker::Config { listen: "127.0.0.1:0".parse().expect("address"), ..broker::Config::default() };
-    let broker = broker::Broker::bind(config).expect("bind");
-    broker.spawn().expect("spawn")
-}
-
 fn group(broker: &broker::Running, destinations: &[&str]) -> Group {
-    let url = format!("amqp://{}", broker.local_addr());
-    let parsed = destinations.iter().map(|text| Destination::parse(text).expect("destination"));
-    let mut group = Group::new(url.parse().expect("url"), parsed.collect());
-    group.producers.per_destination = 1;
-    group.consumers.per_destination = 1;
+    let mut group = common::group_to(broker, destinations, (1, 1));
     group.producers.max_pending = 100;
     group.producers.sizes = 64.into();
     group.producers.message_count = Some(1_000);
@@ -50,21 +35,46 @@ fn group(broker: &broker::Running, destinations: &[&str]) -> Group {
 }
 
 fn plan(group: Group) -> Plan {
-    Plan {
-        groups: vec![group],
-        phases: Phases { drain: Nanos::from_millis(30_000), ..Phases::default() },
-        ..Plan::default()
-    }
+    Plan { groups: vec![group], phases: common::phases(0, 0, 30_000), ..Plan::default() }
 }
 
-fn run(plan: &Plan) -> Outcome {
-    run_to(plan, &mut Nothing)
+/// Runs a load that cannot start.
+fn refused(plan: &Plan) -> String {
+    load::run(plan, &Control::new(), &mut Deaf).expect_err("refused").to_string()
 }
 
-fn run_to(plan: &Plan, sink: &mut dyn Sink) -> Outcome {
-    let outcome = load::run(plan, &Control::new(), sink).expect("the load starts");
-    assert!(outcome.error.is_none(), "{outcome:?}");
-    outcome
+/// Runs a load that has few messages to send and all to receive, and takes at least so many milliseconds.
+fn slowly(group: Group, messages: u64, least_ms: u64) {
+    let outcome = run(&plan(group));
+    clean(&outcome, messages);
+    let took = outcome.phases.last().expect("a drain").end.since(outcome.start);
+    assert!(took >= Nanos::from_millis(least_ms), "{took}");
+}
+
+/// Puts 50 messages into a queue, which nobody receives.
+fn filled(broker: &broker::Running, queue: &str) -> Plan {
+    let mut group = group(broker, &[queue]);
+    group.consumers.per_destination = 0;
+    group.producers.message_count = Some(50);
+    let plan = plan(group);
+    run(&plan);
+    plan
+}
+
+/// The 50 messages are still there.
+fn still_filled(broker: &broker::Running, queue: &str) {
+    let mut group = group(broker, &[queue]);
+    group.producers.per_destination = 0;
+    group.consumers.message_count = Some(50);
+    assert_eq!(run(&plan(group)).totals.received, 50);
+}
+
+/// Another client that consumes from a queue.
+fn subscribed(broker: &broker::Running, consume: &BasicConsume<'_>) -> raw::Connection {
+    let mut other = raw::Connection::open(broker.local_addr());
+    other.ask(&BasicQos { prefetch_count: 1, ..BasicQos::default() }, "BasicQosOk");
+    other.ask(consume, "BasicConsumeOk");
+    other
 }
 
 /// All was sent, confirmed and received once, and in order.
@@ -117,8 +127,8 @@ fn an_exchange_is_declared_and_bound() {
     group.queues.declare = Declare::IfMissing;
     clean(&run(&plan(group.clone())), 1_000);
     group.queues.declare = Declare::Always;
-    let error = load::run(&plan(group), &Control::new(), &mut Nothing).expect_err("refused");
-    assert!(error.to_string().contains("exchange"), "{error}");
+    let error = refused(&plan(group));
+    assert!(error.contains("exchange"), "{error}");
 }
 
 #[test]
@@ -154,10 +164,7 @@ fn a_polling_interval_limits_the_rate() {
     let mut group = group(&broker, &["queue://slowly-polled"]);
     group.producers.message_count = Some(40);
     group.consumers.poll = Some(Length(Nanos::from_millis(10)));
-    let outcome = run(&plan(group));
-    clean(&outcome, 40);
-    let took = outcome.phases.last().expect("a drain").end.since(outcome.start);
-    assert!(took >= Nanos::from_millis(39 * 10), "{took}");
+    slowly(group, 40, 39 * 10);
 }
 
 #[test]
@@ -166,13 +173,9 @@ fn a_consumer_that_takes_its_time_is_not_sent_more_than_its_prefetch() {
     let mut group = group(&broker, &["queue://slow"]);
     group.producers.message_count = Some(200);
     group.consumers.prefetch = 10;
-    group.consumers.service =
-        ServiceTime { rate: Rate::per_second(1_000.0), latency: vec![LatencyStep::constant(Nanos::from_millis(2))] };
-    let outcome = run(&plan(group));
-    clean(&outcome, 200);
+    group.consumers.service = ServiceTime { rate: Rate::per_second(1_000.0), ..common::work(Nanos::from_millis(2)) };
     // The longer of both, one after the other.
-    let took = outcome.phases.last().expect("a drain").end.since(outcome.start);
-    assert!(took >= Nanos::from_millis(199 * 2), "{took}");
+    slowly(group, 200, 199 * 2);
 }
 
 #[test]
@@ -182,11 +185,8 @@ fn a_slow_consumer_without_acknowledgements_stops_reading() {
     group.producers.message_count = Some(3_000);
     group.consumers.ack = Ack::Auto;
     group.consumers.service.rate = Rate::per_second(4_000.0);
-    let outcome = run(&plan(group));
-    clean(&outcome, 3_000);
     // What waits in its memory is not taken.
-    let took = outcome.phases.last().expect("a drain").end.since(outcome.start);
-    assert!(took >= Nanos::from_millis(740), "{took}");
+    slowly(group, 3_000, 740);
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn a_broker_without_direct_replies_is_named_as_the_cause() {
     let broker = embedded();
     let mut group = group(&broker, &["queue://requests"]);
     group.producers.guarantee = Guarantee::Replies;
-    let error = load::run(&plan(group), &Control::new(), &mut Nothing).expect_err("no replies");
+    let error = load::run(&plan(group), &Control::new(), &mut Deaf).expect_err("no replies");
     let help = error.problem().help;
     assert!(help.contains("no direct reply-to"), "{error}: {help}");
 }
@@ -248,10 +248,7 @@ fn consumers_may_begin_later_one_by_one() {
     clean(&run(&plan(group.clone())), 300);
     group.consumers.apart = Length(Nanos::ZERO);
     group.consumers.start_after = Length(Nanos::from_millis(150));
-    let outcome = run(&plan(group));
-    clean(&outcome, 300);
-    let took = outcome.phases.last().expect("a drain").end.since(outcome.start);
-    assert!(took >= Nanos::from_millis(150), "{took}");
+    slowly(group, 300, 150);
 }
 
 #[test]
@@ -302,13 +299,14 @@ fn empty_queues_are_found_where_the_first_node_is_gone() {
     group.further = vec![second];
     group.producers.message_count = Some(100);
     group.producers.arrivals = Rate::per_second(200.0).expect("a rate").into();
-    group.reconnect = Some(load::ReconnectPolicy { min: Nanos::from_millis(5), max: Nanos::from_millis(5) });
+    group.reconnect = common::reconnect(5);
     let mut plan = plan(group);
     plan.stop = Some(StopCondition::Empty);
     // A run that does not find them empty ends here.
     plan.phases.measure = Some(Nanos::from_millis(20_000));
     let began = std::time::Instant::now();
-    let outcome = run_to(&plan, &mut TakesAway(proxy));
+    let outcome = load::run(&plan, &Control::new(), &mut TakesAway(proxy)).expect("the load starts");
+    assert!(outcome.error.is_none(), "{outcome:?}");
     assert_eq!(outcome.totals.sent, 100, "{outcome:?}");
     assert!(began.elapsed().as_secs() < 12, "{:?}", began.elapsed());
 }
@@ -359,26 +357,18 @@ fn plans_that_make_no_sense_are_refused() {
 #[test]
 fn a_load_that_is_refused_empties_nothing() {
     let broker = embedded();
-    let mut filled = group(&broker, &["queue://orders"]);
-    filled.consumers.per_destination = 0;
-    filled.producers.message_count = Some(50);
-    run(&plan(filled));
-
+    filled(&broker, "queue://orders");
     let purging = |queue| {
         let mut group = group(&broker, &[queue]);
         group.queues.purge = true;
         group.queues.declare = Declare::Never;
         group
     };
-    let mut refused = plan(purging("queue://orders"));
-    refused.groups.push(purging("queue://missing"));
-    let error = load::run(&refused, &Control::new(), &mut Nothing).expect_err("no such queue");
-    assert!(error.to_string().contains("cannot empty queue \"missing\""), "{error}");
-
-    let mut emptied = group(&broker, &["queue://orders"]);
-    emptied.producers.per_destination = 0;
-    emptied.consumers.message_count = Some(50);
-    assert_eq!(run(&plan(emptied)).totals.received, 50);
+    let mut purged = plan(purging("queue://orders"));
+    purged.groups.push(purging("queue://missing"));
+    let error = refused(&purged);
+    assert!(error.contains("cannot empty queue \"missing\""), "{error}");
+    still_filled(&broker, "queue://orders");
 }
 
 #[path = "../../../broker/src/tests/peer.rs"]
@@ -389,29 +379,18 @@ mod raw;
 #[test]
 fn a_load_that_may_not_consume_empties_nothing() {
     let broker = embedded();
-    for queue in ["queue://first", "queue://taken"] {
-        let mut filled = group(&broker, &[queue]);
-        filled.consumers.per_destination = 0;
-        filled.producers.message_count = Some(50);
-        run(&plan(filled));
+    let queues = ["queue://first", "queue://taken"];
+    for queue in queues {
+        filled(&broker, queue);
     }
-    let mut other = raw::Connection::open(broker.local_addr());
-    let qos = BasicQos { prefetch_count: 1, ..BasicQos::default() };
-    other.ask(&qos, "BasicQosOk");
-    let consume = BasicConsume { queue: "taken", exclusive: true, ..BasicConsume::default() };
-    other.ask(&consume, "BasicConsumeOk");
-
-    let mut purging = group(&broker, &["queue://first", "queue://taken"]);
+    let other = subscribed(&broker, &BasicConsume { queue: "taken", exclusive: true, ..BasicConsume::default() });
+    let mut purging = group(&broker, &queues);
     purging.queues.purge = true;
-    let error = load::run(&plan(purging), &Control::new(), &mut Nothing).expect_err("taken");
-    let said = error.to_string();
+    let said = refused(&plan(purging));
     assert!(said.contains("cannot consume from \"taken\"") && said.contains("exclusive"), "{said}");
     drop(other);
-    for queue in ["queue://first", "queue://taken"] {
-        let mut emptied = group(&broker, &[queue]);
-        emptied.producers.per_destination = 0;
-        emptied.consumers.message_count = Some(50);
-        assert_eq!(run(&plan(emptied)).totals.received, 50);
+    for queue in queues {
+        still_filled(&broker, queue);
     }
 }
 
@@ -419,41 +398,23 @@ fn a_load_that_may_not_consume_empties_nothing() {
 #[test]
 fn a_queue_that_others_consume_from_is_emptied() {
     let broker = embedded();
-    let mut filled = group(&broker, &["queue://shared"]);
-    filled.consumers.per_destination = 0;
-    filled.producers.message_count = Some(50);
-    run(&plan(filled));
-    let mut other = raw::Connection::open(broker.local_addr());
-    let qos = BasicQos { prefetch_count: 1, ..BasicQos::default() };
-    other.ask(&qos, "BasicQosOk");
-    let consume = BasicConsume { queue: "shared", ..BasicConsume::default() };
-    other.ask(&consume, "BasicConsumeOk");
+    filled(&broker, "queue://shared");
+    let _other = subscribed(&broker, &BasicConsume { queue: "shared", ..BasicConsume::default() });
     let mut purging = group(&broker, &["queue://shared"]);
     purging.queues.purge = true;
-    let outcome = run(&plan(purging));
-    let ledger = outcome.ledger.expect("a ledger");
+    let ledger = run(&plan(purging)).ledger.expect("a ledger");
     assert!(ledger.foreign <= 1, "{ledger:?}");
 }
 
 #[test]
 fn a_load_that_never_took_place_deletes_nothing() {
     let broker = embedded();
-    let mut filled = group(&broker, &["queue://kept"]);
-    filled.consumers.per_destination = 0;
-    filled.producers.message_count = Some(50);
-    run(&plan(filled.clone()));
-
+    let mut filled = filled(&broker, "queue://kept");
     // Stopped before it begins.
-    filled.queues.delete = true;
+    filled.groups[0].queues.delete = true;
     let control = Control::new();
     control.stop();
-    let outcome = load::run(&plan(filled), &control, &mut Nothing).expect("a plan");
+    let outcome = load::run(&filled, &control, &mut Deaf).expect("a plan");
     assert!(outcome.interrupted && outcome.phases.is_empty());
-
-    let mut emptied = group(&broker, &["queue://kept"]);
-    emptied.producers.per_destination = 0;
-    emptied.consumers.message_count = Some(50);
-    emptied.queues.delete = true;
-    let outcome = run(&plan(emptied));
-    assert_eq!(outcome.totals.received, 50);
+    still_filled(&broker, "queue://kept");
 }

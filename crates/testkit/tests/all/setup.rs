@@ -11,32 +11,11 @@ use std::{
 };
 
 /// Programs that the script itself needs, and those that it looks for.
-const TOOLS: [&str; 14] =
-    ["bash", "env", "cat", "printf", "sort", "rm", "tee", "chmod", "mkdir", "cp", "mv", "ln", "find", "touch"];
-const PRESENT: [&str; 13] = [
-    "cargo",
-    "cc",
-    "curl",
-    "mosquitto",
-    "nats-server",
-    "prometheus",
-    "influxd",
-    "perf",
-    "chromium",
-    "javac",
-    "zsh",
-    "python3",
-    "npm",
-];
+const TOOLS: &str = "bash env cat printf sort rm tee chmod mkdir cp mv ln find touch";
+const PRESENT: &str = "cargo cc curl mosquitto nats-server prometheus influxd perf chromium javac zsh python3 npm";
 /// Files of a checkout that the script reads.
-const FILES: [&str; 6] = [
-    "Makefile",
-    "scripts/setup",
-    "scripts/node/package.json",
-    "scripts/node/package-lock.json",
-    "ui/package.json",
-    "ui/package-lock.json",
-];
+const FILES: &str = "Makefile scripts/setup scripts/node/package.json scripts/node/package-lock.json ui/package.json \
+                     ui/package-lock.json";
 /// An npm that brings what is pinned, writes down where it was asked to, and says what it runs with.
 const NPM: &str = r#"node --version >> "${0%/*}/npm-runs-with"
 [ "$1 $2" = "ci --prefix" ] || exit 0
@@ -66,15 +45,15 @@ impl Machine {
         let _ = fs::remove_dir_all(&place);
         let machine = Self { programs: place.join("programs"), checkout: place.join("checkout") };
         fs::create_dir_all(&machine.programs).unwrap();
-        for tool in TOOLS {
+        for tool in TOOLS.split_whitespace() {
             machine.link(tool);
         }
-        for program in PRESENT {
+        for program in PRESENT.split_whitespace() {
             machine.add(program, "");
         }
         machine.add("node", "echo v22.1.0");
         machine.add("debootstrap", DEBOOTSTRAP);
-        for file in FILES {
+        for file in FILES.split(' ') {
             let copy = machine.checkout.join(file);
             fs::create_dir_all(copy.parent().unwrap()).unwrap();
             fs::copy(root().join(file), copy).unwrap();

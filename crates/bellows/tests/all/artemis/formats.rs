@@ -6,6 +6,7 @@ use std::path::Path;
 
 use regex::Regex;
 
+use super::common::words;
 use super::{Bench, number, recorded};
 
 /// Where numbers stand, how wide they are with the blanks before them, and whether they have
@@ -30,17 +31,7 @@ fn parts(text: &str) -> BTreeSet<String> {
 #[test]
 fn the_lines_are_artemis_own() {
     let bench = Bench::new();
-    let client = [
-        "--show-latency",
-        "--warmup",
-        "1",
-        "--duration=1",
-        "--rate",
-        "500",
-        "queue://TEST_QUEUE",
-        "--max-pending",
-        "100",
-    ];
+    let client = words("--show-latency --warmup 1 --duration=1 --rate 500 queue://TEST_QUEUE --max-pending 100");
     let client = bench.perf("client", &client);
     client.assert_ok();
     assert_eq!(parts(&client.stdout), parts(&recorded("client.out")));

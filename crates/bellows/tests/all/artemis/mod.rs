@@ -20,7 +20,7 @@ fn recorded(name: &str) -> String {
 
 /// A broker, a folder, and the command line's beginning.
 struct Bench {
-    dir: tempfile::TempDir,
+    dir: common::Folder,
     broker: Broker,
 }
 

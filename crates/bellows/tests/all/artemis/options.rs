@@ -10,7 +10,7 @@ use std::thread;
 
 use regex::Regex;
 
-use super::common::{folder, run};
+use super::common::{folder, run, words};
 use super::{Bench, number};
 
 #[test]
@@ -56,31 +56,11 @@ fn every_producer_has_its_subscribers_on_every_topic() {
     let bench = Bench::new();
     let url = bench.broker.url.clone();
     // Two names, two topics each; two subscriptions each, shared by three.
-    let options = [
-        "topic://A",
-        "--durable",
-        "--clientID",
-        "me",
-        "--shared",
-        "2",
-        "--consumers=3",
-        "--num-destinations",
-        "2",
-        "--producers",
-        "2",
-        "--message-count",
-        "402",
-        "topic://B",
-        "--consumer-url",
-        &url,
-        "--threads",
-        "2",
-        "--persistent",
-        "--max-pending",
-        "20",
-        "--json",
-        "j.json",
-    ];
+    let line = format!(
+        "topic://A --durable --clientID me --shared 2 --consumers=3 --num-destinations 2 --producers 2 --message-count \
+         402 topic://B --consumer-url {url} --threads 2 --persistent --max-pending 20 --json j.json"
+    );
+    let options = words(&line);
     let client = bench.perf("client", &options);
     client.assert_ok();
     let summary = bench.samples("j.json").pop().expect("summary");
@@ -117,22 +97,11 @@ fn tap(broker: &str) -> (String, Arc<Mutex<Vec<u8>>>) {
 fn messages_carry_what_was_asked_for() {
     let bench = Bench::new();
     let (url, kept) = tap(bench.broker.address());
-    let args = [
-        "artemis",
-        "perf",
-        "producer",
-        "--url",
-        &url,
-        "--ttl",
-        "1500",
-        "--group",
-        "blue",
-        "--enable-msg-id",
-        "--enable-timestamp",
-        "--message-count",
-        "3",
-        "--silent",
-    ];
+    let line = format!(
+        "artemis perf producer --url {url} --ttl 1500 --group blue --enable-msg-id --enable-timestamp --message-count 3 \
+         --silent"
+    );
+    let args = words(&line);
     run(bench.dir.path(), &args).assert_ok();
     let bytes = kept.lock().expect("lock").clone();
     let count = |wanted: &[u8]| bytes.windows(wanted.len()).filter(|w| w == &wanted).count();
@@ -157,20 +126,10 @@ fn transactions_and_shared_connections_move_every_message() {
         ("old.json", &["--tx-size", "10", "--tx", "--rate", "500"]),
         ("each.json", &["--tx", "--shared-connections", "--consumer-connections", "2"]),
     ] {
-        let mut all = vec![
-            "--message-count",
-            "300",
-            "--producers",
-            "3",
-            "--consumers",
-            "3",
-            "--show-latency",
-            "--threads",
-            "2",
-            "--json",
-            json,
-            "queue://TX",
-        ];
+        let line = format!(
+            "--message-count 300 --producers 3 --consumers 3 --show-latency --threads 2 --json {json} queue://TX"
+        );
+        let mut all = words(&line);
         all.extend(options);
         bench.perf("client", &all).assert_ok();
         let summary = bench.samples(json).pop().expect("summary");

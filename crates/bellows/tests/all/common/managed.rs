@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Read as _;
-use std::net::TcpListener;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -238,7 +237,7 @@ fn keeps_a_node() {
     let Some(folder) = std::env::var_os(KEEPS).map(PathBuf::from) else {
         return;
     };
-    let management = free_port();
+    let management = super::free_port();
     let node = start_with(management);
     let access = node.erlang().expect("how it is reached");
     super::wait_for("the management API", || std::net::TcpStream::connect(("127.0.0.1", management)).is_ok());
@@ -258,11 +257,6 @@ fn keeps_a_node() {
     fs::rename(new, folder.join(FACTS)).expect("written");
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
     node.stop().expect("an end");
-}
-
-fn free_port() -> u16 {
-    let free = TcpListener::bind("127.0.0.1:0").expect("a port");
-    free.local_addr().expect("an address").port()
 }
 
 fn start_with(management: u16) -> RabbitMq {

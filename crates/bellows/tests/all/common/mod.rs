@@ -70,6 +70,17 @@ impl Ended {
         assert!(!self.stderr.contains("panicked"), "{self:#?}");
     }
 
+    /// The JSON that a command which succeeded has printed.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        self.assert_ok();
+        self.printed()
+    }
+
+    /// The JSON that a command has printed, however it ended.
+    pub(crate) fn printed(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|why| panic!("{why}: {self:#?}"))
+    }
+
     /// The path that the end of standard output names.
     pub(crate) fn report(&self) -> PathBuf {
         let mut lines = self.stdout.lines();
@@ -221,8 +232,7 @@ impl Drop for Broker {
 
 /// A server that greets each client, and then keeps the connection open.
 pub(crate) fn server_that_says(greeting: &'static [u8]) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
-    let address = listener.local_addr().expect("address");
+    let (listener, address) = listener();
     thread::spawn(move || {
         let mut kept: Vec<TcpStream> = Vec::new();
         for stream in listener.incoming() {
@@ -256,6 +266,22 @@ pub(crate) fn only_run(dir: &Path) -> PathBuf {
     run.clone()
 }
 
+/// The record of the only run in `dir/runs`.
+pub(crate) fn record(dir: &Path) -> serde_json::Value {
+    read_json(&only_run(dir).join("run.json"))
+}
+
+/// A file of JSON.
+pub(crate) fn read_json(path: &Path) -> serde_json::Value {
+    let text = std::fs::read(path).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
+    serde_json::from_slice(&text).expect("JSON")
+}
+
+/// The words of a command's line.
+pub(crate) fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
 /// Lines of a run's series so far.
 pub(crate) fn seconds_recorded(dir: &Path) -> usize {
     let Ok(runs) = std::fs::read_dir(dir.join(RUNS)) else {
@@ -265,9 +291,26 @@ pub(crate) fn seconds_recorded(dir: &Path) -> usize {
     series.filter_map(|p| std::fs::read_to_string(p).ok()).map(|t| t.lines().count()).sum()
 }
 
-/// A folder of the test's own.
-pub(crate) fn folder() -> tempfile::TempDir {
-    tempfile::tempdir().expect("temporary folder")
+/// A folder of the test's own; it ends with this.
+#[derive(Debug)]
+pub(crate) struct Folder(tempfile::TempDir);
+
+impl Folder {
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl std::ops::Deref for Folder {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+pub(crate) fn folder() -> Folder {
+    Folder(tempfile::tempdir().expect("temporary folder"))
 }
 
 /// The data of a page.
@@ -289,4 +332,55 @@ pub(crate) fn page_parts(path: &Path) -> (serde_json::Value, Vec<u8>) {
     let length = u32::from_le_bytes(length.try_into().expect("4 bytes")) as usize;
     let (json, numbers) = rest.split_at(length);
     (serde_json::from_slice(json).expect("JSON"), numbers.to_vec())
+}
+
+/// The first of a list of objects that has this value.
+pub(crate) fn named<'a>(
+    list: &'a serde_json::Value,
+    key: &str,
+    value: impl Into<serde_json::Value>,
+) -> &'a serde_json::Value {
+    let value = value.into();
+    let found = list.as_array().and_then(|all| all.iter().find(|it| it[key] == value));
+    found.unwrap_or_else(|| panic!("no {key} {value} in {list:#}"))
+}
+
+/// A figure of a comparison.
+pub(crate) fn figure<'a>(compared: &'a serde_json::Value, name: &str) -> &'a serde_json::Value {
+    named(&compared["figures"], "name", name)
+}
+
+/// A listener on a free port of the loopback.
+pub(crate) fn listener() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    (listener, address)
+}
+
+pub(crate) fn free_port() -> u16 {
+    listener().1.port()
+}
+
+/// Lines of a request's head by which RabbitMQ's management API knows its guest.
+pub(crate) const AS_GUEST: &str = "Authorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n";
+
+/// The answer, head and body, to a request of this first line and these further lines.
+pub(crate) fn ask_page(port: u16, request: &str, more: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(DEADLINE))?;
+    write!(stream, "{request}\r\nHost: localhost\r\n{more}\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// Whether the management API tells its queues.
+pub(crate) fn ask_for_queues(port: u16) -> bool {
+    ask_page(port, "GET /api/queues HTTP/1.0", AS_GUEST).is_ok_and(|answer| answer.contains(" 200 "))
+}
+
+/// The folder of runs in `dir/runs` that holds this file.
+pub(crate) fn folder_with(dir: &Path, file: &str) -> Option<PathBuf> {
+    let mut found = std::fs::read_dir(dir.join(RUNS)).ok()?.flatten().map(|it| it.path());
+    found.find(|path| path.join(file).is_file())
 }

@@ -1,14 +1,12 @@
 //! Pages of metrics that tests serve.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::TcpListener;
 use std::thread;
 use std::time::Duration;
 
 /// The address of a server whose page takes this long. It serves until the test ends.
 pub(crate) fn page_after(pause: Duration) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address");
+    let (listener, address) = super::listener();
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             thread::spawn(move || {

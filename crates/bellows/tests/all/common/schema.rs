@@ -1,6 +1,8 @@
 //! A validator for the part of JSON Schema (draft 2020-12) that `docs/run.schema.json` uses. A
 //! keyword that it does not know fails the test, so that nothing is silently unchecked.
 
+use std::path::Path;
+
 use serde_json::Value;
 
 /// All violations of `schema` by `value`, with their place.
@@ -81,4 +83,14 @@ fn is(name: &str, value: &Value) -> bool {
         "integer" => value.is_u64() || value.is_i64(),
         other => panic!("unknown type {other:?}"),
     }
+}
+
+/// A summary is what `docs/run.schema.json` says.
+pub(crate) fn assert_valid(summary: &Value) {
+    assert_eq!(problems(&of_runs(), summary), Vec::<String>::new(), "{summary:#}");
+}
+
+/// The schema of summaries.
+pub(crate) fn of_runs() -> Value {
+    super::read_json(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/run.schema.json"))
 }

@@ -123,8 +123,7 @@ fn stop(started: Started) -> Ended {
 
 #[test]
 fn periods_follow_each_other_without_a_gap() {
-    let dir = common::folder();
-    let dir = dir.path();
+    let dir = &*common::folder();
     needs_perf_events!(dir);
     let name = unique("gapless");
     let busy = Busy::start(dir, &name);
@@ -177,7 +176,7 @@ fn periods_follow_each_other_without_a_gap() {
     assert_eq!(sum as usize, Profile::open(folder).expect("a profile").samples.len());
     let filter = ["runs", "--filter", "label=env=test", "--json"];
     let listed = common::start(common::bellows(dir, &filter)).end();
-    let listed: Value = serde_json::from_str(&listed.stdout).expect("JSON");
+    let listed = listed.printed();
     assert_eq!(listed.as_array().map(Vec::len), Some(all.len()));
     let none = common::start(common::bellows(dir, &["top", "nobody@-1h.."])).end();
     none.assert_error(1, &["holds no period"]);
@@ -188,16 +187,14 @@ fn periods_follow_each_other_without_a_gap() {
 fn top(dir: &Path, args: &[&str]) -> Vec<Value> {
     let args = [&["top"], args].concat();
     let ended = common::start(common::bellows(dir, &args)).end();
-    ended.assert_ok();
-    let printed: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    let printed = ended.json();
     let rows = printed.get("functions").unwrap_or(&printed).as_array();
     rows.expect("rows").clone()
 }
 
 #[test]
 fn old_periods_go_and_only_those() {
-    let dir = common::folder();
-    let dir = dir.path();
+    let dir = &*common::folder();
     needs_perf_events!(dir);
     let name = unique("kept");
     let _busy = Busy::start(dir, &name);
@@ -219,8 +216,7 @@ fn old_periods_go_and_only_those() {
 
 #[test]
 fn processes_that_end_are_found_again_and_several_are_followed() {
-    let dir = common::folder();
-    let dir = dir.path();
+    let dir = &*common::folder();
     needs_perf_events!(dir);
     let (one, two) = (unique("one"), unique("two"));
     let args = ["--name", &one, "--name", &two, "--every", "1s", "--recording", "both"];
@@ -265,8 +261,7 @@ fn run_time(pid: u32) -> Duration {
 
 #[test]
 fn a_recording_of_one_process_ends_with_it() {
-    let dir = common::folder();
-    let dir = dir.path();
+    let dir = &*common::folder();
     needs_perf_events!(dir);
     let mut busy = Busy::start(dir, "single");
     let pid = busy.pid().to_string();
@@ -288,8 +283,7 @@ fn a_recording_of_one_process_ends_with_it() {
 
 #[test]
 fn a_recording_that_is_killed_leaves_what_it_had() {
-    let dir = common::folder();
-    let dir = dir.path();
+    let dir = &*common::folder();
     needs_perf_events!(dir);
     let name = unique("killed");
     let busy = Busy::start(dir, &name);
@@ -316,8 +310,7 @@ fn a_recording_that_is_killed_leaves_what_it_had() {
 
 #[test]
 fn what_makes_no_sense_is_refused() {
-    let dir = common::folder();
-    let dir = dir.path();
+    let dir = &*common::folder();
     let pid = std::process::id().to_string();
     for (args, part) in [
         (&["--every", "0.5s"][..], "too short"),

@@ -105,27 +105,13 @@ fn assert_pprof(dir: &Path, body: &[u8]) -> usize {
 
 #[test]
 fn profiles_are_pushed_as_each_server_wants_them() {
-    let dir = common::folder();
-    let dir = dir.path();
+    let dir = &*common::folder();
     needs_perf_events!(dir);
     let name = unique("pushed");
     let _busy = Busy::start(dir, &name);
     let (url, told) = server(vec![fine]);
-    let args = [
-        "record",
-        "--freq",
-        "499",
-        "--name",
-        &name,
-        "--every",
-        "1s",
-        "--label",
-        "env=test",
-        "--push-user",
-        "me",
-        "--push-tenant",
-        "team",
-    ];
+    let line = format!("record --freq 499 --name {name} --every 1s --label env=test --push-user me --push-tenant team");
+    let args = common::words(&line);
     for (path, expected) in [
         ("", "/ingest"),
         ("/push.v1.PusherService/Push", "/push.v1.PusherService/Push"),
@@ -186,8 +172,7 @@ fn assert_series(dir: &Path, name: &str, path: &str, request: &Request) {
 
 #[test]
 fn whatever_a_server_does_the_recording_goes_on() {
-    let dir = common::folder();
-    let dir = dir.path();
+    let dir = &*common::folder();
     needs_perf_events!(dir);
     let hostile: [(Answer, &str); 5] = [
         (|_| thread::sleep(Duration::from_secs(30)), "not sent"),
@@ -241,8 +226,7 @@ fn drop_it(stream: &mut TcpStream) {
 
 #[test]
 fn a_server_that_comes_back_gets_what_waited() {
-    let dir = common::folder();
-    let dir = dir.path();
+    let dir = &*common::folder();
     needs_perf_events!(dir);
     let name = unique("back");
     let _busy = Busy::start(dir, &name);

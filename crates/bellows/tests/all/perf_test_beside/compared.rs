@@ -232,17 +232,8 @@ fn metrics(text: &str) -> Vec<String> {
 }
 
 /// Options that PerfTest 2.22.1 does not have: ours, and those of 2.24.
-const LATER: [&str; 9] = [
-    "--tls-ca",
-    "--tls-cert",
-    "--tls-insecure",
-    "--tls-key",
-    "-cal --connection-allocation",
-    "-nty --netty",
-    "-ntyep --netty-epoll",
-    "-ntykq --netty-kqueue",
-    "-ntyt --netty-threads",
-];
+const LATER: &str = "--tls-ca|--tls-cert|--tls-insecure|--tls-key|-cal --connection-allocation|-nty --netty|\
+                     -ntyep --netty-epoll|-ntykq --netty-kqueue|-ntyt --netty-threads";
 
 /// Options by their names, and whether they take something.
 fn options(help: &str) -> Vec<String> {
@@ -252,7 +243,7 @@ fn options(help: &str) -> Vec<String> {
         let short = found.get(1).map_or(String::new(), |it| format!("{} ", it.as_str()));
         let name = format!("{short}{}", &found[2]);
         let takes = if found.get(3).is_some() { " takes one" } else { "" };
-        (!LATER.contains(&name.as_str())).then(|| format!("{name}{takes}"))
+        (!LATER.split('|').any(|it| it == name)).then(|| format!("{name}{takes}"))
     });
     all.collect::<BTreeSet<_>>().into_iter().collect()
 }
@@ -263,7 +254,7 @@ fn variables(text: &str) -> Vec<String> {
     let names = pattern.captures_iter(text).map(|found| found[1].to_owned());
     let of_both = |name: &String| {
         let option = format!("--{}", name.to_lowercase().replace('_', "-"));
-        let is_later = LATER.iter().any(|later| later.ends_with(&option));
+        let is_later = LATER.split('|').any(|later| later.ends_with(&option));
         let is_refused = name.starts_with("VERBOSE");
         !is_later && !is_refused && (name == "METRICS_FORMAT" || !name.starts_with("METRICS_"))
     };

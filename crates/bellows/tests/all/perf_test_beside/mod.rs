@@ -5,8 +5,6 @@ mod compared;
 mod tap;
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -16,7 +14,7 @@ use std::time::{Duration, Instant};
 use compared::{agree, compared};
 use tap::{Seen, Tap};
 
-use crate::common::{self, Broker, folder};
+use crate::common::{self, Broker, folder, free_port};
 use crate::perf_test::as_now;
 
 /// Files that command lines name.
@@ -188,12 +186,6 @@ fn play(row: &PlayedLine, dir: &Path, mut command: Command) -> Played {
     }
 }
 
-/// A port that was free a moment ago.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
-    listener.local_addr().expect("an address").port()
-}
-
 fn argument<'a>(line: &'a str, option: &str) -> Option<&'a str> {
     let mut words = line.split(' ').skip_while(|word| *word != option);
     words.nth(1)
@@ -220,14 +212,8 @@ fn cut(tap: &Tap) -> Duration {
 
 /// The page as it is when there was an interval or two.
 fn scrape(port: u16, path: &str) -> String {
-    let get = || -> std::io::Result<String> {
-        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
-        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
-        let mut text = String::new();
-        stream.read_to_string(&mut text)?;
-        Ok(text)
-    };
+    let request = format!("GET {path} HTTP/1.1");
+    let get = || common::ask_page(port, &request, "Connection: close\r\n");
     let since = Instant::now();
     while get().is_err() && since.elapsed() < Duration::from_secs(20) {
         thread::sleep(Duration::from_millis(100));

@@ -1,12 +1,17 @@
-//! A throw-away authority, and embedded brokers.
+//! A throw-away authority, embedded brokers, and plans.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
-use std::net::SocketAddr;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use broker::{ClientCertificates, Identity, ServerTls, TlsListener};
-use load::ClientTls;
+use load::scenario::churn::{ChurnKind, ChurnPlan};
+use load::{
+    ArrivalProcess, ClientTls, Destination, Endpoint, Group, LatencyStep, Outcome, Phases, Plan, ReconnectPolicy,
+    RunEvent, ServiceTime,
+};
+use measure::{Nanos, Rate};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, CustomExtension, DnType, IsCa, KeyPair};
 
 /// An authority whose files lie in `folder`.
@@ -97,11 +102,55 @@ pub(crate) fn started(config: broker::Config) -> broker::Running {
     broker::Broker::bind(config).expect("bind").spawn().expect("spawn")
 }
 
+/// Hears nothing of a load.
+pub(crate) struct Deaf;
+
+impl load::Sink for Deaf {
+    fn interval(&mut self, _: &measure::Interval) {}
+    fn event(&mut self, _: RunEvent) {}
+}
+
+impl load::SliceSink for Deaf {
+    fn slice(&mut self, _: &measure::Slice) {}
+    fn event(&mut self, _: RunEvent) {}
+}
+
+/// Runs a load that nothing disturbs.
+pub(crate) fn run(plan: &Plan) -> Outcome {
+    let outcome = load::run(plan, &load::Control::new(), &mut Deaf).expect("the load starts");
+    assert!(outcome.error.is_none(), "{outcome:?}");
+    outcome
+}
+
+/// Phases of these lengths, in milliseconds; see [`Phases::new`].
+pub(crate) fn phases(warmup: u64, measure: u64, drain: u64) -> Phases {
+    let ms = Nanos::from_millis;
+    Phases::new(ms(warmup), ms(measure), ms(drain))
+}
+
+/// A plan of one group, measured for so many milliseconds.
+pub(crate) fn measured(group: Group, ms: u64) -> Plan {
+    Plan { groups: vec![group], phases: phases(0, ms, 10_000), ..Plan::default() }
+}
+
+/// Reconnects after this many milliseconds.
+pub(crate) fn reconnect(ms: u64) -> Option<ReconnectPolicy> {
+    let wait = Nanos::from_millis(ms);
+    Some(ReconnectPolicy { min: wait, max: wait })
+}
+
+/// Work of this length for each message.
+pub(crate) fn work(time: Nanos) -> ServiceTime {
+    ServiceTime { latency: vec![LatencyStep::constant(time)], ..ServiceTime::default() }
+}
+
+/// Connections that a load lost.
+pub(crate) fn lost_connections(outcome: &Outcome) -> u64 {
+    outcome.threads.iter().map(|it| it.lost_connections).sum()
+}
+
 /// Churns alone, and tells what became of the cycles.
-pub(crate) fn churned(
-    plan: &load::scenario::churn::ChurnPlan,
-    sink: &mut dyn load::SliceSink,
-) -> Result<(Tally, load::Outcome), load::Error> {
+pub(crate) fn churned(plan: &ChurnPlan, sink: &mut dyn load::SliceSink) -> Result<(Tally, load::Outcome), load::Error> {
     use load::Together;
     use load::scenario::Scenario as _;
     let mut outcome = plan.run(&Together::alone(), &load::Control::new(), sink)?;
@@ -122,4 +171,57 @@ impl Tally {
 /// The metric with this key.
 pub(crate) fn metric(key: &str) -> measure::Metric {
     measure::Metric::named(key, measure::MetricKind::Counter).expect("a key")
+}
+
+/// A churn of so many milliseconds in which one cycle follows the other.
+pub(crate) fn churn(endpoint: Endpoint, kind: ChurnKind, measure_ms: u64) -> ChurnPlan {
+    ChurnPlan {
+        endpoint,
+        kind,
+        schedule: None,
+        warmup: Nanos::ZERO,
+        measure: Nanos::from_millis(measure_ms),
+        messages: 1,
+        message_size: 100,
+        most_open: 4,
+        source_addresses: Vec::new(),
+        timeout: Nanos::from_millis(2_000),
+    }
+}
+
+/// A listener on a free port of the loopback.
+pub(crate) fn listener() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+    let address = listener.local_addr().expect("address");
+    (listener, address)
+}
+
+/// Passes on what the two sides say, and their ends.
+pub(crate) fn pass_on(client: TcpStream, server: TcpStream) {
+    for (from, to) in [(client.try_clone(), server.try_clone()), (Ok(server), Ok(client))] {
+        let (mut from, mut to) = (from.expect("clone"), to.expect("clone"));
+        std::thread::spawn(move || {
+            let _ = std::io::copy(&mut from, &mut to);
+            let _ = to.shutdown(Shutdown::Write);
+        });
+    }
+}
+
+/// A group of so many producers and consumers with one destination.
+pub(crate) fn group(broker: SocketAddr, destination: Destination, clients: (usize, usize)) -> Group {
+    let mut group = Group::new(Endpoint::new("127.0.0.1", broker.port()), vec![destination]);
+    (group.producers.per_destination, group.consumers.per_destination) = clients;
+    group
+}
+
+/// So many messages a second.
+pub(crate) fn rate(per_second: f64) -> ArrivalProcess {
+    Rate::per_second(per_second).expect("a rate").into()
+}
+
+/// A group with the destinations that these texts name.
+pub(crate) fn group_to(broker: &broker::Running, destinations: &[&str], clients: (usize, usize)) -> Group {
+    let mut group = group(broker.local_addr(), Destination::queue("none"), clients);
+    group.destinations = destinations.iter().map(|text| Destination::parse(text).expect("destination")).collect();
+    group
 }

@@ -1,33 +1,36 @@
-//! Random loads, and what happens to their connections.
+//! Random loads under disturbances, and what their counts must hold to; `bellows` plays such scenes with RabbitMQ, from
+//! this file, with disturbances of its own.
+
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use load::{
-    Ack, Destination, Endpoint, Group, Guarantee, LatencyStep, Phases, Plan, QueueType, ReconnectPolicy, ServiceTime,
-    Spin, StreamOffset,
+    Ack, Destination, Endpoint, Group, Guarantee, LatencyStep, Outcome, Phases, Plan, QueueType, ReconnectPolicy,
+    ServiceTime, StreamOffset,
 };
-use measure::{Length, Nanos, Rate};
+use measure::{Length, Nanos, Phase, Rate};
 use testkit::Random;
 
-use crate::world::Pace;
+/// A disturbance of the load.
+pub(crate) trait Disturb: Copy + Debug {
+    /// One of several, of this many milliseconds.
+    fn random(random: &mut Random, length: u64) -> Self;
 
-/// A disturbance of the load, with milliseconds.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Blow {
-    /// Cuts all connections; the broker notices after this many milliseconds.
-    Cut(u64),
-    /// Cuts them, and lets nobody in for this long.
-    Outage(u64),
-    /// Nothing passes for this long.
-    Hold(u64),
-    /// Nothing passes on every other connection for this long, and then all are cut.
-    Break(u64),
-    /// The broker does not run.
-    StopBroker(u64),
-    /// No thread of the load runs, …
-    StopLoad(u64),
-    /// … this event loop, …
-    StopLoop(usize, u64),
-    /// … or the coordinator.
-    StopCoordinator(u64),
+    /// Whether connections are lost by it.
+    fn cuts(&self) -> bool;
+}
+
+/// How much the broker of the scenes can take.
+pub(crate) struct Bounds {
+    /// The number of producers, or of consumers.
+    pub(crate) clients: fn(&mut Random) -> usize,
+    pub(crate) rates: [f64; 3],
+    /// Where everybody may get everything.
+    pub(crate) most_rate: f64,
+    /// Beside idle connections.
+    pub(crate) idle_rate: f64,
+    /// Messages that are in the queues before, where there are some.
+    pub(crate) earlier: u64,
 }
 
 /// Kind of the destination.
@@ -43,13 +46,11 @@ pub(crate) enum Kind {
     Exclusive,
 }
 
-impl Kind {
-    pub(crate) const ALL: [Self; 4] = [Self::Queue, Self::Topic, Self::Stream, Self::Exclusive];
-}
+const KINDS: usize = 4;
 
 /// A load, and what is done to its connections.
 #[derive(Debug)]
-pub(crate) struct Scene {
+pub(crate) struct Scene<B> {
     pub(crate) seed: u64,
     pub(crate) kind: Kind,
     /// Connections beside it, whose queue nobody sends to.
@@ -70,17 +71,16 @@ pub(crate) struct Scene {
     /// Messages that are in the queues before.
     pub(crate) earlier: u64,
     /// Blows with their times after the start, in milliseconds.
-    pub(crate) blows: Vec<(u64, Blow)>,
+    pub(crate) blows: Vec<(u64, B)>,
     /// Nothing passes for this long while the load is being set up.
     pub(crate) held_before: u64,
-    pub(crate) pace: Pace,
 }
 
-impl Scene {
-    pub(crate) fn random(seed: u64) -> Self {
-        let random = &mut Random::new(seed);
+impl<B: Disturb> Scene<B> {
+    /// A load of queues.
+    pub(crate) fn random(seed: u64, random: &mut Random, bounds: &Bounds) -> Self {
         let clients = |random: &mut Random| {
-            let lanes = random.of(&[1, 1, 2, 2, 3, 4, 6, 16]);
+            let lanes = (bounds.clients)(random);
             (lanes, 1 + random.below(lanes as u64) as usize)
         };
         let phases = (random.of(&[0, 100]), 300, random.of(&[250, 1_500, 4_000, 4_000]));
@@ -88,26 +88,14 @@ impl Scene {
         let count = random.of(&[0, 1, 1, 1, 2, 3]);
         let blows = (0..count).map(|_| {
             let length = 1 + random.below(400);
-            let blow = match random.below(12) {
-                0 | 1 => Blow::Cut(0),
-                2 => Blow::Cut(length),
-                3 => Blow::Outage(length),
-                4 => Blow::Outage(3 * length),
-                5 => Blow::Hold(length),
-                6 => Blow::StopBroker(length),
-                7 => Blow::StopLoad(length),
-                8 => Blow::StopLoop(random.below(2) as usize, length),
-                9 => Blow::StopCoordinator(length),
-                _ => Blow::Break(length),
-            };
+            let blow = B::random(random, length);
             (random.below(until), blow)
         });
         let mut blows: Vec<_> = blows.collect();
         blows.sort_by_key(|(at, _)| *at);
         let ack = random.of(&[Ack::Auto, Ack::Every(1), Ack::Every(7), Ack::Every(50)]);
         let consumers = clients(random);
-        let recoveries = [(2, 10), (20, 60), (300, 700), (1_200, 1_600)];
-        let mut scene = Self {
+        Self {
             seed,
             kind: Kind::Queue,
             idle: 0,
@@ -116,47 +104,38 @@ impl Scene {
             // Every queue has a consumer.
             destinations: random.of(&[1, 1, 2]).min(consumers.0),
             threads: random.of(&[1, 2]),
-            rate: random.of(&[100.0, 500.0, 1_500.0]),
+            rate: random.of(&bounds.rates),
             ack,
             prefetch: random.of(&[1, 10, 60, 200]),
             poll: random.of(&[None, None, None, Some(0), Some(3)]),
             service_us: random.of(&[0, 0, 0, 500, 3_000]),
             start_after: random.of(&[0, 0, 0, 150, 700]),
             confirm: random.below(8) > 0,
-            recovery: random.of(&recoveries),
+            recovery: random.of(&[(2, 10), (20, 60), (300, 700), (1_200, 1_600)]),
             phases,
-            earlier: random.of(&[0, 0, 100]),
+            earlier: random.of(&[0, 0, bounds.earlier]),
             blows,
             held_before: random.of(&[0, 0, 40]),
-            pace: Pace::random(random),
-        };
-        if scene.poll == Some(0) {
-            // Polling without a pause, the load does nothing else all the time.
-            scene.pace.travel_ns = (400_000, 1_200_000);
         }
-        let kinds = [Kind::Queue, Kind::Queue, Kind::Topic, Kind::Stream, Kind::Exclusive];
-        let idle = if random.one_in(6) { 1 + random.below(3) } else { 0 };
-        let scene = scene.with(random.of(&kinds), idle as usize);
-        // As much as comes waits in the consumers' memory; streams have a limit.
-        let has_no_limit = seed.is_multiple_of(5) && scene.kind != Kind::Stream;
-        Self { prefetch: if has_no_limit { 0 } else { scene.prefetch }, ..scene }
     }
 
     /// With another kind, and idle connections beside it.
-    pub(crate) fn with(mut self, kind: Kind, idle: usize) -> Self {
-        (self.kind, self.idle) = (kind, idle);
-        if idle > 0 {
+    pub(crate) fn of_some_kind(mut self, random: &mut Random, bounds: &Bounds) -> Self {
+        let idle = if random.one_in(6) { 1 + random.below(3) } else { 0 };
+        self.kind = random.of(&[Kind::Queue, Kind::Queue, Kind::Topic, Kind::Stream, Kind::Exclusive]);
+        self.idle = idle as usize;
+        if self.idle > 0 {
             // Longer than the heartbeats that idle connections live by.
-            (self.phases.1, self.rate) = (2_600, 100.0);
+            (self.phases.1, self.rate) = (2_600, bounds.idle_rate);
         }
-        if kind != Kind::Queue {
+        if self.kind != Kind::Queue {
             self.destinations = 1;
             // Everybody may get everything.
-            self.rate = self.rate.min(500.0);
+            self.rate = self.rate.min(bounds.most_rate);
             self.consumers.0 = self.consumers.0.min(6);
             self.consumers.1 = self.consumers.1.min(self.consumers.0);
         }
-        match kind {
+        match self.kind {
             Kind::Queue => {}
             Kind::Topic => self.earlier = 0,
             Kind::Stream => {
@@ -171,7 +150,7 @@ impl Scene {
     }
 
     /// How many consumers get each message.
-    pub(crate) fn receivers(&self) -> u64 {
+    fn receivers(&self) -> u64 {
         match self.kind {
             Kind::Queue | Kind::Exclusive => 1,
             Kind::Topic | Kind::Stream => self.consumers.0 as u64,
@@ -179,26 +158,7 @@ impl Scene {
     }
 
     pub(crate) fn is_cut(&self) -> bool {
-        let cuts = |blow: &(u64, Blow)| matches!(blow.1, Blow::Cut(_) | Blow::Outage(_) | Blow::Break(_));
-        self.blows.iter().any(cuts)
-    }
-
-    /// Whether what is sent after a cut may reach the broker before what was sent until then: it notices the cut late,
-    /// and another blow kept the old bytes from it.
-    pub(crate) fn may_overtake(&self) -> bool {
-        let is_late = |blow: &(u64, Blow)| matches!(blow.1, Blow::Cut(later) if later > 0);
-        self.blows.len() > 1 && self.blows.iter().any(is_late)
-    }
-
-    /// Whether the window may be full at the end of sending, or nobody there to send.
-    pub(crate) fn is_hindered(&self) -> bool {
-        !self.blows.is_empty()
-    }
-
-    /// Messages that are due before the end of sending.
-    pub(crate) fn scheduled(&self) -> u64 {
-        let length = self.phases.0 + self.phases.1;
-        (self.rate * length as f64 / 1_000.0).ceil() as u64
+        self.blows.iter().any(|(_, blow)| blow.cuts())
     }
 
     /// The name of the `n`-th destination.
@@ -226,8 +186,17 @@ impl Scene {
         group
     }
 
+    /// Puts messages of another run into the queues.
+    pub(crate) fn filling(&self, port: u16) -> Plan {
+        let mut group = self.group(port);
+        group.producers.per_destination = 1;
+        group.producers.message_count = Some(self.earlier);
+        group.producers.max_pending = 100;
+        Plan { groups: vec![group], run_id: 0x00EA_0000, ..Plan::default() }
+    }
+
     /// Consumers that get nothing, on connections that only heartbeats keep.
-    pub(crate) fn idle_group(&self, port: u16, reconnect: Option<ReconnectPolicy>) -> Group {
+    fn idle_group(&self, port: u16, reconnect: Option<ReconnectPolicy>) -> Group {
         let queue = Destination::queue(format!("proof-{}-idle", self.seed));
         let mut group = Group::new(Endpoint::new("127.0.0.1", port), vec![queue]);
         group.endpoint.connection.heartbeat_s = 1;
@@ -238,6 +207,7 @@ impl Scene {
     }
 
     pub(crate) fn plan(&self, port: u16) -> Plan {
+        let ms = Nanos::from_millis;
         let mut group = self.group(port);
         group.producers.total = Some(self.producers.0);
         group.producers.connections = Some(self.producers.1);
@@ -250,8 +220,8 @@ impl Scene {
         group.consumers.connections = Some(self.consumers.1);
         group.consumers.ack = self.ack;
         group.consumers.prefetch = self.prefetch;
-        group.consumers.poll = self.poll.map(|ms| Length(Nanos::from_millis(ms)));
-        group.consumers.start_after = Length(Nanos::from_millis(self.start_after));
+        group.consumers.poll = self.poll.map(|poll| Length(ms(poll)));
+        group.consumers.start_after = Length(ms(self.start_after));
         if self.service_us > 0 {
             group.consumers.service = ServiceTime {
                 latency: vec![LatencyStep::constant(Nanos::from_micros(self.service_us))],
@@ -259,7 +229,7 @@ impl Scene {
             };
         }
         let (min, max) = self.recovery;
-        group.reconnect = Some(ReconnectPolicy { min: Nanos::from_millis(min), max: Nanos::from_millis(max) });
+        group.reconnect = Some(ReconnectPolicy { min: ms(min), max: ms(max) });
         group.consumers.amqp091.stream_offset = StreamOffset::First;
         let (warmup, measure, drain) = self.phases;
         let idle = (self.idle > 0).then(|| self.idle_group(port, group.reconnect));
@@ -267,13 +237,147 @@ impl Scene {
             groups: std::iter::once(group).chain(idle).collect(),
             threads: self.threads,
             run_id: 1 + self.seed as u32,
-            spin: Spin::Never,
-            phases: Phases {
-                warmup: Nanos::from_millis(warmup),
-                measure: Some(Nanos::from_millis(measure)),
-                drain: Nanos::from_millis(drain),
-            },
+            phases: Phases::new(ms(warmup), ms(measure), ms(drain)),
             ..Plan::default()
         }
+    }
+}
+
+/// What a scene came to.
+pub(crate) struct Played {
+    pub(crate) outcome: Outcome,
+    /// Why connections were lost.
+    pub(crate) lost: Vec<String>,
+    /// Messages that it left in the queues.
+    pub(crate) left: u64,
+    /// Connections that may be lost without a cut.
+    pub(crate) silent: u64,
+    /// What was sent after a cut may have reached the broker before what was sent until then.
+    pub(crate) may_overtake: bool,
+}
+
+impl Played {
+    fn lost_connections(&self) -> u64 {
+        self.outcome.threads.iter().map(|it| it.lost_connections).sum()
+    }
+
+    /// A count of the scene that cannot be, which one of `more` may be.
+    fn contradiction<B: Disturb>(&self, scene: &Scene<B>, more: &[(bool, &'static str)]) -> Option<&'static str> {
+        let (outcome, left) = (&self.outcome, self.left);
+        let Some(ledger) = outcome.ledger else {
+            return Some("there is no ledger");
+        };
+        let totals = &outcome.totals;
+        let fates = ledger.delivered + ledger.lost + ledger.outstanding + ledger.returned + ledger.unconfirmed_missing;
+        let deliveries = ledger.delivered + ledger.duplicated + ledger.duplicated_redelivered + ledger.foreign;
+        let drain = outcome.phases.iter().find(|it| it.phase == Phase::Drain);
+        let drained = drain.map_or(Nanos::ZERO, |it| it.end.since(it.start));
+        let ended_early = drained < Nanos::from_millis(scene.phases.2);
+        let acknowledges = scene.ack != Ack::Auto;
+        // A stream keeps everything; what is a connection's own goes with it.
+        let may_lose = scene.is_cut()
+            && match scene.kind {
+                Kind::Queue => !acknowledges,
+                Kind::Stream => false,
+                Kind::Topic | Kind::Exclusive => true,
+            };
+        // What comes again to a queue may come late for those that have it now.
+        let may_reorder = scene.is_cut() && scene.kind == Kind::Queue || self.may_overtake;
+        // A stream is read by each consumer, and once.
+        let earlier = scene.earlier * scene.receivers();
+        let reads_once = scene.kind == Kind::Stream;
+        // Of the earlier run's messages, those that nobody got may still be there.
+        let left_of_this = left.saturating_sub(earlier.saturating_sub(ledger.foreign));
+        let missing = ledger.outstanding + ledger.unconfirmed_missing;
+        let checks = [
+            (outcome.error.is_some(), "the load failed"),
+            (!ledger.exact, "memory sufficed"),
+            (ledger.sent != totals.sent * scene.receivers(), "all sent messages have their receivers"),
+            (fates != ledger.sent, "every message has one fate"),
+            (deliveries != totals.received, "every delivery counts once"),
+            (ledger.corrupt > 0, "nobody damages anything"),
+            (ledger.duplicated > 0, "what comes twice is flagged"),
+            (ledger.reordered > 0 && !may_reorder, "nobody reorders anything"),
+            (ledger.lost > 0 && !may_lose, "what is acknowledged, or kept, is not lost"),
+            (
+                self.lost_connections() > self.silent && !scene.is_cut(),
+                "nobody cuts anything, and the broker is not silent",
+            ),
+            (
+                reads_once && (ledger.duplicated_redelivered > 0 || ledger.foreign > earlier),
+                "a stream is gone on with where it was left",
+            ),
+            (!acknowledges && left_of_this > missing, "what the queues still hold is not lost"),
+            (ended_early && ledger.outstanding > 0, "a drain ends early only when nothing more can come"),
+            (
+                ended_early && earlier > ledger.foreign && (reads_once || !scene.is_cut()),
+                "what was there before is received too",
+            ),
+            (
+                scene.blows.is_empty() && ended_early && ledger.delivered != ledger.sent,
+                "without a blow everything is delivered",
+            ),
+        ];
+        checks.iter().chain(more).find(|(is, _)| *is).map(|(_, what)| *what)
+    }
+}
+
+/// What happened in all scenes.
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    delivered: AtomicU64,
+    lost: AtomicU64,
+    outstanding: AtomicU64,
+    redelivered: AtomicU64,
+    reconnected: AtomicU64,
+    /// Deliveries of each kind of scene that was cut, …
+    kinds: [AtomicU64; KINDS],
+    /// … and scenes that were played with idle connections, and with consumers that fell behind.
+    idle: AtomicU64,
+    slow: AtomicU64,
+}
+
+impl Totals {
+    /// Adds a scene, and tells what is wrong with it: a contradiction, or what is true of `more`.
+    pub(crate) fn problem<B: Disturb>(
+        &self,
+        scene: &Scene<B>,
+        played: &Played,
+        more: &[(bool, &'static str)],
+    ) -> Option<String> {
+        let (outcome, left, lost) = (&played.outcome, played.left, &played.lost);
+        let ledger = outcome.ledger.unwrap_or_default();
+        let is_slow = scene.service_us >= 500 && ledger.delivered > 0;
+        for (total, count) in [
+            (&self.kinds[scene.kind as usize], ledger.delivered * u64::from(scene.is_cut())),
+            (&self.idle, u64::from(scene.idle > 0)),
+            (&self.slow, u64::from(is_slow)),
+            (&self.delivered, ledger.delivered),
+            (&self.lost, ledger.lost),
+            (&self.outstanding, ledger.outstanding),
+            (&self.redelivered, ledger.duplicated_redelivered),
+            (&self.reconnected, played.lost_connections()),
+        ] {
+            total.fetch_add(count, Ordering::Relaxed);
+        }
+        played
+            .contradiction(scene, more)
+            .map(|rule| format!("not so: {rule}\n{scene:#?}\n{left} left in the queues, lost {lost:#?}, {outcome:#?}"))
+    }
+
+    /// At least this much was delivered, and came again.
+    pub(crate) fn assert_enough(&self, delivered: u64, redelivered: u64) {
+        let done = [
+            (&self.delivered, delivered),
+            (&self.lost, 1),
+            (&self.outstanding, 1),
+            (&self.redelivered, redelivered),
+            (&self.reconnected, 100),
+            (&self.idle, 2),
+            (&self.slow, 5),
+        ];
+        let enough = |(total, least): &(&AtomicU64, u64)| total.load(Ordering::Relaxed) >= *least;
+        let every_kind = self.kinds.iter().all(|it| enough(&(it, 100)));
+        assert!(done.iter().all(enough) && every_kind, "too little happened: {self:?}");
     }
 }

@@ -10,61 +10,27 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Which crates of the workspace each crate may use (its own code, not its tests).
-const DIRECTIONS: &[(&str, &[&str])] = &[
-    ("measure", &[]),
-    ("testkit", &[]),
-    ("compare", &[]),
-    ("linux", &["measure"]),
-    ("transport", &["measure"]),
-    ("erlang", &["measure", "transport"]),
-    ("wire", &["measure"]),
-    ("stacks", &["measure"]),
-    ("archive", &["measure", "stacks"]),
-    ("plan", &["measure", "transport"]),
-    ("load", &["measure", "plan", "transport", "wire"]),
-    ("broker", &["measure", "transport", "wire"]),
-    ("profile", &["linux", "measure", "stacks"]),
-    ("web", &["archive", "linux", "load", "measure", "stacks", "wire"]),
-    ("experiment", &["archive", "broker", "erlang", "load", "measure", "profile", "web"]),
-    ("brokers", &["archive", "erlang", "experiment", "linux", "load", "measure", "profile", "stacks", "web"]),
-    (
-        "session",
-        &[
-            "archive",
-            "broker",
-            "brokers",
-            "compare",
-            "erlang",
-            "experiment",
-            "linux",
-            "load",
-            "measure",
-            "profile",
-            "stacks",
-            "web",
-            "wire",
-        ],
-    ),
-    ("study", &["archive", "compare", "experiment", "measure", "session", "stacks"]),
-    ("report", &["archive", "compare", "measure", "stacks"]),
-    (
-        "bellows",
-        &[
-            "archive",
-            "broker",
-            "brokers",
-            "erlang",
-            "experiment",
-            "load",
-            "measure",
-            "profile",
-            "report",
-            "session",
-            "stacks",
-            "study",
-            "web",
-        ],
-    ),
+const DIRECTIONS: &[(&str, &str)] = &[
+    ("measure", ""),
+    ("testkit", ""),
+    ("compare", ""),
+    ("linux", "measure"),
+    ("transport", "measure"),
+    ("erlang", "measure transport"),
+    ("wire", "measure"),
+    ("stacks", "measure"),
+    ("archive", "measure stacks"),
+    ("plan", "measure transport"),
+    ("load", "measure plan transport wire"),
+    ("broker", "measure transport wire"),
+    ("profile", "linux measure stacks"),
+    ("web", "archive linux load measure stacks wire"),
+    ("experiment", "archive broker erlang load measure profile web"),
+    ("brokers", "archive erlang experiment linux load measure profile stacks web"),
+    ("session", "archive broker brokers compare erlang experiment linux load measure profile stacks web wire"),
+    ("study", "archive compare experiment measure session stacks"),
+    ("report", "archive compare measure stacks"),
+    ("bellows", "archive broker brokers erlang experiment load measure profile report session stacks study web"),
 ];
 
 /// Words that must not occur in the sources of a crate (tests excepted), and why.
@@ -180,7 +146,7 @@ fn crates_depend_only_in_the_directions_of_the_architecture() {
             } else if in_dependencies {
                 let used = line.split(['.', ' ', '=']).next().unwrap_or_default();
                 let ours = DIRECTIONS.iter().any(|(known, _)| *known == used);
-                if ours && !allowed.contains(&used) {
+                if ours && !allowed.split_whitespace().any(|it| it == used) {
                     wrong.push(format!("{name} must not use {used}"));
                 }
             }
