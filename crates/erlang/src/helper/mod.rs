@@ -115,8 +115,7 @@ impl Helper {
 
     /// Calls a function of a source of the module, such as `bellows_top`.
     pub fn call(&self, source: &str, function: &str, arguments: Vec<Term>) -> Result<Term, Error> {
-        let function = function_name(source, function);
-        self.kept(self.node().call(MODULE.0, &function, arguments))
+        self.call_within(self.node().timeout(), source, function, arguments)
     }
 
     /// As [`Helper::call`], with a time-out of its own.
@@ -128,13 +127,8 @@ impl Helper {
         arguments: Vec<Term>,
     ) -> Result<Term, Error> {
         let function = function_name(source, function);
-        let node = self.node();
-        self.kept(node.call_within(timeout, MODULE.0, &function, arguments))
-    }
-
-    /// An answer, or that the module has gone, which the node removes when it hears nothing from us for too long.
-    fn kept(&self, answer: Result<Term, Error>) -> Result<Term, Error> {
-        match answer {
+        match self.node().call_within(timeout, MODULE.0, &function, arguments) {
+            // The node removes the module when it hears nothing from us for too long.
             Err(Error::Exception { reason, .. }) if is_gone(&reason) => Err(lease_lost(self.node())),
             answer => answer,
         }
@@ -225,8 +219,7 @@ impl Helper {
     pub fn stop(&self, worker: Worker) -> Result<(), Error> {
         let arguments = vec![self.shared.owner.clone(), worker.pid];
         let longest = self.shared.longest();
-        self.call_within(longest, "bellows_keeper", "stop", arguments)
-            .map_or_else(|error| Err(error.undoing()), |_| Ok(()))
+        self.call_within(longest, "bellows_keeper", "stop", arguments).map(drop).map_err(Error::undoing)
     }
 
     /// Undoes what was done for this connection, and waits until the module is gone, unless another bellows uses it.
