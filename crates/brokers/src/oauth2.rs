@@ -209,11 +209,11 @@ impl Client {
     }
 
     fn request(&self, by_header: bool) -> Result<Granted, Failed> {
+        const NOT_AN_ENDPOINT: &str = "check that oauth2.uri is a token endpoint, and not the issuer or a login page";
         let told_as = |what: String, remedy: &str, is_refusal| {
             let cause = format!("no token from {}", web::redact::url(&self.uri));
             Err(Failed { problem: Problem::new(cause, what, remedy), is_refusal })
         };
-        const NOT_AN_ENDPOINT: &str = "check that oauth2.uri is a token endpoint, and not the issuer or a login page";
         let mut response = match self.send(by_header) {
             Ok(response) => response,
             Err(error) => {

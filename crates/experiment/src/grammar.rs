@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use measure::Refused;
-use serde::{Deserialize, Deserializer, Serializer, ser::SerializeMap};
+use serde::{Deserialize, Serializer, ser::SerializeMap};
 
 use super::error::unknown_name;
 
@@ -174,10 +174,6 @@ impl OneOrList {
             Self::List(items) => joined(items),
         }
     }
-}
-
-pub(super) fn written<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Written, D::Error> {
-    Written::deserialize(deserializer)
 }
 
 /// Writes fields as a table, numbers as numbers.
