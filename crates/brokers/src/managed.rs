@@ -255,10 +255,7 @@ impl Workspace {
     }
 
     fn remove(&mut self) -> Result<(), BrokerError> {
-        match self.leftovers.take() {
-            Some(leftovers) => Ok(leftovers.latest().remove(None)?),
-            None => Ok(()),
-        }
+        self.leftovers.take().map_or(Ok(()), |leftovers| Ok(leftovers.latest().remove(None)?))
     }
 }
 

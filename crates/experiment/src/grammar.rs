@@ -81,10 +81,8 @@ impl Grammar {
             let known: Vec<&str> = known().collect();
             return Err(unknown_name(&format!("key of {:?}", self.name), key, &known));
         }
-        match self.needed.iter().find(|key| !fields.contains_key(**key)) {
-            Some(key) => Err(self.refuse(format!("{:?} needs {key}", self.name))),
-            None => Ok(()),
-        }
+        let missing = self.needed.iter().find(|key| !fields.contains_key(**key));
+        missing.map_or(Ok(()), |key| Err(self.refuse(format!("{:?} needs {key}", self.name))))
     }
 
     /// A refusal whose remedy is the example.

@@ -96,10 +96,10 @@ impl Helper {
         let owner = join(node, &client.pid(), lease)?;
         let shared = Arc::new(Shared { node: node.clone(), owner, closing: Mutex::new(false), closed: Condvar::new() });
         let (renewed, every) = (Arc::clone(&shared), RENEW_EVERY.min(lease / 4));
-        let renewal = thread::Builder::new()
-            .name("erlang lease".to_owned())
-            .spawn(move || renewed.renew(every))
-            .map_err(no_thread)?;
+        let renewal = thread::Builder::new().name("erlang lease".to_owned()).spawn(move || renewed.renew(every));
+        let renewal = renewal.map_err(|error| {
+            Error::Options(Problem::new("cannot start a thread", error, "check the limit of processes (ulimit -u)"))
+        })?;
         Ok(Self { shared, renewal: Some(renewal), _client: client })
     }
 
@@ -378,10 +378,6 @@ fn lease_lost(node: &Node) -> Error {
 
 fn not_loaded(node: &Node, reply: &Term) -> Error {
     Error::Exception { node: node.name().clone(), call: "loading the helper's module".into(), reason: show(reply, 400) }
-}
-
-fn no_thread(error: std::io::Error) -> Error {
-    Error::Options(Problem::new("cannot start a thread", error, "check the limit of processes (ulimit -u)"))
 }
 
 /// Keys of `erlang:memory/0`, in bytes.
