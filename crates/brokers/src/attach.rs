@@ -1,6 +1,7 @@
 //! A broker that runs already: where it is, and how to log in there.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use archive::Topology;
@@ -61,12 +62,7 @@ fn find_processes(endpoint: &Endpoint, given: Option<u32>) -> Result<Processes, 
             Problem::new("broker.pid is not a process", pid, "leave it out to find the process by its port").into()
         );
     }
-    let addresses = sockets::addresses_here(&endpoint.host, endpoint.port);
-    let found = match sockets::listening_on(&addresses).as_slice() {
-        [one] => Some(*one),
-        // Who of them serves us is seen once we are connected.
-        _ => None,
-    };
+    let (found, addresses) = listener(&endpoint.host, endpoint.port);
     let main = given.or(found);
     Ok(Processes {
         main,
@@ -81,14 +77,18 @@ fn find_further(loaded: &[Endpoint], first: &Endpoint) -> Vec<Option<u32>> {
     let address = |endpoint: &Endpoint| (endpoint.host.clone(), endpoint.port);
     let others = loaded.iter().map(address);
     let others: BTreeSet<(String, u16)> = others.filter(|it| *it != address(first)).collect();
-    let find = |(host, port): (String, u16)| {
-        let addresses = sockets::addresses_here(&host, port);
-        match sockets::listening_on(&addresses).as_slice() {
-            [one] => Some(*one),
-            _ => None,
-        }
+    others.into_iter().map(|(host, port)| listener(&host, port).0).collect()
+}
+
+/// The only process that listens there, and the addresses of this machine that these are. Who of several serves us is
+/// seen once we are connected.
+fn listener(host: &str, port: u16) -> (Option<u32>, Vec<SocketAddr>) {
+    let addresses = sockets::addresses_here(host, port);
+    let found = match sockets::listening_on(&addresses).as_slice() {
+        [one] => Some(*one),
+        _ => None,
     };
-    others.into_iter().map(find).collect()
+    (found, addresses)
 }
 
 /// A running broker. Dropping it ends the renewal of its access token.
@@ -150,14 +150,6 @@ impl Broker for Attached {
             Some(node) => control::ask(node.clone(), control::PROCESSES, cancelled),
             None => Ok(Vec::new()),
         }
-    }
-
-    fn logs(&self, _lines: usize) -> String {
-        String::new()
-    }
-
-    fn stop(self: Box<Self>) -> Result<(), BrokerError> {
-        Ok(())
     }
 }
 
@@ -328,16 +320,13 @@ fn check_node(options: &ConnectOptions, control: &load::Control) -> Result<(), B
     let cancelled = || control.is_stopping();
     // Finding it, connecting and the first call have a time-out each.
     let longest = CHECK_TIMEOUT * 3;
-    match wait_for(longest, &cancelled, move || Node::connect(&options).map(drop)) {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(problem(&error).into()),
-        Err(NoAnswer::Cancelled) => Err(BrokerError::Cancelled),
-        Err(NoAnswer::TimedOut) => {
-            let why = format!("no answer within {} s", longest.as_secs());
-            Err(Problem::new(format!("cannot connect to {name}"), why, SILENT_HELP).into())
-        }
-        Err(NoAnswer::Failed(why)) => Err(Problem::new(format!("cannot connect to {name}"), why, SILENT_HELP).into()),
-    }
+    let why = match wait_for(longest, &cancelled, move || Node::connect(&options).map(drop)) {
+        Ok(connected) => return connected.map_err(|error| problem(&error).into()),
+        Err(NoAnswer::Cancelled) => return Err(BrokerError::Cancelled),
+        Err(NoAnswer::TimedOut) => format!("no answer within {} s", longest.as_secs()),
+        Err(NoAnswer::Failed(why)) => why,
+    };
+    Err(Problem::new(format!("cannot connect to {name}"), why, SILENT_HELP).into())
 }
 
 const SILENT_HELP: &str = "check whether the node is overloaded or hangs; or leave out broker.node (--node)";

@@ -175,14 +175,6 @@ impl Broker for Embedded {
             .map_err(|e| BrokerError::Fault(format!("the embedded broker said {line:?}: {e}")))?;
         Ok(Some(played))
     }
-
-    fn logs(&self, _lines: usize) -> String {
-        String::new()
-    }
-
-    fn stop(self: Box<Self>) -> Result<(), BrokerError> {
-        Ok(())
-    }
 }
 
 impl Drop for Embedded {

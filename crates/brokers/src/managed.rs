@@ -19,9 +19,11 @@ use super::log::{self, LogFollower};
 
 /// How often a broker that is starting is asked whether it is ready.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// How often a node is asked a question that costs it time.
+const QUESTION_INTERVAL: Duration = Duration::from_millis(200);
 
 /// How often somebody who waits for a start is told for how long by now.
-const TELL_INTERVAL: Duration = Duration::from_secs(1);
+pub(super) const TELL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Time that a killed process may take to be gone, with all its memory.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -69,6 +71,31 @@ impl Waiting<'_> {
     /// Says what is being done from now on.
     pub fn step(&mut self, text: &str) {
         (self.progress)(Progress::Step(text));
+    }
+
+    /// Asks again and again, and tells each second for how long by now; `false` where it is not done in time.
+    pub(super) fn poll(
+        &mut self,
+        what: &str,
+        timeout: Duration,
+        mut is_done: impl FnMut(&dyn Fn() -> bool) -> Result<bool, BrokerError>,
+    ) -> Result<bool, BrokerError> {
+        let began = Instant::now();
+        let mut told = TELL_INTERVAL;
+        while !is_done(self.cancelled)? {
+            if (self.cancelled)() {
+                return Err(BrokerError::Cancelled);
+            }
+            if began.elapsed() > timeout {
+                return Ok(false);
+            }
+            if began.elapsed() >= told {
+                (self.progress)(Progress::Waiting(what, told));
+                told += TELL_INTERVAL;
+            }
+            thread::sleep(QUESTION_INTERVAL);
+        }
+        Ok(true)
     }
 }
 
@@ -232,10 +259,7 @@ impl Workspace {
     }
 
     fn remove(&mut self) -> Result<(), BrokerError> {
-        match self.leftovers.take() {
-            Some(leftovers) => Ok(leftovers.latest().remove(None)?),
-            None => Ok(()),
-        }
+        self.leftovers.take().map_or(Ok(()), |leftovers| Ok(leftovers.latest().remove(None)?))
     }
 }
 

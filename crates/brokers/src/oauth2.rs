@@ -209,29 +209,24 @@ impl Client {
     }
 
     fn request(&self, by_header: bool) -> Result<Granted, Failed> {
+        const NOT_AN_ENDPOINT: &str = "check that oauth2.uri is a token endpoint, and not the issuer or a login page";
         let told_as = |what: String, remedy: &str, is_refusal| {
             let cause = format!("no token from {}", web::redact::url(&self.uri));
             Err(Failed { problem: Problem::new(cause, what, remedy), is_refusal })
         };
-        let failed = |what, remedy| told_as(what, remedy, false);
         let mut response = match self.send(by_header) {
             Ok(response) => response,
             Err(error) => {
-                return failed(
-                    told(&error),
-                    "check oauth2.uri (--oauth2-uri), and the authority of its certificate (--ca)",
-                );
+                let remedy = "check oauth2.uri (--oauth2-uri), and the authority of its certificate (--ca)";
+                return told_as(told(&error), remedy, false);
             }
         };
         let status = response.status();
-        let read = response.body_mut().with_config().limit(MOST_BYTES).read_to_string();
-        let body = match read {
+        let body = match response.body_mut().with_config().limit(MOST_BYTES).read_to_string() {
             Ok(body) => body,
             Err(error) => {
-                return failed(
-                    format!("{status}, and its answer cannot be read: {}", told(&error)),
-                    "check that oauth2.uri is a token endpoint, and not the issuer or a login page",
-                );
+                let what = format!("{status}, and its answer cannot be read: {}", told(&error));
+                return told_as(what, NOT_AN_ENDPOINT, false);
             }
         };
         let missing = match granted(&body) {
@@ -252,14 +247,12 @@ impl Client {
             // What came may hold a token: it is not repeated.
             Err(_) => told_as(
                 format!("{status}, and {}: {missing}", measure::counted(body.len() as u64, "byte")),
-                "check that oauth2.uri is a token endpoint, and not the issuer or a login page",
+                NOT_AN_ENDPOINT,
                 is_refusal,
             ),
         }
     }
-}
 
-impl Client {
     /// An endpoint's words, which may repeat what it was sent.
     fn without_secrets(&self, words: &str) -> String {
         let public = ["grant_type", "scope"];

@@ -59,8 +59,7 @@ pub fn start_with(
 ) -> Result<Box<dyn Broker>, BrokerError> {
     experiment.check_broker()?;
     let kind = experiment.broker.kind;
-    let starts = BROKERS.iter().filter_map(|broker| broker.start);
-    match starts.into_iter().find(|(of, _)| *of == kind) {
+    match of_kind(kind).and_then(|broker| broker.start) {
         Some((_, start)) => start(Request { experiment, data, bellows_exe, control, progress }),
         None => Err(BrokerError::config(
             "broker.kind is not registered",
@@ -75,18 +74,17 @@ pub fn start_with(
 /// # Errors
 /// It is not, or what is to be replaced in it is none of that.
 pub fn check_installed(spec: &BrokerSpec) -> Result<(), BrokerError> {
-    let of_kind = |(kind, _): (BrokerKind, _)| kind == spec.kind;
-    let broker = BROKERS.iter().find(|broker| broker.start.is_some_and(of_kind));
-    broker.map_or(Ok(()), |broker| (broker.installed)(spec))
+    of_kind(spec.kind).map_or(Ok(()), |broker| (broker.installed)(spec))
 }
 
 /// The folder with the programs of the installation that a broker is started from, where they need not be in `PATH`.
 #[must_use]
 pub fn programs(spec: &BrokerSpec) -> Option<PathBuf> {
-    let mut brokers = BROKERS.iter();
-    let of_kind = |(kind, _): (BrokerKind, _)| kind == spec.kind;
-    let broker = brokers.find(|broker| broker.start.is_some_and(of_kind))?;
-    (broker.programs)(spec)
+    (of_kind(spec.kind)?.programs)(spec)
+}
+
+fn of_kind(kind: BrokerKind) -> Option<&'static Registration> {
+    BROKERS.into_iter().find(|broker| broker.start.is_some_and(|(of, _)| of == kind))
 }
 
 impl Listener {

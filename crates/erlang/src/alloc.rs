@@ -210,14 +210,17 @@ pub fn microstates(helper: &Helper, window: Duration, stop: &dyn Fn() -> bool) -
     let worker = helper.run("bellows_alloc", "account", int(ms))?;
     let longest = window + helper.node().timeout().max(LEAST);
     let answer = helper.ask_until(&worker, atom("states"), longest, stop)?;
-    let unexpected = || unexpected(helper, "bellows_alloc:account/2");
     match answer {
         Answer::Reply(reply) => {
             helper.stop(worker)?;
-            match busy_for(&reply) {
-                Some(since) => Err(busy(helper, since)),
-                None => states(&reply).ok_or_else(unexpected),
-            }
+            let Some(since) = busy_for(&reply) else {
+                return states(&reply).ok_or_else(|| unexpected(helper, "bellows_alloc:account/2"));
+            };
+            Err(Error::Options(Problem::new(
+                format!("another version of bellows measures the threads of {}", helper.node().name()),
+                format_args!("since {} s", since.as_secs()),
+                "wait until it has ended, or leave the threads out with --duration 0s",
+            )))
         }
         none => Err(no_answer(helper, none, "microstate accounting of threads", longest)),
     }
@@ -229,14 +232,6 @@ fn busy_for(reply: &Term) -> Option<Duration> {
         [busy, ms] if as_atom(busy) == Some("busy") => Some(Duration::from_millis(unsigned(as_int(ms)?))),
         _ => None,
     }
-}
-
-fn busy(helper: &Helper, since: Duration) -> Error {
-    Error::Options(Problem::new(
-        format!("another version of bellows measures the threads of {}", helper.node().name()),
-        format_args!("since {} s", since.as_secs()),
-        "wait until it has ended, or leave the threads out with --duration 0s",
-    ))
 }
 
 fn memory(answer: &Term) -> Option<NodeMemory> {

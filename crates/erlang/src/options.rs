@@ -90,11 +90,8 @@ impl Cookie {
     /// # Errors
     /// A file that cannot be read, or that holds something else.
     pub fn read(path: &Path) -> Result<Self, Problem> {
-        Self::read_from(path).map_err(|error| match error {
-            ReadError::Io(error) => Problem::io("read the cookie in", path, &error),
-            ReadError::Refused(refused) => {
-                Problem::new(format!("{} holds no cookie", path.display()), refused.what, refused.help)
-            }
+        Self::read_from(path).map_err(|error| Problem::io("read the cookie in", path, &error))?.map_err(|refused| {
+            Problem::new(format!("{} holds no cookie", path.display()), refused.what, refused.help)
         })
     }
 
@@ -108,15 +105,15 @@ impl Cookie {
         let (mut found, mut seen) = (Vec::<Self>::new(), Vec::new());
         for path in own.into_iter().chain([PathBuf::from(OF_RABBITMQ)]) {
             match Self::read_from(&path) {
-                Ok(cookie) if found.iter().any(|it| it.text == cookie.text) => {}
-                Ok(cookie) => found.push(cookie),
-                Err(ReadError::Io(error)) if error.kind() == ErrorKind::NotFound => {
+                Ok(Ok(cookie)) if found.iter().any(|it| it.text == cookie.text) => {}
+                Ok(Ok(cookie)) => found.push(cookie),
+                Err(error) if error.kind() == ErrorKind::NotFound => {
                     seen.push(format!("there is no {}", path.display()));
                 }
-                Err(ReadError::Io(error)) if error.kind() == ErrorKind::PermissionDenied => {
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => {
                     seen.push(format!("{} may not be read", path.display()));
                 }
-                Err(_) => seen.push(format!("{} holds no cookie", path.display())),
+                Ok(Err(_)) | Err(_) => seen.push(format!("{} holds no cookie", path.display())),
             }
         }
         let mut found = found.into_iter();
@@ -126,11 +123,10 @@ impl Cookie {
         }
     }
 
-    fn read_from(path: &Path) -> Result<Self, ReadError> {
+    fn read_from(path: &Path) -> io::Result<Result<Self, Refused>> {
         let mut text = String::new();
         File::open(path)?.take(4 * LONGEST_COOKIE as u64).read_to_string(&mut text)?;
-        let cookie = Self::new(&text).map_err(ReadError::Refused)?;
-        Ok(cookie.found_in(path.display().to_string()))
+        Ok(Self::new(&text).map(|cookie| cookie.found_in(path.display().to_string())))
     }
 
     /// The text, for the one place that makes digests of it.
@@ -141,17 +137,6 @@ impl Cookie {
     /// Where it was found.
     pub(crate) fn source(&self) -> &str {
         &self.source
-    }
-}
-
-enum ReadError {
-    Io(io::Error),
-    Refused(Refused),
-}
-
-impl From<io::Error> for ReadError {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
     }
 }
 

@@ -59,10 +59,7 @@ impl fmt::Display for FunctionPattern {
         if let Some(function) = &self.function {
             write!(f, ":{function}")?;
         }
-        match self.arity {
-            Some(arity) => write!(f, "/{arity}"),
-            None => Ok(()),
-        }
+        self.arity.map_or(Ok(()), |arity| write!(f, "/{arity}"))
     }
 }
 

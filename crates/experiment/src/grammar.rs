@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use measure::Refused;
-use serde::{Deserialize, Deserializer, Serializer, ser::SerializeMap};
+use serde::{Deserialize, Serializer, ser::SerializeMap};
 
 use super::error::unknown_name;
 
@@ -81,10 +81,8 @@ impl Grammar {
             let known: Vec<&str> = known().collect();
             return Err(unknown_name(&format!("key of {:?}", self.name), key, &known));
         }
-        match self.needed.iter().find(|key| !fields.contains_key(**key)) {
-            Some(key) => Err(self.refuse(format!("{:?} needs {key}", self.name))),
-            None => Ok(()),
-        }
+        let missing = self.needed.iter().find(|key| !fields.contains_key(**key));
+        missing.map_or(Ok(()), |key| Err(self.refuse(format!("{:?} needs {key}", self.name))))
     }
 
     /// A refusal whose remedy is the example.
@@ -174,10 +172,6 @@ impl OneOrList {
             Self::List(items) => joined(items),
         }
     }
-}
-
-pub(super) fn written<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Written, D::Error> {
-    Written::deserialize(deserializer)
 }
 
 /// Writes fields as a table, numbers as numbers.

@@ -41,11 +41,9 @@ use flat_table::{FlatTable, flat_table};
 pub use built_in::{BuiltIn, built_ins};
 pub use churn_spec::ChurnSpec;
 pub use error::ExperimentError;
-pub use fault_spec::write_faults;
-pub use fault_spec::{FaultSpec, RunFault, is_for_good, read_faults};
+pub use fault_spec::{FaultSpec, RunFault, is_for_good, read_faults, write_faults};
 pub use load_spec::{LoadKind, LoadSpec};
-pub use nodes_spec::MOST_NODES;
-pub use nodes_spec::{NodesSpec, PolicySpec};
+pub use nodes_spec::{MOST_NODES, NodesSpec, PolicySpec};
 pub use origin::{OptionNames, Origin};
 pub use own_page::{OwnPage, ProbedAddresses, QUEUES_PATH};
 pub use prepare_spec::{BrokerData, PrepareSpec};
@@ -54,7 +52,6 @@ pub use requirement::{RequireSpec, Requirement};
 pub use schedule_spec::ScheduleSpec;
 pub use scrape_spec::ScrapeSpec;
 pub use security::OAuth2Spec;
-
 pub use size_spec::SizeSpec;
 pub use trace_spec::{NodeTrace, OneTrace, TraceSpec};
 pub use web::Secret;
@@ -439,21 +436,17 @@ impl Experiment {
 
 /// Adds the paths of all values below `path` that differ from the defaults.
 fn add_changed(value: &Value, default: Option<&Value>, path: &str, changed: &mut Vec<String>) {
-    let below = |key: &str| match path {
-        "" => key.to_owned(),
-        path => format!("{path}.{key}"),
-    };
     match value {
         Value::Object(fields) if !fields.is_empty() => {
             for (key, it) in fields {
                 let default = default.and_then(|of| of.get(key.as_str()));
-                add_changed(it, default, &below(key), changed);
+                add_changed(it, default, &left_out::below(path, key), changed);
             }
         }
         Value::Array(items) if !items.is_empty() => {
             for (index, it) in items.iter().enumerate() {
                 let default = default.and_then(|of| of.get(index));
-                add_changed(it, default, &below(&index.to_string()), changed);
+                add_changed(it, default, &left_out::below(path, index), changed);
             }
         }
         plain if default != Some(plain) => changed.push(path.to_owned()),

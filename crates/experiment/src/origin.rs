@@ -86,8 +86,7 @@ impl Origin {
     fn place(&self, key: &str, what: &str) -> Option<Place> {
         let changes = &mut self.changes.iter().rev();
         if let Some(change) = changes.find(|it| is_below(key, &it.path)) {
-            let value = change.shown.split_once('=');
-            let value = value.map(|(_, value)| value.to_owned());
+            let value = change.shown.split_once('=').map(|(_, value)| value.to_owned());
             let text = format!("{} {}", change.option, change.shown);
             return Some(Place { text, value });
         }

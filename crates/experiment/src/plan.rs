@@ -36,20 +36,11 @@ impl Experiment {
             .enumerate()
             .map(|(i, spec)| {
                 let own = self.own_endpoint(spec).map_err(|e| e.about("url").in_group(i))?;
-                let further = match own {
-                    None => further.clone(),
-                    Some(_) => Vec::new(),
-                };
-                let own = own.map(|mut own| {
-                    own.token.clone_from(&endpoint.token);
-                    own
-                });
-                Ok(Group {
-                    further,
-                    allocation: self.broker.allocation,
-                    begins_on: begins_on(spec),
-                    ..group(spec, own.as_ref().unwrap_or(endpoint), run_id).map_err(|e| e.in_group(i))?
-                })
+                let further = if own.is_some() { Vec::new() } else { further.clone() };
+                let mut first = own.unwrap_or_else(|| endpoint.clone());
+                first.token.clone_from(&endpoint.token);
+                let group = group(spec, first, run_id).map_err(|e| e.in_group(i))?;
+                Ok(Group { further, allocation: self.broker.allocation, ..group })
             })
             .collect::<Result<_, load::Error>>()?;
         Ok(Plan {
@@ -75,12 +66,12 @@ impl Experiment {
     }
 }
 
-fn group(spec: &LoadSpec, endpoint: &Endpoint, run_id: u32) -> Result<Group, load::Error> {
+fn group(spec: &LoadSpec, endpoint: Endpoint, run_id: u32) -> Result<Group, load::Error> {
     Ok(Group {
-        endpoint: endpoint.clone(),
+        endpoint,
         further: Vec::new(),
         allocation: Allocation::default(),
-        begins_on: Vec::new(),
+        begins_on: begins_on(spec),
         destinations: destinations(spec)?,
         producers: producers(spec)?,
         consumers: consumers(spec, run_id),

@@ -86,9 +86,14 @@ impl Experiment {
         if !self.prepare.is_empty() {
             self.check_prepared_plan().map_err(about_prepared)?;
         }
-        match self.broker.data {
-            None => self.check_data_dir(),
-            Some(BrokerData::Prepare) => self.check_kept(),
+        match (self.broker.data, &self.broker.data_dir) {
+            (None, None) => Ok(()),
+            (None, Some(_)) => Err(wrong(
+                "broker.data-dir",
+                " has no effect without {broker.data}",
+                "set broker.data = \"prepare\", or leave it out",
+            )),
+            (Some(BrokerData::Prepare), _) => self.check_kept(),
         }
     }
 
@@ -98,17 +103,6 @@ impl Experiment {
         let endpoint = self.endpoint().map_err(|error| error.problem())?;
         let plan = alone.plan(&endpoint, 0).map_err(|error| error.problem())?;
         load::validate(&plan).map_err(|error| error.problem())
-    }
-
-    fn check_data_dir(&self) -> Result<(), Problem> {
-        match &self.broker.data_dir {
-            None => Ok(()),
-            Some(_) => Err(wrong(
-                "broker.data-dir",
-                " has no effect without {broker.data}",
-                "set broker.data = \"prepare\", or leave it out",
-            )),
-        }
     }
 
     /// Checks that there is something to keep, and that it outlives the end of the node.
@@ -128,12 +122,10 @@ impl Experiment {
                 "add a [[prepare]] with queues, a load's {fill}, or broker.definitions",
             );
         }
-        let groups = self.prepare.iter().enumerate();
-        let mut groups = groups
-            .map(|(i, spec)| (format!("prepare.{i}"), spec))
-            .chain((self.load.iter().enumerate()).map(|(i, spec)| (format!("load.{i}"), spec)))
-            .filter(|(place, spec)| spec.fill > 0 || place.starts_with("prepare"));
-        groups.try_for_each(|(place, spec)| check_durable(&place, spec))
+        let mut prepared = self.prepare.iter().enumerate();
+        prepared.try_for_each(|(i, spec)| check_durable(&format!("prepare.{i}"), spec))?;
+        let mut filled = self.load.iter().enumerate().filter(|(_, spec)| spec.fill > 0);
+        filled.try_for_each(|(i, spec)| check_durable(&format!("load.{i}"), spec))
     }
 }
 

@@ -11,7 +11,7 @@ use measure::{Length, Nanos, Problem, Rate};
 use super::flat_table::{FlatTable, flat_table};
 use super::own_page::{OwnPage, ProbedAddresses};
 use super::validate::wrong;
-use super::{BrokerKind, BrokerSpec, Experiment, ScheduleSpec, Secret};
+use super::{BrokerSpec, Experiment, ScheduleSpec, Secret};
 use web::management::ManagementOptions;
 
 /// Stands in for the management API in checks before the broker starts.
@@ -117,15 +117,10 @@ impl ProbeSpec {
 
     /// Checks that it asks one thing, and a page of queues a broker that has them; else key, reason and remedy.
     fn check_target(&self, broker: &BrokerSpec) -> Result<(), (&'static str, &'static str, &'static str)> {
-        let has_erlang = match broker.kind {
-            BrokerKind::Rabbitmq => true,
-            BrokerKind::Attach => broker.node.is_some(),
-            _ => false,
-        };
         match (self.url.is_empty(), self.page) {
             (true, None) => Err(("url", " is missing", "write http://HOST:PORT/PATH, or give a page")),
             (false, Some(_)) => Err(("page", ": a probe takes one of url and page", "leave one out")),
-            (true, Some(OwnPage::Queues)) if !has_erlang => Err((
+            (true, Some(OwnPage::Queues)) if !broker.has_erlang() => Err((
                 "page",
                 " needs a RabbitMQ's Erlang node, and none is known",
                 "use a managed RabbitMQ, or name the node of an attached one with broker.node",

@@ -9,7 +9,7 @@ use measure::{Length, Nanos, Rate, Refused, per_second};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::error::unknown_name;
-use super::grammar::{Fields, Grammar, Written, find, flag, grammars, joined, serialize, whole, written};
+use super::grammar::{Fields, Grammar, Written, find, flag, grammars, joined, serialize, whole};
 use super::once::Once;
 
 /// A rate over time. docs/schedules.md describes every shape.
@@ -163,7 +163,7 @@ impl Serialize for ScheduleSpec {
 
 impl<'de> Deserialize<'de> for ScheduleSpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let spec = match written(deserializer)? {
+        let spec = match Written::deserialize(deserializer)? {
             Written::One(text) => text.into_text().parse(),
             Written::List(items) => joined(items).parse(),
             Written::Table(table) => {

@@ -69,22 +69,10 @@ impl ScrapeSpec {
         servers.map(|it| format!("{it}{}", self.url)).collect()
     }
 
-    /// Adds its plans to those that there are: of a path one for each node.
-    fn add_plans(&self, number: usize, broker: &BrokerSpec, plans: &mut Vec<ScrapePlan>) -> Result<(), Problem> {
-        self.check(number, broker)?;
-        let addresses = self.addresses(broker.node_count());
-        let is_of_several = addresses.len() > 1;
-        for (node, address) in addresses.iter().enumerate() {
-            let node = is_of_several.then_some(node);
-            plans.push(self.plan(number, address, node, plans)?);
-        }
-        Ok(())
-    }
-
     /// Checks that need no other part of the experiment but the broker.
     fn check(&self, number: usize, broker: &BrokerSpec) -> Result<(), Problem> {
         let key = |key: &str| format!("scrape.{number}.{key}");
-        if self.is_of_broker() && !broker.serves_metrics() {
+        if self.is_of_broker() && broker.kind != BrokerKind::Rabbitmq {
             return Err(wrong(
                 key("url"),
                 " is a path, but only a RabbitMQ that bellows starts has known pages",
@@ -153,11 +141,16 @@ impl ScrapeSpec {
 }
 
 impl Experiment {
-    /// The pages to scrape beside the load.
+    /// The pages to scrape beside the load: of a path one for each node.
     pub fn scrape_plans(&self) -> Result<Vec<ScrapePlan>, Problem> {
         let mut plans = Vec::new();
         for (number, spec) in self.scrape.iter().enumerate() {
-            spec.add_plans(number, &self.broker, &mut plans)?;
+            spec.check(number, &self.broker)?;
+            let addresses = spec.addresses(self.broker.node_count());
+            for (node, address) in addresses.iter().enumerate() {
+                let node = (addresses.len() > 1).then_some(node);
+                plans.push(spec.plan(number, address, node, &plans)?);
+            }
         }
         Ok(plans)
     }
@@ -174,12 +167,5 @@ impl Experiment {
             scrape.servers = servers.to_vec();
         }
         resolved
-    }
-}
-
-impl BrokerSpec {
-    /// Whether bellows can have it serve a page of metrics.
-    fn serves_metrics(&self) -> bool {
-        self.kind == BrokerKind::Rabbitmq
     }
 }

@@ -8,7 +8,7 @@ use load::{Bodies, Distribution, Json, SizeStep, Sizes};
 use measure::{Bytes, Length, Refused};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::grammar::{Fields, Grammar, Written, find, flag, grammars, joined, number, whole, written};
+use super::grammar::{Fields, Grammar, Written, find, flag, grammars, joined, number, whole};
 use super::once::Once;
 
 /// Body lengths. docs/schedules.md describes every kind.
@@ -220,7 +220,7 @@ impl Serialize for SizeSpec {
 
 impl<'de> Deserialize<'de> for SizeSpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = match written(deserializer)? {
+        let text = match Written::deserialize(deserializer)? {
             Written::One(one) => one.into_text(),
             Written::List(items) => joined(items),
             Written::Table(_) => {

@@ -7,9 +7,9 @@ use erlang::{Budget, FunctionPattern, ProcessFilter};
 use load::scenario::probe::ProbePlan;
 use measure::{Nanos, Problem, Refused};
 
+use super::Experiment;
 use super::flat_table::{FlatTable, flat_table};
 use super::validate::wrong;
-use super::{BrokerKind, Experiment};
 
 /// Traces of an experiment at most.
 const MOST_TRACES: usize = 8;
@@ -210,8 +210,12 @@ impl Experiment {
             let why = format!(" has {} entries; at most {MOST_TRACES} are allowed", self.trace.len());
             return Err(wrong("trace", why, "leave some out"));
         }
-        if !self.trace.is_empty() {
-            self.check_traced_broker()?;
+        if !self.trace.is_empty() && !self.broker.has_erlang() {
+            return Err(wrong(
+                "trace",
+                " needs a RabbitMQ's Erlang node, and none is known",
+                "use a managed RabbitMQ, or name the node of an attached one with {broker.node}",
+            ));
         }
         let mut functions = Vec::new();
         for (number, spec) in self.trace.iter().enumerate() {
@@ -247,22 +251,6 @@ impl Experiment {
             }
         }
         Ok(functions)
-    }
-
-    fn check_traced_broker(&self) -> Result<(), Problem> {
-        let is_erlang = match self.broker.kind {
-            BrokerKind::Rabbitmq => true,
-            BrokerKind::Attach => self.broker.node.is_some(),
-            BrokerKind::Artemis | BrokerKind::Embedded => false,
-        };
-        match is_erlang {
-            true => Ok(()),
-            false => Err(wrong(
-                "trace",
-                " needs a RabbitMQ's Erlang node, and none is known",
-                "use a managed RabbitMQ, or name the node of an attached one with {broker.node}",
-            )),
-        }
     }
 }
 

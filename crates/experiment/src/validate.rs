@@ -404,6 +404,15 @@ impl BrokerSpec {
         }
     }
 
+    /// Whether it has an Erlang node that bellows knows.
+    pub(super) const fn has_erlang(&self) -> bool {
+        match self.kind {
+            BrokerKind::Rabbitmq => true,
+            BrokerKind::Attach => self.node.is_some(),
+            BrokerKind::Artemis | BrokerKind::Embedded => false,
+        }
+    }
+
     /// Checks the settings of the management API.
     fn check_management(&self) -> Result<(), Problem> {
         match (&self.management, &self.management_user) {
@@ -495,14 +504,14 @@ impl BrokerSpec {
             let help = format!("give at least {SHORTEST}; 2s is usual");
             return Err(wrong(KEY, format!(" = {every} is too short"), help));
         }
-        match (self.kind, &self.node) {
-            (BrokerKind::Rabbitmq, _) | (BrokerKind::Attach, Some(_)) => Ok(()),
-            (BrokerKind::Attach, None) => Err(wrong(
+        match self.kind {
+            _ if self.has_erlang() => Ok(()),
+            BrokerKind::Attach => Err(wrong(
                 KEY,
                 " has no effect without broker.node",
                 "set broker.node = \"rabbit@localhost\" (--node), or leave it out",
             )),
-            (BrokerKind::Artemis | BrokerKind::Embedded, _) => Err(wrong(
+            _ => Err(wrong(
                 KEY,
                 format!(" has no effect on kind = {:?}", self.kind.name()),
                 "leave it out: only Erlang nodes have allocators that can be asked",
@@ -517,17 +526,15 @@ impl BrokerSpec {
             let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
             name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(is_part)
         };
-        let mut before: Vec<&str> = Vec::new();
-        for name in &self.plugins {
+        for (at, name) in self.plugins.iter().enumerate() {
             if !is_name(name) {
                 let help = "write it as `rabbitmq-plugins list` does, such as \
                             \"rabbitmq_auth_backend_oauth2\"";
                 return Err(wrong(KEY, format!(": {name:?} is not the name of a plugin"), help));
             }
-            if before.contains(&name.as_str()) {
+            if self.plugins.iter().take(at).any(|it| it == name) {
                 return Err(wrong(KEY, format!(" names {name:?} twice"), "leave one out"));
             }
-            before.push(name);
         }
         Ok(())
     }

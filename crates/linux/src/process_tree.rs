@@ -166,7 +166,6 @@ impl ProcessTree {
         }
         self.accounts.join(root);
         for (id, parent) in descendants(self.accounts.members.keys().copied().collect()) {
-            self.accounts.join(id);
             self.accounts.adopt(id, parent);
         }
         let now = Clock.now();
@@ -244,9 +243,7 @@ impl Accounts {
     }
 
     fn adopt(&mut self, id: ProcessId, parent: u32) {
-        if let Some(account) = self.members.get_mut(&id) {
-            account.parent = parent;
-        }
+        self.members.entry(id).or_default().parent = parent;
     }
 
     /// Counts what all have used since the last look; `None`: a process is gone.

@@ -161,10 +161,8 @@ fn parse_stat(line: &[u8]) -> Option<Stat> {
 
 /// All process numbers.
 pub fn all() -> Vec<u32> {
-    let Ok(folder) = fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    folder.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect()
+    let folder = fs::read_dir("/proc").into_iter().flatten().flatten();
+    folder.filter_map(|e| e.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// The number that the newest process or thread of the machine was given; while it stays the same, none
@@ -193,11 +191,8 @@ pub fn pipe_read(pid: u32) -> Option<PipeId> {
 
 /// The pipes that a process may write to, by any of its first descriptors.
 pub fn pipes_written(pid: u32) -> Vec<PipeId> {
-    let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else {
-        return Vec::new();
-    };
-    let descriptors = descriptors.take(LOOKED_AT).flatten();
-    descriptors.filter_map(|it| pipe(&it.path(), Mode::WUSR)).collect()
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten();
+    descriptors.take(LOOKED_AT).flatten().filter_map(|it| pipe(&it.path(), Mode::WUSR)).collect()
 }
 
 /// The pipe that a descriptor is an end of, where it permits this: the kernel shows that as the mode of its link.
@@ -332,9 +327,7 @@ impl Status {
                 "Uid" => status.uid = number(value.split_whitespace().nth(1)).unwrap_or(0),
                 "CapEff" => status.capabilities = u64::from_str_radix(value, 16).unwrap_or(0),
                 // One per namespace, the innermost last.
-                "NSpid" => {
-                    status.inner_pid = number(value.split_whitespace().last()).unwrap_or(pid);
-                }
+                "NSpid" => status.inner_pid = number(value.split_whitespace().last()).unwrap_or(pid),
                 "SigCgt" => status.caught = u64::from_str_radix(value, 16).unwrap_or(0),
                 "VmSize" => status.has_memory = true,
                 _ => {}

@@ -88,9 +88,8 @@ pub fn server_of_our_connections(port: u16) -> Server {
         let mut ours = ours.iter();
         ours.any(|our| socket.local == our.remote && socket.remote == our.local)
     };
-    let others: Vec<&Socket> = table.iter().filter(is_other_end).collect();
-    let inodes: BTreeSet<u64> =
-        if others.is_empty() { in_other_networks(&ours) } else { others.iter().map(|socket| socket.inode).collect() };
+    let others: BTreeSet<u64> = table.iter().filter(is_other_end).map(|socket| socket.inode).collect();
+    let inodes = if others.is_empty() { in_other_networks(&ours) } else { others };
     if inodes.is_empty() {
         return Server::Elsewhere;
     }
@@ -283,14 +282,8 @@ impl TcpInfo {
 
     /// Offsets in `struct tcp_info`.
     fn parse(info: &[u8]) -> Self {
-        let small = |at: usize| {
-            let bytes = info.get(at..at + 4).and_then(|b| b.try_into().ok());
-            bytes.map_or(0, u32::from_ne_bytes)
-        };
-        let large = |at: usize| {
-            let bytes = info.get(at..at + 8).and_then(|b| b.try_into().ok());
-            bytes.map_or(0, u64::from_ne_bytes)
-        };
+        let small = |at: usize| info.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |it| u32::from_ne_bytes(*it));
+        let large = |at: usize| info.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |it| u64::from_ne_bytes(*it));
         Self {
             acknowledged: large(120),
             resent: small(100),

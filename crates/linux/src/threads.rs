@@ -10,11 +10,8 @@ use crate::processes;
 
 /// The numbers of a process's threads, in ascending order; empty where it has ended.
 pub fn ids(pid: u32) -> Vec<u32> {
-    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else {
-        return Vec::new();
-    };
-    let names = entries.flatten().map(|entry| entry.file_name());
-    let mut tids: Vec<u32> = names.filter_map(|name| name.to_str()?.parse().ok()).collect();
+    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let mut tids: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     tids.sort_unstable();
     tids
 }

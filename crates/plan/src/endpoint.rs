@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::num::NonZeroU16;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -195,15 +196,9 @@ impl<'a> Parts<'a> {
             }
             _ => return Err(unusable("it has no scheme", HELP)),
         };
-        let (login, rest) = match rest.rsplit_once('@') {
-            Some((login, rest)) => (Some(login), rest),
-            None => (None, rest),
-        };
+        let (login, rest) = rest.rsplit_once('@').map_or((None, rest), |(login, rest)| (Some(login), rest));
         let rest = rest.split('#').next().unwrap_or_default();
-        let (rest, query) = match rest.split_once('?') {
-            Some((rest, query)) => (rest, Some(query)),
-            None => (rest, None),
-        };
+        let (rest, query) = rest.split_once('?').map_or((rest, None), |(rest, query)| (rest, Some(query)));
         let (address, path) = rest.split_once('/').unwrap_or((rest, ""));
         Ok(Self { secured, login, address, path, query })
     }
@@ -245,16 +240,9 @@ fn split_address(address: &str) -> Result<(&str, Option<u16>), Error> {
     if !host.chars().all(is_of_host) {
         return Err(unusable("its host has a character that no host's name has", HELP));
     }
-    let port = match port {
-        "" => None,
-        port => Some(
-            port.parse()
-                .ok()
-                .filter(|port| *port != 0)
-                .ok_or_else(|| unusable("what follows the host's colon is not a port from 1 to 65535", HELP))?,
-        ),
-    };
-    Ok((host, port))
+    let wrong = |_| unusable("what follows the host's colon is not a port from 1 to 65535", HELP);
+    let port = (!port.is_empty()).then(|| port.parse::<NonZeroU16>().map(NonZeroU16::get).map_err(wrong));
+    Ok((host, port.transpose()?))
 }
 
 /// An URL that is no broker's. It may hold a password, so `what` never repeats more than its scheme.

@@ -41,10 +41,7 @@ impl Pauses {
     pub(crate) fn begin(&self, events: &PerfEvents) -> io::Result<()> {
         let mut state = self.lock();
         state.course = SamplingCourse::Sampling;
-        match state.paused {
-            Some(_) => Ok(()),
-            None => events.enable(),
-        }
+        if state.paused.is_some() { Ok(()) } else { events.enable() }
     }
 
     /// Ends sampling for good.

@@ -75,13 +75,13 @@ impl Sampler {
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let wake = wake.map_err(|e| system("make an event descriptor", e))?;
         let granted = opened.granted;
-        let java = Java::prepare(pid, &target.status);
+        let (java_names, java_note) = java_names(pid, &target.status);
         let symbols = Symbols::new(pid, &target.status, granted.kernel);
         let header = header(&target, options, granted);
         complete(&mut sink, &header);
         let mut notes = first_notes(options, granted, &symbols);
         notes.extend(note);
-        notes.extend(java.note);
+        notes.extend(java_note);
         let unknown = |wake_ups| unknown_wakers(wake_ups, granted, &symbols);
         notes.extend(wake_ups.as_ref().and_then(unknown));
         let threads = Threads::new(pid, &target.status.name, opened.owners.values().copied());
@@ -102,7 +102,7 @@ impl Sampler {
         let stacks = StackTable::new(symbols);
         let mut converter = Converter::new(subject, threads, unwinder, stacks, sink);
         notes.iter().for_each(|note| converter.note(note));
-        match java.names {
+        match java_names {
             Some(Ok(late)) => converter.wait_for_names(late),
             Some(Err(why)) => converter.note_unnamed(&why),
             None => {}
@@ -230,7 +230,6 @@ impl Drop for Sampler {
     }
 }
 
-/// Completes the header of a sink with what only the sampler knows: all but the time axis and the node.
 /// Header of the files, but for what their sinks know.
 fn header(target: &Target, options: &Options, granted: Capabilities) -> ProfileHeader {
     let event = &options.event;
@@ -261,14 +260,11 @@ fn source(pid: u32, options: &Options, rings: PerfRings, wakings: Wakings) -> Bo
     }
 }
 
+/// Completes the header of a sink with what only the sampler knows: all but the time axis and the node.
 fn complete(sink: &mut StacksWriter, known: &ProfileHeader) {
     if let Some(header) = sink.header_mut() {
-        *header = ProfileHeader {
-            node: header.node,
-            origin: header.origin,
-            origin_unix_ns: header.origin_unix_ns,
-            ..known.clone()
-        };
+        let ProfileHeader { node, origin, origin_unix_ns, .. } = *header;
+        *header = ProfileHeader { node, origin, origin_unix_ns, ..known.clone() };
     }
 }
 
@@ -283,27 +279,15 @@ fn unknown_wakers(wake_ups: &Result<Arc<WakeUps>, Error>, granted: Capabilities,
     Some(format!("wakers of threads are unknown: {why}"))
 }
 
-/// Plan and notes for a Java virtual machine.
-#[derive(Default)]
-struct Java {
-    /// How names come, or why none do; nothing where it is no such machine.
-    names: Option<Result<LateNames, String>>,
-    note: Option<String>,
-}
-
-impl Java {
-    /// Has the names of what was compiled so far written, where the process is such a machine.
-    fn prepare(pid: u32, status: &Status) -> Self {
-        let Some(jvm) = Jvm::of(pid, status) else {
-            return Self::default();
-        };
-        let lacks_frame_pointers = jvm.keeps_frame_pointers() == Some(false);
-        let written = jvm.write_map();
-        Self {
-            names: Some(written.map(|_| LateNames::new(jvm))),
-            note: lacks_frame_pointers.then(|| NO_FRAME_POINTERS.to_owned()),
-        }
-    }
+/// How names of a Java virtual machine come, or why none do, and a note; has those of what was compiled so far written.
+/// Nothing where it is no such machine.
+fn java_names(pid: u32, status: &Status) -> (Option<Result<LateNames, String>>, Option<String>) {
+    let Some(jvm) = Jvm::of(pid, status) else {
+        return (None, None);
+    };
+    let note = (jvm.keeps_frame_pointers() == Some(false)).then(|| NO_FRAME_POINTERS.to_owned());
+    let written = jvm.write_map();
+    (Some(written.map(|_| LateNames::new(jvm))), note)
 }
 
 fn first_notes(options: &Options, granted: Capabilities, symbols: &Symbols) -> Vec<String> {
@@ -334,8 +318,7 @@ pub struct SamplingSwitch {
 impl SamplingSwitch {
     /// Takes no samples from now on. What memory does meanwhile is not seen: do not pause what tells how much is held.
     pub fn pause(&self) {
-        let pauses = &self.signals.pauses;
-        pauses.pause(&self.events, linux::cpu_time(self.pid));
+        self.signals.pauses.pause(&self.events, linux::cpu_time(self.pid));
         // What was sampled until now is fetched at once, so that this costs nothing later.
         let _ = rustix::io::write(&self.signals.wake, &1u64.to_ne_bytes());
     }
@@ -345,8 +328,7 @@ impl SamplingSwitch {
     /// # Errors
     /// The kernel refuses.
     pub fn resume(&self) -> Result<(), Error> {
-        let pauses = &self.signals.pauses;
-        let resumed = pauses.resume(&self.events, linux::cpu_time(self.pid));
-        resumed.map_err(|source| Error::System { what: "switch an event on".into(), source })
+        let resumed = self.signals.pauses.resume(&self.events, linux::cpu_time(self.pid));
+        resumed.map_err(|e| system("switch an event on", e))
     }
 }

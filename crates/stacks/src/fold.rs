@@ -231,9 +231,7 @@ impl ThreadRules {
                 Some((pattern, group)) if !pattern.trim().is_empty() => {
                     rules.push((Pattern::new(pattern.trim()), group.trim().to_owned()));
                 }
-                _ => {
-                    return Err(ThreadRulesError { line: i + 1, text: line.to_owned() });
-                }
+                _ => return Err(ThreadRulesError { line: i + 1, text: line.to_owned() }),
             }
         }
         Ok(Self { rules })
@@ -242,12 +240,9 @@ impl ThreadRules {
     /// The group of a thread name.
     #[must_use]
     pub fn group(&self, name: &str) -> String {
-        for (pattern, group) in &self.rules {
-            if let Some(captured) = pattern.captured(name) {
-                return group.replace("<*>", captured);
-            }
-        }
-        name.to_owned()
+        let mut rules = self.rules.iter();
+        let group = rules.find_map(|(pattern, group)| Some(group.replace("<*>", pattern.captured(name)?)));
+        group.unwrap_or_else(|| name.to_owned())
     }
 
     /// Whether a rule matches this name, or makes it of others.

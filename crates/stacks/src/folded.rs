@@ -10,7 +10,7 @@ use measure::Time;
 
 use super::fold::{Detail, FoldedNames, NO_THREAD, ThreadRules};
 use super::frames::{Frame, FrameKind, UNKNOWN, is_root_function};
-use super::model::{Profile, ProfileHeader, Sample, Unwinding};
+use super::model::{Profile, ProfileHeader, Sample};
 use super::tree::Builder;
 use crate::bounded::{self, Line};
 
@@ -43,10 +43,7 @@ impl Profile {
         let named = |name: &str, empty| folded_name(name, empty).into_owned();
         let names = FoldedNames {
             frames: (profile.frames.iter()).map(|frame| named(&frame.name, UNKNOWN)).collect(),
-            groups: threads.then(|| {
-                let names = groups.names.iter();
-                names.map(|name| named(name, NO_THREAD)).collect()
-            }),
+            groups: threads.then(|| groups.names.iter().map(|name| named(name, NO_THREAD)).collect()),
             deeper: "",
         };
         for (line, weight) in profile.folded_lines(&groups, Detail::ALL, &names) {
@@ -139,9 +136,8 @@ const OTHER_ROOTS: [&str; 6] = [
     "java.lang.Thread.run",
 ];
 
-/// Reads folded text. Lines that are
-/// none (no count at the end) are skipped and counted in a note. The inner error says why it
-/// is no profile: most lines are none, it is something else that ends in numbers, or it is too large.
+/// Reads folded text. Lines without a count at the end are skipped and counted in a note. The inner error says why it is
+/// no profile.
 pub(super) fn read(input: &mut dyn BufRead, first_field: FirstField) -> io::Result<Result<Profile, String>> {
     let mut builder = Builder::default();
     let mut fractions = Fractions::default();
@@ -356,17 +352,7 @@ fn add(builder: &mut Builder, fractions: &mut Fractions, evidence: &mut Evidence
                 value as u64
             }
         };
-        builder.sample(Sample {
-            t: 0,
-            weight,
-            stack,
-            thread,
-            cpu: u16::MAX,
-            complete: true,
-            unwinding: Unwinding::Unknown,
-            process: None,
-            wait: None,
-        });
+        builder.sample(Sample::new(stack, thread, weight));
     }
     true
 }

@@ -123,7 +123,7 @@ pub const FORMATS: [Format; 7] = [
         read: Some(Reader {
             recognises: |it| jfr::looks_like(it.bytes),
             read: |input| {
-                let bytes = limited(input.bytes, unpacked(input.packed, LARGEST_JFR))?;
+                let bytes = limited(input.bytes, unpacked(input.packed, UNPACKED_ANYWAY, LARGEST_JFR))?;
                 Ok(jfr::read(&bytes).map_err(|why| format!("as a recording of Java's flight recorder: {why}")))
             },
         }),
@@ -140,7 +140,7 @@ pub const FORMATS: [Format; 7] = [
                 named || (it.packed && is_binary(it.bytes))
             },
             read: |input| {
-                let bytes = limited(input.bytes, unpacked(input.packed, LARGEST_PPROF))?;
+                let bytes = limited(input.bytes, unpacked(input.packed, UNPACKED_ANYWAY, LARGEST_PPROF))?;
                 Ok(pprof::read(&bytes).map_err(|why| format!("as pprof: {why}")))
             },
         }),
@@ -154,7 +154,7 @@ pub const FORMATS: [Format; 7] = [
         read: Some(Reader {
             recognises: |it| perf_script::looks_like(it.bytes),
             read: |input| {
-                let most = unpacked_text(input.packed, SCRIPT_ANYWAY, LARGEST_SCRIPT);
+                let most = unpacked(input.packed, SCRIPT_ANYWAY, LARGEST_SCRIPT);
                 perf_script::read(&mut Limited::of(&mut *input.bytes, most), input.event)
             },
         }),
@@ -166,10 +166,7 @@ pub const FORMATS: [Format; 7] = [
         what: "for https://www.speedscope.app",
         lines: false,
         read: None,
-        write: Some(|profile, heading| {
-            let made = profile.with_reasons().to_speedscope(&heading.title);
-            made.map_err(|e| in_memory(&e))
-        }),
+        write: Some(|it, heading| it.with_reasons().to_speedscope(&heading.title).map_err(|e| in_memory(&e))),
     },
     Format {
         name: "firefox",
@@ -177,10 +174,7 @@ pub const FORMATS: [Format; 7] = [
         what: "for https://profiler.firefox.com",
         lines: false,
         read: None,
-        write: Some(|profile, heading| {
-            let made = profile.with_reasons().to_firefox(&heading.title);
-            made.map_err(|e| in_memory(&e))
-        }),
+        write: Some(|it, heading| it.with_reasons().to_firefox(&heading.title).map_err(|e| in_memory(&e))),
     },
     // The last one: nearly any text may be one.
     Format {
@@ -191,7 +185,7 @@ pub const FORMATS: [Format; 7] = [
         read: Some(Reader {
             recognises: |it| !it.bytes.contains(&0),
             read: |input| {
-                let most = unpacked_text(input.packed, FOLDED_ANYWAY, LARGEST_TEXT);
+                let most = unpacked(input.packed, FOLDED_ANYWAY, LARGEST_TEXT);
                 folded::read(&mut Limited::of(&mut *input.bytes, most), input.first_field)
             },
         }),
@@ -241,18 +235,9 @@ fn is_binary(bytes: &[u8]) -> bool {
     bytes.iter().any(is_control)
 }
 
-/// How many bytes a file may have, of which `largest` are read at most.
-fn unpacked(packed: Option<u64>, largest: u64) -> u64 {
-    packed.map_or(largest, |length| {
-        let most = length.saturating_mul(MOST_PACKED);
-        most.clamp(UNPACKED_ANYWAY, largest)
-    })
-}
-
-/// Most bytes of a text; `anyway` of them however small it was packed.
-fn unpacked_text(packed: Option<u64>, anyway: u64, largest: u64) -> u64 {
-    let most = |length: u64| length.saturating_mul(MOST_PACKED).clamp(anyway, largest);
-    packed.map_or(largest, most)
+/// Most bytes of a file; `anyway` of them however small it was packed.
+fn unpacked(packed: Option<u64>, anyway: u64, largest: u64) -> u64 {
+    packed.map_or(largest, |length| length.saturating_mul(MOST_PACKED).clamp(anyway, largest))
 }
 
 /// All bytes of an input that has at most this many.

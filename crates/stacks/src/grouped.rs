@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use super::frames::{Frame, FrameKind, UNKNOWN};
 use super::model::{Profile, Sample, StackNode, without_version};
-use super::tree::Interner;
+use super::tree::Builder;
 use super::waits::{Wait, WaitReason};
 use super::work::WorkBy;
 use crate::summary::Class;
@@ -18,29 +18,19 @@ impl Profile {
         if self.frames.iter().all(|frame| frame.line.is_none()) {
             return self;
         }
-        let mut interner = Interner::default();
-        let mut frames = Vec::new();
-        let of_line = std::mem::take(&mut self.frames).into_iter().map(|line| {
-            let function = line.at_line(None);
-            let (frame, new) = interner.frame(&function);
-            frames.extend(new.then_some(function));
-            frame
-        });
-        let of_line: Vec<u32> = of_line.collect();
-        let mut stacks = Vec::new();
+        let mut built = Builder::default();
+        let lines = std::mem::take(&mut self.frames).into_iter();
+        let of_line: Vec<u32> = lines.map(|line| built.frame(&line.at_line(None))).collect();
         let mut of_node: Vec<u32> = Vec::with_capacity(self.stacks.len());
         for node in &self.stacks {
-            let frame = of_line.get(node.frame as usize).copied();
-            let frame = frame.unwrap_or(u32::MAX);
+            let frame = of_line.get(node.frame as usize).copied().unwrap_or(u32::MAX);
             let parent = node.parent.and_then(|it| of_node.get(it as usize)).copied();
-            let (merged, new) = interner.node(parent, frame);
-            stacks.extend(new.then_some(StackNode { parent, frame }));
-            of_node.push(merged);
+            of_node.push(built.node(parent, frame));
         }
         for sample in &mut self.samples {
-            let merged = of_node.get(sample.stack as usize);
-            sample.stack = merged.copied().unwrap_or(u32::MAX);
+            sample.stack = of_node.get(sample.stack as usize).copied().unwrap_or(u32::MAX);
         }
+        let Self { frames, stacks, .. } = built.profile;
         Self { frames, stacks, ..self }
     }
 
@@ -259,7 +249,7 @@ mod tests {
     use measure::Time;
 
     use super::*;
-    use crate::{Builder, ErlangProcess, Merge, ProfileHeader, Sample};
+    use crate::{Builder, ErlangProcess, Merge, ProfileHeader, Sample, Unwinding};
 
     fn profile() -> Profile {
         let mut builder = Builder::default();

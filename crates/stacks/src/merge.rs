@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use measure::Time;
 
-use super::model::{ErlangProcess, EventKind, MOST_PROCESSES, Profile, Sample, StackNode};
-use super::tree::Interner;
+use super::model::{ErlangProcess, EventKind, MOST_PROCESSES, Profile, Sample};
+use super::tree::Builder;
 
 /// Samples of which each keeps its time; of further profiles equal ones are added up, each period's to its beginning.
 const MOST_TIMED: usize = 4 << 20;
@@ -15,8 +15,7 @@ const MOST_NOTES: usize = 20;
 /// Adds profiles up, in the order of time.
 #[derive(Debug, Default)]
 pub struct Merge {
-    profile: Profile,
-    interner: Interner,
+    merged: Builder,
     /// By operating-system process and identifier: a node that was started anew gives the same ones.
     processes: HashMap<(u32, String), u32>,
     commands: BTreeSet<String>,
@@ -41,9 +40,9 @@ impl Merge {
     /// another event, cannot be added and is left out, with a note.
     pub fn add(&mut self, part: Profile) {
         let header = &part.header;
-        let ours = &self.profile.header;
+        let ours = &self.merged.profile.header;
         if self.parts == 0 {
-            self.profile.header = header.clone();
+            self.merged.profile.header = header.clone();
         } else if (header.period_ns, &header.event, &header.unit) != (ours.period_ns, &ours.event, &ours.unit) {
             self.left_out += 1;
             return;
@@ -51,8 +50,7 @@ impl Merge {
         self.parts += 1;
         self.commands.insert(header.command.clone());
         self.pids.insert(header.pid);
-        let began = header.origin_unix_ns;
-        let later = began.saturating_sub(self.profile.header.origin_unix_ns);
+        let later = header.origin_unix_ns.saturating_sub(self.merged.profile.header.origin_unix_ns);
         if let Some(share) = part.cpu_share.filter(|share| *share > 0.0) {
             let sampled = part.total_weight() as f64 * header.period_ns as f64;
             self.sampled_ns += sampled;
@@ -72,9 +70,8 @@ impl Merge {
     /// All of them.
     #[must_use]
     pub fn finish(mut self) -> Profile {
-        let profile = &mut self.profile;
-        let commands: Vec<String> = self.commands.into_iter().collect();
-        profile.header.command = commands.join(", ");
+        let profile = &mut self.merged.profile;
+        profile.header.command = Vec::from_iter(self.commands).join(", ");
         if self.pids.len() > 1 {
             profile.header.pid = 0;
         }
@@ -86,45 +83,20 @@ impl Merge {
                 self.parts + self.left_out
             ));
         }
-        self.profile
+        self.merged.profile
     }
 
     fn indices(&mut self, part: &Profile) -> Indices {
-        let profile = &mut self.profile;
-        let mut frames = Vec::with_capacity(part.frames.len());
-        for frame in &part.frames {
-            let (id, new) = self.interner.frame(frame);
-            if new {
-                profile.frames.push(frame.clone());
-            }
-            frames.push(id);
-        }
+        let to = &mut self.merged;
+        let frames: Vec<u32> = part.frames.iter().map(|frame| to.frame(frame)).collect();
         let mut stacks: Vec<u32> = Vec::with_capacity(part.stacks.len());
         for node in &part.stacks {
             let parent = node.parent.and_then(|it| stacks.get(it as usize).copied());
             let frame = frames.get(node.frame as usize).copied().unwrap_or(0);
-            let (id, new) = self.interner.node(parent, frame);
-            if new {
-                profile.stacks.push(StackNode { parent, frame });
-            }
-            stacks.push(id);
+            stacks.push(to.node(parent, frame));
         }
-        let mut threads = Vec::with_capacity(part.threads.len());
-        for thread in &part.threads {
-            let (id, new) = self.interner.thread(thread);
-            if new {
-                profile.threads.push(thread.clone());
-            }
-            threads.push(id);
-        }
-        let mut waits = Vec::with_capacity(part.waits.len());
-        for wait in &part.waits {
-            let ((id, new), wait) = self.interner.wait(wait);
-            if new {
-                profile.waits.push(wait);
-            }
-            waits.push(id);
-        }
+        let threads = part.threads.iter().map(|thread| to.thread(thread)).collect();
+        let waits = part.waits.iter().map(|wait| to.wait(wait)).collect();
         let pid = part.header.pid;
         let processes = part.processes.iter().map(|it| self.process(pid, it)).collect();
         Indices { stacks, threads, processes, waits }
@@ -136,12 +108,9 @@ impl Merge {
         if let Some(known) = self.processes.get(&key) {
             return Some(*known);
         }
-        let index = self.profile.processes.len();
-        if index >= MOST_PROCESSES {
-            return None;
-        }
-        let index = u32::try_from(index).ok()?;
-        self.profile.processes.push(process.clone());
+        let processes = &mut self.merged.profile.processes;
+        let index = u32::try_from(processes.len()).ok().filter(|_| processes.len() < MOST_PROCESSES)?;
+        processes.push(process.clone());
         self.processes.insert(key, index);
         Some(index)
     }
@@ -159,8 +128,9 @@ impl Merge {
                 ..*sample
             })
         });
-        if self.profile.samples.len() < MOST_TIMED {
-            self.profile.samples.extend(samples);
+        let merged = &mut self.merged.profile.samples;
+        if merged.len() < MOST_TIMED {
+            merged.extend(samples);
             return;
         }
         let mut sums: HashMap<_, Sample> = HashMap::new();
@@ -170,12 +140,12 @@ impl Merge {
             sum.t = sum.t.min(sample.t);
             sum.weight = sum.weight.saturating_add(sample.weight);
         }
-        self.profile.samples.extend(sums.into_values());
+        merged.extend(sums.into_values());
     }
 
     /// Adds what is not in samples.
     fn sums(&mut self, part: Profile, later: u64) {
-        let profile = &mut self.profile;
+        let profile = &mut self.merged.profile;
         profile.lost = profile.lost.saturating_add(part.lost);
         profile.throttled = profile.throttled.saturating_add(part.throttled);
         profile.own_cpu_ns = profile.own_cpu_ns.saturating_add(part.own_cpu_ns);
@@ -293,7 +263,6 @@ impl Sample {
 #[cfg(test)]
 mod tests {
     use super::super::frames::{Frame, FrameKind};
-    use super::super::tree::Builder;
     use super::*;
 
     /// A period that began at a second and has a sample of each function, at its first moment.

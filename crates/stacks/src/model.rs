@@ -165,6 +165,15 @@ pub struct Sample {
     pub wait: Option<u32>,
 }
 
+impl Sample {
+    /// A complete stack of which nothing else is known.
+    #[must_use]
+    pub const fn new(stack: u32, thread: u32, weight: u64) -> Self {
+        let (cpu, unwinding) = (u16::MAX, Unwinding::Unknown);
+        Self { t: 0, weight, stack, thread, cpu, complete: true, unwinding, process: None, wait: None }
+    }
+}
+
 /// How a stack was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -2,10 +2,10 @@
 
 use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read};
 use std::path::Path;
-use std::{error, fmt};
 
 use flate2::bufread::GzDecoder;
 use measure::Problem;
+use thiserror::Error;
 
 /// Bytes of an input that tell its format.
 const BEGINNING: usize = 1 << 16;
@@ -15,24 +15,13 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// Why something packed is not read.
-#[derive(Debug)]
+#[derive(Debug, Error)]
 enum Unreadable {
-    /// Cut off or damaged, as the unpacker says.
+    #[error("its gzip is cut off or damaged: {0}")]
     Damaged(io::Error),
-    /// Its content is gzip, too.
+    #[error("it is gzip within gzip")]
     Twice,
 }
-
-impl fmt::Display for Unreadable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Damaged(source) => write!(f, "its gzip is cut off or damaged: {source}"),
-            Self::Twice => f.write_str("it is gzip within gzip"),
-        }
-    }
-}
-
-impl error::Error for Unreadable {}
 
 /// A decoder of one or more packed parts that tells what is wrong with its input from what the operating system
 /// refuses. `None` at the end. Zeros behind a part fill up a tape or a block, as gzip has it.
@@ -45,10 +34,7 @@ impl<R: BufRead> Unpacking<R> {
             if length > 0 || bytes.is_empty() {
                 return Ok(length);
             }
-            self.0 = match self.0.take().map(GzDecoder::into_inner) {
-                Some(rest) => next_part(rest)?,
-                None => None,
-            };
+            self.0 = self.0.take().map_or(Ok(None), |part| next_part(part.into_inner()))?;
         }
         Ok(0)
     }

@@ -67,19 +67,11 @@ impl Profile {
             "bytes" => "bytes",
             _ => "none",
         };
-        let mut profiles: Vec<Sampled<'_>> = groups
-            .names
-            .iter()
-            .map(|name| Sampled {
-                kind: "sampled",
-                name,
-                unit,
-                start_value: 0,
-                end_value: 0,
-                samples: Vec::new(),
-                weights: Vec::new(),
-            })
-            .collect();
+        let empty = |name| {
+            let (samples, weights) = (Vec::new(), Vec::new());
+            Sampled { kind: "sampled", name, unit, start_value: 0, end_value: 0, samples, weights }
+        };
+        let mut profiles: Vec<Sampled<'_>> = groups.names.iter().map(|name| empty(name)).collect();
         let mut last = vec![None; profiles.len()];
         let mut path = Vec::new();
         for sample in self.in_time_order() {

@@ -350,24 +350,16 @@ pub(super) fn read(input: &mut dyn BufRead, most: usize) -> io::Result<Result<Pr
     let mut reader = StacksReader::default();
     let mut ended = false;
     for number in 2u64.. {
-        match bounded::next_line(input, LONGEST_LINE, &mut bytes)? {
-            bounded::Line::Whole => {}
+        let added = match bounded::next_line(input, LONGEST_LINE, &mut bytes)? {
+            bounded::Line::Whole => reader.add(&bytes).map_err(|why| format!("cannot be used ({why})")),
             bounded::Line::None | bounded::Line::CutOff => break,
-            bounded::Line::TooLong => {
-                reader
-                    .profile
-                    .notes
-                    .push(format!("line {number} of the stacks file has no end; it and all that follows are left out"));
-                return Ok(Ok(reader.of(header)));
-            }
-        }
-        match reader.add(&bytes) {
+            bounded::Line::TooLong => Err("has no end".to_owned()),
+        };
+        match added {
             Ok(footer) => ended |= footer,
             Err(why) => {
-                reader.profile.notes.push(format!(
-                    "line {number} of the stacks file cannot be used ({why}); \
-                     it and all that follows are left out"
-                ));
+                let note = format!("line {number} of the stacks file {why}; it and all that follows are left out");
+                reader.profile.notes.push(note);
                 return Ok(Ok(reader.of(header)));
             }
         }

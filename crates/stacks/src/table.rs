@@ -234,10 +234,7 @@ impl Children {
         for (i, node) in profile.stacks.iter().enumerate().rev() {
             // A parent that does not come first would be a loop; such a node counts as a root.
             let parent = node.parent.map(|p| p as usize).filter(|&p| p < i);
-            let head = match parent.and_then(|p| tree.first.get_mut(p)) {
-                Some(head) => head,
-                None => &mut tree.first_root,
-            };
+            let head = parent.and_then(|p| tree.first.get_mut(p)).unwrap_or(&mut tree.first_root);
             let sibling = head.replace(i);
             if let Some(next) = tree.next.get_mut(i) {
                 *next = sibling;

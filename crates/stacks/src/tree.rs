@@ -58,9 +58,7 @@ impl Interner {
         self.processes.insert(name.to_owned(), index(len));
         ((index(len), true), name)
     }
-}
 
-impl Interner {
     /// Where there are too many, wakers of one reason become one.
     pub(super) fn wait(&mut self, wait: &Wait) -> (Interned, Wait) {
         // Each reason has a place without a waker, and one for all wakers that there is no room for.
@@ -92,10 +90,8 @@ pub(super) const MOST_BYTES: usize = 256 << 20;
 /// # Errors
 /// Why it may not.
 pub(super) fn room(taken: usize, most: usize) -> Result<(), String> {
-    if taken <= most {
-        return Ok(());
-    }
-    Err(format!("its functions, stacks and samples would take more than {} MiB of memory", most >> 20))
+    let why = || format!("its functions, stacks and samples would take more than {} MiB of memory", most >> 20);
+    (taken <= most).then_some(()).ok_or_else(why)
 }
 
 /// Puts a profile together from named frames: what the readers of other formats use.

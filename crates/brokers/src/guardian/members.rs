@@ -62,11 +62,7 @@ fn is_marked(pid: u32, marker: &str) -> bool {
 /// The unique name of the broker that a process is one of; `None` where it is none's, or another user's.
 #[must_use]
 pub fn marker_of(pid: u32) -> Option<String> {
-    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
-    let marker = format!("{MARKER}=");
-    let mut variables = environment.split(|&byte| byte == 0);
-    let name = variables.find_map(|it| it.strip_prefix(marker.as_bytes()))?;
-    String::from_utf8(name.to_vec()).ok()
+    processes::environment_variable(pid, MARKER)
 }
 
 /// Kills all [`members`] until two looks in a row find none, and returns all that were seen. A process

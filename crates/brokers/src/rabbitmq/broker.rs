@@ -1,10 +1,10 @@
 //! A disposable node as the broker of an experiment.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-use std::{fs, thread};
+use std::time::Duration;
 
 use archive::Topology;
 use erlang::ConnectOptions;
@@ -447,37 +447,21 @@ fn names_functions(pid: u32, arguments: &[String]) -> Result<String, &'static st
         .ok_or("run as root, or start it with RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS='+JPperf true' (OTP 25 or later)")
 }
 
-/// How often the node is asked.
-const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// How often somebody who waits is told for how long by now.
-const TELL_INTERVAL: Duration = Duration::from_secs(1);
 /// Time after which a queue that does not serve is the run's matter.
 const QUEUES_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Waits until all queues serve: a stream whose leader is not found yet refuses its clients.
 fn wait_for_queues(node: &RabbitMq, waiting: &mut Waiting<'_>) -> Result<(), BrokerError> {
-    const WHAT: &str = "waiting for its queues";
-    let began = Instant::now();
-    let mut told = TELL_INTERVAL;
-    loop {
-        let awaited = node.awaited(waiting.cancelled)?;
-        if awaited.is_empty() {
-            return Ok(());
-        }
-        if (waiting.cancelled)() {
-            return Err(BrokerError::Cancelled);
-        }
-        if began.elapsed() > QUEUES_TIMEOUT {
-            let seconds = QUEUES_TIMEOUT.as_secs();
-            waiting.step(&format!("queues that are not available after {seconds} s: {}", awaited.join(", ")));
-            return Ok(());
-        }
-        if began.elapsed() >= told {
-            (waiting.progress)(Progress::Waiting(WHAT, told));
-            told += TELL_INTERVAL;
-        }
-        thread::sleep(POLL_INTERVAL);
+    let mut awaited = Vec::new();
+    let serve = waiting.poll("waiting for its queues", QUEUES_TIMEOUT, |cancelled| {
+        awaited = node.awaited(cancelled)?;
+        Ok(awaited.is_empty())
+    })?;
+    if !serve {
+        let seconds = QUEUES_TIMEOUT.as_secs();
+        waiting.step(&format!("queues that are not available after {seconds} s: {}", awaited.join(", ")));
     }
+    Ok(())
 }
 
 /// The first release without classic mirrored queues, which refuses their policies.

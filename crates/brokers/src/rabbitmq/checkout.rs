@@ -81,8 +81,8 @@ impl Checkout {
             Err(why) => format!("of unknown commit (git: {why})"),
         };
         let own = module_directories.iter().filter(|it| it.starts_with(&self.root));
-        let code = own.flat_map(|directory| modules(directory));
-        let code: Vec<Vec<u8>> = code.collect();
+        let files = own.flat_map(|directory| modules(directory).unwrap_or_default());
+        let code: Vec<Vec<u8>> = files.filter_map(|file| fs::read(file).ok()).collect();
         let letters = letters(code.iter().map(Vec::as_slice));
         format!("from a checkout {commit} (modules {letters})")
     }
@@ -164,12 +164,11 @@ fn described_version(application: &Path, name: &str) -> Option<String> {
 }
 
 /// The compiled modules of a directory, by name.
-fn modules(directory: &Path) -> Vec<Vec<u8>> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut files: Vec<PathBuf> =
-        entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|it| it == "beam")).collect();
+fn modules(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let paths = fs::read_dir(directory)?.flatten().map(|entry| entry.path());
+    let mut files: Vec<PathBuf> = paths.filter(|path| path.extension().is_some_and(|it| it == "beam")).collect();
     files.sort();
-    files.iter().filter_map(|file| fs::read(file).ok()).collect()
+    Ok(files)
 }
 
 /// Bytes of a module; the largest of RabbitMQ has one million.
@@ -223,19 +222,13 @@ fn read_modules(patch: &Path) -> Result<Vec<Module>, BrokerError> {
         let help = "name a folder with the .beam files that replace the node's own";
         BrokerError::config(format!("broker.patch: {cause}"), patch.display(), help)
     };
-    let found = fs::read_dir(patch).map_err(BrokerError::io("read", patch))?;
-    let mut files: Vec<_> = found
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|it| it == "beam"))
-        .collect();
-    files.sort();
+    let files = modules(patch).map_err(BrokerError::io("read", patch))?;
     match files.len() {
         0 => return Err(wrong("it has no .beam file")),
         MOST_MODULES.. => return Err(wrong("it has more modules than a broker")),
         _ => {}
     }
-    let mut modules = Vec::new();
+    let mut modules = Vec::with_capacity(files.len());
     for file in &files {
         let name = file.file_stem().unwrap_or_default().to_string_lossy();
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "_@.".contains(c);

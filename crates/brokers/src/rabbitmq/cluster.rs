@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::super::{
     BrokerError, Fault,
-    managed::{Progress, Waiting, Workspace},
+    managed::{Progress, TELL_INTERVAL, Waiting, Workspace},
 };
 use super::install::{Installation, PRODUCT};
 use super::members::{Network, Relay};
@@ -16,10 +16,6 @@ use super::setup::NEEDED_SPACE;
 use super::{Config, ports};
 use experiment::MOST_NODES;
 
-/// How often nodes that start are asked whether they see each other.
-const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// How often somebody who waits is told for how long by now.
-const TELL_INTERVAL: Duration = Duration::from_secs(1);
 /// Time in which nodes that all take clients see each other.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -95,30 +91,19 @@ impl Cluster {
 
     /// Whether each node says that all run.
     fn wait_until_joined(&self, waiting: &mut Waiting<'_>) -> Result<(), BrokerError> {
-        const WHAT: &str = "waiting until the nodes see each other";
-        let began = Instant::now();
-        let mut told = TELL_INTERVAL;
-        loop {
-            let seen = self.nodes.iter().map(|node| node.running(waiting.cancelled));
-            let seen: Vec<usize> = seen.map(|running| running.map_or(0, |it| it.len())).collect();
-            if seen.iter().all(|count| *count == self.nodes.len()) {
-                return Ok(());
-            }
-            if (waiting.cancelled)() {
-                return Err(BrokerError::Cancelled);
-            }
-            if began.elapsed() > JOIN_TIMEOUT {
-                return Err(BrokerError::config(
-                    "the nodes did not become one cluster",
-                    format!("after {} s they see {seen:?} nodes", JOIN_TIMEOUT.as_secs()),
-                    "check whether the machine is too busy; broker.nodes = 1 needs no cluster",
-                ));
-            }
-            if began.elapsed() >= told {
-                (waiting.progress)(Progress::Waiting(WHAT, told));
-                told += TELL_INTERVAL;
-            }
-            thread::sleep(POLL_INTERVAL);
+        let mut seen: Vec<usize> = Vec::new();
+        let joined = waiting.poll("waiting until the nodes see each other", JOIN_TIMEOUT, |cancelled| {
+            let running = self.nodes.iter().map(|node| node.running(cancelled));
+            seen = running.map(|running| running.map_or(0, |it| it.len())).collect();
+            Ok(seen.iter().all(|count| *count == self.nodes.len()))
+        })?;
+        match joined {
+            true => Ok(()),
+            false => Err(BrokerError::config(
+                "the nodes did not become one cluster",
+                format!("after {} s they see {seen:?} nodes", JOIN_TIMEOUT.as_secs()),
+                "check whether the machine is too busy; broker.nodes = 1 needs no cluster",
+            )),
         }
     }
 

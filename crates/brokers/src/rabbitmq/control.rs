@@ -21,46 +21,32 @@ pub(crate) struct Question {
     again: Option<Duration>,
 }
 
+impl Question {
+    const fn once(expression: &'static str, asks_for: &'static str, timeout: Duration) -> Self {
+        Self { expression, asks_for, timeout, again: None }
+    }
+
+    const fn twice(expression: &'static str, asks_for: &'static str) -> Self {
+        Self { expression, asks_for, timeout: TIMEOUT, again: Some(AGAIN) }
+    }
+}
+
 /// The topology as errors name it, however it is asked for.
 pub(crate) const OBJECTS: &str = "its queues and bindings";
 /// Queues, exchanges and bindings: a [`BrokerObjects`].
-const TOPOLOGY: Question =
-    Question { expression: include_str!("topology.erl"), asks_for: OBJECTS, timeout: TIMEOUT, again: Some(AGAIN) };
+const TOPOLOGY: Question = Question::twice(include_str!("topology.erl"), OBJECTS);
 /// The busiest processes: a list of [`stacks::ErlangProcess`].
-pub(crate) const PROCESSES: Question = Question {
-    expression: include_str!("processes.erl"),
-    asks_for: "its processes",
-    timeout: TIMEOUT,
-    again: Some(AGAIN),
-};
+pub(crate) const PROCESSES: Question = Question::twice(include_str!("processes.erl"), "its processes");
 /// The nodes of its cluster that run, by name: a list of texts.
-pub(super) const RUNNING: Question = Question {
-    expression: include_str!("running.erl"),
-    asks_for: "the nodes of its cluster",
-    timeout: TIMEOUT,
-    again: None,
-};
+pub(super) const RUNNING: Question = Question::once(include_str!("running.erl"), "the nodes of its cluster", TIMEOUT);
 /// Queues that do not serve yet: a list of some of their names.
-pub(super) const AWAITED: Question = Question {
-    expression: include_str!("awaited.erl"),
-    asks_for: "the state of its queues",
-    timeout: IMPORT_TIMEOUT,
-    again: None,
-};
+pub(super) const AWAITED: Question =
+    Question::once(include_str!("awaited.erl"), "the state of its queues", IMPORT_TIMEOUT);
 /// The modules that were replaced and that it takes from elsewhere all the same: a list of texts.
-pub(super) const PATCHED: Question = Question {
-    expression: include_str!("patched.erl"),
-    asks_for: "the paths of its modules",
-    timeout: TIMEOUT,
-    again: None,
-};
+pub(super) const PATCHED: Question = Question::once(include_str!("patched.erl"), "the paths of its modules", TIMEOUT);
 /// Imports the file of definitions in its directory: `ok`, or why not.
-pub(super) const IMPORT: Question = Question {
-    expression: include_str!("import.erl"),
-    asks_for: "the import of its definitions",
-    timeout: IMPORT_TIMEOUT,
-    again: None,
-};
+pub(super) const IMPORT: Question =
+    Question::once(include_str!("import.erl"), "the import of its definitions", IMPORT_TIMEOUT);
 
 /// A healthy node answers within milliseconds, more on a busy machine.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
@@ -83,55 +69,44 @@ pub(crate) fn ask<T: DeserializeOwned>(
 ) -> Result<T, BrokerError> {
     let begun = Instant::now();
     let mut allowed = Duration::ZERO;
-    let mut missed = Missed::Late;
+    let mut why = NoAnswer::TimedOut;
     for timeout in [question.timeout].into_iter().chain(question.again) {
         allowed += timeout;
-        missed = match ask_once(options.clone(), question, timeout, cancelled) {
+        let (missed, is_late) = match ask_once(options.clone(), question, timeout, cancelled) {
             Ok(json) => match serde_json::from_slice(&json) {
                 Ok(value) => return Ok(value),
-                Err(error) => Missed::Other(NoAnswer::Failed(error.to_string())),
+                Err(error) => (NoAnswer::Failed(error.to_string()), false),
             },
-            Err(why) => why,
+            Err(missed) => missed,
         };
-        if !matches!(missed, Missed::Late) {
+        why = missed;
+        if !is_late {
             break;
         }
     }
-    let why = match missed {
-        Missed::Late | Missed::Silent => NoAnswer::TimedOut,
-        Missed::Other(why) => why,
-    };
     // A node that gives no sign of life is given up before all of the time is over.
     let waited = begun.elapsed().min(allowed);
     Err(BrokerError::unanswered(question.asks_for, waited, &why))
 }
 
-/// Why a try had no answer.
-#[derive(Debug)]
-enum Missed {
-    /// It took too long, and the node lives.
-    Late,
-    /// The node gave no sign of life: it would not answer later.
-    Silent,
-    /// It failed, or nobody waits any more.
-    Other(NoAnswer),
-}
-
+/// One try; its error says why there is no answer, and whether the node lives and may answer later.
 fn ask_once(
     mut options: ConnectOptions,
     question: Question,
     timeout: Duration,
     cancelled: &dyn Fn() -> bool,
-) -> Result<Vec<u8>, Missed> {
+) -> Result<Vec<u8>, (NoAnswer, bool)> {
     // What hangs is to be told from what is busy before the answer is given up.
     options.timeout = timeout / 2;
     let answer = wait_for(timeout, cancelled, move || evaluate(&options, question, timeout));
     match answer {
         Ok(Ok(json)) => Ok(json),
-        Ok(Err(Error::Timeout { .. } | Error::Unsettled { .. })) | Err(NoAnswer::TimedOut) => Err(Missed::Late),
-        Ok(Err(Error::Silent { .. })) => Err(Missed::Silent),
-        Ok(Err(error)) => Err(Missed::Other(NoAnswer::Failed(error.to_string()))),
-        Err(why) => Err(Missed::Other(why)),
+        Ok(Err(Error::Timeout { .. } | Error::Unsettled { .. })) | Err(NoAnswer::TimedOut) => {
+            Err((NoAnswer::TimedOut, true))
+        }
+        Ok(Err(Error::Silent { .. })) => Err((NoAnswer::TimedOut, false)),
+        Ok(Err(error)) => Err((NoAnswer::Failed(error.to_string()), false)),
+        Err(why) => Err((why, false)),
     }
 }
 

@@ -200,10 +200,7 @@ impl Erlang {
             .and_then(|erl| Some(erl.parent()?.parent()?.to_owned()))
             .and_then(|root| Release::of(&root).map(|release| (root, release)));
         let relocated = own.is_some() && release.is_some();
-        let (root, release) = match release {
-            Some(found) => found,
-            None => Release::ask(&erl)?,
-        };
+        let (root, release) = release.map_or_else(|| Release::ask(&erl), Ok)?;
         let emulator_directory = root.join(format!("erts-{}", release.erts)).join("bin");
         let loader = match root_directory.filter(|_| relocated) {
             Some(root) => Loader::find(&root, &emulator_directory.join("beam.smp"))?,

@@ -2,7 +2,7 @@
 //! loopback interface, which is the host in its name, and all listen on the same port there.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -73,11 +73,8 @@ impl Network {
 
     /// Where the node itself listens.
     fn listening(&self, number: u32) -> Ipv4Addr {
-        let [second, third, fourth] = match self.address(number).octets() {
-            [_, second, third, fourth] if self.is_relayed => [second, third, fourth + BEHIND_RELAY],
-            [_, second, third, fourth] => [second, third, fourth],
-        };
-        Ipv4Addr::new(127, second, third, fourth)
+        let [first, second, third, fourth] = self.address(number).octets();
+        Ipv4Addr::new(first, second, third, fourth + if self.is_relayed { BEHIND_RELAY } else { 0 })
     }
 
     /// Where a relay listens for a node, and where that node listens itself; both in the order of the nodes.
@@ -235,7 +232,7 @@ fn accept(listener: &TcpListener, node: usize, nodes: &Arc<RelayedNodes>) {
             nodes.links.fetch_sub(1, SeqCst);
             continue;
         }
-        let ends = [Some(node), sender(nodes, from)];
+        let ends = [Some(node), nodes.listening.iter().position(|own| *own.ip() == from.ip())];
         let of_link = Arc::clone(nodes);
         let link = move || {
             // A link that ends is a matter of the two nodes.
@@ -247,13 +244,6 @@ fn accept(listener: &TcpListener, node: usize, nodes: &Arc<RelayedNodes>) {
             nodes.links.fetch_sub(1, SeqCst);
         }
     }
-}
-
-/// The node that connects from this address.
-fn sender(nodes: &RelayedNodes, from: SocketAddr) -> Option<usize> {
-    let from = from.ip();
-    let mut listening = nodes.listening.iter();
-    listening.position(|own| IpAddr::V4(*own.ip()) == from)
 }
 
 /// Carries a link in both directions until it ends.

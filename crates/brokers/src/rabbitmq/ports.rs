@@ -95,10 +95,7 @@ pub(super) fn start_on_free<T>(
 /// # Errors
 /// [`BrokerError::Config`] with the port, its key, and who has it.
 pub(super) fn check(config: &Config) -> Result<(), BrokerError> {
-    match listener_ports(config).iter().find(|it| it.is_taken()) {
-        Some(taken) => Err(taken.refused()),
-        None => Ok(()),
-    }
+    listener_ports(config).iter().find(|it| it.is_taken()).map_or(Ok(()), |taken| Err(taken.refused()))
 }
 
 /// Refuses ports that each of several nodes would listen on.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, SystemTime};
 
-use super::tree::{CallTree, NodeCost, TreeNode};
+use super::tree::{CallTree, NodeCost, TreeNode, linked};
 use super::{name, number, rows};
 use crate::budget::{Budget, Ended, refusal};
 use crate::error::Error;
@@ -243,10 +243,7 @@ pub(crate) fn read(term: &Term) -> Option<Path> {
         left_out: texts("left_out")?,
         // Nothing is counted in calls that we make ourselves.
         counted_calls: get(term, "counted_calls").and_then(number).unwrap_or(0),
-        counted: match get(term, "counted") {
-            Some(counted) => rows(counted, counted_function)?,
-            None => Vec::new(),
-        },
+        counted: get(term, "counted").map_or_else(|| Some(Vec::new()), |counted| rows(counted, counted_function))?,
         messages: number(get(term, "messages")?)?,
         ended: Ended::read(get(term, "ended")?)?,
     })
@@ -271,29 +268,15 @@ pub(crate) fn nanos(bytes: &[u8]) -> Vec<Duration> {
 
 /// The tree without its costs; callers stand before those that they call.
 fn nodes(term: &Term) -> Option<Vec<TreeNode>> {
-    let read = rows(term, |row| match row {
-        [id, caller, module, function, arity] => Some((number(id)?, number(caller)?, name(module, function, arity)?)),
-        [id, caller, role, name] => {
-            let served = served(&as_text(role)?, &as_text(name)?);
-            Some((number(id)?, number(caller)?, served))
-        }
+    let node = |id: &Term, caller: &Term, function: String| {
+        let node = TreeNode { caller: None, function, calls: 0, running: 0, waiting: 0 };
+        Some((number(id)?, number(caller)?, node))
+    };
+    linked(rows(term, |row| match row {
+        [id, caller, module, function, arity] => node(id, caller, name(module, function, arity)?),
+        [id, caller, role, name] => node(id, caller, served(&as_text(role)?, &as_text(name)?)),
         _ => None,
-    })?;
-    let mut nodes = Vec::new();
-    for (id, caller, function) in read {
-        let index = nodes.len() as u64;
-        if id != index + 1 || caller > index {
-            return None;
-        }
-        nodes.push(TreeNode {
-            caller: usize::try_from(caller).ok()?.checked_sub(1),
-            function,
-            calls: 0,
-            running: 0,
-            waiting: 0,
-        });
-    }
-    Some(nodes)
+    })?)
 }
 
 /// How a process stands in the tree that serves a request.
@@ -416,10 +399,20 @@ impl<'a> Following<'a> {
     ///
     /// # Errors
     /// The node's side refuses or has failed, or the node cannot be asked.
-    pub fn wait(&self, look: impl FnMut(RootProgress) -> bool) -> Result<Path, Error> {
+    pub fn wait(&self, mut look: impl FnMut(RootProgress) -> bool) -> Result<Path, Error> {
         const WHAT: &str = "the trace of calls";
-        let reply = last_reply(self.helper, &self.worker, WHAT, look)?;
-        done(self.helper, &reply, WHAT, read)
+        let mut request = "next";
+        loop {
+            let reply = answer(self.helper, &self.worker, request, WHAT)?;
+            let Some(progress) = progress(&reply) else {
+                return done(self.helper, &reply, WHAT, read);
+            };
+            let enough = look(progress);
+            request = if enough { "stop" } else { "next" };
+            if !enough {
+                std::thread::sleep(EVERY);
+            }
+        }
     }
 
     /// Removes what is left of it from the node, which closing the helper does, too.
@@ -431,37 +424,22 @@ impl<'a> Following<'a> {
     }
 }
 
-/// A worker's last answer.
-fn last_reply(
-    helper: &Helper,
-    worker: &Worker,
-    what: &str,
-    mut look: impl FnMut(RootProgress) -> bool,
-) -> Result<Term, Error> {
-    let mut request = "next";
-    loop {
-        let reply = answer(helper, worker, request, what)?;
-        match as_tuple(&reply) {
-            Some([running, phase, untraced, calls, messages]) if as_atom(running) == Some("running") => {
-                let count = |term| number(term).unwrap_or(0);
-                let enough = look(RootProgress {
-                    phase: match as_atom(phase) {
-                        Some("detailed") => RootPhase::Following,
-                        Some("counted") => RootPhase::Counting,
-                        _ => RootPhase::Alone,
-                    },
-                    untraced: count(untraced),
-                    calls: count(calls),
-                    messages: count(messages),
-                });
-                request = if enough { "stop" } else { "next" };
-                if !enough {
-                    std::thread::sleep(EVERY);
-                }
-            }
-            _ => return Ok(reply),
-        }
-    }
+/// How far a worker is; `None` where that is its last answer.
+fn progress(reply: &Term) -> Option<RootProgress> {
+    let [running, phase, untraced, calls, messages] = as_tuple(reply)? else {
+        return None;
+    };
+    let count = |term| number(term).unwrap_or(0);
+    (as_atom(running) == Some("running")).then(|| RootProgress {
+        phase: match as_atom(phase) {
+            Some("detailed") => RootPhase::Following,
+            Some("counted") => RootPhase::Counting,
+            _ => RootPhase::Alone,
+        },
+        untraced: count(untraced),
+        calls: count(calls),
+        messages: count(messages),
+    })
 }
 
 /// Waits for a worker's answer.

@@ -162,8 +162,7 @@ fn sorted<'a>(pairs: impl Iterator<Item = (&'a str, u64)>) -> Vec<(&'a str, u64)
 
 /// Reads rows whose callers stand before them.
 pub(super) fn read(term: &Term) -> Option<CallTree> {
-    let mut nodes = Vec::new();
-    let read = rows(term, |row| match row {
+    let rows = rows(term, |row| match row {
         [id, caller, module, function, arity, calls, running, waiting] => Some((
             number(id)?,
             number(caller)?,
@@ -177,16 +176,17 @@ pub(super) fn read(term: &Term) -> Option<CallTree> {
         )),
         _ => None,
     })?;
-    for (id, caller, mut node) in read {
-        // Numbers count from 1, and 0 is nobody. A caller before its callees makes circles impossible.
-        let index = nodes.len() as u64;
-        if id != index + 1 || caller > index {
-            return None;
-        }
-        node.caller = usize::try_from(caller).ok()?.checked_sub(1);
-        nodes.push(node);
-    }
-    Some(CallTree { nodes })
+    linked(rows).map(CallTree::new)
+}
+
+/// Nodes with their callers, of their numbers and those of their callers, which count from 1; 0 is nobody. A caller
+/// before its callees makes circles impossible.
+pub(super) fn linked(rows: Vec<(u64, u64, TreeNode)>) -> Option<Vec<TreeNode>> {
+    let linked = (1..).zip(rows).map(|(number, (id, caller, node))| {
+        let caller = Some(caller).filter(|caller| id == number && *caller < number)?;
+        Some(TreeNode { caller: usize::try_from(caller).ok()?.checked_sub(1), ..node })
+    });
+    linked.collect()
 }
 
 #[cfg(test)]

@@ -96,10 +96,10 @@ impl Helper {
         let owner = join(node, &client.pid(), lease)?;
         let shared = Arc::new(Shared { node: node.clone(), owner, closing: Mutex::new(false), closed: Condvar::new() });
         let (renewed, every) = (Arc::clone(&shared), RENEW_EVERY.min(lease / 4));
-        let renewal = thread::Builder::new()
-            .name("erlang lease".to_owned())
-            .spawn(move || renewed.renew(every))
-            .map_err(no_thread)?;
+        let renewal = thread::Builder::new().name("erlang lease".to_owned()).spawn(move || renewed.renew(every));
+        let renewal = renewal.map_err(|error| {
+            Error::Options(Problem::new("cannot start a thread", error, "check the limit of processes (ulimit -u)"))
+        })?;
         Ok(Self { shared, renewal: Some(renewal), _client: client })
     }
 
@@ -115,8 +115,7 @@ impl Helper {
 
     /// Calls a function of a source of the module, such as `bellows_top`.
     pub fn call(&self, source: &str, function: &str, arguments: Vec<Term>) -> Result<Term, Error> {
-        let function = function_name(source, function);
-        self.kept(self.node().call(MODULE.0, &function, arguments))
+        self.call_within(self.node().timeout(), source, function, arguments)
     }
 
     /// As [`Helper::call`], with a time-out of its own.
@@ -128,13 +127,8 @@ impl Helper {
         arguments: Vec<Term>,
     ) -> Result<Term, Error> {
         let function = function_name(source, function);
-        let node = self.node();
-        self.kept(node.call_within(timeout, MODULE.0, &function, arguments))
-    }
-
-    /// An answer, or that the module has gone, which the node removes when it hears nothing from us for too long.
-    fn kept(&self, answer: Result<Term, Error>) -> Result<Term, Error> {
-        match answer {
+        match self.node().call_within(timeout, MODULE.0, &function, arguments) {
+            // The node removes the module when it hears nothing from us for too long.
             Err(Error::Exception { reason, .. }) if is_gone(&reason) => Err(lease_lost(self.node())),
             answer => answer,
         }
@@ -225,8 +219,7 @@ impl Helper {
     pub fn stop(&self, worker: Worker) -> Result<(), Error> {
         let arguments = vec![self.shared.owner.clone(), worker.pid];
         let longest = self.shared.longest();
-        self.call_within(longest, "bellows_keeper", "stop", arguments)
-            .map_or_else(|error| Err(error.undoing()), |_| Ok(()))
+        self.call_within(longest, "bellows_keeper", "stop", arguments).map(drop).map_err(Error::undoing)
     }
 
     /// Undoes what was done for this connection, and waits until the module is gone, unless another bellows uses it.
@@ -385,10 +378,6 @@ fn lease_lost(node: &Node) -> Error {
 
 fn not_loaded(node: &Node, reply: &Term) -> Error {
     Error::Exception { node: node.name().clone(), call: "loading the helper's module".into(), reason: show(reply, 400) }
-}
-
-fn no_thread(error: std::io::Error) -> Error {
-    Error::Options(Problem::new("cannot start a thread", error, "check the limit of processes (ulimit -u)"))
 }
 
 /// Keys of `erlang:memory/0`, in bytes.

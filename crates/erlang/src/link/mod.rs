@@ -46,10 +46,8 @@ impl Link {
         };
         let addresses =
             resolve(&host, port, deadline).map_err(|source| Error::Resolve { host: host.clone(), source })?;
-        let connector = match &options.tls {
-            None => None,
-            Some(tls) => Some(Connector::new(tls, options.node.host()).map_err(Error::Options)?),
-        };
+        let connector = options.tls.as_ref().map(|tls| Connector::new(tls, options.node.host()));
+        let connector = connector.transpose().map_err(Error::Options)?;
         for _ in 0..ATTEMPTS {
             let wire = Wire::connect(&addresses, connector.as_ref(), deadline)
                 .map_err(|error| unconnected(options, &host, port, error))?;

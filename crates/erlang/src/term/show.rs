@@ -102,46 +102,41 @@ fn write_atom(out: &mut Cut, name: &str) -> fmt::Result {
     if name.starts_with(|it: char| it.is_ascii_lowercase()) && name.chars().all(plain) {
         return out.write_str(name);
     }
-    out.write_str("'")?;
-    for character in name.chars() {
-        write_escaped(out, character, '\'')?;
-    }
-    out.write_str("'")
+    write_quoted(out, name.chars(), '\'')
 }
 
 fn write_binary(out: &mut Cut, bytes: &[u8]) -> fmt::Result {
+    out.write_str("<<")?;
     match std::str::from_utf8(bytes) {
-        Ok(text) => {
-            out.write_str("<<\"")?;
-            for character in text.chars() {
-                write_escaped(out, character, '"')?;
-            }
-            out.write_str("\">>")
-        }
-        Err(_) => {
-            out.write_str("<<")?;
-            for (i, byte) in bytes.iter().enumerate() {
-                write!(out, "{}{byte}", if i > 0 { "," } else { "" })?;
-            }
-            out.write_str(">>")
-        }
+        Ok(text) => write_quoted(out, text.chars(), '"')?,
+        Err(_) => write_numbers(out, bytes)?,
     }
+    out.write_str(">>")
 }
 
 fn write_string(out: &mut Cut, bytes: &[u8]) -> fmt::Result {
     let printable = |byte: &u8| (b' '..127).contains(byte) || b"\n\r\t".contains(byte);
     if bytes.iter().all(printable) {
-        out.write_str("\"")?;
-        for byte in bytes {
-            write_escaped(out, char::from(*byte), '"')?;
-        }
-        return out.write_str("\"");
+        return write_quoted(out, bytes.iter().copied().map(char::from), '"');
     }
     out.write_str("[")?;
+    write_numbers(out, bytes)?;
+    out.write_str("]")
+}
+
+fn write_numbers(out: &mut Cut, bytes: &[u8]) -> fmt::Result {
     for (i, byte) in bytes.iter().enumerate() {
         write!(out, "{}{byte}", if i > 0 { "," } else { "" })?;
     }
-    out.write_str("]")
+    Ok(())
+}
+
+fn write_quoted(out: &mut Cut, text: impl Iterator<Item = char>, quote: char) -> fmt::Result {
+    out.write_char(quote)?;
+    for character in text {
+        write_escaped(out, character, quote)?;
+    }
+    out.write_char(quote)
 }
 
 fn write_escaped(out: &mut Cut, character: char, quote: char) -> fmt::Result {

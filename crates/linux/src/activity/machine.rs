@@ -47,8 +47,8 @@ fn stat(text: &str, tick: f64, meters: &mut Meters) {
             "cpu" => cpu(&at, tick, meters),
             "ctxt" => total(meters, "context switches", NO_LABEL, Unit::Things, at(0)),
             "processes" => total(meters, "processes started", NO_LABEL, Unit::Things, at(0)),
-            "procs_running" => level(meters, "threads", ("state", "runnable"), at(0)),
-            "procs_blocked" => level(meters, "threads", ("state", "waiting for a disk"), at(0)),
+            "procs_running" => level(meters, "threads", ("state", "runnable"), Unit::Things, at(0)),
+            "procs_blocked" => level(meters, "threads", ("state", "waiting for a disk"), Unit::Things, at(0)),
             _ => {}
         }
     }
@@ -89,21 +89,13 @@ fn memory(text: &str, meters: &mut Meters) {
         ("kernel", sum(&["Slab", "KernelStack", "PageTables"])),
     ];
     for (kind, bytes) in kinds {
-        if let Some(bytes) = bytes {
-            meters.level("memory", ("kind", kind), Unit::Bytes, bytes);
-        }
+        level(meters, "memory", ("kind", kind), Unit::Bytes, bytes);
     }
-    if let Some(bytes) = find("MemFree") {
-        // Beside it the kinds could not be told apart.
-        meters.level("free memory", NO_LABEL, Unit::Bytes, bytes);
-    }
-    if let Some(bytes) = sum(&["Dirty", "Writeback"]) {
-        meters.level("not yet written to disk", NO_LABEL, Unit::Bytes, bytes);
-    }
-    let swapped = find("SwapTotal").zip(find("SwapFree"));
-    if let Some((all, free)) = swapped.filter(|(all, _)| *all > 0.0) {
-        meters.level("swap used", NO_LABEL, Unit::Bytes, (all - free).max(0.0));
-    }
+    // Beside it the kinds could not be told apart.
+    level(meters, "free memory", NO_LABEL, Unit::Bytes, find("MemFree"));
+    level(meters, "not yet written to disk", NO_LABEL, Unit::Bytes, sum(&["Dirty", "Writeback"]));
+    let swap = find("SwapTotal").zip(find("SwapFree")).filter(|(all, _)| *all > 0.0);
+    level(meters, "swap used", NO_LABEL, Unit::Bytes, swap.map(|(all, free)| (all - free).max(0.0)));
 }
 
 /// `major minor name reads merged sectors ms writes merged sectors ms in-flight ms-busy …`.
@@ -190,9 +182,9 @@ fn total(meters: &mut Meters, name: &'static str, label: Label<'_>, unit: Unit, 
     }
 }
 
-fn level(meters: &mut Meters, name: &'static str, label: Label<'_>, value: Option<f64>) {
+fn level(meters: &mut Meters, name: &'static str, label: Label<'_>, unit: Unit, value: Option<f64>) {
     if let Some(value) = value {
-        meters.level(name, label, Unit::Things, value);
+        meters.level(name, label, unit, value);
     }
 }
 

@@ -84,10 +84,7 @@ impl ProcessActivity {
         for ((name, label, unit), sum) in totals.into_iter().zip(&self.processes.sums) {
             meters.total(name, &[label], unit, *sum);
         }
-        let threads = ids.iter().flat_map(|id| {
-            let of = threads::ids(id.pid).into_iter();
-            of.map(move |tid| (*id, tid))
-        });
+        let threads = ids.iter().flat_map(|id| threads::ids(id.pid).into_iter().map(move |tid| (*id, tid)));
         let threads: Vec<(ProcessId, u32)> = threads.take(MOST_THREADS + 1).collect();
         if threads.len() > MOST_THREADS {
             return meters;

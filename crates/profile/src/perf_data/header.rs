@@ -45,8 +45,11 @@ impl Header {
     /// them is read where the file can be read at any place.
     pub(super) fn read(input: &mut dyn BufRead, file: Option<&File>) -> io::Result<Result<Self, String>> {
         let mut head = [0; HEADER as usize];
-        if let Err(error) = input.read_exact(&mut head) {
-            return short(error, "it is shorter than the header of perf.data");
+        match input.read_exact(&mut head) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                return Ok(Err("it is shorter than the header of perf.data".into()));
+            }
+            read => read?,
         }
         let word = |at: usize| {
             let word = head.get(at..at + 8).and_then(|it| it.try_into().ok());
@@ -201,14 +204,6 @@ fn read_at(file: &File, at: u64, size: u64) -> Option<Vec<u8>> {
 pub(super) fn text(bytes: &[u8]) -> String {
     let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
     String::from_utf8_lossy(text).into_owned()
-}
-
-/// The answer where a file ends too early.
-fn short<T>(error: io::Error, why: &str) -> io::Result<Result<T, String>> {
-    match error.kind() {
-        io::ErrorKind::UnexpectedEof => Ok(Err(why.into())),
-        _ => Err(error),
-    }
 }
 
 const HARDWARE: &str = "cycles instructions cache-references cache-misses branches branch-misses bus-cycles \

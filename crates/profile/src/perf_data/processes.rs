@@ -38,9 +38,9 @@ pub(super) struct Processes {
     mappings: usize,
     /// Mappings for which there was no room.
     left_out: u64,
-    /// Threads that have ended, the first one first. They are known until their room is needed: the kernel's last
-    /// samples of a thread come behind its end.
-    ended: VecDeque<Task>,
+    /// Processes and threads that have ended, the first one first. They are known until their room is needed: the
+    /// kernel's last samples of a thread come behind its end.
+    ended: VecDeque<(u32, u32)>,
     /// Numbers of builds by path, and whether the file that is there now has that number.
     builds: HashMap<String, Vec<u8>>,
     is_same: HashMap<String, bool>,
@@ -74,13 +74,6 @@ impl Default for Process {
 struct Thread {
     name: Rc<str>,
     has_ended: bool,
-}
-
-/// A thread of a process.
-#[derive(Clone, Copy)]
-struct Task {
-    pid: u32,
-    tid: u32,
 }
 
 impl Processes {
@@ -243,7 +236,7 @@ impl Processes {
             process.mappings.len() - process.own_mappings()
         });
         // One that lies inside another one parts it.
-        if !self.has_room_for_process(pid) || !self.has_room_for_mappings(copied + 2) {
+        if !self.has_room_for_process(pid) || !self.has_room(|it| it.mappings + copied + 2 <= MOST_MAPPINGS) {
             self.left_out += 1;
             return;
         }
@@ -281,9 +274,8 @@ impl Processes {
     }
 
     fn name_thread(&mut self, tid: u32, name: Rc<str>) {
-        if self.has_room_for_thread(tid) {
-            let thread = Thread { name, has_ended: false };
-            self.threads.insert(tid, thread);
+        if self.has_room(|it| it.threads.len() < MOST_TASKS || it.threads.contains_key(&tid)) {
+            self.threads.insert(tid, Thread { name, has_ended: false });
         }
     }
 
@@ -322,7 +314,7 @@ impl Processes {
         if let Some(process) = self.by_pid.get_mut(&pid).filter(|_| pid == tid) {
             process.has_ended = true;
         }
-        self.ended.push_back(Task { pid, tid });
+        self.ended.push_back((pid, tid));
         if self.ended.len() > MOST_TASKS {
             self.forget_ended();
         }
@@ -331,7 +323,7 @@ impl Processes {
 
     /// Forgets the thread that ended first; `false` where there is none.
     fn forget_ended(&mut self) -> bool {
-        let Some(Task { pid, tid }) = self.ended.pop_front() else {
+        let Some((pid, tid)) = self.ended.pop_front() else {
             return false;
         };
         if self.threads.get(&tid).is_some_and(|it| it.has_ended) {
@@ -350,29 +342,14 @@ impl Processes {
         }
     }
 
-    /// Whether there is room for a process; those that have ended make some.
+    /// Whether there is room for a process.
     fn has_room_for_process(&mut self, pid: u32) -> bool {
-        while self.by_pid.len() >= MOST_TASKS && !self.by_pid.contains_key(&pid) {
-            if !self.forget_ended() {
-                return false;
-            }
-        }
-        true
+        self.has_room(|it| it.by_pid.len() < MOST_TASKS || it.by_pid.contains_key(&pid))
     }
 
-    /// Whether there is room for a thread.
-    fn has_room_for_thread(&mut self, tid: u32) -> bool {
-        while self.threads.len() >= MOST_TASKS && !self.threads.contains_key(&tid) {
-            if !self.forget_ended() {
-                return false;
-            }
-        }
-        true
-    }
-
-    /// Whether there is room for mappings.
-    fn has_room_for_mappings(&mut self, count: usize) -> bool {
-        while self.mappings + count > MOST_MAPPINGS {
+    /// Whether there is room; threads that have ended make some.
+    fn has_room(&mut self, fits: impl Fn(&Self) -> bool) -> bool {
+        while !fits(self) {
             if !self.forget_ended() {
                 return false;
             }

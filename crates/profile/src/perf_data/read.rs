@@ -144,19 +144,11 @@ impl<'h> Reader<'h> {
         let thread = self.processes.name(sample.tid);
         let thread = self.builder.thread(&thread);
         let of_event = (!attribute.is_frequency).then_some(attribute.period);
-        let period = sample.period.or(of_event);
-        self.builder.sample(Sample {
-            t,
-            // `perf script` shows a period of 0 as that, and a sample counts for something.
-            weight: period.filter(|it| *it > 0).unwrap_or(1),
-            stack,
-            thread,
-            cpu: sample.cpu.and_then(|cpu| u16::try_from(cpu).ok()).unwrap_or(u16::MAX),
-            complete: reaches_root && unwinding != Unwinding::Missing,
-            unwinding,
-            process: None,
-            wait: None,
-        });
+        // `perf script` shows a period of 0 as that, and a sample counts for something.
+        let weight = sample.period.or(of_event).filter(|it| *it > 0).unwrap_or(1);
+        let cpu = sample.cpu.and_then(|cpu| u16::try_from(cpu).ok()).unwrap_or(u16::MAX);
+        let complete = reaches_root && unwinding != Unwinding::Missing;
+        self.builder.sample(Sample { t, cpu, complete, unwinding, ..Sample::new(stack, thread, weight) });
     }
 
     /// Finds the addresses of a sample, leaf first; whether they reach the root, and how they were found.

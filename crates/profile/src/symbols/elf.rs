@@ -85,14 +85,8 @@ impl ElfSymbols {
             return Vec::new();
         };
         let go = self.go.as_ref().map(|go| go.functions(address));
-        match go.filter(|functions| !functions.is_empty()) {
-            Some(functions) => functions,
-            None => {
-                let name = self.table.find(address).map(Cow::Borrowed);
-                let function = name.map(|name| Function { name, line: None });
-                function.into_iter().collect()
-            }
-        }
+        let plain = || self.table.find(address).map(|name| Function { name: Cow::Borrowed(name), line: None });
+        go.filter(|functions| !functions.is_empty()).unwrap_or_else(|| plain().into_iter().collect())
     }
 
     /// The address that the file states for `offset` in it.

@@ -26,8 +26,8 @@ pub(crate) use self::files::{CodeSegments, files_of, open as open_file, vdso_ima
 pub use self::go::go_functions;
 pub(crate) use self::go::{GoCode, is_go};
 pub use self::jit::has_erlang_names;
-pub(crate) use self::recorded::{RecordedProcess, RecordedSymbols, build_id, compiled_by};
-pub(crate) use self::space::{MOST_FILES, Place, Resolved};
+pub(crate) use self::recorded::{RecordedProcess, RecordedSymbols, build_id};
+pub(crate) use self::space::{MOST_FILES, Place, Resolved, compiled_by};
 
 use self::jit::JitMap;
 use self::kernel::KernelSymbols;

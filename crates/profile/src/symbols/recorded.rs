@@ -8,7 +8,7 @@ use stacks::{Frame, FrameKind};
 use super::elf;
 use super::jit::JitMap;
 use super::kernel::KernelSymbols;
-use super::space::{self, AddressSpace, Modules};
+use super::space::{AddressSpace, Modules};
 
 /// Symbols of the kernel and of files, which all recorded processes share.
 #[derive(Debug, Default)]
@@ -68,11 +68,6 @@ impl RecordedProcess {
     pub(crate) fn set_jit_kind(&mut self, kind: FrameKind) {
         self.0.jit_kind = kind;
     }
-}
-
-/// Language of a JIT map's functions, where a process maps this file beside those before.
-pub(crate) fn compiled_by(before: FrameKind, path: &str) -> FrameKind {
-    space::compiled_by(before, path.rsplit('/').next().unwrap_or_default())
 }
 
 /// The build id of the file at a path of this machine.

@@ -201,8 +201,9 @@ impl AddressSpace {
     }
 }
 
-/// Language of a JIT map's functions, where a process has this module beside those before.
-pub(super) fn compiled_by(before: FrameKind, module: &str) -> FrameKind {
+/// Language of a JIT map's functions, where a process maps this file beside those before.
+pub(crate) fn compiled_by(before: FrameKind, path: &str) -> FrameKind {
+    let module = path.rsplit('/').next().unwrap_or_default();
     match before {
         FrameKind::Erlang => before,
         _ if module.starts_with("beam.") => FrameKind::Erlang,

@@ -95,14 +95,11 @@ impl Unwinder for FramePointers {
     }
 
     fn unwind(&mut self, sample: &SampleRecord<'_>, stack: &mut Stack) {
-        stack.addresses.clear();
-        stack.addresses.extend(sample.chain.addresses());
-        stack.truncated = stack.addresses.len() >= usize::from(self.max_stack);
-        stack.rooted = false;
-        stack.unwinding = Unwinding::FramePointers;
-        stack.copied = 0;
-        stack.process = None;
-        stack.value = None;
+        let mut addresses = std::mem::take(&mut stack.addresses);
+        addresses.clear();
+        addresses.extend(sample.chain.addresses());
+        let truncated = addresses.len() >= usize::from(self.max_stack);
+        *stack = Stack { addresses, truncated, unwinding: Unwinding::FramePointers, ..Stack::default() };
     }
 }
 
@@ -143,9 +140,7 @@ fn for_beam(pid: u32, event: &KernelEvent, emulator: &Mapping, wake_ups: Option<
     let process = vm.as_ref().map(|vm| &vm.process);
     let copier = match copier(pid, event, process, wake_ups) {
         Ok(copier) => copier,
-        Err(note) => {
-            return Chosen { unwinder: by_frame_pointers(), note: Some(note) };
-        }
+        Err(note) => return Chosen { unwinder: by_frame_pointers(), note: Some(note) },
     };
     let schedulers = threads::ids(pid).into_iter().filter_map(|tid| {
         let scheduler = Scheduler::of_thread(&threads::name(pid, tid)?)?;

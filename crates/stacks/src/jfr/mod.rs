@@ -10,9 +10,9 @@ mod values;
 
 use chunk::Chunk;
 use stacks::Stacks;
-use values::{Bytes, JfrType, Value, value};
+use values::{JfrType, Value, value};
 
-use super::model::{EventKind, Profile, ProfileHeader, Sample, Unwinding};
+use super::model::{EventKind, Profile, ProfileHeader, Sample};
 use super::tree::Builder;
 
 /// An event that has stacks.
@@ -180,7 +180,7 @@ impl JfrReader {
         for event in chunk.events() {
             let (id, mut bytes) = event?;
             if id == wanted {
-                let fields = fields(&mut bytes, chunk, wanted)?;
+                let fields = value(&mut bytes, &chunk.classes, wanted, true)?;
                 self.sample(&fields, class, chunk, &mut stacks)?;
             }
         }
@@ -217,17 +217,7 @@ impl JfrReader {
         let thread = builder.thread(&thread.unwrap_or_default());
         let state = class.place("state").map(|_| stacks.state(class, number("state")));
         self.states.push(ThreadState::of(state));
-        builder.sample(Sample {
-            t,
-            weight,
-            stack,
-            thread,
-            cpu: u16::MAX,
-            complete,
-            unwinding: Unwinding::Unknown,
-            process: None,
-            wait: None,
-        });
+        builder.sample(Sample { t, complete, ..Sample::new(stack, thread, weight) });
         builder.room()
     }
 
@@ -271,9 +261,4 @@ impl JfrReader {
         profile.span = times.map(|(first, last)| (first.t, last.t));
         profile
     }
-}
-
-/// The fields of an event.
-fn fields(bytes: &mut Bytes<'_>, chunk: &Chunk<'_>, class: u64) -> Result<Value, String> {
-    value(bytes, &chunk.classes, class, true)
 }

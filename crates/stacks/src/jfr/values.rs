@@ -201,14 +201,13 @@ impl JfrTypes {
     }
 }
 
-/// Element as told to the one around it.
-enum Element {
-    Field(Field),
-    Other,
-}
-
-/// Reads an element with all inside it. Types are kept where they stand.
-fn element(bytes: &mut Bytes<'_>, texts: &[String], deep: usize, classes: &mut JfrTypes) -> Result<Element, String> {
+/// Reads an element with all inside it; the field that it is, for the type around it. Types are kept where they stand.
+fn element(
+    bytes: &mut Bytes<'_>,
+    texts: &[String],
+    deep: usize,
+    classes: &mut JfrTypes,
+) -> Result<Option<Field>, String> {
     let deep = deep.checked_sub(1).ok_or("types too deep in types")?;
     bytes.value()?;
     let text = |index: u64| {
@@ -223,9 +222,7 @@ fn element(bytes: &mut Bytes<'_>, texts: &[String], deep: usize, classes: &mut J
     }
     let mut fields = Vec::new();
     for _ in 0..bytes.count()? {
-        if let Element::Field(field) = element(bytes, texts, deep, classes)? {
-            fields.push(field);
-        }
+        fields.extend(element(bytes, texts, deep, classes)?);
     }
     let attribute = |key: &str| attributes.get(key).copied().unwrap_or_default();
     let number = |key: &str| attribute(key).parse().unwrap_or(u64::MAX);
@@ -233,20 +230,15 @@ fn element(bytes: &mut Bytes<'_>, texts: &[String], deep: usize, classes: &mut J
     if classes.named > LONGEST_NAMES {
         return Err("its types have names of more than 32 MiB".to_owned());
     }
-    match name {
-        "class" => {
-            let name = attribute("name").to_owned();
-            classes.by_id.insert(number("id"), JfrType { name, fields });
-            Ok(Element::Other)
-        }
-        "field" => Ok(Element::Field(Field {
-            name: attribute("name").to_owned(),
-            class: number("class"),
-            is_constant: attribute("constantPool") == "true",
-            is_array: !matches!(attribute("dimension"), "" | "0"),
-        })),
-        _ => Ok(Element::Other),
+    if name == "class" {
+        classes.by_id.insert(number("id"), JfrType { name: attribute("name").to_owned(), fields });
     }
+    Ok((name == "field").then(|| Field {
+        name: attribute("name").to_owned(),
+        class: number("class"),
+        is_constant: attribute("constantPool") == "true",
+        is_array: !matches!(attribute("dimension"), "" | "0"),
+    }))
 }
 
 /// Error for bytes that end too early.

@@ -221,9 +221,7 @@ impl<'l> FrameLine<'l> {
             module: line.get(open + 2..close)?,
         })
     }
-}
 
-impl<'l> FrameLine<'l> {
     /// Parses a module whose file is gone, too: `(/usr/bin/node (deleted))`.
     pub(super) fn whole(line: &'l [u8]) -> Option<Self> {
         let line = trim_end(line);
@@ -302,7 +300,11 @@ pub(super) fn is_kernel(module: &[u8]) -> bool {
 
 /// Whether a module is the map that a compiler wrote, `/tmp/perf-4711.map`.
 pub(super) fn is_jit_map(module: &[u8]) -> bool {
-    map_after(module, b"/tmp/perf-", b".map")
+    (0..module.len()).any(|at| {
+        let digits = module[at..].strip_prefix(b"/tmp/perf-").unwrap_or_default();
+        let count = span(digits, |byte| byte.is_ascii_digit());
+        count > 0 && digits[count..].starts_with(b".map")
+    })
 }
 
 /// Whether the tool that tells inlined functions may know a module: no map, nothing of the kernel.
@@ -330,14 +332,6 @@ pub(super) fn is_plain_file(module: &[u8]) -> bool {
         count > 0 && (after(count) || (count > 1 && after(count - 1)))
     });
     !is_map && !contains(module, b"kernel.") && !in_brackets()
-}
-
-fn map_after(module: &[u8], before: &[u8], behind: &[u8]) -> bool {
-    (0..module.len()).any(|at| {
-        let digits = module[at..].strip_prefix(before).unwrap_or_default();
-        let count = span(digits, |byte| byte.is_ascii_digit());
-        count > 0 && digits[count..].starts_with(behind)
-    })
 }
 
 fn contains(text: &[u8], part: &[u8]) -> bool {

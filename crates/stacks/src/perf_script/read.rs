@@ -195,17 +195,10 @@ impl ScriptReader {
         for &frame in current.frames.iter().rev().skip(1) {
             stack = self.builder.node(Some(stack), frame);
         }
-        self.builder.sample(Sample {
-            t: current.t,
-            weight: current.weight,
-            stack,
-            thread: current.thread,
-            cpu: current.cpu,
-            complete: is_root_known && !current.is_cut && current.unwinding != Unwinding::Missing,
-            unwinding: current.unwinding,
-            process: None,
-            wait: None,
-        });
+        let Current { t, cpu, unwinding, .. } = current;
+        let complete = is_root_known && !current.is_cut && unwinding != Unwinding::Missing;
+        let sample = Sample::new(stack, current.thread, current.weight);
+        self.builder.sample(Sample { t, cpu, complete, unwinding, ..sample });
     }
 
     fn profile(self) -> Result<Profile, String> {

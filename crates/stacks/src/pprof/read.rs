@@ -10,7 +10,7 @@ use super::{
     Mapping, ProfileMessage, SampleMessage, ValueType,
 };
 use crate::frames::{Frame, SourceLine, UNKNOWN};
-use crate::model::{Builds, Profile, ProfileHeader, Sample, Unwinding};
+use crate::model::{Builds, Profile, ProfileHeader, Sample};
 use crate::tree::Builder;
 use crate::waits::{Wait, WaitReason};
 
@@ -310,22 +310,10 @@ impl<'a> PprofReader<'a> {
             let waker = label(LABEL_WAKER).map_or("", |l| self.text(l.str)).to_owned();
             builder.wait(&Wait { reason, waker })
         });
-        let parent = self.stack(sample, builder);
-        let stack = parent.unwrap_or_else(|| {
+        let stack = self.stack(sample, builder).unwrap_or_else(|| {
             let frame = builder.frame(&Frame::unknown(""));
             builder.node(None, frame)
         });
-        let sample = Sample {
-            t: 0,
-            weight,
-            stack,
-            thread,
-            cpu: u16::MAX,
-            complete,
-            unwinding: Unwinding::Unknown,
-            process,
-            wait,
-        };
-        builder.sample(sample);
+        builder.sample(Sample { complete, process, wait, ..Sample::new(stack, thread, weight) });
     }
 }

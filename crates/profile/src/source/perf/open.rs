@@ -312,14 +312,24 @@ impl Opener<'_> {
             return Ok(());
         };
         let attr = output_attributes(self.attr, self.user_chain);
+        self.program_events(&attr, |cpu, event| copier.set_output(cpu, event)).map(drop)
+    }
+
+    /// Opens events that a program writes into, one of each processor; their numbers.
+    fn program_events(
+        &mut self,
+        attr: &b::perf_event_attr,
+        set_output: impl Fn(u32, BorrowedFd<'_>) -> io::Result<()>,
+    ) -> Result<HashSet<u64>, Failure> {
+        let mut numbers = HashSet::new();
         for cpu in self.cpus.clone() {
-            let fd = sys::open(&attr, None, cpu).map_err(|error| self.refused(error))?;
-            let set = copier.set_output(cpu, fd.as_fd());
-            set.map_err(|error| self.refused(error))?;
+            let fd = sys::open(attr, None, cpu).map_err(|error| self.refused(error))?;
+            set_output(cpu, fd.as_fd()).map_err(|error| self.refused(error))?;
+            numbers.insert(sys::id(fd.as_fd()).map_err(|error| self.refused(error))?);
             self.output(&fd, cpu)?;
             self.fds.push(fd);
         }
-        Ok(())
+        Ok(numbers)
     }
 
     /// Opens the tracepoint, or the probes, that the copier's programs shall run at, where that is the event.
@@ -352,15 +362,7 @@ impl Opener<'_> {
             return Ok(HashSet::new());
         };
         let attr = waking_attributes(self.attr);
-        let mut numbers = HashSet::new();
-        for cpu in self.cpus.clone() {
-            let fd = sys::open(&attr, None, cpu).map_err(|error| self.refused(error))?;
-            let set = wake_ups.set_output(cpu, fd.as_fd());
-            set.map_err(|error| self.refused(error))?;
-            numbers.insert(sys::id(fd.as_fd()).map_err(|error| self.refused(error))?);
-            self.output(&fd, cpu)?;
-            self.fds.push(fd);
-        }
+        let numbers = self.program_events(&attr, |cpu, event| wake_ups.set_output(cpu, event))?;
         let place = TriggerPlace::Tracepoint(wake_ups.tracepoint());
         triggers.push(self.trigger(place, wake_ups.at_waking())?);
         Ok(numbers)
