@@ -164,8 +164,8 @@ function spec(of: ComparedPanel, index: number): PanelSpec {
 
 function panelTable(of: ComparedPanel): HTMLElement {
   const columns = [
-    { label: 'from, s', number: true },
-    ...SIDES.map((side) => ({ label: side.toUpperCase(), number: true })),
+    { number: 'from, s' },
+    ...SIDES.map((side) => ({ number: side.toUpperCase() })),
   ];
   const means = SIDES.map((side) => mean(of[side]));
   const rows = of.t.map((t, i) => [
@@ -263,8 +263,8 @@ function curveTable(view: ComparisonView): HTMLElement {
     }),
   );
   const columns = [
-    { label: 'latency' },
-    { label: 'side' },
+    'latency',
+    'side',
     ...NINES.map(([label]) => ({ label, number: true })),
   ];
   return h(

@@ -9,7 +9,7 @@ import {
   shortName,
   subject,
 } from '../core/data';
-import { fill, h, section } from '../core/dom';
+import { add, columnHead, fill, h, section, tableOf } from '../core/dom';
 import {
   counted,
   duration,
@@ -339,22 +339,11 @@ export function account(ledger: LedgerSummary): HTMLElement[] {
 }
 
 /** CPU per message where messages were counted, cores otherwise. */
-function cost(
-  label: string,
-  perMessage: number | null,
-  cores: number | null,
-  run: RunView,
-): HTMLElement | null {
+function cost(label: string, perMessage: number | null, cores: number | null, run: RunView): HTMLElement | null {
   const of = run.hardware.cores > 0 ? ` of ${counted(run.hardware.cores, 'core')}` : ' cores';
   if (perMessage !== null && perMessage > 0) {
     const under = cores === null ? '' : `${significant(cores)}${of}`;
-    return tile(
-      label,
-      significant(perMessage),
-      'µs/msg',
-      under,
-      `${perMessage} CPU-microseconds per message`,
-    );
+    return tile(label, significant(perMessage), 'µs/msg', under, `${perMessage} CPU-microseconds per message`);
   }
   if (cores === null) return null;
   return tile(label, significant(cores), 'cores', of.trim(), `${cores} cores on average`);
@@ -363,64 +352,32 @@ function cost(
 /** The latencies that users feel. */
 function felt(run: RunView): Metric[] {
   const explains = ['send_ack', 'transfer', 'send_delay'];
-  return latencyKeys(run).filter(
-    (k) =>
-      !infoOf(run, k).part && !explains.includes(k) && (latencyOf(run.figures, k)?.count ?? 0) > 0,
-  );
+  const isFelt = (key: Metric): boolean =>
+    !infoOf(run, key).part && !explains.includes(key) && (latencyOf(run.figures, key)?.count ?? 0) > 0;
+  return latencyKeys(run).filter(isFelt);
 }
 
 /** The same in one small table. */
 function latencies(run: RunView, ofWindow: boolean): HTMLElement | null {
-  const rows = felt(run);
-  if (rows.length === 0) return null;
+  const keys = felt(run);
+  if (keys.length === 0) return null;
   const shown = PERCENTILES.filter(([name]) => name !== 'p90' && name !== 'p99.99');
-  const late = run.figures.late_share;
-  return h(
-    'div',
-    { class: 'scroll' },
-    h(
-      'table',
-      { class: 'latencies' },
-      h(
-        'caption',
-        { class: 'hidden' },
-        `Latencies of the ${ofWindow ? 'window' : 'measured phase'}`,
-      ),
-      h(
-        'thead',
-        {},
-        h(
-          'tr',
-          {},
-          h('td'),
-          shown.map(([name]) => h('th', { scope: 'col', class: 'num' }, name)),
-          h('th', { scope: 'col', class: 'num' }, 'max'),
-        ),
-      ),
-      h(
-        'tbody',
-        {},
-        rows.map((key) => {
-          const l = latencyOf(run.figures, key) as LatencySummary;
-          return h(
-            'tr',
-            { class: key },
-            h('th', { scope: 'row' }, infoOf(run, key).name),
-            shown.map(([, p, field]) => h('td', { class: 'num' }, percentileCell(l, p, l[field]))),
-            h('td', { class: 'num', title: exactDuration(l.max_ns) }, duration(l.max_ns)),
-          );
-        }),
-      ),
-    ),
-    Object.entries(run.figures.scenarios).map(([name, of]) =>
-      of ? failures(run, name, of) : null,
-    ),
-    late !== null && late > 0
-      ? h(
-          'p',
-          { class: 'hint' },
-          `${percent(late)} of messages were sent more than 1 ms after their intended time.`,
-        )
-      : null,
-  );
+  const rows = keys.map((key) => {
+    const l = latencyOf(run.figures, key) as LatencySummary;
+    return h(
+      'tr',
+      { class: key },
+      h('th', { scope: 'row' }, infoOf(run, key).name),
+      shown.map(([, p, field]) => h('td', { class: 'num' }, percentileCell(l, p, l[field]))),
+      h('td', { class: 'num', title: exactDuration(l.max_ns) }, duration(l.max_ns)),
+    );
+  });
+  const caption = `Latencies of the ${ofWindow ? 'window' : 'measured phase'}`;
+  const numbers = [...shown.map(([name]) => name), 'max'].map((name) => columnHead(name, 'num'));
+  const element = tableOf('latencies', caption, [h('td'), ...numbers], h('tbody', {}, rows));
+  const late = run.figures.late_share ?? 0;
+  const why = Object.entries(run.figures.scenarios).map(([name, of]) => of && failures(run, name, of));
+  const told = `${percent(late)} of messages were sent more than 1 ms after their intended time.`;
+  add(element, [...why, late > 0 && h('p', { class: 'hint' }, told)]);
+  return element;
 }

@@ -1,7 +1,7 @@
 // Who limited the run: the sentence, what decided it, what producers waited for over time, and the
 // figures that it rests on.
 
-import { margins } from '../charts/panel';
+import { margins, pushApart } from '../charts/panel';
 import { ofSubject, type WaitKey } from '../core/data';
 import { type Child, fill, h, later, pairs, section, table, widthOf, withCode } from '../core/dom';
 import { counted, duration, grouped, percent, significant, timeTick } from '../core/format';
@@ -134,16 +134,8 @@ function swatch(key: string, text: string, title: string): HTMLElement {
 
 /** Labels beside the stack, pushed apart where they would touch. */
 function labels(list: ReturnType<typeof marks>): HTMLElement {
-  const step = 14;
-  const placed = list.map((m) => ({ ...m, top: (1 - m.y) * HEIGHT })).sort((a, b) => a.top - b.top);
-  placed.forEach((m, i) => {
-    m.top = Math.max(m.top, i > 0 ? placed[i - 1]!.top + step : 0);
-  });
-  let floor = HEIGHT - 4;
-  for (const m of placed.toReversed()) {
-    m.top = Math.min(m.top, floor);
-    floor = m.top - step;
-  }
+  const placed = list.map((m) => ({ ...m, top: (1 - m.y) * HEIGHT }));
+  pushApart(placed, HEIGHT - 4);
   const box = h('div', { class: 'ends', 'aria-hidden': 'true' });
   for (const m of placed) {
     const mark = swatch(m.key, m.text, m.title);
@@ -409,9 +401,9 @@ function waitTable(run: RunView, all: Bar[], words: Words): HTMLElement {
     .map((w, k) => ({ name: w[1], k }))
     .filter(({ k }) => all.some((b) => b.shares[k]! > 0));
   const head = [
-    { label: 'from, s', number: true },
-    ...shown.map(({ name }) => ({ label: name, number: true })),
-    { label: 'event loops at work', number: true },
+    { number: 'from, s' },
+    ...shown.map(({ name }) => ({ number: name })),
+    { number: 'event loops at work' },
   ];
   const rows = all.map((b) => [
     timeTick(Math.round(b.from * 100) / 100, Math.min(length, 100)),
