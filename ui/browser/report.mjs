@@ -564,6 +564,8 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     assert.ok(times.length >= 2 && times.every((time) => /^64[.\d]* s$/.test(time)), `${times}`);
     const svg = (await exported(page, '#burn', 'SVG')).toString();
     assert.match(svg, /<title>[12]_scheduler .* 64[.\d]* s to 64\.9\d* s/);
+    // The file has the axis of the page.
+    assert.deepEqual([...svg.matchAll(/class="time"[^>]*>([^<]*)</g)].map((it) => it[1]), times);
     const graph = page.locator('.flame-view').first();
     await graph.click({ position: { x: 200, y: 27 } });
     assert.match(await hash(page), /frame=\d+/);

@@ -112,7 +112,7 @@ export class Panel {
   private readonly plot = h('div', { class: 'plot' });
   private readonly labels = h('div', { class: 'ends', 'aria-hidden': 'true' });
   private readonly legend = h('div', { class: 'legend', 'aria-hidden': 'true' });
-  private chart: uPlot | null = null;
+  chart: uPlot | null = null;
   private width = 0;
   private at: number | null = null;
   private palette: Palette | null = null;
@@ -186,27 +186,17 @@ export class Panel {
     this.chart?.redraw(false, false);
   }
 
-  /** New lines with the same axis. */
-  update(spec: PanelSpec): void {
-    this.spec = spec;
+  /** Draws again what was drawn, with lines that may be others. */
+  redraw(): void {
     if (this.palette) this.draw(this.width, this.palette);
   }
 
-  /** The chart as it is drawn, for export. */
-  get current(): uPlot | null {
-    return this.chart;
-  }
-
-  /** Shows the values at a time, or the names alone. */
+  /** Moves the crosshair to a time and shows the values there; null shows the names alone. */
   pointer(time: number | null): void {
-    this.at = time === null ? null : intervalAt(this.times, time);
-    this.place();
-  }
-
-  /** Moves the crosshair from outside. */
-  cross(time: number | null): void {
     const left = time === null ? -10 : (this.chart?.valToPos(time, 'x') ?? -10);
     this.chart?.setCursor({ left, top: time === null ? -10 : 10 }, false);
+    this.at = time === null ? null : intervalAt(this.times, time);
+    this.place();
   }
 
   private get times(): Times {

@@ -223,6 +223,18 @@ export function remarkList(...texts: Child[]): HTMLElement {
   return h('ul', { class: 'hint remarks' }, items);
 }
 
+/** A patch of a colour. */
+export function swatch(color: string, kind = 'swatch'): HTMLElement {
+  const element = h('i', { class: kind });
+  element.style.background = color;
+  return element;
+}
+
+/** What colours of a graph mean. */
+export function swatches(colors: readonly (readonly [string, string])[]): HTMLElement[] {
+  return colors.map(([color, text]) => h('span', {}, swatch(color, 'swatch edged'), text));
+}
+
 /** Calls `make` when the details are opened for the first time: tables behind charts cost nothing. */
 export function later(summary: string, make: () => Node): HTMLDetailsElement {
   const element = h('details', { class: 'behind' }, h('summary', {}, summary));

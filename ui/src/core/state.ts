@@ -177,6 +177,13 @@ export class Store {
     this.listeners.push(listener);
   }
 
+  /** Calls `action` whenever one of these has changed. */
+  on(keys: readonly (keyof State)[], action: () => void): void {
+    this.listen((_, changed) => {
+      if (keys.some((key) => changed.has(key))) action();
+    });
+  }
+
   /** Changes part of the state. A `step` can be gone back to with the browser's own button. */
   set(change: Partial<State>, step = false): void {
     if (this.apply({ ...this.state, ...change })) this.publish(toFragment(this.state), step);

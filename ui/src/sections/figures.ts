@@ -265,9 +265,7 @@ export function figures(page: Page, store: Store): View {
     );
     explainMarks(body);
   };
-  store.listen((_, changed) => {
-    if (changed.has('window')) draw();
-  });
+  store.on(['window'], draw);
   return { element, draw };
 }
 

@@ -1,9 +1,8 @@
 // The function table: functions of the language with the native code below them, or self and total share of all
 // functions, sortable; a row selects the function.
 
-import type { Profile } from '../core/data';
-import { KINDS } from '../core/data';
-import { barCell, button, type Child, choice, columnHead, fill, h, tableOf } from '../core/dom';
+import { KINDS, type Profile } from '../core/data';
+import { barCell, button, type Child, choice, columnHead, fill, h, swatch, tableOf } from '../core/dom';
 import { counted, grouped, percent, points, shortened } from '../core/format';
 import type { FunctionsShown, SortBy, Store } from '../core/state';
 import { classColor, frameColor, shadeKey } from '../core/theme';
@@ -199,8 +198,7 @@ function nameCell(profile: Profile, store: Store, frame: number, dark: boolean):
   const where = modules[module[frame]!] ?? '';
   const remark = remarkOn(profile, frame);
   const selected = store.state.frame === frame;
-  const swatch = h('i', { class: 'swatch' });
-  swatch.style.background = frameColor(k, shadeKey(k, name, where), dark, profile.event_kind);
+  const color = frameColor(k, shadeKey(k, name, where), dark, profile.event_kind);
   return h(
     'td',
     {
@@ -210,7 +208,7 @@ function nameCell(profile: Profile, store: Store, frame: number, dark: boolean):
     h(
       'div',
       { class: 'cell' },
-      swatch,
+      swatch(color),
       h(
         'button',
         {

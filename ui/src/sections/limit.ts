@@ -51,9 +51,9 @@ export function words(unit: string | undefined): Words {
 }
 
 const STALLED: Partial<Record<Lateness, string>> = {
-  broker_stalled: 'broker stood still',
-  generator_stalled: 'bellows stood still',
-  machine_stalled: 'machine stood still',
+  broker_stalled: 'broker stalled',
+  generator_stalled: 'bellows stalled',
+  machine_stalled: 'machine stalled',
   own_fault: "the run's own fault",
 };
 
@@ -201,7 +201,7 @@ function picture(run: RunView, all: Bar[], words: Words, width: number): SVGElem
   root.append(tick(9, '100 %'), tick(HEIGHT, '0'));
   if (loops) {
     const name = { x: left, y: HEIGHT + GAP - 5, class: 'name' };
-    root.append(svg('text', name, 'event loops at work'), tick(HEIGHT + GAP + 9, '100 %'));
+    root.append(svg('text', name, 'event loops busy'), tick(HEIGHT + GAP + 9, '100 %'));
   }
   for (const time of ticks(start, end, Math.floor(inner / 70))) {
     const text = timeTick(time, end - start);
@@ -228,7 +228,7 @@ function told(bar: Bar, words: Words): Child[] {
   return [
     h('div', { class: 'when' }, `${round(bar.from)} to ${round(bar.to)} s`),
     ...rows.toReversed(),
-    bar.working === null ? null : waitRow('ready', 'event loops at work', percent(bar.working)),
+    bar.working === null ? null : waitRow('ready', 'event loops busy', percent(bar.working)),
   ];
 }
 
@@ -279,7 +279,7 @@ export function ours(e: Evidence, words: Words): Row[] {
       return [`${words.who} waited: ${name}`, value > 0 ? percent(value) : null];
     }),
     ['event loops', String(e.loops.length)],
-    ['busiest loop at work', share(most((l) => 1 - l.idle))],
+    ['busiest loop, busy', share(most((l) => 1 - l.idle))],
     ['its CPU', e.spun ? 'spins' : share(most((l) => l.cpu))],
     ['waited for a core', share(most((l) => l.starved))],
     ['loop lag, median second', length(e.loop_lag_median_ns)],
@@ -389,9 +389,7 @@ export function limit(run: RunView, store: Store): View | null {
     fill(legend, narrow ? list.map((m) => swatch(m.key, m.text, m.title)) : []);
     if (!narrow) frame.append(labels(list));
   };
-  store.listen((_, changed) => {
-    if (changed.has('window')) draw();
-  });
+  store.on(['window'], draw);
   return { element, draw };
 }
 
@@ -403,7 +401,7 @@ function waitTable(run: RunView, all: Bar[], words: Words): HTMLElement {
   const head = [
     { number: 'from, s' },
     ...shown.map(({ name }) => ({ number: name })),
-    { number: 'event loops at work' },
+    { number: 'event loops busy' },
   ];
   const rows = all.map((b) => [
     timeTick(Math.round(b.from * 100) / 100, Math.min(length, 100)),

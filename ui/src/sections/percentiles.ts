@@ -134,9 +134,7 @@ export function percentiles(page: Page, store: Store): View | null {
     fill(hint, `${of}; both axes logarithmic`);
     fill(rows, summaryTable(run, figures, window !== null));
   };
-  store.listen((_, changed) => {
-    if (changed.has('window')) draw();
-  });
+  store.on(['window'], draw);
   const element = section(
     'latency',
     'How latency is distributed',

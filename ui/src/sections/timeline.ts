@@ -140,7 +140,6 @@ export function timeline(
   const hasAxis = (spec: PanelSpec): boolean => seen().at(-1)?.spec.id === spec.id;
   pointer.listen((t) => {
     for (const panel of list) {
-      panel.cross(t);
       panel.pointer(t);
     }
     describe();
@@ -211,12 +210,8 @@ export function timeline(
         closer,
         reset,
         hasClock(run) ? wall : null,
-        button('SVG', () => exportPicture(run, list, heat(), 'svg'), {
-          title: 'Save as SVG',
-        }),
-        button('PNG', () => exportPicture(run, list, heat(), 'png'), {
-          title: 'Save as PNG',
-        }),
+        button('SVG', () => exportPicture(run, list, heat(), 'svg'), { title: 'Save as SVG' }),
+        button('PNG', () => exportPicture(run, list, heat(), 'png'), { title: 'Save as PNG' }),
         button('CSV', () => save(`${run.id}-series.csv`, seriesCsv(run), 'text/csv'), {
           title: 'Save the series as CSV',
         }),
@@ -256,8 +251,7 @@ export function timeline(
   store.listen((_, changed) => {
     if (changed.has('metric')) {
       take();
-      const panel = list.find((it) => it.spec.id === 'latency');
-      if (panel) panel.update(panel.spec);
+      list.find((it) => it.spec.id === 'latency')?.redraw();
       const m = metric();
       if (m) picker.set(m);
     }
@@ -393,7 +387,7 @@ function seriesCsv(run: RunView): string {
 function exportPicture(run: RunView, list: Panel[], grid: Grid | undefined, kind: 'svg' | 'png'): void {
   const p = palette();
   const drawn: Drawn[] = list.flatMap((panel) => {
-    const chart = panel.current;
+    const chart = panel.chart;
     if (!chart) return [];
     const times = panel.spec.times ?? run.series;
     const least = panel.spec.log?.[0] ?? Number.NEGATIVE_INFINITY;

@@ -37,7 +37,7 @@ const CODES: Record<WarningCode, string> = {
   node_gone: 'Node gone',
   trace_ended: 'Trace ended early',
   traced: 'Functions traced',
-  looked_into: 'Looked into meanwhile',
+  looked_into: 'Inspected during the run',
   not_permitted: 'No longer permitted',
 };
 
