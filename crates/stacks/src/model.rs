@@ -141,7 +141,7 @@ pub struct StackNode {
 }
 
 /// One stack at one moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
     /// Nanoseconds since the run's origin; 0 in formats without time.
     pub t: u64,

@@ -90,7 +90,7 @@ export function clientsCurve(view: ScaleView, headline: string): View | null {
     `Throughput against ${view.noun}`,
     'dots: runs; line: the Universal Scalability Law as fitted; dashed: its throughput without contention and coherence',
     place,
-    h('p', { class: 'keys' }, keys),
+    h('p', { class: 'kinds' }, keys),
   );
   const drawn = (): SVGElement => draw(view, Math.max(280, widthOf(place)), headline);
   return { element, draw: () => place.replaceChildren(drawn()) };

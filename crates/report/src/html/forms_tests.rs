@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use quick_xml::events::Event;
-use stacks::{FORMATS, FirstField, Frame, FrameKind, Profile, ReadOptions, Sample, StackNode, Unwinding};
+use stacks::{FORMATS, FirstField, Frame, FrameKind, Profile, ReadOptions, Sample, StackNode};
 use testkit::Random;
 
 use crate::console::{self, FunctionRowOf, FunctionSort, FunctionTable, Style};
@@ -75,11 +75,8 @@ impl Maker {
             weight: self.0.below(5) + 1,
             stack: self.0.below(stacks.len() as u64) as u32,
             thread: self.0.below(threads.len() as u64) as u32,
-            cpu: 0,
             complete: true,
-            unwinding: Unwinding::Unknown,
-            process: None,
-            wait: None,
+            ..Sample::default()
         });
         let mut profile = Profile { samples: samples.collect(), frames, stacks, threads, ..Profile::default() };
         profile.header.event = self.name();
@@ -92,17 +89,7 @@ impl Maker {
 /// One stack of so many frames, with samples at its leaf, in its middle and at its root.
 fn deep(frames: u32) -> Profile {
     let node = |i: u32| StackNode { parent: i.checked_sub(1), frame: i % 2 };
-    let sample = |stack| Sample {
-        t: 1,
-        weight: 10,
-        stack,
-        thread: 0,
-        cpu: 0,
-        complete: true,
-        unwinding: Unwinding::Unknown,
-        process: None,
-        wait: None,
-    };
+    let sample = |stack| Sample { t: 1, weight: 10, stack, complete: true, ..Sample::default() };
     let mut profile = Profile {
         frames: ["even", "odd"].map(|name| Frame::new(name, "", FrameKind::Native)).into(),
         stacks: (0..frames).map(node).collect(),
@@ -224,17 +211,7 @@ fn few_samples_are_told_before_any_share() {
     let told = |samples: u64| {
         let mut profile = Profile::default();
         profile.header.unit = "samples".to_owned();
-        let sample = Sample {
-            t: 0,
-            weight: 1,
-            stack: 0,
-            thread: 0,
-            cpu: 0,
-            complete: true,
-            unwinding: Unwinding::Unknown,
-            process: None,
-            wait: None,
-        };
+        let sample = Sample { weight: 1, complete: true, ..Sample::default() };
         profile.samples = vec![sample; samples as usize];
         console::few_samples(&profile, Style::PLAIN)
     };

@@ -149,7 +149,7 @@ fn fitting<'a>(known: &mut HashSet<&'a str>, name: &'a str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use stacks::{Sample, Unwinding, WorkBy};
+    use stacks::{Sample, WorkBy};
 
     use super::*;
 
@@ -160,17 +160,7 @@ mod tests {
             role: if i.is_multiple_of(2) { "queue" } else { "channel" }.into(),
             ..ErlangProcess::default()
         };
-        let sample = |process, weight| Sample {
-            t: 0,
-            weight,
-            stack: 0,
-            thread: 0,
-            cpu: 0,
-            complete: true,
-            unwinding: Unwinding::Unknown,
-            process,
-            wait: None,
-        };
+        let sample = |process, weight| Sample { weight, complete: true, process, ..Sample::default() };
         let all = MOST_SHOWN + 10;
         // The later, the larger; the last has no sample.
         let samples = (0..all).map(|i| sample(Some(i as u32), i as u64 + 1));
@@ -200,17 +190,8 @@ mod tests {
             from_stacks: i > 0,
             ..ErlangProcess::unnamed(format!("<0.{i}.0>"))
         };
-        let sample = |i: u32| Sample {
-            t: 0,
-            weight: 1 + u64::from(i),
-            stack: 0,
-            thread: 0,
-            cpu: 0,
-            complete: true,
-            unwinding: Unwinding::Unknown,
-            process: Some(i),
-            wait: None,
-        };
+        let sample =
+            |i: u32| Sample { weight: 1 + u64::from(i), complete: true, process: Some(i), ..Sample::default() };
         let mut profile = Profile {
             processes: (0..300).map(process).collect(),
             samples: (0..300).map(sample).collect(),
@@ -232,17 +213,7 @@ mod tests {
     fn roles_are_no_more_than_fit() {
         let process =
             |i: usize| ErlangProcess { role: format!("role {i}"), ..ErlangProcess::unnamed(format!("<0.{i}.0>")) };
-        let sample = |i: u32| Sample {
-            t: 0,
-            weight: 1,
-            stack: 0,
-            thread: 0,
-            cpu: 0,
-            complete: true,
-            unwinding: Unwinding::Unknown,
-            process: Some(i),
-            wait: None,
-        };
+        let sample = |i: u32| Sample { weight: 1, complete: true, process: Some(i), ..Sample::default() };
         let profile = Profile {
             processes: (0..1000).map(process).collect(),
             samples: (0..1000).map(sample).collect(),
@@ -281,15 +252,10 @@ mod tests {
             from_stacks: false,
         };
         let sample = |i: usize| Sample {
-            t: 0,
             weight: if i.is_multiple_of(3) { 3 } else { 1 + (i % 3) as u64 },
-            stack: 0,
-            thread: 0,
-            cpu: 0,
             complete: true,
-            unwinding: Unwinding::Unknown,
             process: Some(i as u32),
-            wait: None,
+            ..Sample::default()
         };
         let profile = Profile {
             processes: (0..845).map(process).collect(),

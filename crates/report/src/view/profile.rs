@@ -425,23 +425,13 @@ impl SampleColumns {
 
 #[cfg(test)]
 mod tests {
-    use stacks::{Frame, SourceLine, StackNode, Unwinding};
+    use stacks::{Frame, SourceLine, StackNode};
 
     use super::*;
 
     #[test]
     fn threads_of_a_group_share_a_root_and_samples_are_sorted_by_time() {
-        let sample = |t, stack, thread| Sample {
-            t,
-            weight: 1,
-            stack,
-            thread,
-            cpu: 0,
-            complete: true,
-            unwinding: Unwinding::Unknown,
-            process: None,
-            wait: None,
-        };
+        let sample = |t, stack, thread| Sample { t, weight: 1, stack, thread, complete: true, ..Sample::default() };
         let profile = Profile {
             frames: vec![
                 Frame::new("$a:b/1", "[jit]", FrameKind::Erlang),
@@ -472,17 +462,7 @@ mod tests {
     fn nodes_stand_depth_first_and_leaves_follow_them() {
         let frame = |name: &str| Frame::new(name, "m", FrameKind::Native);
         let node = |parent, frame| StackNode { parent, frame };
-        let sample = |t, stack| Sample {
-            t,
-            weight: 1,
-            stack,
-            thread: 0,
-            cpu: 0,
-            complete: true,
-            unwinding: Unwinding::Unknown,
-            process: None,
-            wait: None,
-        };
+        let sample = |t, stack| Sample { t, weight: 1, stack, complete: true, ..Sample::default() };
         // a;b, then a;c, then a;b;d: the last one's node stands before that of c.
         let profile = Profile {
             frames: ["a", "b", "c", "d"].map(frame).to_vec(),
@@ -507,17 +487,7 @@ mod tests {
             frame.at_line(Some(SourceLine { file, number }))
         };
         let node = |parent, frame| StackNode { parent, frame };
-        let sample = |t, stack, thread| Sample {
-            t,
-            weight: 1,
-            stack,
-            thread,
-            cpu: 0,
-            complete: true,
-            unwinding: Unwinding::Unknown,
-            process: None,
-            wait: None,
-        };
+        let sample = |t, stack, thread| Sample { t, weight: 1, stack, thread, complete: true, ..Sample::default() };
         // f at line 7 and f at line 9, each with the same leaf, and one of them in another thread.
         let profile = Profile {
             frames: vec![line(7), line(9), Frame::new("eq", "b", FrameKind::Runtime)],
@@ -542,17 +512,7 @@ mod tests {
 
     #[test]
     fn too_many_samples_share_longer_ticks_and_keep_their_sum() {
-        let sample = |t, stack, thread| Sample {
-            t,
-            weight: 10,
-            stack,
-            thread,
-            cpu: 0,
-            complete: true,
-            unwinding: Unwinding::Unknown,
-            process: None,
-            wait: None,
-        };
+        let sample = |t, stack, thread| Sample { t, weight: 10, stack, thread, complete: true, ..Sample::default() };
         // Two stacks in turn, one of them by two threads, every 100 us.
         let samples = (0..800u32).map(|i| sample(u64::from(i) * TICK_NS, i % 2, i % 4));
         let profile = Profile { samples: samples.collect(), ..Profile::default() };
