@@ -144,6 +144,12 @@ function wholePhase(made: Tile, isWindow: boolean): Tile {
   return made;
 }
 
+/** A duration with its unit beside it. */
+function timed(label: string, ns: number, under: string, title: string): Tile {
+  const [value = '', unit = ''] = duration(ns).split(' ');
+  return tile(label, value, unit, under, title);
+}
+
 /** What a fault did to those who send and receive: messages lost, the longest wait, and when its target was back. */
 function outcomeOfFaults(run: RunView, whole: RunView): Tile[] {
   const isWindow = run !== whole;
@@ -151,33 +157,19 @@ function outcomeOfFaults(run: RunView, whole: RunView): Tile[] {
   const lost = ledger ? account(ledger).slice(0, 1) : [];
   const waits = (['ack_response', 'end_to_end'] as const).flatMap((key) => {
     const latency = latencyOf(run.figures, key);
-    return latency && latency.count > 0 ? [{ key, ns: latency.max_ns }] : [];
+    return latency && latency.count > 0 ? [{ name: infoOf(run, key).name, ns: latency.max_ns }] : [];
   });
-  const longest = waits.toSorted((a, b) => b.ns - a.ns)[0];
-  const back = whole.faults.toSorted((a, b) => (b.back_s ?? -1) - (a.back_s ?? -1))[0];
-  const after = back?.back_s ?? null;
-  const [value = '–', unit = ''] = after === null ? [] : duration(after * 1e9).split(' ');
-  const timed = (label: string, ns: number, under: string): Tile => {
-    const [figure = '', of = ''] = duration(ns).split(' ');
-    return tile(label, figure, of, under, exactDuration(ns));
-  };
+  const longest = waits.toSorted((a, b) => b.ns - a.ns).slice(0, 1);
+  const last = whole.faults.toSorted((a, b) => (b.back_s ?? -1) - (a.back_s ?? -1)).slice(0, 1);
+  const back = last.map(({ target, t, back_s }) => {
+    const [label, title] = [`${target} back after`, 'from the beginning of the fault until it was ready again'];
+    if (back_s === null) return tile(label, '–', '', 'not within the run', title);
+    return timed(label, back_s * 1e9, `fault at ${seconds(t)}`, title);
+  });
   return [
     ...lost.map((it) => wholePhase(it, isWindow)),
-    ...(longest ? [timed('longest wait', longest.ns, infoOf(run, longest.key).name)] : []),
-    ...(back
-      ? [
-          wholePhase(
-            tile(
-              `${back.target} back after`,
-              value,
-              unit,
-              after === null ? 'not within the run' : `fault at ${seconds(back.t)}`,
-              'from the beginning of the fault until it was ready again',
-            ),
-            isWindow,
-          ),
-        ]
-      : []),
+    ...longest.map(({ name, ns }) => timed('longest wait', ns, name, exactDuration(ns))),
+    ...back.map((it) => wholePhase(it, isWindow)),
   ];
 }
 
@@ -193,18 +185,11 @@ function operations(run: RunView): Tile[] {
     const latency = it.part && it.scenario === lead ? latencyOf(run.figures, it.key) : undefined;
     return latency && latency.count > 0 ? [{ it, latency }] : [];
   });
-  const longest = steps.toSorted((a, b) => b.latency.mean_ns - a.latency.mean_ns)[0];
-  const [value = '', unit = ''] = longest ? duration(longest.latency.mean_ns).split(' ') : [];
-  const step = longest && [
-    tile(
-      `longest step: ${shortName(longest.it)}`,
-      value,
-      unit,
-      `mean; p99 ${duration(longest.latency.p99_ns)}`,
-      longest.it.meaning,
-    ),
-  ];
-  return [...(rate ? [rate] : []), ...took, ...(step ?? []), ...rest];
+  const longest = steps.toSorted((a, b) => b.latency.mean_ns - a.latency.mean_ns).slice(0, 1);
+  const step = longest.map(({ it, latency: { mean_ns, p99_ns } }) =>
+    timed(`longest step: ${shortName(it)}`, mean_ns, `mean; p99 ${duration(p99_ns)}`, it.meaning),
+  );
+  return [...(rate ? [rate] : []), ...took, ...step, ...rest];
 }
 
 /** The figures of the first screen, those that answer what the run asks first. */
