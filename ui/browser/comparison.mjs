@@ -12,7 +12,7 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
   const open = (options = {}, state = 'comparison') => openState(state, '', options);
 
   test('the verdict comes first, then every figure with its interval', async () => {
-    const { page, done } = await open();
+    const { page } = await open();
     assert.match(
       await page.locator('.headline').first().innerText(),
       /^changed: B has 12\.0 times the ack response p99 \[[^\]]+\] \(worse\), a 24\.0 % higher received rate \[\+21\.0 %, \+27\.0 %\] \(better\)/i,
@@ -42,11 +42,10 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
       assert.ok((middle - zero) * side > 0, `row ${row}`);
       assert.ok(middle >= bar.x - 1 && middle <= bar.x + bar.width + 1, `row ${row}`);
     }
-    await done();
   });
 
   test('each run is a dot that leads to its report, and pairs are joined', async () => {
-    const { page, done } = await open();
+    const { page } = await open();
     const card = page.locator('#runs .card').first();
     assert.equal(await card.locator('a.dot').count(), 12);
     assert.equal(await card.locator('line').count(), 6);
@@ -60,11 +59,10 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
     assert.equal(await card.locator('.cautious').count(), 2);
     await unfold(page.getByText('Values of every run'));
     assert.equal(await page.locator('#runs .behind tbody tr').count(), 12);
-    await done();
   });
 
   test('functions: the proven ones have colours, the others are grey, all can be had', async () => {
-    const { page, done } = await open();
+    const { page } = await open();
     const section = page.locator('#functions');
     assert.match(await section.locator('header').innerText(), /2 changed beyond chance/);
     assert.equal(await section.locator('.difference.better').count(), 1);
@@ -83,11 +81,10 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
     const [whole, ...parts] = numbers;
     const sum = parts.reduce((all, it) => all + it, 0);
     assert.ok(Math.abs(sum - whole) < 5, `${sum} of ${whole}`);
-    await done();
   });
 
   test('call paths: a click zooms, a search finds, Escape goes back, and names stay text', async () => {
-    const { page, done } = await open();
+    const { page } = await open();
     const section = page.locator('#cost-graph');
     await section.scrollIntoViewIfNeeded();
     const graph = section.locator('.flame-view');
@@ -121,11 +118,10 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
     await page.keyboard.type('route/2');
     assert.match(await section.locator('output').innerText(), /% of the cost, 1 function/);
     assert.equal(await page.locator('#app script').count(), 0);
-    await done();
   });
 
   test('both sides stand on one axis, over time and by percentile', async () => {
-    const { page, done } = await open();
+    const { page } = await open();
     assert.ok((await page.locator('#time .panel').count()) >= 3);
     const names = await page.locator('#time .panel').first().locator('.name').allInnerTexts();
     assert.deepEqual(names.toSorted(), ['A', 'B']);
@@ -135,11 +131,10 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
       await page.locator('#latency table').innerText(),
       /ack response\s+A\s+[\d.]+ [µm]s/,
     );
-    await done();
   });
 
   test('what was made anew and left out is said, and names stay text', async () => {
-    const { page, done } = await open();
+    const { page } = await open();
     await unfold(page.locator('#warnings summary'));
     assert.match(
       await page.locator('#warnings').innerText(),
@@ -150,11 +145,10 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
     assert.equal(await page.locator('h1').innerText(), '<script>alert(1)</script>␛[31m');
     assert.match(await page.locator('#functions').innerText(), /<script>alert\(1\)/);
     assert.equal(await page.locator('#app script, #app img').count(), 0);
-    await done();
   });
 
   test('a phone shows all of it without scrolling sideways, in the dark', async () => {
-    const { page, done } = await open({
+    const { page } = await open({
       viewport: { width: 400, height: 800 },
       isMobile: true,
       colorScheme: 'dark',
@@ -172,21 +166,19 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
       () => getComputedStyle(document.documentElement).backgroundColor,
     );
     assert.equal(background, 'rgb(22, 24, 28)');
-    await done();
   });
 
   test('without scripts the verdict and the figures are there', async () => {
-    const { page, done } = await plain('comparison');
+    const { page } = await plain('comparison');
     assert.match(
       await page.locator('#app').innerText(),
       /changed: B has 12\.0 times[\s\S]*received rate[\s\S]*\+21\.0 % to \+27\.0 %[\s\S]*changed, better/,
     );
-    await done();
   });
 
   test('a matrix says where it helps and where it hurts, and each cell leads to its own page', async () => {
     const folder = dirname(file('matrix'));
-    const { page, done } = await open({}, 'matrix');
+    const { page } = await open({}, 'matrix');
     assert.match(
       await page.locator('.headline').first().innerText(),
       /^B is worse in 1 of 6 cells \(queue-type \/ num-destinations\): quorum \/ 1 \(.*\); better in 2 of 6 cells: classic \/ 1 .*; inconclusive in 3$/i,
@@ -214,7 +206,6 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
     assert.equal(await page.locator('#app script, #app img').count(), 0);
     await unfold(page.getByText('1 other figure: broker memory'));
     assert.equal(await page.locator('#effects figure').count(), 4);
-    await done();
   });
 
   test('one key is a row of intervals, three are a list, and a phone shows all of them', async () => {
@@ -224,10 +215,9 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
       ['matrix-three', 12],
     ]) {
       const phone = { viewport: { width: 390, height: 800 }, isMobile: true, colorScheme: 'dark' };
-      const { page, done } = await open(phone, name);
+      const { page } = await open(phone, name);
       assert.equal(await page.locator('#effects figure').first().locator('tbody tr').count(), rows);
       assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 390, name);
-      await done();
     }
   });
 });

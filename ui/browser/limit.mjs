@@ -8,7 +8,7 @@ describe('the page of a limit in a browser', { skip: reason ?? false }, () => {
   const { open, plain } = samples(['limit']);
 
   test('the answer comes first, and every trial is a mark that says what it came to', async () => {
-    const { page, done } = await open('limit');
+    const { page } = await open('limit');
     assert.match(
       await page.locator('.headline').first().innerText(),
       /^the highest rate that holds is between 47,600 and 51,900 msg\/s$/i,
@@ -37,11 +37,10 @@ describe('the page of a limit in a browser', { skip: reason ?? false }, () => {
     assert.match(await page.locator('#trials tbody tr').first().innerText(), /†/);
     assert.match(await page.locator('.remarks').innerText(), /^† fewer than 10 samples lie beyond/);
     assert.match(await curve.locator('.held-trial title').first().textContent(), /p99.9 \S+ µs†/);
-    await done();
   });
 
   test('marks lie inside of the chart, and right of the interval nothing holds', async () => {
-    const { page, done } = await open('limit');
+    const { page } = await open('limit');
     const box = (of) => of.boundingBox();
     const chart = await box(page.locator('#curve svg'));
     const interval = await box(page.locator('#curve .interval'));
@@ -52,11 +51,10 @@ describe('the page of a limit in a browser', { skip: reason ?? false }, () => {
       if (kind.includes('held')) assert.ok(middle <= interval.x + 1, kind);
       else assert.ok(middle >= interval.x + interval.width - 1, kind);
     }
-    await done();
   });
 
   test('the name of a run shows its end, and all columns have room on a small screen', async () => {
-    const { page, done } = await open('limit', '', { viewport: { width: 1100, height: 800 } });
+    const { page } = await open('limit', '', { viewport: { width: 1100, height: 800 } });
     const names = page.locator('#trials tbody td:last-child');
     assert.deepEqual((await names.allInnerTexts()).slice(0, 2), ['run-1', '…ders-of-today-run-2']);
     assert.match(
@@ -67,12 +65,11 @@ describe('the page of a limit in a browser', { skip: reason ?? false }, () => {
       .locator('#trials .scroll')
       .evaluate((of) => of.scrollWidth - of.clientWidth);
     assert.ok(hidden <= 0, `${hidden}`);
-    await done();
   });
 
   test('names stay text, and a phone shows all of it in the dark', async () => {
     const viewport = { width: 390, height: 800 };
-    const { page, done } = await open('limit', '', { viewport, colorScheme: 'dark' });
+    const { page } = await open('limit', '', { viewport, colorScheme: 'dark' });
     assert.match(await page.locator('h1').innerText(), /<script>/);
     assert.match(await page.locator('#next code').first().innerText(), /<script>/);
     const wide = await page.evaluate(() => document.documentElement.scrollWidth);
@@ -85,7 +82,6 @@ describe('the page of a limit in a browser', { skip: reason ?? false }, () => {
     const scroll = page.locator('#trials .scroll');
     const shade = await scroll.evaluate((e) => getComputedStyle(e).backgroundAttachment);
     assert.match(shade, /local/);
-    await done();
   });
 
   test('throughput against producers: runs, curve and bound, what is lost to what, on a phone, too', async () => {
@@ -93,7 +89,7 @@ describe('the page of a limit in a browser', { skip: reason ?? false }, () => {
       { width: 1280, height: 900 },
       { width: 390, height: 800 },
     ]) {
-      const { page, done } = await open('scale', '', { viewport });
+      const { page } = await open('scale', '', { viewport });
       assert.match(await page.locator('.headline').first().innerText(), /producers pass/);
       assert.match(await page.locator('.lead').innerText(), /to contention[\s\S]*peaks at 15.3/);
       const curve = page.locator('#curve svg');
@@ -105,16 +101,14 @@ describe('the page of a limit in a browser', { skip: reason ?? false }, () => {
       assert.match(await page.locator('.remarks').innerText(), /in 3 of 18 runs the generator/);
       const wide = await page.evaluate(() => document.documentElement.scrollWidth);
       assert.ok(wide <= viewport.width, `${wide}`);
-      await done();
     }
   });
 
   test('without scripts the answer and the trials are there', async () => {
-    const { page, done } = await plain('limit');
+    const { page } = await plain('limit');
     assert.match(
       await page.locator('#app').innerText(),
       /between 47,600 and 51,900[\s\S]*10,000\s+yes[\s\S]*80,000\s+missed end-to-end p99/,
     );
-    await done();
   });
 });

@@ -8,7 +8,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { after, before } from 'node:test';
+import { after, afterEach, before } from 'node:test';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { chromium } from 'playwright-core';
@@ -91,27 +91,40 @@ export function samples(states) {
     if (!made) rmSync(dir, { recursive: true, force: true });
   });
 
-  /** Opens a report; `done` says what went wrong on the page and what it asked for. */
+  /** What closes each page that a test has opened, and fails if something went wrong on it or it asked for anything. */
+  const opened = new Set();
+
+  afterEach(async () => {
+    await Promise.all([...opened].map((done) => done()));
+  });
+
+  /** Opens a report: `done` closes it before the test has ended, `forget` whatever went wrong on it. */
   const open = (state, fragment = '', options = {}) => openFile(file(state), fragment, options);
 
   /** The same with another view than the state has. */
   async function openAltered(state, change, fragment = '', options = {}) {
     const path = join(mkdtempSync(join(tmpdir(), 'bellows-altered-')), 'report.html');
     altered(file(state), path, change);
-    const opened = await openFile(path, fragment, options);
+    const report = await openFile(path, fragment, options);
     rmSync(dirname(path), { recursive: true });
-    return opened;
+    return report;
   }
 
   /** The same of a file that lies elsewhere. */
   async function openFile(path, fragment = '', options = {}) {
-    const context = await browser.newContext({
-      viewport: { width: 1280, height: 900 },
-      acceptDownloads: true,
-      ...options,
-    });
-    const page = await context.newPage();
+    const viewport = { width: 1280, height: 900 };
+    const context = await browser.newContext({ viewport, acceptDownloads: true, ...options });
     const trouble = [];
+    const forget = () => {
+      opened.delete(done);
+      return context.close();
+    };
+    const done = async () => {
+      await forget();
+      assert.deepEqual(trouble, []);
+    };
+    opened.add(done);
+    const page = await context.newPage();
     page.on('console', (m) => {
       if (m.type() === 'error' || m.type() === 'warning') trouble.push(`console: ${m.text()}`);
     });
@@ -125,19 +138,20 @@ export function samples(states) {
     });
     await page.goto(pathToFileURL(path).href + fragment);
     await page.waitForSelector('html[data-complete]');
-    const done = async () => {
-      await context.close();
-      assert.deepEqual(trouble, []);
-    };
-    return { page, done };
+    return { page, done, forget };
   }
 
   /** The page without scripts. */
   async function plain(state) {
     const context = await browser.newContext({ javaScriptEnabled: false });
+    const done = () => {
+      opened.delete(done);
+      return context.close();
+    };
+    opened.add(done);
     const page = await context.newPage();
     await page.goto(pathToFileURL(file(state)).href);
-    return { page, done: () => context.close() };
+    return { page };
   }
 
   return { file, open, openAltered, openFile, plain };

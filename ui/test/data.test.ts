@@ -374,7 +374,7 @@ describe('who limited the run', () => {
     } as unknown as Evidence;
     const left = Object.fromEntries(ours(evidence, words(undefined)));
     expect(left.requested).toBe('unthrottled');
-    expect(left['busiest loop at work']).toBe('30.0 %');
+    expect(left['busiest loop, busy']).toBe('30.0 %');
     expect(left['waited for a core']).toBeNull();
     expect(left['could make, by calibration']).toBe('at least 3,000,000 msg/s');
     const time = { ...evidence, producers: { budget: 0.25 } } as unknown as Evidence;

@@ -1,4 +1,5 @@
 import type { Profile } from '../src/core/data';
+import { leaves, totals, type Weights } from '../src/flame/tree';
 
 /** A profile from folded text, one line per sample: `seconds a;b;c`. */
 export function profileOf(lines: string[], weight = 1): Profile {
@@ -68,4 +69,10 @@ export function profileOf(lines: string[], weight = 1): Profile {
     lines: null,
     lineTree: null,
   };
+}
+
+/** The samples of `from <= t < to`. */
+export function weigh(profile: Profile, from: number, to: number): Weights {
+  const { self, sum } = leaves(profile, from, to);
+  return { self, total: totals(self, profile.parent), sum };
 }

@@ -84,7 +84,7 @@ describe('the legend of a run with faults', () => {
     };
     expect(stallTexts([stall(1, 3, 'broker'), look])).toEqual([
       ['broker', 'broker silent 2.00 s'],
-      ['look', 'looked into 2.50 s'],
+      ['look', 'inspected (bellows erlang) 2.50 s'],
     ]);
   });
 

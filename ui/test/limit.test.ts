@@ -41,7 +41,7 @@ test('a server that stood still is no schedule', () => {
   const met = { limited_by: 'schedule' } as const;
   expect(who({ ...met, cause: { code: 'rate_met', late: null } })).toBe('schedule');
   const late = 'broker_stalled';
-  expect(who({ ...met, cause: { code: 'rate_met', late } })).toBe('broker stood still');
+  expect(who({ ...met, cause: { code: 'rate_met', late } })).toBe('broker stalled');
   const failed = { limited_by: 'undecided', cause: { code: 'some_failed' } } as const;
   expect(who(failed)).toBe('failures');
   const own = { code: 'rate_met', late: 'own_fault' } as const;

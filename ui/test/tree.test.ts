@@ -22,13 +22,12 @@ import {
   overTime,
   sampleAt,
   search,
-  weigh,
 } from '../src/flame/tree';
 import { chosenClass } from '../src/sections/classes';
 import { sorted } from '../src/sections/functions';
 import { sampling } from '../src/sections/sampling';
 import { chosen, NOBODY, split, whose } from '../src/sections/work';
-import { profileOf } from './helpers';
+import { profileOf, weigh } from './helpers';
 
 const profile = profileOf([
   '0.5 root;a;b',

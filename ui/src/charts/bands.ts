@@ -19,7 +19,7 @@ export const BANDS: readonly (readonly [BandKind, string])[] = [
   ['away', 'no connection'],
   ['generator', 'generator stopped'],
   ['machine', 'machine stopped'],
-  ['look', 'looked into'],
+  ['look', 'inspected (bellows erlang)'],
 ];
 
 export function bandKind(band: Band): BandKind {

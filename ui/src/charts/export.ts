@@ -1,9 +1,10 @@
 // Charts as SVG and PNG files. SVG is written from the panel's own data, not traced from pixels.
 
 import type uPlot from 'uplot';
+import { save } from '../core/dom';
 import { visible } from '../core/format';
 import type { Grid } from '../core/histograms';
-import { heatColor, type Palette } from '../core/theme';
+import { heatColor, type Palette, palette } from '../core/theme';
 import { type Band, bandsSvg, hatchesSvg } from './bands';
 import { intensity, peak } from './heat';
 import type { Pen } from './steps';
@@ -18,7 +19,7 @@ export function xml(text: string): string {
 }
 
 /** An SVG document. */
-export function svg(width: number, height: number, p: Palette, body: string[]): string {
+function svg(width: number, height: number, p: Palette, body: string[]): string {
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="${xml(p.font)}" font-size="11">`,
     hatchesSvg(p, xml),
@@ -73,7 +74,7 @@ interface AxisInternals {
 }
 
 /** One panel as SVG elements below `top`; returns the elements and the height used. */
-export function panelSvg(d: Drawn, p: Palette, top: number): { body: string[]; height: number } {
+function panelSvg(d: Drawn, p: Palette, top: number): { body: string[]; height: number } {
   const u = d.chart;
   const left = u.over.offsetLeft;
   const y0 = top + 24;
@@ -159,8 +160,26 @@ function heatSvg(map: Grid, x: Scale, y: Scale, p: Palette): string[] {
   return out;
 }
 
-/** Turns an SVG document into a PNG of twice its size. */
-export async function png(document_: string, width: number, height: number): Promise<Blob> {
+/** Panels below each other from `top` on; `height` is where the last one ends. */
+export function panelsSvg(panels: readonly Drawn[], p: Palette, top: number): { body: string[]; height: number } {
+  const body: string[] = [];
+  let height = top;
+  for (const panel of panels) {
+    const part = panelSvg(panel, p, height);
+    body.push(...part.body);
+    height += part.height;
+  }
+  return { body, height };
+}
+
+/** Saves what was drawn, as SVG or as a PNG of twice its size. */
+export function savePicture(name: string, kind: 'svg' | 'png', width: number, height: number, body: string[]): void {
+  const text = svg(width, height, palette(), body);
+  if (kind === 'svg') save(`${name}.svg`, text, 'image/svg+xml');
+  else void png(text, width, height).then((blob) => save(`${name}.png`, blob));
+}
+
+async function png(document_: string, width: number, height: number): Promise<Blob> {
   const url = URL.createObjectURL(new Blob([document_], { type: 'image/svg+xml' }));
   try {
     const image = new Image();

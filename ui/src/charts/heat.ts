@@ -2,7 +2,7 @@
 // hide two modes; this shows them.
 
 import type uPlot from 'uplot';
-import { counted, duration, durationTick } from '../core/format';
+import { counted, duration } from '../core/format';
 import type { Grid } from '../core/histograms';
 import { heatColor, type Palette } from '../core/theme';
 
@@ -107,4 +107,3 @@ export function peak(map: Grid): number {
   return most;
 }
 
-export const latencyTick = durationTick;

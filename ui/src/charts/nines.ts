@@ -7,6 +7,7 @@ import type { Palette } from '../core/theme';
 import { tip, tipRow } from '../core/tip';
 import type { Curve } from '../core/view';
 import { logTicks } from './heat';
+import { clipped, pushApart } from './panel';
 import type { Pen } from './steps';
 
 /** The name of a place on the axis of nines: 0 is p0, 1 is p90, 2 is p99. */
@@ -113,7 +114,6 @@ function join(lines: readonly NinesLine[]): { xs: number[]; parts: Part[] } {
 }
 
 const GUTTER = 128;
-const STEP = 14;
 
 /** One chart of percentile curves. */
 export class NinesChart {
@@ -245,13 +245,10 @@ export class NinesChart {
       .map((line) => {
         const mark = h('span', { class: 'mark' }, h('i'), h('span', { class: 'name' }, line.name));
         mark.style.setProperty('--c', line.color(p));
-        return { mark, y: u.valToPos(line.curve.ns.at(-1) ?? 1, 'y') };
+        return { mark, top: u.valToPos(line.curve.ns.at(-1) ?? 1, 'y') };
       });
-    marks.sort((a, b) => a.y - b.y);
-    marks.forEach((m, i) => {
-      m.y = Math.max(m.y, i > 0 ? marks[i - 1]!.y + STEP : 0);
-      if (!narrow) m.mark.style.top = `${m.y}px`;
-    });
+    pushApart(marks, Number.POSITIVE_INFINITY);
+    if (!narrow) for (const { mark, top } of marks) mark.style.top = `${top}px`;
     ends.append(...marks.map((m) => m.mark));
   }
 }
@@ -259,11 +256,7 @@ export class NinesChart {
 /** Intervals as areas, below all lines. */
 function paintBands(u: uPlot, lines: readonly NinesLine[], p: Palette): void {
   const { ctx } = u;
-  const { left, top, width, height } = u.bbox;
-  ctx.save();
-  ctx.beginPath();
-  ctx.rect(left, top, width, height);
-  ctx.clip();
+  clipped(u);
   ctx.globalAlpha = 0.22;
   for (const { band, color } of lines) {
     if (!band) continue;

@@ -80,8 +80,24 @@ export function margins(width: number): { left: number; right: number } {
   return width < 620 ? { left: 50, right: 18 } : { left: LEFT, right: GUTTER };
 }
 
+/** Pixels from a label beside a chart to the next at least. */
+const LABEL_STEP = 14;
+
+/** Pushes labels below each other apart where they would touch, and up from where the last one may stand. */
+export function pushApart(labels: { top: number }[], last: number): void {
+  labels.sort((a, b) => a.top - b.top);
+  labels.forEach((it, i) => {
+    it.top = Math.max(it.top, i > 0 ? labels[i - 1]!.top + LABEL_STEP : 0);
+  });
+  let floor = last;
+  for (const it of labels.toReversed()) {
+    it.top = Math.min(it.top, floor);
+    floor = it.top - LABEL_STEP;
+  }
+}
+
 /** Keeps what is drawn until the next `restore` inside the plotting area. */
-function clipped({ ctx, bbox }: uPlot): uPlot.BBox {
+export function clipped({ ctx, bbox }: uPlot): uPlot.BBox {
   ctx.save();
   ctx.beginPath();
   ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
@@ -96,7 +112,7 @@ export class Panel {
   private readonly plot = h('div', { class: 'plot' });
   private readonly labels = h('div', { class: 'ends', 'aria-hidden': 'true' });
   private readonly legend = h('div', { class: 'legend', 'aria-hidden': 'true' });
-  private chart: uPlot | null = null;
+  chart: uPlot | null = null;
   private width = 0;
   private at: number | null = null;
   private palette: Palette | null = null;
@@ -170,27 +186,17 @@ export class Panel {
     this.chart?.redraw(false, false);
   }
 
-  /** New lines with the same axis. */
-  update(spec: PanelSpec): void {
-    this.spec = spec;
+  /** Draws again what was drawn, with lines that may be others. */
+  redraw(): void {
     if (this.palette) this.draw(this.width, this.palette);
   }
 
-  /** The chart as it is drawn, for export. */
-  get current(): uPlot | null {
-    return this.chart;
-  }
-
-  /** Shows the values at a time, or the names alone. */
+  /** Moves the crosshair to a time and shows the values there; null shows the names alone. */
   pointer(time: number | null): void {
-    this.at = time === null ? null : intervalAt(this.times, time);
-    this.place();
-  }
-
-  /** Moves the crosshair from outside. */
-  cross(time: number | null): void {
     const left = time === null ? -10 : (this.chart?.valToPos(time, 'x') ?? -10);
     this.chart?.setCursor({ left, top: time === null ? -10 : 10 }, false);
+    this.at = time === null ? null : intervalAt(this.times, time);
+    this.place();
   }
 
   private get times(): Times {
@@ -426,13 +432,13 @@ export class Panel {
       .filter((l) => !l.quiet)
       .map((line) => {
         const value = this.at === null ? null : ((line.shown ?? line.values)[this.at] ?? null);
-        const y = u.valToPos(this.ending(line.values), 'y') + 1;
+        const top = u.valToPos(this.ending(line.values), 'y') + 1;
         const text = h('span', { class: 'name', title: line.label }, line.label);
         const shown = value === null ? null : h('span', { class: 'value' }, line.format(value));
         const swatch = h('i', { class: line.dash ? 'dashed' : '' });
         const mark = h('span', { class: 'mark' }, swatch, text, shown);
         mark.style.setProperty('--c', line.color(p));
-        return { mark, y };
+        return { mark, top };
       });
     this.labels.replaceChildren();
     this.legend.replaceChildren();
@@ -440,17 +446,8 @@ export class Panel {
       this.legend.append(...marks.map((m) => m.mark));
       return;
     }
-    const step = 14;
-    marks.sort((a, b) => a.y - b.y);
-    marks.forEach((m, i) => {
-      m.y = Math.max(m.y, i > 0 ? marks[i - 1]!.y + step : 0);
-    });
-    let floor = this.spec.height;
-    for (const m of marks.toReversed()) {
-      m.y = Math.min(m.y, floor);
-      floor = m.y - step;
-      m.mark.style.top = `${m.y}px`;
-    }
+    pushApart(marks, this.spec.height);
+    for (const { mark, top } of marks) mark.style.top = `${top}px`;
     this.labels.style.width = `${GUTTER - 8}px`;
     this.labels.append(...marks.map((m) => m.mark));
   }

@@ -1,9 +1,9 @@
 // What is compared with what, whether it may be believed, and how it was decided.
 
-import { button, h, section, table, withCode } from '../core/dom';
+import { button, h, remarkList, scrolling, section, table, withCode } from '../core/dom';
 import { counted, grouped } from '../core/format';
 import type { ComparisonOutcome, ComparisonView, SideView, SideWarning } from '../core/view';
-import { byTier, nameOfCode, ranked } from '../sections/warnings';
+import { byTier, nameOfCode, ranked, warningLists } from '../sections/warnings';
 import { nameOf } from './runs';
 
 /** What comes of all figures, in a word or two. */
@@ -66,30 +66,12 @@ export function sides(view: About): HTMLElement {
       ` ${of.told}`,
       of.left_out.length > 0 ? `; ${counted(of.left_out.length, 'run')} left out` : null,
     );
-  const differ = view.differences;
-  return h(
-    'div',
-    { class: 'sides' },
-    side('A', view.a),
-    side('B', view.b),
-    differ.length > 0
-      ? h(
-          'ul',
-          { class: 'differ', 'aria-label': 'What differs in the experiments' },
-          differ.map((it) =>
-            h(
-              'li',
-              {},
-              h('code', {}, it.key),
-              ' ',
-              h('span', { class: 'a' }, it.a ?? 'none'),
-              ' → ',
-              h('span', { class: 'b' }, it.b ?? 'none'),
-            ),
-          ),
-        )
-      : null,
-  );
+  const differ = view.differences.map(({ key, a, b }) => {
+    const [from, to] = [h('span', { class: 'a' }, a ?? 'none'), h('span', { class: 'b' }, b ?? 'none')];
+    return h('li', {}, h('code', {}, key), ' ', from, ' → ', to);
+  });
+  const list = h('ul', { class: 'differ', 'aria-label': 'What differs in the experiments' }, differ);
+  return h('div', { class: 'sides' }, side('A', view.a), side('B', view.b), differ.length > 0 && list);
 }
 
 function share(of: SideWarning, view: About): string {
@@ -114,41 +96,23 @@ export function belief(view: About): HTMLElement {
     h('li', { class: 'caution' }, h('b', {}, 'Compared all the same:'), ` ${text}`),
   );
   const warned = ranked(view.warnings).map((it) =>
-    h(
-      'li',
-      { class: it.tier },
-      h('b', {}, `${nameOfCode(it.code)}`),
-      withCode(` ${share(it, view)}: ${it.text}`),
-    ),
+    h('li', { class: it.tier }, h('b', {}, nameOfCode(it.code)), withCode(` ${share(it, view)}: ${it.text}`)),
   );
   const notes = view.remarks.map((text) => h('li', { class: 'note' }, text));
-  const all = [...forced, ...warned, ...notes];
-  const rest = all.slice(OPEN);
-  const list = (items: HTMLElement[]): HTMLElement => h('ul', { class: 'warnings' }, items);
+  const none = forced.length + warned.length === 0;
   return section(
     'warnings',
     'Warnings',
     null,
-    forced.length + warned.length === 0
-      ? h('p', { class: 'fine' }, h('b', {}, 'No warnings.'), warnedOf(view))
-      : null,
-    all.length > 0 ? list(all.slice(0, OPEN)) : null,
-    rest.length > 0
-      ? h('details', { class: 'behind' }, h('summary', {}, `${rest.length} more`), list(rest))
-      : null,
+    none && h('p', { class: 'fine' }, h('b', {}, 'No warnings.'), warnedOf(view)),
+    warningLists([...forced, ...warned, ...notes], OPEN),
   );
 }
 
 /** How it is decided, and on which machine. */
 export function remarks({ notes, hardware }: About): HTMLElement {
-  return h(
-    'ul',
-    { class: 'hint remarks' },
-    notes.map((text) => h('li', {}, text)),
-    hardware.cpu
-      ? h('li', {}, `Machine: ${hardware.cpu} with ${grouped(hardware.cores)} cores.`)
-      : null,
-  );
+  const machine = `Machine: ${hardware.cpu} with ${grouped(hardware.cores)} cores.`;
+  return remarkList(...notes, hardware.cpu && machine);
 }
 
 /** How it is decided, which runs count, and the machine. */
@@ -163,30 +127,13 @@ export function details(view: ComparisonView): HTMLElement {
     nameOf(view.a.runs[i]),
     nameOf(view.b.runs[i]),
   ]);
+  const [caption, number] = view.paired ? ['Pairs that count', 'pair'] : ['Runs that count', ''];
   return section(
     'decided',
     'How it was decided',
     null,
     remarks(view),
-    h(
-      'div',
-      { class: 'scroll' },
-      table(
-        view.paired ? 'Pairs that count' : 'Runs that count',
-        [{ label: view.paired ? 'pair' : '', number: true }, { label: 'A' }, { label: 'B' }],
-        runs,
-      ),
-    ),
-    left.length > 0
-      ? h(
-          'div',
-          { class: 'scroll' },
-          table(
-            'Runs that do not count',
-            [{ label: 'side' }, { label: 'run' }, { label: 'why' }],
-            left,
-          ),
-        )
-      : null,
+    scrolling(table(caption, [{ number }, 'A', 'B'], runs)),
+    left.length > 0 && scrolling(table('Runs that do not count', ['side', 'run', 'why'], left)),
   );
 }

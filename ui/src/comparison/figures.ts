@@ -1,8 +1,8 @@
 // Every figure in a row: both sides, the change with its interval beside the margin, and what is decided.
 
-import { type Child, h, section, table } from '../core/dom';
+import { type Child, h, scrolling, section, table } from '../core/dom';
 import { counted, significant } from '../core/format';
-import type { ComparisonView, FigureRow, SideView } from '../core/view';
+import type { ComparisonView, FigureRow } from '../core/view';
 import { valued } from '../sections/repeats';
 import { beyond, type ChangeScale, changeScale, isKnown, isTested, signed } from './scale';
 
@@ -67,87 +67,95 @@ export function cell(kind: string, label: string, ...children: Child[]): HTMLEle
   return h('td', { class: kind, role: 'cell', 'data-label': label }, ...children);
 }
 
+/** The head of a column of such a table. */
+export function head(label: Child, kind = ''): HTMLElement {
+  return h('th', { scope: 'col', role: 'columnheader', class: kind }, label);
+}
+
+/** The head of drawn changes, with their axis. */
+export function drawnHead(scale: ChangeScale): HTMLElement {
+  const element = head(h('span', { class: 'hidden' }, 'change with its interval, drawn'), 'drawn');
+  element.append(axis(scale));
+  return element;
+}
+
+/** A row with its name, of a class. */
+export function namedRow(kind: string | null, name: Child[], cells: Child[]): HTMLElement {
+  return h('tr', { role: 'row', class: kind }, h('th', { scope: 'row', role: 'rowheader' }, name), cells);
+}
+
+/** The table: a list on narrow screens, which its roles say is a table all the same. */
+export function listedTable(kind: string, caption: string, heads: Child[], rows: Child[]): HTMLElement {
+  return h(
+    'table',
+    { class: kind, role: 'table' },
+    h('caption', { class: 'hidden' }, caption),
+    h('thead', { role: 'rowgroup' }, h('tr', { role: 'row' }, heads)),
+    h('tbody', { role: 'rowgroup' }, rows),
+  );
+}
+
+/** A change, which may lead somewhere, and its interval. */
+export function changeParts(row: FigureRow, isShown: boolean, link: (text: string) => Child): Child[] {
+  const text = h('span', { class: 'interval' }, interval(row));
+  return [link(isShown ? signed(row.change) : '–'), isTested(row) && text];
+}
+
 function line(row: FigureRow, scale: ChangeScale): HTMLElement {
   const value = (of: number): string => (of > 0 ? valued(of, row.unit) : 'none');
-  const tested = isTested(row);
-  const known = isKnown(row);
-  return h(
-    'tr',
-    { role: 'row', class: tone(row) },
-    h('th', { scope: 'row', role: 'rowheader' }, row.name),
-    cell('num side', 'A', value(row.means[0])),
-    cell('num side', 'B', value(row.means[1])),
-    cell(
-      'num change',
-      'change',
-      h('b', {}, known ? signed(row.change) : '–'),
-      tested ? h('span', { class: 'interval' }, interval(row)) : null,
-    ),
-    cell('drawn', '', forest(row, scale)),
-    cell('decided', 'decision', row.decided),
+  const change = changeParts(row, isKnown(row), (text) => h('b', {}, text));
+  return namedRow(
+    tone(row),
+    [row.name],
+    [
+      cell('num side', 'A', value(row.means[0])),
+      cell('num side', 'B', value(row.means[1])),
+      cell('num change', 'change', ...change),
+      cell('drawn', '', forest(row, scale)),
+      cell('decided', 'decision', row.decided),
+    ],
   );
 }
 
 /** What a stroke at the end of a bar means; nothing where there is none. */
 function stroke(rows: readonly FigureRow[]): string {
-  return rows.some((row) => row.interval_says && endsAtZero(row))
-    ? ' (a stroke: it ends at 0)'
-    : '';
+  return rows.some((row) => row.interval_says && endsAtZero(row)) ? ' (a stroke: it ends at 0)' : '';
 }
 
 /** How well the only run of a side knows its own quantiles; null where both have several runs. */
 export function withinOneRun(view: ComparisonView): HTMLElement | null {
-  const sides = [
-    { name: 'A', of: view.a, ends: (row: FigureRow) => row.within_one_run?.a ?? null },
-    { name: 'B', of: view.b, ends: (row: FigureRow) => row.within_one_run?.b ?? null },
-  ].filter(({ of }) => Boolean(of.within_one_run));
+  const sides = (['a', 'b'] as const).filter((side) => view[side].within_one_run);
   if (sides.length === 0) return null;
   const rows = view.figures
-    .filter((row) => sides.some(({ ends }) => ends(row) !== null))
+    .filter((row) => sides.some((side) => row.within_one_run?.[side]))
     .map((row) => [
       row.name,
-      ...sides.map(({ ends }) => {
-        const found = ends(row);
-        return found ? found.map((value) => valued(value, row.unit)).join(' to ') : '–';
+      ...sides.map((side) => {
+        const ends = row.within_one_run?.[side]?.map((value) => valued(value, row.unit));
+        return ends?.join(' to ') ?? '–';
       }),
     ]);
-  const told = (name: string, of: SideView): HTMLElement => {
-    const run = of.within_one_run;
-    const why = run?.why_not;
-    const text = why
-      ? `${name} is one run, without an interval within it: ${why}.`
-      : `${name} is one run of ${significant(run?.seconds ?? 0)} s: blocks of ${significant(run?.block_s ?? 0)} s.`;
-    return h('p', { class: 'hint' }, text);
-  };
+  const told = sides.map((side) => {
+    const { why_not, seconds, block_s } = view[side].within_one_run!;
+    const text = why_not
+      ? `is one run, without an interval within it: ${why_not}.`
+      : `is one run of ${significant(seconds)} s: blocks of ${significant(block_s)} s.`;
+    return h('p', { class: 'hint' }, `${side.toUpperCase()} ${text}`);
+  });
+  const heads = ['figure', ...sides.map((side) => ({ number: `${side.toUpperCase()}, within one run` }))];
   return section(
     'within',
     'Within one run',
     '95 % intervals by the stationary bootstrap over blocks of the run: how well it knows its own quantile, not how far runs differ; nothing is decided by them',
-    rows.length > 0
-      ? h(
-          'div',
-          { class: 'scroll' },
-          table(
-            'Intervals within one run',
-            [
-              { label: 'figure' },
-              ...sides.map(({ name }) => ({ label: `${name}, within one run`, number: true })),
-            ],
-            rows,
-          ),
-        )
-      : null,
-    sides.map(({ name, of }) => told(name, of)),
+    rows.length > 0 ? scrolling(table('Intervals within one run', heads, rows)) : null,
+    told,
   );
 }
 
 /** The section. */
 export function changes(view: ComparisonView): HTMLElement {
   const scale = changeScale(view.figures);
-  const head = (label: string, kind = ''): HTMLElement =>
-    h('th', { scope: 'col', role: 'columnheader', class: kind }, label);
-  const drawn = head('', 'drawn');
-  drawn.append(h('span', { class: 'hidden' }, 'change with its interval, drawn'), axis(scale));
+  const heads = [head('figure'), head('A', 'num'), head('B', 'num'), head('change', 'num'), drawnHead(scale)];
   return section(
     'changes',
     'What changed',
@@ -155,29 +163,11 @@ export function changes(view: ComparisonView): HTMLElement {
       (scale.log ? `; the axis is logarithmic beyond ${beyond(scale)}` : ''),
     view.figures.length === 0
       ? h('p', { class: 'fine' }, 'The runs have no figure in common.')
-      : h(
-          'table',
-          { class: 'changes', role: 'table' },
-          h('caption', { class: 'hidden' }, 'Figures of both sides and what is decided'),
-          h(
-            'thead',
-            { role: 'rowgroup' },
-            h(
-              'tr',
-              { role: 'row' },
-              head('figure'),
-              head('A', 'num'),
-              head('B', 'num'),
-              head('change', 'num'),
-              drawn,
-              head('decision'),
-            ),
-          ),
-          h(
-            'tbody',
-            { role: 'rowgroup' },
-            view.figures.map((row) => line(row, scale)),
-          ),
+      : listedTable(
+          'changes',
+          'Figures of both sides and what is decided',
+          [...heads, head('decision')],
+          view.figures.map((row) => line(row, scale)),
         ),
   );
 }

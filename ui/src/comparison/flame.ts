@@ -1,14 +1,13 @@
 // What every call path costs on both sides: a flame graph as wide as the mean of both, coloured where a change is proven.
 
 import { KINDS } from '../core/data';
-import { choice, fill, h, section, widthOf } from '../core/dom';
+import { choice, fill, h, section, swatches, widthOf } from '../core/dom';
 import { duration } from '../core/format';
 import type { Store } from '../core/state';
 import { changeColor, LESS, MORE, palette, unprovenColor } from '../core/theme';
 import type { ComparedFrame, ComparedStacks, ComparisonView } from '../core/view';
 import { FlameCanvas, type Named, type Scene } from '../flame/canvas';
 import { byWeight } from '../flame/layout';
-import { swatches } from '../flame/legend';
 import { link, markedWeight, search, type Tree, type Weights } from '../flame/tree';
 import type { View } from '../sections/timeline';
 import { pictures, searchBox, UPRIGHT, wholeGraph } from '../sections/tools';
@@ -139,18 +138,15 @@ export function costGraph(view: ComparisonView, store: Store): View | null {
       },
     };
     const width = widthOf(place);
-    const printing = document.documentElement.classList.contains('printing');
-    if (width > 0) graph.draw(scene, width, p, printing ? 4000 : undefined);
+
+    if (width > 0) graph.draw(scene, width, p);
     fill(
       info,
       zoom === null ? hint(of) : `${named.names[of.frames[zoom]!.name]}: ${told(of.frames[zoom]!)}`,
     );
     legend(keys, full, p.dark);
   };
-  const own = ['zoom', 'search', 'shape'] as const;
-  store.listen((_, changed) => {
-    if (own.some((key) => changed.has(key))) draw();
-  });
+  store.on(['zoom', 'search', 'shape'], draw);
   return { element, draw };
 }
 

@@ -1,6 +1,6 @@
 // Functions by CPU per message on both sides: what changed, what is proven, and what could have been seen.
 
-import { button, type Child, fill, h, section } from '../core/dom';
+import { button, type Child, columnHead, fill, h, section, tableOf } from '../core/dom';
 import { counted, duration, shortened } from '../core/format';
 import type { ComparisonView, CostChange, ExplainedChange, FunctionChange } from '../core/view';
 import { endsAtZero } from './figures';
@@ -141,37 +141,20 @@ export function functionCosts(view: ComparisonView): HTMLElement | null {
     );
   };
   draw();
-  const head = (label: string, kind = 'num'): HTMLElement =>
-    h('th', { scope: 'col', class: kind }, label);
+  const heads = [
+    columnHead('function'),
+    columnHead('A', 'num side'),
+    columnHead('B', 'num side'),
+    columnHead('change', 'num'),
+    columnHead('less · more', 'drawn'),
+    columnHead('with callees', 'num below'),
+    columnHead('shows from', 'num seen'),
+  ];
   return section(
     'functions',
     'Which functions cost more or less',
     `CPU per message, of ${counted(of.functions.length, 'function')}; ${proven === 0 ? 'no change is proven' : `${proven} changed beyond chance`}`,
-    h(
-      'div',
-      { class: 'scroll' },
-      h(
-        'table',
-        { class: 'costs' },
-        h('caption', { class: 'hidden' }, 'CPU per message of functions on both sides'),
-        h(
-          'thead',
-          {},
-          h(
-            'tr',
-            {},
-            head('function', ''),
-            head('A', 'num side'),
-            head('B', 'num side'),
-            head('change'),
-            head('less · more', 'drawn'),
-            head('with callees', 'num below'),
-            head('shows from', 'num seen'),
-          ),
-        ),
-        body,
-      ),
-    ),
+    tableOf('costs', 'CPU per message of functions on both sides', heads, body),
     more,
     h(
       'p',

@@ -5,9 +5,9 @@ import { counted } from '../core/format';
 import type { CellView, FigureRow, MatrixView } from '../core/view';
 import { valued } from '../sections/repeats';
 import { belief, masthead, remarks, sides } from './about';
-import { axis, cell, forest, interval, tone } from './figures';
+import { axis, cell, changeParts, drawnHead, forest, head, listedTable, namedRow, tone } from './figures';
 import type { Sheet } from './page';
-import { beyond, type ChangeScale, changeScale, isTested, signed } from './scale';
+import { beyond, type ChangeScale, changeScale, isTested } from './scale';
 
 /** The way to a cell's own page; null where there is none. */
 export function pageOf(of: CellView): string | null {
@@ -67,16 +67,11 @@ function values(row: FigureRow): string {
 function square(of: CellView, name: string, column: string, scale: ChangeScale): HTMLElement {
   const row = figureOf(of, name);
   if (!row) return cell('square open', column, h('span', { class: 'decided' }, of.decided));
-  const tested = isTested(row);
+  const parts = changeParts(row, isTested(row), (text) => linked(of, text));
   const element = cell(
     `square ${tone(row)}`,
     column,
-    h(
-      'div',
-      { class: 'change', title: values(row) },
-      linked(of, tested ? signed(row.change) : '–'),
-      tested ? h('span', { class: 'interval' }, interval(row)) : null,
-    ),
+    h('div', { class: 'change', title: values(row) }, parts),
     forest(row, scale),
     h('span', { class: 'decided' }, row.decided),
   );
@@ -84,102 +79,39 @@ function square(of: CellView, name: string, column: string, scale: ChangeScale):
   return element;
 }
 
-function head(label: string, kind = ''): HTMLElement {
-  return h('th', { scope: 'col', role: 'columnheader', class: kind }, label);
-}
-
-function caption(name: string): HTMLElement {
-  return h('caption', { class: 'hidden' }, `Change of ${name} in every cell`);
-}
-
 /** Rows and columns, for two keys. */
-function squares(
-  view: MatrixView,
-  rows: CellView[][],
-  name: string,
-  scale: ChangeScale,
-): HTMLElement {
+function squares(view: MatrixView, rows: CellView[][], name: string, scale: ChangeScale): HTMLElement {
   const [down, across] = view.key_names;
   const columns = view.keys[1]?.values ?? [];
+  const key = (text: string | undefined): HTMLElement => h('span', { class: 'key' }, `${text} `);
   const top = columns.map((value) => {
-    const element = head('', 'drawn');
-    element.append(
-      h('span', {}, h('span', { class: 'key' }, `${across} `), value),
-      axis(scale, endTicks(scale)),
-    );
+    const element = head(h('span', {}, key(across), value), 'drawn');
+    element.append(axis(scale, endTicks(scale)));
     return element;
   });
   const line = (cells: CellView[]): HTMLElement =>
-    h(
-      'tr',
-      { role: 'row' },
-      h(
-        'th',
-        { scope: 'row', role: 'rowheader' },
-        h('span', { class: 'key' }, `${down} `),
-        cells[0]?.values[0] ?? '',
-      ),
+    namedRow(
+      null,
+      [key(down), cells[0]?.values[0] ?? ''],
       cells.map((of, i) => square(of, name, `${across} ${columns[i] ?? ''}`, scale)),
     );
-  return h(
-    'table',
-    { class: 'squares', role: 'table' },
-    caption(name),
-    h('thead', { role: 'rowgroup' }, h('tr', { role: 'row' }, head(''), top)),
-    h('tbody', { role: 'rowgroup' }, rows.map(line)),
-  );
+  return listedTable('squares', `Change of ${name} in every cell`, [head(''), ...top], rows.map(line));
 }
 
 /** A row for each cell, for one key and for more than two. */
 function list(view: MatrixView, name: string, scale: ChangeScale): HTMLElement {
-  const drawn = head('', 'drawn');
-  drawn.append(h('span', { class: 'hidden' }, 'change with its interval, drawn'), axis(scale));
   const line = (of: CellView): HTMLElement => {
     const row = figureOf(of, name);
-    const label = h('th', { scope: 'row', role: 'rowheader' }, of.values.join(' / '));
-    if (!row) {
-      return h(
-        'tr',
-        { role: 'row', class: 'open' },
-        label,
-        cell('num change', 'change', '–'),
-        cell('drawn', ''),
-        cell('decided', 'decision', of.decided),
-      );
-    }
-    const tested = isTested(row);
-    return h(
-      'tr',
-      { role: 'row', class: tone(row) },
-      label,
-      cell(
-        'num change',
-        'change',
-        linked(of, tested ? signed(row.change) : '–'),
-        tested ? h('span', { class: 'interval' }, interval(row)) : null,
-      ),
-      cell('drawn', '', forest(row, scale)),
-      cell('decided', 'decision', row.decided),
-    );
+    const change = row ? changeParts(row, isTested(row), (text) => linked(of, text)) : ['–'];
+    const cells = [
+      cell('num change', 'change', ...change),
+      cell('drawn', '', row && forest(row, scale)),
+      cell('decided', 'decision', row?.decided ?? of.decided),
+    ];
+    return namedRow(row ? tone(row) : 'open', [of.values.join(' / ')], cells);
   };
-  return h(
-    'table',
-    { class: 'changes', role: 'table' },
-    caption(name),
-    h(
-      'thead',
-      { role: 'rowgroup' },
-      h(
-        'tr',
-        { role: 'row' },
-        head(view.key_names.join(' / ')),
-        head('change', 'num'),
-        drawn,
-        head('decision'),
-      ),
-    ),
-    h('tbody', { role: 'rowgroup' }, view.cells.map(line)),
-  );
+  const heads = [head(view.key_names.join(' / ')), head('change', 'num'), drawnHead(scale), head('decision')];
+  return listedTable('changes', `Change of ${name} in every cell`, heads, view.cells.map(line));
 }
 
 /** A figure in every cell. */
@@ -188,40 +120,25 @@ function panel(view: MatrixView, name: string): HTMLElement {
   const scale = changeScale(found);
   const rows = inRows(view);
   const better = found[0]?.more_is_better ? 'more is better' : 'less is better';
+  const unit = ` ${better}${scale.log ? `; log axis beyond ${beyond(scale)}` : ''}`;
   return h(
     'figure',
     { class: 'effects', 'data-figure': name },
-    h(
-      'figcaption',
-      {},
-      h('b', {}, name),
-      h(
-        'span',
-        { class: 'unit' },
-        ` ${better}${scale.log ? `; log axis beyond ${beyond(scale)}` : ''}`,
-      ),
-    ),
+    h('figcaption', {}, h('b', {}, name), h('span', { class: 'unit' }, unit)),
     rows ? squares(view, rows, name, scale) : list(view, name, scale),
   );
 }
 
 function effects(view: MatrixView): HTMLElement {
-  const main = view.figures.slice(0, view.main_figures);
+  const panels = (names: readonly string[]): HTMLElement[] => names.map((name) => panel(view, name));
   const further = view.figures.slice(view.main_figures);
   return section(
     'effects',
     'Where it helps, where it hurts',
     `${counted(view.cells.length, 'cell')}, decided together; orange: proven and worse, blue: proven and better, grey: neither; bar: interval, as strict as the decision; band: the margin within which nothing matters`,
-    main.map((name) => panel(view, name)),
-    further.length > 0
-      ? later(`${counted(further.length, 'other figure')}: ${further.join(', ')}`, () =>
-          h(
-            'div',
-            {},
-            further.map((name) => panel(view, name)),
-          ),
-        )
-      : null,
+    panels(view.figures.slice(0, view.main_figures)),
+    further.length > 0 &&
+      later(`${counted(further.length, 'other figure')}: ${further.join(', ')}`, () => h('div', {}, panels(further))),
   );
 }
 

@@ -5,7 +5,7 @@ import { logTicks } from '../charts/heat';
 import { NinesChart, type NinesLine, nineBounds } from '../charts/nines';
 import { Panel, type PanelSpec, type Shared } from '../charts/panel';
 import { held, makesLine, type Times, trace } from '../charts/steps';
-import { h, later, section, table, widthOf } from '../core/dom';
+import { h, later, scrolling, section, table, widthOf } from '../core/dom';
 import { bytesTick, duration, durationTick, siTick } from '../core/format';
 import { type Palette, palette } from '../core/theme';
 import type {
@@ -163,19 +163,11 @@ function spec(of: ComparedPanel, index: number): PanelSpec {
 }
 
 function panelTable(of: ComparedPanel): HTMLElement {
-  const columns = [
-    { label: 'from, s', number: true },
-    ...SIDES.map((side) => ({ label: side.toUpperCase(), number: true })),
-  ];
+  const columns = [{ number: 'from, s' }, ...SIDES.map((side) => ({ number: side.toUpperCase() }))];
   const means = SIDES.map((side) => mean(of[side]));
-  const rows = of.t.map((t, i) => [
-    String(t),
-    ...means.map((line) => {
-      const value = line[i] ?? null;
-      return value === null ? '–' : valued(value, of.unit);
-    }),
-  ]);
-  return h('div', { class: 'scroll' }, table(`${of.title}, mean of the runs`, columns, rows));
+  const shown = (value: number | null | undefined): string => (value == null ? '–' : valued(value, of.unit));
+  const rows = of.t.map((t, i) => [String(t), ...means.map((line) => shown(line[i]))]);
+  return scrolling(table(`${of.title}, mean of the runs`, columns, rows));
 }
 
 /** What happened over time; null where no run could be read. */
@@ -197,10 +189,7 @@ export function overTime(view: ComparisonView): View | null {
       chosen: () => false,
       choose: () => {},
       hover: (t) => {
-        for (const panel of list) {
-          panel.cross(t);
-          panel.pointer(t);
-        }
+        for (const panel of list) panel.pointer(t);
       },
     };
     list.push(new Panel(spec(of, index), shared, () => index === panels.length - 1));
@@ -262,16 +251,8 @@ function curveTable(view: ComparisonView): HTMLElement {
       return [[nameOf(view, of), side.toUpperCase(), ...at]];
     }),
   );
-  const columns = [
-    { label: 'latency' },
-    { label: 'side' },
-    ...NINES.map(([label]) => ({ label, number: true })),
-  ];
-  return h(
-    'div',
-    { class: 'scroll' },
-    table('Geometric means of the runs, in brackets 95 % intervals', columns, rows),
-  );
+  const heads = ['latency', 'side', ...NINES.map(([number]) => ({ number }))];
+  return scrolling(table('Geometric means of the runs, in brackets 95 % intervals', heads, rows));
 }
 
 function nameOf(view: ComparisonView, of: ComparedCurve): string {

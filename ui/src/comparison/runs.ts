@@ -156,10 +156,10 @@ function valueTable(view: ComparisonView): HTMLElement {
     ]),
   );
   const columns = [
-    { label: view.paired ? 'pair' : '' },
-    { label: 'side' },
-    ...view.figures.map((row) => ({ label: row.name, number: true })),
-    { label: 'run' },
+    view.paired ? 'pair' : '',
+    'side',
+    ...view.figures.map((row) => ({ number: row.name })),
+    'run',
   ];
   return h('div', { class: 'scroll' }, table('Figures of every run', columns, rows));
 }

@@ -156,12 +156,19 @@ function list<T extends string>(
   };
 }
 
-/** Rows of text as a table. Columns marked `number` are right-aligned. */
-export function table(
-  caption: string,
-  columns: readonly { label: string; number?: boolean }[],
-  rows: readonly (readonly Child[])[],
-): HTMLTableElement {
+/** The name of a column; of numbers, which stand on its right. */
+export type Head = string | { number: string };
+
+/** Rows of text as a table. */
+export function table(caption: string, heads: readonly Head[], rows: readonly (readonly Child[])[]): HTMLTableElement {
+  const names = heads.map((it) => (typeof it === 'string' ? it : it.number));
+  const kinds = heads.map((it) => (typeof it === 'string' ? null : 'num'));
+  const row = (cells: readonly Child[]): HTMLElement =>
+    h(
+      'tr',
+      {},
+      cells.map((cell, i) => h('td', { class: kinds[i] }, cell)),
+    );
   return h(
     'table',
     {},
@@ -172,57 +179,69 @@ export function table(
       h(
         'tr',
         {},
-        columns.map((c) => h('th', { scope: 'col', class: c.number ? 'num' : null }, c.label)),
+        names.map((name, i) => columnHead(name, kinds[i])),
       ),
     ),
-    h(
-      'tbody',
-      {},
-      rows.map((row) =>
-        h(
-          'tr',
-          {},
-          row.map((cell, i) => h('td', { class: columns[i]?.number ? 'num' : null }, cell)),
-        ),
-      ),
-    ),
+    h('tbody', {}, rows.map(row)),
   );
+}
+
+/** The head of a column, of a kind such as `num`. */
+export function columnHead(label: Child, kind?: string | null): HTMLElement {
+  return h('th', { scope: 'col', class: kind }, label);
+}
+
+/** A table around rows that are made elsewhere; its caption is not seen. It scrolls in itself. */
+export function tableOf(kind: string | null, caption: string, heads: Child[], body: HTMLElement): HTMLElement {
+  const hidden = h('caption', { class: 'hidden' }, caption);
+  return scrolling(h('table', { class: kind }, hidden, h('thead', {}, h('tr', {}, heads)), body));
+}
+
+/** A cell of a number with a bar behind it, as long as its part of the largest. */
+export function barCell(title: string, text: string, value: number, most: number): HTMLElement {
+  const cell = h('td', { class: 'num bar', title }, text);
+  cell.style.setProperty('--w', `${most > 0 ? (value / most) * 100 : 0}%`);
+  return cell;
 }
 
 /** Names and their values as a table, without those that are not known. */
-export function pairs(
-  caption: string,
-  rows: readonly (readonly [string, Child])[],
-): HTMLElement | null {
+export function pairs(caption: string, rows: readonly (readonly [string, Child])[]): HTMLElement | null {
   const known = rows.filter(([, v]) => v !== null && v !== '' && v !== undefined);
   if (known.length === 0) return null;
-  return h(
-    'table',
-    { class: 'pairs' },
-    h('caption', {}, caption),
-    h(
-      'tbody',
-      {},
-      known.map(([k, v]) => h('tr', {}, h('th', { scope: 'row' }, k), h('td', {}, v))),
-    ),
-  );
+  const body = known.map(([k, v]) => h('tr', {}, h('th', { scope: 'row' }, k), h('td', {}, v)));
+  return h('table', { class: 'pairs' }, h('caption', {}, caption), h('tbody', {}, body));
 }
 
-/** A table that scrolls in itself where it is too wide for the page. */
-export function scrolling(table: Child): HTMLElement {
-  return h('div', { class: 'scroll' }, table);
+/** A part that scrolls in itself where it is too wide for the page. */
+export function scrolling(part: Child, attributes: Record<string, Attribute> = {}): HTMLElement {
+  return h('div', { class: 'scroll', ...attributes }, part);
+}
+
+/** Sentences below a part of the page, an item each. */
+export function remarkList(...texts: Child[]): HTMLElement {
+  const items = texts.map((text) => text && h('li', {}, text));
+  return h('ul', { class: 'hint remarks' }, items);
+}
+
+/** A patch of a colour. */
+export function swatch(color: string, kind = 'swatch'): HTMLElement {
+  const element = h('i', { class: kind });
+  element.style.background = color;
+  return element;
+}
+
+/** What colours of a graph mean. */
+export function swatches(colors: readonly (readonly [string, string])[]): HTMLElement[] {
+  return colors.map(([color, text]) => h('span', {}, swatch(color, 'swatch edged'), text));
 }
 
 /** Calls `make` when the details are opened for the first time: tables behind charts cost nothing. */
 export function later(summary: string, make: () => Node): HTMLDetailsElement {
   const element = h('details', { class: 'behind' }, h('summary', {}, summary));
-  element.addEventListener(
-    'toggle',
-    () => {
-      if (element.childElementCount === 1) element.append(make());
-    },
-    { once: true },
-  );
+  const open = (): void => {
+    if (element.childElementCount === 1) element.append(make());
+  };
+  element.addEventListener('toggle', open, { once: true });
   return element;
 }
 

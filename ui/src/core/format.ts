@@ -20,26 +20,31 @@ export function significant(value: number): string {
   return grouped(rounded, Math.min(12, Math.max(0, 2 - magnitude)));
 }
 
+/** Units, each a thousand of the one before. */
+const PREFIXES = ['', 'k', 'M', 'G'];
+const TIMES = ['ns', 'µs', 'ms', 's'];
+const BYTES = ['B', 'kB', 'MB', 'GB', 'TB'];
+/** From this part of a unit on a value rounds up to it. */
+const NEARLY = 0.9995;
+
+/** The largest unit that a value reaches, or a part of it, and how large it is. */
+function unitOf(units: readonly string[], value: number, part = 1): readonly [number, string] {
+  let at = 0;
+  while (at < units.length - 1 && value >= 1000 ** (at + 1) * part) at++;
+  return [1000 ** at, units[at]!];
+}
+
 /** Three significant digits with a decimal prefix: `54.8 k`, `1.20 M`. */
 export function si(value: number): string {
   if (!Number.isFinite(value)) return '–';
-  const size = Math.abs(value);
-  if (size < 999.5) return Number.isInteger(value) ? String(value) : significant(value);
-  for (const [limit, scale, prefix] of [
-    [999.5e3, 1e3, 'k'],
-    [999.5e6, 1e6, 'M'],
-    [Number.POSITIVE_INFINITY, 1e9, 'G'],
-  ] as const) {
-    if (size < limit) return significant(value / scale) + NARROW + prefix;
-  }
-  return significant(value);
+  if (Math.abs(value) < 999.5) return Number.isInteger(value) ? String(value) : significant(value);
+  const [scale, prefix] = unitOf(PREFIXES, Math.abs(value), NEARLY);
+  return significant(value / scale) + NARROW + prefix;
 }
 
 /** The same for the ticks of an axis: no more digits than the value needs. */
 export function siTick(value: number): string {
-  const size = Math.abs(value);
-  const [scale, prefix] =
-    size >= 1e9 ? [1e9, 'G'] : size >= 1e6 ? [1e6, 'M'] : size >= 1e3 ? [1e3, 'k'] : [1, ''];
+  const [scale, prefix] = unitOf(PREFIXES, Math.abs(value));
   const text = String(Number((value / scale).toPrecision(6)));
   return prefix ? text + NARROW + prefix : text;
 }
@@ -48,16 +53,15 @@ export function siTick(value: number): string {
 export function duration(ns: number): string {
   if (!Number.isFinite(ns)) return '–';
   if (ns < 1000) return `${Math.round(ns)} ns`;
-  const [value, unit] =
-    ns < 999_500 ? [ns / 1e3, 'µs'] : ns < 999_500_000 ? [ns / 1e6, 'ms'] : [ns / 1e9, 's'];
+  const [scale, unit] = unitOf(TIMES, ns, NEARLY);
+  const value = ns / scale;
   return `${value.toFixed(value < 9.995 ? 2 : value < 99.95 ? 1 : 0)} ${unit}`;
 }
 
 /** A tick of a latency axis: `1 ms`, `100 µs`. */
 export function durationTick(ns: number): string {
   if (ns === 0) return '0';
-  const [scale, unit] =
-    ns >= 1e9 ? [1e9, 's'] : ns >= 1e6 ? [1e6, 'ms'] : ns >= 1e3 ? [1e3, 'µs'] : [1, 'ns'];
+  const [scale, unit] = unitOf(TIMES, ns);
   return `${Number((ns / scale).toPrecision(3))} ${unit}`;
 }
 
@@ -90,33 +94,13 @@ export function megabytes(mb: number): string {
 /** A number of bytes: `812 B`, `4.10 kB`, `1.20 GB`. */
 export function bytes(count: number): string {
   if (!Number.isFinite(count)) return '–';
-  const size = Math.abs(count);
-  const [scale, unit] =
-    size < 999.5
-      ? [1, 'B']
-      : size < 999.5e3
-        ? [1e3, 'kB']
-        : size < 999.5e6
-          ? [1e6, 'MB']
-          : size < 999.5e9
-            ? [1e9, 'GB']
-            : [1e12, 'TB'];
+  const [scale, unit] = unitOf(BYTES, Math.abs(count), NEARLY);
   return `${significant(count / scale)} ${unit}`;
 }
 
 /** A tick of an axis of bytes: `1.5 MB`. */
 export function bytesTick(count: number): string {
-  const size = Math.abs(count);
-  const [scale, unit] =
-    size >= 1e12
-      ? [1e12, 'TB']
-      : size >= 1e9
-        ? [1e9, 'GB']
-        : size >= 1e6
-          ? [1e6, 'MB']
-          : size >= 1e3
-            ? [1e3, 'kB']
-            : [1, 'B'];
+  const [scale, unit] = unitOf(BYTES, Math.abs(count));
   return `${Number((count / scale).toPrecision(6))} ${unit}`;
 }
 

@@ -81,75 +81,61 @@ export const INITIAL: State = {
 /** The fragment of a state, without `#`; only what differs from the initial state. */
 export function toFragment(state: State): string {
   const out = new URLSearchParams();
+  const changed = (...keys: (keyof State)[]): void => {
+    for (const key of keys) if (state[key] !== INITIAL[key]) out.set(key, String(state[key]));
+  };
   if (state.window) out.set('t', state.window.map((t) => Number(t.toFixed(3))).join('-'));
-  if (state.axis !== INITIAL.axis) out.set('axis', state.axis);
-  if (state.clock !== INITIAL.clock) out.set('clock', state.clock);
-  if (state.event) out.set('event', state.event);
-  if (state.strip !== INITIAL.strip) out.set('strip', state.strip);
-  if (state.zoom !== null) out.set('zoom', String(state.zoom));
-  if (state.frame !== null) out.set('frame', String(state.frame));
-  if (state.focus !== null) out.set('focus', String(state.focus));
+  changed('axis', 'clock', 'event', 'strip', 'zoom', 'frame', 'focus');
   if (state.hide.length > 0) out.set('hide', state.hide.join('.'));
   if (state.collapse) out.set('recursion', 'collapsed');
   if (state.difference) out.set('difference', 'rest');
-  if (state.search) out.set('search', state.search);
-  if (state.shape !== INITIAL.shape) out.set('shape', state.shape);
-  if (state.order !== INITIAL.order) out.set('order', state.order);
-  if (state.sort !== INITIAL.sort) out.set('sort', state.sort);
-  if (state.table !== INITIAL.table) out.set('table', state.table);
-  if (state.by !== INITIAL.by) out.set('by', state.by);
-  if (state.who) out.set('who', state.who);
-  if (state.class) out.set('class', state.class);
-  if (state.metric) out.set('metric', state.metric);
+  changed('search', 'shape', 'order', 'sort', 'table', 'by', 'who', 'class', 'metric');
   for (const panel of state.panels) out.append('panel', panel);
-  if (state.theme !== INITIAL.theme) out.set('theme', state.theme);
+  changed('theme');
   return out.toString();
 }
 
 /** The state of a fragment; whatever makes no sense is left at its initial value. */
 export function fromFragment(fragment: string): State {
   const input = new URLSearchParams(fragment.replace(/^#/, ''));
-  const one = <T extends string>(key: string, allowed: readonly T[], otherwise: T): T => {
-    const value = input.get(key);
-    return allowed.find((a) => a === value) ?? otherwise;
-  };
+  const one = <K extends keyof State>(key: K, ...others: State[K][]): State[K] =>
+    others.find((it) => it === input.get(key)) ?? INITIAL[key];
+  const text = (key: string, pattern: RegExp): string | undefined => pattern.exec(input.get(key) ?? '')?.[0];
   const index = (key: string): number | null => {
-    const value = input.get(key);
-    return value !== null && /^\d{1,9}$/.test(value) ? Number(value) : null;
+    const value = text(key, /^\d{1,9}$/);
+    return value === undefined ? null : Number(value);
   };
   const times = /^(-?\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)$/.exec(input.get('t') ?? '');
   const from = Number(times?.[1]);
   const to = Number(times?.[2]);
   return {
     window: times && from < to ? [from, to] : null,
-    axis: one('axis', ['run', 'window'], INITIAL.axis),
-    clock: one('clock', ['run', 'wall'], INITIAL.clock),
-    event: /^[\w:@-]{1,140}$/.exec(input.get('event') ?? '')?.[0] ?? '',
-    strip: one('strip', ['rate', 'offsets'], INITIAL.strip),
+    axis: one('axis', 'window'),
+    clock: one('clock', 'wall'),
+    event: text('event', /^[\w:@-]{1,140}$/) ?? '',
+    strip: one('strip', 'offsets'),
     zoom: index('zoom'),
     frame: index('frame'),
     focus: index('focus'),
-    hide: /^\d{1,9}(?:\.\d{1,9}){0,99}$/.test(input.get('hide') ?? '')
-      ? input.get('hide')!.split('.').map(Number)
-      : INITIAL.hide,
+    hide: text('hide', /^\d{1,9}(?:\.\d{1,9}){0,99}$/)?.split('.').map(Number) ?? INITIAL.hide,
     collapse: input.get('recursion') === 'collapsed',
     difference: input.get('difference') === 'rest',
     search: input.get('search') ?? '',
-    shape: one('shape', ['icicle', 'flame', 'callers'], INITIAL.shape),
-    order: one('order', ['heavy', 'name', 'time'], INITIAL.order),
-    sort: one('sort', ['self', 'total', 'change', 'name'], INITIAL.sort),
-    table: one('table', ['language', 'raw'], INITIAL.table),
-    by: one('by', ['process', 'role', 'connection', 'vhost'], INITIAL.by),
+    shape: one('shape', 'flame', 'callers'),
+    order: one('order', 'name', 'time'),
+    sort: one('sort', 'total', 'change', 'name'),
+    table: one('table', 'raw'),
+    by: one('by', 'role', 'connection', 'vhost'),
     who: input.get('who') ?? '',
-    class: /^[a-z_]{1,64}$/.exec(input.get('class') ?? '')?.[0] ?? '',
-    metric: /^[a-z0-9_]{1,64}$/.exec(input.get('metric') ?? '')?.[0] ?? null,
+    class: text('class', /^[a-z_]{1,64}$/) ?? '',
+    metric: text('metric', /^[a-z0-9_]{1,64}$/) ?? null,
     panels: input.has('panel')
       ? input
           .getAll('panel')
           .filter((it) => it.length <= 300)
           .slice(0, 200)
       : INITIAL.panels,
-    theme: one('theme', ['auto', 'light', 'dark'], INITIAL.theme),
+    theme: one('theme', 'light', 'dark'),
   };
 }
 
@@ -189,6 +175,13 @@ export class Store {
 
   listen(listener: Listener): void {
     this.listeners.push(listener);
+  }
+
+  /** Calls `action` whenever one of these has changed. */
+  on(keys: readonly (keyof State)[], action: () => void): void {
+    this.listen((_, changed) => {
+      if (keys.some((key) => changed.has(key))) action();
+    });
   }
 
   /** Changes part of the state. A `step` can be gone back to with the browser's own button. */

@@ -4,21 +4,9 @@
 import type { Kind } from './data';
 import type { Class, EventKind } from './view';
 
-export interface Palette {
-  dark: boolean;
-  paper: string;
-  ink: string;
-  soft: string;
-  faint: string;
-  line: string;
-  shade: string;
-  send: string;
-  receive: string;
-  delay: string;
-  accent: string;
-  font: string;
-  mono: string;
-}
+const COLORS = ['paper', 'ink', 'soft', 'faint', 'line', 'shade', 'send', 'receive', 'delay', 'accent'] as const;
+
+export type Palette = Record<(typeof COLORS)[number], string> & { dark: boolean; font: string };
 
 let known: { theme: string; palette: Palette } | null = null;
 
@@ -33,22 +21,9 @@ export function palette(): Palette {
 
 function read(): Palette {
   const style = getComputedStyle(document.documentElement);
-  const value = (name: string): string => style.getPropertyValue(name).trim();
-  return {
-    dark: value('--dark') === '1',
-    paper: value('--paper'),
-    ink: value('--ink'),
-    soft: value('--soft'),
-    faint: value('--faint'),
-    line: value('--line'),
-    shade: value('--shade'),
-    send: value('--send'),
-    receive: value('--receive'),
-    delay: value('--delay'),
-    accent: value('--accent'),
-    font: value('--sans'),
-    mono: value('--mono'),
-  };
+  const value = (name: string): string => style.getPropertyValue(`--${name}`).trim();
+  const colors = Object.fromEntries(COLORS.map((name) => [name, value(name)]));
+  return { ...(colors as Record<(typeof COLORS)[number], string>), dark: value('dark') === '1', font: value('sans') };
 }
 
 /** Hue, and chroma in OKLCH, of each kind. Lightness carries the module. */
@@ -85,16 +60,8 @@ function family(kind: Kind, event: EventKind): readonly [hue: number, chroma: nu
   return usual;
 }
 
-export const KIND_LABELS: Record<Kind, string> = {
-  erlang: 'Erlang',
-  java: 'Java',
-  runtime: 'runtime',
-  libc: 'libc',
-  kernel: 'kernel',
-  native: 'native',
-  unknown: 'unknown',
-  thread: 'thread',
-};
+/** Kinds of code whose names are proper names. */
+export const KIND_LABELS: Partial<Record<Kind, string>> = { erlang: 'Erlang', java: 'Java' };
 
 /** FNV-1a over UTF-16 units: small, and the same everywhere. */
 export function hash(text: string): number {

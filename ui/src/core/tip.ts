@@ -1,7 +1,7 @@
 // A small box beside the pointer that says what is under it. There is one for the whole page; tables
 // behind the charts hold the same for those without a pointer.
 
-import { type Child, fill, h } from './dom';
+import { type Child, fill, h, swatch } from './dom';
 
 /** Pixels between the pointer and the box. */
 const GAP = 14;
@@ -38,7 +38,5 @@ export const tip = {
 
 /** A value with its name and the colour of its line. */
 export function tipRow(color: string, name: string, value: string): HTMLElement {
-  const swatch = h('i', { class: 'swatch' });
-  swatch.style.background = color;
-  return h('div', { class: 'row' }, swatch, h('span', {}, name), h('b', {}, value));
+  return h('div', { class: 'row' }, swatch(color), h('span', {}, name), h('b', {}, value));
 }

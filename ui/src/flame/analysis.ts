@@ -1,7 +1,6 @@
 // Everything that is computed of a profile for one window, remembered until the window changes.
 
-import type { Profile } from '../core/data';
-import { KINDS } from '../core/data';
+import { KINDS, type Profile } from '../core/data';
 import { type Chronology, chronology, countOf, MOST_IN_ORDER, type Wanted } from './chronology';
 import { Counts } from './counts';
 import { type Change, Difference, type Measured, type Sums } from './difference';
@@ -20,6 +19,7 @@ import {
   search,
   type Tree,
   totals,
+  type WeighedTree,
   type Weights,
 } from './tree';
 
@@ -291,11 +291,11 @@ export class Analysis {
     return { hits, share, frames };
   }
 
-  callers(frame: number): { tree: Tree; weights: Weights } {
+  callers(frame: number): WeighedTree {
     return callers(this.tree, this.weights, this.flags, this.profile.names.length, frame);
   }
 
-  callees(frame: number): { tree: Tree; weights: Weights } {
+  callees(frame: number): WeighedTree {
     return callees(this.tree, this.weights, this.flags, this.profile.names.length, frame);
   }
 }

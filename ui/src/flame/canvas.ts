@@ -22,6 +22,8 @@ const READABLE = 2;
 const LEAST_ROWS = 3;
 /** Pixels of a graph at most, sixty rows: what is deeper is scrolled to, and a line says so. */
 const TALLEST = 60 * ROW;
+/** The same of what is printed, where nobody scrolls. */
+const TALLEST_PRINTED = 4000;
 
 /** What a canvas has to know of a profile. */
 export type Named = Pick<
@@ -124,7 +126,7 @@ export class FlameCanvas {
   }
 
   /** Draws a scene at a width. */
-  draw(scene: Scene, width: number, palette: Palette, tallest = TALLEST): void {
+  draw(scene: Scene, width: number, palette: Palette, tallest = usualTallest()): void {
     if (this.palette?.dark !== palette.dark || this.colors.length === 0) this.paint_colors(palette);
     this.palette = palette;
     const first = this.scene === null || this.scene.upward !== scene.upward;
@@ -378,4 +380,8 @@ function fitting(ctx: CanvasRenderingContext2D, name: string, width: number): st
     if (text.length * 9 < width) return true;
     return text.length * 3 <= width && ctx.measureText(text).width <= width;
   });
+}
+
+function usualTallest(): number {
+  return document.documentElement.classList.contains('printing') ? TALLEST_PRINTED : TALLEST;
 }

@@ -19,6 +19,8 @@ export interface Weights {
   sum: number;
 }
 
+export type WeighedTree = { tree: Tree; weights: Weights };
+
 /** Builds the chains of children. */
 export function link(frame: Uint32Array, parent: Int32Array): Tree {
   const n = frame.length;
@@ -79,12 +81,6 @@ export function leaves(
     }
   }
   return { self, sum };
-}
-
-/** The samples of `from <= t < to`; the sum is that of all, so that shares stay shares of the whole. */
-export function weigh(profile: Profile, from: number, to: number): Weights {
-  const { self, sum } = leaves(profile, from, to);
-  return { self, total: totals(self, profile.parent), sum };
 }
 
 /**
@@ -288,7 +284,7 @@ export class Builder {
     return id;
   }
 
-  finish(): { tree: Tree; weights: Weights } {
+  finish(): WeighedTree {
     const parent = Int32Array.from(this.parent);
     const self = Float64Array.from(this.self);
     const total = totals(self, parent);
@@ -305,7 +301,7 @@ export function callees(
   flags: Uint8Array,
   frames: number,
   wanted: number,
-): { tree: Tree; weights: Weights } {
+): WeighedTree {
   const builder = new Builder(frames);
   const merged = new Int32Array(tree.frame.length).fill(-1);
   for (let i = 0; i < merged.length; i++) {
@@ -327,7 +323,7 @@ export function callers(
   flags: Uint8Array,
   frames: number,
   wanted: number,
-): { tree: Tree; weights: Weights } {
+): WeighedTree {
   const builder = new Builder(frames);
   for (let i = 0; i < tree.frame.length; i++) {
     if (tree.frame[i] !== wanted || !flags[i] || weights.total[i] === 0) continue;

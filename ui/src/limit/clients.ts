@@ -1,7 +1,7 @@
 // Throughput against the number of clients: every run as a dot, the fitted law as a curve, and the line of those whom nothing hinders.
 
 import { nameOf } from '../comparison/runs';
-import { h, section, table, widthOf } from '../core/dom';
+import { h, remarkList, scrolling, section, table, widthOf } from '../core/dom';
 import { significant, siTick } from '../core/format';
 import { svg } from '../core/svg';
 import type { ScaleRunView, ScaleView } from '../core/view';
@@ -90,7 +90,7 @@ export function clientsCurve(view: ScaleView, headline: string): View | null {
     `Throughput against ${view.noun}`,
     'dots: runs; line: the Universal Scalability Law as fitted; dashed: its throughput without contention and coherence',
     place,
-    h('p', { class: 'keys' }, keys),
+    h('p', { class: 'kinds' }, keys),
   );
   const drawn = (): SVGElement => draw(view, Math.max(280, widthOf(place)), headline);
   return { element, draw: () => place.replaceChildren(drawn()) };
@@ -98,15 +98,7 @@ export function clientsCurve(view: ScaleView, headline: string): View | null {
 
 /** Every run. */
 export function clientsTable(view: ScaleView, notes: readonly string[]): HTMLElement {
-  const columns = [
-    { label: '', number: true },
-    { label: view.noun, number: true },
-    { label: 'msg/s', number: true },
-    { label: 'each, msg/s', number: true },
-    { label: 'broker, cores', number: true },
-    { label: 'limited by the generator' },
-    { label: 'run' },
-  ];
+  const numbers = ['', view.noun, 'msg/s', 'each, msg/s', 'broker, cores'].map((number) => ({ number }));
   const rows = view.runs.map((run, i) => [
     String(i + 1),
     String(run.clients),
@@ -120,11 +112,7 @@ export function clientsTable(view: ScaleView, notes: readonly string[]): HTMLEle
     'trials',
     'Every run',
     'in the order of time',
-    h('div', { class: 'scroll' }, table('Runs', columns, rows)),
-    h(
-      'ul',
-      { class: 'hint remarks' },
-      notes.map((text) => h('li', {}, text)),
-    ),
+    scrolling(table('Runs', [...numbers, 'limited by the generator', 'run'], rows)),
+    remarkList(...notes),
   );
 }

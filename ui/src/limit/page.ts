@@ -2,7 +2,7 @@
 
 import type { Sheet } from '../comparison/page';
 import { nameOf } from '../comparison/runs';
-import { button, type Child, h, section, table } from '../core/dom';
+import { button, type Child, h, remarkList, scrolling, section, table } from '../core/dom';
 import { percent, significant, supports } from '../core/format';
 import type { LimitView, TrialView } from '../core/view';
 import { percentileCell, WEAK_MEANS } from '../sections/percentile-cell';
@@ -68,33 +68,25 @@ function trialRow(trial: TrialView, number: number): Child[] {
 function trials(view: LimitView): HTMLElement {
   const name = view.latency_name || 'latency';
   const columns = [
-    { label: '', number: true },
-    { label: 'msg/s', number: true },
-    { label: 'outcome' },
-    { label: `${name} p50`, number: true },
-    { label: 'p99', number: true },
-    { label: 'p99.9', number: true },
-    { label: 'sent', number: true },
-    { label: 'received, msg/s', number: true },
-    { label: 'broker, cores', number: true },
-    { label: 'why not' },
-    { label: 'run' },
+    { number: '' },
+    { number: 'msg/s' },
+    'outcome',
+    { number: `${name} p50` },
+    { number: 'p99' },
+    { number: 'p99.9' },
+    { number: 'sent' },
+    { number: 'received, msg/s' },
+    { number: 'broker, cores' },
+    'why not',
+    'run',
   ];
   const rows = view.trials.map((it, i) => trialRow(it, i + 1));
   const isWeak = view.trials.some(({ latency }) =>
     PERCENTILES.some(([, percentile]) => latency && !supports(latency.count, percentile)),
   );
-  return section(
-    'trials',
-    'Every trial',
-    'in the order of time',
-    h('div', { class: 'scroll' }, table('Trials', columns, rows)),
-    h(
-      'ul',
-      { class: 'hint remarks' },
-      [...(isWeak ? [WEAK_MEANS] : []), ...view.notes].map((text) => h('li', {}, text)),
-    ),
-  );
+  const notes = [...(isWeak ? [WEAK_MEANS] : []), ...view.notes];
+  const shown = scrolling(table('Trials', columns, rows));
+  return section('trials', 'Every trial', 'in the order of time', shown, remarkList(...notes));
 }
 
 /** The parts of the page. */

@@ -1,8 +1,9 @@
 // Where it burned: the profile of an event as samples over time, flame graph and function table of the same window.
 
+import { xml } from '../charts/export';
 import { type Clock, clockOf } from '../core/clock';
 import { type EventProfile, KINDS, type Page, type Profile } from '../core/data';
-import { choice, fill, h, section, widthOf } from '../core/dom';
+import { choice, fill, h, section, swatch, swatches, widthOf } from '../core/dom';
 import { grouped, percent, points, seconds } from '../core/format';
 import type { Pause } from '../core/inflate';
 import type { Pointer, State, Store, Strip } from '../core/state';
@@ -21,9 +22,8 @@ import { Analysis } from '../flame/analysis';
 import { FlameCanvas, type Scene } from '../flame/canvas';
 import { type Chronology, MOST_IN_ORDER, ticksOf } from '../flame/chronology';
 import type { Difference } from '../flame/difference';
-import { swatches } from '../flame/legend';
 import { remarkOn } from '../flame/remarks';
-import { callersAndCallees, comparison } from './callers';
+import { callersAndCallees, comparison, type Part } from './callers';
 import { ClassBar } from './classes';
 import { FunctionTables } from './functions';
 import { actions, openMenu } from './menu';
@@ -103,11 +103,9 @@ export function burn({ run, profiles, rest }: Page, store: Store, pointer: Point
     window_.show();
     view.draw();
   };
-  store.listen((_, changed) => {
-    if (changed.has('event')) draw();
-    if (changed.has('strip')) strip.set(store.state.strip);
-    if (changed.has('window')) window_.show();
-  });
+  store.on(['event'], draw);
+  store.on(['strip'], () => strip.set(store.state.strip));
+  store.on(['window'], window_.show);
   return { element, draw, prepare };
 }
 
@@ -179,8 +177,11 @@ function eventView(
   const chips = filters(analysis, store);
   const legend = h('p', { class: 'kinds' });
   const controls = toolbar(run, analysis, store, (top) => {
-    const part = (store.state.shape === 'callers' ? pair : graph).svg(top);
-    return { ...part, width: widthOf(side) };
+    const width = widthOf(side);
+    if (store.state.shape === 'callers') return { ...pair.svg(top), width };
+    const above = ordered ? timesSvg(ordered, width, clock, top) : { body: [], height: 0 };
+    const part = graph.svg(top + above.height);
+    return { body: [...above.body, ...part.body], height: above.height + part.height, width };
   });
   const clock = clockOf(run, store);
   const times = h('div', { class: 'chart-times', 'aria-hidden': 'true' });
@@ -243,7 +244,7 @@ function eventView(
     if (width > 0) {
       const drawn = ordered ? { ...scene, ...inOrder(profile, ordered) } : scene;
       if (two) pair.draw(width, scene);
-      else graph.draw(drawn, width, p, printing() ? 4000 : undefined);
+      else graph.draw(drawn, width, p);
     }
     classes.draw(analysis, p.dark);
     work?.draw(analysis);
@@ -263,25 +264,8 @@ function eventView(
     if (changed.has('clock')) strip.draw(true);
     const above = ['window', 'frame', 'who', 'class', 'focus', 'strip'] as const;
     if (above.some((key) => changed.has(key))) strip.draw();
-    const own = [
-      'window',
-      'zoom',
-      'frame',
-      'focus',
-      'hide',
-      'collapse',
-      'difference',
-      'search',
-      'shape',
-      'order',
-      'sort',
-      'table',
-      'by',
-      'who',
-      'class',
-      'clock',
-    ] as const;
-    if (own.some((key) => changed.has(key))) draw();
+    const elsewhere: (keyof State)[] = ['axis', 'metric', 'panels', 'theme', 'strip'];
+    if ([...changed].some((key) => !elsewhere.includes(key))) draw();
   });
   return {
     element,
@@ -293,15 +277,33 @@ function eventView(
   };
 }
 
+/** The ticks of a flame chart's axis: how far right they stand in pixels, and their times. */
+function timesOf(chart: Chronology, width: number, clock: Clock): { left: number; text: string }[] {
+  const unit = clock.isWall() ? '' : ' s';
+  return ticksOf(chart, width).map(({ x, t }) => ({ left: x * width, text: clock.tick(t, 0, 0.5) + unit }));
+}
+
 /** The axis of a flame chart. */
 function drawTimes(element: HTMLElement, chart: Chronology, width: number, clock: Clock): void {
-  const unit = clock.isWall() ? '' : ' s';
-  const ticks = ticksOf(chart, width).map(({ x, t }) => {
-    const tick = h('span', { class: 'tick' }, clock.tick(t, 0, 0.5) + unit);
-    tick.style.left = `${x * width}px`;
+  const ticks = timesOf(chart, width, clock).map(({ left, text }) => {
+    const tick = h('span', { class: 'tick' }, text);
+    tick.style.left = `${left}px`;
     return tick;
   });
   fill(element, ticks);
+}
+
+/** Pixels of the axis of a flame chart; the style sheet has them, too. */
+const TIMES_PX = 16;
+
+/** The same for a file. */
+function timesSvg(chart: Chronology, width: number, clock: Clock, top: number): Part {
+  const soft = xml(palette().soft);
+  const body = timesOf(chart, width, clock).map(
+    ({ left, text }) =>
+      `<path d="M${left.toFixed(1)} ${top}v${TIMES_PX}" stroke="${soft}"/><text class="time" x="${(left + 4).toFixed(1)}" y="${top + 12}" fill="${soft}">${xml(text)}</text>`,
+  );
+  return { body, height: TIMES_PX };
 }
 
 /** What the graph draws in the order of time. */
@@ -325,9 +327,6 @@ function spanOf(profile: Profile, chart: Chronology, node: number): readonly [nu
   return [from, Math.max(from + 0.001, milli(chart.to[node]! + profile.tick_ns / 1e9 + 0.0005))];
 }
 
-function printing(): boolean {
-  return document.documentElement.classList.contains('printing');
-}
 
 function hint(store: Store, only: string, chart: Chronology | number): string {
   const { state } = store;
@@ -349,21 +348,14 @@ function drawLegend(element: HTMLElement, analysis: Analysis, dark: boolean): vo
   const sums = new Array<number>(KINDS.length).fill(0);
   for (const row of analysis.rows) sums[profile.kind[row.frame]!]! += row.self;
   const order = sums.map((sum, i) => ({ sum, kind: KINDS[i]! })).filter((k) => k.sum > 0);
-  fill(
-    element,
-    order
-      .sort((a, b) => b.sum - a.sum)
-      .map(({ sum, kind }) => {
-        const swatch = h('i', { class: 'swatch' });
-        swatch.style.background = kindColor(kind, dark, profile.event_kind);
-        return h(
-          'span',
-          { title: `self share of ${KIND_LABELS[kind]} code` },
-          swatch,
-          `${KIND_LABELS[kind]} ${percent(sum / analysis.weights.sum)}`,
-        );
-      }),
-  );
+  order.sort((a, b) => b.sum - a.sum);
+  const names = order.map(({ sum, kind }) => {
+    const name = KIND_LABELS[kind] ?? kind;
+    const color = swatch(kindColor(kind, dark, profile.event_kind));
+    const share = `${name} ${percent(sum / analysis.weights.sum)}`;
+    return h('span', { title: `self share of ${name} code` }, color, share);
+  });
+  fill(element, names);
 }
 
 /** What the colours of a difference mean. */

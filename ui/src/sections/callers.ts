@@ -7,7 +7,7 @@ import { palette } from '../core/theme';
 import type { Analysis } from '../flame/analysis';
 import { FlameCanvas, type Scene } from '../flame/canvas';
 import { byName, byWeight, type Compare } from '../flame/layout';
-import type { Tree, Weights } from '../flame/tree';
+import type { Tree, WeighedTree, Weights } from '../flame/tree';
 
 /** SVG elements and their height. */
 export type Part = { body: string[]; height: number };
@@ -64,28 +64,12 @@ export function callersAndCallees(
       trees = [above.tree, below.tree];
       const p = palette();
       const part = { sum: scene.sum, zoom: null, hits: scene.hits, frame: null };
-      upper.draw(
-        {
-          ...above,
-          ...part,
-          upward: true,
-          compare: comparison(above.tree, above.weights, profile, store),
-        },
-        width,
-        p,
-        260,
-      );
-      lower.draw(
-        {
-          ...below,
-          ...part,
-          upward: false,
-          compare: comparison(below.tree, below.weights, profile, store),
-        },
-        width,
-        p,
-        320,
-      );
+      const show = (graph: FlameCanvas, { tree, weights }: WeighedTree, upward: boolean, tallest: number): void => {
+        const compare = comparison(tree, weights, profile, store);
+        graph.draw({ tree, weights, ...part, upward, compare }, width, p, tallest);
+      };
+      show(upper, above, true, 260);
+      show(lower, below, false, 320);
     },
   };
 }

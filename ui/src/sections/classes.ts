@@ -1,7 +1,7 @@
 // What the time goes into: the classes of the window's samples, as one bar. A class shows its part of the graph.
 
 import type { Profile } from '../core/data';
-import { fill, h, widthOf } from '../core/dom';
+import { fill, h, swatch, widthOf } from '../core/dom';
 import { percent } from '../core/format';
 import type { Store } from '../core/state';
 import { classColor } from '../core/theme';
@@ -65,8 +65,6 @@ export class ClassBar {
       );
       segment.style.background = color;
       segment.style.flexGrow = String(it.weight);
-      const swatch = h('i', { class: 'swatch' });
-      swatch.style.background = color;
       const button = h(
         'button',
         {
@@ -75,7 +73,7 @@ export class ClassBar {
           'aria-pressed': selected ? 'true' : 'false',
           onclick: choose(it.class),
         },
-        swatch,
+        swatch(color),
         `${it.name} `,
         h('b', {}, percent(share)),
       );

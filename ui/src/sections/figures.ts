@@ -9,7 +9,7 @@ import {
   shortName,
   subject,
 } from '../core/data';
-import { fill, h, section } from '../core/dom';
+import { add, columnHead, fill, h, section, tableOf } from '../core/dom';
 import {
   counted,
   duration,
@@ -144,6 +144,12 @@ function wholePhase(made: Tile, isWindow: boolean): Tile {
   return made;
 }
 
+/** A duration with its unit beside it. */
+function timed(label: string, ns: number, under: string, title: string): Tile {
+  const [value = '', unit = ''] = duration(ns).split(' ');
+  return tile(label, value, unit, under, title);
+}
+
 /** What a fault did to those who send and receive: messages lost, the longest wait, and when its target was back. */
 function outcomeOfFaults(run: RunView, whole: RunView): Tile[] {
   const isWindow = run !== whole;
@@ -151,33 +157,19 @@ function outcomeOfFaults(run: RunView, whole: RunView): Tile[] {
   const lost = ledger ? account(ledger).slice(0, 1) : [];
   const waits = (['ack_response', 'end_to_end'] as const).flatMap((key) => {
     const latency = latencyOf(run.figures, key);
-    return latency && latency.count > 0 ? [{ key, ns: latency.max_ns }] : [];
+    return latency && latency.count > 0 ? [{ name: infoOf(run, key).name, ns: latency.max_ns }] : [];
   });
-  const longest = waits.toSorted((a, b) => b.ns - a.ns)[0];
-  const back = whole.faults.toSorted((a, b) => (b.back_s ?? -1) - (a.back_s ?? -1))[0];
-  const after = back?.back_s ?? null;
-  const [value = '–', unit = ''] = after === null ? [] : duration(after * 1e9).split(' ');
-  const timed = (label: string, ns: number, under: string): Tile => {
-    const [figure = '', of = ''] = duration(ns).split(' ');
-    return tile(label, figure, of, under, exactDuration(ns));
-  };
+  const longest = waits.toSorted((a, b) => b.ns - a.ns).slice(0, 1);
+  const last = whole.faults.toSorted((a, b) => (b.back_s ?? -1) - (a.back_s ?? -1)).slice(0, 1);
+  const back = last.map(({ target, t, back_s }) => {
+    const [label, title] = [`${target} back after`, 'from the beginning of the fault until it was ready again'];
+    if (back_s === null) return tile(label, '–', '', 'not within the run', title);
+    return timed(label, back_s * 1e9, `fault at ${seconds(t)}`, title);
+  });
   return [
     ...lost.map((it) => wholePhase(it, isWindow)),
-    ...(longest ? [timed('longest wait', longest.ns, infoOf(run, longest.key).name)] : []),
-    ...(back
-      ? [
-          wholePhase(
-            tile(
-              `${back.target} back after`,
-              value,
-              unit,
-              after === null ? 'not within the run' : `fault at ${seconds(back.t)}`,
-              'from the beginning of the fault until it was ready again',
-            ),
-            isWindow,
-          ),
-        ]
-      : []),
+    ...longest.map(({ name, ns }) => timed('longest wait', ns, name, exactDuration(ns))),
+    ...back.map((it) => wholePhase(it, isWindow)),
   ];
 }
 
@@ -193,18 +185,11 @@ function operations(run: RunView): Tile[] {
     const latency = it.part && it.scenario === lead ? latencyOf(run.figures, it.key) : undefined;
     return latency && latency.count > 0 ? [{ it, latency }] : [];
   });
-  const longest = steps.toSorted((a, b) => b.latency.mean_ns - a.latency.mean_ns)[0];
-  const [value = '', unit = ''] = longest ? duration(longest.latency.mean_ns).split(' ') : [];
-  const step = longest && [
-    tile(
-      `longest step: ${shortName(longest.it)}`,
-      value,
-      unit,
-      `mean; p99 ${duration(longest.latency.p99_ns)}`,
-      longest.it.meaning,
-    ),
-  ];
-  return [...(rate ? [rate] : []), ...took, ...(step ?? []), ...rest];
+  const longest = steps.toSorted((a, b) => b.latency.mean_ns - a.latency.mean_ns).slice(0, 1);
+  const step = longest.map(({ it, latency: { mean_ns, p99_ns } }) =>
+    timed(`longest step: ${shortName(it)}`, mean_ns, `mean; p99 ${duration(p99_ns)}`, it.meaning),
+  );
+  return [...(rate ? [rate] : []), ...took, ...step, ...rest];
 }
 
 /** The figures of the first screen, those that answer what the run asks first. */
@@ -265,9 +250,7 @@ export function figures(page: Page, store: Store): View {
     );
     explainMarks(body);
   };
-  store.listen((_, changed) => {
-    if (changed.has('window')) draw();
-  });
+  store.on(['window'], draw);
   return { element, draw };
 }
 
@@ -339,22 +322,11 @@ export function account(ledger: LedgerSummary): HTMLElement[] {
 }
 
 /** CPU per message where messages were counted, cores otherwise. */
-function cost(
-  label: string,
-  perMessage: number | null,
-  cores: number | null,
-  run: RunView,
-): HTMLElement | null {
+function cost(label: string, perMessage: number | null, cores: number | null, run: RunView): HTMLElement | null {
   const of = run.hardware.cores > 0 ? ` of ${counted(run.hardware.cores, 'core')}` : ' cores';
   if (perMessage !== null && perMessage > 0) {
     const under = cores === null ? '' : `${significant(cores)}${of}`;
-    return tile(
-      label,
-      significant(perMessage),
-      'µs/msg',
-      under,
-      `${perMessage} CPU-microseconds per message`,
-    );
+    return tile(label, significant(perMessage), 'µs/msg', under, `${perMessage} CPU-microseconds per message`);
   }
   if (cores === null) return null;
   return tile(label, significant(cores), 'cores', of.trim(), `${cores} cores on average`);
@@ -363,64 +335,32 @@ function cost(
 /** The latencies that users feel. */
 function felt(run: RunView): Metric[] {
   const explains = ['send_ack', 'transfer', 'send_delay'];
-  return latencyKeys(run).filter(
-    (k) =>
-      !infoOf(run, k).part && !explains.includes(k) && (latencyOf(run.figures, k)?.count ?? 0) > 0,
-  );
+  const isFelt = (key: Metric): boolean =>
+    !infoOf(run, key).part && !explains.includes(key) && (latencyOf(run.figures, key)?.count ?? 0) > 0;
+  return latencyKeys(run).filter(isFelt);
 }
 
 /** The same in one small table. */
 function latencies(run: RunView, ofWindow: boolean): HTMLElement | null {
-  const rows = felt(run);
-  if (rows.length === 0) return null;
+  const keys = felt(run);
+  if (keys.length === 0) return null;
   const shown = PERCENTILES.filter(([name]) => name !== 'p90' && name !== 'p99.99');
-  const late = run.figures.late_share;
-  return h(
-    'div',
-    { class: 'scroll' },
-    h(
-      'table',
-      { class: 'latencies' },
-      h(
-        'caption',
-        { class: 'hidden' },
-        `Latencies of the ${ofWindow ? 'window' : 'measured phase'}`,
-      ),
-      h(
-        'thead',
-        {},
-        h(
-          'tr',
-          {},
-          h('td'),
-          shown.map(([name]) => h('th', { scope: 'col', class: 'num' }, name)),
-          h('th', { scope: 'col', class: 'num' }, 'max'),
-        ),
-      ),
-      h(
-        'tbody',
-        {},
-        rows.map((key) => {
-          const l = latencyOf(run.figures, key) as LatencySummary;
-          return h(
-            'tr',
-            { class: key },
-            h('th', { scope: 'row' }, infoOf(run, key).name),
-            shown.map(([, p, field]) => h('td', { class: 'num' }, percentileCell(l, p, l[field]))),
-            h('td', { class: 'num', title: exactDuration(l.max_ns) }, duration(l.max_ns)),
-          );
-        }),
-      ),
-    ),
-    Object.entries(run.figures.scenarios).map(([name, of]) =>
-      of ? failures(run, name, of) : null,
-    ),
-    late !== null && late > 0
-      ? h(
-          'p',
-          { class: 'hint' },
-          `${percent(late)} of messages were sent more than 1 ms after their intended time.`,
-        )
-      : null,
-  );
+  const rows = keys.map((key) => {
+    const l = latencyOf(run.figures, key) as LatencySummary;
+    return h(
+      'tr',
+      { class: key },
+      h('th', { scope: 'row' }, infoOf(run, key).name),
+      shown.map(([, p, field]) => h('td', { class: 'num' }, percentileCell(l, p, l[field]))),
+      h('td', { class: 'num', title: exactDuration(l.max_ns) }, duration(l.max_ns)),
+    );
+  });
+  const caption = `Latencies of the ${ofWindow ? 'window' : 'measured phase'}`;
+  const numbers = [...shown.map(([name]) => name), 'max'].map((name) => columnHead(name, 'num'));
+  const element = tableOf('latencies', caption, [h('td'), ...numbers], h('tbody', {}, rows));
+  const late = run.figures.late_share ?? 0;
+  const why = Object.entries(run.figures.scenarios).map(([name, of]) => of && failures(run, name, of));
+  const told = `${percent(late)} of messages were sent more than 1 ms after their intended time.`;
+  add(element, [...why, late > 0 && h('p', { class: 'hint' }, told)]);
+  return element;
 }

@@ -1,9 +1,8 @@
 // The function table: functions of the language with the native code below them, or self and total share of all
 // functions, sortable; a row selects the function.
 
-import type { Profile } from '../core/data';
-import { KINDS } from '../core/data';
-import { button, choice, fill, h } from '../core/dom';
+import { KINDS, type Profile } from '../core/data';
+import { barCell, button, type Child, choice, columnHead, fill, h, swatch, tableOf } from '../core/dom';
 import { counted, grouped, percent, points, shortened } from '../core/format';
 import type { FunctionsShown, SortBy, Store } from '../core/state';
 import { classColor, frameColor, shadeKey } from '../core/theme';
@@ -17,7 +16,9 @@ import { remarkOn } from '../flame/remarks';
 /** Opens the menu of a function at a place of the window. */
 type Menu = (frame: number, x: number, y: number) => void;
 
+/** Rows at first, and with each further step. */
 const STEP = 40;
+const FURTHER = 200;
 /** Letters of a name: about a line. */
 const LONGEST = 33;
 /** Letters of a module's name that is shown whole, such as `[jit]`. */
@@ -53,10 +54,10 @@ function told({ change }: FunctionRow): number {
 
 /** All functions by name. */
 class FunctionTable {
-  readonly element: HTMLElement;
   private readonly body = h('tbody');
   private readonly more = h('div', { class: 'more' });
   private readonly heads = new Map<SortBy, HTMLElement>();
+  readonly element: HTMLElement;
   private limit = STEP;
 
   constructor(
@@ -64,42 +65,14 @@ class FunctionTable {
     private readonly store: Store,
     private readonly menu: Menu,
   ) {
-    const head = (by: SortBy, label: string, number: boolean): HTMLElement => {
-      const cell = h(
-        'th',
-        { scope: 'col', class: number ? 'num' : null },
-        button(label, () => store.set({ sort: by }), { title: `Sort by ${label}` }),
-      );
+    const head = (by: SortBy, label: string = by): HTMLElement => {
+      const sort = button(label, () => store.set({ sort: by }), { title: `Sort by ${label}` });
+      const cell = columnHead(sort, by === 'name' ? null : 'num');
       this.heads.set(by, cell);
       return cell;
     };
-    this.element = h(
-      'div',
-      {},
-      h(
-        'div',
-        { class: 'scroll' },
-        h(
-          'table',
-          {},
-          h('caption', { class: 'hidden' }, 'Functions of the window'),
-          h(
-            'thead',
-            {},
-            h(
-              'tr',
-              {},
-              head('self', 'self', true),
-              head('total', 'total', true),
-              head('change', 'change', true),
-              head('name', 'function', false),
-            ),
-          ),
-          this.body,
-        ),
-      ),
-      this.more,
-    );
+    const heads = [head('self'), head('total'), head('change'), head('name', 'function')];
+    this.element = h('div', {}, tableOf(null, 'Functions of the window', heads, this.body), this.more);
   }
 
   draw(analysis: Analysis, zoom: number | null, hits: Uint8Array | null, dark: boolean): void {
@@ -124,23 +97,13 @@ class FunctionTable {
       list.slice(0, this.limit).flatMap((row) => {
         const shown = this.row(row, sum, most, dark);
         if (row.frame !== state.frame) return [shown];
-        const lines = analysis.lines(row.frame, zoom);
-        return [shown, ...this.lines(lines, sum, most, compared)];
+        return [shown, ...this.lines(analysis.lines(row.frame, zoom), sum, most, compared)];
       }),
     );
-    const rest = list.length - this.limit;
-    fill(
-      this.more,
-      list.length === 0 && 'No function matches.',
-      rest > 0 &&
-        button(
-          `${grouped(Math.min(rest, 200))} more of ${counted(list.length, 'function')}`,
-          () => {
-            this.limit += 200;
-            this.draw(analysis, zoom, hits, dark);
-          },
-        ),
-    );
+    fillMore(this.more, list.length, this.limit, 'function', () => {
+      this.limit += FURTHER;
+      this.draw(analysis, zoom, hits, dark);
+    });
   }
 
   /** The lines of the chosen function, below it. */
@@ -150,35 +113,26 @@ class FunctionTable {
     most: { self: number; total: number },
     compared: boolean,
   ): HTMLElement[] {
+    const row = (name: string, ...cells: Child[]): HTMLElement =>
+      h('tr', { class: 'line' }, cells, h('td', { class: 'name' }, name));
     const shown = lines
       .slice(0, MOST_LINES)
       .map((line) =>
-        h(
-          'tr',
-          { class: 'line' },
+        row(
+          line.name || 'at no known line',
           shareCell(this.profile, line.self, most.self, sum),
           shareCell(this.profile, line.total, most.total, sum),
-          compared ? h('td') : null,
-          h('td', { class: 'name' }, line.name || 'at no known line'),
+          compared && h('td'),
         ),
       );
     const left = lines.length - shown.length;
-    if (left > 0) {
-      const columns = compared ? '3' : '2';
-      const text = `${counted(left, 'more line')} with less`;
-      shown.push(
-        h('tr', { class: 'line' }, h('td', { colspan: columns }), h('td', { class: 'name' }, text)),
-      );
-    }
-    return shown;
+    const columns = compared ? '3' : '2';
+    return left > 0
+      ? [...shown, row(`${counted(left, 'more line')} with less`, h('td', { colspan: columns }))]
+      : shown;
   }
 
-  private row(
-    row: FunctionRow,
-    sum: number,
-    most: { self: number; total: number },
-    dark: boolean,
-  ): HTMLElement {
+  private row(row: FunctionRow, sum: number, most: { self: number; total: number }, dark: boolean): HTMLElement {
     const { profile, store, menu } = this;
     return functionRow(
       store,
@@ -192,25 +146,26 @@ class FunctionTable {
   }
 }
 
+/** What stands below a table: a button for further rows, or that there are none. */
+function fillMore(more: HTMLElement, all: number, limit: number, one: string, show: () => void): void {
+  const rest = all - limit;
+  const label = `${grouped(Math.min(rest, FURTHER))} more of ${counted(all, one)}`;
+  fill(more, all === 0 && 'No function matches.', rest > 0 && button(label, show));
+}
+
 /** The change of a function's self share, beside the rest. */
 function changeCell(change: Change): HTMLElement {
   const { here, rest, proven } = change;
   const difference = points(here - rest);
   const soft = !proven && here !== rest;
   const title = `self ${percent(here)}, in the rest ${percent(rest)}, ${difference} points${soft ? ': chance gives as much' : ''}`;
-  return h(
-    'td',
-    { class: soft ? 'num unproven' : 'num', title },
-    soft ? `~ ${difference}` : difference,
-  );
+  return h('td', { class: soft ? 'num unproven' : 'num', title }, soft ? `~ ${difference}` : difference);
 }
 
 /** A cell with a share of the window's samples, and a bar. */
 function shareCell(profile: Profile, value: number, top: number, sum: number): HTMLElement {
   const title = `${amount(profile, value)} of ${amount(profile, sum)}`;
-  const cell = h('td', { class: 'num bar', title }, percent(sum > 0 ? value / sum : 0));
-  cell.style.setProperty('--w', `${top > 0 ? (value / top) * 100 : 0}%`);
-  return cell;
+  return barCell(title, percent(sum > 0 ? value / sum : 0), value, top);
 }
 
 /** A row of a function, which the second button and the menu key open the menu of. */
@@ -243,8 +198,7 @@ function nameCell(profile: Profile, store: Store, frame: number, dark: boolean):
   const where = modules[module[frame]!] ?? '';
   const remark = remarkOn(profile, frame);
   const selected = store.state.frame === frame;
-  const swatch = h('i', { class: 'swatch' });
-  swatch.style.background = frameColor(k, shadeKey(k, name, where), dark, profile.event_kind);
+  const color = frameColor(k, shadeKey(k, name, where), dark, profile.event_kind);
   return h(
     'td',
     {
@@ -254,7 +208,7 @@ function nameCell(profile: Profile, store: Store, frame: number, dark: boolean):
     h(
       'div',
       { class: 'cell' },
-      swatch,
+      swatch(color),
       h(
         'button',
         {
@@ -272,9 +226,9 @@ function nameCell(profile: Profile, store: Store, frame: number, dark: boolean):
 
 /** The functions of the language with the native code below them, and the classes of all other samples. */
 class LanguageTable {
-  readonly element: HTMLElement;
   private readonly body = h('tbody');
   private readonly more = h('div', { class: 'more' });
+  readonly element: HTMLElement;
   private limit = STEP;
 
   constructor(
@@ -282,28 +236,9 @@ class LanguageTable {
     private readonly store: Store,
     private readonly menu: Menu,
   ) {
-    const head = (label: string, name: string): HTMLElement =>
-      h('th', { scope: 'col', class: name }, label);
-    this.element = h(
-      'div',
-      {},
-      h(
-        'div',
-        { class: 'scroll' },
-        h(
-          'table',
-          {},
-          h('caption', { class: 'hidden' }, 'Functions of the window with the code below them'),
-          h(
-            'thead',
-            {},
-            h('tr', {}, head('total', 'num'), head('split', 'parts'), head('function', '')),
-          ),
-          this.body,
-        ),
-      ),
-      this.more,
-    );
+    const heads = [columnHead('total', 'num'), columnHead('split', 'parts'), columnHead('function')];
+    const table = tableOf(null, 'Functions of the window with the code below them', heads, this.body);
+    this.element = h('div', {}, table, this.more);
   }
 
   draw(analysis: Analysis, zoom: number | null, hits: Uint8Array | null, dark: boolean): void {
@@ -315,16 +250,10 @@ class LanguageTable {
       this.body,
       wanted.slice(0, this.limit).map((row) => this.row(row, most, sum, dark)),
     );
-    const rest = wanted.length - this.limit;
-    fill(
-      this.more,
-      wanted.length === 0 && 'No function matches.',
-      rest > 0 &&
-        button(`${grouped(Math.min(rest, 200))} more of ${counted(wanted.length, 'row')}`, () => {
-          this.limit += 200;
-          this.draw(analysis, zoom, hits, dark);
-        }),
-    );
+    fillMore(this.more, wanted.length, this.limit, 'row', () => {
+      this.limit += FURTHER;
+      this.draw(analysis, zoom, hits, dark);
+    });
   }
 
   private row(row: LanguageRow, most: number, sum: number, dark: boolean): HTMLElement {

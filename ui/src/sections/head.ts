@@ -111,8 +111,6 @@ export function glance(page: Page, store: Store): View {
     fill(element, tiles);
     explainMarks(element);
   };
-  store.listen((_, changed) => {
-    if (changed.has('window')) draw();
-  });
+  store.on(['window'], draw);
   return { element, draw };
 }

@@ -317,7 +317,7 @@ export function eventTable(run: RunView): HTMLElement | null {
   const all = [...run.events, ...stalls].sort((a, b) => a.t - b.t);
   if (all.length === 0) return null;
   const rows = all.map(({ t, label }) => [`${t.toFixed(3)} s`, label]);
-  const columns = [{ label: 'time', number: true }, { label: 'event' }];
+  const columns = [{ number: 'time' }, 'event'];
   return later(counted(all.length, 'event'), () =>
     scrolling(table('Events of the run', columns, rows)),
   );

@@ -1,7 +1,7 @@
 // Who limited the run: the sentence, what decided it, what producers waited for over time, and the
 // figures that it rests on.
 
-import { margins } from '../charts/panel';
+import { margins, pushApart } from '../charts/panel';
 import { ofSubject, type WaitKey } from '../core/data';
 import { type Child, fill, h, later, pairs, section, table, widthOf, withCode } from '../core/dom';
 import { counted, duration, grouped, percent, significant, timeTick } from '../core/format';
@@ -51,9 +51,9 @@ export function words(unit: string | undefined): Words {
 }
 
 const STALLED: Partial<Record<Lateness, string>> = {
-  broker_stalled: 'broker stood still',
-  generator_stalled: 'bellows stood still',
-  machine_stalled: 'machine stood still',
+  broker_stalled: 'broker stalled',
+  generator_stalled: 'bellows stalled',
+  machine_stalled: 'machine stalled',
   own_fault: "the run's own fault",
 };
 
@@ -134,16 +134,8 @@ function swatch(key: string, text: string, title: string): HTMLElement {
 
 /** Labels beside the stack, pushed apart where they would touch. */
 function labels(list: ReturnType<typeof marks>): HTMLElement {
-  const step = 14;
-  const placed = list.map((m) => ({ ...m, top: (1 - m.y) * HEIGHT })).sort((a, b) => a.top - b.top);
-  placed.forEach((m, i) => {
-    m.top = Math.max(m.top, i > 0 ? placed[i - 1]!.top + step : 0);
-  });
-  let floor = HEIGHT - 4;
-  for (const m of placed.toReversed()) {
-    m.top = Math.min(m.top, floor);
-    floor = m.top - step;
-  }
+  const placed = list.map((m) => ({ ...m, top: (1 - m.y) * HEIGHT }));
+  pushApart(placed, HEIGHT - 4);
   const box = h('div', { class: 'ends', 'aria-hidden': 'true' });
   for (const m of placed) {
     const mark = swatch(m.key, m.text, m.title);
@@ -209,7 +201,7 @@ function picture(run: RunView, all: Bar[], words: Words, width: number): SVGElem
   root.append(tick(9, '100 %'), tick(HEIGHT, '0'));
   if (loops) {
     const name = { x: left, y: HEIGHT + GAP - 5, class: 'name' };
-    root.append(svg('text', name, 'event loops at work'), tick(HEIGHT + GAP + 9, '100 %'));
+    root.append(svg('text', name, 'event loops busy'), tick(HEIGHT + GAP + 9, '100 %'));
   }
   for (const time of ticks(start, end, Math.floor(inner / 70))) {
     const text = timeTick(time, end - start);
@@ -236,7 +228,7 @@ function told(bar: Bar, words: Words): Child[] {
   return [
     h('div', { class: 'when' }, `${round(bar.from)} to ${round(bar.to)} s`),
     ...rows.toReversed(),
-    bar.working === null ? null : waitRow('ready', 'event loops at work', percent(bar.working)),
+    bar.working === null ? null : waitRow('ready', 'event loops busy', percent(bar.working)),
   ];
 }
 
@@ -287,7 +279,7 @@ export function ours(e: Evidence, words: Words): Row[] {
       return [`${words.who} waited: ${name}`, value > 0 ? percent(value) : null];
     }),
     ['event loops', String(e.loops.length)],
-    ['busiest loop at work', share(most((l) => 1 - l.idle))],
+    ['busiest loop, busy', share(most((l) => 1 - l.idle))],
     ['its CPU', e.spun ? 'spins' : share(most((l) => l.cpu))],
     ['waited for a core', share(most((l) => l.starved))],
     ['loop lag, median second', length(e.loop_lag_median_ns)],
@@ -397,9 +389,7 @@ export function limit(run: RunView, store: Store): View | null {
     fill(legend, narrow ? list.map((m) => swatch(m.key, m.text, m.title)) : []);
     if (!narrow) frame.append(labels(list));
   };
-  store.listen((_, changed) => {
-    if (changed.has('window')) draw();
-  });
+  store.on(['window'], draw);
   return { element, draw };
 }
 
@@ -409,9 +399,9 @@ function waitTable(run: RunView, all: Bar[], words: Words): HTMLElement {
     .map((w, k) => ({ name: w[1], k }))
     .filter(({ k }) => all.some((b) => b.shares[k]! > 0));
   const head = [
-    { label: 'from, s', number: true },
-    ...shown.map(({ name }) => ({ label: name, number: true })),
-    { label: 'event loops at work', number: true },
+    { number: 'from, s' },
+    ...shown.map(({ name }) => ({ number: name })),
+    { number: 'event loops busy' },
   ];
   const rows = all.map((b) => [
     timeTick(Math.round(b.from * 100) / 100, Math.min(length, 100)),

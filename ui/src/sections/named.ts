@@ -138,14 +138,10 @@ export function namedMenu(run: RunView, store: Store): HTMLElement | null {
         ),
       ),
     );
-  store.listen((_, changed) => {
-    if (changed.has('panels')) {
-      const focused = [...element.querySelectorAll('button')].indexOf(
-        document.activeElement as HTMLButtonElement,
-      );
-      draw();
-      element.querySelectorAll('button')[focused]?.focus();
-    }
+  store.on(['panels'], () => {
+    const focused = [...element.querySelectorAll('button')].findIndex((it) => it === document.activeElement);
+    draw();
+    element.querySelectorAll('button')[focused]?.focus();
   });
   draw();
   return element;

@@ -1,20 +1,16 @@
 // Which panels a run has: only those that its data can fill.
 
 import type uPlot from 'uplot';
-import { bounds, cellAt, drawHeat, latencyTick, logTicks } from '../charts/heat';
+import { bounds, cellAt, drawHeat, logTicks } from '../charts/heat';
 import type { Line, PanelSpec } from '../charts/panel';
 import { held, makesLine } from '../charts/steps';
-import { infoOf, type Slices, subject } from '../core/data';
-import { duration, megabytes, si, significant } from '../core/format';
+import { type Column, infoOf, type Slices, subject } from '../core/data';
+import { duration, durationTick, megabytes, si, significant } from '../core/format';
 import type { Grid } from '../core/histograms';
 import type { RunView } from '../core/view';
 import { requirementLines } from './requirements';
-import { scenarioPanels } from './scenario';
+import { perSecond, scenarioPanels, some } from './scenario';
 
-type Column = (number | null)[];
-
-const some = (column: Column): boolean => column.some((v) => v !== null && v > 0);
-const perSecond = (v: number): string => `${si(v)}/s`;
 const cores = (v: number): string => `${significant(v)} cores`;
 const count = (v: number): string => si(Math.round(v));
 
@@ -103,7 +99,7 @@ export function latency(
       ...required.map((it) => ({ ...it, halo: true })),
     ],
     log: [low, high],
-    tick: latencyTick,
+    tick: durationTick,
     ticks: (u: uPlot) => logTicks(low, high, Math.max(3, u.over.clientHeight / 18 || 9)),
     under: (u, p) => drawHeat(map, u, p),
     spot: (time, value) => cellAt(map, time, value),

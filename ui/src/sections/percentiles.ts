@@ -1,6 +1,6 @@
 // How latency is distributed: percentile curves on an axis of nines, and the same as a table.
 
-import { panelSvg, png, svg } from '../charts/export';
+import { panelsSvg, savePicture } from '../charts/export';
 import { NinesChart, type NinesLine, nineBounds } from '../charts/nines';
 import { called, infoOf, latencyKeys, latencyOf, type Page, shortName } from '../core/data';
 import { button, csv, fill, h, save, section, table } from '../core/dom';
@@ -134,9 +134,7 @@ export function percentiles(page: Page, store: Store): View | null {
     fill(hint, `${of}; both axes logarithmic`);
     fill(rows, summaryTable(run, figures, window !== null));
   };
-  store.listen((_, changed) => {
-    if (changed.has('window')) draw();
-  });
+  store.on(['window'], draw);
   const element = section(
     'latency',
     'How latency is distributed',
@@ -169,28 +167,17 @@ export function percentiles(page: Page, store: Store): View | null {
 
 /** Every metric's percentiles: the chart's table, and the numbers to quote. */
 function summaryTable(run: RunView, figures: Figures, ofWindow: boolean): HTMLElement {
-  const rows = latencyKeys(run)
-    .flatMap((key) => {
-      const l = latencyOf(figures, key);
-      return l && l.count > 0 ? [{ key, l }] : [];
-    })
-    .map(({ key, l }) => [
-      infoOf(run, key).name,
-      h('span', { title: exactDuration(l.mean_ns) }, duration(l.mean_ns)),
-      ...PERCENTILES.map(([, p, field]) => percentileCell(l, p, l[field])),
-      h('span', { title: exactDuration(l.max_ns) }, duration(l.max_ns)),
-      grouped(l.count),
-    ]);
-  const number = (label: string) => ({ label, number: true });
+  const exact = (ns: number): HTMLElement => h('span', { title: exactDuration(ns) }, duration(ns));
+  const rows = latencyKeys(run).flatMap((key) => {
+    const l = latencyOf(figures, key);
+    if (!l || l.count === 0) return [];
+    const percentiles = PERCENTILES.map(([, p, field]) => percentileCell(l, p, l[field]));
+    return [[infoOf(run, key).name, exact(l.mean_ns), ...percentiles, exact(l.max_ns), grouped(l.count)]];
+  });
+  const numbers = ['mean', ...PERCENTILES.map(([name]) => name), 'max', 'samples'];
   const made = table(
     ofWindow ? 'Latencies of the window, to 1 %' : 'Latencies of the measured phase',
-    [
-      { label: 'metric' },
-      number('mean'),
-      ...PERCENTILES.map(([name]) => number(name)),
-      number('max'),
-      number('samples'),
-    ],
+    ['metric', ...numbers.map((number) => ({ number }))],
     rows,
   );
   const weak = made.querySelector('.weak');
@@ -199,27 +186,15 @@ function summaryTable(run: RunView, figures: Figures, ofWindow: boolean): HTMLEl
 }
 
 function curveCsv(run: RunView, curves: readonly Curve[]): string {
-  return csv([
-    ['metric', 'share_at_or_below', 'ns'],
-    ...curves.flatMap((c) =>
-      c.nines.map((n, i) => [infoOf(run, c.metric).name, 1 - 10 ** -n, c.ns[i]!]),
-    ),
-  ]);
+  const rows = curves.flatMap(({ metric, nines, ns }) =>
+    nines.map((n, i) => [infoOf(run, metric).name, 1 - 10 ** -n, ns[i]!]),
+  );
+  return csv([['metric', 'share_at_or_below', 'ns'], ...rows]);
 }
 
 function exportPicture(run: RunView, charts: NinesChart[], kind: 'svg' | 'png'): void {
-  const p = palette();
-  const body: string[] = [];
-  let [top, width] = [8, 0];
-  for (const { drawn } of charts) {
-    if (!drawn) continue;
-    const part = panelSvg(drawn, p, top);
-    body.push(...part.body);
-    top += part.height;
-    width = Math.max(width, drawn.chart.width);
-  }
-  const text = svg(width, top + 8, p, body);
-  const name = `${run.id}-percentiles`;
-  if (kind === 'svg') save(`${name}.svg`, text, 'image/svg+xml');
-  else void png(text, width, top + 8).then((blob) => save(`${name}.png`, blob));
+  const drawn = charts.flatMap((chart) => chart.drawn ?? []);
+  const { body, height } = panelsSvg(drawn, palette(), 8);
+  const width = Math.max(0, ...drawn.map(({ chart }) => chart.width));
+  savePicture(`${run.id}-percentiles`, kind, width, height + 8, body);
 }

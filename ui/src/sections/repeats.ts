@@ -1,6 +1,6 @@
 // Runs of the same experiment: each figure as a line of dots, a dot for each run.
 
-import { h, table } from '../core/dom';
+import { h, remarkList, scrolling, section, table } from '../core/dom';
 import { counted, duration, grouped, percent, seconds, significant } from '../core/format';
 import type { QuantityUnit, RepeatedFigure, RepeatedRun, Repeats, RunView } from '../core/view';
 
@@ -97,34 +97,13 @@ export function remarks(repeats: Repeats): string[] {
 export function repeats(run: RunView): HTMLElement | null {
   const all = run.repeats;
   if (!all || all.figures.length === 0) return null;
-  const columns = [
-    { label: 'figure' },
-    { label: 'each run' },
-    { label: 'mean', number: true },
-    { label: 'sd', number: true },
-    { label: '95 % of the mean', number: true },
-    { label: 'min', number: true },
-    { label: 'max', number: true },
-  ];
+  const numbers = ['mean', 'sd', '95 % of the mean', 'min', 'max'].map((number) => ({ number }));
   const rows = all.figures.map((figure) => row(run, all, figure));
-  return h(
-    'section',
-    { id: 'repeats' },
-    h(
-      'header',
-      {},
-      h('h2', {}, counted(all.runs.length, 'run')),
-      h(
-        'span',
-        { class: 'hint' },
-        'a dot is a run and leads to its report, the filled one is this; each line has its own scale; the band is the 95 % interval of the mean',
-      ),
-    ),
-    h('div', { class: 'scroll' }, table('Figures of all runs', columns, rows)),
-    h(
-      'ul',
-      { class: 'hint remarks' },
-      remarks(all).map((text) => h('li', {}, text)),
-    ),
+  return section(
+    'repeats',
+    counted(all.runs.length, 'run'),
+    'a dot is a run and leads to its report, the filled one is this; each line has its own scale; the band is the 95 % interval of the mean',
+    scrolling(table('Figures of all runs', ['figure', 'each run', ...numbers], rows)),
+    remarkList(...remarks(all)),
   );
 }

@@ -1,7 +1,7 @@
 // What the run had to reach: a table, and lines in the charts of what it is about.
 
 import type { Line } from '../charts/panel';
-import { h, section, table } from '../core/dom';
+import { h, scrolling, section, table } from '../core/dom';
 import { counted } from '../core/format';
 import type { RequirementChart, RequirementRow, RunView } from '../core/view';
 
@@ -22,33 +22,16 @@ export function missed(rows: readonly RequirementRow[]): string | null {
 export function requirements(run: RunView): HTMLElement | null {
   const rows = run.requirements;
   if (rows.length === 0) return null;
+  const cells = rows.map((it) => {
+    const outcome = h(it.met === true ? 'span' : 'b', { class: it.met === false ? 'missed' : null }, it.outcome);
+    return [h('code', {}, it.that), outcome, it.observed, it.limit];
+  });
+  const heads = ['required', 'outcome', { number: 'observed' }, { number: 'limit' }];
   return section(
     'requirements',
     'Requirements',
     h('span', { class: 'readout' }, tally(rows)),
-    h(
-      'div',
-      { class: 'scroll' },
-      table(
-        'What the run had to reach',
-        [
-          { label: 'required' },
-          { label: 'outcome' },
-          { label: 'observed', number: true },
-          { label: 'limit', number: true },
-        ],
-        rows.map((it) => [
-          h('code', {}, it.that),
-          h(
-            it.met === true ? 'span' : 'b',
-            { class: it.met === false ? 'missed' : null },
-            it.outcome,
-          ),
-          it.observed,
-          it.limit,
-        ]),
-      ),
-    ),
+    scrolling(table('What the run had to reach', heads, cells)),
   );
 }
 
@@ -60,18 +43,9 @@ export function requirementLines(
   format: (value: number) => string,
 ): Line[] {
   const same = JSON.stringify(chart);
-  return run.requirements.flatMap(({ line }) =>
-    line && JSON.stringify(line.chart) === same
-      ? [
-          {
-            label: line.label,
-            values: new Array<number>(intervals).fill(line.value),
-            color: (p) => p.accent,
-            format,
-            width: 1.25,
-            dash: [6, 3],
-          } satisfies Line,
-        ]
-      : [],
-  );
+  return run.requirements.flatMap(({ line }): Line[] => {
+    if (!line || JSON.stringify(line.chart) !== same) return [];
+    const values = new Array<number>(intervals).fill(line.value);
+    return [{ label: line.label, values, color: (p) => p.accent, format, width: 1.25, dash: [6, 3] }];
+  });
 }

@@ -108,7 +108,8 @@ export function failures(
   );
 }
 
-const perSecond = (v: number): string => `${si(v)}/s`;
+/** A rate under the crosshair. */
+export const perSecond = (v: number): string => `${si(v)}/s`;
 const COLORS: readonly ((p: Palette) => string)[] = [
   (p) => p.receive,
   (p) => p.send,
@@ -237,61 +238,38 @@ export function scenarioPanels(
   rates.push(...requirementLines(run, 'operations', t.length, perSecond));
   const unit = ours ?? 'operations';
   const owner = whose(run, name);
-  const before: PanelSpec[] =
-    rates.length === 0
-      ? []
-      : [
-          {
-            id: `rates-${name}`,
-            title: owner + unit,
-            unit: `${unit} per second${over ? `, counted over ${significant(over)} s` : ''}`,
-            height: 116,
-            lines: rates,
-            times: { t, dt },
-          },
-        ];
+  const times = { t, dt };
+  const window = over ? `, counted over ${significant(over)} s` : '';
+  const rate = { id: `rates-${name}`, title: owner + unit, unit: `${unit} per second${window}`, height: 116 };
+  const single = (
+    metric: MetricInfo,
+    kind: string,
+    title: string,
+    unit: string,
+    format: (v: number) => string,
+  ): PanelSpec => {
+    const values = counts[metric.key]!;
+    const lines: Line[] = [{ label: metric.name, values, color: (p) => p.receive, format, area: true }];
+    return { id: `${kind}-${metric.key}`, title: owner + title, unit, height: 64, times, lines };
+  };
   const stack = stacked(run, name, owner);
   const peaks = own.filter((it) => it.kind === 'peak' && some(counts[it.key]));
-  const after: PanelSpec[] = [
-    ...(stack ? [stack] : []),
-    ...peaks.map((metric) => ({
-      id: `peak-${metric.key}`,
-      title: `${owner}${ours ?? name} ${metric.name}`,
-      unit: metric.meaning,
-      height: 64,
-      times: { t, dt },
-      lines: [
-        {
-          label: metric.name,
-          values: counts[metric.key]!,
-          color: (p: Palette) => p.receive,
-          format: (v: number) => grouped(v),
-          area: true,
-        },
-      ],
-    })),
-    ...others.map((metric) => ({
-      id: `rate-${metric.key}`,
-      title: owner + metric.name,
-      unit: metric.unit === 'bytes' ? 'per second' : `${metric.unit} per second`,
-      height: 64,
-      times: { t, dt },
-      lines: [
-        {
-          label: metric.name,
-          values: counts[metric.key]!,
-          color: (p: Palette) => p.receive,
-          format: metric.unit === 'bytes' ? (v: number) => `${bytes(v)}/s` : perSecond,
-          area: true,
-        },
-      ],
-      ...(metric.unit === 'bytes' ? { tick: bytesTick } : {}),
-    })),
-  ];
-  return { before, after };
+  return {
+    before: rates.length === 0 ? [] : [{ ...rate, lines: rates, times }],
+    after: [
+      ...(stack ? [stack] : []),
+      ...peaks.map((it) => single(it, 'peak', `${ours ?? name} ${it.name}`, it.meaning, (v) => grouped(v))),
+      ...others.map((it) =>
+        it.unit === 'bytes'
+          ? { ...single(it, 'rate', it.name, 'per second', (v) => `${bytes(v)}/s`), tick: bytesTick }
+          : single(it, 'rate', it.name, `${it.unit} per second`, perSecond),
+      ),
+    ],
+  };
 }
 
-function some(column: Column | undefined): boolean {
+/** Whether a column has anything but nothing in it. */
+export function some(column: Column | undefined): boolean {
   return column?.some((v) => v !== null && v > 0) ?? false;
 }
 

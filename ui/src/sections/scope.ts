@@ -32,8 +32,6 @@ export function markScopes(run: RunView, store: Store, main: HTMLElement): void 
       mark.textContent = OF_WINDOW.includes(id) ? of : whole;
     }
   };
-  store.listen((_, changed) => {
-    if (changed.has('window') || changed.has('clock')) draw();
-  });
+  store.on(['window', 'clock'], draw);
   draw();
 }

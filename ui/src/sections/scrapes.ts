@@ -1,7 +1,7 @@
 // What pages of metrics cost that were requested beside the load: a figure for each page, and all of them in a table.
 
 import { ofSubject } from '../core/data';
-import { type Child, h } from '../core/dom';
+import { type Child, columnHead, h, tableOf } from '../core/dom';
 import { bytes, counted, duration, exactDuration, grouped, visible } from '../core/format';
 import type { RunView, ScrapedPage } from '../core/view';
 import { percentileCell } from './percentile-cell';
@@ -60,64 +60,32 @@ export function scrapeTiles(run: RunView): Tile[] {
 export function scrapeTable(run: RunView): HTMLElement | null {
   const { scrapes } = run.figures;
   if (scrapes.length === 0) return null;
-  const number = (text: Child, title: string | null = null): HTMLElement =>
-    h('td', { class: 'num', title }, text);
+  const number = (text: Child, title: string | null = null): HTMLElement => h('td', { class: 'num', title }, text);
   const time = (page: ScrapedPage, percentile: number, ns: number): HTMLElement =>
     number(percentileCell(page.response, percentile, ns));
   const costs = scrapes.map(brokerCost);
   const isOfBroker = costs.some((cost) => cost !== null);
-  const heads = ['pages', 'failed', 'p50', 'p99', 'max', 'page size', 'arrived', 'in all'];
-  return h(
-    'div',
-    { class: 'scroll' },
-    h(
-      'table',
-      { class: 'latencies' },
-      h('caption', { class: 'hidden' }, 'Pages of metrics that were requested'),
-      h(
-        'thead',
-        {},
-        h(
-          'tr',
-          {},
-          h('th', { scope: 'col' }, 'scraped page'),
-          [...heads, ...(isOfBroker ? [ofSubject(run, 'broker CPU each')] : [])].map((label) =>
-            h('th', { scope: 'col', class: 'num' }, label),
-          ),
-        ),
-      ),
-      h(
-        'tbody',
-        {},
-        scrapes.map((page, i) =>
-          h(
-            'tr',
-            {},
-            h('th', { scope: 'row', title: visible(page.url) }, visible(page.name)),
-            number(grouped(page.completed)),
-            number(grouped(page.failed), missed(page) || 'none'),
-            time(page, 50, page.response.p50_ns),
-            time(page, 99, page.response.p99_ns),
-            number(
-              page.response.count > 0 ? duration(page.response.max_ns) : '–',
-              exactDuration(page.response.max_ns),
-            ),
-            number(
-              bytes(page.page_bytes),
-              `${grouped(page.series)} series; the median of all pages`,
-            ),
-            number(
-              page.arrived_bytes > 0 ? bytes(page.arrived_bytes) : '–',
-              'of a page, compressed where the server compresses; the median',
-            ),
-            number(
-              bytes(page.received_bytes),
-              'for all requests, compressed where the server compresses',
-            ),
-            isOfBroker ? number(costs[i]?.text ?? '', costs[i]?.title ?? null) : null,
-          ),
-        ),
-      ),
-    ),
-  );
+  const names = ['pages', 'failed', 'p50', 'p99', 'max', 'page size', 'arrived', 'in all'];
+  if (isOfBroker) names.push(ofSubject(run, 'broker CPU each'));
+  const heads = [columnHead('scraped page'), ...names.map((name) => columnHead(name, 'num'))];
+  const rows = scrapes.map((page, i) => {
+    const { completed, failed, response, page_bytes, arrived_bytes, received_bytes } = page;
+    const longest = response.count > 0 ? duration(response.max_ns) : '–';
+    const arrived = arrived_bytes > 0 ? bytes(arrived_bytes) : '–';
+    return h(
+      'tr',
+      {},
+      h('th', { scope: 'row', title: visible(page.url) }, visible(page.name)),
+      number(grouped(completed)),
+      number(grouped(failed), missed(page) || 'none'),
+      time(page, 50, response.p50_ns),
+      time(page, 99, response.p99_ns),
+      number(longest, exactDuration(response.max_ns)),
+      number(bytes(page_bytes), `${grouped(page.series)} series; the median of all pages`),
+      number(arrived, 'of a page, compressed where the server compresses; the median'),
+      number(bytes(received_bytes), 'for all requests, compressed where the server compresses'),
+      isOfBroker ? number(costs[i]?.text ?? '', costs[i]?.title ?? null) : null,
+    );
+  });
+  return tableOf('latencies', 'Pages of metrics that were requested', heads, h('tbody', {}, rows));
 }

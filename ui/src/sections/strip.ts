@@ -1,7 +1,7 @@
 // Samples over time, above the graph: as a rate, or each second as a column of a heat map.
 
 import { bandsOf } from '../charts/bands';
-import { Panel, type Shared } from '../charts/panel';
+import { type Line, Panel, type Shared } from '../charts/panel';
 import { clockOf } from '../core/clock';
 import type { Profile } from '../core/data';
 import { h, widthOf } from '../core/dom';
@@ -71,10 +71,7 @@ export function timeStrip(
   };
   let panel: Panel | null = null;
   const map = new OffsetMap(run, profile, store);
-  pointer.listen((t) => {
-    panel?.cross(t);
-    panel?.pointer(t);
-  });
+  pointer.listen((t) => panel?.pointer(t));
   let drawn = '';
   const draw = (force = false): void => {
     const { frame } = store.state;
@@ -117,34 +114,22 @@ export function timeStrip(
     const trim = (values: Float64Array): (number | null)[] => Array.from(values, (v) => v * scale);
     const parts = [known === null ? '' : profile.names[known]!, only.label];
     const name = parts.filter((part) => part !== '').join(' in ');
-    const spec = {
-      id: 'samples',
-      title: name === '' ? 'samples over time' : name,
-      unit: `${rate || `${profile.unit} per second`}${name === '' ? '' : ', of all samples'}`,
-      height: 62,
-      lines: [
-        {
-          label: name === '' ? 'sampled' : 'all samples',
-          values: trim(all),
-          color: (p: ReturnType<typeof palette>) => (name === '' ? p.ink : p.faint),
-          format,
-          width: 1.25,
-          area: name === '',
-        },
-        ...(name === ''
-          ? []
-          : [
-              {
-                label: known === null ? 'these samples' : 'this function',
-                values: trim(part),
-                color: (p: ReturnType<typeof palette>) => p.accent,
-                format,
-                area: true,
-              },
-            ]),
-      ],
-    };
-    panel = new Panel(spec, shared, () => true);
+    const whole = name === '';
+    const lines: Line[] = [
+      {
+        label: whole ? 'sampled' : 'all samples',
+        values: trim(all),
+        color: (p) => (whole ? p.ink : p.faint),
+        format,
+        width: 1.25,
+        area: whole,
+      },
+    ];
+    const label = known === null ? 'these samples' : 'this function';
+    if (!whole) lines.push({ label, values: trim(part), color: (p) => p.accent, format, area: true });
+    const title = whole ? 'samples over time' : name;
+    const unit = `${rate || `${profile.unit} per second`}${whole ? '' : ', of all samples'}`;
+    panel = new Panel({ id: 'samples', title, unit, height: 62, lines }, shared, () => true);
     element.replaceChildren(panel.element);
     if (widthOf(element) > 0) panel.draw(widthOf(element), palette());
   };

@@ -1,7 +1,7 @@
 // One time axis for everything: panels under each other, a common crosshair, a window by dragging.
 
 import { bandsOf } from '../charts/bands';
-import { type Drawn, panelSvg, png, svg, xml } from '../charts/export';
+import { type Drawn, panelsSvg, savePicture, xml } from '../charts/export';
 import { margins, Panel, type PanelSpec, type Shared } from '../charts/panel';
 import { type Times, trace } from '../charts/steps';
 import { drawTimeAxis } from '../charts/time-axis';
@@ -12,7 +12,7 @@ import { brief, duration, grouped, seconds, significant } from '../core/format';
 import { type Grid, gridOf, type Histograms } from '../core/histograms';
 import type { Pause } from '../core/inflate';
 import type { Pointer, Store } from '../core/state';
-import { type Palette, palette } from '../core/theme';
+import { palette } from '../core/theme';
 import type { Metric, Phase, RunView } from '../core/view';
 import { drawLane, eventTable, PHASE_LABELS } from './lane';
 import { isShown, namedMenu, namedPanel } from './named';
@@ -140,7 +140,6 @@ export function timeline(
   const hasAxis = (spec: PanelSpec): boolean => seen().at(-1)?.spec.id === spec.id;
   pointer.listen((t) => {
     for (const panel of list) {
-      panel.cross(t);
       panel.pointer(t);
     }
     describe();
@@ -211,12 +210,8 @@ export function timeline(
         closer,
         reset,
         hasClock(run) ? wall : null,
-        button('SVG', () => void exportPicture(run, list, heat(), 'svg'), {
-          title: 'Save as SVG',
-        }),
-        button('PNG', () => void exportPicture(run, list, heat(), 'png'), {
-          title: 'Save as PNG',
-        }),
+        button('SVG', () => exportPicture(run, list, heat(), 'svg'), { title: 'Save as SVG' }),
+        button('PNG', () => exportPicture(run, list, heat(), 'png'), { title: 'Save as PNG' }),
         button('CSV', () => save(`${run.id}-series.csv`, seriesCsv(run), 'text/csv'), {
           title: 'Save the series as CSV',
         }),
@@ -256,8 +251,7 @@ export function timeline(
   store.listen((_, changed) => {
     if (changed.has('metric')) {
       take();
-      const panel = list.find((it) => it.spec.id === 'latency');
-      if (panel) panel.update(panel.spec);
+      list.find((it) => it.spec.id === 'latency')?.redraw();
       const m = metric();
       if (m) picker.set(m);
     }
@@ -372,9 +366,9 @@ function seriesTable(run: RunView): HTMLElement {
     }),
   ]);
   const head = [
-    { label: 'from, s', number: true },
-    { label: 'phase' },
-    ...cols.map((c) => ({ label: c.exact ? c.label.replace(/, ns$/, '') : c.label, number: true })),
+    { number: 'from, s' },
+    'phase',
+    ...cols.map((c) => ({ number: c.exact ? c.label.replace(/, ns$/, '') : c.label })),
   ];
   return h('div', { class: 'scroll', tabindex: 0 }, table('Every interval of the run', head, rows));
 }
@@ -382,32 +376,18 @@ function seriesTable(run: RunView): HTMLElement {
 function seriesCsv(run: RunView): string {
   const cols = columns(run);
   const [from, to] = run.span;
-  return csv([
-    ['from_s', 'length_s', 'phase', ...cols.map((c) => c.label)],
-    ...run.series.t.flatMap((t, i) =>
-      t < from || t > to
-        ? []
-        : [
-            [
-              t,
-              run.series.dt[i]!,
-              phaseAt(run, t, run.series.dt[i]!),
-              ...cols.map((c) => c.values[i] ?? null),
-            ],
-          ],
-    ),
-  ]);
+  const rows = run.series.t.flatMap((t, i) => {
+    if (t < from || t > to) return [];
+    const dt = run.series.dt[i]!;
+    return [[t, dt, phaseAt(run, t, dt), ...cols.map((c) => c.values[i] ?? null)]];
+  });
+  return csv([['from_s', 'length_s', 'phase', ...cols.map((c) => c.label)], ...rows]);
 }
 
-async function exportPicture(
-  run: RunView,
-  list: Panel[],
-  grid: Grid | undefined,
-  kind: 'svg' | 'png',
-): Promise<void> {
-  const p: Palette = palette();
+function exportPicture(run: RunView, list: Panel[], grid: Grid | undefined, kind: 'svg' | 'png'): void {
+  const p = palette();
   const drawn: Drawn[] = list.flatMap((panel) => {
-    const chart = panel.current;
+    const chart = panel.chart;
     if (!chart) return [];
     const times = panel.spec.times ?? run.series;
     const least = panel.spec.log?.[0] ?? Number.NEGATIVE_INFINITY;
@@ -424,26 +404,15 @@ async function exportPicture(
     const shaded = run.phases.filter((phase) => phase.phase !== 'measure');
     return [{ title, unit, chart, lines, heat, shaded, events: run.events, stalls: bandsOf(run) }];
   });
-  const body: string[] = [];
-  let top = 8;
   const stalls = bandsOf(run).map((s) => ({ t: s.start, label: s.text }));
   const told = [...run.events, ...stalls].sort((a, b) => a.t - b.t);
   const width = drawn[0]?.chart.width ?? 800;
   // A character is some 6.5 pixels wide.
   const longest = Math.floor((width - 16) / 6.5);
-  for (const event of told) {
+  const texts = told.map((event, i) => {
     const text = `${seconds(event.t)}: ${event.label}`;
-    body.push(
-      `<text x="8" y="${top + 12}" fill="${xml(p.ink)}"><title>${xml(text)}</title>${xml(brief(text, longest))}</text>`,
-    );
-    top += 16;
-  }
-  for (const d of drawn) {
-    const part = panelSvg(d, p, top);
-    body.push(...part.body);
-    top += part.height;
-  }
-  const text = svg(width, top + 8, p, body);
-  if (kind === 'svg') save(`${run.id}-time.svg`, text, 'image/svg+xml');
-  else save(`${run.id}-time.png`, await png(text, width, top + 8));
+    return `<text x="8" y="${i * 16 + 20}" fill="${xml(p.ink)}"><title>${xml(text)}</title>${xml(brief(text, longest))}</text>`;
+  });
+  const { body, height } = panelsSvg(drawn, p, texts.length * 16 + 8);
+  savePicture(`${run.id}-time`, kind, width, height + 8, [...texts, ...body]);
 }

@@ -1,10 +1,9 @@
 // What one does with the graph: search, shape, order, filters and exports; and the window as two numbers.
 
-import { png, svg } from '../charts/export';
+import { savePicture } from '../charts/export';
 import { button, choice, csv, fill, h, save } from '../core/dom';
 import { counted, percent, seconds } from '../core/format';
 import type { Store } from '../core/state';
-import { palette } from '../core/theme';
 import type { RunView } from '../core/view';
 import type { Analysis } from '../flame/analysis';
 import { folded } from '../flame/tree';
@@ -59,24 +58,14 @@ export function searchBox(
 }
 
 /** Buttons that save what is drawn as a picture. */
-export function pictures(
-  name: string,
-  draw: (top: number) => Part & { width: number },
-): HTMLElement[] {
-  const picture = (): { text: string; width: number; height: number } => {
-    const { body, width, height } = draw(8);
-    return { text: svg(width, height + 16, palette(), body), width, height: height + 16 };
-  };
-  const savePng = (): void => {
-    const { text, width, height } = picture();
-    void png(text, width, height).then((blob) => save(`${name}.png`, blob));
-  };
-  return [
-    button('SVG', () => save(`${name}.svg`, picture().text, 'image/svg+xml'), {
-      title: 'Save the graph as SVG',
-    }),
-    button('PNG', savePng, { title: 'Save the graph as PNG' }),
-  ];
+export function pictures(name: string, draw: (top: number) => Part & { width: number }): HTMLElement[] {
+  return (['svg', 'png'] as const).map((kind) => {
+    const picture = (): void => {
+      const { body, width, height } = draw(8);
+      savePicture(name, kind, width, height + 16, body);
+    };
+    return button(kind.toUpperCase(), picture, { title: `Save the graph as ${kind.toUpperCase()}` });
+  });
 }
 
 /** The ways that a graph stands; the first one unless another was chosen. */

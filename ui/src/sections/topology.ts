@@ -360,14 +360,14 @@ function queueTable(t: Topology, hosts: boolean): HTMLElement | null {
   if (t.queues.length === 0) return null;
   const led = t.queues.some((q) => q.leader);
   const heads = [
-    { label: 'queue' },
-    ...(hosts ? [{ label: 'virtual host' }] : []),
-    { label: 'type' },
-    { label: 'durable' },
-    { label: 'messages', number: true },
-    { label: t.consumers_left ? 'consumers of others' : 'consumers', number: true },
-    ...(led ? [{ label: 'leader' }, { label: 'members' }] : []),
-    { label: 'arguments' },
+    'queue',
+    ...(hosts ? ['virtual host'] : []),
+    'type',
+    'durable',
+    { number: 'messages' },
+    { number: t.consumers_left ? 'consumers of others' : 'consumers' },
+    ...(led ? ['leader', 'members'] : []),
+    'arguments',
   ];
   const title = t.consumers_left
     ? 'Queues when the run had ended'
@@ -394,13 +394,13 @@ function bindingTable(t: Topology, hosts: boolean): HTMLElement | null {
     return own?.type ?? (b.source === '' ? 'direct' : '');
   };
   const heads = [
-    { label: 'exchange' },
-    ...(hosts ? [{ label: 'virtual host' }] : []),
-    { label: 'type' },
-    { label: 'routing key' },
-    { label: 'destination' },
-    ...(exchanges ? [{ label: 'which is' }] : []),
-    ...(compared ? [{ label: 'arguments' }] : []),
+    'exchange',
+    ...(hosts ? ['virtual host'] : []),
+    'type',
+    'routing key',
+    'destination',
+    ...(exchanges ? ['which is'] : []),
+    ...(compared ? ['arguments'] : []),
   ];
   const rows = t.bindings.map((b) => [
     named(b.source, 'default exchange'),

@@ -66,11 +66,11 @@ function calls(run: RunView, { slowest }: TraceView): HTMLElement {
     ];
   });
   const columns = [
-    { label: 'called at', number: true },
-    { label: 'took', number: true },
-    { label: 'ended' },
-    { label: 'process' },
-    ...(hasArguments ? [{ label: 'arguments' }] : []),
+    { number: 'called at' },
+    { number: 'took' },
+    'ended',
+    'process',
+    ...(hasArguments ? ['arguments'] : []),
   ];
   const shown = table('The slowest calls', columns, rows);
   return h(

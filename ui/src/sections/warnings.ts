@@ -1,7 +1,7 @@
 // What may be wrong with the numbers: the two warnings that matter most, the others behind their count.
 
 import { ofSubject } from '../core/data';
-import { h, section, withCode } from '../core/dom';
+import { type Child, h, section, withCode } from '../core/dom';
 import type { RunView, Tier, WarningCode } from '../core/view';
 
 const CODES: Record<WarningCode, string> = {
@@ -37,7 +37,7 @@ const CODES: Record<WarningCode, string> = {
   node_gone: 'Node gone',
   trace_ended: 'Trace ended early',
   traced: 'Functions traced',
-  looked_into: 'Looked into meanwhile',
+  looked_into: 'Inspected during the run',
   not_permitted: 'No longer permitted',
 };
 
@@ -76,46 +76,32 @@ export function ranked<T extends { tier: Tier }>(list: readonly T[]): T[] {
 /** Warnings that are open at first. */
 const OPEN = 2;
 
+/** The first warnings, and all others behind their number, or another summary. */
+export function warningLists(all: HTMLElement[], open: number, summary?: string): Child[] {
+  const list = (items: HTMLElement[]): HTMLElement => h('ul', { class: 'warnings' }, items);
+  const rest = all.slice(open);
+  const behind = h('summary', {}, summary ?? `${rest.length} more`);
+  return [
+    all.length > 0 && list(all.slice(0, open)),
+    rest.length > 0 && h('details', { class: 'behind' }, behind, list(rest)),
+  ];
+}
+
 /** Warnings, or that there are none; notes of the reader of the archive after them. */
 export function warnings(run: RunView): HTMLElement {
-  const all = [
-    ...ranked(run.warnings).map(({ tier, code, text }) => ({
-      tier,
-      item: h(
-        'li',
-        { class: tier },
-        h('b', {}, `${ofSubject(run, nameOfCode(code))}:`),
-        ' ',
-        withCode(text),
-      ),
-    })),
-    ...run.notes.map((n) => ({
-      tier: 'note' as const,
-      item: h('li', { class: 'note' }, withCode(n)),
-    })),
+  const all = ranked(run.warnings);
+  const rest = [...all, ...run.notes.map(() => ({ tier: 'note' as const }))].slice(OPEN);
+  const items = [
+    ...all.map(({ tier, code, text }) =>
+      h('li', { class: tier }, h('b', {}, `${ofSubject(run, nameOfCode(code))}:`), ' ', withCode(text)),
+    ),
+    ...run.notes.map((text) => h('li', { class: 'note' }, withCode(text))),
   ];
-  const list = (part: typeof all): HTMLElement =>
-    h(
-      'ul',
-      { class: 'warnings' },
-      part.map((w) => w.item),
-    );
-  const rest = all.slice(OPEN);
   return section(
     'warnings',
     'Warnings',
     null,
-    run.warnings.length === 0
-      ? h('p', { class: 'fine' }, h('b', {}, 'No warnings.'), fine(run.state))
-      : null,
-    all.length > 0 ? list(all.slice(0, OPEN)) : null,
-    rest.length > 0
-      ? h(
-          'details',
-          { class: 'behind' },
-          h('summary', {}, `${rest.length} more: ${byTier(rest)}`),
-          list(rest),
-        )
-      : null,
+    all.length === 0 && h('p', { class: 'fine' }, h('b', {}, 'No warnings.'), fine(run.state)),
+    warningLists(items, OPEN, `${rest.length} more: ${byTier(rest)}`),
   );
 }

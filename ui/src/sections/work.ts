@@ -1,14 +1,16 @@
 // Whose work it is: the node's Erlang processes by their part of the window. A row shows its part of the graph.
 
 import type { Profile } from '../core/data';
-import { button, choice, fill, h } from '../core/dom';
+import { barCell, button, choice, columnHead, fill, h, tableOf } from '../core/dom';
 import { grouped, percent, shortened } from '../core/format';
 import type { SplitBy, Store } from '../core/state';
 import { amount } from '../core/units';
 import type { ProcessView } from '../core/view';
 import type { Analysis } from '../flame/analysis';
 
+/** Rows at first, and with each further step. */
 const STEP = 8;
+const FURTHER = 50;
 /** Letters of a name: two lines, or three on a phone. */
 const LONGEST = 64;
 /** Whose work something is. The key tells it from all others, whatever the broker calls them; the label is for people. */
@@ -109,37 +111,18 @@ export class WorkTable {
       (value) => store.set({ by: value, who: '' }),
     );
     store.listen((state) => by.set(state.by));
+    const heads = [columnHead('share', 'num'), columnHead('whose')];
     this.element = h(
       'div',
       { class: 'functions work' },
       h('div', { class: 'work-head' }, h('h3', {}, 'Whose work'), by.element),
-      h(
-        'div',
-        { class: 'scroll' },
-        h(
-          'table',
-          {},
-          h('caption', { class: 'hidden' }, 'Share of the samples by Erlang process'),
-          h(
-            'thead',
-            {},
-            h(
-              'tr',
-              {},
-              h('th', { scope: 'col', class: 'num' }, 'share'),
-              h('th', { scope: 'col' }, 'whose'),
-            ),
-          ),
-          this.body,
-        ),
-      ),
+      tableOf(null, 'Share of the samples by Erlang process', heads, this.body),
       this.more,
     );
   }
 
   draw(analysis: Analysis): void {
-    const { by } = this.store.state;
-    const rows = split(this.profile, analysis.work, by);
+    const rows = split(this.profile, analysis.work, this.store.state.by);
     const most = rows.reduce((top, row) => Math.max(top, row.weight), 0);
     const { sum } = analysis.weights;
     fill(
@@ -147,32 +130,22 @@ export class WorkTable {
       rows.slice(0, this.limit).map((row) => this.row(row, sum, most)),
     );
     const rest = rows.length - this.limit;
-    fill(
-      this.more,
-      rest > 0 &&
-        button(`${grouped(Math.min(rest, 50))} more of ${grouped(rows.length)}`, () => {
-          this.limit += 50;
-          this.draw(analysis);
-        }),
-    );
+    const label = `${grouped(Math.min(rest, FURTHER))} more of ${grouped(rows.length)}`;
+    const show = (): void => {
+      this.limit += FURTHER;
+      this.draw(analysis);
+    };
+    fill(this.more, rest > 0 && button(label, show));
   }
 
   private row(row: WorkRow, sum: number, most: number): HTMLElement {
     const selected = this.store.state.who === row.key;
-    const share = h(
-      'td',
-      {
-        class: 'num bar',
-        title: `${amount(this.profile, row.weight)} of ${amount(this.profile, sum)}`,
-      },
-      percent(sum > 0 ? row.weight / sum : 0),
-    );
-    share.style.setProperty('--w', `${most > 0 ? (row.weight / most) * 100 : 0}%`);
+    const title = `${amount(this.profile, row.weight)} of ${amount(this.profile, sum)}`;
     const detail = row.processes > 1 ? `${grouped(row.processes)} processes` : row.id;
     return h(
       'tr',
       { class: selected ? 'selected' : null },
-      share,
+      barCell(title, percent(sum > 0 ? row.weight / sum : 0), row.weight, most),
       h(
         'td',
         { class: 'name', title: `${row.label} ${detail}` },

@@ -54,7 +54,9 @@ pub(super) fn redacted(dir: &Path, redaction: &mut Redaction) -> Result<String, 
     if PairedMatrix::is_in(dir) {
         let matrix = decided(dir)?;
         let source = MatrixSource { matrix: &matrix, dir, folder: None };
-        return matrix_redacted(&source, redaction);
+        let mut view = MatrixView::read(&source);
+        redaction.note_matrix(&mut view, dir);
+        return write_redacted(&matrix_parts(&view), redaction);
     }
     let mut view = ComparisonView::of_pairs(dir, dir)?;
     redaction.note_comparison(&mut view, dir);
@@ -115,13 +117,6 @@ fn static_summary(view: &ComparisonView) -> String {
 /// Where its data cannot be packed.
 pub fn render_matrix(of: &MatrixSource<'_>) -> Result<String, Problem> {
     write(&matrix_parts(&MatrixView::read(of)))
-}
-
-/// The page of a matrix, without names.
-fn matrix_redacted(of: &MatrixSource<'_>, redaction: &mut Redaction) -> Result<String, Problem> {
-    let mut view = MatrixView::read(of);
-    redaction.note_matrix(&mut view, of.dir);
-    write_redacted(&matrix_parts(&view), redaction)
 }
 
 fn matrix_parts(view: &MatrixView) -> Document<'_, MatrixView> {

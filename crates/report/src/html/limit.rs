@@ -16,7 +16,7 @@ use crate::view::{LimitView, ScaleView};
 /// # Errors
 /// Where the folder holds none, or it cannot be written to.
 pub fn write_limit(dir: &Path) -> Result<PathBuf, Problem> {
-    super::keep(dir, &document(&LimitView::read(dir, dir)?)?)
+    super::keep(dir, &write(&parts(&LimitView::read(dir, dir)?))?)
 }
 
 /// The page of a folder of trials, for a file elsewhere.
@@ -25,7 +25,7 @@ pub fn write_limit(dir: &Path) -> Result<PathBuf, Problem> {
 /// Where the folder holds none.
 pub fn render_limit(dir: &Path, file: &Path) -> Result<String, Problem> {
     let beside = file.parent().filter(|it| !it.as_os_str().is_empty());
-    document(&LimitView::read(dir, beside.unwrap_or(Path::new(".")))?)
+    write(&parts(&LimitView::read(dir, beside.unwrap_or(Path::new(".")))?))
 }
 
 /// The page of a folder of trials, without names.
@@ -35,20 +35,13 @@ pub(super) fn redacted(dir: &Path, redaction: &mut Redaction) -> Result<String, 
     write_redacted(&parts(&view), redaction)
 }
 
-fn document(view: &LimitView) -> Result<String, Problem> {
-    write(&parts(view))
-}
-
+/// The document: without scripts the sentence and the trials as plain HTML.
 fn parts(view: &LimitView) -> Document<'_, LimitView> {
-    Document::new("limit", &view.name, static_summary(view), view)
-}
-
-/// The sentence and the trials as plain HTML.
-fn static_summary(view: &LimitView) -> String {
-    match &view.scale {
+    let summary = match &view.scale {
         Some(scale) => summary_of_scale(view, scale),
         None => summary_of_rates(view),
-    }
+    };
+    Document::new("limit", &view.name, summary, view)
 }
 
 /// Summary of runs with different numbers of clients.

@@ -174,12 +174,6 @@ pub struct FaultView {
     pub back_s: Option<f64>,
 }
 
-impl FaultView {
-    fn of(fault: &FaultOutcome) -> Self {
-        Self { target: headline::target_of(fault), t: fault.t, back_s: fault.back_s }
-    }
-}
-
 /// A time in which sampling was off, in seconds since the origin.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
@@ -281,6 +275,10 @@ fn faults_first(events: &[Event], faults: &[FaultOutcome]) -> Vec<Event> {
     all.into_iter().map(|(_, event)| event.clone()).collect()
 }
 
+fn fault(of: &FaultOutcome) -> FaultView {
+    FaultView { target: headline::target_of(of), t: of.t, back_s: of.back_s }
+}
+
 /// When a fault killed something, if it did.
 fn killed(fault: &FaultOutcome) -> Option<f64> {
     let has_begun = fault.for_good || fault.asked_s.is_some();
@@ -362,7 +360,7 @@ impl RunView {
             lead: headline::lead(&summary).map(str::to_owned),
             figures: Figures::of(&summary, &run.points),
             traces: traces::traces(run, &summary, &mut notes),
-            faults: headline::faults_of(&summary).map(FaultView::of).collect(),
+            faults: headline::faults_of(&summary).map(fault).collect(),
             warnings: summary.warnings,
             notes,
             repeats,

@@ -14,9 +14,12 @@ const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ui/src/core/view.
 const RENEW: &str = "BELLOWS_RENEW_VIEW";
 
 const HEAD: &str = "\
-// The types of the page's data, made from the Rust types in crates/report/src/view.
+// The types of the page's data, made from the Rust types in crates/report/src/view, which describe each field.
 // Renew with: make view
 ";
+
+/// Columns of the file.
+const WIDTH: usize = 120;
 
 /// Collects the declaration of every referenced type, by name.
 struct Declarations<'a> {
@@ -35,11 +38,36 @@ impl TypeVisitor for Declarations<'_> {
             return;
         }
         let docs = T::docs().unwrap_or_default();
-        let declared = format!("{docs}export {}\n", T::decl(self.config));
-        self.found.insert(name, declared);
+        let declared = wrapped(&without_comments(&format!("export {}", T::decl(self.config))));
+        self.found.insert(name, format!("{docs}{declared}\n"));
         T::visit_dependencies(self);
         T::visit_generics(self);
     }
+}
+
+/// A declaration without the descriptions of its fields.
+fn without_comments(text: &str) -> String {
+    let mut parts = text.split("/**");
+    let first = parts.next().unwrap_or_default().to_owned();
+    let rest = parts.map(|part| part.split_once("*/").map_or(part, |(_, rest)| rest));
+    first + &rest.collect::<String>()
+}
+
+/// As many fields or variants in a line as have room.
+fn wrapped(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let mut lines: Vec<String> = Vec::new();
+    for part in words.join(" ").split_inclusive([',', '|']) {
+        match lines.last_mut() {
+            Some(line) if line.len() + 1 + part.trim().len() <= WIDTH => {
+                line.push(' ');
+                line.push_str(part.trim());
+            }
+            Some(_) => lines.push(format!("  {}", part.trim())),
+            None => lines.push(part.to_owned()),
+        }
+    }
+    lines.join("\n")
 }
 
 fn declared() -> String {

@@ -172,17 +172,13 @@ impl FigureRow {
     /// The figures of a comparison.
     pub(crate) fn of(comparison: &Comparison) -> Vec<Self> {
         let units = words::units(comparison);
-        let figures = comparison.figures.iter();
-        figures.map(|it| Self::new(it, units)).collect()
-    }
-
-    fn new(figure: &ComparedFigure, units: &str) -> Self {
-        Self {
+        let row = |figure: &ComparedFigure| Self {
             figure: figure.clone(),
             decided: words::decision(figure, Some(units)),
             worse: figure.is_worse(),
             interval_says: words::interval_says(figure),
-        }
+        };
+        comparison.figures.iter().map(row).collect()
     }
 }
 
