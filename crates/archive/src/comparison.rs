@@ -271,7 +271,6 @@ pub enum Decision {
 
 impl Decision {
     /// Whether a figure differs, by however little.
-    #[must_use]
     pub const fn differs(self) -> bool {
         matches!(self, Self::Changed | Self::Negligible)
     }
@@ -310,19 +309,16 @@ impl Comparison {
     }
 
     /// Whether a figure changed for the worse.
-    #[must_use]
     pub fn is_worse(&self) -> bool {
         self.figures.iter().any(ComparedFigure::is_worse)
     }
 
     /// Whether a figure changed for the better.
-    #[must_use]
     pub fn is_better(&self) -> bool {
         self.figures.iter().any(ComparedFigure::is_better)
     }
 
     /// Whether a figure is undecided.
-    #[must_use]
     pub fn is_undecided(&self) -> bool {
         let mut decisions = self.figures.iter().map(|figure| figure.decision);
         self.figures.is_empty() || decisions.any(|it| it == Decision::Undecided)
@@ -334,20 +330,17 @@ impl ComparedFigure {
     pub const MOST_CHANGE: f64 = 1e9;
 
     /// Whether a test applies: every run has a value, and neither side has one run alone, or none.
-    #[must_use]
     pub fn is_tested(&self) -> bool {
         let is_one_sided = self.a.is_empty() != self.b.is_empty();
         !is_one_sided && self.without == (0, 0) && self.within_one_run.is_none() && self.of_runs.is_none()
     }
 
     /// Whether it changed for the worse.
-    #[must_use]
     pub fn is_worse(&self) -> bool {
         self.decision == Decision::Changed && (self.change > 0.0) != self.more_is_better
     }
 
     /// Whether it changed for the better.
-    #[must_use]
     pub fn is_better(&self) -> bool {
         self.decision == Decision::Changed && !self.is_worse()
     }
@@ -407,7 +400,6 @@ pub struct ComparedFrame {
 
 impl ComparedFrame {
     /// B less A.
-    #[must_use]
     pub fn change(&self) -> f64 {
         self.b - self.a
     }
@@ -418,7 +410,6 @@ impl ComparedStacks {
     pub const SCHEMA: &'static str = "bellows.compared-stacks/1";
 
     /// The name of a frame.
-    #[must_use]
     pub fn name(&self, frame: &ComparedFrame) -> Option<&ComparedName> {
         self.names.get(frame.name as usize)
     }
@@ -480,7 +471,6 @@ pub struct CostChange {
 
 impl CostChange {
     /// B less A.
-    #[must_use]
     pub fn change(&self) -> f64 {
         self.b - self.a
     }

@@ -51,7 +51,6 @@ pub enum Error {
 
 impl Error {
     /// Cause, observed value and remedy.
-    #[must_use]
     pub fn problem(&self) -> Problem {
         match self {
             Self::Io { action, path, source } => Problem::io(action, path, source),

@@ -235,19 +235,16 @@ impl Facts {
     }
 
     /// System under load.
-    #[must_use]
     pub fn role(&self) -> ScenarioRole {
         self.own().map_or(ScenarioRole::Broker, |churn| churn.role)
     }
 
     /// Whether the verdict is about cycles rather than messages.
-    #[must_use]
     pub fn is_churn(&self) -> bool {
         self.own().is_some()
     }
 
     /// Counted items: `messages`, `cycles`, `requests`.
-    #[must_use]
     pub fn items(&self) -> &str {
         self.own().map_or("messages", |churn| match churn.unit.as_str() {
             "" => "cycles",
@@ -256,13 +253,11 @@ impl Facts {
     }
 
     /// Share of the operations begun that failed; 0 of messages.
-    #[must_use]
     pub fn failed_share(&self) -> f64 {
         self.own().map_or(0.0, |of| of.failed as f64 / of.begun.max(1) as f64)
     }
 
     /// All cores that broker and generator could share.
-    #[must_use]
     pub const fn all_cores(&self) -> u32 {
         if self.machine_cores == 0 { self.cores } else { self.machine_cores }
     }
@@ -291,7 +286,6 @@ impl Facts {
 
     /// How long who stood still was ready to run and had no core in the seconds of its stalls, as far as that is known,
     /// and whether it is known for all of those in which the machine was full.
-    #[must_use]
     pub fn waited_in_stalls(&self, who: Stalled) -> (f64, bool) {
         // Our machine's seconds say nothing about a broker elsewhere.
         if who != Stalled::Generator && !self.same_machine {
@@ -311,7 +305,6 @@ impl Facts {
     }
 
     /// The run's own fault that was on in a time.
-    #[must_use]
     pub fn fault_within(&self, at_s: f64, for_s: f64) -> Option<&OwnFault> {
         self.ended.faults.iter().find(|it| it.from_s <= at_s + for_s && it.until_s >= at_s)
     }
@@ -332,19 +325,16 @@ impl Facts {
 
     /// The run's own fault in which connections were lost; `None` where some were lost at another time, or when is not
     /// known.
-    #[must_use]
     pub fn lost_in_fault(&self) -> Option<&OwnFault> {
         self.fault_behind(&self.ended.lost_at_s, false)
     }
 
     /// The run's own fault in which publishers were blocked; `None` where some were at another time.
-    #[must_use]
     pub fn blocked_in_fault(&self) -> Option<&OwnFault> {
         self.fault_behind(&self.ended.blocked_at_s, true)
     }
 
     /// Whether most of the stalls of this side lie in faults of the run itself.
-    #[must_use]
     pub fn stalled_in_faults(&self, who: Stalled) -> bool {
         let theirs = || self.stalls().filter(|stall| stall.who == who);
         let is_own = |stall: &&Stall| self.fault_within(stall.at_s, stall.for_s).is_some();
@@ -363,7 +353,6 @@ impl Facts {
     /// The share of the measured phase in which something that was due had not left, at most. At a low rate one is late
     /// after the other, and their delays add up to that time; at a high one many are late together, and it is as large
     /// a share of the time as of them.
-    #[must_use]
     pub fn late_time(&self) -> f64 {
         match self.ended.late_s / self.seconds {
             each if each > 0.0 => self.late_share.min(each),
@@ -372,25 +361,21 @@ impl Facts {
     }
 
     /// The share of its time that the busiest event loop was at work.
-    #[must_use]
     pub fn at_work(&self) -> f64 {
         self.loops.iter().map(|used| used.at_work(self.spun)).fold(0.0, f64::max)
     }
 
     /// The share of its time that an event loop waited in the run queue: of the one that waited most.
-    #[must_use]
     pub fn run_queue_wait(&self) -> f64 {
         self.loops.iter().map(LoopUse::run_queue_wait).fold(0.0, f64::max)
     }
 
     /// The seconds that the broker's threads together waited in the run queue in each second.
-    #[must_use]
     pub fn broker_run_queue_wait(&self) -> f64 {
         self.broker.as_ref().and_then(|used| used.run_queue_wait).unwrap_or(0.0)
     }
 
     /// CPU of processes that are neither broker nor generator, in cores; `None` where the broker may be one of them.
-    #[must_use]
     pub fn other_cores(&self) -> Option<f64> {
         if self.broker.is_none() && (self.same_machine || self.proxy.is_some()) {
             return None;
@@ -402,7 +387,6 @@ impl Facts {
     }
 
     /// The share of its time that a producer with one message in flight waits for its answer.
-    #[must_use]
     pub fn answers_share(&self) -> f64 {
         let producers = self.in_flight_limit.unwrap_or(1).max(1) as f64;
         self.sent_rate * self.answer_ns as f64 / 1e9 / producers
@@ -412,7 +396,6 @@ impl Facts {
 impl LoopUse {
     /// Share of its time at work. Falling asleep and waking up cost CPU but count as idle; while it spins, CPU says
     /// nothing.
-    #[must_use]
     pub const fn at_work(&self, spun: bool) -> f64 {
         let cpu = if spun { 0.0 } else { self.cpu };
         (1.0 - self.idle).max(cpu).clamp(0.0, 1.0)
@@ -420,7 +403,6 @@ impl LoopUse {
 
     /// Share of its time ready to run and without a core; without the kernel's account, all that is neither idle nor
     /// CPU, which leaves out late wake-ups.
-    #[must_use]
     pub fn run_queue_wait(&self) -> f64 {
         let rest = (1.0 - self.idle - self.cpu).max(0.0);
         self.run_queue_wait.unwrap_or(rest)
@@ -449,7 +431,6 @@ pub struct ProducerTime {
 
 impl ProducerTime {
     /// The shares that were the broker's.
-    #[must_use]
     pub const fn of_broker(&self) -> [f64; 5] {
         [self.budget, self.credit, self.socket, self.blocked, self.away]
     }

@@ -82,7 +82,6 @@ pub struct FolderLock {
 
 impl FolderLock {
     /// Takes it; `None` where another process has it. Where the folder cannot be locked, nobody is kept away.
-    #[must_use]
     pub fn take(dir: &Path) -> Option<Self> {
         let folder = File::open(dir).ok();
         match folder.as_ref().map(File::try_lock) {
@@ -98,7 +97,6 @@ pub(crate) fn is_active(dir: &Path) -> bool {
 }
 
 /// `$XDG_DATA_HOME/bellows`, else `~/.local/share/bellows`; `None` where the environment names no home.
-#[must_use]
 pub fn data_folder() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).map(PathBuf::from);
     let data = set("XDG_DATA_HOME").filter(|path| path.is_absolute());
@@ -108,7 +106,6 @@ pub fn data_folder() -> Option<PathBuf> {
 }
 
 /// Default folder of runs: `BELLOWS_RUNS`, else `runs` in the [`data_folder`], else `./runs`.
-#[must_use]
 pub fn default_runs_dir() -> PathBuf {
     if let Some(dir) = std::env::var_os("BELLOWS_RUNS").filter(|dir| !dir.is_empty()) {
         return dir.into();

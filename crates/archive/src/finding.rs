@@ -18,7 +18,6 @@ macro_rules! findings {
 
         impl Finding {
             /// Its kind.
-            #[must_use]
             pub const fn code(&self) -> WarningCode {
                 match self { $(Self::$kind { .. } => WarningCode::$kind,)+ }
             }
@@ -476,13 +475,11 @@ pub struct Warning {
 
 impl Warning {
     /// A warning whose sentence is not made yet.
-    #[must_use]
     pub const fn new(tier: Tier, finding: Finding) -> Self {
         Self { finding, tier, event: None, of_server: false, drain_cut: false, text: String::new() }
     }
 
     /// Its kind.
-    #[must_use]
     pub const fn code(&self) -> WarningCode {
         self.finding.code()
     }

@@ -154,7 +154,6 @@ pub struct HistogramRecord {
 
 impl HistogramRecord {
     /// The record for [`measure::Recorder::add_due`].
-    #[must_use]
     pub const fn as_due(&self) -> DueHistogram<'_> {
         DueHistogram { due: self.due, metric: self.metric, histogram: &self.histogram }
     }
@@ -181,7 +180,6 @@ impl HistogramLog {
     }
 
     /// Reasons for skipped lines so far, one sentence each.
-    #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.notes
     }

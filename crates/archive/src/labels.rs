@@ -34,7 +34,6 @@ pub struct Labels {
 
 impl Labels {
     /// Whether there is neither a note nor a tag.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.note.is_none() && self.tags.is_empty()
     }
@@ -96,7 +95,6 @@ pub struct Tag(String);
 
 impl Tag {
     /// The word.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -74,7 +74,6 @@ pub enum LogUnit {
 
 impl LogUnit {
     /// Its name in a sentence, and in comments.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Nanoseconds => "nanoseconds",
@@ -84,7 +83,6 @@ impl LogUnit {
     }
 
     /// Nanoseconds of one.
-    #[must_use]
     pub const fn ns(self) -> u64 {
         self as u64
     }
@@ -152,13 +150,11 @@ impl LogTag {
     pub const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
 
     /// The largest value.
-    #[must_use]
     pub fn max(&self) -> u64 {
         self.values.last().map_or(0, |it| it.0)
     }
 
     /// Whether at least ten values lie beyond a percentile, so that it is reliable.
-    #[must_use]
     pub fn supports(&self, percentile: f64) -> bool {
         measure::LatencySummary { count: self.count, ..Default::default() }.supports(percentile)
     }

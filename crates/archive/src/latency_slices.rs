@@ -85,13 +85,11 @@ impl LatencySlices {
     }
 
     /// Width of a slice in seconds; 0 where there is none.
-    #[must_use]
     pub const fn width(&self) -> f64 {
         self.width
     }
 
     /// Values with their counts in each slice, the smallest first.
-    #[must_use]
     pub fn slices(&self) -> &[Vec<(u64, u64)>] {
         &self.slices
     }

@@ -133,13 +133,11 @@ pub struct FoundLimit {
 
 impl LimitTrial {
     /// Whether it says something of the broker: an unclear trial does not.
-    #[must_use]
     pub fn tells(&self) -> bool {
         self.outcome != LimitOutcome::Unclear
     }
 
     /// Whether its rate is known not to hold.
-    #[must_use]
     pub fn is_missed(&self) -> bool {
         self.outcome == LimitOutcome::Missed && self.untold().is_none()
     }
@@ -154,7 +152,6 @@ impl LimitTrial {
 
 impl LimitTrials {
     /// The only, untold objective against the lowest tried rate. Lower rates tell less, so that none is tried.
-    #[must_use]
     pub fn untold(&self) -> Option<&RequirementOutcome> {
         let rates = self.trials.iter().map(|it| it.rate);
         let lowest = rates.fold(f64::INFINITY, f64::min);
@@ -164,7 +161,6 @@ impl LimitTrials {
     }
 
     /// Whether the question is answered: confirmed ends, or throughputs that follow a law of the broker.
-    #[must_use]
     pub fn is_answered(&self) -> bool {
         match &self.scale {
             Some(scale) => scale.law.as_ref().is_some_and(ScaleLaw::is_followed),
@@ -181,7 +177,6 @@ impl LimitTrials {
 
     /// Whether a number that the answer rests on must not be used: of a trial that held, or of any run with a number of
     /// clients. That messages are lost at rates that do not hold is an answer.
-    #[must_use]
     pub fn is_invalid(&self) -> bool {
         let held = |it: &&LimitTrial| it.outcome == LimitOutcome::Held;
         let held = self.trials.iter().filter(held).map(|it| &it.cautions);
@@ -204,7 +199,6 @@ impl LimitTrials {
     }
 
     /// Whether a folder holds such trials.
-    #[must_use]
     pub fn is_in(dir: &Path) -> bool {
         std::fs::symlink_metadata(dir.join(file::LIMIT)).is_ok_and(|it| it.is_file())
     }
@@ -262,7 +256,6 @@ impl ScaleRuns {
     pub const MOST_VALUES: usize = 50;
 
     /// Name of the varied clients: `producers`.
-    #[must_use]
     pub fn noun(&self) -> &str {
         self.key.rsplit('.').next().unwrap_or(&self.key)
     }
@@ -308,7 +301,6 @@ pub struct ScaleLaw {
 
 impl ScaleLaw {
     /// Whether the law is the broker's, and the throughputs follow it.
-    #[must_use]
     pub const fn is_followed(&self) -> bool {
         !matches!(self.no_peak, Some(ScaleDoubt::PoorFit | ScaleDoubt::Generator(_)))
     }

@@ -31,7 +31,6 @@ pub struct RunEntry {
 
 impl RunEntry {
     /// The entry of a folder. What cannot be read is said in it.
-    #[must_use]
     pub fn read(dir: PathBuf) -> Self {
         let id = dir.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
         Self {
@@ -45,14 +44,12 @@ impl RunEntry {
     }
 
     /// Whether it holds the stacks of a profile.
-    #[must_use]
     pub fn has_profile(&self) -> bool {
         let mut files = fs::read_dir(&self.dir).into_iter().flatten().flatten();
         files.any(|entry| entry.path().extension().is_some_and(|extension| extension == file::STACKS))
     }
 
     /// The run's state for people; `None` where it is not known.
-    #[must_use]
     pub fn state(&self) -> Option<&'static str> {
         match self.record.as_ref().ok()?.state {
             RunState::Running if self.active => Some("running"),
@@ -61,7 +58,6 @@ impl RunEntry {
     }
 
     /// Outcome of the requirements, if any: `missed` where one was, `unknown` where one cannot be told, else `met`.
-    #[must_use]
     pub fn requirements(&self) -> Option<&'static str> {
         let all = &self.record.as_ref().ok()?.summary.as_ref()?.requirements;
         let outcomes = [(Some(false), "missed"), (None, "unknown"), (Some(true), "met")];
@@ -70,7 +66,6 @@ impl RunEntry {
     }
 
     /// Seconds from the origin to the end of the last phase; `None` where none has ended.
-    #[must_use]
     pub fn seconds(&self) -> Option<f64> {
         let phases = &self.record.as_ref().ok()?.phases;
         phases.iter().map(|phase| phase.end).reduce(f64::max)
@@ -78,7 +73,6 @@ impl RunEntry {
 
     /// The rate that stands for the run, and its unit where that is not messages: the larger one of
     /// sent and received, or that of the operations of its main load. A recording has none.
-    #[must_use]
     pub fn rate(&self) -> Option<(f64, Option<&str>)> {
         let (_, of) = self.record.as_ref().ok()?.summary.as_ref()?.main_load()?;
         Some(match &of.flow {
@@ -88,7 +82,6 @@ impl RunEntry {
     }
 
     /// The run's main latency: that of acknowledgements, else of deliveries, else of a scenario's operations.
-    #[must_use]
     pub fn latency(&self) -> Option<(Metric, &LatencySummary)> {
         let summary = self.record.as_ref().ok()?.summary.as_ref()?;
         let of_messages = [Metric::ACK_RESPONSE, Metric::END_TO_END];
@@ -109,7 +102,6 @@ pub enum FolderKind {
 
 impl FolderKind {
     /// Kind of this folder; `None` where it is none of several runs.
-    #[must_use]
     pub fn of(dir: &Path) -> Option<Self> {
         match dir {
             _ if PairedMatrix::is_in(dir) || PairedRuns::is_in(dir) => Some(Self::Pairs),

@@ -57,7 +57,6 @@ impl PairedMatrix {
     pub const MOST_CELLS: usize = 100;
 
     /// The cells of some keys; without any there is one, whose runs lie in the folder itself.
-    #[must_use]
     pub fn new(name: &str, seed: u64, pairs: u32, keys: Vec<MatrixKey>) -> Self {
         let mut combinations = vec![Vec::new()];
         for key in &keys {
@@ -78,7 +77,6 @@ impl PairedMatrix {
     }
 
     /// Whether a folder holds a matrix.
-    #[must_use]
     pub fn is_in(dir: &Path) -> bool {
         dir.join(file::MATRIX).symlink_metadata().is_ok_and(|it| it.is_file())
     }
@@ -122,19 +120,16 @@ impl PairedMatrix {
     }
 
     /// The folder of a cell.
-    #[must_use]
     pub fn folder(dir: &Path, cell: &MatrixCell) -> PathBuf {
         if cell.folder.is_empty() { dir.to_owned() } else { dir.join(&cell.folder) }
     }
 
     /// The folders of all cells.
-    #[must_use]
     pub fn folders(&self, dir: &Path) -> Vec<PathBuf> {
         self.cells.iter().map(|cell| Self::folder(dir, cell)).collect()
     }
 
     /// Label of a cell: `queue-type=classic, num-destinations=1`; empty where it stands alone.
-    #[must_use]
     pub fn label(keys: &[MatrixKey], values: &[String]) -> String {
         let pairs = short_names(keys).into_iter().zip(values).map(|(key, value)| format!("{key}={value}"));
         pairs.collect::<Vec<_>>().join(", ")
@@ -142,7 +137,6 @@ impl PairedMatrix {
 }
 
 /// Short names of keys: their last parts, if all differ.
-#[must_use]
 pub fn short_names(keys: &[MatrixKey]) -> Vec<&str> {
     let last = |key: &'_ MatrixKey| key.key.rfind('.').map_or(0, |dot| dot + 1);
     let short: Vec<&str> = keys.iter().map(|key| key.key.get(last(key)..).unwrap_or(&key.key)).collect();
@@ -189,7 +183,6 @@ impl ComparedMatrix {
     pub const SCHEMA: &'static str = "bellows.compared-matrix/1";
 
     /// A comparison that stands alone.
-    #[must_use]
     pub fn of_one(name: &str, comparison: Comparison) -> Self {
         Self {
             schema: Self::SCHEMA.to_owned(),
@@ -229,7 +222,6 @@ impl ComparedMatrix {
     }
 
     /// The comparison that stands alone; `None` where it is a matrix.
-    #[must_use]
     pub fn alone(&self) -> Option<&Comparison> {
         match self.cells.as_slice() {
             [one] if self.keys.is_empty() => one.comparison.as_ref(),
@@ -252,26 +244,22 @@ impl ComparedMatrix {
     }
 
     /// Whether a figure of a cell changed for the worse.
-    #[must_use]
     pub fn is_worse(&self) -> bool {
         self.comparisons().any(Comparison::is_worse)
     }
 
     /// Whether a figure of a cell is undecided.
-    #[must_use]
     pub fn is_undecided(&self) -> bool {
         self.cells.iter().any(|cell| cell.comparison.as_ref().is_none_or(Comparison::is_undecided))
     }
 
     /// Label of a cell.
-    #[must_use]
     pub fn label(&self, cell: &ComparedCell) -> String {
         PairedMatrix::label(&self.keys, &cell.values)
     }
 
     /// The names of the figures that cells have, each once, and how many of them, which come first, are those that a
     /// reader asks about in the first place: rates, 99th percentiles, the broker's CPU, and messages that came to harm.
-    #[must_use]
     pub fn figures(&self) -> (Vec<&str>, usize) {
         let mut names: Vec<&str> = Vec::new();
         for figure in self.comparisons().flat_map(|it| &it.figures) {

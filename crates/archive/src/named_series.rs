@@ -43,7 +43,6 @@ pub enum SeriesUnit {
 
 impl SeriesUnit {
     /// Whether values are of a time, and not as something is at one.
-    #[must_use]
     pub const fn is_rate(self) -> bool {
         matches!(self, Self::PerSecond | Self::BytesPerSecond | Self::Cores | Self::Share)
     }
@@ -80,13 +79,11 @@ pub struct SeriesName {
 
 impl SeriesName {
     /// A series without labels.
-    #[must_use]
     pub fn new(source: &str, name: &str, unit: SeriesUnit) -> Self {
         Self { source: source.to_owned(), name: name.to_owned(), labels: BTreeMap::new(), unit }
     }
 
     /// Adds a label.
-    #[must_use]
     pub fn with(mut self, label: &str, value: &str) -> Self {
         self.labels.insert(label.to_owned(), value.to_owned());
         self
@@ -155,7 +152,6 @@ impl SeriesNames {
     }
 
     /// Values of series that were beyond [`MOST_SERIES`].
-    #[must_use]
     pub const fn left_out(&self) -> u64 {
         self.left_out
     }

@@ -28,7 +28,6 @@ pub enum ComparedSideName {
 
 impl ComparedSideName {
     /// Tag of a run: `a` or `b`.
-    #[must_use]
     pub const fn tag(self) -> &'static str {
         match self {
             Self::A => "a",
@@ -92,7 +91,6 @@ impl PairedRuns {
     pub const MOST_PAIRS: u32 = 500;
 
     /// The folders of its runs, by their names, where `dir` is its own.
-    #[must_use]
     pub fn folders(&self, dir: &Path) -> HashMap<String, PathBuf> {
         self.runs.iter().map(|run| (run.id.clone(), dir.join(&run.id))).collect()
     }
@@ -106,7 +104,6 @@ impl PairedRuns {
     }
 
     /// Whether a folder holds runs in pairs.
-    #[must_use]
     pub fn is_in(dir: &Path) -> bool {
         fs::symlink_metadata(dir.join(file::PAIRS)).is_ok_and(|it| it.is_file())
     }
@@ -136,26 +133,22 @@ impl PairedRuns {
     }
 
     /// Whether both sides are the same.
-    #[must_use]
     pub fn is_aa(&self) -> bool {
         self.a == self.b && !self.hidden
     }
 
     /// Whether something else than its own side spoiled or disturbed a run of a pair.
-    #[must_use]
     pub fn is_hit(&self, pair: u32) -> bool {
         self.runs.iter().any(|run| run.pair == pair && run.is_hit())
     }
 
     /// Most pairs that are repeated: half as many as were requested.
-    #[must_use]
     pub const fn most_anew(&self) -> u32 {
         self.pairs / 2
     }
 
     /// Numbers of the pairs that are repeated: disturbed ones, up to the most. The first is repeated as the pair after
     /// the requested ones, and so on.
-    #[must_use]
     pub fn made_anew(&self) -> Vec<u32> {
         let hit: BTreeSet<u32> = self.runs.iter().filter(|run| run.is_hit()).map(|run| run.pair).collect();
         let mut anew = Vec::new();
@@ -169,7 +162,6 @@ impl PairedRuns {
     }
 
     /// Pairs that a side spoiled itself and nothing else hit: they are evidence and not repeated.
-    #[must_use]
     pub fn own_pairs(&self) -> usize {
         let own: BTreeSet<u32> = self.runs.iter().filter(|run| run.own).map(|run| run.pair).collect();
         own.into_iter().filter(|pair| !self.is_hit(*pair)).count()
@@ -186,7 +178,6 @@ impl PairedRuns {
 
 impl PairedRun {
     /// Whether something else than its own side spoiled or disturbed it.
-    #[must_use]
     pub const fn is_hit(&self) -> bool {
         self.disturbed || (self.spoiled.is_some() && !self.own)
     }

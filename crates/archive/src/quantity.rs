@@ -268,13 +268,11 @@ impl Quantity {
     pub const CORES: &'static str = "broker cores";
 
     /// Whether a figure of this name counts messages that came to harm: lost, refused and so on.
-    #[must_use]
     pub fn is_harm(name: &str) -> bool {
         HARM.contains(&name)
     }
 
     /// Headline figures of a run, in their order: rates, the middle and the tail of each latency, cost, loss.
-    #[must_use]
     pub fn headline(summary: &RunSummary) -> Vec<Self> {
         let named = |name: &str| Some(Self(Which::Figure(FIGURES.iter().position(|it| it.name == name)?)));
         let with_messages = summary.has_messages();
@@ -303,7 +301,6 @@ impl Quantity {
     /// Figures that are decided where two sides are compared: few, because each further question makes all answers
     /// harder. A rate, where none was requested or the requested one is missed; middle and tail of users' latencies,
     /// and of the time of scraped pages; the broker's CPU; failed requests and harm to messages, where there are any.
-    #[must_use]
     pub fn decided(summary: &RunSummary) -> Vec<Self> {
         const NOT_OF_USERS: [&str; 3] = ["send ack", "transfer", "send delay"];
         // Of what a probe is called, these are parts: users wait for its response.
@@ -347,7 +344,6 @@ impl Quantity {
     /// Whether it is compared in place of `other` where each run has one of them: a latency's maximum for its 99th
     /// percentile, which few samples do not give; the broker's CPU per message for its cores, which a run without
     /// messages has alone.
-    #[must_use]
     pub fn stands_for(&self, other: &Self) -> bool {
         if other.name() == Self::CORES {
             return self.name() == "broker cpu";
@@ -361,13 +357,11 @@ impl Quantity {
     }
 
     /// Whether it is a rate.
-    #[must_use]
     pub fn is_rate(&self) -> bool {
         self.unit() == QuantityUnit::PerSecond
     }
 
     /// Whether it counts failures: 0 is a value like any other.
-    #[must_use]
     pub fn counts_failures(&self) -> bool {
         match &self.0 {
             Which::Requests(_, which) => *which == RequestFigure::Failed,
@@ -379,13 +373,11 @@ impl Quantity {
     }
 
     /// Whether more of it is better: of rates it is.
-    #[must_use]
     pub fn more_is_better(&self) -> bool {
         matches!(self.unit(), QuantityUnit::PerSecond)
     }
 
     /// Its name, which reads back as the same quantity.
-    #[must_use]
     pub fn name(&self) -> String {
         match &self.0 {
             Which::Figure(index) => FIGURES.get(*index).map_or("", |figure| figure.name).to_owned(),
@@ -395,7 +387,6 @@ impl Quantity {
     }
 
     /// Unit of its value.
-    #[must_use]
     pub fn unit(&self) -> QuantityUnit {
         match &self.0 {
             Which::Latency(..) => QuantityUnit::Ns,
@@ -405,7 +396,6 @@ impl Quantity {
     }
 
     /// The latency that it is a statistic of, by [`plain_name`].
-    #[must_use]
     pub fn latency(&self) -> Option<String> {
         match &self.0 {
             Which::Latency(metric, _) => Some(plain_name(metric)),
@@ -414,7 +404,6 @@ impl Quantity {
     }
 
     /// The probe that it names, by [`plain_name`]; `None` of failures, which scraped pages have, too.
-    #[must_use]
     pub fn probe(&self) -> Option<String> {
         match &self.0 {
             Which::Requests(of, RequestFigure::Rate | RequestFigure::Achieved) => Some(plain_name(of)),
@@ -423,7 +412,6 @@ impl Quantity {
     }
 
     /// The probe whose value it has in a run, where there are several and it names none.
-    #[must_use]
     pub fn decided_by(&self, summary: &RunSummary) -> Option<String> {
         let name = self.name();
         let figure = RequestFigure::ALL.into_iter().find(|it| it.of_all() == name)?;
@@ -514,7 +502,6 @@ impl FromStr for Quantity {
 }
 
 /// Name of a metric for comparisons: `end-to-end`, `end_to_end` and `End to end` are one.
-#[must_use]
 pub fn plain_name(name: &str) -> String {
     let words = name.split(|c: char| c.is_whitespace() || c == '-' || c == '_');
     let words = words.filter(|word| !word.is_empty()).map(str::to_lowercase);
@@ -576,7 +563,6 @@ const PROBE: &str = "probe_";
 const RESPONSE: &str = "response";
 
 /// A probe's name, by that of its scenario.
-#[must_use]
 pub fn probe_name(scenario: &str) -> String {
     match scenario.strip_prefix(PROBE) {
         Some(own) => own.replace('_', "-"),

@@ -80,7 +80,6 @@ impl RunReader {
     }
 
     /// Whether bellows itself was to send or receive messages. A run that is cut off may know only whether it did.
-    #[must_use]
     pub fn has_messages(&self) -> bool {
         if let Some(summary) = &self.record.summary {
             return summary.messages().flow.is_some();

@@ -25,7 +25,6 @@ pub enum RunState {
 
 impl RunState {
     /// The state for people. A run without a recorded end may go on, or was cut off.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Running => "unfinished",

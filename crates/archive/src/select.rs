@@ -68,7 +68,6 @@ impl FromStr for RunFilter {
 
 impl RunFilter {
     /// Whether a run matches all terms. One whose `run.json` cannot be read has an id only.
-    #[must_use]
     pub fn matches(&self, entry: &RunEntry) -> bool {
         self.0.iter().all(|(key, pattern)| {
             let options = MatchOptions { case_sensitive: false, ..MatchOptions::new() };
@@ -171,7 +170,6 @@ pub struct Retention {
 
 /// The runs that pruning removes, of runs newest first: those that are neither among the newest nor
 /// young, have no tag, have ended, and can be read.
-#[must_use]
 pub fn prunable(entries: &[RunEntry], retention: Retention, now: Timestamp) -> Vec<&RunEntry> {
     let is_over = |entry: &RunEntry, limit: Duration| age(entry, now).is_some_and(|age| age > limit);
     let old = |entry: &RunEntry| retention.older_than.is_none_or(|limit| is_over(entry, limit));
@@ -229,7 +227,6 @@ impl PeriodRange {
     }
 
     /// Whether a run is one of its periods, at least partly within the range.
-    #[must_use]
     pub fn has(&self, entry: &RunEntry) -> bool {
         let Ok(record) = &entry.record else { return false };
         let Some(period) = &record.period else { return false };
@@ -241,14 +238,12 @@ impl PeriodRange {
     }
 
     /// The range on the time axis of a profile, nanoseconds since its origin.
-    #[must_use]
     pub const fn on_axis(&self, origin_unix_ns: u64) -> (u64, u64) {
         let from = self.from.saturating_sub(origin_unix_ns);
         (from, self.to.saturating_sub(origin_unix_ns))
     }
 
     /// The name that was given.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -83,7 +83,6 @@ pub struct ScenarioPoint {
 
 impl ScenarioPoint {
     /// Points of an interval, by the scenarios' names.
-    #[must_use]
     pub fn all_of(interval: &Interval) -> BTreeMap<String, Self> {
         let mut all: BTreeMap<String, Self> = BTreeMap::new();
         for (metric, count) in interval.counts.iter() {

@@ -140,7 +140,6 @@ impl SliceLatency {
 
 impl SlicePoint {
     /// Figures of a slice; `t` is its start in seconds since the run's origin.
-    #[must_use]
     pub fn of(slice: &Slice, t: f64, requested_rate: Option<f64>) -> Self {
         let mut latency: BTreeMap<Metric, SliceLatency> = BTreeMap::new();
         for it in slice.histograms() {

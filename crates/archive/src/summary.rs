@@ -67,7 +67,6 @@ impl RunSummary {
     pub const SCHEMA: &'static str = "bellows.run/2";
 
     /// Kind of the loaded system: `server` for probes alone, else `broker`.
-    #[must_use]
     pub fn loaded(&self) -> ScenarioRole {
         let mut loads = self.loads().peekable();
         let is_any = loads.peek().is_some() && self.programs.is_empty();
@@ -78,7 +77,6 @@ impl RunSummary {
     }
 
     /// Items that stalls delay: messages, or the operations of a run without them.
-    #[must_use]
     pub fn items(&self) -> &str {
         self.main_load().map_or(MESSAGES, |(_, of)| of.unit.as_str())
     }
@@ -106,14 +104,12 @@ impl RunSummary {
     }
 
     /// The load that stands for the run: the first one that was not idle, else the first.
-    #[must_use]
     pub fn main_load(&self) -> Option<(&str, &ScenarioSummary)> {
         let working = self.loads().find(|(_, of)| !of.is_idle());
         working.or_else(|| self.loads().next())
     }
 
     /// Outcome of the messages; empty where the run had no load of them.
-    #[must_use]
     pub fn messages(&self) -> &ScenarioSummary {
         static NONE: LazyLock<ScenarioSummary> = LazyLock::new(ScenarioSummary::default);
         self.scenarios.get(MESSAGES).unwrap_or(&NONE)
@@ -131,7 +127,6 @@ impl RunSummary {
     }
 
     /// Messages that were sent, acknowledged and received; none where the run had no load of them.
-    #[must_use]
     pub fn flow(&self) -> &MessageFlow {
         static NONE: LazyLock<MessageFlow> = LazyLock::new(MessageFlow::default);
         self.messages().flow.as_ref().unwrap_or(&NONE)
@@ -144,13 +139,11 @@ impl RunSummary {
 
     /// Operations that the schedule of the main load requested; `None` where a producer is unthrottled or waits for
     /// answers.
-    #[must_use]
     pub fn requested(&self) -> Option<&RequestedSummary> {
         self.main_load()?.1.requested.as_ref()
     }
 
     /// Whether messages were sent or received.
-    #[must_use]
     pub fn has_messages(&self) -> bool {
         let flow = self.flow();
         flow.sent.total > 0 || flow.received.total > 0
@@ -283,7 +276,6 @@ pub struct MessageFlow {
 
 impl ScenarioSummary {
     /// Whether nothing was requested and nothing was done: consumers of an empty queue are idle.
-    #[must_use]
     pub fn is_idle(&self) -> bool {
         let is_requested = |it: &RequestedSummary| it.rate > 0.0 || it.total > 0.0;
         let is_moved = |it: &MessageFlow| it.sent.total > 0 || it.received.total > 0;
@@ -294,7 +286,6 @@ impl ScenarioSummary {
     }
 
     /// The count with this key, alone or behind the scenario's name (`probe_failed`); 0 where there is none.
-    #[must_use]
     pub fn count(&self, key: &str) -> u64 {
         let own = |metric: &Metric| {
             let info = metric.info();
@@ -305,7 +296,6 @@ impl ScenarioSummary {
     }
 
     /// The latency of a whole operation, where one was recorded.
-    #[must_use]
     pub fn headline(&self) -> Option<(Metric, &LatencySummary)> {
         let mut filled = self.latency.filled();
         match self.headline {
@@ -520,7 +510,6 @@ impl RequirementOutcome {
     pub const TOO_FEW: &str = "fewer than ten samples lie beyond this percentile";
 
     /// Whether too few samples keep it from being told: more of them would help.
-    #[must_use]
     pub fn lacks_samples(&self) -> bool {
         self.why.as_deref() == Some(Self::TOO_FEW)
     }
@@ -585,7 +574,6 @@ pub struct EffectFigure {
 
 impl EffectFigure {
     /// Whether the interval excludes 0.
-    #[must_use]
     pub const fn is_told(&self) -> bool {
         self.low > 0.0 || self.high < 0.0
     }

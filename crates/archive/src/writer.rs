@@ -64,19 +64,16 @@ impl RunWriter {
     }
 
     /// The folder, as an absolute path.
-    #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
     /// The lock that marks the run as not ended. Whoever goes on writing to the folder keeps it.
-    #[must_use]
     pub fn lock(&self) -> RunLock {
         self.lock.clone()
     }
 
     /// The folder's name.
-    #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -165,7 +162,6 @@ impl RunWriter {
     }
 
     /// Warnings of failed writes so far: none or one.
-    #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
@@ -201,7 +197,6 @@ fn folder_time(unix_ns: u64) -> String {
 }
 
 /// A name for folders and runs: ASCII letters, digits, `.` and `_` are kept, all else becomes a single `-`.
-#[must_use]
 pub fn sanitised(name: &str) -> String {
     let mut out = String::new();
     for c in name.chars() {

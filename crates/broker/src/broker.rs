@@ -61,19 +61,16 @@ impl Broker {
 
     /// Counts of the faults of [`Config::faults`]; it is up to date while the broker runs, and stays readable
     /// afterwards.
-    #[must_use]
     pub fn fault_log(&self) -> FaultLog {
         self.faults.clone()
     }
 
     /// The address clients connect to.
-    #[must_use]
     pub const fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
     /// The address that clients connect to with TLS, where there is one.
-    #[must_use]
     pub const fn tls_addr(&self) -> Option<SocketAddr> {
         self.tls_address
     }
@@ -136,19 +133,16 @@ pub struct Running {
 
 impl Running {
     /// The address clients connect to.
-    #[must_use]
     pub const fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
     /// The address that clients connect to with TLS, where there is one.
-    #[must_use]
     pub const fn tls_addr(&self) -> Option<SocketAddr> {
         self.tls_address
     }
 
     /// See [`Broker::fault_log`].
-    #[must_use]
     pub fn fault_log(&self) -> FaultLog {
         self.faults.clone()
     }

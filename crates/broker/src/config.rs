@@ -70,7 +70,6 @@ impl Default for Config {
 impl Config {
     /// The memory below which blocked publishers are read again: three quarters of the limit, so
     /// that a broker at its limit does not block and unblock with every message.
-    #[must_use]
     pub const fn resume_bytes(&self) -> u64 {
         self.memory_limit_bytes / 4 * 3
     }
@@ -85,13 +84,11 @@ pub struct User {
 
 impl User {
     /// A user of this name and password.
-    #[must_use]
     pub fn new(name: impl Into<String>, password: impl Into<String>) -> Self {
         Self { name: name.into(), password: password.into() }
     }
 
     /// The name.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -133,7 +130,6 @@ pub enum Error {
 
 impl Error {
     /// Cause, observed value and remedy.
-    #[must_use]
     pub fn problem(&self) -> Problem {
         match self {
             Self::Listen { address, source } => Problem::new(

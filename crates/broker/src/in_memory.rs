@@ -39,14 +39,12 @@ pub enum Wants {
 
 impl InMemory {
     /// A broker that starts now.
-    #[must_use]
     pub fn new(config: Config, now: Time) -> Self {
         let log = FaultLog::default();
         Self { node: Node::new(config, log.clone()), log, stall: None, tick_at: now + TICK }
     }
 
     /// Counts of injected faults so far.
-    #[must_use]
     pub fn fault_log(&self) -> FaultLog {
         self.log.clone()
     }
@@ -111,7 +109,6 @@ impl InMemory {
     }
 
     /// Bytes to be written to a connection.
-    #[must_use]
     pub fn output(&self, connection: ConnectionId) -> &[u8] {
         self.node.output(connection.0)
     }
@@ -122,7 +119,6 @@ impl InMemory {
     }
 
     /// State of a connection now.
-    #[must_use]
     pub fn wants(&self, connection: ConnectionId) -> Wants {
         match self.node.verdict(connection.0) {
             Verdict::Read => Wants::Input,
@@ -132,13 +128,11 @@ impl InMemory {
     }
 
     /// Whether another turn would do something at once, without new input.
-    #[must_use]
     pub fn has_work(&self) -> bool {
         self.stall.is_none() && self.node.has_work()
     }
 
     /// When it has something to do of itself.
-    #[must_use]
     pub fn next_due(&self) -> Time {
         match self.stall {
             Some((_, _, end)) => end,
@@ -147,7 +141,6 @@ impl InMemory {
     }
 
     /// Messages that wait in a queue, delivered and not acknowledged ones among them.
-    #[must_use]
     pub fn depth(&self, queue: &str) -> Option<u64> {
         let key = self.node.vhost.queue_names.get(queue)?;
         let queue = self.node.vhost.queues.get(*key)?;

@@ -385,7 +385,6 @@ struct Inner {
 
 impl Stop {
     /// A handle that has not been used yet.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -401,7 +400,6 @@ impl Stop {
     }
 
     /// Whether [`Stop::stop`] was called.
-    #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.inner.stopped.load(Ordering::SeqCst)
     }

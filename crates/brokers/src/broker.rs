@@ -170,7 +170,6 @@ pub struct Identity {
 
 impl Identity {
     /// `RabbitMQ 3.10.8`; `None` where it is not known yet.
-    #[must_use]
     pub fn name(&self) -> Option<String> {
         let version = self.version.as_deref().unwrap_or_default();
         let name = format!("{} {version}", self.product);
@@ -178,7 +177,6 @@ impl Identity {
     }
 
     /// As a run folder keeps it.
-    #[must_use]
     pub fn summary(&self, pid: Option<u32>) -> BrokerSummary {
         BrokerSummary { kind: self.kind.to_owned(), version: self.version.clone(), pid }
     }
@@ -201,7 +199,6 @@ pub struct Processes {
 impl Processes {
     /// Where the broker's process listens, if it was found by that alone: there it is found again once it returns as
     /// another one.
-    #[must_use]
     pub fn returns_at(&self, endpoint: &Endpoint) -> Vec<SocketAddr> {
         let Listener { found, given } = self.listener;
         match found.is_some() && found == self.main && given.is_none() {
@@ -211,7 +208,6 @@ impl Processes {
     }
 
     /// The process of a node, by its number.
-    #[must_use]
     pub fn of_node(&self, node: usize) -> Option<u32> {
         match node.checked_sub(1) {
             None => self.main,
@@ -220,7 +216,6 @@ impl Processes {
     }
 
     /// Those of a broker that bellows has started.
-    #[must_use]
     pub fn started(main: Option<u32>) -> Self {
         Self { main, further: Vec::new(), on_this_machine: true, listener: Listener::default() }
     }
@@ -276,7 +271,6 @@ impl Registration {
     };
 
     /// The name of the broker's process, where this is one.
-    #[must_use]
     pub fn recognises(&self, command: &str, arguments: &[String]) -> Option<&'static str> {
         let first = arguments.get(1).map_or("", String::as_str);
         let is_meant = self.subcommand.is_empty() || self.subcommand == first;
@@ -285,7 +279,6 @@ impl Registration {
     }
 
     /// Whether bellows can start it from an installation.
-    #[must_use]
     pub const fn can_be_started(&self) -> bool {
         self.start.is_some() && !self.program.is_empty()
     }

@@ -56,13 +56,11 @@ impl Certificates {
     }
 
     /// The authority's certificate.
-    #[must_use]
     pub fn authority(&self) -> PathBuf {
         self.file("ca.pem")
     }
 
     /// The broker's certificate and key, for `localhost` and `127.0.0.1`.
-    #[must_use]
     pub fn server(&self) -> (PathBuf, PathBuf) {
         (self.file("server.pem"), self.file("server-key.pem"))
     }

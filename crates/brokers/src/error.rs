@@ -97,7 +97,6 @@ impl BrokerError {
     }
 
     /// Cause, observed value and remedy.
-    #[must_use]
     pub fn problem(&self) -> Problem {
         match self {
             Self::NotInstalled { product, looked_for, help } => {

@@ -19,7 +19,6 @@ pub struct LogFollower {
 
 impl LogFollower {
     /// From the log's beginning.
-    #[must_use]
     pub const fn new(log: PathBuf) -> Self {
         Self { log, offset: 0 }
     }
@@ -83,7 +82,6 @@ impl LogFollower {
 }
 
 /// The last `lines` lines of a log that have something in them.
-#[must_use]
 pub fn tail(log: &Path, lines: usize) -> String {
     let text = read(log);
     let told: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();

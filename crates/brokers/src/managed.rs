@@ -175,19 +175,16 @@ impl Workspace {
     }
 
     /// `bellows-1f2e3d4c5b6a7988`, unique.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Where all of the broker's files are.
-    #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
     /// All that the broker prints, from its first second on.
-    #[must_use]
     pub fn log(&self) -> PathBuf {
         self.directory.join("broker.log")
     }
@@ -285,39 +282,33 @@ pub struct Managed {
 
 impl Managed {
     /// The broker's name and directory.
-    #[must_use]
     pub const fn workspace(&self) -> &Workspace {
         &self.workspace
     }
 
     /// The broker's process; `None` while it is away.
-    #[must_use]
     pub fn pid(&self) -> Option<u32> {
         self.process.map(|id| id.pid)
     }
 
     /// Whether the broker's process is there: it may have ended by itself.
-    #[must_use]
     pub fn is_running(&self) -> bool {
         self.process.is_some_and(ProcessId::is_alive)
     }
 
     /// The process below which a broker that was killed starts again; `None` until it has ended and nobody counts its
     /// time any more.
-    #[must_use]
     pub fn starter(&self) -> Option<u32> {
         let guardian = self.guardian.as_ref().map(Guardian::pid);
         guardian.filter(|_| self.process.is_none_or(|id| id.stat().is_none()))
     }
 
     /// The last `lines` lines that the broker logged.
-    #[must_use]
     pub fn log_tail(&self, lines: usize) -> String {
         log::tail(&self.workspace.log(), lines)
     }
 
     /// Reads what the broker logs from now on.
-    #[must_use]
     pub fn follow_log(&self) -> LogFollower {
         self.log.clone()
     }
@@ -507,7 +498,6 @@ fn guard(reason: impl Into<String>) -> BrokerError {
 }
 
 /// Whether somebody listens on this port.
-#[must_use]
 pub fn accepts(port: u16) -> bool {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     TcpStream::connect_timeout(&address, CONNECT_TIMEOUT).is_ok()

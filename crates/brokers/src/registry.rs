@@ -78,7 +78,6 @@ pub fn check_installed(spec: &BrokerSpec) -> Result<(), BrokerError> {
 }
 
 /// The folder with the programs of the installation that a broker is started from, where they need not be in `PATH`.
-#[must_use]
 pub fn programs(spec: &BrokerSpec) -> Option<PathBuf> {
     (of_kind(spec.kind)?.programs)(spec)
 }
@@ -90,7 +89,6 @@ fn of_kind(kind: BrokerKind) -> Option<&'static Registration> {
 impl Listener {
     /// The number and the name of the process that passes connections on to a broker that calls itself `product`;
     /// `None` where none is seen. A proxy's CPU and its kernel's answers say nothing of the broker's.
-    #[must_use]
     pub fn proxy(&self, product: &str) -> Option<(u32, String)> {
         let found = self.found?;
         if found == std::process::id() {
@@ -110,7 +108,6 @@ impl Listener {
 }
 
 /// Whether a process is called like one of a broker that bellows knows, so that it does not only pass connections on.
-#[must_use]
 pub fn is_broker(pid: u32) -> bool {
     processes::stat(pid).is_some_and(|stat| {
         let mut names = BROKERS.iter().flat_map(|known| known.processes);

@@ -16,7 +16,6 @@ pub struct BlockOrder {
 
 impl BlockOrder {
     /// The order that a seed draws.
-    #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self {
             // Not the numbers that other orders of this seed draw.
@@ -60,7 +59,6 @@ pub struct BlockEffect {
 }
 
 /// The effect that pairs show. `None` for fewer than two, or where one has nothing to take a logarithm of.
-#[must_use]
 pub fn block_effect(pairs: &[BlockPair]) -> Option<BlockEffect> {
     let differences: Vec<f64> = pairs.iter().map(|it| it.on.ln() - it.off.ln()).collect();
     let difference = paired(&differences)?;

@@ -66,7 +66,6 @@ impl ChangeSearch {
 
     /// Values of a series, of which those that lie apart count as less far: a level is the mean of these. `None` of
     /// fewer than two.
-    #[must_use]
     pub fn settled(&self, values: &[f64]) -> Option<Vec<f64>> {
         let middle = median(values)?;
         let neighbours = values.iter().zip(values.iter().skip(1));
@@ -87,7 +86,6 @@ impl ChangeSearch {
 
     /// The fewest values in which a step can be told at this level. Those of half a series lie at one of its ends in
     /// two of all orders.
-    #[must_use]
     pub fn least_values(&self) -> usize {
         let is_enough = |values: &usize| {
             let half = values / 2;
@@ -98,7 +96,6 @@ impl ChangeSearch {
     }
 
     /// The fewest values in which a window, a change that went back, can be told at this level.
-    #[must_use]
     pub fn least_values_of_window(&self) -> usize {
         let is_enough = |values: &usize| self.windows(*values).is_some();
         (0..MOST_VALUES).find(is_enough).unwrap_or(MOST_VALUES)
@@ -107,7 +104,6 @@ impl ChangeSearch {
     /// The lengths of the shortest and the longest window that so many values can show at this level; `None` where they
     /// can show none. In a random order the values of a window lie together in as many ways as such a window has
     /// places, as do all others.
-    #[must_use]
     pub fn windows(&self, values: usize) -> Option<(usize, usize)> {
         if !self.has_windows(values) {
             return None;
@@ -143,7 +139,6 @@ pub struct ChangePoint {
 
 /// The places at which the level changed, in the order of the series; of a longer series only the last [`MOST_VALUES`]
 /// are looked at. Values that are no numbers are an error of the caller's: a part that has some has no change.
-#[must_use]
 pub fn change_points(values: &[f64], search: ChangeSearch) -> Vec<ChangePoint> {
     let skipped = values.len().saturating_sub(MOST_VALUES);
     let search = ChangeSearch { least: search.least.max(1), ..search };

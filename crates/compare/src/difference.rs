@@ -46,7 +46,6 @@ impl Difference {
     }
 
     /// The interval that holds the true difference with this confidence (0 to 1).
-    #[must_use]
     pub fn interval(&self, confidence: f64) -> (f64, f64) {
         let half = quantile(0.5 + confidence / 2.0, self.freedom) * self.error;
         (self.mean - half, self.mean + half)
@@ -56,27 +55,23 @@ impl Difference {
 impl Difference {
     /// The interval at a level (0.05) that agrees with what was decided at it: it holds 0 where the difference is not
     /// `proven`, whatever kept it from being.
-    #[must_use]
     pub fn decided_interval(&self, level: f64, proven: bool) -> (f64, f64) {
         let (low, high) = self.interval(1.0 - level);
         if proven { (low, high) } else { (low.min(0.0), high.max(0.0)) }
     }
 
     /// This difference with another error, of so many degrees of freedom.
-    #[must_use]
     pub(crate) fn with_error(self, error: f64, freedom: f64) -> Self {
         Self::of(self.count, self.mean, error, freedom).unwrap_or(self)
     }
 
     /// This difference in other units: so many of the new one are one of the old.
-    #[must_use]
     pub fn scaled(&self, by: f64) -> Self {
         Self { mean: self.mean * by, error: self.error * by, ..*self }
     }
 
     /// The smallest difference that as many runs with as much noise show in four of five experiments, at a level
     /// (0.05).
-    #[must_use]
     pub fn visible(&self, level: f64) -> f64 {
         let t = quantile(1.0 - level / 2.0, self.freedom) + quantile(0.8, self.freedom);
         t * self.error
@@ -84,7 +79,6 @@ impl Difference {
 }
 
 /// The difference that pairs show, each value B less A of a pair. `None` for fewer than two, or what is no number.
-#[must_use]
 pub fn paired(differences: &[f64]) -> Option<Difference> {
     paired_from(differences, 0.0)
 }
@@ -99,7 +93,6 @@ pub(crate) fn paired_from(differences: &[f64], floor: f64) -> Option<Difference>
 
 /// The difference between runs that stand in no pairs, by Welch's test. `None` where a side has fewer than two, or what
 /// is no number.
-#[must_use]
 pub fn unpaired(a: &[f64], b: &[f64]) -> Option<Difference> {
     unpaired_from(a, b, [0.0; 2])
 }
@@ -119,7 +112,6 @@ fn unpaired_from(a: &[f64], b: &[f64], floors: [f64; 2]) -> Option<Difference> {
 
 /// The difference between counts of events, such as failures: pairs of runs, or two sets of them. Their variance is
 /// that of Poisson's distribution at least. `None` as [`paired`] and [`unpaired`].
-#[must_use]
 pub fn counted(a: &[f64], b: &[f64], are_pairs: bool) -> Option<Difference> {
     let all = a.iter().chain(b);
     let mean = all.clone().sum::<f64>() / all.count().max(1) as f64;
@@ -134,7 +126,6 @@ pub fn counted(a: &[f64], b: &[f64], are_pairs: bool) -> Option<Difference> {
 
 /// The share of all ways to give the differences other signs that lie as far from 0 as they do: a test that assumes
 /// nothing of how they are distributed. `None` for no pair, more than 20, or what is no number.
-#[must_use]
 pub fn sign_flip(differences: &[f64]) -> Option<f64> {
     let n = differences.len();
     if n == 0 || n > MOST_FLIPPED || differences.iter().any(|d| !d.is_finite()) {
@@ -163,7 +154,6 @@ pub fn sign_flip(differences: &[f64]) -> Option<f64> {
 /// runs that stand in no pairs which assumes nothing of how values are distributed, such as losses that are all or
 /// nothing. Of more ways than can be tried, so many are drawn, the same ones each time. `None` for an empty side, or
 /// what is no number.
-#[must_use]
 pub fn permuted(a: &[f64], b: &[f64]) -> Option<f64> {
     let all: Vec<f64> = a.iter().chain(b).copied().collect();
     if a.is_empty() || b.is_empty() || all.iter().any(|it| !it.is_finite()) {
@@ -213,7 +203,6 @@ fn divide(values: &[f64], some: usize, sum: f64, tell: &mut impl FnMut(f64)) {
 
 /// The probability that runs of two sides which are all alike divide so that what some of them have (a failure, say) is
 /// in every run of one side and in none of the other: Fisher's exact test of such a table, at most twice its one tail.
-#[must_use]
 pub fn separated(a: usize, b: usize) -> f64 {
     // One in as many ways as there are to choose the runs of A.
     let ways = (1..=a).fold(1.0, |ways, n| ways * (b + n) as f64 / n as f64);
@@ -222,7 +211,6 @@ pub fn separated(a: usize, b: usize) -> f64 {
 
 /// The probability that runs of two sides which are all alike divide so, or less evenly: Fisher's exact test,
 /// two-sided. Of each side how many runs have something, and how many there are.
-#[must_use]
 pub fn fisher(a: (usize, usize), b: (usize, usize)) -> f64 {
     let have = a.0 + b.0;
     // The logarithms of n!, whose differences are those of numbers of ways.
@@ -245,7 +233,6 @@ pub fn fisher(a: (usize, usize), b: (usize, usize)) -> f64 {
 
 /// The smallest probability that [`fisher`] has of tables with these sums: which side whose runs have something does
 /// not matter to it, nor how they divide.
-#[must_use]
 pub fn least_fisher(a: (usize, usize), b: (usize, usize)) -> f64 {
     let have = a.0 + b.0;
     let table = |of_a: usize| fisher((of_a, a.1), (have - of_a, b.1));
@@ -254,14 +241,12 @@ pub fn least_fisher(a: (usize, usize), b: (usize, usize)) -> f64 {
 }
 
 /// The runs of each side that so can show a difference at a level, the least.
-#[must_use]
 pub fn runs_to_separate(level: f64) -> Option<u32> {
     (2..=MOST_SEPARATED).find(|runs| separated(*runs as usize, *runs as usize) <= level)
 }
 
 /// How many pairs would show a difference of `size` in four of five experiments, at a level (0.05), where differences
 /// of pairs have this standard deviation. `None` beyond a million.
-#[must_use]
 pub fn pairs_needed(deviation: f64, size: f64, level: f64) -> Option<u32> {
     if !(deviation.is_finite() && size > 0.0) {
         return None;

@@ -19,7 +19,6 @@ const SENSITIVITY: f64 = 1.0;
 
 /// The place of the knee among the points (rate, latency), which are in the order of their rates; `None` where there is
 /// none.
-#[must_use]
 pub fn knee(points: &[(f64, f64)]) -> Option<usize> {
     let is_finite = points.iter().all(|it| it.0.is_finite() && it.1.is_finite() && it.1 >= 0.0);
     let is_rising = points.windows(2).all(|it| matches!(it, [a, b] if a.0 < b.0));
@@ -46,7 +45,6 @@ pub fn knee(points: &[(f64, f64)]) -> Option<usize> {
 }
 
 /// Whether a curve rises from its lowest rate to its highest by more than noise may.
-#[must_use]
 pub fn rises(points: &[(f64, f64)]) -> bool {
     let smooth = never_falling(&points.iter().map(|it| it.1).collect::<Vec<_>>());
     let ends = smooth.first().zip(smooth.last());
@@ -59,7 +57,6 @@ fn is_rise(low: f64, high: f64) -> bool {
 
 /// The places of the first two neighbours between which a curve without a knee leaps: it grows there by many times what
 /// the rate does, or by clearly more and a tenth of all its rise. `None` where it nowhere does, or has no rise.
-#[must_use]
 pub fn leap(points: &[(f64, f64)]) -> Option<(usize, usize)> {
     let smooth = never_falling(&points.iter().map(|it| it.1).collect::<Vec<_>>());
     let (low, high) = (smooth.first()?, smooth.last()?);

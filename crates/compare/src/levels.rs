@@ -8,7 +8,6 @@ use super::order::Draw;
 
 /// Corrects probabilities by Holm's method: with these, the chance to call anything changed where nothing has is the
 /// level. In the order of the input; what is no number stays, and counts as no question.
-#[must_use]
 pub fn holm(p: &[f64]) -> Vec<f64> {
     let order = ascending(p);
     let questions = order.len();
@@ -26,7 +25,6 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
 /// The level that each probability is held against by Holm's method: those that are below theirs are what [`holm`]
 /// calls changed at this level. An interval of this confidence leaves out 0 where its figure has changed, and there
 /// alone.
-#[must_use]
 pub fn holm_levels(p: &[f64], level: f64) -> Vec<f64> {
     let order = ascending(p);
     let questions = order.len();
@@ -46,7 +44,6 @@ pub fn holm_levels(p: &[f64], level: f64) -> Vec<f64> {
 
 /// Corrects probabilities by the method of Benjamini and Hochberg: of all that these call changed, the share in which
 /// nothing has is the level. In the order of the input; what is no number stays, and counts as no question.
-#[must_use]
 pub fn benjamini_hochberg(p: &[f64]) -> Vec<f64> {
     let order = ascending(p);
     let questions = order.len() as f64;
@@ -75,7 +72,6 @@ const PLAYED: usize = 20_000;
 /// The level of each look, so that all of them together keep `level`, where an experiment ends at the first look that
 /// shows a difference. Looks are numbers of pairs, ascending; those below 2 are none. It is found by playing
 /// experiments in which nothing differs, from a seed of its own: the same looks always give the same level.
-#[must_use]
 pub fn level_of_each(looks: &[usize], level: f64) -> f64 {
     let mut looks: Vec<usize> = looks.iter().copied().filter(|look| *look >= 2).collect();
     looks.sort_unstable();

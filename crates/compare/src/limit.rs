@@ -69,7 +69,6 @@ pub struct LimitInterval {
 
 impl LimitInterval {
     /// Whether both ends were found and confirmed.
-    #[must_use]
     pub const fn is_confirmed(&self) -> bool {
         self.is_ended && self.low.is_some() && self.high.is_some()
     }
@@ -101,7 +100,6 @@ impl Tried {
 }
 
 /// The next step after these trials, in whatever order they were made.
-#[must_use]
 pub fn limit_step(search: &LimitSearch, trials: &[(f64, TrialOutcome)]) -> LimitStep {
     let tried = tried(trials);
     let mut found = interval(&tried);
@@ -117,7 +115,6 @@ pub fn limit_step(search: &LimitSearch, trials: &[(f64, TrialOutcome)]) -> Limit
 
 /// The most trials that a search still makes where all further ones agree: a rate holds in each of them or in none, and
 /// none holds above one that does not.
-#[must_use]
 pub fn most_trials_left(search: &LimitSearch, trials: &[(f64, TrialOutcome)]) -> usize {
     let found = interval(&tried(trials));
     longest_way(search, &mut trials.to_vec(), found.low.unwrap_or(0.0), found.high.unwrap_or(f64::INFINITY))
@@ -222,7 +219,6 @@ fn is_close(search: &LimitSearch, low: f64, high: f64) -> bool {
 }
 
 /// A rate to three digits: people read it, and type it.
-#[must_use]
 pub fn round_rate(rate: f64) -> f64 {
     let digits = rate.abs().max(f64::MIN_POSITIVE).log10().floor() - 2.0;
     let step = 10_f64.powi(digits as i32);

@@ -47,7 +47,6 @@ impl SampledDifference {
     }
 
     /// The difference whose error is that of sampling at least.
-    #[must_use]
     pub fn floored(&self) -> Difference {
         self.difference.with_error(self.difference.error.max(self.sampling), self.difference.freedom)
     }
@@ -68,7 +67,6 @@ pub struct Moderation {
 
 impl Moderation {
     /// Estimates it from functions that have no samples in common; `None` where they are too few.
-    #[must_use]
     pub fn of(functions: &[SampledDifference]) -> Option<Self> {
         let tells = |it: &&SampledDifference| {
             let ratio = it.ratio();
@@ -132,7 +130,6 @@ impl Moderation {
     }
 
     /// A difference with the variance that its own runs and the other functions tell together.
-    #[must_use]
     pub fn moderated(&self, it: &SampledDifference) -> Difference {
         let (own, freedom) = (it.ratio(), it.difference.freedom);
         if !own.is_finite() {

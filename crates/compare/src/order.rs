@@ -11,7 +11,6 @@ pub enum Side {
 
 impl Side {
     /// The other one.
-    #[must_use]
     pub const fn other(self) -> Self {
         match self {
             Self::A => Self::B,
@@ -23,7 +22,6 @@ impl Side {
 /// The order of the runs of some pairs: blocks of ABBA or BAAB as a seed draws them, so that what drifts with time hits
 /// both sides alike and nothing that comes and goes keeps step with them. Each two runs in a row are a pair. The order
 /// of fewer pairs is the beginning of that of more.
-#[must_use]
 pub fn order(seed: u64, pairs: usize) -> Vec<Side> {
     let mut draw = Draw::new(seed);
     let mut order = Vec::with_capacity(pairs * 2);
@@ -41,7 +39,6 @@ pub fn order(seed: u64, pairs: usize) -> Vec<Side> {
 
 /// In which order the cells of a matrix have their turn in each of its rounds: another order in each round, so that
 /// nothing that comes and goes keeps step with one of them.
-#[must_use]
 pub fn turns(seed: u64, round: u32, cells: usize) -> Vec<usize> {
     // Not the numbers that `order` draws from the same seed.
     let mut draw = Draw::new(seed ^ (u64::from(round) + 1).wrapping_mul(0xD6E8_FEB8_6659_FD93));

@@ -66,7 +66,6 @@ pub enum NoPeak {
 
 impl Scalability {
     /// Whether the law describes the throughputs so badly that its parameters explain little.
-    #[must_use]
     pub fn is_poor(&self) -> bool {
         self.r_squared < LEAST_EXPLAINED || self.worst_residual > MOST_OFF
     }
@@ -89,13 +88,11 @@ impl Scalability {
     }
 
     /// The throughput of so many clients.
-    #[must_use]
     pub fn throughput(&self, clients: f64) -> f64 {
         law([self.alone.value, self.contention.value, self.coherence.value], clients)
     }
 
     /// The number of clients with the highest throughput; `None` where more clients always have more.
-    #[must_use]
     pub fn peak(&self) -> Option<f64> {
         let (contention, coherence) = (self.contention.value, self.coherence.value);
         (coherence > 0.0).then(|| ((1.0 - contention).max(0.0) / coherence).sqrt().max(1.0))
@@ -103,7 +100,6 @@ impl Scalability {
 
     /// Throughput lost to contention and coherence, as shares of what so many clients would have without them: the
     /// whole, and the parts of both.
-    #[must_use]
     pub fn lost(&self, clients: f64) -> [f64; 3] {
         let contention = self.contention.value * (clients - 1.0);
         let coherence = self.coherence.value * clients * (clients - 1.0);
@@ -118,7 +114,6 @@ fn law([alone, contention, coherence]: [f64; 3], n: f64) -> f64 {
 }
 
 /// The law that lies closest to the points; `None` where fewer than four numbers of clients have a throughput.
-#[must_use]
 pub fn scalability(points: &[ScalePoint]) -> Option<Scalability> {
     let is_valid = |it: &&ScalePoint| {
         it.clients >= 1.0 && it.clients.is_finite() && it.throughput > 0.0 && it.throughput.is_finite()

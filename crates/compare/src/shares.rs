@@ -41,7 +41,6 @@ pub struct ShareDifference {
 
 impl ShareDifference {
     /// The second less the first.
-    #[must_use]
     pub fn change(&self) -> f64 {
         self.b - self.a
     }
@@ -49,13 +48,11 @@ impl ShareDifference {
 
 impl Amount {
     /// Samples that all weigh the same.
-    #[must_use]
     pub const fn equal(samples: f64) -> Self {
         Self { weight: samples, squares: samples }
     }
 
     /// Equal samples that would vary as much.
-    #[must_use]
     pub fn samples(self) -> f64 {
         let samples = self.weight * (self.weight / self.squares);
         if samples.is_finite() { samples } else { 0.0 }
@@ -80,7 +77,6 @@ impl PartOf {
 }
 
 /// How the share of something differs between two sets.
-#[must_use]
 pub fn share_difference(a: PartOf, b: PartOf) -> ShareDifference {
     let (share_a, share_b) = (a.share(), b.share());
     let error = standard_error(a.in_samples(), b.in_samples());
@@ -115,7 +111,6 @@ fn standard_error(a: PartOf, b: PartOf) -> Option<f64> {
 
 /// The smallest change of a share (0 to 1) that two sets of samples can tell; `None` where they can tell none: one is
 /// empty, or the share cannot change by so much.
-#[must_use]
 pub fn smallest_change(share: f64, a: Amount, b: Amount) -> Option<f64> {
     let (a, b) = (a.samples(), b.samples());
     let change = PROVEN * (share * (1.0 - share) * (1.0 / a + 1.0 / b)).sqrt();

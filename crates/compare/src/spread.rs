@@ -32,7 +32,6 @@ pub struct Spread {
 }
 
 /// The spread of a value per run; `None` where no value is a number.
-#[must_use]
 pub fn spread(values: &[f64]) -> Option<Spread> {
     let values: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
     let runs = values.len();
@@ -59,7 +58,6 @@ pub fn spread(values: &[f64]) -> Option<Spread> {
 
 /// The runs, by their index, whose value lies far from the others'. None are with fewer than five values: there
 /// is no telling then who of them is the odd one.
-#[must_use]
 pub fn apart(values: &[Option<f64>]) -> Vec<usize> {
     let known = || values.iter().flatten().copied().filter(|v| v.is_finite());
     if known().count() < LEAST_RUNS_APART {

@@ -40,7 +40,6 @@ const SAME_QUESTION: f64 = 0.9;
 
 /// Decides all frames of a tree at a level: of those that are called changed, at most this share is expected to be
 /// none.
-#[must_use]
 pub fn decide_tree(questions: &[TreeQuestion], level: f64) -> Vec<TreeAnswer> {
     let chains = Chains::of(questions);
     let groups = Groups::of(&chains);

@@ -28,7 +28,6 @@ pub enum Verdict {
 
 /// Whether so many pairs, or runs of each side, can be called different whatever they show. What cannot is no question
 /// beside others: it would take level from what can.
-#[must_use]
 pub const fn can_differ(count: usize) -> bool {
     count >= LEAST_PAIRS
 }
@@ -45,7 +44,6 @@ pub struct Rules {
 }
 
 /// The guard of a difference: that there are enough pairs or runs, and of pairs the exact test.
-#[must_use]
 pub fn guard(difference: &Difference, pairs: Option<&[f64]>) -> Option<f64> {
     match pairs {
         _ if !can_differ(difference.count) => Some(1.0),
@@ -55,14 +53,12 @@ pub fn guard(difference: &Difference, pairs: Option<&[f64]>) -> Option<f64> {
 }
 
 /// Whether what guards a difference lets it be called one at a level.
-#[must_use]
 pub fn is_guarded(guard: Option<f64>, level: f64) -> bool {
     guard.is_none_or(|guard| guard <= GUARD.max(level))
 }
 
 /// The probability that decides at a level: where the guard does not let a difference be called one, that of the guard.
 /// A difference is called one where it is the level at most.
-#[must_use]
 pub fn guarded(p: f64, guard: Option<f64>, level: f64) -> f64 {
     match guard {
         Some(guard) if !is_guarded(Some(guard), level) => p.max(guard),
@@ -72,7 +68,6 @@ pub fn guarded(p: f64, guard: Option<f64>, level: f64) -> f64 {
 
 /// Decides. `p` is the difference's own probability, or the one that is corrected for other questions; `guard` is
 /// that of [`guard`].
-#[must_use]
 pub fn verdict(difference: &Difference, p: f64, guard: Option<f64>, rules: Rules) -> Verdict {
     let Rules { level, own_level, margin } = rules;
     let differs = guarded(p, guard, level) <= level;

@@ -46,7 +46,6 @@ impl ValueCounts {
     }
 
     /// Whether nothing was counted.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

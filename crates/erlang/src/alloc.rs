@@ -38,7 +38,6 @@ impl Carriers {
     }
 
     /// Share of the carriers that blocks fill; 1 where there are none.
-    #[must_use]
     pub fn utilisation(self) -> f64 {
         match self.carrier_bytes {
             0 => 1.0,
@@ -64,7 +63,6 @@ pub struct Allocator {
 
 impl Allocator {
     /// All its carriers.
-    #[must_use]
     pub const fn all(&self) -> Carriers {
         self.multi.plus(self.single).plus(self.pool)
     }
@@ -122,7 +120,6 @@ pub struct MemoryStep {
 
 impl MemoryStep {
     /// Its name, without the examples.
-    #[must_use]
     pub fn short(&self) -> &'static str {
         self.what.split([',', '(']).next().unwrap_or_default().trim_end()
     }
@@ -130,14 +127,12 @@ impl MemoryStep {
 
 impl NodeMemory {
     /// All carriers of all allocators.
-    #[must_use]
     pub fn carriers(&self) -> Carriers {
         let all = self.allocators.iter().map(Allocator::all);
         all.fold(Carriers::default(), Carriers::plus)
     }
 
     /// Steps from the VM's total to the process' resident memory; empty where the machine does not say.
-    #[must_use]
     pub fn difference(&self) -> Vec<MemoryStep> {
         let carriers = self.carriers();
         let total = self.vm.get("total").copied();

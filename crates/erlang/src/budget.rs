@@ -24,7 +24,6 @@ pub struct Budget {
 
 impl Budget {
     /// The usual limits for so long.
-    #[must_use]
     pub const fn lasting(time: Duration) -> Self {
         Self { time, backlog: 10_000, tracer_bytes: 64 << 20, node_bytes: 256 << 20, run_queue: 32 }
     }
@@ -81,7 +80,6 @@ impl Ended {
     }
 
     /// One sentence without a full stop.
-    #[must_use]
     pub fn describe(&self) -> String {
         match self {
             Self::Time => "the time is over".to_owned(),
@@ -95,7 +93,6 @@ impl Ended {
     }
 
     /// Its cause, without the option that allows more.
-    #[must_use]
     pub fn cause(&self) -> String {
         match self {
             Self::Tripped { limit, observed, allowed } => tripped(limit, *observed, *allowed).0,
@@ -104,7 +101,6 @@ impl Ended {
     }
 
     /// The limit that was reached, such as `rate`; empty where none was.
-    #[must_use]
     pub fn limit(&self) -> &str {
         match self {
             Self::Time => "time",
@@ -189,7 +185,6 @@ fn reached(limit: &str, seen: &str) -> (String, &'static str) {
 const NO_ROLE: &str = "no process has this role";
 
 /// Whether the node's side refused because no process has the role that was asked for; later there may be one.
-#[must_use]
 pub fn lacks_role(error: &Error) -> bool {
     matches!(error, Error::Options(problem) if problem.cause == NO_ROLE)
 }

@@ -153,7 +153,6 @@ impl Error {
     }
 
     /// The failure as a user meets it.
-    #[must_use]
     pub fn problem(&self) -> Problem {
         match self {
             Self::Options(problem) => problem.clone(),

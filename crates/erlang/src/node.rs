@@ -64,25 +64,21 @@ impl Node {
     }
 
     /// Its name.
-    #[must_use]
     pub fn name(&self) -> &NodeName {
         &self.link.shared.node
     }
 
     /// The name that it knows us by.
-    #[must_use]
     pub fn local_name(&self) -> &str {
         self.link.shared.local_name()
     }
 
     /// The release of its Erlang/OTP, such as 25.
-    #[must_use]
     pub const fn release(&self) -> u32 {
         self.release
     }
 
     /// How long a call may take where nothing else is said.
-    #[must_use]
     pub const fn timeout(&self) -> Duration {
         self.timeout
     }
@@ -224,7 +220,6 @@ impl Node {
     }
 
     /// A process of ours.
-    #[must_use]
     pub fn mailbox(&self) -> Mailbox {
         Mailbox::new(Arc::clone(&self.link))
     }
@@ -254,7 +249,6 @@ impl Mailbox {
     }
 
     /// Its address.
-    #[must_use]
     pub fn pid(&self) -> Term {
         Term::from(self.link.shared.pid(self.id))
     }
@@ -274,7 +268,6 @@ impl Mailbox {
     }
 
     /// Messages that had no room.
-    #[must_use]
     pub fn dropped(&self) -> u64 {
         self.link.shared.dropped(self.id)
     }

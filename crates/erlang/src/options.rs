@@ -34,7 +34,6 @@ impl ConnectOptions {
     pub const EPMD_PORT: u16 = 4369;
 
     /// A node that EPMD knows, on plain TCP, with 10 seconds for each step.
-    #[must_use]
     pub const fn new(node: NodeName, cookie: Cookie) -> Self {
         Self {
             node,
@@ -80,7 +79,6 @@ impl Cookie {
     }
 
     /// Sets its source, such as a file or a variable, for messages.
-    #[must_use]
     pub fn found_in(self, source: impl Into<String>) -> Self {
         Self { source: source.into(), ..self }
     }
@@ -158,19 +156,16 @@ pub struct NodeName {
 
 impl NodeName {
     /// The part before the `@`: the name that EPMD knows.
-    #[must_use]
     pub fn name(&self) -> &str {
         self.text.get(..self.at).unwrap_or_default()
     }
 
     /// The host, as its name or address.
-    #[must_use]
     pub fn host(&self) -> &str {
         self.text.get(self.at + 1..).unwrap_or_default()
     }
 
     /// The whole name.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }

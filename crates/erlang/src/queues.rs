@@ -111,13 +111,11 @@ pub struct QueueCounts {
 
 impl QueueCounts {
     /// Queues that are not among the rows.
-    #[must_use]
     pub fn left_out(&self) -> u64 {
         self.queues.saturating_sub(self.rows.len() as u64)
     }
 
     /// Whether classic queues write no numbers.
-    #[must_use]
     pub fn collects_nothing(&self) -> bool {
         self.collects == "none"
     }

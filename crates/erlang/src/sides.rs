@@ -42,7 +42,6 @@ pub struct MemorySides {
 
 impl MemorySides {
     /// All carriers of all allocators, and the blocks in them.
-    #[must_use]
     pub fn carriers_and_blocks(&self) -> (u64, u64) {
         let all = self.allocators.iter();
         all.fold((0, 0), |(carriers, blocks), it| {
@@ -52,7 +51,6 @@ impl MemorySides {
     }
 
     /// Steps from the VM's total to the process' resident memory; empty where the machine does not say.
-    #[must_use]
     pub fn difference(&self) -> Vec<MemoryStep> {
         let total = self.vm.get("total").copied();
         let (carriers, blocks) = self.carriers_and_blocks();

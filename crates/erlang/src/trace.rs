@@ -113,7 +113,6 @@ impl<'a> Trace<'a> {
     }
 
     /// Why it ended; `None` while it runs or has events left.
-    #[must_use]
     pub const fn ended(&self) -> Option<&Ended> {
         self.ended.as_ref()
     }

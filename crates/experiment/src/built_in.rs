@@ -28,14 +28,12 @@ pub struct BuiltIn {
 
 impl BuiltIn {
     /// The question that the experiment answers.
-    #[must_use]
     pub fn description(&self) -> String {
         find(self.name).map(|experiment| experiment.description).unwrap_or_default()
     }
 }
 
 /// The built-in experiments.
-#[must_use]
 pub fn built_ins() -> Vec<BuiltIn> {
     FILES.iter().map(|(name, text)| BuiltIn { name, text }).collect()
 }

@@ -57,7 +57,6 @@ impl ExperimentError {
     }
 
     /// The place, the error there, and the remedy.
-    #[must_use]
     pub fn problem(&self) -> Problem {
         self.0.clone()
     }

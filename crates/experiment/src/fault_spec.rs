@@ -28,7 +28,6 @@ pub enum RunFault {
 
 impl RunFault {
     /// The name in files.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Stop => "stop",
@@ -39,7 +38,6 @@ impl RunFault {
     }
 
     /// Whether the broker or its connections are away for a time, so that their return is watched.
-    #[must_use]
     pub fn is_outage(self) -> bool {
         match self {
             Self::Stop | Self::Kill | Self::Partition => true,
@@ -58,7 +56,6 @@ impl RunFault {
 }
 
 /// Whether a fault kills a broker, or a node, that is not started again.
-#[must_use]
 pub fn is_for_good(fault: &FaultSpec) -> bool {
     fault.kind == RunFault::Kill && fault.length.is_none()
 }
@@ -99,7 +96,6 @@ pub fn read_faults(text: &str, origin: &str) -> Result<Vec<Fault>, ExperimentErr
 }
 
 /// Writes faults as a script that [`read_faults`] reads.
-#[must_use]
 pub fn write_faults(faults: &[FaultSpec]) -> String {
     let fault = faults.to_vec();
     toml::to_string(&FaultFile { fault }).unwrap_or_default()

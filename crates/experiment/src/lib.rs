@@ -123,7 +123,6 @@ pub enum BrokerKind {
 
 impl BrokerKind {
     /// The name in files.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Rabbitmq => "rabbitmq",
@@ -336,7 +335,6 @@ impl Experiment {
     }
 
     /// Whether its run ends without being stopped.
-    #[must_use]
     pub fn ends_by_itself(&self) -> bool {
         let counted =
             |load: &LoadSpec| load.message_count > 0 || load.consumers.message_count.is_some_and(|count| count > 0);
@@ -344,19 +342,16 @@ impl Experiment {
     }
 
     /// The experiment as data for the archive: resolved, and without secrets.
-    #[must_use]
     pub fn to_json(&self) -> Value {
         self.without_secrets().resolved()
     }
 
     /// The experiment as a file of all its values but secrets, whose keys a comment names.
-    #[must_use]
     pub fn to_toml(&self) -> String {
         left_out::file(self, &self.without_secrets())
     }
 
     /// Keys of [`Self::to_json`] whose values are not the defaults, as `load.0.rate`.
-    #[must_use]
     pub fn changed_keys(&self) -> Vec<String> {
         let defaults = Self {
             churn: self.churn.as_ref().map(|_| ChurnSpec::default()),
@@ -379,7 +374,6 @@ impl Experiment {
     }
 
     /// Whether two experiments differ in values that [`Self::to_json`] hides.
-    #[must_use]
     pub fn differs_in_hidden(&self, other: &Self) -> bool {
         let both = [self, other].map(|it| (it.clone().resolved(), it.to_json()));
         self.secrets() != other.secrets() || differ_in_hidden(both.each_ref().map(|(all, shown)| (all, shown)))

@@ -153,26 +153,22 @@ impl FlatTable for LoadSpec {
 
 impl LoadSpec {
     /// Messages in flight per producer; 0 = unlimited.
-    #[must_use]
     pub fn in_flight_window(&self) -> u32 {
         let is_open_loop = self.rate.is_some() || self.schedule.is_some();
         self.max_pending.unwrap_or(if is_open_loop { 1_000 } else { 1 })
     }
 
     /// Whether the group sends.
-    #[must_use]
     pub fn has_producers(&self) -> bool {
         self.kind == LoadKind::Messages && self.total_producers.unwrap_or(self.producers) > 0
     }
 
     /// Whether the group receives.
-    #[must_use]
     pub fn has_consumers(&self) -> bool {
         self.kind == LoadKind::Messages && self.consumers.total.unwrap_or(self.consumers.per_destination) > 0
     }
 
     /// Whether the group's messages have intended times of their own.
-    #[must_use]
     pub fn is_paced(&self) -> bool {
         self.has_producers() && (self.rate.is_some() || self.schedule.is_some() || self.think_time.is_some())
     }

@@ -27,7 +27,6 @@ pub struct NodesSpec(Vec<u32>);
 
 impl NodesSpec {
     /// Their numbers; empty: all.
-    #[must_use]
     pub fn numbers(&self) -> &[u32] {
         &self.0
     }

@@ -47,7 +47,6 @@ impl PartialEq for Origin {
 
 impl Origin {
     /// Options of a command.
-    #[must_use]
     pub fn options(options: OptionNames) -> Self {
         Self { options, ..Self::default() }
     }

@@ -57,7 +57,6 @@ impl Experiment {
     }
 
     /// The protocol of a load's messages: as it asks, else the broker's.
-    #[must_use]
     pub fn protocol_of(&self, spec: &LoadSpec) -> Protocol {
         spec.protocol.unwrap_or(match self.broker.kind {
             BrokerKind::Artemis => Protocol::Amqp10,

@@ -67,7 +67,6 @@ impl Experiment {
     }
 
     /// Whether both prepare equal data, whichever brokers they have.
-    #[must_use]
     pub fn prepares_the_same(&self, other: &Self) -> bool {
         let of = |it: &Self| {
             let broker = &it.broker;
@@ -215,7 +214,6 @@ fn about_prepared(problem: Problem) -> Problem {
 
 impl BrokerSpec {
     /// Whether runs begin with a copy of data that is prepared once.
-    #[must_use]
     pub fn is_prepared(&self) -> bool {
         self.kind == BrokerKind::Rabbitmq && self.data == Some(BrokerData::Prepare)
     }

@@ -121,14 +121,12 @@ impl Requirement {
     }
 
     /// Whether a latency has to lie above something.
-    #[must_use]
     pub fn wants_latency_above(&self) -> bool {
         let above = matches!(self.comparison, Comparison::Greater | Comparison::GreaterOrEqual);
         above && self.quantity.latency().is_some()
     }
 
     /// The unit of its quantity.
-    #[must_use]
     pub fn unit(&self) -> QuantityUnit {
         self.quantity.unit()
     }

@@ -47,7 +47,6 @@ const EXPONENTIAL_CUT: f64 = 10.0;
 
 impl SizeSpec {
     /// Messages of one size.
-    #[must_use]
     pub fn fixed(bytes: usize) -> Self {
         Self { text: bytes.to_string(), parsed: Parsed::Sizes(Sizes::Fixed(bytes)), bodies: Once::default() }
     }

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::fs;
 
 /// The processors that are switched on.
-#[must_use]
 pub fn online() -> BTreeSet<u32> {
     let list = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     let cpus = cpu_list(&list);
@@ -17,13 +16,11 @@ pub fn online() -> BTreeSet<u32> {
 }
 
 /// One more than the highest number of a processor that is switched on.
-#[must_use]
 pub fn end() -> u32 {
     online().last().map_or(1, |last| last.saturating_add(1))
 }
 
 /// Cores that this process may use, by its affinity and its control group's quota.
-#[must_use]
 pub fn usable() -> u32 {
     std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX))
 }
@@ -62,7 +59,6 @@ pub struct CombinedCores {
 
 impl CpuLimits {
     /// The limits of a process; `None` where it is gone.
-    #[must_use]
     pub fn of(pid: u32) -> Option<Self> {
         let status = fs::read(format!("/proc/{pid}/status")).ok()?;
         let status = String::from_utf8_lossy(&status);
@@ -81,7 +77,6 @@ impl CpuLimits {
     }
 
     /// The cores that the two may use, on a machine of `machine` cores (0: unknown).
-    #[must_use]
     pub fn combined(&self, other: &Self, machine: u32) -> CombinedCores {
         let all = self.cpus.union(&other.cpus).count() as f64;
         let one_group = match (&self.quota, &other.quota) {

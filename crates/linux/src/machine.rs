@@ -6,14 +6,12 @@ use std::path::Path;
 use crate::cpus::{self, UNIFIED, cpu_list, quota};
 
 /// A setting of the kernel, such as `kernel.perf_event_paranoid`.
-#[must_use]
 pub fn sysctl(name: &str) -> Option<i64> {
     let path = Path::new("/proc/sys").join(name.replace('.', "/"));
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
 /// Whether this process is in a user namespace, whose root and whose capabilities are none to the kernel itself.
-#[must_use]
 pub fn in_user_namespace() -> bool {
     fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| !maps_everybody(&map))
 }
@@ -25,7 +23,6 @@ fn maps_everybody(uid_map: &str) -> bool {
 }
 
 /// Changes with every boot; empty where the kernel does not tell.
-#[must_use]
 pub fn boot_id() -> String {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     id.trim().to_owned()
@@ -33,7 +30,6 @@ pub fn boot_id() -> String {
 
 /// The cores of the machine, as far as this process's control groups let anybody in them use them. An
 /// affinity that somebody gave to bellows alone does not make the machine smaller.
-#[must_use]
 pub fn cores() -> u32 {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let read = |path: &str| fs::read_to_string(path).ok();
@@ -45,13 +41,11 @@ pub fn cores() -> u32 {
 }
 
 /// Bytes of memory that the machine has; `None` where it does not tell.
-#[must_use]
 pub fn memory_bytes() -> Option<u64> {
     total_memory(&fs::read_to_string("/proc/meminfo").ok()?)
 }
 
 /// Bytes of memory that the machine has, or this container may use; `u64::MAX` where neither tells.
-#[must_use]
 pub fn usable_memory_bytes() -> u64 {
     let container = fs::read_to_string(format!("{UNIFIED}/memory.max"));
     let container = container.ok().and_then(|text| text.trim().parse().ok());
@@ -80,7 +74,6 @@ pub struct CpuTicks {
 
 impl CpuTicks {
     /// Ticks up to now.
-    #[must_use]
     pub fn read() -> Option<Self> {
         Self::parse(&fs::read_to_string("/proc/stat").ok()?)
     }

@@ -47,7 +47,6 @@ pub struct ProcessTree {
 
 impl ProcessTree {
     /// The tree below a process, or one of nobody.
-    #[must_use]
     pub fn of(root: Option<u32>) -> Self {
         let second = rustix::param::clock_ticks_per_second().max(1);
         let tick = Nanos(1_000_000_000 / second);
@@ -63,13 +62,11 @@ impl ProcessTree {
     }
 
     /// Number of the process that all others descend from.
-    #[must_use]
     pub fn root(&self) -> Option<u32> {
         self.root.map(|id| id.pid)
     }
 
     /// The root and what was found of its descendants, where they live.
-    #[must_use]
     pub fn pids(&self) -> Vec<u32> {
         let descendants = self.accounts.members.keys().map(|id| id.pid);
         let mut pids: Vec<u32> = self.root().into_iter().chain(descendants).collect();
@@ -307,7 +304,6 @@ impl Accounts {
 /// there is no such process. Needs no permission. `/proc/PID/stat` counts in ticks of 10 ms, too coarse for the cost of
 /// a message in a short run; the scheduler's own sum is behind the process's CPU clock (`clock_getcpuclockid(3)`),
 /// threads that have ended included.
-#[must_use]
 pub fn cpu_time(pid: u32) -> Option<Nanos> {
     let pid = i32::try_from(pid).ok().filter(|pid| *pid > 0)?;
     let clock = ClockId::pid_cpu_clock_id(Pid::from_raw(pid)).ok()?;

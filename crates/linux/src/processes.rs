@@ -23,13 +23,11 @@ pub struct ProcessId {
 
 impl ProcessId {
     /// The process that had this number and started so many clock ticks after boot.
-    #[must_use]
     pub const fn new(pid: u32, start: u64) -> Self {
         Self { pid, start }
     }
 
     /// Clock ticks since boot at which it started.
-    #[must_use]
     pub const fn start(self) -> u64 {
         self.start
     }
@@ -301,7 +299,6 @@ pub struct Status {
 
 impl Status {
     /// Whether it has a handler for a signal.
-    #[must_use]
     pub const fn catches(&self, signal: Signal) -> bool {
         self.caught >> (signal.as_raw() - 1) & 1 == 1
     }

@@ -246,7 +246,6 @@ pub struct TcpInfo {
 impl TcpInfo {
     /// This process's established connections to a port, by their sockets' inodes; none where the
     /// kernel does not tell.
-    #[must_use]
     pub fn of_own_connections_to(port: u16) -> BTreeMap<u32, Self> {
         let own = inodes_of(std::process::id());
         Self::established(port, &own, |_| true)
@@ -254,7 +253,6 @@ impl TcpInfo {
 
     /// The established connections of a process that listens on a port, without those that it has taken
     /// there: what a proxy has opened itself. None where they may not be seen.
-    #[must_use]
     pub fn of_connections_behind(pid: u32, port: u16) -> BTreeMap<u32, Self> {
         Self::established(0, &inodes_of(pid), |local| local != port)
     }

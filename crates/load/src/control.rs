@@ -48,7 +48,6 @@ pub(crate) enum Watch {
 
 impl Control {
     /// A handle that has requested nothing yet.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -78,7 +77,6 @@ impl Control {
     }
 
     /// Whether an end was requested.
-    #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.request() != StopRequest::Run
     }

@@ -42,7 +42,6 @@ pub struct SliceEnd {
 
 impl<'a> PhaseClock<'a> {
     /// Of a scenario that has not begun.
-    #[must_use]
     pub const fn new(planned: Phases, together: &'a Together, control: &'a Control) -> Self {
         Self {
             planned,
@@ -84,25 +83,21 @@ impl<'a> PhaseClock<'a> {
     }
 
     /// The present phase; `None` before the first.
-    #[must_use]
     pub fn phase(&self) -> Option<Phase> {
         self.times.last().map(|it| it.phase)
     }
 
     /// Whether somebody stops the run, or another scenario has ended or could not begin.
-    #[must_use]
     pub fn is_called_off(&self) -> bool {
         self.control.is_stopping() || self.together.ended().is_some()
     }
 
     /// Whether somebody has stopped the run while there was something to do.
-    #[must_use]
     pub const fn is_stopped(&self) -> bool {
         self.is_stopped
     }
 
     /// Whether the run was stopped when nothing more was due.
-    #[must_use]
     pub fn is_drain_stopped(&self) -> bool {
         self.control.is_stopping() && !self.is_stopped
     }
@@ -144,7 +139,6 @@ impl<'a> PhaseClock<'a> {
     }
 
     /// When the present slice ends.
-    #[must_use]
     pub fn next_slice_end(&self) -> Time {
         let end = self.phase().map(|phase| self.phase_end(phase).0);
         end.map_or(self.tick, |end| end.min(self.tick))
@@ -185,19 +179,16 @@ pub struct Together {
 
 impl Together {
     /// Of this many scenarios.
-    #[must_use]
     pub const fn of(scenarios: usize) -> Self {
         Self { scenarios, ready: AtomicUsize::new(0), start: AtomicU64::new(NEVER), end: AtomicU64::new(NEVER) }
     }
 
     /// For a scenario that runs alone.
-    #[must_use]
     pub const fn alone() -> Self {
         Self::of(1)
     }
 
     /// Whether nobody shares it.
-    #[must_use]
     pub const fn is_alone(&self) -> bool {
         self.scenarios == 1
     }
@@ -218,7 +209,6 @@ impl Together {
     }
 
     /// The instant at which the schedules of all scenarios start; `None` while one is not ready.
-    #[must_use]
     pub fn start(&self) -> Option<Time> {
         known(&self.start)
     }
@@ -229,7 +219,6 @@ impl Together {
     }
 
     /// When the others end: nothing is to begin from then on.
-    #[must_use]
     pub fn ended(&self) -> Option<Time> {
         known(&self.end)
     }

@@ -181,13 +181,11 @@ pub struct Outcome {
 
 impl Outcome {
     /// Whether somebody stopped it before it was whole, its drain included.
-    #[must_use]
     pub const fn was_stopped(&self) -> bool {
         self.interrupted || self.drain_cut
     }
 
     /// That of a load which was stopped before it started.
-    #[must_use]
     pub fn never_started() -> Self {
         Self::never_started_at(Clock.now())
     }
@@ -198,7 +196,6 @@ impl Outcome {
     }
 
     /// That of a load which started then, and of which nothing more is known.
-    #[must_use]
     pub fn started(start: Time) -> Self {
         Self {
             start,

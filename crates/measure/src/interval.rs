@@ -78,7 +78,6 @@ pub struct Interval<R = Recorder> {
 
 impl Interval {
     /// An empty interval; its histograms come with what is recorded.
-    #[must_use]
     pub fn new() -> Self {
         Self::with(&[])
     }
@@ -91,7 +90,6 @@ impl Interval {
     }
 
     /// Its counts and latencies as a slice.
-    #[must_use]
     pub fn to_slice(&self) -> Slice {
         let mut slice = Slice::default();
         slice.reset(self.start, self.phase);
@@ -152,7 +150,6 @@ impl<R: Latencies> Interval<R> {
     }
 
     /// Whether nothing was counted or recorded in it.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.counters == Counters::default()
             && self.latencies.is_empty()
@@ -160,7 +157,6 @@ impl<R: Latencies> Interval<R> {
     }
 
     /// An empty interval that has all that recording these will ever need.
-    #[must_use]
     pub fn with(metrics: &[Metric]) -> Self {
         Self {
             start: Time(0),
@@ -179,7 +175,6 @@ impl<R: Latencies> Interval<R> {
     }
 
     /// Measured length; rates divide by this, never by the nominal one.
-    #[must_use]
     pub const fn length(&self) -> Nanos {
         self.end.since(self.start)
     }
@@ -246,7 +241,6 @@ pub struct Counts {
 
 impl Counts {
     /// Zeros for the counters among these metrics; counting them later does not allocate.
-    #[must_use]
     pub fn with(metrics: &[Metric]) -> Self {
         let mut counts = Self::default();
         for metric in metrics {
@@ -280,7 +274,6 @@ impl Counts {
     }
 
     /// Count of a metric; 0 where it was not declared.
-    #[must_use]
     pub fn get(&self, metric: Metric) -> u64 {
         self.values.get(metric.index()).copied().flatten().unwrap_or(0)
     }
@@ -397,7 +390,6 @@ impl Waits {
     }
 
     /// All producers' time.
-    #[must_use]
     pub fn producing(&self) -> Nanos {
         let theirs = self.budget + self.credit + self.socket + self.blocked + self.away;
         self.ready + self.schedule + theirs

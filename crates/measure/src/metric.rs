@@ -53,25 +53,21 @@ pub struct MetricInfo {
 
 impl MetricInfo {
     /// A latency; texts and scenario are to be filled in.
-    #[must_use]
     pub const fn latency() -> Self {
         Self { key: "", name: "", unit: "ns", kind: MetricKind::Histogram, scenario: "", part: false, meaning: "" }
     }
 
     /// A latency that is one part of a whole.
-    #[must_use]
     pub const fn part() -> Self {
         Self { part: true, ..Self::latency() }
     }
 
     /// A count of `unit`.
-    #[must_use]
     pub const fn counter(unit: &'static str) -> Self {
         Self { unit, kind: MetricKind::Counter, ..Self::latency() }
     }
 
     /// The largest number of `unit`.
-    #[must_use]
     pub const fn peak(unit: &'static str) -> Self {
         Self { kind: MetricKind::Peak, ..Self::counter(unit) }
     }
@@ -300,7 +296,6 @@ impl Metric {
 
     /// Its position in the registry.
     #[inline]
-    #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -311,7 +306,6 @@ impl Metric {
     }
 
     /// Its description.
-    #[must_use]
     pub fn info(self) -> &'static MetricInfo {
         let registry = REGISTRY.read().unwrap_or_else(PoisonError::into_inner);
         let entry = registry.entries.get(self.index());
@@ -319,13 +313,11 @@ impl Metric {
     }
 
     /// The name that people read.
-    #[must_use]
     pub fn name(self) -> &'static str {
         self.info().name
     }
 
     /// The key in JSON, and the tag in the HDR log.
-    #[must_use]
     pub fn key(self) -> &'static str {
         self.info().key
     }
@@ -402,7 +394,6 @@ pub enum ScenarioRole {
 
 impl ScenarioRole {
     /// Role of a scenario by its name, which begins with its kind: of a run that was cut off nothing else is known.
-    #[must_use]
     pub fn of(scenario: &str) -> Self {
         match scenario.split('_').next() {
             Some("probe") => Self::Server,
@@ -412,7 +403,6 @@ impl ScenarioRole {
     }
 
     /// Word for the loaded system.
-    #[must_use]
     pub const fn target(self) -> &'static str {
         match self {
             Self::Server => "server",

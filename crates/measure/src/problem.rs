@@ -41,14 +41,12 @@ impl Problem {
     }
 
     /// Adds the last lines of a program's log.
-    #[must_use]
     pub fn logged(mut self, log: impl Into<String>) -> Self {
         self.log = log.into();
         self
     }
 
     /// Names the key at fault; texts name further keys as `{threads}`.
-    #[must_use]
     pub fn about(mut self, key: impl Into<Box<str>>) -> Self {
         self.about = key.into();
         self
@@ -56,7 +54,6 @@ impl Problem {
 
     /// A file or folder that could not be made, read or written: `action` is what was tried on it, as a
     /// verb.
-    #[must_use]
     pub fn io(action: &str, path: &Path, source: &io::Error) -> Self {
         let help = match source.kind() {
             ErrorKind::NotFound => "check the path",
@@ -68,14 +65,12 @@ impl Problem {
     }
 
     /// Sets the observed value, which the cause quotes.
-    #[must_use]
     pub fn observed(mut self, value: impl fmt::Display) -> Self {
         self.value = value.to_string();
         self
     }
 
     /// Cause, observed value and remedy in one line: `cannot read x: no such file; check the path`.
-    #[must_use]
     pub fn sentence(&self) -> String {
         format!("{self}; {}", self.help)
     }
@@ -128,7 +123,6 @@ impl Refused {
     }
 
     /// The refusal that an error of serde stands for; `None` for serde's own.
-    #[must_use]
     pub fn from_message(message: &str) -> Option<Self> {
         let (what, help) = message.trim_end().split_once(BETWEEN)?;
         Some(Self::new(what, help))

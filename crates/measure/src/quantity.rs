@@ -17,13 +17,11 @@ pub struct Rate(f64);
 
 impl Rate {
     /// A rate, or `None` where the value is not finite or not above zero.
-    #[must_use]
     pub fn per_second(value: f64) -> Option<Self> {
         (value.is_finite() && value > 0.0).then_some(Self(value))
     }
 
     /// Messages per second.
-    #[must_use]
     pub const fn get(self) -> f64 {
         self.0
     }
@@ -57,7 +55,6 @@ impl<'de> Deserialize<'de> for Rate {
 }
 
 /// Reads a number per second from 0 on: `20000`, `0.5`, `2k`, `1M`, `10/min`, `90k/h`.
-#[must_use]
 pub fn per_second(text: &str) -> Option<f64> {
     let (count, period) = text.split_once('/').unwrap_or((text, "s"));
     let seconds = match period.trim() {
@@ -78,7 +75,6 @@ pub fn per_second(text: &str) -> Option<f64> {
 }
 
 /// Reads a whole number of things: `10000`, `10k`, `1.5M`.
-#[must_use]
 pub fn whole_number(text: &str) -> Option<u64> {
     let (number, unit) = number_and_unit(text)?;
     let factor = match unit {
@@ -97,7 +93,6 @@ pub struct Bytes(pub u64);
 
 impl Bytes {
     /// The number for this machine's memory; what is beyond it becomes its largest.
-    #[must_use]
     pub fn as_usize(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
@@ -215,13 +210,11 @@ const LONGEST_NS: u64 = 1_000_000_000_000_000_000;
 
 impl Length {
     /// Whole seconds.
-    #[must_use]
     pub const fn seconds(seconds: u64) -> Self {
         Self(Nanos(seconds.saturating_mul(1_000_000_000)))
     }
 
     /// Whether it is no time at all.
-    #[must_use]
     pub const fn is_zero(self) -> bool {
         self.0.0 == 0
     }

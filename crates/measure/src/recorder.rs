@@ -18,7 +18,6 @@ pub const HIGHEST_NS: u64 = 3_600_000_000_000;
 ///
 /// # Panics
 /// Never: the bounds are constants that `hdrhistogram` accepts.
-#[must_use]
 #[expect(clippy::expect_used, reason = "constant bounds")]
 pub fn new_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, HIGHEST_NS, SIGNIFICANT_DIGITS).expect("constant bounds")
@@ -28,7 +27,6 @@ pub fn new_histogram() -> Histogram<u64> {
 static NOTHING: LazyLock<Histogram<u64>> = LazyLock::new(new_histogram);
 
 /// The shortest latency that is counted as this one is.
-#[must_use]
 pub fn lowest_equivalent(latency: Nanos) -> Nanos {
     Nanos(NOTHING.lowest_equivalent(latency.0))
 }
@@ -62,7 +60,6 @@ pub struct Recorder {
 
 impl Recorder {
     /// Allocates nothing yet.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -115,7 +112,6 @@ impl Recorder {
     }
 
     /// The histogram of one metric.
-    #[must_use]
     pub fn histogram(&self, metric: Metric) -> &Histogram<u64> {
         self.get(metric).unwrap_or(&NOTHING)
     }
@@ -138,14 +134,12 @@ impl Recorder {
     }
 
     /// The summary of every latency of messages, whether anything was recorded or not.
-    #[must_use]
     pub fn messages(&self) -> Summaries {
         let of = |metric| self.get(metric).map(LatencySummary::of).unwrap_or_default();
         Metric::MESSAGES.into_iter().map(|metric| (metric, of(metric))).collect()
     }
 
     /// The summaries of what was recorded for a scenario.
-    #[must_use]
     pub fn of_scenario(&self, scenario: &str) -> Summaries {
         let own = self.filled().filter(|(metric, _)| metric.info().scenario == scenario);
         own.map(|(metric, histogram)| (metric, LatencySummary::of(histogram))).collect()
@@ -183,7 +177,6 @@ impl Latencies for Recorder {
 /// Where an interval keeps its latencies.
 pub trait Latencies: Default {
     /// Allocates all that recording these will ever need.
-    #[must_use]
     fn with(metrics: &[Metric]) -> Self;
     /// Whether nothing was recorded.
     fn is_empty(&self) -> bool;
@@ -214,7 +207,6 @@ crate::named! {
 impl Phase {
     /// The phase in which everything was due that is recorded by itself in an interval of this one:
     /// nothing is due in the drain.
-    #[must_use]
     pub const fn due(self) -> Self {
         match self {
             Self::Warmup => Self::Warmup,
@@ -257,7 +249,6 @@ impl LatencySummary {
         [(50.0, "p50"), (90.0, "p90"), (99.0, "p99"), (99.9, "p99.9"), (99.99, "p99.99")];
 
     /// Reads a histogram.
-    #[must_use]
     pub fn of(histogram: &Histogram<u64>) -> Self {
         if histogram.is_empty() {
             return Self::default();
@@ -277,7 +268,6 @@ impl LatencySummary {
     }
 
     /// Whether at least ten samples lie beyond the percentile, so that its value says something.
-    #[must_use]
     pub fn supports(&self, percentile: f64) -> bool {
         // Whole samples beyond, computed without the error of (100 - 99.99) in binary.
         let beyond_per_100k = ((100.0 - percentile) * 1_000.0).round() as u64;
@@ -285,7 +275,6 @@ impl LatencySummary {
     }
 
     /// The value of one of [`Self::PERCENTILES`], by its position there.
-    #[must_use]
     pub const fn percentile_values(&self) -> [u64; 5] {
         [self.p50_ns, self.p90_ns, self.p99_ns, self.p99_9_ns, self.p99_99_ns]
     }
@@ -312,7 +301,6 @@ pub struct Summaries(BTreeMap<Metric, LatencySummary>);
 
 impl Summaries {
     /// The summary of one metric; that of an empty histogram where nothing is known.
-    #[must_use]
     pub fn get(&self, metric: Metric) -> &LatencySummary {
         self.0.get(&metric).unwrap_or(&NO_LATENCIES)
     }
@@ -328,7 +316,6 @@ impl Summaries {
     }
 
     /// Whether there is none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

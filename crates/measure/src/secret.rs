@@ -20,7 +20,6 @@ const MARK: char = '\0';
 impl Secret {
     /// Fingerprints of all secrets within a value, in the order of its `Debug`: equal secrets have equal ones, within
     /// this process.
-    #[must_use]
     pub fn fingerprints(within: &impl fmt::Debug) -> Vec<String> {
         let text = format!("{within:+?}");
         let parts = text.split(MARK).skip(1).step_by(2);
@@ -28,19 +27,16 @@ impl Secret {
     }
 
     /// Takes the text over.
-    #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
     /// The text itself, for the one place that puts it on the wire.
-    #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }
 
     /// Whether there is no text.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

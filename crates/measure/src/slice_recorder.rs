@@ -66,7 +66,6 @@ impl SliceHistogram {
     }
 
     /// How many latencies were recorded.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.used().iter().fold(0, |sum, count| sum.saturating_add(*count))
     }

@@ -1,7 +1,6 @@
 //! Numbers of things, words of a shell and names within addresses, as text.
 
 /// A whole number with separators between thousands: `3,288,000`.
-#[must_use]
 pub fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut out = String::with_capacity(digits.len() * 4 / 3);
@@ -15,7 +14,6 @@ pub fn count(value: u64) -> String {
 }
 
 /// A number of things: `1 connection`, `2,000 connections`, `1 process`, `2 processes`.
-#[must_use]
 pub fn counted(number: u64, what: &str) -> String {
     let plural = match what {
         _ if number == 1 => "",
@@ -26,7 +24,6 @@ pub fn counted(number: u64, what: &str) -> String {
 }
 
 /// A word as a shell reads it back.
-#[must_use]
 pub fn shell_word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:@%+,".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {
@@ -36,7 +33,6 @@ pub fn shell_word(word: &str) -> String {
 }
 
 /// The text with `%XX` in place of every byte but letters, digits and `-._~` (the unreserved ones of RFC 3986).
-#[must_use]
 pub fn percent_encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -51,7 +47,6 @@ pub fn percent_encoded(text: &str) -> String {
 }
 
 /// The bytes that such a text stands for; `None` where two hexadecimal digits do not follow a `%`.
-#[must_use]
 pub fn percent_decoded(text: &str) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();

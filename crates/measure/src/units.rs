@@ -18,31 +18,26 @@ impl Nanos {
     pub const SECOND: Self = Self(1_000_000_000);
 
     /// A whole number of milliseconds.
-    #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000))
     }
 
     /// A whole number of microseconds.
-    #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros.saturating_mul(1_000))
     }
 
     /// Seconds, rounded down to nanoseconds; negative and non-finite values become zero.
-    #[must_use]
     pub fn from_secs_f64(seconds: f64) -> Self {
         if seconds.is_finite() && seconds > 0.0 { Self((seconds * 1e9) as u64) } else { Self::ZERO }
     }
 
     /// Length in seconds.
-    #[must_use]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
     /// `self - other`, or zero where `other` is longer.
-    #[must_use]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
@@ -105,7 +100,6 @@ pub struct Time(pub u64);
 
 impl Time {
     /// The time that has passed since `earlier`; zero where `earlier` is in fact later.
-    #[must_use]
     pub const fn since(self, earlier: Self) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }
@@ -133,7 +127,6 @@ pub struct Clock;
 impl Clock {
     /// The present instant. About 20 ns where the kernel offers a user-space clock; read it once
     /// per batch, never once per message.
-    #[must_use]
     pub fn now(self) -> Time {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
         Time(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
@@ -142,7 +135,6 @@ impl Clock {
 
 /// Wall-clock time in nanoseconds since 1970-01-01 UTC; only for naming things, never for a
 /// difference.
-#[must_use]
 pub fn wall_clock_unix_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX))
 }

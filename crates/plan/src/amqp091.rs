@@ -88,13 +88,11 @@ impl Default for Exchange {
 
 impl Exchange {
     /// A transient exchange.
-    #[must_use]
     pub fn new(name: impl Into<String>, kind: impl Into<String>) -> Self {
         Self { name: name.into(), kind: kind.into(), durable: false, auto_delete: false }
     }
 
     /// Whether the exchange has to be declared; those that every broker has (`amq.*` and the default one) never are.
-    #[must_use]
     pub fn is_declared(&self) -> bool {
         !self.name.is_empty() && !self.name.starts_with("amq.")
     }
@@ -115,7 +113,6 @@ pub enum QueueType {
 
 impl QueueType {
     /// The value of `x-queue-type`.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Classic => "classic",
@@ -233,7 +230,6 @@ pub struct MessageProperties {
 
 impl MessageProperties {
     /// Whether none is given.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

@@ -127,7 +127,6 @@ pub struct ServiceTime {
 
 impl ServiceTime {
     /// Whether deliveries are taken as they come.
-    #[must_use]
     pub fn is_zero(&self) -> bool {
         self.rate.is_none() && self.latency.iter().all(|step| step.latency.is_zero())
     }
@@ -135,7 +134,6 @@ impl ServiceTime {
 
 impl Consumers {
     /// The most deliveries that may be unacknowledged; 0 for no limit.
-    #[must_use]
     pub fn most_unacked(&self) -> u64 {
         let limits = [self.prefetch, self.amqp091.channel_prefetch];
         let limits = limits.into_iter().filter(|limit| *limit > 0);
@@ -179,7 +177,6 @@ pub struct LatencyStep {
 
 impl LatencyStep {
     /// Constant service time.
-    #[must_use]
     pub const fn constant(latency: Nanos) -> Self {
         Self { latency: Length(latency), length: Length(Nanos::ZERO) }
     }

@@ -25,13 +25,11 @@ pub struct Destination {
 
 impl Destination {
     /// A queue.
-    #[must_use]
     pub fn queue(name: impl Into<String>) -> Self {
         Self { kind: DestinationKind::Queue, name: name.into(), exclusive: false, amqp091: AmqpDestination::default() }
     }
 
     /// A topic.
-    #[must_use]
     pub fn topic(name: impl Into<String>) -> Self {
         Self { kind: DestinationKind::Topic, ..Self::queue(name) }
     }
@@ -121,13 +119,11 @@ pub struct Subscription {
 
 impl Subscription {
     /// The subscription of a topic's `n`-th consumer.
-    #[must_use]
     pub const fn of(&self, n: usize) -> usize {
         if self.shared == 0 { n } else { n % self.shared }
     }
 
     /// The queue behind a topic's subscription.
-    #[must_use]
     pub fn queue(&self, topic: &str, index: usize) -> String {
         format!("{}.{topic}.{index}", self.name)
     }
@@ -146,7 +142,6 @@ pub enum Owed {
 
 impl Group {
     /// Messages that its consumers of a destination must receive; `later` if they subscribe during the load.
-    #[must_use]
     pub fn owed(&self, destination: &Destination, later: bool) -> Owed {
         let wanted = &self.consumers.amqp091;
         if destination.amqp091.queue_type != QueueType::Stream {
@@ -167,7 +162,6 @@ impl Group {
 
     /// Who gets a copy of each message of a topic or stream, by its position: consumers, or
     /// subscriptions that several share.
-    #[must_use]
     pub fn receivers_of(&self, destination: usize) -> usize {
         let (all, count) = (self.consumer_count(), self.destinations.len().max(1));
         let consumers = all / count + usize::from(destination < all % count);

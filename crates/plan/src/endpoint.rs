@@ -91,7 +91,6 @@ impl Endpoint {
     pub const DEFAULT_TLS_PORT: u16 = 5_671;
 
     /// `guest` at the virtual host `/` of this address.
-    #[must_use]
     pub fn new(host: impl Into<String>, port: u16) -> Self {
         Self {
             host: host.into(),
@@ -133,7 +132,6 @@ impl Endpoint {
     }
 
     /// The current password.
-    #[must_use]
     pub fn password(&self) -> String {
         match &self.token {
             Some(token) => token.text(),
@@ -206,7 +204,6 @@ impl<'a> Parts<'a> {
 
 impl Endpoint {
     /// As a URL with its password, for programs and not to be shown.
-    #[must_use]
     pub fn secret_url(&self) -> String {
         let password = percent_encoded(&self.password());
         // The user's own @ is written as %40.
@@ -214,7 +211,6 @@ impl Endpoint {
     }
 
     /// Whether the URL has options after a `?`, which nothing here reads.
-    #[must_use]
     pub fn has_options(url: &str) -> bool {
         Parts::of(url).is_ok_and(|parts| parts.query.is_some())
     }
@@ -294,7 +290,6 @@ struct Shared {
 
 impl Token {
     /// The first token.
-    #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self(Arc::new(Shared { text: Mutex::new(text.into()), version: AtomicU64::new(0) }))
     }
@@ -307,7 +302,6 @@ impl Token {
     }
 
     /// The present one.
-    #[must_use]
     pub fn text(&self) -> String {
         let text = self.0.text.lock().unwrap_or_else(PoisonError::into_inner);
         text.clone()
@@ -315,7 +309,6 @@ impl Token {
 
     /// How often it was renewed.
     #[inline]
-    #[must_use]
     pub fn version(&self) -> u64 {
         self.0.version.load(Ordering::Acquire)
     }
@@ -343,7 +336,6 @@ pub struct Resolver(Option<Arc<LookUp>>);
 
 impl Resolver {
     /// Looks names up with this function, which gets host and port.
-    #[must_use]
     pub fn new(look_up: impl Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(look_up)))
     }

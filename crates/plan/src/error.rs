@@ -100,7 +100,6 @@ impl Error {
     }
 
     /// Adds the observed value, which the cause quotes.
-    #[must_use]
     pub fn observed(self, value: impl fmt::Display) -> Self {
         match self {
             Self::Invalid(problem) => Self::Invalid(problem.observed(value)),
@@ -109,7 +108,6 @@ impl Error {
     }
 
     /// Names the key of the plan whose value is wrong.
-    #[must_use]
     pub fn about(self, key: &str) -> Self {
         match self {
             Self::Invalid(problem) => Self::Invalid(problem.about(key)),
@@ -118,7 +116,6 @@ impl Error {
     }
 
     /// Names the group, by its position.
-    #[must_use]
     pub fn in_group(self, position: usize) -> Self {
         match self {
             Self::Invalid(problem) => {
@@ -135,7 +132,6 @@ impl Error {
     }
 
     /// Cause, observed value and remedy.
-    #[must_use]
     pub fn problem(&self) -> Problem {
         match self {
             Self::Invalid(problem) | Self::Limit(problem) | Self::Program(problem) => problem.clone(),
@@ -183,7 +179,6 @@ impl Error {
     }
 
     /// Whether the request itself was wrong (exit code 2), rather than its execution (1).
-    #[must_use]
     pub const fn is_usage(&self) -> bool {
         matches!(self, Self::Invalid(_))
     }

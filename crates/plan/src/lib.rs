@@ -133,7 +133,6 @@ pub struct Phases {
 
 impl Phases {
     /// Phases of these lengths. Zero for `measure`: nothing but a stop or another scenario's end ends it.
-    #[must_use]
     pub fn new(warmup: Nanos, measure: Nanos, drain: Nanos) -> Self {
         Self { warmup, measure: Some(measure).filter(|length| *length > Nanos::ZERO), drain }
     }
@@ -211,7 +210,6 @@ pub struct ReconnectPolicy {
 
 impl ReconnectPolicy {
     /// A wait for the `attempt`-th time that this `client` tries.
-    #[must_use]
     pub fn wait(self, client: u64, attempt: u64) -> Nanos {
         let span = self.max.0.saturating_sub(self.min.0).saturating_add(1);
         Nanos(self.min.0 + scatter(client.rotate_left(32) ^ attempt) % span)
@@ -220,7 +218,6 @@ impl ReconnectPolicy {
 
 impl Group {
     /// A group without clients, to be filled in.
-    #[must_use]
     pub fn new(endpoint: Endpoint, destinations: Vec<Destination>) -> Self {
         Self {
             endpoint,
@@ -237,14 +234,12 @@ impl Group {
     }
 
     /// Producers of the whole group.
-    #[must_use]
     pub fn producer_count(&self) -> usize {
         let each = self.producers.per_destination * self.destinations.len();
         self.producers.total.unwrap_or(each)
     }
 
     /// Consumers of the whole group.
-    #[must_use]
     pub fn consumer_count(&self) -> usize {
         let shared = self.consumers.subscription.as_ref().map_or(0, |it| it.shared);
         let each = self.consumers.per_destination * shared.max(1) * self.destinations.len();
@@ -252,7 +247,6 @@ impl Group {
     }
 
     /// Connections of the whole group.
-    #[must_use]
     pub fn connection_count(&self) -> usize {
         let (producers, consumers) = (self.producer_count(), self.consumer_count());
         let producing = self.producers.connections.unwrap_or(producers);
@@ -261,14 +255,12 @@ impl Group {
     }
 
     /// Connections that consumers share. An exclusive queue's must have the same.
-    #[must_use]
     pub fn consumer_connections(&self) -> Option<usize> {
         let each_queue = self.has_exclusive().then_some(self.destinations.len());
         self.consumers.connections.or(each_queue)
     }
 
     /// Whether some queues are their consumers' alone.
-    #[must_use]
     pub fn has_exclusive(&self) -> bool {
         self.destinations.iter().any(|queue| queue.exclusive)
     }
@@ -347,7 +339,6 @@ impl<'de> Deserialize<'de> for Declare {
 
 impl Plan {
     /// Bytes of the shortest header that its messages have.
-    #[must_use]
     pub fn least_header(&self) -> usize {
         let of_group = |group: &Group| match group.producers.has_trace_header() {
             true => FULL_LEN,
@@ -379,7 +370,6 @@ impl Plan {
     }
 
     /// Whether some producers wait for an answer before they go on.
-    #[must_use]
     pub fn is_closed_loop(&self) -> bool {
         self.senders().any(|group| matches!(group.producers.arrivals, ArrivalProcess::ThinkTime(_)))
     }
@@ -390,13 +380,11 @@ impl Plan {
     }
 
     /// Whether all that send do so as fast as it goes.
-    #[must_use]
     pub fn is_unthrottled(&self) -> bool {
         self.senders().all(|group| group.producers.arrivals.is_unthrottled())
     }
 
     /// Connections that the load opens, beside one that comes and goes before and after it.
-    #[must_use]
     pub fn connection_count(&self) -> usize {
         self.groups.iter().map(Group::connection_count).sum()
     }

@@ -171,7 +171,6 @@ fn intended_of(head: &[u8; FULL_LEN]) -> Time {
 
 /// Whether a body of this length has a check.
 #[inline]
-#[must_use]
 pub const fn has_check(len: usize) -> bool {
     len >= CHECKED_LEN
 }
@@ -184,7 +183,6 @@ pub const fn has_check(len: usize) -> bool {
 ///
 /// Damage to one place of a header with a check, of up to 5 bytes (21 in the full form), leaves one of
 /// these parts whole.
-#[must_use]
 pub fn is_ours(body: &[u8], run: u32, start: Time, now: Time, known: impl FnOnce(&Header) -> usize) -> bool {
     let head = body.get(..FULL_LEN).unwrap_or(body);
     if head.iter().all(|byte| *byte == 0) {
@@ -212,7 +210,6 @@ pub fn is_ours(body: &[u8], run: u32, start: Time, now: Time, known: impl FnOnce
 
 /// Whether what follows the header is what was sent.
 #[inline]
-#[must_use]
 pub fn is_whole(body: &[u8]) -> bool {
     let head = match body.len() {
         FULL_LEN.. => FULL_LEN,

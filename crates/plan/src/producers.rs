@@ -101,7 +101,6 @@ pub struct StartDelay {
 
 impl StartDelay {
     /// How much later producer `id`, counted over all groups, begins.
-    #[must_use]
     pub fn of(&self, id: u32) -> Nanos {
         // Apart from the same seed's arrivals and sizes.
         let random = Random::new(self.seed.rotate_left(32) ^ 1, u64::from(id));
@@ -118,13 +117,11 @@ pub struct RandomKeys {
 
 impl Guarantee {
     /// Whether anything tells.
-    #[must_use]
     pub const fn has_answers(self) -> bool {
         !matches!(self, Self::Unconfirmed)
     }
 
     /// Messages of a transaction; 0 for none.
-    #[must_use]
     pub const fn commit_every(self) -> u32 {
         match self {
             Self::Commits(messages) => messages,
@@ -135,13 +132,11 @@ impl Guarantee {
 
 impl Producers {
     /// Whether messages are requests.
-    #[must_use]
     pub fn has_replies(&self) -> bool {
         self.guarantee == Guarantee::Replies
     }
 
     /// A trace that says how large its messages are.
-    #[must_use]
     pub fn sizing_trace(&self) -> Option<(&Arc<Trace>, bool)> {
         match &self.arrivals {
             ArrivalProcess::Scheduled(schedule) => match schedule.profile() {
@@ -153,13 +148,11 @@ impl Producers {
     }
 
     /// The smallest and the largest body.
-    #[must_use]
     pub fn size_range(&self) -> (usize, usize) {
         self.sizing_trace().and_then(|(trace, _)| trace.size_range()).unwrap_or_else(|| self.sizes.range())
     }
 
     /// Whether what tells messages apart is in a message header, and not in the body.
-    #[must_use]
     pub fn has_trace_header(&self) -> bool {
         self.sizes.bodies().is_some()
     }

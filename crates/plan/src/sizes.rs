@@ -84,7 +84,6 @@ impl Sizes {
     }
 
     /// Bodies that stay as they are, in messages with a trace header.
-    #[must_use]
     pub const fn bodies(&self) -> Option<&Arc<Bodies>> {
         match self {
             Self::Bodies(bodies) => Some(bodies),
@@ -220,7 +219,6 @@ enum Stocked {
 impl Stock {
     /// `None` where all messages are alike, which has a faster way. A trace that says how large
     /// messages are outdoes `sizes`; its flag tells whether every producer sends all of it.
-    #[must_use]
     pub fn new(sizes: &Sizes, trace: Option<(Arc<Trace>, bool)>) -> Option<Self> {
         let trace = trace.filter(|(trace, _)| trace.has_sizes());
         let most = match (&trace, sizes) {
@@ -242,7 +240,6 @@ impl Stock {
     }
 
     /// Bodies of producer `position` of the group's `producers`; `id` is its number over all groups.
-    #[must_use]
     pub fn contents(&self, id: u32, position: u64, producers: u64) -> Contents {
         let choice = match &self.choice {
             Stocked::Shared(choice) => choice.clone(),
@@ -264,7 +261,6 @@ impl Contents {
     /// The body of the producer's `sequence`-th message, due this long after the start of the load,
     /// before the header is written into it.
     #[inline]
-    #[must_use]
     pub fn body(&self, sequence: u64, at: Nanos) -> &[u8] {
         let size = match &self.choice {
             Choice::Bodies(bodies) => return bodies.content(sequence),
@@ -281,7 +277,6 @@ impl Contents {
 
     /// Whether bodies are sent as they are, in messages with a trace header.
     #[inline]
-    #[must_use]
     pub const fn has_trace_header(&self) -> bool {
         matches!(self.choice, Choice::Bodies(_))
     }

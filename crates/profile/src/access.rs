@@ -68,7 +68,6 @@ enum Giver {
 
 impl Access {
     /// That of this process.
-    #[must_use]
     pub fn of_this_process() -> Self {
         let status = Status::of(std::process::id()).ok();
         let in_user_namespace = machine::in_user_namespace();
@@ -90,7 +89,6 @@ impl Access {
 
     /// Whether the kernel shows a part. `perf_event_paranoid` is taken for 2 where it cannot be read, `kptr_restrict`
     /// for 1.
-    #[must_use]
     pub fn shows(&self, part: AccessPart) -> bool {
         let is_trusted = self.has(PERFMON | SYS_ADMIN);
         let paranoid = self.paranoid.unwrap_or(2);
@@ -106,7 +104,6 @@ impl Access {
     }
 
     /// Remedy to show these parts; `None` where the kernel shows them already.
-    #[must_use]
     pub fn remedy(&self, parts: &[AccessPart]) -> Option<Remedy> {
         let lacks = |part: &&AccessPart| !self.shows(**part);
         let missing: Vec<&AccessPart> = parts.iter().filter(lacks).collect();

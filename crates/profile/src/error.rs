@@ -55,7 +55,6 @@ pub enum Error {
 
 impl Error {
     /// Cause, observed value and remedy.
-    #[must_use]
     pub fn problem(&self) -> Problem {
         match self {
             Self::NoSuchProcess { pid } => Problem::new(

@@ -80,7 +80,6 @@ pub(crate) enum Weight {
 
 impl Event {
     /// Whether it tells what memory is held at the end, of which a process that has ended holds none.
-    #[must_use]
     pub fn is_held(&self) -> bool {
         self.weight == Weight::Held
     }
@@ -138,13 +137,11 @@ pub static EVENTS: [Event; 16] = events! {
 
 impl Event {
     /// The event that is sampled where nobody asks for another: [`USUAL_EVENT`].
-    #[must_use]
     pub fn usual() -> Self {
         EVENTS[0].clone()
     }
 
     /// The event of this short name, or the tracepoint (`category:name`), whether or not the kernel has it.
-    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let known = EVENTS.iter().find(|event| event.name == name);
         known.cloned().or_else(|| Self::tracepoint(name))
@@ -168,7 +165,6 @@ impl Event {
     }
 
     /// Names of events that can be sampled.
-    #[must_use]
     pub fn known() -> String {
         let names: Vec<&str> = EVENTS.iter().map(|event| event.name.as_ref()).collect();
         let names = names.join(", ");
@@ -176,7 +172,6 @@ impl Event {
     }
 
     /// Whether a frequency says how many of them become samples.
-    #[must_use]
     pub fn has_frequency(&self) -> bool {
         self.pace == Pace::Frequency
     }
@@ -335,7 +330,6 @@ impl Stacks {
     pub const ALL: [(&'static str, Self); 2] = [("whole", Self::Whole), ("frame-pointers", Self::FramePointers)];
 
     /// The way of this name.
-    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let found = Self::ALL.into_iter().find(|(known, _)| *known == name);
         found.map(|(_, stacks)| stacks)

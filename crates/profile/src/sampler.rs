@@ -174,14 +174,12 @@ impl Sampler {
     }
 
     /// Switch that pauses sampling.
-    #[must_use]
     pub fn switch(&self) -> SamplingSwitch {
         SamplingSwitch { events: Arc::clone(&self.events), signals: Arc::clone(&self.signals), pid: self.pid }
     }
 
     /// Whether a tracepoint stays open while sampling is switched off: whatever passes it takes the kernel's longer way
     /// all the same.
-    #[must_use]
     pub const fn stays_in_the_way(&self) -> bool {
         self.stays_in_the_way
     }
@@ -196,7 +194,6 @@ impl Sampler {
     }
 
     /// Whether the process has ended, which ends sampling.
-    #[must_use]
     pub fn target_ended(&self) -> bool {
         self.signals.ended.load(Ordering::Acquire)
     }

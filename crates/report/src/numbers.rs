@@ -7,7 +7,6 @@ pub(crate) use measure::{count, counted};
 use stacks::ProfileHeader;
 
 /// Three significant digits: `54,800`, `812`, `8.20`, `0.04`; `0` for nothing or for nonsense.
-#[must_use]
 pub(crate) fn three_digits(value: f64) -> String {
     if !value.is_finite() || value <= 0.0 {
         return "0".to_owned();
@@ -24,7 +23,6 @@ pub(crate) fn three_digits(value: f64) -> String {
 }
 
 /// A rate in a sentence: `3.11 M`, `54,800`, `12.5`.
-#[must_use]
 pub fn rate(value: f64) -> String {
     if value >= 999_500.0 && value.is_finite() { three_digits(value / 1e6) + " M" } else { three_digits(value) }
 }
@@ -65,7 +63,6 @@ pub(crate) fn percent(share: f64) -> String {
 }
 
 /// A share (0 to 1) as a percentage without its sign: `9.50`, `0.02`, `100`.
-#[must_use]
 pub(crate) fn percent_digits(share: f64) -> String {
     let value = share * 100.0;
     if value >= 99.95 { format!("{value:.0}") } else { format!("{value:.2}") }

@@ -82,14 +82,12 @@ type Latencies = [u64; 8];
 
 impl Lines {
     /// The line that announces one channel of a client: `producer` or `consumer`.
-    #[must_use]
     pub fn starting(&self, what: &str, client: usize, channel: Option<usize>) -> String {
         let channel = channel.map_or_else(String::new, |n| format!(", channel #{n}"));
         format!("id: {}, starting {what} #{client}{channel}", self.id)
     }
 
     /// An interval in the format `default`; `since_start` is the time at its end.
-    #[must_use]
     pub fn default_line(&self, interval: &Interval, since_start: Nanos) -> String {
         let mut line = format!("id: {}, time {} s", self.id, seconds(since_start));
         line.extend(self.rates(interval).map(|(name, rate)| format!(", {name}: {rate} msg/s")));
@@ -113,7 +111,6 @@ impl Lines {
     }
 
     /// The heading of the format `compact`.
-    #[must_use]
     pub fn compact_header(&self) -> String {
         let mut line = format!("{:<TIME_WIDTH$}", "time");
         let empty = Interval::new();
@@ -126,7 +123,6 @@ impl Lines {
     }
 
     /// An interval in the format `compact`.
-    #[must_use]
     pub fn compact_line(&self, interval: &Interval, since_start: Nanos) -> String {
         let mut line = format!("{:<TIME_WIDTH$}", format!("{}s", seconds(since_start)));
         line.extend(self.rates(interval).map(|(_, rate)| format!("{:>RATE_WIDTH$}", format!("{rate} msg/s"))));
@@ -141,7 +137,6 @@ impl Lines {
     }
 
     /// The heading of the CSV file.
-    #[must_use]
     pub fn csv_header(&self) -> String {
         let unit = self.unit.of().0;
         let mut line = "id,time (s),published (msg/s),returned (msg/s),confirmed (msg/s),\
@@ -156,7 +151,6 @@ impl Lines {
     }
 
     /// An interval as a line of the CSV file.
-    #[must_use]
     pub fn csv_line(&self, interval: &Interval, since_start: Nanos) -> String {
         let has = self.columns;
         let cell = |shown: bool, text: String| if shown { text } else { String::new() };
@@ -174,7 +168,6 @@ impl Lines {
     }
 
     /// The lines at the end. `named`: each begins with the test's name, as in the format `default`.
-    #[must_use]
     pub fn summary(&self, measured: &Interval, sums: Sums, named: bool) -> String {
         let id = if named { format!("id: {}, ", self.id) } else { String::new() };
         let mut text = format!(

@@ -99,7 +99,6 @@ pub struct Calibration {
 
 impl Point {
     /// The work of each connection, as text.
-    #[must_use]
     pub fn workload_text(&self) -> String {
         workload_text(self.workload, self.tls)
     }
@@ -131,7 +130,6 @@ impl Calibration {
     }
 
     /// Whether other processes were so busy meanwhile that the figures are too low.
-    #[must_use]
     pub fn is_busy(&self) -> bool {
         self.others_cores >= BUSY
     }
@@ -188,7 +186,6 @@ fn replaces(new: &Calibration, before: &Calibration) -> bool {
 
 /// The calibration of this machine and this bellows. A file that is unreadable or of another kernel counts as none:
 /// calibrating again replaces it.
-#[must_use]
 pub fn kept() -> Option<Calibration> {
     let here = Calibration::here();
     let path = data_folder()?.join(file_name(&here));

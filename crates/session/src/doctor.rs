@@ -49,7 +49,6 @@ impl Check {
 }
 
 /// Looks at the machine. Takes well below a second and changes nothing.
-#[must_use]
 pub fn checks() -> Vec<Check> {
     let mut checks = vec![
         build(cfg!(debug_assertions)),

@@ -24,7 +24,6 @@ pub enum Error {
 
 impl Error {
     /// Cause, observed value and remedy.
-    #[must_use]
     pub fn problem(&self) -> Problem {
         match self {
             Self::Usage(problem) | Self::Failed(problem) | Self::NotReady(problem) => problem.clone(),

@@ -89,7 +89,6 @@ impl PreparedFolder {
     }
 
     /// Where it is.
-    #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }

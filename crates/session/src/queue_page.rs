@@ -67,7 +67,6 @@ impl QueuePage {
     }
 
     /// Cost of the pages so far.
-    #[must_use]
     pub fn cost(&self) -> QueuePageCost {
         self.held().cost
     }

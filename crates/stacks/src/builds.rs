@@ -34,7 +34,6 @@ impl NearSamples<'_> {
 }
 
 /// Files that are other builds on the other side.
-#[must_use]
 pub fn other_builds(a: &NearSamples<'_>, b: &NearSamples<'_>) -> Vec<String> {
     let mut files: HashMap<&str, Shares> = HashMap::new();
     for (side, other) in [(a, b), (b, a)] {
@@ -81,7 +80,6 @@ struct Shares {
 impl Profile {
     /// Files that are another build in the other profile, and whose functions without a name of their own are called
     /// otherwise there.
-    #[must_use]
     pub fn other_builds(&self, other: &Self) -> Vec<String> {
         let mut found = other_builds(&self.near_samples(), &other.near_samples());
         // A file that one side alone runs is no other build of anything.
@@ -111,7 +109,6 @@ impl Profile {
     }
 
     /// Merges functions of these files that have no name of their own into one.
-    #[must_use]
     pub fn with_one_unnamed(&self, files: &[String]) -> Self {
         let of_files = |file: &str| files.iter().any(|it| it == file);
         self.with_frames(|frame| match without_version(&frame.module) {

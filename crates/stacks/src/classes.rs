@@ -143,7 +143,6 @@ impl FrameClass {
 
 impl Profile {
     /// The class of each stack, by its index. Each frame is looked at once, and each stack.
-    #[must_use]
     pub fn classes(&self) -> Vec<Class> {
         let rules = ClassRules::built_in();
         let jit = self.frames.iter().find_map(|frame| match frame.module.as_str() {
@@ -165,7 +164,6 @@ impl Profile {
     }
 
     /// Shares of classes: every sample counts for one. The largest share first; empty without samples.
-    #[must_use]
     pub fn class_shares(&self) -> Vec<ClassShare> {
         let classes = self.classes();
         let class_of = |stack: u32| classes.get(stack as usize).copied();
@@ -229,7 +227,6 @@ fn is_go_function(name: &str) -> bool {
 
 impl Profile {
     /// Per frame its effect on the function of the language that a sample counts for.
-    #[must_use]
     pub fn language_frames(&self) -> Vec<LanguageFrame> {
         let frames = self.frames.iter();
         let go = frames.filter(|frame| is_of_go(frame));
@@ -267,7 +264,6 @@ impl Profile {
     }
 
     /// Name of a class where no function of the language is the caller: `garbage collection in beam.smp`.
-    #[must_use]
     pub fn class_label(&self, class: Class) -> String {
         let is_of_machine = matches!(
             class,
@@ -304,7 +300,6 @@ impl Profile {
 
     /// The samples by the innermost function of Erlang, Java or Go in their stacks, and by class where there is none;
     /// all samples are in one of the rows. The largest first, then by name; empty where no sample has such a function.
-    #[must_use]
     pub fn language_functions(&self) -> Vec<LanguageShare> {
         let (functions, classes) = (self.innermost_functions(), self.classes());
         let sums = self.sums(|sample| {

@@ -12,7 +12,6 @@ const SAME_STACKS: f64 = 0.2;
 
 /// Why the shares of two profiles cannot be compared, each time with the remedy; empty where they can. What a format
 /// does not say is no reason.
-#[must_use]
 pub fn incomparable(a: &Profile, b: &Profile) -> Vec<Problem> {
     let tells_stacks = |profile: &Profile| {
         let mut samples = profile.samples.iter();
@@ -27,7 +26,6 @@ pub fn incomparable(a: &Profile, b: &Profile) -> Vec<Problem> {
 }
 
 /// Reasons against a comparison of bellows' own profiles, by their summaries.
-#[must_use]
 pub fn incomparable_summaries(a: &ProfileSummary, b: &ProfileSummary) -> Vec<Problem> {
     reasons(a, b, true)
 }

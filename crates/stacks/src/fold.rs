@@ -59,7 +59,6 @@ struct Kept {
 
 impl Profile {
     /// The threads by the groups that they belong to.
-    #[must_use]
     pub fn thread_groups(&self) -> ThreadGroups {
         let rules = ThreadRules::built_in();
         let mut known: HashMap<String, u32> = HashMap::new();
@@ -238,7 +237,6 @@ impl ThreadRules {
     }
 
     /// The group of a thread name.
-    #[must_use]
     pub fn group(&self, name: &str) -> String {
         let mut rules = self.rules.iter();
         let group = rules.find_map(|(pattern, group)| Some(group.replace("<*>", pattern.captured(name)?)));
@@ -246,7 +244,6 @@ impl ThreadRules {
     }
 
     /// Whether a rule matches this name, or makes it of others.
-    #[must_use]
     pub fn know(&self, name: &str) -> bool {
         let knows = |(pattern, group): &(Pattern, String)| group == name || pattern.captured(name).is_some();
         self.rules.iter().any(knows)

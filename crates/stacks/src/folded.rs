@@ -21,7 +21,6 @@ impl Profile {
     /// The profile as folded text. The first field is the thread's group, unless no thread has a name; names are
     /// changed as [`folded_name`] says. Lines are in the order of the stack tree, which depends on nothing but the
     /// profile.
-    #[must_use]
     pub fn folded(&self) -> String {
         let mut text = String::new();
         self.each_line(self.has_threads(), |line, weight| {
@@ -32,7 +31,6 @@ impl Profile {
     }
 
     /// Whether any thread has a name.
-    #[must_use]
     pub fn has_threads(&self) -> bool {
         self.threads.iter().any(|name| !name.is_empty())
     }
@@ -54,7 +52,6 @@ impl Profile {
 
 /// Two profiles as `difffolded.pl` writes them: `stack weight-of-a weight-of-b`, each stack of either once, in their
 /// order as text. Threads stand in it where both profiles name theirs.
-#[must_use]
 pub fn folded_beside(a: &Profile, b: &Profile) -> String {
     let threads = a.has_threads() && b.has_threads();
     let mut sums: BTreeMap<String, [u64; 2]> = BTreeMap::new();
@@ -76,7 +73,6 @@ pub fn folded_beside(a: &Profile, b: &Profile) -> String {
 /// control characters become `?`, blanks at either end are left out, `#` at the beginning would make
 /// the line a comment, and a number behind a blank at the end would be taken for a count. `empty`
 /// stands for a name of which nothing is left.
-#[must_use]
 pub fn folded_name<'n>(name: &'n str, empty: &'n str) -> Cow<'n, str> {
     let mut name = Cow::Borrowed(name);
     if name.contains(|c: char| c == ';' || c.is_control()) {

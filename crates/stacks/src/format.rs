@@ -194,7 +194,6 @@ pub const FORMATS: [Format; 7] = [
 ];
 
 /// The format that a file's name means, by the longest end.
-#[must_use]
 pub fn format_of_name<'f>(formats: &'f [Format], name: &str) -> Option<&'f Format> {
     let end = |format: &Format| {
         let ends = format.ends.iter().filter(|end| name.ends_with(**end));
@@ -219,7 +218,6 @@ pub(super) fn looks_like(bytes: &[u8]) -> &'static str {
 }
 
 /// Format of a file that is no text, and whether a reader among these formats knows it; `None` for texts.
-#[must_use]
 pub fn other_than_text(formats: &[Format], start: &Beginning<'_>) -> Option<(&'static str, bool)> {
     let is_known = |format: &&Format| format.read.is_some_and(|it| (it.recognises)(start));
     match formats.iter().find(is_known) {

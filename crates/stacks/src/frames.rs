@@ -60,7 +60,6 @@ pub struct SourceLine {
 
 impl SourceLine {
     /// The name of the file without its folders.
-    #[must_use]
     pub fn file_name(&self) -> &str {
         self.file.rsplit('/').next().unwrap_or_default()
     }
@@ -88,13 +87,11 @@ impl Frame {
     }
 
     /// The frame of a line of this function.
-    #[must_use]
     pub fn at_line(self, line: Option<SourceLine>) -> Self {
         Self { line, ..self }
     }
 
     /// The function with its line, as far as that is known: `main server.go:14`.
-    #[must_use]
     pub fn name_with_line(&self) -> Cow<'_, str> {
         match &self.line {
             None => Cow::Borrowed(&self.name),
@@ -109,14 +106,12 @@ impl Frame {
     }
 
     /// Whether the function could not be found.
-    #[must_use]
     pub fn is_unknown(&self) -> bool {
         self.kind == FrameKind::Unknown
     }
 
     /// The name of a function at `address` of a stripped file that has none, from a function nearby
     /// that has one. The brackets mark it as a place, and not a name.
-    #[must_use]
     pub fn near(function: &str, its_address: u64, address: u64) -> String {
         let sign = if address < its_address { '-' } else { '+' };
         let distance = address.abs_diff(its_address);
@@ -124,26 +119,22 @@ impl Frame {
     }
 
     /// Whether the function's own name is not known, only that of its neighbour.
-    #[must_use]
     pub fn is_near(&self) -> bool {
         Self::is_name_near(&self.name)
     }
 
     /// Whether a function is called after its neighbour.
-    #[must_use]
     pub fn is_name_near(name: &str) -> bool {
         name.starts_with(NEAR)
     }
 
     /// The name of all functions of a module together that have no name of their own.
-    #[must_use]
     pub fn without_symbol(module: &str) -> String {
         format!("[no symbol in {module}]")
     }
 
     /// The function that a name from a JIT map belongs to. The BEAM gives the code in front of a
     /// function, which says what function it is and runs when it is called, a name of its own.
-    #[must_use]
     pub fn function_of(name: &str) -> &str {
         let function = name.strip_suffix("-CodeInfoPrologue");
         function.filter(|f| f.starts_with('$')).unwrap_or(name)
@@ -151,7 +142,6 @@ impl Frame {
 
     /// The Erlang module of a function, `$module:function/arity`; `None` for one that every process runs in, and for
     /// what is no Erlang function.
-    #[must_use]
     pub fn own_module(name: &str) -> Option<&str> {
         if name.starts_with(OF_NO_MODULE) {
             return None;
@@ -162,7 +152,6 @@ impl Frame {
 
     /// The kind that a name alone tells, for formats that carry no kind (folded text, pprof of
     /// other tools): Erlang names carry a `$`, `_[k]` is perf's mark of the kernel.
-    #[must_use]
     pub fn kind_from_name(name: &str, module: &str) -> FrameKind {
         if name == UNKNOWN || name.is_empty() {
             return FrameKind::Unknown;
@@ -178,7 +167,6 @@ impl Frame {
 
     /// A name of async-profiler's or FlameGraph's folded text without the mark of compiled, inlined or interpreted
     /// code, and its kind.
-    #[must_use]
     pub fn from_marked_name(name: &str) -> (&str, FrameKind) {
         const MARKS: [&str; 4] = ["_[j]", "_[i]", "_[0]", "_[1]"];
         let unmarked = MARKS.iter().find_map(|mark| name.strip_suffix(mark));
@@ -191,7 +179,6 @@ impl Frame {
     }
 
     /// The kind of machine code that lives in the binary `module`.
-    #[must_use]
     pub fn kind_of_module(module: &str) -> FrameKind {
         const RUNTIME: [&str; 3] = ["libjvm.so", "libzip.so", "libjava.so"];
         const LIBC: &str = "libc.so libc-2. libc.musl ld-linux ld-musl libpthread libm.so libdl.so [vdso]";
@@ -208,7 +195,6 @@ impl Frame {
 /// The name of code of a JVM: class and method, without types and what differs from run to run. HotSpot writes
 /// `int java.lang.String.indexOf(int, int)`, agents `Ljava/lang/String;::indexOf` or `java.lang.String::indexOf`. All
 /// that is interpreted has one name.
-#[must_use]
 pub fn java_method(name: &str) -> String {
     if name == "Interpreter" {
         return INTERPRETED.to_owned();
@@ -253,7 +239,6 @@ fn without_numbers(name: &str) -> String {
 
 /// A function's name without the suffixes that compilers of C give its copies and parts: `.isra.0`, `.cold`,
 /// `.llvm.123`.
-#[must_use]
 pub fn without_copies(name: &str) -> &str {
     /// A number may follow.
     const ALONE: [&str; 2] = ["cold", "localalias"];
@@ -319,14 +304,12 @@ const SCHEDULERS: [&str; 5] =
     ["$global::process_main", "runtime.mstart", "runtime.mstart.abi0", "runtime.mcall", "runtime.mcall.abi0"];
 
 /// Whether nothing above this function called it, whatever the stack says.
-#[must_use]
 pub fn is_first_function(function: &str) -> bool {
     SCHEDULERS.contains(&function)
 }
 
 /// Whether a stack that contains this function reaches the root of its thread, or of its Erlang
 /// process.
-#[must_use]
 pub fn is_root_function(function: &str) -> bool {
     is_first_function(function) || WHOLE.contains(&function) || LAST_PART.iter().any(|end| function.ends_with(end))
 }

@@ -13,7 +13,6 @@ use crate::summary::Class;
 
 impl Profile {
     /// Groups samples by function: all lines of one are one frame.
-    #[must_use]
     pub fn without_lines(mut self) -> Self {
         if self.frames.iter().all(|frame| frame.line.is_none()) {
             return self;
@@ -35,27 +34,23 @@ impl Profile {
     }
 
     /// Groups samples by line in place of function, as far as lines are known.
-    #[must_use]
     pub fn by_line(&self) -> Self {
         self.with_frames(|frame| (frame.name_with_line(), &frame.module))
     }
 
     /// Whether the line of any frame is known.
-    #[must_use]
     pub fn knows_lines(&self) -> bool {
         self.frames.iter().any(|frame| frame.line.is_some())
     }
 
     /// Groups samples by module in place of function: an Erlang module, a Java class, a library, a program, the kernel.
     /// A module that calls itself counts once.
-    #[must_use]
     pub fn by_module(&self) -> Self {
         self.with_frames(|frame| (module(frame).into(), ""))
     }
 
     /// Groups samples by functions that can be told apart in another build, too: by their names and modules, libraries
     /// without their versions (`libcrypto.so.3` is `libcrypto.so`); by their names alone where modules are not `known`.
-    #[must_use]
     pub fn by_function(&self, known: bool) -> Self {
         self.with_frames(|frame| {
             let module = if known { frame.module.as_str() } else { "" };
@@ -65,7 +60,6 @@ impl Profile {
 
     /// Groups as [`Self::by_function`] with modules, with one function in place of all those of a module that have no
     /// name of their own: a name after a neighbour differs in each build.
-    #[must_use]
     pub fn by_named_function(&self) -> Self {
         let mut grouped = self.by_function(true);
         for frame in grouped.frames.iter_mut().filter(|frame| frame.is_near()) {
@@ -75,20 +69,17 @@ impl Profile {
     }
 
     /// Whether the module of any function is known: folded text has none.
-    #[must_use]
     pub fn knows_modules(&self) -> bool {
         self.frames.iter().any(|frame| !frame.module.is_empty())
     }
 
     /// Groups samples by their thread's group in place of their stack.
-    #[must_use]
     pub fn by_thread_group(&self) -> Self {
         let groups = self.thread_groups();
         self.with_leaves(&groups.names, |sample| groups.of_thread.get(sample.thread as usize).copied())
     }
 
     /// Groups samples by their class in place of their stack.
-    #[must_use]
     pub fn by_class(&self) -> Self {
         let classes = self.classes();
         let names = Class::ALL.map(|class| class.name().to_owned());
@@ -100,7 +91,6 @@ impl Profile {
     }
 
     /// Groups samples by whose work they are in place of their stack.
-    #[must_use]
     pub fn by_work(&self, by: WorkBy) -> Self {
         let (names, of_process) = self.work_names(by);
         self.with_leaves(&names, |sample| match sample.process {
@@ -188,7 +178,6 @@ measure::named! {
 
 impl Profile {
     /// Replaces stacks by why waits ended, or who ended them.
-    #[must_use]
     pub fn by_wait(&self, by: WaitBy) -> Self {
         let name_of = |wait: &Wait| match by {
             WaitBy::Reason => wait.reason.name().to_owned(),
@@ -213,7 +202,6 @@ impl Profile {
 
     /// The profile with a frame at the leaf of each stack that says why the time off CPU ended: for what shows stacks
     /// and nothing else.
-    #[must_use]
     pub fn with_reasons(&self) -> Cow<'_, Self> {
         if self.waits.is_empty() {
             return Cow::Borrowed(self);

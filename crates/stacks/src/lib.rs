@@ -83,7 +83,6 @@ pub mod file {
     /// Extension of the flame graph of an event: `cpu.svg`.
     pub const FLAME: &str = "svg";
     /// The file of an event with this extension.
-    #[must_use]
     pub fn of_event(event: &str, extension: &str) -> String {
         format!("{event}.{extension}")
     }

@@ -62,13 +62,11 @@ impl Merge {
     }
 
     /// How many were added.
-    #[must_use]
     pub const fn parts(&self) -> usize {
         self.parts
     }
 
     /// All of them.
-    #[must_use]
     pub fn finish(mut self) -> Profile {
         let profile = &mut self.merged.profile;
         profile.header.command = Vec::from_iter(self.commands).join(", ");
@@ -166,7 +164,6 @@ impl Merge {
 impl Profile {
     /// The part of the profile that was sampled at `from <= t < to` (nanoseconds since the origin); of a time off CPU
     /// what lies between. `lost`, `throttled` and `cpu_share` are the whole profile's, for they carry no time.
-    #[must_use]
     pub fn window(&self, from: u64, to: u64) -> Self {
         let mut window = self.clone();
         window.cut(from, to);
@@ -199,7 +196,6 @@ impl Profile {
 
     /// Samples inside one of the windows (`from <= t < to`, nanoseconds since the origin, none of which overlaps
     /// another), and those outside all. `lost` and `throttled` are in both the whole profile's, for they carry no time.
-    #[must_use]
     pub fn split(self, windows: &[(u64, u64)]) -> (Self, Self) {
         let lasts = self.lasts();
         let windows = joined(windows);

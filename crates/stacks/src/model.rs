@@ -78,7 +78,6 @@ impl ProfileHeader {
     ];
 
     /// A header that knows only its time axis: the origin, and the same instant by the wall clock.
-    #[must_use]
     pub fn new(origin: Time, origin_unix_ns: u64) -> Self {
         Self { schema: Self::SCHEMA.into(), kernel_frames: true, origin, origin_unix_ns, ..Self::default() }
     }
@@ -90,7 +89,6 @@ impl ProfileHeader {
     }
 
     /// How many samples one stands for: where they were added up before, its weight says it.
-    #[must_use]
     pub fn count(&self, sample: &Sample) -> u64 {
         match self.counts_samples() {
             true => sample.weight,
@@ -99,13 +97,11 @@ impl ProfileHeader {
     }
 
     /// Whether weights are numbers of samples, or may be, as nothing says what they are.
-    #[must_use]
     pub fn counts_samples(&self) -> bool {
         matches!(self.unit.as_str(), "samples" | "" | Self::WEIGHT)
     }
 
     /// Name of the profile and its files beside others of the run: `cpu`, and of a cluster's second node `cpu@1`.
-    #[must_use]
     pub fn name(&self) -> String {
         match self.node {
             None | Some(0) => self.event.clone(),
@@ -167,7 +163,6 @@ pub struct Sample {
 
 impl Sample {
     /// A complete stack of which nothing else is known.
-    #[must_use]
     pub const fn new(stack: u32, thread: u32, weight: u64) -> Self {
         let (cpu, unwinding) = (u16::MAX, Unwinding::Unknown);
         Self { t: 0, weight, stack, thread, cpu, complete: true, unwinding, process: None, wait: None }
@@ -249,7 +244,6 @@ pub struct Profile {
 
 impl Profile {
     /// Sum of all weights.
-    #[must_use]
     pub fn total_weight(&self) -> u64 {
         self.samples.iter().fold(0, |sum, s| sum.saturating_add(s.weight))
     }
@@ -268,7 +262,6 @@ impl Profile {
     }
 
     /// The frames of a stack, root first. Empty for an index out of range.
-    #[must_use]
     pub fn stack(&self, leaf: u32) -> Vec<&Frame> {
         let mut path = Vec::new();
         self.path_into(leaf, &mut path);
@@ -288,7 +281,6 @@ impl Profile {
     }
 
     /// Whether every index is in range and every parent comes before its children.
-    #[must_use]
     pub fn is_consistent(&self) -> bool {
         let (frames, stacks, threads) = (self.frames.len(), self.stacks.len(), self.threads.len());
         self.stacks
@@ -324,20 +316,17 @@ impl Builds {
     }
 
     /// The build of a file.
-    #[must_use]
     pub fn of(&self, file: &str) -> Option<&str> {
         let build = self.0.get(file).map(String::as_str);
         build.filter(|it| !it.is_empty())
     }
 
     /// Whether none is known.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Builds by names without versions.
-    #[must_use]
     pub fn without_versions(&self) -> Self {
         let mut all = Self::default();
         let builds = self.0.iter();
@@ -396,20 +385,17 @@ impl ErlangProcess {
     }
 
     /// Whether nothing is known of it but its identifier.
-    #[must_use]
     pub fn is_unknown(&self) -> bool {
         let Self { id: _, role, name, vhost, connection, from_stacks: _ } = self;
         [role, name, vhost, connection].iter().all(|it| it.is_empty())
     }
 
     /// Whether the node did not say what it is.
-    #[must_use]
     pub fn is_unnamed(&self) -> bool {
         self.from_stacks || self.is_unknown()
     }
 
     /// Label of processes of its role that the node did not name: `unnamed: connection`.
-    #[must_use]
     pub fn unnamed_label(&self) -> String {
         match self.role.as_str() {
             "" => "unnamed: processes".to_owned(),
@@ -419,7 +405,6 @@ impl ErlangProcess {
     }
 
     /// Label: `queue orders-7`, `rabbit_event <0.321.0>`, `<0.123.0>`.
-    #[must_use]
     pub fn label(&self) -> String {
         let name = if self.name.is_empty() { &self.id } else { &self.name };
         let of = match self.vhost.as_str() {
@@ -445,7 +430,6 @@ pub struct Squares<'p> {
 
 impl Profile {
     /// The squares of its weights.
-    #[must_use]
     pub fn squares(&self) -> Squares<'_> {
         if self.header.counts_samples() {
             return Squares { profile: Cow::Borrowed(self), scale: 1.0 };

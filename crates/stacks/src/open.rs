@@ -51,7 +51,6 @@ pub enum ProfileError {
 
 impl ProfileError {
     /// Cause, observed value and remedy.
-    #[must_use]
     pub fn problem(&self) -> Problem {
         match self {
             Self::Io { path, source } => read_problem(path, source),
@@ -198,7 +197,6 @@ fn read_file<'o>(
 
 /// The events that the names of a run folder's files tell: the usual one first, the others by name. That of
 /// `profile.pb.gz` is in it alone.
-#[must_use]
 pub fn sampled_events(folder: &Path) -> Vec<String> {
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut events: Vec<String> = files

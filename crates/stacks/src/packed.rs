@@ -98,7 +98,6 @@ fn skip_mark(input: &mut impl BufRead) -> io::Result<()> {
 }
 
 /// A file that may be packed could not be read: cause, what was observed, and remedy.
-#[must_use]
 pub fn read_problem(path: &Path, source: &io::Error) -> Problem {
     let problem = Problem::io("read", path, source);
     let packed = source.get_ref().and_then(|it| it.downcast_ref());

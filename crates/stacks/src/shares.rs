@@ -53,7 +53,6 @@ pub struct ShareDetail {
 
 impl Profile {
     /// The stacks as shares. Frames that follow themselves, alone or as a group, stand once.
-    #[must_use]
     pub fn share_tree(&self, detail: ShareDetail) -> ShareTree {
         let mut growing = Growing::of(self);
         let sums = self.sums(|sample| (sample.thread, sample.stack));
@@ -71,7 +70,6 @@ impl Profile {
     }
 
     /// Keeps samples whose stacks end before their thread's start.
-    #[must_use]
     pub fn of_cut_stacks(&self) -> Self {
         let mut cut = self.clone();
         cut.samples.retain(|sample| !sample.complete);

@@ -224,7 +224,6 @@ impl StacksWriter {
     }
 
     /// The first error of the disk, after which nothing more was written.
-    #[must_use]
     pub fn error(&self) -> Option<&io::Error> {
         self.error.as_ref()
     }

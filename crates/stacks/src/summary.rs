@@ -9,7 +9,6 @@ impl ProfileSummary {
     pub const FEW_SAMPLES: u64 = 100;
 
     /// Whether some were taken, and too few to tell shares.
-    #[must_use]
     pub fn has_few_samples(&self) -> bool {
         (1..Self::FEW_SAMPLES).contains(&self.samples)
     }

@@ -35,7 +35,6 @@ pub struct FunctionCount {
 impl Profile {
     /// All functions that occur in a sample, largest self weight first, then largest total, then
     /// by name.
-    #[must_use]
     pub fn functions(&self) -> Vec<FunctionCount> {
         let weights = self.node_weights();
         let totals = self.frame_totals(&weights);
@@ -72,7 +71,6 @@ impl Profile {
     }
 
     /// The profile at a glance, with the `top` functions of the largest self share.
-    #[must_use]
     pub fn summary(&self, top: usize) -> ProfileSummary {
         let unknown = self.nodes_with(Frame::is_unknown);
         let has = |nodes: &[bool], s: &Sample| nodes.get(s.stack as usize) == Some(&true);
@@ -114,7 +112,6 @@ impl Profile {
     }
 
     /// The share of all samples that have at least one such frame in their stack (0 to 1).
-    #[must_use]
     pub fn share_with(&self, is: impl Fn(&Frame) -> bool) -> f64 {
         let nodes = self.nodes_with(is);
         let samples = self.samples.iter();

@@ -50,7 +50,6 @@ measure::named! {
 
 impl WaitReason {
     /// The reason of this name.
-    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.name() == name)
     }
@@ -113,7 +112,6 @@ impl WaitRules {
     }
 
     /// Clue of a function, if any.
-    #[must_use]
     pub fn of(&self, frame: &Frame) -> Option<WakeClue> {
         let name = symbol(frame);
         let rule = self.0.iter().find(|(it, _)| it.matches(frame, name));

@@ -131,7 +131,6 @@ impl Work {
 impl Profile {
     /// Whose work the samples are, the largest weight first, then by name; empty for a profile without
     /// Erlang processes.
-    #[must_use]
     pub fn work(&self, by: WorkBy) -> Vec<Work> {
         if self.processes.is_empty() {
             return Vec::new();
@@ -171,13 +170,11 @@ impl Profile {
 
     /// Whether the node has named processes. Those that it did not name are then no rows of their own: each request may
     /// have had one, and their numbers say nothing to people.
-    #[must_use]
     pub fn has_named_processes(&self) -> bool {
         self.processes.iter().any(|it| !it.is_unnamed())
     }
 
     /// Whether it is known of some process what the work is split by; also where there are no processes at all.
-    #[must_use]
     pub fn tells_work(&self, by: WorkBy) -> bool {
         let mut processes = self.processes.iter();
         let tells = |process: &ErlangProcess| match by {
@@ -221,7 +218,6 @@ impl Profile {
     }
 
     /// The largest shares of what processes did, at most `top`.
-    #[must_use]
     pub fn work_shares(&self, by: WorkBy, top: usize) -> Vec<WorkShare> {
         let work = self.work(by).into_iter();
         let work = work.filter(|work| work.kind == WorkKind::Processes);

@@ -24,7 +24,6 @@ const MOST_NAMED: usize = 4;
 /// The history of the runs of one name, in whatever order they come. The newest decides which runs count: those of its
 /// machine, its load and its bellows. At most the last [`MOST_VALUES`] do. Runs that were spoiled by what is under load
 /// count as that, and have no other value.
-#[must_use]
 pub fn history(name: &str, records: &[RunRecord], level: f64) -> History {
     let mut in_order: Vec<&RunRecord> = records.iter().collect();
     // The time that people read has whole seconds.

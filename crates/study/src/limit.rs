@@ -60,7 +60,6 @@ pub fn first_rate(experiment: &Experiment) -> Result<f64, Problem> {
 
 /// The experiment at a rate of all its producers together; groups keep their proportions, and are alike where they had
 /// no rates.
-#[must_use]
 pub fn at_rate(experiment: &Experiment, rate: f64) -> Experiment {
     let sum: f64 = groups(experiment).filter_map(|it| group_rate(it.1)).sum();
     let groups = groups(experiment).count() as f64;
@@ -74,7 +73,6 @@ pub fn at_rate(experiment: &Experiment, rate: f64) -> Experiment {
 }
 
 /// The options of a command line that give the experiment a rate: `load.0.rate=20000`, one for each group that sends.
-#[must_use]
 pub fn rate_options(experiment: &Experiment, rate: f64) -> Vec<String> {
     let tried = at_rate(experiment, rate);
     let mut options = Vec::new();
@@ -109,7 +107,6 @@ fn group_rate(load: &LoadSpec) -> Option<f64> {
 }
 
 /// The rate that is to be tried next; `None` where the search has ended.
-#[must_use]
 pub fn next_rate(of: &LimitTrials) -> Option<f64> {
     if of.untold().is_some() {
         return None;
@@ -121,7 +118,6 @@ pub fn next_rate(of: &LimitTrials) -> Option<f64> {
 }
 
 /// The limit by the trials so far.
-#[must_use]
 pub fn found_limit(of: &LimitTrials) -> FoundLimit {
     let ended = LimitSearch { most_trials: 0, ..search(&of.plan) };
     match step(of, ended) {
@@ -138,14 +134,12 @@ pub fn found_limit(of: &LimitTrials) -> FoundLimit {
 
 /// A rate with room to spare, a third of the limit, and one near it that still holds, four fifths of it. None where no
 /// rate was too high: who knows where the limit lies.
-#[must_use]
 pub fn suggested_rates(found: &FoundLimit) -> Option<[(&'static str, f64); 2]> {
     let low = found.low.filter(|_| found.high.is_some());
     low.map(|low| [("calm", round_rate(low / 3.0)), ("busy", round_rate(low * 0.8))])
 }
 
 /// The most trials that the search still makes where all further ones agree.
-#[must_use]
 pub fn trials_left(of: &LimitTrials) -> usize {
     most_trials_left(&search(&of.plan), &outcomes(of))
 }
@@ -175,7 +169,6 @@ const fn search(plan: &LimitPlan) -> LimitSearch {
 }
 
 /// A complete run at a rate, as a trial.
-#[must_use]
 pub fn limit_trial(rate: f64, record: &RunRecord) -> LimitTrial {
     let trial = LimitTrial { id: record.id.clone(), rate, ..LimitTrial::default() };
     let Some(summary) = &record.summary else {

@@ -23,7 +23,6 @@ pub struct NextRun {
 /// The run that is made next; `None` where all pairs are made, or too many of them were spoiled. A pair with a spoiled
 /// run is made anew as a whole: its other run was made under the same circumstances. What a side spoiled itself is
 /// evidence, and is not made anew.
-#[must_use]
 pub(crate) fn next_run(of: &PairedRuns) -> Option<NextRun> {
     let all = planned_pairs(of);
     let order = order(of.seed, all as usize);
@@ -47,7 +46,6 @@ fn is_given_up(of: &PairedRuns, pair: u32) -> bool {
 }
 
 /// Runs that are still to be made, as far as nothing hits them.
-#[must_use]
 pub fn runs_left(of: &PairedRuns) -> usize {
     let open = (0..planned_pairs(of)).filter(|pair| !is_given_up(of, *pair));
     let made = |pair| of.runs.iter().filter(|it| it.pair == pair).count();
@@ -56,7 +54,6 @@ pub fn runs_left(of: &PairedRuns) -> usize {
 
 /// The pairs that count, as numbers of runs in [`PairedRuns::runs`]: of A and of B. Where no more are made and too few
 /// are left, those of a disturbed machine fill the gap, the least disturbed first: some machines are never left alone.
-#[must_use]
 fn counted_pairs(of: &PairedRuns, disturbance: impl Fn(usize) -> f64) -> Vec<(usize, usize)> {
     let last = of.runs.iter().map(|run| run.pair).max();
     let all = last.map_or(0..0, |last| 0..last + 1);
@@ -86,7 +83,6 @@ fn whole_pair(of: &PairedRuns, pair: u32) -> Option<(usize, usize)> {
 }
 
 /// A run as one of a pair.
-#[must_use]
 pub fn paired_run(next: NextRun, record: &RunRecord) -> PairedRun {
     PairedRun {
         pair: next.pair,
@@ -110,7 +106,6 @@ fn looks(pairs: u32) -> Vec<u32> {
 /// The numbers of pairs at which an experiment that is gone on with may end or might have ended: looks that were fixed
 /// for what was made `before`, and may have been taken, keep their stricter level, also where nobody wants to look
 /// again.
-#[must_use]
 pub fn looks_again(pairs: u32, until_decided: bool, before: &[u32]) -> Vec<u32> {
     match until_decided {
         true => looks(pairs),
@@ -121,7 +116,6 @@ pub fn looks_again(pairs: u32, until_decided: bool, before: &[u32]) -> Vec<u32> 
 
 /// The cell of a matrix that has its turn, and its run; `None` where all runs are made. Pairs of all cells are made in
 /// rounds, one of each cell, in an order that the seed draws for each round: what drifts hits all cells alike.
-#[must_use]
 pub fn next_run_of(cells: &[&PairedRuns], seed: u64) -> Option<(usize, NextRun)> {
     let open = cells.iter().enumerate().filter_map(|(cell, of)| Some((cell, next_run(of)?)));
     open.min_by_key(|(cell, next)| {
@@ -144,14 +138,12 @@ pub struct CellRuns<'a> {
 
 impl<'a> CellRuns<'a> {
     /// All that was made of a cell.
-    #[must_use]
     pub fn new(runs: &'a PairedRuns, records: &'a [RunRecord]) -> Self {
         let summary = |at: usize| records.get(at).and_then(|it| it.summary.as_ref());
         Self { counted: counted_pairs(runs, |at| summary(at).map_or(0.0, disturbance)), runs, records }
     }
 
     /// Whether as many pairs as were requested count or are evidence against a side.
-    #[must_use]
     pub fn is_whole(&self) -> bool {
         self.counted.len() + self.runs.own_pairs() >= self.runs.pairs as usize
     }
@@ -242,7 +234,6 @@ impl<'a> CellRuns<'a> {
 
 /// Decides the pairs of each cell that count together, at one level over all figures of all cells. A cell of which
 /// nothing can be said yet does not keep the others from it.
-#[must_use]
 pub fn compare_cells(
     cells: &[CellRuns<'_>],
     looks: &[u32],
@@ -270,7 +261,6 @@ pub fn compare_cells(
 
 /// Whether the last look that all cells have reached, fixed beforehand, leaves nothing open. Only the pairs up to it
 /// count for it, whatever was made since.
-#[must_use]
 pub fn is_decided(cells: &[CellRuns<'_>], looks: &[u32], options: ComparisonOptions) -> bool {
     let made = cells.iter().map(|cell| cell.counted.len()).min();
     let reached = looks.iter().map(|look| *look as usize).filter(|look| made.is_some_and(|made| *look <= made));

@@ -5,7 +5,6 @@ use compare::{apart, spread};
 
 /// The headline figures of runs of one experiment, in the order in which they were made. A run that is not complete
 /// has no values: it was measured for another length of time, or not to its end.
-#[must_use]
 pub fn repeats(name: &str, requested: u32, records: &[RunRecord]) -> Repeats {
     let summaries: Vec<Option<&RunSummary>> = records.iter().map(complete).collect();
     let mut quantities: Vec<Quantity> = Vec::new();

@@ -85,7 +85,6 @@ pub fn at_scale(experiment: &Experiment, key: &str, clients: u32) -> Result<Expe
 
 /// The number of clients that is run next: all numbers in turn, every second time the other way round, so that what
 /// drifts meanwhile hits small and large numbers alike. `None` where all were made.
-#[must_use]
 pub fn next_scale(of: &ScaleRuns) -> Option<u32> {
     let made = |value: u32| of.runs.iter().filter(|it| it.clients == value).count();
     let least = of.values.iter().map(|it| made(*it)).min()?;
@@ -97,7 +96,6 @@ pub fn next_scale(of: &ScaleRuns) -> Option<u32> {
 }
 
 /// A complete run with so many clients.
-#[must_use]
 pub fn scale_run(clients: u32, record: &RunRecord) -> ScaleRun {
     let summary = record.summary.as_ref();
     let throughput = summary.map_or(0.0, |it| match it.flow() {
@@ -117,7 +115,6 @@ pub fn scale_run(clients: u32, record: &RunRecord) -> ScaleRun {
 }
 
 /// The law that the runs follow; `None` where there are too few numbers of clients.
-#[must_use]
 pub fn scale_law(of: &ScaleRuns) -> Option<ScaleLaw> {
     let points: Vec<ScalePoint> =
         of.runs.iter().map(|it| ScalePoint { clients: it.clients.into(), throughput: it.throughput }).collect();

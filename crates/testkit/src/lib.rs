@@ -62,7 +62,6 @@ macro_rules! needs_rabbitmq {
 ///
 /// # Panics
 /// Where one of these variables is no number.
-#[must_use]
 pub fn seeds(usual: u64) -> std::ops::Range<u64> {
     let said = |name: &str| std::env::var(name).ok();
     let first = said("BELLOWS_FIRST_SEED").map_or(0, |text| number("BELLOWS_FIRST_SEED", &text));
@@ -82,7 +81,6 @@ fn number(name: &str, text: &str) -> u64 {
 ///
 /// # Panics
 /// As [`seeds`].
-#[must_use]
 pub fn seeds_and(usual: u64, failed_once: &[u64]) -> Vec<u64> {
     let seeds = seeds(usual);
     let is_one = seeds.end - seeds.start == 1;
@@ -91,7 +89,6 @@ pub fn seeds_and(usual: u64, failed_once: &[u64]) -> Vec<u64> {
 }
 
 /// Whether Debian's RabbitMQ is installed.
-#[must_use]
 pub fn has_rabbitmq() -> bool {
     std::path::Path::new("/usr/lib/rabbitmq/bin/rabbitmq-server").exists()
 }
@@ -99,7 +96,6 @@ pub fn has_rabbitmq() -> bool {
 /// Erlang that tells what of bellows is on a node: modules, names, processes, processes with trace flags, functions of
 /// these modules with a trace pattern or a counter, and trace sessions. Where there is none its value is the text
 /// [`NOTHING_LEFT`].
-#[must_use]
 pub fn left_on_node(modules: &[&str]) -> String {
     format!(
         "Named = fun(A) -> lists:prefix(\"bellows_\", atom_to_list(A)) end, \

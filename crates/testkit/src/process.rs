@@ -15,7 +15,6 @@ impl ChildGuard {
     ///
     /// # Panics
     /// Where `sleep` does not start.
-    #[must_use]
     pub fn idle() -> Self {
         let child = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn();
         Self(child.expect("sleep starts"))
@@ -87,7 +86,6 @@ fn stands_still(pid: u32) -> bool {
 }
 
 /// A tool of the JDK that has little to do: with one compiler and one collector it takes half of the CPU time.
-#[must_use]
 pub fn java(tool: &str) -> Command {
     let mut command = Command::new(tool);
     command.env("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC");

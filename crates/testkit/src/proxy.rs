@@ -74,7 +74,6 @@ impl Proxy {
     }
 
     /// Where clients connect to.
-    #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
@@ -113,7 +112,6 @@ impl Proxy {
     }
 
     /// Connections on which the server has sent nothing for at least this long, once or more.
-    #[must_use]
     pub fn silent(&self, least: Duration) -> usize {
         let silences = self.state.silences.lock();
         let silences = silences.unwrap_or_else(PoisonError::into_inner);

@@ -9,7 +9,6 @@ pub struct Random(u64);
 
 impl Random {
     /// Makes a generator. Neighbouring seeds give unrelated numbers.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut random = Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
         for _ in 0..8 {

@@ -44,7 +44,6 @@ pub enum SocketError {
 
 impl SocketError {
     /// Whether the connection just ended: what the other side said before may say why.
-    #[must_use]
     pub const fn is_loss(&self) -> bool {
         matches!(self, Self::Io(_) | Self::Tls(TlsError::Unfinished(_)))
     }
@@ -186,42 +185,36 @@ impl<S: Side> Socket<S> {
 
     /// Whether there may be something to read.
     #[inline]
-    #[must_use]
     pub const fn is_readable(&self) -> bool {
         self.readable
     }
 
     /// Whether the system takes bytes to write.
     #[inline]
-    #[must_use]
     pub const fn is_writable(&self) -> bool {
         self.writable
     }
 
     /// Whether the other side has sent its last byte, which may not be read yet.
     #[inline]
-    #[must_use]
     pub const fn is_read_closed(&self) -> bool {
         self.read_closed
     }
 
     /// Whether what is queued now can be written at once.
     #[inline]
-    #[must_use]
     pub fn is_clear(&self) -> bool {
         self.writable && self.unsent() == 0
     }
 
     /// Encrypted bytes that wait to be written.
     #[inline]
-    #[must_use]
     pub fn unsent(&self) -> usize {
         let pending = |session: &Session<S>| session.pending().len();
         self.session.as_deref().map_or(0, pending)
     }
 
     /// Whether it is to be secured and the handshake is not over.
-    #[must_use]
     pub fn is_being_secured(&self) -> bool {
         let session = self.session.as_deref();
         session.is_some_and(|session| !session.is_open())
@@ -236,13 +229,11 @@ impl<S: Side> Socket<S> {
     }
 
     /// Error of a time-out or an end during the handshake.
-    #[must_use]
     pub fn unfinished(&self, detail: impl Display) -> Option<TlsError> {
         self.is_being_secured().then(|| TlsError::Unfinished(detail.to_string()))
     }
 
     /// The session, once its handshake is over.
-    #[must_use]
     pub fn session(&self) -> Option<&Session<S>> {
         self.session.as_deref().filter(|session| session.is_open())
     }

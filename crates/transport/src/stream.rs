@@ -208,7 +208,6 @@ pub struct ConnectAttempt {
 
 impl ConnectAttempt {
     /// An attempt that tries `addresses` in their order, all of them until `deadline`.
-    #[must_use]
     pub const fn new(addresses: VecDeque<SocketAddr>, options: ConnectOptions, deadline: Time) -> Self {
         Self { untried: addresses, options, deadline, give_up: None }
     }
@@ -233,19 +232,16 @@ impl ConnectAttempt {
     }
 
     /// Whether another address is left to try.
-    #[must_use]
     pub fn has_more(&self) -> bool {
         !self.untried.is_empty()
     }
 
     /// Whether the time for all addresses is over.
-    #[must_use]
     pub fn is_over(&self, now: Time) -> bool {
         now >= self.deadline
     }
 
     /// Whether it is time to try the next address.
-    #[must_use]
     pub fn is_late(&self, now: Time) -> bool {
         self.give_up.is_some_and(|at| at <= now)
     }

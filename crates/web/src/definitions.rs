@@ -101,7 +101,6 @@ impl Definitions {
     }
 
     /// Makes queues, and bindings where an exchange is named.
-    #[must_use]
     pub fn generate(options: &GenerateOptions) -> Self {
         let vhost = &options.vhost;
         // Called as a load calls its destinations.
@@ -179,7 +178,6 @@ impl Definitions {
     }
 
     /// How many objects there are.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.in_order().map(|(_, objects)| objects.len() as u64).sum()
     }

@@ -404,7 +404,6 @@ impl FromStr for PushTarget {
 
 impl PushTarget {
     /// Its address.
-    #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }

@@ -121,7 +121,6 @@ pub fn value(key: &str, value: &str) -> String {
 
 /// The value of a header of messages, or of an argument of a queue or subscription, hidden where its key or its form
 /// may be a secret's.
-#[must_use]
 pub fn argument(key: &str, given: &str) -> String {
     let within = is_table(given) && holds_secret(given);
     match is_of_login(key) || within || is_credential(given) {
@@ -131,7 +130,6 @@ pub fn argument(key: &str, given: &str) -> String {
 }
 
 /// `KEY=VALUE,KEY=VALUE` of headers or arguments, each as [`argument`].
-#[must_use]
 pub fn arguments(given: &str) -> String {
     let mut is_hidden = false;
     let shown = |pair: &str| {
@@ -166,7 +164,6 @@ pub fn variable(name: &str, value: &str) -> String {
 
 /// A URL as far as it certainly holds no secret: without login, query and fragment, and hidden as a whole where it
 /// cannot be taken apart. Of a broker's URL the user is left.
-#[must_use]
 pub fn url(url: &str) -> String {
     if let Ok(endpoint) = url.parse::<Endpoint>() {
         return endpoint.to_string();
@@ -201,7 +198,6 @@ fn public_url(url: &str) -> Option<String> {
 }
 
 /// A change `PATH=VALUE` of an experiment, its value hidden unless the path is known to hold no secret.
-#[must_use]
 pub fn assignment(given: &str) -> String {
     let Some((path, value)) = given.split_once('=') else {
         // A path without a value, or a piece of a value: nobody knows, unless it begins as a path does.
@@ -290,7 +286,6 @@ fn listed(given: &str, show: impl Fn(&[String]) -> Vec<String>) -> Option<String
 }
 
 /// Any text: passwords in URLs, and values after `password=` and its like, are hidden.
-#[must_use]
 pub fn text(text: &str) -> String {
     assignments(&urls(text))
 }
@@ -308,7 +303,6 @@ pub fn own_command(words: &[String]) -> Vec<String> {
 }
 
 /// A command, a word each, of which nothing is shown but what is known to be no secret.
-#[must_use]
 pub fn words(words: &[String]) -> Vec<String> {
     command::words(words).0
 }

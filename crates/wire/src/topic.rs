@@ -15,7 +15,6 @@ fn words(key: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Whether a pattern matches other keys than itself.
-#[must_use]
 pub fn has_wildcards(pattern: &str) -> bool {
     words(pattern).any(|word| word == "*" || word == "#")
 }
@@ -100,7 +99,6 @@ impl<B> TopicPatterns<B> {
     }
 
     /// The bindings of exactly this pattern.
-    #[must_use]
     pub fn exact(&self, pattern: &str) -> &[B] {
         let mut at = ROOT;
         for word in words(pattern) {
@@ -182,7 +180,6 @@ impl<B> TopicPatterns<B> {
     }
 
     /// Whether any binding's pattern matches `key`.
-    #[must_use]
     pub fn matches(&self, key: &str) -> bool {
         let mut found = false;
         self.matching(key, |_| found = true);

@@ -74,7 +74,6 @@ struct Inner {
 
 impl FaultLog {
     /// Counts up to the event loop's last poll.
-    #[must_use]
     pub fn injections(&self) -> Injections {
         self.inner.injections.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

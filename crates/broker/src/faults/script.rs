@@ -22,7 +22,6 @@ pub struct Fault {
 
 impl Fault {
     /// A fault that hits everything from the broker's start to its end.
-    #[must_use]
     pub const fn new(kind: FaultKind) -> Self {
         Self { kind, at: None, length: None, amount: Amount::All, count: None, who: Who::All }
     }
@@ -112,7 +111,6 @@ impl FaultKind {
     ];
 
     /// Target of this kind.
-    #[must_use]
     pub const fn reach(self) -> Reach {
         match self {
             Self::Stall | Self::Block => Reach::Broker,
@@ -142,7 +140,6 @@ impl FaultKind {
     }
 
     /// As scripts write it.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Stall => "stall",

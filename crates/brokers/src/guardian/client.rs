@@ -72,7 +72,6 @@ impl Guardian {
     }
 
     /// Its process, of which the broker and all that starts it descend, and which adopts what those abandon.
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

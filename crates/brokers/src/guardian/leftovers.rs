@@ -144,7 +144,6 @@ impl Leftovers {
 
 /// Removes what earlier runs left behind: brokers whose owner and guardian are both dead. Called at
 /// every start of one. Returns a sentence for each, also where it could not be removed.
-#[must_use]
 pub fn clean_leftovers() -> Vec<String> {
     clean(Path::new(STATES))
 }
@@ -157,7 +156,6 @@ pub(crate) fn guarded_directories() -> Vec<PathBuf> {
 }
 
 /// The directory of this user's broker of this name, where somebody still looks after it.
-#[must_use]
 pub fn guarded_directory(name: &str) -> Option<PathBuf> {
     let written = all_in(Path::new(STATES)).into_iter();
     let mut named = written.filter(|it| it.name == name && !it.abandoned());

@@ -60,7 +60,6 @@ fn is_marked(pid: u32, marker: &str) -> bool {
 }
 
 /// The unique name of the broker that a process is one of; `None` where it is none's, or another user's.
-#[must_use]
 pub fn marker_of(pid: u32) -> Option<String> {
     processes::environment_variable(pid, MARKER)
 }

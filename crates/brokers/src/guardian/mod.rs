@@ -45,7 +45,6 @@ impl GuardianError {
     }
 
     /// Cause, observed value and remedy.
-    #[must_use]
     pub fn problem(&self) -> Problem {
         match self {
             Self::Failed(reason) => Problem::new(

@@ -62,7 +62,6 @@ pub struct Command {
 
 /// Runs the guardian until bellows lets go of it; `args` is what follows [`SUBCOMMAND`]: the path
 /// of the file that bellows wrote for it. Returns the exit code.
-#[must_use]
 pub fn main(args: &[OsString]) -> u8 {
     let [command] = args else {
         tell("failed", &format!("`{SUBCOMMAND}` is bellows' own, and takes one argument"));

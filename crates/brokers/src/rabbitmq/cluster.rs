@@ -84,7 +84,6 @@ impl Cluster {
     }
 
     /// The nodes, in their order; at least one.
-    #[must_use]
     pub fn nodes(&self) -> &[RabbitMq] {
         &self.nodes
     }

@@ -109,7 +109,6 @@ impl RabbitMq {
     }
 
     /// Where clients connect: `amqp://guest:guest@127.0.0.1:PORT`, or `amqps://` with [`Config::tls`].
-    #[must_use]
     pub fn url(&self) -> String {
         match &self.setup.secured {
             Some((port, _)) => format!("amqps://guest:guest@127.0.0.1:{port}"),
@@ -118,7 +117,6 @@ impl RabbitMq {
     }
 
     /// The listener without TLS, which there always is.
-    #[must_use]
     pub fn plain_url(&self) -> String {
         format!("amqp://guest:guest@127.0.0.1:{}", self.setup.port)
     }
@@ -135,37 +133,31 @@ impl RabbitMq {
     }
 
     /// The emulator's process (`beam.smp`); 0 while it is away.
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.process.pid().unwrap_or(0)
     }
 
     /// The emulator's process: signals, restart, log.
-    #[must_use]
     pub const fn process(&self) -> &Managed {
         &self.process
     }
 
     /// RabbitMQ's version: `3.10.8`.
-    #[must_use]
     pub fn version(&self) -> &str {
         &self.installation.version
     }
 
     /// Its origin in words, beside the version; empty for a release.
-    #[must_use]
     pub fn origin(&self) -> String {
         self.installation.origin()
     }
 
     /// Its runtime: `Erlang/OTP 25`.
-    #[must_use]
     pub fn runtime(&self) -> &str {
         &self.runtime
     }
 
     /// Notes to the user on how the node was started.
-    #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.setup.notes
     }
@@ -276,13 +268,11 @@ impl RabbitMq {
     }
 
     /// Reads what the node logs from now on.
-    #[must_use]
     pub fn follow_log(&self) -> LogFollower {
         self.process.follow_log()
     }
 
     /// The cost of copying data at its start; `None` where it began empty.
-    #[must_use]
     pub(super) fn copied(&self) -> Option<String> {
         self.copied.as_ref().map(Copied::told)
     }

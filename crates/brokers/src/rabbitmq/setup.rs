@@ -477,7 +477,6 @@ fn network() -> String {
 }
 
 /// Every node that a bellows of this user has started and that has not ended, by name.
-#[must_use]
 pub fn started_nodes() -> Vec<ConnectOptions> {
     let directories = guarded_directories();
     let mut nodes: Vec<ConnectOptions> = directories.iter().filter_map(|it| read_node(it)).collect();
@@ -486,7 +485,6 @@ pub fn started_nodes() -> Vec<ConnectOptions> {
 }
 
 /// The directory of a node that a bellows of this user has started and that has not ended, by its name.
-#[must_use]
 pub fn node_directory(node: &str) -> Option<PathBuf> {
     let mut directories = guarded_directories().into_iter();
     directories.find(|it| read_node(it).is_some_and(|options| options.node.as_str() == node))

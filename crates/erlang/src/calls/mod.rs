@@ -231,7 +231,6 @@ impl Calls {
     }
 
     /// Cost of counting; `None` where no block went without counters, or the node was idle.
-    #[must_use]
     pub fn observer_cost(&self) -> Option<ObserverCost> {
         let (with, without): (Vec<_>, Vec<_>) = self.blocks.iter().partition(|it| it.counted);
         let (busy_with, reductions_with) = mean(&with)?;

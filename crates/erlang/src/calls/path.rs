@@ -75,7 +75,6 @@ pub struct ObserverEffect {
 
 impl ObserverEffect {
     /// How many times as long followed calls take.
-    #[must_use]
     pub fn ratio(&self) -> f64 {
         self.followed_median.as_secs_f64() / self.beside_median.as_secs_f64().max(1e-9)
     }
@@ -138,7 +137,6 @@ pub struct PerCall {
 impl Difference {
     /// Nanoseconds by which the function itself takes longer in a slow call, waits included. They add up to
     /// the difference of the calls' durations.
-    #[must_use]
     pub fn more(&self) -> f64 {
         self.slow.own + self.slow.waiting - self.rest.own - self.rest.waiting
     }
@@ -146,7 +144,6 @@ impl Difference {
 
 impl Path {
     /// How long the traced calls took, the shortest first.
-    #[must_use]
     pub fn durations(&self) -> Vec<Duration> {
         let mut durations: Vec<_> = self.calls.iter().map(|call| call.duration).collect();
         durations.sort_unstable();
@@ -154,7 +151,6 @@ impl Path {
     }
 
     /// How much longer the followed calls took than those between them; `None` where one of the two has no calls.
-    #[must_use]
     pub fn observer_effect(&self) -> Option<ObserverEffect> {
         let median = |mut durations: Vec<Duration>| {
             durations.sort_unstable();
@@ -166,7 +162,6 @@ impl Path {
     }
 
     /// The slowest tenth beside the rest; `None` of fewer than ten calls.
-    #[must_use]
     pub fn comparison(&self) -> Option<Comparison> {
         if self.calls.len() < LEAST_CALLS {
             return None;

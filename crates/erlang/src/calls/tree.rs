@@ -53,7 +53,6 @@ pub struct Accumulated {
 
 impl CallTree {
     /// The functions, callers before those that they call.
-    #[must_use]
     pub fn nodes(&self) -> &[TreeNode] {
         &self.nodes
     }
@@ -77,7 +76,6 @@ impl CallTree {
     }
 
     /// Own cost of each function.
-    #[must_use]
     pub fn own(&self) -> BTreeMap<&str, Accumulated> {
         let mut sums: BTreeMap<&str, Accumulated> = BTreeMap::new();
         for node in &self.nodes {
@@ -90,7 +88,6 @@ impl CallTree {
     }
 
     /// Cost of each function with all that it called; recursion counts once.
-    #[must_use]
     pub fn accumulated(&self) -> BTreeMap<&str, Accumulated> {
         let mut sums: BTreeMap<&str, Accumulated> = BTreeMap::new();
         for node in &self.nodes {
@@ -108,14 +105,12 @@ impl CallTree {
     }
 
     /// Who called a function, and how often, the most frequent first.
-    #[must_use]
     pub fn callers(&self, function: &str) -> Vec<(&str, u64)> {
         let below = self.nodes.iter().filter(|node| node.function == function);
         sorted(below.filter_map(|node| Some((self.caller(node)?.function.as_str(), node.calls))))
     }
 
     /// Whom a function called, and how often, the most frequent first.
-    #[must_use]
     pub fn callees(&self, function: &str) -> Vec<(&str, u64)> {
         let of = |node: &&TreeNode| self.caller(node).is_some_and(|it| it.function == function);
         let nodes = self.nodes.iter().filter(of);
@@ -123,7 +118,6 @@ impl CallTree {
     }
 
     /// Folded stacks: a line each, with microseconds on a processor, and with the waits where asked for.
-    #[must_use]
     pub fn folded(&self, waits: bool) -> String {
         let mut text = String::new();
         for node in &self.nodes {

@@ -78,7 +78,6 @@ fn function_name(source: &str, function: &str) -> String {
 
 impl Helper {
     /// Whether a registered name is that of a helper, of this bellows or another version.
-    #[must_use]
     pub fn is_its_name(name: &str) -> bool {
         let hash = name.strip_prefix("bellows_").unwrap_or_default();
         // Whoever traces is registered, so that others see it.

@@ -13,19 +13,16 @@ pub use check::{TermError, TermSize, check, decode, encode};
 pub use show::show;
 
 /// An atom.
-#[must_use]
 pub fn atom(name: &str) -> Term {
     Term::from(Atom::from(name))
 }
 
 /// A binary with this text.
-#[must_use]
 pub fn text(text: &str) -> Term {
     Term::from(Binary::from(text.as_bytes().to_vec()))
 }
 
 /// A list of characters: what Erlang calls a string.
-#[must_use]
 pub fn charlist(text: &str) -> Term {
     // What is longer is no string in the external format.
     if text.is_ascii() && !text.is_empty() && text.len() <= usize::from(u16::MAX) {
@@ -35,7 +32,6 @@ pub fn charlist(text: &str) -> Term {
 }
 
 /// An integer.
-#[must_use]
 pub fn int(value: i64) -> Term {
     match i32::try_from(value) {
         // Of a list of small integers `eetf` makes a string, of negative ones, too, which would come out as
@@ -46,13 +42,11 @@ pub fn int(value: i64) -> Term {
 }
 
 /// A tuple.
-#[must_use]
 pub fn tuple(elements: impl IntoIterator<Item = Term>) -> Term {
     Term::from(Tuple::from(elements.into_iter().collect::<Vec<_>>()))
 }
 
 /// A list.
-#[must_use]
 pub fn list(elements: impl IntoIterator<Item = Term>) -> Term {
     let sign = |term: Term| match term {
         Term::FixInteger(it) if it.value < 0 => int(i64::from(it.value)),
@@ -62,13 +56,11 @@ pub fn list(elements: impl IntoIterator<Item = Term>) -> Term {
 }
 
 /// A map.
-#[must_use]
 pub fn map(entries: impl IntoIterator<Item = (Term, Term)>) -> Term {
     Term::from(Map::from(entries.into_iter().collect::<HashMap<_, _>>()))
 }
 
 /// The name of an atom.
-#[must_use]
 pub fn as_atom(term: &Term) -> Option<&str> {
     match term {
         Term::Atom(atom) => Some(&atom.name),
@@ -77,7 +69,6 @@ pub fn as_atom(term: &Term) -> Option<&str> {
 }
 
 /// An integer that 128 bits hold.
-#[must_use]
 pub fn as_int(term: &Term) -> Option<i128> {
     match term {
         Term::FixInteger(it) => Some(i128::from(it.value)),
@@ -87,7 +78,6 @@ pub fn as_int(term: &Term) -> Option<i128> {
 }
 
 /// The bytes of a binary.
-#[must_use]
 pub fn as_bytes(term: &Term) -> Option<&[u8]> {
     match term {
         Term::Binary(it) => Some(&it.bytes),
@@ -96,7 +86,6 @@ pub fn as_bytes(term: &Term) -> Option<&[u8]> {
 }
 
 /// The text of a binary, a list of characters or an atom; what is not UTF-8 is replaced.
-#[must_use]
 pub fn as_text(term: &Term) -> Option<String> {
     match term {
         Term::Binary(it) => Some(String::from_utf8_lossy(&it.bytes).into_owned()),
@@ -112,7 +101,6 @@ pub fn as_text(term: &Term) -> Option<String> {
 }
 
 /// The elements of a list. A list of small integers comes as a string, whose bytes become terms again.
-#[must_use]
 pub fn as_list(term: &Term) -> Option<Cow<'_, [Term]>> {
     match term {
         Term::List(it) => Some(Cow::Borrowed(&it.elements)),
@@ -125,7 +113,6 @@ pub fn as_list(term: &Term) -> Option<Cow<'_, [Term]>> {
 }
 
 /// The elements of a tuple.
-#[must_use]
 pub fn as_tuple(term: &Term) -> Option<&[Term]> {
     match term {
         Term::Tuple(it) => Some(&it.elements),
@@ -134,7 +121,6 @@ pub fn as_tuple(term: &Term) -> Option<&[Term]> {
 }
 
 /// Value of a map, or a list of pairs, under an atom or a binary of this name.
-#[must_use]
 pub fn get<'a>(term: &'a Term, key: &str) -> Option<&'a Term> {
     let is_key = |term: &Term| match term {
         Term::Atom(atom) => atom.name == key,

@@ -23,7 +23,6 @@ impl Write for Cut {
 }
 
 /// A term as Erlang writes it, in one line of at most `most` bytes and an ellipsis.
-#[must_use]
 pub fn show(term: &Term, most: usize) -> String {
     written(most, |out| write_term(out, term))
 }

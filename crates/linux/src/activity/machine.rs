@@ -11,7 +11,6 @@ const SECTOR: f64 = 512.0;
 const MOST_DEVICES: usize = 32;
 
 /// Counts of the whole machine so far, and how its memory stands now. Values that the kernel lacks are left out.
-#[must_use]
 pub fn machine() -> Meters {
     let mut meters = Meters::default();
     let text = |path: &str| fs::read(path).map(|it| String::from_utf8_lossy(&it).into_owned());

@@ -90,13 +90,11 @@ impl LedgerBatch {
     }
 
     /// How many chunks it holds.
-    #[must_use]
     pub const fn len(&self) -> usize {
         self.chunks.len()
     }
 
     /// Whether it holds none.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }
@@ -142,7 +140,6 @@ pub struct LedgerShard {
 impl LedgerShard {
     /// A shard of these bitmaps, by the names that the [`super::Ledger`] knows them by; they are
     /// numbered in this order.
-    #[must_use]
     pub fn new(bitmaps: &[u32]) -> Self {
         let (least, most) = OPEN_PER_BITMAP;
         let per_bitmap = (OPEN / bitmaps.len().max(1)).clamp(least, most);
@@ -162,7 +159,6 @@ impl LedgerShard {
     }
 
     /// The name of a bitmap.
-    #[must_use]
     pub fn name(&self, bitmap: usize) -> Option<u32> {
         self.names.get(bitmap).copied()
     }
@@ -253,7 +249,6 @@ impl LedgerShard {
     }
 
     /// Whether the batch should go soon.
-    #[must_use]
     pub const fn is_due(&self) -> bool {
         self.batch.chunks.len() >= DUE_CHUNKS || self.batch.closed >= DUE_CLOSED
     }

@@ -165,7 +165,6 @@ const fn below(end: u64, first: u64) -> u64 {
 impl Ledger {
     /// A ledger of this many producers. Bitmaps are named: 0 to `producers - 1` are their confirms,
     /// and from there on the deliveries of the producers in `deliveries`, in this order.
-    #[must_use]
     pub fn new(producers: usize, deliveries: &[usize]) -> Self {
         let of = |&producer: &usize| Deliveries { producer, ..Deliveries::default() };
         Self {
@@ -225,7 +224,6 @@ impl Ledger {
     }
 
     /// Bytes that the sets take.
-    #[must_use]
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
@@ -321,7 +319,6 @@ impl Ledger {
     /// The sums at the end of the drain. `held` says how many messages the broker may still hold for
     /// bitmaps of deliveries, counted from the first of them: for a queue its own count, for one that
     /// nobody knows about [`u64::MAX`]. This many of what is missing there are outstanding, not lost.
-    #[must_use]
     pub fn summary(&self, held: &[(Range<usize>, u64)]) -> LedgerSummary {
         let mut sums = self.sums;
         let (mut in_order, mut plain, mut flagged) = (0, 0, 0);

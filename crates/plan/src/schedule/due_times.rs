@@ -45,7 +45,6 @@ impl DueTimes {
     /// The part of a schedule that belongs to `producer`: messages `producer`,
     /// `producer + producers`, … Random differs by `id`, the producer's number over all groups: two
     /// groups of the same seed do not send at the same instants.
-    #[must_use]
     pub fn new(pacer: &Arc<Pacer>, start: Time, producer: u64, id: u32) -> Self {
         let producers = pacer.producers.max(1);
         let mut due_times = match (&pacer.curve, pacer.spacing) {
@@ -84,14 +83,12 @@ impl DueTimes {
 
     /// When the next message is due.
     #[inline]
-    #[must_use]
     pub const fn due(&self) -> Time {
         self.due
     }
 
     /// Whether there is no next message.
     #[inline]
-    #[must_use]
     pub fn is_over(&self) -> bool {
         self.due == NEVER
     }

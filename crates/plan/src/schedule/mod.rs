@@ -64,13 +64,11 @@ pub enum ArrivalProcess {
 
 impl ArrivalProcess {
     /// A constant total rate.
-    #[must_use]
     pub fn constant(rate: Rate) -> Self {
         Self::Scheduled(ArrivalSchedule::constant(rate))
     }
 
     /// Whether messages are sent as fast as possible.
-    #[must_use]
     pub const fn is_unthrottled(&self) -> bool {
         matches!(self, Self::Unthrottled)
     }
@@ -151,7 +149,6 @@ pub enum Spacing {
 
 impl Step {
     /// One rate for this long.
-    #[must_use]
     pub const fn level(rate: f64, length: Nanos) -> Self {
         Self { from: rate, to: rate, length }
     }
@@ -159,13 +156,11 @@ impl Step {
 
 impl RateProfile {
     /// From one rate to another, which is kept then.
-    #[must_use]
     pub fn ramp(from: f64, to: f64, over: Nanos) -> Self {
         Self::Steps { steps: vec![Step { from, to, length: over }], repeat: false }
     }
 
     /// `rate` for `on`, then `idle` (often 0) for `off`, again and again.
-    #[must_use]
     pub fn bursts(rate: f64, on: Nanos, idle: f64, off: Nanos) -> Self {
         Self::Steps { steps: vec![Step::level(rate, on), Step::level(idle, off)], repeat: true }
     }
@@ -174,25 +169,21 @@ impl RateProfile {
 impl ArrivalSchedule {
     /// A schedule; with `per_producer` the rate is each producer's, otherwise that of all producers of
     /// the group together.
-    #[must_use]
     pub fn new(profile: RateProfile, spacing: Spacing, per_producer: bool) -> Self {
         Self { profile, spacing, per_producer, pacer: Arc::default() }
     }
 
     /// A constant total rate, evenly spaced.
-    #[must_use]
     pub fn constant(rate: Rate) -> Self {
         Self::new(RateProfile::Constant(rate), Spacing::Even, false)
     }
 
     /// The rate over time.
-    #[must_use]
     pub const fn profile(&self) -> &RateProfile {
         &self.profile
     }
 
     /// How messages are spaced.
-    #[must_use]
     pub const fn spacing(&self) -> Spacing {
         self.spacing
     }
@@ -220,7 +211,6 @@ impl ArrivalSchedule {
 }
 
 /// How many of `total` messages belong to one of `producers`.
-#[must_use]
 pub const fn share(total: u64, producer: u64, producers: u64) -> u64 {
     total / producers + (producer < total % producers) as u64
 }

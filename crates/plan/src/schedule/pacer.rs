@@ -104,7 +104,6 @@ impl Pacer {
     }
 
     /// Messages that are requested of the whole group until `t` after the start.
-    #[must_use]
     pub fn until(&self, t: Nanos) -> f64 {
         match &self.curve {
             Curve::Constant(constant) => constant.until(t.0),
@@ -118,7 +117,6 @@ impl Pacer {
     }
 
     /// Whether there is a last message.
-    #[must_use]
     pub fn ends(&self) -> bool {
         match &self.curve {
             Curve::Constant(_) | Curve::Sine(_) => false,
@@ -255,7 +253,6 @@ impl Requested {
 
     /// Messages requested between two instants after the start: the integral of the rate, up to
     /// the message count. Random arrivals deviate from it: see [`Self::deviation`].
-    #[must_use]
     pub fn messages(&self, from: Nanos, to: Nanos) -> f64 {
         let groups = self.groups.iter();
         groups.map(|group| group.between(from, to)).sum()
@@ -263,7 +260,6 @@ impl Requested {
 
     /// The share of the time between two instants in which messages are due: less than 1 only where all groups reach
     /// their message count in it.
-    #[must_use]
     pub fn share_due(&self, from: Nanos, to: Nanos) -> f64 {
         let share = |group: &Asked| match group.scheduled(to) - group.scheduled(from) {
             all if all > 0.0 => group.between(from, to) / all,
@@ -275,7 +271,6 @@ impl Requested {
 
     /// The standard deviation of the number of messages due between two instants: 0 unless arrivals
     /// are random, and then the root of the messages expected.
-    #[must_use]
     pub fn deviation(&self, from: Nanos, to: Nanos) -> f64 {
         let random = self.groups.iter().filter(|group| group.pacer.is_random());
         random.map(|group| group.between(from, to)).sum::<f64>().sqrt()

@@ -136,19 +136,16 @@ impl Trace {
     }
 
     /// Messages in the trace.
-    #[must_use]
     pub const fn len(&self) -> usize {
         self.times.len()
     }
 
     /// Never: a trace without a message is refused.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.times.is_empty()
     }
 
     /// Whether it says how large messages were.
-    #[must_use]
     pub const fn has_sizes(&self) -> bool {
         !self.sizes.is_empty()
     }

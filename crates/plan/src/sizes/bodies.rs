@@ -70,13 +70,11 @@ impl Bodies {
     }
 
     /// Number of bodies.
-    #[must_use]
     pub const fn len(&self) -> usize {
         self.bodies.len()
     }
 
     /// Never where it was read.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.bodies.is_empty()
     }
@@ -88,7 +86,6 @@ impl Bodies {
 
     /// The body of a producer's `sequence`-th message.
     #[inline]
-    #[must_use]
     pub fn content(&self, sequence: u64) -> &[u8] {
         let at = sequence % self.bodies.len().max(1) as u64;
         self.bodies.get(at as usize).map_or(&[], |body| body)
@@ -146,7 +143,6 @@ pub struct Json {
 
 impl Json {
     /// PerfTest's 100 documents of 1,000 names and values.
-    #[must_use]
     pub const fn new(size: usize) -> Self {
         Self { size, count: 100, fields: 1_000, seed: 0 }
     }

@@ -119,7 +119,6 @@ pub(super) fn of_emulator(record: &[u8]) -> Option<(u64, bool)> {
 }
 
 /// The names of the functions in a record of the emulator's, for the fuzz target.
-#[must_use]
 pub fn beam_functions(record: &[u8]) -> Vec<String> {
     let module = CompiledModule::parse(record).unwrap_or_default();
     let functions = module.functions.iter();

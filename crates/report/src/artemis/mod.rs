@@ -85,7 +85,6 @@ const fn names(metric: Metric) -> [&'static str; 3] {
 }
 
 /// The block of one second, with a blank line before it and a line break after it.
-#[must_use]
 pub fn block(sides: Sides, interval: &Interval, latencies: bool) -> String {
     // As long as the other, so that blocks look alike.
     let warmup = if is_warmup(interval) { "true " } else { "false" };
@@ -98,7 +97,6 @@ pub fn block(sides: Sides, interval: &Interval, latencies: bool) -> String {
 }
 
 /// The end of it all, with a blank line before it and a line break after it.
-#[must_use]
 pub fn summary(sides: Sides, end: End<'_>) -> String {
     let result = if end.success { "success" } else { "fail" };
     let mut text = format!("\n--- SUMMARY\n--- result:         {result:>12}");
@@ -181,7 +179,6 @@ fn times(sides: Sides, interval: &Interval, wanted: Metric) -> Option<Value> {
 }
 
 /// The object of one second; `unix_ms` is its end.
-#[must_use]
 pub fn interval_sample(sides: Sides, interval: &Interval, unix_ms: u64) -> String {
     let counters = &interval.counters;
     let rate = |shown: bool, count: u64| shown.then(|| Value::Number(rate(count, interval)));
@@ -201,7 +198,6 @@ pub fn interval_sample(sides: Sides, interval: &Interval, unix_ms: u64) -> Strin
 }
 
 /// The object of the whole run, which ended at `unix_ms`.
-#[must_use]
 pub fn summary_sample(sides: Sides, end: End<'_>, unix_ms: u64) -> String {
     let result = if end.success { "success" } else { "fail" };
     let total = |shown: bool, count: u64| shown.then_some(Value::Number(count));

@@ -33,7 +33,6 @@ const LATE: f64 = 0.01;
 
 /// The end of a run, ending in a newline. `report` is the path of the report, or of the run folder; `run` names the run
 /// in the next command, where it is not the last one.
-#[must_use]
 pub fn brief(
     record: &RunRecord,
     summary: &RunSummary,

@@ -21,7 +21,6 @@ const FIGURES: usize = 5;
 
 /// The end of a comparison in at most fourteen lines of 80 columns, ending in a newline: the decision, the sides, and
 /// the figures that changed before others. All of it is in [`comparison()`] and on the page.
-#[must_use]
 pub fn comparison_brief(of: &Comparison, style: Style) -> String {
     let mut lines = first(of, style);
     let is_changed = |it: &&ComparedFigure| it.decision == Decision::Changed;
@@ -46,7 +45,6 @@ fn first(of: &Comparison, style: Style) -> Vec<String> {
 }
 
 /// The comparison, ending in a newline.
-#[must_use]
 pub fn comparison(of: &Comparison, style: Style) -> String {
     let mut lines = first(of, style);
     let all: Vec<&ComparedFigure> = of.figures.iter().collect();

@@ -95,7 +95,6 @@ impl DifferenceTable<'_> {
 }
 
 /// Functions of two profiles, and notes on the whole, ending in a newline.
-#[must_use]
 pub fn difference(table: &DifferenceTable<'_>, style: Style) -> String {
     let rows = table.rows();
     let (heads, figures_of) = match table.has_totals() {
@@ -221,7 +220,6 @@ struct DifferenceJson<'a> {
 }
 
 /// The table as JSON.
-#[must_use]
 pub fn difference_as_json(table: &DifferenceTable<'_>) -> impl Serialize {
     fn side<'s>(side: &DifferenceSide<'s>) -> SideJson<'s> {
         SideJson {

@@ -36,7 +36,6 @@ pub struct CheckRow {
 }
 
 /// The checks, each with its value; meaning and fix below those that are not in order.
-#[must_use]
 pub fn doctor(checks: &[CheckRow], style: Style) -> String {
     let name_width = checks.iter().map(|c| c.name.chars().count()).max().unwrap_or(0);
     let indent = 4 + 2 + name_width + 2;
@@ -101,7 +100,6 @@ pub struct WakeRow {
 }
 
 /// The table of a calibration, below a line that names its machine.
-#[must_use]
 pub fn calibration(machine: &str, wakes: &[WakeRow], loads: &[LoadRow], style: Style) -> String {
     let mut out = style.strong(&sanitise(machine)) + "\n\n";
     let heads = "unthrottled<|bytes|producers|loops|msg/s|CPU ns/msg|broker ns/msg|max lag";

@@ -144,7 +144,6 @@ impl FunctionTable<'_> {
     }
 
     /// The functions of Erlang, Java or Go of which [`Self::only`] says yes, with the native code below them.
-    #[must_use]
     pub fn language_rows(&self, profile: &Profile) -> Vec<LanguageShare> {
         let mut rows = profile.language_functions();
         rows.retain(|row| (self.only)(&row.function));
@@ -153,7 +152,6 @@ impl FunctionTable<'_> {
     }
 
     /// The functions of the table.
-    #[must_use]
     pub fn rows(&self, profile: &Profile) -> FunctionRows {
         let profile = self.of.grouped(profile);
         let mut rows = match self.compared() {
@@ -190,7 +188,6 @@ fn compared(part: &Profile, rest: &Profile) -> Vec<FunctionRow> {
 }
 
 /// Warns of a profile with too few samples for shares, before any share, ending in a newline; empty for others.
-#[must_use]
 pub fn few_samples(profile: &Profile, style: Style) -> String {
     // Files of other tools have one sample for many. What they weigh otherwise says nothing of how many there were.
     let samples = match profile.header.unit.as_str() {
@@ -215,7 +212,6 @@ pub fn few_samples(profile: &Profile, style: Style) -> String {
 }
 
 /// Functions of a profile, and notes on the whole, ending in a newline. Shares are of all samples, whatever is shown.
-#[must_use]
 pub fn functions(profile: &Profile, options: &FunctionTable<'_>, style: Style) -> String {
     let rows = options.rows(profile);
     let unit = sanitise(&profile.header.unit);
@@ -394,7 +390,6 @@ pub(super) fn language_table(rows: &[LanguageShare], style: Style) -> Vec<String
 /// Functions of Erlang, Java or Go with the native code below them, and notes on the whole, ending in a newline; all
 /// shares are of all samples, and those of all rows add up to them. `None` where no such function is known, or the
 /// table compares, sorts otherwise, or has rows of another kind.
-#[must_use]
 pub fn language_functions(profile: &Profile, options: &FunctionTable<'_>, style: Style) -> Option<String> {
     let is_usual = options.of == FunctionRowOf::Function && options.sort == FunctionSort::SelfShare;
     let mut rows = profile.language_functions();
@@ -448,7 +443,6 @@ pub(super) fn notes(profile: &Profile) -> impl Iterator<Item = String> {
 }
 
 /// Classes of a profile's samples, and notes on the whole, ending in a newline.
-#[must_use]
 pub fn classes(profile: &Profile, style: Style) -> String {
     let unit = sanitise(&profile.header.unit);
     let mut table = Table::of("share %||class<|what it holds<").titled(1, weight_head(&unit));
@@ -468,7 +462,6 @@ pub fn classes(profile: &Profile, style: Style) -> String {
 }
 
 /// The rows of the table: the largest shares first, at most `limit`; the others are added up in one more.
-#[must_use]
 pub fn work_rows(profile: &Profile, by: WorkBy, limit: usize) -> Vec<Work> {
     let mut rows = profile.work(by);
     let others = rows.split_off(limit.min(rows.len()));
@@ -477,7 +470,6 @@ pub fn work_rows(profile: &Profile, by: WorkBy, limit: usize) -> Vec<Work> {
 }
 
 /// Table of the work of a profile's processes, and notes on the whole, ending in a newline.
-#[must_use]
 pub fn work(profile: &Profile, by: WorkBy, limit: usize, style: Style) -> String {
     let rows = work_rows(profile, by, limit);
     let mut lines = if rows.is_empty() {

@@ -15,7 +15,6 @@ const LEAST_OF_LEVEL: usize = 3;
 const MOST_NAMED: usize = 3;
 
 /// The history, ending in a newline.
-#[must_use]
 pub fn history(of: &History, style: Style) -> String {
     let mut lines = style.strong_lines(&headline(of));
     if of.debug_build {

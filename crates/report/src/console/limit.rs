@@ -26,7 +26,6 @@ enum WhyNot {
 
 /// The end of a search in at most fourteen lines of 80 columns, ending in a newline: the interval, the rates next to
 /// it, and the commands that follow. All trials are in [`limit()`] and on the page.
-#[must_use]
 pub fn limit_brief(of: &LimitTrials, style: Style) -> String {
     let mut lines = style.strong_lines(&headline(of));
     if let Some(scale) = &of.scale {
@@ -64,7 +63,6 @@ fn nearest(of: &LimitTrials) -> Vec<f64> {
 }
 
 /// All trials of a search, ending in a newline.
-#[must_use]
 pub fn limit(of: &LimitTrials, style: Style) -> String {
     let mut lines = style.strong_lines(&headline(of));
     if let Some(scale) = &of.scale {

@@ -36,13 +36,11 @@ enum View {
 
 impl Live {
     /// No output until the summary.
-    #[must_use]
     pub const fn quiet() -> Self {
         Self { view: View::Quiet, closed: false }
     }
 
     /// A line a second to `results`; steps, phases and events to standard error, and a line before one of several runs.
-    #[must_use]
     pub fn plain(shape: Shape, results: Box<dyn Write + Send>) -> Self {
         if shape.progress.is_some() {
             note(&run_heading(&shape, Instant::now()));
@@ -60,7 +58,6 @@ impl Live {
     }
 
     /// A table on standard error, redrawn with every interval.
-    #[must_use]
     pub fn table(shape: Shape, style: Style) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         bar.enable_steady_tick(TICK);
@@ -70,7 +67,6 @@ impl Live {
     }
 
     /// Whether the results have no reader any more (a closed pipe).
-    #[must_use]
     pub const fn is_closed(&self) -> bool {
         self.closed
     }
@@ -226,19 +222,16 @@ pub struct RunsProgress {
 
 impl RunsProgress {
     /// Begins with no runs.
-    #[must_use]
     pub const fn new(began: Instant) -> Self {
         Self { began, run_began: began, runs: 0, total: Duration::ZERO, longest: Duration::ZERO, ends: None }
     }
 
     /// Begins the first of this many further runs, each expected to be as long as those before on average.
-    #[must_use]
     pub fn begin(&mut self, runs: usize, now: Instant) -> Self {
         self.begun(self.total.checked_div(self.runs), runs, now, false)
     }
 
     /// Begins the first of at most this many further runs, none expected to be longer than the longest before.
-    #[must_use]
     pub fn begin_of_at_most(&mut self, runs: usize, now: Instant) -> Self {
         self.begun(Some(self.longest).filter(|_| self.runs > 0), runs, now, true)
     }
@@ -438,7 +431,6 @@ pub enum Steps {
 
 impl Steps {
     /// A bar where `style` is that of a terminal, else lines.
-    #[must_use]
     pub fn new(style: Style) -> Self {
         if !style.terminal {
             return Self::Plain;

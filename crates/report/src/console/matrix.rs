@@ -18,7 +18,6 @@ const MOST_LINES: usize = 14;
 
 /// The end of a matrix, ending in a newline: where it helps and where it hurts, and its cells as far as they have room.
 /// All of it is in [`matrix()`] and on the page.
-#[must_use]
 pub fn matrix_brief(of: &ComparedMatrix, style: Style) -> String {
     let mut lines = first(of, style);
     let cells = match of.keys.as_slice() {
@@ -45,7 +44,6 @@ fn first(of: &ComparedMatrix, style: Style) -> Vec<String> {
 }
 
 /// All of a matrix, ending in a newline.
-#[must_use]
 pub fn matrix(of: &ComparedMatrix, style: Style) -> String {
     let mut lines = first(of, style);
     if let [rows, columns] = of.keys.as_slice() {

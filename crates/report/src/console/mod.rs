@@ -66,7 +66,6 @@ const fn phase_name(phase: Phase) -> &'static str {
 
 /// `error: …`, `help: …` below it, and below that the lines of a log that explains it; ends in a
 /// newline. The text may come from a network and is made harmless.
-#[must_use]
 pub fn error(problem: &Problem, style: Style) -> String {
     let line = |label: String, text: &str| {
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -83,7 +82,6 @@ pub fn error(problem: &Problem, style: Style) -> String {
 }
 
 /// JSON of an error: `{"error": {"cause", "value", "help"}}`.
-#[must_use]
 pub fn error_as_json(problem: &Problem) -> serde_json::Value {
     json!({ "error": problem })
 }
@@ -113,7 +111,6 @@ pub struct Shape {
 
 impl Shape {
     /// Whether the latency exists in such a run.
-    #[must_use]
     pub const fn shows(&self, metric: Metric) -> bool {
         match metric {
             Metric::END_TO_END | Metric::TRANSFER => self.consumers,
@@ -123,7 +120,6 @@ impl Shape {
     }
 
     /// Planned length of a phase. The drain has none: it ends when all has arrived.
-    #[must_use]
     pub const fn planned(&self, phase: Phase) -> Option<Nanos> {
         match phase {
             Phase::Warmup => Some(self.warmup),

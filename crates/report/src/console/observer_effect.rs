@@ -11,7 +11,6 @@ use crate::text::{change_and_interval, effect_percent};
 const VISIBLE: [usize; 2] = [4, 6];
 
 /// The table, ending in a newline.
-#[must_use]
 pub fn observer_table(of: &ObserverTable, style: Style) -> String {
     let title = format!("{}: what profiling cost", of.name);
     let mut lines = vec![style.strong(&sanitise(&title))];

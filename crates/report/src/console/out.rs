@@ -26,7 +26,6 @@ const OWN_CODES: [&str; 9] = [
 const CLEAR_SCREEN: &[u8] = b"\x1b[H\x1b[J";
 
 /// Lines with the product's own colours; all other control and text-direction characters as symbols.
-#[must_use]
 pub fn harmless(text: &str) -> Cow<'_, str> {
     if text.chars().all(is_harmless) {
         return Cow::Borrowed(text);
@@ -113,7 +112,6 @@ pub(super) fn style_aside() -> Style {
 }
 
 /// JSON in which characters that a terminal might obey are written as `\u….`: the same value.
-#[must_use]
 pub fn harmless_json(json: &str) -> Cow<'_, str> {
     if json.chars().all(is_harmless) {
         return Cow::Borrowed(json);

@@ -13,7 +13,6 @@ const GAP: usize = 2;
 pub type TopicOf = fn(&str) -> Option<&'static str>;
 
 /// The page as text, ending in a newline. Code keeps its lines, however long; everything else is wrapped.
-#[must_use]
 pub fn page(markdown: &str, topic_of: TopicOf, style: Style) -> String {
     let columns = style.columns.min(WIDEST);
     let mut page =
@@ -48,13 +47,11 @@ pub fn page(markdown: &str, topic_of: TopicOf, style: Style) -> String {
 }
 
 /// The title of a page: its first heading.
-#[must_use]
 pub fn page_title(markdown: &str) -> &str {
     markdown.lines().find_map(heading).unwrap_or_default()
 }
 
 /// The sections of a page: each heading, and the text up to the next as one line.
-#[must_use]
 pub fn page_sections(markdown: &str) -> Vec<(&str, String)> {
     let mut sections: Vec<(&str, String)> = Vec::new();
     let mut is_code = false;

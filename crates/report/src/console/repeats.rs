@@ -11,7 +11,6 @@ use crate::text::requirements_tally;
 const STRIP: usize = 21;
 
 /// One run of several, in a line: number, first figures and problems. `about` is trusted text, such as `run 2 of 5`.
-#[must_use]
 pub fn repeated(about: &str, record: &RunRecord, style: Style) -> String {
     let mut parts = Vec::new();
     if record.state != RunState::Complete {
@@ -84,7 +83,6 @@ fn in_lines(about: &str, parts: &[(String, bool)], style: Style) -> String {
 }
 
 /// Figures over all runs, ending in a newline. `report` is the path of the report that shows them.
-#[must_use]
 pub fn repeats(repeats: &Repeats, records: &[RunRecord], report: Option<&str>, style: Style) -> String {
     let mut lines = vec![style.strong(&title(repeats))];
     lines.extend(remarks(repeats).iter().flat_map(|text| wrap(text, style.columns)));

@@ -11,7 +11,6 @@ use crate::numbers::{bytes, counted, percentile, seconds, three_digits};
 const LEAST_RUN: usize = 20;
 
 /// The runs, as given, ending in a newline. Under a run stand its tags and its note.
-#[must_use]
 pub fn runs(entries: &[RunEntry], style: Style) -> String {
     let mut table = Table::of("run<|when (UTC)<|state<|rate|p99|took|size|broker<|warn");
     // The least important columns go first; a run's warnings belong to its figures.
@@ -42,7 +41,6 @@ pub fn runs(entries: &[RunEntry], style: Style) -> String {
 }
 
 /// Tags and note in one line; empty where there are none.
-#[must_use]
 pub fn labels(entry: &RunEntry) -> String {
     let labels = match &entry.labels {
         Ok(labels) => labels,
@@ -101,7 +99,6 @@ fn shortened(id: &str, columns: usize) -> String {
 }
 
 /// How many runs were removed, or would be, and how much room that makes.
-#[must_use]
 pub fn removed(number: u64, size: u64, dry_run: bool) -> String {
     let what = counted(number, "run");
     let done = if dry_run { "would be removed" } else { "removed" };

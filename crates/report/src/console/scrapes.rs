@@ -44,7 +44,6 @@ pub struct SelectedRow {
 }
 
 /// The table of scrapes, and below it the one of selected series.
-#[must_use]
 pub fn scrapes(rows: &[ScrapeRow], selected: &[SelectedRow], style: Style) -> String {
     let heads = "page<|pages|failed|p50|p99|max|arrived|page size|series|parsed|server CPU";
     let mut table = Table::of(heads);

@@ -18,7 +18,6 @@ const BETWEEN: usize = 6;
 /// The summary, ending in a newline. Its tables are laid out for the columns that there are; nothing is cut.
 ///
 /// `report` is the path of the report, or of the run folder, printed last.
-#[must_use]
 pub fn summary(shape: &Shape, record: &RunRecord, summary: &RunSummary, report: Option<&str>, style: Style) -> String {
     let columns = style.prose_columns();
     let mut sections = vec![
@@ -284,7 +283,6 @@ fn cost_of_profiling(summary: &RunSummary, style: Style) -> Vec<String> {
 }
 
 /// Warnings under something else than a summary, one after the other, each line ending in a newline.
-#[must_use]
 pub fn warnings(all: &[Warning], style: Style) -> String {
     warning_lines(all, |_| true, style).into_iter().map(|line| line + "\n").collect()
 }
@@ -305,7 +303,6 @@ fn warning_lines(all: &[Warning], of: impl Fn(Tier) -> bool, style: Style) -> Ve
 }
 
 /// Remarks below figures in another tool's format: warnings, and the verdict that they refer to.
-#[must_use]
 pub fn remarks(summary: &RunSummary, style: Style) -> String {
     let mut text = warnings(&summary.warnings, style);
     if !text.is_empty()

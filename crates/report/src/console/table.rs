@@ -353,7 +353,6 @@ fn total(widths: &[usize], shown: &[usize]) -> usize {
 /// Rows below their heads, `name<|bytes`: text stands at the left below a head with a `<` behind it, numbers at the
 /// right. Every cell is made harmless. The column that gives way is broken over several lines where the screen is too
 /// narrow.
-#[must_use]
 pub fn grid(
     heads: &str,
     gives_way: Option<usize>,
@@ -369,7 +368,6 @@ pub fn grid(
 }
 
 /// A [`grid`] whose first column names the rows; columns of `drop` are left out before it gets narrower than `least`.
-#[must_use]
 pub fn named_grid(
     heads: &str,
     least: usize,

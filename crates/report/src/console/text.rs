@@ -42,7 +42,6 @@ impl Style {
     }
 
     /// Columns that a sentence may fill: longer lines are hard to read on a terminal, and easy to search elsewhere.
-    #[must_use]
     pub fn prose_columns(self) -> usize {
         if self.terminal { self.columns.min(100) } else { self.columns }
     }
@@ -63,31 +62,26 @@ impl Style {
     }
 
     /// Bold, for headlines.
-    #[must_use]
     pub fn strong(self, text: &str) -> String {
         self.paint("1", text)
     }
 
     /// Dim, for details.
-    #[must_use]
     pub fn faint(self, text: &str) -> String {
         self.paint("2", text)
     }
 
     /// Yellow, for cautions; the words beside it say so too.
-    #[must_use]
     pub fn caution(self, text: &str) -> String {
         self.paint("33", text)
     }
 
     /// Bold red, for errors; the words beside it say so too.
-    #[must_use]
     pub fn alarm(self, text: &str) -> String {
         self.paint("1;31", text)
     }
 
     /// Cyan, for the part of a bar that is done.
-    #[must_use]
     pub fn accent(self, text: &str) -> String {
         self.paint("36", text)
     }
@@ -99,7 +93,6 @@ impl Style {
 
 /// Text from a broker or a network, made safe to print: control characters appear as symbols, and
 /// characters that reorder or hide text as the replacement character.
-#[must_use]
 pub fn sanitise(text: &str) -> Cow<'_, str> {
     if text.chars().all(|c| symbol(c) == c) {
         Cow::Borrowed(text)
@@ -127,13 +120,11 @@ pub(super) fn symbol(c: char) -> char {
 }
 
 /// Columns that the text fills. It must not hold colour codes.
-#[must_use]
 pub fn width(text: &str) -> usize {
     text.width()
 }
 
 /// At most `columns` wide; a cut is shown as `…`.
-#[must_use]
 pub fn fit(text: &str, columns: usize) -> Cow<'_, str> {
     if width(text) <= columns {
         return Cow::Borrowed(text);
@@ -154,7 +145,6 @@ pub fn fit(text: &str, columns: usize) -> Cow<'_, str> {
 }
 
 /// The distinctive end of a name, at most `room` wide; a cut is shown as `…`.
-#[must_use]
 pub(super) fn fit_end(name: &str, room: usize) -> String {
     if width(name) <= room {
         return name.to_owned();
@@ -171,7 +161,6 @@ pub(super) fn fit_end(name: &str, room: usize) -> String {
 }
 
 /// Both ends of a name, either of which may be distinctive, at most `room` wide; a cut is shown as `…`.
-#[must_use]
 pub(super) fn fit_middle(name: &str, room: usize) -> String {
     if width(name) <= room {
         return name.to_owned();
@@ -250,7 +239,6 @@ fn without_addresses(name: &str) -> String {
 const LEAST_GIVEN: usize = 8;
 
 /// Names at most `room` wide, each cut at the best place; if they look alike then, so that their difference is seen.
-#[must_use]
 pub fn fit_apart(names: &[String], room: usize) -> Vec<String> {
     let mut shown: Vec<String> = names.iter().map(|name| fit_middle(name, room)).collect();
     // Each time some of a group are told from the others of it.
@@ -323,7 +311,6 @@ fn fit_around(name: &[char], from: usize, until: usize, room: usize) -> String {
 }
 
 /// Exactly `columns` wide, text at the left.
-#[must_use]
 pub(super) fn left(text: &str, columns: usize) -> String {
     let text = fit(text, columns);
     // Formatting would panic at widths above 65,535.
@@ -332,7 +319,6 @@ pub(super) fn left(text: &str, columns: usize) -> String {
 }
 
 /// Exactly `columns` wide, text at the right.
-#[must_use]
 pub(super) fn right(text: &str, columns: usize) -> String {
     let text = fit(text, columns);
     let pad = " ".repeat(columns.saturating_sub(width(&text)));
@@ -340,7 +326,6 @@ pub(super) fn right(text: &str, columns: usize) -> String {
 }
 
 /// Breaks at blanks into lines of at most `columns`, not between a number and its unit; longer words break anywhere.
-#[must_use]
 pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     broken(text, columns, false)
 }
@@ -429,14 +414,12 @@ fn painted_width(text: &str) -> usize {
 }
 
 /// A sentence over as many lines as the screen demands.
-#[must_use]
 pub fn sentence(text: &str, style: Style) -> String {
     wrap(&sanitise(text), style.prose_columns()).join("\n") + "\n"
 }
 
 /// Lines of prose, each over as many of the screen's as it needs, or unbroken in a pipe. A path wider than the screen
 /// stays whole, for copying.
-#[must_use]
 pub fn prose(text: &str, style: Style) -> String {
     let columns = style.prose_columns();
     let mut out = String::new();
@@ -455,7 +438,6 @@ pub fn prose(text: &str, style: Style) -> String {
 }
 
 /// Names, and beside each in a column its text, over as many lines as that needs.
-#[must_use]
 pub fn listed<N: AsRef<str>, T: AsRef<str>>(rows: &[(N, T)], style: Style) -> String {
     let names = rows.iter().map(|(name, _)| width(name.as_ref())).max().unwrap_or(0);
     let columns = style.prose_columns().saturating_sub(names + 2).max(20);
@@ -470,7 +452,6 @@ pub fn listed<N: AsRef<str>, T: AsRef<str>>(rows: &[(N, T)], style: Style) -> St
 }
 
 /// Seconds as `0:07`, `1:00`, `2:03:04`.
-#[must_use]
 pub(super) fn clock(seconds: f64) -> String {
     let whole = if seconds.is_finite() && seconds > 0.0 { seconds as u64 } else { 0 };
     let (hours, minutes, rest) = (whole / 3600, whole / 60 % 60, whole % 60);

@@ -41,7 +41,6 @@ type Key = (String, String);
 type Counted = ([u64; 2], [Amount; 2]);
 
 /// All functions of two profiles, by name and module, largest own share first: those of the second, then the others.
-#[must_use]
 pub fn differences(a: &Profile, b: &Profile) -> Vec<DifferenceRow> {
     let (wholes, [mut of_a, of_b]) = ([a, b].map(amount), [a, b].map(counted));
     let mut in_a: BTreeMap<Key, Counted> = of_a.drain(..).collect();
@@ -86,7 +85,6 @@ fn counted(profile: &Profile) -> Vec<(Key, Counted)> {
 }
 
 /// The smallest change of a share (0 to 1) that two profiles can show; `None` where they can show none.
-#[must_use]
 pub fn smallest_change(share: f64, a: &Profile, b: &Profile) -> Option<f64> {
     compare::smallest_change(share, amount(a), amount(b))
 }

@@ -50,7 +50,6 @@ pub(super) fn looked_into(looks: u64, commands: &str, length: f64) -> (String, &
 }
 
 /// An inspection, in one sentence.
-#[must_use]
 pub fn look(look: &LookSpan) -> String {
     let node = look.node.map_or_else(|| " the broker".to_owned(), |it| format!(" node {it}"));
     let end = if look.killed { ", when it was killed" } else { "" };
@@ -61,7 +60,6 @@ pub fn look(look: &LookSpan) -> String {
 }
 
 /// A trace, in one sentence: its function, its node, how many calls are archived, and the slowest.
-#[must_use]
 pub fn trace(trace: &TraceSummary) -> String {
     let mut text = format!("{} on {}: {} in traces.jsonl", trace.function, trace.node, counted(trace.kept, "call"));
     if trace.left_out > 0 {

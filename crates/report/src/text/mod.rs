@@ -70,7 +70,6 @@ pub(crate) fn requirements_tally(all: &[RequirementOutcome]) -> Option<String> {
 }
 
 /// Range of a figure: `4.2 ms to 18 ms`.
-#[must_use]
 pub fn range(unit: QuantityUnit, low: f64, high: f64) -> String {
     format!("{} to {}", figure(low, unit), figure(high, unit))
 }

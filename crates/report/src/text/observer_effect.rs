@@ -6,7 +6,6 @@ use super::stalls::one;
 use crate::numbers::{duration, seconds_digits};
 
 /// Overhead of profiling, the most important figure first.
-#[must_use]
 pub fn observer_effect(effect: &ObserverEffect) -> Vec<String> {
     if effect.pairs < 2 {
         return vec![nothing(effect)];

@@ -39,7 +39,6 @@ const KEYS: &[Name] = &[
 ];
 
 /// Names options as the command has them that was typed, in the remedy of an error.
-#[must_use]
 pub fn remedy(help: &str, command: &[String]) -> String {
     names(command).iter().fold(help.to_owned(), |help, (from, to)| help.replace(from, to))
 }

@@ -11,7 +11,6 @@ const LEAST_CLASS: f64 = 0.02;
 const LEAST_WORK: f64 = 0.1;
 
 /// One line: how stacks were unwound, and how much was copied for it. `None` where the profile does not say.
-#[must_use]
 pub fn stacks(profile: &ProfileSummary) -> Option<String> {
     let copied = (profile.copied_share > 0.0).then(|| {
         let share = percent(profile.copied_share);
@@ -28,13 +27,11 @@ pub fn stacks(profile: &ProfileSummary) -> Option<String> {
 }
 
 /// Weight of all samples: `1,234 samples`, `1.20 MB`, `3.40 s`.
-#[must_use]
 pub fn amount(profile: &Profile) -> String {
     weight(profile.total_weight(), &profile.header.unit)
 }
 
 /// The kernel's sampling event and its frequency: `by cpu-clock at 999 Hz`; `None` where neither is known.
-#[must_use]
 pub fn clock(profile: &ProfileSummary) -> Option<String> {
     let by = (!profile.clock.is_empty()).then(|| format!("by {}", profile.clock));
     let often = (profile.frequency > 0).then(|| format!("at {} Hz", count(profile.frequency.into())));
@@ -43,14 +40,12 @@ pub fn clock(profile: &ProfileSummary) -> Option<String> {
 }
 
 /// Share of the process's CPU time that the samples cover; `None` where that is not known.
-#[must_use]
 pub fn covered(profile: &ProfileSummary) -> Option<String> {
     let share = profile.cpu_share?;
     Some(format!("{} of its CPU time sampled", percent(share)))
 }
 
 /// One line: the classes with the largest shares, as text that is not sanitised. Nothing for a profile without samples.
-#[must_use]
 pub fn classes(profile: &ProfileSummary) -> Option<String> {
     let (large, small): (Vec<&ClassShare>, Vec<_>) = profile.classes.iter().partition(|it| it.share >= LEAST_CLASS);
     let rest: f64 = small.iter().map(|it| it.share).sum();
@@ -64,7 +59,6 @@ pub fn classes(profile: &ProfileSummary) -> Option<String> {
 }
 
 /// Meaning of a class.
-#[must_use]
 pub const fn class_meaning(class: Class) -> &'static str {
     match class {
         Class::ErlangCode => "functions that the JIT compiled",
@@ -90,7 +84,6 @@ pub const fn class_meaning(class: Class) -> &'static str {
 }
 
 /// One sentence on a pattern: share of the samples, their work, place, and cure elsewhere, with the source.
-#[must_use]
 pub fn known_pattern(of: &PatternShare) -> String {
     let below = of.function.as_deref().map_or_else(String::new, |function| {
         let name = function.strip_prefix('$').unwrap_or(function);
@@ -100,7 +93,6 @@ pub fn known_pattern(of: &PatternShare) -> String {
 }
 
 /// One line: Erlang processes with the largest shares. `None` where these are tiny together, or none is known.
-#[must_use]
 pub fn work(profile: &ProfileSummary) -> Option<String> {
     let together: f64 = profile.work.iter().map(|work| work.share).sum();
     let shares: Vec<_> = profile.work.iter().map(|work| format!("{} {}", work.of, percent(work.share))).collect();

@@ -7,7 +7,6 @@ use crate::numbers::{count, counted, seconds};
 
 /// One stall: `the broker stopped answering at 4.2 s for 600 ms (1 connection, 1,200 messages delayed)`; in a run
 /// of churn it delays cycles, as `items` says.
-#[must_use]
 pub fn stall(stall: &Stall, items: &str, role: ScenarioRole) -> String {
     let target = role.target();
     format!(

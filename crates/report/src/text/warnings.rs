@@ -29,7 +29,6 @@ pub(crate) fn said_within(warning: &Warning) -> Option<SaidWithin> {
 }
 
 /// Makes the sentence of a warning: text; remedy.
-#[must_use]
 pub fn warning(warning: &Warning) -> String {
     let (text, remedy) = text_and_remedy(warning);
     // Names the profile, where it is not the usual one.

@@ -107,7 +107,6 @@ impl Exporter {
     }
 
     /// Where the page is, where one is served.
-    #[must_use]
     pub fn url(&self) -> Option<&str> {
         self.url.as_deref()
     }
@@ -118,7 +117,6 @@ impl Exporter {
     }
 
     /// Waits a little for unsent series; returns messages about those that were not sent.
-    #[must_use]
     pub fn finish(self) -> Vec<String> {
         self.pusher.into_iter().flat_map(|(_, pusher)| pusher.finish()).map(|news| told(&news)).collect()
     }

@@ -67,7 +67,6 @@ impl FromStr for MetricsTarget {
 
 impl MetricsTarget {
     /// The server's address.
-    #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }

@@ -32,7 +32,6 @@ pub(super) fn name_of(pid: u32) -> Option<String> {
 }
 
 /// The Erlang nodes of this machine that this name means, else those whose names begin with it: `NAME@HOST`, each once.
-#[must_use]
 pub fn nodes_called(name: &str) -> Vec<String> {
     let nodes = ErlangNodes::list();
     let pids = processes::others().into_iter();

@@ -109,7 +109,6 @@ impl Current {
 
 impl Collapse {
     /// Nothing yet.
-    #[must_use]
     pub fn new(options: CollapseOptions) -> Self {
         let event = options.event.as_ref().map(|it| it.as_bytes().to_vec());
         Self { event: event.filter(|event| !event.is_empty()), options, ..Self::default() }
@@ -191,19 +190,16 @@ impl Collapse {
     }
 
     /// How many stacks there are.
-    #[must_use]
     pub fn stacks(&self) -> usize {
         self.totals.len()
     }
 
     /// How many samples are left out because they have no stacks, as the script leaves them out.
-    #[must_use]
     pub const fn without_stacks(&self) -> u64 {
         self.without_stacks
     }
 
     /// Notes of samples left out.
-    #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.other_events > 0 && self.options.event.is_none() {

@@ -224,7 +224,6 @@ struct Costs {
 impl FunctionCosts {
     /// Those of a run with its CPU profile; `None` where its broker's CPU per message is not known, or nothing was
     /// sampled.
-    #[must_use]
     pub fn of(record: &RunRecord, profile: &Profile) -> Option<Self> {
         let summary = record.summary.as_ref()?;
         let cpu: Quantity = "broker cpu".parse().ok()?;
@@ -242,7 +241,6 @@ impl FunctionCosts {
     }
 
     /// Those of a run folder. A run with the profiles of several nodes has none.
-    #[must_use]
     pub fn read(record: &RunRecord, dir: &Path) -> Option<Self> {
         let events = sampled_events(dir);
         let of_cpu = events.iter().filter(|it| it.split('@').next() == Some(USUAL_EVENT));
@@ -254,7 +252,6 @@ impl FunctionCosts {
     }
 
     /// Those of a run with the profiles of all its events.
-    #[must_use]
     pub fn of_profiles(record: &RunRecord, profiles: &[Profile]) -> Option<Self> {
         let mut of_cpu = profiles.iter().filter(|it| it.header.event == USUAL_EVENT);
         match (of_cpu.next(), of_cpu.next()) {

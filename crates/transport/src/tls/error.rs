@@ -28,7 +28,6 @@ const PORT: &str = "check the port: RabbitMQ has TLS on 5671 (amqps) and 15671 (
 
 impl TlsError {
     /// A remedy.
-    #[must_use]
     pub fn help(&self) -> &'static str {
         self.text().1
     }

@@ -211,7 +211,6 @@ impl<S: Side> Session<S> {
     }
 
     /// The certificate that the other side has shown and that was verified.
-    #[must_use]
     pub fn certificate(&self) -> Option<&CertificateDer<'static>> {
         self.connection.common().peer_certificates()?.first()
     }
@@ -320,7 +319,6 @@ impl<S: Side> Session<S> {
     }
 
     /// Bytes to write to the socket.
-    #[must_use]
     pub fn pending(&self) -> &[u8] {
         self.sealed.get(self.head..).unwrap_or_default()
     }
@@ -335,13 +333,11 @@ impl<S: Side> Session<S> {
     }
 
     /// The handshake is over.
-    #[must_use]
     pub const fn is_open(&self) -> bool {
         self.open
     }
 
     /// The other side has said that it sends nothing more.
-    #[must_use]
     pub const fn has_ended(&self) -> bool {
         self.ended
     }

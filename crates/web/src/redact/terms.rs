@@ -27,7 +27,6 @@ struct Terms<'a> {
 
 /// The text of an `advanced.config` without secrets: a list that ends in a full stop, without comments; `***` where it
 /// is more than plain terms.
-#[must_use]
 pub fn terms(text: &str) -> String {
     let mut terms = Terms { rest: text, depth: 0 };
     terms.file().unwrap_or_else(|| BLOT.to_owned())

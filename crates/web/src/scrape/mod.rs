@@ -121,14 +121,12 @@ pub struct Scrape {
 
 impl Scrape {
     /// From when it was due until the page had been read.
-    #[must_use]
     pub fn response(&self) -> Nanos {
         self.done.since(self.due)
     }
 
     /// The series that a run keeps of one that brought a page: its cost, and each selected one, as its rate where it is
     /// a counter. Times are those at which pages were due, so that several pages have the same.
-    #[must_use]
     pub fn series(&self, plan: &ScrapePlan) -> Vec<ScrapedSeries> {
         let Ok(values) = &self.result else {
             return Vec::new();
@@ -150,7 +148,6 @@ impl Scrape {
     }
 
     /// The page's cost, as series.
-    #[must_use]
     pub fn cost_series(&self, plan: &ScrapePlan) -> Vec<ScrapedSeries> {
         let time = self.response().as_secs_f64();
         let (bytes, series) = (self.cost.page_bytes as f64, self.cost.series as f64);
@@ -240,13 +237,11 @@ impl Scraper {
     }
 
     /// Whether all have made their last request.
-    #[must_use]
     pub fn is_finished(&self) -> bool {
         self.threads.iter().all(JoinHandle::is_finished)
     }
 
     /// For how long the request of each plan has waited that is in flight.
-    #[must_use]
     pub fn waiting(&self) -> Vec<Option<Nanos>> {
         let waited = |in_flight: &InFlight| {
             let held = in_flight.lock().unwrap_or_else(PoisonError::into_inner);
@@ -425,13 +420,11 @@ pub struct ScrapeUrl(String);
 
 impl ScrapeUrl {
     /// The address as a request has it.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// Host, port and path: what tells it from other pages.
-    #[must_use]
     pub fn short(&self) -> &str {
         let text = self.0.split_once("://").map_or(self.0.as_str(), |(_, rest)| rest);
         text.split(['?', '#']).next().unwrap_or_default()

@@ -121,7 +121,6 @@ struct PageSizes {
 
 impl ScrapeSummary {
     /// Nothing has been requested so far.
-    #[must_use]
     pub fn new(plan: &ScrapePlan) -> Self {
         Self {
             name: plan.name.clone(),
@@ -229,7 +228,6 @@ impl ScrapeSummary {
     }
 
     /// The scrapes in a sentence.
-    #[must_use]
     pub fn sentence(&self) -> String {
         let mut text = format!("{}: {} scraped", self.name, counted(self.completed, "page"));
         if self.completed > 0 {

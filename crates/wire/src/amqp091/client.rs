@@ -189,7 +189,6 @@ impl Side for ClientSide {
 
 impl Connection<ClientSide> {
     /// Queues the protocol header as the first output.
-    #[must_use]
     pub fn new(config: ClientConfig, now: Time) -> Self {
         let mut common = CommonState::new(config.max_body, config.timeout, now);
         common.out().extend_from_slice(&PROTOCOL_HEADER);
@@ -258,7 +257,6 @@ impl Connection<ClientSide> {
     }
 
     /// Server properties; empty before it did.
-    #[must_use]
     pub fn server_properties(&self) -> Table<'_> {
         self.side.server_properties.view()
     }

@@ -49,25 +49,21 @@ pub struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// Reads from the start of `bytes`.
-    #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0, bits: 0, mask: 0 }
     }
 
     /// Position of the next byte.
-    #[must_use]
     pub const fn position(&self) -> usize {
         self.at
     }
 
     /// Bytes not read yet.
-    #[must_use]
     pub fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.at..).unwrap_or_default()
     }
 
     /// A decode error at the present position.
-    #[must_use]
     pub const fn error(&self, what: &'static str) -> DecodeError {
         DecodeError { what, at: self.at }
     }
@@ -161,7 +157,6 @@ pub struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     /// Appends to `out`.
-    #[must_use]
     pub const fn new(out: &'a mut Vec<u8>) -> Self {
         Self { out, mask: 0 }
     }

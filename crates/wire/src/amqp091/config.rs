@@ -21,7 +21,6 @@ pub enum Mechanism {
 
 impl Mechanism {
     /// Its name on the wire.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Plain => "PLAIN",
@@ -121,20 +120,17 @@ struct Shared {
 
 impl BodyAllowance {
     /// This many bytes for all who share it.
-    #[must_use]
     pub fn new(limit: u64) -> Self {
         let taken = AtomicU64::new(0);
         Self(Arc::new(Shared { limit, taken }))
     }
 
     /// All that may be taken together, in bytes.
-    #[must_use]
     pub fn limit(&self) -> u64 {
         self.0.limit
     }
 
     /// Bytes taken at present.
-    #[must_use]
     pub fn taken(&self) -> u64 {
         self.0.taken.load(Ordering::Relaxed)
     }

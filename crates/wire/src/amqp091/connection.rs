@@ -288,7 +288,6 @@ impl<S: Side> Connection<S> {
     }
 
     /// When to call [`Self::handle_timeout`] at the latest.
-    #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
         match self.state {
             State::Closed => None,
@@ -304,7 +303,6 @@ impl<S: Side> Connection<S> {
 
     /// Bytes that must be there before [`Self::poll`] can take anything off `input`, which it has
     /// left: the length of its first frame, 0 where that is not known.
-    #[must_use]
     #[inline]
     pub fn needs(&self, input: &[u8]) -> usize {
         match self.state {
@@ -314,7 +312,6 @@ impl<S: Side> Connection<S> {
     }
 
     /// The transport reached its end; `rest` is the unconsumed input. Says what that means.
-    #[must_use]
     pub fn end_of_input(&self, rest: &[u8]) -> Error {
         if self.state == State::Greeting && self.common.rx.offset() == 0 && !rest.is_empty() {
             return wrong_protocol(rest);
@@ -323,7 +320,6 @@ impl<S: Side> Connection<S> {
     }
 
     /// Bytes to write to the transport.
-    #[must_use]
     pub fn pending_output(&self) -> &[u8] {
         self.common.pending()
     }
@@ -382,19 +378,16 @@ impl<S: Side> Connection<S> {
     }
 
     /// Negotiated frame size limit in bytes.
-    #[must_use]
     pub const fn frame_max(&self) -> u32 {
         self.common.frame_max
     }
 
     /// Negotiated highest channel.
-    #[must_use]
     pub const fn channel_max(&self) -> u16 {
         self.channel_max
     }
 
     /// Whether the handshake is complete and nobody closed yet.
-    #[must_use]
     pub fn is_open(&self) -> bool {
         self.state == State::Open
     }

@@ -70,7 +70,6 @@ impl Snippet {
     pub const MAX: usize = 16;
 
     /// Keeps the beginning of `bytes`.
-    #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         let mut snippet = Self::default();
         for (to, from) in snippet.bytes.iter_mut().zip(bytes) {
@@ -81,7 +80,6 @@ impl Snippet {
     }
 
     /// The bytes kept.
-    #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..usize::from(self.len)).unwrap_or_default()
     }
@@ -179,7 +177,6 @@ pub enum Error {
 
 impl Error {
     /// The reply code to close the connection with.
-    #[must_use]
     pub const fn reply_code(&self) -> u16 {
         match self {
             Self::Protocol { code, .. } => *code,

@@ -31,13 +31,11 @@ impl<'a> Properties<'a> {
     pub const NONE: Self = Self { bytes: &[0, 0] };
 
     /// Takes flags and values as they stand on the wire, as those of [`Self::as_bytes`].
-    #[must_use]
     pub const fn from_bytes(bytes: &'a [u8]) -> Self {
         Self { bytes }
     }
 
     /// Flags and values as they stand on the wire, to keep or to send on.
-    #[must_use]
     pub const fn as_bytes(self) -> &'a [u8] {
         self.bytes
     }
@@ -60,7 +58,6 @@ impl<'a> Properties<'a> {
 impl<'a> Properties<'a> {
     /// The bytes of a header that is a byte array or a string. Nothing else is decoded, and nothing
     /// allocated; what cannot be read has none.
-    #[must_use]
     pub fn header_bytes(self, name: &str) -> Option<&'a [u8]> {
         let mut reader = Reader::new(self.bytes);
         let flags = reader.short().ok()?;
@@ -80,7 +77,6 @@ impl<'a> Properties<'a> {
 
     /// The expiration. Where there is none nothing is decoded; properties that cannot be read have none.
     #[inline]
-    #[must_use]
     pub fn expiration(self) -> Option<&'a str> {
         let flags = u16::from_be_bytes(*self.bytes.first_chunk()?);
         if flags & EXPIRATION == 0 {

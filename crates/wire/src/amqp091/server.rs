@@ -153,7 +153,6 @@ impl Side for ServerSide {
 
 impl Connection<ServerSide> {
     /// Waits for the client's protocol header.
-    #[must_use]
     pub fn new(mut config: ServerConfig, now: Time) -> Self {
         config.frame_max = config.frame_max.max(FRAME_MIN_SIZE);
         if config.channel_max == 0 {

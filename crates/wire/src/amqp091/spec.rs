@@ -37,7 +37,6 @@ macro_rules! reply_codes {
         }
 
         /// The specification's name of a reply code, `UNKNOWN` for others.
-        #[must_use]
         pub const fn reply_name(code: u16) -> &'static str {
             match code {
                 $($code => stringify!($name),)*
@@ -194,7 +193,6 @@ macro_rules! methods {
 
         impl MethodId {
             /// Kind of method; `None` where the table has no such method.
-            #[must_use]
             pub const fn kind(self) -> Option<Kind> {
                 match (self.class, self.method) {
                     $(($class, $method) => Some(Kind::$kind),)*
@@ -369,20 +367,17 @@ methods! {
 
 impl MethodId {
     /// The two numbers as one.
-    #[must_use]
     pub const fn as_u32(self) -> u32 {
         (self.class as u32) << 16 | self.method as u32
     }
 
     /// The row of the table, where there is one.
-    #[must_use]
     pub fn info(self) -> Option<&'static MethodInfo> {
         METHODS.iter().find(|info| info.id == self)
     }
 
     /// The name, or the numbers of a method that the table does not have; empty for 0.0, which
     /// stands for "no method" in close methods.
-    #[must_use]
     pub fn name(self) -> String {
         match self.info() {
             Some(info) => info.name.to_owned(),

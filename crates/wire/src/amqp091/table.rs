@@ -70,7 +70,6 @@ pub enum Value<'a> {
 
 impl<'a> Value<'a> {
     /// The text of a string value that is UTF-8.
-    #[must_use]
     pub fn as_str(self) -> Option<&'a str> {
         match self {
             Self::Str(bytes) => std::str::from_utf8(bytes).ok(),
@@ -79,7 +78,6 @@ impl<'a> Value<'a> {
     }
 
     /// Any integer that fits.
-    #[must_use]
     pub fn as_i64(self) -> Option<i64> {
         Some(match self {
             Self::I8(v) => v.into(),
@@ -94,7 +92,6 @@ impl<'a> Value<'a> {
     }
 
     /// A boolean.
-    #[must_use]
     pub const fn as_bool(self) -> Option<bool> {
         match self {
             Self::Bool(v) => Some(v),
@@ -221,31 +218,26 @@ impl<'a> Table<'a> {
     }
 
     /// The encoded fields, without the length in front.
-    #[must_use]
     pub const fn as_bytes(self) -> &'a [u8] {
         self.bytes
     }
 
     /// Whether there is no field.
-    #[must_use]
     pub const fn is_empty(self) -> bool {
         self.bytes.is_empty()
     }
 
     /// Names and values, in the order of the wire.
-    #[must_use]
     pub const fn iter(self) -> Fields<'a> {
         Fields { reader: Reader::new(self.bytes) }
     }
 
     /// The value of a name; of its first occurrence should there be several.
-    #[must_use]
     pub fn get(self, name: &str) -> Option<Value<'a>> {
         self.iter().find(|(key, _)| *key == name).map(|(_, value)| value)
     }
 
     /// A copy that owns its bytes.
-    #[must_use]
     pub fn to_owned(self) -> FieldTable {
         FieldTable { bytes: self.bytes.to_vec() }
     }
@@ -326,7 +318,6 @@ impl<'a> Array<'a> {
     }
 
     /// The values, in order.
-    #[must_use]
     pub const fn iter(self) -> Values<'a> {
         Values { reader: Reader::new(self.bytes) }
     }
@@ -373,13 +364,11 @@ pub struct FieldTable {
 
 impl FieldTable {
     /// A table without fields.
-    #[must_use]
     pub const fn new() -> Self {
         Self { bytes: Vec::new() }
     }
 
     /// The table to put into a method or into properties.
-    #[must_use]
     pub fn view(&self) -> Table<'_> {
         Table { bytes: &self.bytes }
     }
@@ -404,19 +393,16 @@ impl FieldTable {
     }
 
     /// The value of a name.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<Value<'_>> {
         self.view().get(name)
     }
 
     /// Names and values.
-    #[must_use]
     pub fn iter(&self) -> Fields<'_> {
         self.view().iter()
     }
 
     /// Whether there is no field.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -436,13 +422,11 @@ pub struct FieldArray {
 
 impl FieldArray {
     /// An array without values.
-    #[must_use]
     pub const fn new() -> Self {
         Self { bytes: Vec::new() }
     }
 
     /// The array to put into a table.
-    #[must_use]
     pub fn view(&self) -> Array<'_> {
         Array { bytes: &self.bytes }
     }

@@ -195,7 +195,6 @@ impl PublishTemplate {
     }
 
     /// Bytes on the wire per message.
-    #[must_use]
     pub const fn wire_len(&self) -> usize {
         self.encoded.bytes.len()
     }
@@ -251,7 +250,6 @@ impl HeadTemplate {
     }
 
     /// Bytes on the wire of a message with a body of this many bytes.
-    #[must_use]
     pub const fn wire_len(&self, body: usize) -> usize {
         self.encoded.bytes.len() + body + body.div_ceil(self.part_max) * OVERHEAD
     }
@@ -296,7 +294,6 @@ impl DeliverTemplate {
     }
 
     /// Whether it was made for this exchange and key.
-    #[must_use]
     pub fn matches(&self, exchange: &str, routing_key: &str) -> bool {
         let names = self.bytes.get(self.tag_at + 9..).unwrap_or_default();
         let mut reader = super::Reader::new(names);
@@ -304,7 +301,6 @@ impl DeliverTemplate {
     }
 
     /// The channel it was made for.
-    #[must_use]
     pub const fn channel(&self) -> u16 {
         self.channel
     }

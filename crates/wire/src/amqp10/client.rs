@@ -178,7 +178,6 @@ impl std::fmt::Debug for Amqp10Client {
 
 impl Amqp10Client {
     /// Queues the header of the login as the first output.
-    #[must_use]
     pub fn new(config: Amqp10Config, now: Time) -> Self {
         Self {
             phase: Phase::SaslHeader,
@@ -572,7 +571,6 @@ impl Amqp10Client {
     }
 
     /// How many messages of `frames` frames each the peer takes on a link.
-    #[must_use]
     #[inline]
     pub fn credit(&self, session: u16, handle: u32, frames: u32) -> u32 {
         let session = self.sessions.get(usize::from(session)).and_then(Option::as_ref);
@@ -639,7 +637,6 @@ impl Amqp10Client {
     }
 
     /// Messages that a link has sent or received, by its own counter.
-    #[must_use]
     pub fn delivery_count(&self, session: u16, handle: u32) -> u32 {
         self.link(session, handle).map_or(0, |link| link.delivery_count)
     }
@@ -668,7 +665,6 @@ impl Amqp10Client {
     }
 
     /// Bytes to write to the transport.
-    #[must_use]
     #[inline]
     pub fn pending_output(&self) -> &[u8] {
         self.out.get(self.written..).unwrap_or_default()
@@ -686,7 +682,6 @@ impl Amqp10Client {
     }
 
     /// When to call [`Self::handle_timeout`] at the latest.
-    #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
         (self.phase != Phase::Closed).then(|| self.liveness.next_timeout()).flatten()
     }
@@ -722,7 +717,6 @@ impl Amqp10Client {
 
     /// Bytes that must be there before [`Self::poll`] can take anything off `input`, which it has left: the length
     /// of its first frame, 0 where that is not known.
-    #[must_use]
     #[inline]
     pub fn needs(&self, input: &[u8]) -> usize {
         match self.phase {
@@ -732,19 +726,16 @@ impl Amqp10Client {
     }
 
     /// The largest frame that the peer takes, in bytes, once the connection is open.
-    #[must_use]
     pub const fn frame_max(&self) -> u32 {
         self.frame_max
     }
 
     /// The highest session, once the connection is open.
-    #[must_use]
     pub const fn channel_max(&self) -> u16 {
         self.channel_max
     }
 
     /// The transport reached its end; `rest` is the unconsumed input. Says what that means.
-    #[must_use]
     pub fn end_of_input(&self, rest: &[u8]) -> Amqp10Error {
         if self.phase == Phase::SaslHeader && !rest.is_empty() {
             return handshake::wrong_protocol(0, rest);

@@ -308,7 +308,6 @@ macro_rules! performatives {
             }
 
             /// Its name in the specification.
-            #[must_use]
             pub const fn name(&self) -> &'static str {
                 match self {
                     $(Self::$name(_) => $name::NAME,)*

@@ -39,7 +39,6 @@ pub enum MessageBody<'a> {
 impl<'a> MessageBody<'a> {
     /// The bytes that a message is about: those of a single section of data or of a value that is text or
     /// bytes; otherwise as they are encoded.
-    #[must_use]
     pub const fn bytes(&self) -> &'a [u8] {
         match *self {
             Self::Data(bytes) | Self::Value(TypedValue::Binary(bytes)) => bytes,
@@ -114,21 +113,18 @@ impl<'a> Sections<'a> {
     }
 
     /// The section `header`, where there is one that can be read.
-    #[must_use]
     pub fn header(self) -> Option<HeaderSection> {
         let section = self.find(HeaderSection::CODE, HeaderSection::NAME)?;
         HeaderSection::of(section).ok()
     }
 
     /// The section `properties`, where there is one that can be read.
-    #[must_use]
     pub fn properties(self) -> Option<PropertiesSection<'a>> {
         let section = self.find(PropertiesSection::CODE, PropertiesSection::NAME)?;
         PropertiesSection::of(section).ok()
     }
 
     /// The value of an application property, where there is one.
-    #[must_use]
     pub fn application_property(self, name: &str) -> Option<TypedValue<'a>> {
         let (code, section) = APPLICATION_PROPERTIES;
         match self.find(code, section)? {

@@ -106,7 +106,6 @@ impl TransferTemplate {
     }
 
     /// How many frames a message with a body of `len` bytes takes, and how many bytes in all.
-    #[must_use]
     pub fn wire_len(&self, len: usize) -> (u32, usize) {
         let rest = (self.head.len() + len).saturating_sub(self.frame_max);
         let more = rest.div_ceil(self.part_max());
@@ -115,7 +114,6 @@ impl TransferTemplate {
     }
 
     /// Bytes of a message with a body of `len` bytes, as the largest size that a peer takes counts them.
-    #[must_use]
     pub const fn message_len(&self, len: usize) -> u64 {
         (self.head.len() - self.sections_at + len) as u64
     }

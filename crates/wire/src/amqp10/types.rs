@@ -138,19 +138,16 @@ pub struct Items<'a> {
 
 impl<'a> Items<'a> {
     /// How many values are left.
-    #[must_use]
     pub const fn len(&self) -> usize {
         self.count as usize
     }
 
     /// Whether there is none left.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
 
     /// The value behind a text or a symbol in a map; `None` where it is not there, or cannot be read.
-    #[must_use]
     pub fn get(mut self, name: &str) -> Option<TypedValue<'a>> {
         loop {
             let (key, value) = (self.next()?.ok()?, self.next()?.ok()?);
@@ -237,7 +234,6 @@ impl<'a> TypedValue<'a> {
     }
 
     /// Text or a symbol.
-    #[must_use]
     pub const fn as_str(self) -> Option<&'a str> {
         match self {
             Self::Str(text) | Self::Symbol(Symbol(text)) => Some(text),
@@ -247,7 +243,6 @@ impl<'a> TypedValue<'a> {
 
     /// Whether a symbol is this value, or one of its elements: several of something are an array, one
     /// may stand by itself (section 1.4, "multiple").
-    #[must_use]
     pub fn has_symbol(self, name: &str) -> bool {
         let is = |value: Self| matches!(value, Self::Symbol(Symbol(it)) if it == name);
         match self {

@@ -154,7 +154,6 @@ impl HttpUrl {
     }
 
     /// Host and port, as the `Host` header names them.
-    #[must_use]
     pub fn authority(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         match (self.is_secured, self.port) {

@@ -98,19 +98,16 @@ impl ResponseDecoder {
     }
 
     /// Whether the connection can carry another request, once the response has ended.
-    #[must_use]
     pub const fn is_reusable(&self) -> bool {
         self.is_reusable
     }
 
     /// Bytes of the response that have come so far, with their framing.
-    #[must_use]
     pub const fn received(&self) -> u64 {
         self.received
     }
 
     /// The value of a header of the final response, the first where there are several.
-    #[must_use]
     pub fn header(&self, name: &str) -> Option<&[u8]> {
         let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
         let mut parsed = httparse::Response::new(&mut headers);

@@ -57,7 +57,6 @@ pub enum PageFormat {
 
 impl PageFormat {
     /// The format that a response's `Content-Type` names.
-    #[must_use]
     pub fn of_content_type(value: &str) -> Self {
         let kind = value.split(';').next().unwrap_or_default().trim();
         if kind.eq_ignore_ascii_case("application/openmetrics-text") { Self::OpenMetrics } else { Self::Prometheus }
@@ -97,13 +96,11 @@ pub struct Parser {
 
 impl Parser {
     /// A parser of one page.
-    #[must_use]
     pub fn new(format: PageFormat) -> Self {
         Self { format, ..Self::default() }
     }
 
     /// Totals of the page so far.
-    #[must_use]
     pub fn totals(&self) -> PageTotals {
         self.totals
     }

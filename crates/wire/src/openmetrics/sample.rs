@@ -42,13 +42,11 @@ pub struct Labels<'a> {
 
 impl<'a> Labels<'a> {
     /// The number of labels.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
     /// Whether there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
@@ -60,7 +58,6 @@ impl<'a> Labels<'a> {
     }
 
     /// The label of this name.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<Label<'a>> {
         self.iter().find(|label| label.name == name)
     }
@@ -93,7 +90,6 @@ impl<'a> Label<'a> {
     }
 
     /// The value that is meant, without escapes.
-    #[must_use]
     pub fn value(&self) -> Cow<'a, str> {
         if self.escaped { unescape(self.raw) } else { Cow::Borrowed(self.raw) }
     }
@@ -101,7 +97,6 @@ impl<'a> Label<'a> {
 
 /// The text that `\\`, `\"` and `\n` stand for in a label value or help text. A backslash before anything else stays,
 /// as in Prometheus.
-#[must_use]
 pub fn unescape(raw: &str) -> Cow<'_, str> {
     if !raw.contains('\\') {
         return Cow::Borrowed(raw);
@@ -185,7 +180,6 @@ pub enum SeriesRole {
 
 impl SeriesRole {
     /// Whether the series only grows until its process restarts, so that its rate says more than its value.
-    #[must_use]
     pub fn is_cumulative(self) -> bool {
         matches!(self, Self::Total | Self::Bucket | Self::Sum | Self::Count)
     }

@@ -42,7 +42,6 @@ pub enum ChurnKind {
 
 impl ChurnKind {
     /// Its name where it is asked for, and in results.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Connections => "connections",

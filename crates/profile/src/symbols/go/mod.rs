@@ -107,7 +107,6 @@ pub(crate) fn is_go(pid: u32) -> bool {
 
 /// The functions at an offset into the code of a Go program, innermost first, with the lines that they are at, by the
 /// bytes of its `.gopclntab` and those from `go:func.*` on.
-#[must_use]
 pub fn go_functions(table: &[u8], trees: &[u8], offset: u32) -> Vec<Frame> {
     let functions = Pclntab::parse(table).map(|mut table| {
         table.set_trees(trees);

@@ -63,7 +63,6 @@ impl Unwritten {
 }
 
 /// Whether the names of Erlang functions can be read from a process's memory.
-#[must_use]
 pub fn has_erlang_names(pid: u32) -> bool {
     Unwritten::of(pid).is_some()
 }

@@ -90,7 +90,6 @@ pub struct CellView {
 
 impl MatrixView {
     /// Reads the archive of all cells' runs.
-    #[must_use]
     pub fn read(of: &MatrixSource<'_>) -> Self {
         let matrix = of.matrix;
         let mut all = Opened::default();

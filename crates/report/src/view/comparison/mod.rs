@@ -202,7 +202,6 @@ impl ComparisonView {
     }
 
     /// Reads the archive of the runs. Unreadable runs are missing in charts over time, and a remark says so.
-    #[must_use]
     pub fn read(of: &ComparisonSource<'_>) -> Self {
         let comparison = of.comparison;
         let mut remarks = of.pairs.map(|pairs| made_anew(pairs, was_decided(comparison))).unwrap_or_default();

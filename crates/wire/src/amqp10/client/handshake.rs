@@ -27,7 +27,6 @@ pub(super) fn wrong_protocol(offset: u64, input: &[u8]) -> Amqp10Error {
 
 impl SaslMechanism {
     /// Its name on the wire.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Plain => "PLAIN",
