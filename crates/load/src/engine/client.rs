@@ -233,7 +233,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
         self.flush()?;
         let send_state = self.send(context)?;
         self.account(send_state, context);
-        Ok(match send_state.or_at(due) {
+        Ok(match send_state.min(due.map_or(SendState::Idle, SendState::Until)) {
             SendState::More if self.may_write() => Next::Again,
             _ if self.may_read() => Next::Again,
             SendState::Until(due) => Next::At(due),
@@ -426,7 +426,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
             };
             let held = self.driver.connection.holds(at).filter(|_| passed);
             Some(Undelivered {
-                recipient: consumer.recipient(),
+                recipient: consumer.spec.recipient,
                 in_queue: held.unwrap_or(0),
                 in_flight: match passed {
                     true => consumer.in_flight(held.is_some()),

@@ -220,10 +220,7 @@ impl CommonState {
     pub(super) fn next_timeout(&self) -> Option<Time> {
         let waiting = self.waiting_since.map(|since| since + self.timeout);
         let beating = (self.heartbeat_s > 0).then(|| self.next_beat.min(self.heard_at + self.silence_limit()));
-        match (waiting, beating) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        [waiting, beating].into_iter().flatten().min()
     }
 
     pub(super) fn handle_timeout(&mut self, now: Time, awaited: &'static str) -> Result<(), Error> {

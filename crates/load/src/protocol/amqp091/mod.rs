@@ -25,11 +25,12 @@ use wire::amqp091::{
 use self::admin::AmqpAdmin;
 use self::channel::Channel;
 pub(crate) use self::channel::ChannelHandle;
-use self::failure::{Stage, unasked};
+use self::failure::unasked;
 use self::properties::encode;
 pub(crate) use self::request::{Answer, ChannelSpec, Queue, Request, Role};
 use self::routing::Topology;
 use super::{Confirm, ConnectionSpec, Event, Outgoing, Progress, Received, WireSizes, too_many_clients};
+use crate::failure::Stage;
 use crate::{Auth, Destination, Endpoint, Environment, Error, Group, Plan, RunEvent, Token};
 use plan::payload::TRACE_HEADER;
 use plan::{FRAME_MAX, STREAM_OFFSET};
@@ -457,7 +458,7 @@ impl super::Connection for AmqpConnection {
     }
 
     fn timed_out(&self, allowed: Nanos) -> Error {
-        failure::of_timeout(&self.spec.endpoint, &self.stage, allowed)
+        self.stage.timed_out(&self.spec.endpoint, allowed)
     }
 }
 

@@ -14,11 +14,11 @@ use wire::amqp10::{
     Amqp10Client, Amqp10Config, Amqp10Event, DeliveryState, MessageParts, SaslMechanism, Sections, TypedValue,
 };
 
-use self::failure::LinkStage;
 use self::link::{HANDLE, Link};
 pub(crate) use self::link::{LinkHandle, LinkSpec};
 use super::amqp091::AmqpConnection;
 use super::{Confirm, Connection, ConnectionSpec, Event, Outgoing, Progress, Received, WireSizes, too_many_clients};
+use crate::failure::Stage;
 use crate::{Auth, Destination, Endpoint, Environment, Error, Group, Plan, RunEvent};
 use plan::FRAME_MAX;
 use plan::payload::TRACE_HEADER;
@@ -42,17 +42,6 @@ struct Settling {
     outcome: DeliveryOutcome,
 }
 
-impl Settling {
-    fn of(client: usize, link: &Link, first: u32, last: u32, state: Option<&DeliveryState<'_>>) -> Self {
-        Self {
-            client,
-            next: link.tag_of(first),
-            left: last.wrapping_sub(first).saturating_add(1),
-            outcome: DeliveryOutcome::of(state),
-        }
-    }
-}
-
 #[derive(Clone, Copy, Debug)]
 enum DeliveryOutcome {
     Accepted,
@@ -66,7 +55,7 @@ enum DeliveryOutcome {
 pub(crate) struct LinkConnection {
     spec: ConnectionSpec<LinkSpec>,
     client: Amqp10Client,
-    stage: LinkStage,
+    stage: Stage,
     links: Vec<Link>,
     /// Links that are not attached yet.
     busy: usize,
@@ -139,7 +128,7 @@ impl Connection for LinkConnection {
         let links: Vec<_> = clients.map(Link::new).collect();
         Self {
             client: client_of(&spec, now),
-            stage: LinkStage::LogIn,
+            stage: Stage::LogIn,
             busy: links.len(),
             links,
             answer: None,
@@ -171,7 +160,7 @@ impl Connection for LinkConnection {
             self.spec.endpoint.clone_from(endpoint);
         }
         self.client = client_of(&self.spec, now);
-        (self.stage, self.busy) = (LinkStage::LogIn, self.links.len());
+        (self.stage, self.busy) = (Stage::LogIn, self.links.len());
         (self.answer, self.settling, self.hungry) = (None, None, None);
         self.is_running = false;
         self.links.iter_mut().for_each(Link::restart);
@@ -216,24 +205,23 @@ impl Connection for LinkConnection {
                 let at = usize::from(session);
                 // Nothing is sent on a consumer's session that could be settled.
                 if !self.links[at].is_sender() {
-                    let what = "disposition of an unsent message";
-                    return Err(failure::unasked(endpoint, what));
+                    return Err(failure::unasked(endpoint, "disposition of an unsent message"));
                 }
-                // How far a message came is no answer to it.
-                if matches!(state, Some(DeliveryState::Received(_))) {
-                    return Ok(Some((at, Event::Other)));
-                }
-                let settling = Settling::of(at, &self.links[at], first, last, state.as_ref());
-                self.settling = Some(settling);
+                let outcome = match state {
+                    // How far a message came is no answer to it.
+                    Some(DeliveryState::Received(_)) => return Ok(Some((at, Event::Other))),
+                    Some(DeliveryState::Accepted) | None => DeliveryOutcome::Accepted,
+                    Some(DeliveryState::Released | DeliveryState::Modified(_)) => DeliveryOutcome::Unroutable,
+                    Some(_) => DeliveryOutcome::Refused,
+                };
+                let left = last.wrapping_sub(first).saturating_add(1);
+                self.settling = Some(Settling { client: at, next: self.links[at].tag_of(first), left, outcome });
                 Ok(next_settled(&mut self.settling))
             }
             other => {
                 let (at, what) = conversed(&other, &mut self.links, endpoint, &self.stage)?;
-                if what.is_none() {
-                    return Ok(Some((at, Event::Other)));
-                }
-                self.answer = what;
-                Ok(Some((at, Event::Answer)))
+                self.answer = what.or(self.answer.take());
+                Ok(Some((at, if what.is_some() { Event::Answer } else { Event::Other })))
             }
         }
     }
@@ -249,7 +237,7 @@ impl Connection for LinkConnection {
                 if self.busy > 0 {
                     return Ok(Progress::Waiting);
                 }
-                (self.stage, self.is_running) = (LinkStage::Running, true);
+                (self.stage, self.is_running) = (Stage::Running, true);
                 for (at, link) in self.links.iter_mut().enumerate() {
                     link.begin(at, &mut self.client);
                 }
@@ -293,7 +281,7 @@ impl Connection for LinkConnection {
     }
 
     fn leave(&mut self, now: Time) -> Result<(), Error> {
-        self.stage = LinkStage::Closing;
+        self.stage = Stage::Closing;
         self.client.close(now);
         Ok(())
     }
@@ -335,17 +323,7 @@ impl Connection for LinkConnection {
     }
 
     fn timed_out(&self, allowed: Nanos) -> Error {
-        failure::of_timeout(&self.spec.endpoint, &self.stage, allowed)
-    }
-}
-
-impl DeliveryOutcome {
-    fn of(state: Option<&DeliveryState<'_>>) -> Self {
-        match state {
-            Some(DeliveryState::Accepted) | None => Self::Accepted,
-            Some(DeliveryState::Released | DeliveryState::Modified(_)) => Self::Unroutable,
-            Some(_) => Self::Refused,
-        }
+        self.stage.timed_out(&self.spec.endpoint, allowed)
     }
 }
 
@@ -354,7 +332,7 @@ fn conversed(
     event: &Amqp10Event<'_>,
     links: &mut [Link],
     endpoint: &Endpoint,
-    stage: &LinkStage,
+    stage: &Stage,
 ) -> Result<(usize, Option<Answer>), Error> {
     let at = usize::from;
     Ok(match event {
@@ -382,10 +360,10 @@ fn conversed(
         Amqp10Event::Detached { session, error, .. } | Amqp10Event::Ended { session, error } => {
             let action = links[at(*session)].action();
             return Err(match stage {
-                LinkStage::LogIn | LinkStage::SetUp(_) => {
-                    failure::of_closing(endpoint, &LinkStage::SetUp(action), error.as_ref())
+                Stage::LogIn | Stage::SetUp(_) => {
+                    failure::of_closing(endpoint, &Stage::SetUp(action), error.as_ref())
                 }
-                LinkStage::Running | LinkStage::Closing => failure::of_detaching(endpoint, action, error.as_ref()),
+                Stage::Running | Stage::Closing => failure::of_detaching(endpoint, action, error.as_ref()),
             });
         }
         Amqp10Event::Closed { error } => {
@@ -441,7 +419,7 @@ impl LinkConnection {
             return Err(too_many_clients(&self.spec.endpoint, self.links.len(), most));
         }
         for (at, link) in self.links.iter_mut().enumerate() {
-            self.stage = LinkStage::SetUp(link.action());
+            self.stage = Stage::SetUp(link.action());
             let name = format!("{} {at}", self.spec.name);
             let attached = link.attach(at as u16, &name, &mut self.client);
             attached.map_err(|error| failure::of_wire(&self.spec.endpoint, &self.stage, &error))?;
