@@ -85,7 +85,7 @@ impl Side for ClientSide {
             server_properties: connection.side.server_properties.view(),
             frame_max: connection.common.frame_max,
             channel_max: connection.channel_max,
-            heartbeat_s: connection.common.heartbeat_s(),
+            heartbeat_s: connection.common.heartbeat_s,
         })
     }
 
@@ -271,7 +271,7 @@ impl Client {
             (State::LoggingIn, Method::ConnectionTune(tune)) => self.tune(now, tune)?,
             (State::Opening, Method::ConnectionOpenOk(_)) => {
                 self.state = State::Open;
-                self.common.arrived();
+                self.common.waiting_since = None;
                 return Ok(Step::Opened);
             }
             (_, method) => return Err(self.out_of_turn(&method)),

@@ -328,7 +328,7 @@ impl Server {
     pub fn accept_open(&mut self) {
         if self.state == State::OpenPending {
             self.common.send_small(0, &ConnectionOpenOk::default());
-            self.common.arrived();
+            self.common.waiting_since = None;
             self.state = State::Open;
         }
     }

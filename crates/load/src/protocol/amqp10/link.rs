@@ -104,17 +104,16 @@ pub(super) struct Link {
 
 impl Link {
     pub(super) fn new(spec: LinkSpec) -> Self {
-        let len = match &spec {
-            LinkSpec::Producer(it) => match it.bodies {
-                BodyLengths::Same(len) => len,
-                BodyLengths::Between(..) => 0,
-            },
-            LinkSpec::Consumer(_) => 0,
-        };
+        let mut body = Vec::new();
+        if let LinkSpec::Producer(it) = &spec
+            && let BodyLengths::Same(len) = it.bodies
+        {
+            body.resize(len, 0);
+        }
         Self {
             spec,
             template: None,
-            body: vec![0; len],
+            body,
             frames: 1,
             sent: 0,
             first: 0,
@@ -147,21 +146,12 @@ impl Link {
     /// Begins its session and attaches it.
     pub(super) fn attach(&mut self, session: u16, name: &str, client: &mut Amqp10Client) -> Result<(), Amqp10Error> {
         client.begin(session)?;
-        let (mut source, mut target) = (Source::default(), Vec::new());
-        let (address, settled) = match &self.spec {
-            LinkSpec::Producer(it) => (&it.address, it.settled),
-            LinkSpec::Consumer(it) => (&it.address, it.settled),
+        let (from, to, settled) = match &self.spec {
+            LinkSpec::Producer(it) => (TypedValue::Null, TypedValue::Str(&it.address), it.settled),
+            LinkSpec::Consumer(it) => (TypedValue::Str(&it.address), TypedValue::Null, it.settled),
         };
-        match &self.spec {
-            LinkSpec::Producer(_) => {
-                let address = TypedValue::Str(address);
-                Target { address, ..Target::default() }.write(&mut target);
-            }
-            LinkSpec::Consumer(_) => {
-                source.address = TypedValue::Str(address);
-                Target::default().write(&mut target);
-            }
-        }
+        let mut target = Vec::new();
+        Target { address: to, ..Target::default() }.write(&mut target);
         let is_receiver = !self.is_sender();
         let attach = Attach {
             name,
@@ -169,7 +159,7 @@ impl Link {
             is_receiver,
             snd_settle_mode: Some(u8::from(settled)),
             rcv_settle_mode: Some(0),
-            source: Some(source),
+            source: Some(Source { address: from, ..Source::default() }),
             target: TypedValue::read(&mut Reader::new(&target)).unwrap_or_default(),
             initial_delivery_count: (!is_receiver).then_some(0),
             ..Attach::default()
@@ -303,17 +293,12 @@ impl Link {
 impl Sending {
     fn template(&self, session: u16, frame_max: u32) -> Result<TransferTemplate, Amqp10Error> {
         let given = &self.properties;
-        let mut all: Vec<(&str, TypedValue<'_>)> = Vec::new();
-        for (name, value) in &given.headers {
-            all.push((
-                name,
-                match value {
-                    Argument::Flag(flag) => TypedValue::Bool(*flag),
-                    Argument::Integer(number) => TypedValue::Long(*number),
-                    Argument::Text(text) => TypedValue::Str(text),
-                },
-            ));
-        }
+        let headers = given.headers.iter().map(|(name, value)| match value {
+            Argument::Flag(flag) => (name.as_str(), TypedValue::Bool(*flag)),
+            Argument::Integer(number) => (name.as_str(), TypedValue::Long(*number)),
+            Argument::Text(text) => (name.as_str(), TypedValue::Str(text)),
+        });
+        let mut all: Vec<_> = headers.collect();
         if self.has_trace_header {
             all.push((TRACE_HEADER, TypedValue::Binary(&[0; FULL_LEN])));
         }
