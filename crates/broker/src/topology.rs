@@ -167,8 +167,7 @@ impl VirtualHost {
             wanted.queue.to_owned()
         };
         let arguments = Arguments::read(&name, wanted.arguments)?;
-        let flags =
-            Flags { durable: wanted.durable, exclusive: wanted.exclusive, auto_delete: wanted.auto_delete };
+        let flags = Flags { durable: wanted.durable, exclusive: wanted.exclusive, auto_delete: wanted.auto_delete };
         check_type(&name, arguments.queue_type, flags)?;
         let owner = wanted.exclusive.then_some(connection);
         let queue = Queue::new(&name, flags, owner, wanted.arguments.to_owned(), arguments);

@@ -10,9 +10,7 @@ use super::error::{EncodeError, Error, Snippet};
 use super::frame;
 use super::properties::Properties;
 use super::receive::{ChannelState, Receiver};
-use super::spec::{
-    ChannelClose, ChannelCloseOk, ChannelOpen, ConnectionClose, DecodeMethod, EncodeMethod, MethodId,
-};
+use super::spec::{ChannelClose, ChannelCloseOk, ChannelOpen, ConnectionClose, DecodeMethod, EncodeMethod, MethodId};
 use super::table::FieldTable;
 
 /// Capabilities that both sides announce in the handshake.

@@ -430,7 +430,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
 
     /// Gives every producer a turn, as long as the socket takes what they send.
     pub(super) fn send(&mut self, context: &mut Context<'_, E>) -> Result<SendState, Error> {
-        if self.state != ConnectionState::Running || self.withheld || !self.may_write() {
+        if self.state != ConnectionState::Running || self.withheld || !self.driver.is_clear() {
             return Ok(SendState::Idle);
         }
         let now = context.now();

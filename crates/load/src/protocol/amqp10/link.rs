@@ -8,8 +8,9 @@ use wire::amqp10::{
 use wire::amqp091::Reader;
 
 use super::AmqpConnection;
+use crate::protocol::amqp091::publishes_to;
 use crate::protocol::{BodyLengths, Connection, Outgoing, Receiver, Reply, Sender};
-use crate::{Ack, Argument, Destination, DestinationKind, Error, Group, Guarantee, MessageProperties};
+use crate::{Ack, Argument, Destination, Error, Group, Guarantee, MessageProperties};
 use plan::payload::{FULL_LEN, TRACE_HEADER};
 
 /// The handle of each session's only link.
@@ -466,13 +467,7 @@ fn queue_address(name: &str) -> String {
 
 /// Where a destination is published to.
 fn destination_address(destination: &Destination) -> String {
-    let options = &destination.amqp091;
-    let key = options.routing_key.as_deref().unwrap_or(&destination.name);
-    let exchange = match (&options.exchange, destination.kind) {
-        (Some(exchange), _) => exchange.name.as_str(),
-        (None, DestinationKind::Queue) => "",
-        (None, DestinationKind::Topic) => "amq.topic",
-    };
+    let (exchange, key) = publishes_to(destination);
     if exchange.is_empty() {
         return queue_address(key);
     }

@@ -78,12 +78,7 @@ impl Session {
     }
 
     pub(super) fn begin() -> Begin<'static> {
-        Begin {
-            incoming_window: WINDOW,
-            outgoing_window: u32::MAX,
-            handle_max: Some(HANDLE_MAX),
-            ..Begin::default()
-        }
+        Begin { incoming_window: WINDOW, outgoing_window: u32::MAX, handle_max: Some(HANDLE_MAX), ..Begin::default() }
     }
 
     pub(super) fn begun(&mut self, begin: &Begin<'_>) {
