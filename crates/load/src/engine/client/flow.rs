@@ -201,15 +201,8 @@ impl<C: Connection, E: Environment> Client<C, E> {
                         self.note_repeated(confirm.tag, context);
                     }
                 }
-                Some((client, Event::Unroutable { tag })) => {
-                    self.unroutable(client, tag, now, context)?;
-                }
-                Some((client, Event::Committed)) => {
-                    if let Some(Participant::Producer(producer)) = self.participants.get_mut(client) {
-                        producer.committed();
-                        self.confirmed(client, Confirm::ALL, now, context)?;
-                    }
-                }
+                Some((client, Event::Unroutable { tag })) => self.unroutable(client, tag, now, context)?,
+                Some((client, Event::Committed)) => self.committed(client, now, context)?,
                 Some((_, Event::Answer)) => {
                     self.proceed(now, context)?;
                     if self.state == ConnectionState::Gone {
@@ -323,6 +316,15 @@ impl<C: Connection, E: Environment> Client<C, E> {
         self.state = ConnectionState::Ready;
         self.make_room();
         self.resume(context);
+    }
+
+    /// All messages of the transaction are accepted.
+    fn committed(&mut self, client: usize, now: Time, context: &mut Context<'_, E>) -> Result<(), Error> {
+        if let Some(Participant::Producer(producer)) = self.participants.get_mut(client) {
+            producer.committed();
+            self.confirmed(client, Confirm::ALL, now, context)?;
+        }
+        Ok(())
     }
 
     /// The broker has no queue for a message, and does not give it back.

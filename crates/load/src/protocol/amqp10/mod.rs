@@ -360,9 +360,7 @@ fn conversed(
         Amqp10Event::Detached { session, error, .. } | Amqp10Event::Ended { session, error } => {
             let action = links[at(*session)].action();
             return Err(match stage {
-                Stage::LogIn | Stage::SetUp(_) => {
-                    failure::of_closing(endpoint, &Stage::SetUp(action), error.as_ref())
-                }
+                Stage::LogIn | Stage::SetUp(_) => failure::of_closing(endpoint, &Stage::SetUp(action), error.as_ref()),
                 Stage::Running | Stage::Closing => failure::of_detaching(endpoint, action, error.as_ref()),
             });
         }
