@@ -154,13 +154,8 @@ impl Exchange {
 }
 
 fn remove_from(bindings: &mut Vec<Binding>, binding: &Binding) -> bool {
-    match bindings.iter().position(|b| b == binding) {
-        Some(at) => {
-            bindings.swap_remove(at);
-            true
-        }
-        None => false,
-    }
+    let at = bindings.iter().position(|b| b == binding);
+    at.map(|at| bindings.swap_remove(at)).is_some()
 }
 
 /// Whether a message with these headers fits a binding with these arguments: all of them, or any

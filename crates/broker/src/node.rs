@@ -405,53 +405,42 @@ impl Session {
     fn answer(&mut self, channel: u16, reply: Reply, now: Time, vhost: &mut VirtualHost) -> Result<(), Error> {
         let server = &mut self.server;
         match reply {
-            Reply::None => Ok(()),
-            Reply::Method(method) => server.send(channel, &method),
-            Reply::Declared(key) => match vhost.queues.get(key) {
-                Some(queue) => server.send(
-                    channel,
-                    &QueueDeclareOk {
-                        queue: &queue.name,
-                        message_count: u32::try_from(queue.ready()).unwrap_or(u32::MAX),
-                        consumer_count: u32::try_from(queue.consumers.len()).unwrap_or(u32::MAX),
-                    },
-                ),
-                None => Ok(()),
-            },
-            Reply::Consuming(key, no_wait) => {
-                let Some(consumer) = vhost.consumers.get(key) else {
-                    return Ok(());
-                };
-                let queue = consumer.queue;
-                if !no_wait {
-                    server.send(channel, &BasicConsumeOk { consumer_tag: &consumer.tag })?;
+            Reply::None => {}
+            Reply::Method(method) => server.send(channel, &method)?,
+            Reply::Declared(key) => {
+                if let Some(queue) = vhost.queues.get(key) {
+                    let message_count = u32::try_from(queue.ready()).unwrap_or(u32::MAX);
+                    let consumer_count = u32::try_from(queue.consumers.len()).unwrap_or(u32::MAX);
+                    server.send(channel, &QueueDeclareOk { queue: &queue.name, message_count, consumer_count })?;
                 }
-                vhost.mark_dirty(queue);
-                Ok(())
             }
-            Reply::Cancelled(tag) => server.send(channel, &BasicCancelOk { consumer_tag: &tag }),
-            Reply::Get { queue, no_ack } => vhost.get(queue, no_ack, channel, self),
+            Reply::Consuming(key, no_wait) => {
+                if let Some(consumer) = vhost.consumers.get(key) {
+                    let queue = consumer.queue;
+                    if !no_wait {
+                        server.send(channel, &BasicConsumeOk { consumer_tag: &consumer.tag })?;
+                    }
+                    vhost.mark_dirty(queue);
+                }
+            }
+            Reply::Cancelled(tag) => server.send(channel, &BasicCancelOk { consumer_tag: &tag })?,
+            Reply::Get { queue, no_ack } => vhost.get(queue, no_ack, channel, self)?,
             Reply::Return(then) => {
                 self.peer.flush_returns(server, channel, vhost)?;
-                then.map_or(Ok(()), |method| server.send(channel, &method))
+                if let Some(method) = then {
+                    server.send(channel, &method)?;
+                }
             }
-            Reply::Refuse(refusal, cause) => {
-                self.refuse(channel, &refusal, cause, now, vhost);
-                Ok(())
+            Reply::Refuse(refusal, cause) => self.refuse(channel, &refusal, cause, now, vhost),
+            Reply::Login => server.accept_login(),
+            Reply::Open => server.accept_open(),
+            // A login or a virtual host.
+            Reply::Reject(refusal) if refusal.closes_connection || self.peer.hears_refusal => {
+                server.refuse(now, refusal.code, &refusal.text);
             }
-            Reply::Login => {
-                server.accept_login();
-                Ok(())
-            }
-            Reply::Open => {
-                server.accept_open();
-                Ok(())
-            }
-            Reply::Reject(refusal) => {
-                self.reject(&refusal, now);
-                Ok(())
-            }
+            Reply::Reject(_) => self.peer.is_finished = true,
         }
+        Ok(())
     }
 
     fn refuse(&mut self, channel: u16, refusal: &Refusal, cause: MethodId, now: Time, vhost: &mut VirtualHost) {
@@ -464,15 +453,6 @@ impl Session {
         } else {
             self.server.close_channel(channel, *code, text, cause);
             self.peer.close_channel(channel, vhost);
-        }
-    }
-
-    /// Refuses a login or a virtual host.
-    fn reject(&mut self, refusal: &Refusal, now: Time) {
-        if refusal.closes_connection || self.peer.hears_refusal() {
-            self.server.refuse(now, refusal.code, &refusal.text);
-        } else {
-            self.peer.is_finished = true;
         }
     }
 }

@@ -187,7 +187,7 @@ impl Queue {
     #[inline]
     pub(crate) fn await_expiry(&mut self, key: Key, waiting: &mut BTreeSet<(Time, Key)>) {
         let awaited = self.awaited.unwrap_or(Time(u64::MAX));
-        if awaited <= self.expiries.soonest() {
+        if awaited <= self.expiries.soonest {
             return;
         }
         if let Some(next) = self.next_expiry().filter(|at| *at < awaited) {
@@ -206,7 +206,7 @@ impl Queue {
     /// when they come back.
     #[inline]
     pub(crate) fn expire(&mut self, now: Time, memory: &mut Memory) {
-        while self.expiries.soonest() < now
+        while self.expiries.soonest < now
             && self.next_expiry().is_some_and(|at| at < now)
             && let Some(address) = self.take().map(|taken| taken.address)
         {
@@ -403,12 +403,6 @@ impl Expiries {
     pub(crate) const fn len(&self) -> usize {
         self.times.len()
     }
-
-    /// The time before which none expires.
-    #[inline]
-    pub(crate) const fn soonest(&self) -> Time {
-        self.soonest
-    }
 }
 
 /// A message's own time to live, its expiration in milliseconds.
@@ -417,12 +411,10 @@ impl Expiries {
 /// One that is no such number, in RabbitMQ's words.
 #[inline]
 pub(crate) fn time_to_live(properties: &[u8]) -> Result<Option<Nanos>, Refusal> {
-    match Properties::from_bytes(properties).expiration() {
-        None => Ok(None),
-        Some(text) => {
-            parse(text).map(Some).map_err(|why| Refusal::precondition(&format!("invalid expiration '{text}': {why}")))
-        }
-    }
+    let Some(text) = Properties::from_bytes(properties).expiration() else {
+        return Ok(None);
+    };
+    parse(text).map(Some).map_err(|why| Refusal::precondition(&format!("invalid expiration '{text}': {why}")))
 }
 
 /// Reads a number as Erlang's `string:to_integer` does.

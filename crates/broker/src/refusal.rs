@@ -1,6 +1,6 @@
 //! Refusals with RabbitMQ's texts, because people search for them and programs match them.
 
-use wire::amqp091::reply;
+use wire::amqp091::{reply, reply_name};
 
 /// Why a request was refused. It closes the channel it came on, or the whole connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,25 +14,24 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
-    fn new(code: u16, name: &str, text: &str) -> Self {
+    fn new(code: u16, text: &str) -> Self {
         // A reply text is a short string; names of 255 bytes would not fit in it twice.
-        let mut text = format!("{name} - {text}");
+        let mut text = format!("{} - {text}", reply_name(code));
         text.truncate(text.floor_char_boundary(255));
         Self { code, text, closes_connection: false }
     }
 
-    fn closing_connection(mut self) -> Self {
-        self.closes_connection = true;
-        self
+    fn closing(code: u16, text: &str) -> Self {
+        Self { closes_connection: true, ..Self::new(code, text) }
     }
 
     pub(crate) fn not_found(kind: &str, name: &str) -> Self {
-        Self::new(reply::NOT_FOUND, "NOT_FOUND", &format!("no {kind} '{name}' in vhost '/'"))
+        Self::new(reply::NOT_FOUND, &format!("no {kind} '{name}' in vhost '/'"))
     }
 
     /// A request that names no queue, on a channel that has not declared one.
     pub(crate) fn missing_queue(text: &str) -> Self {
-        Self::new(reply::NOT_FOUND, "NOT_FOUND", text)
+        Self::new(reply::NOT_FOUND, text)
     }
 
     pub(crate) fn no_virtual_host(name: &str) -> Self {
@@ -40,7 +39,7 @@ impl Refusal {
     }
 
     pub(crate) fn precondition(text: &str) -> Self {
-        Self::new(reply::PRECONDITION_FAILED, "PRECONDITION_FAILED", text)
+        Self::new(reply::PRECONDITION_FAILED, text)
     }
 
     /// A declaration that differs from what exists.
@@ -52,7 +51,7 @@ impl Refusal {
     }
 
     pub(crate) fn access(text: &str) -> Self {
-        Self::new(reply::ACCESS_REFUSED, "ACCESS_REFUSED", text)
+        Self::new(reply::ACCESS_REFUSED, text)
     }
 
     pub(crate) fn reserved(kind: &str, name: &str) -> Self {
@@ -64,27 +63,23 @@ impl Refusal {
     }
 
     pub(crate) fn locked(queue: &str) -> Self {
-        Self::new(
-            reply::RESOURCE_LOCKED,
-            "RESOURCE_LOCKED",
-            &format!(
-                "cannot obtain exclusive access to locked queue '{queue}' in vhost '/'. It could \
-                 be originally declared on another connection or the exclusive property value \
-                 does not match that of the original declaration."
-            ),
-        )
+        let text = format!(
+            "cannot obtain exclusive access to locked queue '{queue}' in vhost '/'. It could be originally declared \
+             on another connection or the exclusive property value does not match that of the original declaration."
+        );
+        Self::new(reply::RESOURCE_LOCKED, &text)
     }
 
     pub(crate) fn not_implemented(text: &str) -> Self {
-        Self::new(reply::NOT_IMPLEMENTED, "NOT_IMPLEMENTED", text).closing_connection()
+        Self::closing(reply::NOT_IMPLEMENTED, text)
     }
 
     pub(crate) fn command_invalid(text: &str) -> Self {
-        Self::new(reply::COMMAND_INVALID, "COMMAND_INVALID", text).closing_connection()
+        Self::closing(reply::COMMAND_INVALID, text)
     }
 
     pub(crate) fn not_allowed(text: &str) -> Self {
-        Self::new(reply::NOT_ALLOWED, "NOT_ALLOWED", text).closing_connection()
+        Self::closing(reply::NOT_ALLOWED, text)
     }
 }
 

@@ -10,7 +10,7 @@ use wire::amqp091::{
 use crate::arguments;
 use crate::channel::{Confirms, Mode, Settlement, SettlementKind};
 use crate::exchange::Destination;
-use crate::log::Cursor;
+use crate::log::{Cursor, Log};
 use crate::queue::{Consumer, Parked, PreparedFrame};
 use crate::refusal::Refusal;
 use crate::session::{Peer, Reply};
@@ -248,13 +248,6 @@ impl VirtualHost {
     }
 }
 
-/// How a consumer is let in.
-struct Admission {
-    /// Where it starts, in a stream.
-    cursor: Cursor,
-    priority: i32,
-}
-
 impl Peer {
     pub(crate) fn consume(&mut self, number: u16, wanted: &BasicConsume<'_>, vhost: &mut VirtualHost) -> Outcome {
         let name = self.queue_name(number, wanted.queue)?;
@@ -272,7 +265,7 @@ impl Peer {
             let text = format!("attempt to reuse consumer tag '{tag}'");
             return Err(Refusal::not_allowed(&text));
         }
-        let Admission { cursor, priority } = vhost.check_consume(key, wanted, channel.prefetch)?;
+        let (cursor, priority) = vhost.check_consume(key, wanted, channel.prefetch)?;
         let Some(queue) = vhost.queues.get_mut(key) else {
             return Ok(Reply::None);
         };
@@ -311,18 +304,17 @@ impl Peer {
 }
 
 impl VirtualHost {
-    /// Whether and how a queue lets a consumer in.
-    fn check_consume(&self, key: Key, wanted: &BasicConsume<'_>, prefetch: u32) -> Result<Admission, Refusal> {
-        let open = Admission { cursor: Cursor::default(), priority: 0 };
+    /// Whether a queue lets a consumer in, where it starts in a stream, and its priority.
+    fn check_consume(&self, key: Key, wanted: &BasicConsume<'_>, prefetch: u32) -> Result<(Cursor, i32), Refusal> {
         let Some(queue) = self.queues.get(key) else {
-            return Ok(open);
+            return Ok((Cursor::default(), 0));
         };
         let place = format!("queue '{}' in vhost '/'", queue.name);
         if queue.exclusively_consumed || wanted.exclusive && !queue.consumers.is_empty() {
             return Err(Refusal::access(&format!("{place} in exclusive use")));
         }
         if queue.is_stream() {
-            return self.check_stream_consume(key, wanted, prefetch, &place);
+            return check_stream_consume(queue.log(), wanted, prefetch, &place).map(|cursor| (cursor, 0));
         }
         let priority = match wanted.arguments.get("x-priority").map(|v| (v, v.as_i64())) {
             None => 0,
@@ -333,41 +325,28 @@ impl VirtualHost {
                 return Err(Refusal::precondition(&text));
             }
         };
-        Ok(Admission { priority, ..open })
+        Ok((Cursor::default(), priority))
     }
+}
 
-    fn check_stream_consume(
-        &self,
-        key: Key,
-        wanted: &BasicConsume<'_>,
-        prefetch: u32,
-        place: &str,
-    ) -> Result<Admission, Refusal> {
-        if wanted.no_ack {
-            let text = format!("automatic acknowledgement not supported by stream queues {place}");
-            return Err(Refusal::not_implemented(&text));
-        }
-        if prefetch == 0 {
-            let text = format!("consumer prefetch count is not set for '{place}'");
-            return Err(Refusal::precondition(&text));
-        }
-        let Some(log) = self.queues.get(key).map(|q| q.log()) else {
-            return Ok(Admission { cursor: Cursor::default(), priority: 0 });
-        };
-        let offset = wanted.arguments.get("x-stream-offset");
-        let cursor = match offset.map(|o| (o, o.as_str(), o.as_i64().map(u64::try_from))) {
-            None | Some((_, Some("next"), _)) => log.last(),
-            Some((_, Some("first"), _)) => log.first(),
-            Some((_, Some("last"), _)) => log.last_segment(),
-            Some((_, _, Some(Ok(index)))) => log.at_index(index),
-            Some((other, ..)) => {
-                return Err(Refusal::precondition(&format!(
-                    "invalid arg 'x-stream-offset' for {place}: '{}'; the embedded broker knows \
-                     first, last, next and a number",
-                    arguments::show(other)
-                )));
-            }
-        };
-        Ok(Admission { cursor, priority: 0 })
+/// Where a consumer starts in a stream.
+fn check_stream_consume(log: &Log, wanted: &BasicConsume<'_>, prefetch: u32, place: &str) -> Result<Cursor, Refusal> {
+    if wanted.no_ack {
+        let text = format!("automatic acknowledgement not supported by stream queues {place}");
+        return Err(Refusal::not_implemented(&text));
+    }
+    if prefetch == 0 {
+        return Err(Refusal::precondition(&format!("consumer prefetch count is not set for '{place}'")));
+    }
+    let offset = wanted.arguments.get("x-stream-offset");
+    match offset.map(|o| (o, o.as_str(), o.as_i64().map(u64::try_from))) {
+        None | Some((_, Some("next"), _)) => Ok(log.last()),
+        Some((_, Some("first"), _)) => Ok(log.first()),
+        Some((_, Some("last"), _)) => Ok(log.last_segment()),
+        Some((_, _, Some(Ok(index)))) => Ok(log.at_index(index)),
+        Some((other, ..)) => Err(Refusal::precondition(&format!(
+            "invalid arg 'x-stream-offset' for {place}: '{}'; the embedded broker knows first, last, next and a number",
+            arguments::show(other)
+        ))),
     }
 }

@@ -39,8 +39,8 @@ pub(crate) struct Peer {
     pub(crate) hears_cancel: bool,
     /// Whether it understands `connection.blocked`.
     pub(crate) hears_blocked: bool,
-    /// Whether it understands a refused login.
-    hears_refusal: bool,
+    /// Whether it understands a refused login; others only see the connection end, as the specification wants it.
+    pub(crate) hears_refusal: bool,
     /// Whether it ever published.
     pub(crate) is_publisher: bool,
     /// Whether it is not read because memory is full.
@@ -232,12 +232,6 @@ impl Peer {
         self.hears_cancel = has("consumer_cancel_notify");
         self.hears_blocked = has("connection.blocked");
         self.hears_refusal = has("authentication_failure_close");
-    }
-
-    /// Whether a refused login may be explained; other clients only see the connection end, as the
-    /// specification wants it.
-    pub(crate) const fn hears_refusal(&self) -> bool {
-        self.hears_refusal
     }
 
     /// Notes that a channel has publishes to answer.

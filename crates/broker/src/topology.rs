@@ -66,11 +66,7 @@ impl VirtualHost {
         self.exchange_names.remove(&exchange.name);
         self.version += 1;
         for binding in exchange.bindings() {
-            let inbound = match binding.destination {
-                Destination::Queue(queue) => self.queues.get_mut(queue).map(|q| &mut q.inbound),
-                Destination::Exchange(x) => self.exchanges.get_mut(x).map(|x| &mut x.inbound),
-            };
-            if let Some(inbound) = inbound {
+            if let Some(inbound) = self.inbound_of(binding.destination) {
                 inbound.retain(|(source, _)| *source != key);
             }
         }
@@ -171,7 +167,7 @@ impl VirtualHost {
             wanted.queue.to_owned()
         };
         let arguments = Arguments::read(&name, wanted.arguments)?;
-        let flags = flags_of(wanted);
+        let flags = Flags { durable: wanted.durable, exclusive: wanted.exclusive, auto_delete: wanted.auto_delete };
         check_type(&name, arguments.queue_type, flags)?;
         let owner = wanted.exclusive.then_some(connection);
         let queue = Queue::new(&name, flags, owner, wanted.arguments.to_owned(), arguments);
@@ -239,10 +235,6 @@ fn check_match(arguments: Table<'_>) -> Result<(), Refusal> {
     }
 }
 
-const fn flags_of(wanted: &QueueDeclare<'_>) -> Flags {
-    Flags { durable: wanted.durable, exclusive: wanted.exclusive, auto_delete: wanted.auto_delete }
-}
-
 /// Replicated types exist for messages that outlive things, in RabbitMQ and so here.
 fn check_type(name: &str, queue_type: QueueType, flags: Flags) -> Result<(), Refusal> {
     if queue_type == QueueType::Classic {
@@ -265,35 +257,17 @@ fn check_queue(current: &Queue, connection: Key, wanted: &QueueDeclare<'_>) -> R
     if (current.owner == Some(connection)) != wanted.exclusive {
         return Err(Refusal::locked(name));
     }
-    let flags = flags_of(wanted);
-    for (argument, received, now) in [
-        ("durable", flags.durable, current.flags.durable),
-        ("auto_delete", flags.auto_delete, current.flags.auto_delete),
-    ] {
-        check_flag(argument, "queue", name, received, now)?;
-    }
+    check_equal("durable", "queue", name, wanted.durable, current.flags.durable)?;
+    check_equal("auto_delete", "queue", name, wanted.auto_delete, current.flags.auto_delete)?;
     arguments::check_equivalent(name, wanted.arguments, current.table.view())
 }
 
 fn check_exchange(current: &Exchange, kind: Kind, wanted: &ExchangeDeclare<'_>) -> Result<(), Refusal> {
     let name = wanted.exchange;
-    let quoted = |text: &str| format!("'{text}'");
-    if kind != current.kind {
-        return Err(Refusal::inequivalent(
-            "type",
-            "exchange",
-            name,
-            &quoted(kind.name()),
-            &quoted(current.kind.name()),
-        ));
-    }
-    for (argument, received, now) in [
-        ("durable", wanted.durable, current.durable),
-        ("auto_delete", wanted.auto_delete, current.auto_delete),
-        ("internal", wanted.internal, current.internal),
-    ] {
-        check_flag(argument, "exchange", name, received, now)?;
-    }
+    check_equal("type", "exchange", name, kind.name(), current.kind.name())?;
+    check_equal("durable", "exchange", name, wanted.durable, current.durable)?;
+    check_equal("auto_delete", "exchange", name, wanted.auto_delete, current.auto_delete)?;
+    check_equal("internal", "exchange", name, wanted.internal, current.internal)?;
     let (received, now) = (alternate(wanted.arguments), current.alternate.as_deref());
     if received != now {
         let text = |x: Option<&str>| x.map_or("none".to_owned(), |x| format!("the value '{x}' of type 'longstr'"));
@@ -303,7 +277,13 @@ fn check_exchange(current: &Exchange, kind: Kind, wanted: &ExchangeDeclare<'_>) 
     Ok(())
 }
 
-fn check_flag(argument: &str, kind: &str, name: &str, received: bool, current: bool) -> Result<(), Refusal> {
+fn check_equal<T: PartialEq + std::fmt::Display>(
+    argument: &str,
+    kind: &str,
+    name: &str,
+    received: T,
+    current: T,
+) -> Result<(), Refusal> {
     if received == current {
         return Ok(());
     }

@@ -64,16 +64,12 @@ impl Control {
 
     /// Orderly end: nothing more is sent, what is in flight is drained, queues are handled as planned.
     pub fn stop(&self) {
-        self.request_end(1);
+        self.request.fetch_max(1, Ordering::Release);
     }
 
     /// End at once: no drain, connections are dropped. Queues that were to be deleted stay.
     pub fn abort(&self) {
-        self.request_end(2);
-    }
-
-    fn request_end(&self, request: u8) {
-        self.request.fetch_max(request, Ordering::Release);
+        self.request.fetch_max(2, Ordering::Release);
     }
 
     /// Whether an end was requested.

@@ -5,6 +5,45 @@ use transport::tls::TlsError;
 
 use crate::{Endpoint, Error};
 
+/// How far a conversation has got; decides what a failure means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Until the broker has accepted user and virtual host.
+    LogIn,
+    /// The step in progress, as in "cannot ...".
+    SetUp(String),
+    Running,
+    Closing,
+}
+
+impl Stage {
+    /// The step in progress, as in "could not ...".
+    pub(crate) fn action(&self) -> &str {
+        match self {
+            Self::LogIn => "log in",
+            Self::SetUp(action) => action,
+            Self::Running => "send and receive",
+            Self::Closing => "close the connection",
+        }
+    }
+
+    /// The connection is gone; `help` is for one that never served.
+    pub(crate) fn lost(&self, endpoint: String, detail: String, help: &str) -> Error {
+        match self {
+            Self::Running | Self::Closing => Error::Lost { endpoint, detail },
+            Self::LogIn | Self::SetUp(_) => {
+                Error::Connect { detail: format!("could not {}: {detail}", self.action()), endpoint, help: help.into() }
+            }
+        }
+    }
+
+    /// A step took longer than anybody waits.
+    pub(crate) fn timed_out(&self, endpoint: &Endpoint, timeout: Nanos) -> Error {
+        let detail = format!("could not {} within {timeout}", self.action());
+        Error::TimedOut { endpoint: endpoint.to_string(), detail }
+    }
+}
+
 /// A message waits for its confirm for longer than anybody does.
 pub(crate) fn of_confirm(endpoint: &Endpoint, waited: Nanos) -> Error {
     Error::TimedOut { endpoint: endpoint.to_string(), detail: format!("a message has not been confirmed for {waited}") }

@@ -98,16 +98,11 @@ impl Timer {
     /// # Errors
     /// No file descriptor is left.
     pub fn register(registry: &Registry, token: Token) -> io::Result<Self> {
-        let timer = Self::new()?;
-        registry.register(&mut SourceFd(&timer.fd.as_raw_fd()), token, Interest::READABLE)?;
-        Ok(timer)
-    }
-
-    fn new() -> io::Result<Self> {
         // Best effort: without it sleeps of this thread are up to 50 us longer.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
-        Ok(Self { fd: timerfd_create(TimerfdClockId::Monotonic, flags)?, armed: Time(0) })
+        let fd = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
+        registry.register(&mut SourceFd(&fd.as_raw_fd()), token, Interest::READABLE)?;
+        Ok(Self { fd, armed: Time(0) })
     }
 
     /// Sets the timer to `at`, in place of the time that was set before.

@@ -89,10 +89,11 @@ pub type ServerSocket = Socket<UnbufferedServerConnection>;
 /// Order of calls: [`Socket::notice`] with each event; [`Socket::read`] while
 /// [`Socket::is_readable`]; [`Socket::flush`] after something was queued.
 pub struct Socket<S> {
-    stream: TcpStream,
+    pub(crate) stream: TcpStream,
     session: Option<Box<Session<S>>>,
     readable: bool,
-    writable: bool,
+    /// Whether the system takes bytes to write.
+    pub(crate) writable: bool,
     read_closed: bool,
     /// TLS has failed: what still comes is read and thrown away.
     discards: bool,
@@ -165,14 +166,8 @@ impl<S: Side> Socket<S> {
         token: Token,
     ) -> io::Result<Self> {
         registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
-        Ok(Self {
-            stream,
-            session: session.map(Box::new),
-            readable: false,
-            writable,
-            read_closed: false,
-            discards: false,
-        })
+        let session = session.map(Box::new);
+        Ok(Self { stream, session, readable: false, writable, read_closed: false, discards: false })
     }
 
     /// Takes what the poll says.
@@ -189,22 +184,10 @@ impl<S: Side> Socket<S> {
         self.readable
     }
 
-    /// Whether the system takes bytes to write.
-    #[inline]
-    pub const fn is_writable(&self) -> bool {
-        self.writable
-    }
-
     /// Whether the other side has sent its last byte, which may not be read yet.
     #[inline]
     pub const fn is_read_closed(&self) -> bool {
         self.read_closed
-    }
-
-    /// Whether what is queued now can be written at once.
-    #[inline]
-    pub fn is_clear(&self) -> bool {
-        self.writable && self.unsent() == 0
     }
 
     /// Encrypted bytes that wait to be written.
@@ -218,19 +201,6 @@ impl<S: Side> Socket<S> {
     pub fn is_being_secured(&self) -> bool {
         let session = self.session.as_deref();
         session.is_some_and(|session| !session.is_open())
-    }
-
-    /// The address of the other side.
-    ///
-    /// # Errors
-    /// It is not connected.
-    pub fn peer_address(&self) -> io::Result<SocketAddr> {
-        self.stream.peer_addr()
-    }
-
-    /// Error of a time-out or an end during the handshake.
-    pub fn unfinished(&self, detail: impl Display) -> Option<TlsError> {
-        self.is_being_secured().then(|| TlsError::Unfinished(detail.to_string()))
     }
 
     /// The session, once its handshake is over.

@@ -164,7 +164,7 @@ impl ClientStream for ClientSocket {
 
     #[inline]
     fn is_writable(&self) -> bool {
-        Self::is_writable(self)
+        self.writable
     }
 
     #[inline]
@@ -177,7 +177,7 @@ impl ClientStream for ClientSocket {
     }
 
     fn peer_address(&self) -> io::Result<SocketAddr> {
-        Self::peer_address(self)
+        self.stream.peer_addr()
     }
 
     #[inline]
@@ -219,7 +219,7 @@ impl ConnectAttempt {
     pub fn connect<D: Dial>(&mut self, dial: &D, token: usize, now: Time) -> Result<D::Stream, SocketError> {
         loop {
             let Some(address) = self.untried.pop_front() else {
-                return Err(no_address().into());
+                return Err(io::Error::other("the host has no address (of the source addresses' kind)").into());
             };
             let left = self.untried.len() as u64;
             let each = Nanos(self.deadline.since(now).0 / (left + 1));
@@ -245,9 +245,4 @@ impl ConnectAttempt {
     pub fn is_late(&self, now: Time) -> bool {
         self.give_up.is_some_and(|at| at <= now)
     }
-}
-
-/// The error of a host name without an address, or with none that the source address can reach.
-fn no_address() -> io::Error {
-    io::Error::other("the host has no address (of the source addresses' kind)")
 }

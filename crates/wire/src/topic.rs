@@ -67,10 +67,7 @@ impl<B> TopicPatterns<B> {
     pub fn insert(&mut self, pattern: &str, binding: B) {
         let mut at = ROOT;
         for word in words(pattern) {
-            at = match self.nodes[at].child(word) {
-                Some(next) => next,
-                None => self.grow(at, word),
-            };
+            at = self.nodes[at].child(word).unwrap_or_else(|| self.grow(at, word));
         }
         self.nodes[at].bindings.push(binding);
     }
@@ -100,19 +97,13 @@ impl<B> TopicPatterns<B> {
 
     /// The bindings of exactly this pattern.
     pub fn exact(&self, pattern: &str) -> &[B] {
-        let mut at = ROOT;
-        for word in words(pattern) {
-            match self.nodes[at].child(word) {
-                Some(next) => at = next,
-                None => return &[],
-            }
-        }
-        &self.nodes[at].bindings
+        let at = words(pattern).try_fold(ROOT, |at, word| self.nodes[at].child(word));
+        at.map_or(&[], |at| self.nodes[at].bindings.as_slice())
     }
 
     /// Removes the bindings of exactly this pattern that `is_it` names, and what only they needed.
     /// Returns how many they were.
-    pub fn remove(&mut self, pattern: &str, is_it: impl FnMut(&B) -> bool) -> usize {
+    pub fn remove(&mut self, pattern: &str, mut is_it: impl FnMut(&B) -> bool) -> usize {
         let mut path = vec![(ROOT, "")];
         let mut at = ROOT;
         for word in words(pattern) {
@@ -123,7 +114,6 @@ impl<B> TopicPatterns<B> {
             path.push((at, word));
         }
         let before = self.nodes[at].bindings.len();
-        let mut is_it = is_it;
         self.nodes[at].bindings.retain(|b| !is_it(b));
         let removed = before - self.nodes[at].bindings.len();
         self.prune(&path);

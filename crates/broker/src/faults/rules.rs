@@ -327,31 +327,29 @@ impl Faults {
         }
     }
 
+    /// The kind of the first of these rules that hits, which is counted.
+    fn hit(&mut self, list: fn(&ActiveRules) -> &[usize]) -> Option<FaultKind> {
+        let rules = &mut self.rules;
+        let rule = list(&self.active).iter().copied().find(|&at| rules.get_mut(at).is_some_and(Rule::hits))?;
+        self.count(rule, 1);
+        self.rules.get(rule).map(|rule| rule.fault.kind)
+    }
+
     /// Whether this login is refused.
     pub(crate) fn refuses_login(&mut self) -> bool {
-        first_hit(&mut self.rules, &self.active.logins).is_some_and(|rule| {
-            self.count(rule, 1);
-            true
-        })
+        self.hit(|active| &active.logins).is_some()
     }
 
     /// A message is routed: where a fault says so, that takes longer.
     pub(crate) fn slow_route(&mut self) {
-        let Some(rule) = first_hit(&mut self.rules, &self.active.routes) else {
-            return;
-        };
-        self.count(rule, 1);
-        if let Some(FaultKind::SlowRoute { millionths }) = self.rules.get(rule).map(|rule| rule.fault.kind) {
+        if let Some(FaultKind::SlowRoute { millionths }) = self.hit(|active| &active.routes) {
             self.slowdown.get_or_insert_with(Slowdown::new).slow(millionths);
         }
     }
 
     /// Whether this message is refused.
     pub(crate) fn refuses_message(&mut self) -> bool {
-        first_hit(&mut self.rules, &self.active.publishes).is_some_and(|rule| {
-            self.count(rule, 1);
-            true
-        })
+        self.hit(|active| &active.publishes).is_some()
     }
 
     /// A message was taken.
@@ -362,9 +360,7 @@ impl Faults {
 
     /// When the confirm of the message that has just come leaves; `None`: at once.
     pub(crate) fn confirm_due(&mut self) -> Option<Time> {
-        let rule = first_hit(&mut self.rules, &self.active.confirms)?;
-        self.count(rule, 1);
-        match self.rules.get(rule)?.fault.kind {
+        match self.hit(|active| &active.confirms)? {
             FaultKind::SlowAck(delay) => Some(self.now + delay),
             _ => None,
         }
@@ -387,34 +383,29 @@ impl Faults {
 
     /// Decides the first delivery of a message.
     pub(crate) fn delivery(&mut self, body_len: usize, holds_already: bool) -> DeliveryFault {
-        for at in 0..self.active.deliveries.len() {
-            let Some(&rule) = self.active.deliveries.get(at) else {
-                break;
-            };
-            let Some(fault) = self.rules.get(rule).map(|rule| rule.fault.kind) else {
+        for &at in &self.active.deliveries {
+            let Some(rule) = self.rules.get_mut(at) else {
                 continue;
             };
+            let fault = rule.fault.kind;
             let possible = match fault {
                 FaultKind::Reorder { .. } => !holds_already,
                 FaultKind::Corrupt { byte } => byte.unwrap_or(0) < body_len,
                 _ => true,
             };
-            let hits = possible && self.rules.get_mut(rule).is_some_and(Rule::hits);
-            if hits {
-                return self.delivery_fault(rule, fault, body_len);
+            if possible && rule.hits() {
+                return self.delivery_fault(at, fault, body_len);
             }
         }
         DeliveryFault::Pass
     }
 
     fn delivery_fault(&mut self, rule: usize, fault: FaultKind, body_len: usize) -> DeliveryFault {
-        match fault {
+        if let FaultKind::Reorder { by } = fault {
             // Counted once a later one has really gone first.
-            FaultKind::Reorder { by } => {
-                return DeliveryFault::Hold { by: by.max(1), rule };
-            }
-            _ => self.count(rule, 1),
+            return DeliveryFault::Hold { by: by.max(1), rule };
         }
+        self.count(rule, 1);
         match fault {
             FaultKind::Lose => DeliveryFault::Lose,
             FaultKind::Duplicate { redelivered } => DeliveryFault::Duplicate { redelivered },
@@ -476,11 +467,6 @@ impl Faults {
             self.log.store(&self.done);
         }
     }
-}
-
-/// The first of these rules that hits.
-fn first_hit(rules: &mut [Rule], on: &[usize]) -> Option<usize> {
-    on.iter().copied().find(|&at| rules.get_mut(at).is_some_and(Rule::hits))
 }
 
 /// SplitMix64 (Steele, Lea and Flood, 2014).

@@ -233,8 +233,8 @@ impl<C: Connection, E: Environment> Client<C, E> {
         self.flush()?;
         let send_state = self.send(context)?;
         self.account(send_state, context);
-        Ok(match send_state.or_at(due) {
-            SendState::More if self.may_write() => Next::Again,
+        Ok(match send_state.min(due.map_or(SendState::Idle, SendState::Until)) {
+            SendState::More if self.driver.is_clear() => Next::Again,
             _ if self.may_read() => Next::Again,
             SendState::Until(due) => Next::At(due),
             _ => Next::Wait,
@@ -269,10 +269,6 @@ impl<C: Connection, E: Environment> Client<C, E> {
                 !waits_for_start && !self.full && self.driver.unwritten() < self.unread_above
             }
         }
-    }
-
-    fn may_write(&self) -> bool {
-        self.driver.is_clear()
     }
 
     /// Reads, and notes when a message was answered or delivered.
@@ -426,7 +422,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
             };
             let held = self.driver.connection.holds(at).filter(|_| passed);
             Some(Undelivered {
-                recipient: consumer.recipient(),
+                recipient: consumer.spec.recipient,
                 in_queue: held.unwrap_or(0),
                 in_flight: match passed {
                     true => consumer.in_flight(held.is_some()),
@@ -510,11 +506,6 @@ impl<C: Connection, E: Environment> Client<C, E> {
         its.node = (its.node + 1) % its.nodes.len();
         its.dials = its.dials.wrapping_add(1);
         its.nodes[its.node].addresses.refresh(now);
-    }
-
-    /// When to look again for the node's addresses, where they are being looked up.
-    fn waits_for_addresses(&self, now: Time) -> Option<Time> {
-        self.dialing.nodes[self.dialing.node].addresses.wait(now)
     }
 }
 

@@ -128,10 +128,9 @@ impl Consumer {
             0 => every,
             commit => every.min(commit),
         };
-        let polling = spec.poll.map(Polling::new);
         Self {
             service: Service::new(spec.service.clone()),
-            polling,
+            polling: spec.poll.map(|interval| Polling { interval, ..Polling::default() }),
             begin: None,
             uncommitted: 0,
             came_at: Time(0),
@@ -175,30 +174,14 @@ impl Consumer {
             service.start(start);
         }
         match &mut self.polling {
-            Some(polling) => polling.start(begin),
+            Some(polling) => polling.due = begin,
             None => self.begin = Some(begin).filter(|_| self.spec.delay > Nanos::ZERO),
         }
-    }
-
-    /// Whether it answers what it receives.
-    #[inline]
-    pub(crate) const fn responds(&self) -> bool {
-        self.spec.responds
     }
 
     /// Whether it has something to do beside taking what comes.
     pub(crate) const fn is_busy(&self) -> bool {
         self.service.is_some() || self.polling.is_some() || self.begin.is_some()
-    }
-
-    /// Position of its queue or topic among the run's recipients.
-    pub(crate) const fn recipient(&self) -> u32 {
-        self.spec.recipient
-    }
-
-    /// Whether any of this run's producers sends to what it receives from.
-    pub(crate) const fn is_sent_to(&self) -> bool {
-        self.spec.is_sent_to
     }
 
     /// Its queue begins to deliver.
@@ -225,7 +208,7 @@ impl Consumer {
         let is_limited = self.every > 0 && self.spec.most_unacked > 0;
         self.silent_from = now - if is_limited { RELEASE } else { Nanos::ZERO };
         if let Some(polling) = &mut self.polling {
-            polling.fence();
+            polling.is_fenced = true;
         }
     }
 
@@ -256,11 +239,8 @@ impl Consumer {
             return untaken.saturating_add(coming);
         }
         // Who asks for each message learns that there is none.
-        let may_ask = self.polling.is_some_and(|it| !it.found_nothing());
-        match came || room == Some(0) || may_ask {
-            true => u64::MAX,
-            false => untaken,
-        }
+        let may_ask = self.polling.is_some_and(|it| !it.found_nothing);
+        if came || room == Some(0) || may_ask { u64::MAX } else { untaken }
     }
 
     /// Whether it takes no more deliveries for now.
@@ -291,13 +271,13 @@ impl Consumer {
         }
         let due = self.service.as_ref().and_then(Service::due);
         if let Some(polling) = &mut self.polling
-            && let Some(next) = polling.due()
+            && !polling.is_asked
             && due.is_none()
         {
-            if next > now {
-                return Ok(Some(next));
+            if polling.due > now {
+                return Ok(Some(polling.due));
             }
-            polling.ask();
+            (polling.is_asked, polling.is_behind_fence) = (true, polling.is_fenced);
             receiver.fetch()?;
         }
         Ok(due)
@@ -306,7 +286,8 @@ impl Consumer {
     /// The answer to its question for a message has come, one way or the other.
     pub(crate) fn answered(&mut self, now: Time, is_empty: bool) {
         if let Some(polling) = &mut self.polling {
-            polling.answered(now, is_empty);
+            (polling.is_asked, polling.due) = (false, now + polling.interval);
+            polling.found_nothing = is_empty && polling.is_behind_fence;
         }
     }
 
@@ -323,12 +304,11 @@ impl Consumer {
     /// Its connection is gone, and what was not acknowledged goes back to its queue. Returns how many deliveries
     /// it was not done with.
     pub(crate) fn restart(&mut self, now: Time) -> u64 {
-        self.was_lost = true;
-        self.unacked = 0;
-        self.uncommitted = 0;
+        (self.was_lost, self.unacked, self.uncommitted) = (true, 0, 0);
         let undone = self.service.as_mut().map_or(0, Service::restart);
         if let Some(polling) = &mut self.polling {
-            polling.restart(now);
+            let interval = polling.interval;
+            *polling = Polling { interval, due: now + interval, ..Polling::default() };
         }
         // The set-up leaves it to this side to begin, also the next time.
         if self.spec.delay > Nanos::ZERO && self.polling.is_none() {
@@ -402,7 +382,7 @@ impl Consumer {
         if gathered.count > 0 && (gathered.intended, gathered.sent) == (header.intended, sent) {
             gathered.count += 1;
         } else {
-            self.record(now, interval, latency);
+            self.end_of_batch(now, interval, latency);
             self.gathered = Gathered { intended: header.intended, sent, count: 1 };
         }
         true
@@ -451,13 +431,11 @@ impl Consumer {
         ledger.anomalies.count(if ours { Unreadable::Corrupt } else { Unreadable::Foreign });
     }
 
+    /// Records what is gathered.
     #[inline]
-    fn record(&mut self, now: Time, interval: &mut Slice, latency: &mut Nanos) {
+    pub(crate) fn end_of_batch(&mut self, now: Time, interval: &mut Slice, latency: &mut Nanos) {
         let Gathered { intended, sent, count } = std::mem::take(&mut self.gathered);
-        if count == 0 {
-            return;
-        }
-        if self.spec.ours.is_none() && !self.spec.measures_age {
+        if count == 0 || self.spec.ours.is_none() && !self.spec.measures_age {
             return;
         }
         *latency = now.since(intended);
@@ -472,12 +450,6 @@ impl Consumer {
         if let Some(sent) = sent {
             latencies.record_n(Metric::TRANSFER, now.since(sent), count);
         }
-    }
-
-    /// Records what is gathered.
-    #[inline]
-    pub(crate) fn end_of_batch(&mut self, now: Time, interval: &mut Slice, latency: &mut Nanos) {
-        self.record(now, interval, latency);
     }
 
     /// Whether the group still wants a delivery; takes it off the budget. One too many is neither
@@ -544,19 +516,12 @@ impl Consumer {
         if self.unacked > 0 {
             self.send_acks(receiver);
         }
-        if self.spec.commit_every > 0 && self.uncommitted > 0 {
-            self.commit(receiver)?;
-        }
-        Ok(())
+        if self.uncommitted > 0 { self.commit(receiver) } else { Ok(()) }
     }
 
     /// Acknowledges what is left when deliveries pause.
     pub(crate) fn flush_if_idle(&mut self, now: Time, receiver: &mut impl Receiver) -> Result<(), Error> {
-        let left = self.unacked > 0 || (self.spec.commit_every > 0 && self.uncommitted > 0);
-        if left && now.since(self.last_delivery) >= IDLE {
-            self.flush(receiver)?;
-        }
-        Ok(())
+        if now.since(self.last_delivery) >= IDLE { self.flush(receiver) } else { Ok(()) }
     }
 }
 
@@ -603,50 +568,6 @@ struct Polling {
     is_behind_fence: bool,
     /// The last answer to such a question: there was nothing.
     found_nothing: bool,
-}
-
-impl Polling {
-    fn new(interval: Nanos) -> Self {
-        Self { interval, ..Self::default() }
-    }
-
-    /// Asks from then on.
-    const fn start(&mut self, at: Time) {
-        self.due = at;
-    }
-
-    /// When to ask next; `None` while an answer is awaited.
-    fn due(&self) -> Option<Time> {
-        (!self.is_asked).then_some(self.due)
-    }
-
-    /// A question is sent.
-    const fn ask(&mut self) {
-        self.is_asked = true;
-        self.is_behind_fence = self.is_fenced;
-    }
-
-    /// The answer has come, one way or the other.
-    fn answered(&mut self, now: Time, is_empty: bool) {
-        self.is_asked = false;
-        self.due = now + self.interval;
-        self.found_nothing = is_empty && self.is_behind_fence;
-    }
-
-    const fn fence(&mut self) {
-        self.is_fenced = true;
-    }
-
-    /// Its connection is gone.
-    fn restart(&mut self, now: Time) {
-        *self = Self::new(self.interval);
-        self.due = now + self.interval;
-    }
-
-    /// Whether nothing was left when it asked behind a fence.
-    const fn found_nothing(&self) -> bool {
-        self.found_nothing
-    }
 }
 
 /// Whether a group of consumers still waits for deliveries.

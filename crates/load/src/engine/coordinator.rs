@@ -158,11 +158,8 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
             self.receive(POLL_INTERVAL)?;
             if self.environment.now() > told + PROGRESS_INTERVAL {
                 told = self.environment.now();
-                let event = RunEvent::Connecting {
-                    ready: self.shared.clients_ready(),
-                    wanted: self.plan.connection_count() as u64,
-                };
-                self.sink.event(event);
+                let (ready, wanted) = (self.shared.clients_ready(), self.plan.connection_count() as u64);
+                self.sink.event(RunEvent::Connecting { ready, wanted });
             }
             if let Some(error) = self.state.error.take() {
                 return Err(error);
@@ -195,10 +192,7 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
                 self.wake();
             } else if !is_told && self.environment.now().since(began) >= TELL_AFTER {
                 is_told = true;
-                let at_most = match self.control.is_stopping() {
-                    true => CLOSING,
-                    false => self.plan.timeout,
-                };
+                let at_most = if self.control.is_stopping() { CLOSING } else { self.plan.timeout };
                 let for_what = "the broker to close the connections".to_owned();
                 self.sink.event(RunEvent::Waiting { for_what, at_most });
             }
@@ -250,11 +244,10 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
             self.receive(interval.min(next.min(boundaries.drain_at).since(now).into()))?;
             let activity = self.shared.activity();
             // What else ends the load waits for those who have something to send.
-            let has_come = match &mut stop_watcher {
-                Some(watcher) => watcher.has_come::<C>(activity, now)?,
+            let ended = match &mut stop_watcher {
+                Some(watcher) => watcher.has_come::<C>(activity, now)? && self.shared.all_is_sent(),
                 None => false,
             };
-            let ended = has_come && self.shared.all_is_sent();
             let counted = self.shared.counts_reached(self.anybody_counts)
                 && (stop_watcher.is_none() || !self.shared.budgets.is_empty());
             let is_stopping = self.control.is_stopping();

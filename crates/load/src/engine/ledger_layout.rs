@@ -59,21 +59,13 @@ pub(crate) fn open<S, R: Routing>(
         let bitmaps = ledger_layout.open_thread(clients, routes, &mut shared);
         ledger_layout.threads.push(bitmaps);
     }
-    let pairs = pairs(threads);
-    if pairs > MOST_PAIRS {
+    let limits = [
+        (pairs(threads), MOST_PAIRS, "pairs of a producer and a consumer that it reaches"),
+        (ledger_layout.deliveries.len(), MOST_BITMAPS, "pairs of producer and subscriber"),
+    ];
+    if let Some((count, most, what)) = limits.into_iter().find(|(count, most, _)| count > most) {
         forget_bitmaps(threads);
-        return Err(Some(format!(
-            "no ledger is kept for {pairs} pairs of a producer and a consumer that it reaches: the limit \
-             is {MOST_PAIRS}"
-        )));
-    }
-    let bitmaps = ledger_layout.deliveries.len();
-    if bitmaps > MOST_BITMAPS {
-        forget_bitmaps(threads);
-        return Err(Some(format!(
-            "no ledger is kept for {bitmaps} pairs of producer and subscriber: the limit is \
-             {MOST_BITMAPS}"
-        )));
+        return Err(Some(format!("no ledger is kept for {count} {what}: the limit is {most}")));
     }
     Ok(ledger_layout)
 }

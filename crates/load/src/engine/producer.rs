@@ -83,8 +83,8 @@ enum NextSend {
     ThinkTime { due: Time, pause: Nanos },
 }
 
-/// Where a producer stands after a turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where a producer stands after a turn; of several that stand together the least counts, which comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SendState {
     /// There is more to send as soon as the socket takes it.
     More,
@@ -96,25 +96,6 @@ pub(crate) enum SendState {
     NoCredit,
     /// Its share of the message count is sent, its schedule has ended, or the load has not begun.
     Idle,
-}
-
-impl SendState {
-    /// Where two producers stand together: what comes first counts.
-    pub(crate) fn sooner(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::More, _) | (_, Self::More) => Self::More,
-            (Self::Until(a), Self::Until(b)) => Self::Until(a.min(b)),
-            (Self::Until(due), _) | (_, Self::Until(due)) => Self::Until(due),
-            (Self::Full, _) | (_, Self::Full) => Self::Full,
-            (Self::NoCredit, _) | (_, Self::NoCredit) => Self::NoCredit,
-            (Self::Idle, Self::Idle) => Self::Idle,
-        }
-    }
-
-    /// The sooner of this state and another due time.
-    pub(crate) fn or_at(self, due: Option<Time>) -> Self {
-        due.map_or(self, |due| self.sooner(Self::Until(due)))
-    }
 }
 
 /// Result of a poll.
@@ -322,7 +303,8 @@ impl Producer {
                 self.send_one::<false>(now, now, sender);
             }
         }
-        if count == 0 { send_state } else { self.after(sender, interval) }
+        // At once, so that the message which would be next counts as blocked when it is.
+        if count == 0 { send_state } else { self.allowance(sender, interval).1 }
     }
 
     fn send_scheduled(
@@ -348,7 +330,7 @@ impl Producer {
         if due_times.due() > until || self.spec.limit == Some(self.sequence) {
             self.until(due_times)
         } else {
-            self.after(sender, interval)
+            self.allowance(sender, interval).1
         }
     }
 
@@ -419,12 +401,6 @@ impl Producer {
                 break;
             }
         }
-    }
-
-    /// Where things stand after a batch: looks at the budget at once, so that the message which
-    /// would be next counts as blocked when it is.
-    fn after(&mut self, sender: &impl Sender, interval: &mut Slice) -> SendState {
-        self.allowance(sender, interval).1
     }
 
     #[inline]
@@ -515,11 +491,9 @@ impl Producer {
 
     /// Messages without an answer, also those that will never have one.
     pub(crate) fn unanswered(&self) -> u64 {
-        self.window.as_ref().map_or(0, Window::open) + self.abandoned
+        self.in_flight() + self.abandoned
     }
-}
 
-impl Producer {
     /// The tag that a confirm of the message behind this reply would have; `None` for what is no
     /// reply to a message of this connection.
     pub(crate) fn replied<C: Connection>(&self, body: &[u8], properties: &[u8], now: Time) -> Option<u64> {
@@ -611,8 +585,7 @@ impl Producer {
     pub(crate) fn restart(&mut self, now: Time) -> u64 {
         let open = self.in_flight();
         self.first_tag = self.sequence;
-        self.in_transaction = 0;
-        self.committing = false;
+        self.committed();
         if open > 0 {
             self.think(now);
         }

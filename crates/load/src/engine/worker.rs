@@ -268,9 +268,7 @@ impl<C: Connection, E: Environment> Worker<C, E> {
         self.series.begin(start, boundaries);
         let (mut context, clients) = self.context();
         context.begin();
-        for client in clients {
-            client.start(start);
-        }
+        clients.iter_mut().for_each(|client| client.start(start));
         (0..self.clients.len()).for_each(|at| self.enqueue(at));
     }
 

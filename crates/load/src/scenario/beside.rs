@@ -131,8 +131,7 @@ fn run_all(scenarios: &[Box<dyn Scenario>], control: &Control, sink: &mut dyn Sl
         merger.finish(|merged| sink.slice(merged));
         let outcomes =
             threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        let outcomes: Vec<Result<Outcome, Error>> = outcomes.collect();
-        joined(outcomes)
+        joined(outcomes.collect())
     })
 }
 
@@ -149,13 +148,10 @@ fn joined(outcomes: Vec<Result<Outcome, Error>>) -> Result<Outcome, Error> {
         sum.interrupted |= other.interrupted;
         sum.drain_cut |= other.drain_cut;
         sum.error = sum.error.or(other.error);
-        sum.censored = match (sum.censored.take(), other.censored) {
-            (Some(mut all), Some(theirs)) => {
-                all.merge(&theirs);
-                Some(all)
-            }
-            (one, other) => one.or(other),
-        };
+        match (&mut sum.censored, other.censored) {
+            (Some(all), Some(theirs)) => all.merge(&theirs),
+            (one, theirs) => *one = one.take().or(theirs),
+        }
         sum.ledger = sum.ledger.or(other.ledger);
         sum.threads.extend(other.threads);
         sum.spun |= other.spun;

@@ -48,9 +48,9 @@ pub trait Scenario: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Connections that it has open at the same time at most.
+    /// Connections that it has open at the same time at most: one for each operation unless it says otherwise.
     fn connections(&self) -> u64 {
-        0
+        self.in_flight_limit().unwrap_or(0)
     }
 
     /// The plan of a load of messages, for what is known of such beforehand.

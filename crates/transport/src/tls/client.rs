@@ -79,7 +79,7 @@ impl ClientTls {
             .with_safe_default_protocol_versions()
             .map_err(pem::unsupported)?;
         let builder = if self.insecure {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified::new(provider)))
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified(provider)))
         } else {
             builder.with_root_certificates(self.roots()?)
         };
@@ -117,17 +117,11 @@ impl ClientTls {
 
 /// The verifier that accepts any certificate.
 #[derive(Debug)]
-struct Unverified {
-    provider: Arc<CryptoProvider>,
-}
+struct Unverified(Arc<CryptoProvider>);
 
 impl Unverified {
-    pub(super) const fn new(provider: Arc<CryptoProvider>) -> Self {
-        Self { provider }
-    }
-
     fn algorithms(&self) -> &WebPkiSupportedAlgorithms {
-        &self.provider.signature_verification_algorithms
+        &self.0.signature_verification_algorithms
     }
 }
 

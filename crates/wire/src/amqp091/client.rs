@@ -53,7 +53,17 @@ impl Side for ClientSide {
     }
 
     fn handle_handshake<'a>(connection: &mut Client, now: Time, method: Method<'a>) -> Result<Step<Event<'a>>, Error> {
-        connection.handle_handshake(now, method)
+        match (connection.state, method) {
+            (State::Greeting, Method::ConnectionStart(start)) => connection.log_in(&start)?,
+            (State::LoggingIn, Method::ConnectionTune(tune)) => connection.tune(now, tune)?,
+            (State::Opening, Method::ConnectionOpenOk(_)) => {
+                connection.state = State::Open;
+                connection.common.waiting_since = None;
+                return Ok(Step::Opened);
+            }
+            (_, method) => return Err(connection.out_of_turn(&method)),
+        }
+        Ok(Step::Nothing)
     }
 
     #[inline]
@@ -85,7 +95,7 @@ impl Side for ClientSide {
             server_properties: connection.side.server_properties.view(),
             frame_max: connection.common.frame_max,
             channel_max: connection.channel_max,
-            heartbeat_s: connection.common.heartbeat_s(),
+            heartbeat_s: connection.common.heartbeat_s,
         })
     }
 
@@ -263,20 +273,6 @@ impl Connection<ClientSide> {
 }
 
 impl Client {
-    fn handle_handshake<'a>(&mut self, now: Time, method: Method<'a>) -> Result<Step<Event<'a>>, Error> {
-        match (self.state, method) {
-            (State::Greeting, Method::ConnectionStart(start)) => self.log_in(&start)?,
-            (State::LoggingIn, Method::ConnectionTune(tune)) => self.tune(now, tune)?,
-            (State::Opening, Method::ConnectionOpenOk(_)) => {
-                self.state = State::Open;
-                self.common.arrived();
-                return Ok(Step::Opened);
-            }
-            (_, method) => return Err(self.out_of_turn(&method)),
-        }
-        Ok(Step::Nothing)
-    }
-
     fn log_in(&mut self, start: &ConnectionStart<'_>) -> Result<(), Error> {
         let version = (start.version_major, start.version_minor);
         if version != (0, 9) {

@@ -10,9 +10,7 @@ use super::error::{EncodeError, Error, Snippet};
 use super::frame;
 use super::properties::Properties;
 use super::receive::{ChannelState, Receiver};
-use super::spec::{
-    ChannelClose, ChannelCloseOk, ChannelOpen, ConnectionClose, ConnectionCloseOk, DecodeMethod, EncodeMethod, MethodId,
-};
+use super::spec::{ChannelClose, ChannelCloseOk, ChannelOpen, ConnectionClose, DecodeMethod, EncodeMethod, MethodId};
 use super::table::FieldTable;
 
 /// Capabilities that both sides announce in the handshake.
@@ -42,13 +40,13 @@ pub(super) struct CommonState {
     head: usize,
     timeout: Nanos,
     /// When the handshake or the close began, while one is in progress.
-    waiting_since: Option<Time>,
-    heartbeat_s: u16,
+    pub(super) waiting_since: Option<Time>,
+    pub(super) heartbeat_s: u16,
     /// When to look whether a heartbeat is due.
     next_beat: Time,
     /// Whether anything was written since the last look.
     written: bool,
-    heard_at: Time,
+    pub(super) heard_at: Time,
     /// Bytes heard so far, consumed or not.
     heard: u64,
     /// Start of the input that is not consumed, kept while a time-out may have to show it.
@@ -92,20 +90,6 @@ impl CommonState {
         self.next_beat = now + self.half_beat();
     }
 
-    pub(super) const fn heartbeat_s(&self) -> u16 {
-        self.heartbeat_s
-    }
-
-    /// A handshake or a close begins.
-    pub(super) const fn wait(&mut self, now: Time) {
-        self.waiting_since = Some(now);
-    }
-
-    /// It ended.
-    pub(super) const fn arrived(&mut self) {
-        self.waiting_since = None;
-    }
-
     /// Notes that `input` is there, of which the beginning may have been there before.
     #[inline]
     pub(super) fn hear(&mut self, now: Time, input: &[u8]) {
@@ -114,11 +98,6 @@ impl CommonState {
             self.heard = heard;
             self.heard_at = now;
         }
-    }
-
-    /// Takes the silence so far for the embedder's own doing: it did not read.
-    pub(super) const fn excuse(&mut self, now: Time) {
-        self.heard_at = now;
     }
 
     /// Keeps the start of what could not be consumed, for the message of a time-out.
@@ -198,10 +177,6 @@ impl CommonState {
         self.send_small(0, &close);
     }
 
-    pub(super) fn send_close_ok(&mut self) {
-        self.send_small(0, &ConnectionCloseOk {});
-    }
-
     pub(super) fn channel_close_ok(&mut self, channel: u16) {
         self.send_small(channel, &ChannelCloseOk {});
         if self.rx.channel_state(channel) == ChannelState::Open {
@@ -220,10 +195,7 @@ impl CommonState {
     pub(super) fn next_timeout(&self) -> Option<Time> {
         let waiting = self.waiting_since.map(|since| since + self.timeout);
         let beating = (self.heartbeat_s > 0).then(|| self.next_beat.min(self.heard_at + self.silence_limit()));
-        match (waiting, beating) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        [waiting, beating].into_iter().flatten().min()
     }
 
     pub(super) fn handle_timeout(&mut self, now: Time, awaited: &'static str) -> Result<(), Error> {

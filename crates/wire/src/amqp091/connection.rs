@@ -147,13 +147,11 @@ impl<S: Side> Connection<S> {
             };
             match incoming {
                 Incoming::Settlement(settlement) => {
-                    return match S::settlement(&settlement) {
-                        Some(event) => Ok(Some(event)),
-                        None => {
-                            let what = "a server does not send basic.reject".to_owned();
-                            Err(self.fail_with((reply::COMMAND_INVALID, what), &[]))
-                        }
-                    };
+                    if let Some(event) = S::settlement(&settlement) {
+                        return Ok(Some(event));
+                    }
+                    let what = "a server does not send basic.reject".to_owned();
+                    return Err(self.fail_with((reply::COMMAND_INVALID, what), &[]));
                 }
                 Incoming::Heartbeat => {}
                 Incoming::Content { channel, id, fields, properties, body } => {
@@ -219,19 +217,19 @@ impl<S: Side> Connection<S> {
             Err(what) => return Err(self.fail_with(what, fields)),
         };
         match (self.state, method) {
-            (_, Method::ConnectionClose(close)) => {
-                self.common.send_close_ok();
+            (_, Method::ConnectionClose(ConnectionClose { reply_code, reply_text, class_id, method_id })) => {
+                self.common.send_small(0, &ConnectionCloseOk {});
                 self.end();
-                Ok(Step::Event(S::closed(Closing::of_connection(&close))))
+                Ok(Step::Event(S::closed(Closing::new(reply_code, reply_text, class_id, method_id))))
             }
-            (State::Open, Method::ChannelClose(close)) => {
+            (State::Open, Method::ChannelClose(ChannelClose { reply_code, reply_text, class_id, method_id })) => {
                 let ours = self.common.rx.channel_state(channel) == ChannelState::Closing;
                 self.common.channel_close_ok(channel);
                 if ours {
                     // Both closed at once: ours is still to be answered.
                     return Ok(Step::Nothing);
                 }
-                let closing = Closing::of_channel(&close);
+                let closing = Closing::new(reply_code, reply_text, class_id, method_id);
                 Ok(Step::Event(S::channel_closed(channel, closing)))
             }
             (State::Open, method) => S::handle_open(self, channel, method),
@@ -254,7 +252,7 @@ impl<S: Side> Connection<S> {
 
     pub(super) fn end(&mut self) {
         self.state = State::Closed;
-        self.common.arrived();
+        self.common.waiting_since = None;
     }
 
     /// Tells the peer why the connection cannot go on.
@@ -278,27 +276,22 @@ impl<S: Side> Connection<S> {
     /// # Errors
     /// [`Error::HeartbeatMissed`] and [`Error::TimedOut`]; the connection is of no more use.
     pub fn handle_timeout(&mut self, now: Time) -> Result<(), Error> {
-        match self.state {
-            State::Closed => Ok(()),
-            state => {
-                let handled = self.common.handle_timeout(now, S::awaited(state));
-                handled.inspect_err(|_| self.state = State::Closed)
-            }
+        if self.state == State::Closed {
+            return Ok(());
         }
+        let handled = self.common.handle_timeout(now, S::awaited(self.state));
+        handled.inspect_err(|_| self.state = State::Closed)
     }
 
     /// When to call [`Self::handle_timeout`] at the latest.
     pub fn next_timeout(&self) -> Option<Time> {
-        match self.state {
-            State::Closed => None,
-            _ => self.common.next_timeout(),
-        }
+        (self.state != State::Closed).then(|| self.common.next_timeout())?
     }
 
     /// Forgives the peer's silence until `now`: for an embedder that did not read, as a broker does
     /// with publishers it has blocked.
     pub const fn excuse_silence(&mut self, now: Time) {
-        self.common.excuse(now);
+        self.common.heard_at = now;
     }
 
     /// Bytes that must be there before [`Self::poll`] can take anything off `input`, which it has
@@ -351,15 +344,11 @@ impl<S: Side> Connection<S> {
         body: &[u8],
     ) -> Result<(), Error> {
         self.check_open()?;
-        let sent = self.common.send_content(channel, method, properties, body);
-        Ok(sent?)
+        Ok(self.common.send_content(channel, method, properties, body)?)
     }
 
     pub(super) fn check_open(&self) -> Result<(), EncodeError> {
-        match self.state {
-            State::Open => Ok(()),
-            _ => Err(EncodeError::NotOpen),
-        }
+        if self.is_open() { Ok(()) } else { Err(EncodeError::NotOpen) }
     }
 
     /// Queues `basic.ack`, `basic.nack` or `basic.reject`.
@@ -372,7 +361,7 @@ impl<S: Side> Connection<S> {
 
     pub(super) fn begin_close(&mut self, now: Time, code: u16, text: &str, cause: MethodId) {
         self.common.send_close(code, text, cause);
-        self.common.wait(now);
+        self.common.waiting_since = Some(now);
         self.common.rx.drain();
         self.state = State::Closing;
     }

@@ -2,7 +2,7 @@
 //! outlive the next call.
 
 use super::properties::Properties;
-use super::spec::{ChannelClose, ConnectionClose, Method, MethodId};
+use super::spec::{Method, MethodId};
 use super::table::Table;
 use crate::Secret;
 
@@ -18,14 +18,8 @@ pub struct Closing<'a> {
 }
 
 impl<'a> Closing<'a> {
-    pub(super) const fn of_channel(close: &ChannelClose<'a>) -> Self {
-        let method = MethodId { class: close.class_id, method: close.method_id };
-        Self { code: close.reply_code, text: close.reply_text, method }
-    }
-
-    pub(super) const fn of_connection(close: &ConnectionClose<'a>) -> Self {
-        let method = MethodId { class: close.class_id, method: close.method_id };
-        Self { code: close.reply_code, text: close.reply_text, method }
+    pub(super) const fn new(code: u16, text: &'a str, class: u16, method: u16) -> Self {
+        Self { code, text, method: MethodId { class, method } }
     }
 }
 

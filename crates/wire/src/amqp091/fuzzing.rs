@@ -122,27 +122,20 @@ fn open_server() -> Server {
 /// Feeds what a server might send. The first byte chooses where the connection stands (lowest
 /// bit: open) and how the input is cut; events must not depend on the cuts.
 pub fn client_input(data: &[u8]) {
-    let Some((&mode, data)) = data.split_first() else {
-        return;
-    };
-    let side = || {
-        if mode & 1 == 1 { open_client() } else { Client::new(ClientConfig::default(), NOW) }
-    };
-    let whole = run(&mut side(), data, data.len());
-    let cut = run(&mut side(), data, usize::from(mode >> 1) + 1);
-    assert_eq!(whole, cut, "events depend on how the input is cut");
+    run_twice(data, |is_open| if is_open { open_client() } else { Client::new(ClientConfig::default(), NOW) });
 }
 
 /// Feeds what a client might send, as [`client_input`].
 pub fn server_input(data: &[u8]) {
+    run_twice(data, |is_open| if is_open { open_server() } else { Server::new(ServerConfig::default(), NOW) });
+}
+
+fn run_twice<S: Side>(data: &[u8], side: impl Fn(bool) -> S) {
     let Some((&mode, data)) = data.split_first() else {
         return;
     };
-    let side = || {
-        if mode & 1 == 1 { open_server() } else { Server::new(ServerConfig::default(), NOW) }
-    };
-    let whole = run(&mut side(), data, data.len());
-    let cut = run(&mut side(), data, usize::from(mode >> 1) + 1);
+    let whole = run(&mut side(mode & 1 == 1), data, data.len());
+    let cut = run(&mut side(mode & 1 == 1), data, usize::from(mode >> 1) + 1);
     assert_eq!(whole, cut, "events depend on how the input is cut");
 }
 

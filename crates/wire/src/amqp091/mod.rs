@@ -42,6 +42,7 @@ pub use server::{Server, ServerSide};
 pub use spec::*;
 pub use table::{Array, FieldArray, FieldTable, Fields, MAX_NESTING, Table, Value, Values};
 pub use template::{DeliverTemplate, Encoded, HeadTemplate, PublishTemplate};
+pub(crate) use template::{Slot, fill};
 
 /// The largest body that a configuration may allow, in bytes: RabbitMQ's own limit.
 pub const MAX_BODY: u64 = 512 << 20;

@@ -290,24 +290,15 @@ impl Receiver {
         };
         let size = u32::from_be_bytes([s0, s1, s2, s3]);
         if u64::from(size) + OVERHEAD as u64 > u64::from(self.frame_max) {
-            let max = self.frame_max;
-            return Err(self.fault(
-                reply::FRAME_ERROR,
-                format_args!("a frame with {size} bytes of payload, frame-max is {max}"),
-                input,
-                at,
-            ));
+            let what = format_args!("a frame with {size} bytes of payload, frame-max is {}", self.frame_max);
+            return Err(self.fault(reply::FRAME_ERROR, what, input, at));
         }
         let Some((payload, [end, ..])) = rest.split_at_checked(size as usize) else {
             return Ok(None);
         };
         if *end != FRAME_END {
-            return Err(self.fault(
-                reply::FRAME_ERROR,
-                format_args!("a frame of {size} bytes of payload ends with {end:02x}, not ce"),
-                input,
-                at + HEAD + payload.len(),
-            ));
+            let what = format_args!("a frame of {size} bytes of payload ends with {end:02x}, not ce");
+            return Err(self.fault(reply::FRAME_ERROR, what, input, at + HEAD + payload.len()));
         }
         Ok(Some(Frame { kind, channel: u16::from_be_bytes([c0, c1]), payload }))
     }
@@ -372,49 +363,31 @@ impl Receiver {
             return Ok(true);
         }
         if (id.class == CLASS_CONNECTION) != (channel == 0) {
-            return Err(self.fault(
-                reply::COMMAND_INVALID,
-                format_args!("{} on channel {channel}", id.name()),
-                input,
-                0,
-            ));
+            let what = format_args!("{} on channel {channel}", id.name());
+            return Err(self.fault(reply::COMMAND_INVALID, what, input, 0));
         }
         if channel == 0 {
             return Ok(true);
         }
-        let slot = self.channels.get(usize::from(channel));
-        match slot.map_or(ChannelState::Closed, |slot| slot.state) {
-            ChannelState::Open => {}
-            ChannelState::Closing => return Ok(id == CHANNEL_CLOSE || id == CHANNEL_CLOSE_OK),
-            ChannelState::Closed if id == CHANNEL_OPEN => return Ok(true),
+        match self.channel_state(channel) {
+            // Not idle: inside a message's content.
+            ChannelState::Open => {
+                let what = format_args!("{} on channel {channel} inside a message's content", id.name());
+                Err(self.fault(reply::UNEXPECTED_FRAME, what, input, 0))
+            }
+            ChannelState::Closing => Ok(id == CHANNEL_CLOSE || id == CHANNEL_CLOSE_OK),
+            ChannelState::Closed if id == CHANNEL_OPEN => Ok(true),
             ChannelState::Closed => {
-                return Err(self.fault(
-                    reply::CHANNEL_ERROR,
-                    format_args!("{} on channel {channel}, which is not open", id.name()),
-                    input,
-                    0,
-                ));
+                let what = format_args!("{} on channel {channel}, which is not open", id.name());
+                Err(self.fault(reply::CHANNEL_ERROR, what, input, 0))
             }
         }
-        if slot.and_then(|s| s.join.as_ref()).is_some_and(|join| join.stage != Stage::Method) {
-            return Err(self.fault(
-                reply::UNEXPECTED_FRAME,
-                format_args!("{} on channel {channel} inside a message's content", id.name()),
-                input,
-                0,
-            ));
-        }
-        Ok(true)
     }
 
     fn heartbeat<'i>(&mut self, frame: &Frame<'i>, input: &mut &'i [u8]) -> Result<Incoming<'i>, Error> {
         if frame.channel != 0 {
-            return Err(self.fault(
-                reply::FRAME_ERROR,
-                format_args!("a heartbeat on channel {}", frame.channel),
-                input,
-                0,
-            ));
+            let what = format_args!("a heartbeat on channel {}", frame.channel);
+            return Err(self.fault(reply::FRAME_ERROR, what, input, 0));
         }
         self.consume(input, frame);
         Ok(Incoming::Heartbeat)
@@ -476,29 +449,17 @@ impl Receiver {
     #[inline(always)]
     fn content_header<'i>(&self, frame: &Frame<'i>, input: &[u8], at: usize) -> Result<(u64, Properties<'i>), Error> {
         let Some((&[c0, c1, _, _, size @ ..], properties)) = frame.payload.split_first_chunk::<CONTENT_HEAD>() else {
-            return Err(self.fault(
-                reply::SYNTAX_ERROR,
-                format_args!("a content header of {} bytes", frame.payload.len()),
-                input,
-                at,
-            ));
+            let what = format_args!("a content header of {} bytes", frame.payload.len());
+            return Err(self.fault(reply::SYNTAX_ERROR, what, input, at));
         };
         let class = u16::from_be_bytes([c0, c1]);
         if class != CLASS_BASIC {
-            return Err(self.fault(
-                reply::FRAME_ERROR,
-                format_args!("a content header of class {class} after a method of class 60"),
-                input,
-                at,
-            ));
+            let what = format_args!("a content header of class {class} after a method of class 60");
+            return Err(self.fault(reply::FRAME_ERROR, what, input, at));
         }
         if properties.len() < 2 {
-            return Err(self.fault(
-                reply::SYNTAX_ERROR,
-                format_args!("a content header without property flags"),
-                input,
-                at,
-            ));
+            let what = format_args!("a content header without property flags");
+            return Err(self.fault(reply::SYNTAX_ERROR, what, input, at));
         }
         Ok((u64::from_be_bytes(size), Properties::from_bytes(properties)))
     }
@@ -512,12 +473,8 @@ impl Receiver {
         let (size, properties) = self.content_header(frame, input, 0)?;
         let max_body = self.max_body;
         let Some(join) = self.join_at(channel, Stage::Header) else {
-            return Err(self.fault(
-                reply::UNEXPECTED_FRAME,
-                format_args!("a content header on channel {channel} without its method"),
-                input,
-                0,
-            ));
+            let what = format_args!("a content header on channel {channel} without its method");
+            return Err(self.fault(reply::UNEXPECTED_FRAME, what, input, 0));
         };
         let id = join.id;
         join.properties.clear();
@@ -544,22 +501,14 @@ impl Receiver {
         }
         let room = (2 * self.max_body).saturating_sub(self.held);
         let Some(join) = self.join_at(channel, Stage::Body) else {
-            return Err(self.fault(
-                reply::UNEXPECTED_FRAME,
-                format_args!("a content body on channel {channel} without its header"),
-                input,
-                0,
-            ));
+            let what = format_args!("a content body on channel {channel} without its header");
+            return Err(self.fault(reply::UNEXPECTED_FRAME, what, input, 0));
         };
         let id = join.id;
         let missing = join.size - join.body.len() as u64;
         if part.len() as u64 > missing {
-            return Err(self.fault(
-                reply::FRAME_ERROR,
-                format_args!("{} bytes of content body, {missing} are missing", part.len()),
-                input,
-                0,
-            ));
+            let what = format_args!("{} bytes of content body, {missing} are missing", part.len());
+            return Err(self.fault(reply::FRAME_ERROR, what, input, 0));
         }
         let complete = part.len() as u64 == missing;
         if complete {
@@ -570,12 +519,8 @@ impl Receiver {
             return Ok(Some(Incoming::Joined { channel, id, body: Some(part) }));
         }
         if part.len() as u64 > room {
-            return Err(self.fault(
-                reply::RESOURCE_ERROR,
-                format_args!("too many bodies are in progress at once"),
-                input,
-                0,
-            ));
+            let what = format_args!("too many bodies are in progress at once");
+            return Err(self.fault(reply::RESOURCE_ERROR, what, input, 0));
         }
         let joined = self.append(channel, part, input)?;
         self.consume(input, frame);
@@ -600,15 +545,9 @@ impl Receiver {
         if let Some(allowance) = self.allowance.as_ref().filter(|_| more > 0) {
             if !allowance.take(more) {
                 let (taken, limit) = (allowance.taken(), allowance.limit());
-                return Err(self.fault(
-                    reply::RESOURCE_ERROR,
-                    format_args!(
-                        "incomplete messages take {taken} bytes on all connections, and \
-                         may take {limit}"
-                    ),
-                    input,
-                    0,
-                ));
+                let what =
+                    format_args!("incomplete messages take {taken} bytes on all connections, and may take {limit}");
+                return Err(self.fault(reply::RESOURCE_ERROR, what, input, 0));
             }
             join.counted = joined;
         }

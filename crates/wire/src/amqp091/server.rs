@@ -42,8 +42,29 @@ pub struct ServerSide {
 impl Side for ServerSide {
     type Event<'a> = ServerEvent<'a>;
 
+    /// Takes the protocol header; then `connection.start` is queued.
     fn greet(connection: &mut Server, input: &mut &[u8]) -> Result<bool, Error> {
-        connection.greet(input)
+        if let Greeting::Wrong(error) = connection::greeting(input, &PROTOCOL_HEADER) {
+            connection.common.out().extend_from_slice(&PROTOCOL_HEADER);
+            connection.end();
+            return Err(error);
+        }
+        if input.len() < PROTOCOL_HEADER.len() {
+            return Ok(false);
+        }
+        connection.common.rx.skip(input, PROTOCOL_HEADER.len());
+        let config = &connection.side.config;
+        let properties = server_properties(&config.properties)?;
+        let start = ConnectionStart {
+            version_major: 0,
+            version_minor: 9,
+            server_properties: properties.view(),
+            mechanisms: config.mechanisms.as_bytes(),
+            locales: b"en_US",
+        };
+        connection.common.send(0, &start)?;
+        connection.state = State::LoggingIn;
+        Ok(true)
     }
 
     fn handle_handshake<'a>(
@@ -51,7 +72,15 @@ impl Side for ServerSide {
         now: Time,
         method: Method<'a>,
     ) -> Result<Step<ServerEvent<'a>>, Error> {
-        connection.handle_handshake(now, method)
+        match (connection.state, method) {
+            (State::LoggingIn, Method::ConnectionStartOk(start)) => connection.log_in(&start).map(Step::Event),
+            (State::Tuning, Method::ConnectionTuneOk(tune)) => connection.tune(now, tune).map(|()| Step::Nothing),
+            (State::Opening, Method::ConnectionOpen(open)) => {
+                connection.state = State::OpenPending;
+                Ok(Step::Event(ServerEvent::Open { virtual_host: open.virtual_host }))
+            }
+            (_, method) => Err(connection.out_of_turn(&method)),
+        }
     }
 
     #[inline]
@@ -233,45 +262,6 @@ impl Connection<ServerSide> {
 }
 
 impl Server {
-    /// Whether the protocol header is complete; then `connection.start` is queued.
-    fn greet(&mut self, input: &mut &[u8]) -> Result<bool, Error> {
-        if let Greeting::Wrong(error) = connection::greeting(input, &PROTOCOL_HEADER) {
-            self.common.out().extend_from_slice(&PROTOCOL_HEADER);
-            self.end();
-            return Err(error);
-        }
-        if input.len() < PROTOCOL_HEADER.len() {
-            return Ok(false);
-        }
-        self.common.rx.skip(input, PROTOCOL_HEADER.len());
-        let properties = server_properties(&self.side.config.properties)?;
-        let start = ConnectionStart {
-            version_major: 0,
-            version_minor: 9,
-            server_properties: properties.view(),
-            mechanisms: self.side.config.mechanisms.as_bytes(),
-            locales: b"en_US",
-        };
-        self.common.send(0, &start)?;
-        self.state = State::LoggingIn;
-        Ok(true)
-    }
-
-    fn handle_handshake<'a>(&mut self, now: Time, method: Method<'a>) -> Result<Step<ServerEvent<'a>>, Error> {
-        match (self.state, method) {
-            (State::LoggingIn, Method::ConnectionStartOk(start)) => self.log_in(&start).map(Step::Event),
-            (State::Tuning, Method::ConnectionTuneOk(tune)) => {
-                self.tune(now, tune)?;
-                Ok(Step::Nothing)
-            }
-            (State::Opening, Method::ConnectionOpen(open)) => {
-                self.state = State::OpenPending;
-                Ok(Step::Event(ServerEvent::Open { virtual_host: open.virtual_host }))
-            }
-            (_, method) => Err(self.out_of_turn(&method)),
-        }
-    }
-
     fn log_in<'a>(&mut self, start: &ConnectionStartOk<'a>) -> Result<ServerEvent<'a>, Error> {
         let offered = self.side.config.mechanisms.split(' ').any(|name| name == start.mechanism);
         let credentials = match start.mechanism {
@@ -327,7 +317,7 @@ impl Server {
     pub fn accept_open(&mut self) {
         if self.state == State::OpenPending {
             self.common.send_small(0, &ConnectionOpenOk::default());
-            self.common.arrived();
+            self.common.waiting_since = None;
             self.state = State::Open;
         }
     }

@@ -205,16 +205,7 @@ impl<'a> Table<'a> {
     pub const EMPTY: Self = Self { bytes: &[] };
 
     fn read_nested(reader: &mut Reader<'a>, depth: usize) -> Result<Self, DecodeError> {
-        if depth > MAX_NESTING {
-            return Err(reader.error("field tables nest too deep"));
-        }
-        let bytes = reader.longstr()?;
-        let start = reader.position() - bytes.len();
-        let mut fields = Reader::new(bytes);
-        while !fields.rest().is_empty() {
-            next_field(&mut fields, depth).map_err(|e| e.shifted(start))?;
-        }
-        Ok(Self { bytes })
+        read_container(reader, depth, |fields| next_field(fields, depth).map(|_| ())).map(|bytes| Self { bytes })
     }
 
     /// The encoded fields, without the length in front.
@@ -305,16 +296,7 @@ pub struct Array<'a> {
 
 impl<'a> Array<'a> {
     fn read(reader: &mut Reader<'a>, depth: usize) -> Result<Self, DecodeError> {
-        if depth > MAX_NESTING {
-            return Err(reader.error("field tables nest too deep"));
-        }
-        let bytes = reader.longstr()?;
-        let start = reader.position() - bytes.len();
-        let mut values = Reader::new(bytes);
-        while !values.rest().is_empty() {
-            Value::read(&mut values, depth).map_err(|e| e.shifted(start))?;
-        }
-        Ok(Self { bytes })
+        read_container(reader, depth, |values| Value::read(values, depth).map(|_| ())).map(|bytes| Self { bytes })
     }
 
     /// The values, in order.
@@ -350,10 +332,22 @@ impl<'a> Iterator for Values<'a> {
     }
 }
 
-impl DecodeError {
-    const fn shifted(self, by: usize) -> Self {
-        Self { what: self.what, at: self.at + by }
+/// Takes a table or an array off a payload, checking each element of it.
+fn read_container<'a>(
+    reader: &mut Reader<'a>,
+    depth: usize,
+    check: impl Fn(&mut Reader<'a>) -> Result<(), DecodeError>,
+) -> Result<&'a [u8], DecodeError> {
+    if depth > MAX_NESTING {
+        return Err(reader.error("field tables nest too deep"));
     }
+    let bytes = reader.longstr()?;
+    let start = reader.position() - bytes.len();
+    let mut elements = Reader::new(bytes);
+    while !elements.rest().is_empty() {
+        check(&mut elements).map_err(|error| DecodeError { at: error.at + start, ..error })?;
+    }
+    Ok(bytes)
 }
 
 /// A table that owns its bytes; built field by field.

@@ -29,73 +29,64 @@ pub struct PublishTemplate {
 #[derive(Clone, Debug)]
 pub struct Encoded {
     bytes: Vec<u8>,
-    key: KeySlot,
+    key: Slot,
     slots: PropertySlots,
 }
 
+/// Start and length of what differs from message to message, where there is such a thing.
+pub(crate) type Slot = Option<(usize, usize)>;
+
+/// Puts a value of the same length into its slot.
+#[inline]
+pub(crate) fn fill(bytes: &mut [u8], slot: Slot, value: &[u8]) {
+    if let Some((at, len)) = slot
+        && len == value.len()
+        && let Some(place) = bytes.get_mut(at..at + len)
+    {
+        place.copy_from_slice(value);
+    }
+}
+
 impl Encoded {
-    /// Puts another routing key into the messages to come. Does nothing unless it is as long in
-    /// bytes as the one before.
+    /// Puts another routing key into the messages to come. Does nothing unless it is as long in bytes as before.
     #[inline]
     pub fn set_routing_key(&mut self, key: &[u8]) {
-        self.key.fill(&mut self.bytes, key);
+        fill(&mut self.bytes, self.key, key);
     }
 
-    /// Puts another message id into the messages to come. Does nothing unless there is one that is
-    /// as long in bytes.
+    /// Puts another message id into the messages to come. Does nothing unless there is one as long in bytes.
     #[inline]
     pub fn set_message_id(&mut self, id: &[u8]) {
-        self.slots.fill_id(&mut self.bytes, id);
+        fill(&mut self.bytes, self.slots.id, id);
     }
 
     /// Puts another timestamp (seconds since 1970) into the messages to come, where they have one.
     #[inline]
     pub fn set_timestamp(&mut self, unix_s: u64) {
-        self.slots.fill_timestamp(&mut self.bytes, unix_s);
+        fill(&mut self.bytes, self.slots.timestamp, &unix_s.to_be_bytes());
     }
 
-    /// Puts other bytes into the last header of the messages to come. Does nothing unless that is a
-    /// byte array of as many.
+    /// Puts other bytes into the last header of the messages to come. Does nothing unless that is a byte array of as
+    /// many.
     #[inline]
     pub fn set_last_header(&mut self, bytes: &[u8]) {
-        self.slots.fill_header(&mut self.bytes, bytes);
+        fill(&mut self.bytes, self.slots.header, bytes);
     }
 }
 
-/// Where a `basic.publish` frame's routing key stands.
-#[derive(Clone, Copy, Debug)]
-struct KeySlot {
-    at: usize,
-    len: usize,
-}
-
-impl KeySlot {
-    fn of(publish: &BasicPublish<'_>) -> Self {
-        Self {
-            // The frame's head, class and method, a reserved short, and two strings' lengths.
-            at: HEAD + 4 + 2 + 1 + publish.exchange.len() + 1,
-            len: publish.routing_key.len(),
-        }
-    }
-
-    fn fill(self, bytes: &mut [u8], key: &[u8]) {
-        if key.len() == self.len
-            && let Some(slot) = bytes.get_mut(self.at..self.at + self.len)
-        {
-            slot.copy_from_slice(key);
-        }
-    }
+/// Where a `basic.publish` frame's routing key stands: behind the frame's head, class and method, a reserved short, the
+/// exchange, and two strings' lengths.
+const fn key_slot(publish: &BasicPublish<'_>) -> Slot {
+    Some((HEAD + 4 + 2 + 1 + publish.exchange.len() + 1, publish.routing_key.len()))
 }
 
 /// Where a content header's properties stand that differ from message to message.
 #[derive(Clone, Copy, Debug, Default)]
 struct PropertySlots {
-    /// Start and length of the message id.
-    id: Option<(usize, usize)>,
-    /// Start of the timestamp.
-    timestamp: Option<usize>,
-    /// Start and length of the last header's bytes.
-    header: Option<(usize, usize)>,
+    id: Slot,
+    timestamp: Slot,
+    /// The last header's bytes.
+    header: Slot,
 }
 
 impl PropertySlots {
@@ -111,7 +102,7 @@ impl PropertySlots {
         before.app_id = None;
         before.cluster_id = None;
         let end = |properties: &super::BasicProperties<'_>| properties.to_bytes().ok().map(|bytes| at + bytes.len());
-        let timestamp = end(&before).and_then(|end| end.checked_sub(8)).filter(|_| all.timestamp.is_some());
+        let timestamp = end(&before).zip(all.timestamp.map(|_| 8));
         before.timestamp = None;
         let len = all.message_id.map(str::len);
         let id = end(&before).zip(len);
@@ -127,33 +118,7 @@ impl PropertySlots {
             _ => None,
         };
         let before = |(end, len): (usize, usize)| Some((end.checked_sub(len)?, len));
-        Self { id: id.and_then(before), timestamp, header: header.and_then(before) }
-    }
-
-    fn fill_id(self, bytes: &mut [u8], id: &[u8]) {
-        if let Some((at, len)) = self.id
-            && len == id.len()
-            && let Some(slot) = bytes.get_mut(at..at + len)
-        {
-            slot.copy_from_slice(id);
-        }
-    }
-
-    fn fill_header(self, bytes: &mut [u8], header: &[u8]) {
-        if let Some((at, len)) = self.header
-            && len == header.len()
-            && let Some(slot) = bytes.get_mut(at..at + len)
-        {
-            slot.copy_from_slice(header);
-        }
-    }
-
-    fn fill_timestamp(self, bytes: &mut [u8], unix_s: u64) {
-        if let Some(at) = self.timestamp
-            && let Some(slot) = bytes.get_mut(at..at + 8)
-        {
-            slot.copy_from_slice(&unix_s.to_be_bytes());
-        }
+        Self { id: id.and_then(before), timestamp: timestamp.and_then(before), header: header.and_then(before) }
     }
 }
 
@@ -182,7 +147,7 @@ impl PublishTemplate {
         let first_part = body.len().min(frame::body_part_max(frame_max));
         let encoded = Encoded {
             bytes,
-            key: KeySlot::of(publish),
+            key: key_slot(publish),
             slots: PropertySlots::of(properties, header_at + HEAD + frame::CONTENT_HEAD),
         };
         Ok(Self { encoded, body_at, first_part })
@@ -239,7 +204,7 @@ impl HeadTemplate {
         // Class and weight, two octets each, stand before the length.
         let size_at = bytes.len() + HEAD + 4;
         frame::put_content(&mut bytes, channel, properties, &[], frame_max)?;
-        let encoded = Encoded { bytes, key: KeySlot::of(publish), slots };
+        let encoded = Encoded { bytes, key: key_slot(publish), slots };
         Ok(Self { encoded, size_at, channel, part_max: frame::body_part_max(frame_max) })
     }
 

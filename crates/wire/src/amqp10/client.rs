@@ -464,8 +464,7 @@ impl Amqp10Client {
         let number = self.session_of(channel)?;
         let room = self.config.max_body.saturating_sub(self.joined);
         let session = self.session(number)?;
-        let wants_window = session.received();
-        let Some(wants_window) = wants_window else {
+        let Some(wants_window) = session.received() else {
             return Err((WINDOW_VIOLATION, "a transfer came on a session whose window is closed".to_owned()));
         };
         let unknown = || (NOT_ALLOWED, format!("unexpected transfer on link {}", transfer.handle));
@@ -508,7 +507,7 @@ impl Amqp10Client {
 
     fn end(&mut self) {
         self.phase = Phase::Closed;
-        self.liveness.arrived();
+        self.liveness.waiting_since = None;
     }
 
     /// The buffer to append output to.
@@ -647,7 +646,7 @@ impl Amqp10Client {
         if self.phase == Phase::Open {
             frame::put(self.out(), FRAME_AMQP, 0, &Close::default());
             self.phase = Phase::Closing;
-            self.liveness.wait(now);
+            self.liveness.waiting_since = Some(now);
         }
     }
 
@@ -674,7 +673,7 @@ impl Amqp10Client {
     #[inline]
     pub fn consume_output(&mut self, n: usize) {
         self.written = (self.written + n).min(self.out.len());
-        self.liveness.wrote(n > 0);
+        self.liveness.written |= n > 0;
         if self.written == self.out.len() {
             self.out.clear();
             self.written = 0;
@@ -694,25 +693,17 @@ impl Amqp10Client {
         if self.phase == Phase::Closed {
             return Ok(());
         }
-        let idle = self.pending_output().is_empty();
-        match self.liveness.check(now, self.awaited()) {
-            Ok(due) => {
-                // Pending output says as much as a heartbeat, and must not grow behind a stuck peer.
-                if due && idle && self.phase == Phase::Open {
-                    frame::put_heartbeat(self.out());
-                }
-                Ok(())
-            }
-            Err(error) => {
-                self.phase = Phase::Closed;
-                Err(error)
-            }
+        let due = self.liveness.check(now, self.awaited()).inspect_err(|_| self.phase = Phase::Closed)?;
+        // Pending output says as much as a heartbeat, and must not grow behind a stuck peer.
+        if due && self.pending_output().is_empty() && self.phase == Phase::Open {
+            frame::put_heartbeat(self.out());
         }
+        Ok(())
     }
 
     /// Forgives the peer's silence until `now`: for an embedder that did not read.
     pub const fn excuse_silence(&mut self, now: Time) {
-        self.liveness.excuse(now);
+        self.liveness.heard_at = now;
     }
 
     /// Bytes that must be there before [`Self::poll`] can take anything off `input`, which it has left: the length

@@ -10,7 +10,7 @@ use super::composite::{Composite, Transfer};
 use super::frame::{self, FRAME_AMQP};
 use super::message::{MessageHead, put_data_head};
 use super::types::TypedValue;
-use crate::amqp091::EncodeError;
+use crate::amqp091::{EncodeError, Slot, fill};
 
 /// Stands in the place of what differs from message to message.
 const LATER: u32 = u32::MAX;
@@ -34,12 +34,12 @@ pub struct TransferTemplate {
     slots: MessageSlots,
 }
 
-/// Where in the head stands what may differ: start and length.
+/// Where in the head stands what may differ.
 #[derive(Clone, Copy, Debug, Default)]
 struct MessageSlots {
-    message_id: Option<(usize, usize)>,
-    creation_time: Option<(usize, usize)>,
-    last_property: Option<(usize, usize)>,
+    message_id: Slot,
+    creation_time: Slot,
+    last_property: Slot,
 }
 
 impl TransferTemplate {
@@ -125,29 +125,19 @@ impl TransferTemplate {
     /// Puts another message id into the messages to come, as long as the one before.
     #[inline]
     pub fn set_message_id(&mut self, id: &[u8]) {
-        self.fill(self.slots.message_id, id);
+        fill(&mut self.head, self.slots.message_id, id);
     }
 
     /// Puts another creation time into the messages to come, in milliseconds since 1970, where they have one.
     #[inline]
     pub fn set_creation_time(&mut self, unix_ms: i64) {
-        self.fill(self.slots.creation_time, &unix_ms.to_be_bytes());
+        fill(&mut self.head, self.slots.creation_time, &unix_ms.to_be_bytes());
     }
 
     /// Puts other bytes into the last application property of the messages to come, as many as before.
     #[inline]
     pub fn set_last_property(&mut self, bytes: &[u8]) {
-        self.fill(self.slots.last_property, bytes);
-    }
-
-    #[inline]
-    fn fill(&mut self, slot: Option<(usize, usize)>, bytes: &[u8]) {
-        if let Some((at, len)) = slot
-            && len == bytes.len()
-            && let Some(place) = self.head.get_mut(at..at + len)
-        {
-            place.copy_from_slice(bytes);
-        }
+        fill(&mut self.head, self.slots.last_property, bytes);
     }
 
     /// Appends a message's frames, and returns how many. `fill` writes into the part of the body that the first

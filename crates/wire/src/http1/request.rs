@@ -203,14 +203,10 @@ fn split_address(address: &str, default: u16) -> Result<(String, u16), UrlError>
 fn decode_login(login: &str) -> Result<(String, Secret), UrlError> {
     let (user, password) = login.split_once(':').unwrap_or((login, ""));
     let decode = |text| {
-        decode_percent(text)
-            .ok_or(UrlError { what: "the login has a % without two hexadecimal digits, or is not UTF-8" })
+        let decoded = measure::percent_decoded(text).and_then(|bytes| String::from_utf8(bytes).ok());
+        decoded.ok_or(UrlError { what: "the login has a % without two hexadecimal digits, or is not UTF-8" })
     };
     Ok((decode(user)?, Secret::new(decode(password)?)))
-}
-
-fn decode_percent(text: &str) -> Option<String> {
-    String::from_utf8(measure::percent_decoded(text)?).ok()
 }
 
 #[cfg(test)]

@@ -230,10 +230,7 @@ impl ResponseDecoder {
         if !ended {
             return Ok(None);
         }
-        let framing = Framing::of(&self.kept).map_err(|problem| match problem {
-            Unread::Broken(what) => self.broken(what),
-            Unread::TooManyHeaders => HttpError::TooLarge { part: "head", limit: MOST_HEADERS, unit: "headers" },
-        })?;
+        let framing = Framing::of(&self.kept, self.received)?;
         match framing.status {
             101 => return Err(self.broken("it changes the protocol without a request")),
             ..200 => {
@@ -314,29 +311,27 @@ struct Framing {
     keeps_alive: bool,
 }
 
-/// Why a head cannot be used.
-enum Unread {
-    Broken(&'static str),
-    TooManyHeaders,
-}
-
 impl Framing {
-    fn of(head: &[u8]) -> Result<Self, Unread> {
+    /// Reads a head that ends `at` bytes into its response.
+    fn of(head: &[u8], at: u64) -> Result<Self, HttpError> {
+        let broken = |what| HttpError::Broken { what, at };
         let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
         let mut parsed = httparse::Response::new(&mut headers);
         match parsed.parse(head) {
             Ok(httparse::Status::Complete(length)) if length == head.len() => {}
-            Err(httparse::Error::TooManyHeaders) => return Err(Unread::TooManyHeaders),
-            _ => return Err(Unread::Broken("its head cannot be read")),
+            Err(httparse::Error::TooManyHeaders) => {
+                return Err(HttpError::TooLarge { part: "head", limit: MOST_HEADERS, unit: "headers" });
+            }
+            _ => return Err(broken("its head cannot be read")),
         }
         let status = parsed.code.unwrap_or_default();
         if status < 100 {
-            return Err(Unread::Broken("its status is below 100"));
+            return Err(broken("its status is below 100"));
         }
         let mut framing =
             Self { status, content_length: None, is_chunked: None, keeps_alive: parsed.version == Some(1) };
         for header in parsed.headers.iter() {
-            framing.take(header)?;
+            framing.take(header).map_err(broken)?;
         }
         // Who frames a message twice may mean either.
         if framing.is_chunked.is_some() && framing.content_length.is_some() {
@@ -346,14 +341,14 @@ impl Framing {
         Ok(framing)
     }
 
-    fn take(&mut self, header: &httparse::Header<'_>) -> Result<(), Unread> {
+    fn take(&mut self, header: &httparse::Header<'_>) -> Result<(), &'static str> {
         let value = header.value;
         let mut words = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
         if header.name.eq_ignore_ascii_case("content-length") {
             for word in words {
-                let length = decimal(word).ok_or(Unread::Broken("a length that is not a number"))?;
+                let length = decimal(word).ok_or("a length that is not a number")?;
                 if self.content_length.is_some_and(|before| before != length) {
-                    return Err(Unread::Broken("two different lengths"));
+                    return Err("two different lengths");
                 }
                 self.content_length = Some(length);
             }
@@ -361,11 +356,7 @@ impl Framing {
             let last = words.next_back().unwrap_or_default();
             self.is_chunked = Some(last.eq_ignore_ascii_case(b"chunked"));
         } else if header.name.eq_ignore_ascii_case("connection") {
-            for word in words {
-                if word.eq_ignore_ascii_case(b"close") {
-                    self.keeps_alive = false;
-                }
-            }
+            self.keeps_alive &= !words.any(|word| word.eq_ignore_ascii_case(b"close"));
         }
         Ok(())
     }

@@ -105,7 +105,7 @@ fn receive<C: Connection, E: Environment>(
     );
     context.tally.activity.taken += 1;
     let may_be_unexpected = delivery.redelivered
-        || (context.ledger.is_none() && (!consumer.is_sent_to() || C::is_dead_letter(delivery.properties)));
+        || (context.ledger.is_none() && (!consumer.spec.is_sent_to || C::is_dead_letter(delivery.properties)));
     context.tally.progress.received += u64::from(ours);
     context.tally.progress.uncertain += u64::from(ours && may_be_unexpected);
     if wanted == Wanted::Last {
@@ -122,10 +122,9 @@ fn prepare_reply<C: Connection, E: Environment>(
     context: &mut Context<'_, E>,
 ) -> bool {
     let Received { body, properties, .. } = delivery;
-    let to = consumer.responds().then(|| C::reply_to(properties)).flatten();
+    let to = consumer.spec.responds.then(|| C::reply_to(properties)).flatten();
     if let Some(to) = to {
-        let trace_header = C::trace_header(properties);
-        context.reply.prepare(to, body, trace_header);
+        context.reply.prepare(to, body, C::trace_header(properties));
     }
     to.is_some()
 }
@@ -202,9 +201,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
                         self.note_repeated(confirm.tag, context);
                     }
                 }
-                Some((client, Event::Unroutable { tag })) => {
-                    self.unroutable(client, tag, now, context)?;
-                }
+                Some((client, Event::Unroutable { tag })) => self.unroutable(client, tag, now, context)?,
                 Some((client, Event::Committed)) => self.committed(client, now, context)?,
                 Some((_, Event::Answer)) => {
                     self.proceed(now, context)?;
@@ -212,7 +209,11 @@ impl<C: Connection, E: Environment> Client<C, E> {
                         break;
                     }
                 }
-                Some((client, Event::Empty)) => self.found_nothing(client, now),
+                Some((client, Event::Empty)) => {
+                    if let Some(Participant::Consumer(consumer)) = self.participants.get_mut(client) {
+                        consumer.answered(now, true);
+                    }
+                }
                 Some((client, Event::Returned { body, properties })) => {
                     if let Some(work) = self.participants.get(client) {
                         returned::<C, E>(work, body, properties, now, context);
@@ -317,13 +318,6 @@ impl<C: Connection, E: Environment> Client<C, E> {
         self.resume(context);
     }
 
-    /// A queue that was asked for a message had none.
-    fn found_nothing(&mut self, client: usize, now: Time) {
-        if let Some(Participant::Consumer(consumer)) = self.participants.get_mut(client) {
-            consumer.answered(now, true);
-        }
-    }
-
     /// All messages of the transaction are accepted.
     fn committed(&mut self, client: usize, now: Time, context: &mut Context<'_, E>) -> Result<(), Error> {
         if let Some(Participant::Producer(producer)) = self.participants.get_mut(client) {
@@ -410,10 +404,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
             self.work(at, now, context)?;
             if let Some(Participant::Consumer(consumer)) = self.participants.get_mut(at) {
                 let due = consumer.tend(now, &mut self.driver.connection.receiver(at))?;
-                next = match (next, due) {
-                    (Some(a), Some(b)) => Some(a.min(b)),
-                    (a, b) => a.or(b),
-                };
+                next = [next, due].into_iter().flatten().min();
                 self.full |= consumer.is_full();
             }
         }
@@ -441,7 +432,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
 
     /// Gives every producer a turn, as long as the socket takes what they send.
     pub(super) fn send(&mut self, context: &mut Context<'_, E>) -> Result<SendState, Error> {
-        if self.state != ConnectionState::Running || self.withheld || !self.may_write() {
+        if self.state != ConnectionState::Running || self.withheld || !self.driver.is_clear() {
             return Ok(SendState::Idle);
         }
         let now = context.now();
@@ -477,7 +468,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
             if sent.reached_limit && context.shared.producers_left.fetch_sub(1, Ordering::Relaxed) == 1 {
                 context.tell(Report::CountReached);
             }
-            send_state = send_state.sooner(sent.send_state);
+            send_state = send_state.min(sent.send_state);
             if !written {
                 // The others are next, when this is written.
                 if self.participants.len() > 1 {

@@ -110,7 +110,8 @@ impl<C: Connection, E: Environment> Client<C, E> {
         if due > now {
             return Ok(Some(due));
         }
-        if let Some(look) = self.waits_for_addresses(now) {
+        // Where the node's addresses are being looked up.
+        if let Some(look) = self.dialing.nodes[self.dialing.node].addresses.wait(now) {
             return Ok(Some(look));
         }
         self.dial_again(now, context.poll)?;

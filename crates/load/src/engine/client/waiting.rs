@@ -96,7 +96,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
             (ConnectionState::Running, _) if self.withheld => Wait::Blocked,
             (ConnectionState::Running, SendState::Full) => Wait::Budget,
             (ConnectionState::Running, SendState::NoCredit) => Wait::Credit,
-            (ConnectionState::Running, _) if !self.may_write() => Wait::Socket,
+            (ConnectionState::Running, _) if !self.driver.is_clear() => Wait::Socket,
             (ConnectionState::Running, SendState::More) => Wait::Ready,
             (ConnectionState::Running, SendState::Until(_) | SendState::Idle) => Wait::Schedule,
             _ => Wait::Away,

@@ -145,8 +145,7 @@ impl<E: Environment> AmqpAdmin<'_, E> {
         };
         // It goes with its last binding, and has none where the load ends before its queues are there.
         let deletes = handling.delete && exchange.auto_delete;
-        let object = Made::Exchange(exchange.name.clone());
-        self.declare(handling.declare, request, deletes.then_some(object), made)
+        self.declare(handling.declare, request, deletes.then(|| Made::Exchange(exchange.name.clone())), made)
     }
 
     /// Declares a destination's queue.
@@ -169,8 +168,7 @@ impl<E: Environment> AmqpAdmin<'_, E> {
             };
             Request::new(action.clone(), Question::DeclareQueue { queue, passive })
         };
-        let object = Made::Queue(destination.name.clone());
-        let deleted = handling.delete.then_some(object);
+        let deleted = handling.delete.then(|| Made::Queue(destination.name.clone()));
         self.declare(handling.declare, request, deleted, made)
     }
 

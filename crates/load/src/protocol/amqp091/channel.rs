@@ -7,12 +7,13 @@ use wire::amqp091::{
     FieldTable, HeadTemplate, Method, Properties, PublishTemplate, TxCommit,
 };
 
-use super::failure::{self, Stage};
+use super::failure;
 use super::request::{
     Answer, Begin, CONSUMER_TAG, ChannelSpec, Consuming, Declaration, Publishing, Question, Queue, Request, Role,
     Source,
 };
 use super::{ASK_FOR_REPLIES, REPLY_TO, STREAM_OFFSET, properties, take_one};
+use crate::failure::Stage;
 use crate::protocol::{BodyLengths, Progress, Receiver, Reply, Sender};
 use crate::{Endpoint, Error, Guarantee};
 use plan::payload::{FILLER, FULL_LEN};

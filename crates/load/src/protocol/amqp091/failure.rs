@@ -1,22 +1,15 @@
 //! Turns what a conversation ran into into errors that people understand.
 
-use measure::{Nanos, Problem};
+use measure::Problem;
 use wire::amqp091::{self, Closing, reply};
 
 use super::ASK_FOR_REPLIES;
-use crate::failure::one_line;
+use crate::failure::{Stage, one_line};
 use crate::{Destination, Endpoint, Error, Plan, RunEvent};
 
-/// How far a conversation has got; decides what a failure means.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
-    /// Until the broker has accepted user and virtual host.
-    LogIn,
-    /// The step in progress, as in "cannot ...".
-    SetUp(String),
-    Running,
-    Closing,
-}
+/// For connections that never served.
+const HELP: &str = "see the broker's log, and whether the port is its AMQP 0.9.1 one; a port with TLS \
+     (5671 is usual) needs amqps://";
 
 /// The broker closed the channel or the connection.
 pub(crate) fn of_closing(endpoint: &Endpoint, stage: &Stage, closing: &Closing<'_>) -> Error {
@@ -83,14 +76,16 @@ pub(crate) fn of_wire(endpoint: &Endpoint, stage: &Stage, error: &amqp091::Error
                 .into(),
         },
         amqp091::Error::TimedOut { .. } => Error::TimedOut { endpoint, detail },
-        amqp091::Error::HeartbeatMissed { .. } | amqp091::Error::Disconnected { .. } => lost(endpoint, stage, detail),
+        amqp091::Error::HeartbeatMissed { .. } | amqp091::Error::Disconnected { .. } => {
+            stage.lost(endpoint, detail, HELP)
+        }
         amqp091::Error::Protocol { code: reply::RESOURCE_ERROR, .. } => Error::Limit(Problem::new(
             format!("cannot receive from {endpoint}"),
             detail,
             "receive with fewer connections or channels at the same time, or smaller messages",
         )),
         amqp091::Error::Encode(_) => Error::Invalid(Problem::new(
-            format!("cannot {} at {endpoint}", action(stage)),
+            format!("cannot {} at {endpoint}", stage.action()),
             detail,
             "shorten the name or argument",
         )),
@@ -100,34 +95,7 @@ pub(crate) fn of_wire(endpoint: &Endpoint, stage: &Stage, error: &amqp091::Error
 
 /// The socket failed.
 pub(crate) fn of_transport(endpoint: &Endpoint, stage: &Stage, error: &std::io::Error) -> Error {
-    lost(endpoint.to_string(), stage, one_line(&error.to_string()))
-}
-
-/// A step took longer than anybody waits.
-pub(crate) fn of_timeout(endpoint: &Endpoint, stage: &Stage, timeout: Nanos) -> Error {
-    Error::TimedOut { endpoint: endpoint.to_string(), detail: format!("could not {} within {timeout}", action(stage)) }
-}
-
-fn lost(endpoint: String, stage: &Stage, detail: String) -> Error {
-    match stage {
-        Stage::Running | Stage::Closing => Error::Lost { endpoint, detail },
-        Stage::LogIn | Stage::SetUp(_) => Error::Connect {
-            detail: format!("could not {}: {detail}", action(stage)),
-            endpoint,
-            help: "see the broker's log, and whether the port is its AMQP 0.9.1 one; a port with TLS \
-                   (5671 is usual) needs amqps://"
-                .into(),
-        },
-    }
-}
-
-fn action(stage: &Stage) -> &str {
-    match stage {
-        Stage::LogIn => "log in",
-        Stage::SetUp(action) => action,
-        Stage::Running => "send and receive",
-        Stage::Closing => "close the connection",
-    }
+    stage.lost(endpoint.to_string(), one_line(&error.to_string()), HELP)
 }
 
 /// Something came that nobody asked for.

@@ -25,11 +25,13 @@ use wire::amqp091::{
 use self::admin::AmqpAdmin;
 use self::channel::Channel;
 pub(crate) use self::channel::ChannelHandle;
-use self::failure::{Stage, unasked};
+use self::failure::unasked;
 use self::properties::encode;
 pub(crate) use self::request::{Answer, ChannelSpec, Queue, Request, Role};
 use self::routing::Topology;
+pub(crate) use self::routing::publishes_to;
 use super::{Confirm, ConnectionSpec, Event, Outgoing, Progress, Received, WireSizes, too_many_clients};
+use crate::failure::Stage;
 use crate::{Auth, Destination, Endpoint, Environment, Error, Group, Plan, RunEvent, Token};
 use plan::payload::TRACE_HEADER;
 use plan::{FRAME_MAX, STREAM_OFFSET};
@@ -46,16 +48,12 @@ const LEAST_FOR_BODIES: u64 = 256 << 20;
 /// Where the machine has more memory, they may take this part of it.
 const PART_FOR_BODIES: u64 = 4;
 
+/// Memory for message bodies in several frames, shared by all connections of this process.
 static BODIES: LazyLock<BodyAllowance> = LazyLock::new(|| {
     let machine = rustix::system::sysinfo();
     let memory = u64::from(machine.mem_unit).saturating_mul(machine.totalram as u64);
     BodyAllowance::new((memory / PART_FOR_BODIES).max(LEAST_FOR_BODIES))
 });
-
-/// Memory for message bodies in several frames, shared by all connections of this process.
-fn body_allowance() -> BodyAllowance {
-    BODIES.clone()
-}
 
 /// How far a connection's channels have got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +107,7 @@ fn client_of(spec: &ConnectionSpec<ChannelSpec>, now: Time) -> Client {
         frame_max: endpoint.connection.frame_max.min(FRAME_MAX),
         connection_name: spec.name.clone(),
         timeout: spec.timeout,
-        body_allowance: Some(body_allowance()),
+        body_allowance: Some(BODIES.clone()),
         ..ClientConfig::default()
     };
     Client::new(config, now)
@@ -457,7 +455,7 @@ impl super::Connection for AmqpConnection {
     }
 
     fn timed_out(&self, allowed: Nanos) -> Error {
-        failure::of_timeout(&self.spec.endpoint, &self.stage, allowed)
+        self.stage.timed_out(&self.spec.endpoint, allowed)
     }
 }
 

@@ -1,9 +1,8 @@
 //! A channel's requests; the broker answers each with one method.
 
 use wire::amqp091::{
-    BasicConsume, BasicQos, ChannelClose, ChannelOpen, Client, Closing, ConfirmSelect, EncodeMethod, Error,
-    ExchangeDeclare, ExchangeDelete, FieldTable, Method, QueueBind, QueueDeclare, QueueDelete, QueuePurge, TxSelect,
-    reply,
+    BasicConsume, BasicQos, ChannelClose, ChannelOpen, Client, Closing, ConfirmSelect, Error, ExchangeDeclare,
+    ExchangeDelete, FieldTable, Method, QueueBind, QueueDeclare, QueueDelete, QueuePurge, TxSelect, reply,
 };
 
 use crate::protocol::BodyLengths;
@@ -133,11 +132,10 @@ impl Request {
 
     /// Queues its method; `named` is the queue that the broker named last.
     pub(super) fn send(&self, client: &mut Client, channel: u16, named: &str) -> Result<(), Error> {
-        let mut send = |method: &dyn Sendable| method.send(client, channel);
-        match &self.question {
-            Question::OpenChannel => send(&ChannelOpen::default()),
-            Question::CloseChannel => send(&ChannelClose { reply_code: 200, ..ChannelClose::default() }),
-            Question::DeclareExchange { exchange, passive } => send(&ExchangeDeclare {
+        let method: Method<'_> = match &self.question {
+            Question::OpenChannel => ChannelOpen::default().into(),
+            Question::CloseChannel => ChannelClose { reply_code: 200, ..ChannelClose::default() }.into(),
+            Question::DeclareExchange { exchange, passive } => Method::ExchangeDeclare(ExchangeDeclare {
                 exchange: &exchange.name,
                 kind: &exchange.kind,
                 passive: *passive,
@@ -145,7 +143,7 @@ impl Request {
                 auto_delete: exchange.auto_delete,
                 ..ExchangeDeclare::default()
             }),
-            Question::DeclareQueue { queue, passive } => send(&QueueDeclare {
+            Question::DeclareQueue { queue, passive } => Method::QueueDeclare(QueueDeclare {
                 queue: &queue.name,
                 passive: *passive,
                 durable: queue.durable,
@@ -154,41 +152,31 @@ impl Request {
                 arguments: queue.arguments.view(),
                 ..QueueDeclare::default()
             }),
-            Question::Bind { queue, exchange, key } => send(&QueueBind {
+            Question::Bind { queue, exchange, key } => Method::QueueBind(QueueBind {
                 queue: if queue.is_empty() { named } else { queue },
                 exchange,
                 routing_key: key,
                 ..QueueBind::default()
             }),
-            Question::Purge { queue } => send(&QueuePurge { queue, ..QueuePurge::default() }),
-            Question::Delete { queue } => send(&QueueDelete { queue, ..QueueDelete::default() }),
+            Question::Purge { queue } => QueuePurge { queue, ..QueuePurge::default() }.into(),
+            Question::Delete { queue } => QueueDelete { queue, ..QueueDelete::default() }.into(),
             Question::DeleteExchange { exchange } => {
-                send(&ExchangeDelete { exchange, if_unused: true, ..ExchangeDelete::default() })
+                ExchangeDelete { exchange, if_unused: true, ..ExchangeDelete::default() }.into()
             }
-            Question::SelectConfirms => send(&ConfirmSelect::default()),
-            Question::SelectTransactions => send(&TxSelect::default()),
+            Question::SelectConfirms => ConfirmSelect::default().into(),
+            Question::SelectTransactions => TxSelect::default().into(),
             Question::Prefetch { count, whole } => {
-                send(&BasicQos { prefetch_count: *count, global: *whole, ..BasicQos::default() })
+                BasicQos { prefetch_count: *count, global: *whole, ..BasicQos::default() }.into()
             }
-            Question::Consume { queue, no_ack, arguments } => send(&BasicConsume {
+            Question::Consume { queue, no_ack, arguments } => Method::BasicConsume(BasicConsume {
                 queue,
                 consumer_tag: CONSUMER_TAG,
                 no_ack: *no_ack,
                 arguments: arguments.view(),
                 ..BasicConsume::default()
             }),
-        }
-    }
-}
-
-/// Methods of any kind, one after the other.
-trait Sendable {
-    fn send(&self, client: &mut Client, channel: u16) -> Result<(), Error>;
-}
-
-impl<M: EncodeMethod> Sendable for M {
-    fn send(&self, client: &mut Client, channel: u16) -> Result<(), Error> {
-        client.send(channel, self)
+        };
+        client.send(channel, &method)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::protocol::{Named, Routing, RoutingAddress};
 use crate::{AmqpDestination, Destination, DestinationKind, QueueType};
 
 /// The exchange that producers publish to, and the routing key.
-pub(super) fn publishes_to(destination: &Destination) -> (&str, &str) {
+pub(crate) fn publishes_to(destination: &Destination) -> (&str, &str) {
     let options = &destination.amqp091;
     let exchange = match (&options.exchange, destination.kind) {
         (Some(exchange), _) => &exchange.name,

@@ -5,6 +5,7 @@ use wire::amqp10::{Symbol, TypedValue};
 
 use super::AmqpConnection;
 use crate::protocol::Connection;
+use crate::protocol::amqp091::publishes_to;
 use crate::{Destination, DestinationKind, Group};
 
 /// How a broker names queues and topics.
@@ -73,13 +74,7 @@ fn queue_address(name: &str) -> String {
 }
 
 fn destination_address(destination: &Destination) -> String {
-    let options = &destination.amqp091;
-    let key = options.routing_key.as_deref().unwrap_or(&destination.name);
-    let exchange = match (&options.exchange, destination.kind) {
-        (Some(exchange), _) => exchange.name.as_str(),
-        (None, DestinationKind::Queue) => "",
-        (None, DestinationKind::Topic) => "amq.topic",
-    };
+    let (exchange, key) = publishes_to(destination);
     if exchange.is_empty() {
         return queue_address(key);
     }

@@ -107,18 +107,17 @@ pub(super) struct Link {
 
 impl Link {
     pub(super) fn new(spec: LinkSpec) -> Self {
-        let len = match &spec {
-            LinkSpec::Producer(it) => match it.bodies {
-                BodyLengths::Same(len) => len,
-                BodyLengths::Between(..) => 0,
-            },
-            LinkSpec::Consumer(_) | LinkSpec::Management => 0,
-        };
+        let mut body = Vec::new();
+        if let LinkSpec::Producer(it) = &spec
+            && let BodyLengths::Same(len) = it.bodies
+        {
+            body.resize(len, 0);
+        }
         Self {
             spec,
             dialect: Dialect::default(),
             template: None,
-            body: vec![0; len],
+            body,
             frames: 1,
             sent: 0,
             first: 0,
@@ -307,17 +306,12 @@ impl Link {
 impl Sending {
     fn template(&self, session: u16, frame_max: u32) -> Result<TransferTemplate, Amqp10Error> {
         let given = &self.properties;
-        let mut all: Vec<(&str, TypedValue<'_>)> = Vec::new();
-        for (name, value) in &given.headers {
-            all.push((
-                name,
-                match value {
-                    Argument::Flag(flag) => TypedValue::Bool(*flag),
-                    Argument::Integer(number) => TypedValue::Long(*number),
-                    Argument::Text(text) => TypedValue::Str(text),
-                },
-            ));
-        }
+        let headers = given.headers.iter().map(|(name, value)| match value {
+            Argument::Flag(flag) => (name.as_str(), TypedValue::Bool(*flag)),
+            Argument::Integer(number) => (name.as_str(), TypedValue::Long(*number)),
+            Argument::Text(text) => (name.as_str(), TypedValue::Str(text)),
+        });
+        let mut all: Vec<_> = headers.collect();
         if self.has_trace_header {
             all.push((TRACE_HEADER, TypedValue::Binary(&[0; FULL_LEN])));
         }

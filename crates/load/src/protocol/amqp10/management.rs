@@ -16,7 +16,7 @@ use wire::amqp10::{
 use wire::amqp091::Reader;
 
 use super::address::Dialect;
-use super::failure::{self, LinkStage};
+use super::failure::{self, Stage};
 use super::{AmqpConnection, Answer, LinkConnection, LinkSpec};
 use crate::control::Interruption;
 use crate::failure::one_line;
@@ -134,7 +134,7 @@ impl Management {
                 Some(Answer::Fence)
             }
             Amqp10Event::Detached { error, .. } | Amqp10Event::Ended { error, .. } => {
-                let stage = LinkStage::SetUp("manage queues".to_owned());
+                let stage = Stage::SetUp("manage queues".to_owned());
                 return Err(failure::of_closing(endpoint, &stage, error.as_ref()));
             }
             _ => None,

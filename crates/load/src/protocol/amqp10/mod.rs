@@ -17,12 +17,12 @@ use wire::amqp10::{
 };
 
 use self::address::Dialect;
-use self::failure::LinkStage;
 use self::link::{HANDLE, Link};
 pub(crate) use self::link::{LinkHandle, LinkSpec};
 use self::management::{LinkAdmin, Management, Question, Reply};
 use super::amqp091::AmqpConnection;
 use super::{Confirm, Connection, ConnectionSpec, Event, Outgoing, Progress, Received, WireSizes, too_many_clients};
+use crate::failure::Stage;
 use crate::{Auth, Destination, Endpoint, Environment, Error, Group, Plan, RunEvent};
 use plan::FRAME_MAX;
 use plan::payload::TRACE_HEADER;
@@ -48,17 +48,6 @@ struct Settling {
     outcome: DeliveryOutcome,
 }
 
-impl Settling {
-    fn of(client: usize, link: &Link, first: u32, last: u32, state: Option<&DeliveryState<'_>>) -> Self {
-        Self {
-            client,
-            next: link.tag_of(first),
-            left: last.wrapping_sub(first).saturating_add(1),
-            outcome: DeliveryOutcome::of(state),
-        }
-    }
-}
-
 #[derive(Clone, Copy, Debug)]
 enum DeliveryOutcome {
     Accepted,
@@ -72,7 +61,7 @@ enum DeliveryOutcome {
 pub(crate) struct LinkConnection {
     spec: ConnectionSpec<LinkSpec>,
     client: Amqp10Client,
-    stage: LinkStage,
+    stage: Stage,
     links: Vec<Link>,
     /// In the place of links, where it only asks.
     management: Option<Management>,
@@ -149,7 +138,7 @@ impl Connection for LinkConnection {
             std::mem::take(&mut spec.clients).into_iter().partition(|it| matches!(it, LinkSpec::Management));
         Self {
             client: client_of(&spec, now),
-            stage: LinkStage::LogIn,
+            stage: Stage::LogIn,
             busy: 0,
             links: clients.into_iter().map(Link::new).collect(),
             management: asking.first().map(|_| Management::default()),
@@ -183,7 +172,7 @@ impl Connection for LinkConnection {
             self.spec.endpoint.clone_from(endpoint);
         }
         self.client = client_of(&self.spec, now);
-        (self.stage, self.busy) = (LinkStage::LogIn, 0);
+        (self.stage, self.busy) = (Stage::LogIn, 0);
         (self.answer, self.settling, self.hungry) = (None, None, None);
         self.is_running = false;
         self.links.iter_mut().for_each(Link::restart);
@@ -235,15 +224,17 @@ impl Connection for LinkConnection {
                 let at = usize::from(session);
                 // Nothing is sent on a consumer's session that could be settled.
                 if !self.links[at].is_sender() {
-                    let what = "disposition of an unsent message";
-                    return Err(failure::unasked(endpoint, what));
+                    return Err(failure::unasked(endpoint, "disposition of an unsent message"));
                 }
-                // How far a message came is no answer to it.
-                if matches!(state, Some(DeliveryState::Received(_))) {
-                    return Ok(Some((at, Event::Other)));
-                }
-                let settling = Settling::of(at, &self.links[at], first, last, state.as_ref());
-                self.settling = Some(settling);
+                let outcome = match state {
+                    // How far a message came is no answer to it.
+                    Some(DeliveryState::Received(_)) => return Ok(Some((at, Event::Other))),
+                    Some(DeliveryState::Accepted) | None => DeliveryOutcome::Accepted,
+                    Some(DeliveryState::Released | DeliveryState::Modified(_)) => DeliveryOutcome::Unroutable,
+                    Some(_) => DeliveryOutcome::Refused,
+                };
+                let left = last.wrapping_sub(first).saturating_add(1);
+                self.settling = Some(Settling { client: at, next: self.links[at].tag_of(first), left, outcome });
                 Ok(next_settled(&mut self.settling))
             }
             other => {
@@ -251,11 +242,8 @@ impl Connection for LinkConnection {
                     self.server = ["product", "version"].map(|name| text(properties.get(name)));
                 }
                 let (at, what) = conversed(&other, &mut self.links, endpoint, &self.stage)?;
-                if what.is_none() {
-                    return Ok(Some((at, Event::Other)));
-                }
-                self.answer = what;
-                Ok(Some((at, Event::Answer)))
+                self.answer = what.or(self.answer.take());
+                Ok(Some((at, if what.is_some() { Event::Answer } else { Event::Other })))
             }
         }
     }
@@ -312,7 +300,7 @@ impl Connection for LinkConnection {
     }
 
     fn leave(&mut self, now: Time) -> Result<(), Error> {
-        self.stage = LinkStage::Closing;
+        self.stage = Stage::Closing;
         self.client.close(now);
         Ok(())
     }
@@ -354,17 +342,7 @@ impl Connection for LinkConnection {
     }
 
     fn timed_out(&self, allowed: Nanos) -> Error {
-        failure::of_timeout(&self.spec.endpoint, &self.stage, allowed)
-    }
-}
-
-impl DeliveryOutcome {
-    fn of(state: Option<&DeliveryState<'_>>) -> Self {
-        match state {
-            Some(DeliveryState::Accepted) | None => Self::Accepted,
-            Some(DeliveryState::Released | DeliveryState::Modified(_)) => Self::Unroutable,
-            Some(_) => Self::Refused,
-        }
+        self.stage.timed_out(&self.spec.endpoint, allowed)
     }
 }
 
@@ -373,7 +351,7 @@ fn conversed(
     event: &Amqp10Event<'_>,
     links: &mut [Link],
     endpoint: &Endpoint,
-    stage: &LinkStage,
+    stage: &Stage,
 ) -> Result<(usize, Option<Answer>), Error> {
     let at = usize::from;
     Ok(match event {
@@ -401,10 +379,8 @@ fn conversed(
         Amqp10Event::Detached { session, error, .. } | Amqp10Event::Ended { session, error } => {
             let action = links[at(*session)].action();
             return Err(match stage {
-                LinkStage::LogIn | LinkStage::SetUp(_) => {
-                    failure::of_closing(endpoint, &LinkStage::SetUp(action), error.as_ref())
-                }
-                LinkStage::Running | LinkStage::Closing => failure::of_detaching(endpoint, action, error.as_ref()),
+                Stage::LogIn | Stage::SetUp(_) => failure::of_closing(endpoint, &Stage::SetUp(action), error.as_ref()),
+                Stage::Running | Stage::Closing => failure::of_detaching(endpoint, action, error.as_ref()),
             });
         }
         Amqp10Event::Closed { error } => {
@@ -468,7 +444,7 @@ impl LinkConnection {
         }
         for (at, link) in self.links.iter_mut().enumerate() {
             link.dialect = dialect;
-            self.stage = LinkStage::SetUp(link.action());
+            self.stage = Stage::SetUp(link.action());
             let name = format!("{} {at}", self.spec.name);
             let attached = link.attach(at as u16, &name, &mut self.client);
             attached.map_err(|error| failure::of_wire(&self.spec.endpoint, &self.stage, &error))?;
@@ -478,7 +454,7 @@ impl LinkConnection {
 
     /// All links are attached: messages may flow.
     fn begin(&mut self) -> Progress {
-        (self.stage, self.is_running) = (LinkStage::Running, true);
+        (self.stage, self.is_running) = (Stage::Running, true);
         for (at, link) in self.links.iter_mut().enumerate() {
             link.begin(at, &mut self.client);
         }

@@ -27,27 +27,18 @@ use crate::{
 /// The key of experiment files and of JSON.
 const NAME: &str = "churn";
 
-/// Kinds of objects that come and go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ChurnKind {
-    #[default]
-    /// TCP, TLS where it is asked for, login, virtual host; closed in order.
-    Connections,
-    /// `channel.open`, `channel.close` on connections that stay.
-    Channels,
-    /// `queue.declare`, `queue.delete` on channels that stay; transient classic queues.
-    Queues,
-}
-
-impl ChurnKind {
-    /// Its name where it is asked for, and in results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Connections => "connections",
-            Self::Channels => "channels",
-            Self::Queues => "queues",
-        }
+measure::named! {
+    /// Kinds of objects that come and go.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum ChurnKind {
+        #[default]
+        /// TCP, TLS where it is asked for, login, virtual host; closed in order.
+        Connections = "connections",
+        /// `channel.open`, `channel.close` on connections that stay.
+        Channels = "channels",
+        /// `queue.declare`, `queue.delete` on channels that stay; transient classic queues.
+        Queues = "queues",
     }
 }
 
@@ -136,10 +127,6 @@ impl Scenario for ChurnPlan {
 
     fn in_flight_limit(&self) -> Option<u64> {
         Some(self.most_open as u64)
-    }
-
-    fn connections(&self) -> u64 {
-        self.most_open as u64
     }
 
     /// The drain is as long as anything may take.

@@ -180,10 +180,6 @@ impl Scenario for ProbePlan {
         Some(self.most_open as u64)
     }
 
-    fn connections(&self) -> u64 {
-        self.most_open as u64
-    }
-
     /// The drain is as long as a request may take.
     fn phases(&self) -> Phases {
         Phases::new(self.warmup, self.measure, self.timeout)

@@ -140,7 +140,7 @@ impl Amqp10Client {
         self.frame_max = frame_max.min(self.config.frame_max.max(MIN_FRAME_MAX));
         self.channel_max = open.channel_max.unwrap_or(u16::MAX).min(self.config.channel_max);
         self.liveness.beat(open.idle_time_out.unwrap_or(0), now);
-        self.liveness.arrived();
+        self.liveness.waiting_since = None;
         self.phase = Phase::Open;
         Step::Event(Amqp10Event::Open {
             properties: open.properties,
@@ -166,17 +166,17 @@ pub(super) struct Liveness {
     /// How long the handshake and the close may take.
     timeout: Nanos,
     /// When the handshake or the close began, while one is in progress.
-    waiting_since: Option<Time>,
+    pub(super) waiting_since: Option<Time>,
     /// The longest silence of the peer; zero for any.
     silence_max: Nanos,
-    heard_at: Time,
+    pub(super) heard_at: Time,
     /// Bytes heard so far, consumed or not.
     heard: u64,
     /// Half of what the peer asks for; zero where it does not.
     beat: Nanos,
     next_beat: Time,
     /// Whether anything was written since the last look.
-    written: bool,
+    pub(super) written: bool,
 }
 
 impl Liveness {
@@ -199,14 +199,6 @@ impl Liveness {
         self.next_beat = now + self.beat;
     }
 
-    pub(super) const fn wait(&mut self, now: Time) {
-        self.waiting_since = Some(now);
-    }
-
-    pub(super) const fn arrived(&mut self) {
-        self.waiting_since = None;
-    }
-
     /// So many bytes have come by now.
     #[inline]
     pub(super) const fn hear(&mut self, now: Time, bytes: u64) {
@@ -214,15 +206,6 @@ impl Liveness {
             self.heard = bytes;
             self.heard_at = now;
         }
-    }
-
-    pub(super) const fn excuse(&mut self, now: Time) {
-        self.heard_at = now;
-    }
-
-    #[inline]
-    pub(super) const fn wrote(&mut self, any: bool) {
-        self.written |= any;
     }
 
     pub(super) fn next_timeout(&self) -> Option<Time> {

@@ -77,18 +77,8 @@ impl Session {
         }
     }
 
-    pub(super) const fn begin() -> Begin<'static> {
-        use super::super::types::TypedValue::Null;
-        Begin {
-            remote_channel: None,
-            next_outgoing_id: 0,
-            incoming_window: WINDOW,
-            outgoing_window: u32::MAX,
-            handle_max: Some(HANDLE_MAX),
-            offered_capabilities: Null,
-            desired_capabilities: Null,
-            properties: Null,
-        }
+    pub(super) fn begin() -> Begin<'static> {
+        Begin { incoming_window: WINDOW, outgoing_window: u32::MAX, handle_max: Some(HANDLE_MAX), ..Begin::default() }
     }
 
     pub(super) fn begun(&mut self, begin: &Begin<'_>) {
