@@ -88,9 +88,9 @@ impl Cookie {
     /// # Errors
     /// A file that cannot be read, or that holds something else.
     pub fn read(path: &Path) -> Result<Self, Problem> {
-        Self::read_from(path).map_err(|error| Problem::io("read the cookie in", path, &error))?.map_err(|refused| {
-            Problem::new(format!("{} holds no cookie", path.display()), refused.what, refused.help)
-        })
+        Self::read_from(path)
+            .map_err(|error| Problem::io("read the cookie in", path, &error))?
+            .map_err(|refused| Problem::new(format!("{} holds no cookie", path.display()), refused.what, refused.help))
     }
 
     /// The cookie of the user's own nodes, and that of this machine's RabbitMQ: the first that there is, and another.

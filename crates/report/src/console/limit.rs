@@ -215,8 +215,8 @@ fn bar_of(value: u64, low: u64, high: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use testkit::{assert_begins, assert_ends, assert_has, assert_lacks};
     use crate::numbers::FOOTNOTE;
+    use testkit::{assert_begins, assert_ends, assert_has, assert_lacks};
 
     fn trial(rate: f64, outcome: LimitOutcome, p99_ns: u64) -> LimitTrial {
         let latency = LatencySummary {

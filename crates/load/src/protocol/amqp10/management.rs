@@ -16,10 +16,9 @@ use wire::amqp10::{
 use wire::amqp091::Reader;
 
 use super::address::Dialect;
-use super::failure::{self, Stage};
-use super::{AmqpConnection, Answer, LinkConnection, LinkSpec};
+use super::{AmqpConnection, Answer, LinkConnection, LinkSpec, failure};
 use crate::control::Interruption;
-use crate::failure::one_line;
+use crate::failure::{Stage, one_line};
 use crate::protocol::{Admin, Blocking, Connection, ConnectionSpec, Made, Progress, Server};
 use crate::{Control, Declare, Destination, DestinationKind, Endpoint, Environment, Error, Group, QueueType};
 
