@@ -21,10 +21,7 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
     const rows = page.locator('#changes tbody tr');
     assert.equal(await rows.count(), 5);
     assert.match(await rows.first().innerText(), /\+24\.0 %[\s\S]*changed, better/);
-    assert.match(
-      await rows.last().innerText(),
-      /inconclusive \(about 41 (pairs|runs per side) to detect 1 %\)/,
-    );
+    assert.match(await rows.last().innerText(), /inconclusive \(about 41 (pairs|runs per side) to detect 1 %\)/);
     // The table stands on the first screen.
     const { y, height } = await page.locator('#changes table').boundingBox();
     assert.ok(y + height <= 900, `${y + height}`);
@@ -52,10 +49,7 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
     const href = await card.locator('a.dot').first().getAttribute('href');
     assert.equal(href, 'run-a-0/report.html');
     assert.ok(existsSync(join(dirname(file('comparison')), href)));
-    assert.match(
-      await card.locator('a.dot').first().getAttribute('aria-label'),
-      /^pair 1, A: 5\d,\d00\/s \(run-a-0\)/,
-    );
+    assert.match(await card.locator('a.dot').first().getAttribute('aria-label'), /^pair 1, A: 5\d,\d00\/s \(run-a-0\)/);
     assert.equal(await card.locator('.cautious').count(), 2);
     await unfold(page.getByText('Values of every run'));
     assert.equal(await page.locator('#runs .behind tbody tr').count(), 12);
@@ -90,10 +84,7 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
     const graph = section.locator('.flame-view');
     const hint = section.locator('p.hint');
     assert.match(await hint.innerText(), /Frames below 0\.1 %/);
-    assert.match(
-      await section.locator('.kinds').innerText(),
-      /dearer in B[\s\S]*full colour: 600 ns/,
-    );
+    assert.match(await section.locator('.kinds').innerText(), /dearer in B[\s\S]*full colour: 600 ns/);
     // The colours are on the canvas: blue for what is cheaper, orange for what is dearer, and grey.
     const colors = await graph.locator('canvas').evaluate((canvas) => {
       const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
@@ -127,19 +118,13 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
     assert.deepEqual(names.toSorted(), ['A', 'B']);
     assert.ok((await page.locator('#latency canvas').count()) >= 1);
     await unfold(page.locator('#latency summary'));
-    assert.match(
-      await page.locator('#latency table').innerText(),
-      /ack response\s+A\s+[\d.]+ [µm]s/,
-    );
+    assert.match(await page.locator('#latency table').innerText(), /ack response\s+A\s+[\d.]+ [µm]s/);
   });
 
   test('what was made anew and left out is said, and names stay text', async () => {
     const { page } = await open();
     await unfold(page.locator('#warnings summary'));
-    assert.match(
-      await page.locator('#warnings').innerText(),
-      /pair 3: a run does not count: invalid; repeated/,
-    );
+    assert.match(await page.locator('#warnings').innerText(), /pair 3: a run does not count: invalid; repeated/);
     assert.match(await page.locator('#decided').innerText(), /run-b-2\s+invalid/);
     assert.match(await page.locator('.differ').innerText(), /broker\.schedulers 2 → 1/);
     assert.equal(await page.locator('h1').innerText(), '<script>alert(1)</script>␛[31m');
@@ -148,11 +133,7 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
   });
 
   test('a phone shows all of it without scrolling sideways, in the dark', async () => {
-    const { page } = await open({
-      viewport: { width: 400, height: 800 },
-      isMobile: true,
-      colorScheme: 'dark',
-    });
+    const { page } = await open({ viewport: { width: 400, height: 800 }, isMobile: true, colorScheme: 'dark' });
     assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 400);
     const cut = await page.evaluate(() => {
       const all = [...document.querySelectorAll('#app *')].filter(
@@ -162,9 +143,7 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
       return outside.map((e) => `${e.tagName}.${e.className}: ${e.textContent}`);
     });
     assert.deepEqual(cut, []);
-    const background = await page.evaluate(
-      () => getComputedStyle(document.documentElement).backgroundColor,
-    );
+    const background = await page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
     assert.equal(background, 'rgb(22, 24, 28)');
   });
 

@@ -61,9 +61,7 @@ describe('the page of a limit in a browser', { skip: reason ?? false }, () => {
       await names.nth(1).locator('span').getAttribute('title'),
       /^2026-11-21T00-02-33Z-limit-orders-of-today-run-2$/,
     );
-    const hidden = await page
-      .locator('#trials .scroll')
-      .evaluate((of) => of.scrollWidth - of.clientWidth);
+    const hidden = await page.locator('#trials .scroll').evaluate((of) => of.scrollWidth - of.clientWidth);
     assert.ok(hidden <= 0, `${hidden}`);
   });
 

@@ -37,8 +37,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
   }
 
   const hash = (page) => page.evaluate(() => decodeURIComponent(location.hash));
-  const zoomed = (page) =>
-    page.evaluate(() => new URLSearchParams(location.hash.slice(1)).get('zoom'));
+  const zoomed = (page) => page.evaluate(() => new URLSearchParams(location.hash.slice(1)).get('zoom'));
 
   /** Gives the window another end, or another beginning. */
   async function setWindow(page, end, seconds) {
@@ -111,10 +110,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
 
   test('a run that was cut off says so and has its figures', async () => {
     const { page } = await open('cut-off');
-    assert.match(
-      await page.locator('.headline').innerText(),
-      /^Cut off after 35 s: 5\d,\d00 msg\/s into a stream/,
-    );
+    assert.match(await page.locator('.headline').innerText(), /^Cut off after 35 s: 5\d,\d00 msg\/s into a stream/);
     assert.match(await page.locator('.tile').first().innerText(), /sent\s+5\d,\d00\s*msg\/s/);
     assert.match(await page.locator('.warnings .note').innerText(), /cut off/);
   });
@@ -131,10 +127,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     const { page } = await open('hostile', '#table=raw');
     assert.match(await page.title(), /^<script>alert\(1\)<\/script>␛\[31m/);
     assert.equal(await page.locator('h1').innerText(), '<script>alert(1)</script>␛[31m');
-    assert.match(
-      await page.locator('.topology').innerText(),
-      /orders<script>alert\(1\)<\/script>␇/,
-    );
+    assert.match(await page.locator('.topology').innerText(), /orders<script>alert\(1\)<\/script>␇/);
     await page.locator('#search').fill('script|evil|onerror');
     const functions = await page.locator('.functions:not(.work) tbody').innerText();
     assert.match(functions, /\$<script>alert\(1\)<\/script>:init\/1/);
@@ -177,10 +170,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     await page.getByLabel('role').click();
     assert.match(await page.locator('.work').innerText(), /channel/);
     const hostile = await open('hostile');
-    assert.match(
-      await hostile.page.locator('.work').innerText(),
-      /queue <img src=x onerror=alert\(1\)>␛\[31m/,
-    );
+    assert.match(await hostile.page.locator('.work').innerText(), /queue <img src=x onerror=alert\(1\)>␛\[31m/);
     const none = await open('plain');
     assert.equal(await none.page.locator('.work').count(), 0);
   });
@@ -188,16 +178,18 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
   test('names that begin alike are told apart in the tables', async () => {
     for (const width of [1280, 390]) {
       const { page } = await open('faults', '', { viewport: { width, height: 900 } });
-      const rows = await page.locator('.work tbody button').evaluateAll((all) =>
-        all
-          .filter((e) => e.textContent.startsWith('queue '))
-          .map((e) => ({
-            text: e.textContent,
-            whole: e.getAttribute('aria-label'),
-            title: e.closest('td').title,
-            cut: e.scrollWidth > e.clientWidth + 1,
-          })),
-      );
+      const rows = await page
+        .locator('.work tbody button')
+        .evaluateAll((all) =>
+          all
+            .filter((e) => e.textContent.startsWith('queue '))
+            .map((e) => ({
+              text: e.textContent,
+              whole: e.getAttribute('aria-label'),
+              title: e.closest('td').title,
+              cut: e.scrollWidth > e.clientWidth + 1,
+            })),
+        );
       assert.equal(rows.length, 2);
       rows.forEach(({ text, whole, title, cut }, i) => {
         assert.ok(text.endsWith(`-eu-${i + 1}`) && text.length <= 64, text);
@@ -208,9 +200,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
       });
       const names = await page
         .locator('.functions td.name button')
-        .evaluateAll((all) =>
-          all.filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.textContent),
-        );
+        .evaluateAll((all) => all.filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.textContent));
       assert.deepEqual(names, [], `${width}`);
     }
     // The first sentence has the name, too, and all of it beside the pointer.
@@ -336,10 +326,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     await events.getByLabel('bytes of mmap').check();
     assert.match(await hash(page), /event=mmap-bytes/);
     assert.match(await facts.innerText(), /^\d+ MB in calls of mmap in the measured phase/);
-    assert.match(
-      await page.locator('.strip figcaption').innerText(),
-      /^\$rabbit_exchange:route\/2/,
-    );
+    assert.match(await page.locator('.strip figcaption').innerText(), /^\$rabbit_exchange:route\/2/);
     assert.match(await hottest.getAttribute('title'), /^[\d.]+ MB of \d+ MB$/);
     const green = await swatches();
     assert.ok(green.length > 20 && green.every((h) => h === 0 || (h > 105 && h < 195)), `${green}`);
@@ -378,10 +365,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     // 66 seconds in what the labels leave; 50 rows of 3 pixels, from the bottom up.
     const place = async (second, row) => {
       const canvas = await map.locator('canvas').first().boundingBox();
-      return [
-        canvas.x + 50 + ((canvas.width - 50) * (second + 0.5)) / 66,
-        canvas.y + 150 - (row + 0.5) * 3,
-      ];
+      return [canvas.x + 50 + ((canvas.width - 50) * (second + 0.5)) / 66, canvas.y + 150 - (row + 0.5) * 3];
     };
     await page.mouse.click(...(await place(20, 10)));
     assert.doesNotMatch(await hash(page), /t=/);
@@ -397,10 +381,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     await map.focus();
     for (const key of ['ArrowRight', 'ArrowUp', 'Enter']) await page.keyboard.press(key);
     const told = page.locator('.offsets [aria-live]');
-    assert.match(
-      await told.innerText(),
-      /^the window begins here, 32\.1 s to 32\.12 s: \d+ samples$/,
-    );
+    assert.match(await told.innerText(), /^the window begins here, 32\.1 s to 32\.12 s: \d+ samples$/);
     for (const key of ['ArrowUp', 'Enter']) await page.keyboard.press(key);
     assert.match(await told.innerText(), /^window chosen/);
     assert.match(await hash(page), /t=32\.1-32\.14(&|$)/);
@@ -494,13 +475,8 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     assert.equal(await difference.getAttribute('aria-pressed'), 'true');
     assert.match(await page.locator('.kinds').innerText(), /more than in the rest.*not proven/s);
     const cells = await functions.locator('tbody tr td:nth-child(3)').allInnerTexts();
-    assert.ok(
-      cells.length > 5 && cells.every((text) => /^(~ )?[+-]?\d+\.\d\d$/.test(text)),
-      `${cells}`,
-    );
-    const proven = cells
-      .filter((text) => !text.startsWith('~'))
-      .map((text) => Math.abs(Number(text)));
+    assert.ok(cells.length > 5 && cells.every((text) => /^(~ )?[+-]?\d+\.\d\d$/.test(text)), `${cells}`);
+    const proven = cells.filter((text) => !text.startsWith('~')).map((text) => Math.abs(Number(text)));
     assert.deepEqual(
       proven,
       proven.toSorted((a, b) => b - a),
@@ -536,7 +512,10 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     const svg = (await exported(page, '#burn', 'SVG')).toString();
     assert.match(svg, /<title>[12]_scheduler .* 64[.\d]* s to 64\.9\d* s/);
     // The file has the axis of the page.
-    assert.deepEqual([...svg.matchAll(/class="time"[^>]*>([^<]*)</g)].map((it) => it[1]), times);
+    assert.deepEqual(
+      [...svg.matchAll(/class="time"[^>]*>([^<]*)</g)].map((it) => it[1]),
+      times,
+    );
     const graph = page.locator('.flame-view').first();
     await graph.click({ position: { x: 200, y: 27 } });
     assert.match(await hash(page), /frame=\d+/);
@@ -569,10 +548,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     for (const key of ['ArrowDown', 'ArrowDown', 'ArrowDown', 'ArrowRight', 'Enter']) {
       await page.keyboard.press(key);
     }
-    assert.match(
-      await page.locator('.flame [aria-live]').first().innerText(),
-      /^\$gen_server2:loop\/3, .* total/,
-    );
+    assert.match(await page.locator('.flame [aria-live]').first().innerText(), /^\$gen_server2:loop\/3, .* total/);
     assert.ok(await zoomed(page));
   });
 
@@ -581,12 +557,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     const tip = page.locator('.tip');
     const near = async (x, y) => {
       const box = await tip.boundingBox();
-      const distance = Math.max(
-        box.x - x,
-        x - box.x - box.width,
-        box.y - y,
-        y - box.y - box.height,
-      );
+      const distance = Math.max(box.x - x, x - box.x - box.width, box.y - y, y - box.y - box.height);
       assert.ok(distance <= 20, `${distance} pixels away`);
     };
     const latency = page.locator('#panel-latency .u-over');
@@ -626,9 +597,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     const names = () => page.locator('.functions:not(.work) td button').allInnerTexts();
     const count = async () =>
       Number(
-        /of ([\d,]+) functions/
-          .exec(await page.locator('.functions:not(.work) .more').innerText())[1]
-          .replace(',', ''),
+        /of ([\d,]+) functions/.exec(await page.locator('.functions:not(.work) .more').innerText())[1].replace(',', ''),
       );
     const all = await names();
     const before_ = await count();
@@ -637,10 +606,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
       .first()
       .click({ position: { x: 60, y: 45 } });
     const scope = page.locator('.functions .scope');
-    assert.match(
-      await scope.innerText(),
-      /^below \$rabbit_reader:mainloop\/4, \d+\.\d % of all samples$/,
-    );
+    assert.match(await scope.innerText(), /^below \$rabbit_reader:mainloop\/4, \d+\.\d % of all samples$/);
     const some = await names();
     assert.ok((await count()) < before_, `${await count()} of ${before_}`);
     assert.equal(some[0], '$rabbit_reader:mainloop/4');
@@ -667,9 +633,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     const { page } = await open('rate', '', { viewport: { width: 390, height: 800 } });
     const behind = await page.evaluate(() => {
       const origin = document.querySelector('.topology svg').getBoundingClientRect();
-      const boxes = [...document.querySelectorAll('.topology .box')].map((it) =>
-        it.getBoundingClientRect(),
-      );
+      const boxes = [...document.querySelectorAll('.topology .box')].map((it) => it.getBoundingClientRect());
       const isInside = ({ x, y }) =>
         boxes.some(
           (box) =>
@@ -726,10 +690,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     await page.mouse.move(area.x + area.width * 0.6, area.y + 40, { steps: 4 });
     await page.mouse.up();
     assert.match(await hash(page), /^#t=32\.\d+-39(\.\d+)?$/);
-    assert.notEqual(
-      await page.locator('.functions:not(.work) tbody tr').first().innerText(),
-      before_,
-    );
+    assert.notEqual(await page.locator('.functions:not(.work) tbody tr').first().innerText(), before_);
     await page.getByRole('button', { name: 'whole measured phase' }).click();
     assert.equal(await hash(page), '');
     assert.equal(await page.locator('.functions:not(.work) tbody tr').first().innerText(), before_);
@@ -742,9 +703,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     const { page } = await open('full');
     const panels = page.locator('#when .panel:visible figcaption b');
     const titles = async () =>
-      (await panels.allInnerTexts()).filter(
-        (title) => title.includes(': ') && !title.includes('latency'),
-      );
+      (await panels.allInnerTexts()).filter((title) => title.includes(': ') && !title.includes('latency'));
     assert.deepEqual(await titles(), ['queues: rabbitmq_queue_messages_ready']);
     const menu = page.locator('.more-panels');
     await menu.getByRole('button', { name: 'pressure' }).click();
@@ -778,10 +737,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     const cost = scraped.locator('tbody tr td:last-child');
     assert.deepEqual(await cost.allInnerTexts(), ['27.4 ms', '~ 0', '–', '', '']);
     assert.match(await cost.nth(0).getAttribute('title'), /interval 12\.4 ms to 42\.1 ms/);
-    assert.match(
-      await cost.nth(1).getAttribute('title'),
-      /^too small to measure: .* -2\.00 ms to 4\.00 ms/,
-    );
+    assert.match(await cost.nth(1).getAttribute('title'), /^too small to measure: .* -2\.00 ms to 4\.00 ms/);
     // They are of the whole phase, and marked so beside figures of a window.
     const window = await open('faults', '#t=24-40');
     const whole = window.page.locator('#figures .whole-phase');
@@ -794,10 +750,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     const { page } = await open('faults', '#t=24-40');
     const figures = page.locator('#figures');
     assert.match(await figures.locator('header').innerText(), /window 24 s to 40 s/);
-    assert.match(
-      await figures.locator('.tile').first().innerText(),
-      /sent\s+20,000\s*msg\/s\s+320,000 in the window/,
-    );
+    assert.match(await figures.locator('.tile').first().innerText(), /sent\s+20,000\s*msg\/s\s+320,000 in the window/);
     const whole = figures.locator('.whole-phase');
     assert.equal(await figures.getByText('lost', { exact: true }).count(), 1);
     assert.equal(await whole.getByText('lost', { exact: true }).count(), 1);
@@ -832,11 +785,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     assert.match(await text(tiles.nth(2)), /^longest step: log_in .* mean; p99 /);
     assert.equal(await page.locator('#panel-latency b').innerText(), 'latency: cycle');
     const panels = await page.locator('#when .panel').evaluateAll((all) => all.map((e) => e.id));
-    assert.deepEqual(panels.slice(0, 3), [
-      'panel-rates-churn',
-      'panel-latency',
-      'panel-steps-churn',
-    ]);
+    assert.deepEqual(panels.slice(0, 3), ['panel-rates-churn', 'panel-latency', 'panel-steps-churn']);
     assert.ok(panels.includes('panel-rates'));
   });
 
@@ -873,10 +822,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
       for (const tick of await ticks()) assert.match(tick, /^00:1[23]:\d[05]$/);
     }
     const linked = await open('full', '#clock=wall&t=20-30');
-    assert.match(
-      await linked.page.locator('#when .readout').innerText(),
-      /00:12:53\.0 to 00:13:03/,
-    );
+    assert.match(await linked.page.locator('#when .readout').innerText(), /00:12:53\.0 to 00:13:03/);
   });
 
   test('a window is named in the headings, and what does not follow it is marked', async () => {
@@ -959,8 +905,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
   });
 
   test('the address brings back what one saw', async () => {
-    const fragment =
-      '#t=20-30&search=osiris&shape=flame&order=name&sort=total&table=raw&metric=send_ack&theme=dark';
+    const fragment = '#t=20-30&search=osiris&shape=flame&order=name&sort=total&table=raw&metric=send_ack&theme=dark';
     const { page } = await open('full', fragment);
     assert.equal(await page.locator('#search').inputValue(), 'osiris');
     assert.equal(await page.getByLabel('window from, seconds').inputValue(), '20');
@@ -1098,8 +1043,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
       boxes.forEach((a, i) => {
         assert.ok(!a.cut && a.left >= 0 && a.right <= width, `${width}: label ${i} is cut`);
         for (const b of boxes.slice(i + 1)) {
-          const apart =
-            a.right <= b.left || b.right <= a.left || a.bottom <= b.top || b.bottom <= a.top;
+          const apart = a.right <= b.left || b.right <= a.left || a.bottom <= b.top || b.bottom <= a.top;
           assert.ok(apart, `${width}: label ${i} touches another`);
         }
       });
@@ -1111,10 +1055,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     const names = await page
       .locator('#latency .panel')
       .evaluateAll((all) =>
-        all.map((e) => [
-          e.querySelector('figcaption b')?.textContent,
-          e.querySelectorAll('.mark').length,
-        ]),
+        all.map((e) => [e.querySelector('figcaption b')?.textContent, e.querySelectorAll('.mark').length]),
       );
     assert.deepEqual(names.slice(0, 2), [
       ['messages', 5],
@@ -1136,9 +1077,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     await page.setViewportSize({ width: 390, height: 800 });
     await page.getByRole('button', { name: 'whole run', exact: true }).click();
     await page.waitForFunction(() =>
-      document
-        .querySelector('#panel-rates-churn .unit')
-        .textContent.endsWith('second, counted over 1.00 s'),
+      document.querySelector('#panel-rates-churn .unit').textContent.endsWith('second, counted over 1.00 s'),
     );
   });
 
@@ -1157,8 +1096,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
   });
 
   test('dark by the system and by choice', async () => {
-    const background = (page) =>
-      page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
+    const background = (page) => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
     const dark = await open('plain', '', { colorScheme: 'dark' });
     assert.equal(await background(dark.page), 'rgb(22, 24, 28)');
     await dark.page.getByLabel('light').check();
@@ -1168,10 +1106,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
 
   test('a phone shows all of it without scrolling sideways', async () => {
     for (const state of ['full', 'hostile', 'record', 'faults', 'rate']) {
-      const { page } = await open(state, '', {
-        viewport: { width: 390, height: 800 },
-        isMobile: true,
-      });
+      const { page } = await open(state, '', { viewport: { width: 390, height: 800 }, isMobile: true });
       assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 390, state);
       // What does not fit scrolls in a box of its own; nothing else is cut off.
       const cut = await page.evaluate(() => {
@@ -1225,14 +1160,8 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     const folded = (await exported(page, '#burn', 'folded')).toString().trim().split('\n');
     const samples = folded.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
     assert.ok(samples > 800 && samples < 1_500, `${samples} samples in a second`);
-    assert.match(
-      (await exported(page, '#burn', 'CSV')).toString(),
-      /^function,module,self_samples/,
-    );
-    assert.match(
-      (await exported(page, '#when', 'CSV')).toString(),
-      /^from_s,length_s,phase,"sent, msg\/s"/,
-    );
+    assert.match((await exported(page, '#burn', 'CSV')).toString(), /^function,module,self_samples/);
+    assert.match((await exported(page, '#when', 'CSV')).toString(), /^from_s,length_s,phase,"sent, msg\/s"/);
   });
 
   test('print is light and holds every section', async () => {
@@ -1340,28 +1269,16 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
         const tasks = await new Promise((resolve) => {
           // Where no task was long, nobody calls back.
           setTimeout(resolve, 200, []);
-          new PerformanceObserver((list) => resolve(list.getEntries())).observe({
-            type: 'longtask',
-            buffered: true,
-          });
+          new PerformanceObserver((list) => resolve(list.getEntries())).observe({ type: 'longtask', buffered: true });
         });
         const after = tasks.filter((it) => it.startTime >= Number(seen));
-        return {
-          ready: Number(seen),
-          complete: Number(all),
-          longest: Math.max(0, ...after.map((it) => it.duration)),
-        };
+        return { ready: Number(seen), complete: Number(all), longest: Math.max(0, ...after.map((it) => it.duration)) };
       });
       const redraws = [
         await moveWindow(page, 'window from, seconds', 40),
         await moveWindow(page, 'window to, seconds', -60),
       ];
-      return {
-        opens: ready,
-        'is complete': complete,
-        'longest task between': longest,
-        redraws: Math.min(...redraws),
-      };
+      return { opens: ready, 'is complete': complete, 'longest task between': longest, redraws: Math.min(...redraws) };
     });
   });
 });

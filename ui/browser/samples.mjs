@@ -14,11 +14,9 @@ import { gunzipSync, gzipSync } from 'node:zlib';
 import { chromium } from 'playwright-core';
 
 export const repository = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
-export const executablePath = [
-  process.env.CHROMIUM,
-  '/usr/bin/chromium',
-  '/usr/bin/google-chrome',
-].find((path) => path && existsSync(path));
+export const executablePath = [process.env.CHROMIUM, '/usr/bin/chromium', '/usr/bin/google-chrome'].find(
+  (path) => path && existsSync(path),
+);
 
 function missing() {
   if (!executablePath) return 'no Chromium: apt-get install chromium, or set CHROMIUM';
@@ -29,8 +27,7 @@ function missing() {
 /** Why the tests cannot run; null where they can. */
 export const reason = missing();
 if (reason) {
-  if (process.env.CI)
-    throw new Error(`CI allows no skipped test, but the browser's cannot run: ${reason}`);
+  if (process.env.CI) throw new Error(`CI allows no skipped test, but the browser's cannot run: ${reason}`);
   console.error(`SKIPPED browser tests: ${reason}`);
 }
 

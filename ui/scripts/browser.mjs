@@ -21,9 +21,7 @@ const MOST = 3;
 async function suite(files, names) {
   const failed = new Map();
   let passed = 0;
-  const patterns = names && {
-    testNamePatterns: names.map((name) => new RegExp(`^${escaped(name)}$`)),
-  };
+  const patterns = names && { testNamePatterns: names.map((name) => new RegExp(`^${escaped(name)}$`)) };
   const events = run({ files, concurrency: 1, ...patterns });
   const isSuite = ({ details, name, file }) => details.type === 'suite' || name === file;
   events.on('test:pass', (event) => {

@@ -20,9 +20,7 @@ function sources() {
       entry.isDirectory() ? inside(join(folder, entry.name)) : [join(folder, entry.name)],
     );
   const fixed = ['package.json', 'package-lock.json', 'tsconfig.json', 'scripts/build.mjs'];
-  const list = [...fixed, ...inside('src')].map((path) =>
-    relative(ui, join(ui, path)).replaceAll('\\', '/'),
-  );
+  const list = [...fixed, ...inside('src')].map((path) => relative(ui, join(ui, path)).replaceAll('\\', '/'));
   return list.sort((a, b) => (a < b ? -1 : 1));
 }
 
@@ -47,12 +45,7 @@ async function bundle() {
       target: 'es2022',
       cssTarget: 'chrome111',
       modulePreload: false,
-      lib: {
-        entry: join(ui, 'src', 'main.ts'),
-        formats: ['iife'],
-        name: 'bellows',
-        fileName: 'report',
-      },
+      lib: { entry: join(ui, 'src', 'main.ts'), formats: ['iife'], name: 'bellows', fileName: 'report' },
       rollupOptions: { output: { assetFileNames: 'report.[ext]' } },
     },
   });
@@ -64,10 +57,7 @@ async function bundle() {
   // The program stands between script tags; the strings that would end it never occur in code.
   if (/<\/script|<!--/i.test(code)) throw new Error('the program contains "</script" or "<!--"');
   if (/<\/style/i.test(String(css))) throw new Error('the style sheet contains "</style"');
-  return {
-    'report.js': `${banner}${code.trim()}\n`,
-    'report.css': `${banner}${String(css).trim()}\n`,
-  };
+  return { 'report.js': `${banner}${code.trim()}\n`, 'report.css': `${banner}${String(css).trim()}\n` };
 }
 
 const files = await bundle();
@@ -78,9 +68,7 @@ for (const [name, content] of Object.entries(files)) {
     writeFileSync(path, content);
     console.log(`${name}: ${content.length} bytes`);
   } else if (readFileSync(path, 'utf8') !== content) {
-    console.error(
-      `${name} is not what its sources give: run \`npm run build\` in ui/ and commit it`,
-    );
+    console.error(`${name} is not what its sources give: run \`npm run build\` in ui/ and commit it`);
     process.exitCode = 1;
   }
 }

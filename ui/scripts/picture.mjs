@@ -8,8 +8,7 @@ import { pathToFileURL } from 'node:url';
 import { chromium } from 'playwright-core';
 
 const [report, picture, fragment = '', selector] = process.argv.slice(2);
-if (!report || !picture)
-  throw new Error('usage: picture.mjs REPORT.html PICTURE.png [FRAGMENT [SELECTOR]]');
+if (!report || !picture) throw new Error('usage: picture.mjs REPORT.html PICTURE.png [FRAGMENT [SELECTOR]]');
 const executablePath = [process.env.CHROMIUM, '/usr/bin/chromium', '/usr/bin/google-chrome'].find(
   (path) => path && existsSync(path),
 );
@@ -17,10 +16,7 @@ if (!executablePath) throw new Error('no Chromium: apt-get install chromium, or 
 // Chromium's sandbox needs what root in a container lacks.
 const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu'] });
 try {
-  const page = await browser.newPage({
-    viewport: { width: 1280, height: 900 },
-    colorScheme: 'light',
-  });
+  const page = await browser.newPage({ viewport: { width: 1280, height: 900 }, colorScheme: 'light' });
   await page.goto(`${pathToFileURL(resolve(report)).href}#${fragment}`);
   await page.waitForSelector('html[data-ready]');
   const box = selector ? await page.locator(selector).boundingBox() : null;

@@ -210,8 +210,7 @@ function applyTheme(theme: Theme): void {
 
 /** The parts of the page that the document holds the data of. */
 async function sheetOf(kind: string | undefined, packed: Inflater, store: Store): Promise<Sheet> {
-  if (kind === 'comparison')
-    return comparisonSheet(await unpackView<ComparisonView>(packed), store);
+  if (kind === 'comparison') return comparisonSheet(await unpackView<ComparisonView>(packed), store);
   if (kind === 'limit') return limitSheet(await unpackView<LimitView>(packed));
   if (kind === 'matrix') return matrixSheet(await unpackView<MatrixView>(packed));
   return runSheet(await unpack(packed), store);
@@ -223,9 +222,7 @@ async function main(): Promise<void> {
   if (!app || !(data instanceof Comment)) return;
   try {
     if (typeof DecompressionStream === 'undefined') {
-      throw new Error(
-        'this browser cannot unpack the data; Chrome 80, Firefox 113, Safari 16.4 or later can',
-      );
+      throw new Error('this browser cannot unpack the data; Chrome 80, Firefox 113, Safari 16.4 or later can');
     }
     const packed = new Inflater(data.data);
     const store = addressed();

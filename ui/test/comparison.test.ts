@@ -69,8 +69,7 @@ describe('too few runs', () => {
     expect(intervalOf({ ...few, interval_says: true })).toBe('< -99.9 % to > +100,000 %');
     expect(changeScale([few]).log).toBe(false);
     const cost = { a: 10, b: 20, interval: [-5, 25], p: 0.5, proven: false } as const;
-    const told = (visible: number | null): string =>
-      doubtOf({ ...cost, interval: [-5, 25], visible });
+    const told = (visible: number | null): string => doubtOf({ ...cost, interval: [-5, 25], visible });
     expect(told(4)).toBe('interval -5 ns to +25 ns; p 0.500');
     expect(told(null)).toBe('too few runs for an interval');
   });
@@ -115,9 +114,7 @@ describe('call paths of both sides', () => {
 
   test('a frame says its cost, what is proven, and what could have been seen', () => {
     const of = frame({ a: 1200, b: 1800, interval: [590, 610], proven: true, visible: 50 });
-    expect(told(of)).toBe(
-      'A 1.20 µs, B 1.80 µs, +600 ns [+590 ns, +610 ns], proven, shows from 50 ns',
-    );
+    expect(told(of)).toBe('A 1.20 µs, B 1.80 µs, +600 ns [+590 ns, +610 ns], proven, shows from 50 ns');
     expect(told({ ...of, proven: false, asked: false })).toContain('nor anything below');
     const few = told({ ...of, proven: false, visible: null });
     expect(few).toContain('not proven, too few runs');
@@ -263,12 +260,7 @@ describe('both sides on one axis', () => {
   });
 
   test('the interval of a mean curve is that of Student at each percentile, and three runs are the least', () => {
-    const curve = (...ns: number[]): Curve => ({
-      metric: 'm',
-      count: 1000,
-      nines: ns.map((_, i) => i),
-      ns,
-    });
+    const curve = (...ns: number[]): Curve => ({ metric: 'm', count: 1000, nines: ns.map((_, i) => i), ns });
     // Logarithms 1, 2 and 3: the mean is 2, the deviation 1, t 4.303 with two degrees of freedom.
     const runs = [1, 2, 3].map((it) => curve(Math.exp(it), 50));
     const [low, high] = interval(runs)!;
@@ -281,14 +273,7 @@ describe('both sides on one axis', () => {
   });
 
   test('bounds hold every run', () => {
-    const of: ComparedPanel = {
-      title: 'x',
-      unit: 'ns',
-      t: [0, 1],
-      dt: [1, 1],
-      a: [[5, null]],
-      b: [[0, 70]],
-    };
+    const of: ComparedPanel = { title: 'x', unit: 'ns', t: [0, 1], dt: [1, 1], a: [[5, null]], b: [[0, 70]] };
     expect(bounds(of)).toEqual([5, 70]);
     expect(bounds({ ...of, a: [], b: [[null]] })).toBeNull();
   });

@@ -20,12 +20,7 @@ function example(next: (bound: number) => number): Profile {
     ...profile,
     unit: 'bytes',
     weight: profile.weight.map(() => 1 + next(1000)),
-    classes: ['erlang_code', 'ets'].map((it) => ({
-      class: it,
-      name: it,
-      meaning: '',
-      outside: it,
-    })),
+    classes: ['erlang_code', 'ets'].map((it) => ({ class: it, name: it, meaning: '', outside: it })),
     class: profile.class.map((_, i) => i % 2),
     processes: [{}, {}],
     process: profile.leaf.map(() => next(3)),
@@ -36,14 +31,7 @@ describe('windows that are moved', () => {
   const sums = (analysis: Analysis): unknown => {
     const { weights, work, classes, rows } = analysis;
     const { self, total, sum } = weights;
-    return {
-      self: [...self],
-      total: [...total],
-      sum,
-      work: [...work],
-      classes: [...classes],
-      rows,
-    };
+    return { self: [...self], total: [...total], sum, work: [...work], classes: [...classes], rows };
   };
 
   test('have the sums of those that are counted anew, whatever was chosen in between', () => {

@@ -33,20 +33,9 @@ describe('unpacking', () => {
       names: ['s', 'a', 'b'],
       processes: [{ label: 'queue orders' }],
     };
-    const grid = {
-      metric: 'send_ack',
-      t: [0, 1],
-      end: [1, 2],
-      low: 600,
-      per_decade: 200,
-      cells: 3,
-    };
+    const grid = { metric: 'send_ack', t: [0, 1], end: [1, 2], low: 600, per_decade: 200, cells: 3 };
     const json = new TextEncoder().encode(
-      JSON.stringify({
-        name: 'x',
-        grids: [grid],
-        profiles: [head, { ...head, timed: false, bytes: 15 }],
-      }),
+      JSON.stringify({ name: 'x', grids: [grid], profiles: [head, { ...head, timed: false, bytes: 15 }] }),
     );
     // The columns of the Rust tests in crates/report/src/view: of a grid, then of a profile.
     const cells = [0, 0, 1, 0, 0xd3, 2, 0, 2, 1, 1];
@@ -204,10 +193,7 @@ describe('charts', () => {
       [3, 4],
     ]);
     const lines: string[] = [];
-    const pen: Pen = {
-      moveTo: (x, y) => lines.push(`M${x},${y}`),
-      lineTo: (x, y) => lines.push(`L${x},${y}`),
-    };
+    const pen: Pen = { moveTo: (x, y) => lines.push(`M${x},${y}`), lineTo: (x, y) => lines.push(`L${x},${y}`) };
     const same = (v: number): number => v;
     trace(pen, times, values, same, same);
     expect(lines.join(' ')).toBe('M0,1 L1,1 L1,2 L2,2 M5,3 L6,3 L6,4 L7,4');
@@ -226,13 +212,7 @@ describe('charts', () => {
     lines.length = 0;
     trace(pen, { t: [0, 3], dt: [1, 1] }, [1, 2], same, same, 0);
     expect(lines.join(' ')).toBe('M0,0 L0,1 L1,1 L1,0 M3,0 L3,2 L4,2 L4,0');
-    expect([0, 1.5, 3.5, 5.5, 9].map((time) => intervalAt(times, time))).toEqual([
-      0,
-      1,
-      null,
-      3,
-      null,
-    ]);
+    expect([0, 1.5, 3.5, 5.5, 9].map((time) => intervalAt(times, time))).toEqual([0, 1, null, 3, null]);
   });
 
   test('a chart has six curves at most: scenarios apart, parts of an operation on their own', () => {
@@ -254,12 +234,9 @@ describe('charts', () => {
 
   test('second 0 is told', () => {
     const phase = (phase: 'warmup' | 'measure') => ({ phase, start: 0, end: 1 });
-    const of = (experiment: unknown, ...phases: ReturnType<typeof phase>[]) =>
-      axisStart({ experiment, phases });
+    const of = (experiment: unknown, ...phases: ReturnType<typeof phase>[]) => axisStart({ experiment, phases });
     const load = { profile: { events: ['cpu'] } };
-    expect(of(load, phase('warmup'), phase('measure'))).toBe(
-      'time since the load began with its warm-up',
-    );
+    expect(of(load, phase('warmup'), phase('measure'))).toBe('time since the load began with its warm-up');
     expect(of(load, phase('measure'))).toBe('time since the load began');
     expect(of(null)).toBe('time since the load began');
     expect(of({ profile: { pid: 7 } }, phase('measure'))).toBe('time since the recording began');
@@ -272,10 +249,7 @@ describe('charts', () => {
   });
 
   test('slices with few samples each say nothing of percentiles', () => {
-    const of = (each: number) => ({
-      t: [0, 0.1, 0.2],
-      count: Float64Array.from([each, each, each]),
-    });
+    const of = (each: number) => ({ t: [0, 0.1, 0.2], count: Float64Array.from([each, each, each]) });
     expect(isDense(of(10))).toBe(false);
     expect(isDense(of(50))).toBe(true);
   });
@@ -302,19 +276,12 @@ describe('in flight', () => {
     const total = (n: number) => ({ total: n, rate: n });
     return {
       figures: { sent: total(sent), completed: total(completed), received: total(received) },
-      series: {
-        t: [0, 1],
-        dt: [1, 0.5],
-        sent: [sent, 0],
-        completed: [completed, 0],
-        received: [received, 0],
-      },
+      series: { t: [0, 1], dt: [1, 0.5], sent: [sent, 0], completed: [completed, 0], received: [received, 0] },
     } as unknown as RunView;
   };
 
   test('what consumers have not seen, else what is not acknowledged, else nothing', () => {
-    const unit = (done: string): string =>
-      `messages sent and not yet ${done}, at the end of each interval`;
+    const unit = (done: string): string => `messages sent and not yet ${done}, at the end of each interval`;
     expect(inFlight(run(10, 9, 8))).toEqual({ unit: unit('received'), values: [2, 2] });
     expect(inFlight(run(10, 9, 0))).toEqual({ unit: unit('acknowledged'), values: [1, 1] });
     // A topic delivers more than was sent.
@@ -389,9 +356,7 @@ describe('who limited the run', () => {
 
 describe('details', () => {
   test('a command can be pasted into a shell', () => {
-    expect(['run', '--set', "a b'c", '', '$x'].map(shellQuote).join(' ')).toBe(
-      `run --set 'a b'\\''c' '' '$x'`,
-    );
+    expect(['run', '--set', "a b'c", '', '$x'].map(shellQuote).join(' ')).toBe(`run --set 'a b'\\''c' '' '$x'`);
   });
 
   test('settings as the --set option takes them', () => {
@@ -424,7 +389,6 @@ test('lengths of stalls stand beside their bars or below, and never upon each ot
   boxes.forEach((a, i) => {
     expect(a.at).toBeGreaterThanOrEqual(0);
     expect(a.end).toBeLessThanOrEqual(120);
-    for (const b of boxes.slice(i + 1))
-      expect(a.line !== b.line || a.end < b.at || b.end < a.at).toBe(true);
+    for (const b of boxes.slice(i + 1)) expect(a.line !== b.line || a.end < b.at || b.end < a.at).toBe(true);
   });
 });

@@ -140,19 +140,13 @@ test('weights of which nothing says what they are count as samples, as in the te
   };
   // Two lines of each second, a hundred samples each.
   const lines = ['0.2 root;f', '0.4 root;f', '1.2 root;g', '1.4 root;f'];
-  for (const unit of ['weight', '', 'samples'])
-    expect(weighed(lines, 100, unit, true), unit).toBe(true);
+  for (const unit of ['weight', '', 'samples']) expect(weighed(lines, 100, unit, true), unit).toBe(true);
   expect(weighed(lines, 100, 'nanoseconds', false)).toBe(false);
 });
 
 describe('what is shown', () => {
   test('points have a sign, but for none', () => {
-    expect([0.012, -0.0003, 0.00001, -0.00001].map(points)).toEqual([
-      '+1.20',
-      '-0.03',
-      '0.00',
-      '0.00',
-    ]);
+    expect([0.012, -0.0003, 0.00001, -0.00001].map(points)).toEqual(['+1.20', '-0.03', '0.00', '0.00']);
   });
 
   test('colours say the direction, the strength and what is not proven', () => {

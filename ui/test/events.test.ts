@@ -17,12 +17,7 @@ import { profileOf } from './helpers';
 const hue = (color: string): number => Number(/ ([\d.]+)\)$/.exec(color)![1]);
 
 describe('events', () => {
-  const off = {
-    event: 'off-cpu',
-    event_kind: 'off_cpu',
-    unit: 'nanoseconds',
-    period_ns: 0,
-  } as const;
+  const off = { event: 'off-cpu', event_kind: 'off_cpu', unit: 'nanoseconds', period_ns: 0 } as const;
   const sizes = { event: 'mmap-bytes', event_kind: 'memory', unit: 'bytes', period_ns: 0 } as const;
   const calls = { event: 'mmap', event_kind: 'memory', unit: 'calls', period_ns: 0 } as const;
 
@@ -33,19 +28,16 @@ describe('events', () => {
     expect(exactAmount(sizes, 4_096)).toBe('4.10 kB');
     expect([1, 2].map((n) => amount(calls, n))).toEqual(['1 call', '2 calls']);
     expect(amount({ unit: 'switches' }, 1)).toBe('1 switch');
-    expect([999, 1e3, 2.5e6, 7e9, 1e15].map(bytes)).toEqual([
-      '999 B',
-      '1.00 kB',
-      '2.50 MB',
-      '7.00 GB',
-      '1,000 TB',
-    ]);
+    expect([999, 1e3, 2.5e6, 7e9, 1e15].map(bytes)).toEqual(['999 B', '1.00 kB', '2.50 MB', '7.00 GB', '1,000 TB']);
   });
 
   test('are called what people say', () => {
-    expect(
-      [off, sizes, calls, { event: 'page-faults', unit: 'faults' }].map((it) => eventLabel(it)),
-    ).toEqual(['time off CPU', 'bytes of mmap', 'calls of mmap', 'page faults']);
+    expect([off, sizes, calls, { event: 'page-faults', unit: 'faults' }].map((it) => eventLabel(it))).toEqual([
+      'time off CPU',
+      'bytes of mmap',
+      'calls of mmap',
+      'page faults',
+    ]);
     expect(eventLabel({ event: 'sched:fork', unit: 'events' })).toBe('sched:fork');
     expect(eventLabel({ event: 'cpu@2', unit: 'samples' })).toBe('CPU time, node 2');
     expect(eventLabel({ event: 'mmap@1', unit: 'bytes' })).toBe('bytes of mmap, node 1');
@@ -76,21 +68,14 @@ describe('events', () => {
       sampling_off: [],
     } as unknown as RunView;
     const of = (event: object): string =>
-      sampling(
-        run,
-        { ...profileOf(['1 a', '2 a', '3 b'], 2_000_000), ...event } as Profile,
-        [0, 2.5],
-        'window',
-      )[0]!;
+      sampling(run, { ...profileOf(['1 a', '2 a', '3 b'], 2_000_000), ...event } as Profile, [0, 2.5], 'window')[0]!;
     expect(of(off)).toBe(
       '4.00 ms off CPU, all threads of the broker together, in the window, 6.00 ms in the whole run',
     );
     expect(of(sizes)).toBe('4.00 MB in calls of mmap in the window, 6.00 MB in the whole run');
     expect(of(calls)).toMatch(/^4,000,000 calls of mmap in the window/);
     const held = { event: 'malloc-held', event_kind: 'memory', unit: 'bytes' };
-    expect(of(held)).toBe(
-      '4.00 MB taken by malloc in the window, 6.00 MB in the whole run, and still held at the end',
-    );
+    expect(of(held)).toBe('4.00 MB taken by malloc in the window, 6.00 MB in the whole run, and still held at the end');
     const faults = { event: 'page-faults', event_kind: 'memory', unit: 'faults' };
     expect(of(faults)).toMatch(/^4,000,000 faults \(page-faults\) in the window/);
     run.profiles = [{ event: 'cpu' }, { event: 'cpu@1' }] as RunView['profiles'];
@@ -123,9 +108,7 @@ describe('offsets within seconds', () => {
     const [from, to] = windowOf(offsets, { column: 2, row: 25 }, { column: 2, row: 20 });
     expect(from).toBeCloseTo(2.4);
     expect(to).toBeCloseTo(2.52);
-    expect(cellsOf(offsets, [2.4, 2.52])).toEqual([
-      { column: 2, low: expect.closeTo(20), high: expect.closeTo(26) },
-    ]);
+    expect(cellsOf(offsets, [2.4, 2.52])).toEqual([{ column: 2, low: expect.closeTo(20), high: expect.closeTo(26) }]);
     const over = cellsOf(offsets, [0.9, 2.1]);
     expect(over.map((it) => it.column)).toEqual([0, 1, 2]);
     expect(over[1]).toMatchObject({ low: 0, high: 50 });
@@ -186,10 +169,7 @@ describe('what is left out of stacks', () => {
     const labels = (state: object, node: number | null, thread = false): string[] =>
       actions({ ...INITIAL, ...state }, 4, node, thread).map(([label]) => label);
     expect(labels({}, 7)).toHaveLength(5);
-    expect(labels({ zoom: 7, frame: 4, focus: 4 }, 7)).toEqual([
-      'callers & callees',
-      'hide this function',
-    ]);
+    expect(labels({ zoom: 7, frame: 4, focus: 4 }, 7)).toEqual(['callers & callees', 'hide this function']);
     expect(labels({}, 0, true)).toEqual(['zoom to this frame']);
     const hide = actions({ ...INITIAL, hide: [1] }, 4, null, false).at(-1)![1];
     expect(hide).toEqual({ hide: [1, 4] });

@@ -151,8 +151,7 @@ describe('names of functions', () => {
   });
 
   test('are whole as long as they fit, and never a stump', () => {
-    const fitted = (name: string, most: number): string =>
-      fittedName(name, (text) => text.length <= most);
+    const fitted = (name: string, most: number): string => fittedName(name, (text) => text.length <= most);
     const name = '$rabbit_channel:handle_method/3';
     expect(fitted(name, 31)).toBe(name);
     expect(fitted(name, 30)).toBe('handle_method/3');

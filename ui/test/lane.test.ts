@@ -2,14 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { bandsSvg, hatchesSvg } from '../src/charts/bands';
 import type { Palette } from '../src/core/theme';
 import type { StallBand } from '../src/core/view';
-import {
-  besideMark,
-  besideTicks,
-  laterTexts,
-  placeEvents,
-  rowsOf,
-  stallTexts,
-} from '../src/sections/lane';
+import { besideMark, besideTicks, laterTexts, placeEvents, rowsOf, stallTexts } from '../src/sections/lane';
 
 const stall = (start: number, end: number, who: StallBand['who'], away = false): StallBand =>
   ({ start, end, who, away, text: `${who} ${start}` }) as StallBand;
@@ -34,8 +27,7 @@ describe('the legend of a run with faults', () => {
   });
 
   test('has a row for each of a few commands that looked', () => {
-    const of = (...labels: string[]) =>
-      rowsOf(labels.map((label) => ({ label }))).map((row) => row.length);
+    const of = (...labels: string[]) => rowsOf(labels.map((label) => ({ label }))).map((row) => row.length);
     expect(of('top', 'queues', 'top')).toEqual([2, 1]);
     expect(of('a', 'b', 'c', 'd', 'e')).toEqual([5]);
     expect(of()).toEqual([]);
@@ -43,9 +35,7 @@ describe('the legend of a run with faults', () => {
 
   test('tells what happened after the end of the axis, a few of many', () => {
     const events = [31, 40.34, 41, 42, 43].map((t) => ({ t, label: `node ${t} is back` }));
-    expect(laterTexts(events.slice(1, 2))).toEqual([
-      'after the load, at 40.34 s: node 40.34 is back',
-    ]);
+    expect(laterTexts(events.slice(1, 2))).toEqual(['after the load, at 40.34 s: node 40.34 is back']);
     expect(laterTexts(events)).toHaveLength(4);
     expect(laterTexts(events).at(-1)).toBe('and 2 more after it');
   });
@@ -76,12 +66,7 @@ describe('the legend of a run with faults', () => {
   });
 
   test('tells a look of another command from a stall', () => {
-    const look = {
-      start: 4,
-      end: 6.5,
-      label: 'bellows erlang top',
-      text: 'bellows erlang top looked',
-    };
+    const look = { start: 4, end: 6.5, label: 'bellows erlang top', text: 'bellows erlang top looked' };
     expect(stallTexts([stall(1, 3, 'broker'), look])).toEqual([
       ['broker', 'broker silent 2.00 s'],
       ['look', 'inspected (bellows erlang) 2.50 s'],

@@ -1,14 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { LatencySummary, TrialView } from '../src/core/view';
-import {
-  along,
-  besideLevel,
-  bounds,
-  logPlace,
-  logTicksOf,
-  medians,
-  type Point,
-} from '../src/limit/scale';
+import { along, besideLevel, bounds, logPlace, logTicksOf, medians, type Point } from '../src/limit/scale';
 import { who, words } from '../src/sections/limit';
 
 function trial(rate: number, p99: number | null): TrialView {
@@ -19,10 +11,7 @@ function trial(rate: number, p99: number | null): TrialView {
     why: [],
     sent: rate,
     received: rate,
-    latency:
-      p99 === null
-        ? null
-        : ({ count: 100, p50_ns: 1, p99_ns: p99, 'p99.9_ns': 9 } as LatencySummary),
+    latency: p99 === null ? null : ({ count: 100, p50_ns: 1, p99_ns: p99, 'p99.9_ns': 9 } as LatencySummary),
     broker_cores: null,
     report: [],
   };
@@ -76,10 +65,7 @@ test('the line goes through the medians of each rate, the lowest first', () => {
     [20, 6],
   ]);
   // An unclear one is a mark apart, also where a rate has nothing else.
-  const apart = [trial(20, 900), trial(30, 900)].map((it) => ({
-    ...it,
-    outcome: 'unclear' as const,
-  }));
+  const apart = [trial(20, 900), trial(30, 900)].map((it) => ({ ...it, outcome: 'unclear' as const }));
   expect(medians([...trials, ...apart], 'p99_ns')).toEqual([
     [10, 3],
     [20, 6],
@@ -98,8 +84,7 @@ test('the name of a bound covers neither lines nor their names where there is ro
   expect(points.length).toBeGreaterThan(60);
   for (const level of [95, 100, 105, 110, 118]) {
     const [x, y] = besideLevel(level, [60, 600], 150, points);
-    const covers = ([px, py]: Point): boolean =>
-      px >= x && px <= x + 150 && py >= y - 11 && py <= y + 4;
+    const covers = ([px, py]: Point): boolean => px >= x && px <= x + 150 && py >= y - 11 && py <= y + 4;
     expect(points.filter(covers), `${level}`).toEqual([]);
     expect(x + 150).toBeLessThanOrEqual(600);
   }

@@ -30,26 +30,13 @@ function withLines(samples: string[]): Profile {
   };
   const { parent, leaf } = byLine;
   const line = Uint32Array.from(byLine.frame, (frame) => number.indexOf(at[frame]!));
-  return {
-    ...profile,
-    lines: head,
-    lineTree: { ...head, of, leaf, tree: () => ({ parent, line }) },
-  };
+  return { ...profile, lines: head, lineTree: { ...head, of, leaf, tree: () => ({ parent, line }) } };
 }
 
 describe('lines of a function', () => {
-  const profile = withLines([
-    '0 t;f@3;g@9',
-    '1 t;f@3;g',
-    '2 t;f@7',
-    '3 t;f@7;f@3;g@9',
-    '4 t;h;f@3',
-    '5 t;h',
-  ]);
+  const profile = withLines(['0 t;f@3;g@9', '1 t;f@3;g', '2 t;f@7', '3 t;f@7;f@3;g@9', '4 t;h;f@3', '5 t;h']);
   const lines = (name: string, analysis: Analysis, zoom: number | null = null) =>
-    analysis
-      .lines(profile.names.indexOf(name), zoom)
-      .map(({ name, self, total }) => [name, self, total]);
+    analysis.lines(profile.names.indexOf(name), zoom).map(({ name, self, total }) => [name, self, total]);
 
   test('have what stands at and below them, recursion once', () => {
     const analysis = new Analysis(profile);
@@ -112,8 +99,7 @@ describe('lines of a function', () => {
       for (const name of ['f', 'g', 'h']) {
         const self = new Map<string, number>();
         const total = new Map<string, number>();
-        const add = (to: Map<string, number>, key: string): unknown =>
-          to.set(key, (to.get(key) ?? 0) + 1);
+        const add = (to: Map<string, number>, key: string): unknown => to.set(key, (to.get(key) ?? 0) + 1);
         for (const stack of stacks.slice(50, 150)) {
           const of = stack.filter((frame) => frame.split('@')[0] === name);
           for (const frame of new Set(of)) add(total, frame);
@@ -122,10 +108,7 @@ describe('lines of a function', () => {
         }
         const key = (line: string): string => (line ? `${name}@${line.split(':')[1]}` : name);
         for (const row of analysis.lines(profile.names.indexOf(name), null)) {
-          expect([row.self, row.total]).toEqual([
-            self.get(key(row.name)) ?? 0,
-            total.get(key(row.name)),
-          ]);
+          expect([row.self, row.total]).toEqual([self.get(key(row.name)) ?? 0, total.get(key(row.name))]);
           total.delete(key(row.name));
         }
         expect(total.size).toBe(0);

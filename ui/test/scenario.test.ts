@@ -28,12 +28,7 @@ function runOf(names: string[]): RunView {
     metrics,
     requirements: [],
     phases: [],
-    figures: {
-      scenarios: Object.fromEntries(scenarios),
-      sent: none,
-      received: none,
-      programs: [],
-    },
+    figures: { scenarios: Object.fromEntries(scenarios), sent: none, received: none, programs: [] },
     series: {
       t: [0],
       dt: [1],
@@ -76,16 +71,12 @@ describe('a scenario', () => {
     expect(whose(runOf(['probe']), 'probe')).toBe('');
     expect(infoOf(run, 'probe_nodes_bytes').name).toBe('probe nodes: bytes');
     const { before, after } = scenarioPanels(run, 'probe_queues');
-    expect([...before, ...after].map((it) => it.title)).toEqual([
-      'probe queues: requests',
-      'probe queues: bytes',
-    ]);
+    expect([...before, ...after].map((it) => it.title)).toEqual(['probe queues: requests', 'probe queues: bytes']);
   });
 });
 
 describe('a metric below the name of its scenario', () => {
-  const of = (name: string, scenario: string): string =>
-    shortName({ name, scenario } as unknown as MetricInfo);
+  const of = (name: string, scenario: string): string => shortName({ name, scenario } as unknown as MetricInfo);
 
   test('does not repeat it', () => {
     expect(of('queue-page first byte', 'probe_queue_page')).toBe('first byte');

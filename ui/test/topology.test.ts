@@ -12,12 +12,7 @@ const queue = (vhost: string, name: string): Topology['queues'][number] => ({
   arguments: [],
 });
 
-const binding = (
-  vhost: string,
-  source: string,
-  type: string,
-  destination: string,
-): Topology['bindings'][number] => ({
+const binding = (vhost: string, source: string, type: string, destination: string): Topology['bindings'][number] => ({
   source,
   vhost,
   destination,
@@ -58,8 +53,7 @@ describe('the clients of a load', () => {
   });
 
   test('are at the nodes of a cluster that they begin on', () => {
-    const at = (nodes: unknown, broker: unknown) =>
-      loadsOf({ broker, load: [{ producers: 1, nodes }] })[0]!.nodes;
+    const at = (nodes: unknown, broker: unknown) => loadsOf({ broker, load: [{ producers: 1, nodes }] })[0]!.nodes;
     const three = { kind: 'rabbitmq', nodes: 3 };
     expect(at('all', three)).toBe('at all nodes');
     expect(at(undefined, three)).toBe('at all nodes');
@@ -140,13 +134,7 @@ describe('the drawing of a topology', () => {
 
   test('draws records that do not say what a destination is', () => {
     const bindings = [binding('', '', '', 'q'), binding('', 'in', '', 'out')];
-    const drawing = draw(
-      {
-        queues: [queue('', 'q')],
-        bindings: [...bindings, binding('', 'out', '', 'q')],
-      },
-      '',
-    );
+    const drawing = draw({ queues: [queue('', 'q')], bindings: [...bindings, binding('', 'out', '', 'q')] }, '');
     expect(drawing.lines).toEqual([
       [':', ':q', null],
       [':in', null, ':out'],

@@ -2,27 +2,9 @@ import { describe, expect, test } from 'vitest';
 import type { Profile } from '../src/core/data';
 import type { RunView } from '../src/core/view';
 import { Analysis } from '../src/flame/analysis';
-import {
-  boxAt,
-  byName,
-  byWeight,
-  DEEPER,
-  layout,
-  MOST_ROWS,
-  neighbour,
-  OUTER,
-  rowsOf,
-} from '../src/flame/layout';
+import { boxAt, byName, byWeight, DEEPER, layout, MOST_ROWS, neighbour, OUTER, rowsOf } from '../src/flame/layout';
 import { remarkOn } from '../src/flame/remarks';
-import {
-  children,
-  folded,
-  foldedName,
-  link,
-  overTime,
-  sampleAt,
-  search,
-} from '../src/flame/tree';
+import { children, folded, foldedName, link, overTime, sampleAt, search } from '../src/flame/tree';
 import { chosenClass } from '../src/sections/classes';
 import { sorted } from '../src/sections/functions';
 import { sampling } from '../src/sections/sampling';
@@ -193,10 +175,8 @@ test('names in folded text are no counts, fields and comments', () => {
 describe('callers and callees', () => {
   const analysis = new Analysis(profile);
   analysis.window(0, 10);
-  const text = (part: {
-    tree: Parameters<typeof folded>[1];
-    weights: Parameters<typeof folded>[2];
-  }) => folded(profile, part.tree, part.weights).trim().split('\n');
+  const text = (part: { tree: Parameters<typeof folded>[1]; weights: Parameters<typeof folded>[2] }) =>
+    folded(profile, part.tree, part.weights).trim().split('\n');
 
   test('subtrees of all occurrences are laid on each other', () => {
     expect(text(analysis.callees(index('a')))).toEqual(['a 2', 'a;b 2', 'a;b;a 1']);
@@ -218,8 +198,7 @@ test('the table sorts by any column, ties by name', () => {
     { frame: 1, self: 3, total: 5 },
     { frame: 2, self: 3, total: 9 },
   ];
-  const order = (by: 'self' | 'total' | 'name') =>
-    sorted(rows, by, ['zz', 'b', 'a']).map((r) => r.frame);
+  const order = (by: 'self' | 'total' | 'name') => sorted(rows, by, ['zz', 'b', 'a']).map((r) => r.frame);
   expect(order('self')).toEqual([2, 1, 0]);
   expect(order('total')).toEqual([2, 1, 0]);
   expect(order('name')).toEqual([2, 1, 0]);
@@ -245,16 +224,13 @@ describe('the line about the profile', () => {
       '3 samples of CPU time of the broker in the window, 5 in the whole run · by cpu-clock at 999 Hz per core · ' +
         'of the whole run: unknown share 0 % · complete stacks 100 % · 3 lost · another note',
     );
-    expect(told([0, 9])).toMatch(
-      /^5 samples of CPU time of the broker in the window · by cpu-clock/,
-    );
+    expect(told([0, 9])).toMatch(/^5 samples of CPU time of the broker in the window · by cpu-clock/);
     expect(told([0, 9])).toContain(' · unknown share 0 %');
   });
 
   test('says for how much of the window sampling was switched off', () => {
     expect(told([0, 20])).not.toContain('switched off');
-    const off = (part: string) =>
-      ` · sampling was switched off for ${part} of it, to see what it costs · `;
+    const off = (part: string) => ` · sampling was switched off for ${part} of it, to see what it costs · `;
     expect(told([20.5, 23])).toContain(off('1.5 s of 2.5 s'));
     expect(told([22.25, 23.75])).toContain(`0 samples of CPU time of the broker in the window`);
     expect(told([22.25, 23.75])).toContain(off('all'));
@@ -262,17 +238,14 @@ describe('the line about the profile', () => {
 
   test('names no clock that is not known', () => {
     const of = { kernel_event: '', frequency: 0, timed: false };
-    expect(told([1, 2], of)).toMatch(
-      /^5 samples of CPU time of the broker in the window · unknown/,
-    );
+    expect(told([1, 2], of)).toMatch(/^5 samples of CPU time of the broker in the window · unknown/);
   });
 });
 
 test('functions at whose end the kernel allows interrupts are explained', () => {
   const names = ['finish_task_switch.isra.0', '_raw_spin_unlock_irqrestore', 'do_idle'];
   const kernel = { ...profile, names, kind: [4, 4, 4] };
-  const explained = (of: object = {}) =>
-    names.map((_, frame) => remarkOn({ ...kernel, ...of }, frame) !== '');
+  const explained = (of: object = {}) => names.map((_, frame) => remarkOn({ ...kernel, ...of }, frame) !== '');
   expect(explained()).toEqual([true, true, false]);
   expect(remarkOn(kernel, 0)).toMatch(/bellows help stacks/);
   // The same name in another program, and another clock.

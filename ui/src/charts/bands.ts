@@ -8,8 +8,7 @@ import type { Palette } from '../core/theme';
 import type { RunView, StallBand } from '../core/view';
 
 /** A band as the charts need it; one of nobody who stood still is a look. */
-export type Band = Pick<StallBand, 'start' | 'end' | 'text'> &
-  Partial<Pick<StallBand, 'who' | 'away'>>;
+export type Band = Pick<StallBand, 'start' | 'end' | 'text'> & Partial<Pick<StallBand, 'who' | 'away'>>;
 
 export type BandKind = 'broker' | 'away' | 'generator' | 'machine' | 'look';
 

@@ -136,9 +136,7 @@ function panelSvg(d: Drawn, p: Palette, top: number): { body: string[]; height: 
   let free = 0;
   for (const name of names.sort((a, b) => a.y - b.y)) {
     free = Math.max(name.y, free);
-    body.push(
-      `<text x="${n(left + w + 6)}" y="${n(free)}" fill="${xml(name.color)}">${xml(name.label)}</text>`,
-    );
+    body.push(`<text x="${n(left + w + 6)}" y="${n(free)}" fill="${xml(name.color)}">${xml(name.label)}</text>`);
     free += 13;
   }
   return { body, height: hgt + 24 + 24 };

@@ -106,4 +106,3 @@ export function peak(map: Grid): number {
   }
   return most;
 }
-

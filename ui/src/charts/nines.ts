@@ -162,10 +162,7 @@ export class NinesChart {
         padding: [8, narrow || this.small ? 24 : GUTTER, 0, 0],
         legend: { show: false },
         cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
-        scales: {
-          x: { time: false, range: () => [0, most] },
-          y: { distr: 3, log: 10, range: () => [low, high] },
-        },
+        scales: { x: { time: false, range: () => [0, most] }, y: { distr: 3, log: 10, range: () => [low, high] } },
         axes: [
           {
             ...axis,
@@ -184,10 +181,7 @@ export class NinesChart {
           },
         ],
         series: [{}, ...parts.map((part) => stroke(part, p))],
-        hooks: {
-          drawClear: [(u) => paintBands(u, lines, p)],
-          ready: [(u) => this.label(u, lines, p, narrow)],
-        },
+        hooks: { drawClear: [(u) => paintBands(u, lines, p)], ready: [(u) => this.label(u, lines, p, narrow)] },
       },
       [xs, ...parts.map((part) => part.values)],
       this.plot,
@@ -203,16 +197,10 @@ export class NinesChart {
       color: part.line.color(p),
       dash: part.strong ? undefined : [3, 3],
       width: part.line.width,
-      trace: (pen: Pen, x: (v: number) => number, y: (v: number) => number) =>
-        polyline(pen, xs, part.values, x, y),
+      trace: (pen: Pen, x: (v: number) => number, y: (v: number) => number) => polyline(pen, xs, part.values, x, y),
       end: part.values.findLast((v) => v !== null) ?? null,
     }));
-    return {
-      title: title || 'latency by percentile',
-      unit: 'axis of nines; log axis',
-      chart,
-      lines,
-    };
+    return { title: title || 'latency by percentile', unit: 'axis of nines; log axis', chart, lines };
   }
 
   private tell(e: MouseEvent): void {

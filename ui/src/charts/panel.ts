@@ -148,10 +148,7 @@ export class Panel {
         padding: [8, right, axis ? 0 : 6, 0],
         legend: { show: false },
         cursor: this.cursor(),
-        scales: {
-          x: { time: false, range: () => [...this.shared.visible()] },
-          y: this.scale(),
-        },
+        scales: { x: { time: false, range: () => [...this.shared.visible()] }, y: this.scale() },
         axes: this.axes(palette, left, axis),
         series: [{}, ...this.series(palette)],
         hooks: {
@@ -278,10 +275,7 @@ export class Panel {
 
   /** Lines with a halo are drawn twice. */
   private strokes(): { line: Line; halo: boolean }[] {
-    return this.spec.lines.flatMap((line) => [
-      ...(line.halo ? [{ line, halo: true }] : []),
-      { line, halo: false },
-    ]);
+    return this.spec.lines.flatMap((line) => [...(line.halo ? [{ line, halo: true }] : []), { line, halo: false }]);
   }
 
   private series(p: Palette): uPlot.Series[] {
@@ -398,18 +392,14 @@ export class Panel {
     const { clock } = this.shared;
     const [begin, end] = i === null ? [time, null] : [t[i]!, t[i]! + dt[i]!];
     const ends = [begin, ...(end === null ? [] : [end])];
-    const when = clock?.isWall()
-      ? ends.map(clock.moment).join(' to ')
-      : `${ends.map(round).join(' to ')} s`;
+    const when = clock?.isWall() ? ends.map(clock.moment).join(' to ') : `${ends.map(round).join(' to ')} s`;
     const rows = this.spec.lines.map((line) => {
       const value = i === null ? null : ((line.shown ?? line.values)[i] ?? null);
       return tipRow(line.color(p), line.label, value === null ? '–' : line.format(value));
     });
     const near = (u.scales.x!.max! - u.scales.x!.min!) * (5 / box.width);
     const events = this.shared.events.filter((it) => Math.abs(it.t - time) <= near);
-    const stalls = this.shared.stalls.filter(
-      (it) => time >= it.start - near && time <= it.end + near,
-    );
+    const stalls = this.shared.stalls.filter((it) => time >= it.start - near && time <= it.end + near);
     const spot = this.spec.spot?.(time, u.posToVal(top, 'y'));
     const more = [...events.map((it) => it.label), ...stalls.map((it) => it.text)];
     tip.show(

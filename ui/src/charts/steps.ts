@@ -56,14 +56,7 @@ export function runs({ t, dt }: Times, values: Values): [number, number][] {
 }
 
 /** Draws the line; with a `floor` each run is led down to it at both ends, as the outline of an area. */
-export function trace(
-  pen: Pen,
-  times: Times,
-  values: Values,
-  x: Scale,
-  y: Scale,
-  floor: number | null = null,
-): void {
+export function trace(pen: Pen, times: Times, values: Values, x: Scale, y: Scale, floor: number | null = null): void {
   const { t, dt } = times;
   for (const [first, last] of runs(times, values)) {
     if (floor !== null) {

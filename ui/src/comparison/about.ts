@@ -18,17 +18,7 @@ export const OUTCOMES: Record<ComparisonOutcome, string> = {
 /** What a comparison and a matrix of them have in common. */
 type About = Pick<
   ComparisonView,
-  | 'name'
-  | 'created'
-  | 'outcome'
-  | 'warnings'
-  | 'forced'
-  | 'remarks'
-  | 'a'
-  | 'b'
-  | 'differences'
-  | 'notes'
-  | 'hardware'
+  'name' | 'created' | 'outcome' | 'warnings' | 'forced' | 'remarks' | 'a' | 'b' | 'differences' | 'notes' | 'hardware'
 >;
 
 /** Name, time and what came of it. */
@@ -122,11 +112,7 @@ export function details(view: ComparisonView): HTMLElement {
     ...view.b.left_out.map((it) => ['B', it.id, it.why]),
   ];
   const most = Math.max(view.a.runs.length, view.b.runs.length);
-  const runs = Array.from({ length: most }, (_, i) => [
-    String(i + 1),
-    nameOf(view.a.runs[i]),
-    nameOf(view.b.runs[i]),
-  ]);
+  const runs = Array.from({ length: most }, (_, i) => [String(i + 1), nameOf(view.a.runs[i]), nameOf(view.b.runs[i])]);
   const [caption, number] = view.paired ? ['Pairs that count', 'pair'] : ['Runs that count', ''];
   return section(
     'decided',

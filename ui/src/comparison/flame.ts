@@ -76,11 +76,7 @@ function legend(element: HTMLElement, full: number, dark: boolean): void {
     [LESS, 'cheaper in B'],
     [unprovenColor(dark), 'not proven: chance gives as much'],
   ] as const;
-  fill(
-    element,
-    swatches(colors),
-    h('span', {}, full > 0 ? `full colour: ${duration(full)}` : 'no change is proven'),
-  );
+  fill(element, swatches(colors), h('span', {}, full > 0 ? `full colour: ${duration(full)}` : 'no change is proven'));
 }
 
 /** The section; null where call paths were not compared. */
@@ -140,10 +136,7 @@ export function costGraph(view: ComparisonView, store: Store): View | null {
     const width = widthOf(place);
 
     if (width > 0) graph.draw(scene, width, p);
-    fill(
-      info,
-      zoom === null ? hint(of) : `${named.names[of.frames[zoom]!.name]}: ${told(of.frames[zoom]!)}`,
-    );
+    fill(info, zoom === null ? hint(of) : `${named.names[of.frames[zoom]!.name]}: ${told(of.frames[zoom]!)}`);
     legend(keys, full, p.dark);
   };
   store.on(['zoom', 'search', 'shape'], draw);
@@ -163,11 +156,8 @@ function toolbar(
   store: Store,
   draw: (top: number) => { body: string[]; width: number; height: number },
 ): HTMLElement {
-  const shape = choice(
-    'shape',
-    UPRIGHT,
-    store.state.shape === 'flame' ? 'flame' : 'icicle',
-    (value) => store.set({ shape: value }),
+  const shape = choice('shape', UPRIGHT, store.state.shape === 'flame' ? 'flame' : 'icicle', (value) =>
+    store.set({ shape: value }),
   );
   const back = wholeGraph(store);
   const sync = (): void => {
@@ -176,11 +166,5 @@ function toolbar(
   };
   store.listen(sync);
   sync();
-  return h(
-    'div',
-    { class: 'tools' },
-    shape.element,
-    back,
-    pictures(`${view.name}-difference`, draw),
-  );
+  return h('div', { class: 'tools' }, shape.element, back, pictures(`${view.name}-difference`, draw));
 }

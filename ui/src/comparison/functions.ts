@@ -88,11 +88,7 @@ function row(of: FunctionChange, most: number): HTMLElement {
   return h(
     'tr',
     {},
-    h(
-      'th',
-      { scope: 'row', title: `${of.function} in ${of.module}` },
-      h('code', {}, shortened(of.function, LONGEST)),
-    ),
+    h('th', { scope: 'row', title: `${of.function} in ${of.module}` }, h('code', {}, shortened(of.function, LONGEST))),
     cells(of.own, of.total, most),
   );
 }
@@ -113,12 +109,7 @@ export function functionCosts(view: ComparisonView): HTMLElement | null {
     const rest = change(of.broker) - told;
     fill(
       body,
-      h(
-        'tr',
-        { class: 'whole' },
-        h('th', { scope: 'row' }, 'the whole broker'),
-        cells(of.broker, null, null),
-      ),
+      h('tr', { class: 'whole' }, h('th', { scope: 'row' }, 'the whole broker'), cells(of.broker, null, null)),
       rows.map((it) => row(it, most)),
       h(
         'tr',

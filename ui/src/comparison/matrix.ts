@@ -53,9 +53,7 @@ export function tint(row: FigureRow, scale: ChangeScale): number {
 
 function linked(of: CellView, text: string): HTMLElement {
   const href = pageOf(of);
-  return href
-    ? h('a', { href, title: `${of.label}: its own page` }, h('b', {}, text))
-    : h('b', {}, text);
+  return href ? h('a', { href, title: `${of.label}: its own page` }, h('b', {}, text)) : h('b', {}, text);
 }
 
 function values(row: FigureRow): string {

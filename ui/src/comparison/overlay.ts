@@ -8,13 +8,7 @@ import { held, makesLine, type Times, trace } from '../charts/steps';
 import { h, later, scrolling, section, table, widthOf } from '../core/dom';
 import { bytesTick, duration, durationTick, siTick } from '../core/format';
 import { type Palette, palette } from '../core/theme';
-import type {
-  ComparedCurve,
-  ComparedPanel,
-  ComparisonView,
-  Curve,
-  QuantityUnit,
-} from '../core/view';
+import type { ComparedCurve, ComparedPanel, ComparisonView, Curve, QuantityUnit } from '../core/view';
 import { valued } from '../sections/repeats';
 import type { View } from '../sections/timeline';
 
@@ -58,9 +52,8 @@ export function meanCurve(curves: readonly Curve[]): Curve | null {
 const LEAST_RUNS = 3;
 /** The 97.5 % quantiles of Student's t for 1 to 30 degrees of freedom; beyond them a bound above all others. */
 const T: readonly number[] = [
-  12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.16, 2.145,
-  2.131, 2.12, 2.11, 2.101, 2.093, 2.086, 2.08, 2.074, 2.069, 2.064, 2.06, 2.056, 2.052, 2.048,
-  2.045, 2.042,
+  12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.16, 2.145, 2.131, 2.12, 2.11,
+  2.101, 2.093, 2.086, 2.08, 2.074, 2.069, 2.064, 2.06, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
 
 /**
@@ -153,10 +146,7 @@ function spec(of: ComparedPanel, index: number): PanelSpec {
     })),
     tick: unit?.tick ?? siTick,
     most: high,
-    ...(log && {
-      log,
-      ticks: (u: uPlot) => logTicks(...log, Math.max(3, (u.over?.clientHeight ?? 130) / 24)),
-    }),
+    ...(log && { log, ticks: (u: uPlot) => logTicks(...log, Math.max(3, (u.over?.clientHeight ?? 130) / 24)) }),
     under: under(of),
     times: timesOf(of),
   };

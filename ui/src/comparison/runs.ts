@@ -43,9 +43,7 @@ export function doubt(run: SideRun): string {
 function dot(run: SideRun, side: 'a' | 'b', title: string, x: number, y: number): HTMLElement {
   const kind = `dot ${side}${doubt(run) ? ' cautious' : ''}`;
   const href = reportOf(run);
-  const element = href
-    ? h('a', { class: kind, href, title, 'aria-label': title })
-    : h('span', { class: kind, title });
+  const element = href ? h('a', { class: kind, href, title, 'aria-label': title }) : h('span', { class: kind, title });
   element.style.left = `${x}%`;
   element.style.top = `${y}%`;
   return element;
@@ -80,9 +78,7 @@ function chart(view: ComparisonView, row: FigureRow): HTMLElement {
     row[side].forEach((value, i) => {
       const run = runs[i];
       if (!run) return;
-      const which = paired
-        ? `pair ${i + 1}, ${side.toUpperCase()}`
-        : `${side.toUpperCase()} ${i + 1}`;
+      const which = paired ? `pair ${i + 1}, ${side.toUpperCase()}` : `${side.toUpperCase()} ${i + 1}`;
       const title = `${which}: ${valued(value, row.unit)} (${run.id})${doubt(run)}`;
       plot.append(
         dot(
@@ -117,20 +113,10 @@ function chart(view: ComparisonView, row: FigureRow): HTMLElement {
     h(
       'div',
       { class: 'with-axis' },
-      h(
-        'div',
-        { class: 'ends-of-axis', 'aria-hidden': 'true' },
-        end(high),
-        high > low ? end(low) : null,
-      ),
+      h('div', { class: 'ends-of-axis', 'aria-hidden': 'true' }, end(high), high > low ? end(low) : null),
       plot,
     ),
-    h(
-      'div',
-      { class: 'columns-of', 'aria-hidden': 'true' },
-      h('span', {}, 'A'),
-      h('span', {}, 'B'),
-    ),
+    h('div', { class: 'columns-of', 'aria-hidden': 'true' }, h('span', {}, 'A'), h('span', {}, 'B')),
   );
 }
 
@@ -155,12 +141,7 @@ function valueTable(view: ComparisonView): HTMLElement {
       nameOf(run),
     ]),
   );
-  const columns = [
-    view.paired ? 'pair' : '',
-    'side',
-    ...view.figures.map((row) => ({ number: row.name })),
-    'run',
-  ];
+  const columns = [view.paired ? 'pair' : '', 'side', ...view.figures.map((row) => ({ number: row.name })), 'run'];
   return h('div', { class: 'scroll' }, table('Figures of every run', columns, rows));
 }
 

@@ -35,8 +35,7 @@ export function signed(change: number): string {
   if (change < TOLD[0]) return '< -99.9 %';
   if (change > TOLD[1]) return '> +100,000 %';
   const size = Math.abs(change * 100);
-  const text =
-    size >= 999.5 ? significant(size) : size.toFixed(size < 9.995 ? 2 : size < 99.95 ? 1 : 0);
+  const text = size >= 999.5 ? significant(size) : size.toFixed(size < 9.995 ? 2 : size < 99.95 ? 1 : 0);
   return `${change < 0 ? '-' : '+'}${text} %`;
 }
 
@@ -48,10 +47,7 @@ export function tickName(change: number): string {
 }
 
 /** Changes that a logarithmic axis may name. */
-const NAMED = [
-  -0.99, -0.9, -0.7, -0.5, -0.3, -0.1, -0.03, -0.01, 0, 0.01, 0.03, 0.1, 0.3, 1, 4, 9, 99, 999,
-  9999,
-];
+const NAMED = [-0.99, -0.9, -0.7, -0.5, -0.3, -0.1, -0.03, -0.01, 0, 0.01, 0.03, 0.1, 0.3, 1, 4, 9, 99, 999, 9999];
 
 /** Figures of which every run of both sides has a value, so that there is a change. */
 export function isKnown(figure: FigureRow): boolean {
@@ -77,8 +73,7 @@ export function changeScale(figures: readonly FigureRow[]): ChangeScale {
   // Changes of a few intervals that end nowhere say nothing of how large the others are.
   const largest = Math.max(Math.log1p(Math.min(high, TOLD[1])), -Math.log1p(low));
   const unit = Math.max(UNIT, Number((largest * PART).toPrecision(1)));
-  const bend = (change: number): number =>
-    log ? Math.asinh(Math.log1p(Math.max(change, -0.999_999)) / unit) : change;
+  const bend = (change: number): number => (log ? Math.asinh(Math.log1p(Math.max(change, -0.999_999)) / unit) : change);
   const [from, to] = [bend(low), bend(high)];
   const room = (to - from) * 0.05;
   const place = (change: number): number => {
@@ -95,8 +90,7 @@ function linearTicks(low: number, high: number): number[] {
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((by) => by * power).find((it) => it >= rough) ?? rough;
   const out: number[] = [];
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9; i++)
-    out.push(Number((i * step).toPrecision(6)));
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9; i++) out.push(Number((i * step).toPrecision(6)));
   return out;
 }
 

@@ -26,8 +26,7 @@ export interface Clock {
 /** The clock that the reader has chosen. */
 export function clockOf(run: RunView, store: Store): Clock {
   const isWall = (): boolean => hasClock(run) && store.state.clock === 'wall';
-  const at = (t: number, decimals: number): string =>
-    wallClock(run.origin_unix_ms + t * 1000, decimals);
+  const at = (t: number, decimals: number): string => wallClock(run.origin_unix_ms + t * 1000, decimals);
   return {
     isWall,
     moment: (t) => (isWall() ? at(t, 1) : seconds(Math.round(t * 100) / 100)),

@@ -40,9 +40,7 @@ export function infoOf(run: RunView, key: Metric): MetricInfo {
   const found = run.metrics.find((metric) => metric.key === key);
   if (!found) return unknown;
   // Two probes measure the same by the same names.
-  const alike = run.metrics.some(
-    (metric) => metric.name === found.name && metric.scenario !== found.scenario,
-  );
+  const alike = run.metrics.some((metric) => metric.name === found.name && metric.scenario !== found.scenario);
   return alike ? { ...found, name: `${called(found.scenario)}: ${found.name}` } : found;
 }
 
@@ -96,24 +94,14 @@ export function latencyKeys(run: RunView): Metric[] {
 /** The latency that the run asks about: of the whole operations of the scenario that leads; null where messages do. */
 export function leadMetric({ lead, metrics, figures }: RunView): Metric | null {
   if (!lead) return null;
-  const isOwn = ({ scenario, kind, part }: MetricInfo): boolean =>
-    scenario === lead && kind === 'histogram' && !part;
+  const isOwn = ({ scenario, kind, part }: MetricInfo): boolean => scenario === lead && kind === 'histogram' && !part;
   const own = metrics.filter(isOwn);
   const named = figures.scenarios[lead]?.headline;
   return (own.find(({ key }) => key === named) ?? own[0])?.key ?? null;
 }
 
 /** The frame kinds by their number in the columns. */
-export const KINDS = [
-  'erlang',
-  'java',
-  'runtime',
-  'libc',
-  'kernel',
-  'native',
-  'unknown',
-  'thread',
-] as const;
+export const KINDS = ['erlang', 'java', 'runtime', 'libc', 'kernel', 'native', 'unknown', 'thread'] as const;
 export type Kind = (typeof KINDS)[number];
 
 /** The lines that stacks stand at: a tree beside that of functions. Nodes come after their parents. */

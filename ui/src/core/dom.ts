@@ -55,8 +55,7 @@ export function section(
   beside: Child | Child[],
   ...children: (Child | Child[])[]
 ): HTMLElement {
-  const hint = (text: Child): Child =>
-    typeof text === 'string' ? h('span', { class: 'hint' }, text) : text;
+  const hint = (text: Child): Child => (typeof text === 'string' ? h('span', { class: 'hint' }, text) : text);
   return h(
     'section',
     { id, 'aria-labelledby': `${id}-title` },
@@ -117,12 +116,7 @@ export function choice<T extends string>(
   const inputs = new Map<T, HTMLInputElement>();
   const element = h('fieldset', { class: 'choice' }, h('legend', { class: 'hidden' }, label));
   for (const [key, text, title] of options) {
-    const input = h('input', {
-      type: 'radio',
-      name: group,
-      value: key,
-      onchange: () => change(key),
-    });
+    const input = h('input', { type: 'radio', name: group, value: key, onchange: () => change(key) });
     input.checked = key === value;
     inputs.set(key, input);
     element.append(h('label', { title: title ?? null }, input, h('span', {}, text)));

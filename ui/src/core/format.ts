@@ -146,8 +146,8 @@ export function wallClock(unixMs: number, decimals = 0): string {
 
 /** Steps of a time axis, in seconds. */
 const STEPS = [
-  0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900,
-  1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400,
+  0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200,
+  14_400, 21_600, 43_200, 86_400,
 ] as const;
 
 /** The smallest step of a time axis of so many seconds or more. */
@@ -227,15 +227,12 @@ export function supports(count: number, percentile: number): boolean {
 
 /** Control and direction characters as symbols, so that a name can neither hide nor reorder. */
 export function visible(text: string): string {
-  return text.replace(
-    /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufffe\uffff]/g,
-    (c) => {
-      const code = c.charCodeAt(0);
-      if (code < 0x20) return String.fromCharCode(0x2400 + code);
-      if (code === 0x7f) return '\u2421';
-      return `\u27e8U+${code.toString(16).toUpperCase().padStart(4, '0')}\u27e9`;
-    },
-  );
+  return text.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufffe\uffff]/g, (c) => {
+    const code = c.charCodeAt(0);
+    if (code < 0x20) return String.fromCharCode(0x2400 + code);
+    if (code === 0x7f) return '\u2421';
+    return `\u27e8U+${code.toString(16).toUpperCase().padStart(4, '0')}\u27e9`;
+  });
 }
 
 /**

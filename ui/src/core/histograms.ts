@@ -100,13 +100,7 @@ export function within(h: Histograms, from: number, to: number): Distribution | 
     ns.push(10 ** ((h.low + bucket + 0.5) / h.per_decade));
     counts.push(sum);
   });
-  return {
-    metric: h.metric,
-    count: total,
-    ns,
-    counts,
-    span: [h.t[first]!, h.end[last]!],
-  };
+  return { metric: h.metric, count: total, ns, counts, span: [h.t[first]!, h.end[last]!] };
 }
 
 /** The first cell of a column, or of one behind it. */

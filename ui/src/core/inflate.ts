@@ -5,8 +5,7 @@ export type Pause = () => Promise<void>;
 
 function decode(base64: string): Uint8Array<ArrayBuffer> {
   // Browsers since 2025 do it at once; others take ten times as long, which is not much either.
-  const native = (Uint8Array as { fromBase64?: (text: string) => Uint8Array<ArrayBuffer> })
-    .fromBase64;
+  const native = (Uint8Array as { fromBase64?: (text: string) => Uint8Array<ArrayBuffer> }).fromBase64;
   if (native) return native.call(Uint8Array, base64);
   const text = atob(base64);
   const bytes = new Uint8Array(text.length);

@@ -117,7 +117,10 @@ export function fromFragment(fragment: string): State {
     zoom: index('zoom'),
     frame: index('frame'),
     focus: index('focus'),
-    hide: text('hide', /^\d{1,9}(?:\.\d{1,9}){0,99}$/)?.split('.').map(Number) ?? INITIAL.hide,
+    hide:
+      text('hide', /^\d{1,9}(?:\.\d{1,9}){0,99}$/)
+        ?.split('.')
+        .map(Number) ?? INITIAL.hide,
     collapse: input.get('recursion') === 'collapsed',
     difference: input.get('difference') === 'rest',
     search: input.get('search') ?? '',

@@ -78,12 +78,7 @@ export function shadeKey(kind: Kind, name: string, module: string): string {
 }
 
 /** The fill of a frame; the ink on it is dark in both themes. */
-export function frameColor(
-  kind: Kind,
-  key: string,
-  dark: boolean,
-  event: EventKind = 'on_cpu',
-): string {
+export function frameColor(kind: Kind, key: string, dark: boolean, event: EventKind = 'on_cpu'): string {
   const [hue, chroma] = family(kind, event);
   const spread = hash(key) / 0xffffffff;
   const base = kind === 'thread' ? (dark ? 0.62 : 0.86) : dark ? 0.68 : 0.8;
@@ -112,12 +107,7 @@ export function unprovenColor(dark: boolean): string {
 }
 
 /** The colour of a difference of shares, beside the largest, which has the full colour. */
-export function differenceColor(
-  difference: number,
-  proven: boolean,
-  full: number,
-  dark: boolean,
-): string {
+export function differenceColor(difference: number, proven: boolean, full: number, dark: boolean): string {
   // It is written as 0.00 points.
   if (Math.abs(difference) < 0.00005) return sameColor(dark);
   return changeColor(difference, proven, full, dark);
@@ -133,38 +123,33 @@ export function changeColor(change: number, proven: boolean, full: number, dark:
 
 /** Two `#rrggbb` colours in one, so much of the first: a canvas reads this ten times as fast as `color-mix`. */
 function mixed(one: string, other: string, share: number): string {
-  const [a, b] = [one, other].map((color) => Number.parseInt(color.slice(1), 16)) as [
-    number,
-    number,
-  ];
-  const part = (shift: number): number =>
-    Math.round(((a >> shift) & 255) * share + ((b >> shift) & 255) * (1 - share));
+  const [a, b] = [one, other].map((color) => Number.parseInt(color.slice(1), 16)) as [number, number];
+  const part = (shift: number): number => Math.round(((a >> shift) & 255) * share + ((b >> shift) & 255) * (1 - share));
   return `rgb(${part(16)}, ${part(8)}, ${part(0)})`;
 }
 
 /** The family of each class, and how much its lightness, chroma and hue differ: what runs in the kernel is blue here too. */
-const CLASSES: Record<Class, readonly [kind: Kind, light: number, strong?: number, turn?: number]> =
-  {
-    erlang_code: ['erlang', 0],
-    java_code: ['java', 0],
-    own_code: ['native', 0],
-    libraries: ['native', 0.06, -0.03],
-    built_in_functions: ['runtime', 0.03],
-    ets: ['runtime', -0.05, 0.02],
-    messages: ['runtime', 0.07, -0.01, 30],
-    garbage_collection: ['libc', -0.07, 0.04, -45],
-    allocators: ['libc', 0.03, 0.03, -45],
-    ports: ['libc', -0.02],
-    scheduling: ['erlang', 0.06, -0.07, 20],
-    waiting: ['unknown', 0.05],
-    kernel_network: ['kernel', -0.1, 0.02],
-    kernel_disk: ['kernel', -0.04, 0.01],
-    kernel_memory: ['kernel', 0.01],
-    kernel_scheduling: ['kernel', 0.05, -0.02],
-    kernel_other: ['kernel', 0.09, -0.04],
-    virtual_machine: ['runtime', 0.08, -0.05],
-    unnamed: ['unknown', -0.12],
-  };
+const CLASSES: Record<Class, readonly [kind: Kind, light: number, strong?: number, turn?: number]> = {
+  erlang_code: ['erlang', 0],
+  java_code: ['java', 0],
+  own_code: ['native', 0],
+  libraries: ['native', 0.06, -0.03],
+  built_in_functions: ['runtime', 0.03],
+  ets: ['runtime', -0.05, 0.02],
+  messages: ['runtime', 0.07, -0.01, 30],
+  garbage_collection: ['libc', -0.07, 0.04, -45],
+  allocators: ['libc', 0.03, 0.03, -45],
+  ports: ['libc', -0.02],
+  scheduling: ['erlang', 0.06, -0.07, 20],
+  waiting: ['unknown', 0.05],
+  kernel_network: ['kernel', -0.1, 0.02],
+  kernel_disk: ['kernel', -0.04, 0.01],
+  kernel_memory: ['kernel', 0.01],
+  kernel_scheduling: ['kernel', 0.05, -0.02],
+  kernel_other: ['kernel', 0.09, -0.04],
+  virtual_machine: ['runtime', 0.08, -0.05],
+  unnamed: ['unknown', -0.12],
+};
 
 /** The colour of a class; the ink on it is dark in both themes. */
 export function classColor(of: Class, dark: boolean, event: EventKind = 'on_cpu'): string {

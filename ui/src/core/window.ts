@@ -5,10 +5,7 @@ import { type Distribution, summaryOf, within } from './histograms';
 import type { Figures, LatencySummary, Metric, Throughput } from './view';
 
 /** What was answered in a window, by metric, in the order in which metrics are shown. */
-export function distributions(
-  { histograms }: Page,
-  [from, to]: readonly [number, number],
-): Distribution[] {
+export function distributions({ histograms }: Page, [from, to]: readonly [number, number]): Distribution[] {
   const window = `${from} ${to}`;
   // Several sections ask for those of the same window.
   let found = latest.get(histograms);
@@ -47,8 +44,7 @@ export function figuresOf(page: Page, window: readonly [number, number]): Figure
     const total = integral(column);
     return { total: Math.round(total), rate: length > 0 ? total / length : 0 };
   };
-  const known = (column: readonly (number | null)[]): boolean =>
-    inside.some((i) => column[i] !== null);
+  const known = (column: readonly (number | null)[]): boolean => inside.some((i) => column[i] !== null);
   const cores = (column: readonly (number | null)[]): number | null =>
     known(column) && length > 0 ? integral(column) / length : null;
   const peak = (column: readonly (number | null)[]): number | null =>

@@ -156,12 +156,7 @@ export class Analysis {
   }
 
   /** The weights of the nodes that are shown, from those of all stacks. */
-  private weightsOf(
-    self: Float64Array,
-    sum: number,
-    wanted: Uint8Array | null,
-    total?: Float64Array,
-  ): Weights {
+  private weightsOf(self: Float64Array, sum: number, wanted: Uint8Array | null, total?: Float64Array): Weights {
     if (wanted) for (let i = 0; i < self.length; i++) if (!wanted[i]) self[i] = 0;
     const own = this.shown ? reshapedWeights(this.shown, self) : self;
     return { self: own, total: totals(own, this.tree.parent, total), sum };
@@ -253,10 +248,7 @@ export class Analysis {
     const { kind } = this.profile;
     const known = this.rows.filter((row) => KINDS[kind[row.frame]!] !== 'unknown');
     const list = known.length > 0 ? known : this.rows;
-    return (
-      list.reduce<FunctionRow | null>((a, b) => (a && a.self >= b.self ? a : b), null)?.frame ??
-      null
-    );
+    return list.reduce<FunctionRow | null>((a, b) => (a && a.self >= b.self ? a : b), null)?.frame ?? null;
   }
 
   private functions(flags: Uint8Array, root: number): FunctionRow[] {

@@ -28,15 +28,7 @@ const TALLEST_PRINTED = 4000;
 /** What a canvas has to know of a profile. */
 export type Named = Pick<
   ProfileHead,
-  | 'names'
-  | 'kind'
-  | 'module'
-  | 'modules'
-  | 'event'
-  | 'event_kind'
-  | 'kernel_event'
-  | 'unit'
-  | 'period_ns'
+  'names' | 'kind' | 'module' | 'modules' | 'event' | 'event_kind' | 'kernel_event' | 'unit' | 'period_ns'
 >;
 
 /** Colours of nodes that are none of their code or of a difference of shares, and what is said of each. */
@@ -132,14 +124,7 @@ export class FlameCanvas {
     const first = this.scene === null || this.scene.upward !== scene.upward;
     this.scene = scene;
     this.width = width;
-    this.found = layout(
-      scene.tree,
-      scene.weights,
-      scene.zoom,
-      scene.compare,
-      LEAST / width,
-      scene.timed,
-    );
+    this.found = layout(scene.tree, scene.weights, scene.zoom, scene.compare, LEAST / width, scene.timed);
     const height = Math.max(this.found.rows, LEAST_ROWS) * ROW;
     // In the order of time all stacks are narrow.
     const readable = scene.timed ? height : rowsOf(this.found, READABLE / width) * ROW;
@@ -283,9 +268,7 @@ export class FlameCanvas {
   private under(e: MouseEvent): Box | null {
     const rect = this.view.getBoundingClientRect();
     const x = (e.clientX - rect.left - this.view.clientLeft) / this.width;
-    const row = Math.floor(
-      (e.clientY - rect.top - this.view.clientTop + this.view.scrollTop) / ROW,
-    );
+    const row = Math.floor((e.clientY - rect.top - this.view.clientTop + this.view.scrollTop) / ROW);
     const depth = this.scene?.upward ? this.found.rows - 1 - row : row;
     return boxAt(this.found, x, depth);
   }
@@ -337,29 +320,21 @@ export class FlameCanvas {
       e.preventDefault();
       return;
     }
-    const moves = {
-      ArrowLeft: 'left',
-      ArrowRight: 'right',
-      ArrowUp: 'up',
-      ArrowDown: 'down',
-    } as const;
+    const moves = { ArrowLeft: 'left', ArrowRight: 'right', ArrowUp: 'up', ArrowDown: 'down' } as const;
     let move: 'left' | 'right' | 'up' | 'down' | undefined = moves[e.key as keyof typeof moves];
     if (!move) return;
     if (s.upward && move === 'up') move = 'down';
     else if (s.upward && move === 'down') move = 'up';
     e.preventDefault();
     const at = this.found.boxes.find((b) => b.node === this.focused?.node);
-    const next = at
-      ? neighbour(this.found, s.tree, at, move)
-      : (this.found.boxes.find((b) => !b.context) ?? null);
+    const next = at ? neighbour(this.found, s.tree, at, move) : (this.found.boxes.find((b) => !b.context) ?? null);
     if (!next) return;
     this.focused = next;
     this.status.textContent = `${visible(this.name(next))}, ${this.tooltip(next.node)}`;
     const top = this.top(next);
     const view = this.view;
     if (top < view.scrollTop) view.scrollTop = top;
-    if (top + ROW > view.scrollTop + view.clientHeight)
-      view.scrollTop = top + ROW - view.clientHeight;
+    if (top + ROW > view.scrollTop + view.clientHeight) view.scrollTop = top + ROW - view.clientHeight;
     this.scrolled = view.scrollTop;
     const box = view.getBoundingClientRect();
     this.tell(next, box.left + next.x * this.width, box.top + top + ROW - view.scrollTop);

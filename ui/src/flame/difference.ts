@@ -28,10 +28,7 @@ const share = (part: number, whole: number): number => (whole > 0 ? part / whole
 function inSamples(part: Amount, whole: Amount): { part: Amount; whole: Amount } {
   const unit = whole.squares / whole.weight;
   if (!(unit > 0)) return { part: { weight: 0, squares: 0 }, whole: { weight: 0, squares: 0 } };
-  const scaled = ({ weight, squares }: Amount): Amount => ({
-    weight: weight / unit,
-    squares: squares / unit / unit,
-  });
+  const scaled = ({ weight, squares }: Amount): Amount => ({ weight: weight / unit, squares: squares / unit / unit });
   return { part: scaled(part), whole: scaled(whole) };
 }
 
@@ -51,8 +48,7 @@ export function changeOf(here: Amount, all: Amount, rest: Amount, allRest: Amoun
   if (oneIsEmpty || !(weight * (weight / squares) >= FEWEST)) return change;
   const pooled = Math.min(weight / whole, 1);
   const inside = squares / weight;
-  const outside =
-    whole > weight ? (a.whole.squares + b.whole.squares - squares) / (whole - weight) : 0;
+  const outside = whole > weight ? (a.whole.squares + b.whole.squares - squares) / (whole - weight) : 0;
   const weighs = inside * (1 - pooled) + Math.max(outside, 0) * pooled;
   const each = 1 / a.whole.weight + 1 / b.whole.weight;
   const error = Math.sqrt(pooled * (1 - pooled) * weighs * each);
@@ -126,8 +122,7 @@ export class Difference {
   /** What functions have of both at the leaf, by their frames; null for a function that is in neither. */
   functions(sums: (weights: Weights) => Sums): (frame: number) => Change | null {
     return (frame) =>
-      sums(this.here.weights).total[frame]! > 0 ||
-      this.restOf((of) => sums(of.weights).total[frame]!) > 0
+      sums(this.here.weights).total[frame]! > 0 || this.restOf((of) => sums(of.weights).total[frame]!) > 0
         ? this.between((it) => sums(it).self[frame]!)
         : null;
   }

@@ -114,10 +114,7 @@ export function layout(
 
 /** Rows of boxes that are at least `least` wide: a stack of narrower ones gives the graph no height. */
 export function rowsOf({ boxes }: Layout, least: number): number {
-  return boxes.reduce(
-    (most, { depth, width }) => (width < least ? most : Math.max(most, depth + 1)),
-    0,
-  );
+  return boxes.reduce((most, { depth, width }) => (width < least ? most : Math.max(most, depth + 1)), 0);
 }
 
 /** The box at a place, boxes being sorted in no particular way. */
@@ -129,12 +126,7 @@ export function boxAt(found: Layout, x: number, depth: number): Box | null {
 }
 
 /** The neighbour that an arrow key leads to. */
-export function neighbour(
-  found: Layout,
-  tree: Tree,
-  from: Box,
-  move: 'up' | 'down' | 'left' | 'right',
-): Box | null {
+export function neighbour(found: Layout, tree: Tree, from: Box, move: 'up' | 'down' | 'left' | 'right'): Box | null {
   if (move === 'up') {
     const parent = tree.parent[from.node]!;
     return found.boxes.find((b) => b.node === parent) ?? null;

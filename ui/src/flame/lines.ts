@@ -28,8 +28,7 @@ export function linesOf(
   const total = totals(self, parent);
   const rows = new Map<number, LineRow>();
   for (let i = 0; i < parent.length; i++) {
-    const is = (node: number): boolean =>
-      profile.frame[of[node]!] === frame && (!inside || inside[of[node]!] === 1);
+    const is = (node: number): boolean => profile.frame[of[node]!] === frame && (!inside || inside[of[node]!] === 1);
     if (total[i] === 0 || !is(i)) continue;
     const at = line[i]!;
     const row = rows.get(at) ?? { name: nameOf(lines, at), self: 0, total: 0 };

@@ -87,12 +87,7 @@ export function leaves(
  * The weight of each process in `from <= t < to`, of one class alone where it is given, behind that of the samples
  * that are of no process.
  */
-export function workOf(
-  profile: Profile,
-  from: number,
-  to: number,
-  only: number | null = null,
-): Float64Array {
+export function workOf(profile: Profile, from: number, to: number, only: number | null = null): Float64Array {
   const work = new Float64Array(profile.processes.length + 1);
   const { weight, time, process, leaf } = profile;
   if (!process) return work;
@@ -295,13 +290,7 @@ export class Builder {
 }
 
 /** All that is called below a function, wherever it is called: subtrees laid on each other. */
-export function callees(
-  tree: Tree,
-  weights: Weights,
-  flags: Uint8Array,
-  frames: number,
-  wanted: number,
-): WeighedTree {
+export function callees(tree: Tree, weights: Weights, flags: Uint8Array, frames: number, wanted: number): WeighedTree {
   const builder = new Builder(frames);
   const merged = new Int32Array(tree.frame.length).fill(-1);
   for (let i = 0; i < merged.length; i++) {
@@ -317,13 +306,7 @@ export function callees(
 }
 
 /** All paths that lead to a function: the function is the root, its callers come below it. */
-export function callers(
-  tree: Tree,
-  weights: Weights,
-  flags: Uint8Array,
-  frames: number,
-  wanted: number,
-): WeighedTree {
+export function callers(tree: Tree, weights: Weights, flags: Uint8Array, frames: number, wanted: number): WeighedTree {
   const builder = new Builder(frames);
   for (let i = 0; i < tree.frame.length; i++) {
     if (tree.frame[i] !== wanted || !flags[i] || weights.total[i] === 0) continue;

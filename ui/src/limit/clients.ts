@@ -56,22 +56,10 @@ function draw(view: ScaleView, width: number, label: string): SVGElement {
       name.setAttribute('x', String(x(end) - 8));
       name.setAttribute('text-anchor', 'end');
     }
-    chart.append(
-      svg('line', {
-        class: 'bound',
-        x1: x(0),
-        y1: y(0),
-        x2: x(end),
-        y2: y(end * law.alone.value),
-      }),
-      name,
-    );
-    const points = law.clients
-      .map((it, i) => `${x(it).toFixed(1)},${y(law.throughput[i] ?? 0).toFixed(1)}`)
-      .join(' ');
+    chart.append(svg('line', { class: 'bound', x1: x(0), y1: y(0), x2: x(end), y2: y(end * law.alone.value) }), name);
+    const points = law.clients.map((it, i) => `${x(it).toFixed(1)},${y(law.throughput[i] ?? 0).toFixed(1)}`).join(' ');
     chart.append(svg('polyline', { class: 'line p1', points }));
-    if (law.peak !== null && law.peak <= right)
-      upright(of, x(law.peak), `peak ${significant(law.peak)}`);
+    if (law.peak !== null && law.peak <= right) upright(of, x(law.peak), `peak ${significant(law.peak)}`);
   }
   for (const run of view.runs) chart.append(dot(run, x(run.clients), y(run.throughput), noun));
   return chart;

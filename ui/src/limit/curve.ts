@@ -7,27 +7,14 @@ import type { LimitOutcome, LimitView, TrialView } from '../core/view';
 import { WEAK, WEAK_MEANS } from '../sections/percentile-cell';
 import type { View } from '../sections/timeline';
 import { frame, grid, mark, upright } from './frame';
-import {
-  along,
-  besideLevel,
-  logPlace,
-  logTicksOf,
-  medians,
-  PERCENTILES,
-  type Point,
-  bounds as spread,
-} from './scale';
+import { along, besideLevel, logPlace, logTicksOf, medians, PERCENTILES, type Point, bounds as spread } from './scale';
 
 /** Width of a letter, pixels, nearly. */
 const LETTER = 6.5;
 /** The one whose trials are dots. */
 const DOTTED = 'p99_ns';
 
-export const OUTCOMES: Record<LimitOutcome, string> = {
-  held: 'held',
-  missed: 'did not hold',
-  unclear: 'unclear',
-};
+export const OUTCOMES: Record<LimitOutcome, string> = { held: 'held', missed: 'did not hold', unclear: 'unclear' };
 
 /** What a trial says when it is pointed at. */
 function told(trial: TrialView, name: string): string {
@@ -69,11 +56,7 @@ function draw(view: LimitView, width: number): SVGElement {
   }
   grid(
     of,
-    {
-      values: logTicksOf(bottom, top, Math.floor(inner.height / 34)),
-      at: y,
-      name: durationTick,
-    },
+    { values: logTicksOf(bottom, top, Math.floor(inner.height / 34)), at: y, name: durationTick },
     { values: logTicksOf(left, right, Math.floor(inner.width / 56)), at: x, name: siTick },
     'requested, msg/s',
   );
@@ -127,12 +110,7 @@ export function curve(view: LimitView): View | null {
   const legend = (['held', 'missed', 'unclear'] as const)
     .filter(has)
     .map((outcome) =>
-      h(
-        'span',
-        { class: `key ${outcome}-trial` },
-        outcome === 'held' ? '●' : '✕',
-        ` ${OUTCOMES[outcome]}`,
-      ),
+      h('span', { class: `key ${outcome}-trial` }, outcome === 'held' ? '●' : '✕', ` ${OUTCOMES[outcome]}`),
     );
   const element = section(
     'curve',

@@ -16,11 +16,7 @@ const LONGEST_NAME = 20;
 function masthead(view: LimitView): HTMLElement[] {
   const when = view.created.replace('T', ' ').replace(/(\.\d+)?Z$/, ' UTC');
   const what = view.scale ? `throughput against ${view.scale.noun}` : 'highest rate that holds';
-  const state = h(
-    'span',
-    { class: `state outcome ${view.found.confirmed ? 'same' : 'undecided'}` },
-    view.certainty,
-  );
+  const state = h('span', { class: `state outcome ${view.found.confirmed ? 'same' : 'undecided'}` }, view.certainty);
   return [
     h('h1', {}, view.name),
     h('p', { class: 'when' }, [what, when].filter(Boolean).join(' · ')),

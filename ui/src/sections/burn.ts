@@ -7,15 +7,7 @@ import { choice, fill, h, section, swatch, swatches, widthOf } from '../core/dom
 import { grouped, percent, points, seconds } from '../core/format';
 import type { Pause } from '../core/inflate';
 import type { Pointer, State, Store, Strip } from '../core/state';
-import {
-  KIND_LABELS,
-  kindColor,
-  LESS,
-  MORE,
-  palette,
-  sameColor,
-  unprovenColor,
-} from '../core/theme';
+import { KIND_LABELS, kindColor, LESS, MORE, palette, sameColor, unprovenColor } from '../core/theme';
 import { eventLabel } from '../core/units';
 import type { RunView } from '../core/view';
 import { Analysis } from '../flame/analysis';
@@ -35,16 +27,11 @@ import { WorkTable } from './work';
 
 /** The section: what is common to all events, and below it the one that was chosen. */
 export function burn({ run, profiles, rest }: Page, store: Store, pointer: Pointer): View {
-  const chosen = (): EventProfile =>
-    profiles.find(({ head }) => head.event === store.state.event) ?? profiles[0]!;
+  const chosen = (): EventProfile => profiles.find(({ head }) => head.event === store.state.event) ?? profiles[0]!;
   const views = new Map<EventProfile, EventView>();
   const events = choice<string>(
     'event',
-    profiles.map(({ head }) => [
-      head.event,
-      eventLabel(head, run.profiles),
-      `Sampled: ${head.event}`,
-    ]),
+    profiles.map(({ head }) => [head.event, eventLabel(head, run.profiles), `Sampled: ${head.event}`]),
     chosen().head.event,
     (event) => {
       const before = chosen();
@@ -57,11 +44,7 @@ export function burn({ run, profiles, rest }: Page, store: Store, pointer: Point
     'samples over time',
     [
       ['rate', 'over time', 'Samples over time'],
-      [
-        'offsets',
-        'within seconds',
-        'A heat map: each second is a column, the offsets in it are rows',
-      ],
+      ['offsets', 'within seconds', 'A heat map: each second is a column, the offsets in it are rows'],
     ],
     store.state.strip,
     (value) => store.set({ strip: value }),
@@ -69,12 +52,7 @@ export function burn({ run, profiles, rest }: Page, store: Store, pointer: Point
   const window_ = windowInputs(run, store);
   const timed = h('div', { class: 'burn-time' }, strip.element, window_.element);
   const place = h('div', {});
-  const element = section(
-    'burn',
-    'Where it burned',
-    [profiles.length > 1 ? events.element : null, timed],
-    place,
-  );
+  const element = section('burn', 'Where it burned', [profiles.length > 1 ? events.element : null, timed], place);
   const viewOf = (event: EventProfile): EventView => {
     const known = views.get(event);
     const view = known ?? eventView(run, event.open(), store, pointer, () => chosen() === event);
@@ -115,9 +93,7 @@ function carried(state: State, from: EventProfile, to: EventProfile | undefined)
   const same = (frame: number | null): number | null => {
     if (frame === null || !b) return null;
     const module = (head: typeof a, i: number): string => head.modules[head.module[i]!] ?? '';
-    const found = b.names.findIndex(
-      (name, i) => name === a.names[frame] && module(b, i) === module(a, frame),
-    );
+    const found = b.names.findIndex((name, i) => name === a.names[frame] && module(b, i) === module(a, frame));
     return found < 0 ? null : found;
   };
   const hide = state.hide.map(same).filter((frame) => frame !== null);
@@ -186,12 +162,7 @@ function eventView(
   const clock = clockOf(run, store);
   const times = h('div', { class: 'chart-times', 'aria-hidden': 'true' });
   const side = h('div', { class: 'graph' }, times, graph.element, pair.element, info, legend);
-  const split = h(
-    'div',
-    { class: 'split' },
-    side,
-    h('div', {}, work?.element ?? null, table.element),
-  );
+  const split = h('div', { class: 'split' }, side, h('div', {}, work?.element ?? null, table.element));
   const element = h(
     'div',
     { class: 'event' },
@@ -327,7 +298,6 @@ function spanOf(profile: Profile, chart: Chronology, node: number): readonly [nu
   return [from, Math.max(from + 0.001, milli(chart.to[node]! + profile.tick_ns / 1e9 + 0.0005))];
 }
 
-
 function hint(store: Store, only: string, chart: Chronology | number): string {
   const { state } = store;
   if (state.order === 'time' && state.shape !== 'callers') {
@@ -337,8 +307,7 @@ function hint(store: Store, only: string, chart: Chronology | number): string {
   }
   if (only !== '' && state.zoom === null)
     return `Only ${only}; shares are of all samples; click it again, or Escape, for all.`;
-  if (state.zoom !== null)
-    return 'Click the frame again for its share over time, Escape to go back.';
+  if (state.zoom !== null) return 'Click the frame again for its share over time, Escape to go back.';
   return 'Click a frame to zoom, with the second button for more; narrow frames are left out.';
 }
 
@@ -374,13 +343,8 @@ function drawDifference(element: HTMLElement, difference: Difference, dark: bool
   fill(
     element,
     swatches(colors),
-    h(
-      'span',
-      {},
-      full > 0 ? `full colour: ${points(full).slice(1)} points` : 'no change is proven',
-    ),
-    unseen > 0 &&
-      h('span', {}, `${percent(unseen)} of the rest is in stacks that the window has not`),
+    h('span', {}, full > 0 ? `full colour: ${points(full).slice(1)} points` : 'no change is proven'),
+    unseen > 0 && h('span', {}, `${percent(unseen)} of the rest is in stacks that the window has not`),
   );
 }
 
@@ -403,9 +367,7 @@ function known({ known, timed }: Profile): HTMLElement | null {
   return h(
     'ul',
     { class: 'known', 'aria-label': 'Known patterns' },
-    known.map(({ text, source }) =>
-      h('li', {}, h('b', {}, lead), `${text}. `, h('a', { href: source }, host(source))),
-    ),
+    known.map(({ text, source }) => h('li', {}, h('b', {}, lead), `${text}. `, h('a', { href: source }, host(source)))),
   );
 }
 

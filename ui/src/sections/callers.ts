@@ -14,9 +14,7 @@ export type Part = { body: string[]; height: number };
 
 /** The order of siblings that was chosen. */
 export function comparison(tree: Tree, weights: Weights, profile: Profile, store: Store): Compare {
-  return store.state.order === 'name'
-    ? byName(tree, profile.names)
-    : byWeight(tree, weights, profile.names);
+  return store.state.order === 'name' ? byName(tree, profile.names) : byWeight(tree, weights, profile.names);
 }
 
 /** Callers above, callees below the selected function. */

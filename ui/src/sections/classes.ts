@@ -13,10 +13,7 @@ const LETTER_PX = 6.5;
 const AROUND_PX = 12;
 
 /** The class that was chosen, by its index; null where none was that exists. */
-export function chosenClass(
-  profile: Profile,
-  key: string,
-): { label: string; index: number } | null {
+export function chosenClass(profile: Profile, key: string): { label: string; index: number } | null {
   const index = profile.classes.findIndex((it) => it.class === key);
   return index < 0 ? null : { label: profile.classes[index]!.name, index };
 }
@@ -46,11 +43,8 @@ export class ClassBar {
     const { sum } = analysis.weights;
     const chosen = this.store.state.class;
     const width = widthOf(this.bar);
-    const shown = classes
-      .map((it, i) => ({ ...it, weight: analysis.classes[i]! }))
-      .filter((it) => it.weight > 0);
-    const choose = (key: string) => (): void =>
-      this.store.set({ class: key === chosen ? '' : key, zoom: null }, true);
+    const shown = classes.map((it, i) => ({ ...it, weight: analysis.classes[i]! })).filter((it) => it.weight > 0);
+    const choose = (key: string) => (): void => this.store.set({ class: key === chosen ? '' : key, zoom: null }, true);
     const known = shown.some((it) => it.class === chosen);
     const parts = shown.map((it) => {
       const share = sum > 0 ? it.weight / sum : 0;
@@ -67,12 +61,7 @@ export class ClassBar {
       segment.style.flexGrow = String(it.weight);
       const button = h(
         'button',
-        {
-          type: 'button',
-          title,
-          'aria-pressed': selected ? 'true' : 'false',
-          onclick: choose(it.class),
-        },
+        { type: 'button', title, 'aria-pressed': selected ? 'true' : 'false', onclick: choose(it.class) },
         swatch(color),
         `${it.name} `,
         h('b', {}, percent(share)),
@@ -80,9 +69,7 @@ export class ClassBar {
       return { segment, item: h('li', { class: fade }, button) };
     });
     // The button that has the focus is made anew: it keeps it.
-    const focused = [...this.legend.children].findIndex((it) =>
-      it.contains(document.activeElement),
-    );
+    const focused = [...this.legend.children].findIndex((it) => it.contains(document.activeElement));
     const key = focused < 0 ? '' : this.keys[focused];
     this.keys = shown.map((it) => it.class);
     // Of one class or process alone, the rest of the bar is empty.

@@ -31,12 +31,7 @@ function command(run: RunView): HTMLElement | null {
     else select();
   });
   const code = h('code', {}, text);
-  return h(
-    'div',
-    { class: 'command' },
-    h('pre', { tabindex: 0, 'aria-label': 'Command' }, code),
-    copy,
-  );
+  return h('div', { class: 'command' }, h('pre', { tabindex: 0, 'aria-label': 'Command' }, code), copy);
 }
 
 /** Nested settings as `a.b.0 = value` lines. */
@@ -84,10 +79,7 @@ export function details(run: RunView): View {
   ]);
   const versions = pairs('Versions', [
     ['bellows', run.versions.bellows],
-    [
-      ofSubject(run, 'broker'),
-      run.versions.broker ?? [run.broker.kind, run.broker.version].filter((t) => t).join(' '),
-    ],
+    [ofSubject(run, 'broker'), run.versions.broker ?? [run.broker.kind, run.broker.version].filter((t) => t).join(' ')],
     ['runtime', run.versions.runtime],
     ['run', run.id],
     ['seed', run.seed],
@@ -99,12 +91,7 @@ export function details(run: RunView): View {
     null,
     command(run),
     drawing?.element,
-    h(
-      'div',
-      { class: 'columns' },
-      configuration(run),
-      h('div', {}, scrolling(versions), scrolling(machine)),
-    ),
+    h('div', { class: 'columns' }, configuration(run), h('div', {}, scrolling(versions), scrolling(machine))),
   );
   return { element, draw: () => drawing?.draw() };
 }

@@ -1,14 +1,6 @@
 // The figures of the measured phase, or of the window.
 
-import {
-  infoOf,
-  latencyKeys,
-  latencyOf,
-  leadMetric,
-  type Page,
-  shortName,
-  subject,
-} from '../core/data';
+import { infoOf, latencyKeys, latencyOf, leadMetric, type Page, shortName, subject } from '../core/data';
 import { add, columnHead, fill, h, section, tableOf } from '../core/dom';
 import {
   counted,
@@ -88,9 +80,7 @@ function costs(run: RunView): (Tile | null)[] {
   // Of bellows without a load only the profiler is left, which is no part of it.
   const isIdle = f.cpu_cores.client === 0;
   const cpu = (label: string, who: 'broker' | 'client'): Tile | null =>
-    told || (who === 'client' && isIdle)
-      ? null
-      : cost(label, f.cpu_us_per_message[who], f.cpu_cores[who], run);
+    told || (who === 'client' && isIdle) ? null : cost(label, f.cpu_us_per_message[who], f.cpu_cores[who], run);
   return [cpu(`${subject(run)} CPU`, 'broker'), memory(run), cpu('bellows CPU', 'client')];
 }
 
@@ -106,12 +96,7 @@ function fates(run: RunView): Tile[] {
   const f = run.figures;
   const told = (label: string, count: number, unit: string, title: string): Tile[] =>
     count > 0 ? [tile(label, grouped(count), plural(count, unit), '', title)] : [];
-  const refused = told(
-    'refused',
-    f.refused,
-    'message',
-    'negative acknowledgements, of the whole run',
-  );
+  const refused = told('refused', f.refused, 'message', 'negative acknowledgements, of the whole run');
   if (f.ledger) return [...refused, ...account(f.ledger)];
   return [
     ...refused,
@@ -227,11 +212,9 @@ export function figures(page: Page, store: Store): View {
     const whole = page.run;
     const run = window ? { ...whole, figures: figuresOf(page, window) } : whole;
     const of = window ? 'the window' : 'the whole run';
-    const rest = [
-      scrapeTable(whole),
-      nodeTable(whole),
-      ...whole.figures.programs.map(program),
-    ].filter((it) => it !== null);
+    const rest = [scrapeTable(whole), nodeTable(whole), ...whole.figures.programs.map(program)].filter(
+      (it) => it !== null,
+    );
     const tiles = window ? [...fates(whole), ...scrapeTiles(whole)] : [];
     fill(hint, windowHint(whole, window));
     fill(

@@ -27,11 +27,7 @@ const SHORT = 8;
 const MOST_LINES = 12;
 
 /** Rows in the order of a column; equal ones by name. */
-export function sorted(
-  rows: readonly FunctionRow[],
-  by: SortBy,
-  names: readonly string[],
-): FunctionRow[] {
+export function sorted(rows: readonly FunctionRow[], by: SortBy, names: readonly string[]): FunctionRow[] {
   const name = (a: FunctionRow, b: FunctionRow): number => {
     const x = names[a.frame]!;
     const y = names[b.frame]!;
@@ -127,9 +123,7 @@ class FunctionTable {
       );
     const left = lines.length - shown.length;
     const columns = compared ? '3' : '2';
-    return left > 0
-      ? [...shown, row(`${counted(left, 'more line')} with less`, h('td', { colspan: columns }))]
-      : shown;
+    return left > 0 ? [...shown, row(`${counted(left, 'more line')} with less`, h('td', { colspan: columns }))] : shown;
   }
 
   private row(row: FunctionRow, sum: number, most: { self: number; total: number }, dark: boolean): HTMLElement {
@@ -169,12 +163,7 @@ function shareCell(profile: Profile, value: number, top: number, sum: number): H
 }
 
 /** A row of a function, which the second button and the menu key open the menu of. */
-function functionRow(
-  store: Store,
-  menu: Menu,
-  frame: number,
-  ...cells: (HTMLElement | null)[]
-): HTMLElement {
+function functionRow(store: Store, menu: Menu, frame: number, ...cells: (HTMLElement | null)[]): HTMLElement {
   return h(
     'tr',
     {
@@ -201,10 +190,7 @@ function nameCell(profile: Profile, store: Store, frame: number, dark: boolean):
   const color = frameColor(k, shadeKey(k, name, where), dark, profile.event_kind);
   return h(
     'td',
-    {
-      class: 'name',
-      title: [where ? `${name} in ${where}` : name, remark].filter((it) => it !== '').join('. '),
-    },
+    { class: 'name', title: [where ? `${name} in ${where}` : name, remark].filter((it) => it !== '').join('. ') },
     h(
       'div',
       { class: 'cell' },
@@ -268,13 +254,9 @@ class LanguageTable {
   /** The classes of a row as a bar, in the colours of the bar of all classes, and as text. */
   private parts(row: LanguageRow, most: number, sum: number, dark: boolean): HTMLElement {
     const { classes, event_kind } = this.profile;
-    const parts = classes
-      .map((it, i) => ({ ...it, weight: row.classes[i]! }))
-      .filter(({ weight }) => weight > 0);
+    const parts = classes.map((it, i) => ({ ...it, weight: row.classes[i]! })).filter(({ weight }) => weight > 0);
     const share = (weight: number): string => percent(sum > 0 ? weight / sum : 0);
-    const texts = parts
-      .toSorted((a, b) => b.weight - a.weight)
-      .map(({ name, weight }) => `${name} ${share(weight)}`);
+    const texts = parts.toSorted((a, b) => b.weight - a.weight).map(({ name, weight }) => `${name} ${share(weight)}`);
     const segments = parts.map((it) => {
       const segment = h('i');
       segment.style.background = classColor(it.class, dark, event_kind);
@@ -323,8 +305,7 @@ export class FunctionTables {
     document.addEventListener('keydown', (e) => {
       const { target } = e;
       const typing =
-        (target instanceof HTMLInputElement && target.type !== 'radio') ||
-        target instanceof HTMLSelectElement;
+        (target instanceof HTMLInputElement && target.type !== 'radio') || target instanceof HTMLSelectElement;
       const other = typing || e.ctrlKey || e.metaKey || e.altKey || !this.element.isConnected;
       if (e.key !== 'r' || other || this.head.hidden) return;
       store.set({ table: store.state.table === 'raw' ? 'language' : 'raw' });

@@ -30,14 +30,7 @@ export function masthead(run: RunView): HTMLElement[] {
     h('h1', {}, run.name),
     h('p', { class: 'when' }, facts.join(' · ')),
     h('span', { class: `state ${run.state}` }, STATES[run.state]),
-    ...(short
-      ? [
-          button(short, to('requirements'), {
-            class: 'quiet serious',
-            title: 'Go to the requirements',
-          }),
-        ]
-      : []),
+    ...(short ? [button(short, to('requirements'), { class: 'quiet serious', title: 'Go to the requirements' })] : []),
     button(byTier(run.warnings), to('warnings'), {
       class: serious ? 'quiet serious' : 'quiet',
       title: 'Go to the warnings',
@@ -89,9 +82,7 @@ export function headline(run: RunView): HTMLElement {
     h(
       'p',
       { class: 'headline' },
-      run.headline.map(({ text, code, whole }) =>
-        code ? h('code', { title: whole }, text) : text,
-      ),
+      run.headline.map(({ text, code, whole }) => (code ? h('code', { title: whole }, text) : text)),
     ),
     run.error ? h('p', { class: 'failure' }, h('b', {}, 'The run failed:'), ` ${why}`) : null,
     run.error?.help ? h('p', { class: 'failure help' }, run.error.help) : null,

@@ -22,9 +22,7 @@ export function toggleKeys(): void {
     shown.close();
     return;
   }
-  const rows = KEYS.map(([key, what]) =>
-    h('tr', {}, h('th', { scope: 'row' }, h('kbd', {}, key)), h('td', {}, what)),
-  );
+  const rows = KEYS.map(([key, what]) => h('tr', {}, h('th', { scope: 'row' }, h('kbd', {}, key)), h('td', {}, what)));
   const dialog = h(
     'dialog',
     { class: 'keys', 'aria-label': 'Keys' },

@@ -38,10 +38,7 @@ export function drawLane(
   const isSeen = (band: Band): boolean => band.end >= start && band.start <= end;
   const [stalls, looks] = [run.stalls.filter(isSeen), run.looks.filter(isSeen)];
   const returns = end >= run.span[1] ? run.returns : [];
-  const who = stallTexts([...stalls, ...looks]).map(([kind, text]): [BandKind, string] => [
-    kind,
-    ofSubject(run, text),
-  ]);
+  const who = stallTexts([...stalls, ...looks]).map(([kind, text]): [BandKind, string] => [kind, ofSubject(run, text)]);
   fillLegend(legend, who, width < 620 ? unnamed : [], laterTexts(returns));
   if (stalls.length > 0) {
     const lengths = stalls.map((it) => duration((it.end - it.start) * 1e9));
@@ -111,12 +108,7 @@ export function laterTexts(events: readonly Event[]): string[] {
 }
 
 /** What the colours and patterns mean, what is shaded, and what lies beyond the axis. */
-function fillLegend(
-  legend: HTMLElement,
-  stalls: [BandKind, string][],
-  shaded: string[],
-  after: string[],
-): void {
+function fillLegend(legend: HTMLElement, stalls: [BandKind, string][], shaded: string[], after: string[]): void {
   const who = stalls.map(([kind, text]) => h('span', {}, h('i', { class: `band ${kind}` }), text));
   legend.hidden = who.length + shaded.length + after.length === 0;
   fill(
@@ -187,10 +179,7 @@ export function placeLengths(
     for (const [line, others] of taken.entries()) {
       const wanted = line === 0 ? [to + 4, from - 4 - size] : [from, to - size];
       const at = wanted.find(
-        (left) =>
-          left >= 0 &&
-          left + size <= edge &&
-          others.every(([a, b]) => left >= b + 3 || left + size <= a - 3),
+        (left) => left >= 0 && left + size <= edge && others.every(([a, b]) => left >= b + 3 || left + size <= a - 3),
       );
       if (at === undefined) continue;
       // Two labels side by side read as two.
@@ -263,13 +252,7 @@ function drawUntold(
  * there is no room to the right it moves to the left. A long one is cut, and hover shows it in whole. Those that find
  * no line are ticks and stand in the table of events, which has them all; the first of `events` find one first.
  */
-function drawEvents(
-  lane: HTMLElement,
-  events: readonly Event[],
-  x: Place,
-  width: number,
-  top: number,
-): number {
+function drawEvents(lane: HTMLElement, events: readonly Event[], x: Place, width: number, top: number): number {
   const isNarrow = width < 620;
   const most = MOST_LINES[isNarrow ? 'narrow' : 'wide'];
   const labels = events.map((event) => {
@@ -300,8 +283,7 @@ function drawEvents(
       label.remove();
       return;
     }
-    if (at + boxes[i]!.size > width && !label.classList.contains('loose'))
-      label.classList.add('flip');
+    if (at + boxes[i]!.size > width && !label.classList.contains('loose')) label.classList.add('flip');
     label.style.left = `${from}px`;
     label.style.top = `${top + row * LINE}px`;
   });
@@ -318,7 +300,5 @@ export function eventTable(run: RunView): HTMLElement | null {
   if (all.length === 0) return null;
   const rows = all.map(({ t, label }) => [`${t.toFixed(3)} s`, label]);
   const columns = [{ number: 'time' }, 'event'];
-  return later(counted(all.length, 'event'), () =>
-    scrolling(table('Events of the run', columns, rows)),
-  );
+  return later(counted(all.length, 'event'), () => scrolling(table('Events of the run', columns, rows)));
 }

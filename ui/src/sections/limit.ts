@@ -83,9 +83,7 @@ export interface Bar {
 export function bars(run: RunView): Bar[] {
   const { t, dt, waits } = run.series;
   if (!waits) return [];
-  const known = t
-    .map((_, i) => i)
-    .filter((i) => WAITS.some(([key]) => (waits[key][i] ?? 0) > 0) && dt[i]! > 0);
+  const known = t.map((_, i) => i).filter((i) => WAITS.some(([key]) => (waits[key][i] ?? 0) > 0) && dt[i]! > 0);
   const each = Math.max(1, Math.ceil(known.length / MOST_BARS));
   const out: Bar[] = [];
   for (let first = 0; first < known.length; first += each) {
@@ -109,16 +107,11 @@ function totals(all: Bar[], [from, to]: readonly [number, number]): number[] {
   const inside = all.filter((b) => b.to > from + 1e-3 && b.from < to - 1e-3);
   const list = inside.length > 0 ? inside : all;
   const seconds = list.reduce((sum, b) => sum + b.to - b.from, 0);
-  return WAITS.map(
-    (_, k) => list.reduce((sum, b) => sum + b.shares[k]! * (b.to - b.from), 0) / (seconds || 1),
-  );
+  return WAITS.map((_, k) => list.reduce((sum, b) => sum + b.shares[k]! * (b.to - b.from), 0) / (seconds || 1));
 }
 
 /** The causes that occur, with their shares; `y` is where the stack has them. */
-function marks(
-  shares: number[],
-  words: Words,
-): { key: WaitKey; text: string; title: string; y: number }[] {
+function marks(shares: number[], words: Words): { key: WaitKey; text: string; title: string; y: number }[] {
   let below = 0;
   return words.waits.flatMap(([key, name, title], k) => {
     const share = shares[k]!;
@@ -196,8 +189,7 @@ function picture(run: RunView, all: Bar[], words: Words, width: number): SVGElem
     const work = { ...at, class: 'wait-ready', y: bottom - size, height: size };
     root.append(svg('rect', back), svg('rect', work));
   }
-  const tick = (y: number, text: string): SVGElement =>
-    svg('text', { x: left - 6, y, 'text-anchor': 'end' }, text);
+  const tick = (y: number, text: string): SVGElement => svg('text', { x: left - 6, y, 'text-anchor': 'end' }, text);
   root.append(tick(9, '100 %'), tick(HEIGHT, '0'));
   if (loops) {
     const name = { x: left, y: HEIGHT + GAP - 5, class: 'name' };
@@ -208,8 +200,7 @@ function picture(run: RunView, all: Bar[], words: Words, width: number): SVGElem
     root.append(svg('text', { x: x(time), y: bottom + 14, 'text-anchor': 'middle' }, text));
   }
   root.addEventListener('mousemove', (e) => {
-    const time =
-      start + ((e.clientX - root.getBoundingClientRect().left - left) / inner) * (end - start);
+    const time = start + ((e.clientX - root.getBoundingClientRect().left - left) / inner) * (end - start);
     const bar = all.find((it) => time >= it.from && time < it.to);
     if (bar) tip.show(e.clientX, e.clientY, ...told(bar, words));
     else tip.hide();
@@ -244,9 +235,7 @@ function reasons(verdict: Verdict): Child[] {
   return [
     decided.length > 0 ? h('ul', { class: 'because' }, decided.map(item)) : null,
     others.length > 0
-      ? later(counted(others.length, 'more fact'), () =>
-          h('ul', { class: 'because' }, others.map(item)),
-        )
+      ? later(counted(others.length, 'more fact'), () => h('ul', { class: 'because' }, others.map(item)))
       : null,
   ];
 }
@@ -255,15 +244,12 @@ type Row = readonly [string, string | null];
 
 const share = (value: number | null | undefined): string | null =>
   value === null || value === undefined ? null : percent(value);
-const length = (ns: number | null): string | null =>
-  ns === null || ns === 0 ? null : duration(ns);
-const cores = (value: number | null): string | null =>
-  value === null ? null : `${significant(value)} cores`;
+const length = (ns: number | null): string | null => (ns === null || ns === 0 ? null : duration(ns));
+const cores = (value: number | null): string | null => (value === null ? null : `${significant(value)} cores`);
 
 /** What concerns the load and the generator. */
 export function ours(e: Evidence, words: Words): Row[] {
-  const rate = (value: number | null): string | null =>
-    value === null ? null : `${significant(value)} ${words.unit}`;
+  const rate = (value: number | null): string | null => (value === null ? null : `${significant(value)} ${words.unit}`);
   const most = (get: (l: Evidence['loops'][number]) => number | null): number | null =>
     e.loops.reduce<number | null>((max, l) => {
       const value = get(l);
@@ -303,15 +289,9 @@ export function theirs(e: Evidence): Row[] {
     ['answer time, mean', length(e.answer_ns)],
     ['simplest answer before the load', length(e.idle_answer_ns)],
     ['CPU of the broker', b ? cores(b.cores) : 'not known'],
-    [
-      `its busiest thread${b?.busiest_thread_name ? `, ${b.busiest_thread_name}` : ''}`,
-      share(b?.busiest_thread),
-    ],
+    [`its busiest thread${b?.busiest_thread_name ? `, ${b.busiest_thread_name}` : ''}`, share(b?.busiest_thread)],
     ['its threads waited for cores', b?.starved == null ? null : `${significant(b.starved)} s/s`],
-    [
-      'machine',
-      `${counted(machine, 'core')}${e.cores < machine ? `, ${e.cores} for bellows` : ''}`,
-    ],
+    ['machine', `${counted(machine, 'core')}${e.cores < machine ? `, ${e.cores} for bellows` : ''}`],
     ['machine idle', share(e.idle)],
     ['taken by the hypervisor', e.steal ? share(e.steal) : null],
     ['shared by broker and bellows', e.same_machine ? 'yes' : 'not known to be'],
@@ -395,22 +375,12 @@ export function limit(run: RunView, store: Store): View | null {
 
 function waitTable(run: RunView, all: Bar[], words: Words): HTMLElement {
   const length = run.span[1] - run.span[0];
-  const shown = words.waits
-    .map((w, k) => ({ name: w[1], k }))
-    .filter(({ k }) => all.some((b) => b.shares[k]! > 0));
-  const head = [
-    { number: 'from, s' },
-    ...shown.map(({ name }) => ({ number: name })),
-    { number: 'event loops busy' },
-  ];
+  const shown = words.waits.map((w, k) => ({ name: w[1], k })).filter(({ k }) => all.some((b) => b.shares[k]! > 0));
+  const head = [{ number: 'from, s' }, ...shown.map(({ name }) => ({ number: name })), { number: 'event loops busy' }];
   const rows = all.map((b) => [
     timeTick(Math.round(b.from * 100) / 100, Math.min(length, 100)),
     ...shown.map(({ k }) => percent(b.shares[k]!)),
     b.working === null ? '–' : percent(b.working),
   ]);
-  return h(
-    'div',
-    { class: 'scroll', tabindex: 0 },
-    table(`What ${words.who} waited for`, head, rows),
-  );
+  return h('div', { class: 'scroll', tabindex: 0 }, table(`What ${words.who} waited for`, head, rows));
 }

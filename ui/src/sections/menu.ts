@@ -7,19 +7,13 @@ import type { State, Store } from '../core/state';
 type Action = readonly [label: string, change: Partial<State>];
 
 /** What can be done with a function, and, where it is one of the graph's frames, with that frame. */
-export function actions(
-  state: State,
-  frame: number,
-  node: number | null,
-  thread: boolean,
-): Action[] {
+export function actions(state: State, frame: number, node: number | null, thread: boolean): Action[] {
   const list: Action[] = [];
   if (node !== null && state.zoom !== node) list.push(['zoom to this frame', { zoom: node }]);
   if (thread) return list;
   if (state.frame !== frame) list.push(['share over time', { frame }]);
   list.push(['callers & callees', { frame, shape: 'callers' }]);
-  if (state.focus !== frame)
-    list.push(['only stacks with this function', { focus: frame, zoom: null }]);
+  if (state.focus !== frame) list.push(['only stacks with this function', { focus: frame, zoom: null }]);
   list.push(['hide this function', { hide: [...state.hide.filter((it) => it !== frame), frame] }]);
   return list;
 }

@@ -19,12 +19,7 @@ import type { Store } from '../core/state';
 import type { Palette } from '../core/theme';
 import type { NamedPanel, RunView } from '../core/view';
 
-const COLORS: readonly ((p: Palette) => string)[] = [
-  (p) => p.ink,
-  (p) => p.receive,
-  (p) => p.send,
-  (p) => p.delay,
-];
+const COLORS: readonly ((p: Palette) => string)[] = [(p) => p.ink, (p) => p.receive, (p) => p.send, (p) => p.delay];
 const DASHES: readonly (number[] | undefined)[] = [undefined, [4, 3]];
 
 interface Scale {
@@ -40,11 +35,7 @@ const SCALES: Record<NamedPanel['unit'], Scale> = {
   bytes: { unit: '', format: bytes, tick: bytesTick },
   'bytes-per-second': { unit: 'per second', format: (v) => `${bytes(v)}/s`, tick: bytesTick },
   cores: { unit: 'cores', format: (v) => `${significant(v)} cores` },
-  share: {
-    unit: 'share of the time',
-    format: percent,
-    tick: (v) => `${Number((v * 100).toPrecision(3))} %`,
-  },
+  share: { unit: 'share of the time', format: percent, tick: (v) => `${Number((v * 100).toPrecision(3))} %` },
   seconds: { unit: '', format: (v) => duration(v * 1e9), tick: (v) => durationTick(v * 1e9) },
 };
 
@@ -96,8 +87,7 @@ export function namedPanel(panel: NamedPanel, at: number): PanelSpec {
       ...(dash ? { dash } : {}),
     };
   });
-  const rest =
-    panel.left_out > 0 ? `the largest; ${grouped(panel.left_out)} more are left out` : '';
+  const rest = panel.left_out > 0 ? `the largest; ${grouped(panel.left_out)} more are left out` : '';
   return {
     id: `named-${at}`,
     title: visible(`${panel.source}: ${panel.name}`),

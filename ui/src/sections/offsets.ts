@@ -183,8 +183,7 @@ export class OffsetMap {
       ctx.fillText(share === 0 ? '0 ms' : share === 1 ? '1 s' : '500 ms', GUTTER_PX - 5, y);
     }
     ctx.textAlign = 'center';
-    const step =
-      [1, 2, 5, 10, 20, 30, 60, 120, 300, 600].find((s) => s * this.cellWidth >= 48) ?? 900;
+    const step = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600].find((s) => s * this.cellWidth >= 48) ?? 900;
     for (let column = (step - (first % step)) % step; column < columns; column += step) {
       ctx.fillText(String(first + column), this.left(column) + 1, height + 9);
     }

@@ -18,24 +18,12 @@ function rates(run: RunView, slices: Slices | null): PanelSpec | null {
   const s = slices ?? run.series;
   const lines: Line[] = [];
   if (some(s.requested) && (some(s.sent) || some(s.received))) {
-    lines.push({
-      label: 'requested',
-      values: s.requested,
-      color: (p) => p.faint,
-      format: perSecond,
-      width: 1,
-    });
+    lines.push({ label: 'requested', values: s.requested, color: (p) => p.faint, format: perSecond, width: 1 });
   }
   // Acknowledgements follow the sends so closely that a second line says something only where
   // there are no deliveries to show.
   if (some(s.sent)) {
-    lines.push({
-      label: 'sent',
-      values: s.sent,
-      color: (p) => p.send,
-      format: perSecond,
-      area: true,
-    });
+    lines.push({ label: 'sent', values: s.sent, color: (p) => p.send, format: perSecond, area: true });
   }
   if (some(s.completed)) {
     lines.push({
@@ -48,12 +36,7 @@ function rates(run: RunView, slices: Slices | null): PanelSpec | null {
     });
   }
   if (some(s.received)) {
-    lines.push({
-      label: 'received',
-      values: s.received,
-      color: (p) => p.receive,
-      format: perSecond,
-    });
+    lines.push({ label: 'received', values: s.received, color: (p) => p.receive, format: perSecond });
   }
   if (lines.length === 0) return null;
   lines.push(...requirementLines(run, 'rates', s.t.length, perSecond));
@@ -62,12 +45,7 @@ function rates(run: RunView, slices: Slices | null): PanelSpec | null {
 }
 
 /** The latency panel of one metric: the heat map with its percentiles over it, by seconds or by slices. */
-export function latency(
-  run: RunView,
-  map: Grid,
-  tools: HTMLElement[],
-  slices: Slices | null = null,
-): PanelSpec | null {
+export function latency(run: RunView, map: Grid, tools: HTMLElement[], slices: Slices | null = null): PanelSpec | null {
   const { metric } = map;
   const from = slices ?? run.series;
   const series = from.latency[metric];
@@ -112,13 +90,7 @@ function cpu(run: RunView): PanelSpec | null {
   const { broker_cores: broker, client_cores: client, steal } = run.series;
   const lines: Line[] = [];
   if (some(broker)) {
-    lines.push({
-      label: subject(run),
-      values: broker,
-      color: (p) => p.ink,
-      format: cores,
-      area: true,
-    });
+    lines.push({ label: subject(run), values: broker, color: (p) => p.ink, format: cores, area: true });
   }
   if (some(client)) {
     lines.push({ label: 'bellows', values: client, color: (p) => p.delay, format: cores });
@@ -141,13 +113,7 @@ function memory(run: RunView): PanelSpec | null {
   const s = run.series;
   const lines: Line[] = [];
   if (makesLine(s.broker_mb)) {
-    lines.push({
-      label: subject(run),
-      values: s.broker_mb,
-      color: (p) => p.ink,
-      format: megabytes,
-      area: true,
-    });
+    lines.push({ label: subject(run), values: s.broker_mb, color: (p) => p.ink, format: megabytes, area: true });
   }
   if (makesLine(s.client_mb)) {
     lines.push({ label: 'bellows', values: s.client_mb, color: (p) => p.delay, format: megabytes });
@@ -181,13 +147,7 @@ export function inFlight(run: RunView): { unit: string; values: Column } | null 
 }
 
 /** All panels but the latency one, which depends on the metric chosen. */
-export function panels(
-  run: RunView,
-  slices: Slices | null = null,
-): {
-  before: PanelSpec[];
-  after: PanelSpec[];
-} {
+export function panels(run: RunView, slices: Slices | null = null): { before: PanelSpec[]; after: PanelSpec[] } {
   const found = inFlight(run);
   const level = found && makesLine(found.values) ? found : null;
   // The scenario that the run asks about comes first.
@@ -217,8 +177,5 @@ export function panels(
   const leading = scenarios[0]?.before[0];
   const first = run.lead ? (leading ?? messages) : (messages ?? leading);
   const further = [...own, messages].filter((it) => it !== first);
-  return {
-    before: first ? [first] : [],
-    after: keep([...further, cpu(run), memory(run), waiting]),
-  };
+  return { before: first ? [first] : [], after: keep([...further, cpu(run), memory(run), waiting]) };
 }

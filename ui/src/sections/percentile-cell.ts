@@ -16,8 +16,7 @@ export function explainMarks(part: HTMLElement): void {
 /** A percentile as text, marked where too few samples lie beyond it. */
 export function percentileCell(latency: LatencySummary, percentile: number, ns: number): Child {
   if (latency.count === 0) return h('span', { class: 'none' }, '–');
-  if (supports(latency.count, percentile))
-    return h('span', { title: exactDuration(ns) }, duration(ns));
+  if (supports(latency.count, percentile)) return h('span', { title: exactDuration(ns) }, duration(ns));
   const why = `${exactDuration(ns)}; fewer than 10 of ${counted(latency.count, 'sample')} lie beyond ${percentile} %`;
   return h('span', { class: 'weak', title: why }, duration(ns), h('sup', {}, WEAK));
 }

@@ -128,8 +128,7 @@ export function percentiles(page: Page, store: Store): View | null {
     const { window } = store.state;
     curves = window ? distributions(page, window).map(curveOf) : measured;
     const figures = window ? figuresOf(page, window) : run.figures;
-    for (const group of all)
-      for (const { chart, lines } of group.charts) chart.draw(lines(curves), group.bounds, p);
+    for (const group of all) for (const { chart, lines } of group.charts) chart.draw(lines(curves), group.bounds, p);
     const of = window ? 'what was answered in it, in whole intervals' : 'measured phase';
     fill(hint, `${of}; both axes logarithmic`);
     fill(rows, summaryTable(run, figures, window !== null));

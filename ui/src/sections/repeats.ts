@@ -57,8 +57,7 @@ function strip(run: RunView, repeats: Repeats, figure: RepeatedFigure): HTMLElem
 /** A dot leads to the run's own report, which lies beside this one's folder. */
 function dotOf(of: RepeatedRun, own: boolean, title: string): HTMLElement {
   const marks = ['dot', own ? 'own' : '', of.invalid ? 'weak' : ''].filter(Boolean).join(' ');
-  if (own || of.id === '')
-    return h('span', { class: marks, title: own ? `${title} (this one)` : title });
+  if (own || of.id === '') return h('span', { class: marks, title: own ? `${title} (this one)` : title });
   const href = `../${encodeURIComponent(of.id)}/report.html`;
   return h('a', { class: marks, href, title, 'aria-label': title });
 }

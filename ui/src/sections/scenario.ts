@@ -3,16 +3,7 @@
 import type { Line, PanelSpec } from '../charts/panel';
 import { type Column, called, count, type Slices, shortName, subject, whose } from '../core/data';
 import { h } from '../core/dom';
-import {
-  bytes,
-  bytesTick,
-  counted,
-  duration,
-  durationTick,
-  grouped,
-  si,
-  significant,
-} from '../core/format';
+import { bytes, bytesTick, counted, duration, durationTick, grouped, si, significant } from '../core/format';
 import { heatColor, type Palette } from '../core/theme';
 import type { MetricInfo, RunView, ScenarioSummary } from '../core/view';
 import { requirementLines } from './requirements';
@@ -71,8 +62,7 @@ export function scenarioTiles(run: RunView, name: string, scenario: ScenarioSumm
     if (of && number > 0) tiles.push(tile(of.name, grouped(number), unit, '', of.meaning));
   }
   const missed = count(name, scenario, 'not_begun');
-  if (missed > 0)
-    tiles.push(tile('not begun', grouped(missed), unit, 'no room in time', 'due, and no room'));
+  if (missed > 0) tiles.push(tile('not begun', grouped(missed), unit, 'no room in time', 'due, and no room'));
   const atEnd = count(name, scenario, 'in_flight_at_end');
   for (const it of counts.filter((it) => it.kind === 'peak')) {
     const most = count(name, scenario, it.key);
@@ -82,8 +72,7 @@ export function scenarioTiles(run: RunView, name: string, scenario: ScenarioSumm
   const one = unit.replace(/s$/, '');
   const cost = (who: string, us: number | null, cores: number | null): void => {
     if (us === null) return;
-    const under =
-      cores === null ? '' : `${significant(cores)} of ${counted(run.hardware.cores, 'core')}`;
+    const under = cores === null ? '' : `${significant(cores)} of ${counted(run.hardware.cores, 'core')}`;
     const exactly = `${us} CPU-microseconds per ${one}`;
     tiles.push(tile(`${who} CPU`, significant(us / 1e3), `ms/${one}`, under, exactly));
   };
@@ -93,18 +82,12 @@ export function scenarioTiles(run: RunView, name: string, scenario: ScenarioSumm
 }
 
 /** Why operations failed; null where none did. */
-export function failures(
-  run: RunView,
-  name: string,
-  scenario: ScenarioSummary,
-): HTMLElement | null {
+export function failures(run: RunView, name: string, scenario: ScenarioSummary): HTMLElement | null {
   if (scenario.failures.length === 0) return null;
   return h(
     'ul',
     { class: 'hint' },
-    scenario.failures.map((f) =>
-      h('li', {}, `${whose(run, name)}${grouped(f.count)} failed: ${f.reason}`),
-    ),
+    scenario.failures.map((f) => h('li', {}, `${whose(run, name)}${grouped(f.count)} failed: ${f.reason}`)),
   );
 }
 
@@ -180,10 +163,7 @@ export function windowed(run: RunView, name: string, slices: Slices | null): Cou
       const sum = some.reduce((all, [value, seconds]) => all + value * seconds, 0);
       return sum / width(from, ends[w]!);
     });
-  const merged = Object.entries(counts).map(([key, column]) => [
-    key,
-    column && merge(column, peaks.has(key)),
-  ]);
+  const merged = Object.entries(counts).map(([key, column]) => [key, column && merge(column, peaks.has(key))]);
   return {
     t: firsts.map((from) => t[from]!),
     dt: firsts.map((from, w) => width(from, ends[w]!)),
@@ -209,13 +189,7 @@ export function scenarioPanels(
   const own = run.metrics.filter((metric) => metric.scenario === name);
   const rates: Line[] = [];
   if (isFirst(run, name) && requested.some((v) => v !== null && v > 0))
-    rates.push({
-      label: 'requested',
-      values: requested,
-      color: (p) => p.faint,
-      format: perSecond,
-      width: 1,
-    });
+    rates.push({ label: 'requested', values: requested, color: (p) => p.faint, format: perSecond, width: 1 });
   const all = own.filter((it) => it.kind === 'counter' && counts[it.key]);
   const ours = run.figures.scenarios[name]?.unit || all[0]?.unit;
   // What counts something else, such as bytes, has an axis of its own.

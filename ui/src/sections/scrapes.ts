@@ -25,10 +25,7 @@ export function brokerCost(page: ScrapedPage): { text: string; title: string } |
   const cpu = page.broker_cpu;
   if (!cpu) {
     if (!page.is_of_broker || page.completed === 0) return null;
-    return {
-      text: '–',
-      title: 'unknown: fewer than 12 pages, one all the time, or other work at the same times',
-    };
+    return { text: '–', title: 'unknown: fewer than 12 pages, one all the time, or other work at the same times' };
   }
   const time = (s: number): string => `${s < 0 ? '-' : ''}${duration(Math.abs(s) * 1e9)}`;
   const [low, high] = cpu.interval;
@@ -45,9 +42,7 @@ export function scrapeTiles(run: RunView): Tile[] {
     const time = response.count > 0 ? duration(response.p50_ns) : '–';
     const [value, unit] = time.split(' ') as [string, string?];
     const size =
-      page.completed > 0
-        ? `${counted(page.completed, 'page')}, ${bytes(page.page_bytes)} each (median)`
-        : 'no page';
+      page.completed > 0 ? `${counted(page.completed, 'page')}, ${bytes(page.page_bytes)} each (median)` : 'no page';
     const under = [size, missed(page)].filter(Boolean).join(', ');
     const cost = page.broker_cpu ? brokerCost(page) : null;
     const cpu = cost ? `; CPU of the broker for each ${cost.text}, ${cost.title}` : '';

@@ -8,13 +8,7 @@ export type Tile = HTMLElement;
 /** Letters of a label: two lines. */
 const LONGEST = 44;
 
-export function tile(
-  label: string,
-  value: Child,
-  unit: string,
-  under: string,
-  title: string,
-): Tile {
+export function tile(label: string, value: Child, unit: string, under: string, title: string): Tile {
   const short = shortened(label, LONGEST);
   return h(
     'div',

@@ -41,11 +41,7 @@ export function wholeSpan(run: RunView): readonly [number, number] {
 const LEAST_PIXELS = 0.9;
 
 /** Whether a plot of this width has room for the slices that lie in a stretch of time. */
-export function hasRoom(
-  { t }: Times,
-  [from, to]: readonly [number, number],
-  pixels: number,
-): boolean {
+export function hasRoom({ t }: Times, [from, to]: readonly [number, number], pixels: number): boolean {
   const seen = t.filter((at) => at >= from && at <= to).length;
   return pixels >= seen * LEAST_PIXELS;
 }
@@ -65,11 +61,7 @@ export function wholeName(run: RunView): string {
   return has('warmup') ? 'warm-up' : 'whole run';
 }
 
-export function timeline(
-  { run, histograms, slices }: Page,
-  store: Store,
-  pointer: Pointer,
-): View | null {
+export function timeline({ run, histograms, slices }: Page, store: Store, pointer: Pointer): View | null {
   // A grid is made when it is looked at for the first time.
   const grids = new Map<Histograms, Grid>();
   const gridIn = (all: Histograms[], metric: Metric | undefined): Grid | undefined => {
@@ -101,8 +93,7 @@ export function timeline(
   };
   const specs = specsOf(null);
   if (specs.length === 0 || run.series.t.length === 0) return null;
-  const visible = (): readonly [number, number] =>
-    (store.state.axis === 'window' && store.state.window) || run.span;
+  const visible = (): readonly [number, number] => (store.state.axis === 'window' && store.state.window) || run.span;
   /** The slices where they have room. */
   const fineAt = (width: number): Slices | null => {
     const { left, right } = margins(width);
@@ -163,11 +154,9 @@ export function timeline(
   const axisName = h('p', { class: 'axis-name' });
   const closer = button('', () => store.set({ axis: other() }, true), { class: 'quiet' });
   const other = () => (store.state.axis === 'window' ? 'run' : 'window');
-  const wall = button(
-    'wall clock',
-    () => store.set({ clock: store.state.clock === 'wall' ? 'run' : 'wall' }),
-    { title: 'Times by the wall clock, in UTC' },
-  );
+  const wall = button('wall clock', () => store.set({ clock: store.state.clock === 'wall' ? 'run' : 'wall' }), {
+    title: 'Times by the wall clock, in UTC',
+  });
   const whole = (): void => store.set({ window: null, axis: 'run' }, true);
   const reset = button(`whole ${wholeName(run).replace(/^whole /, '')}`, whole, {
     class: 'quiet',
@@ -187,8 +176,7 @@ export function timeline(
       class: 'charts',
       tabindex: 0,
       role: 'group',
-      'aria-label':
-        'Time axis. Left and right move the crosshair, with Shift they choose a window, Escape goes back.',
+      'aria-label': 'Time axis. Left and right move the crosshair, with Shift they choose a window, Escape goes back.',
       onkeydown: (e: KeyboardEvent) => {
         if (keyboard(e, run, store, pointer)) e.preventDefault();
       },
@@ -306,8 +294,7 @@ function keyboard(e: KeyboardEvent, run: RunView, store: Store, pointer: Pointer
   const next = Math.min(run.span[1], Math.max(run.span[0], at + direction * step));
   if (e.shiftKey) {
     // The edge nearer to the crosshair moves.
-    const edges: [number, number] =
-      Math.abs(at - from) <= Math.abs(at - to) ? [next, to] : [from, next];
+    const edges: [number, number] = Math.abs(at - from) <= Math.abs(at - to) ? [next, to] : [from, next];
     store.set({ window: clampWindow(run.span, ...edges) });
   }
   pointer.set(next);

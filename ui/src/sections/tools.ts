@@ -15,13 +15,7 @@ import { clampWindow, effectiveWindow, wholeName } from './timeline';
 export type Result = { hits: Uint8Array; share: number; frames: number } | null;
 
 /** The regular expression, and what it found; shares are of samples, or of what else is drawn. */
-export function searchBox(
-  store: Store,
-  of = 'samples',
-): {
-  element: HTMLElement;
-  show(result: Result): void;
-} {
+export function searchBox(store: Store, of = 'samples'): { element: HTMLElement; show(result: Result): void } {
   const input = h('input', {
     type: 'search',
     id: 'search',
@@ -99,19 +93,15 @@ export function toolbar(
       ['heavy', 'heaviest first', 'Left-heavy'],
       ['name', 'by name', 'Alphabetical'],
       ...(profile.timed
-        ? ([
-            ['time', 'by time', "Flame chart: each thread's stacks in the order of their time"],
-          ] as const)
+        ? ([['time', 'by time', "Flame chart: each thread's stacks in the order of their time"]] as const)
         : []),
     ],
     store.state.order,
     (v) => store.set({ order: v, ...(v === 'time' ? { zoom: null } : {}) }),
   );
-  const collapse = button(
-    'collapse recursion',
-    () => store.set({ collapse: !store.state.collapse }),
-    { title: 'Draw a function that calls itself as one frame' },
-  );
+  const collapse = button('collapse recursion', () => store.set({ collapse: !store.state.collapse }), {
+    title: 'Draw a function that calls itself as one frame',
+  });
   const difference = button('difference to the rest', () => {
     const on = !store.state.difference;
     store.set({ difference: on, sort: on ? 'change' : 'self' });
@@ -141,13 +131,9 @@ export function toolbar(
     profile.timed ? difference : null,
     back,
     pictures(name, draw),
-    button(
-      'folded',
-      () => save(`${name}.folded`, folded(profile, analysis.tree, analysis.weights)),
-      {
-        title: 'Save the stacks of the window, folded',
-      },
-    ),
+    button('folded', () => save(`${name}.folded`, folded(profile, analysis.tree, analysis.weights)), {
+      title: 'Save the stacks of the window, folded',
+    }),
     button('CSV', () => save(`${name}-functions.csv`, functionCsv(analysis, store), 'text/csv'), {
       title: 'Save the function table as CSV',
     }),
@@ -156,11 +142,7 @@ export function toolbar(
 
 function functionCsv(analysis: Analysis, store: Store): string {
   const { profile, weights } = analysis;
-  const rows = sorted(
-    analysis.rowsBelow(analysis.nodeOf(store.state.zoom)),
-    store.state.sort,
-    profile.names,
-  );
+  const rows = sorted(analysis.rowsBelow(analysis.nodeOf(store.state.zoom)), store.state.sort, profile.names);
   return csv([
     [
       'function',
@@ -205,9 +187,7 @@ export function filters(analysis: Analysis, store: Store): { element: HTMLElemen
       fill(
         element,
         inside !== null && chip('only', inside, () => store.set({ focus: null }, true)),
-        known.map((frame) =>
-          chip('hidden', frame, () => store.set({ hide: hide.filter((it) => it !== frame) }, true)),
-        ),
+        known.map((frame) => chip('hidden', frame, () => store.set({ hide: hide.filter((it) => it !== frame) }, true))),
       );
     },
   };

@@ -12,8 +12,7 @@ const MOST_QUEUES = 12;
 /** Queues that are drawn one by one where there are more: the others are one box. */
 const FIRST_QUEUES = 3;
 
-const named = (text: string, empty: string): Child =>
-  text === '' ? h('i', {}, empty) : h('code', {}, text);
+const named = (text: string, empty: string): Child => (text === '' ? h('i', {}, empty) : h('code', {}, text));
 
 interface Load {
   /** The nodes of a cluster that its connections begin on; empty where there is one. */
@@ -114,8 +113,7 @@ export function drawingOf({ topology: t, experiment }: RunView): Drawing {
     if (!boxes.has(id)) boxes.set(id, { id, name, type, vhost });
   };
   // A load does not say its virtual host: the exchange is in one where something is bound to it, if in any.
-  for (const name of used)
-    add(shown.find((b) => b.source === name)?.vhost ?? t.queues[0]?.vhost ?? '', name);
+  for (const name of used) add(shown.find((b) => b.source === name)?.vhost ?? t.queues[0]?.vhost ?? '', name);
   for (const b of shown) add(b.vhost, b.source);
   for (const b of shown) if (b.destination_type === 'exchange') add(b.vhost, b.destination);
   const lines = new Map<string, Drawing['lines'][number]>();
@@ -169,29 +167,18 @@ export function topology(run: RunView): View | null {
   const loads = loadsOf(run.experiment);
   const producers = loads.reduce((sum, load) => sum + load.producers, 0);
   const consumers = loads.reduce((sum, load) => sum + load.consumers, 0);
-  const box = (kind: string, ...content: Child[]): HTMLElement =>
-    h('div', { class: `box ${kind}` }, content);
+  const box = (kind: string, ...content: Child[]): HTMLElement => h('div', { class: `box ${kind}` }, content);
   const line = (text: string): HTMLElement => h('span', {}, text);
   const small = (text: string): HTMLElement => h('span', { class: 'soft' }, text);
   const ends = (who: 'producers' | 'consumers', number: number, msgs: number): HTMLElement =>
-    box(
-      'ends',
-      h('b', {}, who),
-      small(count(number)),
-      ...nodesOf(loads, who).map(small),
-      rate(msgs),
-    );
+    box('ends', h('b', {}, who), small(count(number)), ...nodesOf(loads, who).map(small), rate(msgs));
   const from = ends('producers', producers, sent.rate);
   const to = ends('consumers', consumers, received.rate);
   const nodeName = nodeNames(run.topology);
   const hosts = hasHosts(run.topology);
   const within = (vhost: string): string => (hosts && vhost ? ` in ${vhost}` : '');
   const exchanges = drawing.exchanges.map(({ name, type, vhost }) =>
-    box(
-      'exchange',
-      named(name, 'default exchange'),
-      small(`${type} exchange`.trim() + within(vhost)),
-    ),
+    box('exchange', named(name, 'default exchange'), small(`${type} exchange`.trim() + within(vhost))),
   );
   const only = run.topology.queues.length === 1;
   const queues = drawing.queues.map((q) =>
@@ -217,12 +204,7 @@ export function topology(run: RunView): View | null {
   const element = h(
     'figure',
     { class: 'topology' },
-    h(
-      'figcaption',
-      {},
-      h('b', {}, 'Topology'),
-      h('span', { class: 'unit' }, caption(run.topology)),
-    ),
+    h('figcaption', {}, h('b', {}, 'Topology'), h('span', { class: 'unit' }, caption(run.topology))),
     h(
       'div',
       { class: 'drawing' },
@@ -232,9 +214,7 @@ export function topology(run: RunView): View | null {
       column(
         ...queues,
         restBox,
-        drawing.hidden > 0
-          ? small(`and ${grouped(drawing.hidden)} more objects that the record does not hold`)
-          : null,
+        drawing.hidden > 0 ? small(`and ${grouped(drawing.hidden)} more objects that the record does not hold`) : null,
       ),
       received.total > 0 ? column(to) : null,
     ),
@@ -251,8 +231,7 @@ export function topology(run: RunView): View | null {
     const link = (a: HTMLElement | undefined, b: HTMLElement | undefined, title: string): void => {
       if (a && b && a !== b) lines.append(curve(a, b, origin, beside, title));
     };
-    if (sent.total > 0)
-      for (const load of loads) if (load.producers > 0) link(from, exchangeOf(load), '');
+    if (sent.total > 0) for (const load of loads) if (load.producers > 0) link(from, exchangeOf(load), '');
     for (const { source, queue, exchange, keys } of drawing.lines) {
       const end = queue === null ? exchangeAt.get(exchange ?? '') : queueAt.get(queue);
       link(exchangeAt.get(source), end, `routing key ${keys.slice(0, 8).join(', ') || 'empty'}`);
@@ -323,13 +302,7 @@ export function past(one: DOMRect, two: DOMRect, side: 'left' | 'right'): string
 }
 
 /** A line between two boxes, on the right side of a narrow page where it begins or ends at clients. */
-function curve(
-  a: HTMLElement,
-  b: HTMLElement,
-  origin: DOMRect,
-  beside: boolean,
-  title: string,
-): SVGElement {
+function curve(a: HTMLElement, b: HTMLElement, origin: DOMRect, beside: boolean, title: string): SVGElement {
   const place = (box: HTMLElement): DOMRect => {
     const { x, y, width, height } = box.getBoundingClientRect();
     return new DOMRect(x - origin.left, y - origin.top, width, height);
@@ -351,8 +324,7 @@ function tables(t: Topology): HTMLElement[] {
       )
     : null;
   const out = [queueTable(t, hosts), left, bindingTable(t, hosts)].filter((it) => it !== null);
-  if (t.omitted > 0)
-    out.push(h('p', { class: 'hint' }, `${grouped(t.omitted)} more objects are not listed.`));
+  if (t.omitted > 0) out.push(h('p', { class: 'hint' }, `${grouped(t.omitted)} more objects are not listed.`));
   return out;
 }
 
@@ -369,9 +341,7 @@ function queueTable(t: Topology, hosts: boolean): HTMLElement | null {
     ...(led ? ['leader', 'members'] : []),
     'arguments',
   ];
-  const title = t.consumers_left
-    ? 'Queues when the run had ended'
-    : 'Queues when the measured phase ended';
+  const title = t.consumers_left ? 'Queues when the run had ended' : 'Queues when the measured phase ended';
   const rows = t.queues.map((q) => [
     named(q.name, 'without a name'),
     ...(hosts ? [q.vhost] : []),

@@ -23,10 +23,7 @@ function ending({ returned }: TracedCall): string {
 }
 
 /** When a call began, in seconds since the start; with the phase where that is not the measured one. */
-export function calledAt(
-  { phases }: Pick<RunView, 'phases'>,
-  { t_ns }: Pick<TracedCall, 't_ns'>,
-): string {
+export function calledAt({ phases }: Pick<RunView, 'phases'>, { t_ns }: Pick<TracedCall, 't_ns'>): string {
   const t = t_ns / 1e9;
   const phase: Phase = phases.find((it) => t >= it.start && t < it.end)?.phase ?? 'measure';
   return `${t.toFixed(3)} s${phase === 'measure' ? '' : ` (${PHASE_LABELS[phase]})`}`;
@@ -36,8 +33,7 @@ export function calledAt(
 export function commonBeginning(texts: string[]): number {
   const [first = '', ...others] = texts;
   let length = first.length;
-  for (const text of others)
-    while (!text.startsWith(first.slice(0, length))) length = Math.floor(length * 0.9);
+  for (const text of others) while (!text.startsWith(first.slice(0, length))) length = Math.floor(length * 0.9);
   return others.length === 0 || length < LONGEST / 2 ? 0 : length;
 }
 

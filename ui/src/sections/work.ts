@@ -25,14 +25,10 @@ export const NOBODY: Whose = { key: 'none', label: 'no Erlang process' };
 /** What a process counts for. */
 export function whose(process: ProcessView, by: SplitBy): Whose {
   const { label, id, role, connection, vhost } = process;
-  const of = (parts: unknown[], text: string): Whose => ({
-    key: JSON.stringify(parts),
-    label: text,
-  });
+  const of = (parts: unknown[], text: string): Whose => ({ key: JSON.stringify(parts), label: text });
   if (by === 'process') return of(id === '' ? [label] : [label, role, vhost], label);
   if (by === 'role') return of([role], role || 'other processes');
-  if (by === 'connection')
-    return of([connection], (connection ?? 'other connections') || 'no connection');
+  if (by === 'connection') return of([connection], (connection ?? 'other connections') || 'no connection');
   return of([vhost], (vhost ?? 'other virtual hosts') || 'no virtual host');
 }
 
@@ -68,11 +64,7 @@ export function split(profile: Profile, weights: Float64Array, by: SplitBy): Wor
  * Who was chosen, by their key, and per process, and 0 for none, 1 where it belongs to them; null where nothing that
  * exists was.
  */
-export function chosen(
-  profile: Profile,
-  by: SplitBy,
-  who: string,
-): { label: string; flags: Uint8Array } | null {
+export function chosen(profile: Profile, by: SplitBy, who: string): { label: string; flags: Uint8Array } | null {
   if (who === '') return null;
   const flags = new Uint8Array(profile.processes.length + 1);
   let label: string | null = null;
