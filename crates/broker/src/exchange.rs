@@ -146,7 +146,7 @@ impl Exchange {
                 all.iter().for_each(|b| found(b.destination));
             }
             Bindings::All(all) => {
-                all.iter().filter(|b| headers_match(b.arguments.view(), headers)).for_each(|b| found(b.destination))
+                all.iter().filter(|b| headers_match(b.arguments.view(), headers)).for_each(|b| found(b.destination));
             }
             Bindings::Topic(patterns) => patterns.matching(key, |b| found(b.destination)),
         }

@@ -237,7 +237,7 @@ mod tests {
     use measure::Time;
 
     use super::*;
-    use crate::{Builder, ErlangProcess, Merge, ProfileHeader, Sample, Unwinding};
+    use crate::{Builder, ErlangProcess, Merge, ProfileHeader, Sample};
 
     fn profile() -> Profile {
         let mut builder = Builder::default();

@@ -298,8 +298,11 @@ impl Search<'_> {
         let of = |(name, rate): (&str, f64)| {
             // What was changed for the trials is changed for the run, too.
             let changed = self.args.changes.shown();
-            let options = changed.chain(rate_options(&self.experiment, rate));
-            let options: String = options.map(|it| format!(" --set {}", shell_word(&it))).collect();
+            let all: Vec<String> = changed.chain(rate_options(&self.experiment, rate)).collect();
+            let key = |it: &str| it.split('=').next().map(str::to_owned);
+            let is_last = |at: usize| !all.iter().skip(at + 1).any(|later| key(later) == key(&all[at]));
+            let options = (0..all.len()).filter(|at| is_last(*at)).map(|at| format!(" --set {}", shell_word(&all[at])));
+            let options: String = options.collect();
             let runs = find::runs_option(&self.args.output.runs.runs);
             let experiment = shell_word(&self.args.experiment);
             SuggestedRate { name: name.to_owned(), rate, command: format!("bellows run {experiment}{options}{runs}") }

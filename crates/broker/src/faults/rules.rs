@@ -254,7 +254,7 @@ impl Faults {
             FaultKind::SlowRoute { .. } => self.active.routes.push(at),
             FaultKind::Block => self.active.blocks.push(at),
             FaultKind::Lose | FaultKind::Duplicate { .. } | FaultKind::Reorder { .. } | FaultKind::Corrupt { .. } => {
-                self.active.deliveries.push(at)
+                self.active.deliveries.push(at);
             }
         }
         self.note_span(at, Span { start: now, end });

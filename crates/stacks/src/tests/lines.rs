@@ -68,7 +68,7 @@ fn stacks_and_pprof_keep_lines() {
     let path = |name: &str| dir.path().join(name);
     let known = known();
     known.write_stacks(&path("cpu.stacks")).unwrap();
-    std::fs::write(path("cpu.pb.gz"), known.to_pprof().unwrap()).unwrap();
+    fs::write(path("cpu.pb.gz"), known.to_pprof().unwrap()).unwrap();
     for name in ["cpu.stacks", "cpu.pb.gz"] {
         let read = Profile::open_with_lines(&FORMATS, &path(name), None).unwrap();
         assert_eq!(rows(&read.by_line()), by_line(), "{name}");
@@ -84,7 +84,7 @@ fn a_file_without_lines_is_as_it_was() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("cpu.stacks");
     known().without_lines().write_stacks(&path).unwrap();
-    let text = std::fs::read_to_string(path).unwrap();
+    let text = fs::read_to_string(path).unwrap();
     assert!(text.contains("{\"frame\":[\"leaf\",\"m.so\",\"native\"]}"), "{text}");
     let mut writer = StacksWriter::new(std::io::sink(), ProfileHeader::default());
     let frame = Frame::new("f", "", FrameKind::Native);

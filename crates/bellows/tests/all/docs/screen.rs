@@ -244,7 +244,8 @@ fn is_cut(command: &str, line: &Line, columns: usize) -> bool {
     let is_code = line.starts_with("    ") && command.starts_with("help");
     // Of a command in the background.
     let is_end = line.starts_with("error: lost the connection");
-    let is_example = line.trim_start().starts_with("bellows ");
+    // Alone, or in a row of the end of a command.
+    let is_example = line.rsplit("  ").next().unwrap_or_default().starts_with("bellows ");
     // clap does not break it.
     let is_usage = line.starts_with("Usage: ");
     let last = line.split_whitespace().last().unwrap_or_default();

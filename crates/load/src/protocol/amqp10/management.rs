@@ -145,8 +145,8 @@ type AmqpAdmin<'a, E> = <AmqpConnection as Connection>::Admin<'a, E>;
 
 /// Asks whoever knows about a broker's queues.
 pub(crate) enum LinkAdmin<'a, E: Environment> {
-    Amqp091(AmqpAdmin<'a, E>),
-    Artemis(ArtemisAdmin<'a, E>),
+    Amqp091(Box<AmqpAdmin<'a, E>>),
+    Artemis(Box<ArtemisAdmin<'a, E>>),
 }
 
 pub(crate) struct ArtemisAdmin<'a, E: Environment> {
@@ -181,7 +181,8 @@ impl<'a, E: Environment> Admin<'a, E> for LinkAdmin<'a, E> {
         let [product, version] = blocking.connection().server.clone();
         if Dialect::of(&product) == Dialect::RabbitMq {
             blocking.close()?;
-            return AmqpAdmin::connect(environment, endpoint, options, timeout, control).map(Self::Amqp091);
+            return AmqpAdmin::connect(environment, endpoint, options, timeout, control)
+                .map(|it| Self::Amqp091(Box::new(it)));
         }
         let server = Server {
             product: match product.as_str() {
@@ -196,7 +197,7 @@ impl<'a, E: Environment> Admin<'a, E> for LinkAdmin<'a, E> {
             answer: blocking.answer,
             most_clients: blocking.connection().most_clients(),
         };
-        Ok(Self::Artemis(ArtemisAdmin { blocking, server, may_manage }))
+        Ok(Self::Artemis(Box::new(ArtemisAdmin { blocking, server, may_manage })))
     }
 
     fn server(&self) -> &Server {
