@@ -196,14 +196,14 @@ mod tests {
             ..question
         };
         let begun = Instant::now();
-        let error = ask::<u32>(beam.options.clone(), never, &|| false).unwrap_err();
+        let error = ask::<u32>(beam.options, never, &|| false).unwrap_err();
         let (took, text) = (begun.elapsed(), error.to_string());
         assert!(took >= Duration::from_secs(7) && took < first * 5, "{took:?}");
         assert!(matches!(error, BrokerError::Control { timed_out: true, .. }), "{error:?}");
         assert!(text.contains("no answer within 7 s"), "{text}");
         let begun = Instant::now();
         let is_over = || begun.elapsed() > Duration::from_millis(1_000);
-        let error = ask::<u32>(beam.options.clone(), never, &is_over).unwrap_err();
+        let error = ask::<u32>(beam.options, never, &is_over).unwrap_err();
         assert!(begun.elapsed() < Duration::from_millis(2_900), "{:?}", begun.elapsed());
         assert!(error.to_string().contains("stopped"), "{error}");
     }
@@ -221,7 +221,7 @@ mod tests {
             again: Some(Duration::from_secs(60)),
         };
         let begun = Instant::now();
-        let error = ask::<u32>(beam.options.clone(), question, &|| false).unwrap_err();
+        let error = ask::<u32>(beam.options, question, &|| false).unwrap_err();
         let (took, text) = (begun.elapsed(), error.to_string());
         assert!(took < Duration::from_secs(20), "{took:?}");
         let is_said = |seconds: u64| text.contains(&format!("no answer within {seconds} s"));

@@ -187,7 +187,6 @@ impl LiveTable {
 
     /// Figures, as far as there is room: messages give way to scenarios beside them, which were asked for.
     fn body(&self, columns: usize, room: usize) -> Vec<String> {
-        let is_alone = !self.has_beside();
         let is_whole = |it: &Extent| matches!(it, Extent::Whole | Extent::Brief);
         let layouts = LAYOUTS.iter().filter(|(messages, _)| self.has_beside() || is_whole(messages));
         let (mut layout, mut body) = (Layout::default(), Vec::new());

@@ -372,7 +372,7 @@ impl Faults {
             FaultEvent::Kills(killed) => collected.killed.push(killed),
             FaultEvent::Starts(starter) => collected.starters.push(starter),
             FaultEvent::Survives { node, pid } => {
-                collected.returned.push(Returned { node, pid, gone: 0.0, profile: None })
+                collected.returned.push(Returned { node, pid, gone: 0.0, profile: None });
             }
             FaultEvent::Watched => {
                 self.watched = self.outcomes.len().checked_sub(1);

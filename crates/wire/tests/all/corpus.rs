@@ -22,7 +22,8 @@ fn replay(target: &str, entry: fn(&[u8])) {
 
 #[test]
 fn each_corpus_is_replayed() {
-    let targets: [(&str, fn(&[u8])); 9] = [
+    type Entry = fn(&[u8]);
+    let targets: [(&str, Entry); 9] = [
         ("client_input", fuzzing::client_input),
         ("server_input", fuzzing::server_input),
         ("table", fuzzing::table),

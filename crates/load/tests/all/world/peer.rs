@@ -60,7 +60,7 @@ impl Peer {
                     asked.push(Asked::Method(channel, method.info().name));
                 }
                 ServerEvent::Ack { channel, delivery_tag, multiple } => {
-                    asked.push(Asked::Ack { channel, tag: delivery_tag, multiple })
+                    asked.push(Asked::Ack { channel, tag: delivery_tag, multiple });
                 }
                 ServerEvent::Publish { channel, body, .. } => {
                     self.published.push_back(body.to_vec());

@@ -221,7 +221,7 @@ impl Follower<'_> {
 /// multiples.
 fn until_next(unix_ns: u64, every: Nanos) -> Nanos {
     let every = every.0.max(1);
-    Nanos(if DAY % every == 0 { every - unix_ns % every } else { every })
+    Nanos(if DAY.is_multiple_of(every) { every - unix_ns % every } else { every })
 }
 
 /// Whether a period ended as soon as it began: the recording was over by then.
