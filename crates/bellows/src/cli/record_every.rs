@@ -178,7 +178,7 @@ impl Screen {
             }
             Told::Ended { process, pid } => self.say(&format!("{process} ({pid}) has ended")),
             Told::Refused { process, pid, problem } => {
-                self.say(&format!("{process} ({pid}) is not recorded: {}", problem.sentence()))
+                self.say(&format!("{process} ({pid}) is not recorded: {}", problem.sentence()));
             }
             Told::Paused(_) if self.paused => {}
             Told::Paused(problem) => {

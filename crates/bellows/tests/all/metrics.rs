@@ -233,7 +233,7 @@ fn addresses_that_make_no_sense_are_refused_and_a_server_that_is_silent_delays_n
     let ended = start(bellows(dir.path(), &load(&broker.url, &["--metrics", broker.address()]))).end();
     ended.assert_error(1, &["cannot serve metrics"]);
 
-    let (silent, address) = listener();
+    let (_silent, address) = listener();
     let to = format!("http://{address}/v1/metrics");
     let begun = Instant::now();
     let ended = start(bellows(dir.path(), &load(&broker.url, &["--metrics-to", &to]))).end();

@@ -196,7 +196,7 @@ mod tests {
             ..question
         };
         let begun = Instant::now();
-        let error = ask::<u32>(beam.options, never, &|| false).unwrap_err();
+        let error = ask::<u32>(beam.options.clone(), never, &|| false).unwrap_err();
         let (took, text) = (begun.elapsed(), error.to_string());
         assert!(took >= Duration::from_secs(7) && took < first * 5, "{took:?}");
         assert!(matches!(error, BrokerError::Control { timed_out: true, .. }), "{error:?}");

@@ -237,7 +237,7 @@ fn print(path: &Path, root: &FunctionPattern, number: usize, larger: &Larger) ->
     match path.comparison() {
         Some(compared) => paths::print_comparison(&compared)?,
         None => {
-            output::print(&format!("\nFewer than ten calls have no slow ones to set apart: {}\n", larger.advice()))?
+            output::print(&format!("\nFewer than ten calls have no slow ones to set apart: {}\n", larger.advice()))?;
         }
     }
     output::print_prose(&format!("\n{}\n", paths::provenance(path)))
