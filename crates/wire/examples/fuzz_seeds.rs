@@ -109,7 +109,7 @@ fn conversation(corpus: &Corpus) -> Result<(), Box<dyn Error>> {
                     corpus.put("method", &format!("recorded-{name}"), payload)?;
                 }
                 Some(&FRAME_HEADER) => {
-                    corpus.put("properties", &format!("recorded-{name}-{i}"), payload.get(12..).unwrap_or_default())?
+                    corpus.put("properties", &format!("recorded-{name}-{i}"), payload.get(12..).unwrap_or_default())?;
                 }
                 _ => {}
             }

@@ -129,7 +129,7 @@ export function namedMenu(run: RunView, store: Store): HTMLElement | null {
       ),
     );
   store.on(['panels'], () => {
-    const focused = [...element.querySelectorAll('button')].findIndex((it) => it === document.activeElement);
+    const focused = [...element.querySelectorAll('button')].indexOf(document.activeElement as HTMLButtonElement);
     draw();
     element.querySelectorAll('button')[focused]?.focus();
   });
