@@ -561,7 +561,8 @@ pub(crate) fn place(record: &RunRecord, broker: &BrokerSummary) -> String {
         let found = topology.queues.iter();
         let found = found.filter(|queue| own.contains(&queue.name));
         let mut kinds: BTreeSet<&str> = found.map(|queue| queue.kind.as_str()).collect();
-        if kinds.is_empty() {
+        // Only RabbitMQ has types of queues.
+        if kinds.is_empty() && !broker.kind.ends_with("artemis") {
             kinds = requested_kinds(&record.experiment);
         }
         let kind = match (kinds.len(), kinds.first()) {
@@ -575,7 +576,7 @@ pub(crate) fn place(record: &RunRecord, broker: &BrokerSummary) -> String {
             "" => "the broker".into(),
             "embedded" => "the embedded broker".into(),
             "rabbitmq" => "RabbitMQ".into(),
-            "artemis" => "ActiveMQ Artemis".into(),
+            kind if kind.ends_with("artemis") => "ActiveMQ Artemis".into(),
             other => shortened(other, KIND).into_owned(),
         };
     };
