@@ -314,6 +314,25 @@ fn artemis_is_loaded_over_amqp_1_0() {
     }
 }
 
+/// A command line of Artemis' own tool, with the address of its own protocol.
+#[test]
+fn artemis_own_command_lines_load_artemis() {
+    if artemis().is_none() {
+        testkit::skip!("no Artemis; scripts/setup artemis");
+    }
+    let dir = common::folder();
+    let command = format!(
+        "load.0.command=['{}', 'artemis', 'perf', 'client', '--url', 'tcp://{{host}}:{{port}}', '--max-pending', '100', \
+         '--runs', 'inner', 'queue://TEST_QUEUE']",
+        env!("CARGO_BIN_EXE_bellows")
+    );
+    let lengths = ["--set", "phases.warmup=1s", "--set", "phases.measure=3s", "--set", "profile.events=[]"];
+    let ended = run_artemis(&dir, &[&["run", "artemis-perf", "--set", &command][..], &lengths].concat());
+    ended.assert_ok();
+    let said = log(&common::only_run(&dir), "load-0.log");
+    assert!(said.contains("AMQP 1.0 is used instead") && said.contains("--- received:"), "{said}");
+}
+
 #[test]
 fn an_artemis_that_does_not_start_says_why_and_leaves_nothing() {
     let dir = &*common::folder();

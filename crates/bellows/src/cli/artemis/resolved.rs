@@ -11,7 +11,7 @@ use super::Showing;
 use super::options::{ArtemisClientArgs, ArtemisConsumerArgs, ArtemisProducerArgs, Common, Sending};
 use crate::cli::args::given;
 use crate::cli::clients::Consuming;
-use crate::cli::command_line::OPTION_NAMES;
+use crate::cli::command_line::{OPTION_NAMES, Url};
 use crate::failure::Failure;
 
 /// Artemis' consumers have a window of 1 MiB: a thousand messages of its default size.
@@ -36,7 +36,7 @@ pub(super) struct Resolved {
 
 impl ArtemisClientArgs {
     pub(super) fn resolve(self) -> Result<Resolved, Failure> {
-        let Self { mut common, sending, consuming, consumer_side, consumer_protocol } = self;
+        let Self { mut common, sending, consuming, mut consumer_side, consumer_protocol } = self;
         if consuming.durable && common.on.destinations == ["queue://TEST"] {
             // As Artemis does, since queues have no subscriptions.
             common.on.destinations = vec!["topic://TEST".into()];
@@ -53,7 +53,8 @@ impl ArtemisClientArgs {
             .observed(size));
         }
         common.check_subscriptions(&consuming)?;
-        if let Some(url) = &consumer_side.consumer_url {
+        if let Some(url) = &mut consumer_side.consumer_url {
+            over_amqp(url);
             check_url("--consumer-url", &url.0)?;
         }
         let threads = sending.threads(common.on.count(), &mut notes);
@@ -69,7 +70,7 @@ impl ArtemisClientArgs {
 
 impl ArtemisProducerArgs {
     pub(super) fn resolve(self) -> Result<Resolved, Failure> {
-        let Self { common, sending } = self;
+        let Self { mut common, sending } = self;
         let mut notes = common.check()?;
         if common.client_id.is_some() {
             notes.push("ClientID configuration is not supported".into());
@@ -92,7 +93,7 @@ impl ArtemisProducerArgs {
 
 impl ArtemisConsumerArgs {
     pub(super) fn resolve(self) -> Result<Resolved, Failure> {
-        let Self { common, consuming, num_connections } = self;
+        let Self { mut common, consuming, num_connections } = self;
         let mut notes = common.check()?;
         common.check_subscriptions(&consuming)?;
         if common.on.commit_interval > 0 && !consuming.tx {
@@ -108,8 +109,16 @@ impl ArtemisConsumerArgs {
 
 impl Common {
     /// Refuses the impossible; returns sentences about differences.
-    fn check(&self) -> Result<Vec<String>, Failure> {
+    fn check(&mut self) -> Result<Vec<String>, Failure> {
         let mut notes = Vec::new();
+        if over_amqp(&mut self.login.url) {
+            self.protocol.get_or_insert_with(|| "AMQP".to_owned());
+            notes.push(format!(
+                "tcp:// leads to Artemis' own protocol, CORE: AMQP 1.0 is used instead, without options after a ?, and \
+                 with a window of {} messages per consumer, not of 1 MiB",
+                measure::count(PREFETCH.into())
+            ));
+        }
         check_url("--url", &self.login.url.0)?;
         check_protocol("--protocol", self.protocol.as_deref())?;
         if let Some(name) = &self.acceptor {
@@ -233,10 +242,24 @@ impl Sending {
     }
 }
 
+/// The port of Artemis' own clients.
+const ARTEMIS_PORT: u16 = 61_616;
+
+/// Turns an address of Artemis' own clients into that of AMQP on the same port; tells whether it was one.
+fn over_amqp(url: &mut Url) -> bool {
+    let Some(rest) = url.0.strip_prefix("tcp://") else {
+        return false;
+    };
+    let host = rest.split(['?', '/']).next().unwrap_or_default();
+    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    url.0 = if has_port { format!("amqp://{host}") } else { format!("amqp://{host}:{ARTEMIS_PORT}") };
+    true
+}
+
 /// URLs of Artemis' own clients cannot work: they lead to a port that speaks CORE. Nothing behind the scheme is
 /// repeated: it may hold a password.
 fn check_url(option: &str, url: &str) -> Result<(), Failure> {
-    const ITS_OWN: [&str; 5] = ["tcp", "ssl", "vm", "udp", "jgroups"];
+    const ITS_OWN: [&str; 4] = ["ssl", "vm", "udp", "jgroups"];
     let core = url.split_once("://").map(|(scheme, _)| scheme).filter(|scheme| ITS_OWN.contains(scheme));
     let refuse = |what: &str| {
         Failure::usage(
@@ -275,5 +298,24 @@ fn check_protocol(option: &str, protocol: Option<&str>) -> Result<(), Failure> {
         Some(name) if name.eq_ignore_ascii_case("AMQP") => Ok(()),
         Some(name) if name.eq_ignore_ascii_case("CORE") => refuse("CORE: Artemis' own protocol is not spoken here"),
         Some(name) => refuse(&format!("{name:?} is unknown")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_artemis_own_clients_become_those_of_amqp() {
+        for (given, taken) in [
+            ("tcp://localhost", "amqp://localhost:61616"),
+            ("tcp://h:1234?confirmationWindowSize=20000", "amqp://h:1234"),
+            ("tcp://[::1]", "amqp://[::1]:61616"),
+            ("tcp://[::1]:5/", "amqp://[::1]:5"),
+            ("amqp://u:p@h:1", "amqp://u:p@h:1"),
+        ] {
+            let mut url = Url(given.to_owned());
+            assert_eq!((over_amqp(&mut url), url.0.as_str()), (given.starts_with("tcp"), taken), "{given}");
+        }
     }
 }

@@ -17,7 +17,7 @@ use super::{Bench, number};
 fn what_cannot_be_done_is_refused_with_the_remedy() {
     let dir = folder();
     for (options, parts) in [
-        (&["--url", "tcp://localhost:61616?confirmationWindowSize=20000"][..], &["--url tcp://", "CORE"][..]),
+        (&["--url", "ssl://localhost:61616?confirmationWindowSize=20000"][..], &["--url ssl://", "CORE"][..]),
         (&["--url", "amqp://me:secret@h?confirmationWindowSize=1"], &["--url has options after its ?"]),
         (&["--url", "http://h"], &["\"http\""]),
         (&["--consumer-url", "tcp://h:1"], &["--consumer-url tcp://"]),
