@@ -121,6 +121,10 @@ impl<'a, C: Connection, E: Environment> Blocking<'a, C, E> {
                     return Ok(found);
                 }
                 self.driver.flush(true)?;
+                // Who never pauses is not listened to without end either.
+                if self.environment.now() > deadline {
+                    return Err(self.driver.timed_out(self.timeout).into());
+                }
             }
             self.sleep(deadline)?;
             self.driver.handle_timeout(self.environment.now())?;

@@ -7,6 +7,7 @@ use wire::amqp10::{
 use wire::amqp091::Reader;
 
 use super::address::{Dialect, Node};
+use crate::failure::one_line;
 use crate::protocol::{BodyLengths, Outgoing, Receiver, Reply, Sender};
 use crate::{Ack, Argument, Destination, Error, Group, Guarantee, MessageProperties};
 use plan::payload::{FULL_LEN, TRACE_HEADER};
@@ -142,8 +143,8 @@ impl Link {
     /// Purpose of attaching it, as in "cannot ...".
     pub(super) fn action(&self) -> String {
         match &self.spec {
-            LinkSpec::Producer(it) => format!("send to {}", it.node.address(self.dialect)),
-            LinkSpec::Consumer(it) => format!("receive from {}", it.node.address(self.dialect)),
+            LinkSpec::Producer(it) => format!("send to {}", one_line(it.node.address(self.dialect))),
+            LinkSpec::Consumer(it) => format!("receive from {}", one_line(it.node.address(self.dialect))),
             LinkSpec::Management => "manage queues".to_owned(),
         }
     }

@@ -10,8 +10,8 @@ use measure::Nanos;
 use serde_json::{Value, json};
 use transport::ConnectOptions;
 use wire::amqp10::{
-    Amqp10Client, Amqp10Error, Amqp10Event, Attach, Composite, MessageHead, PropertiesSection, Source, Symbol, Target,
-    TransferTemplate, TypedValue,
+    Amqp10Client, Amqp10Error, Amqp10Event, Attach, Composite, DeliveryState, MessageHead, PropertiesSection, Source,
+    Symbol, Target, TransferTemplate, TypedValue,
 };
 use wire::amqp091::Reader;
 
@@ -27,6 +27,11 @@ const ADDRESS: &str = "activemq.management";
 const SESSION: u16 = 0;
 const QUESTIONS: u32 = 0;
 const ANSWERS: u32 = 1;
+/// Bytes of the largest answer; a queue's row has some hundred.
+const LARGEST_ANSWER: usize = 1 << 20;
+/// Characters of a broker's reason that are shown.
+const LONGEST_REASON: usize = 1_000;
+const UNREADABLE: &str = "the answer about a queue cannot be read";
 
 #[derive(Debug)]
 pub(super) struct Question {
@@ -37,15 +42,21 @@ pub(super) struct Question {
 }
 
 #[derive(Debug)]
-pub(super) struct Reply {
-    succeeded: bool,
-    text: String,
+pub(super) enum Reply {
+    Done(String),
+    Failed(String),
+    /// The question itself was refused.
+    Untaken,
 }
 
 /// A connection's links for questions and answers.
 #[derive(Debug, Default)]
 pub(super) struct Management {
     reply_to: String,
+    /// The number of the question that was sent last.
+    number: u64,
+    /// Whether it has no answer yet.
+    is_waiting: bool,
     /// Waits for credit.
     pub(super) question: Option<Question>,
     pub(super) reply: Option<Reply>,
@@ -71,6 +82,8 @@ impl Management {
                 source: Some(Source::default()),
                 target: target(&address),
                 initial_delivery_count: Some(0),
+                // Whether the user may ask is told in the answer to the message, on which a settled one has no claim.
+                snd_settle_mode: Some(0),
                 ..both
             },
         )?;
@@ -95,9 +108,12 @@ impl Management {
         let Some(question) = self.question.take() else {
             return Ok(());
         };
+        self.number += 1;
+        let number = self.number.to_string();
         let message = MessageHead {
             properties: PropertiesSection {
                 reply_to: TypedValue::Str(&self.reply_to),
+                correlation_id: TypedValue::Str(&number),
                 // It reads parameters from text alone.
                 content_type: Some(Symbol("text/plain")),
                 ..PropertiesSection::default()
@@ -108,9 +124,10 @@ impl Management {
             ],
             ..MessageHead::default()
         };
-        let template = TransferTemplate::new(SESSION, QUESTIONS, true, &message, client.frame_max())?;
+        let template = TransferTemplate::new(SESSION, QUESTIONS, false, &message, client.frame_max())?;
         client.flow(SESSION, ANSWERS, 1, false);
         client.publish(&template, question.parameters.as_bytes(), |_| {});
+        self.is_waiting = true;
         Ok(())
     }
 
@@ -120,15 +137,42 @@ impl Management {
             Amqp10Event::Attached { handle, exists: true, address, .. } => {
                 if *handle == ANSWERS {
                     address.unwrap_or_default().clone_into(&mut self.reply_to);
+                    if self.reply_to.is_empty() {
+                        return Err(Error::Refused {
+                            endpoint: endpoint.to_string(),
+                            action: "manage queues".to_owned(),
+                            detail: "the broker names no address for its answers".to_owned(),
+                            help: "see the broker's log".into(),
+                        });
+                    }
                 }
                 Some(Answer::Attached)
             }
             Amqp10Event::Flow { .. } => Some(Answer::Credit),
+            Amqp10Event::Settled {
+                state: Some(DeliveryState::Rejected(_) | DeliveryState::Released | DeliveryState::Modified(_)),
+                ..
+            } if self.is_waiting => {
+                self.is_waiting = false;
+                self.reply = Some(Reply::Untaken);
+                Some(Answer::Fence)
+            }
             Amqp10Event::Delivery { message, .. } => {
+                let body = message.body.bytes();
+                if !self.is_waiting || body.len() > LARGEST_ANSWER {
+                    return Err(failure::unasked(endpoint, &format!("answer of {} bytes", body.len())));
+                }
+                let properties = message.before.properties().unwrap_or_default();
+                // Old versions send back no number.
+                if properties.correlation_id.as_str().is_some_and(|it| it.parse::<u64>() != Ok(self.number)) {
+                    return Ok(None);
+                }
+                self.is_waiting = false;
+                let text = String::from_utf8_lossy(body).into_owned();
                 let succeeded = message.before.application_property("_AMQ_OperationSucceeded");
-                self.reply = Some(Reply {
-                    succeeded: succeeded == Some(TypedValue::Bool(true)),
-                    text: String::from_utf8_lossy(message.body.bytes()).into_owned(),
+                self.reply = Some(match succeeded == Some(TypedValue::Bool(true)) {
+                    true => Reply::Done(text),
+                    false => Reply::Failed(text),
                 });
                 Some(Answer::Fence)
             }
@@ -249,6 +293,11 @@ fn queues(group: &Group) -> impl Iterator<Item = &Destination> {
     group.destinations.iter().filter(|it| it.kind == DestinationKind::Queue)
 }
 
+/// A queue's own name, where it stands behind that of its address: `ADDRESS::QUEUE`.
+fn own(name: &str) -> &str {
+    name.split_once("::").map_or(name, |(_, queue)| queue)
+}
+
 /// The first key of what only RabbitMQ has.
 fn foreign(destination: &Destination) -> Option<&'static str> {
     let options = &destination.amqp091;
@@ -268,41 +317,60 @@ impl<E: Environment> ArtemisAdmin<'_, E> {
             let what = format!("{key}: {} has none", self.server.product);
             return Err(Error::invalid(what, format!("leave {{{key}}} out, or load RabbitMQ")).about(key).into());
         }
-        if group.queues.declare != Declare::Never && self.may_manage {
+        if let Some((queue, _)) = group.subscription_queues().find(|(queue, _)| queue.contains("::")) {
+            let what = format!("{queue:?}: {} takes what stands before :: for an address", self.server.product);
+            return Err(Error::invalid(what, "name subscription and topics without ::").about("subscription").into());
+        }
+        if group.queues.declare != Declare::Never {
             for queue in queues(group) {
-                let is_new = self.declare(&queue.name, &queue.name, "ANYCAST", queue.amqp091.durable)?;
-                made.extend((is_new && group.queues.delete).then(|| Made::Queue(queue.name.clone())));
+                // A user who may not ask has what the broker makes by itself.
+                if self.depth(&queue.name)?.is_none() && self.may_manage {
+                    // Also where the answer to the declaration is not waited for.
+                    made.extend(group.queues.delete.then(|| Made::Queue(queue.name.clone())));
+                    let options = &queue.amqp091;
+                    self.declare(&queue.name, &queue.name, "ANYCAST", options.durable, options.auto_delete)?;
+                }
             }
         }
         let lasts = group.consumers.subscription.as_ref().is_some_and(|it| it.durable);
         for (queue, topic) in group.subscription_queues() {
-            self.declare(&queue, &topic.name, "MULTICAST", lasts)?;
+            if self.depth(&queue)?.is_none() {
+                self.declare(&queue, &topic.name, "MULTICAST", lasts, !lasts)?;
+            }
         }
         Ok(())
     }
 
-    /// Makes a queue of an address where it is missing; tells whether it was.
-    fn declare(&mut self, queue: &str, address: &str, routing: &str, durable: bool) -> Result<bool, Interruption> {
-        if self.depth(queue)?.is_some() {
-            return Ok(false);
-        }
-        let wanted = json!({
+    /// Makes a queue of an address, which may go with its last consumer, whatever it holds then.
+    fn declare(
+        &mut self,
+        queue: &str,
+        address: &str,
+        routing: &str,
+        durable: bool,
+        auto_delete: bool,
+    ) -> Result<(), Interruption> {
+        let mut wanted = json!({
             "name": queue, "address": address, "routing-type": routing, "durable": durable, "auto-create-address": true,
         });
+        if auto_delete {
+            wanted["auto-delete"] = json!(true);
+            wanted["auto-delete-message-count"] = json!(-1);
+        }
         let parameters = json!([wanted.to_string(), true]);
-        self.ask(format!("declare queue {queue:?}"), "broker".to_owned(), "createQueue", &parameters)?;
-        Ok(true)
+        self.ask(format!("declare queue {queue:?}"), "broker".to_owned(), "createQueue", &parameters).map(drop)
     }
 
     fn purge(&mut self, queue: &str) -> Result<(), Interruption> {
-        self.ask(format!("empty queue {queue:?}"), format!("queue.{queue}"), "removeAllMessages", &json!([])).map(drop)
+        let resource = format!("queue.{}", own(queue));
+        self.ask(format!("empty queue {queue:?}"), resource, "removeAllMessages", &json!([])).map(drop)
     }
 
     fn delete(&mut self, queue: &str) -> Result<(), Interruption> {
         if self.depth(queue)?.is_none() {
             return Ok(());
         }
-        let parameters = json!([queue, true, true]);
+        let parameters = json!([own(queue), true, true]);
         self.ask(format!("delete queue {queue:?}"), "broker".to_owned(), "destroyQueue", &parameters).map(drop)
     }
 
@@ -310,10 +378,18 @@ impl<E: Environment> ArtemisAdmin<'_, E> {
         if !self.may_manage {
             return Ok(None);
         }
-        let filter = json!({"field": "name", "operation": "EQUALS", "value": queue, "sortField": "", "sortOrder": ""});
+        let name = own(queue);
+        let filter = json!({"field": "name", "operation": "EQUALS", "value": name, "sortField": "", "sortOrder": ""});
         let parameters = json!([filter.to_string(), 1, 1]);
-        let text = self.ask(format!("look into queue {queue:?}"), "broker".to_owned(), "listQueues", &parameters)?;
-        Ok(listed(&text, queue))
+        let action = format!("look into queue {queue:?}");
+        let text = match self.ask(action, "broker".to_owned(), "listQueues", &parameters) {
+            Err(_) if !self.may_manage => return Ok(None),
+            answer => answer?,
+        };
+        // Not taken for a queue that is not there: it would be declared, and deleted when the load does not take place.
+        listed(&text, name).map_err(|what| {
+            Error::Protocol { endpoint: self.server.address.to_string(), detail: what.to_owned() }.into()
+        })
     }
 
     fn ask(
@@ -332,45 +408,113 @@ impl<E: Environment> ArtemisAdmin<'_, E> {
         if !self.may_manage {
             return Err(refused("the user may not manage the broker".to_owned()).into());
         }
-        self.blocking.connection().ask(Question { resource, operation, parameters: parameters.to_string() })?;
+        let question = Question { resource, operation, parameters: parameters.to_string() };
+        self.blocking.connection().ask(&action, question)?;
         let reply = self.blocking.wait_for(|connection, progress| {
             let replied = progress == Progress::Answered;
             replied.then(|| connection.reply()).flatten()
         })?;
-        match reply.succeeded {
-            true => Ok(reply.text),
-            false => Err(refused(one_line(&reply.text)).into()),
+        match reply {
+            Reply::Done(text) => Ok(text),
+            Reply::Failed(text) => {
+                Err(refused(one_line(&text.chars().take(LONGEST_REASON).collect::<String>())).into())
+            }
+            Reply::Untaken => {
+                self.may_manage = false;
+                Err(refused("the broker takes no question of this user".to_owned()).into())
+            }
         }
     }
 }
 
-/// Messages and consumers of a queue in an answer to `listQueues`: an array of one text, which is JSON again.
-fn listed(answer: &str, queue: &str) -> Option<(u32, u32)> {
-    let [text] = serde_json::from_str::<[String; 1]>(answer).ok()?;
-    let page: Value = serde_json::from_str(&text).ok()?;
-    let row =
-        page.get("data")?.as_array()?.iter().find(|row| row.get("name").and_then(Value::as_str) == Some(queue))?;
+/// Messages and consumers of a queue in an answer to `listQueues`, an array of one text, which is JSON again; `None`
+/// where the queue is not there.
+fn listed(answer: &str, queue: &str) -> Result<Option<(u32, u32)>, &'static str> {
+    let [text] = serde_json::from_str::<[String; 1]>(answer).map_err(|_| UNREADABLE)?;
+    let page: Value = serde_json::from_str(&text).map_err(|_| UNREADABLE)?;
+    let rows = page.get("data").and_then(Value::as_array).ok_or(UNREADABLE)?;
+    let Some(row) = rows.iter().find(|row| row.get("name").and_then(Value::as_str) == Some(queue)) else {
+        return Ok(None);
+    };
     // Numbers are texts in some versions.
     let number = |key| match row.get(key)? {
         Value::String(text) => text.parse::<u64>().ok(),
         value => value.as_u64(),
     };
-    let count = |key| number(key).map(|it| u32::try_from(it).unwrap_or(u32::MAX));
-    Some((count("messageCount")?, count("consumerCount")?))
+    let count = |key| number(key).map(|it| u32::try_from(it).unwrap_or(u32::MAX)).ok_or(UNREADABLE);
+    Ok(Some((count("messageCount")?, count("consumerCount")?)))
 }
 
 #[cfg(test)]
 mod tests {
+    use wire::amqp10::MessageParts;
+
     use super::*;
 
     #[test]
     fn a_queue_is_found_in_what_artemis_lists() {
         let row = r#"{\"name\":\"q\",\"consumerCount\":\"2\",\"messageCount\":\"17\"}"#;
         let answer = format!(r#"["{{\"data\":[{row}],\"count\":1}}"]"#);
-        assert_eq!(listed(&answer, "q"), Some((17, 2)));
-        assert_eq!(listed(&answer, "another"), None);
-        for answer in ["", "[]", "[null]", r#"["{}"]"#, r#"["{\"data\":[]}"]"#, "[1, 2]"] {
-            assert_eq!(listed(answer, "q"), None, "{answer}");
+        assert_eq!(listed(&answer, "q"), Ok(Some((17, 2))));
+        assert_eq!(listed(&answer, "another"), Ok(None));
+        assert_eq!(listed(r#"["{\"data\":[]}"]"#, "q"), Ok(None));
+        for answer in ["", "[]", "[null]", r#"["{}"]"#, r#"["{\"data\":[{\"name\":\"q\"}]}"]"#, "[1, 2]"] {
+            assert_eq!(listed(answer, "q"), Err(UNREADABLE), "{answer}");
+        }
+    }
+
+    #[test]
+    fn a_queue_is_asked_for_by_its_own_name() {
+        for (name, queue) in [("q", "q"), ("a::q", "q"), ("a::b::c", "b::c"), ("a:b", "a:b")] {
+            assert_eq!(own(name), queue);
+        }
+    }
+
+    /// What a broker sends on the link for answers.
+    fn told(management: &mut Management, message: &MessageHead<'_>, body: &str) -> Result<Option<Answer>, Error> {
+        let mut bytes = Vec::new();
+        message.write(&mut bytes);
+        bytes.extend([0, 0x53, 0x77, 0xb1]);
+        bytes.extend((body.len() as u32).to_be_bytes());
+        bytes.extend(body.as_bytes());
+        let message = MessageParts::read(&bytes).unwrap();
+        let event = Amqp10Event::Delivery { session: SESSION, handle: ANSWERS, id: 0, settled: true, message };
+        management.take(&event, &"amqp://localhost".parse().unwrap())
+    }
+
+    #[test]
+    fn only_the_answer_to_the_question_is_taken() {
+        let numbered = |number| MessageHead {
+            properties: PropertiesSection { correlation_id: TypedValue::Str(number), ..PropertiesSection::default() },
+            ..MessageHead::default()
+        };
+        let mut management = Management { number: 2, ..Management::default() };
+        assert!(told(&mut management, &numbered("2"), "[]").is_err(), "nothing was asked");
+        management.is_waiting = true;
+        assert_eq!(told(&mut management, &numbered("1"), "[]"), Ok(None), "to the question before");
+        assert!(told(&mut management, &numbered("2"), &"x".repeat(LARGEST_ANSWER + 1)).is_err());
+        assert_eq!(told(&mut management, &numbered("2"), "[1]"), Ok(Some(Answer::Fence)));
+        assert!(matches!(management.reply.take(), Some(Reply::Failed(text)) if text == "[1]"));
+        assert!(told(&mut management, &numbered("2"), "[1]").is_err(), "twice");
+        management.is_waiting = true;
+        assert_eq!(told(&mut management, &MessageHead::default(), "[]"), Ok(Some(Answer::Fence)), "no number");
+    }
+
+    #[test]
+    fn a_refused_question_and_answers_to_nowhere_end_the_wait() {
+        let endpoint = "amqp://localhost".parse().unwrap();
+        let mut management = Management { is_waiting: true, ..Management::default() };
+        let state = Some(DeliveryState::Accepted);
+        let taken = Amqp10Event::Settled { session: SESSION, first: 0, last: 0, state };
+        assert_eq!(management.take(&taken, &endpoint), Ok(None));
+        let state = Some(DeliveryState::Released);
+        let refused = Amqp10Event::Settled { session: SESSION, first: 0, last: 0, state };
+        assert_eq!(management.take(&refused, &endpoint), Ok(Some(Answer::Fence)));
+        assert!(matches!(management.reply, Some(Reply::Untaken)));
+        for address in [None, Some("")] {
+            let attached =
+                Amqp10Event::Attached { session: SESSION, handle: ANSWERS, exists: true, address, max_message_size: 0 };
+            assert!(matches!(management.take(&attached, &endpoint), Err(Error::Refused { .. })));
         }
     }
 

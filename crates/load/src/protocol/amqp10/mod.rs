@@ -438,6 +438,7 @@ impl LinkConnection {
         let dialect = Dialect::of(&self.server[0]);
         self.busy = self.links.len();
         if self.management.is_some() && dialect == Dialect::Artemis {
+            self.stage = Stage::SetUp("manage queues".to_owned());
             let attached = Management::attach(&mut self.client, &self.spec.name);
             attached.map_err(|error| failure::of_wire(&self.spec.endpoint, &self.stage, &error))?;
             self.busy = Management::LINKS;
@@ -466,7 +467,8 @@ impl LinkConnection {
     }
 
     /// Asks the broker's management, of which [`LinkConnection::reply`] has the answer.
-    fn ask(&mut self, question: Question) -> Result<(), Error> {
+    fn ask(&mut self, action: &str, question: Question) -> Result<(), Error> {
+        self.stage = Stage::SetUp(action.to_owned());
         if let Some(management) = &mut self.management {
             management.question = Some(question);
         }
