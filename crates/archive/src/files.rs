@@ -12,6 +12,11 @@ use stacks::replace_file;
 
 use crate::Error;
 
+/// Whether a text names one entry of a folder, and no hidden one.
+pub(crate) fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.len() < 256 && !name.contains('/') && !name.starts_with('.')
+}
+
 /// The value of a JSON file that has at most this many bytes.
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path, most: u64) -> Result<T, Error> {
     let text = read(path, most).map_err(|source| Error::Io { action: "read", path: path.to_owned(), source })?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::files::{read_json, replace_json};
+use crate::files::{is_name, read_json, replace_json};
 use crate::writer::sanitised;
 use crate::{Comparison, Error, PairedRuns, Quantity, RunsCounted, file};
 
@@ -145,10 +145,6 @@ pub fn short_names(keys: &[MatrixKey]) -> Vec<&str> {
         true => short,
         false => keys.iter().map(|key| key.key.as_str()).collect(),
     }
-}
-
-pub(crate) fn is_name(name: &str) -> bool {
-    !name.is_empty() && name.len() < 256 && !name.contains('/') && !name.starts_with('.')
 }
 
 /// Decisions on all cells.

@@ -7,8 +7,7 @@ use std::{fmt, fs};
 
 use serde::{Deserialize, Serialize};
 
-use crate::files::{read_json, replace_json};
-use crate::matrix::is_name;
+use crate::files::{is_name, read_json, replace_json};
 use crate::writer::new_folder;
 use crate::{Error, file};
 

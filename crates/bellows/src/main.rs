@@ -9,7 +9,6 @@ mod exit;
 mod failure;
 mod output;
 mod perf_test;
-mod pictures;
 mod profile_formats;
 mod prompt;
 mod run_options;

@@ -12,7 +12,6 @@ mod grammar;
 mod left_out;
 mod load_spec;
 mod nodes_spec;
-mod once;
 mod origin;
 mod own_page;
 mod plan;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::error::unknown_name;
 use super::grammar::{Fields, Grammar, Written, find, flag, grammars, joined, serialize, whole};
-use super::once::Once;
+use super::size_spec::Once;
 
 /// A rate over time. docs/schedules.md describes every shape.
 #[derive(Clone, Debug, PartialEq)]

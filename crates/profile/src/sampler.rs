@@ -194,7 +194,8 @@ impl Sampler {
     }
 
     /// Whether the process has ended, which ends sampling.
-    pub fn target_ended(&self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn target_ended(&self) -> bool {
         self.signals.ended.load(Ordering::Acquire)
     }
 

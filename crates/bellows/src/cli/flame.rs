@@ -11,7 +11,7 @@ use super::fold::CollapseArgs;
 use super::profile_part::{ProfileArgs, ProfilePart};
 use crate::failure::{Done, Failure};
 use crate::profile_formats::Output;
-use crate::{output, pictures};
+use crate::{output, run_options};
 
 /// Names of standard output. Opening it a second time would overwrite the first one's output.
 const STDOUT: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
@@ -84,7 +84,7 @@ impl FlameArgs {
         let samples = report::text::amount(&profile);
         let event = profile.header.name();
         let heading = Heading {
-            title: self.title.unwrap_or_else(|| pictures::heading(&profile)),
+            title: self.title.unwrap_or_else(|| run_options::heading(&profile)),
             subtitle: Some(match which {
                 Some(which) => format!("{name}, {which}, {samples}"),
                 None => format!("{name}, {samples}"),

@@ -15,9 +15,9 @@ use super::command_line::{self, OPTION_NAMES};
 use super::connect::ConnectArgs;
 use super::{find, metrics};
 use crate::failure::{Done, Failure};
-use crate::run_options::run_options;
+use crate::output;
+use crate::run_options::{self, run_options};
 use crate::signals::{self, AtOnce};
-use crate::{output, pictures};
 
 /// A run that has ended and was shown.
 #[derive(Debug)]
@@ -147,7 +147,7 @@ fn repeatedly(
     // In the last run's folder, whose report shows it.
     let draw = |(dir, profiles): &(PathBuf, Vec<Profile>)| {
         repeats.write(dir)?;
-        pictures::draw(dir, profiles)
+        run_options::draw(dir, profiles)
     };
     let drawn = last.as_ref().map(draw).transpose();
     let report = drawn.as_ref().ok().and_then(Option::as_deref);
@@ -278,7 +278,7 @@ pub(super) fn carry_out(
     let report = match kept {
         Some((dir, profiles)) => {
             show.step("writing the report");
-            pictures::draw(dir, profiles).map(Some)
+            run_options::draw(dir, profiles).map(Some)
         }
         None => Ok(None),
     };

@@ -28,8 +28,8 @@ use report::perf_test::Sums;
 use session::RunOutcome;
 
 use crate::failure::{Done, Failure};
-use crate::run_options::{labels, run_options};
-use crate::{output, pictures, signals};
+use crate::run_options::{self, labels, run_options};
+use crate::{output, signals};
 use exposition::Exposition;
 use resolved::{Format, ResolvedRun};
 use show::PerfTestObserver;
@@ -113,7 +113,7 @@ fn run(mut resolved: ResolvedRun, command: Vec<String>) -> Result<Done, Failure>
     let outcome = session::run(&resolved.experiment, &options, &control, &mut show);
     show.finish();
     let outcome = outcome?;
-    let draw = |dir| pictures::draw(dir, &outcome.profiles);
+    let draw = |dir| run_options::draw(dir, &outcome.profiles);
     let report = outcome.run_dir.as_deref().map(draw);
     if let Some(failure) = show.failed.take() {
         return Err(failure);

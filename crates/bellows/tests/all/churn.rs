@@ -122,8 +122,8 @@ fn connections_come_and_go_beside_messages() {
     let shared = managed::shared_node();
     let node = shared.options();
     let mut line = common::words(
-        "run churn-beside --set phases.warmup=1s --set phases.measure=3s --set load.0.rate=500 --set churn.rate=20 --json \
-         --quiet",
+        "run churn-beside --set phases.warmup=1s --set phases.measure=3s --set load.0.rate=500 --set churn.rate=20 \
+         --json --quiet",
     );
     line.extend(node.iter().map(String::as_str));
     let ended = run(dir.path(), &line);
@@ -163,8 +163,8 @@ fn rabbitmq_ends_every_cycle_in_order() {
     let node = shared.options();
     for (kind, step) in [("connections", "log_in"), ("queues", "declare")] {
         let line = format!(
-            "run connection-churn --set phases.warmup=1s --set phases.measure=3s --set churn.rate=40 --set churn.kind={kind} \
-             --json --quiet"
+            "run connection-churn --set phases.warmup=1s --set phases.measure=3s --set churn.rate=40 --set \
+             churn.kind={kind} --json --quiet"
         );
         let mut line = common::words(&line);
         line.extend(node.iter().map(String::as_str));

@@ -8,8 +8,8 @@ use std::process::Stdio;
 
 use common::{Broker, bellows, folder, run, start, words};
 
-const COMMANDS: &str = "demo run client artemis perf-test churn probe limit record top ab diff flame broker runs open doctor \
-    scrape erlang topology help completions man";
+const COMMANDS: &str = "demo run client artemis perf-test churn probe limit record top ab diff flame broker runs open \
+    doctor scrape erlang topology help completions man";
 
 const FOLDED: &str = "\
 scheduler;$rabbit_channel:handle_method/3;$rabbit_exchange:route/2 60

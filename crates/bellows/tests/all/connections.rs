@@ -28,8 +28,8 @@ fn one_process_opens_ten_thousand_connections() {
     let dir = tempfile::tempdir().expect("folder");
     let broker = common::Broker::start(dir.path());
     let line = format!(
-        "client queue://many --url {} --producers 5000 --consumers 5000 --rate 1000 --message-size 32 --duration 4 --json \
-         --no-archive",
+        "client queue://many --url {} --producers 5000 --consumers 5000 --rate 1000 --message-size 32 --duration 4 \
+         --json --no-archive",
         broker.url
     );
     let args = common::words(&line);

@@ -55,8 +55,8 @@ impl Scenery {
         let rabbit = managed::shared_node();
         let url = rabbit.url();
         let line = format!(
-            "client queue://kills --num-destinations {QUEUES} --rate 500 --max-pending 50 --duration 100000 --url {url} \
-             --quiet --json --no-archive"
+            "client queue://kills --num-destinations {QUEUES} --rate 500 --max-pending 50 --duration 100000 --url \
+             {url} --quiet --json --no-archive"
         );
         let load = start(bellows(dir.path(), &common::words(&line)));
         let witness = Node::connect(&rabbit.erlang()).expect("connected");

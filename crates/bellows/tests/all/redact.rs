@@ -9,8 +9,8 @@ use std::path::Path;
 use common::{folder, managed, page_parts, run};
 
 /// Names that appear nowhere else.
-const TELLING: &str = "secret-orders secret_orders hidden.key covert-exchange bluewhale moonshot payroll-merger initech \
-    orders-api orders_api stealth-scrape hush-tag sesame";
+const TELLING: &str = "secret-orders secret_orders hidden.key covert-exchange bluewhale moonshot payroll-merger \
+    initech orders-api orders_api stealth-scrape hush-tag sesame";
 
 fn experiment(dir: &Path, broker: &str, probes: &str) {
     let text = format!(

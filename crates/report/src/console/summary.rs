@@ -119,7 +119,10 @@ fn failure(summary: &RunSummary) -> Option<String> {
 
 /// Whether a warning on failed operations says this cause.
 fn is_told(summary: &RunSummary, cause: &str) -> bool {
-    let tells = |it: &Warning| matches!(&it.finding, Finding::CyclesFailed { first_failure, .. } if first_failure.contains(cause));
+    let tells = |it: &Warning| match &it.finding {
+        Finding::CyclesFailed { first_failure, .. } => first_failure.contains(cause),
+        _ => false,
+    };
     !cause.is_empty() && summary.warnings.iter().any(tells)
 }
 

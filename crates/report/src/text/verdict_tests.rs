@@ -184,9 +184,8 @@ fn lateness_is_a_sentence_of_its_own() {
     slow.loops[0].run_queue_wait = Some(0.04);
     assert_has(
         met(Some(Lateness::Cores), slow),
-        [
-            "for lack of CPU: the generator's event loop waited 1.20 s in the run queue, and messages were late for 1.50 s",
-        ],
+        ["for lack of CPU: the generator's event loop waited 1.20 s in the run queue, and messages were late for \
+             1.50 s"],
     );
     let theirs = "waiting for confirms (97 % of the time)";
     assert_ends(met(Some(Lateness::Broker), facts.clone()), theirs);

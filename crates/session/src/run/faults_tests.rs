@@ -120,7 +120,7 @@ fn told(faults: &[FaultSpec]) -> Vec<(u64, FaultEvent)> {
     told.collect()
 }
 
-/// What a run knows when it has heard these events.
+/// A run's findings after these events.
 fn heard(events: impl IntoIterator<Item = (u64, FaultEvent)>) -> (Faults, Collected) {
     let (mut broker, control) = (nodes(), load::Control::new());
     let run = context();

@@ -20,8 +20,8 @@ use self::options::{ArtemisClientArgs, ArtemisConsumerArgs, ArtemisProducerArgs}
 use self::resolved::Resolved;
 use super::command_line;
 use crate::failure::{Done, Failure};
-use crate::run_options::run_options;
-use crate::{output, pictures, signals};
+use crate::run_options::{self, run_options};
+use crate::{output, signals};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -97,7 +97,7 @@ fn perform(resolved: Resolved) -> Result<Done, Failure> {
         output::aside(&console::remarks(summary, output::style_aside()));
     }
     if let Some(dir) = &outcome.run_dir {
-        pictures::draw(dir, &outcome.profiles)?;
+        run_options::draw(dir, &outcome.profiles)?;
     }
     at_once.check()?;
     if outcome.record.state == RunState::Failed {

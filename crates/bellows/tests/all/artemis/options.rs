@@ -98,8 +98,8 @@ fn messages_carry_what_was_asked_for() {
     let bench = Bench::new();
     let (url, kept) = tap(bench.broker.address());
     let line = format!(
-        "artemis perf producer --url {url} --ttl 1500 --group blue --enable-msg-id --enable-timestamp --message-count 3 \
-         --silent"
+        "artemis perf producer --url {url} --ttl 1500 --group blue --enable-msg-id --enable-timestamp --message-count \
+         3 --silent"
     );
     let args = words(&line);
     run(bench.dir.path(), &args).assert_ok();

@@ -14,8 +14,8 @@ pub(super) enum Dialect {
     /// RabbitMQ's addresses ("v2"), in which names are percent-encoded: `/queues/QUEUE`, `/exchanges/EXCHANGE/KEY`.
     #[default]
     RabbitMq,
-    /// ActiveMQ Artemis' addresses: names as they are, a capability that tells queues from topics, and `TOPIC::QUEUE` for
-    /// the queue of a subscription.
+    /// ActiveMQ Artemis' addresses: names as they are, a capability that tells queues from topics, and `TOPIC::QUEUE`
+    /// for the queue of a subscription.
     Artemis,
 }
 
@@ -26,9 +26,9 @@ impl Dialect {
     }
 }
 
-/// What a client's link leads to.
+/// A queue or topic that a client's link leads to.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
+pub(super) struct LinkNode {
     /// For RabbitMQ.
     path: String,
     /// For Artemis.
@@ -36,7 +36,7 @@ pub(super) struct Node {
     kind: DestinationKind,
 }
 
-impl Node {
+impl LinkNode {
     /// The queue that a group's `n`-th consumer receives from.
     pub(super) fn consumed(group: &Group, n: usize) -> Self {
         let queue = AmqpConnection::queue_of(group, n).unwrap_or_default();
@@ -109,11 +109,11 @@ mod tests {
         let topic = Destination::topic("prices");
         let mut group = Group::new("amqp://localhost".parse().unwrap(), vec![topic.clone(), Destination::queue("q 1")]);
         group.consumers.subscription = Some(Subscription { name: "sub".into(), durable: true, shared: 1 });
-        let shown = |node: Node| (node.address(Dialect::Artemis).to_owned(), node.capabilities(Dialect::Artemis));
+        let shown = |node: LinkNode| (node.address(Dialect::Artemis).to_owned(), node.capabilities(Dialect::Artemis));
         let (queue, multicast) = (TypedValue::Symbol(Symbol("queue")), TypedValue::Symbol(Symbol("topic")));
-        assert_eq!(shown(Node::consumed(&group, 0)), ("prices::sub.prices.0".to_owned(), multicast));
-        assert_eq!(shown(Node::consumed(&group, 1)), ("q 1".to_owned(), queue));
-        assert_eq!(shown(Node::published(&topic)), ("prices".to_owned(), multicast));
+        assert_eq!(shown(LinkNode::consumed(&group, 0)), ("prices::sub.prices.0".to_owned(), multicast));
+        assert_eq!(shown(LinkNode::consumed(&group, 1)), ("q 1".to_owned(), queue));
+        assert_eq!(shown(LinkNode::published(&topic)), ("prices".to_owned(), multicast));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use wire::amqp10::{
 };
 use wire::amqp091::Reader;
 
-use super::address::{Dialect, Node};
+use super::address::{Dialect, LinkNode};
 use crate::failure::one_line;
 use crate::protocol::{BodyLengths, Outgoing, Receiver, Reply, Sender};
 use crate::{Ack, Argument, Destination, Error, Group, Guarantee, MessageProperties};
@@ -28,7 +28,7 @@ pub(crate) enum LinkSpec {
 /// How messages are sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Sending {
-    node: Node,
+    node: LinkNode,
     /// Nothing is answered.
     settled: bool,
     persistent: bool,
@@ -40,7 +40,7 @@ pub(crate) struct Sending {
 /// How messages are received.
 #[derive(Clone, Debug)]
 pub(crate) struct Receiving {
-    node: Node,
+    node: LinkNode,
     /// Messages are settled when they are sent.
     settled: bool,
     /// The most that may be on their way or not settled.
@@ -58,7 +58,7 @@ impl LinkSpec {
         let prefetch = u32::try_from(wanted.most_unacked()).unwrap_or(u32::MAX);
         let settled = wanted.ack == Ack::Auto;
         Self::Consumer(Receiving {
-            node: Node::consumed(group, n),
+            node: LinkNode::consumed(group, n),
             settled,
             credit: if prefetch == 0 { UNLIMITED } else { prefetch },
             is_limit: prefetch > 0 && !settled,
@@ -70,7 +70,7 @@ impl LinkSpec {
     pub(super) fn producer(group: &Group, destination: &Destination, outgoing: Outgoing) -> Self {
         let wanted = &group.producers;
         Self::Producer(Box::new(Sending {
-            node: Node::published(destination),
+            node: LinkNode::published(destination),
             settled: wanted.guarantee == Guarantee::Unconfirmed,
             persistent: wanted.persistent,
             properties: outgoing.properties,
@@ -479,7 +479,7 @@ mod tests {
 
     fn receiver(settled: bool) -> Link {
         Link::new(LinkSpec::Consumer(Receiving {
-            node: Node::published(&Destination::queue("q")),
+            node: LinkNode::published(&Destination::queue("q")),
             settled,
             credit: 10,
             is_limit: !settled,

@@ -1,4 +1,4 @@
-//! What a load needs of queues before and after it: RabbitMQ's go by AMQP 0.9.1, on the same port; those of ActiveMQ
+//! Queues before and after a load: RabbitMQ's go by AMQP 0.9.1, on the same port; those of ActiveMQ
 //! Artemis by its management address.
 //!
 //! A question is a message to `activemq.management`: resource and operation are application properties, the parameters
@@ -34,7 +34,7 @@ const LONGEST_REASON: usize = 1_000;
 const UNREADABLE: &str = "the answer about a queue cannot be read";
 
 #[derive(Debug)]
-pub(super) struct Question {
+pub(super) struct ManagementQuestion {
     /// `broker`, or `queue.NAME`.
     resource: String,
     operation: &'static str,
@@ -42,7 +42,7 @@ pub(super) struct Question {
 }
 
 #[derive(Debug)]
-pub(super) enum Reply {
+pub(super) enum ManagementReply {
     Done(String),
     Failed(String),
     /// The question itself was refused.
@@ -58,8 +58,8 @@ pub(super) struct Management {
     /// Whether it has no answer yet.
     is_waiting: bool,
     /// Waits for credit.
-    pub(super) question: Option<Question>,
-    pub(super) reply: Option<Reply>,
+    pub(super) question: Option<ManagementQuestion>,
+    pub(super) reply: Option<ManagementReply>,
 }
 
 impl Management {
@@ -154,7 +154,7 @@ impl Management {
                 ..
             } if self.is_waiting => {
                 self.is_waiting = false;
-                self.reply = Some(Reply::Untaken);
+                self.reply = Some(ManagementReply::Untaken);
                 Some(Answer::Fence)
             }
             Amqp10Event::Delivery { message, .. } => {
@@ -171,8 +171,8 @@ impl Management {
                 let text = String::from_utf8_lossy(body).into_owned();
                 let succeeded = message.before.application_property("_AMQ_OperationSucceeded");
                 self.reply = Some(match succeeded == Some(TypedValue::Bool(true)) {
-                    true => Reply::Done(text),
-                    false => Reply::Failed(text),
+                    true => ManagementReply::Done(text),
+                    false => ManagementReply::Failed(text),
                 });
                 Some(Answer::Fence)
             }
@@ -408,18 +408,18 @@ impl<E: Environment> ArtemisAdmin<'_, E> {
         if !self.may_manage {
             return Err(refused("the user may not manage the broker".to_owned()).into());
         }
-        let question = Question { resource, operation, parameters: parameters.to_string() };
+        let question = ManagementQuestion { resource, operation, parameters: parameters.to_string() };
         self.blocking.connection().ask(&action, question)?;
         let reply = self.blocking.wait_for(|connection, progress| {
             let replied = progress == Progress::Answered;
             replied.then(|| connection.reply()).flatten()
         })?;
         match reply {
-            Reply::Done(text) => Ok(text),
-            Reply::Failed(text) => {
+            ManagementReply::Done(text) => Ok(text),
+            ManagementReply::Failed(text) => {
                 Err(refused(one_line(&text.chars().take(LONGEST_REASON).collect::<String>())).into())
             }
-            Reply::Untaken => {
+            ManagementReply::Untaken => {
                 self.may_manage = false;
                 Err(refused("the broker takes no question of this user".to_owned()).into())
             }
@@ -494,7 +494,7 @@ mod tests {
         assert_eq!(told(&mut management, &numbered("1"), "[]"), Ok(None), "to the question before");
         assert!(told(&mut management, &numbered("2"), &"x".repeat(LARGEST_ANSWER + 1)).is_err());
         assert_eq!(told(&mut management, &numbered("2"), "[1]"), Ok(Some(Answer::Fence)));
-        assert!(matches!(management.reply.take(), Some(Reply::Failed(text)) if text == "[1]"));
+        assert!(matches!(management.reply.take(), Some(ManagementReply::Failed(text)) if text == "[1]"));
         assert!(told(&mut management, &numbered("2"), "[1]").is_err(), "twice");
         management.is_waiting = true;
         assert_eq!(told(&mut management, &MessageHead::default(), "[]"), Ok(Some(Answer::Fence)), "no number");
@@ -510,7 +510,7 @@ mod tests {
         let state = Some(DeliveryState::Released);
         let refused = Amqp10Event::Settled { session: SESSION, first: 0, last: 0, state };
         assert_eq!(management.take(&refused, &endpoint), Ok(Some(Answer::Fence)));
-        assert!(matches!(management.reply, Some(Reply::Untaken)));
+        assert!(matches!(management.reply, Some(ManagementReply::Untaken)));
         for address in [None, Some("")] {
             let attached =
                 Amqp10Event::Attached { session: SESSION, handle: ANSWERS, exists: true, address, max_message_size: 0 };

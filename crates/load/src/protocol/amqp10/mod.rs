@@ -19,7 +19,7 @@ use wire::amqp10::{
 use self::address::Dialect;
 use self::link::{HANDLE, Link};
 pub(crate) use self::link::{LinkHandle, LinkSpec};
-use self::management::{LinkAdmin, Management, Question, Reply};
+use self::management::{LinkAdmin, Management, ManagementQuestion, ManagementReply};
 use super::amqp091::AmqpConnection;
 use super::{Confirm, Connection, ConnectionSpec, Event, Outgoing, Progress, Received, WireSizes, too_many_clients};
 use crate::failure::Stage;
@@ -467,7 +467,7 @@ impl LinkConnection {
     }
 
     /// Asks the broker's management, of which [`LinkConnection::reply`] has the answer.
-    fn ask(&mut self, action: &str, question: Question) -> Result<(), Error> {
+    fn ask(&mut self, action: &str, question: ManagementQuestion) -> Result<(), Error> {
         self.stage = Stage::SetUp(action.to_owned());
         if let Some(management) = &mut self.management {
             management.question = Some(question);
@@ -480,7 +480,7 @@ impl LinkConnection {
         sent.map_err(|error| failure::of_wire(&self.spec.endpoint, &self.stage, &error))
     }
 
-    fn reply(&mut self) -> Option<Reply> {
+    fn reply(&mut self) -> Option<ManagementReply> {
         self.management.as_mut()?.reply.take()
     }
 }

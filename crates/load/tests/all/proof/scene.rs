@@ -243,7 +243,7 @@ impl<B: Disturb> Scene<B> {
     }
 }
 
-/// What a scene came to.
+/// The outcome of a scene.
 pub(crate) struct Played {
     pub(crate) outcome: Outcome,
     /// Why connections were lost.
@@ -252,7 +252,7 @@ pub(crate) struct Played {
     pub(crate) left: u64,
     /// Connections that may be lost without a cut.
     pub(crate) silent: u64,
-    /// What was sent after a cut may have reached the broker before what was sent until then.
+    /// Messages that were sent after a cut may have reached the broker before what was sent until then.
     pub(crate) may_overtake: bool,
 }
 
@@ -322,7 +322,7 @@ impl Played {
     }
 }
 
-/// What happened in all scenes.
+/// The sum over all scenes.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     delivered: AtomicU64,

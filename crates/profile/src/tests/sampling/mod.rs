@@ -72,7 +72,7 @@ fn compile(source: &str, compiler: &mut Command, dir: &Path) -> std::io::Result<
     Ok(())
 }
 
-/// What the C compiler makes of a source of this folder, in `folder`, with these arguments.
+/// The C compiler's output for a source of this folder, in `folder`, with these arguments.
 fn compiled(source: &str, folder: &Path, arguments: &[&str]) -> PathBuf {
     let made = folder.join(source.trim_end_matches(".c"));
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/sampling");
