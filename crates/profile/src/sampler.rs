@@ -193,12 +193,6 @@ impl Sampler {
         self.end()
     }
 
-    /// Whether the process has ended, which ends sampling.
-    #[cfg(test)]
-    pub(crate) fn target_ended(&self) -> bool {
-        self.signals.ended.load(Ordering::Acquire)
-    }
-
     fn end(&mut self) -> Result<Outcome, Error> {
         let used = linux::cpu_time(self.pid);
         self.signals.pauses.end(&self.events, used);
@@ -328,5 +322,13 @@ impl SamplingSwitch {
     pub fn resume(&self) -> Result<(), Error> {
         let resumed = self.signals.pauses.resume(&self.events, linux::cpu_time(self.pid));
         resumed.map_err(|e| system("switch an event on", e))
+    }
+}
+
+#[cfg(test)]
+impl Sampler {
+    /// Whether the process has ended, which ends sampling.
+    pub(crate) fn target_ended(&self) -> bool {
+        self.signals.ended.load(Ordering::Acquire)
     }
 }
