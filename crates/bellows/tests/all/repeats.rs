@@ -95,6 +95,11 @@ fn repeats_are_one_object_for_machines() {
     assert_eq!(object["summaries"].as_array().map(Vec::len), Some(2));
     assert_eq!(object["summaries"][1]["schema"], "bellows.run/2");
     assert!(object["figures"][0]["interval"].is_null(), "two runs have no interval");
+    // Lines about single runs stand beside the object, or nowhere.
+    assert!(ended.stderr.contains("run 1 of 2: "), "{ended:?}");
+    let quiet = run(dir.path(), &short(&["--repeat", "2", "--json", "--quiet"]));
+    assert_eq!(quiet.json()["schema"], "bellows.repeats/1");
+    assert!(!quiet.stderr.contains("run 1 of 2"), "{quiet:?}");
 }
 
 #[test]

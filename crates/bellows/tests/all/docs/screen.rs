@@ -244,8 +244,9 @@ fn is_cut(command: &str, line: &Line, columns: usize) -> bool {
     let is_code = line.starts_with("    ") && command.starts_with("help");
     // Of a command in the background.
     let is_end = line.starts_with("error: lost the connection");
-    // Alone, or in a row of the end of a command.
-    let is_example = line.rsplit("  ").next().unwrap_or_default().starts_with("bellows ");
+    let is_example = line.trim_start().starts_with("bellows ");
+    // In a row of the end of a command: it stays in one line, and nothing of it may be cut off.
+    let ends_in_example = line.rsplit("  ").next().unwrap_or_default().starts_with("bellows ");
     // clap does not break it.
     let is_usage = line.starts_with("Usage: ");
     let last = line.split_whitespace().last().unwrap_or_default();
@@ -255,6 +256,7 @@ fn is_cut(command: &str, line: &Line, columns: usize) -> bool {
     }
     let ends_cut = line.trim_end().ends_with('…') && !command.contains("help");
     let is_too_long = match is_drawn {
+        _ if ends_in_example => false,
         true => breaks_a_word(line, columns),
         false => line.chars().count() > columns,
     };
