@@ -322,7 +322,7 @@ fn artemis_own_command_lines_load_artemis() {
     }
     let dir = common::folder();
     let command = format!(
-        "load.0.command=['{}', 'artemis', 'perf', 'client', '--url', 'tcp://{{host}}:{{port}}', '--max-pending', '100', \
+        "load.0.command=['{}', 'artemis', 'perf', 'client', '--url', 'tcp://{{host}}:{{port}}', '--max-pending', '99', \
          '--runs', 'inner', 'queue://TEST_QUEUE']",
         env!("CARGO_BIN_EXE_bellows")
     );

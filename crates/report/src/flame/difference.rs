@@ -384,9 +384,8 @@ impl Marked<'_> {
 }
 
 /// The drawn frames of a tree as folded text, each without its drawn callees. Callers, which `parent` gives, come
-/// first.
-/// `names` are marked, and empty where a frame is not drawn; `root` is empty without one; `shares` (0 to 1) are with all
-/// that a frame calls.
+/// first. `names` are marked, and empty where a frame is not drawn; `root` is empty without one; `shares` (0 to 1)
+/// are with all that a frame calls.
 fn folded(
     root: &str,
     names: &[String],

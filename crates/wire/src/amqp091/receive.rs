@@ -235,12 +235,12 @@ impl Receiver {
     #[inline(always)]
     fn settlement(&mut self, input: &mut &[u8]) -> Option<Settlement> {
         const LEN: usize = OVERHEAD + 13;
-        let (&[FRAME_METHOD, c0, c1, 0, 0, 0, 13, 0, 60, 0, method @ (80 | 90 | 120), tag @ .., bits, FRAME_END], rest) =
+        let (&[FRAME_METHOD, a, b, 0, 0, 0, 13, 0, 60, 0, method @ (80 | 90 | 120), tag @ .., bits, FRAME_END], rest) =
             input.split_first_chunk::<LEN>()?
         else {
             return None;
         };
-        let channel = u16::from_be_bytes([c0, c1]);
+        let channel = u16::from_be_bytes([a, b]);
         if self.draining || !self.is_idle(channel) {
             return None;
         }

@@ -20,7 +20,7 @@ fn what_cannot_be_done_is_refused_with_the_remedy() {
         (&["--url", "ssl://localhost:61616?confirmationWindowSize=20000"][..], &["--url ssl://", "CORE"][..]),
         (&["--url", "amqp://me:secret@h?confirmationWindowSize=1"], &["--url has options after its ?"]),
         (&["--url", "http://h"], &["\"http\""]),
-        (&["--consumer-url", "tcp://h:1"], &["--consumer-url tcp://"]),
+        (&["--consumer-url", "ssl://h:1"], &["--consumer-url ssl://"]),
         (&["--protocol", "CORE"], &["--protocol CORE"]),
         (&["--consumer-protocol", "MQTT"], &["\"MQTT\" is unknown"]),
         (&["--acceptor", "artemis"], &["--acceptor artemis"]),

@@ -470,7 +470,7 @@ mod tests {
         }
     }
 
-    /// What a broker sends on the link for answers.
+    /// Gives it a message of the link for answers.
     fn told(management: &mut Management, message: &MessageHead<'_>, body: &str) -> Result<Option<Answer>, Error> {
         let mut bytes = Vec::new();
         message.write(&mut bytes);
