@@ -96,7 +96,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     const open_ = page.locator('#warnings > .warnings li');
     assert.equal(await open_.count(), 2);
     assert.match(await open_.first().innerText(), /^Rate not achieved: observed <u>so much<\/u>/);
-    assert.match(await open_.last().innerText(), /^Too few cores:/);
+    assert.match(await open_.last().innerText(), /^Cores shared:/);
     const rest = page.locator('#warnings details');
     assert.equal(await rest.locator('summary').innerText(), '3 more: 1 caution, 2 notes');
     await unfold(rest.locator('summary'));
@@ -238,6 +238,8 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     assert.match(await rows.first().locator('td.parts').getAttribute('title'), /^\w.* [\d.]+ %/);
     const names = await table.locator('td.name button').allInnerTexts();
     assert.ok(names.length > 5 && names.every((name) => name.startsWith('$')), `${names}`);
+    // A long name breaks between its parts.
+    assert.ok((await table.locator('td.name button wbr').count()) > 5);
     const before_ = await table.locator('tbody').innerText();
     await setWindow(page, 'to', '20');
     assert.notEqual(await table.locator('tbody').innerText(), before_);

@@ -336,7 +336,7 @@ describe('who limited the run', () => {
       machine_cores: 4,
       broker: null,
       connections: null,
-      in_flight_limit: null,
+      in_flight_limit: 1000,
       capacity: { rate: 3e6, shape: '12 B', at_least: true },
     } as unknown as Evidence;
     const left = Object.fromEntries(ours(evidence, words(undefined)));
@@ -351,6 +351,7 @@ describe('who limited the run', () => {
     const right = Object.fromEntries(theirs(evidence));
     expect(right['CPU of the broker']).toBe('not known');
     expect(right.machine).toBe('4 cores, 2 for bellows');
+    expect(right['allowed in flight']).toBe('1,000');
   });
 });
 

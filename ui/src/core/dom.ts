@@ -26,6 +26,12 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
+/** A name that breaks between its parts, such as words behind `_`, before it breaks within one. */
+export function breakable(name: string): Child[] {
+  const parts = name.split(/(?<=[^_:/.][_:/.]+)(?=[^_:/.\d])/);
+  return parts.flatMap((part, i) => (i === 0 ? [part] : [h('wbr'), part]));
+}
+
 /** Appends children; strings become text nodes. */
 export function add(parent: Element, children: Child[]): void {
   for (const child of children) {

@@ -2,7 +2,7 @@
 // functions, sortable; a row selects the function.
 
 import { KINDS, type Profile } from '../core/data';
-import { barCell, button, type Child, choice, columnHead, fill, h, swatch, tableOf } from '../core/dom';
+import { barCell, breakable, button, type Child, choice, columnHead, fill, h, swatch, tableOf } from '../core/dom';
 import { counted, grouped, percent, points, shortened } from '../core/format';
 import type { FunctionsShown, SortBy, Store } from '../core/state';
 import { classColor, frameColor, shadeKey } from '../core/theme';
@@ -203,7 +203,7 @@ function nameCell(profile: Profile, store: Store, frame: number, dark: boolean):
           'aria-label': name.length > LONGEST ? name : null,
           onclick: () => store.set({ frame: selected ? null : frame }, true),
         },
-        shortened(name, LONGEST),
+        breakable(shortened(name, LONGEST)),
       ),
       h('span', { class: where.length > SHORT ? 'module' : 'module short' }, where),
     ),

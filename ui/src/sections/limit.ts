@@ -285,7 +285,7 @@ export function theirs(e: Evidence): Row[] {
   const tcp = e.connections;
   const machine = e.machine_cores || e.cores;
   return [
-    ['in flight at most', e.in_flight_limit === null ? null : grouped(e.in_flight_limit)],
+    ['allowed in flight', e.in_flight_limit === null ? null : grouped(e.in_flight_limit)],
     ['answer time, mean', length(e.answer_ns)],
     ['simplest answer before the load', length(e.idle_answer_ns)],
     ['CPU of the broker', b ? cores(b.cores) : 'not known'],

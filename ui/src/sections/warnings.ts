@@ -7,7 +7,7 @@ import type { RunView, Tier, WarningCode } from '../core/view';
 const CODES: Record<WarningCode, string> = {
   generator_saturated: 'Generator saturated',
   rate_not_achieved: 'Rate not achieved',
-  too_few_cores: 'Too few cores',
+  too_few_cores: 'Cores shared',
   debug_build: 'Debug build',
   too_few_samples: 'Too few samples',
   lost_samples: 'Profiler lost samples',

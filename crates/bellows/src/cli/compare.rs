@@ -152,9 +152,14 @@ impl ExistingRuns<'_> {
         Ok(ended(&compared))
     }
 
-    /// Prints all figures, with `--quiet` the decision alone.
+    /// Prints the decision and the first figures, as at the end of runs in turns; all figures with `--verbose`.
     fn print(&self, compared: &ComparedMatrix) -> Result<(), Failure> {
-        paired::print(compared, self.output.json, !self.output.quiet)
+        let OutputArgs { json, quiet, verbose, .. } = *self.output;
+        paired::print(compared, json, verbose)?;
+        if !(json || quiet || verbose) {
+            output::line_aside("--verbose shows all figures");
+        }
+        Ok(())
     }
 
     /// Compares the runs of `bellows ab` once more.

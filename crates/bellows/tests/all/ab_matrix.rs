@@ -106,7 +106,7 @@ fn again(dir: &Path, found: &Value) {
     assert_eq!(again.code(), Some(3), "{}", again.stderr);
     let again = again.printed();
     assert_eq!(decisions(&again), decisions(found));
-    let table = run(dir, &["ab", path.rsplit('-').next().expect("an end")]);
+    let table = run(dir, &["ab", path.rsplit('-').next().expect("an end"), "--verbose"]);
     for part in ["B is worse in ", "message-size (rows) by producers (columns)\n", "\nbroker cpu\n  12 / 1 "] {
         assert!(table.stdout.contains(part), "{part}: {}", table.stdout);
     }
@@ -123,7 +123,7 @@ fn again(dir: &Path, found: &Value) {
 
     // A cell can be looked at by itself, and its runs are listed with all others.
     let cell = folder.join("cell-1-12-1");
-    let alone = run(dir, &["ab", cell.to_str().expect("a name")]);
+    let alone = run(dir, &["ab", cell.to_str().expect("a name"), "--verbose"]);
     assert!(alone.stdout.contains("ack response p50"), "{}", alone.stdout);
     let tagged = run(dir, &["runs", "--filter", "tag=cell-4"]);
     assert!(tagged.stdout.contains("pair-5"), "{}", tagged.stdout);

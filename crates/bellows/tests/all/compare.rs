@@ -52,7 +52,12 @@ fn a_change_is_found_and_what_differs_otherwise_is_refused() {
     assert!((product - 1.0).abs() < 1e-9, "{product}");
     assert!(again["change"].as_f64() < Some(0.0), "{again:#}");
 
-    let shown = with(&[]);
+    // The end is short, as that of runs in turns.
+    let short = with(&[]);
+    assert!(short.stdout.contains("changed, worse") && !short.stdout.contains("not paired"), "{}", short.stdout);
+    assert!(short.stdout.lines().count() <= 14, "{}", short.stdout);
+    assert!(short.stderr.contains("--verbose shows all figures"), "{}", short.stderr);
+    let shown = with(&["--verbose"]);
     for part in [
         // Whether something else is better by chance decides whether it is "for the worse" or "(worse)".
         ": B has",
@@ -92,7 +97,7 @@ fn what_cannot_be_compared_says_why() {
         .collect();
     // One run of a side decides nothing, and is too short for intervals within it.
     let sides = ["ab", &ids[0], "--with", &ids[1], &ids[2]];
-    let one = run(dir, &sides);
+    let one = run(dir, &[&sides[..], &["--verbose"]].concat());
     assert_eq!(one.code(), Some(4), "{one:#?}");
     for part in ["inconclusive: one run of A", "A is one run, without an interval within it: it is too short"] {
         assert!(one.stdout.contains(part), "{part}: {}", one.stdout);

@@ -96,7 +96,7 @@ fn a_log_alone_knows_its_own_quantiles_and_decides_nothing() {
     // The same run draws the same.
     assert_eq!(run(dir, &["ab", "a.hlog", "--with", "b.hlog", "--json"]).stdout, found.stdout);
 
-    let shown = run(dir, &["ab", "a.hlog", "--with", "b.hlog"]).stdout;
+    let shown = run(dir, &["ab", "a.hlog", "--with", "b.hlog", "--verbose"]).stdout;
     for part in [
         "inconclusive: a side of one run does not show",
         "inconclusive: one run of A and of B",
@@ -107,9 +107,9 @@ fn a_log_alone_knows_its_own_quantiles_and_decides_nothing() {
     ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
-    let short = run(dir, &["ab", "a.hlog", "--with", "short.hlog"]).stdout;
+    let short = run(dir, &["ab", "a.hlog", "--with", "short.hlog", "--verbose"]).stdout;
     assert!(short.contains("B is one run, without an interval within it: it is too short: 20 s"), "{short}");
-    let one_and_two = run(dir, &["ab", "a.hlog", "--with", "b.hlog", "short.hlog"]).stdout;
+    let one_and_two = run(dir, &["ab", "a.hlog", "--with", "b.hlog", "short.hlog", "--verbose"]).stdout;
     assert!(one_and_two.contains("inconclusive: one run of A"), "{one_and_two}");
     assert!(!one_and_two.contains("B is one run"), "{one_and_two}");
 }

@@ -89,7 +89,7 @@ fn a_probe_says_nothing_of_messages() {
     assert_eq!(complete, 2, "{}", listed.stdout);
     let history = run(dir, &["runs", "history", "probe"]);
     history.assert_ok();
-    let compared = run(dir, &["ab", &ids[0], "--with", &ids[1]]);
+    let compared = run(dir, &["ab", &ids[0], "--with", &ids[1], "--verbose"]);
     assert!(matches!(compared.code(), Some(0 | 3 | 4)), "{compared:?}");
     assert!(compared.stdout.contains("response p50"), "{compared:?}");
     for id in &ids {

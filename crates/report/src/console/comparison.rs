@@ -18,6 +18,8 @@ const MOST_ROWS: usize = 15;
 const MOST_UNPROVEN: usize = 5;
 /// Figures that the end of a comparison shows.
 const FIGURES: usize = 5;
+/// Lines of the end of a comparison.
+const MOST_LINES: usize = 14;
 
 /// The end of a comparison in at most fourteen lines of 80 columns, ending in a newline: the decision, the sides, and
 /// the figures that changed before others. All of it is in [`comparison()`] and on the page.
@@ -28,6 +30,14 @@ pub fn comparison_brief(of: &Comparison, style: Style) -> String {
     let shown: Vec<_> = changed.into_iter().chain(rest).take(FIGURES).collect();
     if !shown.is_empty() {
         lines.extend(table(&shown).lines(style.columns));
+    }
+    // A wrong unit of logs would make every figure wrong.
+    let remarks = of.remarks.iter().filter(|_| of.a.logs || of.b.logs);
+    for remark in remarks {
+        let remark = wrap(&sanitise(remark), style.prose_columns());
+        if lines.len() + remark.len() <= MOST_LINES {
+            lines.extend(remark);
+        }
     }
     lines.join("\n") + "\n"
 }
@@ -263,6 +273,12 @@ mod tests {
         let rows: Vec<&str> = rows.filter_map(|line| line.split("  ").next()).collect();
         assert_eq!(rows, ["figure 9", "figure 0", "figure 1", "figure 2", "figure 3"]);
         assert!(comparison(&all, style).contains("figure 11"));
+        let mut logs = Comparison { remarks: vec!["2 logs read as nanoseconds: an assumption".to_owned(); 9], ..all };
+        assert_lacks(comparison_brief(&logs, style), ["nanoseconds"]);
+        (logs.a.logs, logs.b.logs) = (true, true);
+        let shown = comparison_brief(&logs, style);
+        assert_has(&shown, ["2 logs read as nanoseconds: an assumption\n"]);
+        assert!(shown.lines().count() <= 14, "{shown}");
     }
 
     fn cost(a: f64, b: f64, proven: bool) -> CostChange {

@@ -600,11 +600,13 @@ fn span(is_measured: bool, recent: &VecDeque<SeriesPoint>) -> String {
     if is_measured { MEASURED.to_owned() } else { last_seconds(recent, 1) }
 }
 
-/// `last 60 s`, by the length of so many intervals; `last 0.5 s` of a phase that is shorter than one.
+/// `last 60 s`, by the length of so many intervals; `last 1.3 s` with a phase that is shorter than one.
 fn last_seconds(recent: &VecDeque<SeriesPoint>, number: usize) -> String {
     let lengths = recent.iter().rev().take(number).map(|point| point.dt);
     match lengths.sum::<f64>() {
         seconds if seconds < 0.95 => format!("last {:.1} s", seconds.max(0.1)),
+        // An interval that ended a warm-up makes it no whole number of seconds.
+        seconds if seconds < 9.95 && (seconds - seconds.round()).abs() >= 0.05 => format!("last {seconds:.1} s"),
         seconds => format!("last {seconds:.0} s"),
     }
 }

@@ -369,6 +369,9 @@ fn latencies_say_which_time_they_are_of() {
     let lines = short.lines().join("\n");
     assert!(lines.contains("last 0.5 s, msg/s"), "{lines}");
     assert!(!lines.contains("last 0 s"), "{lines}");
+    short.point(&point(Phase::Measure, 1.0), &Interval::new());
+    let lines = short.lines().join("\n");
+    assert!(lines.contains("last 1.5 s, msg/s"), "{lines}");
     let mut measured = Interval::new();
     let mut recorder = Recorder::new();
     recorder.record_n(Metric::ACK_RESPONSE, Nanos(4_210_000), 8_114);
