@@ -284,7 +284,7 @@ impl Profile {
     }
 
     /// Per stack the frame of the innermost function of the language; `None` where there is none.
-    fn innermost_functions(&self) -> Vec<Option<u32>> {
+    pub(super) fn innermost_functions(&self) -> Vec<Option<u32>> {
         let frames = self.language_frames();
         let mut innermost: Vec<Option<u32>> = Vec::with_capacity(self.stacks.len());
         for node in &self.stacks {

@@ -90,6 +90,28 @@ impl Profile {
         })
     }
 
+    /// Groups samples by the innermost function of Erlang, Java or Go in their stacks, and by class where there is
+    /// none, as [`Self::language_functions`] does; `None` where no sample has such a function.
+    pub fn by_language_function(&self) -> Option<Self> {
+        let (functions, classes) = (self.innermost_functions(), self.classes());
+        let function = |sample: &Sample| functions.get(sample.stack as usize).copied().flatten();
+        if self.samples.iter().all(|sample| function(sample).is_none()) {
+            return None;
+        }
+        let labels = Class::ALL.iter().map(|class| self.class_label(*class));
+        let names: Vec<String> = self.frames.iter().map(|frame| frame.name.clone()).chain(labels).collect();
+        let first_label = self.frames.len();
+        let grouped = self.with_leaves(&names, |sample| {
+            function(sample).or_else(|| {
+                let class = classes.get(sample.stack as usize)?;
+                let at = Class::ALL.iter().position(|it| it == class)?;
+                u32::try_from(first_label + at).ok()
+            })
+        });
+        // Functions of one name are one row.
+        Some(grouped.by_function(false))
+    }
+
     /// Groups samples by whose work they are in place of their stack.
     pub fn by_work(&self, by: WorkBy) -> Self {
         let (names, of_process) = self.work_names(by);
@@ -309,6 +331,19 @@ mod tests {
             let of = row(class.class.name(), class.weight, class.weight);
             assert!(rows.contains(&of), "{of:?} in {rows:?}");
         }
+    }
+
+    #[test]
+    fn functions_of_the_language_are_rows_with_the_shares_of_their_table() {
+        let profile = profile();
+        let rows = shares(&profile.by_language_function().unwrap());
+        let expected = profile.language_functions();
+        assert_eq!(rows.len(), expected.len(), "{rows:?}");
+        for of in expected {
+            let of = row(&of.function, of.weight, of.weight);
+            assert!(rows.contains(&of), "{of:?} in {rows:?}");
+        }
+        assert_eq!(Profile::default().by_language_function(), None);
     }
 
     #[test]

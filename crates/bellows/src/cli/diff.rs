@@ -19,6 +19,7 @@ use crate::output;
 const EXAMPLES: &str = "\
 Examples:
   bellows diff 7k2q last
+  bellows diff tag=before tag=after
   bellows diff before.pb.gz after.pb.gz -o difference.svg
   bellows diff --from 12 --to 15
   bellows diff --where 'end-to-end p99 > 50ms' -o slow.svg
@@ -52,6 +53,10 @@ pub(crate) struct DiffArgs {
     /// Rows in place of functions
     #[arg(long, value_name = "WHAT")]
     by: Option<By>,
+    /// All functions by name, native ones too, as --json has them; without, programs in Erlang, Java or Go have a table
+    /// of the functions of that language, each with the native code below it, unless the order is that of totals
+    #[arg(long, conflicts_with = "by")]
+    raw: bool,
     /// Print one JSON object
     #[arg(long, conflicts_with = "output")]
     json: bool,
@@ -129,6 +134,17 @@ impl DiffArgs {
         by.map_or(FunctionRowOf::Function, By::row)
     }
 
+    /// The kind of rows of the printed table: functions of the language where both sides have some.
+    fn shown_rows(&self, sides: &Sides) -> FunctionRowOf {
+        let of = self.rows_of();
+        let is_usual = of == FunctionRowOf::Function && matches!(self.sort, Sort::Change | Sort::SelfShare);
+        let has_language = |part: &ProfilePart| !part.profile.language_functions().is_empty();
+        match is_usual && !self.raw && !self.json && has_language(&sides.a) && has_language(&sides.b) {
+            true => FunctionRowOf::Language,
+            false => of,
+        }
+    }
+
     /// The two sides, where they may be compared.
     fn sides(&self) -> Result<Sides, Failure> {
         let of = self.rows_of();
@@ -163,7 +179,7 @@ impl DiffArgs {
     }
 
     fn print(&self, sides: &Sides) -> Result<(), Failure> {
-        let of = self.rows_of();
+        let of = self.shown_rows(sides);
         for part in [&sides.a, &sides.b] {
             match of {
                 FunctionRowOf::Work(by) if !part.profile.tells_work(by) => return Err(identifiers_only(&part.name)),

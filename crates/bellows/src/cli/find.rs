@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use archive::{FolderKind, FolderLock, RunEntry, RunReader};
+use archive::{FolderKind, FolderLock, RunEntry, RunFilter, RunReader};
 use measure::{Problem, count, counted, shell_word};
 use stacks::{FORMATS, Profile};
 
@@ -50,7 +50,7 @@ pub(super) fn folder_word(dir: &Path) -> String {
 }
 
 /// The folder of the run that `name` means: a path, an id, a part at either end of an id that no
-/// other run has, or `last`.
+/// other run has, a filter that no other run matches (`tag=before`), or `last`.
 pub(super) fn run(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
     match Path::new(name) {
         path if path.is_dir() => Ok(path.to_owned()),
@@ -153,7 +153,7 @@ fn among_runs(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
                 format!("no run or file is named {name:?} (looked among {all} in {})", runs.display()),
                 format!(
                     "`bellows runs{}` lists them; a part at either end of the id is enough, the experiment's name \
-                         where it has one run, or `last`",
+                         or a filter (tag=before) where it finds one run, or `last`",
                     runs_option(runs)
                 ),
             )
@@ -162,7 +162,10 @@ fn among_runs(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
         Failure::Failed(Problem::new(
             format!("{name:?} means {}", counted(candidates.len() as u64, "run")),
             shown_ids(&candidates),
-            "give more of the id",
+            match name.contains('=') {
+                true => "give an id, or compare all of them: `bellows ab FILTER --with FILTER`",
+                false => "give more of the id",
+            },
         ))
     })
 }
@@ -281,6 +284,11 @@ fn choose<'a>(name: &str, entries: &'a [RunEntry]) -> Result<&'a RunEntry, Vec<S
         let experiment = format!("-{name}-");
         matching = of(&|id| id.contains(&experiment));
     }
+    if matching.is_empty()
+        && let Ok(filter) = name.parse::<RunFilter>()
+    {
+        matching = entries.iter().filter(|entry| filter.matches(entry)).collect();
+    }
     match matching.as_slice() {
         [one] => Ok(one),
         some => Err(some.iter().map(|e| e.id.clone()).collect()),
@@ -310,6 +318,27 @@ mod tests {
         assert!(help("{", None).starts_with(&draws));
         // A comparison asked to leave out --resume, which nobody had given.
         assert_eq!(help(old, Some("begin anew")), "begin anew");
+    }
+
+    /// `bellows ab` took filters, and `bellows diff` did not.
+    #[test]
+    fn a_filter_means_the_only_run_that_it_finds() {
+        let entry = |id: &str, tag: &str| RunEntry {
+            dir: Path::new("runs").join(id),
+            id: id.into(),
+            record: Err("not read".into()),
+            labels: Ok(archive::Labels {
+                tags: std::iter::once(tag.parse().unwrap()).collect(),
+                ..archive::Labels::default()
+            }),
+            bytes: 0,
+            active: false,
+        };
+        let entries = [entry("x-demo-aaaa", "new"), entry("x-demo-bbbb", "old"), entry("x-demo-cccc", "old")];
+        assert_eq!(choose("tag=new", &entries).map(|it| it.id.as_str()), Ok("x-demo-aaaa"));
+        assert_eq!(choose("tag=old", &entries).map_err(|ids| ids.len()).err(), Some(2));
+        assert_eq!(choose("tag=none", &entries).err(), Some(Vec::new()));
+        assert_eq!(choose("color=new", &entries).err(), Some(Vec::new()));
     }
 
     #[test]

@@ -287,6 +287,13 @@ mod tests {
         explained(&names)
     }
 
+    /// "Threshold" is the word of k6 for what `--require` is.
+    #[test]
+    fn thresholds_lead_to_requirements_and_pipelines() {
+        let pages = text(&["threshold"]).expect("found");
+        assert!(pages.contains("help requirements") && pages.contains("help ci"), "{pages}");
+    }
+
     /// The binary contains all documents.
     #[test]
     fn every_document_is_a_topic() {

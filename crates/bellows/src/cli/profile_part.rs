@@ -23,10 +23,10 @@ const STALL: &str = "stall";
 /// A profile and a part of it.
 #[derive(Debug, Args)]
 pub(super) struct ProfileArgs {
-    /// Run (path, id, unique start or end of its id, an experiment that ran once, or `last`, which is also meant where
-    /// none is named: the last that has a profile); periods of a recording, as NAME@FROM..TO (beam.smp@10:00..11:00,
-    /// beam.smp@-1h.., in UTC); or a file with a profile: pprof, perf.data, JFR, text of `perf script`, folded stacks,
-    /// also packed with gzip
+    /// Run (path, id, unique start or end of its id, an experiment that ran once, a filter that one run matches, such
+    /// as tag=before, or `last`, which is also meant where none is named: the last that has a profile); periods of a
+    /// recording, as NAME@FROM..TO (beam.smp@10:00..11:00, beam.smp@-1h.., in UTC); or a file with a profile: pprof,
+    /// perf.data, JFR, text of `perf script`, folded stacks, also packed with gzip
     #[arg(value_name = "RUN|PROFILE", add = complete::profiles())]
     profile: Option<String>,
     #[command(flatten)]

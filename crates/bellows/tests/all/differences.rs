@@ -79,12 +79,14 @@ fn two_files_make_a_table_a_picture_and_text() {
     let table = run(dir, &["diff", "a.folded", "b.folded"]);
     table.assert_ok();
     let lines: Vec<&str> = table.stdout.lines().collect();
-    let ets = "30.00     15.50  -14.50";
-    assert!(lines[1].contains("60.00     75.00  +15.00"), "{table:#?}");
+    let ets = "30.00  15.50  -14.50";
+    assert!(lines[1].contains("60.00  75.00  +15.00"), "{table:#?}");
     assert!(lines[1..5].iter().any(|line| line.contains(ets)), "{table:#?}");
     for part in ["A: a.folded, a weight of 1,000", "B: b.folded, a weight of 2,000"] {
         assert!(table.stdout.contains(part), "{table:#?}");
     }
+    let raw = run(dir, &["diff", "a.folded", "b.folded", "--raw"]);
+    assert!(raw.stdout.contains("60.00     75.00  +15.00"), "{raw:#?}");
 
     let told = json(dir, &["a.folded", "b.folded"]);
     let first = &rows(&told)[0];

@@ -50,7 +50,7 @@ pub fn brief(
     rows.extend(load::faults(summary));
     rows.extend(load::pages(summary));
     rows.extend(load::operations(summary));
-    rows.extend(load::messages(summary));
+    rows.extend(load::messages(record, summary));
     rows.extend(programs(summary));
     rows.extend(load::cpu(record, summary));
     rows.extend(summary.verdict.as_ref().and_then(limited_by));

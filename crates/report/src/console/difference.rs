@@ -138,9 +138,14 @@ fn footer(table: &DifferenceTable<'_>, rows: &Rows, style: Style) -> Vec<String>
          independent samples, or fewer than ten samples)"
     );
     let notes = [table.a.profile, table.b.profile].into_iter().flat_map(|it| notes(it).collect::<Vec<_>>());
+    let is_language = table.of == FunctionRowOf::Language;
+    let language = is_language.then(|| {
+        "each function with the native code below it; native functions by name: `bellows diff --raw`".to_owned()
+    });
     let faint = sides
         .into_iter()
         .chain([shown, smallest(table)])
+        .chain(language)
         .chain(other_builds(table.other_builds).map(|it| sanitise(&it).into_owned()))
         .chain(notes);
     let faint = faint.flat_map(|line| style.faint_prose(&line));
@@ -156,7 +161,7 @@ fn smallest(table: &DifferenceTable<'_>) -> String {
         [] if sides.contains(&0) => "One side is empty: nothing to compare".to_owned(),
         [] => "Too few samples to detect a change of a share of 1 % or 10 %".to_owned(),
         told => format!(
-            "The smallest change that these samples can show: {}; `--repeat` shows how much runs differ",
+            "The smallest change that these samples can show: {}; `bellows run --repeat` shows how much runs differ",
             told.join(", ")
         ),
     }

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 use stacks::{
-    Class, FunctionCount, FunctionShare, LanguageShare, PatternShare, Profile, ProfileHeader, ProfileSummary, WaitBy,
-    Work, WorkBy, WorkKind,
+    Class, Frame, FunctionCount, FunctionShare, LanguageShare, PatternShare, Profile, ProfileHeader, ProfileSummary,
+    WaitBy, Work, WorkBy, WorkKind,
 };
 
 use super::table::Table;
@@ -32,6 +32,8 @@ pub enum FunctionRowOf {
     /// Functions, each by its name.
     #[default]
     Function,
+    /// Functions of Erlang, Java or Go with the native code below them, and classes of the samples without one.
+    Language,
     /// Lines of source code, where they are known, and functions where not.
     Line,
     /// Modules: Erlang modules, Java classes, libraries and programs.
@@ -50,7 +52,7 @@ impl FunctionRowOf {
     /// One of them, and a heading.
     pub(super) const fn name(self) -> &'static str {
         match self {
-            Self::Function => "function",
+            Self::Function | Self::Language => "function",
             Self::Line => "line",
             Self::Module => "module",
             Self::Thread => "thread",
@@ -64,6 +66,7 @@ impl FunctionRowOf {
     pub(super) fn grouped(self, profile: &Profile) -> Cow<'_, Profile> {
         match self {
             Self::Function => Cow::Borrowed(profile),
+            Self::Language => profile.by_language_function().map_or(Cow::Borrowed(profile), Cow::Owned),
             Self::Line => Cow::Owned(profile.by_line()),
             Self::Module => Cow::Owned(profile.by_module()),
             Self::Thread => Cow::Owned(profile.by_thread_group()),
@@ -247,7 +250,23 @@ pub fn functions(profile: &Profile, options: &FunctionTable<'_>, style: Style) -
     lines.push(String::new());
     lines.extend(known_patterns(&profile.known_patterns(), style));
     lines.extend(footer(profile, options, &counted_rows(profile, options, &rows), style));
+    if is_function {
+        lines.extend(estimated_names(profile).into_iter().flat_map(|it| style.faint_prose(&it)));
+    }
     lines.join("\n") + "\n"
+}
+
+/// Self share of the functions that are called after their neighbours; `None` where it is too small to show.
+fn estimated_names(profile: &Profile) -> Option<String> {
+    let functions = profile.functions();
+    let near = functions.iter().filter(|it| Frame::is_name_near(&it.share.function));
+    let share: f64 = near.map(|it| it.share.self_share).sum();
+    (share >= LEAST_SPLIT).then(|| {
+        format!(
+            "estimated names {} % of self (`[near …]`: no symbol of their own): install debug symbols",
+            percent_digits(share)
+        )
+    })
 }
 
 /// A difference of shares in points, or the sign for one that chance gives.

@@ -304,8 +304,8 @@ pub(super) fn operations(summary: &RunSummary) -> Vec<Row<'static>> {
     others.iter().filter_map(row).take(BESIDE).collect()
 }
 
-/// `230,000 sent and received; 0 lost, 0 duplicated`; where some are missing, these come first.
-pub(super) fn messages(summary: &RunSummary) -> Option<Row<'static>> {
+/// `230,000 sent and received (with warm-up); 0 lost, 0 duplicated`; where some are missing, these come first.
+pub(super) fn messages(record: &RunRecord, summary: &RunSummary) -> Option<Row<'static>> {
     if !summary.has_messages() {
         return None;
     }
@@ -319,6 +319,10 @@ pub(super) fn messages(summary: &RunSummary) -> Option<Row<'static>> {
     };
     if done > 0 && done < sent {
         text += &format!(", {} confirmed", count(done));
+    }
+    // The first line has the measured phase alone.
+    if record.phases.iter().any(|it| it.phase == Phase::Warmup && it.end > it.start) {
+        text += " (with warm-up)";
     }
     if let Some(ledger) = flow.ledger {
         // The fault's row has the losses.

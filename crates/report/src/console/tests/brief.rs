@@ -513,6 +513,17 @@ fn the_first_line_says_probes_what_was_as_requested_and_its_time_once() {
     assert!(!told.contains("failed after"), "{told}");
 }
 
+/// 10,000 msg/s for 3 s stood above 60,000 messages, without the reason.
+#[test]
+fn totals_with_a_warm_up_say_so() {
+    let summary = messages();
+    let mut record = named("demo", &summary);
+    let shown = |record: &RunRecord| flowing(&brief(record, &summary, None, None, Style::PLAIN));
+    assert_lacks(shown(&record), ["warm-up"]);
+    record.phases.insert(0, PhaseSpan { phase: Phase::Warmup, start: 0.0, end: 5.0 });
+    assert_has(shown(&record), ["sent and received (with warm-up); 0 lost"]);
+}
+
 #[test]
 fn each_kind_leads_with_what_it_is_about() {
     let all = kinds();

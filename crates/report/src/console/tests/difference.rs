@@ -34,7 +34,7 @@ fn changes_stand_in_order_and_chance_comes_last() {
     assert_has(&text, ["-20.05", "+20.00", "A: 7k2q, 10,000 samples", "B: x3m4, 3 s to 5 s, 10,000"]);
     let h = text.lines().find(|line| line.ends_with("  h")).unwrap();
     assert!(h.contains("1.00") && h.contains("1.05") && h.matches('~').count() == 2, "{h}");
-    assert_has(&text, ["0.42 points at a share of 1 %"]);
+    assert_has(&text, ["0.42 points at a share of 1 %", "`bellows run --repeat` shows"]);
     for columns in [60, 80, 120] {
         assert_fits(&difference(&table(&a, &b), terminal(columns)), columns, 30);
     }
@@ -61,6 +61,22 @@ fn other_orders_other_rows_and_what_is_forced() {
     let text = difference(&matching, Style::PLAIN);
     assert_has(&text, ["different builds of beam.smp", "forced: of different events (cpu and mmap)"]);
     assert_has(text, ["1 of 1 matching function (4 in all)"]);
+}
+
+/// `top` had functions of Erlang, and `diff` of the same run native ones.
+#[test]
+fn functions_of_the_language_hold_the_native_code_below_them() {
+    let of = |own| {
+        let mut profile = of_stacks(&[("t;$a:b/1;memcpy", own), ("t;$c:d/1;memcpy", 1_000)]);
+        let erlang = profile.frames.iter_mut().filter(|it| it.name.starts_with('$'));
+        erlang.for_each(|it| it.kind = FrameKind::Erlang);
+        profile
+    };
+    let (a, b) = (of(1_000), of(3_000));
+    let table = DifferenceTable { of: FunctionRowOf::Language, ..table(&a, &b) };
+    let text = difference(&table, Style::PLAIN);
+    assert_has(&text, ["$a:b/1", "+25.00", "`bellows diff --raw`"]);
+    assert_lacks(text, ["memcpy", "total"]);
 }
 
 #[test]

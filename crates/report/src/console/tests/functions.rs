@@ -54,6 +54,16 @@ fn the_function_table_sorts_filters_and_says_what_is_missing() {
     assert_fits(&by_self, 100, 24);
 }
 
+/// They held half of the samples, and the foot said that 0 % was unknown.
+#[test]
+fn names_after_a_neighbour_are_counted_apart() {
+    let shown = |profile: &Profile| functions(profile, &all_rows(10, FunctionSort::SelfShare), Style::PLAIN);
+    let mut profile = profile();
+    assert_lacks(shown(&profile), ["estimated names"]);
+    profile.frames[2] = Frame::new("[near ets_select_2+0x40]", "beam.smp", FrameKind::Runtime);
+    assert_has(shown(&profile), ["unknown share 0.00 %", "estimated names 30.00 % of self"]);
+}
+
 #[test]
 fn a_part_stands_beside_the_rest_and_chance_is_marked() {
     let whole = profile();
