@@ -10,8 +10,8 @@ use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use measure::{Length, Nanos, Refused};
 
-use crate::RunEntry;
 use crate::list::newest_first;
+use crate::{FolderKind, RunEntry};
 
 const PERIOD_EXAMPLE: &str = "write NAME@FROM..TO, such as beam.smp@10:00..11:00, beam.smp@2026-11-22T10:00..11:00 or \
     beam.smp@-2h..-1h; times are UTC, as in the ids of runs";
@@ -169,12 +169,14 @@ pub struct Retention {
 }
 
 /// The runs that pruning removes, of runs newest first: those that are neither among the newest nor
-/// young, have no tag, have ended, and can be read.
+/// young, have no tag, have ended, and can be read. Those in a folder of several runs do not count: a part of them is
+/// no use.
 pub fn prunable(entries: &[RunEntry], retention: Retention, now: Timestamp) -> Vec<&RunEntry> {
     let is_over = |entry: &RunEntry, limit: Duration| age(entry, now).is_some_and(|age| age > limit);
     let old = |entry: &RunEntry| retention.older_than.is_none_or(|limit| is_over(entry, limit));
     let untagged = |entry: &RunEntry| entry.labels.as_ref().is_ok_and(|l| l.tags.is_empty());
-    let runs = entries.iter().filter(|entry| entry.record.is_ok());
+    let is_alone = |entry: &RunEntry| entry.dir.parent().and_then(FolderKind::of).is_none();
+    let runs = entries.iter().filter(|entry| entry.record.is_ok() && is_alone(entry));
     runs.skip(retention.keep).filter(|entry| !entry.active && untagged(entry) && old(entry)).collect()
 }
 

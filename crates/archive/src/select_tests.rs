@@ -122,6 +122,14 @@ fn pruning_spares_what_is_tagged_goes_on_or_has_no_date() {
     damaged[0].record = Err("run.json is missing".into());
     let retention = Retention { keep: 1, older_than: None };
     assert_eq!(ids(prunable(&damaged, retention, now)), ["classic0"]);
+    // A folder of several runs stays whole, and has no part in the number of those that stay.
+    let folder = tempfile::tempdir().expect("folder");
+    std::fs::write(folder.path().join(file::PAIRS), "{}").expect("pairs");
+    let mut inside = runs;
+    for at in [0, 4] {
+        inside[at].dir = folder.path().join(&inside[at].id);
+    }
+    assert_eq!(ids(prunable(&inside, retention, now)), ["stream3", "classic0"]);
 }
 
 #[test]

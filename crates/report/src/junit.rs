@@ -39,14 +39,14 @@ impl CaseOutcome {
     }
 }
 
-/// One test suite: a test for the run itself, and one for each requirement. Without a record it says that the run has
-/// not ended; several are numbered.
+/// One test suite: a test for the run itself, and one for each requirement. Without a record it holds the `failure`, or
+/// says that the run has not ended; several are numbered.
 ///
 /// # Errors
 /// Where no memory is left to write to.
-pub fn junit(name: &str, records: &[RunRecord], requested: u32) -> std::io::Result<String> {
+pub fn junit(name: &str, records: &[RunRecord], requested: u32, failure: Option<&str>) -> std::io::Result<String> {
     let created = records.first().map(|record| record.created.as_str());
-    suite(name, created, &cases(records, requested))
+    suite(name, created, &cases(records, requested, failure))
 }
 
 fn suite(name: &str, created: Option<&str>, cases: &[Case]) -> std::io::Result<String> {
@@ -69,18 +69,21 @@ fn suite(name: &str, created: Option<&str>, cases: &[Case]) -> std::io::Result<S
     Ok(String::from_utf8_lossy(&writer.into_inner()).into_owned() + "\n")
 }
 
-fn cases(records: &[RunRecord], requested: u32) -> Vec<Case> {
+fn cases(records: &[RunRecord], requested: u32, failure: Option<&str>) -> Vec<Case> {
     match records {
-        [] => cases_of(None),
-        [one] if requested <= 1 => cases_of(Some(one)),
+        [] => cases_of(None, failure),
+        [one] if requested <= 1 => cases_of(Some(one), None),
         several => {
             let of = |(number, record): (usize, &RunRecord)| {
                 let numbered = move |case: Case| Case { name: format!("run {}: {}", number + 1, case.name), ..case };
-                cases_of(Some(record)).into_iter().map(numbered)
+                cases_of(Some(record), None).into_iter().map(numbered)
             };
             let missing = (several.len()..requested as usize).map(|run| Case {
                 name: format!("run {}: the run", run + 1),
-                told: "it was not made, or broke off before it measured".to_owned(),
+                told: match failure {
+                    Some(failure) if run == several.len() => failure.to_owned(),
+                    _ => "it was not made, or broke off before it measured".to_owned(),
+                },
                 outcome: CaseOutcome::Broken,
             });
             several.iter().enumerate().flat_map(of).chain(missing).collect()
@@ -88,7 +91,7 @@ fn cases(records: &[RunRecord], requested: u32) -> Vec<Case> {
     }
 }
 
-fn cases_of(record: Option<&RunRecord>) -> Vec<Case> {
+fn cases_of(record: Option<&RunRecord>, failure: Option<&str>) -> Vec<Case> {
     let summary = record.and_then(|record| record.summary.as_ref());
     let requirements = summary.map_or(&[][..], |summary| &summary.requirements);
     let required = requirements.iter().map(|requirement| Case {
@@ -96,13 +99,13 @@ fn cases_of(record: Option<&RunRecord>) -> Vec<Case> {
         told: format!("{}: {}", text::outcome(requirement.met), numbers::observed(requirement)),
         outcome: CaseOutcome::of(requirement.met),
     });
-    std::iter::once(run(record)).chain(required).collect()
+    std::iter::once(run(record, failure)).chain(required).collect()
 }
 
 /// Whether the run itself came to its end.
-fn run(record: Option<&RunRecord>) -> Case {
+fn run(record: Option<&RunRecord>, failure: Option<&str>) -> Case {
     let (told, passed) = match record {
-        None => ("it has not ended".to_owned(), None),
+        None => (failure.unwrap_or("it has not ended").to_owned(), None),
         Some(record) => match (record.state, &record.error) {
             (RunState::Failed, Some(error)) => (error.clone(), None),
             (RunState::Complete | RunState::Interrupted, _) => (record.state.as_str().to_owned(), Some(true)),
@@ -212,4 +215,23 @@ fn figures(of: &Comparison) -> Vec<Case> {
         }
     });
     std::iter::once(whole).chain(figures).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A CI server shows why nothing was measured.
+    #[test]
+    fn a_failure_before_the_run_is_its_error() {
+        let of = |requested, failure| junit("demo", &[], requested, failure).expect("text");
+        testkit::assert_has(of(1, None), ["<error message=\"it has not ended\"/>"]);
+        testkit::assert_has(
+            of(3, Some("no RabbitMQ found; name its folder")),
+            ["errors=\"1\"", "<error message=\"no RabbitMQ found; name its folder\"/>"],
+        );
+        let first = RunRecord { state: RunState::Complete, ..RunRecord::default() };
+        let text = junit("demo", &[first], 2, Some("refused")).expect("text");
+        testkit::assert_has(text, ["name=\"run 2: the run\"", "<error message=\"refused\"/>"]);
+    }
 }

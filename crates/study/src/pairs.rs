@@ -203,12 +203,13 @@ impl<'a> CellRuns<'a> {
     fn disturbed(&self) -> Option<String> {
         let is_disturbed = |at: usize| self.runs.runs.get(at).is_some_and(|run| run.disturbed);
         let disturbed = self.counted.iter();
-        let disturbed = disturbed.filter(|(a, b)| is_disturbed(*a) || is_disturbed(*b));
-        let what = match (disturbed.count(), self.counted.len()) {
-            (0, _) => return None,
-            (all, pairs) if all == pairs => "All valid pairs were".to_owned(),
-            (1, pairs) => format!("1 of the {pairs} valid pairs was"),
-            (some, pairs) => format!("{some} of the {pairs} valid pairs were"),
+        let disturbed: Vec<_> = disturbed.filter(|(a, b)| is_disturbed(*a) || is_disturbed(*b)).copied().collect();
+        let number = |(a, _): &(usize, usize)| self.runs.runs.get(*a).map_or(0, |run| run.pair + 1);
+        let what = match (disturbed.as_slice(), self.counted.len()) {
+            ([], _) => return None,
+            (all, pairs) if all.len() == pairs => "All valid pairs were".to_owned(),
+            ([one], pairs) => format!("1 of the {pairs} valid pairs, pair {}, was", number(one)),
+            (some, pairs) => format!("{} of the {pairs} valid pairs were", some.len()),
         };
         Some(format!(
             "{what} disturbed by other programs on this machine, and no quieter pair replaced them: a disturbance of \
@@ -347,7 +348,7 @@ mod tests {
         let told = |of: &PairedRuns| CellRuns::new(of, &[]).disturbed().unwrap_or_default();
         assert!(told(&never).starts_with("All valid pairs were disturbed"));
         let twice = made(2, |_| false, |number| ![0, 1].contains(&number));
-        assert!(told(&twice).starts_with("1 of the 2 valid pairs was disturbed"));
+        assert!(told(&twice).starts_with("1 of the 2 valid pairs, pair 2, was disturbed"));
         let once = made(8, |_| false, |number| number == 3);
         assert_eq!(told(&once), "");
         let counted = counted_pairs(&once, |_| 0.0);

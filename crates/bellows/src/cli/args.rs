@@ -82,13 +82,21 @@ impl RequireArgs {
 
     /// Writes the file for the CI server, where one was requested: before the run, so that one which never
     /// ends leaves no older result, and after it.
-    pub(super) fn write(&self, name: &str, records: &[RunRecord]) -> Result<(), Failure> {
+    pub(super) fn write(&self, name: &str, records: &[RunRecord], failure: Option<&str>) -> Result<(), Failure> {
         let Some(path) = &self.junit else {
             return Ok(());
         };
         let write = |text: String| stacks::replace_file(path, text.as_bytes());
-        let written = report::junit(name, records, self.repeat).and_then(write);
+        let written = report::junit(name, records, self.repeat, failure).and_then(write);
         written.map_err(|e| Failure::io("write", path, &e))
+    }
+
+    /// Writes to the file why nothing was measured, and returns that failure, or the one of writing it.
+    pub(super) fn broke_off(&self, name: &str, failure: Failure) -> Failure {
+        match self.write(name, &[], failure.sentence().as_deref()) {
+            Ok(()) => failure,
+            Err(of_file) => of_file,
+        }
     }
 }
 

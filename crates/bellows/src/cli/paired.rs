@@ -227,9 +227,12 @@ pub(super) fn what_becomes(of: &PairedRuns, anew: &str) -> Option<String> {
         None => return None,
     };
     let mut before = before.iter().filter(|it| it.pair == run.pair);
+    let is_spoiled = run.spoiled.is_some() || before.clone().any(|it| it.spoiled.is_some());
     let was_hit = before.any(PairedRun::is_hit);
     let becomes = match of.made_anew().contains(&run.pair) {
-        true => anew.to_owned(),
+        true if is_spoiled => anew.to_owned(),
+        // Of disturbed pairs the quietest count.
+        true => format!("{anew}, if quieter"),
         false => format!(
             "no other pair takes its place: at most {} of {} may be replaced",
             of.most_anew(),

@@ -57,13 +57,13 @@ fn runs_are_labelled_found_shown_and_removed() {
     let tagged = all[1]["id"].as_str().expect("an id");
     let suffix = &tagged[tagged.len() - 4..];
     let table = run(dir, &["runs"]);
-    assert!(table.stdout.contains("  #base #nightly the first\n"), "{}", table.stdout);
+    assert!(table.stdout.contains("  #base #nightly; note: the first\n"), "{}", table.stdout);
     assert!(table.stdout.contains(&format!("demo-{suffix} ")), "{}", table.stdout);
 
     let noted = run(dir, &["runs", "note", suffix, "new disk"]);
-    assert_eq!(noted.stdout, format!("{tagged}: #base #nightly new disk\n"));
+    assert_eq!(noted.stdout, format!("{tagged}: #base #nightly; note: new disk\n"));
     let shown = run(dir, &["runs", "show", suffix]);
-    for part in [tagged, "#base #nightly new disk", "ack response", "report.html"] {
+    for part in [tagged, "#base #nightly; note: new disk", "ack response", "report.html"] {
         assert!(shown.stdout.contains(part), "{part:?} in {}", shown.stdout);
     }
     refuses(dir, &["runs", "tag", suffix, "two words"], "letters, digits and");

@@ -101,6 +101,9 @@ fn a_search_that_was_stopped_goes_on_and_makes_no_trial_twice() {
     let kept = trials_folder(dir).expect("a folder");
     let before = trials(&kept);
     assert!(before.len() >= 2, "{}", before.len());
+    let history = run(dir, &["runs", "history", "known"]);
+    history.assert_error(1, &["no run of \"known\" counts"]);
+    assert!(history.stderr.contains("trials of `limit` left out"), "{}", history.stderr);
 
     let name = kept.file_name().expect("a name").to_string_lossy().into_owned();
     let suffix = name.rsplit('-').next().expect("a part");

@@ -92,11 +92,11 @@ fn headline(of: &History) -> String {
     let name = &of.name;
     let what = match (of.ad_hoc, of.loads) {
         (true, loads) => format!(
-            "{runs} of `bellows {name}` with the options of the newest one (of {} tried)",
+            "{runs} of `bellows {name}` with the options of the newest that counts (of {} tried)",
             counted(loads as u64, "load")
         ),
         (false, ..2) => format!("{runs} of {name}"),
-        (false, loads) => format!("{runs} of {name} as the newest has it (of {loads} loads)"),
+        (false, loads) => format!("{runs} of {name} with the load of the newest that counts (of {loads} loads)"),
     };
     format!("{what}{when}: {found}")
 }
@@ -293,7 +293,7 @@ mod tests {
     fn what_is_the_same_is_not_told_as_a_range() {
         let mut of = of(8);
         (of.ad_hoc, of.loads, of.name) = (true, 7, "probe".to_owned());
-        let told = "8 runs of `bellows probe` with the options of the newest one (of 7 loads tried) on \
+        let told = "8 runs of `bellows probe` with the options of the newest that counts (of 7 loads tried) on \
                     2026-11-21: 1 change\n";
         assert_begins(history(&of, Style::PLAIN), told);
         assert_eq!(range("927 ms".to_owned(), "927 ms"), "927 ms");

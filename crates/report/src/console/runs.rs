@@ -28,13 +28,13 @@ pub fn runs(entries: &[RunEntry], style: Style) -> String {
     table.shorten_first(style.columns, LEAST_RUN, shortened);
     let mut lines = table.strong_lines(style);
     let latencies = entries.iter().filter_map(RunEntry::latency);
-    let mut others: Vec<&str> =
-        latencies.map(|(metric, _)| metric.name()).filter(|name| *name != Metric::ACK_RESPONSE.name()).collect();
-    others.sort_unstable();
-    others.dedup();
-    if !others.is_empty() {
-        let text = format!("p99: ack response, else {}", sanitise(&others.join(", ")));
-        lines.extend(style.faint_prose(&text));
+    let mut names: Vec<&str> = latencies.map(|(metric, _)| metric.name()).collect();
+    // A run's main latency is this one if it has it.
+    names.sort_unstable_by_key(|name| (*name != Metric::ACK_RESPONSE.name(), *name));
+    names.dedup();
+    if let Some((first, others)) = names.split_first() {
+        let others = if others.is_empty() { String::new() } else { format!(", else {}", others.join(", ")) };
+        lines.extend(style.faint_prose(&sanitise(&format!("p99: {first}{others}"))));
     }
     lines.extend(unreadable.iter().map(|why| style.caution(&format!("unreadable: {why}"))));
     lines.join("\n") + "\n"
@@ -46,9 +46,10 @@ pub fn labels(entry: &RunEntry) -> String {
         Ok(labels) => labels,
         Err(why) => return format!("labels unreadable: {}", sanitise(why)),
     };
-    let tags = labels.tags.iter().map(|tag| format!("#{tag}"));
-    let note = labels.note.iter().map(|note| sanitise(note).into_owned());
-    tags.chain(note).collect::<Vec<_>>().join(" ")
+    let tags: Vec<String> = labels.tags.iter().map(|tag| format!("#{tag}")).collect();
+    let note = labels.note.iter().map(|note| format!("note: {}", sanitise(note)));
+    let tags = Some(tags.join(" ")).filter(|it| !it.is_empty());
+    tags.into_iter().chain(note).collect::<Vec<_>>().join("; ")
 }
 
 fn row(entry: &RunEntry, record: &RunRecord) -> Vec<String> {

@@ -159,9 +159,11 @@ impl Turns {
     fn about(&self, cell: usize, next: NextRun) -> String {
         let folder = &self.plan.folder;
         let (pair, pairs) = (next.pair + 1, folder.matrix.pairs);
-        let run = match pair > pairs {
-            true => format!("pair {pair}, in place of one that did not count, {}", next.side),
-            false => format!("pair {pair} of {pairs}, {}", next.side),
+        let replaced = folder.cells.get(cell).map(|it| it.runs.made_anew()).unwrap_or_default();
+        let replaced = next.pair.checked_sub(pairs).and_then(|number| replaced.get(number as usize).copied());
+        let run = match replaced {
+            Some(other) => format!("pair {pair}, to replace pair {}, {}", other + 1, next.side),
+            None => format!("pair {pair} of {pairs}, {}", next.side),
         };
         match folder.label(cell) {
             label if label.is_empty() => run,

@@ -16,9 +16,9 @@ Examples:
   bellows runs history stream-publish --filter 'tag=nightly' --json
   bellows runs history mine --runs /srv/nightly
 
-The newest run decides which count: those of its machine, its load and its bellows; brokers may differ. A change is \
-called one where a cut of the series, or a window in it, is better than those of the same values in random orders. \
-`bellows help ab` says more.";
+The newest run decides which count: those of its machine, its load and its bellows; brokers may differ. Trials of \
+`limit` never count. A change is called one where a cut of the series, or a window in it, is better than those of the \
+same values in random orders. `bellows help ab` says more.";
 
 /// Options of `bellows runs history`.
 #[derive(Debug, Args)]
@@ -44,12 +44,7 @@ impl HistoryArgs {
     pub(super) fn execute(self) -> Result<Done, Failure> {
         let entries = find::list(&self.runs.runs)?;
         let mut wanted: Vec<&RunEntry> = entries.iter().collect();
-        wanted.retain(|entry| {
-            let matches = self.filter.as_ref().is_none_or(|it| it.matches(entry));
-            // Each trial of a limit has another rate.
-            let folder = entry.dir.parent().and_then(FolderKind::of);
-            matches && !entry.active && folder != Some(FolderKind::Limit)
-        });
+        wanted.retain(|entry| self.matches(entry) && !entry.active && !is_trial(entry));
         let records: Vec<RunRecord> = (wanted.iter())
             .filter_map(|entry| entry.record.as_ref().ok())
             .filter(|record| record.name == self.name)
@@ -78,17 +73,54 @@ impl HistoryArgs {
                 [] => "make some with `bellows run`, or name the folder with --runs".to_owned(),
                 names => format!("there are runs of {}", names.join(", ")),
             };
-            return Err(
-                Failure::failed(format!("no run of {:?} is kept", self.name), known).observed(self.runs.runs.display())
-            );
+            let (verb, help) = match self.why_none(&entries) {
+                Some(why) => ("counts", why),
+                None => ("is kept", known),
+            };
+            let failure = Failure::failed(format!("no run of {:?} {verb}", self.name), help);
+            return Err(failure.observed(self.runs.runs.display()));
         }
-        let history = study::history(&self.name, &records, self.level);
+        let mut history = study::history(&self.name, &records, self.level);
+        history.remarks.extend(self.trials(&entries));
         match self.json {
             true => output::print_json(&history)?,
             false => output::print(&console::history(&history, output::style()))?,
         }
         Ok(Done::Fine)
     }
+
+    fn matches(&self, entry: &RunEntry) -> bool {
+        self.filter.as_ref().is_none_or(|it| it.matches(entry))
+    }
+
+    fn is_named(&self, entry: &RunEntry) -> bool {
+        entry.record.as_ref().is_ok_and(|run| run.name == self.name)
+    }
+
+    /// Number of trials of `limit` that match, with the reason why they do not count; `None` where there is none.
+    fn trials(&self, entries: &[RunEntry]) -> Option<String> {
+        let trials = entries.iter().filter(|it| self.is_named(it) && self.matches(it) && is_trial(it)).count();
+        let counted = measure::counted(trials as u64, "trial");
+        (trials > 0).then(|| format!("{counted} of `limit` left out: each has its own rate"))
+    }
+
+    /// Why no run of this name counts; `None` where none is kept.
+    fn why_none(&self, entries: &[RunEntry]) -> Option<String> {
+        let named = || entries.iter().filter(|it| self.is_named(it));
+        let first = named().next()?;
+        if let Some(trials) = self.trials(entries) {
+            return Some(format!("{trials}; make runs with `bellows run {}`", self.name));
+        }
+        Some(match named().any(|it| self.matches(it)) {
+            true => format!("{} has not ended: wait for it", first.id),
+            false => "none of them matches --filter".to_owned(),
+        })
+    }
+}
+
+/// Whether a run is a trial of a limit: each has another rate.
+fn is_trial(entry: &RunEntry) -> bool {
+    entry.dir.parent().and_then(FolderKind::of) == Some(FolderKind::Limit)
 }
 
 /// The experiment's name as a run's id has it: between the time and the random end.

@@ -36,7 +36,8 @@ pub(super) struct RmArgs {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bellows runs prune --keep 20 --dry-run\n  bellows runs prune --keep 20 --older-than \
-                  30d\n\nRuns that have a tag, have not ended or cannot be read are never pruned.",
+                  30d\n\nRuns that have a tag, have not ended or cannot be read are never pruned, nor those in a \
+                  folder of `ab` or `limit`: remove such a folder as a whole, by hand.",
     group = ArgGroup::new("which").args(["keep", "older_than"]).required(true).multiple(true)
 )]
 pub(super) struct PruneArgs {
@@ -103,6 +104,11 @@ impl PruneArgs {
                 }
                 done => done?,
             }
+        }
+        let folders = find::all_folders(&self.runs.runs)?.len();
+        if folders > 0 {
+            let folders = counted(folders as u64, "folder");
+            output::line_aside(&format!("{folders} of `ab` or `limit` left whole; remove them by hand"));
         }
         removed.tell(self.dry_run)
     }

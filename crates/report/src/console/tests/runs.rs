@@ -31,14 +31,15 @@ fn entries() -> [RunEntry; 4] {
 #[test]
 fn the_runs_table_holds_readable_and_damaged_runs() {
     let text = runs(&entries(), terminal(100));
-    assert_fits(&text, 100, 6);
+    assert_fits(&text, 100, 7);
     let lines: Vec<_> = text.lines().collect();
     let parts = ["2026-11-21 00:12", "stream-publish-7k2q", "54,800", "3.23 ms", "1.20 MB", "complete"];
     assert_has(lines[1], parts);
-    assert_eq!(lines[2], "  #base #nightly before the patch␛[31m");
+    assert_eq!(lines[2], "  #base #nightly; note: before the patch␛[31m");
     assert_has(lines[3], ["unfinished"]);
     assert_has(lines[4], ["running"]);
-    assert_begins(lines[5], "unreadable: ");
+    assert_eq!(lines[5], "p99: ack response");
+    assert_begins(lines[6], "unreadable: ");
 }
 
 #[test]
@@ -110,7 +111,7 @@ fn a_long_name_is_shortened_before_a_column_goes() {
         let style = Style { columns, ..Style::PLAIN };
         let text = runs(&entries, style);
         let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines.len(), 2, "{text}");
+        assert_eq!(lines.len(), 3, "{text}");
         assert!(lines.iter().all(|line| width(line) <= columns), "{text}");
         let run = lines[1].split("  ").next().expect("a run");
         assert_begins(run, "quorum-queues-");
