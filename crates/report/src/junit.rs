@@ -1,6 +1,6 @@
 //! Requirements of runs, and comparisons, as JUnit XML, which every CI server shows as tests.
 
-use archive::{ComparedCell, ComparedMatrix, Comparison, Decision, RunRecord, RunState};
+use archive::{ComparedCell, ComparedMatrix, Comparison, Decision, RunRecord, RunState, Tier};
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesText, Event};
 
@@ -39,14 +39,25 @@ impl CaseOutcome {
     }
 }
 
-/// One test suite: a test for the run itself, and one for each requirement. Without a record it holds the `failure`, or
-/// says that the run has not ended; several are numbered.
+/// Requested runs, and how they are judged.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct JunitRuns<'a> {
+    /// Number of requested runs.
+    pub requested: u32,
+    /// Whether a warning that a number must not be used fails a test (`--strict`).
+    pub strict: bool,
+    /// Cause and remedy of the failure that left no record of a run, in a sentence.
+    pub failure: Option<&'a str>,
+}
+
+/// One test suite: a test for the run itself, and one for each requirement; if strict, one for its warnings. Without a
+/// record it says why, or that the run has not ended; several are numbered.
 ///
 /// # Errors
 /// Where no memory is left to write to.
-pub fn junit(name: &str, records: &[RunRecord], requested: u32, failure: Option<&str>) -> std::io::Result<String> {
+pub fn junit(name: &str, records: &[RunRecord], of: JunitRuns<'_>) -> std::io::Result<String> {
     let created = records.first().map(|record| record.created.as_str());
-    suite(name, created, &cases(records, requested, failure))
+    suite(name, created, &cases(records, of))
 }
 
 fn suite(name: &str, created: Option<&str>, cases: &[Case]) -> std::io::Result<String> {
@@ -69,50 +80,60 @@ fn suite(name: &str, created: Option<&str>, cases: &[Case]) -> std::io::Result<S
     Ok(String::from_utf8_lossy(&writer.into_inner()).into_owned() + "\n")
 }
 
-fn cases(records: &[RunRecord], requested: u32, failure: Option<&str>) -> Vec<Case> {
+fn cases(records: &[RunRecord], of: JunitRuns<'_>) -> Vec<Case> {
     match records {
-        [] => cases_of(None, failure),
-        [one] if requested <= 1 => cases_of(Some(one), None),
+        [] => {
+            let told = of.failure.unwrap_or("it has not ended").to_owned();
+            vec![Case { name: "the run".to_owned(), told, outcome: CaseOutcome::Broken }]
+        }
+        [one] if of.requested <= 1 => cases_of(one, of.strict),
         several => {
-            let of = |(number, record): (usize, &RunRecord)| {
+            let numbered_cases = |(number, record): (usize, &RunRecord)| {
                 let numbered = move |case: Case| Case { name: format!("run {}: {}", number + 1, case.name), ..case };
-                cases_of(Some(record), None).into_iter().map(numbered)
+                cases_of(record, of.strict).into_iter().map(numbered)
             };
-            let missing = (several.len()..requested as usize).map(|run| Case {
+            let missing = (several.len()..of.requested as usize).map(|run| Case {
                 name: format!("run {}: the run", run + 1),
-                told: match failure {
-                    Some(failure) if run == several.len() => failure.to_owned(),
-                    _ => "it was not made, or broke off before it measured".to_owned(),
+                told: match of.failure.filter(|_| run == several.len()) {
+                    Some(failure) => failure.to_owned(),
+                    None => "it was not made, or broke off before it measured".to_owned(),
                 },
                 outcome: CaseOutcome::Broken,
             });
-            several.iter().enumerate().flat_map(of).chain(missing).collect()
+            several.iter().enumerate().flat_map(numbered_cases).chain(missing).collect()
         }
     }
 }
 
-fn cases_of(record: Option<&RunRecord>, failure: Option<&str>) -> Vec<Case> {
-    let summary = record.and_then(|record| record.summary.as_ref());
-    let requirements = summary.map_or(&[][..], |summary| &summary.requirements);
+fn cases_of(record: &RunRecord, is_strict: bool) -> Vec<Case> {
+    let requirements = record.summary.as_ref().map_or(&[][..], |summary| &summary.requirements);
     let required = requirements.iter().map(|requirement| Case {
         name: requirement.that.clone(),
         told: format!("{}: {}", text::outcome(requirement.met), numbers::observed(requirement)),
         outcome: CaseOutcome::of(requirement.met),
     });
-    std::iter::once(run(record, failure)).chain(required).collect()
+    std::iter::once(run(record)).chain(is_strict.then(|| valid(record))).chain(required).collect()
 }
 
 /// Whether the run itself came to its end.
-fn run(record: Option<&RunRecord>, failure: Option<&str>) -> Case {
-    let (told, passed) = match record {
-        None => (failure.unwrap_or("it has not ended").to_owned(), None),
-        Some(record) => match (record.state, &record.error) {
-            (RunState::Failed, Some(error)) => (error.clone(), None),
-            (RunState::Complete | RunState::Interrupted, _) => (record.state.as_str().to_owned(), Some(true)),
-            (state, _) => (state.as_str().to_owned(), None),
-        },
+fn run(record: &RunRecord) -> Case {
+    let (told, passed) = match (record.state, &record.error) {
+        (RunState::Failed, Some(error)) => (error.clone(), None),
+        (RunState::Complete | RunState::Interrupted, _) => (record.state.as_str().to_owned(), Some(true)),
+        (state, _) => (state.as_str().to_owned(), None),
     };
     Case { name: "the run".to_owned(), told, outcome: CaseOutcome::of(passed) }
+}
+
+/// Whether no warning says that a number must not be used; with the texts of those that do.
+fn valid(record: &RunRecord) -> Case {
+    let warnings = record.summary.iter().flat_map(|summary| &summary.warnings);
+    let invalid: Vec<&str> = warnings.filter(|it| it.tier == Tier::Invalid).map(|it| it.text.as_str()).collect();
+    let (told, outcome) = match invalid.as_slice() {
+        [] => ("none".to_owned(), CaseOutcome::Passed),
+        texts => (format!("invalid: {}", texts.join("; ")), CaseOutcome::Failed),
+    };
+    Case { name: "no invalid warning (--strict)".to_owned(), told, outcome }
 }
 
 fn write_case(writer: &mut Writer<Vec<u8>>, class: &str, case: &Case) -> std::io::Result<()> {
@@ -206,7 +227,10 @@ fn figures(of: &Comparison) -> Vec<Case> {
         };
         Case {
             name: figure.name.clone(),
-            told: format!("{}: A {a}, B {b}{change}", words::decision(figure, Some(words::units(of)))),
+            told: format!(
+                "{}: A {a}, B {b}{change}",
+                words::decision(figure, words::DecisionText::Full(words::units(of)))
+            ),
             outcome: match figure.decision {
                 _ if figure.is_worse() => CaseOutcome::Failed,
                 Decision::Undecided => CaseOutcome::Skipped,
@@ -219,19 +243,37 @@ fn figures(of: &Comparison) -> Vec<Case> {
 
 #[cfg(test)]
 mod tests {
+    use archive::{Finding, RunSummary, Warning};
+    use testkit::{assert_has, assert_lacks};
+
     use super::*;
 
-    /// A CI server shows why nothing was measured.
+    /// A CI server showed "it has not ended", and the cause and the remedy were on standard error only.
     #[test]
-    fn a_failure_before_the_run_is_its_error() {
-        let of = |requested, failure| junit("demo", &[], requested, failure).expect("text");
-        testkit::assert_has(of(1, None), ["<error message=\"it has not ended\"/>"]);
-        testkit::assert_has(
-            of(3, Some("no RabbitMQ found; name its folder")),
-            ["errors=\"1\"", "<error message=\"no RabbitMQ found; name its folder\"/>"],
-        );
-        let first = RunRecord { state: RunState::Complete, ..RunRecord::default() };
-        let text = junit("demo", &[first], 2, Some("refused")).expect("text");
-        testkit::assert_has(text, ["name=\"run 2: the run\"", "<error message=\"refused\"/>"]);
+    fn a_run_without_a_record_has_the_cause() {
+        let of = JunitRuns { requested: 1, failure: Some("no RabbitMQ found; install it"), ..JunitRuns::default() };
+        assert_has(junit("x", &[], of).unwrap(), ["<error message=\"no RabbitMQ found; install it\"/>"]);
+        let before = junit("x", &[], JunitRuns::default()).unwrap();
+        assert_has(before, ["<error message=\"it has not ended\"/>"]);
+        let complete = RunRecord { state: RunState::Complete, ..RunRecord::default() };
+        let repeated = junit("x", &[complete], JunitRuns { requested: 3, ..of }).unwrap();
+        assert_has(&repeated, ["errors=\"2\"", "<error message=\"it was not made"]);
+        assert_eq!(repeated.matches("no RabbitMQ found").count(), 1, "{repeated}");
+    }
+
+    /// A job was red by its exit code, and its file had no failure.
+    #[test]
+    fn an_invalid_run_fails_a_test_only_if_strict() {
+        let mut warning = Warning::new(Tier::Invalid, Finding::DebugBuild {});
+        warning.text = "a debug build".to_owned();
+        let summary = RunSummary { warnings: vec![warning], ..RunSummary::default() };
+        let record = RunRecord { state: RunState::Complete, summary: Some(summary), ..RunRecord::default() };
+        let told = |strict, record: &RunRecord| {
+            junit("x", std::slice::from_ref(record), JunitRuns { strict, ..JunitRuns::default() }).unwrap()
+        };
+        let strict = ["tests=\"2\" failures=\"1\"", "<failure message=\"invalid: a debug build\"/>"];
+        assert_has(told(true, &record), strict);
+        assert_lacks(told(false, &record), ["debug build", "<failure"]);
+        assert_has(told(true, &RunRecord { summary: None, ..record }), ["failures=\"0\""]);
     }
 }

@@ -16,4 +16,4 @@ pub mod text;
 pub mod view;
 
 pub use comparison::ComparisonFormat;
-pub use junit::junit;
+pub use junit::{JunitRuns, junit};

@@ -81,22 +81,22 @@ impl RequireArgs {
     }
 
     /// Writes the file for the CI server, where one was requested: before the run, so that one which never
-    /// ends leaves no older result, and after it.
-    pub(super) fn write(&self, name: &str, records: &[RunRecord], failure: Option<&str>) -> Result<(), Failure> {
+    /// ends leaves no older result, and after it, with the failure that ended it, if any.
+    pub(super) fn write(
+        &self,
+        name: &str,
+        records: &[RunRecord],
+        strict: bool,
+        failure: Option<&Failure>,
+    ) -> Result<(), Failure> {
         let Some(path) = &self.junit else {
             return Ok(());
         };
+        let failure = failure.and_then(Failure::sentence).map(|it| web::redact::urls(&it));
+        let runs = report::JunitRuns { requested: self.repeat, strict, failure: failure.as_deref() };
         let write = |text: String| stacks::replace_file(path, text.as_bytes());
-        let written = report::junit(name, records, self.repeat, failure).and_then(write);
+        let written = report::junit(name, records, runs).and_then(write);
         written.map_err(|e| Failure::io("write", path, &e))
-    }
-
-    /// Writes to the file why nothing was measured, and returns that failure, or the one of writing it.
-    pub(super) fn broke_off(&self, name: &str, failure: Failure) -> Failure {
-        match self.write(name, &[], failure.sentence().as_deref()) {
-            Ok(()) => failure,
-            Err(of_file) => of_file,
-        }
     }
 }
 

@@ -7,6 +7,7 @@ use measure::{Problem, count, counted, shell_word};
 use stacks::{FORMATS, Profile};
 
 use crate::failure::Failure;
+use crate::output;
 
 /// Names the newest run.
 pub(super) const LAST: &str = "last";
@@ -73,6 +74,25 @@ pub(super) fn folder(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
         }
         _ => Err(no_run),
     })
+}
+
+/// The folder whose page is drawn, as in [`folder`]; `last` is the last run that has ended, if any has. A run that is
+/// still being written is named as such.
+pub(super) fn to_draw(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
+    let dir = folder(name, runs)?;
+    if !RunEntry::read(dir.clone()).active {
+        return Ok(dir);
+    }
+    let ended = match name == LAST && !Path::new(name).is_dir() {
+        true => list(runs)?.into_iter().find(|it| !it.active),
+        false => None,
+    };
+    if let Some(ended) = ended {
+        output::line_aside("the newest run is still running; this is the last one that has ended");
+        return Ok(ended.dir);
+    }
+    output::line_aside("still running: the page shows only what has been written so far");
+    Ok(dir)
 }
 
 /// Like [`run`], with the run's entry in the archive.
@@ -244,11 +264,15 @@ pub(super) fn kept(dir: &Path) -> Result<FolderLock, Failure> {
     })
 }
 
+/// A folder's name for `--resume`: its end, as no other folder's name is likely to end so.
+pub(super) fn resume_word(dir: &Path) -> String {
+    let name = dir.file_name().unwrap_or_default().to_string_lossy();
+    name.rsplit('-').next().unwrap_or_default().to_owned()
+}
+
 /// How to resume runs that a signal ended.
 pub(super) fn stopped(after: &str, dir: &Path) -> Failure {
-    let name = dir.file_name().unwrap_or_default().to_string_lossy();
-    // No other folder's name is likely to end so.
-    let suffix = name.rsplit('-').next().unwrap_or_default();
+    let suffix = resume_word(dir);
     Failure::Stopped(Problem::new(
         after,
         format!("kept in {}; the same command line with --resume {suffix} goes on", dir.display()),
@@ -359,6 +383,21 @@ mod tests {
             active: false,
         });
         assert_eq!(shown, "'my runs/x-7k2q'");
+    }
+
+    /// The page of a run that was still running said that it was cut off.
+    #[test]
+    fn the_last_run_to_draw_is_one_that_has_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let [ended, running] = ["2026-11-21T00-00-00Z-a-x1", "2026-11-22T00-00-00Z-a-x2"].map(|id| dir.path().join(id));
+        std::fs::create_dir(&ended).unwrap();
+        std::fs::create_dir(&running).unwrap();
+        let writer = std::fs::File::open(&running).unwrap();
+        writer.lock().unwrap();
+        assert_eq!(to_draw(LAST, dir.path()), Ok(ended));
+        assert_eq!(to_draw("x2", dir.path()), Ok(running.clone()));
+        writer.unlock().unwrap();
+        assert_eq!(to_draw(LAST, dir.path()), Ok(running));
     }
 
     /// `bellows open limit-demo` found nothing.

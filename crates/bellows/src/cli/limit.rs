@@ -350,7 +350,27 @@ fn tell_trials(output: &OutputArgs, dir: &Path, trials: &LimitTrials) -> Result<
     // What was measured for hours is shown, whatever becomes of the files.
     trials.write(dir)?;
     tell_kept(output, &report::html::write_limit(dir)?)?;
+    if let Some(next) = next_trials(dir, trials).filter(|_| !output.quiet) {
+        match output.json {
+            true => output::line_aside(&next),
+            false => output::print(&format!("{next}\n"))?,
+        }
+    }
     Ok(done_after(trials, output.strict))
+}
+
+/// How to go on with a search that ended for want of trials; `None` where more trials would tell nothing more.
+fn next_trials(dir: &Path, trials: &LimitTrials) -> Option<String> {
+    let made = u32::try_from(trials.trials.len()).ok()?;
+    let most = made.saturating_mul(2).min(LimitTrials::MOST_TRIALS);
+    // A search that was stopped has trials left, and its end says how to go on.
+    let is_used_up = trials.scale.is_none() && made >= trials.plan.most_trials && made < most;
+    let plan = LimitPlan { most_trials: most, ..trials.plan };
+    let more = LimitTrials { plan, ..trials.clone() };
+    (is_used_up && next_rate(&more).is_some()).then(|| {
+        let resume = find::resume_word(dir);
+        format!("next: the same command line with --resume {resume} --trials {most} adds trials")
+    })
 }
 
 /// The command's exit after these trials.
@@ -487,6 +507,19 @@ mod tests {
             text(LimitOutcome::Unclear, &[missed]),
             format!("unclear, the generator or others were the limit ({missed})")
         );
+    }
+
+    /// A search that ran out of trials ended without a next step.
+    #[test]
+    fn a_search_that_is_out_of_trials_says_how_to_go_on() {
+        let held = LimitTrial { rate: 1_000.0, outcome: LimitOutcome::Held, ..LimitTrial::default() };
+        let plan =
+            LimitPlan { first: 1_000.0, least: 1.0, most: 1e7, precision: 0.05, confirmations: 3, most_trials: 1 };
+        let mut trials = LimitTrials { trials: vec![held], plan, ..LimitTrials::default() };
+        let next = |trials: &LimitTrials| next_trials(Path::new("runs/limit-demo-y8ki"), trials);
+        assert!(next(&trials).is_some_and(|it| it.contains("--resume y8ki --trials 2 ")));
+        trials.plan.most_trials = 60;
+        assert_eq!(next(&trials), None);
     }
 
     /// With numbers of clients, --strict did nothing where a law was fitted, and a law that the throughputs do not

@@ -41,7 +41,7 @@ pub(crate) struct OpenArgs {
 impl OpenArgs {
     /// Prints the report's path and opens it; writes it first where there is none.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        let dir = find::folder(&self.run, &self.runs.runs)?;
+        let dir = find::to_draw(&self.run, &self.runs.runs)?;
         let page = dir.join(archive::file::REPORT);
         let page = match page.is_file() {
             true => page,

@@ -44,7 +44,7 @@ pub(super) fn experiment(
         )
         .observed(require.repeat));
     }
-    require.write(&shape.title, &[], None)?;
+    require.write(&shape.title, &[], output.strict, None)?;
     let runs = keep.then(|| output.runs.runs.clone());
     let work = |options: &RunOptions, control: &load::Control, observer: &mut dyn Observer| {
         session::run(&experiment, options, control, observer)
@@ -82,11 +82,17 @@ fn once(
 ) -> Result<Performed, Failure> {
     let watched = Watched::start()?;
     let mut exporter = output.metrics.start(&shape.title, output.quiet)?;
-    let carried = carry_out(output, runs, shape.clone(), &watched, exporter.as_mut(), work)
-        .map_err(|failure| require.broke_off(&shape.title, failure))?;
+    let carried = match carry_out(output, runs, shape.clone(), &watched, exporter.as_mut(), work) {
+        Ok(carried) => carried,
+        Err(failure) => {
+            // It counts more than a file that cannot be written.
+            let _ = require.write(&shape.title, &[], output.strict, Some(&failure));
+            return Err(failure);
+        }
+    };
     metrics::finish(exporter);
     let shown = tell(output, &carried);
-    require.write(&shape.title, std::slice::from_ref(&carried.outcome.record), None)?;
+    require.write(&shape.title, std::slice::from_ref(&carried.outcome.record), output.strict, None)?;
     carried.report?;
     shown?;
     watched.check()?;
@@ -106,7 +112,7 @@ fn repeatedly(
 ) -> Result<Performed, Failure> {
     let watched = Watched::start()?;
     let mut exporter = output.metrics.start(&shape.title, output.quiet)?;
-    let (mut records, mut last, mut broken, mut unmade) = (Vec::new(), None, None, None);
+    let (mut records, mut last, mut broken) = (Vec::new(), None, None);
     for number in 1..=times {
         let mut shape = shape.clone();
         shape.title = format!("{}, run {number} of {times}", shape.title);
@@ -115,9 +121,7 @@ fn repeatedly(
             Ok(carried) => carried,
             // What the earlier ones measured is told before this one's failure.
             Err(failure) => {
-                let failure = failure.in_run(number, times);
-                unmade = failure.sentence();
-                broken = Some(failure);
+                broken = Some(failure.in_run(number, times));
                 break;
             }
         };
@@ -135,7 +139,7 @@ fn repeatedly(
         }
     }
     metrics::finish(exporter);
-    require.write(&shape.title, &records, unmade.as_deref())?;
+    require.write(&shape.title, &records, output.strict, broken.as_ref())?;
     if records.is_empty() {
         watched.check()?;
         return Err(broken.unwrap_or(Failure::Closed));

@@ -63,7 +63,8 @@ fn effect(cell: &ComparedCell, name: &str) -> String {
         return String::new();
     };
     if !of.is_tested() {
-        return escape(&words::decision(of, None));
+        let units = cell.comparison.as_ref().map_or("runs", words::short_units);
+        return escape(&words::decision(of, words::DecisionText::Short(units)));
     }
     let (change, interval) = words::change_and_interval(of);
     let change = bold(change, of.decision == Decision::Changed);
@@ -117,7 +118,8 @@ fn row(of: &ComparedFigure, units: &str) -> String {
     let (a, b) = words::table_values(of);
     let (change, interval) = words::change_and_interval(of);
     // Changes are bold: Markdown has no colours.
-    let decided = bold(escape(&words::decision(of, Some(units))), of.decision == Decision::Changed);
+    let decided =
+        bold(escape(&words::decision(of, words::DecisionText::Full(units))), of.decision == Decision::Changed);
     let name = escape(&of.name);
     format!("| {name} | {a} | {b} | {change} | {interval} | {decided} |")
 }

@@ -6,13 +6,15 @@ use super::table::Table;
 use super::text::{Style, sanitise, wrap};
 use crate::numbers::TOO_FEW_RUNS;
 use crate::text::comparison::{
-    ShownColumns, WITHIN, change_and_interval, decision, headline, notes, probability, seen, shows_from, table_values,
-    told, within_rows,
+    DecisionText, ShownColumns, WITHIN, change_and_interval, decision, headline, notes, probability, seen, short_units,
+    shows_from, table_values, told, within_rows,
 };
 use crate::text::functions::{cost_interval, explanation, signed_time, time};
 
 /// Places of columns that narrow screens leave out.
 const INTERVAL: usize = 4;
+/// The place of the decision, and columns that it keeps: `inconclusive (788 pairs for 3 %)` fits.
+const DECISION: (usize, usize) = (5, 34);
 const SHOWS_FROM: usize = 6;
 const MOST_ROWS: usize = 15;
 const MOST_UNPROVEN: usize = 5;
@@ -29,7 +31,7 @@ pub fn comparison_brief(of: &Comparison, style: Style) -> String {
     let (changed, rest): (Vec<&ComparedFigure>, Vec<_>) = of.figures.iter().partition(is_changed);
     let shown: Vec<_> = changed.into_iter().chain(rest).take(FIGURES).collect();
     if !shown.is_empty() {
-        lines.extend(table(&shown).lines(style.columns));
+        lines.extend(table(&shown, short_units(of)).lines(style.columns));
     }
     // A wrong unit of logs would make every figure wrong.
     let remarks = of.remarks.iter().filter(|_| of.a.logs || of.b.logs);
@@ -58,7 +60,7 @@ fn first(of: &Comparison, style: Style) -> Vec<String> {
 pub fn comparison(of: &Comparison, style: Style) -> String {
     let mut lines = first(of, style);
     let all: Vec<&ComparedFigure> = of.figures.iter().collect();
-    let table = table(&all);
+    let table = table(&all, short_units(of));
     if !of.figures.is_empty() {
         lines.push(String::new());
         lines.extend(table.lines(style.columns));
@@ -90,7 +92,7 @@ pub(super) fn forced(problem: &str, style: Style) -> Vec<String> {
     style.caution_lines(&format!("caution: compared despite a problem: {problem}"))
 }
 
-fn table(figures: &[&ComparedFigure]) -> Table {
+fn table(figures: &[&ComparedFigure], units: &str) -> Table {
     // Of too few runs no figure has a p.
     let has_p = figures.iter().any(|it| it.corrected_p.is_some());
     let (heads, drop): (_, &'static [usize]) = match has_p {
@@ -99,6 +101,7 @@ fn table(figures: &[&ComparedFigure]) -> Table {
     };
     let mut table = Table::of(heads);
     table.drop = drop;
+    table.give_way_to(DECISION.0, DECISION.1);
     for row in figures {
         let (a, b) = table_values(row);
         let (change, interval) = change_and_interval(row);
@@ -107,7 +110,8 @@ fn table(figures: &[&ComparedFigure]) -> Table {
             false => (String::new(), String::new()),
         };
         let name = sanitise(&row.name).into_owned();
-        let mut cells = vec![name, a, b, change, interval, decision(row, None), shows, p];
+        let decided = decision(row, DecisionText::Short(units));
+        let mut cells = vec![name, a, b, change, interval, decided, shows, p];
         cells.truncate(if has_p { 8 } else { 7 });
         table.row(cells);
     }
@@ -207,7 +211,7 @@ mod tests {
         ]);
         let shown = text(&all);
         assert_begins(&shown, "changed for the better: B has a 24.0 % higher sent rate [+23.0 %, +25.0 %]\n");
-        assert_has(&shown, ["changed, better", "inconclusive (23 for 1 %)", "same within 1 %"]);
+        assert_has(&shown, ["changed, better", "inconclusive (23 runs for 1 %)", "same within 1 %"]);
         assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
         // Columns that a narrow table leaves out are not explained.
         for columns in [60, 80, 100, 140] {

@@ -173,6 +173,9 @@ impl<'a> Row<'a> {
     }
 
     fn held(&self) -> String {
+        if self.trials.iter().all(|it| !it.1.tells()) {
+            return "unclear".to_owned();
+        }
         let outcomes = self.trials.iter().map(|it| it.1.outcome);
         format!("{} of {}", outcomes.filter(|it| *it == LimitOutcome::Held).count(), self.trials.len())
     }
@@ -304,6 +307,14 @@ mod tests {
             trial.latency.as_mut().expect("a latency").count = 10_000;
         }
         assert!(!limit(&of, Style::PLAIN).contains('~'));
+    }
+
+    /// "0 of 2" held stood beside a sentence that called the rate unclear.
+    #[test]
+    fn a_rate_whose_trials_cannot_tell_is_unclear() {
+        let unclear = || trial(20_000.0, LimitOutcome::Unclear, 1_000_000);
+        let of = LimitTrials { trials: vec![unclear(), unclear()], ..LimitTrials::default() };
+        assert_has(limit_brief(&of, Style::PLAIN), ["20,000  unclear"]);
     }
 
     /// The page has all rates; the end has the ones next to the interval.

@@ -5,7 +5,7 @@ use archive::{ComparedCell, ComparedFigure, ComparedMatrix};
 use super::comparison;
 use super::table::Table;
 use super::text::{Style, sanitise, wrap};
-use crate::text::comparison::{ShownColumns, change_and_interval, decision, table_values};
+use crate::text::comparison::{DecisionText, ShownColumns, change_and_interval, decision, short_units, table_values};
 use crate::text::matrix::{headline, notes, outcome, sides, values};
 
 /// Columns that a decision keeps while there are columns that can be left out instead.
@@ -107,7 +107,8 @@ fn effect(cell: &ComparedCell, of: Option<&ComparedFigure>) -> Vec<String> {
     };
     let (a, b) = table_values(of);
     let (change, interval) = change_and_interval(of);
-    vec![label, a, b, change, interval, decision(of, None)]
+    let units = cell.comparison.as_ref().map_or("runs", short_units);
+    vec![label, a, b, change, interval, decision(of, DecisionText::Short(units))]
 }
 
 #[cfg(test)]
@@ -163,7 +164,7 @@ mod tests {
             "classic  better",
             "effects by queue-type / num-destinations\n",
             "ack response p99\n  classic / 1 ",
-            "inconclusive (2,023 for",
+            "inconclusive (2,023",
             "the other figures of each cell, too: ack response p50.",
         ] {
             assert!(text.contains(part), "{part}: {text}");

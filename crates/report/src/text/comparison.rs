@@ -291,10 +291,19 @@ pub(crate) fn interval_says(of: &ComparedFigure) -> bool {
     of.is_tested() && (low >= TOLD[0] || high <= TOLD[1])
 }
 
-/// Decision in words; with the name of the units (`pairs`) in full, without it as short as a terminal needs it.
-pub(crate) fn decision(of: &ComparedFigure, units: Option<&str>) -> String {
+/// Length of a decision's text, with the name of the repeated measurements.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum DecisionText<'a> {
+    /// A sentence, with [`units`].
+    Full(&'a str),
+    /// As short as a terminal needs it, with [`short_units`].
+    Short(&'a str),
+}
+
+/// Decision in words.
+pub(crate) fn decision(of: &ComparedFigure, length: DecisionText<'_>) -> String {
     if of.without != (0, 0) || of.of_runs.is_some() {
-        return without(of, units);
+        return without(of, length);
     }
     if of.within_one_run.is_some() {
         let side = |name: &str, runs: usize| (runs == 1).then(|| name.to_owned());
@@ -313,9 +322,9 @@ pub(crate) fn decision(of: &ComparedFigure, units: Option<&str>) -> String {
         Decision::Undecided => match of.needed {
             Some(needed) => {
                 let (needed, margin) = (count(needed.into()), level(of.margin));
-                match units {
-                    Some(units) => format!("inconclusive (about {needed} {units} to detect {margin})"),
-                    None => format!("inconclusive ({needed} for {margin})"),
+                match length {
+                    DecisionText::Full(units) => format!("inconclusive (about {needed} {units} to detect {margin})"),
+                    DecisionText::Short(units) => format!("inconclusive ({needed} {units} for {margin})"),
                 }
             }
             None if of.is_tested() && of.a.len().min(of.b.len()) < LEAST_PAIRS => {
@@ -340,7 +349,7 @@ fn within_margin(of: &ComparedFigure) -> String {
 }
 
 /// A figure that is absent in some runs, and the consequence.
-fn without(of: &ComparedFigure, units: Option<&str>) -> String {
+fn without(of: &ComparedFigure, length: DecisionText<'_>) -> String {
     let side = |name: &str, without: usize, runs: usize| {
         (without > 0).then(|| format!("none in {without} of {runs} of {name}"))
     };
@@ -352,7 +361,7 @@ fn without(of: &ComparedFigure, units: Option<&str>) -> String {
         (Decision::Changed, _) => format!("changed, better: {sides}"),
         (Decision::Same | Decision::Negligible, _) => format!("{}: {sides}", within_margin(of)),
         (_, Some(needed)) => {
-            let units = units.unwrap_or("runs");
+            let (DecisionText::Full(units) | DecisionText::Short(units)) = length;
             format!("inconclusive (about {needed} {units} needed): {sides}")
         }
         (_, None) => format!("inconclusive: {sides}"),
@@ -445,6 +454,11 @@ pub(crate) fn within_rows(of: &Comparison) -> Vec<[String; 5]> {
 /// Name of the repeated measurements.
 pub(crate) const fn units(of: &Comparison) -> &'static str {
     if of.paired { "pairs" } else { "runs per side" }
+}
+
+/// Name of the repeated measurements where there is little room.
+pub(crate) const fn short_units(of: &Comparison) -> &'static str {
+    if of.paired { "pairs" } else { "runs" }
 }
 
 /// Number of figures decided together, and their level.

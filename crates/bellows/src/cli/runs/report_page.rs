@@ -48,7 +48,7 @@ pub(super) struct ReportArgs {
 impl ReportArgs {
     /// Writes the report and prints its path.
     pub(super) fn execute(self) -> Result<Done, Failure> {
-        let dir = find::folder(&self.run, &self.runs.runs)?;
+        let dir = find::to_draw(&self.run, &self.runs.runs)?;
         if self.redact {
             return redacted(&dir, self.output);
         }

@@ -174,7 +174,7 @@ impl FigureRow {
         let units = words::units(comparison);
         let row = |figure: &ComparedFigure| Self {
             figure: figure.clone(),
-            decided: words::decision(figure, Some(units)),
+            decided: words::decision(figure, words::DecisionText::Full(units)),
             worse: figure.is_worse(),
             interval_says: words::interval_says(figure),
         };
