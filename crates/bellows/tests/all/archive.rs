@@ -78,7 +78,7 @@ fn runs_are_labelled_found_shown_and_removed() {
     let pruned = run(dir, &["runs", "prune", "--keep", "0"]);
     assert!(pruned.stdout.contains("1 run removed, "), "{}", pruned.stdout);
     let removed = run(dir, &["runs", "tag", "last", "base", "nightly", "--remove"]);
-    assert_eq!(removed.stdout, format!("{tagged}: new disk\n"));
+    assert_eq!(removed.stdout, format!("{tagged}: note: new disk\n"));
     run(dir, &["runs", "rm", "last"]).assert_ok();
     assert!(list(dir, &[]).is_empty());
 }
