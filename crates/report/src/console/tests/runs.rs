@@ -77,7 +77,7 @@ fn what_a_run_did_not_measure_is_not_shown_as_another_figure() {
     let cells: Vec<&str> = lines[2].split("  ").filter(|cell| !cell.is_empty()).collect();
     assert_eq!((cells[3].trim(), cells[4].trim()), ("-", "-"), "{text}");
     let last = lines.last().copied();
-    assert_eq!(last, Some("p99: ack response, else whole cycle"), "{text}");
+    assert_eq!(last, Some("p99: whole cycle"), "{text}");
 }
 
 #[test]
