@@ -402,6 +402,16 @@ pub struct RequestedSummary {
     pub over_time: Vec<RequestedWindow>,
 }
 
+impl RequestedSummary {
+    /// Whether over 5 % more was sent in the measured phase than was due in it, and more than random arrivals deviate:
+    /// then the backlog of the warm-up was sent, too.
+    pub fn has_backlog(&self) -> bool {
+        let due: f64 = self.over_time.iter().map(|it| it.requested * it.dt).sum();
+        let excess = self.achieved.map_or(0.0, |achieved| due * (achieved - 1.0));
+        excess > due * 0.05 && excess > 1.5 + 4.0 * due.max(0.0).sqrt()
+    }
+}
+
 /// A part of [`RequestedSummary::over_time`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]

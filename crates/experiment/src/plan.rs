@@ -51,6 +51,7 @@ impl Experiment {
             measures_age: !self.is_prepared,
             phases: load::Phases::new(lengths.warmup.0, lengths.measure.0, lengths.drain.0),
             run_id,
+            prefilled: self.prefilled(),
             stop: self.until,
             ..Plan::default()
         })

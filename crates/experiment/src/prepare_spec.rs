@@ -56,6 +56,11 @@ impl Experiment {
         }
     }
 
+    /// The most messages that a queue of `[[prepare]]` or of a load is filled with.
+    pub(super) fn prefilled(&self) -> u64 {
+        self.prepare.iter().chain(&self.load).map(|it| it.fill).max().unwrap_or(0)
+    }
+
     /// The broker that prepares the data, which this experiment's begins with a copy of.
     pub fn preparing_broker(&self) -> &BrokerSpec {
         self.prepared_by.as_deref().unwrap_or(&self.broker)

@@ -513,6 +513,27 @@ fn probes_and_pages_that_results_do_not_tell_apart_are_refused() {
 
 /// `ab --b-set` and `--over` change values, too: an error names the option that gave the value, whenever it is found.
 #[test]
+fn options_that_a_started_broker_does_not_have_are_refused_before_it_starts() {
+    let artemis = "[broker]\nkind = 'artemis'\n[[load]]\ndestination = 'queue://q'\n";
+    for (change, key) in [
+        ("load.0.queue-type=quorum", "queue-type"),
+        ("load.0.arguments.x-max-length=10", "x-max-length"),
+        ("load.0.exchange.name=foo", "exchange"),
+    ] {
+        let mut asked = Experiment::from_toml(artemis, "x.toml").unwrap();
+        asked.set(change).unwrap();
+        let text = asked.validate().unwrap_err().problem().sentence();
+        assert!(text.contains(&format!("--set {change}")) && text.contains(key), "{text}");
+        assert!(text.contains("ActiveMQ Artemis has none") && !text.contains('{'), "{text}");
+    }
+    let topic = "[broker]\nkind = 'rabbitmq'\n[[load]]\ndestination = 'topic://t'\nprotocol = 'amqp10'\n";
+    let text = Experiment::from_toml(topic, "x.toml").unwrap().validate().unwrap_err().problem().sentence();
+    assert!(text.contains("x.toml:4") && text.contains("without subscription"), "{text}");
+    let artemis = artemis.replace("queue://", "topic://");
+    assert_eq!(Experiment::from_toml(&artemis, "x.toml").unwrap().validate(), Ok(()));
+}
+
+#[test]
 fn errors_name_the_option_that_was_given() {
     let mut experiment = Experiment::built_in("demo").expect("it is there");
     let refused = experiment.set_by("--b-set", "broker.memory-limit=512MiB");

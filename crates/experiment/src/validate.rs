@@ -85,6 +85,11 @@ impl Experiment {
         Ok(())
     }
 
+    /// A problem of its plan with the place of the value, in the user's names of keys and options.
+    pub fn explain(&self, problem: Problem) -> Problem {
+        self.origin.explain(problem)
+    }
+
     /// The problem with its place.
     pub(super) fn refuse(&self, problem: Problem) -> Result<(), ExperimentError> {
         Err(ExperimentError::new(self.origin.explain(problem)))
@@ -172,6 +177,7 @@ impl Experiment {
         if self.broker.kind == BrokerKind::Artemis && spec.protocol == Some(Protocol::Amqp091) {
             return of("protocol", ": ActiveMQ Artemis speaks AMQP 1.0, not 0.9.1", "leave it out, or give \"amqp10\"");
         }
+        self.check_dialect(place, spec)?;
         if is_embedded && spec.request_reply {
             return of(
                 "request-reply",
@@ -188,6 +194,34 @@ impl Experiment {
         }
         check_fill(place, spec)?;
         check_arrivals(place, spec)
+    }
+
+    /// Checks for what the broker that is to be started does not have over AMQP 1.0. Attached ones refuse it later.
+    fn check_dialect(&self, place: &str, spec: &LoadSpec) -> Result<(), Problem> {
+        if self.broker.kind == BrokerKind::Artemis
+            && let Some(key) = spec.queue.foreign()
+        {
+            let further = match key {
+                "exchange" => Some("name"),
+                "arguments" => spec.queue.arguments.keys().next().map(String::as_str),
+                _ => None,
+            };
+            let path = further.map_or_else(|| key.to_owned(), |further| format!("{key}.{further}"));
+            let help = format!("leave {{{key}}} out, or set broker.kind = \"rabbitmq\"");
+            return Err(wrong(format!("{place}.{path}"), ": ActiveMQ Artemis has none", help));
+        }
+        let mut names = spec.destinations.iter().chain([&spec.destination]);
+        let is_over_1_0 = self.broker.kind == BrokerKind::Rabbitmq && self.protocol_of(spec) == Protocol::Amqp10;
+        if is_over_1_0
+            && spec.has_consumers()
+            && spec.consumers.subscription.is_none()
+            && names.any(|name| name.starts_with("topic://"))
+        {
+            let key = if spec.destinations.is_empty() { "destination" } else { "destinations" };
+            let why = ": topics without {subscription} are not supported over AMQP 1.0 on RabbitMQ";
+            return Err(wrong(format!("{place}.{key}"), why, "give {subscription}, or leave {protocol} out"));
+        }
+        Ok(())
     }
 
     fn check_requests(&self) -> Result<(), Problem> {
@@ -343,7 +377,8 @@ fn check_fill(place: &str, spec: &LoadSpec) -> Result<(), Problem> {
         return of(why, "leave out {exchange} and {random-routing-keys}, or use one queue");
     }
     if spec.handling.purge {
-        return of(" would be emptied by {purge}", "leave out one of the two");
+        let why = " = true would remove the messages of {fill}";
+        return Err(wrong(format!("{place}.purge"), why, "leave out one of the two"));
     }
     Ok(())
 }

@@ -191,6 +191,14 @@ impl Interruption {
         }
         self
     }
+
+    /// Names the group whose plan the broker cannot serve, by its position.
+    pub(crate) fn in_group(self, position: usize) -> Self {
+        match self {
+            Self::Failed(error) => Self::Failed(error.in_group(position)),
+            Self::Stopped => Self::Stopped,
+        }
+    }
 }
 
 impl From<Error> for Interruption {

@@ -47,6 +47,20 @@ impl Default for AmqpDestination {
     }
 }
 
+impl AmqpDestination {
+    /// The first key, among those given, of an option that other brokers than RabbitMQ do not have.
+    pub fn foreign(&self) -> Option<&'static str> {
+        [
+            (self.exchange.is_some(), "exchange"),
+            (self.routing_key.is_some(), "routing-key"),
+            (self.queue_type != QueueType::Classic, "queue-type"),
+            (!self.arguments.is_empty(), "arguments"),
+        ]
+        .into_iter()
+        .find_map(|(given, key)| given.then_some(key))
+    }
+}
+
 /// A producer's options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AmqpProducers {

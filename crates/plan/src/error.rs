@@ -168,8 +168,8 @@ impl Error {
                     "check the URL's host and port, and whether it is http:// or https:// there; see the server's log"
                 } else {
                     "check host and port: 5672 is usual for AMQP (amqp://), 5671 with TLS (amqps://), 15672 is \
-                     RabbitMQ's HTTP; a broker that speaks AMQP 1.0 alone, as Artemis, needs protocol = \
-                     \"amqp10\""
+                     RabbitMQ's HTTP; a broker that speaks AMQP 1.0 alone, as Artemis, needs --protocol amqp10 \
+                     (in a [[load]]: protocol = \"amqp10\")"
                 },
             ),
             Self::Machine { action, detail } => {

@@ -76,6 +76,9 @@ pub struct Plan {
     /// Written into every payload of 32 bytes and more, and shorter ones are masked by it, so that a consumer tells
     /// this run's messages from others'.
     pub run_id: u32,
+    /// The most messages that a queue was filled with before the load begins. The ledger leaves them out:
+    /// [`payload::is_prefilled`].
+    pub prefilled: u64,
     /// Whether a loop may spin through the last microseconds before a message is due.
     pub spin: Spin,
     /// Keep the ledger: which messages were lost, duplicated, reordered or damaged.
@@ -100,6 +103,7 @@ impl Default for Plan {
             threads: 1,
             phases: Phases::default(),
             run_id: 0,
+            prefilled: 0,
             spin: Spin::Auto,
             ledger: true,
             measures_age: true,

@@ -32,6 +32,9 @@ const CHECKED_LEN: usize = 16;
 pub const FULL_LEN: usize = 32;
 /// The message header that holds the header of a body which must stay as it is.
 pub const TRACE_HEADER: &str = "x-bellows";
+/// [`Header::run`] of the messages that queues are filled with before a run begins. A run's own number is random; as a
+/// text's first bytes these make no UTF-8.
+pub const PREFILL_RUN: u32 = 0xB8F1_77ED;
 /// Byte that fills the body behind the header.
 pub const FILLER: u8 = 0;
 
@@ -206,6 +209,15 @@ pub fn is_ours(body: &[u8], run: u32, start: Time, now: Time, known: impl FnOnce
         1 => within,
         _ => true,
     }
+}
+
+/// Whether a queue was filled with this body before the run began, by its header. A compact one is recognised by its
+/// sequence number, which is below the number of messages per queue.
+pub fn is_prefilled(head: &[u8], messages: u64) -> bool {
+    if head.len() >= FULL_LEN {
+        return head.starts_with(&PREFILL_RUN.to_le_bytes());
+    }
+    head.first_chunk::<COMPACT_LEN>().is_some_and(|head| compact(head, PREFILL_RUN).sequence < messages)
 }
 
 /// Whether what follows the header is what was sent.

@@ -23,7 +23,7 @@ use crate::{Error, Observer};
 use experiment::{BrokerSpec, Experiment};
 
 /// Changes when data that an earlier bellows prepared must not be used any more.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// The file that describes a folder's data.
 const DESCRIPTION: &str = "prepared.json";
 /// The node's data in a folder.

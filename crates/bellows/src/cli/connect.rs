@@ -18,7 +18,7 @@ pub(super) struct LoginArgs {
     pub(super) url: Url,
     /// User, instead of the URL's
     #[arg(long, env = "BELLOWS_USER")]
-    user: Option<String>,
+    pub(super) user: Option<String>,
     /// Password, instead of the URL's; better set as BELLOWS_PASSWORD than on a command line
     #[arg(long, env = "BELLOWS_PASSWORD", hide_env_values = true, allow_hyphen_values = true)]
     password: Option<Secret>,

@@ -206,7 +206,8 @@ impl ScrapeObserver for Show {
         match &scrape.result {
             Err(_) if scrape.is_unanswered => {}
             Err(problem) => {
-                if away.is_none() {
+                // The end says why a page that is requested once did not come.
+                if away.is_none() && self.once.is_none() {
                     self.live.say(&told(plan, problem));
                 }
                 *away = Some(away.unwrap_or(0) + 1);
@@ -317,7 +318,9 @@ fn notes(summary: &ScrapeSummary, is_told: bool) -> Vec<String> {
         notes.push(format!("{name}: {open} had no answer at the end, and counts with the time that it waited"));
     }
     notes.extend(summary.unmatched.iter().map(|what| format!("caution: {name}: {what}")));
-    if let Some(wrong) = &summary.first_wrong {
+    // Where a page has only wrong lines, that is why it failed.
+    let is_why = |wrong: &&String| summary.problem.as_ref().is_some_and(|it| it.value.contains(wrong.as_str()));
+    if let Some(wrong) = summary.first_wrong.as_ref().filter(|it| !is_why(it)) {
         let lines = counted(summary.wrong_lines, "line");
         notes.push(format!("{name}: {lines} skipped as wrong; the first: {wrong}"));
     }

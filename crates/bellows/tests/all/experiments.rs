@@ -121,6 +121,10 @@ fn queues_are_filled_before_the_run() {
     let record = common::read_json(&folder.path().join(ended.report()).with_file_name("run.json"));
     assert_eq!(record["summary"]["scenarios"]["messages"]["received"]["total"], 5000);
     assert!(record["summary"]["scenarios"]["messages"]["ledger"].is_null());
+    let ended = run(&["--set", "load.0.producers=1", "--set", "load.0.rate=100"]);
+    ended.assert_ok();
+    let record = common::read_json(&folder.path().join(ended.report()).with_file_name("run.json"));
+    assert_eq!(record["summary"]["scenarios"]["messages"]["ledger"]["foreign"], 0, "{record:#}");
 
     let args = ["--set", "load.0.destination=topic://news"];
     run(&args).assert_error(2, &["load.0.fill", "before its consumers exist"]);
@@ -130,7 +134,7 @@ fn queues_are_filled_before_the_run() {
     let nowhere = run(&nowhere);
     assert_ne!(nowhere.code(), Some(0), "{nowhere:#?}");
     assert!(nowhere.stderr.contains("reached no queue"), "{nowhere:#?}");
-    run(&["--set", "load.0.purge=true"]).assert_error(2, &["load.0.fill", "emptied"]);
+    run(&["--set", "load.0.purge=true"]).assert_error(2, &["load.0.purge = true would remove the messages of fill"]);
     // The broker keeps ten of each queue and refuses the others.
     let limits = "load.0.arguments={x-max-length = 10, x-overflow = \"reject-publish\"}";
     let refused = run(&["--set", limits]);

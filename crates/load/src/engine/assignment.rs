@@ -123,7 +123,12 @@ fn seem_one(plan: &Plan, clusters: &[Cluster]) -> Option<String> {
 /// This run's producers, as its consumers must know them.
 fn ours(plan: &Plan) -> Option<Ours> {
     plan.senders().next()?;
-    Some(Ours { run_id: plan.run_id, unthrottled: plan.is_unthrottled(), bodies: bodies(plan) })
+    Some(Ours {
+        run_id: plan.run_id,
+        prefilled: plan.prefilled,
+        unthrottled: plan.is_unthrottled(),
+        bodies: bodies(plan),
+    })
 }
 
 /// Bodies other than filler, by producer.

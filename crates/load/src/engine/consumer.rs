@@ -70,6 +70,8 @@ pub(crate) struct BitmapSpec {
 #[derive(Clone, Debug)]
 pub(crate) struct Ours {
     pub(crate) run_id: u32,
+    /// The most messages that a queue was filled with before the load: [`crate::Plan::prefilled`].
+    pub(crate) prefilled: u64,
     /// All producers send unthrottled, so that a message without `s_i` has `s_i = t_i`.
     pub(crate) unthrottled: bool,
     /// The bodies of those who send more than filler.
@@ -407,6 +409,7 @@ impl Consumer {
     }
 
     /// Counts a delivery that is not one of this run's messages, or not any more; `is_read` if it has a header.
+    /// Messages that queues were filled with before the run are not counted.
     #[cold]
     fn refuse<C: Connection>(
         &self,
@@ -420,6 +423,10 @@ impl Consumer {
             return;
         };
         let head = C::trace_header(properties).unwrap_or(body);
+        let prefilled = self.spec.ours.as_ref().map_or(0, |ours| ours.prefilled);
+        if prefilled > 0 && payload::is_prefilled(head, prefilled) {
+            return;
+        }
         let right = is_read && payload::has_check(head.len());
         let ours = self.spec.ours.as_ref().filter(|_| !right);
         let ours = ours.is_some_and(|ours| {

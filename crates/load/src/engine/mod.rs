@@ -161,7 +161,7 @@ fn prepare<C: Connection, E: Environment>(
 ) -> Result<(Vec<Nodes>, Vec<Cluster>), Interruption> {
     let mut all = Vec::with_capacity(plan.groups.len());
     let mut clusters = Vec::with_capacity(plan.groups.len());
-    for (group, made) in plan.groups.iter().zip(made) {
+    for (at, (group, made)) in plan.groups.iter().zip(made).enumerate() {
         let mut nodes = Vec::with_capacity(1 + group.further.len());
         for endpoint in std::iter::once(&group.endpoint).chain(&group.further) {
             let options = connect_options(endpoint, &group.source_addresses)?;
@@ -176,7 +176,7 @@ fn prepare<C: Connection, E: Environment>(
                 answer: server.answer,
             });
             if nodes.is_empty() {
-                admin.prepare(group, made)?;
+                admin.prepare(group, made).map_err(|it| it.in_group(at))?;
                 clusters.push(Cluster::new(endpoint, server.address, server.cluster));
             }
             admin.close()?;

@@ -47,13 +47,13 @@ pub fn brief(
     rows.extend(marks(Tier::Invalid));
     rows.push(load::title(record, summary));
     rows.extend(load::latencies(summary));
-    rows.extend(load::faults(summary));
+    rows.extend(load::faults(record, summary));
     rows.extend(load::pages(summary));
     rows.extend(load::operations(summary));
     rows.extend(load::messages(record, summary));
     rows.extend(programs(summary));
     rows.extend(load::cpu(record, summary));
-    rows.extend(summary.verdict.as_ref().and_then(limited_by));
+    rows.extend(summary.verdict.as_ref().and_then(|it| limited_by(it, &shown)));
     rows.extend(profiles(summary));
     rows.extend(inspections(summary));
     rows.extend(met(&summary.requirements));
@@ -81,10 +81,14 @@ fn next(record: &RunRecord, summary: &RunSummary, hidden: usize, run: Option<&st
     }
 }
 
-/// The gravest warnings, each once, and how many more there are. Some are rows of their own.
+/// The gravest warnings, each once, and how many more there are. Some are rows of their own. The row of a failed
+/// run says why its operations failed, and theirs how many.
 fn warnings(summary: &RunSummary) -> (Vec<&Warning>, usize) {
-    let has_own_row = |it: &Warning| {
-        matches!(it.finding, Finding::TooFewSamples { .. } | Finding::Traced { .. } | Finding::LookedInto { .. })
+    let error = summary.error.as_ref().map_or("", |it| it.cause.as_str());
+    let has_own_row = |it: &Warning| match &it.finding {
+        Finding::TooFewSamples { .. } | Finding::Traced { .. } | Finding::LookedInto { .. } => true,
+        Finding::CyclesFailed { first_failure, .. } => !error.is_empty() && first_failure.contains(error),
+        _ => false,
     };
     // Each node of a cluster has a profile, and all of them lack alike.
     let is_alike = |a: &Warning, b: &Warning| {
@@ -211,12 +215,17 @@ fn programs(summary: &RunSummary) -> Vec<Row<'static>> {
     summary.programs.iter().map(row).collect()
 }
 
-/// Who limited the run.
-fn limited_by(verdict: &Verdict) -> Option<Row<'static>> {
+/// Who limited the run: always shown. What a warning below says is not said here, too.
+fn limited_by(verdict: &Verdict, shown: &[&Warning]) -> Option<Row<'static>> {
     let sentence = verdict.sentence.as_str();
     let is_told = matches!(verdict.cause, Some(Cause::BrokeOff | Cause::AllFailed));
     if sentence.is_empty() || is_told {
         return None;
+    }
+    let has_cores = |it: &&Warning| matches!(&it.finding, Finding::TooFewCores { used } if used.other_cores > 0.0);
+    let is_of_others = matches!(verdict.cause, Some(Cause::OthersFillMachine));
+    if is_of_others && sentence.starts_with("undecided: ") && shown.iter().any(has_cores) {
+        return Some(Row::text(RowRank::Core, "limited by", "undecided: other processes took the cores"));
     }
     let (label, text) = match sentence.strip_prefix("limited by ") {
         _ if matches!(verdict.cause, Some(Cause::RateMet { .. })) => ("limited by", "the requested rate"),
@@ -224,7 +233,7 @@ fn limited_by(verdict: &Verdict) -> Option<Row<'static>> {
         None if sentence.starts_with("undecided: ") => ("limited by", sentence),
         None => ("verdict", sentence),
     };
-    Some(Row::text(RowRank::Main, label, text))
+    Some(Row::text(RowRank::Core, label, text))
 }
 
 /// Where the CPU went, whose work it was, what profiling cost, and of a recording its samples and functions.
@@ -292,7 +301,7 @@ fn samples(profile: &ProfileSummary) -> Row<'static> {
 fn classes(profile: &ProfileSummary) -> Option<Row<'static>> {
     let all = profile.classes.iter().filter(|it| it.share >= LEAST_CLASS).take(CLASSES);
     let all: Vec<String> = all.map(|it| format!("{} {}", it.class, percent(it.share))).collect();
-    (!all.is_empty()).then(|| Row::list(RowRank::Main, "CPU went to", all))
+    (!all.is_empty()).then(|| Row::list(RowRank::More, "CPU went to", all))
 }
 
 /// `queue orders 31 %, connection 127.0.0.1:4711 12 %`.

@@ -31,9 +31,10 @@ pub(super) fn requested(asked: Option<&RequestedSummary>, closed_loop: bool) -> 
     let mut line = match sent {
         0.0 => format!("requested: {} msg/s, none of it sent", three_digits(asked.rate)),
         _ => format!(
-            "requested: {} msg/s, {} % of it sent, {} % {}over 1 ms late",
+            "requested: {} msg/s, {} % of it sent{}, {} % {}over 1 ms late",
             three_digits(asked.rate),
             percent_digits(sent),
+            if asked.has_backlog() { " (with the warm-up's backlog)" } else { "" },
             percent_digits(asked.late_share),
             // The share is of what was sent.
             if sent < SHORT_SECOND { "of this " } else { "" }
@@ -157,6 +158,13 @@ pub(super) fn faults(summary: &RunSummary) -> impl Iterator<Item = String> {
     })
 }
 
+/// `; measuring began at 5 s`, behind times since the run's origin: the experiment's are since then.
+pub(super) fn measuring_began(record: &RunRecord) -> Option<String> {
+    let of = |phase: Phase| record.phases.iter().find(|it| it.phase == phase);
+    of(Phase::Warmup).filter(|it| it.end > it.start)?;
+    of(Phase::Measure).map(|it| format!("; measuring began at {} s", seconds_digits(it.start)))
+}
+
 /// CPU and memory of each node of a cluster, of the time that it ran.
 pub(super) fn nodes(summary: &RunSummary) -> Option<String> {
     let nodes = summary.nodes.iter().map(|it| {
@@ -193,6 +201,10 @@ mod tests {
             said(0.8, 0.25, 600.0),
             "requested: 1,000 msg/s, 80.00 % of it sent, 25.00 % of this over 1 ms late; 600 of 1,000 \
              msg/s at 4 s"
+        );
+        assert_eq!(
+            said(1.24, 0.25, 1_480.0),
+            "requested: 1,000 msg/s, 124 % of it sent (with the warm-up's backlog), 25.00 % over 1 ms late"
         );
         // Random arrivals that happened to be few.
         assert_eq!(said(0.97, 0.001, 940.0), "requested: 1,000 msg/s, 97.00 % of it sent, 0.10 % over 1 ms late");

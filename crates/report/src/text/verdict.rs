@@ -300,8 +300,20 @@ impl<'a> VerdictText<'a> {
             return format!("all requested messages were sent: {all}, {rate} {} on average", self.unit);
         }
         let (requested, sent) = (self.requested(), rate(e.sent_rate));
-        let of = if sent == requested || e.requested_deviation > 0.0 { String::new() } else { format!("{sent} of ") };
-        format!("the requested rate was met: {of}{requested} {}", self.unit)
+        let has_backlog = self.has_backlog();
+        let is_plain = sent == requested || e.requested_deviation > 0.0;
+        let of = if is_plain && !has_backlog { String::new() } else { format!("{sent} of ") };
+        let backlog = if has_backlog { ", with the warm-up's backlog" } else { "" };
+        format!("the requested rate was met: {of}{requested} {}{backlog}", self.unit)
+    }
+
+    /// Whether over 5 % more was sent than was due, and more than random arrivals deviate: it was due in the warm-up.
+    fn has_backlog(&self) -> bool {
+        let e = self.e;
+        e.requested_rate.is_some_and(|requested| {
+            let excess = (e.sent_rate - requested) * e.seconds;
+            e.sent_rate > requested * 1.05 && excess > 1.5 + 4.0 * e.requested_deviation
+        })
     }
 
     /// The requested rate was met; lateness is a sentence of its own.

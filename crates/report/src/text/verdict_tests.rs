@@ -196,6 +196,19 @@ fn lateness_is_a_sentence_of_its_own() {
     assert_ends(on_time, "could have made at least 3.11 M msg/s of this size here");
 }
 
+/// A rate 24 % too high was met, without a word about why.
+#[test]
+fn a_backlog_of_the_warm_up_is_named() {
+    let mut facts = facts();
+    facts.requested_rate = Some(80_000.0);
+    let (sent, requested) = (rate(100_000.0), rate(80_000.0));
+    let begins = format!("the requested rate was met: {sent} of {requested} msg/s, with the warm-up's backlog, 20 %");
+    assert_begins(said(Cause::RateMet { late: None }, LimitedBy::Schedule, facts.clone()), begins);
+    // Random arrivals deviate by so many.
+    facts.requested_deviation = 200_000.0;
+    assert_lacks(said(Cause::RateMet { late: None }, LimitedBy::Schedule, facts), ["backlog"]);
+}
+
 #[test]
 fn cycles_are_no_messages() {
     let mut facts = facts();

@@ -51,14 +51,13 @@ fn parts(parts: &[(u64, &str)]) -> String {
     nonzero(parts).join(", ")
 }
 
-/// Share of failed operations in the latencies.
+/// Share of failed operations in the latencies. How long users waited for them is not known: a refusal comes at once.
 fn latencies_of_failed(failed: u64, timed_out: u64) -> String {
     match timed_out {
-        0 => "and have no latency: users waited longer than the percentiles say".to_owned(),
+        0 => "and have no latency".to_owned(),
         _ if timed_out >= failed => "all by time-outs, which count in the latencies with the time waited".to_owned(),
         _ => format!(
-            "{} by time-outs, which count in the latencies with the time waited; the others have no latency: users \
-             waited longer than the percentiles say",
+            "{} by time-outs, which count in the latencies with the time waited; the others have no latency",
             count(timed_out)
         ),
     }

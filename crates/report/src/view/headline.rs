@@ -522,11 +522,15 @@ fn messages(facts: &Facts<'_>) -> String {
 }
 
 /// `of 200 requested`, or `as requested`; `None` where nothing was.
-fn of_requested(requested: Option<&RequestedSummary>, rate: f64) -> Option<String> {
-    let asked = requested?.rate;
-    Some(match rate < asked * 0.995 {
-        true => format!("of {} requested", three_digits(asked)),
-        false => "as requested".to_owned(),
+pub(crate) fn of_requested(requested: Option<&RequestedSummary>, rate: f64) -> Option<String> {
+    let asked = requested?;
+    let number = three_digits(asked.rate);
+    Some(if rate < asked.rate * 0.995 {
+        format!("of {number} requested")
+    } else if asked.has_backlog() {
+        format!("{number} requested and the warm-up's backlog")
+    } else {
+        "as requested".to_owned()
     })
 }
 

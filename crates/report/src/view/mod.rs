@@ -35,7 +35,7 @@ pub use comparison::{
 pub use distributions::{Curve, LatencyGrid};
 pub use figures::Figures;
 pub use headline::Part;
-pub(crate) use headline::{place, sentence, sentences};
+pub(crate) use headline::{of_requested, place, sentence, sentences};
 pub use limit::{KneeView, LatencyBound, LimitView, ScaleLawView, ScaleRunView, ScaleView, TrialView};
 pub use named::{NamedLine, NamedPanel};
 pub use processes::ProcessView;

@@ -206,7 +206,7 @@ pub fn run_on(
     let memory = MemoryWatch::of(experiment, broker)?;
     let copied = broker.copied();
     if copied.is_none() {
-        preparing::fill(experiment, broker.endpoint(), Start::now().seed, control, observer)?;
+        preparing::fill(experiment, broker.endpoint(), control, observer)?;
     }
     let start = Start::now();
     let loaded = Loaded::of(broker);
@@ -251,7 +251,18 @@ pub fn run_on(
         recording.note(&format!("the broker began with a copy of prepared data: {cost}"));
     }
     let (recording, result, during) = recording.run(&scenarios, control, || player.run());
+    let result = result.map_err(|error| explained(experiment, error));
     end_load(recording, result, during, &*broker, profiled, control)
+}
+
+/// The error with the place of the value where only the broker could find that it cannot be served.
+fn explained(experiment: &Experiment, error: load::Error) -> load::Error {
+    match error {
+        load::Error::Invalid(problem) if problem.about.starts_with("load.") => {
+            load::Error::Invalid(experiment.explain(problem))
+        }
+        other => other,
+    }
 }
 
 /// The end of a run whose load has ended; `during` is the broker's state when sending had ended.

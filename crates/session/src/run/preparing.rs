@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use brokers::NodeData;
 use linux::machine;
-use load::payload::FULL_LEN;
+use load::payload::{FULL_LEN, PREFILL_RUN};
 use load::{Control, Endpoint, Plan, RunEvent, Sink};
 use measure::{Clock, Counters, Interval, Nanos, Problem, wall_clock_unix_ns};
 
-use super::{RunOptions, Start};
+use super::RunOptions;
 use crate::prepared::{self, DATA, PreparedData, PreparedFolder, PreparedLock};
 use crate::{Error, Observer, observer::starting};
 use experiment::{BrokerSpec, Experiment, LoadSpec};
@@ -124,13 +124,12 @@ impl Maker<'_> {
             prepared_by: String::new(),
         };
         let broker = brokers::start_with(&filler, Some(&data), bellows_exe, control, &mut starting(observer))?;
-        let seed = Start::now().seed;
-        let filled = fill(self.experiment, broker.endpoint(), seed, control, observer)?;
+        let filled = fill(self.experiment, broker.endpoint(), control, observer)?;
         observer.step("stopping the broker");
         let part = self.folder.begin(self.key)?;
         let keep = || -> Result<PreparedData, Error> {
             broker.keep_data(&part.join(DATA), &|| control.is_stopping())?;
-            let data = self.describe(&data, filled, &part, &filler, seed)?;
+            let data = self.describe(&data, filled, &part, &filler)?;
             self.folder.finish(&data)?;
             Ok(data)
         };
@@ -148,17 +147,10 @@ impl Maker<'_> {
     }
 
     /// Describes the data once all of them are on disk.
-    fn describe(
-        &self,
-        data: &NodeData,
-        what: String,
-        part: &Path,
-        filler: &Experiment,
-        seed: u32,
-    ) -> Result<PreparedData, Error> {
+    fn describe(&self, data: &NodeData, what: String, part: &Path, filler: &Experiment) -> Result<PreparedData, Error> {
         let size = brokers::folder_size(&part.join(DATA), true)?;
         let created = jiff::Timestamp::from_nanosecond(i128::from(wall_clock_unix_ns()));
-        let plan = || filler.plan(&Endpoint::new("localhost", 0), seed);
+        let plan = || filler.plan(&Endpoint::new("localhost", 0), PREFILL_RUN);
         let plan = (!filler.load.is_empty()).then(plan).transpose()?;
         Ok(PreparedData {
             key: self.key.to_owned(),
@@ -181,11 +173,10 @@ impl Maker<'_> {
 const AT_ONCE: Nanos = Nanos(1_000_000);
 
 /// Makes the queues of `[[prepare]]`, and fills each queue before the load begins. The messages carry a number of their
-/// own, so that the run does not take them for its own. Returns a text of what was made.
+/// own, so that the ledger leaves them out. Returns a text of what was made.
 pub(super) fn fill(
     experiment: &Experiment,
     endpoint: &Endpoint,
-    run_id: u32,
     control: &Control,
     observer: &mut dyn Observer,
 ) -> Result<String, Error> {
@@ -193,7 +184,7 @@ pub(super) fn fill(
     if filling.load.is_empty() {
         return Ok(String::new());
     }
-    let mut plan = filling.plan(endpoint, run_id)?;
+    let mut plan = filling.plan(endpoint, PREFILL_RUN)?;
     let wanted = limit(&mut plan, &filling.load);
     let all = queues(&plan);
     let text = match wanted {
@@ -206,7 +197,11 @@ pub(super) fn fill(
     observer.step(&text);
     let made = format!("{all}: {}", measure::counted(wanted, "message"));
     let mut progress = Progress { text, wanted, sums: Counters::default(), began: Instant::now(), observer };
-    let outcome = load::run(&plan, control, &mut progress)?;
+    let outcome = load::run(&plan, control, &mut progress).map_err(|error| match error {
+        // These groups are numbered otherwise than the experiment's.
+        load::Error::Invalid(problem) => load::Error::Invalid(experiment.explain(problem.about(""))),
+        other => other,
+    })?;
     if control.is_stopping() {
         return Err(Error::Stopped { during: "filling" });
     }

@@ -131,10 +131,12 @@ impl Common {
         if self.tx_size > 0 {
             notes.push("--tx-size is deprecated, please use --commit-interval".to_owned());
         }
-        if let Some(name) = self.on.destinations.iter().find(|name| is_fqqn(name)) {
+        let has_addresses = self.protocol.is_some();
+        let is_refused = |name: &&String| is_fqqn(name) && !has_addresses;
+        if let Some(name) = self.on.destinations.iter().find(is_refused) {
             return Err(Failure::usage(
-                format!("{name:?} names a queue of an Artemis address, which AMQP 0.9.1 has not"),
-                "give the queue's own name: queue://QUEUE",
+                format!("{name:?} names a queue of an Artemis address, which AMQP 0.9.1 does not have"),
+                "give the queue's own name: queue://QUEUE, or use AMQP 1.0: --protocol AMQP",
             )
             .observed(name));
         }
@@ -175,8 +177,11 @@ impl Common {
     /// Adds the options that all commands have in common to those of one.
     fn resolve(self, asked: Experiment, sides: Sides, notes: Vec<String>) -> Result<Resolved, Failure> {
         // It parses, or the check before would have said so.
-        let endpoint = self.login.url.0.parse::<Endpoint>();
-        let shown_url = endpoint.map_err(session::Error::from)?.to_string();
+        let mut endpoint = self.login.url.0.parse::<Endpoint>().map_err(session::Error::from)?;
+        if let Some(user) = &self.login.user {
+            endpoint.user.clone_from(user);
+        }
+        let shown_url = endpoint.to_string();
         let mut asked = asked;
         for load in &mut asked.load {
             // Of Artemis' names, AMQP means 1.0.

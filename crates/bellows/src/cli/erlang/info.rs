@@ -3,7 +3,7 @@
 use clap::Args;
 use erlang::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom};
 use erlang::{Error, Node};
-use measure::count;
+use measure::{Nanos, count};
 use report::console::listed;
 use report::text::bytes;
 use serde::Serialize;
@@ -144,7 +144,7 @@ fn rows(info: &Info) -> Vec<(&'static str, String)> {
                 modules => format!("{} (of one that is at work, or left behind)", modules.join(", ")),
             },
         ),
-        ("answers in", format!("{} µs", info.round_trip_us)),
+        ("answers in", Nanos(info.round_trip_us.saturating_mul(1_000)).to_string()),
     ]);
     rows
 }

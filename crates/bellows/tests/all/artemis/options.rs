@@ -156,6 +156,9 @@ fn silent_prints_no_block_and_verbose_says_what_is_done() {
         "Doesn't make sense to set workers > producers: auto-adjusting it to be the same as the \
          producer count\n"
     );
+    // The user that logs in, whether or not the broker knows it.
+    let other = bench.perf("producer", &["--silent", "--duration", "1", "--user", "somebody"]);
+    assert!(other.stdout.starts_with("Connection brokerURL = amqp://somebody@127.0.0.1:"), "{other:?}");
     let verbose = bench.perf("consumer", &["--verbose", "--message-count", "5"]);
     verbose.assert_ok();
     assert!(verbose.stderr.contains("connecting\n"), "{verbose:?}");

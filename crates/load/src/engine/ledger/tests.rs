@@ -35,6 +35,9 @@ struct Rig {
     interval: Box<Slice>,
 }
 
+/// Messages that a queue was filled with before the run.
+const PREFILLED: u64 = 7;
+
 /// A consumer of a queue that none of this run's producers sends to.
 fn spec(size: usize) -> ConsumerSpec {
     ConsumerSpec {
@@ -54,7 +57,7 @@ fn spec(size: usize) -> ConsumerSpec {
         most_unacked: 0,
         owed: Owed::All,
         measures_age: true,
-        ours: Some(Ours { run_id: RUN, unthrottled: true, bodies: None }),
+        ours: Some(Ours { run_id: RUN, prefilled: PREFILLED, unthrottled: true, bodies: None }),
         is_sent_to: true,
         bitmaps: None,
     }
@@ -264,6 +267,28 @@ fn what_another_program_wrote_is_foreign() {
     rig.deliver_body(0, &damaged, false);
     let summary = rig.end(|_| ());
     assert_eq!((summary.foreign, summary.corrupt), (20, 0));
+}
+
+/// Messages that a queue was filled with are neither foreign nor corrupt, even if they are older than this boot.
+#[test]
+fn messages_of_a_filled_queue_are_in_no_ledger() {
+    for size in [12, 15, 16, 31, 32, 40] {
+        let mut rig = confirmed(10, &[0], size);
+        let mut deliver = |run: u32, sequence: u64, intended: Time| {
+            let mut body = vec![0; size];
+            payload::write(&mut body, run, 0, sequence, intended, intended);
+            assert!(!rig.deliver_body(0, &body, false));
+        };
+        for sequence in 0..PREFILLED {
+            deliver(payload::PREFILL_RUN, sequence, Time(7));
+        }
+        if size >= 32 {
+            deliver(payload::PREFILL_RUN, 0, Time(u64::MAX / 2));
+        }
+        deliver(RUN ^ 1, 5, Time(7));
+        let summary = rig.end(|_| ());
+        assert_eq!((summary.foreign, summary.corrupt), (1, 0), "{size}");
+    }
 }
 
 /// Any damage to one place of up to 5 bytes, or 21 of a full header, is told from what another program wrote.

@@ -37,15 +37,18 @@ pub(super) struct LinkNode {
 }
 
 impl LinkNode {
-    /// The queue that a group's `n`-th consumer receives from.
+    /// The queue, or the topic on Artemis, that a group's `n`-th consumer receives from.
     pub(super) fn consumed(group: &Group, n: usize) -> Self {
-        let queue = AmqpConnection::queue_of(group, n).unwrap_or_default();
+        let queue = AmqpConnection::queue_of(group, n);
         let destination = &group.destinations[n % group.destinations.len()];
-        let name = match destination.kind {
-            DestinationKind::Queue => queue.clone(),
-            DestinationKind::Topic => format!("{}::{queue}", destination.name),
+        let name = match (destination.kind, &queue) {
+            (DestinationKind::Queue, Some(queue)) => queue.clone(),
+            (DestinationKind::Topic, Some(queue)) => format!("{}::{queue}", destination.name),
+            // A link to the topic itself is a subscription, which goes with it. RabbitMQ is not asked for that.
+            (_, None) => destination.name.clone(),
         };
-        Self { path: queue_address(&queue), name, kind: destination.kind }
+        let path = queue_address(queue.as_deref().unwrap_or(&destination.name));
+        Self { path, name, kind: destination.kind }
     }
 
     /// Where a group's producer sends.
@@ -114,6 +117,8 @@ mod tests {
         assert_eq!(shown(LinkNode::consumed(&group, 0)), ("prices::sub.prices.0".to_owned(), multicast));
         assert_eq!(shown(LinkNode::consumed(&group, 1)), ("q 1".to_owned(), queue));
         assert_eq!(shown(LinkNode::published(&topic)), ("prices".to_owned(), multicast));
+        group.consumers.subscription = None;
+        assert_eq!(shown(LinkNode::consumed(&group, 0)), ("prices".to_owned(), multicast));
     }
 
     #[test]

@@ -57,7 +57,14 @@ pub(super) fn of_wire(endpoint: &Endpoint, stage: &Stage, error: &Amqp10Error) -
         Amqp10Error::NoMechanism { .. } | Amqp10Error::Refused { .. } => Error::LogIn {
             endpoint: at,
             detail,
-            help: "check user and password; RabbitMQ lets guest in from its own machine only".into(),
+            help: match endpoint.user.as_str() {
+                "guest" => {
+                    "give user and password (--user, --password, or in the URL): guest is RabbitMQ's, which lets it in \
+                     from its own machine only"
+                }
+                _ => "check user and password (--user, --password, or in the URL)",
+            }
+            .into(),
         },
         Amqp10Error::TimedOut { .. } => Error::TimedOut { endpoint: at, detail },
         Amqp10Error::Silent { .. } | Amqp10Error::Disconnected { .. } => stage.lost(at, detail, HELP),

@@ -20,7 +20,7 @@ use super::{AmqpConnection, Answer, LinkConnection, LinkSpec, failure};
 use crate::control::Interruption;
 use crate::failure::{Stage, one_line};
 use crate::protocol::{Admin, Blocking, Connection, ConnectionSpec, Made, Progress, Server};
-use crate::{Control, Declare, Destination, DestinationKind, Endpoint, Environment, Error, Group, QueueType};
+use crate::{Control, Declare, Destination, DestinationKind, Endpoint, Environment, Error, Group};
 
 const ADDRESS: &str = "activemq.management";
 /// Its only session, and the links there.
@@ -31,6 +31,7 @@ const ANSWERS: u32 = 1;
 const LARGEST_ANSWER: usize = 1 << 20;
 /// Characters of a broker's reason that are shown.
 const LONGEST_REASON: usize = 1_000;
+const NOT_PERMITTED: &str = "the user may not manage the broker";
 const UNREADABLE: &str = "the answer about a queue cannot be read";
 
 #[derive(Debug)]
@@ -253,7 +254,10 @@ impl<'a, E: Environment> Admin<'a, E> for LinkAdmin<'a, E> {
 
     fn prepare(&mut self, group: &Group, made: &mut Vec<Made>) -> Result<(), Interruption> {
         match self {
-            Self::Amqp091(admin) => admin.prepare(group, made),
+            Self::Amqp091(admin) => {
+                refuse_topics(group)?;
+                admin.prepare(group, made)
+            }
             Self::Artemis(admin) => admin.prepare(group, made),
         }
     }
@@ -298,25 +302,37 @@ fn own(name: &str) -> &str {
     name.split_once("::").map_or(name, |(_, queue)| queue)
 }
 
-/// The first key of what only RabbitMQ has.
-fn foreign(destination: &Destination) -> Option<&'static str> {
-    let options = &destination.amqp091;
-    [
-        (options.exchange.is_some(), "exchange"),
-        (options.routing_key.is_some(), "routing-key"),
-        (options.queue_type != QueueType::Classic, "queue-type"),
-        (!options.arguments.is_empty(), "arguments"),
-    ]
-    .into_iter()
-    .find_map(|(asked, key)| asked.then_some(key))
+/// RabbitMQ has no address of a topic to receive from: it takes a queue, which somebody must declare and bind.
+fn refuse_topics(group: &Group) -> Result<(), Error> {
+    let is_topic = group.destinations.iter().any(|it| it.kind == DestinationKind::Topic);
+    if !is_topic || group.consumer_count() == 0 || group.consumers.subscription.is_some() {
+        return Ok(());
+    }
+    let what = "topics without {subscription}: not over AMQP 1.0 on RabbitMQ";
+    Err(Error::invalid(what, "give {subscription}, or use AMQP 0.9.1 by leaving {protocol} out").about("destination"))
+}
+
+/// Refuses topics whose consumers would share one queue where each is to have all messages.
+fn refuse_queues_of_topics(group: &Group) -> Result<(), Error> {
+    let mut topics = group.destinations.iter().filter(|it| it.kind == DestinationKind::Topic);
+    match topics.find(|it| it.name.contains("::")).filter(|_| group.consumer_count() > 0) {
+        None => Ok(()),
+        Some(topic) => {
+            let what = format!("{topic} names one queue, and a topic's messages go to all of its queues");
+            Err(Error::invalid(what, "name the topic without ::, or write queue://")
+                .observed(topic)
+                .about("destination"))
+        }
+    }
 }
 
 impl<E: Environment> ArtemisAdmin<'_, E> {
     fn prepare(&mut self, group: &Group, made: &mut Vec<Made>) -> Result<(), Interruption> {
-        if let Some(key) = group.destinations.iter().find_map(foreign) {
-            let what = format!("{key}: {} has none", self.server.product);
+        if let Some(key) = group.destinations.iter().find_map(|it| it.amqp091.foreign()) {
+            let what = format!("{{{key}}}: {} has none", self.server.product);
             return Err(Error::invalid(what, format!("leave {{{key}}} out, or load RabbitMQ")).about(key).into());
         }
+        refuse_queues_of_topics(group)?;
         if let Some((queue, _)) = group.subscription_queues().find(|(queue, _)| queue.contains("::")) {
             let what = format!("{queue:?}: {} takes what stands before :: for an address", self.server.product);
             return Err(Error::invalid(what, "name subscription and topics without ::").about("subscription").into());
@@ -334,7 +350,8 @@ impl<E: Environment> ArtemisAdmin<'_, E> {
         }
         let lasts = group.consumers.subscription.as_ref().is_some_and(|it| it.durable);
         for (queue, topic) in group.subscription_queues() {
-            if self.depth(&queue)?.is_none() {
+            // A user who may not ask has the queue that the broker makes for the first link to it, as for queues.
+            if self.depth(&queue)?.is_none() && self.may_manage {
                 self.declare(&queue, &topic.name, "MULTICAST", lasts, !lasts)?;
             }
         }
@@ -367,7 +384,8 @@ impl<E: Environment> ArtemisAdmin<'_, E> {
     }
 
     fn delete(&mut self, queue: &str) -> Result<(), Interruption> {
-        if self.depth(queue)?.is_none() {
+        // A user who may not manage is told so: the queue may be there.
+        if self.depth(queue)?.is_none() && self.may_manage {
             return Ok(());
         }
         let parameters = json!([own(queue), true, true]);
@@ -406,7 +424,7 @@ impl<E: Environment> ArtemisAdmin<'_, E> {
             help: "see the broker's log, and whether the user may manage it (permission manage)".into(),
         };
         if !self.may_manage {
-            return Err(refused("the user may not manage the broker".to_owned()).into());
+            return Err(refused(NOT_PERMITTED.to_owned()).into());
         }
         let question = ManagementQuestion { resource, operation, parameters: parameters.to_string() };
         self.blocking.connection().ask(&action, question)?;
@@ -421,7 +439,7 @@ impl<E: Environment> ArtemisAdmin<'_, E> {
             }
             ManagementReply::Untaken => {
                 self.may_manage = false;
-                Err(refused("the broker takes no question of this user".to_owned()).into())
+                Err(refused(NOT_PERMITTED.to_owned()).into())
             }
         }
     }
@@ -519,10 +537,17 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_only_rabbitmq_has_are_found() {
-        let mut queue = Destination::queue("q");
-        assert_eq!(foreign(&queue), None);
-        queue.amqp091.queue_type = QueueType::Quorum;
-        assert_eq!(foreign(&queue), Some("queue-type"));
+    fn topics_are_refused_where_their_messages_could_not_come() {
+        let mut group = Group::new("amqp://localhost".parse().unwrap(), vec![Destination::topic("t")]);
+        assert_eq!(refuse_topics(&group), Ok(()), "nobody consumes");
+        group.consumers.per_destination = 1;
+        let problem = refuse_topics(&group).unwrap_err().problem();
+        assert!(problem.help.contains("{subscription}"), "{problem:?}");
+        assert_eq!(refuse_queues_of_topics(&group), Ok(()));
+        group.destinations = vec![Destination::topic("t::q")];
+        let problem = refuse_queues_of_topics(&group).unwrap_err().problem();
+        assert!(problem.to_string().contains("topic://t::q"), "{problem:?}");
+        group.destinations = vec![Destination::queue("t::q")];
+        assert_eq!((refuse_topics(&group), refuse_queues_of_topics(&group)), (Ok(()), Ok(())));
     }
 }

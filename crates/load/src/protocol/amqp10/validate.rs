@@ -1,6 +1,6 @@
 //! Checks a plan for what AMQP 1.0 cannot do here.
 
-use crate::{Destination, DestinationKind, Error, Group, Guarantee, QueueType};
+use crate::{Destination, Error, Group, Guarantee, QueueType};
 
 /// Frames of the largest message, which must fit into the window that a broker opens: RabbitMQ's is of 400.
 const MOST_FRAMES: usize = 256;
@@ -10,7 +10,6 @@ fn missing(group: &Group) -> Option<(&'static str, &'static str)> {
     let (producers, consumers) = (&group.producers, &group.consumers);
     let any = |what: fn(&Destination) -> bool| group.destinations.iter().any(what);
     let consumes = group.consumer_count() > 0;
-    let is_topic = any(|it| it.kind == DestinationKind::Topic);
     let is_stream = any(|it| it.amqp091.queue_type == QueueType::Stream);
     let properties = &producers.properties;
     let others = [&properties.message_type, &properties.app_id, &properties.cluster_id];
@@ -24,7 +23,6 @@ fn missing(group: &Group) -> Option<(&'static str, &'static str)> {
         (!consumers.amqp091.arguments.is_empty(), "consumer-arguments", "consumers' arguments"),
         (consumers.amqp091.channel_prefetch > 0, "channel-prefetch", "a prefetch of channels"),
         (any(|it| it.exclusive), "exclusive", "exclusive queues"),
-        (consumes && is_topic && consumers.subscription.is_none(), "destination", "topics without a subscription"),
         (consumes && is_stream, "queue-type", "consumers of streams"),
         (group.reconnect.is_some(), "recover", "reconnecting"),
         (group.endpoint.token.is_some(), "protocol", "tokens"),
@@ -37,7 +35,6 @@ fn missing(group: &Group) -> Option<(&'static str, &'static str)> {
 pub(super) fn validate(group: &Group) -> Result<(), Error> {
     if let Some((key, what)) = missing(group) {
         let other = match key {
-            "destination" => "name a {subscription}, or ".to_owned(),
             "queue-type" => "use another {queue-type}, or ".to_owned(),
             // It is what is asked for that is missing, and nothing beside it.
             "protocol" => String::new(),
@@ -71,8 +68,7 @@ mod tests {
         let topic = Destination::parse("topic://t").unwrap();
         let mut group = Group::new("amqp://localhost".parse().unwrap(), vec![topic]);
         group.consumers.per_destination = 1;
-        let problem = validate(&group).unwrap_err().problem();
-        assert!(problem.help.contains("name a {subscription}"), "{problem:?}");
+        assert_eq!(validate(&group), Ok(()), "Artemis has them");
         group.destinations = vec![Destination::queue("q")];
         group.destinations[0].amqp091.queue_type = QueueType::Stream;
         let problem = validate(&group).unwrap_err().problem();

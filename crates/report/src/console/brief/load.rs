@@ -20,8 +20,6 @@ const BESIDE: usize = 3;
 const FAULTS: usize = 4;
 /// Letters of a word of the broker's name and version.
 const WORD: usize = 40;
-/// A rate below this share of the requested one was not reached.
-const REACHED: f64 = 0.995;
 
 /// Loads other than messages.
 fn others(summary: &RunSummary) -> Vec<(&str, &ScenarioSummary)> {
@@ -119,9 +117,8 @@ fn message_rates(summary: &RunSummary, requested: &mut String) -> Option<String>
 
 /// `, as requested`; `, of 12,000 requested`.
 fn asked(requested: Option<&RequestedSummary>, rate: f64, closed_loop: bool) -> String {
-    match requested {
-        Some(it) if rate < it.rate * REACHED => format!(", of {} requested", three_digits(it.rate)),
-        Some(_) => ", as requested".to_owned(),
+    match view::of_requested(requested, rate) {
+        Some(of) => format!(", {of}"),
         None if rate > 0.0 && !closed_loop => ", unthrottled".to_owned(),
         None => String::new(),
     }
@@ -173,36 +170,46 @@ pub(super) fn latencies(summary: &RunSummary) -> Vec<Row<'_>> {
         felt.extend(messages.filled().take(1));
     }
     all.extend(felt.into_iter().map(|(metric, of)| (metric.name().to_owned(), of)));
-    let mut rows: Vec<_> = std::iter::once(RowRank::Core).chain(std::iter::repeat(RowRank::Main)).zip(all).collect();
+    // Steps of a load alone matter less than the CPU that it took.
+    let is_alone = others.len() == 1 && !summary.has_messages();
+    let rest = if is_alone { RowRank::More } else { RowRank::Main };
+    let mut rows: Vec<_> = std::iter::once(RowRank::Core).chain(std::iter::repeat(rest)).zip(all).collect();
     // A table has no gap: few samples, which have no percentiles, stand below it.
     rows.sort_by_key(|(_, (_, of))| !of.supports(50.0));
     rows.into_iter().map(|(rank, (name, of))| Row::new(rank, &name, Content::Latency(of))).collect()
 }
 
-/// Messages that were lost, in words; `None` without a ledger.
+/// Messages that are missing, in words; `None` without a ledger.
 fn lost(summary: &RunSummary) -> Option<String> {
     let ledger = summary.flow().ledger?;
     let about = if ledger.exact { "" } else { "about " };
-    Some(format!("{about}{} lost", count(ledger.lost)))
+    let unconfirmed = match ledger.unconfirmed_missing {
+        0 => String::new(),
+        number => format!(", {} unconfirmed and missing", count(number)),
+    };
+    Some(format!("{about}{} lost{unconfirmed}", count(ledger.lost)))
 }
 
 /// Effects of the faults on users: losses, the longest wait, and when the broker was back.
-pub(super) fn faults(summary: &RunSummary) -> Vec<Row<'static>> {
+pub(super) fn faults(record: &RunRecord, summary: &RunSummary) -> Vec<Row<'static>> {
     let felt = [Metric::ACK_RESPONSE, Metric::END_TO_END];
     let of_messages = felt.map(|metric| summary.messages().latency.get(metric).max_ns);
     let main = summary.main_load().and_then(|(_, of)| of.headline());
     let longest = of_messages.into_iter().chain(main.map(|(_, of)| of.max_ns)).max();
     let longest = longest.filter(|ns| *ns > 0).map(|ns| format!("longest wait {}", Nanos(ns)));
     let felt: Vec<String> = lost(summary).into_iter().chain(longest).collect();
+    let since = messages::measuring_began(record).unwrap_or_default();
     match summary.faults.as_slice() {
         [] => Vec::new(),
         [only] => {
             let label = format!("{} at {} s", only.kind, seconds_digits(only.t));
-            vec![Row::text(RowRank::Core, &label, &one_fault(only, felt)).whole()]
+            let text = one_fault(only, felt) + &since;
+            vec![Row::text(RowRank::Core, &label, &text).whole()]
         }
         several => {
             let number = counted(several.len() as u64, "fault");
             let text = if felt.is_empty() { number } else { format!("{number}: {}", felt.join(", ")) };
+            let text = text + &since;
             let first = Row::text(RowRank::Core, "faults", &text).whole();
             let more = several.len().saturating_sub(FAULTS) as u64;
             let each = messages::faults(summary).take(FAULTS).map(|text| Row::text(RowRank::Main, "", &text).whole());
@@ -253,16 +260,16 @@ pub(super) fn pages(summary: &RunSummary) -> Vec<Row<'static>> {
         if let Some(first) = parts.first_mut().filter(|_| !is_alone) {
             *first = format!("{}: {first}", page.name);
         }
-        outcome("pages", parts, page.failed > 0)
+        outcome(RowRank::Main, "pages", parts, page.failed > 0)
     };
     pages.into_iter().take(BESIDE).map(row).collect()
 }
 
-/// Outcome of a load: where operations have none, or a bad one, it is never left out, nor cut.
-fn outcome(label: &str, parts: Vec<String>, is_short: bool) -> Row<'static> {
+/// Outcome of a load: where operations have none, or a bad one, it is never left out, nor cut; another has this rank.
+fn outcome(rank: RowRank, label: &str, parts: Vec<String>, is_short: bool) -> Row<'static> {
     match is_short {
         true => Row::list(RowRank::Core, label, parts).whole(),
-        false => Row::list(RowRank::Main, label, parts),
+        false => Row::list(rank, label, parts),
     }
 }
 
@@ -299,7 +306,8 @@ pub(super) fn operations(summary: &RunSummary) -> Vec<Row<'static>> {
         });
         let parts: Vec<String> = counts.collect();
         let label = if is_alone { of.unit.clone() } else { called(name) };
-        (!parts.is_empty()).then(|| outcome(&label, parts, is_short(of)))
+        let rank = if is_alone { RowRank::Main } else { RowRank::More };
+        (!parts.is_empty()).then(|| outcome(rank, &label, parts, is_short(of)))
     };
     others.iter().filter_map(row).take(BESIDE).collect()
 }
@@ -328,7 +336,8 @@ pub(super) fn messages(record: &RunRecord, summary: &RunSummary) -> Option<Row<'
         // The fault's row has the losses.
         let has_lost = summary.faults.is_empty();
         let outcomes = outcomes(&ledger, has_lost);
-        let is_missing = has_lost && ledger.lost > 0 || ledger.unconfirmed_missing > 0 || ledger.outstanding > 0;
+        let is_lost = ledger.lost > 0 || ledger.unconfirmed_missing > 0;
+        let is_missing = has_lost && is_lost || ledger.outstanding > 0;
         text = if is_missing { format!("{outcomes}; {text}") } else { format!("{text}; {outcomes}") };
     }
     Some(Row::text(RowRank::Core, "messages", &text).whole())
@@ -337,9 +346,9 @@ pub(super) fn messages(record: &RunRecord, summary: &RunSummary) -> Option<Row<'
 /// `0 lost, 12,319 outstanding, 0 duplicated`: missing messages, then the others.
 fn outcomes(ledger: &LedgerSummary, has_lost: bool) -> String {
     let about = if ledger.exact { "" } else { "about " };
-    let lost = has_lost.then_some((ledger.lost, "lost", true));
+    let lost = [(ledger.lost, "lost", true), (ledger.unconfirmed_missing, "unconfirmed and missing", false)];
+    let lost = lost.into_iter().filter(|_| has_lost);
     let further = [
-        (ledger.unconfirmed_missing, "unconfirmed and missing", false),
         (ledger.outstanding, "outstanding", false),
         (ledger.duplicated, "duplicated", true),
         (ledger.duplicated_redelivered, "redelivered", false),
@@ -349,7 +358,7 @@ fn outcomes(ledger: &LedgerSummary, has_lost: bool) -> String {
         (ledger.unconfirmed_delivered, "unconfirmed but delivered", false),
         (ledger.foreign, "foreign", false),
     ];
-    let shown = lost.into_iter().chain(further).filter(|(number, _, always)| *always || *number > 0);
+    let shown = lost.chain(further).filter(|(number, _, always)| *always || *number > 0);
     let parts: Vec<String> = shown.map(|(number, what, _)| format!("{} {what}", count(number))).collect();
     format!("{about}{}", parts.join(", "))
 }

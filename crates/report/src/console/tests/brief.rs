@@ -389,8 +389,7 @@ fn end(of: &Kind, columns: usize) -> String {
 }
 
 /// Labels of rows that are left out where there is no room.
-const LEFT_OUT: [&str; 7] =
-    ["CPU  ", "CPU went to  ", "limited by  ", "verdict  ", "whose work  ", "profiles  ", "met  "];
+const LEFT_OUT: [&str; 5] = ["CPU  ", "CPU went to  ", "whose work  ", "profiles  ", "met  "];
 
 /// Facts that every end has as a whole, whatever has no room.
 fn facts(record: &RunRecord, summary: &RunSummary) -> Vec<String> {
@@ -613,9 +612,68 @@ fn what_became_of_unconfirmed_messages_is_in_their_row_beside_a_fault() {
         ..LedgerSummary::default()
     });
     let text = flowing(&end(&kind("cluster-kill", summary), 80));
-    let row = "messages 14 unconfirmed and missing, 0 duplicated, 10 redelivered, 11 unconfirmed but delivered; \
-               5,000 sent, 4,996 received, 4,975 confirmed";
+    let row = "messages 5,000 sent, 4,996 received, 4,975 confirmed; 0 duplicated, 10 redelivered, 11 unconfirmed but \
+               delivered";
     assert!(text.contains(row), "{text}");
+    let row = "kill at 15.4 s 0 lost, 14 unconfirmed and missing, longest wait 251 ms, node 1 back after 7.60 s";
+    assert!(text.contains(row), "{text}");
+}
+
+/// A kill that was planned at 2 s was at 3 s, since the warm-up took one.
+#[test]
+fn times_of_faults_say_when_measuring_began() {
+    for summary in [kills(), crash()] {
+        let mut record = named("crash", &summary);
+        let shown = |record: &RunRecord| flowing(&brief(record, &summary, None, None, Style::PLAIN));
+        assert_lacks(shown(&record), ["measuring began"]);
+        record.phases.insert(0, PhaseSpan { phase: Phase::Warmup, start: 0.0, end: 5.0 });
+        assert_has(shown(&record), ["; measuring began at 5 s"]);
+    }
+}
+
+/// 12,400 msg/s of 10,000 requested were "as requested".
+#[test]
+fn a_backlog_of_the_warm_up_is_in_the_first_line() {
+    let mut summary = messages();
+    let window = archive::RequestedWindow { t: 5.0, dt: 3.0, requested: 10_000.0, sent: 12_400.0 };
+    summary.messages_mut().requested = Some(RequestedSummary {
+        rate: 10_000.0,
+        achieved: Some(1.24),
+        over_time: vec![window],
+        ..RequestedSummary::default()
+    });
+    let text = flowing(&brief(&named("rated", &summary), &summary, None, None, Style::PLAIN));
+    assert_has(&text, [", 10,000 requested and the warm-up's backlog"]);
+    assert_lacks(text, ["as requested"]);
+}
+
+/// Two warnings and several loads filled the screen, and nothing said who limited the run.
+#[test]
+fn every_run_says_who_limited_it() {
+    let mut summary = api();
+    let used = archive::CoresUsed {
+        cores: 2,
+        broker_cores: 0.7,
+        client_cores: 0.4,
+        other_cores: 0.6,
+        run_queue_wait: 0.2,
+        broker_run_queue_wait: 1.0,
+        rate_met: false,
+    };
+    for finding in [Finding::TooFewCores { used }, Finding::CpuSteal { steal: 0.1 }] {
+        let text = crate::text::warning(&finding);
+        summary.warnings.push(Warning { text, ..Warning::new(Tier::Caution, finding) });
+    }
+    let sentence = "undecided: other processes took 0.6 of the 2 cores, the broker's threads together waited 1.0 s per \
+                    second in the run queue: stop the others, and run again";
+    summary.verdict = verdict(LimitedBy::Undecided, Cause::OthersFillMachine, sentence);
+    let told = "limited by undecided: other processes took the cores ";
+    for columns in COLUMNS {
+        assert_has(flowing(&end(&kind("mgmt-api", summary.clone()), columns)), [told]);
+    }
+    summary.warnings.clear();
+    let text = flowing(&end(&kind("mgmt-api", summary), 80));
+    assert_has(text, ["limited by undecided: other processes took 0.6 of the 2 cores"]);
 }
 
 /// Words of a random sentence.
