@@ -661,8 +661,8 @@ fn every_run_says_who_limited_it() {
         rate_met: false,
     };
     for finding in [Finding::TooFewCores { used }, Finding::CpuSteal { steal: 0.1 }] {
-        let text = crate::text::warning(&finding);
-        summary.warnings.push(Warning { text, ..Warning::new(Tier::Caution, finding) });
+        let warning = Warning::new(Tier::Caution, finding);
+        summary.warnings.push(Warning { text: crate::text::warning(&warning), ..warning });
     }
     let sentence = "undecided: other processes took 0.6 of the 2 cores, the broker's threads together waited 1.0 s per \
                     second in the run queue: stop the others, and run again";
