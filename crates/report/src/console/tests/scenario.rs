@@ -83,12 +83,12 @@ fn why_all_requests_failed_is_told_once() {
     summary.warnings = vec![Warning { text: crate::text::warning(&warning), ..warning }];
     let text = |summary: &RunSummary| {
         let text = crate::console::summary(&shape(), &record(RunState::Failed, None), summary, None, terminal(200));
-        text.matches(cause).count()
+        flowing(&text).matches(cause).count()
     };
     summary.scenarios.get_mut("probe_a").expect("a probe").failures = vec![reason(cause)];
     assert_eq!(text(&summary), 1);
     let end = brief(&record(RunState::Failed, None), &summary, None, None, terminal(200));
-    assert_eq!(end.matches(cause).count(), 1, "{end}");
+    assert_eq!(flowing(&end).matches(cause).count(), 1, "{end}");
     summary.scenarios.get_mut("probe_b").expect("a probe").failures = vec![reason(cause), reason("status 500")];
     assert_eq!(text(&summary), 2, "one of several reasons");
     summary.warnings.clear();
