@@ -16,8 +16,8 @@ use measure::{Nanos, Slice, Time};
 
 use super::*;
 use crate::protocol::{
-    BodyLengths, Confirm, ConnectionSpec, Event, Named, Outgoing, Progress, Received, Receiver, Reply, Routing,
-    RoutingAddress, Sender, Server, WireSizes,
+    BodyLengths, Confirm, ConnectionSpec, Event, Named, Outgoing, Progress, Receiver, Reply, Routing, RoutingAddress,
+    Sender, Server, WireSizes,
 };
 use crate::resolve::Addresses;
 use crate::{Destination, Endpoint, Group, Phases, Sizes, System};
@@ -178,8 +178,7 @@ impl Connection for Toy {
             b'M' => {
                 let client = self.consumer_of(payload[0]).expect("a subscription");
                 let tag = number(&payload[1..]);
-                let delivery = Received { body: &payload[9..], properties: &[], redelivered: false };
-                (client, Event::Delivery { tag, delivery })
+                (client, Event::Delivery { tag, redelivered: false, body: &payload[9..], properties: &[] })
             }
             b'C' => (0, Event::Confirm(Confirm::of(number(payload)))),
             kind => {

@@ -182,7 +182,8 @@ impl<C: Connection, E: Environment> Client<C, E> {
             let event = self.driver.connection.poll(now, &mut input)?;
             at = bytes.len() - input.len();
             match event {
-                Some((client, Event::Delivery { tag, delivery })) => {
+                Some((client, Event::Delivery { tag, redelivered, body, properties })) => {
+                    let delivery = Received { body, properties, redelivered };
                     match (self.state, self.participants.get_mut(client)) {
                         (ConnectionState::Running, Some(work)) if !is_over => {
                             let taken = arrive::<C, E>(work, tag, delivery, now, context);

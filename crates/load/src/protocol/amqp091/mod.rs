@@ -30,7 +30,7 @@ use self::properties::encode;
 pub(crate) use self::request::{Answer, ChannelSpec, Queue, Request, Role};
 use self::routing::Topology;
 pub(crate) use self::routing::publishes_to;
-use super::{Confirm, ConnectionSpec, Event, Outgoing, Progress, Received, WireSizes, too_many_clients};
+use super::{Confirm, ConnectionSpec, Event, Outgoing, Progress, WireSizes, too_many_clients};
 use crate::failure::Stage;
 use crate::{Auth, Destination, Endpoint, Environment, Error, Group, Plan, RunEvent, Token};
 use plan::payload::TRACE_HEADER;
@@ -230,8 +230,7 @@ impl super::Connection for AmqpConnection {
                 };
                 its.resume_at(properties, 1);
                 let properties = properties.as_bytes();
-                let delivery = Received { body, properties, redelivered };
-                (at(channel), Event::Delivery { tag, delivery })
+                (at(channel), Event::Delivery { tag, redelivered, body, properties })
             }
             Ok(Some(WireEvent::Confirm { channel, delivery_tag, multiple, nack })) => {
                 if !channels.get(at(channel)).is_some_and(Channel::confirms) {
@@ -245,8 +244,7 @@ impl super::Connection for AmqpConnection {
                     return Err(unasked(channel, "basic.get-ok"));
                 }
                 let properties = properties.as_bytes();
-                let delivery = Received { body, properties, redelivered };
-                (at(channel), Event::Delivery { tag, delivery })
+                (at(channel), Event::Delivery { tag, redelivered, body, properties })
             }
             Ok(Some(WireEvent::GetEmpty { channel })) => {
                 if !channels.get_mut(at(channel)).is_some_and(Channel::got) {

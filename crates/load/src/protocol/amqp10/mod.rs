@@ -21,7 +21,7 @@ use self::link::{HANDLE, Link};
 pub(crate) use self::link::{LinkHandle, LinkSpec};
 use self::management::{LinkAdmin, Management, ManagementQuestion, ManagementReply};
 use super::amqp091::AmqpConnection;
-use super::{Confirm, Connection, ConnectionSpec, Event, Outgoing, Progress, Received, WireSizes, too_many_clients};
+use super::{Confirm, Connection, ConnectionSpec, Event, Outgoing, Progress, WireSizes, too_many_clients};
 use crate::failure::Stage;
 use crate::{Auth, Destination, Endpoint, Environment, Error, Group, Plan, RunEvent};
 use plan::FRAME_MAX;
@@ -403,13 +403,9 @@ fn refuse_oversized(link: &Link, window: u32, max_message_size: u64, endpoint: &
 #[inline]
 fn delivered<'a>(link: &mut Link, id: u32, settled: bool, message: &MessageParts<'a>) -> Option<Event<'a>> {
     let header = message.before.header().unwrap_or_default();
-    let delivery = Received {
-        body: message.body.bytes(),
-        properties: message.before.0,
-        redelivered: header.first_acquirer == Some(false) || header.delivery_count > Some(0),
-    };
+    let redelivered = header.first_acquirer == Some(false) || header.delivery_count > Some(0);
     let tag = link.received(id, settled)?;
-    Some(Event::Delivery { tag, delivery })
+    Some(Event::Delivery { tag, redelivered, body: message.body.bytes(), properties: message.before.0 })
 }
 
 /// The next of the answers that have come.
