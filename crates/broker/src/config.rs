@@ -132,17 +132,15 @@ impl Error {
     /// Cause, observed value and remedy.
     pub fn problem(&self) -> Problem {
         match self {
-            Self::Listen { address, source } => Problem::new(
-                format!("cannot listen on {address}"),
-                source,
-                "choose another address, or port 0 for a free one",
-            ),
+            Self::Listen { address, source } => {
+                let help = "choose another address, or port 0 for a free one";
+                Problem::new(format!("cannot listen on {address}"), source, help)
+            }
             Self::Tls(problem) => problem.clone(),
-            Self::EventLoop { what, source } => Problem::new(
-                format!("the broker's event loop cannot {what}"),
-                source,
-                "see ulimit -a and the kernel's limits on this user",
-            ),
+            Self::EventLoop { what, source } => {
+                let help = "see ulimit -a and the kernel's limits on this user";
+                Problem::new(format!("the broker's event loop cannot {what}"), source, help)
+            }
         }
     }
 }

@@ -121,11 +121,9 @@ impl ArtemisInstallation {
     fn find(root: Option<&Path>) -> Result<Self, BrokerError> {
         let home = home(root)?;
         let version = version(&home).ok_or_else(|| {
-            BrokerError::config(
-                format!("{} is an incomplete {PRODUCT}", home.display()),
-                "no artemis-server-VERSION.jar in its lib",
-                "unpack it again, or name another with broker.root",
-            )
+            let cause = format!("{} is an incomplete {PRODUCT}", home.display());
+            let help = "unpack it again, or name another with broker.root";
+            BrokerError::config(cause, "no artemis-server-VERSION.jar in its lib", help)
         })?;
         let java = java().ok_or(BrokerError::NotInstalled {
             product: "Java",

@@ -116,19 +116,17 @@ impl BrokerError {
             Self::Exited { product, status, log } => {
                 Problem::new(format!("{product} ended while it started"), status, "see its log below").logged(log)
             }
-            Self::NotReady { product, waited, log } => Problem::new(
-                format!("{product} did not accept connections in time"),
-                format!("{} s", waited.as_secs()),
-                "check whether the machine is too busy, and its log below",
-            )
-            .logged(log),
+            Self::NotReady { product, waited, log } => {
+                let cause = format!("{product} did not accept connections in time");
+                let help = "check whether the machine is too busy, and its log below";
+                Problem::new(cause, format!("{} s", waited.as_secs()), help).logged(log)
+            }
             Self::Cancelled => Problem::new("the start of the broker was cancelled", "interrupted", "start it again"),
             Self::Guard(error) => error.problem(),
-            Self::Control { asked_for, reason, .. } => Problem::new(
-                format!("the broker did not answer about {asked_for}"),
-                reason,
-                "check whether the machine is too busy",
-            ),
+            Self::Control { asked_for, reason, .. } => {
+                let help = "check whether the machine is too busy";
+                Problem::new(format!("the broker did not answer about {asked_for}"), reason, help)
+            }
             Self::Fault(reason) => {
                 Problem::new("the fault could not be injected", reason, "see the broker's log for why it ended")
             }

@@ -154,11 +154,9 @@ struct Failed {
 impl Client {
     fn new(spec: &OAuth2Spec, ca: Option<&Path>) -> Result<Self, BrokerError> {
         let secret = spec.secret().ok_or_else(|| {
-            Problem::new(
-                format!("the secret of OAuth 2 client {:?} is missing", spec.client_id),
-                format!("{} is not set", OAuth2Spec::SECRET_VARIABLE),
-                format!("set {}", OAuth2Spec::SECRET_VARIABLE),
-            )
+            let cause = format!("the secret of OAuth 2 client {:?} is missing", spec.client_id);
+            let help = format!("set {}", OAuth2Spec::SECRET_VARIABLE);
+            Problem::new(cause, format!("{} is not set", OAuth2Spec::SECRET_VARIABLE), help)
         })?;
         let mut form = vec![("grant_type".to_owned(), "client_credentials".to_owned())];
         if !spec.scopes.is_empty() {

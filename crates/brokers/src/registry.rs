@@ -61,11 +61,10 @@ pub fn start_with(
     let kind = experiment.broker.kind;
     match of_kind(kind).and_then(|broker| broker.start) {
         Some((_, start)) => start(Request { experiment, data, bellows_exe, control, progress }),
-        None => Err(BrokerError::config(
-            "broker.kind is not registered",
-            kind.name(),
-            "take \"rabbitmq\", \"artemis\", \"embedded\" or \"attach\"",
-        )),
+        None => {
+            let help = "take \"rabbitmq\", \"artemis\", \"embedded\" or \"attach\"";
+            Err(BrokerError::config("broker.kind is not registered", kind.name(), help))
+        }
     }
 }
 

@@ -83,25 +83,16 @@ impl Experiment {
         ];
         let alone = self.load.is_empty();
         if let Some((key, _)) = unused.into_iter().find(|(_, given)| *given && alone) {
-            return Err(wrong(
-                key,
-                " has no effect on churn, which has one event loop and one node",
-                "leave it or [churn] out, or add [[load]]",
-            ));
+            let help = "leave it or [churn] out, or add [[load]]";
+            return Err(wrong(key, " has no effect on churn, which has one event loop and one node", help));
         }
         if alone && self.phases.measure.is_zero() {
-            return Err(wrong(
-                "phases.measure",
-                ": churn alone would not end",
-                "give it a length, or add a [[load]] with a message-count that ends both",
-            ));
+            let help = "give it a length, or add a [[load]] with a message-count that ends both";
+            return Err(wrong("phases.measure", ": churn alone would not end", help));
         }
         if spec.rate.is_some() && spec.schedule.is_some() {
-            return Err(wrong(
-                "churn.schedule",
-                ": there is a rate too, and churn takes one of the two",
-                "leave one out",
-            ));
+            let help = "leave one out";
+            return Err(wrong("churn.schedule", ": there is a rate too, and churn takes one of the two", help));
         }
         Ok(())
     }

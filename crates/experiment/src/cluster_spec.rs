@@ -20,11 +20,8 @@ impl BrokerSpec {
             return Err(wrong("broker.nodes", why, "3 is usual"));
         }
         if count > 1 && self.tls {
-            return Err(wrong(
-                "broker.tls",
-                " has no effect on a cluster: each node would have certificates of its own",
-                "leave it out, or set broker.nodes = 1",
-            ));
+            let why = " has no effect on a cluster: each node would have certificates of its own";
+            return Err(wrong("broker.tls", why, "leave it out, or set broker.nodes = 1"));
         }
         if let Some(file) = self.definitions.as_ref().filter(|file| !file.is_file()) {
             let why = format!(": there is no file {}", file.display());

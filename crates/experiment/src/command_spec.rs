@@ -20,35 +20,29 @@ impl Experiment {
         let programs = |load: &LoadSpec| load.kind == LoadKind::Command;
         let messages = self.load.iter().position(|load| !programs(load));
         if let (true, Some(index)) = (self.has_commands(), messages) {
-            return Err(wrong(
-                format!("load.{index}.kind"),
-                " is \"messages\", and another load's is \"command\": a run has one of the two",
-                "make two experiments of them",
-            ));
+            let why = " is \"messages\", and another load's is \"command\": a run has one of the two";
+            return Err(wrong(format!("load.{index}.kind"), why, "make two experiments of them"));
         }
         match self.churn.is_some() && self.broker.kind == BrokerKind::Artemis {
             false => Ok(()),
-            true => Err(wrong(
-                "churn".to_owned(),
-                ": ActiveMQ Artemis does not speak AMQP 0.9.1, which churn needs",
-                "leave it out, or use broker.kind = \"rabbitmq\"",
-            )),
+            true => {
+                let help = "leave it out, or use broker.kind = \"rabbitmq\"";
+                Err(wrong("churn".to_owned(), ": ActiveMQ Artemis does not speak AMQP 0.9.1, which churn needs", help))
+            }
         }
     }
 }
 
 fn check_command(place: &str, load: &LoadSpec) -> Result<(), Problem> {
     match (load.kind, load.command.first()) {
-        (LoadKind::Messages, Some(_)) => Err(wrong(
-            format!("{place}.command"),
-            " has no effect on a load of messages",
-            "set kind = \"command\", or leave it out",
-        )),
-        (LoadKind::Command, None) => Err(wrong(
-            format!("{place}.command"),
-            " is missing",
-            "give a program and its arguments, such as [\"artemis\", \"perf\", \"client\", \"queue://q\"]",
-        )),
+        (LoadKind::Messages, Some(_)) => {
+            let help = "set kind = \"command\", or leave it out";
+            Err(wrong(format!("{place}.command"), " has no effect on a load of messages", help))
+        }
+        (LoadKind::Command, None) => {
+            let help = "give a program and its arguments, such as [\"artemis\", \"perf\", \"client\", \"queue://q\"]";
+            Err(wrong(format!("{place}.command"), " is missing", help))
+        }
         (LoadKind::Command, Some(_)) => check_alone(place, load),
         (LoadKind::Messages, None) => Ok(()),
     }
@@ -66,11 +60,10 @@ fn check_alone(place: &str, load: &LoadSpec) -> Result<(), Problem> {
     let mut unused = given.filter(|(key, value)| plain.get(key.as_str()) != Some(value));
     match unused.next() {
         None => Ok(()),
-        Some((key, _)) => Err(wrong(
-            format!("{place}.{key}"),
-            " has no effect on kind = \"command\"",
-            "say it to the program, in its command",
-        )),
+        Some((key, _)) => {
+            let help = "say it to the program, in its command";
+            Err(wrong(format!("{place}.{key}"), " has no effect on kind = \"command\"", help))
+        }
     }
 }
 

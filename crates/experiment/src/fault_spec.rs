@@ -112,12 +112,8 @@ fn embedded(faults: &[FaultSpec]) -> Result<Vec<Fault>, Problem> {
         RunFault::Played(kind) => spec.fault(&format!("fault.{i}"), kind.name(), kind),
         RunFault::Stop | RunFault::Kill | RunFault::Partition => {
             let key = format!("fault.{i}.kind");
-            Err(Problem::new(
-                format!("{key}: the embedded broker cannot be stopped or killed"),
-                "",
-                "use kind = \"stall\" or \"reset\", or broker.kind = \"rabbitmq\"",
-            )
-            .about(key))
+            let help = "use kind = \"stall\" or \"reset\", or broker.kind = \"rabbitmq\"";
+            Err(Problem::new(format!("{key}: the embedded broker cannot be stopped or killed"), "", help).about(key))
         }
     };
     faults.iter().enumerate().map(played).collect()
@@ -132,12 +128,9 @@ fn check_managed(faults: &[FaultSpec], nodes: u32) -> Result<(), Problem> {
         let name = spec.kind.name();
         if let RunFault::Played(_) = spec.kind {
             let key = format!("fault.{i}.kind");
-            return Err(Problem::new(
-                format!("{key} = {name:?} is a fault of the embedded broker"),
-                "",
-                "use kind = \"stop\" or \"kill\", or broker.kind = \"embedded\"",
-            )
-            .about(key));
+            let cause = format!("{key} = {name:?} is a fault of the embedded broker");
+            let help = "use kind = \"stop\" or \"kill\", or broker.kind = \"embedded\"";
+            return Err(Problem::new(cause, "", help).about(key));
         }
         // Who stops or kills a broker has to say when and for how long, as for one that stalls; unless it stays away.
         let checked =
@@ -155,12 +148,8 @@ fn check_managed(faults: &[FaultSpec], nodes: u32) -> Result<(), Problem> {
         let at = spec.at.unwrap_or_default();
         if at < free_from {
             let key = format!("fault.{i}.at");
-            return Err(Problem::new(
-                format!("{key} = {at} is before the end of the previous fault, at {free_from}"),
-                "",
-                "order the faults by time",
-            )
-            .about(key));
+            let cause = format!("{key} = {at} is before the end of the previous fault, at {free_from}");
+            return Err(Problem::new(cause, "", "order the faults by time").about(key));
         }
         free_from = Length(at.0 + spec.length.unwrap_or_default().0);
     }
@@ -193,12 +182,8 @@ impl Experiment {
             BrokerKind::Embedded => drop(embedded(&self.fault)?),
             BrokerKind::Attach if self.fault.is_empty() => {}
             BrokerKind::Attach => {
-                return Err(Problem::new(
-                    "fault.0: only a broker that bellows started for the run can have faults",
-                    "",
-                    "use broker.kind = \"rabbitmq\" or \"embedded\"",
-                )
-                .about("fault.0"));
+                let cause = "fault.0: only a broker that bellows started for the run can have faults";
+                return Err(Problem::new(cause, "", "use broker.kind = \"rabbitmq\" or \"embedded\"").about("fault.0"));
             }
         }
         self.check_end_of_faults()?;

@@ -72,10 +72,8 @@ pub(super) fn below(path: &str, key: impl std::fmt::Display) -> String {
 
 /// The refusal of `***`.
 pub(super) fn refused() -> Refused {
-    Refused::new(
-        format!("{BLOT} is shown in place of a secret, and is none"),
-        "write the secret itself, or leave the key out",
-    )
+    let help = "write the secret itself, or leave the key out";
+    Refused::new(format!("{BLOT} is shown in place of a secret, and is none"), help)
 }
 
 /// The refusal of the first `***` in a file.

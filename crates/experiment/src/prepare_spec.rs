@@ -92,11 +92,10 @@ impl Experiment {
         }
         match (self.broker.data, &self.broker.data_dir) {
             (None, None) => Ok(()),
-            (None, Some(_)) => Err(wrong(
-                "broker.data-dir",
-                " has no effect without {broker.data}",
-                "set broker.data = \"prepare\", or leave it out",
-            )),
+            (None, Some(_)) => {
+                let help = "set broker.data = \"prepare\", or leave it out";
+                Err(wrong("broker.data-dir", " has no effect without {broker.data}", help))
+            }
             (Some(BrokerData::Prepare), _) => self.check_kept(),
         }
     }
@@ -182,11 +181,10 @@ fn check_keys(place: &str, spec: &LoadSpec) -> Result<(), Problem> {
     let has_effect = |key: &str| is_one(key) || own.get(key) == plain.get(key);
     match own.keys().find(|key| !has_effect(key)) {
         None => Ok(()),
-        Some(key) => Err(wrong(
-            format!("{place}.{key}"),
-            " has no effect on prepared messages: they are sent unthrottled",
-            "leave it out, or write it in a [[load]]",
-        )),
+        Some(key) => {
+            let help = "leave it out, or write it in a [[load]]";
+            Err(wrong(format!("{place}.{key}"), " has no effect on prepared messages: they are sent unthrottled", help))
+        }
     }
 }
 

@@ -161,12 +161,8 @@ impl ProbeSpec {
             .or_else(|| std::env::var(Self::PASSWORD_VARIABLE).ok())
             .or_else(|| (user == GUEST).then(|| GUEST.to_owned()));
         let Some(password) = password else {
-            return Err(Problem::new(
-                "there is no password for the probe's user",
-                user,
-                format!("set {}", Self::PASSWORD_VARIABLE),
-            )
-            .about("user"));
+            let help = format!("set {}", Self::PASSWORD_VARIABLE);
+            return Err(Problem::new("there is no password for the probe's user", user, help).about("user"));
         };
         if user.contains(':') {
             let help = "basic authentication has no such users";
@@ -287,11 +283,8 @@ impl Experiment {
             // Figures go by names in which these are alike: of two such, the second one's would be the first one's.
             let name = archive::plain_name(&probe.name);
             if before.into_iter().any(|it| archive::plain_name(&it.name) == name) {
-                return Err(wrong(
-                    key("name"),
-                    ": another probe has this name, apart from capitals, spaces, - and _",
-                    "give each probe a name of its own",
-                ));
+                let why = ": another probe has this name, apart from capitals, spaces, - and _";
+                return Err(wrong(key("name"), why, "give each probe a name of its own"));
             }
             let paces = [
                 ("every", probe.every.is_some()),

@@ -141,11 +141,8 @@ impl Requirement {
         if names.iter().any(|name| archive::plain_name(name) == metric) {
             return Ok(());
         }
-        Err(Problem::new(
-            format!("the run has no latency called {metric:?}"),
-            &self.text,
-            format!("require one of: {}", names.join(", ")),
-        ))
+        let help = format!("require one of: {}", names.join(", "));
+        Err(Problem::new(format!("the run has no latency called {metric:?}"), &self.text, help))
     }
 
     /// Refuses rates of a probe that the run has not.

@@ -73,11 +73,8 @@ impl ScrapeSpec {
     fn check(&self, number: usize, broker: &BrokerSpec) -> Result<(), Problem> {
         let key = |key: &str| format!("scrape.{number}.{key}");
         if self.is_of_broker() && broker.kind != BrokerKind::Rabbitmq {
-            return Err(wrong(
-                key("url"),
-                " is a path, but only a RabbitMQ that bellows starts has known pages",
-                "write http://HOST:PORT/PATH",
-            ));
+            let help = "write http://HOST:PORT/PATH";
+            return Err(wrong(key("url"), " is a path, but only a RabbitMQ that bellows starts has known pages", help));
         }
         for (name, length) in [("every", self.every), ("timeout", self.timeout)] {
             if length < SHORTEST {

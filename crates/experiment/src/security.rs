@@ -124,11 +124,8 @@ impl BrokerSpec {
             self.check_oauth2(oauth2)?;
         }
         if self.auth == Auth::External && self.kind == BrokerKind::Attach && self.cert.is_none() {
-            return Err(wrong(
-                "broker.auth",
-                " = \"external\" logs in by the client's certificate, and there is none",
-                "give {broker.cert} and {broker.key}",
-            ));
+            let why = " = \"external\" logs in by the client's certificate, and there is none";
+            return Err(wrong("broker.auth", why, "give {broker.cert} and {broker.key}"));
         }
         Ok(())
     }
@@ -138,21 +135,18 @@ impl BrokerSpec {
         const URI: &str = "broker.oauth2.uri";
         let uri = &oauth2.uri;
         match self.kind {
-            BrokerKind::Embedded | BrokerKind::Artemis => Err(wrong(
-                TABLE,
-                format!(" has no effect on kind = {:?}, which knows no tokens", self.kind.name()),
-                "leave it out, or set broker.kind = \"rabbitmq\"",
-            )),
-            BrokerKind::Rabbitmq if !self.plugins.iter().any(|name| name == OAUTH2_PLUGIN) => Err(wrong(
-                TABLE,
-                " needs a node that takes access tokens",
-                format!("add {OAUTH2_PLUGIN:?} to broker.plugins, and its keys to broker.advanced"),
-            )),
-            _ if !(uri.starts_with("https://") || uri.starts_with("http://")) => Err(wrong(
-                URI,
-                format!(" = {:?} is not a token endpoint", web::redact::url(uri)),
-                "write https://HOST/PATH",
-            )),
+            BrokerKind::Embedded | BrokerKind::Artemis => {
+                let why = format!(" has no effect on kind = {:?}, which knows no tokens", self.kind.name());
+                Err(wrong(TABLE, why, "leave it out, or set broker.kind = \"rabbitmq\""))
+            }
+            BrokerKind::Rabbitmq if !self.plugins.iter().any(|name| name == OAUTH2_PLUGIN) => {
+                let help = format!("add {OAUTH2_PLUGIN:?} to broker.plugins, and its keys to broker.advanced");
+                Err(wrong(TABLE, " needs a node that takes access tokens", help))
+            }
+            _ if !(uri.starts_with("https://") || uri.starts_with("http://")) => {
+                let help = "write https://HOST/PATH";
+                Err(wrong(URI, format!(" = {:?} is not a token endpoint", web::redact::url(uri)), help))
+            }
             _ if oauth2.client_id.is_empty() => {
                 Err(wrong(URI, " has no {broker.oauth2.client-id} beside it", "give it"))
             }

@@ -211,11 +211,8 @@ impl Experiment {
             return Err(wrong("trace", why, "leave some out"));
         }
         if !self.trace.is_empty() && !self.broker.has_erlang() {
-            return Err(wrong(
-                "trace",
-                " needs a RabbitMQ's Erlang node, and none is known",
-                "use a managed RabbitMQ, or name the node of an attached one with {broker.node}",
-            ));
+            let help = "use a managed RabbitMQ, or name the node of an attached one with {broker.node}";
+            return Err(wrong("trace", " needs a RabbitMQ's Erlang node, and none is known", help));
         }
         let mut functions = Vec::new();
         for (number, spec) in self.trace.iter().enumerate() {
@@ -242,11 +239,8 @@ impl Experiment {
                     ("arguments", spec.arguments == first.arguments),
                 ];
                 if let Some((name, _)) = same.iter().find(|(_, is_same)| !is_same) {
-                    return Err(wrong(
-                        key(name),
-                        " differs from another trace of the same node, which they share",
-                        "give both the same",
-                    ));
+                    let why = " differs from another trace of the same node, which they share";
+                    return Err(wrong(key(name), why, "give both the same"));
                 }
             }
         }

@@ -146,11 +146,10 @@ impl Experiment {
         let elsewhere = self.load.iter().position(|spec| spec.url.is_some());
         match elsewhere.filter(|_| self.broker.kind != BrokerKind::Attach) {
             None => Ok(()),
-            Some(i) => Err(wrong(
-                format!("load.{i}.url"),
-                format!(" has no effect on broker.kind = {:?}", self.broker.kind.name()),
-                "leave it out, or set broker.kind = \"attach\"",
-            )),
+            Some(i) => {
+                let why = format!(" has no effect on broker.kind = {:?}", self.broker.kind.name());
+                Err(wrong(format!("load.{i}.url"), why, "leave it out, or set broker.kind = \"attach\""))
+            }
         }
     }
 
@@ -230,21 +229,17 @@ impl Experiment {
         };
         let asking = || self.load.iter().filter(|spec| spec.request_reply);
         if asking().any(LoadSpec::has_producers) != asking().any(LoadSpec::has_consumers) {
-            return Err(wrong(
-                format!("load.{first}.request-reply"),
-                " needs producers and consumers",
-                "set both above 0",
-            ));
+            let help = "set both above 0";
+            return Err(wrong(format!("load.{first}.request-reply"), " needs producers and consumers", help));
         }
         let commits = |spec: &LoadSpec| spec.request_reply && spec.commit_every > 0;
         match self.load.iter().position(commits) {
             None => Ok(()),
-            Some(i) => Err(wrong(
-                format!("load.{i}.commit-every"),
-                " excludes {request-reply}: requests are answered by replies, and transactions \
-                 by commits",
-                "leave out one of the two",
-            )),
+            Some(i) => {
+                let why = " excludes {request-reply}: requests are answered by replies, and transactions \
+                 by commits";
+                Err(wrong(format!("load.{i}.commit-every"), why, "leave out one of the two"))
+            }
         }
     }
 
@@ -325,11 +320,8 @@ impl ProfileSpec {
         let is_unknown = |event: &&String| profile::Event::named(event).is_none();
         if let Some(event) = self.events.iter().find(is_unknown) {
             let known = profile::Event::known();
-            return Err(wrong(
-                "profile.events",
-                format!(": {event:?} is not an event"),
-                format!("known: {known}; [] disables the profile"),
-            ));
+            let help = format!("known: {known}; [] disables the profile");
+            return Err(wrong("profile.events", format!(": {event:?} is not an event"), help));
         }
         let mut others = self.events.iter().enumerate();
         if let Some((_, event)) = others.find(|(at, event)| self.events.iter().take(*at).any(|it| it == *event)) {
@@ -338,19 +330,13 @@ impl ProfileSpec {
         let stacks = &self.stacks;
         if profile::Stacks::named(stacks).is_none() {
             let known = profile::Stacks::ALL.map(|(name, _)| name);
-            return Err(wrong(
-                "profile.stacks",
-                format!(" = {stacks:?} is not a way to unwind stacks"),
-                format!("use one of {known:?}"),
-            ));
+            let help = format!("use one of {known:?}");
+            return Err(wrong("profile.stacks", format!(" = {stacks:?} is not a way to unwind stacks"), help));
         }
         let frequency = self.frequency;
         if !(1..=50_000).contains(&frequency) {
-            return Err(wrong(
-                "profile.frequency",
-                format!(" = {frequency} is not between 1 and 50000 samples per second"),
-                "999 is usual",
-            ));
+            let why = format!(" = {frequency} is not between 1 and 50000 samples per second");
+            return Err(wrong("profile.frequency", why, "999 is usual"));
         }
         Ok(())
     }
@@ -392,16 +378,14 @@ fn check_arrivals(place: &str, spec: &LoadSpec) -> Result<(), Problem> {
     ];
     let given: Vec<&str> = given.into_iter().filter_map(|(key, given)| given.then_some(key)).collect();
     match given.as_slice() {
-        [first, second, ..] => Err(wrong(
-            format!("{place}.{second}"),
-            format!(": there is a {first} too, and a group takes one of rate, schedule and think-time"),
-            "leave one out",
-        )),
-        [] | ["think-time"] if spec.rate_per_producer => Err(wrong(
-            format!("{place}.rate-per-producer"),
-            " = true has no effect without a rate",
-            "give a rate or a schedule, or leave it out",
-        )),
+        [first, second, ..] => {
+            let why = format!(": there is a {first} too, and a group takes one of rate, schedule and think-time");
+            Err(wrong(format!("{place}.{second}"), why, "leave one out"))
+        }
+        [] | ["think-time"] if spec.rate_per_producer => {
+            let help = "give a rate or a schedule, or leave it out";
+            Err(wrong(format!("{place}.rate-per-producer"), " = true has no effect without a rate", help))
+        }
         _ => Ok(()),
     }
 }
@@ -467,11 +451,10 @@ impl BrokerSpec {
             (None, None) => {}
         }
         match &self.management_user {
-            Some(user) if user.is_empty() || user.contains(':') => Err(wrong(
-                "broker.management-user",
-                ": basic authentication has no such users",
-                "give a name without a colon",
-            )),
+            Some(user) if user.is_empty() || user.contains(':') => {
+                let help = "give a name without a colon";
+                Err(wrong("broker.management-user", ": basic authentication has no such users", help))
+            }
             _ => Ok(()),
         }
     }
@@ -508,22 +491,18 @@ impl BrokerSpec {
             ),
         ];
         if self.root.is_some() && ![Rabbitmq, Artemis].contains(&self.kind) {
-            return Err(wrong(
-                "broker.root",
-                format!(" has no effect on kind = {:?}", self.kind.name()),
-                "leave it out, or set broker.kind = \"rabbitmq\"",
-            ));
+            let help = "leave it out, or set broker.kind = \"rabbitmq\"";
+            return Err(wrong("broker.root", format!(" has no effect on kind = {:?}", self.kind.name()), help));
         }
         let given = super::without_nulls(serde_json::to_value(self).unwrap_or_default());
         let others = KEYS.iter().filter(|(needed, _)| self.kind != *needed);
         let mut others = others.flat_map(|(needed, keys)| keys.split(' ').map(move |key| (needed, key)));
         match others.find(|(_, key)| given.get(key).is_some()) {
             None => Ok(()),
-            Some((needed, key)) => Err(wrong(
-                format!("broker.{key}"),
-                format!(" has no effect on kind = {:?}", self.kind.name()),
-                format!("leave it out, or set broker.kind = {:?}", needed.name()),
-            )),
+            Some((needed, key)) => {
+                let help = format!("leave it out, or set broker.kind = {:?}", needed.name());
+                Err(wrong(format!("broker.{key}"), format!(" has no effect on kind = {:?}", self.kind.name()), help))
+            }
         }
     }
 
@@ -541,16 +520,14 @@ impl BrokerSpec {
         }
         match self.kind {
             _ if self.has_erlang() => Ok(()),
-            BrokerKind::Attach => Err(wrong(
-                KEY,
-                " has no effect without broker.node",
-                "set broker.node = \"rabbit@localhost\" (--node), or leave it out",
-            )),
-            _ => Err(wrong(
-                KEY,
-                format!(" has no effect on kind = {:?}", self.kind.name()),
-                "leave it out: only Erlang nodes have allocators that can be asked",
-            )),
+            BrokerKind::Attach => {
+                let help = "set broker.node = \"rabbit@localhost\" (--node), or leave it out";
+                Err(wrong(KEY, " has no effect without broker.node", help))
+            }
+            _ => {
+                let help = "leave it out: only Erlang nodes have allocators that can be asked";
+                Err(wrong(KEY, format!(" has no effect on kind = {:?}", self.kind.name()), help))
+            }
         }
     }
 

@@ -142,12 +142,9 @@ impl Consumers {
 
     pub(super) fn validate(&self) -> Result<(), Error> {
         if self.ack == Ack::Every(0) {
-            return Err(Error::invalid(
-                "acknowledging every 0 deliveries would never acknowledge",
-                "ask for every 1 or more, or for automatic acknowledgement",
-            )
-            .observed(0)
-            .about("ack"));
+            let cause = "acknowledging every 0 deliveries would never acknowledge";
+            let help = "ask for every 1 or more, or for automatic acknowledgement";
+            return Err(Error::invalid(cause, help).observed(0).about("ack"));
         }
         if self.connections == Some(0) {
             return Err(Error::invalid("consumers cannot share 0 connections", "ask for 1 or more, or for one each")
@@ -155,11 +152,8 @@ impl Consumers {
                 .about("consumer-connections"));
         }
         if self.ack == Ack::Auto && (self.refuse.is_some() || self.commit_every > 0) {
-            return Err(Error::invalid(
-                "what the broker takes as acknowledged can be neither refused nor committed",
-                "leave out the automatic acknowledgement",
-            )
-            .about("ack"));
+            let cause = "what the broker takes as acknowledged can be neither refused nor committed";
+            return Err(Error::invalid(cause, "leave out the automatic acknowledgement").about("ack"));
         }
         Ok(())
     }

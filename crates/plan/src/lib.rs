@@ -273,16 +273,13 @@ impl Group {
         let queues = self.destinations.len();
         match self.consumers.connections {
             Some(n) if self.has_exclusive() && self.consumer_count() > queues && !queues.is_multiple_of(n) => {
-                Err(Error::invalid(
-                    format!(
-                        "consumers on {} cannot share {}: each belongs to one connection",
-                        counted(n as u64, "connection"),
-                        counted(queues as u64, "exclusive queue")
-                    ),
-                    "leave the number of consumers' connections out",
-                )
-                .observed(n)
-                .about("consumer-connections"))
+                let cause = format!(
+                    "consumers on {} cannot share {}: each belongs to one connection",
+                    counted(n as u64, "connection"),
+                    counted(queues as u64, "exclusive queue")
+                );
+                let help = "leave the number of consumers' connections out";
+                Err(Error::invalid(cause, help).observed(n).about("consumer-connections"))
             }
             _ => Ok(()),
         }
@@ -399,26 +396,18 @@ impl Plan {
     /// [`Error::Invalid`] with the observed value and what would do.
     pub fn validate(&self) -> Result<(), Error> {
         if self.threads == 0 || self.threads > MOST_THREADS {
-            return Err(Error::invalid(
-                format!("{} threads cannot carry a load", self.threads),
-                format!("ask for 1 to {MOST_THREADS}; one per core is the most that helps"),
-            )
-            .observed(self.threads)
-            .about("threads"));
+            let cause = format!("{} threads cannot carry a load", self.threads);
+            let help = format!("ask for 1 to {MOST_THREADS}; one per core is the most that helps");
+            return Err(Error::invalid(cause, help).observed(self.threads).about("threads"));
         }
         let clients: usize = self.groups.iter().map(|group| group.producer_count() + group.consumer_count()).sum();
         if clients == 0 {
-            return Err(Error::invalid(
-                "there is neither a producer nor a consumer",
-                "ask for at least one of them and one destination",
-            ));
+            let help = "ask for at least one of them and one destination";
+            return Err(Error::invalid("there is neither a producer nor a consumer", help));
         }
         if self.groups.len() >= usize::from(u16::MAX) {
-            return Err(Error::invalid(
-                format!("{} groups are too many", self.groups.len()),
-                "describe equal clients as one group",
-            )
-            .observed(self.groups.len()));
+            let cause = format!("{} groups are too many", self.groups.len());
+            return Err(Error::invalid(cause, "describe equal clients as one group").observed(self.groups.len()));
         }
         let mut groups = self.groups.iter().enumerate();
         groups.try_for_each(|(i, group)| {
@@ -434,12 +423,11 @@ impl Group {
         let four = sources.iter().find(|source| source.is_ipv4());
         let six = sources.iter().find(|source| source.is_ipv6());
         match (four, six) {
-            (Some(four), Some(six)) => Err(Error::invalid(
-                format!("the source addresses {four} and {six} cannot reach the same broker"),
-                "give addresses of one kind: IPv4 or IPv6",
-            )
-            .observed(format_args!("{four} and {six}"))
-            .about("source-addresses")),
+            (Some(four), Some(six)) => {
+                let cause = format!("the source addresses {four} and {six} cannot reach the same broker");
+                let help = "give addresses of one kind: IPv4 or IPv6";
+                Err(Error::invalid(cause, help).observed(format_args!("{four} and {six}")).about("source-addresses"))
+            }
             _ => Ok(()),
         }
     }

@@ -303,11 +303,9 @@ impl Management {
         // Any server may have nothing at a path: only RabbitMQ tells which there are.
         let body = get("/api/vhosts?columns=name")?;
         let known = vhost_names(&body);
-        Err(Problem::new(
-            format!("there is no virtual host {vhost:?} at {}", self.address("")),
-            format!("there is {}", listed(&known)),
-            "correct --vhost, or make it first: rabbitmqctl add_vhost NAME",
-        ))
+        let cause = format!("there is no virtual host {vhost:?} at {}", self.address(""));
+        let help = "correct --vhost, or make it first: rabbitmqctl add_vhost NAME";
+        Err(Problem::new(cause, format!("there is {}", listed(&known)), help))
     }
 
     fn delete_all(

@@ -112,11 +112,8 @@ pub fn tls(ca: Option<&Path>) -> Result<TlsConfig, Problem> {
 pub fn trust(ca: Option<&Path>, insecure: bool) -> Result<TlsConfig, Problem> {
     let certificates: Vec<CertificateDer<'static>> = match ca {
         Some(file) => CertificateDer::pem_file_iter(file).and_then(Iterator::collect).map_err(|error| {
-            Problem::new(
-                format!("cannot read a certificate from {}", file.display()),
-                format!("{error:?}"),
-                "give a PEM file",
-            )
+            let help = "give a PEM file";
+            Problem::new(format!("cannot read a certificate from {}", file.display()), format!("{error:?}"), help)
         })?,
         None => rustls_native_certs::load_native_certs().certs,
     };

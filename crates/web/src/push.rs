@@ -380,10 +380,8 @@ impl FromStr for PushTarget {
             return Err(Refused::new("it does not begin with http:// or https://", EXAMPLE));
         };
         if authority.as_str().contains('@') {
-            return Err(Refused::new(
-                "it contains a password, which other users see in the list of processes",
-                "give the user with --push-user, and the password in BELLOWS_PUSH_TOKEN or --push-token-file",
-            ));
+            let help = "give the user with --push-user, and the password in BELLOWS_PUSH_TOKEN or --push-token-file";
+            return Err(Refused::new("it contains a password, which other users see in the list of processes", help));
         }
         if uri.query().is_some() {
             return Err(Refused::new("it has a query", EXAMPLE));

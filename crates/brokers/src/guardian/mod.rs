@@ -47,11 +47,10 @@ impl GuardianError {
     /// Cause, observed value and remedy.
     pub fn problem(&self) -> Problem {
         match self {
-            Self::Failed(reason) => Problem::new(
-                "the guardian process of the broker failed",
-                reason,
-                "check ulimit -a, and whether something kills processes here; then run it again",
-            ),
+            Self::Failed(reason) => {
+                let help = "check ulimit -a, and whether something kills processes here; then run it again";
+                Problem::new("the guardian process of the broker failed", reason, help)
+            }
             Self::Unusable(problem) => problem.clone(),
             Self::Io { action, path, source } => Problem::io(action, path, source),
         }

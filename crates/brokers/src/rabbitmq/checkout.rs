@@ -65,11 +65,8 @@ impl Checkout {
     /// A checkout in which `make` was not run, or did not end.
     pub(super) fn not_made(&self, why: impl std::fmt::Display) -> BrokerError {
         let root = self.root.display();
-        BrokerError::config(
-            format!("{root} is a RabbitMQ checkout without a build"),
-            why,
-            format!("run `make` in {root}, after `git clean -xfd` if an earlier one failed"),
-        )
+        let help = format!("run `make` in {root}, after `git clean -xfd` if an earlier one failed");
+        BrokerError::config(format!("{root} is a RabbitMQ checkout without a build"), why, help)
     }
 
     /// Its identity in words: commit, whether files were changed since, and letters that tell its modules from those of

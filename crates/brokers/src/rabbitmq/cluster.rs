@@ -39,11 +39,8 @@ impl Cluster {
             return Ok(Self { nodes: vec![node], relay: None });
         }
         if size > MOST_NODES {
-            return Err(BrokerError::config(
-                format!("a cluster on one machine has at most {MOST_NODES} nodes"),
-                size,
-                "use fewer",
-            ));
+            let cause = format!("a cluster on one machine has at most {MOST_NODES} nodes");
+            return Err(BrokerError::config(cause, size, "use fewer"));
         }
         ports::start_on_free(config, waiting, |waiting| Self::try_start(config, size, is_relayed, waiting))
     }

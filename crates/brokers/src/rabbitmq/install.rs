@@ -76,11 +76,9 @@ impl Installation {
         let home = scripts.parent().unwrap_or(Path::new("/"));
         let plugins = home.join("plugins");
         let version = versions_of(&plugins, "rabbit").pop().ok_or_else(|| {
-            BrokerError::config(
-                format!("{} is an incomplete RabbitMQ", home.display()),
-                format!("{} has no rabbit-VERSION in it", plugins.display()),
-                "install it again, or name another with broker.root",
-            )
+            let cause = format!("{} is an incomplete RabbitMQ", home.display());
+            let help = "install it again, or name another with broker.root";
+            BrokerError::config(cause, format!("{} has no rabbit-VERSION in it", plugins.display()), help)
         })?;
         let erlang = Erlang::find(root, &scripts.join("rabbitmq-server"))?;
         Ok(Self { plugins, version: version.trim_end_matches(".ez").to_owned(), erlang, scripts, checkout: None })
@@ -132,11 +130,9 @@ impl Installation {
             .collect();
         known.sort_unstable();
         known.dedup();
-        Err(BrokerError::config(
-            format!("broker.plugins: RabbitMQ {} lacks a plugin", self.version),
-            format!("no {name:?} in {}", self.plugins.display()),
-            format!("use one that it has: {}", known.join(", ")),
-        ))
+        let cause = format!("broker.plugins: RabbitMQ {} lacks a plugin", self.version);
+        let help = format!("use one that it has: {}", known.join(", "));
+        Err(BrokerError::config(cause, format!("no {name:?} in {}", self.plugins.display()), help))
     }
 
     /// Directories with the compiled modules of `rabbit` and of every application that it needs.
@@ -250,11 +246,9 @@ impl Release {
         let answer = text.lines().next().map(PathBuf::from);
         answer.zip(text.lines().nth(1).and_then(Self::parse)).ok_or_else(|| {
             let said = String::from_utf8_lossy(&output.stderr);
-            BrokerError::config(
-                format!("{} does not print its version", erl.display()),
-                format!("{}, and it says {:?}", output.status, said.trim()),
-                "add a working Erlang to PATH",
-            )
+            let cause = format!("{} does not print its version", erl.display());
+            let help = "add a working Erlang to PATH";
+            BrokerError::config(cause, format!("{}, and it says {:?}", output.status, said.trim()), help)
         })
     }
 }

@@ -60,11 +60,9 @@ impl Loader {
         for directory in directories {
             // The loader would take what stands before such a sign for a directory of its own.
             if directory.as_os_str().as_bytes().iter().any(|it| b":;".contains(it)) {
-                return Err(BrokerError::config(
-                    "broker.root: its programs cannot be started from a path with : or ; in it",
-                    directory.display(),
-                    "move the directory, or name it through another path",
-                ));
+                let cause = "broker.root: its programs cannot be started from a path with : or ; in it";
+                let help = "move the directory, or name it through another path";
+                return Err(BrokerError::config(cause, directory.display(), help));
             }
             if !libraries.is_empty() {
                 libraries.push(":");

@@ -173,11 +173,10 @@ impl RabbitMq {
         let foreign: Vec<String> = control::ask(self.erlang()?, control::PATCHED, cancelled)?;
         match foreign.first() {
             None => Ok(Some(&patch.told)),
-            Some(module) => Err(BrokerError::config(
-                "broker.patch: the node still loads a module from elsewhere",
-                module,
-                "leave it out of the patch: it is Erlang's own, or was loaded before",
-            )),
+            Some(module) => {
+                let help = "leave it out of the patch: it is Erlang's own, or was loaded before";
+                Err(BrokerError::config("broker.patch: the node still loads a module from elsewhere", module, help))
+            }
         }
     }
 
@@ -238,11 +237,10 @@ impl RabbitMq {
         let said: String = control::ask(self.erlang()?, control::IMPORT, cancelled)?;
         match said.as_str() {
             "ok" => Ok(()),
-            why => Err(BrokerError::config(
-                format!("{PRODUCT} refuses the definitions"),
-                why,
-                "import them into a node of your own to see which object it is",
-            )),
+            why => {
+                let help = "import them into a node of your own to see which object it is";
+                Err(BrokerError::config(format!("{PRODUCT} refuses the definitions"), why, help))
+            }
         }
     }
 
@@ -320,11 +318,8 @@ fn check_settings(installation: &Installation, settings: &BTreeMap<String, Strin
     };
     let alike = |key: &&String| (strsim::jaro_winkler(key, unknown) * 1e6) as u64;
     let nearest = known.iter().max_by_key(alike).map_or("", String::as_str);
-    Err(BrokerError::config(
-        format!("broker.config: RabbitMQ {} has no such key", installation.version),
-        format!("unknown key {unknown:?}"),
-        format!("did you mean {nearest:?}?"),
-    ))
+    let cause = format!("broker.config: RabbitMQ {} has no such key", installation.version);
+    Err(BrokerError::config(cause, format!("unknown key {unknown:?}"), format!("did you mean {nearest:?}?")))
 }
 
 /// The keys of all schemas; none where one of them cannot be read.

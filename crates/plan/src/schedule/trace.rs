@@ -33,11 +33,8 @@ impl Trace {
     pub fn read(path: &Path) -> Result<Self, Error> {
         let name = path.display().to_string();
         let file = File::open(path).map_err(|error| {
-            Error::Invalid(Problem::new(
-                format!("cannot read the trace {name}"),
-                error,
-                "name a file with one message per line: seconds,bytes",
-            ))
+            let help = "name a file with one message per line: seconds,bytes";
+            Error::Invalid(Problem::new(format!("cannot read the trace {name}"), error, help))
         })?;
         Self::parse(BufReader::with_capacity(1 << 18, file), &name)
     }
@@ -54,21 +51,15 @@ impl Trace {
             line.clear();
             let read = lines.by_ref().take(Self::LONGEST_LINE).read_until(b'\n', &mut line);
             let read = read.map_err(|error| {
-                Error::Invalid(Problem::new(
-                    format!("cannot read the trace {}", place()),
-                    error,
-                    "name a file with one message per line: seconds,bytes",
-                ))
+                let help = "name a file with one message per line: seconds,bytes";
+                Error::Invalid(Problem::new(format!("cannot read the trace {}", place()), error, help))
             })?;
             if read == 0 {
                 break;
             }
             if read as u64 == Self::LONGEST_LINE && line.last() != Some(&b'\n') {
-                return Err(Error::Invalid(Problem::new(
-                    place(),
-                    format!("the line is longer than {} bytes", Self::LONGEST_LINE - 1),
-                    "write one message per line: seconds,bytes",
-                )));
+                let value = format!("the line is longer than {} bytes", Self::LONGEST_LINE - 1);
+                return Err(Error::Invalid(Problem::new(place(), value, "write one message per line: seconds,bytes")));
             }
             let text = String::from_utf8_lossy(&line);
             let text = text.trim();
@@ -79,11 +70,8 @@ impl Trace {
             trace.add(text).map_err(|(what, help)| Error::Invalid(Problem::new(place(), what, help)))?;
         }
         if trace.times.is_empty() {
-            return Err(Error::invalid(
-                format!("the trace {name} has no message"),
-                "write one message per line: seconds,bytes",
-            )
-            .observed(name));
+            let help = "write one message per line: seconds,bytes";
+            return Err(Error::invalid(format!("the trace {name} has no message"), help).observed(name));
         }
         trace.times.shrink_to_fit();
         trace.sizes.shrink_to_fit();

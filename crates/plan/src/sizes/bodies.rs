@@ -42,11 +42,9 @@ impl Bodies {
 
     fn read_files(files: &[PathBuf]) -> Result<Self, Error> {
         if files.is_empty() || files.len() > MOST_BODIES {
-            return Err(Error::invalid(
-                format!("cannot take message bodies from {} files", files.len()),
-                format!("name 1 to {MOST_BODIES} files, or a folder with as many"),
-            )
-            .observed(files.len()));
+            let cause = format!("cannot take message bodies from {} files", files.len());
+            let help = format!("name 1 to {MOST_BODIES} files, or a folder with as many");
+            return Err(Error::invalid(cause, help).observed(files.len()));
         }
         let mut left = MOST_BYTES;
         let mut bodies = Vec::with_capacity(files.len());
@@ -57,11 +55,8 @@ impl Bodies {
                 return Err(failed(file, &"it is no regular file"));
             }
             left = left.checked_sub(facts.len()).ok_or_else(|| {
-                Error::invalid(
-                    format!("the message bodies up to {} have more than {MOST_BYTES} bytes", file.display()),
-                    "take fewer or smaller files: they are kept in memory",
-                )
-                .observed(file.display())
+                let cause = format!("the message bodies up to {} have more than {MOST_BYTES} bytes", file.display());
+                Error::invalid(cause, "take fewer or smaller files: they are kept in memory").observed(file.display())
             })?;
             let content = std::fs::read(file).map_err(|e| failed(file, &e))?;
             bodies.push(content.into_boxed_slice());
@@ -108,11 +103,8 @@ fn files_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
 }
 
 fn failed(path: &Path, cause: &dyn std::fmt::Display) -> Error {
-    Error::Invalid(Problem::new(
-        format!("cannot read message bodies from {}", path.display()),
-        cause,
-        "name a file, or a folder of files, that may be read",
-    ))
+    let help = "name a file, or a folder of files, that may be read";
+    Error::Invalid(Problem::new(format!("cannot read message bodies from {}", path.display()), cause, help))
 }
 
 /// The smallest document: `{"abcd":"e"}`.
@@ -171,23 +163,17 @@ impl Json {
         }
         for (what, number) in [("JSON documents", self.count), ("names", self.fields)] {
             if number == 0 || number > MOST_BODIES {
-                return Err(Error::invalid(
-                    format!("{number} {what} cannot be made"),
-                    format!("ask for 1 to {MOST_BODIES}"),
-                )
-                .observed(number));
+                let help = format!("ask for 1 to {MOST_BODIES}");
+                return Err(Error::invalid(format!("{number} {what} cannot be made"), help).observed(number));
             }
         }
         let bytes = (self.size as u64).saturating_mul(self.count as u64);
         if bytes > MOST_BYTES {
-            return Err(Error::invalid(
-                format!(
-                    "{} JSON documents of {} bytes are {bytes} bytes, and {MOST_BYTES} are the most",
-                    self.count, self.size
-                ),
-                "ask for fewer or smaller ones: they are kept in memory",
-            )
-            .observed(bytes));
+            let cause = format!(
+                "{} JSON documents of {} bytes are {bytes} bytes, and {MOST_BYTES} are the most",
+                self.count, self.size
+            );
+            return Err(Error::invalid(cause, "ask for fewer or smaller ones: they are kept in memory").observed(bytes));
         }
         Ok(())
     }

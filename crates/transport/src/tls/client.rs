@@ -53,11 +53,8 @@ impl Connector {
     pub fn new(tls: &ClientTls, host: &str) -> Result<Self, Problem> {
         let name = tls.server_name.as_deref().unwrap_or(host);
         let name = ServerName::try_from(name.to_owned()).map_err(|_| {
-            Problem::new(
-                format!("{name:?} is neither a host name nor an address, as TLS needs one"),
-                "",
-                "give the name that the broker's certificate is for with --sni NAME (broker.sni)",
-            )
+            let help = "give the name that the broker's certificate is for with --sni NAME (broker.sni)";
+            Problem::new(format!("{name:?} is neither a host name nor an address, as TLS needs one"), "", help)
         })?;
         let config = Arc::new(tls.config()?);
         Ok(Self { config, name })
@@ -107,11 +104,8 @@ impl ClientTls {
         if accepted > 0 {
             return Ok(roots);
         }
-        Err(Problem::new(
-            "this machine has no certificate authorities that could be trusted",
-            "",
-            "install them (apt-get install ca-certificates), or name one with --ca FILE (broker.ca)",
-        ))
+        let help = "install them (apt-get install ca-certificates), or name one with --ca FILE (broker.ca)";
+        Err(Problem::new("this machine has no certificate authorities that could be trusted", "", help))
     }
 }
 

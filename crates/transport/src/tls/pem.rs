@@ -33,11 +33,8 @@ pub(super) fn authorities(file: &Path) -> Result<RootCertStore, Problem> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(file)? {
         roots.add(certificate).map_err(|error| {
-            Problem::new(
-                format!("{} is not an authority's certificate", file.display()),
-                error,
-                "give the PEM file of the authority that issued the other side's certificate",
-            )
+            let help = "give the PEM file of the authority that issued the other side's certificate";
+            Problem::new(format!("{} is not an authority's certificate", file.display()), error, help)
         })?;
     }
     Ok(roots)
@@ -55,11 +52,8 @@ pub(super) fn identity(
 
 /// A certificate and a key that do not fit together.
 pub(super) fn mismatch(certificate: &Path, key: &Path, error: &rustls::Error) -> Problem {
-    Problem::new(
-        format!("the certificate {} and the key {} cannot be used", certificate.display(), key.display()),
-        error,
-        "give a certificate and the key that it was made for",
-    )
+    let cause = format!("the certificate {} and the key {} cannot be used", certificate.display(), key.display());
+    Problem::new(cause, error, "give a certificate and the key that it was made for")
 }
 
 fn unreadable(file: &Path, what: &str, error: &PemError, help: &str) -> Problem {

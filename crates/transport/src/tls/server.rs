@@ -69,11 +69,8 @@ impl ServerTls {
                 let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
                 let verifier = if clients.required { verifier } else { verifier.allow_unauthenticated() };
                 let verifier = verifier.build().map_err(|error| {
-                    Problem::new(
-                        format!("{} cannot be used", clients.authorities.display()),
-                        error,
-                        "give the PEM file of the authority that issues the clients' certificates",
-                    )
+                    let help = "give the PEM file of the authority that issues the clients' certificates";
+                    Problem::new(format!("{} cannot be used", clients.authorities.display()), error, help)
                 })?;
                 builder.with_client_cert_verifier(verifier)
             }

@@ -448,11 +448,10 @@ impl FromStr for ScrapeUrl {
             return Err(Refused::new("the page's address does not begin with http:// or https://", EXAMPLE));
         };
         if authority.as_str().contains('@') {
-            return Err(Refused::new(
-                "the page's address contains a password, which other users see in the list of processes",
-                "give the user with --user and the password in BELLOWS_SCRAPE_PASSWORD or --password-file \
-                 (in a file: user and password)",
-            ));
+            let what = "the page's address contains a password, which other users see in the list of processes";
+            let help = "give the user with --user and the password in BELLOWS_SCRAPE_PASSWORD or --password-file \
+             (in a file: user and password)";
+            return Err(Refused::new(what, help));
         }
         Ok(Self(text.to_owned()))
     }
