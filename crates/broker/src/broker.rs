@@ -31,9 +31,8 @@ impl Broker {
     /// Starts listening. Clients that connect before [`Broker::run`] wait in the system's queue.
     /// Raises this process's limit on open descriptors as far as it may, because every connection
     /// takes one.
-    ///
-    /// # Errors
-    /// When an address cannot be listened on, certificates cannot be used, or the system has no event queue to give.
+    /// Errors: when an address cannot be listened on, certificates cannot be used, or the system has no event queue to
+    /// give.
     pub fn bind(config: Config) -> Result<Self, Error> {
         raise_descriptor_limit();
         let failed = |what| move |source| Error::EventLoop { what, source };
@@ -77,9 +76,7 @@ impl Broker {
 
     /// Serves on this thread, naming it [`THREAD_NAME`], until `stop` is used. What was held in
     /// memory is gone afterwards.
-    ///
-    /// # Errors
-    /// When the event queue fails; clients' mistakes are never errors of the broker.
+    /// Errors: when the event queue fails; clients' mistakes are never errors of the broker.
     pub fn run(&mut self, stop: &Stop) -> Result<(), Error> {
         // A thread without its name serves as well.
         let _ = rustix::thread::set_name(c"bellows-broker");
@@ -91,9 +88,7 @@ impl Broker {
     }
 
     /// Serves on a thread of its own, named [`THREAD_NAME`].
-    ///
-    /// # Errors
-    /// When the system has no thread to give.
+    /// Errors: when the system has no thread to give.
     pub fn spawn(mut self) -> Result<Running, Error> {
         let stop = Stop::new();
         let (address, tls_address) = (self.address, self.tls_address);

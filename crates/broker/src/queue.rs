@@ -406,9 +406,7 @@ impl Expiries {
 }
 
 /// A message's own time to live, its expiration in milliseconds.
-///
-/// # Errors
-/// One that is no such number, in RabbitMQ's words.
+/// Errors: one that is no such number, in RabbitMQ's words.
 #[inline]
 pub(crate) fn time_to_live(properties: &[u8]) -> Result<Option<Nanos>, Refusal> {
     let Some(text) = Properties::from_bytes(properties).expiration() else {

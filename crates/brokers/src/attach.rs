@@ -176,9 +176,7 @@ struct ManagementLogin {
 
 impl ManagementLogin {
     /// As the experiment says it; `None` where it names no API.
-    ///
-    /// # Errors
-    /// There is no password for its user.
+    /// Errors: there is no password for its user.
     fn new(spec: &BrokerSpec, endpoint: &Endpoint) -> Result<Option<Self>, Problem> {
         let Some(url) = &spec.management else {
             return Ok(None);
@@ -235,9 +233,6 @@ fn password(user: &str) -> Result<Secret, Problem> {
 }
 
 /// Logs in once, so that a wrong password is known before the load and not after it.
-///
-/// # Errors
-/// Why the API is of no use, with the remedy.
 fn check_management(options: &ManagementOptions, control: &load::Control) -> Result<(), BrokerError> {
     let api = Management::new(options)?;
     let deadline = Instant::now() + CHECK_TIMEOUT;
@@ -259,9 +254,7 @@ fn check_management(options: &ManagementOptions, control: &load::Control) -> Res
 }
 
 /// Queues, exchanges and bindings.
-///
-/// # Errors
-/// [`BrokerError::Control`], also where the API does not answer within 20 s, or before `cancelled`.
+/// Errors: [`BrokerError::Control`], also where the API does not answer within 20 s, or before `cancelled`.
 fn management_topology(options: &ManagementOptions, cancelled: &dyn Fn() -> bool) -> Result<Topology, BrokerError> {
     let deadline = Instant::now() + control::TIMEOUT;
     let why = match Management::new(options) {
@@ -280,9 +273,7 @@ fn management_topology(options: &ManagementOptions, cancelled: &dyn Fn() -> bool
 const COOKIE_VARIABLE: &str = "BELLOWS_ERLANG_COOKIE";
 
 /// How the broker's Erlang node is reached, where one is named.
-///
-/// # Errors
-/// There is no cookie, or none that can be read.
+/// Errors: there is no cookie, or none that can be read.
 fn node_options(spec: &BrokerSpec) -> Result<Option<ConnectOptions>, BrokerError> {
     let Some(name) = &spec.node else {
         return Ok(None);
@@ -310,9 +301,6 @@ const COOKIE_HELP: &str = "name the file with the node's cookie by broker.cookie
                            BELLOWS_ERLANG_COOKIE";
 
 /// Connects once, so that a wrong cookie or name is known before the load and not after it.
-///
-/// # Errors
-/// Why the node is of no use, with the remedy.
 fn check_node(options: &ConnectOptions, control: &load::Control) -> Result<(), BrokerError> {
     let name = options.node.clone();
     let mut options = options.clone();

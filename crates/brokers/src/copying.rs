@@ -59,9 +59,6 @@ pub struct FolderSize {
 }
 
 /// Counts what a folder holds, and has all of it written to the disk where `sync` says so.
-///
-/// # Errors
-/// What the operating system refused.
 pub fn folder_size(folder: &Path, sync: bool) -> Result<FolderSize, BrokerError> {
     let mut size = FolderSize::default();
     for entry in fs::read_dir(folder).map_err(BrokerError::io("read", folder))? {
@@ -90,9 +87,7 @@ pub fn folder_size(folder: &Path, sync: bool) -> Result<FolderSize, BrokerError>
 }
 
 /// Copies a folder to one that is not there yet. `reserve` bytes are to stay free where blocks are not shared.
-///
-/// # Errors
-/// [`BrokerError::NoSpace`] before anything is copied, [`BrokerError::Cancelled`], or what the operating system
+/// Errors: [`BrokerError::NoSpace`] before anything is copied, [`BrokerError::Cancelled`], or what the operating system
 /// refused.
 pub(crate) fn copy_folder(
     from: &Path,

@@ -156,9 +156,7 @@ pub struct Workspace {
 impl Workspace {
     /// Makes a directory with this much free room in `parent`; without one in `TMPDIR`, else in
     /// `/var/tmp`, which is on a disk where `/tmp` may be memory.
-    ///
-    /// # Errors
-    /// [`BrokerError::NoSpace`], or what the operating system refused.
+    /// Errors: [`BrokerError::NoSpace`], or what the operating system refused.
     pub fn new(product: &'static str, parent: Option<&Path>, needed_bytes: u64) -> Result<Self, BrokerError> {
         let parent = parent.map_or_else(parent_directory, Path::to_owned);
         check_space(product, &parent, needed_bytes)?;
@@ -190,17 +188,11 @@ impl Workspace {
     }
 
     /// Writes a file that only this user can read.
-    ///
-    /// # Errors
-    /// What the operating system refused.
     pub fn write(&self, name: &str, content: &[u8]) -> Result<(), BrokerError> {
         Ok(private_file(&self.directory.join(name), content)?)
     }
 
     /// Starts the broker and waits until it is ready.
-    ///
-    /// # Errors
-    /// Where it does not become ready; nothing is left behind.
     pub fn start(self, launch: Launch, what: &str, waiting: &mut Waiting<'_>) -> Result<Managed, BrokerError> {
         let order = guardian::Command {
             program: launch.program.clone(),
@@ -223,9 +215,6 @@ impl Workspace {
     }
 
     /// Has a guardian start a program, whose output goes to [`Self::log`]; `command` runs the guardian.
-    ///
-    /// # Errors
-    /// The guardian does not start.
     pub fn guard(&self, command: &[OsString], mut order: guardian::Command) -> Result<Guardian, BrokerError> {
         let name = self.name.clone();
         order.environment.push((MARKER.into(), name.into()));
@@ -240,9 +229,6 @@ impl Workspace {
     }
 
     /// Ends what was guarded, and removes all of it.
-    ///
-    /// # Errors
-    /// What could not be removed.
     pub fn end(&mut self, guardian: Option<Guardian>) -> Result<(), BrokerError> {
         match guardian.map(Guardian::end) {
             // It has removed everything.
@@ -336,9 +322,7 @@ impl Managed {
     }
 
     /// Pauses, resumes, kills or restarts the process; of other faults it knows nothing.
-    ///
-    /// # Errors
-    /// [`BrokerError::Fault`] where the process is gone, and those of [`Self::restart`].
+    /// Errors: [`BrokerError::Fault`] where the process is gone, and those of [`Self::restart`].
     pub fn inject(&mut self, fault: Fault) -> Result<(), BrokerError> {
         let done = match fault {
             Fault::Begin(_) => true,
@@ -363,9 +347,6 @@ impl Managed {
 
     /// Kills the process where it still runs, and starts the broker once more with the same data, name
     /// and ports. Its pid is another one then.
-    ///
-    /// # Errors
-    /// As for [`Workspace::start`]; the broker is not running then.
     pub fn restart(&mut self, waiting: &mut Waiting<'_>) -> Result<(), BrokerError> {
         self.kill();
         self.wait_for_exit(EXIT_TIMEOUT, &|| false)?;
@@ -376,9 +357,7 @@ impl Managed {
     }
 
     /// Has the broker end by itself (SIGTERM), with all its data on the disk. Its files stay until [`Self::stop`].
-    ///
-    /// # Errors
-    /// Where it does not end, or says that it failed, or was not waited for.
+    /// Errors: where it does not end, or says that it failed, or was not waited for.
     pub fn end_in_order(&mut self, cancelled: &dyn Fn() -> bool) -> Result<(), BrokerError> {
         self.signal(Signal::TERM);
         let status = self.wait_for_exit(ORDERLY_EXIT_TIMEOUT, cancelled)?;
@@ -474,9 +453,6 @@ impl Managed {
     }
 
     /// Stops the broker at once and removes all of it; nothing is flushed to data that is thrown away.
-    ///
-    /// # Errors
-    /// What could not be removed.
     pub fn stop(mut self) -> Result<(), BrokerError> {
         self.end()
     }
@@ -505,9 +481,6 @@ pub fn accepts(port: u16) -> bool {
 
 /// Different ports that nobody listens on. Somebody may take one before the broker does; then the
 /// start is tried again with others.
-///
-/// # Errors
-/// Where no port is to be had.
 pub fn free_ports<const N: usize>() -> Result<[u16; N], BrokerError> {
     let failed = || BrokerError::io("find a free port on", "127.0.0.1");
     let mut listeners = Vec::with_capacity(N);

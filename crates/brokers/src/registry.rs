@@ -34,9 +34,6 @@ pub const BROKERS: [&Registration; 7] = [
 
 /// Starts the broker that an experiment asks for, or finds it. It serves until it is stopped or dropped,
 /// also several runs, one after the other.
-///
-/// # Errors
-/// Where it cannot be had; nothing is left behind.
 pub fn start(
     experiment: &Experiment,
     bellows_exe: &Path,
@@ -47,9 +44,6 @@ pub fn start(
 }
 
 /// As [`start`], with data that outlives the broker: to begin with, or to leave.
-///
-/// # Errors
-/// Those of [`start`].
 pub fn start_with(
     experiment: &Experiment,
     data: Option<&NodeData>,
@@ -69,9 +63,7 @@ pub fn start_with(
 }
 
 /// Whether the installation that a broker would be started from is there, with what is replaced in it.
-///
-/// # Errors
-/// It is not, or what is to be replaced in it is none of that.
+/// Errors: it is not, or what is to be replaced in it is none of that.
 pub fn check_installed(spec: &BrokerSpec) -> Result<(), BrokerError> {
     of_kind(spec.kind).map_or(Ok(()), |broker| (broker.installed)(spec))
 }

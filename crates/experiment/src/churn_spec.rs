@@ -41,9 +41,6 @@ impl FlatTable for ChurnSpec {
 
 impl Experiment {
     /// The churn against `endpoint`; `None` where messages are the load.
-    ///
-    /// # Errors
-    /// A schedule that cannot be read.
     pub fn churn_plan(&self, endpoint: &Endpoint) -> Result<Option<ChurnPlan>, load::Error> {
         let Some(spec) = &self.churn else {
             return Ok(None);

@@ -293,10 +293,8 @@ impl ProfileSpec {
 
 impl Experiment {
     /// Reads an experiment. `origin` names the text in errors: a path, or `built-in NAME`.
-    ///
-    /// # Errors
-    /// Where the text is no TOML, has an unknown key, or a value of the wrong type.
-    /// [`Experiment::validate`] checks the rest once all edits are made.
+    /// Errors: where the text is no TOML, has an unknown key, or a value of the wrong type. [`Experiment::validate`]
+    /// checks the rest once all edits are made.
     pub fn from_toml(text: &str, origin: &str) -> Result<Self, ExperimentError> {
         let read = toml::from_str::<Self>(text);
         let mut read = read.map_err(|e| ExperimentError::from_toml(origin, text, &e))?;
@@ -308,26 +306,18 @@ impl Experiment {
     }
 
     /// A built-in experiment by its name.
-    ///
-    /// # Errors
-    /// Where none has the name; the nearest is named.
+    /// Errors: where none has the name; the nearest is named.
     pub fn built_in(name: &str) -> Result<Self, ExperimentError> {
         built_in::find(name)
     }
 
     /// Changes one value: `load.0.rate=20000`, `phases.measure=30s`, `broker.config.a.b=1`.
     /// The value is TOML; what is no TOML is text.
-    ///
-    /// # Errors
-    /// As [`Experiment::from_toml`].
     pub fn set(&mut self, assignment: &str) -> Result<(), ExperimentError> {
         self.set_by("--set", assignment)
     }
 
     /// As [`Experiment::set`], by an option that errors name, also those of [`Experiment::validate`].
-    ///
-    /// # Errors
-    /// As [`Experiment::from_toml`].
     pub fn set_by(&mut self, option: &str, assignment: &str) -> Result<(), ExperimentError> {
         *self = edit::edited(self, option, assignment)?;
         Ok(())

@@ -12,9 +12,6 @@ use super::{BrokerKind, Experiment, LoadSpec};
 
 impl Experiment {
     /// The load against `endpoint`. `run_id` marks this run's messages.
-    ///
-    /// # Errors
-    /// A destination that cannot be read.
     pub fn plan(&self, endpoint: &Endpoint, run_id: u32) -> Result<Plan, load::Error> {
         let mut further = self.further_nodes(endpoint)?;
         for node in &mut further {

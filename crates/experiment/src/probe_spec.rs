@@ -258,9 +258,6 @@ impl Experiment {
     }
 
     /// The probes, resolved.
-    ///
-    /// # Errors
-    /// The first value that makes no sense, with its key.
     pub fn probe_plans(&self) -> Result<Vec<ProbePlan>, Error> {
         let plans = self.probe.iter().enumerate();
         plans.map(|(i, spec)| spec.plan(self).map_err(|error| of_probe(error, i))).collect()

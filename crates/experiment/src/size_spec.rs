@@ -87,9 +87,7 @@ impl SizeSpec {
 
     /// The sizes for the load engine. Bodies are made, or read from their files, once, and shared by all
     /// that is resolved from this specification later.
-    ///
-    /// # Errors
-    /// Files that cannot be read or sent.
+    /// Errors: files that cannot be read or sent.
     pub(super) fn resolve(&self) -> Result<Sizes, load::Error> {
         let bodies = match &self.parsed {
             Parsed::Sizes(sizes) => return Ok(sizes.clone()),

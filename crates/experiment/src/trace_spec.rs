@@ -157,9 +157,6 @@ impl Experiment {
     }
 
     /// The traces of each node, resolved.
-    ///
-    /// # Errors
-    /// The first value that makes no sense, with its key.
     pub fn traced_nodes(&self) -> Result<Vec<NodeTrace>, Problem> {
         let functions = self.check_traces()?;
         let nodes = self.nodes_to_trace().into_iter();

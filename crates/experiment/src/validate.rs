@@ -28,9 +28,6 @@ const MOST_DESTINATIONS: usize = 100_000;
 
 impl Experiment {
     /// Checks all that can be checked before anything is started.
-    ///
-    /// # Errors
-    /// The first value that makes no sense, with the remedy.
     pub fn validate(&self) -> Result<(), ExperimentError> {
         self.check_broker()?;
         self.check_name()

@@ -35,9 +35,7 @@ impl Destination {
     }
 
     /// Reads `queue://NAME`, `topic://NAME` or a bare `NAME`, which is a queue.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for another scheme or an empty name.
+    /// Errors: [`Error::Invalid`] for another scheme or an empty name.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let destination = match text.split_once("://") {
             None => Self::queue(text),

@@ -112,17 +112,11 @@ impl Endpoint {
     }
 
     /// Checks that the certificates that secure its connections can be read.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] with the file.
     pub fn check_certificates(&self) -> Result<(), Error> {
         self.connector().map(drop)
     }
 
     /// Reads the certificates that secure its connections; `None` for plain TCP.
-    ///
-    /// # Errors
-    /// Those of [`Self::check_certificates`].
     pub fn connector(&self) -> Result<Option<Arc<Connector>>, Error> {
         let Some(tls) = &self.tls else {
             return Ok(None);
@@ -341,9 +335,7 @@ impl Resolver {
     }
 
     /// The addresses of a host.
-    ///
-    /// # Errors
-    /// It has none, or nobody can tell.
+    /// Errors: it has none, or nobody can tell.
     pub fn look_up(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         match &self.0 {
             Some(look_up) => look_up(host, port),

@@ -349,9 +349,7 @@ impl Plan {
     }
 
     /// Requested rate over all groups; `None` as soon as one group has no schedule or nobody sends.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for a schedule that cannot be kept.
+    /// Errors: [`Error::Invalid`] for a schedule that cannot be kept.
     pub fn requested(&self) -> Result<Option<Requested>, Error> {
         let mut requested = Requested::default();
         let mut first_id = 0;
@@ -391,9 +389,7 @@ impl Plan {
     }
 
     /// Finds what no protocol can do.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] with the observed value and what would do.
+    /// Errors: [`Error::Invalid`] with the observed value and what would do.
     pub fn validate(&self) -> Result<(), Error> {
         if self.threads == 0 || self.threads > MOST_THREADS {
             let cause = format!("{} threads cannot carry a load", self.threads);

@@ -91,8 +91,7 @@ impl Sizes {
         }
     }
 
-    /// # Errors
-    /// [`Error::Invalid`] for sizes that cannot be sent.
+    /// Errors: [`Error::Invalid`] for sizes that cannot be sent.
     pub(crate) fn validate(&self, ledger: bool) -> Result<(), Error> {
         let count = match self {
             Self::List(sizes) => sizes.len(),

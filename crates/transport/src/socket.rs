@@ -101,9 +101,6 @@ pub struct Socket<S> {
 
 impl ClientSocket {
     /// Starts to connect, from the address `source` where that matters.
-    ///
-    /// # Errors
-    /// What the system or TLS refuses at once.
     pub fn connect(
         address: SocketAddr,
         source: Option<IpAddr>,
@@ -120,9 +117,7 @@ impl ClientSocket {
     }
 
     /// Whether it is connected by now; sets the options then.
-    ///
-    /// # Errors
-    /// Why no connection came about, or an option that the system refuses.
+    /// Errors: why no connection came about, or an option that the system refuses.
     pub fn finish_connecting(&mut self, options: SocketOptions) -> io::Result<bool> {
         if let Some(error) = self.stream.take_error()? {
             return Err(error);
@@ -142,9 +137,7 @@ impl ClientSocket {
 
 impl ServerSocket {
     /// Takes a connection that a listener accepted.
-    ///
-    /// # Errors
-    /// The poll does not watch it.
+    /// Errors: the poll does not watch it.
     pub fn accept(
         stream: TcpStream,
         session: Option<Session<UnbufferedServerConnection>>,
@@ -210,9 +203,7 @@ impl<S: Side> Socket<S> {
 
     /// Reads once into `plain`; `cipher` is room for encrypted bytes, which all sockets of a thread
     /// share.
-    ///
-    /// # Errors
-    /// The connection's loss, and what TLS refuses. After the latter the alert waits to be written
+    /// Errors: the connection's loss, and what TLS refuses. After the latter the alert waits to be written
     /// ([`Socket::unsent`]), and further reads throw away what comes.
     #[inline]
     pub fn read(&mut self, cipher: &mut Vec<u8>, plain: &mut [u8]) -> Result<Received, SocketError> {
@@ -282,9 +273,7 @@ impl<S: Side> Socket<S> {
 
     /// Writes as much as the system takes. With TLS no more is sealed than is written at once, so
     /// that what waits is where everybody looks for it: in `output`.
-    ///
-    /// # Errors
-    /// The connection's loss.
+    /// Errors: the connection's loss.
     #[inline]
     pub fn flush(&mut self, output: &mut impl Output) -> Result<(), SocketError> {
         if self.session.is_some() {

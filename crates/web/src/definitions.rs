@@ -70,9 +70,7 @@ fn unnamed(object: &Value) -> Option<&'static str> {
 
 impl Definitions {
     /// Reads a file.
-    ///
-    /// # Errors
-    /// It is no JSON, or no definitions.
+    /// Errors: it is no JSON, or no definitions.
     pub fn parse(text: &[u8], name: &str) -> Result<Self, Problem> {
         const HELP: &str = "make one with `bellows topology generate` or `export`, or rabbitmqctl export_definitions";
         let refuse = |why: String| Problem::new(format!("{name} has no definitions of RabbitMQ"), why, HELP);
@@ -140,9 +138,6 @@ impl Definitions {
     }
 
     /// The file, with one object on each line, so that it can be looked at and compared.
-    ///
-    /// # Errors
-    /// Those of `out`.
     pub fn write(&self, out: &mut dyn std::io::Write) -> std::io::Result<()> {
         let mut first = true;
         out.write_all(b"{")?;
@@ -214,9 +209,6 @@ pub struct Stage {
 
 impl Management {
     /// All definitions, or those of a virtual host.
-    ///
-    /// # Errors
-    /// The API refuses, or does not answer.
     pub fn export(&self, vhost: Option<&str>) -> Result<Definitions, Problem> {
         self.check_vhost(vhost)?;
         let path = definitions_path(vhost);
@@ -226,9 +218,7 @@ impl Management {
 
     /// Imports definitions part by part, and tells how far it is; ends early where `progress` says no, and says how far
     /// it came.
-    ///
-    /// # Errors
-    /// The API refuses a part, or does not answer. What was imported before stays.
+    /// Errors: the API refuses a part, or does not answer. What was imported before stays.
     pub fn import(
         &self,
         definitions: &Definitions,
@@ -258,9 +248,7 @@ impl Management {
     /// Deletes the queues, exchanges and policies of definitions, and with them their bindings. Those that are not
     /// there are counted, and no failure; users, virtual hosts and parameters stay. Ends early where `progress` says
     /// no.
-    ///
-    /// # Errors
-    /// The API refuses one, or does not answer. What was deleted before is gone.
+    /// Errors: the API refuses one, or does not answer. What was deleted before is gone.
     pub fn delete(
         &self,
         definitions: &Definitions,

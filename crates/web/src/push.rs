@@ -152,9 +152,6 @@ struct Counts {
 
 impl Pusher {
     /// Starts the thread.
-    ///
-    /// # Errors
-    /// The options make no sense.
     pub fn start(server: PushServer) -> Result<Self, Problem> {
         let texts = server.texts;
         let client = PushClient::new(server)?;

@@ -243,9 +243,7 @@ pub struct FaultSpec<K> {
 impl<K> FaultSpec<K> {
     /// The fault that the keys describe. `kind` decides which keys there are, and `name` is what the file calls
     /// it; `place` is how the file calls the whole entry.
-    ///
-    /// # Errors
-    /// The first key that is missing, has no effect, or has a value that makes no sense.
+    /// Errors: the first key that is missing, has no effect, or has a value that makes no sense.
     pub fn fault(&self, place: &str, name: &str, kind: FaultKind) -> Result<Fault, Problem> {
         let problem = self
             .misplaced(place, name, kind)

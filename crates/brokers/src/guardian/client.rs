@@ -77,9 +77,6 @@ impl Guardian {
     }
 
     /// The next thing it says, if it says any within `timeout`.
-    ///
-    /// # Errors
-    /// It cannot be waited for.
     pub fn listen(&mut self, timeout: Duration) -> Result<Option<Message>, GuardianError> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -119,9 +116,7 @@ impl Guardian {
     }
 
     /// Lets go of it and waits until it has removed everything.
-    ///
-    /// # Errors
-    /// Its own error, or that it was killed: then the broker is still there.
+    /// Errors: its own error, or that it was killed: then the broker is still there.
     pub(crate) fn end(mut self) -> Result<(), GuardianError> {
         drop(self.child.stdin.take());
         let deadline = Instant::now() + END_TIMEOUT;

@@ -241,9 +241,6 @@ fn is_own_directory(path: &Path) -> bool {
 }
 
 /// Makes a folder that only this user can look into, unless it is there.
-///
-/// # Errors
-/// What the operating system refused.
 pub fn private_folder(path: &Path) -> io::Result<()> {
     match fs::DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
@@ -252,9 +249,6 @@ pub fn private_folder(path: &Path) -> io::Result<()> {
 }
 
 /// Writes a new file that only this user can read.
-///
-/// # Errors
-/// What the operating system refused.
 pub fn private_file(path: &Path, content: &[u8]) -> Result<(), GuardianError> {
     fs::OpenOptions::new()
         .write(true)

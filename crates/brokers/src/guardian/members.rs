@@ -66,9 +66,7 @@ pub fn marker_of(pid: u32) -> Option<String> {
 
 /// Kills all [`members`] until two looks in a row find none, and returns all that were seen. A process
 /// that just begins another program has no environment for a moment, and with it no marker.
-///
-/// # Errors
-/// Those that would not go within [`KILL_TIMEOUT`].
+/// Errors: those that would not go within [`KILL_TIMEOUT`].
 pub(super) fn kill_members(name: &str, ancestor: Option<u32>) -> Result<Vec<ProcessId>, Vec<ProcessId>> {
     let deadline = Instant::now() + KILL_TIMEOUT;
     let mut seen = Vec::new();

@@ -56,9 +56,7 @@ impl Prepared {
 impl RabbitMq {
     /// Starts a node and waits until it accepts AMQP connections. `progress` is told what is being done, and each
     /// second for how long; `cancelled` is asked every few milliseconds whether nobody wants the node any more.
-    ///
-    /// # Errors
-    /// Every [`BrokerError`] but [`BrokerError::Control`] and [`BrokerError::Fault`]; nothing is left behind.
+    /// Errors: every [`BrokerError`] but [`BrokerError::Control`] and [`BrokerError::Fault`]; nothing is left behind.
     pub fn start(
         config: &Config,
         progress: &mut dyn FnMut(Progress<'_>),
@@ -122,9 +120,6 @@ impl RabbitMq {
     }
 
     /// [`Self::url`] with the certificates that its clients need.
-    ///
-    /// # Errors
-    /// None; what [`Self::url`] says can be read.
     pub fn endpoint(&self) -> Result<Endpoint, load::Error> {
         let mut endpoint: Endpoint = self.url().parse()?;
         let secured = self.setup.secured.as_ref();
@@ -163,9 +158,7 @@ impl RabbitMq {
     }
 
     /// Which of its modules were replaced, in a few words; `None` where none were.
-    ///
-    /// # Errors
-    /// Where it takes one of them from elsewhere all the same, and those of [`Self::topology`].
+    /// Errors: where it takes one of them from elsewhere all the same, and those of [`Self::topology`].
     pub fn patched(&self, cancelled: &dyn Fn() -> bool) -> Result<Option<&str>, BrokerError> {
         let Some(patch) = &self.setup.patch else {
             return Ok(None);
@@ -181,9 +174,6 @@ impl RabbitMq {
     }
 
     /// How its Erlang node is reached: the port of its distribution, which no EPMD knows, and the cookie of its own.
-    ///
-    /// # Errors
-    /// The cookie's file cannot be read.
     pub fn erlang(&self) -> Result<ConnectOptions, BrokerError> {
         let unreached = |reason: String| BrokerError::Control {
             asked_for: "the address of its Erlang node",
@@ -202,17 +192,12 @@ impl RabbitMq {
     }
 
     /// Queues, exchanges and bindings. It costs the node some CPU time, so not in a measured phase.
-    ///
-    /// # Errors
-    /// [`BrokerError::Control`], also where the node does not answer within 20 s, or before `cancelled`.
+    /// Errors: [`BrokerError::Control`], also where the node does not answer within 20 s, or before `cancelled`.
     pub fn topology(&self, cancelled: &dyn Fn() -> bool) -> Result<archive::Topology, BrokerError> {
         control::topology(self.erlang()?, cancelled)
     }
 
     /// Its busiest processes.
-    ///
-    /// # Errors
-    /// Those of [`Self::topology`].
     pub fn erlang_processes(&self, cancelled: &dyn Fn() -> bool) -> Result<Vec<ErlangProcess>, BrokerError> {
         control::ask(self.erlang()?, control::PROCESSES, cancelled)
     }
@@ -228,9 +213,7 @@ impl RabbitMq {
     }
 
     /// Makes the objects of a file of definitions.
-    ///
-    /// # Errors
-    /// What RabbitMQ says against them, and those of [`Self::topology`].
+    /// Errors: what RabbitMQ says against them, and those of [`Self::topology`].
     pub fn import(&self, definitions: &[u8], cancelled: &dyn Fn() -> bool) -> Result<(), BrokerError> {
         let file = self.setup.directory.join("definitions.json");
         private_file(&file, definitions)?;
@@ -245,18 +228,13 @@ impl RabbitMq {
     }
 
     /// Pauses, resumes, kills or restarts the emulator.
-    ///
-    /// # Errors
-    /// [`BrokerError::Fault`] where it is gone, and those of [`Self::restart`].
+    /// Errors: [`BrokerError::Fault`] where it is gone, and those of [`Self::restart`].
     pub fn inject(&mut self, fault: Fault) -> Result<(), BrokerError> {
         self.process.inject(fault)
     }
 
     /// Kills the emulator where it still runs, and starts it once more with the same data, name and
     /// ports. Its pid is another one then. The arguments are those of [`Self::start`].
-    ///
-    /// # Errors
-    /// As for [`Self::start`]; the node is not running then.
     pub fn restart(
         &mut self,
         progress: &mut dyn FnMut(Progress<'_>),
@@ -276,9 +254,7 @@ impl RabbitMq {
     }
 
     /// Ends the node in order, and moves its data to a folder that is not there yet.
-    ///
-    /// # Errors
-    /// Where it does not end in order, or the data cannot be moved.
+    /// Errors: where it does not end in order, or the data cannot be moved.
     pub fn keep_data(mut self, to: &Path, cancelled: &dyn Fn() -> bool) -> Result<(), BrokerError> {
         self.process.end_in_order(cancelled)?;
         let data = self.setup.directory.join(DATA);
@@ -287,9 +263,6 @@ impl RabbitMq {
     }
 
     /// Stops the node at once and removes all of it; nothing is flushed to data that is thrown away.
-    ///
-    /// # Errors
-    /// What could not be removed.
     pub fn stop(self) -> Result<(), BrokerError> {
         self.process.stop()
     }

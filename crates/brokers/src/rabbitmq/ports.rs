@@ -42,9 +42,6 @@ struct ListenerPort {
 
 /// Gives plugins free ports in place of those that they take when nothing is said: where somebody else has one, and to
 /// each of several nodes its own.
-///
-/// # Errors
-/// No port is to be had.
 pub(super) fn evade(config: &mut Config, nodes: u32) -> Result<(), BrokerError> {
     const MOST: usize = LISTENING.len() * MOST_NODES as usize;
     let usual = listener_ports(config).into_iter();
@@ -67,9 +64,6 @@ pub(super) fn evade(config: &mut Config, nodes: u32) -> Result<(), BrokerError> 
 }
 
 /// Removes what earlier nodes left, and starts: again where somebody took a port meanwhile that was free.
-///
-/// # Errors
-/// Those of `start`; or [`check`] refuses the port that was taken.
 pub(super) fn start_on_free<T>(
     config: &Config,
     waiting: &mut Waiting<'_>,
@@ -91,17 +85,13 @@ pub(super) fn start_on_free<T>(
 }
 
 /// Refuses a port that somebody else listens on.
-///
-/// # Errors
-/// [`BrokerError::Config`] with the port, its key, and who has it.
+/// Errors: [`BrokerError::Config`] with the port, its key, and who has it.
 pub(super) fn check(config: &Config) -> Result<(), BrokerError> {
     listener_ports(config).iter().find(|it| it.is_taken()).map_or(Ok(()), |taken| Err(taken.refused()))
 }
 
 /// Refuses ports that each of several nodes would listen on.
-///
-/// # Errors
-/// [`BrokerError::Config`] with the port and its key.
+/// Errors: [`BrokerError::Config`] with the port and its key.
 pub(super) fn check_shared(config: &Config, nodes: u32) -> Result<(), BrokerError> {
     let mut shared = listener_ports(config).into_iter();
     let shared = shared.find(|it| !it.is_of_first_node());

@@ -194,9 +194,7 @@ impl ArrivalSchedule {
     }
 
     /// The schedule made ready for a group of this many producers.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for rates and lengths that cannot be kept.
+    /// Errors: [`Error::Invalid`] for rates and lengths that cannot be kept.
     pub fn pacer(&self, producers: u64) -> Result<Arc<Pacer>, Error> {
         match self.pacer.get() {
             Some(pacer) if pacer.producers == producers => Ok(Arc::clone(pacer)),

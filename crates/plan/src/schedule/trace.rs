@@ -26,10 +26,8 @@ impl Trace {
 
     /// Reads a file of lines `seconds` or `seconds,bytes`. Times count from the start of the load;
     /// a first line without digits, empty lines and lines that begin with `#` are passed over.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] where the file cannot be read, or with the first line that makes no
-    /// sense: its number, its text, and what would do.
+    /// Errors: [`Error::Invalid`] where the file cannot be read, or with the first line that makes no sense: its
+    /// number, its text, and what would do.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let name = path.display().to_string();
         let file = File::open(path).map_err(|error| {
@@ -40,9 +38,6 @@ impl Trace {
     }
 
     /// See [`Self::read`]; `name` stands in errors.
-    ///
-    /// # Errors
-    /// As [`Self::read`].
     pub fn parse(mut lines: impl BufRead, name: &str) -> Result<Self, Error> {
         let mut trace = Self::default();
         let mut line = Vec::new();

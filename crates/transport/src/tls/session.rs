@@ -103,9 +103,7 @@ pub struct Session<S> {
 
 impl ClientSession {
     /// Queues the first flight.
-    ///
-    /// # Errors
-    /// A configuration that allows nothing.
+    /// Errors: a configuration that allows nothing.
     pub fn client(config: Arc<ClientConfig>, name: ServerName<'static>) -> Result<Self, rustls::Error> {
         let mut session = Self::new(UnbufferedClientConnection::new(config, name)?);
         session.drive(&mut [], &mut [])?;
@@ -115,9 +113,7 @@ impl ClientSession {
 
 impl ServerSession {
     /// Waits for the client's first flight.
-    ///
-    /// # Errors
-    /// A configuration that allows nothing.
+    /// Errors: a configuration that allows nothing.
     pub fn server(config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
         Ok(Self::new(UnbufferedServerConnection::new(config)?))
     }
@@ -150,10 +146,8 @@ impl<S: Side> Session<S> {
 
     /// Decrypts `buffer`, which begins with what [`Self::room`] put there, followed by `read`
     /// bytes; returns how many bytes of `plain` it filled. `plain` is as long as `buffer`.
-    ///
-    /// # Errors
-    /// What is not TLS, what TLS refuses, and what is longer than anything that it allows;
-    /// [`Self::pending`] tells the other side why.
+    /// Errors: what is not TLS, what TLS refuses, and what is longer than anything that it allows; [`Self::pending`]
+    /// tells the other side why.
     pub fn receive(&mut self, buffer: &mut [u8], read: usize, plain: &mut [u8]) -> Result<usize, TlsError> {
         let filled = (self.held.len() + read).min(buffer.len());
         let cipher = buffer.get_mut(..filled).unwrap_or_default();
@@ -217,9 +211,7 @@ impl<S: Side> Session<S> {
 
     /// Encrypts the start of `plain`, where nothing is pending and the handshake is over; returns
     /// how many bytes it took.
-    ///
-    /// # Errors
-    /// A session that has failed.
+    /// Errors: a session that has failed.
     pub fn seal(&mut self, plain: &[u8]) -> Result<usize, TlsError> {
         if !self.open || self.failed || !self.pending().is_empty() || plain.is_empty() {
             return Ok(0);

@@ -83,9 +83,6 @@ impl From<RequestError> for Problem {
 }
 
 /// Whether a text is the address of an API, without a login in it.
-///
-/// # Errors
-/// Why not, and how it is written.
 pub fn check_url(url: &str, login: &str) -> Result<(), Problem> {
     let refuse = |why: &str, help: &str| {
         let shown = crate::redact::url(url);
@@ -111,9 +108,7 @@ pub fn check_url(url: &str, login: &str) -> Result<(), Problem> {
 
 impl Management {
     /// The API at an address; nothing is asked yet.
-    ///
-    /// # Errors
-    /// The address or the certificates make no sense.
+    /// Errors: the address or the certificates make no sense.
     pub fn new(options: &ManagementOptions) -> Result<Self, Problem> {
         check_url(&options.url, options.remedy.login)?;
         let tls = trust(options.ca.as_deref(), options.insecure)?;

@@ -54,18 +54,13 @@ struct Whoami {
 
 impl Management {
     /// Whether this is the API, and takes the login.
-    ///
-    /// # Errors
-    /// Why not, with the remedy.
     pub fn check(&self, deadline: Instant) -> Result<(), RequestError> {
         let what = "log in to the management API";
         self.page::<Whoami>("/api/whoami", what, deadline).map(drop)
     }
 
     /// Queues, exchanges and bindings. Messages are the queues' own counts where there are few queues.
-    ///
-    /// # Errors
-    /// The API refuses, or does not answer by the deadline.
+    /// Errors: the API refuses, or does not answer by the deadline.
     pub fn topology(&self, deadline: Instant) -> Result<Topology, RequestError> {
         let (queues, more_queues) = self.pages::<Queue>(QUEUES, "read queues", deadline)?;
         let (exchanges, more_exchanges) = self.pages::<Exchange>(EXCHANGES, "read exchanges", deadline)?;

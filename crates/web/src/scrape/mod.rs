@@ -199,9 +199,7 @@ fn take(in_flight: &InFlight) -> Option<(Time, Time)> {
 
 impl Scraper {
     /// Starts them; the first requests are due at `begin`, and none at `end` or later.
-    ///
-    /// # Errors
-    /// Certificates that cannot be read; no more threads.
+    /// Errors: certificates that cannot be read; no more threads.
     pub fn start(plans: &[ScrapePlan], begin: Time, end: Option<Time>) -> Result<Self, Problem> {
         let (tell, scrapes) = sync_channel(MOST_WAITING);
         let mut scraper = Self {

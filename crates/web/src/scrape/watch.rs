@@ -42,9 +42,7 @@ pub struct ScrapeSecond<'a> {
 
 /// Scrapes pages for a time, or once, and tells of it. A page that is away is requested again when it is due, as long
 /// as the time lasts. Requests that are in flight at its end are waited for, up to their time-out.
-///
-/// # Errors
-/// What [`Scraper::start`] says. A page that never came is told in its summary.
+/// Errors: what [`Scraper::start`] says. A page that never came is told in its summary.
 pub fn scrape(
     plans: &[ScrapePlan],
     length: Option<Nanos>,

@@ -117,10 +117,8 @@ impl<S: Side> Connection<S> {
     ///
     /// What is not consumed stays in `input`; hand it in again, followed by what comes next. A
     /// buffer that holds one frame ([`Self::frame_max`] bytes) is always enough.
-    ///
-    /// # Errors
-    /// A peer that breaks the protocol. Nothing can be read afterwards; send the pending output,
-    /// which tells the peer why, then close.
+    /// Errors: a peer that breaks the protocol. Nothing can be read afterwards; send the pending output, which tells
+    /// the peer why, then close.
     pub fn poll<'a, 'i: 'a>(&'a mut self, now: Time, input: &mut &'i [u8]) -> Result<Option<S::Event<'a>>, Error> {
         self.common.hear(now, input);
         if self.state == State::Greeting && !S::greet(self, input)? {
@@ -272,9 +270,7 @@ impl<S: Side> Connection<S> {
     }
 
     /// Sends heartbeats that are due, notices missing ones, and a handshake or close that hangs.
-    ///
-    /// # Errors
-    /// [`Error::HeartbeatMissed`] and [`Error::TimedOut`]; the connection is of no more use.
+    /// Errors: [`Error::HeartbeatMissed`] and [`Error::TimedOut`]; the connection is of no more use.
     pub fn handle_timeout(&mut self, now: Time) -> Result<(), Error> {
         if self.state == State::Closed {
             return Ok(());
@@ -323,19 +319,14 @@ impl<S: Side> Connection<S> {
     }
 
     /// Queues any method: `send(1, &QueueDeclare { queue: "q", ..Default::default() })`.
-    ///
-    /// # Errors
-    /// Names above 255 bytes, tables above the frame size, a connection that is not open; nothing
-    /// is queued then.
+    /// Errors: names above 255 bytes, tables above the frame size, a connection that is not open; nothing is queued
+    /// then.
     pub fn send(&mut self, channel: u16, method: &impl EncodeMethod) -> Result<(), Error> {
         self.check_open()?;
         Ok(self.common.send(channel, method)?)
     }
 
     /// Queues a method with content, without a template.
-    ///
-    /// # Errors
-    /// As [`Self::send`].
     pub fn send_content(
         &mut self,
         channel: u16,

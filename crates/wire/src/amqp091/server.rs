@@ -206,9 +206,7 @@ impl Connection<ServerSide> {
     }
 
     /// Hot path: queues a delivery. The body is split at the connection's frame-max.
-    ///
-    /// # Errors
-    /// A connection that is not open, or properties above the frame size; nothing is queued then.
+    /// Errors: a connection that is not open, or properties above the frame size; nothing is queued then.
     #[inline]
     pub fn deliver(
         &mut self,

@@ -104,9 +104,7 @@ pub trait EncodeMethod {
     /// Its row of the table.
     fn info(&self) -> MethodInfo;
     /// Appends the fields.
-    ///
-    /// # Errors
-    /// Strings that are too long.
+    /// Errors: strings that are too long.
     fn encode_fields(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError>;
 }
 
@@ -115,9 +113,7 @@ pub trait DecodeMethod<'a>: EncodeMethod + Sized {
     /// Its row of the table.
     const INFO: MethodInfo;
     /// Takes the fields off a payload.
-    ///
-    /// # Errors
-    /// A payload that ends early, or a string that is not UTF-8.
+    /// Errors: a payload that ends early, or a string that is not UTF-8.
     fn decode_fields(reader: &mut Reader<'a>) -> Result<Self, DecodeError>;
 }
 
@@ -177,9 +173,6 @@ macro_rules! methods {
         impl<'a> Method<'a> {
             /// Takes the fields of the method `id` off a payload; `None` where the table has no
             /// such method.
-            ///
-            /// # Errors
-            /// As [`DecodeMethod::decode_fields`].
             pub fn decode_fields(
                 id: MethodId,
                 reader: &mut Reader<'a>,

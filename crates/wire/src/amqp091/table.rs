@@ -368,9 +368,7 @@ impl FieldTable {
     }
 
     /// Sets a field, replacing an earlier one of that name.
-    ///
-    /// # Errors
-    /// A name above 255 bytes, or too deep a nesting; the table is as before then.
+    /// Errors: a name above 255 bytes, or too deep a nesting; the table is as before then.
     pub fn insert<'v>(&mut self, name: &str, value: impl Into<Value<'v>>) -> Result<(), EncodeError> {
         let value = value.into();
         check_depth(value)?;
@@ -426,9 +424,7 @@ impl FieldArray {
     }
 
     /// Appends a value.
-    ///
-    /// # Errors
-    /// Too deep a nesting; the array is as before then.
+    /// Errors: too deep a nesting; the array is as before then.
     pub fn push<'v>(&mut self, value: impl Into<Value<'v>>) -> Result<(), EncodeError> {
         let value = value.into();
         check_depth(value)?;

@@ -125,9 +125,7 @@ impl PropertySlots {
 impl PublishTemplate {
     /// Encodes `basic.publish`, the content header and the body (usually zeros to be filled),
     /// split at the connection's `frame_max` in bytes.
-    ///
-    /// # Errors
-    /// Names above 255 bytes, properties that do not fit into a frame, a body above [`MAX_BODY`].
+    /// Errors: names above 255 bytes, properties that do not fit into a frame, a body above [`MAX_BODY`].
     pub fn new(
         channel: u16,
         publish: &BasicPublish<'_>,
@@ -189,9 +187,7 @@ pub struct HeadTemplate {
 impl HeadTemplate {
     /// Encodes `basic.publish` and the content header; bodies will be split at the connection's
     /// `frame_max` in bytes.
-    ///
-    /// # Errors
-    /// Names above 255 bytes, properties that do not fit into a frame.
+    /// Errors: names above 255 bytes, properties that do not fit into a frame.
     pub fn new(
         channel: u16,
         publish: &BasicPublish<'_>,
@@ -247,9 +243,7 @@ pub struct DeliverTemplate {
 
 impl DeliverTemplate {
     /// Encodes the frame.
-    ///
-    /// # Errors
-    /// Names above 255 bytes.
+    /// Errors: names above 255 bytes.
     pub fn new(channel: u16, consumer_tag: &str, exchange: &str, routing_key: &str) -> Result<Self, EncodeError> {
         let mut bytes = Vec::new();
         let deliver = BasicDeliver { consumer_tag, exchange, routing_key, ..Default::default() };

@@ -200,9 +200,7 @@ impl Amqp10Client {
     ///
     /// What is not consumed stays in `input`; hand it in again, followed by what comes next. A buffer that holds
     /// one frame is always enough.
-    ///
-    /// # Errors
-    /// A peer that breaks the protocol, or does not let the client in. Nothing can be read afterwards; send the
+    /// Errors: a peer that breaks the protocol, or does not let the client in. Nothing can be read afterwards; send the
     /// pending output, which tells the peer why, then close.
     #[inline]
     pub fn poll<'a, 'i: 'a>(
@@ -523,9 +521,7 @@ impl Amqp10Client {
     }
 
     /// Begins a session on a channel that is not in use.
-    ///
-    /// # Errors
-    /// A connection that is not open, a channel that the peer does not allow.
+    /// Errors: a connection that is not open, a channel that the peer does not allow.
     pub fn begin(&mut self, session: u16) -> Result<(), Amqp10Error> {
         let at = usize::from(session);
         if session > self.channel_max || self.sessions.get(at).is_some_and(Option::is_some) {
@@ -540,9 +536,7 @@ impl Amqp10Client {
     }
 
     /// Attaches a link under the handle that it names, which is not in use and at most 255. Its name is unique.
-    ///
-    /// # Errors
-    /// A connection that is not open, no such session, a handle that cannot be had.
+    /// Errors: a connection that is not open, no such session, a handle that cannot be had.
     pub fn attach(&mut self, session: u16, attach: &Attach<'_>) -> Result<(), Amqp10Error> {
         let at = attach.handle as usize;
         let its = self.session(session).map_err(|_| EncodeError::NotOpen)?;
@@ -557,9 +551,7 @@ impl Amqp10Client {
     }
 
     /// Detaches a link for good; [`Amqp10Event::Detached`] answers.
-    ///
-    /// # Errors
-    /// A connection that is not open.
+    /// Errors: a connection that is not open.
     pub fn detach(&mut self, session: u16, handle: u32) -> Result<(), Amqp10Error> {
         if let Ok(its) = self.session(session)
             && let Some(link) = its.link(handle)
@@ -686,9 +678,7 @@ impl Amqp10Client {
     }
 
     /// Sends a heartbeat that is due, notices missing ones, and a handshake or close that hangs.
-    ///
-    /// # Errors
-    /// [`Amqp10Error::Silent`] and [`Amqp10Error::TimedOut`]; the connection is of no more use.
+    /// Errors: [`Amqp10Error::Silent`] and [`Amqp10Error::TimedOut`]; the connection is of no more use.
     pub fn handle_timeout(&mut self, now: Time) -> Result<(), Amqp10Error> {
         if self.phase == Phase::Closed {
             return Ok(());

@@ -15,26 +15,18 @@ pub trait Composite<'a>: Sized {
     const NAME: &'static str;
 
     /// Takes the fields off a list.
-    ///
-    /// # Errors
-    /// Fields of other types, those that must be there and are not, and more than there may be.
+    /// Errors: fields of other types, those that must be there and are not, and more than there may be.
     fn read_fields(items: Items<'a>) -> Result<Self, DecodeError>;
 
     /// Appends the fields up to the last that is not null; tells how many.
     fn write_fields(&self, out: &mut Vec<u8>) -> u32;
 
     /// Takes it off whole, with its descriptor.
-    ///
-    /// # Errors
-    /// Those of [`Self::read_fields`], and anything else in its place.
     fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         Self::of(TypedValue::read(reader)?)
     }
 
     /// A value as this type.
-    ///
-    /// # Errors
-    /// Those of [`Self::read`].
     fn of(value: TypedValue<'a>) -> Result<Self, DecodeError> {
         match value {
             TypedValue::Described(it) if is(it.descriptor, Self::CODE, Self::NAME) => match it.value()? {
@@ -67,9 +59,7 @@ pub(super) fn is(descriptor: Descriptor<'_>, code: u64, name: &str) -> bool {
 /// A type that stands in the table.
 pub trait TypedField<'a>: Sized {
     /// `None` where the field is null, or not there at all.
-    ///
-    /// # Errors
-    /// A value of another type; nothing, where something must be.
+    /// Errors: a value of another type; nothing, where something must be.
     fn of_value(value: Option<TypedValue<'a>>) -> Result<Self, DecodeError>;
 
     /// Appends it; `false` where that is null.
@@ -285,9 +275,7 @@ macro_rules! performatives {
 
         impl<'a> Performative<'a> {
             /// Takes one off the beginning of a frame's body.
-            ///
-            /// # Errors
-            /// Anything else, and fields that cannot be read.
+            /// Errors: anything else, and fields that cannot be read.
             #[inline]
             pub fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
                 let value = TypedValue::read(reader)?;

@@ -51,9 +51,7 @@ impl<'a> MessageBody<'a> {
 
 impl<'a> MessageParts<'a> {
     /// Takes a message apart.
-    ///
-    /// # Errors
-    /// Bytes that are no sections.
+    /// Errors: bytes that are no sections.
     #[inline]
     pub fn read(message: &'a [u8]) -> Result<Self, DecodeError> {
         let mut sections = Sections(message);

@@ -95,9 +95,7 @@ pub struct Described<'a> {
 
 impl<'a> Described<'a> {
     /// The value itself.
-    ///
-    /// # Errors
-    /// Bytes that are no value.
+    /// Errors: bytes that are no value.
     pub fn value(&self) -> Result<TypedValue<'a>, DecodeError> {
         TypedValue::read(&mut Reader::new(self.raw))
     }
@@ -222,9 +220,7 @@ impl<'a> Iterator for Elements<'a> {
 
 impl<'a> TypedValue<'a> {
     /// Takes one value off.
-    ///
-    /// # Errors
-    /// An unknown format code, and bytes that end within the value.
+    /// Errors: an unknown format code, and bytes that end within the value.
     #[inline]
     pub fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         match reader.octet()? {

@@ -23,9 +23,7 @@ pub struct RequestHead<'a> {
 
 impl RequestHead<'_> {
     /// Checks each part and writes the head behind what `output` holds. Where something cannot be written, nothing is.
-    ///
-    /// # Errors
-    /// [`HttpError::Request`]: a part with characters that could end its line or begin another, or a header
+    /// Errors: [`HttpError::Request`]: a part with characters that could end its line or begin another, or a header
     /// that would change where the message ends.
     pub fn encode(&self, output: &mut Vec<u8>) -> Result<(), HttpError> {
         self.check()?;
@@ -50,9 +48,6 @@ impl RequestHead<'_> {
     }
 
     /// Checks that each part can be written.
-    ///
-    /// # Errors
-    /// As [`RequestHead::encode`].
     pub fn check(&self) -> Result<(), HttpError> {
         let is_visible = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
         if !is_token(self.method) || self.method == "CONNECT" {
@@ -115,9 +110,7 @@ pub struct HttpUrl {
 
 impl HttpUrl {
     /// Takes a URL apart. The login ends at the last `@` before the path; a fragment is left out.
-    ///
-    /// # Errors
-    /// What cannot be asked, in words that repeat nothing of it.
+    /// Errors: what cannot be asked, in words that repeat nothing of it.
     pub fn parse(url: &str) -> Result<Self, UrlError> {
         let wrong = |what| UrlError { what };
         let url = url.split('#').next().unwrap_or_default();
