@@ -27,9 +27,8 @@ pub struct Config {
     pub users: Vec<User>,
     /// How long a client may take from the connection to `connection.open`.
     pub handshake_timeout: Nanos,
-    /// Bytes waiting to be written to one connection above which none of its consumers gets
-    /// another message; less for each where connections are many. Several times the largest
-    /// message keeps consumers busy.
+    /// Bytes waiting to be written to one connection above which none of its consumers gets another message; less for
+    /// each where connections are many. Several times the largest message keeps consumers busy.
     pub unsent_limit_bytes: usize,
     /// The largest message accepted, in bytes of its body; a larger one closes its channel.
     pub max_message_bytes: u64,

@@ -175,8 +175,7 @@ struct ManagementLogin {
 }
 
 impl ManagementLogin {
-    /// As the experiment says it; `None` where it names no API.
-    /// Errors: there is no password for its user.
+    /// As the experiment says it; `None` where it names no API. Errors: there is no password for its user.
     fn new(spec: &BrokerSpec, endpoint: &Endpoint) -> Result<Option<Self>, Problem> {
         let Some(url) = &spec.management else {
             return Ok(None);
@@ -272,8 +271,7 @@ fn management_topology(options: &ManagementOptions, cancelled: &dyn Fn() -> bool
 /// Holds the cookie of the broker's Erlang node.
 const COOKIE_VARIABLE: &str = "BELLOWS_ERLANG_COOKIE";
 
-/// How the broker's Erlang node is reached, where one is named.
-/// Errors: there is no cookie, or none that can be read.
+/// How the broker's Erlang node is reached, where one is named. Errors: there is no cookie, or none that can be read.
 fn node_options(spec: &BrokerSpec) -> Result<Option<ConnectOptions>, BrokerError> {
     let Some(name) = &spec.node else {
         return Ok(None);

@@ -154,9 +154,8 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// Makes a directory with this much free room in `parent`; without one in `TMPDIR`, else in
-    /// `/var/tmp`, which is on a disk where `/tmp` may be memory.
-    /// Errors: [`BrokerError::NoSpace`], or what the operating system refused.
+    /// Makes a directory with this much free room in `parent`; without one in `TMPDIR`, else in `/var/tmp`, which is on
+    /// a disk where `/tmp` may be memory. Errors: [`BrokerError::NoSpace`], or what the operating system refused.
     pub fn new(product: &'static str, parent: Option<&Path>, needed_bytes: u64) -> Result<Self, BrokerError> {
         let parent = parent.map_or_else(parent_directory, Path::to_owned);
         check_space(product, &parent, needed_bytes)?;

@@ -125,8 +125,7 @@ fn life_of(granted: &Granted) -> Duration {
 impl Drop for Renewal {
     fn drop(&mut self) {
         drop(self.stop.take());
-        // It ends at once, unless it waits for the endpoint, and then within its time-out: nobody
-        // waits for that.
+        // It ends at once, unless it waits for the endpoint, and then within its time-out: nobody waits for that.
         if let Some(thread) = self.thread.take().filter(JoinHandle::is_finished) {
             let _ = thread.join();
         }

@@ -85,9 +85,8 @@ struct FaultFile {
     fault: Vec<FaultSpec>,
 }
 
-/// Reads the `[[fault]]` entries of a script for the embedded broker. `origin` names the text in
-/// errors.
-/// Errors: where it is no TOML, has an unknown key, or a fault that makes no sense.
+/// Reads the `[[fault]]` entries of a script for the embedded broker. `origin` names the text in errors. Errors: where
+/// it is no TOML, has an unknown key, or a fault that makes no sense.
 pub fn read_faults(text: &str, origin: &str) -> Result<Vec<Fault>, ExperimentError> {
     let file: FaultFile = toml::from_str(text).map_err(|e| ExperimentError::from_toml(origin, text, &e))?;
     embedded(&file.fault).map_err(|problem| ExperimentError::new(Origin::file(origin, text).explain(problem)))

@@ -305,8 +305,7 @@ impl Experiment {
         }
     }
 
-    /// A built-in experiment by its name.
-    /// Errors: where none has the name; the nearest is named.
+    /// A built-in experiment by its name. Errors: where none has the name; the nearest is named.
     pub fn built_in(name: &str) -> Result<Self, ExperimentError> {
         built_in::find(name)
     }

@@ -90,8 +90,7 @@ impl Comparison {
 
 impl Requirement {
     /// The requirement that holds exactly when this condition does not: the meaning of `not CONDITION`, and of the
-    /// option `--fail-if`, which `--require` replaces.
-    /// Errors: where the text is no condition.
+    /// option `--fail-if`, which `--require` replaces. Errors: where the text is no condition.
     pub fn unless(condition: &str) -> Result<Self, Refused> {
         const EXAMPLE: &str = "write it as \"end-to-end p99 > 20ms\", \"lost > 0\" or \"sent rate < 20k\"";
         Self::read(condition, EXAMPLE, |comparison, bound| {
@@ -104,8 +103,7 @@ impl Requirement {
     }
 
     /// The value observed in one second of a run, which may have messages of its own, and whether the condition held in
-    /// it.
-    /// Errors: why the value is unknown.
+    /// it. Errors: why the value is unknown.
     pub fn observed_in(
         &self,
         point: &SeriesPoint,

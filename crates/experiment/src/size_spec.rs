@@ -85,9 +85,8 @@ impl SizeSpec {
         Self { text: bytes.to_string(), parsed: Parsed::Sizes(Sizes::Fixed(bytes)), bodies: Once::default() }
     }
 
-    /// The sizes for the load engine. Bodies are made, or read from their files, once, and shared by all
-    /// that is resolved from this specification later.
-    /// Errors: files that cannot be read or sent.
+    /// The sizes for the load engine. Bodies are made, or read from their files, once, and shared by all that is
+    /// resolved from this specification later. Errors: files that cannot be read or sent.
     pub(super) fn resolve(&self) -> Result<Sizes, load::Error> {
         let bodies = match &self.parsed {
             Parsed::Sizes(sizes) => return Ok(sizes.clone()),

@@ -84,9 +84,8 @@ impl fmt::Display for Destination {
 pub enum DestinationKind {
     /// A queue, addressed over the default exchange: each message goes to one of its consumers (a stream's go to each).
     Queue,
-    /// A routing key of the exchange `amq.topic`, or of another. Each consumer binds its own
-    /// exclusive, auto-delete queue to it, so each message goes to every consumer, and to nobody
-    /// where there is none.
+    /// A routing key of the exchange `amq.topic`, or of another. Each consumer binds its own exclusive, auto-delete
+    /// queue to it, so each message goes to every consumer, and to nobody where there is none.
     Topic,
 }
 

@@ -270,9 +270,8 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// An access token, used as the password. Whoever renews it calls [`Token::renew`]; every
-/// connection then tells its broker (`connection.update-secret`), and new ones log in with it.
-/// `Debug` does not show it.
+/// An access token, used as the password. Whoever renews it calls [`Token::renew`]; every connection then tells its
+/// broker (`connection.update-secret`), and new ones log in with it. `Debug` does not show it.
 #[derive(Clone)]
 pub struct Token(Arc<Shared>);
 
@@ -334,8 +333,7 @@ impl Resolver {
         Self(Some(Arc::new(look_up)))
     }
 
-    /// The addresses of a host.
-    /// Errors: it has none, or nobody can tell.
+    /// The addresses of a host. Errors: it has none, or nobody can tell.
     pub fn look_up(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         match &self.0 {
             Some(look_up) => look_up(host, port),

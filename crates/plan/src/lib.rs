@@ -200,10 +200,9 @@ pub enum Allocation {
     Random,
 }
 
-/// How long a client waits before it connects again: a random time between the two each time, so
-/// that many do not come at once. It tries until the load ends. Messages that were not confirmed
-/// stay unconfirmed and are not sent again; what became due meanwhile is sent as soon as possible
-/// and keeps its intended time.
+/// How long a client waits before it connects again: a random time between the two each time, so that many do not come
+/// at once. It tries until the load ends. Messages that were not confirmed stay unconfirmed and are not sent again;
+/// what became due meanwhile is sent as soon as possible and keeps its intended time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReconnectPolicy {
     /// The shortest wait.
@@ -388,8 +387,7 @@ impl Plan {
         self.groups.iter().map(Group::connection_count).sum()
     }
 
-    /// Finds what no protocol can do.
-    /// Errors: [`Error::Invalid`] with the observed value and what would do.
+    /// Finds what no protocol can do. Errors: [`Error::Invalid`] with the observed value and what would do.
     pub fn validate(&self) -> Result<(), Error> {
         if self.threads == 0 || self.threads > MOST_THREADS {
             let cause = format!("{} threads cannot carry a load", self.threads);

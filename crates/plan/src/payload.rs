@@ -99,8 +99,7 @@ pub fn write_front(body: &mut [u8], len: usize, run: u32, producer: u32, sequenc
     }
 }
 
-/// Reads the trace header of a body of this many bytes.
-/// Errors: where it is none; see [`Unreadable`].
+/// Reads the trace header of a body of this many bytes. Errors: where it is none; see [`Unreadable`].
 #[inline]
 pub fn read_trace_header(trace_header: &[u8], len: usize, now: Time) -> Result<Header, Unreadable> {
     let head = trace_header.first_chunk::<FULL_LEN>().ok_or(Unreadable::Foreign)?;
@@ -108,8 +107,7 @@ pub fn read_trace_header(trace_header: &[u8], len: usize, now: Time) -> Result<H
 }
 
 /// Reads the header, restoring a compact time from the reader's clock. The producer and the sequence number of a
-/// compact header are right where `run` is its own.
-/// Errors: where there is none; see [`Unreadable`].
+/// compact header are right where `run` is its own. Errors: where there is none; see [`Unreadable`].
 // A call of its own costs as much as the reading: 5 ns.
 #[inline(always)]
 pub fn read(body: &[u8], run: u32, now: Time) -> Result<Header, Unreadable> {

@@ -136,8 +136,7 @@ impl ClientSocket {
 }
 
 impl ServerSocket {
-    /// Takes a connection that a listener accepted.
-    /// Errors: the poll does not watch it.
+    /// Takes a connection that a listener accepted. Errors: the poll does not watch it.
     pub fn accept(
         stream: TcpStream,
         session: Option<Session<UnbufferedServerConnection>>,
@@ -201,10 +200,9 @@ impl<S: Side> Socket<S> {
         self.session.as_deref().filter(|session| session.is_open())
     }
 
-    /// Reads once into `plain`; `cipher` is room for encrypted bytes, which all sockets of a thread
-    /// share.
-    /// Errors: the connection's loss, and what TLS refuses. After the latter the alert waits to be written
-    /// ([`Socket::unsent`]), and further reads throw away what comes.
+    /// Reads once into `plain`; `cipher` is room for encrypted bytes, which all sockets of a thread share. Errors: the
+    /// connection's loss, and what TLS refuses. After the latter the alert waits to be written ([`Socket::unsent`]),
+    /// and further reads throw away what comes.
     #[inline]
     pub fn read(&mut self, cipher: &mut Vec<u8>, plain: &mut [u8]) -> Result<Received, SocketError> {
         if self.session.is_some() {
@@ -271,9 +269,8 @@ impl<S: Side> Socket<S> {
         result
     }
 
-    /// Writes as much as the system takes. With TLS no more is sealed than is written at once, so
-    /// that what waits is where everybody looks for it: in `output`.
-    /// Errors: the connection's loss.
+    /// Writes as much as the system takes. With TLS no more is sealed than is written at once, so that what waits is
+    /// where everybody looks for it: in `output`. Errors: the connection's loss.
     #[inline]
     pub fn flush(&mut self, output: &mut impl Output) -> Result<(), SocketError> {
         if self.session.is_some() {

@@ -52,8 +52,7 @@ pub trait ClientStream: Send + 'static {
     /// Errors: the connection's loss, and what TLS refuses.
     fn read(&mut self, cipher: &mut Vec<u8>, plain: &mut [u8]) -> Result<Received, SocketError>;
 
-    /// Writes as much as is taken.
-    /// Errors: the connection's loss.
+    /// Writes as much as is taken. Errors: the connection's loss.
     fn flush(&mut self, output: &mut impl Output) -> Result<(), SocketError>;
 
     /// Ends both sides.
@@ -190,8 +189,7 @@ impl ConnectAttempt {
         Self { untried: addresses, options, deadline, give_up: None }
     }
 
-    /// Starts to connect to the next address that can be tried.
-    /// Errors: there is none, or what is wrong with the last.
+    /// Starts to connect to the next address that can be tried. Errors: there is none, or what is wrong with the last.
     pub fn connect<D: Dial>(&mut self, dial: &D, token: usize, now: Time) -> Result<D::Stream, SocketError> {
         loop {
             let Some(address) = self.untried.pop_front() else {

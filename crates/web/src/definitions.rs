@@ -69,8 +69,7 @@ fn unnamed(object: &Value) -> Option<&'static str> {
 }
 
 impl Definitions {
-    /// Reads a file.
-    /// Errors: it is no JSON, or no definitions.
+    /// Reads a file. Errors: it is no JSON, or no definitions.
     pub fn parse(text: &[u8], name: &str) -> Result<Self, Problem> {
         const HELP: &str = "make one with `bellows topology generate` or `export`, or rabbitmqctl export_definitions";
         let refuse = |why: String| Problem::new(format!("{name} has no definitions of RabbitMQ"), why, HELP);
@@ -217,8 +216,7 @@ impl Management {
     }
 
     /// Imports definitions part by part, and tells how far it is; ends early where `progress` says no, and says how far
-    /// it came.
-    /// Errors: the API refuses a part, or does not answer. What was imported before stays.
+    /// it came. Errors: the API refuses a part, or does not answer. What was imported before stays.
     pub fn import(
         &self,
         definitions: &Definitions,
@@ -247,8 +245,7 @@ impl Management {
 
     /// Deletes the queues, exchanges and policies of definitions, and with them their bindings. Those that are not
     /// there are counted, and no failure; users, virtual hosts and parameters stay. Ends early where `progress` says
-    /// no.
-    /// Errors: the API refuses one, or does not answer. What was deleted before is gone.
+    /// no. Errors: the API refuses one, or does not answer. What was deleted before is gone.
     pub fn delete(
         &self,
         definitions: &Definitions,

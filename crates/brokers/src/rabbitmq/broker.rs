@@ -151,8 +151,7 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, BrokerError> {
 }
 
 /// The RabbitMQ that would be started, with its Erlang and the modules that are replaced: what is prepared by it is
-/// prepared by no other.
-/// Errors: it is not there, or what replaces its modules is none of that.
+/// prepared by no other. Errors: it is not there, or what replaces its modules is none of that.
 pub fn described(spec: &BrokerSpec) -> Result<String, BrokerError> {
     described_as(&Installation::find(spec.root.as_deref())?, spec)
 }

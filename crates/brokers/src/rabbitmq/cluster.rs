@@ -116,8 +116,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// The node, where there is one alone.
-    /// Errors: there are several, and their data is bound to all of their names.
+    /// The node, where there is one alone. Errors: there are several, and their data is bound to all of their names.
     pub(super) fn into_only(self) -> Result<RabbitMq, BrokerError> {
         let mut nodes = self.nodes;
         let several = || BrokerError::Fault("data can be kept of one node, not of a cluster".into());

@@ -90,8 +90,7 @@ pub(super) fn check(config: &Config) -> Result<(), BrokerError> {
     listener_ports(config).iter().find(|it| it.is_taken()).map_or(Ok(()), |taken| Err(taken.refused()))
 }
 
-/// Refuses ports that each of several nodes would listen on.
-/// Errors: [`BrokerError::Config`] with the port and its key.
+/// Refuses ports that each of several nodes would listen on. Errors: [`BrokerError::Config`] with the port and its key.
 pub(super) fn check_shared(config: &Config, nodes: u32) -> Result<(), BrokerError> {
     let mut shared = listener_ports(config).into_iter();
     let shared = shared.find(|it| !it.is_of_first_node());

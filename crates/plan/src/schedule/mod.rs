@@ -12,15 +12,13 @@
 //! | sine | whole periods as above; Newton's method inside one | 1 ns, see [`Sine`](sine) |
 //! | trace | the file's decimal digits | rounded down to 1 ns |
 //!
-//! Rates are the decimal numbers that were requested (0.1 is one tenth, not the binary fraction
-//! next to it). Message `i` belongs to producer `i mod P`: each producer has every `P`-th instant
-//! of the one common schedule, wherever it runs, and so the total is the total however it is
-//! divided.
+//! Rates are the decimal numbers that were requested (0.1 is one tenth, not the binary fraction next to it). Message
+//! `i` belongs to producer `i mod P`: each producer has every `P`-th instant of the one common schedule, wherever it
+//! runs, and so the total is the total however it is divided.
 //!
-//! With [`Spacing::Poisson`] a producer's `k`-th message is due when `N` passes `P S_k`, where
-//! `S_k` is the sum of `k + 1` exponential numbers of mean 1, kept in 2^-32 and exact: every
-//! producer is a Poisson process of its share of the rate, and so all together are one of the
-//! whole.
+//! With [`Spacing::Poisson`] a producer's `k`-th message is due when `N` passes `P S_k`, where `S_k` is the sum of `k +
+//! 1` exponential numbers of mean 1, kept in 2^-32 and exact: every producer is a Poisson process of its share of the
+//! rate, and so all together are one of the whole.
 
 mod constant;
 mod due_times;
@@ -55,10 +53,9 @@ pub enum ArrivalProcess {
     Unthrottled,
     /// Open loop: at intended times that do not depend on the broker.
     Scheduled(ArrivalSchedule),
-    /// Closed loop: each producer waits for the answer to its message, then for the think time, then
-    /// sends the next. The think time counts from the answer, so a slow broker is asked less often:
-    /// latencies have coordinated omission by construction. Producers begin spread over the first
-    /// think time.
+    /// Closed loop: each producer waits for the answer to its message, then for the think time, then sends the next.
+    /// The think time counts from the answer, so a slow broker is asked less often: latencies have coordinated omission
+    /// by construction. Producers begin spread over the first think time.
     ThinkTime(Nanos),
 }
 

@@ -218,8 +218,7 @@ struct Asked {
 }
 
 impl Requested {
-    /// All that a schedule asks for.
-    /// Errors: [`Error::Invalid`] for a schedule that cannot be kept.
+    /// All that a schedule asks for. Errors: [`Error::Invalid`] for a schedule that cannot be kept.
     pub fn of(schedule: &ArrivalSchedule) -> Result<Self, Error> {
         let mut requested = Self::default();
         requested.add(schedule.pacer(1)?, None, Vec::new());

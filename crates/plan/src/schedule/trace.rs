@@ -24,10 +24,9 @@ impl Trace {
     /// A line that is longer is no time and size.
     const LONGEST_LINE: u64 = 256;
 
-    /// Reads a file of lines `seconds` or `seconds,bytes`. Times count from the start of the load;
-    /// a first line without digits, empty lines and lines that begin with `#` are passed over.
-    /// Errors: [`Error::Invalid`] where the file cannot be read, or with the first line that makes no sense: its
-    /// number, its text, and what would do.
+    /// Reads a file of lines `seconds` or `seconds,bytes`. Times count from the start of the load; a first line without
+    /// digits, empty lines and lines that begin with `#` are passed over. Errors: [`Error::Invalid`] where the file
+    /// cannot be read, or with the first line that makes no sense: its number, its text, and what would do.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let name = path.display().to_string();
         let file = File::open(path).map_err(|error| {

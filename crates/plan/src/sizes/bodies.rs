@@ -23,9 +23,8 @@ impl Bodies {
         Self { bodies }
     }
 
-    /// Reads files in the order given; of a folder all of them, in the order of their names.
-    /// Errors: [`Error::Invalid`] with the path, where something cannot be read, is no file, or is too large to be kept
-    /// in memory (1 GiB in all).
+    /// Reads files in the order given; of a folder all of them, in the order of their names. Errors: [`Error::Invalid`]
+    /// with the path, where something cannot be read, is no file, or is too large to be kept in memory (1 GiB in all).
     pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Self, Error> {
         let mut files = Vec::new();
         for path in paths.iter().map(AsRef::as_ref) {
@@ -137,8 +136,7 @@ impl Json {
         Self { size, count: 100, fields: 1_000, seed: 0 }
     }
 
-    /// Makes the documents.
-    /// Errors: [`Error::Invalid`] for documents that cannot be made or kept in memory.
+    /// Makes the documents. Errors: [`Error::Invalid`] for documents that cannot be made or kept in memory.
     pub fn bodies(&self) -> Result<Bodies, Error> {
         self.validate()?;
         let pool = Pool::new(self.fields, self.seed);

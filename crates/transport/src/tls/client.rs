@@ -46,8 +46,7 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// Reads the certificates.
-    /// Errors: files that cannot be read or used, and a name that TLS cannot ask for.
+    /// Reads the certificates. Errors: files that cannot be read or used, and a name that TLS cannot ask for.
     pub fn new(tls: &ClientTls, host: &str) -> Result<Self, Problem> {
         let name = tls.server_name.as_deref().unwrap_or(host);
         let name = ServerName::try_from(name.to_owned()).map_err(|_| {
@@ -58,8 +57,7 @@ impl Connector {
         Ok(Self { config, name })
     }
 
-    /// Begins a connection's session.
-    /// Errors: a configuration that allows nothing.
+    /// Begins a connection's session. Errors: a configuration that allows nothing.
     pub fn session(&self) -> Result<ClientSession, TlsError> {
         ClientSession::client(Arc::clone(&self.config), self.name.clone()).map_err(TlsError::Protocol)
     }

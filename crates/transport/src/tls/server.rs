@@ -38,15 +38,13 @@ pub struct Acceptor {
 }
 
 impl Acceptor {
-    /// Reads the certificates.
-    /// Errors: files that cannot be read or used.
+    /// Reads the certificates. Errors: files that cannot be read or used.
     pub fn new(tls: &ServerTls) -> Result<Self, Problem> {
         let config = Arc::new(tls.config()?);
         Ok(Self { config })
     }
 
-    /// Begins a connection's session.
-    /// Errors: a configuration that allows nothing.
+    /// Begins a connection's session. Errors: a configuration that allows nothing.
     pub fn session(&self) -> Result<ServerSession, TlsError> {
         ServerSession::server(Arc::clone(&self.config)).map_err(TlsError::Protocol)
     }

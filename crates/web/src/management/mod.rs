@@ -107,8 +107,7 @@ pub fn check_url(url: &str, login: &str) -> Result<(), Problem> {
 }
 
 impl Management {
-    /// The API at an address; nothing is asked yet.
-    /// Errors: the address or the certificates make no sense.
+    /// The API at an address; nothing is asked yet. Errors: the address or the certificates make no sense.
     pub fn new(options: &ManagementOptions) -> Result<Self, Problem> {
         check_url(&options.url, options.remedy.login)?;
         let tls = trust(options.ca.as_deref(), options.insecure)?;

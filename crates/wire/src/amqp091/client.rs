@@ -227,9 +227,8 @@ impl Connection<ClientSide> {
         }
     }
 
-    /// Hot path: queues a message whose body is its own. `fill` writes into the first body frame's
-    /// payload, which is the front of `body` until then. Does nothing on a connection that is not
-    /// open.
+    /// Hot path: queues a message whose body is its own. `fill` writes into the first body frame's payload, which is
+    /// the front of `body` until then. Does nothing on a connection that is not open.
     #[inline]
     pub fn publish_body(&mut self, template: &HeadTemplate, body: &[u8], fill: impl FnOnce(&mut [u8])) {
         if self.state == State::Open {
@@ -237,8 +236,7 @@ impl Connection<ClientSide> {
         }
     }
 
-    /// Hot path: acknowledges a delivery, or all up to it. Does nothing on a connection that is
-    /// not open.
+    /// Hot path: acknowledges a delivery, or all up to it. Does nothing on a connection that is not open.
     #[inline]
     pub fn ack(&mut self, channel: u16, delivery_tag: u64, multiple: bool) {
         self.settle(channel, BasicAck::INFO.id, delivery_tag, u8::from(multiple));

@@ -1,5 +1,4 @@
-//! A connection, seen from either side: what client and server do alike. What each does its own way
-//! is in its [`Side`].
+//! A connection, seen from either side: what client and server do alike. What each does its own way is in its [`Side`].
 //!
 //! Call order: bytes that came in go to [`Connection::poll`] until it returns `None`; then
 //! [`Connection::pending_output`] is written. When [`Connection::next_timeout`] has passed,
@@ -111,14 +110,12 @@ pub struct Connection<S> {
 }
 
 impl<S: Side> Connection<S> {
-    /// Takes bytes off `input` and returns the next event, `None` when more bytes are needed or
-    /// when a server's embedder has not answered [`super::ServerEvent::Login`] or
-    /// [`super::ServerEvent::Open`] yet.
+    /// Takes bytes off `input` and returns the next event, `None` when more bytes are needed or when a server's
+    /// embedder has not answered [`super::ServerEvent::Login`] or [`super::ServerEvent::Open`] yet.
     ///
-    /// What is not consumed stays in `input`; hand it in again, followed by what comes next. A
-    /// buffer that holds one frame ([`Self::frame_max`] bytes) is always enough.
-    /// Errors: a peer that breaks the protocol. Nothing can be read afterwards; send the pending output, which tells
-    /// the peer why, then close.
+    /// What is not consumed stays in `input`; hand it in again, followed by what comes next. A buffer that holds one
+    /// frame ([`Self::frame_max`] bytes) is always enough. Errors: a peer that breaks the protocol. Nothing can be read
+    /// afterwards; send the pending output, which tells the peer why, then close.
     pub fn poll<'a, 'i: 'a>(&'a mut self, now: Time, input: &mut &'i [u8]) -> Result<Option<S::Event<'a>>, Error> {
         self.common.hear(now, input);
         if self.state == State::Greeting && !S::greet(self, input)? {
@@ -318,9 +315,8 @@ impl<S: Side> Connection<S> {
         self.common.consume(n);
     }
 
-    /// Queues any method: `send(1, &QueueDeclare { queue: "q", ..Default::default() })`.
-    /// Errors: names above 255 bytes, tables above the frame size, a connection that is not open; nothing is queued
-    /// then.
+    /// Queues any method: `send(1, &QueueDeclare { queue: "q", ..Default::default() })`. Errors: names above 255 bytes,
+    /// tables above the frame size, a connection that is not open; nothing is queued then.
     pub fn send(&mut self, channel: u16, method: &impl EncodeMethod) -> Result<(), Error> {
         self.check_open()?;
         Ok(self.common.send(channel, method)?)

@@ -99,8 +99,7 @@ const HANDSHAKE_OF_SERVER: &[u8] = b"\
     \x01\x00\x00\x00\x00\x00\x0c\x00\x0a\x00\x1e\x00\x00\x00\x00\x00\x00\x00\x00\xce\
     \x01\x00\x00\x00\x00\x00\x05\x00\x0a\x00\x29\x00\xce";
 
-/// `start-ok` (guest), `tune-ok` (2047, 4096, no heartbeat), `open` of `/`, `channel.open` of 1
-/// and 2.
+/// `start-ok` (guest), `tune-ok` (2047, 4096, no heartbeat), `open` of `/`, `channel.open` of 1 and 2.
 const HANDSHAKE_OF_CLIENT: &[u8] = b"\
     \x01\x00\x00\x00\x00\x00\x24\x00\x0a\x00\x0b\x00\x00\x00\x00\x05PLAIN\
     \x00\x00\x00\x0c\x00guest\x00guest\x05en_US\xce\

@@ -38,8 +38,7 @@ pub(super) enum Incoming<'i> {
     Method { channel: u16, id: MethodId, fields: &'i [u8] },
     /// A method with content, all in the input.
     Content { channel: u16, id: MethodId, fields: &'i [u8], properties: Properties<'i>, body: &'i [u8] },
-    /// A method with content that was joined: see [`Receiver::joined`]. `body` is there when it
-    /// came as a whole.
+    /// A method with content that was joined: see [`Receiver::joined`]. `body` is there when it came as a whole.
     Joined { channel: u16, id: MethodId, body: Option<&'i [u8]> },
     /// A body above the limit is announced: the channel or the connection must be closed.
     TooLarge { channel: u16, id: MethodId, size: u64 },
@@ -418,8 +417,7 @@ impl Receiver {
         })
     }
 
-    /// Header and body of a method, where they follow it in the input as a whole, and the length
-    /// of all three.
+    /// Header and body of a method, where they follow it in the input as a whole, and the length of all three.
     #[inline(always)]
     fn whole_content<'i>(&self, channel: u16, input: &&'i [u8], header_at: usize) -> Result<Option<Whole<'i>>, Error> {
         let Some(header) = self.frame(input, header_at)? else {
@@ -570,8 +568,7 @@ impl Receiver {
         (join.stage == stage).then_some(join)
     }
 
-    /// Gives back the buffer of a large body, or of any where memory is tight, that was handed out by
-    /// the last call.
+    /// Gives back the buffer of a large body, or of any where memory is tight, that was handed out by the last call.
     #[inline]
     fn release_large(&mut self) {
         if let Some(channel) = self.large.take()

@@ -1,5 +1,4 @@
-//! The server's side of a connection (specification 2.2.4), for an embedded broker and for
-//! scripted peers in tests.
+//! The server's side of a connection (specification 2.2.4), for an embedded broker and for scripted peers in tests.
 //!
 //! ```text
 //! client                    server
@@ -222,15 +221,13 @@ impl Connection<ServerSide> {
         Ok(template.put(out, delivery_tag, redelivered, properties, body, frame_max)?)
     }
 
-    /// Hot path: confirms a published message, or all up to it. Does nothing on a connection that
-    /// is not open.
+    /// Hot path: confirms a published message, or all up to it. Does nothing on a connection that is not open.
     #[inline]
     pub fn confirm(&mut self, channel: u16, delivery_tag: u64, multiple: bool) {
         self.settle(channel, BasicAck::INFO.id, delivery_tag, u8::from(multiple));
     }
 
-    /// Refuses a published message, or all up to it (`basic.nack`). Does nothing on a connection
-    /// that is not open.
+    /// Refuses a published message, or all up to it (`basic.nack`). Does nothing on a connection that is not open.
     pub fn confirm_nack(&mut self, channel: u16, delivery_tag: u64, multiple: bool) {
         self.settle(channel, BasicNack::INFO.id, delivery_tag, u8::from(multiple));
     }

@@ -103,8 +103,7 @@ pub struct MethodInfo {
 pub trait EncodeMethod {
     /// Its row of the table.
     fn info(&self) -> MethodInfo;
-    /// Appends the fields.
-    /// Errors: strings that are too long.
+    /// Appends the fields. Errors: strings that are too long.
     fn encode_fields(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError>;
 }
 
@@ -112,8 +111,7 @@ pub trait EncodeMethod {
 pub trait DecodeMethod<'a>: EncodeMethod + Sized {
     /// Its row of the table.
     const INFO: MethodInfo;
-    /// Takes the fields off a payload.
-    /// Errors: a payload that ends early, or a string that is not UTF-8.
+    /// Takes the fields off a payload. Errors: a payload that ends early, or a string that is not UTF-8.
     fn decode_fields(reader: &mut Reader<'a>) -> Result<Self, DecodeError>;
 }
 
@@ -171,8 +169,7 @@ macro_rules! methods {
         }
 
         impl<'a> Method<'a> {
-            /// Takes the fields of the method `id` off a payload; `None` where the table has no
-            /// such method.
+            /// Takes the fields of the method `id` off a payload; `None` where the table has no such method.
             pub fn decode_fields(
                 id: MethodId,
                 reader: &mut Reader<'a>,

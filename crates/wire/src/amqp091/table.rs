@@ -423,8 +423,7 @@ impl FieldArray {
         Array { bytes: &self.bytes }
     }
 
-    /// Appends a value.
-    /// Errors: too deep a nesting; the array is as before then.
+    /// Appends a value. Errors: too deep a nesting; the array is as before then.
     pub fn push<'v>(&mut self, value: impl Into<Value<'v>>) -> Result<(), EncodeError> {
         let value = value.into();
         check_depth(value)?;

@@ -172,8 +172,7 @@ impl PublishTemplate {
     }
 }
 
-/// A message's frames before its body, for bodies that differ. For
-/// [`super::Client::publish_body`].
+/// A message's frames before its body, for bodies that differ. For [`super::Client::publish_body`].
 #[derive(Clone, Debug)]
 pub struct HeadTemplate {
     encoded: Encoded,
@@ -185,8 +184,7 @@ pub struct HeadTemplate {
 }
 
 impl HeadTemplate {
-    /// Encodes `basic.publish` and the content header; bodies will be split at the connection's
-    /// `frame_max` in bytes.
+    /// Encodes `basic.publish` and the content header; bodies will be split at the connection's `frame_max` in bytes.
     /// Errors: names above 255 bytes, properties that do not fit into a frame.
     pub fn new(
         channel: u16,
@@ -242,8 +240,7 @@ pub struct DeliverTemplate {
 }
 
 impl DeliverTemplate {
-    /// Encodes the frame.
-    /// Errors: names above 255 bytes.
+    /// Encodes the frame. Errors: names above 255 bytes.
     pub fn new(channel: u16, consumer_tag: &str, exchange: &str, routing_key: &str) -> Result<Self, EncodeError> {
         let mut bytes = Vec::new();
         let deliver = BasicDeliver { consumer_tag, exchange, routing_key, ..Default::default() };

@@ -198,10 +198,9 @@ impl Amqp10Client {
 
     /// Takes bytes off `input` and returns the next event, `None` when more bytes are needed.
     ///
-    /// What is not consumed stays in `input`; hand it in again, followed by what comes next. A buffer that holds
-    /// one frame is always enough.
-    /// Errors: a peer that breaks the protocol, or does not let the client in. Nothing can be read afterwards; send the
-    /// pending output, which tells the peer why, then close.
+    /// What is not consumed stays in `input`; hand it in again, followed by what comes next. A buffer that holds one
+    /// frame is always enough. Errors: a peer that breaks the protocol, or does not let the client in. Nothing can be
+    /// read afterwards; send the pending output, which tells the peer why, then close.
     #[inline]
     pub fn poll<'a, 'i: 'a>(
         &'a mut self,
@@ -550,8 +549,7 @@ impl Amqp10Client {
         self.send(session, attach)
     }
 
-    /// Detaches a link for good; [`Amqp10Event::Detached`] answers.
-    /// Errors: a connection that is not open.
+    /// Detaches a link for good; [`Amqp10Event::Detached`] answers. Errors: a connection that is not open.
     pub fn detach(&mut self, session: u16, handle: u32) -> Result<(), Amqp10Error> {
         if let Ok(its) = self.session(session)
             && let Some(link) = its.link(handle)
@@ -589,8 +587,7 @@ impl Amqp10Client {
         }
     }
 
-    /// Hot path: settles deliveries of a session from `first` to `last`. Does nothing on a connection that is not
-    /// open.
+    /// Hot path: settles deliveries of a session from `first` to `last`. Does nothing on a connection that is not open.
     #[inline]
     pub fn settle(&mut self, session: u16, first: u32, last: u32, state: DeliveryState<'_>) {
         if self.phase == Phase::Open {

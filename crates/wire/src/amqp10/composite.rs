@@ -274,8 +274,7 @@ macro_rules! performatives {
         }
 
         impl<'a> Performative<'a> {
-            /// Takes one off the beginning of a frame's body.
-            /// Errors: anything else, and fields that cannot be read.
+            /// Takes one off the beginning of a frame's body. Errors: anything else, and fields that cannot be read.
             #[inline]
             pub fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
                 let value = TypedValue::read(reader)?;

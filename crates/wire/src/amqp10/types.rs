@@ -94,8 +94,7 @@ pub struct Described<'a> {
 }
 
 impl<'a> Described<'a> {
-    /// The value itself.
-    /// Errors: bytes that are no value.
+    /// The value itself. Errors: bytes that are no value.
     pub fn value(&self) -> Result<TypedValue<'a>, DecodeError> {
         TypedValue::read(&mut Reader::new(self.raw))
     }
@@ -219,8 +218,7 @@ impl<'a> Iterator for Elements<'a> {
 }
 
 impl<'a> TypedValue<'a> {
-    /// Takes one value off.
-    /// Errors: an unknown format code, and bytes that end within the value.
+    /// Takes one value off. Errors: an unknown format code, and bytes that end within the value.
     #[inline]
     pub fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         match reader.octet()? {

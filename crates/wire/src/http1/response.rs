@@ -118,9 +118,8 @@ impl ResponseDecoder {
     }
 
     /// Takes from `input` up to the next event; `None`: all of it was taken, and more is needed. After
-    /// [`HttpEvent::End`] nothing is taken until [`ResponseDecoder::expect`]: what is left nobody asked for.
-    /// Errors: a response that breaks the protocol, or has parts beyond any decent size. The connection is of no more
-    /// use.
+    /// [`HttpEvent::End`] nothing is taken until [`ResponseDecoder::expect`]: what is left nobody asked for. Errors: a
+    /// response that breaks the protocol, or has parts beyond any decent size. The connection is of no more use.
     pub fn handle_input<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<HttpEvent<'a>>, HttpError> {
         loop {
             // An empty body ends without further input.
@@ -159,8 +158,7 @@ impl ResponseDecoder {
         }
     }
 
-    /// The connection has ended: the end of a response that goes on until then.
-    /// Errors: the response was not complete.
+    /// The connection has ended: the end of a response that goes on until then. Errors: the response was not complete.
     pub fn handle_end(&mut self) -> Result<HttpEvent<'static>, HttpError> {
         let within = match self.awaiting {
             Awaiting::BodyUntilClose => return Ok(self.end()),

@@ -130,8 +130,7 @@ impl Session {
         self.remote_window = self.remote_window.saturating_sub(frames);
     }
 
-    /// A transfer has come; `None` where there was no window for it, otherwise whether the peer should hear of
-    /// more.
+    /// A transfer has come; `None` where there was no window for it, otherwise whether the peer should hear of more.
     #[inline]
     pub(super) fn received(&mut self) -> Option<bool> {
         self.next_incoming_id = self.next_incoming_id.wrapping_add(1);

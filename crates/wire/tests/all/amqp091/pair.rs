@@ -1,5 +1,4 @@
-//! Our client against our server, in memory and in virtual time: whole conversations, cut at every
-//! byte.
+//! Our client against our server, in memory and in virtual time: whole conversations, cut at every byte.
 
 use wire::amqp091::*;
 
