@@ -1,8 +1,6 @@
-//! Messages in order of arrival: the storage below every queue and stream.
-//!
-//! Records lie back to back in segments. A record's *address* is its distance in bytes from the
-//! first byte ever appended, so addresses grow with age, name a message for as long as it lives,
-//! and put a returned message back at its original place by comparison alone.
+//! Messages in order of arrival, back to back in segments: the storage below every queue and stream. A record's
+//! *address* is its distance in bytes from the first byte ever appended, so addresses grow with age, name a message for
+//! as long as it lives, and put a returned message back at its original place by comparison alone.
 //!
 //! ```text
 //! record:  body length u32 | properties length u32 | exchange length u8 | key length u8 |

@@ -1,9 +1,7 @@
-//! The broker without sockets: connections go in and out as keys, bytes as slices, time as a
-//! number. The event loop in [`crate::reactor`] moves the bytes; tests do it by hand.
-//!
-//! The order of calls: [`Node::input`] for every connection that has bytes, then one
-//! [`Node::turn`], then for each of [`Node::next_touched`] write [`Node::output`] and report it
-//! with [`Node::written`]. [`Node::tick`] about four times a second.
+//! The broker without sockets: connections go in and out as keys, bytes as slices, time as a number; the event loop in
+//! [`crate::reactor`] moves the bytes. The order of calls: [`Node::input`] for every connection that has bytes, then
+//! one [`Node::turn`], then for each of [`Node::next_touched`] write [`Node::output`] and report it with
+//! [`Node::written`]. [`Node::tick`] about four times a second.
 
 use measure::Time;
 use wire::amqp091::{

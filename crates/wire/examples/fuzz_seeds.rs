@@ -1,10 +1,5 @@
-//! Writes the seeds of the fuzz targets' corpora, from real encodings:
-//!
-//! ```text
-//! cargo run -p wire --example fuzz_seeds -- fuzz/corpus
-//! ```
-//!
-//! Files are called `seed-...`; what fuzzing found lies beside them under other names.
+//! Writes the seeds of the fuzz targets' corpora, from real encodings, as files called `seed-...`:
+//! `cargo run -p wire --example fuzz_seeds -- fuzz/corpus`
 
 use std::error::Error;
 use std::fs;

@@ -1,9 +1,7 @@
-//! Leftovers of a guarded broker, and who removes them when.
-//!
-//! Each broker has a state file, `/tmp/bellows-UID/NAME.json`, from before its directory exists until
-//! after everything else of it is gone. The place is fixed: a leftover must be found also by a
-//! bellows whose `TMPDIR`, `HOME` or `XDG_RUNTIME_DIR` differ. Where somebody else has taken that
-//! name, it is `/tmp/bellows-UID.RANDOM`, and the clean-up looks into all of them.
+//! Leftovers of a guarded broker, and who removes them when. Each broker has a state file,
+//! `/tmp/bellows-UID/NAME.json`, from before its directory exists until everything else of it is gone. The place is
+//! fixed, so that a bellows with another `TMPDIR`, `HOME` or `XDG_RUNTIME_DIR` finds it; where somebody else has taken
+//! that name, it is `/tmp/bellows-UID.RANDOM`, and the clean-up looks into all of them.
 
 use std::{
     fs::{self, File},

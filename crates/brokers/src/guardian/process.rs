@@ -1,10 +1,7 @@
-//! The guardian process itself.
-//!
-//! It lives in a session of its own, so that the terminal's Ctrl-C reaches neither it nor the broker,
-//! and it adopts whatever the broker's processes abandon. Its standard input is a pipe from bellows:
-//! end of file means that bellows wants the broker gone, or is gone itself; the byte [`AGAIN`] asks it
-//! to start a broker that was killed once more, with the same data. On its standard output it says, a
-//! line each, `started PROCESS` (as [`ProcessId`]'s JSON), `exited STATUS`, `failed REASON`.
+//! The guardian process itself. It has a session of its own, so that the terminal's Ctrl-C reaches neither it nor the
+//! broker, and adopts whatever the broker's processes abandon. Its standard input is a pipe from bellows: end of file
+//! means that the broker is to go; the byte [`AGAIN`], that one which was killed is to start once more. It says, a line
+//! each, `started PROCESS` (as [`ProcessId`]'s JSON), `exited STATUS`, `failed REASON`.
 
 use std::{
     ffi::OsString,

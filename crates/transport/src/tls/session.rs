@@ -1,16 +1,8 @@
-//! One connection's TLS, without the socket: encrypted bytes in, plain ones out, and back; the
-//! client's side and the server's.
-//!
-//! Bytes are decrypted in the buffer that they were read to, which all connections of a thread share. A session keeps
-//! only the start of a record whose rest has not come, and in the handshake that of a message, which may be cut into
-//! many records. What is given to [`Session::seal`] becomes records of up to 16 KiB at once, so that nothing waits in
-//! between: what is not in [`Session::pending`] is on its way or with the caller. `rustls` allocates once per record,
-//! never per message.
-//!
-//! ```text
-//! socket --> [held | read] --receive--> plain
-//! socket <-- pending <-----seal-------- plain
-//! ```
+//! One connection's TLS, either side, without the socket: encrypted bytes in, plain ones out, and back. Bytes are
+//! decrypted in the buffer that they were read to, which all connections of a thread share; a session keeps only the
+//! start of a record or handshake message whose rest has not come. What is given to [`Session::seal`] becomes records
+//! of up to 16 KiB at once: what is not in [`Session::pending`] is on its way or with the caller. `rustls` allocates
+//! once per record.
 
 use std::sync::Arc;
 

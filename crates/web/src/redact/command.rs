@@ -1,10 +1,8 @@
-//! Commands as they are shown: harmless words by a list, all else hidden.
-//!
-//! A text is cut at its blanks into chunks, and a chunk into tokens, runs of letters and some signs, and what parts
-//! them. No list and no text of several lines is followed to its end, nor a quote but that of a secret, so there is no
-//! grammar to get wrong: a token is shown where it is known by itself (words of shells and programs, names of options
-//! and variables, short numbers, files, addresses) and no name of a secret stands before it in its command. Where a
-//! chunk has one that is hidden, all from its first value to its last is, since a part of a secret may be harmless.
+//! Commands as they are shown: harmless words by a list, all else hidden. A text is cut at its blanks into chunks, and
+//! those into tokens, runs of letters and some signs. No list, text of several lines or quote (but that of a secret) is
+//! followed to its end, so there is no grammar to get wrong: a token is shown where it is known by itself and no name
+//! of a secret stands before it in its command. Where a chunk has one that is hidden, all from its first value to its
+//! last is, since a part of a secret may be harmless.
 
 use std::collections::HashSet;
 use std::ffi::OsString;

@@ -1,9 +1,7 @@
 //! Scrapes: pages of metrics that are requested on a schedule, parsed as they arrive, and become series of the run.
-//!
-//! Each page has a thread and a connection of its own, and all begin by the same clock, so that several servers are
-//! requested in the same instant. Request *i* is due at `begin + i * every`, or, where it is jittered, at a moment from
-//! then on and before the next that goes to and fro; one that is late, because the page before took longer, is sent as
-//! soon as it can be, and its time counts from when it was due. Nothing is skipped.
+//! Each page has a thread and a connection of its own, and all begin by the same clock. Request *i* is due at `begin +
+//! i * every`, or, where it is jittered, at a moment between then and the next; a late one is sent as soon as it can
+//! be, and its time counts from when it was due. Nothing is skipped.
 
 mod client;
 mod selection;

@@ -1,14 +1,5 @@
-//! The client's side of a connection (specification 2.2.4).
-//!
-//! ```text
-//! client                    server
-//!   "AMQP" 0 0 9 1   --->
-//!                    <---   connection.start
-//!   start-ok         --->                        PLAIN: "\0" user "\0" password
-//!                    <---   connection.tune
-//!   tune-ok, open    --->                        the smaller of both limits, 0 being none
-//!                    <---   connection.open-ok   Event::Open
-//! ```
+//! The client's side of a connection (specification 2.2.4): header, start-ok (PLAIN: `"\0" user "\0" password`),
+//! tune-ok (the smaller of both limits, 0 being none), open.
 
 use measure::Time;
 

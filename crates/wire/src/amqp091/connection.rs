@@ -1,8 +1,7 @@
-//! A connection, seen from either side: what client and server do alike. What each does its own way is in its [`Side`].
-//!
-//! Call order: bytes that came in go to [`Connection::poll`] until it returns `None`; then
-//! [`Connection::pending_output`] is written. When [`Connection::next_timeout`] has passed,
-//! [`Connection::handle_timeout`]; when the transport ended, [`Connection::end_of_input`].
+//! A connection, seen from either side; what each does its own way is in its [`Side`]. Call order: bytes that came in
+//! go to [`Connection::poll`] until it returns `None`; then [`Connection::pending_output`] is written. When
+//! [`Connection::next_timeout`] has passed, [`Connection::handle_timeout`]; when the transport ended,
+//! [`Connection::end_of_input`].
 
 use measure::Time;
 

@@ -1,14 +1,7 @@
-//! Reading frames and joining content (specification 4.2.3, 4.2.6).
-//!
-//! ```text
-//! input   [method][header][body]                    all there: borrowed from the input
-//!         [method] .. [header] .. [body] .. [body]  cut, split or interleaved: joined per channel
-//! ```
-//!
-//! Content is taken as it lies in the input where that is possible, and joined per channel where it is not.
-//!
-//! What runs per message is `inline(always)`: otherwise what came in is handed up as an enum in
-//! memory, copied at every level, and reading a message takes twice as long (`examples/hot_paths`).
+//! Reading frames and joining content (specification 4.2.3, 4.2.6). Content whose frames are all there is borrowed from
+//! the input; what is cut, split or interleaved is joined per channel. What runs per message is `inline(always)`:
+//! otherwise what came in is handed up as an enum in memory, copied at every level, and reading a message takes twice
+//! as long (`examples/hot_paths`).
 
 use std::fmt;
 

@@ -1,9 +1,6 @@
-//! The facts of AMQP 0-9-1 and of RabbitMQ's extensions, once: identifiers, fields and their
-//! types. Everything else - structs, decoding, encoding, names - is generated from this table.
-//!
-//! Sources: the specification's sections 1.4 to 1.8 (classes) and 1.2 (constants), and RabbitMQ's
-//! `amqp0-9-1.extended.xml` for what is marked as an extension. `reserved_1` fields were `ticket`
-//! or the like in older versions; they are sent as zero or empty.
+//! The facts of AMQP 0-9-1 and of RabbitMQ's extensions, once: structs, decoding, encoding and names are generated from
+//! this table. Sources: the specification's sections 1.4 to 1.8 (classes) and 1.2 (constants), and RabbitMQ's
+//! `amqp0-9-1.extended.xml`. `reserved_1` fields (`ticket` or the like in older versions) are sent as zero or empty.
 
 use super::codec::{Bit, Field, Long, LongLong, LongStr, Octet, Reader, SecretStr, Short, ShortStr};
 use super::codec::{Timestamp, Writer};

@@ -1,18 +1,7 @@
-//! The client's side of a connection (specification 2.4, 5.3).
-//!
-//! ```text
-//! client                         server
-//!   "AMQP" 3 1 0 0        --->                      SASL
-//!                         <---   "AMQP" 3 1 0 0, sasl-mechanisms
-//!   sasl-init             --->                      PLAIN: "\0" user "\0" password
-//!                         <---   sasl-outcome
-//!   "AMQP" 0 1 0 0, open  --->
-//!                         <---   "AMQP" 0 1 0 0, open    Amqp10Event::Open
-//! ```
-//!
-//! Call order: bytes that came in go to [`Amqp10Client::poll`] until it returns `None`; then
-//! [`Amqp10Client::pending_output`] is written. When [`Amqp10Client::next_timeout`] has passed,
-//! [`Amqp10Client::handle_timeout`]; when the transport ended, [`Amqp10Client::end_of_input`].
+//! The client's side of a connection (specification 2.4, 5.3). Call order: bytes that came in go to
+//! [`Amqp10Client::poll`] until it returns `None`; then [`Amqp10Client::pending_output`] is written. When
+//! [`Amqp10Client::next_timeout`] has passed, [`Amqp10Client::handle_timeout`]; when the transport ended,
+//! [`Amqp10Client::end_of_input`].
 
 mod handshake;
 mod session;
