@@ -125,10 +125,10 @@ impl ArtemisInstallation {
             let help = "unpack it again, or name another with broker.root";
             BrokerError::config(cause, "no artemis-server-VERSION.jar in its lib", help)
         })?;
-        let java = java().ok_or(BrokerError::NotInstalled {
-            product: "Java",
-            looked_for: vec!["$JAVA_HOME/bin/java".into(), "java".into()],
-            help: "install it (apt-get install default-jre-headless), or set JAVA_HOME",
+        let java = java().ok_or_else(|| {
+            let looked_for: [PathBuf; 2] = ["$JAVA_HOME/bin/java".into(), "java".into()];
+            let help = "install it (apt-get install default-jre-headless), or set JAVA_HOME";
+            BrokerError::not_installed("Java", &looked_for, help)
         })?;
         let runtime = match java_version(&java) {
             Some(version) => format!("Java {version}"),
@@ -156,10 +156,10 @@ fn home(root: Option<&Path>) -> Result<PathBuf, BrokerError> {
     let found = candidates.iter().find(|home| home.join(BOOT).is_file());
     // A broker works in a directory of its own.
     let found = found.and_then(|home| home.canonicalize().ok());
-    found.ok_or_else(|| BrokerError::NotInstalled {
-        product: PRODUCT,
-        help: "fetch it (scripts/setup artemis), or name its folder with broker.root",
-        looked_for: candidates.iter().map(|home| home.join(BOOT)).collect(),
+    found.ok_or_else(|| {
+        let looked_for: Vec<PathBuf> = candidates.iter().map(|home| home.join(BOOT)).collect();
+        let help = "fetch it (scripts/setup artemis), or name its folder with broker.root";
+        BrokerError::not_installed(PRODUCT, &looked_for, help)
     })
 }
 

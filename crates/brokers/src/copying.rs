@@ -87,7 +87,7 @@ pub fn folder_size(folder: &Path, sync: bool) -> Result<FolderSize, BrokerError>
 }
 
 /// Copies a folder to one that is not there yet. `reserve` bytes are to stay free where blocks are not shared.
-/// Errors: [`BrokerError::NoSpace`] before anything is copied, [`BrokerError::Cancelled`], or what the operating system
+/// Errors: [`BrokerError::Config`] before anything is copied, where there is no room, [`BrokerError::Cancelled`], or what the operating system
 /// refused.
 pub(crate) fn copy_folder(
     from: &Path,
@@ -274,7 +274,7 @@ mod tests {
         assert!(matches!(stopped, Err(BrokerError::Cancelled)), "{stopped:?}");
         let full = copy_folder(&from, &folder.path().join("two"), u64::MAX / 2, NEVER);
         match full {
-            Err(BrokerError::NoSpace { needed_mb, .. }) => assert!(needed_mb > 1_000_000),
+            Err(BrokerError::Config(full)) => assert!(full.cause.contains(" needs at least 9223372"), "{full}"),
             // Shared blocks take no room.
             Ok(copied) => assert!(copied.is_shared),
             Err(other) => panic!("{other}"),

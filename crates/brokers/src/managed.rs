@@ -155,7 +155,7 @@ pub struct Workspace {
 
 impl Workspace {
     /// Makes a directory with this much free room in `parent`; without one in `TMPDIR`, else in `/var/tmp`, which is on
-    /// a disk where `/tmp` may be memory. Errors: [`BrokerError::NoSpace`], or what the operating system refused.
+    /// a disk where `/tmp` may be memory. Errors: too little room, or what the operating system refused.
     pub fn new(product: &'static str, parent: Option<&Path>, needed_bytes: u64) -> Result<Self, BrokerError> {
         let parent = parent.map_or_else(parent_directory, Path::to_owned);
         check_space(product, &parent, needed_bytes)?;
@@ -188,7 +188,7 @@ impl Workspace {
 
     /// Writes a file that only this user can read.
     pub fn write(&self, name: &str, content: &[u8]) -> Result<(), BrokerError> {
-        Ok(private_file(&self.directory.join(name), content)?)
+        private_file(&self.directory.join(name), content)
     }
 
     /// Starts the broker and waits until it is ready.
@@ -220,11 +220,11 @@ impl Workspace {
         order.log = self.log();
         let leftovers = self.leftovers.as_ref();
         order.state_file = leftovers.map(Leftovers::state_file).unwrap_or_default();
-        let text = serde_json::to_vec(&order)
-            .map_err(|error| guardian::GuardianError::Failed(format!("launch.json: {error}")))?;
+        let text = serde_json::to_vec(&order);
+        let text = text.map_err(|error| BrokerError::guard(format!("launch.json: {error}")))?;
         self.write("launch.json", &text)?;
         let file = self.directory.join("launch.json");
-        Ok(Guardian::start(command, &self.name, &file)?)
+        Guardian::start(command, &self.name, &file)
     }
 
     /// Ends what was guarded, and removes all of it.
@@ -241,7 +241,7 @@ impl Workspace {
     }
 
     fn remove(&mut self) -> Result<(), BrokerError> {
-        self.leftovers.take().map_or(Ok(()), |leftovers| Ok(leftovers.latest().remove(None)?))
+        self.leftovers.take().map_or(Ok(()), |leftovers| leftovers.latest().remove(None))
     }
 }
 
@@ -373,21 +373,21 @@ impl Managed {
         loop {
             match self.guardian()?.listen(POLL_INTERVAL)? {
                 Some(Message::Exited(status)) => return Ok(status),
-                Some(Message::Failed(reason)) => return Err(guard(reason)),
-                Some(Message::Gone) => return Err(guard("it ended by itself")),
+                Some(Message::Failed(reason)) => return Err(BrokerError::guard(reason)),
+                Some(Message::Gone) => return Err(BrokerError::guard("it ended by itself")),
                 Some(Message::Started(_)) | None => {}
             }
             if cancelled() {
                 return Err(BrokerError::Cancelled);
             }
             if Instant::now() > deadline {
-                return Err(guard("the broker does not end"));
+                return Err(BrokerError::guard("the broker does not end"));
             }
         }
     }
 
     fn guardian(&mut self) -> Result<&mut Guardian, BrokerError> {
-        self.guardian.as_mut().ok_or_else(|| guard("it is gone"))
+        self.guardian.as_mut().ok_or_else(|| BrokerError::guard("it is gone"))
     }
 
     fn wait_until_ready(&mut self, what: &str, waiting: &mut Waiting<'_>) -> Result<(), BrokerError> {
@@ -405,8 +405,8 @@ impl Managed {
                         log: (self.launch.reason)(&self.workspace.log(), TOLD_LINES),
                     });
                 }
-                Some(Message::Failed(reason)) => return Err(guard(reason)),
-                Some(Message::Gone) => return Err(guard("it ended by itself")),
+                Some(Message::Failed(reason)) => return Err(BrokerError::guard(reason)),
+                Some(Message::Gone) => return Err(BrokerError::guard("it ended by itself")),
                 None => {}
             }
             let mut probes = self.launch.probes.iter();
@@ -422,11 +422,8 @@ impl Managed {
             }
             let waited = began.elapsed();
             if waited > self.launch.start_timeout {
-                return Err(BrokerError::NotReady {
-                    product: self.launch.product,
-                    waited: self.launch.start_timeout,
-                    log: self.log_tail(TOLD_LINES),
-                });
+                let log = self.log_tail(TOLD_LINES);
+                return Err(BrokerError::not_ready(self.launch.product, self.launch.start_timeout, log));
             }
             if waited >= told {
                 (waiting.progress)(Progress::Waiting(what, told));
@@ -468,10 +465,6 @@ impl Drop for Managed {
     }
 }
 
-fn guard(reason: impl Into<String>) -> BrokerError {
-    guardian::GuardianError::Failed(reason.into()).into()
-}
-
 /// Whether somebody listens on this port.
 pub fn accepts(port: u16) -> bool {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
@@ -508,12 +501,7 @@ pub(super) fn check_space(product: &'static str, directory: &Path, needed: u64) 
     if free >= needed {
         return Ok(());
     }
-    Err(BrokerError::NoSpace {
-        product,
-        directory: directory.to_owned(),
-        free_mb: free / 1_000_000,
-        needed_mb: needed / 1_000_000,
-    })
+    Err(BrokerError::no_space(product, directory, free, needed))
 }
 
 /// A fault of a broker under load.

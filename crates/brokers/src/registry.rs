@@ -32,19 +32,9 @@ pub const BROKERS: [&Registration; 7] = [
     },
 ];
 
-/// Starts the broker that an experiment asks for, or finds it. It serves until it is stopped or dropped,
-/// also several runs, one after the other.
+/// Starts the broker that an experiment asks for, or finds it. It serves until it is stopped or dropped, also several
+/// runs, one after the other. `data` outlives it: to begin with, or to leave.
 pub fn start(
-    experiment: &Experiment,
-    bellows_exe: &Path,
-    control: &load::Control,
-    progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<Box<dyn Broker>, BrokerError> {
-    start_with(experiment, None, bellows_exe, control, progress)
-}
-
-/// As [`start`], with data that outlives the broker: to begin with, or to leave.
-pub fn start_with(
     experiment: &Experiment,
     data: Option<&NodeData>,
     bellows_exe: &Path,

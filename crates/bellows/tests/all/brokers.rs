@@ -326,7 +326,7 @@ fn a_rabbitmq_that_is_started_once_serves_two_runs() {
     let experiment = experiment(SHORT);
     let control = load::Control::new();
     let exe = Path::new(BELLOWS);
-    let started = brokers::start(&experiment, exe, &control, &mut |_| {});
+    let started = brokers::start(&experiment, None, exe, &control, &mut |_| {});
     let mut broker = started.expect("a managed RabbitMQ");
     let pid = broker.processes().main;
     let outcomes = [1, 2].map(|_| run_on(&mut *broker, &experiment, runs.path()));

@@ -182,10 +182,7 @@ impl Erlang {
         let path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
         let search = own.iter().cloned().chain(env::split_paths(&path));
         let Some(erl) = search.map(|directory| directory.join("erl")).find(|erl| erl.is_file()) else {
-            return Err(BrokerError::NoErlang {
-                rabbitmq: rabbitmq.to_owned(),
-                searched: path.to_string_lossy().into_owned(),
-            });
+            return Err(BrokerError::no_erlang(rabbitmq, &path.to_string_lossy()));
         };
         let path = match &own {
             Some(own) => env::join_paths([own.clone()].into_iter().chain(env::split_paths(&path)))
@@ -276,11 +273,11 @@ fn find_scripts(root: Option<&Path>) -> Result<PathBuf, BrokerError> {
         let plugins = scripts.parent().map(|home| home.join("plugins"));
         plugins.is_some_and(|it| it.is_dir())
     };
-    found.iter().find(is_whole).or(found.first()).cloned().ok_or_else(|| BrokerError::NotInstalled {
-        product: PRODUCT,
-        help: "install it (apt-get install rabbitmq-server), or name another with broker.root (`bellows ab`: --b \
-                rabbitmq@DIR)",
-        looked_for: candidates.iter().map(|at| at.join("rabbitmq-server")).collect(),
+    found.iter().find(is_whole).or(found.first()).cloned().ok_or_else(|| {
+        let looked_for: Vec<PathBuf> = candidates.iter().map(|at| at.join("rabbitmq-server")).collect();
+        let help = "install it (apt-get install rabbitmq-server), or name another with broker.root (`bellows ab`: --b \
+                    rabbitmq@DIR)";
+        BrokerError::not_installed(PRODUCT, &looked_for, help)
     })
 }
 
