@@ -8,17 +8,8 @@ fn small_frames() -> ClientConfig {
     ClientConfig { frame_max: FRAME_MIN_SIZE, ..ClientConfig::default() }
 }
 
-fn open() -> Pair {
-    Pair::open(small_frames(), ServerConfig::default())
-}
-
 fn with_channel() -> Pair {
-    let mut pair = open();
-    pair.client.send(1, &ChannelOpen::default()).expect("sends");
-    pair.settle();
-    pair.client_log.clear();
-    pair.server_log.clear();
-    pair
+    Pair::with_channel(small_frames(), ServerConfig::default())
 }
 
 #[test]
@@ -91,26 +82,23 @@ fn conversation(lengths: &[u64]) -> (Vec<u8>, Vec<u8>) {
     (pair.client.pending_output().to_vec(), pair.server.pending_output().to_vec())
 }
 
-fn read_by_server(pieces: &[&[u8]]) -> Vec<String> {
+fn read_by(pieces: &[&[u8]], drain: fn(&mut Pair, &mut Vec<u8>)) -> Pair {
     let mut pair = with_channel();
     let mut unread = Vec::new();
     for piece in pieces {
         unread.extend_from_slice(piece);
-        drain_server(pair.now, &mut pair.server, &mut unread, &mut pair.server_log);
+        drain(&mut pair, &mut unread);
     }
     assert!(unread.is_empty());
-    pair.server_log
+    pair
+}
+
+fn read_by_server(pieces: &[&[u8]]) -> Vec<String> {
+    read_by(pieces, |pair, bytes| drain_server(pair.now, &mut pair.server, bytes, &mut pair.server_log)).server_log
 }
 
 fn read_by_client(pieces: &[&[u8]]) -> Vec<String> {
-    let mut pair = with_channel();
-    let mut unread = Vec::new();
-    for piece in pieces {
-        unread.extend_from_slice(piece);
-        drain_client(pair.now, &mut pair.client, &mut unread, &mut pair.client_log);
-    }
-    assert!(unread.is_empty());
-    pair.client_log
+    read_by(pieces, |pair, bytes| drain_client(pair.now, &mut pair.client, bytes, &mut pair.client_log)).client_log
 }
 
 #[test]
@@ -189,8 +177,7 @@ fn bodies_are_what_was_published() {
             assert_eq!(part.len(), len.min(4088));
             part[0] = 0xAB;
         });
-        let output = pair.client.pending_output().to_vec();
-        pair.client.consume_output(output.len());
+        let output = pair.output();
         assert_eq!(output.len(), template.wire_len());
         let head = HeadTemplate::new(1, &publish, Properties::NONE, FRAME_MIN_SIZE);
         let head = head.expect("encodes");
@@ -234,9 +221,7 @@ fn contents_of_several_channels_may_interleave() {
     let mut queues: Vec<Vec<Vec<u8>>> = Vec::new();
     for (channel, body) in (1..).zip(&bodies) {
         pair.client.send_content(channel, &publish, Properties::NONE, body).expect("publishes");
-        let output = pair.client.pending_output().to_vec();
-        pair.client.consume_output(output.len());
-        queues.push(frames(&output));
+        queues.push(frames(&pair.output()));
     }
     let mut random = Random::new(5);
     let heartbeat = [8u8, 0, 0, 0, 0, 0, 0, 0xCE];
@@ -262,8 +247,7 @@ fn a_refused_login_says_why() {
     let mut pair = Pair::new(ClientConfig::default(), ServerConfig::default());
     pair.carry_to_server(usize::MAX);
     pair.carry_to_client(usize::MAX);
-    let login = pair.client.pending_output().to_vec();
-    pair.client.consume_output(login.len());
+    let login = pair.output();
     let event = pair.server.poll(pair.now, &mut login.as_slice()).expect("reads");
     assert!(matches!(event, Some(ServerEvent::Login { user: "guest", .. })), "{event:?}");
     let text = "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN.";
@@ -280,8 +264,7 @@ fn a_refused_virtual_host_says_why() {
     let mut pair = Pair::new(client, ServerConfig::default());
     let open = loop {
         pair.carry_to_client(usize::MAX);
-        let output = pair.client.pending_output().to_vec();
-        pair.client.consume_output(output.len());
+        let output = pair.output();
         let mut input = output.as_slice();
         match pair.server.poll(pair.now, &mut input).expect("reads") {
             Some(ServerEvent::Login { .. }) => pair.server.accept_login(),
@@ -413,10 +396,8 @@ fn bodies_under_way_on_many_channels_are_bounded() {
         pair.client.send(channel, &ChannelOpen::default()).expect("sends");
         pair.settle();
         pair.client.send_content(channel, &publish, Properties::NONE, &[0; 10_000]).expect("publishes");
-        let output = pair.client.pending_output().to_vec();
-        pair.client.consume_output(output.len());
         // Two of three body frames: 8176 bytes.
-        halves.push(frames(&output)[..4].concat());
+        halves.push(frames(&pair.output())[..4].concat());
     }
     pair.server_log.clear();
     let closed = |pair: &mut Pair, mut bytes: Vec<u8>| {

@@ -5,26 +5,15 @@ use std::collections::BTreeMap;
 use measure::Time;
 use wire::amqp091::*;
 
-use crate::amqp091::common::{drain_client, drain_server};
+use crate::amqp091::common::{drain_client, drain_server, recorded_in};
 
 const NOW: Time = Time(5_000_000_000);
 const CHANNEL: u16 = 3;
 
 /// Bytes by side and name.
 fn session() -> BTreeMap<(&'static str, &'static str), Vec<u8>> {
-    include_str!("../../data/rabbitmq-session.txt")
-        .lines()
-        .filter(|line| !line.starts_with('#'))
-        .map(|line| {
-            let mut words = line.split(' ');
-            let mut word = || words.next().expect("three words");
-            let (side, name, hex) = (word(), word(), word());
-            let bytes = (0..hex.len() / 2)
-                .map(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).expect("hexadecimal"))
-                .collect();
-            ((side, name), bytes)
-        })
-        .collect()
+    let all = recorded_in(include_str!("../../data/rabbitmq-session.txt")).into_iter();
+    all.map(|(side, name, bytes)| ((side, name), bytes)).collect()
 }
 
 fn publish_properties(headers: &FieldTable) -> BasicProperties<'_> {
