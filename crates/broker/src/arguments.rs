@@ -200,15 +200,7 @@ const fn type_name(value: Value<'_>) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::amqp091::FieldTable;
-
-    fn table(fields: &[(&str, Value<'_>)]) -> FieldTable {
-        let mut table = FieldTable::new();
-        for (name, value) in fields {
-            table.insert(name, *value).unwrap();
-        }
-        table
-    }
+    use crate::tests::harness::table;
 
     #[test]
     fn arguments_are_read_and_bad_ones_refused_by_name() {

@@ -2,19 +2,15 @@
 
 use measure::Nanos;
 use wire::amqp091::{
-    BasicGet, BasicNack, BasicProperties, BasicPublish, FieldTable, Properties, QueueDeclare, QueueDelete, TxSelect,
-    Value,
+    BasicGet, BasicNack, BasicProperties, BasicPublish, Properties, QueueDeclare, QueueDelete, TxSelect, Value,
 };
 
 use crate::dead_letters::{DeadLetter, FIRST_DEATH, ORIGINAL_EXPIRATION, Reason, deaths, is_circle, text, with_death};
-use crate::tests::harness::{Seen, World, world};
+use crate::tests::harness::{Seen, World, table, world};
 
 fn declare(w: &mut World, c: usize, queue: &str, arguments: &[(&str, Value<'_>)]) {
-    let mut table = FieldTable::new();
-    for (name, value) in arguments {
-        table.insert(name, *value).unwrap();
-    }
-    let declare = QueueDeclare { queue, arguments: table.view(), ..QueueDeclare::default() };
+    let arguments = table(arguments);
+    let declare = QueueDeclare { queue, arguments: arguments.view(), ..QueueDeclare::default() };
     let answer = w.ask(c, 1, &declare);
     assert!(matches!(&answer, Seen::Method(it) if it.starts_with("QueueDeclareOk")), "{answer:?}");
 }

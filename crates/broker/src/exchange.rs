@@ -180,6 +180,7 @@ pub(crate) fn same_value(a: Value<'_>, b: Value<'_>) -> bool {
 mod tests {
     use super::*;
     use crate::slots::Slots;
+    use crate::tests::harness::table;
 
     fn binding(key: &str, queue: Key, arguments: FieldTable) -> Binding {
         Binding { key: key.into(), destination: Destination::Queue(queue), arguments }
@@ -218,13 +219,6 @@ mod tests {
     fn headers_exchanges_compare_headers() {
         let mut slots = Slots::default();
         let queue = slots.insert(());
-        let table = |fields: &[(&str, Value<'static>)]| {
-            let mut table = FieldTable::new();
-            for (name, value) in fields {
-                table.insert(name, *value).unwrap();
-            }
-            table
-        };
         let yes = |arguments: &[(&str, Value<'static>)], headers: &[(&str, Value<'static>)]| {
             let mut exchange = Exchange::new("x", Kind::Headers);
             exchange.bind(&binding("", queue, table(arguments)));

@@ -1,8 +1,8 @@
 //! The broker as clients see it, through `wire`'s client, in virtual time.
 
 use wire::amqp091::{
-    BasicCancel, BasicGet, BasicNack, BasicPublish, BasicQos, ChannelOpen, ClientConfig, ConfirmSelect, FieldTable,
-    QueueBind, QueueDeclare, QueueDelete, TxCommit, TxRollback, TxSelect,
+    BasicCancel, BasicGet, BasicNack, BasicPublish, BasicQos, ChannelOpen, ClientConfig, ConfirmSelect, QueueBind,
+    QueueDeclare, QueueDelete, TxCommit, TxRollback, TxSelect, Value,
 };
 
 use crate::config::{Config, User};
@@ -33,9 +33,7 @@ fn one_confirm_answers_a_batch_and_returns_come_first() {
 fn a_full_queue_that_refuses_answers_nack() {
     let mut w = world();
     let p = w.client();
-    let mut arguments = FieldTable::new();
-    arguments.insert("x-max-length", 2i32).unwrap();
-    arguments.insert("x-overflow", "reject-publish").unwrap();
+    let arguments = table(&[("x-max-length", Value::I32(2)), ("x-overflow", Value::from("reject-publish"))]);
     let declare = QueueDeclare { queue: "q", arguments: arguments.view(), ..Default::default() };
     w.ask(p, 1, &declare);
     w.ask(p, 1, &ConfirmSelect::default());
