@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_an_experiment_is_registered_once() {
-        for kind in [BrokerKind::Rabbitmq, BrokerKind::Artemis, BrokerKind::Embedded, BrokerKind::Attach] {
+        for kind in BrokerKind::ALL {
             let registered = BROKERS.iter().filter_map(|broker| broker.start);
             let count = registered.filter(|(of, _)| *of == kind).count();
             assert_eq!(count, 1, "{}", kind.name());

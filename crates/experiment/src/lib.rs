@@ -105,30 +105,20 @@ flat_table! {
 
 impl FlatTable for Experiment {}
 
-/// Where the broker comes from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum BrokerKind {
-    /// A disposable RabbitMQ node is started.
-    #[default]
-    Rabbitmq,
-    /// A disposable ActiveMQ Artemis is started.
-    Artemis,
-    /// The embedded broker is started as a child process.
-    Embedded,
-    /// A running broker is used.
-    Attach,
-}
-
-impl BrokerKind {
-    /// The name in files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Rabbitmq => "rabbitmq",
-            Self::Artemis => "artemis",
-            Self::Embedded => "embedded",
-            Self::Attach => "attach",
-        }
+measure::named! {
+    /// Where the broker comes from, by its name in files.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum BrokerKind {
+        /// A disposable RabbitMQ node is started.
+        #[default]
+        Rabbitmq = "rabbitmq",
+        /// A disposable ActiveMQ Artemis is started.
+        Artemis = "artemis",
+        /// The embedded broker is started as a child process.
+        Embedded = "embedded",
+        /// A running broker is used.
+        Attach = "attach",
     }
 }
 
@@ -226,14 +216,7 @@ flat_table! {
 }
 
 impl FlatTable for BrokerSpec {
-    fn writes(&self, key: &str) -> bool {
-        match key {
-            "tls" => self.tls,
-            "insecure" => self.insecure,
-            "auth" => self.auth != Auth::Plain,
-            _ => true,
-        }
-    }
+    const SPARSE: &'static [&'static str] = &["tls", "insecure", "auth"];
 }
 
 flat_table! {

@@ -64,14 +64,7 @@ flat_table! {
 }
 
 impl FlatTable for ProbeSpec {
-    fn writes(&self, key: &str) -> bool {
-        match key {
-            "name" => !self.name.is_empty(),
-            "url" => !self.url.is_empty(),
-            "insecure" => self.insecure,
-            _ => true,
-        }
-    }
+    const SPARSE: &'static [&'static str] = &["name", "url", "insecure"];
 }
 
 impl ProbeSpec {

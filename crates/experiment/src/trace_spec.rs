@@ -51,10 +51,7 @@ flat_table! {
 
 impl FlatTable for TraceSpec {
     const REQUIRED: Option<&'static str> = Some("call");
-
-    fn writes(&self, key: &str) -> bool {
-        key != "name" || !self.name.is_empty()
-    }
+    const SPARSE: &'static [&'static str] = &["name"];
 }
 
 impl TraceSpec {

@@ -103,12 +103,7 @@ const NOT_IN_TIME: &str = "the answer was not complete within the time-out";
 /// The HTTP client tells both alike.
 const CLOSED: &str = "the server closed the connection before the end of its answer, or the answer's head is too large";
 
-/// Trusts the authorities that the broker's clients trust.
-pub fn tls(ca: Option<&Path>) -> Result<TlsConfig, Problem> {
-    trust(ca, false)
-}
-
-/// As [`tls`], or takes any certificate.
+/// Trusts the authorities that the broker's clients trust, or any certificate.
 pub fn trust(ca: Option<&Path>, insecure: bool) -> Result<TlsConfig, Problem> {
     let certificates: Vec<CertificateDer<'static>> = match ca {
         Some(file) => CertificateDer::pem_file_iter(file).and_then(Iterator::collect).map_err(|error| {
