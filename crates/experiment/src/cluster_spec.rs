@@ -90,14 +90,7 @@ pub(super) fn begins_on(spec: &LoadSpec) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    fn refused(text: &str) -> String {
-        match Experiment::from_toml(text, "test") {
-            Ok(experiment) => experiment.validate().map_or_else(|error| error.to_string(), |()| String::new()),
-            Err(error) => error.to_string(),
-        }
-    }
+    use crate::spec_tests::refused;
 
     #[test]
     fn clusters_that_cannot_be_are_refused_with_the_remedy() {

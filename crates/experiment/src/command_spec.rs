@@ -69,23 +69,16 @@ fn check_alone(place: &str, load: &LoadSpec) -> Result<(), Problem> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    fn problem(text: &str) -> String {
-        let experiment = Experiment::from_toml(text, "test").unwrap();
-        let checked = experiment.validate();
-        checked.map_or_else(|error| error.to_string(), |()| String::new())
-    }
+    use crate::spec_tests::{read, refused};
 
     /// A report listed the size of messages and other keys of messages.
     #[test]
     fn a_program_has_no_keys_of_messages() {
         let text = "[[load]]\nkind = 'command'\ncommand = ['true']\n";
-        let experiment = Experiment::from_toml(text, "test").unwrap();
+        let experiment = read(text);
         let load = serde_json::json!([{"kind": "command", "command": ["true"]}]);
         assert_eq!(experiment.to_json()["load"], load);
-        let again = Experiment::from_toml(&experiment.to_toml(), "test").unwrap();
-        assert_eq!(again.load, experiment.load);
+        assert_eq!(read(&experiment.to_toml()).load, experiment.load);
     }
 
     #[test]
@@ -93,8 +86,8 @@ mod tests {
         let command = "[[load]]\nkind = 'command'\ncommand = ['true']\n";
         let messages = "[[load]]\ndestination = 'queue://q'\n";
         let artemis = "broker.kind = 'artemis'\n";
-        assert_eq!(problem(command), "");
-        assert_eq!(problem(&format!("{artemis}{command}")), "");
+        assert_eq!(refused(command), "");
+        assert_eq!(refused(&format!("{artemis}{command}")), "");
         for (text, part) in [
             (format!("{command}rate = 5\n"), "load.0.rate"),
             (format!("{messages}command = ['true']\n"), "load.0.command"),
@@ -104,8 +97,8 @@ mod tests {
             (format!("{artemis}[churn]\nkind = 'queues'\n"), "AMQP 0.9.1"),
             ("[broker]\njava-args = ['-Xmx1G']\n".to_owned() + messages, "java-args"),
         ] {
-            let problem = problem(&text);
-            assert!(problem.contains(part), "{text}\n{problem}");
+            let said = refused(&text);
+            assert!(said.contains(part), "{text}\n{said}");
         }
     }
 }

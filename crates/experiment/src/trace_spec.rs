@@ -245,17 +245,13 @@ impl Experiment {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn validated(traces: &str) -> Result<(), String> {
-        let text = format!("[[load]]\ndestination = \"queue://q\"\n{traces}");
-        let experiment = Experiment::from_toml(&text, "x.toml").map_err(|it| it.to_string())?;
-        experiment.validate().map_err(|it| it.to_string())
-    }
+    use crate::spec_tests::{read, refused};
 
     #[test]
     fn what_cannot_be_traced_is_refused_before_a_broker_is_started() {
-        assert_eq!(validated("[[trace]]\ncall = \"lists:map/2\"\n"), Ok(()));
+        let with = |traces: &str| refused(&format!("[[load]]\ndestination = \"queue://q\"\n{traces}"));
         let one = "[[trace]]\ncall = \"lists:map/2\"\n";
+        assert_eq!(with(one), "");
         for (traces, said) in [
             ("[[trace]]\ncall = \"lists\"\n", "every function of a module"),
             ("[[trace]]\ncall = \"_:_\"\n", "is not a function"),
@@ -267,7 +263,7 @@ mod tests {
             (&format!("{one}[[trace]]\nname = \"x\"\ncall = \"a:b/1\"\nmatch = \"_\"\n"), "differs from another trace"),
             (&format!("[broker]\nkind = \"embedded\"\n{one}"), "Erlang node"),
         ] {
-            let refused = validated(traces).unwrap_err();
+            let refused = with(traces);
             assert!(refused.contains(said), "{traces}: {refused}");
         }
     }
@@ -278,7 +274,7 @@ mod tests {
                     [[trace]]\nname = \"a\"\ncall = \"a:b/1\"\nlimit = 7\n\
                     [[trace]]\nname = \"b\"\ncall = \"a:c\"\nlimit = 5\nrate = 10\n\
                     [[trace]]\nname = \"c\"\ncall = \"a:b/1\"\nnode = 1\n";
-        let experiment = Experiment::from_toml(text, "x.toml").unwrap();
+        let experiment = read(text);
         let nodes = experiment.traced_nodes().unwrap();
         let counts: Vec<usize> = nodes.iter().map(|it| it.traces.len()).collect();
         assert_eq!(counts, [2, 1]);
