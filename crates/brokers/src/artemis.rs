@@ -73,7 +73,7 @@ impl Broker for Artemis {
         Processes::started(self.process.pid())
     }
 
-    fn inject(&mut self, fault: Fault) -> Result<(), BrokerError> {
+    fn inject(&mut self, _node: usize, fault: Fault) -> Result<(), BrokerError> {
         self.process.inject(fault)
     }
 

@@ -121,7 +121,7 @@ impl Broker for Attached {
         Ok(self.node.clone())
     }
 
-    fn inject(&mut self, fault: Fault) -> Result<(), BrokerError> {
+    fn inject(&mut self, _node: usize, fault: Fault) -> Result<(), BrokerError> {
         match fault {
             Fault::Begin(_) => Ok(()),
             _ => Err(BrokerError::Fault("only a broker that bellows started can have faults".into())),

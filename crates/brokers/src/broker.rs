@@ -55,14 +55,9 @@ pub trait Broker: std::fmt::Debug + Send {
         Vec::new()
     }
 
-    /// Does something to it. Takes as long as that takes: a restart until it is ready again.
-    /// Errors: [`BrokerError::Fault`] where this broker cannot be harmed so, and what a restart came to.
-    fn inject(&mut self, fault: Fault) -> Result<(), BrokerError>;
-
-    /// Does something to one node of a cluster, by its number.
-    fn inject_at(&mut self, _node: usize, fault: Fault) -> Result<(), BrokerError> {
-        self.inject(fault)
-    }
+    /// Does something to one of its nodes, by its number. Takes as long as that takes: a restart until it is ready
+    /// again. Errors: [`BrokerError::Fault`] where this broker cannot be harmed so, and what a restart came to.
+    fn inject(&mut self, node: usize, fault: Fault) -> Result<(), BrokerError>;
 
     /// The process of which all descend that start a killed node again; `None` where nobody does, or the node is still
     /// there.

@@ -38,13 +38,12 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, BrokerError> {
     let progress = request.progress;
     progress(Progress::Step("starting the embedded broker"));
     let spec = &request.experiment.broker;
-    let secured = if spec.tls {
+    let secure = || {
         let workspace = Workspace::new(PRODUCT, None, NEEDED_SPACE)?;
         let certificates = Certificates::make(workspace.directory())?;
-        Some((workspace, certificates))
-    } else {
-        None
+        Ok::<_, BrokerError>((workspace, certificates))
     };
+    let secured = spec.tls.then(secure).transpose()?;
     let faults = &request.experiment.fault;
     let mut embedded = Embedded::start(faults, request.bellows_exe, secured)?;
     spec.secure(&mut embedded.endpoint);
@@ -158,7 +157,7 @@ impl Broker for Embedded {
         Processes::started(Some(self.child.id()))
     }
 
-    fn inject(&mut self, fault: Fault) -> Result<(), BrokerError> {
+    fn inject(&mut self, _node: usize, fault: Fault) -> Result<(), BrokerError> {
         match fault {
             Fault::Begin(at) => self.say(&format!("begin {}\n", at.0)),
             _ => Err(BrokerError::Fault("the embedded broker plays its faults by itself".into())),

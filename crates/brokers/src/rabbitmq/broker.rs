@@ -256,11 +256,7 @@ impl Broker for StartedNodes {
         nodes.map(directory).collect()
     }
 
-    fn inject(&mut self, fault: Fault) -> Result<(), BrokerError> {
-        self.inject_at(0, fault)
-    }
-
-    fn inject_at(&mut self, node: usize, fault: Fault) -> Result<(), BrokerError> {
+    fn inject(&mut self, node: usize, fault: Fault) -> Result<(), BrokerError> {
         self.cluster.inject(node, fault)
     }
 
