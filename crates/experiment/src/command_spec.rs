@@ -2,6 +2,7 @@
 
 use measure::Problem;
 
+use super::flat_table::given;
 use super::validate::wrong;
 use super::{BrokerKind, Experiment, LoadKind, LoadSpec};
 
@@ -51,16 +52,10 @@ fn check_command(place: &str, load: &LoadSpec) -> Result<(), Problem> {
 /// Checks for keys of messages, which a program does not read.
 fn check_alone(place: &str, load: &LoadSpec) -> Result<(), Problem> {
     // Of messages all keys are written.
-    let table = |load: &LoadSpec| {
-        let load = LoadSpec { kind: LoadKind::Messages, command: Vec::new(), ..load.clone() };
-        serde_json::to_value(load).unwrap_or_default()
-    };
-    let (given, plain) = (table(load), table(&LoadSpec::default()));
-    let given = given.as_object().into_iter().flatten();
-    let mut unused = given.filter(|(key, value)| plain.get(key.as_str()) != Some(value));
-    match unused.next() {
+    let load = LoadSpec { kind: LoadKind::Messages, command: Vec::new(), ..load.clone() };
+    match given(&load).keys().next() {
         None => Ok(()),
-        Some((key, _)) => {
+        Some(key) => {
             let help = "say it to the program, in its command";
             Err(wrong(format!("{place}.{key}"), " has no effect on kind = \"command\"", help))
         }

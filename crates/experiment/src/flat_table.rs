@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, Visitor};
 use serde::ser::{Serialize, SerializeMap};
+use serde_json::{Map, Value};
 
 /// Rules of a table, beside its rows.
 pub(super) trait FlatTable {
@@ -186,6 +187,16 @@ impl Visitor<'_> for KnownKey {
     }
 }
 
+/// The keys of a table whose values are not the defaults, with their values.
+pub(super) fn given<T: Serialize + Default>(table: &T) -> Map<String, Value> {
+    let written = |table: &T| match serde_json::to_value(table) {
+        Ok(Value::Object(map)) => map,
+        _ => Map::new(),
+    };
+    let plain = written(&T::default());
+    written(table).into_iter().filter(|(key, value)| plain.get(key) != Some(value)).collect()
+}
+
 /// Writes an entry of a table; `None`, an empty list or table, or the value of a `sparse` key not where that is the
 /// default.
 pub(super) fn write<M: SerializeMap, T: Serialize + PartialEq>(
@@ -195,7 +206,6 @@ pub(super) fn write<M: SerializeMap, T: Serialize + PartialEq>(
     absent: &T,
     sparse: &[&str],
 ) -> Result<(), M::Error> {
-    use serde_json::Value;
     let may_be_absent = match serde_json::to_value(value).map(super::without_nulls) {
         Ok(Value::Null) => true,
         Ok(Value::Array(items)) => items.is_empty(),

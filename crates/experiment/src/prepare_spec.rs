@@ -4,8 +4,8 @@
 use load::{Consumers, QueueType};
 use measure::{Length, Problem};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
+use super::flat_table::given;
 use super::validate::wrong;
 use super::{BrokerKind, BrokerSpec, Experiment, LoadSpec, PhasesSpec};
 
@@ -172,14 +172,8 @@ fn idle_consumer(is_needed: bool) -> Consumers {
 
 /// Refuses keys of `[[prepare]]` that would be silently without effect.
 fn check_keys(place: &str, spec: &LoadSpec) -> Result<(), Problem> {
-    let written = |spec: &LoadSpec| match serde_json::to_value(spec) {
-        Ok(Value::Object(map)) => map,
-        _ => Map::new(),
-    };
-    let (own, plain) = (written(spec), written(&LoadSpec::default()));
-    let is_one = |key: &str| KEYS.split_whitespace().any(|it| it == key);
-    let has_effect = |key: &str| is_one(key) || own.get(key) == plain.get(key);
-    match own.keys().find(|key| !has_effect(key)) {
+    let has_effect = |key: &str| KEYS.split_whitespace().any(|it| it == key);
+    match given(spec).keys().find(|key| !has_effect(key)) {
         None => Ok(()),
         Some(key) => {
             let help = "leave it out, or write it in a [[load]]";

@@ -6,7 +6,7 @@ use load::{Auth, ClientTls, Endpoint, Identity, SocketOptions};
 use measure::Problem;
 use web::Secret;
 
-use super::flat_table::{FlatTable, flat_table};
+use super::flat_table::{FlatTable, flat_table, given};
 use super::validate::wrong;
 use super::{BrokerKind, BrokerSpec};
 
@@ -90,20 +90,13 @@ impl BrokerSpec {
 
     /// Checks for keys that contradict each other or would be silently without effect.
     pub(super) fn check_security(&self) -> Result<(), Problem> {
-        let keys = [
-            ("tls", self.tls),
-            ("ca", self.ca.is_some()),
-            ("cert", self.cert.is_some()),
-            ("key", self.key.is_some()),
-            ("sni", self.sni.is_some()),
-            ("insecure", self.insecure),
-            ("auth", self.auth == Auth::External),
-        ];
+        const KEYS: [&str; 7] = ["tls", "ca", "cert", "key", "sni", "insecure", "auth"];
+        let given = given(self);
         let is_in_vain = |key: &str| {
             let of_management = ["ca", "insecure"].contains(&key) && self.has_secure_management();
             !self.is_secured() && !of_management
         };
-        if let Some((key, _)) = keys.iter().find(|(key, is_set)| *is_set && is_in_vain(key)) {
+        if let Some(key) = KEYS.iter().find(|key| given.contains_key(**key) && is_in_vain(key)) {
             let help = match self.kind {
                 BrokerKind::Attach => "write the URL with amqps://, or leave it out",
                 BrokerKind::Artemis => "leave it out: a managed Artemis has no TLS",

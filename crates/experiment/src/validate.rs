@@ -7,6 +7,7 @@ use load::scenario::Scenario;
 use load::{Endpoint, Protocol, QueueType};
 use measure::{Length, Nanos, Problem};
 
+use super::flat_table::given;
 use super::{BrokerKind, BrokerSpec, Experiment, ExperimentError, LoadSpec, ProbedAddresses, ProfileSpec};
 use web::management::check_url;
 
@@ -491,10 +492,10 @@ impl BrokerSpec {
             let help = "leave it out, or set broker.kind = \"rabbitmq\"";
             return Err(wrong("broker.root", format!(" has no effect on kind = {:?}", self.kind.name()), help));
         }
-        let given = super::without_nulls(serde_json::to_value(self).unwrap_or_default());
+        let given = given(self);
         let others = KEYS.iter().filter(|(needed, _)| self.kind != *needed);
         let mut others = others.flat_map(|(needed, keys)| keys.split(' ').map(move |key| (needed, key)));
-        match others.find(|(_, key)| given.get(key).is_some()) {
+        match others.find(|(_, key)| given.contains_key(*key)) {
             None => Ok(()),
             Some((needed, key)) => {
                 let help = format!("leave it out, or set broker.kind = {:?}", needed.name());
