@@ -113,17 +113,15 @@ impl Experiment {
         let broker = &self.broker;
         let of = |why: &str, help: &str| Err(wrong("broker.data", why, help));
         if broker.node_count() > 1 {
-            return of(
-                " = \"prepare\" works for one node only: addresses of a cluster change with each run",
-                "set broker.nodes = 1, or leave it out and let {fill} and [[prepare]] fill the cluster before each run",
-            );
+            let why = " = \"prepare\" works for one node only: addresses of a cluster change with each run";
+            let help =
+                "set broker.nodes = 1, or leave it out and let {fill} and [[prepare]] fill the cluster before each run";
+            return of(why, help);
         }
         let fills = self.load.iter().any(|load| load.fill > 0) || !self.prepare.is_empty();
         if !fills && broker.definitions.is_none() && broker.policy.is_empty() {
-            return of(
-                " = \"prepare\" has nothing to prepare",
-                "add a [[prepare]] with queues, a load's {fill}, or broker.definitions",
-            );
+            let help = "add a [[prepare]] with queues, a load's {fill}, or broker.definitions";
+            return of(" = \"prepare\" has nothing to prepare", help);
         }
         let mut prepared = self.prepare.iter().enumerate();
         prepared.try_for_each(|(i, spec)| check_durable(&format!("prepare.{i}"), spec))?;

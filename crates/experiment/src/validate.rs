@@ -124,13 +124,8 @@ impl Experiment {
             Some(group) => self.load.get::<usize>(group).is_some_and(|spec| spec.schedule.is_some()),
             None => self.churn.as_ref().is_some_and(|churn| churn.schedule.is_some()),
         };
-        match has_schedule {
-            true => {
-                let key = format!("{table}schedule");
-                problem.about(key)
-            }
-            false => problem,
-        }
+        let key = format!("{table}schedule");
+        if has_schedule { problem.about(key) } else { problem }
     }
 
     fn check_loads(&self) -> Result<(), Problem> {
@@ -165,29 +160,20 @@ impl Experiment {
         }
         let is_embedded = self.broker.kind == BrokerKind::Embedded;
         if is_embedded && spec.protocol == Some(Protocol::Amqp10) {
-            return of(
-                "protocol",
-                ": the embedded broker speaks AMQP 0.9.1 only",
-                "leave it out, or use broker.kind = \"rabbitmq\" with a RabbitMQ 4 as broker.root",
-            );
+            let help = "leave it out, or use broker.kind = \"rabbitmq\" with a RabbitMQ 4 as broker.root";
+            return of("protocol", ": the embedded broker speaks AMQP 0.9.1 only", help);
         }
         if self.broker.kind == BrokerKind::Artemis && spec.protocol == Some(Protocol::Amqp091) {
             return of("protocol", ": ActiveMQ Artemis speaks AMQP 1.0, not 0.9.1", "leave it out, or give \"amqp10\"");
         }
         self.check_dialect(place, spec)?;
         if is_embedded && spec.request_reply {
-            return of(
-                "request-reply",
-                ": the embedded broker has no direct reply-to",
-                "use broker.kind = \"rabbitmq\"",
-            );
+            let help = "use broker.kind = \"rabbitmq\"";
+            return of("request-reply", ": the embedded broker has no direct reply-to", help);
         }
         if is_embedded && spec.queue.queue_type != QueueType::Classic {
-            return of(
-                "queue-type",
-                ": the embedded broker has classic queues only",
-                "use \"classic\", or broker.kind = \"rabbitmq\"",
-            );
+            let help = "use \"classic\", or broker.kind = \"rabbitmq\"";
+            return of("queue-type", ": the embedded broker has classic queues only", help);
         }
         check_fill(place, spec)?;
         check_arrivals(place, spec)
@@ -234,8 +220,7 @@ impl Experiment {
         match self.load.iter().position(commits) {
             None => Ok(()),
             Some(i) => {
-                let why = " excludes {request-reply}: requests are answered by replies, and transactions \
-                 by commits";
+                let why = " excludes {request-reply}: requests are answered by replies, and transactions by commits";
                 Err(wrong(format!("load.{i}.commit-every"), why, "leave out one of the two"))
             }
         }
@@ -538,8 +523,7 @@ impl BrokerSpec {
         };
         for (at, name) in self.plugins.iter().enumerate() {
             if !is_name(name) {
-                let help = "write it as `rabbitmq-plugins list` does, such as \
-                            \"rabbitmq_auth_backend_oauth2\"";
+                let help = "write it as `rabbitmq-plugins list` does, such as \"rabbitmq_auth_backend_oauth2\"";
                 return Err(wrong(KEY, format!(": {name:?} is not the name of a plugin"), help));
             }
             if self.plugins.iter().take(at).any(|it| it == name) {
