@@ -351,8 +351,7 @@ impl Node {
     pub(crate) fn shut_down(&mut self, now: Time) {
         for (_, Session { server, peer }) in self.sessions.iter_mut() {
             if server.is_open() {
-                let text = "CONNECTION_FORCED - broker forced connection closure with reason \
-                            'shutdown'";
+                let text = "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'";
                 server.close(now, reply::CONNECTION_FORCED, text, MethodId::default());
                 touch(peer, &mut self.touched);
             }

@@ -332,7 +332,6 @@ impl Peer {
 
 fn login_refused(mechanism: &str) -> Refusal {
     Refusal::access(&format!(
-        "Login was refused using authentication mechanism {mechanism}. \
-         For details see the broker logfile."
+        "Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
     ))
 }

@@ -124,8 +124,7 @@ impl FromStr for SizeSpec {
             None if text.contains('-') && !text.starts_with('-') => parsed("uniform", text)?,
             None => Parsed::Sizes(Sizes::Fixed(size(text).map_err(|_| {
                 let help = "write bytes (1024, 4KiB), a range (100-2000), a list (100,2000), \
-                 weighted:12x9,2000x1, normal:mean=1000,sd=200, steps:1000@30s,2000@30s, \
-                 json:1000 or files:DIR";
+                 weighted:12x9,2000x1, normal:mean=1000,sd=200, steps:1000@30s,2000@30s, json:1000 or files:DIR";
                 Refused::new(format!("{text:?} is not a message size"), help)
             })?)),
         };

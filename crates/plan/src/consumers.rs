@@ -92,8 +92,7 @@ impl FromStr for Ack {
         }
         .ok_or_else(|| {
             format!(
-                "ack = {text:?} is neither \"auto\" nor a number of deliveries per \
-                 acknowledgement from 1 to {}",
+                "ack = {text:?} is neither \"auto\" nor a number of deliveries per acknowledgement from 1 to {}",
                 u32::MAX
             )
         })

@@ -168,8 +168,7 @@ fn the_client_says_and_hears_what_was_recorded() {
             .to_owned(),
         "QueueDeleteOk { message_count: 0 }".to_owned(),
         "ConsumerCancelled { channel: 3, consumer_tag: \"ct\" }".to_owned(),
-        "ChannelClosed { channel: 3, closing: Closing { code: 404, \
-         text: \"NOT_FOUND - no queue 'nope' in vhost '/'\""
+        "ChannelClosed { channel: 3, closing: Closing { code: 404, text: \"NOT_FOUND - no queue 'nope' in vhost '/'\""
             .to_owned(),
     ] {
         assert!(log.contains(&expected), "no {expected} in\n{log}");
