@@ -22,7 +22,7 @@ pub(crate) struct Flags {
 }
 
 /// One queue of any type.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Queue {
     pub(crate) name: Box<str>,
     pub(crate) flags: Flags,
@@ -75,19 +75,7 @@ impl Queue {
             dead_letters: DeadLetters::of(table.view()),
             table,
             arguments,
-            ring: Ring::default(),
-            consumers: Vec::new(),
-            exclusively_consumed: false,
-            is_dirty: false,
-            awaited: None,
-            inbound: Vec::new(),
-            log: Log::default(),
-            expiries: Expiries::default(),
-            unread: Cursor::default(),
-            returned: BTreeMap::new(),
-            ready: 0,
-            ready_bytes: 0,
-            unacked: 0,
+            ..Self::default()
         }
     }
 

@@ -30,7 +30,7 @@ pub(crate) struct Session {
 }
 
 /// State of a client.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Peer {
     pub(crate) key: Key,
     /// By number; channel 0 is the connection itself and stays empty.
@@ -109,27 +109,7 @@ impl Peer {
     }
 
     pub(crate) fn new(key: Key) -> Self {
-        Self {
-            key,
-            channels: Vec::new(),
-            hears_cancel: false,
-            hears_blocked: false,
-            hears_refusal: false,
-            is_publisher: false,
-            is_paused: false,
-            is_clogged: false,
-            is_finished: false,
-            is_closed: false,
-            ticks_left: LINGER_TICKS,
-            cut: None,
-            is_touched: false,
-            parked_for_output: Vec::new(),
-            unconfirmed: Vec::new(),
-            returns: HashMap::new(),
-            owned: Vec::new(),
-            user: Box::default(),
-            certified: None,
-        }
+        Self { key, ticks_left: LINGER_TICKS, ..Self::default() }
     }
 
     #[inline]

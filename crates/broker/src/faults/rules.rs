@@ -114,7 +114,7 @@ struct ActiveRules {
 }
 
 /// A script that is played.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Faults {
     rules: Vec<Rule>,
     origin: Option<Time>,
@@ -151,23 +151,13 @@ impl Faults {
         let injected = |fault: &Fault| Injected { kind: fault.kind.name(), ..Injected::default() };
         let mut faults = Self {
             rules: script.iter().cloned().map(Rule::new).collect(),
-            origin: None,
             begins_on_demand: origin == Origin::Declared,
-            now: Time(0),
             next_edge: Some(Time(0)),
-            active: ActiveRules::default(),
-            slowdown: None,
-            stall: None,
-            connection_faults: Vec::new(),
-            late: BinaryHeap::new(),
-            holding: BinaryHeap::new(),
-            body: Vec::new(),
             random: script.len() as u64,
-            flagged: 0,
-            held_back: 0,
             done: Injections { faults: script.iter().map(injected).collect(), ..Injections::default() },
             changed: true,
             log,
+            ..Self::default()
         };
         faults.tell();
         Some(Box::new(faults))
@@ -261,14 +251,8 @@ impl Faults {
     }
 
     fn end(&mut self, at: usize, now: Time) {
-        for list in [
-            &mut self.active.deliveries,
-            &mut self.active.publishes,
-            &mut self.active.confirms,
-            &mut self.active.logins,
-            &mut self.active.routes,
-            &mut self.active.blocks,
-        ] {
+        let ActiveRules { deliveries, publishes, confirms, logins, routes, blocks } = &mut self.active;
+        for list in [deliveries, publishes, confirms, logins, routes, blocks] {
             list.retain(|rule| *rule != at);
         }
         if let Some(span) = self.done.faults.get_mut(at).and_then(|f| f.span.as_mut()) {

@@ -45,7 +45,7 @@ pub struct SelectedRate {
 }
 
 /// Selected series of this page and of the one before.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Selection {
     source: String,
     selectors: Vec<Selector>,
@@ -149,19 +149,8 @@ impl Selection {
             source: source.to_owned(),
             selectors: selectors.to_vec(),
             most,
-            hasher: RandomState::new(),
-            numbers: HashMap::new(),
-            series: Vec::new(),
-            names: HashSet::new(),
-            parts: HashMap::new(),
-            page: 0,
-            last: None,
-            name: String::new(),
-            wanted: Vec::new(),
-            key: String::new(),
-            duplicates: 0,
-            too_many: None,
             finds: vec![Found::default(); selectors.len()],
+            ..Self::default()
         }
     }
 
