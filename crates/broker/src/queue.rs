@@ -420,10 +420,7 @@ fn parse(text: &str) -> Result<Nanos, String> {
             "" => 0,
             _ => u64::MAX,
         });
-        match ms <= LONGEST_TTL_MS {
-            true => Ok(Nanos::from_millis(ms)),
-            false => Err(format!("{{value_too_large,{number}}}")),
-        }
+        if ms <= LONGEST_TTL_MS { Ok(Nanos::from_millis(ms)) } else { Err(format!("{{value_too_large,{number}}}")) }
     }
 }
 

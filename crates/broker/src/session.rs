@@ -134,10 +134,7 @@ impl Peer {
                 let settlement = Settlement {
                     tag,
                     multiple,
-                    kind: match requeue {
-                        true => SettlementKind::Requeued,
-                        false => SettlementKind::Rejected,
-                    },
+                    kind: if requeue { SettlementKind::Requeued } else { SettlementKind::Rejected },
                 };
                 (channel, self.settle(channel, settlement, vhost))
             }

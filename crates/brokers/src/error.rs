@@ -129,10 +129,7 @@ impl From<Problem> for BrokerError {
 
 impl From<load::Error> for BrokerError {
     fn from(error: load::Error) -> Self {
-        match error.is_usage() {
-            true => Self::Usage(error.problem()),
-            false => Self::Config(error.problem()),
-        }
+        if error.is_usage() { Self::Usage(error.problem()) } else { Self::Config(error.problem()) }
     }
 }
 

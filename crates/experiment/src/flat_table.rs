@@ -212,8 +212,5 @@ pub(super) fn write<M: SerializeMap, T: Serialize + PartialEq>(
         Ok(Value::Object(items)) => items.is_empty(),
         _ => sparse.contains(&key),
     };
-    match may_be_absent && value == absent {
-        true => Ok(()),
-        false => map.serialize_entry(key, value),
-    }
+    if may_be_absent && value == absent { Ok(()) } else { map.serialize_entry(key, value) }
 }

@@ -383,10 +383,7 @@ impl Experiment {
             redact_config(key, value);
         }
         for scrape in &mut public.scrape {
-            scrape.url = match scrape.is_of_broker() {
-                true => redact::text(&scrape.url),
-                false => redact::url(&scrape.url),
-            };
+            scrape.url = if scrape.is_of_broker() { redact::text(&scrape.url) } else { redact::url(&scrape.url) };
         }
         for load in public.load.iter_mut().chain(&mut public.prepare) {
             load.url = load.url.as_deref().map(redact::url);

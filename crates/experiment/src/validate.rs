@@ -99,10 +99,7 @@ impl Experiment {
         endpoint.check_certificates()?;
         let churn = self.churn_plan(&endpoint)?;
         let probes = self.with_addresses(&ProbedAddresses::default()).probe_plans()?;
-        let messages = match self.load.is_empty() || self.has_commands() {
-            true => None,
-            false => Some(self.plan(&endpoint, 0)?),
-        };
+        let messages = if self.load.is_empty() || self.has_commands() { None } else { Some(self.plan(&endpoint, 0)?) };
         if let Some(churn) = &churn {
             churn.validate()?;
         }

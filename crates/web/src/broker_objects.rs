@@ -126,10 +126,7 @@ impl Queue {
     }
 
     const fn led_by(&self) -> &String {
-        match self.leader.is_empty() {
-            true => &self.node,
-            false => &self.leader,
-        }
+        if self.leader.is_empty() { &self.node } else { &self.leader }
     }
 
     fn into_record(self) -> QueueRecord {

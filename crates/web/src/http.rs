@@ -30,10 +30,7 @@ pub fn agent(url: &str, timeout: Duration, tls: TlsConfig) -> ConfigBuilder<Agen
         .tls_config(tls)
         .user_agent(concat!("bellows/", env!("CARGO_PKG_VERSION")));
     // What is meant for this machine leaves it through no proxy that the environment names.
-    match is_here(url) {
-        true => agent.proxy(None),
-        false => agent,
-    }
+    if is_here(url) { agent.proxy(None) } else { agent }
 }
 
 /// Whether an address is one of the loopback interface.

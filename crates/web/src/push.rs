@@ -475,10 +475,7 @@ fn label_value(value: &str) -> String {
 
 fn replaced(text: &str, fits: impl Fn(char) -> bool) -> String {
     let text: String = text.chars().map(|c| if fits(c) { c } else { '_' }).collect();
-    match text.is_empty() {
-        true => "_".to_owned(),
-        false => text,
-    }
+    if text.is_empty() { "_".to_owned() } else { text }
 }
 
 #[cfg(test)]

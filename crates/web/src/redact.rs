@@ -123,10 +123,7 @@ pub fn value(key: &str, value: &str) -> String {
 /// may be a secret's.
 pub fn argument(key: &str, given: &str) -> String {
     let within = is_table(given) && holds_secret(given);
-    match is_of_login(key) || within || is_credential(given) {
-        true => BLOT.to_owned(),
-        false => value(key, given),
-    }
+    if is_of_login(key) || within || is_credential(given) { BLOT.to_owned() } else { value(key, given) }
 }
 
 /// `KEY=VALUE,KEY=VALUE` of headers or arguments, each as [`argument`].

@@ -469,10 +469,7 @@ impl Reader {
     fn behind_secret(&mut self, chunk: &str) -> After {
         let has_quotes = !self.is_within && chunk.contains(['"', '\'', '\\', '`']);
         self.is_quoted = self.quote.is_some();
-        match self.is_quoted || has_quotes && !is_quoted_value(chunk) {
-            true => After::Secret,
-            false => After::Anything,
-        }
+        if self.is_quoted || has_quotes && !is_quoted_value(chunk) { After::Secret } else { After::Anything }
     }
 
     fn end_secret(&mut self) {
@@ -609,10 +606,7 @@ impl Reader {
     /// Notes a variable that may hold a secret.
     fn note_variable(&mut self, name: &str) {
         if self.after != After::Secrets && speaks_of_secrets(name) {
-            self.after = match self.is_secret() && self.after != After::Beside {
-                true => After::Secret,
-                false => After::Beside,
-            };
+            self.after = if self.is_secret() && self.after != After::Beside { After::Secret } else { After::Beside };
         }
     }
 

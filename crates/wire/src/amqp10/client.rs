@@ -384,10 +384,7 @@ impl Amqp10Client {
         if link.is_receiver {
             link.delivery_count = attach.initial_delivery_count.unwrap_or(0);
         }
-        let exists = match link.is_receiver {
-            true => attach.source.is_some(),
-            false => attach.target != TypedValue::Null,
-        };
+        let exists = if link.is_receiver { attach.source.is_some() } else { attach.target != TypedValue::Null };
         Ok(Step::Event(Amqp10Event::Attached {
             session: number,
             handle,
@@ -770,9 +767,6 @@ impl Link {
             return Err((TOO_LARGE, what));
         }
         self.joined.extend_from_slice(payload);
-        Ok(match more {
-            true => Step::Nothing,
-            false => Step::Joined { session, handle, id, settled },
-        })
+        Ok(if more { Step::Nothing } else { Step::Joined { session, handle, id, settled } })
     }
 }

@@ -147,10 +147,7 @@ macro_rules! composites {
             #[allow(unused_mut, reason = "some have no fields")]
             fn read_fields(mut items: Items<'a>) -> Result<Self, DecodeError> {
                 let read = Self { $($field: next(&mut items)?,)* };
-                match items.is_empty() {
-                    true => Ok(read),
-                    false => Err(wrong(concat!($wire_name, " has too many fields"))),
-                }
+                if items.is_empty() { Ok(read) } else { Err(wrong(concat!($wire_name, " has too many fields"))) }
             }
             #[inline]
             #[allow(unused_mut, reason = "some have no fields")]
