@@ -17,9 +17,7 @@ impl Node {
     /// Lets faults begin and end, and sends confirms whose time has come. Call it first in every
     /// turn of the event loop.
     pub(crate) fn advance(&mut self, now: Time) {
-        let Some(faults) = &mut self.vhost.faults else {
-            return;
-        };
+        let Some(faults) = &mut self.vhost.faults else { return };
         faults.advance(now);
         while let Some(fault) = self.vhost.faults.as_mut().and_then(|f| f.next_connection_fault()) {
             self.hit_connections(fault, now);
@@ -132,9 +130,7 @@ impl Session {
 
     /// Output that waits now ends with a whole frame: the cut falls into the next one.
     fn cut_by_fault(&mut self, after: Option<usize>, rule: usize, vhost: &mut VirtualHost) {
-        let Some(faults) = &mut vhost.faults else {
-            return;
-        };
+        let Some(faults) = &mut vhost.faults else { return };
         let more = faults.cut_after(after);
         let waiting = self.server.pending_output().len();
         self.peer.cut = Some((waiting + more, rule));

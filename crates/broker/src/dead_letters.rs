@@ -121,9 +121,7 @@ pub(crate) fn text<'a>(table: Table<'a>, name: &str) -> &'a str {
 
 /// Whether a message was in this queue before and nobody has refused it since: it would go round for ever.
 pub(crate) fn is_circle(properties: &[u8], queue: &str) -> bool {
-    let Ok(decoded) = Properties::from_bytes(properties).decode() else {
-        return false;
-    };
+    let Ok(decoded) = Properties::from_bytes(properties).decode() else { return false };
     let mut since = Vec::new();
     for death in deaths(decoded.headers.unwrap_or(Table::EMPTY)) {
         since.push(text(death, "reason"));

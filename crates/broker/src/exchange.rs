@@ -103,9 +103,7 @@ impl Exchange {
     pub(crate) fn unbind(&mut self, binding: &Binding) -> bool {
         match &mut self.bindings {
             Bindings::Direct(map) => {
-                let Some(same) = map.get_mut(&binding.key) else {
-                    return false;
-                };
+                let Some(same) = map.get_mut(&binding.key) else { return false };
                 let removed = remove_from(same, binding);
                 if same.is_empty() {
                     map.remove(&binding.key);

@@ -168,12 +168,8 @@ impl Log {
 
     /// Forgets the message at `address`; its memory is free when its neighbours are, too. Returns whether it was there.
     pub(crate) fn release(&mut self, address: u64, memory: &mut Memory) -> bool {
-        let Some(at) = self.find(address) else {
-            return false;
-        };
-        let Some(segment) = self.segments.get_mut(at) else {
-            return false;
-        };
+        let Some(at) = self.find(address) else { return false };
+        let Some(segment) = self.segments.get_mut(at) else { return false };
         segment.live -= 1;
         if segment.live == 0
             && let Some(segment) = self.segments.remove(at)
@@ -226,9 +222,7 @@ impl Log {
             return self.last();
         }
         let hint = self.segments.partition_point(|s| s.first_index + s.count <= index);
-        let Some(segment) = self.segments.get(hint) else {
-            return self.last();
-        };
+        let Some(segment) = self.segments.get(hint) else { return self.last() };
         let mut cursor = Cursor { address: segment.base, index: segment.first_index, hint };
         while cursor.index < index && self.next(&mut cursor).is_some() {}
         cursor

@@ -132,9 +132,7 @@ impl Node {
         let unsent_limit = self.unsent_limit();
         self.vhost.now = now;
         let Self { sessions, vhost, config, is_blocked, has_paused, touched, .. } = self;
-        let Some(session) = sessions.get_mut(key) else {
-            return Verdict::Finish;
-        };
+        let Some(session) = sessions.get_mut(key) else { return Verdict::Finish };
         while !session.peer.is_finished {
             if session.peer.is_publisher && (*is_blocked || vhost.memory.is_over()) {
                 session.pause(vhost.faults.as_deref_mut());
@@ -160,9 +158,7 @@ impl Node {
                 }
             };
             *input = all.get(all.len() - rest.len()..).unwrap_or_default();
-            let Some((channel, reply)) = handled else {
-                break;
-            };
+            let Some((channel, reply)) = handled else { break };
             if !matches!(reply, Reply::None) && session.answer(channel, reply, now, vhost).is_err() {
                 session.peer.is_finished = true;
             }
@@ -189,9 +185,7 @@ impl Node {
         let unsent_limit_bytes = self.unsent_limit();
         loop {
             self.vhost.forward_dead_letters();
-            let Some(queue) = self.vhost.dirty.pop() else {
-                break;
-            };
+            let Some(queue) = self.vhost.dirty.pop() else { break };
             let mut exits = Exits { sessions: &mut self.sessions, touched: &mut self.touched, unsent_limit_bytes };
             self.vhost.dispatch(queue, &mut exits);
             self.vhost.expire_queue(queue);
@@ -214,12 +208,8 @@ impl Node {
 
     fn notify_orphans(&mut self) {
         while let Some((key, consumer)) = self.vhost.orphans.pop() {
-            let Some(Session { server, peer }) = self.sessions.get_mut(consumer.connection) else {
-                continue;
-            };
-            let Some(channel) = peer.channel_mut(consumer.channel) else {
-                continue;
-            };
+            let Some(Session { server, peer }) = self.sessions.get_mut(consumer.connection) else { continue };
+            let Some(channel) = peer.channel_mut(consumer.channel) else { continue };
             if channel.consumers.get(&consumer.tag) != Some(&key) {
                 continue;
             }
@@ -269,9 +259,7 @@ impl Node {
     /// This many bytes of the output are written.
     pub(crate) fn written(&mut self, key: Key, bytes: usize) {
         let low = self.unsent_limit() / 2;
-        let Some(Session { server, peer }) = self.sessions.get_mut(key) else {
-            return;
-        };
+        let Some(Session { server, peer }) = self.sessions.get_mut(key) else { return };
         server.consume_output(bytes);
         if let Some((left, rule)) = &mut peer.cut {
             *left = left.saturating_sub(bytes);

@@ -164,9 +164,7 @@ impl Queue {
     /// Drops the oldest messages beyond the queue's limits.
     fn drop_excess(&mut self, memory: &mut Memory) {
         while self.exceeds(0, 0) {
-            let Some(address) = self.take().map(|taken| taken.address) else {
-                break;
-            };
+            let Some(address) = self.take().map(|taken| taken.address) else { break };
             self.give_up(address, Reason::MaxLength, memory);
         }
     }
@@ -238,9 +236,7 @@ impl Queue {
         if self.is_stream() {
             return;
         }
-        let Some(record) = self.log.get(address) else {
-            return;
-        };
+        let Some(record) = self.log.get(address) else { return };
         let bytes = record.body.len() as u64;
         if self.returned.insert(address, was_overtaken).is_none() {
             self.unacked -= 1;
@@ -397,9 +393,7 @@ impl Expiries {
 /// Errors: one that is no such number, in RabbitMQ's words.
 #[inline]
 pub(crate) fn time_to_live(properties: &[u8]) -> Result<Option<Nanos>, Refusal> {
-    let Some(text) = Properties::from_bytes(properties).expiration() else {
-        return Ok(None);
-    };
+    let Some(text) = Properties::from_bytes(properties).expiration() else { return Ok(None) };
     parse(text).map(Some).map_err(|why| Refusal::precondition(&format!("invalid expiration '{text}': {why}")))
 }
 

@@ -157,9 +157,7 @@ impl Peer {
             let text = format!("prefetch_size!=0 ({})", wanted.prefetch_size);
             return Err(Refusal::not_implemented(&text));
         }
-        let Some(channel) = self.channel_mut(number) else {
-            return Ok(Reply::None);
-        };
+        let Some(channel) = self.channel_mut(number) else { return Ok(Reply::None) };
         let count = u32::from(wanted.prefetch_count);
         if wanted.global {
             channel.shared_prefetch = count;
@@ -181,9 +179,7 @@ impl Peer {
 
     /// Confirms and transactions, of which a channel has one or the other.
     fn mode_request(&mut self, number: u16, method: &Method<'_>, vhost: &mut VirtualHost) -> Outcome {
-        let Some(channel) = self.channel_mut(number) else {
-            return Ok(Reply::None);
-        };
+        let Some(channel) = self.channel_mut(number) else { return Ok(Reply::None) };
         let no_transaction = || Refusal::precondition("channel is not transactional");
         Ok(match (method, &mut channel.mode) {
             (Method::ConfirmSelect(_), Mode::Transaction(_)) => {
@@ -235,9 +231,7 @@ fn clamp(count: u64) -> u32 {
 
 impl VirtualHost {
     fn purge(&mut self, key: Key) -> Result<u64, Refusal> {
-        let Some(queue) = self.queues.get_mut(key) else {
-            return Ok(0);
-        };
+        let Some(queue) = self.queues.get_mut(key) else { return Ok(0) };
         if queue.is_stream() {
             return Err(Refusal::not_implemented(&format!(
                 "queue.purge not supported by stream queues queue '{}' in vhost '/'",
@@ -253,9 +247,7 @@ impl Peer {
         let name = self.queue_name(number, wanted.queue)?;
         let key = vhost.queue_key(self.key, &name)?;
         let connection = self.key;
-        let Some(channel) = self.channel_mut(number) else {
-            return Ok(Reply::None);
-        };
+        let Some(channel) = self.channel_mut(number) else { return Ok(Reply::None) };
         let tag = if wanted.consumer_tag.is_empty() {
             vhost.generated_name("amq.ctag")
         } else {
@@ -266,9 +258,7 @@ impl Peer {
             return Err(Refusal::not_allowed(&text));
         }
         let (cursor, priority) = vhost.check_consume(key, wanted, channel.prefetch)?;
-        let Some(queue) = vhost.queues.get_mut(key) else {
-            return Ok(Reply::None);
-        };
+        let Some(queue) = vhost.queues.get_mut(key) else { return Ok(Reply::None) };
         queue.exclusively_consumed = wanted.exclusive;
         let consumer = vhost.consumers.insert(Consumer {
             connection,
@@ -291,9 +281,7 @@ impl Peer {
     }
 
     pub(crate) fn cancel(&mut self, number: u16, wanted: &BasicCancel<'_>, vhost: &mut VirtualHost) -> Outcome {
-        let Some(channel) = self.channel_mut(number) else {
-            return Ok(Reply::None);
-        };
+        let Some(channel) = self.channel_mut(number) else { return Ok(Reply::None) };
         if let Some(consumer) = channel.consumers.remove(wanted.consumer_tag)
             && let Some(queue) = vhost.remove_consumer(consumer)
         {
@@ -306,9 +294,7 @@ impl Peer {
 impl VirtualHost {
     /// Whether a queue lets a consumer in, where it starts in a stream, and its priority.
     fn check_consume(&self, key: Key, wanted: &BasicConsume<'_>, prefetch: u32) -> Result<(Cursor, i32), Refusal> {
-        let Some(queue) = self.queues.get(key) else {
-            return Ok((Cursor::default(), 0));
-        };
+        let Some(queue) = self.queues.get(key) else { return Ok((Cursor::default(), 0)) };
         let place = format!("queue '{}' in vhost '/'", queue.name);
         if queue.exclusively_consumed || wanted.exclusive && !queue.consumers.is_empty() {
             return Err(Refusal::access(&format!("{place} in exclusive use")));

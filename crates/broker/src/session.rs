@@ -202,9 +202,7 @@ impl Peer {
     }
 
     fn read_capabilities(&mut self, client_properties: Table<'_>) {
-        let Some(Value::Table(capabilities)) = client_properties.get("capabilities") else {
-            return;
-        };
+        let Some(Value::Table(capabilities)) = client_properties.get("capabilities") else { return };
         let has = |name| capabilities.get(name).and_then(Value::as_bool) == Some(true);
         self.hears_cancel = has("consumer_cancel_notify");
         self.hears_blocked = has("connection.blocked");
@@ -253,9 +251,7 @@ impl Peer {
         number: u16,
         vhost: &mut VirtualHost,
     ) -> Result<(), Error> {
-        let Some(mut log) = self.returns.remove(&number) else {
-            return Ok(());
-        };
+        let Some(mut log) = self.returns.remove(&number) else { return Ok(()) };
         let mut cursor = log.first();
         let mut sent = Ok(());
         while let Some((_, _, record)) = log.next(&mut cursor)

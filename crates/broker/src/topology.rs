@@ -49,9 +49,7 @@ impl VirtualHost {
             let text = format!("deletion of system exchange '{name}' in vhost '/' not allowed");
             return Err(Refusal::access(&text));
         }
-        let Ok(key) = self.exchange_key(name) else {
-            return Ok(());
-        };
+        let Ok(key) = self.exchange_key(name) else { return Ok(()) };
         if if_unused && self.exchanges.get(key).is_some_and(|x| !x.is_unused()) {
             return Err(Refusal::precondition(&format!("exchange '{name}' in vhost '/' in use")));
         }
@@ -60,9 +58,7 @@ impl VirtualHost {
     }
 
     fn remove_exchange(&mut self, key: Key) {
-        let Some(exchange) = self.exchanges.remove(key) else {
-            return;
-        };
+        let Some(exchange) = self.exchanges.remove(key) else { return };
         self.exchange_names.remove(&exchange.name);
         self.version += 1;
         for binding in exchange.bindings() {
@@ -76,9 +72,7 @@ impl VirtualHost {
     /// Removes bindings at their sources, and with them exchanges that live for bindings only.
     fn drop_inbound(&mut self, inbound: &[(Key, Binding)]) {
         for (source, binding) in inbound {
-            let Some(exchange) = self.exchanges.get_mut(*source) else {
-                continue;
-            };
+            let Some(exchange) = self.exchanges.get_mut(*source) else { continue };
             exchange.unbind(binding);
             self.version += 1;
             if exchange.auto_delete && exchange.is_unused() {
@@ -123,9 +117,7 @@ impl VirtualHost {
         if source.is_empty() {
             return Err(Refusal::default_exchange());
         }
-        let Ok(from) = self.exchange_key(source) else {
-            return Ok(());
-        };
+        let Ok(from) = self.exchange_key(source) else { return Ok(()) };
         let binding = Binding { key: routing_key.into(), destination, arguments: arguments.to_owned() };
         if let Some(inbound) = self.inbound_of(destination)
             && let Some(at) = inbound.iter().position(|(s, b)| *s == from && *b == binding)
@@ -208,9 +200,7 @@ impl VirtualHost {
     pub(crate) fn remove_queue(&mut self, key: Key) -> u64 {
         // What it gave up before goes on.
         self.forward_dead_letters();
-        let Some(mut queue) = self.queues.remove(key) else {
-            return 0;
-        };
+        let Some(mut queue) = self.queues.remove(key) else { return 0 };
         self.queue_names.remove(&queue.name);
         if let Some(at) = queue.awaited {
             self.expiring.remove(&(at, key));

@@ -177,9 +177,7 @@ struct ManagementLogin {
 impl ManagementLogin {
     /// As the experiment says it; `None` where it names no API. Errors: there is no password for its user.
     fn new(spec: &BrokerSpec, endpoint: &Endpoint) -> Result<Option<Self>, Problem> {
-        let Some(url) = &spec.management else {
-            return Ok(None);
-        };
+        let Some(url) = &spec.management else { return Ok(None) };
         let user = spec.management_user.as_ref().unwrap_or(&endpoint.user);
         let is_brokers = *user == endpoint.user;
         let own = match set_variable(OWN_PASSWORD) {
@@ -273,9 +271,7 @@ const COOKIE_VARIABLE: &str = "BELLOWS_ERLANG_COOKIE";
 
 /// How the broker's Erlang node is reached, where one is named. Errors: there is no cookie, or none that can be read.
 fn node_options(spec: &BrokerSpec) -> Result<Option<ConnectOptions>, BrokerError> {
-    let Some(name) = &spec.node else {
-        return Ok(None);
-    };
+    let Some(name) = &spec.node else { return Ok(None) };
     let refused = |refused: Refused| Problem::new(refused.what, "", refused.help);
     let name: NodeName = name.parse().map_err(refused)?;
     let set = std::env::var(COOKIE_VARIABLE).ok();

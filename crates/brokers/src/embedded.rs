@@ -205,9 +205,7 @@ fn ready_line(stdout: impl Read + Send + 'static, scheme: &str) -> (Option<Strin
     });
     let deadline = Instant::now() + START_TIMEOUT;
     while let Ok(line) = receive.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-        let Some((found, address)) = ready_url(&line) else {
-            break;
-        };
+        let Some((found, address)) = ready_url(&line) else { break };
         if found == scheme {
             return (Some(format!("{found}://{address}")), receive);
         }

@@ -58,9 +58,7 @@ pub(crate) fn log_in(
     endpoint: &mut Endpoint,
     control: &Control,
 ) -> Result<Option<Renewal>, BrokerError> {
-    let Some(oauth2) = &spec.oauth2 else {
-        return Ok(None);
-    };
+    let Some(oauth2) = &spec.oauth2 else { return Ok(None) };
     let (token, renewal) = start(oauth2, spec.ca.as_deref(), control)?;
     endpoint.token = Some(token);
     Ok(Some(renewal))

@@ -42,9 +42,7 @@ impl FlatTable for ChurnSpec {
 impl Experiment {
     /// The churn against `endpoint`; `None` where messages are the load.
     pub fn churn_plan(&self, endpoint: &Endpoint) -> Result<Option<ChurnPlan>, load::Error> {
-        let Some(spec) = &self.churn else {
-            return Ok(None);
-        };
+        let Some(spec) = &self.churn else { return Ok(None) };
         let constant = spec.rate.map(ArrivalSchedule::constant);
         let schedule = match &spec.schedule {
             None => constant,
@@ -70,9 +68,7 @@ impl Experiment {
 
     /// Checks for keys that do nothing beside churn, or exclude each other.
     pub(super) fn check_churn(&self) -> Result<(), Problem> {
-        let Some(spec) = &self.churn else {
-            return Ok(());
-        };
+        let Some(spec) = &self.churn else { return Ok(()) };
         let unused = [
             ("until", self.until.is_some()),
             ("threads", self.threads > 1),

@@ -212,9 +212,7 @@ impl Experiment {
         let ends = self.fault.iter().position(|spec| spec.kind.ends_connections());
         let loses = |load: &LoadSpec| load.kind == LoadKind::Messages && load.recover.is_none();
         let group = self.load.iter().position(loses);
-        let (Some(i), Some(group)) = (ends, group) else {
-            return Ok(());
-        };
+        let (Some(i), Some(group)) = (ends, group) else { return Ok(()) };
         let cause = format!("fault.{i} ends connections, and load.{group} with them");
         let help = format!("add recover = \"200ms-500ms\" to load.{group}");
         Err(Problem::new(cause, "", help).about(format!("fault.{i}.kind")))

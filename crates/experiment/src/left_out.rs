@@ -9,9 +9,7 @@ use super::Experiment;
 
 /// An experiment as a file. Where the shown one hides a value, the key is left out, and a comment names it.
 pub(super) fn file(all: &Experiment, shown: &Experiment) -> String {
-    let (Ok(all), Ok(mut shown)) = (Value::try_from(all), Value::try_from(shown)) else {
-        return String::new();
-    };
+    let (Ok(all), Ok(mut shown)) = (Value::try_from(all), Value::try_from(shown)) else { return String::new() };
     let mut keys = Vec::new();
     leave_out(&mut shown, Some(&all), "", &mut keys);
     let text = match Experiment::deserialize(shown.clone()) {

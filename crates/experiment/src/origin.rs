@@ -174,9 +174,7 @@ fn locate(root: &DeTable<'_>, path: &str) -> Located {
     let mut table = Some(root);
     let mut parts = path.split('.').peekable();
     while let (Some(of), Some(part)) = (table.take(), parts.next()) {
-        let Some((key, value)) = of.iter().find(|(key, _)| key.get_ref().as_ref() == part) else {
-            break;
-        };
+        let Some((key, value)) = of.iter().find(|(key, _)| key.get_ref().as_ref() == part) else { break };
         found.at = key.span().start;
         let mut value = value;
         if let DeValue::Array(items) = value.get_ref()

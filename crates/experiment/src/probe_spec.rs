@@ -143,9 +143,7 @@ impl ProbeSpec {
         }
         let login = url.login.as_ref();
         let user = self.user.as_deref().or(login.map(|(user, _)| user.as_str()));
-        let Some(user) = user else {
-            return Ok(None);
-        };
+        let Some(user) = user else { return Ok(None) };
         let given = self.password.as_ref().map(|it| it.expose().to_owned());
         let of_url = login.map(|(_, password)| password.expose().to_owned());
         let of_url = of_url.filter(|password| !password.is_empty());

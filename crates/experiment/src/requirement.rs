@@ -127,9 +127,7 @@ impl Requirement {
 
     /// Refuses a latency that is none of the run's metrics, and a probe that it has not.
     pub fn check(&self, metrics: &[Metric]) -> Result<(), Problem> {
-        let Some(metric) = self.quantity.latency() else {
-            return self.check_probe(metrics);
-        };
+        let Some(metric) = self.quantity.latency() else { return self.check_probe(metrics) };
         let latencies = metrics.iter().filter(|of| of.info().kind == MetricKind::Histogram);
         let names: Vec<&str> = latencies.map(|of| of.name()).collect();
         if names.iter().any(|name| archive::plain_name(name) == metric) {
@@ -141,9 +139,7 @@ impl Requirement {
 
     /// Refuses rates of a probe that the run has not.
     fn check_probe(&self, metrics: &[Metric]) -> Result<(), Problem> {
-        let Some(probe) = self.quantity.probe() else {
-            return Ok(());
-        };
+        let Some(probe) = self.quantity.probe() else { return Ok(()) };
         let scenarios = metrics.iter().map(|of| of.info().scenario);
         let probes = scenarios.filter(|name| ScenarioRole::of(name) == ScenarioRole::Server);
         let names: BTreeSet<String> = probes.map(archive::probe_name).collect();

@@ -65,9 +65,7 @@ impl Experiment {
 
     /// Blocks with profiling and without need a profile, time for some of each, and no other switching.
     fn check_blocks(&self) -> Result<(), Problem> {
-        let Some(length) = self.profile.blocks else {
-            return Ok(());
-        };
+        let Some(length) = self.profile.blocks else { return Ok(()) };
         self.profile.check_blocks(length)?;
         let (of, measure) = (format!(" = {length}"), self.phases.measure);
         let pairs = measure.0.0 / (2 * length.0.0);
@@ -113,9 +111,7 @@ impl Experiment {
 
     /// Moves a problem with a plan's `rate` to the key `schedule` where the rate came from that.
     fn with_key_of_rate(&self, problem: Problem) -> Problem {
-        let Some(table) = problem.about.strip_suffix("rate") else {
-            return problem;
-        };
+        let Some(table) = problem.about.strip_suffix("rate") else { return problem };
         let group = table.strip_prefix("load.").and_then(|i| i.trim_end_matches('.').parse().ok());
         let has_schedule = match group {
             Some(group) => self.load.get::<usize>(group).is_some_and(|spec| spec.schedule.is_some()),
@@ -205,9 +201,7 @@ impl Experiment {
     }
 
     fn check_requests(&self) -> Result<(), Problem> {
-        let Some(first) = self.load.iter().position(|spec| spec.request_reply) else {
-            return Ok(());
-        };
+        let Some(first) = self.load.iter().position(|spec| spec.request_reply) else { return Ok(()) };
         let asking = || self.load.iter().filter(|spec| spec.request_reply);
         if asking().any(LoadSpec::has_producers) != asking().any(LoadSpec::has_consumers) {
             let help = "set both above 0";
@@ -491,9 +485,7 @@ impl BrokerSpec {
         const KEY: &str = "broker.memory-every";
         /// A node's memory changes by carriers, and reading costs it time.
         const SHORTEST: Length = Length(Nanos::from_millis(200));
-        let Some(every) = self.memory_every else {
-            return Ok(());
-        };
+        let Some(every) = self.memory_every else { return Ok(()) };
         if every < SHORTEST {
             let help = format!("give at least {SHORTEST}; 2s is usual");
             return Err(wrong(KEY, format!(" = {every} is too short"), help));

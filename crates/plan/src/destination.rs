@@ -171,9 +171,7 @@ impl Group {
     }
 
     pub(crate) fn validate_subscription(&self) -> Result<(), Error> {
-        let Some(subscription) = &self.consumers.subscription else {
-            return Ok(());
-        };
+        let Some(subscription) = &self.consumers.subscription else { return Ok(()) };
         if let Some(queue) = self.destinations.iter().find(|d| d.kind != DestinationKind::Topic) {
             let cause = format!("{queue} is a queue, and only topics have subscriptions");
             let help = "write topic://NAME, or leave the subscription out";

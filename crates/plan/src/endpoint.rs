@@ -118,9 +118,7 @@ impl Endpoint {
 
     /// Reads the certificates that secure its connections; `None` for plain TCP.
     pub fn connector(&self) -> Result<Option<Arc<Connector>>, Error> {
-        let Some(tls) = &self.tls else {
-            return Ok(None);
-        };
+        let Some(tls) = &self.tls else { return Ok(None) };
         let connector = Connector::new(tls, &self.host).map_err(Error::Invalid)?;
         Ok(Some(Arc::new(connector)))
     }

@@ -354,9 +354,7 @@ impl Plan {
         let mut first_id = 0;
         for group in self.senders() {
             let count = group.producer_count();
-            let ArrivalProcess::Scheduled(schedule) = &group.producers.arrivals else {
-                return Ok(None);
-            };
+            let ArrivalProcess::Scheduled(schedule) = &group.producers.arrivals else { return Ok(None) };
             let delays = group.producers.start_delay.map_or_else(Vec::new, |delay| {
                 let ids = (first_id..).take(count);
                 ids.map(|id| delay.of(id)).collect()

@@ -192,9 +192,7 @@ pub fn is_ours(body: &[u8], run: u32, start: Time, now: Time, known: impl FnOnce
     if let Some(head) = body.first_chunk::<FULL_LEN>() {
         return (first..=last).contains(&(intended_of(head).0 >> 32));
     }
-    let Some(head) = body.first_chunk::<COMPACT_LEN>() else {
-        return false;
-    };
+    let Some(head) = body.first_chunk::<COMPACT_LEN>() else { return false };
     let since = u16::from_le_bytes([head[10], head[11]]).wrapping_sub(first as u16);
     let within = u64::from(since) <= last.saturating_sub(first);
     match known(&compact(head, run)) {

@@ -239,9 +239,7 @@ impl<S: Side> Socket<S> {
                 received => received,
             });
         }
-        let Some(mut session) = self.session.take() else {
-            return Ok(Received::Nothing);
-        };
+        let Some(mut session) = self.session.take() else { return Ok(Received::Nothing) };
         cipher.resize(CIPHER_BYTES, 0);
         // No longer than `plain`, because plain bytes are never more than encrypted ones. Beside the
         // largest frame that is half there `plain` has all but a few bytes of this room.
@@ -290,9 +288,7 @@ impl<S: Side> Socket<S> {
     }
 
     fn flush_sealed(&mut self, output: &mut impl Output) -> Result<(), SocketError> {
-        let Some(session) = &mut self.session else {
-            return Ok(());
-        };
+        let Some(session) = &mut self.session else { return Ok(()) };
         while self.writable {
             if session.pending().is_empty() {
                 let sealed = session.seal(output.pending())?;

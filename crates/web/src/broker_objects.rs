@@ -196,9 +196,7 @@ fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> 
 
 /// A list of texts; empty where none is told.
 fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    let Value::Array(all) = Value::deserialize(deserializer)? else {
-        return Ok(Vec::new());
-    };
+    let Value::Array(all) = Value::deserialize(deserializer)? else { return Ok(Vec::new()) };
     let texts = all.into_iter().filter_map(|it| match it {
         Value::String(text) => Some(text),
         _ => None,
@@ -218,9 +216,7 @@ fn cut(mut text: String) -> String {
 /// A table of arguments as `key=value`, in the order of its keys; values that are lists or tables as JSON,
 /// and secrets hidden.
 fn arguments(table: Value) -> Vec<String> {
-    let Value::Object(table) = table else {
-        return Vec::new();
-    };
+    let Value::Object(table) = table else { return Vec::new() };
     let mut all: Vec<(String, Value)> = table.into_iter().collect();
     all.sort_by(|(a, _), (b, _)| a.cmp(b));
     let text = |(key, value): (String, Value)| {

@@ -273,9 +273,7 @@ impl Management {
 
     /// Whether a virtual host that was named is there: in one that is not, nothing is found.
     fn check_vhost(&self, vhost: Option<&str>) -> Result<(), Problem> {
-        let Some(vhost) = vhost else {
-            return Ok(());
-        };
+        let Some(vhost) = vhost else { return Ok(()) };
         let get = |path: &str| {
             let what = "look for the virtual host";
             self.ask(&Method::GET, path, None, what, MOST_VHOSTS)

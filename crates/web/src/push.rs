@@ -99,9 +99,7 @@ pub struct Push {
 impl Push {
     /// Those profiles of a period that have samples.
     pub fn all(profiles: &[Profile], record: &RunRecord, until_unix_ns: u64) -> Vec<Self> {
-        let Some(period) = &record.period else {
-            return Vec::new();
-        };
+        let Some(period) = &record.period else { return Vec::new() };
         let sampled = profiles.iter().filter(|it| !it.samples.is_empty());
         let push = |profile: &Profile| {
             let mut labels = period.labels.clone();

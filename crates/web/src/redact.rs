@@ -383,9 +383,7 @@ fn assignments(text: &str) -> String {
             return if quote.is_none() { end } else { String::new() };
         }
         let in_query = std::mem::replace(&mut ends_query, part.ends_with(['?', '&']));
-        let Some((key, value)) = part.split_once('=') else {
-            return part.to_owned();
-        };
+        let Some((key, value)) = part.split_once('=') else { return part.to_owned() };
         // What is hidden already keeps what ends it.
         let is_hidden = value.trim_end_matches(|c| "?& ,;\"']}".contains(c)) == BLOT;
         if is_hidden || !(is_secret(key) || in_query && is_of_login(key)) {

@@ -121,9 +121,7 @@ impl<B> TopicPatterns<B> {
 
     fn prune(&mut self, path: &[(usize, &str)]) {
         for pair in path.windows(2).rev() {
-            let [(parent, _), (child, word)] = *pair else {
-                return;
-            };
+            let [(parent, _), (child, word)] = *pair else { return };
             if !self.nodes[child].is_empty() {
                 return;
             }

@@ -202,17 +202,13 @@ impl Faults {
 
     fn turn_rule(&mut self, at: usize, now: Time) {
         let origin = self.origin;
-        let Some(rule) = self.rules.get_mut(at) else {
-            return;
-        };
+        let Some(rule) = self.rules.get_mut(at) else { return };
         let (begins, ends) = (rule.begins(origin), rule.ends(origin));
         if rule.stage == Stage::Waiting && begins.is_some_and(|begin| begin <= now) {
             rule.stage = Stage::On;
             self.begin(at, now, ends);
         }
-        let Some(rule) = self.rules.get_mut(at) else {
-            return;
-        };
+        let Some(rule) = self.rules.get_mut(at) else { return };
         if rule.stage == Stage::On && ends.is_some_and(|end| end <= now) {
             rule.stage = Stage::Over;
             self.end(at, now);
@@ -220,9 +216,7 @@ impl Faults {
     }
 
     fn begin(&mut self, at: usize, now: Time, ends: Option<Time>) {
-        let Some(rule) = self.rules.get_mut(at) else {
-            return;
-        };
+        let Some(rule) = self.rules.get_mut(at) else { return };
         let connection_fault =
             ConnectionFault { rule: at, kind: rule.fault.kind, who: rule.fault.who, most: rule.left };
         let mut end = None;
@@ -368,9 +362,7 @@ impl Faults {
     /// Decides the first delivery of a message.
     pub(crate) fn delivery(&mut self, body_len: usize, holds_already: bool) -> DeliveryFault {
         for &at in &self.active.deliveries {
-            let Some(rule) = self.rules.get_mut(at) else {
-                continue;
-            };
+            let Some(rule) = self.rules.get_mut(at) else { continue };
             let fault = rule.fault.kind;
             let possible = match fault {
                 FaultKind::Reorder { .. } => !holds_already,

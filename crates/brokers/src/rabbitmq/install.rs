@@ -114,9 +114,7 @@ impl Installation {
     /// Refuses plugins that are not there: RabbitMQ would start without them.
     pub(super) fn check_plugins(&self, wanted: &[String]) -> Result<(), BrokerError> {
         let missing = |name: &&String| versions_of(&self.plugins, name).is_empty() && !is_compiled(&self.plugins, name);
-        let Some(name) = wanted.iter().find(missing) else {
-            return Ok(());
-        };
+        let Some(name) = wanted.iter().find(missing) else { return Ok(()) };
         let mut known: Vec<String> = fs::read_dir(&self.plugins)
             .into_iter()
             .flatten()

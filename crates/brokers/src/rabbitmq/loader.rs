@@ -52,9 +52,7 @@ impl Loader {
             let is_machines = fs::metadata(&interpreter).is_ok_and(|it| same(it, &metadata));
             (!is_machines).then_some(own)
         });
-        let Some(program) = found else {
-            return Ok(None);
-        };
+        let Some(program) = found else { return Ok(None) };
         let directories = library_directories(root, &program);
         let mut libraries = OsString::new();
         for directory in directories {

@@ -160,9 +160,7 @@ impl RabbitMq {
     /// Which of its modules were replaced, in a few words; `None` where none were.
     /// Errors: where it takes one of them from elsewhere all the same, and those of [`Self::topology`].
     pub fn patched(&self, cancelled: &dyn Fn() -> bool) -> Result<Option<&str>, BrokerError> {
-        let Some(patch) = &self.setup.patch else {
-            return Ok(None);
-        };
+        let Some(patch) = &self.setup.patch else { return Ok(None) };
         let foreign: Vec<String> = control::ask(self.erlang()?, control::PATCHED, cancelled)?;
         match foreign.first() {
             None => Ok(Some(&patch.told)),
@@ -270,9 +268,7 @@ impl RabbitMq {
 
 /// Gives the node a copy of the data that it is to begin with.
 fn copy_data(config: &Config, workspace: &Workspace, waiting: &mut Waiting<'_>) -> Result<Option<Copied>, BrokerError> {
-    let Some(original) = config.data.as_ref().and_then(|data| data.original.as_ref()) else {
-        return Ok(None);
-    };
+    let Some(original) = config.data.as_ref().and_then(|data| data.original.as_ref()) else { return Ok(None) };
     waiting.step("copying the prepared data");
     let to = workspace.directory().join(DATA);
     copy_folder(original, &to, NEEDED_SPACE, waiting.cancelled).map(Some)
@@ -286,9 +282,7 @@ const MOST_SCHEMA_BYTES: u64 = 4 << 20;
 fn check_settings(installation: &Installation, settings: &BTreeMap<String, String>) -> Result<(), BrokerError> {
     let known = if settings.is_empty() { Vec::new() } else { schema_keys(installation) };
     let unknown = settings.keys().find(|key| !known.iter().any(|it| is_meant(it, key)));
-    let Some(unknown) = unknown.filter(|_| !known.is_empty()) else {
-        return Ok(());
-    };
+    let Some(unknown) = unknown.filter(|_| !known.is_empty()) else { return Ok(()) };
     let alike = |key: &&String| (strsim::jaro_winkler(key, unknown) * 1e6) as u64;
     let nearest = known.iter().max_by_key(alike).map_or("", String::as_str);
     let cause = format!("broker.config: RabbitMQ {} has no such key", installation.version);

@@ -166,9 +166,7 @@ impl DueTimes {
     }
 
     fn pass_positions(&mut self, end: Time, most: u64) -> u64 {
-        let Steps::Positions { pacer, start, next, step } = &mut self.steps else {
-            return 0;
-        };
+        let Steps::Positions { pacer, start, next, step } = &mut self.steps else { return 0 };
         let ahead = |count: u64| Position(next.0.saturating_add(u128::from(count) * step.0));
         // Whether the `count`-th after this one is due before.
         let is_before = |count: u64| instant(pacer, *start, ahead(count - 1)) < end;

@@ -165,9 +165,7 @@ impl<S: Side> Session<S> {
     #[cold]
     fn say_why(&mut self) {
         while self.connection.common().wants_write() {
-            let Ok(ConnectionState::EncodeTlsData(mut data)) = self.connection.process(&mut []).state else {
-                return;
-            };
+            let Ok(ConnectionState::EncodeTlsData(mut data)) = self.connection.process(&mut []).state else { return };
             if encode(&mut self.sealed, |room| data.encode(room)).is_err() {
                 return;
             }
@@ -353,9 +351,7 @@ fn too_small(needed: usize) -> rustls::Error {
 
 /// Records begin with their type: 20 to 23 (RFC 8446, 5.1).
 fn not_tls(bytes: &[u8]) -> Result<(), TlsError> {
-    let Some(first) = bytes.first().filter(|first| !(20..=23).contains(*first)) else {
-        return Ok(());
-    };
+    let Some(first) = bytes.first().filter(|first| !(20..=23).contains(*first)) else { return Ok(()) };
     let name = match first {
         b'A' if bytes.starts_with(b"AMQP") => "AMQP without TLS",
         b'H' if bytes.starts_with(b"HTTP") => "HTTP without TLS",

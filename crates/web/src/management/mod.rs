@@ -90,9 +90,7 @@ pub fn check_url(url: &str, login: &str) -> Result<(), Problem> {
         Err(Problem::new(cause, why, help))
     };
     const EXAMPLE: &str = "write it as http://localhost:15672";
-    let Ok(uri) = url.trim().parse::<Uri>() else {
-        return refuse("it is not a URL", EXAMPLE);
-    };
+    let Ok(uri) = url.trim().parse::<Uri>() else { return refuse("it is not a URL", EXAMPLE) };
     if !matches!(uri.scheme_str(), Some("http" | "https")) {
         return refuse("it does not begin with http:// or https://", EXAMPLE);
     }

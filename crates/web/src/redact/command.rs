@@ -425,9 +425,7 @@ impl Reader {
         }
         let of_quote = before.get(before.trim_end_matches(|c| !is_of_token(c)).len()..);
         let open = of_quote.and_then(|it| it.rfind(QUOTES).map(|at| it.split_at(at)));
-        let Some((before, open)) = open.filter(|_| self.quote.is_none() && self.is_secret()) else {
-            return;
-        };
+        let Some((before, open)) = open.filter(|_| self.quote.is_none() && self.is_secret()) else { return };
         let quote = open.chars().next().map(|it| (it, before.ends_with('\\')));
         self.quote = quote.filter(|it| count_quotes(rest, it.0, it.1).is_multiple_of(2));
     }

@@ -126,9 +126,7 @@ impl Scrape {
     /// The series that a run keeps of one that brought a page: its cost, and each selected one, as its rate where it is
     /// a counter. Times are those at which pages were due, so that several pages have the same.
     pub fn series(&self, plan: &ScrapePlan) -> Vec<ScrapedSeries> {
-        let Ok(values) = &self.result else {
-            return Vec::new();
-        };
+        let Ok(values) = &self.result else { return Vec::new() };
         let mut kept = self.cost_series(plan);
         for selected in values {
             let mut name = selected.name.clone();
@@ -387,9 +385,7 @@ impl RequestTimes {
     pub fn due(self, number: u64) -> Nanos {
         let every = self.every.0.max(1);
         let begin = Nanos(every.saturating_mul(number));
-        let Some(seed) = self.jitter else {
-            return begin;
-        };
+        let Some(seed) = self.jitter else { return begin };
         // SplitMix64 of the seed.
         let mixed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -212,9 +212,7 @@ impl Selection {
 
     /// Takes a sample for the selector that wants its name.
     fn take(&mut self, index: usize, sample: &Sample<'_>) {
-        let Some(selector) = self.selectors.get(index) else {
-            return;
-        };
+        let Some(selector) = self.selectors.get(index) else { return };
         if !selector.has_labels(&sample.labels) {
             return;
         }
@@ -244,9 +242,7 @@ impl Selection {
                 None
             }
         };
-        let Some(number) = self.number(index, sample, is_counter) else {
-            return;
-        };
+        let Some(number) = self.number(index, sample, is_counter) else { return };
         if let Some(series) = self.series.get_mut(number) {
             if series.page != self.page {
                 series.page = self.page;

@@ -70,9 +70,7 @@ impl Selector {
 
     /// How a series of this name is written that it selects: a sum with its conditions, any other by its name alone.
     pub(super) fn written(&self, name: &str) -> String {
-        let Some(by) = &self.sum else {
-            return name.to_owned();
-        };
+        let Some(by) = &self.sum else { return name.to_owned() };
         let by = match by.as_slice() {
             [] => "sum".to_owned(),
             labels => format!("sum by ({})", labels.join(", ")),

@@ -158,9 +158,7 @@ impl Server {
 
     /// Whether there is such a process.
     fn read(&mut self) -> bool {
-        let Some(used) = self.tree.read() else {
-            return false;
-        };
+        let Some(used) = self.tree.read() else { return false };
         let (first, _) = self.looks.unwrap_or((used.cpu, used.cpu));
         self.looks = Some((first, used.cpu));
         true

@@ -203,9 +203,7 @@ impl Receiver {
             if let Some(settlement) = self.settlement(input) {
                 return Ok(Some(Incoming::Settlement(settlement)));
             }
-            let Some(frame) = self.frame(input, 0)? else {
-                return Ok(None);
-            };
+            let Some(frame) = self.frame(input, 0)? else { return Ok(None) };
             if self.draining && frame.channel != 0 {
                 self.consume(input, &frame);
                 continue;
@@ -271,23 +269,17 @@ impl Receiver {
     #[inline(always)]
     fn frame<'i>(&self, input: &&'i [u8], at: usize) -> Result<Option<Frame<'i>>, Error> {
         let bytes: &'i [u8] = input.get(at..).unwrap_or_default();
-        let Some(&kind) = bytes.first() else {
-            return Ok(None);
-        };
+        let Some(&kind) = bytes.first() else { return Ok(None) };
         if !matches!(kind, FRAME_METHOD | FRAME_HEADER | FRAME_BODY | FRAME_HEARTBEAT) {
             return Err(self.fault(reply::FRAME_ERROR, format_args!("no frame starts with {kind:02x}"), input, at));
         }
-        let Some((&[_, c0, c1, s0, s1, s2, s3], rest)) = bytes.split_first_chunk::<HEAD>() else {
-            return Ok(None);
-        };
+        let Some((&[_, c0, c1, s0, s1, s2, s3], rest)) = bytes.split_first_chunk::<HEAD>() else { return Ok(None) };
         let size = u32::from_be_bytes([s0, s1, s2, s3]);
         if u64::from(size) + OVERHEAD as u64 > u64::from(self.frame_max) {
             let what = format_args!("a frame with {size} bytes of payload, frame-max is {}", self.frame_max);
             return Err(self.fault(reply::FRAME_ERROR, what, input, at));
         }
-        let Some((payload, [end, ..])) = rest.split_at_checked(size as usize) else {
-            return Ok(None);
-        };
+        let Some((payload, [end, ..])) = rest.split_at_checked(size as usize) else { return Ok(None) };
         if *end != FRAME_END {
             let what = format_args!("a frame of {size} bytes of payload ends with {end:02x}, not ce");
             return Err(self.fault(reply::FRAME_ERROR, what, input, at + HEAD + payload.len()));
@@ -298,9 +290,7 @@ impl Receiver {
     /// Length of the frame that the input begins with; 0 where it is not known or not allowed.
     #[inline]
     pub(super) fn needs(&self, input: &[u8]) -> usize {
-        let Some(&[_, _, _, s0, s1, s2, s3]) = input.first_chunk::<HEAD>() else {
-            return 0;
-        };
+        let Some(&[_, _, _, s0, s1, s2, s3]) = input.first_chunk::<HEAD>() else { return 0 };
         let len = u64::from(u32::from_be_bytes([s0, s1, s2, s3])) + OVERHEAD as u64;
         if len > u64::from(self.frame_max) {
             return 0;
@@ -413,9 +403,7 @@ impl Receiver {
     /// Header and body of a method, where they follow it in the input as a whole, and the length of all three.
     #[inline(always)]
     fn whole_content<'i>(&self, channel: u16, input: &&'i [u8], header_at: usize) -> Result<Option<Whole<'i>>, Error> {
-        let Some(header) = self.frame(input, header_at)? else {
-            return Ok(None);
-        };
+        let Some(header) = self.frame(input, header_at)? else { return Ok(None) };
         if header.kind != FRAME_HEADER || header.channel != channel {
             return Ok(None);
         }
@@ -427,9 +415,7 @@ impl Receiver {
         if size > self.max_body {
             return Ok(None);
         }
-        let Some(body) = self.frame(input, body_at)? else {
-            return Ok(None);
-        };
+        let Some(body) = self.frame(input, body_at)? else { return Ok(None) };
         if body.kind != FRAME_BODY || body.channel != channel || body.payload.len() as u64 != size {
             return Ok(None);
         }
@@ -528,9 +514,7 @@ impl Receiver {
     /// Appends a part to a channel's body, where there is memory for it, and returns the length so far.
     fn append(&mut self, channel: u16, part: &[u8], input: &[u8]) -> Result<u64, Error> {
         let slot = self.channels.get_mut(usize::from(channel));
-        let Some(join) = slot.and_then(|slot| slot.join.as_deref_mut()) else {
-            return Ok(0);
-        };
+        let Some(join) = slot.and_then(|slot| slot.join.as_deref_mut()) else { return Ok(0) };
         let joined = (join.body.len() + part.len()) as u64;
         let more = joined.saturating_sub(join.counted);
         if let Some(allowance) = self.allowance.as_ref().filter(|_| more > 0) {

@@ -92,9 +92,7 @@ struct PropertySlots {
 impl PropertySlots {
     /// Finds them in properties that begin at `at`. What cannot be read has none.
     fn of(properties: Properties<'_>, at: usize) -> Self {
-        let Ok(all) = properties.decode() else {
-            return Self::default();
-        };
+        let Ok(all) = properties.decode() else { return Self::default() };
         // The properties that stand before the place in question.
         let mut before = all;
         before.message_type = None;

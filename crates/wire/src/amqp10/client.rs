@@ -377,9 +377,7 @@ impl Amqp10Client {
             let what = format!("an unrequested link {:?} was attached", attach.name);
             return Err((NOT_ALLOWED, what));
         };
-        let Some(link) = session.link(handle) else {
-            return Ok(Step::Nothing);
-        };
+        let Some(link) = session.link(handle) else { return Ok(Step::Nothing) };
         link.is_attached = true;
         if link.is_receiver {
             link.delivery_count = attach.initial_delivery_count.unwrap_or(0);
@@ -594,9 +592,7 @@ impl Amqp10Client {
     #[inline]
     pub fn flow(&mut self, session: u16, handle: u32, more: u32, echo: bool) {
         let is_open = self.phase == Phase::Open;
-        let Ok(its) = self.session(session) else {
-            return;
-        };
+        let Ok(its) = self.session(session) else { return };
         if let Some(link) = its.link(handle).filter(|link| link.is_receiver) {
             link.credit = link.credit.saturating_add(more);
         }

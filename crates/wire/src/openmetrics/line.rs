@@ -114,9 +114,7 @@ impl Layout {
         let index = known.labels;
         if let Some(at) = known.inside {
             let (end, escaped) = value_end(line, at)?;
-            let Some(span) = self.spans.get_mut(index) else {
-                return Err(LineCause::Separator);
-            };
+            let Some(span) = self.spans.get_mut(index) else { return Err(LineCause::Separator) };
             span.value_end = end;
             span.escaped = escaped;
             return match line.get(end + 1) {
@@ -276,9 +274,7 @@ fn long_value_end(line: &[u8], mut at: usize) -> Result<(usize, bool), LineCause
     let mut escaped = false;
     loop {
         let text = line.get(at..).unwrap_or_default();
-        let Some(found) = memchr::memchr3(b'"', b'\\', b'\n', text) else {
-            return Err(LineCause::Unterminated);
-        };
+        let Some(found) = memchr::memchr3(b'"', b'\\', b'\n', text) else { return Err(LineCause::Unterminated) };
         match text.get(found) {
             Some(b'"') => return Ok((at + found, escaped)),
             Some(b'\\') if text.get(found + 1) != Some(&b'\n') => {

@@ -273,9 +273,7 @@ impl Parser {
         }
         let line = text.get(..length).unwrap_or_default();
         let line = line.trim_end_matches(['\n', '\r']);
-        let Some(comment) = line.trim_start_matches([' ', '\t']).strip_prefix('#') else {
-            return Ok(length);
-        };
+        let Some(comment) = line.trim_start_matches([' ', '\t']).strip_prefix('#') else { return Ok(length) };
         let comment = comment.trim_start_matches([' ', '\t']);
         let (word, rest) = word(comment);
         match word {

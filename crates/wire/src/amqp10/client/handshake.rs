@@ -43,9 +43,7 @@ impl Amqp10Client {
             Phase::SaslHeader => (SASL_HEADER, Phase::Mechanisms),
             _ => (AMQP_HEADER, Phase::Opening),
         };
-        let Some(came) = input.first_chunk::<8>() else {
-            return Ok(false);
-        };
+        let Some(came) = input.first_chunk::<8>() else { return Ok(false) };
         if *came != header {
             let offset = self.offset;
             self.end();

@@ -272,9 +272,7 @@ fn a_refused_virtual_host_says_why() {
             _ => pair.to_server.clear(),
         }
         if !input.is_empty() {
-            let Ok(Some(ServerEvent::Open { virtual_host })) = pair.server.poll(pair.now, &mut input) else {
-                continue;
-            };
+            let Ok(Some(ServerEvent::Open { virtual_host })) = pair.server.poll(pair.now, &mut input) else { continue };
             break virtual_host.to_owned();
         }
     };

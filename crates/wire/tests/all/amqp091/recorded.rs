@@ -188,9 +188,7 @@ fn recorded_server(upto: &str) -> (Server, Vec<String>) {
     let mut server = Server::new(config, NOW);
     let mut log = Vec::new();
     for line in include_str!("../../data/rabbitmq-session.txt").lines() {
-        let Some(name) = line.strip_prefix("C ").and_then(|rest| rest.split(' ').next()) else {
-            continue;
-        };
+        let Some(name) = line.strip_prefix("C ").and_then(|rest| rest.split(' ').next()) else { continue };
         let mut bytes = session().remove(&("C", name)).expect("recorded");
         drain_server(NOW, &mut server, &mut bytes, &mut log);
         assert!(bytes.is_empty(), "{name} is not consumed");
