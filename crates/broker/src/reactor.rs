@@ -102,9 +102,7 @@ impl<'a> Reactor<'a> {
             match self.poll.poll(&mut events, timeout) {
                 Ok(()) => {}
                 Err(e) if e.kind() == ErrorKind::Interrupted => continue,
-                Err(source) => {
-                    return Err(Error::EventLoop { what: "wait for events", source });
-                }
+                Err(source) => return Err(Error::EventLoop { what: "wait for events", source }),
             }
             let now = self.play_faults(Clock.now(), stop);
             for event in &events {

@@ -332,9 +332,7 @@ impl Managed {
                 let why = format!("{} has no links to cut", self.launch.product);
                 return Err(BrokerError::Fault(why));
             }
-            Fault::Restart => {
-                return self.restart(&mut Waiting { progress: &mut |_| {}, cancelled: &|| false });
-            }
+            Fault::Restart => return self.restart(&mut Waiting { progress: &mut |_| {}, cancelled: &|| false }),
         };
         if done { Ok(()) } else { Err(BrokerError::Fault(format!("{} is gone", self.launch.product))) }
     }

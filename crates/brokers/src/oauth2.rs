@@ -278,9 +278,7 @@ fn granted(body: &str) -> Result<Granted, &'static str> {
     };
     let access_token = match answer.get("access_token") {
         None | Some(Value::Null) => return Err("no access_token"),
-        Some(Value::String(text)) if text.is_empty() => {
-            return Err("the access_token is empty");
-        }
+        Some(Value::String(text)) if text.is_empty() => return Err("the access_token is empty"),
         Some(Value::String(text)) => text.clone(),
         Some(_) => return Err("the access_token is not text"),
     };

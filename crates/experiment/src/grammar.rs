@@ -66,9 +66,7 @@ impl Grammar {
                     }
                     all.push_str(item);
                 }
-                (None, None) => {
-                    return Err(self.refuse(format!("{item:?} has no key")));
-                }
+                (None, None) => return Err(self.refuse(format!("{item:?} has no key"))),
             }
         }
         Ok(fields)

@@ -222,16 +222,12 @@ impl<S: Side> Session<S> {
                     self.sealed.truncate(start + *written.as_ref().unwrap_or(&0));
                     match written {
                         Ok(_) => return Ok(plain.len()),
-                        Err(EncryptError::EncryptExhausted) => {
-                            return Err(rustls::Error::EncryptError);
-                        }
+                        Err(EncryptError::EncryptExhausted) => return Err(rustls::Error::EncryptError),
                         // A configuration with short records adds more to them.
                         Err(EncryptError::InsufficientSize(size)) if size.required_size > room => {
                             room = size.required_size;
                         }
-                        Err(EncryptError::InsufficientSize(size)) => {
-                            return Err(too_small(size.required_size));
-                        }
+                        Err(EncryptError::InsufficientSize(size)) => return Err(too_small(size.required_size)),
                     }
                 }
                 ConnectionState::EncodeTlsData(mut data) => {

@@ -154,12 +154,8 @@ impl<S: Side> Connection<S> {
                         Err(what) => Err(self.fail_with(what, fields)),
                     };
                 }
-                Incoming::Joined { channel, id, body } => {
-                    return self.joined_event(channel, id, body).map(Some);
-                }
-                Incoming::TooLarge { channel, id, size } => {
-                    return S::too_large(self, channel, id, size).map(Some);
-                }
+                Incoming::Joined { channel, id, body } => return self.joined_event(channel, id, body).map(Some),
+                Incoming::TooLarge { channel, id, size } => return S::too_large(self, channel, id, size).map(Some),
                 Incoming::Method { channel, id, fields } => match self.handle_method(now, channel, id, fields)? {
                     Step::Nothing => {}
                     Step::Opened => return Ok(S::opened(self)),

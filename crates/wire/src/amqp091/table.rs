@@ -120,9 +120,7 @@ impl<'a> Value<'a> {
             b'F' => Self::Table(Table::read_nested(reader, depth + 1)?),
             b'V' => Self::Void,
             b'x' => Self::Bytes(reader.longstr()?),
-            _ => {
-                return Err(DecodeError { what: "unknown type of a table field", at });
-            }
+            _ => return Err(DecodeError { what: "unknown type of a table field", at }),
         })
     }
 

@@ -149,9 +149,7 @@ impl<'a> Items<'a> {
         loop {
             let (key, value) = (self.next()?.ok()?, self.next()?.ok()?);
             match key {
-                TypedValue::Str(key) | TypedValue::Symbol(Symbol(key)) if key == name => {
-                    return Some(value);
-                }
+                TypedValue::Str(key) | TypedValue::Symbol(Symbol(key)) if key == name => return Some(value),
                 _ => {}
             }
         }

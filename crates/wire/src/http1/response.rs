@@ -138,9 +138,7 @@ impl ResponseDecoder {
                     self.awaiting = Awaiting::Body(left - bytes.len() as u64);
                     return Ok(Some(HttpEvent::Body(bytes)));
                 }
-                Awaiting::BodyUntilClose => {
-                    return Ok(Some(HttpEvent::Body(self.take(input, u64::MAX))));
-                }
+                Awaiting::BodyUntilClose => return Ok(Some(HttpEvent::Body(self.take(input, u64::MAX)))),
                 Awaiting::Chunk(left) => {
                     let bytes = self.take(input, left);
                     self.awaiting = Awaiting::Chunk(left - bytes.len() as u64);
