@@ -351,10 +351,7 @@ impl Session {
     /// Bytes to be written; where the connection is cut, no more than up to there.
     fn output(&self) -> &[u8] {
         let pending = self.server.pending_output();
-        match self.peer.cut {
-            Some((left, _)) => pending.get(..left).unwrap_or(pending),
-            None => pending,
-        }
+        self.peer.cut.map_or(pending, |(left, _)| pending.get(..left).unwrap_or(pending))
     }
 
     fn verdict(&self) -> Verdict {

@@ -130,10 +130,7 @@ impl ArtemisInstallation {
             let help = "install it (apt-get install default-jre-headless), or set JAVA_HOME";
             BrokerError::not_installed("Java", &looked_for, help)
         })?;
-        let runtime = match java_version(&java) {
-            Some(version) => format!("Java {version}"),
-            None => "Java".to_owned(),
-        };
+        let runtime = java_version(&java).map_or_else(|| "Java".to_owned(), |version| format!("Java {version}"));
         Ok(Self { home, version, java, runtime })
     }
 
@@ -149,10 +146,7 @@ fn programs(root: Option<&Path>) -> Option<PathBuf> {
 }
 
 fn home(root: Option<&Path>) -> Result<PathBuf, BrokerError> {
-    let candidates = match root {
-        Some(root) => vec![root.to_owned()],
-        None => usual_folders(),
-    };
+    let candidates = root.map_or_else(usual_folders, |root| vec![root.to_owned()]);
     let found = candidates.iter().find(|home| home.join(BOOT).is_file());
     // A broker works in a directory of its own.
     let found = found.and_then(|home| home.canonicalize().ok());

@@ -181,10 +181,7 @@ fn is_address(text: &str) -> bool {
 fn public_url(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     let is_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
-    let (login, rest) = match rest.rsplit_once('@') {
-        Some((_, rest)) => ("***@", rest),
-        None => ("", rest),
-    };
+    let (login, rest) = rest.rsplit_once('@').map_or(("", rest), |(_, rest)| ("***@", rest));
     let place = rest.split(['?', '#']).next()?;
     let query = if place.len() < rest.len() { "?***" } else { "" };
     let authority = place.split('/').next()?;

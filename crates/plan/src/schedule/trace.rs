@@ -73,10 +73,7 @@ impl Trace {
     }
 
     fn add(&mut self, text: &str) -> Result<(), (String, &'static str)> {
-        let (time, size) = match text.split_once(',') {
-            Some((time, size)) => (time.trim(), Some(size.trim())),
-            None => (text, None),
-        };
+        let (time, size) = text.split_once(',').map_or((text, None), |(time, size)| (time.trim(), Some(size.trim())));
         let at = seconds(time).ok_or_else(|| {
             let time: String = time.chars().take(60).collect();
             (format!("{time:?} is no time"), "write seconds since the start of the load as digits, such as 12.345")
@@ -163,10 +160,7 @@ impl Trace {
 
     /// Messages until `t` ns after the start.
     pub(super) fn until(&self, t: u64, every: Option<u64>) -> f64 {
-        let (rounds, rest) = match every {
-            Some(every) => (t / every.max(1), t % every.max(1)),
-            None => (0, t),
-        };
+        let (rounds, rest) = every.map_or((0, t), |every| (t / every.max(1), t % every.max(1)));
         let within = self.times.partition_point(|time| *time < rest);
         rounds as f64 * self.times.len() as f64 + within as f64
     }

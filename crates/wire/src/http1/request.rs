@@ -122,10 +122,8 @@ impl HttpUrl {
         };
         let path = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, target) = rest.split_at(path);
-        let (login, address) = match authority.rsplit_once('@') {
-            Some((login, address)) => (Some(login), address),
-            None => (None, authority),
-        };
+        let (login, address) =
+            authority.rsplit_once('@').map_or((None, authority), |(login, address)| (Some(login), address));
         if login.is_none() && target.contains('@') && address.contains(':') {
             let port = address.rsplit(':').next().unwrap_or_default();
             if port.parse::<u16>().is_err() {
@@ -174,10 +172,7 @@ fn split_address(address: &str, default: u16) -> Result<(String, u16), UrlError>
             }
             (host, after.strip_prefix(':'))
         }
-        None => match address.split_once(':') {
-            Some((host, port)) => (host, Some(port)),
-            None => (address, None),
-        },
+        None => address.split_once(':').map_or((address, None), |(host, port)| (host, Some(port))),
     };
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b':');
     if host.is_empty() || !host.bytes().all(is_letter) {

@@ -451,10 +451,7 @@ fn is_end(byte: u8) -> bool {
 /// end of the line.
 #[inline]
 pub(super) fn read(text: &str) -> Option<(f64, usize)> {
-    match short(text.as_bytes()) {
-        Some(found) => Some(found),
-        None => any(text),
-    }
+    short(text.as_bytes()).or_else(|| any(text))
 }
 
 /// An integer or a decimal of a few digits, exactly as the slow way reads it: both integers that are divided are exact
