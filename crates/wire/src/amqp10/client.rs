@@ -22,16 +22,18 @@ use crate::amqp091::{
     DEFAULT_CHANNEL_MAX, DEFAULT_FRAME_MAX, DEFAULT_MAX_BODY, DEFAULT_TIMEOUT, EncodeError, Reader, Snippet,
 };
 
-/// How to log in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SaslMechanism {
-    /// User and password.
-    #[default]
-    Plain,
-    /// Whatever the transport proves, as with client certificates.
-    External,
-    /// As nobody.
-    Anonymous,
+measure::named! {
+    /// How to log in, by its name on the wire.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum SaslMechanism {
+        /// User and password.
+        #[default]
+        Plain = "PLAIN",
+        /// Whatever the transport proves, as with client certificates.
+        External = "EXTERNAL",
+        /// As nobody.
+        Anonymous = "ANONYMOUS",
+    }
 }
 
 /// Configuration of a client. `Default` is guest, with the limits of [`crate::amqp091::ClientConfig`].

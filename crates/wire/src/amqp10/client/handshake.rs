@@ -25,17 +25,6 @@ pub(super) fn wrong_protocol(offset: u64, input: &[u8]) -> Amqp10Error {
     Amqp10Error::WrongProtocol { guess, offset, bytes }
 }
 
-impl SaslMechanism {
-    /// Its name on the wire.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Plain => "PLAIN",
-            Self::External => "EXTERNAL",
-            Self::Anonymous => "ANONYMOUS",
-        }
-    }
-}
-
 impl Amqp10Client {
     /// Takes the header off that is due; `false` where it has not come whole.
     pub(super) fn take_header(&mut self, input: &mut &[u8]) -> Result<bool, Amqp10Error> {
