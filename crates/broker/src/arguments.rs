@@ -56,13 +56,13 @@ impl Arguments {
     /// Reads the arguments of a declaration of the queue `name`.
     pub(crate) fn read(name: &str, table: Table<'_>) -> Result<Self, Refusal> {
         if let Some(refused) = REFUSED.iter().find(|r| table.get(r).is_some()) {
-            return Err(Refusal::not_implemented(&format!(
+            return Err(Refusal::not_implemented(format_args!(
                 "the embedded broker does not offer '{refused}', which queue '{name}' wants, in \
                  vhost '/'; leave it out or use a managed broker"
             )));
         }
         let invalid = |argument: &str, why: &str| {
-            Refusal::precondition(&format!("invalid arg '{argument}' for queue '{name}' in vhost '/': {why}"))
+            Refusal::precondition(format_args!("invalid arg '{argument}' for queue '{name}' in vhost '/': {why}"))
         };
         let length = |argument| match table.get(argument).map(|v| (v, v.as_i64().map(u64::try_from))) {
             None => Ok(None),

@@ -123,8 +123,7 @@ impl Peer {
                 SettlementKind::Accepted => BasicAck::INFO.id,
                 SettlementKind::Rejected | SettlementKind::Requeued => BasicNack::INFO.id,
             };
-            let text = format!("unknown delivery tag {tag}");
-            return Reply::Refuse(Refusal::precondition(&text), cause);
+            return Reply::Refuse(Refusal::precondition(format_args!("unknown delivery tag {tag}")), cause);
         }
         if let Mode::Transaction(transaction) = &mut channel.mode {
             transaction.settlements.push(settlement);

@@ -394,7 +394,7 @@ impl Expiries {
 #[inline]
 pub(crate) fn time_to_live(properties: &[u8]) -> Result<Option<Nanos>, Refusal> {
     let Some(text) = Properties::from_bytes(properties).expiration() else { return Ok(None) };
-    parse(text).map(Some).map_err(|why| Refusal::precondition(&format!("invalid expiration '{text}': {why}")))
+    parse(text).map(Some).map_err(|why| Refusal::precondition(format_args!("invalid expiration '{text}': {why}")))
 }
 
 /// Reads a number as Erlang's `string:to_integer` does.

@@ -304,7 +304,7 @@ impl Peer {
 }
 
 fn login_refused(mechanism: &str) -> Refusal {
-    Refusal::access(&format!(
+    Refusal::access(format_args!(
         "Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
     ))
 }

@@ -174,7 +174,7 @@ impl VirtualHost {
         }
         let first = self.exchange_key(exchange)?;
         if self.exchanges.get(first).is_some_and(|x| x.internal) {
-            return Err(Refusal::access(&format!("cannot publish to internal exchange '{exchange}' in vhost '/'")));
+            return Err(Refusal::access(format_args!("cannot publish to internal exchange '{exchange}' in vhost '/'")));
         }
         let mut visited = std::mem::take(&mut self.visited);
         visited.clear();
