@@ -217,10 +217,7 @@ impl Peer {
 }
 
 fn bound_exchange(vhost: &VirtualHost, name: &str) -> Result<Destination, Refusal> {
-    if name.is_empty() {
-        return Err(Refusal::default_exchange());
-    }
-    vhost.exchange_key(name).map(Destination::Exchange)
+    if name.is_empty() { Err(Refusal::default_exchange()) } else { vhost.exchange_key(name).map(Destination::Exchange) }
 }
 
 fn clamp(count: u64) -> u32 {

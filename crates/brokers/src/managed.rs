@@ -496,10 +496,7 @@ fn parent_directory() -> PathBuf {
 pub(super) fn check_space(product: &'static str, directory: &Path, needed: u64) -> Result<(), BrokerError> {
     let space = rustix::fs::statvfs(directory).map_err(|error| BrokerError::io("look at", directory)(error.into()))?;
     let free = space.f_bavail.saturating_mul(space.f_frsize);
-    if free >= needed {
-        return Ok(());
-    }
-    Err(BrokerError::no_space(product, directory, free, needed))
+    if free >= needed { Ok(()) } else { Err(BrokerError::no_space(product, directory, free, needed)) }
 }
 
 /// A fault of a broker under load.

@@ -107,10 +107,7 @@ impl SizeSpec {
 
 /// A path with a comma in its name is one path.
 fn paths(text: &str) -> Vec<PathBuf> {
-    if Path::new(text).exists() {
-        return vec![text.into()];
-    }
-    text.split(',').map(|path| path.trim().into()).collect()
+    if Path::new(text).exists() { vec![text.into()] } else { text.split(',').map(|path| path.trim().into()).collect() }
 }
 
 impl FromStr for SizeSpec {

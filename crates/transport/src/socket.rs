@@ -205,10 +205,7 @@ impl<S: Side> Socket<S> {
     /// and further reads throw away what comes.
     #[inline]
     pub fn read(&mut self, cipher: &mut Vec<u8>, plain: &mut [u8]) -> Result<Received, SocketError> {
-        if self.session.is_some() {
-            return self.read_sealed(cipher, plain);
-        }
-        Ok(self.read_raw(plain)?)
+        if self.session.is_some() { self.read_sealed(cipher, plain) } else { Ok(self.read_raw(plain)?) }
     }
 
     #[inline]

@@ -495,10 +495,7 @@ impl Reader {
             return Some(token.text.len());
         }
         // Within a value that is secret no option begins.
-        if self.is_secret() && !token.before.is_empty() {
-            return None;
-        }
-        self.option(token)
+        if self.is_secret() && !token.before.is_empty() { None } else { self.option(token) }
     }
 
     fn option(&mut self, token: Token<'_>) -> Option<usize> {

@@ -210,10 +210,7 @@ impl<'a> Rest<'a> {
 
     fn label(&mut self) -> Result<String, Refused> {
         let name = self.take(|c| c.is_ascii_alphanumeric() || c == '_');
-        if name.is_empty() {
-            return Err(self.refused("lacks the name of a label"));
-        }
-        Ok(name.to_owned())
+        if name.is_empty() { Err(self.refused("lacks the name of a label")) } else { Ok(name.to_owned()) }
     }
 
     fn conditions(&mut self) -> Result<Vec<Condition>, Refused> {

@@ -76,10 +76,7 @@ impl<'a> Properties<'a> {
     #[inline]
     pub fn expiration(self) -> Option<&'a str> {
         let flags = u16::from_be_bytes(*self.bytes.first_chunk()?);
-        if flags & EXPIRATION == 0 {
-            return None;
-        }
-        self.decode().ok()?.expiration
+        if flags & EXPIRATION == 0 { None } else { self.decode().ok()?.expiration }
     }
 }
 

@@ -292,10 +292,7 @@ impl Receiver {
     pub(super) fn needs(&self, input: &[u8]) -> usize {
         let Some(&[_, _, _, s0, s1, s2, s3]) = input.first_chunk::<HEAD>() else { return 0 };
         let len = u64::from(u32::from_be_bytes([s0, s1, s2, s3])) + OVERHEAD as u64;
-        if len > u64::from(self.frame_max) {
-            return 0;
-        }
-        len as usize
+        if len > u64::from(self.frame_max) { 0 } else { len as usize }
     }
 
     #[inline(always)]
