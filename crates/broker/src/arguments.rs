@@ -75,12 +75,10 @@ impl Arguments {
             Some((_, Some("quorum"))) => QueueType::Quorum,
             Some((_, Some("stream"))) => QueueType::Stream,
             Some((_, Some(other))) => {
-                let why = format!("\"unsupported queue type '{other}'\"");
-                return Err(invalid("x-queue-type", &why));
+                return Err(invalid("x-queue-type", &format!("\"unsupported queue type '{other}'\"")));
             }
             Some((other, None)) => {
-                let why = format!("{{unacceptable_type,{}}}", type_name(other));
-                return Err(invalid("x-queue-type", &why));
+                return Err(invalid("x-queue-type", &format!("{{unacceptable_type,{}}}", type_name(other))));
             }
         };
         let overflow = match table.get("x-overflow").map(Value::as_str) {
@@ -122,8 +120,7 @@ fn check_dead_letters(table: Table<'_>, is_stream: bool) -> Result<(), (&'static
     let [exchange, key] = ["x-dead-letter-exchange", "x-dead-letter-routing-key"];
     for argument in [exchange, key] {
         if let Some(other) = table.get(argument).filter(|it| it.as_str().is_none()) {
-            let why = format!("{{unacceptable_type,{}}}", type_name(other));
-            return Err((argument, why));
+            return Err((argument, format!("{{unacceptable_type,{}}}", type_name(other))));
         }
     }
     match (table.get(exchange), table.get(key)) {

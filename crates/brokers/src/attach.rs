@@ -44,8 +44,7 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, BrokerError> {
         _renewal: renewal,
     };
     if let Some(options) = &attached.node {
-        let step = format!("connecting to the Erlang node {}", options.node);
-        progress(Progress::Step(&step));
+        progress(Progress::Step(&format!("connecting to the Erlang node {}", options.node)));
         check_node(options, request.control)?;
     }
     if let Some(options) = attached.management() {
@@ -223,8 +222,7 @@ fn password(user: &str) -> Result<Secret, Problem> {
         None if user == "guest" => Ok(Secret::new("guest")),
         None => {
             let cause = "there is no password for the user of the management API";
-            let help = format!("set {OWN_PASSWORD} or {PASSWORD}");
-            Err(Problem::new(cause, user, help))
+            Err(Problem::new(cause, user, format!("set {OWN_PASSWORD} or {PASSWORD}")))
         }
     }
 }

@@ -92,8 +92,7 @@ impl Embedded {
             .process_group(0)
             .spawn()
             .map_err(|e| {
-                let cause = format!("cannot start `{exe} broker`");
-                Problem::new(cause, e, "see ulimit -u and the file's permissions")
+                Problem::new(format!("cannot start `{exe} broker`"), e, "see ulimit -u and the file's permissions")
             })?;
         let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
         let scheme = certificates.as_ref().map_or("amqp", |_| "amqps");

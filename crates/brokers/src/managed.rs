@@ -329,8 +329,7 @@ impl Managed {
             Fault::Resume => self.resume(),
             Fault::Kill => self.kill(),
             Fault::CutOff | Fault::Join => {
-                let why = format!("{} has no links to cut", self.launch.product);
-                return Err(BrokerError::Fault(why));
+                return Err(BrokerError::Fault(format!("{} has no links to cut", self.launch.product)));
             }
             Fault::Restart => return self.restart(&mut Waiting { progress: &mut |_| {}, cancelled: &|| false }),
         };
@@ -349,8 +348,7 @@ impl Managed {
         self.wait_for_exit(EXIT_TIMEOUT, &|| false)?;
         self.guardian()?.start_again()?;
         self.process = None;
-        let what = format!("restarting {}", self.launch.product);
-        self.wait_until_ready(&what, waiting)
+        self.wait_until_ready(&format!("restarting {}", self.launch.product), waiting)
     }
 
     /// Has the broker end by itself (SIGTERM), with all its data on the disk. Its files stay until [`Self::stop`].

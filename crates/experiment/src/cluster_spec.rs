@@ -25,8 +25,7 @@ impl BrokerSpec {
         }
         if let Some(file) = self.definitions.as_ref().filter(|file| !file.is_file()) {
             let why = format!(": there is no file {}", file.display());
-            let help = "make one with `bellows topology generate`";
-            return Err(wrong("broker.definitions", why, help));
+            return Err(wrong("broker.definitions", why, "make one with `bellows topology generate`"));
         }
         Ok(())
     }
@@ -74,8 +73,7 @@ impl Experiment {
                 return Err(wrong(key(), why, "name one that there is, or set broker.nodes"));
             }
             if !numbers.is_empty() && spec.url.is_some() {
-                let why = " has no effect on a load with a url of its own";
-                return Err(wrong(key(), why, "leave out one of the two"));
+                return Err(wrong(key(), " has no effect on a load with a url of its own", "leave out one of the two"));
             }
         }
         Ok(())

@@ -69,8 +69,7 @@ mod tests {
     /// A report listed the size of messages and other keys of messages.
     #[test]
     fn a_program_has_no_keys_of_messages() {
-        let text = "[[load]]\nkind = 'command'\ncommand = ['true']\n";
-        let experiment = read(text);
+        let experiment = read("[[load]]\nkind = 'command'\ncommand = ['true']\n");
         let load = serde_json::json!([{"kind": "command", "command": ["true"]}]);
         assert_eq!(experiment.to_json()["load"], load);
         assert_eq!(read(&experiment.to_toml()).load, experiment.load);

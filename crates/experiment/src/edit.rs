@@ -94,12 +94,10 @@ fn replace(at: &mut Value, path: &[&str], new: Value) -> Result<(), Refused> {
         Value::Array(items) => {
             let count = items.len();
             let index = first.parse::<usize>().map_err(|_| {
-                let what = format!("{first:?} is not the number of a list entry");
-                Refused::new(what, "write it as in load.0.rate")
+                Refused::new(format!("{first:?} is not the number of a list entry"), "write it as in load.0.rate")
             })?;
             let item = items.get_mut(index).ok_or_else(|| {
-                let what = format!("there is no entry {index}: the list has {count}");
-                Refused::new(what, "count from 0")
+                Refused::new(format!("there is no entry {index}: the list has {count}"), "count from 0")
             })?;
             replace(item, rest, new)
         }

@@ -129,8 +129,7 @@ fn wrong_brackets(origin: &str, source: &str) -> Option<Problem> {
             }
         };
         let line = line_of(source, key.span().start);
-        let cause = format!("{origin}:{line}: {written}: {what}");
-        Some(Problem::new(cause, written, help))
+        Some(Problem::new(format!("{origin}:{line}: {written}: {what}"), written, help))
     })
 }
 

@@ -158,8 +158,7 @@ fn check_node(i: usize, spec: &FaultSpec, nodes: u32) -> Result<(), Problem> {
     if let Some(node) = spec.node.filter(|node| *node >= nodes) {
         let key = format!("fault.{i}.node");
         let cause = format!("{key} = {node}, and there are {nodes}, from 0 on");
-        let help = "name one that there is, or set broker.nodes";
-        return Err(Problem::new(cause, "", help).about(key));
+        return Err(Problem::new(cause, "", "name one that there is, or set broker.nodes").about(key));
     }
     if spec.kind == RunFault::Partition && nodes < 2 {
         let key = format!("fault.{i}.kind");

@@ -72,8 +72,7 @@ impl Origin {
         };
         match self.place(&problem.about, &what) {
             Some(Place { text, value }) => {
-                let cause = format!("{text}: {what}");
-                Problem::new(cause, observed(value.unwrap_or(text)), help)
+                Problem::new(format!("{text}: {what}"), observed(value.unwrap_or(text)), help)
             }
             // The cause names the option already.
             None if !problem.about.is_empty() => Problem::new(what, observed(self.option(&problem.about)), help),

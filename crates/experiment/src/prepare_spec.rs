@@ -240,8 +240,7 @@ mod tests {
             let told = refused(&text);
             assert!(told.contains(key), "{key}: {told}\n{text}");
         }
-        let stream = format!("{kept}{queue}queue-type = \"stream\"\nfill = 10\n{LOAD}");
-        assert_eq!(refused(&stream), "");
+        assert_eq!(refused(&format!("{kept}{queue}queue-type = \"stream\"\nfill = 10\n{LOAD}")), "");
     }
 
     #[test]

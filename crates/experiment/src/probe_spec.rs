@@ -262,8 +262,7 @@ impl Experiment {
         }
         let others = !self.load.is_empty() || self.churn.is_some();
         if !self.probe.is_empty() && !others && self.phases.measure.0 == Nanos::ZERO {
-            let help = "give it a length";
-            return Err(wrong("phases.measure", ": probes alone would not end", help));
+            return Err(wrong("phases.measure", ": probes alone would not end", "give it a length"));
         }
         for (i, probe) in self.probe.iter().enumerate() {
             let key = |key: &str| format!("probe.{i}.{key}");
@@ -281,8 +280,7 @@ impl Experiment {
             ];
             let mut paces = paces.iter().filter(|(_, given)| *given);
             if let (Some(_), Some((second, _))) = (paces.next(), paces.next()) {
-                let why = ": a probe takes one of every, rate and schedule";
-                return Err(wrong(key(second), why, "leave one out"));
+                return Err(wrong(key(second), ": a probe takes one of every, rate and schedule", "leave one out"));
             }
             probe.check_target(&self.broker).map_err(|(at, why, help)| wrong(key(at), why, help))?;
             if probe.is_management() && !self.broker.has_management() {

@@ -78,8 +78,7 @@ impl ScrapeSpec {
         }
         for (name, length) in [("every", self.every), ("timeout", self.timeout)] {
             if length < SHORTEST {
-                let help = format!("give at least {SHORTEST}");
-                return Err(wrong(key(name), format!(" is {length}"), help));
+                return Err(wrong(key(name), format!(" is {length}"), format!("give at least {SHORTEST}")));
             }
         }
         if self.max_series == 0 || self.max_series > MOST_SERIES {

@@ -102,8 +102,7 @@ impl BrokerSpec {
                 BrokerKind::Artemis => "leave it out: a managed Artemis has no TLS",
                 BrokerKind::Rabbitmq | BrokerKind::Embedded => "set broker.tls = true, or leave it out",
             };
-            let key = format!("broker.{key}");
-            return Err(wrong(key, " has no effect without TLS", help));
+            return Err(wrong(format!("broker.{key}"), " has no effect without TLS", help));
         }
         let alone = match (&self.cert, &self.key) {
             (Some(_), None) => Some(("broker.cert", " is given without {broker.key}")),

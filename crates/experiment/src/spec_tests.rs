@@ -64,8 +64,7 @@ fn every_shape_is_read() {
         spec.resolve(true).unwrap().spacing()
     };
     assert_eq!(arrivals("poisson:5000,seed=7"), Spacing::Poisson { seed: 7 });
-    let sine = "sine:mean=5,amplitude=4,period=20s,arrivals=poisson";
-    assert_eq!(arrivals(sine), Spacing::Poisson { seed: 0 });
+    assert_eq!(arrivals("sine:mean=5,amplitude=4,period=20s,arrivals=poisson"), Spacing::Poisson { seed: 0 });
     assert_eq!(arrivals("constant:1"), Spacing::Even);
 }
 
@@ -472,8 +471,7 @@ fn every_secret_is_one_of_the_hidden_values() {
 #[test]
 fn where_every_load_has_its_own_broker_the_first_is_watched() {
     let port = |loads: &str| {
-        let text = format!("name = \"x\"\n[broker]\nkind = \"attach\"\n{loads}");
-        let experiment = read(&text);
+        let experiment = read(&format!("name = \"x\"\n[broker]\nkind = \"attach\"\n{loads}"));
         experiment.endpoint().unwrap().port
     };
     let own = |port: u16| format!("[[load]]\ndestination = \"queue://q\"\nurl = \"amqp://127.0.0.1:{port}\"\n");

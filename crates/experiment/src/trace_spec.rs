@@ -66,13 +66,11 @@ impl TraceSpec {
     fn check(&self, key: &impl Fn(&str) -> String) -> Result<FunctionPattern, Problem> {
         let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         if self.name.len() > ProbePlan::LONGEST_NAME || !self.name.bytes().all(is_letter) {
-            let help = "use at most 30 lower-case letters, digits and -";
-            return Err(wrong(key("name"), " cannot name a trace", help));
+            return Err(wrong(key("name"), " cannot name a trace", "use at most 30 lower-case letters, digits and -"));
         }
         if self.role.as_deref() == Some("") {
             // It would be that of each process that has a registered name.
-            let help = "name one, such as queue, or leave it out";
-            return Err(wrong(key("role"), " is empty", help));
+            return Err(wrong(key("role"), " is empty", "name one, such as queue, or leave it out"));
         }
         let limits = [
             ("limit", self.limit, MOST_CALLS),
@@ -93,8 +91,7 @@ impl TraceSpec {
             .map_err(|refused: Refused| wrong(key("call"), format!(": {}", refused.what), refused.help))?;
         if function.function.is_none() {
             let why = format!(" = {function} means every function of a module");
-            let help = "name one, such as rabbit_mgmt_wm_queues:to_json/2";
-            return Err(wrong(key("call"), why, help));
+            return Err(wrong(key("call"), why, "name one, such as rabbit_mgmt_wm_queues:to_json/2"));
         }
         Ok(function)
     }

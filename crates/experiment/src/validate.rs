@@ -59,8 +59,7 @@ impl Experiment {
         if length <= most {
             return Ok(());
         }
-        let help = format!("give it a name of {most} bytes at most");
-        Err(wrong("name", format!(" has {length} bytes"), help))
+        Err(wrong("name", format!(" has {length} bytes"), format!("give it a name of {most} bytes at most")))
     }
 
     /// Blocks with profiling and without need a profile, time for some of each, and no other switching.
@@ -324,12 +323,10 @@ fn check_fill(place: &str, spec: &LoadSpec) -> Result<(), Problem> {
     }
     let mut names = spec.destinations.iter().chain([&spec.destination]);
     if names.any(|name| name.starts_with("topic://")) {
-        let why = ": messages to a topic are lost before its consumers exist";
-        return of(why, "use a destination queue://NAME");
+        return of(": messages to a topic are lost before its consumers exist", "use a destination queue://NAME");
     }
     if spec.exclusive {
-        let why = ": an exclusive queue belongs to the connection of its consumers";
-        return of(why, "leave out {exclusive}");
+        return of(": an exclusive queue belongs to the connection of its consumers", "leave out {exclusive}");
     }
     let many = spec.destinations.len() > 1 || spec.num_destinations > 1;
     if spec.random_routing_keys.is_some() || (many && spec.queue.exchange.is_some()) {
@@ -412,15 +409,12 @@ impl BrokerSpec {
             (Some(url), _) => {
                 let login = "give the user as {broker.management-user}, and the password in \
                              BELLOWS_MANAGEMENT_PASSWORD";
-                check_url(url, login).map_err(|problem| {
-                    let why = format!(": {}", problem.value);
-                    wrong("broker.management", why, problem.help)
-                })?;
+                check_url(url, login)
+                    .map_err(|problem| wrong("broker.management", format!(": {}", problem.value), problem.help))?;
             }
             (None, Some(_)) => {
                 let help = "set {broker.management} = \"http://HOST:15672\", or leave it out";
-                let why = " has no effect without {broker.management}";
-                return Err(wrong("broker.management-user", why, help));
+                return Err(wrong("broker.management-user", " has no effect without {broker.management}", help));
             }
             (None, None) => {}
         }
@@ -445,10 +439,7 @@ impl BrokerSpec {
             (None, None) => Ok(()),
             (Some(node), _) => {
                 let parsed = node.parse::<erlang::NodeName>();
-                parsed.map(|_| ()).map_err(|refused| {
-                    let why = format!(": {}", refused.what);
-                    wrong("broker.node", why, refused.help)
-                })
+                parsed.map(|_| ()).map_err(|refused| wrong("broker.node", format!(": {}", refused.what), refused.help))
             }
         }
     }

@@ -475,8 +475,7 @@ mod tests {
                     assert!(!leaks, "round {round}: {url:?}: {told}");
                 }
             }
-            let url = format!("amqp://me:{encoded}@localhost/v");
-            assert_eq!(read(&url).password(), password);
+            assert_eq!(read(&format!("amqp://me:{encoded}@localhost/v")).password(), password);
         }
     }
 

@@ -234,8 +234,7 @@ impl Management {
                 }
                 let part_of = Map::from_iter([(section.to_owned(), Value::from(part.to_vec()))]);
                 let body = Value::Object(part_of).to_string();
-                let what = format!("import {section}");
-                self.ask(&Method::POST, &path, Some(body.as_bytes()), &what, MOST_EXPORTED)?;
+                self.ask(&Method::POST, &path, Some(body.as_bytes()), &format!("import {section}"), MOST_EXPORTED)?;
                 stage.done += part.len() as u64;
             }
         }
@@ -274,10 +273,7 @@ impl Management {
     /// Whether a virtual host that was named is there: in one that is not, nothing is found.
     fn check_vhost(&self, vhost: Option<&str>) -> Result<(), Problem> {
         let Some(vhost) = vhost else { return Ok(()) };
-        let get = |path: &str| {
-            let what = "look for the virtual host";
-            self.ask(&Method::GET, path, None, what, MOST_VHOSTS)
-        };
+        let get = |path: &str| self.ask(&Method::GET, path, None, "look for the virtual host", MOST_VHOSTS);
         match get(&format!("/api/vhosts/{}", escaped(vhost))) {
             Ok(_) => return Ok(()),
             Err(error) if !error.not_found => return Err(error.into()),
@@ -370,8 +366,7 @@ fn paths(definitions: &Definitions, section: &'static str, vhost: Option<&str>) 
         let text = |key: &str| object.get(key).and_then(Value::as_str);
         let (Some(name), Some(vhost)) = (text("name"), vhost.or_else(|| text("vhost"))) else {
             let cause = format!("an object of {section} has no name or no virtual host");
-            let help = "give its virtual host with --vhost, or correct the file";
-            return Err(Problem::new(cause, brief(object), help));
+            return Err(Problem::new(cause, brief(object), "give its virtual host with --vhost, or correct the file"));
         };
         if section == "exchanges" && (name.is_empty() || name.starts_with("amq.")) {
             continue;

@@ -156,8 +156,7 @@ mod tests {
     #[test]
     fn what_the_guardian_says_is_understood() {
         let me = ProcessId::of(std::process::id()).unwrap();
-        let told = format!("started {}", serde_json::to_string(&me).unwrap());
-        assert_eq!(Message::parse(&told), Message::Started(me));
+        assert_eq!(Message::parse(&format!("started {}", serde_json::to_string(&me).unwrap())), Message::Started(me));
         assert_eq!(Message::parse("exited signal 9"), Message::Exited("signal 9".into()));
         assert_eq!(Message::parse("failed no room"), Message::Failed("no room".into()));
         assert_eq!(Message::parse("Usage: x"), Message::Failed("it says \"Usage: x\"".into()));

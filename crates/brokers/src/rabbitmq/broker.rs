@@ -330,8 +330,7 @@ fn enable(config: &mut Config, plugin: &str, key: &str) -> Result<String, Broker
     let [free] = free_ports()?;
     let mut setting = |what: &str, value: String| -> String {
         let settings = &mut config.settings;
-        let key = format!("{key}.tcp.{what}");
-        settings.entry(key).or_insert(value).clone()
+        settings.entry(format!("{key}.tcp.{what}")).or_insert(value).clone()
     };
     let ip = setting("ip", LOCAL.to_owned());
     let port = setting("port", free.to_string());
@@ -534,8 +533,7 @@ mod tests {
     #[test]
     fn loads_over_amqp_1_0_are_refused_before_a_node_that_does_not_speak_it_is_started() {
         let experiment = |protocol: &str| {
-            let text = format!("[[load]]\n[[load]]\nprotocol = {protocol:?}");
-            Experiment::from_toml(&text, "test").unwrap()
+            Experiment::from_toml(&format!("[[load]]\n[[load]]\nprotocol = {protocol:?}"), "test").unwrap()
         };
         for version in ["3.10.8", "3.13.7"] {
             let problem = refuse_amqp10(&experiment("amqp10"), version).unwrap_err();

@@ -240,7 +240,6 @@ mod tests {
         assert!(begun.elapsed() < TIMEOUT / 2, "{:?}", begun.elapsed());
         assert!(error.to_string().contains("stopped"), "{error}");
         // It says which question that was.
-        let said = "the broker did not answer about its processes: ";
-        assert!(error.to_string().starts_with(said), "{error}");
+        assert!(error.to_string().starts_with("the broker did not answer about its processes: "), "{error}");
     }
 }

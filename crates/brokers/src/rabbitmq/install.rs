@@ -99,8 +99,7 @@ impl Installation {
             missing => {
                 let folders = missing.iter().map(|name| format!("deps/{name}/ebin"));
                 let folders: Vec<String> = folders.collect();
-                let why = format!("no compiled application in {}", folders.join(", "));
-                Err(checkout.not_made(why))
+                Err(checkout.not_made(format!("no compiled application in {}", folders.join(", "))))
             }
         }
     }
@@ -332,8 +331,7 @@ mod tests {
         assert_eq!(needed_applications(text), ["kernel", "stdlib", "ra"]);
         assert!(needed_applications("{application, x, [{applications, []}]}.").is_empty());
         assert!(needed_applications("garbage").is_empty());
-        let optional = "{applications, [a, b]}, {optional_applications, [b]}";
-        assert_eq!(needed_applications(optional), ["a"]);
+        assert_eq!(needed_applications("{applications, [a, b]}, {optional_applications, [b]}"), ["a"]);
     }
 
     #[test]

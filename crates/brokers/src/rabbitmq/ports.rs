@@ -206,8 +206,7 @@ impl ListenerPort {
             Some((pid, name)) => format!("by {name}, process {pid}"),
             None => "by another program".to_owned(),
         };
-        let help = format!("stop that program, or use a free port: broker.config.{key} = N");
-        BrokerError::config(cause, by, help)
+        BrokerError::config(cause, by, format!("stop that program, or use a free port: broker.config.{key} = N"))
     }
 }
 
@@ -274,8 +273,7 @@ mod tests {
                 let refused = check(&config(&[], &settings)).unwrap_err().problem();
                 let cause = format!("port {port} of broker.config.prometheus.tcp.port is taken");
                 assert_eq!(refused.cause, cause);
-                let own = format!("process {}", std::process::id());
-                assert!(refused.value.ends_with(&own), "{refused:?}");
+                assert!(refused.value.ends_with(&format!("process {}", std::process::id())), "{refused:?}");
                 assert!(refused.help.contains("broker.config.prometheus.tcp.port = N"));
             }
             drop(listener);

@@ -13,8 +13,7 @@ const KEY: &str = "give a PEM file with -----BEGIN PRIVATE KEY----- (openssl pke
 
 /// The TLS library offers no version.
 pub(super) fn unsupported(error: rustls::Error) -> Problem {
-    let help = "this is a defect of bellows, please report it";
-    Problem::new("no TLS version can be used", error, help)
+    Problem::new("no TLS version can be used", error, "this is a defect of bellows, please report it")
 }
 
 /// Reads all certificates of a file; at least one.
@@ -22,8 +21,7 @@ pub(super) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, 
     let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let found = read.map_err(|error| unreadable(file, "a certificate", &error, CERTIFICATE))?;
     if found.is_empty() {
-        let cause = format!("{} holds no certificate", file.display());
-        return Err(Problem::new(cause, "", CERTIFICATE));
+        return Err(Problem::new(format!("{} holds no certificate", file.display()), "", CERTIFICATE));
     }
     Ok(found)
 }

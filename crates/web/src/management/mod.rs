@@ -86,8 +86,7 @@ impl From<RequestError> for Problem {
 pub fn check_url(url: &str, login: &str) -> Result<(), Problem> {
     let refuse = |why: &str, help: &str| {
         let shown = crate::redact::url(url);
-        let cause = format!("{shown} is not the address of a management API");
-        Err(Problem::new(cause, why, help))
+        Err(Problem::new(format!("{shown} is not the address of a management API"), why, help))
     };
     const EXAMPLE: &str = "write it as http://localhost:15672";
     let Ok(uri) = url.trim().parse::<Uri>() else { return refuse("it is not a URL", EXAMPLE) };

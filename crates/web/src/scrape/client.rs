@@ -162,12 +162,10 @@ impl Client {
                 return Ok(());
             }
             if page.parser.totals().bytes > MOST_PAGE {
-                let value = format!("{} bytes and more", count(MOST_PAGE));
-                return Err(self.problem("has no end", &value, NO_END));
+                return Err(self.problem("has no end", &format!("{} bytes and more", count(MOST_PAGE)), NO_END));
             }
             if Clock.now() > deadline {
-                let value = format!("{} without an end", self.plan.timeout);
-                return Err(self.problem("took too long", &value, SLOW));
+                return Err(self.problem("took too long", &format!("{} without an end", self.plan.timeout), SLOW));
             }
         }
     }

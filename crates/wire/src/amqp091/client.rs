@@ -143,10 +143,7 @@ impl Side for ClientSide {
                 properties,
                 body,
             }),
-            method => {
-                let what = format!("a server does not send {}", method.info().name);
-                Err((reply::COMMAND_INVALID, what))
-            }
+            method => Err((reply::COMMAND_INVALID, format!("a server does not send {}", method.info().name))),
         }
     }
 

@@ -236,8 +236,7 @@ impl<S: Side> Connection<S> {
     #[cold]
     pub(super) fn out_of_turn(&mut self, method: &Method<'_>) -> Error {
         let (name, awaited) = (method.info().name, S::awaited(self.state));
-        let what = format!("{name} came instead of the {awaited}");
-        self.fail_with((reply::COMMAND_INVALID, what), &[])
+        self.fail_with((reply::COMMAND_INVALID, format!("{name} came instead of the {awaited}")), &[])
     }
 
     pub(super) fn end(&mut self) {

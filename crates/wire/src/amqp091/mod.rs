@@ -74,8 +74,7 @@ fn decode_method(id: MethodId, fields: &[u8]) -> Result<Method<'_>, Violation> {
 
 #[cold]
 fn surplus(id: MethodId, reader: &Reader<'_>) -> Violation {
-    let what = format!("{} is {} bytes too long", id.name(), reader.rest().len());
-    (reply::SYNTAX_ERROR, what)
+    (reply::SYNTAX_ERROR, format!("{} is {} bytes too long", id.name(), reader.rest().len()))
 }
 
 #[cold]

@@ -125,8 +125,7 @@ impl Side for ServerSide {
         body: &'a [u8],
     ) -> Result<ServerEvent<'a>, Violation> {
         if id != BasicPublish::INFO.id {
-            let what = format!("a client does not send {}", id.name());
-            return Err((reply::COMMAND_INVALID, what));
+            return Err((reply::COMMAND_INVALID, format!("a client does not send {}", id.name())));
         }
         let publish: BasicPublish<'a> = decode_as(fields)?;
         Ok(ServerEvent::Publish {
@@ -196,8 +195,7 @@ impl Connection<ServerSide> {
             return Err(self.fail_with((reply::NOT_ALLOWED, what), &[]));
         }
         if self.common.rx.channel_state(channel) != ChannelState::Closed {
-            let what = format!("channel {channel} is open already");
-            return Err(self.fail_with((reply::CHANNEL_ERROR, what), &[]));
+            return Err(self.fail_with((reply::CHANNEL_ERROR, format!("channel {channel} is open already")), &[]));
         }
         self.common.rx.set_channel_state(channel, ChannelState::Open);
         self.common.send_small(channel, &ChannelOpenOk::default());

@@ -276,8 +276,7 @@ impl Amqp10Client {
         match (frame.kind, is_login) {
             (FRAME_SASL, true) | (FRAME_AMQP, false) => {}
             (kind, _) => {
-                let what = format!("unexpected frame of type {kind}");
-                return Err((FRAMING_ERROR, what).into());
+                return Err((FRAMING_ERROR, format!("unexpected frame of type {kind}")).into());
             }
         }
         if frame.body.is_empty() {
@@ -376,8 +375,7 @@ impl Amqp10Client {
     fn take_attach<'i>(&mut self, number: u16, attach: &Attach<'i>) -> Result<Step<'i>, Violation> {
         let session = self.session(number)?;
         let Some(handle) = session.learn(attach.handle, attach.name, !attach.is_receiver) else {
-            let what = format!("an unrequested link {:?} was attached", attach.name);
-            return Err((NOT_ALLOWED, what));
+            return Err((NOT_ALLOWED, format!("an unrequested link {:?} was attached", attach.name)));
         };
         let Some(link) = session.link(handle) else { return Ok(Step::Nothing) };
         link.is_attached = true;
@@ -737,8 +735,7 @@ impl Link {
             (Some(partial), Some(id)) if id == partial.id => partial,
             (None, Some(id)) => Partial { id, settled: false },
             (_, id) => {
-                let what = format!("a transfer has the delivery id {id:?}, out of order");
-                return Err((NOT_ALLOWED, what));
+                return Err((NOT_ALLOWED, format!("a transfer has the delivery id {id:?}, out of order")));
             }
         };
         settled |= transfer.settled == Some(true);

@@ -51,8 +51,7 @@ impl RequestHead<'_> {
     pub fn check(&self) -> Result<(), HttpError> {
         let is_visible = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
         if !is_token(self.method) || self.method == "CONNECT" {
-            let help = "use GET, HEAD or another method of letters";
-            return Err(refused("method", self.method, help));
+            return Err(refused("method", self.method, "use GET, HEAD or another method of letters"));
         }
         let is_target = self.target.starts_with('/') || self.target == "*";
         if !is_target || !is_visible(self.target) || self.target.contains('#') {
@@ -61,22 +60,18 @@ impl RequestHead<'_> {
             return Err(refused("target", "what was given", help));
         }
         if self.host.is_empty() || !is_visible(self.host) || self.host.contains(['/', '@', '?']) {
-            let help = "give a host name or an address, and a port";
-            return Err(refused("host", self.host, help));
+            return Err(refused("host", self.host, "give a host name or an address, and a port"));
         }
         for (name, value) in self.headers {
             if !is_token(name) {
-                let help = "a header's name has letters, digits and -";
-                return Err(refused("header name", name, help));
+                return Err(refused("header name", name, "a header's name has letters, digits and -"));
             }
             if OWN.iter().any(|own| own.eq_ignore_ascii_case(name)) {
-                let help = "bellows writes it itself, leave it out";
-                return Err(refused("header", name, help));
+                return Err(refused("header", name, "bellows writes it itself, leave it out"));
             }
             let is_control = |byte: u8| (byte < b' ' && byte != b'\t') || byte == 0x7f;
             if value.bytes().any(is_control) {
-                let help = "its value has no line ends and no control characters";
-                return Err(refused("header", name, help));
+                return Err(refused("header", name, "its value has no line ends and no control characters"));
             }
         }
         Ok(())
@@ -250,8 +245,7 @@ mod tests {
         assert_eq!(url.target, "/api/queues?columns=name");
         let (user, password) = url.login.clone().unwrap_or_default();
         assert_eq!((user.as_str(), password.expose()), ("me", "p@ss"));
-        let shown = "http://localhost:15672/api/queues?columns=name";
-        assert_eq!(url.to_string(), shown);
+        assert_eq!(url.to_string(), "http://localhost:15672/api/queues?columns=name");
         assert!(!format!("{url:?}").contains("p@ss"));
         let six = HttpUrl::parse("https://[::1]?x").unwrap_or_else(|error| panic!("{error}"));
         assert_eq!((six.port, six.target.as_str()), (443, "/?x"));

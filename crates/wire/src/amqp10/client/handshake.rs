@@ -69,10 +69,7 @@ impl Amqp10Client {
                 Err(Failure::LogIn(Amqp10Error::Refused { code: *code, reason }))
             }
             (Phase::Opening, Performative::Open(open)) => Ok(self.opened(now, open)),
-            (_, other) => {
-                let what = format!("{} came instead of the {}", other.name(), self.awaited());
-                Err((NOT_ALLOWED, what).into())
-            }
+            (_, other) => Err((NOT_ALLOWED, format!("{} came instead of the {}", other.name(), self.awaited())).into()),
         }
     }
 

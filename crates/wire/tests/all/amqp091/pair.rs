@@ -77,8 +77,7 @@ fn conversation(lengths: &[u64]) -> (Vec<u8>, Vec<u8>) {
     pair.server.send(0, &ConnectionBlocked { reason: "low on memory" }).expect("sends");
     pair.server.send(0, &ConnectionUnblocked {}).expect("sends");
     pair.server.send(1, &BasicGetEmpty::default()).expect("sends");
-    let text = "NOT_FOUND - no queue 'q'";
-    pair.server.close_channel(1, 404, text, QueueDeclare::INFO.id);
+    pair.server.close_channel(1, 404, "NOT_FOUND - no queue 'q'", QueueDeclare::INFO.id);
     (pair.client.pending_output().to_vec(), pair.server.pending_output().to_vec())
 }
 
@@ -250,8 +249,7 @@ fn a_refused_login_says_why() {
     let login = pair.output();
     let event = pair.server.poll(pair.now, &mut login.as_slice()).expect("reads");
     assert!(matches!(event, Some(ServerEvent::Login { user: "guest", .. })), "{event:?}");
-    let text = "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN.";
-    pair.server.refuse(pair.now, 403, text);
+    pair.server.refuse(pair.now, 403, "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN.");
     pair.settle();
     assert!(pair.client_log[0].starts_with("Closed { closing: Closing { code: 403"));
     assert_eq!(pair.server_log, ["CloseOk"]);

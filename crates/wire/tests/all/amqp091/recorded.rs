@@ -261,8 +261,7 @@ fn the_server_says_what_rabbitmq_said() {
         (
             "channel.close",
             Box::new(|s| {
-                let text = "NOT_FOUND - no queue 'nope' in vhost '/'";
-                s.close_channel(CHANNEL, 404, text, QueueDeclare::INFO.id);
+                s.close_channel(CHANNEL, 404, "NOT_FOUND - no queue 'nope' in vhost '/'", QueueDeclare::INFO.id);
                 Ok(())
             }),
         ),
