@@ -123,8 +123,7 @@ mod tests {
         for (kind, name) in names {
             params.distinguished_name.push(kind.clone(), *name);
         }
-        let key = KeyPair::generate().unwrap();
-        params.self_signed(&key).unwrap().der().to_vec()
+        params.self_signed(&KeyPair::generate().unwrap()).unwrap().der().to_vec()
     }
 
     #[test]

@@ -111,8 +111,7 @@ impl Session {
     fn drop_by_fault(&mut self, in_order: bool, now: Time, vhost: &mut VirtualHost) {
         if in_order {
             self.peer.answer_all(&mut self.server);
-            let cause = MethodId::default();
-            self.server.close(now, reply::CONNECTION_FORCED, DROPPED, cause);
+            self.server.close(now, reply::CONNECTION_FORCED, DROPPED, MethodId::default());
         } else {
             self.peer.is_finished = true;
         }

@@ -504,10 +504,9 @@ mod tests {
 
     /// Takes one: its number, whether it was delivered before, its address.
     fn take(queue: &mut Queue) -> Option<(u32, bool, u64)> {
-        queue.take().map(|t| {
-            let body = t.record.body.try_into().expect("four bytes");
-            (u32::from_le_bytes(body), t.redelivered, t.address)
-        })
+        queue
+            .take()
+            .map(|t| (u32::from_le_bytes(t.record.body.try_into().expect("four bytes")), t.redelivered, t.address))
     }
 
     #[test]

@@ -189,8 +189,7 @@ fn headers_decide_and_are_never_cached() {
 fn an_exchange_that_deletes_itself_goes_with_its_last_binding() {
     let mut f = fixture();
     let a = f.queue("a");
-    let wanted = ExchangeDeclare { auto_delete: true, ..exchange("x", "topic") };
-    f.vhost.declare_exchange(&wanted).unwrap();
+    f.vhost.declare_exchange(&ExchangeDeclare { auto_delete: true, ..exchange("x", "topic") }).unwrap();
     f.bind("x", Destination::Queue(a), "k");
     assert!(f.vhost.delete_exchange("x", true).is_err(), "in use");
     f.vhost.remove_queue(a);

@@ -68,10 +68,9 @@ impl Certificates {
         let this = Self { directory: directory.to_owned() };
         let mut written = Vec::new();
         let made = texts().and_then(|texts| {
-            texts.into_iter().try_for_each(|(name, text)| {
-                let path = this.file(name);
-                new_private_file(&path, text.as_bytes(), &mut written)
-            })
+            texts
+                .into_iter()
+                .try_for_each(|(name, text)| new_private_file(&this.file(name), text.as_bytes(), &mut written))
         });
         if made.is_err() {
             for path in &written {

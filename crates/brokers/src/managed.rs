@@ -463,8 +463,7 @@ impl Drop for Managed {
 
 /// Whether somebody listens on this port.
 pub fn accepts(port: u16) -> bool {
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    TcpStream::connect_timeout(&address, CONNECT_TIMEOUT).is_ok()
+    TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), CONNECT_TIMEOUT).is_ok()
 }
 
 /// Different ports that nobody listens on. Somebody may take one before the broker does; then the

@@ -157,8 +157,7 @@ fn arrivals(spec: &LoadSpec) -> Result<ArrivalProcess, load::Error> {
         return schedule.map(ArrivalProcess::Scheduled);
     }
     Ok(spec.rate.map_or(ArrivalProcess::Unthrottled, |rate| {
-        let profile = RateProfile::Constant(rate);
-        ArrivalProcess::Scheduled(ArrivalSchedule::new(profile, Spacing::Even, each))
+        ArrivalProcess::Scheduled(ArrivalSchedule::new(RateProfile::Constant(rate), Spacing::Even, each))
     }))
 }
 

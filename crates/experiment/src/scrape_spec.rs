@@ -144,8 +144,7 @@ impl Experiment {
             spec.check(number, &self.broker)?;
             let addresses = spec.addresses(self.broker.node_count());
             for (node, address) in addresses.iter().enumerate() {
-                let node = (addresses.len() > 1).then_some(node);
-                plans.push(spec.plan(number, address, node, &plans)?);
+                plans.push(spec.plan(number, address, (addresses.len() > 1).then_some(node), &plans)?);
             }
         }
         Ok(plans)

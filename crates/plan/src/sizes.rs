@@ -236,8 +236,7 @@ impl Stock {
             Stocked::Shared(choice) => choice.clone(),
             Stocked::Random(distribution, seed) => {
                 // Apart from the same seed's arrivals.
-                let random = Random::new(!seed, u64::from(id));
-                Choice::Random(Draw::new(distribution, random))
+                Choice::Random(Draw::new(distribution, Random::new(!seed, u64::from(id))))
             }
             Stocked::Trace(trace, each) => {
                 let (first, step) = if *each { (0, 1) } else { (position, producers) };

@@ -265,10 +265,5 @@ fn frames(mut bytes: &[u8]) -> Vec<Vec<u8>> {
 }
 
 fn unhex(hex: &str) -> Result<Vec<u8>, Box<dyn Error>> {
-    (0..hex.len() / 2)
-        .map(|i| {
-            let digits = hex.get(2 * i..2 * i + 2).unwrap_or_default();
-            Ok(u8::from_str_radix(digits, 16)?)
-        })
-        .collect()
+    (0..hex.len() / 2).map(|i| Ok(u8::from_str_radix(hex.get(2 * i..2 * i + 2).unwrap_or_default(), 16)?)).collect()
 }

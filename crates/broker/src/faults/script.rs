@@ -323,8 +323,7 @@ impl<K> FaultSpec<K> {
         let is_missing = |(.., given, needed): &(_, _, bool, bool)| !given && *needed;
         let (key, example, ..) = needed.into_iter().find(is_missing)?;
         let cause = format!("{place}.{key} is missing, and kind = {name:?} needs it");
-        let help = format!("write {key} = {example}");
-        Some(Problem::new(cause, "", help).about(format!("{place}.{key}")))
+        Some(Problem::new(cause, "", format!("write {key} = {example}")).about(format!("{place}.{key}")))
     }
 
     fn wrong_number(&self, place: &str, kind: FaultKind) -> Option<Problem> {

@@ -20,8 +20,7 @@ fn at(kind: FaultKind, ms: u64) -> Fault {
 /// A world with a script, and what it does.
 fn world(faults: &[Fault]) -> (World, FaultLog) {
     let log = FaultLog::default();
-    let config = Config { faults: faults.to_vec(), ..Config::default() };
-    (World::with_log(config, log.clone()), log)
+    (World::with_log(Config { faults: faults.to_vec(), ..Config::default() }, log.clone()), log)
 }
 
 fn counts(world: &mut World, log: &FaultLog) -> Vec<u64> {

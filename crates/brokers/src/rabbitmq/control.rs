@@ -85,8 +85,7 @@ pub(crate) fn ask<T: DeserializeOwned>(
         }
     }
     // A node that gives no sign of life is given up before all of the time is over.
-    let waited = begun.elapsed().min(allowed);
-    Err(BrokerError::unanswered(question.asks_for, waited, &why))
+    Err(BrokerError::unanswered(question.asks_for, begun.elapsed().min(allowed), &why))
 }
 
 /// One try; its error says why there is no answer, and whether the node lives and may answer later.

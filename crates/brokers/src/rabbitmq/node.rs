@@ -270,8 +270,7 @@ impl RabbitMq {
 fn copy_data(config: &Config, workspace: &Workspace, waiting: &mut Waiting<'_>) -> Result<Option<Copied>, BrokerError> {
     let Some(original) = config.data.as_ref().and_then(|data| data.original.as_ref()) else { return Ok(None) };
     waiting.step("copying the prepared data");
-    let to = workspace.directory().join(DATA);
-    copy_folder(original, &to, NEEDED_SPACE, waiting.cancelled).map(Some)
+    copy_folder(original, &workspace.directory().join(DATA), NEEDED_SPACE, waiting.cancelled).map(Some)
 }
 
 /// A schema has thousands of lines, and not millions.

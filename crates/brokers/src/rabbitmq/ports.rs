@@ -49,8 +49,7 @@ pub(super) fn evade(config: &mut Config, nodes: u32) -> Result<(), BrokerError> 
     let mut free = free_ports::<MOST>()?.into_iter();
     for listener in usual {
         if nodes > 1 && !listener.is_of_first_node() {
-            let size = config.of_nodes.len().max(nodes as usize);
-            config.of_nodes.resize_with(size, BTreeMap::new);
+            config.of_nodes.resize_with(config.of_nodes.len().max(nodes as usize), BTreeMap::new);
             for (own, port) in config.of_nodes.iter_mut().zip(&mut free) {
                 own.insert(listener.key.clone(), port.to_string());
             }

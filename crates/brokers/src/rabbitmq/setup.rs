@@ -145,8 +145,7 @@ impl Setup {
             port: self.control_address.port(),
             network: network(),
         };
-        let reached = serde_json::to_string(&reached).unwrap_or_default();
-        write(NODE_FILE, &reached)?;
+        write(NODE_FILE, &serde_json::to_string(&reached).unwrap_or_default())?;
         let mut plugins: Vec<&str> = config.plugins.iter().map(String::as_str).collect();
         if config.tls && !plugins.contains(&LOGIN_BY_CERTIFICATE) {
             plugins.push(LOGIN_BY_CERTIFICATE);

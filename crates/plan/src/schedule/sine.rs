@@ -32,8 +32,7 @@ impl Sine {
     fn count(self, x: f64) -> (f64, f64) {
         let (mean, amplitude, period) = (self.mean as f64, self.amplitude as f64, self.period as f64);
         let (sin, cos) = (PI * x / period).sin_cos();
-        let count = 2.0 * (mean * x + amplitude * period / PI * sin * sin);
-        (count, 2.0 * (mean + amplitude * 2.0 * sin * cos))
+        (2.0 * (mean * x + amplitude * period / PI * sin * sin), 2.0 * (mean + amplitude * 2.0 * sin * cos))
     }
 
     /// See [`super::linear::Linear::instant`].

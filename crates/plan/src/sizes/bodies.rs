@@ -210,8 +210,7 @@ impl Pool {
             // At least one byte of a value.
             let name = name.get(..left - AROUND - 1).unwrap_or(&name);
             let rest = left - AROUND - name.len();
-            let value = text(Random::new(random.word(1 << 40), 0), rest, LETTERS.len());
-            put(&mut out, name, &value);
+            put(&mut out, name, &text(Random::new(random.word(1 << 40), 0), rest, LETTERS.len()));
             break;
         }
         out.push(b'}');
@@ -239,10 +238,7 @@ fn put(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 
 /// A word of the first `letters` letters.
 fn text(random: Random, len: usize, letters: usize) -> Vec<u8> {
-    let letter = |n: usize| {
-        let at = random.word(n as u64 + 1) as usize % letters;
-        LETTERS.get(at).copied().unwrap_or(b'a')
-    };
+    let letter = |n: usize| LETTERS.get(random.word(n as u64 + 1) as usize % letters).copied().unwrap_or(b'a');
     (0..len).map(letter).collect()
 }
 

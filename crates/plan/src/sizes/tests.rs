@@ -162,7 +162,6 @@ fn what_cannot_be_sent_is_refused() {
     refused(random(Distribution::Uniform { min: 30, max: 20 }), "from 30 to 20");
     refused(random(Distribution::Weighted(vec![(20, 0.0)])), "weights");
     refused(random(Distribution::Weighted(vec![(20, f64::NAN)])), "weights");
-    let normal = Distribution::Normal { mean: f64::NAN, deviation: 1.0, min: 12, max: 20 };
-    refused(random(normal), "with NaN");
+    refused(random(Distribution::Normal { mean: f64::NAN, deviation: 1.0, min: 12, max: 20 }), "with NaN");
     assert!(Sizes::Fixed(1).validate(false).is_ok());
 }

@@ -393,8 +393,7 @@ impl RequestTimes {
         let there_and_back = u128::from(every) * 2;
         let moved = u128::from(mixed ^ (mixed >> 31)) + u128::from(number) * u128::from(every * STEP_PERCENT / 100);
         let moved = moved % there_and_back;
-        let within = moved.min(there_and_back - 1 - moved);
-        begin + Nanos(u64::try_from(within).unwrap_or(0))
+        begin + Nanos(u64::try_from(moved.min(there_and_back - 1 - moved)).unwrap_or(0))
     }
 
     /// How many are due before a time.

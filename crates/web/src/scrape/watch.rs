@@ -182,8 +182,7 @@ fn addresses(plan: &ScrapePlan) -> Vec<SocketAddr> {
     let at = |uri: &Uri| {
         let host = uri.host()?.trim_matches(['[', ']']);
         let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };
-        let port = uri.port_u16().unwrap_or(usual);
-        Some(sockets::addresses_here(host, port))
+        Some(sockets::addresses_here(host, uri.port_u16().unwrap_or(usual)))
     };
     uri.as_ref().and_then(at).unwrap_or_default()
 }

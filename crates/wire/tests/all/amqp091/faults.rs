@@ -97,8 +97,7 @@ fn a_close_that_is_not_answered_times_out() {
 }
 
 fn beating() -> Pair {
-    let client = ClientConfig { heartbeat_s: 10, ..ClientConfig::default() };
-    Pair::open(client, ServerConfig::default())
+    Pair::open(ClientConfig { heartbeat_s: 10, ..ClientConfig::default() }, ServerConfig::default())
 }
 
 #[test]

@@ -22,8 +22,7 @@ impl Receiving {
         };
         let mut pair = Pair::open(client, ServerConfig::default());
         for channel in 1..=CHANNELS {
-            let open = ChannelOpen::default();
-            pair.client.send(channel, &open).expect("sends");
+            pair.client.send(channel, &ChannelOpen::default()).expect("sends");
         }
         pair.settle();
         pair.client_log.clear();
@@ -58,8 +57,7 @@ fn connections_share_what_there_is_for_bodies_and_give_all_of_it_back() {
         for _ in 0..400 {
             let at = random.below(all.len());
             let channel = 1 + random.below(CHANNELS.into()) as u16;
-            let size = [100, 4_000, 4_089, 9_000, 30_000][random.below(5)];
-            all[at].carry(channel, size);
+            all[at].carry(channel, [100, 4_000, 4_089, 9_000, 30_000][random.below(5)]);
             assert!(allowance.taken() <= allowance.limit(), "seed {seed}");
             let refused = |line: &String| line.contains("RESOURCE_ERROR 506");
             if all[at].pair.client_log.iter().any(refused) {

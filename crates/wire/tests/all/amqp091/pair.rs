@@ -286,8 +286,7 @@ fn a_channel_closed_by_the_broker_can_be_opened_again() {
     let mut pair = with_channel();
     pair.server.close_channel(1, 406, "PRECONDITION_FAILED - inequivalent arg", MethodId::default());
     // The client, not knowing yet, goes on; that is dropped.
-    let publish = BasicPublish::default();
-    pair.client.send_content(1, &publish, Properties::NONE, &[0; 9000]).expect("publishes");
+    pair.client.send_content(1, &BasicPublish::default(), Properties::NONE, &[0; 9000]).expect("publishes");
     pair.client.ack(1, 1, false);
     pair.settle();
     assert_eq!(pair.server_log, Vec::<String>::new());
@@ -300,8 +299,7 @@ fn a_channel_closed_by_the_broker_can_be_opened_again() {
 #[test]
 fn both_sides_may_close_a_channel_at_once() {
     let mut pair = with_channel();
-    let close = ChannelClose { reply_code: 200, ..Default::default() };
-    pair.client.send(1, &close).expect("sends");
+    pair.client.send(1, &ChannelClose { reply_code: 200, ..Default::default() }).expect("sends");
     pair.server.close_channel(1, 404, "", MethodId::default());
     pair.settle();
     assert_eq!(pair.client_log, ["Method { channel: 1, method: ChannelCloseOk(ChannelCloseOk) }"]);
@@ -371,8 +369,7 @@ fn output_is_kept_in_order_however_it_is_written() {
     let mut random = Random::new(21);
     for tag in 0..500 {
         pair.server.confirm(1, tag, false);
-        let n = random.below(pair.server.pending_output().len() + 1);
-        pair.carry_to_client(n);
+        pair.carry_to_client(random.below(pair.server.pending_output().len() + 1));
     }
     pair.settle();
     for line in &pair.client_log {

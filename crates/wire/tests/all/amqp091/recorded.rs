@@ -196,8 +196,7 @@ fn recorded_server(upto: &str) -> (Server, Vec<String>) {
             break;
         }
     }
-    let n = server.pending_output().len();
-    server.consume_output(n);
+    server.consume_output(server.pending_output().len());
     (server, log)
 }
 
