@@ -280,10 +280,7 @@ fn headers_tell_of_all_deaths_the_last_first() {
     let once = with_death(&letter(BasicProperties::default().to_bytes().unwrap(), Reason::Expired), "a").unwrap();
     let twice = with_death(&letter(once, Reason::Rejected), "b").unwrap();
     let thrice = with_death(&letter(twice.clone(), Reason::Expired), "a").unwrap();
-    let headers = |bytes: &[u8]| {
-        let decoded = Properties::from_bytes(bytes).decode().unwrap();
-        decoded.headers.expect("headers").to_owned()
-    };
+    let headers = |bytes: &[u8]| Properties::from_bytes(bytes).decode().unwrap().headers.expect("headers").to_owned();
     let told = headers(&thrice);
     let told: Vec<_> = deaths(told.view())
         .map(|it| {

@@ -215,8 +215,7 @@ mod tests {
 
     #[test]
     fn headers_exchanges_compare_headers() {
-        let mut slots = Slots::default();
-        let queue = slots.insert(());
+        let queue = Slots::default().insert(());
         let yes = |arguments: &[(&str, Value<'static>)], headers: &[(&str, Value<'static>)]| {
             let mut exchange = Exchange::new("x", Kind::Headers);
             exchange.bind(&binding("", queue, table(arguments)));

@@ -266,8 +266,7 @@ fn same(a: &str, b: &str) -> bool {
 
 /// The headers of a message; none where they cannot be read.
 fn headers_of(properties: &[u8]) -> Table<'_> {
-    let decoded = Properties::from_bytes(properties).decode();
-    decoded.ok().and_then(|p| p.headers).unwrap_or(Table::EMPTY)
+    Properties::from_bytes(properties).decode().ok().and_then(|p| p.headers).unwrap_or(Table::EMPTY)
 }
 
 impl VirtualHost {

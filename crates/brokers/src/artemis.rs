@@ -163,10 +163,8 @@ fn usual_folders() -> Vec<PathBuf> {
     let own = env::current_exe().unwrap_or_default();
     let checkouts = own.ancestors().skip(1).map(|folder| folder.join(OF_CHECKOUT));
     let path = env::var_os("PATH").unwrap_or_default();
-    let on_path = env::split_paths(&path).filter_map(|folder| {
-        let program = folder.join("artemis").canonicalize().ok()?;
-        Some(program.parent()?.parent()?.to_owned())
-    });
+    let on_path = env::split_paths(&path)
+        .filter_map(|folder| Some(folder.join("artemis").canonicalize().ok()?.parent()?.parent()?.to_owned()));
     env::var_os("ARTEMIS_HOME")
         .map(PathBuf::from)
         .into_iter()
@@ -183,8 +181,7 @@ fn version(home: &Path) -> Option<String> {
     let mut names = files.filter_map(|file| file.file_name().into_string().ok());
     names.find_map(|name| {
         let version = name.strip_prefix("artemis-server-")?.strip_suffix(".jar")?;
-        let is_version = version.starts_with(|first: char| first.is_ascii_digit());
-        is_version.then(|| version.to_owned())
+        version.starts_with(|first: char| first.is_ascii_digit()).then(|| version.to_owned())
     })
 }
 
@@ -192,16 +189,14 @@ fn java() -> Option<PathBuf> {
     let of_home = env::var_os("JAVA_HOME").map(|home| PathBuf::from(home).join("bin"));
     let path = env::var_os("PATH").unwrap_or_default();
     let mut folders = of_home.into_iter().chain(env::split_paths(&path));
-    let found = folders.find_map(|folder| folder.join("java").canonicalize().ok());
-    found.filter(|java| java.is_file())
+    folders.find_map(|folder| folder.join("java").canonicalize().ok()).filter(|java| java.is_file())
 }
 
 /// From the file `release` of its installation: `JAVA_VERSION="17.0.15"`.
 fn java_version(java: &Path) -> Option<String> {
     let release = java.parent()?.parent()?.join("release");
     let text = fs::read_to_string(release).ok()?;
-    let mut lines = text.lines();
-    let version = lines.find_map(|line| line.strip_prefix("JAVA_VERSION="))?;
+    let version = text.lines().find_map(|line| line.strip_prefix("JAVA_VERSION="))?;
     Some(version.trim_matches('"').to_owned())
 }
 

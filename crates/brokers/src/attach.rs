@@ -128,8 +128,7 @@ impl Broker for Attached {
     }
 
     fn management(&self) -> Option<ManagementOptions> {
-        let login = self.management.as_ref()?;
-        Some(login.options(&self.endpoint))
+        Some(self.management.as_ref()?.options(&self.endpoint))
     }
 
     fn has_topology(&self) -> bool {
@@ -211,8 +210,7 @@ impl ManagementLogin {
 
 /// A variable of the environment, if it is set.
 fn set_variable(variable: &str) -> Option<Secret> {
-    let set = std::env::var(variable).ok();
-    set.filter(|it| !it.is_empty()).map(Secret::new)
+    std::env::var(variable).ok().filter(|it| !it.is_empty()).map(Secret::new)
 }
 
 /// The password of a user who is not the broker's, where there is none for the API alone.

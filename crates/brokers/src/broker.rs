@@ -245,8 +245,7 @@ impl Registration {
     pub fn recognises(&self, command: &str, arguments: &[String]) -> Option<&'static str> {
         let first = arguments.get(1).map_or("", String::as_str);
         let is_meant = self.subcommand.is_empty() || self.subcommand == first;
-        let mut names = self.processes.iter().copied();
-        names.find(|name| is_meant && *name == command)
+        self.processes.iter().copied().find(|name| is_meant && *name == command)
     }
 
     /// Whether bellows can start it from an installation.

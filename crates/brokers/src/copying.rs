@@ -74,14 +74,12 @@ pub fn folder_size(folder: &Path, sync: bool) -> Result<FolderSize, BrokerError>
             size.bytes += metadata.len();
             size.allocated += metadata.blocks() * BLOCK;
             if sync {
-                let synced = File::open(&path).and_then(|file| file.sync_all());
-                synced.map_err(BrokerError::io("write", &path))?;
+                File::open(&path).and_then(|file| file.sync_all()).map_err(BrokerError::io("write", &path))?;
             }
         }
     }
     if sync {
-        let synced = File::open(folder).and_then(|file| file.sync_all());
-        synced.map_err(BrokerError::io("write", folder))?;
+        File::open(folder).and_then(|file| file.sync_all()).map_err(BrokerError::io("write", folder))?;
     }
     Ok(size)
 }
@@ -113,8 +111,7 @@ struct Copy<'a> {
 
 impl Copy<'_> {
     fn folder(&mut self, from: &Path, to: &Path) -> Result<(), BrokerError> {
-        let made = fs::DirBuilder::new().mode(0o700).create(to);
-        made.map_err(BrokerError::io("create", to))?;
+        fs::DirBuilder::new().mode(0o700).create(to).map_err(BrokerError::io("create", to))?;
         for entry in fs::read_dir(from).map_err(BrokerError::io("read", from))? {
             let entry = entry.map_err(BrokerError::io("read", from))?;
             let (source, target) = (entry.path(), to.join(entry.file_name()));

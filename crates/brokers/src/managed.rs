@@ -112,10 +112,7 @@ pub struct Probe {
 /// may have taken the port.
 fn is_ours(port: u16, name: &str) -> bool {
     let listeners = linux::sockets::listening_on(&[(Ipv4Addr::LOCALHOST, port).into()]);
-    let is_member = |pid: &u32| {
-        let members = guardian::members(name, None);
-        members.iter().any(|member| member.pid == *pid)
-    };
+    let is_member = |pid: &u32| guardian::members(name, None).iter().any(|member| member.pid == *pid);
     listeners.is_empty() || listeners.iter().any(is_member)
 }
 

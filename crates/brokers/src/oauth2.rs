@@ -254,8 +254,7 @@ impl Client {
         let parameters = self.form.iter();
         let parameters = parameters.filter(|(name, _)| !public.contains(&name.as_str()));
         let parameters = parameters.map(|(_, value)| value.clone());
-        let own = [self.secret.clone(), encoded(&self.secret)];
-        let secrets = own.into_iter().chain(parameters);
+        let secrets = [self.secret.clone(), encoded(&self.secret)].into_iter().chain(parameters);
         web::redact::repeated(words, secrets.chain(web::redact::credentials(Some(&self.authorization()))))
     }
 }

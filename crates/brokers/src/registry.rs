@@ -90,10 +90,8 @@ impl Listener {
 
 /// Whether a process is called like one of a broker that bellows knows, so that it does not only pass connections on.
 pub fn is_broker(pid: u32) -> bool {
-    processes::stat(pid).is_some_and(|stat| {
-        let mut names = BROKERS.iter().flat_map(|known| known.processes);
-        names.any(|name| *name == stat.command)
-    })
+    processes::stat(pid)
+        .is_some_and(|stat| BROKERS.iter().flat_map(|known| known.processes).any(|name| *name == stat.command))
 }
 
 /// Whether a process of this name is not that of a broker which calls itself `product`. Of brokers

@@ -40,8 +40,7 @@ impl Experiment {
 
     /// Whether a fault cuts a node off from the others.
     pub fn cuts_nodes_off(&self) -> bool {
-        let mut faults = self.fault.iter();
-        faults.any(|fault| fault.kind == RunFault::Partition)
+        self.fault.iter().any(|fault| fault.kind == RunFault::Partition)
     }
 
     /// The nodes that there are: those of a managed cluster, or of one that is attached to.
@@ -82,8 +81,7 @@ impl Experiment {
 
 /// The positions of the nodes that a group's connections begin on; empty: all.
 pub(super) fn begins_on(spec: &LoadSpec) -> Vec<usize> {
-    let numbers = spec.nodes.numbers().iter();
-    numbers.map(|node| *node as usize).collect()
+    spec.nodes.numbers().iter().map(|node| *node as usize).collect()
 }
 
 #[cfg(test)]

@@ -86,10 +86,7 @@ pub(super) fn stand_in_of_file(text: &str) -> Option<Problem> {
 /// a description, which stand in no table, may be anything.
 pub(super) fn stand_in(value: &Value, path: &str) -> Option<String> {
     match value {
-        Value::Table(table) => {
-            let mut values = table.iter();
-            values.find_map(|(key, value)| stand_in(value, &below(path, key)))
-        }
+        Value::Table(table) => table.iter().find_map(|(key, value)| stand_in(value, &below(path, key))),
         Value::Array(items) => {
             let mut items = items.iter().enumerate();
             items.find_map(|(index, item)| match item {
@@ -118,8 +115,7 @@ mod tests {
     /// It had `***` as their values, which a run of the file then sent.
     #[test]
     fn a_file_has_all_but_the_secrets_and_names_their_keys() {
-        let read = Experiment::from_toml(SECRETS, "x.toml").unwrap();
-        let printed = read.to_toml();
+        let printed = Experiment::from_toml(SECRETS, "x.toml").unwrap().to_toml();
         let (comment, rest) = printed.split_once('\n').unwrap();
         assert!(comment.starts_with("# left out, since they are secrets: "));
         for key in [
@@ -154,8 +150,7 @@ mod tests {
             ("[broker]\nkind = \"attach\"\nmanagement = \"http://***@h:1\"", "x.toml:3"),
             ("[[load]]\nkind = \"command\"\ncommand = [\"mysql\", \"***\"]", "x.toml:3"),
         ] {
-            let refused = Experiment::from_toml(text, "x.toml").expect_err(text);
-            let problem = refused.problem();
+            let problem = Experiment::from_toml(text, "x.toml").expect_err(text).problem();
             assert!(problem.cause.starts_with(place), "{problem}");
             assert!(problem.cause.contains("in place of a secret"), "{problem}");
             assert!(problem.help.contains("leave the key out"), "{problem}");

@@ -205,8 +205,7 @@ pub(super) fn value_at(text: &str, at: usize) -> Option<(String, Range<usize>)> 
         let found = match value.get_ref() {
             DeValue::Table(table) => inside(table, &path, text, at),
             DeValue::Array(items) if is_line => {
-                let mut items = items.iter().enumerate();
-                items.find_map(|(i, item)| below(item, format!("{path}.{i}"), text, at))
+                items.iter().enumerate().find_map(|(i, item)| below(item, format!("{path}.{i}"), text, at))
             }
             _ => None,
         };

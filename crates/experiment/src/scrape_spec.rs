@@ -65,8 +65,7 @@ impl ScrapeSpec {
             let nodes = nodes.clamp(1, MOST_NODES) as usize;
             return vec![format!("{NOT_STARTED}{}", self.url); nodes];
         }
-        let servers = self.servers.iter();
-        servers.map(|it| format!("{it}{}", self.url)).collect()
+        self.servers.iter().map(|it| format!("{it}{}", self.url)).collect()
     }
 
     /// Checks that need no other part of the experiment but the broker.

@@ -69,8 +69,7 @@ impl BrokerSpec {
     }
 
     fn identity(&self) -> Option<Identity> {
-        let pair = self.cert.clone().zip(self.key.clone());
-        pair.map(|(certificate, key)| Identity { certificate, key })
+        self.cert.clone().zip(self.key.clone()).map(|(certificate, key)| Identity { certificate, key })
     }
 
     /// Whether connections are to be encrypted.
@@ -84,8 +83,7 @@ impl BrokerSpec {
 
     /// Whether a management API is named that needs certificates.
     fn has_secure_management(&self) -> bool {
-        let url = self.management.as_deref().unwrap_or_default();
-        url.trim().starts_with("https://")
+        self.management.as_deref().unwrap_or_default().trim().starts_with("https://")
     }
 
     /// Checks for keys that contradict each other or would be silently without effect.

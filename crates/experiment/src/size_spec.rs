@@ -158,8 +158,7 @@ fn parsed(name: &str, rest: &str) -> Result<Parsed, Refused> {
         }
         "steps" => Sizes::Steps {
             steps: grammar.get(&fields, "steps", Vec::new(), |text| {
-                let steps = text.split(',').map(|step| one_step(step.trim()));
-                steps.collect::<Result<_, Refused>>()
+                text.split(',').map(|step| one_step(step.trim())).collect::<Result<_, Refused>>()
             })?,
             repeat: grammar.get(&fields, "repeat", false, flag)?,
         },

@@ -156,10 +156,7 @@ fn the_pace_that_is_set_last_counts() {
 
 #[test]
 fn two_paces_are_one_too_many() {
-    let refused = |load: &str| {
-        let error = experiment(load).unwrap().validate().unwrap_err();
-        error.to_string()
-    };
+    let refused = |load: &str| experiment(load).unwrap().validate().unwrap_err().to_string();
     let said = refused("rate = 5\nschedule = \"constant:5\"");
     assert!(said.contains("load.0.schedule: there is a rate too"), "{said}");
     assert!(refused("rate-per-producer = true").contains("without a rate"));
@@ -329,8 +326,7 @@ fn a_page_of_the_broker_is_kept_and_the_password_of_another_is_not() {
     let text = "name = \"x\"\n[broker]\nkind = \"rabbitmq\"\n[[load]]\n\
         [[scrape]]\nurl = \"/metrics/detailed?family=queue_metrics\"\n\
         [[scrape]]\nurl = \"http://me:hunter2@127.0.0.1:1/metrics\"\n";
-    let experiment = read(text);
-    let json = experiment.to_json();
+    let json = read(text).to_json();
     let urls: Vec<&str> = (0..2).map(|i| json["scrape"][i]["url"].as_str().unwrap()).collect();
     assert_eq!(urls[0], "/metrics/detailed?family=queue_metrics");
     assert!(!json.to_string().contains("hunter2"), "{json}");
@@ -383,10 +379,8 @@ fn declared_secrets() -> usize {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
     let files = std::fs::read_dir(folder).expect("sources").flatten();
     let texts = files.map(|file| std::fs::read_to_string(file.path()).expect("a source"));
-    let of = |text: String| {
-        let rows = text.lines().map(str::trim_end);
-        rows.filter(|row| row.ends_with(": Option<Secret> = None,")).count()
-    };
+    let of =
+        |text: String| text.lines().map(str::trim_end).filter(|row| row.ends_with(": Option<Secret> = None,")).count();
     texts.map(of).sum()
 }
 
@@ -537,8 +531,7 @@ fn errors_name_the_option_that_was_given() {
     let refused = experiment.set_by("--b-set", "broker.memory-limit=512MiB");
     let told = refused.expect_err("no such key").problem().cause;
     assert!(told.starts_with("--b-set broker.memory-limit=512MiB: "), "{told}");
-    let set = experiment.set_by("--over", "load.0.message-size=8");
-    set.expect("a size");
+    experiment.set_by("--over", "load.0.message-size=8").expect("a size");
     let told = experiment.validate().expect_err("too small").problem().cause;
     assert!(told.starts_with("--over load.0.message-size=8: "), "{told}");
 }

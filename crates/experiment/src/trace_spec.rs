@@ -137,8 +137,7 @@ fn longest(warmup: Nanos, measure: Nanos) -> Duration {
 
 /// Sum of a limit over all traces.
 fn sum(specs: &[&TraceSpec], of: impl Fn(&TraceSpec) -> u32) -> u32 {
-    let all = specs.iter().map(|spec| of(spec));
-    all.fold(0, u32::saturating_add)
+    specs.iter().map(|spec| of(spec)).fold(0, u32::saturating_add)
 }
 
 impl Experiment {

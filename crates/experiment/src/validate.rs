@@ -220,8 +220,7 @@ impl Experiment {
     /// machine's default port: a broker without load is not watched.
     pub fn endpoint(&self) -> Result<Endpoint, load::Error> {
         let only_own = self.churn.is_none() && self.load.iter().all(|spec| spec.url.is_some());
-        let first = self.load.first().filter(|_| only_own);
-        let own = first.and_then(|spec| spec.url.as_deref());
+        let own = self.load.first().filter(|_| only_own).and_then(|spec| spec.url.as_deref());
         self.endpoint_at(self.broker.url.as_deref().or(own))
     }
 
@@ -243,10 +242,7 @@ impl Experiment {
     /// Further nodes of an attached broker.
     pub(super) fn further_endpoints(&self) -> Result<Vec<Endpoint>, load::Error> {
         let urls = self.broker.further_urls.iter();
-        let endpoint = |url: &String| {
-            let endpoint = self.endpoint_at(Some(url));
-            endpoint.map_err(|error| error.about("broker.further-urls"))
-        };
+        let endpoint = |url: &String| self.endpoint_at(Some(url)).map_err(|error| error.about("broker.further-urls"));
         urls.map(endpoint).collect()
     }
 

@@ -198,7 +198,6 @@ impl Serialize for LatencyStep {
 
 impl<'de> Deserialize<'de> for LatencyStep {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(Refused::into_error)
+        String::deserialize(deserializer)?.parse().map_err(Refused::into_error)
     }
 }

@@ -294,8 +294,7 @@ impl Token {
 
     /// The present one.
     pub fn text(&self) -> String {
-        let text = self.0.text.lock().unwrap_or_else(PoisonError::into_inner);
-        text.clone()
+        self.0.text.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// How often it was renewed.

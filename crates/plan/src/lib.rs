@@ -402,10 +402,7 @@ impl Plan {
             return Err(Error::invalid(cause, "describe equal clients as one group").observed(self.groups.len()));
         }
         let mut groups = self.groups.iter().enumerate();
-        groups.try_for_each(|(i, group)| {
-            let valid = group.validate(self.ledger);
-            valid.map_err(|error| error.in_group(i))
-        })
+        groups.try_for_each(|(i, group)| group.validate(self.ledger).map_err(|error| error.in_group(i)))
     }
 }
 

@@ -172,8 +172,7 @@ impl Producers {
         match &self.arrivals {
             ArrivalProcess::Unthrottled => Ok(()),
             ArrivalProcess::Scheduled(schedule) => {
-                let pacer = schedule.pacer(producers).map(drop);
-                pacer.map_err(|error| error.about("rate"))
+                schedule.pacer(producers).map(drop).map_err(|error| error.about("rate"))
             }
             ArrivalProcess::ThinkTime(_) => self.validate_think_time(),
         }

@@ -121,8 +121,7 @@ impl BrokerObjects {
 impl Queue {
     /// The nodes that have it, some of them twice.
     fn nodes(&self) -> impl Iterator<Item = &str> {
-        let further = self.members.iter().chain(&self.mirrors);
-        further.chain([self.led_by()]).map(String::as_str)
+        self.members.iter().chain(&self.mirrors).chain([self.led_by()]).map(String::as_str)
     }
 
     const fn led_by(&self) -> &String {
@@ -177,8 +176,7 @@ pub fn compare(a: &BindingRecord, b: &BindingRecord) -> Ordering {
     fn texts(it: &BindingRecord) -> [&String; 5] {
         [&it.vhost, &it.source, &it.routing_key, &it.destination_type, &it.destination]
     }
-    let differ = texts(a).cmp(&texts(b));
-    differ.then_with(|| a.arguments.cmp(&b.arguments))
+    texts(a).cmp(&texts(b)).then_with(|| a.arguments.cmp(&b.arguments))
 }
 
 /// A count; 0 where none is told.

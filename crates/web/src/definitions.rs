@@ -337,8 +337,7 @@ impl Management {
 /// The names in a list of virtual hosts.
 fn vhost_names(body: &[u8]) -> Vec<String> {
     let list: Vec<Value> = serde_json::from_slice(body).unwrap_or_default();
-    let names = list.iter().filter_map(|it| it.get("name")?.as_str());
-    names.map(|name| format!("{name:?}")).collect()
+    list.iter().filter_map(|it| it.get("name")?.as_str()).map(|name| format!("{name:?}")).collect()
 }
 
 /// The first of some names, and how many more there are.

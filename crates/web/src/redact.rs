@@ -196,10 +196,9 @@ pub fn assignment(given: &str) -> String {
     let Some((path, value)) = given.split_once('=') else {
         // A path without a value, or a piece of a value: nobody knows, unless it begins as a path does.
         let is_key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-        let is_path = TABLES.iter().any(|table| {
-            let rest = given.strip_prefix(table);
-            rest.is_some_and(|it| it.starts_with('.')) && given.chars().all(is_key)
-        });
+        let is_path = TABLES
+            .iter()
+            .any(|table| given.strip_prefix(table).is_some_and(|it| it.starts_with('.')) && given.chars().all(is_key));
         return if is_path { given } else { BLOT }.to_owned();
     };
     let path = path.trim();
@@ -357,8 +356,7 @@ fn login(span: &str) -> String {
 
 /// Whether this is host and port, perhaps with a path, without a login.
 fn is_server(word: &str) -> bool {
-    let authority = word.split(['/', '?', '#']).next().unwrap_or(word);
-    let port = authority.rsplit_once(':').map(|(_, port)| port);
+    let port = word.split(['/', '?', '#']).next().unwrap_or(word).rsplit_once(':').map(|(_, port)| port);
     !word.contains('@') && port.is_some_and(|port| port.parse::<u16>().is_ok())
 }
 
@@ -425,8 +423,7 @@ pub fn without(text: &str, secret: &str, shown: &str) -> String {
     let mut last = None;
     while let Some((before, after)) = rest.split_once(secret) {
         let last_before = before.chars().next_back().or(last);
-        let beside = [last_before, after.chars().next()];
-        let is_within = beside.into_iter().flatten().any(char::is_alphanumeric);
+        let is_within = [last_before, after.chars().next()].into_iter().flatten().any(char::is_alphanumeric);
         out.push_str(before);
         out.push_str(if is_within { secret } else { shown });
         last = secret.chars().next_back();

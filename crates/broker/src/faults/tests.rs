@@ -229,8 +229,7 @@ fn publishers_are_blocked_for_a_time() {
     pass(&mut w, MS);
     assert_eq!(w.seen(p), [Seen::Unblocked]);
     assert_eq!(counts(&mut w, &log), [1], "the publisher");
-    let injections = log.injections();
-    let span = injections.faults[0].span.expect("a span");
+    let span = log.injections().faults[0].span.expect("a span");
     assert_eq!(span.end.map(|end| end.since(span.start)), Some(MS));
 }
 

@@ -150,8 +150,7 @@ pub(crate) fn guarded_directories() -> Vec<PathBuf> {
 
 /// The directory of this user's broker of this name, where somebody still looks after it.
 pub fn guarded_directory(name: &str) -> Option<PathBuf> {
-    let written = all_in(Path::new(STATES)).into_iter();
-    let mut named = written.filter(|it| it.name == name && !it.abandoned());
+    let mut named = all_in(Path::new(STATES)).into_iter().filter(|it| it.name == name && !it.abandoned());
     named.next().map(|it| it.directory)
 }
 

@@ -211,8 +211,7 @@ mod tests {
             (ago(25), Some(ago(50)), false),
             (ago(25), None, true),
         ] {
-            let file = fs::File::create(map).unwrap();
-            file.set_modified(changed).unwrap();
+            fs::File::create(map).unwrap().set_modified(changed).unwrap();
             started(ended).remove_jit_files(true);
             assert_eq!(!map.exists(), removed, "{changed:?} {ended:?}");
         }

@@ -230,8 +230,7 @@ impl Broker for StartedNodes {
         let nodes = self.cluster.nodes();
         // Of one node alone its clients tell.
         let nodes = nodes.iter().enumerate().filter(|_| nodes.len() > 1);
-        let gone = nodes.filter(|(_, node)| !node.process().is_running());
-        gone.map(|(number, _)| number).collect()
+        nodes.filter(|(_, node)| !node.process().is_running()).map(|(number, _)| number).collect()
     }
 
     fn management(&self) -> Option<ManagementOptions> {
@@ -301,8 +300,7 @@ impl Broker for StartedNodes {
     }
 
     fn follow_logs(&self) -> Vec<LogFollower> {
-        let nodes = self.cluster.nodes().iter();
-        nodes.map(RabbitMq::follow_log).collect()
+        self.cluster.nodes().iter().map(RabbitMq::follow_log).collect()
     }
 
     fn copied(&self) -> Option<String> {
@@ -314,8 +312,7 @@ impl Broker for StartedNodes {
     }
 
     fn logs(&self, lines: usize) -> String {
-        let node = first(&self.cluster);
-        node.map_or_else(|_| String::new(), |it| it.process().log_tail(lines))
+        first(&self.cluster).map_or_else(|_| String::new(), |it| it.process().log_tail(lines))
     }
 
     fn stop(self: Box<Self>) -> Result<(), BrokerError> {

@@ -144,8 +144,7 @@ impl Checkout {
 /// A sentence without its words that name a place: what tells a checkout from others stands in every report, and places
 /// name their owners.
 fn without_paths(text: &str) -> String {
-    let words = text.split(' ').map(|word| if word.contains('/') { "…" } else { word });
-    words.collect::<Vec<_>>().join(" ")
+    text.split(' ').map(|word| if word.contains('/') { "…" } else { word }).collect::<Vec<_>>().join(" ")
 }
 
 /// The version that an application's description names.

@@ -128,8 +128,7 @@ impl Cluster {
 
     /// Stops all nodes at once and removes all of them.
     pub fn stop(self) -> Result<(), BrokerError> {
-        let stopped = self.nodes.into_iter().map(RabbitMq::stop);
-        stopped.fold(Ok(()), Result::and)
+        self.nodes.into_iter().map(RabbitMq::stop).fold(Ok(()), Result::and)
     }
 }
 

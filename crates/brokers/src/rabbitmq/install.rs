@@ -266,10 +266,7 @@ fn find_scripts(root: Option<&Path>) -> Result<PathBuf, BrokerError> {
         .filter_map(|script| Some(script.parent()?.to_owned()));
     let found: Vec<PathBuf> = found.collect();
     // Debian's wrapper in `sbin` stands alone.
-    let is_whole = |scripts: &&PathBuf| {
-        let plugins = scripts.parent().map(|home| home.join("plugins"));
-        plugins.is_some_and(|it| it.is_dir())
-    };
+    let is_whole = |scripts: &&PathBuf| scripts.parent().map(|home| home.join("plugins")).is_some_and(|it| it.is_dir());
     found.iter().find(is_whole).or(found.first()).cloned().ok_or_else(|| {
         let looked_for: Vec<PathBuf> = candidates.iter().map(|at| at.join("rabbitmq-server")).collect();
         let help = "install it (apt-get install rabbitmq-server), or name another with broker.root (`bellows ab`: --b \
@@ -312,8 +309,7 @@ fn needed_applications(description: &str) -> Vec<String> {
         let found = compact.split_once(&format!("{{{key},["));
         let list = found.and_then(|(_, rest)| rest.split_once(']'));
         let names = list.map_or("", |(list, _)| list).split(',');
-        let names = names.filter(|name| !name.is_empty());
-        names.map(|name| name.replace('\'', "")).collect()
+        names.filter(|name| !name.is_empty()).map(|name| name.replace('\'', "")).collect()
     };
     let optional = names("optional_applications");
     let mut needed = names("applications");

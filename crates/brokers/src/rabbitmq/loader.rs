@@ -88,10 +88,7 @@ fn interpreter_of<'data, H: FileHeader, R: ReadRef<'data>>(data: R) -> Option<Ve
     let header = H::parse(data).ok()?;
     let endian = header.endian().ok()?;
     let segments = header.program_headers(endian, data).ok()?;
-    segments.iter().find_map(|segment| {
-        let name = segment.interpreter(endian, data).ok()??;
-        Some(name.to_vec())
-    })
+    segments.iter().find_map(|segment| Some(segment.interpreter(endian, data).ok()??.to_vec()))
 }
 
 /// Where `path` leads for a process whose root directory is `root`: links in it, also absolute ones, stay inside.
@@ -155,8 +152,7 @@ fn library_directories(root: &Path, loader: &Path) -> Vec<PathBuf> {
 
 /// The directories in `/etc/ld.so.conf` and in what lies in `/etc/ld.so.conf.d`, which every distribution's includes.
 fn configured_directories(root: &Path) -> Vec<PathBuf> {
-    let folder = resolve(root, Path::new("etc/ld.so.conf.d"));
-    let entries = folder.and_then(|it| fs::read_dir(it).ok());
+    let entries = resolve(root, Path::new("etc/ld.so.conf.d")).and_then(|it| fs::read_dir(it).ok());
     let mut lists: Vec<PathBuf> = entries
         .into_iter()
         .flatten()
@@ -170,9 +166,7 @@ fn configured_directories(root: &Path) -> Vec<PathBuf> {
     let texts = lists.iter().filter_map(|file| {
         let file = resolve(root, file).filter(|it| it.is_file())?;
         let mut text = Vec::new();
-        let read = File::open(file).ok()?.take(MOST_OF_LIST);
-        let mut read = read;
-        read.read_to_end(&mut text).ok()?;
+        File::open(file).ok()?.take(MOST_OF_LIST).read_to_end(&mut text).ok()?;
         Some(String::from_utf8_lossy(&text).into_owned())
     });
     let lines: Vec<String> = texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();

@@ -73,8 +73,7 @@ impl RabbitMq {
         let workspace = Workspace::new(PRODUCT, parent, NEEDED_SPACE)?;
         let copied = copy_data(config, &workspace, waiting)?;
         let version = installation.version.clone();
-        let prepared = Self::prepare(config, installation, workspace, None)?;
-        let started = prepared.start(waiting);
+        let started = Self::prepare(config, installation, workspace, None)?.start(waiting);
         let started = started.map_err(|error| match &config.data {
             Some(data) => data.refused(error, &version),
             None => error,

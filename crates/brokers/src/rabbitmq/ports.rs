@@ -105,8 +105,7 @@ pub(super) fn check_shared(config: &Config, nodes: u32) -> Result<(), BrokerErro
 
 /// Where a node with this configuration listens beside AMQP, a text for each: `management 127.0.0.1:15672`.
 pub(super) fn listening(config: &Config) -> Vec<String> {
-    let ports = listener_ports(config).into_iter();
-    let of_plugins = ports.filter(|it| !it.key.starts_with("listeners."));
+    let of_plugins = listener_ports(config).into_iter().filter(|it| !it.key.starts_with("listeners."));
     let texts = of_plugins.map(|it| {
         let plugin = it.key.split('.').next().unwrap_or_default();
         let ip = it.ip.filter(|ip| !ip.is_unspecified());
@@ -182,8 +181,7 @@ impl ListenerPort {
     /// The addresses that RabbitMQ would listen on: all of both families where none is named.
     fn addresses(&self) -> Vec<SocketAddr> {
         let all = || vec![IpAddr::from(Ipv6Addr::UNSPECIFIED), Ipv4Addr::UNSPECIFIED.into()];
-        let ips = self.ip.map_or_else(all, |ip| vec![ip]);
-        ips.into_iter().map(|ip| SocketAddr::new(ip, self.port)).collect()
+        self.ip.map_or_else(all, |ip| vec![ip]).into_iter().map(|ip| SocketAddr::new(ip, self.port)).collect()
     }
 
     /// Whether nobody else could listen there now. An address of another machine, or a port that needs more rights, is

@@ -192,6 +192,5 @@ impl DueTimes {
 
 fn instant(pacer: &Pacer, start: Time, position: Position) -> Time {
     let offset = pacer.instant(position);
-    let due = offset.and_then(|offset| start.0.checked_add(offset));
-    due.map_or(NEVER, Time)
+    offset.and_then(|offset| start.0.checked_add(offset)).map_or(NEVER, Time)
 }

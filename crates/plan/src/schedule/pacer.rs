@@ -232,8 +232,7 @@ impl Requested {
     /// Messages requested between two instants after the start: the integral of the rate, up to
     /// the message count. Random arrivals deviate from it: see [`Self::deviation`].
     pub fn messages(&self, from: Nanos, to: Nanos) -> f64 {
-        let groups = self.groups.iter();
-        groups.map(|group| group.between(from, to)).sum()
+        self.groups.iter().map(|group| group.between(from, to)).sum()
     }
 
     /// The share of the time between two instants in which messages are due: less than 1 only where all groups reach
@@ -243,8 +242,7 @@ impl Requested {
             all if all > 0.0 => group.between(from, to) / all,
             _ => 1.0,
         };
-        let shares = self.groups.iter().map(share);
-        shares.reduce(f64::max).unwrap_or(1.0)
+        self.groups.iter().map(share).reduce(f64::max).unwrap_or(1.0)
     }
 
     /// The standard deviation of the number of messages due between two instants: 0 unless arrivals

@@ -175,8 +175,7 @@ mod tests {
     }
 
     fn refused(text: &str) -> String {
-        let error = parse(text).unwrap_err();
-        error.problem().sentence()
+        parse(text).unwrap_err().problem().sentence()
     }
 
     #[test]

@@ -102,8 +102,7 @@ fn sizes_change_with_the_intended_time() {
         let steps = steps.clone();
         let sizes = Sizes::Steps { steps, repeat };
         assert_eq!(sizes.range(), (12, 2_000));
-        let stock = Stock::new(&sizes, None).unwrap();
-        stock.contents(0, 0, 1).body(7, Nanos(ns)).len()
+        Stock::new(&sizes, None).unwrap().contents(0, 0, 1).body(7, Nanos(ns)).len()
     };
     let second = Nanos::SECOND.0;
     assert_eq!(at(true, 0), 100);

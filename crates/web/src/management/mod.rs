@@ -141,8 +141,7 @@ impl Management {
         let deadline = Instant::now() + self.timeout;
         let mut answer = self.send(method, path, body, what, deadline)?;
         let mut read = Vec::new();
-        let result = answer.as_reader().take(most).read_to_end(&mut read);
-        result.map_err(|e| self.broken(what, &e, deadline))?;
+        answer.as_reader().take(most).read_to_end(&mut read).map_err(|e| self.broken(what, &e, deadline))?;
         Ok(read)
     }
 
@@ -267,8 +266,7 @@ fn reason(body: &[u8]) -> String {
 
 /// RabbitMQ writes some reasons for a page.
 fn unescaped(text: &str) -> String {
-    let text = text.replace("&lt;", "<").replace("&gt;", ">");
-    text.replace("&quot;", "\"").replace("&amp;", "&")
+    text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&")
 }
 
 /// A value as a person writes it.

@@ -141,8 +141,7 @@ struct Reader {
 /// A command of words without secrets, and what is hidden in it.
 pub fn words(words: &[String]) -> (Vec<String>, Vec<String>) {
     let mut reader = Reader::default();
-    let all = words.iter().enumerate();
-    let shown = all.map(|(at, word)| reader.word(word, is_program(words, at)));
+    let shown = words.iter().enumerate().map(|(at, word)| reader.word(word, is_program(words, at)));
     let shown = shown.collect();
     reader.hidden.sort();
     reader.hidden.dedup();
@@ -487,8 +486,7 @@ impl Reader {
             return None;
         }
         // What is joined to an option that may be a password's is none of a variable.
-        let joined = token.joined_to();
-        let may_assign = joined.is_none_or(|it| !self.is_secret() && !DOUBTFUL.contains(it));
+        let may_assign = token.joined_to().is_none_or(|it| !self.is_secret() && !DOUBTFUL.contains(it));
         if may_assign && token.is_assigned_to() {
             self.after = behind_name(token.text);
             self.is_doubtful = true;
@@ -629,8 +627,7 @@ impl Token<'_> {
     /// The letter of an option that stands before it, without a blank.
     fn joined_to(self) -> Option<char> {
         let letter = self.before.chars().next_back()?;
-        let before = self.before.strip_suffix(|c: char| c.is_ascii_alphabetic())?;
-        before.ends_with('-').then_some(letter)
+        self.before.strip_suffix(|c: char| c.is_ascii_alphabetic())?.ends_with('-').then_some(letter)
     }
 
     /// The last word of a chunk, where a sign behind it makes it a key of a secret.
@@ -655,8 +652,7 @@ impl Token<'_> {
 
     /// A word, or a key, that speaks of a secret.
     fn names_secret(self) -> bool {
-        let behind = self.behind.trim_start_matches(QUOTES);
-        let is_key = behind.starts_with([':', '=']);
+        let is_key = self.behind.trim_start_matches(QUOTES).starts_with([':', '=']);
         let key = self.text.strip_suffix(':').or_else(|| is_key.then_some(self.text));
         speaks_of_secrets(self.text) || key.is_some_and(|it| behind_name(it) == After::Value)
     }
@@ -821,8 +817,7 @@ fn speaks_of_secrets(word: &str) -> bool {
 /// Whether a value has only letters, and signs of names, files and numbers.
 fn is_plain(value: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./%+-,".contains(c);
-    let port = value.rsplit_once(':').filter(|it| is_number(it.1));
-    let value = port.map_or(value, |it| it.0);
+    let value = value.rsplit_once(':').filter(|it| is_number(it.1)).map_or(value, |it| it.0);
     (1..=64).contains(&value.len()) && value.chars().all(is_plain)
 }
 

@@ -189,8 +189,7 @@ pub struct Scraper {
 type InFlight = Arc<Mutex<Option<(Time, Time)>>>;
 
 fn take(in_flight: &InFlight) -> Option<(Time, Time)> {
-    let mut held = in_flight.lock().unwrap_or_else(PoisonError::into_inner);
-    held.take()
+    in_flight.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
 impl Scraper {
@@ -238,8 +237,7 @@ impl Scraper {
     /// For how long the request of each plan has waited that is in flight.
     pub fn waiting(&self) -> Vec<Option<Nanos>> {
         let waited = |in_flight: &InFlight| {
-            let held = in_flight.lock().unwrap_or_else(PoisonError::into_inner);
-            held.map(|(_, sent)| Clock.now().since(sent))
+            in_flight.lock().unwrap_or_else(PoisonError::into_inner).map(|(_, sent)| Clock.now().since(sent))
         };
         self.in_flight.iter().map(waited).collect()
     }

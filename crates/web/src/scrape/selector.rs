@@ -123,8 +123,7 @@ impl Serialize for Selector {
 
 impl<'de> Deserialize<'de> for Selector {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(Refused::into_error)
+        String::deserialize(deserializer)?.parse().map_err(Refused::into_error)
     }
 }
 

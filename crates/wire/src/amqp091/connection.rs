@@ -266,8 +266,7 @@ impl<S: Side> Connection<S> {
         if self.state == State::Closed {
             return Ok(());
         }
-        let handled = self.common.handle_timeout(now, S::awaited(self.state));
-        handled.inspect_err(|_| self.state = State::Closed)
+        self.common.handle_timeout(now, S::awaited(self.state)).inspect_err(|_| self.state = State::Closed)
     }
 
     /// When to call [`Self::handle_timeout`] at the latest.

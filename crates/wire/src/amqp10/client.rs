@@ -258,8 +258,7 @@ impl Amqp10Client {
     }
 
     fn link(&self, session: u16, handle: u32) -> Option<&Link> {
-        let session = self.sessions.get(usize::from(session))?.as_ref()?;
-        session.links.get(handle as usize)?.as_ref()
+        self.sessions.get(usize::from(session))?.as_ref()?.links.get(handle as usize)?.as_ref()
     }
 
     /// Frees a link's memory of a message that is not needed any more.

@@ -112,8 +112,7 @@ impl ResponseDecoder {
         let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
         let mut parsed = httparse::Response::new(&mut headers);
         parsed.parse(&self.head).ok()?;
-        let mut headers = parsed.headers.iter();
-        let found = headers.find(|header| header.name.eq_ignore_ascii_case(name));
+        let found = parsed.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
         found.map(|header| header.value)
     }
 
@@ -335,8 +334,7 @@ impl Framing {
     }
 
     fn take(&mut self, header: &httparse::Header<'_>) -> Result<(), &'static str> {
-        let value = header.value;
-        let mut words = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+        let mut words = header.value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
         if header.name.eq_ignore_ascii_case("content-length") {
             for word in words {
                 let length = decimal(word).ok_or("a length that is not a number")?;
@@ -364,8 +362,7 @@ fn decimal(word: &[u8]) -> Option<u64> {
 
 /// The size in a chunk's line, whose extensions say nothing to us.
 fn chunk_size(line: &[u8]) -> Option<u64> {
-    let line = line.strip_suffix(b"\r\n")?;
-    let digits = line.split(|byte| *byte == b';').next()?.trim_ascii_end();
+    let digits = line.strip_suffix(b"\r\n")?.split(|byte| *byte == b';').next()?.trim_ascii_end();
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_hexdigit) {
         return None;
     }

@@ -34,8 +34,7 @@ impl Receiving {
         let waiting = &mut self.frames[usize::from(channel - 1)];
         if waiting.is_empty() {
             let (deliver, server) = (BasicDeliver::default(), &mut self.pair.server);
-            let sent = server.send_content(channel, &deliver, Properties::NONE, &vec![7; size]);
-            sent.expect("delivers");
+            server.send_content(channel, &deliver, Properties::NONE, &vec![7; size]).expect("delivers");
             let output = server.pending_output().to_vec();
             server.consume_output(output.len());
             *waiting = frames(&output);

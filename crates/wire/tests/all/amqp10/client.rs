@@ -308,8 +308,7 @@ fn heartbeats_are_sent_and_missed() {
 
 #[test]
 fn a_handshake_that_hangs_is_given_up() {
-    let mut client = Amqp10Client::new(config(), NOW);
-    let error = client.handle_timeout(after(10)).expect_err("it hangs");
+    let error = Amqp10Client::new(config(), NOW).handle_timeout(after(10)).expect_err("it hangs");
     assert!(error.to_string().contains("greeting"), "{error}");
     let error = open(1, 1).end_of_input(b"abc");
     assert!(error.to_string().contains("while it was in use"), "{error}");
