@@ -274,9 +274,7 @@ impl Amqp10Client {
         let is_login = matches!(self.phase, Phase::Mechanisms | Phase::Outcome);
         match (frame.kind, is_login) {
             (FRAME_SASL, true) | (FRAME_AMQP, false) => {}
-            (kind, _) => {
-                return Err((FRAMING_ERROR, format!("unexpected frame of type {kind}")).into());
-            }
+            (kind, _) => return Err((FRAMING_ERROR, format!("unexpected frame of type {kind}")).into()),
         }
         if frame.body.is_empty() {
             return Ok(Step::Nothing);
@@ -733,9 +731,7 @@ impl Link {
             (Some(partial), None) => partial,
             (Some(partial), Some(id)) if id == partial.id => partial,
             (None, Some(id)) => Partial { id, settled: false },
-            (_, id) => {
-                return Err((NOT_ALLOWED, format!("a transfer has the delivery id {id:?}, out of order")));
-            }
+            (_, id) => return Err((NOT_ALLOWED, format!("a transfer has the delivery id {id:?}, out of order"))),
         };
         settled |= transfer.settled == Some(true);
         let is_first = self.partial.is_none();
