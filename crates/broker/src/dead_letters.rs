@@ -108,8 +108,7 @@ pub(crate) fn deaths(headers: Table<'_>) -> impl Iterator<Item = Table<'_>> {
         Some(Value::Array(all)) => Some(all),
         _ => None,
     };
-    let all = all.into_iter().flat_map(IntoIterator::into_iter);
-    all.filter_map(|death| match death {
+    all.into_iter().flat_map(IntoIterator::into_iter).filter_map(|death| match death {
         Value::Table(death) => Some(death),
         _ => None,
     })

@@ -149,8 +149,7 @@ fn home(root: Option<&Path>) -> Result<PathBuf, BrokerError> {
     let candidates = root.map_or_else(usual_folders, |root| vec![root.to_owned()]);
     let found = candidates.iter().find(|home| home.join(BOOT).is_file());
     // A broker works in a directory of its own.
-    let found = found.and_then(|home| home.canonicalize().ok());
-    found.ok_or_else(|| {
+    found.and_then(|home| home.canonicalize().ok()).ok_or_else(|| {
         let looked_for: Vec<PathBuf> = candidates.iter().map(|home| home.join(BOOT)).collect();
         let help = "fetch it (scripts/setup artemis), or name its folder with broker.root";
         BrokerError::not_installed(PRODUCT, &looked_for, help)
@@ -178,8 +177,7 @@ fn usual_folders() -> Vec<PathBuf> {
 /// From the name of its largest part: `artemis-server-2.40.0.jar`.
 fn version(home: &Path) -> Option<String> {
     let files = fs::read_dir(home.join("lib")).ok()?.flatten();
-    let mut names = files.filter_map(|file| file.file_name().into_string().ok());
-    names.find_map(|name| {
+    files.filter_map(|file| file.file_name().into_string().ok()).find_map(|name| {
         let version = name.strip_prefix("artemis-server-")?.strip_suffix(".jar")?;
         version.starts_with(|first: char| first.is_ascii_digit()).then(|| version.to_owned())
     })

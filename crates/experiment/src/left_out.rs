@@ -87,13 +87,10 @@ pub(super) fn stand_in_of_file(text: &str) -> Option<Problem> {
 pub(super) fn stand_in(value: &Value, path: &str) -> Option<String> {
     match value {
         Value::Table(table) => table.iter().find_map(|(key, value)| stand_in(value, &below(path, key))),
-        Value::Array(items) => {
-            let mut items = items.iter().enumerate();
-            items.find_map(|(index, item)| match item {
-                Value::Table(_) => stand_in(item, &below(path, index)),
-                _ => stand_in(item, path),
-            })
-        }
+        Value::Array(items) => items.iter().enumerate().find_map(|(index, item)| match item {
+            Value::Table(_) => stand_in(item, &below(path, index)),
+            _ => stand_in(item, path),
+        }),
         Value::String(text) => {
             let is_login = text.contains("://***@") || text.contains(":***@");
             (path.contains('.') && (text == BLOT || is_login)).then(|| path.to_owned())

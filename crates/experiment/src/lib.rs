@@ -262,8 +262,7 @@ impl ProfileSpec {
     /// How to sample each event.
     pub fn options(&self) -> Vec<profile::Options> {
         let events = self.events.iter();
-        let events = events.filter_map(|name| profile::Event::named(name));
-        let options = events.map(|event| profile::Options {
+        let options = events.filter_map(|name| profile::Event::named(name)).map(|event| profile::Options {
             event,
             frequency: self.frequency,
             stacks: profile::Stacks::named(&self.stacks).unwrap_or_default(),

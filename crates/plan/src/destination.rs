@@ -161,8 +161,7 @@ impl Group {
 
     /// Queues that its topics' subscriptions need, each with its topic.
     pub fn subscription_queues(&self) -> impl Iterator<Item = (String, &Destination)> {
-        let subscription = self.consumers.subscription.as_ref();
-        subscription.into_iter().flat_map(move |it| {
+        self.consumers.subscription.as_ref().into_iter().flat_map(move |it| {
             let topics = self.destinations.iter().enumerate();
             topics
                 .filter(|(_, d)| d.kind == DestinationKind::Topic)

@@ -424,8 +424,7 @@ fn flatten(
 /// shows its own flags with `-` in place of `+`.
 fn names_functions(pid: u32, arguments: &[String]) -> Result<String, &'static str> {
     // The last of several counts.
-    let mut pairs = arguments.windows(2).rev();
-    let value = pairs.find_map(|pair| match pair {
+    let value = arguments.windows(2).rev().find_map(|pair| match pair {
         [flag, value] if flag.ends_with("JPperf") => Some(value),
         _ => None,
     });

@@ -252,8 +252,7 @@ fn told(modules: &[Module]) -> String {
 fn letters<'a>(modules: impl Iterator<Item = &'a [u8]>) -> String {
     let mut digest = Sha256::new();
     modules.for_each(|code| digest.update(code));
-    let digest = digest.finalize();
-    digest.iter().take(3).fold(String::new(), |mut all, byte| {
+    digest.finalize().iter().take(3).fold(String::new(), |mut all, byte| {
         let _ = write!(all, "{byte:02x}");
         all
     })

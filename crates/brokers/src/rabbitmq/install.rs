@@ -237,8 +237,7 @@ impl Release {
             .output()
             .map_err(BrokerError::io("start", erl))?;
         let text = String::from_utf8_lossy(&output.stdout);
-        let answer = text.lines().next().map(PathBuf::from);
-        answer.zip(text.lines().nth(1).and_then(Self::parse)).ok_or_else(|| {
+        text.lines().next().map(PathBuf::from).zip(text.lines().nth(1).and_then(Self::parse)).ok_or_else(|| {
             let said = String::from_utf8_lossy(&output.stderr);
             let cause = format!("{} does not print its version", erl.display());
             let help = "add a working Erlang to PATH";

@@ -105,8 +105,7 @@ pub(super) fn check_shared(config: &Config, nodes: u32) -> Result<(), BrokerErro
 
 /// Where a node with this configuration listens beside AMQP, a text for each: `management 127.0.0.1:15672`.
 pub(super) fn listening(config: &Config) -> Vec<String> {
-    let of_plugins = listener_ports(config).into_iter().filter(|it| !it.key.starts_with("listeners."));
-    let texts = of_plugins.map(|it| {
+    let texts = listener_ports(config).into_iter().filter(|it| !it.key.starts_with("listeners.")).map(|it| {
         let plugin = it.key.split('.').next().unwrap_or_default();
         let ip = it.ip.filter(|ip| !ip.is_unspecified());
         let ip = ip.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));

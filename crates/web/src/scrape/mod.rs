@@ -265,8 +265,7 @@ impl Scraper {
 
     /// The requests that are in flight, which nobody else tells of then.
     fn unanswered(&self) -> impl Iterator<Item = Scrape> {
-        let all = self.in_flight.iter().zip(&self.plans).enumerate();
-        all.filter_map(|(number, (in_flight, plan))| {
+        self.in_flight.iter().zip(&self.plans).enumerate().filter_map(|(number, (in_flight, plan))| {
             let (due, sent) = take(in_flight)?;
             let done = Clock.now();
             let waited = done.since(sent);

@@ -84,8 +84,7 @@ impl Selector {
 
     /// The labels of a sum that its conditions give it, so that sums of other conditions are other series.
     pub(super) fn fixed(&self) -> impl Iterator<Item = (&str, String)> {
-        let conditions = self.conditions.iter().filter(|_| self.sum.is_some());
-        conditions.map(|condition| {
+        self.conditions.iter().filter(|_| self.sum.is_some()).map(|condition| {
             let value = match &condition.test {
                 Test::Is(text) => text.clone(),
                 Test::IsNot(text) => format!("!={text}"),

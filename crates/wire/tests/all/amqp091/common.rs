@@ -10,8 +10,7 @@ pub(crate) type Recorded = (&'static str, &'static str, Vec<u8>);
 
 /// The lines of a recording.
 pub(crate) fn recorded_in(text: &'static str) -> Vec<Recorded> {
-    let lines = text.lines().filter(|line| !line.starts_with('#'));
-    let read = lines.map(|line| {
+    let read = text.lines().filter(|line| !line.starts_with('#')).map(|line| {
         let mut words = line.split(' ');
         let mut word = || words.next().expect("three words");
         let (side, name, hex) = (word(), word(), word());
