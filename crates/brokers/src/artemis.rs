@@ -194,8 +194,7 @@ fn java() -> Option<PathBuf> {
 fn java_version(java: &Path) -> Option<String> {
     let release = java.parent()?.parent()?.join("release");
     let text = fs::read_to_string(release).ok()?;
-    let version = text.lines().find_map(|line| line.strip_prefix("JAVA_VERSION="))?;
-    Some(version.trim_matches('"').to_owned())
+    Some(text.lines().find_map(|line| line.strip_prefix("JAVA_VERSION="))?.trim_matches('"').to_owned())
 }
 
 /// Time that it may take until it is ready, on a machine that is busy.

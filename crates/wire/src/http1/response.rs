@@ -112,8 +112,7 @@ impl ResponseDecoder {
         let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
         let mut parsed = httparse::Response::new(&mut headers);
         parsed.parse(&self.head).ok()?;
-        let found = parsed.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
-        found.map(|header| header.value)
+        parsed.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name)).map(|header| header.value)
     }
 
     /// Takes from `input` up to the next event; `None`: all of it was taken, and more is needed. After
