@@ -31,9 +31,9 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// Those in a directory that exists; makes them where it has none. A directory that holds some
-    /// of the files is somebody's, and nothing in it is overwritten.
-    /// Errors: [`BrokerError::Config`] or [`BrokerError::Guard`] where they cannot be made or written, or some are there.
+    /// Those in a directory that exists; makes them where it has none. A directory that holds some of the files is
+    /// somebody's, and nothing in it is overwritten. Errors: [`BrokerError::Config`] or [`BrokerError::Guard`] where
+    /// they cannot be made or written, or some are there.
     pub fn find_or_make(directory: &Path) -> Result<Self, BrokerError> {
         let found = Self { directory: directory.to_owned() };
         // A link that leads nowhere is there, too.
