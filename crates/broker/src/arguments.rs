@@ -56,13 +56,13 @@ impl Arguments {
     /// Reads the arguments of a declaration of the queue `name`.
     pub(crate) fn read(name: &str, table: Table<'_>) -> Result<Self, Refusal> {
         if let Some(refused) = REFUSED.iter().find(|r| table.get(r).is_some()) {
-            return Err(Refusal::not_implemented(&format!(
+            return Err(Refusal::not_implemented(format_args!(
                 "the embedded broker does not offer '{refused}', which queue '{name}' wants, in \
                  vhost '/'; leave it out or use a managed broker"
             )));
         }
         let invalid = |argument: &str, why: &str| {
-            Refusal::precondition(&format!("invalid arg '{argument}' for queue '{name}' in vhost '/': {why}"))
+            Refusal::precondition(format_args!("invalid arg '{argument}' for queue '{name}' in vhost '/': {why}"))
         };
         let length = |argument| match table.get(argument).map(|v| (v, v.as_i64().map(u64::try_from))) {
             None => Ok(None),
@@ -75,12 +75,10 @@ impl Arguments {
             Some((_, Some("quorum"))) => QueueType::Quorum,
             Some((_, Some("stream"))) => QueueType::Stream,
             Some((_, Some(other))) => {
-                let why = format!("\"unsupported queue type '{other}'\"");
-                return Err(invalid("x-queue-type", &why));
+                return Err(invalid("x-queue-type", &format!("\"unsupported queue type '{other}'\"")));
             }
             Some((other, None)) => {
-                let why = format!("{{unacceptable_type,{}}}", type_name(other));
-                return Err(invalid("x-queue-type", &why));
+                return Err(invalid("x-queue-type", &format!("{{unacceptable_type,{}}}", type_name(other))));
             }
         };
         let overflow = match table.get("x-overflow").map(Value::as_str) {
@@ -122,8 +120,7 @@ fn check_dead_letters(table: Table<'_>, is_stream: bool) -> Result<(), (&'static
     let [exchange, key] = ["x-dead-letter-exchange", "x-dead-letter-routing-key"];
     for argument in [exchange, key] {
         if let Some(other) = table.get(argument).filter(|it| it.as_str().is_none()) {
-            let why = format!("{{unacceptable_type,{}}}", type_name(other));
-            return Err((argument, why));
+            return Err((argument, format!("{{unacceptable_type,{}}}", type_name(other))));
         }
     }
     match (table.get(exchange), table.get(key)) {
@@ -200,15 +197,7 @@ const fn type_name(value: Value<'_>) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::amqp091::FieldTable;
-
-    fn table(fields: &[(&str, Value<'_>)]) -> FieldTable {
-        let mut table = FieldTable::new();
-        for (name, value) in fields {
-            table.insert(name, *value).unwrap();
-        }
-        table
-    }
+    use crate::tests::harness::table;
 
     #[test]
     fn arguments_are_read_and_bad_ones_refused_by_name() {

@@ -28,12 +28,9 @@ pub struct Broker {
 }
 
 impl Broker {
-    /// Starts listening. Clients that connect before [`Broker::run`] wait in the system's queue.
-    /// Raises this process's limit on open descriptors as far as it may, because every connection
-    /// takes one.
-    ///
-    /// # Errors
-    /// When an address cannot be listened on, certificates cannot be used, or the system has no event queue to give.
+    /// Starts listening. Clients that connect before [`Broker::run`] wait in the system's queue. Raises this process's
+    /// limit on open descriptors as far as it may, because every connection takes one. Errors: when an address cannot
+    /// be listened on, certificates cannot be used, or the system has no event queue to give.
     pub fn bind(config: Config) -> Result<Self, Error> {
         raise_descriptor_limit();
         let failed = |what| move |source| Error::EventLoop { what, source };
@@ -75,11 +72,8 @@ impl Broker {
         self.tls_address
     }
 
-    /// Serves on this thread, naming it [`THREAD_NAME`], until `stop` is used. What was held in
-    /// memory is gone afterwards.
-    ///
-    /// # Errors
-    /// When the event queue fails; clients' mistakes are never errors of the broker.
+    /// Serves on this thread, naming it [`THREAD_NAME`], until `stop` is used. What was held in memory is gone
+    /// afterwards. Errors: when the event queue fails; clients' mistakes are never errors of the broker.
     pub fn run(&mut self, stop: &Stop) -> Result<(), Error> {
         // A thread without its name serves as well.
         let _ = rustix::thread::set_name(c"bellows-broker");
@@ -90,10 +84,7 @@ impl Broker {
         Reactor::new(config, log, &mut self.poll, &self.listeners)?.run(stop)
     }
 
-    /// Serves on a thread of its own, named [`THREAD_NAME`].
-    ///
-    /// # Errors
-    /// When the system has no thread to give.
+    /// Serves on a thread of its own, named [`THREAD_NAME`]. Errors: when the system has no thread to give.
     pub fn spawn(mut self) -> Result<Running, Error> {
         let stop = Stop::new();
         let (address, tls_address) = (self.address, self.tls_address);

@@ -27,9 +27,8 @@ pub struct Config {
     pub users: Vec<User>,
     /// How long a client may take from the connection to `connection.open`.
     pub handshake_timeout: Nanos,
-    /// Bytes waiting to be written to one connection above which none of its consumers gets
-    /// another message; less for each where connections are many. Several times the largest
-    /// message keeps consumers busy.
+    /// Bytes waiting to be written to one connection above which none of its consumers gets another message; less for
+    /// each where connections are many. Several times the largest message keeps consumers busy.
     pub unsent_limit_bytes: usize,
     /// The largest message accepted, in bytes of its body; a larger one closes its channel.
     pub max_message_bytes: u64,
@@ -132,17 +131,15 @@ impl Error {
     /// Cause, observed value and remedy.
     pub fn problem(&self) -> Problem {
         match self {
-            Self::Listen { address, source } => Problem::new(
-                format!("cannot listen on {address}"),
-                source,
-                "choose another address, or port 0 for a free one",
-            ),
+            Self::Listen { address, source } => {
+                let help = "choose another address, or port 0 for a free one";
+                Problem::new(format!("cannot listen on {address}"), source, help)
+            }
             Self::Tls(problem) => problem.clone(),
-            Self::EventLoop { what, source } => Problem::new(
-                format!("the broker's event loop cannot {what}"),
-                source,
-                "see ulimit -a and the kernel's limits on this user",
-            ),
+            Self::EventLoop { what, source } => {
+                let help = "see ulimit -a and the kernel's limits on this user";
+                Problem::new(format!("the broker's event loop cannot {what}"), source, help)
+            }
         }
     }
 }

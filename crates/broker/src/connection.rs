@@ -27,10 +27,7 @@ impl Connection {
     /// The name in the client's certificate, once, as soon as it is known.
     pub(crate) fn take_name(&mut self) -> Option<&str> {
         let session = self.socket.session()?;
-        if std::mem::replace(&mut self.is_identified, true) {
-            return None;
-        }
-        common_name(session.certificate()?)
+        if std::mem::replace(&mut self.is_identified, true) { None } else { common_name(session.certificate()?) }
     }
 }
 
@@ -126,8 +123,7 @@ mod tests {
         for (kind, name) in names {
             params.distinguished_name.push(kind.clone(), *name);
         }
-        let key = KeyPair::generate().unwrap();
-        params.self_signed(&key).unwrap().der().to_vec()
+        params.self_signed(&KeyPair::generate().unwrap()).unwrap().der().to_vec()
     }
 
     #[test]

@@ -17,9 +17,7 @@ impl Node {
     /// Lets faults begin and end, and sends confirms whose time has come. Call it first in every
     /// turn of the event loop.
     pub(crate) fn advance(&mut self, now: Time) {
-        let Some(faults) = &mut self.vhost.faults else {
-            return;
-        };
+        let Some(faults) = &mut self.vhost.faults else { return };
         faults.advance(now);
         while let Some(fault) = self.vhost.faults.as_mut().and_then(|f| f.next_connection_fault()) {
             self.hit_connections(fault, now);
@@ -113,8 +111,7 @@ impl Session {
     fn drop_by_fault(&mut self, in_order: bool, now: Time, vhost: &mut VirtualHost) {
         if in_order {
             self.peer.answer_all(&mut self.server);
-            let cause = MethodId::default();
-            self.server.close(now, reply::CONNECTION_FORCED, DROPPED, cause);
+            self.server.close(now, reply::CONNECTION_FORCED, DROPPED, MethodId::default());
         } else {
             self.peer.is_finished = true;
         }
@@ -132,9 +129,7 @@ impl Session {
 
     /// Output that waits now ends with a whole frame: the cut falls into the next one.
     fn cut_by_fault(&mut self, after: Option<usize>, rule: usize, vhost: &mut VirtualHost) {
-        let Some(faults) = &mut vhost.faults else {
-            return;
-        };
+        let Some(faults) = &mut vhost.faults else { return };
         let more = faults.cut_after(after);
         let waiting = self.server.pending_output().len();
         self.peer.cut = Some((waiting + more, rule));

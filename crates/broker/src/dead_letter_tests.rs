@@ -2,19 +2,15 @@
 
 use measure::Nanos;
 use wire::amqp091::{
-    BasicGet, BasicNack, BasicProperties, BasicPublish, FieldTable, Properties, QueueDeclare, QueueDelete, TxSelect,
-    Value,
+    BasicGet, BasicNack, BasicProperties, BasicPublish, Properties, QueueDeclare, QueueDelete, TxSelect, Value,
 };
 
 use crate::dead_letters::{DeadLetter, FIRST_DEATH, ORIGINAL_EXPIRATION, Reason, deaths, is_circle, text, with_death};
-use crate::tests::harness::{Seen, World, world};
+use crate::tests::harness::{Seen, World, table, world};
 
 fn declare(w: &mut World, c: usize, queue: &str, arguments: &[(&str, Value<'_>)]) {
-    let mut table = FieldTable::new();
-    for (name, value) in arguments {
-        table.insert(name, *value).unwrap();
-    }
-    let declare = QueueDeclare { queue, arguments: table.view(), ..QueueDeclare::default() };
+    let arguments = table(arguments);
+    let declare = QueueDeclare { queue, arguments: arguments.view(), ..QueueDeclare::default() };
     let answer = w.ask(c, 1, &declare);
     assert!(matches!(&answer, Seen::Method(it) if it.starts_with("QueueDeclareOk")), "{answer:?}");
 }
@@ -76,10 +72,8 @@ fn what_a_queue_has_given_up_goes_on_though_the_queue_is_deleted_at_once() {
     w.publish_numbers(c, "q", 0..2);
     w.consume(c, "q", "c");
     assert_eq!(w.bodies(c).len(), 2);
-    let nack = BasicNack { delivery_tag: 2, multiple: false, requeue: false };
-    w.send(c, 1, &nack);
-    let delete = QueueDelete { queue: "q", ..QueueDelete::default() };
-    w.send(c, 1, &delete);
+    w.send(c, 1, &BasicNack { delivery_tag: 2, multiple: false, requeue: false });
+    w.send(c, 1, &QueueDelete { queue: "q", ..QueueDelete::default() });
     w.pump();
     assert!(w.seen(c).len() > 1, "the consumer's end, and the answer");
     assert_eq!(all_of(&mut w, c, "dead"), ["1"]);
@@ -97,8 +91,7 @@ fn messages_expire_in_their_time_those_that_are_out_when_they_come_back() {
     assert_eq!(all_of(&mut w, c, "dead"), [""; 0]);
     w.pass_by(Nanos::from_millis(250), 2);
     assert_eq!(all_of(&mut w, c, "dead"), ["1", "2"]);
-    let nack = BasicNack { delivery_tag: 1, multiple: false, requeue: true };
-    w.send(c, 1, &nack);
+    w.send(c, 1, &BasicNack { delivery_tag: 1, multiple: false, requeue: true });
     assert_eq!(w.bodies(c), ["3"]);
     assert_eq!(all_of(&mut w, c, "dead"), ["0"]);
     w.pass(2);
@@ -114,8 +107,7 @@ fn messages_expire_in_their_time_those_that_are_out_when_they_come_back() {
 fn publish_expiring(w: &mut World, c: usize, queue: &str, expiration: &str, body: &str) {
     let properties = BasicProperties { expiration: Some(expiration), ..BasicProperties::default() };
     let publish = BasicPublish { routing_key: queue, ..BasicPublish::default() };
-    let bytes = properties.to_bytes().unwrap();
-    w.publish_as(c, &publish, Properties::from_bytes(&bytes), body);
+    w.publish_as(c, &publish, Properties::from_bytes(&properties.to_bytes().unwrap()), body);
     w.pump();
 }
 
@@ -162,8 +154,7 @@ fn what_has_expired_behind_another_message_goes_when_it_is_next_and_nobody_gets_
     // What is given back has not become younger; it is waited for behind the one that stays.
     let nack = BasicNack { delivery_tag: 3, multiple: true, requeue: true };
     w.qos(c, 0, false);
-    let cancel = wire::amqp091::BasicCancel { consumer_tag: "x", ..Default::default() };
-    w.ask(c, 1, &cancel);
+    w.ask(c, 1, &wire::amqp091::BasicCancel { consumer_tag: "x", ..Default::default() });
     w.send(c, 1, &nack);
     w.pass(6);
     assert_eq!(all_of(&mut w, c, "dead"), [""; 0]);
@@ -183,13 +174,11 @@ fn a_message_that_becomes_the_next_expires_in_its_time() {
     declare(&mut w, c, "q", &[]);
     publish_expiring(&mut w, c, "q", "100000", "a");
     publish_expiring(&mut w, c, "q", "2000", "b");
-    let get = BasicGet { queue: "q", ..BasicGet::default() };
-    w.ask(c, 1, &get);
+    w.ask(c, 1, &BasicGet { queue: "q", ..BasicGet::default() });
     let soon = w.now + Nanos::from_millis(2_000);
     assert_eq!(w.node.next_expiry(), Some(soon));
     assert_eq!(w.node.vhost.expiring.len(), 1);
-    let delete = QueueDelete { queue: "q", ..QueueDelete::default() };
-    w.ask(c, 1, &delete);
+    w.ask(c, 1, &QueueDelete { queue: "q", ..QueueDelete::default() });
     assert_eq!(w.node.next_expiry(), None);
 }
 
@@ -291,10 +280,7 @@ fn headers_tell_of_all_deaths_the_last_first() {
     let once = with_death(&letter(BasicProperties::default().to_bytes().unwrap(), Reason::Expired), "a").unwrap();
     let twice = with_death(&letter(once, Reason::Rejected), "b").unwrap();
     let thrice = with_death(&letter(twice.clone(), Reason::Expired), "a").unwrap();
-    let headers = |bytes: &[u8]| {
-        let decoded = Properties::from_bytes(bytes).decode().unwrap();
-        decoded.headers.expect("headers").to_owned()
-    };
+    let headers = |bytes: &[u8]| Properties::from_bytes(bytes).decode().unwrap().headers.expect("headers").to_owned();
     let told = headers(&thrice);
     let told: Vec<_> = deaths(told.view())
         .map(|it| {

@@ -108,8 +108,7 @@ pub(crate) fn deaths(headers: Table<'_>) -> impl Iterator<Item = Table<'_>> {
         Some(Value::Array(all)) => Some(all),
         _ => None,
     };
-    let all = all.into_iter().flat_map(IntoIterator::into_iter);
-    all.filter_map(|death| match death {
+    all.into_iter().flat_map(IntoIterator::into_iter).filter_map(|death| match death {
         Value::Table(death) => Some(death),
         _ => None,
     })
@@ -121,9 +120,7 @@ pub(crate) fn text<'a>(table: Table<'a>, name: &str) -> &'a str {
 
 /// Whether a message was in this queue before and nobody has refused it since: it would go round for ever.
 pub(crate) fn is_circle(properties: &[u8], queue: &str) -> bool {
-    let Ok(decoded) = Properties::from_bytes(properties).decode() else {
-        return false;
-    };
+    let Ok(decoded) = Properties::from_bytes(properties).decode() else { return false };
     let mut since = Vec::new();
     for death in deaths(decoded.headers.unwrap_or(Table::EMPTY)) {
         since.push(text(death, "reason"));

@@ -25,9 +25,7 @@ impl VirtualHost {
     /// Delivers what can be delivered of one queue.
     pub(crate) fn dispatch(&mut self, key: Key, exits: &mut Exits<'_>) {
         let Self { queues, consumers, memory, faults, now, .. } = self;
-        let Some(queue) = queues.get_mut(key) else {
-            return;
-        };
+        let Some(queue) = queues.get_mut(key) else { return };
         queue.is_dirty = false;
         if queue.is_stream() {
             self.dispatch_stream(key, exits);
@@ -80,14 +78,10 @@ impl VirtualHost {
     /// Delivers to each consumer of a stream from its own place on.
     fn dispatch_stream(&mut self, key: Key, exits: &mut Exits<'_>) {
         let Self { queues, consumers, .. } = self;
-        let Some(queue) = queues.get_mut(key) else {
-            return;
-        };
+        let Some(queue) = queues.get_mut(key) else { return };
         let mut with_offset = Vec::new();
         for _ in 0..queue.ring.len() {
-            let Some(consumer_key) = queue.ring.front() else {
-                break;
-            };
+            let Some(consumer_key) = queue.ring.front() else { break };
             let Some((consumer, session)) = exit(consumers, exits.sessions, consumer_key) else {
                 queue.ring.pop();
                 continue;
@@ -97,13 +91,9 @@ impl VirtualHost {
                 if reason.is_some() {
                     break reason;
                 }
-                let Some((address, index, record)) = queue.log().next(&mut consumer.cursor) else {
-                    break None;
-                };
+                let Some((address, index, record)) = queue.log().next(&mut consumer.cursor) else { break None };
                 let Session { server, peer } = session;
-                let Some(channel) = peer.channel_mut(consumer.channel) else {
-                    break None;
-                };
+                let Some(channel) = peer.channel_mut(consumer.channel) else { break None };
                 consumer.unacked += 1;
                 let unacked = Unacked { queue: key, address, consumer: Some(consumer_key), was_overtaken: false };
                 let tag = channel.deliveries.push(unacked);
@@ -125,16 +115,10 @@ impl VirtualHost {
 
     /// Delivers what faults have held back for too long.
     pub(crate) fn release_held(&mut self, exits: &mut Exits<'_>) {
-        let Self { queues, consumers, memory, faults: Some(faults), .. } = self else {
-            return;
-        };
+        let Self { queues, consumers, memory, faults: Some(faults), .. } = self else { return };
         while let Some(consumer_key) = faults.next_held() {
-            let Some((consumer, session)) = exit(consumers, exits.sessions, consumer_key) else {
-                continue;
-            };
-            let Some(queue) = queues.get_mut(consumer.queue) else {
-                continue;
-            };
+            let Some((consumer, session)) = exit(consumers, exits.sessions, consumer_key) else { continue };
+            let Some(queue) = queues.get_mut(consumer.queue) else { continue };
             let mut handover = Handover { consumer_key, consumer, session };
             let is_due = |held: &Held| faults.has_come(held.until);
             if handover.consumer.held.as_ref().is_some_and(is_due) {
@@ -149,13 +133,9 @@ impl VirtualHost {
         self.expire_queue(key);
         let Session { server, peer } = session;
         let queue = self.queues.get_mut(key);
-        let (Some(queue), Some(channel)) = (queue, peer.channel_mut(number)) else {
-            return Ok(());
-        };
+        let (Some(queue), Some(channel)) = (queue, peer.channel_mut(number)) else { return Ok(()) };
         let remaining = queue.ready().saturating_sub(1);
-        let Some(taken) = queue.take() else {
-            return server.send(number, &BasicGetEmpty::default());
-        };
+        let Some(taken) = queue.take() else { return server.send(number, &BasicGetEmpty::default()) };
         let address = taken.address;
         let tag = if no_ack {
             channel.deliveries.next_tag()
@@ -237,9 +217,7 @@ impl Handover<'_> {
     fn send(&mut self, delivery: Delivery, record: &Record<'_>) -> bool {
         let Session { server, peer } = &mut *self.session;
         let consumer = &mut *self.consumer;
-        let Some(channel) = peer.channel_mut(consumer.channel) else {
-            return false;
-        };
+        let Some(channel) = peer.channel_mut(consumer.channel) else { return false };
         let tag = if consumer.no_ack {
             channel.deliveries.next_tag()
         } else {
@@ -315,12 +293,8 @@ impl Handover<'_> {
 
     /// Sends what was held back.
     fn release(&mut self, queue: &mut Queue, faults: &mut Faults, memory: &mut Memory) {
-        let Some(held) = self.consumer.held.take() else {
-            return;
-        };
-        let Some(record) = queue.log().get(held.address) else {
-            return;
-        };
+        let Some(held) = self.consumer.held.take() else { return };
+        let Some(record) = queue.log().get(held.address) else { return };
         faults.count(held.rule, u64::from(held.is_overtaken));
         let delivery = Delivery { was_overtaken: held.is_overtaken, ..Delivery::of(held.address, false) };
         let sent = self.send(delivery, &record);

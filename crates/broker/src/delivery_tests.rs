@@ -1,8 +1,6 @@
 //! Deliveries, through `wire`'s client, in virtual time.
 
-use wire::amqp091::{
-    BasicConsume, BasicGet, BasicNack, BasicReject, ChannelClose, FieldTable, QueueDeclare, QueuePurge,
-};
+use wire::amqp091::{BasicConsume, BasicGet, BasicNack, BasicReject, ChannelClose, QueueDeclare, QueuePurge, Value};
 
 use crate::config::Config;
 use crate::tests::harness::*;
@@ -171,22 +169,22 @@ fn get_takes_one_and_says_what_is_left() {
     assert_eq!(w.ask(c, 1, &purge), one);
 }
 
+/// Declares the stream `s`.
+fn stream(w: &mut World, client: usize) {
+    let arguments = table(&[("x-queue-type", Value::from("stream"))]);
+    w.ask(client, 1, &QueueDeclare { queue: "s", durable: true, arguments: arguments.view(), ..Default::default() });
+}
+
 #[test]
 fn a_stream_is_read_again_and_again() {
     let mut w = world();
     let (p, c) = (w.client(), w.client());
-    let mut arguments = FieldTable::new();
-    arguments.insert("x-queue-type", "stream").unwrap();
-    let arguments = arguments.view();
-    w.ask(p, 1, &QueueDeclare { queue: "s", durable: true, arguments, ..Default::default() });
+    stream(&mut w, p);
     w.publish_numbers(p, "s", 0..10);
     w.qos(c, 4, false);
     let from = |w: &mut World, tag: &str, offset: &str| {
-        let mut arguments = FieldTable::new();
-        match offset.parse::<i64>() {
-            Ok(number) => arguments.insert("x-stream-offset", number).unwrap(),
-            Err(_) => arguments.insert("x-stream-offset", offset).unwrap(),
-        }
+        let offset = offset.parse::<i64>().map_or(Value::from(offset), Value::I64);
+        let arguments = table(&[("x-stream-offset", offset)]);
         w.send(c, 1, &BasicConsume { arguments: arguments.view(), ..consume("s", tag) });
         w.bodies(c)
     };
@@ -239,10 +237,7 @@ fn who_does_not_read_the_answers_may_not_ask_for_more() {
 fn a_full_stream_leaves_memory_to_queues() {
     let mut w = World::new(Config { memory_limit_bytes: 8 << 20, ..Config::default() });
     let p = w.client();
-    let mut arguments = FieldTable::new();
-    arguments.insert("x-queue-type", "stream").unwrap();
-    let arguments = arguments.view();
-    w.ask(p, 1, &QueueDeclare { queue: "s", durable: true, arguments, ..Default::default() });
+    stream(&mut w, p);
     w.queue(p, "q");
     let body = "x".repeat(10_000);
     for queue in ["s", "q"] {

@@ -103,9 +103,7 @@ impl Exchange {
     pub(crate) fn unbind(&mut self, binding: &Binding) -> bool {
         match &mut self.bindings {
             Bindings::Direct(map) => {
-                let Some(same) = map.get_mut(&binding.key) else {
-                    return false;
-                };
+                let Some(same) = map.get_mut(&binding.key) else { return false };
                 let removed = remove_from(same, binding);
                 if same.is_empty() {
                     map.remove(&binding.key);
@@ -180,6 +178,7 @@ pub(crate) fn same_value(a: Value<'_>, b: Value<'_>) -> bool {
 mod tests {
     use super::*;
     use crate::slots::Slots;
+    use crate::tests::harness::table;
 
     fn binding(key: &str, queue: Key, arguments: FieldTable) -> Binding {
         Binding { key: key.into(), destination: Destination::Queue(queue), arguments }
@@ -216,15 +215,7 @@ mod tests {
 
     #[test]
     fn headers_exchanges_compare_headers() {
-        let mut slots = Slots::default();
-        let queue = slots.insert(());
-        let table = |fields: &[(&str, Value<'static>)]| {
-            let mut table = FieldTable::new();
-            for (name, value) in fields {
-                table.insert(name, *value).unwrap();
-            }
-            table
-        };
+        let queue = Slots::default().insert(());
         let yes = |arguments: &[(&str, Value<'static>)], headers: &[(&str, Value<'static>)]| {
             let mut exchange = Exchange::new("x", Kind::Headers);
             exchange.bind(&binding("", queue, table(arguments)));

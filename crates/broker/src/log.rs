@@ -1,8 +1,6 @@
-//! Messages in order of arrival: the storage below every queue and stream.
-//!
-//! Records lie back to back in segments. A record's *address* is its distance in bytes from the
-//! first byte ever appended, so addresses grow with age, name a message for as long as it lives,
-//! and put a returned message back at its original place by comparison alone.
+//! Messages in order of arrival, back to back in segments: the storage below every queue and stream. A record's
+//! *address* is its distance in bytes from the first byte ever appended, so addresses grow with age, name a message for
+//! as long as it lives, and put a returned message back at its original place by comparison alone.
 //!
 //! ```text
 //! record:  body length u32 | properties length u32 | exchange length u8 | key length u8 |
@@ -170,12 +168,8 @@ impl Log {
 
     /// Forgets the message at `address`; its memory is free when its neighbours are, too. Returns whether it was there.
     pub(crate) fn release(&mut self, address: u64, memory: &mut Memory) -> bool {
-        let Some(at) = self.find(address) else {
-            return false;
-        };
-        let Some(segment) = self.segments.get_mut(at) else {
-            return false;
-        };
+        let Some(at) = self.find(address) else { return false };
+        let Some(segment) = self.segments.get_mut(at) else { return false };
         segment.live -= 1;
         if segment.live == 0
             && let Some(segment) = self.segments.remove(at)
@@ -228,9 +222,7 @@ impl Log {
             return self.last();
         }
         let hint = self.segments.partition_point(|s| s.first_index + s.count <= index);
-        let Some(segment) = self.segments.get(hint) else {
-            return self.last();
-        };
+        let Some(segment) = self.segments.get(hint) else { return self.last() };
         let mut cursor = Cursor { address: segment.base, index: segment.first_index, hint };
         while cursor.index < index && self.next(&mut cursor).is_some() {}
         cursor

@@ -1,8 +1,7 @@
 //! The broker's account of the memory that messages take, and its stock of free segments.
 
-/// Capacities of the segments kept for reuse, smallest first. A queue's first segment is small, so
-/// that ten thousand queues with one message each fit in 40 MB; the largest makes one allocation
-/// serve thousands of small messages.
+/// Capacities of the segments kept for reuse, smallest first. A queue's first segment is small, so that ten thousand
+/// queues with one message each fit in 40 MB; the largest makes one allocation serve thousands of small messages.
 const CLASSES: [usize; 4] = [4 << 10, 16 << 10, 64 << 10, 256 << 10];
 
 /// Free segments kept per capacity. Together at most 2.7 MB, which stays in the CPU's caches when

@@ -1,9 +1,7 @@
-//! The broker without sockets: connections go in and out as keys, bytes as slices, time as a
-//! number. The event loop in [`crate::reactor`] moves the bytes; tests do it by hand.
-//!
-//! The order of calls: [`Node::input`] for every connection that has bytes, then one
-//! [`Node::turn`], then for each of [`Node::next_touched`] write [`Node::output`] and report it
-//! with [`Node::written`]. [`Node::tick`] about four times a second.
+//! The broker without sockets: connections go in and out as keys, bytes as slices, time as a number; the event loop in
+//! [`crate::reactor`] moves the bytes. The order of calls: [`Node::input`] for every connection that has bytes, then
+//! one [`Node::turn`], then for each of [`Node::next_touched`] write [`Node::output`] and report it with
+//! [`Node::written`]. [`Node::tick`] about four times a second.
 
 use measure::Time;
 use wire::amqp091::{
@@ -134,9 +132,7 @@ impl Node {
         let unsent_limit = self.unsent_limit();
         self.vhost.now = now;
         let Self { sessions, vhost, config, is_blocked, has_paused, touched, .. } = self;
-        let Some(session) = sessions.get_mut(key) else {
-            return Verdict::Finish;
-        };
+        let Some(session) = sessions.get_mut(key) else { return Verdict::Finish };
         while !session.peer.is_finished {
             if session.peer.is_publisher && (*is_blocked || vhost.memory.is_over()) {
                 session.pause(vhost.faults.as_deref_mut());
@@ -162,9 +158,7 @@ impl Node {
                 }
             };
             *input = all.get(all.len() - rest.len()..).unwrap_or_default();
-            let Some((channel, reply)) = handled else {
-                break;
-            };
+            let Some((channel, reply)) = handled else { break };
             if !matches!(reply, Reply::None) && session.answer(channel, reply, now, vhost).is_err() {
                 session.peer.is_finished = true;
             }
@@ -191,9 +185,7 @@ impl Node {
         let unsent_limit_bytes = self.unsent_limit();
         loop {
             self.vhost.forward_dead_letters();
-            let Some(queue) = self.vhost.dirty.pop() else {
-                break;
-            };
+            let Some(queue) = self.vhost.dirty.pop() else { break };
             let mut exits = Exits { sessions: &mut self.sessions, touched: &mut self.touched, unsent_limit_bytes };
             self.vhost.dispatch(queue, &mut exits);
             self.vhost.expire_queue(queue);
@@ -216,12 +208,8 @@ impl Node {
 
     fn notify_orphans(&mut self) {
         while let Some((key, consumer)) = self.vhost.orphans.pop() {
-            let Some(Session { server, peer }) = self.sessions.get_mut(consumer.connection) else {
-                continue;
-            };
-            let Some(channel) = peer.channel_mut(consumer.channel) else {
-                continue;
-            };
+            let Some(Session { server, peer }) = self.sessions.get_mut(consumer.connection) else { continue };
+            let Some(channel) = peer.channel_mut(consumer.channel) else { continue };
             if channel.consumers.get(&consumer.tag) != Some(&key) {
                 continue;
             }
@@ -271,9 +259,7 @@ impl Node {
     /// This many bytes of the output are written.
     pub(crate) fn written(&mut self, key: Key, bytes: usize) {
         let low = self.unsent_limit() / 2;
-        let Some(Session { server, peer }) = self.sessions.get_mut(key) else {
-            return;
-        };
+        let Some(Session { server, peer }) = self.sessions.get_mut(key) else { return };
         server.consume_output(bytes);
         if let Some((left, rule)) = &mut peer.cut {
             *left = left.saturating_sub(bytes);
@@ -353,8 +339,7 @@ impl Node {
     pub(crate) fn shut_down(&mut self, now: Time) {
         for (_, Session { server, peer }) in self.sessions.iter_mut() {
             if server.is_open() {
-                let text = "CONNECTION_FORCED - broker forced connection closure with reason \
-                            'shutdown'";
+                let text = "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'";
                 server.close(now, reply::CONNECTION_FORCED, text, MethodId::default());
                 touch(peer, &mut self.touched);
             }
@@ -366,10 +351,7 @@ impl Session {
     /// Bytes to be written; where the connection is cut, no more than up to there.
     fn output(&self) -> &[u8] {
         let pending = self.server.pending_output();
-        match self.peer.cut {
-            Some((left, _)) => pending.get(..left).unwrap_or(pending),
-            None => pending,
-        }
+        self.peer.cut.map_or(pending, |(left, _)| pending.get(..left).unwrap_or(pending))
     }
 
     fn verdict(&self) -> Verdict {

@@ -1,8 +1,8 @@
 //! The broker as clients see it, through `wire`'s client, in virtual time.
 
 use wire::amqp091::{
-    BasicCancel, BasicGet, BasicNack, BasicPublish, BasicQos, ChannelOpen, ClientConfig, ConfirmSelect, FieldTable,
-    QueueBind, QueueDeclare, QueueDelete, TxCommit, TxRollback, TxSelect,
+    BasicCancel, BasicGet, BasicNack, BasicPublish, BasicQos, ChannelOpen, ClientConfig, ConfirmSelect, QueueBind,
+    QueueDeclare, QueueDelete, TxCommit, TxRollback, TxSelect, Value,
 };
 
 use crate::config::{Config, User};
@@ -33,11 +33,8 @@ fn one_confirm_answers_a_batch_and_returns_come_first() {
 fn a_full_queue_that_refuses_answers_nack() {
     let mut w = world();
     let p = w.client();
-    let mut arguments = FieldTable::new();
-    arguments.insert("x-max-length", 2i32).unwrap();
-    arguments.insert("x-overflow", "reject-publish").unwrap();
-    let declare = QueueDeclare { queue: "q", arguments: arguments.view(), ..Default::default() };
-    w.ask(p, 1, &declare);
+    let arguments = table(&[("x-max-length", Value::I32(2)), ("x-overflow", Value::from("reject-publish"))]);
+    w.ask(p, 1, &QueueDeclare { queue: "q", arguments: arguments.view(), ..Default::default() });
     w.ask(p, 1, &ConfirmSelect::default());
     w.publish_numbers(p, "q", 0..3);
     assert_eq!(
@@ -84,8 +81,7 @@ fn consumers_hear_when_their_queue_goes() {
     let (owner, c) = (w.client(), w.client());
     w.queue(owner, "q");
     w.consume(c, "q", "tag");
-    let delete = QueueDelete { queue: "q", ..QueueDelete::default() };
-    w.ask(owner, 1, &delete);
+    w.ask(owner, 1, &QueueDelete { queue: "q", ..QueueDelete::default() });
     assert_eq!(w.seen(c), [Seen::Cancelled("tag".to_owned())]);
 }
 
@@ -229,8 +225,7 @@ fn busy_session() -> Vec<u8> {
     let mut w = world();
     let c = w.client();
     w.ask(c, 1, &QueueDeclare { queue: "q", auto_delete: true, ..QueueDeclare::default() });
-    let bind = QueueBind { queue: "q", exchange: "amq.topic", routing_key: "a.#", ..Default::default() };
-    w.ask(c, 1, &bind);
+    w.ask(c, 1, &QueueBind { queue: "q", exchange: "amq.topic", routing_key: "a.#", ..Default::default() });
     w.ask(c, 1, &ConfirmSelect::default());
     for i in 0..20 {
         w.publish_with(c, "amq.topic", "a.b", i % 3 == 0, &i.to_string());
@@ -284,8 +279,7 @@ fn damaged_input_harms_nobody_else_and_leaks_nothing() {
             w.node.input(key, w.now, &mut piece);
             left = &left[offered - piece.len()..];
             w.node.turn();
-            let n = w.node.output(key).len();
-            w.node.written(key, n);
+            w.node.written(key, w.node.output(key).len());
             if left.is_empty() || left.len() == before && random(4) == 0 {
                 break;
             }

@@ -16,9 +16,7 @@ impl VirtualHost {
     /// Whether a fault refuses a message, which only a channel that confirms can tell.
     #[inline]
     fn refuses_message(&mut self, confirmed: bool) -> bool {
-        let Some(faults) = &mut self.faults else {
-            return false;
-        };
+        let Some(faults) = &mut self.faults else { return false };
         let refused = confirmed && faults.refuses_message();
         if !refused {
             faults.note_published();
@@ -42,9 +40,7 @@ impl Peer {
     ) -> Reply {
         self.is_publisher = true;
         let connection = self.key;
-        let Some(channel) = self.channel_mut(number) else {
-            return Reply::None;
-        };
+        let Some(channel) = self.channel_mut(number) else { return Reply::None };
         if immediate {
             return Reply::Refuse(Refusal::not_implemented("immediate=true"), PUBLISH);
         }
@@ -87,22 +83,14 @@ impl Peer {
     /// Does what a transaction collected. An exchange that has gone since loses its messages, as
     /// a publish without a transaction would.
     pub(crate) fn commit(&mut self, number: u16, vhost: &mut VirtualHost) -> Result<(), Refusal> {
-        let Some(channel) = self.channel_mut(number) else {
-            return Ok(());
-        };
-        let Mode::Transaction(transaction) = &mut channel.mode else {
-            return Ok(());
-        };
+        let Some(channel) = self.channel_mut(number) else { return Ok(()) };
+        let Mode::Transaction(transaction) = &mut channel.mode else { return Ok(()) };
         let mut work = std::mem::take(&mut **transaction);
         let mut cursor = work.messages.first();
         let mut result = Ok(());
         for mandatory in work.mandatory {
-            let Some((_, _, record)) = work.messages.next(&mut cursor) else {
-                break;
-            };
-            let Some(channel) = self.channel_mut(number) else {
-                break;
-            };
+            let Some((_, _, record)) = work.messages.next(&mut cursor) else { break };
+            let Some(channel) = self.channel_mut(number) else { break };
             let (exchange, key) = (record.exchange, record.routing_key);
             result = vhost.route(exchange, key, record.properties, &mut channel.route);
             if result.is_err() {
@@ -128,17 +116,14 @@ impl Peer {
     /// Settles deliveries, or keeps the settlement until its transaction commits.
     #[inline]
     pub(crate) fn settle(&mut self, number: u16, settlement: Settlement, vhost: &mut VirtualHost) -> Reply {
-        let Some(channel) = self.channel_mut(number) else {
-            return Reply::None;
-        };
+        let Some(channel) = self.channel_mut(number) else { return Reply::None };
         let Settlement { tag, multiple, kind } = settlement;
         if !(channel.deliveries.contains(tag) || tag == 0 && multiple) {
             let cause = match kind {
                 SettlementKind::Accepted => BasicAck::INFO.id,
                 SettlementKind::Rejected | SettlementKind::Requeued => BasicNack::INFO.id,
             };
-            let text = format!("unknown delivery tag {tag}");
-            return Reply::Refuse(Refusal::precondition(&text), cause);
+            return Reply::Refuse(Refusal::precondition(format_args!("unknown delivery tag {tag}")), cause);
         }
         if let Mode::Transaction(transaction) = &mut channel.mode {
             transaction.settlements.push(settlement);
@@ -150,9 +135,7 @@ impl Peer {
 
     /// Settles deliveries. Tags that no longer wait are left alone.
     pub(crate) fn settle_now(&mut self, number: u16, settlement: Settlement, vhost: &mut VirtualHost) {
-        let Some(channel) = self.channel_mut(number) else {
-            return;
-        };
+        let Some(channel) = self.channel_mut(number) else { return };
         let Settlement { tag, multiple, kind } = settlement;
         let finish: fn(&mut VirtualHost, &Unacked) = match kind {
             SettlementKind::Accepted => VirtualHost::settle_delivery,
@@ -208,9 +191,7 @@ impl VirtualHost {
     #[inline]
     fn restore_credit(&mut self, consumer: Option<Key>) {
         let Some(key) = consumer else { return };
-        let Some(consumer) = self.consumers.get_mut(key) else {
-            return;
-        };
+        let Some(consumer) = self.consumers.get_mut(key) else { return };
         consumer.unacked = consumer.unacked.saturating_sub(1);
         if consumer.parked == Parked::ForCredit {
             self.wake(key, Parked::ForCredit);

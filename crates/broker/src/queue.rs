@@ -22,7 +22,7 @@ pub(crate) struct Flags {
 }
 
 /// One queue of any type.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Queue {
     pub(crate) name: Box<str>,
     pub(crate) flags: Flags,
@@ -75,19 +75,7 @@ impl Queue {
             dead_letters: DeadLetters::of(table.view()),
             table,
             arguments,
-            ring: Ring::default(),
-            consumers: Vec::new(),
-            exclusively_consumed: false,
-            is_dirty: false,
-            awaited: None,
-            inbound: Vec::new(),
-            log: Log::default(),
-            expiries: Expiries::default(),
-            unread: Cursor::default(),
-            returned: BTreeMap::new(),
-            ready: 0,
-            ready_bytes: 0,
-            unacked: 0,
+            ..Self::default()
         }
     }
 
@@ -176,9 +164,7 @@ impl Queue {
     /// Drops the oldest messages beyond the queue's limits.
     fn drop_excess(&mut self, memory: &mut Memory) {
         while self.exceeds(0, 0) {
-            let Some(address) = self.take().map(|taken| taken.address) else {
-                break;
-            };
+            let Some(address) = self.take().map(|taken| taken.address) else { break };
             self.give_up(address, Reason::MaxLength, memory);
         }
     }
@@ -250,9 +236,7 @@ impl Queue {
         if self.is_stream() {
             return;
         }
-        let Some(record) = self.log.get(address) else {
-            return;
-        };
+        let Some(record) = self.log.get(address) else { return };
         let bytes = record.body.len() as u64;
         if self.returned.insert(address, was_overtaken).is_none() {
             self.unacked -= 1;
@@ -406,15 +390,11 @@ impl Expiries {
 }
 
 /// A message's own time to live, its expiration in milliseconds.
-///
-/// # Errors
-/// One that is no such number, in RabbitMQ's words.
+/// Errors: one that is no such number, in RabbitMQ's words.
 #[inline]
 pub(crate) fn time_to_live(properties: &[u8]) -> Result<Option<Nanos>, Refusal> {
-    let Some(text) = Properties::from_bytes(properties).expiration() else {
-        return Ok(None);
-    };
-    parse(text).map(Some).map_err(|why| Refusal::precondition(&format!("invalid expiration '{text}': {why}")))
+    let Some(text) = Properties::from_bytes(properties).expiration() else { return Ok(None) };
+    parse(text).map(Some).map_err(|why| Refusal::precondition(format_args!("invalid expiration '{text}': {why}")))
 }
 
 /// Reads a number as Erlang's `string:to_integer` does.
@@ -434,10 +414,7 @@ fn parse(text: &str) -> Result<Nanos, String> {
             "" => 0,
             _ => u64::MAX,
         });
-        match ms <= LONGEST_TTL_MS {
-            true => Ok(Nanos::from_millis(ms)),
-            false => Err(format!("{{value_too_large,{number}}}")),
-        }
+        if ms <= LONGEST_TTL_MS { Ok(Nanos::from_millis(ms)) } else { Err(format!("{{value_too_large,{number}}}")) }
     }
 }
 
@@ -527,10 +504,9 @@ mod tests {
 
     /// Takes one: its number, whether it was delivered before, its address.
     fn take(queue: &mut Queue) -> Option<(u32, bool, u64)> {
-        queue.take().map(|t| {
-            let body = t.record.body.try_into().expect("four bytes");
-            (u32::from_le_bytes(body), t.redelivered, t.address)
-        })
+        queue
+            .take()
+            .map(|t| (u32::from_le_bytes(t.record.body.try_into().expect("four bytes")), t.redelivered, t.address))
     }
 
     #[test]

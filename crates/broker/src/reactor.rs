@@ -102,9 +102,7 @@ impl<'a> Reactor<'a> {
             match self.poll.poll(&mut events, timeout) {
                 Ok(()) => {}
                 Err(e) if e.kind() == ErrorKind::Interrupted => continue,
-                Err(source) => {
-                    return Err(Error::EventLoop { what: "wait for events", source });
-                }
+                Err(source) => return Err(Error::EventLoop { what: "wait for events", source }),
             }
             let now = self.play_faults(Clock.now(), stop);
             for event in &events {
@@ -170,9 +168,7 @@ impl<'a> Reactor<'a> {
             LISTENER | TLS_LISTENER => self.accept(now),
             WAKER | TIMER => {}
             Token(index) => {
-                let Some(connection) = self.connections.get_mut(&index) else {
-                    return;
-                };
+                let Some(connection) = self.connections.get_mut(&index) else { return };
                 let key = connection.key;
                 connection.socket.notice(event.into());
                 if connection.socket.is_readable() {
@@ -239,9 +235,7 @@ impl<'a> Reactor<'a> {
 
     fn welcome(&mut self, stream: TcpStream, listener: &Listener, now: Time) {
         let session = listener.tls.as_ref().map(Acceptor::session);
-        let Ok(session) = session.transpose() else {
-            return;
-        };
+        let Ok(session) = session.transpose() else { return };
         let key = self.node.connect(now, listener.by_certificate);
         let token = Token(key.index());
         match ServerSocket::accept(stream, session, self.poll.registry(), token) {
@@ -256,9 +250,7 @@ impl<'a> Reactor<'a> {
     /// Reads a connection once and hands the bytes to the node.
     fn read(&mut self, index: usize, now: Time) {
         let Self { connections, buffer, cipher, node, queue, .. } = self;
-        let Some(connection) = connections.get_mut(&index) else {
-            return;
-        };
+        let Some(connection) = connections.get_mut(&index) else { return };
         let key = connection.key;
         if node.verdict(key) == Verdict::Pause {
             // Nothing is read from a blocked publisher, but one that is gone need not wait.
@@ -271,9 +263,7 @@ impl<'a> Reactor<'a> {
         if buffer.len() < held + READ_BYTES / 2 {
             buffer.resize(held + READ_BYTES, 0);
         }
-        let Some((front, room)) = buffer.split_at_mut_checked(held) else {
-            return;
-        };
+        let Some((front, room)) = buffer.split_at_mut_checked(held) else { return };
         front.copy_from_slice(&connection.held);
         let received = match connection.socket.is_readable() {
             true => connection.socket.read(cipher, room),
@@ -326,9 +316,7 @@ impl<'a> Reactor<'a> {
 
     /// Writes a connection's output, as far as the system takes it.
     fn write(&mut self, key: Key) {
-        let Some(connection) = self.connections.get_mut(&key.index()) else {
-            return;
-        };
+        let Some(connection) = self.connections.get_mut(&key.index()) else { return };
         let node = &mut self.node;
         let flushed = connection.socket.flush(&mut NodeOutput { node, key });
         if flushed.is_err() {
@@ -341,9 +329,7 @@ impl<'a> Reactor<'a> {
     /// Ends our side once everything is written, of a connection that the client has closed only where the client does
     /// not. The rest of what it sends is still read, because closing on unread bytes would destroy our last words.
     fn finish(&mut self, key: Key) {
-        let Some(Connection { socket, is_shut, .. }) = self.connections.get_mut(&key.index()) else {
-            return;
-        };
+        let Some(Connection { socket, is_shut, .. }) = self.connections.get_mut(&key.index()) else { return };
         let node = &mut self.node;
         if !node.output(key).is_empty() || node.is_to_end(key) {
             return;

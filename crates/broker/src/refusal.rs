@@ -1,5 +1,7 @@
 //! Refusals with RabbitMQ's texts, because people search for them and programs match them.
 
+use std::fmt::Display;
+
 use wire::amqp091::{reply, reply_name};
 
 /// Why a request was refused. It closes the channel it came on, or the whole connection.
@@ -14,48 +16,48 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
-    fn new(code: u16, text: &str) -> Self {
+    fn new(code: u16, text: impl Display) -> Self {
         // A reply text is a short string; names of 255 bytes would not fit in it twice.
         let mut text = format!("{} - {text}", reply_name(code));
         text.truncate(text.floor_char_boundary(255));
         Self { code, text, closes_connection: false }
     }
 
-    fn closing(code: u16, text: &str) -> Self {
+    fn closing(code: u16, text: impl Display) -> Self {
         Self { closes_connection: true, ..Self::new(code, text) }
     }
 
     pub(crate) fn not_found(kind: &str, name: &str) -> Self {
-        Self::new(reply::NOT_FOUND, &format!("no {kind} '{name}' in vhost '/'"))
+        Self::new(reply::NOT_FOUND, format_args!("no {kind} '{name}' in vhost '/'"))
     }
 
     /// A request that names no queue, on a channel that has not declared one.
-    pub(crate) fn missing_queue(text: &str) -> Self {
+    pub(crate) fn missing_queue(text: impl Display) -> Self {
         Self::new(reply::NOT_FOUND, text)
     }
 
     pub(crate) fn no_virtual_host(name: &str) -> Self {
-        Self::not_allowed(&format!("vhost {name} not found"))
+        Self::not_allowed(format_args!("vhost {name} not found"))
     }
 
-    pub(crate) fn precondition(text: &str) -> Self {
+    pub(crate) fn precondition(text: impl Display) -> Self {
         Self::new(reply::PRECONDITION_FAILED, text)
     }
 
     /// A declaration that differs from what exists.
     pub(crate) fn inequivalent(argument: &str, kind: &str, name: &str, received: &str, current: &str) -> Self {
-        Self::precondition(&format!(
+        Self::precondition(format_args!(
             "inequivalent arg '{argument}' for {kind} '{name}' in vhost '/': \
              received {received} but current is {current}"
         ))
     }
 
-    pub(crate) fn access(text: &str) -> Self {
+    pub(crate) fn access(text: impl Display) -> Self {
         Self::new(reply::ACCESS_REFUSED, text)
     }
 
     pub(crate) fn reserved(kind: &str, name: &str) -> Self {
-        Self::access(&format!("{kind} name '{name}' contains reserved prefix 'amq.*'"))
+        Self::access(format_args!("{kind} name '{name}' contains reserved prefix 'amq.*'"))
     }
 
     pub(crate) fn default_exchange() -> Self {
@@ -67,18 +69,18 @@ impl Refusal {
             "cannot obtain exclusive access to locked queue '{queue}' in vhost '/'. It could be originally declared \
              on another connection or the exclusive property value does not match that of the original declaration."
         );
-        Self::new(reply::RESOURCE_LOCKED, &text)
+        Self::new(reply::RESOURCE_LOCKED, text)
     }
 
-    pub(crate) fn not_implemented(text: &str) -> Self {
+    pub(crate) fn not_implemented(text: impl Display) -> Self {
         Self::closing(reply::NOT_IMPLEMENTED, text)
     }
 
-    pub(crate) fn command_invalid(text: &str) -> Self {
+    pub(crate) fn command_invalid(text: impl Display) -> Self {
         Self::closing(reply::COMMAND_INVALID, text)
     }
 
-    pub(crate) fn not_allowed(text: &str) -> Self {
+    pub(crate) fn not_allowed(text: impl Display) -> Self {
         Self::closing(reply::NOT_ALLOWED, text)
     }
 }

@@ -145,7 +145,7 @@ impl Peer {
         let name = self.queue_name(number, wanted.queue)?;
         let queue = vhost.queue_key(self.key, &name)?;
         if vhost.queues.get(queue).is_some_and(|q| q.is_stream()) {
-            return Err(Refusal::not_implemented(&format!(
+            return Err(Refusal::not_implemented(format_args!(
                 "basic.get not supported by stream queues queue '{name}' in vhost '/'"
             )));
         }
@@ -154,12 +154,9 @@ impl Peer {
 
     fn qos(&mut self, number: u16, wanted: &BasicQos, vhost: &mut VirtualHost) -> Outcome {
         if wanted.prefetch_size > 0 {
-            let text = format!("prefetch_size!=0 ({})", wanted.prefetch_size);
-            return Err(Refusal::not_implemented(&text));
+            return Err(Refusal::not_implemented(format_args!("prefetch_size!=0 ({})", wanted.prefetch_size)));
         }
-        let Some(channel) = self.channel_mut(number) else {
-            return Ok(Reply::None);
-        };
+        let Some(channel) = self.channel_mut(number) else { return Ok(Reply::None) };
         let count = u32::from(wanted.prefetch_count);
         if wanted.global {
             channel.shared_prefetch = count;
@@ -181,9 +178,7 @@ impl Peer {
 
     /// Confirms and transactions, of which a channel has one or the other.
     fn mode_request(&mut self, number: u16, method: &Method<'_>, vhost: &mut VirtualHost) -> Outcome {
-        let Some(channel) = self.channel_mut(number) else {
-            return Ok(Reply::None);
-        };
+        let Some(channel) = self.channel_mut(number) else { return Ok(Reply::None) };
         let no_transaction = || Refusal::precondition("channel is not transactional");
         Ok(match (method, &mut channel.mode) {
             (Method::ConfirmSelect(_), Mode::Transaction(_)) => {
@@ -215,18 +210,14 @@ impl Peer {
             }
             (Method::TxCommit(_) | Method::TxRollback(_), _) => return Err(no_transaction()),
             (other, _) => {
-                let text = format!("unexpected method {}", other.info().name);
-                return Err(Refusal::command_invalid(&text));
+                return Err(Refusal::command_invalid(format_args!("unexpected method {}", other.info().name)));
             }
         })
     }
 }
 
 fn bound_exchange(vhost: &VirtualHost, name: &str) -> Result<Destination, Refusal> {
-    if name.is_empty() {
-        return Err(Refusal::default_exchange());
-    }
-    vhost.exchange_key(name).map(Destination::Exchange)
+    if name.is_empty() { Err(Refusal::default_exchange()) } else { vhost.exchange_key(name).map(Destination::Exchange) }
 }
 
 fn clamp(count: u64) -> u32 {
@@ -235,11 +226,9 @@ fn clamp(count: u64) -> u32 {
 
 impl VirtualHost {
     fn purge(&mut self, key: Key) -> Result<u64, Refusal> {
-        let Some(queue) = self.queues.get_mut(key) else {
-            return Ok(0);
-        };
+        let Some(queue) = self.queues.get_mut(key) else { return Ok(0) };
         if queue.is_stream() {
-            return Err(Refusal::not_implemented(&format!(
+            return Err(Refusal::not_implemented(format_args!(
                 "queue.purge not supported by stream queues queue '{}' in vhost '/'",
                 queue.name
             )));
@@ -253,22 +242,17 @@ impl Peer {
         let name = self.queue_name(number, wanted.queue)?;
         let key = vhost.queue_key(self.key, &name)?;
         let connection = self.key;
-        let Some(channel) = self.channel_mut(number) else {
-            return Ok(Reply::None);
-        };
+        let Some(channel) = self.channel_mut(number) else { return Ok(Reply::None) };
         let tag = if wanted.consumer_tag.is_empty() {
             vhost.generated_name("amq.ctag")
         } else {
             wanted.consumer_tag.to_owned()
         };
         if channel.consumers.get(&*tag).is_some_and(|c| vhost.consumers.get(*c).is_some()) {
-            let text = format!("attempt to reuse consumer tag '{tag}'");
-            return Err(Refusal::not_allowed(&text));
+            return Err(Refusal::not_allowed(format_args!("attempt to reuse consumer tag '{tag}'")));
         }
         let (cursor, priority) = vhost.check_consume(key, wanted, channel.prefetch)?;
-        let Some(queue) = vhost.queues.get_mut(key) else {
-            return Ok(Reply::None);
-        };
+        let Some(queue) = vhost.queues.get_mut(key) else { return Ok(Reply::None) };
         queue.exclusively_consumed = wanted.exclusive;
         let consumer = vhost.consumers.insert(Consumer {
             connection,
@@ -291,9 +275,7 @@ impl Peer {
     }
 
     pub(crate) fn cancel(&mut self, number: u16, wanted: &BasicCancel<'_>, vhost: &mut VirtualHost) -> Outcome {
-        let Some(channel) = self.channel_mut(number) else {
-            return Ok(Reply::None);
-        };
+        let Some(channel) = self.channel_mut(number) else { return Ok(Reply::None) };
         if let Some(consumer) = channel.consumers.remove(wanted.consumer_tag)
             && let Some(queue) = vhost.remove_consumer(consumer)
         {
@@ -306,12 +288,10 @@ impl Peer {
 impl VirtualHost {
     /// Whether a queue lets a consumer in, where it starts in a stream, and its priority.
     fn check_consume(&self, key: Key, wanted: &BasicConsume<'_>, prefetch: u32) -> Result<(Cursor, i32), Refusal> {
-        let Some(queue) = self.queues.get(key) else {
-            return Ok((Cursor::default(), 0));
-        };
+        let Some(queue) = self.queues.get(key) else { return Ok((Cursor::default(), 0)) };
         let place = format!("queue '{}' in vhost '/'", queue.name);
         if queue.exclusively_consumed || wanted.exclusive && !queue.consumers.is_empty() {
-            return Err(Refusal::access(&format!("{place} in exclusive use")));
+            return Err(Refusal::access(format_args!("{place} in exclusive use")));
         }
         if queue.is_stream() {
             return check_stream_consume(queue.log(), wanted, prefetch, &place).map(|cursor| (cursor, 0));
@@ -321,8 +301,7 @@ impl VirtualHost {
             Some((_, Some(level))) => level.clamp(i32::MIN.into(), i32::MAX.into()) as i32,
             Some((other, None)) => {
                 let why = arguments::not_an_integer(other);
-                let text = format!("invalid arg 'x-priority' for {place}: {why}");
-                return Err(Refusal::precondition(&text));
+                return Err(Refusal::precondition(format_args!("invalid arg 'x-priority' for {place}: {why}")));
             }
         };
         Ok((Cursor::default(), priority))
@@ -332,11 +311,12 @@ impl VirtualHost {
 /// Where a consumer starts in a stream.
 fn check_stream_consume(log: &Log, wanted: &BasicConsume<'_>, prefetch: u32, place: &str) -> Result<Cursor, Refusal> {
     if wanted.no_ack {
-        let text = format!("automatic acknowledgement not supported by stream queues {place}");
-        return Err(Refusal::not_implemented(&text));
+        return Err(Refusal::not_implemented(format_args!(
+            "automatic acknowledgement not supported by stream queues {place}"
+        )));
     }
     if prefetch == 0 {
-        return Err(Refusal::precondition(&format!("consumer prefetch count is not set for '{place}'")));
+        return Err(Refusal::precondition(format_args!("consumer prefetch count is not set for '{place}'")));
     }
     let offset = wanted.arguments.get("x-stream-offset");
     match offset.map(|o| (o, o.as_str(), o.as_i64().map(u64::try_from))) {
@@ -344,7 +324,7 @@ fn check_stream_consume(log: &Log, wanted: &BasicConsume<'_>, prefetch: u32, pla
         Some((_, Some("first"), _)) => Ok(log.first()),
         Some((_, Some("last"), _)) => Ok(log.last_segment()),
         Some((_, _, Some(Ok(index)))) => Ok(log.at_index(index)),
-        Some((other, ..)) => Err(Refusal::precondition(&format!(
+        Some((other, ..)) => Err(Refusal::precondition(format_args!(
             "invalid arg 'x-stream-offset' for {place}: '{}'; the embedded broker knows first, last, next and a number",
             arguments::show(other)
         ))),

@@ -30,7 +30,7 @@ pub(crate) struct Session {
 }
 
 /// State of a client.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Peer {
     pub(crate) key: Key,
     /// By number; channel 0 is the connection itself and stays empty.
@@ -109,27 +109,7 @@ impl Peer {
     }
 
     pub(crate) fn new(key: Key) -> Self {
-        Self {
-            key,
-            channels: Vec::new(),
-            hears_cancel: false,
-            hears_blocked: false,
-            hears_refusal: false,
-            is_publisher: false,
-            is_paused: false,
-            is_clogged: false,
-            is_finished: false,
-            is_closed: false,
-            ticks_left: LINGER_TICKS,
-            cut: None,
-            is_touched: false,
-            parked_for_output: Vec::new(),
-            unconfirmed: Vec::new(),
-            returns: HashMap::new(),
-            owned: Vec::new(),
-            user: Box::default(),
-            certified: None,
-        }
+        Self { key, ticks_left: LINGER_TICKS, ..Self::default() }
     }
 
     #[inline]
@@ -154,10 +134,7 @@ impl Peer {
                 let settlement = Settlement {
                     tag,
                     multiple,
-                    kind: match requeue {
-                        true => SettlementKind::Requeued,
-                        false => SettlementKind::Rejected,
-                    },
+                    kind: if requeue { SettlementKind::Requeued } else { SettlementKind::Rejected },
                 };
                 (channel, self.settle(channel, settlement, vhost))
             }
@@ -225,9 +202,7 @@ impl Peer {
     }
 
     fn read_capabilities(&mut self, client_properties: Table<'_>) {
-        let Some(Value::Table(capabilities)) = client_properties.get("capabilities") else {
-            return;
-        };
+        let Some(Value::Table(capabilities)) = client_properties.get("capabilities") else { return };
         let has = |name| capabilities.get(name).and_then(Value::as_bool) == Some(true);
         self.hears_cancel = has("consumer_cancel_notify");
         self.hears_blocked = has("connection.blocked");
@@ -276,9 +251,7 @@ impl Peer {
         number: u16,
         vhost: &mut VirtualHost,
     ) -> Result<(), Error> {
-        let Some(mut log) = self.returns.remove(&number) else {
-            return Ok(());
-        };
+        let Some(mut log) = self.returns.remove(&number) else { return Ok(()) };
         let mut cursor = log.first();
         let mut sent = Ok(());
         while let Some((_, _, record)) = log.next(&mut cursor)
@@ -331,8 +304,7 @@ impl Peer {
 }
 
 fn login_refused(mechanism: &str) -> Refusal {
-    Refusal::access(&format!(
-        "Login was refused using authentication mechanism {mechanism}. \
-         For details see the broker logfile."
+    Refusal::access(format_args!(
+        "Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
     ))
 }

@@ -1,7 +1,7 @@
 //! Things with stable keys that are never mistaken for their successors.
 
-/// Names one thing in a [`Slots`], and nothing else ever again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// Names one thing in a [`Slots`], and nothing else ever again; by default none at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key {
     index: u32,
     generation: u32,
@@ -37,7 +37,7 @@ impl<T> Slots<T> {
     /// Stores what `make` builds from its own key.
     pub(crate) fn insert_with(&mut self, make: impl FnOnce(Key) -> T) -> Key {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot { generation: 0, value: None });
+            self.slots.push(Slot { generation: 1, value: None });
             (self.slots.len() - 1) as u32
         });
         let slot = &mut self.slots[index as usize];

@@ -22,7 +22,7 @@ impl VirtualHost {
             return self.exchange_key(name).map(|_| ());
         }
         let kind = Kind::from_name(wanted.kind)
-            .ok_or_else(|| Refusal::command_invalid(&format!("invalid exchange type '{}'", wanted.kind)))?;
+            .ok_or_else(|| Refusal::command_invalid(format_args!("invalid exchange type '{}'", wanted.kind)))?;
         if let Ok(key) = self.exchange_key(name)
             && let Some(current) = self.exchanges.get(key)
         {
@@ -46,23 +46,18 @@ impl VirtualHost {
             return Err(Refusal::default_exchange());
         }
         if name.starts_with(RESERVED_PREFIX) {
-            let text = format!("deletion of system exchange '{name}' in vhost '/' not allowed");
-            return Err(Refusal::access(&text));
+            return Err(Refusal::access(format_args!("deletion of system exchange '{name}' in vhost '/' not allowed")));
         }
-        let Ok(key) = self.exchange_key(name) else {
-            return Ok(());
-        };
+        let Ok(key) = self.exchange_key(name) else { return Ok(()) };
         if if_unused && self.exchanges.get(key).is_some_and(|x| !x.is_unused()) {
-            return Err(Refusal::precondition(&format!("exchange '{name}' in vhost '/' in use")));
+            return Err(Refusal::precondition(format_args!("exchange '{name}' in vhost '/' in use")));
         }
         self.remove_exchange(key);
         Ok(())
     }
 
     fn remove_exchange(&mut self, key: Key) {
-        let Some(exchange) = self.exchanges.remove(key) else {
-            return;
-        };
+        let Some(exchange) = self.exchanges.remove(key) else { return };
         self.exchange_names.remove(&exchange.name);
         self.version += 1;
         for binding in exchange.bindings() {
@@ -76,9 +71,7 @@ impl VirtualHost {
     /// Removes bindings at their sources, and with them exchanges that live for bindings only.
     fn drop_inbound(&mut self, inbound: &[(Key, Binding)]) {
         for (source, binding) in inbound {
-            let Some(exchange) = self.exchanges.get_mut(*source) else {
-                continue;
-            };
+            let Some(exchange) = self.exchanges.get_mut(*source) else { continue };
             exchange.unbind(binding);
             self.version += 1;
             if exchange.auto_delete && exchange.is_unused() {
@@ -123,9 +116,7 @@ impl VirtualHost {
         if source.is_empty() {
             return Err(Refusal::default_exchange());
         }
-        let Ok(from) = self.exchange_key(source) else {
-            return Ok(());
-        };
+        let Ok(from) = self.exchange_key(source) else { return Ok(()) };
         let binding = Binding { key: routing_key.into(), destination, arguments: arguments.to_owned() };
         if let Some(inbound) = self.inbound_of(destination)
             && let Some(at) = inbound.iter().position(|(s, b)| *s == from && *b == binding)
@@ -192,12 +183,10 @@ impl VirtualHost {
         let key = self.queue_key(connection, name)?;
         if let Some(queue) = self.queues.get(key) {
             if if_unused && !queue.consumers.is_empty() {
-                let text = format!("queue '{name}' in vhost '/' in use");
-                return Err(Refusal::precondition(&text));
+                return Err(Refusal::precondition(format_args!("queue '{name}' in vhost '/' in use")));
             }
             if if_empty && queue.ready() > 0 {
-                let text = format!("queue '{name}' in vhost '/' not empty");
-                return Err(Refusal::precondition(&text));
+                return Err(Refusal::precondition(format_args!("queue '{name}' in vhost '/' not empty")));
             }
         }
         Ok(self.remove_queue(key))
@@ -208,9 +197,7 @@ impl VirtualHost {
     pub(crate) fn remove_queue(&mut self, key: Key) -> u64 {
         // What it gave up before goes on.
         self.forward_dead_letters();
-        let Some(mut queue) = self.queues.remove(key) else {
-            return 0;
-        };
+        let Some(mut queue) = self.queues.remove(key) else { return 0 };
         self.queue_names.remove(&queue.name);
         if let Some(at) = queue.awaited {
             self.expiring.remove(&(at, key));
@@ -228,7 +215,7 @@ impl VirtualHost {
 fn check_match(arguments: Table<'_>) -> Result<(), Refusal> {
     match arguments.get("x-match").map(|v| (v, v.as_str())) {
         None | Some((_, Some("all" | "any" | "all-with-x" | "any-with-x"))) => Ok(()),
-        Some((other, _)) => Err(Refusal::precondition(&format!(
+        Some((other, _)) => Err(Refusal::precondition(format_args!(
             "Invalid x-match field value <<\"{}\">>; expected all, any, all-with-x, or any-with-x",
             arguments::show(other)
         ))),
@@ -244,7 +231,7 @@ fn check_type(name: &str, queue_type: QueueType, flags: Flags) -> Result<(), Ref
         [(!flags.durable, "non-durable"), (flags.auto_delete, "auto-delete"), (flags.exclusive, "exclusive-owner")]
     {
         if wrong {
-            return Err(Refusal::precondition(&format!(
+            return Err(Refusal::precondition(format_args!(
                 "invalid property '{property}' for queue '{name}' in vhost '/'"
             )));
         }

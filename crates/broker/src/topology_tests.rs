@@ -1,10 +1,11 @@
 //! Declarations and routes through a whole virtual host, without connections.
 
-use wire::amqp091::{ExchangeDeclare, FieldTable, QueueDeclare, Table, Value};
+use wire::amqp091::{ExchangeDeclare, QueueDeclare, Table, Value};
 
 use crate::exchange::Destination;
 use crate::memory::Memory;
 use crate::slots::{Key, Slots};
+use crate::tests::harness::table;
 use crate::vhost::{RouteCache, VirtualHost};
 
 struct Fixture {
@@ -77,8 +78,7 @@ fn declaring_again_is_allowed_only_when_nothing_differs() {
         f.refused(me, &queue("amq.mine")),
         (403, "ACCESS_REFUSED - queue name 'amq.mine' contains reserved prefix 'amq.*'".to_owned())
     );
-    let mut quorum = FieldTable::new();
-    quorum.insert("x-queue-type", "quorum").unwrap();
+    let quorum = table(&[("x-queue-type", Value::from("quorum"))]);
     let transient = QueueDeclare { arguments: quorum.view(), ..queue("quorum") };
     assert!(f.refused(me, &transient).1.contains("invalid property 'non-durable'"));
 }
@@ -155,8 +155,7 @@ fn an_unroutable_message_tries_the_alternate_exchange() {
     let (a, b) = (f.queue("a"), f.queue("b"));
     f.exchange("spare", "fanout");
     f.bind("spare", Destination::Queue(b), "");
-    let mut arguments = FieldTable::new();
-    arguments.insert("alternate-exchange", "spare").unwrap();
+    let arguments = table(&[("alternate-exchange", Value::from("spare"))]);
     let wanted = ExchangeDeclare { arguments: arguments.view(), ..exchange("x", "direct") };
     f.vhost.declare_exchange(&wanted).unwrap();
     f.bind("x", Destination::Queue(a), "k");
@@ -170,12 +169,10 @@ fn an_unroutable_message_tries_the_alternate_exchange() {
 fn headers_decide_and_are_never_cached() {
     let mut f = fixture();
     let a = f.queue("a");
-    let mut arguments = FieldTable::new();
-    arguments.insert("colour", "red").unwrap();
+    let arguments = table(&[("colour", Value::from("red"))]);
     f.vhost.bind("amq.headers", Destination::Queue(a), "", arguments.view()).unwrap();
     let properties = |colour: &str| {
-        let mut headers = FieldTable::new();
-        headers.insert("colour", Value::from(colour)).unwrap();
+        let headers = table(&[("colour", Value::from(colour))]);
         let mut bytes = 0x2000u16.to_be_bytes().to_vec();
         bytes.extend((headers.view().as_bytes().len() as u32).to_be_bytes());
         bytes.extend(headers.view().as_bytes());
@@ -192,8 +189,7 @@ fn headers_decide_and_are_never_cached() {
 fn an_exchange_that_deletes_itself_goes_with_its_last_binding() {
     let mut f = fixture();
     let a = f.queue("a");
-    let wanted = ExchangeDeclare { auto_delete: true, ..exchange("x", "topic") };
-    f.vhost.declare_exchange(&wanted).unwrap();
+    f.vhost.declare_exchange(&ExchangeDeclare { auto_delete: true, ..exchange("x", "topic") }).unwrap();
     f.bind("x", Destination::Queue(a), "k");
     assert!(f.vhost.delete_exchange("x", true).is_err(), "in use");
     f.vhost.remove_queue(a);

@@ -174,7 +174,7 @@ impl VirtualHost {
         }
         let first = self.exchange_key(exchange)?;
         if self.exchanges.get(first).is_some_and(|x| x.internal) {
-            return Err(Refusal::access(&format!("cannot publish to internal exchange '{exchange}' in vhost '/'")));
+            return Err(Refusal::access(format_args!("cannot publish to internal exchange '{exchange}' in vhost '/'")));
         }
         let mut visited = std::mem::take(&mut self.visited);
         visited.clear();
@@ -217,9 +217,7 @@ impl VirtualHost {
     pub(crate) fn enqueue(&mut self, queues: &[Key], record: &Record<'_>) -> bool {
         let mut all = true;
         for &key in queues {
-            let Some(queue) = self.queues.get_mut(key) else {
-                continue;
-            };
+            let Some(queue) = self.queues.get_mut(key) else { continue };
             all &= queue.push(record, self.now, &mut self.memory);
             queue.await_expiry(key, &mut self.expiring);
             if queue.has_new_dead_letters() {
@@ -246,9 +244,7 @@ impl VirtualHost {
 
     /// Puts a consumer that waited for `reason` back in turn.
     pub(crate) fn wake(&mut self, consumer: Key, reason: Parked) {
-        let Some(c) = self.consumers.get_mut(consumer) else {
-            return;
-        };
+        let Some(c) = self.consumers.get_mut(consumer) else { return };
         if c.parked != reason {
             return;
         }
@@ -270,20 +266,15 @@ fn same(a: &str, b: &str) -> bool {
 
 /// The headers of a message; none where they cannot be read.
 fn headers_of(properties: &[u8]) -> Table<'_> {
-    let decoded = Properties::from_bytes(properties).decode();
-    decoded.ok().and_then(|p| p.headers).unwrap_or(Table::EMPTY)
+    Properties::from_bytes(properties).decode().ok().and_then(|p| p.headers).unwrap_or(Table::EMPTY)
 }
 
 impl VirtualHost {
     /// Publishes dead letters to where their queues send them, also those that come of that.
     pub(crate) fn forward_dead_letters(&mut self) {
         while let Some(key) = self.burials.pop() {
-            let Some(queue) = self.queues.get_mut(key) else {
-                continue;
-            };
-            let Some(letters) = &mut queue.dead_letters else {
-                continue;
-            };
+            let Some(queue) = self.queues.get_mut(key) else { continue };
+            let Some(letters) = &mut queue.dead_letters else { continue };
             let waiting = letters.take(&mut self.memory);
             let target = (letters.exchange.clone(), letters.routing_key.clone());
             let from = queue.name.clone();
@@ -295,9 +286,7 @@ impl VirtualHost {
 
     fn forward(&mut self, letter: &DeadLetter, from: &str, exchange: &str, key: Option<&str>) {
         let routing_key = key.unwrap_or(&letter.routing_key);
-        let Some(properties) = with_death(letter, from) else {
-            return;
-        };
+        let Some(properties) = with_death(letter, from) else { return };
         let mut route = RouteCache::default();
         // An exchange that is not there takes nothing, as RabbitMQ has it.
         if self.route(exchange, routing_key, &properties, &mut route).is_err() {
@@ -316,9 +305,7 @@ impl VirtualHost {
     pub(crate) fn expire(&mut self, now: Time) {
         self.now = now;
         while self.next_expiry().is_some_and(|at| at < now) {
-            let Some((_, key)) = self.expiring.pop_first() else {
-                break;
-            };
+            let Some((_, key)) = self.expiring.pop_first() else { break };
             if let Some(queue) = self.queues.get_mut(key) {
                 queue.awaited = None;
             }

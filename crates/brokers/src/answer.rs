@@ -41,9 +41,7 @@ pub(super) fn wait_for<T: Send + 'static>(
                 return Err(NoAnswer::Failed("the thread that asks has ended".into()));
             }
             Err(RecvTimeoutError::Timeout) if cancelled() => return Err(NoAnswer::Cancelled),
-            Err(RecvTimeoutError::Timeout) if Instant::now() >= deadline => {
-                return Err(NoAnswer::TimedOut);
-            }
+            Err(RecvTimeoutError::Timeout) if Instant::now() >= deadline => return Err(NoAnswer::TimedOut),
             Err(RecvTimeoutError::Timeout) => {}
         }
     }

@@ -73,7 +73,7 @@ impl Broker for Artemis {
         Processes::started(self.process.pid())
     }
 
-    fn inject(&mut self, fault: Fault) -> Result<(), BrokerError> {
+    fn inject(&mut self, _node: usize, fault: Fault) -> Result<(), BrokerError> {
         self.process.inject(fault)
     }
 
@@ -121,21 +121,16 @@ impl ArtemisInstallation {
     fn find(root: Option<&Path>) -> Result<Self, BrokerError> {
         let home = home(root)?;
         let version = version(&home).ok_or_else(|| {
-            BrokerError::config(
-                format!("{} is an incomplete {PRODUCT}", home.display()),
-                "no artemis-server-VERSION.jar in its lib",
-                "unpack it again, or name another with broker.root",
-            )
+            let cause = format!("{} is an incomplete {PRODUCT}", home.display());
+            let help = "unpack it again, or name another with broker.root";
+            BrokerError::config(cause, "no artemis-server-VERSION.jar in its lib", help)
         })?;
-        let java = java().ok_or(BrokerError::NotInstalled {
-            product: "Java",
-            looked_for: vec!["$JAVA_HOME/bin/java".into(), "java".into()],
-            help: "install it (apt-get install default-jre-headless), or set JAVA_HOME",
+        let java = java().ok_or_else(|| {
+            let looked_for: [PathBuf; 2] = ["$JAVA_HOME/bin/java".into(), "java".into()];
+            let help = "install it (apt-get install default-jre-headless), or set JAVA_HOME";
+            BrokerError::not_installed("Java", &looked_for, help)
         })?;
-        let runtime = match java_version(&java) {
-            Some(version) => format!("Java {version}"),
-            None => "Java".to_owned(),
-        };
+        let runtime = java_version(&java).map_or_else(|| "Java".to_owned(), |version| format!("Java {version}"));
         Ok(Self { home, version, java, runtime })
     }
 
@@ -151,17 +146,13 @@ fn programs(root: Option<&Path>) -> Option<PathBuf> {
 }
 
 fn home(root: Option<&Path>) -> Result<PathBuf, BrokerError> {
-    let candidates = match root {
-        Some(root) => vec![root.to_owned()],
-        None => usual_folders(),
-    };
+    let candidates = root.map_or_else(usual_folders, |root| vec![root.to_owned()]);
     let found = candidates.iter().find(|home| home.join(BOOT).is_file());
     // A broker works in a directory of its own.
-    let found = found.and_then(|home| home.canonicalize().ok());
-    found.ok_or_else(|| BrokerError::NotInstalled {
-        product: PRODUCT,
-        help: "fetch it (scripts/setup artemis), or name its folder with broker.root",
-        looked_for: candidates.iter().map(|home| home.join(BOOT)).collect(),
+    found.and_then(|home| home.canonicalize().ok()).ok_or_else(|| {
+        let looked_for: Vec<PathBuf> = candidates.iter().map(|home| home.join(BOOT)).collect();
+        let help = "fetch it (scripts/setup artemis), or name its folder with broker.root";
+        BrokerError::not_installed(PRODUCT, &looked_for, help)
     })
 }
 
@@ -171,10 +162,8 @@ fn usual_folders() -> Vec<PathBuf> {
     let own = env::current_exe().unwrap_or_default();
     let checkouts = own.ancestors().skip(1).map(|folder| folder.join(OF_CHECKOUT));
     let path = env::var_os("PATH").unwrap_or_default();
-    let on_path = env::split_paths(&path).filter_map(|folder| {
-        let program = folder.join("artemis").canonicalize().ok()?;
-        Some(program.parent()?.parent()?.to_owned())
-    });
+    let on_path = env::split_paths(&path)
+        .filter_map(|folder| Some(folder.join("artemis").canonicalize().ok()?.parent()?.parent()?.to_owned()));
     env::var_os("ARTEMIS_HOME")
         .map(PathBuf::from)
         .into_iter()
@@ -188,11 +177,9 @@ fn usual_folders() -> Vec<PathBuf> {
 /// From the name of its largest part: `artemis-server-2.40.0.jar`.
 fn version(home: &Path) -> Option<String> {
     let files = fs::read_dir(home.join("lib")).ok()?.flatten();
-    let mut names = files.filter_map(|file| file.file_name().into_string().ok());
-    names.find_map(|name| {
+    files.filter_map(|file| file.file_name().into_string().ok()).find_map(|name| {
         let version = name.strip_prefix("artemis-server-")?.strip_suffix(".jar")?;
-        let is_version = version.starts_with(|first: char| first.is_ascii_digit());
-        is_version.then(|| version.to_owned())
+        version.starts_with(|first: char| first.is_ascii_digit()).then(|| version.to_owned())
     })
 }
 
@@ -200,17 +187,14 @@ fn java() -> Option<PathBuf> {
     let of_home = env::var_os("JAVA_HOME").map(|home| PathBuf::from(home).join("bin"));
     let path = env::var_os("PATH").unwrap_or_default();
     let mut folders = of_home.into_iter().chain(env::split_paths(&path));
-    let found = folders.find_map(|folder| folder.join("java").canonicalize().ok());
-    found.filter(|java| java.is_file())
+    folders.find_map(|folder| folder.join("java").canonicalize().ok()).filter(|java| java.is_file())
 }
 
 /// From the file `release` of its installation: `JAVA_VERSION="17.0.15"`.
 fn java_version(java: &Path) -> Option<String> {
     let release = java.parent()?.parent()?.join("release");
     let text = fs::read_to_string(release).ok()?;
-    let mut lines = text.lines();
-    let version = lines.find_map(|line| line.strip_prefix("JAVA_VERSION="))?;
-    Some(version.trim_matches('"').to_owned())
+    Some(text.lines().find_map(|line| line.strip_prefix("JAVA_VERSION="))?.trim_matches('"').to_owned())
 }
 
 /// Time that it may take until it is ready, on a machine that is busy.

@@ -44,8 +44,7 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, BrokerError> {
         _renewal: renewal,
     };
     if let Some(options) = &attached.node {
-        let step = format!("connecting to the Erlang node {}", options.node);
-        progress(Progress::Step(&step));
+        progress(Progress::Step(&format!("connecting to the Erlang node {}", options.node)));
         check_node(options, request.control)?;
     }
     if let Some(options) = attached.management() {
@@ -121,7 +120,7 @@ impl Broker for Attached {
         Ok(self.node.clone())
     }
 
-    fn inject(&mut self, fault: Fault) -> Result<(), BrokerError> {
+    fn inject(&mut self, _node: usize, fault: Fault) -> Result<(), BrokerError> {
         match fault {
             Fault::Begin(_) => Ok(()),
             _ => Err(BrokerError::Fault("only a broker that bellows started can have faults".into())),
@@ -129,8 +128,7 @@ impl Broker for Attached {
     }
 
     fn management(&self) -> Option<ManagementOptions> {
-        let login = self.management.as_ref()?;
-        Some(login.options(&self.endpoint))
+        Some(self.management.as_ref()?.options(&self.endpoint))
     }
 
     fn has_topology(&self) -> bool {
@@ -175,14 +173,9 @@ struct ManagementLogin {
 }
 
 impl ManagementLogin {
-    /// As the experiment says it; `None` where it names no API.
-    ///
-    /// # Errors
-    /// There is no password for its user.
+    /// As the experiment says it; `None` where it names no API. Errors: there is no password for its user.
     fn new(spec: &BrokerSpec, endpoint: &Endpoint) -> Result<Option<Self>, Problem> {
-        let Some(url) = &spec.management else {
-            return Ok(None);
-        };
+        let Some(url) = &spec.management else { return Ok(None) };
         let user = spec.management_user.as_ref().unwrap_or(&endpoint.user);
         let is_brokers = *user == endpoint.user;
         let own = match set_variable(OWN_PASSWORD) {
@@ -217,8 +210,7 @@ impl ManagementLogin {
 
 /// A variable of the environment, if it is set.
 fn set_variable(variable: &str) -> Option<Secret> {
-    let set = std::env::var(variable).ok();
-    set.filter(|it| !it.is_empty()).map(Secret::new)
+    std::env::var(variable).ok().filter(|it| !it.is_empty()).map(Secret::new)
 }
 
 /// The password of a user who is not the broker's, where there is none for the API alone.
@@ -228,16 +220,12 @@ fn password(user: &str) -> Result<Secret, Problem> {
         None if user == "guest" => Ok(Secret::new("guest")),
         None => {
             let cause = "there is no password for the user of the management API";
-            let help = format!("set {OWN_PASSWORD} or {PASSWORD}");
-            Err(Problem::new(cause, user, help))
+            Err(Problem::new(cause, user, format!("set {OWN_PASSWORD} or {PASSWORD}")))
         }
     }
 }
 
 /// Logs in once, so that a wrong password is known before the load and not after it.
-///
-/// # Errors
-/// Why the API is of no use, with the remedy.
 fn check_management(options: &ManagementOptions, control: &load::Control) -> Result<(), BrokerError> {
     let api = Management::new(options)?;
     let deadline = Instant::now() + CHECK_TIMEOUT;
@@ -259,9 +247,7 @@ fn check_management(options: &ManagementOptions, control: &load::Control) -> Res
 }
 
 /// Queues, exchanges and bindings.
-///
-/// # Errors
-/// [`BrokerError::Control`], also where the API does not answer within 20 s, or before `cancelled`.
+/// Errors: [`BrokerError::Control`], also where the API does not answer within 20 s, or before `cancelled`.
 fn management_topology(options: &ManagementOptions, cancelled: &dyn Fn() -> bool) -> Result<Topology, BrokerError> {
     let deadline = Instant::now() + control::TIMEOUT;
     let why = match Management::new(options) {
@@ -279,14 +265,9 @@ fn management_topology(options: &ManagementOptions, cancelled: &dyn Fn() -> bool
 /// Holds the cookie of the broker's Erlang node.
 const COOKIE_VARIABLE: &str = "BELLOWS_ERLANG_COOKIE";
 
-/// How the broker's Erlang node is reached, where one is named.
-///
-/// # Errors
-/// There is no cookie, or none that can be read.
+/// How the broker's Erlang node is reached, where one is named. Errors: there is no cookie, or none that can be read.
 fn node_options(spec: &BrokerSpec) -> Result<Option<ConnectOptions>, BrokerError> {
-    let Some(name) = &spec.node else {
-        return Ok(None);
-    };
+    let Some(name) = &spec.node else { return Ok(None) };
     let refused = |refused: Refused| Problem::new(refused.what, "", refused.help);
     let name: NodeName = name.parse().map_err(refused)?;
     let set = std::env::var(COOKIE_VARIABLE).ok();
@@ -310,9 +291,6 @@ const COOKIE_HELP: &str = "name the file with the node's cookie by broker.cookie
                            BELLOWS_ERLANG_COOKIE";
 
 /// Connects once, so that a wrong cookie or name is known before the load and not after it.
-///
-/// # Errors
-/// Why the node is of no use, with the remedy.
 fn check_node(options: &ConnectOptions, control: &load::Control) -> Result<(), BrokerError> {
     let name = options.node.clone();
     let mut options = options.clone();

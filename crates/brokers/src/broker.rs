@@ -39,17 +39,12 @@ pub trait Broker: std::fmt::Debug + Send {
     }
 
     /// How its Erlang node is reached; `None` where it has none, or none is known.
-    ///
-    /// # Errors
-    /// What is needed for that cannot be read.
+    /// Errors: what is needed for that cannot be read.
     fn erlang(&self) -> Result<Option<ConnectOptions>, BrokerError> {
         Ok(None)
     }
 
     /// How each of its Erlang nodes is reached that bellows knows, in the order of nodes.
-    ///
-    /// # Errors
-    /// Those of [`Self::erlang`].
     fn erlang_nodes(&self) -> Result<Vec<ConnectOptions>, BrokerError> {
         Ok(self.erlang()?.into_iter().collect())
     }
@@ -60,19 +55,9 @@ pub trait Broker: std::fmt::Debug + Send {
         Vec::new()
     }
 
-    /// Does something to it. Takes as long as that takes: a restart until it is ready again.
-    ///
-    /// # Errors
-    /// [`BrokerError::Fault`] where this broker cannot be harmed so, and what a restart came to.
-    fn inject(&mut self, fault: Fault) -> Result<(), BrokerError>;
-
-    /// Does something to one node of a cluster, by its number.
-    ///
-    /// # Errors
-    /// Those of [`Self::inject`].
-    fn inject_at(&mut self, _node: usize, fault: Fault) -> Result<(), BrokerError> {
-        self.inject(fault)
-    }
+    /// Does something to one of its nodes, by its number. Takes as long as that takes: a restart until it is ready
+    /// again. Errors: [`BrokerError::Fault`] where this broker cannot be harmed so, and what a restart came to.
+    fn inject(&mut self, node: usize, fault: Fault) -> Result<(), BrokerError>;
 
     /// The process of which all descend that start a killed node again; `None` where nobody does, or the node is still
     /// there.
@@ -92,9 +77,6 @@ pub trait Broker: std::fmt::Debug + Send {
     }
 
     /// The outcome of faults that it plays by itself; `None` where it plays none.
-    ///
-    /// # Errors
-    /// Where it does not answer.
     fn played_faults(&mut self) -> Result<Option<PlayedFaults>, BrokerError> {
         Ok(None)
     }
@@ -106,18 +88,12 @@ pub trait Broker: std::fmt::Debug + Send {
 
     /// Queues, exchanges and bindings; empty where it cannot be asked. Not for a measured phase: it costs the
     /// broker CPU.
-    ///
-    /// # Errors
-    /// Where it does not answer, or was not waited for.
     fn topology(&self, _cancelled: &dyn Fn() -> bool) -> Result<Topology, BrokerError> {
         Ok(Topology::default())
     }
 
     /// The busiest Erlang processes of a node, by its number (0 where there is one); empty where it has none, is away,
     /// or cannot be asked. Not for a measured phase, either.
-    ///
-    /// # Errors
-    /// Where it does not answer, or was not waited for.
     fn erlang_processes(&self, _node: usize, _cancelled: &dyn Fn() -> bool) -> Result<Vec<ErlangProcess>, BrokerError> {
         Ok(Vec::new())
     }
@@ -133,9 +109,7 @@ pub trait Broker: std::fmt::Debug + Send {
     }
 
     /// Ends it in order, and moves its data to a folder that is not there yet.
-    ///
-    /// # Errors
-    /// Where its data cannot be kept, or it does not end.
+    /// Errors: where its data cannot be kept, or it does not end.
     fn keep_data(self: Box<Self>, _to: &Path, _cancelled: &dyn Fn() -> bool) -> Result<(), BrokerError> {
         let product = self.identity().product;
         Err(BrokerError::Fault(format!("the data of {product} cannot be kept")))
@@ -147,9 +121,6 @@ pub trait Broker: std::fmt::Debug + Send {
     }
 
     /// Ends what was started for it.
-    ///
-    /// # Errors
-    /// What could not be removed.
     fn stop(self: Box<Self>) -> Result<(), BrokerError> {
         Ok(())
     }
@@ -274,8 +245,7 @@ impl Registration {
     pub fn recognises(&self, command: &str, arguments: &[String]) -> Option<&'static str> {
         let first = arguments.get(1).map_or("", String::as_str);
         let is_meant = self.subcommand.is_empty() || self.subcommand == first;
-        let mut names = self.processes.iter().copied();
-        names.find(|name| is_meant && *name == command)
+        self.processes.iter().copied().find(|name| is_meant && *name == command)
     }
 
     /// Whether bellows can start it from an installation.

@@ -31,11 +31,9 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// Those in a directory that exists; makes them where it has none. A directory that holds some
-    /// of the files is somebody's, and nothing in it is overwritten.
-    ///
-    /// # Errors
-    /// [`BrokerError::Config`] or [`BrokerError::Io`] where they cannot be made or written, or some are there.
+    /// Those in a directory that exists; makes them where it has none. A directory that holds some of the files is
+    /// somebody's, and nothing in it is overwritten. Errors: [`BrokerError::Config`] or [`BrokerError::Guard`] where
+    /// they cannot be made or written, or some are there.
     pub fn find_or_make(directory: &Path) -> Result<Self, BrokerError> {
         let found = Self { directory: directory.to_owned() };
         // A link that leads nowhere is there, too.
@@ -70,10 +68,9 @@ impl Certificates {
         let this = Self { directory: directory.to_owned() };
         let mut written = Vec::new();
         let made = texts().and_then(|texts| {
-            texts.into_iter().try_for_each(|(name, text)| {
-                let path = this.file(name);
-                new_private_file(&path, text.as_bytes(), &mut written)
-            })
+            texts
+                .into_iter()
+                .try_for_each(|(name, text)| new_private_file(&this.file(name), text.as_bytes(), &mut written))
         });
         if made.is_err() {
             for path in &written {

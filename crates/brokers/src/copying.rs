@@ -59,9 +59,6 @@ pub struct FolderSize {
 }
 
 /// Counts what a folder holds, and has all of it written to the disk where `sync` says so.
-///
-/// # Errors
-/// What the operating system refused.
 pub fn folder_size(folder: &Path, sync: bool) -> Result<FolderSize, BrokerError> {
     let mut size = FolderSize::default();
     for entry in fs::read_dir(folder).map_err(BrokerError::io("read", folder))? {
@@ -77,23 +74,19 @@ pub fn folder_size(folder: &Path, sync: bool) -> Result<FolderSize, BrokerError>
             size.bytes += metadata.len();
             size.allocated += metadata.blocks() * BLOCK;
             if sync {
-                let synced = File::open(&path).and_then(|file| file.sync_all());
-                synced.map_err(BrokerError::io("write", &path))?;
+                File::open(&path).and_then(|file| file.sync_all()).map_err(BrokerError::io("write", &path))?;
             }
         }
     }
     if sync {
-        let synced = File::open(folder).and_then(|file| file.sync_all());
-        synced.map_err(BrokerError::io("write", folder))?;
+        File::open(folder).and_then(|file| file.sync_all()).map_err(BrokerError::io("write", folder))?;
     }
     Ok(size)
 }
 
-/// Copies a folder to one that is not there yet. `reserve` bytes are to stay free where blocks are not shared.
-///
-/// # Errors
-/// [`BrokerError::NoSpace`] before anything is copied, [`BrokerError::Cancelled`], or what the operating system
-/// refused.
+/// Copies a folder to one that is not there yet. `reserve` bytes are to stay free where blocks are not shared. Errors:
+/// [`BrokerError::Config`] before anything is copied, where there is no room, [`BrokerError::Cancelled`], or what the
+/// operating system refused.
 pub(crate) fn copy_folder(
     from: &Path,
     to: &Path,
@@ -118,8 +111,7 @@ struct Copy<'a> {
 
 impl Copy<'_> {
     fn folder(&mut self, from: &Path, to: &Path) -> Result<(), BrokerError> {
-        let made = fs::DirBuilder::new().mode(0o700).create(to);
-        made.map_err(BrokerError::io("create", to))?;
+        fs::DirBuilder::new().mode(0o700).create(to).map_err(BrokerError::io("create", to))?;
         for entry in fs::read_dir(from).map_err(BrokerError::io("read", from))? {
             let entry = entry.map_err(BrokerError::io("read", from))?;
             let (source, target) = (entry.path(), to.join(entry.file_name()));
@@ -279,7 +271,7 @@ mod tests {
         assert!(matches!(stopped, Err(BrokerError::Cancelled)), "{stopped:?}");
         let full = copy_folder(&from, &folder.path().join("two"), u64::MAX / 2, NEVER);
         match full {
-            Err(BrokerError::NoSpace { needed_mb, .. }) => assert!(needed_mb > 1_000_000),
+            Err(BrokerError::Config(full)) => assert!(full.cause.contains(" needs at least 9223372"), "{full}"),
             // Shared blocks take no room.
             Ok(copied) => assert!(copied.is_shared),
             Err(other) => panic!("{other}"),

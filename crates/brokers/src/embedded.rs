@@ -38,13 +38,12 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, BrokerError> {
     let progress = request.progress;
     progress(Progress::Step("starting the embedded broker"));
     let spec = &request.experiment.broker;
-    let secured = if spec.tls {
+    let secure = || {
         let workspace = Workspace::new(PRODUCT, None, NEEDED_SPACE)?;
         let certificates = Certificates::make(workspace.directory())?;
-        Some((workspace, certificates))
-    } else {
-        None
+        Ok::<_, BrokerError>((workspace, certificates))
     };
+    let secured = spec.tls.then(secure).transpose()?;
     let faults = &request.experiment.fault;
     let mut embedded = Embedded::start(faults, request.bellows_exe, secured)?;
     spec.secure(&mut embedded.endpoint);
@@ -93,8 +92,7 @@ impl Embedded {
             .process_group(0)
             .spawn()
             .map_err(|e| {
-                let cause = format!("cannot start `{exe} broker`");
-                Problem::new(cause, e, "see ulimit -u and the file's permissions")
+                Problem::new(format!("cannot start `{exe} broker`"), e, "see ulimit -u and the file's permissions")
             })?;
         let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
         let scheme = certificates.as_ref().map_or("amqp", |_| "amqps");
@@ -158,7 +156,7 @@ impl Broker for Embedded {
         Processes::started(Some(self.child.id()))
     }
 
-    fn inject(&mut self, fault: Fault) -> Result<(), BrokerError> {
+    fn inject(&mut self, _node: usize, fault: Fault) -> Result<(), BrokerError> {
         match fault {
             Fault::Begin(at) => self.say(&format!("begin {}\n", at.0)),
             _ => Err(BrokerError::Fault("the embedded broker plays its faults by itself".into())),
@@ -206,9 +204,7 @@ fn ready_line(stdout: impl Read + Send + 'static, scheme: &str) -> (Option<Strin
     });
     let deadline = Instant::now() + START_TIMEOUT;
     while let Ok(line) = receive.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-        let Some((found, address)) = ready_url(&line) else {
-            break;
-        };
+        let Some((found, address)) = ready_url(&line) else { break };
         if found == scheme {
             return (Some(format!("{found}://{address}")), receive);
         }

@@ -1,6 +1,6 @@
 //! Failures of brokers, each with its remedy.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fmt, io};
 
@@ -8,42 +8,14 @@ use experiment::ExperimentError;
 use measure::Problem;
 
 use super::answer::NoAnswer;
-use crate::guardian;
 
 /// Why a broker did not start, or did not do what it was asked.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BrokerError {
-    /// The broker is not where it was looked for.
-    NotInstalled {
-        /// As the broker is called.
-        product: &'static str,
-        /// The programs that would have been it.
-        looked_for: Vec<PathBuf>,
-        /// How it is installed or named.
-        help: &'static str,
-    },
-    /// RabbitMQ is there, but Erlang is not.
-    NoErlang {
-        /// The server's start script.
-        rabbitmq: PathBuf,
-        /// The search path.
-        searched: String,
-    },
-    /// The directory for the broker's data has too little room.
-    NoSpace {
-        /// As the broker is called.
-        product: &'static str,
-        /// Where the data would have gone.
-        directory: PathBuf,
-        /// Free for this user, 10^6 bytes.
-        free_mb: u64,
-        /// Requested, 10^6 bytes.
-        needed_mb: u64,
-    },
     /// The request itself makes no sense.
     Usage(Problem),
-    /// The configuration cannot be used, or what it names does not serve.
+    /// The configuration cannot be used, what it names is missing or does not serve, or there is no room.
     Config(Problem),
     /// The broker ended instead of starting.
     Exited {
@@ -55,18 +27,11 @@ pub enum BrokerError {
         log: String,
     },
     /// The broker took too long.
-    NotReady {
-        /// As the broker is called.
-        product: &'static str,
-        /// The time-out.
-        waited: Duration,
-        /// Last lines of its log.
-        log: String,
-    },
+    NotReady(Problem),
     /// Nobody wants the broker any more.
     Cancelled,
-    /// The guardian process failed.
-    Guard(guardian::GuardianError),
+    /// The guardian process failed, or the operating system refused something.
+    Guard(Problem),
     /// The broker did not answer a question about itself.
     Control {
         /// Its object, as a noun.
@@ -96,39 +61,53 @@ impl BrokerError {
         Self::Control { asked_for, reason, timed_out: *why == NoAnswer::TimedOut }
     }
 
+    /// The broker is not where it was looked for, by the programs that would have been it.
+    pub fn not_installed(product: &str, looked_for: &[PathBuf], help: &str) -> Self {
+        let names: Vec<_> = looked_for.iter().map(|path| path.display().to_string()).collect();
+        Self::config(format!("no {product} found"), format!("looked for {}", names.join(", ")), help)
+    }
+
+    /// RabbitMQ's start script is there, but Erlang is not in this search path.
+    pub fn no_erlang(rabbitmq: &Path, searched: &str) -> Self {
+        let cause = format!("RabbitMQ is at {}, but without Erlang", rabbitmq.display());
+        let help = "install it (apt-get install erlang-base), or add its directory to PATH";
+        Self::config(cause, format!("looked for `erl` in {searched}"), help)
+    }
+
+    /// The directory for the broker's data has too little room; free for this user and needed are in bytes.
+    pub fn no_space(product: &str, directory: &Path, free: u64, needed: u64) -> Self {
+        let value = format!("{} has {} MB free", directory.display(), free / 1_000_000);
+        let help = "free some, or set TMPDIR to a directory with more room";
+        Self::config(format!("{product} needs at least {} MB", needed / 1_000_000), value, help)
+    }
+
+    /// The broker did not take clients within this time.
+    pub fn not_ready(product: &str, waited: Duration, log: String) -> Self {
+        let cause = format!("{product} did not accept connections in time");
+        let help = "check whether the machine is too busy, and its log below";
+        Self::NotReady(Problem::new(cause, format!("{} s", waited.as_secs()), help).logged(log))
+    }
+
+    /// The guardian did not do its work.
+    pub fn guard(reason: impl fmt::Display) -> Self {
+        let help = "check ulimit -a, and whether something kills processes here; then run it again";
+        Self::Guard(Problem::new("the guardian process of the broker failed", reason, help))
+    }
+
     /// Cause, observed value and remedy.
     pub fn problem(&self) -> Problem {
         match self {
-            Self::NotInstalled { product, looked_for, help } => {
-                Problem::new(format!("no {product} found"), format!("looked for {}", display_list(looked_for)), *help)
+            Self::Usage(problem) | Self::Config(problem) | Self::NotReady(problem) | Self::Guard(problem) => {
+                problem.clone()
             }
-            Self::NoErlang { rabbitmq, searched } => Problem::new(
-                format!("RabbitMQ is at {}, but without Erlang", rabbitmq.display()),
-                format!("looked for `erl` in {searched}"),
-                "install it (apt-get install erlang-base), or add its directory to PATH",
-            ),
-            Self::NoSpace { product, directory, free_mb, needed_mb } => Problem::new(
-                format!("{product} needs at least {needed_mb} MB"),
-                format!("{} has {free_mb} MB free", directory.display()),
-                "free some, or set TMPDIR to a directory with more room",
-            ),
-            Self::Usage(problem) | Self::Config(problem) => problem.clone(),
             Self::Exited { product, status, log } => {
                 Problem::new(format!("{product} ended while it started"), status, "see its log below").logged(log)
             }
-            Self::NotReady { product, waited, log } => Problem::new(
-                format!("{product} did not accept connections in time"),
-                format!("{} s", waited.as_secs()),
-                "check whether the machine is too busy, and its log below",
-            )
-            .logged(log),
             Self::Cancelled => Problem::new("the start of the broker was cancelled", "interrupted", "start it again"),
-            Self::Guard(error) => error.problem(),
-            Self::Control { asked_for, reason, .. } => Problem::new(
-                format!("the broker did not answer about {asked_for}"),
-                reason,
-                "check whether the machine is too busy",
-            ),
+            Self::Control { asked_for, reason, .. } => {
+                let help = "check whether the machine is too busy";
+                Problem::new(format!("the broker did not answer about {asked_for}"), reason, help)
+            }
             Self::Fault(reason) => {
                 Problem::new("the fault could not be injected", reason, "see the broker's log for why it ended")
             }
@@ -137,14 +116,8 @@ impl BrokerError {
 
     /// A failure of `action` on `path`.
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
-        let io = guardian::GuardianError::io(action, path);
-        move |source| Self::Guard(io(source))
-    }
-}
-
-impl From<guardian::GuardianError> for BrokerError {
-    fn from(error: guardian::GuardianError) -> Self {
-        Self::Guard(error)
+        let path = path.into();
+        move |source| Self::Guard(Problem::io(action, &path, &source))
     }
 }
 
@@ -156,10 +129,7 @@ impl From<Problem> for BrokerError {
 
 impl From<load::Error> for BrokerError {
     fn from(error: load::Error) -> Self {
-        match error.is_usage() {
-            true => Self::Usage(error.problem()),
-            false => Self::Config(error.problem()),
-        }
+        if error.is_usage() { Self::Usage(error.problem()) } else { Self::Config(error.problem()) }
     }
 }
 
@@ -177,8 +147,3 @@ impl fmt::Display for BrokerError {
 }
 
 impl std::error::Error for BrokerError {}
-
-fn display_list(paths: &[PathBuf]) -> String {
-    let names: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
-    names.join(", ")
-}

@@ -21,4 +21,4 @@ pub use certificates::Certificates;
 pub use copying::{FolderSize, NodeData, folder_size};
 pub use error::BrokerError;
 pub use managed::{Fault, PlayedFault, PlayedFaults};
-pub use registry::{BROKERS, check_installed, is_broker, programs, start, start_with};
+pub use registry::{BROKERS, check_installed, is_broker, programs, start};

@@ -112,10 +112,7 @@ pub struct Probe {
 /// may have taken the port.
 fn is_ours(port: u16, name: &str) -> bool {
     let listeners = linux::sockets::listening_on(&[(Ipv4Addr::LOCALHOST, port).into()]);
-    let is_member = |pid: &u32| {
-        let members = guardian::members(name, None);
-        members.iter().any(|member| member.pid == *pid)
-    };
+    let is_member = |pid: &u32| guardian::members(name, None).iter().any(|member| member.pid == *pid);
     listeners.is_empty() || listeners.iter().any(is_member)
 }
 
@@ -154,11 +151,8 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// Makes a directory with this much free room in `parent`; without one in `TMPDIR`, else in
-    /// `/var/tmp`, which is on a disk where `/tmp` may be memory.
-    ///
-    /// # Errors
-    /// [`BrokerError::NoSpace`], or what the operating system refused.
+    /// Makes a directory with this much free room in `parent`; without one in `TMPDIR`, else in `/var/tmp`, which is on
+    /// a disk where `/tmp` may be memory. Errors: too little room, or what the operating system refused.
     pub fn new(product: &'static str, parent: Option<&Path>, needed_bytes: u64) -> Result<Self, BrokerError> {
         let parent = parent.map_or_else(parent_directory, Path::to_owned);
         check_space(product, &parent, needed_bytes)?;
@@ -190,17 +184,11 @@ impl Workspace {
     }
 
     /// Writes a file that only this user can read.
-    ///
-    /// # Errors
-    /// What the operating system refused.
     pub fn write(&self, name: &str, content: &[u8]) -> Result<(), BrokerError> {
-        Ok(private_file(&self.directory.join(name), content)?)
+        private_file(&self.directory.join(name), content)
     }
 
     /// Starts the broker and waits until it is ready.
-    ///
-    /// # Errors
-    /// Where it does not become ready; nothing is left behind.
     pub fn start(self, launch: Launch, what: &str, waiting: &mut Waiting<'_>) -> Result<Managed, BrokerError> {
         let order = guardian::Command {
             program: launch.program.clone(),
@@ -223,26 +211,20 @@ impl Workspace {
     }
 
     /// Has a guardian start a program, whose output goes to [`Self::log`]; `command` runs the guardian.
-    ///
-    /// # Errors
-    /// The guardian does not start.
     pub fn guard(&self, command: &[OsString], mut order: guardian::Command) -> Result<Guardian, BrokerError> {
         let name = self.name.clone();
         order.environment.push((MARKER.into(), name.into()));
         order.log = self.log();
         let leftovers = self.leftovers.as_ref();
         order.state_file = leftovers.map(Leftovers::state_file).unwrap_or_default();
-        let text = serde_json::to_vec(&order)
-            .map_err(|error| guardian::GuardianError::Failed(format!("launch.json: {error}")))?;
+        let text = serde_json::to_vec(&order);
+        let text = text.map_err(|error| BrokerError::guard(format!("launch.json: {error}")))?;
         self.write("launch.json", &text)?;
         let file = self.directory.join("launch.json");
-        Ok(Guardian::start(command, &self.name, &file)?)
+        Guardian::start(command, &self.name, &file)
     }
 
     /// Ends what was guarded, and removes all of it.
-    ///
-    /// # Errors
-    /// What could not be removed.
     pub fn end(&mut self, guardian: Option<Guardian>) -> Result<(), BrokerError> {
         match guardian.map(Guardian::end) {
             // It has removed everything.
@@ -256,7 +238,7 @@ impl Workspace {
     }
 
     fn remove(&mut self) -> Result<(), BrokerError> {
-        self.leftovers.take().map_or(Ok(()), |leftovers| Ok(leftovers.latest().remove(None)?))
+        self.leftovers.take().map_or(Ok(()), |leftovers| leftovers.latest().remove(None))
     }
 }
 
@@ -336,9 +318,7 @@ impl Managed {
     }
 
     /// Pauses, resumes, kills or restarts the process; of other faults it knows nothing.
-    ///
-    /// # Errors
-    /// [`BrokerError::Fault`] where the process is gone, and those of [`Self::restart`].
+    /// Errors: [`BrokerError::Fault`] where the process is gone, and those of [`Self::restart`].
     pub fn inject(&mut self, fault: Fault) -> Result<(), BrokerError> {
         let done = match fault {
             Fault::Begin(_) => true,
@@ -346,12 +326,9 @@ impl Managed {
             Fault::Resume => self.resume(),
             Fault::Kill => self.kill(),
             Fault::CutOff | Fault::Join => {
-                let why = format!("{} has no links to cut", self.launch.product);
-                return Err(BrokerError::Fault(why));
+                return Err(BrokerError::Fault(format!("{} has no links to cut", self.launch.product)));
             }
-            Fault::Restart => {
-                return self.restart(&mut Waiting { progress: &mut |_| {}, cancelled: &|| false });
-            }
+            Fault::Restart => return self.restart(&mut Waiting { progress: &mut |_| {}, cancelled: &|| false }),
         };
         if done { Ok(()) } else { Err(BrokerError::Fault(format!("{} is gone", self.launch.product))) }
     }
@@ -363,22 +340,16 @@ impl Managed {
 
     /// Kills the process where it still runs, and starts the broker once more with the same data, name
     /// and ports. Its pid is another one then.
-    ///
-    /// # Errors
-    /// As for [`Workspace::start`]; the broker is not running then.
     pub fn restart(&mut self, waiting: &mut Waiting<'_>) -> Result<(), BrokerError> {
         self.kill();
         self.wait_for_exit(EXIT_TIMEOUT, &|| false)?;
         self.guardian()?.start_again()?;
         self.process = None;
-        let what = format!("restarting {}", self.launch.product);
-        self.wait_until_ready(&what, waiting)
+        self.wait_until_ready(&format!("restarting {}", self.launch.product), waiting)
     }
 
     /// Has the broker end by itself (SIGTERM), with all its data on the disk. Its files stay until [`Self::stop`].
-    ///
-    /// # Errors
-    /// Where it does not end, or says that it failed, or was not waited for.
+    /// Errors: where it does not end, or says that it failed, or was not waited for.
     pub fn end_in_order(&mut self, cancelled: &dyn Fn() -> bool) -> Result<(), BrokerError> {
         self.signal(Signal::TERM);
         let status = self.wait_for_exit(ORDERLY_EXIT_TIMEOUT, cancelled)?;
@@ -395,21 +366,21 @@ impl Managed {
         loop {
             match self.guardian()?.listen(POLL_INTERVAL)? {
                 Some(Message::Exited(status)) => return Ok(status),
-                Some(Message::Failed(reason)) => return Err(guard(reason)),
-                Some(Message::Gone) => return Err(guard("it ended by itself")),
+                Some(Message::Failed(reason)) => return Err(BrokerError::guard(reason)),
+                Some(Message::Gone) => return Err(BrokerError::guard("it ended by itself")),
                 Some(Message::Started(_)) | None => {}
             }
             if cancelled() {
                 return Err(BrokerError::Cancelled);
             }
             if Instant::now() > deadline {
-                return Err(guard("the broker does not end"));
+                return Err(BrokerError::guard("the broker does not end"));
             }
         }
     }
 
     fn guardian(&mut self) -> Result<&mut Guardian, BrokerError> {
-        self.guardian.as_mut().ok_or_else(|| guard("it is gone"))
+        self.guardian.as_mut().ok_or_else(|| BrokerError::guard("it is gone"))
     }
 
     fn wait_until_ready(&mut self, what: &str, waiting: &mut Waiting<'_>) -> Result<(), BrokerError> {
@@ -427,8 +398,8 @@ impl Managed {
                         log: (self.launch.reason)(&self.workspace.log(), TOLD_LINES),
                     });
                 }
-                Some(Message::Failed(reason)) => return Err(guard(reason)),
-                Some(Message::Gone) => return Err(guard("it ended by itself")),
+                Some(Message::Failed(reason)) => return Err(BrokerError::guard(reason)),
+                Some(Message::Gone) => return Err(BrokerError::guard("it ended by itself")),
                 None => {}
             }
             let mut probes = self.launch.probes.iter();
@@ -444,11 +415,8 @@ impl Managed {
             }
             let waited = began.elapsed();
             if waited > self.launch.start_timeout {
-                return Err(BrokerError::NotReady {
-                    product: self.launch.product,
-                    waited: self.launch.start_timeout,
-                    log: self.log_tail(TOLD_LINES),
-                });
+                let log = self.log_tail(TOLD_LINES);
+                return Err(BrokerError::not_ready(self.launch.product, self.launch.start_timeout, log));
             }
             if waited >= told {
                 (waiting.progress)(Progress::Waiting(what, told));
@@ -474,9 +442,6 @@ impl Managed {
     }
 
     /// Stops the broker at once and removes all of it; nothing is flushed to data that is thrown away.
-    ///
-    /// # Errors
-    /// What could not be removed.
     pub fn stop(mut self) -> Result<(), BrokerError> {
         self.end()
     }
@@ -493,21 +458,13 @@ impl Drop for Managed {
     }
 }
 
-fn guard(reason: impl Into<String>) -> BrokerError {
-    guardian::GuardianError::Failed(reason.into()).into()
-}
-
 /// Whether somebody listens on this port.
 pub fn accepts(port: u16) -> bool {
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    TcpStream::connect_timeout(&address, CONNECT_TIMEOUT).is_ok()
+    TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), CONNECT_TIMEOUT).is_ok()
 }
 
 /// Different ports that nobody listens on. Somebody may take one before the broker does; then the
 /// start is tried again with others.
-///
-/// # Errors
-/// Where no port is to be had.
 pub fn free_ports<const N: usize>() -> Result<[u16; N], BrokerError> {
     let failed = || BrokerError::io("find a free port on", "127.0.0.1");
     let mut listeners = Vec::with_capacity(N);
@@ -533,15 +490,7 @@ fn parent_directory() -> PathBuf {
 pub(super) fn check_space(product: &'static str, directory: &Path, needed: u64) -> Result<(), BrokerError> {
     let space = rustix::fs::statvfs(directory).map_err(|error| BrokerError::io("look at", directory)(error.into()))?;
     let free = space.f_bavail.saturating_mul(space.f_frsize);
-    if free >= needed {
-        return Ok(());
-    }
-    Err(BrokerError::NoSpace {
-        product,
-        directory: directory.to_owned(),
-        free_mb: free / 1_000_000,
-        needed_mb: needed / 1_000_000,
-    })
+    if free >= needed { Ok(()) } else { Err(BrokerError::no_space(product, directory, free, needed)) }
 }
 
 /// A fault of a broker under load.

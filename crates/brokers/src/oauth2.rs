@@ -16,7 +16,7 @@ use ureq::{Agent, Body};
 
 use crate::BrokerError;
 use experiment::{BrokerSpec, OAuth2Spec};
-use web::http::{agent, basic, tls, told};
+use web::http::{agent, basic, told, trust};
 
 /// The longest that the token endpoint may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -58,9 +58,7 @@ pub(crate) fn log_in(
     endpoint: &mut Endpoint,
     control: &Control,
 ) -> Result<Option<Renewal>, BrokerError> {
-    let Some(oauth2) = &spec.oauth2 else {
-        return Ok(None);
-    };
+    let Some(oauth2) = &spec.oauth2 else { return Ok(None) };
     let (token, renewal) = start(oauth2, spec.ca.as_deref(), control)?;
     endpoint.token = Some(token);
     Ok(Some(renewal))
@@ -125,8 +123,7 @@ fn life_of(granted: &Granted) -> Duration {
 impl Drop for Renewal {
     fn drop(&mut self) {
         drop(self.stop.take());
-        // It ends at once, unless it waits for the endpoint, and then within its time-out: nobody
-        // waits for that.
+        // It ends at once, unless it waits for the endpoint, and then within its time-out: nobody waits for that.
         if let Some(thread) = self.thread.take().filter(JoinHandle::is_finished) {
             let _ = thread.join();
         }
@@ -154,18 +151,16 @@ struct Failed {
 impl Client {
     fn new(spec: &OAuth2Spec, ca: Option<&Path>) -> Result<Self, BrokerError> {
         let secret = spec.secret().ok_or_else(|| {
-            Problem::new(
-                format!("the secret of OAuth 2 client {:?} is missing", spec.client_id),
-                format!("{} is not set", OAuth2Spec::SECRET_VARIABLE),
-                format!("set {}", OAuth2Spec::SECRET_VARIABLE),
-            )
+            let cause = format!("the secret of OAuth 2 client {:?} is missing", spec.client_id);
+            let help = format!("set {}", OAuth2Spec::SECRET_VARIABLE);
+            Problem::new(cause, format!("{} is not set", OAuth2Spec::SECRET_VARIABLE), help)
         })?;
         let mut form = vec![("grant_type".to_owned(), "client_credentials".to_owned())];
         if !spec.scopes.is_empty() {
             form.push(("scope".to_owned(), spec.scopes.join(" ")));
         }
         form.extend(spec.parameters.clone());
-        let agent = agent(&spec.uri, TIMEOUT, tls(ca)?).build().into();
+        let agent = agent(&spec.uri, TIMEOUT, trust(ca, false)?).build().into();
         Ok(Self {
             agent,
             uri: spec.uri.clone(),
@@ -259,8 +254,7 @@ impl Client {
         let parameters = self.form.iter();
         let parameters = parameters.filter(|(name, _)| !public.contains(&name.as_str()));
         let parameters = parameters.map(|(_, value)| value.clone());
-        let own = [self.secret.clone(), encoded(&self.secret)];
-        let secrets = own.into_iter().chain(parameters);
+        let secrets = [self.secret.clone(), encoded(&self.secret)].into_iter().chain(parameters);
         web::redact::repeated(words, secrets.chain(web::redact::credentials(Some(&self.authorization()))))
     }
 }
@@ -283,9 +277,7 @@ fn granted(body: &str) -> Result<Granted, &'static str> {
     };
     let access_token = match answer.get("access_token") {
         None | Some(Value::Null) => return Err("no access_token"),
-        Some(Value::String(text)) if text.is_empty() => {
-            return Err("the access_token is empty");
-        }
+        Some(Value::String(text)) if text.is_empty() => return Err("the access_token is empty"),
         Some(Value::String(text)) => text.clone(),
         Some(_) => return Err("the access_token is not text"),
     };

@@ -32,25 +32,9 @@ pub const BROKERS: [&Registration; 7] = [
     },
 ];
 
-/// Starts the broker that an experiment asks for, or finds it. It serves until it is stopped or dropped,
-/// also several runs, one after the other.
-///
-/// # Errors
-/// Where it cannot be had; nothing is left behind.
+/// Starts the broker that an experiment asks for, or finds it. It serves until it is stopped or dropped, also several
+/// runs, one after the other. `data` outlives it: to begin with, or to leave.
 pub fn start(
-    experiment: &Experiment,
-    bellows_exe: &Path,
-    control: &load::Control,
-    progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<Box<dyn Broker>, BrokerError> {
-    start_with(experiment, None, bellows_exe, control, progress)
-}
-
-/// As [`start`], with data that outlives the broker: to begin with, or to leave.
-///
-/// # Errors
-/// Those of [`start`].
-pub fn start_with(
     experiment: &Experiment,
     data: Option<&NodeData>,
     bellows_exe: &Path,
@@ -61,18 +45,15 @@ pub fn start_with(
     let kind = experiment.broker.kind;
     match of_kind(kind).and_then(|broker| broker.start) {
         Some((_, start)) => start(Request { experiment, data, bellows_exe, control, progress }),
-        None => Err(BrokerError::config(
-            "broker.kind is not registered",
-            kind.name(),
-            "take \"rabbitmq\", \"artemis\", \"embedded\" or \"attach\"",
-        )),
+        None => {
+            let help = "take \"rabbitmq\", \"artemis\", \"embedded\" or \"attach\"";
+            Err(BrokerError::config("broker.kind is not registered", kind.name(), help))
+        }
     }
 }
 
 /// Whether the installation that a broker would be started from is there, with what is replaced in it.
-///
-/// # Errors
-/// It is not, or what is to be replaced in it is none of that.
+/// Errors: it is not, or what is to be replaced in it is none of that.
 pub fn check_installed(spec: &BrokerSpec) -> Result<(), BrokerError> {
     of_kind(spec.kind).map_or(Ok(()), |broker| (broker.installed)(spec))
 }
@@ -109,10 +90,8 @@ impl Listener {
 
 /// Whether a process is called like one of a broker that bellows knows, so that it does not only pass connections on.
 pub fn is_broker(pid: u32) -> bool {
-    processes::stat(pid).is_some_and(|stat| {
-        let mut names = BROKERS.iter().flat_map(|known| known.processes);
-        names.any(|name| *name == stat.command)
-    })
+    processes::stat(pid)
+        .is_some_and(|stat| BROKERS.iter().flat_map(|known| known.processes).any(|name| *name == stat.command))
 }
 
 /// Whether a process of this name is not that of a broker which calls itself `product`. Of brokers
@@ -131,7 +110,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_an_experiment_is_registered_once() {
-        for kind in [BrokerKind::Rabbitmq, BrokerKind::Artemis, BrokerKind::Embedded, BrokerKind::Attach] {
+        for kind in BrokerKind::ALL {
             let registered = BROKERS.iter().filter_map(|broker| broker.start);
             let count = registered.filter(|(of, _)| *of == kind).count();
             assert_eq!(count, 1, "{}", kind.name());

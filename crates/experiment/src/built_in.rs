@@ -43,8 +43,7 @@ pub(super) fn find(name: &str) -> Result<Experiment, ExperimentError> {
         let known: Vec<&str> = FILES.iter().map(|(name, _)| *name).collect();
         let unknown = unknown_name("experiment", name, &known);
         let hint = "an experiment of your own is a file whose name ends in .toml";
-        let help = format!("{} ({hint})", unknown.help);
-        return Err(ExperimentError::new(Problem::new(unknown.what, name, help)));
+        return Err(ExperimentError::new(Problem::new(unknown.what, name, format!("{} ({hint})", unknown.help))));
     };
     Experiment::from_toml(text, &format!("built-in {known}"))
 }

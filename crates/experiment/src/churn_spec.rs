@@ -41,13 +41,8 @@ impl FlatTable for ChurnSpec {
 
 impl Experiment {
     /// The churn against `endpoint`; `None` where messages are the load.
-    ///
-    /// # Errors
-    /// A schedule that cannot be read.
     pub fn churn_plan(&self, endpoint: &Endpoint) -> Result<Option<ChurnPlan>, load::Error> {
-        let Some(spec) = &self.churn else {
-            return Ok(None);
-        };
+        let Some(spec) = &self.churn else { return Ok(None) };
         let constant = spec.rate.map(ArrivalSchedule::constant);
         let schedule = match &spec.schedule {
             None => constant,
@@ -73,9 +68,7 @@ impl Experiment {
 
     /// Checks for keys that do nothing beside churn, or exclude each other.
     pub(super) fn check_churn(&self) -> Result<(), Problem> {
-        let Some(spec) = &self.churn else {
-            return Ok(());
-        };
+        let Some(spec) = &self.churn else { return Ok(()) };
         let unused = [
             ("until", self.until.is_some()),
             ("threads", self.threads > 1),
@@ -83,25 +76,16 @@ impl Experiment {
         ];
         let alone = self.load.is_empty();
         if let Some((key, _)) = unused.into_iter().find(|(_, given)| *given && alone) {
-            return Err(wrong(
-                key,
-                " has no effect on churn, which has one event loop and one node",
-                "leave it or [churn] out, or add [[load]]",
-            ));
+            let help = "leave it or [churn] out, or add [[load]]";
+            return Err(wrong(key, " has no effect on churn, which has one event loop and one node", help));
         }
         if alone && self.phases.measure.is_zero() {
-            return Err(wrong(
-                "phases.measure",
-                ": churn alone would not end",
-                "give it a length, or add a [[load]] with a message-count that ends both",
-            ));
+            let help = "give it a length, or add a [[load]] with a message-count that ends both";
+            return Err(wrong("phases.measure", ": churn alone would not end", help));
         }
         if spec.rate.is_some() && spec.schedule.is_some() {
-            return Err(wrong(
-                "churn.schedule",
-                ": there is a rate too, and churn takes one of the two",
-                "leave one out",
-            ));
+            let help = "leave one out";
+            return Err(wrong("churn.schedule", ": there is a rate too, and churn takes one of the two", help));
         }
         Ok(())
     }

@@ -20,16 +20,12 @@ impl BrokerSpec {
             return Err(wrong("broker.nodes", why, "3 is usual"));
         }
         if count > 1 && self.tls {
-            return Err(wrong(
-                "broker.tls",
-                " has no effect on a cluster: each node would have certificates of its own",
-                "leave it out, or set broker.nodes = 1",
-            ));
+            let why = " has no effect on a cluster: each node would have certificates of its own";
+            return Err(wrong("broker.tls", why, "leave it out, or set broker.nodes = 1"));
         }
         if let Some(file) = self.definitions.as_ref().filter(|file| !file.is_file()) {
             let why = format!(": there is no file {}", file.display());
-            let help = "make one with `bellows topology generate`";
-            return Err(wrong("broker.definitions", why, help));
+            return Err(wrong("broker.definitions", why, "make one with `bellows topology generate`"));
         }
         Ok(())
     }
@@ -44,8 +40,7 @@ impl Experiment {
 
     /// Whether a fault cuts a node off from the others.
     pub fn cuts_nodes_off(&self) -> bool {
-        let mut faults = self.fault.iter();
-        faults.any(|fault| fault.kind == RunFault::Partition)
+        self.fault.iter().any(|fault| fault.kind == RunFault::Partition)
     }
 
     /// The nodes that there are: those of a managed cluster, or of one that is attached to.
@@ -77,8 +72,7 @@ impl Experiment {
                 return Err(wrong(key(), why, "name one that there is, or set broker.nodes"));
             }
             if !numbers.is_empty() && spec.url.is_some() {
-                let why = " has no effect on a load with a url of its own";
-                return Err(wrong(key(), why, "leave out one of the two"));
+                return Err(wrong(key(), " has no effect on a load with a url of its own", "leave out one of the two"));
             }
         }
         Ok(())
@@ -87,20 +81,12 @@ impl Experiment {
 
 /// The positions of the nodes that a group's connections begin on; empty: all.
 pub(super) fn begins_on(spec: &LoadSpec) -> Vec<usize> {
-    let numbers = spec.nodes.numbers().iter();
-    numbers.map(|node| *node as usize).collect()
+    spec.nodes.numbers().iter().map(|node| *node as usize).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    fn refused(text: &str) -> String {
-        match Experiment::from_toml(text, "test") {
-            Ok(experiment) => experiment.validate().map_or_else(|error| error.to_string(), |()| String::new()),
-            Err(error) => error.to_string(),
-        }
-    }
+    use crate::spec_tests::refused;
 
     #[test]
     fn clusters_that_cannot_be_are_refused_with_the_remedy() {

@@ -2,6 +2,7 @@
 
 use measure::Problem;
 
+use super::flat_table::given;
 use super::validate::wrong;
 use super::{BrokerKind, Experiment, LoadKind, LoadSpec};
 
@@ -20,35 +21,29 @@ impl Experiment {
         let programs = |load: &LoadSpec| load.kind == LoadKind::Command;
         let messages = self.load.iter().position(|load| !programs(load));
         if let (true, Some(index)) = (self.has_commands(), messages) {
-            return Err(wrong(
-                format!("load.{index}.kind"),
-                " is \"messages\", and another load's is \"command\": a run has one of the two",
-                "make two experiments of them",
-            ));
+            let why = " is \"messages\", and another load's is \"command\": a run has one of the two";
+            return Err(wrong(format!("load.{index}.kind"), why, "make two experiments of them"));
         }
         match self.churn.is_some() && self.broker.kind == BrokerKind::Artemis {
             false => Ok(()),
-            true => Err(wrong(
-                "churn".to_owned(),
-                ": ActiveMQ Artemis does not speak AMQP 0.9.1, which churn needs",
-                "leave it out, or use broker.kind = \"rabbitmq\"",
-            )),
+            true => {
+                let help = "leave it out, or use broker.kind = \"rabbitmq\"";
+                Err(wrong("churn".to_owned(), ": ActiveMQ Artemis does not speak AMQP 0.9.1, which churn needs", help))
+            }
         }
     }
 }
 
 fn check_command(place: &str, load: &LoadSpec) -> Result<(), Problem> {
     match (load.kind, load.command.first()) {
-        (LoadKind::Messages, Some(_)) => Err(wrong(
-            format!("{place}.command"),
-            " has no effect on a load of messages",
-            "set kind = \"command\", or leave it out",
-        )),
-        (LoadKind::Command, None) => Err(wrong(
-            format!("{place}.command"),
-            " is missing",
-            "give a program and its arguments, such as [\"artemis\", \"perf\", \"client\", \"queue://q\"]",
-        )),
+        (LoadKind::Messages, Some(_)) => {
+            let help = "set kind = \"command\", or leave it out";
+            Err(wrong(format!("{place}.command"), " has no effect on a load of messages", help))
+        }
+        (LoadKind::Command, None) => {
+            let help = "give a program and its arguments, such as [\"artemis\", \"perf\", \"client\", \"queue://q\"]";
+            Err(wrong(format!("{place}.command"), " is missing", help))
+        }
         (LoadKind::Command, Some(_)) => check_alone(place, load),
         (LoadKind::Messages, None) => Ok(()),
     }
@@ -57,42 +52,27 @@ fn check_command(place: &str, load: &LoadSpec) -> Result<(), Problem> {
 /// Checks for keys of messages, which a program does not read.
 fn check_alone(place: &str, load: &LoadSpec) -> Result<(), Problem> {
     // Of messages all keys are written.
-    let table = |load: &LoadSpec| {
-        let load = LoadSpec { kind: LoadKind::Messages, command: Vec::new(), ..load.clone() };
-        serde_json::to_value(load).unwrap_or_default()
-    };
-    let (given, plain) = (table(load), table(&LoadSpec::default()));
-    let given = given.as_object().into_iter().flatten();
-    let mut unused = given.filter(|(key, value)| plain.get(key.as_str()) != Some(value));
-    match unused.next() {
+    let load = LoadSpec { kind: LoadKind::Messages, command: Vec::new(), ..load.clone() };
+    match given(&load).keys().next() {
         None => Ok(()),
-        Some((key, _)) => Err(wrong(
-            format!("{place}.{key}"),
-            " has no effect on kind = \"command\"",
-            "say it to the program, in its command",
-        )),
+        Some(key) => {
+            let help = "say it to the program, in its command";
+            Err(wrong(format!("{place}.{key}"), " has no effect on kind = \"command\"", help))
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    fn problem(text: &str) -> String {
-        let experiment = Experiment::from_toml(text, "test").unwrap();
-        let checked = experiment.validate();
-        checked.map_or_else(|error| error.to_string(), |()| String::new())
-    }
+    use crate::spec_tests::{read, refused};
 
     /// A report listed the size of messages and other keys of messages.
     #[test]
     fn a_program_has_no_keys_of_messages() {
-        let text = "[[load]]\nkind = 'command'\ncommand = ['true']\n";
-        let experiment = Experiment::from_toml(text, "test").unwrap();
+        let experiment = read("[[load]]\nkind = 'command'\ncommand = ['true']\n");
         let load = serde_json::json!([{"kind": "command", "command": ["true"]}]);
         assert_eq!(experiment.to_json()["load"], load);
-        let again = Experiment::from_toml(&experiment.to_toml(), "test").unwrap();
-        assert_eq!(again.load, experiment.load);
+        assert_eq!(read(&experiment.to_toml()).load, experiment.load);
     }
 
     #[test]
@@ -100,8 +80,8 @@ mod tests {
         let command = "[[load]]\nkind = 'command'\ncommand = ['true']\n";
         let messages = "[[load]]\ndestination = 'queue://q'\n";
         let artemis = "broker.kind = 'artemis'\n";
-        assert_eq!(problem(command), "");
-        assert_eq!(problem(&format!("{artemis}{command}")), "");
+        assert_eq!(refused(command), "");
+        assert_eq!(refused(&format!("{artemis}{command}")), "");
         for (text, part) in [
             (format!("{command}rate = 5\n"), "load.0.rate"),
             (format!("{messages}command = ['true']\n"), "load.0.command"),
@@ -111,8 +91,8 @@ mod tests {
             (format!("{artemis}[churn]\nkind = 'queues'\n"), "AMQP 0.9.1"),
             ("[broker]\njava-args = ['-Xmx1G']\n".to_owned() + messages, "java-args"),
         ] {
-            let problem = problem(&text);
-            assert!(problem.contains(part), "{text}\n{problem}");
+            let said = refused(&text);
+            assert!(said.contains(part), "{text}\n{said}");
         }
     }
 }

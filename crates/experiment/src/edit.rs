@@ -13,9 +13,7 @@ pub(super) fn edited(experiment: &Experiment, option: &str, assignment: &str) ->
     let shown = web::redact::assignment(assignment);
     let fail = |refused: Refused| ExperimentError::of_edit(option, &shown, refused);
     let no_path = |what| fail(Refused::new(what, "write --set load.0.rate=20000"));
-    let Some((path, value)) = assignment.split_once('=') else {
-        return Err(no_path("it has no value"));
-    };
+    let Some((path, value)) = assignment.split_once('=') else { return Err(no_path("it has no value")) };
     let parts: Vec<&str> = path.trim().split('.').collect();
     if parts.iter().any(|part| part.is_empty()) {
         return Err(no_path("a part of the path is empty"));
@@ -44,13 +42,9 @@ pub(super) fn edited(experiment: &Experiment, option: &str, assignment: &str) ->
 
 /// Keeps only the last set of a group's rate, schedule and think time.
 fn drop_other_arrivals(experiment: &mut Experiment, path: &[&str]) {
-    let ["load", index, key @ ("rate" | "schedule" | "think-time"), ..] = path else {
-        return;
-    };
+    let ["load", index, key @ ("rate" | "schedule" | "think-time"), ..] = path else { return };
     let index = index.parse().unwrap_or(usize::MAX);
-    let Some(group) = experiment.load.get_mut(index) else {
-        return;
-    };
+    let Some(group) = experiment.load.get_mut(index) else { return };
     if *key != "rate" {
         group.rate = None;
     }
@@ -100,12 +94,10 @@ fn replace(at: &mut Value, path: &[&str], new: Value) -> Result<(), Refused> {
         Value::Array(items) => {
             let count = items.len();
             let index = first.parse::<usize>().map_err(|_| {
-                let what = format!("{first:?} is not the number of a list entry");
-                Refused::new(what, "write it as in load.0.rate")
+                Refused::new(format!("{first:?} is not the number of a list entry"), "write it as in load.0.rate")
             })?;
             let item = items.get_mut(index).ok_or_else(|| {
-                let what = format!("there is no entry {index}: the list has {count}");
-                Refused::new(what, "count from 0")
+                Refused::new(format!("there is no entry {index}: the list has {count}"), "count from 0")
             })?;
             replace(item, rest, new)
         }

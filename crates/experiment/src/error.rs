@@ -105,8 +105,7 @@ fn written_at(source: &str, at: usize) -> (Option<&str>, Option<&str>) {
 fn wrong_brackets(origin: &str, source: &str) -> Option<Problem> {
     const ONCE: [&str; 4] = ["broker", "phases", "profile", "churn"];
     const SEVERAL: [&str; 4] = ["load", "fault", "require", "probe"];
-    let root = DeTable::parse(source).ok()?;
-    root.get_ref().iter().find_map(|(key, value)| {
+    DeTable::parse(source).ok()?.get_ref().iter().find_map(|(key, value)| {
         let name = key.get_ref().as_ref();
         let (written, what, help) = match value.get_ref() {
             DeValue::Array(_) if ONCE.contains(&name) => {
@@ -129,8 +128,7 @@ fn wrong_brackets(origin: &str, source: &str) -> Option<Problem> {
             }
         };
         let line = line_of(source, key.span().start);
-        let cause = format!("{origin}:{line}: {written}: {what}");
-        Some(Problem::new(cause, written, help))
+        Some(Problem::new(format!("{origin}:{line}: {written}: {what}"), written, help))
     })
 }
 

@@ -85,11 +85,8 @@ struct FaultFile {
     fault: Vec<FaultSpec>,
 }
 
-/// Reads the `[[fault]]` entries of a script for the embedded broker. `origin` names the text in
-/// errors.
-///
-/// # Errors
-/// Where it is no TOML, has an unknown key, or a fault that makes no sense.
+/// Reads the `[[fault]]` entries of a script for the embedded broker. `origin` names the text in errors. Errors: where
+/// it is no TOML, has an unknown key, or a fault that makes no sense.
 pub fn read_faults(text: &str, origin: &str) -> Result<Vec<Fault>, ExperimentError> {
     let file: FaultFile = toml::from_str(text).map_err(|e| ExperimentError::from_toml(origin, text, &e))?;
     embedded(&file.fault).map_err(|problem| ExperimentError::new(Origin::file(origin, text).explain(problem)))
@@ -112,12 +109,8 @@ fn embedded(faults: &[FaultSpec]) -> Result<Vec<Fault>, Problem> {
         RunFault::Played(kind) => spec.fault(&format!("fault.{i}"), kind.name(), kind),
         RunFault::Stop | RunFault::Kill | RunFault::Partition => {
             let key = format!("fault.{i}.kind");
-            Err(Problem::new(
-                format!("{key}: the embedded broker cannot be stopped or killed"),
-                "",
-                "use kind = \"stall\" or \"reset\", or broker.kind = \"rabbitmq\"",
-            )
-            .about(key))
+            let help = "use kind = \"stall\" or \"reset\", or broker.kind = \"rabbitmq\"";
+            Err(Problem::new(format!("{key}: the embedded broker cannot be stopped or killed"), "", help).about(key))
         }
     };
     faults.iter().enumerate().map(played).collect()
@@ -132,12 +125,9 @@ fn check_managed(faults: &[FaultSpec], nodes: u32) -> Result<(), Problem> {
         let name = spec.kind.name();
         if let RunFault::Played(_) = spec.kind {
             let key = format!("fault.{i}.kind");
-            return Err(Problem::new(
-                format!("{key} = {name:?} is a fault of the embedded broker"),
-                "",
-                "use kind = \"stop\" or \"kill\", or broker.kind = \"embedded\"",
-            )
-            .about(key));
+            let cause = format!("{key} = {name:?} is a fault of the embedded broker");
+            let help = "use kind = \"stop\" or \"kill\", or broker.kind = \"embedded\"";
+            return Err(Problem::new(cause, "", help).about(key));
         }
         // Who stops or kills a broker has to say when and for how long, as for one that stalls; unless it stays away.
         let checked =
@@ -155,12 +145,8 @@ fn check_managed(faults: &[FaultSpec], nodes: u32) -> Result<(), Problem> {
         let at = spec.at.unwrap_or_default();
         if at < free_from {
             let key = format!("fault.{i}.at");
-            return Err(Problem::new(
-                format!("{key} = {at} is before the end of the previous fault, at {free_from}"),
-                "",
-                "order the faults by time",
-            )
-            .about(key));
+            let cause = format!("{key} = {at} is before the end of the previous fault, at {free_from}");
+            return Err(Problem::new(cause, "", "order the faults by time").about(key));
         }
         free_from = Length(at.0 + spec.length.unwrap_or_default().0);
     }
@@ -172,8 +158,7 @@ fn check_node(i: usize, spec: &FaultSpec, nodes: u32) -> Result<(), Problem> {
     if let Some(node) = spec.node.filter(|node| *node >= nodes) {
         let key = format!("fault.{i}.node");
         let cause = format!("{key} = {node}, and there are {nodes}, from 0 on");
-        let help = "name one that there is, or set broker.nodes";
-        return Err(Problem::new(cause, "", help).about(key));
+        return Err(Problem::new(cause, "", "name one that there is, or set broker.nodes").about(key));
     }
     if spec.kind == RunFault::Partition && nodes < 2 {
         let key = format!("fault.{i}.kind");
@@ -193,12 +178,8 @@ impl Experiment {
             BrokerKind::Embedded => drop(embedded(&self.fault)?),
             BrokerKind::Attach if self.fault.is_empty() => {}
             BrokerKind::Attach => {
-                return Err(Problem::new(
-                    "fault.0: only a broker that bellows started for the run can have faults",
-                    "",
-                    "use broker.kind = \"rabbitmq\" or \"embedded\"",
-                )
-                .about("fault.0"));
+                let cause = "fault.0: only a broker that bellows started for the run can have faults";
+                return Err(Problem::new(cause, "", "use broker.kind = \"rabbitmq\" or \"embedded\"").about("fault.0"));
             }
         }
         self.check_end_of_faults()?;
@@ -230,9 +211,7 @@ impl Experiment {
         let ends = self.fault.iter().position(|spec| spec.kind.ends_connections());
         let loses = |load: &LoadSpec| load.kind == LoadKind::Messages && load.recover.is_none();
         let group = self.load.iter().position(loses);
-        let (Some(i), Some(group)) = (ends, group) else {
-            return Ok(());
-        };
+        let (Some(i), Some(group)) = (ends, group) else { return Ok(()) };
         let cause = format!("fault.{i} ends connections, and load.{group} with them");
         let help = format!("add recover = \"200ms-500ms\" to load.{group}");
         Err(Problem::new(cause, "", help).about(format!("fault.{i}.kind")))
@@ -242,11 +221,11 @@ impl Experiment {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec_tests::refused;
 
     fn problem(faults: &str, recover: &str) -> String {
-        let text = format!("[phases]\nmeasure = \"20s\"\n{faults}\n[[load]]\ndestination = \"queue://q\"\n{recover}");
-        let experiment = Experiment::from_toml(&text, "test").unwrap();
-        experiment.validate().map_or_else(|error| error.to_string(), |()| String::new())
+        let load = format!("[[load]]\ndestination = \"queue://q\"\n{recover}");
+        refused(&format!("[phases]\nmeasure = \"20s\"\n{faults}\n{load}"))
     }
 
     /// `bellows run cluster-kill --duration 10` asked for a longer phase only.

@@ -4,11 +4,15 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, Visitor};
 use serde::ser::{Serialize, SerializeMap};
+use serde_json::{Map, Value};
 
 /// Rules of a table, beside its rows.
 pub(super) trait FlatTable {
     /// The key that a file has to have.
     const REQUIRED: Option<&'static str> = None;
+
+    /// Keys that are not written with their defaults.
+    const SPARSE: &'static [&'static str] = &[];
 
     /// Whether a key is written, with the value that it has.
     fn writes(&self, _key: &str) -> bool {
@@ -67,7 +71,7 @@ impl<T> PutWhole<T> for Field<'_, T> {
 
 /// Declares, reads and writes a struct that is one table of a file, by a row of each key. A field without a key is in
 /// no file; keys `inside` have their values in structs of such fields. A key that is absent leaves the default; neither
-/// `None` nor an empty list or table is written, nor a key that [`FlatTable::writes`] leaves out.
+/// `None` nor an empty list or table is written, nor what [`FlatTable`] leaves out.
 macro_rules! flat_table {
     (
         $(#[$attribute:meta])*
@@ -113,10 +117,10 @@ macro_rules! flat_table {
                 let absent = <$type>::default();
                 let mut map = serializer.serialize_map(None)?;
                 $($(if FlatTable::writes(self, $key) {
-                    write(&mut map, $key, &self.$field, &absent.$field)?;
+                    write(&mut map, $key, &self.$field, &absent.$field, Self::SPARSE)?;
                 })?)+
                 $($(if FlatTable::writes(self, $inner) {
-                    write(&mut map, $inner, &self.$($place).+, &absent.$($place).+)?;
+                    write(&mut map, $inner, &self.$($place).+, &absent.$($place).+, Self::SPARSE)?;
                 })+)?
                 serde::ser::SerializeMap::end(map)
             }
@@ -183,22 +187,30 @@ impl Visitor<'_> for KnownKey {
     }
 }
 
-/// Writes an entry of a table; `None` or an empty list or table not where that is the default.
+/// The keys of a table whose values are not the defaults, with their values.
+pub(super) fn given<T: Serialize + Default>(table: &T) -> Map<String, Value> {
+    let written = |table: &T| match serde_json::to_value(table) {
+        Ok(Value::Object(map)) => map,
+        _ => Map::new(),
+    };
+    let plain = written(&T::default());
+    written(table).into_iter().filter(|(key, value)| plain.get(key) != Some(value)).collect()
+}
+
+/// Writes an entry of a table; `None`, an empty list or table, or the value of a `sparse` key not where that is the
+/// default.
 pub(super) fn write<M: SerializeMap, T: Serialize + PartialEq>(
     map: &mut M,
     key: &'static str,
     value: &T,
     absent: &T,
+    sparse: &[&str],
 ) -> Result<(), M::Error> {
-    use serde_json::Value;
-    let is_empty = match serde_json::to_value(value).map(super::without_nulls) {
+    let may_be_absent = match serde_json::to_value(value).map(super::without_nulls) {
         Ok(Value::Null) => true,
         Ok(Value::Array(items)) => items.is_empty(),
         Ok(Value::Object(items)) => items.is_empty(),
-        _ => false,
+        _ => sparse.contains(&key),
     };
-    match is_empty && value == absent {
-        true => Ok(()),
-        false => map.serialize_entry(key, value),
-    }
+    if may_be_absent && value == absent { Ok(()) } else { map.serialize_entry(key, value) }
 }

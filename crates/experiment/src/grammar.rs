@@ -48,10 +48,8 @@ impl Grammar {
     pub(super) fn split(&self, text: &str) -> Result<Fields, Refused> {
         let mut fields = Fields::new();
         for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
-            let pair = item.split_once('=').filter(|(key, _)| {
-                let key = key.trim();
-                key.bytes().all(|b| b.is_ascii_lowercase() || b == b'-')
-            });
+            let pair =
+                item.split_once('=').filter(|(key, _)| key.trim().bytes().all(|b| b.is_ascii_lowercase() || b == b'-'));
             match (pair, self.bare) {
                 (Some((key, value)), _) => {
                     let (key, value) = (key.trim(), value.trim());
@@ -66,9 +64,7 @@ impl Grammar {
                     }
                     all.push_str(item);
                 }
-                (None, None) => {
-                    return Err(self.refuse(format!("{item:?} has no key")));
-                }
+                (None, None) => return Err(self.refuse(format!("{item:?} has no key"))),
             }
         }
         Ok(fields)

@@ -9,9 +9,7 @@ use super::Experiment;
 
 /// An experiment as a file. Where the shown one hides a value, the key is left out, and a comment names it.
 pub(super) fn file(all: &Experiment, shown: &Experiment) -> String {
-    let (Ok(all), Ok(mut shown)) = (Value::try_from(all), Value::try_from(shown)) else {
-        return String::new();
-    };
+    let (Ok(all), Ok(mut shown)) = (Value::try_from(all), Value::try_from(shown)) else { return String::new() };
     let mut keys = Vec::new();
     leave_out(&mut shown, Some(&all), "", &mut keys);
     let text = match Experiment::deserialize(shown.clone()) {
@@ -72,10 +70,8 @@ pub(super) fn below(path: &str, key: impl std::fmt::Display) -> String {
 
 /// The refusal of `***`.
 pub(super) fn refused() -> Refused {
-    Refused::new(
-        format!("{BLOT} is shown in place of a secret, and is none"),
-        "write the secret itself, or leave the key out",
-    )
+    let help = "write the secret itself, or leave the key out";
+    Refused::new(format!("{BLOT} is shown in place of a secret, and is none"), help)
 }
 
 /// The refusal of the first `***` in a file.
@@ -90,17 +86,11 @@ pub(super) fn stand_in_of_file(text: &str) -> Option<Problem> {
 /// a description, which stand in no table, may be anything.
 pub(super) fn stand_in(value: &Value, path: &str) -> Option<String> {
     match value {
-        Value::Table(table) => {
-            let mut values = table.iter();
-            values.find_map(|(key, value)| stand_in(value, &below(path, key)))
-        }
-        Value::Array(items) => {
-            let mut items = items.iter().enumerate();
-            items.find_map(|(index, item)| match item {
-                Value::Table(_) => stand_in(item, &below(path, index)),
-                _ => stand_in(item, path),
-            })
-        }
+        Value::Table(table) => table.iter().find_map(|(key, value)| stand_in(value, &below(path, key))),
+        Value::Array(items) => items.iter().enumerate().find_map(|(index, item)| match item {
+            Value::Table(_) => stand_in(item, &below(path, index)),
+            _ => stand_in(item, path),
+        }),
         Value::String(text) => {
             let is_login = text.contains("://***@") || text.contains(":***@");
             (path.contains('.') && (text == BLOT || is_login)).then(|| path.to_owned())
@@ -122,8 +112,7 @@ mod tests {
     /// It had `***` as their values, which a run of the file then sent.
     #[test]
     fn a_file_has_all_but_the_secrets_and_names_their_keys() {
-        let read = Experiment::from_toml(SECRETS, "x.toml").unwrap();
-        let printed = read.to_toml();
+        let printed = Experiment::from_toml(SECRETS, "x.toml").unwrap().to_toml();
         let (comment, rest) = printed.split_once('\n').unwrap();
         assert!(comment.starts_with("# left out, since they are secrets: "));
         for key in [
@@ -146,8 +135,7 @@ mod tests {
         assert!(one.to_toml().contains(&one.description));
         one.broker.env.insert("OWN".into(), "s3cret".into());
         let printed = one.to_toml();
-        let comment = "# left out, since it is a secret: broker.env.OWN\nname = ";
-        assert!(printed.starts_with(comment), "{printed}");
+        assert!(printed.starts_with("# left out, since it is a secret: broker.env.OWN\nname = "), "{printed}");
     }
 
     #[test]
@@ -159,8 +147,7 @@ mod tests {
             ("[broker]\nkind = \"attach\"\nmanagement = \"http://***@h:1\"", "x.toml:3"),
             ("[[load]]\nkind = \"command\"\ncommand = [\"mysql\", \"***\"]", "x.toml:3"),
         ] {
-            let refused = Experiment::from_toml(text, "x.toml").expect_err(text);
-            let problem = refused.problem();
+            let problem = Experiment::from_toml(text, "x.toml").expect_err(text).problem();
             assert!(problem.cause.starts_with(place), "{problem}");
             assert!(problem.cause.contains("in place of a secret"), "{problem}");
             assert!(problem.help.contains("leave the key out"), "{problem}");

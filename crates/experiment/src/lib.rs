@@ -105,30 +105,20 @@ flat_table! {
 
 impl FlatTable for Experiment {}
 
-/// Where the broker comes from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum BrokerKind {
-    /// A disposable RabbitMQ node is started.
-    #[default]
-    Rabbitmq,
-    /// A disposable ActiveMQ Artemis is started.
-    Artemis,
-    /// The embedded broker is started as a child process.
-    Embedded,
-    /// A running broker is used.
-    Attach,
-}
-
-impl BrokerKind {
-    /// The name in files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Rabbitmq => "rabbitmq",
-            Self::Artemis => "artemis",
-            Self::Embedded => "embedded",
-            Self::Attach => "attach",
-        }
+measure::named! {
+    /// Where the broker comes from, by its name in files.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum BrokerKind {
+        /// A disposable RabbitMQ node is started.
+        #[default]
+        Rabbitmq = "rabbitmq",
+        /// A disposable ActiveMQ Artemis is started.
+        Artemis = "artemis",
+        /// The embedded broker is started as a child process.
+        Embedded = "embedded",
+        /// A running broker is used.
+        Attach = "attach",
     }
 }
 
@@ -226,14 +216,7 @@ flat_table! {
 }
 
 impl FlatTable for BrokerSpec {
-    fn writes(&self, key: &str) -> bool {
-        match key {
-            "tls" => self.tls,
-            "insecure" => self.insecure,
-            "auth" => self.auth != Auth::Plain,
-            _ => true,
-        }
-    }
+    const SPARSE: &'static [&'static str] = &["tls", "insecure", "auth"];
 }
 
 flat_table! {
@@ -279,8 +262,7 @@ impl ProfileSpec {
     /// How to sample each event.
     pub fn options(&self) -> Vec<profile::Options> {
         let events = self.events.iter();
-        let events = events.filter_map(|name| profile::Event::named(name));
-        let options = events.map(|event| profile::Options {
+        let options = events.filter_map(|name| profile::Event::named(name)).map(|event| profile::Options {
             event,
             frequency: self.frequency,
             stacks: profile::Stacks::named(&self.stacks).unwrap_or_default(),
@@ -293,10 +275,8 @@ impl ProfileSpec {
 
 impl Experiment {
     /// Reads an experiment. `origin` names the text in errors: a path, or `built-in NAME`.
-    ///
-    /// # Errors
-    /// Where the text is no TOML, has an unknown key, or a value of the wrong type.
-    /// [`Experiment::validate`] checks the rest once all edits are made.
+    /// Errors: where the text is no TOML, has an unknown key, or a value of the wrong type. [`Experiment::validate`]
+    /// checks the rest once all edits are made.
     pub fn from_toml(text: &str, origin: &str) -> Result<Self, ExperimentError> {
         let read = toml::from_str::<Self>(text);
         let mut read = read.map_err(|e| ExperimentError::from_toml(origin, text, &e))?;
@@ -307,27 +287,18 @@ impl Experiment {
         }
     }
 
-    /// A built-in experiment by its name.
-    ///
-    /// # Errors
-    /// Where none has the name; the nearest is named.
+    /// A built-in experiment by its name. Errors: where none has the name; the nearest is named.
     pub fn built_in(name: &str) -> Result<Self, ExperimentError> {
         built_in::find(name)
     }
 
     /// Changes one value: `load.0.rate=20000`, `phases.measure=30s`, `broker.config.a.b=1`.
     /// The value is TOML; what is no TOML is text.
-    ///
-    /// # Errors
-    /// As [`Experiment::from_toml`].
     pub fn set(&mut self, assignment: &str) -> Result<(), ExperimentError> {
         self.set_by("--set", assignment)
     }
 
     /// As [`Experiment::set`], by an option that errors name, also those of [`Experiment::validate`].
-    ///
-    /// # Errors
-    /// As [`Experiment::from_toml`].
     pub fn set_by(&mut self, option: &str, assignment: &str) -> Result<(), ExperimentError> {
         *self = edit::edited(self, option, assignment)?;
         Ok(())
@@ -411,10 +382,7 @@ impl Experiment {
             redact_config(key, value);
         }
         for scrape in &mut public.scrape {
-            scrape.url = match scrape.is_of_broker() {
-                true => redact::text(&scrape.url),
-                false => redact::url(&scrape.url),
-            };
+            scrape.url = if scrape.is_of_broker() { redact::text(&scrape.url) } else { redact::url(&scrape.url) };
         }
         for load in public.load.iter_mut().chain(&mut public.prepare) {
             load.url = load.url.as_deref().map(redact::url);

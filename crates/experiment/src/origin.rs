@@ -72,8 +72,7 @@ impl Origin {
         };
         match self.place(&problem.about, &what) {
             Some(Place { text, value }) => {
-                let cause = format!("{text}: {what}");
-                Problem::new(cause, observed(value.unwrap_or(text)), help)
+                Problem::new(format!("{text}: {what}"), observed(value.unwrap_or(text)), help)
             }
             // The cause names the option already.
             None if !problem.about.is_empty() => Problem::new(what, observed(self.option(&problem.about)), help),
@@ -174,9 +173,7 @@ fn locate(root: &DeTable<'_>, path: &str) -> Located {
     let mut table = Some(root);
     let mut parts = path.split('.').peekable();
     while let (Some(of), Some(part)) = (table.take(), parts.next()) {
-        let Some((key, value)) = of.iter().find(|(key, _)| key.get_ref().as_ref() == part) else {
-            break;
-        };
+        let Some((key, value)) = of.iter().find(|(key, _)| key.get_ref().as_ref() == part) else { break };
         found.at = key.span().start;
         let mut value = value;
         if let DeValue::Array(items) = value.get_ref()
@@ -208,8 +205,7 @@ pub(super) fn value_at(text: &str, at: usize) -> Option<(String, Range<usize>)> 
         let found = match value.get_ref() {
             DeValue::Table(table) => inside(table, &path, text, at),
             DeValue::Array(items) if is_line => {
-                let mut items = items.iter().enumerate();
-                items.find_map(|(i, item)| below(item, format!("{path}.{i}"), text, at))
+                items.iter().enumerate().find_map(|(i, item)| below(item, format!("{path}.{i}"), text, at))
             }
             _ => None,
         };

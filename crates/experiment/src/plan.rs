@@ -12,9 +12,6 @@ use super::{BrokerKind, Experiment, LoadSpec};
 
 impl Experiment {
     /// The load against `endpoint`. `run_id` marks this run's messages.
-    ///
-    /// # Errors
-    /// A destination that cannot be read.
     pub fn plan(&self, endpoint: &Endpoint, run_id: u32) -> Result<Plan, load::Error> {
         let mut further = self.further_nodes(endpoint)?;
         for node in &mut further {
@@ -160,8 +157,7 @@ fn arrivals(spec: &LoadSpec) -> Result<ArrivalProcess, load::Error> {
         return schedule.map(ArrivalProcess::Scheduled);
     }
     Ok(spec.rate.map_or(ArrivalProcess::Unthrottled, |rate| {
-        let profile = RateProfile::Constant(rate);
-        ArrivalProcess::Scheduled(ArrivalSchedule::new(profile, Spacing::Even, each))
+        ArrivalProcess::Scheduled(ArrivalSchedule::new(RateProfile::Constant(rate), Spacing::Even, each))
     }))
 }
 

@@ -4,8 +4,8 @@
 use load::{Consumers, QueueType};
 use measure::{Length, Problem};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
+use super::flat_table::given;
 use super::validate::wrong;
 use super::{BrokerKind, BrokerSpec, Experiment, LoadSpec, PhasesSpec};
 
@@ -92,11 +92,10 @@ impl Experiment {
         }
         match (self.broker.data, &self.broker.data_dir) {
             (None, None) => Ok(()),
-            (None, Some(_)) => Err(wrong(
-                "broker.data-dir",
-                " has no effect without {broker.data}",
-                "set broker.data = \"prepare\", or leave it out",
-            )),
+            (None, Some(_)) => {
+                let help = "set broker.data = \"prepare\", or leave it out";
+                Err(wrong("broker.data-dir", " has no effect without {broker.data}", help))
+            }
             (Some(BrokerData::Prepare), _) => self.check_kept(),
         }
     }
@@ -114,17 +113,15 @@ impl Experiment {
         let broker = &self.broker;
         let of = |why: &str, help: &str| Err(wrong("broker.data", why, help));
         if broker.node_count() > 1 {
-            return of(
-                " = \"prepare\" works for one node only: addresses of a cluster change with each run",
-                "set broker.nodes = 1, or leave it out and let {fill} and [[prepare]] fill the cluster before each run",
-            );
+            let why = " = \"prepare\" works for one node only: addresses of a cluster change with each run";
+            let help =
+                "set broker.nodes = 1, or leave it out and let {fill} and [[prepare]] fill the cluster before each run";
+            return of(why, help);
         }
         let fills = self.load.iter().any(|load| load.fill > 0) || !self.prepare.is_empty();
         if !fills && broker.definitions.is_none() && broker.policy.is_empty() {
-            return of(
-                " = \"prepare\" has nothing to prepare",
-                "add a [[prepare]] with queues, a load's {fill}, or broker.definitions",
-            );
+            let help = "add a [[prepare]] with queues, a load's {fill}, or broker.definitions";
+            return of(" = \"prepare\" has nothing to prepare", help);
         }
         let mut prepared = self.prepare.iter().enumerate();
         prepared.try_for_each(|(i, spec)| check_durable(&format!("prepare.{i}"), spec))?;
@@ -173,20 +170,13 @@ fn idle_consumer(is_needed: bool) -> Consumers {
 
 /// Refuses keys of `[[prepare]]` that would be silently without effect.
 fn check_keys(place: &str, spec: &LoadSpec) -> Result<(), Problem> {
-    let written = |spec: &LoadSpec| match serde_json::to_value(spec) {
-        Ok(Value::Object(map)) => map,
-        _ => Map::new(),
-    };
-    let (own, plain) = (written(spec), written(&LoadSpec::default()));
-    let is_one = |key: &str| KEYS.split_whitespace().any(|it| it == key);
-    let has_effect = |key: &str| is_one(key) || own.get(key) == plain.get(key);
-    match own.keys().find(|key| !has_effect(key)) {
+    let has_effect = |key: &str| KEYS.split_whitespace().any(|it| it == key);
+    match given(spec).keys().find(|key| !has_effect(key)) {
         None => Ok(()),
-        Some(key) => Err(wrong(
-            format!("{place}.{key}"),
-            " has no effect on prepared messages: they are sent unthrottled",
-            "leave it out, or write it in a [[load]]",
-        )),
+        Some(key) => {
+            let help = "leave it out, or write it in a [[load]]";
+            Err(wrong(format!("{place}.{key}"), " has no effect on prepared messages: they are sent unthrottled", help))
+        }
     }
 }
 
@@ -226,12 +216,7 @@ impl BrokerSpec {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    fn refused(text: &str) -> String {
-        let experiment = Experiment::from_toml(text, "test.toml").unwrap();
-        experiment.validate().expect_err(text).problem().sentence()
-    }
+    use crate::spec_tests::{read, refused};
 
     const LOAD: &str = "[[load]]\ndestination = \"queue://a\"\n";
 
@@ -255,9 +240,7 @@ mod tests {
             let told = refused(&text);
             assert!(told.contains(key), "{key}: {told}\n{text}");
         }
-        let stream = format!("{kept}{queue}queue-type = \"stream\"\nfill = 10\n{LOAD}");
-        let experiment = Experiment::from_toml(&stream, "test.toml").unwrap();
-        experiment.validate().unwrap();
+        assert_eq!(refused(&format!("{kept}{queue}queue-type = \"stream\"\nfill = 10\n{LOAD}")), "");
     }
 
     #[test]
@@ -266,7 +249,7 @@ mod tests {
                     [[prepare]]\ndestination = \"queue://empty\"\n\
                     [[load]]\ndestination = \"queue://a\"\nfill = 7\nrate = 5\nprefetch = 3\n\
                     [[load]]\ndestination = \"queue://b\"\n";
-        let experiment = Experiment::from_toml(text, "test.toml").unwrap();
+        let experiment = read(text);
         let filling = experiment.filling();
         let told: Vec<_> = filling.load.iter().map(|it| (it.fill, it.producers)).collect();
         assert_eq!(told, [(3, 1), (0, 0), (7, 1)]);

@@ -64,14 +64,7 @@ flat_table! {
 }
 
 impl FlatTable for ProbeSpec {
-    fn writes(&self, key: &str) -> bool {
-        match key {
-            "name" => !self.name.is_empty(),
-            "url" => !self.url.is_empty(),
-            "insecure" => self.insecure,
-            _ => true,
-        }
-    }
+    const SPARSE: &'static [&'static str] = &["name", "url", "insecure"];
 }
 
 impl ProbeSpec {
@@ -150,9 +143,7 @@ impl ProbeSpec {
         }
         let login = url.login.as_ref();
         let user = self.user.as_deref().or(login.map(|(user, _)| user.as_str()));
-        let Some(user) = user else {
-            return Ok(None);
-        };
+        let Some(user) = user else { return Ok(None) };
         let given = self.password.as_ref().map(|it| it.expose().to_owned());
         let of_url = login.map(|(_, password)| password.expose().to_owned());
         let of_url = of_url.filter(|password| !password.is_empty());
@@ -161,12 +152,8 @@ impl ProbeSpec {
             .or_else(|| std::env::var(Self::PASSWORD_VARIABLE).ok())
             .or_else(|| (user == GUEST).then(|| GUEST.to_owned()));
         let Some(password) = password else {
-            return Err(Problem::new(
-                "there is no password for the probe's user",
-                user,
-                format!("set {}", Self::PASSWORD_VARIABLE),
-            )
-            .about("user"));
+            let help = format!("set {}", Self::PASSWORD_VARIABLE);
+            return Err(Problem::new("there is no password for the probe's user", user, help).about("user"));
         };
         if user.contains(':') {
             let help = "basic authentication has no such users";
@@ -262,9 +249,6 @@ impl Experiment {
     }
 
     /// The probes, resolved.
-    ///
-    /// # Errors
-    /// The first value that makes no sense, with its key.
     pub fn probe_plans(&self) -> Result<Vec<ProbePlan>, Error> {
         let plans = self.probe.iter().enumerate();
         plans.map(|(i, spec)| spec.plan(self).map_err(|error| of_probe(error, i))).collect()
@@ -278,8 +262,7 @@ impl Experiment {
         }
         let others = !self.load.is_empty() || self.churn.is_some();
         if !self.probe.is_empty() && !others && self.phases.measure.0 == Nanos::ZERO {
-            let help = "give it a length";
-            return Err(wrong("phases.measure", ": probes alone would not end", help));
+            return Err(wrong("phases.measure", ": probes alone would not end", "give it a length"));
         }
         for (i, probe) in self.probe.iter().enumerate() {
             let key = |key: &str| format!("probe.{i}.{key}");
@@ -287,11 +270,8 @@ impl Experiment {
             // Figures go by names in which these are alike: of two such, the second one's would be the first one's.
             let name = archive::plain_name(&probe.name);
             if before.into_iter().any(|it| archive::plain_name(&it.name) == name) {
-                return Err(wrong(
-                    key("name"),
-                    ": another probe has this name, apart from capitals, spaces, - and _",
-                    "give each probe a name of its own",
-                ));
+                let why = ": another probe has this name, apart from capitals, spaces, - and _";
+                return Err(wrong(key("name"), why, "give each probe a name of its own"));
             }
             let paces = [
                 ("every", probe.every.is_some()),
@@ -300,8 +280,7 @@ impl Experiment {
             ];
             let mut paces = paces.iter().filter(|(_, given)| *given);
             if let (Some(_), Some((second, _))) = (paces.next(), paces.next()) {
-                let why = ": a probe takes one of every, rate and schedule";
-                return Err(wrong(key(second), why, "leave one out"));
+                return Err(wrong(key(second), ": a probe takes one of every, rate and schedule", "leave one out"));
             }
             probe.check_target(&self.broker).map_err(|(at, why, help)| wrong(key(at), why, help))?;
             if probe.is_management() && !self.broker.has_management() {

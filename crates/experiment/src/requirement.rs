@@ -90,10 +90,7 @@ impl Comparison {
 
 impl Requirement {
     /// The requirement that holds exactly when this condition does not: the meaning of `not CONDITION`, and of the
-    /// option `--fail-if`, which `--require` replaces.
-    ///
-    /// # Errors
-    /// Where the text is no condition.
+    /// option `--fail-if`, which `--require` replaces. Errors: where the text is no condition.
     pub fn unless(condition: &str) -> Result<Self, Refused> {
         const EXAMPLE: &str = "write it as \"end-to-end p99 > 20ms\", \"lost > 0\" or \"sent rate < 20k\"";
         Self::read(condition, EXAMPLE, |comparison, bound| {
@@ -106,10 +103,7 @@ impl Requirement {
     }
 
     /// The value observed in one second of a run, which may have messages of its own, and whether the condition held in
-    /// it.
-    ///
-    /// # Errors
-    /// Why the value is unknown.
+    /// it. Errors: why the value is unknown.
     pub fn observed_in(
         &self,
         point: &SeriesPoint,
@@ -133,26 +127,19 @@ impl Requirement {
 
     /// Refuses a latency that is none of the run's metrics, and a probe that it has not.
     pub fn check(&self, metrics: &[Metric]) -> Result<(), Problem> {
-        let Some(metric) = self.quantity.latency() else {
-            return self.check_probe(metrics);
-        };
+        let Some(metric) = self.quantity.latency() else { return self.check_probe(metrics) };
         let latencies = metrics.iter().filter(|of| of.info().kind == MetricKind::Histogram);
         let names: Vec<&str> = latencies.map(|of| of.name()).collect();
         if names.iter().any(|name| archive::plain_name(name) == metric) {
             return Ok(());
         }
-        Err(Problem::new(
-            format!("the run has no latency called {metric:?}"),
-            &self.text,
-            format!("require one of: {}", names.join(", ")),
-        ))
+        let help = format!("require one of: {}", names.join(", "));
+        Err(Problem::new(format!("the run has no latency called {metric:?}"), &self.text, help))
     }
 
     /// Refuses rates of a probe that the run has not.
     fn check_probe(&self, metrics: &[Metric]) -> Result<(), Problem> {
-        let Some(probe) = self.quantity.probe() else {
-            return Ok(());
-        };
+        let Some(probe) = self.quantity.probe() else { return Ok(()) };
         let scenarios = metrics.iter().map(|of| of.info().scenario);
         let probes = scenarios.filter(|name| ScenarioRole::of(name) == ScenarioRole::Server);
         let names: BTreeSet<String> = probes.map(archive::probe_name).collect();
@@ -294,8 +281,7 @@ impl Serialize for Requirement {
 
 impl<'de> Deserialize<'de> for Requirement {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(Refused::into_error)
+        String::deserialize(deserializer)?.parse().map_err(Refused::into_error)
     }
 }
 

@@ -43,9 +43,6 @@ const GRAMMARS: [Grammar; 7] = grammars! {
 impl ScheduleSpec {
     /// The schedule for the load engine: a trace is read, and the instants are prepared, once for all plans of this
     /// specification, whose group says whether it is `per_producer`.
-    ///
-    /// # Errors
-    /// A trace that cannot be read.
     pub(super) fn resolve(&self, per_producer: bool) -> Result<ArrivalSchedule, load::Error> {
         let schedule = self.resolved.get_or_make(|| {
             let profile = match &self.parsed {

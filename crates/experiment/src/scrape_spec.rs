@@ -65,24 +65,19 @@ impl ScrapeSpec {
             let nodes = nodes.clamp(1, MOST_NODES) as usize;
             return vec![format!("{NOT_STARTED}{}", self.url); nodes];
         }
-        let servers = self.servers.iter();
-        servers.map(|it| format!("{it}{}", self.url)).collect()
+        self.servers.iter().map(|it| format!("{it}{}", self.url)).collect()
     }
 
     /// Checks that need no other part of the experiment but the broker.
     fn check(&self, number: usize, broker: &BrokerSpec) -> Result<(), Problem> {
         let key = |key: &str| format!("scrape.{number}.{key}");
         if self.is_of_broker() && broker.kind != BrokerKind::Rabbitmq {
-            return Err(wrong(
-                key("url"),
-                " is a path, but only a RabbitMQ that bellows starts has known pages",
-                "write http://HOST:PORT/PATH",
-            ));
+            let help = "write http://HOST:PORT/PATH";
+            return Err(wrong(key("url"), " is a path, but only a RabbitMQ that bellows starts has known pages", help));
         }
         for (name, length) in [("every", self.every), ("timeout", self.timeout)] {
             if length < SHORTEST {
-                let help = format!("give at least {SHORTEST}");
-                return Err(wrong(key(name), format!(" is {length}"), help));
+                return Err(wrong(key(name), format!(" is {length}"), format!("give at least {SHORTEST}")));
             }
         }
         if self.max_series == 0 || self.max_series > MOST_SERIES {
@@ -148,8 +143,7 @@ impl Experiment {
             spec.check(number, &self.broker)?;
             let addresses = spec.addresses(self.broker.node_count());
             for (node, address) in addresses.iter().enumerate() {
-                let node = (addresses.len() > 1).then_some(node);
-                plans.push(spec.plan(number, address, node, &plans)?);
+                plans.push(spec.plan(number, address, (addresses.len() > 1).then_some(node), &plans)?);
             }
         }
         Ok(plans)

@@ -6,7 +6,7 @@ use load::{Auth, ClientTls, Endpoint, Identity, SocketOptions};
 use measure::Problem;
 use web::Secret;
 
-use super::flat_table::{FlatTable, flat_table};
+use super::flat_table::{FlatTable, flat_table, given};
 use super::validate::wrong;
 use super::{BrokerKind, BrokerSpec};
 
@@ -69,8 +69,7 @@ impl BrokerSpec {
     }
 
     fn identity(&self) -> Option<Identity> {
-        let pair = self.cert.clone().zip(self.key.clone());
-        pair.map(|(certificate, key)| Identity { certificate, key })
+        self.cert.clone().zip(self.key.clone()).map(|(certificate, key)| Identity { certificate, key })
     }
 
     /// Whether connections are to be encrypted.
@@ -84,33 +83,24 @@ impl BrokerSpec {
 
     /// Whether a management API is named that needs certificates.
     fn has_secure_management(&self) -> bool {
-        let url = self.management.as_deref().unwrap_or_default();
-        url.trim().starts_with("https://")
+        self.management.as_deref().unwrap_or_default().trim().starts_with("https://")
     }
 
     /// Checks for keys that contradict each other or would be silently without effect.
     pub(super) fn check_security(&self) -> Result<(), Problem> {
-        let keys = [
-            ("tls", self.tls),
-            ("ca", self.ca.is_some()),
-            ("cert", self.cert.is_some()),
-            ("key", self.key.is_some()),
-            ("sni", self.sni.is_some()),
-            ("insecure", self.insecure),
-            ("auth", self.auth == Auth::External),
-        ];
+        const KEYS: [&str; 7] = ["tls", "ca", "cert", "key", "sni", "insecure", "auth"];
+        let given = given(self);
         let is_in_vain = |key: &str| {
             let of_management = ["ca", "insecure"].contains(&key) && self.has_secure_management();
             !self.is_secured() && !of_management
         };
-        if let Some((key, _)) = keys.iter().find(|(key, is_set)| *is_set && is_in_vain(key)) {
+        if let Some(key) = KEYS.iter().find(|key| given.contains_key(**key) && is_in_vain(key)) {
             let help = match self.kind {
                 BrokerKind::Attach => "write the URL with amqps://, or leave it out",
                 BrokerKind::Artemis => "leave it out: a managed Artemis has no TLS",
                 BrokerKind::Rabbitmq | BrokerKind::Embedded => "set broker.tls = true, or leave it out",
             };
-            let key = format!("broker.{key}");
-            return Err(wrong(key, " has no effect without TLS", help));
+            return Err(wrong(format!("broker.{key}"), " has no effect without TLS", help));
         }
         let alone = match (&self.cert, &self.key) {
             (Some(_), None) => Some(("broker.cert", " is given without {broker.key}")),
@@ -124,11 +114,8 @@ impl BrokerSpec {
             self.check_oauth2(oauth2)?;
         }
         if self.auth == Auth::External && self.kind == BrokerKind::Attach && self.cert.is_none() {
-            return Err(wrong(
-                "broker.auth",
-                " = \"external\" logs in by the client's certificate, and there is none",
-                "give {broker.cert} and {broker.key}",
-            ));
+            let why = " = \"external\" logs in by the client's certificate, and there is none";
+            return Err(wrong("broker.auth", why, "give {broker.cert} and {broker.key}"));
         }
         Ok(())
     }
@@ -138,21 +125,18 @@ impl BrokerSpec {
         const URI: &str = "broker.oauth2.uri";
         let uri = &oauth2.uri;
         match self.kind {
-            BrokerKind::Embedded | BrokerKind::Artemis => Err(wrong(
-                TABLE,
-                format!(" has no effect on kind = {:?}, which knows no tokens", self.kind.name()),
-                "leave it out, or set broker.kind = \"rabbitmq\"",
-            )),
-            BrokerKind::Rabbitmq if !self.plugins.iter().any(|name| name == OAUTH2_PLUGIN) => Err(wrong(
-                TABLE,
-                " needs a node that takes access tokens",
-                format!("add {OAUTH2_PLUGIN:?} to broker.plugins, and its keys to broker.advanced"),
-            )),
-            _ if !(uri.starts_with("https://") || uri.starts_with("http://")) => Err(wrong(
-                URI,
-                format!(" = {:?} is not a token endpoint", web::redact::url(uri)),
-                "write https://HOST/PATH",
-            )),
+            BrokerKind::Embedded | BrokerKind::Artemis => {
+                let why = format!(" has no effect on kind = {:?}, which knows no tokens", self.kind.name());
+                Err(wrong(TABLE, why, "leave it out, or set broker.kind = \"rabbitmq\""))
+            }
+            BrokerKind::Rabbitmq if !self.plugins.iter().any(|name| name == OAUTH2_PLUGIN) => {
+                let help = format!("add {OAUTH2_PLUGIN:?} to broker.plugins, and its keys to broker.advanced");
+                Err(wrong(TABLE, " needs a node that takes access tokens", help))
+            }
+            _ if !(uri.starts_with("https://") || uri.starts_with("http://")) => {
+                let help = "write https://HOST/PATH";
+                Err(wrong(URI, format!(" = {:?} is not a token endpoint", web::redact::url(uri)), help))
+            }
             _ if oauth2.client_id.is_empty() => {
                 Err(wrong(URI, " has no {broker.oauth2.client-id} beside it", "give it"))
             }

@@ -85,11 +85,8 @@ impl SizeSpec {
         Self { text: bytes.to_string(), parsed: Parsed::Sizes(Sizes::Fixed(bytes)), bodies: Once::default() }
     }
 
-    /// The sizes for the load engine. Bodies are made, or read from their files, once, and shared by all
-    /// that is resolved from this specification later.
-    ///
-    /// # Errors
-    /// Files that cannot be read or sent.
+    /// The sizes for the load engine. Bodies are made, or read from their files, once, and shared by all that is
+    /// resolved from this specification later. Errors: files that cannot be read or sent.
     pub(super) fn resolve(&self) -> Result<Sizes, load::Error> {
         let bodies = match &self.parsed {
             Parsed::Sizes(sizes) => return Ok(sizes.clone()),
@@ -110,10 +107,7 @@ impl SizeSpec {
 
 /// A path with a comma in its name is one path.
 fn paths(text: &str) -> Vec<PathBuf> {
-    if Path::new(text).exists() {
-        return vec![text.into()];
-    }
-    text.split(',').map(|path| path.trim().into()).collect()
+    if Path::new(text).exists() { vec![text.into()] } else { text.split(',').map(|path| path.trim().into()).collect() }
 }
 
 impl FromStr for SizeSpec {
@@ -126,12 +120,9 @@ impl FromStr for SizeSpec {
             None if text.contains(',') => parsed("list", text)?,
             None if text.contains('-') && !text.starts_with('-') => parsed("uniform", text)?,
             None => Parsed::Sizes(Sizes::Fixed(size(text).map_err(|_| {
-                Refused::new(
-                    format!("{text:?} is not a message size"),
-                    "write bytes (1024, 4KiB), a range (100-2000), a list (100,2000), \
-                     weighted:12x9,2000x1, normal:mean=1000,sd=200, steps:1000@30s,2000@30s, \
-                     json:1000 or files:DIR",
-                )
+                let help = "write bytes (1024, 4KiB), a range (100-2000), a list (100,2000), \
+                 weighted:12x9,2000x1, normal:mean=1000,sd=200, steps:1000@30s,2000@30s, json:1000 or files:DIR";
+                Refused::new(format!("{text:?} is not a message size"), help)
             })?)),
         };
         Ok(Self { text: text.to_owned(), parsed, bodies: Once::default() })
@@ -167,8 +158,7 @@ fn parsed(name: &str, rest: &str) -> Result<Parsed, Refused> {
         }
         "steps" => Sizes::Steps {
             steps: grammar.get(&fields, "steps", Vec::new(), |text| {
-                let steps = text.split(',').map(|step| one_step(step.trim()));
-                steps.collect::<Result<_, Refused>>()
+                text.split(',').map(|step| one_step(step.trim())).collect::<Result<_, Refused>>()
             })?,
             repeat: grammar.get(&fields, "repeat", false, flag)?,
         },

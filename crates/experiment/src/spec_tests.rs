@@ -9,9 +9,18 @@ fn a_built_in_experiment_reads_back_as_it_is_printed() {
         let mut once = Experiment::built_in(built_in.name).unwrap();
         once.set("phases.measure=7s").unwrap();
         let printed = once.to_toml();
-        let again = Experiment::from_toml(&printed, "again").unwrap_or_else(|e| panic!("{printed}\n{e}"));
-        assert_eq!(once.to_json(), again.to_json(), "{printed}");
+        assert_eq!(once.to_json(), read(&printed).to_json(), "{printed}");
     }
+}
+
+pub(super) fn read(text: &str) -> Experiment {
+    Experiment::from_toml(text, "x.toml").unwrap_or_else(|e| panic!("{text}\n{e}"))
+}
+
+/// What is said where an experiment is refused; nothing where it is fine.
+pub(super) fn refused(text: &str) -> String {
+    let checked = Experiment::from_toml(text, "x.toml").and_then(|read| read.validate());
+    checked.err().map_or_else(String::new, |error| error.to_string())
 }
 
 fn shape(text: &str) -> RateProfile {
@@ -55,8 +64,7 @@ fn every_shape_is_read() {
         spec.resolve(true).unwrap().spacing()
     };
     assert_eq!(arrivals("poisson:5000,seed=7"), Spacing::Poisson { seed: 7 });
-    let sine = "sine:mean=5,amplitude=4,period=20s,arrivals=poisson";
-    assert_eq!(arrivals(sine), Spacing::Poisson { seed: 0 });
+    assert_eq!(arrivals("sine:mean=5,amplitude=4,period=20s,arrivals=poisson"), Spacing::Poisson { seed: 0 });
     assert_eq!(arrivals("constant:1"), Spacing::Even);
 }
 
@@ -148,10 +156,7 @@ fn the_pace_that_is_set_last_counts() {
 
 #[test]
 fn two_paces_are_one_too_many() {
-    let refused = |load: &str| {
-        let error = experiment(load).unwrap().validate().unwrap_err();
-        error.to_string()
-    };
+    let refused = |load: &str| experiment(load).unwrap().validate().unwrap_err().to_string();
     let said = refused("rate = 5\nschedule = \"constant:5\"");
     assert!(said.contains("load.0.schedule: there is a rate too"), "{said}");
     assert!(refused("rate-per-producer = true").contains("without a rate"));
@@ -282,10 +287,9 @@ fn what_is_beyond_the_usual_reads_back() {
         [load.headers]
         tenant = "blue"
     "#;
-    let read = Experiment::from_toml(text, "test").unwrap();
-    let again = Experiment::from_toml(&read.to_toml(), "test").unwrap();
-    assert_eq!(read, again);
-    let load = &read.load[0];
+    let once = read(text);
+    assert_eq!(once, read(&once.to_toml()));
+    let load = &once.load[0];
     assert_eq!(load.handling.declare, load::Declare::IfMissing);
     assert_eq!(load.consumers.service.latency[1].to_string(), "2ms@5s");
     assert_eq!(load.properties.message_type.as_deref(), Some("order"));
@@ -304,7 +308,7 @@ fn files_are_read_once_however_often_an_experiment_is_planned() {
     let (trace, body) = (file("trace.csv", "0\n0.5\n"), file("body", "a body of its own"));
     let text =
         format!("[[load]]\nschedule = \"trace:{}\"\nmessage-size = \"files:{}\"", trace.display(), body.display());
-    let experiment = Experiment::from_toml(&text, "test").expect("read");
+    let experiment = read(&text);
     experiment.validate().expect("valid");
     std::fs::remove_file(trace).expect("removed");
     std::fs::remove_file(body).expect("removed");
@@ -313,7 +317,7 @@ fn files_are_read_once_however_often_an_experiment_is_planned() {
     for planned in [&experiment, &copy] {
         assert!(planned.plan(&endpoint, 1).is_ok(), "nothing is read again");
     }
-    let again = Experiment::from_toml(&text, "test").expect("read");
+    let again = read(&text);
     assert!(again.validate().is_err(), "another experiment reads its own");
 }
 
@@ -322,8 +326,7 @@ fn a_page_of_the_broker_is_kept_and_the_password_of_another_is_not() {
     let text = "name = \"x\"\n[broker]\nkind = \"rabbitmq\"\n[[load]]\n\
         [[scrape]]\nurl = \"/metrics/detailed?family=queue_metrics\"\n\
         [[scrape]]\nurl = \"http://me:hunter2@127.0.0.1:1/metrics\"\n";
-    let experiment = Experiment::from_toml(text, "x.toml").unwrap();
-    let json = experiment.to_json();
+    let json = read(text).to_json();
     let urls: Vec<&str> = (0..2).map(|i| json["scrape"][i]["url"].as_str().unwrap()).collect();
     assert_eq!(urls[0], "/metrics/detailed?family=queue_metrics");
     assert!(!json.to_string().contains("hunter2"), "{json}");
@@ -336,7 +339,7 @@ fn secrets_in_headers_and_arguments_are_in_no_archive() {
         consumer-arguments = { x-pass = 4711, x-priority = 1 }\n[load.headers]\n\
         password = \"s3cret\"\nauthorization = \"Bearer s3cret\"\nx-api-key = \"s3cret\"\n\
         x-login = \"Basic s3cret\"\ntenant = \"blue\"\nnumber = 7\n";
-    let experiment = Experiment::from_toml(text, "x.toml").unwrap();
+    let experiment = read(text);
     let json = experiment.to_json();
     let load = &json["load"][0];
     for told in [json.to_string(), experiment.to_toml()] {
@@ -376,10 +379,8 @@ fn declared_secrets() -> usize {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
     let files = std::fs::read_dir(folder).expect("sources").flatten();
     let texts = files.map(|file| std::fs::read_to_string(file.path()).expect("a source"));
-    let of = |text: String| {
-        let rows = text.lines().map(str::trim_end);
-        rows.filter(|row| row.ends_with(": Option<Secret> = None,")).count()
-    };
+    let of =
+        |text: String| text.lines().map(str::trim_end).filter(|row| row.ends_with(": Option<Secret> = None,")).count();
     texts.map(of).sum()
 }
 
@@ -391,7 +392,7 @@ fn a_change_keeps_every_secret() {
         [[load]]\nrate = 5\n[load.headers]\ntenant = \"blue\"\n\
         [[probe]]\nurl = \"http://h:1/\"\n[[probe]]\nname = \"b\"\nurl = \"http://h:2/\"\n\
         [[scrape]]\nurl = \"http://h:1/metrics\"\npassword = \"s3cret\"\n";
-    let mut experiment = Experiment::from_toml(text, "x.toml").unwrap();
+    let mut experiment = read(text);
     let secret = || Some(Secret::new("s3cret"));
     experiment.broker.oauth2.as_mut().unwrap().client_secret = secret();
     experiment.probe[1].password = secret();
@@ -421,7 +422,7 @@ fn what_differs_in_hidden_words_is_known_before_they_are_hidden() {
             "name = \"x\"\n[broker]\nkind = \"embedded\"\n[[load]]\nrate = {rate}\n\
              [[load]]\nkind = \"command\"\ncommand = [\"sh\", \"-c\", \"sleep 9\", \"--password\", \"{password}\"]\n"
         );
-        Experiment::from_toml(&text, "x.toml").unwrap()
+        read(&text)
     };
     let one = of("one", 5);
     assert_eq!(one.to_json(), of("two", 5).to_json());
@@ -437,7 +438,7 @@ fn every_secret_is_one_of_the_hidden_values() {
             "name = \"x\"\n# {page}\n[broker]\nkind = \"attach\"\npassword = \"{broker}\"\n[[load]]\n\
              [[scrape]]\nurl = \"http://h:1/metrics\"\npassword = \"{page}\"\n"
         );
-        Experiment::from_toml(&text, "x.toml").unwrap()
+        read(&text)
     };
     let one = of("one", "one");
     for other in [of("two", "one"), of("one", "two")] {
@@ -464,8 +465,7 @@ fn every_secret_is_one_of_the_hidden_values() {
 #[test]
 fn where_every_load_has_its_own_broker_the_first_is_watched() {
     let port = |loads: &str| {
-        let text = format!("name = \"x\"\n[broker]\nkind = \"attach\"\n{loads}");
-        let experiment = Experiment::from_toml(&text, "x.toml").unwrap();
+        let experiment = read(&format!("name = \"x\"\n[broker]\nkind = \"attach\"\n{loads}"));
         experiment.endpoint().unwrap().port
     };
     let own = |port: u16| format!("[[load]]\ndestination = \"queue://q\"\nurl = \"amqp://127.0.0.1:{port}\"\n");
@@ -478,13 +478,9 @@ fn where_every_load_has_its_own_broker_the_first_is_watched() {
 /// A name that the archive could not read again is refused before the run.
 #[test]
 fn a_name_is_as_long_as_the_archive_takes_it() {
-    let refused = |bytes: usize| {
-        let text = format!("name = \"{}\"\n[[load]]\n", "n".repeat(bytes));
-        let experiment = Experiment::from_toml(&text, "x.toml").unwrap();
-        experiment.validate().err().map(|error| error.to_string())
-    };
-    assert_eq!(refused(1_000), None);
-    let said = refused(1_001).unwrap();
+    let of = |bytes: usize| refused(&format!("name = \"{}\"\n[[load]]\n", "n".repeat(bytes)));
+    assert_eq!(of(1_000), "");
+    let said = of(1_001);
     assert!(said.contains("name has 1001 bytes"), "{said}");
 }
 
@@ -492,23 +488,19 @@ fn a_name_is_as_long_as_the_archive_takes_it() {
 /// other's values.
 #[test]
 fn probes_and_pages_that_results_do_not_tell_apart_are_refused() {
-    let refused = |tables: &str| {
-        let text = format!("name = \"x\"\n[[load]]\ndestination = \"queue://q\"\n{tables}");
-        let experiment = Experiment::from_toml(&text, "x.toml").unwrap();
-        experiment.validate().err().map(|error| error.to_string())
-    };
     let both = |kind: &str, one: &str, other: &str| {
         let table =
             |name: &str| format!("[[{kind}]]\nname = \"{name}\"\nurl = \"http://localhost:1/x\"\nevery = \"1s\"\n");
-        refused(&(table(one) + &table(other)))
+        let (one, other) = (table(one), table(other));
+        refused(&format!("name = \"x\"\n[[load]]\ndestination = \"queue://q\"\n{one}{other}"))
     };
     for (one, other) in [("per-object", "per-object"), ("per-object", "per_object")] {
-        assert!(both("probe", one, other).is_some(), "{one} {other}");
-        assert!(both("scrape", one, other).is_some(), "{one} {other}");
+        assert_ne!(both("probe", one, other), "", "{one} {other}");
+        assert_ne!(both("scrape", one, other), "", "{one} {other}");
     }
-    let said = both("scrape", "per-object", "Per Object").unwrap();
+    let said = both("scrape", "per-object", "Per Object");
     assert!(said.contains("too similar for results"), "{said}");
-    assert_eq!(both("scrape", "per-object", "perobject"), None);
+    assert_eq!(both("scrape", "per-object", "perobject"), "");
 }
 
 /// `ab --b-set` and `--over` change values, too: an error names the option that gave the value, whenever it is found.
@@ -520,17 +512,17 @@ fn options_that_a_started_broker_does_not_have_are_refused_before_it_starts() {
         ("load.0.arguments.x-max-length=10", "x-max-length"),
         ("load.0.exchange.name=foo", "exchange"),
     ] {
-        let mut asked = Experiment::from_toml(artemis, "x.toml").unwrap();
+        let mut asked = read(artemis);
         asked.set(change).unwrap();
         let text = asked.validate().unwrap_err().problem().sentence();
         assert!(text.contains(&format!("--set {change}")) && text.contains(key), "{text}");
         assert!(text.contains("ActiveMQ Artemis has none") && !text.contains('{'), "{text}");
     }
     let topic = "[broker]\nkind = 'rabbitmq'\n[[load]]\ndestination = 'topic://t'\nprotocol = 'amqp10'\n";
-    let text = Experiment::from_toml(topic, "x.toml").unwrap().validate().unwrap_err().problem().sentence();
+    let text = refused(topic);
     assert!(text.contains("x.toml:4") && text.contains("without subscription"), "{text}");
     let artemis = artemis.replace("queue://", "topic://");
-    assert_eq!(Experiment::from_toml(&artemis, "x.toml").unwrap().validate(), Ok(()));
+    assert_eq!(refused(&artemis), "");
 }
 
 #[test]
@@ -539,8 +531,7 @@ fn errors_name_the_option_that_was_given() {
     let refused = experiment.set_by("--b-set", "broker.memory-limit=512MiB");
     let told = refused.expect_err("no such key").problem().cause;
     assert!(told.starts_with("--b-set broker.memory-limit=512MiB: "), "{told}");
-    let set = experiment.set_by("--over", "load.0.message-size=8");
-    set.expect("a size");
+    experiment.set_by("--over", "load.0.message-size=8").expect("a size");
     let told = experiment.validate().expect_err("too small").problem().cause;
     assert!(told.starts_with("--over load.0.message-size=8: "), "{told}");
 }
@@ -549,7 +540,7 @@ fn errors_name_the_option_that_was_given() {
 fn keys_that_are_not_the_defaults_are_told() {
     let text = "name = \"x\"\n[broker]\nkind = \"embedded\"\n[phases]\nmeasure = \"20s\"\n\
         [[load]]\nproducers = 1\nrate = 10\n[[probe]]\nurl = \"http://h/\"\n";
-    let experiment = Experiment::from_toml(text, "x.toml").unwrap();
+    let experiment = read(text);
     let changed = experiment.changed_keys();
     for key in ["name", "broker.kind", "phases.measure", "load.0.rate", "probe.0.url"] {
         assert!(changed.iter().any(|it| it == key), "{key}: {changed:?}");

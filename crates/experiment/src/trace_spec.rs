@@ -51,10 +51,7 @@ flat_table! {
 
 impl FlatTable for TraceSpec {
     const REQUIRED: Option<&'static str> = Some("call");
-
-    fn writes(&self, key: &str) -> bool {
-        key != "name" || !self.name.is_empty()
-    }
+    const SPARSE: &'static [&'static str] = &["name"];
 }
 
 impl TraceSpec {
@@ -69,13 +66,11 @@ impl TraceSpec {
     fn check(&self, key: &impl Fn(&str) -> String) -> Result<FunctionPattern, Problem> {
         let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         if self.name.len() > ProbePlan::LONGEST_NAME || !self.name.bytes().all(is_letter) {
-            let help = "use at most 30 lower-case letters, digits and -";
-            return Err(wrong(key("name"), " cannot name a trace", help));
+            return Err(wrong(key("name"), " cannot name a trace", "use at most 30 lower-case letters, digits and -"));
         }
         if self.role.as_deref() == Some("") {
             // It would be that of each process that has a registered name.
-            let help = "name one, such as queue, or leave it out";
-            return Err(wrong(key("role"), " is empty", help));
+            return Err(wrong(key("role"), " is empty", "name one, such as queue, or leave it out"));
         }
         let limits = [
             ("limit", self.limit, MOST_CALLS),
@@ -96,8 +91,7 @@ impl TraceSpec {
             .map_err(|refused: Refused| wrong(key("call"), format!(": {}", refused.what), refused.help))?;
         if function.function.is_none() {
             let why = format!(" = {function} means every function of a module");
-            let help = "name one, such as rabbit_mgmt_wm_queues:to_json/2";
-            return Err(wrong(key("call"), why, help));
+            return Err(wrong(key("call"), why, "name one, such as rabbit_mgmt_wm_queues:to_json/2"));
         }
         Ok(function)
     }
@@ -143,8 +137,7 @@ fn longest(warmup: Nanos, measure: Nanos) -> Duration {
 
 /// Sum of a limit over all traces.
 fn sum(specs: &[&TraceSpec], of: impl Fn(&TraceSpec) -> u32) -> u32 {
-    let all = specs.iter().map(|spec| of(spec));
-    all.fold(0, u32::saturating_add)
+    specs.iter().map(|spec| of(spec)).fold(0, u32::saturating_add)
 }
 
 impl Experiment {
@@ -157,9 +150,6 @@ impl Experiment {
     }
 
     /// The traces of each node, resolved.
-    ///
-    /// # Errors
-    /// The first value that makes no sense, with its key.
     pub fn traced_nodes(&self) -> Result<Vec<NodeTrace>, Problem> {
         let functions = self.check_traces()?;
         let nodes = self.nodes_to_trace().into_iter();
@@ -211,11 +201,8 @@ impl Experiment {
             return Err(wrong("trace", why, "leave some out"));
         }
         if !self.trace.is_empty() && !self.broker.has_erlang() {
-            return Err(wrong(
-                "trace",
-                " needs a RabbitMQ's Erlang node, and none is known",
-                "use a managed RabbitMQ, or name the node of an attached one with {broker.node}",
-            ));
+            let help = "use a managed RabbitMQ, or name the node of an attached one with {broker.node}";
+            return Err(wrong("trace", " needs a RabbitMQ's Erlang node, and none is known", help));
         }
         let mut functions = Vec::new();
         for (number, spec) in self.trace.iter().enumerate() {
@@ -242,11 +229,8 @@ impl Experiment {
                     ("arguments", spec.arguments == first.arguments),
                 ];
                 if let Some((name, _)) = same.iter().find(|(_, is_same)| !is_same) {
-                    return Err(wrong(
-                        key(name),
-                        " differs from another trace of the same node, which they share",
-                        "give both the same",
-                    ));
+                    let why = " differs from another trace of the same node, which they share";
+                    return Err(wrong(key(name), why, "give both the same"));
                 }
             }
         }
@@ -257,17 +241,13 @@ impl Experiment {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn validated(traces: &str) -> Result<(), String> {
-        let text = format!("[[load]]\ndestination = \"queue://q\"\n{traces}");
-        let experiment = Experiment::from_toml(&text, "x.toml").map_err(|it| it.to_string())?;
-        experiment.validate().map_err(|it| it.to_string())
-    }
+    use crate::spec_tests::{read, refused};
 
     #[test]
     fn what_cannot_be_traced_is_refused_before_a_broker_is_started() {
-        assert_eq!(validated("[[trace]]\ncall = \"lists:map/2\"\n"), Ok(()));
+        let with = |traces: &str| refused(&format!("[[load]]\ndestination = \"queue://q\"\n{traces}"));
         let one = "[[trace]]\ncall = \"lists:map/2\"\n";
+        assert_eq!(with(one), "");
         for (traces, said) in [
             ("[[trace]]\ncall = \"lists\"\n", "every function of a module"),
             ("[[trace]]\ncall = \"_:_\"\n", "is not a function"),
@@ -279,7 +259,7 @@ mod tests {
             (&format!("{one}[[trace]]\nname = \"x\"\ncall = \"a:b/1\"\nmatch = \"_\"\n"), "differs from another trace"),
             (&format!("[broker]\nkind = \"embedded\"\n{one}"), "Erlang node"),
         ] {
-            let refused = validated(traces).unwrap_err();
+            let refused = with(traces);
             assert!(refused.contains(said), "{traces}: {refused}");
         }
     }
@@ -290,7 +270,7 @@ mod tests {
                     [[trace]]\nname = \"a\"\ncall = \"a:b/1\"\nlimit = 7\n\
                     [[trace]]\nname = \"b\"\ncall = \"a:c\"\nlimit = 5\nrate = 10\n\
                     [[trace]]\nname = \"c\"\ncall = \"a:b/1\"\nnode = 1\n";
-        let experiment = Experiment::from_toml(text, "x.toml").unwrap();
+        let experiment = read(text);
         let nodes = experiment.traced_nodes().unwrap();
         let counts: Vec<usize> = nodes.iter().map(|it| it.traces.len()).collect();
         assert_eq!(counts, [2, 1]);

@@ -7,6 +7,7 @@ use load::scenario::Scenario;
 use load::{Endpoint, Protocol, QueueType};
 use measure::{Length, Nanos, Problem};
 
+use super::flat_table::given;
 use super::{BrokerKind, BrokerSpec, Experiment, ExperimentError, LoadSpec, ProbedAddresses, ProfileSpec};
 use web::management::check_url;
 
@@ -28,9 +29,6 @@ const MOST_DESTINATIONS: usize = 100_000;
 
 impl Experiment {
     /// Checks all that can be checked before anything is started.
-    ///
-    /// # Errors
-    /// The first value that makes no sense, with the remedy.
     pub fn validate(&self) -> Result<(), ExperimentError> {
         self.check_broker()?;
         self.check_name()
@@ -61,15 +59,12 @@ impl Experiment {
         if length <= most {
             return Ok(());
         }
-        let help = format!("give it a name of {most} bytes at most");
-        Err(wrong("name", format!(" has {length} bytes"), help))
+        Err(wrong("name", format!(" has {length} bytes"), format!("give it a name of {most} bytes at most")))
     }
 
     /// Blocks with profiling and without need a profile, time for some of each, and no other switching.
     fn check_blocks(&self) -> Result<(), Problem> {
-        let Some(length) = self.profile.blocks else {
-            return Ok(());
-        };
+        let Some(length) = self.profile.blocks else { return Ok(()) };
         self.profile.check_blocks(length)?;
         let (of, measure) = (format!(" = {length}"), self.phases.measure);
         let pairs = measure.0.0 / (2 * length.0.0);
@@ -101,10 +96,7 @@ impl Experiment {
         endpoint.check_certificates()?;
         let churn = self.churn_plan(&endpoint)?;
         let probes = self.with_addresses(&ProbedAddresses::default()).probe_plans()?;
-        let messages = match self.load.is_empty() || self.has_commands() {
-            true => None,
-            false => Some(self.plan(&endpoint, 0)?),
-        };
+        let messages = if self.load.is_empty() || self.has_commands() { None } else { Some(self.plan(&endpoint, 0)?) };
         if let Some(churn) = &churn {
             churn.validate()?;
         }
@@ -118,21 +110,14 @@ impl Experiment {
 
     /// Moves a problem with a plan's `rate` to the key `schedule` where the rate came from that.
     fn with_key_of_rate(&self, problem: Problem) -> Problem {
-        let Some(table) = problem.about.strip_suffix("rate") else {
-            return problem;
-        };
+        let Some(table) = problem.about.strip_suffix("rate") else { return problem };
         let group = table.strip_prefix("load.").and_then(|i| i.trim_end_matches('.').parse().ok());
         let has_schedule = match group {
             Some(group) => self.load.get::<usize>(group).is_some_and(|spec| spec.schedule.is_some()),
             None => self.churn.as_ref().is_some_and(|churn| churn.schedule.is_some()),
         };
-        match has_schedule {
-            true => {
-                let key = format!("{table}schedule");
-                problem.about(key)
-            }
-            false => problem,
-        }
+        let key = format!("{table}schedule");
+        if has_schedule { problem.about(key) } else { problem }
     }
 
     fn check_loads(&self) -> Result<(), Problem> {
@@ -146,11 +131,10 @@ impl Experiment {
         let elsewhere = self.load.iter().position(|spec| spec.url.is_some());
         match elsewhere.filter(|_| self.broker.kind != BrokerKind::Attach) {
             None => Ok(()),
-            Some(i) => Err(wrong(
-                format!("load.{i}.url"),
-                format!(" has no effect on broker.kind = {:?}", self.broker.kind.name()),
-                "leave it out, or set broker.kind = \"attach\"",
-            )),
+            Some(i) => {
+                let why = format!(" has no effect on broker.kind = {:?}", self.broker.kind.name());
+                Err(wrong(format!("load.{i}.url"), why, "leave it out, or set broker.kind = \"attach\""))
+            }
         }
     }
 
@@ -168,29 +152,20 @@ impl Experiment {
         }
         let is_embedded = self.broker.kind == BrokerKind::Embedded;
         if is_embedded && spec.protocol == Some(Protocol::Amqp10) {
-            return of(
-                "protocol",
-                ": the embedded broker speaks AMQP 0.9.1 only",
-                "leave it out, or use broker.kind = \"rabbitmq\" with a RabbitMQ 4 as broker.root",
-            );
+            let help = "leave it out, or use broker.kind = \"rabbitmq\" with a RabbitMQ 4 as broker.root";
+            return of("protocol", ": the embedded broker speaks AMQP 0.9.1 only", help);
         }
         if self.broker.kind == BrokerKind::Artemis && spec.protocol == Some(Protocol::Amqp091) {
             return of("protocol", ": ActiveMQ Artemis speaks AMQP 1.0, not 0.9.1", "leave it out, or give \"amqp10\"");
         }
         self.check_dialect(place, spec)?;
         if is_embedded && spec.request_reply {
-            return of(
-                "request-reply",
-                ": the embedded broker has no direct reply-to",
-                "use broker.kind = \"rabbitmq\"",
-            );
+            let help = "use broker.kind = \"rabbitmq\"";
+            return of("request-reply", ": the embedded broker has no direct reply-to", help);
         }
         if is_embedded && spec.queue.queue_type != QueueType::Classic {
-            return of(
-                "queue-type",
-                ": the embedded broker has classic queues only",
-                "use \"classic\", or broker.kind = \"rabbitmq\"",
-            );
+            let help = "use \"classic\", or broker.kind = \"rabbitmq\"";
+            return of("queue-type", ": the embedded broker has classic queues only", help);
         }
         check_fill(place, spec)?;
         check_arrivals(place, spec)
@@ -225,26 +200,19 @@ impl Experiment {
     }
 
     fn check_requests(&self) -> Result<(), Problem> {
-        let Some(first) = self.load.iter().position(|spec| spec.request_reply) else {
-            return Ok(());
-        };
+        let Some(first) = self.load.iter().position(|spec| spec.request_reply) else { return Ok(()) };
         let asking = || self.load.iter().filter(|spec| spec.request_reply);
         if asking().any(LoadSpec::has_producers) != asking().any(LoadSpec::has_consumers) {
-            return Err(wrong(
-                format!("load.{first}.request-reply"),
-                " needs producers and consumers",
-                "set both above 0",
-            ));
+            let help = "set both above 0";
+            return Err(wrong(format!("load.{first}.request-reply"), " needs producers and consumers", help));
         }
         let commits = |spec: &LoadSpec| spec.request_reply && spec.commit_every > 0;
         match self.load.iter().position(commits) {
             None => Ok(()),
-            Some(i) => Err(wrong(
-                format!("load.{i}.commit-every"),
-                " excludes {request-reply}: requests are answered by replies, and transactions \
-                 by commits",
-                "leave out one of the two",
-            )),
+            Some(i) => {
+                let why = " excludes {request-reply}: requests are answered by replies, and transactions by commits";
+                Err(wrong(format!("load.{i}.commit-every"), why, "leave out one of the two"))
+            }
         }
     }
 
@@ -252,8 +220,7 @@ impl Experiment {
     /// machine's default port: a broker without load is not watched.
     pub fn endpoint(&self) -> Result<Endpoint, load::Error> {
         let only_own = self.churn.is_none() && self.load.iter().all(|spec| spec.url.is_some());
-        let first = self.load.first().filter(|_| only_own);
-        let own = first.and_then(|spec| spec.url.as_deref());
+        let own = self.load.first().filter(|_| only_own).and_then(|spec| spec.url.as_deref());
         self.endpoint_at(self.broker.url.as_deref().or(own))
     }
 
@@ -275,10 +242,7 @@ impl Experiment {
     /// Further nodes of an attached broker.
     pub(super) fn further_endpoints(&self) -> Result<Vec<Endpoint>, load::Error> {
         let urls = self.broker.further_urls.iter();
-        let endpoint = |url: &String| {
-            let endpoint = self.endpoint_at(Some(url));
-            endpoint.map_err(|error| error.about("broker.further-urls"))
-        };
+        let endpoint = |url: &String| self.endpoint_at(Some(url)).map_err(|error| error.about("broker.further-urls"));
         urls.map(endpoint).collect()
     }
 
@@ -325,11 +289,8 @@ impl ProfileSpec {
         let is_unknown = |event: &&String| profile::Event::named(event).is_none();
         if let Some(event) = self.events.iter().find(is_unknown) {
             let known = profile::Event::known();
-            return Err(wrong(
-                "profile.events",
-                format!(": {event:?} is not an event"),
-                format!("known: {known}; [] disables the profile"),
-            ));
+            let help = format!("known: {known}; [] disables the profile");
+            return Err(wrong("profile.events", format!(": {event:?} is not an event"), help));
         }
         let mut others = self.events.iter().enumerate();
         if let Some((_, event)) = others.find(|(at, event)| self.events.iter().take(*at).any(|it| it == *event)) {
@@ -338,19 +299,13 @@ impl ProfileSpec {
         let stacks = &self.stacks;
         if profile::Stacks::named(stacks).is_none() {
             let known = profile::Stacks::ALL.map(|(name, _)| name);
-            return Err(wrong(
-                "profile.stacks",
-                format!(" = {stacks:?} is not a way to unwind stacks"),
-                format!("use one of {known:?}"),
-            ));
+            let help = format!("use one of {known:?}");
+            return Err(wrong("profile.stacks", format!(" = {stacks:?} is not a way to unwind stacks"), help));
         }
         let frequency = self.frequency;
         if !(1..=50_000).contains(&frequency) {
-            return Err(wrong(
-                "profile.frequency",
-                format!(" = {frequency} is not between 1 and 50000 samples per second"),
-                "999 is usual",
-            ));
+            let why = format!(" = {frequency} is not between 1 and 50000 samples per second");
+            return Err(wrong("profile.frequency", why, "999 is usual"));
         }
         Ok(())
     }
@@ -364,12 +319,10 @@ fn check_fill(place: &str, spec: &LoadSpec) -> Result<(), Problem> {
     }
     let mut names = spec.destinations.iter().chain([&spec.destination]);
     if names.any(|name| name.starts_with("topic://")) {
-        let why = ": messages to a topic are lost before its consumers exist";
-        return of(why, "use a destination queue://NAME");
+        return of(": messages to a topic are lost before its consumers exist", "use a destination queue://NAME");
     }
     if spec.exclusive {
-        let why = ": an exclusive queue belongs to the connection of its consumers";
-        return of(why, "leave out {exclusive}");
+        return of(": an exclusive queue belongs to the connection of its consumers", "leave out {exclusive}");
     }
     let many = spec.destinations.len() > 1 || spec.num_destinations > 1;
     if spec.random_routing_keys.is_some() || (many && spec.queue.exchange.is_some()) {
@@ -392,16 +345,14 @@ fn check_arrivals(place: &str, spec: &LoadSpec) -> Result<(), Problem> {
     ];
     let given: Vec<&str> = given.into_iter().filter_map(|(key, given)| given.then_some(key)).collect();
     match given.as_slice() {
-        [first, second, ..] => Err(wrong(
-            format!("{place}.{second}"),
-            format!(": there is a {first} too, and a group takes one of rate, schedule and think-time"),
-            "leave one out",
-        )),
-        [] | ["think-time"] if spec.rate_per_producer => Err(wrong(
-            format!("{place}.rate-per-producer"),
-            " = true has no effect without a rate",
-            "give a rate or a schedule, or leave it out",
-        )),
+        [first, second, ..] => {
+            let why = format!(": there is a {first} too, and a group takes one of rate, schedule and think-time");
+            Err(wrong(format!("{place}.{second}"), why, "leave one out"))
+        }
+        [] | ["think-time"] if spec.rate_per_producer => {
+            let help = "give a rate or a schedule, or leave it out";
+            Err(wrong(format!("{place}.rate-per-producer"), " = true has no effect without a rate", help))
+        }
         _ => Ok(()),
     }
 }
@@ -454,24 +405,20 @@ impl BrokerSpec {
             (Some(url), _) => {
                 let login = "give the user as {broker.management-user}, and the password in \
                              BELLOWS_MANAGEMENT_PASSWORD";
-                check_url(url, login).map_err(|problem| {
-                    let why = format!(": {}", problem.value);
-                    wrong("broker.management", why, problem.help)
-                })?;
+                check_url(url, login)
+                    .map_err(|problem| wrong("broker.management", format!(": {}", problem.value), problem.help))?;
             }
             (None, Some(_)) => {
                 let help = "set {broker.management} = \"http://HOST:15672\", or leave it out";
-                let why = " has no effect without {broker.management}";
-                return Err(wrong("broker.management-user", why, help));
+                return Err(wrong("broker.management-user", " has no effect without {broker.management}", help));
             }
             (None, None) => {}
         }
         match &self.management_user {
-            Some(user) if user.is_empty() || user.contains(':') => Err(wrong(
-                "broker.management-user",
-                ": basic authentication has no such users",
-                "give a name without a colon",
-            )),
+            Some(user) if user.is_empty() || user.contains(':') => {
+                let help = "give a name without a colon";
+                Err(wrong("broker.management-user", ": basic authentication has no such users", help))
+            }
             _ => Ok(()),
         }
     }
@@ -488,10 +435,7 @@ impl BrokerSpec {
             (None, None) => Ok(()),
             (Some(node), _) => {
                 let parsed = node.parse::<erlang::NodeName>();
-                parsed.map(|_| ()).map_err(|refused| {
-                    let why = format!(": {}", refused.what);
-                    wrong("broker.node", why, refused.help)
-                })
+                parsed.map(|_| ()).map_err(|refused| wrong("broker.node", format!(": {}", refused.what), refused.help))
             }
         }
     }
@@ -508,22 +452,18 @@ impl BrokerSpec {
             ),
         ];
         if self.root.is_some() && ![Rabbitmq, Artemis].contains(&self.kind) {
-            return Err(wrong(
-                "broker.root",
-                format!(" has no effect on kind = {:?}", self.kind.name()),
-                "leave it out, or set broker.kind = \"rabbitmq\"",
-            ));
+            let help = "leave it out, or set broker.kind = \"rabbitmq\"";
+            return Err(wrong("broker.root", format!(" has no effect on kind = {:?}", self.kind.name()), help));
         }
-        let given = super::without_nulls(serde_json::to_value(self).unwrap_or_default());
+        let given = given(self);
         let others = KEYS.iter().filter(|(needed, _)| self.kind != *needed);
         let mut others = others.flat_map(|(needed, keys)| keys.split(' ').map(move |key| (needed, key)));
-        match others.find(|(_, key)| given.get(key).is_some()) {
+        match others.find(|(_, key)| given.contains_key(*key)) {
             None => Ok(()),
-            Some((needed, key)) => Err(wrong(
-                format!("broker.{key}"),
-                format!(" has no effect on kind = {:?}", self.kind.name()),
-                format!("leave it out, or set broker.kind = {:?}", needed.name()),
-            )),
+            Some((needed, key)) => {
+                let help = format!("leave it out, or set broker.kind = {:?}", needed.name());
+                Err(wrong(format!("broker.{key}"), format!(" has no effect on kind = {:?}", self.kind.name()), help))
+            }
         }
     }
 
@@ -532,25 +472,21 @@ impl BrokerSpec {
         const KEY: &str = "broker.memory-every";
         /// A node's memory changes by carriers, and reading costs it time.
         const SHORTEST: Length = Length(Nanos::from_millis(200));
-        let Some(every) = self.memory_every else {
-            return Ok(());
-        };
+        let Some(every) = self.memory_every else { return Ok(()) };
         if every < SHORTEST {
             let help = format!("give at least {SHORTEST}; 2s is usual");
             return Err(wrong(KEY, format!(" = {every} is too short"), help));
         }
         match self.kind {
             _ if self.has_erlang() => Ok(()),
-            BrokerKind::Attach => Err(wrong(
-                KEY,
-                " has no effect without broker.node",
-                "set broker.node = \"rabbit@localhost\" (--node), or leave it out",
-            )),
-            _ => Err(wrong(
-                KEY,
-                format!(" has no effect on kind = {:?}", self.kind.name()),
-                "leave it out: only Erlang nodes have allocators that can be asked",
-            )),
+            BrokerKind::Attach => {
+                let help = "set broker.node = \"rabbit@localhost\" (--node), or leave it out";
+                Err(wrong(KEY, " has no effect without broker.node", help))
+            }
+            _ => {
+                let help = "leave it out: only Erlang nodes have allocators that can be asked";
+                Err(wrong(KEY, format!(" has no effect on kind = {:?}", self.kind.name()), help))
+            }
         }
     }
 
@@ -563,8 +499,7 @@ impl BrokerSpec {
         };
         for (at, name) in self.plugins.iter().enumerate() {
             if !is_name(name) {
-                let help = "write it as `rabbitmq-plugins list` does, such as \
-                            \"rabbitmq_auth_backend_oauth2\"";
+                let help = "write it as `rabbitmq-plugins list` does, such as \"rabbitmq_auth_backend_oauth2\"";
                 return Err(wrong(KEY, format!(": {name:?} is not the name of a plugin"), help));
             }
             if self.plugins.iter().take(at).any(|it| it == name) {

@@ -112,27 +112,19 @@ impl Exchange {
     }
 }
 
-/// The queue types of RabbitMQ (`x-queue-type`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum QueueType {
-    /// No replication; declared without `x-queue-type`, which other brokers do not know.
-    #[default]
-    Classic,
-    /// Replicated by Raft; always durable.
-    Quorum,
-    /// A log that is read without being emptied; always durable; consumers need a prefetch limit and acknowledgements.
-    Stream,
-}
-
-impl QueueType {
-    /// The value of `x-queue-type`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Classic => "classic",
-            Self::Quorum => "quorum",
-            Self::Stream => "stream",
-        }
+measure::named! {
+    /// The queue types of RabbitMQ, by their values of `x-queue-type`.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum QueueType {
+        /// No replication; declared without `x-queue-type`, which other brokers do not know.
+        #[default]
+        Classic = "classic",
+        /// Replicated by Raft; always durable.
+        Quorum = "quorum",
+        /// A log that is read without being emptied; always durable; consumers need a prefetch limit and
+        /// acknowledgements.
+        Stream = "stream",
     }
 }
 
@@ -140,10 +132,8 @@ impl FromStr for QueueType {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        [Self::Classic, Self::Quorum, Self::Stream]
-            .into_iter()
-            .find(|kind| kind.name() == text)
-            .ok_or_else(|| format!("{text:?} is none of classic, quorum and stream"))
+        let known = Self::ALL.into_iter().find(|kind| kind.name() == text);
+        known.ok_or_else(|| format!("{text:?} is none of classic, quorum and stream"))
     }
 }
 

@@ -92,8 +92,7 @@ impl FromStr for Ack {
         }
         .ok_or_else(|| {
             format!(
-                "ack = {text:?} is neither \"auto\" nor a number of deliveries per \
-                 acknowledgement from 1 to {}",
+                "ack = {text:?} is neither \"auto\" nor a number of deliveries per acknowledgement from 1 to {}",
                 u32::MAX
             )
         })
@@ -142,12 +141,9 @@ impl Consumers {
 
     pub(super) fn validate(&self) -> Result<(), Error> {
         if self.ack == Ack::Every(0) {
-            return Err(Error::invalid(
-                "acknowledging every 0 deliveries would never acknowledge",
-                "ask for every 1 or more, or for automatic acknowledgement",
-            )
-            .observed(0)
-            .about("ack"));
+            let cause = "acknowledging every 0 deliveries would never acknowledge";
+            let help = "ask for every 1 or more, or for automatic acknowledgement";
+            return Err(Error::invalid(cause, help).observed(0).about("ack"));
         }
         if self.connections == Some(0) {
             return Err(Error::invalid("consumers cannot share 0 connections", "ask for 1 or more, or for one each")
@@ -155,11 +151,8 @@ impl Consumers {
                 .about("consumer-connections"));
         }
         if self.ack == Ack::Auto && (self.refuse.is_some() || self.commit_every > 0) {
-            return Err(Error::invalid(
-                "what the broker takes as acknowledged can be neither refused nor committed",
-                "leave out the automatic acknowledgement",
-            )
-            .about("ack"));
+            let cause = "what the broker takes as acknowledged can be neither refused nor committed";
+            return Err(Error::invalid(cause, "leave out the automatic acknowledgement").about("ack"));
         }
         Ok(())
     }
@@ -205,7 +198,6 @@ impl Serialize for LatencyStep {
 
 impl<'de> Deserialize<'de> for LatencyStep {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(Refused::into_error)
+        String::deserialize(deserializer)?.parse().map_err(Refused::into_error)
     }
 }

@@ -35,9 +35,7 @@ impl Destination {
     }
 
     /// Reads `queue://NAME`, `topic://NAME` or a bare `NAME`, which is a queue.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for another scheme or an empty name.
+    /// Errors: [`Error::Invalid`] for another scheme or an empty name.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let destination = match text.split_once("://") {
             None => Self::queue(text),
@@ -47,11 +45,8 @@ impl Destination {
             Some((kind, _)) => {
                 let is_word = kind.len() <= LONGEST_KIND && kind.chars().all(char::is_alphabetic);
                 let kind = if is_word { kind } else { "…" };
-                return Err(Error::invalid(
-                    "a destination has an unknown kind before its ://",
-                    "write queue://NAME or topic://NAME; the broker's address goes to {broker.url}",
-                )
-                .observed(kind));
+                let help = "write queue://NAME or topic://NAME; the broker's address goes to {broker.url}";
+                return Err(Error::invalid("a destination has an unknown kind before its ://", help).observed(kind));
             }
         };
         let slip = |kind: &str| {
@@ -62,18 +57,12 @@ impl Destination {
         if let Some(meant) = slip("queue").or_else(|| slip("topic"))
             && !text.contains("://")
         {
-            return Err(Error::invalid(
-                format!("destination {text:?} lacks a part of its ://"),
-                format!("write {meant}, or queue://{text} for a queue of this name"),
-            )
-            .observed(text));
+            let help = format!("write {meant}, or queue://{text} for a queue of this name");
+            return Err(Error::invalid(format!("destination {text:?} lacks a part of its ://"), help).observed(text));
         }
         if destination.name.is_empty() {
-            return Err(Error::invalid(
-                format!("destination {text:?} has no name"),
-                "write queue://NAME or topic://NAME",
-            )
-            .observed(text));
+            let help = "write queue://NAME or topic://NAME";
+            return Err(Error::invalid(format!("destination {text:?} has no name"), help).observed(text));
         }
         Ok(destination)
     }
@@ -95,9 +84,8 @@ impl fmt::Display for Destination {
 pub enum DestinationKind {
     /// A queue, addressed over the default exchange: each message goes to one of its consumers (a stream's go to each).
     Queue,
-    /// A routing key of the exchange `amq.topic`, or of another. Each consumer binds its own
-    /// exclusive, auto-delete queue to it, so each message goes to every consumer, and to nobody
-    /// where there is none.
+    /// A routing key of the exchange `amq.topic`, or of another. Each consumer binds its own exclusive, auto-delete
+    /// queue to it, so each message goes to every consumer, and to nobody where there is none.
     Topic,
 }
 
@@ -173,8 +161,7 @@ impl Group {
 
     /// Queues that its topics' subscriptions need, each with its topic.
     pub fn subscription_queues(&self) -> impl Iterator<Item = (String, &Destination)> {
-        let subscription = self.consumers.subscription.as_ref();
-        subscription.into_iter().flat_map(move |it| {
+        self.consumers.subscription.as_ref().into_iter().flat_map(move |it| {
             let topics = self.destinations.iter().enumerate();
             topics
                 .filter(|(_, d)| d.kind == DestinationKind::Topic)
@@ -183,28 +170,21 @@ impl Group {
     }
 
     pub(crate) fn validate_subscription(&self) -> Result<(), Error> {
-        let Some(subscription) = &self.consumers.subscription else {
-            return Ok(());
-        };
+        let Some(subscription) = &self.consumers.subscription else { return Ok(()) };
         if let Some(queue) = self.destinations.iter().find(|d| d.kind != DestinationKind::Topic) {
-            return Err(Error::invalid(
-                format!("{queue} is a queue, and only topics have subscriptions"),
-                "write topic://NAME, or leave the subscription out",
-            )
-            .observed(queue)
-            .about("subscription"));
+            let cause = format!("{queue} is a queue, and only topics have subscriptions");
+            let help = "write topic://NAME, or leave the subscription out";
+            return Err(Error::invalid(cause, help).observed(queue).about("subscription"));
         }
         if subscription.name.is_empty() {
             return Err(Error::invalid("the subscription has no name", "give it one: its queues' names begin with it")
                 .about("subscription"));
         }
         if !subscription.durable && self.reconnect.is_some() {
-            return Err(Error::invalid(
-                "a subscription that is not durable is gone with its broker, and connections that \
-                 reconnect would find no queue",
-                "ask for a durable subscription, or for no reconnect",
-            )
-            .about("subscription"));
+            let cause = "a subscription that is not durable is gone with its broker, and connections that \
+             reconnect would find no queue";
+            let help = "ask for a durable subscription, or for no reconnect";
+            return Err(Error::invalid(cause, help).about("subscription"));
         }
         Ok(())
     }

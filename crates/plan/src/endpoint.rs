@@ -112,21 +112,13 @@ impl Endpoint {
     }
 
     /// Checks that the certificates that secure its connections can be read.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] with the file.
     pub fn check_certificates(&self) -> Result<(), Error> {
         self.connector().map(drop)
     }
 
     /// Reads the certificates that secure its connections; `None` for plain TCP.
-    ///
-    /// # Errors
-    /// Those of [`Self::check_certificates`].
     pub fn connector(&self) -> Result<Option<Arc<Connector>>, Error> {
-        let Some(tls) = &self.tls else {
-            return Ok(None);
-        };
+        let Some(tls) = &self.tls else { return Ok(None) };
         let connector = Connector::new(tls, &self.host).map_err(Error::Invalid)?;
         Ok(Some(Arc::new(connector)))
     }
@@ -276,9 +268,8 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// An access token, used as the password. Whoever renews it calls [`Token::renew`]; every
-/// connection then tells its broker (`connection.update-secret`), and new ones log in with it.
-/// `Debug` does not show it.
+/// An access token, used as the password. Whoever renews it calls [`Token::renew`]; every connection then tells its
+/// broker (`connection.update-secret`), and new ones log in with it. `Debug` does not show it.
 #[derive(Clone)]
 pub struct Token(Arc<Shared>);
 
@@ -303,8 +294,7 @@ impl Token {
 
     /// The present one.
     pub fn text(&self) -> String {
-        let text = self.0.text.lock().unwrap_or_else(PoisonError::into_inner);
-        text.clone()
+        self.0.text.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// How often it was renewed.
@@ -340,10 +330,7 @@ impl Resolver {
         Self(Some(Arc::new(look_up)))
     }
 
-    /// The addresses of a host.
-    ///
-    /// # Errors
-    /// It has none, or nobody can tell.
+    /// The addresses of a host. Errors: it has none, or nobody can tell.
     pub fn look_up(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         match &self.0 {
             Some(look_up) => look_up(host, port),
@@ -487,8 +474,7 @@ mod tests {
                     assert!(!leaks, "round {round}: {url:?}: {told}");
                 }
             }
-            let url = format!("amqp://me:{encoded}@localhost/v");
-            assert_eq!(read(&url).password(), password);
+            assert_eq!(read(&format!("amqp://me:{encoded}@localhost/v")).password(), password);
         }
     }
 

@@ -147,31 +147,27 @@ impl Error {
             Self::Refused { endpoint, action, detail, help } => {
                 Problem::new(format!("cannot {action} at {endpoint}"), detail, help)
             }
-            Self::TimedOut { endpoint, detail } => Problem::new(
-                format!("no answer from {endpoint}"),
-                detail,
-                "see whether the broker hangs or is overloaded, and whether host and port are its \
-                 own",
-            ),
-            Self::Lost { endpoint, detail } => Problem::new(
-                format!("lost the connection to {endpoint}"),
-                detail,
-                "the broker's log says why it closed or died",
-            ),
+            Self::TimedOut { endpoint, detail } => {
+                let help = "see whether the broker hangs or is overloaded, and whether host and port are its own";
+                Problem::new(format!("no answer from {endpoint}"), detail, help)
+            }
+            Self::Lost { endpoint, detail } => {
+                let help = "the broker's log says why it closed or died";
+                Problem::new(format!("lost the connection to {endpoint}"), detail, help)
+            }
             Self::Detached { endpoint, action, detail, help } => {
                 Problem::new(format!("{endpoint} detached the link: cannot {action} any more"), detail, help)
             }
-            Self::Protocol { endpoint, detail } => Problem::new(
-                format!("cannot talk to {endpoint}"),
-                detail,
-                if endpoint.starts_with("http") {
+            Self::Protocol { endpoint, detail } => {
+                let help = if endpoint.starts_with("http") {
                     "check the URL's host and port, and whether it is http:// or https:// there; see the server's log"
                 } else {
                     "check host and port: 5672 is usual for AMQP (amqp://), 5671 with TLS (amqps://), 15672 is \
                      RabbitMQ's HTTP; a broker that speaks AMQP 1.0 alone, as Artemis, needs --protocol amqp10 \
                      (in a [[load]]: protocol = \"amqp10\")"
-                },
-            ),
+                };
+                Problem::new(format!("cannot talk to {endpoint}"), detail, help)
+            }
             Self::Machine { action, detail } => {
                 Problem::new(format!("cannot {action}"), detail, "see ulimit -a and the kernel's limits on this user")
             }

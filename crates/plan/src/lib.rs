@@ -200,10 +200,9 @@ pub enum Allocation {
     Random,
 }
 
-/// How long a client waits before it connects again: a random time between the two each time, so
-/// that many do not come at once. It tries until the load ends. Messages that were not confirmed
-/// stay unconfirmed and are not sent again; what became due meanwhile is sent as soon as possible
-/// and keeps its intended time.
+/// How long a client waits before it connects again: a random time between the two each time, so that many do not come
+/// at once. It tries until the load ends. Messages that were not confirmed stay unconfirmed and are not sent again;
+/// what became due meanwhile is sent as soon as possible and keeps its intended time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReconnectPolicy {
     /// The shortest wait.
@@ -273,16 +272,13 @@ impl Group {
         let queues = self.destinations.len();
         match self.consumers.connections {
             Some(n) if self.has_exclusive() && self.consumer_count() > queues && !queues.is_multiple_of(n) => {
-                Err(Error::invalid(
-                    format!(
-                        "consumers on {} cannot share {}: each belongs to one connection",
-                        counted(n as u64, "connection"),
-                        counted(queues as u64, "exclusive queue")
-                    ),
-                    "leave the number of consumers' connections out",
-                )
-                .observed(n)
-                .about("consumer-connections"))
+                let cause = format!(
+                    "consumers on {} cannot share {}: each belongs to one connection",
+                    counted(n as u64, "connection"),
+                    counted(queues as u64, "exclusive queue")
+                );
+                let help = "leave the number of consumers' connections out";
+                Err(Error::invalid(cause, help).observed(n).about("consumer-connections"))
             }
             _ => Ok(()),
         }
@@ -352,17 +348,13 @@ impl Plan {
     }
 
     /// Requested rate over all groups; `None` as soon as one group has no schedule or nobody sends.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for a schedule that cannot be kept.
+    /// Errors: [`Error::Invalid`] for a schedule that cannot be kept.
     pub fn requested(&self) -> Result<Option<Requested>, Error> {
         let mut requested = Requested::default();
         let mut first_id = 0;
         for group in self.senders() {
             let count = group.producer_count();
-            let ArrivalProcess::Scheduled(schedule) = &group.producers.arrivals else {
-                return Ok(None);
-            };
+            let ArrivalProcess::Scheduled(schedule) = &group.producers.arrivals else { return Ok(None) };
             let delays = group.producers.start_delay.map_or_else(Vec::new, |delay| {
                 let ids = (first_id..).take(count);
                 ids.map(|id| delay.of(id)).collect()
@@ -393,38 +385,24 @@ impl Plan {
         self.groups.iter().map(Group::connection_count).sum()
     }
 
-    /// Finds what no protocol can do.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] with the observed value and what would do.
+    /// Finds what no protocol can do. Errors: [`Error::Invalid`] with the observed value and what would do.
     pub fn validate(&self) -> Result<(), Error> {
         if self.threads == 0 || self.threads > MOST_THREADS {
-            return Err(Error::invalid(
-                format!("{} threads cannot carry a load", self.threads),
-                format!("ask for 1 to {MOST_THREADS}; one per core is the most that helps"),
-            )
-            .observed(self.threads)
-            .about("threads"));
+            let cause = format!("{} threads cannot carry a load", self.threads);
+            let help = format!("ask for 1 to {MOST_THREADS}; one per core is the most that helps");
+            return Err(Error::invalid(cause, help).observed(self.threads).about("threads"));
         }
         let clients: usize = self.groups.iter().map(|group| group.producer_count() + group.consumer_count()).sum();
         if clients == 0 {
-            return Err(Error::invalid(
-                "there is neither a producer nor a consumer",
-                "ask for at least one of them and one destination",
-            ));
+            let help = "ask for at least one of them and one destination";
+            return Err(Error::invalid("there is neither a producer nor a consumer", help));
         }
         if self.groups.len() >= usize::from(u16::MAX) {
-            return Err(Error::invalid(
-                format!("{} groups are too many", self.groups.len()),
-                "describe equal clients as one group",
-            )
-            .observed(self.groups.len()));
+            let cause = format!("{} groups are too many", self.groups.len());
+            return Err(Error::invalid(cause, "describe equal clients as one group").observed(self.groups.len()));
         }
         let mut groups = self.groups.iter().enumerate();
-        groups.try_for_each(|(i, group)| {
-            let valid = group.validate(self.ledger);
-            valid.map_err(|error| error.in_group(i))
-        })
+        groups.try_for_each(|(i, group)| group.validate(self.ledger).map_err(|error| error.in_group(i)))
     }
 }
 
@@ -434,12 +412,11 @@ impl Group {
         let four = sources.iter().find(|source| source.is_ipv4());
         let six = sources.iter().find(|source| source.is_ipv6());
         match (four, six) {
-            (Some(four), Some(six)) => Err(Error::invalid(
-                format!("the source addresses {four} and {six} cannot reach the same broker"),
-                "give addresses of one kind: IPv4 or IPv6",
-            )
-            .observed(format_args!("{four} and {six}"))
-            .about("source-addresses")),
+            (Some(four), Some(six)) => {
+                let cause = format!("the source addresses {four} and {six} cannot reach the same broker");
+                let help = "give addresses of one kind: IPv4 or IPv6";
+                Err(Error::invalid(cause, help).observed(format_args!("{four} and {six}")).about("source-addresses"))
+            }
             _ => Ok(()),
         }
     }

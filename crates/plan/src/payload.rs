@@ -99,10 +99,7 @@ pub fn write_front(body: &mut [u8], len: usize, run: u32, producer: u32, sequenc
     }
 }
 
-/// Reads the trace header of a body of this many bytes.
-///
-/// # Errors
-/// Where it is none; see [`Unreadable`].
+/// Reads the trace header of a body of this many bytes. Errors: where it is none; see [`Unreadable`].
 #[inline]
 pub fn read_trace_header(trace_header: &[u8], len: usize, now: Time) -> Result<Header, Unreadable> {
     let head = trace_header.first_chunk::<FULL_LEN>().ok_or(Unreadable::Foreign)?;
@@ -110,10 +107,7 @@ pub fn read_trace_header(trace_header: &[u8], len: usize, now: Time) -> Result<H
 }
 
 /// Reads the header, restoring a compact time from the reader's clock. The producer and the sequence number of a
-/// compact header are right where `run` is its own.
-///
-/// # Errors
-/// Where there is none; see [`Unreadable`].
+/// compact header are right where `run` is its own. Errors: where there is none; see [`Unreadable`].
 // A call of its own costs as much as the reading: 5 ns.
 #[inline(always)]
 pub fn read(body: &[u8], run: u32, now: Time) -> Result<Header, Unreadable> {
@@ -198,9 +192,7 @@ pub fn is_ours(body: &[u8], run: u32, start: Time, now: Time, known: impl FnOnce
     if let Some(head) = body.first_chunk::<FULL_LEN>() {
         return (first..=last).contains(&(intended_of(head).0 >> 32));
     }
-    let Some(head) = body.first_chunk::<COMPACT_LEN>() else {
-        return false;
-    };
+    let Some(head) = body.first_chunk::<COMPACT_LEN>() else { return false };
     let since = u16::from_le_bytes([head[10], head[11]]).wrapping_sub(first as u16);
     let within = u64::from(since) <= last.saturating_sub(first);
     match known(&compact(head, run)) {

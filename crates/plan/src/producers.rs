@@ -165,17 +165,14 @@ impl Producers {
         let (least, most) = self.size_range();
         check_range(least, most, ledger && !self.has_trace_header()).map_err(of_sizes)?;
         if self.sizing_trace().is_some() && !matches!(self.sizes, Sizes::Fixed(_)) {
-            return Err(Error::invalid(
-                "the trace says how large its messages are, and so does the message size",
-                "leave the message size out, or take the sizes out of the trace",
-            )
-            .about("message-size"));
+            let cause = "the trace says how large its messages are, and so does the message size";
+            let help = "leave the message size out, or take the sizes out of the trace";
+            return Err(Error::invalid(cause, help).about("message-size"));
         }
         match &self.arrivals {
             ArrivalProcess::Unthrottled => Ok(()),
             ArrivalProcess::Scheduled(schedule) => {
-                let pacer = schedule.pacer(producers).map(drop);
-                pacer.map_err(|error| error.about("rate"))
+                schedule.pacer(producers).map(drop).map_err(|error| error.about("rate"))
             }
             ArrivalProcess::ThinkTime(_) => self.validate_think_time(),
         }
@@ -184,23 +181,16 @@ impl Producers {
     /// Refuses two values of a property that tells messages apart.
     fn validate_properties(&self) -> Result<(), Error> {
         if self.has_trace_header() && self.properties.headers.contains_key(TRACE_HEADER) {
-            return Err(Error::invalid(
-                format!("the header {TRACE_HEADER:?} holds what tells messages apart"),
-                "choose another name for yours",
-            )
-            .observed(TRACE_HEADER)
-            .about("headers"));
+            let cause = format!("the header {TRACE_HEADER:?} holds what tells messages apart");
+            return Err(Error::invalid(cause, "choose another name for yours").observed(TRACE_HEADER).about("headers"));
         }
         let twice = [
             (self.message_ids && self.properties.message_id.is_some(), "message id"),
             (self.timestamps && self.properties.timestamp.is_some(), "timestamp"),
         ];
         if let Some((_, what)) = twice.iter().find(|(both, _)| *both) {
-            return Err(Error::invalid(
-                format!("every message is to have a {what} of its own, and all are to have the same"),
-                "leave out one of the two",
-            )
-            .observed(what));
+            let cause = format!("every message is to have a {what} of its own, and all are to have the same");
+            return Err(Error::invalid(cause, "leave out one of the two").observed(what));
         }
         Ok(())
     }
@@ -212,12 +202,9 @@ impl Producers {
                 .about("producer-connections"));
         }
         if self.guarantee == Guarantee::Commits(0) {
-            return Err(Error::invalid(
-                "transactions of 0 messages would never commit",
-                "ask for 1 or more, or for no transactions",
-            )
-            .observed(0)
-            .about("commit-every"));
+            let cause = "transactions of 0 messages would never commit";
+            let help = "ask for 1 or more, or for no transactions";
+            return Err(Error::invalid(cause, help).observed(0).about("commit-every"));
         }
         let (least, _) = self.size_range();
         if self.has_replies() && least < FULL_LEN && !self.has_trace_header() {
@@ -233,27 +220,19 @@ impl Producers {
 
     fn validate_think_time(&self) -> Result<(), Error> {
         if self.guarantee.commit_every() > 0 {
-            return Err(Error::invalid(
-                "a think time counts from each answer, and transactions answer many at once",
-                "leave out one of the two",
-            )
-            .about("think-time"));
+            let cause = "a think time counts from each answer, and transactions answer many at once";
+            return Err(Error::invalid(cause, "leave out one of the two").about("think-time"));
         }
         if !self.guarantee.has_answers() {
-            return Err(Error::invalid(
-                "a think time counts from the broker's answer, and no answer is requested",
-                "ask for confirms, or give a rate instead of a think time",
-            )
-            .about("think-time"));
+            let cause = "a think time counts from the broker's answer, and no answer is requested";
+            let help = "ask for confirms, or give a rate instead of a think time";
+            return Err(Error::invalid(cause, help).about("think-time"));
         }
         let most = self.max_pending;
         if most != 1 {
-            return Err(Error::invalid(
-                format!("a think time waits for one answer at a time, not for {most}"),
-                "leave it at 1, and ask for as many producers as there are users",
-            )
-            .observed(most)
-            .about("max-pending"));
+            let cause = format!("a think time waits for one answer at a time, not for {most}");
+            let help = "leave it at 1, and ask for as many producers as there are users";
+            return Err(Error::invalid(cause, help).observed(most).about("max-pending"));
         }
         Ok(())
     }

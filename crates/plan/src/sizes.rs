@@ -91,8 +91,7 @@ impl Sizes {
         }
     }
 
-    /// # Errors
-    /// [`Error::Invalid`] for sizes that cannot be sent.
+    /// Errors: [`Error::Invalid`] for sizes that cannot be sent.
     pub(crate) fn validate(&self, ledger: bool) -> Result<(), Error> {
         let count = match self {
             Self::List(sizes) => sizes.len(),
@@ -100,19 +99,14 @@ impl Sizes {
             _ => 1,
         };
         if count == 0 || count > MOST_VALUES {
-            return Err(Error::invalid(
-                format!("a list of {count} message sizes cannot be used"),
-                format!("give 1 to {MOST_VALUES} sizes"),
-            )
-            .observed(count));
+            let help = format!("give 1 to {MOST_VALUES} sizes");
+            return Err(Error::invalid(format!("a list of {count} message sizes cannot be used"), help).observed(count));
         }
         match self {
             Self::Random { distribution, .. } => distribution.validate()?,
             Self::Steps { steps, .. } if steps.iter().any(|step| step.length == Nanos::ZERO) => {
-                return Err(Error::invalid(
-                    "a message size cannot last for no time",
-                    "give each size a length above 0: steps:1000@30s,2000@30s",
-                ));
+                let help = "give each size a length above 0: steps:1000@30s,2000@30s";
+                return Err(Error::invalid("a message size cannot last for no time", help));
             }
             _ => {}
         }
@@ -142,11 +136,8 @@ pub(crate) fn check_range(least: usize, most: usize, headed: bool) -> Result<(),
         .observed(least));
     }
     if most > LARGEST_MESSAGE {
-        return Err(Error::invalid(
-            format!("a message of {most} bytes is larger than brokers accept"),
-            format!("ask for at most {LARGEST_MESSAGE} bytes"),
-        )
-        .observed(most));
+        let cause = format!("a message of {most} bytes is larger than brokers accept");
+        return Err(Error::invalid(cause, format!("ask for at most {LARGEST_MESSAGE} bytes")).observed(most));
     }
     Ok(())
 }
@@ -245,8 +236,7 @@ impl Stock {
             Stocked::Shared(choice) => choice.clone(),
             Stocked::Random(distribution, seed) => {
                 // Apart from the same seed's arrivals.
-                let random = Random::new(!seed, u64::from(id));
-                Choice::Random(Draw::new(distribution, random))
+                Choice::Random(Draw::new(distribution, Random::new(!seed, u64::from(id))))
             }
             Stocked::Trace(trace, each) => {
                 let (first, step) = if *each { (0, 1) } else { (position, producers) };

@@ -72,7 +72,7 @@ impl From<BrokerError> for Error {
         match error {
             BrokerError::Cancelled => Self::Stopped { during: "start" },
             BrokerError::Usage(problem) => Self::Usage(problem),
-            slow @ BrokerError::NotReady { .. } => Self::NotReady(slow.problem()),
+            BrokerError::NotReady(problem) => Self::NotReady(problem),
             other => Self::Failed(other.problem()),
         }
     }

@@ -1,9 +1,6 @@
-//! Non-blocking TCP connections, with TLS or without, and the timer that wakes their event loop: what
-//! the load engine and the embedded broker share.
-//!
-//! [`Socket`] is one connection, [`ConnectAttempt`] makes one, [`Timer`] wakes the poll at a
-//! nanosecond, and [`tls`] checks who is at the other end. [`ClientStream`] and [`Poller`] are what an
-//! event loop of clients needs of them.
+//! Non-blocking TCP connections, with TLS or without, and the timer that wakes their event loop. [`Socket`] is one
+//! connection, [`ConnectAttempt`] makes one, [`Timer`] wakes the poll at a nanosecond, and [`tls`] checks who is at the
+//! other end. [`ClientStream`] and [`Poller`] are what an event loop of clients needs of them.
 
 mod poll;
 mod socket;

@@ -30,10 +30,7 @@ pub struct SystemPoll {
 }
 
 impl SystemPoll {
-    /// A poll that hands over at most so many events at once.
-    ///
-    /// # Errors
-    /// No file descriptor is left.
+    /// A poll that hands over at most so many events at once. Errors: no file descriptor is left.
     pub fn new(events: usize) -> io::Result<Self> {
         let poll = Poll::new()?;
         let timer = Timer::register(poll.registry(), TIMER)?;
@@ -93,10 +90,7 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// A timer that is not set, for this thread's poll.
-    ///
-    /// # Errors
-    /// No file descriptor is left.
+    /// A timer that is not set, for this thread's poll. Errors: no file descriptor is left.
     pub fn register(registry: &Registry, token: Token) -> io::Result<Self> {
         // Best effort: without it sleeps of this thread are up to 50 us longer.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
@@ -105,10 +99,7 @@ impl Timer {
         Ok(Self { fd, armed: Time(0) })
     }
 
-    /// Sets the timer to `at`, in place of the time that was set before.
-    ///
-    /// # Errors
-    /// The kernel refuses the time.
+    /// Sets the timer to `at`, in place of the time that was set before. Errors: the kernel refuses the time.
     pub fn arm(&mut self, at: Time) -> io::Result<()> {
         if at == self.armed {
             return Ok(());

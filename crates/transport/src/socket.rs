@@ -101,9 +101,6 @@ pub struct Socket<S> {
 
 impl ClientSocket {
     /// Starts to connect, from the address `source` where that matters.
-    ///
-    /// # Errors
-    /// What the system or TLS refuses at once.
     pub fn connect(
         address: SocketAddr,
         source: Option<IpAddr>,
@@ -120,9 +117,7 @@ impl ClientSocket {
     }
 
     /// Whether it is connected by now; sets the options then.
-    ///
-    /// # Errors
-    /// Why no connection came about, or an option that the system refuses.
+    /// Errors: why no connection came about, or an option that the system refuses.
     pub fn finish_connecting(&mut self, options: SocketOptions) -> io::Result<bool> {
         if let Some(error) = self.stream.take_error()? {
             return Err(error);
@@ -141,10 +136,7 @@ impl ClientSocket {
 }
 
 impl ServerSocket {
-    /// Takes a connection that a listener accepted.
-    ///
-    /// # Errors
-    /// The poll does not watch it.
+    /// Takes a connection that a listener accepted. Errors: the poll does not watch it.
     pub fn accept(
         stream: TcpStream,
         session: Option<Session<UnbufferedServerConnection>>,
@@ -208,18 +200,12 @@ impl<S: Side> Socket<S> {
         self.session.as_deref().filter(|session| session.is_open())
     }
 
-    /// Reads once into `plain`; `cipher` is room for encrypted bytes, which all sockets of a thread
-    /// share.
-    ///
-    /// # Errors
-    /// The connection's loss, and what TLS refuses. After the latter the alert waits to be written
-    /// ([`Socket::unsent`]), and further reads throw away what comes.
+    /// Reads once into `plain`; `cipher` is room for encrypted bytes, which all sockets of a thread share. Errors: the
+    /// connection's loss, and what TLS refuses. After the latter the alert waits to be written ([`Socket::unsent`]),
+    /// and further reads throw away what comes.
     #[inline]
     pub fn read(&mut self, cipher: &mut Vec<u8>, plain: &mut [u8]) -> Result<Received, SocketError> {
-        if self.session.is_some() {
-            return self.read_sealed(cipher, plain);
-        }
-        Ok(self.read_raw(plain)?)
+        if self.session.is_some() { self.read_sealed(cipher, plain) } else { Ok(self.read_raw(plain)?) }
     }
 
     #[inline]
@@ -250,9 +236,7 @@ impl<S: Side> Socket<S> {
                 received => received,
             });
         }
-        let Some(mut session) = self.session.take() else {
-            return Ok(Received::Nothing);
-        };
+        let Some(mut session) = self.session.take() else { return Ok(Received::Nothing) };
         cipher.resize(CIPHER_BYTES, 0);
         // No longer than `plain`, because plain bytes are never more than encrypted ones. Beside the
         // largest frame that is half there `plain` has all but a few bytes of this room.
@@ -280,11 +264,8 @@ impl<S: Side> Socket<S> {
         result
     }
 
-    /// Writes as much as the system takes. With TLS no more is sealed than is written at once, so
-    /// that what waits is where everybody looks for it: in `output`.
-    ///
-    /// # Errors
-    /// The connection's loss.
+    /// Writes as much as the system takes. With TLS no more is sealed than is written at once, so that what waits is
+    /// where everybody looks for it: in `output`. Errors: the connection's loss.
     #[inline]
     pub fn flush(&mut self, output: &mut impl Output) -> Result<(), SocketError> {
         if self.session.is_some() {
@@ -304,9 +285,7 @@ impl<S: Side> Socket<S> {
     }
 
     fn flush_sealed(&mut self, output: &mut impl Output) -> Result<(), SocketError> {
-        let Some(session) = &mut self.session else {
-            return Ok(());
-        };
+        let Some(session) = &mut self.session else { return Ok(()) };
         while self.writable {
             if session.pending().is_empty() {
                 let sealed = session.seal(output.pending())?;

@@ -28,9 +28,6 @@ pub struct ConnectOptions {
 /// A client's connection that never blocks; see [`crate::Socket`] for the order of calls.
 pub trait ClientStream: Send + 'static {
     /// Whether it is connected by now; sets the options then.
-    ///
-    /// # Errors
-    /// Why no connection came about.
     fn finish_connecting(&mut self, options: SocketOptions) -> io::Result<bool>;
 
     /// Takes what the poll says.
@@ -49,21 +46,13 @@ pub trait ClientStream: Send + 'static {
     fn is_being_secured(&self) -> bool;
 
     /// The address of the other side.
-    ///
-    /// # Errors
-    /// It is not connected.
     fn peer_address(&self) -> io::Result<SocketAddr>;
 
     /// Reads once into `plain`; `cipher` is room for encrypted bytes.
-    ///
-    /// # Errors
-    /// The connection's loss, and what TLS refuses.
+    /// Errors: the connection's loss, and what TLS refuses.
     fn read(&mut self, cipher: &mut Vec<u8>, plain: &mut [u8]) -> Result<Received, SocketError>;
 
-    /// Writes as much as is taken.
-    ///
-    /// # Errors
-    /// The connection's loss.
+    /// Writes as much as is taken. Errors: the connection's loss.
     fn flush(&mut self, output: &mut impl Output) -> Result<(), SocketError>;
 
     /// Ends both sides.
@@ -87,9 +76,6 @@ pub trait Dial {
     type Stream: ClientStream;
 
     /// Starts to connect; `token` names the connection among the poll's events.
-    ///
-    /// # Errors
-    /// What is refused at once.
     fn dial(&self, address: SocketAddr, options: &ConnectOptions, token: usize) -> Result<Self::Stream, SocketError>;
 }
 
@@ -108,15 +94,9 @@ pub trait Poller: Dial + Send + 'static {
     type Waker: Wake;
 
     /// A handle that wakes this poll.
-    ///
-    /// # Errors
-    /// The system has none to give.
     fn waker(&self) -> io::Result<Self::Waker>;
 
     /// Waits.
-    ///
-    /// # Errors
-    /// The system's.
     fn wait(&mut self, sleep: Sleep) -> io::Result<()>;
 
     /// Events of the last wait, with the connections' tokens; other tokens mean nothing.
@@ -126,9 +106,6 @@ pub trait Poller: Dial + Send + 'static {
 /// Ends the wait of a [`Poller`].
 pub trait Wake: Send + 'static {
     /// Wakes it.
-    ///
-    /// # Errors
-    /// The system's.
     fn wake(&self) -> io::Result<()>;
 }
 
@@ -212,10 +189,7 @@ impl ConnectAttempt {
         Self { untried: addresses, options, deadline, give_up: None }
     }
 
-    /// Starts to connect to the next address that can be tried.
-    ///
-    /// # Errors
-    /// There is none, or what is wrong with the last.
+    /// Starts to connect to the next address that can be tried. Errors: there is none, or what is wrong with the last.
     pub fn connect<D: Dial>(&mut self, dial: &D, token: usize, now: Time) -> Result<D::Stream, SocketError> {
         loop {
             let Some(address) = self.untried.pop_front() else {

@@ -121,15 +121,11 @@ impl BrokerObjects {
 impl Queue {
     /// The nodes that have it, some of them twice.
     fn nodes(&self) -> impl Iterator<Item = &str> {
-        let further = self.members.iter().chain(&self.mirrors);
-        further.chain([self.led_by()]).map(String::as_str)
+        self.members.iter().chain(&self.mirrors).chain([self.led_by()]).map(String::as_str)
     }
 
     const fn led_by(&self) -> &String {
-        match self.leader.is_empty() {
-            true => &self.node,
-            false => &self.leader,
-        }
+        if self.leader.is_empty() { &self.node } else { &self.leader }
     }
 
     fn into_record(self) -> QueueRecord {
@@ -180,8 +176,7 @@ pub fn compare(a: &BindingRecord, b: &BindingRecord) -> Ordering {
     fn texts(it: &BindingRecord) -> [&String; 5] {
         [&it.vhost, &it.source, &it.routing_key, &it.destination_type, &it.destination]
     }
-    let differ = texts(a).cmp(&texts(b));
-    differ.then_with(|| a.arguments.cmp(&b.arguments))
+    texts(a).cmp(&texts(b)).then_with(|| a.arguments.cmp(&b.arguments))
 }
 
 /// A count; 0 where none is told.
@@ -199,9 +194,7 @@ fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> 
 
 /// A list of texts; empty where none is told.
 fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    let Value::Array(all) = Value::deserialize(deserializer)? else {
-        return Ok(Vec::new());
-    };
+    let Value::Array(all) = Value::deserialize(deserializer)? else { return Ok(Vec::new()) };
     let texts = all.into_iter().filter_map(|it| match it {
         Value::String(text) => Some(text),
         _ => None,
@@ -221,9 +214,7 @@ fn cut(mut text: String) -> String {
 /// A table of arguments as `key=value`, in the order of its keys; values that are lists or tables as JSON,
 /// and secrets hidden.
 fn arguments(table: Value) -> Vec<String> {
-    let Value::Object(table) = table else {
-        return Vec::new();
-    };
+    let Value::Object(table) = table else { return Vec::new() };
     let mut all: Vec<(String, Value)> = table.into_iter().collect();
     all.sort_by(|(a, _), (b, _)| a.cmp(b));
     let text = |(key, value): (String, Value)| {

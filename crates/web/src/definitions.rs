@@ -69,10 +69,7 @@ fn unnamed(object: &Value) -> Option<&'static str> {
 }
 
 impl Definitions {
-    /// Reads a file.
-    ///
-    /// # Errors
-    /// It is no JSON, or no definitions.
+    /// Reads a file. Errors: it is no JSON, or no definitions.
     pub fn parse(text: &[u8], name: &str) -> Result<Self, Problem> {
         const HELP: &str = "make one with `bellows topology generate` or `export`, or rabbitmqctl export_definitions";
         let refuse = |why: String| Problem::new(format!("{name} has no definitions of RabbitMQ"), why, HELP);
@@ -140,9 +137,6 @@ impl Definitions {
     }
 
     /// The file, with one object on each line, so that it can be looked at and compared.
-    ///
-    /// # Errors
-    /// Those of `out`.
     pub fn write(&self, out: &mut dyn std::io::Write) -> std::io::Result<()> {
         let mut first = true;
         out.write_all(b"{")?;
@@ -214,9 +208,6 @@ pub struct Stage {
 
 impl Management {
     /// All definitions, or those of a virtual host.
-    ///
-    /// # Errors
-    /// The API refuses, or does not answer.
     pub fn export(&self, vhost: Option<&str>) -> Result<Definitions, Problem> {
         self.check_vhost(vhost)?;
         let path = definitions_path(vhost);
@@ -225,10 +216,7 @@ impl Management {
     }
 
     /// Imports definitions part by part, and tells how far it is; ends early where `progress` says no, and says how far
-    /// it came.
-    ///
-    /// # Errors
-    /// The API refuses a part, or does not answer. What was imported before stays.
+    /// it came. Errors: the API refuses a part, or does not answer. What was imported before stays.
     pub fn import(
         &self,
         definitions: &Definitions,
@@ -246,8 +234,7 @@ impl Management {
                 }
                 let part_of = Map::from_iter([(section.to_owned(), Value::from(part.to_vec()))]);
                 let body = Value::Object(part_of).to_string();
-                let what = format!("import {section}");
-                self.ask(&Method::POST, &path, Some(body.as_bytes()), &what, MOST_EXPORTED)?;
+                self.ask(&Method::POST, &path, Some(body.as_bytes()), &format!("import {section}"), MOST_EXPORTED)?;
                 stage.done += part.len() as u64;
             }
         }
@@ -257,10 +244,7 @@ impl Management {
 
     /// Deletes the queues, exchanges and policies of definitions, and with them their bindings. Those that are not
     /// there are counted, and no failure; users, virtual hosts and parameters stay. Ends early where `progress` says
-    /// no.
-    ///
-    /// # Errors
-    /// The API refuses one, or does not answer. What was deleted before is gone.
+    /// no. Errors: the API refuses one, or does not answer. What was deleted before is gone.
     pub fn delete(
         &self,
         definitions: &Definitions,
@@ -288,13 +272,8 @@ impl Management {
 
     /// Whether a virtual host that was named is there: in one that is not, nothing is found.
     fn check_vhost(&self, vhost: Option<&str>) -> Result<(), Problem> {
-        let Some(vhost) = vhost else {
-            return Ok(());
-        };
-        let get = |path: &str| {
-            let what = "look for the virtual host";
-            self.ask(&Method::GET, path, None, what, MOST_VHOSTS)
-        };
+        let Some(vhost) = vhost else { return Ok(()) };
+        let get = |path: &str| self.ask(&Method::GET, path, None, "look for the virtual host", MOST_VHOSTS);
         match get(&format!("/api/vhosts/{}", escaped(vhost))) {
             Ok(_) => return Ok(()),
             Err(error) if !error.not_found => return Err(error.into()),
@@ -303,11 +282,9 @@ impl Management {
         // Any server may have nothing at a path: only RabbitMQ tells which there are.
         let body = get("/api/vhosts?columns=name")?;
         let known = vhost_names(&body);
-        Err(Problem::new(
-            format!("there is no virtual host {vhost:?} at {}", self.address("")),
-            format!("there is {}", listed(&known)),
-            "correct --vhost, or make it first: rabbitmqctl add_vhost NAME",
-        ))
+        let cause = format!("there is no virtual host {vhost:?} at {}", self.address(""));
+        let help = "correct --vhost, or make it first: rabbitmqctl add_vhost NAME";
+        Err(Problem::new(cause, format!("there is {}", listed(&known)), help))
     }
 
     fn delete_all(
@@ -360,8 +337,7 @@ impl Management {
 /// The names in a list of virtual hosts.
 fn vhost_names(body: &[u8]) -> Vec<String> {
     let list: Vec<Value> = serde_json::from_slice(body).unwrap_or_default();
-    let names = list.iter().filter_map(|it| it.get("name")?.as_str());
-    names.map(|name| format!("{name:?}")).collect()
+    list.iter().filter_map(|it| it.get("name")?.as_str()).map(|name| format!("{name:?}")).collect()
 }
 
 /// The first of some names, and how many more there are.
@@ -389,8 +365,7 @@ fn paths(definitions: &Definitions, section: &'static str, vhost: Option<&str>) 
         let text = |key: &str| object.get(key).and_then(Value::as_str);
         let (Some(name), Some(vhost)) = (text("name"), vhost.or_else(|| text("vhost"))) else {
             let cause = format!("an object of {section} has no name or no virtual host");
-            let help = "give its virtual host with --vhost, or correct the file";
-            return Err(Problem::new(cause, brief(object), help));
+            return Err(Problem::new(cause, brief(object), "give its virtual host with --vhost, or correct the file"));
         };
         if section == "exchanges" && (name.is_empty() || name.starts_with("amq.")) {
             continue;

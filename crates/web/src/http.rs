@@ -30,10 +30,7 @@ pub fn agent(url: &str, timeout: Duration, tls: TlsConfig) -> ConfigBuilder<Agen
         .tls_config(tls)
         .user_agent(concat!("bellows/", env!("CARGO_PKG_VERSION")));
     // What is meant for this machine leaves it through no proxy that the environment names.
-    match is_here(url) {
-        true => agent.proxy(None),
-        false => agent,
-    }
+    if is_here(url) { agent.proxy(None) } else { agent }
 }
 
 /// Whether an address is one of the loopback interface.
@@ -103,20 +100,12 @@ const NOT_IN_TIME: &str = "the answer was not complete within the time-out";
 /// The HTTP client tells both alike.
 const CLOSED: &str = "the server closed the connection before the end of its answer, or the answer's head is too large";
 
-/// Trusts the authorities that the broker's clients trust.
-pub fn tls(ca: Option<&Path>) -> Result<TlsConfig, Problem> {
-    trust(ca, false)
-}
-
-/// As [`tls`], or takes any certificate.
+/// Trusts the authorities that the broker's clients trust, or any certificate.
 pub fn trust(ca: Option<&Path>, insecure: bool) -> Result<TlsConfig, Problem> {
     let certificates: Vec<CertificateDer<'static>> = match ca {
         Some(file) => CertificateDer::pem_file_iter(file).and_then(Iterator::collect).map_err(|error| {
-            Problem::new(
-                format!("cannot read a certificate from {}", file.display()),
-                format!("{error:?}"),
-                "give a PEM file",
-            )
+            let help = "give a PEM file";
+            Problem::new(format!("cannot read a certificate from {}", file.display()), format!("{error:?}"), help)
         })?,
         None => rustls_native_certs::load_native_certs().certs,
     };

@@ -31,32 +31,22 @@ pub trait Page: Send + Sync + 'static {
     fn content_type(&self) -> &'static str;
 
     /// Brings what the page shows up to date, before the answer begins; why that was not possible.
-    ///
-    /// # Errors
-    /// In words, for whoever asked: they get no page.
+    /// Errors: in words, for whoever asked: they get no page.
     fn refresh(&self) -> Result<(), String> {
         Ok(())
     }
 
     /// Writes the page as it is now.
-    ///
-    /// # Errors
-    /// Those of `out`: whoever asked has gone.
     fn write(&self, out: &mut dyn fmt::Write) -> fmt::Result;
 }
 
 /// Serves a page at a path of an address, `HOST:PORT`, until the process ends; says where it listens.
-///
-/// # Errors
-/// The address cannot be listened on, or no thread can be started.
+/// Errors: the address cannot be listened on, or no thread can be started.
 pub fn serve_page(address: &str, path: &str, page: impl Page) -> io::Result<SocketAddr> {
     serve_pages(address, vec![(path.to_owned(), Box::new(page))])
 }
 
 /// Serves pages, each at its path, as [`serve_page`] does.
-///
-/// # Errors
-/// As [`serve_page`].
 pub fn serve_pages(address: &str, pages: Vec<(String, Box<dyn Page>)>) -> io::Result<SocketAddr> {
     let server = PageServer::start(address, pages)?;
     let address = server.address;
@@ -74,9 +64,6 @@ pub struct PageServer {
 
 impl PageServer {
     /// Serves pages, each at its path.
-    ///
-    /// # Errors
-    /// As [`serve_page`].
     pub fn start(address: &str, pages: Vec<(String, Box<dyn Page>)>) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
@@ -377,8 +364,7 @@ mod tests {
         let open = SocketAddr::new(address.ip(), open.port());
         let by_name = ask(open, "GET /own HTTP/1.1\r\nHost: any.example\r\n\r\n");
         assert!(by_name.starts_with("HTTP/1.1 200"), "{by_name}");
-        let long = format!("GET /{}", "x".repeat(LONGEST_REQUEST));
-        assert!(!ask(address, &long).starts_with("HTTP/1.1 200"));
+        assert!(!ask(address, &format!("GET /{}", "x".repeat(LONGEST_REQUEST))).starts_with("HTTP/1.1 200"));
         // Who sends a byte now and then is not waited for longer than anybody else.
         let begun = Instant::now();
         let mut slow = TcpStream::connect(address).unwrap();

@@ -18,7 +18,7 @@ use ureq::Agent;
 use ureq::http::{StatusCode, Uri};
 
 use super::Secret;
-use super::http::{Login, agent, tls, told};
+use super::http::{Login, agent, told, trust};
 
 /// Requests that wait to be sent; further ones are not sent. An hour at one a minute.
 const MOST_WAITING: usize = 60;
@@ -99,9 +99,7 @@ pub struct Push {
 impl Push {
     /// Those profiles of a period that have samples.
     pub fn all(profiles: &[Profile], record: &RunRecord, until_unix_ns: u64) -> Vec<Self> {
-        let Some(period) = &record.period else {
-            return Vec::new();
-        };
+        let Some(period) = &record.period else { return Vec::new() };
         let sampled = profiles.iter().filter(|it| !it.samples.is_empty());
         let push = |profile: &Profile| {
             let mut labels = period.labels.clone();
@@ -152,9 +150,6 @@ struct Counts {
 
 impl Pusher {
     /// Starts the thread.
-    ///
-    /// # Errors
-    /// The options make no sense.
     pub fn start(server: PushServer) -> Result<Self, Problem> {
         let texts = server.texts;
         let client = PushClient::new(server)?;
@@ -289,7 +284,7 @@ struct PushClient {
 
 impl PushClient {
     fn new(server: PushServer) -> Result<Self, Problem> {
-        let agent = agent(&server.url, TIMEOUT, tls(None)?).build().into();
+        let agent = agent(&server.url, TIMEOUT, trust(None, false)?).build().into();
         Ok(Self { agent, server })
     }
 
@@ -380,10 +375,8 @@ impl FromStr for PushTarget {
             return Err(Refused::new("it does not begin with http:// or https://", EXAMPLE));
         };
         if authority.as_str().contains('@') {
-            return Err(Refused::new(
-                "it contains a password, which other users see in the list of processes",
-                "give the user with --push-user, and the password in BELLOWS_PUSH_TOKEN or --push-token-file",
-            ));
+            let help = "give the user with --push-user, and the password in BELLOWS_PUSH_TOKEN or --push-token-file";
+            return Err(Refused::new("it contains a password, which other users see in the list of processes", help));
         }
         if uri.query().is_some() {
             return Err(Refused::new("it has a query", EXAMPLE));
@@ -480,10 +473,7 @@ fn label_value(value: &str) -> String {
 
 fn replaced(text: &str, fits: impl Fn(char) -> bool) -> String {
     let text: String = text.chars().map(|c| if fits(c) { c } else { '_' }).collect();
-    match text.is_empty() {
-        true => "_".to_owned(),
-        false => text,
-    }
+    if text.is_empty() { "_".to_owned() } else { text }
 }
 
 #[cfg(test)]

@@ -123,10 +123,7 @@ pub fn value(key: &str, value: &str) -> String {
 /// may be a secret's.
 pub fn argument(key: &str, given: &str) -> String {
     let within = is_table(given) && holds_secret(given);
-    match is_of_login(key) || within || is_credential(given) {
-        true => BLOT.to_owned(),
-        false => value(key, given),
-    }
+    if is_of_login(key) || within || is_credential(given) { BLOT.to_owned() } else { value(key, given) }
 }
 
 /// `KEY=VALUE,KEY=VALUE` of headers or arguments, each as [`argument`].
@@ -184,10 +181,7 @@ fn is_address(text: &str) -> bool {
 fn public_url(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     let is_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
-    let (login, rest) = match rest.rsplit_once('@') {
-        Some((_, rest)) => ("***@", rest),
-        None => ("", rest),
-    };
+    let (login, rest) = rest.rsplit_once('@').map_or(("", rest), |(_, rest)| ("***@", rest));
     let place = rest.split(['?', '#']).next()?;
     let query = if place.len() < rest.len() { "?***" } else { "" };
     let authority = place.split('/').next()?;
@@ -202,10 +196,9 @@ pub fn assignment(given: &str) -> String {
     let Some((path, value)) = given.split_once('=') else {
         // A path without a value, or a piece of a value: nobody knows, unless it begins as a path does.
         let is_key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-        let is_path = TABLES.iter().any(|table| {
-            let rest = given.strip_prefix(table);
-            rest.is_some_and(|it| it.starts_with('.')) && given.chars().all(is_key)
-        });
+        let is_path = TABLES
+            .iter()
+            .any(|table| given.strip_prefix(table).is_some_and(|it| it.starts_with('.')) && given.chars().all(is_key));
         return if is_path { given } else { BLOT }.to_owned();
     };
     let path = path.trim();
@@ -363,8 +356,7 @@ fn login(span: &str) -> String {
 
 /// Whether this is host and port, perhaps with a path, without a login.
 fn is_server(word: &str) -> bool {
-    let authority = word.split(['/', '?', '#']).next().unwrap_or(word);
-    let port = authority.rsplit_once(':').map(|(_, port)| port);
+    let port = word.split(['/', '?', '#']).next().unwrap_or(word).rsplit_once(':').map(|(_, port)| port);
     !word.contains('@') && port.is_some_and(|port| port.parse::<u16>().is_ok())
 }
 
@@ -386,9 +378,7 @@ fn assignments(text: &str) -> String {
             return if quote.is_none() { end } else { String::new() };
         }
         let in_query = std::mem::replace(&mut ends_query, part.ends_with(['?', '&']));
-        let Some((key, value)) = part.split_once('=') else {
-            return part.to_owned();
-        };
+        let Some((key, value)) = part.split_once('=') else { return part.to_owned() };
         // What is hidden already keeps what ends it.
         let is_hidden = value.trim_end_matches(|c| "?& ,;\"']}".contains(c)) == BLOT;
         if is_hidden || !(is_secret(key) || in_query && is_of_login(key)) {
@@ -433,8 +423,7 @@ pub fn without(text: &str, secret: &str, shown: &str) -> String {
     let mut last = None;
     while let Some((before, after)) = rest.split_once(secret) {
         let last_before = before.chars().next_back().or(last);
-        let beside = [last_before, after.chars().next()];
-        let is_within = beside.into_iter().flatten().any(char::is_alphanumeric);
+        let is_within = [last_before, after.chars().next()].into_iter().flatten().any(char::is_alphanumeric);
         out.push_str(before);
         out.push_str(if is_within { secret } else { shown });
         last = secret.chars().next_back();

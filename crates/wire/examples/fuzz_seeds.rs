@@ -1,10 +1,5 @@
-//! Writes the seeds of the fuzz targets' corpora, from real encodings:
-//!
-//! ```text
-//! cargo run -p wire --example fuzz_seeds -- fuzz/corpus
-//! ```
-//!
-//! Files are called `seed-...`; what fuzzing found lies beside them under other names.
+//! Writes the seeds of the fuzz targets' corpora, from real encodings, as files called `seed-...`:
+//! `cargo run -p wire --example fuzz_seeds -- fuzz/corpus`
 
 use std::error::Error;
 use std::fs;
@@ -56,9 +51,7 @@ fn amqp10(corpus: &Corpus) -> Result<(), Box<dyn Error>> {
     corpus.put_mode(target, "handshake", FRESH, wire::amqp10::fuzzing::HANDSHAKE)?;
     let mut all = Vec::new();
     for line in PROTON.lines().filter(|line| !line.starts_with('#')) {
-        let [side, name, hex] = line.split(' ').collect::<Vec<_>>()[..] else {
-            continue;
-        };
+        let [side, name, hex] = line.split(' ').collect::<Vec<_>>()[..] else { continue };
         let bytes = unhex(hex)?;
         let payload = bytes.get(8..).unwrap_or_default();
         match side {
@@ -79,9 +72,7 @@ fn amqp10(corpus: &Corpus) -> Result<(), Box<dyn Error>> {
 fn methods(corpus: &Corpus) -> Result<(), Box<dyn Error>> {
     for info in METHODS {
         let zeros = [0; 64];
-        let Some(method) = Method::decode_fields(info.id, &mut Reader::new(&zeros))? else {
-            continue;
-        };
+        let Some(method) = Method::decode_fields(info.id, &mut Reader::new(&zeros))? else { continue };
         let mut payload = info.id.as_u32().to_be_bytes().to_vec();
         method.encode_fields(&mut Writer::new(&mut payload))?;
         corpus.put("method", info.name, &payload)?;
@@ -93,9 +84,7 @@ fn methods(corpus: &Corpus) -> Result<(), Box<dyn Error>> {
 fn conversation(corpus: &Corpus) -> Result<(), Box<dyn Error>> {
     let (mut from_client, mut from_server) = (Vec::new(), Vec::new());
     for line in SESSION.lines().filter(|line| !line.starts_with('#')) {
-        let [side, name, hex] = line.split(' ').collect::<Vec<_>>()[..] else {
-            continue;
-        };
+        let [side, name, hex] = line.split(' ').collect::<Vec<_>>()[..] else { continue };
         let bytes = unhex(hex)?;
         let (target, all) = match side {
             "C" => ("server_input", &mut from_client),
@@ -265,9 +254,7 @@ fn frames(mut bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     while let Some(&[_, _, _, a, b, c, d]) = bytes.first_chunk() {
         let len = u32::from_be_bytes([a, b, c, d]) as usize + 8;
-        let Some((frame, rest)) = bytes.split_at_checked(len) else {
-            break;
-        };
+        let Some((frame, rest)) = bytes.split_at_checked(len) else { break };
         frames.push(frame.to_vec());
         bytes = rest;
     }
@@ -278,10 +265,5 @@ fn frames(mut bytes: &[u8]) -> Vec<Vec<u8>> {
 }
 
 fn unhex(hex: &str) -> Result<Vec<u8>, Box<dyn Error>> {
-    (0..hex.len() / 2)
-        .map(|i| {
-            let digits = hex.get(2 * i..2 * i + 2).unwrap_or_default();
-            Ok(u8::from_str_radix(digits, 16)?)
-        })
-        .collect()
+    (0..hex.len() / 2).map(|i| Ok(u8::from_str_radix(hex.get(2 * i..2 * i + 2).unwrap_or_default(), 16)?)).collect()
 }

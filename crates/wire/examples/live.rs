@@ -1,10 +1,6 @@
-//! Runs the client against a live broker and says what it saw: handshake, declare, publish with
-//! confirms (one frame and many), consume, get, returns, transactions, and a channel closed by the
-//! broker.
-//!
-//! ```text
-//! cargo run -p wire --example live -- 127.0.0.1:5672 [USER PASSWORD VHOST]
-//! ```
+//! Runs the client against a live broker and says what it saw: handshake, declare, publish with confirms (one frame and
+//! many), consume, get, returns, transactions, and a channel closed by the broker.
+//! `cargo run -p wire --example live -- 127.0.0.1:5672 [USER PASSWORD VHOST]`
 
 use std::error::Error;
 use std::io::{Read, Write};

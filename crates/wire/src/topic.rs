@@ -8,8 +8,7 @@ use std::collections::HashMap;
 
 const ROOT: usize = 0;
 
-/// The words of a key or pattern. As in RabbitMQ the empty one has none, whereas `.` has two empty
-/// ones.
+/// The words of a key or pattern. As in RabbitMQ the empty one has none, whereas `.` has two empty ones.
 fn words(key: &str) -> impl Iterator<Item = &str> {
     key.split('.').take(if key.is_empty() { 0 } else { usize::MAX })
 }
@@ -122,9 +121,7 @@ impl<B> TopicPatterns<B> {
 
     fn prune(&mut self, path: &[(usize, &str)]) {
         for pair in path.windows(2).rev() {
-            let [(parent, _), (child, word)] = *pair else {
-                return;
-            };
+            let [(parent, _), (child, word)] = *pair else { return };
             if !self.nodes[child].is_empty() {
                 return;
             }

@@ -64,7 +64,7 @@ impl Broker for Toy {
         Processes::started(self.process.pid())
     }
 
-    fn inject(&mut self, fault: Fault) -> Result<(), BrokerError> {
+    fn inject(&mut self, _node: usize, fault: Fault) -> Result<(), BrokerError> {
         self.process.inject(fault)
     }
 
@@ -225,11 +225,8 @@ impl Broker for Minority {
         Processes { further: vec![None], ..self.0.processes() }
     }
 
-    fn inject(&mut self, fault: Fault) -> Result<(), BrokerError> {
-        self.0.inject(match fault {
-            Fault::Kill => Fault::Pause,
-            other => other,
-        })
+    fn inject(&mut self, node: usize, fault: Fault) -> Result<(), BrokerError> {
+        self.0.inject(node, if fault == Fault::Kill { Fault::Pause } else { fault })
     }
 
     fn logs(&self, lines: usize) -> String {
@@ -326,7 +323,7 @@ fn a_rabbitmq_that_is_started_once_serves_two_runs() {
     let experiment = experiment(SHORT);
     let control = load::Control::new();
     let exe = Path::new(BELLOWS);
-    let started = brokers::start(&experiment, exe, &control, &mut |_| {});
+    let started = brokers::start(&experiment, None, exe, &control, &mut |_| {});
     let mut broker = started.expect("a managed RabbitMQ");
     let pid = broker.processes().main;
     let outcomes = [1, 2].map(|_| run_on(&mut *broker, &experiment, runs.path()));

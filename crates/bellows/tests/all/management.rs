@@ -95,7 +95,7 @@ fn by_management(node: &SharedNode, port: u16) -> BrokerSpec {
 fn topology(broker: &BrokerSpec) -> Topology {
     let experiment = Experiment { broker: broker.clone(), ..Experiment::default() };
     let control = load::Control::new();
-    let broker = brokers::start(&experiment, Path::new("bellows"), &control, &mut |_| {});
+    let broker = brokers::start(&experiment, None, Path::new("bellows"), &control, &mut |_| {});
     let broker = broker.expect("a broker that runs");
     assert!(broker.has_topology());
     broker.topology(&|| false).expect("a topology")

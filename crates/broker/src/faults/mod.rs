@@ -1,14 +1,6 @@
-//! Faults that a broker injects on purpose: a script, played exactly and counted.
-//!
-//! ```text
-//! table of a file (FaultSpec)
-//!   |  checked
-//!   v
-//! script (Fault)  -->  Faults: which of them are on now, whom the next one hits
-//!                        |  asked about every message, confirm and login, where there is a script
-//!                        v
-//!                      FaultLog: what was really done, for whoever compares it with a ledger
-//! ```
+//! Faults that a broker injects on purpose: a script, played exactly and counted. A file's table ([`FaultSpec`]) is
+//! checked and becomes a script ([`Fault`]); [`Faults`] is asked about every message, confirm and login which of them
+//! hits; [`FaultLog`] tells what was really done, for whoever compares it with a ledger.
 
 mod rules;
 mod script;

@@ -114,7 +114,7 @@ struct ActiveRules {
 }
 
 /// A script that is played.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Faults {
     rules: Vec<Rule>,
     origin: Option<Time>,
@@ -151,23 +151,13 @@ impl Faults {
         let injected = |fault: &Fault| Injected { kind: fault.kind.name(), ..Injected::default() };
         let mut faults = Self {
             rules: script.iter().cloned().map(Rule::new).collect(),
-            origin: None,
             begins_on_demand: origin == Origin::Declared,
-            now: Time(0),
             next_edge: Some(Time(0)),
-            active: ActiveRules::default(),
-            slowdown: None,
-            stall: None,
-            connection_faults: Vec::new(),
-            late: BinaryHeap::new(),
-            holding: BinaryHeap::new(),
-            body: Vec::new(),
             random: script.len() as u64,
-            flagged: 0,
-            held_back: 0,
             done: Injections { faults: script.iter().map(injected).collect(), ..Injections::default() },
             changed: true,
             log,
+            ..Self::default()
         };
         faults.tell();
         Some(Box::new(faults))
@@ -212,17 +202,13 @@ impl Faults {
 
     fn turn_rule(&mut self, at: usize, now: Time) {
         let origin = self.origin;
-        let Some(rule) = self.rules.get_mut(at) else {
-            return;
-        };
+        let Some(rule) = self.rules.get_mut(at) else { return };
         let (begins, ends) = (rule.begins(origin), rule.ends(origin));
         if rule.stage == Stage::Waiting && begins.is_some_and(|begin| begin <= now) {
             rule.stage = Stage::On;
             self.begin(at, now, ends);
         }
-        let Some(rule) = self.rules.get_mut(at) else {
-            return;
-        };
+        let Some(rule) = self.rules.get_mut(at) else { return };
         if rule.stage == Stage::On && ends.is_some_and(|end| end <= now) {
             rule.stage = Stage::Over;
             self.end(at, now);
@@ -230,9 +216,7 @@ impl Faults {
     }
 
     fn begin(&mut self, at: usize, now: Time, ends: Option<Time>) {
-        let Some(rule) = self.rules.get_mut(at) else {
-            return;
-        };
+        let Some(rule) = self.rules.get_mut(at) else { return };
         let connection_fault =
             ConnectionFault { rule: at, kind: rule.fault.kind, who: rule.fault.who, most: rule.left };
         let mut end = None;
@@ -261,14 +245,8 @@ impl Faults {
     }
 
     fn end(&mut self, at: usize, now: Time) {
-        for list in [
-            &mut self.active.deliveries,
-            &mut self.active.publishes,
-            &mut self.active.confirms,
-            &mut self.active.logins,
-            &mut self.active.routes,
-            &mut self.active.blocks,
-        ] {
+        let ActiveRules { deliveries, publishes, confirms, logins, routes, blocks } = &mut self.active;
+        for list in [deliveries, publishes, confirms, logins, routes, blocks] {
             list.retain(|rule| *rule != at);
         }
         if let Some(span) = self.done.faults.get_mut(at).and_then(|f| f.span.as_mut()) {
@@ -384,9 +362,7 @@ impl Faults {
     /// Decides the first delivery of a message.
     pub(crate) fn delivery(&mut self, body_len: usize, holds_already: bool) -> DeliveryFault {
         for &at in &self.active.deliveries {
-            let Some(rule) = self.rules.get_mut(at) else {
-                continue;
-            };
+            let Some(rule) = self.rules.get_mut(at) else { continue };
             let fault = rule.fault.kind;
             let possible = match fault {
                 FaultKind::Reorder { .. } => !holds_already,

@@ -243,9 +243,7 @@ pub struct FaultSpec<K> {
 impl<K> FaultSpec<K> {
     /// The fault that the keys describe. `kind` decides which keys there are, and `name` is what the file calls
     /// it; `place` is how the file calls the whole entry.
-    ///
-    /// # Errors
-    /// The first key that is missing, has no effect, or has a value that makes no sense.
+    /// Errors: the first key that is missing, has no effect, or has a value that makes no sense.
     pub fn fault(&self, place: &str, name: &str, kind: FaultKind) -> Result<Fault, Problem> {
         let problem = self
             .misplaced(place, name, kind)
@@ -325,8 +323,7 @@ impl<K> FaultSpec<K> {
         let is_missing = |(.., given, needed): &(_, _, bool, bool)| !given && *needed;
         let (key, example, ..) = needed.into_iter().find(is_missing)?;
         let cause = format!("{place}.{key} is missing, and kind = {name:?} needs it");
-        let help = format!("write {key} = {example}");
-        Some(Problem::new(cause, "", help).about(format!("{place}.{key}")))
+        Some(Problem::new(cause, "", format!("write {key} = {example}")).about(format!("{place}.{key}")))
     }
 
     fn wrong_number(&self, place: &str, kind: FaultKind) -> Option<Problem> {

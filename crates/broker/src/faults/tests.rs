@@ -20,8 +20,7 @@ fn at(kind: FaultKind, ms: u64) -> Fault {
 /// A world with a script, and what it does.
 fn world(faults: &[Fault]) -> (World, FaultLog) {
     let log = FaultLog::default();
-    let config = Config { faults: faults.to_vec(), ..Config::default() };
-    (World::with_log(config, log.clone()), log)
+    (World::with_log(Config { faults: faults.to_vec(), ..Config::default() }, log.clone()), log)
 }
 
 fn counts(world: &mut World, log: &FaultLog) -> Vec<u64> {
@@ -230,8 +229,7 @@ fn publishers_are_blocked_for_a_time() {
     pass(&mut w, MS);
     assert_eq!(w.seen(p), [Seen::Unblocked]);
     assert_eq!(counts(&mut w, &log), [1], "the publisher");
-    let injections = log.injections();
-    let span = injections.faults[0].span.expect("a span");
+    let span = log.injections().faults[0].span.expect("a span");
     assert_eq!(span.end.map(|end| end.since(span.start)), Some(MS));
 }
 

@@ -23,8 +23,7 @@ fn newcomers_wait_while_no_descriptor_is_left_and_nothing_spins() {
     let waiting: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(address).expect("a connection")).collect();
     let highest = std::fs::read_dir("/proc/self/fd").expect("descriptors").count() as u64;
     let limit = getrlimit(Resource::Nofile);
-    let scarce = Rlimit { current: Some(highest + 4), ..limit };
-    setrlimit(Resource::Nofile, scarce).expect("a lower limit");
+    setrlimit(Resource::Nofile, Rlimit { current: Some(highest + 4), ..limit }).expect("a lower limit");
     let _running = broker.spawn().expect("a thread");
 
     let mut clients: Vec<Connection> = waiting.into_iter().map(Connection::start).collect();

@@ -6,8 +6,8 @@ use std::ops::Range;
 use measure::{Nanos, Time};
 use wire::Secret;
 use wire::amqp091::{
-    BasicAck, BasicConsume, BasicPublish, BasicQos, ChannelOpen, Client, ClientConfig, EncodeMethod, Event, Method,
-    Properties, QueueDeclare,
+    BasicAck, BasicConsume, BasicPublish, BasicQos, ChannelOpen, Client, ClientConfig, EncodeMethod, Event, FieldTable,
+    Method, Properties, QueueDeclare, Value,
 };
 
 use crate::config::Config;
@@ -355,6 +355,15 @@ pub(crate) fn guest() -> ClientConfig {
 
 pub(crate) fn consume<'a>(queue: &'a str, tag: &'a str) -> BasicConsume<'a> {
     BasicConsume { queue, consumer_tag: tag, ..BasicConsume::default() }
+}
+
+/// A table of arguments or headers.
+pub(crate) fn table(fields: &[(&str, Value<'_>)]) -> FieldTable {
+    let mut table = FieldTable::new();
+    for (name, value) in fields {
+        table.insert(name, *value).unwrap();
+    }
+    table
 }
 
 /// A world with a broker as it comes.

@@ -111,8 +111,7 @@ fn a_client_that_closes_twice_has_its_answer_and_ends_the_connection_itself() {
     // connection.close-ok in a frame of channel 0.
     assert_eq!(answer[..length], [1, 0, 0, 0, 0, 0, 4, 0, 10, 0, 51, 0xCE]);
     let time_out = |stream: &TcpStream, ms| {
-        let time_out = stream.set_read_timeout(Some(Duration::from_millis(ms)));
-        time_out.expect("a time-out");
+        stream.set_read_timeout(Some(Duration::from_millis(ms))).expect("a time-out");
     };
     time_out(&stream, 300);
     let early = stream.read(&mut answer);

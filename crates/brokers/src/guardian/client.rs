@@ -16,10 +16,10 @@ use rustix::{
 };
 
 use super::{
-    GuardianError,
     members::MARKER,
     process::{AGAIN, SUBCOMMAND},
 };
+use crate::BrokerError;
 
 /// Time for the guardian to kill the broker and remove its data, which may be many gigabytes.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
@@ -47,14 +47,13 @@ pub enum Message {
 
 impl Guardian {
     /// Starts one for the broker `name`; the file `order` holds the broker's [`super::Command`].
-    pub(crate) fn start(command: &[OsString], name: &str, order: &Path) -> Result<Self, GuardianError> {
+    pub(crate) fn start(command: &[OsString], name: &str, order: &Path) -> Result<Self, BrokerError> {
         let own = [
-            env::current_exe().map_err(GuardianError::io("find", "/proc/self/exe"))?.into_os_string(),
+            env::current_exe().map_err(BrokerError::io("find", "/proc/self/exe"))?.into_os_string(),
             SUBCOMMAND.into(),
         ];
         let command = if command.is_empty() { &own[..] } else { command };
-        let (program, arguments) =
-            command.split_first().ok_or_else(|| GuardianError::Failed("it has no command".into()))?;
+        let (program, arguments) = command.split_first().ok_or_else(|| BrokerError::guard("it has no command"))?;
         let mut child = Command::new(program)
             .args(arguments)
             .arg(order)
@@ -64,10 +63,10 @@ impl Guardian {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .map_err(GuardianError::io("start", program))?;
+            .map_err(BrokerError::io("start", program))?;
         match child.stdout.take() {
             Some(stdout) => Ok(Self { child, stdout, heard: Vec::new() }),
-            None => Err(GuardianError::Failed("it has no standard output".into())),
+            None => Err(BrokerError::guard("it has no standard output")),
         }
     }
 
@@ -77,10 +76,7 @@ impl Guardian {
     }
 
     /// The next thing it says, if it says any within `timeout`.
-    ///
-    /// # Errors
-    /// It cannot be waited for.
-    pub fn listen(&mut self, timeout: Duration) -> Result<Option<Message>, GuardianError> {
+    pub fn listen(&mut self, timeout: Duration) -> Result<Option<Message>, BrokerError> {
         let deadline = Instant::now() + timeout;
         loop {
             if let Some(end) = self.heard.iter().position(|&byte| byte == b'\n') {
@@ -96,9 +92,7 @@ impl Guardian {
             match poll(&mut fds, Some(&left)) {
                 Ok(0) => return Ok(None),
                 Err(rustix::io::Errno::INTR) => continue,
-                Err(error) => {
-                    return Err(GuardianError::Failed(std::io::Error::from(error).to_string()));
-                }
+                Err(error) => return Err(BrokerError::guard(std::io::Error::from(error))),
                 Ok(_) => {}
             }
             let mut buffer = [0; 512];
@@ -110,19 +104,17 @@ impl Guardian {
     }
 
     /// Asks it to start the broker once more, after it has said that it exited.
-    pub(crate) fn start_again(&mut self) -> Result<(), GuardianError> {
+    pub(crate) fn start_again(&mut self) -> Result<(), BrokerError> {
         let asked = match &mut self.child.stdin {
             Some(stdin) => stdin.write_all(&[AGAIN]).and_then(|()| stdin.flush()),
             None => Err(std::io::ErrorKind::BrokenPipe.into()),
         };
-        asked.map_err(|error| GuardianError::Failed(format!("it does not take commands: {error}")))
+        asked.map_err(|error| BrokerError::guard(format!("it does not take commands: {error}")))
     }
 
     /// Lets go of it and waits until it has removed everything.
-    ///
-    /// # Errors
-    /// Its own error, or that it was killed: then the broker is still there.
-    pub(crate) fn end(mut self) -> Result<(), GuardianError> {
+    /// Errors: its own error, or that it was killed: then the broker is still there.
+    pub(crate) fn end(mut self) -> Result<(), BrokerError> {
         drop(self.child.stdin.take());
         let deadline = Instant::now() + END_TIMEOUT;
         let mut reason = "it was killed".to_owned();
@@ -140,7 +132,7 @@ impl Guardian {
         }
         match self.child.wait() {
             Ok(status) if status.success() => Ok(()),
-            _ => Err(GuardianError::Failed(reason)),
+            _ => Err(BrokerError::guard(reason)),
         }
     }
 }
@@ -164,8 +156,7 @@ mod tests {
     #[test]
     fn what_the_guardian_says_is_understood() {
         let me = ProcessId::of(std::process::id()).unwrap();
-        let told = format!("started {}", serde_json::to_string(&me).unwrap());
-        assert_eq!(Message::parse(&told), Message::Started(me));
+        assert_eq!(Message::parse(&format!("started {}", serde_json::to_string(&me).unwrap())), Message::Started(me));
         assert_eq!(Message::parse("exited signal 9"), Message::Exited("signal 9".into()));
         assert_eq!(Message::parse("failed no room"), Message::Failed("no room".into()));
         assert_eq!(Message::parse("Usage: x"), Message::Failed("it says \"Usage: x\"".into()));

@@ -1,9 +1,7 @@
-//! Leftovers of a guarded broker, and who removes them when.
-//!
-//! Each broker has a state file, `/tmp/bellows-UID/NAME.json`, from before its directory exists until
-//! after everything else of it is gone. The place is fixed: a leftover must be found also by a
-//! bellows whose `TMPDIR`, `HOME` or `XDG_RUNTIME_DIR` differ. Where somebody else has taken that
-//! name, it is `/tmp/bellows-UID.RANDOM`, and the clean-up looks into all of them.
+//! Leftovers of a guarded broker, and who removes them when. Each broker has a state file,
+//! `/tmp/bellows-UID/NAME.json`, from before its directory exists until everything else of it is gone. The place is
+//! fixed, so that a bellows with another `TMPDIR`, `HOME` or `XDG_RUNTIME_DIR` finds it; where somebody else has taken
+//! that name, it is `/tmp/bellows-UID.RANDOM`, and the clean-up looks into all of them.
 
 use std::{
     fs::{self, File},
@@ -15,13 +13,12 @@ use std::{
 };
 
 use linux::{ProcessId, machine};
+use measure::Problem;
 use rustix::process::getuid;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    GuardianError,
-    members::{self, Started},
-};
+use super::members::{self, Started};
+use crate::BrokerError;
 
 /// The state file: what is to be removed of a broker, and whose it is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -51,11 +48,9 @@ pub(crate) struct Leftovers {
 
 impl Leftovers {
     /// Those of a broker that this process is about to start.
-    pub(crate) fn new(name: &str, directory: &Path) -> Result<Self, GuardianError> {
-        let owner = ProcessId::of(std::process::id()).ok_or_else(|| {
-            let cause = "cannot read /proc/self/stat".to_owned();
-            GuardianError::unusable(cause, "nothing", "mount /proc")
-        })?;
+    pub(crate) fn new(name: &str, directory: &Path) -> Result<Self, BrokerError> {
+        let owner = ProcessId::of(std::process::id())
+            .ok_or_else(|| BrokerError::Guard(Problem::new("cannot read /proc/self/stat", "nothing", "mount /proc")))?;
         Ok(Self {
             name: name.to_owned(),
             directory: directory.to_owned(),
@@ -68,10 +63,10 @@ impl Leftovers {
         })
     }
 
-    pub(super) fn read(path: &Path) -> Result<Self, GuardianError> {
-        let text = fs::read(path).map_err(GuardianError::io("read", path))?;
-        let read: Self = serde_json::from_slice(&text)
-            .map_err(|error| GuardianError::Failed(format!("{}: {error}", path.display())))?;
+    pub(super) fn read(path: &Path) -> Result<Self, BrokerError> {
+        let text = fs::read(path).map_err(BrokerError::io("read", path))?;
+        let read = serde_json::from_slice::<Self>(&text);
+        let read = read.map_err(|error| BrokerError::guard(format!("{}: {error}", path.display())))?;
         Ok(Self { place: path.parent().unwrap_or(Path::new(STATES)).to_owned(), ..read })
     }
 
@@ -86,30 +81,28 @@ impl Leftovers {
     }
 
     /// Writes them down, at once or not at all.
-    pub(crate) fn save(&self) -> Result<(), GuardianError> {
+    pub(crate) fn save(&self) -> Result<(), BrokerError> {
         let path = self.state_file();
         let draft = path.with_extension("tmp");
-        let text =
-            serde_json::to_vec(self).map_err(|error| GuardianError::Failed(format!("{}: {error}", path.display())))?;
+        let text = serde_json::to_vec(self);
+        let text = text.map_err(|error| BrokerError::guard(format!("{}: {error}", path.display())))?;
         // Another broker's end removes the directory when it is empty, also just now.
         let mut attempt = 0;
         loop {
             private_directory(&self.place)?;
-            match private_file(&draft, &text) {
-                Err(GuardianError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound && attempt < 5 => {
-                    attempt += 1;
-                }
-                result => break result?,
+            match write_private(&draft, &text) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound && attempt < 5 => attempt += 1,
+                result => break result.map_err(BrokerError::io("write", &draft))?,
             }
         }
-        fs::rename(&draft, &path).map_err(GuardianError::io("write", &path))
+        fs::rename(&draft, &path).map_err(BrokerError::io("write", &path))
     }
 
     /// Kills and removes everything. `ancestor`: all of its children count as the broker's too.
-    pub(crate) fn remove(&self, ancestor: Option<u32>) -> Result<(), GuardianError> {
+    pub(crate) fn remove(&self, ancestor: Option<u32>) -> Result<(), BrokerError> {
         let killed = members::kill_members(&self.name, ancestor).map_err(|stuck| {
             let stuck: Vec<u32> = stuck.iter().map(|id| id.pid).collect();
-            GuardianError::Failed(format!("processes {stuck:?} of {} do not die", self.name))
+            BrokerError::guard(format!("processes {stuck:?} of {} do not die", self.name))
         })?;
         let visible = self.pid_namespace == pid_namespace() && self.boot == machine::boot_id();
         let killed = killed.into_iter().map(|id| {
@@ -127,7 +120,7 @@ impl Leftovers {
         let _ = fs::remove_dir(&self.place);
         match removed {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(GuardianError::io("remove", self.state_file())(error))
+                Err(BrokerError::io("remove", self.state_file())(error))
             }
             _ => Ok(()),
         }
@@ -157,8 +150,7 @@ pub(crate) fn guarded_directories() -> Vec<PathBuf> {
 
 /// The directory of this user's broker of this name, where somebody still looks after it.
 pub fn guarded_directory(name: &str) -> Option<PathBuf> {
-    let written = all_in(Path::new(STATES)).into_iter();
-    let mut named = written.filter(|it| it.name == name && !it.abandoned());
+    let mut named = all_in(Path::new(STATES)).into_iter().filter(|it| it.name == name && !it.abandoned());
     named.next().map(|it| it.directory)
 }
 
@@ -196,7 +188,7 @@ fn usual_name() -> String {
 
 /// The state directory in `parent` for a new broker: the usual one, one that was made in its stead, or a
 /// new one. Anybody may make a directory in `/tmp`, also one with our name.
-fn state_directory(parent: &Path) -> Result<PathBuf, GuardianError> {
+fn state_directory(parent: &Path) -> Result<PathBuf, BrokerError> {
     let usual = parent.join(usual_name());
     if fs::symlink_metadata(&usual).is_err() || is_own_directory(&usual) {
         return Ok(usual);
@@ -223,15 +215,15 @@ fn own_state_directories(parent: &Path) -> Vec<PathBuf> {
 }
 
 /// Makes a directory that only this user can look into, or checks that it is one.
-fn private_directory(path: &Path) -> Result<(), GuardianError> {
+fn private_directory(path: &Path) -> Result<(), BrokerError> {
     match fs::DirBuilder::new().mode(0o700).create(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(GuardianError::io("create", path)(error)),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(BrokerError::io("create", path)(error)),
         _ if is_own_directory(path) => Ok(()),
-        _ => Err(GuardianError::unusable(
-            format!("{} is not private", path.display()),
-            "it is not a directory that this user alone can write to",
-            "remove it",
-        )),
+        _ => {
+            let cause = format!("{} is not private", path.display());
+            let value = "it is not a directory that this user alone can write to";
+            Err(BrokerError::Guard(Problem::new(cause, value, "remove it")))
+        }
     }
 }
 
@@ -241,9 +233,6 @@ fn is_own_directory(path: &Path) -> bool {
 }
 
 /// Makes a folder that only this user can look into, unless it is there.
-///
-/// # Errors
-/// What the operating system refused.
 pub fn private_folder(path: &Path) -> io::Result<()> {
     match fs::DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
@@ -252,28 +241,23 @@ pub fn private_folder(path: &Path) -> io::Result<()> {
 }
 
 /// Writes a new file that only this user can read.
-///
-/// # Errors
-/// What the operating system refused.
-pub fn private_file(path: &Path, content: &[u8]) -> Result<(), GuardianError> {
-    fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(path)
-        .and_then(|mut file| file.write_all(content))
-        .map_err(GuardianError::io("write", path))
+pub fn private_file(path: &Path, content: &[u8]) -> Result<(), BrokerError> {
+    write_private(path, content).map_err(BrokerError::io("write", path))
+}
+
+fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
+    file.and_then(|mut file| file.write_all(content))
 }
 
 /// Removes a tree. A file that a process just being killed had still created is met by trying again.
-fn remove_directory(path: &Path) -> Result<(), GuardianError> {
+fn remove_directory(path: &Path) -> Result<(), BrokerError> {
     let mut attempt = 0;
     loop {
         match fs::remove_dir_all(path) {
             Ok(()) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) if attempt == 5 => return Err(GuardianError::io("remove", path)(error)),
+            Err(error) if attempt == 5 => return Err(BrokerError::io("remove", path)(error)),
             Err(_) => thread::sleep(Duration::from_millis(20)),
         }
         attempt += 1;
@@ -281,11 +265,11 @@ fn remove_directory(path: &Path) -> Result<(), GuardianError> {
 }
 
 /// This number of random bytes, as hexadecimal digits.
-pub(crate) fn random_hex(bytes: usize) -> Result<String, GuardianError> {
+pub(crate) fn random_hex(bytes: usize) -> Result<String, BrokerError> {
     let mut random = vec![0; bytes];
     File::open("/dev/urandom")
         .and_then(|mut file| file.read_exact(&mut random))
-        .map_err(GuardianError::io("read", "/dev/urandom"))?;
+        .map_err(BrokerError::io("read", "/dev/urandom"))?;
     Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 

@@ -66,9 +66,7 @@ pub fn marker_of(pid: u32) -> Option<String> {
 
 /// Kills all [`members`] until two looks in a row find none, and returns all that were seen. A process
 /// that just begins another program has no environment for a moment, and with it no marker.
-///
-/// # Errors
-/// Those that would not go within [`KILL_TIMEOUT`].
+/// Errors: those that would not go within [`KILL_TIMEOUT`].
 pub(super) fn kill_members(name: &str, ancestor: Option<u32>) -> Result<Vec<ProcessId>, Vec<ProcessId>> {
     let deadline = Instant::now() + KILL_TIMEOUT;
     let mut seen = Vec::new();
@@ -213,8 +211,7 @@ mod tests {
             (ago(25), Some(ago(50)), false),
             (ago(25), None, true),
         ] {
-            let file = fs::File::create(map).unwrap();
-            file.set_modified(changed).unwrap();
+            fs::File::create(map).unwrap().set_modified(changed).unwrap();
             started(ended).remove_jit_files(true);
             assert_eq!(!map.exists(), removed, "{changed:?} {ended:?}");
         }

@@ -1,10 +1,7 @@
-//! The guardian process itself.
-//!
-//! It lives in a session of its own, so that the terminal's Ctrl-C reaches neither it nor the broker,
-//! and it adopts whatever the broker's processes abandon. Its standard input is a pipe from bellows:
-//! end of file means that bellows wants the broker gone, or is gone itself; the byte [`AGAIN`] asks it
-//! to start a broker that was killed once more, with the same data. On its standard output it says, a
-//! line each, `started PROCESS` (as [`ProcessId`]'s JSON), `exited STATUS`, `failed REASON`.
+//! The guardian process itself. It has a session of its own, so that the terminal's Ctrl-C reaches neither it nor the
+//! broker, and adopts whatever the broker's processes abandon. Its standard input is a pipe from bellows: end of file
+//! means that the broker is to go; the byte [`AGAIN`], that one which was killed is to start once more. It says, a line
+//! each, `started PROCESS` (as [`ProcessId`]'s JSON), `exited STATUS`, `failed REASON`.
 
 use std::{
     ffi::OsString,
@@ -28,7 +25,8 @@ use rustix::{
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-use super::{GuardianError, leftovers::Leftovers, members::Started};
+use super::{leftovers::Leftovers, members::Started};
+use crate::BrokerError;
 
 /// The hidden subcommand of the executable that leads to [`main`].
 pub const SUBCOMMAND: &str = "__guard";
@@ -76,17 +74,17 @@ pub fn main(args: &[OsString]) -> u8 {
     }
 }
 
-fn run(command: &Path) -> Result<(), GuardianError> {
+fn run(command: &Path) -> Result<(), BrokerError> {
     // Fails only where this already is a session of its own.
     let _ = setsid();
-    let failed = |what: &str, error: io::Error| GuardianError::Failed(format!("{what}: {error}"));
+    let failed = |what: &str, error: io::Error| BrokerError::guard(format!("{what}: {error}"));
     set_child_subreaper(Some(getpid())).map_err(|error| failed("prctl", error.into()))?;
     let signals = Signals::new().map_err(|error| failed("signal handler", error))?;
     raise_open_files();
 
-    let text = fs::read(command).map_err(GuardianError::io("read", command))?;
-    let command: Command = serde_json::from_slice(&text)
-        .map_err(|error| GuardianError::Failed(format!("{}: {error}", command.display())))?;
+    let text = fs::read(command).map_err(BrokerError::io("read", command))?;
+    let read = serde_json::from_slice::<Command>(&text);
+    let command = read.map_err(|error| BrokerError::guard(format!("{}: {error}", command.display())))?;
     let mut leftovers = Leftovers::read(&command.state_file)?;
     leftovers.guard = ProcessId::of(process::id());
     leftovers.save()?;
@@ -98,13 +96,10 @@ fn run(command: &Path) -> Result<(), GuardianError> {
 }
 
 /// Starts the broker in a process group of its own. A start script that becomes the broker by `exec` hands it its pid.
-fn start(command: &Command, leftovers: &mut Leftovers) -> Result<Pid, GuardianError> {
-    let log = File::options()
-        .create(true)
-        .append(true)
-        .open(&command.log)
-        .map_err(GuardianError::io("open", &command.log))?;
-    let errors = log.try_clone().map_err(GuardianError::io("open", &command.log))?;
+fn start(command: &Command, leftovers: &mut Leftovers) -> Result<Pid, BrokerError> {
+    let log = File::options().create(true).append(true).open(&command.log);
+    let log = log.map_err(BrokerError::io("open", &command.log))?;
+    let errors = log.try_clone().map_err(BrokerError::io("open", &command.log))?;
     let child = process::Command::new(&command.program)
         .args(&command.arguments)
         .env_clear()
@@ -115,20 +110,19 @@ fn start(command: &Command, leftovers: &mut Leftovers) -> Result<Pid, GuardianEr
         .stderr(errors)
         .process_group(0)
         .spawn()
-        .map_err(GuardianError::io("start", &command.program))?;
+        .map_err(BrokerError::io("start", &command.program))?;
     // A child that has not been waited for keeps its number.
-    let id = ProcessId::of(child.id())
-        .ok_or_else(|| GuardianError::Failed("cannot read /proc/PID/stat; mount /proc".into()))?;
+    let id = ProcessId::of(child.id());
+    let id = id.ok_or_else(|| BrokerError::guard("cannot read /proc/PID/stat; mount /proc"))?;
     note_start(id, leftovers)?;
     Ok(Pid::from_child(&child))
 }
 
 /// Notes and tells which process the broker is.
-fn note_start(id: ProcessId, leftovers: &mut Leftovers) -> Result<(), GuardianError> {
+fn note_start(id: ProcessId, leftovers: &mut Leftovers) -> Result<(), BrokerError> {
     leftovers.started.push(Started::new(id));
     leftovers.save()?;
-    let told = serde_json::to_string(&id).map_err(|error| GuardianError::Failed(error.to_string()))?;
-    tell("started", &told);
+    tell("started", &serde_json::to_string(&id).map_err(BrokerError::guard)?);
     Ok(())
 }
 

@@ -151,10 +151,7 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, BrokerError> {
 }
 
 /// The RabbitMQ that would be started, with its Erlang and the modules that are replaced: what is prepared by it is
-/// prepared by no other.
-///
-/// # Errors
-/// It is not there, or what replaces its modules is none of that.
+/// prepared by no other. Errors: it is not there, or what replaces its modules is none of that.
 pub fn described(spec: &BrokerSpec) -> Result<String, BrokerError> {
     described_as(&Installation::find(spec.root.as_deref())?, spec)
 }
@@ -233,8 +230,7 @@ impl Broker for StartedNodes {
         let nodes = self.cluster.nodes();
         // Of one node alone its clients tell.
         let nodes = nodes.iter().enumerate().filter(|_| nodes.len() > 1);
-        let gone = nodes.filter(|(_, node)| !node.process().is_running());
-        gone.map(|(number, _)| number).collect()
+        nodes.filter(|(_, node)| !node.process().is_running()).map(|(number, _)| number).collect()
     }
 
     fn management(&self) -> Option<ManagementOptions> {
@@ -259,11 +255,7 @@ impl Broker for StartedNodes {
         nodes.map(directory).collect()
     }
 
-    fn inject(&mut self, fault: Fault) -> Result<(), BrokerError> {
-        self.inject_at(0, fault)
-    }
-
-    fn inject_at(&mut self, node: usize, fault: Fault) -> Result<(), BrokerError> {
+    fn inject(&mut self, node: usize, fault: Fault) -> Result<(), BrokerError> {
         self.cluster.inject(node, fault)
     }
 
@@ -308,8 +300,7 @@ impl Broker for StartedNodes {
     }
 
     fn follow_logs(&self) -> Vec<LogFollower> {
-        let nodes = self.cluster.nodes().iter();
-        nodes.map(RabbitMq::follow_log).collect()
+        self.cluster.nodes().iter().map(RabbitMq::follow_log).collect()
     }
 
     fn copied(&self) -> Option<String> {
@@ -321,8 +312,7 @@ impl Broker for StartedNodes {
     }
 
     fn logs(&self, lines: usize) -> String {
-        let node = first(&self.cluster);
-        node.map_or_else(|_| String::new(), |it| it.process().log_tail(lines))
+        first(&self.cluster).map_or_else(|_| String::new(), |it| it.process().log_tail(lines))
     }
 
     fn stop(self: Box<Self>) -> Result<(), BrokerError> {
@@ -337,8 +327,7 @@ fn enable(config: &mut Config, plugin: &str, key: &str) -> Result<String, Broker
     let [free] = free_ports()?;
     let mut setting = |what: &str, value: String| -> String {
         let settings = &mut config.settings;
-        let key = format!("{key}.tcp.{what}");
-        settings.entry(key).or_insert(value).clone()
+        settings.entry(format!("{key}.tcp.{what}")).or_insert(value).clone()
     };
     let ip = setting("ip", LOCAL.to_owned());
     let port = setting("port", free.to_string());
@@ -435,8 +424,7 @@ fn flatten(
 /// shows its own flags with `-` in place of `+`.
 fn names_functions(pid: u32, arguments: &[String]) -> Result<String, &'static str> {
     // The last of several counts.
-    let mut pairs = arguments.windows(2).rev();
-    let value = pairs.find_map(|pair| match pair {
+    let value = arguments.windows(2).rev().find_map(|pair| match pair {
         [flag, value] if flag.ends_with("JPperf") => Some(value),
         _ => None,
     });
@@ -541,8 +529,7 @@ mod tests {
     #[test]
     fn loads_over_amqp_1_0_are_refused_before_a_node_that_does_not_speak_it_is_started() {
         let experiment = |protocol: &str| {
-            let text = format!("[[load]]\n[[load]]\nprotocol = {protocol:?}");
-            Experiment::from_toml(&text, "test").unwrap()
+            Experiment::from_toml(&format!("[[load]]\n[[load]]\nprotocol = {protocol:?}"), "test").unwrap()
         };
         for version in ["3.10.8", "3.13.7"] {
             let problem = refuse_amqp10(&experiment("amqp10"), version).unwrap_err();

@@ -65,11 +65,8 @@ impl Checkout {
     /// A checkout in which `make` was not run, or did not end.
     pub(super) fn not_made(&self, why: impl std::fmt::Display) -> BrokerError {
         let root = self.root.display();
-        BrokerError::config(
-            format!("{root} is a RabbitMQ checkout without a build"),
-            why,
-            format!("run `make` in {root}, after `git clean -xfd` if an earlier one failed"),
-        )
+        let help = format!("run `make` in {root}, after `git clean -xfd` if an earlier one failed");
+        BrokerError::config(format!("{root} is a RabbitMQ checkout without a build"), why, help)
     }
 
     /// Its identity in words: commit, whether files were changed since, and letters that tell its modules from those of
@@ -147,11 +144,7 @@ impl Checkout {
 /// A sentence without its words that name a place: what tells a checkout from others stands in every report, and places
 /// name their owners.
 fn without_paths(text: &str) -> String {
-    let words = text.split(' ').map(|word| match word.contains('/') {
-        true => "…",
-        false => word,
-    });
-    words.collect::<Vec<_>>().join(" ")
+    text.split(' ').map(|word| if word.contains('/') { "…" } else { word }).collect::<Vec<_>>().join(" ")
 }
 
 /// The version that an application's description names.
@@ -259,8 +252,7 @@ fn told(modules: &[Module]) -> String {
 fn letters<'a>(modules: impl Iterator<Item = &'a [u8]>) -> String {
     let mut digest = Sha256::new();
     modules.for_each(|code| digest.update(code));
-    let digest = digest.finalize();
-    digest.iter().take(3).fold(String::new(), |mut all, byte| {
+    digest.finalize().iter().take(3).fold(String::new(), |mut all, byte| {
         let _ = write!(all, "{byte:02x}");
         all
     })

@@ -30,20 +30,14 @@ pub struct Cluster {
 impl Cluster {
     /// Starts nodes, all at once, and waits until each takes clients and sees all others. With `is_relayed`, nodes can
     /// be cut off from each other.
-    ///
-    /// # Errors
-    /// Those of [`RabbitMq::start`]; nothing is left behind.
     pub fn start(config: &Config, size: u32, is_relayed: bool, waiting: &mut Waiting<'_>) -> Result<Self, BrokerError> {
         if size <= 1 {
             let node = RabbitMq::start(config, waiting.progress, waiting.cancelled)?;
             return Ok(Self { nodes: vec![node], relay: None });
         }
         if size > MOST_NODES {
-            return Err(BrokerError::config(
-                format!("a cluster on one machine has at most {MOST_NODES} nodes"),
-                size,
-                "use fewer",
-            ));
+            let cause = format!("a cluster on one machine has at most {MOST_NODES} nodes");
+            return Err(BrokerError::config(cause, size, "use fewer"));
         }
         ports::start_on_free(config, waiting, |waiting| Self::try_start(config, size, is_relayed, waiting))
     }
@@ -107,9 +101,7 @@ impl Cluster {
     }
 
     /// Pauses, resumes, kills or restarts a node, cuts it off from the others, or joins it again.
-    ///
-    /// # Errors
-    /// [`BrokerError::Fault`] where there is no such node or it is gone, and those of a restart.
+    /// Errors: [`BrokerError::Fault`] where there is no such node or it is gone, and those of a restart.
     pub fn inject(&mut self, node: usize, fault: Fault) -> Result<(), BrokerError> {
         let is_cut = match fault {
             Fault::CutOff => true,
@@ -124,10 +116,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// The node, where there is one alone.
-    ///
-    /// # Errors
-    /// There are several, and their data is bound to all of their names.
+    /// The node, where there is one alone. Errors: there are several, and their data is bound to all of their names.
     pub(super) fn into_only(self) -> Result<RabbitMq, BrokerError> {
         let mut nodes = self.nodes;
         let several = || BrokerError::Fault("data can be kept of one node, not of a cluster".into());
@@ -138,12 +127,8 @@ impl Cluster {
     }
 
     /// Stops all nodes at once and removes all of them.
-    ///
-    /// # Errors
-    /// The first that could not be removed.
     pub fn stop(self) -> Result<(), BrokerError> {
-        let stopped = self.nodes.into_iter().map(RabbitMq::stop);
-        stopped.fold(Ok(()), Result::and)
+        self.nodes.into_iter().map(RabbitMq::stop).fold(Ok(()), Result::and)
     }
 }
 

@@ -85,8 +85,7 @@ pub(crate) fn ask<T: DeserializeOwned>(
         }
     }
     // A node that gives no sign of life is given up before all of the time is over.
-    let waited = begun.elapsed().min(allowed);
-    Err(BrokerError::unanswered(question.asks_for, waited, &why))
+    Err(BrokerError::unanswered(question.asks_for, begun.elapsed().min(allowed), &why))
 }
 
 /// One try; its error says why there is no answer, and whether the node lives and may answer later.
@@ -240,7 +239,6 @@ mod tests {
         assert!(begun.elapsed() < TIMEOUT / 2, "{:?}", begun.elapsed());
         assert!(error.to_string().contains("stopped"), "{error}");
         // It says which question that was.
-        let said = "the broker did not answer about its processes: ";
-        assert!(error.to_string().starts_with(said), "{error}");
+        assert!(error.to_string().starts_with("the broker did not answer about its processes: "), "{error}");
     }
 }

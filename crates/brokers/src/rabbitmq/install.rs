@@ -76,11 +76,9 @@ impl Installation {
         let home = scripts.parent().unwrap_or(Path::new("/"));
         let plugins = home.join("plugins");
         let version = versions_of(&plugins, "rabbit").pop().ok_or_else(|| {
-            BrokerError::config(
-                format!("{} is an incomplete RabbitMQ", home.display()),
-                format!("{} has no rabbit-VERSION in it", plugins.display()),
-                "install it again, or name another with broker.root",
-            )
+            let cause = format!("{} is an incomplete RabbitMQ", home.display());
+            let help = "install it again, or name another with broker.root";
+            BrokerError::config(cause, format!("{} has no rabbit-VERSION in it", plugins.display()), help)
         })?;
         let erlang = Erlang::find(root, &scripts.join("rabbitmq-server"))?;
         Ok(Self { plugins, version: version.trim_end_matches(".ez").to_owned(), erlang, scripts, checkout: None })
@@ -101,8 +99,7 @@ impl Installation {
             missing => {
                 let folders = missing.iter().map(|name| format!("deps/{name}/ebin"));
                 let folders: Vec<String> = folders.collect();
-                let why = format!("no compiled application in {}", folders.join(", "));
-                Err(checkout.not_made(why))
+                Err(checkout.not_made(format!("no compiled application in {}", folders.join(", "))))
             }
         }
     }
@@ -116,9 +113,7 @@ impl Installation {
     /// Refuses plugins that are not there: RabbitMQ would start without them.
     pub(super) fn check_plugins(&self, wanted: &[String]) -> Result<(), BrokerError> {
         let missing = |name: &&String| versions_of(&self.plugins, name).is_empty() && !is_compiled(&self.plugins, name);
-        let Some(name) = wanted.iter().find(missing) else {
-            return Ok(());
-        };
+        let Some(name) = wanted.iter().find(missing) else { return Ok(()) };
         let mut known: Vec<String> = fs::read_dir(&self.plugins)
             .into_iter()
             .flatten()
@@ -132,11 +127,9 @@ impl Installation {
             .collect();
         known.sort_unstable();
         known.dedup();
-        Err(BrokerError::config(
-            format!("broker.plugins: RabbitMQ {} lacks a plugin", self.version),
-            format!("no {name:?} in {}", self.plugins.display()),
-            format!("use one that it has: {}", known.join(", ")),
-        ))
+        let cause = format!("broker.plugins: RabbitMQ {} lacks a plugin", self.version);
+        let help = format!("use one that it has: {}", known.join(", "));
+        Err(BrokerError::config(cause, format!("no {name:?} in {}", self.plugins.display()), help))
     }
 
     /// Directories with the compiled modules of `rabbit` and of every application that it needs.
@@ -186,10 +179,7 @@ impl Erlang {
         let path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
         let search = own.iter().cloned().chain(env::split_paths(&path));
         let Some(erl) = search.map(|directory| directory.join("erl")).find(|erl| erl.is_file()) else {
-            return Err(BrokerError::NoErlang {
-                rabbitmq: rabbitmq.to_owned(),
-                searched: path.to_string_lossy().into_owned(),
-            });
+            return Err(BrokerError::no_erlang(rabbitmq, &path.to_string_lossy()));
         };
         let path = match &own {
             Some(own) => env::join_paths([own.clone()].into_iter().chain(env::split_paths(&path)))
@@ -247,14 +237,11 @@ impl Release {
             .output()
             .map_err(BrokerError::io("start", erl))?;
         let text = String::from_utf8_lossy(&output.stdout);
-        let answer = text.lines().next().map(PathBuf::from);
-        answer.zip(text.lines().nth(1).and_then(Self::parse)).ok_or_else(|| {
+        text.lines().next().map(PathBuf::from).zip(text.lines().nth(1).and_then(Self::parse)).ok_or_else(|| {
             let said = String::from_utf8_lossy(&output.stderr);
-            BrokerError::config(
-                format!("{} does not print its version", erl.display()),
-                format!("{}, and it says {:?}", output.status, said.trim()),
-                "add a working Erlang to PATH",
-            )
+            let cause = format!("{} does not print its version", erl.display());
+            let help = "add a working Erlang to PATH";
+            BrokerError::config(cause, format!("{}, and it says {:?}", output.status, said.trim()), help)
         })
     }
 }
@@ -278,15 +265,12 @@ fn find_scripts(root: Option<&Path>) -> Result<PathBuf, BrokerError> {
         .filter_map(|script| Some(script.parent()?.to_owned()));
     let found: Vec<PathBuf> = found.collect();
     // Debian's wrapper in `sbin` stands alone.
-    let is_whole = |scripts: &&PathBuf| {
-        let plugins = scripts.parent().map(|home| home.join("plugins"));
-        plugins.is_some_and(|it| it.is_dir())
-    };
-    found.iter().find(is_whole).or(found.first()).cloned().ok_or_else(|| BrokerError::NotInstalled {
-        product: PRODUCT,
-        help: "install it (apt-get install rabbitmq-server), or name another with broker.root (`bellows ab`: --b \
-                rabbitmq@DIR)",
-        looked_for: candidates.iter().map(|at| at.join("rabbitmq-server")).collect(),
+    let is_whole = |scripts: &&PathBuf| scripts.parent().map(|home| home.join("plugins")).is_some_and(|it| it.is_dir());
+    found.iter().find(is_whole).or(found.first()).cloned().ok_or_else(|| {
+        let looked_for: Vec<PathBuf> = candidates.iter().map(|at| at.join("rabbitmq-server")).collect();
+        let help = "install it (apt-get install rabbitmq-server), or name another with broker.root (`bellows ab`: --b \
+                    rabbitmq@DIR)";
+        BrokerError::not_installed(PRODUCT, &looked_for, help)
     })
 }
 
@@ -324,8 +308,7 @@ fn needed_applications(description: &str) -> Vec<String> {
         let found = compact.split_once(&format!("{{{key},["));
         let list = found.and_then(|(_, rest)| rest.split_once(']'));
         let names = list.map_or("", |(list, _)| list).split(',');
-        let names = names.filter(|name| !name.is_empty());
-        names.map(|name| name.replace('\'', "")).collect()
+        names.filter(|name| !name.is_empty()).map(|name| name.replace('\'', "")).collect()
     };
     let optional = names("optional_applications");
     let mut needed = names("applications");
@@ -343,8 +326,7 @@ mod tests {
         assert_eq!(needed_applications(text), ["kernel", "stdlib", "ra"]);
         assert!(needed_applications("{application, x, [{applications, []}]}.").is_empty());
         assert!(needed_applications("garbage").is_empty());
-        let optional = "{applications, [a, b]}, {optional_applications, [b]}";
-        assert_eq!(needed_applications(optional), ["a"]);
+        assert_eq!(needed_applications("{applications, [a, b]}, {optional_applications, [b]}"), ["a"]);
     }
 
     #[test]

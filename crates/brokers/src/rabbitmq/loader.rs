@@ -52,19 +52,15 @@ impl Loader {
             let is_machines = fs::metadata(&interpreter).is_ok_and(|it| same(it, &metadata));
             (!is_machines).then_some(own)
         });
-        let Some(program) = found else {
-            return Ok(None);
-        };
+        let Some(program) = found else { return Ok(None) };
         let directories = library_directories(root, &program);
         let mut libraries = OsString::new();
         for directory in directories {
             // The loader would take what stands before such a sign for a directory of its own.
             if directory.as_os_str().as_bytes().iter().any(|it| b":;".contains(it)) {
-                return Err(BrokerError::config(
-                    "broker.root: its programs cannot be started from a path with : or ; in it",
-                    directory.display(),
-                    "move the directory, or name it through another path",
-                ));
+                let cause = "broker.root: its programs cannot be started from a path with : or ; in it";
+                let help = "move the directory, or name it through another path";
+                return Err(BrokerError::config(cause, directory.display(), help));
             }
             if !libraries.is_empty() {
                 libraries.push(":");
@@ -92,10 +88,7 @@ fn interpreter_of<'data, H: FileHeader, R: ReadRef<'data>>(data: R) -> Option<Ve
     let header = H::parse(data).ok()?;
     let endian = header.endian().ok()?;
     let segments = header.program_headers(endian, data).ok()?;
-    segments.iter().find_map(|segment| {
-        let name = segment.interpreter(endian, data).ok()??;
-        Some(name.to_vec())
-    })
+    segments.iter().find_map(|segment| Some(segment.interpreter(endian, data).ok()??.to_vec()))
 }
 
 /// Where `path` leads for a process whose root directory is `root`: links in it, also absolute ones, stay inside.
@@ -159,8 +152,7 @@ fn library_directories(root: &Path, loader: &Path) -> Vec<PathBuf> {
 
 /// The directories in `/etc/ld.so.conf` and in what lies in `/etc/ld.so.conf.d`, which every distribution's includes.
 fn configured_directories(root: &Path) -> Vec<PathBuf> {
-    let folder = resolve(root, Path::new("etc/ld.so.conf.d"));
-    let entries = folder.and_then(|it| fs::read_dir(it).ok());
+    let entries = resolve(root, Path::new("etc/ld.so.conf.d")).and_then(|it| fs::read_dir(it).ok());
     let mut lists: Vec<PathBuf> = entries
         .into_iter()
         .flatten()
@@ -174,9 +166,7 @@ fn configured_directories(root: &Path) -> Vec<PathBuf> {
     let texts = lists.iter().filter_map(|file| {
         let file = resolve(root, file).filter(|it| it.is_file())?;
         let mut text = Vec::new();
-        let read = File::open(file).ok()?.take(MOST_OF_LIST);
-        let mut read = read;
-        read.read_to_end(&mut text).ok()?;
+        File::open(file).ok()?.take(MOST_OF_LIST).read_to_end(&mut text).ok()?;
         Some(String::from_utf8_lossy(&text).into_owned())
     });
     let lines: Vec<String> = texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();

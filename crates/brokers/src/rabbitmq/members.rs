@@ -164,8 +164,7 @@ struct RelayedNodes {
 
 impl RelayedNodes {
     fn is_cut(&self, ends: [Option<usize>; 2]) -> bool {
-        let mut ends = ends.into_iter().flatten();
-        ends.any(|node| self.cut_off.get(node).is_some_and(|cut| cut.load(SeqCst)))
+        ends.into_iter().flatten().any(|node| self.cut_off.get(node).is_some_and(|cut| cut.load(SeqCst)))
     }
 
     fn is_over(&self) -> bool {

@@ -1,15 +1,8 @@
-//! Disposable RabbitMQ nodes.
-//!
-//! [`RabbitMq::start`] starts one from an installation on this machine, apart from everything that
-//! is installed or running here: own node name, free ports on the loopback interface, no EPMD,
-//! temporary data directory, own cookie, no plugins but those that are requested, none of the machine's
-//! configuration. It is gone without trace afterwards, whatever ends bellows:
-//!
-//! * [`RabbitMq::stop`] and `Drop` end it;
-//! * a guardian process ([`crate::guardian`]) starts the node and watches a pipe from bellows: end of
-//!   file, also by `kill -9`, makes it kill the whole process tree and remove the directory;
-//! * where the guardian was killed too, the next start does it ([`crate::guardian::clean_leftovers`]),
-//!   from a state file that tells who owned what.
+//! Disposable RabbitMQ nodes. [`RabbitMq::start`] starts one from an installation on this machine, apart from
+//! everything that is installed or running here: own name, cookie and data directory, free ports on the loopback
+//! interface, no EPMD, none of the machine's configuration. [`RabbitMq::stop`] and `Drop` end it; whatever ends
+//! bellows, the node's guardian ([`crate::guardian`]) or, where that was killed too, the next start removes it without
+//! trace.
 
 mod broker;
 mod checkout;

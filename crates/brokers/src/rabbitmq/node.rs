@@ -56,9 +56,7 @@ impl Prepared {
 impl RabbitMq {
     /// Starts a node and waits until it accepts AMQP connections. `progress` is told what is being done, and each
     /// second for how long; `cancelled` is asked every few milliseconds whether nobody wants the node any more.
-    ///
-    /// # Errors
-    /// Every [`BrokerError`] but [`BrokerError::Control`] and [`BrokerError::Fault`]; nothing is left behind.
+    /// Errors: every [`BrokerError`] but [`BrokerError::Control`] and [`BrokerError::Fault`]; nothing is left behind.
     pub fn start(
         config: &Config,
         progress: &mut dyn FnMut(Progress<'_>),
@@ -75,8 +73,7 @@ impl RabbitMq {
         let workspace = Workspace::new(PRODUCT, parent, NEEDED_SPACE)?;
         let copied = copy_data(config, &workspace, waiting)?;
         let version = installation.version.clone();
-        let prepared = Self::prepare(config, installation, workspace, None)?;
-        let started = prepared.start(waiting);
+        let started = Self::prepare(config, installation, workspace, None)?.start(waiting);
         let started = started.map_err(|error| match &config.data {
             Some(data) => data.refused(error, &version),
             None => error,
@@ -122,9 +119,6 @@ impl RabbitMq {
     }
 
     /// [`Self::url`] with the certificates that its clients need.
-    ///
-    /// # Errors
-    /// None; what [`Self::url`] says can be read.
     pub fn endpoint(&self) -> Result<Endpoint, load::Error> {
         let mut endpoint: Endpoint = self.url().parse()?;
         let secured = self.setup.secured.as_ref();
@@ -163,28 +157,20 @@ impl RabbitMq {
     }
 
     /// Which of its modules were replaced, in a few words; `None` where none were.
-    ///
-    /// # Errors
-    /// Where it takes one of them from elsewhere all the same, and those of [`Self::topology`].
+    /// Errors: where it takes one of them from elsewhere all the same, and those of [`Self::topology`].
     pub fn patched(&self, cancelled: &dyn Fn() -> bool) -> Result<Option<&str>, BrokerError> {
-        let Some(patch) = &self.setup.patch else {
-            return Ok(None);
-        };
+        let Some(patch) = &self.setup.patch else { return Ok(None) };
         let foreign: Vec<String> = control::ask(self.erlang()?, control::PATCHED, cancelled)?;
         match foreign.first() {
             None => Ok(Some(&patch.told)),
-            Some(module) => Err(BrokerError::config(
-                "broker.patch: the node still loads a module from elsewhere",
-                module,
-                "leave it out of the patch: it is Erlang's own, or was loaded before",
-            )),
+            Some(module) => {
+                let help = "leave it out of the patch: it is Erlang's own, or was loaded before";
+                Err(BrokerError::config("broker.patch: the node still loads a module from elsewhere", module, help))
+            }
         }
     }
 
     /// How its Erlang node is reached: the port of its distribution, which no EPMD knows, and the cookie of its own.
-    ///
-    /// # Errors
-    /// The cookie's file cannot be read.
     pub fn erlang(&self) -> Result<ConnectOptions, BrokerError> {
         let unreached = |reason: String| BrokerError::Control {
             asked_for: "the address of its Erlang node",
@@ -203,17 +189,12 @@ impl RabbitMq {
     }
 
     /// Queues, exchanges and bindings. It costs the node some CPU time, so not in a measured phase.
-    ///
-    /// # Errors
-    /// [`BrokerError::Control`], also where the node does not answer within 20 s, or before `cancelled`.
+    /// Errors: [`BrokerError::Control`], also where the node does not answer within 20 s, or before `cancelled`.
     pub fn topology(&self, cancelled: &dyn Fn() -> bool) -> Result<archive::Topology, BrokerError> {
         control::topology(self.erlang()?, cancelled)
     }
 
     /// Its busiest processes.
-    ///
-    /// # Errors
-    /// Those of [`Self::topology`].
     pub fn erlang_processes(&self, cancelled: &dyn Fn() -> bool) -> Result<Vec<ErlangProcess>, BrokerError> {
         control::ask(self.erlang()?, control::PROCESSES, cancelled)
     }
@@ -229,36 +210,28 @@ impl RabbitMq {
     }
 
     /// Makes the objects of a file of definitions.
-    ///
-    /// # Errors
-    /// What RabbitMQ says against them, and those of [`Self::topology`].
+    /// Errors: what RabbitMQ says against them, and those of [`Self::topology`].
     pub fn import(&self, definitions: &[u8], cancelled: &dyn Fn() -> bool) -> Result<(), BrokerError> {
         let file = self.setup.directory.join("definitions.json");
         private_file(&file, definitions)?;
         let said: String = control::ask(self.erlang()?, control::IMPORT, cancelled)?;
         match said.as_str() {
             "ok" => Ok(()),
-            why => Err(BrokerError::config(
-                format!("{PRODUCT} refuses the definitions"),
-                why,
-                "import them into a node of your own to see which object it is",
-            )),
+            why => {
+                let help = "import them into a node of your own to see which object it is";
+                Err(BrokerError::config(format!("{PRODUCT} refuses the definitions"), why, help))
+            }
         }
     }
 
     /// Pauses, resumes, kills or restarts the emulator.
-    ///
-    /// # Errors
-    /// [`BrokerError::Fault`] where it is gone, and those of [`Self::restart`].
+    /// Errors: [`BrokerError::Fault`] where it is gone, and those of [`Self::restart`].
     pub fn inject(&mut self, fault: Fault) -> Result<(), BrokerError> {
         self.process.inject(fault)
     }
 
     /// Kills the emulator where it still runs, and starts it once more with the same data, name and
     /// ports. Its pid is another one then. The arguments are those of [`Self::start`].
-    ///
-    /// # Errors
-    /// As for [`Self::start`]; the node is not running then.
     pub fn restart(
         &mut self,
         progress: &mut dyn FnMut(Progress<'_>),
@@ -278,9 +251,7 @@ impl RabbitMq {
     }
 
     /// Ends the node in order, and moves its data to a folder that is not there yet.
-    ///
-    /// # Errors
-    /// Where it does not end in order, or the data cannot be moved.
+    /// Errors: where it does not end in order, or the data cannot be moved.
     pub fn keep_data(mut self, to: &Path, cancelled: &dyn Fn() -> bool) -> Result<(), BrokerError> {
         self.process.end_in_order(cancelled)?;
         let data = self.setup.directory.join(DATA);
@@ -289,9 +260,6 @@ impl RabbitMq {
     }
 
     /// Stops the node at once and removes all of it; nothing is flushed to data that is thrown away.
-    ///
-    /// # Errors
-    /// What could not be removed.
     pub fn stop(self) -> Result<(), BrokerError> {
         self.process.stop()
     }
@@ -299,12 +267,9 @@ impl RabbitMq {
 
 /// Gives the node a copy of the data that it is to begin with.
 fn copy_data(config: &Config, workspace: &Workspace, waiting: &mut Waiting<'_>) -> Result<Option<Copied>, BrokerError> {
-    let Some(original) = config.data.as_ref().and_then(|data| data.original.as_ref()) else {
-        return Ok(None);
-    };
+    let Some(original) = config.data.as_ref().and_then(|data| data.original.as_ref()) else { return Ok(None) };
     waiting.step("copying the prepared data");
-    let to = workspace.directory().join(DATA);
-    copy_folder(original, &to, NEEDED_SPACE, waiting.cancelled).map(Some)
+    copy_folder(original, &workspace.directory().join(DATA), NEEDED_SPACE, waiting.cancelled).map(Some)
 }
 
 /// A schema has thousands of lines, and not millions.
@@ -315,16 +280,11 @@ const MOST_SCHEMA_BYTES: u64 = 4 << 20;
 fn check_settings(installation: &Installation, settings: &BTreeMap<String, String>) -> Result<(), BrokerError> {
     let known = if settings.is_empty() { Vec::new() } else { schema_keys(installation) };
     let unknown = settings.keys().find(|key| !known.iter().any(|it| is_meant(it, key)));
-    let Some(unknown) = unknown.filter(|_| !known.is_empty()) else {
-        return Ok(());
-    };
+    let Some(unknown) = unknown.filter(|_| !known.is_empty()) else { return Ok(()) };
     let alike = |key: &&String| (strsim::jaro_winkler(key, unknown) * 1e6) as u64;
     let nearest = known.iter().max_by_key(alike).map_or("", String::as_str);
-    Err(BrokerError::config(
-        format!("broker.config: RabbitMQ {} has no such key", installation.version),
-        format!("unknown key {unknown:?}"),
-        format!("did you mean {nearest:?}?"),
-    ))
+    let cause = format!("broker.config: RabbitMQ {} has no such key", installation.version);
+    Err(BrokerError::config(cause, format!("unknown key {unknown:?}"), format!("did you mean {nearest:?}?")))
 }
 
 /// The keys of all schemas; none where one of them cannot be read.

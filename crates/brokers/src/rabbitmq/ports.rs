@@ -42,9 +42,6 @@ struct ListenerPort {
 
 /// Gives plugins free ports in place of those that they take when nothing is said: where somebody else has one, and to
 /// each of several nodes its own.
-///
-/// # Errors
-/// No port is to be had.
 pub(super) fn evade(config: &mut Config, nodes: u32) -> Result<(), BrokerError> {
     const MOST: usize = LISTENING.len() * MOST_NODES as usize;
     let usual = listener_ports(config).into_iter();
@@ -52,8 +49,7 @@ pub(super) fn evade(config: &mut Config, nodes: u32) -> Result<(), BrokerError> 
     let mut free = free_ports::<MOST>()?.into_iter();
     for listener in usual {
         if nodes > 1 && !listener.is_of_first_node() {
-            let size = config.of_nodes.len().max(nodes as usize);
-            config.of_nodes.resize_with(size, BTreeMap::new);
+            config.of_nodes.resize_with(config.of_nodes.len().max(nodes as usize), BTreeMap::new);
             for (own, port) in config.of_nodes.iter_mut().zip(&mut free) {
                 own.insert(listener.key.clone(), port.to_string());
             }
@@ -67,9 +63,6 @@ pub(super) fn evade(config: &mut Config, nodes: u32) -> Result<(), BrokerError> 
 }
 
 /// Removes what earlier nodes left, and starts: again where somebody took a port meanwhile that was free.
-///
-/// # Errors
-/// Those of `start`; or [`check`] refuses the port that was taken.
 pub(super) fn start_on_free<T>(
     config: &Config,
     waiting: &mut Waiting<'_>,
@@ -91,17 +84,12 @@ pub(super) fn start_on_free<T>(
 }
 
 /// Refuses a port that somebody else listens on.
-///
-/// # Errors
-/// [`BrokerError::Config`] with the port, its key, and who has it.
+/// Errors: [`BrokerError::Config`] with the port, its key, and who has it.
 pub(super) fn check(config: &Config) -> Result<(), BrokerError> {
     listener_ports(config).iter().find(|it| it.is_taken()).map_or(Ok(()), |taken| Err(taken.refused()))
 }
 
-/// Refuses ports that each of several nodes would listen on.
-///
-/// # Errors
-/// [`BrokerError::Config`] with the port and its key.
+/// Refuses ports that each of several nodes would listen on. Errors: [`BrokerError::Config`] with the port and its key.
 pub(super) fn check_shared(config: &Config, nodes: u32) -> Result<(), BrokerError> {
     let mut shared = listener_ports(config).into_iter();
     let shared = shared.find(|it| !it.is_of_first_node());
@@ -117,9 +105,7 @@ pub(super) fn check_shared(config: &Config, nodes: u32) -> Result<(), BrokerErro
 
 /// Where a node with this configuration listens beside AMQP, a text for each: `management 127.0.0.1:15672`.
 pub(super) fn listening(config: &Config) -> Vec<String> {
-    let ports = listener_ports(config).into_iter();
-    let of_plugins = ports.filter(|it| !it.key.starts_with("listeners."));
-    let texts = of_plugins.map(|it| {
+    let texts = listener_ports(config).into_iter().filter(|it| !it.key.starts_with("listeners.")).map(|it| {
         let plugin = it.key.split('.').next().unwrap_or_default();
         let ip = it.ip.filter(|ip| !ip.is_unspecified());
         let ip = ip.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
@@ -194,8 +180,7 @@ impl ListenerPort {
     /// The addresses that RabbitMQ would listen on: all of both families where none is named.
     fn addresses(&self) -> Vec<SocketAddr> {
         let all = || vec![IpAddr::from(Ipv6Addr::UNSPECIFIED), Ipv4Addr::UNSPECIFIED.into()];
-        let ips = self.ip.map_or_else(all, |ip| vec![ip]);
-        ips.into_iter().map(|ip| SocketAddr::new(ip, self.port)).collect()
+        self.ip.map_or_else(all, |ip| vec![ip]).into_iter().map(|ip| SocketAddr::new(ip, self.port)).collect()
     }
 
     /// Whether nobody else could listen there now. An address of another machine, or a port that needs more rights, is
@@ -217,8 +202,7 @@ impl ListenerPort {
             Some((pid, name)) => format!("by {name}, process {pid}"),
             None => "by another program".to_owned(),
         };
-        let help = format!("stop that program, or use a free port: broker.config.{key} = N");
-        BrokerError::config(cause, by, help)
+        BrokerError::config(cause, by, format!("stop that program, or use a free port: broker.config.{key} = N"))
     }
 }
 
@@ -285,8 +269,7 @@ mod tests {
                 let refused = check(&config(&[], &settings)).unwrap_err().problem();
                 let cause = format!("port {port} of broker.config.prometheus.tcp.port is taken");
                 assert_eq!(refused.cause, cause);
-                let own = format!("process {}", std::process::id());
-                assert!(refused.value.ends_with(&own), "{refused:?}");
+                assert!(refused.value.ends_with(&format!("process {}", std::process::id())), "{refused:?}");
                 assert!(refused.help.contains("broker.config.prometheus.tcp.port = N"));
             }
             drop(listener);

@@ -145,8 +145,7 @@ impl Setup {
             port: self.control_address.port(),
             network: network(),
         };
-        let reached = serde_json::to_string(&reached).unwrap_or_default();
-        write(NODE_FILE, &reached)?;
+        write(NODE_FILE, &serde_json::to_string(&reached).unwrap_or_default())?;
         let mut plugins: Vec<&str> = config.plugins.iter().map(String::as_str).collect();
         if config.tls && !plugins.contains(&LOGIN_BY_CERTIFICATE) {
             plugins.push(LOGIN_BY_CERTIFICATE);
@@ -353,35 +352,26 @@ fn link_modules(installation: &Installation, node: &Path, patch: Option<&Path>) 
 pub(super) fn check(config: &Config) -> Result<(), BrokerError> {
     for (key, value) in &config.settings {
         if OWN_SETTINGS.iter().any(|own| key.starts_with(own)) {
-            return Err(BrokerError::config(
-                format!("broker.config: {key} cannot be set"),
-                "bellows connects to a managed node as guest, to / on 127.0.0.1 and a free port",
-                "leave it out, or attach to a node of your own",
-            ));
+            let value = "bellows connects to a managed node as guest, to / on 127.0.0.1 and a free port";
+            let help = "leave it out, or attach to a node of your own";
+            return Err(BrokerError::config(format!("broker.config: {key} cannot be set"), value, help));
         }
         if key.is_empty() || key.contains(['\n', '=', '#']) || value.contains('\n') {
-            return Err(BrokerError::config(
-                "broker.config has an entry that rabbitmq.conf cannot hold",
-                format!("{key:?} = {value:?}"),
-                "write a key without = and #, and a value without line breaks",
-            ));
+            let cause = "broker.config has an entry that rabbitmq.conf cannot hold";
+            let help = "write a key without = and #, and a value without line breaks";
+            return Err(BrokerError::config(cause, format!("{key:?} = {value:?}"), help));
         }
     }
     for argument in &config.emulator_arguments {
         if argument.is_empty() || argument.contains(char::is_whitespace) {
-            return Err(BrokerError::config(
-                "RabbitMQ's script splits arguments of the emulator at blanks",
-                format!("{argument:?}"),
-                "give each word by itself, or put the setting into advanced.config",
-            ));
+            let cause = "RabbitMQ's script splits arguments of the emulator at blanks";
+            let help = "give each word by itself, or put the setting into advanced.config";
+            return Err(BrokerError::config(cause, format!("{argument:?}"), help));
         }
     }
     if config.schedulers == Some(0) {
-        return Err(BrokerError::config(
-            "a node without schedulers cannot run",
-            "broker.schedulers is 0",
-            "give at least 1",
-        ));
+        let help = "give at least 1";
+        return Err(BrokerError::config("a node without schedulers cannot run", "broker.schedulers is 0", help));
     }
     Ok(())
 }

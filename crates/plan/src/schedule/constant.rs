@@ -10,9 +10,8 @@ pub(super) struct Constant {
 }
 
 impl Constant {
-    /// Takes the rate as the decimal number that it prints as, for each of `times` producers.
-    /// Plans keep the whole between 1e-6 and 1e9, for which all products below stay within 128
-    /// bits for over 60 years.
+    /// Takes the rate as the decimal number that it prints as, for each of `times` producers. Plans keep the whole
+    /// between 1e-6 and 1e9, for which all products below stay within 128 bits for over 60 years.
     pub(super) fn new(rate: Rate, times: u64) -> Self {
         let (digits, exponent) = decimal(rate.get());
         let digits = digits.saturating_mul(u128::from(times));

@@ -114,8 +114,7 @@ impl DueTimes {
                 // An exponential number of mean 1, by inversion.
                 *sum += Position::of(-random.unit(*count).ln()).0;
                 *count += 1;
-                let position = Position(sum.saturating_mul(u128::from(pacer.producers)));
-                (pacer, *start, position)
+                (pacer, *start, Position(sum.saturating_mul(u128::from(pacer.producers))))
             }
         };
         // The last bit of a root may not turn the order around.
@@ -166,9 +165,7 @@ impl DueTimes {
     }
 
     fn pass_positions(&mut self, end: Time, most: u64) -> u64 {
-        let Steps::Positions { pacer, start, next, step } = &mut self.steps else {
-            return 0;
-        };
+        let Steps::Positions { pacer, start, next, step } = &mut self.steps else { return 0 };
         let ahead = |count: u64| Position(next.0.saturating_add(u128::from(count) * step.0));
         // Whether the `count`-th after this one is due before.
         let is_before = |count: u64| instant(pacer, *start, ahead(count - 1)) < end;
@@ -195,6 +192,5 @@ impl DueTimes {
 
 fn instant(pacer: &Pacer, start: Time, position: Position) -> Time {
     let offset = pacer.instant(position);
-    let due = offset.and_then(|offset| start.0.checked_add(offset));
-    due.map_or(NEVER, Time)
+    offset.and_then(|offset| start.0.checked_add(offset)).map_or(NEVER, Time)
 }

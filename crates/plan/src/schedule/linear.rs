@@ -1,10 +1,9 @@
 //! Rates that change along straight lines: steps, ramps, bursts.
 //!
-//! Counts are whole numbers of `1 / UNIT` messages, so that what lies before a segment, whole
-//! rounds of a repeated course, and every segment of constant rate are exact; only the inverse
-//! inside a slope needs a square root. It is taken from the end at which the rate is lower, where
-//! nothing cancels: four roundings of 2^-53, so less than a nanosecond for slopes of up to
-//! [`LONGEST_SLOPE`].
+//! Counts are whole numbers of `1 / UNIT` messages, so that what lies before a segment, whole rounds of a repeated
+//! course, and every segment of constant rate are exact; only the inverse inside a slope needs a square root. It is
+//! taken from the end at which the rate is lower, where nothing cancels: four roundings of 2^-53, so less than a
+//! nanosecond for slopes of up to [`LONGEST_SLOPE`].
 
 /// Rates are in billionths of a message per second, times in nanoseconds, and areas are doubled,
 /// so that a slope's is a whole number too.

@@ -1,26 +1,10 @@
-//! When messages are due.
-//!
-//! A [`RateProfile`] is a rate over time, `r(t)`. `N(t)` is its integral: how many messages are requested
-//! until `t`. Message `i` of a group (counted from 0) is due when `N` passes `i`, and that instant
-//! is computed from `i` alone, so that nothing is rounded twice and nothing drifts:
-//!
-//! | profile | arithmetic | error of `t_i` |
-//! | --- | --- | --- |
-//! | constant | a ratio of whole numbers | rounded down to 1 ns |
-//! | steps, bursts | whole numbers of 5e-19 messages | rounded down to 1 ns |
-//! | ramp | the same; one square root inside the slope | 1 ns |
-//! | sine | whole periods as above; Newton's method inside one | 1 ns, see [`Sine`](sine) |
-//! | trace | the file's decimal digits | rounded down to 1 ns |
-//!
-//! Rates are the decimal numbers that were requested (0.1 is one tenth, not the binary fraction
-//! next to it). Message `i` belongs to producer `i mod P`: each producer has every `P`-th instant
-//! of the one common schedule, wherever it runs, and so the total is the total however it is
-//! divided.
-//!
-//! With [`Spacing::Poisson`] a producer's `k`-th message is due when `N` passes `P S_k`, where
-//! `S_k` is the sum of `k + 1` exponential numbers of mean 1, kept in 2^-32 and exact: every
-//! producer is a Poisson process of its share of the rate, and so all together are one of the
-//! whole.
+//! When messages are due. A [`RateProfile`] is a rate over time; `N(t)`, its integral, is how many messages are
+//! requested until `t`. Message `i` of a group (from 0) is due when `N` passes `i`, computed from `i` alone: nothing is
+//! rounded twice and nothing drifts, and every profile is exact to 1 ns (see [`Sine`](sine)). Rates are the decimal
+//! numbers that were requested. Message `i` is producer `i mod P`'s, wherever that runs, so the total does not depend
+//! on how it is divided. With [`Spacing::Poisson`] a producer's `k`-th message is due when `N` passes `P S_k`, where
+//! `S_k` is the sum of `k + 1` exponential numbers of mean 1, kept in 2^-32: each producer is a Poisson process of its
+//! share.
 
 mod constant;
 mod due_times;
@@ -55,10 +39,9 @@ pub enum ArrivalProcess {
     Unthrottled,
     /// Open loop: at intended times that do not depend on the broker.
     Scheduled(ArrivalSchedule),
-    /// Closed loop: each producer waits for the answer to its message, then for the think time, then
-    /// sends the next. The think time counts from the answer, so a slow broker is asked less often:
-    /// latencies have coordinated omission by construction. Producers begin spread over the first
-    /// think time.
+    /// Closed loop: each producer waits for the answer to its message, then for the think time, then sends the next.
+    /// The think time counts from the answer, so a slow broker is asked less often: latencies have coordinated omission
+    /// by construction. Producers begin spread over the first think time.
     ThinkTime(Nanos),
 }
 
@@ -194,9 +177,7 @@ impl ArrivalSchedule {
     }
 
     /// The schedule made ready for a group of this many producers.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for rates and lengths that cannot be kept.
+    /// Errors: [`Error::Invalid`] for rates and lengths that cannot be kept.
     pub fn pacer(&self, producers: u64) -> Result<Arc<Pacer>, Error> {
         match self.pacer.get() {
             Some(pacer) if pacer.producers == producers => Ok(Arc::clone(pacer)),

@@ -78,10 +78,8 @@ impl Pacer {
             RateProfile::Sine { mean, amplitude, period } => Curve::Sine(sine_of(*mean, *amplitude, *period, times)?),
             RateProfile::Trace { trace, every } => {
                 if !even {
-                    return Err(Error::invalid(
-                        "a trace has its own times, so it cannot have random arrivals",
-                        "leave arrivals out, or take another shape",
-                    ));
+                    let help = "leave arrivals out, or take another shape";
+                    return Err(Error::invalid("a trace has its own times, so it cannot have random arrivals", help));
                 }
                 Curve::Trace { every: round_of(trace, *every)?, trace: Arc::clone(trace), each: schedule.per_producer }
             }
@@ -132,21 +130,15 @@ impl Pacer {
 }
 
 fn refused_rate(rate: f64) -> Error {
-    Error::invalid(
-        format!("a rate of {rate} messages per second cannot be kept"),
-        "ask for 0.000001 to 1000000000, or for no rate to send unthrottled",
-    )
-    .observed(rate)
+    let help = "ask for 0.000001 to 1000000000, or for no rate to send unthrottled";
+    Error::invalid(format!("a rate of {rate} messages per second cannot be kept"), help).observed(rate)
 }
 
 /// Billionths of a message per second of all producers together.
 fn rate_of(rate: f64, times: u64) -> Result<u64, Error> {
     let whole = billionths(rate, FASTEST).ok_or_else(|| {
-        Error::invalid(
-            format!("a rate of {rate} messages per second cannot be part of a schedule"),
-            "ask for 0 to 1000000000 with at most nine decimal places",
-        )
-        .observed(rate)
+        let cause = format!("a rate of {rate} messages per second cannot be part of a schedule");
+        Error::invalid(cause, "ask for 0 to 1000000000 with at most nine decimal places").observed(rate)
     })?;
     whole
         .checked_mul(times)
@@ -156,11 +148,9 @@ fn rate_of(rate: f64, times: u64) -> Result<u64, Error> {
 
 fn steps_of(steps: &[Step], repeat: bool, times: u64) -> Result<Linear, Error> {
     if steps.is_empty() || steps.len() > MOST_STEPS {
-        return Err(Error::invalid(
-            format!("a schedule of {} steps cannot be kept", steps.len()),
-            format!("give 1 to {MOST_STEPS} steps of a rate and a length"),
-        )
-        .observed(steps.len()));
+        let cause = format!("a schedule of {} steps cannot be kept", steps.len());
+        let help = format!("give 1 to {MOST_STEPS} steps of a rate and a length");
+        return Err(Error::invalid(cause, help).observed(steps.len()));
     }
     let mut parts = Vec::with_capacity(steps.len());
     for step in steps {
@@ -177,11 +167,8 @@ fn steps_of(steps: &[Step], repeat: bool, times: u64) -> Result<Linear, Error> {
     }
     let length = parts.iter().map(|(_, _, ns)| u128::from(*ns)).sum::<u128>();
     if length > LONGEST_CURVE {
-        return Err(Error::invalid(
-            format!("the steps of the schedule last {} s", length / 1_000_000_000),
-            "let them last 30 years at most",
-        )
-        .observed(length / 1_000_000_000));
+        let cause = format!("the steps of the schedule last {} s", length / 1_000_000_000);
+        return Err(Error::invalid(cause, "let them last 30 years at most").observed(length / 1_000_000_000));
     }
     if parts.iter().all(|(from, to, _)| from + to == 0) {
         return Err(Error::invalid("all rates of the schedule are 0", "give at least one step a rate above 0"));
@@ -194,29 +181,23 @@ fn steps_of(steps: &[Step], repeat: bool, times: u64) -> Result<Linear, Error> {
 fn sine_of(mean: f64, amplitude: f64, period: Nanos, times: u64) -> Result<Sine, Error> {
     let (rate, swing) = (rate_of(mean, times)?, rate_of(amplitude, times)?);
     if rate == 0 || swing > rate {
-        return Err(Error::invalid(
-            format!("a sine of mean {mean} and amplitude {amplitude} would go below 0"),
-            "give a mean above 0 and an amplitude from 0 to the mean",
-        )
-        .observed(amplitude));
+        let cause = format!("a sine of mean {mean} and amplitude {amplitude} would go below 0");
+        let help = "give a mean above 0 and an amplitude from 0 to the mean";
+        return Err(Error::invalid(cause, help).observed(amplitude));
     }
     if period.0 == 0 || period.0 > LONGEST_SLOPE {
-        return Err(Error::invalid(
-            format!("a sine cannot have a period of {period}"),
-            "give a period above 0 and of at most 10 days (240h)",
-        )
-        .observed(period));
+        let help = "give a period above 0 and of at most 10 days (240h)";
+        return Err(Error::invalid(format!("a sine cannot have a period of {period}"), help).observed(period));
     }
     Ok(Sine::new(rate, swing, period.0))
 }
 
 fn round_of(trace: &Trace, every: Option<Nanos>) -> Result<Option<u64>, Error> {
     match every {
-        Some(every) if every.0 < trace.last() || every.0 == 0 => Err(Error::invalid(
-            format!("the trace lasts {} and cannot start over every {every}", Nanos(trace.last())),
-            "let it start over after its own length at least",
-        )
-        .observed(every)),
+        Some(every) if every.0 < trace.last() || every.0 == 0 => {
+            let cause = format!("the trace lasts {} and cannot start over every {every}", Nanos(trace.last()));
+            Err(Error::invalid(cause, "let it start over after its own length at least").observed(every))
+        }
         every => Ok(every.map(|every| every.0)),
     }
 }
@@ -237,10 +218,7 @@ struct Asked {
 }
 
 impl Requested {
-    /// All that a schedule asks for.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for a schedule that cannot be kept.
+    /// All that a schedule asks for. Errors: [`Error::Invalid`] for a schedule that cannot be kept.
     pub fn of(schedule: &ArrivalSchedule) -> Result<Self, Error> {
         let mut requested = Self::default();
         requested.add(schedule.pacer(1)?, None, Vec::new());
@@ -254,8 +232,7 @@ impl Requested {
     /// Messages requested between two instants after the start: the integral of the rate, up to
     /// the message count. Random arrivals deviate from it: see [`Self::deviation`].
     pub fn messages(&self, from: Nanos, to: Nanos) -> f64 {
-        let groups = self.groups.iter();
-        groups.map(|group| group.between(from, to)).sum()
+        self.groups.iter().map(|group| group.between(from, to)).sum()
     }
 
     /// The share of the time between two instants in which messages are due: less than 1 only where all groups reach
@@ -265,8 +242,7 @@ impl Requested {
             all if all > 0.0 => group.between(from, to) / all,
             _ => 1.0,
         };
-        let shares = self.groups.iter().map(share);
-        shares.reduce(f64::max).unwrap_or(1.0)
+        self.groups.iter().map(share).reduce(f64::max).unwrap_or(1.0)
     }
 
     /// The standard deviation of the number of messages due between two instants: 0 unless arrivals

@@ -1,9 +1,7 @@
-//! A rate that swings: `mean + amplitude sin(2 pi t / period)`.
-//!
-//! Whole periods are counted in whole numbers and so are exact however long the run. Inside one,
-//! `N(t) = mean t + amplitude period / pi sin^2(pi t / period)` is inverted by Newton's method
-//! inside a bracket, to less than a nanosecond where the rate is above a hundredth of its mean;
-//! where the amplitude equals the mean and the rate touches zero, to a millionth of a message.
+//! A rate that swings: `mean + amplitude sin(2 pi t / period)`. Whole periods are counted in whole numbers and so are
+//! exact. Inside one, `N(t) = mean t + amplitude period / pi sin^2(pi t / period)` is inverted by Newton's method
+//! inside a bracket, to less than a nanosecond where the rate is above a hundredth of its mean; where the rate touches
+//! zero, to a millionth of a message.
 
 use std::f64::consts::PI;
 
@@ -34,8 +32,7 @@ impl Sine {
     fn count(self, x: f64) -> (f64, f64) {
         let (mean, amplitude, period) = (self.mean as f64, self.amplitude as f64, self.period as f64);
         let (sin, cos) = (PI * x / period).sin_cos();
-        let count = 2.0 * (mean * x + amplitude * period / PI * sin * sin);
-        (count, 2.0 * (mean + amplitude * 2.0 * sin * cos))
+        (2.0 * (mean * x + amplitude * period / PI * sin * sin), 2.0 * (mean + amplitude * 2.0 * sin * cos))
     }
 
     /// See [`super::linear::Linear::instant`].

@@ -114,8 +114,7 @@ fn a_long_run_does_not_drift() {
 fn no_shape_drifts_over_a_million_million_messages() {
     const MANY: u64 = 1_000_000_000_000;
     let at = |schedule: &ArrivalSchedule, message: u64| {
-        let pacer = schedule.pacer(1).unwrap();
-        pacer.instant(Position::whole(message)).unwrap()
+        schedule.pacer(1).unwrap().instant(Position::whole(message)).unwrap()
     };
     // A million a second: 10^6 s.
     assert_eq!(at(&of(constant(1e6)), MANY), 1_000_000 * SECOND);

@@ -24,28 +24,19 @@ impl Trace {
     /// A line that is longer is no time and size.
     const LONGEST_LINE: u64 = 256;
 
-    /// Reads a file of lines `seconds` or `seconds,bytes`. Times count from the start of the load;
-    /// a first line without digits, empty lines and lines that begin with `#` are passed over.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] where the file cannot be read, or with the first line that makes no
-    /// sense: its number, its text, and what would do.
+    /// Reads a file of lines `seconds` or `seconds,bytes`. Times count from the start of the load; a first line without
+    /// digits, empty lines and lines that begin with `#` are passed over. Errors: [`Error::Invalid`] where the file
+    /// cannot be read, or with the first line that makes no sense: its number, its text, and what would do.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let name = path.display().to_string();
         let file = File::open(path).map_err(|error| {
-            Error::Invalid(Problem::new(
-                format!("cannot read the trace {name}"),
-                error,
-                "name a file with one message per line: seconds,bytes",
-            ))
+            let help = "name a file with one message per line: seconds,bytes";
+            Error::Invalid(Problem::new(format!("cannot read the trace {name}"), error, help))
         })?;
         Self::parse(BufReader::with_capacity(1 << 18, file), &name)
     }
 
     /// See [`Self::read`]; `name` stands in errors.
-    ///
-    /// # Errors
-    /// As [`Self::read`].
     pub fn parse(mut lines: impl BufRead, name: &str) -> Result<Self, Error> {
         let mut trace = Self::default();
         let mut line = Vec::new();
@@ -54,21 +45,15 @@ impl Trace {
             line.clear();
             let read = lines.by_ref().take(Self::LONGEST_LINE).read_until(b'\n', &mut line);
             let read = read.map_err(|error| {
-                Error::Invalid(Problem::new(
-                    format!("cannot read the trace {}", place()),
-                    error,
-                    "name a file with one message per line: seconds,bytes",
-                ))
+                let help = "name a file with one message per line: seconds,bytes";
+                Error::Invalid(Problem::new(format!("cannot read the trace {}", place()), error, help))
             })?;
             if read == 0 {
                 break;
             }
             if read as u64 == Self::LONGEST_LINE && line.last() != Some(&b'\n') {
-                return Err(Error::Invalid(Problem::new(
-                    place(),
-                    format!("the line is longer than {} bytes", Self::LONGEST_LINE - 1),
-                    "write one message per line: seconds,bytes",
-                )));
+                let value = format!("the line is longer than {} bytes", Self::LONGEST_LINE - 1);
+                return Err(Error::Invalid(Problem::new(place(), value, "write one message per line: seconds,bytes")));
             }
             let text = String::from_utf8_lossy(&line);
             let text = text.trim();
@@ -79,11 +64,8 @@ impl Trace {
             trace.add(text).map_err(|(what, help)| Error::Invalid(Problem::new(place(), what, help)))?;
         }
         if trace.times.is_empty() {
-            return Err(Error::invalid(
-                format!("the trace {name} has no message"),
-                "write one message per line: seconds,bytes",
-            )
-            .observed(name));
+            let help = "write one message per line: seconds,bytes";
+            return Err(Error::invalid(format!("the trace {name} has no message"), help).observed(name));
         }
         trace.times.shrink_to_fit();
         trace.sizes.shrink_to_fit();
@@ -91,10 +73,7 @@ impl Trace {
     }
 
     fn add(&mut self, text: &str) -> Result<(), (String, &'static str)> {
-        let (time, size) = match text.split_once(',') {
-            Some((time, size)) => (time.trim(), Some(size.trim())),
-            None => (text, None),
-        };
+        let (time, size) = text.split_once(',').map_or((text, None), |(time, size)| (time.trim(), Some(size.trim())));
         let at = seconds(time).ok_or_else(|| {
             let time: String = time.chars().take(60).collect();
             (format!("{time:?} is no time"), "write seconds since the start of the load as digits, such as 12.345")
@@ -181,10 +160,7 @@ impl Trace {
 
     /// Messages until `t` ns after the start.
     pub(super) fn until(&self, t: u64, every: Option<u64>) -> f64 {
-        let (rounds, rest) = match every {
-            Some(every) => (t / every.max(1), t % every.max(1)),
-            None => (0, t),
-        };
+        let (rounds, rest) = every.map_or((0, t), |every| (t / every.max(1), t % every.max(1)));
         let within = self.times.partition_point(|time| *time < rest);
         rounds as f64 * self.times.len() as f64 + within as f64
     }
@@ -199,8 +175,7 @@ mod tests {
     }
 
     fn refused(text: &str) -> String {
-        let error = parse(text).unwrap_err();
-        error.problem().sentence()
+        parse(text).unwrap_err().problem().sentence()
     }
 
     #[test]

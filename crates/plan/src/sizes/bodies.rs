@@ -23,11 +23,8 @@ impl Bodies {
         Self { bodies }
     }
 
-    /// Reads files in the order given; of a folder all of them, in the order of their names.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] with the path, where something cannot be read, is no file, or is too
-    /// large to be kept in memory (1 GiB in all).
+    /// Reads files in the order given; of a folder all of them, in the order of their names. Errors: [`Error::Invalid`]
+    /// with the path, where something cannot be read, is no file, or is too large to be kept in memory (1 GiB in all).
     pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Self, Error> {
         let mut files = Vec::new();
         for path in paths.iter().map(AsRef::as_ref) {
@@ -42,11 +39,9 @@ impl Bodies {
 
     fn read_files(files: &[PathBuf]) -> Result<Self, Error> {
         if files.is_empty() || files.len() > MOST_BODIES {
-            return Err(Error::invalid(
-                format!("cannot take message bodies from {} files", files.len()),
-                format!("name 1 to {MOST_BODIES} files, or a folder with as many"),
-            )
-            .observed(files.len()));
+            let cause = format!("cannot take message bodies from {} files", files.len());
+            let help = format!("name 1 to {MOST_BODIES} files, or a folder with as many");
+            return Err(Error::invalid(cause, help).observed(files.len()));
         }
         let mut left = MOST_BYTES;
         let mut bodies = Vec::with_capacity(files.len());
@@ -57,11 +52,8 @@ impl Bodies {
                 return Err(failed(file, &"it is no regular file"));
             }
             left = left.checked_sub(facts.len()).ok_or_else(|| {
-                Error::invalid(
-                    format!("the message bodies up to {} have more than {MOST_BYTES} bytes", file.display()),
-                    "take fewer or smaller files: they are kept in memory",
-                )
-                .observed(file.display())
+                let cause = format!("the message bodies up to {} have more than {MOST_BYTES} bytes", file.display());
+                Error::invalid(cause, "take fewer or smaller files: they are kept in memory").observed(file.display())
             })?;
             let content = std::fs::read(file).map_err(|e| failed(file, &e))?;
             bodies.push(content.into_boxed_slice());
@@ -108,11 +100,8 @@ fn files_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
 }
 
 fn failed(path: &Path, cause: &dyn std::fmt::Display) -> Error {
-    Error::Invalid(Problem::new(
-        format!("cannot read message bodies from {}", path.display()),
-        cause,
-        "name a file, or a folder of files, that may be read",
-    ))
+    let help = "name a file, or a folder of files, that may be read";
+    Error::Invalid(Problem::new(format!("cannot read message bodies from {}", path.display()), cause, help))
 }
 
 /// The smallest document: `{"abcd":"e"}`.
@@ -147,10 +136,7 @@ impl Json {
         Self { size, count: 100, fields: 1_000, seed: 0 }
     }
 
-    /// Makes the documents.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for documents that cannot be made or kept in memory.
+    /// Makes the documents. Errors: [`Error::Invalid`] for documents that cannot be made or kept in memory.
     pub fn bodies(&self) -> Result<Bodies, Error> {
         self.validate()?;
         let pool = Pool::new(self.fields, self.seed);
@@ -171,23 +157,17 @@ impl Json {
         }
         for (what, number) in [("JSON documents", self.count), ("names", self.fields)] {
             if number == 0 || number > MOST_BODIES {
-                return Err(Error::invalid(
-                    format!("{number} {what} cannot be made"),
-                    format!("ask for 1 to {MOST_BODIES}"),
-                )
-                .observed(number));
+                let help = format!("ask for 1 to {MOST_BODIES}");
+                return Err(Error::invalid(format!("{number} {what} cannot be made"), help).observed(number));
             }
         }
         let bytes = (self.size as u64).saturating_mul(self.count as u64);
         if bytes > MOST_BYTES {
-            return Err(Error::invalid(
-                format!(
-                    "{} JSON documents of {} bytes are {bytes} bytes, and {MOST_BYTES} are the most",
-                    self.count, self.size
-                ),
-                "ask for fewer or smaller ones: they are kept in memory",
-            )
-            .observed(bytes));
+            let cause = format!(
+                "{} JSON documents of {} bytes are {bytes} bytes, and {MOST_BYTES} are the most",
+                self.count, self.size
+            );
+            return Err(Error::invalid(cause, "ask for fewer or smaller ones: they are kept in memory").observed(bytes));
         }
         Ok(())
     }
@@ -230,8 +210,7 @@ impl Pool {
             // At least one byte of a value.
             let name = name.get(..left - AROUND - 1).unwrap_or(&name);
             let rest = left - AROUND - name.len();
-            let value = text(Random::new(random.word(1 << 40), 0), rest, LETTERS.len());
-            put(&mut out, name, &value);
+            put(&mut out, name, &text(Random::new(random.word(1 << 40), 0), rest, LETTERS.len()));
             break;
         }
         out.push(b'}');
@@ -259,10 +238,7 @@ fn put(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 
 /// A word of the first `letters` letters.
 fn text(random: Random, len: usize, letters: usize) -> Vec<u8> {
-    let letter = |n: usize| {
-        let at = random.word(n as u64 + 1) as usize % letters;
-        LETTERS.get(at).copied().unwrap_or(b'a')
-    };
+    let letter = |n: usize| LETTERS.get(random.word(n as u64 + 1) as usize % letters).copied().unwrap_or(b'a');
     (0..len).map(letter).collect()
 }
 

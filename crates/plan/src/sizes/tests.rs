@@ -102,8 +102,7 @@ fn sizes_change_with_the_intended_time() {
         let steps = steps.clone();
         let sizes = Sizes::Steps { steps, repeat };
         assert_eq!(sizes.range(), (12, 2_000));
-        let stock = Stock::new(&sizes, None).unwrap();
-        stock.contents(0, 0, 1).body(7, Nanos(ns)).len()
+        Stock::new(&sizes, None).unwrap().contents(0, 0, 1).body(7, Nanos(ns)).len()
     };
     let second = Nanos::SECOND.0;
     assert_eq!(at(true, 0), 100);
@@ -162,7 +161,6 @@ fn what_cannot_be_sent_is_refused() {
     refused(random(Distribution::Uniform { min: 30, max: 20 }), "from 30 to 20");
     refused(random(Distribution::Weighted(vec![(20, 0.0)])), "weights");
     refused(random(Distribution::Weighted(vec![(20, f64::NAN)])), "weights");
-    let normal = Distribution::Normal { mean: f64::NAN, deviation: 1.0, min: 12, max: 20 };
-    refused(random(normal), "with NaN");
+    refused(random(Distribution::Normal { mean: f64::NAN, deviation: 1.0, min: 12, max: 20 }), "with NaN");
     assert!(Sizes::Fixed(1).validate(false).is_ok());
 }

@@ -160,7 +160,7 @@ impl Player<'_> {
         if faults.is_empty() {
             return;
         }
-        if let Err(error) = self.broker.inject(Fault::Begin(begin)) {
+        if let Err(error) = self.broker.inject(0, Fault::Begin(begin)) {
             let failed = |fault| self.say_failed(fault, false, &error);
             return faults.iter().for_each(failed);
         }
@@ -201,7 +201,7 @@ impl Player<'_> {
                 if fault.kind == RunFault::Kill {
                     self.say(FaultEvent::Kills(Killed { node, at, cpu }));
                 }
-                let done = self.broker.inject_at(node, first);
+                let done = self.broker.inject(node, first);
                 if let (Err(_), RunFault::Kill, Some(pid)) = (&done, fault.kind, process) {
                     self.say(FaultEvent::Survives { node, pid });
                 }
@@ -242,7 +242,7 @@ impl Player<'_> {
                 let at = Clock.now();
                 self.say(FaultEvent::Starts(Starter { node, pid, at }));
             }
-            self.broker.inject_at(node, last)?;
+            self.broker.inject(node, last)?;
         }
         if !length.is_zero() {
             let now = Clock.now();

@@ -37,11 +37,7 @@ impl Broker for Nodes {
         Processes { further: vec![None, Some(SURVIVOR)], ..Processes::default() }
     }
 
-    fn inject(&mut self, _fault: Fault) -> Result<(), BrokerError> {
-        Ok(())
-    }
-
-    fn inject_at(&mut self, node: usize, fault: Fault) -> Result<(), BrokerError> {
+    fn inject(&mut self, node: usize, fault: Fault) -> Result<(), BrokerError> {
         match (node, fault) {
             (GONE, _) => Err(BrokerError::Fault("it is gone".into())),
             (SLOW, Fault::Restart) => {

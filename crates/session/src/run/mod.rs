@@ -138,7 +138,7 @@ pub fn run(
     let prepared = preparing::prepare(experiment, options, control, observer)?;
     let data = prepared.as_ref().map(|it| &it.data);
     let exe = &options.bellows_exe;
-    let mut broker = brokers::start_with(experiment, data, exe, control, &mut starting(observer))?;
+    let mut broker = brokers::start(experiment, data, exe, control, &mut starting(observer))?;
     let outcome = run_on(&mut *broker, experiment, options, control, observer);
     if broker.identity() != &Identity::default() {
         observer.step(&format!("stopping {}", broker.identity().product));

@@ -123,7 +123,7 @@ impl Maker<'_> {
             parent: Some(self.folder.dir().to_owned()),
             prepared_by: String::new(),
         };
-        let broker = brokers::start_with(&filler, Some(&data), bellows_exe, control, &mut starting(observer))?;
+        let broker = brokers::start(&filler, Some(&data), bellows_exe, control, &mut starting(observer))?;
         let filled = fill(self.experiment, broker.endpoint(), control, observer)?;
         observer.step("stopping the broker");
         let part = self.folder.begin(self.key)?;

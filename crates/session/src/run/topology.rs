@@ -150,7 +150,7 @@ mod tests {
             Processes::default()
         }
 
-        fn inject(&mut self, _fault: Fault) -> Result<(), BrokerError> {
+        fn inject(&mut self, _node: usize, _fault: Fault) -> Result<(), BrokerError> {
             self.unanswered()
         }
 

@@ -4,7 +4,6 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use brokers::guardian;
 use experiment::{Experiment, ExperimentError, Origin, read_faults};
 use measure::Problem;
 use stacks::ProfileError;
@@ -78,20 +77,20 @@ fn of_the_profiler() -> Vec<Problem> {
 fn of_brokers() -> Vec<Problem> {
     let log = "a line of its log".to_owned();
     let kinds = [
-        brokers::BrokerError::NotInstalled { product: "RabbitMQ", looked_for: vec![path()], help: "install it" },
-        brokers::BrokerError::NoErlang { rabbitmq: path(), searched: "/bin".to_owned() },
-        brokers::BrokerError::NoSpace { product: "RabbitMQ", directory: path(), free_mb: 3, needed_mb: 300 },
+        brokers::BrokerError::not_installed("RabbitMQ", &[path()], "install it"),
+        brokers::BrokerError::no_erlang(&path(), "/bin"),
+        brokers::BrokerError::no_space("RabbitMQ", &path(), 3_000_000, 300_000_000),
         brokers::BrokerError::Exited { product: "RabbitMQ", status: "exit status 1".to_owned(), log: log.clone() },
-        brokers::BrokerError::NotReady { product: "RabbitMQ", waited: Duration::from_secs(60), log },
+        brokers::BrokerError::not_ready("RabbitMQ", Duration::from_secs(60), log),
         brokers::BrokerError::Cancelled,
-        brokers::BrokerError::from(guardian::GuardianError::Failed("it was killed".to_owned())),
+        brokers::BrokerError::guard("it was killed"),
         brokers::BrokerError::Control {
             asked_for: "its queues and bindings",
             reason: "no answer within 20 s".to_owned(),
             timed_out: true,
         },
         brokers::BrokerError::Fault("the broker is gone".to_owned()),
-        brokers::BrokerError::from(guardian::GuardianError::Io { action: "create", path: path(), source: full() }),
+        brokers::BrokerError::Guard(Problem::io("create", &path(), &full())),
     ];
     kinds.iter().map(brokers::BrokerError::problem).collect()
 }

@@ -46,27 +46,18 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// Reads the certificates.
-    ///
-    /// # Errors
-    /// Files that cannot be read or used, and a name that TLS cannot ask for.
+    /// Reads the certificates. Errors: files that cannot be read or used, and a name that TLS cannot ask for.
     pub fn new(tls: &ClientTls, host: &str) -> Result<Self, Problem> {
         let name = tls.server_name.as_deref().unwrap_or(host);
         let name = ServerName::try_from(name.to_owned()).map_err(|_| {
-            Problem::new(
-                format!("{name:?} is neither a host name nor an address, as TLS needs one"),
-                "",
-                "give the name that the broker's certificate is for with --sni NAME (broker.sni)",
-            )
+            let help = "give the name that the broker's certificate is for with --sni NAME (broker.sni)";
+            Problem::new(format!("{name:?} is neither a host name nor an address, as TLS needs one"), "", help)
         })?;
         let config = Arc::new(tls.config()?);
         Ok(Self { config, name })
     }
 
-    /// Begins a connection's session.
-    ///
-    /// # Errors
-    /// A configuration that allows nothing.
+    /// Begins a connection's session. Errors: a configuration that allows nothing.
     pub fn session(&self) -> Result<ClientSession, TlsError> {
         ClientSession::client(Arc::clone(&self.config), self.name.clone()).map_err(TlsError::Protocol)
     }
@@ -107,11 +98,8 @@ impl ClientTls {
         if accepted > 0 {
             return Ok(roots);
         }
-        Err(Problem::new(
-            "this machine has no certificate authorities that could be trusted",
-            "",
-            "install them (apt-get install ca-certificates), or name one with --ca FILE (broker.ca)",
-        ))
+        let help = "install them (apt-get install ca-certificates), or name one with --ca FILE (broker.ca)";
+        Err(Problem::new("this machine has no certificate authorities that could be trusted", "", help))
     }
 }
 

@@ -22,8 +22,7 @@ const TRUST: &str = "name the authority that issued the broker's certificate wit
                      (broker.ca), or give up the check with --insecure";
 const CLIENT: &str = "the broker wants a client certificate from an authority that it trusts: give \
                       --cert FILE and --key FILE (broker.cert, broker.key)";
-const NAME: &str = "write the name that the certificate is for into the URL, or give it with --sni \
-                    NAME (broker.sni)";
+const NAME: &str = "write the name that the certificate is for into the URL, or give it with --sni NAME (broker.sni)";
 const PORT: &str = "check the port: RabbitMQ has TLS on 5671 (amqps) and 15671 (https), and none on 5672 and 15672";
 
 impl TlsError {
@@ -41,8 +40,7 @@ impl TlsError {
                     "after {bytes} bytes a message of the handshake is not whole, and the longest \
                      that TLS needs have 65535"
                 ),
-                "let the broker show a shorter chain of certificates: its own and those of the \
-                 authorities in between",
+                "let the broker show a shorter chain of certificates: its own and those of the authorities in between",
             ),
             Self::Unfinished(what) => (format!("TLS was not agreed on: {what}"), PORT),
             Self::Protocol(Rustls::InvalidCertificate(error)) => certificate(error),
@@ -106,8 +104,7 @@ fn refusal(alert: AlertDescription) -> (String, &'static str) {
         | AlertDescription::AccessDenied => CLIENT,
         AlertDescription::UnrecognisedName => NAME,
         AlertDescription::HandshakeFailure => {
-            "the broker's log says why: often no client certificate (--cert, --key), or no cipher \
-             in common"
+            "the broker's log says why: often no client certificate (--cert, --key), or no cipher in common"
         }
         _ => "the broker's log says why",
     };

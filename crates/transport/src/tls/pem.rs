@@ -13,8 +13,7 @@ const KEY: &str = "give a PEM file with -----BEGIN PRIVATE KEY----- (openssl pke
 
 /// The TLS library offers no version.
 pub(super) fn unsupported(error: rustls::Error) -> Problem {
-    let help = "this is a defect of bellows, please report it";
-    Problem::new("no TLS version can be used", error, help)
+    Problem::new("no TLS version can be used", error, "this is a defect of bellows, please report it")
 }
 
 /// Reads all certificates of a file; at least one.
@@ -22,8 +21,7 @@ pub(super) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, 
     let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let found = read.map_err(|error| unreadable(file, "a certificate", &error, CERTIFICATE))?;
     if found.is_empty() {
-        let cause = format!("{} holds no certificate", file.display());
-        return Err(Problem::new(cause, "", CERTIFICATE));
+        return Err(Problem::new(format!("{} holds no certificate", file.display()), "", CERTIFICATE));
     }
     Ok(found)
 }
@@ -33,11 +31,8 @@ pub(super) fn authorities(file: &Path) -> Result<RootCertStore, Problem> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(file)? {
         roots.add(certificate).map_err(|error| {
-            Problem::new(
-                format!("{} is not an authority's certificate", file.display()),
-                error,
-                "give the PEM file of the authority that issued the other side's certificate",
-            )
+            let help = "give the PEM file of the authority that issued the other side's certificate";
+            Problem::new(format!("{} is not an authority's certificate", file.display()), error, help)
         })?;
     }
     Ok(roots)
@@ -55,11 +50,8 @@ pub(super) fn identity(
 
 /// A certificate and a key that do not fit together.
 pub(super) fn mismatch(certificate: &Path, key: &Path, error: &rustls::Error) -> Problem {
-    Problem::new(
-        format!("the certificate {} and the key {} cannot be used", certificate.display(), key.display()),
-        error,
-        "give a certificate and the key that it was made for",
-    )
+    let cause = format!("the certificate {} and the key {} cannot be used", certificate.display(), key.display());
+    Problem::new(cause, error, "give a certificate and the key that it was made for")
 }
 
 fn unreadable(file: &Path, what: &str, error: &PemError, help: &str) -> Problem {

@@ -38,19 +38,13 @@ pub struct Acceptor {
 }
 
 impl Acceptor {
-    /// Reads the certificates.
-    ///
-    /// # Errors
-    /// Files that cannot be read or used.
+    /// Reads the certificates. Errors: files that cannot be read or used.
     pub fn new(tls: &ServerTls) -> Result<Self, Problem> {
         let config = Arc::new(tls.config()?);
         Ok(Self { config })
     }
 
-    /// Begins a connection's session.
-    ///
-    /// # Errors
-    /// A configuration that allows nothing.
+    /// Begins a connection's session. Errors: a configuration that allows nothing.
     pub fn session(&self) -> Result<ServerSession, TlsError> {
         ServerSession::server(Arc::clone(&self.config)).map_err(TlsError::Protocol)
     }
@@ -69,11 +63,8 @@ impl ServerTls {
                 let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
                 let verifier = if clients.required { verifier } else { verifier.allow_unauthenticated() };
                 let verifier = verifier.build().map_err(|error| {
-                    Problem::new(
-                        format!("{} cannot be used", clients.authorities.display()),
-                        error,
-                        "give the PEM file of the authority that issues the clients' certificates",
-                    )
+                    let help = "give the PEM file of the authority that issues the clients' certificates";
+                    Problem::new(format!("{} cannot be used", clients.authorities.display()), error, help)
                 })?;
                 builder.with_client_cert_verifier(verifier)
             }

@@ -1,17 +1,8 @@
-//! One connection's TLS, without the socket: encrypted bytes in, plain ones out, and back; the
-//! client's side and the server's.
-//!
-//! Bytes are decrypted in the buffer that they were read to, which all connections of a thread
-//! share. A session keeps only the start of a record whose rest has not come, and in the handshake
-//! that of a message, which may be cut into many records. What is given to
-//! [`Session::seal`] becomes records of up to 16 KiB at once, so that nothing waits in between:
-//! what is not in [`Session::pending`] is on its way or with the caller. `rustls` allocates once
-//! per record, never per message.
-//!
-//! ```text
-//! socket --> [held | read] --receive--> plain
-//! socket <-- pending <-----seal-------- plain
-//! ```
+//! One connection's TLS, either side, without the socket: encrypted bytes in, plain ones out, and back. Bytes are
+//! decrypted in the buffer that they were read to, which all connections of a thread share; a session keeps only the
+//! start of a record or handshake message whose rest has not come. What is given to [`Session::seal`] becomes records
+//! of up to 16 KiB at once: what is not in [`Session::pending`] is on its way or with the caller. `rustls` allocates
+//! once per record.
 
 use std::sync::Arc;
 
@@ -102,10 +93,7 @@ pub struct Session<S> {
 }
 
 impl ClientSession {
-    /// Queues the first flight.
-    ///
-    /// # Errors
-    /// A configuration that allows nothing.
+    /// Queues the first flight. Errors: a configuration that allows nothing.
     pub fn client(config: Arc<ClientConfig>, name: ServerName<'static>) -> Result<Self, rustls::Error> {
         let mut session = Self::new(UnbufferedClientConnection::new(config, name)?);
         session.drive(&mut [], &mut [])?;
@@ -114,10 +102,7 @@ impl ClientSession {
 }
 
 impl ServerSession {
-    /// Waits for the client's first flight.
-    ///
-    /// # Errors
-    /// A configuration that allows nothing.
+    /// Waits for the client's first flight. Errors: a configuration that allows nothing.
     pub fn server(config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
         Ok(Self::new(UnbufferedServerConnection::new(config)?))
     }
@@ -148,12 +133,9 @@ impl<S: Side> Session<S> {
         room.get_mut(..size).unwrap_or_default()
     }
 
-    /// Decrypts `buffer`, which begins with what [`Self::room`] put there, followed by `read`
-    /// bytes; returns how many bytes of `plain` it filled. `plain` is as long as `buffer`.
-    ///
-    /// # Errors
-    /// What is not TLS, what TLS refuses, and what is longer than anything that it allows;
-    /// [`Self::pending`] tells the other side why.
+    /// Decrypts `buffer`, which begins with what [`Self::room`] put there, followed by `read` bytes; returns how many
+    /// bytes of `plain` it filled. `plain` is as long as `buffer`. Errors: what is not TLS, what TLS refuses, and what
+    /// is longer than anything that it allows; [`Self::pending`] tells the other side why.
     pub fn receive(&mut self, buffer: &mut [u8], read: usize, plain: &mut [u8]) -> Result<usize, TlsError> {
         let filled = (self.held.len() + read).min(buffer.len());
         let cipher = buffer.get_mut(..filled).unwrap_or_default();
@@ -183,9 +165,7 @@ impl<S: Side> Session<S> {
     #[cold]
     fn say_why(&mut self) {
         while self.connection.common().wants_write() {
-            let Ok(ConnectionState::EncodeTlsData(mut data)) = self.connection.process(&mut []).state else {
-                return;
-            };
+            let Ok(ConnectionState::EncodeTlsData(mut data)) = self.connection.process(&mut []).state else { return };
             if encode(&mut self.sealed, |room| data.encode(room)).is_err() {
                 return;
             }
@@ -215,11 +195,8 @@ impl<S: Side> Session<S> {
         self.connection.common().peer_certificates()?.first()
     }
 
-    /// Encrypts the start of `plain`, where nothing is pending and the handshake is over; returns
-    /// how many bytes it took.
-    ///
-    /// # Errors
-    /// A session that has failed.
+    /// Encrypts the start of `plain`, where nothing is pending and the handshake is over; returns how many bytes it
+    /// took. Errors: a session that has failed.
     pub fn seal(&mut self, plain: &[u8]) -> Result<usize, TlsError> {
         if !self.open || self.failed || !self.pending().is_empty() || plain.is_empty() {
             return Ok(0);
@@ -245,16 +222,12 @@ impl<S: Side> Session<S> {
                     self.sealed.truncate(start + *written.as_ref().unwrap_or(&0));
                     match written {
                         Ok(_) => return Ok(plain.len()),
-                        Err(EncryptError::EncryptExhausted) => {
-                            return Err(rustls::Error::EncryptError);
-                        }
+                        Err(EncryptError::EncryptExhausted) => return Err(rustls::Error::EncryptError),
                         // A configuration with short records adds more to them.
                         Err(EncryptError::InsufficientSize(size)) if size.required_size > room => {
                             room = size.required_size;
                         }
-                        Err(EncryptError::InsufficientSize(size)) => {
-                            return Err(too_small(size.required_size));
-                        }
+                        Err(EncryptError::InsufficientSize(size)) => return Err(too_small(size.required_size)),
                     }
                 }
                 ConnectionState::EncodeTlsData(mut data) => {
@@ -267,8 +240,7 @@ impl<S: Side> Session<S> {
         }
     }
 
-    /// Takes the connection as far as `cipher` leads; how much of it was used, and how much of
-    /// `plain` was filled.
+    /// Takes the connection as far as `cipher` leads; how much of it was used, and how much of `plain` was filled.
     fn drive(&mut self, cipher: &mut [u8], plain: &mut [u8]) -> Result<(usize, usize), rustls::Error> {
         let (mut used, mut produced) = (0, 0);
         loop {
@@ -375,9 +347,7 @@ fn too_small(needed: usize) -> rustls::Error {
 
 /// Records begin with their type: 20 to 23 (RFC 8446, 5.1).
 fn not_tls(bytes: &[u8]) -> Result<(), TlsError> {
-    let Some(first) = bytes.first().filter(|first| !(20..=23).contains(*first)) else {
-        return Ok(());
-    };
+    let Some(first) = bytes.first().filter(|first| !(20..=23).contains(*first)) else { return Ok(()) };
     let name = match first {
         b'A' if bytes.starts_with(b"AMQP") => "AMQP without TLS",
         b'H' if bytes.starts_with(b"HTTP") => "HTTP without TLS",

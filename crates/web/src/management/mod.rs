@@ -83,19 +83,13 @@ impl From<RequestError> for Problem {
 }
 
 /// Whether a text is the address of an API, without a login in it.
-///
-/// # Errors
-/// Why not, and how it is written.
 pub fn check_url(url: &str, login: &str) -> Result<(), Problem> {
     let refuse = |why: &str, help: &str| {
         let shown = crate::redact::url(url);
-        let cause = format!("{shown} is not the address of a management API");
-        Err(Problem::new(cause, why, help))
+        Err(Problem::new(format!("{shown} is not the address of a management API"), why, help))
     };
     const EXAMPLE: &str = "write it as http://localhost:15672";
-    let Ok(uri) = url.trim().parse::<Uri>() else {
-        return refuse("it is not a URL", EXAMPLE);
-    };
+    let Ok(uri) = url.trim().parse::<Uri>() else { return refuse("it is not a URL", EXAMPLE) };
     if !matches!(uri.scheme_str(), Some("http" | "https")) {
         return refuse("it does not begin with http:// or https://", EXAMPLE);
     }
@@ -110,10 +104,7 @@ pub fn check_url(url: &str, login: &str) -> Result<(), Problem> {
 }
 
 impl Management {
-    /// The API at an address; nothing is asked yet.
-    ///
-    /// # Errors
-    /// The address or the certificates make no sense.
+    /// The API at an address; nothing is asked yet. Errors: the address or the certificates make no sense.
     pub fn new(options: &ManagementOptions) -> Result<Self, Problem> {
         check_url(&options.url, options.remedy.login)?;
         let tls = trust(options.ca.as_deref(), options.insecure)?;
@@ -150,8 +141,7 @@ impl Management {
         let deadline = Instant::now() + self.timeout;
         let mut answer = self.send(method, path, body, what, deadline)?;
         let mut read = Vec::new();
-        let result = answer.as_reader().take(most).read_to_end(&mut read);
-        result.map_err(|e| self.broken(what, &e, deadline))?;
+        answer.as_reader().take(most).read_to_end(&mut read).map_err(|e| self.broken(what, &e, deadline))?;
         Ok(read)
     }
 
@@ -276,8 +266,7 @@ fn reason(body: &[u8]) -> String {
 
 /// RabbitMQ writes some reasons for a page.
 fn unescaped(text: &str) -> String {
-    let text = text.replace("&lt;", "<").replace("&gt;", ">");
-    text.replace("&quot;", "\"").replace("&amp;", "&")
+    text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&")
 }
 
 /// A value as a person writes it.

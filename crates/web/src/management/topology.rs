@@ -54,18 +54,12 @@ struct Whoami {
 
 impl Management {
     /// Whether this is the API, and takes the login.
-    ///
-    /// # Errors
-    /// Why not, with the remedy.
     pub fn check(&self, deadline: Instant) -> Result<(), RequestError> {
-        let what = "log in to the management API";
-        self.page::<Whoami>("/api/whoami", what, deadline).map(drop)
+        self.page::<Whoami>("/api/whoami", "log in to the management API", deadline).map(drop)
     }
 
     /// Queues, exchanges and bindings. Messages are the queues' own counts where there are few queues.
-    ///
-    /// # Errors
-    /// The API refuses, or does not answer by the deadline.
+    /// Errors: the API refuses, or does not answer by the deadline.
     pub fn topology(&self, deadline: Instant) -> Result<Topology, RequestError> {
         let (queues, more_queues) = self.pages::<Queue>(QUEUES, "read queues", deadline)?;
         let (exchanges, more_exchanges) = self.pages::<Exchange>(EXCHANGES, "read exchanges", deadline)?;
@@ -89,8 +83,7 @@ impl Management {
     ) -> Result<(Vec<T>, u64), RequestError> {
         let mut all: Vec<T> = Vec::new();
         for number in 1..=KEPT.div_ceil(PAGE) {
-            let path = format!("{path}&page={number}&page_size={PAGE}");
-            let page: Page<T> = self.page(&path, what, deadline)?;
+            let page: Page<T> = self.page(&format!("{path}&page={number}&page_size={PAGE}"), what, deadline)?;
             let is_full = page.items.len() >= PAGE;
             all.extend(page.items);
             let left = page.filtered_count.saturating_sub(all.len() as u64);
@@ -141,8 +134,7 @@ impl Management {
     /// The error where an answer is not what RabbitMQ says.
     fn no_answer(&self, what: &str, why: &str) -> RequestError {
         let why = format!("it does not answer like RabbitMQ: {}", crate::redact::text(why));
-        let help = "check that this is the port of RabbitMQ's management API (15672 is usual)";
-        self.problem(what, &why, help)
+        self.problem(what, &why, "check that this is the port of RabbitMQ's management API (15672 is usual)")
     }
 }
 

@@ -1,10 +1,8 @@
-//! Commands as they are shown: harmless words by a list, all else hidden.
-//!
-//! A text is cut at its blanks into chunks, and a chunk into tokens, runs of letters and some signs, and what parts
-//! them. No list and no text of several lines is followed to its end, nor a quote but that of a secret, so there is no
-//! grammar to get wrong: a token is shown where it is known by itself (words of shells and programs, names of options
-//! and variables, short numbers, files, addresses) and no name of a secret stands before it in its command. Where a
-//! chunk has one that is hidden, all from its first value to its last is, since a part of a secret may be harmless.
+//! Commands as they are shown: harmless words by a list, all else hidden. A text is cut at its blanks into chunks, and
+//! those into tokens, runs of letters and some signs. No list, text of several lines or quote (but that of a secret) is
+//! followed to its end, so there is no grammar to get wrong: a token is shown where it is known by itself and no name
+//! of a secret stands before it in its command. Where a chunk has one that is hidden, all from its first value to its
+//! last is, since a part of a secret may be harmless.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -143,8 +141,7 @@ struct Reader {
 /// A command of words without secrets, and what is hidden in it.
 pub fn words(words: &[String]) -> (Vec<String>, Vec<String>) {
     let mut reader = Reader::default();
-    let all = words.iter().enumerate();
-    let shown = all.map(|(at, word)| reader.word(word, is_program(words, at)));
+    let shown = words.iter().enumerate().map(|(at, word)| reader.word(word, is_program(words, at)));
     let shown = shown.collect();
     reader.hidden.sort();
     reader.hidden.dedup();
@@ -427,9 +424,7 @@ impl Reader {
         }
         let of_quote = before.get(before.trim_end_matches(|c| !is_of_token(c)).len()..);
         let open = of_quote.and_then(|it| it.rfind(QUOTES).map(|at| it.split_at(at)));
-        let Some((before, open)) = open.filter(|_| self.quote.is_none() && self.is_secret()) else {
-            return;
-        };
+        let Some((before, open)) = open.filter(|_| self.quote.is_none() && self.is_secret()) else { return };
         let quote = open.chars().next().map(|it| (it, before.ends_with('\\')));
         self.quote = quote.filter(|it| count_quotes(rest, it.0, it.1).is_multiple_of(2));
     }
@@ -471,10 +466,7 @@ impl Reader {
     fn behind_secret(&mut self, chunk: &str) -> After {
         let has_quotes = !self.is_within && chunk.contains(['"', '\'', '\\', '`']);
         self.is_quoted = self.quote.is_some();
-        match self.is_quoted || has_quotes && !is_quoted_value(chunk) {
-            true => After::Secret,
-            false => After::Anything,
-        }
+        if self.is_quoted || has_quotes && !is_quoted_value(chunk) { After::Secret } else { After::Anything }
     }
 
     fn end_secret(&mut self) {
@@ -494,18 +486,14 @@ impl Reader {
             return None;
         }
         // What is joined to an option that may be a password's is none of a variable.
-        let joined = token.joined_to();
-        let may_assign = joined.is_none_or(|it| !self.is_secret() && !DOUBTFUL.contains(it));
+        let may_assign = token.joined_to().is_none_or(|it| !self.is_secret() && !DOUBTFUL.contains(it));
         if may_assign && token.is_assigned_to() {
             self.after = behind_name(token.text);
             self.is_doubtful = true;
             return Some(token.text.len());
         }
         // Within a value that is secret no option begins.
-        if self.is_secret() && !token.before.is_empty() {
-            return None;
-        }
-        self.option(token)
+        if self.is_secret() && !token.before.is_empty() { None } else { self.option(token) }
     }
 
     fn option(&mut self, token: Token<'_>) -> Option<usize> {
@@ -611,10 +599,7 @@ impl Reader {
     /// Notes a variable that may hold a secret.
     fn note_variable(&mut self, name: &str) {
         if self.after != After::Secrets && speaks_of_secrets(name) {
-            self.after = match self.is_secret() && self.after != After::Beside {
-                true => After::Secret,
-                false => After::Beside,
-            };
+            self.after = if self.is_secret() && self.after != After::Beside { After::Secret } else { After::Beside };
         }
     }
 
@@ -642,8 +627,7 @@ impl Token<'_> {
     /// The letter of an option that stands before it, without a blank.
     fn joined_to(self) -> Option<char> {
         let letter = self.before.chars().next_back()?;
-        let before = self.before.strip_suffix(|c: char| c.is_ascii_alphabetic())?;
-        before.ends_with('-').then_some(letter)
+        self.before.strip_suffix(|c: char| c.is_ascii_alphabetic())?.ends_with('-').then_some(letter)
     }
 
     /// The last word of a chunk, where a sign behind it makes it a key of a secret.
@@ -668,8 +652,7 @@ impl Token<'_> {
 
     /// A word, or a key, that speaks of a secret.
     fn names_secret(self) -> bool {
-        let behind = self.behind.trim_start_matches(QUOTES);
-        let is_key = behind.starts_with([':', '=']);
+        let is_key = self.behind.trim_start_matches(QUOTES).starts_with([':', '=']);
         let key = self.text.strip_suffix(':').or_else(|| is_key.then_some(self.text));
         speaks_of_secrets(self.text) || key.is_some_and(|it| behind_name(it) == After::Value)
     }
@@ -834,8 +817,7 @@ fn speaks_of_secrets(word: &str) -> bool {
 /// Whether a value has only letters, and signs of names, files and numbers.
 fn is_plain(value: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./%+-,".contains(c);
-    let port = value.rsplit_once(':').filter(|it| is_number(it.1));
-    let value = port.map_or(value, |it| it.0);
+    let value = value.rsplit_once(':').filter(|it| is_number(it.1)).map_or(value, |it| it.0);
     (1..=64).contains(&value.len()) && value.chars().all(is_plain)
 }
 

@@ -305,10 +305,7 @@ fn what_is_not_known_is_hidden_in_scripts() {
 /// A word each; `|` is a blank within.
 #[test]
 fn what_is_not_known_is_hidden_in_words() {
-    let split = |line: &str| -> Vec<String> {
-        let words = line.split(' ');
-        words.map(|it| it.replace('|', " ")).collect()
-    };
+    let split = |line: &str| -> Vec<String> { line.split(' ').map(|it| it.replace('|', " ")).collect() };
     for (given, shown) in [
         ("./tool --mode fast orders --size=10k {url}", "./tool --mode fast *** --size=10k {url}"),
         ("mysql -p12;|34|rabbit 5", "mysql -p***;|*** 5"),
@@ -333,10 +330,7 @@ fn what_is_not_known_is_hidden_in_words() {
 /// A word each; `|` is a blank within.
 #[test]
 fn flags_of_virtual_machines_are_shown_but_for_secrets() {
-    let split = |line: &str| -> Vec<String> {
-        let words = line.split(' ');
-        words.map(|it| it.replace('|', " ")).collect()
-    };
+    let split = |line: &str| -> Vec<String> { line.split(' ').map(|it| it.replace('|', " ")).collect() };
     for given in [
         "+MBas aobf +sbt db +stbt ts +C multi_time_warp",
         "-mnesia dump_log_write_threshold 5000 -proto_dist inet_tls -kernel net_ticktime 30",

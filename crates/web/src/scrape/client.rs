@@ -13,7 +13,7 @@ use wire::openmetrics::{LineCause, LineError, PageEvent, PageFormat, Parser};
 
 use super::selection::Selection;
 use super::{PageCost, ScrapePlan};
-use crate::http::{Login, agent, tls, told, told_io};
+use crate::http::{Login, agent, told, told_io, trust};
 
 /// Bytes that are read at once.
 const PIECE: usize = 64 << 10;
@@ -47,7 +47,7 @@ pub(super) struct Fetched {
 impl Client {
     pub(super) fn new(plan: &ScrapePlan) -> Result<Self, Problem> {
         let timeout = Duration::from_nanos(plan.timeout.0);
-        let agent = agent(plan.url.as_str(), timeout, tls(plan.ca.as_deref())?)
+        let agent = agent(plan.url.as_str(), timeout, trust(plan.ca.as_deref(), false)?)
             .proxy(None)
             .input_buffer_size(PIECE)
             .build()
@@ -63,17 +63,12 @@ impl Client {
     /// Requests the page and hands its samples to `selection`.
     pub(super) fn fetch(&mut self, selection: &mut Selection) -> Fetched {
         let mut fetched = Fetched { answered: None, cost: PageCost::default(), result: Ok(()) };
-        fetched.result = self.request(&mut fetched.answered, &mut fetched.cost, selection);
+        fetched.result = self.request(&mut fetched, selection);
         self.was_there |= fetched.result.is_ok();
         fetched
     }
 
-    fn request(
-        &self,
-        answered: &mut Option<Time>,
-        cost: &mut PageCost,
-        selection: &mut Selection,
-    ) -> Result<(), Problem> {
+    fn request(&self, fetched: &mut Fetched, selection: &mut Selection) -> Result<(), Problem> {
         let deadline = Clock.now() + self.plan.timeout;
         let mut get = self.agent.get(self.plan.url.as_str());
         get = get.header("Accept", ACCEPT);
@@ -82,7 +77,7 @@ impl Client {
             get = get.header("Authorization", authorization);
         }
         let response = get.call().map_err(|error| self.unreachable(&told(&error)))?;
-        *answered = Some(Clock.now());
+        fetched.answered = Some(Clock.now());
         let status = response.status();
         if status.as_u16() != 200 {
             let mut said = Vec::new();
@@ -93,7 +88,7 @@ impl Client {
             let help = if matches!(status.as_u16(), 401 | 403) { NO_LOGIN } else { REFUSED };
             return Err(self.problem(&format!("was answered with {status}"), &said, help));
         }
-        self.read(response, deadline, cost, selection)
+        self.read(response, deadline, &mut fetched.cost, selection)
     }
 
     /// Reads the body of an answer to its end.
@@ -167,12 +162,10 @@ impl Client {
                 return Ok(());
             }
             if page.parser.totals().bytes > MOST_PAGE {
-                let value = format!("{} bytes and more", count(MOST_PAGE));
-                return Err(self.problem("has no end", &value, NO_END));
+                return Err(self.problem("has no end", &format!("{} bytes and more", count(MOST_PAGE)), NO_END));
             }
             if Clock.now() > deadline {
-                let value = format!("{} without an end", self.plan.timeout);
-                return Err(self.problem("took too long", &value, SLOW));
+                return Err(self.problem("took too long", &format!("{} without an end", self.plan.timeout), SLOW));
             }
         }
     }

@@ -1,9 +1,7 @@
 //! Scrapes: pages of metrics that are requested on a schedule, parsed as they arrive, and become series of the run.
-//!
-//! Each page has a thread and a connection of its own, and all begin by the same clock, so that several servers are
-//! requested in the same instant. Request *i* is due at `begin + i * every`, or, where it is jittered, at a moment from
-//! then on and before the next that goes to and fro; one that is late, because the page before took longer, is sent as
-//! soon as it can be, and its time counts from when it was due. Nothing is skipped.
+//! Each page has a thread and a connection of its own, and all begin by the same clock. Request *i* is due at `begin +
+//! i * every`, or, where it is jittered, at a moment between then and the next; a late one is sent as soon as it can
+//! be, and its time counts from when it was due. Nothing is skipped.
 
 mod client;
 mod selection;
@@ -128,9 +126,7 @@ impl Scrape {
     /// The series that a run keeps of one that brought a page: its cost, and each selected one, as its rate where it is
     /// a counter. Times are those at which pages were due, so that several pages have the same.
     pub fn series(&self, plan: &ScrapePlan) -> Vec<ScrapedSeries> {
-        let Ok(values) = &self.result else {
-            return Vec::new();
-        };
+        let Ok(values) = &self.result else { return Vec::new() };
         let mut kept = self.cost_series(plan);
         for selected in values {
             let mut name = selected.name.clone();
@@ -193,15 +189,12 @@ pub struct Scraper {
 type InFlight = Arc<Mutex<Option<(Time, Time)>>>;
 
 fn take(in_flight: &InFlight) -> Option<(Time, Time)> {
-    let mut held = in_flight.lock().unwrap_or_else(PoisonError::into_inner);
-    held.take()
+    in_flight.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
 impl Scraper {
     /// Starts them; the first requests are due at `begin`, and none at `end` or later.
-    ///
-    /// # Errors
-    /// Certificates that cannot be read; no more threads.
+    /// Errors: certificates that cannot be read; no more threads.
     pub fn start(plans: &[ScrapePlan], begin: Time, end: Option<Time>) -> Result<Self, Problem> {
         let (tell, scrapes) = sync_channel(MOST_WAITING);
         let mut scraper = Self {
@@ -244,8 +237,7 @@ impl Scraper {
     /// For how long the request of each plan has waited that is in flight.
     pub fn waiting(&self) -> Vec<Option<Nanos>> {
         let waited = |in_flight: &InFlight| {
-            let held = in_flight.lock().unwrap_or_else(PoisonError::into_inner);
-            held.map(|(_, sent)| Clock.now().since(sent))
+            in_flight.lock().unwrap_or_else(PoisonError::into_inner).map(|(_, sent)| Clock.now().since(sent))
         };
         self.in_flight.iter().map(waited).collect()
     }
@@ -273,8 +265,7 @@ impl Scraper {
 
     /// The requests that are in flight, which nobody else tells of then.
     fn unanswered(&self) -> impl Iterator<Item = Scrape> {
-        let all = self.in_flight.iter().zip(&self.plans).enumerate();
-        all.filter_map(|(number, (in_flight, plan))| {
+        self.in_flight.iter().zip(&self.plans).enumerate().filter_map(|(number, (in_flight, plan))| {
             let (due, sent) = take(in_flight)?;
             let done = Clock.now();
             let waited = done.since(sent);
@@ -391,9 +382,7 @@ impl RequestTimes {
     pub fn due(self, number: u64) -> Nanos {
         let every = self.every.0.max(1);
         let begin = Nanos(every.saturating_mul(number));
-        let Some(seed) = self.jitter else {
-            return begin;
-        };
+        let Some(seed) = self.jitter else { return begin };
         // SplitMix64 of the seed.
         let mixed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -401,8 +390,7 @@ impl RequestTimes {
         let there_and_back = u128::from(every) * 2;
         let moved = u128::from(mixed ^ (mixed >> 31)) + u128::from(number) * u128::from(every * STEP_PERCENT / 100);
         let moved = moved % there_and_back;
-        let within = moved.min(there_and_back - 1 - moved);
-        begin + Nanos(u64::try_from(within).unwrap_or(0))
+        begin + Nanos(u64::try_from(moved.min(there_and_back - 1 - moved)).unwrap_or(0))
     }
 
     /// How many are due before a time.
@@ -448,11 +436,10 @@ impl FromStr for ScrapeUrl {
             return Err(Refused::new("the page's address does not begin with http:// or https://", EXAMPLE));
         };
         if authority.as_str().contains('@') {
-            return Err(Refused::new(
-                "the page's address contains a password, which other users see in the list of processes",
-                "give the user with --user and the password in BELLOWS_SCRAPE_PASSWORD or --password-file \
-                 (in a file: user and password)",
-            ));
+            let what = "the page's address contains a password, which other users see in the list of processes";
+            let help = "give the user with --user and the password in BELLOWS_SCRAPE_PASSWORD or --password-file \
+             (in a file: user and password)";
+            return Err(Refused::new(what, help));
         }
         Ok(Self(text.to_owned()))
     }

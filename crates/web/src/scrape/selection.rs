@@ -45,7 +45,7 @@ pub struct SelectedRate {
 }
 
 /// Selected series of this page and of the one before.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Selection {
     source: String,
     selectors: Vec<Selector>,
@@ -149,19 +149,8 @@ impl Selection {
             source: source.to_owned(),
             selectors: selectors.to_vec(),
             most,
-            hasher: RandomState::new(),
-            numbers: HashMap::new(),
-            series: Vec::new(),
-            names: HashSet::new(),
-            parts: HashMap::new(),
-            page: 0,
-            last: None,
-            name: String::new(),
-            wanted: Vec::new(),
-            key: String::new(),
-            duplicates: 0,
-            too_many: None,
             finds: vec![Found::default(); selectors.len()],
+            ..Self::default()
         }
     }
 
@@ -223,9 +212,7 @@ impl Selection {
 
     /// Takes a sample for the selector that wants its name.
     fn take(&mut self, index: usize, sample: &Sample<'_>) {
-        let Some(selector) = self.selectors.get(index) else {
-            return;
-        };
+        let Some(selector) = self.selectors.get(index) else { return };
         if !selector.has_labels(&sample.labels) {
             return;
         }
@@ -255,9 +242,7 @@ impl Selection {
                 None
             }
         };
-        let Some(number) = self.number(index, sample, is_counter) else {
-            return;
-        };
+        let Some(number) = self.number(index, sample, is_counter) else { return };
         if let Some(series) = self.series.get_mut(number) {
             if series.page != self.page {
                 series.page = self.page;

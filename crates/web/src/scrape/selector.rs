@@ -70,9 +70,7 @@ impl Selector {
 
     /// How a series of this name is written that it selects: a sum with its conditions, any other by its name alone.
     pub(super) fn written(&self, name: &str) -> String {
-        let Some(by) = &self.sum else {
-            return name.to_owned();
-        };
+        let Some(by) = &self.sum else { return name.to_owned() };
         let by = match by.as_slice() {
             [] => "sum".to_owned(),
             labels => format!("sum by ({})", labels.join(", ")),
@@ -86,8 +84,7 @@ impl Selector {
 
     /// The labels of a sum that its conditions give it, so that sums of other conditions are other series.
     pub(super) fn fixed(&self) -> impl Iterator<Item = (&str, String)> {
-        let conditions = self.conditions.iter().filter(|_| self.sum.is_some());
-        conditions.map(|condition| {
+        self.conditions.iter().filter(|_| self.sum.is_some()).map(|condition| {
             let value = match &condition.test {
                 Test::Is(text) => text.clone(),
                 Test::IsNot(text) => format!("!={text}"),
@@ -125,8 +122,7 @@ impl Serialize for Selector {
 
 impl<'de> Deserialize<'de> for Selector {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(Refused::into_error)
+        String::deserialize(deserializer)?.parse().map_err(Refused::into_error)
     }
 }
 
@@ -212,10 +208,7 @@ impl<'a> Rest<'a> {
 
     fn label(&mut self) -> Result<String, Refused> {
         let name = self.take(|c| c.is_ascii_alphanumeric() || c == '_');
-        if name.is_empty() {
-            return Err(self.refused("lacks the name of a label"));
-        }
-        Ok(name.to_owned())
+        if name.is_empty() { Err(self.refused("lacks the name of a label")) } else { Ok(name.to_owned()) }
     }
 
     fn conditions(&mut self) -> Result<Vec<Condition>, Refused> {

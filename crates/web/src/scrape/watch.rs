@@ -42,9 +42,7 @@ pub struct ScrapeSecond<'a> {
 
 /// Scrapes pages for a time, or once, and tells of it. A page that is away is requested again when it is due, as long
 /// as the time lasts. Requests that are in flight at its end are waited for, up to their time-out.
-///
-/// # Errors
-/// What [`Scraper::start`] says. A page that never came is told in its summary.
+/// Errors: what [`Scraper::start`] says. A page that never came is told in its summary.
 pub fn scrape(
     plans: &[ScrapePlan],
     length: Option<Nanos>,
@@ -160,9 +158,7 @@ impl Server {
 
     /// Whether there is such a process.
     fn read(&mut self) -> bool {
-        let Some(used) = self.tree.read() else {
-            return false;
-        };
+        let Some(used) = self.tree.read() else { return false };
         let (first, _) = self.looks.unwrap_or((used.cpu, used.cpu));
         self.looks = Some((first, used.cpu));
         true
@@ -186,8 +182,7 @@ fn addresses(plan: &ScrapePlan) -> Vec<SocketAddr> {
     let at = |uri: &Uri| {
         let host = uri.host()?.trim_matches(['[', ']']);
         let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };
-        let port = uri.port_u16().unwrap_or(usual);
-        Some(sockets::addresses_here(host, port))
+        Some(sockets::addresses_here(host, uri.port_u16().unwrap_or(usual)))
     };
     uri.as_ref().and_then(at).unwrap_or_default()
 }

@@ -1,14 +1,5 @@
-//! The client's side of a connection (specification 2.2.4).
-//!
-//! ```text
-//! client                    server
-//!   "AMQP" 0 0 9 1   --->
-//!                    <---   connection.start
-//!   start-ok         --->                        PLAIN: "\0" user "\0" password
-//!                    <---   connection.tune
-//!   tune-ok, open    --->                        the smaller of both limits, 0 being none
-//!                    <---   connection.open-ok   Event::Open
-//! ```
+//! The client's side of a connection (specification 2.2.4): header, start-ok (PLAIN: `"\0" user "\0" password`),
+//! tune-ok (the smaller of both limits, 0 being none), open.
 
 use measure::Time;
 
@@ -152,10 +143,7 @@ impl Side for ClientSide {
                 properties,
                 body,
             }),
-            method => {
-                let what = format!("a server does not send {}", method.info().name);
-                Err((reply::COMMAND_INVALID, what))
-            }
+            method => Err((reply::COMMAND_INVALID, format!("a server does not send {}", method.info().name))),
         }
     }
 
@@ -227,9 +215,8 @@ impl Connection<ClientSide> {
         }
     }
 
-    /// Hot path: queues a message whose body is its own. `fill` writes into the first body frame's
-    /// payload, which is the front of `body` until then. Does nothing on a connection that is not
-    /// open.
+    /// Hot path: queues a message whose body is its own. `fill` writes into the first body frame's payload, which is
+    /// the front of `body` until then. Does nothing on a connection that is not open.
     #[inline]
     pub fn publish_body(&mut self, template: &HeadTemplate, body: &[u8], fill: impl FnOnce(&mut [u8])) {
         if self.state == State::Open {
@@ -237,8 +224,7 @@ impl Connection<ClientSide> {
         }
     }
 
-    /// Hot path: acknowledges a delivery, or all up to it. Does nothing on a connection that is
-    /// not open.
+    /// Hot path: acknowledges a delivery, or all up to it. Does nothing on a connection that is not open.
     #[inline]
     pub fn ack(&mut self, channel: u16, delivery_tag: u64, multiple: bool) {
         self.settle(channel, BasicAck::INFO.id, delivery_tag, u8::from(multiple));

@@ -9,23 +9,15 @@ use super::table::FieldTable;
 use super::{DEFAULT_CHANNEL_MAX, DEFAULT_FRAME_MAX, DEFAULT_MAX_BODY, DEFAULT_TIMEOUT};
 use crate::Secret;
 
-/// How to log in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mechanism {
-    /// User and password.
-    #[default]
-    Plain,
-    /// Whatever the transport proves, as with client certificates.
-    External,
-}
-
-impl Mechanism {
-    /// Its name on the wire.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Plain => "PLAIN",
-            Self::External => "EXTERNAL",
-        }
+measure::named! {
+    /// How to log in, by its name on the wire.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Mechanism {
+        /// User and password.
+        #[default]
+        Plain = "PLAIN",
+        /// Whatever the transport proves, as with client certificates.
+        External = "EXTERNAL",
     }
 }
 

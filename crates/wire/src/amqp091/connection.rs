@@ -1,9 +1,7 @@
-//! A connection, seen from either side: what client and server do alike. What each does its own way
-//! is in its [`Side`].
-//!
-//! Call order: bytes that came in go to [`Connection::poll`] until it returns `None`; then
-//! [`Connection::pending_output`] is written. When [`Connection::next_timeout`] has passed,
-//! [`Connection::handle_timeout`]; when the transport ended, [`Connection::end_of_input`].
+//! A connection, seen from either side; what each does its own way is in its [`Side`]. Call order: bytes that came in
+//! go to [`Connection::poll`] until it returns `None`; then [`Connection::pending_output`] is written. When
+//! [`Connection::next_timeout`] has passed, [`Connection::handle_timeout`]; when the transport ended,
+//! [`Connection::end_of_input`].
 
 use measure::Time;
 
@@ -111,16 +109,12 @@ pub struct Connection<S> {
 }
 
 impl<S: Side> Connection<S> {
-    /// Takes bytes off `input` and returns the next event, `None` when more bytes are needed or
-    /// when a server's embedder has not answered [`super::ServerEvent::Login`] or
-    /// [`super::ServerEvent::Open`] yet.
+    /// Takes bytes off `input` and returns the next event, `None` when more bytes are needed or when a server's
+    /// embedder has not answered [`super::ServerEvent::Login`] or [`super::ServerEvent::Open`] yet.
     ///
-    /// What is not consumed stays in `input`; hand it in again, followed by what comes next. A
-    /// buffer that holds one frame ([`Self::frame_max`] bytes) is always enough.
-    ///
-    /// # Errors
-    /// A peer that breaks the protocol. Nothing can be read afterwards; send the pending output,
-    /// which tells the peer why, then close.
+    /// What is not consumed stays in `input`; hand it in again, followed by what comes next. A buffer that holds one
+    /// frame ([`Self::frame_max`] bytes) is always enough. Errors: a peer that breaks the protocol. Nothing can be read
+    /// afterwards; send the pending output, which tells the peer why, then close.
     pub fn poll<'a, 'i: 'a>(&'a mut self, now: Time, input: &mut &'i [u8]) -> Result<Option<S::Event<'a>>, Error> {
         self.common.hear(now, input);
         if self.state == State::Greeting && !S::greet(self, input)? {
@@ -160,12 +154,8 @@ impl<S: Side> Connection<S> {
                         Err(what) => Err(self.fail_with(what, fields)),
                     };
                 }
-                Incoming::Joined { channel, id, body } => {
-                    return self.joined_event(channel, id, body).map(Some);
-                }
-                Incoming::TooLarge { channel, id, size } => {
-                    return S::too_large(self, channel, id, size).map(Some);
-                }
+                Incoming::Joined { channel, id, body } => return self.joined_event(channel, id, body).map(Some),
+                Incoming::TooLarge { channel, id, size } => return S::too_large(self, channel, id, size).map(Some),
                 Incoming::Method { channel, id, fields } => match self.handle_method(now, channel, id, fields)? {
                     Step::Nothing => {}
                     Step::Opened => return Ok(S::opened(self)),
@@ -246,8 +236,7 @@ impl<S: Side> Connection<S> {
     #[cold]
     pub(super) fn out_of_turn(&mut self, method: &Method<'_>) -> Error {
         let (name, awaited) = (method.info().name, S::awaited(self.state));
-        let what = format!("{name} came instead of the {awaited}");
-        self.fail_with((reply::COMMAND_INVALID, what), &[])
+        self.fail_with((reply::COMMAND_INVALID, format!("{name} came instead of the {awaited}")), &[])
     }
 
     pub(super) fn end(&mut self) {
@@ -272,15 +261,12 @@ impl<S: Side> Connection<S> {
     }
 
     /// Sends heartbeats that are due, notices missing ones, and a handshake or close that hangs.
-    ///
-    /// # Errors
-    /// [`Error::HeartbeatMissed`] and [`Error::TimedOut`]; the connection is of no more use.
+    /// Errors: [`Error::HeartbeatMissed`] and [`Error::TimedOut`]; the connection is of no more use.
     pub fn handle_timeout(&mut self, now: Time) -> Result<(), Error> {
         if self.state == State::Closed {
             return Ok(());
         }
-        let handled = self.common.handle_timeout(now, S::awaited(self.state));
-        handled.inspect_err(|_| self.state = State::Closed)
+        self.common.handle_timeout(now, S::awaited(self.state)).inspect_err(|_| self.state = State::Closed)
     }
 
     /// When to call [`Self::handle_timeout`] at the latest.
@@ -322,20 +308,14 @@ impl<S: Side> Connection<S> {
         self.common.consume(n);
     }
 
-    /// Queues any method: `send(1, &QueueDeclare { queue: "q", ..Default::default() })`.
-    ///
-    /// # Errors
-    /// Names above 255 bytes, tables above the frame size, a connection that is not open; nothing
-    /// is queued then.
+    /// Queues any method: `send(1, &QueueDeclare { queue: "q", ..Default::default() })`. Errors: names above 255 bytes,
+    /// tables above the frame size, a connection that is not open; nothing is queued then.
     pub fn send(&mut self, channel: u16, method: &impl EncodeMethod) -> Result<(), Error> {
         self.check_open()?;
         Ok(self.common.send(channel, method)?)
     }
 
     /// Queues a method with content, without a template.
-    ///
-    /// # Errors
-    /// As [`Self::send`].
     pub fn send_content(
         &mut self,
         channel: u16,

@@ -57,8 +57,7 @@ pub enum EncodeError {
     NotOpen,
 }
 
-/// The first bytes of what could not be understood: printed in hexadecimal, and as text where
-/// they are text.
+/// The first bytes of what could not be understood: printed in hexadecimal, and as text where they are text.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Snippet {
     bytes: [u8; Self::MAX],
@@ -103,8 +102,7 @@ impl fmt::Debug for Snippet {
     }
 }
 
-/// Why a connection cannot go on. Being closed by the peer in an orderly way is an event, not an
-/// error.
+/// Why a connection cannot go on. Being closed by the peer in an orderly way is an event, not an error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The peer's first bytes are not AMQP 0-9-1.

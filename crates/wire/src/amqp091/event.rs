@@ -176,8 +176,7 @@ pub enum ServerEvent<'a> {
         /// Client properties.
         client_properties: Table<'a>,
     },
-    /// It wants into a virtual host: call [`super::Server::accept_open`] or
-    /// [`super::Server::refuse`].
+    /// It wants into a virtual host: call [`super::Server::accept_open`] or [`super::Server::refuse`].
     Open {
         /// The virtual host.
         virtual_host: &'a str,
@@ -187,8 +186,7 @@ pub enum ServerEvent<'a> {
         /// The channel.
         channel: u16,
     },
-    /// A method without an event of its own: declare, bind, consume, qos, ... The embedder
-    /// answers it.
+    /// A method without an event of its own: declare, bind, consume, qos, ... The embedder answers it.
     Method {
         /// Its channel.
         channel: u16,
@@ -232,8 +230,7 @@ pub enum ServerEvent<'a> {
         /// Whether they go back to the queue.
         requeue: bool,
     },
-    /// The channel is gone: closed by the client (answered already), or by this side after a
-    /// body above the limit.
+    /// The channel is gone: closed by the client (answered already), or by this side after a body above the limit.
     ChannelClosed {
         /// The channel.
         channel: u16,

@@ -120,8 +120,7 @@ pub(super) fn put_heartbeat(out: &mut Vec<u8>) {
     out.push(FRAME_END);
 }
 
-/// Appends the frame of `basic.ack`, `basic.nack` or `basic.reject`, which all are a delivery tag
-/// and an octet of bits.
+/// Appends the frame of `basic.ack`, `basic.nack` or `basic.reject`, which all are a delivery tag and an octet of bits.
 #[inline]
 pub(super) fn put_settlement(out: &mut Vec<u8>, channel: u16, method: u16, tag: u64, bits: u8) {
     const SIZE: usize = 4 + 8 + 1;

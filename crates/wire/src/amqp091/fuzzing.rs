@@ -99,8 +99,7 @@ const HANDSHAKE_OF_SERVER: &[u8] = b"\
     \x01\x00\x00\x00\x00\x00\x0c\x00\x0a\x00\x1e\x00\x00\x00\x00\x00\x00\x00\x00\xce\
     \x01\x00\x00\x00\x00\x00\x05\x00\x0a\x00\x29\x00\xce";
 
-/// `start-ok` (guest), `tune-ok` (2047, 4096, no heartbeat), `open` of `/`, `channel.open` of 1
-/// and 2.
+/// `start-ok` (guest), `tune-ok` (2047, 4096, no heartbeat), `open` of `/`, `channel.open` of 1 and 2.
 const HANDSHAKE_OF_CLIENT: &[u8] = b"\
     \x01\x00\x00\x00\x00\x00\x24\x00\x0a\x00\x0b\x00\x00\x00\x00\x05PLAIN\
     \x00\x00\x00\x0c\x00guest\x00guest\x05en_US\xce\
@@ -131,9 +130,7 @@ pub fn server_input(data: &[u8]) {
 }
 
 fn run_twice<S: Side>(data: &[u8], side: impl Fn(bool) -> S) {
-    let Some((&mode, data)) = data.split_first() else {
-        return;
-    };
+    let Some((&mode, data)) = data.split_first() else { return };
     let whole = run(&mut side(mode & 1 == 1), data, data.len());
     let cut = run(&mut side(mode & 1 == 1), data, usize::from(mode >> 1) + 1);
     assert_eq!(whole, cut, "events depend on how the input is cut");
@@ -141,9 +138,7 @@ fn run_twice<S: Side>(data: &[u8], side: impl Fn(bool) -> S) {
 
 /// Reads a table (length and fields), walks it, and rebuilds it.
 pub fn table(data: &[u8]) {
-    let Ok(table) = Table::read(&mut Reader::new(data)) else {
-        return;
-    };
+    let Ok(table) = Table::read(&mut Reader::new(data)) else { return };
     let mut walked = 0;
     walk(Value::Table(table), &mut walked);
     assert!(walked <= 2 * data.len() + 2, "{walked} values in {} bytes", data.len());
@@ -170,9 +165,7 @@ fn walk(value: Value<'_>, walked: &mut usize) {
 /// Decodes message properties, encodes them, and decodes them again; a header is found without.
 pub fn properties(data: &[u8]) {
     let bytes = Properties::from_bytes(data).header_bytes("k");
-    let Ok(first) = Properties::from_bytes(data).decode() else {
-        return;
-    };
+    let Ok(first) = Properties::from_bytes(data).decode() else { return };
     let header = first.headers.and_then(|headers| headers.get("k"));
     let expected = match header {
         Some(Value::Bytes(bytes) | Value::Str(bytes)) => Some(bytes),
@@ -187,13 +180,9 @@ pub fn properties(data: &[u8]) {
 
 /// Decodes a method (class, method, fields), encodes it, and decodes it again.
 pub fn method(data: &[u8]) {
-    let Some((&[c0, c1, m0, m1], fields)) = data.split_first_chunk() else {
-        return;
-    };
+    let Some((&[c0, c1, m0, m1], fields)) = data.split_first_chunk() else { return };
     let id = MethodId { class: u16::from_be_bytes([c0, c1]), method: u16::from_be_bytes([m0, m1]) };
-    let Ok(Some(first)) = Method::decode_fields(id, &mut Reader::new(fields)) else {
-        return;
-    };
+    let Ok(Some(first)) = Method::decode_fields(id, &mut Reader::new(fields)) else { return };
     assert_eq!(first.info().id, id);
     let mut encoded = Vec::new();
     let written = first.encode_fields(&mut Writer::new(&mut encoded));

@@ -1,15 +1,6 @@
-//! AMQP 0-9-1 with RabbitMQ's extensions, client and server side.
-//!
-//! ```text
-//!            bytes in                     events out
-//!  transport --------> Client / Server -------------> load engine / broker
-//!            <--------                 <-------------
-//!            bytes out                    methods, messages in
-//! ```
-//!
-//! Everything follows from the table of facts in `spec`; `codec` and `table` know the types,
-//! `frame` and `receive` the frames, `template` what is encoded once and copied per message.
-//! Section numbers are those of the "AMQP 0-9-1 specification" of November 2008.
+//! AMQP 0-9-1 with RabbitMQ's extensions, client and server side: bytes in, events out. Everything follows from the
+//! table of facts in `spec`; `codec` and `table` know the types, `frame` and `receive` the frames, `template` what is
+//! encoded once and copied per message. Section numbers are those of the "AMQP 0-9-1 specification" of November 2008.
 
 mod client;
 mod codec;
@@ -83,8 +74,7 @@ fn decode_method(id: MethodId, fields: &[u8]) -> Result<Method<'_>, Violation> {
 
 #[cold]
 fn surplus(id: MethodId, reader: &Reader<'_>) -> Violation {
-    let what = format!("{} is {} bytes too long", id.name(), reader.rest().len());
-    (reply::SYNTAX_ERROR, what)
+    (reply::SYNTAX_ERROR, format!("{} is {} bytes too long", id.name(), reader.rest().len()))
 }
 
 #[cold]

@@ -40,10 +40,7 @@ impl<'a> Properties<'a> {
         self.bytes
     }
 
-    /// Decodes them.
-    ///
-    /// # Errors
-    /// Truncated values, text that is not UTF-8, unknown flags, left-over bytes.
+    /// Decodes them. Errors: truncated values, text that is not UTF-8, unknown flags, left-over bytes.
     pub fn decode(self) -> Result<BasicProperties<'a>, DecodeError> {
         let mut reader = Reader::new(self.bytes);
         let flags = reader.short()?;
@@ -79,10 +76,7 @@ impl<'a> Properties<'a> {
     #[inline]
     pub fn expiration(self) -> Option<&'a str> {
         let flags = u16::from_be_bytes(*self.bytes.first_chunk()?);
-        if flags & EXPIRATION == 0 {
-            return None;
-        }
-        self.decode().ok()?.expiration
+        if flags & EXPIRATION == 0 { None } else { self.decode().ok()?.expiration }
     }
 }
 
@@ -93,19 +87,13 @@ impl Default for Properties<'_> {
 }
 
 impl BasicProperties<'_> {
-    /// Appends flags and values.
-    ///
-    /// # Errors
-    /// Strings that are too long.
+    /// Appends flags and values. Errors: strings that are too long.
     pub fn encode(&self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         out.extend_from_slice(&self.flags().to_be_bytes());
         self.encode_list(&mut Writer::new(out))
     }
 
-    /// Flags and values in a buffer of their own, for [`Properties::from_bytes`].
-    ///
-    /// # Errors
-    /// Strings that are too long.
+    /// Flags and values in a buffer of their own, for [`Properties::from_bytes`]. Errors: strings that are too long.
     pub fn to_bytes(&self) -> Result<Vec<u8>, EncodeError> {
         let mut bytes = Vec::new();
         self.encode(&mut bytes)?;

@@ -1,14 +1,7 @@
-//! Reading frames and joining content (specification 4.2.3, 4.2.6).
-//!
-//! ```text
-//! input   [method][header][body]                    all there: borrowed from the input
-//!         [method] .. [header] .. [body] .. [body]  cut, split or interleaved: joined per channel
-//! ```
-//!
-//! Content is taken as it lies in the input where that is possible, and joined per channel where it is not.
-//!
-//! What runs per message is `inline(always)`: otherwise what came in is handed up as an enum in
-//! memory, copied at every level, and reading a message takes twice as long (`examples/hot_paths`).
+//! Reading frames and joining content (specification 4.2.3, 4.2.6). Content whose frames are all there is borrowed from
+//! the input; what is cut, split or interleaved is joined per channel. What runs per message is `inline(always)`:
+//! otherwise what came in is handed up as an enum in memory, copied at every level, and reading a message takes twice
+//! as long (`examples/hot_paths`).
 
 use std::fmt;
 
@@ -38,8 +31,7 @@ pub(super) enum Incoming<'i> {
     Method { channel: u16, id: MethodId, fields: &'i [u8] },
     /// A method with content, all in the input.
     Content { channel: u16, id: MethodId, fields: &'i [u8], properties: Properties<'i>, body: &'i [u8] },
-    /// A method with content that was joined: see [`Receiver::joined`]. `body` is there when it
-    /// came as a whole.
+    /// A method with content that was joined: see [`Receiver::joined`]. `body` is there when it came as a whole.
     Joined { channel: u16, id: MethodId, body: Option<&'i [u8]> },
     /// A body above the limit is announced: the channel or the connection must be closed.
     TooLarge { channel: u16, id: MethodId, size: u64 },
@@ -211,9 +203,7 @@ impl Receiver {
             if let Some(settlement) = self.settlement(input) {
                 return Ok(Some(Incoming::Settlement(settlement)));
             }
-            let Some(frame) = self.frame(input, 0)? else {
-                return Ok(None);
-            };
+            let Some(frame) = self.frame(input, 0)? else { return Ok(None) };
             if self.draining && frame.channel != 0 {
                 self.consume(input, &frame);
                 continue;
@@ -279,23 +269,17 @@ impl Receiver {
     #[inline(always)]
     fn frame<'i>(&self, input: &&'i [u8], at: usize) -> Result<Option<Frame<'i>>, Error> {
         let bytes: &'i [u8] = input.get(at..).unwrap_or_default();
-        let Some(&kind) = bytes.first() else {
-            return Ok(None);
-        };
+        let Some(&kind) = bytes.first() else { return Ok(None) };
         if !matches!(kind, FRAME_METHOD | FRAME_HEADER | FRAME_BODY | FRAME_HEARTBEAT) {
             return Err(self.fault(reply::FRAME_ERROR, format_args!("no frame starts with {kind:02x}"), input, at));
         }
-        let Some((&[_, c0, c1, s0, s1, s2, s3], rest)) = bytes.split_first_chunk::<HEAD>() else {
-            return Ok(None);
-        };
+        let Some((&[_, c0, c1, s0, s1, s2, s3], rest)) = bytes.split_first_chunk::<HEAD>() else { return Ok(None) };
         let size = u32::from_be_bytes([s0, s1, s2, s3]);
         if u64::from(size) + OVERHEAD as u64 > u64::from(self.frame_max) {
             let what = format_args!("a frame with {size} bytes of payload, frame-max is {}", self.frame_max);
             return Err(self.fault(reply::FRAME_ERROR, what, input, at));
         }
-        let Some((payload, [end, ..])) = rest.split_at_checked(size as usize) else {
-            return Ok(None);
-        };
+        let Some((payload, [end, ..])) = rest.split_at_checked(size as usize) else { return Ok(None) };
         if *end != FRAME_END {
             let what = format_args!("a frame of {size} bytes of payload ends with {end:02x}, not ce");
             return Err(self.fault(reply::FRAME_ERROR, what, input, at + HEAD + payload.len()));
@@ -306,14 +290,9 @@ impl Receiver {
     /// Length of the frame that the input begins with; 0 where it is not known or not allowed.
     #[inline]
     pub(super) fn needs(&self, input: &[u8]) -> usize {
-        let Some(&[_, _, _, s0, s1, s2, s3]) = input.first_chunk::<HEAD>() else {
-            return 0;
-        };
+        let Some(&[_, _, _, s0, s1, s2, s3]) = input.first_chunk::<HEAD>() else { return 0 };
         let len = u64::from(u32::from_be_bytes([s0, s1, s2, s3])) + OVERHEAD as u64;
-        if len > u64::from(self.frame_max) {
-            return 0;
-        }
-        len as usize
+        if len > u64::from(self.frame_max) { 0 } else { len as usize }
     }
 
     #[inline(always)]
@@ -418,13 +397,10 @@ impl Receiver {
         })
     }
 
-    /// Header and body of a method, where they follow it in the input as a whole, and the length
-    /// of all three.
+    /// Header and body of a method, where they follow it in the input as a whole, and the length of all three.
     #[inline(always)]
     fn whole_content<'i>(&self, channel: u16, input: &&'i [u8], header_at: usize) -> Result<Option<Whole<'i>>, Error> {
-        let Some(header) = self.frame(input, header_at)? else {
-            return Ok(None);
-        };
+        let Some(header) = self.frame(input, header_at)? else { return Ok(None) };
         if header.kind != FRAME_HEADER || header.channel != channel {
             return Ok(None);
         }
@@ -436,9 +412,7 @@ impl Receiver {
         if size > self.max_body {
             return Ok(None);
         }
-        let Some(body) = self.frame(input, body_at)? else {
-            return Ok(None);
-        };
+        let Some(body) = self.frame(input, body_at)? else { return Ok(None) };
         if body.kind != FRAME_BODY || body.channel != channel || body.payload.len() as u64 != size {
             return Ok(None);
         }
@@ -537,9 +511,7 @@ impl Receiver {
     /// Appends a part to a channel's body, where there is memory for it, and returns the length so far.
     fn append(&mut self, channel: u16, part: &[u8], input: &[u8]) -> Result<u64, Error> {
         let slot = self.channels.get_mut(usize::from(channel));
-        let Some(join) = slot.and_then(|slot| slot.join.as_deref_mut()) else {
-            return Ok(0);
-        };
+        let Some(join) = slot.and_then(|slot| slot.join.as_deref_mut()) else { return Ok(0) };
         let joined = (join.body.len() + part.len()) as u64;
         let more = joined.saturating_sub(join.counted);
         if let Some(allowance) = self.allowance.as_ref().filter(|_| more > 0) {
@@ -570,8 +542,7 @@ impl Receiver {
         (join.stage == stage).then_some(join)
     }
 
-    /// Gives back the buffer of a large body, or of any where memory is tight, that was handed out by
-    /// the last call.
+    /// Gives back the buffer of a large body, or of any where memory is tight, that was handed out by the last call.
     #[inline]
     fn release_large(&mut self) {
         if let Some(channel) = self.large.take()

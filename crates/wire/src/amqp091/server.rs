@@ -1,5 +1,4 @@
-//! The server's side of a connection (specification 2.2.4), for an embedded broker and for
-//! scripted peers in tests.
+//! The server's side of a connection (specification 2.2.4), for an embedded broker and for scripted peers in tests.
 //!
 //! ```text
 //! client                    server
@@ -126,8 +125,7 @@ impl Side for ServerSide {
         body: &'a [u8],
     ) -> Result<ServerEvent<'a>, Violation> {
         if id != BasicPublish::INFO.id {
-            let what = format!("a client does not send {}", id.name());
-            return Err((reply::COMMAND_INVALID, what));
+            return Err((reply::COMMAND_INVALID, format!("a client does not send {}", id.name())));
         }
         let publish: BasicPublish<'a> = decode_as(fields)?;
         Ok(ServerEvent::Publish {
@@ -197,8 +195,7 @@ impl Connection<ServerSide> {
             return Err(self.fail_with((reply::NOT_ALLOWED, what), &[]));
         }
         if self.common.rx.channel_state(channel) != ChannelState::Closed {
-            let what = format!("channel {channel} is open already");
-            return Err(self.fail_with((reply::CHANNEL_ERROR, what), &[]));
+            return Err(self.fail_with((reply::CHANNEL_ERROR, format!("channel {channel} is open already")), &[]));
         }
         self.common.rx.set_channel_state(channel, ChannelState::Open);
         self.common.send_small(channel, &ChannelOpenOk::default());
@@ -206,9 +203,7 @@ impl Connection<ServerSide> {
     }
 
     /// Hot path: queues a delivery. The body is split at the connection's frame-max.
-    ///
-    /// # Errors
-    /// A connection that is not open, or properties above the frame size; nothing is queued then.
+    /// Errors: a connection that is not open, or properties above the frame size; nothing is queued then.
     #[inline]
     pub fn deliver(
         &mut self,
@@ -224,15 +219,13 @@ impl Connection<ServerSide> {
         Ok(template.put(out, delivery_tag, redelivered, properties, body, frame_max)?)
     }
 
-    /// Hot path: confirms a published message, or all up to it. Does nothing on a connection that
-    /// is not open.
+    /// Hot path: confirms a published message, or all up to it. Does nothing on a connection that is not open.
     #[inline]
     pub fn confirm(&mut self, channel: u16, delivery_tag: u64, multiple: bool) {
         self.settle(channel, BasicAck::INFO.id, delivery_tag, u8::from(multiple));
     }
 
-    /// Refuses a published message, or all up to it (`basic.nack`). Does nothing on a connection
-    /// that is not open.
+    /// Refuses a published message, or all up to it (`basic.nack`). Does nothing on a connection that is not open.
     pub fn confirm_nack(&mut self, channel: u16, delivery_tag: u64, multiple: bool) {
         self.settle(channel, BasicNack::INFO.id, delivery_tag, u8::from(multiple));
     }

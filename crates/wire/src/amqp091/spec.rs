@@ -1,9 +1,6 @@
-//! The facts of AMQP 0-9-1 and of RabbitMQ's extensions, once: identifiers, fields and their
-//! types. Everything else - structs, decoding, encoding, names - is generated from this table.
-//!
-//! Sources: the specification's sections 1.4 to 1.8 (classes) and 1.2 (constants), and RabbitMQ's
-//! `amqp0-9-1.extended.xml` for what is marked as an extension. `reserved_1` fields were `ticket`
-//! or the like in older versions; they are sent as zero or empty.
+//! The facts of AMQP 0-9-1 and of RabbitMQ's extensions, once: structs, decoding, encoding and names are generated from
+//! this table. Sources: the specification's sections 1.4 to 1.8 (classes) and 1.2 (constants), and RabbitMQ's
+//! `amqp0-9-1.extended.xml`. `reserved_1` fields (`ticket` or the like in older versions) are sent as zero or empty.
 
 use super::codec::{Bit, Field, Long, LongLong, LongStr, Octet, Reader, SecretStr, Short, ShortStr};
 use super::codec::{Timestamp, Writer};
@@ -103,10 +100,7 @@ pub struct MethodInfo {
 pub trait EncodeMethod {
     /// Its row of the table.
     fn info(&self) -> MethodInfo;
-    /// Appends the fields.
-    ///
-    /// # Errors
-    /// Strings that are too long.
+    /// Appends the fields. Errors: strings that are too long.
     fn encode_fields(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError>;
 }
 
@@ -114,10 +108,7 @@ pub trait EncodeMethod {
 pub trait DecodeMethod<'a>: EncodeMethod + Sized {
     /// Its row of the table.
     const INFO: MethodInfo;
-    /// Takes the fields off a payload.
-    ///
-    /// # Errors
-    /// A payload that ends early, or a string that is not UTF-8.
+    /// Takes the fields off a payload. Errors: a payload that ends early, or a string that is not UTF-8.
     fn decode_fields(reader: &mut Reader<'a>) -> Result<Self, DecodeError>;
 }
 
@@ -175,11 +166,7 @@ macro_rules! methods {
         }
 
         impl<'a> Method<'a> {
-            /// Takes the fields of the method `id` off a payload; `None` where the table has no
-            /// such method.
-            ///
-            /// # Errors
-            /// As [`DecodeMethod::decode_fields`].
+            /// Takes the fields of the method `id` off a payload; `None` where the table has no such method.
             pub fn decode_fields(
                 id: MethodId,
                 reader: &mut Reader<'a>,

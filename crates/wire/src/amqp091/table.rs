@@ -120,9 +120,7 @@ impl<'a> Value<'a> {
             b'F' => Self::Table(Table::read_nested(reader, depth + 1)?),
             b'V' => Self::Void,
             b'x' => Self::Bytes(reader.longstr()?),
-            _ => {
-                return Err(DecodeError { what: "unknown type of a table field", at });
-            }
+            _ => return Err(DecodeError { what: "unknown type of a table field", at }),
         })
     }
 
@@ -368,9 +366,7 @@ impl FieldTable {
     }
 
     /// Sets a field, replacing an earlier one of that name.
-    ///
-    /// # Errors
-    /// A name above 255 bytes, or too deep a nesting; the table is as before then.
+    /// Errors: a name above 255 bytes, or too deep a nesting; the table is as before then.
     pub fn insert<'v>(&mut self, name: &str, value: impl Into<Value<'v>>) -> Result<(), EncodeError> {
         let value = value.into();
         check_depth(value)?;
@@ -425,10 +421,7 @@ impl FieldArray {
         Array { bytes: &self.bytes }
     }
 
-    /// Appends a value.
-    ///
-    /// # Errors
-    /// Too deep a nesting; the array is as before then.
+    /// Appends a value. Errors: too deep a nesting; the array is as before then.
     pub fn push<'v>(&mut self, value: impl Into<Value<'v>>) -> Result<(), EncodeError> {
         let value = value.into();
         check_depth(value)?;

@@ -92,9 +92,7 @@ struct PropertySlots {
 impl PropertySlots {
     /// Finds them in properties that begin at `at`. What cannot be read has none.
     fn of(properties: Properties<'_>, at: usize) -> Self {
-        let Ok(all) = properties.decode() else {
-            return Self::default();
-        };
+        let Ok(all) = properties.decode() else { return Self::default() };
         // The properties that stand before the place in question.
         let mut before = all;
         before.message_type = None;
@@ -125,9 +123,7 @@ impl PropertySlots {
 impl PublishTemplate {
     /// Encodes `basic.publish`, the content header and the body (usually zeros to be filled),
     /// split at the connection's `frame_max` in bytes.
-    ///
-    /// # Errors
-    /// Names above 255 bytes, properties that do not fit into a frame, a body above [`MAX_BODY`].
+    /// Errors: names above 255 bytes, properties that do not fit into a frame, a body above [`MAX_BODY`].
     pub fn new(
         channel: u16,
         publish: &BasicPublish<'_>,
@@ -174,8 +170,7 @@ impl PublishTemplate {
     }
 }
 
-/// A message's frames before its body, for bodies that differ. For
-/// [`super::Client::publish_body`].
+/// A message's frames before its body, for bodies that differ. For [`super::Client::publish_body`].
 #[derive(Clone, Debug)]
 pub struct HeadTemplate {
     encoded: Encoded,
@@ -187,11 +182,8 @@ pub struct HeadTemplate {
 }
 
 impl HeadTemplate {
-    /// Encodes `basic.publish` and the content header; bodies will be split at the connection's
-    /// `frame_max` in bytes.
-    ///
-    /// # Errors
-    /// Names above 255 bytes, properties that do not fit into a frame.
+    /// Encodes `basic.publish` and the content header; bodies will be split at the connection's `frame_max` in bytes.
+    /// Errors: names above 255 bytes, properties that do not fit into a frame.
     pub fn new(
         channel: u16,
         publish: &BasicPublish<'_>,
@@ -246,10 +238,7 @@ pub struct DeliverTemplate {
 }
 
 impl DeliverTemplate {
-    /// Encodes the frame.
-    ///
-    /// # Errors
-    /// Names above 255 bytes.
+    /// Encodes the frame. Errors: names above 255 bytes.
     pub fn new(channel: u16, consumer_tag: &str, exchange: &str, routing_key: &str) -> Result<Self, EncodeError> {
         let mut bytes = Vec::new();
         let deliver = BasicDeliver { consumer_tag, exchange, routing_key, ..Default::default() };

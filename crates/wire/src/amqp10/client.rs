@@ -1,18 +1,7 @@
-//! The client's side of a connection (specification 2.4, 5.3).
-//!
-//! ```text
-//! client                         server
-//!   "AMQP" 3 1 0 0        --->                      SASL
-//!                         <---   "AMQP" 3 1 0 0, sasl-mechanisms
-//!   sasl-init             --->                      PLAIN: "\0" user "\0" password
-//!                         <---   sasl-outcome
-//!   "AMQP" 0 1 0 0, open  --->
-//!                         <---   "AMQP" 0 1 0 0, open    Amqp10Event::Open
-//! ```
-//!
-//! Call order: bytes that came in go to [`Amqp10Client::poll`] until it returns `None`; then
-//! [`Amqp10Client::pending_output`] is written. When [`Amqp10Client::next_timeout`] has passed,
-//! [`Amqp10Client::handle_timeout`]; when the transport ended, [`Amqp10Client::end_of_input`].
+//! The client's side of a connection (specification 2.4, 5.3). Call order: bytes that came in go to
+//! [`Amqp10Client::poll`] until it returns `None`; then [`Amqp10Client::pending_output`] is written. When
+//! [`Amqp10Client::next_timeout`] has passed, [`Amqp10Client::handle_timeout`]; when the transport ended,
+//! [`Amqp10Client::end_of_input`].
 
 mod handshake;
 mod session;
@@ -33,16 +22,18 @@ use crate::amqp091::{
     DEFAULT_CHANNEL_MAX, DEFAULT_FRAME_MAX, DEFAULT_MAX_BODY, DEFAULT_TIMEOUT, EncodeError, Reader, Snippet,
 };
 
-/// How to log in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SaslMechanism {
-    /// User and password.
-    #[default]
-    Plain,
-    /// Whatever the transport proves, as with client certificates.
-    External,
-    /// As nobody.
-    Anonymous,
+measure::named! {
+    /// How to log in, by its name on the wire.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum SaslMechanism {
+        /// User and password.
+        #[default]
+        Plain = "PLAIN",
+        /// Whatever the transport proves, as with client certificates.
+        External = "EXTERNAL",
+        /// As nobody.
+        Anonymous = "ANONYMOUS",
+    }
 }
 
 /// Configuration of a client. `Default` is guest, with the limits of [`crate::amqp091::ClientConfig`].
@@ -198,12 +189,9 @@ impl Amqp10Client {
 
     /// Takes bytes off `input` and returns the next event, `None` when more bytes are needed.
     ///
-    /// What is not consumed stays in `input`; hand it in again, followed by what comes next. A buffer that holds
-    /// one frame is always enough.
-    ///
-    /// # Errors
-    /// A peer that breaks the protocol, or does not let the client in. Nothing can be read afterwards; send the
-    /// pending output, which tells the peer why, then close.
+    /// What is not consumed stays in `input`; hand it in again, followed by what comes next. A buffer that holds one
+    /// frame is always enough. Errors: a peer that breaks the protocol, or does not let the client in. Nothing can be
+    /// read afterwards; send the pending output, which tells the peer why, then close.
     #[inline]
     pub fn poll<'a, 'i: 'a>(
         &'a mut self,
@@ -270,8 +258,7 @@ impl Amqp10Client {
     }
 
     fn link(&self, session: u16, handle: u32) -> Option<&Link> {
-        let session = self.sessions.get(usize::from(session))?.as_ref()?;
-        session.links.get(handle as usize)?.as_ref()
+        self.sessions.get(usize::from(session))?.as_ref()?.links.get(handle as usize)?.as_ref()
     }
 
     /// Frees a link's memory of a message that is not needed any more.
@@ -287,10 +274,7 @@ impl Amqp10Client {
         let is_login = matches!(self.phase, Phase::Mechanisms | Phase::Outcome);
         match (frame.kind, is_login) {
             (FRAME_SASL, true) | (FRAME_AMQP, false) => {}
-            (kind, _) => {
-                let what = format!("unexpected frame of type {kind}");
-                return Err((FRAMING_ERROR, what).into());
-            }
+            (kind, _) => return Err((FRAMING_ERROR, format!("unexpected frame of type {kind}")).into()),
         }
         if frame.body.is_empty() {
             return Ok(Step::Nothing);
@@ -388,20 +372,14 @@ impl Amqp10Client {
     fn take_attach<'i>(&mut self, number: u16, attach: &Attach<'i>) -> Result<Step<'i>, Violation> {
         let session = self.session(number)?;
         let Some(handle) = session.learn(attach.handle, attach.name, !attach.is_receiver) else {
-            let what = format!("an unrequested link {:?} was attached", attach.name);
-            return Err((NOT_ALLOWED, what));
+            return Err((NOT_ALLOWED, format!("an unrequested link {:?} was attached", attach.name)));
         };
-        let Some(link) = session.link(handle) else {
-            return Ok(Step::Nothing);
-        };
+        let Some(link) = session.link(handle) else { return Ok(Step::Nothing) };
         link.is_attached = true;
         if link.is_receiver {
             link.delivery_count = attach.initial_delivery_count.unwrap_or(0);
         }
-        let exists = match link.is_receiver {
-            true => attach.source.is_some(),
-            false => attach.target != TypedValue::Null,
-        };
+        let exists = if link.is_receiver { attach.source.is_some() } else { attach.target != TypedValue::Null };
         Ok(Step::Event(Amqp10Event::Attached {
             session: number,
             handle,
@@ -523,9 +501,7 @@ impl Amqp10Client {
     }
 
     /// Begins a session on a channel that is not in use.
-    ///
-    /// # Errors
-    /// A connection that is not open, a channel that the peer does not allow.
+    /// Errors: a connection that is not open, a channel that the peer does not allow.
     pub fn begin(&mut self, session: u16) -> Result<(), Amqp10Error> {
         let at = usize::from(session);
         if session > self.channel_max || self.sessions.get(at).is_some_and(Option::is_some) {
@@ -540,9 +516,7 @@ impl Amqp10Client {
     }
 
     /// Attaches a link under the handle that it names, which is not in use and at most 255. Its name is unique.
-    ///
-    /// # Errors
-    /// A connection that is not open, no such session, a handle that cannot be had.
+    /// Errors: a connection that is not open, no such session, a handle that cannot be had.
     pub fn attach(&mut self, session: u16, attach: &Attach<'_>) -> Result<(), Amqp10Error> {
         let at = attach.handle as usize;
         let its = self.session(session).map_err(|_| EncodeError::NotOpen)?;
@@ -556,10 +530,7 @@ impl Amqp10Client {
         self.send(session, attach)
     }
 
-    /// Detaches a link for good; [`Amqp10Event::Detached`] answers.
-    ///
-    /// # Errors
-    /// A connection that is not open.
+    /// Detaches a link for good; [`Amqp10Event::Detached`] answers. Errors: a connection that is not open.
     pub fn detach(&mut self, session: u16, handle: u32) -> Result<(), Amqp10Error> {
         if let Ok(its) = self.session(session)
             && let Some(link) = its.link(handle)
@@ -597,8 +568,7 @@ impl Amqp10Client {
         }
     }
 
-    /// Hot path: settles deliveries of a session from `first` to `last`. Does nothing on a connection that is not
-    /// open.
+    /// Hot path: settles deliveries of a session from `first` to `last`. Does nothing on a connection that is not open.
     #[inline]
     pub fn settle(&mut self, session: u16, first: u32, last: u32, state: DeliveryState<'_>) {
         if self.phase == Phase::Open {
@@ -619,9 +589,7 @@ impl Amqp10Client {
     #[inline]
     pub fn flow(&mut self, session: u16, handle: u32, more: u32, echo: bool) {
         let is_open = self.phase == Phase::Open;
-        let Ok(its) = self.session(session) else {
-            return;
-        };
+        let Ok(its) = self.session(session) else { return };
         if let Some(link) = its.link(handle).filter(|link| link.is_receiver) {
             link.credit = link.credit.saturating_add(more);
         }
@@ -686,9 +654,7 @@ impl Amqp10Client {
     }
 
     /// Sends a heartbeat that is due, notices missing ones, and a handshake or close that hangs.
-    ///
-    /// # Errors
-    /// [`Amqp10Error::Silent`] and [`Amqp10Error::TimedOut`]; the connection is of no more use.
+    /// Errors: [`Amqp10Error::Silent`] and [`Amqp10Error::TimedOut`]; the connection is of no more use.
     pub fn handle_timeout(&mut self, now: Time) -> Result<(), Amqp10Error> {
         if self.phase == Phase::Closed {
             return Ok(());
@@ -765,10 +731,7 @@ impl Link {
             (Some(partial), None) => partial,
             (Some(partial), Some(id)) if id == partial.id => partial,
             (None, Some(id)) => Partial { id, settled: false },
-            (_, id) => {
-                let what = format!("a transfer has the delivery id {id:?}, out of order");
-                return Err((NOT_ALLOWED, what));
-            }
+            (_, id) => return Err((NOT_ALLOWED, format!("a transfer has the delivery id {id:?}, out of order"))),
         };
         settled |= transfer.settled == Some(true);
         let is_first = self.partial.is_none();
@@ -794,9 +757,6 @@ impl Link {
             return Err((TOO_LARGE, what));
         }
         self.joined.extend_from_slice(payload);
-        Ok(match more {
-            true => Step::Nothing,
-            false => Step::Joined { session, handle, id, settled },
-        })
+        Ok(if more { Step::Nothing } else { Step::Joined { session, handle, id, settled } })
     }
 }

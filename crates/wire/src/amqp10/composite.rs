@@ -15,26 +15,18 @@ pub trait Composite<'a>: Sized {
     const NAME: &'static str;
 
     /// Takes the fields off a list.
-    ///
-    /// # Errors
-    /// Fields of other types, those that must be there and are not, and more than there may be.
+    /// Errors: fields of other types, those that must be there and are not, and more than there may be.
     fn read_fields(items: Items<'a>) -> Result<Self, DecodeError>;
 
     /// Appends the fields up to the last that is not null; tells how many.
     fn write_fields(&self, out: &mut Vec<u8>) -> u32;
 
     /// Takes it off whole, with its descriptor.
-    ///
-    /// # Errors
-    /// Those of [`Self::read_fields`], and anything else in its place.
     fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         Self::of(TypedValue::read(reader)?)
     }
 
     /// A value as this type.
-    ///
-    /// # Errors
-    /// Those of [`Self::read`].
     fn of(value: TypedValue<'a>) -> Result<Self, DecodeError> {
         match value {
             TypedValue::Described(it) if is(it.descriptor, Self::CODE, Self::NAME) => match it.value()? {
@@ -67,9 +59,7 @@ pub(super) fn is(descriptor: Descriptor<'_>, code: u64, name: &str) -> bool {
 /// A type that stands in the table.
 pub trait TypedField<'a>: Sized {
     /// `None` where the field is null, or not there at all.
-    ///
-    /// # Errors
-    /// A value of another type; nothing, where something must be.
+    /// Errors: a value of another type; nothing, where something must be.
     fn of_value(value: Option<TypedValue<'a>>) -> Result<Self, DecodeError>;
 
     /// Appends it; `false` where that is null.
@@ -157,10 +147,7 @@ macro_rules! composites {
             #[allow(unused_mut, reason = "some have no fields")]
             fn read_fields(mut items: Items<'a>) -> Result<Self, DecodeError> {
                 let read = Self { $($field: next(&mut items)?,)* };
-                match items.is_empty() {
-                    true => Ok(read),
-                    false => Err(wrong(concat!($wire_name, " has too many fields"))),
-                }
+                if items.is_empty() { Ok(read) } else { Err(wrong(concat!($wire_name, " has too many fields"))) }
             }
             #[inline]
             #[allow(unused_mut, reason = "some have no fields")]
@@ -284,10 +271,7 @@ macro_rules! performatives {
         }
 
         impl<'a> Performative<'a> {
-            /// Takes one off the beginning of a frame's body.
-            ///
-            /// # Errors
-            /// Anything else, and fields that cannot be read.
+            /// Takes one off the beginning of a frame's body. Errors: anything else, and fields that cannot be read.
             #[inline]
             pub fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
                 let value = TypedValue::read(reader)?;

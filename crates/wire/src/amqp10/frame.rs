@@ -41,9 +41,7 @@ pub(super) fn size(input: &[u8]) -> usize {
 #[inline]
 pub(super) fn take<'i>(input: &mut &'i [u8], frame_max: usize) -> Result<Option<WholeFrame<'i>>, DecodeError> {
     let bytes: &'i [u8] = input;
-    let Some(head) = bytes.first_chunk::<HEAD>() else {
-        return Ok(None);
-    };
+    let Some(head) = bytes.first_chunk::<HEAD>() else { return Ok(None) };
     let wrong = |what| Err(DecodeError { what, at: 0 });
     let [_, _, _, _, doff, kind, channel @ ..] = *head;
     let (size, begin) = (size(head), usize::from(doff) * 4);
@@ -53,9 +51,7 @@ pub(super) fn take<'i>(input: &mut &'i [u8], frame_max: usize) -> Result<Option<
     if size > frame_max {
         return wrong("a frame is above the limit that this side has set");
     }
-    let Some((whole, rest)) = bytes.split_at_checked(size) else {
-        return Ok(None);
-    };
+    let Some((whole, rest)) = bytes.split_at_checked(size) else { return Ok(None) };
     *input = rest;
     Ok(Some(WholeFrame {
         kind,

@@ -92,9 +92,7 @@ fn walk_event(event: &Amqp10Event<'_>) {
 /// Feeds what a server might send. The first byte chooses where the connection stands (lowest bit: open, with
 /// two links) and how the input is cut; events and answers must not depend on the cuts.
 pub fn client_input(data: &[u8]) {
-    let Some((&mode, data)) = data.split_first() else {
-        return;
-    };
+    let Some((&mode, data)) = data.split_first() else { return };
     let client = || match mode & 1 {
         1 => open_client(),
         _ => Amqp10Client::new(Amqp10Config::default(), NOW),
@@ -140,9 +138,7 @@ fn written(value: TypedValue<'_>) -> Vec<u8> {
 
 fn walk(value: TypedValue<'_>, depth: usize, walked: &mut usize) {
     *walked += 1;
-    let Some(depth) = depth.checked_sub(1) else {
-        return;
-    };
+    let Some(depth) = depth.checked_sub(1) else { return };
     match value {
         TypedValue::List(items) | TypedValue::Map(items) => {
             items.flatten().for_each(|value| walk(value, depth, walked));

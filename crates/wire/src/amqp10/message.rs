@@ -50,10 +50,7 @@ impl<'a> MessageBody<'a> {
 }
 
 impl<'a> MessageParts<'a> {
-    /// Takes a message apart.
-    ///
-    /// # Errors
-    /// Bytes that are no sections.
+    /// Takes a message apart. Errors: bytes that are no sections.
     #[inline]
     pub fn read(message: &'a [u8]) -> Result<Self, DecodeError> {
         let mut sections = Sections(message);

@@ -1,15 +1,6 @@
-//! AMQP 1.0, the client's side.
-//!
-//! ```text
-//!            bytes in                       events out
-//!  transport --------> Amqp10Client ---------------------> load engine
-//!            <--------              <---------------------
-//!            bytes out                links, transfers, dispositions in
-//! ```
-//!
-//! `types` knows the type system, `composite` is the table of what frames and messages consist of,
-//! `message` knows messages, `template` what is encoded once and copied per message. Section numbers
-//! are those of the "OASIS AMQP Version 1.0" specification of October 2012.
+//! AMQP 1.0, the client's side: bytes in, [`Amqp10Client`], events out. `types` knows the type system, `composite` is
+//! the table of what frames and messages consist of, `message` knows messages, `template` what is encoded once and
+//! copied per message. Section numbers are those of the "OASIS AMQP Version 1.0" specification of October 2012.
 
 mod client;
 mod composite;

@@ -44,9 +44,7 @@ struct MessageSlots {
 
 impl TransferTemplate {
     /// Encodes all but the body. `settled` transfers are not answered. `frame_max` is the connection's, in bytes.
-    ///
-    /// # Errors
-    /// Sections that do not fit into a frame.
+    /// Errors: sections that do not fit into a frame.
     pub fn new(
         session: u16,
         handle: u32,

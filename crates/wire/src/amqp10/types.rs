@@ -94,10 +94,7 @@ pub struct Described<'a> {
 }
 
 impl<'a> Described<'a> {
-    /// The value itself.
-    ///
-    /// # Errors
-    /// Bytes that are no value.
+    /// The value itself. Errors: bytes that are no value.
     pub fn value(&self) -> Result<TypedValue<'a>, DecodeError> {
         TypedValue::read(&mut Reader::new(self.raw))
     }
@@ -152,9 +149,7 @@ impl<'a> Items<'a> {
         loop {
             let (key, value) = (self.next()?.ok()?, self.next()?.ok()?);
             match key {
-                TypedValue::Str(key) | TypedValue::Symbol(Symbol(key)) if key == name => {
-                    return Some(value);
-                }
+                TypedValue::Str(key) | TypedValue::Symbol(Symbol(key)) if key == name => return Some(value),
                 _ => {}
             }
         }
@@ -221,10 +216,7 @@ impl<'a> Iterator for Elements<'a> {
 }
 
 impl<'a> TypedValue<'a> {
-    /// Takes one value off.
-    ///
-    /// # Errors
-    /// An unknown format code, and bytes that end within the value.
+    /// Takes one value off. Errors: an unknown format code, and bytes that end within the value.
     #[inline]
     pub fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         match reader.octet()? {

@@ -5,9 +5,7 @@ use super::{HttpEvent, ResponseDecoder};
 /// Decodes what stands behind the first two bytes, whole and in pieces: the events are the same, and no more
 /// comes out than went in.
 pub fn response(data: &[u8]) {
-    let Some(([method, piece], input)) = data.split_first_chunk::<2>() else {
-        return;
-    };
+    let Some(([method, piece], input)) = data.split_first_chunk::<2>() else { return };
     let method = if method % 4 == 0 { "HEAD" } else { "GET" };
     let whole = outcome(method, input.chunks(input.len().max(1)));
     let piece = usize::from(*piece).max(1);

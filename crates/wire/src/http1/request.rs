@@ -23,9 +23,7 @@ pub struct RequestHead<'a> {
 
 impl RequestHead<'_> {
     /// Checks each part and writes the head behind what `output` holds. Where something cannot be written, nothing is.
-    ///
-    /// # Errors
-    /// [`HttpError::Request`]: a part with characters that could end its line or begin another, or a header
+    /// Errors: [`HttpError::Request`]: a part with characters that could end its line or begin another, or a header
     /// that would change where the message ends.
     pub fn encode(&self, output: &mut Vec<u8>) -> Result<(), HttpError> {
         self.check()?;
@@ -50,14 +48,10 @@ impl RequestHead<'_> {
     }
 
     /// Checks that each part can be written.
-    ///
-    /// # Errors
-    /// As [`RequestHead::encode`].
     pub fn check(&self) -> Result<(), HttpError> {
         let is_visible = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
         if !is_token(self.method) || self.method == "CONNECT" {
-            let help = "use GET, HEAD or another method of letters";
-            return Err(refused("method", self.method, help));
+            return Err(refused("method", self.method, "use GET, HEAD or another method of letters"));
         }
         let is_target = self.target.starts_with('/') || self.target == "*";
         if !is_target || !is_visible(self.target) || self.target.contains('#') {
@@ -66,22 +60,18 @@ impl RequestHead<'_> {
             return Err(refused("target", "what was given", help));
         }
         if self.host.is_empty() || !is_visible(self.host) || self.host.contains(['/', '@', '?']) {
-            let help = "give a host name or an address, and a port";
-            return Err(refused("host", self.host, help));
+            return Err(refused("host", self.host, "give a host name or an address, and a port"));
         }
         for (name, value) in self.headers {
             if !is_token(name) {
-                let help = "a header's name has letters, digits and -";
-                return Err(refused("header name", name, help));
+                return Err(refused("header name", name, "a header's name has letters, digits and -"));
             }
             if OWN.iter().any(|own| own.eq_ignore_ascii_case(name)) {
-                let help = "bellows writes it itself, leave it out";
-                return Err(refused("header", name, help));
+                return Err(refused("header", name, "bellows writes it itself, leave it out"));
             }
             let is_control = |byte: u8| (byte < b' ' && byte != b'\t') || byte == 0x7f;
             if value.bytes().any(is_control) {
-                let help = "its value has no line ends and no control characters";
-                return Err(refused("header", name, help));
+                return Err(refused("header", name, "its value has no line ends and no control characters"));
             }
         }
         Ok(())
@@ -115,9 +105,7 @@ pub struct HttpUrl {
 
 impl HttpUrl {
     /// Takes a URL apart. The login ends at the last `@` before the path; a fragment is left out.
-    ///
-    /// # Errors
-    /// What cannot be asked, in words that repeat nothing of it.
+    /// Errors: what cannot be asked, in words that repeat nothing of it.
     pub fn parse(url: &str) -> Result<Self, UrlError> {
         let wrong = |what| UrlError { what };
         let url = url.split('#').next().unwrap_or_default();
@@ -129,10 +117,8 @@ impl HttpUrl {
         };
         let path = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, target) = rest.split_at(path);
-        let (login, address) = match authority.rsplit_once('@') {
-            Some((login, address)) => (Some(login), address),
-            None => (None, authority),
-        };
+        let (login, address) =
+            authority.rsplit_once('@').map_or((None, authority), |(login, address)| (Some(login), address));
         if login.is_none() && target.contains('@') && address.contains(':') {
             let port = address.rsplit(':').next().unwrap_or_default();
             if port.parse::<u16>().is_err() {
@@ -181,10 +167,7 @@ fn split_address(address: &str, default: u16) -> Result<(String, u16), UrlError>
             }
             (host, after.strip_prefix(':'))
         }
-        None => match address.split_once(':') {
-            Some((host, port)) => (host, Some(port)),
-            None => (address, None),
-        },
+        None => address.split_once(':').map_or((address, None), |(host, port)| (host, Some(port))),
     };
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b':');
     if host.is_empty() || !host.bytes().all(is_letter) {
@@ -262,8 +245,7 @@ mod tests {
         assert_eq!(url.target, "/api/queues?columns=name");
         let (user, password) = url.login.clone().unwrap_or_default();
         assert_eq!((user.as_str(), password.expose()), ("me", "p@ss"));
-        let shown = "http://localhost:15672/api/queues?columns=name";
-        assert_eq!(url.to_string(), shown);
+        assert_eq!(url.to_string(), "http://localhost:15672/api/queues?columns=name");
         assert!(!format!("{url:?}").contains("p@ss"));
         let six = HttpUrl::parse("https://[::1]?x").unwrap_or_else(|error| panic!("{error}"));
         assert_eq!((six.port, six.target.as_str()), (443, "/?x"));

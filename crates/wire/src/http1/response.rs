@@ -112,16 +112,12 @@ impl ResponseDecoder {
         let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
         let mut parsed = httparse::Response::new(&mut headers);
         parsed.parse(&self.head).ok()?;
-        let mut headers = parsed.headers.iter();
-        let found = headers.find(|header| header.name.eq_ignore_ascii_case(name));
-        found.map(|header| header.value)
+        parsed.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name)).map(|header| header.value)
     }
 
     /// Takes from `input` up to the next event; `None`: all of it was taken, and more is needed. After
-    /// [`HttpEvent::End`] nothing is taken until [`ResponseDecoder::expect`]: what is left nobody asked for.
-    ///
-    /// # Errors
-    /// A response that breaks the protocol, or has parts beyond any decent size. The connection is of no more use.
+    /// [`HttpEvent::End`] nothing is taken until [`ResponseDecoder::expect`]: what is left nobody asked for. Errors: a
+    /// response that breaks the protocol, or has parts beyond any decent size. The connection is of no more use.
     pub fn handle_input<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<HttpEvent<'a>>, HttpError> {
         loop {
             // An empty body ends without further input.
@@ -140,9 +136,7 @@ impl ResponseDecoder {
                     self.awaiting = Awaiting::Body(left - bytes.len() as u64);
                     return Ok(Some(HttpEvent::Body(bytes)));
                 }
-                Awaiting::BodyUntilClose => {
-                    return Ok(Some(HttpEvent::Body(self.take(input, u64::MAX))));
-                }
+                Awaiting::BodyUntilClose => return Ok(Some(HttpEvent::Body(self.take(input, u64::MAX)))),
                 Awaiting::Chunk(left) => {
                     let bytes = self.take(input, left);
                     self.awaiting = Awaiting::Chunk(left - bytes.len() as u64);
@@ -160,10 +154,7 @@ impl ResponseDecoder {
         }
     }
 
-    /// The connection has ended: the end of a response that goes on until then.
-    ///
-    /// # Errors
-    /// The response was not complete.
+    /// The connection has ended: the end of a response that goes on until then. Errors: the response was not complete.
     pub fn handle_end(&mut self) -> Result<HttpEvent<'static>, HttpError> {
         let within = match self.awaiting {
             Awaiting::BodyUntilClose => return Ok(self.end()),
@@ -342,8 +333,7 @@ impl Framing {
     }
 
     fn take(&mut self, header: &httparse::Header<'_>) -> Result<(), &'static str> {
-        let value = header.value;
-        let mut words = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+        let mut words = header.value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
         if header.name.eq_ignore_ascii_case("content-length") {
             for word in words {
                 let length = decimal(word).ok_or("a length that is not a number")?;
@@ -371,8 +361,7 @@ fn decimal(word: &[u8]) -> Option<u64> {
 
 /// The size in a chunk's line, whose extensions say nothing to us.
 fn chunk_size(line: &[u8]) -> Option<u64> {
-    let line = line.strip_suffix(b"\r\n")?;
-    let digits = line.split(|byte| *byte == b';').next()?.trim_ascii_end();
+    let digits = line.strip_suffix(b"\r\n")?.split(|byte| *byte == b';').next()?.trim_ascii_end();
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_hexdigit) {
         return None;
     }

@@ -13,8 +13,7 @@ fn decode(method: &str, input: &[u8]) -> Decoded {
 fn ends(method: &str, input: &str) -> (String, String) {
     let decoded = decode(method, input.as_bytes());
     let body = String::from_utf8_lossy(&decoded.body).into_owned();
-    let events = decoded.events;
-    let last = events.iter().rev().find(|it| !it.contains("ended before"));
+    let last = decoded.events.iter().rev().find(|it| !it.contains("ended before"));
     (body, last.cloned().unwrap_or_default())
 }
 

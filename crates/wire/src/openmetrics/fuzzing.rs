@@ -8,9 +8,7 @@ use super::{PageEvent, PageFormat, Parser};
 /// # Panics
 /// Where it does not.
 pub fn page(data: &[u8]) {
-    let &[flags, length, ref page @ ..] = data else {
-        return;
-    };
+    let &[flags, length, ref page @ ..] = data else { return };
     let format = if flags & 1 == 0 { PageFormat::Prometheus } else { PageFormat::OpenMetrics };
     let at_once = told(format, page, page.len().max(1));
     let in_pieces = told(format, page, usize::from(length).max(1));

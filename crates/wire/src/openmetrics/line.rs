@@ -114,9 +114,7 @@ impl Layout {
         let index = known.labels;
         if let Some(at) = known.inside {
             let (end, escaped) = value_end(line, at)?;
-            let Some(span) = self.spans.get_mut(index) else {
-                return Err(LineCause::Separator);
-            };
+            let Some(span) = self.spans.get_mut(index) else { return Err(LineCause::Separator) };
             span.value_end = end;
             span.escaped = escaped;
             return match line.get(end + 1) {
@@ -186,10 +184,7 @@ pub(super) fn read_labels(
             None => {
                 spans.truncate(index);
                 let span = label_name(line, at)?;
-                if index >= MAX_LABELS {
-                    return Err(LineCause::TooManyLabels);
-                }
-                span
+                if index >= MAX_LABELS { Err(LineCause::TooManyLabels) } else { span }
             }
         };
         let (value_end, escaped) = value_end(line, span.value)?;
@@ -276,9 +271,7 @@ fn long_value_end(line: &[u8], mut at: usize) -> Result<(usize, bool), LineCause
     let mut escaped = false;
     loop {
         let text = line.get(at..).unwrap_or_default();
-        let Some(found) = memchr::memchr3(b'"', b'\\', b'\n', text) else {
-            return Err(LineCause::Unterminated);
-        };
+        let Some(found) = memchr::memchr3(b'"', b'\\', b'\n', text) else { return Err(LineCause::Unterminated) };
         match text.get(found) {
             Some(b'"') => return Ok((at + found, escaped)),
             Some(b'\\') if text.get(found + 1) != Some(&b'\n') => {
@@ -455,10 +448,7 @@ fn is_end(byte: u8) -> bool {
 /// end of the line.
 #[inline]
 pub(super) fn read(text: &str) -> Option<(f64, usize)> {
-    match short(text.as_bytes()) {
-        Some(found) => Some(found),
-        None => any(text),
-    }
+    short(text.as_bytes()).or_else(|| any(text))
 }
 
 /// An integer or a decimal of a few digits, exactly as the slow way reads it: both integers that are divided are exact

@@ -273,9 +273,7 @@ impl Parser {
         }
         let line = text.get(..length).unwrap_or_default();
         let line = line.trim_end_matches(['\n', '\r']);
-        let Some(comment) = line.trim_start_matches([' ', '\t']).strip_prefix('#') else {
-            return Ok(length);
-        };
+        let Some(comment) = line.trim_start_matches([' ', '\t']).strip_prefix('#') else { return Ok(length) };
         let comment = comment.trim_start_matches([' ', '\t']);
         let (word, rest) = word(comment);
         match word {
@@ -352,10 +350,7 @@ fn is_comment(first: u8, rest: &str) -> bool {
 
 /// The first word of a comment, and what is behind the blanks after it.
 fn word(text: &str) -> (&str, &str) {
-    match text.split_once([' ', '\t']) {
-        Some((word, rest)) => (word, rest.trim_start_matches([' ', '\t'])),
-        None => (text, ""),
-    }
+    text.split_once([' ', '\t']).map_or((text, ""), |(word, rest)| (word, rest.trim_start_matches([' ', '\t'])))
 }
 
 /// Reads the exemplar at `at`, behind its `#`, of a line with its newline.

@@ -188,9 +188,7 @@ impl SeriesRole {
     /// counter where its name ends in `_total`, which nothing but counters may.
     pub(super) fn of(name: &str, family: &str, kind: FamilyKind) -> Self {
         let by_name = if name.ends_with("_total") { Self::Total } else { Self::Value };
-        let Some(suffix) = name.strip_prefix(family).filter(|_| !family.is_empty()) else {
-            return by_name;
-        };
+        let Some(suffix) = name.strip_prefix(family).filter(|_| !family.is_empty()) else { return by_name };
         match (kind, suffix) {
             (FamilyKind::Counter, "" | "_total") => Self::Total,
             (FamilyKind::Histogram, "_bucket") => Self::Bucket,

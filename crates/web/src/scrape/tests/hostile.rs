@@ -22,8 +22,7 @@ fn problem(server: &Server) -> Problem {
 #[test]
 fn a_byte_now_and_then_is_ended_by_the_time_out() {
     let server = Server::start(|_| Answer::endless(b"a", Duration::from_millis(100)));
-    let problem = problem(&server);
-    let whole = problem.to_string();
+    let whole = problem(&server).to_string();
     assert!(whole.contains("within the time-out") || whole.contains("too long"), "{whole}");
 }
 
@@ -86,8 +85,7 @@ fn what_is_not_compressed_as_it_says_is_told() {
 #[test]
 fn a_small_answer_that_is_a_huge_page_is_ended() {
     // 4 MiB of wrong lines, a thousand times over: gzip members follow each other.
-    let member = compressed("-\n".repeat(1 << 21).as_bytes());
-    let bomb = member.repeat(1_000);
+    let bomb = compressed("-\n".repeat(1 << 21).as_bytes()).repeat(1_000);
     assert!(bomb.len() < 64 << 20);
     let server = Server::start(move |_| Answer::of("text/plain", "Content-Encoding: gzip\r\n", &bomb));
     let problem = problem(&server);

@@ -25,17 +25,6 @@ pub(super) fn wrong_protocol(offset: u64, input: &[u8]) -> Amqp10Error {
     Amqp10Error::WrongProtocol { guess, offset, bytes }
 }
 
-impl SaslMechanism {
-    /// Its name on the wire.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Plain => "PLAIN",
-            Self::External => "EXTERNAL",
-            Self::Anonymous => "ANONYMOUS",
-        }
-    }
-}
-
 impl Amqp10Client {
     /// Takes the header off that is due; `false` where it has not come whole.
     pub(super) fn take_header(&mut self, input: &mut &[u8]) -> Result<bool, Amqp10Error> {
@@ -43,9 +32,7 @@ impl Amqp10Client {
             Phase::SaslHeader => (SASL_HEADER, Phase::Mechanisms),
             _ => (AMQP_HEADER, Phase::Opening),
         };
-        let Some(came) = input.first_chunk::<8>() else {
-            return Ok(false);
-        };
+        let Some(came) = input.first_chunk::<8>() else { return Ok(false) };
         if *came != header {
             let offset = self.offset;
             self.end();
@@ -82,10 +69,7 @@ impl Amqp10Client {
                 Err(Failure::LogIn(Amqp10Error::Refused { code: *code, reason }))
             }
             (Phase::Opening, Performative::Open(open)) => Ok(self.opened(now, open)),
-            (_, other) => {
-                let what = format!("{} came instead of the {}", other.name(), self.awaited());
-                Err((NOT_ALLOWED, what).into())
-            }
+            (_, other) => Err((NOT_ALLOWED, format!("{} came instead of the {}", other.name(), self.awaited())).into()),
         }
     }
 

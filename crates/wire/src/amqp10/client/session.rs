@@ -8,7 +8,7 @@ pub(super) const WINDOW: u32 = 1 << 16;
 pub(super) const HANDLE_MAX: u32 = 255;
 
 /// One session, known by the number of its channel.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Session {
     /// Whether the peer has answered the beginning.
     pub(super) is_open: bool,
@@ -25,7 +25,7 @@ pub(super) struct Session {
 }
 
 /// One link.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Link {
     pub(super) name: String,
     pub(super) is_receiver: bool,
@@ -50,31 +50,13 @@ pub(super) struct Partial {
 
 impl Link {
     pub(super) fn new(name: &str, is_receiver: bool) -> Self {
-        Self {
-            name: name.to_owned(),
-            is_receiver,
-            is_attached: false,
-            is_detaching: false,
-            delivery_count: 0,
-            credit: 0,
-            partial: None,
-            joined: Vec::new(),
-        }
+        Self { name: name.to_owned(), is_receiver, ..Self::default() }
     }
 }
 
 impl Session {
-    pub(super) const fn new() -> Self {
-        Self {
-            is_open: false,
-            next_delivery_id: 0,
-            next_outgoing_id: 0,
-            remote_window: 0,
-            next_incoming_id: 0,
-            incoming_left: WINDOW,
-            links: Vec::new(),
-            handles: Vec::new(),
-        }
+    pub(super) fn new() -> Self {
+        Self { incoming_left: WINDOW, ..Self::default() }
     }
 
     pub(super) fn begin() -> Begin<'static> {
@@ -130,8 +112,7 @@ impl Session {
         self.remote_window = self.remote_window.saturating_sub(frames);
     }
 
-    /// A transfer has come; `None` where there was no window for it, otherwise whether the peer should hear of
-    /// more.
+    /// A transfer has come; `None` where there was no window for it, otherwise whether the peer should hear of more.
     #[inline]
     pub(super) fn received(&mut self) -> Option<bool> {
         self.next_incoming_id = self.next_incoming_id.wrapping_add(1);

@@ -1,7 +1,24 @@
 //! Shared by the tests of this crate: random data from a seed, and a client and a server in memory.
 
 use measure::Time;
-use wire::amqp091::{Client, ClientConfig, Event, FieldArray, FieldTable, Server, ServerConfig, ServerEvent, Value};
+use wire::amqp091::{
+    ChannelOpen, Client, ClientConfig, Event, FieldArray, FieldTable, Server, ServerConfig, ServerEvent, Value,
+};
+
+/// Side, name and bytes of what was recorded.
+pub(crate) type Recorded = (&'static str, &'static str, Vec<u8>);
+
+/// The lines of a recording.
+pub(crate) fn recorded_in(text: &'static str) -> Vec<Recorded> {
+    let read = text.lines().filter(|line| !line.starts_with('#')).map(|line| {
+        let mut words = line.split(' ');
+        let mut word = || words.next().expect("three words");
+        let (side, name, hex) = (word(), word(), word());
+        let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hexadecimal");
+        (side, name, (0..hex.len()).step_by(2).map(byte).collect())
+    });
+    read.collect()
+}
 
 /// Marsaglia's xorshift64.
 pub(crate) struct Random(u64);
@@ -24,6 +41,10 @@ impl Random {
 
     pub(crate) fn coin(&mut self) -> bool {
         self.below(2) == 1
+    }
+
+    pub(crate) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())]
     }
 
     pub(crate) fn bytes(&mut self, below: usize) -> Vec<u8> {
@@ -118,6 +139,23 @@ impl Pair {
         pair.client_log.clear();
         pair.server_log.clear();
         pair
+    }
+
+    /// A pair with channel 1 open, and with empty logs.
+    pub(crate) fn with_channel(client: ClientConfig, server: ServerConfig) -> Self {
+        let mut pair = Self::open(client, server);
+        pair.client.send(1, &ChannelOpen::default()).expect("sends");
+        pair.settle();
+        pair.client_log.clear();
+        pair.server_log.clear();
+        pair
+    }
+
+    /// Takes what the client has to send.
+    pub(crate) fn output(&mut self) -> Vec<u8> {
+        let output = self.client.pending_output().to_vec();
+        self.client.consume_output(output.len());
+        output
     }
 
     /// Carries bytes both ways until nothing moves any more.

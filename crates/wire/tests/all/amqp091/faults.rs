@@ -97,8 +97,7 @@ fn a_close_that_is_not_answered_times_out() {
 }
 
 fn beating() -> Pair {
-    let client = ClientConfig { heartbeat_s: 10, ..ClientConfig::default() };
-    Pair::open(client, ServerConfig::default())
+    Pair::open(ClientConfig { heartbeat_s: 10, ..ClientConfig::default() }, ServerConfig::default())
 }
 
 #[test]
@@ -167,9 +166,7 @@ fn without_heartbeats_nobody_is_given_up() {
 
 /// An open server with channel 1 gets these bytes; its error, and that the client is told.
 fn violation(bytes: &[u8]) -> (u16, String, u64) {
-    let mut pair = Pair::open(ClientConfig::default(), ServerConfig::default());
-    pair.client.send(1, &ChannelOpen::default()).expect("sends");
-    pair.settle();
+    let mut pair = Pair::with_channel(ClientConfig::default(), ServerConfig::default());
     let error = pair.server.poll(pair.now, &mut &*bytes).expect_err("a violation");
     pair.settle();
     let Error::Protocol { code, what, offset, .. } = error else { panic!("{error}") };
@@ -221,13 +218,8 @@ fn violations_have_their_reply_codes() {
 
 #[test]
 fn a_client_does_not_take_what_only_clients_send() {
-    let mut pair = Pair::open(ClientConfig::default(), ServerConfig::default());
-    pair.client.send(1, &ChannelOpen::default()).expect("sends");
-    pair.settle();
     for len in [3, 200_000] {
-        let mut pair = Pair::open(ClientConfig::default(), ServerConfig::default());
-        pair.client.send(1, &ChannelOpen::default()).expect("sends");
-        pair.settle();
+        let mut pair = Pair::with_channel(ClientConfig::default(), ServerConfig::default());
         pair.server.send_content(1, &BasicPublish::default(), Properties::NONE, &vec![0; len]).expect("sends");
         pair.settle();
         let last = pair.client_log.last().expect("an error");
@@ -238,9 +230,7 @@ fn a_client_does_not_take_what_only_clients_send() {
 #[test]
 fn a_body_above_the_limit_ends_the_client() {
     let client = ClientConfig { max_body: 1_000, ..ClientConfig::default() };
-    let mut pair = Pair::open(client, ServerConfig::default());
-    pair.client.send(1, &ChannelOpen::default()).expect("sends");
-    pair.settle();
+    let mut pair = Pair::with_channel(client, ServerConfig::default());
     let template = DeliverTemplate::new(1, "t", "", "q").expect("encodes");
     for len in [1_000, 1_001] {
         pair.server.deliver(&template, 1, false, Properties::NONE, &vec![0; len]).expect("delivers");
@@ -251,34 +241,33 @@ fn a_body_above_the_limit_ends_the_client() {
     assert!(pair.server_log.last().expect("told").contains("code: 311"));
 }
 
-/// A client whose server says this instead of the next step of the handshake.
-fn handshake_error(step: impl Fn(&mut Pair) -> Vec<u8>) -> String {
-    let mut pair = Pair::new(ClientConfig::default(), ServerConfig::default());
-    let mut bytes = step(&mut pair);
-    drain_client(pair.now, &mut pair.client, &mut bytes, &mut pair.client_log);
-    pair.client_log.last().cloned().unwrap_or_default()
-}
-
 #[test]
 fn a_handshake_out_of_order_is_an_error() {
-    let text = handshake_error(|_| b"\x01\x00\x00\x00\x00\x00\x05\x00\x0a\x00\x29\x00\xce".to_vec());
-    assert!(text.contains("connection.open-ok came instead of the connection.start"), "{text}");
-    let text = handshake_error(|pair| {
-        pair.carry_to_server(usize::MAX);
-        pair.carry_to_client(usize::MAX);
-        b"\x01\x00\x00\x00\x00\x00\x0c\x00\x0a\x00\x1e\x00\x00\x00\x00\x00\x10\x00\x00\xce".to_vec()
-    });
-    assert!(text.contains("frame-max 16, the minimum is 4096"), "{text}");
-    let text = handshake_error(|_| {
-        b"\x01\x00\x00\x00\x00\x00\x16\x00\x0a\x00\x0a\x00\x08\x00\x00\x00\x00\x00\x00\x00\x04ABCD\x00\x00\x00\x00\xce"
-            .to_vec()
-    });
-    assert!(text.contains("AMQP 0-8, not 0-9-1"), "{text}");
-    let text = handshake_error(|_| {
-        b"\x01\x00\x00\x00\x00\x00\x16\x00\x0a\x00\x0a\x00\x09\x00\x00\x00\x00\x00\x00\x00\x04ABCD\x00\x00\x00\x00\xce"
-            .to_vec()
-    });
-    assert!(text.contains("mechanisms \"ABCD\", not PLAIN"), "{text}");
+    const FRAME: &[u8] = b"\x01\x00\x00\x00\x00\x00";
+    for (has_started, payload, what) in [
+        (false, &b"\x05\x00\x0a\x00\x29\x00\xce"[..], "connection.open-ok came instead of the connection.start"),
+        (true, b"\x0c\x00\x0a\x00\x1e\x00\x00\x00\x00\x00\x10\x00\x00\xce", "frame-max 16, the minimum is 4096"),
+        (
+            false,
+            b"\x16\x00\x0a\x00\x0a\x00\x08\x00\x00\x00\x00\x00\x00\x00\x04ABCD\x00\x00\x00\x00\xce",
+            "AMQP 0-8, not 0-9-1",
+        ),
+        (
+            false,
+            b"\x16\x00\x0a\x00\x0a\x00\x09\x00\x00\x00\x00\x00\x00\x00\x04ABCD\x00\x00\x00\x00\xce",
+            "mechanisms \"ABCD\", not PLAIN",
+        ),
+    ] {
+        let mut pair = Pair::new(ClientConfig::default(), ServerConfig::default());
+        if has_started {
+            pair.carry_to_server(usize::MAX);
+            pair.carry_to_client(usize::MAX);
+        }
+        let mut bytes = [FRAME, payload].concat();
+        drain_client(pair.now, &mut pair.client, &mut bytes, &mut pair.client_log);
+        let text = pair.client_log.last().cloned().unwrap_or_default();
+        assert!(text.contains(what), "{what}: {text}");
+    }
 }
 
 #[test]

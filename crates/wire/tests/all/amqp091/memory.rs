@@ -22,8 +22,7 @@ impl Receiving {
         };
         let mut pair = Pair::open(client, ServerConfig::default());
         for channel in 1..=CHANNELS {
-            let open = ChannelOpen::default();
-            pair.client.send(channel, &open).expect("sends");
+            pair.client.send(channel, &ChannelOpen::default()).expect("sends");
         }
         pair.settle();
         pair.client_log.clear();
@@ -35,8 +34,7 @@ impl Receiving {
         let waiting = &mut self.frames[usize::from(channel - 1)];
         if waiting.is_empty() {
             let (deliver, server) = (BasicDeliver::default(), &mut self.pair.server);
-            let sent = server.send_content(channel, &deliver, Properties::NONE, &vec![7; size]);
-            sent.expect("delivers");
+            server.send_content(channel, &deliver, Properties::NONE, &vec![7; size]).expect("delivers");
             let output = server.pending_output().to_vec();
             server.consume_output(output.len());
             *waiting = frames(&output);
@@ -58,8 +56,7 @@ fn connections_share_what_there_is_for_bodies_and_give_all_of_it_back() {
         for _ in 0..400 {
             let at = random.below(all.len());
             let channel = 1 + random.below(CHANNELS.into()) as u16;
-            let size = [100, 4_000, 4_089, 9_000, 30_000][random.below(5)];
-            all[at].carry(channel, size);
+            all[at].carry(channel, [100, 4_000, 4_089, 9_000, 30_000][random.below(5)]);
             assert!(allowance.taken() <= allowance.limit(), "seed {seed}");
             let refused = |line: &String| line.contains("RESOURCE_ERROR 506");
             if all[at].pair.client_log.iter().any(refused) {

@@ -1,5 +1,4 @@
-//! Our client against our server, in memory and in virtual time: whole conversations, cut at every
-//! byte.
+//! Our client against our server, in memory and in virtual time: whole conversations, cut at every byte.
 
 use wire::amqp091::*;
 
@@ -9,17 +8,8 @@ fn small_frames() -> ClientConfig {
     ClientConfig { frame_max: FRAME_MIN_SIZE, ..ClientConfig::default() }
 }
 
-fn open() -> Pair {
-    Pair::open(small_frames(), ServerConfig::default())
-}
-
 fn with_channel() -> Pair {
-    let mut pair = open();
-    pair.client.send(1, &ChannelOpen::default()).expect("sends");
-    pair.settle();
-    pair.client_log.clear();
-    pair.server_log.clear();
-    pair
+    Pair::with_channel(small_frames(), ServerConfig::default())
 }
 
 #[test]
@@ -87,31 +77,27 @@ fn conversation(lengths: &[u64]) -> (Vec<u8>, Vec<u8>) {
     pair.server.send(0, &ConnectionBlocked { reason: "low on memory" }).expect("sends");
     pair.server.send(0, &ConnectionUnblocked {}).expect("sends");
     pair.server.send(1, &BasicGetEmpty::default()).expect("sends");
-    let text = "NOT_FOUND - no queue 'q'";
-    pair.server.close_channel(1, 404, text, QueueDeclare::INFO.id);
+    pair.server.close_channel(1, 404, "NOT_FOUND - no queue 'q'", QueueDeclare::INFO.id);
     (pair.client.pending_output().to_vec(), pair.server.pending_output().to_vec())
 }
 
-fn read_by_server(pieces: &[&[u8]]) -> Vec<String> {
+fn read_by(pieces: &[&[u8]], drain: fn(&mut Pair, &mut Vec<u8>)) -> Pair {
     let mut pair = with_channel();
     let mut unread = Vec::new();
     for piece in pieces {
         unread.extend_from_slice(piece);
-        drain_server(pair.now, &mut pair.server, &mut unread, &mut pair.server_log);
+        drain(&mut pair, &mut unread);
     }
     assert!(unread.is_empty());
-    pair.server_log
+    pair
+}
+
+fn read_by_server(pieces: &[&[u8]]) -> Vec<String> {
+    read_by(pieces, |pair, bytes| drain_server(pair.now, &mut pair.server, bytes, &mut pair.server_log)).server_log
 }
 
 fn read_by_client(pieces: &[&[u8]]) -> Vec<String> {
-    let mut pair = with_channel();
-    let mut unread = Vec::new();
-    for piece in pieces {
-        unread.extend_from_slice(piece);
-        drain_client(pair.now, &mut pair.client, &mut unread, &mut pair.client_log);
-    }
-    assert!(unread.is_empty());
-    pair.client_log
+    read_by(pieces, |pair, bytes| drain_client(pair.now, &mut pair.client, bytes, &mut pair.client_log)).client_log
 }
 
 #[test]
@@ -190,8 +176,7 @@ fn bodies_are_what_was_published() {
             assert_eq!(part.len(), len.min(4088));
             part[0] = 0xAB;
         });
-        let output = pair.client.pending_output().to_vec();
-        pair.client.consume_output(output.len());
+        let output = pair.output();
         assert_eq!(output.len(), template.wire_len());
         let head = HeadTemplate::new(1, &publish, Properties::NONE, FRAME_MIN_SIZE);
         let head = head.expect("encodes");
@@ -235,9 +220,7 @@ fn contents_of_several_channels_may_interleave() {
     let mut queues: Vec<Vec<Vec<u8>>> = Vec::new();
     for (channel, body) in (1..).zip(&bodies) {
         pair.client.send_content(channel, &publish, Properties::NONE, body).expect("publishes");
-        let output = pair.client.pending_output().to_vec();
-        pair.client.consume_output(output.len());
-        queues.push(frames(&output));
+        queues.push(frames(&pair.output()));
     }
     let mut random = Random::new(5);
     let heartbeat = [8u8, 0, 0, 0, 0, 0, 0, 0xCE];
@@ -263,12 +246,10 @@ fn a_refused_login_says_why() {
     let mut pair = Pair::new(ClientConfig::default(), ServerConfig::default());
     pair.carry_to_server(usize::MAX);
     pair.carry_to_client(usize::MAX);
-    let login = pair.client.pending_output().to_vec();
-    pair.client.consume_output(login.len());
+    let login = pair.output();
     let event = pair.server.poll(pair.now, &mut login.as_slice()).expect("reads");
     assert!(matches!(event, Some(ServerEvent::Login { user: "guest", .. })), "{event:?}");
-    let text = "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN.";
-    pair.server.refuse(pair.now, 403, text);
+    pair.server.refuse(pair.now, 403, "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN.");
     pair.settle();
     assert!(pair.client_log[0].starts_with("Closed { closing: Closing { code: 403"));
     assert_eq!(pair.server_log, ["CloseOk"]);
@@ -281,8 +262,7 @@ fn a_refused_virtual_host_says_why() {
     let mut pair = Pair::new(client, ServerConfig::default());
     let open = loop {
         pair.carry_to_client(usize::MAX);
-        let output = pair.client.pending_output().to_vec();
-        pair.client.consume_output(output.len());
+        let output = pair.output();
         let mut input = output.as_slice();
         match pair.server.poll(pair.now, &mut input).expect("reads") {
             Some(ServerEvent::Login { .. }) => pair.server.accept_login(),
@@ -290,9 +270,7 @@ fn a_refused_virtual_host_says_why() {
             _ => pair.to_server.clear(),
         }
         if !input.is_empty() {
-            let Ok(Some(ServerEvent::Open { virtual_host })) = pair.server.poll(pair.now, &mut input) else {
-                continue;
-            };
+            let Ok(Some(ServerEvent::Open { virtual_host })) = pair.server.poll(pair.now, &mut input) else { continue };
             break virtual_host.to_owned();
         }
     };
@@ -308,8 +286,7 @@ fn a_channel_closed_by_the_broker_can_be_opened_again() {
     let mut pair = with_channel();
     pair.server.close_channel(1, 406, "PRECONDITION_FAILED - inequivalent arg", MethodId::default());
     // The client, not knowing yet, goes on; that is dropped.
-    let publish = BasicPublish::default();
-    pair.client.send_content(1, &publish, Properties::NONE, &[0; 9000]).expect("publishes");
+    pair.client.send_content(1, &BasicPublish::default(), Properties::NONE, &[0; 9000]).expect("publishes");
     pair.client.ack(1, 1, false);
     pair.settle();
     assert_eq!(pair.server_log, Vec::<String>::new());
@@ -322,8 +299,7 @@ fn a_channel_closed_by_the_broker_can_be_opened_again() {
 #[test]
 fn both_sides_may_close_a_channel_at_once() {
     let mut pair = with_channel();
-    let close = ChannelClose { reply_code: 200, ..Default::default() };
-    pair.client.send(1, &close).expect("sends");
+    pair.client.send(1, &ChannelClose { reply_code: 200, ..Default::default() }).expect("sends");
     pair.server.close_channel(1, 404, "", MethodId::default());
     pair.settle();
     assert_eq!(pair.client_log, ["Method { channel: 1, method: ChannelCloseOk(ChannelCloseOk) }"]);
@@ -393,8 +369,7 @@ fn output_is_kept_in_order_however_it_is_written() {
     let mut random = Random::new(21);
     for tag in 0..500 {
         pair.server.confirm(1, tag, false);
-        let n = random.below(pair.server.pending_output().len() + 1);
-        pair.carry_to_client(n);
+        pair.carry_to_client(random.below(pair.server.pending_output().len() + 1));
     }
     pair.settle();
     for line in &pair.client_log {
@@ -414,10 +389,8 @@ fn bodies_under_way_on_many_channels_are_bounded() {
         pair.client.send(channel, &ChannelOpen::default()).expect("sends");
         pair.settle();
         pair.client.send_content(channel, &publish, Properties::NONE, &[0; 10_000]).expect("publishes");
-        let output = pair.client.pending_output().to_vec();
-        pair.client.consume_output(output.len());
         // Two of three body frames: 8176 bytes.
-        halves.push(frames(&output)[..4].concat());
+        halves.push(frames(&pair.output())[..4].concat());
     }
     pair.server_log.clear();
     let closed = |pair: &mut Pair, mut bytes: Vec<u8>| {

@@ -5,26 +5,15 @@ use std::collections::BTreeMap;
 use measure::Time;
 use wire::amqp091::*;
 
-use crate::amqp091::common::{drain_client, drain_server};
+use crate::amqp091::common::{drain_client, drain_server, recorded_in};
 
 const NOW: Time = Time(5_000_000_000);
 const CHANNEL: u16 = 3;
 
 /// Bytes by side and name.
 fn session() -> BTreeMap<(&'static str, &'static str), Vec<u8>> {
-    include_str!("../../data/rabbitmq-session.txt")
-        .lines()
-        .filter(|line| !line.starts_with('#'))
-        .map(|line| {
-            let mut words = line.split(' ');
-            let mut word = || words.next().expect("three words");
-            let (side, name, hex) = (word(), word(), word());
-            let bytes = (0..hex.len() / 2)
-                .map(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).expect("hexadecimal"))
-                .collect();
-            ((side, name), bytes)
-        })
-        .collect()
+    let all = recorded_in(include_str!("../../data/rabbitmq-session.txt")).into_iter();
+    all.map(|(side, name, bytes)| ((side, name), bytes)).collect()
 }
 
 fn publish_properties(headers: &FieldTable) -> BasicProperties<'_> {
@@ -179,8 +168,7 @@ fn the_client_says_and_hears_what_was_recorded() {
             .to_owned(),
         "QueueDeleteOk { message_count: 0 }".to_owned(),
         "ConsumerCancelled { channel: 3, consumer_tag: \"ct\" }".to_owned(),
-        "ChannelClosed { channel: 3, closing: Closing { code: 404, \
-         text: \"NOT_FOUND - no queue 'nope' in vhost '/'\""
+        "ChannelClosed { channel: 3, closing: Closing { code: 404, text: \"NOT_FOUND - no queue 'nope' in vhost '/'\""
             .to_owned(),
     ] {
         assert!(log.contains(&expected), "no {expected} in\n{log}");
@@ -200,9 +188,7 @@ fn recorded_server(upto: &str) -> (Server, Vec<String>) {
     let mut server = Server::new(config, NOW);
     let mut log = Vec::new();
     for line in include_str!("../../data/rabbitmq-session.txt").lines() {
-        let Some(name) = line.strip_prefix("C ").and_then(|rest| rest.split(' ').next()) else {
-            continue;
-        };
+        let Some(name) = line.strip_prefix("C ").and_then(|rest| rest.split(' ').next()) else { continue };
         let mut bytes = session().remove(&("C", name)).expect("recorded");
         drain_server(NOW, &mut server, &mut bytes, &mut log);
         assert!(bytes.is_empty(), "{name} is not consumed");
@@ -210,8 +196,7 @@ fn recorded_server(upto: &str) -> (Server, Vec<String>) {
             break;
         }
     }
-    let n = server.pending_output().len();
-    server.consume_output(n);
+    server.consume_output(server.pending_output().len());
     (server, log)
 }
 
@@ -275,8 +260,7 @@ fn the_server_says_what_rabbitmq_said() {
         (
             "channel.close",
             Box::new(|s| {
-                let text = "NOT_FOUND - no queue 'nope' in vhost '/'";
-                s.close_channel(CHANNEL, 404, text, QueueDeclare::INFO.id);
+                s.close_channel(CHANNEL, 404, "NOT_FOUND - no queue 'nope' in vhost '/'", QueueDeclare::INFO.id);
                 Ok(())
             }),
         ),

@@ -6,10 +6,8 @@ use crate::amqp091::common::Pair;
 
 /// Stamps that the server reads from a message.
 fn received(pair: &mut Pair) -> (Option<String>, Option<u64>, Option<String>) {
-    let output = pair.client.pending_output().to_vec();
-    pair.client.consume_output(output.len());
-    let mut input = output.as_slice();
-    let event = pair.server.poll(pair.now, &mut input).expect("reads");
+    let output = pair.output();
+    let event = pair.server.poll(pair.now, &mut output.as_slice()).expect("reads");
     let Some(ServerEvent::Publish { properties, .. }) = event else { panic!("{event:?}") };
     let read = properties.decode().expect("properties");
     (read.message_id.map(str::to_owned), read.timestamp, read.app_id.map(str::to_owned))
@@ -17,9 +15,7 @@ fn received(pair: &mut Pair) -> (Option<String>, Option<u64>, Option<String>) {
 
 #[test]
 fn ids_and_timestamps_are_put_where_they_belong() {
-    let mut pair = Pair::open(ClientConfig::default(), ServerConfig::default());
-    pair.client.send(1, &ChannelOpen::default()).expect("sends");
-    while pair.carry_to_server(usize::MAX) | pair.carry_to_client(usize::MAX) {}
+    let mut pair = Pair::with_channel(ClientConfig::default(), ServerConfig::default());
     let publish = BasicPublish::default();
     let mut headers = FieldTable::new();
     headers.insert("JMSXGroupID", "blue").expect("fits");
@@ -52,9 +48,7 @@ fn ids_and_timestamps_are_put_where_they_belong() {
 
 #[test]
 fn the_last_header_is_another_one_in_every_message() {
-    let mut pair = Pair::open(ClientConfig::default(), ServerConfig::default());
-    pair.client.send(1, &ChannelOpen::default()).expect("sends");
-    while pair.carry_to_server(usize::MAX) | pair.carry_to_client(usize::MAX) {}
+    let mut pair = Pair::with_channel(ClientConfig::default(), ServerConfig::default());
     let publish = BasicPublish::default();
     for content_type in [None, Some("application/json")] {
         for last in [Value::Bytes(&[0; 4]), Value::I32(7)] {
@@ -85,8 +79,7 @@ fn the_last_header_is_another_one_in_every_message() {
                 } else {
                     pair.client.publish_body(&head, b"body", |_| {});
                 }
-                let output = pair.client.pending_output().to_vec();
-                pair.client.consume_output(output.len());
+                let output = pair.output();
                 let event = pair.server.poll(pair.now, &mut output.as_slice());
                 let Ok(Some(ServerEvent::Publish { properties, .. })) = event else { panic!("{event:?}") };
                 assert_eq!(properties.header_bytes("last"), expected);

@@ -182,8 +182,7 @@ fn credit_and_window_limit_what_may_be_sent() {
     // Three of five frames are gone, and two of three credits.
     assert_eq!((client.credit(0, 0, 1), client.credit(0, 0, 2)), (1, 1));
     let flow = Flow { next_incoming_id: Some(1), incoming_window: 5, handle: Some(1), ..Flow::default() };
-    let more = Flow { delivery_count: Some(1), link_credit: Some(u32::MAX), ..flow };
-    hear(&mut client, &frame(0, &more, &[]));
+    hear(&mut client, &frame(0, &Flow { delivery_count: Some(1), link_credit: Some(u32::MAX), ..flow }, &[]));
     assert_eq!((client.credit(0, 0, 1), client.credit(0, 0, 3)), (3, 1), "two frames and a message are on their way");
     let drained = Flow { drain: Some(true), delivery_count: Some(2), link_credit: Some(9), ..flow };
     hear(&mut client, &frame(0, &drained, &[]));
@@ -309,8 +308,7 @@ fn heartbeats_are_sent_and_missed() {
 
 #[test]
 fn a_handshake_that_hangs_is_given_up() {
-    let mut client = Amqp10Client::new(config(), NOW);
-    let error = client.handle_timeout(after(10)).expect_err("it hangs");
+    let error = Amqp10Client::new(config(), NOW).handle_timeout(after(10)).expect_err("it hangs");
     assert!(error.to_string().contains("greeting"), "{error}");
     let error = open(1, 1).end_of_input(b"abc");
     assert!(error.to_string().contains("while it was in use"), "{error}");
@@ -371,8 +369,7 @@ fn the_hot_paths_allocate_nothing_once_buffers_have_grown() {
             }
             client.settle(0, 0, 1, DeliveryState::Accepted);
             client.flow(0, 1, 2, false);
-            let len = client.pending_output().len();
-            client.consume_output(len);
+            client.consume_output(client.pending_output().len());
         }
     };
     run(&deliveries[..2]);
@@ -403,14 +400,12 @@ fn parts_of_messages_are_bounded_for_all_links_together() {
     let mut client = Amqp10Client::new(config, NOW);
     hear(&mut client, fuzzing::HANDSHAKE);
     client.begin(0).expect("begins");
-    let begin = Begin { remote_channel: Some(0), ..Begin::default() };
-    hear(&mut client, &frame(0, &begin, &[]));
+    hear(&mut client, &frame(0, &Begin { remote_channel: Some(0), ..Begin::default() }, &[]));
     let names = ["a", "b", "c"];
     for (name, handle) in names.into_iter().zip(0..) {
         let attach = Attach { name, handle, is_receiver: true, ..Attach::default() };
         client.attach(0, &attach).expect("attaches");
-        let answer = Attach { is_receiver: false, ..attach };
-        hear(&mut client, &frame(0, &answer, &[]));
+        hear(&mut client, &frame(0, &Attach { is_receiver: false, ..attach }, &[]));
     }
     let part = |handle, id, more| Transfer { handle, delivery_id: Some(id), more: Some(more), ..Transfer::default() };
     let body = [b"\0\x53\x75\xB0\0\0\x01\x88".as_slice(), &[7; 392]].concat();

@@ -38,24 +38,16 @@ fn hexadecimal(text: &str) -> String {
     text.bytes().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn compare(name: &str, format: PageFormat) {
-    let expected = data(&format!("{name}.expected"));
-    let expected: Vec<&str> = expected.lines().collect();
-    assert!(expected.len() > 10, "an expectation of {} lines", expected.len());
-    assert_eq!(lines(&data(&format!("{name}.txt")), format), expected);
-}
-
 #[test]
-fn rabbitmq_page() {
-    compare("openmetrics-rabbitmq", PageFormat::Prometheus);
-}
-
-#[test]
-fn prometheus_page() {
-    compare("openmetrics-prometheus", PageFormat::Prometheus);
-}
-
-#[test]
-fn openmetrics_page() {
-    compare("openmetrics-openmetrics", PageFormat::OpenMetrics);
+fn pages_are_read_alike() {
+    for (name, format) in [
+        ("openmetrics-rabbitmq", PageFormat::Prometheus),
+        ("openmetrics-prometheus", PageFormat::Prometheus),
+        ("openmetrics-openmetrics", PageFormat::OpenMetrics),
+    ] {
+        let expected = data(&format!("{name}.expected"));
+        let expected: Vec<&str> = expected.lines().collect();
+        assert!(expected.len() > 10, "{name}: an expectation of {} lines", expected.len());
+        assert_eq!(lines(&data(&format!("{name}.txt")), format), expected, "{name}");
+    }
 }

@@ -4,27 +4,8 @@ use std::fmt::Write as _;
 
 use wire::openmetrics::{FamilyKind, PageFormat, SeriesRole};
 
+use crate::amqp091::common::Random;
 use crate::openmetrics::common::{Told, ToldSample, told, told_in_pieces};
-
-/// Xorshift: repeatable.
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as usize % limit
-    }
-
-    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len())]
-    }
-}
 
 /// A page, and what it says.
 struct Page {
