@@ -281,9 +281,6 @@ impl Comparison {
     pub const SCHEMA: &'static str = "bellows.comparison/1";
 
     /// Reads the file of a folder of runs in pairs.
-    ///
-    /// # Errors
-    /// Where it is missing, or cannot be read.
     pub fn read(dir: &Path) -> Result<Self, Error> {
         let path = dir.join(file::COMPARISON);
         let mut read: Self = read_json(&path, LARGEST)?;
@@ -300,9 +297,6 @@ impl Comparison {
     }
 
     /// Writes the file, and that of the stacks, into a folder of runs in pairs, at once or not at all.
-    ///
-    /// # Errors
-    /// Where it cannot be written.
     pub fn write(&self, dir: &Path) -> Result<(), Error> {
         ComparedStacks::write(self.stacks.as_ref(), dir)?;
         replace_json(dir.join(file::COMPARISON), self)
@@ -415,9 +409,6 @@ impl ComparedStacks {
     }
 
     /// Reads those of a folder of runs in pairs; `None` where it has none.
-    ///
-    /// # Errors
-    /// Where they cannot be read.
     pub(crate) fn read(dir: &Path) -> Result<Option<Self>, Error> {
         let path = dir.join(file::COMPARED_STACKS);
         if !path.exists() {

@@ -112,9 +112,6 @@ impl HistogramLogWriter {
 }
 
 /// A histogram as the last field of a log's line has it: base64 of the deflated V2 form.
-///
-/// # Errors
-/// Where it cannot be encoded, which no histogram of the product's shape is known for.
 pub fn encode_histogram(histogram: &Histogram<u64>) -> io::Result<String> {
     let mut bytes = Vec::new();
     V2DeflateSerializer::new().serialize(histogram, &mut bytes).map_err(io::Error::other)?;

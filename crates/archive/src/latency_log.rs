@@ -162,10 +162,7 @@ impl LogTag {
 
 impl LatencyLog {
     /// Reads a log, also one in gzip. `unit` is for logs that do not name theirs. A cut-off last line is skipped and
-    /// noted.
-    ///
-    /// # Errors
-    /// Where it cannot be read, is no such log, or holds nothing but warm-up.
+    /// noted. An error where it is no such log, or holds nothing but warm-up.
     pub fn read(path: &Path, unit: Option<LogUnit>) -> Result<Self, Problem> {
         let failed = |source: io::Error| read_problem(path, &source);
         let file = bounded::open(path).map_err(failed)?;
@@ -182,9 +179,6 @@ impl LatencyLog {
     }
 
     /// Reads a log in memory.
-    ///
-    /// # Errors
-    /// As [`LatencyLog::read`].
     pub fn parse(name: &str, lines: &mut dyn BufRead, unit: Option<LogUnit>) -> Result<Self, Problem> {
         let mut reading = LogReading::default();
         reading.read(name, lines)?;

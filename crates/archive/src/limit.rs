@@ -191,9 +191,6 @@ impl LimitTrials {
     pub const MOST_TRIALS: u32 = 500;
 
     /// Makes the folder for the trials below the folder of runs.
-    ///
-    /// # Errors
-    /// Where it cannot be made.
     pub fn create_folder(runs_dir: &Path, name: &str, unix_ns: u64) -> Result<PathBuf, Error> {
         new_folder(runs_dir, &format!("limit-{name}"), unix_ns)
     }
@@ -204,9 +201,6 @@ impl LimitTrials {
     }
 
     /// Reads the file of a folder.
-    ///
-    /// # Errors
-    /// Where it is missing, or cannot be read.
     pub fn read(dir: &Path) -> Result<Self, Error> {
         let path = dir.join(file::LIMIT);
         let damaged = |cause: &str| Error::Damaged { path: path.clone(), cause: cause.to_owned() };
@@ -228,9 +222,6 @@ impl LimitTrials {
     }
 
     /// Writes the file, at once or not at all.
-    ///
-    /// # Errors
-    /// Where it cannot be written.
     pub fn write(&self, dir: &Path) -> Result<(), Error> {
         replace_json(dir.join(file::LIMIT), self)
     }

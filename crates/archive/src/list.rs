@@ -113,9 +113,6 @@ impl FolderKind {
 
 /// The runs in a folder, newest first; folders that cannot be read are among them, and so are the runs of folders that
 /// hold [several](FolderKind). A missing folder holds no runs. Only `run.json` and `labels.json` of each are read.
-///
-/// # Errors
-/// Where the folder exists and cannot be read.
 pub fn list_runs(runs_dir: &Path) -> Result<Vec<RunEntry>, Error> {
     let mut entries = Vec::new();
     for dir in folders(runs_dir)? {
@@ -132,9 +129,6 @@ pub fn list_runs(runs_dir: &Path) -> Result<Vec<RunEntry>, Error> {
 }
 
 /// The folders of several runs in a folder of runs, with their kinds.
-///
-/// # Errors
-/// As [`list_runs`].
 pub fn folders_of_runs(runs_dir: &Path) -> Result<Vec<(PathBuf, FolderKind)>, Error> {
     Ok(folders(runs_dir)?.into_iter().filter_map(|dir| FolderKind::of(&dir).map(|kind| (dir, kind))).collect())
 }

@@ -81,10 +81,7 @@ impl PairedMatrix {
         dir.join(file::MATRIX).symlink_metadata().is_ok_and(|it| it.is_file())
     }
 
-    /// Reads the plan of a folder: a matrix, or runs in pairs that stand alone.
-    ///
-    /// # Errors
-    /// Where it holds neither, or that cannot be read.
+    /// Reads the plan of a folder: a matrix, or runs in pairs that stand alone. An error where it holds neither.
     pub fn read(dir: &Path) -> Result<Self, Error> {
         if !Self::is_in(dir) {
             let alone = PairedRuns::read(dir)?;
@@ -112,9 +109,6 @@ impl PairedMatrix {
     }
 
     /// Writes the file, at once or not at all.
-    ///
-    /// # Errors
-    /// Where it cannot be written.
     pub fn write(&self, dir: &Path) -> Result<(), Error> {
         replace_json(dir.join(file::MATRIX), self)
     }
@@ -188,10 +182,8 @@ impl ComparedMatrix {
         }
     }
 
-    /// Reads the comparisons of a folder's cells.
-    ///
-    /// # Errors
-    /// Where the folder holds no runs in pairs, or nothing was decided of any cell.
+    /// Reads the comparisons of a folder's cells. An error where it holds no runs in pairs, or nothing was decided of
+    /// any.
     pub fn read(dir: &Path) -> Result<Self, Error> {
         let plan = PairedMatrix::read(dir)?;
         let mut first = None;

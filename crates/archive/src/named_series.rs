@@ -183,9 +183,6 @@ pub struct NamedPoint {
 }
 
 /// Reads the named series of a run folder, in the order of definition; none where it has none. Bad lines are skipped.
-///
-/// # Errors
-/// Where the file exists and cannot be read.
 pub fn read_named_series(dir: &Path) -> Result<Vec<NamedSeries>, Error> {
     let mut read = Reading::default();
     each_line(&dir.join(file::METRICS), LONGEST_LINE, |line| {

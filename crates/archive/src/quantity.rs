@@ -419,18 +419,12 @@ impl Quantity {
         (requested(summary).iter().filter(|it| it.probe.is_some()).count() > 1).then_some(probe)
     }
 
-    /// Its value in a run; of percentiles, those that a summary holds.
-    ///
-    /// # Errors
-    /// Why it cannot be told.
+    /// Its value in a run; of percentiles, those that a summary holds. An error says why it cannot be told.
     pub fn of(&self, summary: &RunSummary) -> Result<f64, &'static str> {
         self.in_run(summary, &Recorder::new())
     }
 
-    /// Its value in a run; every percentile from the recorded histograms.
-    ///
-    /// # Errors
-    /// Why it cannot be told.
+    /// Its value in a run; every percentile from the recorded histograms. An error says why it cannot be told.
     pub fn in_run(&self, summary: &RunSummary, recorded: &Recorder) -> Result<f64, &'static str> {
         match &self.0 {
             Which::Latency(metric, statistic) => {
@@ -454,10 +448,7 @@ impl Quantity {
     }
 
     /// Its value in one second of a run, with the second's histograms. Whether the run had messages of its own tells a
-    /// rate of 0 from none.
-    ///
-    /// # Errors
-    /// Why it cannot be told.
+    /// rate of 0 from none. An error says why it cannot be told.
     pub fn in_second(&self, point: &SeriesPoint, recorded: &Recorder, has_messages: bool) -> Result<f64, &'static str> {
         match &self.0 {
             Which::Latency(metric, statistic) => latency(point.latencies(), recorded, &plain_name(metric), *statistic),

@@ -36,9 +36,6 @@ pub struct Removable {
 
 impl Removable {
     /// Checks that a folder may be removed: no link, only files of a run, and no writer; with tags only if `tagged`.
-    ///
-    /// # Errors
-    /// Where it may not.
     pub fn find(dir: &Path, tagged: bool) -> Result<Self, Error> {
         let failed = |source| Error::Io { action: "remove", path: dir.to_path_buf(), source };
         let refused = |why: &str| failed(io::Error::other(why.to_owned()));
@@ -70,9 +67,6 @@ impl Removable {
     }
 
     /// Removes it.
-    ///
-    /// # Errors
-    /// Where a file or the folder cannot be removed.
     pub fn remove(self) -> Result<(), Error> {
         let failed = |path: &Path, source| Error::Io { action: "remove", path: path.to_path_buf(), source };
         for path in &self.files {

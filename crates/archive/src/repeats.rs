@@ -87,9 +87,6 @@ impl Repeats {
     pub const LONGEST_NAME: usize = 1_000;
 
     /// Reads a run folder's file; `None` where it has none.
-    ///
-    /// # Errors
-    /// Where there is one that cannot be read.
     pub fn read(dir: &Path) -> Result<Option<Self>, Error> {
         let path = dir.join(file::REPEATS);
         let read: Self = match read_json(&path, LARGEST) {
@@ -119,9 +116,6 @@ impl Repeats {
     }
 
     /// Writes the file into a run folder, at once or not at all.
-    ///
-    /// # Errors
-    /// Where it cannot be written.
     pub fn write(&self, dir: &Path) -> Result<(), Error> {
         replace_json(dir.join(file::REPEATS), self)
     }

@@ -168,9 +168,8 @@ pub struct Retention {
     pub older_than: Option<Duration>,
 }
 
-/// The runs that pruning removes, of runs newest first: those that are neither among the newest nor
-/// young, have no tag, have ended, and can be read. Those in a folder of several runs do not count: a part of them is
-/// no use.
+/// The runs that pruning removes, of runs newest first: those that are neither among the newest nor young, have no tag,
+/// have ended, and can be read. Those in a folder of several runs do not count: a part of them is no use.
 pub fn prunable(entries: &[RunEntry], retention: Retention, now: Timestamp) -> Vec<&RunEntry> {
     let is_over = |entry: &RunEntry, limit: Duration| age(entry, now).is_some_and(|age| age > limit);
     let old = |entry: &RunEntry| retention.older_than.is_none_or(|limit| is_over(entry, limit));
@@ -197,10 +196,8 @@ pub struct PeriodRange {
 }
 
 impl PeriodRange {
-    /// The range that a text means; `None` where it is no such text.
-    ///
-    /// # Errors
-    /// Why it is none, where it looks like one.
+    /// The range that a text means; `None` where it is no such text. An error says why it is none, where it looks like
+    /// one.
     pub fn parse(text: &str, now_unix_ns: u64) -> Option<Result<Self, Refused>> {
         let (name, range) = text.rsplit_once('@')?;
         let (from, to) = range.split_once("..")?;

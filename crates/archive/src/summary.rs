@@ -385,8 +385,7 @@ pub struct Lasted {
     pub received_s: f64,
 }
 
-/// Requested and sent messages. Of other scenarios its messages are their operations, which are sent when they
-/// begin.
+/// Requested and sent messages. Of other scenarios its messages are their operations, which are sent when they begin.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct RequestedSummary {

@@ -96,9 +96,6 @@ pub struct SlowestCalls {
 }
 
 /// Reads the `most` slowest calls of each trace of a run folder; none where it has no traces. Bad lines are skipped.
-///
-/// # Errors
-/// Where the file exists and cannot be read.
 pub fn read_slowest_calls(dir: &Path, most: usize) -> Result<SlowestCalls, Error> {
     let (mut slowest, mut lines) = (SlowestCalls::default(), 0);
     each_line(&dir.join(file::TRACES), LONGEST_LINE, |line| {

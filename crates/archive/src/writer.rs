@@ -38,9 +38,6 @@ pub struct RunWriter {
 impl RunWriter {
     /// Makes the folder `2026-11-21T00-12-33Z-NAME-7k2q` below `runs_dir`, which is made too
     /// where it is missing. `unix_ns` is the wall-clock start in nanoseconds since 1970.
-    ///
-    /// # Errors
-    /// Where the folder cannot be made.
     pub fn create(runs_dir: &Path, name: &str, unix_ns: u64) -> Result<Self, Error> {
         let dir = new_folder(runs_dir, name, unix_ns)?;
         let id = dir.file_name().map(|it| it.to_string_lossy().into_owned());

@@ -185,9 +185,6 @@ pub struct Microstates {
 }
 
 /// Reads memory from both sides.
-///
-/// # Errors
-/// The node cannot be asked, or answers something else.
 pub fn node_memory(helper: &Helper) -> Result<NodeMemory, Error> {
     let longest = helper.node().timeout().max(LEAST);
     let answer = helper.call_within(longest, "bellows_alloc", "read", vec![])?;
@@ -195,10 +192,7 @@ pub fn node_memory(helper: &Helper) -> Result<NodeMemory, Error> {
 }
 
 /// Accounts the microstates of a window, which ends sooner where `stop` says so. Other bellows of this version can do
-/// the same at the same time.
-///
-/// # Errors
-/// The node cannot be asked, or answers something else; another version of bellows accounts there; somebody ended the
+/// the same at the same time. An error where another version of bellows accounts there, or somebody ended the
 /// accounting.
 pub fn microstates(helper: &Helper, window: Duration, stop: &dyn Fn() -> bool) -> Result<Microstates, Error> {
     let ms = i64::try_from(window.as_millis()).unwrap_or(i64::MAX);

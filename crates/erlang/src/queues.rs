@@ -121,10 +121,7 @@ impl QueueCounts {
     }
 }
 
-/// Reads the counts.
-///
-/// # Errors
-/// The node cannot be asked, is no RabbitMQ, or answers something else.
+/// Reads the counts. An error where the node is no RabbitMQ.
 pub fn read_queues(helper: &Helper, request: &QueueRequest) -> Result<QueueCounts, Error> {
     let began = Instant::now();
     let (arguments, timeout) = arguments(request);
@@ -141,18 +138,12 @@ pub struct QueueReader {
 
 impl QueueReader {
     /// Starts that process.
-    ///
-    /// # Errors
-    /// The node cannot be asked.
     pub fn start(helper: Helper) -> Result<Self, Error> {
         let worker = helper.run("bellows_queues", "serve", atom("none"))?;
         Ok(Self { helper, worker })
     }
 
-    /// Reads the counts. An overloaded node answers, too.
-    ///
-    /// # Errors
-    /// As [`read_queues`]; the process may have ended then.
+    /// Reads the counts. An overloaded node answers, too. After an error the process may have ended.
     pub fn read(&self, request: &QueueRequest) -> Result<QueueCounts, Error> {
         let began = Instant::now();
         let (arguments, timeout) = arguments(request);
@@ -168,9 +159,6 @@ impl QueueReader {
     }
 
     /// Ends the process, and waits until nothing of bellows is left on the node.
-    ///
-    /// # Errors
-    /// The node does not answer.
     pub fn close(self) -> Result<(), Error> {
         self.helper.close()
     }
@@ -313,9 +301,6 @@ fn told_apart(name: &[u8]) -> String {
 type Figure = fn(&QueueCount) -> Option<u64>;
 
 /// Writes the counts as a page of OpenMetrics, without its end (`# EOF`).
-///
-/// # Errors
-/// Those of `out`.
 pub fn write_open_metrics(counts: &QueueCounts, out: &mut dyn fmt::Write) -> fmt::Result {
     let families: [(&str, &str, Figure); 4] = [
         ("bellows_queue_messages_ready", "Messages ready for delivery", |row| row.ready),
@@ -387,9 +372,6 @@ pub enum RabbitState {
 
 impl RabbitState {
     /// Asks the node.
-    ///
-    /// # Errors
-    /// The node does not answer in time, or the connection is no more.
     pub fn of(node: &Node) -> Result<Self, Error> {
         let state = match node.call("rabbit_boot_state", "get", Vec::new()) {
             Err(Error::Exception { .. }) => return Ok(Self::Unknown),
@@ -404,10 +386,8 @@ impl RabbitState {
         })
     }
 
-    /// Waits until RabbitMQ starts no more, and calls `waits` once where that takes time.
-    ///
-    /// # Errors
-    /// It still starts after the longest wait; or as [`RabbitState::of`].
+    /// Waits until RabbitMQ starts no more, and calls `waits` once where that takes time. An error where it still
+    /// starts after the longest wait.
     pub fn settled(node: &Node, longest: Duration, waits: impl FnOnce()) -> Result<Self, Error> {
         let end = Instant::now() + longest;
         let mut waits = Some(waits);

@@ -68,9 +68,6 @@ pub struct SidesReader {
 
 impl SidesReader {
     /// Asks which allocators the node has.
-    ///
-    /// # Errors
-    /// The node cannot be asked.
     pub fn new(node: Node) -> Result<Self, Error> {
         let which = vec![atom("alloc_util_allocators")];
         let allocators = node.call("erlang", "system_info", which)?;
@@ -78,9 +75,6 @@ impl SidesReader {
     }
 
     /// Reads memory from both sides.
-    ///
-    /// # Errors
-    /// The node cannot be asked, does not answer in time, or answers something else.
     pub fn read(&self, timeout: Duration) -> Result<MemorySides, Error> {
         let arguments = [atom("lists"), atom("zipwith3"), list(self.arguments.clone())];
         let answer = self.node.call_within(timeout, "timer", "tc", arguments.into())?;

@@ -86,9 +86,6 @@ pub struct Collected {
 }
 
 /// Calls the function, and waits until it is measured, or `look` says that it is enough.
-///
-/// # Errors
-/// The node's side refuses or has failed, or the node cannot be asked.
 pub fn time(helper: &Helper, options: &TimeOptions, mut look: impl FnMut() -> bool) -> Result<Timing, Error> {
     const WHAT: &str = "the timing";
     let worker = helper.run("bellows_time", "start", options.term())?;

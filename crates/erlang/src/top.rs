@@ -137,9 +137,6 @@ pub struct TopWindow {
 }
 
 /// Looks at the node for a window, which ends sooner where `stop` says so.
-///
-/// # Errors
-/// The node cannot be asked, or answers something else.
 pub fn top(helper: &Helper, request: &TopRequest, stop: &dyn Fn() -> bool) -> Result<TopWindow, Error> {
     let began = Instant::now();
     let ms = i64::try_from(request.window.as_millis()).unwrap_or(i64::MAX);

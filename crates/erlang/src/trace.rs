@@ -86,9 +86,6 @@ pub struct Trace<'a> {
 
 impl<'a> Trace<'a> {
     /// Starts it. What the node's side refuses, [`Trace::next`] tells.
-    ///
-    /// # Errors
-    /// The node cannot be asked.
     pub fn start(helper: &'a Helper, options: &TraceOptions) -> Result<Self, Error> {
         let functions = options.functions.iter().map(FunctionPattern::term);
         let argument = map([
@@ -105,9 +102,6 @@ impl<'a> Trace<'a> {
     }
 
     /// The next events, none where nothing came within the time.
-    ///
-    /// # Errors
-    /// The node's side refuses or has failed, or the node cannot be asked.
     pub fn next(&mut self, wait: Duration) -> Result<Vec<TraceEvent>, Error> {
         self.ask("next", wait)
     }
@@ -118,17 +112,11 @@ impl<'a> Trace<'a> {
     }
 
     /// Ends it; what was on its way comes with the next events.
-    ///
-    /// # Errors
-    /// As [`Trace::next`].
     pub fn stop(&mut self) -> Result<Vec<TraceEvent>, Error> {
         self.ask("stop", Duration::from_secs(10))
     }
 
     /// Removes what is left of it from the node.
-    ///
-    /// # Errors
-    /// The node cannot be asked.
     pub fn close(self) -> Result<(), Error> {
         self.helper.stop(self.worker)
     }

@@ -92,10 +92,8 @@ impl Recorder {
     }
 
     /// Adds what of these histograms was due in `phase`, whenever it was answered. Every sum over a
-    /// phase is made here: that of the console and of the JSON, of the archive, and of the page.
-    ///
-    /// # Errors
-    /// Where a histogram, as another program's log may hold it, does not fit; the others are added.
+    /// phase is made here: that of the console and of the JSON, of the archive, and of the page. An error where a
+    /// histogram, as another program's log may hold it, does not fit; the others are added.
     pub fn add_due<'a>(
         &mut self,
         phase: Phase,

@@ -133,8 +133,7 @@ impl Clock {
     }
 }
 
-/// Wall-clock time in nanoseconds since 1970-01-01 UTC; only for naming things, never for a
-/// difference.
+/// Wall-clock time in nanoseconds since 1970-01-01 UTC; only for naming things, never for a difference.
 pub fn wall_clock_unix_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX))
 }

@@ -54,10 +54,8 @@ impl ClassRules {
         RULES.get_or_init(|| Self::parse(BUILT_IN).unwrap_or_default())
     }
 
-    /// Rules from text; empty lines and lines that begin with `//` are skipped.
-    ///
-    /// # Errors
-    /// The first line that is not a rule.
+    /// Rules from text; empty lines and lines that begin with `//` are skipped. An error names the first line that is
+    /// not a rule.
     pub fn parse(text: &str) -> Result<Self, ClassRulesError> {
         let lines = text.lines().zip(1..).map(|(line, number)| (line.trim(), number));
         let rules = lines.filter(|(line, _)| !line.is_empty() && !line.starts_with("//"));

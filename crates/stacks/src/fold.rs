@@ -215,10 +215,8 @@ impl ThreadRules {
         RULES.get_or_init(|| Self::parse(BUILT_IN).unwrap_or_default())
     }
 
-    /// Rules from text; empty lines and lines that begin with `//` are skipped.
-    ///
-    /// # Errors
-    /// The first line that is not a rule.
+    /// Rules from text; empty lines and lines that begin with `//` are skipped. An error names the first line that is
+    /// not a rule.
     pub fn parse(text: &str) -> Result<Self, ThreadRulesError> {
         let mut rules = Vec::new();
         for (i, line) in text.lines().enumerate() {

@@ -69,10 +69,9 @@ pub fn folded_beside(a: &Profile, b: &Profile) -> String {
     text
 }
 
-/// A name as folded text can carry it, which has no escapes: `;` parts fields and becomes `:`,
-/// control characters become `?`, blanks at either end are left out, `#` at the beginning would make
-/// the line a comment, and a number behind a blank at the end would be taken for a count. `empty`
-/// stands for a name of which nothing is left.
+/// A name as folded text can carry it, which has no escapes: `;` parts fields and becomes `:`, control characters
+/// become `?`, blanks at either end are left out, `#` at the beginning would make the line a comment, and a number
+/// behind a blank at the end would be taken for a count. `empty` stands for a name of which nothing is left.
 pub fn folded_name<'n>(name: &'n str, empty: &'n str) -> Cow<'n, str> {
     let mut name = Cow::Borrowed(name);
     if name.contains(|c: char| c == ';' || c.is_control()) {

@@ -308,8 +308,7 @@ pub fn is_first_function(function: &str) -> bool {
     SCHEDULERS.contains(&function)
 }
 
-/// Whether a stack that contains this function reaches the root of its thread, or of its Erlang
-/// process.
+/// Whether a stack that contains this function reaches the root of its thread, or of its Erlang process.
 pub fn is_root_function(function: &str) -> bool {
     is_first_function(function) || WHOLE.contains(&function) || LAST_PART.iter().any(|end| function.ends_with(end))
 }

@@ -60,10 +60,7 @@ impl KnownPattern {
         PATTERNS.get_or_init(|| Self::parse(BUILT_IN).unwrap_or_default())
     }
 
-    /// Patterns from text; lines that begin with `//` are skipped.
-    ///
-    /// # Errors
-    /// The first line that belongs to none.
+    /// Patterns from text; lines that begin with `//` are skipped. An error names the first line that belongs to none.
     pub fn parse(text: &str) -> Result<Vec<Self>, KnownPatternError> {
         let mut all: Vec<Self> = Vec::new();
         let lines = (1..).zip(text.lines()).filter(|(_, it)| !it.starts_with("//"));

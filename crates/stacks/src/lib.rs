@@ -1,10 +1,9 @@
 //! Profiles: where a process spent its time, and where other events struck it, as time-stamped stacks, and the
 //! forms they are written in. Each event of a run has files of its own.
 //!
-//! A [`Profile`] is six tables that refer to each other by index. Stacks are a tree: a
-//! [`StackNode`] is one frame below its parent, and a sample points at the node of its leaf. All
-//! that is computed from a profile is computed per node, not per sample, so that a million samples
-//! cost no more than their distinct stacks.
+//! A [`Profile`] is six tables that refer to each other by index. Stacks are a tree: a [`StackNode`] is one frame below
+//! its parent, and a sample points at the node of its leaf. All that is computed from a profile is computed per node,
+//! not per sample, so that a million samples cost no more than their distinct stacks.
 //!
 //! [`FORMATS`] is the table of the formats that a profile is read from ([`Profile::open`]) and written in.
 //! Those of other crates are rows of the same kind ([`Profile::open_as`]).

@@ -129,8 +129,7 @@ const NODE: char = '@';
 /// A stack, as its leaf frame and the stack that called it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StackNode {
-    /// The caller, an index into [`Profile::stacks`] that is smaller than this node's own; `None`
-    /// for a root.
+    /// The caller, an index into [`Profile::stacks`] that is smaller than this node's own; `None` for a root.
     pub parent: Option<u32>,
     /// Index into [`Profile::frames`].
     pub frame: u32,
@@ -154,8 +153,7 @@ pub struct Sample {
     pub complete: bool,
     /// How its stack was found.
     pub unwinding: Unwinding,
-    /// The Erlang process that ran, an index into [`Profile::processes`]; `None` where none did, or it is not
-    /// known.
+    /// The Erlang process that ran, an index into [`Profile::processes`]; `None` where none did, or it is not known.
     pub process: Option<u32>,
     /// Of a time off CPU why it ended, an index into [`Profile::waits`]; `None` where that was not asked.
     pub wait: Option<u32>,
@@ -180,8 +178,7 @@ pub enum Unwinding {
     Missing,
     /// By frame pointers, which code must keep.
     FramePointers,
-    /// By unwind tables and the Erlang stack, from copies that a program in the kernel took at the
-    /// sample.
+    /// By unwind tables and the Erlang stack, from copies that a program in the kernel took at the sample.
     StackCopy,
 }
 

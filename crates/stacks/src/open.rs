@@ -100,17 +100,11 @@ impl<'o> From<Option<&'o str>> for ReadOptions<'o> {
 
 impl Profile {
     /// Reads a profile: that of the usual event in a run folder, or a file in one of [`FORMATS`].
-    ///
-    /// # Errors
-    /// The file cannot be read or is no profile.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, ProfileError> {
         Self::open_as(&FORMATS, path.as_ref(), None)
     }
 
     /// Opens as [`Profile::open_with_lines`], by function alone.
-    ///
-    /// # Errors
-    /// The file cannot be read or is no profile, or the event was not sampled.
     pub fn open_as(formats: &[Format], path: &Path, event: Option<&str>) -> Result<Self, ProfileError> {
         Self::open_with_lines(formats, path, event).map(Self::without_lines)
     }
@@ -118,9 +112,6 @@ impl Profile {
     /// Reads a profile, of the event that is named or else of the usual one: of a run folder, or a file in one of these
     /// formats, told apart by content; gzip is unpacked. Files that were cut off are read as far as they go, with a
     /// note. Each line of a function is a frame of its own, where lines are known.
-    ///
-    /// # Errors
-    /// The file cannot be read or is no profile, or the event was not sampled.
     pub fn open_with_lines<'o>(
         formats: &[Format],
         path: &Path,

@@ -53,9 +53,6 @@ struct Sampled<'a> {
 impl Profile {
     /// The profile as speedscope reads it, JSON. Neighbours of one stack are one sample; the clock's times are
     /// left out, for the format has a sum of weights in their place.
-    ///
-    /// # Errors
-    /// Writing JSON into memory, which does not fail.
     pub fn to_speedscope(&self, title: &str) -> io::Result<Vec<u8>> {
         let groups = self.thread_groups();
         let header = &self.header;

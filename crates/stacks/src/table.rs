@@ -33,8 +33,7 @@ pub struct FunctionCount {
 }
 
 impl Profile {
-    /// All functions that occur in a sample, largest self weight first, then largest total, then
-    /// by name.
+    /// All functions that occur in a sample, largest self weight first, then largest total, then by name.
     pub fn functions(&self) -> Vec<FunctionCount> {
         let weights = self.node_weights();
         let totals = self.frame_totals(&weights);

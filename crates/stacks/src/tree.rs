@@ -85,10 +85,7 @@ fn index(len: usize) -> u32 {
 /// would take any amount.
 pub(super) const MOST_BYTES: usize = 256 << 20;
 
-/// Whether a profile that has taken so many bytes of memory may take more.
-///
-/// # Errors
-/// Why it may not.
+/// Whether a profile that has taken so many bytes of memory may take more. The error says why it may not.
 pub(super) fn room(taken: usize, most: usize) -> Result<(), String> {
     let why = || format!("its functions, stacks and samples would take more than {} MiB of memory", most >> 20);
     (taken <= most).then_some(()).ok_or_else(why)
@@ -110,10 +107,8 @@ impl Builder {
         self.taken = self.taken.saturating_add(bytes);
     }
 
-    /// Whether there is room for more. Asked for each line or message of a bounded length.
-    ///
-    /// # Errors
-    /// Why there is none.
+    /// Whether there is room for more. Asked for each line or message of a bounded length. The error says why there is
+    /// none.
     pub fn room(&self) -> Result<(), String> {
         room(self.taken, MOST_BYTES)
     }

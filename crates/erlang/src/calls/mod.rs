@@ -153,9 +153,6 @@ pub struct Counting<'a> {
 
 impl<'a> Counting<'a> {
     /// Begins to count.
-    ///
-    /// # Errors
-    /// The node's side refuses or has failed, or the node cannot be asked.
     pub fn begin(helper: &'a Helper, options: &CallsOptions) -> Result<Self, Error> {
         let release = helper.node().release();
         if options.counter == Counter::Words && release < WORDS_SINCE {
@@ -179,18 +176,12 @@ impl<'a> Counting<'a> {
     }
 
     /// Waits for the result: all of it, or what there is once `stop` says so.
-    ///
-    /// # Errors
-    /// The node's side has failed, or the node cannot be asked.
     pub fn wait(&self, stop: &dyn Fn() -> bool) -> Result<Calls, Error> {
         let reply = self.ask("result", self.duration * 3 + BEYOND, stop)?;
         calls(&reply).ok_or_else(|| self.refused(&reply))
     }
 
     /// Removes what is left of it from the node, which closing the helper does, too.
-    ///
-    /// # Errors
-    /// The node cannot be asked.
     pub fn end(self) -> Result<(), Error> {
         self.helper.stop(self.worker)
     }
@@ -220,9 +211,6 @@ impl<'a> Counting<'a> {
 
 impl Calls {
     /// Counts, and waits for the result: all of it, or what there is once `stop` says so.
-    ///
-    /// # Errors
-    /// As [`Counting::begin`] and [`Counting::wait`].
     pub fn count(helper: &Helper, options: &CallsOptions, stop: &dyn Fn() -> bool) -> Result<Self, Error> {
         let counting = Counting::begin(helper, options)?;
         let calls = counting.wait(stop)?;

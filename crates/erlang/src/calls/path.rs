@@ -363,9 +363,6 @@ pub struct RootProgress {
 
 /// Follows calls until one of the limits ends it, or `look` says that it is enough, and removes what is left of it from
 /// the node.
-///
-/// # Errors
-/// The node's side refuses or has failed, or the node cannot be asked.
 pub fn follow(helper: &Helper, options: &RootOptions, look: impl FnMut(RootProgress) -> bool) -> Result<Path, Error> {
     let following = Following::begin(helper, options)?;
     let path = following.wait(look);
@@ -382,18 +379,12 @@ pub struct Following<'a> {
 
 impl<'a> Following<'a> {
     /// Begins. What the node's side refuses, [`Following::wait`] tells.
-    ///
-    /// # Errors
-    /// The node cannot be asked.
     pub fn begin(helper: &'a Helper, options: &RootOptions) -> Result<Self, Error> {
         let worker = helper.run("bellows_root", "start", options.term())?;
         Ok(Self { helper, worker })
     }
 
     /// Waits until one of the limits ends it, or `look` says that it is enough.
-    ///
-    /// # Errors
-    /// The node's side refuses or has failed, or the node cannot be asked.
     pub fn wait(&self, mut look: impl FnMut(RootProgress) -> bool) -> Result<Path, Error> {
         const WHAT: &str = "the trace of calls";
         let mut request = "next";
@@ -411,9 +402,6 @@ impl<'a> Following<'a> {
     }
 
     /// Removes what is left of it from the node, which closing the helper does, too.
-    ///
-    /// # Errors
-    /// The node cannot be asked.
     pub fn end(self) -> Result<(), Error> {
         self.helper.stop(self.worker)
     }

@@ -71,10 +71,8 @@ pub(super) struct Wire {
     heard: Arc<AtomicU64>,
 }
 
-/// The addresses of a host, looked up by a thread of its own, as the system's look-up knows no time-out.
-///
-/// # Errors
-/// There is none, or the deadline.
+/// The addresses of a host, looked up by a thread of its own, as the system's look-up knows no time-out. An error where
+/// there is none by the deadline.
 pub(super) fn resolve(host: &str, port: u16, deadline: Instant) -> io::Result<Vec<SocketAddr>> {
     let (sender, receiver) = mpsc::channel();
     let (host, left) = (host.to_owned(), deadline.saturating_duration_since(Instant::now()));
@@ -91,10 +89,7 @@ pub(super) fn resolve(host: &str, port: u16, deadline: Instant) -> io::Result<Ve
 }
 
 impl Wire {
-    /// Connects to the first of the addresses that answers.
-    ///
-    /// # Errors
-    /// Why the last one does not.
+    /// Connects to the first of the addresses that answers. An error says why the last one does not.
     pub(super) fn connect(
         addresses: &[SocketAddr],
         tls: Option<&Connector>,

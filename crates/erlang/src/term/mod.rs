@@ -34,8 +34,7 @@ pub fn charlist(text: &str) -> Term {
 /// An integer.
 pub fn int(value: i64) -> Term {
     match i32::try_from(value) {
-        // Of a list of small integers `eetf` makes a string, of negative ones, too, which would come out as
-        // others.
+        // Of a list of small integers `eetf` makes a string, of negative ones, too, which would come out as others.
         Ok(value) if value >= 0 => Term::from(FixInteger::from(value)),
         _ => Term::from(BigInteger::from(value)),
     }

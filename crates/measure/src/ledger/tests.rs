@@ -223,8 +223,7 @@ fn a_clean_run_leaves_hardly_anything_to_send() {
     assert!(batch.len() <= 8, "{} chunks", batch.len());
 }
 
-/// Nobody takes the batches, and every note closes a chunk: memory stays bounded, and the summary
-/// says that it had to.
+/// Nobody takes the batches, and every note closes a chunk: memory stays bounded, and the summary says that it had to.
 #[test]
 fn notes_stay_bounded_where_nobody_takes_them() {
     const NOTES: u64 = 400_000;

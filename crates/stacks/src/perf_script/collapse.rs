@@ -115,9 +115,6 @@ impl Collapse {
     }
 
     /// Reads the text of `perf script` to its end. The inner error says why it is not read further.
-    ///
-    /// # Errors
-    /// The input cannot be read.
     pub fn read(
         &mut self,
         input: &mut dyn BufRead,
@@ -176,9 +173,6 @@ impl Collapse {
     }
 
     /// Writes a line for each stack, in the order of their bytes.
-    ///
-    /// # Errors
-    /// The output cannot be written.
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut lines: Vec<_> = self.totals.iter().collect();
         lines.sort_unstable_by_key(|(line, _)| *line);

@@ -24,9 +24,8 @@ use super::tree::Builder;
 use measure::Time;
 use tempfile::TempDir;
 
-/// A profile of stacks written as in folded text, `thread;root;…;leaf`, each with its weight, one
-/// millisecond after another. A leaf that ends in `!` makes the stack an incomplete one, which
-/// begins with a frame without a name.
+/// A profile of stacks written as in folded text, `thread;root;…;leaf`, each with its weight, one millisecond after
+/// another. A leaf that ends in `!` makes the stack an incomplete one, which begins with a frame without a name.
 pub(super) fn profile(stacks: &[(&str, u64)]) -> Profile {
     let mut builder = Builder::default();
     for (i, (stack, weight)) in (0u64..).zip(stacks) {
