@@ -8,10 +8,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::where_present;
-use crate::files::RunLock;
+use crate::files::{RunLock, read_json_if_present};
 use crate::{Error, file};
-use stacks::{bounded, replace_file};
+use stacks::replace_file;
 
 /// Bytes of a `labels.json` that are read.
 const LARGEST: u64 = 256 << 10;
@@ -56,9 +55,7 @@ impl Labels {
 
     /// The labels of a run folder; empty where it has none.
     pub fn read(dir: &Path) -> Result<Self, Error> {
-        let path = dir.join(file::LABELS);
-        let Some(text) = where_present(bounded::read(&path, LARGEST), &path)? else { return Ok(Self::default()) };
-        serde_json::from_slice(&text).map_err(|e| Error::Damaged { path, cause: e.to_string() })
+        Ok(read_json_if_present(&dir.join(file::LABELS), LARGEST)?.unwrap_or_default())
     }
 
     /// Puts these labels in the place of a run folder's. Where they cannot be written, those that were there stay.

@@ -53,7 +53,7 @@ impl RunEntry {
     pub fn state(&self) -> Option<&'static str> {
         match self.record.as_ref().ok()?.state {
             RunState::Running if self.active => Some("running"),
-            state => Some(state.as_str()),
+            state => Some(state.name()),
         }
     }
 

@@ -31,27 +31,18 @@ enum Statistic {
     Max,
 }
 
-/// A figure of the requests of a probe.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum RequestFigure {
-    Rate,
-    Achieved,
-    /// Also of a scraped page.
-    Failed,
+measure::named! {
+    /// A figure of the requests of a probe; its name stands behind that of a probe or a page.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum RequestFigure {
+        Rate = "requests rate",
+        Achieved = "requests achieved",
+        /// Also of a scraped page.
+        Failed = "failed",
+    }
 }
 
 impl RequestFigure {
-    const ALL: [Self; 3] = [Self::Rate, Self::Achieved, Self::Failed];
-
-    /// Its name behind that of a probe or a page.
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Rate => "requests rate",
-            Self::Achieved => "requests achieved",
-            Self::Failed => "failed",
-        }
-    }
-
     /// Its name where no probe is named: that of one of [`FIGURES`].
     const fn of_all(self) -> &'static str {
         match self {

@@ -20,43 +20,33 @@ const PERIOD_EXAMPLE: &str = "write NAME@FROM..TO, such as beam.smp@10:00..11:00
 #[derive(Clone, Debug)]
 pub struct RunFilter(Vec<(Key, Pattern)>);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Key {
-    Id,
-    Name,
-    Broker,
-    State,
-    Requirements,
-    Tag,
-    Note,
-    Recording,
-    Label,
+measure::named! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Key {
+        Id = "id",
+        Name = "name",
+        Broker = "broker",
+        State = "state",
+        Requirements = "requirements",
+        Tag = "tag",
+        Note = "note",
+        Recording = "recording",
+        Label = "label",
+    }
 }
-
-const KEYS: [(&str, Key); 9] = [
-    ("id", Key::Id),
-    ("name", Key::Name),
-    ("broker", Key::Broker),
-    ("state", Key::State),
-    ("requirements", Key::Requirements),
-    ("tag", Key::Tag),
-    ("note", Key::Note),
-    ("recording", Key::Recording),
-    ("label", Key::Label),
-];
 
 impl FromStr for RunFilter {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let terms = text.split_whitespace().map(|term| {
-            let keys = KEYS.map(|(key, _)| key).join(", ");
+            let keys = Key::ALL.map(Key::name).join(", ");
             let (key, pattern) =
                 term.split_once('=').ok_or_else(|| format!("{term:?} is not KEY=PATTERN; keys are {keys}"))?;
-            let known = KEYS.iter().find(|(name, _)| *name == key);
-            let (_, key) = known.ok_or_else(|| format!("no key {key:?}; keys are {keys}"))?;
+            let known = Key::ALL.into_iter().find(|known| known.name() == key);
+            let key = known.ok_or_else(|| format!("no key {key:?}; keys are {keys}"))?;
             let pattern = Pattern::new(pattern).map_err(|e| format!("{pattern:?}: {}", e.msg))?;
-            Ok((*key, pattern))
+            Ok((key, pattern))
         });
         let terms = terms.collect::<Result<Vec<_>, String>>()?;
         if terms.is_empty() {
@@ -100,37 +90,32 @@ fn values(key: Key, entry: &RunEntry) -> Vec<String> {
     }
 }
 
-/// Sort order of a list of runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RunOrder {
-    /// Newest first.
-    #[default]
-    Time,
-    /// By name; newest first within a name.
-    Name,
-    /// Highest rate first.
-    Rate,
-    /// Highest 99th percentile first.
-    P99,
-    /// Longest first.
-    Duration,
-    /// Largest first.
-    Size,
+measure::named! {
+    /// Sort order of a list of runs.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum RunOrder {
+        /// Newest first.
+        #[default]
+        Time = "time",
+        /// By name; newest first within a name.
+        Name = "name",
+        /// Highest rate first.
+        Rate = "rate",
+        /// Highest 99th percentile first.
+        P99 = "p99",
+        /// Longest first.
+        Duration = "duration",
+        /// Largest first.
+        Size = "size",
+    }
 }
 
 impl FromStr for RunOrder {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Ok(match text {
-            "time" => Self::Time,
-            "name" => Self::Name,
-            "rate" => Self::Rate,
-            "p99" => Self::P99,
-            "duration" => Self::Duration,
-            "size" => Self::Size,
-            _ => return Err("expected time, name, rate, p99, duration or size".into()),
-        })
+        let known = Self::ALL.into_iter().find(|order| order.name() == text);
+        known.ok_or_else(|| "expected time, name, rate, p99, duration or size".into())
     }
 }
 

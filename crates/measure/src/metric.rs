@@ -410,11 +410,9 @@ mod tests {
     static PROBE: MetricInfo = MetricInfo {
         key: "test_probe",
         name: "test probe",
-        unit: "ns",
-        kind: MetricKind::Histogram,
         scenario: "test",
-        part: true,
         meaning: "nothing",
+        ..MetricInfo::part()
     };
 
     #[test]

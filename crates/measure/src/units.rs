@@ -81,13 +81,7 @@ impl fmt::Display for Nanos {
             999_500..999_500_000 => (ns as f64 / 1e6, "ms"),
             _ => (ns as f64 / 1e9, "s"),
         };
-        let decimals = if value < 9.995 {
-            2
-        } else if value < 99.95 {
-            1
-        } else {
-            0
-        };
+        let decimals = usize::from(value < 9.995) + usize::from(value < 99.95);
         write!(f, "{value:.decimals$} {unit}")
     }
 }

@@ -6,13 +6,11 @@
 //! machine that nobody with a class calls has none, and no name where its build is stripped.
 
 use std::collections::HashSet;
-use std::sync::OnceLock;
-
-use thiserror::Error;
+use std::sync::LazyLock;
 
 use super::frames::{Frame, FrameKind, INTERPRETED, is_first_function, is_root_function, without_copies};
 use super::model::Profile;
-use super::pattern::{FramePattern, symbol};
+use super::pattern::{FramePattern, rules, symbol};
 use crate::summary::{Class, ClassShare, LanguageShare};
 
 /// Beginning of the names of an Erlang emulator's program.
@@ -23,54 +21,25 @@ const BUILT_IN: &str = include_str!("classes.txt");
 /// In place of a class: a frame that counts for its caller.
 const CALLER: &str = "its caller";
 
-/// A table of rules.
-#[derive(Clone, Debug, Default)]
-pub struct ClassRules {
-    rules: Vec<Rule>,
-}
-
-/// A rule that is none.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("line {line} of the classes is `{text}`: a rule is written KIND FUNCTION [in MODULE] -> CLASS")]
-pub struct ClassRulesError {
-    /// Counted from 1.
-    pub line: usize,
-    /// As it stands there.
-    pub text: String,
-}
-
+/// A rule of the table.
 #[derive(Clone, Debug)]
-struct Rule {
+pub(super) struct Rule {
     frame: FramePattern,
     /// `None` where the frame counts for its caller.
     class: Option<Class>,
 }
 
-impl ClassRules {
-    /// The rules that all outputs use.
-    pub fn built_in() -> &'static Self {
-        static RULES: OnceLock<ClassRules> = OnceLock::new();
-        // A test parses the built-in text, so the fallback is never taken.
-        RULES.get_or_init(|| Self::parse(BUILT_IN).unwrap_or_default())
-    }
-
-    /// Rules from text; empty lines and lines that begin with `//` are skipped. An error names the first line that is
-    /// not a rule.
-    pub fn parse(text: &str) -> Result<Self, ClassRulesError> {
-        let lines = text.lines().zip(1..).map(|(line, number)| (line.trim(), number));
-        let rules = lines.filter(|(line, _)| !line.is_empty() && !line.starts_with("//"));
-        let rules = rules.map(|(text, line)| rule(text).ok_or_else(|| ClassRulesError { line, text: text.to_owned() }));
-        Ok(Self { rules: rules.collect::<Result<_, _>>()? })
-    }
-
+impl Rule {
     /// The first rule that matches a frame.
-    fn of(&self, frame: &Frame) -> Option<&Rule> {
+    fn of(frame: &Frame) -> Option<&'static Self> {
+        // A test reads the built-in text, so the fallback is never taken.
+        static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| rules(BUILT_IN, rule).unwrap_or_default());
         let name = symbol(frame);
-        self.rules.iter().find(|rule| rule.frame.matches(frame, name))
+        RULES.iter().find(|rule| rule.frame.matches(frame, name))
     }
 }
 
-fn rule(text: &str) -> Option<Rule> {
+pub(super) fn rule(text: &str) -> Option<Rule> {
     let (frame, class) = text.rsplit_once("->")?;
     let class = match class.trim() {
         CALLER => None,
@@ -97,8 +66,8 @@ enum FrameClass {
 }
 
 impl FrameClass {
-    fn of(frame: &Frame, rules: &ClassRules, jit: Option<Class>) -> Self {
-        if let Some(rule) = rules.of(frame) {
+    fn of(frame: &Frame, jit: Option<Class>) -> Self {
+        if let Some(rule) = Rule::of(frame) {
             return rule.class.map_or(Self::Transparent, Self::Decides);
         }
         // The module may be known where the function is not.
@@ -142,14 +111,12 @@ impl FrameClass {
 impl Profile {
     /// The class of each stack, by its index. Each frame is looked at once, and each stack.
     pub fn classes(&self) -> Vec<Class> {
-        let rules = ClassRules::built_in();
         let jit = self.frames.iter().find_map(|frame| match frame.module.as_str() {
             JVM => Some(Class::JavaCode),
             module if module.starts_with(BEAM) => Some(Class::ErlangCode),
             _ => None,
         });
-        let parts = self.frames.iter().map(|frame| FrameClass::of(frame, rules, jit));
-        let parts: Vec<FrameClass> = parts.collect();
+        let parts: Vec<FrameClass> = self.frames.iter().map(|frame| FrameClass::of(frame, jit)).collect();
         let mut classes: Vec<Option<Class>> = Vec::with_capacity(self.stacks.len());
         for node in &self.stacks {
             let caller = node.parent.and_then(|it| classes.get(it as usize).copied());

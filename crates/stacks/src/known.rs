@@ -4,8 +4,6 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use thiserror::Error;
-
 use super::frames::{Frame, FrameKind};
 use super::model::{Profile, USUAL_EVENT};
 use super::pattern::{FramePattern, symbol};
@@ -40,18 +38,6 @@ pub struct KnownPattern {
     chains: Vec<Vec<FramePattern>>,
 }
 
-/// A block of lines that is no pattern.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("line {line} of the known patterns, `{text}`: {why}")]
-pub struct KnownPatternError {
-    /// Counted from 1.
-    pub line: usize,
-    /// As it stands there.
-    pub text: String,
-    /// The mistake.
-    pub why: &'static str,
-}
-
 impl KnownPattern {
     /// The patterns that all outputs use.
     pub fn built_in() -> &'static [Self] {
@@ -61,11 +47,11 @@ impl KnownPattern {
     }
 
     /// Patterns from text; lines that begin with `//` are skipped. An error names the first line that belongs to none.
-    pub fn parse(text: &str) -> Result<Vec<Self>, KnownPatternError> {
+    pub(super) fn parse(text: &str) -> Result<Vec<Self>, String> {
         let mut all: Vec<Self> = Vec::new();
         let lines = (1..).zip(text.lines()).filter(|(_, it)| !it.starts_with("//"));
         for (line, text) in lines.filter(|(_, it)| !it.trim().is_empty()) {
-            let wrong = |why| KnownPatternError { line, text: text.to_owned(), why };
+            let wrong = |why: &str| format!("line {line} of the known patterns, `{text}`: {why}");
             let (keyword, value) = text.split_once(' ').unwrap_or((text, ""));
             let value = value.trim();
             if keyword == "pattern" {

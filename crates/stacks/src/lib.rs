@@ -43,16 +43,16 @@ mod waits;
 mod work;
 
 pub use builds::{NearSamples, other_builds};
-pub use classes::{ClassRules, ClassRulesError, LanguageFrame};
+pub use classes::LanguageFrame;
 pub use comparable::{incomparable, incomparable_summaries};
-pub use fold::{Detail, FoldedNames, NO_THREAD, ThreadGroups, ThreadRules, ThreadRulesError};
+pub use fold::{Detail, FoldedNames, NO_THREAD, ThreadGroups};
 pub use folded::{FirstField, folded_beside, folded_name};
 pub use format::{Beginning, FORMATS, Format, Heading, Input, Reader, Write, format_of_name, other_than_text};
 pub use frames::{
     Frame, FrameKind, SourceLine, UNKNOWN, is_first_function, is_root_function, java_method, without_copies,
 };
 pub use grouped::WaitBy;
-pub use known::{KnownPattern, KnownPatternError};
+pub use known::KnownPattern;
 pub use merge::Merge;
 pub use model::{
     Builds, ErlangProcess, EventKind, Profile, ProfileHeader, Sample, Squares, StackNode, USUAL_EVENT, Unwinding,

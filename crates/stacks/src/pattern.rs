@@ -86,6 +86,12 @@ fn first_place(part: &[Token], name: &str, at: usize, fits: impl Fn(usize) -> bo
     places.find(|(_, to)| fits(*to))
 }
 
+/// Rules, one a line, without empty lines and those that begin with `//`. The error is the first line that is no rule.
+pub(super) fn rules<R>(text: &str, rule: impl Fn(&str) -> Option<R>) -> Result<Vec<R>, String> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//"));
+    lines.map(|line| rule(line).ok_or_else(|| line.to_owned())).collect()
+}
+
 /// Between a function and its module.
 const IN: &str = " in ";
 

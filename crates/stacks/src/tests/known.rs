@@ -189,8 +189,7 @@ fn what_is_no_pattern_says_why() {
         ("pattern a\n  b", 2, "begins with"),
     ] {
         let why = KnownPattern::parse(text).expect_err(text);
-        assert_eq!(why.line, line, "{text}");
-        assert!(why.to_string().contains(part), "{why}");
+        assert!(why.starts_with(&format!("line {line} ")) && why.contains(part), "{why}");
     }
 }
 
