@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::helper::{Answer, Helper, MEMORY_KINDS, no_answer, number, numbers, text_of, unexpected, unsigned};
-use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, get, int};
+use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, get, millis};
 
 /// Shortest time-out beside a window.
 const LEAST: Duration = Duration::from_secs(30);
@@ -195,8 +195,7 @@ pub fn node_memory(helper: &Helper) -> Result<NodeMemory, Error> {
 /// the same at the same time. An error where another version of bellows accounts there, or somebody ended the
 /// accounting.
 pub fn microstates(helper: &Helper, window: Duration, stop: &dyn Fn() -> bool) -> Result<Microstates, Error> {
-    let ms = i64::try_from(window.as_millis()).unwrap_or(i64::MAX);
-    let worker = helper.run("bellows_alloc", "account", int(ms))?;
+    let worker = helper.run("bellows_alloc", "account", millis(window))?;
     let longest = window + helper.node().timeout().max(LEAST);
     let answer = helper.ask_until(&worker, atom("states"), longest, stop)?;
     match answer {
@@ -304,7 +303,7 @@ fn states(reply: &Term) -> Option<Microstates> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::term::{list, tuple};
+    use crate::term::{int, list, tuple};
 
     fn carriers(carriers: u64, carrier_bytes: u64, blocks: u64, block_bytes: u64) -> Carriers {
         Carriers { carriers, carrier_bytes, blocks, block_bytes }

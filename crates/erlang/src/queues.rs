@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use measure::Problem;
 use serde::Serialize;
 
+use crate::calls;
 use crate::error::Error;
 use crate::helper::{Answer, Helper, Worker, number, text_of, unexpected};
 use crate::node::Node;
-use crate::term::{Term, as_atom, as_bytes, as_int, as_list, as_text, as_tuple, atom, get, int, text, tuple};
+use crate::term::{Term, as_atom, as_bytes, as_list, as_text, as_tuple, atom, get, int, millis, text, tuple};
 
 /// Longest that reading what the node holds may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -18,15 +19,17 @@ const ALL_ASKED: Duration = Duration::from_secs(60);
 /// Rows of an answer at most, whatever is requested.
 pub const MOST_QUEUES: u32 = 100_000;
 
-/// The order of queues.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QueueSort {
-    /// Most messages ready first.
-    Ready,
-    /// Most unacknowledged messages first.
-    Unacked,
-    /// By virtual host and name.
-    Name,
+measure::named! {
+    /// The order of queues.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum QueueSort {
+        /// Most messages ready first.
+        Ready = "ready",
+        /// Most unacknowledged messages first.
+        Unacked = "unacked",
+        /// By virtual host and name.
+        Name = "name",
+    }
 }
 
 /// Which queues to read, and how.
@@ -182,17 +185,11 @@ fn arguments(request: &QueueRequest) -> ([Term; 4], Duration) {
         Some(vhost) => text(vhost),
         None => atom("all"),
     };
-    let sort = match request.sort {
-        QueueSort::Ready => "ready",
-        QueueSort::Unacked => "unacked",
-        QueueSort::Name => "name",
-    };
-    let ms = |time: Duration| int(i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
     let (fresh, timeout) = match request.fresh {
-        Some(each) => (tuple(vec![ms(each), ms(ALL_ASKED)]), ALL_ASKED + each + TIMEOUT),
+        Some(each) => (tuple([millis(each), millis(ALL_ASKED)]), ALL_ASKED + each + TIMEOUT),
         None => (atom("held"), TIMEOUT),
     };
-    let arguments = [vhost, atom(sort), int(request.limit.into()), fresh];
+    let arguments = [vhost, atom(request.sort.name()), int(request.limit.into()), fresh];
     (arguments, timeout)
 }
 
@@ -436,8 +433,7 @@ fn still_starting(node: &Node, waited: Duration) -> Problem {
 /// How long the node has been running.
 fn age(node: &Node) -> Result<Duration, Error> {
     let clock = node.call("erlang", "statistics", vec![atom("wall_clock")])?;
-    let ms = as_tuple(&clock).and_then(|it| it.first()).and_then(as_int);
-    let ms = ms.and_then(|it| u64::try_from(it).ok());
+    let ms = as_tuple(&clock).and_then(|it| it.first()).and_then(calls::number);
     Ok(Duration::from_millis(ms.unwrap_or(u64::MAX)))
 }
 

@@ -8,7 +8,7 @@ use crate::calls::{Path, number};
 use crate::error::Error;
 use crate::helper::{self, Helper};
 use crate::pattern::FunctionPattern;
-use crate::term::{Term, as_atom, as_bytes, as_list, as_text, as_tuple, atom, get, int, list, map, text};
+use crate::term::{Term, as_atom, as_bytes, as_text, as_texts, as_tuple, atom, get, int, list, map, millis, text};
 
 /// Time between two questions of whether it is done.
 const EVERY: Duration = Duration::from_millis(100);
@@ -104,13 +104,12 @@ pub fn time(helper: &Helper, options: &TimeOptions, mut look: impl FnMut() -> bo
 
 impl TimeOptions {
     fn term(&self) -> Term {
-        let ms = i64::try_from(self.duration.as_millis()).unwrap_or(i64::MAX);
         let functions = self.functions.iter().map(FunctionPattern::term);
         let wanted = if self.value { "true" } else { "false" };
         map([
             (atom("source"), text(&self.call)),
             (atom("times"), int(self.times.into())),
-            (atom("for_ms"), int(ms)),
+            (atom("for_ms"), millis(self.duration)),
             (atom("traced"), int(self.traced.into())),
             (atom("patterns"), list(functions)),
             (atom("result"), atom(wanted)),
@@ -148,12 +147,7 @@ fn raised(term: &Term) -> Option<Raised> {
     let [calls, class, reason, stack] = as_tuple(term)? else {
         return None;
     };
-    Some(Raised {
-        calls: number(calls)?,
-        class: as_text(class)?,
-        reason: as_text(reason)?,
-        stack: as_list(stack)?.iter().map(as_text).collect::<Option<_>>()?,
-    })
+    Some(Raised { calls: number(calls)?, class: as_text(class)?, reason: as_text(reason)?, stack: as_texts(stack)? })
 }
 
 fn collected(term: &Term) -> Option<Collected> {

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::helper::{Answer, Helper, MEMORY_KINDS, no_answer, number, numbers, text_of, unexpected};
-use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, get, int, tuple};
+use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, get, int, millis, tuple};
 
 /// Shortest time-out beside the window.
 const LEAST: Duration = Duration::from_secs(30);
@@ -139,10 +139,9 @@ pub struct TopWindow {
 /// Looks at the node for a window, which ends sooner where `stop` says so.
 pub fn top(helper: &Helper, request: &TopRequest, stop: &dyn Fn() -> bool) -> Result<TopWindow, Error> {
     let began = Instant::now();
-    let ms = i64::try_from(request.window.as_millis()).unwrap_or(i64::MAX);
     let flow = atom(if request.flow { "true" } else { "false" });
     let sort = atom(request.sort.name());
-    let argument = tuple([int(ms), sort, int(request.limit.into()), flow]);
+    let argument = tuple([millis(request.window), sort, int(request.limit.into()), flow]);
     let worker = helper.run("bellows_top", "start", argument)?;
     let longest = request.window + helper.node().timeout().max(LEAST);
     let answer = helper.ask_until(&worker, atom("window"), longest, stop)?;

@@ -3,10 +3,11 @@
 use std::time::{Duration, SystemTime};
 
 use crate::budget::{Budget, Ended, refusal};
+use crate::calls::number;
 use crate::error::Error;
 use crate::helper::{Answer, Helper, Worker};
 use crate::pattern::{FunctionPattern, ProcessFilter};
-use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, int, list, map, show, text};
+use crate::term::{Term, as_atom, as_list, as_text, as_texts, as_tuple, atom, int, list, map, show, text};
 
 /// Options of a trace.
 #[derive(Clone, Debug)]
@@ -151,12 +152,11 @@ impl<'a> Trace<'a> {
     }
 
     fn failed(&self, reason: String) -> Error {
-        Error::Exception { node: self.helper.node().name().clone(), call: "the trace".into(), reason }
+        self.helper.failed("the trace", reason)
     }
 }
 
 fn event(term: &Term) -> Option<TraceEvent> {
-    let number = |term| as_int(term).and_then(|value| u64::try_from(value).ok());
     match as_tuple(term)? {
         [_, count, micros, pid, role, name, module, function, arity, arguments] => Some(TraceEvent::Call(Call {
             number: number(count)?,
@@ -167,7 +167,7 @@ fn event(term: &Term) -> Option<TraceEvent> {
             module: as_text(module)?,
             function: as_text(function)?,
             arity: u8::try_from(number(arity)?).ok()?,
-            arguments: as_list(arguments)?.iter().map(as_text).collect::<Option<_>>()?,
+            arguments: as_texts(arguments)?,
         })),
         [_, module] => Some(TraceEvent::LoadedAnew(as_text(module)?)),
         [_, count, _, nanos, kind, value] => Some(TraceEvent::Return(Return {

@@ -241,11 +241,7 @@ fn unpacked(packed: Option<u64>, anyway: u64, largest: u64) -> u64 {
 /// All bytes of an input that has at most this many.
 fn limited(input: &mut dyn BufRead, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    input.take(most + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > most {
-        let text = format!("more than {most} bytes unpacked");
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
-    }
+    Limited::of(input, most).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -259,6 +259,7 @@ mod tests {
     use measure::Time;
 
     use super::*;
+    use crate::tests::{row, rows};
     use crate::{Builder, ErlangProcess, Merge, ProfileHeader, Sample};
 
     fn profile() -> Profile {
@@ -287,19 +288,10 @@ mod tests {
         builder.profile
     }
 
-    fn shares(profile: &Profile) -> Vec<(String, u64, u64)> {
-        let rows = profile.functions().into_iter();
-        rows.map(|it| (it.share.function, it.self_weight, it.total_weight)).collect()
-    }
-
-    fn row(name: &str, own: u64, total: u64) -> (String, u64, u64) {
-        (name.to_owned(), own, total)
-    }
-
     #[test]
     fn modules_count_once_in_a_stack() {
         assert_eq!(
-            shares(&profile().by_module()),
+            rows(&profile().by_module()),
             [
                 row("gen_server2", 4, 7),
                 row("libc.so.6", 3, 3),
@@ -324,7 +316,7 @@ mod tests {
     #[test]
     fn classes_are_rows_with_the_shares_that_they_have() {
         let profile = profile();
-        let rows: Vec<_> = shares(&profile.by_class());
+        let rows: Vec<_> = rows(&profile.by_class());
         let classes = profile.class_shares();
         assert_eq!(rows.len(), classes.len());
         for class in classes {
@@ -336,7 +328,7 @@ mod tests {
     #[test]
     fn functions_of_the_language_are_rows_with_the_shares_of_their_table() {
         let profile = profile();
-        let rows = shares(&profile.by_language_function().unwrap());
+        let rows = rows(&profile.by_language_function().unwrap());
         let expected = profile.language_functions();
         assert_eq!(rows.len(), expected.len(), "{rows:?}");
         for of in expected {
@@ -357,14 +349,14 @@ mod tests {
             sample.process = process;
         }
         assert_eq!(
-            shares(&profile.by_work(WorkBy::Process)),
+            rows(&profile.by_work(WorkBy::Process)),
             [row("queue orders", 7, 7), row("no Erlang process", 3, 3)]
         );
     }
 
     #[test]
     fn threads_of_a_group_are_one_row() {
-        let rows = shares(&profile().by_thread_group());
+        let rows = rows(&profile().by_thread_group());
         assert_eq!(rows, [row("scheduler", 7, 7), row("aux", 3, 3)]);
     }
 
@@ -388,7 +380,7 @@ mod tests {
         builder.profile
     }
 
-    fn rows(profile: &Profile) -> Vec<(String, u64)> {
+    fn weights(profile: &Profile) -> Vec<(String, u64)> {
         let rows = profile.functions().into_iter();
         rows.map(|it| (it.share.function, it.self_weight)).collect()
     }
@@ -399,9 +391,9 @@ mod tests {
         let profile = waiting();
         assert!(profile.is_consistent());
         let wanted = [row("unknown", 5), row("thread of the same process", 4), row("timer", 4), row("network", 2)];
-        assert_eq!(rows(&profile.by_wait(WaitBy::Reason)), wanted);
+        assert_eq!(weights(&profile.by_wait(WaitBy::Reason)), wanted);
         let wanted = [row("[unknown]", 5), row("[timer]", 4), row("a", 3), row("b", 3)];
-        assert_eq!(rows(&profile.by_wait(WaitBy::Waker)), wanted);
+        assert_eq!(weights(&profile.by_wait(WaitBy::Waker)), wanted);
     }
 
     #[test]
@@ -437,7 +429,7 @@ mod tests {
         profile.header.unit = "nanoseconds".into();
         profile.write_stacks(&path("off-cpu.stacks")).unwrap();
         std::fs::write(path("off-cpu.pb.gz"), profile.to_pprof().unwrap()).unwrap();
-        let reasons = |profile: &Profile| [WaitBy::Reason, WaitBy::Waker].map(|by| rows(&profile.by_wait(by)));
+        let reasons = |profile: &Profile| [WaitBy::Reason, WaitBy::Waker].map(|by| weights(&profile.by_wait(by)));
         let wanted = reasons(&profile);
         for name in ["off-cpu.stacks", "off-cpu.pb.gz"] {
             let read = Profile::open(path(name)).unwrap();

@@ -109,18 +109,8 @@ pub fn read_problem(path: &Path, source: &io::Error) -> Problem {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
-
-    use flate2::Compression;
-    use flate2::write::GzEncoder;
-
     use super::*;
-
-    fn packed(bytes: &[u8]) -> Vec<u8> {
-        let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
-        gzip.write_all(bytes).expect("memory");
-        gzip.finish().expect("memory")
-    }
+    use crate::tests::packed;
 
     /// Brings a byte at a time.
     struct Slow<'a>(&'a [u8]);

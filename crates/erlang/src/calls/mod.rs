@@ -10,10 +10,10 @@ use crate::budget::{Budget, Ended, refusal};
 use crate::error::Error;
 use crate::helper::{Answer, Helper, Worker};
 use crate::pattern::{FunctionPattern, ProcessFilter};
-use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, int, list, map, show};
+use crate::term::{Term, as_atom, as_int, as_list, as_text, as_texts, as_tuple, atom, int, list, map, millis, show};
 pub use path::{
     Comparison, CountedFunction, Difference, EntryCall, Following, ObserverEffect, Path, PerCall, RootOptions,
-    RootPhase, RootProgress, follow,
+    RootPhase, RootProgress,
 };
 pub use tree::{Accumulated, CallTree, NodeCost, TreeNode};
 
@@ -205,19 +205,11 @@ impl<'a> Counting<'a> {
     }
 
     fn failed(&self, reason: String) -> Error {
-        Error::Exception { node: self.helper.node().name().clone(), call: "the count of calls".into(), reason }
+        self.helper.failed("the count of calls", reason)
     }
 }
 
 impl Calls {
-    /// Counts, and waits for the result: all of it, or what there is once `stop` says so.
-    pub fn count(helper: &Helper, options: &CallsOptions, stop: &dyn Fn() -> bool) -> Result<Self, Error> {
-        let counting = Counting::begin(helper, options)?;
-        let calls = counting.wait(stop)?;
-        counting.end()?;
-        Ok(calls)
-    }
-
     /// Cost of counting; `None` where no block went without counters, or the node was idle.
     pub fn observer_cost(&self) -> Option<ObserverCost> {
         let (with, without): (Vec<_>, Vec<_>) = self.blocks.iter().partition(|it| it.counted);
@@ -278,12 +270,11 @@ impl CallsOptions {
             Counter::Time => "call_time",
             Counter::Words => "call_memory",
         };
-        let ms = i64::try_from(self.duration.as_millis()).unwrap_or(i64::MAX);
         map([
             (atom("counter"), atom(counter)),
             (atom("patterns"), list(self.functions.iter().map(FunctionPattern::term))),
             (atom("processes"), self.processes.term()),
-            (atom("for_ms"), int(ms)),
+            (atom("for_ms"), millis(self.duration)),
             (atom("blocks"), int(self.blocks.max(1).into())),
             (atom("bursts"), int(self.bursts.into())),
             (atom("limits"), self.budget.term()),
@@ -341,7 +332,7 @@ fn calls(reply: &Term) -> Option<Calls> {
             },
             _ => return None,
         },
-        loaded_anew: as_list(anew)?.iter().map(as_text).collect::<Option<_>>()?,
+        loaded_anew: as_texts(anew)?,
     })
 }
 

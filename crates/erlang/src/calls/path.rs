@@ -10,7 +10,7 @@ use crate::budget::{Budget, Ended, refusal};
 use crate::error::Error;
 use crate::helper::{Answer, Helper, Worker};
 use crate::pattern::{FunctionPattern, ProcessFilter};
-use crate::term::{Term, as_atom, as_bytes, as_list, as_text, as_tuple, atom, get, int, list, map, show};
+use crate::term::{Term, as_atom, as_bytes, as_text, as_texts, as_tuple, atom, get, int, list, map, millis, show};
 
 /// Fewer calls than these have no slowest tenth.
 const LEAST_CALLS: usize = 10;
@@ -221,10 +221,7 @@ pub(crate) fn read(term: &Term) -> Option<Path> {
     let calls = rows(get(term, "calls")?, |row| call(row, nodes.len()))?;
     let untraced = as_bytes(get(term, "plain")?)?;
     let tree = CallTree::new(nodes).with_costs(calls.iter().flat_map(|call| &call.costs));
-    let texts = |key| {
-        let texts = as_list(get(term, key)?)?;
-        texts.iter().map(as_text).collect::<Option<_>>()
-    };
+    let texts = |key| as_texts(get(term, key)?);
     Some(Path {
         tree,
         calls,
@@ -361,15 +358,6 @@ pub struct RootProgress {
     pub messages: u64,
 }
 
-/// Follows calls until one of the limits ends it, or `look` says that it is enough, and removes what is left of it from
-/// the node.
-pub fn follow(helper: &Helper, options: &RootOptions, look: impl FnMut(RootProgress) -> bool) -> Result<Path, Error> {
-    let following = Following::begin(helper, options)?;
-    let path = following.wait(look);
-    following.end()?;
-    path
-}
-
 /// Calls that the node follows.
 #[derive(Debug)]
 pub struct Following<'a> {
@@ -433,7 +421,7 @@ pub(crate) fn answer(helper: &Helper, worker: &Worker, request: &str, what: &str
         Answer::Ended => "it was stopped".to_owned(),
         Answer::Failed(reason) => reason,
     };
-    Err(failed(helper, what, reason))
+    Err(helper.failed(what, reason))
 }
 
 /// Reads `{done, Result}` or `{refused, Reason}`.
@@ -445,24 +433,19 @@ pub(crate) fn done<T>(
 ) -> Result<T, Error> {
     match as_tuple(reply) {
         Some([word, reason]) if as_atom(word) == Some("refused") => Err(Error::Options(refusal(reason))),
-        Some([_, result]) => read(result).ok_or_else(|| failed(helper, what, show(result, 200))),
-        _ => Err(failed(helper, what, show(reply, 200))),
+        Some([_, result]) => read(result).ok_or_else(|| helper.failed(what, show(result, 200))),
+        _ => Err(helper.failed(what, show(reply, 200))),
     }
-}
-
-fn failed(helper: &Helper, what: &str, reason: String) -> Error {
-    Error::Exception { node: helper.node().name().clone(), call: what.to_owned(), reason }
 }
 
 impl RootOptions {
     fn term(&self) -> Term {
-        let ms = i64::try_from(self.duration.as_millis()).unwrap_or(i64::MAX);
         let functions = self.functions.iter().map(FunctionPattern::term);
         map([
             (atom("root"), self.root.term()),
             (atom("patterns"), list(functions)),
             (atom("processes"), self.processes.term()),
-            (atom("for_ms"), int(ms)),
+            (atom("for_ms"), millis(self.duration)),
             (atom("limit"), int(self.limit.into())),
             (atom("rate"), int(self.rate.into())),
             (atom("messages"), int(self.messages.into())),

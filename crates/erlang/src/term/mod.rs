@@ -5,6 +5,7 @@ mod show;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::time::Duration;
 
 pub use erl_dist::term::{Atom, BigInteger, Binary, FixInteger, Float, List, Map, Pid, Reference, Term, Tuple};
 
@@ -38,6 +39,11 @@ pub fn int(value: i64) -> Term {
         Ok(value) if value >= 0 => Term::from(FixInteger::from(value)),
         _ => Term::from(BigInteger::from(value)),
     }
+}
+
+/// A length of time, as whole milliseconds.
+pub(crate) fn millis(time: Duration) -> Term {
+    int(i64::try_from(time.as_millis()).unwrap_or(i64::MAX))
 }
 
 /// A tuple.
@@ -109,6 +115,11 @@ pub fn as_list(term: &Term) -> Option<Cow<'_, [Term]>> {
         }
         _ => None,
     }
+}
+
+/// The texts of a list.
+pub(crate) fn as_texts(term: &Term) -> Option<Vec<String>> {
+    as_list(term)?.iter().map(as_text).collect()
 }
 
 /// The elements of a tuple.

@@ -2,15 +2,14 @@
 
 use crate::common;
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::thread;
 use std::time::Duration;
 
-use common::{Beam, eval, started};
+use common::{Beam, eval, kill, started};
 use erlang::alloc::{Microstates, microstates};
 use erlang::term::{as_atom, as_int};
-use erlang::{ConnectOptions, Cookie, Error, Helper, Node};
+use erlang::{Error, Helper, Node};
 
 /// Says to this program, run once more, that it is to be killed: name and port of the node.
 const CLIENT: &str = "BELLOWS_ALLOC_CLIENT";
@@ -70,9 +69,7 @@ fn client() {
         return;
     };
     let (name, port) = text.split_once(' ').expect("name and port");
-    let cookie = Cookie::new(common::COOKIE).expect("a cookie");
-    let mut options = ConnectOptions::new(name.parse().expect("a name"), cookie);
-    options.address = Some(("127.0.0.1".into(), port.parse().expect("a port")));
+    let options = common::options_at(name.parse().expect("a name"), port.parse().expect("a port"));
     let node = Node::connect(&options).expect("connected");
     let helper = Helper::load(&node).expect("loaded");
     println!("client loaded");
@@ -80,23 +77,7 @@ fn client() {
 }
 
 fn start_client(beam: &Beam) -> Child {
-    let program = std::env::current_exe().expect("this program");
-    let mut client = Command::new(program)
-        .args(["--exact", "alloc::client", "--nocapture"])
-        .env(CLIENT, format!("{} {}", beam.name, beam.port))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("a client");
-    let stdout = client.stdout.take().expect("its output");
-    let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
-    lines.find(|line| line.ends_with("loaded"));
-    client
-}
-
-fn kill(mut client: Child) {
-    client.kill().expect("SIGKILL");
-    client.wait().expect("waited for");
+    common::client("alloc::client", CLIENT, format!("{} {}", beam.name, beam.port), true)
 }
 
 #[test]

@@ -2,17 +2,15 @@
 
 use crate::common;
 
-use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::{Beam, WORKERS, eval, left_behind, started};
-use erlang::calls::{Calls, CallsOptions, RootOptions, follow};
+use common::{Beam, WORKERS, all_events, eval, follow, left_behind, started};
+use erlang::calls::{CallsOptions, RootOptions};
 use erlang::term::{as_atom, as_int};
 use erlang::timing::{TimeOptions, time};
 use erlang::trace::{Trace, TraceEvent, TraceOptions};
-use erlang::{Budget, ConnectOptions, Cookie, Ended, Error, Helper, Node, ProcessFilter};
+use erlang::{Budget, ConnectOptions, Ended, Error, Helper, Node, ProcessFilter};
 use testkit::{Proxy, Random};
 
 /// Says to this program, run once more, that it is to be killed: name and port of the node, and what to do.
@@ -86,7 +84,7 @@ fn perform(options: &ConnectOptions, deed: Deed, tell: impl Fn(&str)) -> Result<
             helper.node().call("erlang", "node", vec![])?;
         },
         Deed::Calls => loop {
-            Calls::count(&helper, &calls_options(), &|| false)?;
+            common::count(&helper, &calls_options(), &|| false)?;
         },
         Deed::Follow => loop {
             follow(&helper, &root_options(), |_| false)?;
@@ -113,9 +111,7 @@ fn client() {
     let mut words = what.split(' ');
     let mut word = || words.next().expect("name, port and deed");
     let name = word().parse().expect("a name");
-    let cookie = Cookie::new(common::COOKIE).expect("a cookie");
-    let mut options = ConnectOptions::new(name, cookie);
-    options.address = Some(("127.0.0.1".into(), word().parse().expect("a port")));
+    let options = common::options_at(name, word().parse().expect("a port"));
     let deed = match word() {
         "Trace" => Deed::Trace,
         "Calls" => Deed::Calls,
@@ -128,22 +124,10 @@ fn client() {
 
 /// Kills a client that began `delay` ago, or at once when it has loaded.
 fn kill(beam: &Beam, deed: Deed, delay: Duration, when_loaded: bool) {
-    let program = std::env::current_exe().expect("this program");
-    let mut client = Command::new(program)
-        .args(["--exact", "clean::client", "--nocapture"])
-        .env(CLIENT, format!("{} {} {deed:?}", beam.name, beam.port))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("a client");
-    let stdout = client.stdout.take().expect("its output");
-    if when_loaded {
-        let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
-        lines.find(|line| line.ends_with("loaded"));
-    }
+    let what = format!("{} {} {deed:?}", beam.name, beam.port);
+    let client = common::client("clean::client", CLIENT, what, when_loaded);
     std::thread::sleep(delay);
-    client.kill().expect("killed");
-    client.wait().expect("waited for");
+    common::kill(client);
 }
 
 /// One client that ends in the middle of what it does; what is wrong afterwards.
@@ -263,11 +247,7 @@ fn calls_that_were_made_in_time_are_told_however_late_the_tracer_is() {
             "spawn(fun () -> timer:sleep(1200), [lists:flatlength([1, 2]) || _ <- lists:seq(1, {CALLS})] end), ok."
         );
         eval(&node, &burst);
-        let mut calls = 0;
-        while trace.ended().is_none() {
-            let events = trace.next(Duration::from_secs(10)).expect("events");
-            calls += events.len() as u64;
-        }
+        let calls = all_events(&mut trace).len() as u64;
         assert_eq!(trace.ended(), Some(&Ended::Time), "{argument_bytes}");
         assert_eq!(calls, CALLS, "{argument_bytes}");
         trace.close().expect("closed");
@@ -356,7 +336,7 @@ fn another_trace_is_left_alone() {
     let said = counted.next(Duration::from_secs(10));
     let said = said.expect_err("refused").to_string();
     assert!(said.contains("1 function has"), "{said}");
-    let refused = Calls::count(&helper, &calls_options(), &|| false).expect_err("refused");
+    let refused = common::count(&helper, &calls_options(), &|| false).expect_err("refused");
     assert!(refused.to_string().contains("another trace runs"), "{refused}");
     drop(counted);
     helper.close().expect("closed");
@@ -377,14 +357,11 @@ fn a_trace_does_not_trace_itself() {
     options.limit = 100;
     options.rate = 100_000;
     let mut trace = Trace::start(&helper, &options).expect("a trace");
-    let mut names = Vec::new();
-    while trace.ended().is_none() {
-        for event in trace.next(Duration::from_secs(1)).expect("events") {
-            if let TraceEvent::Call(call) = event {
-                names.push(format!("{} {}", call.role, call.name));
-            }
-        }
-    }
+    let name = |event: &TraceEvent| match event {
+        TraceEvent::Call(call) => Some(format!("{} {}", call.role, call.name)),
+        _ => None,
+    };
+    let names: Vec<String> = all_events(&mut trace).iter().filter_map(name).collect();
     assert!(names.len() > 30, "{names:?}");
     let ours = names.iter().filter(|name| name.contains("bellows")).count();
     assert_eq!(ours, 0, "{names:?}");
@@ -417,21 +394,10 @@ fn a_node_does_not_look_for_a_client_that_was_killed() {
 
 #[test]
 fn several_that_come_and_go_at_once_write_nothing_into_the_log() {
-    let home = tempfile::tempdir().expect("a folder");
-    let file = home.path().join("ear.erl");
-    std::fs::write(
-        &file,
-        "-module(ear).\n-export([log/2]).\nlog(Event, _) -> persistent_term:put({heard, make_ref()}, Event).\n",
-    )
-    .expect("a source");
-    let beam = Beam::start(home.path());
-    let node = beam.connect();
-    let load = format!(
-        "{{ok, ear, Code}} = compile:file(\"{}\", [binary]), {{module, ear}} = code:load_binary(ear, \"ear.erl\", \
-         Code), ok = logger:add_handler(ear, ear, #{{}}), ok.",
-        file.display()
-    );
-    eval(&node, &load);
+    let (home, beam, node) = started();
+    let ear = "-module(ear).\n-export([log/2]).\nlog(Event, _) -> persistent_term:put({heard, make_ref()}, Event).\n";
+    common::load(home.path(), &node, "ear", ear);
+    eval(&node, "ok = logger:add_handler(ear, ear, #{}), ok.");
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {

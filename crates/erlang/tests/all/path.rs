@@ -4,8 +4,8 @@ use crate::common;
 
 use std::time::Duration;
 
-use common::{Beam, eval};
-use erlang::calls::{Difference, Path, RootOptions, TreeNode, follow};
+use common::{Beam, eval, follow};
+use erlang::calls::{Difference, Path, RootOptions, TreeNode};
 use erlang::term::as_int;
 use erlang::timing::{TimeOptions, time};
 use erlang::{Budget, Ended, Helper, Node, ProcessFilter};
@@ -76,15 +76,10 @@ work(N) -> look(), work(N - 1).
 /// A node on which the shop has opened.
 fn shop() -> (TempDir, Beam, Node) {
     let (home, beam, node) = common::started();
-    let file = home.path().join("shop.erl");
-    std::fs::write(&file, SHOP).expect("a source");
-    let load = format!(
-        "persistent_term:put(orders, counters:new(1, [])), persistent_term:put(book, binary:copy(<<7>>, 50000)), \
-         {{ok, shop, Code}} = compile:file(\"{}\", [binary]), \
-         {{module, shop}} = code:load_binary(shop, \"shop.erl\", Code), ok = shop:start().",
-        file.display()
-    );
-    eval(&node, &load);
+    common::load(home.path(), &node, "shop", SHOP);
+    let open = "persistent_term:put(orders, counters:new(1, [])), \
+                persistent_term:put(book, binary:copy(<<7>>, 50000)), ok = shop:start().";
+    eval(&node, open);
     (home, beam, node)
 }
 
@@ -445,22 +440,15 @@ fn of_many_calls_at_the_same_time_few_are_followed_and_each_whole() {
 #[test]
 fn calls_that_do_not_return_are_told() {
     let (home, _beam, node) = common::started();
-    let file = home.path().join("ends.erl");
-    std::fs::write(
-        &file,
-        "-module(ends).\n-export([dies/0, throws/0, tries/0, loops/0]).\n\
+    let source = "-module(ends).\n-export([dies/0, throws/0, tries/0, loops/0]).\n\
          dies() -> timer:sleep(5), exit(bye).\nthrows() -> timer:sleep(5), throw(bye).\ntries() -> catch throws(), \
          tries().\n\
-         loops() -> timer:sleep(5), loops().\n",
-    )
-    .expect("a source");
-    let load = format!(
-        "{{ok, ends, Code}} = compile:file(\"{}\", [binary]), {{module, ends}} = code:load_binary(ends, \"ends.erl\", \
-         Code), spawn(fun Loop() -> {{_, M}} = spawn_monitor(fun () -> ends:dies(), ok end), receive {{'DOWN', M, _, \
-         _, _}} -> ok end, Loop() end), spawn(fun ends:tries/0), spawn(fun ends:loops/0), ok.",
-        file.display()
-    );
-    eval(&node, &load);
+         loops() -> timer:sleep(5), loops().\n";
+    common::load(home.path(), &node, "ends", source);
+    let begin = "spawn(fun Loop() -> {_, M} = spawn_monitor(fun () -> ends:dies(), ok end), \
+                 receive {'DOWN', M, _, _, _} -> ok end, Loop() end), \
+                 spawn(fun ends:tries/0), spawn(fun ends:loops/0), ok.";
+    eval(&node, begin);
     let helper = Helper::load(&node).expect("loaded");
     let of = |root: &str| {
         let mut options = options(2);

@@ -76,7 +76,17 @@ fn file(name: &str, content: impl AsRef<[u8]>) -> (TempDir, PathBuf) {
     (dir, path)
 }
 
-fn packed(bytes: impl AsRef<[u8]>) -> Vec<u8> {
+/// Name, self weight and total weight of each function.
+pub(super) fn rows(profile: &Profile) -> Vec<(String, u64, u64)> {
+    let rows = profile.functions().into_iter();
+    rows.map(|it| (it.share.function, it.self_weight, it.total_weight)).collect()
+}
+
+pub(super) fn row(name: &str, own: u64, total: u64) -> (String, u64, u64) {
+    (name.to_owned(), own, total)
+}
+
+pub(super) fn packed(bytes: impl AsRef<[u8]>) -> Vec<u8> {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
     gzip.write_all(bytes.as_ref()).unwrap();
     gzip.finish().unwrap()

@@ -5,25 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use measure::Time;
 
 use super::super::frames::UNKNOWN;
-use super::{profile, small};
+use super::{profile, row, rows, small};
 use crate::{ErlangProcess, EventKind, Frame, FrameKind, Profile, Sample, WorkBy};
-
-/// Name, self weight, total weight.
-fn rows(profile: &Profile) -> Vec<(String, u64, u64)> {
-    let rows = profile.functions().into_iter();
-    rows.map(|f| (f.share.function, f.self_weight, f.total_weight)).collect()
-}
 
 /// A process that the node has named.
 fn process(id: &str, role: &str, name: &str, vhost: &str, connection: &str) -> ErlangProcess {
-    ErlangProcess {
-        id: id.into(),
-        role: role.into(),
-        name: name.into(),
-        vhost: vhost.into(),
-        connection: connection.into(),
-        from_stacks: false,
-    }
+    let [id, role, name, vhost, connection] = [id, role, name, vhost, connection].map(str::to_owned);
+    ErlangProcess { id, role, name, vhost, connection, from_stacks: false }
 }
 
 /// Has samples be of these processes, one after another.
@@ -36,15 +24,14 @@ fn run_by<const N: usize>(profile: &mut Profile, processes: [Option<u32>; N]) {
 #[test]
 fn the_function_table_counts_recursion_once() {
     let wanted = [
-        ("$route/2", 6, 6),
-        ("_tcp_sendmsg", 3, 3),
-        ("main", 1, 7),
-        ("$loop/1", 0, 6),
-        ("$send/2", 0, 3),
-        (UNKNOWN, 0, 3),
-        ("$fold/3", 0, 2),
+        row("$route/2", 6, 6),
+        row("_tcp_sendmsg", 3, 3),
+        row("main", 1, 7),
+        row("$loop/1", 0, 6),
+        row("$send/2", 0, 3),
+        row(UNKNOWN, 0, 3),
+        row("$fold/3", 0, 2),
     ];
-    let wanted: Vec<_> = wanted.map(|(n, s, t)| (n.to_owned(), s, t)).into();
     assert_eq!(rows(&small()), wanted);
     let first = &small().functions()[0];
     assert_eq!(first.kind, FrameKind::Erlang);
@@ -85,7 +72,7 @@ fn a_stack_a_million_frames_deep_is_no_problem() {
         profile.stacks.push(crate::StackNode { parent: Some(i), frame: 0 });
     }
     profile.samples[0].stack = 1_000_000;
-    assert_eq!(rows(&profile), [("f".to_owned(), 1, 1)]);
+    assert_eq!(rows(&profile), [row("f", 1, 1)]);
     assert_eq!(profile.stack(1_000_000).len(), 1_000_001);
 }
 
