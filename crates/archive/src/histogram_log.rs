@@ -55,11 +55,9 @@ fn metric_of(tag: &str) -> Option<(Metric, Phase)> {
 }
 
 /// Appends histograms; opens the file with its header when the first arrives.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct HistogramLogWriter {
     lines: Option<LineFile>,
-    serializer: Option<V2DeflateSerializer>,
-    bytes: Vec<u8>,
     /// The last mark that was written.
     marked: Option<&'static str>,
 }
@@ -68,12 +66,6 @@ pub(crate) struct HistogramLogWriter {
 pub(crate) const MEASURED_FROM: &str = "[MeasuredFrom: ";
 /// Comment that holds its end; later values came late, or never, and have no part in rates.
 pub(crate) const MEASURED_UNTIL: &str = "[MeasuredUntil: ";
-
-impl std::fmt::Debug for HistogramLogWriter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HistogramLogWriter").finish_non_exhaustive()
-    }
-}
 
 impl HistogramLogWriter {
     /// Appends one line for each metric and each step of the interval that has values, and for those
@@ -93,17 +85,14 @@ impl HistogramLogWriter {
             let at = interval.start.since(origin.0).as_secs_f64();
             lines.append(format!("#{mark}{at:.6} (seconds since the start)]").as_bytes())?;
         }
-        let serializer = self.serializer.get_or_insert_with(V2DeflateSerializer::new);
         for DueHistogram { due, metric, histogram } in interval.histograms() {
-            self.bytes.clear();
-            serializer.serialize(histogram, &mut self.bytes).map_err(io::Error::other)?;
             let line = format!(
                 "Tag={},{:.6},{:.6},{:.3},{}",
                 tag(metric, due),
                 interval.start.since(origin.0).as_secs_f64(),
                 interval.length().as_secs_f64(),
                 histogram.max() as f64 / NS_PER_MS,
-                STANDARD.encode(&self.bytes),
+                encode_histogram(histogram)?,
             );
             lines.append(line.as_bytes())?;
         }

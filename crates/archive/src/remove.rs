@@ -140,6 +140,14 @@ mod tests {
 
     const NAME: &str = "2026-11-22T00-00-00Z-demo-abcd";
 
+    /// A run's folder with its first file.
+    fn run(runs: &Path, series: &str) -> PathBuf {
+        let run = runs.join(NAME);
+        fs::create_dir(&run).unwrap();
+        fs::write(run.join(file::SERIES), series).unwrap();
+        run
+    }
+
     fn remove(dir: &Path) -> Result<(), Error> {
         Removable::find(dir, false)?.remove()
     }
@@ -147,10 +155,10 @@ mod tests {
     #[test]
     fn only_runs_that_have_ended_are_removed() {
         let dir = tempfile::tempdir().unwrap();
-        let run = dir.path().join(NAME);
-        fs::create_dir(&run).unwrap();
-        assert!(matches!(remove(&run), Err(Error::NotARun { .. })));
-        fs::write(run.join(file::SERIES), "12345").unwrap();
+        let run = run(dir.path(), "12345");
+        let empty = dir.path().join("2026-11-22T00-00-00Z-empty-abcd");
+        fs::create_dir(&empty).unwrap();
+        assert!(matches!(remove(&empty), Err(Error::NotARun { .. })));
         fs::write(run.join(".run.json.0123456789abcdef.tmp"), "{").unwrap();
         assert_eq!(folder_bytes(&run), 6);
         // Files of several events.
@@ -171,9 +179,7 @@ mod tests {
     #[test]
     fn links_are_never_followed() {
         let dir = tempfile::tempdir().unwrap();
-        let run = dir.path().join(NAME);
-        fs::create_dir(&run).unwrap();
-        fs::write(run.join(file::SERIES), "1").unwrap();
+        let run = run(dir.path(), "1");
         let link = dir.path().join("link");
         symlink(&run, &link).unwrap();
         for path in [link.clone(), link.join(""), link.join("."), run.join("..")] {
@@ -208,9 +214,7 @@ mod tests {
     #[test]
     fn what_has_a_tag_by_now_is_not_removed() {
         let dir = tempfile::tempdir().unwrap();
-        let run = dir.path().join(NAME);
-        fs::create_dir(&run).unwrap();
-        fs::write(run.join(file::SERIES), "1").unwrap();
+        let run = run(dir.path(), "1");
         let labels = Labels { tags: ["base".parse().unwrap()].into(), ..Labels::default() };
         labels.write(&run).unwrap();
         assert!(remove(&run).unwrap_err().to_string().contains("has a tag"));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use measure::Problem;
 
 use crate::error::Error;
-use crate::term::{Term, as_atom, as_int, as_text, as_tuple, atom, int, map};
+use crate::term::{Term, as_atom, as_int, as_text, as_tuple, atom, int, map, millis};
 
 /// Limits that the node itself holds: what looks at them runs there, at high priority.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,9 +30,8 @@ impl Budget {
 
     pub(crate) fn term(&self) -> Term {
         let number = |value: u64| int(i64::try_from(value).unwrap_or(i64::MAX));
-        let ms = u64::try_from(self.time.as_millis()).unwrap_or(u64::MAX);
         map([
-            (atom("for_ms"), number(ms)),
+            (atom("for_ms"), millis(self.time)),
             (atom("backlog"), number(self.backlog.into())),
             (atom("tracer_bytes"), number(self.tracer_bytes)),
             (atom("node_bytes"), number(self.node_bytes)),

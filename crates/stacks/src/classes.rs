@@ -117,15 +117,12 @@ impl Profile {
             _ => None,
         });
         let parts: Vec<FrameClass> = self.frames.iter().map(|frame| FrameClass::of(frame, jit)).collect();
-        let mut classes: Vec<Option<Class>> = Vec::with_capacity(self.stacks.len());
-        for node in &self.stacks {
-            let caller = node.parent.and_then(|it| classes.get(it as usize).copied());
+        let classes = self.per_stack(|caller: Option<Option<Class>>, node| {
             let part = parts.get(node.frame as usize).copied();
-            classes.push(part.unwrap_or(FrameClass::Unnamed).below(caller.flatten()));
-        }
-        let classes = classes.into_iter();
+            part.unwrap_or(FrameClass::Unnamed).below(caller.flatten())
+        });
         // The start of a thread is the C library's.
-        classes.map(|class| class.unwrap_or(Class::Libraries)).collect()
+        classes.into_iter().map(|class| class.unwrap_or(Class::Libraries)).collect()
     }
 
     /// Shares of classes: every sample counts for one. The largest share first; empty without samples.
@@ -211,20 +208,18 @@ impl Profile {
     /// Native frames that Go called as C, whatever their names, and that have not called Go back.
     fn called_by_cgo(&self) -> HashSet<u32> {
         let mut found = HashSet::new();
-        let mut in_c: Vec<bool> = Vec::with_capacity(self.stacks.len());
-        for node in &self.stacks {
-            let above = node.parent.and_then(|it| in_c.get(it as usize).copied());
+        self.per_stack(|above, node| {
             let above = above.unwrap_or(false);
             let frame = self.frames.get(node.frame as usize);
             let name = frame.map_or("", |it| it.name.as_str());
             let begins = |names: [&str; 2]| names.iter().any(|it| name.starts_with(it));
             let calls_back = name.starts_with("runtime.cgocallback");
-            in_c.push(!calls_back && (above || begins(["runtime.cgocall", "runtime.asmcgocall"])));
             let is_native = frame.is_some_and(|it| it.kind == FrameKind::Native);
             if above && !calls_back && is_native && !is_first_function(name) {
                 found.insert(node.frame);
             }
-        }
+            !calls_back && (above || begins(["runtime.cgocall", "runtime.asmcgocall"]))
+        });
         found
     }
 
@@ -251,16 +246,11 @@ impl Profile {
     /// Per stack the frame of the innermost function of the language; `None` where there is none.
     pub(super) fn innermost_functions(&self) -> Vec<Option<u32>> {
         let frames = self.language_frames();
-        let mut innermost: Vec<Option<u32>> = Vec::with_capacity(self.stacks.len());
-        for node in &self.stacks {
-            let above = node.parent.and_then(|it| innermost.get(it as usize).copied());
-            innermost.push(match frames.get(node.frame as usize) {
-                Some(LanguageFrame::Function) => Some(node.frame),
-                Some(LanguageFrame::First) => None,
-                Some(LanguageFrame::Other) | None => above.flatten(),
-            });
-        }
-        innermost
+        self.per_stack(|above: Option<Option<u32>>, node| match frames.get(node.frame as usize) {
+            Some(LanguageFrame::Function) => Some(node.frame),
+            Some(LanguageFrame::First) => None,
+            Some(LanguageFrame::Other) | None => above.flatten(),
+        })
     }
 
     /// The samples by the innermost function of Erlang, Java or Go in their stacks, and by class where there is none;

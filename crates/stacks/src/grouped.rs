@@ -20,12 +20,10 @@ impl Profile {
         let mut built = Builder::default();
         let lines = std::mem::take(&mut self.frames).into_iter();
         let of_line: Vec<u32> = lines.map(|line| built.frame(&line.at_line(None))).collect();
-        let mut of_node: Vec<u32> = Vec::with_capacity(self.stacks.len());
-        for node in &self.stacks {
+        let of_node = self.per_stack(|parent, node| {
             let frame = of_line.get(node.frame as usize).copied().unwrap_or(u32::MAX);
-            let parent = node.parent.and_then(|it| of_node.get(it as usize)).copied();
-            of_node.push(built.node(parent, frame));
-        }
+            built.node(parent, frame)
+        });
         for sample in &mut self.samples {
             sample.stack = of_node.get(sample.stack as usize).copied().unwrap_or(u32::MAX);
         }

@@ -175,9 +175,7 @@ impl Profile {
             frames.map(|frame| pattern.matches(frame, symbol(frame))).collect()
         };
         let matching: Vec<Vec<bool>> = chain.iter().map(matching).collect();
-        let mut all: Vec<Followed> = Vec::with_capacity(self.stacks.len());
-        for node in &self.stacks {
-            let above = node.parent.and_then(|it| all.get(it as usize).copied());
+        self.per_stack(|above: Option<Followed>, node| {
             let mut path = above.unwrap_or_default();
             let next = matching.get(path.frames);
             let is_next = next.and_then(|it| it.get(node.frame as usize)) == Some(&true);
@@ -186,9 +184,8 @@ impl Profile {
             if !is_whole && self.frames.get(node.frame as usize).is_some_and(is_own) {
                 path.caller = Some(node.frame);
             }
-            all.push(path);
-        }
-        all
+            path
+        })
     }
 }
 

@@ -87,12 +87,10 @@ impl Merge {
     fn indices(&mut self, part: &Profile) -> Indices {
         let to = &mut self.merged;
         let frames: Vec<u32> = part.frames.iter().map(|frame| to.frame(frame)).collect();
-        let mut stacks: Vec<u32> = Vec::with_capacity(part.stacks.len());
-        for node in &part.stacks {
-            let parent = node.parent.and_then(|it| stacks.get(it as usize).copied());
+        let stacks = part.per_stack(|parent, node| {
             let frame = frames.get(node.frame as usize).copied().unwrap_or(0);
-            stacks.push(to.node(parent, frame));
-        }
+            to.node(parent, frame)
+        });
         let threads = part.threads.iter().map(|thread| to.thread(thread)).collect();
         let waits = part.waits.iter().map(|wait| to.wait(wait)).collect();
         let pid = part.header.pid;

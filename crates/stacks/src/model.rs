@@ -266,6 +266,16 @@ impl Profile {
         frames.filter_map(|&frame| self.frames.get(frame as usize)).collect()
     }
 
+    /// A value for each stack, from that of its caller and its leaf.
+    pub(super) fn per_stack<T: Copy>(&self, mut of: impl FnMut(Option<T>, &StackNode) -> T) -> Vec<T> {
+        let mut all: Vec<T> = Vec::with_capacity(self.stacks.len());
+        for node in &self.stacks {
+            let caller = node.parent.and_then(|it| all.get(it as usize).copied());
+            all.push(of(caller, node));
+        }
+        all
+    }
+
     /// The frame indices of a stack, leaf first.
     pub(super) fn path_into(&self, leaf: u32, path: &mut Vec<u32>) {
         path.clear();

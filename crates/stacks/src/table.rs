@@ -168,13 +168,7 @@ impl Profile {
 
     /// Which stacks have at least one such frame.
     fn nodes_with(&self, is: impl Fn(&Frame) -> bool) -> Vec<bool> {
-        let mut flags: Vec<bool> = Vec::with_capacity(self.stacks.len());
-        for node in &self.stacks {
-            let above = node.parent.is_some_and(|p| flags.get(p as usize).copied().unwrap_or(false));
-            let own = self.frames.get(node.frame as usize).is_some_and(&is);
-            flags.push(above || own);
-        }
-        flags
+        self.per_stack(|above, node| above.unwrap_or(false) || self.frames.get(node.frame as usize).is_some_and(&is))
     }
 
     /// Per frame the weight of the stacks that contain it: the subtrees of its outermost

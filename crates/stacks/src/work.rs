@@ -286,12 +286,9 @@ impl Profile {
             Some(*known.entry(Frame::own_module(erlang)?).or_insert(at))
         });
         let of_frame: Vec<Option<u32>> = of_frame.collect();
-        let mut modules: Vec<Option<u32>> = Vec::with_capacity(self.stacks.len());
-        for node in &self.stacks {
-            let above = node.parent.and_then(|it| modules.get(it as usize).copied());
+        self.per_stack(|above: Option<Option<u32>>, node| {
             let own = of_frame.get(node.frame as usize).copied();
-            modules.push(above.flatten().or(own.flatten()));
-        }
-        modules
+            above.flatten().or(own.flatten())
+        })
     }
 }

@@ -74,13 +74,14 @@ work(N) -> look(), work(N - 1).
 "#;
 
 /// A node on which the shop has opened.
-fn shop() -> (TempDir, Beam, Node) {
+fn shop() -> (TempDir, Beam, Node, Helper) {
     let (home, beam, node) = common::started();
     common::load(home.path(), &node, "shop", SHOP);
     let open = "persistent_term:put(orders, counters:new(1, [])), \
                 persistent_term:put(book, binary:copy(<<7>>, 50000)), ok = shop:start().";
     eval(&node, open);
-    (home, beam, node)
+    let helper = Helper::load(&node).expect("loaded");
+    (home, beam, node, helper)
 }
 
 fn options(seconds: u64) -> RootOptions {
@@ -121,8 +122,7 @@ fn follow_orders(node: &Node, helper: &Helper, options: &RootOptions) -> Path {
 
 #[test]
 fn calls_are_followed_into_the_servers_that_they_ask() {
-    let (_home, _beam, node) = shop();
-    let helper = Helper::load(&node).expect("loaded");
+    let (_home, _beam, node, helper) = shop();
     let path = follow_orders(&node, &helper, &options(6));
     assert_eq!(path.ended, Ended::Time, "{path:?}");
     assert!(path.modules.contains(&"shop".to_owned()), "{:?}", path.modules);
@@ -249,8 +249,7 @@ fn by_the_clock(node: &Node, call: &str) -> Duration {
 
 #[test]
 fn times_are_those_of_the_nodes_own_clock() {
-    let (_home, _beam, node) = shop();
-    let helper = Helper::load(&node).expect("loaded");
+    let (_home, _beam, node, helper) = shop();
     for call in ["shop:search(10)", "lists:seq(1, 20000)"] {
         // Whatever else the machine does falls on one of the two; what is best of each is what counts.
         let (mut ours, mut theirs) = (Duration::MAX, Duration::MAX);
@@ -268,8 +267,7 @@ fn times_are_those_of_the_nodes_own_clock() {
 
 #[test]
 fn a_timed_call_tells_its_value_its_words_and_its_functions() {
-    let (_home, _beam, node) = shop();
-    let helper = Helper::load(&node).expect("loaded");
+    let (_home, _beam, _node, helper) = shop();
     let timed = |options: &TimeOptions| time(&helper, options, || false);
     let order = timed(&time_options("shop:order(7)")).expect("timed");
     assert_eq!(order.value.as_deref(), Some("8"));
@@ -311,8 +309,7 @@ fn a_timed_call_tells_its_value_its_words_and_its_functions() {
 
 #[test]
 fn budgets_end_what_takes_too_much() {
-    let (_home, _beam, node) = shop();
-    let helper = Helper::load(&node).expect("loaded");
+    let (_home, _beam, node, helper) = shop();
     let tripped = |ended: &Ended| match ended {
         Ended::Tripped { limit, .. } => limit.clone(),
         other => format!("{other:?}"),
@@ -350,8 +347,7 @@ fn budgets_end_what_takes_too_much() {
 
 #[test]
 fn functions_that_are_called_too_often_are_left_out() {
-    let (_home, _beam, node) = shop();
-    let helper = Helper::load(&node).expect("loaded");
+    let (_home, _beam, _node, helper) = shop();
     // 3,000 calls of a microsecond at most.
     let timing = time(&helper, &time_options("shop:count(3000)"), || false).expect("timed");
     let path = timing.path.expect("a path");
@@ -379,9 +375,8 @@ fn counting(node: &Node, processes: u32, to: u32) {
 
 #[test]
 fn what_is_called_too_often_is_counted_once_and_left_out_from_the_start() {
-    let (_home, _beam, node) = shop();
+    let (_home, _beam, node, helper) = shop();
     counting(&node, 1, 20_000);
-    let helper = Helper::load(&node).expect("loaded");
     let mut options = options(3);
     options.root = "shop:count/1".parse().expect("a pattern");
     let by_itself = follow(&helper, &options, |_| false).expect("followed");
@@ -406,9 +401,8 @@ fn what_is_called_too_often_is_counted_once_and_left_out_from_the_start() {
         assert!(!own.contains_key("shop:count/2"), "{own:?}");
     }
     // What the node can follow is followed where it is named.
-    let (_other_home, _other, node) = shop();
+    let (_other_home, _other, node, helper_of_other) = shop();
     counting(&node, 1, 3_000);
-    let helper_of_other = Helper::load(&node).expect("loaded");
     let few = follow(&helper_of_other, &options, |_| false).expect("followed");
     assert_eq!(few.left_out, Vec::<String>::new());
     assert_eq!(few.tree.own()["shop:count/2"].calls, 3_001 * few.calls.len() as u64);
@@ -418,11 +412,10 @@ fn what_is_called_too_often_is_counted_once_and_left_out_from_the_start() {
 
 #[test]
 fn of_many_calls_at_the_same_time_few_are_followed_and_each_whole() {
-    let (_home, _beam, node) = shop();
+    let (_home, _beam, node, helper) = shop();
     // All of them would make 24,000 messages every 40 ms, which is too much in the long run. A few times that many may
     // wait: on a busy machine all begin before the node hears that no more may be followed.
     counting(&node, 30, 400);
-    let helper = Helper::load(&node).expect("loaded");
     let mut options = options(6);
     options.root = "shop:count/1".parse().expect("a pattern");
     options.budget.backlog = 500_000;

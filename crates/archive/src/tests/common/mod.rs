@@ -1,6 +1,9 @@
 //! A small run to write and read.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
+use std::path::Path;
+use std::process::Command;
+
 use crate::{
     BrokerSummary, Event, Hardware, ProcessUsage, RunRecord, RunState, RunSummary, RunWriter, SeriesPoint, Throughput,
     Versions,
@@ -40,6 +43,15 @@ fn summary(id: &str) -> RunSummary {
     };
     summary.flow_mut().sent = Throughput { total: 10, rate: 5.0 };
     summary
+}
+
+/// Java's HdrHistogram (Debian's `libhdrhistogram-java`) for a program of Java's, or why there is none.
+pub(crate) fn java_histograms(program: &str) -> Result<&'static str, String> {
+    const JARS: [&str; 2] = ["/usr/share/java/hdrhistogram.jar", "/usr/share/java/HdrHistogram.jar"];
+    let jar = JARS.into_iter().find(|jar| Path::new(jar).exists());
+    let jar = jar.ok_or_else(|| format!("needs {} (Debian package libhdrhistogram-java)", JARS[0]))?;
+    let found = Command::new(program).arg("-version").output();
+    found.map(|_| jar).map_err(|_| format!("needs {program} (Debian package default-jdk-headless)"))
 }
 
 /// The second that begins `second` seconds after the origin; its latencies are `1, 2, … 1000 us` times `second + 1`.
