@@ -203,7 +203,7 @@ impl Node {
 
     /// A process of ours.
     pub fn mailbox(&self) -> Mailbox {
-        Mailbox::new(Arc::clone(&self.link))
+        Mailbox { id: self.link.shared.enter(), link: Arc::clone(&self.link) }
     }
 }
 
@@ -225,14 +225,9 @@ pub struct Mailbox {
 }
 
 impl Mailbox {
-    pub(crate) fn new(link: Arc<Link>) -> Self {
-        let id = link.shared.enter();
-        Self { link, id }
-    }
-
     /// Its address.
     pub fn pid(&self) -> Term {
-        Term::from(self.link.shared.pid(self.id))
+        Term::from(self.raw_pid())
     }
 
     /// The next message; `None` when the time is over.

@@ -121,15 +121,16 @@ impl Profile {
 
     /// Stacks of other frames: those of this name and module.
     pub(super) fn with_frames<'p>(&'p self, named: impl Fn(&'p Frame) -> (Cow<'p, str>, &'p str)) -> Self {
-        let mut names = Names::default();
-        let of_frame: Vec<u32> = (self.frames.iter())
-            .map(|frame| {
-                let (name, module) = named(frame);
-                names.frame(name, module, frame.kind)
+        let mut known: HashMap<(Cow<'p, str>, &'p str), u32> = HashMap::new();
+        let mut frames: Vec<Frame> = Vec::new();
+        let of_frame = self.frames.iter().map(|frame| {
+            *known.entry(named(frame)).or_insert_with_key(|(name, module)| {
+                frames.push(Frame::new(name.as_ref(), *module, frame.kind));
+                frames.len() as u32 - 1
             })
-            .collect();
-        let mut grouped = self.clone();
-        grouped.frames = names.frames;
+        });
+        let of_frame: Vec<u32> = of_frame.collect();
+        let mut grouped = Self { frames, ..self.clone() };
         for node in &mut grouped.stacks {
             // An index out of range stays one.
             node.frame = of_frame.get(node.frame as usize).copied().unwrap_or(u32::MAX);
@@ -149,25 +150,6 @@ impl Profile {
             sample.stack = of(sample).unwrap_or(u32::MAX);
         }
         grouped
-    }
-}
-
-/// Frames that are told apart by their names and modules.
-#[derive(Default)]
-struct Names<'n> {
-    known: HashMap<(Cow<'n, str>, &'n str), u32>,
-    frames: Vec<Frame>,
-}
-
-impl<'n> Names<'n> {
-    fn frame(&mut self, name: Cow<'n, str>, module: &'n str, kind: FrameKind) -> u32 {
-        let next = self.frames.len() as u32;
-        let frames = &mut self.frames;
-        let entry = self.known.entry((name, module));
-        *entry.or_insert_with_key(|(name, module)| {
-            frames.push(Frame::new(name.as_ref(), *module, kind));
-            next
-        })
     }
 }
 

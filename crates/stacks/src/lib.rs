@@ -1,15 +1,9 @@
-//! Profiles: where a process spent its time, and where other events struck it, as time-stamped stacks, and the
-//! forms they are written in. Each event of a run has files of its own.
+//! Profiles: where a process spent its time, and where other events struck it, as time-stamped stacks, and the forms
+//! they are written in. A [`Profile`] is six tables that refer to each other by index. Stacks are a tree whose
+//! [`StackNode`]s samples point at, and all is computed per node: a million samples cost no more than their stacks.
 //!
-//! A [`Profile`] is six tables that refer to each other by index. Stacks are a tree: a [`StackNode`] is one frame below
-//! its parent, and a sample points at the node of its leaf. All that is computed from a profile is computed per node,
-//! not per sample, so that a million samples cost no more than their distinct stacks.
-//!
-//! [`FORMATS`] is the table of the formats that a profile is read from ([`Profile::open`]) and written in.
-//! Those of other crates are rows of the same kind ([`Profile::open_as`]).
-//!
-//! Files of others are read within bounds ([`bounded`]), packed or not; ours appear whole or not at all
-//! ([`Replacement`]).
+//! [`FORMATS`] is the table of formats. Files of others are read within bounds ([`bounded`]); ours appear whole or not
+//! at all ([`Replacement`]).
 
 pub mod bounded;
 mod builds;

@@ -217,38 +217,25 @@ impl<'p> Growing<'p> {
         kept.sort_by(|a, b| weight(*b).total_cmp(&weight(*a)).then(a.cmp(b)));
         kept.truncate(detail.most);
         let mut numbers: HashMap<u32, u32> = HashMap::new();
-        let mut names = UsedNames::default();
+        let (mut names, mut used): (Vec<ShareName>, HashMap<u32, u32>) = Default::default();
         let mut nodes = Vec::with_capacity(kept.len());
         for at in kept {
             let Some(node) = self.nodes.get(at) else {
                 continue;
             };
             numbers.insert(at as u32, nodes.len() as u32);
+            let next = names.len() as u32;
+            let name = *used.entry(node.name).or_insert_with(|| {
+                names.extend(self.names.get(node.name as usize).cloned());
+                next
+            });
             nodes.push(ShareNode {
                 parent: node.parent.and_then(|it| numbers.get(&it).copied()),
-                name: names.number(node.name, &self.names),
+                name,
                 share: weight(at) / all.max(f64::MIN_POSITIVE),
             });
         }
-        ShareTree { names: names.used, nodes }
-    }
-}
-
-/// The names that kept nodes use.
-#[derive(Default)]
-struct UsedNames {
-    numbers: HashMap<u32, u32>,
-    used: Vec<ShareName>,
-}
-
-impl UsedNames {
-    fn number(&mut self, name: u32, all: &[ShareName]) -> u32 {
-        let next = self.used.len() as u32;
-        let used = &mut self.used;
-        *self.numbers.entry(name).or_insert_with(|| {
-            used.extend(all.get(name as usize).cloned());
-            next
-        })
+        ShareTree { names, nodes }
     }
 }
 

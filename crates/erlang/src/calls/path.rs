@@ -220,7 +220,7 @@ pub(crate) fn read(term: &Term) -> Option<Path> {
     let nodes = nodes(get(term, "nodes")?)?;
     let calls = rows(get(term, "calls")?, |row| call(row, nodes.len()))?;
     let untraced = as_bytes(get(term, "plain")?)?;
-    let tree = CallTree::new(nodes).with_costs(calls.iter().flat_map(|call| &call.costs));
+    let tree = CallTree { nodes }.with_costs(calls.iter().flat_map(|call| &call.costs));
     let texts = |key| as_texts(get(term, key)?);
     Some(Path {
         tree,

@@ -130,6 +130,13 @@ fn kill(beam: &Beam, deed: Deed, delay: Duration, when_loaded: bool) {
     common::kill(client);
 }
 
+/// A proxy before a node, and options for the way through it.
+fn through_proxy(beam: &Beam) -> (Proxy, ConnectOptions) {
+    let proxy = Proxy::new(SocketAddr::from(([127, 0, 0, 1], beam.port))).expect("a proxy");
+    let options = common::options_at(beam.name.clone(), proxy.address().port());
+    (proxy, ConnectOptions { timeout: Duration::from_secs(2), ..options })
+}
+
 /// One client that ends in the middle of what it does; what is wrong afterwards.
 fn scene(beam: &Beam, seed: u64) -> Option<String> {
     let mut random = Random::new(seed);
@@ -151,10 +158,7 @@ fn scene(beam: &Beam, seed: u64) -> Option<String> {
             drop(helper);
         }
         End::Cut | End::HalfOpen => {
-            let proxy = Proxy::new(SocketAddr::from(([127, 0, 0, 1], beam.port))).expect("a proxy");
-            let mut options = beam.options();
-            options.address = Some(("127.0.0.1".into(), proxy.address().port()));
-            options.timeout = Duration::from_secs(2);
+            let (proxy, options) = through_proxy(beam);
             std::thread::scope(|scope| {
                 let client = scope.spawn(|| perform(&options, deed, |_| ()));
                 std::thread::sleep(delay);
@@ -204,10 +208,7 @@ fn nothing_stays_behind_after_kills_and_cuts() {
 fn a_lease_ends_what_is_cut_off_without_a_word() {
     let (_home, beam, witness) = started();
     eval(&witness, WORKERS);
-    let proxy = Proxy::new(SocketAddr::from(([127, 0, 0, 1], beam.port))).expect("a proxy");
-    let mut options = beam.options();
-    options.address = Some(("127.0.0.1".into(), proxy.address().port()));
-    options.timeout = Duration::from_secs(2);
+    let (proxy, options) = through_proxy(&beam);
     let node = Node::connect(&options).expect("connected");
     // Renewed in time also where this process has no core for a second.
     let lease = LEASE * 3;

@@ -41,6 +41,12 @@ fn line(error: Error) -> String {
     sentence
 }
 
+/// Reads until the other side has ended it.
+fn until_ended(mut stream: TcpStream) -> std::io::Result<()> {
+    while stream.read(&mut [0; 64])? > 0 {}
+    Ok(())
+}
+
 fn says(what: &'static [u8]) -> u16 {
     server(move |mut stream| {
         let _ = stream.read(&mut [0; 1000])?;
@@ -52,9 +58,7 @@ fn says(what: &'static [u8]) -> u16 {
 fn an_epmd_that_talks_nonsense_or_nothing_gets_one_line() {
     let nothing = server(|mut stream| {
         let _ = stream.read(&mut [0; 1000])?;
-        // Until the other side has ended it.
-        while stream.read(&mut [0; 64])? > 0 {}
-        Ok(())
+        until_ended(stream)
     });
     let begun = Instant::now();
     assert!(unknown(nothing).contains("did not answer in time"));
@@ -152,9 +156,7 @@ fn a_handshake_that_goes_wrong_at_any_step_gets_one_line() {
     let silent = server(|mut stream| {
         message(&mut stream)?;
         answer(&mut stream, b"sok")?;
-        // Until the other side has ended it.
-        while stream.read(&mut [0; 64])? > 0 {}
-        Ok(())
+        until_ended(stream)
     });
     assert!(refused(silent).contains("did not answer in time"));
     let endless = server(|mut stream| {
@@ -175,9 +177,7 @@ fn frames_that_cannot_be_taken_end_the_connection() {
     let frame = |bytes: Vec<u8>| {
         node(move |mut stream| {
             stream.write_all(&bytes)?;
-            // Until the other side has ended it.
-            while stream.read(&mut [0; 64])? > 0 {}
-            Ok(())
+            until_ended(stream)
         })
     };
     // 4 GB, and what is no message.

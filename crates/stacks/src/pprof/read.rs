@@ -146,6 +146,7 @@ impl Uninteresting {
 }
 
 /// The tables, and what else there is beside the samples.
+#[derive(Default)]
 struct PprofReader<'a> {
     head: ProfileMessage,
     strings: Vec<&'a str>,
@@ -160,14 +161,7 @@ struct PprofReader<'a> {
 
 impl<'a> PprofReader<'a> {
     fn new(bytes: &'a [u8], builder: &mut Builder) -> Result<Self, String> {
-        let mut this = Self {
-            head: ProfileMessage::default(),
-            strings: Vec::new(),
-            locations: HashMap::new(),
-            functions: HashMap::new(),
-            dropped: HashSet::new(),
-            mappings: HashMap::new(),
-        };
+        let mut this = Self::default();
         let mut head = Vec::new();
         for_each_field(bytes, |field| {
             match field.number {
