@@ -168,8 +168,7 @@ mod tests {
 
         let held = RunLock::take(&run);
         assert!(is_active(&run));
-        let refused = remove(&run).unwrap_err();
-        assert!(refused.to_string().contains("has not ended"), "{refused}");
+        testkit::assert_has(remove(&run).unwrap_err().to_string(), ["has not ended"]);
         drop(held);
         remove(&run).unwrap();
         assert!(!run.exists());

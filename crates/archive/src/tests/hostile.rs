@@ -160,8 +160,7 @@ fn long_names_that_are_named_again_and_again_are_refused() {
     let path = dir.path().join("x.pb");
     fs::write(&path, &message).expect("no failure");
     let took = peak(|| {
-        let error = Profile::open(&path).unwrap_err().to_string();
-        assert!(error.contains("MiB"), "{error}");
+        testkit::assert_has(Profile::open(&path).unwrap_err().to_string(), ["MiB"]);
     });
     assert!(took < 700 << 20, "{took} bytes");
 }
@@ -201,8 +200,7 @@ fn a_file_that_only_says_it_is_large_is_refused() {
     let record = dir.path().join("run.json");
     fs::File::create(&record).expect("no failure").set_len(1 << 40).expect("no failure");
     let took = peak(|| {
-        let error = RunReader::open(dir.path()).unwrap_err().to_string();
-        assert!(error.contains("larger than"), "{error}");
+        testkit::assert_has(RunReader::open(dir.path()).unwrap_err().to_string(), ["larger than"]);
     });
     assert!(took < BASE, "{took}");
     for name in ["series.jsonl", "latency.hlog", "cpu.stacks", "cpu.folded"] {

@@ -202,8 +202,7 @@ fn a_folder_that_cannot_be_made_is_an_error_with_its_path() {
     let runs = tempfile::tempdir().unwrap();
     let taken = runs.path().join("file");
     fs::write(&taken, "").unwrap();
-    let e = RunWriter::create(&taken, "run", CREATED).unwrap_err();
-    assert!(e.to_string().contains("file"), "{e}");
+    testkit::assert_has(RunWriter::create(&taken, "run", CREATED).unwrap_err().to_string(), ["file"]);
 }
 
 #[test]

@@ -304,8 +304,7 @@ fn another_trace_is_left_alone() {
     eval(&node, theirs);
     let mut trace = Trace::start(&helper, &trace_options()).expect("asked");
     let refused = trace.next(Duration::from_secs(10)).expect_err("refused");
-    let said = refused.to_string();
-    assert!(said.contains("another trace runs") && said.contains("theirs"), "{said}");
+    testkit::assert_has(refused.to_string(), ["another trace runs", "theirs"]);
     let flags = "length([P || P <- processes(), {flags, [call]} <- [erlang:trace_info(P, flags)]]).";
     assert_eq!(as_int(&eval(&node, flags)), Some(1), "theirs goes on");
 
@@ -324,8 +323,7 @@ fn another_trace_is_left_alone() {
         "exit(whereis(theirs), kill), timer:sleep(50), erlang:trace_pattern({lists, sort, 1}, true, [call_count]).",
     );
     let mut again = Trace::start(&helper, &trace_options()).expect("asked");
-    let said = again.next(Duration::from_secs(10)).expect_err("refused").to_string();
-    assert!(said.contains("lists:sort/1"), "{said}");
+    testkit::assert_has(again.next(Duration::from_secs(10)).expect_err("refused").to_string(), ["lists:sort/1"]);
     let count = eval(&node, "element(2, erlang:trace_info({lists, sort, 1}, call_count)).");
     assert!(as_int(&count) >= Some(0), "{count:?}");
     eval(&node, "erlang:trace_pattern({lists, sort, 1}, false, [call_count]).");
@@ -335,8 +333,7 @@ fn another_trace_is_left_alone() {
     eval(&node, "erlang:trace_pattern({lists, sort, 1}, true, [call_time]).");
     let mut counted = Trace::start(&helper, &trace_options()).expect("asked");
     let said = counted.next(Duration::from_secs(10));
-    let said = said.expect_err("refused").to_string();
-    assert!(said.contains("1 function has"), "{said}");
+    testkit::assert_has(said.expect_err("refused").to_string(), ["1 function has"]);
     let refused = common::count(&helper, &calls_options(), &|| false).expect_err("refused");
     assert!(refused.to_string().contains("another trace runs"), "{refused}");
     drop(counted);

@@ -75,8 +75,7 @@ fn a_file_without_lines_is_as_it_was() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("cpu.stacks");
     known().without_lines().write_stacks(&path).unwrap();
-    let text = fs::read_to_string(path).unwrap();
-    assert!(text.contains("{\"frame\":[\"leaf\",\"m.so\",\"native\"]}"), "{text}");
+    testkit::assert_has(fs::read_to_string(path).unwrap(), ["{\"frame\":[\"leaf\",\"m.so\",\"native\"]}"]);
     let mut writer = StacksWriter::new(std::io::sink(), ProfileHeader::default());
     let frame = Frame::new("f", "", FrameKind::Native);
     assert_eq!(writer.frame(&frame), writer.frame(&frame));
