@@ -419,8 +419,7 @@ impl LogReading {
         };
         let mut tags = Vec::new();
         for tag in self.tags {
-            let artemis = ARTEMIS.iter().find(|it| is_artemis && it.0 == tag.key);
-            let metric = artemis.map(|it| it.1);
+            let metric = ARTEMIS.iter().find(|it| is_artemis && it.0 == tag.key).map(|it| it.1);
             match metric.or_else(|| Metric::named(&tag.key, MetricKind::Histogram)) {
                 Some(metric) => tags.push(tag.told(metric, unit.ns())),
                 None => self.notes.push(format!("the tag {} is left out: there are too many different ones", tag.key)),

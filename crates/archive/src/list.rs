@@ -61,8 +61,7 @@ impl RunEntry {
     pub fn requirements(&self) -> Option<&'static str> {
         let all = &self.record.as_ref().ok()?.summary.as_ref()?.requirements;
         let outcomes = [(Some(false), "missed"), (None, "unknown"), (Some(true), "met")];
-        let mut found = outcomes.into_iter().filter(|(met, _)| all.iter().any(|it| it.met == *met));
-        found.next().map(|(_, word)| word)
+        outcomes.into_iter().find(|(met, _)| all.iter().any(|it| it.met == *met)).map(|(_, word)| word)
     }
 
     /// Seconds from the origin to the end of the last phase; `None` where none has ended.

@@ -446,10 +446,7 @@ impl Quantity {
             Which::Requests(..) => Err(OF_WHOLE_RUN),
             Which::Figure(index) => match FIGURES.get(*index) {
                 Some(figure) if !has_messages && RATES.contains(&figure.name) => Err(NO_FLOW),
-                figure => {
-                    let in_second = figure.and_then(|figure| figure.in_second);
-                    in_second.map_or(Err(OF_WHOLE_RUN), |of| of(point))
-                }
+                figure => figure.and_then(|figure| figure.in_second).map_or(Err(OF_WHOLE_RUN), |of| of(point)),
             },
         }
     }
@@ -486,8 +483,7 @@ impl FromStr for Quantity {
 /// Name of a metric for comparisons: `end-to-end`, `end_to_end` and `End to end` are one.
 pub fn plain_name(name: &str) -> String {
     let words = name.split(|c: char| c.is_whitespace() || c == '-' || c == '_');
-    let words = words.filter(|word| !word.is_empty()).map(str::to_lowercase);
-    words.collect::<Vec<_>>().join(" ")
+    words.filter(|word| !word.is_empty()).map(str::to_lowercase).collect::<Vec<_>>().join(" ")
 }
 
 /// A statistic of the time of a page, of which a summary is all that is kept.

@@ -94,8 +94,7 @@ impl RunSummary {
 
     /// All scenarios other than messages.
     pub fn others(&self) -> impl Iterator<Item = (&str, &ScenarioSummary)> {
-        let all = self.scenarios.iter().map(|(name, of)| (name.as_str(), of));
-        all.filter(|(name, _)| *name != MESSAGES)
+        self.scenarios.iter().map(|(name, of)| (name.as_str(), of)).filter(|(name, _)| *name != MESSAGES)
     }
 
     /// Scenarios that load the system; a trace only watches.
@@ -105,8 +104,7 @@ impl RunSummary {
 
     /// The load that stands for the run: the first one that was not idle, else the first.
     pub fn main_load(&self) -> Option<(&str, &ScenarioSummary)> {
-        let working = self.loads().find(|(_, of)| !of.is_idle());
-        working.or_else(|| self.loads().next())
+        self.loads().find(|(_, of)| !of.is_idle()).or_else(|| self.loads().next())
     }
 
     /// Outcome of the messages; empty where the run had no load of them.

@@ -128,8 +128,7 @@ impl MemoryStep {
 impl NodeMemory {
     /// All carriers of all allocators.
     pub fn carriers(&self) -> Carriers {
-        let all = self.allocators.iter().map(Allocator::all);
-        all.fold(Carriers::default(), Carriers::plus)
+        self.allocators.iter().map(Allocator::all).fold(Carriers::default(), Carriers::plus)
     }
 
     /// Steps from the VM's total to the process' resident memory; empty where the machine does not say.

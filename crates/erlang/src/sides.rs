@@ -121,8 +121,7 @@ fn sides(answer: &Term) -> Option<MemorySides> {
 
 /// The pairs of `erlang:memory/0`.
 fn kinds(memory: &Term) -> BTreeMap<String, u64> {
-    let pairs = elements(memory).iter().filter_map(keyed);
-    let known = pairs.filter(|(kind, _)| MEMORY_KINDS.contains(kind));
+    let known = elements(memory).iter().filter_map(keyed).filter(|(kind, _)| MEMORY_KINDS.contains(kind));
     known.map(|(kind, values)| (kind.to_owned(), now(values))).collect()
 }
 
@@ -142,8 +141,7 @@ fn allocator(sizes: &Term) -> Option<AllocatorBytes> {
         return None;
     };
     let instances = elements(instances);
-    let kinds = instances.iter().filter_map(|it| as_tuple(it)?.get(2));
-    let kinds = kinds.flat_map(elements).filter_map(keyed);
+    let kinds = instances.iter().filter_map(|it| as_tuple(it)?.get(2)).flat_map(elements).filter_map(keyed);
     let sizes = kinds.flat_map(|(_, sizes)| sizes.iter().flat_map(elements));
     let mut sums = AllocatorBytes { name: name.to_owned(), carriers: 0, blocks: 0 };
     for (key, values) in sizes.filter_map(keyed) {

@@ -278,8 +278,7 @@ impl Counts {
 
     /// All that was declared, in the order of the registry.
     pub fn iter(&self) -> impl Iterator<Item = (Metric, u64)> {
-        let all = self.values.iter().enumerate();
-        all.filter_map(|(index, value)| Some((Metric::at(index), (*value)?)))
+        self.values.iter().enumerate().filter_map(|(index, value)| Some((Metric::at(index), (*value)?)))
     }
 
     /// Adds what another interval counted.

@@ -118,8 +118,7 @@ impl Profile {
         });
         let parts: Vec<FrameClass> = self.frames.iter().map(|frame| FrameClass::of(frame, jit)).collect();
         let classes = self.per_stack(|caller: Option<Option<Class>>, node| {
-            let part = parts.get(node.frame as usize).copied();
-            part.unwrap_or(FrameClass::Unnamed).below(caller.flatten())
+            parts.get(node.frame as usize).copied().unwrap_or(FrameClass::Unnamed).below(caller.flatten())
         });
         // The start of a thread is the C library's.
         classes.into_iter().map(|class| class.unwrap_or(Class::Libraries)).collect()

@@ -13,14 +13,8 @@ const SAME_STACKS: f64 = 0.2;
 /// Why the shares of two profiles cannot be compared, each time with the remedy; empty where they can. What a format
 /// does not say is no reason.
 pub fn incomparable(a: &Profile, b: &Profile) -> Vec<Problem> {
-    let tells_stacks = |profile: &Profile| {
-        let mut samples = profile.samples.iter();
-        samples.any(|sample| sample.unwinding != Unwinding::Unknown)
-    };
-    let has_none = |profile: &Profile| {
-        let mut samples = profile.samples.iter();
-        samples.any(|sample| sample.unwinding == Unwinding::Missing)
-    };
+    let tells_stacks = |profile: &Profile| profile.samples.iter().any(|sample| sample.unwinding != Unwinding::Unknown);
+    let has_none = |profile: &Profile| profile.samples.iter().any(|sample| sample.unwinding == Unwinding::Missing);
     let tell_stacks = tells_stacks(a) && tells_stacks(b) || has_none(a) != has_none(b);
     reasons(&a.summary(0), &b.summary(0), tell_stacks)
 }
@@ -112,8 +106,7 @@ mod tests {
     }
 
     fn values(a: &Profile, b: &Profile) -> Vec<String> {
-        let problems = incomparable(a, b).into_iter();
-        problems.map(|problem| problem.value).collect()
+        incomparable(a, b).into_iter().map(|problem| problem.value).collect()
     }
 
     #[test]

@@ -195,12 +195,8 @@ pub const FORMATS: [Format; 7] = [
 
 /// The format that a file's name means, by the longest end.
 pub fn format_of_name<'f>(formats: &'f [Format], name: &str) -> Option<&'f Format> {
-    let end = |format: &Format| {
-        let ends = format.ends.iter().filter(|end| name.ends_with(**end));
-        ends.map(|end| end.len()).max()
-    };
-    let known = formats.iter().filter(|format| end(format).is_some());
-    known.max_by_key(|format| end(format))
+    let end = |format: &Format| format.ends.iter().filter(|end| name.ends_with(**end)).map(|end| end.len()).max();
+    formats.iter().filter(|format| end(format).is_some()).max_by_key(|format| end(format))
 }
 
 /// Likely format of bytes that no reader knows.

@@ -136,8 +136,7 @@ impl Frame {
     /// The function that a name from a JIT map belongs to. The BEAM gives the code in front of a
     /// function, which says what function it is and runs when it is called, a name of its own.
     pub fn function_of(name: &str) -> &str {
-        let function = name.strip_suffix("-CodeInfoPrologue");
-        function.filter(|f| f.starts_with('$')).unwrap_or(name)
+        name.strip_suffix("-CodeInfoPrologue").filter(|f| f.starts_with('$')).unwrap_or(name)
     }
 
     /// The Erlang module of a function, `$module:function/arity`; `None` for one that every process runs in, and for

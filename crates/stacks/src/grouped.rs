@@ -361,8 +361,7 @@ mod tests {
     }
 
     fn weights(profile: &Profile) -> Vec<(String, u64)> {
-        let rows = profile.functions().into_iter();
-        rows.map(|it| (it.share.function, it.self_weight)).collect()
+        profile.functions().into_iter().map(|it| (it.share.function, it.self_weight)).collect()
     }
 
     #[test]
@@ -420,10 +419,7 @@ mod tests {
         merge.add(profile.clone());
         merge.add(profile);
         let twice = reasons(&merge.finish());
-        let doubled = wanted.map(|rows| {
-            let twice = rows.into_iter().map(|(name, weight)| (name, 2 * weight));
-            twice.collect::<Vec<_>>()
-        });
+        let doubled = wanted.map(|rows| rows.into_iter().map(|(name, weight)| (name, 2 * weight)).collect::<Vec<_>>());
         assert_eq!(twice, doubled);
     }
 }

@@ -67,8 +67,7 @@ impl KnownPattern {
     fn add(&mut self, keyword: &str, value: &str) -> Result<(), &'static str> {
         match keyword {
             "stack" => {
-                let chain = value.split(" > ").map(FramePattern::new);
-                let chain = chain.collect::<Option<Vec<_>>>();
+                let chain = value.split(" > ").map(FramePattern::new).collect::<Option<Vec<_>>>();
                 self.chains.push(chain.ok_or("a frame is written KIND FUNCTION [in MODULE]")?);
                 self.stacks.push(value.to_owned());
             }
@@ -170,15 +169,12 @@ impl Profile {
 
     /// How far the path to each node follows a chain. Each frame is looked at once for each frame of the chain.
     fn follow(&self, chain: &[FramePattern]) -> Vec<Followed> {
-        let matching = |pattern: &FramePattern| {
-            let frames = self.frames.iter();
-            frames.map(|frame| pattern.matches(frame, symbol(frame))).collect()
-        };
+        let matching =
+            |pattern: &FramePattern| self.frames.iter().map(|frame| pattern.matches(frame, symbol(frame))).collect();
         let matching: Vec<Vec<bool>> = chain.iter().map(matching).collect();
         self.per_stack(|above: Option<Followed>, node| {
             let mut path = above.unwrap_or_default();
-            let next = matching.get(path.frames);
-            let is_next = next.and_then(|it| it.get(node.frame as usize)) == Some(&true);
+            let is_next = matching.get(path.frames).and_then(|it| it.get(node.frame as usize)) == Some(&true);
             path.frames += usize::from(is_next);
             let is_whole = path.frames == chain.len();
             if !is_whole && self.frames.get(node.frame as usize).is_some_and(is_own) {

@@ -186,8 +186,7 @@ impl Profile {
     /// Leaves only what [`Profile::window`] would.
     pub fn cut(&mut self, from: u64, to: u64) {
         let lasts = self.lasts();
-        let samples = self.samples.iter();
-        let samples = samples.filter_map(|it| it.within(from, to, lasts)).collect();
+        let samples = self.samples.iter().filter_map(|it| it.within(from, to, lasts)).collect();
         self.take_samples(samples);
         self.span = Some((from, to));
     }
@@ -292,10 +291,7 @@ mod tests {
         let merged = merge.finish();
         assert!(merged.is_consistent());
         let functions: Vec<_> = merged.functions().into_iter().collect();
-        let count = |name: &str| {
-            let found = functions.iter().find(|it| it.share.function == name);
-            found.map_or(0, |it| it.self_weight)
-        };
+        let count = |name: &str| functions.iter().find(|it| it.share.function == name).map_or(0, |it| it.self_weight);
         assert_eq!(["a", "b", "c", "d"].map(count), [1, 2, 1, 0]);
         let times: Vec<u64> = merged.samples.iter().map(|it| it.t).collect();
         assert_eq!(times, [5, 5, 60_000_000_005, 60_000_000_005]);

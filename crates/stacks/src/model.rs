@@ -111,8 +111,7 @@ impl ProfileHeader {
 
     /// Takes event and node from a name that [`Self::name`] gave.
     pub(super) fn take_name(&mut self, name: &str) {
-        let parted = name.rsplit_once(NODE);
-        let of_node = parted.and_then(|(event, node)| Some((event, node.parse().ok()?)));
+        let of_node = name.rsplit_once(NODE).and_then(|(event, node)| Some((event, node.parse().ok()?)));
         match of_node {
             Some((event, node)) => {
                 event.clone_into(&mut self.event);
@@ -247,8 +246,7 @@ impl Profile {
 
     /// How many samples there were, also where they were added up before.
     pub(super) fn sample_count(&self) -> u64 {
-        let counts = self.samples.iter().map(|it| self.header.count(it));
-        counts.fold(0, u64::saturating_add)
+        self.samples.iter().map(|it| self.header.count(it)).fold(0, u64::saturating_add)
     }
 
     /// The samples in the order of time.
@@ -324,8 +322,7 @@ impl Builds {
 
     /// The build of a file.
     pub fn of(&self, file: &str) -> Option<&str> {
-        let build = self.0.get(file).map(String::as_str);
-        build.filter(|it| !it.is_empty())
+        self.0.get(file).map(String::as_str).filter(|it| !it.is_empty())
     }
 
     /// Whether none is known.
@@ -336,8 +333,7 @@ impl Builds {
     /// Builds by names without versions.
     pub fn without_versions(&self) -> Self {
         let mut all = Self::default();
-        let builds = self.0.iter();
-        builds.for_each(|(file, build)| all.add(without_version(file), build));
+        self.0.iter().for_each(|(file, build)| all.add(without_version(file), build));
         all
     }
 }

@@ -173,8 +173,7 @@ fn read_file<'o>(
         first_field,
     });
     let read = read.map_err(io)?.and_then(|mut profile| {
-        let mut weights = profile.samples.iter().map(|it| it.weight);
-        let sum = weights.try_fold(0_u64, u64::checked_add);
+        let sum = profile.samples.iter().map(|it| it.weight).try_fold(0_u64, u64::checked_add);
         match sum.is_some_and(|sum| sum <= LARGEST_SUM) {
             true => {
                 profile.note_missing_stacks();
@@ -196,8 +195,7 @@ pub fn sampled_events(folder: &Path) -> Vec<String> {
             let name = name.to_str().filter(|name| *name != file::PPROF)?;
             let of_event = [file::STACKS, file::FOLDED, file::FURTHER_PPROF];
             let mut events = of_event.iter().map(|end| name.strip_suffix(end)?.strip_suffix('.'));
-            let event = events.find_map(|event| event.filter(|it| !it.is_empty()));
-            event.map(str::to_owned)
+            events.find_map(|event| event.filter(|it| !it.is_empty())).map(str::to_owned)
         })
         .collect();
     in_order(&mut events);

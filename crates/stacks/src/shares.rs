@@ -117,8 +117,7 @@ impl<'p> Growing<'p> {
                 module: String::new(),
                 kind: None,
             }));
-            let of_thread = groups.of_thread.iter().map(|group| first + group);
-            of_thread.collect()
+            groups.of_thread.iter().map(|group| first + group).collect()
         });
         Self {
             profile,
@@ -193,8 +192,7 @@ impl<'p> Growing<'p> {
         let next = self.nodes.len() as u32;
         let node = *self.below.entry((parent, name)).or_insert(next);
         if node == next {
-            let above = parent.and_then(|it| self.nodes.get(it as usize));
-            let depth = above.map_or(1, |it| it.depth + 1);
+            let depth = parent.and_then(|it| self.nodes.get(it as usize)).map_or(1, |it| it.depth + 1);
             self.nodes.push(GrowingNode { parent, name, depth });
             self.weights.push(0.0);
         }

@@ -72,8 +72,7 @@ impl Profile {
         let mut last = vec![None; profiles.len()];
         let mut path = Vec::new();
         for sample in self.in_time_order() {
-            let group = groups.of_thread.get(sample.thread as usize).copied();
-            let at = group.unwrap_or(u32::MAX) as usize;
+            let at = groups.of_thread.get(sample.thread as usize).copied().unwrap_or(u32::MAX) as usize;
             let (Some(profile), Some(last)) = (profiles.get_mut(at), last.get_mut(at)) else {
                 continue;
             };

@@ -113,8 +113,7 @@ impl Profile {
     /// The share of all samples that have at least one such frame in their stack (0 to 1).
     pub fn share_with(&self, is: impl Fn(&Frame) -> bool) -> f64 {
         let nodes = self.nodes_with(is);
-        let samples = self.samples.iter();
-        let with = samples.filter(|s| nodes.get(s.stack as usize) == Some(&true));
+        let with = self.samples.iter().filter(|s| nodes.get(s.stack as usize) == Some(&true));
         let weight = with.fold(0u64, |sum, s| sum.saturating_add(s.weight));
         weight as f64 / self.total_weight().max(1) as f64
     }

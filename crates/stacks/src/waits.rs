@@ -114,8 +114,7 @@ impl WaitRules {
     /// Clue of a function, if any.
     pub fn of(&self, frame: &Frame) -> Option<WakeClue> {
         let name = symbol(frame);
-        let rule = self.0.iter().find(|(it, _)| it.matches(frame, name));
-        rule.map(|(_, clue)| *clue)
+        self.0.iter().find(|(it, _)| it.matches(frame, name)).map(|(_, clue)| *clue)
     }
 
     fn parse(text: &str) -> Result<Self, String> {

@@ -221,8 +221,7 @@ impl Profile {
     pub fn work_shares(&self, by: WorkBy, top: usize) -> Vec<WorkShare> {
         let work = self.work(by).into_iter();
         let work = work.filter(|work| work.kind == WorkKind::Processes);
-        let shares = work.take(top).map(|work| WorkShare { of: work.of, role: work.role, share: work.share });
-        shares.collect()
+        work.take(top).map(|work| WorkShare { of: work.of, role: work.role, share: work.share }).collect()
     }
 }
 

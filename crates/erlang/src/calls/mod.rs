@@ -375,8 +375,7 @@ mod tests {
 
     /// Blocks as `bellows_calls` makes them: one without counters, then four with counters and one without, four times.
     fn blocks(reductions: impl Fn(usize, bool) -> u64) -> Vec<(bool, u64)> {
-        let kinds = [false].into_iter().chain([true, true, true, true, false].repeat(4));
-        let numbered = kinds.enumerate();
+        let numbered = [false].into_iter().chain([true, true, true, true, false].repeat(4)).enumerate();
         numbered.map(|(at, on)| (on, reductions(at, on))).collect()
     }
 

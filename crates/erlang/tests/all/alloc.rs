@@ -29,8 +29,7 @@ fn account(beam: &Beam, window: Duration) -> Result<Microstates, Error> {
 /// The schedulers were accounted for the whole window, by bellows and nobody else.
 fn assert_whole(states: &Microstates, window: Duration, node: &Node) {
     let schedulers = as_int(&eval(node, "erlang:system_info(schedulers).")).expect("a number");
-    let kind = states.kinds.iter().find(|it| it.threads == "scheduler");
-    let seconds = kind.expect("schedulers").seconds;
+    let seconds = states.kinds.iter().find(|it| it.threads == "scheduler").expect("schedulers").seconds;
     let whole = window.as_secs_f64() * schedulers as f64;
     assert!(seconds >= whole * 0.95, "{seconds} s of {whole} s");
     assert!(!states.was_on, "nobody else had turned it on");

@@ -61,8 +61,7 @@ fn by_us(node: &Node, helper: &Helper) -> Counts {
         counted.join().expect("joined")
     });
     assert_eq!(calls.ended, Ended::Time);
-    let counts = calls.functions.iter();
-    counts.map(|it| (it.function.clone(), (it.calls, it.own as f64))).collect()
+    calls.functions.iter().map(|it| (it.function.clone(), (it.calls, it.own as f64))).collect()
 }
 
 fn least(of: &mut Counts, more: &Counts) {

@@ -205,8 +205,7 @@ fn slow_calls_differ_where_the_shop_is_slow(path: &Path) {
         found.unwrap_or_else(|| panic!("{name} in {compared:#?}"))
     };
     // The depot looks longer, the store rests.
-    let names = compared.functions.iter().map(|it| it.function.as_str());
-    let first: Vec<_> = names.take(2).collect();
+    let first: Vec<_> = compared.functions.iter().map(|it| it.function.as_str()).take(2).collect();
     assert!(first.contains(&"shop:look/0") && first.contains(&"timer:sleep/1"), "{first:?}");
     let (look, sleep) = (found("shop:look/0"), found("timer:sleep/1"));
     assert!(look.slow.own > look.rest.own * 5.0, "{look:?}");

@@ -126,8 +126,7 @@ impl<'c> Stacks<'c> {
     pub(super) fn thread(&self, event: &JfrType, field: &str, key: u64) -> Option<String> {
         let (thread, class) = self.chunk.constant(event, field, key)?;
         let names = ["javaName", "osName"].map(|name| self.text(class, name, thread));
-        let name = names.into_iter().find(|name| !name.is_empty());
-        name.map(str::to_owned)
+        names.into_iter().find(|name| !name.is_empty()).map(str::to_owned)
     }
 }
 

@@ -380,8 +380,7 @@ impl Total {
     /// A period in digits.
     pub(super) fn of(digits: &[u8]) -> Self {
         let text = std::str::from_utf8(digits).unwrap_or_default();
-        let exact = text.parse().map(Self::Exact);
-        exact.unwrap_or_else(|_| Self::Rounded(text.parse().unwrap_or(0.0)))
+        text.parse().map(Self::Exact).unwrap_or_else(|_| Self::Rounded(text.parse().unwrap_or(0.0)))
     }
 
     fn rounded(self) -> f64 {

@@ -179,8 +179,7 @@ impl<'a> PprofReader<'a> {
                 FUNCTION => {
                     let function: Function = decode(field.body)?;
                     // The linker's name stands in for one that is missing.
-                    let name = Some(function.name).filter(|name| *name != 0);
-                    let name = name.unwrap_or(function.system_name);
+                    let name = Some(function.name).filter(|name| *name != 0).unwrap_or(function.system_name);
                     this.functions.insert(function.id, (name, function.filename));
                     builder.take(64);
                 }
@@ -199,15 +198,13 @@ impl<'a> PprofReader<'a> {
         this.head = decode(&head)?;
         let [dropped, kept] = [this.head.drop_frames, this.head.keep_frames];
         let uninteresting = Uninteresting::of(this.text(dropped), this.text(kept));
-        let names = this.functions.iter();
-        let dropped = names.filter(|(_, (name, _))| uninteresting.holds(this.text(*name)));
+        let dropped = this.functions.iter().filter(|(_, (name, _))| uninteresting.holds(this.text(*name)));
         this.dropped = dropped.map(|(id, _)| *id).collect();
         Ok(this)
     }
 
     fn text(&self, index: i64) -> &'a str {
-        let entry = usize::try_from(index).ok().and_then(|i| self.strings.get(i));
-        entry.copied().unwrap_or_default()
+        usize::try_from(index).ok().and_then(|i| self.strings.get(i)).copied().unwrap_or_default()
     }
 
     /// Which of a sample's values is its weight: `samples` where there is one, else the default

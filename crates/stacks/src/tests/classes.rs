@@ -214,8 +214,7 @@ fn the_documentation_has_every_class() {
 fn language(stacks: &[&str]) -> Vec<String> {
     let rows = profile(stacks).language_functions().into_iter();
     rows.map(|row| {
-        let classes = row.classes.iter();
-        let classes = classes.map(|it| format!("{} {}", it.weight, it.class));
+        let classes = row.classes.iter().map(|it| format!("{} {}", it.weight, it.class));
         let classes = classes.collect::<Vec<_>>().join(", ");
         format!("{}: {classes}", row.function)
     })

@@ -78,8 +78,7 @@ fn file(name: &str, content: impl AsRef<[u8]>) -> (TempDir, PathBuf) {
 
 /// Name, self weight and total weight of each function.
 pub(super) fn rows(profile: &Profile) -> Vec<(String, u64, u64)> {
-    let rows = profile.functions().into_iter();
-    rows.map(|it| (it.share.function, it.self_weight, it.total_weight)).collect()
+    profile.functions().into_iter().map(|it| (it.share.function, it.self_weight, it.total_weight)).collect()
 }
 
 pub(super) fn row(name: &str, own: u64, total: u64) -> (String, u64, u64) {

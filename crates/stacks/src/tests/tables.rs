@@ -245,8 +245,7 @@ fn work_is_split_by_what_processes_are() {
     ];
     run_by(&mut profile, [Some(0), Some(1), Some(2), None, Some(3)]);
     let split = |by| {
-        let work = profile.work(by).into_iter();
-        let rows = work.map(|it| format!("{} {} {}", it.of, it.weight, it.processes));
+        let rows = profile.work(by).into_iter().map(|it| format!("{} {} {}", it.of, it.weight, it.processes));
         rows.collect::<Vec<_>>()
     };
     let nobody = "no Erlang process 1 0";
@@ -276,8 +275,7 @@ fn processes_of_connections_with_the_same_name_stay_apart() {
         process("<0.4.0>", "queue", "orders", "/", ""),
     ];
     run_by(&mut profile, [Some(0), Some(1), Some(2), None, Some(3)]);
-    let rows = profile.work(WorkBy::Process).into_iter();
-    let rows: Vec<_> = rows.map(|it| (it.of, it.processes)).collect();
+    let rows: Vec<_> = profile.work(WorkBy::Process).into_iter().map(|it| (it.of, it.processes)).collect();
     for (of, processes) in [("connection app <0.1.0>", 1), ("connection app <0.2.0>", 1), ("queue orders", 2)] {
         assert!(rows.contains(&(of.to_owned(), processes)), "{rows:?}");
     }
@@ -356,8 +354,7 @@ fn processes_that_the_node_did_not_name_are_one_row_of_their_role() {
     run_by(&mut profile, [Some(0), Some(1), Some(2), None, Some(3)]);
     let rows = |profile: &Profile| {
         let work = profile.work(WorkBy::Process).into_iter();
-        let rows = work.map(|it| format!("{} {} {:?}", it.of, it.processes, it.kind));
-        rows.collect::<Vec<_>>()
+        work.map(|it| format!("{} {} {:?}", it.of, it.processes, it.kind)).collect::<Vec<_>>()
     };
     // A node that was not asked has named none: its numbers are all that there is.
     assert_eq!(rows(&profile).len(), 5);
