@@ -34,8 +34,7 @@ pub(crate) fn read_json_if_present<T: DeserializeOwned>(path: &Path, most: u64) 
 /// Writes a value as JSON, at once or not at all.
 pub(crate) fn replace_json(path: PathBuf, value: &impl Serialize) -> Result<(), Error> {
     let text = serde_json::to_vec_pretty(value).map_err(io::Error::from);
-    let written = text.and_then(|text| replace_file(&path, &text));
-    written.map_err(|source| Error::Io { action: "write", path, source })
+    text.and_then(|text| replace_file(&path, &text)).map_err(|source| Error::Io { action: "write", path, source })
 }
 
 /// A file that grows by whole lines, opened when the first arrives.

@@ -183,8 +183,7 @@ fn message_rate(summary: &RunSummary, of: fn(&MessageFlow) -> Throughput) -> Obs
 
 /// A figure of churn, of which a run has one at most.
 fn of_churn(summary: &RunSummary, of: fn(&ScenarioSummary) -> Observed) -> Observed {
-    let churn = summary.others().find(|(_, it)| it.role == ScenarioRole::Broker);
-    churn.map_or(Err(NO_OPERATIONS), |(_, it)| of(it))
+    summary.others().find(|(_, it)| it.role == ScenarioRole::Broker).map_or(Err(NO_OPERATIONS), |(_, it)| of(it))
 }
 
 /// Share of its requested operations that a scenario began.

@@ -181,8 +181,7 @@ fn rates_of_messages_that_nobody_saw_are_unknown() {
 
 #[test]
 fn figures_of_harm_count_failures_and_others_do_not() {
-    let harm = FIGURES.iter().filter(|it| Quantity::is_harm(it.name));
-    let harm: Vec<Quantity> = harm.map(|it| read(it.name)).collect();
+    let harm: Vec<Quantity> = FIGURES.iter().filter(|it| Quantity::is_harm(it.name)).map(|it| read(it.name)).collect();
     assert!(harm.iter().all(Quantity::counts_failures));
     assert_eq!(names(harm), "lost, duplicated, reordered, corrupt, returned, refused");
 }

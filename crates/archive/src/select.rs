@@ -83,8 +83,7 @@ fn values(key: Key, entry: &RunEntry) -> Vec<String> {
         Key::Tag => labels.map_or_else(Vec::new, |labels| labels.tags.iter().map(ToString::to_string).collect()),
         Key::Recording => period.map(|it| it.recording.clone()).into_iter().collect(),
         Key::Label => {
-            let labels = period.into_iter().flat_map(|it| &it.labels);
-            labels.map(|(name, value)| format!("{name}={value}")).collect()
+            period.into_iter().flat_map(|it| &it.labels).map(|(name, value)| format!("{name}={value}")).collect()
         }
         Key::Note => labels.and_then(|l| l.note.clone()).into_iter().collect(),
     }

@@ -88,8 +88,7 @@ impl RunSummary {
 
     /// All scenarios: messages first, the others by name.
     pub fn scenarios(&self) -> impl Iterator<Item = (&str, &ScenarioSummary)> {
-        let messages = self.scenarios.get_key_value(MESSAGES).map(|(name, of)| (name.as_str(), of));
-        messages.into_iter().chain(self.others())
+        self.scenarios.get_key_value(MESSAGES).map(|(name, of)| (name.as_str(), of)).into_iter().chain(self.others())
     }
 
     /// All scenarios other than messages.

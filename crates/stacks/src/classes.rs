@@ -190,10 +190,8 @@ impl Profile {
     /// Per frame its effect on the function of the language that a sample counts for.
     pub fn language_frames(&self) -> Vec<LanguageFrame> {
         let frames = self.frames.iter();
-        let go = frames.filter(|frame| is_of_go(frame));
-        let go: HashSet<&str> = go.map(|frame| frame.module.as_str()).collect();
-        let frames = self.frames.iter();
-        let mut effects: Vec<LanguageFrame> = frames.map(|frame| LanguageFrame::of(frame, &go)).collect();
+        let go: HashSet<&str> = frames.filter(|frame| is_of_go(frame)).map(|frame| frame.module.as_str()).collect();
+        let mut effects: Vec<LanguageFrame> = self.frames.iter().map(|frame| LanguageFrame::of(frame, &go)).collect();
         if !go.is_empty() {
             for frame in self.called_by_cgo() {
                 if let Some(effect) = effects.get_mut(frame as usize) {

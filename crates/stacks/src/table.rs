@@ -74,8 +74,7 @@ impl Profile {
         let unknown = self.nodes_with(Frame::is_unknown);
         let has = |nodes: &[bool], s: &Sample| nodes.get(s.stack as usize) == Some(&true);
         let sum = |of: &dyn Fn(&Sample) -> bool| {
-            let samples = self.samples.iter().filter(|sample| of(sample));
-            samples.fold(0u64, |sum, sample| sum.saturating_add(sample.weight))
+            self.samples.iter().filter(|sample| of(sample)).fold(0u64, |sum, sample| sum.saturating_add(sample.weight))
         };
         let all = self.total_weight();
         let share = |of: &dyn Fn(&Sample) -> bool| sum(of) as f64 / all.max(1) as f64;

@@ -201,8 +201,7 @@ fn slow_calls_differ_where_the_shop_is_slow(path: &Path) {
     let (slow, rest) = (millis(compared.slow_mean), millis(compared.rest_mean));
     assert!(slow > 25.0 && slow > rest * 3.0, "{slow} ms, {rest} ms");
     let found = |name: &str| {
-        let found = compared.functions.iter().find(|it| it.function == name);
-        found.unwrap_or_else(|| panic!("{name} in {compared:#?}"))
+        compared.functions.iter().find(|it| it.function == name).unwrap_or_else(|| panic!("{name} in {compared:#?}"))
     };
     // The depot looks longer, the store rests.
     let first: Vec<_> = compared.functions.iter().map(|it| it.function.as_str()).take(2).collect();

@@ -256,8 +256,7 @@ impl<'a> PprofReader<'a> {
 
     fn builds(&self) -> Builds {
         let mut builds = Builds::default();
-        let texts = self.mappings.values();
-        let texts = texts.map(|(file, build)| (file_name(self.text(*file)), self.text(*build)));
+        let texts = self.mappings.values().map(|(file, build)| (file_name(self.text(*file)), self.text(*build)));
         let is_short = |text: &str| !text.is_empty() && text.len() <= LONGEST_BUILD;
         let known = texts.filter(|(file, build)| is_short(file) && is_short(build));
         known.take(MOST_BUILDS).for_each(|(file, build)| builds.add(file, build));

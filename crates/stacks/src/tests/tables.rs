@@ -245,8 +245,7 @@ fn work_is_split_by_what_processes_are() {
     ];
     run_by(&mut profile, [Some(0), Some(1), Some(2), None, Some(3)]);
     let split = |by| {
-        let rows = profile.work(by).into_iter().map(|it| format!("{} {} {}", it.of, it.weight, it.processes));
-        rows.collect::<Vec<_>>()
+        profile.work(by).into_iter().map(|it| format!("{} {} {}", it.of, it.weight, it.processes)).collect::<Vec<_>>()
     };
     let nobody = "no Erlang process 1 0";
     assert_eq!(
