@@ -135,10 +135,7 @@ pub fn short_names(keys: &[MatrixKey]) -> Vec<&str> {
     let last = |key: &'_ MatrixKey| key.key.rfind('.').map_or(0, |dot| dot + 1);
     let short: Vec<&str> = keys.iter().map(|key| key.key.get(last(key)..).unwrap_or(&key.key)).collect();
     let is_alone = |name: &&str| short.iter().filter(|other| *other == name).count() == 1;
-    match short.iter().all(is_alone) {
-        true => short,
-        false => keys.iter().map(|key| key.key.as_str()).collect(),
-    }
+    if short.iter().all(is_alone) { short } else { keys.iter().map(|key| key.key.as_str()).collect() }
 }
 
 /// Decisions on all cells.

@@ -419,10 +419,7 @@ impl RabbitState {
 }
 
 fn still_starting(node: &Node, waited: Duration) -> Problem {
-    let after = match waited.is_zero() {
-        true => String::new(),
-        false => format!("after {waited:?} of waiting"),
-    };
+    let after = if waited.is_zero() { String::new() } else { format!("after {waited:?} of waiting") };
     Problem::new(
         format!("RabbitMQ on {} is still starting", node.name()),
         after,

@@ -246,10 +246,7 @@ pub fn without_copies(name: &str) -> &str {
     let mut rest = name;
     while let Some((before, last)) = rest.rsplit_once('.') {
         let is_number = !last.is_empty() && last.bytes().all(|it| it.is_ascii_digit());
-        let word = match is_number {
-            true => before.rsplit_once('.'),
-            false => Some((before, last)),
-        };
+        let word = if is_number { before.rsplit_once('.') } else { Some((before, last)) };
         let is_suffix = |word: &str| ALONE.contains(&word) || is_number && NUMBERED.contains(&word);
         match word {
             Some((before, word)) if is_suffix(word) => rest = before,

@@ -90,10 +90,7 @@ impl ProfileHeader {
 
     /// How many samples one stands for: where they were added up before, its weight says it.
     pub fn count(&self, sample: &Sample) -> u64 {
-        match self.counts_samples() {
-            true => sample.weight,
-            false => 1,
-        }
+        if self.counts_samples() { sample.weight } else { 1 }
     }
 
     /// Whether weights are numbers of samples, or may be, as nothing says what they are.

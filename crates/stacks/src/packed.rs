@@ -58,10 +58,7 @@ impl<R: BufRead> Read for Unpacking<R> {
         self.read_part(bytes).map_err(|source| {
             let of_system = source.raw_os_error().is_some()
                 || matches!(source.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock);
-            match of_system {
-                true => source,
-                false => io::Error::new(ErrorKind::InvalidData, Unreadable::Damaged(source)),
-            }
+            if of_system { source } else { io::Error::new(ErrorKind::InvalidData, Unreadable::Damaged(source)) }
         })
     }
 }

@@ -110,10 +110,7 @@ impl<'p> Growing<'p> {
             let first = names.len() as u32;
             let groups = profile.thread_groups();
             names.extend(groups.names.into_iter().map(|group| ShareName {
-                function: match group.is_empty() {
-                    true => NO_THREAD.to_owned(),
-                    false => group,
-                },
+                function: if group.is_empty() { NO_THREAD.to_owned() } else { group },
                 module: String::new(),
                 kind: None,
             }));

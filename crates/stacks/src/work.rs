@@ -140,10 +140,7 @@ impl Profile {
         for (process, weight) in self.sums(|sample| sample.process) {
             let known = process.and_then(|it| self.processes.get(it as usize));
             let is_unnamed = known.is_some_and(|it| by.has_unnamed(told) && it.is_unnamed());
-            let key = |process| match is_unnamed {
-                true => WorkBy::Role.key(process),
-                false => by.key(process),
-            };
+            let key = |process| if is_unnamed { WorkBy::Role.key(process) } else { by.key(process) };
             let work = all.entry(known.map(key)).or_insert_with(|| Work::of(by, known, is_unnamed));
             work.weight = work.weight.saturating_add(weight);
             work.processes += usize::from(known.is_some());

@@ -200,10 +200,7 @@ impl Cursor<'_> {
     /// The next term takes this much memory beside its place. Nothing follows for that.
     fn take(&mut self, memory: u64) -> Result<u64, TermError> {
         self.memory = self.memory.saturating_add(memory);
-        match self.memory > MOST_MEMORY {
-            true => Err(TermError::TooLarge(MOST_MEMORY)),
-            false => Ok(0),
-        }
+        if self.memory > MOST_MEMORY { Err(TermError::TooLarge(MOST_MEMORY)) } else { Ok(0) }
     }
 
     /// The number of terms in a tuple or list, which has some more than it says.

@@ -244,10 +244,7 @@ pub(super) fn without_offset(function: &[u8]) -> &[u8] {
     let (name, offset) = function.split_at(at);
     let is_hex = |byte: &u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte);
     let digits = offset.get(3..).unwrap_or_default();
-    match !digits.is_empty() && digits.iter().all(is_hex) {
-        true => name,
-        false => function,
-    }
+    if !digits.is_empty() && digits.iter().all(is_hex) { name } else { function }
 }
 
 /// The function and those that are inlined into it, in the order of calls; nothing for an empty text.
