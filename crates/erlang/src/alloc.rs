@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::helper::{Answer, Helper, MEMORY_KINDS, no_answer, number, numbers, text_of, unexpected, unsigned};
-use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, get, millis};
+use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, exactly, get, millis};
 
 /// Shortest time-out beside a window.
 const LEAST: Duration = Duration::from_secs(30);
@@ -237,9 +237,7 @@ fn memory(answer: &Term) -> Option<NodeMemory> {
 
 fn allocator(term: &Term) -> Option<Allocator> {
     let carriers = |key: &str| {
-        let [carriers, carrier_bytes, blocks, block_bytes] = as_tuple(get(term, key)?)? else {
-            return None;
-        };
+        let [carriers, carrier_bytes, blocks, block_bytes] = exactly(as_tuple(get(term, key)?)?)?;
         let number = |term: &Term| as_int(term).map(unsigned);
         Some(Carriers {
             carriers: number(carriers)?,
@@ -280,14 +278,10 @@ impl MachineMemory {
 }
 
 fn states(reply: &Term) -> Option<Microstates> {
-    let [_, was_on, states] = as_tuple(reply)? else {
-        return None;
-    };
+    let [_, was_on, states] = exactly(as_tuple(reply)?)?;
     let mut kinds: BTreeMap<String, BTreeMap<String, f64>> = BTreeMap::new();
     for state in as_list(states)?.iter() {
-        let [threads, state, us] = as_tuple(state)? else {
-            return None;
-        };
+        let [threads, state, us] = exactly(as_tuple(state)?)?;
         let of_kind = kinds.entry(as_atom(threads)?.to_owned()).or_default();
         of_kind.insert(as_atom(state)?.to_owned(), as_int(us)? as f64 / 1e6);
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use measure::Problem;
 
 use crate::error::Error;
-use crate::term::{Term, as_atom, as_int, as_text, as_tuple, atom, int, map, millis};
+use crate::term::{Term, as_atom, as_int, as_text, as_tuple, atom, exactly, int, map, millis};
 
 /// Limits that the node itself holds: what looks at them runs there, at high priority.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,9 +66,7 @@ impl Ended {
         if as_atom(term) == Some("time") {
             return Some(Self::Time);
         }
-        let [limit, observed, allowed] = as_tuple(term)? else {
-            return None;
-        };
+        let [limit, observed, allowed] = exactly(as_tuple(term)?)?;
         let number = |term| as_int(term).and_then(|value| u64::try_from(value).ok());
         Some(match as_atom(limit)? {
             "time" => Self::Time,

@@ -11,7 +11,7 @@ use crate::alloc::{MachineMemory, MemoryStep, steps};
 use crate::error::Error;
 use crate::helper::{MEMORY_KINDS, unsigned};
 use crate::node::Node;
-use crate::term::{Term, as_atom, as_bytes, as_int, as_tuple, atom, charlist, list, show, tuple};
+use crate::term::{Term, as_atom, as_bytes, as_int, as_tuple, atom, charlist, exactly, list, show, tuple};
 
 /// Bytes of a strange answer that are shown.
 const STRANGE_BYTES: usize = 200;
@@ -104,12 +104,8 @@ fn calls(allocators: Term) -> Vec<Term> {
 
 /// The answer of `timer:tc/3`.
 fn sides(answer: &Term) -> Option<MemorySides> {
-    let [micros, results] = as_tuple(answer)? else {
-        return None;
-    };
-    let [memory, sizes, status, machine] = elements(results) else {
-        return None;
-    };
+    let [micros, results] = exactly(as_tuple(answer)?)?;
+    let [memory, sizes, status, machine] = exactly(elements(results))?;
     let vm = kinds(memory);
     vm.contains_key("total").then(|| MemorySides {
         vm,

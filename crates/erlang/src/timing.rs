@@ -8,7 +8,9 @@ use crate::calls::{Path, number};
 use crate::error::Error;
 use crate::helper::{self, Helper};
 use crate::pattern::FunctionPattern;
-use crate::term::{Term, as_atom, as_bytes, as_text, as_texts, as_tuple, atom, get, int, list, map, millis, text};
+use crate::term::{
+    Term, as_atom, as_bytes, as_text, as_texts, as_tuple, atom, exactly, get, int, list, map, millis, text,
+};
 
 /// Time between two questions of whether it is done.
 const EVERY: Duration = Duration::from_millis(100);
@@ -144,16 +146,12 @@ fn timing(term: &Term) -> Option<Timing> {
 }
 
 fn raised(term: &Term) -> Option<Raised> {
-    let [calls, class, reason, stack] = as_tuple(term)? else {
-        return None;
-    };
+    let [calls, class, reason, stack] = exactly(as_tuple(term)?)?;
     Some(Raised { calls: number(calls)?, class: as_text(class)?, reason: as_text(reason)?, stack: as_texts(stack)? })
 }
 
 fn collected(term: &Term) -> Option<Collected> {
-    let [calls, minor, major, more, words] = as_tuple(term)? else {
-        return None;
-    };
+    let [calls, minor, major, more, words] = exactly(as_tuple(term)?)?;
     Some(Collected {
         calls: number(calls)?,
         minor: number(minor)?,

@@ -10,7 +10,9 @@ use crate::budget::{Budget, Ended, refusal};
 use crate::error::Error;
 use crate::helper::{Answer, Helper, Worker};
 use crate::pattern::{FunctionPattern, ProcessFilter};
-use crate::term::{Term, as_atom, as_int, as_list, as_text, as_texts, as_tuple, atom, int, list, map, millis, show};
+use crate::term::{
+    Term, as_atom, as_int, as_list, as_text, as_texts, as_tuple, atom, exactly, int, list, map, millis, show,
+};
 pub use path::{
     Comparison, CountedFunction, Difference, EntryCall, Following, ObserverEffect, Path, PerCall, RootOptions,
     RootPhase, RootProgress,
@@ -297,9 +299,7 @@ fn name(module: &Term, function: &Term, arity: &Term) -> Option<String> {
 }
 
 fn calls(reply: &Term) -> Option<Calls> {
-    let [_, functions, processes, blocks, ended, tree, bursts, anew] = as_tuple(reply)? else {
-        return None;
-    };
+    let [_, functions, processes, blocks, ended, tree, bursts, anew] = exactly(as_tuple(reply)?)?;
     Some(Calls {
         functions: rows(functions, |row| match row {
             [module, function, arity, calls, own, processes] => Some(FunctionCost {
@@ -338,9 +338,7 @@ fn calls(reply: &Term) -> Option<Calls> {
 
 fn block(row: &[Term]) -> Option<Block> {
     let [kind, what] = row else { return None };
-    let [micros, reductions, busy] = as_tuple(what)? else {
-        return None;
-    };
+    let [micros, reductions, busy] = exactly(as_tuple(what)?)?;
     Some(Block {
         counted: as_atom(kind)? == "on",
         duration: Duration::from_micros(number(micros)?),

@@ -10,7 +10,9 @@ use crate::budget::{Budget, Ended, refusal};
 use crate::error::Error;
 use crate::helper::{Answer, Helper, Worker};
 use crate::pattern::{FunctionPattern, ProcessFilter};
-use crate::term::{Term, as_atom, as_bytes, as_text, as_texts, as_tuple, atom, get, int, list, map, millis, show};
+use crate::term::{
+    Term, as_atom, as_bytes, as_text, as_texts, as_tuple, atom, exactly, get, int, list, map, millis, show,
+};
 
 /// Fewer calls than these have no slowest tenth.
 const LEAST_CALLS: usize = 10;
@@ -242,9 +244,7 @@ pub(crate) fn read(term: &Term) -> Option<Path> {
 }
 
 fn counted_function(row: &[Term]) -> Option<CountedFunction> {
-    let [module, function, arity, calls, micros] = row else {
-        return None;
-    };
+    let [module, function, arity, calls, micros] = exactly(row)?;
     Some(CountedFunction {
         function: name(module, function, arity)?,
         calls: number(calls)?,
@@ -281,9 +281,7 @@ fn served(role: &str, name: &str) -> String {
 }
 
 fn call(row: &[Term], nodes: usize) -> Option<EntryCall> {
-    let [micros, pid, nanos, costs] = row else {
-        return None;
-    };
+    let [micros, pid, nanos, costs] = exactly(row)?;
     let costs = as_bytes(costs)?.chunks_exact(COST_BYTES);
     Some(EntryCall {
         began: SystemTime::UNIX_EPOCH.checked_add(Duration::from_micros(number(micros)?))?,
@@ -397,9 +395,7 @@ impl<'a> Following<'a> {
 
 /// How far a worker is; `None` where that is its last answer.
 fn progress(reply: &Term) -> Option<RootProgress> {
-    let [running, phase, untraced, calls, messages] = as_tuple(reply)? else {
-        return None;
-    };
+    let [running, phase, untraced, calls, messages] = exactly(as_tuple(reply)?)?;
     let count = |term| number(term).unwrap_or(0);
     (as_atom(running) == Some("running")).then(|| RootProgress {
         phase: match as_atom(phase) {

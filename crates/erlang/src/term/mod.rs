@@ -130,6 +130,11 @@ pub fn as_tuple(term: &Term) -> Option<&[Term]> {
     }
 }
 
+/// Exactly so many terms, such as the elements of a tuple.
+pub(crate) fn exactly<const N: usize>(terms: &[Term]) -> Option<&[Term; N]> {
+    terms.try_into().ok()
+}
+
 /// Value of a map, or a list of pairs, under an atom or a binary of this name.
 pub fn get<'a>(term: &'a Term, key: &str) -> Option<&'a Term> {
     let is_key = |term: &Term| match term {
