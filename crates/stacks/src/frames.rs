@@ -29,24 +29,26 @@ const FRAMEWORK: [&str; 10] = [
     "erlang",
 ];
 
-/// Kind of a frame's code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FrameKind {
-    /// Erlang code that the BEAM's JIT compiled.
-    Erlang,
-    /// Java code that a JVM compiled, or its interpreter.
-    Java,
-    /// The machine below them: `beam.smp`, `libjvm.so` and their parts.
-    Runtime,
-    /// The C library and the dynamic loader.
-    Libc,
-    /// The operating system's kernel.
-    Kernel,
-    /// Any other machine code.
-    Native,
-    /// An address without a name.
-    Unknown,
+measure::named! {
+    /// Kind of a frame's code.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum FrameKind {
+        /// Erlang code that the BEAM's JIT compiled.
+        Erlang = "erlang",
+        /// Java code that a JVM compiled, or its interpreter.
+        Java = "java",
+        /// The machine below them: `beam.smp`, `libjvm.so` and their parts.
+        Runtime = "runtime",
+        /// The C library and the dynamic loader.
+        Libc = "libc",
+        /// The operating system's kernel.
+        Kernel = "kernel",
+        /// Any other machine code.
+        Native = "native",
+        /// An address without a name.
+        Unknown = "unknown",
+    }
 }
 
 /// A line of source code.

@@ -109,14 +109,8 @@ impl FramePattern {
     pub(super) fn new(text: &str) -> Option<Self> {
         let (kind, function) = text.trim().split_once(char::is_whitespace)?;
         let kind = match kind {
-            "erlang" => Some(FrameKind::Erlang),
-            "java" => Some(FrameKind::Java),
-            "runtime" => Some(FrameKind::Runtime),
-            "libc" => Some(FrameKind::Libc),
-            "kernel" => Some(FrameKind::Kernel),
-            "native" => Some(FrameKind::Native),
             "any" => None,
-            _ => return None,
+            name => Some(FrameKind::ALL.into_iter().find(|it| it.name() == name && *it != FrameKind::Unknown)?),
         };
         let (function, module) = match function.split_once(IN) {
             Some((function, module)) => (function, Some(Pattern::new(module.trim()))),
