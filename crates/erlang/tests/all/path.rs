@@ -317,27 +317,21 @@ fn budgets_end_what_takes_too_much() {
     let timing = time(&helper, &large, || false).expect("answered");
     let limit = tripped(&timing.ended);
     assert!(["heap", "node_memory"].contains(&limit.as_str()), "{timing:?}");
-    let mut long = time_options("timer:sleep(60000)");
-    long.duration = Duration::from_millis(500);
+    let long = TimeOptions { duration: Duration::from_millis(500), ..time_options("timer:sleep(60000)") };
     let timing = time(&helper, &long, || false).expect("answered");
     assert_eq!((timing.ended, timing.first), (Ended::Time, None));
     let ended = time(&helper, &time_options("timer:sleep(30000)"), || true).expect("answered");
     assert_eq!(ended.ended, Ended::Asked);
 
     eval(&node, "persistent_term:put(customer, shop:orders(2)), ok.");
-    let mut few = options(20);
-    few.functions = vec!["shop".parse().expect("a pattern")];
-    few.limit = 7;
+    let few = RootOptions { functions: vec!["shop".parse().expect("a pattern")], limit: 7, ..options(20) };
     let path = follow(&helper, &few, |_| false).expect("followed");
     assert_eq!((&path.ended, path.calls.len()), (&Ended::Limit(7), 7));
-    let mut told = options(20);
-    told.messages = 500;
-    let path = follow(&helper, &told, |_| false).expect("followed");
-    assert_eq!(tripped(&path.ended), "messages");
-    let mut often = options(20);
-    often.rate = 3;
-    let path = follow(&helper, &often, |_| false).expect("followed");
-    assert_eq!(tripped(&path.ended), "rate");
+    for (limit, options) in
+        [("messages", RootOptions { messages: 500, ..options(20) }), ("rate", RootOptions { rate: 3, ..options(20) })]
+    {
+        assert_eq!(tripped(&follow(&helper, &options, |_| false).expect("followed").ended), limit);
+    }
     let path = follow(&helper, &options(20), |at| at.untraced > 3).expect("followed");
     assert_eq!(path.ended, Ended::Asked);
     helper.close().expect("closed");
