@@ -451,12 +451,8 @@ mod tests {
         bytes
     }
 
-    fn answer(batch: &[u8], collects: &str, silent: &[&str]) -> Term {
-        answer_with(1, batch, collects, silent)
-    }
-
     /// Of seven queues, those of which no numbers are known.
-    fn answer_with(unknown: i64, batch: &[u8], collects: &str, silent: &[&str]) -> Term {
+    fn answer(unknown: i64, batch: &[u8], collects: &str, silent: &[&str]) -> Term {
         let numbers = ["queues", "ready", "unacked", "unknown", "asked", "silent", "never_asked", "took_us"];
         let of = |it: &&str| int(if *it == "unknown" { unknown } else { 7 });
         let mut pairs: Vec<(Term, Term)> = numbers.iter().map(|it| (atom(it), of(it))).collect();
@@ -472,29 +468,29 @@ mod tests {
     fn rows_are_read_and_what_is_cut_off_is_refused() {
         let mut batch = packed("/", b"a\xff\n", 1, [3, 4], 2);
         batch.extend(packed("other", b"b", 0, [0, 0], 0));
-        let read = counts(&answer(&batch, "fine", &[])).unwrap();
+        let read = counts(&answer(1, &batch, "fine", &[])).unwrap();
         assert_eq!(read.left_out(), 5);
         let [first, second] = read.rows.as_slice() else { panic!("{read:?}") };
         assert_eq!((first.name.as_str(), first.ready, first.unacked), ("a\\xff\n", Some(3), Some(4)));
         assert_eq!((first.consumers, first.source, first.age_limit_ms), (2, CountSource::Held, Some(5_000)));
         assert_eq!((second.ready, second.source, second.age_limit_ms), (None, CountSource::Unknown, None));
         for length in 1..batch.len() {
-            let cut = counts(&answer(batch.get(..length).unwrap(), "fine", &[]));
+            let cut = counts(&answer(1, batch.get(..length).unwrap(), "fine", &[]));
             assert!(cut.is_none_or(|it| it.rows.len() == 1), "{length}");
         }
         // Without statistics the numbers can be of any age.
-        let read = counts(&answer(&batch, "none", &[])).unwrap();
+        let read = counts(&answer(1, &batch, "none", &[])).unwrap();
         assert!(read.collects_nothing());
         assert_eq!(read.rows.first().unwrap().age_limit_ms, None);
         // What collects them waits for a node that is silent.
-        let read = counts(&answer(&batch, "fine", &["n2@x"])).unwrap();
+        let read = counts(&answer(1, &batch, "fine", &["n2@x"])).unwrap();
         assert_eq!(read.rows.first().unwrap().age_limit_ms, None);
         assert!(counts(&atom("ok")).is_none());
     }
 
     #[test]
     fn what_is_unknown_of_all_queues_is_no_sum() {
-        let of = |unknown| counts(&answer_with(unknown, &[], "none", &[])).unwrap();
+        let of = |unknown| counts(&answer(unknown, &[], "none", &[])).unwrap();
         assert_eq!((of(6).ready, of(6).unacked), (Some(7), Some(7)));
         let none = of(7);
         assert_eq!((none.ready, none.unacked), (None, None));
@@ -509,7 +505,7 @@ mod tests {
     fn names_that_are_no_text_are_series_of_their_own() {
         let mut batch = packed("/", b"\xff", 1, [3, 4], 2);
         batch.extend(packed("/", b"\xfe", 1, [3, 4], 2));
-        let read = counts(&answer(&batch, "fine", &[])).unwrap();
+        let read = counts(&answer(1, &batch, "fine", &[])).unwrap();
         let mut page = String::new();
         write_open_metrics(&read, &mut page).unwrap();
         let ready = |line: &&str| line.starts_with("bellows_queue_messages_ready{");
@@ -521,7 +517,7 @@ mod tests {
     #[test]
     fn names_stay_inside_their_quotes_on_a_page() {
         let batch = packed("v\"", b"q\\\n# EOF", 1, [3, 4], 2);
-        let read = counts(&answer(&batch, "fine", &[])).unwrap();
+        let read = counts(&answer(1, &batch, "fine", &[])).unwrap();
         let mut page = String::new();
         write_open_metrics(&read, &mut page).unwrap();
         let line = r#"bellows_queue_messages_ready{vhost="v\"",queue="q\\\n# EOF",type="classic"} 3"#;

@@ -81,11 +81,7 @@ impl Profile {
     pub fn by_class(&self) -> Self {
         let classes = self.classes();
         let names = Class::ALL.map(|class| class.name().to_owned());
-        self.with_leaves(&names, |sample| {
-            let class = classes.get(sample.stack as usize)?;
-            let at = Class::ALL.iter().position(|it| it == class)?;
-            u32::try_from(at).ok()
-        })
+        self.with_leaves(&names, |sample| classes.get(sample.stack as usize).map(|class| *class as u32))
     }
 
     /// Groups samples by the innermost function of Erlang, Java or Go in their stacks, and by class where there is
@@ -98,13 +94,10 @@ impl Profile {
         }
         let labels = Class::ALL.iter().map(|class| self.class_label(*class));
         let names: Vec<String> = self.frames.iter().map(|frame| frame.name.clone()).chain(labels).collect();
-        let first_label = self.frames.len();
+        let first_label = self.frames.len() as u32;
         let grouped = self.with_leaves(&names, |sample| {
-            function(sample).or_else(|| {
-                let class = classes.get(sample.stack as usize)?;
-                let at = Class::ALL.iter().position(|it| it == class)?;
-                u32::try_from(first_label + at).ok()
-            })
+            let label = || Some(first_label + *classes.get(sample.stack as usize)? as u32);
+            function(sample).or_else(label)
         });
         // Functions of one name are one row.
         Some(grouped.by_function(false))

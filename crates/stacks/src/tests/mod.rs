@@ -69,7 +69,7 @@ pub(super) fn profile(stacks: &[(&str, u64)]) -> Profile {
 }
 
 /// A file with this content, in a folder of its own.
-fn file(name: &str, content: impl AsRef<[u8]>) -> (TempDir, PathBuf) {
+pub(super) fn file(name: &str, content: impl AsRef<[u8]>) -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(name);
     fs::write(&path, content).unwrap();
