@@ -264,31 +264,24 @@ impl Profile {
             return Vec::new();
         }
         let all = self.total_weight().max(1) as f64;
-        let mut rows: Vec<(Option<u32>, LanguageShare)> = Vec::new();
-        for ((function, class), weight) in sums {
-            // They come in the order of functions; without one each class is a row.
-            if function.is_none() || rows.last().is_none_or(|(of, _)| *of != function) {
-                let named = function.and_then(|it| self.frames.get(it as usize));
-                let row = LanguageShare {
-                    function: named.map_or_else(|| self.class_label(class), |it| it.name.clone()),
-                    class: function.is_none().then_some(class),
-                    share: 0.0,
-                    weight: 0,
-                    classes: Vec::new(),
-                };
-                rows.push((function, row));
-            }
-            if let Some((_, row)) = rows.last_mut() {
-                row.weight = row.weight.saturating_add(weight);
-                row.share = row.weight as f64 / all;
-                let share = weight as f64 / all;
-                row.classes.push(ClassShare { class, share, weight });
-            }
-        }
-        let mut rows: Vec<LanguageShare> = rows.into_iter().map(|(_, row)| row).collect();
-        for row in &mut rows {
-            row.classes.sort_by_key(|it| std::cmp::Reverse(it.weight));
-        }
+        // They come in the order of functions; without one each class is a row.
+        let rows = sums.chunk_by(|a, b| a.0.0.is_some() && a.0.0 == b.0.0).filter_map(|parts| {
+            let &((function, class), _) = parts.first()?;
+            let named = function.and_then(|it| self.frames.get(it as usize));
+            let weight = parts.iter().fold(0_u64, |sum, (_, weight)| sum.saturating_add(*weight));
+            let share = |weight: u64| weight as f64 / all;
+            let classes = parts.iter().map(|&((_, class), weight)| ClassShare { class, share: share(weight), weight });
+            let mut classes: Vec<ClassShare> = classes.collect();
+            classes.sort_by_key(|it| std::cmp::Reverse(it.weight));
+            Some(LanguageShare {
+                function: named.map_or_else(|| self.class_label(class), |it| it.name.clone()),
+                class: function.is_none().then_some(class),
+                share: share(weight),
+                weight,
+                classes,
+            })
+        });
+        let mut rows: Vec<LanguageShare> = rows.collect();
         rows.sort_by(|a, b| {
             let by_name = || a.function.cmp(&b.function);
             b.weight.cmp(&a.weight).then_with(by_name)

@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use super::frames::UNKNOWN;
 use super::model::{Profile, Sample};
 use super::pattern::{Pattern, rules};
+use super::tree::numbered;
 
 /// Placeholder for a thread without a name.
 pub const NO_THREAD: &str = "[thread]";
@@ -59,18 +60,8 @@ impl Profile {
     /// The threads by the groups that they belong to.
     pub fn thread_groups(&self) -> ThreadGroups {
         let rules = ThreadRules::built_in();
-        let mut known: HashMap<String, u32> = HashMap::new();
-        let mut groups = ThreadGroups::default();
-        for thread in &self.threads {
-            let next = u32::try_from(groups.names.len()).unwrap_or(u32::MAX);
-            let group = known.entry(rules.group(thread));
-            let group = *group.or_insert_with_key(|name| {
-                groups.names.push(name.clone());
-                next
-            });
-            groups.of_thread.push(group);
-        }
-        groups
+        let (names, of_thread) = numbered(self.threads.iter().map(|thread| rules.group(thread)));
+        ThreadGroups { names, of_thread }
     }
 
     /// The profile as lines of folded text, `group;root;…;leaf`, each with its weight, in the order

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use super::frames::{Frame, FrameKind, UNKNOWN};
 use super::model::{Profile, Sample, StackNode, without_version};
-use super::tree::Builder;
+use super::tree::{Builder, numbered};
 use super::waits::{Wait, WaitReason};
 use super::work::WorkBy;
 use crate::summary::Class;
@@ -179,20 +179,8 @@ impl Profile {
             WaitBy::Waker => wait.label(),
         };
         let unknown = name_of(&Wait::default());
-        let mut known = HashMap::from([(unknown.clone(), 0)]);
-        let mut names = vec![unknown];
-        let of_wait = self.waits.iter().map(|wait| {
-            let name = name_of(wait);
-            *known.entry(name).or_insert_with_key(|name| {
-                names.push(name.clone());
-                names.len() as u32 - 1
-            })
-        });
-        let of_wait: Vec<u32> = of_wait.collect();
-        self.with_leaves(&names, |sample| match sample.wait {
-            Some(wait) => of_wait.get(wait as usize).copied(),
-            None => Some(0),
-        })
+        let (names, of_wait) = numbered(std::iter::once(unknown).chain(self.waits.iter().map(name_of)));
+        self.with_leaves(&names, |sample| of_wait.get(sample.wait.map_or(0, |it| it as usize + 1)).copied())
     }
 
     /// The profile with a frame at the leaf of each stack that says why the time off CPU ended: for what shows stacks
@@ -207,12 +195,9 @@ impl Profile {
         for sample in &mut profile.samples {
             let wait = sample.wait.and_then(|it| self.waits.get(it as usize));
             let reason = wait.map_or(WaitReason::Unknown, |wait| wait.reason);
-            let Some(name) = reason.frame() else {
+            let Some(name) = reason.frame().filter(|_| (sample.stack as usize) < self.stacks.len()) else {
                 continue;
             };
-            if (sample.stack as usize) >= self.stacks.len() {
-                continue;
-            }
             let frame = *frames.entry(reason).or_insert_with(|| {
                 (profile.frames).push(Frame::new(name, MODULE, FrameKind::Kernel));
                 profile.frames.len() as u32 - 1

@@ -81,6 +81,20 @@ fn index(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
 
+/// Names, each once, and for each text which of them it is.
+pub(super) fn numbered(texts: impl Iterator<Item = String>) -> (Vec<String>, Vec<u32>) {
+    let mut known: HashMap<String, u32> = HashMap::new();
+    let mut names: Vec<String> = Vec::new();
+    let of_text = texts.map(|text| {
+        *known.entry(text).or_insert_with_key(|name| {
+            names.push(name.clone());
+            index(names.len() - 1)
+        })
+    });
+    let of_text: Vec<u32> = of_text.collect();
+    (names, of_text)
+}
+
 /// Limit on the memory of a profile from elsewhere: tables in which a few bytes name one long text again and again
 /// would take any amount.
 pub(super) const MOST_BYTES: usize = 256 << 20;
