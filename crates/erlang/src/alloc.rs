@@ -8,7 +8,7 @@ use measure::Problem;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::helper::{Answer, Helper, MEMORY_KINDS, no_answer, number, numbers, text_of, unexpected, unsigned};
+use crate::helper::{Helper, MEMORY_KINDS, number, numbers, replied, text_of, unexpected, unsigned};
 use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, exactly, get, millis};
 
 /// Shortest time-out beside a window.
@@ -134,9 +134,7 @@ impl NodeMemory {
     /// Steps from the VM's total to the process' resident memory; empty where the machine does not say.
     pub fn difference(&self) -> Vec<MemoryStep> {
         let carriers = self.carriers();
-        let total = self.vm.get("total").copied();
-        let (carriers, blocks) = (carriers.carrier_bytes, carriers.block_bytes);
-        steps(total, carriers, blocks, &self.machine)
+        steps(self.vm.get("total").copied(), carriers.carrier_bytes, carriers.block_bytes, &self.machine)
     }
 }
 
@@ -197,20 +195,16 @@ pub fn microstates(helper: &Helper, window: Duration, stop: &dyn Fn() -> bool) -
     let worker = helper.run("bellows_alloc", "account", millis(window))?;
     let longest = window + helper.node().timeout().max(LEAST);
     let answer = helper.ask_until(&worker, atom("states"), longest, stop)?;
-    match answer {
-        Answer::Reply(reply) => {
-            helper.stop(worker)?;
-            let Some(since) = busy_for(&reply) else {
-                return states(&reply).ok_or_else(|| unexpected(helper, "bellows_alloc:account/2"));
-            };
-            Err(Error::Options(Problem::new(
-                format!("another version of bellows measures the threads of {}", helper.node().name()),
-                format_args!("since {} s", since.as_secs()),
-                "wait until it has ended, or leave the threads out with --duration 0s",
-            )))
-        }
-        none => Err(no_answer(helper, none, "microstate accounting of threads", longest)),
-    }
+    let reply = replied(helper, answer, "microstate accounting of threads", longest)?;
+    helper.stop(worker)?;
+    let Some(since) = busy_for(&reply) else {
+        return states(&reply).ok_or_else(|| unexpected(helper, "bellows_alloc:account/2"));
+    };
+    Err(Error::Options(Problem::new(
+        format!("another version of bellows measures the threads of {}", helper.node().name()),
+        format_args!("since {} s", since.as_secs()),
+        "wait until it has ended, or leave the threads out with --duration 0s",
+    )))
 }
 
 /// For how long somebody else accounts, who does not share it.

@@ -101,10 +101,9 @@ impl Profile {
             work: self.work_shares(WorkBy::Process, top.min(MOST_WORK)),
             headline: self.headline(&rows).filter(|_| complete_share >= LEAST_COMPLETE),
             top: rows.into_iter().take(top).map(|f| f.share).collect(),
-            language_functions: if top > 0 {
-                self.language_functions().into_iter().take(top).collect()
-            } else {
-                Vec::new()
+            language_functions: match top {
+                0 => Vec::new(),
+                _ => self.language_functions().into_iter().take(top).collect(),
             },
         }
     }
@@ -157,10 +156,7 @@ impl Profile {
     /// Per frame the weight of the stacks that contain it and neither wait nor choose what runs next.
     fn working_totals(&self) -> Vec<u64> {
         let classes = self.classes();
-        let is_work = |sample: &Sample| {
-            let class = classes.get(sample.stack as usize);
-            class.is_none_or(|class| !class.is_of_idling())
-        };
+        let is_work = |it: &Sample| classes.get(it.stack as usize).is_none_or(|class| !class.is_of_idling());
         self.frame_totals(&self.node_weights_of(is_work))
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::budget::{Budget, Ended, refusal};
 use crate::error::Error;
-use crate::helper::{Answer, Helper, Worker};
+use crate::helper::{Helper, Worker};
 use crate::pattern::{FunctionPattern, ProcessFilter};
 use crate::term::{
     Term, as_atom, as_int, as_list, as_text, as_texts, as_tuple, atom, exactly, int, list, map, millis, show,
@@ -23,6 +23,8 @@ pub use tree::{Accumulated, CallTree, NodeCost, TreeNode};
 const BEYOND: Duration = Duration::from_secs(30);
 /// Standard deviations of the normal distribution that chance leaves in one of a hundred cases.
 const APART: f64 = 2.576;
+/// Name of a count where it fails.
+const COUNT: &str = "the count of calls";
 /// The first release that counts words.
 const WORDS_SINCE: u32 = 26;
 
@@ -190,24 +192,15 @@ impl<'a> Counting<'a> {
 
     fn ask(&self, what: &str, longest: Duration, stop: &dyn Fn() -> bool) -> Result<Term, Error> {
         let answer = self.helper.ask_until(&self.worker, atom(what), longest, stop)?;
-        match answer {
-            Answer::Reply(reply) => Ok(reply),
-            Answer::Silent => Err(self.failed("it did not end in time".into())),
-            Answer::Ended => Err(self.failed("it was stopped".into())),
-            Answer::Failed(reason) => Err(self.failed(reason)),
-        }
+        path::told(self.helper, answer, COUNT, "it did not end in time")
     }
 
     /// Why an answer is none that was asked for.
     fn refused(&self, reply: &Term) -> Error {
         match as_tuple(reply) {
             Some([word, reason]) if as_atom(word) == Some("refused") => Error::Options(refusal(reason)),
-            _ => self.failed(show(reply, 200)),
+            _ => self.helper.failed(COUNT, show(reply, 200)),
         }
-    }
-
-    fn failed(&self, reason: String) -> Error {
-        self.helper.failed("the count of calls", reason)
     }
 }
 
@@ -300,6 +293,7 @@ fn name(module: &Term, function: &Term, arity: &Term) -> Option<String> {
 
 fn calls(reply: &Term) -> Option<Calls> {
     let [_, functions, processes, blocks, ended, tree, bursts, anew] = exactly(as_tuple(reply)?)?;
+    let [traced, messages, ms, why] = exactly(as_tuple(bursts)?)?;
     Some(Calls {
         functions: rows(functions, |row| match row {
             [module, function, arity, calls, own, processes] => Some(FunctionCost {
@@ -323,14 +317,11 @@ fn calls(reply: &Term) -> Option<Calls> {
         blocks: rows(blocks, block)?,
         ended: Ended::read(ended)?,
         tree: tree::read(tree)?,
-        bursts: match as_tuple(bursts)? {
-            [processes, messages, ms, ended] => Bursts {
-                processes: number(processes)?,
-                messages: number(messages)?,
-                duration: Duration::from_millis(number(ms)?),
-                ended: Ended::read(ended),
-            },
-            _ => return None,
+        bursts: Bursts {
+            processes: number(traced)?,
+            messages: number(messages)?,
+            duration: Duration::from_millis(number(ms)?),
+            ended: Ended::read(why),
         },
         loaded_anew: as_texts(anew)?,
     })

@@ -411,9 +411,14 @@ fn progress(reply: &Term) -> Option<RootProgress> {
 
 /// Waits for a worker's answer.
 pub(crate) fn answer(helper: &Helper, worker: &Worker, request: &str, what: &str) -> Result<Term, Error> {
-    let reason = match helper.ask(worker, atom(request), ANSWER)? {
+    told(helper, helper.ask(worker, atom(request), ANSWER)?, what, "it did not answer in time")
+}
+
+/// A worker's reply; `silent` says why there is none where nothing came in time.
+pub(super) fn told(helper: &Helper, answer: Answer, what: &str, silent: &str) -> Result<Term, Error> {
+    let reason = match answer {
         Answer::Reply(reply) => return Ok(reply),
-        Answer::Silent => "it did not answer in time".to_owned(),
+        Answer::Silent => silent.to_owned(),
         Answer::Ended => "it was stopped".to_owned(),
         Answer::Failed(reason) => reason,
     };

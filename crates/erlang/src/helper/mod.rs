@@ -411,15 +411,14 @@ pub(crate) fn unsigned(value: i128) -> u64 {
     u64::try_from(value.max(0)).unwrap_or(u64::MAX)
 }
 
-/// The failure where something of this name, for which we waited so long, gave no answer.
-pub(crate) fn no_answer(helper: &Helper, answer: Answer, what: &str, after: Duration) -> Error {
-    match answer {
+/// The reply of what has this name; an error where it gave none, for which we waited so long.
+pub(crate) fn replied(helper: &Helper, answer: Answer, what: &str, after: Duration) -> Result<Term, Error> {
+    Err(match answer {
+        Answer::Reply(reply) => return Ok(reply),
         Answer::Failed(reason) => helper.failed(what, reason),
         Answer::Ended => helper.failed(what, "it was stopped on the node"),
-        Answer::Silent | Answer::Reply(_) => {
-            Error::Timeout { node: helper.node().name().clone(), what: what.to_owned(), after }
-        }
-    }
+        Answer::Silent => Error::Timeout { node: helper.node().name().clone(), what: what.to_owned(), after },
+    })
 }
 
 /// The failure of an answer in another form than ours.
