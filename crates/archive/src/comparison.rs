@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::files::{read_json, replace_json};
+use crate::files::{read_json, read_json_if_present, replace_json};
 use crate::{Error, PairedRuns, QuantityUnit, file};
 
 /// Bytes of a `comparison.json` that are read.
@@ -281,9 +281,6 @@ impl Comparison {
     pub const SCHEMA: &'static str = "bellows.comparison/1";
 
     /// Reads the file of a folder of runs in pairs.
-    ///
-    /// # Errors
-    /// Where it is missing, or cannot be read.
     pub fn read(dir: &Path) -> Result<Self, Error> {
         let path = dir.join(file::COMPARISON);
         let mut read: Self = read_json(&path, LARGEST)?;
@@ -300,9 +297,6 @@ impl Comparison {
     }
 
     /// Writes the file, and that of the stacks, into a folder of runs in pairs, at once or not at all.
-    ///
-    /// # Errors
-    /// Where it cannot be written.
     pub fn write(&self, dir: &Path) -> Result<(), Error> {
         ComparedStacks::write(self.stacks.as_ref(), dir)?;
         replace_json(dir.join(file::COMPARISON), self)
@@ -415,15 +409,9 @@ impl ComparedStacks {
     }
 
     /// Reads those of a folder of runs in pairs; `None` where it has none.
-    ///
-    /// # Errors
-    /// Where they cannot be read.
     pub(crate) fn read(dir: &Path) -> Result<Option<Self>, Error> {
         let path = dir.join(file::COMPARED_STACKS);
-        if !path.exists() {
-            return Ok(None);
-        }
-        let read: Self = read_json(&path, LARGEST_STACKS)?;
+        let Some(read) = read_json_if_present::<Self>(&path, LARGEST_STACKS)? else { return Ok(None) };
         if read.schema != Self::SCHEMA || !read.is_consistent() {
             let cause = format!("it is not a {} with callers before callees", Self::SCHEMA);
             return Err(Error::Damaged { path, cause });
@@ -480,6 +468,16 @@ impl CostChange {
 mod tests {
     use super::*;
 
+    /// Stacks of one frame, with this caller.
+    fn stacks(parent: Option<u32>) -> Option<ComparedStacks> {
+        Some(ComparedStacks {
+            schema: ComparedStacks::SCHEMA.to_owned(),
+            names: vec![ComparedName::default()],
+            frames: vec![ComparedFrame { parent, ..ComparedFrame::default() }],
+            ..ComparedStacks::default()
+        })
+    }
+
     #[test]
     fn what_is_written_is_read_and_a_value_for_each_run_is_expected() {
         let dir = tempfile::tempdir().unwrap();
@@ -495,12 +493,7 @@ mod tests {
                 b: vec![1.5, 2.5],
                 ..ComparedFigure::default()
             }],
-            stacks: Some(ComparedStacks {
-                schema: ComparedStacks::SCHEMA.to_owned(),
-                names: vec![ComparedName::default()],
-                frames: vec![ComparedFrame::default()],
-                ..ComparedStacks::default()
-            }),
+            stacks: stacks(None),
             ..Comparison::default()
         };
         of.write(dir.path()).unwrap();
@@ -510,12 +503,7 @@ mod tests {
         of.write(dir.path()).unwrap();
         assert_eq!(Comparison::read(dir.path()).unwrap(), of);
         // A frame that stands before its caller is none.
-        of.stacks = Some(ComparedStacks {
-            schema: ComparedStacks::SCHEMA.to_owned(),
-            names: vec![ComparedName::default()],
-            frames: vec![ComparedFrame { parent: Some(0), ..ComparedFrame::default() }],
-            ..ComparedStacks::default()
-        });
+        of.stacks = stacks(Some(0));
         of.write(dir.path()).unwrap();
         let told = Comparison::read(dir.path()).expect_err("a frame that calls itself");
         assert!(told.to_string().contains("callers before"), "{told}");

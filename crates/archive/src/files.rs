@@ -23,11 +23,18 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: &Path, most: u64) -> Result<T
     serde_json::from_slice(&text).map_err(|error| Error::Damaged { path: path.to_owned(), cause: error.to_string() })
 }
 
+/// The value of such a file where it is there.
+pub(crate) fn read_json_if_present<T: DeserializeOwned>(path: &Path, most: u64) -> Result<Option<T>, Error> {
+    match read_json(path, most) {
+        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+        read => read.map(Some),
+    }
+}
+
 /// Writes a value as JSON, at once or not at all.
 pub(crate) fn replace_json(path: PathBuf, value: &impl Serialize) -> Result<(), Error> {
     let text = serde_json::to_vec_pretty(value).map_err(io::Error::from);
-    let written = text.and_then(|text| replace_file(&path, &text));
-    written.map_err(|source| Error::Io { action: "write", path, source })
+    text.and_then(|text| replace_file(&path, &text)).map_err(|source| Error::Io { action: "write", path, source })
 }
 
 /// A file that grows by whole lines, opened when the first arrives.

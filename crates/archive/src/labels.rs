@@ -8,10 +8,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::where_present;
-use crate::files::RunLock;
+use crate::files::{RunLock, read_json_if_present};
 use crate::{Error, file};
-use stacks::{bounded, replace_file};
+use stacks::replace_file;
 
 /// Bytes of a `labels.json` that are read.
 const LARGEST: u64 = 256 << 10;
@@ -38,10 +37,7 @@ impl Labels {
         self.note.is_none() && self.tags.is_empty()
     }
 
-    /// A note, without the blanks around it.
-    ///
-    /// # Errors
-    /// Where it is longer than a note may be.
+    /// A note, without the blanks around it. An error where it is longer than a note may be.
     pub fn note_of(text: &str) -> Result<String, String> {
         if text.chars().count() > LONGEST_NOTE {
             return Err(format!("a note has at most {LONGEST_NOTE} characters"));
@@ -50,9 +46,6 @@ impl Labels {
     }
 
     /// Whether a run can have them.
-    ///
-    /// # Errors
-    /// Where there are too many tags.
     pub fn check(&self) -> Result<(), String> {
         if self.tags.len() > MOST_TAGS {
             return Err(format!("a run has at most {MOST_TAGS} tags"));
@@ -61,19 +54,11 @@ impl Labels {
     }
 
     /// The labels of a run folder; empty where it has none.
-    ///
-    /// # Errors
-    /// Where there are some and they cannot be read.
     pub fn read(dir: &Path) -> Result<Self, Error> {
-        let path = dir.join(file::LABELS);
-        let Some(text) = where_present(bounded::read(&path, LARGEST), &path)? else { return Ok(Self::default()) };
-        serde_json::from_slice(&text).map_err(|e| Error::Damaged { path, cause: e.to_string() })
+        Ok(read_json_if_present(&dir.join(file::LABELS), LARGEST)?.unwrap_or_default())
     }
 
-    /// Puts these labels in the place of a run folder's.
-    ///
-    /// # Errors
-    /// Where there are too many, and where they cannot be written; those that were there stay.
+    /// Puts these labels in the place of a run folder's. Where they cannot be written, those that were there stay.
     pub fn write(&self, dir: &Path) -> Result<(), Error> {
         let path = dir.join(file::LABELS);
         let failed = |source| Error::Io { action: "write", path: path.clone(), source };

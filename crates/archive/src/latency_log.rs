@@ -162,10 +162,7 @@ impl LogTag {
 
 impl LatencyLog {
     /// Reads a log, also one in gzip. `unit` is for logs that do not name theirs. A cut-off last line is skipped and
-    /// noted.
-    ///
-    /// # Errors
-    /// Where it cannot be read, is no such log, or holds nothing but warm-up.
+    /// noted. An error where it is no such log, or holds nothing but warm-up.
     pub fn read(path: &Path, unit: Option<LogUnit>) -> Result<Self, Problem> {
         let failed = |source: io::Error| read_problem(path, &source);
         let file = bounded::open(path).map_err(failed)?;
@@ -182,9 +179,6 @@ impl LatencyLog {
     }
 
     /// Reads a log in memory.
-    ///
-    /// # Errors
-    /// As [`LatencyLog::read`].
     pub fn parse(name: &str, lines: &mut dyn BufRead, unit: Option<LogUnit>) -> Result<Self, Problem> {
         let mut reading = LogReading::default();
         reading.read(name, lines)?;
@@ -246,7 +240,8 @@ struct ReadTag {
 
 /// One interval.
 struct LogInterval<'a> {
-    tag: Option<&'a str>,
+    /// Empty where there is none.
+    tag: &'a str,
     start: f64,
     length: f64,
     histogram: Histogram<u64>,
@@ -338,10 +333,9 @@ impl LogReading {
 
     /// Adds an interval; an error where it does not fit.
     fn add(&mut self, name: &str, of: &LogInterval<'_>) -> Result<Option<String>, Problem> {
-        let (raw, is_warmup) = without_warmup(of.tag.unwrap_or_default());
+        let (raw, is_warmup) = without_warmup(of.tag);
         let key = key_of(raw);
-        self.is_artemis =
-            (self.intervals == 0 || self.is_artemis) && of.tag.is_some() && ARTEMIS.iter().any(|it| it.0 == key);
+        self.is_artemis = (self.intervals == 0 || self.is_artemis) && ARTEMIS.iter().any(|it| it.0 == key);
         self.intervals += 1;
         if is_warmup && self.part != LogPart::Measured {
             return Ok(None);
@@ -425,8 +419,7 @@ impl LogReading {
         };
         let mut tags = Vec::new();
         for tag in self.tags {
-            let artemis = ARTEMIS.iter().find(|it| is_artemis && it.0 == tag.key);
-            let metric = artemis.map(|it| it.1);
+            let metric = ARTEMIS.iter().find(|it| is_artemis && it.0 == tag.key).map(|it| it.1);
             match metric.or_else(|| Metric::named(&tag.key, MetricKind::Histogram)) {
                 Some(metric) => tags.push(tag.told(metric, unit.ns())),
                 None => self.notes.push(format!("the tag {} is left out: there are too many different ones", tag.key)),
@@ -523,11 +516,8 @@ fn seconds_after(mark: &str, comment: &str) -> Option<f64> {
 /// Reads a line with an interval; an error where it is none.
 fn interval(line: &str) -> Result<LogInterval<'_>, String> {
     let (tag, rest) = match line.strip_prefix("Tag=") {
-        Some(tagged) => {
-            let (tag, rest) = tagged.split_once(',').ok_or("nothing follows its tag")?;
-            (Some(tag.trim()), rest)
-        }
-        None => (None, line),
+        Some(tagged) => tagged.split_once(',').ok_or("nothing follows its tag")?,
+        None => ("", line),
     };
     let fields: Vec<&str> = rest.split(',').map(str::trim).collect();
     let [start, length, _largest, encoded] = fields.as_slice() else {
@@ -545,7 +535,7 @@ fn interval(line: &str) -> Result<LogInterval<'_>, String> {
         return Err(format!("an interval of {length:?} s from {start:?} is invalid"));
     }
     let bytes = STANDARD.decode(encoded).map_err(|e| format!("base64: {e}"))?;
-    Ok(LogInterval { tag, start, length, histogram: histogram_decode::decode(&bytes)? })
+    Ok(LogInterval { tag: tag.trim(), start, length, histogram: histogram_decode::decode(&bytes)? })
 }
 
 /// A tag without its mark of the warm-up, and whether it had one.

@@ -81,7 +81,7 @@ pub use summary::{
     ObserverRow, ObserverTable, PageCpu, PerMessage, ProfilingBlock, ProgramSummary, QuantityUnit, RequestedSummary,
     RequestedWindow, RequirementOutcome, Rss, RunSummary, ScenarioSummary, ScrapedPage, Throughput,
 };
-pub use traces::{LookSpan, SlowestCalls, TraceSummary, TracedCall, read_slowest_calls};
+pub use traces::{LookSpan, TraceSummary, TracedCall, read_slowest_calls};
 pub use verdict::{Awaited, Busy, Cause, Lateness, LimitedBy, Reason, Verdict};
 pub use writer::{RunWriter, sanitised};
 

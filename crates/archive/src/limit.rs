@@ -153,8 +153,7 @@ impl LimitTrial {
 impl LimitTrials {
     /// The only, untold objective against the lowest tried rate. Lower rates tell less, so that none is tried.
     pub fn untold(&self) -> Option<&RequirementOutcome> {
-        let rates = self.trials.iter().map(|it| it.rate);
-        let lowest = rates.fold(f64::INFINITY, f64::min);
+        let lowest = self.trials.iter().map(|it| it.rate).fold(f64::INFINITY, f64::min);
         let mut at = self.trials.iter().filter(|it| it.rate == lowest);
         let has_held = at.clone().any(|it| it.outcome == LimitOutcome::Held);
         at.find_map(LimitTrial::untold).filter(|_| !has_held)
@@ -171,8 +170,7 @@ impl LimitTrials {
     /// Warnings that put each trial, or each run with a number of clients, in doubt, in the order of time.
     pub fn cautions(&self) -> impl Iterator<Item = &[Warning]> {
         let scaled = self.scale.iter().flat_map(|it| &it.runs);
-        let trials = self.trials.iter().map(|it| it.cautions.as_slice());
-        trials.chain(scaled.map(|it| it.cautions.as_slice()))
+        self.trials.iter().map(|it| it.cautions.as_slice()).chain(scaled.map(|it| it.cautions.as_slice()))
     }
 
     /// Whether a number that the answer rests on must not be used: of a trial that held, or of any run with a number of
@@ -181,8 +179,7 @@ impl LimitTrials {
         let held = |it: &&LimitTrial| it.outcome == LimitOutcome::Held;
         let held = self.trials.iter().filter(held).map(|it| &it.cautions);
         let scaled = self.scale.iter().flat_map(|it| &it.runs);
-        let mut all = held.chain(scaled.map(|it| &it.cautions)).flatten();
-        all.any(|it| it.tier == Tier::Invalid)
+        held.chain(scaled.map(|it| &it.cautions)).flatten().any(|it| it.tier == Tier::Invalid)
     }
 
     /// Name and version of the format.
@@ -191,9 +188,6 @@ impl LimitTrials {
     pub const MOST_TRIALS: u32 = 500;
 
     /// Makes the folder for the trials below the folder of runs.
-    ///
-    /// # Errors
-    /// Where it cannot be made.
     pub fn create_folder(runs_dir: &Path, name: &str, unix_ns: u64) -> Result<PathBuf, Error> {
         new_folder(runs_dir, &format!("limit-{name}"), unix_ns)
     }
@@ -204,9 +198,6 @@ impl LimitTrials {
     }
 
     /// Reads the file of a folder.
-    ///
-    /// # Errors
-    /// Where it is missing, or cannot be read.
     pub fn read(dir: &Path) -> Result<Self, Error> {
         let path = dir.join(file::LIMIT);
         let damaged = |cause: &str| Error::Damaged { path: path.clone(), cause: cause.to_owned() };
@@ -228,9 +219,6 @@ impl LimitTrials {
     }
 
     /// Writes the file, at once or not at all.
-    ///
-    /// # Errors
-    /// Where it cannot be written.
     pub fn write(&self, dir: &Path) -> Result<(), Error> {
         replace_json(dir.join(file::LIMIT), self)
     }

@@ -53,7 +53,7 @@ impl RunEntry {
     pub fn state(&self) -> Option<&'static str> {
         match self.record.as_ref().ok()?.state {
             RunState::Running if self.active => Some("running"),
-            state => Some(state.as_str()),
+            state => Some(state.name()),
         }
     }
 
@@ -61,8 +61,7 @@ impl RunEntry {
     pub fn requirements(&self) -> Option<&'static str> {
         let all = &self.record.as_ref().ok()?.summary.as_ref()?.requirements;
         let outcomes = [(Some(false), "missed"), (None, "unknown"), (Some(true), "met")];
-        let mut found = outcomes.into_iter().filter(|(met, _)| all.iter().any(|it| it.met == *met));
-        found.next().map(|(_, word)| word)
+        outcomes.into_iter().find(|(met, _)| all.iter().any(|it| it.met == *met)).map(|(_, word)| word)
     }
 
     /// Seconds from the origin to the end of the last phase; `None` where none has ended.
@@ -113,9 +112,6 @@ impl FolderKind {
 
 /// The runs in a folder, newest first; folders that cannot be read are among them, and so are the runs of folders that
 /// hold [several](FolderKind). A missing folder holds no runs. Only `run.json` and `labels.json` of each are read.
-///
-/// # Errors
-/// Where the folder exists and cannot be read.
 pub fn list_runs(runs_dir: &Path) -> Result<Vec<RunEntry>, Error> {
     let mut entries = Vec::new();
     for dir in folders(runs_dir)? {
@@ -132,9 +128,6 @@ pub fn list_runs(runs_dir: &Path) -> Result<Vec<RunEntry>, Error> {
 }
 
 /// The folders of several runs in a folder of runs, with their kinds.
-///
-/// # Errors
-/// As [`list_runs`].
 pub fn folders_of_runs(runs_dir: &Path) -> Result<Vec<(PathBuf, FolderKind)>, Error> {
     Ok(folders(runs_dir)?.into_iter().filter_map(|dir| FolderKind::of(&dir).map(|kind| (dir, kind))).collect())
 }

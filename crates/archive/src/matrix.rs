@@ -81,10 +81,7 @@ impl PairedMatrix {
         dir.join(file::MATRIX).symlink_metadata().is_ok_and(|it| it.is_file())
     }
 
-    /// Reads the plan of a folder: a matrix, or runs in pairs that stand alone.
-    ///
-    /// # Errors
-    /// Where it holds neither, or that cannot be read.
+    /// Reads the plan of a folder: a matrix, or runs in pairs that stand alone. An error where it holds neither.
     pub fn read(dir: &Path) -> Result<Self, Error> {
         if !Self::is_in(dir) {
             let alone = PairedRuns::read(dir)?;
@@ -112,9 +109,6 @@ impl PairedMatrix {
     }
 
     /// Writes the file, at once or not at all.
-    ///
-    /// # Errors
-    /// Where it cannot be written.
     pub fn write(&self, dir: &Path) -> Result<(), Error> {
         replace_json(dir.join(file::MATRIX), self)
     }
@@ -141,10 +135,7 @@ pub fn short_names(keys: &[MatrixKey]) -> Vec<&str> {
     let last = |key: &'_ MatrixKey| key.key.rfind('.').map_or(0, |dot| dot + 1);
     let short: Vec<&str> = keys.iter().map(|key| key.key.get(last(key)..).unwrap_or(&key.key)).collect();
     let is_alone = |name: &&str| short.iter().filter(|other| *other == name).count() == 1;
-    match short.iter().all(is_alone) {
-        true => short,
-        false => keys.iter().map(|key| key.key.as_str()).collect(),
-    }
+    if short.iter().all(is_alone) { short } else { keys.iter().map(|key| key.key.as_str()).collect() }
 }
 
 /// Decisions on all cells.
@@ -188,10 +179,8 @@ impl ComparedMatrix {
         }
     }
 
-    /// Reads the comparisons of a folder's cells.
-    ///
-    /// # Errors
-    /// Where the folder holds no runs in pairs, or nothing was decided of any cell.
+    /// Reads the comparisons of a folder's cells. An error where it holds no runs in pairs, or nothing was decided of
+    /// any.
     pub fn read(dir: &Path) -> Result<Self, Error> {
         let plan = PairedMatrix::read(dir)?;
         let mut first = None;
@@ -309,8 +298,7 @@ mod tests {
         let mut evil = matrix;
         evil.cells[1].folder = "../x".into();
         evil.write(dir.path()).unwrap();
-        let told = PairedMatrix::read(dir.path()).expect_err("a path");
-        assert!(told.to_string().contains("../x"), "{told}");
+        testkit::assert_has(PairedMatrix::read(dir.path()).expect_err("a path").to_string(), ["../x"]);
     }
 
     #[test]

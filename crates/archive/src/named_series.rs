@@ -20,25 +20,27 @@ const MOST_VALUES: usize = 15_000_000;
 /// Bytes that a line may have: the values of all series.
 const LONGEST_LINE: u64 = 1 << 20;
 
-/// Unit of a value, spelled alike in JSON and in texts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SeriesUnit {
-    /// A number of things.
-    #[default]
-    Count,
-    /// Things per second.
-    PerSecond,
-    /// Bytes, as they are now.
-    Bytes,
-    /// Bytes per second.
-    BytesPerSecond,
-    /// Cores that were busy: CPU time divided by elapsed time.
-    Cores,
-    /// A share of time or of a whole, 0 to 1.
-    Share,
-    /// Seconds, as they are now.
-    Seconds,
+measure::named! {
+    /// Unit of a value, spelled alike in JSON and in texts.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum SeriesUnit {
+        /// A number of things.
+        #[default]
+        Count = "",
+        /// Things per second.
+        PerSecond = "1/s",
+        /// Bytes, as they are now.
+        Bytes = "B",
+        /// Bytes per second.
+        BytesPerSecond = "B/s",
+        /// Cores that were busy: CPU time divided by elapsed time.
+        Cores = "cores",
+        /// A share of time or of a whole, 0 to 1.
+        Share = "share",
+        /// Seconds, as they are now.
+        Seconds = "s",
+    }
 }
 
 impl SeriesUnit {
@@ -50,15 +52,7 @@ impl SeriesUnit {
 
 impl fmt::Display for SeriesUnit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Count => "",
-            Self::PerSecond => "1/s",
-            Self::Bytes => "B",
-            Self::BytesPerSecond => "B/s",
-            Self::Cores => "cores",
-            Self::Share => "share",
-            Self::Seconds => "s",
-        })
+        f.write_str(self.name())
     }
 }
 
@@ -183,9 +177,6 @@ pub struct NamedPoint {
 }
 
 /// Reads the named series of a run folder, in the order of definition; none where it has none. Bad lines are skipped.
-///
-/// # Errors
-/// Where the file exists and cannot be read.
 pub fn read_named_series(dir: &Path) -> Result<Vec<NamedSeries>, Error> {
     let mut read = Reading::default();
     each_line(&dir.join(file::METRICS), LONGEST_LINE, |line| {

@@ -31,27 +31,18 @@ enum Statistic {
     Max,
 }
 
-/// A figure of the requests of a probe.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum RequestFigure {
-    Rate,
-    Achieved,
-    /// Also of a scraped page.
-    Failed,
+measure::named! {
+    /// A figure of the requests of a probe; its name stands behind that of a probe or a page.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum RequestFigure {
+        Rate = "requests rate",
+        Achieved = "requests achieved",
+        /// Also of a scraped page.
+        Failed = "failed",
+    }
 }
 
 impl RequestFigure {
-    const ALL: [Self; 3] = [Self::Rate, Self::Achieved, Self::Failed];
-
-    /// Its name behind that of a probe or a page.
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Rate => "requests rate",
-            Self::Achieved => "requests achieved",
-            Self::Failed => "failed",
-        }
-    }
-
     /// Its name where no probe is named: that of one of [`FIGURES`].
     const fn of_all(self) -> &'static str {
         match self {
@@ -192,8 +183,7 @@ fn message_rate(summary: &RunSummary, of: fn(&MessageFlow) -> Throughput) -> Obs
 
 /// A figure of churn, of which a run has one at most.
 fn of_churn(summary: &RunSummary, of: fn(&ScenarioSummary) -> Observed) -> Observed {
-    let churn = summary.others().find(|(_, it)| it.role == ScenarioRole::Broker);
-    churn.map_or(Err(NO_OPERATIONS), |(_, it)| of(it))
+    summary.others().find(|(_, it)| it.role == ScenarioRole::Broker).map_or(Err(NO_OPERATIONS), |(_, it)| of(it))
 }
 
 /// Share of its requested operations that a scenario began.
@@ -419,18 +409,12 @@ impl Quantity {
         (requested(summary).iter().filter(|it| it.probe.is_some()).count() > 1).then_some(probe)
     }
 
-    /// Its value in a run; of percentiles, those that a summary holds.
-    ///
-    /// # Errors
-    /// Why it cannot be told.
+    /// Its value in a run; of percentiles, those that a summary holds. An error says why it cannot be told.
     pub fn of(&self, summary: &RunSummary) -> Result<f64, &'static str> {
         self.in_run(summary, &Recorder::new())
     }
 
-    /// Its value in a run; every percentile from the recorded histograms.
-    ///
-    /// # Errors
-    /// Why it cannot be told.
+    /// Its value in a run; every percentile from the recorded histograms. An error says why it cannot be told.
     pub fn in_run(&self, summary: &RunSummary, recorded: &Recorder) -> Result<f64, &'static str> {
         match &self.0 {
             Which::Latency(metric, statistic) => {
@@ -454,20 +438,14 @@ impl Quantity {
     }
 
     /// Its value in one second of a run, with the second's histograms. Whether the run had messages of its own tells a
-    /// rate of 0 from none.
-    ///
-    /// # Errors
-    /// Why it cannot be told.
+    /// rate of 0 from none. An error says why it cannot be told.
     pub fn in_second(&self, point: &SeriesPoint, recorded: &Recorder, has_messages: bool) -> Result<f64, &'static str> {
         match &self.0 {
             Which::Latency(metric, statistic) => latency(point.latencies(), recorded, &plain_name(metric), *statistic),
             Which::Requests(..) => Err(OF_WHOLE_RUN),
             Which::Figure(index) => match FIGURES.get(*index) {
                 Some(figure) if !has_messages && RATES.contains(&figure.name) => Err(NO_FLOW),
-                figure => {
-                    let in_second = figure.and_then(|figure| figure.in_second);
-                    in_second.map_or(Err(OF_WHOLE_RUN), |of| of(point))
-                }
+                figure => figure.and_then(|figure| figure.in_second).map_or(Err(OF_WHOLE_RUN), |of| of(point)),
             },
         }
     }
@@ -504,8 +482,7 @@ impl FromStr for Quantity {
 /// Name of a metric for comparisons: `end-to-end`, `end_to_end` and `End to end` are one.
 pub fn plain_name(name: &str) -> String {
     let words = name.split(|c: char| c.is_whitespace() || c == '-' || c == '_');
-    let words = words.filter(|word| !word.is_empty()).map(str::to_lowercase);
-    words.collect::<Vec<_>>().join(" ")
+    words.filter(|word| !word.is_empty()).map(str::to_lowercase).collect::<Vec<_>>().join(" ")
 }
 
 /// A statistic of the time of a page, of which a summary is all that is kept.

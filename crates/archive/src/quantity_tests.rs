@@ -44,6 +44,10 @@ fn whole(role: ScenarioRole) -> RunSummary {
     summary
 }
 
+fn read(text: &str) -> Quantity {
+    text.parse().expect("a figure")
+}
+
 fn names(of: Vec<Quantity>) -> String {
     let names: Vec<String> = of.iter().map(Quantity::name).collect();
     names.join(", ")
@@ -73,7 +77,6 @@ fn few_figures_are_decided_and_what_came_to_harm_is_among_them() {
 
 #[test]
 fn of_several_probes_the_worst_decides_and_is_named() {
-    let read = |text: &str| text.parse::<Quantity>().expect("a figure");
     let one = whole(ScenarioRole::Server);
     for text in ["requests rate", "requests failed"] {
         assert_eq!(read(text).decided_by(&one), None, "{text}");
@@ -93,7 +96,6 @@ fn of_several_probes_the_worst_decides_and_is_named() {
 /// A requirement could name one by its latencies alone.
 #[test]
 fn rates_and_counts_of_one_probe_go_by_its_name() {
-    let read = |text: &str| text.parse::<Quantity>().expect("a figure");
     let mut summary = whole(ScenarioRole::Server);
     let mut shop = summary.scenarios["other"].clone();
     shop.rate = 7.0;
@@ -125,7 +127,7 @@ fn rates_and_counts_of_one_probe_go_by_its_name() {
 
 #[test]
 fn a_watcher_is_no_load_and_a_probe_no_churn() {
-    let cycles: Quantity = "cycles rate".parse().expect("a figure");
+    let cycles = read("cycles rate");
     for (role, churned) in [
         (ScenarioRole::Broker, Ok(1.0)),
         (ScenarioRole::Server, Err(NO_OPERATIONS)),
@@ -146,7 +148,7 @@ fn a_watcher_is_no_load_and_a_probe_no_churn() {
 
 #[test]
 fn a_trace_does_not_hide_the_cpu_of_a_message_in_a_second() {
-    let cpu: Quantity = "broker cpu".parse().expect("a figure");
+    let cpu = read("broker cpu");
     for (beside, known) in [("trace_publish", Ok(1e6)), ("churn", Err(NO_CPU))] {
         let mut point = SeriesPoint {
             dt: 1.0,
@@ -165,7 +167,7 @@ fn rates_of_messages_that_nobody_saw_are_unknown() {
     let mut summary = whole(ScenarioRole::Server);
     summary.scenarios.remove(MESSAGES);
     for name in RATES {
-        let rate: Quantity = name.parse().expect("a figure");
+        let rate = read(name);
         assert_eq!(rate.of(&summary), Err(NO_FLOW), "{name}");
         let second = SeriesPoint { dt: 1.0, ..SeriesPoint::default() };
         let of = |has| rate.in_second(&second, &Recorder::new(), has);
@@ -174,18 +176,12 @@ fn rates_of_messages_that_nobody_saw_are_unknown() {
     }
     // Consumers that got nothing received 0/s.
     *summary.flow_mut() = MessageFlow::default();
-    let received: Quantity = "received rate".parse().expect("a figure");
-    assert_eq!(received.of(&summary), Ok(0.0));
+    assert_eq!(read("received rate").of(&summary), Ok(0.0));
 }
 
 #[test]
 fn figures_of_harm_count_failures_and_others_do_not() {
-    let harm = FIGURES
-        .iter()
-        .filter(|it| Quantity::is_harm(it.name))
-        .map(|it| it.name.parse())
-        .collect::<Result<Vec<Quantity>, _>>()
-        .unwrap();
+    let harm: Vec<Quantity> = FIGURES.iter().filter(|it| Quantity::is_harm(it.name)).map(|it| read(it.name)).collect();
     assert!(harm.iter().all(Quantity::counts_failures));
     assert_eq!(names(harm), "lost, duplicated, reordered, corrupt, returned, refused");
 }

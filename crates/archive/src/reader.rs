@@ -34,10 +34,7 @@ pub struct RunReader {
 }
 
 impl RunReader {
-    /// Reads a run folder.
-    ///
-    /// # Errors
-    /// Where the folder cannot be read, is no run, or was written by another version.
+    /// Reads a run folder. An error where it is no run, or was written by another version.
     pub fn open(dir: &Path) -> Result<Self, Error> {
         // Tells a folder that is not there from one that is no run.
         fs::read_dir(dir).map_err(|source| io_error("read", dir, source))?;
@@ -64,17 +61,11 @@ impl RunReader {
     }
 
     /// The whole histograms of every second, read one by one.
-    ///
-    /// # Errors
-    /// Where `latency.hlog` exists and cannot be read.
     pub fn histograms(&self) -> Result<HistogramLog, Error> {
         HistogramLog::open(&self.dir)
     }
 
     /// The tenths of a second, read one by one, where there are some.
-    ///
-    /// # Errors
-    /// Where `slices.jsonl` exists and cannot be read.
     pub fn slices(&self) -> Result<SliceLog, Error> {
         SliceLog::open(&self.dir)
     }
@@ -89,9 +80,6 @@ impl RunReader {
     }
 
     /// The histograms of all that was due in a phase, added up.
-    ///
-    /// # Errors
-    /// Where `latency.hlog` exists and cannot be read.
     pub fn merged(&self, phase: Phase) -> Result<Recorder, Error> {
         let mut sum = Recorder::new();
         for record in self.histograms()? {
@@ -104,9 +92,6 @@ impl RunReader {
     }
 
     /// Latencies of the measured phase in slices of a second or more.
-    ///
-    /// # Errors
-    /// Where `latency.hlog` exists and cannot be read.
     pub fn latency_slices(&self) -> Result<BTreeMap<Metric, LatencySlices>, Error> {
         let mut all: BTreeMap<Metric, LatencySlices> = BTreeMap::new();
         for record in self.histograms()? {
@@ -118,9 +103,6 @@ impl RunReader {
     }
 
     /// The run's profile, by line where lines are known, as far as it was written; `None` where there is none.
-    ///
-    /// # Errors
-    /// Where there is one and it cannot be read.
     pub fn profile(&self) -> Result<Option<Profile>, ProfileError> {
         match Profile::open_with_lines(&FORMATS, &self.dir, None) {
             Ok(mut profile) => {

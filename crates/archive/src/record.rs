@@ -7,31 +7,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::{LookSpan, RunSummary, Warning};
 
-/// How far a run got.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
-#[serde(rename_all = "snake_case")]
-pub enum RunState {
-    /// In progress, or cut off: nothing was written after the last second of the series.
-    #[default]
-    Running,
-    /// Ended as planned.
-    Complete,
-    /// Stopped by the user; earlier measurements are valid.
-    Interrupted,
-    /// Ended by an error, which stands in [`RunRecord::error`].
-    Failed,
-}
-
-impl RunState {
-    /// The state for people. A run without a recorded end may go on, or was cut off.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Running => "unfinished",
-            Self::Complete => "complete",
-            Self::Interrupted => "interrupted",
-            Self::Failed => "failed",
-        }
+measure::named! {
+    /// How far a run got.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+    #[serde(rename_all = "snake_case")]
+    pub enum RunState {
+        /// In progress, or cut off: nothing was written after the last second of the series.
+        #[default]
+        Running = "unfinished",
+        /// Ended as planned.
+        Complete = "complete",
+        /// Stopped by the user; earlier measurements are valid.
+        Interrupted = "interrupted",
+        /// Ended by an error, which stands in [`RunRecord::error`].
+        Failed = "failed",
     }
 }
 

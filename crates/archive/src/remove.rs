@@ -36,9 +36,6 @@ pub struct Removable {
 
 impl Removable {
     /// Checks that a folder may be removed: no link, only files of a run, and no writer; with tags only if `tagged`.
-    ///
-    /// # Errors
-    /// Where it may not.
     pub fn find(dir: &Path, tagged: bool) -> Result<Self, Error> {
         let failed = |source| Error::Io { action: "remove", path: dir.to_path_buf(), source };
         let refused = |why: &str| failed(io::Error::other(why.to_owned()));
@@ -70,9 +67,6 @@ impl Removable {
     }
 
     /// Removes it.
-    ///
-    /// # Errors
-    /// Where a file or the folder cannot be removed.
     pub fn remove(self) -> Result<(), Error> {
         let failed = |path: &Path, source| Error::Io { action: "remove", path: path.to_path_buf(), source };
         for path in &self.files {
@@ -146,6 +140,14 @@ mod tests {
 
     const NAME: &str = "2026-11-22T00-00-00Z-demo-abcd";
 
+    /// A run's folder with its first file.
+    fn run(runs: &Path, series: &str) -> PathBuf {
+        let run = runs.join(NAME);
+        fs::create_dir(&run).unwrap();
+        fs::write(run.join(file::SERIES), series).unwrap();
+        run
+    }
+
     fn remove(dir: &Path) -> Result<(), Error> {
         Removable::find(dir, false)?.remove()
     }
@@ -153,10 +155,10 @@ mod tests {
     #[test]
     fn only_runs_that_have_ended_are_removed() {
         let dir = tempfile::tempdir().unwrap();
-        let run = dir.path().join(NAME);
-        fs::create_dir(&run).unwrap();
-        assert!(matches!(remove(&run), Err(Error::NotARun { .. })));
-        fs::write(run.join(file::SERIES), "12345").unwrap();
+        let run = run(dir.path(), "12345");
+        let empty = dir.path().join("2026-11-22T00-00-00Z-empty-abcd");
+        fs::create_dir(&empty).unwrap();
+        assert!(matches!(remove(&empty), Err(Error::NotARun { .. })));
         fs::write(run.join(".run.json.0123456789abcdef.tmp"), "{").unwrap();
         assert_eq!(folder_bytes(&run), 6);
         // Files of several events.
@@ -166,8 +168,7 @@ mod tests {
 
         let held = RunLock::take(&run);
         assert!(is_active(&run));
-        let refused = remove(&run).unwrap_err();
-        assert!(refused.to_string().contains("has not ended"), "{refused}");
+        testkit::assert_has(remove(&run).unwrap_err().to_string(), ["has not ended"]);
         drop(held);
         remove(&run).unwrap();
         assert!(!run.exists());
@@ -177,9 +178,7 @@ mod tests {
     #[test]
     fn links_are_never_followed() {
         let dir = tempfile::tempdir().unwrap();
-        let run = dir.path().join(NAME);
-        fs::create_dir(&run).unwrap();
-        fs::write(run.join(file::SERIES), "1").unwrap();
+        let run = run(dir.path(), "1");
         let link = dir.path().join("link");
         symlink(&run, &link).unwrap();
         for path in [link.clone(), link.join(""), link.join("."), run.join("..")] {
@@ -214,9 +213,7 @@ mod tests {
     #[test]
     fn what_has_a_tag_by_now_is_not_removed() {
         let dir = tempfile::tempdir().unwrap();
-        let run = dir.path().join(NAME);
-        fs::create_dir(&run).unwrap();
-        fs::write(run.join(file::SERIES), "1").unwrap();
+        let run = run(dir.path(), "1");
         let labels = Labels { tags: ["base".parse().unwrap()].into(), ..Labels::default() };
         labels.write(&run).unwrap();
         assert!(remove(&run).unwrap_err().to_string().contains("has a tag"));

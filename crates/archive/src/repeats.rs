@@ -1,12 +1,11 @@
 //! Runs of one experiment. `repeats.json` has the figures of consecutive runs and stands in the folder of the last of
 //! them; a history is of months, and tells where a figure changed its level.
 
-use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::files::{read_json, replace_json};
+use crate::files::{read_json_if_present, replace_json};
 use crate::{Error, LeftOut, QuantityUnit, RunState, RunSummary, file};
 
 /// Bytes of a `repeats.json` that are read: those of [`Repeats::MOST_RUNS`].
@@ -87,15 +86,9 @@ impl Repeats {
     pub const LONGEST_NAME: usize = 1_000;
 
     /// Reads a run folder's file; `None` where it has none.
-    ///
-    /// # Errors
-    /// Where there is one that cannot be read.
     pub fn read(dir: &Path) -> Result<Option<Self>, Error> {
         let path = dir.join(file::REPEATS);
-        let read: Self = match read_json(&path, LARGEST) {
-            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
-            read => read?,
-        };
+        let Some(read) = read_json_if_present::<Self>(&path, LARGEST)? else { return Ok(None) };
         if !read.is_plausible() {
             return Err(Error::Damaged { path, cause: "it has too many runs or figures".to_owned() });
         }
@@ -119,9 +112,6 @@ impl Repeats {
     }
 
     /// Writes the file into a run folder, at once or not at all.
-    ///
-    /// # Errors
-    /// Where it cannot be written.
     pub fn write(&self, dir: &Path) -> Result<(), Error> {
         replace_json(dir.join(file::REPEATS), self)
     }
@@ -231,6 +221,10 @@ pub struct HistoryChange {
 mod tests {
     use super::*;
 
+    fn run(id: &str, apart: Vec<String>) -> RepeatedRun {
+        RepeatedRun { id: id.into(), state: RunState::Complete, invalid: false, cautious: true, apart }
+    }
+
     #[test]
     fn repeats_are_written_and_read_and_nothing_half_is_believed() {
         let dir = tempfile::tempdir().unwrap();
@@ -239,13 +233,7 @@ mod tests {
             schema: Repeats::SCHEMA.to_owned(),
             name: "<b>".into(),
             requested: 2,
-            runs: vec![RepeatedRun {
-                id: "a".into(),
-                state: RunState::Complete,
-                invalid: false,
-                cautious: true,
-                apart: vec!["sent rate".into()],
-            }],
+            runs: vec![run("a", vec!["sent rate".into()])],
             figures: vec![RepeatedFigure {
                 name: "sent rate".into(),
                 values: vec![Some(2.5)],
@@ -265,18 +253,11 @@ mod tests {
     #[test]
     fn more_than_repeated_runs_can_hold_is_not_believed() {
         let dir = tempfile::tempdir().unwrap();
-        let run = || RepeatedRun {
-            id: "x".into(),
-            state: RunState::Complete,
-            invalid: false,
-            cautious: false,
-            apart: Vec::new(),
-        };
         let of = |runs: usize, figures: usize, name: usize| Repeats {
             schema: Repeats::SCHEMA.into(),
             name: "n".repeat(name),
             requested: 3,
-            runs: (0..runs).map(|_| run()).collect(),
+            runs: vec![run("x", Vec::new()); runs],
             figures: (0..figures)
                 .map(|_| RepeatedFigure { values: vec![Some(1.0); runs], ..RepeatedFigure::default() })
                 .collect(),

@@ -20,43 +20,33 @@ const PERIOD_EXAMPLE: &str = "write NAME@FROM..TO, such as beam.smp@10:00..11:00
 #[derive(Clone, Debug)]
 pub struct RunFilter(Vec<(Key, Pattern)>);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Key {
-    Id,
-    Name,
-    Broker,
-    State,
-    Requirements,
-    Tag,
-    Note,
-    Recording,
-    Label,
+measure::named! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Key {
+        Id = "id",
+        Name = "name",
+        Broker = "broker",
+        State = "state",
+        Requirements = "requirements",
+        Tag = "tag",
+        Note = "note",
+        Recording = "recording",
+        Label = "label",
+    }
 }
-
-const KEYS: [(&str, Key); 9] = [
-    ("id", Key::Id),
-    ("name", Key::Name),
-    ("broker", Key::Broker),
-    ("state", Key::State),
-    ("requirements", Key::Requirements),
-    ("tag", Key::Tag),
-    ("note", Key::Note),
-    ("recording", Key::Recording),
-    ("label", Key::Label),
-];
 
 impl FromStr for RunFilter {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let terms = text.split_whitespace().map(|term| {
-            let keys = KEYS.map(|(key, _)| key).join(", ");
+            let keys = Key::ALL.map(Key::name).join(", ");
             let (key, pattern) =
                 term.split_once('=').ok_or_else(|| format!("{term:?} is not KEY=PATTERN; keys are {keys}"))?;
-            let known = KEYS.iter().find(|(name, _)| *name == key);
-            let (_, key) = known.ok_or_else(|| format!("no key {key:?}; keys are {keys}"))?;
+            let known = Key::ALL.into_iter().find(|known| known.name() == key);
+            let key = known.ok_or_else(|| format!("no key {key:?}; keys are {keys}"))?;
             let pattern = Pattern::new(pattern).map_err(|e| format!("{pattern:?}: {}", e.msg))?;
-            Ok((*key, pattern))
+            Ok((key, pattern))
         });
         let terms = terms.collect::<Result<Vec<_>, String>>()?;
         if terms.is_empty() {
@@ -93,44 +83,38 @@ fn values(key: Key, entry: &RunEntry) -> Vec<String> {
         Key::Tag => labels.map_or_else(Vec::new, |labels| labels.tags.iter().map(ToString::to_string).collect()),
         Key::Recording => period.map(|it| it.recording.clone()).into_iter().collect(),
         Key::Label => {
-            let labels = period.into_iter().flat_map(|it| &it.labels);
-            labels.map(|(name, value)| format!("{name}={value}")).collect()
+            period.into_iter().flat_map(|it| &it.labels).map(|(name, value)| format!("{name}={value}")).collect()
         }
         Key::Note => labels.and_then(|l| l.note.clone()).into_iter().collect(),
     }
 }
 
-/// Sort order of a list of runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RunOrder {
-    /// Newest first.
-    #[default]
-    Time,
-    /// By name; newest first within a name.
-    Name,
-    /// Highest rate first.
-    Rate,
-    /// Highest 99th percentile first.
-    P99,
-    /// Longest first.
-    Duration,
-    /// Largest first.
-    Size,
+measure::named! {
+    /// Sort order of a list of runs.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum RunOrder {
+        /// Newest first.
+        #[default]
+        Time = "time",
+        /// By name; newest first within a name.
+        Name = "name",
+        /// Highest rate first.
+        Rate = "rate",
+        /// Highest 99th percentile first.
+        P99 = "p99",
+        /// Longest first.
+        Duration = "duration",
+        /// Largest first.
+        Size = "size",
+    }
 }
 
 impl FromStr for RunOrder {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Ok(match text {
-            "time" => Self::Time,
-            "name" => Self::Name,
-            "rate" => Self::Rate,
-            "p99" => Self::P99,
-            "duration" => Self::Duration,
-            "size" => Self::Size,
-            _ => return Err("expected time, name, rate, p99, duration or size".into()),
-        })
+        let known = Self::ALL.into_iter().find(|order| order.name() == text);
+        known.ok_or_else(|| "expected time, name, rate, p99, duration or size".into())
     }
 }
 
@@ -168,9 +152,8 @@ pub struct Retention {
     pub older_than: Option<Duration>,
 }
 
-/// The runs that pruning removes, of runs newest first: those that are neither among the newest nor
-/// young, have no tag, have ended, and can be read. Those in a folder of several runs do not count: a part of them is
-/// no use.
+/// The runs that pruning removes, of runs newest first: those that are neither among the newest nor young, have no tag,
+/// have ended, and can be read. Those in a folder of several runs do not count: a part of them is no use.
 pub fn prunable(entries: &[RunEntry], retention: Retention, now: Timestamp) -> Vec<&RunEntry> {
     let is_over = |entry: &RunEntry, limit: Duration| age(entry, now).is_some_and(|age| age > limit);
     let old = |entry: &RunEntry| retention.older_than.is_none_or(|limit| is_over(entry, limit));
@@ -197,10 +180,8 @@ pub struct PeriodRange {
 }
 
 impl PeriodRange {
-    /// The range that a text means; `None` where it is no such text.
-    ///
-    /// # Errors
-    /// Why it is none, where it looks like one.
+    /// The range that a text means; `None` where it is no such text. An error says why it is none, where it looks like
+    /// one.
     pub fn parse(text: &str, now_unix_ns: u64) -> Option<Result<Self, Refused>> {
         let (name, range) = text.rsplit_once('@')?;
         let (from, to) = range.split_once("..")?;

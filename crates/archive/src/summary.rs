@@ -88,14 +88,12 @@ impl RunSummary {
 
     /// All scenarios: messages first, the others by name.
     pub fn scenarios(&self) -> impl Iterator<Item = (&str, &ScenarioSummary)> {
-        let messages = self.scenarios.get_key_value(MESSAGES).map(|(name, of)| (name.as_str(), of));
-        messages.into_iter().chain(self.others())
+        self.scenarios.get_key_value(MESSAGES).map(|(name, of)| (name.as_str(), of)).into_iter().chain(self.others())
     }
 
     /// All scenarios other than messages.
     pub fn others(&self) -> impl Iterator<Item = (&str, &ScenarioSummary)> {
-        let all = self.scenarios.iter().map(|(name, of)| (name.as_str(), of));
-        all.filter(|(name, _)| *name != MESSAGES)
+        self.scenarios.iter().map(|(name, of)| (name.as_str(), of)).filter(|(name, _)| *name != MESSAGES)
     }
 
     /// Scenarios that load the system; a trace only watches.
@@ -105,8 +103,7 @@ impl RunSummary {
 
     /// The load that stands for the run: the first one that was not idle, else the first.
     pub fn main_load(&self) -> Option<(&str, &ScenarioSummary)> {
-        let working = self.loads().find(|(_, of)| !of.is_idle());
-        working.or_else(|| self.loads().next())
+        self.loads().find(|(_, of)| !of.is_idle()).or_else(|| self.loads().next())
     }
 
     /// Outcome of the messages; empty where the run had no load of them.
@@ -385,8 +382,7 @@ pub struct Lasted {
     pub received_s: f64,
 }
 
-/// Requested and sent messages. Of other scenarios its messages are their operations, which are sent when they
-/// begin.
+/// Requested and sent messages. Of other scenarios its messages are their operations, which are sent when they begin.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct RequestedSummary {

@@ -88,22 +88,12 @@ pub struct LookSpan {
     pub killed: bool,
 }
 
-/// The slowest calls of each trace.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SlowestCalls {
-    /// Calls by trace, the slowest first.
-    pub calls: BTreeMap<String, Vec<TracedCall>>,
-}
-
 /// Reads the `most` slowest calls of each trace of a run folder; none where it has no traces. Bad lines are skipped.
-///
-/// # Errors
-/// Where the file exists and cannot be read.
-pub fn read_slowest_calls(dir: &Path, most: usize) -> Result<SlowestCalls, Error> {
-    let (mut slowest, mut lines) = (SlowestCalls::default(), 0);
+pub fn read_slowest_calls(dir: &Path, most: usize) -> Result<BTreeMap<String, Vec<TracedCall>>, Error> {
+    let (mut slowest, mut lines) = (BTreeMap::new(), 0);
     each_line(&dir.join(file::TRACES), LONGEST_LINE, |line| {
         if let Ok(call) = serde_json::from_slice::<TracedCall>(line) {
-            slowest.add(call, most);
+            add(&mut slowest, call, most);
         }
         lines += 1;
         lines < MOST_LINES
@@ -114,19 +104,17 @@ pub fn read_slowest_calls(dir: &Path, most: usize) -> Result<SlowestCalls, Error
 /// Traces that are distinguished in a file; an experiment has fewer.
 const MOST_TRACES: usize = 100;
 
-impl SlowestCalls {
-    fn add(&mut self, call: TracedCall, most: usize) {
-        if self.calls.len() >= MOST_TRACES && !self.calls.contains_key(&call.trace) {
-            return;
-        }
-        let calls = self.calls.entry(call.trace.clone()).or_default();
-        // Those that were never seen to return come last.
-        let faster = |it: &TracedCall| it.duration_ns < call.duration_ns;
-        let at = calls.iter().position(faster).unwrap_or(calls.len());
-        if at < most {
-            calls.insert(at, call);
-            calls.truncate(most);
-        }
+fn add(slowest: &mut BTreeMap<String, Vec<TracedCall>>, call: TracedCall, most: usize) {
+    if slowest.len() >= MOST_TRACES && !slowest.contains_key(&call.trace) {
+        return;
+    }
+    let calls = slowest.entry(call.trace.clone()).or_default();
+    // Those that were never seen to return come last.
+    let faster = |it: &TracedCall| it.duration_ns < call.duration_ns;
+    let at = calls.iter().position(faster).unwrap_or(calls.len());
+    if at < most {
+        calls.insert(at, call);
+        calls.truncate(most);
     }
 }
 
@@ -143,7 +131,7 @@ mod tests {
     #[test]
     fn the_slowest_calls_of_each_trace_are_read_and_what_is_damaged_is_passed_over() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(read_slowest_calls(dir.path(), 3).unwrap().calls.len(), 0);
+        assert_eq!(read_slowest_calls(dir.path(), 3).unwrap().len(), 0);
         let all = [
             call("trace_a", 1, Some(5)),
             call("trace_a", 2, Some(50)),
@@ -159,9 +147,9 @@ mod tests {
         text += "{\"trace\":\"trace_a\",\"t_ns\":9";
         fs::write(dir.path().join(file::TRACES), text).unwrap();
         let slowest = read_slowest_calls(dir.path(), 3).unwrap();
-        let times = |trace: &str| -> Vec<u64> { slowest.calls[trace].iter().map(|call| call.t_ns).collect() };
+        let times = |trace: &str| -> Vec<u64> { slowest[trace].iter().map(|call| call.t_ns).collect() };
         assert_eq!(times("trace_a"), [2, 6, 4]);
         assert_eq!(times("trace_b"), [3]);
-        assert_eq!(slowest.calls["trace_b"], [all[2].clone()]);
+        assert_eq!(slowest["trace_b"], [all[2].clone()]);
     }
 }

@@ -38,17 +38,9 @@ pub struct RunWriter {
 impl RunWriter {
     /// Makes the folder `2026-11-21T00-12-33Z-NAME-7k2q` below `runs_dir`, which is made too
     /// where it is missing. `unix_ns` is the wall-clock start in nanoseconds since 1970.
-    ///
-    /// # Errors
-    /// Where the folder cannot be made.
     pub fn create(runs_dir: &Path, name: &str, unix_ns: u64) -> Result<Self, Error> {
         let dir = new_folder(runs_dir, name, unix_ns)?;
-        let id = dir.file_name().map(|it| it.to_string_lossy().into_owned());
-        Ok(Self::in_folder(dir, id.unwrap_or_default()))
-    }
-
-    fn in_folder(dir: PathBuf, id: String) -> Self {
-        Self {
+        Ok(Self {
             series: LineFile::new(dir.join(file::SERIES)),
             slices: LineFile::new(dir.join(file::SLICES)),
             metrics: LineFile::new(dir.join(file::METRICS)),
@@ -58,9 +50,9 @@ impl RunWriter {
             origin: (Time::default(), 0),
             warnings: Vec::new(),
             lock: RunLock::take(&dir),
+            id: dir.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
             dir,
-            id,
-        }
+        })
     }
 
     /// The folder, as an absolute path.

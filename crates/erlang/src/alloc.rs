@@ -8,8 +8,8 @@ use measure::Problem;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::helper::{Answer, Helper, MEMORY_KINDS, no_answer, number, numbers, text_of, unexpected, unsigned};
-use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, get, int};
+use crate::helper::{Helper, MEMORY_KINDS, number, numbers, replied, text_of, unexpected, unsigned};
+use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, exactly, get, millis};
 
 /// Shortest time-out beside a window.
 const LEAST: Duration = Duration::from_secs(30);
@@ -128,16 +128,13 @@ impl MemoryStep {
 impl NodeMemory {
     /// All carriers of all allocators.
     pub fn carriers(&self) -> Carriers {
-        let all = self.allocators.iter().map(Allocator::all);
-        all.fold(Carriers::default(), Carriers::plus)
+        self.allocators.iter().map(Allocator::all).fold(Carriers::default(), Carriers::plus)
     }
 
     /// Steps from the VM's total to the process' resident memory; empty where the machine does not say.
     pub fn difference(&self) -> Vec<MemoryStep> {
         let carriers = self.carriers();
-        let total = self.vm.get("total").copied();
-        let (carriers, blocks) = (carriers.carrier_bytes, carriers.block_bytes);
-        steps(total, carriers, blocks, &self.machine)
+        steps(self.vm.get("total").copied(), carriers.carrier_bytes, carriers.block_bytes, &self.machine)
     }
 }
 
@@ -185,9 +182,6 @@ pub struct Microstates {
 }
 
 /// Reads memory from both sides.
-///
-/// # Errors
-/// The node cannot be asked, or answers something else.
 pub fn node_memory(helper: &Helper) -> Result<NodeMemory, Error> {
     let longest = helper.node().timeout().max(LEAST);
     let answer = helper.call_within(longest, "bellows_alloc", "read", vec![])?;
@@ -195,30 +189,22 @@ pub fn node_memory(helper: &Helper) -> Result<NodeMemory, Error> {
 }
 
 /// Accounts the microstates of a window, which ends sooner where `stop` says so. Other bellows of this version can do
-/// the same at the same time.
-///
-/// # Errors
-/// The node cannot be asked, or answers something else; another version of bellows accounts there; somebody ended the
+/// the same at the same time. An error where another version of bellows accounts there, or somebody ended the
 /// accounting.
 pub fn microstates(helper: &Helper, window: Duration, stop: &dyn Fn() -> bool) -> Result<Microstates, Error> {
-    let ms = i64::try_from(window.as_millis()).unwrap_or(i64::MAX);
-    let worker = helper.run("bellows_alloc", "account", int(ms))?;
+    let worker = helper.run("bellows_alloc", "account", millis(window))?;
     let longest = window + helper.node().timeout().max(LEAST);
     let answer = helper.ask_until(&worker, atom("states"), longest, stop)?;
-    match answer {
-        Answer::Reply(reply) => {
-            helper.stop(worker)?;
-            let Some(since) = busy_for(&reply) else {
-                return states(&reply).ok_or_else(|| unexpected(helper, "bellows_alloc:account/2"));
-            };
-            Err(Error::Options(Problem::new(
-                format!("another version of bellows measures the threads of {}", helper.node().name()),
-                format_args!("since {} s", since.as_secs()),
-                "wait until it has ended, or leave the threads out with --duration 0s",
-            )))
-        }
-        none => Err(no_answer(helper, none, "microstate accounting of threads", longest)),
-    }
+    let reply = replied(helper, answer, "microstate accounting of threads", longest)?;
+    helper.stop(worker)?;
+    let Some(since) = busy_for(&reply) else {
+        return states(&reply).ok_or_else(|| unexpected(helper, "bellows_alloc:account/2"));
+    };
+    Err(Error::Options(Problem::new(
+        format!("another version of bellows measures the threads of {}", helper.node().name()),
+        format_args!("since {} s", since.as_secs()),
+        "wait until it has ended, or leave the threads out with --duration 0s",
+    )))
 }
 
 /// For how long somebody else accounts, who does not share it.
@@ -245,9 +231,7 @@ fn memory(answer: &Term) -> Option<NodeMemory> {
 
 fn allocator(term: &Term) -> Option<Allocator> {
     let carriers = |key: &str| {
-        let [carriers, carrier_bytes, blocks, block_bytes] = as_tuple(get(term, key)?)? else {
-            return None;
-        };
+        let [carriers, carrier_bytes, blocks, block_bytes] = exactly(as_tuple(get(term, key)?)?)?;
         let number = |term: &Term| as_int(term).map(unsigned);
         Some(Carriers {
             carriers: number(carriers)?,
@@ -288,14 +272,10 @@ impl MachineMemory {
 }
 
 fn states(reply: &Term) -> Option<Microstates> {
-    let [_, was_on, states] = as_tuple(reply)? else {
-        return None;
-    };
+    let [_, was_on, states] = exactly(as_tuple(reply)?)?;
     let mut kinds: BTreeMap<String, BTreeMap<String, f64>> = BTreeMap::new();
     for state in as_list(states)?.iter() {
-        let [threads, state, us] = as_tuple(state)? else {
-            return None;
-        };
+        let [threads, state, us] = exactly(as_tuple(state)?)?;
         let of_kind = kinds.entry(as_atom(threads)?.to_owned()).or_default();
         of_kind.insert(as_atom(state)?.to_owned(), as_int(us)? as f64 / 1e6);
     }
@@ -310,7 +290,7 @@ fn states(reply: &Term) -> Option<Microstates> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::term::{list, tuple};
+    use crate::term::{int, list, tuple};
 
     fn carriers(carriers: u64, carrier_bytes: u64, blocks: u64, block_bytes: u64) -> Carriers {
         Carriers { carriers, carrier_bytes, blocks, block_bytes }

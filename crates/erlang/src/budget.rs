@@ -5,7 +5,7 @@ use std::time::Duration;
 use measure::Problem;
 
 use crate::error::Error;
-use crate::term::{Term, as_atom, as_int, as_text, as_tuple, atom, int, map};
+use crate::term::{Term, as_atom, as_int, as_text, as_tuple, atom, exactly, int, map, millis};
 
 /// Limits that the node itself holds: what looks at them runs there, at high priority.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,9 +30,8 @@ impl Budget {
 
     pub(crate) fn term(&self) -> Term {
         let number = |value: u64| int(i64::try_from(value).unwrap_or(i64::MAX));
-        let ms = u64::try_from(self.time.as_millis()).unwrap_or(u64::MAX);
         map([
-            (atom("for_ms"), number(ms)),
+            (atom("for_ms"), millis(self.time)),
             (atom("backlog"), number(self.backlog.into())),
             (atom("tracer_bytes"), number(self.tracer_bytes)),
             (atom("node_bytes"), number(self.node_bytes)),
@@ -67,9 +66,7 @@ impl Ended {
         if as_atom(term) == Some("time") {
             return Some(Self::Time);
         }
-        let [limit, observed, allowed] = as_tuple(term)? else {
-            return None;
-        };
+        let [limit, observed, allowed] = exactly(as_tuple(term)?)?;
         let number = |term| as_int(term).and_then(|value| u64::try_from(value).ok());
         Some(match as_atom(limit)? {
             "time" => Self::Time,

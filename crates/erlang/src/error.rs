@@ -250,9 +250,8 @@ fn known_nodes(names: &[String]) -> String {
 /// Which cookies are not the node's.
 fn other_cookie(tried: &[String]) -> String {
     match tried {
-        [] => "its own differs".to_owned(),
-        [source] if source.is_empty() => "its own differs".to_owned(),
-        [source] => format!("its own is not that of {source}"),
+        [source] if !source.is_empty() => format!("its own is not that of {source}"),
+        [] | [_] => "its own differs".to_owned(),
         sources => format!("its own is none of those of {}", sources.join(", ")),
     }
 }

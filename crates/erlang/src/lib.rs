@@ -1,9 +1,6 @@
-//! Access to Erlang nodes by the distribution protocol: a hidden node that nobody notices calls functions of
-//! another one and receives what its processes send.
-//!
-//! [`Node::connect`] looks the node up, proves that it knows the cookie, and starts one thread that owns the
-//! socket. [`Node::call`] asks for a function's result, and a [`Mailbox`] is a process of ours to the other side.
-//! What comes from there is checked before it is decoded: frames, terms and mailboxes are bounded.
+//! Access to Erlang nodes by the distribution protocol: a hidden node calls functions of another one ([`Node::call`])
+//! and receives what its processes send ([`Mailbox`]). What comes from there is checked before it is decoded: frames,
+//! terms and mailboxes are bounded.
 //!
 //! ```text
 //! Node, Mailbox --outgoing--> I/O thread --Socket (TCP | TLS)--> node

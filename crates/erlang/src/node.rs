@@ -50,9 +50,6 @@ pub struct Node {
 
 impl Node {
     /// Connects.
-    ///
-    /// # Errors
-    /// The node is not found, is not reached or does not let us in.
     pub fn connect(options: &ConnectOptions) -> Result<Self, Error> {
         let mut node = Self { link: Arc::new(open(options)?), release: 0, timeout: options.timeout };
         let release = node.call("erlang", "system_info", vec![atom("otp_release")])?;
@@ -83,18 +80,12 @@ impl Node {
         self.timeout
     }
 
-    /// Calls a function, as `rpc:call` does, and waits for its result.
-    ///
-    /// # Errors
-    /// The function fails, the node does not answer in time, or the connection is no more.
+    /// Calls a function, as `rpc:call` does, and waits for its result. An error also where the function fails.
     pub fn call(&self, module: &str, function: &str, arguments: Vec<Term>) -> Result<Term, Error> {
         self.call_within(self.timeout, module, function, arguments)
     }
 
     /// [`Node::call`] with another time-out. A function that takes longer goes on on the node.
-    ///
-    /// # Errors
-    /// As [`Node::call`].
     pub fn call_within(
         &self,
         timeout: Duration,
@@ -146,9 +137,6 @@ impl Node {
 
     /// Sends a message to a process of the node, which nobody there forwards: other calls wait until the node's busy
     /// processes let its server of calls run. Whether the process exists is not told.
-    ///
-    /// # Errors
-    /// The connection is no more.
     pub(crate) fn tell(&self, to: &Term, message: Term) -> Result<(), Error> {
         let Term::Pid(to) = to else {
             return Ok(());
@@ -157,9 +145,6 @@ impl Node {
     }
 
     /// Has the node tell a mailbox when a process there ends, as `{'DOWN', Reason}`.
-    ///
-    /// # Errors
-    /// The connection is no more.
     pub(crate) fn monitor(&self, mailbox: &Mailbox, process: &Term) -> Result<(), Error> {
         let Term::Pid(process) = process else {
             return Ok(());
@@ -186,10 +171,7 @@ impl Node {
     }
 
     /// Evaluates expressions, as a shell does, and returns the last one's value. Sources and what becomes of them
-    /// stay on the node.
-    ///
-    /// # Errors
-    /// As [`Node::call`], also for expressions that cannot be read.
+    /// stay on the node. An error also for expressions that cannot be read.
     pub fn evaluate(&self, timeout: Duration, source: &str) -> Result<Term, Error> {
         let until = deadline(timeout);
         let call = |module: &str, function: &str, arguments: Vec<Term>| {
@@ -221,7 +203,7 @@ impl Node {
 
     /// A process of ours.
     pub fn mailbox(&self) -> Mailbox {
-        Mailbox::new(Arc::clone(&self.link))
+        Mailbox { id: self.link.shared.enter(), link: Arc::clone(&self.link) }
     }
 }
 
@@ -243,20 +225,12 @@ pub struct Mailbox {
 }
 
 impl Mailbox {
-    pub(crate) fn new(link: Arc<Link>) -> Self {
-        let id = link.shared.enter();
-        Self { link, id }
-    }
-
     /// Its address.
     pub fn pid(&self) -> Term {
-        Term::from(self.link.shared.pid(self.id))
+        Term::from(self.raw_pid())
     }
 
     /// The next message; `None` when the time is over.
-    ///
-    /// # Errors
-    /// The connection is no more, or the message is not decoded.
     pub fn receive(&self, timeout: Duration) -> Result<Option<Term>, Error> {
         match self.link.shared.receive(self.id, deadline(timeout))? {
             None => Ok(None),

@@ -64,9 +64,6 @@ pub struct Cookie {
 
 impl Cookie {
     /// Takes the text over, without white space around it.
-    ///
-    /// # Errors
-    /// No text, or one that cannot be a cookie.
     pub fn new(text: &str) -> Result<Self, Refused> {
         let text = text.trim();
         if text.is_empty() || text.len() > LONGEST_COOKIE || text.contains(char::is_control) {
@@ -84,9 +81,6 @@ impl Cookie {
     }
 
     /// Reads a file whose only line is the cookie.
-    ///
-    /// # Errors
-    /// A file that cannot be read, or that holds something else.
     pub fn read(path: &Path) -> Result<Self, Problem> {
         Self::read_from(path)
             .map_err(|error| Problem::io("read the cookie in", path, &error))?
@@ -94,9 +88,7 @@ impl Cookie {
     }
 
     /// The cookie of the user's own nodes, and that of this machine's RabbitMQ: the first that there is, and another.
-    ///
-    /// # Errors
-    /// There is neither, or neither may be read.
+    /// An error where there is neither, or neither may be read.
     pub fn find() -> Result<(Self, Vec<Self>), Problem> {
         let home = std::env::var_os("HOME").map(PathBuf::from);
         let own = home.map(|home| home.join(".erlang.cookie"));

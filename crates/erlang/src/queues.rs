@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use measure::Problem;
 use serde::Serialize;
 
+use crate::calls;
 use crate::error::Error;
 use crate::helper::{Answer, Helper, Worker, number, text_of, unexpected};
 use crate::node::Node;
-use crate::term::{Term, as_atom, as_bytes, as_int, as_list, as_text, as_tuple, atom, get, int, text, tuple};
+use crate::term::{Term, as_atom, as_bytes, as_list, as_text, as_tuple, atom, get, int, millis, text, tuple};
 
 /// Longest that reading what the node holds may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -18,15 +19,17 @@ const ALL_ASKED: Duration = Duration::from_secs(60);
 /// Rows of an answer at most, whatever is requested.
 pub const MOST_QUEUES: u32 = 100_000;
 
-/// The order of queues.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QueueSort {
-    /// Most messages ready first.
-    Ready,
-    /// Most unacknowledged messages first.
-    Unacked,
-    /// By virtual host and name.
-    Name,
+measure::named! {
+    /// The order of queues.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum QueueSort {
+        /// Most messages ready first.
+        Ready = "ready",
+        /// Most unacknowledged messages first.
+        Unacked = "unacked",
+        /// By virtual host and name.
+        Name = "name",
+    }
 }
 
 /// Which queues to read, and how.
@@ -121,10 +124,7 @@ impl QueueCounts {
     }
 }
 
-/// Reads the counts.
-///
-/// # Errors
-/// The node cannot be asked, is no RabbitMQ, or answers something else.
+/// Reads the counts. An error where the node is no RabbitMQ.
 pub fn read_queues(helper: &Helper, request: &QueueRequest) -> Result<QueueCounts, Error> {
     let began = Instant::now();
     let (arguments, timeout) = arguments(request);
@@ -141,18 +141,12 @@ pub struct QueueReader {
 
 impl QueueReader {
     /// Starts that process.
-    ///
-    /// # Errors
-    /// The node cannot be asked.
     pub fn start(helper: Helper) -> Result<Self, Error> {
         let worker = helper.run("bellows_queues", "serve", atom("none"))?;
         Ok(Self { helper, worker })
     }
 
-    /// Reads the counts. An overloaded node answers, too.
-    ///
-    /// # Errors
-    /// As [`read_queues`]; the process may have ended then.
+    /// Reads the counts. An overloaded node answers, too. After an error the process may have ended.
     pub fn read(&self, request: &QueueRequest) -> Result<QueueCounts, Error> {
         let began = Instant::now();
         let (arguments, timeout) = arguments(request);
@@ -168,9 +162,6 @@ impl QueueReader {
     }
 
     /// Ends the process, and waits until nothing of bellows is left on the node.
-    ///
-    /// # Errors
-    /// The node does not answer.
     pub fn close(self) -> Result<(), Error> {
         self.helper.close()
     }
@@ -194,17 +185,11 @@ fn arguments(request: &QueueRequest) -> ([Term; 4], Duration) {
         Some(vhost) => text(vhost),
         None => atom("all"),
     };
-    let sort = match request.sort {
-        QueueSort::Ready => "ready",
-        QueueSort::Unacked => "unacked",
-        QueueSort::Name => "name",
-    };
-    let ms = |time: Duration| int(i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
     let (fresh, timeout) = match request.fresh {
-        Some(each) => (tuple(vec![ms(each), ms(ALL_ASKED)]), ALL_ASKED + each + TIMEOUT),
+        Some(each) => (tuple([millis(each), millis(ALL_ASKED)]), ALL_ASKED + each + TIMEOUT),
         None => (atom("held"), TIMEOUT),
     };
-    let arguments = [vhost, atom(sort), int(request.limit.into()), fresh];
+    let arguments = [vhost, atom(request.sort.name()), int(request.limit.into()), fresh];
     (arguments, timeout)
 }
 
@@ -313,9 +298,6 @@ fn told_apart(name: &[u8]) -> String {
 type Figure = fn(&QueueCount) -> Option<u64>;
 
 /// Writes the counts as a page of OpenMetrics, without its end (`# EOF`).
-///
-/// # Errors
-/// Those of `out`.
 pub fn write_open_metrics(counts: &QueueCounts, out: &mut dyn fmt::Write) -> fmt::Result {
     let families: [(&str, &str, Figure); 4] = [
         ("bellows_queue_messages_ready", "Messages ready for delivery", |row| row.ready),
@@ -387,9 +369,6 @@ pub enum RabbitState {
 
 impl RabbitState {
     /// Asks the node.
-    ///
-    /// # Errors
-    /// The node does not answer in time, or the connection is no more.
     pub fn of(node: &Node) -> Result<Self, Error> {
         let state = match node.call("rabbit_boot_state", "get", Vec::new()) {
             Err(Error::Exception { .. }) => return Ok(Self::Unknown),
@@ -404,10 +383,8 @@ impl RabbitState {
         })
     }
 
-    /// Waits until RabbitMQ starts no more, and calls `waits` once where that takes time.
-    ///
-    /// # Errors
-    /// It still starts after the longest wait; or as [`RabbitState::of`].
+    /// Waits until RabbitMQ starts no more, and calls `waits` once where that takes time. An error where it still
+    /// starts after the longest wait.
     pub fn settled(node: &Node, longest: Duration, waits: impl FnOnce()) -> Result<Self, Error> {
         let end = Instant::now() + longest;
         let mut waits = Some(waits);
@@ -442,10 +419,7 @@ impl RabbitState {
 }
 
 fn still_starting(node: &Node, waited: Duration) -> Problem {
-    let after = match waited.is_zero() {
-        true => String::new(),
-        false => format!("after {waited:?} of waiting"),
-    };
+    let after = if waited.is_zero() { String::new() } else { format!("after {waited:?} of waiting") };
     Problem::new(
         format!("RabbitMQ on {} is still starting", node.name()),
         after,
@@ -456,8 +430,7 @@ fn still_starting(node: &Node, waited: Duration) -> Problem {
 /// How long the node has been running.
 fn age(node: &Node) -> Result<Duration, Error> {
     let clock = node.call("erlang", "statistics", vec![atom("wall_clock")])?;
-    let ms = as_tuple(&clock).and_then(|it| it.first()).and_then(as_int);
-    let ms = ms.and_then(|it| u64::try_from(it).ok());
+    let ms = as_tuple(&clock).and_then(|it| it.first()).and_then(calls::number);
     Ok(Duration::from_millis(ms.unwrap_or(u64::MAX)))
 }
 
@@ -478,12 +451,8 @@ mod tests {
         bytes
     }
 
-    fn answer(batch: &[u8], collects: &str, silent: &[&str]) -> Term {
-        answer_with(1, batch, collects, silent)
-    }
-
     /// Of seven queues, those of which no numbers are known.
-    fn answer_with(unknown: i64, batch: &[u8], collects: &str, silent: &[&str]) -> Term {
+    fn answer(unknown: i64, batch: &[u8], collects: &str, silent: &[&str]) -> Term {
         let numbers = ["queues", "ready", "unacked", "unknown", "asked", "silent", "never_asked", "took_us"];
         let of = |it: &&str| int(if *it == "unknown" { unknown } else { 7 });
         let mut pairs: Vec<(Term, Term)> = numbers.iter().map(|it| (atom(it), of(it))).collect();
@@ -499,29 +468,29 @@ mod tests {
     fn rows_are_read_and_what_is_cut_off_is_refused() {
         let mut batch = packed("/", b"a\xff\n", 1, [3, 4], 2);
         batch.extend(packed("other", b"b", 0, [0, 0], 0));
-        let read = counts(&answer(&batch, "fine", &[])).unwrap();
+        let read = counts(&answer(1, &batch, "fine", &[])).unwrap();
         assert_eq!(read.left_out(), 5);
         let [first, second] = read.rows.as_slice() else { panic!("{read:?}") };
         assert_eq!((first.name.as_str(), first.ready, first.unacked), ("a\\xff\n", Some(3), Some(4)));
         assert_eq!((first.consumers, first.source, first.age_limit_ms), (2, CountSource::Held, Some(5_000)));
         assert_eq!((second.ready, second.source, second.age_limit_ms), (None, CountSource::Unknown, None));
         for length in 1..batch.len() {
-            let cut = counts(&answer(batch.get(..length).unwrap(), "fine", &[]));
+            let cut = counts(&answer(1, batch.get(..length).unwrap(), "fine", &[]));
             assert!(cut.is_none_or(|it| it.rows.len() == 1), "{length}");
         }
         // Without statistics the numbers can be of any age.
-        let read = counts(&answer(&batch, "none", &[])).unwrap();
+        let read = counts(&answer(1, &batch, "none", &[])).unwrap();
         assert!(read.collects_nothing());
         assert_eq!(read.rows.first().unwrap().age_limit_ms, None);
         // What collects them waits for a node that is silent.
-        let read = counts(&answer(&batch, "fine", &["n2@x"])).unwrap();
+        let read = counts(&answer(1, &batch, "fine", &["n2@x"])).unwrap();
         assert_eq!(read.rows.first().unwrap().age_limit_ms, None);
         assert!(counts(&atom("ok")).is_none());
     }
 
     #[test]
     fn what_is_unknown_of_all_queues_is_no_sum() {
-        let of = |unknown| counts(&answer_with(unknown, &[], "none", &[])).unwrap();
+        let of = |unknown| counts(&answer(unknown, &[], "none", &[])).unwrap();
         assert_eq!((of(6).ready, of(6).unacked), (Some(7), Some(7)));
         let none = of(7);
         assert_eq!((none.ready, none.unacked), (None, None));
@@ -536,7 +505,7 @@ mod tests {
     fn names_that_are_no_text_are_series_of_their_own() {
         let mut batch = packed("/", b"\xff", 1, [3, 4], 2);
         batch.extend(packed("/", b"\xfe", 1, [3, 4], 2));
-        let read = counts(&answer(&batch, "fine", &[])).unwrap();
+        let read = counts(&answer(1, &batch, "fine", &[])).unwrap();
         let mut page = String::new();
         write_open_metrics(&read, &mut page).unwrap();
         let ready = |line: &&str| line.starts_with("bellows_queue_messages_ready{");
@@ -548,7 +517,7 @@ mod tests {
     #[test]
     fn names_stay_inside_their_quotes_on_a_page() {
         let batch = packed("v\"", b"q\\\n# EOF", 1, [3, 4], 2);
-        let read = counts(&answer(&batch, "fine", &[])).unwrap();
+        let read = counts(&answer(1, &batch, "fine", &[])).unwrap();
         let mut page = String::new();
         write_open_metrics(&read, &mut page).unwrap();
         let line = r#"bellows_queue_messages_ready{vhost="v\"",queue="q\\\n# EOF",type="classic"} 3"#;

@@ -11,7 +11,7 @@ use crate::alloc::{MachineMemory, MemoryStep, steps};
 use crate::error::Error;
 use crate::helper::{MEMORY_KINDS, unsigned};
 use crate::node::Node;
-use crate::term::{Term, as_atom, as_bytes, as_int, as_tuple, atom, charlist, list, show, tuple};
+use crate::term::{Term, as_atom, as_bytes, as_int, as_tuple, atom, charlist, exactly, list, show, tuple};
 
 /// Bytes of a strange answer that are shown.
 const STRANGE_BYTES: usize = 200;
@@ -68,9 +68,6 @@ pub struct SidesReader {
 
 impl SidesReader {
     /// Asks which allocators the node has.
-    ///
-    /// # Errors
-    /// The node cannot be asked.
     pub fn new(node: Node) -> Result<Self, Error> {
         let which = vec![atom("alloc_util_allocators")];
         let allocators = node.call("erlang", "system_info", which)?;
@@ -78,9 +75,6 @@ impl SidesReader {
     }
 
     /// Reads memory from both sides.
-    ///
-    /// # Errors
-    /// The node cannot be asked, does not answer in time, or answers something else.
     pub fn read(&self, timeout: Duration) -> Result<MemorySides, Error> {
         let arguments = [atom("lists"), atom("zipwith3"), list(self.arguments.clone())];
         let answer = self.node.call_within(timeout, "timer", "tc", arguments.into())?;
@@ -110,12 +104,8 @@ fn calls(allocators: Term) -> Vec<Term> {
 
 /// The answer of `timer:tc/3`.
 fn sides(answer: &Term) -> Option<MemorySides> {
-    let [micros, results] = as_tuple(answer)? else {
-        return None;
-    };
-    let [memory, sizes, status, machine] = elements(results) else {
-        return None;
-    };
+    let [micros, results] = exactly(as_tuple(answer)?)?;
+    let [memory, sizes, status, machine] = exactly(elements(results))?;
     let vm = kinds(memory);
     vm.contains_key("total").then(|| MemorySides {
         vm,
@@ -127,8 +117,7 @@ fn sides(answer: &Term) -> Option<MemorySides> {
 
 /// The pairs of `erlang:memory/0`.
 fn kinds(memory: &Term) -> BTreeMap<String, u64> {
-    let pairs = elements(memory).iter().filter_map(keyed);
-    let known = pairs.filter(|(kind, _)| MEMORY_KINDS.contains(kind));
+    let known = elements(memory).iter().filter_map(keyed).filter(|(kind, _)| MEMORY_KINDS.contains(kind));
     known.map(|(kind, values)| (kind.to_owned(), now(values))).collect()
 }
 
@@ -148,8 +137,7 @@ fn allocator(sizes: &Term) -> Option<AllocatorBytes> {
         return None;
     };
     let instances = elements(instances);
-    let kinds = instances.iter().filter_map(|it| as_tuple(it)?.get(2));
-    let kinds = kinds.flat_map(elements).filter_map(keyed);
+    let kinds = instances.iter().filter_map(|it| as_tuple(it)?.get(2)).flat_map(elements).filter_map(keyed);
     let sizes = kinds.flat_map(|(_, sizes)| sizes.iter().flat_map(elements));
     let mut sums = AllocatorBytes { name: name.to_owned(), carriers: 0, blocks: 0 };
     for (key, values) in sizes.filter_map(keyed) {

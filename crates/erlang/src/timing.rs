@@ -8,7 +8,9 @@ use crate::calls::{Path, number};
 use crate::error::Error;
 use crate::helper::{self, Helper};
 use crate::pattern::FunctionPattern;
-use crate::term::{Term, as_atom, as_bytes, as_list, as_text, as_tuple, atom, get, int, list, map, text};
+use crate::term::{
+    Term, as_atom, as_bytes, as_text, as_texts, as_tuple, atom, exactly, get, int, list, map, millis, text,
+};
 
 /// Time between two questions of whether it is done.
 const EVERY: Duration = Duration::from_millis(100);
@@ -86,9 +88,6 @@ pub struct Collected {
 }
 
 /// Calls the function, and waits until it is measured, or `look` says that it is enough.
-///
-/// # Errors
-/// The node's side refuses or has failed, or the node cannot be asked.
 pub fn time(helper: &Helper, options: &TimeOptions, mut look: impl FnMut() -> bool) -> Result<Timing, Error> {
     const WHAT: &str = "the timing";
     let worker = helper.run("bellows_time", "start", options.term())?;
@@ -107,13 +106,12 @@ pub fn time(helper: &Helper, options: &TimeOptions, mut look: impl FnMut() -> bo
 
 impl TimeOptions {
     fn term(&self) -> Term {
-        let ms = i64::try_from(self.duration.as_millis()).unwrap_or(i64::MAX);
         let functions = self.functions.iter().map(FunctionPattern::term);
         let wanted = if self.value { "true" } else { "false" };
         map([
             (atom("source"), text(&self.call)),
             (atom("times"), int(self.times.into())),
-            (atom("for_ms"), int(ms)),
+            (atom("for_ms"), millis(self.duration)),
             (atom("traced"), int(self.traced.into())),
             (atom("patterns"), list(functions)),
             (atom("result"), atom(wanted)),
@@ -148,21 +146,12 @@ fn timing(term: &Term) -> Option<Timing> {
 }
 
 fn raised(term: &Term) -> Option<Raised> {
-    let [calls, class, reason, stack] = as_tuple(term)? else {
-        return None;
-    };
-    Some(Raised {
-        calls: number(calls)?,
-        class: as_text(class)?,
-        reason: as_text(reason)?,
-        stack: as_list(stack)?.iter().map(as_text).collect::<Option<_>>()?,
-    })
+    let [calls, class, reason, stack] = exactly(as_tuple(term)?)?;
+    Some(Raised { calls: number(calls)?, class: as_text(class)?, reason: as_text(reason)?, stack: as_texts(stack)? })
 }
 
 fn collected(term: &Term) -> Option<Collected> {
-    let [calls, minor, major, more, words] = as_tuple(term)? else {
-        return None;
-    };
+    let [calls, minor, major, more, words] = exactly(as_tuple(term)?)?;
     Some(Collected {
         calls: number(calls)?,
         minor: number(minor)?,

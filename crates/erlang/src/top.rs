@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::helper::{Answer, Helper, MEMORY_KINDS, no_answer, number, numbers, text_of, unexpected};
-use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, get, int, tuple};
+use crate::helper::{Helper, MEMORY_KINDS, number, numbers, replied, text_of, unexpected};
+use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, get, int, millis, tuple};
 
 /// Shortest time-out beside the window.
 const LEAST: Duration = Duration::from_secs(30);
@@ -137,26 +137,18 @@ pub struct TopWindow {
 }
 
 /// Looks at the node for a window, which ends sooner where `stop` says so.
-///
-/// # Errors
-/// The node cannot be asked, or answers something else.
 pub fn top(helper: &Helper, request: &TopRequest, stop: &dyn Fn() -> bool) -> Result<TopWindow, Error> {
     let began = Instant::now();
-    let ms = i64::try_from(request.window.as_millis()).unwrap_or(i64::MAX);
     let flow = atom(if request.flow { "true" } else { "false" });
     let sort = atom(request.sort.name());
-    let argument = tuple([int(ms), sort, int(request.limit.into()), flow]);
+    let argument = tuple([millis(request.window), sort, int(request.limit.into()), flow]);
     let worker = helper.run("bellows_top", "start", argument)?;
     let longest = request.window + helper.node().timeout().max(LEAST);
     let answer = helper.ask_until(&worker, atom("window"), longest, stop)?;
-    let window = match answer {
-        Answer::Reply(answer) => {
-            helper.stop(worker)?;
-            window(&answer).ok_or_else(|| unexpected(helper, "bellows_top:start/2"))?
-        }
-        // A node that does not answer is not asked for more: the helper's end undoes what is left.
-        none => return Err(no_answer(helper, none, "the window of `top`", longest)),
-    };
+    // A node that does not answer is not asked for more: the helper's end undoes what is left.
+    let reply = replied(helper, answer, "the window of `top`", longest)?;
+    helper.stop(worker)?;
+    let window = window(&reply).ok_or_else(|| unexpected(helper, "bellows_top:start/2"))?;
     let whole = began.elapsed().as_micros() as u64;
     Ok(TopWindow { answer_us: whole.saturating_sub((window.seconds * 1e6) as u64), ..window })
 }

@@ -3,10 +3,11 @@
 use std::time::{Duration, SystemTime};
 
 use crate::budget::{Budget, Ended, refusal};
+use crate::calls::number;
 use crate::error::Error;
 use crate::helper::{Answer, Helper, Worker};
 use crate::pattern::{FunctionPattern, ProcessFilter};
-use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, int, list, map, show, text};
+use crate::term::{Term, as_atom, as_list, as_text, as_texts, as_tuple, atom, int, list, map, show, text};
 
 /// Options of a trace.
 #[derive(Clone, Debug)]
@@ -86,9 +87,6 @@ pub struct Trace<'a> {
 
 impl<'a> Trace<'a> {
     /// Starts it. What the node's side refuses, [`Trace::next`] tells.
-    ///
-    /// # Errors
-    /// The node cannot be asked.
     pub fn start(helper: &'a Helper, options: &TraceOptions) -> Result<Self, Error> {
         let functions = options.functions.iter().map(FunctionPattern::term);
         let argument = map([
@@ -105,9 +103,6 @@ impl<'a> Trace<'a> {
     }
 
     /// The next events, none where nothing came within the time.
-    ///
-    /// # Errors
-    /// The node's side refuses or has failed, or the node cannot be asked.
     pub fn next(&mut self, wait: Duration) -> Result<Vec<TraceEvent>, Error> {
         self.ask("next", wait)
     }
@@ -118,17 +113,11 @@ impl<'a> Trace<'a> {
     }
 
     /// Ends it; what was on its way comes with the next events.
-    ///
-    /// # Errors
-    /// As [`Trace::next`].
     pub fn stop(&mut self) -> Result<Vec<TraceEvent>, Error> {
         self.ask("stop", Duration::from_secs(10))
     }
 
     /// Removes what is left of it from the node.
-    ///
-    /// # Errors
-    /// The node cannot be asked.
     pub fn close(self) -> Result<(), Error> {
         self.helper.stop(self.worker)
     }
@@ -163,12 +152,11 @@ impl<'a> Trace<'a> {
     }
 
     fn failed(&self, reason: String) -> Error {
-        Error::Exception { node: self.helper.node().name().clone(), call: "the trace".into(), reason }
+        self.helper.failed("the trace", reason)
     }
 }
 
 fn event(term: &Term) -> Option<TraceEvent> {
-    let number = |term| as_int(term).and_then(|value| u64::try_from(value).ok());
     match as_tuple(term)? {
         [_, count, micros, pid, role, name, module, function, arity, arguments] => Some(TraceEvent::Call(Call {
             number: number(count)?,
@@ -179,7 +167,7 @@ fn event(term: &Term) -> Option<TraceEvent> {
             module: as_text(module)?,
             function: as_text(function)?,
             arity: u8::try_from(number(arity)?).ok()?,
-            arguments: as_list(arguments)?.iter().map(as_text).collect::<Option<_>>()?,
+            arguments: as_texts(arguments)?,
         })),
         [_, module] => Some(TraceEvent::LoadedAnew(as_text(module)?)),
         [_, count, _, nanos, kind, value] => Some(TraceEvent::Return(Return {

@@ -67,8 +67,7 @@ pub struct Interval<R = Recorder> {
     due_from: Time,
     /// Of other programs' messages, what was due from here on belongs to no phase of this run.
     due_until: Time,
-    /// The longest time between two turns of the event loop in which work was due: how late the
-    /// generator itself was.
+    /// The longest time between two turns of the event loop in which work was due: how late the generator itself was.
     pub loop_lag_max: Nanos,
     /// Time that clients and event loops spent waiting.
     pub waits: Waits,
@@ -231,8 +230,7 @@ impl<R: Latencies> Default for Interval<R> {
     }
 }
 
-/// One number for each counter that a scenario has declared; none for messages, whose counts are
-/// [`crate::Counters`].
+/// One number for each counter that a scenario has declared; none for messages, whose counts are [`crate::Counters`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// By index in the registry.
@@ -280,8 +278,7 @@ impl Counts {
 
     /// All that was declared, in the order of the registry.
     pub fn iter(&self) -> impl Iterator<Item = (Metric, u64)> {
-        let all = self.values.iter().enumerate();
-        all.filter_map(|(index, value)| Some((Metric::at(index), (*value)?)))
+        self.values.iter().enumerate().filter_map(|(index, value)| Some((Metric::at(index), (*value)?)))
     }
 
     /// Adds what another interval counted.

@@ -1,8 +1,7 @@
 //! The registry of metrics: what each is called, its unit and kind, and what it means.
 //!
-//! A scenario registers its metrics before it runs and records by [`Metric`], an index: recording is
-//! an array access. Readers of an archive register what its files name, and so show metrics of
-//! scenarios that they know nothing of.
+//! A scenario registers its metrics before it runs and records by [`Metric`], an index: recording is an array access.
+//! Readers of an archive register what its files name, and so show metrics of scenarios that they know nothing of.
 
 use std::sync::{LazyLock, PoisonError, RwLock};
 
@@ -191,9 +190,8 @@ impl Metric {
     pub const MESSAGES: [Self; 5] =
         [Self::ACK_RESPONSE, Self::END_TO_END, Self::SEND_ACK, Self::TRANSFER, Self::SEND_DELAY];
 
-    /// The metric of a scenario; registers it where it is new. Scenarios resolve their metrics before
-    /// they run. A key names one metric: what another scenario has registered with it is an error of the
-    /// program.
+    /// The metric of a scenario; registers it where it is new. Scenarios resolve their metrics before they run. A key
+    /// names one metric: what another scenario has registered with it is an error of the program.
     pub fn register(info: &'static MetricInfo) -> Self {
         let mut registry = REGISTRY.write().unwrap_or_else(PoisonError::into_inner);
         let Some(metric) = registry.find(info.key) else {
@@ -361,17 +359,11 @@ pub mod described {
     use super::{Described, Deserialize, Deserializer, Metric, Serializer};
 
     /// Writes what is known of each.
-    ///
-    /// # Errors
-    /// Those of the serializer.
     pub fn serialize<S: Serializer>(metrics: &[Metric], serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(metrics.iter().map(|metric| metric.info()))
     }
 
     /// Registers those that are new, and leaves out those that can be none.
-    ///
-    /// # Errors
-    /// Those of the deserializer.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Metric>, D::Error> {
         let all = Vec::<Described>::deserialize(deserializer)?;
         Ok(all.iter().filter_map(Metric::described).collect())
@@ -418,11 +410,9 @@ mod tests {
     static PROBE: MetricInfo = MetricInfo {
         key: "test_probe",
         name: "test probe",
-        unit: "ns",
-        kind: MetricKind::Histogram,
         scenario: "test",
-        part: true,
         meaning: "nothing",
+        ..MetricInfo::part()
     };
 
     #[test]

@@ -52,8 +52,7 @@ impl Problem {
         self
     }
 
-    /// A file or folder that could not be made, read or written: `action` is what was tried on it, as a
-    /// verb.
+    /// A file or folder that could not be made, read or written: `action` is what was tried on it, as a verb.
     pub fn io(action: &str, path: &Path, source: &io::Error) -> Self {
         let help = match source.kind() {
             ErrorKind::NotFound => "check the path",

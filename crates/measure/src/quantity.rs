@@ -165,11 +165,7 @@ fn number_and_unit(text: &str) -> Option<(&str, &str)> {
     number.starts_with(|c: char| c.is_ascii_digit() || c == '.').then_some((number, unit))
 }
 
-/// Reads a value that a file holds as a number or as text; `expected` names it in the error about anything
-/// else.
-///
-/// # Errors
-/// What the value's own parser says, and where it is neither a number nor text.
+/// Reads a value that a file holds as a number or as text; `expected` names it in the error about anything else.
 pub fn from_number_or_text<'de, T, D>(deserializer: D, expected: &'static str) -> Result<T, D::Error>
 where
     T: FromStr<Err: Into<Refused>>,

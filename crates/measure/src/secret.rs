@@ -73,10 +73,7 @@ impl fmt::Debug for Secret {
         /// Nobody knows it, so that a fingerprint tells nothing of the text.
         static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
         f.write_str("***")?;
-        match f.sign_plus() {
-            true => write!(f, "{MARK}{:016x}{MARK}", KEY.hash_one(&self.0)),
-            false => Ok(()),
-        }
+        if f.sign_plus() { write!(f, "{MARK}{:016x}{MARK}", KEY.hash_one(&self.0)) } else { Ok(()) }
     }
 }
 

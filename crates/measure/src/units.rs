@@ -81,13 +81,7 @@ impl fmt::Display for Nanos {
             999_500..999_500_000 => (ns as f64 / 1e6, "ms"),
             _ => (ns as f64 / 1e9, "s"),
         };
-        let decimals = if value < 9.995 {
-            2
-        } else if value < 99.95 {
-            1
-        } else {
-            0
-        };
+        let decimals = usize::from(value < 9.995) + usize::from(value < 99.95);
         write!(f, "{value:.decimals$} {unit}")
     }
 }
@@ -133,8 +127,7 @@ impl Clock {
     }
 }
 
-/// Wall-clock time in nanoseconds since 1970-01-01 UTC; only for naming things, never for a
-/// difference.
+/// Wall-clock time in nanoseconds since 1970-01-01 UTC; only for naming things, never for a difference.
 pub fn wall_clock_unix_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX))
 }

@@ -119,8 +119,8 @@ fn cases_of(record: &RunRecord, is_strict: bool) -> Vec<Case> {
 fn run(record: &RunRecord) -> Case {
     let (told, passed) = match (record.state, &record.error) {
         (RunState::Failed, Some(error)) => (error.clone(), None),
-        (RunState::Complete | RunState::Interrupted, _) => (record.state.as_str().to_owned(), Some(true)),
-        (state, _) => (state.as_str().to_owned(), None),
+        (RunState::Complete | RunState::Interrupted, _) => (record.state.name().to_owned(), Some(true)),
+        (state, _) => (state.name().to_owned(), None),
     };
     Case { name: "the run".to_owned(), told, outcome: CaseOutcome::of(passed) }
 }

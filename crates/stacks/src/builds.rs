@@ -104,8 +104,7 @@ impl Profile {
     }
 
     fn has_module(&self, file: &str) -> bool {
-        let mut files = self.frames.iter().map(|it| without_version(&it.module));
-        files.any(|it| it == file)
+        self.frames.iter().map(|it| without_version(&it.module)).any(|it| it == file)
     }
 
     /// Merges functions of these files that have no name of their own into one.
@@ -148,8 +147,7 @@ mod tests {
         assert_eq!(a.other_builds(&b), std::slice::from_ref(&file));
         assert!(a.other_builds(&a).is_empty());
         let one = a.with_one_unnamed(std::slice::from_ref(&file));
-        let rows = one.functions().into_iter();
-        let rows: Vec<_> = rows.map(|it| (it.share.function, it.self_weight)).collect();
+        let rows: Vec<_> = one.functions().into_iter().map(|it| (it.share.function, it.self_weight)).collect();
         let unnamed = format!("[no symbol in {file}]");
         let expected = [("named", 85), (unnamed.as_str(), 15), ("start", 0)];
         assert_eq!(rows, expected.map(|(name, own)| (name.to_owned(), own)));
@@ -245,8 +243,7 @@ mod tests {
         assert_eq!(a.other_builds(&b), ["libcrypto.so"]);
         let names = |of: &Profile| {
             let one = of.with_one_unnamed(&["libcrypto.so".to_owned()]);
-            let rows = one.functions().into_iter();
-            rows.map(|it| it.share.function).collect::<Vec<_>>()
+            one.functions().into_iter().map(|it| it.share.function).collect::<Vec<_>>()
         };
         assert_eq!(names(&a), names(&b));
     }

@@ -6,13 +6,11 @@
 //! machine that nobody with a class calls has none, and no name where its build is stripped.
 
 use std::collections::HashSet;
-use std::sync::OnceLock;
-
-use thiserror::Error;
+use std::sync::LazyLock;
 
 use super::frames::{Frame, FrameKind, INTERPRETED, is_first_function, is_root_function, without_copies};
 use super::model::Profile;
-use super::pattern::{FramePattern, symbol};
+use super::pattern::{FramePattern, rules, symbol};
 use crate::summary::{Class, ClassShare, LanguageShare};
 
 /// Beginning of the names of an Erlang emulator's program.
@@ -23,56 +21,25 @@ const BUILT_IN: &str = include_str!("classes.txt");
 /// In place of a class: a frame that counts for its caller.
 const CALLER: &str = "its caller";
 
-/// A table of rules.
-#[derive(Clone, Debug, Default)]
-pub struct ClassRules {
-    rules: Vec<Rule>,
-}
-
-/// A rule that is none.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("line {line} of the classes is `{text}`: a rule is written KIND FUNCTION [in MODULE] -> CLASS")]
-pub struct ClassRulesError {
-    /// Counted from 1.
-    pub line: usize,
-    /// As it stands there.
-    pub text: String,
-}
-
+/// A rule of the table.
 #[derive(Clone, Debug)]
-struct Rule {
+pub(super) struct Rule {
     frame: FramePattern,
     /// `None` where the frame counts for its caller.
     class: Option<Class>,
 }
 
-impl ClassRules {
-    /// The rules that all outputs use.
-    pub fn built_in() -> &'static Self {
-        static RULES: OnceLock<ClassRules> = OnceLock::new();
-        // A test parses the built-in text, so the fallback is never taken.
-        RULES.get_or_init(|| Self::parse(BUILT_IN).unwrap_or_default())
-    }
-
-    /// Rules from text; empty lines and lines that begin with `//` are skipped.
-    ///
-    /// # Errors
-    /// The first line that is not a rule.
-    pub fn parse(text: &str) -> Result<Self, ClassRulesError> {
-        let lines = text.lines().zip(1..).map(|(line, number)| (line.trim(), number));
-        let rules = lines.filter(|(line, _)| !line.is_empty() && !line.starts_with("//"));
-        let rules = rules.map(|(text, line)| rule(text).ok_or_else(|| ClassRulesError { line, text: text.to_owned() }));
-        Ok(Self { rules: rules.collect::<Result<_, _>>()? })
-    }
-
+impl Rule {
     /// The first rule that matches a frame.
-    fn of(&self, frame: &Frame) -> Option<&Rule> {
+    fn of(frame: &Frame) -> Option<&'static Self> {
+        // A test reads the built-in text, so the fallback is never taken.
+        static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| rules(BUILT_IN, rule).unwrap_or_default());
         let name = symbol(frame);
-        self.rules.iter().find(|rule| rule.frame.matches(frame, name))
+        RULES.iter().find(|rule| rule.frame.matches(frame, name))
     }
 }
 
-fn rule(text: &str) -> Option<Rule> {
+pub(super) fn rule(text: &str) -> Option<Rule> {
     let (frame, class) = text.rsplit_once("->")?;
     let class = match class.trim() {
         CALLER => None,
@@ -99,8 +66,8 @@ enum FrameClass {
 }
 
 impl FrameClass {
-    fn of(frame: &Frame, rules: &ClassRules, jit: Option<Class>) -> Self {
-        if let Some(rule) = rules.of(frame) {
+    fn of(frame: &Frame, jit: Option<Class>) -> Self {
+        if let Some(rule) = Rule::of(frame) {
             return rule.class.map_or(Self::Transparent, Self::Decides);
         }
         // The module may be known where the function is not.
@@ -144,23 +111,17 @@ impl FrameClass {
 impl Profile {
     /// The class of each stack, by its index. Each frame is looked at once, and each stack.
     pub fn classes(&self) -> Vec<Class> {
-        let rules = ClassRules::built_in();
         let jit = self.frames.iter().find_map(|frame| match frame.module.as_str() {
             JVM => Some(Class::JavaCode),
             module if module.starts_with(BEAM) => Some(Class::ErlangCode),
             _ => None,
         });
-        let parts = self.frames.iter().map(|frame| FrameClass::of(frame, rules, jit));
-        let parts: Vec<FrameClass> = parts.collect();
-        let mut classes: Vec<Option<Class>> = Vec::with_capacity(self.stacks.len());
-        for node in &self.stacks {
-            let caller = node.parent.and_then(|it| classes.get(it as usize).copied());
-            let part = parts.get(node.frame as usize).copied();
-            classes.push(part.unwrap_or(FrameClass::Unnamed).below(caller.flatten()));
-        }
-        let classes = classes.into_iter();
+        let parts: Vec<FrameClass> = self.frames.iter().map(|frame| FrameClass::of(frame, jit)).collect();
+        let classes = self.per_stack(|caller: Option<Option<Class>>, node| {
+            parts.get(node.frame as usize).copied().unwrap_or(FrameClass::Unnamed).below(caller.flatten())
+        });
         // The start of a thread is the C library's.
-        classes.map(|class| class.unwrap_or(Class::Libraries)).collect()
+        classes.into_iter().map(|class| class.unwrap_or(Class::Libraries)).collect()
     }
 
     /// Shares of classes: every sample counts for one. The largest share first; empty without samples.
@@ -229,10 +190,8 @@ impl Profile {
     /// Per frame its effect on the function of the language that a sample counts for.
     pub fn language_frames(&self) -> Vec<LanguageFrame> {
         let frames = self.frames.iter();
-        let go = frames.filter(|frame| is_of_go(frame));
-        let go: HashSet<&str> = go.map(|frame| frame.module.as_str()).collect();
-        let frames = self.frames.iter();
-        let mut effects: Vec<LanguageFrame> = frames.map(|frame| LanguageFrame::of(frame, &go)).collect();
+        let go: HashSet<&str> = frames.filter(|frame| is_of_go(frame)).map(|frame| frame.module.as_str()).collect();
+        let mut effects: Vec<LanguageFrame> = self.frames.iter().map(|frame| LanguageFrame::of(frame, &go)).collect();
         if !go.is_empty() {
             for frame in self.called_by_cgo() {
                 if let Some(effect) = effects.get_mut(frame as usize) {
@@ -246,20 +205,18 @@ impl Profile {
     /// Native frames that Go called as C, whatever their names, and that have not called Go back.
     fn called_by_cgo(&self) -> HashSet<u32> {
         let mut found = HashSet::new();
-        let mut in_c: Vec<bool> = Vec::with_capacity(self.stacks.len());
-        for node in &self.stacks {
-            let above = node.parent.and_then(|it| in_c.get(it as usize).copied());
+        self.per_stack(|above, node| {
             let above = above.unwrap_or(false);
             let frame = self.frames.get(node.frame as usize);
             let name = frame.map_or("", |it| it.name.as_str());
             let begins = |names: [&str; 2]| names.iter().any(|it| name.starts_with(it));
             let calls_back = name.starts_with("runtime.cgocallback");
-            in_c.push(!calls_back && (above || begins(["runtime.cgocall", "runtime.asmcgocall"])));
             let is_native = frame.is_some_and(|it| it.kind == FrameKind::Native);
             if above && !calls_back && is_native && !is_first_function(name) {
                 found.insert(node.frame);
             }
-        }
+            !calls_back && (above || begins(["runtime.cgocall", "runtime.asmcgocall"]))
+        });
         found
     }
 
@@ -286,16 +243,11 @@ impl Profile {
     /// Per stack the frame of the innermost function of the language; `None` where there is none.
     pub(super) fn innermost_functions(&self) -> Vec<Option<u32>> {
         let frames = self.language_frames();
-        let mut innermost: Vec<Option<u32>> = Vec::with_capacity(self.stacks.len());
-        for node in &self.stacks {
-            let above = node.parent.and_then(|it| innermost.get(it as usize).copied());
-            innermost.push(match frames.get(node.frame as usize) {
-                Some(LanguageFrame::Function) => Some(node.frame),
-                Some(LanguageFrame::First) => None,
-                Some(LanguageFrame::Other) | None => above.flatten(),
-            });
-        }
-        innermost
+        self.per_stack(|above: Option<Option<u32>>, node| match frames.get(node.frame as usize) {
+            Some(LanguageFrame::Function) => Some(node.frame),
+            Some(LanguageFrame::First) => None,
+            Some(LanguageFrame::Other) | None => above.flatten(),
+        })
     }
 
     /// The samples by the innermost function of Erlang, Java or Go in their stacks, and by class where there is none;
@@ -312,31 +264,24 @@ impl Profile {
             return Vec::new();
         }
         let all = self.total_weight().max(1) as f64;
-        let mut rows: Vec<(Option<u32>, LanguageShare)> = Vec::new();
-        for ((function, class), weight) in sums {
-            // They come in the order of functions; without one each class is a row.
-            if function.is_none() || rows.last().is_none_or(|(of, _)| *of != function) {
-                let named = function.and_then(|it| self.frames.get(it as usize));
-                let row = LanguageShare {
-                    function: named.map_or_else(|| self.class_label(class), |it| it.name.clone()),
-                    class: function.is_none().then_some(class),
-                    share: 0.0,
-                    weight: 0,
-                    classes: Vec::new(),
-                };
-                rows.push((function, row));
-            }
-            if let Some((_, row)) = rows.last_mut() {
-                row.weight = row.weight.saturating_add(weight);
-                row.share = row.weight as f64 / all;
-                let share = weight as f64 / all;
-                row.classes.push(ClassShare { class, share, weight });
-            }
-        }
-        let mut rows: Vec<LanguageShare> = rows.into_iter().map(|(_, row)| row).collect();
-        for row in &mut rows {
-            row.classes.sort_by_key(|it| std::cmp::Reverse(it.weight));
-        }
+        // They come in the order of functions; without one each class is a row.
+        let rows = sums.chunk_by(|a, b| a.0.0.is_some() && a.0.0 == b.0.0).filter_map(|parts| {
+            let &((function, class), _) = parts.first()?;
+            let named = function.and_then(|it| self.frames.get(it as usize));
+            let weight = parts.iter().fold(0_u64, |sum, (_, weight)| sum.saturating_add(*weight));
+            let share = |weight: u64| weight as f64 / all;
+            let classes = parts.iter().map(|&((_, class), weight)| ClassShare { class, share: share(weight), weight });
+            let mut classes: Vec<ClassShare> = classes.collect();
+            classes.sort_by_key(|it| std::cmp::Reverse(it.weight));
+            Some(LanguageShare {
+                function: named.map_or_else(|| self.class_label(class), |it| it.name.clone()),
+                class: function.is_none().then_some(class),
+                share: share(weight),
+                weight,
+                classes,
+            })
+        });
+        let mut rows: Vec<LanguageShare> = rows.collect();
         rows.sort_by(|a, b| {
             let by_name = || a.function.cmp(&b.function);
             b.weight.cmp(&a.weight).then_with(by_name)

@@ -13,14 +13,8 @@ const SAME_STACKS: f64 = 0.2;
 /// Why the shares of two profiles cannot be compared, each time with the remedy; empty where they can. What a format
 /// does not say is no reason.
 pub fn incomparable(a: &Profile, b: &Profile) -> Vec<Problem> {
-    let tells_stacks = |profile: &Profile| {
-        let mut samples = profile.samples.iter();
-        samples.any(|sample| sample.unwinding != Unwinding::Unknown)
-    };
-    let has_none = |profile: &Profile| {
-        let mut samples = profile.samples.iter();
-        samples.any(|sample| sample.unwinding == Unwinding::Missing)
-    };
+    let tells_stacks = |profile: &Profile| profile.samples.iter().any(|sample| sample.unwinding != Unwinding::Unknown);
+    let has_none = |profile: &Profile| profile.samples.iter().any(|sample| sample.unwinding == Unwinding::Missing);
     let tell_stacks = tells_stacks(a) && tells_stacks(b) || has_none(a) != has_none(b);
     reasons(&a.summary(0), &b.summary(0), tell_stacks)
 }
@@ -31,8 +25,22 @@ pub fn incomparable_summaries(a: &ProfileSummary, b: &ProfileSummary) -> Vec<Pro
 }
 
 fn reasons(a: &ProfileSummary, b: &ProfileSummary, tell_stacks: bool) -> Vec<Problem> {
-    let complete = tell_stacks.then(|| complete(a, b)).flatten();
-    let reasons = [event(a, b), unit(a, b), frequency(a, b), complete, unknown(a, b)];
+    let complete = apart(
+        a.complete_share,
+        b.complete_share,
+        "stacks reach their root far more often in one profile than in the other, so that total shares differ by that",
+        "complete",
+        "take both with call graphs and the same rights (`bellows doctor`), or compare all the same with --force and \
+         trust self shares",
+    );
+    let unknown = apart(
+        a.unknown_share,
+        b.unknown_share,
+        "one profile has far more functions without a name than the other, so that names differ by that",
+        "of samples with an unknown function",
+        "take both with the same symbols (`bellows help stacks`), or compare all the same with --force",
+    );
+    let reasons = [event(a, b), unit(a, b), frequency(a, b), complete.filter(|_| tell_stacks), unknown];
     reasons.into_iter().flatten().collect()
 }
 
@@ -78,34 +86,11 @@ fn frequency(a: &ProfileSummary, b: &ProfileSummary) -> Option<Problem> {
     })
 }
 
-fn complete(a: &ProfileSummary, b: &ProfileSummary) -> Option<Problem> {
-    let differ = (a.complete_share - b.complete_share).abs() > SAME_STACKS;
-    differ.then(|| {
-        let [a, b] = [a, b].map(|it| percent(it.complete_share));
-        Problem::new(
-            "stacks reach their root far more often in one profile than in the other, so that total shares differ by \
-             that",
-            format!("{a} and {b} complete"),
-            "take both with call graphs and the same rights (`bellows doctor`), or compare all the same with --force \
-             and trust self shares",
-        )
-    })
-}
-
-fn unknown(a: &ProfileSummary, b: &ProfileSummary) -> Option<Problem> {
-    let differ = (a.unknown_share - b.unknown_share).abs() > SAME_STACKS;
-    differ.then(|| {
-        let [a, b] = [a, b].map(|it| percent(it.unknown_share));
-        Problem::new(
-            "one profile has far more functions without a name than the other, so that names differ by that",
-            format!("{a} and {b} of samples with an unknown function"),
-            "take both with the same symbols (`bellows help stacks`), or compare all the same with --force",
-        )
-    })
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
+/// Why two shares lie too far apart, where they do.
+fn apart(a: f64, b: f64, cause: &str, of: &str, help: &str) -> Option<Problem> {
+    let percent = |share: f64| format!("{:.0} %", share * 100.0);
+    let value = || format!("{} and {} {of}", percent(a), percent(b));
+    ((a - b).abs() > SAME_STACKS).then(|| Problem::new(cause, value(), help))
 }
 
 #[cfg(test)]
@@ -121,8 +106,7 @@ mod tests {
     }
 
     fn values(a: &Profile, b: &Profile) -> Vec<String> {
-        let problems = incomparable(a, b).into_iter();
-        problems.map(|problem| problem.value).collect()
+        incomparable(a, b).into_iter().map(|problem| problem.value).collect()
     }
 
     #[test]

@@ -55,9 +55,6 @@ impl<'a> Texts<'a> {
 
 impl Profile {
     /// The profile as the Firefox Profiler reads it, JSON in gzip.
-    ///
-    /// # Errors
-    /// Writing JSON into memory, which does not fail.
     pub fn to_firefox(&self, title: &str) -> io::Result<Vec<u8>> {
         let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
         serde_json::to_writer(&mut gzip, &self.processed(title))?;

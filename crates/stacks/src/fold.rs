@@ -5,11 +5,10 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::OnceLock;
 
-use thiserror::Error;
-
 use super::frames::UNKNOWN;
 use super::model::{Profile, Sample};
-use super::pattern::Pattern;
+use super::pattern::{Pattern, rules};
+use super::tree::numbered;
 
 /// Placeholder for a thread without a name.
 pub const NO_THREAD: &str = "[thread]";
@@ -61,18 +60,8 @@ impl Profile {
     /// The threads by the groups that they belong to.
     pub fn thread_groups(&self) -> ThreadGroups {
         let rules = ThreadRules::built_in();
-        let mut known: HashMap<String, u32> = HashMap::new();
-        let mut groups = ThreadGroups::default();
-        for thread in &self.threads {
-            let next = u32::try_from(groups.names.len()).unwrap_or(u32::MAX);
-            let group = known.entry(rules.group(thread));
-            let group = *group.or_insert_with_key(|name| {
-                groups.names.push(name.clone());
-                next
-            });
-            groups.of_thread.push(group);
-        }
-        groups
+        let (names, of_thread) = numbered(self.threads.iter().map(|thread| rules.group(thread)));
+        ThreadGroups { names, of_thread }
     }
 
     /// The profile as lines of folded text, `group;root;…;leaf`, each with its weight, in the order
@@ -192,61 +181,36 @@ const BUILT_IN: &str = include_str!("thread-rules.txt");
 /// A rule is one line, `PATTERN -> GROUP`. In a pattern `<n>` stands for one or more digits, `<*>` for anything (as
 /// little as will do), and every other character for itself; `<*>` in the group stands for the match of the pattern's
 /// first `<*>`. The first rule that matches the whole name decides; names that no rule matches are their own group.
-#[derive(Clone, Debug, Default)]
-pub struct ThreadRules {
-    rules: Vec<(Pattern, String)>,
-}
-
-/// A rule that is none.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("line {line} of the thread rules is `{text}`: a rule is written PATTERN -> GROUP")]
-pub struct ThreadRulesError {
-    /// Counted from 1.
-    pub line: usize,
-    /// As it stands there.
-    pub text: String,
-}
+#[derive(Debug, Default)]
+pub(super) struct ThreadRules(Vec<(Pattern, String)>);
 
 impl ThreadRules {
     /// The rules that all outputs use.
-    pub fn built_in() -> &'static Self {
+    pub(super) fn built_in() -> &'static Self {
         static RULES: OnceLock<ThreadRules> = OnceLock::new();
         // A test parses the built-in text, so the fallback is never taken.
         RULES.get_or_init(|| Self::parse(BUILT_IN).unwrap_or_default())
     }
 
-    /// Rules from text; empty lines and lines that begin with `//` are skipped.
-    ///
-    /// # Errors
-    /// The first line that is not a rule.
-    pub fn parse(text: &str) -> Result<Self, ThreadRulesError> {
-        let mut rules = Vec::new();
-        for (i, line) in text.lines().enumerate() {
-            let line = line.trim();
-            if line.is_empty() || line.starts_with("//") {
-                continue;
-            }
-            match line.split_once("->") {
-                Some((pattern, group)) if !pattern.trim().is_empty() => {
-                    rules.push((Pattern::new(pattern.trim()), group.trim().to_owned()));
-                }
-                _ => return Err(ThreadRulesError { line: i + 1, text: line.to_owned() }),
-            }
-        }
-        Ok(Self { rules })
+    fn parse(text: &str) -> Result<Self, String> {
+        let rule = |line: &str| {
+            let (pattern, group) = line.split_once("->")?;
+            let pattern = Some(pattern.trim()).filter(|pattern| !pattern.is_empty())?;
+            Some((Pattern::new(pattern), group.trim().to_owned()))
+        };
+        rules(text, rule).map(Self)
     }
 
     /// The group of a thread name.
-    pub fn group(&self, name: &str) -> String {
-        let mut rules = self.rules.iter();
-        let group = rules.find_map(|(pattern, group)| Some(group.replace("<*>", pattern.captured(name)?)));
+    fn group(&self, name: &str) -> String {
+        let group = self.0.iter().find_map(|(pattern, group)| Some(group.replace("<*>", pattern.captured(name)?)));
         group.unwrap_or_else(|| name.to_owned())
     }
 
     /// Whether a rule matches this name, or makes it of others.
-    pub fn know(&self, name: &str) -> bool {
+    pub(super) fn know(&self, name: &str) -> bool {
         let knows = |(pattern, group): &(Pattern, String)| group == name || pattern.captured(name).is_some();
-        self.rules.iter().any(knows)
+        self.0.iter().any(knows)
     }
 }
 
@@ -301,7 +265,6 @@ mod tests {
 
     #[test]
     fn a_line_that_is_no_rule_is_named() {
-        let error = ThreadRules::parse("a -> b\nnonsense").unwrap_err();
-        assert_eq!((error.line, error.text.as_str()), (2, "nonsense"));
+        assert_eq!(ThreadRules::parse("a -> b\nnonsense").unwrap_err(), "nonsense");
     }
 }

@@ -69,10 +69,9 @@ pub fn folded_beside(a: &Profile, b: &Profile) -> String {
     text
 }
 
-/// A name as folded text can carry it, which has no escapes: `;` parts fields and becomes `:`,
-/// control characters become `?`, blanks at either end are left out, `#` at the beginning would make
-/// the line a comment, and a number behind a blank at the end would be taken for a count. `empty`
-/// stands for a name of which nothing is left.
+/// A name as folded text can carry it, which has no escapes: `;` parts fields and becomes `:`, control characters
+/// become `?`, blanks at either end are left out, `#` at the beginning would make the line a comment, and a number
+/// behind a blank at the end would be taken for a count. `empty` stands for a name of which nothing is left.
 pub fn folded_name<'n>(name: &'n str, empty: &'n str) -> Cow<'n, str> {
     let mut name = Cow::Borrowed(name);
     if name.contains(|c: char| c == ';' || c.is_control()) {
@@ -386,13 +385,11 @@ impl Fractions {
         let sum = samples.iter().map(|it| it.weight as f64).sum::<f64>();
         let sum = sum + self.0.iter().map(|it| it.1.fract()).sum::<f64>();
         let is_enough = |factor: f64| {
-            let mut counts = self.0.iter().map(|it| it.1 * factor);
-            counts.all(|it| it >= ENOUGH || (it - it.round()).abs() <= 1e-9 * it)
+            self.0.iter().map(|it| it.1 * factor).all(|it| it >= ENOUGH || (it - it.round()).abs() <= 1e-9 * it)
         };
         let parts = ProfileHeader::PARTS_OF_WEIGHT.map(|(power, unit)| (10_f64.powi(power), unit));
         let mut fitting = parts.iter().filter(|it| sum * it.0 <= MOST_EXACT);
-        let enough = fitting.clone().find(|it| is_enough(it.0));
-        let chosen = enough.or(fitting.next_back()).copied();
+        let chosen = fitting.clone().find(|it| is_enough(it.0)).or(fitting.next_back()).copied();
         let (factor, unit) = chosen.unwrap_or((1.0, ProfileHeader::WEIGHT));
         for sample in samples.iter_mut() {
             sample.weight = sample.weight.saturating_mul(factor as u64);

@@ -195,12 +195,8 @@ pub const FORMATS: [Format; 7] = [
 
 /// The format that a file's name means, by the longest end.
 pub fn format_of_name<'f>(formats: &'f [Format], name: &str) -> Option<&'f Format> {
-    let end = |format: &Format| {
-        let ends = format.ends.iter().filter(|end| name.ends_with(**end));
-        ends.map(|end| end.len()).max()
-    };
-    let known = formats.iter().filter(|format| end(format).is_some());
-    known.max_by_key(|format| end(format))
+    let end = |format: &Format| format.ends.iter().filter(|end| name.ends_with(**end)).map(|end| end.len()).max();
+    formats.iter().filter(|format| end(format).is_some()).max_by_key(|format| end(format))
 }
 
 /// Likely format of bytes that no reader knows.
@@ -241,11 +237,7 @@ fn unpacked(packed: Option<u64>, anyway: u64, largest: u64) -> u64 {
 /// All bytes of an input that has at most this many.
 fn limited(input: &mut dyn BufRead, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    input.take(most + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > most {
-        let text = format!("more than {most} bytes unpacked");
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
-    }
+    Limited::of(input, most).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

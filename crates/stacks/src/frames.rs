@@ -29,24 +29,26 @@ const FRAMEWORK: [&str; 10] = [
     "erlang",
 ];
 
-/// Kind of a frame's code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FrameKind {
-    /// Erlang code that the BEAM's JIT compiled.
-    Erlang,
-    /// Java code that a JVM compiled, or its interpreter.
-    Java,
-    /// The machine below them: `beam.smp`, `libjvm.so` and their parts.
-    Runtime,
-    /// The C library and the dynamic loader.
-    Libc,
-    /// The operating system's kernel.
-    Kernel,
-    /// Any other machine code.
-    Native,
-    /// An address without a name.
-    Unknown,
+measure::named! {
+    /// Kind of a frame's code.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum FrameKind {
+        /// Erlang code that the BEAM's JIT compiled.
+        Erlang = "erlang",
+        /// Java code that a JVM compiled, or its interpreter.
+        Java = "java",
+        /// The machine below them: `beam.smp`, `libjvm.so` and their parts.
+        Runtime = "runtime",
+        /// The C library and the dynamic loader.
+        Libc = "libc",
+        /// The operating system's kernel.
+        Kernel = "kernel",
+        /// Any other machine code.
+        Native = "native",
+        /// An address without a name.
+        Unknown = "unknown",
+    }
 }
 
 /// A line of source code.
@@ -136,8 +138,7 @@ impl Frame {
     /// The function that a name from a JIT map belongs to. The BEAM gives the code in front of a
     /// function, which says what function it is and runs when it is called, a name of its own.
     pub fn function_of(name: &str) -> &str {
-        let function = name.strip_suffix("-CodeInfoPrologue");
-        function.filter(|f| f.starts_with('$')).unwrap_or(name)
+        name.strip_suffix("-CodeInfoPrologue").filter(|f| f.starts_with('$')).unwrap_or(name)
     }
 
     /// The Erlang module of a function, `$module:function/arity`; `None` for one that every process runs in, and for
@@ -247,10 +248,7 @@ pub fn without_copies(name: &str) -> &str {
     let mut rest = name;
     while let Some((before, last)) = rest.rsplit_once('.') {
         let is_number = !last.is_empty() && last.bytes().all(|it| it.is_ascii_digit());
-        let word = match is_number {
-            true => before.rsplit_once('.'),
-            false => Some((before, last)),
-        };
+        let word = if is_number { before.rsplit_once('.') } else { Some((before, last)) };
         let is_suffix = |word: &str| ALONE.contains(&word) || is_number && NUMBERED.contains(&word);
         match word {
             Some((before, word)) if is_suffix(word) => rest = before,
@@ -308,8 +306,7 @@ pub fn is_first_function(function: &str) -> bool {
     SCHEDULERS.contains(&function)
 }
 
-/// Whether a stack that contains this function reaches the root of its thread, or of its Erlang
-/// process.
+/// Whether a stack that contains this function reaches the root of its thread, or of its Erlang process.
 pub fn is_root_function(function: &str) -> bool {
     is_first_function(function) || WHOLE.contains(&function) || LAST_PART.iter().any(|end| function.ends_with(end))
 }

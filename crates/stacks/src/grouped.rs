@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use super::frames::{Frame, FrameKind, UNKNOWN};
 use super::model::{Profile, Sample, StackNode, without_version};
-use super::tree::Builder;
+use super::tree::{Builder, numbered};
 use super::waits::{Wait, WaitReason};
 use super::work::WorkBy;
 use crate::summary::Class;
@@ -20,12 +20,10 @@ impl Profile {
         let mut built = Builder::default();
         let lines = std::mem::take(&mut self.frames).into_iter();
         let of_line: Vec<u32> = lines.map(|line| built.frame(&line.at_line(None))).collect();
-        let mut of_node: Vec<u32> = Vec::with_capacity(self.stacks.len());
-        for node in &self.stacks {
+        let of_node = self.per_stack(|parent, node| {
             let frame = of_line.get(node.frame as usize).copied().unwrap_or(u32::MAX);
-            let parent = node.parent.and_then(|it| of_node.get(it as usize)).copied();
-            of_node.push(built.node(parent, frame));
-        }
+            built.node(parent, frame)
+        });
         for sample in &mut self.samples {
             sample.stack = of_node.get(sample.stack as usize).copied().unwrap_or(u32::MAX);
         }
@@ -83,11 +81,7 @@ impl Profile {
     pub fn by_class(&self) -> Self {
         let classes = self.classes();
         let names = Class::ALL.map(|class| class.name().to_owned());
-        self.with_leaves(&names, |sample| {
-            let class = classes.get(sample.stack as usize)?;
-            let at = Class::ALL.iter().position(|it| it == class)?;
-            u32::try_from(at).ok()
-        })
+        self.with_leaves(&names, |sample| classes.get(sample.stack as usize).map(|class| *class as u32))
     }
 
     /// Groups samples by the innermost function of Erlang, Java or Go in their stacks, and by class where there is
@@ -100,13 +94,10 @@ impl Profile {
         }
         let labels = Class::ALL.iter().map(|class| self.class_label(*class));
         let names: Vec<String> = self.frames.iter().map(|frame| frame.name.clone()).chain(labels).collect();
-        let first_label = self.frames.len();
+        let first_label = self.frames.len() as u32;
         let grouped = self.with_leaves(&names, |sample| {
-            function(sample).or_else(|| {
-                let class = classes.get(sample.stack as usize)?;
-                let at = Class::ALL.iter().position(|it| it == class)?;
-                u32::try_from(first_label + at).ok()
-            })
+            let label = || Some(first_label + *classes.get(sample.stack as usize)? as u32);
+            function(sample).or_else(label)
         });
         // Functions of one name are one row.
         Some(grouped.by_function(false))
@@ -123,15 +114,16 @@ impl Profile {
 
     /// Stacks of other frames: those of this name and module.
     pub(super) fn with_frames<'p>(&'p self, named: impl Fn(&'p Frame) -> (Cow<'p, str>, &'p str)) -> Self {
-        let mut names = Names::default();
-        let of_frame: Vec<u32> = (self.frames.iter())
-            .map(|frame| {
-                let (name, module) = named(frame);
-                names.frame(name, module, frame.kind)
+        let mut known: HashMap<(Cow<'p, str>, &'p str), u32> = HashMap::new();
+        let mut frames: Vec<Frame> = Vec::new();
+        let of_frame = self.frames.iter().map(|frame| {
+            *known.entry(named(frame)).or_insert_with_key(|(name, module)| {
+                frames.push(Frame::new(name.as_ref(), *module, frame.kind));
+                frames.len() as u32 - 1
             })
-            .collect();
-        let mut grouped = self.clone();
-        grouped.frames = names.frames;
+        });
+        let of_frame: Vec<u32> = of_frame.collect();
+        let mut grouped = Self { frames, ..self.clone() };
         for node in &mut grouped.stacks {
             // An index out of range stays one.
             node.frame = of_frame.get(node.frame as usize).copied().unwrap_or(u32::MAX);
@@ -151,25 +143,6 @@ impl Profile {
             sample.stack = of(sample).unwrap_or(u32::MAX);
         }
         grouped
-    }
-}
-
-/// Frames that are told apart by their names and modules.
-#[derive(Default)]
-struct Names<'n> {
-    known: HashMap<(Cow<'n, str>, &'n str), u32>,
-    frames: Vec<Frame>,
-}
-
-impl<'n> Names<'n> {
-    fn frame(&mut self, name: Cow<'n, str>, module: &'n str, kind: FrameKind) -> u32 {
-        let next = self.frames.len() as u32;
-        let frames = &mut self.frames;
-        let entry = self.known.entry((name, module));
-        *entry.or_insert_with_key(|(name, module)| {
-            frames.push(Frame::new(name.as_ref(), *module, kind));
-            next
-        })
     }
 }
 
@@ -206,20 +179,8 @@ impl Profile {
             WaitBy::Waker => wait.label(),
         };
         let unknown = name_of(&Wait::default());
-        let mut known = HashMap::from([(unknown.clone(), 0)]);
-        let mut names = vec![unknown];
-        let of_wait = self.waits.iter().map(|wait| {
-            let name = name_of(wait);
-            *known.entry(name).or_insert_with_key(|name| {
-                names.push(name.clone());
-                names.len() as u32 - 1
-            })
-        });
-        let of_wait: Vec<u32> = of_wait.collect();
-        self.with_leaves(&names, |sample| match sample.wait {
-            Some(wait) => of_wait.get(wait as usize).copied(),
-            None => Some(0),
-        })
+        let (names, of_wait) = numbered(std::iter::once(unknown).chain(self.waits.iter().map(name_of)));
+        self.with_leaves(&names, |sample| of_wait.get(sample.wait.map_or(0, |it| it as usize + 1)).copied())
     }
 
     /// The profile with a frame at the leaf of each stack that says why the time off CPU ended: for what shows stacks
@@ -234,12 +195,9 @@ impl Profile {
         for sample in &mut profile.samples {
             let wait = sample.wait.and_then(|it| self.waits.get(it as usize));
             let reason = wait.map_or(WaitReason::Unknown, |wait| wait.reason);
-            let Some(name) = reason.frame() else {
+            let Some(name) = reason.frame().filter(|_| (sample.stack as usize) < self.stacks.len()) else {
                 continue;
             };
-            if (sample.stack as usize) >= self.stacks.len() {
-                continue;
-            }
             let frame = *frames.entry(reason).or_insert_with(|| {
                 (profile.frames).push(Frame::new(name, MODULE, FrameKind::Kernel));
                 profile.frames.len() as u32 - 1
@@ -259,6 +217,7 @@ mod tests {
     use measure::Time;
 
     use super::*;
+    use crate::tests::{row, rows};
     use crate::{Builder, ErlangProcess, Merge, ProfileHeader, Sample};
 
     fn profile() -> Profile {
@@ -287,19 +246,10 @@ mod tests {
         builder.profile
     }
 
-    fn shares(profile: &Profile) -> Vec<(String, u64, u64)> {
-        let rows = profile.functions().into_iter();
-        rows.map(|it| (it.share.function, it.self_weight, it.total_weight)).collect()
-    }
-
-    fn row(name: &str, own: u64, total: u64) -> (String, u64, u64) {
-        (name.to_owned(), own, total)
-    }
-
     #[test]
     fn modules_count_once_in_a_stack() {
         assert_eq!(
-            shares(&profile().by_module()),
+            rows(&profile().by_module()),
             [
                 row("gen_server2", 4, 7),
                 row("libc.so.6", 3, 3),
@@ -324,7 +274,7 @@ mod tests {
     #[test]
     fn classes_are_rows_with_the_shares_that_they_have() {
         let profile = profile();
-        let rows: Vec<_> = shares(&profile.by_class());
+        let rows: Vec<_> = rows(&profile.by_class());
         let classes = profile.class_shares();
         assert_eq!(rows.len(), classes.len());
         for class in classes {
@@ -336,7 +286,7 @@ mod tests {
     #[test]
     fn functions_of_the_language_are_rows_with_the_shares_of_their_table() {
         let profile = profile();
-        let rows = shares(&profile.by_language_function().unwrap());
+        let rows = rows(&profile.by_language_function().unwrap());
         let expected = profile.language_functions();
         assert_eq!(rows.len(), expected.len(), "{rows:?}");
         for of in expected {
@@ -357,14 +307,14 @@ mod tests {
             sample.process = process;
         }
         assert_eq!(
-            shares(&profile.by_work(WorkBy::Process)),
+            rows(&profile.by_work(WorkBy::Process)),
             [row("queue orders", 7, 7), row("no Erlang process", 3, 3)]
         );
     }
 
     #[test]
     fn threads_of_a_group_are_one_row() {
-        let rows = shares(&profile().by_thread_group());
+        let rows = rows(&profile().by_thread_group());
         assert_eq!(rows, [row("scheduler", 7, 7), row("aux", 3, 3)]);
     }
 
@@ -388,9 +338,8 @@ mod tests {
         builder.profile
     }
 
-    fn rows(profile: &Profile) -> Vec<(String, u64)> {
-        let rows = profile.functions().into_iter();
-        rows.map(|it| (it.share.function, it.self_weight)).collect()
+    fn weights(profile: &Profile) -> Vec<(String, u64)> {
+        profile.functions().into_iter().map(|it| (it.share.function, it.self_weight)).collect()
     }
 
     #[test]
@@ -399,9 +348,9 @@ mod tests {
         let profile = waiting();
         assert!(profile.is_consistent());
         let wanted = [row("unknown", 5), row("thread of the same process", 4), row("timer", 4), row("network", 2)];
-        assert_eq!(rows(&profile.by_wait(WaitBy::Reason)), wanted);
+        assert_eq!(weights(&profile.by_wait(WaitBy::Reason)), wanted);
         let wanted = [row("[unknown]", 5), row("[timer]", 4), row("a", 3), row("b", 3)];
-        assert_eq!(rows(&profile.by_wait(WaitBy::Waker)), wanted);
+        assert_eq!(weights(&profile.by_wait(WaitBy::Waker)), wanted);
     }
 
     #[test]
@@ -437,7 +386,7 @@ mod tests {
         profile.header.unit = "nanoseconds".into();
         profile.write_stacks(&path("off-cpu.stacks")).unwrap();
         std::fs::write(path("off-cpu.pb.gz"), profile.to_pprof().unwrap()).unwrap();
-        let reasons = |profile: &Profile| [WaitBy::Reason, WaitBy::Waker].map(|by| rows(&profile.by_wait(by)));
+        let reasons = |profile: &Profile| [WaitBy::Reason, WaitBy::Waker].map(|by| weights(&profile.by_wait(by)));
         let wanted = reasons(&profile);
         for name in ["off-cpu.stacks", "off-cpu.pb.gz"] {
             let read = Profile::open(path(name)).unwrap();
@@ -448,10 +397,7 @@ mod tests {
         merge.add(profile.clone());
         merge.add(profile);
         let twice = reasons(&merge.finish());
-        let doubled = wanted.map(|rows| {
-            let twice = rows.into_iter().map(|(name, weight)| (name, 2 * weight));
-            twice.collect::<Vec<_>>()
-        });
+        let doubled = wanted.map(|rows| rows.into_iter().map(|(name, weight)| (name, 2 * weight)).collect::<Vec<_>>());
         assert_eq!(twice, doubled);
     }
 }

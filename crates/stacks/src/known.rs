@@ -4,8 +4,6 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use thiserror::Error;
-
 use super::frames::{Frame, FrameKind};
 use super::model::{Profile, USUAL_EVENT};
 use super::pattern::{FramePattern, symbol};
@@ -40,18 +38,6 @@ pub struct KnownPattern {
     chains: Vec<Vec<FramePattern>>,
 }
 
-/// A block of lines that is no pattern.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("line {line} of the known patterns, `{text}`: {why}")]
-pub struct KnownPatternError {
-    /// Counted from 1.
-    pub line: usize,
-    /// As it stands there.
-    pub text: String,
-    /// The mistake.
-    pub why: &'static str,
-}
-
 impl KnownPattern {
     /// The patterns that all outputs use.
     pub fn built_in() -> &'static [Self] {
@@ -60,15 +46,12 @@ impl KnownPattern {
         PATTERNS.get_or_init(|| Self::parse(BUILT_IN).unwrap_or_default())
     }
 
-    /// Patterns from text; lines that begin with `//` are skipped.
-    ///
-    /// # Errors
-    /// The first line that belongs to none.
-    pub fn parse(text: &str) -> Result<Vec<Self>, KnownPatternError> {
+    /// Patterns from text; lines that begin with `//` are skipped. An error names the first line that belongs to none.
+    pub(super) fn parse(text: &str) -> Result<Vec<Self>, String> {
         let mut all: Vec<Self> = Vec::new();
         let lines = (1..).zip(text.lines()).filter(|(_, it)| !it.starts_with("//"));
         for (line, text) in lines.filter(|(_, it)| !it.trim().is_empty()) {
-            let wrong = |why| KnownPatternError { line, text: text.to_owned(), why };
+            let wrong = |why: &str| format!("line {line} of the known patterns, `{text}`: {why}");
             let (keyword, value) = text.split_once(' ').unwrap_or((text, ""));
             let value = value.trim();
             if keyword == "pattern" {
@@ -84,8 +67,7 @@ impl KnownPattern {
     fn add(&mut self, keyword: &str, value: &str) -> Result<(), &'static str> {
         match keyword {
             "stack" => {
-                let chain = value.split(" > ").map(FramePattern::new);
-                let chain = chain.collect::<Option<Vec<_>>>();
+                let chain = value.split(" > ").map(FramePattern::new).collect::<Option<Vec<_>>>();
                 self.chains.push(chain.ok_or("a frame is written KIND FUNCTION [in MODULE]")?);
                 self.stacks.push(value.to_owned());
             }
@@ -187,25 +169,19 @@ impl Profile {
 
     /// How far the path to each node follows a chain. Each frame is looked at once for each frame of the chain.
     fn follow(&self, chain: &[FramePattern]) -> Vec<Followed> {
-        let matching = |pattern: &FramePattern| {
-            let frames = self.frames.iter();
-            frames.map(|frame| pattern.matches(frame, symbol(frame))).collect()
-        };
+        let matching =
+            |pattern: &FramePattern| self.frames.iter().map(|frame| pattern.matches(frame, symbol(frame))).collect();
         let matching: Vec<Vec<bool>> = chain.iter().map(matching).collect();
-        let mut all: Vec<Followed> = Vec::with_capacity(self.stacks.len());
-        for node in &self.stacks {
-            let above = node.parent.and_then(|it| all.get(it as usize).copied());
+        self.per_stack(|above: Option<Followed>, node| {
             let mut path = above.unwrap_or_default();
-            let next = matching.get(path.frames);
-            let is_next = next.and_then(|it| it.get(node.frame as usize)) == Some(&true);
+            let is_next = matching.get(path.frames).and_then(|it| it.get(node.frame as usize)) == Some(&true);
             path.frames += usize::from(is_next);
             let is_whole = path.frames == chain.len();
             if !is_whole && self.frames.get(node.frame as usize).is_some_and(is_own) {
                 path.caller = Some(node.frame);
             }
-            all.push(path);
-        }
-        all
+            path
+        })
     }
 }
 

@@ -1,16 +1,9 @@
-//! Profiles: where a process spent its time, and where other events struck it, as time-stamped stacks, and the
-//! forms they are written in. Each event of a run has files of its own.
+//! Profiles: where a process spent its time, and where other events struck it, as time-stamped stacks, and the forms
+//! they are written in. A [`Profile`] is six tables that refer to each other by index. Stacks are a tree whose
+//! [`StackNode`]s samples point at, and all is computed per node: a million samples cost no more than their stacks.
 //!
-//! A [`Profile`] is six tables that refer to each other by index. Stacks are a tree: a
-//! [`StackNode`] is one frame below its parent, and a sample points at the node of its leaf. All
-//! that is computed from a profile is computed per node, not per sample, so that a million samples
-//! cost no more than their distinct stacks.
-//!
-//! [`FORMATS`] is the table of the formats that a profile is read from ([`Profile::open`]) and written in.
-//! Those of other crates are rows of the same kind ([`Profile::open_as`]).
-//!
-//! Files of others are read within bounds ([`bounded`]), packed or not; ours appear whole or not at all
-//! ([`Replacement`]).
+//! [`FORMATS`] is the table of formats. Files of others are read within bounds ([`bounded`]); ours appear whole or not
+//! at all ([`Replacement`]).
 
 pub mod bounded;
 mod builds;
@@ -44,16 +37,16 @@ mod waits;
 mod work;
 
 pub use builds::{NearSamples, other_builds};
-pub use classes::{ClassRules, ClassRulesError, LanguageFrame};
+pub use classes::LanguageFrame;
 pub use comparable::{incomparable, incomparable_summaries};
-pub use fold::{Detail, FoldedNames, NO_THREAD, ThreadGroups, ThreadRules, ThreadRulesError};
+pub use fold::{Detail, FoldedNames, NO_THREAD, ThreadGroups};
 pub use folded::{FirstField, folded_beside, folded_name};
 pub use format::{Beginning, FORMATS, Format, Heading, Input, Reader, Write, format_of_name, other_than_text};
 pub use frames::{
     Frame, FrameKind, SourceLine, UNKNOWN, is_first_function, is_root_function, java_method, without_copies,
 };
 pub use grouped::WaitBy;
-pub use known::{KnownPattern, KnownPatternError};
+pub use known::KnownPattern;
 pub use merge::Merge;
 pub use model::{
     Builds, ErlangProcess, EventKind, Profile, ProfileHeader, Sample, Squares, StackNode, USUAL_EVENT, Unwinding,

@@ -87,12 +87,10 @@ impl Merge {
     fn indices(&mut self, part: &Profile) -> Indices {
         let to = &mut self.merged;
         let frames: Vec<u32> = part.frames.iter().map(|frame| to.frame(frame)).collect();
-        let mut stacks: Vec<u32> = Vec::with_capacity(part.stacks.len());
-        for node in &part.stacks {
-            let parent = node.parent.and_then(|it| stacks.get(it as usize).copied());
+        let stacks = part.per_stack(|parent, node| {
             let frame = frames.get(node.frame as usize).copied().unwrap_or(0);
-            stacks.push(to.node(parent, frame));
-        }
+            to.node(parent, frame)
+        });
         let threads = part.threads.iter().map(|thread| to.thread(thread)).collect();
         let waits = part.waits.iter().map(|wait| to.wait(wait)).collect();
         let pid = part.header.pid;
@@ -188,8 +186,7 @@ impl Profile {
     /// Leaves only what [`Profile::window`] would.
     pub fn cut(&mut self, from: u64, to: u64) {
         let lasts = self.lasts();
-        let samples = self.samples.iter();
-        let samples = samples.filter_map(|it| it.within(from, to, lasts)).collect();
+        let samples = self.samples.iter().filter_map(|it| it.within(from, to, lasts)).collect();
         self.take_samples(samples);
         self.span = Some((from, to));
     }
@@ -294,10 +291,7 @@ mod tests {
         let merged = merge.finish();
         assert!(merged.is_consistent());
         let functions: Vec<_> = merged.functions().into_iter().collect();
-        let count = |name: &str| {
-            let found = functions.iter().find(|it| it.share.function == name);
-            found.map_or(0, |it| it.self_weight)
-        };
+        let count = |name: &str| functions.iter().find(|it| it.share.function == name).map_or(0, |it| it.self_weight);
         assert_eq!(["a", "b", "c", "d"].map(count), [1, 2, 1, 0]);
         let times: Vec<u64> = merged.samples.iter().map(|it| it.t).collect();
         assert_eq!(times, [5, 5, 60_000_000_005, 60_000_000_005]);

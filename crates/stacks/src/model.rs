@@ -90,10 +90,7 @@ impl ProfileHeader {
 
     /// How many samples one stands for: where they were added up before, its weight says it.
     pub fn count(&self, sample: &Sample) -> u64 {
-        match self.counts_samples() {
-            true => sample.weight,
-            false => 1,
-        }
+        if self.counts_samples() { sample.weight } else { 1 }
     }
 
     /// Whether weights are numbers of samples, or may be, as nothing says what they are.
@@ -111,8 +108,7 @@ impl ProfileHeader {
 
     /// Takes event and node from a name that [`Self::name`] gave.
     pub(super) fn take_name(&mut self, name: &str) {
-        let parted = name.rsplit_once(NODE);
-        let of_node = parted.and_then(|(event, node)| Some((event, node.parse().ok()?)));
+        let of_node = name.rsplit_once(NODE).and_then(|(event, node)| Some((event, node.parse().ok()?)));
         match of_node {
             Some((event, node)) => {
                 event.clone_into(&mut self.event);
@@ -129,8 +125,7 @@ const NODE: char = '@';
 /// A stack, as its leaf frame and the stack that called it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StackNode {
-    /// The caller, an index into [`Profile::stacks`] that is smaller than this node's own; `None`
-    /// for a root.
+    /// The caller, an index into [`Profile::stacks`] that is smaller than this node's own; `None` for a root.
     pub parent: Option<u32>,
     /// Index into [`Profile::frames`].
     pub frame: u32,
@@ -154,8 +149,7 @@ pub struct Sample {
     pub complete: bool,
     /// How its stack was found.
     pub unwinding: Unwinding,
-    /// The Erlang process that ran, an index into [`Profile::processes`]; `None` where none did, or it is not
-    /// known.
+    /// The Erlang process that ran, an index into [`Profile::processes`]; `None` where none did, or it is not known.
     pub process: Option<u32>,
     /// Of a time off CPU why it ended, an index into [`Profile::waits`]; `None` where that was not asked.
     pub wait: Option<u32>,
@@ -180,8 +174,7 @@ pub enum Unwinding {
     Missing,
     /// By frame pointers, which code must keep.
     FramePointers,
-    /// By unwind tables and the Erlang stack, from copies that a program in the kernel took at the
-    /// sample.
+    /// By unwind tables and the Erlang stack, from copies that a program in the kernel took at the sample.
     StackCopy,
 }
 
@@ -250,8 +243,7 @@ impl Profile {
 
     /// How many samples there were, also where they were added up before.
     pub(super) fn sample_count(&self) -> u64 {
-        let counts = self.samples.iter().map(|it| self.header.count(it));
-        counts.fold(0, u64::saturating_add)
+        self.samples.iter().map(|it| self.header.count(it)).fold(0, u64::saturating_add)
     }
 
     /// The samples in the order of time.
@@ -267,6 +259,16 @@ impl Profile {
         self.path_into(leaf, &mut path);
         let frames = path.iter().rev();
         frames.filter_map(|&frame| self.frames.get(frame as usize)).collect()
+    }
+
+    /// A value for each stack, from that of its caller and its leaf.
+    pub(super) fn per_stack<T: Copy>(&self, mut of: impl FnMut(Option<T>, &StackNode) -> T) -> Vec<T> {
+        let mut all: Vec<T> = Vec::with_capacity(self.stacks.len());
+        for node in &self.stacks {
+            let caller = node.parent.and_then(|it| all.get(it as usize).copied());
+            all.push(of(caller, node));
+        }
+        all
     }
 
     /// The frame indices of a stack, leaf first.
@@ -317,8 +319,7 @@ impl Builds {
 
     /// The build of a file.
     pub fn of(&self, file: &str) -> Option<&str> {
-        let build = self.0.get(file).map(String::as_str);
-        build.filter(|it| !it.is_empty())
+        self.0.get(file).map(String::as_str).filter(|it| !it.is_empty())
     }
 
     /// Whether none is known.
@@ -329,8 +330,7 @@ impl Builds {
     /// Builds by names without versions.
     pub fn without_versions(&self) -> Self {
         let mut all = Self::default();
-        let builds = self.0.iter();
-        builds.for_each(|(file, build)| all.add(without_version(file), build));
+        self.0.iter().for_each(|(file, build)| all.add(without_version(file), build));
         all
     }
 }

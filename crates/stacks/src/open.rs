@@ -100,17 +100,11 @@ impl<'o> From<Option<&'o str>> for ReadOptions<'o> {
 
 impl Profile {
     /// Reads a profile: that of the usual event in a run folder, or a file in one of [`FORMATS`].
-    ///
-    /// # Errors
-    /// The file cannot be read or is no profile.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, ProfileError> {
         Self::open_as(&FORMATS, path.as_ref(), None)
     }
 
     /// Opens as [`Profile::open_with_lines`], by function alone.
-    ///
-    /// # Errors
-    /// The file cannot be read or is no profile, or the event was not sampled.
     pub fn open_as(formats: &[Format], path: &Path, event: Option<&str>) -> Result<Self, ProfileError> {
         Self::open_with_lines(formats, path, event).map(Self::without_lines)
     }
@@ -118,9 +112,6 @@ impl Profile {
     /// Reads a profile, of the event that is named or else of the usual one: of a run folder, or a file in one of these
     /// formats, told apart by content; gzip is unpacked. Files that were cut off are read as far as they go, with a
     /// note. Each line of a function is a frame of its own, where lines are known.
-    ///
-    /// # Errors
-    /// The file cannot be read or is no profile, or the event was not sampled.
     pub fn open_with_lines<'o>(
         formats: &[Format],
         path: &Path,
@@ -182,8 +173,7 @@ fn read_file<'o>(
         first_field,
     });
     let read = read.map_err(io)?.and_then(|mut profile| {
-        let mut weights = profile.samples.iter().map(|it| it.weight);
-        let sum = weights.try_fold(0_u64, u64::checked_add);
+        let sum = profile.samples.iter().map(|it| it.weight).try_fold(0_u64, u64::checked_add);
         match sum.is_some_and(|sum| sum <= LARGEST_SUM) {
             true => {
                 profile.note_missing_stacks();
@@ -205,8 +195,7 @@ pub fn sampled_events(folder: &Path) -> Vec<String> {
             let name = name.to_str().filter(|name| *name != file::PPROF)?;
             let of_event = [file::STACKS, file::FOLDED, file::FURTHER_PPROF];
             let mut events = of_event.iter().map(|end| name.strip_suffix(end)?.strip_suffix('.'));
-            let event = events.find_map(|event| event.filter(|it| !it.is_empty()));
-            event.map(str::to_owned)
+            events.find_map(|event| event.filter(|it| !it.is_empty())).map(str::to_owned)
         })
         .collect();
     in_order(&mut events);

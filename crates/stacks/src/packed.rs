@@ -58,19 +58,14 @@ impl<R: BufRead> Read for Unpacking<R> {
         self.read_part(bytes).map_err(|source| {
             let of_system = source.raw_os_error().is_some()
                 || matches!(source.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock);
-            match of_system {
-                true => source,
-                false => io::Error::new(ErrorKind::InvalidData, Unreadable::Damaged(source)),
-            }
+            if of_system { source } else { io::Error::new(ErrorKind::InvalidData, Unreadable::Damaged(source)) }
         })
     }
 }
 
 /// The content of an input without a byte order mark, and whether gzip had packed it. What tells its format is in the
-/// first buffer, however slowly a pipe brings it.
-///
-/// # Errors
-/// The input cannot be read, its gzip is damaged, or there is gzip within gzip; [`read_problem`] says what to do.
+/// first buffer, however slowly a pipe brings it. An error where its gzip is damaged or there is gzip within gzip:
+/// [`read_problem`] says what to do.
 pub fn unpacked<'i>(mut input: impl Read + 'i) -> io::Result<(Box<dyn BufRead + 'i>, bool)> {
     let mut beginning = Vec::new();
     let most = BEGINNING as u64;
@@ -111,18 +106,8 @@ pub fn read_problem(path: &Path, source: &io::Error) -> Problem {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
-
-    use flate2::Compression;
-    use flate2::write::GzEncoder;
-
     use super::*;
-
-    fn packed(bytes: &[u8]) -> Vec<u8> {
-        let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
-        gzip.write_all(bytes).expect("memory");
-        gzip.finish().expect("memory")
-    }
+    use crate::tests::packed;
 
     /// Brings a byte at a time.
     struct Slow<'a>(&'a [u8]);

@@ -86,6 +86,12 @@ fn first_place(part: &[Token], name: &str, at: usize, fits: impl Fn(usize) -> bo
     places.find(|(_, to)| fits(*to))
 }
 
+/// Rules, one a line, without empty lines and those that begin with `//`. The error is the first line that is no rule.
+pub(super) fn rules<R>(text: &str, rule: impl Fn(&str) -> Option<R>) -> Result<Vec<R>, String> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//"));
+    lines.map(|line| rule(line).ok_or_else(|| line.to_owned())).collect()
+}
+
 /// Between a function and its module.
 const IN: &str = " in ";
 
@@ -103,14 +109,8 @@ impl FramePattern {
     pub(super) fn new(text: &str) -> Option<Self> {
         let (kind, function) = text.trim().split_once(char::is_whitespace)?;
         let kind = match kind {
-            "erlang" => Some(FrameKind::Erlang),
-            "java" => Some(FrameKind::Java),
-            "runtime" => Some(FrameKind::Runtime),
-            "libc" => Some(FrameKind::Libc),
-            "kernel" => Some(FrameKind::Kernel),
-            "native" => Some(FrameKind::Native),
             "any" => None,
-            _ => return None,
+            name => Some(FrameKind::ALL.into_iter().find(|it| it.name() == name && *it != FrameKind::Unknown)?),
         };
         let (function, module) = match function.split_once(IN) {
             Some((function, module)) => (function, Some(Pattern::new(module.trim()))),

@@ -9,10 +9,8 @@ use std::path::{Path, PathBuf};
 /// Names that are tried before somebody must be in the way on purpose.
 const TRIES: u32 = 100;
 
-/// Writes a file so that a reader, and a machine that loses power, sees all of it or nothing.
-///
-/// # Errors
-/// Where it cannot be written; what was there before stays.
+/// Writes a file so that a reader, and a machine that loses power, sees all of it or nothing. Where it cannot be
+/// written, what was there before stays.
 pub fn replace_file(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut replacement = Replacement::begin(path)?;
     replacement.file().write_all(content)?;
@@ -21,9 +19,6 @@ pub fn replace_file(path: &Path, content: &[u8]) -> io::Result<()> {
 
 /// Writes a file that a user named: as [`replace_file`] does, but what is there and is no plain file (a device, a pipe,
 /// a link) stays what it is, and is written to.
-///
-/// # Errors
-/// Where it cannot be written.
 pub fn write_output(path: &Path, content: &[u8]) -> io::Result<()> {
     if is_special(path) {
         return fs::write(path, content);
@@ -33,9 +28,6 @@ pub fn write_output(path: &Path, content: &[u8]) -> io::Result<()> {
 
 /// Writes a file with secrets that a user named: as [`write_output`] does, and only its owner may read it. What is no
 /// plain file keeps the permissions that it has.
-///
-/// # Errors
-/// Where it cannot be written.
 pub fn write_secret(path: &Path, content: &[u8]) -> io::Result<()> {
     if is_special(path) {
         return fs::write(path, content);
@@ -64,11 +56,8 @@ pub struct Replacement {
 }
 
 impl Replacement {
-    /// Makes the file beside `path`.
-    ///
-    /// # Errors
-    /// Where it cannot be made, and where `path` is something else than a file: a device, a pipe, a
-    /// folder, or a link to one, which replacing would destroy.
+    /// Makes the file beside `path`. An error where `path` is something else than a file: a device, a pipe, a folder,
+    /// or a link to one, which replacing would destroy.
     pub fn begin(path: &Path) -> io::Result<Self> {
         let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
         if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
@@ -98,10 +87,7 @@ impl Replacement {
         &mut self.file
     }
 
-    /// Puts it in its place.
-    ///
-    /// # Errors
-    /// Where it cannot be written to its end or not be renamed; what was there before stays.
+    /// Puts it in its place. Where that fails, what was there before stays.
     pub fn finish(mut self) -> io::Result<()> {
         self.file.sync_all()?;
         fs::rename(&self.beside, &self.path)?;
@@ -182,8 +168,7 @@ mod tests {
         let link = dir.path().join("link");
         symlink("/dev/null", &link).unwrap();
         for path in [link.as_path(), dir.path(), Path::new("/dev/null")] {
-            let error = replace_file(path, b"x").unwrap_err();
-            assert!(error.to_string().contains("no plain file"), "{error}");
+            testkit::assert_has(replace_file(path, b"x").unwrap_err().to_string(), ["no plain file"]);
         }
         assert!(fs::symlink_metadata("/dev/null").is_ok_and(|null| !null.is_file()));
         assert_eq!(names(dir.path()), ["link"]);

@@ -60,10 +60,10 @@ impl Profile {
         for ((thread, stack), weight) in sums {
             let weight = weight as f64;
             all += weight;
-            if let Some(node) = growing.node(thread, stack)
-                && let Some(own) = growing.weights.get_mut(node as usize)
+            if let Some(id) = growing.node(thread, stack)
+                && let Some(node) = growing.nodes.get_mut(id as usize)
             {
-                *own += weight;
+                node.weight += weight;
             }
         }
         growing.finish(all, detail)
@@ -84,8 +84,6 @@ struct Growing<'p> {
     groups: Option<Vec<u32>>,
     names: Vec<ShareName>,
     nodes: Vec<GrowingNode>,
-    /// Of each node by itself.
-    weights: Vec<f64>,
     below: HashMap<(Option<u32>, u32), u32>,
     /// The node of a stack in a group of threads.
     known: HashMap<(Option<u32>, u32), u32>,
@@ -96,6 +94,8 @@ struct GrowingNode {
     parent: Option<u32>,
     name: u32,
     depth: u32,
+    /// Of the node by itself.
+    weight: f64,
 }
 
 impl<'p> Growing<'p> {
@@ -110,25 +110,13 @@ impl<'p> Growing<'p> {
             let first = names.len() as u32;
             let groups = profile.thread_groups();
             names.extend(groups.names.into_iter().map(|group| ShareName {
-                function: match group.is_empty() {
-                    true => NO_THREAD.to_owned(),
-                    false => group,
-                },
+                function: if group.is_empty() { NO_THREAD.to_owned() } else { group },
                 module: String::new(),
                 kind: None,
             }));
-            let of_thread = groups.of_thread.iter().map(|group| first + group);
-            of_thread.collect()
+            groups.of_thread.iter().map(|group| first + group).collect()
         });
-        Self {
-            profile,
-            groups,
-            names,
-            nodes: Vec::new(),
-            weights: Vec::new(),
-            below: HashMap::new(),
-            known: HashMap::new(),
-        }
+        Self { profile, groups, names, nodes: Vec::new(), below: HashMap::new(), known: HashMap::new() }
     }
 
     /// The node of a stack; `None` where an index is out of range.
@@ -193,62 +181,47 @@ impl<'p> Growing<'p> {
         let next = self.nodes.len() as u32;
         let node = *self.below.entry((parent, name)).or_insert(next);
         if node == next {
-            let above = parent.and_then(|it| self.nodes.get(it as usize));
-            let depth = above.map_or(1, |it| it.depth + 1);
-            self.nodes.push(GrowingNode { parent, name, depth });
-            self.weights.push(0.0);
+            let depth = parent.and_then(|it| self.nodes.get(it as usize)).map_or(1, |it| it.depth + 1);
+            self.nodes.push(GrowingNode { parent, name, depth, weight: 0.0 });
         }
         node
     }
 
     fn finish(mut self, all: f64, detail: ShareDetail) -> ShareTree {
         for at in (0..self.nodes.len()).rev() {
-            let weight = self.weights.get(at).copied().unwrap_or(0.0);
-            let parent = self.nodes.get(at).and_then(|it| it.parent);
-            if let Some(above) = parent.and_then(|it| self.weights.get_mut(it as usize)) {
-                *above += weight;
+            if let Some(&GrowingNode { parent: Some(parent), weight, .. }) = self.nodes.get(at)
+                && let Some(above) = self.nodes.get_mut(parent as usize)
+            {
+                above.weight += weight;
             }
         }
         let least = detail.least * all;
-        let weight = |at: usize| self.weights.get(at).copied().unwrap_or(0.0);
+        let weight = |at: usize| self.nodes.get(at).map_or(0.0, |it| it.weight);
         let mut kept: Vec<usize> =
             (0..self.nodes.len()).filter(|at| weight(*at) > 0.0 && weight(*at) >= least).collect();
         // A caller is no cheaper than what it calls, and stands before it where both cost the same.
         kept.sort_by(|a, b| weight(*b).total_cmp(&weight(*a)).then(a.cmp(b)));
         kept.truncate(detail.most);
         let mut numbers: HashMap<u32, u32> = HashMap::new();
-        let mut names = UsedNames::default();
+        let (mut names, mut used): (Vec<ShareName>, HashMap<u32, u32>) = Default::default();
         let mut nodes = Vec::with_capacity(kept.len());
         for at in kept {
             let Some(node) = self.nodes.get(at) else {
                 continue;
             };
             numbers.insert(at as u32, nodes.len() as u32);
+            let next = names.len() as u32;
+            let name = *used.entry(node.name).or_insert_with(|| {
+                names.extend(self.names.get(node.name as usize).cloned());
+                next
+            });
             nodes.push(ShareNode {
                 parent: node.parent.and_then(|it| numbers.get(&it).copied()),
-                name: names.number(node.name, &self.names),
-                share: weight(at) / all.max(f64::MIN_POSITIVE),
+                name,
+                share: node.weight / all.max(f64::MIN_POSITIVE),
             });
         }
-        ShareTree { names: names.used, nodes }
-    }
-}
-
-/// The names that kept nodes use.
-#[derive(Default)]
-struct UsedNames {
-    numbers: HashMap<u32, u32>,
-    used: Vec<ShareName>,
-}
-
-impl UsedNames {
-    fn number(&mut self, name: u32, all: &[ShareName]) -> u32 {
-        let next = self.used.len() as u32;
-        let used = &mut self.used;
-        *self.numbers.entry(name).or_insert_with(|| {
-            used.extend(all.get(name as usize).cloned());
-            next
-        })
+        ShareTree { names, nodes }
     }
 }
 
@@ -259,14 +232,9 @@ mod tests {
 
     /// A profile of folded stacks with their weights.
     fn profile(stacks: &[(&str, u64)]) -> Profile {
-        let mut folded = String::new();
-        for (stack, weight) in stacks {
-            folded.push_str(&format!("{stack} {weight}\n"));
-        }
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("x.folded");
-        std::fs::write(&file, folded).unwrap();
-        Profile::open(&file).unwrap()
+        let folded: String = stacks.iter().map(|(stack, weight)| format!("{stack} {weight}\n")).collect();
+        let (_dir, path) = crate::tests::file("x.folded", folded);
+        Profile::open(path).unwrap()
     }
 
     /// Each node as its path and its share in per cent.

@@ -53,9 +53,6 @@ struct Sampled<'a> {
 impl Profile {
     /// The profile as speedscope reads it, JSON. Neighbours of one stack are one sample; the clock's times are
     /// left out, for the format has a sum of weights in their place.
-    ///
-    /// # Errors
-    /// Writing JSON into memory, which does not fail.
     pub fn to_speedscope(&self, title: &str) -> io::Result<Vec<u8>> {
         let groups = self.thread_groups();
         let header = &self.header;
@@ -75,8 +72,7 @@ impl Profile {
         let mut last = vec![None; profiles.len()];
         let mut path = Vec::new();
         for sample in self.in_time_order() {
-            let group = groups.of_thread.get(sample.thread as usize).copied();
-            let at = group.unwrap_or(u32::MAX) as usize;
+            let at = groups.of_thread.get(sample.thread as usize).copied().unwrap_or(u32::MAX) as usize;
             let (Some(profile), Some(last)) = (profiles.get_mut(at), last.get_mut(at)) else {
                 continue;
             };

@@ -111,9 +111,6 @@ impl std::fmt::Debug for StacksWriter {
 impl StacksWriter {
     /// Creates the file, which must not exist. Its first line is written at the first flush, so
     /// that [`StacksWriter::header_mut`] may still complete it.
-    ///
-    /// # Errors
-    /// The file cannot be created.
     pub fn create(path: &Path, header: ProfileHeader) -> io::Result<Self> {
         let file = File::options().write(true).create_new(true).open(path)?;
         Ok(Self::new(file, header))
@@ -228,10 +225,8 @@ impl StacksWriter {
         self.error.as_ref()
     }
 
-    /// Writes the last line.
-    ///
-    /// # Errors
-    /// The first error of the disk since the beginning; the file is then readable up to it.
+    /// Writes the last line. The error is the first of the disk since the beginning; the file is then readable up to
+    /// it.
     pub fn finish(mut self, footer: Footer) -> io::Result<()> {
         self.line(&Line::Footer(footer));
         self.flush();
@@ -270,10 +265,7 @@ impl StacksWriter {
 
 impl Profile {
     /// Replaces a `.stacks` file by one that holds this profile, and of its tables only what its
-    /// samples refer to.
-    ///
-    /// # Errors
-    /// The file cannot be written; what was there is still there.
+    /// samples refer to. Where that fails, what was there stays.
     pub fn write_stacks(&self, path: &Path) -> io::Result<()> {
         let mut replacement = Replacement::begin(path)?;
         let mut writer = StacksWriter::new(replacement.file().try_clone()?, self.header.clone());

@@ -33,8 +33,7 @@ pub struct FunctionCount {
 }
 
 impl Profile {
-    /// All functions that occur in a sample, largest self weight first, then largest total, then
-    /// by name.
+    /// All functions that occur in a sample, largest self weight first, then largest total, then by name.
     pub fn functions(&self) -> Vec<FunctionCount> {
         let weights = self.node_weights();
         let totals = self.frame_totals(&weights);
@@ -75,8 +74,7 @@ impl Profile {
         let unknown = self.nodes_with(Frame::is_unknown);
         let has = |nodes: &[bool], s: &Sample| nodes.get(s.stack as usize) == Some(&true);
         let sum = |of: &dyn Fn(&Sample) -> bool| {
-            let samples = self.samples.iter().filter(|sample| of(sample));
-            samples.fold(0u64, |sum, sample| sum.saturating_add(sample.weight))
+            self.samples.iter().filter(|sample| of(sample)).fold(0u64, |sum, sample| sum.saturating_add(sample.weight))
         };
         let all = self.total_weight();
         let share = |of: &dyn Fn(&Sample) -> bool| sum(of) as f64 / all.max(1) as f64;
@@ -103,10 +101,9 @@ impl Profile {
             work: self.work_shares(WorkBy::Process, top.min(MOST_WORK)),
             headline: self.headline(&rows).filter(|_| complete_share >= LEAST_COMPLETE),
             top: rows.into_iter().take(top).map(|f| f.share).collect(),
-            language_functions: if top > 0 {
-                self.language_functions().into_iter().take(top).collect()
-            } else {
-                Vec::new()
+            language_functions: match top {
+                0 => Vec::new(),
+                _ => self.language_functions().into_iter().take(top).collect(),
             },
         }
     }
@@ -114,8 +111,7 @@ impl Profile {
     /// The share of all samples that have at least one such frame in their stack (0 to 1).
     pub fn share_with(&self, is: impl Fn(&Frame) -> bool) -> f64 {
         let nodes = self.nodes_with(is);
-        let samples = self.samples.iter();
-        let with = samples.filter(|s| nodes.get(s.stack as usize) == Some(&true));
+        let with = self.samples.iter().filter(|s| nodes.get(s.stack as usize) == Some(&true));
         let weight = with.fold(0u64, |sum, s| sum.saturating_add(s.weight));
         weight as f64 / self.total_weight().max(1) as f64
     }
@@ -160,22 +156,13 @@ impl Profile {
     /// Per frame the weight of the stacks that contain it and neither wait nor choose what runs next.
     fn working_totals(&self) -> Vec<u64> {
         let classes = self.classes();
-        let is_work = |sample: &Sample| {
-            let class = classes.get(sample.stack as usize);
-            class.is_none_or(|class| !class.is_of_idling())
-        };
+        let is_work = |it: &Sample| classes.get(it.stack as usize).is_none_or(|class| !class.is_of_idling());
         self.frame_totals(&self.node_weights_of(is_work))
     }
 
     /// Which stacks have at least one such frame.
     fn nodes_with(&self, is: impl Fn(&Frame) -> bool) -> Vec<bool> {
-        let mut flags: Vec<bool> = Vec::with_capacity(self.stacks.len());
-        for node in &self.stacks {
-            let above = node.parent.is_some_and(|p| flags.get(p as usize).copied().unwrap_or(false));
-            let own = self.frames.get(node.frame as usize).is_some_and(&is);
-            flags.push(above || own);
-        }
-        flags
+        self.per_stack(|above, node| above.unwrap_or(false) || self.frames.get(node.frame as usize).is_some_and(&is))
     }
 
     /// Per frame the weight of the stacks that contain it: the subtrees of its outermost

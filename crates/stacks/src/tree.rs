@@ -81,14 +81,25 @@ fn index(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
 
+/// Names, each once, and for each text which of them it is.
+pub(super) fn numbered(texts: impl Iterator<Item = String>) -> (Vec<String>, Vec<u32>) {
+    let mut known: HashMap<String, u32> = HashMap::new();
+    let mut names: Vec<String> = Vec::new();
+    let of_text = texts.map(|text| {
+        *known.entry(text).or_insert_with_key(|name| {
+            names.push(name.clone());
+            index(names.len() - 1)
+        })
+    });
+    let of_text: Vec<u32> = of_text.collect();
+    (names, of_text)
+}
+
 /// Limit on the memory of a profile from elsewhere: tables in which a few bytes name one long text again and again
 /// would take any amount.
 pub(super) const MOST_BYTES: usize = 256 << 20;
 
-/// Whether a profile that has taken so many bytes of memory may take more.
-///
-/// # Errors
-/// Why it may not.
+/// Whether a profile that has taken so many bytes of memory may take more. The error says why it may not.
 pub(super) fn room(taken: usize, most: usize) -> Result<(), String> {
     let why = || format!("its functions, stacks and samples would take more than {} MiB of memory", most >> 20);
     (taken <= most).then_some(()).ok_or_else(why)
@@ -110,10 +121,8 @@ impl Builder {
         self.taken = self.taken.saturating_add(bytes);
     }
 
-    /// Whether there is room for more. Asked for each line or message of a bounded length.
-    ///
-    /// # Errors
-    /// Why there is none.
+    /// Whether there is room for more. Asked for each line or message of a bounded length. The error says why there is
+    /// none.
     pub fn room(&self) -> Result<(), String> {
         room(self.taken, MOST_BYTES)
     }

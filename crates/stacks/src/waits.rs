@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use serde::{Deserialize, Serialize};
 
 use super::frames::Frame;
-use super::pattern::{FramePattern, symbol};
+use super::pattern::{FramePattern, rules, symbol};
 
 /// Wakers that a profile tells apart.
 pub(super) const MOST_WAITS: usize = 1 << 12;
@@ -114,15 +114,11 @@ impl WaitRules {
     /// Clue of a function, if any.
     pub fn of(&self, frame: &Frame) -> Option<WakeClue> {
         let name = symbol(frame);
-        let rule = self.0.iter().find(|(it, _)| it.matches(frame, name));
-        rule.map(|(_, clue)| *clue)
+        self.0.iter().find(|(it, _)| it.matches(frame, name)).map(|(_, clue)| *clue)
     }
 
-    /// Rules from text; `None` where a line is none.
-    fn parse(text: &str) -> Option<Self> {
-        let lines = text.lines().map(str::trim);
-        let rules = lines.filter(|line| !line.is_empty() && !line.starts_with("//"));
-        rules.map(rule).collect::<Option<_>>().map(Self)
+    fn parse(text: &str) -> Result<Self, String> {
+        rules(text, rule).map(Self)
     }
 }
 
@@ -179,6 +175,6 @@ mod tests {
         }
         let own = Frame::new("tcp_accept", "broker", FrameKind::Native);
         assert_eq!(rules.of(&own), None, "not the kernel's");
-        assert!(WaitRules::parse("kernel f -> nothing").is_none());
+        assert!(WaitRules::parse("kernel f -> nothing").is_err());
     }
 }

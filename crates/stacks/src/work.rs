@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::frames::{Frame, FrameKind};
 use super::model::{ErlangProcess, Profile};
+use super::tree::numbered;
 use crate::summary::WorkShare;
 
 measure::named! {
@@ -68,7 +69,7 @@ impl WorkBy {
 }
 
 /// Kind of a row of a node's work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkKind {
     /// Work of processes.
@@ -76,13 +77,14 @@ pub enum WorkKind {
     /// Processes of one role that the node did not name: most had ended when it was asked.
     Unnamed,
     /// Work outside processes.
+    #[default]
     NoProcess,
     /// Several rows, for which there was no room.
     Others,
 }
 
 /// Weight of what was split.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Work {
     /// Whose it is, as people call it.
     pub of: String,
@@ -116,15 +118,7 @@ impl Work {
             Some(it) if is_unnamed => (WorkKind::Unnamed, it.unnamed_label()),
             Some(it) => (WorkKind::Processes, by.label(it)),
         };
-        Self {
-            of,
-            kind,
-            role: process.map_or("", |it| by.role(it)).to_owned(),
-            share: 0.0,
-            weight: 0,
-            processes: 0,
-            from_stacks: 0,
-        }
+        Self { of, kind, role: process.map_or("", |it| by.role(it)).to_owned(), ..Self::default() }
     }
 }
 
@@ -140,10 +134,7 @@ impl Profile {
         for (process, weight) in self.sums(|sample| sample.process) {
             let known = process.and_then(|it| self.processes.get(it as usize));
             let is_unnamed = known.is_some_and(|it| by.has_unnamed(told) && it.is_unnamed());
-            let key = |process| match is_unnamed {
-                true => WorkBy::Role.key(process),
-                false => by.key(process),
-            };
+            let key = |process| if is_unnamed { WorkBy::Role.key(process) } else { by.key(process) };
             let work = all.entry(known.map(key)).or_insert_with(|| Work::of(by, known, is_unnamed));
             work.weight = work.weight.saturating_add(weight);
             work.processes += usize::from(known.is_some());
@@ -190,21 +181,11 @@ impl Profile {
     /// of one name are one: their identifiers differ from run to run.
     pub(super) fn work_names(&self, by: WorkBy) -> (Vec<String>, Vec<u32>) {
         let told = self.has_named_processes();
-        let mut names = vec![Work::of(by, None, false).of];
-        let mut known: HashMap<String, u32> = HashMap::new();
-        let of_process = self.processes.iter().map(|process| {
-            let next = names.len() as u32;
-            let label = match by.has_unnamed(told) && process.is_unnamed() {
-                true => process.unnamed_label(),
-                false => by.label(process),
-            };
-            *known.entry(label).or_insert_with_key(|name| {
-                names.push(name.clone());
-                next
-            })
-        });
-        let of_process = of_process.collect();
-        (names, of_process)
+        let label = |it: &ErlangProcess| Work::of(by, Some(it), by.has_unnamed(told) && it.is_unnamed()).of;
+        let (mut names, of_process) = numbered(self.processes.iter().map(label));
+        // A process that is called so is a row of its own.
+        names.insert(0, Work::of(by, None, false).of);
+        (names, of_process.into_iter().map(|it| it + 1).collect())
     }
 
     /// Gives the profile's processes the names that the node has said.
@@ -221,8 +202,7 @@ impl Profile {
     pub fn work_shares(&self, by: WorkBy, top: usize) -> Vec<WorkShare> {
         let work = self.work(by).into_iter();
         let work = work.filter(|work| work.kind == WorkKind::Processes);
-        let shares = work.take(top).map(|work| WorkShare { of: work.of, role: work.role, share: work.share });
-        shares.collect()
+        work.take(top).map(|work| WorkShare { of: work.of, role: work.role, share: work.share }).collect()
     }
 }
 
@@ -286,12 +266,9 @@ impl Profile {
             Some(*known.entry(Frame::own_module(erlang)?).or_insert(at))
         });
         let of_frame: Vec<Option<u32>> = of_frame.collect();
-        let mut modules: Vec<Option<u32>> = Vec::with_capacity(self.stacks.len());
-        for node in &self.stacks {
-            let above = node.parent.and_then(|it| modules.get(it as usize).copied());
+        self.per_stack(|above: Option<Option<u32>>, node| {
             let own = of_frame.get(node.frame as usize).copied();
-            modules.push(above.flatten().or(own.flatten()));
-        }
-        modules
+            above.flatten().or(own.flatten())
+        })
     }
 }

@@ -90,7 +90,7 @@ pub(crate) fn spoiled(record: &RunRecord) -> Option<String> {
         (RunState::Failed, Some(FailedBy::Generator)) => {
             return Some("failed through the generator or its machine".to_owned());
         }
-        (state, _) => return Some(state.as_str().to_owned()),
+        (state, _) => return Some(state.name().to_owned()),
     }
     let mut why: Vec<_> = invalid(record).map(why_invalid).collect();
     // A reason that has words stands for one that has none.

@@ -1,23 +1,14 @@
 //! Java's HdrHistogram reads our log and finds the same percentiles.
 
-use std::path::Path;
 use std::process::Command;
 
 use super::common;
 use crate::{RunReader, RunState, RunWriter, file};
 use measure::{Metric, Phase};
 
-/// Debian's `libhdrhistogram-java`.
-const JARS: [&str; 2] = ["/usr/share/java/hdrhistogram.jar", "/usr/share/java/HdrHistogram.jar"];
-
 #[test]
 fn javas_histogram_log_processor_finds_the_same_percentiles() {
-    let Some(jar) = JARS.into_iter().find(|jar| Path::new(jar).exists()) else {
-        testkit::skip!("needs {} (Debian package libhdrhistogram-java)", JARS[0]);
-    };
-    if Command::new("java").arg("-version").output().is_err() {
-        testkit::skip!("needs java (Debian package default-jdk-headless)");
-    }
+    let jar = testkit::or_skip!(common::java_histograms("java"));
     let runs = tempfile::tempdir().unwrap();
     let mut writer = RunWriter::create(runs.path(), "run", common::CREATED).unwrap();
     common::write_run(&mut writer, RunState::Complete);

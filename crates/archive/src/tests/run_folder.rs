@@ -1,24 +1,26 @@
 //! A run folder is written during a run, survives interruptions, and reads back.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::common;
 use super::common::{CREATED, record, write_run};
 use crate::{Error, Finding, RunReader, RunRecord, RunState, RunSummary, RunWriter, ScenarioStart, file, list_runs};
 use measure::{LatencySummary, Metric, Phase};
+use tempfile::TempDir;
 
-fn written(dir: &Path, state: RunState) -> RunWriter {
-    let mut writer = RunWriter::create(dir, "stream publish!", CREATED).unwrap();
+/// A run in a folder of runs.
+fn written(state: RunState) -> (TempDir, RunWriter) {
+    let runs = tempfile::tempdir().unwrap();
+    let mut writer = RunWriter::create(runs.path(), "stream publish!", CREATED).unwrap();
     write_run(&mut writer, state);
     assert_eq!(writer.warnings(), []);
-    writer
+    (runs, writer)
 }
 
 #[test]
 fn a_whole_run_reads_back_equal() {
-    let runs = tempfile::tempdir().unwrap();
-    let writer = written(runs.path(), RunState::Complete);
+    let (_runs, writer) = written(RunState::Complete);
     assert!(writer.id().starts_with("2026-11-21T00-12-33Z-stream-publish-"), "{}", writer.id());
     let run = RunReader::open(writer.dir()).unwrap();
     assert_eq!(run.notes, Vec::<String>::new());
@@ -33,8 +35,8 @@ fn a_whole_run_reads_back_equal() {
 
 #[test]
 fn histograms_of_the_warm_up_stay_apart() {
-    let runs = tempfile::tempdir().unwrap();
-    let run = RunReader::open(written(runs.path(), RunState::Complete).dir()).unwrap();
+    let (_runs, writer) = written(RunState::Complete);
+    let run = RunReader::open(writer.dir()).unwrap();
     let warmup = run.merged(Phase::Warmup).unwrap();
     let counted = run.merged(Phase::Measure).unwrap();
     assert_eq!(warmup.histogram(Metric::SEND_ACK).len(), 1_000);
@@ -53,8 +55,7 @@ fn histograms_of_the_warm_up_stay_apart() {
 /// After `kill -9`, or on a full disk, files end anywhere. Every prefix must read, with its whole parts.
 #[test]
 fn every_file_may_end_at_any_byte() {
-    let runs = tempfile::tempdir().unwrap();
-    let writer = written(runs.path(), RunState::Running);
+    let (_runs, writer) = written(RunState::Running);
     let dir = writer.dir();
     for name in [file::RECORD, file::SERIES, file::HISTOGRAMS] {
         let path = dir.join(name);
@@ -85,15 +86,14 @@ fn every_file_may_end_at_any_byte() {
 
 #[test]
 fn a_run_under_way_says_so() {
-    let runs = tempfile::tempdir().unwrap();
-    let run = RunReader::open(written(runs.path(), RunState::Running).dir()).unwrap();
+    let (_runs, writer) = written(RunState::Running);
+    let run = RunReader::open(writer.dir()).unwrap();
     assert_eq!(run.notes, ["the run goes on or was cut off: no end is recorded after 4 s"]);
 }
 
 #[test]
 fn a_damaged_line_costs_only_itself() {
-    let runs = tempfile::tempdir().unwrap();
-    let writer = written(runs.path(), RunState::Complete);
+    let (_runs, writer) = written(RunState::Complete);
     for name in [file::SERIES, file::HISTOGRAMS] {
         let path = writer.dir().join(name);
         let mut lines: Vec<_> = fs::read_to_string(&path).unwrap().lines().map(str::to_owned).collect();
@@ -111,25 +111,25 @@ fn a_damaged_line_costs_only_itself() {
 
 #[test]
 fn bytes_that_are_no_text_do_no_harm() {
-    let runs = tempfile::tempdir().unwrap();
-    let dir = written(runs.path(), RunState::Complete).dir().to_path_buf();
+    let (_runs, writer) = written(RunState::Complete);
+    let dir = writer.dir();
     fs::write(dir.join(file::SERIES), [0xff, 0, b'\n', b'{', 0xfe]).unwrap();
     fs::write(dir.join(file::HISTOGRAMS), b"Tag=send_ack,1,1,1,HISTF\xff\xff\nTag=,,,,\n\xff").unwrap();
-    let run = RunReader::open(&dir).unwrap();
+    let run = RunReader::open(dir).unwrap();
     assert!(run.points.is_empty());
     assert_eq!(run.histograms().unwrap().count(), 0);
 }
 
 #[test]
 fn other_versions_are_refused_by_name() {
-    let runs = tempfile::tempdir().unwrap();
-    let dir = written(runs.path(), RunState::Complete).dir().to_path_buf();
+    let (_runs, writer) = written(RunState::Complete);
+    let dir = writer.dir();
     let path = dir.join(file::RECORD);
     let json = fs::read_to_string(&path).unwrap();
     for known in ["bellows.run-record/2", "bellows.run/2"] {
         let unknown = known.replace('2', "9");
         fs::write(&path, json.replace(known, &unknown)).unwrap();
-        let Err(e @ Error::UnknownSchema { .. }) = RunReader::open(&dir) else { panic!("{unknown} was accepted") };
+        let Err(e @ Error::UnknownSchema { .. }) = RunReader::open(dir) else { panic!("{unknown} was accepted") };
         assert!(e.to_string().contains(&unknown) && e.to_string().contains(known), "{e}");
     }
 }
@@ -202,14 +202,12 @@ fn a_folder_that_cannot_be_made_is_an_error_with_its_path() {
     let runs = tempfile::tempdir().unwrap();
     let taken = runs.path().join("file");
     fs::write(&taken, "").unwrap();
-    let e = RunWriter::create(&taken, "run", CREATED).unwrap_err();
-    assert!(e.to_string().contains("file"), "{e}");
+    testkit::assert_has(RunWriter::create(&taken, "run", CREATED).unwrap_err().to_string(), ["file"]);
 }
 
 #[test]
 fn run_json_is_replaced_as_a_whole() {
-    let runs = tempfile::tempdir().unwrap();
-    let mut writer = written(runs.path(), RunState::Complete);
+    let (runs, mut writer) = written(RunState::Complete);
     // The folder is elsewhere: the write fails, the old record stays.
     let moved = runs.path().join("moved");
     fs::rename(writer.dir(), &moved).unwrap();

@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use crate::budget::{Budget, Ended, refusal};
 use crate::error::Error;
-use crate::helper::{Answer, Helper, Worker};
+use crate::helper::{Helper, Worker};
 use crate::pattern::{FunctionPattern, ProcessFilter};
-use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, int, list, map, show};
+use crate::term::{
+    Term, as_atom, as_int, as_list, as_text, as_texts, as_tuple, atom, exactly, int, list, map, millis, show,
+};
 pub use path::{
     Comparison, CountedFunction, Difference, EntryCall, Following, ObserverEffect, Path, PerCall, RootOptions,
-    RootPhase, RootProgress, follow,
+    RootPhase, RootProgress,
 };
 pub use tree::{Accumulated, CallTree, NodeCost, TreeNode};
 
@@ -21,6 +23,8 @@ pub use tree::{Accumulated, CallTree, NodeCost, TreeNode};
 const BEYOND: Duration = Duration::from_secs(30);
 /// Standard deviations of the normal distribution that chance leaves in one of a hundred cases.
 const APART: f64 = 2.576;
+/// Name of a count where it fails.
+const COUNT: &str = "the count of calls";
 /// The first release that counts words.
 const WORDS_SINCE: u32 = 26;
 
@@ -153,9 +157,6 @@ pub struct Counting<'a> {
 
 impl<'a> Counting<'a> {
     /// Begins to count.
-    ///
-    /// # Errors
-    /// The node's side refuses or has failed, or the node cannot be asked.
     pub fn begin(helper: &'a Helper, options: &CallsOptions) -> Result<Self, Error> {
         let release = helper.node().release();
         if options.counter == Counter::Words && release < WORDS_SINCE {
@@ -179,57 +180,31 @@ impl<'a> Counting<'a> {
     }
 
     /// Waits for the result: all of it, or what there is once `stop` says so.
-    ///
-    /// # Errors
-    /// The node's side has failed, or the node cannot be asked.
     pub fn wait(&self, stop: &dyn Fn() -> bool) -> Result<Calls, Error> {
         let reply = self.ask("result", self.duration * 3 + BEYOND, stop)?;
         calls(&reply).ok_or_else(|| self.refused(&reply))
     }
 
     /// Removes what is left of it from the node, which closing the helper does, too.
-    ///
-    /// # Errors
-    /// The node cannot be asked.
     pub fn end(self) -> Result<(), Error> {
         self.helper.stop(self.worker)
     }
 
     fn ask(&self, what: &str, longest: Duration, stop: &dyn Fn() -> bool) -> Result<Term, Error> {
         let answer = self.helper.ask_until(&self.worker, atom(what), longest, stop)?;
-        match answer {
-            Answer::Reply(reply) => Ok(reply),
-            Answer::Silent => Err(self.failed("it did not end in time".into())),
-            Answer::Ended => Err(self.failed("it was stopped".into())),
-            Answer::Failed(reason) => Err(self.failed(reason)),
-        }
+        path::told(self.helper, answer, COUNT, "it did not end in time")
     }
 
     /// Why an answer is none that was asked for.
     fn refused(&self, reply: &Term) -> Error {
         match as_tuple(reply) {
             Some([word, reason]) if as_atom(word) == Some("refused") => Error::Options(refusal(reason)),
-            _ => self.failed(show(reply, 200)),
+            _ => self.helper.failed(COUNT, show(reply, 200)),
         }
-    }
-
-    fn failed(&self, reason: String) -> Error {
-        Error::Exception { node: self.helper.node().name().clone(), call: "the count of calls".into(), reason }
     }
 }
 
 impl Calls {
-    /// Counts, and waits for the result: all of it, or what there is once `stop` says so.
-    ///
-    /// # Errors
-    /// As [`Counting::begin`] and [`Counting::wait`].
-    pub fn count(helper: &Helper, options: &CallsOptions, stop: &dyn Fn() -> bool) -> Result<Self, Error> {
-        let counting = Counting::begin(helper, options)?;
-        let calls = counting.wait(stop)?;
-        counting.end()?;
-        Ok(calls)
-    }
-
     /// Cost of counting; `None` where no block went without counters, or the node was idle.
     pub fn observer_cost(&self) -> Option<ObserverCost> {
         let (with, without): (Vec<_>, Vec<_>) = self.blocks.iter().partition(|it| it.counted);
@@ -290,12 +265,11 @@ impl CallsOptions {
             Counter::Time => "call_time",
             Counter::Words => "call_memory",
         };
-        let ms = i64::try_from(self.duration.as_millis()).unwrap_or(i64::MAX);
         map([
             (atom("counter"), atom(counter)),
             (atom("patterns"), list(self.functions.iter().map(FunctionPattern::term))),
             (atom("processes"), self.processes.term()),
-            (atom("for_ms"), int(ms)),
+            (atom("for_ms"), millis(self.duration)),
             (atom("blocks"), int(self.blocks.max(1).into())),
             (atom("bursts"), int(self.bursts.into())),
             (atom("limits"), self.budget.term()),
@@ -318,9 +292,8 @@ fn name(module: &Term, function: &Term, arity: &Term) -> Option<String> {
 }
 
 fn calls(reply: &Term) -> Option<Calls> {
-    let [_, functions, processes, blocks, ended, tree, bursts, anew] = as_tuple(reply)? else {
-        return None;
-    };
+    let [_, functions, processes, blocks, ended, tree, bursts, anew] = exactly(as_tuple(reply)?)?;
+    let [traced, messages, ms, why] = exactly(as_tuple(bursts)?)?;
     Some(Calls {
         functions: rows(functions, |row| match row {
             [module, function, arity, calls, own, processes] => Some(FunctionCost {
@@ -344,24 +317,19 @@ fn calls(reply: &Term) -> Option<Calls> {
         blocks: rows(blocks, block)?,
         ended: Ended::read(ended)?,
         tree: tree::read(tree)?,
-        bursts: match as_tuple(bursts)? {
-            [processes, messages, ms, ended] => Bursts {
-                processes: number(processes)?,
-                messages: number(messages)?,
-                duration: Duration::from_millis(number(ms)?),
-                ended: Ended::read(ended),
-            },
-            _ => return None,
+        bursts: Bursts {
+            processes: number(traced)?,
+            messages: number(messages)?,
+            duration: Duration::from_millis(number(ms)?),
+            ended: Ended::read(why),
         },
-        loaded_anew: as_list(anew)?.iter().map(as_text).collect::<Option<_>>()?,
+        loaded_anew: as_texts(anew)?,
     })
 }
 
 fn block(row: &[Term]) -> Option<Block> {
     let [kind, what] = row else { return None };
-    let [micros, reductions, busy] = as_tuple(what)? else {
-        return None;
-    };
+    let [micros, reductions, busy] = exactly(as_tuple(what)?)?;
     Some(Block {
         counted: as_atom(kind)? == "on",
         duration: Duration::from_micros(number(micros)?),
@@ -396,8 +364,7 @@ mod tests {
 
     /// Blocks as `bellows_calls` makes them: one without counters, then four with counters and one without, four times.
     fn blocks(reductions: impl Fn(usize, bool) -> u64) -> Vec<(bool, u64)> {
-        let kinds = [false].into_iter().chain([true, true, true, true, false].repeat(4));
-        let numbered = kinds.enumerate();
+        let numbered = [false].into_iter().chain([true, true, true, true, false].repeat(4)).enumerate();
         numbered.map(|(at, on)| (on, reductions(at, on))).collect()
     }
 

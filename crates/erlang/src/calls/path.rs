@@ -10,7 +10,9 @@ use crate::budget::{Budget, Ended, refusal};
 use crate::error::Error;
 use crate::helper::{Answer, Helper, Worker};
 use crate::pattern::{FunctionPattern, ProcessFilter};
-use crate::term::{Term, as_atom, as_bytes, as_list, as_text, as_tuple, atom, get, int, list, map, show};
+use crate::term::{
+    Term, as_atom, as_bytes, as_text, as_texts, as_tuple, atom, exactly, get, int, list, map, millis, show,
+};
 
 /// Fewer calls than these have no slowest tenth.
 const LEAST_CALLS: usize = 10;
@@ -220,11 +222,8 @@ pub(crate) fn read(term: &Term) -> Option<Path> {
     let nodes = nodes(get(term, "nodes")?)?;
     let calls = rows(get(term, "calls")?, |row| call(row, nodes.len()))?;
     let untraced = as_bytes(get(term, "plain")?)?;
-    let tree = CallTree::new(nodes).with_costs(calls.iter().flat_map(|call| &call.costs));
-    let texts = |key| {
-        let texts = as_list(get(term, key)?)?;
-        texts.iter().map(as_text).collect::<Option<_>>()
-    };
+    let tree = CallTree { nodes }.with_costs(calls.iter().flat_map(|call| &call.costs));
+    let texts = |key| as_texts(get(term, key)?);
     Some(Path {
         tree,
         calls,
@@ -245,9 +244,7 @@ pub(crate) fn read(term: &Term) -> Option<Path> {
 }
 
 fn counted_function(row: &[Term]) -> Option<CountedFunction> {
-    let [module, function, arity, calls, micros] = row else {
-        return None;
-    };
+    let [module, function, arity, calls, micros] = exactly(row)?;
     Some(CountedFunction {
         function: name(module, function, arity)?,
         calls: number(calls)?,
@@ -284,9 +281,7 @@ fn served(role: &str, name: &str) -> String {
 }
 
 fn call(row: &[Term], nodes: usize) -> Option<EntryCall> {
-    let [micros, pid, nanos, costs] = row else {
-        return None;
-    };
+    let [micros, pid, nanos, costs] = exactly(row)?;
     let costs = as_bytes(costs)?.chunks_exact(COST_BYTES);
     Some(EntryCall {
         began: SystemTime::UNIX_EPOCH.checked_add(Duration::from_micros(number(micros)?))?,
@@ -361,18 +356,6 @@ pub struct RootProgress {
     pub messages: u64,
 }
 
-/// Follows calls until one of the limits ends it, or `look` says that it is enough, and removes what is left of it from
-/// the node.
-///
-/// # Errors
-/// The node's side refuses or has failed, or the node cannot be asked.
-pub fn follow(helper: &Helper, options: &RootOptions, look: impl FnMut(RootProgress) -> bool) -> Result<Path, Error> {
-    let following = Following::begin(helper, options)?;
-    let path = following.wait(look);
-    following.end()?;
-    path
-}
-
 /// Calls that the node follows.
 #[derive(Debug)]
 pub struct Following<'a> {
@@ -382,18 +365,12 @@ pub struct Following<'a> {
 
 impl<'a> Following<'a> {
     /// Begins. What the node's side refuses, [`Following::wait`] tells.
-    ///
-    /// # Errors
-    /// The node cannot be asked.
     pub fn begin(helper: &'a Helper, options: &RootOptions) -> Result<Self, Error> {
         let worker = helper.run("bellows_root", "start", options.term())?;
         Ok(Self { helper, worker })
     }
 
     /// Waits until one of the limits ends it, or `look` says that it is enough.
-    ///
-    /// # Errors
-    /// The node's side refuses or has failed, or the node cannot be asked.
     pub fn wait(&self, mut look: impl FnMut(RootProgress) -> bool) -> Result<Path, Error> {
         const WHAT: &str = "the trace of calls";
         let mut request = "next";
@@ -411,9 +388,6 @@ impl<'a> Following<'a> {
     }
 
     /// Removes what is left of it from the node, which closing the helper does, too.
-    ///
-    /// # Errors
-    /// The node cannot be asked.
     pub fn end(self) -> Result<(), Error> {
         self.helper.stop(self.worker)
     }
@@ -421,9 +395,7 @@ impl<'a> Following<'a> {
 
 /// How far a worker is; `None` where that is its last answer.
 fn progress(reply: &Term) -> Option<RootProgress> {
-    let [running, phase, untraced, calls, messages] = as_tuple(reply)? else {
-        return None;
-    };
+    let [running, phase, untraced, calls, messages] = exactly(as_tuple(reply)?)?;
     let count = |term| number(term).unwrap_or(0);
     (as_atom(running) == Some("running")).then(|| RootProgress {
         phase: match as_atom(phase) {
@@ -439,13 +411,18 @@ fn progress(reply: &Term) -> Option<RootProgress> {
 
 /// Waits for a worker's answer.
 pub(crate) fn answer(helper: &Helper, worker: &Worker, request: &str, what: &str) -> Result<Term, Error> {
-    let reason = match helper.ask(worker, atom(request), ANSWER)? {
+    told(helper, helper.ask(worker, atom(request), ANSWER)?, what, "it did not answer in time")
+}
+
+/// A worker's reply; `silent` says why there is none where nothing came in time.
+pub(super) fn told(helper: &Helper, answer: Answer, what: &str, silent: &str) -> Result<Term, Error> {
+    let reason = match answer {
         Answer::Reply(reply) => return Ok(reply),
-        Answer::Silent => "it did not answer in time".to_owned(),
+        Answer::Silent => silent.to_owned(),
         Answer::Ended => "it was stopped".to_owned(),
         Answer::Failed(reason) => reason,
     };
-    Err(failed(helper, what, reason))
+    Err(helper.failed(what, reason))
 }
 
 /// Reads `{done, Result}` or `{refused, Reason}`.
@@ -457,24 +434,19 @@ pub(crate) fn done<T>(
 ) -> Result<T, Error> {
     match as_tuple(reply) {
         Some([word, reason]) if as_atom(word) == Some("refused") => Err(Error::Options(refusal(reason))),
-        Some([_, result]) => read(result).ok_or_else(|| failed(helper, what, show(result, 200))),
-        _ => Err(failed(helper, what, show(reply, 200))),
+        Some([_, result]) => read(result).ok_or_else(|| helper.failed(what, show(result, 200))),
+        _ => Err(helper.failed(what, show(reply, 200))),
     }
-}
-
-fn failed(helper: &Helper, what: &str, reason: String) -> Error {
-    Error::Exception { node: helper.node().name().clone(), call: what.to_owned(), reason }
 }
 
 impl RootOptions {
     fn term(&self) -> Term {
-        let ms = i64::try_from(self.duration.as_millis()).unwrap_or(i64::MAX);
         let functions = self.functions.iter().map(FunctionPattern::term);
         map([
             (atom("root"), self.root.term()),
             (atom("patterns"), list(functions)),
             (atom("processes"), self.processes.term()),
-            (atom("for_ms"), int(ms)),
+            (atom("for_ms"), millis(self.duration)),
             (atom("limit"), int(self.limit.into())),
             (atom("rate"), int(self.rate.into())),
             (atom("messages"), int(self.messages.into())),

@@ -22,7 +22,8 @@ pub struct NodeCost {
 /// Stacks that came up in short traces, with what each function did on top of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallTree {
-    nodes: Vec<TreeNode>,
+    /// Each node has its caller before it.
+    pub(super) nodes: Vec<TreeNode>,
 }
 
 /// A function below its callers.
@@ -55,11 +56,6 @@ impl CallTree {
     /// The functions, callers before those that they call.
     pub fn nodes(&self) -> &[TreeNode] {
         &self.nodes
-    }
-
-    /// A tree of these nodes, each of which has its caller before it.
-    pub(super) const fn new(nodes: Vec<TreeNode>) -> Self {
-        Self { nodes }
     }
 
     /// The tree with the sums of these costs.
@@ -170,7 +166,7 @@ pub(super) fn read(term: &Term) -> Option<CallTree> {
         )),
         _ => None,
     })?;
-    linked(rows).map(CallTree::new)
+    linked(rows).map(|nodes| CallTree { nodes })
 }
 
 /// Nodes with their callers, of their numbers and those of their callers, which count from 1; 0 is nobody. A caller

@@ -14,7 +14,9 @@ use measure::Problem;
 
 use crate::error::Error;
 use crate::node::{Mailbox, Node};
-use crate::term::{Binary, Term, as_atom, as_int, as_text, as_tuple, atom, charlist, get, int, list, show, tuple};
+use crate::term::{
+    Binary, Term, as_atom, as_int, as_text, as_tuple, atom, charlist, get, int, list, millis, show, tuple,
+};
 
 /// The module's name on a node, and its code.
 const MODULE: (&str, &[u8]) = include!("beam/module.in");
@@ -105,6 +107,11 @@ impl Helper {
     /// The node.
     pub fn node(&self) -> &Node {
         &self.shared.node
+    }
+
+    /// The failure of something that we do on the node.
+    pub(crate) fn failed(&self, call: &str, reason: impl Into<String>) -> Error {
+        Error::Exception { node: self.node().name().clone(), call: call.to_owned(), reason: reason.into() }
     }
 
     /// The module's name on the node.
@@ -306,7 +313,7 @@ impl Shared {
 /// Joins the keeper, and loads the module first where there is none.
 fn join(node: &Node, client: &Term, lease: Duration) -> Result<Term, Error> {
     let name = function_name("bellows_keeper", "join");
-    let lease = int(i64::try_from(lease.as_millis()).unwrap_or(i64::MAX));
+    let lease = millis(lease);
     let until = Instant::now() + SETTLE;
     loop {
         let here = vec![atom(MODULE.0), atom(&name), int(2)];
@@ -404,24 +411,19 @@ pub(crate) fn unsigned(value: i128) -> u64 {
     u64::try_from(value.max(0)).unwrap_or(u64::MAX)
 }
 
-/// The failure where something of this name, for which we waited so long, gave no answer.
-pub(crate) fn no_answer(helper: &Helper, answer: Answer, what: &str, after: Duration) -> Error {
-    let node = helper.node().name().clone();
-    let failed = |reason| Error::Exception { node: node.clone(), call: what.to_owned(), reason };
-    match answer {
-        Answer::Failed(reason) => failed(reason),
-        Answer::Ended => failed("it was stopped on the node".to_owned()),
-        Answer::Silent | Answer::Reply(_) => Error::Timeout { node: node.clone(), what: what.to_owned(), after },
-    }
+/// The reply of what has this name; an error where it gave none, for which we waited so long.
+pub(crate) fn replied(helper: &Helper, answer: Answer, what: &str, after: Duration) -> Result<Term, Error> {
+    Err(match answer {
+        Answer::Reply(reply) => return Ok(reply),
+        Answer::Failed(reason) => helper.failed(what, reason),
+        Answer::Ended => helper.failed(what, "it was stopped on the node"),
+        Answer::Silent => Error::Timeout { node: helper.node().name().clone(), what: what.to_owned(), after },
+    })
 }
 
 /// The failure of an answer in another form than ours.
 pub(crate) fn unexpected(helper: &Helper, call: &str) -> Error {
-    Error::Exception {
-        node: helper.node().name().clone(),
-        call: call.to_owned(),
-        reason: "its answer has an unexpected form".to_owned(),
-    }
+    helper.failed(call, "its answer has an unexpected form")
 }
 
 #[cfg(test)]

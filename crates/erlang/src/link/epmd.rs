@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use erl_dist::epmd::{EpmdClient, EpmdError};
 use transport::SocketError;
 
-use super::wire::{Wire, resolve, run};
+use super::wire::{Dialogue, Wire, resolve, run};
 use crate::error::Error;
 use crate::options::{ConnectOptions, NodeName};
 
@@ -33,7 +33,7 @@ pub(super) fn port(options: &ConnectOptions, deadline: Instant) -> Result<u16, E
             SocketError::Tls(error) => std::io::Error::other(error.to_string()),
         },
     })?;
-    let answer = run(EpmdClient::new(wire).get_node(node.name())).map_err(EpmdError::Io);
+    let answer = run(EpmdClient::new(Dialogue::new(wire, false)).get_node(node.name())).map_err(EpmdError::Io);
     match answer.and_then(|answer| answer) {
         Ok(Some(entry)) if entry.port != 0 => Ok(entry.port),
         Ok(Some(_)) => Err(strange(address, "it says that the node listens on port 0")),

@@ -103,9 +103,6 @@ impl<'a> Checked<'a> {
 
 impl Frame {
     /// Reads what follows the length.
-    ///
-    /// # Errors
-    /// Bytes that are no frame.
     pub fn read(bytes: &[u8]) -> Result<Self, TermError> {
         Checked::new(bytes)?.decode()
     }

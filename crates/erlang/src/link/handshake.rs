@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use erl_dist::DistributionFlags;
 use erl_dist::handshake::{ClientSideHandshake, HandshakeError, HandshakeStatus};
 use erl_dist::node::{Creation, LocalNode, NodeName as DistName};
-use futures_io::{AsyncRead, AsyncWrite};
 
-use super::wire::{Widened, Wire, run};
+use super::wire::{Dialogue, Wire, run};
 use crate::error::Error;
 use crate::options::ConnectOptions;
 
@@ -57,20 +56,7 @@ pub(super) fn shake(wire: Wire, local: &Local, options: &ConnectOptions) -> Resu
     let mut node = LocalNode::new(name, Creation::new(local.creation));
     node.flags = flags();
     let heard = wire.heard();
-    let wire = match options.tls {
-        None => shake_on(wire, node, options, &heard)?,
-        Some(_) => shake_on(Widened::new(wire), node, options, &heard)?.map(|it| it.wire),
-    };
-    Ok(wire.map_or(Outcome::NameTaken, |wire| Outcome::Done(Box::new(wire))))
-}
-
-/// The handshake, on whichever stream; `None` where our name is taken.
-fn shake_on<S: AsyncRead + AsyncWrite + Unpin>(
-    stream: S,
-    node: LocalNode,
-    options: &ConnectOptions,
-    heard: &AtomicU64,
-) -> Result<Option<S>, Error> {
+    let stream = Dialogue::new(wire, options.tls.is_some());
     let mut handshake = ClientSideHandshake::new(stream, node, options.cookie.expose());
     let failed = |error: HandshakeError, came: u64| failure(options, &error, came);
     let introduced = run(handshake.execute_send_name(erl_dist::HIGHEST_DISTRIBUTION_PROTOCOL_VERSION))
@@ -78,7 +64,7 @@ fn shake_on<S: AsyncRead + AsyncWrite + Unpin>(
         .and_then(|status| status);
     let status = introduced.map_err(|error| failed(error, 0))?;
     match status {
-        HandshakeStatus::Alive | HandshakeStatus::Nok => return Ok(None),
+        HandshakeStatus::Alive | HandshakeStatus::Nok => return Ok(Outcome::NameTaken),
         HandshakeStatus::Ok | HandshakeStatus::OkSimultaneous => {}
         other => {
             return Err(Error::Handshake {
@@ -92,12 +78,12 @@ fn shake_on<S: AsyncRead + AsyncWrite + Unpin>(
     }
     let before = heard.load(Ordering::Relaxed);
     let rest = run(handshake.execute_rest(true)).map_err(HandshakeError::Io).and_then(|rest| rest);
-    let (stream, peer) = rest.map_err(|error| failed(error, since(heard, before)))?;
+    let (stream, peer) = rest.map_err(|error| failed(error, since(&heard, before)))?;
     let found = peer.name.to_string();
     if found != options.node.as_str() {
         return Err(Error::OtherNode { node: options.node.clone(), found });
     }
-    Ok(Some(stream))
+    Ok(Outcome::Done(Box::new(stream.wire)))
 }
 
 fn since(heard: &AtomicU64, before: u64) -> u64 {

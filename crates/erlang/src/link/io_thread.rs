@@ -136,26 +136,19 @@ fn deliver(frame: Frame, memory: u64, shared: &Arc<LinkShared>) {
         Frame::Refused { to, error } => return shared.arrive(to, Err(error), 0),
         Frame::Tick | Frame::Other => return,
     };
-    match message {
-        Message::Send(it) if shared.is_ours(&it.to_pid) => {
-            shared.arrive(it.to_pid.id, Ok(it.message), memory);
-        }
-        Message::SendSender(it) if shared.is_ours(&it.to_pid) => {
-            shared.arrive(it.to_pid.id, Ok(it.message), memory);
-        }
-        Message::SendTt(it) if shared.is_ours(&it.to_pid) => {
-            shared.arrive(it.to_pid.id, Ok(it.message), memory);
-        }
-        Message::MonitorP(it) => shared.watch(it.to_proc, it.from_pid, it.reference),
-        Message::MonitorPExit(it) if shared.is_ours(&it.to_pid) => {
-            shared.arrive(it.to_pid.id, Ok(down(it.reason)), memory);
-        }
-        Message::PayloadMonitorPExit(it) if shared.is_ours(&it.to_pid) => {
-            shared.arrive(it.to_pid.id, Ok(down(it.reason)), memory);
-        }
-        Message::DemonitorP(it) => shared.unwatch(&it.to_proc, &it.reference),
+    let (to, message) = match message {
+        Message::Send(it) => (it.to_pid, it.message),
+        Message::SendSender(it) => (it.to_pid, it.message),
+        Message::SendTt(it) => (it.to_pid, it.message),
+        Message::MonitorPExit(it) => (it.to_pid, down(it.reason)),
+        Message::PayloadMonitorPExit(it) => (it.to_pid, down(it.reason)),
+        Message::MonitorP(it) => return shared.watch(it.to_proc, it.from_pid, it.reference),
+        Message::DemonitorP(it) => return shared.unwatch(&it.to_proc, &it.reference),
         // We link to nobody, have no names, and let nobody start anything here.
-        _ => {}
+        _ => return,
+    };
+    if shared.is_ours(&to) {
+        shared.arrive(to.id, Ok(message), memory);
     }
 }
 

@@ -71,10 +71,8 @@ pub(super) struct Wire {
     heard: Arc<AtomicU64>,
 }
 
-/// The addresses of a host, looked up by a thread of its own, as the system's look-up knows no time-out.
-///
-/// # Errors
-/// There is none, or the deadline.
+/// The addresses of a host, looked up by a thread of its own, as the system's look-up knows no time-out. An error where
+/// there is none by the deadline.
 pub(super) fn resolve(host: &str, port: u16, deadline: Instant) -> io::Result<Vec<SocketAddr>> {
     let (sender, receiver) = mpsc::channel();
     let (host, left) = (host.to_owned(), deadline.saturating_duration_since(Instant::now()));
@@ -91,10 +89,7 @@ pub(super) fn resolve(host: &str, port: u16, deadline: Instant) -> io::Result<Ve
 }
 
 impl Wire {
-    /// Connects to the first of the addresses that answers.
-    ///
-    /// # Errors
-    /// Why the last one does not.
+    /// Connects to the first of the addresses that answers. An error says why the last one does not.
     pub(super) fn connect(
         addresses: &[SocketAddr],
         tls: Option<&Connector>,
@@ -247,10 +242,11 @@ impl Wire {
     }
 }
 
-/// A [`Wire`] whose handshake has lengths of four bytes, where `erl_dist` reads and writes two: Erlang's own TLS
-/// has packets of one kind only.
-pub(super) struct Widened {
+/// A [`Wire`] for the futures of `erl_dist`. Over Erlang's own TLS, which has packets of one kind only, messages of a
+/// handshake are `wide`: their lengths have four bytes, where `erl_dist` reads and writes two.
+pub(super) struct Dialogue {
     pub(super) wire: Wire,
+    is_wide: bool,
     written: Vec<u8>,
     /// The rest of a length of two bytes, and the bytes of the message after it.
     head: [u8; 2],
@@ -258,12 +254,15 @@ pub(super) struct Widened {
     left: usize,
 }
 
-impl Widened {
-    pub(super) const fn new(wire: Wire) -> Self {
-        Self { wire, written: Vec::new(), head: [0; 2], heads: 0, left: 0 }
+impl Dialogue {
+    pub(super) const fn new(wire: Wire, is_wide: bool) -> Self {
+        Self { wire, is_wide, written: Vec::new(), head: [0; 2], heads: 0, left: 0 }
     }
 
     fn read_some(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if !self.is_wide {
+            return self.wire.read_some(buffer).map_err(as_io);
+        }
         if self.heads == 0 && self.left == 0 {
             let mut length = [0; 4];
             for byte in &mut length {
@@ -294,48 +293,29 @@ impl Widened {
     }
 }
 
-impl AsyncRead for Widened {
+impl AsyncRead for Dialogue {
     fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         Poll::Ready(self.get_mut().read_some(buffer))
     }
 }
 
-impl AsyncWrite for Widened {
+impl AsyncWrite for Dialogue {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.get_mut().written.extend_from_slice(bytes);
         Poll::Ready(Ok(bytes.len()))
     }
 
-    /// Each message of a handshake is flushed by itself.
+    /// Each message is flushed by itself.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         if !this.written.is_empty() {
-            this.wire.outgoing.push(&[0, 0]);
+            if this.is_wide {
+                this.wire.outgoing.push(&[0, 0]);
+            }
             this.wire.outgoing.push(&this.written);
             this.written.clear();
         }
         Poll::Ready(this.wire.flush_all().map_err(as_io))
-    }
-
-    fn poll_close(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll_flush(context)
-    }
-}
-
-impl AsyncRead for Wire {
-    fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        Poll::Ready(self.get_mut().read_some(buffer).map_err(as_io))
-    }
-}
-
-impl AsyncWrite for Wire {
-    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.get_mut().outgoing.push(bytes);
-        Poll::Ready(Ok(bytes.len()))
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(self.get_mut().flush_all().map_err(as_io))
     }
 
     fn poll_close(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

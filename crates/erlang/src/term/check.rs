@@ -1,6 +1,5 @@
-//! Whether bytes are a term that can be decoded without harm: the decoder recurses and allocates as the bytes
-//! say, so that nesting, lengths, the number of terms and the memory that they take are looked at before, without
-//! recursion.
+//! Whether bytes are a term that can be decoded without harm: the decoder recurses and allocates as the bytes say, so
+//! that nesting, lengths, the number of terms and the memory that they take are looked at before, without recursion.
 
 use std::fmt;
 use std::mem::size_of;
@@ -71,10 +70,8 @@ impl fmt::Display for TermError {
 
 impl std::error::Error for TermError {}
 
-/// Decodes one term, which has to fill the bytes.
-///
-/// # Errors
-/// Bytes that are no term, and terms that are too large or too deep.
+/// Decodes one term, which has to fill the bytes. An error for bytes that are no term, and terms that are too large or
+/// too deep.
 pub fn decode(bytes: &[u8]) -> Result<Term, TermError> {
     let used = check(bytes)?.bytes;
     if used != bytes.len() {
@@ -98,17 +95,11 @@ pub struct TermSize {
 }
 
 /// Appends a term's bytes.
-///
-/// # Errors
-/// An atom that is too long.
 pub fn encode(term: &Term, bytes: &mut Vec<u8>) -> Result<(), TermError> {
     term.encode(bytes).map_err(|error| TermError::Malformed(error.to_string()))
 }
 
 /// How many bytes the term at the front has, and how much memory it takes.
-///
-/// # Errors
-/// As [`decode`].
 pub fn check(bytes: &[u8]) -> Result<TermSize, TermError> {
     let mut cursor = Cursor { bytes, at: 0, terms: 0, memory: TERM };
     if cursor.byte()? != VERSION {
@@ -209,10 +200,7 @@ impl Cursor<'_> {
     /// The next term takes this much memory beside its place. Nothing follows for that.
     fn take(&mut self, memory: u64) -> Result<u64, TermError> {
         self.memory = self.memory.saturating_add(memory);
-        match self.memory > MOST_MEMORY {
-            true => Err(TermError::TooLarge(MOST_MEMORY)),
-            false => Ok(0),
-        }
+        if self.memory > MOST_MEMORY { Err(TermError::TooLarge(MOST_MEMORY)) } else { Ok(0) }
     }
 
     /// The number of terms in a tuple or list, which has some more than it says.

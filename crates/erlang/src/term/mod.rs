@@ -5,6 +5,7 @@ mod show;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::time::Duration;
 
 pub use erl_dist::term::{Atom, BigInteger, Binary, FixInteger, Float, List, Map, Pid, Reference, Term, Tuple};
 
@@ -34,11 +35,15 @@ pub fn charlist(text: &str) -> Term {
 /// An integer.
 pub fn int(value: i64) -> Term {
     match i32::try_from(value) {
-        // Of a list of small integers `eetf` makes a string, of negative ones, too, which would come out as
-        // others.
+        // Of a list of small integers `eetf` makes a string, of negative ones, too, which would come out as others.
         Ok(value) if value >= 0 => Term::from(FixInteger::from(value)),
         _ => Term::from(BigInteger::from(value)),
     }
+}
+
+/// A length of time, as whole milliseconds.
+pub(crate) fn millis(time: Duration) -> Term {
+    int(i64::try_from(time.as_millis()).unwrap_or(i64::MAX))
 }
 
 /// A tuple.
@@ -112,12 +117,22 @@ pub fn as_list(term: &Term) -> Option<Cow<'_, [Term]>> {
     }
 }
 
+/// The texts of a list.
+pub(crate) fn as_texts(term: &Term) -> Option<Vec<String>> {
+    as_list(term)?.iter().map(as_text).collect()
+}
+
 /// The elements of a tuple.
 pub fn as_tuple(term: &Term) -> Option<&[Term]> {
     match term {
         Term::Tuple(it) => Some(&it.elements),
         _ => None,
     }
+}
+
+/// Exactly so many terms, such as the elements of a tuple.
+pub(crate) fn exactly<const N: usize>(terms: &[Term]) -> Option<&[Term; N]> {
+    terms.try_into().ok()
 }
 
 /// Value of a map, or a list of pairs, under an atom or a binary of this name.

@@ -2,15 +2,14 @@
 
 use crate::common;
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::thread;
 use std::time::Duration;
 
-use common::{Beam, eval, started};
+use common::{Beam, eval, kill, started};
 use erlang::alloc::{Microstates, microstates};
 use erlang::term::{as_atom, as_int};
-use erlang::{ConnectOptions, Cookie, Error, Helper, Node};
+use erlang::{Error, Helper, Node};
 
 /// Says to this program, run once more, that it is to be killed: name and port of the node.
 const CLIENT: &str = "BELLOWS_ALLOC_CLIENT";
@@ -30,8 +29,7 @@ fn account(beam: &Beam, window: Duration) -> Result<Microstates, Error> {
 /// The schedulers were accounted for the whole window, by bellows and nobody else.
 fn assert_whole(states: &Microstates, window: Duration, node: &Node) {
     let schedulers = as_int(&eval(node, "erlang:system_info(schedulers).")).expect("a number");
-    let kind = states.kinds.iter().find(|it| it.threads == "scheduler");
-    let seconds = kind.expect("schedulers").seconds;
+    let seconds = states.kinds.iter().find(|it| it.threads == "scheduler").expect("schedulers").seconds;
     let whole = window.as_secs_f64() * schedulers as f64;
     assert!(seconds >= whole * 0.95, "{seconds} s of {whole} s");
     assert!(!states.was_on, "nobody else had turned it on");
@@ -70,9 +68,7 @@ fn client() {
         return;
     };
     let (name, port) = text.split_once(' ').expect("name and port");
-    let cookie = Cookie::new(common::COOKIE).expect("a cookie");
-    let mut options = ConnectOptions::new(name.parse().expect("a name"), cookie);
-    options.address = Some(("127.0.0.1".into(), port.parse().expect("a port")));
+    let options = common::options_at(name.parse().expect("a name"), port.parse().expect("a port"));
     let node = Node::connect(&options).expect("connected");
     let helper = Helper::load(&node).expect("loaded");
     println!("client loaded");
@@ -80,23 +76,7 @@ fn client() {
 }
 
 fn start_client(beam: &Beam) -> Child {
-    let program = std::env::current_exe().expect("this program");
-    let mut client = Command::new(program)
-        .args(["--exact", "alloc::client", "--nocapture"])
-        .env(CLIENT, format!("{} {}", beam.name, beam.port))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("a client");
-    let stdout = client.stdout.take().expect("its output");
-    let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
-    lines.find(|line| line.ends_with("loaded"));
-    client
-}
-
-fn kill(mut client: Child) {
-    client.kill().expect("SIGKILL");
-    client.wait().expect("waited for");
+    common::client("alloc::client", CLIENT, format!("{} {}", beam.name, beam.port), true)
 }
 
 #[test]
@@ -155,7 +135,6 @@ fn another_version_is_not_disturbed_and_one_that_is_ended_is_told() {
         eval(&witness, "exit(whereis(bellows_accountant), kill).");
         ours.join().expect("a thread")
     });
-    let error = ended.expect_err("it was ended").to_string();
-    assert!(error.contains("accounting_was_ended"), "{error}");
+    testkit::assert_has(ended.expect_err("it was ended").to_string(), ["accounting_was_ended"]);
     assert!(!is_on(&witness), "it is left on");
 }

@@ -5,7 +5,6 @@ use crate::common;
 use std::time::Duration;
 
 use common::{eval, started};
-use erlang::calls::Calls;
 use erlang::trace::{Trace, TraceEvent, TraceOptions};
 use erlang::{Helper, Node};
 
@@ -31,7 +30,7 @@ fn a_module_that_is_loaded_anew_is_told() {
     fresh(home.path(), &node);
     let helper = Helper::load(&node).expect("loaded");
     let options = common::calls_options("fresh", Duration::from_secs(2));
-    let count = || Calls::count(&helper, &options, &|| false).expect("counted");
+    let count = || common::count(&helper, &options, &|| false).expect("counted");
     let whole = count();
     assert_eq!(whole.loaded_anew, Vec::<String>::new());
     assert!(whole.functions[0].calls > 10, "{whole:?}");
@@ -41,10 +40,7 @@ fn a_module_that_is_loaded_anew_is_told() {
     let base = common::trace_options("fresh", Duration::from_secs(4));
     let options = TraceOptions { returns: false, argument_bytes: 0, ..base };
     let mut trace = Trace::start(&helper, &options).expect("a trace");
-    let mut events = Vec::new();
-    while trace.ended().is_none() {
-        events.extend(trace.next(Duration::from_secs(5)).expect("events"));
-    }
+    let events = common::all_events(&mut trace);
     let anew = TraceEvent::LoadedAnew("fresh".to_owned());
     // Several times: functions that are called before one are called after another.
     let first = events.iter().position(|it| *it == anew).expect("told");

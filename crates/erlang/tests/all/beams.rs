@@ -29,8 +29,7 @@ pub(crate) fn evaluate(directory: &Path, source: &str) -> String {
 /// The release that `scripts/helper` compiles with.
 fn oldest() -> String {
     let script = std::fs::read_to_string(root().join("scripts/helper")).expect("the script");
-    let line = script.lines().find_map(|it| it.strip_prefix("readonly oldest="));
-    line.expect("its release").to_owned()
+    script.lines().find_map(|it| it.strip_prefix("readonly oldest=")).expect("its release").to_owned()
 }
 
 /// Names and checksums of the beams in a folder, without what says when and where they were compiled.

@@ -2,17 +2,15 @@
 
 use crate::common;
 
-use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::{Beam, WORKERS, eval, left_behind, started};
-use erlang::calls::{Calls, CallsOptions, RootOptions, follow};
+use common::{Beam, WORKERS, all_events, eval, follow, left_behind, started};
+use erlang::calls::{CallsOptions, RootOptions};
 use erlang::term::{as_atom, as_int};
 use erlang::timing::{TimeOptions, time};
 use erlang::trace::{Trace, TraceEvent, TraceOptions};
-use erlang::{Budget, ConnectOptions, Cookie, Ended, Error, Helper, Node, ProcessFilter};
+use erlang::{Budget, ConnectOptions, Ended, Error, Helper, Node, ProcessFilter};
 use testkit::{Proxy, Random};
 
 /// Says to this program, run once more, that it is to be killed: name and port of the node, and what to do.
@@ -86,7 +84,7 @@ fn perform(options: &ConnectOptions, deed: Deed, tell: impl Fn(&str)) -> Result<
             helper.node().call("erlang", "node", vec![])?;
         },
         Deed::Calls => loop {
-            Calls::count(&helper, &calls_options(), &|| false)?;
+            common::count(&helper, &calls_options(), &|| false)?;
         },
         Deed::Follow => loop {
             follow(&helper, &root_options(), |_| false)?;
@@ -113,9 +111,7 @@ fn client() {
     let mut words = what.split(' ');
     let mut word = || words.next().expect("name, port and deed");
     let name = word().parse().expect("a name");
-    let cookie = Cookie::new(common::COOKIE).expect("a cookie");
-    let mut options = ConnectOptions::new(name, cookie);
-    options.address = Some(("127.0.0.1".into(), word().parse().expect("a port")));
+    let options = common::options_at(name, word().parse().expect("a port"));
     let deed = match word() {
         "Trace" => Deed::Trace,
         "Calls" => Deed::Calls,
@@ -128,22 +124,17 @@ fn client() {
 
 /// Kills a client that began `delay` ago, or at once when it has loaded.
 fn kill(beam: &Beam, deed: Deed, delay: Duration, when_loaded: bool) {
-    let program = std::env::current_exe().expect("this program");
-    let mut client = Command::new(program)
-        .args(["--exact", "clean::client", "--nocapture"])
-        .env(CLIENT, format!("{} {} {deed:?}", beam.name, beam.port))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("a client");
-    let stdout = client.stdout.take().expect("its output");
-    if when_loaded {
-        let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
-        lines.find(|line| line.ends_with("loaded"));
-    }
+    let what = format!("{} {} {deed:?}", beam.name, beam.port);
+    let client = common::client("clean::client", CLIENT, what, when_loaded);
     std::thread::sleep(delay);
-    client.kill().expect("killed");
-    client.wait().expect("waited for");
+    common::kill(client);
+}
+
+/// A proxy before a node, and options for the way through it.
+fn through_proxy(beam: &Beam) -> (Proxy, ConnectOptions) {
+    let proxy = Proxy::new(SocketAddr::from(([127, 0, 0, 1], beam.port))).expect("a proxy");
+    let options = common::options_at(beam.name.clone(), proxy.address().port());
+    (proxy, ConnectOptions { timeout: Duration::from_secs(2), ..options })
 }
 
 /// One client that ends in the middle of what it does; what is wrong afterwards.
@@ -167,10 +158,7 @@ fn scene(beam: &Beam, seed: u64) -> Option<String> {
             drop(helper);
         }
         End::Cut | End::HalfOpen => {
-            let proxy = Proxy::new(SocketAddr::from(([127, 0, 0, 1], beam.port))).expect("a proxy");
-            let mut options = beam.options();
-            options.address = Some(("127.0.0.1".into(), proxy.address().port()));
-            options.timeout = Duration::from_secs(2);
+            let (proxy, options) = through_proxy(beam);
             std::thread::scope(|scope| {
                 let client = scope.spawn(|| perform(&options, deed, |_| ()));
                 std::thread::sleep(delay);
@@ -220,10 +208,7 @@ fn nothing_stays_behind_after_kills_and_cuts() {
 fn a_lease_ends_what_is_cut_off_without_a_word() {
     let (_home, beam, witness) = started();
     eval(&witness, WORKERS);
-    let proxy = Proxy::new(SocketAddr::from(([127, 0, 0, 1], beam.port))).expect("a proxy");
-    let mut options = beam.options();
-    options.address = Some(("127.0.0.1".into(), proxy.address().port()));
-    options.timeout = Duration::from_secs(2);
+    let (proxy, options) = through_proxy(&beam);
     let node = Node::connect(&options).expect("connected");
     // Renewed in time also where this process has no core for a second.
     let lease = LEASE * 3;
@@ -263,11 +248,7 @@ fn calls_that_were_made_in_time_are_told_however_late_the_tracer_is() {
             "spawn(fun () -> timer:sleep(1200), [lists:flatlength([1, 2]) || _ <- lists:seq(1, {CALLS})] end), ok."
         );
         eval(&node, &burst);
-        let mut calls = 0;
-        while trace.ended().is_none() {
-            let events = trace.next(Duration::from_secs(10)).expect("events");
-            calls += events.len() as u64;
-        }
+        let calls = all_events(&mut trace).len() as u64;
         assert_eq!(trace.ended(), Some(&Ended::Time), "{argument_bytes}");
         assert_eq!(calls, CALLS, "{argument_bytes}");
         trace.close().expect("closed");
@@ -323,8 +304,7 @@ fn another_trace_is_left_alone() {
     eval(&node, theirs);
     let mut trace = Trace::start(&helper, &trace_options()).expect("asked");
     let refused = trace.next(Duration::from_secs(10)).expect_err("refused");
-    let said = refused.to_string();
-    assert!(said.contains("another trace runs") && said.contains("theirs"), "{said}");
+    testkit::assert_has(refused.to_string(), ["another trace runs", "theirs"]);
     let flags = "length([P || P <- processes(), {flags, [call]} <- [erlang:trace_info(P, flags)]]).";
     assert_eq!(as_int(&eval(&node, flags)), Some(1), "theirs goes on");
 
@@ -343,8 +323,7 @@ fn another_trace_is_left_alone() {
         "exit(whereis(theirs), kill), timer:sleep(50), erlang:trace_pattern({lists, sort, 1}, true, [call_count]).",
     );
     let mut again = Trace::start(&helper, &trace_options()).expect("asked");
-    let said = again.next(Duration::from_secs(10)).expect_err("refused").to_string();
-    assert!(said.contains("lists:sort/1"), "{said}");
+    testkit::assert_has(again.next(Duration::from_secs(10)).expect_err("refused").to_string(), ["lists:sort/1"]);
     let count = eval(&node, "element(2, erlang:trace_info({lists, sort, 1}, call_count)).");
     assert!(as_int(&count) >= Some(0), "{count:?}");
     eval(&node, "erlang:trace_pattern({lists, sort, 1}, false, [call_count]).");
@@ -354,9 +333,8 @@ fn another_trace_is_left_alone() {
     eval(&node, "erlang:trace_pattern({lists, sort, 1}, true, [call_time]).");
     let mut counted = Trace::start(&helper, &trace_options()).expect("asked");
     let said = counted.next(Duration::from_secs(10));
-    let said = said.expect_err("refused").to_string();
-    assert!(said.contains("1 function has"), "{said}");
-    let refused = Calls::count(&helper, &calls_options(), &|| false).expect_err("refused");
+    testkit::assert_has(said.expect_err("refused").to_string(), ["1 function has"]);
+    let refused = common::count(&helper, &calls_options(), &|| false).expect_err("refused");
     assert!(refused.to_string().contains("another trace runs"), "{refused}");
     drop(counted);
     helper.close().expect("closed");
@@ -377,14 +355,11 @@ fn a_trace_does_not_trace_itself() {
     options.limit = 100;
     options.rate = 100_000;
     let mut trace = Trace::start(&helper, &options).expect("a trace");
-    let mut names = Vec::new();
-    while trace.ended().is_none() {
-        for event in trace.next(Duration::from_secs(1)).expect("events") {
-            if let TraceEvent::Call(call) = event {
-                names.push(format!("{} {}", call.role, call.name));
-            }
-        }
-    }
+    let name = |event: &TraceEvent| match event {
+        TraceEvent::Call(call) => Some(format!("{} {}", call.role, call.name)),
+        _ => None,
+    };
+    let names: Vec<String> = all_events(&mut trace).iter().filter_map(name).collect();
     assert!(names.len() > 30, "{names:?}");
     let ours = names.iter().filter(|name| name.contains("bellows")).count();
     assert_eq!(ours, 0, "{names:?}");
@@ -417,21 +392,10 @@ fn a_node_does_not_look_for_a_client_that_was_killed() {
 
 #[test]
 fn several_that_come_and_go_at_once_write_nothing_into_the_log() {
-    let home = tempfile::tempdir().expect("a folder");
-    let file = home.path().join("ear.erl");
-    std::fs::write(
-        &file,
-        "-module(ear).\n-export([log/2]).\nlog(Event, _) -> persistent_term:put({heard, make_ref()}, Event).\n",
-    )
-    .expect("a source");
-    let beam = Beam::start(home.path());
-    let node = beam.connect();
-    let load = format!(
-        "{{ok, ear, Code}} = compile:file(\"{}\", [binary]), {{module, ear}} = code:load_binary(ear, \"ear.erl\", \
-         Code), ok = logger:add_handler(ear, ear, #{{}}), ok.",
-        file.display()
-    );
-    eval(&node, &load);
+    let (home, beam, node) = started();
+    let ear = "-module(ear).\n-export([log/2]).\nlog(Event, _) -> persistent_term:put({heard, make_ref()}, Event).\n";
+    common::load(home.path(), &node, "ear", ear);
+    eval(&node, "ok = logger:add_handler(ear, ear, #{}), ok.");
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {

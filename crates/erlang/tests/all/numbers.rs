@@ -7,7 +7,6 @@ use std::thread;
 use std::time::Duration;
 
 use common::{eval, started};
-use erlang::calls::Calls;
 use erlang::term::as_text;
 use erlang::trace::{Trace, TraceEvent, TraceOptions};
 use erlang::{Ended, Helper, Node};
@@ -50,7 +49,7 @@ fn by_eprof(node: &Node, file: &str) -> Counts {
 fn by_us(node: &Node, helper: &Helper) -> Counts {
     let options = common::calls_options("dict", Duration::from_secs(2));
     let calls = thread::scope(|scope| {
-        let counted = scope.spawn(|| Calls::count(helper, &options, &|| false).expect("counted"));
+        let counted = scope.spawn(|| common::count(helper, &options, &|| false).expect("counted"));
         // Counters of a session of ours are not seen by others.
         match node.release() {
             ..27 => drop(eval(node, BEGUN)),
@@ -62,8 +61,7 @@ fn by_us(node: &Node, helper: &Helper) -> Counts {
         counted.join().expect("joined")
     });
     assert_eq!(calls.ended, Ended::Time);
-    let counts = calls.functions.iter();
-    counts.map(|it| (it.function.clone(), (it.calls, it.own as f64))).collect()
+    calls.functions.iter().map(|it| (it.function.clone(), (it.calls, it.own as f64))).collect()
 }
 
 fn least(of: &mut Counts, more: &Counts) {
@@ -107,10 +105,7 @@ fn budgets_end_traces_and_say_which_limit_tripped() {
     let usual = common::trace_options("lists:seq/2", Duration::from_secs(10));
     let ended = |options: &TraceOptions| {
         let mut trace = Trace::start(&helper, options).expect("a trace");
-        let mut events = Vec::new();
-        while trace.ended().is_none() {
-            events.extend(trace.next(Duration::from_secs(5)).expect("events"));
-        }
+        let events = common::all_events(&mut trace);
         let ended = trace.ended().cloned().expect("ended");
         trace.close().expect("closed");
         (ended, events)

@@ -4,8 +4,8 @@ use crate::common;
 
 use std::time::Duration;
 
-use common::{Beam, eval};
-use erlang::calls::{Difference, Path, RootOptions, TreeNode, follow};
+use common::{Beam, eval, follow};
+use erlang::calls::{Difference, Path, RootOptions, TreeNode};
 use erlang::term::as_int;
 use erlang::timing::{TimeOptions, time};
 use erlang::{Budget, Ended, Helper, Node, ProcessFilter};
@@ -74,18 +74,14 @@ work(N) -> look(), work(N - 1).
 "#;
 
 /// A node on which the shop has opened.
-fn shop() -> (TempDir, Beam, Node) {
+fn shop() -> (TempDir, Beam, Node, Helper) {
     let (home, beam, node) = common::started();
-    let file = home.path().join("shop.erl");
-    std::fs::write(&file, SHOP).expect("a source");
-    let load = format!(
-        "persistent_term:put(orders, counters:new(1, [])), persistent_term:put(book, binary:copy(<<7>>, 50000)), \
-         {{ok, shop, Code}} = compile:file(\"{}\", [binary]), \
-         {{module, shop}} = code:load_binary(shop, \"shop.erl\", Code), ok = shop:start().",
-        file.display()
-    );
-    eval(&node, &load);
-    (home, beam, node)
+    common::load(home.path(), &node, "shop", SHOP);
+    let open = "persistent_term:put(orders, counters:new(1, [])), \
+                persistent_term:put(book, binary:copy(<<7>>, 50000)), ok = shop:start().";
+    eval(&node, open);
+    let helper = Helper::load(&node).expect("loaded");
+    (home, beam, node, helper)
 }
 
 fn options(seconds: u64) -> RootOptions {
@@ -126,8 +122,7 @@ fn follow_orders(node: &Node, helper: &Helper, options: &RootOptions) -> Path {
 
 #[test]
 fn calls_are_followed_into_the_servers_that_they_ask() {
-    let (_home, _beam, node) = shop();
-    let helper = Helper::load(&node).expect("loaded");
+    let (_home, _beam, node, helper) = shop();
     let path = follow_orders(&node, &helper, &options(6));
     assert_eq!(path.ended, Ended::Time, "{path:?}");
     assert!(path.modules.contains(&"shop".to_owned()), "{:?}", path.modules);
@@ -206,12 +201,10 @@ fn slow_calls_differ_where_the_shop_is_slow(path: &Path) {
     let (slow, rest) = (millis(compared.slow_mean), millis(compared.rest_mean));
     assert!(slow > 25.0 && slow > rest * 3.0, "{slow} ms, {rest} ms");
     let found = |name: &str| {
-        let found = compared.functions.iter().find(|it| it.function == name);
-        found.unwrap_or_else(|| panic!("{name} in {compared:#?}"))
+        compared.functions.iter().find(|it| it.function == name).unwrap_or_else(|| panic!("{name} in {compared:#?}"))
     };
     // The depot looks longer, the store rests.
-    let names = compared.functions.iter().map(|it| it.function.as_str());
-    let first: Vec<_> = names.take(2).collect();
+    let first: Vec<_> = compared.functions.iter().map(|it| it.function.as_str()).take(2).collect();
     assert!(first.contains(&"shop:look/0") && first.contains(&"timer:sleep/1"), "{first:?}");
     let (look, sleep) = (found("shop:look/0"), found("timer:sleep/1"));
     assert!(look.slow.own > look.rest.own * 5.0, "{look:?}");
@@ -254,8 +247,7 @@ fn by_the_clock(node: &Node, call: &str) -> Duration {
 
 #[test]
 fn times_are_those_of_the_nodes_own_clock() {
-    let (_home, _beam, node) = shop();
-    let helper = Helper::load(&node).expect("loaded");
+    let (_home, _beam, node, helper) = shop();
     for call in ["shop:search(10)", "lists:seq(1, 20000)"] {
         // Whatever else the machine does falls on one of the two; what is best of each is what counts.
         let (mut ours, mut theirs) = (Duration::MAX, Duration::MAX);
@@ -273,8 +265,7 @@ fn times_are_those_of_the_nodes_own_clock() {
 
 #[test]
 fn a_timed_call_tells_its_value_its_words_and_its_functions() {
-    let (_home, _beam, node) = shop();
-    let helper = Helper::load(&node).expect("loaded");
+    let (_home, _beam, _node, helper) = shop();
     let timed = |options: &TimeOptions| time(&helper, options, || false);
     let order = timed(&time_options("shop:order(7)")).expect("timed");
     assert_eq!(order.value.as_deref(), Some("8"));
@@ -316,8 +307,7 @@ fn a_timed_call_tells_its_value_its_words_and_its_functions() {
 
 #[test]
 fn budgets_end_what_takes_too_much() {
-    let (_home, _beam, node) = shop();
-    let helper = Helper::load(&node).expect("loaded");
+    let (_home, _beam, node, helper) = shop();
     let tripped = |ended: &Ended| match ended {
         Ended::Tripped { limit, .. } => limit.clone(),
         other => format!("{other:?}"),
@@ -327,27 +317,21 @@ fn budgets_end_what_takes_too_much() {
     let timing = time(&helper, &large, || false).expect("answered");
     let limit = tripped(&timing.ended);
     assert!(["heap", "node_memory"].contains(&limit.as_str()), "{timing:?}");
-    let mut long = time_options("timer:sleep(60000)");
-    long.duration = Duration::from_millis(500);
+    let long = TimeOptions { duration: Duration::from_millis(500), ..time_options("timer:sleep(60000)") };
     let timing = time(&helper, &long, || false).expect("answered");
     assert_eq!((timing.ended, timing.first), (Ended::Time, None));
     let ended = time(&helper, &time_options("timer:sleep(30000)"), || true).expect("answered");
     assert_eq!(ended.ended, Ended::Asked);
 
     eval(&node, "persistent_term:put(customer, shop:orders(2)), ok.");
-    let mut few = options(20);
-    few.functions = vec!["shop".parse().expect("a pattern")];
-    few.limit = 7;
+    let few = RootOptions { functions: vec!["shop".parse().expect("a pattern")], limit: 7, ..options(20) };
     let path = follow(&helper, &few, |_| false).expect("followed");
     assert_eq!((&path.ended, path.calls.len()), (&Ended::Limit(7), 7));
-    let mut told = options(20);
-    told.messages = 500;
-    let path = follow(&helper, &told, |_| false).expect("followed");
-    assert_eq!(tripped(&path.ended), "messages");
-    let mut often = options(20);
-    often.rate = 3;
-    let path = follow(&helper, &often, |_| false).expect("followed");
-    assert_eq!(tripped(&path.ended), "rate");
+    for (limit, options) in
+        [("messages", RootOptions { messages: 500, ..options(20) }), ("rate", RootOptions { rate: 3, ..options(20) })]
+    {
+        assert_eq!(tripped(&follow(&helper, &options, |_| false).expect("followed").ended), limit);
+    }
     let path = follow(&helper, &options(20), |at| at.untraced > 3).expect("followed");
     assert_eq!(path.ended, Ended::Asked);
     helper.close().expect("closed");
@@ -355,8 +339,7 @@ fn budgets_end_what_takes_too_much() {
 
 #[test]
 fn functions_that_are_called_too_often_are_left_out() {
-    let (_home, _beam, node) = shop();
-    let helper = Helper::load(&node).expect("loaded");
+    let (_home, _beam, _node, helper) = shop();
     // 3,000 calls of a microsecond at most.
     let timing = time(&helper, &time_options("shop:count(3000)"), || false).expect("timed");
     let path = timing.path.expect("a path");
@@ -384,9 +367,8 @@ fn counting(node: &Node, processes: u32, to: u32) {
 
 #[test]
 fn what_is_called_too_often_is_counted_once_and_left_out_from_the_start() {
-    let (_home, _beam, node) = shop();
+    let (_home, _beam, node, helper) = shop();
     counting(&node, 1, 20_000);
-    let helper = Helper::load(&node).expect("loaded");
     let mut options = options(3);
     options.root = "shop:count/1".parse().expect("a pattern");
     let by_itself = follow(&helper, &options, |_| false).expect("followed");
@@ -411,9 +393,8 @@ fn what_is_called_too_often_is_counted_once_and_left_out_from_the_start() {
         assert!(!own.contains_key("shop:count/2"), "{own:?}");
     }
     // What the node can follow is followed where it is named.
-    let (_other_home, _other, node) = shop();
+    let (_other_home, _other, node, helper_of_other) = shop();
     counting(&node, 1, 3_000);
-    let helper_of_other = Helper::load(&node).expect("loaded");
     let few = follow(&helper_of_other, &options, |_| false).expect("followed");
     assert_eq!(few.left_out, Vec::<String>::new());
     assert_eq!(few.tree.own()["shop:count/2"].calls, 3_001 * few.calls.len() as u64);
@@ -423,11 +404,10 @@ fn what_is_called_too_often_is_counted_once_and_left_out_from_the_start() {
 
 #[test]
 fn of_many_calls_at_the_same_time_few_are_followed_and_each_whole() {
-    let (_home, _beam, node) = shop();
+    let (_home, _beam, node, helper) = shop();
     // All of them would make 24,000 messages every 40 ms, which is too much in the long run. A few times that many may
     // wait: on a busy machine all begin before the node hears that no more may be followed.
     counting(&node, 30, 400);
-    let helper = Helper::load(&node).expect("loaded");
     let mut options = options(6);
     options.root = "shop:count/1".parse().expect("a pattern");
     options.budget.backlog = 500_000;
@@ -445,22 +425,15 @@ fn of_many_calls_at_the_same_time_few_are_followed_and_each_whole() {
 #[test]
 fn calls_that_do_not_return_are_told() {
     let (home, _beam, node) = common::started();
-    let file = home.path().join("ends.erl");
-    std::fs::write(
-        &file,
-        "-module(ends).\n-export([dies/0, throws/0, tries/0, loops/0]).\n\
+    let source = "-module(ends).\n-export([dies/0, throws/0, tries/0, loops/0]).\n\
          dies() -> timer:sleep(5), exit(bye).\nthrows() -> timer:sleep(5), throw(bye).\ntries() -> catch throws(), \
          tries().\n\
-         loops() -> timer:sleep(5), loops().\n",
-    )
-    .expect("a source");
-    let load = format!(
-        "{{ok, ends, Code}} = compile:file(\"{}\", [binary]), {{module, ends}} = code:load_binary(ends, \"ends.erl\", \
-         Code), spawn(fun Loop() -> {{_, M}} = spawn_monitor(fun () -> ends:dies(), ok end), receive {{'DOWN', M, _, \
-         _, _}} -> ok end, Loop() end), spawn(fun ends:tries/0), spawn(fun ends:loops/0), ok.",
-        file.display()
-    );
-    eval(&node, &load);
+         loops() -> timer:sleep(5), loops().\n";
+    common::load(home.path(), &node, "ends", source);
+    let begin = "spawn(fun Loop() -> {_, M} = spawn_monitor(fun () -> ends:dies(), ok end), \
+                 receive {'DOWN', M, _, _, _} -> ok end, Loop() end), \
+                 spawn(fun ends:tries/0), spawn(fun ends:loops/0), ok.";
+    eval(&node, begin);
     let helper = Helper::load(&node).expect("loaded");
     let of = |root: &str| {
         let mut options = options(2);

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Beam, WORKERS, eval, left_behind};
+use common::{Beam, WORKERS, eval, follow, left_behind};
 use erlang::alloc::microstates;
-use erlang::calls::{Calls, CallsOptions, RootOptions, follow};
+use erlang::calls::{CallsOptions, RootOptions};
 use erlang::timing::{TimeOptions, time};
 use erlang::top::{TopRequest, TopSort, top};
 use erlang::trace::{Trace, TraceOptions};
@@ -81,7 +81,7 @@ fn perform(helper: &Helper, deed: Deed, stop: &dyn Fn() -> bool) -> Result<(), E
             assert!(!states.kinds.is_empty() && !states.was_on);
         }
         Deed::Calls => {
-            let calls = Calls::count(helper, &calls_options(), stop)?;
+            let calls = common::count(helper, &calls_options(), stop)?;
             assert_eq!(calls.ended, Ended::Asked);
             assert!(!calls.functions.is_empty(), "{calls:?}");
         }

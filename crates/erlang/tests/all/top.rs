@@ -40,8 +40,7 @@ fn names_do_not_depend_on_the_rows_that_are_shown_and_among_equals_work_decides(
     let helper = Helper::load(&node).expect("the helper");
     let request = TopRequest { window: Duration::from_millis(300), sort: TopSort::Messages, limit: 4, flow: false };
     let window = top(&helper, &request, &|| false).expect("a window");
-    let rows = window.processes.iter();
-    let rows: Vec<_> = rows.map(|it| (it.role.as_str(), it.name.as_str())).collect();
+    let rows: Vec<_> = window.processes.iter().map(|it| (it.role.as_str(), it.name.as_str())).collect();
     let client = "127.0.0.1:45678 -> 127.0.0.1:5672 - shop (1)";
     let expected = [("channel", client), ("writer", client), ("busy", "x"), ("calm", "x")];
     assert_eq!(rows, expected);

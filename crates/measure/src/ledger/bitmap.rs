@@ -108,8 +108,7 @@ impl DeliveryBitmap {
         }
     }
 
-    /// Adds all chunks up to `end`, as far as they are whole blocks that follow the whole ones; tells
-    /// where it got to.
+    /// Adds all chunks up to `end`, as far as they are whole blocks that follow the whole ones; tells where it got to.
     fn insert_whole(&mut self, at: u64, end: u64) -> u64 {
         let first = self.others.keys().next().copied();
         let latest = self.latest.as_ref().map(|(index, _)| *index);

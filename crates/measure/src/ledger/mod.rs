@@ -8,9 +8,8 @@
 //! LedgerBatch
 //! ```
 //!
-//! A *bitmap* covers what must be complete by itself: a producer's confirms; its deliveries to a queue,
-//! whoever of the competing consumers takes them; its deliveries to one subscriber, where every
-//! subscriber gets every message.
+//! A *bitmap* covers what must be complete by itself: a producer's confirms; its deliveries to a queue, whoever of the
+//! competing consumers takes them; its deliveries to one subscriber, where every subscriber gets every message.
 //!
 //! Every count follows from unions of sets and from sums, so that it does not depend on which event
 //! loop saw what, or on the order in which batches arrive. All are exact as long as

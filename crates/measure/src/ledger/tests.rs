@@ -62,6 +62,14 @@ fn ship(notes: &mut LedgerShard, ledger: &mut Ledger) {
     batch.clear();
 }
 
+/// Closes shards, and ships what they have left.
+fn ship_all(shards: [&mut LedgerShard; 2], ledger: &mut Ledger) {
+    for notes in shards {
+        notes.close();
+        ship(notes, ledger);
+    }
+}
+
 /// A random run: producers with one or two receivers each, their notes on a few event loops, and
 /// all batches in no order at all.
 fn chance(seed: u64) -> (LedgerSummary, LedgerSummary) {
@@ -223,8 +231,7 @@ fn a_clean_run_leaves_hardly_anything_to_send() {
     assert!(batch.len() <= 8, "{} chunks", batch.len());
 }
 
-/// Nobody takes the batches, and every note closes a chunk: memory stays bounded, and the summary
-/// says that it had to.
+/// Nobody takes the batches, and every note closes a chunk: memory stays bounded, and the summary says that it had to.
 #[test]
 fn notes_stay_bounded_where_nobody_takes_them() {
     const NOTES: u64 = 400_000;
@@ -289,10 +296,7 @@ fn a_thousand_million_messages_fit_in_tens_of_megabytes() {
             most = most.max(ledger.bytes());
         }
     }
-    for notes in [&mut confirms, &mut deliveries] {
-        notes.close();
-        ship(notes, &mut ledger);
-    }
+    ship_all([&mut confirms, &mut deliveries], &mut ledger);
     ledger.set_sent(0, ALL);
     let summary = ledger.summary(&[]);
     assert_eq!(summary.lost, ALL / 1_000);
@@ -319,10 +323,7 @@ fn fragments_are_settled_before_they_fill_the_memory() {
             }
         }
     }
-    for notes in [&mut confirms, &mut deliveries] {
-        notes.close();
-        ship(notes, &mut ledger);
-    }
+    ship_all([&mut confirms, &mut deliveries], &mut ledger);
     ledger.set_sent(0, sent);
     let summary = ledger.summary(&[]);
     assert!(!summary.exact);

@@ -88,9 +88,8 @@ pub struct LedgerSummary {
     pub delivered: u64,
     /// Confirmed, neither returned nor delivered by the end of the drain, and not outstanding.
     pub lost: u64,
-    /// Confirmed, neither returned nor delivered by the end of the drain, and the broker may hold
-    /// them: a queue's own count says so, or it could not be asked, or a consumer's connection was
-    /// down or had not given everything away.
+    /// Confirmed, neither returned nor delivered by the end of the drain, and the broker may hold them: a queue's own
+    /// count says so, or it could not be asked, or a consumer's connection was down or had not given everything away.
     pub outstanding: u64,
     /// Given back by the broker, which had no queue for them, and not delivered; confirmed or not.
     pub returned: u64,
@@ -100,8 +99,7 @@ pub struct LedgerSummary {
     pub unconfirmed_delivered: u64,
     /// Deliveries without the redelivered flag, less the messages that had at least one.
     pub duplicated: u64,
-    /// Deliveries with the flag, less the messages that had no delivery without it: what
-    /// at-least-once delivery allows.
+    /// Deliveries with the flag, less the messages that had no delivery without it: what at-least-once delivery allows.
     pub duplicated_redelivered: u64,
     /// Delivered only late: every delivery of the message was without the redelivered flag, and to
     /// a consumer that had had a newer message of the same producer without the flag.

@@ -14,7 +14,7 @@ const STRIP: usize = 21;
 pub fn repeated(about: &str, record: &RunRecord, style: Style) -> String {
     let mut parts = Vec::new();
     if record.state != RunState::Complete {
-        parts.push((format!("{}, not counted", record.state.as_str()), true));
+        parts.push((format!("{}, not counted", record.state.name()), true));
     }
     if let Some(summary) = &record.summary {
         let missed = summary.requirements.iter().any(|it| it.met == Some(false));

@@ -1,5 +1,7 @@
 //! Traces of functions on the broker's node, and inspections of it, as the page shows them.
 
+use std::collections::BTreeMap;
+
 use archive::{LookSpan, RunReader, RunSummary, TracedCall, read_slowest_calls};
 use serde::Serialize;
 
@@ -44,7 +46,7 @@ pub struct LookBand {
 pub(super) fn traces(run: &RunReader, summary: &RunSummary, notes: &mut Vec<String>) -> Vec<TraceView> {
     let mut slowest = read_slowest_calls(&run.dir, MOST_CALLS).unwrap_or_else(|e| {
         notes.push(format!("traced calls cannot be shown: {e}"));
-        archive::SlowestCalls::default()
+        BTreeMap::new()
     });
     let mut traces: Vec<TraceView> = summary
         .traces
@@ -55,11 +57,11 @@ pub(super) fn traces(run: &RunReader, summary: &RunSummary, notes: &mut Vec<Stri
             node: trace.node.clone(),
             kept: trace.kept,
             ended: trace.ended_s.zip(trace.ended.clone()),
-            slowest: slowest.calls.remove(&trace.scenario).unwrap_or_default(),
+            slowest: slowest.remove(&trace.scenario).unwrap_or_default(),
         })
         .collect();
     // A run that was cut off has calls and no account of its traces.
-    traces.extend(slowest.calls.into_iter().map(|(scenario, calls)| TraceView {
+    traces.extend(slowest.into_iter().map(|(scenario, calls)| TraceView {
         function: calls.first().map_or_else(String::new, |it| it.function.clone()),
         scenario,
         node: String::new(),

@@ -45,8 +45,7 @@ impl<'c> Stacks<'c> {
     fn trace(&mut self, trace: &Value, class: &JfrType, builder: &mut Builder) -> Result<(u32, bool), String> {
         let chunk = self.chunk;
         let place = class.place("frames").and_then(|at| class.fields.get(at));
-        let of_frame = place.and_then(|field| chunk.classes.get(field.class));
-        let of_frame = of_frame.ok_or("its stacks have no frames")?;
+        let of_frame = place.and_then(|field| chunk.classes.get(field.class)).ok_or("its stacks have no frames")?;
         let mut leaf = None;
         // The leaf comes first.
         for value in trace.field(class, "frames").list().iter().rev() {
@@ -126,8 +125,7 @@ impl<'c> Stacks<'c> {
     pub(super) fn thread(&self, event: &JfrType, field: &str, key: u64) -> Option<String> {
         let (thread, class) = self.chunk.constant(event, field, key)?;
         let names = ["javaName", "osName"].map(|name| self.text(class, name, thread));
-        let name = names.into_iter().find(|name| !name.is_empty());
-        name.map(str::to_owned)
+        names.into_iter().find(|name| !name.is_empty()).map(str::to_owned)
     }
 }
 

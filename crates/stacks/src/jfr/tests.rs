@@ -211,37 +211,24 @@ fn with_states(states: &[u64]) -> Vec<u8> {
 
 #[test]
 fn threads_that_sleep_took_no_cpu_time() {
-    let read = |states: &[u64]| read(&with_states(states));
-    // async-profiler with `event=cpu,wall=…` tells samples of CPU time apart from those of the wall clock.
-    let both = read(&[0, 2, 2, 0, 1, 2]).expect("a recording");
-    assert_eq!(both.total_weight(), 2);
-    assert_eq!(
-        both.notes,
-        ["4 of 6 samples of jdk.ExecutionSample were taken by the wall clock, and not by CPU time: they were left \
-             out"]
-    );
-    // Older ones, and the virtual machine's own recorder, only tell who could run.
-    let older = read(&[1, 2, 1, 1]).expect("a recording");
-    assert_eq!(older.total_weight(), 3);
-    assert_eq!(
-        older.notes,
-        ["1 of 4 samples of jdk.ExecutionSample are of threads that slept or waited: they were left out"]
-    );
-    // One of each kind of recorder behind the other.
-    let joined = [with_states(&[0, 2]), with_states(&[1, 1, 2])].concat();
-    let joined = super::read(&joined).expect("a recording");
-    assert_eq!(joined.total_weight(), 3);
-    assert_eq!(
-        joined.notes,
-        [
-            "1 of 5 samples of jdk.ExecutionSample were taken by the wall clock, and not by CPU time: they were left \
-             out",
-            "1 of 5 samples of jdk.ExecutionSample are of threads that slept or waited: they were left out"
-        ]
-    );
-    let whole = read(&[1, 1]).expect("a recording");
-    assert_eq!((whole.total_weight(), whole.notes.len()), (2, 0));
-    let asleep = read(&[2, 2]).unwrap_err();
+    let wall = "were taken by the wall clock, and not by CPU time";
+    let asleep = "are of threads that slept or waited";
+    let note = |out: u64, all: u64, what: &str| {
+        format!("{out} of {all} samples of jdk.ExecutionSample {what}: they were left out")
+    };
+    for (recording, weight, notes) in [
+        // async-profiler with `event=cpu,wall=…` tells samples of CPU time apart from those of the wall clock.
+        (with_states(&[0, 2, 2, 0, 1, 2]), 2, vec![note(4, 6, wall)]),
+        // Older ones, and the virtual machine's own recorder, only tell who could run.
+        (with_states(&[1, 2, 1, 1]), 3, vec![note(1, 4, asleep)]),
+        // One of each kind of recorder behind the other.
+        ([with_states(&[0, 2]), with_states(&[1, 1, 2])].concat(), 3, vec![note(1, 5, wall), note(1, 5, asleep)]),
+        (with_states(&[1, 1]), 2, Vec::new()),
+    ] {
+        let read = read(&recording).expect("a recording");
+        assert_eq!((read.total_weight(), read.notes), (weight, notes));
+    }
+    let asleep = read(&with_states(&[2, 2])).unwrap_err();
     assert_eq!(asleep, "all of its 2 samples are of threads that slept or waited");
 }
 

@@ -196,8 +196,7 @@ impl JfrTypes {
 
     /// The number of the type with a name.
     pub(super) fn id(&self, name: &str) -> Option<u64> {
-        let mut all = self.by_id.iter();
-        all.find(|(_, class)| class.name == name).map(|(&id, _)| id)
+        self.by_id.iter().find(|(_, class)| class.name == name).map(|(&id, _)| id)
     }
 }
 
@@ -210,10 +209,7 @@ fn element(
 ) -> Result<Option<Field>, String> {
     let deep = deep.checked_sub(1).ok_or("types too deep in types")?;
     bytes.value()?;
-    let text = |index: u64| {
-        let text = usize::try_from(index).ok().and_then(|at| texts.get(at));
-        text.map_or("", String::as_str)
-    };
+    let text = |index: u64| usize::try_from(index).ok().and_then(|at| texts.get(at)).map_or("", String::as_str);
     let name = text(bytes.number()?);
     let mut attributes = HashMap::new();
     for _ in 0..bytes.count()? {

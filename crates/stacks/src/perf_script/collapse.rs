@@ -115,9 +115,6 @@ impl Collapse {
     }
 
     /// Reads the text of `perf script` to its end. The inner error says why it is not read further.
-    ///
-    /// # Errors
-    /// The input cannot be read.
     pub fn read(
         &mut self,
         input: &mut dyn BufRead,
@@ -176,9 +173,6 @@ impl Collapse {
     }
 
     /// Writes a line for each stack, in the order of their bytes.
-    ///
-    /// # Errors
-    /// The output cannot be written.
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut lines: Vec<_> = self.totals.iter().collect();
         lines.sort_unstable_by_key(|(line, _)| *line);
@@ -386,8 +380,7 @@ impl Total {
     /// A period in digits.
     pub(super) fn of(digits: &[u8]) -> Self {
         let text = std::str::from_utf8(digits).unwrap_or_default();
-        let exact = text.parse().map(Self::Exact);
-        exact.unwrap_or_else(|_| Self::Rounded(text.parse().unwrap_or(0.0)))
+        text.parse().map(Self::Exact).unwrap_or_else(|_| Self::Rounded(text.parse().unwrap_or(0.0)))
     }
 
     fn rounded(self) -> f64 {

@@ -58,8 +58,7 @@ pub(super) fn trim_end(line: &[u8]) -> &[u8] {
 impl<'l> Header<'l> {
     /// The event that the sample is of, also where something stands behind it, which [`Header::event`] does not read.
     pub(super) fn sampled_event(&self) -> Option<EventField<'l>> {
-        let in_place = EventField::in_place(self.rest).map(|(event, _)| event);
-        in_place.or(self.event)
+        EventField::in_place(self.rest).map(|(event, _)| event).or(self.event)
     }
 
     /// Reads `comm pid/tid …` or `comm tid …`, as the script does: a name has two characters at least.
@@ -200,8 +199,7 @@ fn is_time(word: &[u8]) -> bool {
 
 /// The words of a text.
 pub(super) fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let words = text.split(|&byte| is_blank(byte));
-    words.filter(|word| !word.is_empty())
+    text.split(|&byte| is_blank(byte)).filter(|word| !word.is_empty())
 }
 
 impl<'l> FrameLine<'l> {
@@ -246,10 +244,7 @@ pub(super) fn without_offset(function: &[u8]) -> &[u8] {
     let (name, offset) = function.split_at(at);
     let is_hex = |byte: &u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte);
     let digits = offset.get(3..).unwrap_or_default();
-    match !digits.is_empty() && digits.iter().all(is_hex) {
-        true => name,
-        false => function,
-    }
+    if !digits.is_empty() && digits.iter().all(is_hex) { name } else { function }
 }
 
 /// The function and those that are inlined into it, in the order of calls; nothing for an empty text.
@@ -398,14 +393,12 @@ pub(crate) fn looks_like(start: &[u8]) -> bool {
 
 /// Fields of each of the first lines, without comments.
 fn forms(start: &[u8]) -> impl Iterator<Item = Option<Form>> {
-    let headers = lines(start).take(LINES_BEFORE).map(Header::of_any);
-    headers.map(|header| Form::of(&header?))
+    lines(start).take(LINES_BEFORE).map(Header::of_any).map(|header| Form::of(&header?))
 }
 
 /// The lines of a text that are no comments.
 fn lines(start: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let lines = start.split(|&byte| byte == b'\n');
-    lines.filter(|line| !line.is_empty() && line.first() != Some(&b'#'))
+    start.split(|&byte| byte == b'\n').filter(|line| !line.is_empty() && line.first() != Some(&b'#'))
 }
 
 /// A line of a stack, or a sample's with the function that ran behind its event. A word may be a number in hexadecimal.

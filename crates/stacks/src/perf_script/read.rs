@@ -187,8 +187,7 @@ impl ScriptReader {
         let Some(current) = self.current.take() else {
             return;
         };
-        let root = current.frames.last().copied();
-        let root = root.unwrap_or_else(|| self.builder.frame(&Frame::unknown("")));
+        let root = current.frames.last().copied().unwrap_or_else(|| self.builder.frame(&Frame::unknown("")));
         let is_root_known = !self.builder.profile.frames[root as usize].is_unknown();
         self.cut_stacks += u64::from(current.is_cut);
         let mut stack = self.builder.node(None, root);

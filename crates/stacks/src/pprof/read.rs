@@ -146,6 +146,7 @@ impl Uninteresting {
 }
 
 /// The tables, and what else there is beside the samples.
+#[derive(Default)]
 struct PprofReader<'a> {
     head: ProfileMessage,
     strings: Vec<&'a str>,
@@ -160,14 +161,7 @@ struct PprofReader<'a> {
 
 impl<'a> PprofReader<'a> {
     fn new(bytes: &'a [u8], builder: &mut Builder) -> Result<Self, String> {
-        let mut this = Self {
-            head: ProfileMessage::default(),
-            strings: Vec::new(),
-            locations: HashMap::new(),
-            functions: HashMap::new(),
-            dropped: HashSet::new(),
-            mappings: HashMap::new(),
-        };
+        let mut this = Self::default();
         let mut head = Vec::new();
         for_each_field(bytes, |field| {
             match field.number {
@@ -185,8 +179,7 @@ impl<'a> PprofReader<'a> {
                 FUNCTION => {
                     let function: Function = decode(field.body)?;
                     // The linker's name stands in for one that is missing.
-                    let name = Some(function.name).filter(|name| *name != 0);
-                    let name = name.unwrap_or(function.system_name);
+                    let name = Some(function.name).filter(|name| *name != 0).unwrap_or(function.system_name);
                     this.functions.insert(function.id, (name, function.filename));
                     builder.take(64);
                 }
@@ -205,15 +198,13 @@ impl<'a> PprofReader<'a> {
         this.head = decode(&head)?;
         let [dropped, kept] = [this.head.drop_frames, this.head.keep_frames];
         let uninteresting = Uninteresting::of(this.text(dropped), this.text(kept));
-        let names = this.functions.iter();
-        let dropped = names.filter(|(_, (name, _))| uninteresting.holds(this.text(*name)));
+        let dropped = this.functions.iter().filter(|(_, (name, _))| uninteresting.holds(this.text(*name)));
         this.dropped = dropped.map(|(id, _)| *id).collect();
         Ok(this)
     }
 
     fn text(&self, index: i64) -> &'a str {
-        let entry = usize::try_from(index).ok().and_then(|i| self.strings.get(i));
-        entry.copied().unwrap_or_default()
+        usize::try_from(index).ok().and_then(|i| self.strings.get(i)).copied().unwrap_or_default()
     }
 
     /// Which of a sample's values is its weight: `samples` where there is one, else the default
@@ -265,8 +256,7 @@ impl<'a> PprofReader<'a> {
 
     fn builds(&self) -> Builds {
         let mut builds = Builds::default();
-        let texts = self.mappings.values();
-        let texts = texts.map(|(file, build)| (file_name(self.text(*file)), self.text(*build)));
+        let texts = self.mappings.values().map(|(file, build)| (file_name(self.text(*file)), self.text(*build)));
         let is_short = |text: &str| !text.is_empty() && text.len() <= LONGEST_BUILD;
         let known = texts.filter(|(file, build)| is_short(file) && is_short(build));
         known.take(MOST_BUILDS).for_each(|(file, build)| builds.add(file, build));

@@ -16,9 +16,6 @@ use crate::model::{ErlangProcess, Profile};
 
 impl Profile {
     /// The profile in pprof's format, compressed: the bytes of a `.pb.gz` file.
-    ///
-    /// # Errors
-    /// Compression into memory, which does not fail.
     pub fn to_pprof(&self) -> io::Result<Vec<u8>> {
         let message = Writer::default().profile(self).encode_to_vec();
         let mut gzip = GzEncoder::new(Vec::with_capacity(message.len() / 4), Compression::fast());

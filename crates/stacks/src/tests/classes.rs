@@ -1,7 +1,8 @@
 //! Classes of stacks as they are in RabbitMQ (OTP 25 and 27, stripped) and in other programs.
 
-use crate::Class;
-use crate::{ClassRules, Frame, FrameKind, Profile, Sample, StackNode, Unwinding};
+use crate::classes::rule;
+use crate::pattern::rules;
+use crate::{Class, Frame, FrameKind, Profile, Sample, StackNode, Unwinding};
 
 /// A frame written `KIND:NAME` or `KIND:NAME@MODULE`: `e` Erlang, `j` Java, `r` runtime, `c` libc, `k` kernel, `n`
 /// native, `u` unknown.
@@ -61,7 +62,7 @@ const THREAD: &str = "c:clone3 > c:start_thread > r:[near ethr_set_tse__-0x100]"
 
 #[test]
 fn the_built_in_rules_are_well_formed() {
-    ClassRules::parse(include_str!("../classes.txt")).expect("built-in rules");
+    rules(include_str!("../classes.txt"), rule).expect("built-in rules");
 }
 
 #[test]
@@ -154,8 +155,7 @@ fn programs_that_are_not_erlang_have_classes_too() {
 fn a_line_that_is_no_rule_is_named() {
     for line in ["nonsense", "runtime x -> no such class", "strange x -> ETS", "runtime -> ETS"] {
         let text = format!("// comment\n\nany malloc -> allocators\n{line}");
-        let error = ClassRules::parse(&text).unwrap_err();
-        assert_eq!((error.line, error.text.as_str()), (4, line));
+        assert_eq!(rules(&text, rule).unwrap_err(), line);
     }
 }
 
@@ -214,8 +214,7 @@ fn the_documentation_has_every_class() {
 fn language(stacks: &[&str]) -> Vec<String> {
     let rows = profile(stacks).language_functions().into_iter();
     rows.map(|row| {
-        let classes = row.classes.iter();
-        let classes = classes.map(|it| format!("{} {}", it.weight, it.class));
+        let classes = row.classes.iter().map(|it| format!("{} {}", it.weight, it.class));
         let classes = classes.collect::<Vec<_>>().join(", ");
         format!("{}: {classes}", row.function)
     })

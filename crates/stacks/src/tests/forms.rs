@@ -102,8 +102,7 @@ fn folded_text_of_others_is_read_with_what_is_wrong_noted() {
     assert_eq!(read.notes.len(), 2, "{:?}", read.notes);
     assert!(read.notes[0].contains("counts with a fraction"));
     assert!(read.notes[1].contains("2 lines") && read.notes[1].contains("`nonsense`"));
-    let error = open("x.txt", b"nothing here\n").unwrap_err().to_string();
-    assert!(error.contains("x.txt") && error.contains("ends in a count"), "{error}");
+    testkit::assert_has(open("x.txt", b"nothing here\n").unwrap_err().to_string(), ["x.txt", "ends in a count"]);
 }
 
 #[test]
@@ -203,11 +202,9 @@ fn what_is_no_profile_is_refused_with_the_reason() {
         let error = open(name, bytes).unwrap_err().to_string();
         assert!(error.contains(reason) && error.contains(name), "{error}");
     }
-    let error = open("y.pb.gz", &packed("no protobuf at all")).unwrap_err().to_string();
-    assert!(error.contains("as pprof"), "{error}");
+    testkit::assert_has(open("y.pb.gz", &packed("no protobuf at all")).unwrap_err().to_string(), ["as pprof"]);
     let dir = tempfile::tempdir().unwrap();
-    let error = Profile::open(dir.path()).unwrap_err().to_string();
-    assert!(error.contains("*.stacks"), "{error}");
+    testkit::assert_has(Profile::open(dir.path()).unwrap_err().to_string(), ["*.stacks"]);
     assert!(Profile::open(dir.path().join("none")).is_err());
 }
 
@@ -249,8 +246,7 @@ fn a_run_folder_gives_the_profile_of_the_event_that_is_named() {
     let file = dir.path().join("x.stacks");
     of_cpu.write_stacks(&file).unwrap();
     assert!(Profile::open_as(&FORMATS, &file, Some("cpu")).is_ok());
-    let error = Profile::open_as(&FORMATS, &file, Some("brk")).unwrap_err();
-    assert!(error.to_string().contains("no profile of brk"), "{error}");
+    testkit::assert_has(Profile::open_as(&FORMATS, &file, Some("brk")).unwrap_err().to_string(), ["no profile of brk"]);
 }
 
 /// The pprof of the event that came first on the command line has a name that does not tell which that was.

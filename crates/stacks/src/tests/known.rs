@@ -72,8 +72,7 @@ const CASES: [(&str, &str, &str); 13] = [
 /// Share of a pattern where some of a thousand samples have a stack.
 fn told(pattern: &str, stack: &str, samples: usize) -> Option<PatternShare> {
     let stacks = [vec![stack; samples], vec![OTHER; 1_000 - samples]].concat();
-    let mut all = profile(&stacks).known_patterns().into_iter();
-    all.rfind(|it| it.pattern == pattern)
+    profile(&stacks).known_patterns().into_iter().rfind(|it| it.pattern == pattern)
 }
 
 #[test]
@@ -171,8 +170,7 @@ fn the_function_to_look_at_is_the_nearest_of_ones_own() {
 fn the_largest_share_comes_first() {
     let [(specs, a, _), .., (copies, b, _)] = CASES;
     let names = |stacks: &[&str]| -> Vec<String> {
-        let all = profile(stacks).known_patterns().into_iter();
-        all.map(|it| it.pattern).collect()
+        profile(stacks).known_patterns().into_iter().map(|it| it.pattern).collect()
     };
     assert_eq!(names(&[vec![a; 40], vec![b; 60]].concat()), [copies, specs]);
     assert_eq!(names(&[vec![a; 60], vec![b; 40]].concat()), [specs, copies]);
@@ -189,8 +187,7 @@ fn what_is_no_pattern_says_why() {
         ("pattern a\n  b", 2, "begins with"),
     ] {
         let why = KnownPattern::parse(text).expect_err(text);
-        assert_eq!(why.line, line, "{text}");
-        assert!(why.to_string().contains(part), "{why}");
+        assert!(why.starts_with(&format!("line {line} ")) && why.contains(part), "{why}");
     }
 }
 

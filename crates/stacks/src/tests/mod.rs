@@ -24,9 +24,8 @@ use super::tree::Builder;
 use measure::Time;
 use tempfile::TempDir;
 
-/// A profile of stacks written as in folded text, `thread;root;…;leaf`, each with its weight, one
-/// millisecond after another. A leaf that ends in `!` makes the stack an incomplete one, which
-/// begins with a frame without a name.
+/// A profile of stacks written as in folded text, `thread;root;…;leaf`, each with its weight, one millisecond after
+/// another. A leaf that ends in `!` makes the stack an incomplete one, which begins with a frame without a name.
 pub(super) fn profile(stacks: &[(&str, u64)]) -> Profile {
     let mut builder = Builder::default();
     for (i, (stack, weight)) in (0u64..).zip(stacks) {
@@ -70,14 +69,23 @@ pub(super) fn profile(stacks: &[(&str, u64)]) -> Profile {
 }
 
 /// A file with this content, in a folder of its own.
-fn file(name: &str, content: impl AsRef<[u8]>) -> (TempDir, PathBuf) {
+pub(super) fn file(name: &str, content: impl AsRef<[u8]>) -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(name);
     fs::write(&path, content).unwrap();
     (dir, path)
 }
 
-fn packed(bytes: impl AsRef<[u8]>) -> Vec<u8> {
+/// Name, self weight and total weight of each function.
+pub(super) fn rows(profile: &Profile) -> Vec<(String, u64, u64)> {
+    profile.functions().into_iter().map(|it| (it.share.function, it.self_weight, it.total_weight)).collect()
+}
+
+pub(super) fn row(name: &str, own: u64, total: u64) -> (String, u64, u64) {
+    (name.to_owned(), own, total)
+}
+
+pub(super) fn packed(bytes: impl AsRef<[u8]>) -> Vec<u8> {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
     gzip.write_all(bytes.as_ref()).unwrap();
     gzip.finish().unwrap()

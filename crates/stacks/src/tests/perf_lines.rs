@@ -93,8 +93,7 @@ fn sentences_alone_are_no_profile() {
         let mut random = Random::new(seed);
         let text: String = (0..1 + random.below(9)).map(|_| sentence(&mut random)).collect();
         // As folded text `lost 3` may be a function's.
-        let read = open("x.perf", text.as_bytes()).map(|it| it.folded());
-        let is_perf = read.is_ok_and(|it| it.contains("[unknown]"));
+        let is_perf = open("x.perf", text.as_bytes()).map(|it| it.folded()).is_ok_and(|it| it.contains("[unknown]"));
         assert!(!is_perf, "seed {seed}\n{text}");
     }
     // What perf prints is one, with whatever fields: with the function in the sample's line, with an event and no

@@ -170,8 +170,7 @@ fn hostile_text_is_refused_or_read_within_bounds() {
     // Counts beyond all types.
     let huge = format!("ab 1 1.0: {} x:\n 1 f (/bin/a)\n\n", "9".repeat(30)).repeat(2);
     assert_eq!(folded(CollapseOptions::default(), huge.as_bytes()).unwrap(), "ab;f 2e+30\n");
-    let refused = open("x.txt", huge.as_bytes()).unwrap_err().to_string();
-    assert!(refused.contains("more than can be counted"), "{refused}");
+    testkit::assert_has(open("x.txt", huge.as_bytes()).unwrap_err().to_string(), ["more than can be counted"]);
     // Lines that are nothing.
     let odd = b"ab 1 1.0: 1 x:\n 1 (\n )\n 1 ()\n()\n ( (\n (f) (g)\n \xff\xfe (\xff)\n\n/ / / /\n";
     let _ = (folded(CollapseOptions::default(), odd), open("x.txt", odd));

@@ -29,15 +29,8 @@ fn write(profile: &Profile, mut writer: StacksWriter) -> io::Result<()> {
     writer.throttled(1);
     writer.note("a \"note\"\nof two lines");
     let (from, to) = profile.span.unwrap();
-    let own_cpu_ns = profile.own_cpu_ns;
-    writer.finish(Footer {
-        from,
-        to,
-        own_cpu_ns,
-        copied_bytes: profile.copied_bytes,
-        cpu_share: profile.cpu_share,
-        ..Footer::default()
-    })
+    let Profile { own_cpu_ns, copied_bytes, cpu_share, .. } = *profile;
+    writer.finish(Footer { from, to, own_cpu_ns, copied_bytes, cpu_share, ..Footer::default() })
 }
 
 fn written(path: &Path) -> Profile {
@@ -179,16 +172,8 @@ fn sampled(path: &Path) {
         writer.sample(&Sample { t, weight: 1, stack, thread, complete: true, ..Sample::default() });
     }
     writer.lost(3);
-    writer
-        .finish(Footer {
-            from: 0,
-            to: 10_000_000_000,
-            own_cpu_ns: 5,
-            copied_bytes: 6,
-            cpu_share: Some(0.75),
-            ..Footer::default()
-        })
-        .unwrap();
+    let footer = Footer { to: 10_000_000_000, own_cpu_ns: 5, copied_bytes: 6, ..Footer::default() };
+    writer.finish(Footer { cpu_share: Some(0.75), ..footer }).unwrap();
 }
 
 #[test]
@@ -228,14 +213,8 @@ fn processes_and_their_names_survive_the_way_through_a_file() {
     writer.finish(Footer::default()).unwrap();
     let mut profile = Profile::open(&path).unwrap();
     assert!(profile.is_consistent());
-    let queue = ErlangProcess {
-        id: "<0.2.0>".into(),
-        role: "queue".into(),
-        name: "orders".into(),
-        vhost: "/".into(),
-        connection: String::new(),
-        from_stacks: false,
-    };
+    let [role, name, vhost] = ["queue", "orders", "/"].map(str::to_owned);
+    let queue = ErlangProcess { role, name, vhost, ..ErlangProcess::unnamed("<0.2.0>") };
     // The first sample's process goes, and with it its line; the node has said what the other is.
     profile.samples.remove(2);
     profile.name_processes(&[queue.clone(), ErlangProcess::unnamed("<0.3.0>")]);
@@ -281,8 +260,7 @@ fn what_a_packed_file_stands_for_is_bounded_and_a_plain_one_is_not_cut() {
     };
     let file = File::create(&packed).unwrap();
     put(&mut flate2::write::GzEncoder::new(file, flate2::Compression::fast()));
-    let error = Profile::open(&packed).unwrap_err().to_string();
-    assert!(error.contains("more than 256 MiB"), "{error}");
+    testkit::assert_has(Profile::open(&packed).unwrap_err().to_string(), ["more than 256 MiB"]);
     put(&mut io::BufWriter::new(File::create(&plain).unwrap()));
     assert!(Profile::open(&plain).unwrap().samples.len() >= count);
 }

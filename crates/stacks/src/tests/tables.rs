@@ -5,25 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use measure::Time;
 
 use super::super::frames::UNKNOWN;
-use super::{profile, small};
+use super::{profile, row, rows, small};
 use crate::{ErlangProcess, EventKind, Frame, FrameKind, Profile, Sample, WorkBy};
-
-/// Name, self weight, total weight.
-fn rows(profile: &Profile) -> Vec<(String, u64, u64)> {
-    let rows = profile.functions().into_iter();
-    rows.map(|f| (f.share.function, f.self_weight, f.total_weight)).collect()
-}
 
 /// A process that the node has named.
 fn process(id: &str, role: &str, name: &str, vhost: &str, connection: &str) -> ErlangProcess {
-    ErlangProcess {
-        id: id.into(),
-        role: role.into(),
-        name: name.into(),
-        vhost: vhost.into(),
-        connection: connection.into(),
-        from_stacks: false,
-    }
+    let [id, role, name, vhost, connection] = [id, role, name, vhost, connection].map(str::to_owned);
+    ErlangProcess { id, role, name, vhost, connection, from_stacks: false }
 }
 
 /// Has samples be of these processes, one after another.
@@ -36,15 +24,14 @@ fn run_by<const N: usize>(profile: &mut Profile, processes: [Option<u32>; N]) {
 #[test]
 fn the_function_table_counts_recursion_once() {
     let wanted = [
-        ("$route/2", 6, 6),
-        ("_tcp_sendmsg", 3, 3),
-        ("main", 1, 7),
-        ("$loop/1", 0, 6),
-        ("$send/2", 0, 3),
-        (UNKNOWN, 0, 3),
-        ("$fold/3", 0, 2),
+        row("$route/2", 6, 6),
+        row("_tcp_sendmsg", 3, 3),
+        row("main", 1, 7),
+        row("$loop/1", 0, 6),
+        row("$send/2", 0, 3),
+        row(UNKNOWN, 0, 3),
+        row("$fold/3", 0, 2),
     ];
-    let wanted: Vec<_> = wanted.map(|(n, s, t)| (n.to_owned(), s, t)).into();
     assert_eq!(rows(&small()), wanted);
     let first = &small().functions()[0];
     assert_eq!(first.kind, FrameKind::Erlang);
@@ -85,7 +72,7 @@ fn a_stack_a_million_frames_deep_is_no_problem() {
         profile.stacks.push(crate::StackNode { parent: Some(i), frame: 0 });
     }
     profile.samples[0].stack = 1_000_000;
-    assert_eq!(rows(&profile), [("f".to_owned(), 1, 1)]);
+    assert_eq!(rows(&profile), [row("f", 1, 1)]);
     assert_eq!(profile.stack(1_000_000).len(), 1_000_001);
 }
 
@@ -208,28 +195,23 @@ fn kinds_are_told_from_names_where_nothing_else_is_known() {
 }
 
 #[test]
-fn no_function_is_named_from_stacks_that_are_mostly_cut() {
-    let named = |stacks: &[(&str, u64)]| {
-        let headline = profile(stacks).summary(1).headline;
-        headline.map(|function| function.function)
-    };
-    let half = [("1;$c:d/1", 1), ("1;$c:d/1!", 5), ("1;$a:b/1", 4)];
-    assert_eq!(named(&half), Some("$c:d/1".to_owned()));
-    assert_eq!(named(&[("1;$c:d/1!", 6), ("1;$a:b/1", 4)]), None);
-}
-
-#[test]
-fn what_does_most_of_everything_itself_is_the_headline() {
-    let named = |stacks: &[(&str, u64)]| profile(stacks).summary(1).headline.unwrap().function;
-    assert_eq!(named(&[("1;$a:b/1", 7), ("1;$a:b/1;$c:d/1", 1), ("1;$e:f/1", 2)]), "$a:b/1");
-    assert_eq!(named(&[("1;$a:b/1", 1), ("1;$a:b/1;$c:d/1", 5), ("1;$e:f/1", 4)]), "$c:d/1");
-}
-
-#[test]
-fn the_loop_of_a_scheduler_is_no_headline() {
-    let stacks = [("1;$global::process_main;$erlang:hibernate/3", 5), ("1;$a:b/1", 4), ("1;$lists:map/2", 6)];
-    let headline = profile(&stacks).summary(1).headline.unwrap();
-    assert_eq!(headline.function, "$a:b/1");
+fn the_headline_is_a_function_that_does_a_part_of_everything() {
+    for (stacks, wanted) in [
+        (&[("1;$c:d/1", 1), ("1;$c:d/1!", 5), ("1;$a:b/1", 4)][..], Some("$c:d/1")),
+        // Most stacks are cut.
+        (&[("1;$c:d/1!", 6), ("1;$a:b/1", 4)], None),
+        // It does most of everything itself, or its callee does.
+        (&[("1;$a:b/1", 7), ("1;$a:b/1;$c:d/1", 1), ("1;$e:f/1", 2)], Some("$a:b/1")),
+        (&[("1;$a:b/1", 1), ("1;$a:b/1;$c:d/1", 5), ("1;$e:f/1", 4)], Some("$c:d/1")),
+        // Neither the loop of a scheduler nor a library.
+        (&[("1;$global::process_main;$erlang:hibernate/3", 5), ("1;$a:b/1", 4), ("1;$lists:map/2", 6)], Some("$a:b/1")),
+        // It has a name, and is of the language.
+        (&[("1;[near f+0x10]", 6), ("1;g", 4)], Some("g")),
+        (&[("1;inflate", 6), ("1;$a:b/1", 4)], Some("$a:b/1")),
+    ] {
+        let headline = profile(stacks).summary(1).headline.map(|it| it.function);
+        assert_eq!(headline.as_deref(), wanted, "{stacks:?}");
+    }
 }
 
 #[test]
@@ -258,9 +240,7 @@ fn work_is_split_by_what_processes_are() {
     ];
     run_by(&mut profile, [Some(0), Some(1), Some(2), None, Some(3)]);
     let split = |by| {
-        let work = profile.work(by).into_iter();
-        let rows = work.map(|it| format!("{} {} {}", it.of, it.weight, it.processes));
-        rows.collect::<Vec<_>>()
+        profile.work(by).into_iter().map(|it| format!("{} {} {}", it.of, it.weight, it.processes)).collect::<Vec<_>>()
     };
     let nobody = "no Erlang process 1 0";
     assert_eq!(
@@ -289,8 +269,7 @@ fn processes_of_connections_with_the_same_name_stay_apart() {
         process("<0.4.0>", "queue", "orders", "/", ""),
     ];
     run_by(&mut profile, [Some(0), Some(1), Some(2), None, Some(3)]);
-    let rows = profile.work(WorkBy::Process).into_iter();
-    let rows: Vec<_> = rows.map(|it| (it.of, it.processes)).collect();
+    let rows: Vec<_> = profile.work(WorkBy::Process).into_iter().map(|it| (it.of, it.processes)).collect();
     for (of, processes) in [("connection app <0.1.0>", 1), ("connection app <0.2.0>", 1), ("queue orders", 2)] {
         assert!(rows.contains(&(of.to_owned(), processes)), "{rows:?}");
     }
@@ -369,8 +348,7 @@ fn processes_that_the_node_did_not_name_are_one_row_of_their_role() {
     run_by(&mut profile, [Some(0), Some(1), Some(2), None, Some(3)]);
     let rows = |profile: &Profile| {
         let work = profile.work(WorkBy::Process).into_iter();
-        let rows = work.map(|it| format!("{} {} {:?}", it.of, it.processes, it.kind));
-        rows.collect::<Vec<_>>()
+        work.map(|it| format!("{} {} {:?}", it.of, it.processes, it.kind)).collect::<Vec<_>>()
     };
     // A node that was not asked has named none: its numbers are all that there is.
     assert_eq!(rows(&profile).len(), 5);
@@ -393,11 +371,4 @@ fn processes_that_the_node_did_not_name_are_one_row_of_their_role() {
     let grouped = profile.by_work(WorkBy::Process);
     let names: Vec<&str> = grouped.frames.iter().map(|it| it.name.as_str()).collect();
     assert!(names.contains(&"unnamed: cowboy_http"), "{names:?}");
-}
-
-#[test]
-fn the_headline_is_a_function_of_the_language_and_has_a_name() {
-    let named = |stacks: &[(&str, u64)]| profile(stacks).summary(1).headline.unwrap().function;
-    assert_eq!(named(&[("1;[near f+0x10]", 6), ("1;g", 4)]), "g");
-    assert_eq!(named(&[("1;inflate", 6), ("1;$a:b/1", 4)]), "$a:b/1");
 }

@@ -24,8 +24,7 @@ fn written(profile: &Profile, name: &str) -> Vec<u8> {
 }
 
 fn numbers(value: &Value) -> Vec<u64> {
-    let numbers = value.as_array().expect("an array").iter();
-    numbers.map(|it| it.as_u64().expect("a number")).collect()
+    value.as_array().expect("an array").iter().map(|it| it.as_u64().expect("a number")).collect()
 }
 
 /// Checks what <https://www.speedscope.app/file-format-schema.json> requires: which keys there are, and their types.
@@ -228,8 +227,7 @@ fn a_files_name_tells_its_format() {
 
 /// Names and kinds of all frames, in their order.
 fn kinds(profile: &Profile) -> Vec<(&str, FrameKind)> {
-    let frames = profile.frames.iter();
-    frames.map(|f| (f.name.as_str(), f.kind)).collect()
+    profile.frames.iter().map(|f| (f.name.as_str(), f.kind)).collect()
 }
 
 #[test]

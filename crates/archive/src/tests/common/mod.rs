@@ -1,11 +1,12 @@
 //! A small run to write and read.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
-use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
 
 use crate::{
     BrokerSummary, Event, Hardware, ProcessUsage, RunRecord, RunState, RunSummary, RunWriter, SeriesPoint, Throughput,
-    Topology, Versions,
+    Versions,
 };
 use measure::{Counters, Interval, Metric, Nanos, Phase, Time};
 
@@ -15,31 +16,21 @@ pub(crate) const ORIGIN: Time = Time(5_000_000_000);
 
 pub(crate) fn record(id: &str, state: RunState) -> RunRecord {
     RunRecord {
-        looks: Vec::new(),
-        failed_by: None,
         schema: RunRecord::SCHEMA.into(),
         id: id.into(),
         name: "stream-publish".into(),
         created: "2026-11-21T00:12:33Z".into(),
         command: vec!["bellows".into(), "run".into(), "stream-publish".into()],
         experiment: serde_json::json!({"name": "stream-publish"}),
-        changed_keys: Vec::new(),
         versions: Versions { bellows: "0.1.0".into(), ..Versions::default() },
         hardware: Hardware { cores: 2, ..Hardware::default() },
         seed: 1,
         origin: ORIGIN,
         origin_unix_ns: CREATED,
-        metrics: Vec::new(),
-        phases: Vec::new(),
         events: vec![Event { t: 1.5, label: "connection blocked: low on memory".into() }],
-        topology: Topology::default(),
         state,
-        error: None,
-        problem: None,
-        warnings: Vec::new(),
         summary: (state != RunState::Running).then(|| summary(id)),
-        period: None,
-        scenarios: BTreeMap::new(),
+        ..RunRecord::default()
     }
 }
 
@@ -52,6 +43,15 @@ fn summary(id: &str) -> RunSummary {
     };
     summary.flow_mut().sent = Throughput { total: 10, rate: 5.0 };
     summary
+}
+
+/// Java's HdrHistogram (Debian's `libhdrhistogram-java`) for a program of Java's, or why there is none.
+pub(crate) fn java_histograms(program: &str) -> Result<&'static str, String> {
+    const JARS: [&str; 2] = ["/usr/share/java/hdrhistogram.jar", "/usr/share/java/HdrHistogram.jar"];
+    let jar = JARS.into_iter().find(|jar| Path::new(jar).exists());
+    let jar = jar.ok_or_else(|| format!("needs {} (Debian package libhdrhistogram-java)", JARS[0]))?;
+    let found = Command::new(program).arg("-version").output();
+    found.map(|_| jar).map_err(|_| format!("needs {program} (Debian package default-jdk-headless)"))
 }
 
 /// The second that begins `second` seconds after the origin; its latencies are `1, 2, … 1000 us` times `second + 1`.
@@ -78,11 +78,8 @@ pub(crate) fn point(interval: &Interval) -> SeriesPoint {
         latency: interval.latencies.messages(),
         loop_lag_max_ns: 12_000,
         broker: Some(ProcessUsage { cpu_cores: 0.9, rss_bytes: 100_000_000, threads: 40 }),
-        client: None,
         steal: Some(0.0),
-        idle: None,
-        waits: measure::Waits::default(),
-        scenarios: BTreeMap::new(),
+        ..SeriesPoint::default()
     }
 }
 

@@ -1,13 +1,10 @@
 //! Logs of Java's HistogramLogWriter, and those in encodings before V2, have the percentiles that Java finds.
 
 use std::path::Path;
-use std::process::Command;
 
+use super::common;
 use crate::{LatencyLog, LogUnit, UnitSource};
 use measure::Metric;
-
-/// Debian's `libhdrhistogram-java`.
-const JARS: [&str; 2] = ["/usr/share/java/hdrhistogram.jar", "/usr/share/java/HdrHistogram.jar"];
 
 /// Runs a program in a folder; its output.
 fn ran(dir: &Path, program: &str, arguments: &[&str]) -> String {
@@ -19,12 +16,7 @@ fn ran(dir: &Path, program: &str, arguments: &[&str]) -> String {
 
 #[test]
 fn percentiles_are_those_that_java_finds() {
-    let Some(jar) = JARS.into_iter().find(|jar| Path::new(jar).exists()) else {
-        testkit::skip!("needs {} (Debian package libhdrhistogram-java)", JARS[0]);
-    };
-    if Command::new("javac").arg("-version").output().is_err() {
-        testkit::skip!("needs javac (Debian package default-jdk-headless)");
-    }
+    let jar = testkit::or_skip!(common::java_histograms("javac"));
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     std::fs::write(dir.join("Logs.java"), include_str!("Logs.java")).unwrap();

@@ -9,10 +9,10 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use erlang::calls::{CallsOptions, Counter};
+use erlang::calls::{self, Calls, CallsOptions, Counter, Counting, Following, RootOptions, RootProgress};
 use erlang::term::{Term, as_text, as_tuple, charlist, list};
-use erlang::trace::TraceOptions;
-use erlang::{Budget, ConnectOptions, Cookie, Node, NodeName, ProcessFilter};
+use erlang::trace::{Trace, TraceEvent, TraceOptions};
+use erlang::{Budget, ConnectOptions, Cookie, Error, Helper, Node, NodeName, ProcessFilter};
 use tempfile::TempDir;
 
 /// The secret of all nodes of these tests.
@@ -73,10 +73,7 @@ impl Beam {
     }
 
     pub(crate) fn options(&self) -> ConnectOptions {
-        let mut options = ConnectOptions::new(self.name.clone(), Cookie::new(COOKIE).expect("a cookie"));
-        options.address = Some(("127.0.0.1".into(), self.port));
-        options.timeout = Duration::from_secs(20);
-        options
+        ConnectOptions { timeout: Duration::from_secs(20), ..options_at(self.name.clone(), self.port) }
     }
 
     pub(crate) fn connect(&self) -> Node {
@@ -98,6 +95,36 @@ impl Drop for Beam {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Options for a node at a port of this machine.
+pub(crate) fn options_at(name: NodeName, port: u16) -> ConnectOptions {
+    let mut options = ConnectOptions::new(name, Cookie::new(COOKIE).expect("a cookie"));
+    options.address = Some(("127.0.0.1".into(), port));
+    options
+}
+
+/// This program once more, which runs one test with a variable that tells it what to do.
+pub(crate) fn client(test: &str, variable: &str, value: String, when_loaded: bool) -> Child {
+    let program = std::env::current_exe().expect("this program");
+    let mut client = Command::new(program)
+        .args(["--exact", test, "--nocapture"])
+        .env(variable, value)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("a client");
+    if when_loaded {
+        let stdout = client.stdout.take().expect("its output");
+        let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
+        lines.find(|line| line.ends_with("loaded"));
+    }
+    client
+}
+
+pub(crate) fn kill(mut client: Child) {
+    client.kill().expect("killed");
+    client.wait().expect("waited for");
 }
 
 /// A node in a folder of its own, with a connection to it.
@@ -133,6 +160,47 @@ pub(crate) fn trace_options(functions: &str, time: Duration) -> TraceOptions {
         argument_bytes: 100,
         budget: Budget::lasting(time),
     }
+}
+
+/// Counts to the end.
+pub(crate) fn count(helper: &Helper, options: &CallsOptions, stop: &dyn Fn() -> bool) -> Result<Calls, Error> {
+    let counting = Counting::begin(helper, options)?;
+    let calls = counting.wait(stop)?;
+    counting.end()?;
+    Ok(calls)
+}
+
+/// Follows calls to the end.
+pub(crate) fn follow(
+    helper: &Helper,
+    options: &RootOptions,
+    look: impl FnMut(RootProgress) -> bool,
+) -> Result<calls::Path, Error> {
+    let following = Following::begin(helper, options)?;
+    let path = following.wait(look);
+    following.end()?;
+    path
+}
+
+/// All events of a trace, to its end.
+pub(crate) fn all_events(trace: &mut Trace<'_>) -> Vec<TraceEvent> {
+    let mut events = Vec::new();
+    while trace.ended().is_none() {
+        events.extend(trace.next(Duration::from_secs(10)).expect("events"));
+    }
+    events
+}
+
+/// Compiles a module on the node, and loads it.
+pub(crate) fn load(home: &Path, node: &Node, module: &str, source: &str) {
+    let file = home.join(format!("{module}.erl"));
+    std::fs::write(&file, source).expect("a source");
+    let load = format!(
+        "{{ok, {module}, Code}} = compile:file(\"{}\", [binary]), \
+         {{module, {module}}} = code:load_binary({module}, \"{module}.erl\", Code), ok.",
+        file.display()
+    );
+    eval(node, &load);
 }
 
 /// Evaluates Erlang on the node.
