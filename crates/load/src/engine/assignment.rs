@@ -303,7 +303,9 @@ fn producers<C: Connection>(
         let keys = wanted.random_keys.map(|keys| RoutingKeyGenerator::new(keys, id));
         let unique_properties = UniqueProperties::new(wanted, plan.run_id, id, wall_offset);
         let mut properties = wanted.properties.clone();
-        UniqueProperties::make_room(unique_properties.as_ref(), &mut properties);
+        if let Some(unique) = &unique_properties {
+            unique.make_room(&mut properties);
+        }
         let outgoing = Outgoing { routing_key: keys.as_ref().map(|keys| keys.first()), properties, bodies };
         let channel = C::producer(group, destination, outgoing)?;
         let kind = ParticipantKind::Producer(ProducerSpec {

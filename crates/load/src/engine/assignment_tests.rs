@@ -1,7 +1,7 @@
 use super::*;
 use crate::protocol::amqp091::{AmqpConnection, ChannelSpec};
 use crate::resolve::{Addresses, Node};
-use crate::{Destination, Endpoint, Producers, QueueType};
+use crate::{Control, Destination, Endpoint, Producers, QueueType, System};
 
 fn plan(threads: usize, destinations: usize, producers: usize, consumers: usize) -> Plan {
     let destinations = (0..destinations).map(|n| Destination::queue(format!("q{n}"))).collect();
@@ -28,11 +28,13 @@ fn assigned_to(plan: &Plan, ports: impl Iterator<Item = u16>) -> Assignment<Chan
 /// With brokers that all call their cluster this.
 fn assigned_to_named(plan: &Plan, ports: impl Iterator<Item = u16>, name: &str) -> Assignment<ChannelSpec> {
     let node = |port: u16, group: &Group| -> Nodes {
+        let at = Endpoint::new("127.0.0.1", port);
+        let addresses = Addresses::of(&System, &at, Nanos::SECOND, &Control::new()).unwrap();
         let nodes = std::iter::once(&group.endpoint).chain(&group.further);
         let nodes = nodes.map(|endpoint| Node {
             most_clients: 2_047,
             endpoint: endpoint.clone(),
-            addresses: Addresses::known(([127, 0, 0, 1], port).into()),
+            addresses: Arc::clone(&addresses),
             tls: None,
         });
         nodes.collect()

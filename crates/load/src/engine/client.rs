@@ -199,7 +199,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
             ConnectionState::Running | ConnectionState::Ready => {
                 for (at, work) in self.participants.iter_mut().enumerate() {
                     if let Participant::Consumer(consumer) = work {
-                        consumer.flush(&mut self.driver.connection.receiver(at))?;
+                        consumer.flush(&mut self.driver.connection.handle(at))?;
                     }
                 }
                 self.state = ConnectionState::Leaving;
@@ -319,7 +319,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
         for (at, work) in self.participants.iter().enumerate() {
             let (writes, reads) = match work {
                 Participant::Producer(producer) => {
-                    let sender = self.driver.connection.sender(at);
+                    let sender = self.driver.connection.handle(at);
                     batch = batch.max(BATCH_BYTES + sender.message_wire_len().1);
                     (producer.output_room(&sender), ANSWER_ROOM)
                 }
@@ -363,7 +363,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
             for (at, work) in self.participants.iter_mut().enumerate() {
                 match work {
                     Participant::Consumer(consumer) if consumer.gathers_acks() => {
-                        consumer.flush_if_idle(now, &mut self.driver.connection.receiver(at))?;
+                        consumer.flush_if_idle(now, &mut self.driver.connection.handle(at))?;
                     }
                     Participant::Consumer(_) => {}
                     Participant::Producer(producer) => {
@@ -371,7 +371,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
                             return Err(failure::of_confirm(self.driver.connection.endpoint(), waited));
                         }
                         if phase == Phase::Drain {
-                            producer.commit(&mut self.driver.connection.sender(at))?;
+                            producer.commit(&mut self.driver.connection.handle(at))?;
                         }
                     }
                 }

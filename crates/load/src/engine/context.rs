@@ -8,10 +8,9 @@ use super::ledger::ThreadLedger;
 use super::series::Series;
 use super::shared::{Activity, ProgressTotals, Report, Shared};
 use super::silence::{SHORTEST, Silences};
-use crate::environment::Spent;
 use crate::protocol::Reply;
 use crate::report::Silence;
-use crate::{Environment, RunEvent};
+use crate::{Environment, RunEvent, ThreadUsage};
 
 /// State of a thread, lent to each of its clients.
 pub(crate) struct Context<'a, E: Environment> {
@@ -50,8 +49,8 @@ pub(crate) struct Tally {
     /// Time in which the event loop had nothing to do.
     pub(crate) idle: Nanos,
     /// How the loop stood when the measured phase began, and what it used in it.
-    measure_from: Spent,
-    pub(crate) measured: Spent,
+    measure_from: ThreadUsage,
+    pub(crate) measured: ThreadUsage,
     pub(crate) silences: Silences,
 }
 
@@ -116,9 +115,8 @@ impl<E: Environment> Context<'_, E> {
     }
 
     #[cold]
-    fn spent(&self) -> Spent {
-        let used = self.environment.thread_time();
-        Spent::now(used, self.tally.idle, self.tally.last_now)
+    fn spent(&self) -> ThreadUsage {
+        ThreadUsage::so_far(self.environment.thread_time(), self.tally.idle, self.tally.last_now)
     }
 
     pub(super) fn tell(&self, report: Report) {

@@ -2,7 +2,7 @@
 
 mod drain;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -375,7 +375,6 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
             .map(|(phase, start, end)| PhaseTimes { phase, start, end })
             .collect();
         Outcome {
-            start,
             phases,
             totals: self.merger.totals(),
             measured: self.merger.measured(),
@@ -387,7 +386,7 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
             ledger: self.collector.as_ref().map(|collector| collector.summary(&self.recipients, &self.found)),
             threads: std::mem::take(&mut self.usage),
             spun: self.spin,
-            tallies: BTreeMap::new(),
+            ..Outcome::started(start)
         }
     }
 }

@@ -168,13 +168,7 @@ fn prepare<C: Connection, E: Environment>(
             let tls = options.tls.clone();
             let mut admin = <C::Admin<'_, E>>::connect(environment, endpoint, options, plan.timeout, control)?;
             let server = admin.server().clone();
-            sink.event(RunEvent::Connected {
-                endpoint: endpoint.to_string(),
-                product: server.product,
-                version: server.version,
-                round_trip: server.round_trip,
-                answer: server.answer,
-            });
+            sink.event(server.connected(endpoint));
             if nodes.is_empty() {
                 admin.prepare(group, made).map_err(|it| it.in_group(at))?;
                 clusters.push(Cluster::new(endpoint, server.address, server.cluster));

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
 use measure::Nanos;
 
@@ -13,7 +13,7 @@ use super::ledger_layout::LedgerLayout;
 use super::spec::{ClientSpec, ParticipantKind, ParticipantSpec};
 use crate::control::Interruption;
 use crate::protocol::{Admin, Connection, connect_options};
-use crate::{Control, DestinationKind, Endpoint, Environment, Error, Group, Plan, Task};
+use crate::{Control, DestinationKind, Endpoint, Environment, Error, Group, Plan};
 
 /// A queue that consumers compete for, or what one subscriber has alone.
 #[derive(Debug, Default)]
@@ -219,23 +219,20 @@ impl Recipient {
 }
 
 /// Asks queues how much they hold, beside the coordinator: a broker in trouble takes its time.
-pub(crate) struct Inquiry<T: Task> {
+pub(crate) struct Inquiry {
     control: Control,
-    is_over: Arc<AtomicBool>,
     answers: Receiver<(usize, Depth)>,
-    task: Option<T>,
 }
 
-impl<T: Task> Inquiry<T> {
+impl Inquiry {
     /// Begins to ask; no step of it takes longer than `timeout`.
-    pub(crate) fn begin<C: Connection, E: Environment<Task = T>>(
+    pub(crate) fn begin<C: Connection, E: Environment>(
         environment: &E,
         plan: &Plan,
         recipients: &[Recipient],
         timeout: Nanos,
     ) -> Result<Self, Error> {
         let (sender, answers) = channel();
-        let (control, is_over) = (Control::new(), Arc::new(AtomicBool::new(false)));
         let mut queues: Vec<(Place, usize, String)> = Vec::new();
         for (at, recipient) in recipients.iter().enumerate() {
             if let Some(name) = &recipient.queue {
@@ -245,8 +242,8 @@ impl<T: Task> Inquiry<T> {
         }
         let mut plan = plan.clone();
         plan.timeout = timeout.min(plan.timeout);
-        let (stop, over) = (control.clone(), Arc::clone(&is_over));
-        let asker = environment.clone();
+        let control = Control::new();
+        let (stop, asker) = (control.clone(), environment.clone());
         let ask_all = move || {
             for group in 0..plan.groups.len() {
                 let here = queues.iter().filter(|queue| queue.0.group == group);
@@ -254,34 +251,29 @@ impl<T: Task> Inquiry<T> {
                 // A broker that does not answer has said what there is to say.
                 let _ = ask::<C, E>(&asker, &plan, group, &here, &stop, &sender);
             }
-            over.store(true, Ordering::Release);
         };
-        let task =
-            environment.run_beside("ask queues", ask_all).map_err(|error| Error::machine("start a thread", error))?;
-        Ok(Self { control, is_over, answers, task: Some(task) })
+        environment.run_beside("ask queues", ask_all).map_err(|error| Error::machine("start a thread", error))?;
+        Ok(Self { control, answers })
     }
 
-    /// Whether all that will answer have done so.
-    pub(crate) fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Acquire)
-    }
-
-    /// Takes the answers so far.
-    pub(crate) fn take(&self, found: &mut Found) {
-        for (at, depth) in self.answers.try_iter() {
-            if let Some(depths) = found.depths.get_mut(at) {
-                depths.push(depth);
+    /// Takes the answers so far; whether all that will answer have done so.
+    pub(crate) fn take(&self, found: &mut Found) -> bool {
+        loop {
+            match self.answers.try_recv() {
+                Ok((at, depth)) => {
+                    if let Some(depths) = found.depths.get_mut(at) {
+                        depths.push(depth);
+                    }
+                }
+                Err(end) => return end == TryRecvError::Disconnected,
             }
         }
     }
 }
 
-impl<T: Task> Drop for Inquiry<T> {
+impl Drop for Inquiry {
     fn drop(&mut self) {
         self.control.abort();
-        if let Some(task) = self.task.take().filter(|_| self.is_over()) {
-            task.join();
-        }
     }
 }
 

@@ -16,8 +16,8 @@ use measure::{Nanos, Slice, Time};
 
 use super::*;
 use crate::protocol::{
-    BodyLengths, Confirm, ConnectionSpec, Event, Named, Outgoing, Progress, Received, Receiver, Reply, Routing,
-    RoutingAddress, Sender, Server, WireSizes,
+    BodyLengths, Confirm, ConnectionSpec, Event, Named, Outgoing, Progress, Received, Receiver, Routing, RoutingAddress,
+    Sender, Server, WireSizes,
 };
 use crate::resolve::Addresses;
 use crate::{Destination, Endpoint, Group, Phases, Sizes, System};
@@ -109,8 +109,7 @@ impl Connection for Toy {
     type ClientSpec = ToyClient;
     type Routing = ToyRouting;
     type Admin<'a, E: Environment> = ToyAdmin;
-    type Sender<'a> = ToyHandle<'a>;
-    type Receiver<'a> = ToyHandle<'a>;
+    type Handle<'a> = ToyHandle<'a>;
 
     const SIZES: WireSizes = WireSizes {
         frame_max: 4_096,
@@ -145,14 +144,6 @@ impl Connection for Toy {
     }
 
     fn trace_header(_: &[u8]) -> Option<&[u8]> {
-        None
-    }
-
-    fn is_dead_letter(_: &[u8]) -> bool {
-        false
-    }
-
-    fn reply_to(_: &[u8]) -> Option<&str> {
         None
     }
 
@@ -210,12 +201,8 @@ impl Connection for Toy {
         Ok(Progress::Ready)
     }
 
-    fn sender(&mut self, client: usize) -> ToyHandle<'_> {
+    fn handle(&mut self, client: usize) -> ToyHandle<'_> {
         ToyHandle(&mut self.out, self.spec.clients[client])
-    }
-
-    fn receiver(&mut self, client: usize) -> ToyHandle<'_> {
-        self.sender(client)
     }
 
     fn fence(&mut self, _: usize) -> Result<(), Error> {
@@ -224,14 +211,8 @@ impl Connection for Toy {
         Ok(())
     }
 
-    fn untaken(&mut self, _: usize, _: &[u8]) {}
-
     fn is_answered(&self) -> bool {
         self.unanswered == 0
-    }
-
-    fn renew_token(&mut self) -> Result<(), Error> {
-        Ok(())
     }
 
     fn reserve(&mut self, output: usize) {
@@ -291,14 +272,9 @@ impl Sender for ToyHandle<'_> {
     }
 
     fn publish_body(&mut self, _: &[u8], _: impl FnOnce(&mut [u8])) {}
-    fn set_routing_key(&mut self, _: &[u8]) {}
     fn set_message_id(&mut self, _: &[u8]) {}
     fn set_timestamp(&mut self, _: u64) {}
     fn set_trace_header(&mut self, _: &[u8; FULL_LEN]) {}
-
-    fn commit(&mut self) -> Result<(), Error> {
-        Ok(())
-    }
 
     fn message_wire_len(&self) -> (usize, usize) {
         match self.1 {
@@ -319,19 +295,7 @@ impl Receiver for ToyHandle<'_> {
 
     fn refuse(&mut self, _: u64, _: bool, _: bool) {}
 
-    fn commit(&mut self) -> Result<(), Error> {
-        Ok(())
-    }
-
     fn subscribe(&mut self) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn fetch(&mut self) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn respond(&mut self, _: &Reply) -> Result<(), Error> {
         Ok(())
     }
 }

@@ -180,13 +180,10 @@ impl<C: Connection, E: Environment> Worker<C, E> {
     fn finish(&mut self) {
         let usage = ThreadUsage {
             total: self.environment.thread_time().cpu,
-            measured: self.tally.measured.cpu,
-            measured_idle: self.tally.measured.idle,
-            measured_run_queue_wait: self.tally.measured.run_queue_wait,
-            measured_time: self.tally.measured.time,
             connections: self.clients.len() as u64,
             lost_connections: self.tally.lost_connections,
             down_connections: self.tally.broken,
+            ..self.tally.measured
         };
         if let Some(ledger) = self.ledger.take() {
             let sent = self.clients.iter().flat_map(Client::sent).collect();

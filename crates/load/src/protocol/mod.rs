@@ -45,12 +45,8 @@ pub(crate) trait Connection: Sized + Send + 'static {
     type Routing: Routing;
     /// A conversation beside the load.
     type Admin<'a, E: Environment>: Admin<'a, E>;
-    /// A producer's way to send.
-    type Sender<'a>: Sender
-    where
-        Self: 'a;
-    /// A consumer's way to settle what it received.
-    type Receiver<'a>: Receiver
+    /// A client's way to send, or to settle what it received.
+    type Handle<'a>: Sender + Receiver
     where
         Self: 'a;
 
@@ -83,10 +79,14 @@ pub(crate) trait Connection: Sized + Send + 'static {
     fn trace_header(properties: &[u8]) -> Option<&[u8]>;
 
     /// Whether a message was in another queue before, or in this one, which has given it up.
-    fn is_dead_letter(properties: &[u8]) -> bool;
+    fn is_dead_letter(_properties: &[u8]) -> bool {
+        false
+    }
 
     /// Where an answer to a message goes.
-    fn reply_to(properties: &[u8]) -> Option<&str>;
+    fn reply_to(_properties: &[u8]) -> Option<&str> {
+        None
+    }
 
     /// Begins again on a new transport, which may lead to another node.
     fn restart(&mut self, endpoint: Option<&Endpoint>, now: Time);
@@ -99,15 +99,12 @@ pub(crate) trait Connection: Sized + Send + 'static {
     /// Takes the next step of the set-up or of the way out.
     fn proceed(&mut self, now: Time) -> Result<Progress, Error>;
 
-    /// The sender of a client, which must exist.
-    fn sender(&mut self, client: usize) -> Self::Sender<'_>;
-
-    /// The receiver of a client, which must exist.
-    fn receiver(&mut self, client: usize) -> Self::Receiver<'_>;
+    /// The sender, or receiver, of a client, which must exist.
+    fn handle(&mut self, client: usize) -> Self::Handle<'_>;
 
     /// A client's last delivery, with these properties, was not taken and goes down with its connection: who
     /// reads a stream goes on with it.
-    fn untaken(&mut self, client: usize, properties: &[u8]);
+    fn untaken(&mut self, _client: usize, _properties: &[u8]) {}
 
     /// Asks for an answer that comes after everything that was sent to a client before.
     fn fence(&mut self, client: usize) -> Result<(), Error>;
@@ -122,7 +119,9 @@ pub(crate) trait Connection: Sized + Send + 'static {
     fn is_answered(&self) -> bool;
 
     /// Hands the broker a renewed token, where there is one.
-    fn renew_token(&mut self) -> Result<(), Error>;
+    fn renew_token(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Makes room for `output` bytes to write, and for messages that come in parts.
     fn reserve(&mut self, output: usize);
@@ -292,6 +291,19 @@ pub(crate) struct Server {
     pub(crate) most_clients: usize,
 }
 
+impl Server {
+    /// The news that the first connection to an endpoint is answered.
+    pub(crate) fn connected(&self, endpoint: &Endpoint) -> RunEvent {
+        RunEvent::Connected {
+            endpoint: endpoint.to_string(),
+            product: self.product.clone(),
+            version: self.version.clone(),
+            round_trip: self.round_trip,
+            answer: self.answer,
+        }
+    }
+}
+
 /// More clients share a connection than the broker allows.
 pub(crate) fn too_many_clients(endpoint: &Endpoint, count: usize, most: usize) -> Error {
     Error::invalid(
@@ -304,7 +316,7 @@ pub(crate) fn too_many_clients(endpoint: &Endpoint, count: usize, most: usize) -
     .observed(count)
 }
 
-/// How a producer sends.
+/// How a producer sends. A plan that asks for what does nothing here is refused before the load.
 pub(crate) trait Sender {
     /// Queues one message of the length that all have; `fill` writes the front of its body.
     fn publish(&mut self, fill: impl FnOnce(&mut [u8]));
@@ -313,7 +325,7 @@ pub(crate) trait Sender {
     fn publish_body(&mut self, body: &[u8], fill: impl FnOnce(&mut [u8]));
 
     /// Routing key of the following messages; as long as the one before.
-    fn set_routing_key(&mut self, key: &[u8]);
+    fn set_routing_key(&mut self, _key: &[u8]) {}
 
     /// The name of the following messages; as long as the one before.
     fn set_message_id(&mut self, id: &[u8]);
@@ -325,7 +337,9 @@ pub(crate) trait Sender {
     fn set_trace_header(&mut self, header: &[u8; FULL_LEN]);
 
     /// Commits what was published since the last time.
-    fn commit(&mut self) -> Result<(), Error>;
+    fn commit(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Bytes on the wire of the smallest and the largest message, at least 1.
     fn message_wire_len(&self) -> (usize, usize);
@@ -348,16 +362,22 @@ pub(crate) trait Receiver {
     fn refuse(&mut self, tag: u64, multiple: bool, requeue: bool);
 
     /// Commits what was settled since the last time.
-    fn commit(&mut self) -> Result<(), Error>;
+    fn commit(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Begins to consume, for a subscription that begins later.
     fn subscribe(&mut self) -> Result<(), Error>;
 
     /// Asks for one message.
-    fn fetch(&mut self) -> Result<(), Error>;
+    fn fetch(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Answers a request.
-    fn respond(&mut self, reply: &Reply) -> Result<(), Error>;
+    fn respond(&mut self, _reply: &Reply) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 /// Input for a client.

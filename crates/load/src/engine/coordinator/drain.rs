@@ -188,10 +188,9 @@ impl<C: Connection, E: Environment> Coordinator<'_, C, E> {
         let mut found = Found::new(self.recipients.len());
         let limit = self.environment.now() + ASKING;
         let inquiry = Inquiry::begin::<C, E>(self.environment, self.plan, &self.recipients, ASKING)?;
-        while !inquiry.is_over() && self.environment.now() < limit && !self.ends_at_once() {
+        while !inquiry.take(&mut found) && self.environment.now() < limit && !self.ends_at_once() {
             self.receive(POLL_INTERVAL / 4)?;
         }
-        inquiry.take(&mut found);
         found.fence = self.shared.put_up_fence();
         self.wake();
         while !self.shared.all_settled(found.fence) && self.environment.now() < limit && !self.ends_at_once() {

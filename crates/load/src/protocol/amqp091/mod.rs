@@ -117,8 +117,7 @@ impl super::Connection for AmqpConnection {
     type ClientSpec = ChannelSpec;
     type Routing = Topology;
     type Admin<'a, E: Environment> = AmqpAdmin<'a, E>;
-    type Sender<'a> = ChannelHandle<'a>;
-    type Receiver<'a> = ChannelHandle<'a>;
+    type Handle<'a> = ChannelHandle<'a>;
 
     const SIZES: WireSizes = WireSizes {
         frame_max: FRAME_MAX as usize,
@@ -351,12 +350,7 @@ impl super::Connection for AmqpConnection {
     }
 
     #[inline]
-    fn sender(&mut self, client: usize) -> ChannelHandle<'_> {
-        self.channel(client)
-    }
-
-    #[inline]
-    fn receiver(&mut self, client: usize) -> ChannelHandle<'_> {
+    fn handle(&mut self, client: usize) -> ChannelHandle<'_> {
         self.channel(client)
     }
 

@@ -8,7 +8,7 @@ use wire::amqp091::Reader;
 
 use super::address::{Dialect, LinkNode};
 use crate::failure::one_line;
-use crate::protocol::{BodyLengths, Outgoing, Receiver, Reply, Sender};
+use crate::protocol::{BodyLengths, Outgoing, Receiver, Sender};
 use crate::{Ack, Argument, Destination, Error, Group, Guarantee, MessageProperties};
 use plan::payload::{FULL_LEN, TRACE_HEADER};
 
@@ -395,9 +395,6 @@ impl Sender for LinkHandle<'_> {
         self.client.credit(self.session, HANDLE, self.link.frames).into()
     }
 
-    /// An address has its routing key; random ones are refused before the load.
-    fn set_routing_key(&mut self, _: &[u8]) {}
-
     fn set_message_id(&mut self, id: &[u8]) {
         if let Some(template) = &mut self.link.template {
             template.set_message_id(id);
@@ -414,11 +411,6 @@ impl Sender for LinkHandle<'_> {
         if let Some(template) = &mut self.link.template {
             template.set_last_property(header);
         }
-    }
-
-    /// Transactions are refused before the load.
-    fn commit(&mut self) -> Result<(), Error> {
-        Ok(())
     }
 
     fn message_wire_len(&self) -> (usize, usize) {
@@ -451,24 +443,10 @@ impl Receiver for LinkHandle<'_> {
         self.settle(tag, multiple, state);
     }
 
-    fn commit(&mut self) -> Result<(), Error> {
-        Ok(())
-    }
-
     fn subscribe(&mut self) -> Result<(), Error> {
         if let LinkSpec::Consumer(Receiving { credit, .. }) = self.link.spec {
             self.client.flow(self.session, HANDLE, credit, false);
         }
-        Ok(())
-    }
-
-    /// Asking for each message is refused before the load.
-    fn fetch(&mut self) -> Result<(), Error> {
-        Ok(())
-    }
-
-    /// Requests are refused before the load.
-    fn respond(&mut self, _: &Reply) -> Result<(), Error> {
         Ok(())
     }
 }

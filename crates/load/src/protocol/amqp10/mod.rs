@@ -100,8 +100,7 @@ impl Connection for LinkConnection {
     type ClientSpec = LinkSpec;
     type Routing = <AmqpConnection as Connection>::Routing;
     type Admin<'a, E: Environment> = LinkAdmin<'a, E>;
-    type Sender<'a> = LinkHandle<'a>;
-    type Receiver<'a> = LinkHandle<'a>;
+    type Handle<'a> = LinkHandle<'a>;
 
     const SIZES: WireSizes = WireSizes {
         frame_max: FRAME_MAX as usize,
@@ -156,15 +155,6 @@ impl Connection for LinkConnection {
             Some(TypedValue::Binary(bytes)) => Some(bytes),
             _ => None,
         }
-    }
-
-    fn is_dead_letter(_: &[u8]) -> bool {
-        // RabbitMQ says it in annotations, and the ledger, which needs no such hint, is on by default.
-        false
-    }
-
-    fn reply_to(_: &[u8]) -> Option<&str> {
-        None
     }
 
     fn restart(&mut self, endpoint: Option<&Endpoint>, now: Time) {
@@ -271,15 +261,9 @@ impl Connection for LinkConnection {
         }
     }
 
-    fn sender(&mut self, client: usize) -> LinkHandle<'_> {
+    fn handle(&mut self, client: usize) -> LinkHandle<'_> {
         LinkHandle { client: &mut self.client, link: &mut self.links[client], session: client as u16 }
     }
-
-    fn receiver(&mut self, client: usize) -> LinkHandle<'_> {
-        self.sender(client)
-    }
-
-    fn untaken(&mut self, _: usize, _: &[u8]) {}
 
     fn fence(&mut self, client: usize) -> Result<(), Error> {
         self.links[client].is_fenced = true;
@@ -289,10 +273,6 @@ impl Connection for LinkConnection {
 
     fn is_answered(&self) -> bool {
         self.is_running && self.links.iter().all(|link| !link.is_fenced)
-    }
-
-    fn renew_token(&mut self) -> Result<(), Error> {
-        Ok(())
     }
 
     fn reserve(&mut self, output: usize) {

@@ -275,18 +275,8 @@ impl Operation for Cycles {
         )?;
         let server = admin.server().clone();
         admin.close()?;
-        Ok(OperationServer {
-            operation: Self,
-            addresses: server.addresses,
-            tls,
-            event: Some(RunEvent::Connected {
-                endpoint: plan.endpoint.to_string(),
-                product: server.product,
-                version: server.version,
-                round_trip: server.round_trip,
-                answer: server.answer,
-            }),
-        })
+        let event = Some(server.connected(&plan.endpoint));
+        Ok(OperationServer { operation: Self, addresses: server.addresses, tls, event })
     }
 
     fn open(event_loop: &mut OperationLoop<'_, Self>) -> Result<(), Interruption> {

@@ -1,6 +1,6 @@
 //! Counts of operations: the interval of the moment, and the tally of the measured phase.
 
-use measure::{Counts, Latencies, Metric, Nanos, Phase, Slice, SliceRecorder, Time, Wait, Waits};
+use measure::{Counts, Latencies, Metric, Nanos, Phase, Slice, SliceRecorder, Time, Wait};
 
 use super::OperationMetrics;
 use super::unanswered::Unanswered;
@@ -31,8 +31,8 @@ pub(crate) struct OperationCounts<F> {
     pub(crate) begun: u64,
     /// Those of them that found no room when they were due, since the last silence that was told.
     pub(crate) delayed: u64,
-    /// Since when the loop waits, for room or for the time of the next operation.
-    waiting: Waiting,
+    /// Since when the loop waits, and what for.
+    waiting: (Time, Awaited),
     /// Figures that only this kind of operation has.
     pub(crate) own: F,
 }
@@ -51,7 +51,7 @@ impl<F> OperationCounts<F> {
             handled: 0,
             begun: 0,
             delayed: 0,
-            waiting: Waiting::since(now, Awaited::Room),
+            waiting: (now, Awaited::Room),
             own,
         }
     }
@@ -111,7 +111,16 @@ impl<F> OperationCounts<F> {
 
     /// Notes what the time since the last call went into, and what the next operation waits for now.
     pub(crate) fn wait_for(&mut self, now: Time, awaited: Awaited) {
-        self.waiting.wait_for(&mut self.interval.waits, now, awaited);
+        let (since, before) = std::mem::replace(&mut self.waiting, (now, awaited));
+        let waits = &mut self.interval.waits;
+        match before {
+            Awaited::Room => waits.note(Wait::Budget, now.since(since)),
+            Awaited::Due(due) => {
+                let due = due.max(since).min(now);
+                waits.note(Wait::Schedule, due.since(since));
+                waits.note(Wait::Ready, now.since(due));
+            }
+        }
     }
 
     /// Notes how many operations are in flight.
@@ -189,31 +198,4 @@ pub(crate) enum Awaited {
     Room,
     /// Its time; from then on the loop.
     Due(Time),
-}
-
-/// Since when the loop waits, and what for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Waiting {
-    since: Time,
-    awaited: Awaited,
-}
-
-impl Waiting {
-    pub(crate) const fn since(now: Time, awaited: Awaited) -> Self {
-        Self { since: now, awaited }
-    }
-
-    /// Notes what the time since the last call went into, and what the next operation waits for now.
-    pub(crate) fn wait_for(&mut self, waits: &mut Waits, now: Time, awaited: Awaited) {
-        let before = std::mem::replace(self, Self::since(now, awaited));
-        let since = before.since;
-        match before.awaited {
-            Awaited::Room => waits.note(Wait::Budget, now.since(since)),
-            Awaited::Due(due) => {
-                let due = due.max(since).min(now);
-                waits.note(Wait::Schedule, due.since(since));
-                waits.note(Wait::Ready, now.since(due));
-            }
-        }
-    }
 }

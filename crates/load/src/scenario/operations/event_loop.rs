@@ -15,10 +15,9 @@ use super::counts::Awaited;
 use super::{Buffers, Operation, OperationCounts, Slot};
 use crate::control::{FINISHING, Interruption, StopRequest, Watch};
 use crate::engine::silence::SHORTEST;
-use crate::environment::spent;
 use crate::resolve::Addresses;
 use crate::scenario::Scenario;
-use crate::{Control, Error, Outcome, PhaseClock, RunEvent, Silence, ThreadUsage, Together};
+use crate::{Control, Environment, Error, Outcome, PhaseClock, RunEvent, Silence, System, ThreadUsage, Together};
 use plan::{DueTimes, Pacer};
 
 const TIMER: Token = Token(usize::MAX);
@@ -281,10 +280,11 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
     }
 
     fn enter(&mut self, phase: Phase, at: Time) {
+        let so_far = ThreadUsage::so_far(System.thread_time(), self.idle, Clock.now());
         if phase == Phase::Measure {
-            self.usage = spent(self.idle, ThreadUsage::default());
+            self.usage = so_far;
         } else if phase == Phase::Drain && self.usage.measured_time > Nanos::ZERO {
-            self.usage = spent(self.idle, self.usage);
+            self.usage = so_far.since(&self.usage);
         }
         self.context.say(RunEvent::PhaseStarted { phase, at });
     }
