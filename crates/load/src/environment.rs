@@ -163,7 +163,6 @@ impl ThreadUsage {
     }
 }
 
-/// CPU time of the calling thread.
 fn thread_cpu() -> Nanos {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)

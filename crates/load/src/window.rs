@@ -76,7 +76,6 @@ impl Window {
         std::mem::take(&mut self.open)
     }
 
-    /// Messages that are not answered.
     pub(crate) const fn open(&self) -> u64 {
         self.open
     }

@@ -119,7 +119,6 @@ struct Waits {
 }
 
 impl<C: Connection, E: Environment> Client<C, E> {
-    /// Starts to connect.
     pub(crate) fn connect(
         spec: ClientSpec<C::ClientSpec>,
         poll: &E::Poll,
@@ -165,13 +164,11 @@ impl<C: Connection, E: Environment> Client<C, E> {
         })
     }
 
-    /// Takes what the poll says of the socket.
     #[inline]
     pub(crate) fn notice(&mut self, readiness: Readiness) {
         self.driver.notice(readiness);
     }
 
-    /// The common start has come.
     pub(crate) fn start(&mut self, start: Time) {
         self.has_begun = true;
         if self.state == ConnectionState::Ready {
@@ -193,7 +190,6 @@ impl<C: Connection, E: Environment> Client<C, E> {
         }
     }
 
-    /// Begins the way out.
     pub(crate) fn leave(&mut self, now: Time) -> Result<(), Error> {
         match self.state {
             ConnectionState::Running | ConnectionState::Ready => {
@@ -333,7 +329,6 @@ impl<C: Connection, E: Environment> Client<C, E> {
         self.driver.reserve(input.min(self.room));
     }
 
-    /// Writes as much as the socket takes.
     fn flush(&mut self) -> Result<(), Error> {
         let reads = self.is_listening();
         self.driver.flush(reads)
@@ -459,7 +454,6 @@ impl<C: Connection, E: Environment> Client<C, E> {
         self.consumers().flat_map(Consumer::owed)
     }
 
-    /// Messages without an answer.
     pub(crate) fn unanswered(&self) -> u64 {
         self.producers().map(Producer::unanswered).sum()
     }
@@ -479,7 +473,6 @@ impl<C: Connection, E: Environment> Client<C, E> {
             })
     }
 
-    /// Drops the connection.
     fn hang_up(&mut self) {
         self.state = ConnectionState::Broken;
         if let Some(early) = self.early.take() {
@@ -490,7 +483,6 @@ impl<C: Connection, E: Environment> Client<C, E> {
         self.driver.hang_up();
     }
 
-    /// Starts to connect on a new socket.
     fn dial_again(&mut self, now: Time, poll: &E::Poll) -> Result<(), Error> {
         self.state = ConnectionState::Connecting;
         let its = &mut self.dialing;
@@ -540,7 +532,6 @@ impl EarlyDelivery {
         }
     }
 
-    /// The delivery without its tag.
     fn delivery(&self) -> Received<'_> {
         Received { body: &self.body, properties: &self.properties, redelivered: self.redelivered }
     }

@@ -245,7 +245,6 @@ impl Consumer {
         if came || room == Some(0) || may_ask { u64::MAX } else { untaken }
     }
 
-    /// Whether it takes no more deliveries for now.
     pub(crate) fn is_full(&self) -> bool {
         self.service.as_ref().is_some_and(Service::is_full)
     }
@@ -438,7 +437,6 @@ impl Consumer {
         ledger.anomalies.count(if ours { Unreadable::Corrupt } else { Unreadable::Foreign });
     }
 
-    /// Records what is gathered.
     #[inline]
     pub(crate) fn end_of_batch(&mut self, now: Time, interval: &mut Slice, latency: &mut Nanos) {
         let Gathered { intended, sent, count } = std::mem::take(&mut self.gathered);
@@ -518,7 +516,6 @@ impl Consumer {
         receiver.commit()
     }
 
-    /// Acknowledges and commits all that is left.
     pub(crate) fn flush(&mut self, receiver: &mut impl Receiver) -> Result<(), Error> {
         if self.unacked > 0 {
             self.send_acks(receiver);
@@ -540,7 +537,6 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// Whether a body is what was sent.
     fn is_whole(&self, header: &Header, body: &[u8]) -> bool {
         // A trace header is always a full header, which alone has a run.
         let ours = header.run.and_then(|_| {

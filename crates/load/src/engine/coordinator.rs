@@ -340,7 +340,6 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
         if ended > self.state.finished { self.join() } else { Ok(()) }
     }
 
-    /// Waits for the loops to end.
     fn join(&mut self) -> Result<(), Error> {
         if self.state.finished < self.threads.len() {
             self.shared.abort();

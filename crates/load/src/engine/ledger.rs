@@ -49,7 +49,6 @@ impl ThreadLedger {
         }
     }
 
-    /// How much a producer has sent.
     #[inline]
     fn sent(&self, producer: u32) -> u64 {
         self.sent.get(producer as usize).map_or(0, |sent| sent.load(Ordering::Acquire))

@@ -45,14 +45,12 @@ use crate::{
 const EMPTIED: &str = "the queues were emptied before the clients connected: in AMQP a subscription immediately \
                        delivers what its queue holds, so the queue must be empty before";
 
-/// See [`crate::validate`].
 pub(crate) fn validate<C: Connection>(plan: &Plan) -> Result<(), Error> {
     plan.validate()?;
     let mut groups = plan.groups.iter().enumerate();
     groups.try_for_each(|(i, group)| C::validate(group).map_err(|error| error.in_group(i)))
 }
 
-/// See [`crate::run`].
 pub(crate) fn run<C: Connection, E: Environment>(
     environment: &E,
     plan: &Plan,

@@ -160,7 +160,6 @@ impl Producer {
         }
     }
 
-    /// Whether its messages are answered.
     pub(crate) const fn has_answers(&self) -> bool {
         self.window.is_some()
     }
@@ -468,12 +467,10 @@ impl Producer {
         }
     }
 
-    /// Messages sent.
     pub(crate) const fn sent(&self) -> u64 {
         self.sequence
     }
 
-    /// Messages that may still be answered.
     pub(crate) fn in_flight(&self) -> u64 {
         self.window.as_ref().map_or(0, Window::open)
     }

@@ -202,7 +202,6 @@ impl Found {
 }
 
 impl Recipient {
-    /// Notes subscribers at a place.
     fn add(&mut self, group: usize, subscribers: u32) {
         self.subscribers += subscribers;
         match self.places.iter_mut().find(|place| place.group == group) {
@@ -277,7 +276,6 @@ impl Drop for Inquiry {
     }
 }
 
-/// Asks a group's broker.
 fn ask<C: Connection, E: Environment>(
     environment: &E,
     plan: &Plan,

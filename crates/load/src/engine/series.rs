@@ -73,7 +73,6 @@ impl Series {
         }
     }
 
-    /// Starts the first interval.
     pub(crate) fn begin(&mut self, start: Time, boundaries: Boundaries) {
         let phase = if boundaries.measure_at <= start { Phase::Measure } else { Phase::Warmup };
         self.current.reset(start, phase);
@@ -86,7 +85,6 @@ impl Series {
         self.current.phase
     }
 
-    /// Whether the last interval has been handed over.
     pub(crate) const fn is_finished(&self) -> bool {
         self.finished
     }
@@ -219,7 +217,6 @@ impl Spacing {
     }
 }
 
-/// Adds an interval that is complete to the sums.
 fn count(interval: &Slice, totals: &mut Counters, measured: &mut Counters) {
     totals.add(&interval.counters);
     if interval.phase == Phase::Measure {

@@ -88,12 +88,10 @@ impl Service {
         self.waiting() - u64::from(self.is_at_work)
     }
 
-    /// Whether as much waits as may.
     pub(crate) fn is_full(&self) -> bool {
         self.deliveries.len() >= MOST_WAITING || self.bytes.len() - self.first >= MOST_BYTES
     }
 
-    /// Keeps a delivery that has come.
     pub(crate) fn arrive(&mut self, tag: u64, delivery: Received<'_>, now: Time) {
         if self.first > self.bytes.len() / 2 {
             self.bytes.drain(..self.first);
@@ -110,7 +108,6 @@ impl Service {
         });
     }
 
-    /// The step that is due by now.
     pub(crate) fn step(&self, now: Time) -> Option<ServiceStep> {
         if self.is_at_work {
             (self.busy_until <= now).then_some(ServiceStep::Settle)
@@ -145,7 +142,6 @@ impl Service {
         }
     }
 
-    /// The oldest delivery is done.
     pub(crate) fn discard(&mut self) {
         if let Some(done) = self.deliveries.pop_front() {
             self.first += done.body + done.properties;

@@ -185,7 +185,6 @@ impl Shared {
         self.end_at.fetch_min(at.0, Ordering::Relaxed);
     }
 
-    /// Clients that are set up.
     pub(crate) fn clients_ready(&self) -> u64 {
         let ready = |progress: &ThreadProgress| progress.ready.load(Ordering::Relaxed);
         self.progress.iter().map(ready).sum()

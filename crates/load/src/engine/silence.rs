@@ -80,7 +80,6 @@ impl Silences {
         all.failed += silence.failed;
     }
 
-    /// A client has lost its connection with this number of messages in flight.
     pub(crate) fn cut_off(&mut self, messages: u64) -> CutOff {
         self.cut_off += messages;
         CutOff { messages, times_away: self.times_away }
@@ -94,7 +93,6 @@ impl Silences {
         }
     }
 
-    /// Notes whether all of a number of clients are without a connection.
     #[inline]
     pub(crate) fn note_away(&mut self, is_away: bool, now: Time, clients: usize) {
         if is_away != self.away_from.is_some() {

@@ -292,7 +292,6 @@ impl<C: Connection, E: Environment> Worker<C, E> {
         }
     }
 
-    /// Queues the clients whose time has come.
     fn queue_due(&mut self, now: Time) {
         while let Some(Reverse((due, at))) = self.due.peek().copied()
             && due <= now

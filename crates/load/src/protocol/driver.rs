@@ -95,7 +95,6 @@ impl<C: Connection> Output for Unsent<'_, C> {
 }
 
 impl<C: Connection, S: ClientStream> Driver<C, S> {
-    /// Starts to connect.
     pub(crate) fn connect(
         connection: C,
         mut attempt: ConnectAttempt,
@@ -177,13 +176,11 @@ impl<C: Connection, S: ClientStream> Driver<C, S> {
         Ok((self.socket.peer_address()?, self.tried_at))
     }
 
-    /// Takes what the poll says of the socket.
     #[inline]
     pub(crate) fn notice(&mut self, readiness: Readiness) {
         self.socket.notice(readiness);
     }
 
-    /// Whether a read may bring something.
     #[inline]
     pub(crate) fn is_readable(&self) -> bool {
         self.socket.is_readable() || self.undecoded
@@ -199,7 +196,6 @@ impl<C: Connection, S: ClientStream> Driver<C, S> {
         self.socket.is_writable()
     }
 
-    /// Bytes that wait to be written.
     pub(crate) fn unwritten(&self) -> usize {
         self.connection.pending_output().len() + self.socket.unsent()
     }
@@ -249,7 +245,6 @@ impl<C: Connection, S: ClientStream> Driver<C, S> {
         }
     }
 
-    /// Does what time asks for.
     pub(crate) fn handle_timeout(&mut self, now: Time) -> Result<(), Error> {
         self.rest.trim(now);
         if self.connection.next_timeout().is_some_and(|due| due <= now) {
@@ -259,7 +254,6 @@ impl<C: Connection, S: ClientStream> Driver<C, S> {
         Ok(())
     }
 
-    /// The error of an end of input here.
     pub(crate) fn ended(&self) -> Error {
         self.unless_secured(self.connection.end_of_input(&self.rest.bytes))
     }
@@ -284,7 +278,6 @@ impl<C: Connection, S: ClientStream> Driver<C, S> {
         }
     }
 
-    /// Drops the socket.
     pub(crate) fn hang_up(&mut self) {
         self.rest.bytes.clear();
         self.needed = 0;

@@ -145,10 +145,8 @@ pub(crate) trait Connection: Sized + Send + 'static {
     /// Bytes that must be there before anything can be taken off `input`; 0 where that is not known.
     fn needs(&self, input: &[u8]) -> usize;
 
-    /// The error of an end of input here.
     fn end_of_input(&self, rest: &[u8]) -> Error;
 
-    /// The error of a failed transport here.
     fn transport_failed(&self, error: &std::io::Error) -> Error;
 
     /// The error of a step in progress that took longer than `allowed`.
@@ -227,7 +225,6 @@ pub(crate) struct Named<'a> {
 /// Prepares a broker before the load, asks it beside the load, and cleans up after it, on a connection
 /// of its own. Blocking, every wait bounded.
 pub(crate) trait Admin<'a, E>: Sized {
-    /// Connects and logs in.
     fn connect(
         environment: &E,
         endpoint: &Endpoint,
@@ -236,7 +233,6 @@ pub(crate) trait Admin<'a, E>: Sized {
         control: &'a Control,
     ) -> Result<Self, Interruption>;
 
-    /// The server, as found by connecting.
     fn server(&self) -> &Server;
 
     /// Makes what a group asks for. Where its queues are to be deleted, what was not there before is added to `made`.
@@ -251,16 +247,13 @@ pub(crate) trait Admin<'a, E>: Sized {
     /// Messages that wait in a queue, and its consumers; `None` where there is no such queue.
     fn depth(&mut self, queue: &str) -> Result<Option<(u32, u32)>, Interruption>;
 
-    /// Says goodbye.
     fn close(self) -> Result<(), Interruption>;
 }
 
 /// A resource that a load made on a broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Made {
-    /// A queue of this name.
     Queue(String),
-    /// An exchange of this name.
     Exchange(String),
 }
 
@@ -369,12 +362,10 @@ pub(crate) trait Receiver {
     /// Begins to consume, for a subscription that begins later.
     fn subscribe(&mut self) -> Result<(), Error>;
 
-    /// Asks for one message.
     fn fetch(&mut self) -> Result<(), Error> {
         Ok(())
     }
 
-    /// Answers a request.
     fn respond(&mut self, _reply: &Reply) -> Result<(), Error> {
         Ok(())
     }
@@ -389,7 +380,6 @@ pub(crate) enum Event<'a> {
     Confirm(Confirm),
     /// The last transaction is committed.
     Committed,
-    /// A message.
     Delivery { tag: u64, delivery: Received<'a> },
     /// There was no message to fetch.
     Empty,
@@ -403,9 +393,7 @@ pub(crate) enum Event<'a> {
     Unroutable { tag: u64 },
     /// The broker reads no more messages for now.
     Blocked { reason: &'a str },
-    /// The broker reads again.
     Unblocked,
-    /// Nothing of interest.
     Other,
 }
 

@@ -61,7 +61,6 @@ impl Scenario for Plan {
     }
 }
 
-/// See [`crate::validate`].
 pub(crate) fn validate(plan: &Plan) -> Result<(), Error> {
     match plan.protocol {
         Protocol::Amqp091 => engine::validate::<AmqpConnection>(plan),
@@ -69,7 +68,6 @@ pub(crate) fn validate(plan: &Plan) -> Result<(), Error> {
     }
 }
 
-/// See [`crate::run`].
 pub(crate) fn run<E: Environment>(
     environment: &E,
     plan: &Plan,

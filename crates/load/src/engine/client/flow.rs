@@ -27,7 +27,6 @@ fn counted_as_returned<'w, E: Environment>(
     Some(producer)
 }
 
-/// The broker gives a message back.
 #[cold]
 fn returned<C: Connection, E: Environment>(
     work: &Participant,
@@ -318,7 +317,6 @@ impl<C: Connection, E: Environment> Client<C, E> {
         self.resume(context);
     }
 
-    /// All messages of the transaction are accepted.
     fn committed(&mut self, client: usize, now: Time, context: &mut Context<'_, E>) -> Result<(), Error> {
         if let Some(Participant::Producer(producer)) = self.participants.get_mut(client) {
             producer.committed();

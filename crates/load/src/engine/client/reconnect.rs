@@ -40,7 +40,6 @@ impl Reconnect {
 }
 
 impl<C: Connection, E: Environment> Client<C, E> {
-    /// Its set-up is complete.
     pub(super) fn is_accepted(&mut self) {
         if let Some(reconnect) = &mut self.dialing.reconnect {
             reconnect.is_accepted = true;

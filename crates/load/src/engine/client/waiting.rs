@@ -191,7 +191,6 @@ impl<C: Connection, E: Environment> Client<C, E> {
         }
     }
 
-    /// Its silence is over.
     #[cold]
     fn tell_silence(&self, silence: Silence, drain_at: Time, tally: &mut Tally) {
         let unsent = self.unsent(silence.from, silence.until.min(drain_at));

@@ -172,7 +172,6 @@ impl<C: Connection, E: Environment> Coordinator<'_, C, E> {
         Ok(collector.is_none_or(|collector| collector.is_complete(totals.expected)))
     }
 
-    /// Takes all reports that are there.
     fn receive_all(&mut self) -> Result<(), Error> {
         loop {
             match self.reports.try_recv() {

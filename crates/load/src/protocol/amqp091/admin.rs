@@ -138,7 +138,6 @@ impl<E: Environment> AmqpAdmin<'_, E> {
         self.declare(handling.declare, request, deletes.then(|| Made::Exchange(exchange.name.clone())), made)
     }
 
-    /// Declares a destination's queue.
     fn declare_queue(
         &mut self,
         destination: &Destination,

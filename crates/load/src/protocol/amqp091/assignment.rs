@@ -26,7 +26,6 @@ pub(crate) fn consumer(group: &Group, n: usize, later: bool) -> Result<ChannelSp
     channel(group, destination, role)
 }
 
-/// The channel of a group's producer.
 pub(crate) fn producer(group: &Group, destination: &Destination, outgoing: Outgoing) -> Result<ChannelSpec, Error> {
     let wanted = &group.producers;
     let (exchange, routing_key) = publishes_to(destination);
@@ -65,7 +64,6 @@ fn destination_of(group: &Group, n: usize) -> &Destination {
     &group.destinations[n % group.destinations.len()]
 }
 
-/// Queue or exchange of a group's `n`-th consumer.
 fn source(group: &Group, n: usize) -> Result<Source, Error> {
     if let Some(queue) = named_queue(group, n) {
         return Ok(Source::Queue(queue));

@@ -111,7 +111,6 @@ impl Channel {
         is_own.then_some(&self.queue)
     }
 
-    /// Begins again on a new connection.
     pub(super) fn restart(&mut self) {
         self.requests = set_up(&self.spec.role, self.spec.declaration.as_ref(), " again");
         if let Role::Consumer(Consuming { source: Source::Own { .. }, .. }) = &self.spec.role {
@@ -135,13 +134,11 @@ impl Channel {
         }
     }
 
-    /// Whether confirms may come.
     #[inline]
     pub(super) const fn confirms(&self) -> bool {
         matches!(&self.spec.role, Role::Producer(Publishing { guarantee: Guarantee::Confirms, .. }))
     }
 
-    /// Whether messages may come back.
     pub(super) const fn is_mandatory(&self) -> bool {
         matches!(&self.spec.role, Role::Producer(it) if it.mandatory)
     }
@@ -173,7 +170,6 @@ impl Channel {
         matches!(&self.spec.role, Role::Consumer(it) if it.begin == Begin::AtSetUp)
     }
 
-    /// Asks for deliveries.
     pub(super) fn subscribe(&mut self, client: &mut Client, endpoint: &Endpoint) -> Result<(), Error> {
         let Role::Consumer(consuming) = &self.spec.role else {
             return Ok(());
@@ -193,7 +189,6 @@ impl Channel {
         Ok(())
     }
 
-    /// Whether everything that was requested is answered.
     pub(super) const fn is_answered(&self) -> bool {
         self.request.is_none()
     }

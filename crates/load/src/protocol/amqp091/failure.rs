@@ -56,7 +56,6 @@ fn set_up_help(code: u16, action: &str) -> &'static str {
     }
 }
 
-/// The broker ended a consumer.
 pub(crate) fn of_cancel(endpoint: &Endpoint, queue: &str) -> Error {
     Error::Lost {
         endpoint: endpoint.to_string(),
@@ -64,7 +63,6 @@ pub(crate) fn of_cancel(endpoint: &Endpoint, queue: &str) -> Error {
     }
 }
 
-/// The protocol's state machine gave up.
 pub(crate) fn of_wire(endpoint: &Endpoint, stage: &Stage, error: &amqp091::Error) -> Error {
     let (endpoint, detail) = (endpoint.to_string(), one_line(&error.to_string()));
     match error {
@@ -93,12 +91,10 @@ pub(crate) fn of_wire(endpoint: &Endpoint, stage: &Stage, error: &amqp091::Error
     }
 }
 
-/// The socket failed.
 pub(crate) fn of_transport(endpoint: &Endpoint, stage: &Stage, error: &std::io::Error) -> Error {
     stage.lost(endpoint.to_string(), one_line(&error.to_string()), HELP)
 }
 
-/// Something came that nobody asked for.
 #[cold]
 pub(super) fn unasked(endpoint: &Endpoint, channel: u16, what: &str) -> Error {
     Error::Protocol { endpoint: endpoint.to_string(), detail: format!("unexpected {what} on channel {channel}") }

@@ -76,7 +76,6 @@ impl Request {
         Self::new(action, Question::DeclareQueue { queue, passive })
     }
 
-    /// Asks how much a queue holds.
     pub(super) fn look_into(queue: &str) -> Self {
         let action = format!("look into queue {queue:?}");
         let queue = Queue { name: queue.to_owned(), ..Queue::default() };

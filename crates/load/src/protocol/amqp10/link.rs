@@ -66,7 +66,6 @@ impl LinkSpec {
         })
     }
 
-    /// The link of a group's producer.
     pub(super) fn producer(group: &Group, destination: &Destination, outgoing: Outgoing) -> Self {
         let wanted = &group.producers;
         Self::Producer(Box::new(Sending {
@@ -149,7 +148,6 @@ impl Link {
         }
     }
 
-    /// Begins its session and attaches it.
     pub(super) fn attach(&mut self, session: u16, name: &str, client: &mut Amqp10Client) -> Result<(), Amqp10Error> {
         client.begin(session)?;
         let (mut source, mut target) = (Source::default(), Target::default());

@@ -283,7 +283,6 @@ impl<'a, E: Environment> Admin<'a, E> for LinkAdmin<'a, E> {
     }
 }
 
-/// A group's destinations that are queues.
 fn queues(group: &Group) -> impl Iterator<Item = &Destination> {
     group.destinations.iter().filter(|it| it.kind == DestinationKind::Queue)
 }

@@ -34,7 +34,6 @@ pub(super) enum State {
 }
 
 impl State {
-    /// As people read it.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Empty | Self::Free => "idle",
@@ -360,7 +359,6 @@ impl CycleSlot {
         connection.leave(now)
     }
 
-    /// Drops the connection.
     pub(super) fn drop_connection(&mut self) {
         self.state = State::Empty;
         if let Some(mut driver) = self.driver.take() {

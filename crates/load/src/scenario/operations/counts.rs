@@ -56,7 +56,6 @@ impl<F> OperationCounts<F> {
         }
     }
 
-    /// The warm-up ends then.
     pub(crate) fn measure_from(&mut self, start: Time, measure_at: Time) {
         self.measure_at = measure_at;
         if measure_at > start {
@@ -64,7 +63,6 @@ impl<F> OperationCounts<F> {
         }
     }
 
-    /// Memory for another interval.
     pub(crate) fn new_interval(&self) -> Box<Slice> {
         Box::new(Slice::with(&self.recorded))
     }
@@ -92,7 +90,6 @@ impl<F> OperationCounts<F> {
         }
     }
 
-    /// Records a latency of an operation that was due then.
     pub(crate) fn record(&mut self, metric: Metric, due: Time, took: Nanos) {
         self.interval.due(due).record(metric, took);
     }
@@ -123,7 +120,6 @@ impl<F> OperationCounts<F> {
         }
     }
 
-    /// Notes how many operations are in flight.
     pub(crate) fn in_flight(&mut self, operations: usize) {
         let in_flight = self.metrics.in_flight;
         self.interval.counts.peak(in_flight, operations as u64);

@@ -268,7 +268,6 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
         self.slots.len() - self.context.free.len() - self.context.resting.len()
     }
 
-    /// Hands the interval over, and begins the next.
     fn flush(&mut self, end: Time, next: Phase) {
         let in_flight = self.in_flight();
         let counts = &mut self.context.counts;

@@ -78,7 +78,6 @@ pub(crate) trait Operation: Sized {
 
     fn counts(plan: &Self::Plan, now: Time) -> OperationCounts<Self::Figures>;
 
-    /// Finds the server.
     fn connect(plan: &Self::Plan, control: &Control) -> Result<OperationServer<Self>, Interruption>;
 
     /// Opens the connections that stay, before the loop is ready to start.

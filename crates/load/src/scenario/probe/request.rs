@@ -26,7 +26,6 @@ pub(super) enum RequestStage {
 }
 
 impl RequestStage {
-    /// As people read it.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Empty | Self::Kept => "idle",
@@ -310,7 +309,6 @@ impl RequestSlot {
         self.step_began = now;
     }
 
-    /// Drops the connection.
     pub(super) fn drop_connection(&mut self) {
         self.stage = RequestStage::Empty;
         if let Some(mut socket) = self.socket.take() {
