@@ -31,28 +31,16 @@ pub trait Environment: Clone + Send + 'static {
     /// CPU time and waits of the calling thread.
     fn thread_time(&self) -> ThreadTime;
 
-    /// A poll that hands over at most so many events at once.
-    ///
-    /// # Errors
-    /// The system has none to give.
+    /// A poll that hands over at most so many events at once, where the system has one to give.
     fn poll(&self, events: usize) -> io::Result<Self::Poll>;
 
-    /// Runs an event loop to its end.
-    ///
-    /// # Errors
-    /// The system has no thread to give.
+    /// Runs an event loop to its end, where the system has a thread to give.
     fn run_loop(&self, name: String, event_loop: impl EventLoop) -> io::Result<Self::Task>;
 
-    /// Does something that may wait for a broker, beside the coordinator.
-    ///
-    /// # Errors
-    /// The system has no thread to give.
+    /// Does something that may wait for a broker, beside the coordinator, where the system has a thread to give.
     fn run_beside(&self, name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<Self::Task>;
 
-    /// Takes one value, if one comes in time.
-    ///
-    /// # Errors
-    /// None came, or none will come.
+    /// Takes one value, if one comes in time; an error tells whether one may come later.
     fn receive<T>(&self, from: &Receiver<T>, timeout: Duration) -> Result<T, RecvTimeoutError>;
 }
 

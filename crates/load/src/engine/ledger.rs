@@ -146,11 +146,8 @@ impl ProducerBitmaps {
         owed_from.map(|(at, from)| (self.first + at, *from))
     }
 
-    /// Takes a delivery down.
-    ///
-    /// # Errors
-    /// Where it is none that should come here: foreign with a producer that does not send here,
-    /// corrupt with a sequence number that its producer has not reached.
+    /// Takes a delivery down that should come here: it is foreign with a producer that does not send here, and corrupt
+    /// with a sequence number that its producer has not reached.
     #[inline(always)]
     pub(crate) fn take(
         &mut self,

@@ -454,10 +454,7 @@ impl super::Connection for AmqpConnection {
 }
 
 impl AmqpConnection {
-    /// The way to send over a client's channel.
-    ///
-    /// # Panics
-    /// Where there are fewer clients.
+    /// The way to send over a client's channel, which must exist.
     #[inline]
     fn channel(&mut self, at: usize) -> ChannelHandle<'_> {
         ChannelHandle {

@@ -166,10 +166,7 @@ impl CycleSlot {
         }
     }
 
-    /// Does what time asks for on a connection: heartbeats, and a token that was renewed.
-    ///
-    /// # Errors
-    /// A broker that was silent for two heartbeats.
+    /// Sends heartbeats and a renewed token; a broker that was silent for two heartbeats is an error.
     pub(super) fn keep_time(&mut self, now: Time) -> Result<(), Error> {
         let Some(driver) = self.driver.as_mut().filter(|it| it.is_connected()) else {
             return Ok(());

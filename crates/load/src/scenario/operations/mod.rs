@@ -107,10 +107,7 @@ pub(crate) trait Operation: Sized {
     /// nobody's silence.
     fn keep_time(slot: &mut Self::Slot, plan: &Self::Plan, heard: Time) -> Result<bool, Self::Failure>;
 
-    /// Counts an operation that has failed and frees its slot, or tries once more.
-    ///
-    /// # Errors
-    /// Where the failure ends the run.
+    /// Counts an operation that has failed and frees its slot, or tries once more; an error ends the run.
     fn failed(
         &mut self,
         slot: &mut Self::Slot,
