@@ -1,9 +1,9 @@
 //! One place for a cycle: a connection of its own, or one that stays.
 
-use measure::{Clock, Time};
+use measure::{Clock, Metric, Time};
 use transport::ClientSocket;
 
-use super::{ChurnKind, ChurnPlan, CycleContext, CycleStep};
+use super::{ChurnKind, ChurnPlan, CycleContext};
 use crate::protocol::amqp091::{AmqpConnection, ChannelSpec, Queue, Request, Role};
 use crate::protocol::{Connection, ConnectionSpec, Driver, Event, Input, Progress};
 use crate::scenario::operations::{Buffers, Slot};
@@ -50,7 +50,7 @@ impl State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SlotEvent {
     /// A step of a cycle has been taken.
-    Took(CycleStep),
+    Took(Metric),
     /// The cycle's connection, channel or queue is open.
     Opened,
     /// The cycle has ended.
@@ -209,7 +209,7 @@ impl CycleSlot {
             if !driver.finish_connecting(context.poll.registry(), now)? {
                 return Ok(());
             }
-            self.took(CycleStep::Connect, context);
+            self.took(context.counts.own.metrics.connect, context);
             self.state = if driver.is_being_secured() { State::Securing } else { State::SettingUp };
         }
         driver.flush(true)?;
@@ -220,7 +220,7 @@ impl CycleSlot {
             let input = driver.read(&mut buffers.plain, &mut buffers.cipher, now)?;
             // A handshake goes on with what was read, and may be over with it.
             if self.state == State::Securing && !driver.is_being_secured() {
-                self.took(CycleStep::Secure, context);
+                self.took(context.counts.own.metrics.secure, context);
                 self.state = State::SettingUp;
             }
             match input {
@@ -265,11 +265,11 @@ impl CycleSlot {
         now: Time,
     ) -> Result<(), Error> {
         use ChurnKind::{Channels, Connections, Queues};
-        let plan = context.plan;
+        let (plan, metrics) = (context.plan, context.counts.own.metrics);
         let (messages, size) = (plan.messages, plan.message_size);
         match (progress, plan.kind, self.state) {
             (Progress::Ready, Connections, _) => {
-                self.took(CycleStep::LogIn, context);
+                self.took(metrics.log_in, context);
                 self.state = State::Opening;
                 if plan.messages > 0 {
                     connection.ask(CHANNEL, Request::open_channel())?;
@@ -279,12 +279,12 @@ impl CycleSlot {
                 self.tell(SlotEvent::Opened, context);
             }
             (Progress::Answered, Connections, State::Opening) => {
-                self.took(CycleStep::OpenChannel, context);
+                self.took(metrics.open_channel, context);
                 connection.publish_zeros(CHANNEL, NO_QUEUE, messages, size)?;
                 self.leave(connection, now)?;
             }
             (Progress::Closed, Connections, _) => {
-                self.took(CycleStep::Close, context);
+                self.took(metrics.close, context);
                 self.state = State::Empty;
                 self.tell(SlotEvent::Done, context);
             }
@@ -294,14 +294,14 @@ impl CycleSlot {
             }
             (Progress::Ready, Queues, _) => connection.ask(CHANNEL, Request::open_channel())?,
             (Progress::Answered, Channels, State::Opening) => {
-                self.took(CycleStep::OpenChannel, context);
+                self.took(metrics.open_channel, context);
                 connection.publish_zeros(CHANNEL, NO_QUEUE, messages, size)?;
                 self.state = State::Closing;
                 connection.ask(CHANNEL, Request::close_channel())?;
                 self.tell(SlotEvent::Opened, context);
             }
             (Progress::Answered, Queues, State::Opening) => {
-                self.took(CycleStep::Declare, context);
+                self.took(metrics.declare, context);
                 let queue = std::mem::take(&mut self.queue);
                 connection.publish_zeros(CHANNEL, &queue, messages, size)?;
                 self.state = State::Closing;
@@ -310,8 +310,8 @@ impl CycleSlot {
             }
             (Progress::Answered, Channels | Queues, State::Closing) => {
                 let step = match plan.kind {
-                    Queues => CycleStep::Delete,
-                    _ => CycleStep::CloseChannel,
+                    Queues => metrics.delete,
+                    _ => metrics.close_channel,
                 };
                 self.took(step, context);
                 self.state = State::Free;
@@ -323,12 +323,12 @@ impl CycleSlot {
     }
 
     /// Tells of a step, where it is one of a cycle, and begins the next.
-    fn took(&mut self, step: CycleStep, context: &mut CycleContext<'_>) {
+    fn took(&mut self, step: Metric, context: &mut CycleContext<'_>) {
         let of_a_cycle =
             context.plan.kind == ChurnKind::Connections || matches!(self.state, State::Opening | State::Closing);
         if of_a_cycle {
             self.step_began = self.tell(SlotEvent::Took(step), context);
-            if step.is_answer() {
+            if context.counts.own.metrics.is_answer(step) {
                 self.asked = self.step_began;
             }
         }
