@@ -5,6 +5,7 @@
 use broker::{Config, Fault, FaultKind, FaultLog, Origin};
 use load::{Control, Destination, Plan, RunEvent, Sink};
 use measure::{Interval, Metric, Nanos, Phase, Recorder};
+use testkit::Random;
 
 use crate::common;
 use crate::world::InMemory;
@@ -132,13 +133,8 @@ fn a_stall_across_the_end_of_the_measured_phase_is_part_of_it() {
 /// Each seed has stalls across one of the boundaries, or both, or none.
 #[test]
 fn each_phase_has_as_many_latencies_as_messages_were_due_in_it() {
-    let mut state = 0x9E37_79B9_97F4_A7C1u64;
-    let mut below = |bound: u64| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state % bound
-    };
+    let mut random = Random::new(1);
+    let mut below = |bound: u64| random.below(bound);
     for round in 0..200 {
         let warmup = (below(3) * 400).max(5);
         let measure = 600 + below(3) * 200;

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Tally, metric};
+use common::{Heard, Tally, metric};
 use load::scenario::Scenario as _;
 use load::scenario::probe::{HttpUrl, ProbePlan};
-use load::{ArrivalSchedule, ClientTls, Control, Outcome, RunEvent, Silence, SliceSink, Together};
-use measure::{Interval, LatencySummary, Nanos, Phase, Rate, Recorder, Slice, Waits};
+use load::{ArrivalSchedule, ClientTls, Control, Outcome, RunEvent, SliceSink, Together};
+use measure::{Interval, Nanos, Phase, Rate, Slice, Waits};
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
@@ -33,43 +33,10 @@ fn plan(port: u16, rate: f64, measure_ms: u64) -> ProbePlan {
     }
 }
 
-/// Adds up what is told.
-#[derive(Default)]
-struct Heard {
-    steps: Recorder,
-    notes: Vec<String>,
-    waits: Waits,
-    silences: Vec<Silence>,
-}
-
-impl SliceSink for Heard {
-    fn slice(&mut self, slice: &Slice) {
-        let mut interval = Interval::new();
-        interval.reset(slice.start, slice.phase);
-        interval.add_slice(slice);
-        self.waits.add(&slice.waits);
-        self.steps.add_due(Phase::Measure, interval.histograms()).expect("one shape");
-    }
-
-    fn event(&mut self, event: RunEvent) {
-        match event {
-            RunEvent::Note(text) => self.notes.push(text),
-            RunEvent::Silence(silence) => self.silences.push(silence),
-            _ => {}
-        }
-    }
-}
-
-impl Heard {
-    fn step(&self, step: &str) -> LatencySummary {
-        LatencySummary::of(self.steps.histogram(metric(step)))
-    }
-
-    /// How many values of a step are above this.
-    fn above(&self, step: &str, limit: Duration) -> u64 {
-        let histogram = self.steps.histogram(metric(step));
-        histogram.len() - histogram.count_between(0, limit.as_nanos() as u64)
-    }
+/// How many values of a step are above 100 ms.
+fn slow(heard: &Heard, step: &str) -> u64 {
+    let histogram = heard.steps.histogram(metric(step));
+    histogram.len() - histogram.count_between(0, 100_000_000)
 }
 
 fn probed(plan: &ProbePlan) -> (Heard, Tally, Outcome) {
@@ -148,11 +115,11 @@ fn no_request_that_was_due_in_a_stall_is_forgotten() {
         assert_eq!(outcome.error, None);
         assert_eq!(tally.count("probe_completed"), 200, "{tally:?}");
         // Due from 0.5 s to 1.4 s.
-        let slow = heard.above("probe_response", Duration::from_millis(100));
-        assert!((80..=130).contains(&slow), "{slow} of some 90");
+        let slow_responses = slow(&heard, "probe_response");
+        assert!((80..=130).contains(&slow_responses), "{slow_responses} of some 90");
         assert!(heard.step("probe_response").max_ns >= 900_000_000);
         if most_open == 1 {
-            let slow = heard.above("probe_from_send", Duration::from_millis(100));
+            let slow = slow(&heard, "probe_from_send");
             assert!(slow < 10, "{slow}: from the send it looks fine");
         }
     }
