@@ -128,6 +128,17 @@ fn product_code<'a>(path: &Path, text: &'a str) -> Vec<(usize, &'a str)> {
         .collect()
 }
 
+/// Shows each line of the product, with its crate and where it stands.
+fn each_line(mut see: impl FnMut(&str, &Path, usize, &str)) {
+    for (name, sources) in crate_sources() {
+        for (path, text) in &sources {
+            for (number, line) in product_code(path, text) {
+                see(&name, path, number, line);
+            }
+        }
+    }
+}
+
 #[test]
 fn crates_depend_only_in_the_directions_of_the_architecture() {
     let crates = root().join("crates");
@@ -158,20 +169,16 @@ fn crates_depend_only_in_the_directions_of_the_architecture() {
 #[test]
 fn crates_keep_away_from_what_the_architecture_bans() {
     let mut wrong = Vec::new();
-    for (name, sources) in crate_sources() {
-        for (path, text) in &sources {
-            for (number, line) in product_code(path, text) {
-                for (banned_in, words, why) in BANS {
-                    if let Some(word) = words.iter().find(|w| *banned_in == name && line.contains(*w)) {
-                        wrong.push(format!("{}:{number}: `{word}`: {why}", path.display()));
-                    }
-                }
-                if name != "bellows" && line.contains("process::exit") {
-                    wrong.push(format!("{}:{number}: a library must not exit", path.display()));
-                }
+    each_line(|name, path, number, line| {
+        for (banned_in, words, why) in BANS {
+            if let Some(word) = words.iter().find(|w| *banned_in == name && line.contains(*w)) {
+                wrong.push(format!("{}:{number}: `{word}`: {why}", path.display()));
             }
         }
-    }
+        if name != "bellows" && line.contains("process::exit") {
+            wrong.push(format!("{}:{number}: a library must not exit", path.display()));
+        }
+    });
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -195,20 +202,15 @@ fn nothing_is_printed_past_the_way_out_that_sanitises() {
     let terminals = ["ProgressDrawTarget", "ProgressBar", "/dev/tty"];
     let mut wrong = Vec::new();
     let mut seen = 0;
-    for sources in crate_sources().into_values() {
-        for (path, text) in &sources {
-            let is_one_of = |files: &[&str]| files.iter().any(|file| path.ends_with(file));
-            for (number, line) in product_code(path, text) {
-                let names = |words: &[&str]| words.iter().any(|word| line.contains(word));
-                let streams = names(&streams);
-                let draws = names(&terminals);
-                seen += usize::from(streams || draws);
-                if streams && !is_one_of(WAYS_OUT) || draws && !is_one_of(DRAWS) {
-                    wrong.push(format!("{}:{number}: {}", path.display(), line.trim()));
-                }
-            }
+    each_line(|_, path, number, line| {
+        let is_one_of = |files: &[&str]| files.iter().any(|file| path.ends_with(file));
+        let names = |words: &[&str]| words.iter().any(|word| line.contains(word));
+        let (streams, draws) = (names(&streams), names(&terminals));
+        seen += usize::from(streams || draws);
+        if streams && !is_one_of(WAYS_OUT) || draws && !is_one_of(DRAWS) {
+            wrong.push(format!("{}:{number}: {}", path.display(), line.trim()));
         }
-    }
+    });
     assert!(seen > 5, "the search found no output, so this test checks nothing");
     assert!(wrong.is_empty(), "hand it to report::console::out instead:\n{}", wrong.join("\n"));
 }
