@@ -38,7 +38,6 @@ pub(crate) enum StopRequest {
 /// How far the return of a broker has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watch {
-    /// Nobody watches.
     Off,
     /// For the first confirm.
     Confirm,
@@ -172,7 +171,6 @@ impl Control {
 #[derive(Debug)]
 pub(crate) enum Interruption {
     Failed(Error),
-    /// [`Control`] requested the end.
     Stopped,
 }
 

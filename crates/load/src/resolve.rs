@@ -200,7 +200,6 @@ fn wait_for<E: Environment>(
 pub(crate) struct Node {
     pub(crate) endpoint: Endpoint,
     pub(crate) addresses: Arc<Addresses>,
-    /// The TLS configuration, where it is secured.
     pub(crate) tls: Option<Arc<Connector>>,
     /// The most clients that may share a connection to it.
     pub(crate) most_clients: usize,

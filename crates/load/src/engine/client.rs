@@ -68,7 +68,6 @@ pub(crate) struct Client<C, E: Environment> {
     dialing: Dialing,
     /// Bytes that its buffers may take before they are needed.
     room: usize,
-    /// See [`UNREAD_ABOVE`].
     unread_above: usize,
     /// Delivery that came before the load began.
     early: Option<EarlyDelivery>,
@@ -94,7 +93,6 @@ struct Dialing {
     node: usize,
     /// Counts its connections, so that each begins with another address.
     dials: usize,
-    /// The address that it connects from, where that matters.
     source: Option<IpAddr>,
     reconnect: Option<Reconnect>,
     timeout: Nanos,
@@ -114,7 +112,6 @@ struct Waits {
     due: Option<Time>,
     /// When the broker last answered or delivered a message.
     heard: Time,
-    /// When its connection was last re-established.
     resumed: Option<Time>,
 }
 

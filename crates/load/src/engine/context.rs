@@ -25,7 +25,6 @@ pub(crate) struct Context<'a, E: Environment> {
     pub(crate) cipher: &'a mut Vec<u8>,
     pub(crate) tally: &'a mut Tally,
     pub(crate) ledger: &'a mut Option<ThreadLedger>,
-    /// Answer to a request.
     pub(crate) reply: &'a mut Reply,
 }
 
@@ -41,7 +40,6 @@ pub(crate) struct Tally {
     quiet: (Time, Time),
     /// Of the last confirm or delivery.
     pub(crate) latency: Nanos,
-    /// The clock's last reading.
     pub(crate) last_now: Time,
     /// Clients without a connection at present, and all that ever lost theirs.
     pub(crate) broken: u64,

@@ -407,7 +407,6 @@ struct LedgerCollector {
     ledger: Ledger,
     give_back: Vec<SyncSender<LedgerBatch>>,
     sent: SentCounts,
-    /// Deliveries that recipients may still get.
     undelivered: HashMap<u32, Undelivered>,
 }
 

@@ -29,7 +29,6 @@ pub(crate) fn may_spin(plan: &Plan, threads: usize) -> bool {
 #[derive(Debug)]
 pub(crate) struct IdleBackoff {
     allowed: bool,
-    /// Messages that the clients together may have in flight.
     in_flight: u64,
     window_start: Time,
     window_handled: u64,

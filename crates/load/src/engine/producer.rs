@@ -59,7 +59,6 @@ pub(crate) struct ProducerSpec {
     pub(crate) unique_properties: Option<UniqueProperties>,
     /// This producer's share of the group's message count.
     pub(crate) limit: Option<u64>,
-    /// Deliveries that each message should lead to.
     pub(crate) expected_deliveries: u64,
     /// The bitmap of its confirms in the event loop's ledger, where there is one.
     pub(crate) bitmap: Option<usize>,
@@ -77,7 +76,6 @@ impl ProducerSpec {
 enum NextSend {
     /// As soon as the producer has begun.
     Unthrottled { from: Time },
-    /// At the next of its due times.
     Scheduled(DueTimes),
     /// When it is due, once the last message was answered.
     ThinkTime { due: Time, pause: Nanos },
@@ -88,7 +86,6 @@ enum NextSend {
 pub(crate) enum SendState {
     /// There is more to send as soon as the socket takes it.
     More,
-    /// The next message is due then.
     Until(Time),
     /// The in-flight budget is used up; with a think time, by the one message without an answer.
     Full,
@@ -109,7 +106,6 @@ pub(crate) struct Sent {
 
 pub(crate) struct Producer {
     pub(crate) spec: ProducerSpec,
-    /// When the load began.
     start: Time,
     /// `None` until the start.
     next_send: Option<NextSend>,

@@ -24,9 +24,7 @@ pub(crate) struct Recipient {
     /// Where it has to be asked: wherever somebody consumes from it or publishes to it. Brokers that call
     /// themselves by one name may still be several.
     places: Vec<Place>,
-    /// Consumers that subscribe to it.
     subscribers: u32,
-    /// Its bitmaps in the ledger.
     pub(crate) bitmaps: Range<usize>,
     /// Deliveries that its group still waits for, where it counts them.
     budget: Option<Arc<AtomicU64>>,
@@ -36,7 +34,6 @@ pub(crate) struct Recipient {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     group: usize,
-    /// The consumers that subscribe there.
     subscribers: u32,
 }
 

@@ -199,7 +199,6 @@ struct Spacing {
     waiting: std::collections::VecDeque<Box<Slice>>,
     /// End of what has gone into the present merged interval, or into the one before.
     covered: Time,
-    /// No more will come.
     has_ended: bool,
     give_back: SyncSender<Box<Slice>>,
 }

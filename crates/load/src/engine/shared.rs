@@ -42,7 +42,6 @@ pub(crate) struct ThreadProgress {
     fenced: AtomicU64,
     unsettled: AtomicU64,
     undelivered: AtomicU64,
-    /// Clients that are set up.
     ready: AtomicU64,
     /// While a broker's return is watched: clients that are behind, and what consumers were asked.
     behind: AtomicU64,
@@ -294,7 +293,6 @@ pub(crate) enum Report {
     Ready,
     /// A chunk of the ledger, and with the last one what the thread counted by itself.
     LedgerBatch(usize, LedgerBatch, Option<Box<LastBatch>>),
-    /// A finished interval of a thread.
     Interval(usize, Box<Slice>),
     Event(RunEvent),
     /// `connection.blocked`, as its event, but without an allocation on the event loop.
@@ -304,7 +302,6 @@ pub(crate) enum Report {
     },
     /// Messages due and not answered at the end, where there are any.
     Censored(Box<Censored>),
-    /// Somebody reached a message count.
     CountReached,
     /// A client failed; the thread goes on with the others until it is told to end.
     Failed(Error),

@@ -34,7 +34,6 @@ const AT_ONCE: usize = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WorkerState {
     SettingUp,
-    /// Waiting for the common start.
     Waiting,
     Running,
     Leaving(Time),
@@ -46,12 +45,10 @@ pub(crate) struct WorkerConfig<S> {
     pub(crate) shared: Arc<Shared>,
     pub(crate) reports: SyncSender<Report>,
     pub(crate) returned: Receiver<Box<Slice>>,
-    /// Where there is a ledger.
     pub(crate) ledger: Option<ThreadLedger>,
     /// Sleep between looks at the sockets where that cannot be seen; see [`IdleBackoff`].
     pub(crate) may_back_off: bool,
     pub(crate) spin: bool,
-    /// The load has a warm-up.
     pub(crate) warms_up: bool,
     pub(crate) timeout: Nanos,
 }
@@ -72,7 +69,6 @@ pub(crate) struct Worker<C: Connection, E: Environment> {
     thread: usize,
     poll: E::Poll,
     waiting: Option<Waiting>,
-    /// Why the last wait failed.
     poll_error: Option<Error>,
     clients: Vec<Client<C, E>>,
     to_connect: VecDeque<ClientSpec<C::ClientSpec>>,

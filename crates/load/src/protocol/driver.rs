@@ -14,9 +14,7 @@ use crate::{Endpoint, Error, failure};
 pub(crate) enum Input {
     /// The first bytes of the buffer, this many, are to be decoded.
     Bytes(usize),
-    /// Nothing that can be decoded.
     Nothing,
-    /// The other side has ended.
     End,
 }
 
@@ -32,7 +30,6 @@ pub(crate) struct Driver<C, S> {
     /// When the present address was tried.
     tried_at: Time,
     is_connected: bool,
-    /// Bytes read and not decoded yet.
     rest: Rest,
     /// Bytes that the rest needs before anything can be decoded.
     needed: usize,

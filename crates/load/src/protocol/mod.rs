@@ -167,11 +167,8 @@ pub(crate) struct ConnectionSpec<S> {
 /// Bytes on the wire, from which room in memory follows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WireSizes {
-    /// The largest frame.
     pub(crate) frame_max: usize,
-    /// An acknowledgement.
     pub(crate) acknowledgement: usize,
-    /// A commit.
     pub(crate) commit: usize,
     /// Bytes around a body: the least, and the most that usual names and properties make of it.
     pub(crate) smallest_delivery: usize,
@@ -216,7 +213,6 @@ pub(crate) struct Named<'a> {
     /// Within what a name means one queue.
     pub(crate) cluster: usize,
     pub(crate) destination: &'a Destination,
-    /// Whether somebody consumes there.
     pub(crate) consumes: bool,
     /// Whether its group declares it, and binds it where it is to be bound.
     pub(crate) declares: bool,
@@ -436,7 +432,6 @@ pub(crate) enum Progress {
     Answered,
     /// Set up: messages may flow.
     Ready,
-    /// The orderly close is complete.
     Closed,
 }
 

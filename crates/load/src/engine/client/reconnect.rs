@@ -20,7 +20,6 @@ use crate::{Ack, Environment, Error, ReconnectPolicy, RunEvent};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reconnect {
     reconnect: ReconnectPolicy,
-    /// When to connect again.
     due: Time,
     /// Tries so far, over the whole run.
     attempts: u64,

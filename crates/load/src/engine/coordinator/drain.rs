@@ -218,7 +218,6 @@ struct QueueProbe<E: Environment> {
     all_empty: Arc<AtomicBool>,
     control: Control,
     plan: Arc<Plan>,
-    /// Who asks at present, or did.
     task: Option<E::Task>,
     ask_at: Time,
 }

@@ -28,9 +28,7 @@ enum Template {
 /// Requests without an answer yet, beside the steps of the set-up.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Asked {
-    /// The channel's subscription.
     pub(super) subscription: bool,
-    /// The subscription's end.
     cancel: bool,
     /// Single messages, and commits, that are not answered.
     gets: u32,

@@ -237,7 +237,6 @@ pub(crate) struct Consuming {
     pub(crate) no_ack: bool,
     /// Acknowledgements are part of transactions.
     pub(crate) transacted: bool,
-    /// When it begins to consume.
     pub(crate) begin: Begin,
     pub(crate) arguments: FieldTable,
 }
@@ -245,7 +244,6 @@ pub(crate) struct Consuming {
 /// When a consumer's `basic.consume` is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Begin {
-    /// As the last step of the set-up.
     AtSetUp,
     /// When the load says so.
     Later,

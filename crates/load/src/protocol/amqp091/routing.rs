@@ -67,7 +67,6 @@ pub(crate) struct Topology {
     unknown: Option<String>,
     /// Exchanges to which a queue that is consumed from was bound by somebody else.
     bound_by_others: HashSet<(usize, String)>,
-    /// Bindings of each queue.
     queues: HashMap<(usize, String), Vec<ExchangeKey>>,
 }
 

@@ -90,7 +90,6 @@ pub(super) struct Link {
     body: Vec<u8>,
     /// Frames of the largest message.
     frames: u32,
-    /// Messages sent.
     sent: u64,
     /// Delivery id on the wire that its first delivery to be settled would have if none before it had been aborted, how
     /// many there were, and up to which all are settled.

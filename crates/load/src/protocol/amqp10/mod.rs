@@ -51,7 +51,6 @@ struct Settling {
 #[derive(Clone, Copy, Debug)]
 enum DeliveryOutcome {
     Accepted,
-    /// The broker does not take it.
     Refused,
     /// There is no queue for it.
     Unroutable,

@@ -20,14 +20,11 @@ const READS_PER_TURN: usize = 4;
 /// How far a slot is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// No connection.
     Empty,
     Connecting,
-    /// The TLS handshake.
     Securing,
     /// Logging in, and opening the channel that stays.
     SettingUp,
-    /// Ready for a cycle.
     Free,
     Opening,
     Closing,
@@ -49,11 +46,9 @@ impl State {
 /// A report of a slot on its cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SlotEvent {
-    /// A step of a cycle has been taken.
     Took(Metric),
     /// The cycle's connection, channel or queue is open.
     Opened,
-    /// The cycle has ended.
     Done,
     /// A connection that stays is ready.
     Ready,
@@ -64,7 +59,6 @@ pub(super) enum SlotEvent {
 pub(super) struct Moments {
     pub(super) due: Time,
     pub(super) step_began: Time,
-    /// When the broker was last asked.
     pub(super) asked: Time,
     pub(super) now: Time,
 }
@@ -73,7 +67,6 @@ pub(super) struct CycleSlot {
     pub(super) number: usize,
     pub(super) state: State,
     driver: Option<Driver<AmqpConnection, ClientSocket>>,
-    /// When the cycle was due.
     pub(super) due: Time,
     /// When its last step ended.
     step_began: Time,

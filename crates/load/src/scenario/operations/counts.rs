@@ -14,11 +14,9 @@ const LATE: Nanos = Nanos(1_000_000);
 /// The interval of the moment, and the tally of operations that were due in the measured phase.
 pub(crate) struct OperationCounts<F> {
     pub(crate) metrics: OperationMetrics,
-    /// The metrics of each interval.
     recorded: Vec<Metric>,
     /// Operations that were due before are warm-up.
     pub(crate) measure_at: Time,
-    /// Being filled.
     pub(crate) interval: Box<Slice>,
     /// For operations that were due in the warm-up and end after it.
     carried: Vec<SliceRecorder>,
@@ -27,7 +25,6 @@ pub(crate) struct OperationCounts<F> {
     pub(crate) unanswered: Unanswered,
     /// Answers that were taken.
     pub(crate) handled: u64,
-    /// Operations that were begun.
     pub(crate) begun: u64,
     /// Those of them that found no room when they were due, since the last silence that was told.
     pub(crate) delayed: u64,

@@ -98,7 +98,6 @@ pub(crate) struct OperationLoop<'a, O: Operation> {
     next_look: Time,
     /// Since when there has been room for an operation; `None`: there is none.
     room_since: Option<Time>,
-    /// Time with nothing to do.
     idle: Nanos,
     /// When the loop first looked after the end of the load.
     over_since: Option<Time>,

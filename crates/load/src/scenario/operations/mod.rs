@@ -28,7 +28,6 @@ use crate::{ArrivalSchedule, Control, Error, Outcome, RunEvent, Silence, SliceSi
 #[derive(Debug)]
 pub(crate) struct Buffers {
     pub(crate) plain: Vec<u8>,
-    /// For encrypted bytes.
     pub(crate) cipher: Vec<u8>,
 }
 

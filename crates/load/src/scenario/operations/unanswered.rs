@@ -34,7 +34,6 @@ pub(crate) struct Unanswered {
     pub(crate) silences: Silences,
     /// Operations in flight, by the time at which each has asked last.
     waiting: BTreeMap<Time, u64>,
-    /// The last answer.
     heard: Time,
     /// Operations that were given up since then, without those that hung.
     given_up: u64,

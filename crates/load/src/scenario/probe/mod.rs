@@ -25,9 +25,7 @@ use crate::{
 
 /// Requests of a probe, an operation of the event loop.
 struct Requests {
-    /// The bytes of each request.
     head: Vec<u8>,
-    /// A redirect was told of.
     told_redirect: bool,
 }
 

@@ -14,10 +14,8 @@ const READS_PER_TURN: usize = 4;
 /// How far a slot is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestStage {
-    /// No connection.
     Empty,
     Connecting,
-    /// The TLS handshake.
     Securing,
     /// The request is sent, or the response read.
     Responding,
@@ -39,7 +37,6 @@ impl RequestStage {
 /// The outcome of a turn.
 #[derive(Debug)]
 pub(super) enum Turn {
-    /// It goes on.
     Open,
     /// The response has come whole; its status says whether in order.
     Ended(u16),
@@ -80,15 +77,12 @@ pub(super) struct RequestSlot {
     output: RequestBytes,
     decoder: ResponseDecoder,
     status: u16,
-    /// When the request was due.
     pub(super) due: Time,
-    /// When it was sent.
     pub(super) sent: Time,
     step_began: Time,
     first_byte: Option<Time>,
     /// The response has to be there then.
     pub(super) deadline: Time,
-    /// The connection carried another request before.
     is_reused: bool,
 }
 
