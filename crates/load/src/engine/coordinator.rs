@@ -161,10 +161,7 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
                 let (ready, wanted) = (self.shared.clients_ready(), self.plan.connection_count() as u64);
                 self.sink.event(RunEvent::Connecting { ready, wanted });
             }
-            if let Some(error) = self.state.error.take() {
-                return Err(error);
-            }
-            if self.control.is_stopping() || self.together.ended().is_some() {
+            if self.is_called_off()? {
                 return Ok(Outcome::never_started_at(self.environment.now()));
             }
         }
@@ -179,6 +176,12 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
         let Self { merger, sink, .. } = self;
         merger.finish(|slice| sink.slice(slice));
         Ok(self.outcome(start, drain_at, end_at))
+    }
+
+    /// Whether somebody stops the load before it starts; fails where one of its loops has.
+    fn is_called_off(&mut self) -> Result<bool, Error> {
+        let is_stopped = self.control.is_stopping() || self.together.ended().is_some();
+        self.state.error.take().map_or(Ok(is_stopped), Err)
     }
 
     /// Waits until the event loops have closed their connections, for long only where nobody stops the load.
@@ -208,10 +211,7 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
                 break start.max(self.environment.now() + LEAD_TIME);
             }
             self.receive(POLL_INTERVAL)?;
-            if let Some(error) = self.state.error.take() {
-                return Err(error);
-            }
-            if self.control.is_stopping() || self.together.ended().is_some() {
+            if self.is_called_off()? {
                 return Ok(None);
             }
         };

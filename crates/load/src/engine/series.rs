@@ -1,15 +1,9 @@
 //! One thread's series of intervals: who is in which, and where each ends.
 //!
-//! Intervals end at instants that all threads share: every tenth of a second of a phase, and the end
-//! of the phase; [`crate::seconds`] adds them up to seconds. What is recorded with a clock reading below the end
-//! belongs to the interval, so bounds are exact however late the thread comes to close it. A thread whose intervals are
-//! not taken back in time lets the present one grow over further tenths, never over a phase. Where the end of a phase
-//! becomes known after its time, because the coordinator had no processor, the phase ends on each thread behind what
-//! that has recorded.
-//!
-//! A latency belongs to the phase in which its message was due. What was due in the warm-up and is
-//! answered later goes into a recorder of its own, so that an interval after the warm-up has two.
-//! Recorders are by far the largest part of an interval, and so all of a thread come from one pool.
+//! Intervals end at instants that all threads share: tenths of a second of a phase, and its end; bounds are exact
+//! however late the thread comes to close it. One whose intervals are not taken back in time lets the present one grow,
+//! never over a phase. A phase whose end becomes known after its time ends on each thread behind what that recorded.
+//! What was due in the warm-up and is answered later goes into a recorder of its own. Recorders come from one pool.
 
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 

@@ -1,12 +1,5 @@
-//! The protocols that the load speaks, each in a folder of its own behind [`Connection`], and what carries any of them.
-//!
-//! ```text
-//!   engine: producers, consumers    churn        preparation
-//!              \                      |           /  (Blocking)
-//!               +----------- Driver<C, S> -------+     socket, TLS, what is read and not decoded
-//!                                 |
-//!                          C: Connection              bytes in, events out; amqp091, amqp10
-//! ```
+//! The protocols that the load speaks, each in a folder of its own behind [`Connection`]: bytes in, events out.
+//! [`Driver`] is any of them on its socket, for the engine, for churn, and for preparation ([`Blocking`]).
 //!
 //! A connection has numbered clients: its producers and consumers. What they are on the wire (a
 //! channel, a link, a subscription, nothing at all) is the protocol's own affair.

@@ -1,10 +1,5 @@
-//! A client that lost its connection, and the way back.
-//!
-//! ```text
-//! Running --lost--> Broken --wait--> Connecting --> SettingUp --> Running
-//!                      ^                 |              |
-//!                      +------ lost, refused, late -----+
-//! ```
+//! A client that lost its connection, and the way back: it is broken, connects, and is set up. What is lost, refused or
+//! late meanwhile is broken again.
 
 use measure::Time;
 

@@ -50,14 +50,10 @@ impl<C: Connection, E: Environment> Client<C, E> {
     /// Tells that the broker has given no credit for [`BLOCKED`], as brokers do that block their publishers.
     #[inline]
     fn follow_credit(&mut self, context: &mut Context<'_, E>) {
-        if matches!(self.waits.waiting, Some((Wait::Credit, _))) {
-            self.waits_for_credit(context);
-        } else {
+        if !matches!(self.waits.waiting, Some((Wait::Credit, _))) {
             self.waits.without_credit = None;
+            return;
         }
-    }
-
-    fn waits_for_credit(&mut self, context: &mut Context<'_, E>) {
         let now = context.tally.last_now;
         let (since, is_told) = self.waits.without_credit.get_or_insert((now, false));
         if !*is_told && now.since(*since) >= BLOCKED {

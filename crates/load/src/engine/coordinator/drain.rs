@@ -1,10 +1,6 @@
-//! The end of a load: waits for what is in flight, and finds out what the broker may still hold.
-//!
-//! ```text
-//! everything seems to have come --> all loops hand in their part of the ledger: is it complete? --+
-//! nothing comes any more, or the deadline --> queues are asked for their counts,                  |
-//!     then every consumer's channel for an answer: can anything come? --------------------- end <-+
-//! ```
+//! The end of a load: waits for what is in flight, and finds out what the broker may still hold. Where everything seems
+//! to have come, all loops hand in their part of the ledger, which may be complete. Where nothing comes any more, or at
+//! the deadline, queues are asked for their counts, and then every consumer's channel for an answer: can anything come?
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
