@@ -20,9 +20,9 @@ pub(crate) fn may_spin(plan: &Plan, threads: usize) -> bool {
         }
 }
 
-/// How long a loop that sends unthrottled may sleep between two polls, so that the small pieces gather in which a broker
-/// confirms. It must not show in what is measured: the pause is at most a 64th of the latency that is being seen, and so
-/// short that the clients use up at most a 32nd of what they may have in flight.
+/// How long a loop that sends unthrottled may sleep between two polls, so that the small pieces gather in which brokers
+/// confirm. It must not show in what is measured: the pause is at most a 64th of the latency that is being seen, and
+/// so short that the clients use up at most a 32nd of what they may have in flight.
 #[derive(Debug)]
 pub(crate) struct IdleBackoff {
     allowed: bool,

@@ -18,9 +18,9 @@ impl Producer {
         due_times.pass(until, left - before)
     }
 
-    /// Takes what was due before `drain_at` and has no answer at `end`: it has waited at least this long. What was never
-    /// sent waited for the broker until the connection was `free` and everything else was answered. It is counted by
-    /// latency, not by message: a broker that stalls may leave billions.
+    /// Takes what was due before `drain_at` and has no answer at `end`: it has waited at least this long. What was
+    /// never sent waited for the broker until the connection was `free` and everything else was answered. It is counted
+    /// by latency, not by message: a broker that stalls may leave billions.
     pub(crate) fn censor(&mut self, drain_at: Time, free: Time, end: Time, censored: &mut Censored) {
         let is_answered = self.window.as_ref().is_none_or(|window| window.open() == 0);
         let waited_until = if is_answered { drain_at.max(free) } else { end };
