@@ -64,7 +64,7 @@ pub(crate) fn assign<C: Connection>(
         assign_clusters(clusters, at, &mut clients[before..]);
         first_id += group.producer_count() as u32;
     }
-    let mut routes = Routes::<C::Routing>::new(&clients, &plan.groups);
+    let mut routes = Routes::new(&clients, &plan.groups);
     routes.expect_deliveries(&mut clients);
     let counting = |participant: &&ParticipantSpec| match &participant.kind {
         ParticipantKind::Producer(producer) => producer.ends(),

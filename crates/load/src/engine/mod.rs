@@ -220,7 +220,3 @@ fn clean_up<C: Connection, E: Environment>(
         sink.event(RunEvent::Note(format!("{first}{others} may be left behind: {why}")));
     }
 }
-
-#[cfg(test)]
-#[path = "second_protocol_tests.rs"]
-mod second_protocol_tests;

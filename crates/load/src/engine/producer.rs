@@ -76,6 +76,7 @@ impl ProducerSpec {
 enum NextSend {
     /// As soon as the producer has begun.
     Unthrottled { from: Time },
+    /// At the next of its due times.
     Scheduled(DueTimes),
     /// When it is due, once the last message was answered.
     ThinkTime { due: Time, pause: Nanos },

@@ -10,7 +10,6 @@ mod blocking;
 mod driver;
 
 use std::fmt::{self, Debug};
-use std::hash::Hash;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -34,8 +33,6 @@ use plan::payload::FULL_LEN;
 pub(crate) trait Connection: Sized + Send + 'static {
     /// Purpose of one of the connection's clients.
     type ClientSpec: Clone + Debug + Send + 'static;
-    /// Who gets whose messages.
-    type Routing: Routing;
     /// A conversation beside the load.
     type Admin<'a, E: Environment>: Admin<'a, E>;
     /// A client's way to send, or to settle what it received.
@@ -52,9 +49,7 @@ pub(crate) trait Connection: Sized + Send + 'static {
 
     /// The plan without what a broker refused because it no longer permits it, and what to say of that; `None` where
     /// the refusal is final.
-    fn permitted(_plan: &Plan, _refusal: &Error) -> Option<(Plan, RunEvent)> {
-        None
-    }
+    fn permitted(plan: &Plan, refusal: &Error) -> Option<(Plan, RunEvent)>;
 
     /// A group's `n`-th consumer, which may begin later than the load.
     fn consumer(group: &Group, n: usize, later: bool) -> Result<Self::ClientSpec, Error>;
@@ -166,38 +161,6 @@ pub(crate) struct WireSizes {
     /// Bytes around a body: the least, and the most that usual names and properties make of it.
     pub(crate) smallest_delivery: usize,
     pub(crate) delivery_head: usize,
-}
-
-/// Who gets whose messages at a protocol's brokers, as far as the plan tells.
-pub(crate) trait Routing: Sized {
-    /// Target of publishes, and of receivers' bindings.
-    type Address: RoutingAddress;
-
-    /// Learns of all destinations of a plan.
-    fn new<'a>(named: impl Iterator<Item = Named<'a>> + Clone) -> Self;
-
-    /// Why the plan does not tell who gets whose messages, where it does not.
-    fn unknown(&self) -> Option<String> {
-        None
-    }
-
-    /// Address that a producer publishes to; `random_key` stands for its routing keys where each message has its own.
-    fn published(&self, cluster: usize, destination: &Destination, random_key: Option<String>) -> Self::Address;
-
-    /// Addresses that a consumer at this destination receives from.
-    fn bindings(&self, cluster: usize, destination: &Destination) -> Vec<Self::Address>;
-
-    /// Whether every consumer of a destination gets every message, unless it shares a subscription.
-    fn everyone_gets_all(destination: &Destination) -> bool;
-}
-
-/// Messages published to equal addresses reach the same receivers.
-pub(crate) trait RoutingAddress: Clone + Debug + Eq + Hash {
-    /// Whether it takes what is published to other addresses than itself.
-    fn is_pattern(&self) -> bool;
-
-    /// Tells of each address whether this pattern takes what is published there.
-    fn takes(&self) -> impl Fn(&Self) -> bool;
 }
 
 /// A destination that a plan names.
@@ -369,6 +332,7 @@ pub(crate) enum Event<'a> {
     Confirm(Confirm),
     /// The last transaction is committed.
     Committed,
+    /// A message.
     Delivery { tag: u64, delivery: Received<'a> },
     /// There was no message to fetch.
     Empty,
@@ -382,7 +346,9 @@ pub(crate) enum Event<'a> {
     Unroutable { tag: u64 },
     /// The broker reads no more messages for now.
     Blocked { reason: &'a str },
+    /// The broker reads again.
     Unblocked,
+    /// Nothing of interest.
     Other,
 }
 

@@ -28,8 +28,7 @@ pub(crate) use self::channel::ChannelHandle;
 use self::failure::unasked;
 use self::properties::encode;
 pub(crate) use self::request::{Answer, ChannelSpec, Queue, Request, Role};
-use self::routing::Topology;
-pub(crate) use self::routing::publishes_to;
+pub(crate) use self::routing::{ExchangeKey, Topology, publishes_to};
 use super::{Confirm, ConnectionSpec, Event, Outgoing, Progress, Received, WireSizes, too_many_clients};
 use crate::failure::Stage;
 use crate::{Auth, Destination, Endpoint, Environment, Error, Group, Plan, RunEvent, Token};
@@ -115,7 +114,6 @@ fn client_of(spec: &ConnectionSpec<ChannelSpec>, now: Time) -> Client {
 
 impl super::Connection for AmqpConnection {
     type ClientSpec = ChannelSpec;
-    type Routing = Topology;
     type Admin<'a, E: Environment> = AmqpAdmin<'a, E>;
     type Handle<'a> = ChannelHandle<'a>;
 

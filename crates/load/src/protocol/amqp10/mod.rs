@@ -97,7 +97,6 @@ fn client_of(spec: &ConnectionSpec<LinkSpec>, now: Time) -> Amqp10Client {
 
 impl Connection for LinkConnection {
     type ClientSpec = LinkSpec;
-    type Routing = <AmqpConnection as Connection>::Routing;
     type Admin<'a, E: Environment> = LinkAdmin<'a, E>;
     type Handle<'a> = LinkHandle<'a>;
 
