@@ -12,6 +12,7 @@ use super::recipients::{self, Recipient};
 use super::routes::Routes;
 use super::spec::{ClientSpec, Cluster, ParticipantKind, ParticipantSpec};
 use super::unique_properties::{RoutingKeyGenerator, UniqueProperties};
+use crate::protocol::amqp091::queue_of;
 use crate::protocol::{BodyLengths, Connection, ConnectionSpec, Outgoing};
 use crate::resolve::Nodes;
 use crate::{Allocation, ArrivalProcess, Destination, DestinationKind, Error, Group, Plan};
@@ -190,7 +191,7 @@ fn consumers<C: Connection>(
             kind,
             destination: destination.clone(),
             share: share_of(group, n),
-            queue: C::queue_of(group, n),
+            queue: queue_of(group, n),
         };
         participants.push((channel, participant));
     }

@@ -31,6 +31,7 @@ use self::assignment::{Assignment, assign};
 use self::coordinator::Coordinator;
 use self::spec::Cluster;
 use crate::control::{FINISHING, Interruption};
+use crate::protocol::amqp091::permitted;
 use crate::protocol::{Admin, Connection, Made, connect_options, too_many_clients};
 use crate::resolve::{Node, Nodes};
 use crate::{
@@ -59,7 +60,7 @@ pub(crate) fn run<C: Connection, E: Environment>(
     let mut plan = Cow::Borrowed(plan);
     let assigned = loop {
         let assigned = set_up::<C, E>(environment, &plan, control, sink, &mut made);
-        match refused(&assigned).and_then(|error| C::permitted(&plan, error)) {
+        match refused(&assigned).and_then(|error| permitted(&plan, error)) {
             Some((other, event)) => {
                 sink.event(event);
                 plan = Cow::Owned(other);

@@ -20,7 +20,7 @@ pub(crate) use self::blocking::{Blocking, connect_options};
 pub(crate) use self::driver::{Driver, Input};
 use crate::control::Interruption;
 use crate::resolve::Addresses;
-use crate::{Control, Destination, Endpoint, Environment, Error, Group, MessageProperties, Plan, RunEvent};
+use crate::{Control, Destination, Endpoint, Environment, Error, Group, MessageProperties, RunEvent};
 use plan::payload::FULL_LEN;
 
 /// A client's side of one connection, without its socket.
@@ -47,19 +47,11 @@ pub(crate) trait Connection: Sized + Send + 'static {
     /// Finds what a group asks for and the protocol cannot do.
     fn validate(group: &Group) -> Result<(), Error>;
 
-    /// The plan without what a broker refused because it no longer permits it, and what to say of that; `None` where
-    /// the refusal is final.
-    fn permitted(plan: &Plan, refusal: &Error) -> Option<(Plan, RunEvent)>;
-
     /// A group's `n`-th consumer, which may begin later than the load.
     fn consumer(group: &Group, n: usize, later: bool) -> Result<Self::ClientSpec, Error>;
 
     /// A group's producer to a destination.
     fn producer(group: &Group, destination: &Destination, outgoing: Outgoing) -> Result<Self::ClientSpec, Error>;
-
-    /// The queue that a group's `n`-th consumer shares with others, who take what it does not; `None` where
-    /// what it receives is its own.
-    fn queue_of(group: &Group, n: usize) -> Option<String>;
 
     fn new(spec: ConnectionSpec<Self::ClientSpec>, now: Time) -> Self;
 

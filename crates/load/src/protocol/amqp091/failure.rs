@@ -106,7 +106,7 @@ const TRANSIENT: &str = "transient_nonexcl_queues";
 /// The plan without the feature for which the broker refused it, and what to tell of that; `None` where it was refused
 /// for another reason, or has no such feature. RabbitMQ removes features in steps: before the last one it refuses them
 /// by name, unless its configuration permits them (`deprecated_features.permit.NAME = true`).
-pub(super) fn permitted(plan: &Plan, refusal: &Error) -> Option<(Plan, RunEvent)> {
+pub(crate) fn permitted(plan: &Plan, refusal: &Error) -> Option<(Plan, RunEvent)> {
     let Error::Refused { endpoint, detail, .. } = refusal else {
         return None;
     };

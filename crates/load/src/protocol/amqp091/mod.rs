@@ -23,15 +23,17 @@ use wire::amqp091::{
 };
 
 use self::admin::AmqpAdmin;
+pub(crate) use self::assignment::queue_of;
 use self::channel::Channel;
 pub(crate) use self::channel::ChannelHandle;
+pub(crate) use self::failure::permitted;
 use self::failure::unasked;
 use self::properties::encode;
 pub(crate) use self::request::{Answer, ChannelSpec, Queue, Request, Role};
 pub(crate) use self::routing::{ExchangeKey, Topology, publishes_to};
 use super::{Confirm, ConnectionSpec, Event, Outgoing, Progress, Received, WireSizes, too_many_clients};
 use crate::failure::Stage;
-use crate::{Auth, Destination, Endpoint, Environment, Error, Group, Plan, RunEvent, Token};
+use crate::{Auth, Destination, Endpoint, Environment, Error, Group, Token};
 use plan::payload::TRACE_HEADER;
 use plan::{FRAME_MAX, STREAM_OFFSET};
 
@@ -130,20 +132,12 @@ impl super::Connection for AmqpConnection {
         assignment::validate(group)
     }
 
-    fn permitted(plan: &Plan, refusal: &Error) -> Option<(Plan, RunEvent)> {
-        failure::permitted(plan, refusal)
-    }
-
     fn consumer(group: &Group, n: usize, later: bool) -> Result<ChannelSpec, Error> {
         assignment::consumer(group, n, later)
     }
 
     fn producer(group: &Group, destination: &Destination, outgoing: Outgoing) -> Result<ChannelSpec, Error> {
         assignment::producer(group, destination, outgoing)
-    }
-
-    fn queue_of(group: &Group, n: usize) -> Option<String> {
-        assignment::queue_of(group, n)
     }
 
     #[inline]

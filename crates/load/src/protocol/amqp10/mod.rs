@@ -23,7 +23,7 @@ use self::management::{LinkAdmin, Management, ManagementQuestion, ManagementRepl
 use super::amqp091::AmqpConnection;
 use super::{Confirm, Connection, ConnectionSpec, Event, Outgoing, Progress, Received, WireSizes, too_many_clients};
 use crate::failure::Stage;
-use crate::{Auth, Destination, Endpoint, Environment, Error, Group, Plan, RunEvent};
+use crate::{Auth, Destination, Endpoint, Environment, Error, Group};
 use plan::FRAME_MAX;
 use plan::payload::TRACE_HEADER;
 
@@ -114,20 +114,12 @@ impl Connection for LinkConnection {
         validate::validate(group)
     }
 
-    fn permitted(plan: &Plan, refusal: &Error) -> Option<(Plan, RunEvent)> {
-        AmqpConnection::permitted(plan, refusal)
-    }
-
     fn consumer(group: &Group, n: usize, later: bool) -> Result<LinkSpec, Error> {
         Ok(LinkSpec::consumer(group, n, later))
     }
 
     fn producer(group: &Group, destination: &Destination, outgoing: Outgoing) -> Result<LinkSpec, Error> {
         Ok(LinkSpec::producer(group, destination, outgoing))
-    }
-
-    fn queue_of(group: &Group, n: usize) -> Option<String> {
-        AmqpConnection::queue_of(group, n)
     }
 
     fn new(mut spec: ConnectionSpec<LinkSpec>, now: Time) -> Self {
