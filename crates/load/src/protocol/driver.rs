@@ -257,13 +257,14 @@ impl<C: Connection, S: ClientStream> Driver<C, S> {
 
     /// The error of a step in progress that took longer than `allowed`.
     pub(crate) fn timed_out(&self, allowed: Nanos) -> Error {
-        self.unless_secured(self.connection.timed_out(allowed))
+        self.unless_secured(self.connection.stage().timed_out(self.connection.endpoint(), allowed))
     }
 
     fn broken_by(&self, error: &SocketError) -> Error {
+        let (endpoint, stage) = (self.connection.endpoint(), self.connection.stage());
         match error {
-            SocketError::Io(error) => self.connection.transport_failed(error),
-            SocketError::Tls(error) => failure::of_tls(self.connection.endpoint(), error),
+            SocketError::Io(error) => stage.lost(endpoint.to_string(), failure::one_line(&error.to_string()), C::HELP),
+            SocketError::Tls(error) => failure::of_tls(endpoint, error),
         }
     }
 

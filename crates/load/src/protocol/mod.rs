@@ -19,6 +19,7 @@ use transport::ConnectOptions;
 pub(crate) use self::blocking::{Blocking, connect_options};
 pub(crate) use self::driver::{Driver, Input};
 use crate::control::Interruption;
+use crate::failure::Stage;
 use crate::resolve::Addresses;
 use crate::{Control, Destination, Endpoint, Environment, Error, Group, MessageProperties, RunEvent};
 use plan::payload::FULL_LEN;
@@ -40,6 +41,8 @@ pub(crate) trait Connection: Sized + Send + 'static {
     where
         Self: 'a;
 
+    /// Remedy for a connection that is lost before it served.
+    const HELP: &'static str;
     const SIZES: WireSizes;
     /// Room for one whole frame beside what one read brings.
     const BUFFER_BYTES: usize = 2 * Self::SIZES.frame_max;
@@ -127,10 +130,8 @@ pub(crate) trait Connection: Sized + Send + 'static {
 
     fn end_of_input(&self, rest: &[u8]) -> Error;
 
-    fn transport_failed(&self, error: &std::io::Error) -> Error;
-
-    /// The error of a step in progress that took longer than `allowed`.
-    fn timed_out(&self, allowed: Nanos) -> Error;
+    /// How far it has got.
+    fn stage(&self) -> &Stage;
 }
 
 /// Where a connection leads, as whom, and its clients.

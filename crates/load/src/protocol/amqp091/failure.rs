@@ -8,7 +8,7 @@ use crate::failure::{Stage, one_line};
 use crate::{Destination, Endpoint, Error, Plan, RunEvent};
 
 /// For connections that never served.
-const HELP: &str = "see the broker's log, and whether the port is its AMQP 0.9.1 one; a port with TLS \
+pub(super) const HELP: &str = "see the broker's log, and whether the port is its AMQP 0.9.1 one; a port with TLS \
      (5671 is usual) needs amqps://";
 
 /// The broker closed the channel or the connection.
@@ -89,10 +89,6 @@ pub(crate) fn of_wire(endpoint: &Endpoint, stage: &Stage, error: &amqp091::Error
         )),
         _ => Error::Protocol { endpoint, detail },
     }
-}
-
-pub(crate) fn of_transport(endpoint: &Endpoint, stage: &Stage, error: &std::io::Error) -> Error {
-    stage.lost(endpoint.to_string(), one_line(&error.to_string()), HELP)
 }
 
 #[cold]

@@ -15,7 +15,7 @@ mod routing;
 
 use std::sync::LazyLock;
 
-use measure::{Nanos, Time};
+use measure::Time;
 use wire::Secret;
 use wire::amqp091::{
     BodyAllowance, Client, ClientConfig, ConnectionUpdateSecret, EncodeMethod, Event as WireEvent, Mechanism, Method,
@@ -119,6 +119,7 @@ impl super::Connection for AmqpConnection {
     type Admin<'a, E: Environment> = AmqpAdmin<'a, E>;
     type Handle<'a> = ChannelHandle<'a>;
 
+    const HELP: &'static str = failure::HELP;
     const SIZES: WireSizes = WireSizes {
         frame_max: FRAME_MAX as usize,
         // Frames with `basic.ack` and `tx.commit`.
@@ -436,12 +437,8 @@ impl super::Connection for AmqpConnection {
         failure::of_wire(&self.spec.endpoint, &self.stage, &error)
     }
 
-    fn transport_failed(&self, error: &std::io::Error) -> Error {
-        failure::of_transport(&self.spec.endpoint, &self.stage, error)
-    }
-
-    fn timed_out(&self, allowed: Nanos) -> Error {
-        self.stage.timed_out(&self.spec.endpoint, allowed)
+    fn stage(&self) -> &Stage {
+        &self.stage
     }
 }
 

@@ -7,7 +7,7 @@ use crate::failure::{Stage, one_line};
 use crate::{Endpoint, Error};
 
 /// For connections that never served.
-const HELP: &str = "see the broker's log, and whether the port is its AMQP one";
+pub(super) const HELP: &str = "see the broker's log, and whether the port is its AMQP one";
 
 /// The broker closed the connection, a session or a link.
 pub(super) fn of_closing(endpoint: &Endpoint, stage: &Stage, error: Option<&Condition<'_>>) -> Error {
@@ -73,10 +73,6 @@ pub(super) fn of_wire(endpoint: &Endpoint, stage: &Stage, error: &Amqp10Error) -
         )),
         Amqp10Error::WrongProtocol { .. } | Amqp10Error::Protocol { .. } => Error::Protocol { endpoint: at, detail },
     }
-}
-
-pub(super) fn of_transport(endpoint: &Endpoint, stage: &Stage, error: &std::io::Error) -> Error {
-    stage.lost(endpoint.to_string(), one_line(&error.to_string()), HELP)
 }
 
 #[cold]

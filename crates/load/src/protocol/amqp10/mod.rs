@@ -10,7 +10,7 @@ mod link;
 mod management;
 mod validate;
 
-use measure::{Nanos, Time};
+use measure::Time;
 use wire::Secret;
 use wire::amqp10::{
     Amqp10Client, Amqp10Config, Amqp10Event, DeliveryState, MessageParts, SaslMechanism, Sections, TypedValue,
@@ -100,6 +100,7 @@ impl Connection for LinkConnection {
     type Admin<'a, E: Environment> = LinkAdmin<'a, E>;
     type Handle<'a> = LinkHandle<'a>;
 
+    const HELP: &'static str = failure::HELP;
     const SIZES: WireSizes = WireSizes {
         frame_max: FRAME_MAX as usize,
         // A disposition of a range.
@@ -307,12 +308,8 @@ impl Connection for LinkConnection {
         failure::of_wire(&self.spec.endpoint, &self.stage, &self.client.end_of_input(rest))
     }
 
-    fn transport_failed(&self, error: &std::io::Error) -> Error {
-        failure::of_transport(&self.spec.endpoint, &self.stage, error)
-    }
-
-    fn timed_out(&self, allowed: Nanos) -> Error {
-        self.stage.timed_out(&self.spec.endpoint, allowed)
+    fn stage(&self) -> &Stage {
+        &self.stage
     }
 }
 
