@@ -154,6 +154,15 @@ fn the_time_without_room_is_told_from_the_time_without_work() {
 #[test]
 fn servers_that_misbehave_are_named_and_cost_bounded_time() {
     type Server = fn(TcpStream);
+    const LONG: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabcdef\r\n";
+    fn hold(stream: TcpStream, ms: u64) {
+        thread::sleep(Duration::from_millis(ms));
+        drop(stream);
+    }
+    fn deny(stream: TcpStream, status: &str) {
+        let text = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+        answer(stream, text.as_bytes(), || {});
+    }
     fn slowly(mut stream: TcpStream, bytes: &[u8], pause_ms: u64) {
         for byte in bytes.iter().cycle() {
             if stream.write_all(&[*byte]).is_err() {
@@ -166,57 +175,23 @@ fn servers_that_misbehave_are_named_and_cost_bounded_time() {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n");
         while stream.write_all(b"x: yyyyyyyyyyyyyyyyyyyyyyyyyy\r\n").is_ok() {}
     };
+    let huge: Server = |mut stream| {
+        let head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000000\r\n\r\n";
+        say(stream.try_clone().expect("a handle"), head);
+        let _ = stream.write_all(&[0; 1_000]);
+        hold(stream, 9_000);
+    };
     let cases: [(Server, &str, &str); 9] = [
         (|stream| slowly(stream, OK, 1_000), "no complete response within", "timed_out"),
-        (
-            |stream| thread::sleep(Duration::from_secs(stream.ttl().map_or(9, |_| 9))),
-            "waiting for the response",
-            "timed_out",
-        ),
+        (|stream| hold(stream, 9_000), "waiting for the response", "timed_out"),
         (endless, "head has over 65536 bytes", "failed"),
-        (
-            |mut stream| {
-                say(
-                    stream.try_clone().expect("a handle"),
-                    b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000000\r\n\r\n",
-                );
-                let _ = stream.write_all(&[0; 1_000]);
-                thread::sleep(Duration::from_secs(9));
-            },
-            "no complete response within",
-            "timed_out",
-        ),
-        (
-            |stream| {
-                say(stream, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabcdef\r\n");
-            },
-            "longer than its size",
-            "failed",
-        ),
-        (
-            // What was not read resets the connection.
-            |stream| {
-                thread::sleep(Duration::from_millis(30));
-                drop(stream);
-            },
-            "127.0.0.1",
-            "failed",
-        ),
+        (huge, "no complete response within", "timed_out"),
+        (|stream| say(stream, LONG), "longer than its size", "failed"),
+        // What was not read resets the connection.
+        (|stream| hold(stream, 30), "127.0.0.1", "failed"),
         (|stream| say(stream, b"AMQP\x00\x00\x09\x01"), "does not speak HTTP/1", "failed"),
-        (
-            |stream| {
-                answer(stream, b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n", || {});
-            },
-            "status 503",
-            "status_5xx",
-        ),
-        (
-            |stream| {
-                answer(stream, b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n", || {});
-            },
-            "status 404",
-            "status_4xx",
-        ),
+        (|stream| deny(stream, "503 No"), "status 503", "status_5xx"),
+        (|stream| deny(stream, "404 No"), "status 404", "status_4xx"),
     ];
     for (server, reason, counted) in cases {
         let port = serve(server);
