@@ -457,9 +457,7 @@ impl TwoRates {
 
 #[test]
 fn a_silence_delays_what_was_due_on_its_own_connections() {
-    let seeds: Vec<u64> = testkit::seeds(500).collect();
-    let played = world::play(&seeds, |seed| TwoRates::random(seed).problem(seed));
-    played.assert_right("--test all silence::a_silence_delays");
+    world::prove(500, "--test all silence::a_silence_delays", |seed| TwoRates::random(seed).problem(seed));
 }
 
 /// A producer of a few messages a second, of which some are never answered, an early one in any case. For a while the
@@ -553,7 +551,5 @@ impl Sparse {
 
 #[test]
 fn messages_that_hang_beside_few_others_are_no_silence() {
-    let seeds: Vec<u64> = testkit::seeds(300).collect();
-    let played = world::play(&seeds, |seed| Sparse::random(seed).problem(seed));
-    played.assert_right("--test all silence::messages_that_hang");
+    world::prove(300, "--test all silence::messages_that_hang", |seed| Sparse::random(seed).problem(seed));
 }

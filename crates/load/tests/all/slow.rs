@@ -173,8 +173,7 @@ fn problem(seed: u64) -> Option<String> {
 
 #[test]
 fn what_a_slow_consumer_receives_is_what_it_takes() {
-    let seeds = testkit::seeds_and(SCENES, &[]);
-    world::play(&seeds, problem).assert_right("--test all what_a_slow_consumer");
+    world::prove(SCENES, "--test all what_a_slow_consumer", problem);
 }
 
 /// Puts messages of another run there, with or without a header.

@@ -124,12 +124,10 @@ impl Stop {
 
 #[test]
 fn whoever_stands_still_is_told_with_its_time_and_what_it_delayed() {
-    let seeds: Vec<u64> = testkit::seeds(500).collect();
-    let played = world::play(&seeds, |seed| {
+    world::prove(500, "--test all stalls::whoever_stands_still", |seed| {
         let stop = Stop::random(seed);
         stop.problem(seed).map(|wrong| format!("{stop:?}: {wrong}"))
     });
-    played.assert_right("--test all stalls::whoever_stands_still");
 }
 
 /// A broker that stops and does not come back in time: what was due counts with the time it has waited.

@@ -433,6 +433,11 @@ pub(crate) fn play(seeds: &[u64], problem: impl Fn(u64) -> Option<String> + Sync
     })
 }
 
+/// Fails where a scene is wrong of the usual number of them; `test` is what repeats it.
+pub(crate) fn prove(usual: u64, test: &str, problem: impl Fn(u64) -> Option<String> + Sync) {
+    play(&testkit::seeds_and(usual, &[]), problem).assert_right(test);
+}
+
 impl State {
     fn draw(&mut self, least: u64, most: u64) -> Nanos {
         Nanos(least + self.random.below((most - least).max(1)))
