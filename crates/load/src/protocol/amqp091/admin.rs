@@ -213,10 +213,8 @@ impl<E: Environment> AmqpAdmin<'_, E> {
     }
 
     fn purge_queue(&mut self, queue: &str) -> Result<(), Interruption> {
-        let action = format!("empty queue {queue:?}");
-        let queue = queue.to_owned();
-        self.request(Request::new(action, Question::Purge { queue }))?;
-        Ok(())
+        let purge = Question::Purge { queue: queue.to_owned() };
+        self.request(Request::new(format!("empty queue {queue:?}"), purge)).map(drop)
     }
 
     fn request(&mut self, question: Request) -> Result<Answer, Interruption> {
