@@ -30,8 +30,7 @@ fn assigned_to_named(plan: &Plan, ports: impl Iterator<Item = u16>, name: &str) 
     let node = |port: u16, group: &Group| -> Nodes {
         let at = Endpoint::new("127.0.0.1", port);
         let addresses = Addresses::of(&System, &at, Nanos::SECOND, &Control::new()).unwrap();
-        let nodes = std::iter::once(&group.endpoint).chain(&group.further);
-        let nodes = nodes.map(|endpoint| Node {
+        let nodes = std::iter::once(&group.endpoint).chain(&group.further).map(|endpoint| Node {
             most_clients: 2_047,
             endpoint: endpoint.clone(),
             addresses: Arc::clone(&addresses),
@@ -147,8 +146,7 @@ fn connections_are_dealt_out_to_the_nodes() {
     plan.groups[0].further = vec![Endpoint::new("i", 2), Endpoint::new("j", 3)];
     let hosts = |plan: &Plan| -> Vec<String> {
         let assignment = assigned(plan);
-        let hosts = assignment.threads[0].iter().map(|c| c.connection.endpoint.host.clone());
-        hosts.collect()
+        assignment.threads[0].iter().map(|c| c.connection.endpoint.host.clone()).collect()
     };
     assert_eq!(hosts(&plan).concat(), "hijhijhij");
     plan.groups[0].allocation = Allocation::Random;

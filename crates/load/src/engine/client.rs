@@ -407,8 +407,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
     /// Deliveries that its consumers may still get, where there are any.
     pub(crate) fn undelivered(&self, fence: u64) -> impl Iterator<Item = Undelivered> {
         let passed = self.has_passed(fence);
-        let all = self.participants.iter().enumerate();
-        let each = all.filter_map(move |(at, work)| {
+        let each = self.participants.iter().enumerate().filter_map(move |(at, work)| {
             let Participant::Consumer(consumer) = work else {
                 return None;
             };

@@ -471,8 +471,7 @@ impl LedgerCollector {
     /// The sums at the end, with what each recipient's queue may hold.
     fn summary(&self, recipients: &[Recipient], found: &Found) -> LedgerSummary {
         let held = recipients.iter().enumerate().map(|(at, recipient)| {
-            let its = self.undelivered.get(&(at as u32));
-            let its = its.copied().unwrap_or_default();
+            let its = self.undelivered.get(&(at as u32)).copied().unwrap_or_default();
             let held = found.held(at, recipient).unwrap_or(u64::MAX);
             let most = held.max(its.in_queue).saturating_add(its.in_flight);
             (recipient.bitmaps.clone(), most)

@@ -142,8 +142,7 @@ impl ProducerBitmaps {
 
     /// The bitmaps of which not all is owed, and from when on it is.
     pub(crate) fn owed(&self) -> impl Iterator<Item = (usize, u64)> {
-        let owed_from = self.owed_from.iter().enumerate();
-        owed_from.map(|(at, from)| (self.first + at, *from))
+        self.owed_from.iter().enumerate().map(|(at, from)| (self.first + at, *from))
     }
 
     /// Takes a delivery down that should come here: it is foreign with a producer that does not send here, and corrupt

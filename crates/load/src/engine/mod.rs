@@ -44,8 +44,7 @@ const EMPTIED: &str = "the queues were emptied before the clients connected: in 
 
 pub(crate) fn validate<C: Connection>(plan: &Plan) -> Result<(), Error> {
     plan.validate()?;
-    let mut groups = plan.groups.iter().enumerate();
-    groups.try_for_each(|(i, group)| C::validate(group).map_err(|error| error.in_group(i)))
+    plan.groups.iter().enumerate().try_for_each(|(i, group)| C::validate(group).map_err(|error| error.in_group(i)))
 }
 
 pub(crate) fn run<C: Connection, E: Environment>(

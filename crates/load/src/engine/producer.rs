@@ -593,8 +593,7 @@ impl Producer {
             return;
         };
         for intended in window.unanswered() {
-            let latencies = interval.due(intended);
-            latencies.record(Metric::ACK_RESPONSE, now.since(intended));
+            interval.due(intended).record(Metric::ACK_RESPONSE, now.since(intended));
         }
         self.abandoned += window.restart();
     }

@@ -89,8 +89,7 @@ pub(crate) fn find<S>(
 /// The place of each group.
 fn places(plan: &Plan) -> Vec<usize> {
     let place = |(at, group): (usize, &Group)| {
-        let mut all = plan.groups.iter();
-        all.position(|other| other.endpoint == group.endpoint).unwrap_or(at)
+        plan.groups.iter().position(|other| other.endpoint == group.endpoint).unwrap_or(at)
     };
     plan.groups.iter().enumerate().map(place).collect()
 }
@@ -100,11 +99,9 @@ fn producers<S>(threads: &[Vec<ClientSpec<S>>], places: &[usize]) -> HashMap<u32
     if places.iter().all(|place| *place == 0) {
         return HashMap::new();
     }
-    let clients = threads.iter().flatten();
-    let producers = clients.flat_map(|client| {
+    let producers = threads.iter().flatten().flat_map(|client| {
         let place = places.get(client.group).copied().unwrap_or(client.group);
-        let participants = client.participants.iter();
-        participants.filter_map(move |participant| match &participant.kind {
+        client.participants.iter().filter_map(move |participant| match &participant.kind {
             ParticipantKind::Producer(producer) => Some((producer.id, place)),
             ParticipantKind::Consumer(_) => None,
         })
@@ -133,8 +130,7 @@ fn bitmaps(
         return 0..0;
     };
     let names = ledger_layout.threads.get(thread);
-    let first = names.and_then(|names| names.get(bitmaps.first));
-    let first = first.map_or(0, |name| *name as usize);
+    let first = names.and_then(|names| names.get(bitmaps.first)).map_or(0, |name| *name as usize);
     let first = first.saturating_sub(ledger_layout.producers);
     first..first + bitmaps.producers.len()
 }
@@ -185,8 +181,7 @@ impl Found {
         }
         // What a stranger, or a connection of ours that the broker believes to be up, has taken and
         // not acknowledged comes back.
-        let all_ours = depths.iter().all(|depth| depth.consumers <= depth.subscribers);
-        all_ours.then(|| messages.sum())
+        depths.iter().all(|depth| depth.consumers <= depth.subscribers).then(|| messages.sum())
     }
 
     /// Whether no recipient that still wants something can get anything.

@@ -38,15 +38,12 @@ pub(super) struct Routes {
 impl Routes {
     /// Of the clients of these groups.
     pub(super) fn new<S>(clients: &[ClientSpec<S>], groups: &[Group]) -> Self {
-        let participants = clients.iter().flat_map(|client| {
-            let participants = client.participants.iter();
-            participants.map(|participant| (client.cluster, participant))
-        });
+        let participants = clients
+            .iter()
+            .flat_map(|client| client.participants.iter().map(|participant| (client.cluster, participant)));
         let named = clients.iter().flat_map(|client| {
-            let group = groups.get(client.group);
-            let declares = group.is_some_and(|it| it.queues.declare != Declare::Never);
-            let participants = client.participants.iter();
-            participants.map(move |participant| Named {
+            let declares = groups.get(client.group).is_some_and(|it| it.queues.declare != Declare::Never);
+            client.participants.iter().map(move |participant| Named {
                 cluster: client.cluster,
                 destination: &participant.destination,
                 consumes: matches!(participant.kind, ParticipantKind::Consumer(_)),
@@ -82,8 +79,7 @@ impl Routes {
 
     /// All producers there are.
     pub(super) fn producers(&self) -> usize {
-        let each = self.addresses.iter().map(|(_, producers)| producers.len());
-        each.sum()
+        self.addresses.iter().map(|(_, producers)| producers.len()).sum()
     }
 
     /// Why nobody knows how many deliveries a message leads to, where nobody does.
@@ -119,9 +115,7 @@ impl Routes {
             return self.positions.get(binding).copied().into_iter().collect();
         }
         let takes = binding.takes();
-        let addresses = self.addresses.iter().enumerate();
-        let taken = addresses.filter(|(_, (address, _))| takes(address));
-        taken.map(|(at, _)| at).collect()
+        self.addresses.iter().enumerate().filter(|(_, (address, _))| takes(address)).map(|(at, _)| at).collect()
     }
 
     /// Tells producers how many deliveries the plan's own consumers should make of one message, and consumers whether

@@ -127,8 +127,7 @@ impl Series {
     fn close(&mut self, now: Time, boundaries: Boundaries) {
         let phase_end = self.phase_end(boundaries);
         // A boundary that was announced late lies before what is recorded.
-        let end = self.tick.min(phase_end);
-        let end = end.max(self.current.start).max(self.seen);
+        let end = self.tick.min(phase_end).max(self.current.start).max(self.seen);
         for mut interval in self.returned.try_iter() {
             self.recorders.push(std::mem::take(&mut interval.latencies));
             self.recorders.extend(interval.carried.take());

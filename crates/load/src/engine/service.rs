@@ -126,8 +126,7 @@ impl Service {
 
     /// Properties of the oldest delivery that it has not taken.
     pub(crate) fn first_untaken(&self) -> Option<&[u8]> {
-        let skipped = self.deliveries.front().filter(|_| self.is_at_work);
-        let skipped = skipped.map_or(0, |it| it.body + it.properties);
+        let skipped = self.deliveries.front().filter(|_| self.is_at_work).map_or(0, |it| it.body + it.properties);
         let untaken = self.deliveries.get(usize::from(self.is_at_work))?;
         let from = self.first + skipped + untaken.body;
         self.bytes.get(from..from + untaken.properties)
@@ -156,8 +155,7 @@ impl Service {
 
     /// How long a delivery takes that is begun now.
     fn time(&self, now: Time) -> Nanos {
-        let by_rate = self.times.rate.map_or(Nanos::ZERO, |rate| Nanos((1e9 / rate.get()) as u64));
-        by_rate.max(self.latency(now))
+        self.times.rate.map_or(Nanos::ZERO, |rate| Nanos((1e9 / rate.get()) as u64)).max(self.latency(now))
     }
 
     fn latency(&self, now: Time) -> Nanos {

@@ -153,8 +153,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn told(silences: &mut Silences, now_ms: u64, handled: u64, end: bool) -> Vec<Silence> {
-        let told = silences.take(Time(now_ms * MS), handled, end);
-        told.into_iter().flatten().collect()
+        silences.take(Time(now_ms * MS), handled, end).into_iter().flatten().collect()
     }
 
     fn silence(from_ms: u64, until_ms: u64, connections: u64, in_flight: u64) -> Silence {

@@ -183,8 +183,7 @@ impl<C: Connection, E: Environment> Worker<C, E> {
         };
         if let Some(ledger) = self.ledger.take() {
             let sent = self.clients.iter().flat_map(Client::sent).collect();
-            let undelivered = self.undelivered.take();
-            let undelivered = undelivered.unwrap_or_else(|| self.find_undelivered());
+            let undelivered = self.undelivered.take().unwrap_or_else(|| self.find_undelivered());
             let owed: Vec<_> = self.clients.iter().flat_map(Client::owed).collect();
             ledger.finish(sent, undelivered, &owed, &self.reports);
         }
@@ -436,8 +435,7 @@ impl<C: Connection, E: Environment> Worker<C, E> {
     /// Deliveries that its consumers may still get.
     fn find_undelivered(&self) -> Vec<Undelivered> {
         let fence = self.shared.fence();
-        let clients = self.clients.iter();
-        clients.flat_map(|client| client.undelivered(fence)).collect()
+        self.clients.iter().flat_map(|client| client.undelivered(fence)).collect()
     }
 
     /// Tells how long there is nothing to do, and notes what for.

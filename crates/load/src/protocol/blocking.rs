@@ -149,8 +149,7 @@ impl<'a, C: Connection, E: Environment> Blocking<'a, C, E> {
             return Err(Interruption::Stopped);
         }
         let sleep = Sleep { pause: None, until: Some(now + POLL_INTERVAL) };
-        let waited = self.poll.wait(sleep);
-        waited.map_err(|error| Error::machine("wait for a socket", error))?;
+        self.poll.wait(sleep).map_err(|error| Error::machine("wait for a socket", error))?;
         for (token, readiness) in self.poll.events() {
             if token == TOKEN {
                 self.driver.notice(readiness);

@@ -245,8 +245,7 @@ impl<C: Connection, S: ClientStream> Driver<C, S> {
     pub(crate) fn handle_timeout(&mut self, now: Time) -> Result<(), Error> {
         self.rest.trim(now);
         if self.connection.next_timeout().is_some_and(|due| due <= now) {
-            let handled = self.connection.handle_timeout(now);
-            handled.map_err(|error| self.unless_secured(error))?;
+            self.connection.handle_timeout(now).map_err(|error| self.unless_secured(error))?;
         }
         Ok(())
     }

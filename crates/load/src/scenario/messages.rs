@@ -36,8 +36,7 @@ impl Scenario for Plan {
             let limited = producers.guarantee.has_answers() && each > 0;
             limited.then(|| u64::from(each) * group.producer_count() as u64)
         };
-        let producing = self.groups.iter().filter(|it| it.producer_count() > 0);
-        producing.map(limit).sum()
+        self.groups.iter().filter(|it| it.producer_count() > 0).map(limit).sum()
     }
 
     fn connections(&self) -> u64 {

@@ -55,8 +55,7 @@ fn every_kind_keeps_its_rate_and_ends_every_cycle() {
         // Nothing of the warm-up, and every step of every cycle.
         assert!(heard.steps.filled().all(|(_, steps)| steps.len() == 200), "{kind:?}");
         // The parts add up to the whole: means are from bucket mid-points, three digits.
-        let parts = [&["wait"], steps].concat();
-        let sum: u64 = parts.iter().map(|step| heard.step(step).mean_ns).sum();
+        let sum: u64 = [&["wait"], steps].concat().iter().map(|step| heard.step(step).mean_ns).sum();
         let cycle = heard.step("cycle").mean_ns;
         assert!(sum.abs_diff(cycle) * 50 < cycle, "{kind:?}: {sum} of {cycle}");
         assert!(outcome.threads.iter().all(|t| t.measured_time >= Nanos::from_millis(500)));

@@ -117,10 +117,7 @@ fn connections_spread_over_the_addresses_of_a_name() {
     let fronts: Vec<_> = (0..3).map(|_| front(broker.local_addr())).collect();
     let addresses: Vec<_> = fronts.iter().map(|(address, _)| *address).collect();
     let endpoint = name(move || Ok(addresses.clone()));
-    let counts = || -> Vec<_> {
-        let all = fronts.iter();
-        all.map(|(_, count)| count.swap(0, Ordering::Relaxed)).collect()
-    };
+    let counts = || -> Vec<_> { fronts.iter().map(|(_, count)| count.swap(0, Ordering::Relaxed)).collect() };
     let (outcome, _) = loaded(&plan(endpoint.clone(), 300));
     assert_eq!(outcome.error, None);
     let spread = counts();
@@ -156,8 +153,7 @@ fn an_address_that_refuses_or_is_silent_is_passed_over() {
         }
     }
     let nowhere = name(|| Ok(vec![refuses(), refuses()]));
-    let error = load::run(&plan(nowhere, 300), &Control::new(), &mut Deaf);
-    let error = error.expect_err("nobody is there").to_string();
+    let error = load::run(&plan(nowhere, 300), &Control::new(), &mut Deaf).expect_err("nobody is there").to_string();
     assert!(error.contains("refused"), "{error}");
 }
 

@@ -113,8 +113,7 @@ fn a_stall_across_the_end_of_the_warm_up_stays_out_of_the_measured_phase() {
     let heard = played(&case);
     // 1,000 ms of the warm-up were answered after it, by 4 metrics and the delay of sending.
     assert!(heard.carried > 4 * 190, "{}", heard.carried);
-    let response = heard.measured.histogram(Metric::ACK_RESPONSE);
-    let p99 = response.value_at_percentile(99.0);
+    let p99 = heard.measured.histogram(Metric::ACK_RESPONSE).value_at_percentile(99.0);
     assert!(p99 < 60_000_000, "{p99} ns: no message waited over 50 ms");
 }
 

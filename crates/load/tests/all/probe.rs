@@ -42,8 +42,7 @@ fn slow(heard: &Heard, step: &str) -> u64 {
 fn probed(plan: &ProbePlan) -> (Heard, Tally, Outcome) {
     let mut heard = Heard::default();
     let control = Control::new();
-    let outcome = plan.run(&Together::alone(), &control, &mut heard);
-    let mut outcome = outcome.expect("it starts");
+    let mut outcome = plan.run(&Together::alone(), &control, &mut heard).expect("it starts");
     let tally = outcome.tallies.remove(plan.name()).expect("a tally");
     (heard, Tally(tally), outcome)
 }
@@ -233,8 +232,7 @@ fn requests_without_an_answer_show_while_they_are_in_flight() {
     let port = serve(|stream| answer(stream, OK, || thread::sleep(Duration::from_secs(2))));
     let plan = ProbePlan { most_open: 15, ..plan(port, 20.0, 1_000) };
     let mut heard = InFlight::default();
-    let outcome = plan.run(&Together::alone(), &Control::new(), &mut heard);
-    let mut outcome = outcome.expect("it starts");
+    let mut outcome = plan.run(&Together::alone(), &Control::new(), &mut heard).expect("it starts");
     let tally = Tally(outcome.tallies.remove(plan.name()).expect("a tally"));
     let count = |key: &str| tally.count(&format!("probe_{key}"));
     // 15 of 20 had room; they are answered in the drain, and none is left then.
@@ -319,8 +317,7 @@ fn a_request_that_is_sent_again_is_told() {
     });
     let (heard, tally, _) = probed(&plan(port, 20.0, 500));
     assert_eq!(tally.count("probe_completed"), 10, "{tally:?}");
-    let told = heard.notes.iter().filter(|it| it.contains("sent twice"));
-    assert_eq!(told.count(), 1, "{:?}", heard.notes);
+    assert_eq!(heard.notes.iter().filter(|it| it.contains("sent twice")).count(), 1, "{:?}", heard.notes);
 }
 
 #[test]

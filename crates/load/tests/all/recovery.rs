@@ -114,8 +114,7 @@ impl Outage {
 fn a_load_outlives_its_broker_and_keeps_its_schedule() {
     world::prove(200, "--test all recovery::a_load_outlives_its_broker", |seed| {
         let outage = Outage::random(seed);
-        let wrong = outage.problem(seed);
-        wrong.map(|rule| format!("not so: {rule}\n{outage:?}\n{:?}", outage.play(seed, true).0))
+        outage.problem(seed).map(|rule| format!("not so: {rule}\n{outage:?}\n{:?}", outage.play(seed, true).0))
     });
 }
 

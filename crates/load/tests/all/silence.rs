@@ -432,8 +432,7 @@ impl TwoRates {
     /// little that was in flight when it began.
     fn delays(self, silence: &Silence, end_of_sending: Time) -> bool {
         let length = silence.until.min(end_of_sending).since(silence.from);
-        let rates = RATES.iter().filter(|(_, size)| self.silent.contains(size));
-        let rate: f64 = rates.map(|(rate, _)| rate).sum();
+        let rate: f64 = RATES.iter().filter(|(_, size)| self.silent.contains(size)).map(|(rate, _)| rate).sum();
         let due = rate * length.as_secs_f64();
         let delayed = (silence.in_flight + silence.unsent) as f64;
         silence.connections == self.silent.len() as u64 && (due - 3.0..due + 8.0).contains(&delayed)
@@ -444,8 +443,7 @@ impl TwoRates {
         let address = world.peer(beating(0), move |_| self.serve());
         let (outcome, told) = world.run(&self.plan(address), |_, _| ());
         let outcome = outcome.expect("the load starts");
-        let measured = outcome.phases.iter();
-        let measured = measured.filter(|it| it.phase == Phase::Measure);
+        let measured = outcome.phases.iter().filter(|it| it.phase == Phase::Measure);
         let end = measured.map(|it| it.end).max().expect("a measured phase");
         let silences = told.silences();
         let is_right = outcome.error.is_none()
@@ -535,8 +533,7 @@ impl Sparse {
         let outcome = outcome.expect("the load starts");
         let answers = answers.lock().expect("answers").clone();
         let waited = |least: Nanos| {
-            let waits = answers.iter();
-            waits.filter(move |(at, answer)| answer.is_some_and(|answer| answer.since(*at) >= least))
+            answers.iter().filter(move |(at, answer)| answer.is_some_and(|answer| answer.since(*at) >= least))
         };
         let hang_last = answers.iter().rev().take_while(|(_, answer)| answer.is_none());
         let at_end = u64::from(hang_last.count() > 1);

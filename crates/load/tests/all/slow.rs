@@ -249,8 +249,7 @@ fn what_a_lost_connection_throws_away_is_told() {
         load::RunEvent::Note(text) => text.contains("were lost with their connection").then_some(text.as_str()),
         _ => None,
     });
-    let thrown_away = note.and_then(|it| it.split(' ').next()?.parse::<u64>().ok());
-    let thrown_away = thrown_away.expect("a note");
+    let thrown_away = note.and_then(|it| it.split(' ').next()?.parse::<u64>().ok()).expect("a note");
     // As many as may wait, less what it was at work on.
     assert!(thrown_away >= 990, "{thrown_away}");
     assert!(outcome.totals.received + thrown_away <= 3_000, "{outcome:?}");

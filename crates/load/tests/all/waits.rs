@@ -72,8 +72,7 @@ fn a_slow_schedule_leaves_the_loop_idle() {
         group.producers.max_pending = 1_000;
     });
     // Where others have the cores, what is due waits for the loop.
-    let waited = outcome.threads[0].measured_run_queue_wait;
-    let waited = waited.map_or(0.0, Nanos::as_secs_f64);
+    let waited = outcome.threads[0].measured_run_queue_wait.map_or(0.0, Nanos::as_secs_f64);
     assert!(share(waits.schedule, &waits) > 0.8 - waited, "{waits:?}, {waited} s");
     let idle = waits.loop_idle.as_secs_f64() / waits.loop_time.as_secs_f64();
     assert!(idle > 0.7, "{waits:?}");

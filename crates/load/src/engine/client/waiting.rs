@@ -160,8 +160,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
 
     /// When the oldest message was sent that was answered since the last call.
     pub(super) fn take_oldest_answered(&mut self) -> Option<Time> {
-        let producers = self.producers_mut();
-        producers.filter_map(Producer::take_oldest_answered).min()
+        self.producers_mut().filter_map(Producer::take_oldest_answered).min()
     }
 
     /// Its silence ends: since the first of those was sent that are answered. The others may hang.
@@ -197,7 +196,6 @@ impl<C: Connection, E: Environment> Client<C, E> {
 
     /// Messages that became due between two instants and were not sent.
     pub(crate) fn unsent(&self, from: Time, until: Time) -> u64 {
-        let producers = self.producers();
-        producers.map(|producer| producer.unsent(from, until)).sum()
+        self.producers().map(|producer| producer.unsent(from, until)).sum()
     }
 }

@@ -12,8 +12,7 @@ impl Producer {
             return 0;
         };
         let mut due_times = due_times.clone();
-        let limit = self.spec.limit.unwrap_or(u64::MAX);
-        let left = limit.saturating_sub(self.sequence);
+        let left = self.spec.limit.unwrap_or(u64::MAX).saturating_sub(self.sequence);
         let before = due_times.pass(from, left);
         due_times.pass(until, left - before)
     }
@@ -32,8 +31,7 @@ impl Producer {
         let Some(NextSend::Scheduled(due_times)) = &mut self.next_send else {
             return;
         };
-        let limit = self.spec.limit.unwrap_or(u64::MAX);
-        let mut left = limit.saturating_sub(self.sequence);
+        let mut left = self.spec.limit.unwrap_or(u64::MAX).saturating_sub(self.sequence);
         while left > 0 && due_times.due() < drain_at {
             let due = due_times.due();
             let alike = censored.alike_until(due, waited_until);

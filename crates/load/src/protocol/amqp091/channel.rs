@@ -72,8 +72,7 @@ impl Channel {
             Role::Producer(_) | Role::Requests => (String::new(), false),
         };
         let is_own = |queue: &Queue| queue.exclusive;
-        let own = spec.declaration.as_ref();
-        let own = own.filter(|it| it.queue.as_ref().is_some_and(is_own));
+        let own = spec.declaration.as_ref().filter(|it| it.queue.as_ref().is_some_and(is_own));
         let requests = set_up(&spec.role, own, "");
         Self {
             spec,
@@ -100,8 +99,7 @@ impl Channel {
 
     /// The queue that it consumes from, where only its connection can ask how much there is.
     pub(super) fn own_queue(&self) -> Option<&str> {
-        let declared = self.spec.declaration.as_ref();
-        let declared = declared.and_then(|it| it.queue.as_ref());
+        let declared = self.spec.declaration.as_ref().and_then(|it| it.queue.as_ref());
         let is_own = match &self.spec.role {
             Role::Consumer(it) => matches!(it.source, Source::Own { .. }) || declared.is_some_and(|it| it.exclusive),
             Role::Producer(_) | Role::Requests => false,
@@ -255,8 +253,7 @@ impl Channel {
 
 /// The place of a message in its stream.
 fn offset_of(properties: Properties<'_>) -> Option<i64> {
-    let headers = properties.decode().ok()?.headers?;
-    headers.get(STREAM_OFFSET)?.as_i64()
+    properties.decode().ok()?.headers?.get(STREAM_OFFSET)?.as_i64()
 }
 
 /// The requests of a channel's set-up before its subscription, with what it declares itself.

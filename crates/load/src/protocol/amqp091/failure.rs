@@ -112,10 +112,8 @@ pub(crate) fn permitted(plan: &Plan, refusal: &Error) -> Option<(Plan, RunEvent)
     let mut plan = plan.clone();
     let groups = plan.groups.iter_mut();
     // Any node of a cluster may be the one that no longer permits it.
-    let there = groups.filter(|group| {
-        let mut nodes = group.further.iter().chain([&group.endpoint]);
-        nodes.any(|node| node.to_string() == *endpoint)
-    });
+    let there =
+        groups.filter(|group| group.further.iter().chain([&group.endpoint]).any(|node| node.to_string() == *endpoint));
     let made = there.flat_map(|group| group.destinations.iter_mut().map(make_durable));
     let event = RunEvent::NotPermitted { feature: TRANSIENT, instead: "transient queues are declared durable" };
     (made.filter(|it| *it).count() > 0).then_some((plan, event))
@@ -205,8 +203,7 @@ mod tests {
         let refused = refusal("INTERNAL_ERROR (541), Feature `transient_nonexcl_queues` is deprecated.");
         let (changed, _) = permitted(&plan, &refused).expect("another plan");
         let durable = |plan: &Plan| -> Vec<bool> {
-            let all = plan.groups.iter().flat_map(|group| &group.destinations);
-            all.map(|it| it.amqp091.durable).collect()
+            plan.groups.iter().flat_map(|group| &group.destinations).map(|it| it.amqp091.durable).collect()
         };
         assert_eq!(durable(&changed), [true, false, false, false]);
         assert!(permitted(&changed, &refused).is_none());

@@ -148,13 +148,11 @@ impl super::Connection for AmqpConnection {
 
     #[inline]
     fn is_dead_letter(properties: &[u8]) -> bool {
-        let properties = Properties::from_bytes(properties);
-        properties.header_bytes("x-first-death-reason").is_some()
+        Properties::from_bytes(properties).header_bytes("x-first-death-reason").is_some()
     }
 
     fn reply_to(properties: &[u8]) -> Option<&str> {
-        let decoded = Properties::from_bytes(properties).decode().ok();
-        decoded.and_then(|properties| properties.reply_to)
+        Properties::from_bytes(properties).decode().ok().and_then(|properties| properties.reply_to)
     }
 
     fn new(mut spec: ConnectionSpec<ChannelSpec>, now: Time) -> Self {
@@ -517,8 +515,7 @@ impl AmqpConnection {
     /// A property of the server; empty where it has none.
     pub(crate) fn server_property(&self, name: &str) -> String {
         let properties = self.client.server_properties();
-        let text = properties.get(name).and_then(|value| value.as_str());
-        text.unwrap_or_default().to_owned()
+        properties.get(name).and_then(|value| value.as_str()).unwrap_or_default().to_owned()
     }
 
     /// The most channels that the broker allows.

@@ -79,8 +79,7 @@ impl Topology {
         for named in named.clone() {
             let exchange = publishes_to(named.destination).0.to_owned();
             let given = kind(named.destination);
-            let kind = topology.kinds.entry((named.cluster, exchange));
-            let kind = kind.or_insert_with(|| given.to_owned());
+            let kind = topology.kinds.entry((named.cluster, exchange)).or_insert_with(|| given.to_owned());
             // Direct is also what an exchange is where nothing is said.
             if kind == "direct" && given != "direct" {
                 given.clone_into(kind);
@@ -111,8 +110,7 @@ impl Topology {
         match destination.kind {
             DestinationKind::Topic => vec![self.address(cluster, destination)],
             DestinationKind::Queue => {
-                let bindings = self.queues.get(&(cluster, destination.name.clone()));
-                bindings.cloned().unwrap_or_default()
+                self.queues.get(&(cluster, destination.name.clone())).cloned().unwrap_or_default()
             }
         }
     }
@@ -181,8 +179,7 @@ fn bound_by_others<'a>(named: impl Iterator<Item = Named<'a>> + Clone) -> HashSe
         let destination = it.destination;
         it.consumes && destination.kind == DestinationKind::Queue && !destination.exclusive
     };
-    let relied = named.filter(relies).map(|it| of(&it));
-    let others = relied.filter(|it| !ours.contains(it));
+    let others = named.filter(relies).map(|it| of(&it)).filter(|it| !ours.contains(it));
     others.map(|(cluster, exchange, _)| (cluster, exchange.to_owned())).collect()
 }
 

@@ -291,8 +291,7 @@ impl Connection for LinkConnection {
     }
 
     fn handle_timeout(&mut self, now: Time) -> Result<(), Error> {
-        let handled = self.client.handle_timeout(now);
-        handled.map_err(|error| failure::of_wire(&self.spec.endpoint, &self.stage, &error))
+        self.client.handle_timeout(now).map_err(|error| failure::of_wire(&self.spec.endpoint, &self.stage, &error))
     }
 
     fn excuse_silence(&mut self, now: Time) {

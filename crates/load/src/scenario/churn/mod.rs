@@ -95,8 +95,7 @@ impl ChurnPlan {
             .observed(self.message_size)
             .about("churn.message-size"));
         }
-        let requested = Scenario::requested(self);
-        requested.map(drop).map_err(|error| error.about("churn.rate"))
+        Scenario::requested(self).map(drop).map_err(|error| error.about("churn.rate"))
     }
 }
 

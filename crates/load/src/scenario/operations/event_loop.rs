@@ -270,8 +270,7 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
     fn flush(&mut self, end: Time, next: Phase) {
         let in_flight = self.in_flight();
         let counts = &mut self.context.counts;
-        let spare = self.spare.try_recv();
-        let spare = spare.unwrap_or_else(|_| counts.new_interval());
+        let spare = self.spare.try_recv().unwrap_or_else(|_| counts.new_interval());
         let done = counts.exchange(spare, end, next);
         counts.in_flight(in_flight);
         let _ = self.context.tell.send(LoopReport::Interval(done));
@@ -310,8 +309,7 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
                 break Some(due);
             }
             // A slot that becomes free wakes the loop.
-            let free = context.free.pop_back();
-            let Some((at, slot)) = free.and_then(|at| Some((at, self.slots.get_mut(at)?))) else {
+            let Some((at, slot)) = context.free.pop_back().and_then(|at| Some((at, self.slots.get_mut(at)?))) else {
                 self.room_since = None;
                 context.counts.wait_for(now, Awaited::Room);
                 return Ok(context.resting.front().map(|(until, _)| *until));
@@ -346,8 +344,7 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
             Some(Duration::ZERO)
         } else {
             // The poll's own time-out counts whole milliseconds.
-            let armed = self.timer.arm(wake);
-            armed.map_err(|error| Error::machine("set a timer", error))?;
+            self.timer.arm(wake).map_err(|error| Error::machine("set a timer", error))?;
             None
         };
         let poll = &mut self.context.poll;

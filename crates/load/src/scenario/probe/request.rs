@@ -197,8 +197,7 @@ impl RequestSlot {
             let ended = match received {
                 Received::Nothing => false,
                 Received::End => {
-                    let end = self.decoder.handle_end();
-                    end.map_err(|error| plan.misunderstood(&error))?;
+                    self.decoder.handle_end().map_err(|error| plan.misunderstood(&error))?;
                     true
                 }
                 Received::Bytes(filled) => {

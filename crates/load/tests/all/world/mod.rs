@@ -352,8 +352,7 @@ impl World {
         let Some(sleep) = event_loop.step() else {
             // Its connections end without the lock on this world.
             drop(event_loop);
-            let state = self.state();
-            state.loops[number].is_over.store(true, Ordering::Relaxed);
+            self.state().loops[number].is_over.store(true, Ordering::Relaxed);
             return;
         };
         self.state().begins_wait = Some(number);
@@ -424,8 +423,7 @@ impl InMemory {
 /// Plays the scene of every seed, two at the same time; a load that hangs or panics is wrong.
 pub(crate) fn play(seeds: &[u64], problem: impl Fn(u64) -> Option<String> + Sync) -> testkit::Played {
     testkit::play(seeds, 2, |seed| {
-        let played = catch_unwind(AssertUnwindSafe(|| problem(seed)));
-        played.unwrap_or_else(|panic| {
+        catch_unwind(AssertUnwindSafe(|| problem(seed))).unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().cloned();
             let text = text.or_else(|| panic.downcast_ref::<&str>().map(|it| (*it).to_owned()));
             Some(format!("it panicked: {}", text.unwrap_or_default()))
@@ -507,8 +505,7 @@ impl State {
 
     fn hand_over_events(&mut self, poll: usize, now: Time) {
         self.polls[poll].is_woken = false;
-        let links = self.links.iter_mut().filter(|link| link.poll == poll);
-        let told = links.filter_map(|link| link.tell(now));
+        let told = self.links.iter_mut().filter(|link| link.poll == poll).filter_map(|link| link.tell(now));
         let events = &self.polls[poll].events;
         events.lock().expect("events").extend(told);
     }

@@ -104,8 +104,7 @@ fn crate_sources() -> BTreeMap<String, Vec<(PathBuf, String)>> {
 
 /// All of the workspace's Rust, tests included.
 fn all_sources() -> Vec<(PathBuf, String)> {
-    let folders = ["benches", "crates", "fuzz"].into_iter();
-    folders.flat_map(|folder| sources_in(&root().join(folder))).collect()
+    ["benches", "crates", "fuzz"].into_iter().flat_map(|folder| sources_in(&root().join(folder))).collect()
 }
 
 fn is_of_tests(path: &Path) -> bool {
@@ -234,8 +233,7 @@ fn functions_stay_short_enough_to_read() {
     let mut long = Vec::new();
     for (name, sources) in crate_sources() {
         for (path, file) in parsed(&sources) {
-            let functions = names::Declared::by(&file).functions.into_iter();
-            let too_long = functions.filter(|(_, lines)| *lines > MAX_LINES);
+            let too_long = names::Declared::by(&file).functions.into_iter().filter(|(_, lines)| *lines > MAX_LINES);
             long.extend(too_long.map(|(function, lines)| format!("{lines:5} {name}/src/{path} {function}")));
         }
     }
@@ -264,8 +262,7 @@ fn types_fit_in_ones_head() {
 
 #[test]
 fn files_are_whole_topics() {
-    let sources = crate_sources().into_values().flatten();
-    let files = sources.filter(|(path, _)| !is_of_tests(path)).count();
+    let files = crate_sources().into_values().flatten().filter(|(path, _)| !is_of_tests(path)).count();
     assert!(
         files == FILES,
         "{files} product files, not {FILES} (fewer: write down how many; more: merge what belongs together)"
@@ -315,8 +312,7 @@ fn undeclared(folder: &Path) -> Vec<PathBuf> {
 /// Each program of tests is linked by itself: a crate has one for its unit tests, and one for those from outside.
 #[test]
 fn tests_are_few_programs() {
-    let crates = fs::read_dir(root().join("crates")).expect("crates");
-    let crates = crates.flatten().map(|entry| entry.path());
+    let crates = fs::read_dir(root().join("crates")).expect("crates").flatten().map(|entry| entry.path());
     let (mut programs, mut wrong) = (0, Vec::new());
     for folder in crates.chain([root().join("benches")]) {
         let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
@@ -426,8 +422,7 @@ fn parameters_have_names_of_their_own() {
     let found = in_each_crate(|sources| {
         let files = parsed(sources);
         let lines = files.iter().flat_map(|(path, file)| {
-            let lines = names::Declared::by(file).tuples;
-            lines.into_iter().map(move |line| format!("src/{path}:{line}"))
+            names::Declared::by(file).tuples.into_iter().map(move |line| format!("src/{path}:{line}"))
         });
         lines.collect()
     });
