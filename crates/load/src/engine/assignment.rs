@@ -93,8 +93,7 @@ pub(crate) fn assign<C: Connection>(
 /// Tells a group's clients which of the brokers is theirs.
 fn assign_clusters<S>(clusters: &[Cluster], group: usize, clients: &mut [ClientSpec<S>]) {
     let own = clusters.get(group);
-    let is_own = |cluster: &Cluster| own.is_some_and(|own| own.is(cluster));
-    let cluster = clusters.iter().position(is_own);
+    let cluster = clusters.iter().position(|cluster: &Cluster| own.is_some_and(|own| own.is(cluster)));
     for client in clients {
         (client.group, client.cluster) = (group, cluster.unwrap_or(group));
     }

@@ -292,8 +292,7 @@ impl Merger {
             return false;
         }
         let end = self.merged.end;
-        let done = |thread: &Spacing| thread.covered == end || thread.is_over();
-        if self.threads.iter().all(done) {
+        if self.threads.iter().all(|thread: &Spacing| thread.covered == end || thread.is_over()) {
             self.emit(show);
         }
         true

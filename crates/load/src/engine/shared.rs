@@ -185,8 +185,7 @@ impl Shared {
     }
 
     pub(crate) fn clients_ready(&self) -> u64 {
-        let ready = |progress: &ThreadProgress| progress.ready.load(Ordering::Relaxed);
-        self.progress.iter().map(ready).sum()
+        self.progress.iter().map(|progress: &ThreadProgress| progress.ready.load(Ordering::Relaxed)).sum()
     }
 
     pub(crate) fn set_caught_up_from(&self, at: Time) {
@@ -224,8 +223,7 @@ impl Shared {
     }
 
     pub(crate) fn all_handed_in(&self, number: u64) -> bool {
-        let handed_in = |progress: &ThreadProgress| progress.handed_in.load(Ordering::Acquire) >= number;
-        self.progress.iter().all(handed_in)
+        self.progress.iter().all(|progress: &ThreadProgress| progress.handed_in.load(Ordering::Acquire) >= number)
     }
 
     /// Asks every loop to put up a fence on its channels.

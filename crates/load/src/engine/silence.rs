@@ -44,8 +44,7 @@ pub(crate) struct Silences {
 impl Silences {
     /// Whether clients fell silent, and not one message hangs while others are answered.
     fn is_shown(&self) -> bool {
-        let several = |it: Silence| it.in_flight + it.unsent > 1;
-        !self.beside_others || self.clients.is_some_and(several)
+        !self.beside_others || self.clients.is_some_and(|it: Silence| it.in_flight + it.unsent > 1)
     }
 
     /// A client hears something again, or never will.

@@ -167,8 +167,7 @@ fn a_block_is_noticed_behind_megabytes_that_nobody_reads() {
     group.producers.max_pending = 2;
     group.consumers.per_destination = 0;
     let (outcome, told) = undisturbed(&world, &plan);
-    let is_told = |event: &RunEvent| matches!(event, RunEvent::Blocked { .. });
-    assert!(told.events.iter().any(is_told), "{:?}", told.events);
+    assert!(told.events.iter().any(|event: &RunEvent| matches!(event, RunEvent::Blocked { .. })), "{:?}", told.events);
     assert!(outcome.totals.completed > 0, "{outcome:?}");
 }
 

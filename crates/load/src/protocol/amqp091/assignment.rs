@@ -118,8 +118,7 @@ pub(super) fn validate(group: &Group) -> Result<(), Error> {
         topic(destination)?;
         stream(group, destination)?;
     }
-    let longest = |(name, _): &(String, _)| name.len() > NAME_MAX;
-    if let Some((name, _)) = group.subscription_queues().find(longest) {
+    if let Some((name, _)) = group.subscription_queues().find(|(name, _): &(String, _)| name.len() > NAME_MAX) {
         return Err(Error::invalid(
             format!("the subscription's queue {name:?} has {} bytes", name.len()),
             "AMQP 0.9.1 allows at most 255: shorten the subscription's name",

@@ -71,8 +71,7 @@ impl Channel {
             }
             Role::Producer(_) | Role::Requests => (String::new(), false),
         };
-        let is_own = |queue: &Queue| queue.exclusive;
-        let own = spec.declaration.as_ref().filter(|it| it.queue.as_ref().is_some_and(is_own));
+        let own = spec.declaration.as_ref().filter(|it| it.queue.as_ref().is_some_and(|queue: &Queue| queue.exclusive));
         let requests = set_up(&spec.role, own, "");
         Self {
             spec,

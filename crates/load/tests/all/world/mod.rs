@@ -145,9 +145,8 @@ struct Ready {
 impl Ready {
     fn scan(&mut self, links: &[Link], hosts: &[Host], polls: &[PollSlot], buffer: usize) {
         let never = Time(u64::MAX);
-        let woken = |poll: &PollSlot| if poll.is_woken { Time(0) } else { never };
         self.polls.clear();
-        self.polls.extend(polls.iter().map(woken));
+        self.polls.extend(polls.iter().map(|poll: &PollSlot| if poll.is_woken { Time(0) } else { never }));
         self.hosts.clear();
         self.hosts.resize(hosts.len(), never);
         for (at, link) in links.iter().enumerate() {

@@ -88,8 +88,7 @@ fn files(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
 fn sources_in(folder: &Path) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     files(folder, "rs", &mut found);
-    let read = |p: PathBuf| (p.clone(), fs::read_to_string(p).expect("UTF-8 source"));
-    found.into_iter().map(read).collect()
+    found.into_iter().map(|p: PathBuf| (p.clone(), fs::read_to_string(p).expect("UTF-8 source"))).collect()
 }
 
 fn crate_sources() -> BTreeMap<String, Vec<(PathBuf, String)>> {
