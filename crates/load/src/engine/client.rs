@@ -415,10 +415,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
             Some(Undelivered {
                 recipient: consumer.spec.recipient,
                 in_queue: held.unwrap_or(0),
-                in_flight: match passed {
-                    true => consumer.in_flight(held.is_some()),
-                    false => u64::MAX,
-                },
+                in_flight: if passed { consumer.in_flight(held.is_some()) } else { u64::MAX },
             })
         });
         each.filter(|it| it.in_queue > 0 || it.in_flight > 0)

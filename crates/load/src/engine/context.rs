@@ -65,10 +65,7 @@ impl Tally {
     /// were answered again.
     pub(crate) fn others_answered(&self, silence: &Silence) -> bool {
         let Silence { from, until, .. } = *silence;
-        let (since, back) = match until.since(self.heard) >= SHORTEST {
-            true => (self.heard, until),
-            false => self.quiet,
-        };
+        let (since, back) = if until.since(self.heard) >= SHORTEST { (self.heard, until) } else { self.quiet };
         let quiet = back.min(until).since(since.max(from));
         Nanos(quiet.0 * 2) < until.since(from)
     }

@@ -348,10 +348,7 @@ impl Producer {
             }
             self.send_due::<true>(due, now, sender, interval);
         }
-        match self.spec.limit == Some(self.sequence) {
-            true => SendState::Idle,
-            false => SendState::Full,
-        }
+        if self.spec.limit == Some(self.sequence) { SendState::Idle } else { SendState::Full }
     }
 
     /// An answer has come, or never will: the next message waits from now on.

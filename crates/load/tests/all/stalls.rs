@@ -106,10 +106,7 @@ impl Stop {
             (!near(silence.from, begin, before), "it begins when it began"),
             (!near(silence.until, end, slack), "it ends when it ended"),
             (
-                match is_own {
-                    true => lag.0 < self.length.0 * 97 / 100,
-                    false => lag > Nanos::from_millis(1),
-                },
+                if is_own { lag.0 < self.length.0 * 97 / 100 } else { lag > Nanos::from_millis(1) },
                 "how late the loop was is told",
             ),
             ((delayed - due).abs() > 12.0, "what it delayed is what was due meanwhile"),

@@ -433,10 +433,7 @@ impl Receiver for LinkHandle<'_> {
     }
 
     fn refuse(&mut self, tag: u64, multiple: bool, requeue: bool) {
-        let state = match requeue {
-            true => DeliveryState::Released,
-            false => DeliveryState::Rejected(Rejected::default()),
-        };
+        let state = if requeue { DeliveryState::Released } else { DeliveryState::Rejected(Rejected::default()) };
         self.settle(tag, multiple, state);
     }
 

@@ -186,10 +186,7 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
 
     /// Ends a start that is called off.
     pub(crate) fn check_stop(&self) -> Result<(), Interruption> {
-        match self.phases.is_called_off() {
-            true => Err(Interruption::Stopped),
-            false => Ok(()),
-        }
+        if self.phases.is_called_off() { Err(Interruption::Stopped) } else { Ok(()) }
     }
 
     fn poll_until_done(&mut self, due_times: &mut Option<DueTimes>) -> Result<(), Error> {

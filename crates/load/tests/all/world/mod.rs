@@ -156,10 +156,7 @@ impl Ready {
             }
             if !link.is_over {
                 let host = &mut self.hosts[link.host];
-                let ready = match link.host_has_room(buffer) {
-                    true => Time(0),
-                    false => hosts[link.host].link_ready_at(at, link),
-                };
+                let ready = if link.host_has_room(buffer) { Time(0) } else { hosts[link.host].link_ready_at(at, link) };
                 *host = ready.min(*host);
             }
         }
