@@ -38,7 +38,6 @@ pub(crate) enum StopRequest {
 /// How far the return of a broker has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watch {
-    /// Nobody watches.
     Off,
     /// For the first confirm.
     Confirm,
@@ -64,12 +63,12 @@ impl Control {
 
     /// Orderly end: nothing more is sent, what is in flight is drained, queues are handled as planned.
     pub fn stop(&self) {
-        self.request.fetch_max(1, Ordering::Release);
+        self.request.fetch_max(StopRequest::Stop as u8, Ordering::Release);
     }
 
     /// End at once: no drain, connections are dropped. Queues that were to be deleted stay.
     pub fn abort(&self) {
-        self.request.fetch_max(2, Ordering::Release);
+        self.request.fetch_max(StopRequest::Abort as u8, Ordering::Release);
     }
 
     /// Whether an end was requested.
@@ -88,7 +87,7 @@ impl Control {
     /// part of a cluster is taken away, and the rest may go on.
     pub fn watch_confirm_since(&self, since: Time) {
         self.watched_since.store(since.0, Ordering::Relaxed);
-        self.watch.store(1, Ordering::Relaxed);
+        self.watch.store(Watch::Confirm as u8, Ordering::Relaxed);
     }
 
     /// From now on clients stay connected when everything has been drained, until [`Self::release`], or for
@@ -111,9 +110,8 @@ impl Control {
         if !self.is_stopping() {
             return None;
         }
-        let (order, failed) = (Ordering::Relaxed, Ordering::Relaxed);
         // An earlier look counts.
-        let noticed = self.stopped_at.compare_exchange(0, now.0, order, failed);
+        let noticed = self.stopped_at.compare_exchange(0, now.0, Ordering::Relaxed, Ordering::Relaxed);
         let at = Time(noticed.err().unwrap_or(now.0));
         Some(now.since(at.max(since)))
     }
@@ -165,13 +163,7 @@ impl Control {
 
     /// Goes from one state to the next; `false` where somebody else did, or it is another.
     pub(crate) fn watch_on(&self, from: Watch, to: Watch) -> bool {
-        let number = |watch| match watch {
-            Watch::Off => 0,
-            Watch::Confirm => 1,
-            Watch::Backlog => 2,
-        };
-        let (order, failed) = (Ordering::Relaxed, Ordering::Relaxed);
-        self.watch.compare_exchange(number(from), number(to), order, failed).is_ok()
+        self.watch.compare_exchange(from as u8, to as u8, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }
 
@@ -179,7 +171,6 @@ impl Control {
 #[derive(Debug)]
 pub(crate) enum Interruption {
     Failed(Error),
-    /// [`Control`] requested the end.
     Stopped,
 }
 
@@ -196,7 +187,7 @@ impl Interruption {
     pub(crate) fn in_group(self, position: usize) -> Self {
         match self {
             Self::Failed(error) => Self::Failed(error.in_group(position)),
-            Self::Stopped => Self::Stopped,
+            stopped => stopped,
         }
     }
 }

@@ -31,28 +31,16 @@ pub trait Environment: Clone + Send + 'static {
     /// CPU time and waits of the calling thread.
     fn thread_time(&self) -> ThreadTime;
 
-    /// A poll that hands over at most so many events at once.
-    ///
-    /// # Errors
-    /// The system has none to give.
+    /// A poll that hands over at most so many events at once, where the system has one to give.
     fn poll(&self, events: usize) -> io::Result<Self::Poll>;
 
-    /// Runs an event loop to its end.
-    ///
-    /// # Errors
-    /// The system has no thread to give.
+    /// Runs an event loop to its end, where the system has a thread to give.
     fn run_loop(&self, name: String, event_loop: impl EventLoop) -> io::Result<Self::Task>;
 
-    /// Does something that may wait for a broker, beside the coordinator.
-    ///
-    /// # Errors
-    /// The system has no thread to give.
+    /// Does something that may wait for a broker, beside the coordinator, where the system has a thread to give.
     fn run_beside(&self, name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<Self::Task>;
 
-    /// Takes one value, if one comes in time.
-    ///
-    /// # Errors
-    /// None came, or none will come.
+    /// Takes one value, if one comes in time; an error tells whether one may come later.
     fn receive<T>(&self, from: &Receiver<T>, timeout: Duration) -> Result<T, RecvTimeoutError>;
 }
 
@@ -137,37 +125,32 @@ pub struct ThreadTime {
     pub run_queue_wait: Option<Nanos>,
 }
 
-/// Time of a thread so far, or in a span of time.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Spent {
-    pub(crate) cpu: Nanos,
-    /// With nothing to do.
-    pub(crate) idle: Nanos,
-    /// Ready to run, and without a core.
-    pub(crate) run_queue_wait: Option<Nanos>,
-    at: Time,
-    /// In all.
-    pub(crate) time: Nanos,
-}
-
-impl Spent {
-    pub(crate) const fn now(used: ThreadTime, idle: Nanos, now: Time) -> Self {
-        Self { cpu: used.cpu, idle, run_queue_wait: used.run_queue_wait, at: now, time: Nanos::ZERO }
+impl ThreadUsage {
+    /// All that a thread has used until now, with the present instant as its measured time.
+    pub(crate) fn so_far(used: ThreadTime, idle: Nanos, now: Time) -> Self {
+        Self {
+            total: used.cpu,
+            measured: used.cpu,
+            measured_idle: idle,
+            measured_run_queue_wait: used.run_queue_wait,
+            measured_time: Nanos(now.0),
+            ..Self::default()
+        }
     }
 
-    pub(crate) fn since(&self, before: &Self) -> Self {
-        let run_queue_wait = self.run_queue_wait.zip(before.run_queue_wait);
+    /// What was used since `before`, of which both are [`ThreadUsage::so_far`].
+    pub(crate) fn since(self, before: &Self) -> Self {
+        let waited = self.measured_run_queue_wait.zip(before.measured_run_queue_wait);
         Self {
-            cpu: self.cpu.saturating_sub(before.cpu),
-            idle: self.idle.saturating_sub(before.idle),
-            run_queue_wait: run_queue_wait.map(|(now, then)| now.saturating_sub(then)),
-            at: self.at,
-            time: self.at.since(before.at),
+            measured: self.measured.saturating_sub(before.measured),
+            measured_idle: self.measured_idle.saturating_sub(before.measured_idle),
+            measured_run_queue_wait: waited.map(|(now, then)| now.saturating_sub(then)),
+            measured_time: self.measured_time.saturating_sub(before.measured_time),
+            ..self
         }
     }
 }
 
-/// CPU time of the calling thread.
 fn thread_cpu() -> Nanos {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
@@ -176,7 +159,7 @@ fn thread_cpu() -> Nanos {
 /// How long the calling thread has waited in a run queue: the second number of
 /// `/proc/thread-self/schedstat` (`Documentation/scheduler/sched-stats.rst`), where the kernel keeps
 /// it. Reads into the stack: event loops allocate nothing.
-pub(crate) fn run_queue_wait() -> Option<Nanos> {
+fn run_queue_wait() -> Option<Nanos> {
     let mut text = [0; 96];
     let mut file = std::fs::File::open("/proc/thread-self/schedstat").ok()?;
     let length = file.read(&mut text).ok()?;
@@ -185,22 +168,6 @@ pub(crate) fn run_queue_wait() -> Option<Nanos> {
     let (cpu, waited) = (numbers.next()?, numbers.next()?);
     // A kernel without these statistics writes zeros.
     (cpu != "0").then(|| waited.parse().ok().map(Nanos))?
-}
-
-/// This thread's time beyond that at `before`.
-pub(crate) fn spent(idle: Nanos, before: ThreadUsage) -> ThreadUsage {
-    let starved = run_queue_wait();
-    let waited = |now: Nanos| now.saturating_sub(before.measured_run_queue_wait.unwrap_or_default());
-    ThreadUsage {
-        total: thread_cpu(),
-        measured: thread_cpu().saturating_sub(before.measured),
-        measured_idle: idle.saturating_sub(before.measured_idle),
-        measured_run_queue_wait: starved.map(waited),
-        measured_time: Clock.now().since(Time(before.measured_time.0)),
-        connections: 0,
-        lost_connections: 0,
-        down_connections: 0,
-    }
 }
 
 /// Files that are open beside the connections: event loops, the profiler's rings, the archive.

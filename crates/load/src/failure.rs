@@ -37,7 +37,6 @@ impl Stage {
         }
     }
 
-    /// A step took longer than anybody waits.
     pub(crate) fn timed_out(&self, endpoint: &Endpoint, timeout: Nanos) -> Error {
         let detail = format!("could not {} within {timeout}", self.action());
         Error::TimedOut { endpoint: endpoint.to_string(), detail }
@@ -49,12 +48,10 @@ pub(crate) fn of_confirm(endpoint: &Endpoint, waited: Nanos) -> Error {
     Error::TimedOut { endpoint: endpoint.to_string(), detail: format!("a message has not been confirmed for {waited}") }
 }
 
-/// The connection could not be secured.
 pub(crate) fn of_tls(endpoint: &Endpoint, error: &TlsError) -> Error {
     Error::Tls { endpoint: endpoint.to_string(), detail: error.to_string(), help: error.help().into() }
 }
 
-/// No connection came about.
 pub(crate) fn of_connect(endpoint: &Endpoint, error: &std::io::Error) -> Error {
     let help = match error.kind() {
         std::io::ErrorKind::ConnectionRefused => "nothing listens there: start the broker, or check host and port",

@@ -147,7 +147,7 @@ pub enum RunEvent {
 }
 
 /// How a load went.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// `t_0` of every schedule.
     pub start: Time,
@@ -197,21 +197,7 @@ impl Outcome {
 
     /// That of a load which started then, and of which nothing more is known.
     pub fn started(start: Time) -> Self {
-        Self {
-            start,
-            phases: Vec::new(),
-            totals: Counters::default(),
-            measured: Counters::default(),
-            unconfirmed: 0,
-            censored: None,
-            interrupted: false,
-            drain_cut: false,
-            error: None,
-            ledger: None,
-            threads: Vec::new(),
-            spun: false,
-            tallies: BTreeMap::new(),
-        }
+        Self { start, ..Self::default() }
     }
 }
 

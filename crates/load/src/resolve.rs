@@ -68,22 +68,6 @@ impl Addresses {
         }))
     }
 
-    /// One that is known.
-    #[cfg(test)]
-    pub(crate) fn known(address: SocketAddr) -> Arc<Self> {
-        Arc::new(Self {
-            host: address.ip().to_string(),
-            port: address.port(),
-            resolver: Resolver::default(),
-            state: Mutex::new(State {
-                known: vec![address],
-                prefers_ipv6: address.is_ipv6(),
-                asked: None,
-                last: Time(0),
-            }),
-        })
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -118,7 +102,7 @@ impl Addresses {
         self.refresh_after(APART, now);
     }
 
-    /// Asks again, where that was this long ago.
+    /// Asks again, where the last time was this long ago.
     pub(crate) fn refresh_after(self: &Arc<Self>, age: Nanos, now: Time) {
         // An address is its own answer.
         if self.host.parse::<IpAddr>().is_ok() {
@@ -216,7 +200,6 @@ fn wait_for<E: Environment>(
 pub(crate) struct Node {
     pub(crate) endpoint: Endpoint,
     pub(crate) addresses: Arc<Addresses>,
-    /// The TLS configuration, where it is secured.
     pub(crate) tls: Option<Arc<Connector>>,
     /// The most clients that may share a connection to it.
     pub(crate) most_clients: usize,

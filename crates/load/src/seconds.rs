@@ -128,7 +128,6 @@ mod tests {
     #[test]
     fn a_slice_that_grew_over_a_second_ends_it() {
         let told = tell(&[(Phase::Measure, &[800, 400, 700, 100, 2_500])]);
-        let lengths = told.seconds.iter().map(|(length, ..)| *length);
-        assert_eq!(lengths.collect::<Vec<_>>(), [1_200, 800, 2_500]);
+        assert_eq!(told.seconds.iter().map(|(length, ..)| *length).collect::<Vec<_>>(), [1_200, 800, 2_500]);
     }
 }

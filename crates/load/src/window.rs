@@ -36,7 +36,6 @@ pub(crate) struct Window {
     ring: Vec<Entry>,
     /// Tag of the oldest message in the ring; tags below are answered.
     first: u64,
-    /// Tag of the next message.
     next: u64,
     /// The highest tag that is answered.
     answered: u64,
@@ -44,7 +43,6 @@ pub(crate) struct Window {
     oldest_answered: u64,
     /// Messages unanswered.
     open: u64,
-    /// Messages that may be unanswered.
     limit: u64,
     /// Messages that the ring may span.
     span_limit: u64,
@@ -76,7 +74,6 @@ impl Window {
         std::mem::take(&mut self.open)
     }
 
-    /// Messages that are not answered.
     pub(crate) const fn open(&self) -> u64 {
         self.open
     }

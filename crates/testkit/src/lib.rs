@@ -57,9 +57,6 @@ macro_rules! needs_rabbitmq {
 /// How many random scenes a property test plays, and the first one's seed. Without anything said it plays `usual` of
 /// them; `make prove` asks for six times as many with `BELLOWS_SEEDS=6x`. To repeat one: `BELLOWS_FIRST_SEED=N
 /// BELLOWS_SEEDS=1`.
-///
-/// # Panics
-/// Where one of these variables is no number.
 pub fn seeds(usual: u64) -> std::ops::Range<u64> {
     let said = |name: &str| std::env::var(name).ok();
     let first = said("BELLOWS_FIRST_SEED").map_or(0, |text| number("BELLOWS_FIRST_SEED", &text));
@@ -76,9 +73,6 @@ fn number(name: &str, text: &str) -> u64 {
 
 /// The seeds of [`seeds`], and those of scenes that failed once, which are played every time; not where
 /// one scene is repeated.
-///
-/// # Panics
-/// As [`seeds`].
 pub fn seeds_and(usual: u64, failed_once: &[u64]) -> Vec<u64> {
     let seeds = seeds(usual);
     let is_one = seeds.end - seeds.start == 1;

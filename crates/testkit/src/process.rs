@@ -12,9 +12,6 @@ pub struct ChildGuard(pub Child);
 
 impl ChildGuard {
     /// One that does nothing.
-    ///
-    /// # Panics
-    /// Where `sleep` does not start.
     pub fn idle() -> Self {
         let child = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn();
         Self(child.expect("sleep starts"))

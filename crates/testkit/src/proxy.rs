@@ -113,10 +113,8 @@ impl Proxy {
 
     /// Connections on which the server has sent nothing for at least this long, once or more.
     pub fn silent(&self, least: Duration) -> usize {
-        let silences = self.state.silences.lock();
-        let silences = silences.unwrap_or_else(PoisonError::into_inner);
-        let times = silences.iter().map(|it| it.load(Ordering::Relaxed));
-        times.filter(|ms| u128::from(*ms) >= least.as_millis()).count()
+        let silences = self.state.silences.lock().unwrap_or_else(PoisonError::into_inner);
+        silences.iter().map(|it| it.load(Ordering::Relaxed)).filter(|ms| u128::from(*ms) >= least.as_millis()).count()
     }
 
     fn pairs(&self) -> std::sync::MutexGuard<'_, Vec<Pair>> {

@@ -18,9 +18,6 @@ impl Random {
     }
 
     /// A number from 0 to `bound - 1`.
-    ///
-    /// # Panics
-    /// Where `bound` is 0.
     pub const fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -34,9 +31,6 @@ impl Random {
     }
 
     /// One of several values.
-    ///
-    /// # Panics
-    /// Where there is none.
     pub fn of<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len() as u64) as usize]
     }
@@ -51,9 +45,6 @@ pub struct Played {
 }
 
 /// Plays the scene of every seed, so many at the same time; `problem` plays one and tells what is wrong with it.
-///
-/// # Panics
-/// Where `problem` does.
 pub fn play(seeds: &[u64], at_once: usize, problem: impl Fn(u64) -> Option<String> + Sync) -> Played {
     let next = AtomicUsize::new(0);
     let work = || {
@@ -74,9 +65,6 @@ pub fn play(seeds: &[u64], at_once: usize, problem: impl Fn(u64) -> Option<Strin
 
 impl Played {
     /// Fails where something was wrong; `test` is what repeats it: `--test all MODULE::[NAME]`.
-    ///
-    /// # Panics
-    /// With the first problem.
     pub fn assert_right(&self, test: &str) {
         let failed: Vec<u64> = self.problems.iter().map(|(seed, _)| *seed).collect();
         if let Some((seed, why)) = self.problems.first() {

@@ -12,6 +12,7 @@ use super::recipients::{self, Recipient};
 use super::routes::Routes;
 use super::spec::{ClientSpec, Cluster, ParticipantKind, ParticipantSpec};
 use super::unique_properties::{RoutingKeyGenerator, UniqueProperties};
+use crate::protocol::amqp091::queue_of;
 use crate::protocol::{BodyLengths, Connection, ConnectionSpec, Outgoing};
 use crate::resolve::Nodes;
 use crate::{Allocation, ArrivalProcess, Destination, DestinationKind, Error, Group, Plan};
@@ -64,7 +65,7 @@ pub(crate) fn assign<C: Connection>(
         assign_clusters(clusters, at, &mut clients[before..]);
         first_id += group.producer_count() as u32;
     }
-    let mut routes = Routes::<C::Routing>::new(&clients, &plan.groups);
+    let mut routes = Routes::new(&clients, &plan.groups);
     routes.expect_deliveries(&mut clients);
     let counting = |participant: &&ParticipantSpec| match &participant.kind {
         ParticipantKind::Producer(producer) => producer.ends(),
@@ -92,8 +93,7 @@ pub(crate) fn assign<C: Connection>(
 /// Tells a group's clients which of the brokers is theirs.
 fn assign_clusters<S>(clusters: &[Cluster], group: usize, clients: &mut [ClientSpec<S>]) {
     let own = clusters.get(group);
-    let is_own = |cluster: &Cluster| own.is_some_and(|own| own.is(cluster));
-    let cluster = clusters.iter().position(is_own);
+    let cluster = clusters.iter().position(|cluster: &Cluster| own.is_some_and(|own| own.is(cluster)));
     for client in clients {
         (client.group, client.cluster) = (group, cluster.unwrap_or(group));
     }
@@ -190,7 +190,7 @@ fn consumers<C: Connection>(
             kind,
             destination: destination.clone(),
             share: share_of(group, n),
-            queue: C::queue_of(group, n),
+            queue: queue_of(group, n),
         };
         participants.push((channel, participant));
     }
@@ -303,7 +303,9 @@ fn producers<C: Connection>(
         let keys = wanted.random_keys.map(|keys| RoutingKeyGenerator::new(keys, id));
         let unique_properties = UniqueProperties::new(wanted, plan.run_id, id, wall_offset);
         let mut properties = wanted.properties.clone();
-        UniqueProperties::make_room(unique_properties.as_ref(), &mut properties);
+        if let Some(unique) = &unique_properties {
+            unique.make_room(&mut properties);
+        }
         let outgoing = Outgoing { routing_key: keys.as_ref().map(|keys| keys.first()), properties, bodies };
         let channel = C::producer(group, destination, outgoing)?;
         let kind = ParticipantKind::Producer(ProducerSpec {

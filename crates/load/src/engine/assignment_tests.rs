@@ -1,7 +1,7 @@
 use super::*;
 use crate::protocol::amqp091::{AmqpConnection, ChannelSpec};
 use crate::resolve::{Addresses, Node};
-use crate::{Destination, Endpoint, Producers, QueueType};
+use crate::{Control, Destination, Endpoint, Producers, QueueType, System};
 
 fn plan(threads: usize, destinations: usize, producers: usize, consumers: usize) -> Plan {
     let destinations = (0..destinations).map(|n| Destination::queue(format!("q{n}"))).collect();
@@ -28,11 +28,12 @@ fn assigned_to(plan: &Plan, ports: impl Iterator<Item = u16>) -> Assignment<Chan
 /// With brokers that all call their cluster this.
 fn assigned_to_named(plan: &Plan, ports: impl Iterator<Item = u16>, name: &str) -> Assignment<ChannelSpec> {
     let node = |port: u16, group: &Group| -> Nodes {
-        let nodes = std::iter::once(&group.endpoint).chain(&group.further);
-        let nodes = nodes.map(|endpoint| Node {
+        let at = Endpoint::new("127.0.0.1", port);
+        let addresses = Addresses::of(&System, &at, Nanos::SECOND, &Control::new()).unwrap();
+        let nodes = std::iter::once(&group.endpoint).chain(&group.further).map(|endpoint| Node {
             most_clients: 2_047,
             endpoint: endpoint.clone(),
-            addresses: Addresses::known(([127, 0, 0, 1], port).into()),
+            addresses: Arc::clone(&addresses),
             tls: None,
         });
         nodes.collect()
@@ -44,6 +45,19 @@ fn assigned_to_named(plan: &Plan, ports: impl Iterator<Item = u16>, name: &str) 
     };
     let clusters: Vec<Cluster> = nodes.iter().map(cluster).collect();
     assign::<AmqpConnection>(plan, &nodes, &clusters, 0).unwrap()
+}
+
+pub(in crate::engine) fn producers_of<S>(assignment: &Assignment<S>) -> impl Iterator<Item = &ProducerSpec> {
+    let participants = assignment.threads.iter().flatten().flat_map(|client| &client.participants);
+    participants.filter_map(|participant| match &participant.kind {
+        ParticipantKind::Producer(producer) => Some(producer),
+        ParticipantKind::Consumer(_) => None,
+    })
+}
+
+/// By producer: deliveries of each of its messages.
+fn expected_of(plan: &Plan) -> Vec<u64> {
+    producers_of(&assigned(plan)).map(|it| it.expected_deliveries).collect()
 }
 
 /// Two brokers that were set up alike may be one cluster or not: of queues they are asked, of topics nobody can be.
@@ -95,16 +109,7 @@ fn lanes_share_the_connections_that_are_asked_for() {
 #[test]
 fn producers_share_the_count_and_the_schedule() {
     let assignment = assigned(&plan(2, 3, 1, 0));
-    let mut shares: Vec<(u64, u64, Option<u64>)> = assignment
-        .threads
-        .iter()
-        .flatten()
-        .flat_map(|client| &client.participants)
-        .filter_map(|participant| match &participant.kind {
-            ParticipantKind::Producer(p) => Some((p.position, p.producers, p.limit)),
-            ParticipantKind::Consumer(_) => None,
-        })
-        .collect();
+    let mut shares: Vec<_> = producers_of(&assignment).map(|it| (it.position, it.producers, it.limit)).collect();
     shares.sort_unstable();
     assert_eq!(shares, [(0, 3, Some(4)), (1, 3, Some(3)), (2, 3, Some(3))]);
     assert_eq!((assignment.counting_producers, assignment.anybody_counts), (3, true));
@@ -113,35 +118,26 @@ fn producers_share_the_count_and_the_schedule() {
 #[test]
 fn a_message_reaches_one_consumer_of_a_queue_and_all_of_a_stream_or_topic() {
     let mut plan = plan(1, 1, 1, 3);
-    let count = |plan: &Plan| {
-        let assignment = assigned(plan);
-        let participants = assignment.threads.iter().flatten().flat_map(|c| &c.participants);
-        let counts = participants.filter_map(|participant| match &participant.kind {
-            ParticipantKind::Producer(producer) => Some(producer.expected_deliveries),
-            ParticipantKind::Consumer(_) => None,
-        });
-        counts.collect::<Vec<_>>()
-    };
-    assert_eq!(count(&plan), [1]);
+    assert_eq!(expected_of(&plan), [1]);
     plan.groups[0].destinations[0].amqp091.queue_type = QueueType::Stream;
-    assert_eq!(count(&plan), [3]);
+    assert_eq!(expected_of(&plan), [3]);
     plan.groups[0].destinations[0] = Destination::topic("q0");
-    assert_eq!(count(&plan), [3]);
+    assert_eq!(expected_of(&plan), [3]);
     // The same name at another broker is another topic.
     let mut other = plan.groups[0].clone();
     other.consumers.per_destination = 1;
     plan.groups.push(other);
-    assert_eq!(count(&plan), [3, 1]);
+    assert_eq!(expected_of(&plan), [3, 1]);
     plan.groups.truncate(1);
     let mut subscription = crate::Subscription { name: "me".into(), durable: true, shared: 0 };
     plan.groups[0].consumers.subscription = Some(subscription.clone());
-    assert_eq!(count(&plan), [3], "each its own");
+    assert_eq!(expected_of(&plan), [3], "each its own");
     subscription.shared = 2;
     plan.groups[0].consumers.subscription = Some(subscription);
-    assert_eq!(count(&plan), [2], "three consumers share each of two");
+    assert_eq!(expected_of(&plan), [2], "three consumers share each of two");
     assert_eq!(plan.groups[0].consumer_count(), 6);
     plan.groups[0].consumers.per_destination = 0;
-    assert_eq!(count(&plan), [0]);
+    assert_eq!(expected_of(&plan), [0]);
 }
 
 #[test]
@@ -150,8 +146,7 @@ fn connections_are_dealt_out_to_the_nodes() {
     plan.groups[0].further = vec![Endpoint::new("i", 2), Endpoint::new("j", 3)];
     let hosts = |plan: &Plan| -> Vec<String> {
         let assignment = assigned(plan);
-        let hosts = assignment.threads[0].iter().map(|c| c.connection.endpoint.host.clone());
-        hosts.collect()
+        assignment.threads[0].iter().map(|c| c.connection.endpoint.host.clone()).collect()
     };
     assert_eq!(hosts(&plan).concat(), "hijhijhij");
     plan.groups[0].allocation = Allocation::Random;
@@ -166,24 +161,15 @@ fn a_message_reaches_every_queue_that_is_bound_by_its_key() {
     for destination in &mut plan.groups[0].destinations {
         destination.amqp091.exchange = Some(crate::Exchange::new("x", "direct"));
     }
-    let counts = |plan: &Plan| -> Vec<u64> {
-        let assignment = assigned(plan);
-        let participants = assignment.threads.iter().flatten().flat_map(|c| &c.participants);
-        let counts = participants.filter_map(|participant| match &participant.kind {
-            ParticipantKind::Producer(producer) => Some(producer.expected_deliveries),
-            ParticipantKind::Consumer(_) => None,
-        });
-        counts.collect()
-    };
-    assert_eq!(counts(&plan), [1, 1, 1], "each its own key");
+    assert_eq!(expected_of(&plan), [1, 1, 1], "each its own key");
     for destination in &mut plan.groups[0].destinations[..2] {
         destination.amqp091.routing_key = Some("k".into());
     }
-    assert_eq!(counts(&plan), [2, 2, 1]);
+    assert_eq!(expected_of(&plan), [2, 2, 1]);
     for destination in &mut plan.groups[0].destinations {
         destination.amqp091.exchange = Some(crate::Exchange::new("x", "fanout"));
     }
-    assert_eq!(counts(&plan), [3, 3, 3]);
+    assert_eq!(expected_of(&plan), [3, 3, 3]);
 }
 
 /// The consumers' newest messages of each producer would take 72 MB here, and 800 MB for 10,000 of each.

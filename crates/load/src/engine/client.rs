@@ -68,7 +68,6 @@ pub(crate) struct Client<C, E: Environment> {
     dialing: Dialing,
     /// Bytes that its buffers may take before they are needed.
     room: usize,
-    /// See [`UNREAD_ABOVE`].
     unread_above: usize,
     /// Delivery that came before the load began.
     early: Option<EarlyDelivery>,
@@ -94,7 +93,6 @@ struct Dialing {
     node: usize,
     /// Counts its connections, so that each begins with another address.
     dials: usize,
-    /// The address that it connects from, where that matters.
     source: Option<IpAddr>,
     reconnect: Option<Reconnect>,
     timeout: Nanos,
@@ -114,12 +112,10 @@ struct Waits {
     due: Option<Time>,
     /// When the broker last answered or delivered a message.
     heard: Time,
-    /// When its connection was last re-established.
     resumed: Option<Time>,
 }
 
 impl<C: Connection, E: Environment> Client<C, E> {
-    /// Starts to connect.
     pub(crate) fn connect(
         spec: ClientSpec<C::ClientSpec>,
         poll: &E::Poll,
@@ -165,13 +161,11 @@ impl<C: Connection, E: Environment> Client<C, E> {
         })
     }
 
-    /// Takes what the poll says of the socket.
     #[inline]
     pub(crate) fn notice(&mut self, readiness: Readiness) {
         self.driver.notice(readiness);
     }
 
-    /// The common start has come.
     pub(crate) fn start(&mut self, start: Time) {
         self.has_begun = true;
         if self.state == ConnectionState::Ready {
@@ -193,13 +187,12 @@ impl<C: Connection, E: Environment> Client<C, E> {
         }
     }
 
-    /// Begins the way out.
     pub(crate) fn leave(&mut self, now: Time) -> Result<(), Error> {
         match self.state {
             ConnectionState::Running | ConnectionState::Ready => {
                 for (at, work) in self.participants.iter_mut().enumerate() {
                     if let Participant::Consumer(consumer) = work {
-                        consumer.flush(&mut self.driver.connection.receiver(at))?;
+                        consumer.flush(&mut self.driver.connection.handle(at))?;
                     }
                 }
                 self.state = ConnectionState::Leaving;
@@ -319,7 +312,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
         for (at, work) in self.participants.iter().enumerate() {
             let (writes, reads) = match work {
                 Participant::Producer(producer) => {
-                    let sender = self.driver.connection.sender(at);
+                    let sender = self.driver.connection.handle(at);
                     batch = batch.max(BATCH_BYTES + sender.message_wire_len().1);
                     (producer.output_room(&sender), ANSWER_ROOM)
                 }
@@ -333,7 +326,6 @@ impl<C: Connection, E: Environment> Client<C, E> {
         self.driver.reserve(input.min(self.room));
     }
 
-    /// Writes as much as the socket takes.
     fn flush(&mut self) -> Result<(), Error> {
         let reads = self.is_listening();
         self.driver.flush(reads)
@@ -363,7 +355,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
             for (at, work) in self.participants.iter_mut().enumerate() {
                 match work {
                     Participant::Consumer(consumer) if consumer.gathers_acks() => {
-                        consumer.flush_if_idle(now, &mut self.driver.connection.receiver(at))?;
+                        consumer.flush_if_idle(now, &mut self.driver.connection.handle(at))?;
                     }
                     Participant::Consumer(_) => {}
                     Participant::Producer(producer) => {
@@ -371,7 +363,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
                             return Err(failure::of_confirm(self.driver.connection.endpoint(), waited));
                         }
                         if phase == Phase::Drain {
-                            producer.commit(&mut self.driver.connection.sender(at))?;
+                            producer.commit(&mut self.driver.connection.handle(at))?;
                         }
                     }
                 }
@@ -415,8 +407,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
     /// Deliveries that its consumers may still get, where there are any.
     pub(crate) fn undelivered(&self, fence: u64) -> impl Iterator<Item = Undelivered> {
         let passed = self.has_passed(fence);
-        let all = self.participants.iter().enumerate();
-        let each = all.filter_map(move |(at, work)| {
+        let each = self.participants.iter().enumerate().filter_map(move |(at, work)| {
             let Participant::Consumer(consumer) = work else {
                 return None;
             };
@@ -424,10 +415,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
             Some(Undelivered {
                 recipient: consumer.spec.recipient,
                 in_queue: held.unwrap_or(0),
-                in_flight: match passed {
-                    true => consumer.in_flight(held.is_some()),
-                    false => u64::MAX,
-                },
+                in_flight: if passed { consumer.in_flight(held.is_some()) } else { u64::MAX },
             })
         });
         each.filter(|it| it.in_queue > 0 || it.in_flight > 0)
@@ -459,7 +447,6 @@ impl<C: Connection, E: Environment> Client<C, E> {
         self.consumers().flat_map(Consumer::owed)
     }
 
-    /// Messages without an answer.
     pub(crate) fn unanswered(&self) -> u64 {
         self.producers().map(Producer::unanswered).sum()
     }
@@ -479,7 +466,6 @@ impl<C: Connection, E: Environment> Client<C, E> {
             })
     }
 
-    /// Drops the connection.
     fn hang_up(&mut self) {
         self.state = ConnectionState::Broken;
         if let Some(early) = self.early.take() {
@@ -490,7 +476,6 @@ impl<C: Connection, E: Environment> Client<C, E> {
         self.driver.hang_up();
     }
 
-    /// Starts to connect on a new socket.
     fn dial_again(&mut self, now: Time, poll: &E::Poll) -> Result<(), Error> {
         self.state = ConnectionState::Connecting;
         let its = &mut self.dialing;
@@ -540,7 +525,6 @@ impl EarlyDelivery {
         }
     }
 
-    /// The delivery without its tag.
     fn delivery(&self) -> Received<'_> {
         Received { body: &self.body, properties: &self.properties, redelivered: self.redelivered }
     }

@@ -33,7 +33,6 @@ pub(crate) struct ConsumerSpec {
     pub(crate) service: ServiceTime,
     /// It begins this long after the load.
     pub(crate) delay: Nanos,
-    /// Bytes of body to expect.
     pub(crate) message_size: usize,
     /// Every delivery is answered by its own body, where it says where to.
     pub(crate) responds: bool,
@@ -41,13 +40,11 @@ pub(crate) struct ConsumerSpec {
     pub(crate) has_trace_header: bool,
     /// Deliveries that its group still waits for.
     pub(crate) budget: Option<Arc<AtomicU64>>,
-    /// This run's producers, where there are any.
     pub(crate) ours: Option<Ours>,
     /// Whether messages of other plans have an age that says something: see [`crate::Plan::measures_age`].
     pub(crate) measures_age: bool,
     /// Whether any of this run's producers sends to what it receives from.
     pub(crate) is_sent_to: bool,
-    /// Where the ledger keeps this consumer's deliveries.
     pub(crate) bitmaps: Option<BitmapSpec>,
     /// Position of its queue or topic among the run's recipients.
     pub(crate) recipient: u32,
@@ -55,7 +52,6 @@ pub(crate) struct ConsumerSpec {
     pub(crate) is_counted: bool,
     /// The most deliveries that may be unacknowledged; 0 for no limit.
     pub(crate) most_unacked: u64,
-    /// Messages that it must receive.
     pub(crate) owed: Owed,
 }
 
@@ -112,7 +108,6 @@ pub(crate) struct Consumer {
     came_at: Time,
     /// … and from when on none may have come for the last fence to tell.
     silent_from: Time,
-    /// Its connection was lost at least once.
     was_lost: bool,
 }
 
@@ -245,7 +240,6 @@ impl Consumer {
         if came || room == Some(0) || may_ask { u64::MAX } else { untaken }
     }
 
-    /// Whether it takes no more deliveries for now.
     pub(crate) fn is_full(&self) -> bool {
         self.service.as_ref().is_some_and(Service::is_full)
     }
@@ -445,7 +439,6 @@ impl Consumer {
         ledger.anomalies.count(if ours { Unreadable::Corrupt } else { Unreadable::Foreign });
     }
 
-    /// Records what is gathered.
     #[inline]
     pub(crate) fn end_of_batch(&mut self, now: Time, interval: &mut Slice, latency: &mut Nanos) {
         let Gathered { intended, sent, count } = std::mem::take(&mut self.gathered);
@@ -525,7 +518,6 @@ impl Consumer {
         receiver.commit()
     }
 
-    /// Acknowledges and commits all that is left.
     pub(crate) fn flush(&mut self, receiver: &mut impl Receiver) -> Result<(), Error> {
         if self.unacked > 0 {
             self.send_acks(receiver);
@@ -547,7 +539,6 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// Whether a body is what was sent.
     fn is_whole(&self, header: &Header, body: &[u8]) -> bool {
         // A trace header is always a full header, which alone has a run.
         let ours = header.run.and_then(|_| {
@@ -572,9 +563,7 @@ fn read_trace_header<C: Connection>(properties: &[u8], body: &[u8], now: Time) -
 struct Polling {
     /// Between an answer and the next question.
     interval: Nanos,
-    /// When to ask again.
     due: Time,
-    /// Asked, and not answered.
     is_asked: bool,
     /// A fence was put up on this connection: all that was sent by then is in the queue.
     is_fenced: bool,

@@ -8,10 +8,9 @@ use super::ledger::ThreadLedger;
 use super::series::Series;
 use super::shared::{Activity, ProgressTotals, Report, Shared};
 use super::silence::{SHORTEST, Silences};
-use crate::environment::Spent;
 use crate::protocol::Reply;
 use crate::report::Silence;
-use crate::{Environment, RunEvent};
+use crate::{Environment, RunEvent, ThreadUsage};
 
 /// State of a thread, lent to each of its clients.
 pub(crate) struct Context<'a, E: Environment> {
@@ -26,7 +25,6 @@ pub(crate) struct Context<'a, E: Environment> {
     pub(crate) cipher: &'a mut Vec<u8>,
     pub(crate) tally: &'a mut Tally,
     pub(crate) ledger: &'a mut Option<ThreadLedger>,
-    /// Answer to a request.
     pub(crate) reply: &'a mut Reply,
 }
 
@@ -42,7 +40,6 @@ pub(crate) struct Tally {
     quiet: (Time, Time),
     /// Of the last confirm or delivery.
     pub(crate) latency: Nanos,
-    /// The clock's last reading.
     pub(crate) last_now: Time,
     /// Clients without a connection at present, and all that ever lost theirs.
     pub(crate) broken: u64,
@@ -50,8 +47,8 @@ pub(crate) struct Tally {
     /// Time in which the event loop had nothing to do.
     pub(crate) idle: Nanos,
     /// How the loop stood when the measured phase began, and what it used in it.
-    measure_from: Spent,
-    pub(crate) measured: Spent,
+    measure_from: ThreadUsage,
+    pub(crate) measured: ThreadUsage,
     pub(crate) silences: Silences,
 }
 
@@ -68,10 +65,7 @@ impl Tally {
     /// were answered again.
     pub(crate) fn others_answered(&self, silence: &Silence) -> bool {
         let Silence { from, until, .. } = *silence;
-        let (since, back) = match until.since(self.heard) >= SHORTEST {
-            true => (self.heard, until),
-            false => self.quiet,
-        };
+        let (since, back) = if until.since(self.heard) >= SHORTEST { (self.heard, until) } else { self.quiet };
         let quiet = back.min(until).since(since.max(from));
         Nanos(quiet.0 * 2) < until.since(from)
     }
@@ -116,9 +110,8 @@ impl<E: Environment> Context<'_, E> {
     }
 
     #[cold]
-    fn spent(&self) -> Spent {
-        let used = self.environment.thread_time();
-        Spent::now(used, self.tally.idle, self.tally.last_now)
+    fn spent(&self) -> ThreadUsage {
+        ThreadUsage::so_far(self.environment.thread_time(), self.tally.idle, self.tally.last_now)
     }
 
     pub(super) fn tell(&self, report: Report) {

@@ -2,7 +2,7 @@
 
 mod drain;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -161,10 +161,7 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
                 let (ready, wanted) = (self.shared.clients_ready(), self.plan.connection_count() as u64);
                 self.sink.event(RunEvent::Connecting { ready, wanted });
             }
-            if let Some(error) = self.state.error.take() {
-                return Err(error);
-            }
-            if self.control.is_stopping() || self.together.ended().is_some() {
+            if self.is_called_off()? {
                 return Ok(Outcome::never_started_at(self.environment.now()));
             }
         }
@@ -179,6 +176,12 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
         let Self { merger, sink, .. } = self;
         merger.finish(|slice| sink.slice(slice));
         Ok(self.outcome(start, drain_at, end_at))
+    }
+
+    /// Whether somebody stops the load before it starts; fails where one of its loops has.
+    fn is_called_off(&mut self) -> Result<bool, Error> {
+        let is_stopped = self.control.is_stopping() || self.together.ended().is_some();
+        self.state.error.take().map_or(Ok(is_stopped), Err)
     }
 
     /// Waits until the event loops have closed their connections, for long only where nobody stops the load.
@@ -208,10 +211,7 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
                 break start.max(self.environment.now() + LEAD_TIME);
             }
             self.receive(POLL_INTERVAL)?;
-            if let Some(error) = self.state.error.take() {
-                return Err(error);
-            }
-            if self.control.is_stopping() || self.together.ended().is_some() {
+            if self.is_called_off()? {
                 return Ok(None);
             }
         };
@@ -340,7 +340,6 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
         if ended > self.state.finished { self.join() } else { Ok(()) }
     }
 
-    /// Waits for the loops to end.
     fn join(&mut self) -> Result<(), Error> {
         if self.state.finished < self.threads.len() {
             self.shared.abort();
@@ -375,7 +374,6 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
             .map(|(phase, start, end)| PhaseTimes { phase, start, end })
             .collect();
         Outcome {
-            start,
             phases,
             totals: self.merger.totals(),
             measured: self.merger.measured(),
@@ -387,7 +385,7 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
             ledger: self.collector.as_ref().map(|collector| collector.summary(&self.recipients, &self.found)),
             threads: std::mem::take(&mut self.usage),
             spun: self.spin,
-            tallies: BTreeMap::new(),
+            ..Outcome::started(start)
         }
     }
 }
@@ -409,7 +407,6 @@ struct LedgerCollector {
     ledger: Ledger,
     give_back: Vec<SyncSender<LedgerBatch>>,
     sent: SentCounts,
-    /// Deliveries that recipients may still get.
     undelivered: HashMap<u32, Undelivered>,
 }
 
@@ -474,8 +471,7 @@ impl LedgerCollector {
     /// The sums at the end, with what each recipient's queue may hold.
     fn summary(&self, recipients: &[Recipient], found: &Found) -> LedgerSummary {
         let held = recipients.iter().enumerate().map(|(at, recipient)| {
-            let its = self.undelivered.get(&(at as u32));
-            let its = its.copied().unwrap_or_default();
+            let its = self.undelivered.get(&(at as u32)).copied().unwrap_or_default();
             let held = found.held(at, recipient).unwrap_or(u64::MAX);
             let most = held.max(its.in_queue).saturating_add(its.in_flight);
             (recipient.bitmaps.clone(), most)

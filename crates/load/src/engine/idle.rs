@@ -20,16 +20,12 @@ pub(crate) fn may_spin(plan: &Plan, threads: usize) -> bool {
         }
 }
 
-/// How long a loop that sends unthrottled may sleep between two polls of its sockets.
-///
-/// Unthrottled, a broker confirms in small pieces, and waking for each costs more than handling it.
-/// Sleeping lets pieces gather. It must not show in what is measured: the pause is at most a 64th
-/// of the latency that is being seen, and so short that the clients use up at most a 32nd of what
-/// they may have in flight. At a target rate no loop does so.
+/// How long a loop that sends unthrottled may sleep between two polls, so that the small pieces gather in which brokers
+/// confirm. It must not show in what is measured: the pause is at most a 64th of the latency that is being seen, and
+/// so short that the clients use up at most a 32nd of what they may have in flight.
 #[derive(Debug)]
 pub(crate) struct IdleBackoff {
     allowed: bool,
-    /// Messages that the clients together may have in flight.
     in_flight: u64,
     window_start: Time,
     window_handled: u64,

@@ -49,7 +49,6 @@ impl ThreadLedger {
         }
     }
 
-    /// How much a producer has sent.
     #[inline]
     fn sent(&self, producer: u32) -> u64 {
         self.sent.get(producer as usize).map_or(0, |sent| sent.load(Ordering::Acquire))
@@ -143,15 +142,11 @@ impl ProducerBitmaps {
 
     /// The bitmaps of which not all is owed, and from when on it is.
     pub(crate) fn owed(&self) -> impl Iterator<Item = (usize, u64)> {
-        let owed_from = self.owed_from.iter().enumerate();
-        owed_from.map(|(at, from)| (self.first + at, *from))
+        self.owed_from.iter().enumerate().map(|(at, from)| (self.first + at, *from))
     }
 
-    /// Takes a delivery down.
-    ///
-    /// # Errors
-    /// Where it is none that should come here: foreign with a producer that does not send here,
-    /// corrupt with a sequence number that its producer has not reached.
+    /// Takes a delivery down that should come here: it is foreign with a producer that does not send here, and corrupt
+    /// with a sequence number that its producer has not reached.
     #[inline(always)]
     pub(crate) fn take(
         &mut self,

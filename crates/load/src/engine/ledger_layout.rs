@@ -6,7 +6,6 @@ use super::consumer::BitmapSpec;
 use super::routes::{Key, Routes, key};
 use super::spec::{ClientSpec, ParticipantKind, ParticipantSpec};
 use crate::Plan;
-use crate::protocol::Routing;
 
 /// Bodies below the full header tell this many producers apart.
 const MOST_PRODUCERS: usize = 1 << 16;
@@ -29,11 +28,11 @@ pub(crate) struct LedgerLayout {
 
 /// Lays out the ledger of all clients, and tells them which are theirs. `None`: this run has no ledger;
 /// with a reason where somebody might wonder. `unknown`: why it is not known who gets which messages, where it is not.
-pub(crate) fn open<S, R: Routing>(
+pub(crate) fn open<S>(
     plan: &Plan,
     unknown: Option<String>,
     threads: &mut [Vec<ClientSpec<S>>],
-    routes: &mut Routes<R>,
+    routes: &mut Routes,
 ) -> Result<LedgerLayout, Option<String>> {
     let consumers_count =
         plan.groups.iter().any(|group| group.consumer_count() > 0 && group.consumers.message_count.is_some());
@@ -96,10 +95,10 @@ type Share = (Key, Option<String>);
 
 impl LedgerLayout {
     /// The names of a thread's bitmaps, in the order that its clients know them by.
-    fn open_thread<S, R: Routing>(
+    fn open_thread<S>(
         &mut self,
         clients: &mut [ClientSpec<S>],
-        routes: &mut Routes<R>,
+        routes: &mut Routes,
         shared: &mut HashMap<Share, usize>,
     ) -> Vec<u32> {
         let mut names = Vec::new();
@@ -110,7 +109,7 @@ impl LedgerLayout {
         });
         for (cluster, participant) in participants {
             let key = key(cluster, &participant.destination);
-            let gets_all = Routes::<R>::gets_all(participant);
+            let gets_all = Routes::gets_all(participant);
             match &mut participant.kind {
                 ParticipantKind::Producer(producer) => {
                     producer.bitmap = Some(names.len());

@@ -1,12 +1,8 @@
 //! Runs a plan: prepares the broker, assigns the clients to event loops, and cleans up.
 //!
-//! ```text
-//! run -> assignment (spec, routes, recipients, ledger_layout)
-//!     -> coordinator (drain)
-//!          -> worker (one event loop) -> client -> producer, consumer -> ledger
-//! ```
-//! What event loops and coordinator know of each other while a load runs is in `shared`; everything else
-//! travels as a `Report`.
+//! It goes from `assignment` (`spec`, `routes`, `recipients`, `ledger_layout`) to `coordinator` (`drain`), which has
+//! `worker`s (one event loop each) of `client`s of `producer`s and `consumer`s with their `ledger`. Event loops and
+//! coordinator know of each other in `shared` while a load runs; everything else travels as a `Report`.
 
 mod assignment;
 mod client;
@@ -35,6 +31,7 @@ use self::assignment::{Assignment, assign};
 use self::coordinator::Coordinator;
 use self::spec::Cluster;
 use crate::control::{FINISHING, Interruption};
+use crate::protocol::amqp091::permitted;
 use crate::protocol::{Admin, Connection, Made, connect_options, too_many_clients};
 use crate::resolve::{Node, Nodes};
 use crate::{
@@ -45,14 +42,11 @@ use crate::{
 const EMPTIED: &str = "the queues were emptied before the clients connected: in AMQP a subscription immediately \
                        delivers what its queue holds, so the queue must be empty before";
 
-/// See [`crate::validate`].
 pub(crate) fn validate<C: Connection>(plan: &Plan) -> Result<(), Error> {
     plan.validate()?;
-    let mut groups = plan.groups.iter().enumerate();
-    groups.try_for_each(|(i, group)| C::validate(group).map_err(|error| error.in_group(i)))
+    plan.groups.iter().enumerate().try_for_each(|(i, group)| C::validate(group).map_err(|error| error.in_group(i)))
 }
 
-/// See [`crate::run`].
 pub(crate) fn run<C: Connection, E: Environment>(
     environment: &E,
     plan: &Plan,
@@ -65,7 +59,7 @@ pub(crate) fn run<C: Connection, E: Environment>(
     let mut plan = Cow::Borrowed(plan);
     let assigned = loop {
         let assigned = set_up::<C, E>(environment, &plan, control, sink, &mut made);
-        match refused(&assigned).and_then(|error| C::permitted(&plan, error)) {
+        match refused(&assigned).and_then(|error| permitted(&plan, error)) {
             Some((other, event)) => {
                 sink.event(event);
                 plan = Cow::Owned(other);
@@ -168,13 +162,7 @@ fn prepare<C: Connection, E: Environment>(
             let tls = options.tls.clone();
             let mut admin = <C::Admin<'_, E>>::connect(environment, endpoint, options, plan.timeout, control)?;
             let server = admin.server().clone();
-            sink.event(RunEvent::Connected {
-                endpoint: endpoint.to_string(),
-                product: server.product,
-                version: server.version,
-                round_trip: server.round_trip,
-                answer: server.answer,
-            });
+            sink.event(server.connected(endpoint));
             if nodes.is_empty() {
                 admin.prepare(group, made).map_err(|it| it.in_group(at))?;
                 clusters.push(Cluster::new(endpoint, server.address, server.cluster));
@@ -232,7 +220,3 @@ fn clean_up<C: Connection, E: Environment>(
         sink.event(RunEvent::Note(format!("{first}{others} may be left behind: {why}")));
     }
 }
-
-#[cfg(test)]
-#[path = "second_protocol_tests.rs"]
-mod second_protocol_tests;

@@ -59,7 +59,6 @@ pub(crate) struct ProducerSpec {
     pub(crate) unique_properties: Option<UniqueProperties>,
     /// This producer's share of the group's message count.
     pub(crate) limit: Option<u64>,
-    /// Deliveries that each message should lead to.
     pub(crate) expected_deliveries: u64,
     /// The bitmap of its confirms in the event loop's ledger, where there is one.
     pub(crate) bitmap: Option<usize>,
@@ -88,7 +87,6 @@ enum NextSend {
 pub(crate) enum SendState {
     /// There is more to send as soon as the socket takes it.
     More,
-    /// The next message is due then.
     Until(Time),
     /// The in-flight budget is used up; with a think time, by the one message without an answer.
     Full,
@@ -109,7 +107,6 @@ pub(crate) struct Sent {
 
 pub(crate) struct Producer {
     pub(crate) spec: ProducerSpec,
-    /// When the load began.
     start: Time,
     /// `None` until the start.
     next_send: Option<NextSend>,
@@ -160,7 +157,6 @@ impl Producer {
         }
     }
 
-    /// Whether its messages are answered.
     pub(crate) const fn has_answers(&self) -> bool {
         self.window.is_some()
     }
@@ -352,10 +348,7 @@ impl Producer {
             }
             self.send_due::<true>(due, now, sender, interval);
         }
-        match self.spec.limit == Some(self.sequence) {
-            true => SendState::Idle,
-            false => SendState::Full,
-        }
+        if self.spec.limit == Some(self.sequence) { SendState::Idle } else { SendState::Full }
     }
 
     /// An answer has come, or never will: the next message waits from now on.
@@ -468,12 +461,10 @@ impl Producer {
         }
     }
 
-    /// Messages sent.
     pub(crate) const fn sent(&self) -> u64 {
         self.sequence
     }
 
-    /// Messages that may still be answered.
     pub(crate) fn in_flight(&self) -> u64 {
         self.window.as_ref().map_or(0, Window::open)
     }
@@ -599,8 +590,7 @@ impl Producer {
             return;
         };
         for intended in window.unanswered() {
-            let latencies = interval.due(intended);
-            latencies.record(Metric::ACK_RESPONSE, now.since(intended));
+            interval.due(intended).record(Metric::ACK_RESPONSE, now.since(intended));
         }
         self.abandoned += window.restart();
     }

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
 use measure::Nanos;
 
@@ -13,7 +13,7 @@ use super::ledger_layout::LedgerLayout;
 use super::spec::{ClientSpec, ParticipantKind, ParticipantSpec};
 use crate::control::Interruption;
 use crate::protocol::{Admin, Connection, connect_options};
-use crate::{Control, DestinationKind, Endpoint, Environment, Error, Group, Plan, Task};
+use crate::{Control, DestinationKind, Endpoint, Environment, Error, Group, Plan};
 
 /// A queue that consumers compete for, or what one subscriber has alone.
 #[derive(Debug, Default)]
@@ -24,9 +24,7 @@ pub(crate) struct Recipient {
     /// Where it has to be asked: wherever somebody consumes from it or publishes to it. Brokers that call
     /// themselves by one name may still be several.
     places: Vec<Place>,
-    /// Consumers that subscribe to it.
     subscribers: u32,
-    /// Its bitmaps in the ledger.
     pub(crate) bitmaps: Range<usize>,
     /// Deliveries that its group still waits for, where it counts them.
     budget: Option<Arc<AtomicU64>>,
@@ -36,7 +34,6 @@ pub(crate) struct Recipient {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     group: usize,
-    /// The consumers that subscribe there.
     subscribers: u32,
 }
 
@@ -92,8 +89,7 @@ pub(crate) fn find<S>(
 /// The place of each group.
 fn places(plan: &Plan) -> Vec<usize> {
     let place = |(at, group): (usize, &Group)| {
-        let mut all = plan.groups.iter();
-        all.position(|other| other.endpoint == group.endpoint).unwrap_or(at)
+        plan.groups.iter().position(|other| other.endpoint == group.endpoint).unwrap_or(at)
     };
     plan.groups.iter().enumerate().map(place).collect()
 }
@@ -103,11 +99,9 @@ fn producers<S>(threads: &[Vec<ClientSpec<S>>], places: &[usize]) -> HashMap<u32
     if places.iter().all(|place| *place == 0) {
         return HashMap::new();
     }
-    let clients = threads.iter().flatten();
-    let producers = clients.flat_map(|client| {
+    let producers = threads.iter().flatten().flat_map(|client| {
         let place = places.get(client.group).copied().unwrap_or(client.group);
-        let participants = client.participants.iter();
-        participants.filter_map(move |participant| match &participant.kind {
+        client.participants.iter().filter_map(move |participant| match &participant.kind {
             ParticipantKind::Producer(producer) => Some((producer.id, place)),
             ParticipantKind::Consumer(_) => None,
         })
@@ -136,8 +130,7 @@ fn bitmaps(
         return 0..0;
     };
     let names = ledger_layout.threads.get(thread);
-    let first = names.and_then(|names| names.get(bitmaps.first));
-    let first = first.map_or(0, |name| *name as usize);
+    let first = names.and_then(|names| names.get(bitmaps.first)).map_or(0, |name| *name as usize);
     let first = first.saturating_sub(ledger_layout.producers);
     first..first + bitmaps.producers.len()
 }
@@ -188,8 +181,7 @@ impl Found {
         }
         // What a stranger, or a connection of ours that the broker believes to be up, has taken and
         // not acknowledged comes back.
-        let all_ours = depths.iter().all(|depth| depth.consumers <= depth.subscribers);
-        all_ours.then(|| messages.sum())
+        depths.iter().all(|depth| depth.consumers <= depth.subscribers).then(|| messages.sum())
     }
 
     /// Whether no recipient that still wants something can get anything.
@@ -202,7 +194,6 @@ impl Found {
 }
 
 impl Recipient {
-    /// Notes subscribers at a place.
     fn add(&mut self, group: usize, subscribers: u32) {
         self.subscribers += subscribers;
         match self.places.iter_mut().find(|place| place.group == group) {
@@ -219,23 +210,20 @@ impl Recipient {
 }
 
 /// Asks queues how much they hold, beside the coordinator: a broker in trouble takes its time.
-pub(crate) struct Inquiry<T: Task> {
+pub(crate) struct Inquiry {
     control: Control,
-    is_over: Arc<AtomicBool>,
     answers: Receiver<(usize, Depth)>,
-    task: Option<T>,
 }
 
-impl<T: Task> Inquiry<T> {
+impl Inquiry {
     /// Begins to ask; no step of it takes longer than `timeout`.
-    pub(crate) fn begin<C: Connection, E: Environment<Task = T>>(
+    pub(crate) fn begin<C: Connection, E: Environment>(
         environment: &E,
         plan: &Plan,
         recipients: &[Recipient],
         timeout: Nanos,
     ) -> Result<Self, Error> {
         let (sender, answers) = channel();
-        let (control, is_over) = (Control::new(), Arc::new(AtomicBool::new(false)));
         let mut queues: Vec<(Place, usize, String)> = Vec::new();
         for (at, recipient) in recipients.iter().enumerate() {
             if let Some(name) = &recipient.queue {
@@ -245,8 +233,8 @@ impl<T: Task> Inquiry<T> {
         }
         let mut plan = plan.clone();
         plan.timeout = timeout.min(plan.timeout);
-        let (stop, over) = (control.clone(), Arc::clone(&is_over));
-        let asker = environment.clone();
+        let control = Control::new();
+        let (stop, asker) = (control.clone(), environment.clone());
         let ask_all = move || {
             for group in 0..plan.groups.len() {
                 let here = queues.iter().filter(|queue| queue.0.group == group);
@@ -254,38 +242,32 @@ impl<T: Task> Inquiry<T> {
                 // A broker that does not answer has said what there is to say.
                 let _ = ask::<C, E>(&asker, &plan, group, &here, &stop, &sender);
             }
-            over.store(true, Ordering::Release);
         };
-        let task =
-            environment.run_beside("ask queues", ask_all).map_err(|error| Error::machine("start a thread", error))?;
-        Ok(Self { control, is_over, answers, task: Some(task) })
+        environment.run_beside("ask queues", ask_all).map_err(|error| Error::machine("start a thread", error))?;
+        Ok(Self { control, answers })
     }
 
-    /// Whether all that will answer have done so.
-    pub(crate) fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Acquire)
-    }
-
-    /// Takes the answers so far.
-    pub(crate) fn take(&self, found: &mut Found) {
-        for (at, depth) in self.answers.try_iter() {
-            if let Some(depths) = found.depths.get_mut(at) {
-                depths.push(depth);
+    /// Takes the answers so far; whether all that will answer have done so.
+    pub(crate) fn take(&self, found: &mut Found) -> bool {
+        loop {
+            match self.answers.try_recv() {
+                Ok((at, depth)) => {
+                    if let Some(depths) = found.depths.get_mut(at) {
+                        depths.push(depth);
+                    }
+                }
+                Err(end) => return end == TryRecvError::Disconnected,
             }
         }
     }
 }
 
-impl<T: Task> Drop for Inquiry<T> {
+impl Drop for Inquiry {
     fn drop(&mut self) {
         self.control.abort();
-        if let Some(task) = self.task.take().filter(|_| self.is_over()) {
-            task.join();
-        }
     }
 }
 
-/// Asks a group's broker.
 fn ask<C: Connection, E: Environment>(
     environment: &E,
     plan: &Plan,

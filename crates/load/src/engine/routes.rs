@@ -4,7 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::spec::{ClientSpec, ParticipantKind, ParticipantSpec};
-use crate::protocol::{Named, Routing, RoutingAddress};
+use crate::protocol::Named;
+use crate::protocol::amqp091::{ExchangeKey, Topology};
 use crate::{Declare, Destination, DestinationKind, Group};
 
 /// Clients of one key share messages: [`ClientSpec::cluster`], whether it is a topic, and its name.
@@ -25,40 +26,37 @@ pub(super) struct Reach {
 
 /// All that producers publish to, and all that receivers are bound to.
 #[derive(Debug)]
-pub(super) struct Routes<R: Routing> {
-    routing: R,
+pub(super) struct Routes {
+    topology: Topology,
     /// Addresses, each with the producers that publish to it.
-    addresses: Vec<(R::Address, Vec<u32>)>,
-    positions: HashMap<R::Address, usize>,
+    addresses: Vec<(ExchangeKey, Vec<u32>)>,
+    positions: HashMap<ExchangeKey, usize>,
     /// Reach by bindings: thousands of consumers have equal ones.
-    known: HashMap<Vec<R::Address>, Reach>,
+    known: HashMap<Vec<ExchangeKey>, Reach>,
 }
 
-impl<R: Routing> Routes<R> {
+impl Routes {
     /// Of the clients of these groups.
     pub(super) fn new<S>(clients: &[ClientSpec<S>], groups: &[Group]) -> Self {
-        let participants = clients.iter().flat_map(|client| {
-            let participants = client.participants.iter();
-            participants.map(|participant| (client.cluster, participant))
-        });
+        let participants = clients
+            .iter()
+            .flat_map(|client| client.participants.iter().map(|participant| (client.cluster, participant)));
         let named = clients.iter().flat_map(|client| {
-            let group = groups.get(client.group);
-            let declares = group.is_some_and(|it| it.queues.declare != Declare::Never);
-            let participants = client.participants.iter();
-            participants.map(move |participant| Named {
+            let declares = groups.get(client.group).is_some_and(|it| it.queues.declare != Declare::Never);
+            client.participants.iter().map(move |participant| Named {
                 cluster: client.cluster,
                 destination: &participant.destination,
                 consumes: matches!(participant.kind, ParticipantKind::Consumer(_)),
                 declares,
             })
         });
-        let mut routes =
-            Self { routing: R::new(named), addresses: Vec::new(), positions: HashMap::new(), known: HashMap::new() };
+        let topology = Topology::new(named);
+        let mut routes = Self { topology, addresses: Vec::new(), positions: HashMap::new(), known: HashMap::new() };
         for (cluster, participant) in participants {
             if let ParticipantKind::Producer(producer) = &participant.kind {
                 let key = producer.keys.map(|keys| keys.first());
                 let destination = &participant.destination;
-                let address = routes.routing.published(cluster, destination, key);
+                let address = routes.topology.published(cluster, destination, key);
                 routes.add_producer(address, producer.id);
             }
         }
@@ -68,7 +66,7 @@ impl<R: Routing> Routes<R> {
         routes
     }
 
-    fn add_producer(&mut self, address: R::Address, id: u32) {
+    fn add_producer(&mut self, address: ExchangeKey, id: u32) {
         let next = self.addresses.len();
         let at = *self.positions.entry(address.clone()).or_insert(next);
         if at == next {
@@ -81,23 +79,22 @@ impl<R: Routing> Routes<R> {
 
     /// All producers there are.
     pub(super) fn producers(&self) -> usize {
-        let each = self.addresses.iter().map(|(_, producers)| producers.len());
-        each.sum()
+        self.addresses.iter().map(|(_, producers)| producers.len()).sum()
     }
 
     /// Why nobody knows how many deliveries a message leads to, where nobody does.
     pub(super) fn unknown(&self) -> Option<String> {
-        self.routing.unknown()
+        self.topology.unknown.clone()
     }
 
     /// Whether a consumer gets all messages of its destination, and not a share of them.
     pub(super) fn gets_all(participant: &ParticipantSpec) -> bool {
-        participant.share.is_none() && R::everyone_gets_all(&participant.destination)
+        participant.share.is_none() && Topology::everyone_gets_all(&participant.destination)
     }
 
     /// Reach of a consumer at this destination.
     pub(super) fn reach(&mut self, cluster: usize, destination: &Destination) -> Reach {
-        let bindings = self.routing.bindings(cluster, destination);
+        let bindings = self.topology.bindings(cluster, destination);
         if let Some(known) = self.known.get(&bindings) {
             return known.clone();
         }
@@ -113,14 +110,12 @@ impl<R: Routing> Routes<R> {
     }
 
     /// The positions of the addresses that a binding takes.
-    fn bound(&self, binding: &R::Address) -> Vec<usize> {
+    fn bound(&self, binding: &ExchangeKey) -> Vec<usize> {
         if !binding.is_pattern() {
             return self.positions.get(binding).copied().into_iter().collect();
         }
         let takes = binding.takes();
-        let addresses = self.addresses.iter().enumerate();
-        let taken = addresses.filter(|(_, (address, _))| takes(address));
-        taken.map(|(at, _)| at).collect()
+        self.addresses.iter().enumerate().filter(|(_, (address, _))| takes(address)).map(|(at, _)| at).collect()
     }
 
     /// Tells producers how many deliveries the plan's own consumers should make of one message, and consumers whether

@@ -1,7 +1,7 @@
 use wire::topic::TopicPatterns;
 
 use super::*;
-use crate::engine::assignment::tests::assigned_together;
+use crate::engine::assignment::tests::{assigned_together, producers_of};
 use crate::{AmqpDestination, Declare, Endpoint, Exchange, Group, Plan, RandomKeys};
 use plan::Random;
 
@@ -28,13 +28,7 @@ fn plan(published: Vec<Destination>, consumed: Vec<Destination>) -> Plan {
 }
 
 fn expected_of(plan: &Plan) -> Vec<u64> {
-    let assignment = assigned_together(plan);
-    let participants = assignment.threads.iter().flatten().flat_map(|c| &c.participants);
-    let counts = participants.filter_map(|participant| match &participant.kind {
-        ParticipantKind::Producer(producer) => Some(producer.expected_deliveries),
-        ParticipantKind::Consumer(_) => None,
-    });
-    counts.collect()
+    producers_of(&assigned_together(plan)).map(|it| it.expected_deliveries).collect()
 }
 
 #[test]
@@ -112,29 +106,36 @@ fn every_queue_counts_the_producers_whose_keys_its_patterns_take() {
     }
 }
 
+/// One exchange, which the publishing group and the consuming one say is of these kinds.
+fn kinds(published: &str, consumed: &str) -> Plan {
+    let mut plan = plan(vec![to("x", "p", "p")], vec![to("x", "b", "b")]);
+    for (group, kind) in plan.groups.iter_mut().zip([published, consumed]) {
+        group.destinations[0].amqp091.exchange = Some(Exchange::new("x", kind));
+    }
+    plan
+}
+
 /// The kind stands where the exchange is declared; whoever only publishes need not repeat it.
 #[test]
 fn kinds_of_exchanges_hold_for_all_groups() {
-    let kinds = |published: &str, consumed: &str| {
-        let mut plan = plan(vec![to("x", "p", "p")], vec![to("x", "b", "b")]);
-        for (group, kind) in plan.groups.iter_mut().zip([published, consumed]) {
-            group.destinations[0].amqp091.exchange = Some(Exchange::new("x", kind));
-        }
-        expected_of(&plan)
-    };
-    assert_eq!(kinds("direct", "direct"), [0]);
+    assert_eq!(expected_of(&kinds("direct", "direct")), [0]);
     for kind in ["fanout", "headers"] {
         for (published, consumed) in [(kind, kind), ("direct", kind), (kind, "direct")] {
-            assert_eq!(kinds(published, consumed), [1], "{published} {consumed}");
+            assert_eq!(expected_of(&kinds(published, consumed)), [1], "{published} {consumed}");
         }
     }
 }
 
+/// A queue that is bound to a headers exchange.
+fn headers(exchange: &str, queue: &str) -> Destination {
+    let mut destination = to(exchange, "k", queue);
+    destination.amqp091.exchange = Some(Exchange::new(exchange, "headers"));
+    destination
+}
+
 #[test]
 fn no_ledger_is_kept_where_bindings_of_others_decide_by_headers() {
-    let mut to_headers = to("x", "k", "q");
-    to_headers.amqp091.exchange = Some(Exchange::new("x", "headers"));
-    let mut plan = plan(vec![to_headers.clone()], vec![to_headers]);
+    let mut plan = plan(vec![headers("x", "q")], vec![headers("x", "q")]);
     for (declare, is_known) in [(Declare::Always, true), (Declare::IfMissing, true), (Declare::Never, false)] {
         for group in &mut plan.groups {
             group.queues.declare = declare;
@@ -147,11 +148,6 @@ fn no_ledger_is_kept_where_bindings_of_others_decide_by_headers() {
 
 #[test]
 fn bindings_are_those_of_others_where_no_group_makes_them() {
-    let headers = |exchange: &str, queue: &str| {
-        let mut destination = to(exchange, "k", queue);
-        destination.amqp091.exchange = Some(Exchange::new(exchange, "headers"));
-        destination
-    };
     let is_known = |plan: &Plan| assigned_together(plan).knows_expected;
     // The consumers' group declares its queues and is not to bind them.
     let mut unbound = plan(vec![headers("x", "q")], vec![headers("x", "q")]);
@@ -180,11 +176,7 @@ fn bindings_are_those_of_others_where_no_group_makes_them() {
 #[test]
 fn no_ledger_is_kept_where_a_plugin_decides_who_gets_what() {
     let reason = |published: &str, consumed: &str| {
-        let mut plan = plan(vec![to("x", "p", "p")], vec![to("x", "b", "b")]);
-        for (group, kind) in plan.groups.iter_mut().zip([published, consumed]) {
-            group.destinations[0].amqp091.exchange = Some(Exchange::new("x", kind));
-        }
-        let assignment = assigned_together(&plan);
+        let assignment = assigned_together(&kinds(published, consumed));
         let reason = assignment.ledger_layout.err().flatten();
         assert_eq!(assignment.knows_expected, reason.is_none());
         reason

@@ -1,15 +1,9 @@
 //! One thread's series of intervals: who is in which, and where each ends.
 //!
-//! Intervals end at instants that all threads share: every tenth of a second of a phase, and the end
-//! of the phase; [`crate::seconds`] adds them up to seconds. What is recorded with a clock reading below the end
-//! belongs to the interval, so bounds are exact however late the thread comes to close it. A thread whose intervals are
-//! not taken back in time lets the present one grow over further tenths, never over a phase. Where the end of a phase
-//! becomes known after its time, because the coordinator had no processor, the phase ends on each thread behind what
-//! that has recorded.
-//!
-//! A latency belongs to the phase in which its message was due. What was due in the warm-up and is
-//! answered later goes into a recorder of its own, so that an interval after the warm-up has two.
-//! Recorders are by far the largest part of an interval, and so all of a thread come from one pool.
+//! Intervals end at instants that all threads share: tenths of a second of a phase, and its end; bounds are exact
+//! however late the thread comes to close it. One whose intervals are not taken back in time lets the present one grow,
+//! never over a phase. A phase whose end becomes known after its time ends on each thread behind what that recorded.
+//! What was due in the warm-up and is answered later goes into a recorder of its own. Recorders come from one pool.
 
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 
@@ -73,7 +67,6 @@ impl Series {
         }
     }
 
-    /// Starts the first interval.
     pub(crate) fn begin(&mut self, start: Time, boundaries: Boundaries) {
         let phase = if boundaries.measure_at <= start { Phase::Measure } else { Phase::Warmup };
         self.current.reset(start, phase);
@@ -86,7 +79,6 @@ impl Series {
         self.current.phase
     }
 
-    /// Whether the last interval has been handed over.
     pub(crate) const fn is_finished(&self) -> bool {
         self.finished
     }
@@ -135,8 +127,7 @@ impl Series {
     fn close(&mut self, now: Time, boundaries: Boundaries) {
         let phase_end = self.phase_end(boundaries);
         // A boundary that was announced late lies before what is recorded.
-        let end = self.tick.min(phase_end);
-        let end = end.max(self.current.start).max(self.seen);
+        let end = self.tick.min(phase_end).max(self.current.start).max(self.seen);
         for mut interval in self.returned.try_iter() {
             self.recorders.push(std::mem::take(&mut interval.latencies));
             self.recorders.extend(interval.carried.take());
@@ -201,7 +192,6 @@ struct Spacing {
     waiting: std::collections::VecDeque<Box<Slice>>,
     /// End of what has gone into the present merged interval, or into the one before.
     covered: Time,
-    /// No more will come.
     has_ended: bool,
     give_back: SyncSender<Box<Slice>>,
 }
@@ -219,7 +209,6 @@ impl Spacing {
     }
 }
 
-/// Adds an interval that is complete to the sums.
 fn count(interval: &Slice, totals: &mut Counters, measured: &mut Counters) {
     totals.add(&interval.counters);
     if interval.phase == Phase::Measure {
@@ -303,8 +292,7 @@ impl Merger {
             return false;
         }
         let end = self.merged.end;
-        let done = |thread: &Spacing| thread.covered == end || thread.is_over();
-        if self.threads.iter().all(done) {
+        if self.threads.iter().all(|thread: &Spacing| thread.covered == end || thread.is_over()) {
             self.emit(show);
         }
         true

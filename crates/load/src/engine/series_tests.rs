@@ -46,10 +46,7 @@ impl Thread {
 
 /// Latencies of what was due in the warm-up, and of what was due after it.
 fn counts(slice: &Slice) -> (u64, u64) {
-    let count = |phase: Phase| {
-        let due = slice.histograms().filter(|it| it.due == phase);
-        due.map(|it| it.histogram.count()).sum()
-    };
+    let count = |phase: Phase| slice.histograms().filter(|it| it.due == phase).map(|it| it.histogram.count()).sum();
     (count(Phase::Warmup), count(Phase::Measure))
 }
 
@@ -92,8 +89,7 @@ fn recorders_for_the_warm_up_are_used_again() {
     assert_eq!(early, 58);
     thread.series.roll(at(60_000), boundaries);
     let told = thread.intervals();
-    let all = told.iter().chain([&thread.series.current]);
-    let used = all.map(|interval| 1 + usize::from(interval.carried.is_some()));
+    let used = told.iter().chain([&thread.series.current]).map(|interval| 1 + usize::from(interval.carried.is_some()));
     let spare = thread.series.recorders.len();
     assert_eq!(used.sum::<usize>() + spare, POOL, "no other was ever allocated");
 }
@@ -136,10 +132,8 @@ fn a_boundary_that_is_announced_late_divides_nothing_that_is_recorded() {
         }
     }
     merger.finish(|it| shown.push((it.phase, it.counters, it.end)));
-    let count = |phase| {
-        let of_phase = shown.iter().filter(|(of, ..)| *of == phase);
-        of_phase.map(|(_, counters, _)| counters.completed).sum::<u64>()
-    };
+    let count =
+        |phase| shown.iter().filter(|(of, ..)| *of == phase).map(|(_, counters, _)| counters.completed).sum::<u64>();
     assert_eq!((count(Phase::Measure), count(Phase::Drain)), (2, 4), "{shown:?}");
     let ends = shown.iter().map(|(.., end)| *end);
     assert!(ends.clone().is_sorted(), "{shown:?}");

@@ -24,7 +24,11 @@ pub(crate) struct Service {
     is_at_work: bool,
     /// … or the one before it was, until then.
     busy_until: Time,
-    inbox: Inbox,
+    /// Deliveries that came and are not done, oldest first.
+    deliveries: VecDeque<Waiting>,
+    /// Copies of their bodies and properties, one behind the other, from `first` on: the connection reads on.
+    bytes: Vec<u8>,
+    first: usize,
 }
 
 /// Next step of a consumer.
@@ -36,15 +40,6 @@ pub(crate) enum ServiceStep {
     Settle,
 }
 
-/// Deliveries that came and are not done, oldest first. They are copies: the connection reads on.
-#[derive(Debug, Default)]
-struct Inbox {
-    deliveries: VecDeque<Waiting>,
-    /// Bodies and properties, one behind the other, from `begin` on.
-    bytes: Vec<u8>,
-    begin: usize,
-}
-
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     tag: u64,
@@ -52,38 +47,6 @@ struct Waiting {
     came_at: Time,
     body: usize,
     properties: usize,
-}
-
-impl Inbox {
-    fn push(&mut self, tag: u64, delivery: Received<'_>, now: Time) {
-        if self.begin > self.bytes.len() / 2 {
-            self.bytes.drain(..self.begin);
-            self.begin = 0;
-        }
-        self.bytes.extend_from_slice(delivery.body);
-        self.bytes.extend_from_slice(delivery.properties);
-        self.deliveries.push_back(Waiting {
-            tag,
-            redelivered: delivery.redelivered,
-            came_at: now,
-            body: delivery.body.len(),
-            properties: delivery.properties.len(),
-        });
-    }
-
-    fn oldest(&self) -> Option<(Waiting, Received<'_>)> {
-        let waiting = *self.deliveries.front()?;
-        let bytes = self.bytes.get(self.begin..)?;
-        let (body, rest) = bytes.split_at_checked(waiting.body)?;
-        let delivery = Received { body, properties: rest.get(..waiting.properties)?, redelivered: waiting.redelivered };
-        Some((waiting, delivery))
-    }
-
-    fn pop(&mut self) {
-        if let Some(waiting) = self.deliveries.pop_front() {
-            self.begin += waiting.body + waiting.properties;
-        }
-    }
 }
 
 impl Service {
@@ -96,7 +59,9 @@ impl Service {
             start: Time(0),
             is_at_work: false,
             busy_until: Time(0),
-            inbox: Inbox::default(),
+            deliveries: VecDeque::new(),
+            bytes: Vec::new(),
+            first: 0,
         })
     }
 
@@ -107,15 +72,15 @@ impl Service {
     /// Forgets what waits, which goes back to its queue; tells how many deliveries that were.
     pub(crate) fn restart(&mut self) -> u64 {
         let waiting = self.waiting();
-        self.inbox.deliveries.clear();
-        self.inbox.bytes.clear();
-        (self.is_at_work, self.inbox.begin) = (false, 0);
+        self.deliveries.clear();
+        self.bytes.clear();
+        (self.is_at_work, self.first) = (false, 0);
         waiting
     }
 
     /// Deliveries that are not done.
     pub(crate) fn waiting(&self) -> u64 {
-        self.inbox.deliveries.len() as u64
+        self.deliveries.len() as u64
     }
 
     /// Deliveries that came and that it has not taken.
@@ -123,18 +88,26 @@ impl Service {
         self.waiting() - u64::from(self.is_at_work)
     }
 
-    /// Whether as much waits as may.
     pub(crate) fn is_full(&self) -> bool {
-        let bytes = self.inbox.bytes.len() - self.inbox.begin;
-        self.inbox.deliveries.len() >= MOST_WAITING || bytes >= MOST_BYTES
+        self.deliveries.len() >= MOST_WAITING || self.bytes.len() - self.first >= MOST_BYTES
     }
 
-    /// Keeps a delivery that has come.
     pub(crate) fn arrive(&mut self, tag: u64, delivery: Received<'_>, now: Time) {
-        self.inbox.push(tag, delivery, now);
+        if self.first > self.bytes.len() / 2 {
+            self.bytes.drain(..self.first);
+            self.first = 0;
+        }
+        self.bytes.extend_from_slice(delivery.body);
+        self.bytes.extend_from_slice(delivery.properties);
+        self.deliveries.push_back(Waiting {
+            tag,
+            redelivered: delivery.redelivered,
+            came_at: now,
+            body: delivery.body.len(),
+            properties: delivery.properties.len(),
+        });
     }
 
-    /// The step that is due by now.
     pub(crate) fn step(&self, now: Time) -> Option<ServiceStep> {
         if self.is_at_work {
             (self.busy_until <= now).then_some(ServiceStep::Settle)
@@ -145,31 +118,33 @@ impl Service {
 
     /// The oldest delivery that is not done, with its tag.
     pub(crate) fn oldest(&self) -> Option<(u64, Received<'_>)> {
-        let (waiting, delivery) = self.inbox.oldest()?;
+        let waiting = self.deliveries.front()?;
+        let (body, rest) = self.bytes.get(self.first..)?.split_at_checked(waiting.body)?;
+        let delivery = Received { body, properties: rest.get(..waiting.properties)?, redelivered: waiting.redelivered };
         Some((waiting.tag, delivery))
     }
 
     /// Properties of the oldest delivery that it has not taken.
     pub(crate) fn first_untaken(&self) -> Option<&[u8]> {
-        let skipped = self.inbox.deliveries.front().filter(|_| self.is_at_work);
-        let skipped = skipped.map_or(0, |it| it.body + it.properties);
-        let first = self.inbox.deliveries.get(usize::from(self.is_at_work))?;
-        let from = self.inbox.begin + skipped + first.body;
-        self.inbox.bytes.get(from..from + first.properties)
+        let skipped = self.deliveries.front().filter(|_| self.is_at_work).map_or(0, |it| it.body + it.properties);
+        let untaken = self.deliveries.get(usize::from(self.is_at_work))?;
+        let from = self.first + skipped + untaken.body;
+        self.bytes.get(from..from + untaken.properties)
     }
 
     /// Begins to work on the oldest delivery: when it came, or when the one before was done, however late the loop is.
     pub(crate) fn begin(&mut self) {
-        if let Some(oldest) = self.inbox.deliveries.front() {
+        if let Some(oldest) = self.deliveries.front() {
             let begin = self.busy_until.max(oldest.came_at);
             self.busy_until = begin + self.time(begin);
             self.is_at_work = true;
         }
     }
 
-    /// The oldest delivery is done.
     pub(crate) fn discard(&mut self) {
-        self.inbox.pop();
+        if let Some(done) = self.deliveries.pop_front() {
+            self.first += done.body + done.properties;
+        }
         self.is_at_work = false;
     }
 
@@ -180,8 +155,7 @@ impl Service {
 
     /// How long a delivery takes that is begun now.
     fn time(&self, now: Time) -> Nanos {
-        let by_rate = self.times.rate.map_or(Nanos::ZERO, |rate| Nanos((1e9 / rate.get()) as u64));
-        by_rate.max(self.latency(now))
+        self.times.rate.map_or(Nanos::ZERO, |rate| Nanos((1e9 / rate.get()) as u64)).max(self.latency(now))
     }
 
     fn latency(&self, now: Time) -> Nanos {
@@ -278,7 +252,7 @@ mod tests {
             (0..4).for_each(|_| service.discard());
             assert!(!service.is_full());
         }
-        assert!(service.inbox.bytes.capacity() <= 4 * MOST_BYTES);
+        assert!(service.bytes.capacity() <= 4 * MOST_BYTES);
     }
 
     #[test]

@@ -42,7 +42,6 @@ pub(crate) struct ThreadProgress {
     fenced: AtomicU64,
     unsettled: AtomicU64,
     undelivered: AtomicU64,
-    /// Clients that are set up.
     ready: AtomicU64,
     /// While a broker's return is watched: clients that are behind, and what consumers were asked.
     behind: AtomicU64,
@@ -185,10 +184,8 @@ impl Shared {
         self.end_at.fetch_min(at.0, Ordering::Relaxed);
     }
 
-    /// Clients that are set up.
     pub(crate) fn clients_ready(&self) -> u64 {
-        let ready = |progress: &ThreadProgress| progress.ready.load(Ordering::Relaxed);
-        self.progress.iter().map(ready).sum()
+        self.progress.iter().map(|progress: &ThreadProgress| progress.ready.load(Ordering::Relaxed)).sum()
     }
 
     pub(crate) fn set_caught_up_from(&self, at: Time) {
@@ -226,8 +223,7 @@ impl Shared {
     }
 
     pub(crate) fn all_handed_in(&self, number: u64) -> bool {
-        let handed_in = |progress: &ThreadProgress| progress.handed_in.load(Ordering::Acquire) >= number;
-        self.progress.iter().all(handed_in)
+        self.progress.iter().all(|progress: &ThreadProgress| progress.handed_in.load(Ordering::Acquire) >= number)
     }
 
     /// Asks every loop to put up a fence on its channels.
@@ -295,7 +291,6 @@ pub(crate) enum Report {
     Ready,
     /// A chunk of the ledger, and with the last one what the thread counted by itself.
     LedgerBatch(usize, LedgerBatch, Option<Box<LastBatch>>),
-    /// A finished interval of a thread.
     Interval(usize, Box<Slice>),
     Event(RunEvent),
     /// `connection.blocked`, as its event, but without an allocation on the event loop.
@@ -305,7 +300,6 @@ pub(crate) enum Report {
     },
     /// Messages due and not answered at the end, where there are any.
     Censored(Box<Censored>),
-    /// Somebody reached a message count.
     CountReached,
     /// A client failed; the thread goes on with the others until it is told to end.
     Failed(Error),

@@ -44,8 +44,7 @@ pub(crate) struct Silences {
 impl Silences {
     /// Whether clients fell silent, and not one message hangs while others are answered.
     fn is_shown(&self) -> bool {
-        let several = |it: Silence| it.in_flight + it.unsent > 1;
-        !self.beside_others || self.clients.is_some_and(several)
+        !self.beside_others || self.clients.is_some_and(|it: Silence| it.in_flight + it.unsent > 1)
     }
 
     /// A client hears something again, or never will.
@@ -80,7 +79,6 @@ impl Silences {
         all.failed += silence.failed;
     }
 
-    /// A client has lost its connection with this number of messages in flight.
     pub(crate) fn cut_off(&mut self, messages: u64) -> CutOff {
         self.cut_off += messages;
         CutOff { messages, times_away: self.times_away }
@@ -94,7 +92,6 @@ impl Silences {
         }
     }
 
-    /// Notes whether all of a number of clients are without a connection.
     #[inline]
     pub(crate) fn note_away(&mut self, is_away: bool, now: Time, clients: usize) {
         if is_away != self.away_from.is_some() {
@@ -155,8 +152,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn told(silences: &mut Silences, now_ms: u64, handled: u64, end: bool) -> Vec<Silence> {
-        let told = silences.take(Time(now_ms * MS), handled, end);
-        told.into_iter().flatten().collect()
+        silences.take(Time(now_ms * MS), handled, end).into_iter().flatten().collect()
     }
 
     fn silence(from_ms: u64, until_ms: u64, connections: u64, in_flight: u64) -> Silence {

@@ -52,7 +52,6 @@ pub(crate) struct ClientSpec<S> {
     pub(crate) node: usize,
     /// Which connection to that node it is, so that they spread over its addresses.
     pub(crate) index: usize,
-    /// The address that it connects from, where that matters.
     pub(crate) source: Option<IpAddr>,
     /// Whose it is, by its position in the plan.
     pub(crate) group: usize,

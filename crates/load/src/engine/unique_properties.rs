@@ -32,14 +32,11 @@ impl UniqueProperties {
     }
 
     /// Reserves their bytes in the properties of all messages.
-    pub(crate) fn make_room(unique_properties: Option<&Self>, properties: &mut MessageProperties) {
-        let Some(unique_properties) = unique_properties else {
-            return;
-        };
-        if let Some(id) = &unique_properties.id {
+    pub(crate) fn make_room(&self, properties: &mut MessageProperties) {
+        if let Some(id) = &self.id {
             properties.message_id = Some(id.iter().map(|byte| char::from(*byte)).collect());
         }
-        if unique_properties.wall_offset.is_some() {
+        if self.wall_offset.is_some() {
             properties.timestamp = Some(0);
         }
     }
@@ -123,15 +120,11 @@ mod tests {
     impl Sender for Stamped {
         fn publish(&mut self, _: impl FnOnce(&mut [u8])) {}
         fn publish_body(&mut self, _: &[u8], _: impl FnOnce(&mut [u8])) {}
-        fn set_routing_key(&mut self, _: &[u8]) {}
         fn set_message_id(&mut self, _: &[u8]) {}
         fn set_timestamp(&mut self, unix_s: u64) {
             self.0 = unix_s;
         }
         fn set_trace_header(&mut self, _: &[u8; plan::payload::FULL_LEN]) {}
-        fn commit(&mut self) -> Result<(), crate::Error> {
-            Ok(())
-        }
         fn message_wire_len(&self) -> (usize, usize) {
             (1, 1)
         }

@@ -34,7 +34,6 @@ const AT_ONCE: usize = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WorkerState {
     SettingUp,
-    /// Waiting for the common start.
     Waiting,
     Running,
     Leaving(Time),
@@ -46,12 +45,10 @@ pub(crate) struct WorkerConfig<S> {
     pub(crate) shared: Arc<Shared>,
     pub(crate) reports: SyncSender<Report>,
     pub(crate) returned: Receiver<Box<Slice>>,
-    /// Where there is a ledger.
     pub(crate) ledger: Option<ThreadLedger>,
     /// Sleep between looks at the sockets where that cannot be seen; see [`IdleBackoff`].
     pub(crate) may_back_off: bool,
     pub(crate) spin: bool,
-    /// The load has a warm-up.
     pub(crate) warms_up: bool,
     pub(crate) timeout: Nanos,
 }
@@ -72,7 +69,6 @@ pub(crate) struct Worker<C: Connection, E: Environment> {
     thread: usize,
     poll: E::Poll,
     waiting: Option<Waiting>,
-    /// Why the last wait failed.
     poll_error: Option<Error>,
     clients: Vec<Client<C, E>>,
     to_connect: VecDeque<ClientSpec<C::ClientSpec>>,
@@ -180,18 +176,14 @@ impl<C: Connection, E: Environment> Worker<C, E> {
     fn finish(&mut self) {
         let usage = ThreadUsage {
             total: self.environment.thread_time().cpu,
-            measured: self.tally.measured.cpu,
-            measured_idle: self.tally.measured.idle,
-            measured_run_queue_wait: self.tally.measured.run_queue_wait,
-            measured_time: self.tally.measured.time,
             connections: self.clients.len() as u64,
             lost_connections: self.tally.lost_connections,
             down_connections: self.tally.broken,
+            ..self.tally.measured
         };
         if let Some(ledger) = self.ledger.take() {
             let sent = self.clients.iter().flat_map(Client::sent).collect();
-            let undelivered = self.undelivered.take();
-            let undelivered = undelivered.unwrap_or_else(|| self.find_undelivered());
+            let undelivered = self.undelivered.take().unwrap_or_else(|| self.find_undelivered());
             let owed: Vec<_> = self.clients.iter().flat_map(Client::owed).collect();
             ledger.finish(sent, undelivered, &owed, &self.reports);
         }
@@ -295,7 +287,6 @@ impl<C: Connection, E: Environment> Worker<C, E> {
         }
     }
 
-    /// Queues the clients whose time has come.
     fn queue_due(&mut self, now: Time) {
         while let Some(Reverse((due, at))) = self.due.peek().copied()
             && due <= now
@@ -444,8 +435,7 @@ impl<C: Connection, E: Environment> Worker<C, E> {
     /// Deliveries that its consumers may still get.
     fn find_undelivered(&self) -> Vec<Undelivered> {
         let fence = self.shared.fence();
-        let clients = self.clients.iter();
-        clients.flat_map(|client| client.undelivered(fence)).collect()
+        self.clients.iter().flat_map(|client| client.undelivered(fence)).collect()
     }
 
     /// Tells how long there is nothing to do, and notes what for.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use measure::{Nanos, Time};
 use transport::{ConnectAttempt, ConnectOptions, Dial, Poller, Sleep};
 
-use super::{Connection, ConnectionSpec, Driver, Event, Input, Progress};
+use super::{Connection, ConnectionSpec, Driver, Event, Input, Progress, Server};
 use crate::control::Interruption;
 use crate::resolve::Addresses;
 use crate::{Control, Endpoint, Environment, Error};
@@ -35,13 +35,13 @@ pub(crate) struct Blocking<'a, C, E: Environment> {
     timeout: Nanos,
     /// In the place of `control` while the connection is closed.
     leaving: Option<Control>,
-    pub(crate) addresses: Arc<Addresses>,
+    addresses: Arc<Addresses>,
     /// The address that answered, of those that the host's name has.
-    pub(crate) address: SocketAddr,
+    address: SocketAddr,
     /// How long the broker's kernel took to answer.
-    pub(crate) round_trip: Nanos,
+    round_trip: Nanos,
     /// The shortest time that it took the broker itself to answer anything.
-    pub(crate) answer: Nanos,
+    answer: Nanos,
 }
 
 impl<'a, C: Connection, E: Environment> Blocking<'a, C, E> {
@@ -93,6 +93,14 @@ impl<'a, C: Connection, E: Environment> Blocking<'a, C, E> {
         Ok(true)
     }
 
+    /// The server that answered; `names` are its product, version and cluster.
+    pub(crate) fn server(&self, names: [String; 3], most_clients: usize) -> Server {
+        let [product, version, cluster] = names;
+        let (addresses, address) = (Arc::clone(&self.addresses), self.address);
+        let (round_trip, answer) = (self.round_trip, self.answer);
+        Server { product, version, cluster, addresses, address, round_trip, answer, most_clients }
+    }
+
     /// The connection, to ask for something; [`Blocking::wait_for`] then has the answer.
     pub(crate) const fn connection(&mut self) -> &mut C {
         &mut self.driver.connection
@@ -141,8 +149,7 @@ impl<'a, C: Connection, E: Environment> Blocking<'a, C, E> {
             return Err(Interruption::Stopped);
         }
         let sleep = Sleep { pause: None, until: Some(now + POLL_INTERVAL) };
-        let waited = self.poll.wait(sleep);
-        waited.map_err(|error| Error::machine("wait for a socket", error))?;
+        self.poll.wait(sleep).map_err(|error| Error::machine("wait for a socket", error))?;
         for (token, readiness) in self.poll.events() {
             if token == TOKEN {
                 self.driver.notice(readiness);

@@ -14,9 +14,7 @@ use crate::{Endpoint, Error, failure};
 pub(crate) enum Input {
     /// The first bytes of the buffer, this many, are to be decoded.
     Bytes(usize),
-    /// Nothing that can be decoded.
     Nothing,
-    /// The other side has ended.
     End,
 }
 
@@ -32,7 +30,6 @@ pub(crate) struct Driver<C, S> {
     /// When the present address was tried.
     tried_at: Time,
     is_connected: bool,
-    /// Bytes read and not decoded yet.
     rest: Rest,
     /// Bytes that the rest needs before anything can be decoded.
     needed: usize,
@@ -95,7 +92,6 @@ impl<C: Connection> Output for Unsent<'_, C> {
 }
 
 impl<C: Connection, S: ClientStream> Driver<C, S> {
-    /// Starts to connect.
     pub(crate) fn connect(
         connection: C,
         mut attempt: ConnectAttempt,
@@ -177,13 +173,11 @@ impl<C: Connection, S: ClientStream> Driver<C, S> {
         Ok((self.socket.peer_address()?, self.tried_at))
     }
 
-    /// Takes what the poll says of the socket.
     #[inline]
     pub(crate) fn notice(&mut self, readiness: Readiness) {
         self.socket.notice(readiness);
     }
 
-    /// Whether a read may bring something.
     #[inline]
     pub(crate) fn is_readable(&self) -> bool {
         self.socket.is_readable() || self.undecoded
@@ -199,7 +193,6 @@ impl<C: Connection, S: ClientStream> Driver<C, S> {
         self.socket.is_writable()
     }
 
-    /// Bytes that wait to be written.
     pub(crate) fn unwritten(&self) -> usize {
         self.connection.pending_output().len() + self.socket.unsent()
     }
@@ -249,30 +242,28 @@ impl<C: Connection, S: ClientStream> Driver<C, S> {
         }
     }
 
-    /// Does what time asks for.
     pub(crate) fn handle_timeout(&mut self, now: Time) -> Result<(), Error> {
         self.rest.trim(now);
         if self.connection.next_timeout().is_some_and(|due| due <= now) {
-            let handled = self.connection.handle_timeout(now);
-            handled.map_err(|error| self.unless_secured(error))?;
+            self.connection.handle_timeout(now).map_err(|error| self.unless_secured(error))?;
         }
         Ok(())
     }
 
-    /// The error of an end of input here.
     pub(crate) fn ended(&self) -> Error {
         self.unless_secured(self.connection.end_of_input(&self.rest.bytes))
     }
 
     /// The error of a step in progress that took longer than `allowed`.
     pub(crate) fn timed_out(&self, allowed: Nanos) -> Error {
-        self.unless_secured(self.connection.timed_out(allowed))
+        self.unless_secured(self.connection.stage().timed_out(self.connection.endpoint(), allowed))
     }
 
     fn broken_by(&self, error: &SocketError) -> Error {
+        let (endpoint, stage) = (self.connection.endpoint(), self.connection.stage());
         match error {
-            SocketError::Io(error) => self.connection.transport_failed(error),
-            SocketError::Tls(error) => failure::of_tls(self.connection.endpoint(), error),
+            SocketError::Io(error) => stage.lost(endpoint.to_string(), failure::one_line(&error.to_string()), C::HELP),
+            SocketError::Tls(error) => failure::of_tls(endpoint, error),
         }
     }
 
@@ -284,7 +275,6 @@ impl<C: Connection, S: ClientStream> Driver<C, S> {
         }
     }
 
-    /// Drops the socket.
     pub(crate) fn hang_up(&mut self) {
         self.rest.bytes.clear();
         self.needed = 0;

@@ -1,12 +1,5 @@
-//! The protocols that the load speaks, each in a folder of its own behind [`Connection`], and what carries any of them.
-//!
-//! ```text
-//!   engine: producers, consumers    churn        preparation
-//!              \                      |           /  (Blocking)
-//!               +----------- Driver<C, S> -------+     socket, TLS, what is read and not decoded
-//!                                 |
-//!                          C: Connection              bytes in, events out; amqp091, amqp10
-//! ```
+//! The protocols that the load speaks, each in a folder of its own behind [`Connection`]: bytes in, events out.
+//! [`Driver`] is any of them on its socket, for the engine, for churn, and for preparation ([`Blocking`]).
 //!
 //! A connection has numbered clients: its producers and consumers. What they are on the wire (a
 //! channel, a link, a subscription, nothing at all) is the protocol's own affair.
@@ -17,7 +10,6 @@ mod blocking;
 mod driver;
 
 use std::fmt::{self, Debug};
-use std::hash::Hash;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -27,8 +19,9 @@ use transport::ConnectOptions;
 pub(crate) use self::blocking::{Blocking, connect_options};
 pub(crate) use self::driver::{Driver, Input};
 use crate::control::Interruption;
+use crate::failure::Stage;
 use crate::resolve::Addresses;
-use crate::{Control, Destination, Endpoint, Environment, Error, Group, MessageProperties, Plan, RunEvent};
+use crate::{Control, Destination, Endpoint, Environment, Error, Group, MessageProperties, RunEvent};
 use plan::payload::FULL_LEN;
 
 /// A client's side of one connection, without its socket.
@@ -41,19 +34,15 @@ use plan::payload::FULL_LEN;
 pub(crate) trait Connection: Sized + Send + 'static {
     /// Purpose of one of the connection's clients.
     type ClientSpec: Clone + Debug + Send + 'static;
-    /// Who gets whose messages.
-    type Routing: Routing;
     /// A conversation beside the load.
     type Admin<'a, E: Environment>: Admin<'a, E>;
-    /// A producer's way to send.
-    type Sender<'a>: Sender
-    where
-        Self: 'a;
-    /// A consumer's way to settle what it received.
-    type Receiver<'a>: Receiver
+    /// A client's way to send, or to settle what it received.
+    type Handle<'a>: Sender + Receiver
     where
         Self: 'a;
 
+    /// Remedy for a connection that is lost before it served.
+    const HELP: &'static str;
     const SIZES: WireSizes;
     /// Room for one whole frame beside what one read brings.
     const BUFFER_BYTES: usize = 2 * Self::SIZES.frame_max;
@@ -61,21 +50,11 @@ pub(crate) trait Connection: Sized + Send + 'static {
     /// Finds what a group asks for and the protocol cannot do.
     fn validate(group: &Group) -> Result<(), Error>;
 
-    /// The plan without what a broker refused because it no longer permits it, and what to say of that; `None` where
-    /// the refusal is final.
-    fn permitted(_plan: &Plan, _refusal: &Error) -> Option<(Plan, RunEvent)> {
-        None
-    }
-
     /// A group's `n`-th consumer, which may begin later than the load.
     fn consumer(group: &Group, n: usize, later: bool) -> Result<Self::ClientSpec, Error>;
 
     /// A group's producer to a destination.
     fn producer(group: &Group, destination: &Destination, outgoing: Outgoing) -> Result<Self::ClientSpec, Error>;
-
-    /// The queue that a group's `n`-th consumer shares with others, who take what it does not; `None` where
-    /// what it receives is its own.
-    fn queue_of(group: &Group, n: usize) -> Option<String>;
 
     fn new(spec: ConnectionSpec<Self::ClientSpec>, now: Time) -> Self;
 
@@ -83,10 +62,14 @@ pub(crate) trait Connection: Sized + Send + 'static {
     fn trace_header(properties: &[u8]) -> Option<&[u8]>;
 
     /// Whether a message was in another queue before, or in this one, which has given it up.
-    fn is_dead_letter(properties: &[u8]) -> bool;
+    fn is_dead_letter(_properties: &[u8]) -> bool {
+        false
+    }
 
     /// Where an answer to a message goes.
-    fn reply_to(properties: &[u8]) -> Option<&str>;
+    fn reply_to(_properties: &[u8]) -> Option<&str> {
+        None
+    }
 
     /// Begins again on a new transport, which may lead to another node.
     fn restart(&mut self, endpoint: Option<&Endpoint>, now: Time);
@@ -99,15 +82,12 @@ pub(crate) trait Connection: Sized + Send + 'static {
     /// Takes the next step of the set-up or of the way out.
     fn proceed(&mut self, now: Time) -> Result<Progress, Error>;
 
-    /// The sender of a client, which must exist.
-    fn sender(&mut self, client: usize) -> Self::Sender<'_>;
-
-    /// The receiver of a client, which must exist.
-    fn receiver(&mut self, client: usize) -> Self::Receiver<'_>;
+    /// The sender, or receiver, of a client, which must exist.
+    fn handle(&mut self, client: usize) -> Self::Handle<'_>;
 
     /// A client's last delivery, with these properties, was not taken and goes down with its connection: who
     /// reads a stream goes on with it.
-    fn untaken(&mut self, client: usize, properties: &[u8]);
+    fn untaken(&mut self, _client: usize, _properties: &[u8]) {}
 
     /// Asks for an answer that comes after everything that was sent to a client before.
     fn fence(&mut self, client: usize) -> Result<(), Error>;
@@ -122,7 +102,9 @@ pub(crate) trait Connection: Sized + Send + 'static {
     fn is_answered(&self) -> bool;
 
     /// Hands the broker a renewed token, where there is one.
-    fn renew_token(&mut self) -> Result<(), Error>;
+    fn renew_token(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Makes room for `output` bytes to write, and for messages that come in parts.
     fn reserve(&mut self, output: usize);
@@ -146,14 +128,10 @@ pub(crate) trait Connection: Sized + Send + 'static {
     /// Bytes that must be there before anything can be taken off `input`; 0 where that is not known.
     fn needs(&self, input: &[u8]) -> usize;
 
-    /// The error of an end of input here.
     fn end_of_input(&self, rest: &[u8]) -> Error;
 
-    /// The error of a failed transport here.
-    fn transport_failed(&self, error: &std::io::Error) -> Error;
-
-    /// The error of a step in progress that took longer than `allowed`.
-    fn timed_out(&self, allowed: Nanos) -> Error;
+    /// How far it has got.
+    fn stage(&self) -> &Stage;
 }
 
 /// Where a connection leads, as whom, and its clients.
@@ -170,47 +148,12 @@ pub(crate) struct ConnectionSpec<S> {
 /// Bytes on the wire, from which room in memory follows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WireSizes {
-    /// The largest frame.
     pub(crate) frame_max: usize,
-    /// An acknowledgement.
     pub(crate) acknowledgement: usize,
-    /// A commit.
     pub(crate) commit: usize,
     /// Bytes around a body: the least, and the most that usual names and properties make of it.
     pub(crate) smallest_delivery: usize,
     pub(crate) delivery_head: usize,
-}
-
-/// Who gets whose messages at a protocol's brokers, as far as the plan tells.
-pub(crate) trait Routing: Sized {
-    /// Target of publishes, and of receivers' bindings.
-    type Address: RoutingAddress;
-
-    /// Learns of all destinations of a plan.
-    fn new<'a>(named: impl Iterator<Item = Named<'a>> + Clone) -> Self;
-
-    /// Why the plan does not tell who gets whose messages, where it does not.
-    fn unknown(&self) -> Option<String> {
-        None
-    }
-
-    /// Address that a producer publishes to; `random_key` stands for its routing keys where each message has its own.
-    fn published(&self, cluster: usize, destination: &Destination, random_key: Option<String>) -> Self::Address;
-
-    /// Addresses that a consumer at this destination receives from.
-    fn bindings(&self, cluster: usize, destination: &Destination) -> Vec<Self::Address>;
-
-    /// Whether every consumer of a destination gets every message, unless it shares a subscription.
-    fn everyone_gets_all(destination: &Destination) -> bool;
-}
-
-/// Messages published to equal addresses reach the same receivers.
-pub(crate) trait RoutingAddress: Clone + Debug + Eq + Hash {
-    /// Whether it takes what is published to other addresses than itself.
-    fn is_pattern(&self) -> bool;
-
-    /// Tells of each address whether this pattern takes what is published there.
-    fn takes(&self) -> impl Fn(&Self) -> bool;
 }
 
 /// A destination that a plan names.
@@ -219,7 +162,6 @@ pub(crate) struct Named<'a> {
     /// Within what a name means one queue.
     pub(crate) cluster: usize,
     pub(crate) destination: &'a Destination,
-    /// Whether somebody consumes there.
     pub(crate) consumes: bool,
     /// Whether its group declares it, and binds it where it is to be bound.
     pub(crate) declares: bool,
@@ -228,7 +170,6 @@ pub(crate) struct Named<'a> {
 /// Prepares a broker before the load, asks it beside the load, and cleans up after it, on a connection
 /// of its own. Blocking, every wait bounded.
 pub(crate) trait Admin<'a, E>: Sized {
-    /// Connects and logs in.
     fn connect(
         environment: &E,
         endpoint: &Endpoint,
@@ -237,7 +178,6 @@ pub(crate) trait Admin<'a, E>: Sized {
         control: &'a Control,
     ) -> Result<Self, Interruption>;
 
-    /// The server, as found by connecting.
     fn server(&self) -> &Server;
 
     /// Makes what a group asks for. Where its queues are to be deleted, what was not there before is added to `made`.
@@ -252,16 +192,13 @@ pub(crate) trait Admin<'a, E>: Sized {
     /// Messages that wait in a queue, and its consumers; `None` where there is no such queue.
     fn depth(&mut self, queue: &str) -> Result<Option<(u32, u32)>, Interruption>;
 
-    /// Says goodbye.
     fn close(self) -> Result<(), Interruption>;
 }
 
 /// A resource that a load made on a broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Made {
-    /// A queue of this name.
     Queue(String),
-    /// An exchange of this name.
     Exchange(String),
 }
 
@@ -292,6 +229,19 @@ pub(crate) struct Server {
     pub(crate) most_clients: usize,
 }
 
+impl Server {
+    /// The news that the first connection to an endpoint is answered.
+    pub(crate) fn connected(&self, endpoint: &Endpoint) -> RunEvent {
+        RunEvent::Connected {
+            endpoint: endpoint.to_string(),
+            product: self.product.clone(),
+            version: self.version.clone(),
+            round_trip: self.round_trip,
+            answer: self.answer,
+        }
+    }
+}
+
 /// More clients share a connection than the broker allows.
 pub(crate) fn too_many_clients(endpoint: &Endpoint, count: usize, most: usize) -> Error {
     Error::invalid(
@@ -304,7 +254,7 @@ pub(crate) fn too_many_clients(endpoint: &Endpoint, count: usize, most: usize) -
     .observed(count)
 }
 
-/// How a producer sends.
+/// How a producer sends. A plan that asks for what does nothing here is refused before the load.
 pub(crate) trait Sender {
     /// Queues one message of the length that all have; `fill` writes the front of its body.
     fn publish(&mut self, fill: impl FnOnce(&mut [u8]));
@@ -313,7 +263,7 @@ pub(crate) trait Sender {
     fn publish_body(&mut self, body: &[u8], fill: impl FnOnce(&mut [u8]));
 
     /// Routing key of the following messages; as long as the one before.
-    fn set_routing_key(&mut self, key: &[u8]);
+    fn set_routing_key(&mut self, _key: &[u8]) {}
 
     /// The name of the following messages; as long as the one before.
     fn set_message_id(&mut self, id: &[u8]);
@@ -325,7 +275,9 @@ pub(crate) trait Sender {
     fn set_trace_header(&mut self, header: &[u8; FULL_LEN]);
 
     /// Commits what was published since the last time.
-    fn commit(&mut self) -> Result<(), Error>;
+    fn commit(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Bytes on the wire of the smallest and the largest message, at least 1.
     fn message_wire_len(&self) -> (usize, usize);
@@ -348,16 +300,20 @@ pub(crate) trait Receiver {
     fn refuse(&mut self, tag: u64, multiple: bool, requeue: bool);
 
     /// Commits what was settled since the last time.
-    fn commit(&mut self) -> Result<(), Error>;
+    fn commit(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Begins to consume, for a subscription that begins later.
     fn subscribe(&mut self) -> Result<(), Error>;
 
-    /// Asks for one message.
-    fn fetch(&mut self) -> Result<(), Error>;
+    fn fetch(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
 
-    /// Answers a request.
-    fn respond(&mut self, reply: &Reply) -> Result<(), Error>;
+    fn respond(&mut self, _reply: &Reply) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 /// Input for a client.
@@ -428,7 +384,6 @@ pub(crate) enum Progress {
     Answered,
     /// Set up: messages may flow.
     Ready,
-    /// The orderly close is complete.
     Closed,
 }
 

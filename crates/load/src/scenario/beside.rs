@@ -120,9 +120,8 @@ fn run_all(scenarios: &[Box<dyn Scenario>], control: &Control, sink: &mut dyn Sl
                     merger.add(scenario, slice, |merged| sink.slice(merged));
                 }
                 FromScenario::Ended(scenario) => merger.end(scenario, |merged| sink.slice(merged)),
-                FromScenario::Event(0, event) => sink.event(event),
                 FromScenario::Event(
-                    _,
+                    1..,
                     RunEvent::Started { .. } | RunEvent::PhaseStarted { .. } | RunEvent::Silence(_),
                 ) => {}
                 FromScenario::Event(_, event) => sink.event(event),

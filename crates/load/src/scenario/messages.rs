@@ -36,8 +36,7 @@ impl Scenario for Plan {
             let limited = producers.guarantee.has_answers() && each > 0;
             limited.then(|| u64::from(each) * group.producer_count() as u64)
         };
-        let producing = self.groups.iter().filter(|it| it.producer_count() > 0);
-        producing.map(limit).sum()
+        self.groups.iter().filter(|it| it.producer_count() > 0).map(limit).sum()
     }
 
     fn connections(&self) -> u64 {
@@ -61,7 +60,6 @@ impl Scenario for Plan {
     }
 }
 
-/// See [`crate::validate`].
 pub(crate) fn validate(plan: &Plan) -> Result<(), Error> {
     match plan.protocol {
         Protocol::Amqp091 => engine::validate::<AmqpConnection>(plan),
@@ -69,7 +67,6 @@ pub(crate) fn validate(plan: &Plan) -> Result<(), Error> {
     }
 }
 
-/// See [`crate::run`].
 pub(crate) fn run<E: Environment>(
     environment: &E,
     plan: &Plan,

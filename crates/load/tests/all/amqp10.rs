@@ -5,15 +5,15 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::Duration;
 
-use load::{Control, Destination, Error, Guarantee, Outcome, Plan, Protocol, RunEvent, Sink};
-use measure::{Interval, Nanos, Phase, Waits};
+use load::{Control, Destination, Error, Guarantee, Outcome, Plan, Protocol, RunEvent};
+use measure::Nanos;
 use wire::amqp10::{
     Attach, Begin, Close, Composite, Condition, DeliveryState, Detach, Disposition, Flow, Performative, Symbol, Target,
     TypedValue, fuzzing::HANDSHAKE,
 };
 use wire::amqp091::Reader;
 
-use crate::common;
+use crate::common::{self, Kept};
 
 /// The broker's behaviour.
 #[derive(Clone, Copy)]
@@ -156,25 +156,7 @@ fn accept(mut stream: TcpStream, broker: std::net::SocketAddr, script: Script) -
     io::copy(&mut far, &mut stream).map(drop)
 }
 
-#[derive(Default)]
-struct Heard {
-    waits: Waits,
-    events: Vec<RunEvent>,
-}
-
-impl Sink for Heard {
-    fn interval(&mut self, merged: &Interval) {
-        if merged.phase == Phase::Measure {
-            self.waits.add(&merged.waits);
-        }
-    }
-
-    fn event(&mut self, event: RunEvent) {
-        self.events.push(event);
-    }
-}
-
-fn run(script: Script, set: impl FnOnce(&mut Plan)) -> (Result<Outcome, Error>, Heard) {
+fn run(script: Script, set: impl FnOnce(&mut Plan)) -> (Result<Outcome, Error>, Kept) {
     let broker = common::embedded();
     let (listener, here) = common::listener();
     let address = broker.local_addr();
@@ -189,7 +171,7 @@ fn run(script: Script, set: impl FnOnce(&mut Plan)) -> (Result<Outcome, Error>, 
     let phases = common::phases(0, 10_000, 500);
     let mut plan = Plan { groups: vec![group], protocol: Protocol::Amqp10, phases, ..Plan::default() };
     set(&mut plan);
-    let mut heard = Heard::default();
+    let mut heard = Kept::default();
     let outcome = load::run(&plan, &Control::new(), &mut heard);
     (outcome, heard)
 }
@@ -255,8 +237,8 @@ fn a_broker_that_gives_no_credit_is_waited_for_and_told_whether_it_answers_or_no
         });
         let outcome = outcome.expect("it starts");
         assert!(outcome.error.is_none(), "{outcome:?}");
-        let Waits { credit, budget, .. } = heard.waits;
-        assert!(credit > Nanos::from_millis(1_000) && budget < credit, "{:?}", heard.waits);
+        let waits = heard.measured.waits;
+        assert!(waits.credit > Nanos::from_millis(1_000) && waits.budget < waits.credit, "{waits:?}");
         let blocked = heard.events.iter().filter_map(|it| match it {
             RunEvent::Blocked { reason, .. } => Some(reason.as_str()),
             _ => None,

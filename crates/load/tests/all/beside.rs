@@ -56,8 +56,7 @@ impl Scenario for Toy {
         Phases::default()
     }
     fn run(&self, _: &Together, _: &Control, _: &mut dyn SliceSink) -> Result<Outcome, Error> {
-        let reason = self.reason.lock().expect("one thread");
-        let _ = reason.recv_timeout(Duration::from_secs(20));
+        let _ = self.reason.lock().expect("one thread").recv_timeout(Duration::from_secs(20));
         Err(Error::Invalid(Problem::new("a toy cannot start", "it is broken", "repair it")))
     }
 }
@@ -111,8 +110,7 @@ fn one_that_cannot_start_ends_the_others_while_they_connect() {
 
 #[test]
 fn open_files_are_needed_for_all_scenarios() {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    let Some(most) = limit.maximum else {
+    let Some(most) = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum else {
         testkit::skip!("open files are not limited here");
     };
     let half = most / 2 + 1;

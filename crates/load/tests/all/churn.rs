@@ -7,11 +7,11 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Tally, metric};
+use common::{Heard, Tally, metric};
 use load::scenario::Scenario as _;
 use load::scenario::churn::{ChurnKind, ChurnPlan};
-use load::{ArrivalSchedule, Control, Endpoint, Error, Outcome, RunEvent, SliceSink, Together};
-use measure::{Counts, Interval, LatencySummary, Nanos, Phase, Rate, Recorder, Slice};
+use load::{ArrivalSchedule, Control, Endpoint, Error, Outcome, Together};
+use measure::{Nanos, Phase, Rate};
 
 fn plan(broker: SocketAddr, kind: ChurnKind, rate: Option<f64>) -> ChurnPlan {
     ChurnPlan {
@@ -20,51 +20,6 @@ fn plan(broker: SocketAddr, kind: ChurnKind, rate: Option<f64>) -> ChurnPlan {
         messages: 3,
         most_open: 50,
         ..common::churn(Endpoint::new("127.0.0.1", broker.port()), kind, 1_000)
-    }
-}
-
-/// Adds up what is told.
-#[derive(Default)]
-struct Heard {
-    /// Counts by time, warm-up excluded.
-    cycles: Counts,
-    warmup: Counts,
-    /// Of what was due in the measured phase.
-    steps: Recorder,
-    phases: Vec<Phase>,
-    notes: Vec<String>,
-}
-
-/// A scenario that is run by itself tells slices, which nobody adds up to seconds.
-impl SliceSink for Heard {
-    fn slice(&mut self, slice: &Slice) {
-        let mut interval = Interval::new();
-        interval.reset(slice.start, slice.phase);
-        interval.add_slice(slice);
-        let sum = match interval.phase {
-            Phase::Warmup => &mut self.warmup,
-            Phase::Measure | Phase::Drain => &mut self.cycles,
-        };
-        sum.merge(&interval.counts);
-        self.steps.add_due(Phase::Measure, interval.histograms()).expect("one shape");
-        assert!(interval.length() < Nanos::from_millis(1_100), "a second each");
-        // The two are read one after the other: a loop may lose its core in between.
-        let late = Nanos::from_millis(500);
-        assert!(interval.waits.loop_idle <= interval.waits.loop_time + late);
-    }
-
-    fn event(&mut self, event: RunEvent) {
-        match event {
-            RunEvent::PhaseStarted { phase, .. } => self.phases.push(phase),
-            RunEvent::Note(text) => self.notes.push(text),
-            _ => {}
-        }
-    }
-}
-
-impl Heard {
-    fn step(&self, step: &str) -> LatencySummary {
-        LatencySummary::of(self.steps.histogram(metric(step)))
     }
 }
 
@@ -92,7 +47,7 @@ fn every_kind_keeps_its_rate_and_ends_every_cycle() {
         assert_eq!((tally.count("not_begun"), tally.count("failed")), (0, 0));
         assert_eq!(heard.phases, [Phase::Warmup, Phase::Measure, Phase::Drain]);
         // By the time at which they began: on a busy machine some of the warm-up's begin late.
-        let begun = heard.warmup.get(metric("begun")) + heard.cycles.get(metric("begun"));
+        let begun = heard.warmup.get(metric("begun")) + heard.counts.get(metric("begun"));
         assert_eq!(begun, 240, "{kind:?}");
         let whole = ["cycle", "open", "wait"];
         let taken: Vec<_> = heard.steps.filled().map(|(metric, _)| metric.key()).collect();
@@ -100,8 +55,7 @@ fn every_kind_keeps_its_rate_and_ends_every_cycle() {
         // Nothing of the warm-up, and every step of every cycle.
         assert!(heard.steps.filled().all(|(_, steps)| steps.len() == 200), "{kind:?}");
         // The parts add up to the whole: means are from bucket mid-points, three digits.
-        let parts = [&["wait"], steps].concat();
-        let sum: u64 = parts.iter().map(|step| heard.step(step).mean_ns).sum();
+        let sum: u64 = [&["wait"], steps].concat().iter().map(|step| heard.step(step).mean_ns).sum();
         let cycle = heard.step("cycle").mean_ns;
         assert!(sum.abs_diff(cycle) * 50 < cycle, "{kind:?}: {sum} of {cycle}");
         assert!(outcome.threads.iter().all(|t| t.measured_time >= Nanos::from_millis(500)));
@@ -136,7 +90,7 @@ fn without_a_rate_no_cycle_begins_before_the_common_start() {
     assert!(tally.count("completed") > 100, "{tally:?}");
     assert_eq!(heard.step("cycle").count, tally.count("completed"), "{tally:?}");
     for key in ["begun", "completed"] {
-        let by_time = heard.cycles.get(metric(key));
+        let by_time = heard.counts.get(metric(key));
         assert_eq!(by_time, tally.count(key), "{key}: {tally:?}");
     }
 }
@@ -229,7 +183,7 @@ fn resets_in_the_handshake_are_counted_exactly() {
     assert_eq!((tally.count("begun"), tally.count("failed")), (100, 20), "{tally:?}");
     assert_eq!(tally.count("completed"), 80);
     assert_eq!(tally.0.failures.values().sum::<u64>(), 20, "{tally:?}");
-    assert_eq!(heard.cycles.get(metric("failed")), 20);
+    assert_eq!(heard.counts.get(metric("failed")), 20);
     // A reset that comes at once may be all that the loop sees of a connection.
     assert!((80..=100).contains(&heard.step("connect").count));
     assert_eq!(heard.step("log_in").count, 80);

@@ -293,6 +293,8 @@ fn what_a_full_queue_drops_is_lost_and_what_it_holds_is_not() {
         assert!(is_right, "{kind} {queue}: {drained} drained, {outcome:?}");
         let lost = outcome.totals.sent - ledger.delivered - outstanding;
         assert_eq!((ledger.lost, lost > 400), (lost, true), "{kind} {queue}");
+        assert_eq!((ledger.sent, ledger.delivered), (outcome.totals.sent, outcome.totals.received), "{kind} {queue}");
+        assert_eq!((ledger.duplicated, ledger.reordered), (0, 0), "{kind} {queue}");
     }
 }
 

@@ -5,33 +5,11 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use load::{Ack, Control, Destination, Error, Group, Guarantee, Outcome, Plan, RunEvent, Sink};
-use measure::{Interval, Metric, Nanos, Phase};
+use load::{Ack, Control, Destination, Error, Group, Guarantee, Outcome, Plan};
+use measure::{Metric, Nanos, Phase};
 
-use crate::common::{self, embedded};
+use crate::common::{self, Deaf, Kept, embedded};
 use crate::world::InMemory;
-
-/// Keeps the intervals of each phase apart.
-#[derive(Default)]
-struct Kept {
-    measured: Interval,
-    bounds: Vec<(Phase, u64, u64)>,
-}
-
-impl Sink for Kept {
-    fn interval(&mut self, merged: &Interval) {
-        self.bounds.push((merged.phase, merged.start.0, merged.end.0));
-        if merged.phase == Phase::Measure {
-            self.measured.merge(merged);
-        }
-    }
-
-    fn event(&mut self, _: RunEvent) {}
-}
-
-fn in_memory() -> InMemory {
-    InMemory::new(broker::Config::default())
-}
 
 fn group(broker: SocketAddr, destination: Destination) -> Group {
     let mut group = common::group(broker, destination, (1, 1));
@@ -53,9 +31,17 @@ fn run(broker: &InMemory, plan: &Plan) -> (Outcome, Kept) {
     (outcome, kept)
 }
 
+/// Runs a load of a queue in memory.
+fn run_with(warmup_ms: u64, measure_ms: u64, threads: usize, set: impl FnOnce(&mut Group)) -> (Outcome, Kept) {
+    let broker = InMemory::new(broker::Config::default());
+    let mut group = group(broker.local_addr(), Destination::queue("q"));
+    set(&mut group);
+    run(&broker, &Plan { threads, ..plan(group, warmup_ms, measure_ms) })
+}
+
 #[test]
 fn all_out_nothing_is_lost_between_sender_broker_and_receiver() {
-    let broker = in_memory();
+    let broker = InMemory::new(broker::Config::default());
     for (destination, size, ack) in [
         ("queue://whole", 32, Ack::Every(50)),
         ("queue://compact", 12, Ack::Auto),
@@ -79,10 +65,7 @@ fn all_out_nothing_is_lost_between_sender_broker_and_receiver() {
 
 #[test]
 fn intervals_are_cut_where_phases_meet() {
-    let broker = in_memory();
-    let mut group = group(broker.local_addr(), Destination::queue("cut"));
-    group.producers.arrivals = common::rate(1_000.0);
-    let (outcome, kept) = run(&broker, &plan(group, 300, 1_200));
+    let (outcome, kept) = run_with(300, 1_200, 1, |group| group.producers.arrivals = common::rate(1_000.0));
     let measured = outcome.phases.iter().find(|p| p.phase == Phase::Measure).expect("measured");
     let length = measured.end.since(measured.start);
     assert!(length.0.abs_diff(1_200_000_000) < 1_000_000, "{length}");
@@ -98,12 +81,10 @@ fn intervals_are_cut_where_phases_meet() {
 
 #[test]
 fn a_rate_is_kept_over_producers_and_threads() {
-    let broker = in_memory();
-    let mut group = group(broker.local_addr(), Destination::queue("rated"));
-    group.producers.per_destination = 3;
-    group.producers.arrivals = common::rate(1_000.0);
-    let plan = Plan { threads: 2, ..plan(group, 0, 2_000) };
-    let (outcome, kept) = run(&broker, &plan);
+    let (outcome, kept) = run_with(0, 2_000, 2, |group| {
+        group.producers.per_destination = 3;
+        group.producers.arrivals = common::rate(1_000.0);
+    });
     let (totals, measured) = (outcome.totals, kept.measured);
     // The schedule gives exactly this many instants to the measured phase.
     assert!(totals.sent.abs_diff(2_000) <= 1, "{totals:?}");
@@ -115,33 +96,23 @@ fn a_rate_is_kept_over_producers_and_threads() {
 
 #[test]
 fn a_rate_below_the_number_of_producers_works() {
-    let broker = in_memory();
-    let mut group = group(broker.local_addr(), Destination::queue("slow"));
-    group.producers.per_destination = 5;
-    group.producers.arrivals = common::rate(2.0);
-    let (outcome, _) = run(&broker, &plan(group, 0, 2_000));
+    let (outcome, _) = run_with(0, 2_000, 1, |group| {
+        group.producers.per_destination = 5;
+        group.producers.arrivals = common::rate(2.0);
+    });
     assert!((3..=5).contains(&outcome.totals.sent), "{:?}", outcome.totals);
 }
 
 #[test]
-fn a_message_count_ends_the_load() {
-    let broker = in_memory();
-    let mut group = group(broker.local_addr(), Destination::queue("counted"));
-    group.producers.message_count = Some(5_000);
-    let (outcome, _) = run(&broker, &plan(group, 0, 0));
-    assert_eq!(outcome.totals.sent, 5_000);
-    assert_eq!(outcome.totals.received, 5_000);
-}
-
-#[test]
-fn without_confirms_nothing_is_completed_and_all_is_received() {
-    let broker = in_memory();
-    let mut group = group(broker.local_addr(), Destination::queue("unconfirmed"));
-    group.producers.guarantee = Guarantee::Unconfirmed;
-    group.producers.message_count = Some(20_000);
-    let (outcome, _) = run(&broker, &plan(group, 0, 0));
-    assert_eq!((outcome.totals.sent, outcome.totals.completed), (20_000, 0));
-    assert_eq!(outcome.totals.received, 20_000);
+fn a_message_count_ends_the_load_and_only_confirms_complete_messages() {
+    for (guarantee, count, completed) in [(Guarantee::Confirms, 5_000, 5_000), (Guarantee::Unconfirmed, 20_000, 0)] {
+        let (outcome, _) = run_with(0, 0, 1, |group| {
+            group.producers.guarantee = guarantee;
+            group.producers.message_count = Some(count);
+        });
+        let totals = outcome.totals;
+        assert_eq!((totals.sent, totals.completed, totals.received), (count, completed, count), "{guarantee:?}");
+    }
 }
 
 #[test]
@@ -155,8 +126,7 @@ fn stopping_ends_in_order_with_nothing_under_way() {
         stopper.stop();
     });
     let start = Instant::now();
-    let mut kept = Kept::default();
-    let outcome = load::run(&plan, &control, &mut kept).expect("the load starts");
+    let outcome = load::run(&plan, &control, &mut Deaf).expect("the load starts");
     handle.join().expect("stopper");
     assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
     assert!(outcome.interrupted && outcome.error.is_none(), "{outcome:?}");
@@ -182,7 +152,7 @@ fn refused(answer: &'static [u8]) -> (Error, Duration) {
     let group = common::group(scripted(answer), Destination::queue("q"), (1, 0));
     let plan = Plan { timeout: Nanos::from_millis(500), ..plan(group, 0, 1_000) };
     let start = Instant::now();
-    let error = load::run(&plan, &Control::new(), &mut Kept::default());
+    let error = load::run(&plan, &Control::new(), &mut Deaf);
     (error.expect_err("no broker there"), start.elapsed())
 }
 
@@ -205,8 +175,7 @@ fn a_broker_that_goes_away_leaves_what_was_counted() {
         thread::sleep(Duration::from_millis(800));
         drop(broker);
     });
-    let mut kept = Kept::default();
-    let outcome = load::run(&plan, &Control::new(), &mut kept).expect("the load starts");
+    let outcome = load::run(&plan, &Control::new(), &mut Deaf).expect("the load starts");
     killer.join().expect("killer");
     assert!(outcome.error.is_some(), "{outcome:?}");
     assert!(outcome.totals.sent > 100 && outcome.totals.received > 0, "{outcome:?}");

@@ -228,8 +228,7 @@ fn contradiction(scene: &Scene, played: &Scened, totals: &[AtomicU64; 6]) -> Opt
     }
     let refused = |it: &&(&Fault, u64)| it.0.kind == FaultKind::Nack;
     let done = injections.faults.iter().map(|done| done.count);
-    let nacked = scene.script.iter().zip(done).filter(|it| refused(&it));
-    let nacked: u64 = nacked.map(|(_, count)| count).sum();
+    let nacked: u64 = scene.script.iter().zip(done).filter(|it| refused(&it)).map(|(_, count)| count).sum();
     let same = ledger == expected && outcome.totals.nacked == nacked && outcome.error.is_none() && ledger.sent > 100;
     (!same).then(|| {
         format!(

@@ -78,23 +78,6 @@ fn messages_of_an_earlier_run_are_foreign() {
     assert_eq!(outcome.ledger, Some(expected));
 }
 
-#[test]
-fn messages_that_nobody_takes_are_lost() {
-    let broker = embedded();
-    let mut group = group(&broker, &["queue://full"], (1, 1));
-    // The queue keeps the ten newest; older ones are confirmed and thrown away.
-    group.destinations[0].amqp091.arguments = [("x-max-length".into(), load::Argument::Integer(10))].into();
-    group.consumers.prefetch = 1;
-    group.consumers.ack = Ack::Every(1);
-    let outcome = run(group, 1);
-    let ledger = outcome.ledger.expect("ledger");
-    assert_eq!(ledger.sent, outcome.totals.sent);
-    assert_eq!(ledger.delivered, outcome.totals.received);
-    assert_eq!(ledger.lost, ledger.sent - ledger.delivered, "{ledger:?}");
-    assert!(ledger.lost > 0, "{ledger:?}");
-    assert_eq!((ledger.duplicated, ledger.reordered), (0, 0), "{ledger:?}");
-}
-
 /// Another program's consumer of a queue, half a second into the load: it takes this many messages and
 /// gives back what else it was sent.
 fn passing_consumer(mut group: Group, takes: u64) -> thread::JoinHandle<Outcome> {

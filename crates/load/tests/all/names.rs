@@ -11,19 +11,8 @@ use std::time::{Duration, Instant};
 
 use broker::{Fault, FaultKind};
 use load::scenario::churn::{ChurnKind, ChurnPlan};
-use load::{Control, Destination, Endpoint, Group, Outcome, Plan, ReconnectPolicy, Resolver, RunEvent, Sink};
-use measure::{Interval, Nanos};
-
-#[derive(Default)]
-struct Count(u64);
-
-impl Sink for Count {
-    fn interval(&mut self, merged: &Interval) {
-        self.0 += merged.counters.received;
-    }
-
-    fn event(&mut self, _: RunEvent) {}
-}
+use load::{Control, Destination, Endpoint, Group, Outcome, Plan, ReconnectPolicy, Resolver};
+use measure::Nanos;
 
 /// A name that these addresses stand for.
 fn name(look_up: impl Fn() -> IoResult<Vec<SocketAddr>> + Send + Sync + 'static) -> Endpoint {
@@ -50,9 +39,9 @@ fn churned(endpoint: Endpoint, kind: ChurnKind) -> (common::Tally, Outcome) {
 }
 
 fn loaded(plan: &Plan) -> (Outcome, u64) {
-    let mut count = Count::default();
-    let outcome = load::run(plan, &Control::new(), &mut count).expect("it starts");
-    (outcome, count.0)
+    let outcome = load::run(plan, &Control::new(), &mut Deaf).expect("it starts");
+    let received = outcome.totals.received;
+    (outcome, received)
 }
 
 /// Passes connections on and counts them.
@@ -128,10 +117,7 @@ fn connections_spread_over_the_addresses_of_a_name() {
     let fronts: Vec<_> = (0..3).map(|_| front(broker.local_addr())).collect();
     let addresses: Vec<_> = fronts.iter().map(|(address, _)| *address).collect();
     let endpoint = name(move || Ok(addresses.clone()));
-    let counts = || -> Vec<_> {
-        let all = fronts.iter();
-        all.map(|(_, count)| count.swap(0, Ordering::Relaxed)).collect()
-    };
+    let counts = || -> Vec<_> { fronts.iter().map(|(_, count)| count.swap(0, Ordering::Relaxed)).collect() };
     let (outcome, _) = loaded(&plan(endpoint.clone(), 300));
     assert_eq!(outcome.error, None);
     let spread = counts();
@@ -167,8 +153,7 @@ fn an_address_that_refuses_or_is_silent_is_passed_over() {
         }
     }
     let nowhere = name(|| Ok(vec![refuses(), refuses()]));
-    let error = load::run(&plan(nowhere, 300), &Control::new(), &mut Deaf);
-    let error = error.expect_err("nobody is there").to_string();
+    let error = load::run(&plan(nowhere, 300), &Control::new(), &mut Deaf).expect_err("nobody is there").to_string();
     assert!(error.contains("refused"), "{error}");
 }
 

@@ -118,16 +118,14 @@ fn waited_for_processors() -> u64 {
         if !matches!(name.trim(), "load 0" | broker::THREAD_NAME) {
             return None;
         }
-        let times = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
-        times.split_whitespace().nth(1)?.parse::<u64>().ok()
+        std::fs::read_to_string(task.path().join("schedstat")).ok()?.split_whitespace().nth(1)?.parse::<u64>().ok()
     };
     tasks.flatten().filter_map(waited).sum()
 }
 
 /// The end of the stall that an instant falls into, or the instant itself.
 fn served(at: u64, stalls: &[(Time, Time)]) -> u64 {
-    let stall = stalls.iter().find(|(a, b)| (a.0..b.0).contains(&at));
-    stall.map_or(at, |(_, end)| end.0)
+    stalls.iter().find(|(a, b)| (a.0..b.0).contains(&at)).map_or(at, |(_, end)| end.0)
 }
 
 /// `ack response` and `send ack` of every message that is due after the warm-up.
@@ -157,8 +155,7 @@ fn computed(case: &Case, start: Time, service: u64, stalls: &[(Time, Time)]) -> 
 
 fn at(recorder: &Recorder, metric: Metric, percentile: f64) -> f64 {
     let histogram = recorder.histogram(metric);
-    let value = histogram.value_at_percentile(percentile);
-    value.min(histogram.max()) as f64 / 1e6
+    histogram.value_at_percentile(percentile).min(histogram.max()) as f64 / 1e6
 }
 
 /// Result of one attempt.

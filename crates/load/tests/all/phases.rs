@@ -5,6 +5,7 @@
 use broker::{Config, Fault, FaultKind, FaultLog, Origin};
 use load::{Control, Destination, Plan, RunEvent, Sink};
 use measure::{Interval, Metric, Nanos, Phase, Recorder};
+use testkit::Random;
 
 use crate::common;
 use crate::world::InMemory;
@@ -112,8 +113,7 @@ fn a_stall_across_the_end_of_the_warm_up_stays_out_of_the_measured_phase() {
     let heard = played(&case);
     // 1,000 ms of the warm-up were answered after it, by 4 metrics and the delay of sending.
     assert!(heard.carried > 4 * 190, "{}", heard.carried);
-    let response = heard.measured.histogram(Metric::ACK_RESPONSE);
-    let p99 = response.value_at_percentile(99.0);
+    let p99 = heard.measured.histogram(Metric::ACK_RESPONSE).value_at_percentile(99.0);
     assert!(p99 < 60_000_000, "{p99} ns: no message waited over 50 ms");
 }
 
@@ -132,13 +132,8 @@ fn a_stall_across_the_end_of_the_measured_phase_is_part_of_it() {
 /// Each seed has stalls across one of the boundaries, or both, or none.
 #[test]
 fn each_phase_has_as_many_latencies_as_messages_were_due_in_it() {
-    let mut state = 0x9E37_79B9_97F4_A7C1u64;
-    let mut below = |bound: u64| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state % bound
-    };
+    let mut random = Random::new(1);
+    let mut below = |bound: u64| random.below(bound);
     for round in 0..200 {
         let warmup = (below(3) * 400).max(5);
         let measure = 600 + below(3) * 200;

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Tally, metric};
+use common::{Heard, Tally, metric};
 use load::scenario::Scenario as _;
 use load::scenario::probe::{HttpUrl, ProbePlan};
-use load::{ArrivalSchedule, ClientTls, Control, Outcome, RunEvent, Silence, SliceSink, Together};
-use measure::{Interval, LatencySummary, Nanos, Phase, Rate, Recorder, Slice, Waits};
+use load::{ArrivalSchedule, ClientTls, Control, Outcome, RunEvent, SliceSink, Together};
+use measure::{Interval, Nanos, Phase, Rate, Slice, Waits};
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
@@ -33,50 +33,16 @@ fn plan(port: u16, rate: f64, measure_ms: u64) -> ProbePlan {
     }
 }
 
-/// Adds up what is told.
-#[derive(Default)]
-struct Heard {
-    steps: Recorder,
-    notes: Vec<String>,
-    waits: Waits,
-    silences: Vec<Silence>,
-}
-
-impl SliceSink for Heard {
-    fn slice(&mut self, slice: &Slice) {
-        let mut interval = Interval::new();
-        interval.reset(slice.start, slice.phase);
-        interval.add_slice(slice);
-        self.waits.add(&slice.waits);
-        self.steps.add_due(Phase::Measure, interval.histograms()).expect("one shape");
-    }
-
-    fn event(&mut self, event: RunEvent) {
-        match event {
-            RunEvent::Note(text) => self.notes.push(text),
-            RunEvent::Silence(silence) => self.silences.push(silence),
-            _ => {}
-        }
-    }
-}
-
-impl Heard {
-    fn step(&self, step: &str) -> LatencySummary {
-        LatencySummary::of(self.steps.histogram(metric(step)))
-    }
-
-    /// How many values of a step are above this.
-    fn above(&self, step: &str, limit: Duration) -> u64 {
-        let histogram = self.steps.histogram(metric(step));
-        histogram.len() - histogram.count_between(0, limit.as_nanos() as u64)
-    }
+/// How many values of a step are above 100 ms.
+fn slow(heard: &Heard, step: &str) -> u64 {
+    let histogram = heard.steps.histogram(metric(step));
+    histogram.len() - histogram.count_between(0, 100_000_000)
 }
 
 fn probed(plan: &ProbePlan) -> (Heard, Tally, Outcome) {
     let mut heard = Heard::default();
     let control = Control::new();
-    let outcome = plan.run(&Together::alone(), &control, &mut heard);
-    let mut outcome = outcome.expect("it starts");
+    let mut outcome = plan.run(&Together::alone(), &control, &mut heard).expect("it starts");
     let tally = outcome.tallies.remove(plan.name()).expect("a tally");
     (heard, Tally(tally), outcome)
 }
@@ -148,11 +114,11 @@ fn no_request_that_was_due_in_a_stall_is_forgotten() {
         assert_eq!(outcome.error, None);
         assert_eq!(tally.count("probe_completed"), 200, "{tally:?}");
         // Due from 0.5 s to 1.4 s.
-        let slow = heard.above("probe_response", Duration::from_millis(100));
-        assert!((80..=130).contains(&slow), "{slow} of some 90");
+        let slow_responses = slow(&heard, "probe_response");
+        assert!((80..=130).contains(&slow_responses), "{slow_responses} of some 90");
         assert!(heard.step("probe_response").max_ns >= 900_000_000);
         if most_open == 1 {
-            let slow = heard.above("probe_from_send", Duration::from_millis(100));
+            let slow = slow(&heard, "probe_from_send");
             assert!(slow < 10, "{slow}: from the send it looks fine");
         }
     }
@@ -187,6 +153,15 @@ fn the_time_without_room_is_told_from_the_time_without_work() {
 #[test]
 fn servers_that_misbehave_are_named_and_cost_bounded_time() {
     type Server = fn(TcpStream);
+    const LONG: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabcdef\r\n";
+    fn hold(stream: TcpStream, ms: u64) {
+        thread::sleep(Duration::from_millis(ms));
+        drop(stream);
+    }
+    fn deny(stream: TcpStream, status: &str) {
+        let text = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+        answer(stream, text.as_bytes(), || {});
+    }
     fn slowly(mut stream: TcpStream, bytes: &[u8], pause_ms: u64) {
         for byte in bytes.iter().cycle() {
             if stream.write_all(&[*byte]).is_err() {
@@ -199,57 +174,23 @@ fn servers_that_misbehave_are_named_and_cost_bounded_time() {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n");
         while stream.write_all(b"x: yyyyyyyyyyyyyyyyyyyyyyyyyy\r\n").is_ok() {}
     };
+    let huge: Server = |mut stream| {
+        let head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000000\r\n\r\n";
+        say(stream.try_clone().expect("a handle"), head);
+        let _ = stream.write_all(&[0; 1_000]);
+        hold(stream, 9_000);
+    };
     let cases: [(Server, &str, &str); 9] = [
         (|stream| slowly(stream, OK, 1_000), "no complete response within", "timed_out"),
-        (
-            |stream| thread::sleep(Duration::from_secs(stream.ttl().map_or(9, |_| 9))),
-            "waiting for the response",
-            "timed_out",
-        ),
+        (|stream| hold(stream, 9_000), "waiting for the response", "timed_out"),
         (endless, "head has over 65536 bytes", "failed"),
-        (
-            |mut stream| {
-                say(
-                    stream.try_clone().expect("a handle"),
-                    b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000000\r\n\r\n",
-                );
-                let _ = stream.write_all(&[0; 1_000]);
-                thread::sleep(Duration::from_secs(9));
-            },
-            "no complete response within",
-            "timed_out",
-        ),
-        (
-            |stream| {
-                say(stream, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabcdef\r\n");
-            },
-            "longer than its size",
-            "failed",
-        ),
-        (
-            // What was not read resets the connection.
-            |stream| {
-                thread::sleep(Duration::from_millis(30));
-                drop(stream);
-            },
-            "127.0.0.1",
-            "failed",
-        ),
+        (huge, "no complete response within", "timed_out"),
+        (|stream| say(stream, LONG), "longer than its size", "failed"),
+        // What was not read resets the connection.
+        (|stream| hold(stream, 30), "127.0.0.1", "failed"),
         (|stream| say(stream, b"AMQP\x00\x00\x09\x01"), "does not speak HTTP/1", "failed"),
-        (
-            |stream| {
-                answer(stream, b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n", || {});
-            },
-            "status 503",
-            "status_5xx",
-        ),
-        (
-            |stream| {
-                answer(stream, b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n", || {});
-            },
-            "status 404",
-            "status_4xx",
-        ),
+        (|stream| deny(stream, "503 No"), "status 503", "status_5xx"),
+        (|stream| deny(stream, "404 No"), "status 404", "status_4xx"),
     ];
     for (server, reason, counted) in cases {
         let port = serve(server);
@@ -291,8 +232,7 @@ fn requests_without_an_answer_show_while_they_are_in_flight() {
     let port = serve(|stream| answer(stream, OK, || thread::sleep(Duration::from_secs(2))));
     let plan = ProbePlan { most_open: 15, ..plan(port, 20.0, 1_000) };
     let mut heard = InFlight::default();
-    let outcome = plan.run(&Together::alone(), &Control::new(), &mut heard);
-    let mut outcome = outcome.expect("it starts");
+    let mut outcome = plan.run(&Together::alone(), &Control::new(), &mut heard).expect("it starts");
     let tally = Tally(outcome.tallies.remove(plan.name()).expect("a tally"));
     let count = |key: &str| tally.count(&format!("probe_{key}"));
     // 15 of 20 had room; they are answered in the drain, and none is left then.
@@ -377,8 +317,7 @@ fn a_request_that_is_sent_again_is_told() {
     });
     let (heard, tally, _) = probed(&plan(port, 20.0, 500));
     assert_eq!(tally.count("probe_completed"), 10, "{tally:?}");
-    let told = heard.notes.iter().filter(|it| it.contains("sent twice"));
-    assert_eq!(told.count(), 1, "{:?}", heard.notes);
+    assert_eq!(heard.notes.iter().filter(|it| it.contains("sent twice")).count(), 1, "{:?}", heard.notes);
 }
 
 #[test]

@@ -24,8 +24,7 @@ impl Sink for Kept {
     fn interval(&mut self, merged: &Interval) {
         if merged.phase != Phase::Measure {
             if let Some(sum) = &mut self.measured {
-                let late = sum.latencies.add_due(Phase::Measure, merged.histograms());
-                late.expect("histograms of one kind");
+                sum.latencies.add_due(Phase::Measure, merged.histograms()).expect("histograms of one kind");
             }
             return;
         }
@@ -234,8 +233,7 @@ fn sizes_arrive_whole() {
 fn what_cannot_be_paced_is_refused() {
     let broker = embedded();
     let refused = |change: &dyn Fn(&mut Group), part: &str| {
-        let error = load::validate(&plan(&broker, 100, change)).unwrap_err();
-        let said = error.problem().sentence();
+        let said = load::validate(&plan(&broker, 100, change)).unwrap_err().problem().sentence();
         assert!(said.contains(part), "{part:?} is not in {said:?}");
     };
     refused(&|group| group.producers.arrivals = ArrivalProcess::ThinkTime(Nanos::SECOND), "one answer at a time");

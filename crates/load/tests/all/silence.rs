@@ -167,8 +167,7 @@ fn a_block_is_noticed_behind_megabytes_that_nobody_reads() {
     group.producers.max_pending = 2;
     group.consumers.per_destination = 0;
     let (outcome, told) = undisturbed(&world, &plan);
-    let is_told = |event: &RunEvent| matches!(event, RunEvent::Blocked { .. });
-    assert!(told.events.iter().any(is_told), "{:?}", told.events);
+    assert!(told.events.iter().any(|event: &RunEvent| matches!(event, RunEvent::Blocked { .. })), "{:?}", told.events);
     assert!(outcome.totals.completed > 0, "{outcome:?}");
 }
 
@@ -432,8 +431,7 @@ impl TwoRates {
     /// little that was in flight when it began.
     fn delays(self, silence: &Silence, end_of_sending: Time) -> bool {
         let length = silence.until.min(end_of_sending).since(silence.from);
-        let rates = RATES.iter().filter(|(_, size)| self.silent.contains(size));
-        let rate: f64 = rates.map(|(rate, _)| rate).sum();
+        let rate: f64 = RATES.iter().filter(|(_, size)| self.silent.contains(size)).map(|(rate, _)| rate).sum();
         let due = rate * length.as_secs_f64();
         let delayed = (silence.in_flight + silence.unsent) as f64;
         silence.connections == self.silent.len() as u64 && (due - 3.0..due + 8.0).contains(&delayed)
@@ -444,8 +442,7 @@ impl TwoRates {
         let address = world.peer(beating(0), move |_| self.serve());
         let (outcome, told) = world.run(&self.plan(address), |_, _| ());
         let outcome = outcome.expect("the load starts");
-        let measured = outcome.phases.iter();
-        let measured = measured.filter(|it| it.phase == Phase::Measure);
+        let measured = outcome.phases.iter().filter(|it| it.phase == Phase::Measure);
         let end = measured.map(|it| it.end).max().expect("a measured phase");
         let silences = told.silences();
         let is_right = outcome.error.is_none()
@@ -457,9 +454,7 @@ impl TwoRates {
 
 #[test]
 fn a_silence_delays_what_was_due_on_its_own_connections() {
-    let seeds: Vec<u64> = testkit::seeds(500).collect();
-    let played = world::play(&seeds, |seed| TwoRates::random(seed).problem(seed));
-    played.assert_right("--test all silence::a_silence_delays");
+    world::prove(500, "--test all silence::a_silence_delays", |seed| TwoRates::random(seed).problem(seed));
 }
 
 /// A producer of a few messages a second, of which some are never answered, an early one in any case. For a while the
@@ -537,8 +532,7 @@ impl Sparse {
         let outcome = outcome.expect("the load starts");
         let answers = answers.lock().expect("answers").clone();
         let waited = |least: Nanos| {
-            let waits = answers.iter();
-            waits.filter(move |(at, answer)| answer.is_some_and(|answer| answer.since(*at) >= least))
+            answers.iter().filter(move |(at, answer)| answer.is_some_and(|answer| answer.since(*at) >= least))
         };
         let hang_last = answers.iter().rev().take_while(|(_, answer)| answer.is_none());
         let at_end = u64::from(hang_last.count() > 1);
@@ -553,7 +547,5 @@ impl Sparse {
 
 #[test]
 fn messages_that_hang_beside_few_others_are_no_silence() {
-    let seeds: Vec<u64> = testkit::seeds(300).collect();
-    let played = world::play(&seeds, |seed| Sparse::random(seed).problem(seed));
-    played.assert_right("--test all silence::messages_that_hang");
+    world::prove(300, "--test all silence::messages_that_hang", |seed| Sparse::random(seed).problem(seed));
 }

@@ -173,8 +173,7 @@ fn problem(seed: u64) -> Option<String> {
 
 #[test]
 fn what_a_slow_consumer_receives_is_what_it_takes() {
-    let seeds = testkit::seeds_and(SCENES, &[]);
-    world::play(&seeds, problem).assert_right("--test all what_a_slow_consumer");
+    world::prove(SCENES, "--test all what_a_slow_consumer", problem);
 }
 
 /// Puts messages of another run there, with or without a header.
@@ -250,8 +249,7 @@ fn what_a_lost_connection_throws_away_is_told() {
         load::RunEvent::Note(text) => text.contains("were lost with their connection").then_some(text.as_str()),
         _ => None,
     });
-    let thrown_away = note.and_then(|it| it.split(' ').next()?.parse::<u64>().ok());
-    let thrown_away = thrown_away.expect("a note");
+    let thrown_away = note.and_then(|it| it.split(' ').next()?.parse::<u64>().ok()).expect("a note");
     // As many as may wait, less what it was at work on.
     assert!(thrown_away >= 990, "{thrown_away}");
     assert!(outcome.totals.received + thrown_away <= 3_000, "{outcome:?}");

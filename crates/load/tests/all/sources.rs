@@ -13,8 +13,7 @@ fn plan(port: u16, sources: &[&str]) -> Plan {
     let mut group = Group::new(endpoint, vec![Destination::queue("sources")]);
     group.producers.per_destination = 3;
     group.consumers.per_destination = 3;
-    let parse = |text: &&str| text.parse::<IpAddr>().expect("address");
-    group.source_addresses = sources.iter().map(parse).collect();
+    group.source_addresses = sources.iter().map(|text: &&str| text.parse::<IpAddr>().expect("address")).collect();
     common::measured(group, 1_000)
 }
 

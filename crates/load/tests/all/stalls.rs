@@ -106,10 +106,7 @@ impl Stop {
             (!near(silence.from, begin, before), "it begins when it began"),
             (!near(silence.until, end, slack), "it ends when it ended"),
             (
-                match is_own {
-                    true => lag.0 < self.length.0 * 97 / 100,
-                    false => lag > Nanos::from_millis(1),
-                },
+                if is_own { lag.0 < self.length.0 * 97 / 100 } else { lag > Nanos::from_millis(1) },
                 "how late the loop was is told",
             ),
             ((delayed - due).abs() > 12.0, "what it delayed is what was due meanwhile"),
@@ -124,12 +121,10 @@ impl Stop {
 
 #[test]
 fn whoever_stands_still_is_told_with_its_time_and_what_it_delayed() {
-    let seeds: Vec<u64> = testkit::seeds(500).collect();
-    let played = world::play(&seeds, |seed| {
+    world::prove(500, "--test all stalls::whoever_stands_still", |seed| {
         let stop = Stop::random(seed);
         stop.problem(seed).map(|wrong| format!("{stop:?}: {wrong}"))
     });
-    played.assert_right("--test all stalls::whoever_stands_still");
 }
 
 /// A broker that stops and does not come back in time: what was due counts with the time it has waited.

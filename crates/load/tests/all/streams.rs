@@ -124,6 +124,5 @@ fn problem(seed: u64) -> Option<String> {
 
 #[test]
 fn what_precedes_a_subscription_to_a_stream_is_not_lost() {
-    let seeds = testkit::seeds_and(SCENES, &[]);
-    world::play(&seeds, problem).assert_right("--test all what_precedes_a_subscription");
+    world::prove(SCENES, "--test all what_precedes_a_subscription", problem);
 }

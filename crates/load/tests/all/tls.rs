@@ -9,24 +9,9 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use broker::{Fault, FaultKind};
-use common::{Authority, secured, started};
-use load::{
-    Ack, Auth, ClientTls, Control, Destination, Endpoint, Error, Group, Identity, Outcome, Plan, RunEvent, Sink,
-};
-use measure::{Interval, Nanos, Phase};
-
-#[derive(Default)]
-struct Count(u64);
-
-impl Sink for Count {
-    fn interval(&mut self, merged: &Interval) {
-        if merged.phase == Phase::Measure {
-            self.0 += merged.counters.received;
-        }
-    }
-
-    fn event(&mut self, _: RunEvent) {}
-}
+use common::{Authority, Deaf, secured, started};
+use load::{Ack, Auth, ClientTls, Control, Destination, Endpoint, Error, Group, Identity, Outcome, Plan};
+use measure::Nanos;
 
 fn endpoint(address: SocketAddr, tls: ClientTls) -> Endpoint {
     let mut endpoint = Endpoint::new("127.0.0.1", address.port());
@@ -43,9 +28,14 @@ fn plan(endpoint: Endpoint, message_size: usize) -> Plan {
     Plan { timeout: Nanos::from_millis(2_000), ..common::measured(group, 700) }
 }
 
-fn run(endpoint: Endpoint, message_size: usize) -> Result<(Outcome, u64), Error> {
-    let mut count = Count::default();
-    load::run(&plan(endpoint, message_size), &Control::new(), &mut count).map(|outcome| (outcome, count.0))
+fn run(endpoint: Endpoint, message_size: usize) -> Result<Outcome, Error> {
+    load::run(&plan(endpoint, message_size), &Control::new(), &mut Deaf)
+}
+
+#[track_caller]
+fn assert_runs(endpoint: Endpoint) {
+    let outcome = run(endpoint, 32).expect("the load starts");
+    assert!(outcome.error.is_none() && outcome.measured.received > 0, "{outcome:?}");
 }
 
 fn trusting(file: PathBuf) -> ClientTls {
@@ -60,8 +50,9 @@ fn nothing_is_lost_over_tls_whatever_the_size() {
     // Many messages to a record; many records to a message, which is two frames as well.
     for (size, at_least) in [(32, 1_000), (200_000, 20)] {
         let tls = authority.trusted();
-        let (outcome, received) = run(endpoint(front, tls), size).expect("the load starts");
+        let outcome = run(endpoint(front, tls), size).expect("the load starts");
         assert!(outcome.error.is_none(), "{outcome:?}");
+        let received = outcome.measured.received;
         assert!(received > at_least, "{size} bytes: only {received}");
         let ledger = outcome.ledger.expect("ledger");
         assert_eq!(ledger.lost + ledger.corrupt + ledger.duplicated, 0, "{ledger:?}");
@@ -70,17 +61,16 @@ fn nothing_is_lost_over_tls_whatever_the_size() {
     }
 }
 
-fn refused(endpoint: Endpoint) -> Error {
-    run(endpoint, 32).expect_err("it must not start")
-}
-
-fn assert_says(error: &Error, parts: &[&str], help: &str) {
+#[track_caller]
+fn assert_refused(endpoint: Endpoint, parts: &[&str], help: &str) -> Error {
+    let error = run(endpoint, 32).expect_err("it must not start");
     let text = error.to_string();
     for part in parts {
         assert!(text.contains(part), "{part:?} is not in {text:?}");
     }
     assert!(error.problem().help.contains(help), "{help:?} is not in {:?}", error.problem().help);
     assert!(!text.contains(char::is_control), "{text:?}");
+    error
 }
 
 #[test]
@@ -90,17 +80,15 @@ fn a_certificate_is_verified_by_default() {
     let other = Authority::new(folder.path(), "other");
     let (_broker, front) = secured(authority.listener(&["broker.example"], None));
 
-    let error = refused(endpoint(front, trusting(other.file("other"))));
-    assert_says(&error, &["cannot secure", "issued by nobody who is trusted"], "--ca");
-
-    let error = refused(endpoint(front, authority.trusted()));
-    assert_says(&error, &["not for \"127.0.0.1\" but for", "broker.example"], "--sni");
+    let untrusted = endpoint(front, trusting(other.file("other")));
+    assert_refused(untrusted, &["cannot secure", "issued by nobody who is trusted"], "--ca");
+    let misnamed = endpoint(front, authority.trusted());
+    assert_refused(misnamed, &["not for \"127.0.0.1\" but for", "broker.example"], "--sni");
 
     let named = ClientTls { server_name: Some("broker.example".into()), ..authority.trusted() };
     let insecure = ClientTls { insecure: true, ..ClientTls::default() };
     for tls in [named, insecure] {
-        let (outcome, received) = run(endpoint(front, tls), 32).expect("the load starts");
-        assert!(outcome.error.is_none() && received > 0, "{outcome:?}");
+        assert_runs(endpoint(front, tls));
     }
 }
 
@@ -111,25 +99,21 @@ fn a_client_shows_its_certificate_where_the_broker_wants_one() {
     let clients = Some(authority.clients(true));
     let (_broker, front) = secured(authority.listener(&["127.0.0.1"], clients));
 
-    let error = refused(endpoint(front, authority.trusted()));
-    assert_says(&error, &["CertificateRequired"], "--cert");
+    assert_refused(endpoint(front, authority.trusted()), &["CertificateRequired"], "--cert");
 
     let (certificate, key) = Authority::new(folder.path(), "stranger").issue(&["stranger"]);
     let stranger = ClientTls { identity: Some(Identity { certificate, key }), ..authority.trusted() };
-    let error = refused(endpoint(front, stranger));
-    assert_says(&error, &["the broker refused with the TLS alert"], "--cert");
+    assert_refused(endpoint(front, stranger), &["the broker refused with the TLS alert"], "--cert");
 
     let (certificate, key) = authority.issue(&["guest"]);
     let tls = ClientTls {
         identity: Some(Identity { certificate: certificate.clone(), key: key.clone() }),
         ..authority.trusted()
     };
-    let (outcome, received) = run(endpoint(front, tls), 32).expect("the load starts");
-    assert!(outcome.error.is_none() && received > 0, "{outcome:?}");
+    assert_runs(endpoint(front, tls));
 
     let swapped = ClientTls { identity: Some(Identity { certificate: key, key: certificate }), ..authority.trusted() };
-    let error = refused(endpoint(front, swapped));
-    assert_says(&error, &["-key.pem", "no certificate"], "BEGIN CERTIFICATE");
+    let error = assert_refused(endpoint(front, swapped), &["-key.pem", "no certificate"], "BEGIN CERTIFICATE");
     assert!(error.is_usage());
 }
 
@@ -147,15 +131,11 @@ fn a_certificate_is_a_login() {
         endpoint.auth = auth;
         endpoint
     };
-    let (outcome, received) = run(by("guest", Auth::External), 32).expect("the load starts");
-    assert!(outcome.error.is_none() && received > 0, "{outcome:?}");
-    let error = refused(by("somebody", Auth::External));
-    assert_says(&error, &["403", "EXTERNAL"], "");
-    let error = refused(by("guest", Auth::Plain));
-    assert_says(&error, &["403", "PLAIN"], "");
+    assert_runs(by("guest", Auth::External));
+    assert_refused(by("somebody", Auth::External), &["403", "EXTERNAL"], "");
+    assert_refused(by("guest", Auth::Plain), &["403", "PLAIN"], "");
     // Without a certificate there is a password.
-    let (outcome, _) = run(endpoint(front, authority.trusted()), 32).expect("the load starts");
-    assert!(outcome.error.is_none(), "{outcome:?}");
+    assert_runs(endpoint(front, authority.trusted()));
 }
 
 /// The TLS stream ends at a byte of a frame: between two records and inside a message.
@@ -175,7 +155,7 @@ fn a_stream_cut_at_any_byte_is_a_lost_connection() {
             ..broker::Config::default()
         });
         let front = broker.tls_addr().expect("TLS");
-        let (outcome, _) = run(endpoint(front, authority.trusted()), 32).expect("it starts");
+        let outcome = run(endpoint(front, authority.trusted()), 32).expect("it starts");
         let error = outcome.error.expect("it breaks off").to_string();
         assert!(error.contains("lost the connection"), "{after}: {error}");
         let done = broker.fault_log().injections().faults[0].count;
@@ -233,11 +213,8 @@ fn the_wrong_port_is_recognised_in_both_directions() {
     let authority = Authority::new(folder.path(), "ca");
     let (broker, front) = secured(authority.listener(&["127.0.0.1"], None));
 
-    let error = refused(endpoint(broker.local_addr(), authority.trusted()));
-    assert_says(&error, &["AMQP without TLS"], "5671");
-
-    let error = refused(Endpoint::new("127.0.0.1", front.port()));
-    assert_says(&error, &["it speaks TLS"], "amqps");
+    assert_refused(endpoint(broker.local_addr(), authority.trusted()), &["AMQP without TLS"], "5671");
+    assert_refused(Endpoint::new("127.0.0.1", front.port()), &["it speaks TLS"], "amqps");
 }
 
 #[test]
@@ -245,8 +222,7 @@ fn a_port_that_says_nothing_is_not_waited_for_for_ever() {
     let (listener, address) = common::listener();
     let silent = thread::spawn(move || listener.accept().map(|(stream, _)| stream));
     let insecure = ClientTls { insecure: true, ..ClientTls::default() };
-    let error = refused(endpoint(address, insecure));
-    assert_says(&error, &["TLS was not agreed on"], "5671");
+    assert_refused(endpoint(address, insecure), &["TLS was not agreed on"], "5671");
     drop(silent);
 }
 
@@ -256,8 +232,7 @@ fn files_that_are_no_certificates_are_named() {
     let file = folder.path().join("notes.txt");
     std::fs::write(&file, "nothing of the kind").expect("write");
     let address = SocketAddr::from(([127, 0, 0, 1], 1));
-    let error = refused(endpoint(address, trusting(file)));
-    assert_says(&error, &["notes.txt holds no certificate"], "BEGIN CERTIFICATE");
-    let error = refused(endpoint(address, trusting(folder.path().join("missing.pem"))));
-    assert_says(&error, &["missing.pem", "No such file"], "PEM");
+    let missing = folder.path().join("missing.pem");
+    assert_refused(endpoint(address, trusting(file)), &["notes.txt holds no certificate"], "BEGIN CERTIFICATE");
+    assert_refused(endpoint(address, trusting(missing)), &["missing.pem", "No such file"], "PEM");
 }

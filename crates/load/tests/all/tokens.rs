@@ -34,8 +34,7 @@ fn a_renewed_token_reaches_the_broker_on_every_connection() {
 
 #[test]
 fn a_token_that_the_broker_refuses_ends_the_load_with_its_words() {
-    let outcome = run("three");
-    let text = outcome.error.expect("refused").to_string();
+    let text = run("three").error.expect("refused").to_string();
     assert!(text.contains("NOT_ALLOWED") && text.contains("new secret"), "{text}");
     assert!(!text.contains("three"), "{text}");
 }

@@ -5,36 +5,22 @@ use std::net::SocketAddr;
 use std::thread;
 
 use broker::{Fault, FaultKind};
-use load::{ArrivalProcess, Control, Destination, Group, Guarantee, Outcome, Plan, RunEvent, Sink, Sizes};
-use measure::{Clock, Interval, Nanos, Phase, Waits};
+use load::{ArrivalProcess, Control, Destination, Group, Guarantee, Outcome, Plan, Sizes};
+use measure::{Clock, Nanos, Waits};
 use mio::{Events, Poll, Token};
 use transport::{Timer, sleep_until};
 
-use crate::common;
+use crate::common::{self, Kept};
 
-#[derive(Default)]
-struct Sum {
-    waits: Waits,
-}
-
-impl Sink for Sum {
-    fn interval(&mut self, merged: &Interval) {
-        if merged.phase == Phase::Measure {
-            self.waits.add(&merged.waits);
-        }
-    }
-
-    fn event(&mut self, _: RunEvent) {}
-}
-
-fn run(broker: SocketAddr, set: impl FnOnce(&mut Group)) -> (Outcome, Sum) {
+fn run(broker: SocketAddr, set: impl FnOnce(&mut Group)) -> (Outcome, Waits) {
     let mut group = common::group(broker, Destination::queue("waits"), (4, 0));
     group.producers.sizes = Sizes::Fixed(64);
     set(&mut group);
     let plan = Plan { groups: vec![group], phases: common::phases(200, 1_000, 200), ..Plan::default() };
-    let mut sum = Sum::default();
-    let outcome = load::run(&plan, &Control::new(), &mut sum).expect("load");
-    (outcome, sum)
+    let mut kept = Kept::default();
+    let outcome = load::run(&plan, &Control::new(), &mut kept).expect("load");
+    assert_whole(&outcome, &kept.measured.waits);
+    (outcome, kept.measured.waits)
 }
 
 fn embedded(faults: Vec<Fault>) -> broker::Running {
@@ -42,20 +28,22 @@ fn embedded(faults: Vec<Fault>) -> broker::Running {
 }
 
 /// All of four producers' time is accounted for, to a twentieth: their loop's, which may be late for a phase's end.
-fn assert_whole(outcome: &Outcome, sum: &Sum) {
-    let whole = sum.waits.producing().as_secs_f64();
+fn assert_whole(outcome: &Outcome, waits: &Waits) {
     let time = outcome.threads[0].measured_time.as_secs_f64();
-    assert!((whole / (time * 4.0) - 1.0).abs() < 0.05, "{:?} of {time} s", sum.waits);
+    assert!((waits.producing().as_secs_f64() / (time * 4.0) - 1.0).abs() < 0.05, "{waits:?} of {time} s");
+}
+
+/// A part of the producers' time.
+fn share(part: Nanos, waits: &Waits) -> f64 {
+    part.as_secs_f64() / waits.producing().as_secs_f64()
 }
 
 #[test]
 fn one_in_flight_waits_for_answers() {
     let broker = embedded(Vec::new());
-    let (outcome, sum) = run(broker.local_addr(), |group| group.producers.max_pending = 1);
+    let (outcome, waits) = run(broker.local_addr(), |group| group.producers.max_pending = 1);
     assert!(outcome.error.is_none(), "{outcome:?}");
-    assert_whole(&outcome, &sum);
-    let share = sum.waits.budget.as_secs_f64() / sum.waits.producing().as_secs_f64();
-    assert!(share > 0.8, "{:?}", sum.waits);
+    assert!(share(waits.budget, &waits) > 0.8, "{waits:?}");
     let [thread] = outcome.threads[..] else { panic!("{outcome:?}") };
     let measured = thread.measured_time.as_secs_f64();
     assert!((0.9..1.3).contains(&measured), "{thread:?}");
@@ -66,33 +54,28 @@ fn one_in_flight_waits_for_answers() {
 #[test]
 fn with_a_think_time_the_answer_is_waited_for_and_the_rest_is_the_schedule() {
     let broker = embedded(vec![Fault::new(FaultKind::SlowAck(Nanos::from_millis(60)))]);
-    let (outcome, sum) = run(broker.local_addr(), |group| {
+    let (outcome, waits) = run(broker.local_addr(), |group| {
         group.producers.max_pending = 1;
         group.producers.arrivals = ArrivalProcess::ThinkTime(Nanos::from_millis(20));
     });
     assert!(outcome.error.is_none(), "{outcome:?}");
-    assert_whole(&outcome, &sum);
     // 60 ms of 80.
-    let share = sum.waits.budget.as_secs_f64() / sum.waits.producing().as_secs_f64();
-    assert!((0.6..0.9).contains(&share), "{:?}", sum.waits);
-    assert!(sum.waits.schedule > Nanos::ZERO, "{:?}", sum.waits);
+    assert!((0.6..0.9).contains(&share(waits.budget, &waits)), "{waits:?}");
+    assert!(waits.schedule > Nanos::ZERO, "{waits:?}");
 }
 
 #[test]
 fn a_slow_schedule_leaves_the_loop_idle() {
     let broker = embedded(Vec::new());
-    let (outcome, sum) = run(broker.local_addr(), |group| {
+    let (outcome, waits) = run(broker.local_addr(), |group| {
         group.producers.arrivals = common::rate(100.0);
         group.producers.max_pending = 1_000;
     });
-    assert_whole(&outcome, &sum);
-    let share = sum.waits.schedule.as_secs_f64() / sum.waits.producing().as_secs_f64();
     // Where others have the cores, what is due waits for the loop.
-    let waited = outcome.threads[0].measured_run_queue_wait;
-    let waited = waited.map_or(0.0, Nanos::as_secs_f64);
-    assert!(share > 0.8 - waited, "{:?}, {waited} s", sum.waits);
-    let idle = sum.waits.loop_idle.as_secs_f64() / sum.waits.loop_time.as_secs_f64();
-    assert!(idle > 0.7, "{:?}", sum.waits);
+    let waited = outcome.threads[0].measured_run_queue_wait.map_or(0.0, Nanos::as_secs_f64);
+    assert!(share(waits.schedule, &waits) > 0.8 - waited, "{waits:?}, {waited} s");
+    let idle = waits.loop_idle.as_secs_f64() / waits.loop_time.as_secs_f64();
+    assert!(idle > 0.7, "{waits:?}");
     assert!(outcome.threads[0].measured_idle > Nanos::from_millis(700), "{outcome:?}");
 }
 
@@ -100,13 +83,11 @@ fn a_slow_schedule_leaves_the_loop_idle() {
 fn a_broker_that_does_not_read_fills_the_sockets() {
     let broker = embedded(Vec::new());
     let address = stalling_proxy(broker.local_addr());
-    let (outcome, sum) = run(address, |group| {
+    let (_, waits) = run(address, |group| {
         group.producers.guarantee = Guarantee::Unconfirmed;
         group.producers.sizes = Sizes::Fixed(16_384);
     });
-    assert_whole(&outcome, &sum);
-    let share = sum.waits.socket.as_secs_f64() / sum.waits.producing().as_secs_f64();
-    assert!(share > 0.8, "{:?}", sum.waits);
+    assert!(share(waits.socket, &waits) > 0.8, "{waits:?}");
 }
 
 /// Lets the log-in pass, and 64 KiB more of each connection; then it reads no further.

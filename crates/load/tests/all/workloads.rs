@@ -2,8 +2,8 @@
 //! real one: `crates/bellows/tests/all/workloads.rs`.
 
 use load::{
-    Ack, Control, Declare, Exchange, Group, Guarantee, LatencyStep, MessageProperties, Outcome, Plan, RandomKeys,
-    Refusal, RunEvent, ServiceTime, Sink, StopCondition,
+    Ack, Consumers, Control, Declare, Exchange, Group, Guarantee, LatencyStep, MessageProperties, Outcome, Plan,
+    RandomKeys, Refusal, RunEvent, ServiceTime, Sink, StopCondition,
 };
 use measure::{Interval, Length, Nanos, Rate, Slice};
 use wire::amqp091::{BasicConsume, BasicQos};
@@ -48,7 +48,7 @@ fn slowly(group: Group, messages: u64, least_ms: u64) {
     let outcome = run(&plan(group));
     clean(&outcome, messages);
     let took = outcome.phases.last().expect("a drain").end.since(outcome.start);
-    assert!(took >= Nanos::from_millis(least_ms), "{took}");
+    assert!(took >= Nanos::from_millis(least_ms), "{messages} messages: {took}");
 }
 
 /// Puts 50 messages into a queue, which nobody receives.
@@ -158,35 +158,26 @@ fn messages_that_are_asked_for_one_by_one_come_in_order() {
     clean(&run(&plan(group)), 1_000);
 }
 
+/// By its polling interval; by its work, with no more than its prefetch; or without acknowledgements, when it stops
+/// reading.
 #[test]
-fn a_polling_interval_limits_the_rate() {
-    let broker = embedded();
-    let mut group = group(&broker, &["queue://slowly-polled"]);
-    group.producers.message_count = Some(40);
-    group.consumers.poll = Some(Length(Nanos::from_millis(10)));
-    slowly(group, 40, 39 * 10);
-}
-
-#[test]
-fn a_consumer_that_takes_its_time_is_not_sent_more_than_its_prefetch() {
-    let broker = embedded();
-    let mut group = group(&broker, &["queue://slow"]);
-    group.producers.message_count = Some(200);
-    group.consumers.prefetch = 10;
-    group.consumers.service = ServiceTime { rate: Rate::per_second(1_000.0), ..common::work(Nanos::from_millis(2)) };
-    // The longer of both, one after the other.
-    slowly(group, 200, 199 * 2);
-}
-
-#[test]
-fn a_slow_consumer_without_acknowledgements_stops_reading() {
-    let broker = embedded();
-    let mut group = group(&broker, &["queue://auto"]);
-    group.producers.message_count = Some(3_000);
-    group.consumers.ack = Ack::Auto;
-    group.consumers.service.rate = Rate::per_second(4_000.0);
-    // What waits in its memory is not taken.
-    slowly(group, 3_000, 740);
+fn a_consumer_that_takes_its_time_gets_everything() {
+    let polling = |it: &mut Consumers| it.poll = Some(Length(Nanos::from_millis(10)));
+    let working = |it: &mut Consumers| {
+        it.prefetch = 10;
+        it.service = ServiceTime { rate: Rate::per_second(1_000.0), ..common::work(Nanos::from_millis(2)) };
+    };
+    let reading = |it: &mut Consumers| (it.ack, it.service.rate) = (Ack::Auto, Rate::per_second(4_000.0));
+    // Of a rate and a latency the longer one counts. What waits in the consumer's memory is not taken.
+    let cases: [(u64, u64, &dyn Fn(&mut Consumers)); 3] =
+        [(40, 39 * 10, &polling), (200, 199 * 2, &working), (3_000, 740, &reading)];
+    for (messages, least_ms, set) in cases {
+        let broker = embedded();
+        let mut group = group(&broker, &["queue://slow"]);
+        group.producers.message_count = Some(messages);
+        set(&mut group.consumers);
+        slowly(group, messages, least_ms);
+    }
 }
 
 #[test]
@@ -279,7 +270,8 @@ fn a_run_ends_when_consumers_are_idle_or_queues_are_empty() {
     for until in [StopCondition::Idle, StopCondition::Empty] {
         let mut group = group(&broker, &["queue://left-over"]);
         group.consumers.total = Some(0);
-        clean_sent(&run(&plan(group.clone())));
+        let totals = run(&plan(group.clone())).totals;
+        assert_eq!((totals.sent, totals.completed), (1_000, 1_000));
         group.consumers.total = None;
         group.producers.total = Some(0);
         let mut plan = plan(group);
@@ -326,10 +318,6 @@ fn queues_behind_topics_are_looked_into_as_well() {
         plan.phases.drain = Nanos::from_millis(100);
         assert_eq!(run(&plan).totals.received, 3, "{durable}");
     }
-}
-
-fn clean_sent(outcome: &Outcome) {
-    assert_eq!((outcome.totals.sent, outcome.totals.completed), (1_000, 1_000));
 }
 
 #[test]

@@ -135,18 +135,17 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The script looks for these at fixed places, so this machine must have them.
-fn has_fixed_parts() -> bool {
+/// The script looks for some parts at fixed places, so this machine must have them; why it cannot run here.
+fn missing_parts() -> Option<&'static str> {
     let jar = ["HdrHistogram", "hdrhistogram"]
         .map(|name| Path::new("/usr/share/java").join(name).with_extension("jar").exists());
-    testkit::has_rabbitmq() && jar.contains(&true)
+    let has_all = testkit::has_rabbitmq() && jar.contains(&true);
+    (!has_all).then_some("no RabbitMQ or no libhdrhistogram-java; scripts/setup test")
 }
 
 #[test]
 fn what_is_missing_is_installed_after_a_fresh_list_where_it_must() {
-    if !has_fixed_parts() {
-        testkit::skip!("no RabbitMQ or no libhdrhistogram-java; scripts/setup test");
-    }
+    testkit::skip_for!(missing_parts());
     let machine = Machine::new("installs");
     // Without a fresh list it fails. The calls are written down, and the program appears.
     machine.add(
@@ -171,9 +170,7 @@ esac"#,
 
 #[test]
 fn what_cannot_be_installed_is_told_in_one_line() {
-    if !has_fixed_parts() {
-        testkit::skip!("no RabbitMQ or no libhdrhistogram-java; scripts/setup test");
-    }
+    testkit::skip_for!(missing_parts());
     let machine = Machine::new("tells");
     assert!(machine.setup("demo").status.success(), "the demo needs no tmux");
     let output = machine.setup("test");
@@ -190,9 +187,7 @@ fn what_cannot_be_installed_is_told_in_one_line() {
 
 #[test]
 fn a_node_of_its_own_comes_where_the_system_s_is_too_old() {
-    if !has_fixed_parts() {
-        testkit::skip!("no RabbitMQ or no libhdrhistogram-java; scripts/setup test");
-    }
+    testkit::skip_for!(missing_parts());
     let machine = Machine::with_old_node("old-node");
     assert!(machine.setup("demo").status.success());
     assert_eq!(machine.own_node(), None, "the demo needs none");
@@ -223,9 +218,7 @@ fn a_node_of_its_own_comes_where_the_system_s_is_too_old() {
 
 #[test]
 fn a_system_s_node_that_is_new_enough_is_used() {
-    if !has_fixed_parts() {
-        testkit::skip!("no RabbitMQ or no libhdrhistogram-java; scripts/setup test");
-    }
+    testkit::skip_for!(missing_parts());
     let machine = Machine::with_old_node("new-node");
     machine.add("node", "echo v20.19.0");
     let output = machine.setup("test");
@@ -235,9 +228,7 @@ fn a_system_s_node_that_is_new_enough_is_used() {
 
 #[test]
 fn a_registry_that_cannot_be_reached_is_told_in_one_line() {
-    if !has_fixed_parts() {
-        testkit::skip!("no RabbitMQ or no libhdrhistogram-java; scripts/setup test");
-    }
+    testkit::skip_for!(missing_parts());
     let machine = Machine::with_old_node("no-registry");
     machine.add(
         "npm",
@@ -259,10 +250,9 @@ exit 1",
 
 #[test]
 fn the_newest_rabbitmq_is_that_of_the_first_suite_which_has_one_today() {
-    if !has_fixed_parts() || fs::metadata("/proc/self").unwrap().uid() != 0 {
-        testkit::skip!(
-            "no RabbitMQ or no libhdrhistogram-java (scripts/setup test), or not root, as debootstrap has to be"
-        );
+    testkit::skip_for!(missing_parts());
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        testkit::skip!("not root, as debootstrap has to be");
     }
     let machine = Machine::new("newest");
     machine.add("tmux", "");

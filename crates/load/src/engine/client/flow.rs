@@ -27,7 +27,6 @@ fn counted_as_returned<'w, E: Environment>(
     Some(producer)
 }
 
-/// The broker gives a message back.
 #[cold]
 fn returned<C: Connection, E: Environment>(
     work: &Participant,
@@ -133,7 +132,7 @@ fn prepare_reply<C: Connection, E: Environment>(
 fn work_through<C: Connection, E: Environment>(
     consumer: &mut Consumer,
     service: &mut Service,
-    receiver: &mut C::Receiver<'_>,
+    receiver: &mut C::Handle<'_>,
     now: Time,
     context: &mut Context<'_, E>,
 ) -> Result<(), Error> {
@@ -273,7 +272,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
                 self.confirmed(client, Confirm::of(of), now, context)?;
             }
             (Taken::Message { is_request }, Some(Participant::Consumer(consumer))) => {
-                let mut receiver = self.driver.connection.receiver(client);
+                let mut receiver = self.driver.connection.handle(client);
                 if is_request {
                     receiver.respond(context.reply)?;
                 }
@@ -319,7 +318,6 @@ impl<C: Connection, E: Environment> Client<C, E> {
         self.resume(context);
     }
 
-    /// All messages of the transaction are accepted.
     fn committed(&mut self, client: usize, now: Time, context: &mut Context<'_, E>) -> Result<(), Error> {
         if let Some(Participant::Producer(producer)) = self.participants.get_mut(client) {
             producer.committed();
@@ -404,7 +402,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
         for at in 0..self.participants.len() {
             self.work(at, now, context)?;
             if let Some(Participant::Consumer(consumer)) = self.participants.get_mut(at) {
-                let due = consumer.tend(now, &mut self.driver.connection.receiver(at))?;
+                let due = consumer.tend(now, &mut self.driver.connection.handle(at))?;
                 next = [next, due].into_iter().flatten().min();
                 self.full |= consumer.is_full();
             }
@@ -420,7 +418,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
         let Some(mut service) = consumer.service.take() else {
             return Ok(());
         };
-        let mut receiver = self.driver.connection.receiver(at);
+        let mut receiver = self.driver.connection.handle(at);
         let worked = work_through::<C, E>(consumer, &mut service, &mut receiver, now, context);
         // Also where it failed: what waits goes back to its queue.
         consumer.service = Some(service);
@@ -449,7 +447,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
             let Some(Participant::Producer(producer)) = self.participants.get_mut(at) else {
                 continue;
             };
-            let mut sender = self.driver.connection.sender(at);
+            let mut sender = self.driver.connection.handle(at);
             let interval = context.series.current();
             let sent = if draining {
                 producer.catch_up(drain_at, now, &mut sender, interval)?

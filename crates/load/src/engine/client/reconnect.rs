@@ -1,10 +1,5 @@
-//! A client that lost its connection, and the way back.
-//!
-//! ```text
-//! Running --lost--> Broken --wait--> Connecting --> SettingUp --> Running
-//!                      ^                 |              |
-//!                      +------ lost, refused, late -----+
-//! ```
+//! A client that lost its connection, and the way back: it is broken, connects, and is set up. What is lost, refused or
+//! late meanwhile is broken again.
 
 use measure::Time;
 
@@ -20,7 +15,6 @@ use crate::{Ack, Environment, Error, ReconnectPolicy, RunEvent};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reconnect {
     reconnect: ReconnectPolicy,
-    /// When to connect again.
     due: Time,
     /// Tries so far, over the whole run.
     attempts: u64,
@@ -40,7 +34,6 @@ impl Reconnect {
 }
 
 impl<C: Connection, E: Environment> Client<C, E> {
-    /// Its set-up is complete.
     pub(super) fn is_accepted(&mut self) {
         if let Some(reconnect) = &mut self.dialing.reconnect {
             reconnect.is_accepted = true;

@@ -50,14 +50,10 @@ impl<C: Connection, E: Environment> Client<C, E> {
     /// Tells that the broker has given no credit for [`BLOCKED`], as brokers do that block their publishers.
     #[inline]
     fn follow_credit(&mut self, context: &mut Context<'_, E>) {
-        if matches!(self.waits.waiting, Some((Wait::Credit, _))) {
-            self.waits_for_credit(context);
-        } else {
+        if !matches!(self.waits.waiting, Some((Wait::Credit, _))) {
             self.waits.without_credit = None;
+            return;
         }
-    }
-
-    fn waits_for_credit(&mut self, context: &mut Context<'_, E>) {
         let now = context.tally.last_now;
         let (since, is_told) = self.waits.without_credit.get_or_insert((now, false));
         if !*is_told && now.since(*since) >= BLOCKED {
@@ -164,8 +160,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
 
     /// When the oldest message was sent that was answered since the last call.
     pub(super) fn take_oldest_answered(&mut self) -> Option<Time> {
-        let producers = self.producers_mut();
-        producers.filter_map(Producer::take_oldest_answered).min()
+        self.producers_mut().filter_map(Producer::take_oldest_answered).min()
     }
 
     /// Its silence ends: since the first of those was sent that are answered. The others may hang.
@@ -191,7 +186,6 @@ impl<C: Connection, E: Environment> Client<C, E> {
         }
     }
 
-    /// Its silence is over.
     #[cold]
     fn tell_silence(&self, silence: Silence, drain_at: Time, tally: &mut Tally) {
         let unsent = self.unsent(silence.from, silence.until.min(drain_at));
@@ -202,7 +196,6 @@ impl<C: Connection, E: Environment> Client<C, E> {
 
     /// Messages that became due between two instants and were not sent.
     pub(crate) fn unsent(&self, from: Time, until: Time) -> u64 {
-        let producers = self.producers();
-        producers.map(|producer| producer.unsent(from, until)).sum()
+        self.producers().map(|producer| producer.unsent(from, until)).sum()
     }
 }

@@ -1,10 +1,6 @@
-//! The end of a load: waits for what is in flight, and finds out what the broker may still hold.
-//!
-//! ```text
-//! everything seems to have come --> all loops hand in their part of the ledger: is it complete? --+
-//! nothing comes any more, or the deadline --> queues are asked for their counts,                  |
-//!     then every consumer's channel for an answer: can anything come? --------------------- end <-+
-//! ```
+//! The end of a load: waits for what is in flight, and finds out what the broker may still hold. Where everything seems
+//! to have come, all loops hand in their part of the ledger, which may be complete. Where nothing comes any more, or at
+//! the deadline, queues are asked for their counts, and then every consumer's channel for an answer: can anything come?
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -172,7 +168,6 @@ impl<C: Connection, E: Environment> Coordinator<'_, C, E> {
         Ok(collector.is_none_or(|collector| collector.is_complete(totals.expected)))
     }
 
-    /// Takes all reports that are there.
     fn receive_all(&mut self) -> Result<(), Error> {
         loop {
             match self.reports.try_recv() {
@@ -188,10 +183,9 @@ impl<C: Connection, E: Environment> Coordinator<'_, C, E> {
         let mut found = Found::new(self.recipients.len());
         let limit = self.environment.now() + ASKING;
         let inquiry = Inquiry::begin::<C, E>(self.environment, self.plan, &self.recipients, ASKING)?;
-        while !inquiry.is_over() && self.environment.now() < limit && !self.ends_at_once() {
+        while !inquiry.take(&mut found) && self.environment.now() < limit && !self.ends_at_once() {
             self.receive(POLL_INTERVAL / 4)?;
         }
-        inquiry.take(&mut found);
         found.fence = self.shared.put_up_fence();
         self.wake();
         while !self.shared.all_settled(found.fence) && self.environment.now() < limit && !self.ends_at_once() {
@@ -220,7 +214,6 @@ struct QueueProbe<E: Environment> {
     all_empty: Arc<AtomicBool>,
     control: Control,
     plan: Arc<Plan>,
-    /// Who asks at present, or did.
     task: Option<E::Task>,
     ask_at: Time,
 }
@@ -297,11 +290,9 @@ fn are_all_empty<C: Connection, E: Environment>(
         let subscription = group.consumers.subscription.as_ref();
         // A subscription that does not last goes with its consumers, and with what it held.
         let lasts = subscription.is_none_or(|it| it.durable);
-        let queues = group.destinations.iter();
-        let queues = queues.filter(|d| d.kind == DestinationKind::Queue);
+        let queues = group.destinations.iter().filter(|d| d.kind == DestinationKind::Queue);
         let queues = queues.map(|queue| (queue.name.clone(), true));
-        let subscriptions = group.subscription_queues();
-        let subscriptions = subscriptions.map(|(queue, _)| (queue, lasts));
+        let subscriptions = group.subscription_queues().map(|(queue, _)| (queue, lasts));
         let mut admin = recipients::connect::<C, E>(environment, plan, group, control)?;
         for (queue, lasts) in queues.chain(subscriptions) {
             // One that is not there may come back with messages.

@@ -12,17 +12,14 @@ impl Producer {
             return 0;
         };
         let mut due_times = due_times.clone();
-        let limit = self.spec.limit.unwrap_or(u64::MAX);
-        let left = limit.saturating_sub(self.sequence);
+        let left = self.spec.limit.unwrap_or(u64::MAX).saturating_sub(self.sequence);
         let before = due_times.pass(from, left);
         due_times.pass(until, left - before)
     }
 
     /// Takes what was due before `drain_at` and has no answer at `end`: it has waited at least this long. What was
-    /// never sent waited for the broker until the connection was `free` and everything else was answered; that
-    /// nothing more is sent after `drain_at` is not the broker's doing.
-    ///
-    /// What was never sent is counted by latency, not by message: a broker that stalls may leave billions.
+    /// never sent waited for the broker until the connection was `free` and everything else was answered. It is counted
+    /// by latency, not by message: a broker that stalls may leave billions.
     pub(crate) fn censor(&mut self, drain_at: Time, free: Time, end: Time, censored: &mut Censored) {
         let is_answered = self.window.as_ref().is_none_or(|window| window.open() == 0);
         let waited_until = if is_answered { drain_at.max(free) } else { end };
@@ -34,8 +31,7 @@ impl Producer {
         let Some(NextSend::Scheduled(due_times)) = &mut self.next_send else {
             return;
         };
-        let limit = self.spec.limit.unwrap_or(u64::MAX);
-        let mut left = limit.saturating_sub(self.sequence);
+        let mut left = self.spec.limit.unwrap_or(u64::MAX).saturating_sub(self.sequence);
         while left > 0 && due_times.due() < drain_at {
             let due = due_times.due();
             let alike = censored.alike_until(due, waited_until);

@@ -1,8 +1,6 @@
 //! A short conversation beside the load: declares, empties and deletes queues before and after,
 //! on a connection of its own that is gone while the load runs.
 
-use std::sync::Arc;
-
 use measure::Nanos;
 use transport::ConnectOptions;
 use wire::amqp091::FieldTable;
@@ -38,19 +36,11 @@ impl<'a, E: Environment> Admin<'a, E> for AmqpAdmin<'a, E> {
             clients: vec![ChannelSpec { role: Role::Requests, declaration: None }],
         };
         let mut blocking: Blocking<'a, AmqpConnection, E> = Blocking::connect(environment, spec, options, control)?;
-        let property = |name: &str| blocking.connection().server_property(name);
-        let [product, version, cluster] = ["product", "version", "cluster_name"].map(property);
         request(&mut blocking, Request::open_channel())?;
-        let server = Server {
-            product,
-            version,
-            cluster,
-            addresses: Arc::clone(&blocking.addresses),
-            address: blocking.address,
-            round_trip: blocking.round_trip,
-            answer: blocking.answer,
-            most_clients: blocking.connection().most_clients(),
-        };
+        let connection = blocking.connection();
+        let names = ["product", "version", "cluster_name"].map(|name| connection.server_property(name));
+        let most_clients = connection.most_clients();
+        let server = blocking.server(names, most_clients);
         Ok(Self { blocking, server })
     }
 
@@ -148,7 +138,6 @@ impl<E: Environment> AmqpAdmin<'_, E> {
         self.declare(handling.declare, request, deletes.then(|| Made::Exchange(exchange.name.clone())), made)
     }
 
-    /// Declares a destination's queue.
     fn declare_queue(
         &mut self,
         destination: &Destination,
@@ -224,10 +213,8 @@ impl<E: Environment> AmqpAdmin<'_, E> {
     }
 
     fn purge_queue(&mut self, queue: &str) -> Result<(), Interruption> {
-        let action = format!("empty queue {queue:?}");
-        let queue = queue.to_owned();
-        self.request(Request::new(action, Question::Purge { queue }))?;
-        Ok(())
+        let purge = Question::Purge { queue: queue.to_owned() };
+        self.request(Request::new(format!("empty queue {queue:?}"), purge)).map(drop)
     }
 
     fn request(&mut self, question: Request) -> Result<Answer, Interruption> {

@@ -26,7 +26,6 @@ pub(crate) fn consumer(group: &Group, n: usize, later: bool) -> Result<ChannelSp
     channel(group, destination, role)
 }
 
-/// The channel of a group's producer.
 pub(crate) fn producer(group: &Group, destination: &Destination, outgoing: Outgoing) -> Result<ChannelSpec, Error> {
     let wanted = &group.producers;
     let (exchange, routing_key) = publishes_to(destination);
@@ -45,7 +44,8 @@ pub(crate) fn producer(group: &Group, destination: &Destination, outgoing: Outgo
     channel(group, destination, role)
 }
 
-/// The queue that a group's `n`-th consumer shares with others. A stream keeps what it has given to one.
+/// The queue that a group's `n`-th consumer shares with others, who take what it does not; `None` where what it gets is
+/// its own. A stream keeps what it has given to one.
 pub(crate) fn queue_of(group: &Group, n: usize) -> Option<String> {
     let is_stream = destination_of(group, n).amqp091.queue_type == QueueType::Stream;
     named_queue(group, n).filter(|_| !is_stream)
@@ -65,7 +65,6 @@ fn destination_of(group: &Group, n: usize) -> &Destination {
     &group.destinations[n % group.destinations.len()]
 }
 
-/// Queue or exchange of a group's `n`-th consumer.
 fn source(group: &Group, n: usize) -> Result<Source, Error> {
     if let Some(queue) = named_queue(group, n) {
         return Ok(Source::Queue(queue));
@@ -119,8 +118,7 @@ pub(super) fn validate(group: &Group) -> Result<(), Error> {
         topic(destination)?;
         stream(group, destination)?;
     }
-    let longest = |(name, _): &(String, _)| name.len() > NAME_MAX;
-    if let Some((name, _)) = group.subscription_queues().find(longest) {
+    if let Some((name, _)) = group.subscription_queues().find(|(name, _): &(String, _)| name.len() > NAME_MAX) {
         return Err(Error::invalid(
             format!("the subscription's queue {name:?} has {} bytes", name.len()),
             "AMQP 0.9.1 allows at most 255: shorten the subscription's name",

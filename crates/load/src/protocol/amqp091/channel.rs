@@ -28,9 +28,7 @@ enum Template {
 /// Requests without an answer yet, beside the steps of the set-up.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Asked {
-    /// The channel's subscription.
     pub(super) subscription: bool,
-    /// The subscription's end.
     cancel: bool,
     /// Single messages, and commits, that are not answered.
     gets: u32,
@@ -73,9 +71,7 @@ impl Channel {
             }
             Role::Producer(_) | Role::Requests => (String::new(), false),
         };
-        let is_own = |queue: &Queue| queue.exclusive;
-        let own = spec.declaration.as_ref();
-        let own = own.filter(|it| it.queue.as_ref().is_some_and(is_own));
+        let own = spec.declaration.as_ref().filter(|it| it.queue.as_ref().is_some_and(|queue: &Queue| queue.exclusive));
         let requests = set_up(&spec.role, own, "");
         Self {
             spec,
@@ -102,8 +98,7 @@ impl Channel {
 
     /// The queue that it consumes from, where only its connection can ask how much there is.
     pub(super) fn own_queue(&self) -> Option<&str> {
-        let declared = self.spec.declaration.as_ref();
-        let declared = declared.and_then(|it| it.queue.as_ref());
+        let declared = self.spec.declaration.as_ref().and_then(|it| it.queue.as_ref());
         let is_own = match &self.spec.role {
             Role::Consumer(it) => matches!(it.source, Source::Own { .. }) || declared.is_some_and(|it| it.exclusive),
             Role::Producer(_) | Role::Requests => false,
@@ -111,7 +106,6 @@ impl Channel {
         is_own.then_some(&self.queue)
     }
 
-    /// Begins again on a new connection.
     pub(super) fn restart(&mut self) {
         self.requests = set_up(&self.spec.role, self.spec.declaration.as_ref(), " again");
         if let Role::Consumer(Consuming { source: Source::Own { .. }, .. }) = &self.spec.role {
@@ -135,13 +129,11 @@ impl Channel {
         }
     }
 
-    /// Whether confirms may come.
     #[inline]
     pub(super) const fn confirms(&self) -> bool {
         matches!(&self.spec.role, Role::Producer(Publishing { guarantee: Guarantee::Confirms, .. }))
     }
 
-    /// Whether messages may come back.
     pub(super) const fn is_mandatory(&self) -> bool {
         matches!(&self.spec.role, Role::Producer(it) if it.mandatory)
     }
@@ -173,7 +165,6 @@ impl Channel {
         matches!(&self.spec.role, Role::Consumer(it) if it.begin == Begin::AtSetUp)
     }
 
-    /// Asks for deliveries.
     pub(super) fn subscribe(&mut self, client: &mut Client, endpoint: &Endpoint) -> Result<(), Error> {
         let Role::Consumer(consuming) = &self.spec.role else {
             return Ok(());
@@ -193,7 +184,6 @@ impl Channel {
         Ok(())
     }
 
-    /// Whether everything that was requested is answered.
     pub(super) const fn is_answered(&self) -> bool {
         self.request.is_none()
     }
@@ -262,8 +252,7 @@ impl Channel {
 
 /// The place of a message in its stream.
 fn offset_of(properties: Properties<'_>) -> Option<i64> {
-    let headers = properties.decode().ok()?.headers?;
-    headers.get(STREAM_OFFSET)?.as_i64()
+    properties.decode().ok()?.headers?.get(STREAM_OFFSET)?.as_i64()
 }
 
 /// The requests of a channel's set-up before its subscription, with what it declares itself.

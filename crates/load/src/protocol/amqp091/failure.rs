@@ -8,7 +8,7 @@ use crate::failure::{Stage, one_line};
 use crate::{Destination, Endpoint, Error, Plan, RunEvent};
 
 /// For connections that never served.
-const HELP: &str = "see the broker's log, and whether the port is its AMQP 0.9.1 one; a port with TLS \
+pub(super) const HELP: &str = "see the broker's log, and whether the port is its AMQP 0.9.1 one; a port with TLS \
      (5671 is usual) needs amqps://";
 
 /// The broker closed the channel or the connection.
@@ -56,7 +56,6 @@ fn set_up_help(code: u16, action: &str) -> &'static str {
     }
 }
 
-/// The broker ended a consumer.
 pub(crate) fn of_cancel(endpoint: &Endpoint, queue: &str) -> Error {
     Error::Lost {
         endpoint: endpoint.to_string(),
@@ -64,7 +63,6 @@ pub(crate) fn of_cancel(endpoint: &Endpoint, queue: &str) -> Error {
     }
 }
 
-/// The protocol's state machine gave up.
 pub(crate) fn of_wire(endpoint: &Endpoint, stage: &Stage, error: &amqp091::Error) -> Error {
     let (endpoint, detail) = (endpoint.to_string(), one_line(&error.to_string()));
     match error {
@@ -93,12 +91,6 @@ pub(crate) fn of_wire(endpoint: &Endpoint, stage: &Stage, error: &amqp091::Error
     }
 }
 
-/// The socket failed.
-pub(crate) fn of_transport(endpoint: &Endpoint, stage: &Stage, error: &std::io::Error) -> Error {
-    stage.lost(endpoint.to_string(), one_line(&error.to_string()), HELP)
-}
-
-/// Something came that nobody asked for.
 #[cold]
 pub(super) fn unasked(endpoint: &Endpoint, channel: u16, what: &str) -> Error {
     Error::Protocol { endpoint: endpoint.to_string(), detail: format!("unexpected {what} on channel {channel}") }
@@ -110,7 +102,7 @@ const TRANSIENT: &str = "transient_nonexcl_queues";
 /// The plan without the feature for which the broker refused it, and what to tell of that; `None` where it was refused
 /// for another reason, or has no such feature. RabbitMQ removes features in steps: before the last one it refuses them
 /// by name, unless its configuration permits them (`deprecated_features.permit.NAME = true`).
-pub(super) fn permitted(plan: &Plan, refusal: &Error) -> Option<(Plan, RunEvent)> {
+pub(crate) fn permitted(plan: &Plan, refusal: &Error) -> Option<(Plan, RunEvent)> {
     let Error::Refused { endpoint, detail, .. } = refusal else {
         return None;
     };
@@ -120,10 +112,8 @@ pub(super) fn permitted(plan: &Plan, refusal: &Error) -> Option<(Plan, RunEvent)
     let mut plan = plan.clone();
     let groups = plan.groups.iter_mut();
     // Any node of a cluster may be the one that no longer permits it.
-    let there = groups.filter(|group| {
-        let mut nodes = group.further.iter().chain([&group.endpoint]);
-        nodes.any(|node| node.to_string() == *endpoint)
-    });
+    let there =
+        groups.filter(|group| group.further.iter().chain([&group.endpoint]).any(|node| node.to_string() == *endpoint));
     let made = there.flat_map(|group| group.destinations.iter_mut().map(make_durable));
     let event = RunEvent::NotPermitted { feature: TRANSIENT, instead: "transient queues are declared durable" };
     (made.filter(|it| *it).count() > 0).then_some((plan, event))
@@ -213,8 +203,7 @@ mod tests {
         let refused = refusal("INTERNAL_ERROR (541), Feature `transient_nonexcl_queues` is deprecated.");
         let (changed, _) = permitted(&plan, &refused).expect("another plan");
         let durable = |plan: &Plan| -> Vec<bool> {
-            let all = plan.groups.iter().flat_map(|group| &group.destinations);
-            all.map(|it| it.amqp091.durable).collect()
+            plan.groups.iter().flat_map(|group| &group.destinations).map(|it| it.amqp091.durable).collect()
         };
         assert_eq!(durable(&changed), [true, false, false, false]);
         assert!(permitted(&changed, &refused).is_none());

@@ -15,7 +15,7 @@ mod routing;
 
 use std::sync::LazyLock;
 
-use measure::{Nanos, Time};
+use measure::Time;
 use wire::Secret;
 use wire::amqp091::{
     BodyAllowance, Client, ClientConfig, ConnectionUpdateSecret, EncodeMethod, Event as WireEvent, Mechanism, Method,
@@ -23,16 +23,17 @@ use wire::amqp091::{
 };
 
 use self::admin::AmqpAdmin;
+pub(crate) use self::assignment::queue_of;
 use self::channel::Channel;
 pub(crate) use self::channel::ChannelHandle;
+pub(crate) use self::failure::permitted;
 use self::failure::unasked;
 use self::properties::encode;
 pub(crate) use self::request::{Answer, ChannelSpec, Queue, Request, Role};
-use self::routing::Topology;
-pub(crate) use self::routing::publishes_to;
+pub(crate) use self::routing::{ExchangeKey, Topology, publishes_to};
 use super::{Confirm, ConnectionSpec, Event, Outgoing, Progress, WireSizes, too_many_clients};
 use crate::failure::Stage;
-use crate::{Auth, Destination, Endpoint, Environment, Error, Group, Plan, RunEvent, Token};
+use crate::{Auth, Destination, Endpoint, Environment, Error, Group, Token};
 use plan::payload::TRACE_HEADER;
 use plan::{FRAME_MAX, STREAM_OFFSET};
 
@@ -115,11 +116,10 @@ fn client_of(spec: &ConnectionSpec<ChannelSpec>, now: Time) -> Client {
 
 impl super::Connection for AmqpConnection {
     type ClientSpec = ChannelSpec;
-    type Routing = Topology;
     type Admin<'a, E: Environment> = AmqpAdmin<'a, E>;
-    type Sender<'a> = ChannelHandle<'a>;
-    type Receiver<'a> = ChannelHandle<'a>;
+    type Handle<'a> = ChannelHandle<'a>;
 
+    const HELP: &'static str = failure::HELP;
     const SIZES: WireSizes = WireSizes {
         frame_max: FRAME_MAX as usize,
         // Frames with `basic.ack` and `tx.commit`.
@@ -133,20 +133,12 @@ impl super::Connection for AmqpConnection {
         assignment::validate(group)
     }
 
-    fn permitted(plan: &Plan, refusal: &Error) -> Option<(Plan, RunEvent)> {
-        failure::permitted(plan, refusal)
-    }
-
     fn consumer(group: &Group, n: usize, later: bool) -> Result<ChannelSpec, Error> {
         assignment::consumer(group, n, later)
     }
 
     fn producer(group: &Group, destination: &Destination, outgoing: Outgoing) -> Result<ChannelSpec, Error> {
         assignment::producer(group, destination, outgoing)
-    }
-
-    fn queue_of(group: &Group, n: usize) -> Option<String> {
-        assignment::queue_of(group, n)
     }
 
     #[inline]
@@ -156,13 +148,11 @@ impl super::Connection for AmqpConnection {
 
     #[inline]
     fn is_dead_letter(properties: &[u8]) -> bool {
-        let properties = Properties::from_bytes(properties);
-        properties.header_bytes("x-first-death-reason").is_some()
+        Properties::from_bytes(properties).header_bytes("x-first-death-reason").is_some()
     }
 
     fn reply_to(properties: &[u8]) -> Option<&str> {
-        let decoded = Properties::from_bytes(properties).decode().ok();
-        decoded.and_then(|properties| properties.reply_to)
+        Properties::from_bytes(properties).decode().ok().and_then(|properties| properties.reply_to)
     }
 
     fn new(mut spec: ConnectionSpec<ChannelSpec>, now: Time) -> Self {
@@ -349,12 +339,7 @@ impl super::Connection for AmqpConnection {
     }
 
     #[inline]
-    fn sender(&mut self, client: usize) -> ChannelHandle<'_> {
-        self.channel(client)
-    }
-
-    #[inline]
-    fn receiver(&mut self, client: usize) -> ChannelHandle<'_> {
+    fn handle(&mut self, client: usize) -> ChannelHandle<'_> {
         self.channel(client)
     }
 
@@ -448,20 +433,13 @@ impl super::Connection for AmqpConnection {
         failure::of_wire(&self.spec.endpoint, &self.stage, &error)
     }
 
-    fn transport_failed(&self, error: &std::io::Error) -> Error {
-        failure::of_transport(&self.spec.endpoint, &self.stage, error)
-    }
-
-    fn timed_out(&self, allowed: Nanos) -> Error {
-        self.stage.timed_out(&self.spec.endpoint, allowed)
+    fn stage(&self) -> &Stage {
+        &self.stage
     }
 }
 
 impl AmqpConnection {
-    /// The way to send over a client's channel.
-    ///
-    /// # Panics
-    /// Where there are fewer clients.
+    /// The way to send over a client's channel, which must exist.
     #[inline]
     fn channel(&mut self, at: usize) -> ChannelHandle<'_> {
         ChannelHandle {
@@ -535,8 +513,7 @@ impl AmqpConnection {
     /// A property of the server; empty where it has none.
     pub(crate) fn server_property(&self, name: &str) -> String {
         let properties = self.client.server_properties();
-        let text = properties.get(name).and_then(|value| value.as_str());
-        text.unwrap_or_default().to_owned()
+        properties.get(name).and_then(|value| value.as_str()).unwrap_or_default().to_owned()
     }
 
     /// The most channels that the broker allows.

@@ -71,7 +71,6 @@ pub(crate) fn arguments(destination: &Destination) -> Result<FieldTable, Error> 
     Ok(table)
 }
 
-/// Arguments as the protocol carries them.
 fn table_of(arguments: &BTreeMap<String, Argument>) -> Result<FieldTable, Error> {
     let mut table = FieldTable::new();
     for (name, value) in arguments {

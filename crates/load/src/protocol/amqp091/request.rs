@@ -72,16 +72,13 @@ impl Request {
     }
 
     pub(crate) fn declare_queue(action: impl Into<String>, queue: Queue) -> Self {
-        let passive = false;
-        Self::new(action, Question::DeclareQueue { queue, passive })
+        Self::new(action, Question::DeclareQueue { queue, passive: false })
     }
 
-    /// Asks how much a queue holds.
     pub(super) fn look_into(queue: &str) -> Self {
         let action = format!("look into queue {queue:?}");
         let queue = Queue { name: queue.to_owned(), ..Queue::default() };
-        let passive = true;
-        Self::new(action, Question::DeclareQueue { queue, passive })
+        Self::new(action, Question::DeclareQueue { queue, passive: true })
     }
 
     pub(crate) fn bind(action: impl Into<String>, queue: &str, exchange: &str, key: &str) -> Self {
@@ -90,9 +87,7 @@ impl Request {
     }
 
     pub(crate) fn delete_queue(queue: &str) -> Self {
-        let action = format!("delete queue {queue:?}");
-        let queue = queue.to_owned();
-        Self::new(action, Question::Delete { queue })
+        Self::new(format!("delete queue {queue:?}"), Question::Delete { queue: queue.to_owned() })
     }
 
     /// Whether what it asks for need not exist.
@@ -238,7 +233,6 @@ pub(crate) struct Consuming {
     pub(crate) no_ack: bool,
     /// Acknowledgements are part of transactions.
     pub(crate) transacted: bool,
-    /// When it begins to consume.
     pub(crate) begin: Begin,
     pub(crate) arguments: FieldTable,
 }
@@ -246,7 +240,6 @@ pub(crate) struct Consuming {
 /// When a consumer's `basic.consume` is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Begin {
-    /// As the last step of the set-up.
     AtSetUp,
     /// When the load says so.
     Later,

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use wire::topic::{TopicPatterns, has_wildcards};
 
 use super::TOPIC_EXCHANGE;
-use crate::protocol::{Named, Routing, RoutingAddress};
+use crate::protocol::Named;
 use crate::{AmqpDestination, Destination, DestinationKind, QueueType};
 
 /// The exchange that producers publish to, and the routing key.
@@ -32,8 +32,8 @@ pub(super) const fn is_durable(options: &AmqpDestination) -> bool {
     options.durable || !matches!(options.queue_type, QueueType::Classic)
 }
 
-/// Where messages are published to, or what a queue is bound to. Exchanges that look at no routing key
-/// have one address.
+/// Where messages are published to, or what a queue is bound to: messages published to equal addresses reach the same
+/// receivers. Exchanges that look at no routing key have one address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ExchangeKey {
     cluster: usize,
@@ -43,12 +43,14 @@ pub(crate) struct ExchangeKey {
     is_topic: bool,
 }
 
-impl RoutingAddress for ExchangeKey {
-    fn is_pattern(&self) -> bool {
+impl ExchangeKey {
+    /// Whether it takes what is published to other addresses than itself.
+    pub(crate) fn is_pattern(&self) -> bool {
         self.is_topic && has_wildcards(&self.key)
     }
 
-    fn takes(&self) -> impl Fn(&Self) -> bool {
+    /// Tells of each address whether this pattern takes what is published there.
+    pub(crate) fn takes(&self) -> impl Fn(&Self) -> bool {
         let mut patterns = TopicPatterns::default();
         patterns.insert(&self.key, ());
         move |published| {
@@ -63,24 +65,21 @@ impl RoutingAddress for ExchangeKey {
 pub(crate) struct Topology {
     /// Types of the exchanges: not every group says it, but one does.
     kinds: HashMap<(usize, String), String>,
-    /// An exchange that is published to and whose kind is none of the protocol's own.
-    unknown: Option<String>,
+    /// Why the plan does not tell who gets whose messages, where it does not: a plugin decides it, or others do.
+    pub(crate) unknown: Option<String>,
     /// Exchanges to which a queue that is consumed from was bound by somebody else.
     bound_by_others: HashSet<(usize, String)>,
-    /// Bindings of each queue.
     queues: HashMap<(usize, String), Vec<ExchangeKey>>,
 }
 
-impl Routing for Topology {
-    type Address = ExchangeKey;
-
-    fn new<'a>(named: impl Iterator<Item = Named<'a>> + Clone) -> Self {
+impl Topology {
+    /// That of all destinations of a plan.
+    pub(crate) fn new<'a>(named: impl Iterator<Item = Named<'a>> + Clone) -> Self {
         let mut topology = Self::default();
         for named in named.clone() {
             let exchange = publishes_to(named.destination).0.to_owned();
             let given = kind(named.destination);
-            let kind = topology.kinds.entry((named.cluster, exchange));
-            let kind = kind.or_insert_with(|| given.to_owned());
+            let kind = topology.kinds.entry((named.cluster, exchange)).or_insert_with(|| given.to_owned());
             // Direct is also what an exchange is where nothing is said.
             if kind == "direct" && given != "direct" {
                 given.clone_into(kind);
@@ -96,35 +95,31 @@ impl Routing for Topology {
         topology
     }
 
-    fn unknown(&self) -> Option<String> {
-        self.unknown.clone()
-    }
-
-    fn published(&self, cluster: usize, destination: &Destination, random_key: Option<String>) -> ExchangeKey {
+    /// Address that a producer publishes to; `random` stands for its routing keys where each message has its own.
+    pub(crate) fn published(&self, cluster: usize, destination: &Destination, random: Option<String>) -> ExchangeKey {
         let mut address = self.address(cluster, destination);
         // All random keys are one word that no pattern spells out: one stands for all.
-        if let Some(key) = random_key.filter(|_| address.is_topic) {
+        if let Some(key) = random.filter(|_| address.is_topic) {
             address.key = key;
         }
         address
     }
 
-    fn bindings(&self, cluster: usize, destination: &Destination) -> Vec<ExchangeKey> {
+    /// Addresses that a consumer at this destination receives from.
+    pub(crate) fn bindings(&self, cluster: usize, destination: &Destination) -> Vec<ExchangeKey> {
         match destination.kind {
             DestinationKind::Topic => vec![self.address(cluster, destination)],
             DestinationKind::Queue => {
-                let bindings = self.queues.get(&(cluster, destination.name.clone()));
-                bindings.cloned().unwrap_or_default()
+                self.queues.get(&(cluster, destination.name.clone())).cloned().unwrap_or_default()
             }
         }
     }
 
-    fn everyone_gets_all(destination: &Destination) -> bool {
+    /// Whether every consumer of a destination gets every message, unless it shares a subscription.
+    pub(crate) fn everyone_gets_all(destination: &Destination) -> bool {
         destination.kind == DestinationKind::Topic || destination.amqp091.queue_type == QueueType::Stream
     }
-}
 
-impl Topology {
     /// Notes what a queue is bound to. Those of topics are each consumer's own.
     fn add_bindings(&mut self, named: &Named<'_>) {
         let (cluster, destination) = (named.cluster, named.destination);
@@ -184,8 +179,7 @@ fn bound_by_others<'a>(named: impl Iterator<Item = Named<'a>> + Clone) -> HashSe
         let destination = it.destination;
         it.consumes && destination.kind == DestinationKind::Queue && !destination.exclusive
     };
-    let relied = named.filter(relies).map(|it| of(&it));
-    let others = relied.filter(|it| !ours.contains(it));
+    let others = named.filter(relies).map(|it| of(&it)).filter(|it| !ours.contains(it));
     others.map(|(cluster, exchange, _)| (cluster, exchange.to_owned())).collect()
 }
 

@@ -3,9 +3,7 @@
 use measure::percent_encoded;
 use wire::amqp10::{Symbol, TypedValue};
 
-use super::AmqpConnection;
-use crate::protocol::Connection;
-use crate::protocol::amqp091::publishes_to;
+use crate::protocol::amqp091::{publishes_to, queue_of};
 use crate::{Destination, DestinationKind, Group};
 
 /// How a broker names queues and topics.
@@ -39,7 +37,7 @@ pub(super) struct LinkNode {
 impl LinkNode {
     /// The queue, or the topic on Artemis, that a group's `n`-th consumer receives from.
     pub(super) fn consumed(group: &Group, n: usize) -> Self {
-        let queue = AmqpConnection::queue_of(group, n);
+        let queue = queue_of(group, n);
         let destination = &group.destinations[n % group.destinations.len()];
         let name = match (destination.kind, &queue) {
             (DestinationKind::Queue, Some(queue)) => queue.clone(),

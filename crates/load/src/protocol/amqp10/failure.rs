@@ -7,7 +7,7 @@ use crate::failure::{Stage, one_line};
 use crate::{Endpoint, Error};
 
 /// For connections that never served.
-const HELP: &str = "see the broker's log, and whether the port is its AMQP one";
+pub(super) const HELP: &str = "see the broker's log, and whether the port is its AMQP one";
 
 /// The broker closed the connection, a session or a link.
 pub(super) fn of_closing(endpoint: &Endpoint, stage: &Stage, error: Option<&Condition<'_>>) -> Error {
@@ -45,12 +45,10 @@ pub(super) fn of_detaching(endpoint: &Endpoint, action: String, error: Option<&C
     Error::Detached { endpoint: endpoint.to_string(), action, detail: reason(error), help: help.into() }
 }
 
-/// The broker's condition and description.
 fn reason(error: Option<&Condition<'_>>) -> String {
     error.map_or_else(|| "the broker gave no reason".to_owned(), |error| one_line(&error.to_string()))
 }
 
-/// The protocol's state machine gave up.
 pub(super) fn of_wire(endpoint: &Endpoint, stage: &Stage, error: &Amqp10Error) -> Error {
     let (at, detail) = (endpoint.to_string(), one_line(&error.to_string()));
     match error {
@@ -77,12 +75,6 @@ pub(super) fn of_wire(endpoint: &Endpoint, stage: &Stage, error: &Amqp10Error) -
     }
 }
 
-/// The socket failed.
-pub(super) fn of_transport(endpoint: &Endpoint, stage: &Stage, error: &std::io::Error) -> Error {
-    stage.lost(endpoint.to_string(), one_line(&error.to_string()), HELP)
-}
-
-/// Something came that nobody asked for.
 #[cold]
 pub(super) fn unasked(endpoint: &Endpoint, what: &str) -> Error {
     Error::Protocol { endpoint: endpoint.to_string(), detail: format!("unexpected {what}") }

@@ -8,7 +8,7 @@ use wire::amqp091::Reader;
 
 use super::address::{Dialect, LinkNode};
 use crate::failure::one_line;
-use crate::protocol::{BodyLengths, Outgoing, Receiver, Reply, Sender};
+use crate::protocol::{BodyLengths, Outgoing, Receiver, Sender};
 use crate::{Ack, Argument, Destination, Error, Group, Guarantee, MessageProperties};
 use plan::payload::{FULL_LEN, TRACE_HEADER};
 
@@ -66,7 +66,6 @@ impl LinkSpec {
         })
     }
 
-    /// The link of a group's producer.
     pub(super) fn producer(group: &Group, destination: &Destination, outgoing: Outgoing) -> Self {
         let wanted = &group.producers;
         Self::Producer(Box::new(Sending {
@@ -91,7 +90,6 @@ pub(super) struct Link {
     body: Vec<u8>,
     /// Frames of the largest message.
     frames: u32,
-    /// Messages sent.
     sent: u64,
     /// Delivery id on the wire that its first delivery to be settled would have if none before it had been aborted, how
     /// many there were, and up to which all are settled.
@@ -149,7 +147,6 @@ impl Link {
         }
     }
 
-    /// Begins its session and attaches it.
     pub(super) fn attach(&mut self, session: u16, name: &str, client: &mut Amqp10Client) -> Result<(), Amqp10Error> {
         client.begin(session)?;
         let (mut source, mut target) = (Source::default(), Target::default());
@@ -395,9 +392,6 @@ impl Sender for LinkHandle<'_> {
         self.client.credit(self.session, HANDLE, self.link.frames).into()
     }
 
-    /// An address has its routing key; random ones are refused before the load.
-    fn set_routing_key(&mut self, _: &[u8]) {}
-
     fn set_message_id(&mut self, id: &[u8]) {
         if let Some(template) = &mut self.link.template {
             template.set_message_id(id);
@@ -414,11 +408,6 @@ impl Sender for LinkHandle<'_> {
         if let Some(template) = &mut self.link.template {
             template.set_last_property(header);
         }
-    }
-
-    /// Transactions are refused before the load.
-    fn commit(&mut self) -> Result<(), Error> {
-        Ok(())
     }
 
     fn message_wire_len(&self) -> (usize, usize) {
@@ -444,31 +433,14 @@ impl Receiver for LinkHandle<'_> {
     }
 
     fn refuse(&mut self, tag: u64, multiple: bool, requeue: bool) {
-        let state = match requeue {
-            true => DeliveryState::Released,
-            false => DeliveryState::Rejected(Rejected::default()),
-        };
+        let state = if requeue { DeliveryState::Released } else { DeliveryState::Rejected(Rejected::default()) };
         self.settle(tag, multiple, state);
-    }
-
-    fn commit(&mut self) -> Result<(), Error> {
-        Ok(())
     }
 
     fn subscribe(&mut self) -> Result<(), Error> {
         if let LinkSpec::Consumer(Receiving { credit, .. }) = self.link.spec {
             self.client.flow(self.session, HANDLE, credit, false);
         }
-        Ok(())
-    }
-
-    /// Asking for each message is refused before the load.
-    fn fetch(&mut self) -> Result<(), Error> {
-        Ok(())
-    }
-
-    /// Requests are refused before the load.
-    fn respond(&mut self, _: &Reply) -> Result<(), Error> {
         Ok(())
     }
 }

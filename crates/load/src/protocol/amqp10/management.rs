@@ -4,8 +4,6 @@
 //! A question is a message to `activemq.management`: resource and operation are application properties, the parameters
 //! a JSON array. The answer comes to a queue that the broker makes for this link alone.
 
-use std::sync::Arc;
-
 use measure::Nanos;
 use serde_json::{Value, json};
 use transport::ConnectOptions;
@@ -229,19 +227,12 @@ impl<'a, E: Environment> Admin<'a, E> for LinkAdmin<'a, E> {
             return AmqpAdmin::connect(environment, endpoint, options, timeout, control)
                 .map(|it| Self::Amqp091(Box::new(it)));
         }
-        let server = Server {
-            product: match product.as_str() {
-                "apache-activemq-artemis" => "ActiveMQ Artemis".to_owned(),
-                _ => product,
-            },
-            version,
-            cluster: String::new(),
-            addresses: Arc::clone(&blocking.addresses),
-            address: blocking.address,
-            round_trip: blocking.round_trip,
-            answer: blocking.answer,
-            most_clients: blocking.connection().most_clients(),
+        let product = match product.as_str() {
+            "apache-activemq-artemis" => "ActiveMQ Artemis".to_owned(),
+            _ => product,
         };
+        let most_clients = blocking.connection().most_clients();
+        let server = blocking.server([product, version, String::new()], most_clients);
         Ok(Self::Artemis(Box::new(ArtemisAdmin { blocking, server, may_manage })))
     }
 
@@ -292,7 +283,6 @@ impl<'a, E: Environment> Admin<'a, E> for LinkAdmin<'a, E> {
     }
 }
 
-/// A group's destinations that are queues.
 fn queues(group: &Group) -> impl Iterator<Item = &Destination> {
     group.destinations.iter().filter(|it| it.kind == DestinationKind::Queue)
 }

@@ -10,7 +10,7 @@ mod link;
 mod management;
 mod validate;
 
-use measure::{Nanos, Time};
+use measure::Time;
 use wire::Secret;
 use wire::amqp10::{
     Amqp10Client, Amqp10Config, Amqp10Event, DeliveryState, MessageParts, SaslMechanism, Sections, TypedValue,
@@ -23,7 +23,7 @@ use self::management::{LinkAdmin, Management, ManagementQuestion, ManagementRepl
 use super::amqp091::AmqpConnection;
 use super::{Confirm, Connection, ConnectionSpec, Event, Outgoing, Progress, WireSizes, too_many_clients};
 use crate::failure::Stage;
-use crate::{Auth, Destination, Endpoint, Environment, Error, Group, Plan, RunEvent};
+use crate::{Auth, Destination, Endpoint, Environment, Error, Group};
 use plan::FRAME_MAX;
 use plan::payload::TRACE_HEADER;
 
@@ -51,7 +51,6 @@ struct Settling {
 #[derive(Clone, Copy, Debug)]
 enum DeliveryOutcome {
     Accepted,
-    /// The broker does not take it.
     Refused,
     /// There is no queue for it.
     Unroutable,
@@ -98,11 +97,10 @@ fn client_of(spec: &ConnectionSpec<LinkSpec>, now: Time) -> Amqp10Client {
 
 impl Connection for LinkConnection {
     type ClientSpec = LinkSpec;
-    type Routing = <AmqpConnection as Connection>::Routing;
     type Admin<'a, E: Environment> = LinkAdmin<'a, E>;
-    type Sender<'a> = LinkHandle<'a>;
-    type Receiver<'a> = LinkHandle<'a>;
+    type Handle<'a> = LinkHandle<'a>;
 
+    const HELP: &'static str = failure::HELP;
     const SIZES: WireSizes = WireSizes {
         frame_max: FRAME_MAX as usize,
         // A disposition of a range.
@@ -117,20 +115,12 @@ impl Connection for LinkConnection {
         validate::validate(group)
     }
 
-    fn permitted(plan: &Plan, refusal: &Error) -> Option<(Plan, RunEvent)> {
-        AmqpConnection::permitted(plan, refusal)
-    }
-
     fn consumer(group: &Group, n: usize, later: bool) -> Result<LinkSpec, Error> {
         Ok(LinkSpec::consumer(group, n, later))
     }
 
     fn producer(group: &Group, destination: &Destination, outgoing: Outgoing) -> Result<LinkSpec, Error> {
         Ok(LinkSpec::producer(group, destination, outgoing))
-    }
-
-    fn queue_of(group: &Group, n: usize) -> Option<String> {
-        AmqpConnection::queue_of(group, n)
     }
 
     fn new(mut spec: ConnectionSpec<LinkSpec>, now: Time) -> Self {
@@ -156,15 +146,6 @@ impl Connection for LinkConnection {
             Some(TypedValue::Binary(bytes)) => Some(bytes),
             _ => None,
         }
-    }
-
-    fn is_dead_letter(_: &[u8]) -> bool {
-        // RabbitMQ says it in annotations, and the ledger, which needs no such hint, is on by default.
-        false
-    }
-
-    fn reply_to(_: &[u8]) -> Option<&str> {
-        None
     }
 
     fn restart(&mut self, endpoint: Option<&Endpoint>, now: Time) {
@@ -271,15 +252,9 @@ impl Connection for LinkConnection {
         }
     }
 
-    fn sender(&mut self, client: usize) -> LinkHandle<'_> {
+    fn handle(&mut self, client: usize) -> LinkHandle<'_> {
         LinkHandle { client: &mut self.client, link: &mut self.links[client], session: client as u16 }
     }
-
-    fn receiver(&mut self, client: usize) -> LinkHandle<'_> {
-        self.sender(client)
-    }
-
-    fn untaken(&mut self, _: usize, _: &[u8]) {}
 
     fn fence(&mut self, client: usize) -> Result<(), Error> {
         self.links[client].is_fenced = true;
@@ -289,10 +264,6 @@ impl Connection for LinkConnection {
 
     fn is_answered(&self) -> bool {
         self.is_running && self.links.iter().all(|link| !link.is_fenced)
-    }
-
-    fn renew_token(&mut self) -> Result<(), Error> {
-        Ok(())
     }
 
     fn reserve(&mut self, output: usize) {
@@ -320,8 +291,7 @@ impl Connection for LinkConnection {
     }
 
     fn handle_timeout(&mut self, now: Time) -> Result<(), Error> {
-        let handled = self.client.handle_timeout(now);
-        handled.map_err(|error| failure::of_wire(&self.spec.endpoint, &self.stage, &error))
+        self.client.handle_timeout(now).map_err(|error| failure::of_wire(&self.spec.endpoint, &self.stage, &error))
     }
 
     fn excuse_silence(&mut self, now: Time) {
@@ -337,12 +307,8 @@ impl Connection for LinkConnection {
         failure::of_wire(&self.spec.endpoint, &self.stage, &self.client.end_of_input(rest))
     }
 
-    fn transport_failed(&self, error: &std::io::Error) -> Error {
-        failure::of_transport(&self.spec.endpoint, &self.stage, error)
-    }
-
-    fn timed_out(&self, allowed: Nanos) -> Error {
-        self.stage.timed_out(&self.spec.endpoint, allowed)
+    fn stage(&self) -> &Stage {
+        &self.stage
     }
 }
 

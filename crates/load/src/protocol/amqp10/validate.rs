@@ -27,8 +27,7 @@ fn missing(group: &Group) -> Option<(&'static str, &'static str)> {
         (group.reconnect.is_some(), "recover", "reconnecting"),
         (group.endpoint.token.is_some(), "protocol", "tokens"),
     ];
-    let asked = all.into_iter().find(|(asked, ..)| *asked);
-    asked.map(|(_, key, what)| (key, what))
+    all.into_iter().find(|(asked, ..)| *asked).map(|(_, key, what)| (key, what))
 }
 
 /// Finds what a group asks for and this protocol does not do here.

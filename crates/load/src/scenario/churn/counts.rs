@@ -15,7 +15,7 @@ pub(super) type CycleCounts = OperationCounts<CycleFigures>;
 
 /// Figures of cycles that not every operation has.
 pub(super) struct CycleFigures {
-    metrics: ChurnMetrics,
+    pub(super) metrics: ChurnMetrics,
     /// Connections that stay and are ready.
     pub(super) ready: usize,
     /// Times of silences that were told, apart from each other and in their order: what was due then is counted.
@@ -37,15 +37,15 @@ impl CycleCounts {
         match what {
             SlotEvent::Took(step) => {
                 self.handled += 1;
-                if step.is_answer() {
+                let metrics = self.own.metrics;
+                if metrics.is_answer(step) {
                     let silence = self.unanswered.silence(at.asked, at.now);
                     self.heard(at.asked, at.now, silence);
-                    if !step.is_last() {
+                    if !metrics.is_last(step) {
                         self.unanswered.ask(at.now);
                     }
                 }
-                let metric = self.own.metrics.step(step);
-                self.record(metric, at.due, at.now.since(at.step_began));
+                self.record(step, at.due, at.now.since(at.step_began));
             }
             SlotEvent::Opened => self.record(self.own.metrics.open, at.due, at.now.since(at.due)),
             SlotEvent::Ready => self.own.ready += 1,
@@ -113,7 +113,6 @@ mod tests {
     use measure::Nanos;
 
     use super::*;
-    use crate::scenario::churn::CycleStep;
 
     const MS: u64 = 1_000_000;
 
@@ -156,12 +155,13 @@ mod tests {
     /// A broker that holds the second step of a cycle stands still as one that holds the first does.
     #[test]
     fn each_step_of_a_cycle_waits_for_the_broker() {
-        for held in [CycleStep::Declare, CycleStep::Delete] {
+        let metrics = ChurnMetrics::resolve(NAME);
+        for held in [metrics.declare, metrics.delete] {
             let mut counts = CycleCounts::new(Time(0), 0);
             let due = Time(1_000 * MS);
             counts.begin(due, due, due);
             let (mut asked, mut expected) = (due, Vec::new());
-            for step in [CycleStep::Declare, CycleStep::Delete] {
+            for step in [metrics.declare, metrics.delete] {
                 let now = asked + Nanos(if step == held { 2_000 * MS } else { MS });
                 let (step_began, from) = (asked, asked.0 / MS);
                 let moments = Moments { due, step_began, asked, now };
@@ -169,7 +169,7 @@ mod tests {
                 if step == held {
                     expected.push((from, now.0 / MS, 2_000));
                 }
-                if step.is_last() {
+                if metrics.is_last(step) {
                     assert!(counts.note(SlotEvent::Done, moments));
                 }
                 asked = now;

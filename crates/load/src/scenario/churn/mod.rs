@@ -95,8 +95,7 @@ impl ChurnPlan {
             .observed(self.message_size)
             .about("churn.message-size"));
         }
-        let requested = Scenario::requested(self);
-        requested.map(drop).map_err(|error| error.about("churn.rate"))
+        Scenario::requested(self).map(drop).map_err(|error| error.about("churn.rate"))
     }
 }
 
@@ -179,44 +178,15 @@ measure::metrics! {
     at the end: not_begun, messages
 }
 
-/// A step of a cycle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CycleStep {
-    Connect,
-    Secure,
-    LogIn,
-    OpenChannel,
-    Declare,
-    Delete,
-    CloseChannel,
-    Close,
-}
-
-impl CycleStep {
-    /// Whether the broker ends it: to connect is answered by the kernel, also where nobody accepts.
-    fn is_answer(self) -> bool {
-        self != Self::Connect
-    }
-
-    /// Whether the cycle asks nothing more after it.
-    const fn is_last(self) -> bool {
-        matches!(self, Self::Delete | Self::CloseChannel | Self::Close)
-    }
-}
-
 impl ChurnMetrics {
-    #[inline]
-    const fn step(&self, step: CycleStep) -> Metric {
-        match step {
-            CycleStep::Connect => self.connect,
-            CycleStep::Secure => self.secure,
-            CycleStep::LogIn => self.log_in,
-            CycleStep::OpenChannel => self.open_channel,
-            CycleStep::Declare => self.declare,
-            CycleStep::Delete => self.delete,
-            CycleStep::CloseChannel => self.close_channel,
-            CycleStep::Close => self.close,
-        }
+    /// Whether the broker ends this step: to connect is answered by the kernel, also where nobody accepts.
+    fn is_answer(&self, step: Metric) -> bool {
+        step != self.connect
+    }
+
+    /// Whether the cycle asks nothing more after this step.
+    fn is_last(&self, step: Metric) -> bool {
+        [self.delete, self.close_channel, self.close].contains(&step)
     }
 
     const fn operations(&self) -> OperationMetrics {
@@ -275,18 +245,8 @@ impl Operation for Cycles {
         )?;
         let server = admin.server().clone();
         admin.close()?;
-        Ok(OperationServer {
-            operation: Self,
-            addresses: server.addresses,
-            tls,
-            event: Some(RunEvent::Connected {
-                endpoint: plan.endpoint.to_string(),
-                product: server.product,
-                version: server.version,
-                round_trip: server.round_trip,
-                answer: server.answer,
-            }),
-        })
+        let event = Some(server.connected(&plan.endpoint));
+        Ok(OperationServer { operation: Self, addresses: server.addresses, tls, event })
     }
 
     fn open(event_loop: &mut OperationLoop<'_, Self>) -> Result<(), Interruption> {

@@ -1,9 +1,9 @@
 //! One place for a cycle: a connection of its own, or one that stays.
 
-use measure::{Clock, Time};
+use measure::{Clock, Metric, Time};
 use transport::ClientSocket;
 
-use super::{ChurnKind, ChurnPlan, CycleContext, CycleStep};
+use super::{ChurnKind, ChurnPlan, CycleContext};
 use crate::protocol::amqp091::{AmqpConnection, ChannelSpec, Queue, Request, Role};
 use crate::protocol::{Connection, ConnectionSpec, Driver, Event, Input, Progress};
 use crate::scenario::operations::{Buffers, Slot};
@@ -20,21 +20,17 @@ const READS_PER_TURN: usize = 4;
 /// How far a slot is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// No connection.
     Empty,
     Connecting,
-    /// The TLS handshake.
     Securing,
     /// Logging in, and opening the channel that stays.
     SettingUp,
-    /// Ready for a cycle.
     Free,
     Opening,
     Closing,
 }
 
 impl State {
-    /// As people read it.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Empty | Self::Free => "idle",
@@ -50,11 +46,9 @@ impl State {
 /// A report of a slot on its cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SlotEvent {
-    /// A step of a cycle has been taken.
-    Took(CycleStep),
+    Took(Metric),
     /// The cycle's connection, channel or queue is open.
     Opened,
-    /// The cycle has ended.
     Done,
     /// A connection that stays is ready.
     Ready,
@@ -65,7 +59,6 @@ pub(super) enum SlotEvent {
 pub(super) struct Moments {
     pub(super) due: Time,
     pub(super) step_began: Time,
-    /// When the broker was last asked.
     pub(super) asked: Time,
     pub(super) now: Time,
 }
@@ -74,7 +67,6 @@ pub(super) struct CycleSlot {
     pub(super) number: usize,
     pub(super) state: State,
     driver: Option<Driver<AmqpConnection, ClientSocket>>,
-    /// When the cycle was due.
     pub(super) due: Time,
     /// When its last step ended.
     step_began: Time,
@@ -167,10 +159,7 @@ impl CycleSlot {
         }
     }
 
-    /// Does what time asks for on a connection: heartbeats, and a token that was renewed.
-    ///
-    /// # Errors
-    /// A broker that was silent for two heartbeats.
+    /// Sends heartbeats and a renewed token; a broker that was silent for two heartbeats is an error.
     pub(super) fn keep_time(&mut self, now: Time) -> Result<(), Error> {
         let Some(driver) = self.driver.as_mut().filter(|it| it.is_connected()) else {
             return Ok(());
@@ -213,7 +202,7 @@ impl CycleSlot {
             if !driver.finish_connecting(context.poll.registry(), now)? {
                 return Ok(());
             }
-            self.took(CycleStep::Connect, context);
+            self.took(context.counts.own.metrics.connect, context);
             self.state = if driver.is_being_secured() { State::Securing } else { State::SettingUp };
         }
         driver.flush(true)?;
@@ -224,7 +213,7 @@ impl CycleSlot {
             let input = driver.read(&mut buffers.plain, &mut buffers.cipher, now)?;
             // A handshake goes on with what was read, and may be over with it.
             if self.state == State::Securing && !driver.is_being_secured() {
-                self.took(CycleStep::Secure, context);
+                self.took(context.counts.own.metrics.secure, context);
                 self.state = State::SettingUp;
             }
             match input {
@@ -269,11 +258,11 @@ impl CycleSlot {
         now: Time,
     ) -> Result<(), Error> {
         use ChurnKind::{Channels, Connections, Queues};
-        let plan = context.plan;
+        let (plan, metrics) = (context.plan, context.counts.own.metrics);
         let (messages, size) = (plan.messages, plan.message_size);
         match (progress, plan.kind, self.state) {
             (Progress::Ready, Connections, _) => {
-                self.took(CycleStep::LogIn, context);
+                self.took(metrics.log_in, context);
                 self.state = State::Opening;
                 if plan.messages > 0 {
                     connection.ask(CHANNEL, Request::open_channel())?;
@@ -283,12 +272,12 @@ impl CycleSlot {
                 self.tell(SlotEvent::Opened, context);
             }
             (Progress::Answered, Connections, State::Opening) => {
-                self.took(CycleStep::OpenChannel, context);
+                self.took(metrics.open_channel, context);
                 connection.publish_zeros(CHANNEL, NO_QUEUE, messages, size)?;
                 self.leave(connection, now)?;
             }
             (Progress::Closed, Connections, _) => {
-                self.took(CycleStep::Close, context);
+                self.took(metrics.close, context);
                 self.state = State::Empty;
                 self.tell(SlotEvent::Done, context);
             }
@@ -298,14 +287,14 @@ impl CycleSlot {
             }
             (Progress::Ready, Queues, _) => connection.ask(CHANNEL, Request::open_channel())?,
             (Progress::Answered, Channels, State::Opening) => {
-                self.took(CycleStep::OpenChannel, context);
+                self.took(metrics.open_channel, context);
                 connection.publish_zeros(CHANNEL, NO_QUEUE, messages, size)?;
                 self.state = State::Closing;
                 connection.ask(CHANNEL, Request::close_channel())?;
                 self.tell(SlotEvent::Opened, context);
             }
             (Progress::Answered, Queues, State::Opening) => {
-                self.took(CycleStep::Declare, context);
+                self.took(metrics.declare, context);
                 let queue = std::mem::take(&mut self.queue);
                 connection.publish_zeros(CHANNEL, &queue, messages, size)?;
                 self.state = State::Closing;
@@ -314,8 +303,8 @@ impl CycleSlot {
             }
             (Progress::Answered, Channels | Queues, State::Closing) => {
                 let step = match plan.kind {
-                    Queues => CycleStep::Delete,
-                    _ => CycleStep::CloseChannel,
+                    Queues => metrics.delete,
+                    _ => metrics.close_channel,
                 };
                 self.took(step, context);
                 self.state = State::Free;
@@ -327,12 +316,12 @@ impl CycleSlot {
     }
 
     /// Tells of a step, where it is one of a cycle, and begins the next.
-    fn took(&mut self, step: CycleStep, context: &mut CycleContext<'_>) {
+    fn took(&mut self, step: Metric, context: &mut CycleContext<'_>) {
         let of_a_cycle =
             context.plan.kind == ChurnKind::Connections || matches!(self.state, State::Opening | State::Closing);
         if of_a_cycle {
             self.step_began = self.tell(SlotEvent::Took(step), context);
-            if step.is_answer() {
+            if context.counts.own.metrics.is_answer(step) {
                 self.asked = self.step_began;
             }
         }
@@ -360,7 +349,6 @@ impl CycleSlot {
         connection.leave(now)
     }
 
-    /// Drops the connection.
     pub(super) fn drop_connection(&mut self) {
         self.state = State::Empty;
         if let Some(mut driver) = self.driver.take() {

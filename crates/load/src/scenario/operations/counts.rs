@@ -1,6 +1,6 @@
 //! Counts of operations: the interval of the moment, and the tally of the measured phase.
 
-use measure::{Counts, Latencies, Metric, Nanos, Phase, Slice, SliceRecorder, Time, Wait, Waits};
+use measure::{Counts, Latencies, Metric, Nanos, Phase, Slice, SliceRecorder, Time, Wait};
 
 use super::OperationMetrics;
 use super::unanswered::Unanswered;
@@ -14,11 +14,9 @@ const LATE: Nanos = Nanos(1_000_000);
 /// The interval of the moment, and the tally of operations that were due in the measured phase.
 pub(crate) struct OperationCounts<F> {
     pub(crate) metrics: OperationMetrics,
-    /// The metrics of each interval.
     recorded: Vec<Metric>,
     /// Operations that were due before are warm-up.
     pub(crate) measure_at: Time,
-    /// Being filled.
     pub(crate) interval: Box<Slice>,
     /// For operations that were due in the warm-up and end after it.
     carried: Vec<SliceRecorder>,
@@ -27,12 +25,11 @@ pub(crate) struct OperationCounts<F> {
     pub(crate) unanswered: Unanswered,
     /// Answers that were taken.
     pub(crate) handled: u64,
-    /// Operations that were begun.
     pub(crate) begun: u64,
     /// Those of them that found no room when they were due, since the last silence that was told.
     pub(crate) delayed: u64,
-    /// Since when the loop waits, for room or for the time of the next operation.
-    waiting: Waiting,
+    /// Since when the loop waits, and what for.
+    waiting: (Time, Awaited),
     /// Figures that only this kind of operation has.
     pub(crate) own: F,
 }
@@ -51,12 +48,11 @@ impl<F> OperationCounts<F> {
             handled: 0,
             begun: 0,
             delayed: 0,
-            waiting: Waiting::since(now, Awaited::Room),
+            waiting: (now, Awaited::Room),
             own,
         }
     }
 
-    /// The warm-up ends then.
     pub(crate) fn measure_from(&mut self, start: Time, measure_at: Time) {
         self.measure_at = measure_at;
         if measure_at > start {
@@ -64,7 +60,6 @@ impl<F> OperationCounts<F> {
         }
     }
 
-    /// Memory for another interval.
     pub(crate) fn new_interval(&self) -> Box<Slice> {
         Box::new(Slice::with(&self.recorded))
     }
@@ -92,7 +87,6 @@ impl<F> OperationCounts<F> {
         }
     }
 
-    /// Records a latency of an operation that was due then.
     pub(crate) fn record(&mut self, metric: Metric, due: Time, took: Nanos) {
         self.interval.due(due).record(metric, took);
     }
@@ -111,10 +105,18 @@ impl<F> OperationCounts<F> {
 
     /// Notes what the time since the last call went into, and what the next operation waits for now.
     pub(crate) fn wait_for(&mut self, now: Time, awaited: Awaited) {
-        self.waiting.wait_for(&mut self.interval.waits, now, awaited);
+        let (since, before) = std::mem::replace(&mut self.waiting, (now, awaited));
+        let waits = &mut self.interval.waits;
+        match before {
+            Awaited::Room => waits.note(Wait::Budget, now.since(since)),
+            Awaited::Due(due) => {
+                let due = due.max(since).min(now);
+                waits.note(Wait::Schedule, due.since(since));
+                waits.note(Wait::Ready, now.since(due));
+            }
+        }
     }
 
-    /// Notes how many operations are in flight.
     pub(crate) fn in_flight(&mut self, operations: usize) {
         let in_flight = self.metrics.in_flight;
         self.interval.counts.peak(in_flight, operations as u64);
@@ -189,31 +191,4 @@ pub(crate) enum Awaited {
     Room,
     /// Its time; from then on the loop.
     Due(Time),
-}
-
-/// Since when the loop waits, and what for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Waiting {
-    since: Time,
-    awaited: Awaited,
-}
-
-impl Waiting {
-    pub(crate) const fn since(now: Time, awaited: Awaited) -> Self {
-        Self { since: now, awaited }
-    }
-
-    /// Notes what the time since the last call went into, and what the next operation waits for now.
-    pub(crate) fn wait_for(&mut self, waits: &mut Waits, now: Time, awaited: Awaited) {
-        let before = std::mem::replace(self, Self::since(now, awaited));
-        let since = before.since;
-        match before.awaited {
-            Awaited::Room => waits.note(Wait::Budget, now.since(since)),
-            Awaited::Due(due) => {
-                let due = due.max(since).min(now);
-                waits.note(Wait::Schedule, due.since(since));
-                waits.note(Wait::Ready, now.since(due));
-            }
-        }
-    }
 }

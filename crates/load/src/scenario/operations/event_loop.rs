@@ -15,10 +15,9 @@ use super::counts::Awaited;
 use super::{Buffers, Operation, OperationCounts, Slot};
 use crate::control::{FINISHING, Interruption, StopRequest, Watch};
 use crate::engine::silence::SHORTEST;
-use crate::environment::spent;
 use crate::resolve::Addresses;
 use crate::scenario::Scenario;
-use crate::{Control, Error, Outcome, PhaseClock, RunEvent, Silence, ThreadUsage, Together};
+use crate::{Control, Environment, Error, Outcome, PhaseClock, RunEvent, Silence, System, ThreadUsage, Together};
 use plan::{DueTimes, Pacer};
 
 const TIMER: Token = Token(usize::MAX);
@@ -99,7 +98,6 @@ pub(crate) struct OperationLoop<'a, O: Operation> {
     next_look: Time,
     /// Since when there has been room for an operation; `None`: there is none.
     room_since: Option<Time>,
-    /// Time with nothing to do.
     idle: Nanos,
     /// When the loop first looked after the end of the load.
     over_since: Option<Time>,
@@ -188,10 +186,7 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
 
     /// Ends a start that is called off.
     pub(crate) fn check_stop(&self) -> Result<(), Interruption> {
-        match self.phases.is_called_off() {
-            true => Err(Interruption::Stopped),
-            false => Ok(()),
-        }
+        if self.phases.is_called_off() { Err(Interruption::Stopped) } else { Ok(()) }
     }
 
     fn poll_until_done(&mut self, due_times: &mut Option<DueTimes>) -> Result<(), Error> {
@@ -269,22 +264,21 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
         self.slots.len() - self.context.free.len() - self.context.resting.len()
     }
 
-    /// Hands the interval over, and begins the next.
     fn flush(&mut self, end: Time, next: Phase) {
         let in_flight = self.in_flight();
         let counts = &mut self.context.counts;
-        let spare = self.spare.try_recv();
-        let spare = spare.unwrap_or_else(|_| counts.new_interval());
+        let spare = self.spare.try_recv().unwrap_or_else(|_| counts.new_interval());
         let done = counts.exchange(spare, end, next);
         counts.in_flight(in_flight);
         let _ = self.context.tell.send(LoopReport::Interval(done));
     }
 
     fn enter(&mut self, phase: Phase, at: Time) {
+        let so_far = ThreadUsage::so_far(System.thread_time(), self.idle, Clock.now());
         if phase == Phase::Measure {
-            self.usage = spent(self.idle, ThreadUsage::default());
+            self.usage = so_far;
         } else if phase == Phase::Drain && self.usage.measured_time > Nanos::ZERO {
-            self.usage = spent(self.idle, self.usage);
+            self.usage = so_far.since(&self.usage);
         }
         self.context.say(RunEvent::PhaseStarted { phase, at });
     }
@@ -312,8 +306,7 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
                 break Some(due);
             }
             // A slot that becomes free wakes the loop.
-            let free = context.free.pop_back();
-            let Some((at, slot)) = free.and_then(|at| Some((at, self.slots.get_mut(at)?))) else {
+            let Some((at, slot)) = context.free.pop_back().and_then(|at| Some((at, self.slots.get_mut(at)?))) else {
                 self.room_since = None;
                 context.counts.wait_for(now, Awaited::Room);
                 return Ok(context.resting.front().map(|(until, _)| *until));
@@ -348,8 +341,7 @@ impl<'a, O: Operation> OperationLoop<'a, O> {
             Some(Duration::ZERO)
         } else {
             // The poll's own time-out counts whole milliseconds.
-            let armed = self.timer.arm(wake);
-            armed.map_err(|error| Error::machine("set a timer", error))?;
+            self.timer.arm(wake).map_err(|error| Error::machine("set a timer", error))?;
             None
         };
         let poll = &mut self.context.poll;

@@ -28,7 +28,6 @@ use crate::{ArrivalSchedule, Control, Error, Outcome, RunEvent, Silence, SliceSi
 #[derive(Debug)]
 pub(crate) struct Buffers {
     pub(crate) plain: Vec<u8>,
-    /// For encrypted bytes.
     pub(crate) cipher: Vec<u8>,
 }
 
@@ -78,7 +77,6 @@ pub(crate) trait Operation: Sized {
 
     fn counts(plan: &Self::Plan, now: Time) -> OperationCounts<Self::Figures>;
 
-    /// Finds the server.
     fn connect(plan: &Self::Plan, control: &Control) -> Result<OperationServer<Self>, Interruption>;
 
     /// Opens the connections that stay, before the loop is ready to start.
@@ -108,10 +106,7 @@ pub(crate) trait Operation: Sized {
     /// nobody's silence.
     fn keep_time(slot: &mut Self::Slot, plan: &Self::Plan, heard: Time) -> Result<bool, Self::Failure>;
 
-    /// Counts an operation that has failed and frees its slot, or tries once more.
-    ///
-    /// # Errors
-    /// Where the failure ends the run.
+    /// Counts an operation that has failed and frees its slot, or tries once more; an error ends the run.
     fn failed(
         &mut self,
         slot: &mut Self::Slot,

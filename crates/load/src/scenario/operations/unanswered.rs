@@ -34,7 +34,6 @@ pub(crate) struct Unanswered {
     pub(crate) silences: Silences,
     /// Operations in flight, by the time at which each has asked last.
     waiting: BTreeMap<Time, u64>,
-    /// The last answer.
     heard: Time,
     /// Operations that were given up since then, without those that hung.
     given_up: u64,
@@ -58,8 +57,7 @@ impl Unanswered {
 
     /// Operations waited for it, and the server had not answered for long since they asked.
     fn delayed(&self) -> u64 {
-        let waiting = self.waiting.range(self.recent()..);
-        waiting.map(|(_, count)| count).sum::<u64>() + self.given_up
+        self.waiting.range(self.recent()..).map(|(_, count)| count).sum::<u64>() + self.given_up
     }
 
     /// Requests that were sent before hung already when the last answer came.
@@ -154,8 +152,7 @@ impl Unanswered {
         if is_end && !self.waiting.is_empty() {
             self.end(now);
         }
-        let over = self.silences.take(now, handled, is_end);
-        over.map(|silence| {
+        self.silences.take(now, handled, is_end).map(|silence| {
             silence.map(|silence| match silence.is_own {
                 true => silence,
                 false => Silence { failed: silence.failed + std::mem::take(&mut self.failed), ..silence },
@@ -224,8 +221,7 @@ mod tests {
     type Events = BTreeSet<(Time, u64, u64, Time)>;
 
     fn first_before(events: &mut Events, end: Time) -> Option<(Time, u64, u64, Time)> {
-        let is_before = events.first().is_some_and(|it| it.0 < end);
-        is_before.then(|| events.pop_first()).flatten()
+        events.first().is_some_and(|it| it.0 < end).then(|| events.pop_first()).flatten()
     }
 
     /// In place of a step: given up.
@@ -298,8 +294,7 @@ mod tests {
             let is_alone = delayed < 2 && (has_hung || both().any(|it| was_heard(it.0)));
             let at_its_end =
                 |it: &&(Time, Time, bool)| !is_answered || it.1 <= now || it.2 && it.1.since(now) < SHORTEST;
-            let of_gap = both().filter(|it| it.0 >= heard).filter(at_its_end);
-            let first = of_gap.map(|it| it.0).min();
+            let first = both().filter(|it| it.0 >= heard).filter(at_its_end).map(|it| it.0).min();
             let is_told = |first: &Time| now.since(*first) >= SHORTEST && (is_answered || !is_alone);
             silences.extend(first.filter(is_told).map(|first| (first, now, delayed)));
             heard = now;

@@ -81,8 +81,7 @@ impl RequestCounts {
     /// meanwhile on connections of its own has silences of its own; unsent was what found no room.
     pub(super) fn take_silences(&mut self, due_until: impl Fn(Time) -> f64, is_end: bool) -> Vec<Silence> {
         let now = Clock.now();
-        let over = self.unanswered.take(now, self.handled, is_end);
-        let over = over.into_iter().flatten();
+        let over = self.unanswered.take(now, self.handled, is_end).into_iter().flatten();
         // Times in which the loop itself did not run are told of churn alone.
         let mut over: Vec<Silence> = over.filter(|it| !it.is_own).collect();
         // None is told with two.

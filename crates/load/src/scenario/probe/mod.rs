@@ -25,9 +25,7 @@ use crate::{
 
 /// Requests of a probe, an operation of the event loop.
 struct Requests {
-    /// The bytes of each request.
     head: Vec<u8>,
-    /// A redirect was told of.
     told_redirect: bool,
 }
 
@@ -277,8 +275,7 @@ impl Operation for Requests {
         let tls = endpoint.connector()?;
         let addresses =
             Addresses::of(&System, &endpoint, plan.timeout, control).map_err(|reason| reason.at(&plan.place()))?;
-        let head = plan.head();
-        let head = head.map_err(|error| Error::invalid(error.to_string(), "change it"))?;
+        let head = plan.head().map_err(|error| Error::invalid(error.to_string(), "change it"))?;
         Ok(OperationServer { operation: Self { head, told_redirect: false }, addresses, tls, event: None })
     }
 

@@ -14,10 +14,8 @@ const READS_PER_TURN: usize = 4;
 /// How far a slot is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestStage {
-    /// No connection.
     Empty,
     Connecting,
-    /// The TLS handshake.
     Securing,
     /// The request is sent, or the response read.
     Responding,
@@ -26,7 +24,6 @@ pub(super) enum RequestStage {
 }
 
 impl RequestStage {
-    /// As people read it.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Empty | Self::Kept => "idle",
@@ -40,7 +37,6 @@ impl RequestStage {
 /// The outcome of a turn.
 #[derive(Debug)]
 pub(super) enum Turn {
-    /// It goes on.
     Open,
     /// The response has come whole; its status says whether in order.
     Ended(u16),
@@ -81,15 +77,12 @@ pub(super) struct RequestSlot {
     output: RequestBytes,
     decoder: ResponseDecoder,
     status: u16,
-    /// When the request was due.
     pub(super) due: Time,
-    /// When it was sent.
     pub(super) sent: Time,
     step_began: Time,
     first_byte: Option<Time>,
     /// The response has to be there then.
     pub(super) deadline: Time,
-    /// The connection carried another request before.
     is_reused: bool,
 }
 
@@ -204,8 +197,7 @@ impl RequestSlot {
             let ended = match received {
                 Received::Nothing => false,
                 Received::End => {
-                    let end = self.decoder.handle_end();
-                    end.map_err(|error| plan.misunderstood(&error))?;
+                    self.decoder.handle_end().map_err(|error| plan.misunderstood(&error))?;
                     true
                 }
                 Received::Bytes(filled) => {
@@ -310,7 +302,6 @@ impl RequestSlot {
         self.step_began = now;
     }
 
-    /// Drops the connection.
     pub(super) fn drop_connection(&mut self) {
         self.stage = RequestStage::Empty;
         if let Some(mut socket) = self.socket.take() {

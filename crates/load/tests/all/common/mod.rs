@@ -9,9 +9,9 @@ use broker::{ClientCertificates, Identity, ServerTls, TlsListener};
 use load::scenario::churn::{ChurnKind, ChurnPlan};
 use load::{
     ArrivalProcess, ClientTls, Destination, Endpoint, Group, LatencyStep, Outcome, Phases, Plan, ReconnectPolicy,
-    RunEvent, ServiceTime,
+    RunEvent, ServiceTime, Silence,
 };
-use measure::{Nanos, Rate};
+use measure::{Counts, Interval, LatencySummary, Nanos, Phase, Rate, Recorder, Waits};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, CustomExtension, DnType, IsCa, KeyPair};
 
 /// An authority whose files lie in `folder`.
@@ -106,13 +106,82 @@ pub(crate) fn started(config: broker::Config) -> broker::Running {
 pub(crate) struct Deaf;
 
 impl load::Sink for Deaf {
-    fn interval(&mut self, _: &measure::Interval) {}
+    fn interval(&mut self, _: &Interval) {}
     fn event(&mut self, _: RunEvent) {}
 }
 
 impl load::SliceSink for Deaf {
     fn slice(&mut self, _: &measure::Slice) {}
     fn event(&mut self, _: RunEvent) {}
+}
+
+/// Keeps the measured phase of a load, the bounds of all intervals, and the events.
+#[derive(Default)]
+pub(crate) struct Kept {
+    pub(crate) measured: Interval,
+    pub(crate) bounds: Vec<(Phase, u64, u64)>,
+    pub(crate) events: Vec<RunEvent>,
+}
+
+impl load::Sink for Kept {
+    fn interval(&mut self, merged: &Interval) {
+        self.bounds.push((merged.phase, merged.start.0, merged.end.0));
+        if merged.phase == Phase::Measure {
+            self.measured.merge(merged);
+        }
+    }
+
+    fn event(&mut self, event: RunEvent) {
+        self.events.push(event);
+    }
+}
+
+/// Adds up what a scenario tells that is run by itself: slices, which nobody adds up to seconds.
+#[derive(Default)]
+pub(crate) struct Heard {
+    /// Counts by time, warm-up excluded.
+    pub(crate) counts: Counts,
+    pub(crate) warmup: Counts,
+    /// Of what was due in the measured phase.
+    pub(crate) steps: Recorder,
+    pub(crate) waits: Waits,
+    pub(crate) phases: Vec<Phase>,
+    pub(crate) notes: Vec<String>,
+    pub(crate) silences: Vec<Silence>,
+}
+
+impl load::SliceSink for Heard {
+    fn slice(&mut self, slice: &measure::Slice) {
+        let mut interval = Interval::new();
+        interval.reset(slice.start, slice.phase);
+        interval.add_slice(slice);
+        let sum = match interval.phase {
+            Phase::Warmup => &mut self.warmup,
+            Phase::Measure | Phase::Drain => &mut self.counts,
+        };
+        sum.merge(&interval.counts);
+        self.waits.add(&slice.waits);
+        self.steps.add_due(Phase::Measure, interval.histograms()).expect("one shape");
+        assert!(interval.length() < Nanos::from_millis(1_100), "a second each");
+        // The two are read one after the other: a loop may lose its core in between.
+        let late = Nanos::from_millis(500);
+        assert!(interval.waits.loop_idle <= interval.waits.loop_time + late);
+    }
+
+    fn event(&mut self, event: RunEvent) {
+        match event {
+            RunEvent::PhaseStarted { phase, .. } => self.phases.push(phase),
+            RunEvent::Note(text) => self.notes.push(text),
+            RunEvent::Silence(silence) => self.silences.push(silence),
+            _ => {}
+        }
+    }
+}
+
+impl Heard {
+    pub(crate) fn step(&self, step: &str) -> LatencySummary {
+        LatencySummary::of(self.steps.histogram(metric(step)))
+    }
 }
 
 /// Runs a load that nothing disturbs.

@@ -177,8 +177,7 @@ fn play(scene: &Scene<Blow>, pace: Pace) -> Result<Play, load::Error> {
     world.pass(Nanos::from_millis(2_000));
     let left = match scene.kind {
         Kind::Queue => world.with_broker(broker, |broker| {
-            let names = (0..scene.destinations).map(|n| scene.name(n));
-            names.filter_map(|name| broker.depth(&name)).sum()
+            (0..scene.destinations).map(|n| scene.name(n)).filter_map(|name| broker.depth(&name)).sum()
         }),
         // They went with their connections, or stay for ever.
         Kind::Topic | Kind::Exclusive | Kind::Stream => 0,

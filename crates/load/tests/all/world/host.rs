@@ -57,10 +57,7 @@ impl Host {
         let own = match &self.kind {
             Kind::Broker(broker) if broker.has_work() => Time(0),
             Kind::Broker(broker) => broker.next_due(),
-            Kind::Peer(..) => {
-                let due = self.served.values().map(PeerConnection::due);
-                due.min().unwrap_or(Time(u64::MAX))
-            }
+            Kind::Peer(..) => self.served.values().map(PeerConnection::due).min().unwrap_or(Time(u64::MAX)),
         };
         own.min(links).max(self.free_at).max(self.stands_until)
     }
@@ -101,8 +98,7 @@ impl State {
     }
 
     fn links_of(&self, number: usize) -> Vec<usize> {
-        let links = self.links.iter().enumerate();
-        let own = links.filter(|(_, link)| link.host == number && !link.is_over);
+        let own = self.links.iter().enumerate().filter(|(_, link)| link.host == number && !link.is_over);
         own.map(|(at, _)| at).collect()
     }
 

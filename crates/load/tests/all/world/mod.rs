@@ -145,9 +145,8 @@ struct Ready {
 impl Ready {
     fn scan(&mut self, links: &[Link], hosts: &[Host], polls: &[PollSlot], buffer: usize) {
         let never = Time(u64::MAX);
-        let woken = |poll: &PollSlot| if poll.is_woken { Time(0) } else { never };
         self.polls.clear();
-        self.polls.extend(polls.iter().map(woken));
+        self.polls.extend(polls.iter().map(|poll: &PollSlot| if poll.is_woken { Time(0) } else { never }));
         self.hosts.clear();
         self.hosts.resize(hosts.len(), never);
         for (at, link) in links.iter().enumerate() {
@@ -157,10 +156,7 @@ impl Ready {
             }
             if !link.is_over {
                 let host = &mut self.hosts[link.host];
-                let ready = match link.host_has_room(buffer) {
-                    true => Time(0),
-                    false => hosts[link.host].link_ready_at(at, link),
-                };
+                let ready = if link.host_has_room(buffer) { Time(0) } else { hosts[link.host].link_ready_at(at, link) };
                 *host = ready.min(*host);
             }
         }
@@ -352,8 +348,7 @@ impl World {
         let Some(sleep) = event_loop.step() else {
             // Its connections end without the lock on this world.
             drop(event_loop);
-            let state = self.state();
-            state.loops[number].is_over.store(true, Ordering::Relaxed);
+            self.state().loops[number].is_over.store(true, Ordering::Relaxed);
             return;
         };
         self.state().begins_wait = Some(number);
@@ -424,13 +419,17 @@ impl InMemory {
 /// Plays the scene of every seed, two at the same time; a load that hangs or panics is wrong.
 pub(crate) fn play(seeds: &[u64], problem: impl Fn(u64) -> Option<String> + Sync) -> testkit::Played {
     testkit::play(seeds, 2, |seed| {
-        let played = catch_unwind(AssertUnwindSafe(|| problem(seed)));
-        played.unwrap_or_else(|panic| {
+        catch_unwind(AssertUnwindSafe(|| problem(seed))).unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().cloned();
             let text = text.or_else(|| panic.downcast_ref::<&str>().map(|it| (*it).to_owned()));
             Some(format!("it panicked: {}", text.unwrap_or_default()))
         })
     })
+}
+
+/// Fails where a scene is wrong of the usual number of them; `test` is what repeats it.
+pub(crate) fn prove(usual: u64, test: &str, problem: impl Fn(u64) -> Option<String> + Sync) {
+    play(&testkit::seeds_and(usual, &[]), problem).assert_right(test);
 }
 
 impl State {
@@ -502,8 +501,7 @@ impl State {
 
     fn hand_over_events(&mut self, poll: usize, now: Time) {
         self.polls[poll].is_woken = false;
-        let links = self.links.iter_mut().filter(|link| link.poll == poll);
-        let told = links.filter_map(|link| link.tell(now));
+        let told = self.links.iter_mut().filter(|link| link.poll == poll).filter_map(|link| link.tell(now));
         let events = &self.polls[poll].events;
         events.lock().expect("events").extend(told);
     }

@@ -111,8 +111,7 @@ impl Peer {
     ) {
         let deliver =
             BasicDeliver { consumer_tag: "c", delivery_tag: tag, redelivered, exchange: "", routing_key: "q" };
-        let sent = self.server.send_content(channel, &deliver, properties, body);
-        sent.expect("delivered");
+        self.server.send_content(channel, &deliver, properties, body).expect("delivered");
     }
 }
 

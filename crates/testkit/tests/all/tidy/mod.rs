@@ -88,8 +88,7 @@ fn files(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
 fn sources_in(folder: &Path) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     files(folder, "rs", &mut found);
-    let read = |p: PathBuf| (p.clone(), fs::read_to_string(p).expect("UTF-8 source"));
-    found.into_iter().map(read).collect()
+    found.into_iter().map(|p: PathBuf| (p.clone(), fs::read_to_string(p).expect("UTF-8 source"))).collect()
 }
 
 fn crate_sources() -> BTreeMap<String, Vec<(PathBuf, String)>> {
@@ -104,8 +103,7 @@ fn crate_sources() -> BTreeMap<String, Vec<(PathBuf, String)>> {
 
 /// All of the workspace's Rust, tests included.
 fn all_sources() -> Vec<(PathBuf, String)> {
-    let folders = ["benches", "crates", "fuzz"].into_iter();
-    folders.flat_map(|folder| sources_in(&root().join(folder))).collect()
+    ["benches", "crates", "fuzz"].into_iter().flat_map(|folder| sources_in(&root().join(folder))).collect()
 }
 
 fn is_of_tests(path: &Path) -> bool {
@@ -126,6 +124,17 @@ fn product_code<'a>(path: &Path, text: &'a str) -> Vec<(usize, &'a str)> {
         .take_while(|(_, line)| line.trim() != "#[cfg(test)]")
         .filter(|(_, line)| !line.trim_start().starts_with("//"))
         .collect()
+}
+
+/// Shows each line of the product, with its crate and where it stands.
+fn each_line(mut see: impl FnMut(&str, &Path, usize, &str)) {
+    for (name, sources) in crate_sources() {
+        for (path, text) in &sources {
+            for (number, line) in product_code(path, text) {
+                see(&name, path, number, line);
+            }
+        }
+    }
 }
 
 #[test]
@@ -158,20 +167,16 @@ fn crates_depend_only_in_the_directions_of_the_architecture() {
 #[test]
 fn crates_keep_away_from_what_the_architecture_bans() {
     let mut wrong = Vec::new();
-    for (name, sources) in crate_sources() {
-        for (path, text) in &sources {
-            for (number, line) in product_code(path, text) {
-                for (banned_in, words, why) in BANS {
-                    if let Some(word) = words.iter().find(|w| *banned_in == name && line.contains(*w)) {
-                        wrong.push(format!("{}:{number}: `{word}`: {why}", path.display()));
-                    }
-                }
-                if name != "bellows" && line.contains("process::exit") {
-                    wrong.push(format!("{}:{number}: a library must not exit", path.display()));
-                }
+    each_line(|name, path, number, line| {
+        for (banned_in, words, why) in BANS {
+            if let Some(word) = words.iter().find(|w| *banned_in == name && line.contains(*w)) {
+                wrong.push(format!("{}:{number}: `{word}`: {why}", path.display()));
             }
         }
-    }
+        if name != "bellows" && line.contains("process::exit") {
+            wrong.push(format!("{}:{number}: a library must not exit", path.display()));
+        }
+    });
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -195,20 +200,15 @@ fn nothing_is_printed_past_the_way_out_that_sanitises() {
     let terminals = ["ProgressDrawTarget", "ProgressBar", "/dev/tty"];
     let mut wrong = Vec::new();
     let mut seen = 0;
-    for sources in crate_sources().into_values() {
-        for (path, text) in &sources {
-            let is_one_of = |files: &[&str]| files.iter().any(|file| path.ends_with(file));
-            for (number, line) in product_code(path, text) {
-                let names = |words: &[&str]| words.iter().any(|word| line.contains(word));
-                let streams = names(&streams);
-                let draws = names(&terminals);
-                seen += usize::from(streams || draws);
-                if streams && !is_one_of(WAYS_OUT) || draws && !is_one_of(DRAWS) {
-                    wrong.push(format!("{}:{number}: {}", path.display(), line.trim()));
-                }
-            }
+    each_line(|_, path, number, line| {
+        let is_one_of = |files: &[&str]| files.iter().any(|file| path.ends_with(file));
+        let names = |words: &[&str]| words.iter().any(|word| line.contains(word));
+        let (streams, draws) = (names(&streams), names(&terminals));
+        seen += usize::from(streams || draws);
+        if streams && !is_one_of(WAYS_OUT) || draws && !is_one_of(DRAWS) {
+            wrong.push(format!("{}:{number}: {}", path.display(), line.trim()));
         }
-    }
+    });
     assert!(seen > 5, "the search found no output, so this test checks nothing");
     assert!(wrong.is_empty(), "hand it to report::console::out instead:\n{}", wrong.join("\n"));
 }
@@ -232,8 +232,7 @@ fn functions_stay_short_enough_to_read() {
     let mut long = Vec::new();
     for (name, sources) in crate_sources() {
         for (path, file) in parsed(&sources) {
-            let functions = names::Declared::by(&file).functions.into_iter();
-            let too_long = functions.filter(|(_, lines)| *lines > MAX_LINES);
+            let too_long = names::Declared::by(&file).functions.into_iter().filter(|(_, lines)| *lines > MAX_LINES);
             long.extend(too_long.map(|(function, lines)| format!("{lines:5} {name}/src/{path} {function}")));
         }
     }
@@ -262,8 +261,7 @@ fn types_fit_in_ones_head() {
 
 #[test]
 fn files_are_whole_topics() {
-    let sources = crate_sources().into_values().flatten();
-    let files = sources.filter(|(path, _)| !is_of_tests(path)).count();
+    let files = crate_sources().into_values().flatten().filter(|(path, _)| !is_of_tests(path)).count();
     assert!(
         files == FILES,
         "{files} product files, not {FILES} (fewer: write down how many; more: merge what belongs together)"
@@ -313,8 +311,7 @@ fn undeclared(folder: &Path) -> Vec<PathBuf> {
 /// Each program of tests is linked by itself: a crate has one for its unit tests, and one for those from outside.
 #[test]
 fn tests_are_few_programs() {
-    let crates = fs::read_dir(root().join("crates")).expect("crates");
-    let crates = crates.flatten().map(|entry| entry.path());
+    let crates = fs::read_dir(root().join("crates")).expect("crates").flatten().map(|entry| entry.path());
     let (mut programs, mut wrong) = (0, Vec::new());
     for folder in crates.chain([root().join("benches")]) {
         let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
@@ -424,8 +421,7 @@ fn parameters_have_names_of_their_own() {
     let found = in_each_crate(|sources| {
         let files = parsed(sources);
         let lines = files.iter().flat_map(|(path, file)| {
-            let lines = names::Declared::by(file).tuples;
-            lines.into_iter().map(move |line| format!("src/{path}:{line}"))
+            names::Declared::by(file).tuples.into_iter().map(move |line| format!("src/{path}:{line}"))
         });
         lines.collect()
     });

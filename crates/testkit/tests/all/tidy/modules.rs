@@ -148,11 +148,9 @@ pub(crate) fn circles(modules: &[Module]) -> Vec<String> {
             let Some(target) = resolve(&by_path, named, 0) else {
                 continue;
             };
-            let pairs = module.path.iter().zip(&target.path);
-            let shared = pairs.take_while(|(a, b)| a == b).count();
+            let shared = module.path.iter().zip(&target.path).take_while(|(a, b)| a == b).count();
             if let (Some(from), Some(to)) = (module.path.get(shared), target.path.get(shared)) {
-                let of_parent = uses.entry(&module.path[..shared]).or_default();
-                of_parent.entry(from).or_default().insert(to);
+                uses.entry(&module.path[..shared]).or_default().entry(from).or_default().insert(to);
             }
         }
     }

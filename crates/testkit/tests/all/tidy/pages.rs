@@ -27,8 +27,7 @@ fn missing_paths(root: &Path, text: &str) -> Vec<String> {
         named
             .is_some_and(|(name, below)| !below.contains("NAME") && !crates.join(name).join("src").join(below).exists())
     };
-    let codes = text.split('`').skip(1).step_by(2).filter(is_missing);
-    codes.map(ToOwned::to_owned).collect()
+    text.split('`').skip(1).step_by(2).filter(is_missing).map(ToOwned::to_owned).collect()
 }
 
 /// Paths of Rust in code of a page that begin with one of our crates: users know options and keys. Frames of profiles
@@ -36,20 +35,17 @@ fn missing_paths(root: &Path, text: &str) -> Vec<String> {
 fn inner_names(root: &Path, text: &str) -> Vec<String> {
     let crates = root.join("crates");
     let is_inner = |code: &&str| {
-        let begins = code.split_once("::").map(|(name, _)| name);
-        begins.is_some_and(|name| {
+        code.split_once("::").map(|(name, _)| name).is_some_and(|name| {
             ["crate", "self", "super"].contains(&name) || (!name.is_empty() && crates.join(name).is_dir())
         })
     };
-    let codes = text.split('`').skip(1).step_by(2).filter(is_inner);
-    codes.map(ToOwned::to_owned).collect()
+    text.split('`').skip(1).step_by(2).filter(is_inner).map(ToOwned::to_owned).collect()
 }
 
 #[test]
 fn lines_of_prose_can_be_read_and_paths_exist() {
     let root = super::root();
-    let docs = fs::read_dir(root.join("docs")).expect("docs").flatten();
-    let docs = docs.map(|entry| entry.path());
+    let docs = fs::read_dir(root.join("docs")).expect("docs").flatten().map(|entry| entry.path());
     let docs = docs.filter(|path| path.extension().is_some_and(|it| it == "md"));
     let inside = ["ARCHITECTURE.md", "CONTRIBUTING.md"].map(|it| root.join(it));
     let users = ["CHANGELOG.md", "README.md"].map(|it| root.join(it));

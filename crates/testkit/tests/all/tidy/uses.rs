@@ -26,8 +26,7 @@ impl Uses {
 
     /// Declarations whose name stands nowhere else.
     pub(crate) fn unused(&self) -> Vec<String> {
-        let declared = self.declared.iter();
-        let unused = declared.filter(|(_, name)| self.counts.get(name) == Some(&1));
+        let unused = self.declared.iter().filter(|(_, name)| self.counts.get(name) == Some(&1));
         unused.map(|(file, name)| format!("{file}: {name}")).collect()
     }
 

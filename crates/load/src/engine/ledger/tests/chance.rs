@@ -225,15 +225,13 @@ impl Story {
 #[test]
 fn every_count_is_what_a_list_of_all_deliveries_says() {
     for seed in 1..=1_000 {
-        let story = Story::new(seed, 0);
-        story.check(100 + seed % 300, &format!("seed {seed}"));
+        Story::new(seed, 0).check(100 + seed % 300, &format!("seed {seed}"));
     }
 }
 
 #[test]
 fn every_count_holds_over_the_wrap_of_short_sequence_numbers() {
     for seed in 1..=3 {
-        let story = Story::new(seed, (1 << 32) - 20 * seed);
-        story.check(400, &format!("seed {seed}"));
+        Story::new(seed, (1 << 32) - 20 * seed).check(400, &format!("seed {seed}"));
     }
 }
