@@ -318,6 +318,7 @@ mod tests {
     use std::fs;
 
     use stacks::{Sample, StackNode};
+    use testkit::assert_has;
 
     use super::*;
 
@@ -460,13 +461,14 @@ mod tests {
         assert!(more.contains("<rect height=\"132\"/>"), "{more}");
         assert_eq!(more.matches("&lt;wide&gt;").count(), 10);
         assert_eq!(more.matches("<tspan x=\"50%\" dy=\"16\">").count(), 2);
-        for moved in [
-            "id=\"details\" x=\"10.00\" y=\"96.00\"",
-            "id=\"search\" x=\"1190.00\" y=\"24.00\"",
-            "id=\"matched\" x=\"1190.00\" y=\"121.00\"",
-            "<svg id=\"frames\" y=\"32\" x=\"10\">",
-        ] {
-            assert!(more.contains(moved), "{moved}: {more}");
-        }
+        assert_has(
+            &more,
+            [
+                "id=\"details\" x=\"10.00\" y=\"96.00\"",
+                "id=\"search\" x=\"1190.00\" y=\"24.00\"",
+                "id=\"matched\" x=\"1190.00\" y=\"121.00\"",
+                "<svg id=\"frames\" y=\"32\" x=\"10\">",
+            ],
+        );
     }
 }

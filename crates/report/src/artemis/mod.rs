@@ -9,7 +9,7 @@ use std::io;
 
 use hdrhistogram::Histogram;
 use measure::{Counters, Interval, LatencySummary, Metric, Phase};
-use serde::{Serialize, Serializer as _};
+use serde::{Serialize, Serializer};
 
 /// Between two lines of which the first ends a field: Artemis puts a blank before every line break.
 const NEXT: &str = " \n";
@@ -133,49 +133,25 @@ fn line(name: &str, latency: &LatencySummary) -> String {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Value {
-    Text(&'static str),
+    Text(String),
     Flag(bool),
     Number(u64),
-    Times(Distribution),
+    Object(#[serde(serialize_with = "in_order")] Vec<(&'static str, Value)>),
+}
+
+fn in_order<S: Serializer>(fields: &[(&'static str, Value)], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(fields.iter().map(|(name, value)| (name, value)))
 }
 
 /// Microseconds; the mean is text there.
-#[derive(Serialize)]
-struct Distribution {
-    mean: String,
-    #[serde(rename = "50")]
-    p50: u64,
-    #[serde(rename = "90")]
-    p90: u64,
-    #[serde(rename = "99")]
-    p99: u64,
-    #[serde(rename = "99.9")]
-    p99_9: u64,
-    #[serde(rename = "99.99")]
-    p99_99: u64,
-    max: u64,
-    count: u64,
-}
-
-impl Distribution {
-    fn of(latency: &LatencySummary) -> Self {
-        let us = |ns: u64| microseconds(ns).round() as u64;
-        let [p50, p90, p99, p99_9, p99_99] = latency.percentile_values().map(us);
-        Self {
-            mean: format!("{:.2}", microseconds(latency.mean_ns)),
-            p50,
-            p90,
-            p99,
-            p99_9,
-            p99_99,
-            max: us(latency.max_ns),
-            count: latency.count,
-        }
-    }
-}
-
 fn times(sides: Sides, interval: &Interval, wanted: Metric) -> Option<Value> {
-    sides.metrics().any(|metric| metric == wanted).then(|| Value::Times(Distribution::of(&latency(interval, wanted))))
+    let latency = latency(interval, sides.metrics().find(|metric| *metric == wanted)?);
+    let us = |ns: u64| Value::Number(microseconds(ns).round() as u64);
+    let names = LatencySummary::PERCENTILES.map(|(_, name)| name.trim_start_matches('p'));
+    let mut fields = vec![("mean", Value::Text(format!("{:.2}", microseconds(latency.mean_ns))))];
+    fields.extend(names.into_iter().zip(latency.percentile_values().map(us)));
+    fields.extend([("max", us(latency.max_ns)), ("count", Value::Number(latency.count))]);
+    Some(Value::Object(fields))
 }
 
 /// The object of one second; `unix_ms` is its end.
@@ -184,7 +160,7 @@ pub fn interval_sample(sides: Sides, interval: &Interval, unix_ms: u64) -> Strin
     let rate = |shown: bool, count: u64| shown.then(|| Value::Number(rate(count, interval)));
     let times = |wanted| times(sides, interval, wanted);
     object([
-        ("sampleType", Some(Value::Text("interval"))),
+        ("sampleType", Some(Value::Text("interval".to_owned()))),
         ("warmup", Some(Value::Flag(is_warmup(interval)))),
         ("time", Some(Value::Number(unix_ms))),
         ("sent", rate(sides.producers, counters.sent)),
@@ -203,9 +179,9 @@ pub fn summary_sample(sides: Sides, end: End<'_>, unix_ms: u64) -> String {
     let total = |shown: bool, count: u64| shown.then_some(Value::Number(count));
     let times = |wanted| times(sides, end.measured, wanted);
     object([
-        ("sampleType", Some(Value::Text("summary"))),
+        ("sampleType", Some(Value::Text("summary".to_owned()))),
         ("time", Some(Value::Number(unix_ms))),
-        ("result", Some(Value::Text(result))),
+        ("result", Some(Value::Text(result.to_owned()))),
         ("totalSent", total(sides.producers, end.totals.sent)),
         ("totalBlocked", total(sides.producers, end.totals.blocked)),
         ("totalCompleted", total(sides.producers, end.totals.completed)),
@@ -216,12 +192,10 @@ pub fn summary_sample(sides: Sides, end: End<'_>, unix_ms: u64) -> String {
     ])
 }
 
-fn object(values: impl IntoIterator<Item = (&'static str, Option<Value>)>) -> String {
-    let there = values.into_iter().filter_map(|(name, value)| Some((name, value?)));
-    let mut out = Vec::new();
+fn object(fields: [(&'static str, Option<Value>); 10]) -> String {
+    let there = fields.into_iter().filter_map(|(name, value)| Some((name, value?)));
     // Numbers and strings only: nothing that could not be written.
-    let _ = serde_json::Serializer::new(&mut out).collect_map(there);
-    String::from_utf8(out).unwrap_or_default()
+    serde_json::to_string(&Value::Object(there.collect())).unwrap_or_default()
 }
 
 /// Lines of the HDR log of an interval that began at `unix_s`: one for each latency, and one for each with late answers

@@ -138,7 +138,7 @@ impl<'a> Clauses<'a> {
         let work = work.filter(|it| it.share >= LEAST_WORK && !it.role.is_empty());
         let share = |share: f64| three_digits(share * 100.0);
         Self {
-            prefix: prefix(facts, &what),
+            prefix: early_end(facts.record.state, facts.phases, what.contains(&length(facts.phases))),
             what: outcome_of_faults(summary) + &what + &faults(summary) + &scraped(facts),
             latencies: latencies(summary),
             who: who(summary),
@@ -248,7 +248,7 @@ pub(super) fn faults_of(summary: &RunSummary) -> impl Iterator<Item = &FaultOutc
 }
 
 /// Target of a fault.
-pub(super) fn target_of(fault: &FaultOutcome) -> String {
+pub(crate) fn target_of(fault: &FaultOutcome) -> String {
     match fault.node {
         Some(node) => format!("node {node}"),
         None => "the broker".to_owned(),
@@ -272,10 +272,7 @@ fn outcome_of_faults(summary: &RunSummary) -> String {
         _ => None,
     };
     let told: Vec<String> = [lost, wait, back].into_iter().flatten().collect();
-    match told.is_empty() {
-        true => String::new(),
-        false => told.join(", ") + "; ",
-    }
+    if told.is_empty() { String::new() } else { told.join(", ") + "; " }
 }
 
 /// ` while node 1 was killed at 15 s`; of several faults how many there were.
@@ -354,22 +351,23 @@ fn capital(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// How a run ended early, and when, where `what` does not say for as long.
-fn prefix(facts: &Facts<'_>, what: &str) -> String {
-    let how = match facts.record.state {
+/// `stopped after 12 s: `, without the time where the measured length says it and is told; empty of a run that ended as
+/// planned.
+pub(crate) fn early_end(state: RunState, phases: &[PhaseSpan], is_length_told: bool) -> String {
+    let how = match state {
         RunState::Running => "cut off",
         RunState::Interrupted => "stopped",
         RunState::Failed => "failed",
         RunState::Complete => return String::new(),
     };
-    let is_said = |end: f64| (end - measured_s(facts.phases)).abs() < 0.5 && what.contains(&length(facts.phases));
-    match facts.phases.last().filter(|last| !is_said(last.end)) {
+    let is_told = |end: f64| is_length_told && (end - measured_s(phases)).abs() < 0.5;
+    match phases.last().filter(|last| !is_told(last.end)) {
         None => format!("{how}: "),
         Some(last) => format!("{how} after {:.0} s: ", last.end),
     }
 }
 
-fn measured_s(phases: &[PhaseSpan]) -> f64 {
+pub(crate) fn measured_s(phases: &[PhaseSpan]) -> f64 {
     let measured = phases.iter().find(|span| span.phase == Phase::Measure);
     measured.map_or(0.0, |span| span.end - span.start)
 }
@@ -588,10 +586,7 @@ pub(crate) fn place(record: &RunRecord, broker: &BrokerSummary) -> String {
     let same = topology.queues.iter().all(|q| q.kind == first.kind);
     let text = queues(count, if same { &first.kind } else { "" });
     // A record holds so many, and counts what it leaves out of every kind together.
-    match topology.omitted > 0 && count >= MOST_KEPT {
-        true => format!("over {text}"),
-        false => text,
-    }
+    if topology.omitted > 0 && count >= MOST_KEPT { format!("over {text}") } else { text }
 }
 
 /// `a quorum queue`, `10 streams`; of several kinds, or of one that is not known, just queues.

@@ -128,7 +128,7 @@ impl LimitView {
             bounds,
             trials,
             notes: words::notes(&of),
-            knee: words::knee_of(&of).map(|it| KneeView { rate: it.rate, p99_ns: it.p99_ns }),
+            knee: words::knee_of(&of),
             knee_text: words::knee_text(&of).unwrap_or_default(),
             scale: of.scale.as_ref().map(|it| scale(it, dir, beside)),
             suggested: of.suggested,

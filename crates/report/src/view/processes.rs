@@ -92,7 +92,7 @@ fn alone(process: &ErlangProcess) -> ProcessView {
         role: process.role.clone(),
         connection: Some(process.connection.clone()),
         vhost: Some(process.vhost.clone()),
-        processes: 0,
+        ..ProcessView::default()
     }
 }
 
@@ -100,11 +100,10 @@ fn alone(process: &ErlangProcess) -> ProcessView {
 fn unnamed(process: &ErlangProcess) -> ProcessView {
     ProcessView {
         label: process.unnamed_label(),
-        id: String::new(),
         role: process.role.clone(),
         connection: Some(String::new()),
         vhost: Some(String::new()),
-        processes: 0,
+        ..ProcessView::default()
     }
 }
 
@@ -127,11 +126,10 @@ impl<'a> ToldApart<'a> {
         let of = if role.is_empty() { "processes" } else { role };
         ProcessView {
             label: format!("other: {of}"),
-            id: String::new(),
             role: role.to_owned(),
             connection: known.then(|| connection.clone()),
             vhost: vhost.map(str::to_owned),
-            processes: 0,
+            ..ProcessView::default()
         }
     }
 }
