@@ -160,10 +160,7 @@ pub(crate) fn comparison_junit(name: &str, of: Option<&ComparedMatrix>) -> std::
             outcome: CaseOutcome::Broken,
         }],
         Some(of) => {
-            let cases = match of.alone() {
-                Some(one) => figures(one),
-                None => cells(of),
-            };
+            let cases = of.alone().map_or_else(|| cells(of), figures);
             broke_off(of).into_iter().chain(cases).collect()
         }
     };

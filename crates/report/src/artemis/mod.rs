@@ -1,9 +1,6 @@
-//! Output and files of Artemis `perf`, to the blank: the live block and the summary, the JSON samples and the HDR log.
-//! Times are in microseconds there. Its latencies count from the actual send time: `send ack time` is our `send ack`,
-//! `transfer time` our `transfer`.
-//!
-//! Source: `LiveStatistics` of Apache ActiveMQ Artemis 2.40; recorded output of it lies beside the
-//! tests of the command.
+//! Output and files of Artemis `perf` (`LiveStatistics` of Apache ActiveMQ Artemis 2.40), to the blank: the live block
+//! and the summary, the JSON samples and the HDR log. Times are in microseconds there. Its latencies count from the
+//! actual send time: `send ack time` is our `send ack`, `transfer time` our `transfer`.
 
 use std::io;
 

@@ -440,23 +440,6 @@ fn the_last_second_of_a_phase_does_not_end_the_next_one() {
 }
 
 #[test]
-fn doctor_explains_only_what_is_not_in_order() {
-    let check = |status, fix: Option<&str>| CheckRow {
-        name: "perf permissions".into(),
-        status,
-        observed: "kernel.perf_event_paranoid = 4".into(),
-        meaning: "no profile of any process can be taken by this user".into(),
-        fix: fix.map(str::to_owned),
-    };
-    let checks = [check(CheckStatus::Ok, None), check(CheckStatus::Bad, Some("sysctl kernel.perf_event_paranoid=1"))];
-    let text = doctor(&checks, Style::PLAIN);
-    assert_eq!(text.matches("no profile of any process").count(), 1, "{text}");
-    assert!(text.contains("fix: sysctl kernel.perf_event_paranoid=1"));
-    assert!(text.contains("2 checks: 0 warn, 1 bad"));
-    assert_fits(&text, 100, 24);
-}
-
-#[test]
 fn a_profile_alone_shows_no_messages_and_no_drain() {
     let shape = Shape { measure: Some(Nanos(10_000_000_000)), ..Shape::default() };
     let mut live = LiveTable::new(shape, TERMINAL);

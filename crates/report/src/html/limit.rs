@@ -39,10 +39,8 @@ const NEEDS: &str = "The chart needs JavaScript";
 
 /// The document: without scripts the sentence and the trials as plain HTML.
 fn parts(view: &LimitView) -> Document<'_, LimitView> {
-    let summary = match &view.scale {
-        Some(scale) => summary_of_scale(view, scale),
-        None => summary_of_rates(view),
-    };
+    let scale = view.scale.as_ref();
+    let summary = scale.map_or_else(|| summary_of_rates(view), |scale| summary_of_scale(view, scale));
     Document::new("limit", &view.name, summary, view)
 }
 

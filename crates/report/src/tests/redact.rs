@@ -164,7 +164,7 @@ impl Named {
             problem: Some(Problem::new("cannot connect", format!("{sentence} for {}", own[23]), &sentence)),
             summary: Some(RunSummary {
                 warnings: vec![
-                    warned(sentence, Finding::DebugBuild {}),
+                    Warning { text: sentence, ..Warning::new(Tier::Note, Finding::DebugBuild {}) },
                     warned(
                         format!("2 cycles failed: {refused}"),
                         Finding::CyclesFailed {
@@ -276,10 +276,7 @@ fn own(random: &mut Random) -> String {
 /// A word of somebody's own, or a host's name of ordinary words.
 fn outside(random: &mut Random) -> String {
     let words = ["rabbitmq", "internal", "local", "node", "queue", "server"];
-    match random.below(2) {
-        0 => own(random),
-        _ => [(); 4].map(|()| random.of(&words)).join("."),
-    }
+    if random.below(2) == 0 { own(random) } else { [(); 4].map(|()| random.of(&words)).join(".") }
 }
 
 #[test]
