@@ -243,26 +243,21 @@ mod tests {
         let said = |summary: &RunSummary| faults(summary).collect::<Vec<_>>().join("");
         let back = "kill of node 1 at 15.4 s: node 1 back 11.29 s";
         assert_eq!(said(&summary), back);
-        let mut asked = summary.clone();
-        asked.faults.iter_mut().for_each(|it| it.asked_s = Some(5.0));
-        assert_eq!(said(&asked), format!("{back}, 5 s of it requested"));
-        asked.faults.iter_mut().for_each(|it| it.asked_s = Some(11.2));
-        assert_eq!(said(&asked), back);
-        let mut late = summary.clone();
-        late.faults.iter_mut().for_each(|it| it.late_s = Some(3.1));
-        let told = "kill of node 1 at 15.4 s, 3.1 s late: node 1 back 11.29 s";
-        assert_eq!(said(&late), told);
-        let failed = |it: &mut FaultOutcome| it.failed = Some("RabbitMQ is gone".into());
-        late.faults.iter_mut().for_each(failed);
-        let told = "kill of node 1 at 15.4 s, 3.1 s late: failed: RabbitMQ is gone";
-        assert_eq!(said(&late), told);
+        let with = |change: fn(&mut FaultOutcome)| {
+            let mut changed = summary.clone();
+            changed.faults.iter_mut().for_each(change);
+            said(&changed)
+        };
+        assert_eq!(with(|it| it.asked_s = Some(5.0)), format!("{back}, 5 s of it requested"));
+        assert_eq!(with(|it| it.asked_s = Some(11.2)), back);
+        let late = back.replace("s: node", "s, 3.1 s late: node");
+        assert_eq!(with(|it| it.late_s = Some(3.1)), late);
+        let failed = with(|it| (it.late_s, it.failed) = (Some(3.1), Some("RabbitMQ is gone".into())));
+        assert_eq!(failed, "kill of node 1 at 15.4 s, 3.1 s late: failed: RabbitMQ is gone");
         // The rest of a cluster may have no majority.
-        let mut watched = summary.clone();
-        watched.faults.iter_mut().for_each(|it| it.watched = true);
-        assert_eq!(said(&watched), format!("{back}, no confirm since"));
-        let first = |it: &mut FaultOutcome| it.first_confirm_s = Some(0.004);
-        watched.faults.iter_mut().for_each(first);
-        assert_eq!(said(&watched), format!("{back}, first confirm 0.00 s"));
+        assert_eq!(with(|it| it.watched = true), format!("{back}, no confirm since"));
+        let first = with(|it| (it.watched, it.first_confirm_s) = (true, Some(0.004)));
+        assert_eq!(first, format!("{back}, first confirm 0.00 s"));
         // A fault of one moment gives the number of connections, and nothing that could not be watched.
         let hits = FaultOutcome {
             kind: "close".into(),

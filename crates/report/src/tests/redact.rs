@@ -3,7 +3,6 @@
 mod folders;
 
 use std::fs;
-use std::io::Read as _;
 use std::path::Path;
 
 use crate::html;
@@ -12,7 +11,6 @@ use archive::{
     MatrixKey, PairedMatrix, PairedRun, PairedRuns, QueueRecord, RunRecord, RunState, RunSummary, RunWriter,
     ScrapedPage, Tag, Tier, Topology, Warning,
 };
-use base64::Engine as _;
 use measure::{LatencySummary, Problem};
 use serde_json::json;
 use stacks::{ProfileSummary, WorkShare};
@@ -20,13 +18,8 @@ use testkit::Random;
 
 /// Texts of a page: its data, and the HTML beside its program.
 fn said(page: &str) -> (String, String) {
+    let json = super::examples::data(page).expect("data");
     let start = page.find("<!--").expect("data") + 4;
-    let end = start + page[start..].find("-->").expect("an end");
-    let packed = base64::engine::general_purpose::STANDARD.decode(&page[start..end]).expect("base64");
-    let mut bytes = Vec::new();
-    flate2::read::GzDecoder::new(&*packed).read_to_end(&mut bytes).expect("gzip");
-    let length = u32::from_le_bytes(bytes[..4].try_into().expect("a length")) as usize;
-    let json = String::from_utf8(bytes[4..4 + length].to_vec()).expect("text");
     let title = page.find("<title>").expect("a title");
     let style = page.find("<style>").expect("a style");
     let app = page.find("<div id=\"app\">").expect("a summary");
