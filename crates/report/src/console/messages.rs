@@ -9,11 +9,6 @@ use crate::numbers::{count, counted, nonzero, percent_digits, seconds_digits, th
 /// Stalls that a summary shows.
 const MOST_STALLS: usize = 3;
 
-/// Line on requested messages; other scenarios have theirs in the headline.
-pub(super) fn messages_requested(summary: &RunSummary) -> Option<String> {
-    requested(summary.messages().requested.as_ref(), summary.flow().closed_loop)
-}
-
 /// Below this share of a second's requested messages, the worst one is named.
 const SHORT_SECOND: f64 = 0.95;
 /// A share of late messages that the warnings name too.
@@ -21,7 +16,7 @@ const LATE: f64 = 0.01;
 /// A second with fewer messages is short when one of them crosses its edge.
 const LEAST_MESSAGES: f64 = 20.0;
 
-/// Requested messages, and how many were sent when.
+/// Requested messages, and how many were sent when; other scenarios have theirs in the headline.
 pub(super) fn requested(asked: Option<&RequestedSummary>, closed_loop: bool) -> Option<String> {
     if closed_loop {
         return Some("closed loop: a slow broker gets fewer messages, which latencies do not show".to_owned());

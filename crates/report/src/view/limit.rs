@@ -95,11 +95,8 @@ pub struct TrialView {
 }
 
 impl LimitView {
-    /// Reads a folder of trials, for a page that will stand in `beside`.
-    ///
-    /// # Errors
-    /// Where the folder holds none.
-    pub fn read(dir: &Path, beside: &Path) -> Result<Self, Problem> {
+    /// Reads a folder of trials, for a page that will stand in `beside`. Fails where the folder holds none.
+    pub(crate) fn read(dir: &Path, beside: &Path) -> Result<Self, Problem> {
         let of = LimitTrials::read(dir).map_err(|error| error.problem())?;
         let scaled = of.scale.iter().flat_map(|it| &it.runs).map(|it| &it.id);
         let mut ids = of.trials.iter().map(|it| &it.id).chain(scaled);

@@ -226,11 +226,9 @@ pub struct RunPage {
 }
 
 impl RunPage {
-    /// Reads the archive of a run, also one cut off, or without load, profile or knowledge of the broker.
-    ///
-    /// # Errors
-    /// Where the run's histograms cannot be read.
-    pub fn read(run: &RunReader) -> Result<Self, Problem> {
+    /// Reads the archive of a run, also one cut off, or without load, profile or knowledge of the broker. Fails where
+    /// the run's histograms cannot be read.
+    pub(crate) fn read(run: &RunReader) -> Result<Self, Problem> {
         match run.profile() {
             Ok(profile) => Self::of(run, profile.as_ref()),
             Err(e) => {

@@ -183,11 +183,9 @@ impl FigureRow {
 }
 
 impl ComparisonView {
-    /// Reads a folder of runs in pairs with their comparison, for a page in another folder or in the same.
-    ///
-    /// # Errors
-    /// Where the folder holds none, or nothing was decided yet.
-    pub fn of_pairs(dir: &Path, page: &Path) -> Result<Self, Problem> {
+    /// Reads a folder of runs in pairs with their comparison, for a page in another folder or in the same. Fails where
+    /// the folder holds none, or nothing was decided yet.
+    pub(crate) fn of_pairs(dir: &Path, page: &Path) -> Result<Self, Problem> {
         let pairs = PairedRuns::read(dir).map_err(|error| error.problem())?;
         let comparison =
             Comparison::read(dir).map_err(|error| Problem { help: NOT_YET.to_owned(), ..error.problem() })?;
