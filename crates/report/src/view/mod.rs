@@ -273,6 +273,10 @@ fn faults_first(events: &[Event], faults: &[FaultOutcome]) -> Vec<Event> {
     all.into_iter().map(|(_, event)| event.clone()).collect()
 }
 
+fn fault(of: &FaultOutcome) -> FaultView {
+    FaultView { target: target_of(of), t: of.t, back_s: of.back_s }
+}
+
 /// When a fault killed something, if it did.
 fn killed(fault: &FaultOutcome) -> Option<f64> {
     let has_begun = fault.for_good || fault.asked_s.is_some();
@@ -351,9 +355,7 @@ impl RunView {
             lead: headline::lead(&summary).map(str::to_owned),
             figures: Figures::of(&summary, &run.points),
             traces: traces::traces(run, &summary, &mut notes),
-            faults: headline::faults_of(&summary)
-                .map(|it| FaultView { target: target_of(it), t: it.t, back_s: it.back_s })
-                .collect(),
+            faults: headline::faults_of(&summary).map(fault).collect(),
             warnings: summary.warnings,
             notes,
             repeats,
