@@ -51,11 +51,9 @@ impl Default for FlameOptions {
     }
 }
 
-/// Draws the flame graph of a whole profile (of a part: see [`Profile::window`]) as SVG text.
-///
-/// # Errors
-/// Where the profile has no sample.
-pub fn svg(profile: &Profile, options: &FlameOptions) -> Result<Vec<u8>, Problem> {
+/// Draws the flame graph of a whole profile (of a part: see [`Profile::window`]) as SVG text. Fails where it has no
+/// sample.
+pub(crate) fn svg(profile: &Profile, options: &FlameOptions) -> Result<Vec<u8>, Problem> {
     let total = profile.total_weight();
     if total == 0 {
         return Err(no_samples());
@@ -318,6 +316,7 @@ mod tests {
     use std::fs;
 
     use stacks::{Sample, StackNode};
+    use testkit::assert_has;
 
     use super::*;
 
@@ -460,13 +459,14 @@ mod tests {
         assert!(more.contains("<rect height=\"132\"/>"), "{more}");
         assert_eq!(more.matches("&lt;wide&gt;").count(), 10);
         assert_eq!(more.matches("<tspan x=\"50%\" dy=\"16\">").count(), 2);
-        for moved in [
-            "id=\"details\" x=\"10.00\" y=\"96.00\"",
-            "id=\"search\" x=\"1190.00\" y=\"24.00\"",
-            "id=\"matched\" x=\"1190.00\" y=\"121.00\"",
-            "<svg id=\"frames\" y=\"32\" x=\"10\">",
-        ] {
-            assert!(more.contains(moved), "{moved}: {more}");
-        }
+        assert_has(
+            &more,
+            [
+                "id=\"details\" x=\"10.00\" y=\"96.00\"",
+                "id=\"search\" x=\"1190.00\" y=\"24.00\"",
+                "id=\"matched\" x=\"1190.00\" y=\"121.00\"",
+                "<svg id=\"frames\" y=\"32\" x=\"10\">",
+            ],
+        );
     }
 }

@@ -28,17 +28,6 @@ enum CaseOutcome {
     Skipped,
 }
 
-impl CaseOutcome {
-    /// Outcome of a requirement; `None` where that cannot be told.
-    const fn of(passed: Option<bool>) -> Self {
-        match passed {
-            Some(true) => Self::Passed,
-            Some(false) => Self::Failed,
-            None => Self::Broken,
-        }
-    }
-}
-
 /// Requested runs, and how they are judged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct JunitRuns<'a> {
@@ -110,19 +99,23 @@ fn cases_of(record: &RunRecord, is_strict: bool) -> Vec<Case> {
     let required = requirements.iter().map(|requirement| Case {
         name: requirement.that.clone(),
         told: format!("{}: {}", text::outcome(requirement.met), numbers::observed(requirement)),
-        outcome: CaseOutcome::of(requirement.met),
+        outcome: match requirement.met {
+            Some(true) => CaseOutcome::Passed,
+            Some(false) => CaseOutcome::Failed,
+            None => CaseOutcome::Broken,
+        },
     });
     std::iter::once(run(record)).chain(is_strict.then(|| valid(record))).chain(required).collect()
 }
 
 /// Whether the run itself came to its end.
 fn run(record: &RunRecord) -> Case {
-    let (told, passed) = match (record.state, &record.error) {
-        (RunState::Failed, Some(error)) => (error.clone(), None),
-        (RunState::Complete | RunState::Interrupted, _) => (record.state.name().to_owned(), Some(true)),
-        (state, _) => (state.name().to_owned(), None),
+    let (told, outcome) = match (record.state, &record.error) {
+        (RunState::Failed, Some(error)) => (error.as_str(), CaseOutcome::Broken),
+        (state @ (RunState::Complete | RunState::Interrupted), _) => (state.name(), CaseOutcome::Passed),
+        (state, _) => (state.name(), CaseOutcome::Broken),
     };
-    Case { name: "the run".to_owned(), told, outcome: CaseOutcome::of(passed) }
+    Case { name: "the run".to_owned(), told: told.to_owned(), outcome }
 }
 
 /// Whether no warning says that a number must not be used; with the texts of those that do.
@@ -167,10 +160,7 @@ pub(crate) fn comparison_junit(name: &str, of: Option<&ComparedMatrix>) -> std::
             outcome: CaseOutcome::Broken,
         }],
         Some(of) => {
-            let cases = match of.alone() {
-                Some(one) => figures(one),
-                None => cells(of),
-            };
+            let cases = of.alone().map_or_else(|| cells(of), figures);
             broke_off(of).into_iter().chain(cases).collect()
         }
     };

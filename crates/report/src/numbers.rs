@@ -7,7 +7,7 @@ pub(crate) use measure::{count, counted};
 use stacks::ProfileHeader;
 
 /// Three significant digits: `54,800`, `812`, `8.20`, `0.04`; `0` for nothing or for nonsense.
-pub(crate) fn three_digits(value: f64) -> String {
+pub fn three_digits(value: f64) -> String {
     if !value.is_finite() || value <= 0.0 {
         return "0".to_owned();
     }

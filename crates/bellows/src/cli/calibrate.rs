@@ -1,12 +1,16 @@
 //! `doctor --calibrate`: the generator's capacity on this machine.
 
 use measure::{Nanos, counted};
-use report::console::{self, LoadRow, Steps, WakeRow, sentence};
+use report::console::{Steps, grid, sanitise, sentence};
+use report::text::three_digits;
 use session::calibration::{self, Calibration, Keeping};
 
 use crate::failure::{Done, Failure};
 use crate::run_options::run_options;
 use crate::{output, signals};
+
+/// Meaning of the sign before a rate.
+const LOWER_BOUND: &str = ">= the generator could do more: broker, shared cores or other processes were the limit";
 
 /// Measures, keeps and prints the capacity, or prints the one that was kept where `show` asks for it.
 pub(super) fn execute(show: bool, quiet: bool, json: bool) -> Result<Done, Failure> {
@@ -71,25 +75,31 @@ fn table(found: &Calibration) -> String {
         found.kernel,
         found.created
     );
-    let wakes: Vec<WakeRow> = found
-        .lateness
-        .iter()
-        .map(|late| WakeRow { rate: late.rate, late: [Nanos(late.p50_ns), Nanos(late.p99_ns), Nanos(late.max_ns)] })
-        .collect();
-    let loads: Vec<LoadRow> = found
-        .points
-        .iter()
-        .map(|point| LoadRow {
-            load: point.workload_text(),
-            size: point.size,
-            connections: point.connections,
-            loops: point.threads,
-            at_least: point.at_least,
-            rate: point.rate,
-            client_ns: point.client_ns,
-            broker_ns: point.broker_ns,
-            lag: Nanos(point.loop_lag_max_ns),
-        })
-        .collect();
-    console::calibration(&machine, &wakes, &loads, output::style())
+    let style = output::style();
+    let loads = found.points.iter().map(|it| {
+        let sign = if it.at_least { ">= " } else { "" };
+        vec![
+            it.workload_text(),
+            it.size.to_string(),
+            it.connections.to_string(),
+            it.threads.to_string(),
+            format!("{sign}{}", three_digits(it.rate)),
+            three_digits(it.client_ns),
+            three_digits(it.broker_ns),
+            Nanos(it.loop_lag_max_ns).to_string(),
+        ]
+    });
+    let heads = "unthrottled<|bytes|producers|loops|msg/s|CPU ns/msg|broker ns/msg|max lag";
+    let mut out = style.strong(&sanitise(&machine)) + "\n\n" + &grid(heads, None, loads, style);
+    if found.points.iter().any(|it| it.at_least) {
+        out += &sentence(LOWER_BOUND, style);
+    }
+    out.push('\n');
+    for late in &found.lateness {
+        let [p50, p99, max] = [late.p50_ns, late.p99_ns, late.max_ns].map(Nanos);
+        let rate = three_digits(late.rate);
+        let text = format!("at {rate} msg/s its messages left {p50} late (p50), {p99} (p99), {max} (max)");
+        out += &sentence(&text, style);
+    }
+    out
 }

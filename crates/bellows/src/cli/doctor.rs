@@ -1,8 +1,7 @@
 //! `doctor`: checks of this machine for measuring, and the generator's capacity on it.
 
 use clap::Args;
-use report::console::{self, CheckRow, CheckStatus};
-use serde::Serialize;
+use report::console::{Style, sanitise, wrap};
 use session::doctor::{Check, Status};
 
 use super::calibrate;
@@ -36,16 +35,6 @@ pub(crate) struct DoctorArgs {
     json: bool,
 }
 
-/// One check for machines.
-#[derive(Serialize)]
-struct Row<'a> {
-    name: &'a str,
-    status: &'a str,
-    observed: &'a str,
-    meaning: &'a str,
-    fix: Option<&'a str>,
-}
-
 impl DoctorArgs {
     /// Prints the checks, or the capacity. A check that fails is a finding, and no failure of the command.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
@@ -54,39 +43,61 @@ impl DoctorArgs {
         }
         let checks = session::doctor::checks();
         if self.json {
-            output::print_json(&checks.iter().map(json).collect::<Vec<_>>())?;
+            output::print_json(&checks)?;
         } else {
-            let rows: Vec<CheckRow> = checks.into_iter().map(row).collect();
-            output::print(&console::doctor(&rows, output::style()))?;
+            output::print(&shown(&checks, output::style()))?;
         }
         Ok(Done::Fine)
     }
 }
 
-fn json(check: &Check) -> Row<'_> {
-    Row {
-        name: &check.name,
-        status: match check.status {
-            Status::Ok => "ok",
-            Status::Warn => "warn",
-            Status::Bad => "bad",
-        },
-        observed: &check.observed,
-        meaning: &check.meaning,
-        fix: check.fix.as_deref(),
+/// The checks, each with its value; meaning and fix below those that are not in order.
+fn shown(checks: &[Check], style: Style) -> String {
+    let names = checks.iter().map(|it| it.name.chars().count()).max().unwrap_or(0);
+    let indent = 4 + 2 + names + 2;
+    let room = style.columns.min(100).saturating_sub(indent).max(20);
+    let mut out = String::new();
+    for check in checks {
+        let status = match check.status {
+            Status::Ok => style.accent("ok  "),
+            Status::Warn => style.caution("warn"),
+            Status::Bad => style.alarm("bad "),
+        };
+        let mut lines = wrap(&sanitise(&check.observed), room);
+        if check.status != Status::Ok {
+            lines.extend(wrap(&sanitise(&check.meaning), room));
+            lines.extend(check.fix.iter().flat_map(|fix| wrap(&format!("fix: {}", sanitise(fix)), room)));
+        }
+        let mut lines = lines.into_iter();
+        let (name, first) = (sanitise(&check.name), lines.next().unwrap_or_default());
+        out += &format!("{status}  {name:names$}  {first}\n");
+        lines.for_each(|line| out += &format!("{:indent$}{line}\n", ""));
     }
+    let number = |status| checks.iter().filter(|it| it.status == status).count();
+    let (warn, bad) = (number(Status::Warn), number(Status::Bad));
+    out + &format!("\n{} checks: {warn} warn, {bad} bad\n", checks.len())
 }
 
-fn row(check: Check) -> CheckRow {
-    CheckRow {
-        name: check.name,
-        status: match check.status {
-            Status::Ok => CheckStatus::Ok,
-            Status::Warn => CheckStatus::Warn,
-            Status::Bad => CheckStatus::Bad,
-        },
-        observed: check.observed,
-        meaning: check.meaning,
-        fix: check.fix,
+#[cfg(test)]
+mod tests {
+    use report::console::width;
+
+    use super::*;
+
+    #[test]
+    fn only_what_is_not_in_order_is_explained() {
+        let check = |status, fix: Option<&str>| Check {
+            name: "perf permissions".into(),
+            status,
+            observed: "kernel.perf_event_paranoid = 4".into(),
+            meaning: "no profile of any process can be taken by this user".into(),
+            fix: fix.map(str::to_owned),
+        };
+        let fix = "sysctl kernel.perf_event_paranoid=1";
+        let text = shown(&[check(Status::Ok, None), check(Status::Bad, Some(fix))], Style::PLAIN);
+        assert_eq!(text.matches("no profile of any process").count(), 1, "{text}");
+        assert!(text.contains(&format!("fix: {fix}")), "{text}");
+        assert!(text.contains("2 checks: 0 warn, 1 bad"), "{text}");
+        assert!(text.lines().count() <= 24 && text.lines().all(|it| width(it) <= 100), "{text}");
     }
 }

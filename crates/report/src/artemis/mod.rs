@@ -1,15 +1,12 @@
-//! Output and files of Artemis `perf`, to the blank: the live block and the summary, the JSON samples and the HDR log.
-//! Times are in microseconds there. Its latencies count from the actual send time: `send ack time` is our `send ack`,
-//! `transfer time` our `transfer`.
-//!
-//! Source: `LiveStatistics` of Apache ActiveMQ Artemis 2.40; recorded output of it lies beside the
-//! tests of the command.
+//! Output and files of Artemis `perf` (`LiveStatistics` of Apache ActiveMQ Artemis 2.40), to the blank: the live block
+//! and the summary, the JSON samples and the HDR log. Times are in microseconds there. Its latencies count from the
+//! actual send time: `send ack time` is our `send ack`, `transfer time` our `transfer`.
 
 use std::io;
 
 use hdrhistogram::Histogram;
 use measure::{Counters, Interval, LatencySummary, Metric, Phase};
-use serde::{Serialize, Serializer as _};
+use serde::{Serialize, Serializer};
 
 /// Between two lines of which the first ends a field: Artemis puts a blank before every line break.
 const NEXT: &str = " \n";
@@ -75,12 +72,14 @@ fn microseconds(ns: u64) -> f64 {
     ns as f64 / 1_000.0
 }
 
-/// A latency's names in a block, in the summary and in the log.
-const fn names(metric: Metric) -> [&'static str; 3] {
+/// A latency's names in a block, in the summary, in the log, and in the samples of a second and of the whole run.
+const fn names(metric: Metric) -> [&'static str; 5] {
     match metric {
-        Metric::SEND_DELAY => ["send delay time:", "aggregated delay send time:", "delay send"],
-        Metric::SEND_ACK => ["send ack time:  ", "aggregated send time:      ", "send"],
-        _ => ["transfer time:  ", "aggregated transfer time:  ", "transfer"],
+        Metric::SEND_DELAY => {
+            ["send delay time:", "aggregated delay send time:", "delay send", "delaySendTime", "totalDelaySendTime"]
+        }
+        Metric::SEND_ACK => ["send ack time:  ", "aggregated send time:      ", "send", "sendTime", "totalSendTime"],
+        _ => ["transfer time:  ", "aggregated transfer time:  ", "transfer", "transferTime", "totalTransferTime"],
     }
 }
 
@@ -90,7 +89,7 @@ pub fn block(sides: Sides, interval: &Interval, latencies: bool) -> String {
     let warmup = if is_warmup(interval) { "true " } else { "false" };
     let mut lines = vec![format!("\n--- warmup {warmup}")];
     let counts = counts(sides, &interval.counters);
-    lines.extend(counts.map(|(name, count)| format!("--- {name} {:>8} msg/sec", rate(count, interval))));
+    lines.extend(counts.map(|([name, ..], count)| format!("--- {name} {:>8} msg/sec", rate(count, interval))));
     let metrics = sides.metrics().filter(|_| latencies);
     lines.extend(metrics.map(|metric| line(names(metric)[0], &latency(interval, metric))));
     lines.join(NEXT) + "\n"
@@ -100,7 +99,7 @@ pub fn block(sides: Sides, interval: &Interval, latencies: bool) -> String {
 pub fn summary(sides: Sides, end: End<'_>) -> String {
     let result = if end.success { "success" } else { "fail" };
     let mut text = format!("\n--- SUMMARY\n--- result:         {result:>12}");
-    text.extend(counts(sides, end.totals).map(|(name, count)| format!("\n--- total {name}{count:>12}")));
+    text.extend(counts(sides, end.totals).map(|([name, ..], count)| format!("\n--- total {name}{count:>12}")));
     for metric in sides.metrics() {
         text += NEXT;
         text += &line(names(metric)[1], &latency(end.measured, metric));
@@ -108,14 +107,15 @@ pub fn summary(sides: Sides, end: End<'_>) -> String {
     text + "\n"
 }
 
-fn counts(sides: Sides, of: &Counters) -> impl Iterator<Item = (&'static str, u64)> {
+/// Counts with their names in text, and in the samples of a second and of the whole run.
+fn counts(sides: Sides, of: &Counters) -> impl Iterator<Item = ([&'static str; 3], u64)> {
     let all = [
-        (sides.producers, "sent:     ", of.sent),
-        (sides.producers, "blocked:  ", of.blocked),
-        (sides.producers, "completed:", of.completed),
-        (sides.consumers, "received: ", of.received),
+        (sides.producers, ["sent:     ", "sent", "totalSent"], of.sent),
+        (sides.producers, ["blocked:  ", "delayed", "totalBlocked"], of.blocked),
+        (sides.producers, ["completed:", "completed", "totalCompleted"], of.completed),
+        (sides.consumers, ["received: ", "received", "totalReceived"], of.received),
     ];
-    all.into_iter().filter(|it| it.0).map(|(_, name, count)| (name, count))
+    all.into_iter().filter(|it| it.0).map(|(_, names, count)| (names, count))
 }
 
 fn line(name: &str, latency: &LatencySummary) -> String {
@@ -133,95 +133,55 @@ fn line(name: &str, latency: &LatencySummary) -> String {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Value {
-    Text(&'static str),
+    Text(String),
     Flag(bool),
     Number(u64),
-    Times(Distribution),
+    Object(#[serde(serialize_with = "in_order")] Vec<(&'static str, Value)>),
+}
+
+fn in_order<S: Serializer>(fields: &[(&'static str, Value)], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(fields.iter().map(|(name, value)| (name, value)))
 }
 
 /// Microseconds; the mean is text there.
-#[derive(Serialize)]
-struct Distribution {
-    mean: String,
-    #[serde(rename = "50")]
-    p50: u64,
-    #[serde(rename = "90")]
-    p90: u64,
-    #[serde(rename = "99")]
-    p99: u64,
-    #[serde(rename = "99.9")]
-    p99_9: u64,
-    #[serde(rename = "99.99")]
-    p99_99: u64,
-    max: u64,
-    count: u64,
-}
-
-impl Distribution {
-    fn of(latency: &LatencySummary) -> Self {
-        let us = |ns: u64| microseconds(ns).round() as u64;
-        let [p50, p90, p99, p99_9, p99_99] = latency.percentile_values().map(us);
-        Self {
-            mean: format!("{:.2}", microseconds(latency.mean_ns)),
-            p50,
-            p90,
-            p99,
-            p99_9,
-            p99_99,
-            max: us(latency.max_ns),
-            count: latency.count,
-        }
-    }
-}
-
-fn times(sides: Sides, interval: &Interval, wanted: Metric) -> Option<Value> {
-    sides.metrics().any(|metric| metric == wanted).then(|| Value::Times(Distribution::of(&latency(interval, wanted))))
+fn times(latency: &LatencySummary) -> Value {
+    let us = |ns: u64| Value::Number(microseconds(ns).round() as u64);
+    let names = LatencySummary::PERCENTILES.map(|(_, name)| name.trim_start_matches('p'));
+    let mut fields = vec![("mean", Value::Text(format!("{:.2}", microseconds(latency.mean_ns))))];
+    fields.extend(names.into_iter().zip(latency.percentile_values().map(us)));
+    fields.extend([("max", us(latency.max_ns)), ("count", Value::Number(latency.count))]);
+    Value::Object(fields)
 }
 
 /// The object of one second; `unix_ms` is its end.
 pub fn interval_sample(sides: Sides, interval: &Interval, unix_ms: u64) -> String {
-    let counters = &interval.counters;
-    let rate = |shown: bool, count: u64| shown.then(|| Value::Number(rate(count, interval)));
-    let times = |wanted| times(sides, interval, wanted);
-    object([
-        ("sampleType", Some(Value::Text("interval"))),
-        ("warmup", Some(Value::Flag(is_warmup(interval)))),
-        ("time", Some(Value::Number(unix_ms))),
-        ("sent", rate(sides.producers, counters.sent)),
-        ("delayed", rate(sides.producers, counters.blocked)),
-        ("completed", rate(sides.producers, counters.completed)),
-        ("received", rate(sides.consumers, counters.received)),
-        ("delaySendTime", times(Metric::SEND_DELAY)),
-        ("sendTime", times(Metric::SEND_ACK)),
-        ("transferTime", times(Metric::TRANSFER)),
-    ])
+    let mut fields = vec![
+        ("sampleType", Value::Text("interval".to_owned())),
+        ("warmup", Value::Flag(is_warmup(interval))),
+        ("time", Value::Number(unix_ms)),
+    ];
+    let counts = counts(sides, &interval.counters);
+    fields.extend(counts.map(|([_, name, _], count)| (name, Value::Number(rate(count, interval)))));
+    fields.extend(sides.metrics().map(|metric| (names(metric)[3], times(&latency(interval, metric)))));
+    object(fields)
 }
 
 /// The object of the whole run, which ended at `unix_ms`.
 pub fn summary_sample(sides: Sides, end: End<'_>, unix_ms: u64) -> String {
     let result = if end.success { "success" } else { "fail" };
-    let total = |shown: bool, count: u64| shown.then_some(Value::Number(count));
-    let times = |wanted| times(sides, end.measured, wanted);
-    object([
-        ("sampleType", Some(Value::Text("summary"))),
-        ("time", Some(Value::Number(unix_ms))),
-        ("result", Some(Value::Text(result))),
-        ("totalSent", total(sides.producers, end.totals.sent)),
-        ("totalBlocked", total(sides.producers, end.totals.blocked)),
-        ("totalCompleted", total(sides.producers, end.totals.completed)),
-        ("totalReceived", total(sides.consumers, end.totals.received)),
-        ("totalDelaySendTime", times(Metric::SEND_DELAY)),
-        ("totalSendTime", times(Metric::SEND_ACK)),
-        ("totalTransferTime", times(Metric::TRANSFER)),
-    ])
+    let mut fields = vec![
+        ("sampleType", Value::Text("summary".to_owned())),
+        ("time", Value::Number(unix_ms)),
+        ("result", Value::Text(result.to_owned())),
+    ];
+    fields.extend(counts(sides, end.totals).map(|([.., name], count)| (name, Value::Number(count))));
+    fields.extend(sides.metrics().map(|metric| (names(metric)[4], times(&latency(end.measured, metric)))));
+    object(fields)
 }
 
-fn object(values: impl IntoIterator<Item = (&'static str, Option<Value>)>) -> String {
-    let there = values.into_iter().filter_map(|(name, value)| Some((name, value?)));
-    let mut out = Vec::new();
+fn object(fields: Vec<(&'static str, Value)>) -> String {
     // Numbers and strings only: nothing that could not be written.
-    let _ = serde_json::Serializer::new(&mut out).collect_map(there);
-    String::from_utf8(out).unwrap_or_default()
+    serde_json::to_string(&Value::Object(fields)).unwrap_or_default()
 }
 
 /// Lines of the HDR log of an interval that began at `unix_s`: one for each latency, and one for each with late answers

@@ -191,13 +191,8 @@ mod tests {
     }
 
     fn of(figures: Vec<ComparedFigure>) -> Comparison {
-        let side = ComparedSide {
-            logs: false,
-            within_one_run: None,
-            what: "RabbitMQ 3.10.8".into(),
-            runs: vec![ComparedRun::default(); 8],
-            left_out: Vec::new(),
-        };
+        let what = "RabbitMQ 3.10.8".into();
+        let side = ComparedSide { what, runs: vec![ComparedRun::default(); 8], ..ComparedSide::default() };
         Comparison { a: side.clone(), b: side, level: 0.05, figures, ..Comparison::default() }
     }
 
@@ -300,15 +295,13 @@ mod tests {
     #[test]
     fn the_change_adds_up_and_a_name_is_harmless() {
         let of = ComparedFunctions {
-            other_builds: Vec::new(),
-            renamed: Vec::new(),
             broker: cost(2_000.0, 2_610.0, true),
             functions: vec![
                 function("route\u{1b}[2J", cost(100.0, 700.0, true), cost(200.0, 790.0, true)),
                 function("noise", cost(50.0, 55.0, false), cost(50.0, 55.0, false)),
             ],
-            others: 5.0,
             explained: vec![explained("$route\u{1b}[2J", 590.0)],
+            ..ComparedFunctions::default()
         };
         assert_eq!(
             explanation(&of).as_deref(),

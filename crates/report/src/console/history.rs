@@ -239,6 +239,7 @@ mod tests {
     use testkit::{assert_begins, assert_ends, assert_has, assert_lacks};
 
     use super::*;
+    use crate::console::tests::flowing;
     use crate::console::width;
 
     fn of(runs: usize) -> History {
@@ -261,8 +262,6 @@ mod tests {
                     name: "received rate".to_owned(),
                     unit: QuantityUnit::PerSecond,
                     more_is_better: true,
-                    of_runs: false,
-                    why: String::new(),
                     values: (0..runs).map(value).collect(),
                     levels: vec![level(0, at, 1_000.0), level(at, runs, 800.0)],
                     changes: vec![HistoryChange {
@@ -285,10 +284,6 @@ mod tests {
         }
     }
 
-    fn words(text: &str) -> String {
-        text.split_whitespace().collect::<Vec<_>>().join(" ")
-    }
-
     #[test]
     fn what_is_the_same_is_not_told_as_a_range() {
         let mut of = of(8);
@@ -299,7 +294,7 @@ mod tests {
         assert_eq!(range("927 ms".to_owned(), "927 ms"), "927 ms");
         assert_eq!(range("1 ms".to_owned(), "927 ms"), "1 ms to 927 ms");
         of.runs[0].created = "2026-11-20T00:12:33Z".to_owned();
-        assert_has(words(&history(&of, Style::PLAIN)), [" from 2026-11-20 to 2026-11-21: 1 change"]);
+        assert_has(flowing(&history(&of, Style::PLAIN)), [" from 2026-11-20 to 2026-11-21: 1 change"]);
     }
 
     #[test]
@@ -319,7 +314,7 @@ mod tests {
         let text = history(&of, Style::PLAIN);
         let lacks = "runs without end-to-end p50: 4 of 8 runs ▁▁▁▁████ ^ worse, from 0 of 4 runs to 4 of 4 runs: \
                      nothing was recorded for it; between";
-        assert_has(words(&text), [lacks, "broker cpu: 5 ns; no value in 4 of 8 runs ▅▅▅▅····"]);
+        assert_has(flowing(&text), [lacks, "broker cpu: 5 ns; no value in 4 of 8 runs ▅▅▅▅····"]);
         // Four of eight runs were said to show that nothing changed.
         assert_has(&text, ["too few values to find a change:\nbroker cpu"]);
         assert_lacks(text, ["no change found"]);
@@ -360,7 +355,7 @@ mod tests {
         let figure = &mut of.figures[1];
         figure.values[4..8].fill(Some(9.0));
         (figure.apart, figure.runs_for_apart) = (vec![4, 5, 6, 7], Some(13));
-        let text = |of: &History| words(&history(of, Style::PLAIN));
+        let text = |of: &History| flowing(&history(of, Style::PLAIN));
         let told = "4 runs, from 2026-11-21T00-12-33Z-x-0004 to 2026-11-21T00-12-33Z-x-0007, are outliers: 9 ns, \
                     the others 5 ns; at least 13 runs are needed to show a temporary change";
         assert_has(text(&of), [told]);
@@ -391,7 +386,7 @@ mod tests {
             let text = history(&of(runs), style);
             assert!(text.lines().all(|it| width(it) <= columns), "{columns}\n{text}");
             assert_lacks(&text, ["\u{1b}"]);
-            assert_has(words(&text), ["-20.0 % (worse), from 1,000/s to 800/s"]);
+            assert_has(flowing(&text), ["-20.0 % (worse), from 1,000/s to 800/s"]);
             let lines: Vec<&str> = text.lines().collect();
             let mark = lines.iter().position(|it| it.trim() == "^").unwrap();
             let place = lines[mark].find('^').unwrap();

@@ -45,16 +45,7 @@ impl Live {
         if shape.progress.is_some() {
             note(&run_heading(&shape, Instant::now()));
         }
-        let view = PlainView {
-            shape,
-            results: Results(results),
-            step: None,
-            reminded: None,
-            begins: None,
-            last: None,
-            beside: LiveBeside::default(),
-        };
-        Self { view: View::Plain(Box::new(view)), closed: false }
+        Self { view: View::Plain(Box::new(PlainView::new(shape, results))), closed: false }
     }
 
     /// A table on standard error, redrawn with every interval.
@@ -310,6 +301,11 @@ struct PlainView {
 }
 
 impl PlainView {
+    fn new(shape: Shape, results: Box<dyn Write + Send>) -> Self {
+        let (results, beside) = (Results(results), LiveBeside::default());
+        Self { shape, results, step: None, reminded: None, begins: None, last: None, beside }
+    }
+
     fn step(&mut self, text: &str) {
         self.end_step();
         self.tell_phase();
@@ -474,15 +470,7 @@ mod tests {
     use super::*;
 
     fn view() -> PlainView {
-        PlainView {
-            shape: Shape { producers: true, ..Shape::default() },
-            results: Results(Box::new(std::io::sink())),
-            step: None,
-            reminded: None,
-            begins: None,
-            last: None,
-            beside: LiveBeside::default(),
-        }
+        PlainView::new(Shape { producers: true, ..Shape::default() }, Box::new(std::io::sink()))
     }
 
     /// The drain's last milliseconds had a line with the time of the one before.

@@ -114,6 +114,7 @@ fn effect(cell: &ComparedCell, of: Option<&ComparedFigure>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use archive::{Comparison, Decision, MatrixKey, PairedMatrix, QuantityUnit};
+    use testkit::assert_has;
 
     use super::*;
 
@@ -158,17 +159,18 @@ mod tests {
         let two =
             of(&[("load.0.queue-type", &["classic", "quorum", "stream"]), ("load.0.num-destinations", &["1", "100"])]);
         let text = matrix(&two, style);
-        for part in [
-            "B is ",
-            "queue-type (rows) by num-destinations (columns)\n",
-            "classic  better",
-            "effects by queue-type / num-destinations\n",
-            "ack response p99\n  classic / 1 ",
-            "inconclusive (2,023",
-            "the other figures of each cell, too: ack response p50.",
-        ] {
-            assert!(text.contains(part), "{part}: {text}");
-        }
+        assert_has(
+            &text,
+            [
+                "B is ",
+                "queue-type (rows) by num-destinations (columns)\n",
+                "classic  better",
+                "effects by queue-type / num-destinations\n",
+                "ack response p99\n  classic / 1 ",
+                "inconclusive (2,023",
+                "the other figures of each cell, too: ack response p50.",
+            ],
+        );
         let three = of(&[
             ("load.0.queue-type", &["classic", "quorum"]),
             ("load.0.num-destinations", &["1", "100"]),

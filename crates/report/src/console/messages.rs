@@ -9,11 +9,6 @@ use crate::numbers::{count, counted, nonzero, percent_digits, seconds_digits, th
 /// Stalls that a summary shows.
 const MOST_STALLS: usize = 3;
 
-/// Line on requested messages; other scenarios have theirs in the headline.
-pub(super) fn messages_requested(summary: &RunSummary) -> Option<String> {
-    requested(summary.messages().requested.as_ref(), summary.flow().closed_loop)
-}
-
 /// Below this share of a second's requested messages, the worst one is named.
 const SHORT_SECOND: f64 = 0.95;
 /// A share of late messages that the warnings name too.
@@ -21,7 +16,7 @@ const LATE: f64 = 0.01;
 /// A second with fewer messages is short when one of them crosses its edge.
 const LEAST_MESSAGES: f64 = 20.0;
 
-/// Requested messages, and how many were sent when.
+/// Requested messages, and how many were sent when; other scenarios have theirs in the headline.
 pub(super) fn requested(asked: Option<&RequestedSummary>, closed_loop: bool) -> Option<String> {
     if closed_loop {
         return Some("closed loop: a slow broker gets fewer messages, which latencies do not show".to_owned());
@@ -243,26 +238,21 @@ mod tests {
         let said = |summary: &RunSummary| faults(summary).collect::<Vec<_>>().join("");
         let back = "kill of node 1 at 15.4 s: node 1 back 11.29 s";
         assert_eq!(said(&summary), back);
-        let mut asked = summary.clone();
-        asked.faults.iter_mut().for_each(|it| it.asked_s = Some(5.0));
-        assert_eq!(said(&asked), format!("{back}, 5 s of it requested"));
-        asked.faults.iter_mut().for_each(|it| it.asked_s = Some(11.2));
-        assert_eq!(said(&asked), back);
-        let mut late = summary.clone();
-        late.faults.iter_mut().for_each(|it| it.late_s = Some(3.1));
-        let told = "kill of node 1 at 15.4 s, 3.1 s late: node 1 back 11.29 s";
-        assert_eq!(said(&late), told);
-        let failed = |it: &mut FaultOutcome| it.failed = Some("RabbitMQ is gone".into());
-        late.faults.iter_mut().for_each(failed);
-        let told = "kill of node 1 at 15.4 s, 3.1 s late: failed: RabbitMQ is gone";
-        assert_eq!(said(&late), told);
+        let with = |change: fn(&mut FaultOutcome)| {
+            let mut changed = summary.clone();
+            changed.faults.iter_mut().for_each(change);
+            said(&changed)
+        };
+        assert_eq!(with(|it| it.asked_s = Some(5.0)), format!("{back}, 5 s of it requested"));
+        assert_eq!(with(|it| it.asked_s = Some(11.2)), back);
+        let late = back.replace("s: node", "s, 3.1 s late: node");
+        assert_eq!(with(|it| it.late_s = Some(3.1)), late);
+        let failed = with(|it| (it.late_s, it.failed) = (Some(3.1), Some("RabbitMQ is gone".into())));
+        assert_eq!(failed, "kill of node 1 at 15.4 s, 3.1 s late: failed: RabbitMQ is gone");
         // The rest of a cluster may have no majority.
-        let mut watched = summary.clone();
-        watched.faults.iter_mut().for_each(|it| it.watched = true);
-        assert_eq!(said(&watched), format!("{back}, no confirm since"));
-        let first = |it: &mut FaultOutcome| it.first_confirm_s = Some(0.004);
-        watched.faults.iter_mut().for_each(first);
-        assert_eq!(said(&watched), format!("{back}, first confirm 0.00 s"));
+        assert_eq!(with(|it| it.watched = true), format!("{back}, no confirm since"));
+        let first = with(|it| (it.watched, it.first_confirm_s) = (true, Some(0.004)));
+        assert_eq!(first, format!("{back}, first confirm 0.00 s"));
         // A fault of one moment gives the number of connections, and nothing that could not be watched.
         let hits = FaultOutcome {
             kind: "close".into(),

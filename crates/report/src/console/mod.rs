@@ -7,7 +7,6 @@
 mod brief;
 mod comparison;
 mod difference;
-mod doctor;
 mod functions;
 mod history;
 mod interval;
@@ -36,7 +35,6 @@ use serde_json::json;
 pub use brief::brief;
 pub use comparison::{comparison, comparison_brief};
 pub use difference::{DifferenceSort, DifferenceTable, difference, difference_as_json};
-pub use doctor::{CheckRow, CheckStatus, LoadRow, WakeRow, calibration, doctor};
 pub use functions::{
     FunctionRow, FunctionRowOf, FunctionRows, FunctionSort, FunctionTable, RestShare, classes, few_samples, functions,
     language_functions, work, work_rows,

@@ -15,9 +15,8 @@ const FUNCTIONS: usize = 5;
 /// Blanks between two tables that stand side by side.
 const BETWEEN: usize = 6;
 
-/// The summary, ending in a newline. Its tables are laid out for the columns that there are; nothing is cut.
-///
-/// `report` is the path of the report, or of the run folder, printed last.
+/// The summary, ending in a newline. Its tables are laid out for the columns that there are; nothing is cut. `report`
+/// is the path of the report, or of the run folder, printed last.
 pub fn summary(shape: &Shape, record: &RunRecord, summary: &RunSummary, report: Option<&str>, style: Style) -> String {
     let columns = style.prose_columns();
     let mut sections = vec![
@@ -40,16 +39,15 @@ pub fn summary(shape: &Shape, record: &RunRecord, summary: &RunSummary, report: 
         let latencies = summary.messages().latency.filled().filter(|(metric, _)| shape.shows(*metric));
         sections.push(scenario::latency_table(latencies, "", false, style));
     } else {
-        let lines =
-            memory(summary).into_iter().chain(messages::faults(summary)).chain(messages::stalls(record, summary));
+        let lines = memory(summary).into_iter().chain(messages::faults(summary));
+        let lines = lines.chain(messages::stalls(record, summary));
         sections.push(lines.flat_map(|line| wrap(&line, columns)).collect());
     }
     sections.push(programs(summary, columns));
     sections.extend(scenarios(summary, style));
     sections.push(scrapes::pages(&summary.scrapes, style));
-    sections.push(
-        summary.traces.iter().flat_map(|it| labelled("traced: ", "traced: ", &text::trace(it), columns)).collect(),
-    );
+    let traces = summary.traces.iter().flat_map(|it| labelled("traced: ", "traced: ", &text::trace(it), columns));
+    sections.push(traces.collect());
     if !is_about_beside {
         sections.extend(sampled);
     }
@@ -132,10 +130,7 @@ fn requirements(summary: &RunSummary, columns: usize) -> Vec<String> {
     let widest = all.iter().map(|it| width(&sanitise(&it.that))).max();
     let line = |it: &RequirementOutcome| {
         let outcome = text::outcome(it.met);
-        let met = match it.met {
-            Some(false) => left(&outcome.to_uppercase(), 9),
-            _ => left(outcome, 9),
-        };
+        let met = if it.met == Some(false) { left(&outcome.to_uppercase(), 9) } else { left(outcome, 9) };
         let observed = sanitise(&observed(it)).into_owned();
         let that = left(&sanitise(&it.that), widest.unwrap_or(0));
         let whole = format!("{met}{that}  {observed}");
@@ -194,12 +189,10 @@ fn rates(shape: &Shape, record: &RunRecord, summary: &RunSummary, style: Style) 
         out = beside(out, cost.lines(style.columns), style.columns);
     }
     out = with_heads(out, |heads| style.faint(heads));
-    let lines = messages::messages_requested(summary)
-        .into_iter()
-        .chain(messages::nodes(summary))
-        .chain(messages::ledger(summary))
-        .chain(messages::faults(summary))
-        .chain(messages::stalls(record, summary));
+    let requested = messages::requested(summary.messages().requested.as_ref(), flow.closed_loop);
+    let lines = requested.into_iter().chain(messages::nodes(summary));
+    let lines = lines.chain(messages::ledger(summary)).chain(messages::faults(summary));
+    let lines = lines.chain(messages::stalls(record, summary));
     out.extend(lines.flat_map(|line| wrap(&line, style.prose_columns())));
     out
 }

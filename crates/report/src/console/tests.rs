@@ -26,14 +26,13 @@ const TERMINAL: Style = Style { terminal: true, colour: false, columns: 80, rows
 fn shape() -> Shape {
     Shape {
         title: "stream-publish".into(),
-        about: String::new(),
         producers: true,
         consumers: true,
         paced: true,
         latency: true,
         warmup: Nanos(5_000_000_000),
         measure: Some(Nanos(60_000_000_000)),
-        progress: None,
+        ..Shape::default()
     }
 }
 
@@ -62,10 +61,7 @@ fn point(phase: Phase, t: f64) -> SeriesPoint {
         loop_lag_max_ns: 12_000,
         broker: Some(ProcessUsage { cpu_cores: 1.2, rss_bytes: 180_000_000, threads: 40 }),
         client: Some(ProcessUsage { cpu_cores: 0.31, rss_bytes: 22_000_000, threads: 3 }),
-        steal: None,
-        idle: None,
-        waits: measure::Waits::default(),
-        scenarios: Default::default(),
+        ..SeriesPoint::default()
     }
 }
 
@@ -82,7 +78,6 @@ fn run_summary(warnings: usize) -> RunSummary {
             clock: "cpu-clock".into(),
             frequency: 999,
             samples: 24_012,
-            lost: 0,
             unknown_share: 0.032,
             complete_share: 0.981,
             copied_share: 1.0,
@@ -95,12 +90,10 @@ fn run_summary(warnings: usize) -> RunSummary {
             ..ProfileSummary::default()
         }],
         warnings: (0..warnings)
-            .map(|i| Warning {
-                text: format!(
-                    "{i}: broker and generator share 2 cores, so that each slows the other \
-                         down and every latency is too high; use a machine with 4 cores"
-                ),
-                ..Warning::new(Tier::Caution, Finding::DebugBuild {})
+            .map(|i| {
+                let text = "broker and generator share 2 cores, so that each slows the other down and every latency \
+                            is too high; use a machine with 4 cores";
+                warned(Tier::Caution, Finding::DebugBuild {}, &format!("{i}: {text}"))
             })
             .collect(),
         ..RunSummary::default()
@@ -117,6 +110,10 @@ fn run_summary(warnings: usize) -> RunSummary {
     messages.latency = all.map(|metric| (metric, latency(50_000))).collect();
     messages.cpu_us_each = PerMessage { broker: Some(21.9), client: Some(0.61) };
     summary
+}
+
+fn warned(tier: Tier, finding: Finding, text: &str) -> Warning {
+    Warning { text: text.to_owned(), ..Warning::new(tier, finding) }
 }
 
 fn share(function: String, module: &str, self_share: f64, total: f64) -> FunctionShare {
@@ -151,7 +148,7 @@ fn terminal(columns: usize) -> Style {
 }
 
 /// A text without its layout.
-fn flowing(text: &str) -> String {
+pub(super) fn flowing(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -440,23 +437,6 @@ fn the_last_second_of_a_phase_does_not_end_the_next_one() {
     live.point(&point(Phase::Measure, 6.0), &Interval::new());
     assert_eq!(live.phase, Some(Phase::Drain));
     assert_eq!(live.lines()[1], drain);
-}
-
-#[test]
-fn doctor_explains_only_what_is_not_in_order() {
-    let check = |status, fix: Option<&str>| CheckRow {
-        name: "perf permissions".into(),
-        status,
-        observed: "kernel.perf_event_paranoid = 4".into(),
-        meaning: "no profile of any process can be taken by this user".into(),
-        fix: fix.map(str::to_owned),
-    };
-    let checks = [check(CheckStatus::Ok, None), check(CheckStatus::Bad, Some("sysctl kernel.perf_event_paranoid=1"))];
-    let text = doctor(&checks, Style::PLAIN);
-    assert_eq!(text.matches("no profile of any process").count(), 1, "{text}");
-    assert!(text.contains("fix: sysctl kernel.perf_event_paranoid=1"));
-    assert!(text.contains("2 checks: 0 warn, 1 bad"));
-    assert_fits(&text, 100, 24);
 }
 
 #[test]

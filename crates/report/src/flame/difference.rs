@@ -1,9 +1,8 @@
 //! Differential flame graphs: the widths of one profile with the colours of how another differs; and the call paths of
 //! a comparison, as wide as their mean cost on both sides, coloured by proven changes.
 //!
-//! Their frames have colours and tooltips of their own. `inferno` colours by name and makes its own tooltips, so each
-//! frame gets a name of its own: a mark behind it, of characters that no name has, which is taken out of the finished
-//! picture.
+//! `inferno` colours by name and makes its own tooltips, so each frame gets a name of its own: a mark behind it, of
+//! characters that no name has, which is taken out of the finished picture.
 
 use std::fmt::Write as _;
 
@@ -341,10 +340,7 @@ struct Marked<'p> {
 }
 
 impl Marked<'_> {
-    /// The picture as SVG text.
-    ///
-    /// # Errors
-    /// Where there is nothing to draw.
+    /// The picture as SVG text; fails where there is nothing to draw.
     fn svg(&self) -> Result<Vec<u8>, Problem> {
         let mut attributes = String::new();
         let mut palette = PaletteMap::default();

@@ -1,12 +1,11 @@
 //! The pages of a comparison and of a matrix: the same program as a run's, with other data.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use archive::{ComparedMatrix, PairedMatrix};
 use measure::Problem;
 
-use super::page::{Document, cautions, escape, head, write, write_redacted};
+use super::page::{Document, cautions, escape, head, table, write, write_redacted};
 use crate::redact::Redaction;
 use crate::text::comparison::{change_and_interval, table_values};
 use crate::view::{CellView, ComparisonSource, ComparisonView, MatrixSource, MatrixView, NOT_YET};
@@ -43,10 +42,7 @@ pub fn write_comparison(dir: &Path) -> Result<PathBuf, Problem> {
 pub fn render_pairs(dir: &Path, file: &Path) -> Result<String, Problem> {
     let beside = file.parent().filter(|it| !it.as_os_str().is_empty());
     let folder = beside.unwrap_or(Path::new("."));
-    match PairedMatrix::is_in(dir) {
-        true => of_matrix(&decided(dir)?, dir, folder),
-        false => alone(dir, folder),
-    }
+    if PairedMatrix::is_in(dir) { of_matrix(&decided(dir)?, dir, folder) } else { alone(dir, folder) }
 }
 
 /// The page of a folder of runs in pairs, or of all cells of a matrix, without names.
@@ -87,28 +83,14 @@ fn parts(view: &ComparisonView) -> Document<'_, ComparisonView> {
 /// The sentence, the cautions and the figures as plain HTML.
 fn static_summary(view: &ComparisonView) -> String {
     let mut out = head(&view.name, &view.headline);
-    if let Some(text) = &view.explanation {
-        let _ = write!(out, "<p>{}</p>", escape(text));
-    }
+    out.extend(view.explanation.iter().map(|text| format!("<p>{}</p>", escape(text))));
     out += &cautions(view.forced.iter().chain(&view.remarks));
-    out.push_str(
-        "<noscript><p>Charts need JavaScript; nothing is loaded from anywhere.</p></noscript><table><thead><tr>\
-         <th></th><th>A</th><th>B</th><th>change</th><th>interval</th><th>decision</th></tr></thead><tbody>",
-    );
-    for row in &view.figures {
+    let rows = view.figures.iter().map(|row| {
         let (a, b) = table_values(&row.figure);
         let (change, interval) = change_and_interval(&row.figure);
-        let _ = write!(
-            out,
-            "<tr><th>{}</th><td>{a}</td><td>{b}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-            escape(&row.figure.name),
-            escape(&change),
-            escape(&interval),
-            escape(&row.decided)
-        );
-    }
-    out.push_str("</tbody></table>");
-    out
+        vec![row.figure.name.clone(), a, b, change, interval, row.decided.clone()]
+    });
+    out + &table("Charts need JavaScript", &["", "A", "B", "change", "interval", "decision"], rows)
 }
 
 /// The page of a matrix as one HTML document.
@@ -125,25 +107,14 @@ fn matrix_parts(view: &MatrixView) -> Document<'_, MatrixView> {
 
 /// The sentence, the cautions and the effects as plain HTML.
 fn matrix_summary(view: &MatrixView) -> String {
-    let mut out = head(&view.name, &view.headline);
-    out += &cautions(view.forced.iter().chain(&view.remarks));
-    out.push_str(
-        "<noscript><p>Charts need JavaScript; nothing is loaded from \
-         anywhere.</p></noscript><table><thead><tr><th></th>",
-    );
-    for name in &view.figures {
-        let _ = write!(out, "<th>{}</th>", escape(name));
-    }
-    out.push_str("<th>decision</th></tr></thead><tbody>");
-    for cell in &view.cells {
-        let _ = write!(out, "<tr><th>{}</th>", escape(&cell.label));
-        for name in &view.figures {
-            let _ = write!(out, "<td>{}</td>", escape(&effect(cell, name)));
-        }
-        let _ = write!(out, "<td>{}</td></tr>", escape(&cell.decided));
-    }
-    out.push_str("</tbody></table>");
-    out
+    let out = head(&view.name, &view.headline) + &cautions(view.forced.iter().chain(&view.remarks));
+    let figures = view.figures.iter().map(String::as_str);
+    let heads: Vec<&str> = [""].into_iter().chain(figures).chain(["decision"]).collect();
+    let rows = view.cells.iter().map(|cell| {
+        let effects = view.figures.iter().map(|name| effect(cell, name));
+        [cell.label.clone()].into_iter().chain(effects).chain([cell.decided.clone()]).collect()
+    });
+    out + &table("Charts need JavaScript", &heads, rows)
 }
 
 fn effect(cell: &CellView, name: &str) -> String {

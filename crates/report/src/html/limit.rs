@@ -1,13 +1,12 @@
 //! The page of a search for the highest rate that holds: the same program as a run's, with other data.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use archive::LimitOutcome;
-use measure::{LatencySummary, Problem};
+use measure::Problem;
 
-use super::page::{Document, escape, head, write, write_redacted};
-use crate::numbers::{FOOTNOTE, marked, rate};
+use super::page::{Document, escape, head, table, write, write_redacted};
+use crate::numbers::{FOOTNOTE, percentile, rate};
 use crate::redact::Redaction;
 use crate::view::{LimitView, ScaleView};
 
@@ -35,64 +34,36 @@ pub(super) fn redacted(dir: &Path, redaction: &mut Redaction) -> Result<String, 
     write_redacted(&parts(&view), redaction)
 }
 
+/// Remark on the charts.
+const NEEDS: &str = "The chart needs JavaScript";
+
 /// The document: without scripts the sentence and the trials as plain HTML.
 fn parts(view: &LimitView) -> Document<'_, LimitView> {
-    let summary = match &view.scale {
-        Some(scale) => summary_of_scale(view, scale),
-        None => summary_of_rates(view),
-    };
+    let scale = view.scale.as_ref();
+    let summary = scale.map_or_else(|| summary_of_rates(view), |scale| summary_of_scale(view, scale));
     Document::new("limit", &view.name, summary, view)
 }
 
 /// Summary of runs with different numbers of clients.
 fn summary_of_scale(view: &LimitView, scale: &ScaleView) -> String {
     let mut out = head(&view.name, &view.headline);
-    for text in &scale.explained {
-        let _ = write!(out, "<p>{}</p>", escape(text));
-    }
-    let _ = write!(
-        out,
-        "<noscript><p>The chart needs JavaScript; nothing is loaded from \
-         anywhere.</p></noscript><table><thead><tr><th>{}</th><th>msg/s</th></tr></thead><tbody>",
-        escape(&scale.noun)
-    );
-    for run in &scale.runs {
-        let throughput = rate(run.throughput);
-        let _ = write!(out, "<tr><th>{}</th><td>{throughput}</td></tr>", run.clients);
-    }
-    out.push_str("</tbody></table>");
-    out
+    out.extend(scale.explained.iter().map(|text| format!("<p>{}</p>", escape(text))));
+    let rows = scale.runs.iter().map(|run| vec![run.clients.to_string(), rate(run.throughput)]);
+    out + &table(NEEDS, &[scale.noun.as_str(), "msg/s"], rows)
 }
 
 fn summary_of_rates(view: &LimitView) -> String {
-    let mut out = format!(
-        "<h1>{}</h1><p class=\"headline\">{}</p><p>{}</p><noscript><p>The chart needs JavaScript; nothing is loaded \
-         from anywhere.</p></noscript><table><thead><tr><th>msg/s</th><th>held</th><th>{} \
-         p50</th><th>p99</th></tr></thead><tbody>",
-        escape(&view.name),
-        escape(&view.headline),
-        escape(&view.asked),
-        escape(&view.latency_name),
-    );
-    let mut is_weak = false;
-    for trial in &view.trials {
+    let rows = view.trials.iter().map(|trial| {
         let held = match trial.outcome {
             LimitOutcome::Held => "yes".to_owned(),
-            LimitOutcome::Missed => escape(&trial.why.join("; ")),
-            LimitOutcome::Unclear => format!("unclear: {}", escape(&trial.why.join("; "))),
+            LimitOutcome::Missed => trial.why.join("; "),
+            LimitOutcome::Unclear => format!("unclear: {}", trial.why.join("; ")),
         };
-        let latency = trial.latency.as_ref();
-        let told = |percentile, which: fn(&LatencySummary) -> u64| {
-            let told = |it: &LatencySummary| marked(which(it), it.supports(percentile));
-            latency.map_or_else(|| "-".to_owned(), told)
-        };
-        is_weak |= latency.is_some_and(|it| !it.supports(99.0));
-        let (p50, p99) = (told(50.0, |it| it.p50_ns), told(99.0, |it| it.p99_ns));
-        let _ = write!(out, "<tr><th>{}</th><td>{held}</td><td>{p50}</td><td>{p99}</td></tr>", rate(trial.rate));
-    }
-    out.push_str("</tbody></table>");
-    if is_weak {
-        let _ = write!(out, "<p>{FOOTNOTE}</p>");
-    }
-    out
+        let told = |name| trial.latency.as_ref().map_or_else(|| "-".to_owned(), |it| percentile(it, name));
+        vec![rate(trial.rate), held, told("p50"), told("p99")]
+    });
+    let table = table(NEEDS, &["msg/s", "held", &format!("{} p50", view.latency_name), "p99"], rows);
+    let mut latencies = view.trials.iter().filter_map(|it| it.latency.as_ref());
+    let footnote = latencies.find(|it| !it.supports(99.0)).map_or_else(String::new, |_| format!("<p>{FOOTNOTE}</p>"));
+    format!("{}<p>{}</p>{table}{footnote}", head(&view.name, &view.headline), escape(&view.asked))
 }

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use measure::{LatencySummary, Problem};
+use measure::{LatencySummary, Nanos, Problem, Summaries};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
@@ -124,26 +124,31 @@ fn static_summary(run: &RunView) -> String {
         out.push_str("<p class=\"fine\"><b>No warnings.</b></p>");
     }
     out += &cautions(run.warnings.iter().map(|it| &it.text));
-    out.push_str(
-        "<noscript><p>Charts, flame graph and tables need JavaScript; nothing is loaded from \
-         anywhere.</p></noscript><table><thead><tr><th></th>",
-    );
-    for (_, name) in LatencySummary::PERCENTILES {
-        let _ = write!(out, "<th>{name}</th>");
-    }
-    out.push_str("<th>max</th></tr></thead><tbody>");
     let figures = &run.figures;
     let scenarios = figures.scenarios.values().map(|it| &it.latency);
     let all = std::iter::once(&figures.latency).chain(scenarios);
-    for (metric, latency) in all.flat_map(measure::Summaries::filled) {
-        let _ = write!(out, "<tr><th>{}</th>", escape(metric.name()));
-        for ns in latency.percentile_values() {
-            let _ = write!(out, "<td>{}</td>", measure::Nanos(ns));
-        }
-        let _ = write!(out, "<td>{}</td></tr>", measure::Nanos(latency.max_ns));
-    }
-    out.push_str("</tbody></table>");
-    out
+    let rows = all.flat_map(Summaries::filled).map(|(metric, latency)| {
+        let values = latency.percentile_values().into_iter().chain([latency.max_ns]);
+        std::iter::once(metric.name().to_owned()).chain(values.map(|ns| Nanos(ns).to_string())).collect()
+    });
+    let heads = [&[""][..], &LatencySummary::PERCENTILES.map(|(_, name)| name), &["max"]].concat();
+    out + &table("Charts, flame graph and tables need JavaScript", &heads, rows)
+}
+
+/// A remark on that which `needs` scripts, and a table whose rows begin with their names.
+pub(super) fn table(needs: &str, heads: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let cell = |tag: &str, text: &str| format!("<{tag}>{}</{tag}>", escape(text));
+    let heads: String = heads.iter().map(|it| cell("th", it)).collect();
+    let row = |row: Vec<String>| {
+        let tags = std::iter::once("th").chain(std::iter::repeat("td"));
+        let cells: String = tags.zip(&row).map(|(tag, text)| cell(tag, text)).collect();
+        format!("<tr>{cells}</tr>")
+    };
+    let rows: String = rows.map(row).collect();
+    format!(
+        "<noscript><p>{needs}; nothing is loaded from anywhere.</p></noscript><table><thead><tr>{heads}</tr></thead>\
+         <tbody>{rows}</tbody></table>"
+    )
 }
 
 /// A page's name and its first sentence.

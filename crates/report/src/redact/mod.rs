@@ -76,11 +76,9 @@ impl Redaction {
     /// Hides others' words within a sentence.
     fn hide_said(&mut self, said: Option<&SaidWithin>, sentence: &mut String) {
         if let Some(said) = said {
-            let shown = match said.has_cause && said.text.contains(": ") {
-                true => text::said(&mut self.names, &said.text),
-                false => text::outside(&mut self.names, &said.text),
-            };
-            *sentence = sentence.replace(&said.text, &shown);
+            let has_cause = said.has_cause && said.text.contains(": ");
+            let shown = if has_cause { text::said } else { text::outside };
+            *sentence = sentence.replace(&said.text, &shown(&mut self.names, &said.text));
         }
     }
 
@@ -105,10 +103,7 @@ impl Redaction {
         view.scale.iter_mut().flat_map(|it| &mut it.runs).for_each(|it| it.report.clear());
     }
 
-    /// The data of a page without names.
-    ///
-    /// # Errors
-    /// Where it cannot be written as JSON.
+    /// The data of a page without names; fails where it cannot be written as JSON.
     pub(crate) fn data(&mut self, view: &impl Serialize) -> Result<Shown, Problem> {
         let failed = |e: serde_json::Error| Problem::new("cannot redact the report", e, "run it without --redact");
         // The first time names are found that only texts tell of, and may have been passed before.
@@ -124,10 +119,7 @@ impl Redaction {
         text::redacted(&mut self.names, text)
     }
 
-    /// HTML of elements and texts without names.
-    ///
-    /// # Errors
-    /// Where a name remains.
+    /// HTML of elements and texts without names; fails where a name remains.
     pub(crate) fn html(&mut self, html: &str) -> Result<String, Problem> {
         let mut out = String::with_capacity(html.len());
         let mut told = Vec::new();
@@ -169,10 +161,7 @@ impl Redaction {
         self.names.kept().cloned().collect()
     }
 
-    /// Searches every name, in another way than it was replaced.
-    ///
-    /// # Errors
-    /// Where one remains.
+    /// Searches every name, in another way than it was replaced; fails where one remains.
     fn check(&mut self, texts: &[String]) -> Result<(), Problem> {
         let all = self.names.without_phrases(&folded(&texts.join("\n")));
         self.finished.push_str(&all);

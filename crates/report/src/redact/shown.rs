@@ -66,10 +66,7 @@ impl Serialize for Shown {
     }
 }
 
-/// The redacted data.
-///
-/// # Errors
-/// Where it cannot be written as JSON.
+/// The redacted data; fails where it cannot be written as JSON.
 pub(super) fn shown(data: &(impl Serialize + ?Sized), texts: &mut Redaction) -> Result<Shown, serde_json::Error> {
     data.serialize(Showing { texts, of: Of::Data })
 }
@@ -102,6 +99,11 @@ impl<'t> Showing<'t> {
                 text.to_owned()
             }
         }
+    }
+
+    /// For a text of this kind within it: all within code or somebody's words is of their kind.
+    fn within(&mut self, of: Of) -> Showing<'_> {
+        Showing { texts: self.texts, of: if self.of == Of::Data { of } else { self.of } }
     }
 
     fn items(self) -> Items<'t> {
@@ -254,7 +256,7 @@ impl<'t> Serializer for Showing<'t> {
 
 impl Items<'_> {
     fn push<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Failed> {
-        self.items.push(value.serialize(Showing { texts: self.showing.texts, of: self.showing.of })?);
+        self.items.push(value.serialize(self.showing.within(Of::Data))?);
         Ok(())
     }
 
@@ -265,27 +267,19 @@ impl Items<'_> {
 
 impl Fields<'_> {
     fn push<T: Serialize + ?Sized>(&mut self, key: String, value: &T, of: Of) -> Result<(), Failed> {
-        let of = match self.showing.of {
-            Of::Data => of,
-            inherited => inherited,
-        };
-        let texts = &mut *self.showing.texts;
-        let value = value.serialize(Showing { texts, of })?;
-        self.fields.push((key, value));
+        self.fields.push((key, value.serialize(self.showing.within(of))?));
         Ok(())
     }
 
     fn field<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result<(), Failed> {
         self.showing.texts.left(key);
         // A tag comes first, and names the variant of an enum.
-        let is_code = has(&VERBATIM, self.of, key);
         let is_tag = self.fields.is_empty() && TAGS.contains(&key);
-        let is_metric = has(&METRICS, "", key) || has(&METRICS, self.of, key);
-        let of = match () {
-            () if is_code || is_tag => Of::Code,
-            () if is_metric => Of::Key,
-            () if has(&SAID, self.of, key) => Of::Said,
-            () => Of::Data,
+        let of = match self.of {
+            of if is_tag || has(&VERBATIM, of, key) => Of::Code,
+            of if has(&METRICS, "", key) || has(&METRICS, of, key) => Of::Key,
+            of if has(&SAID, of, key) => Of::Said,
+            _ => Of::Data,
         };
         self.push(key.to_owned(), value, of)
     }
@@ -343,13 +337,7 @@ impl SerializeMap for Fields<'_> {
     type Error = Failed;
 
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Failed> {
-        let of = match self.showing.of {
-            Of::Data => Of::Key,
-            inherited => inherited,
-        };
-        let texts = &mut *self.showing.texts;
-        let shown = key.serialize(Showing { texts, of })?;
-        self.key = Some(match shown {
+        self.key = Some(match key.serialize(self.showing.within(Of::Key))? {
             Shown::Plain(Value::String(text)) => text,
             Shown::Plain(other) => other.to_string(),
             Shown::List(_) | Shown::Table(_) => return Err(Failed::custom("a key is no text")),

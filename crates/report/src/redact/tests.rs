@@ -25,20 +25,57 @@ fn fields_that_a_page_is_asked_for_stay() {
 }
 
 #[test]
-fn names_are_replaced_whole_the_longest_first_and_the_same_everywhere() {
-    let noted = [(NameKind::Queue, "orders"), (NameKind::Queue, "orders.eu"), (NameKind::VirtualHost, "shop")];
-    assert_eq!(
-        shown(&noted, "queue orders.eu and orders in shop, ORDERS, bookshop, reorders"),
-        "queue queue-1 and queue-2 in vhost-1, queue-2, bookshop, reorders"
-    );
-    // Eight characters and more are found within words, too.
-    let noted = [(NameKind::Queue, "secret-orders")];
-    assert_eq!(shown(&noted, "xsecret-ordersx"), "xqueue-1x");
-    // Numbered queues are different queues.
-    assert_eq!(
-        shown(&noted, "secret-orders secret-orders2 secret-orders12 secret-orders2"),
-        "queue-1 queue-2 queue-3 queue-2"
-    );
+fn noted_names_are_replaced_where_they_stand_as_names() {
+    use NameKind::{Experiment, Label, Queue, Text, User, VirtualHost};
+    let orders = &[(Queue, "orders"), (Queue, "orders.eu"), (VirtualHost, "shop")];
+    let secret = &[(Queue, "secret-orders")];
+    // Words of every report.
+    let words = &[(Queue, "test"), (Queue, "a")];
+    // Somebody's queue may be called as its kind is; paths of every broker are nobody's.
+    let kinds = &[(Queue, "classic"), (Label, "per-object"), (Label, "/metrics/per-object"), (Text, "quorum")];
+    let pages = &[(Label, "/metrics of node 0"), (Label, "shop of node 0"), (Label, "shop of node 1")];
+    // An apostrophe in a word quotes nothing.
+    let log = "look for a queue's limits and its leader, and into the broker's log";
+    let cases: [(&[(NameKind, &str)], &str, &str); 15] = [
+        (
+            orders,
+            "queue orders.eu and orders in shop, ORDERS, bookshop, reorders",
+            "queue queue-1 and queue-2 in vhost-1, queue-2, bookshop, reorders",
+        ),
+        // Eight characters and more are found within words, too; numbered queues are different queues.
+        (secret, "xsecret-ordersx", "xqueue-1x"),
+        (secret, "secret-orders secret-orders2 secret-orders12 secret-orders2", "queue-1 queue-2 queue-3 queue-2"),
+        // One that looks like a pseudonym has one of its own.
+        (&[(Queue, "queue-1"), (Queue, "payments")], "payments, queue-1", "queue-2, queue-3"),
+        (
+            words,
+            "a test of queue test, of 'a' and queue://test",
+            "a test of queue queue-1, of 'queue-2' and queue://queue-1",
+        ),
+        (words, "test", "queue-1"),
+        // Names that every broker has stay.
+        (&[(VirtualHost, "/"), (User, "guest"), (Experiment, "demo")], "guest in / of demo", "guest in / of demo"),
+        // In addresses they stand behind percent signs.
+        (
+            &[(Queue, "my orders"), (Queue, "ä/b")],
+            "http://localhost:1/api/queues/%2F/my%20orders my%20orders %C3%A4%2Fb",
+            "http://localhost:1/api/queues/%2F/queue-1 queue-1 queue-2",
+        ),
+        (kinds, "classic", "queue-1"),
+        (kinds, "/metrics/per-object", "/metrics/per-object"),
+        (kinds, "quorum", "quorum"),
+        (
+            pages,
+            "/metrics of node 0, shop of node 0, shop of node 1",
+            "/metrics of node 0, label-1 of node 0, label-1 of node 1",
+        ),
+        (&[], "a{queue=\"x of node 0\"}", "a{queue=\"label-1\"}"),
+        (&[], log, log),
+        (&[], "no queue 'orders'", "no queue 'queue-1'"),
+    ];
+    for (noted, text, expected) in cases {
+        assert_eq!(shown(noted, text), expected, "{text}");
+    }
 }
 
 #[test]
@@ -73,12 +110,6 @@ fn a_queue_that_is_called_as_a_built_in_experiment_is_told_to_stay_readable() {
     };
     assert_eq!(kept("mine"), ["demo"]);
     assert_eq!(kept("demo"), [""; 0], "the experiment has named it");
-}
-
-#[test]
-fn what_looks_like_a_pseudonym_has_one_of_its_own() {
-    let noted = [(NameKind::Queue, "queue-1"), (NameKind::Queue, "payments")];
-    assert_eq!(shown(&noted, "payments, queue-1"), "queue-2, queue-3");
 }
 
 #[test]
@@ -161,53 +192,4 @@ fn behind_the_colon_of_a_sentence_stands_what_others_said() {
     ] {
         assert_eq!(said(&mut names, text), expected);
     }
-}
-
-#[test]
-fn names_that_are_words_of_every_report_are_replaced_where_they_stand_as_names() {
-    let noted = [(NameKind::Queue, "test"), (NameKind::Queue, "a")];
-    assert_eq!(
-        shown(&noted, "a test of queue test, of 'a' and queue://test"),
-        "a test of queue queue-1, of 'queue-2' and queue://queue-1"
-    );
-    assert_eq!(shown(&noted, "test"), "queue-1");
-    // Names that every broker has stay.
-    let public = [(NameKind::VirtualHost, "/"), (NameKind::User, "guest"), (NameKind::Experiment, "demo")];
-    assert_eq!(shown(&public, "guest in / of demo"), "guest in / of demo");
-}
-
-#[test]
-fn names_in_addresses_are_found_behind_percent_signs() {
-    let noted = [(NameKind::Queue, "my orders"), (NameKind::Queue, "ä/b")];
-    assert_eq!(
-        shown(&noted, "http://localhost:1/api/queues/%2F/my%20orders my%20orders %C3%A4%2Fb"),
-        "http://localhost:1/api/queues/%2F/queue-1 queue-1 queue-2"
-    );
-}
-
-#[test]
-fn kinds_paths_and_words_are_told_from_names() {
-    // Somebody's queue may be called as its kind is; paths of every broker are nobody's.
-    let names = [
-        (NameKind::Queue, "classic"),
-        (NameKind::Label, "per-object"),
-        (NameKind::Label, "/metrics/per-object"),
-        (NameKind::Text, "quorum"),
-    ];
-    assert_eq!(shown(&names, "classic"), "queue-1");
-    assert_eq!(shown(&names, "/metrics/per-object"), "/metrics/per-object");
-    assert_eq!(shown(&names, "quorum"), "quorum");
-    let pages = [
-        (NameKind::Label, "/metrics of node 0"),
-        (NameKind::Label, "shop of node 0"),
-        (NameKind::Label, "shop of node 1"),
-    ];
-    let said = "/metrics of node 0, shop of node 0, shop of node 1";
-    let expected = "/metrics of node 0, label-1 of node 0, label-1 of node 1";
-    assert_eq!(shown(&pages, said), expected);
-    assert_eq!(shown(&[], "a{queue=\"x of node 0\"}"), "a{queue=\"label-1\"}");
-    // An apostrophe in a word quotes nothing.
-    let said = "look for a queue's limits and its leader, and into the broker's log";
-    assert_eq!(shown(&[], said), said);
-    assert_eq!(shown(&[], "no queue 'orders'"), "no queue 'queue-1'");
 }

@@ -55,14 +55,15 @@ fn faults(page: &str) -> Vec<String> {
             found.push(format!("its {kind} is not the one that its policy lets run"));
         }
     }
-    if let Err(why) = data(page) {
+    let parsed = data(page).and_then(|it| serde_json::from_str::<serde_json::Value>(&it).map_err(|e| e.to_string()));
+    if let Err(why) = parsed {
         found.push(format!("its data cannot be read: {why}"));
     }
     found
 }
 
-/// The data of a page, as its program reads it.
-fn data(page: &str) -> Result<serde_json::Value, String> {
+/// The data of a page, as its program reads it: JSON.
+pub(super) fn data(page: &str) -> Result<String, String> {
     let packed = page.split("<!--").nth(1).and_then(|it| it.split("-->").next());
     let packed = packed.ok_or("there is none")?;
     let packed = base64::engine::general_purpose::STANDARD.decode(packed).map_err(|e| e.to_string())?;
@@ -72,7 +73,7 @@ fn data(page: &str) -> Result<serde_json::Value, String> {
     let length = bytes.first_chunk::<4>().ok_or("it is cut off")?;
     let end = u32::from_le_bytes(*length) as usize + 4;
     let json = bytes.get(4..end).ok_or("it is cut off")?;
-    serde_json::from_slice(json).map_err(|e| e.to_string())
+    String::from_utf8(json.to_vec()).map_err(|e| e.to_string())
 }
 
 /// The page of a comparison that was decided.

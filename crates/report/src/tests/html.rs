@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::html;
 use archive::{RunReader, RunWriter, SeriesPoint};
-use measure::{Counters, Interval, Metric, Nanos, Phase, Summaries, Time};
+use measure::{Counters, Interval, Metric, Nanos, Phase, Time};
 use stacks::{Frame, FrameKind, ProfileHeader, Sample, StacksWriter};
 
 const ORIGIN: Time = Time(1_000);
@@ -27,16 +27,8 @@ fn cut_off(dir: &Path) -> PathBuf {
             t: second as f64,
             dt: 1.0,
             phase: Phase::Measure,
-            requested_rate: None,
             counters: Counters { sent: 2_000, ..Counters::default() },
-            latency: Summaries::default(),
-            loop_lag_max_ns: 0,
-            broker: None,
-            client: None,
-            steal: None,
-            idle: None,
-            waits: measure::Waits::default(),
-            scenarios: Default::default(),
+            ..SeriesPoint::default()
         });
     }
     let series = writer.dir().join(archive::file::SERIES);

@@ -3,7 +3,6 @@
 mod folders;
 
 use std::fs;
-use std::io::Read as _;
 use std::path::Path;
 
 use crate::html;
@@ -12,7 +11,6 @@ use archive::{
     MatrixKey, PairedMatrix, PairedRun, PairedRuns, QueueRecord, RunRecord, RunState, RunSummary, RunWriter,
     ScrapedPage, Tag, Tier, Topology, Warning,
 };
-use base64::Engine as _;
 use measure::{LatencySummary, Problem};
 use serde_json::json;
 use stacks::{ProfileSummary, WorkShare};
@@ -20,13 +18,8 @@ use testkit::Random;
 
 /// Texts of a page: its data, and the HTML beside its program.
 fn said(page: &str) -> (String, String) {
+    let json = super::examples::data(page).expect("data");
     let start = page.find("<!--").expect("data") + 4;
-    let end = start + page[start..].find("-->").expect("an end");
-    let packed = base64::engine::general_purpose::STANDARD.decode(&page[start..end]).expect("base64");
-    let mut bytes = Vec::new();
-    flate2::read::GzDecoder::new(&*packed).read_to_end(&mut bytes).expect("gzip");
-    let length = u32::from_le_bytes(bytes[..4].try_into().expect("a length")) as usize;
-    let json = String::from_utf8(bytes[4..4 + length].to_vec()).expect("text");
     let title = page.find("<title>").expect("a title");
     let style = page.find("<style>").expect("a style");
     let app = page.find("<div id=\"app\">").expect("a summary");
@@ -74,6 +67,20 @@ fn foreign(own: &[String], seed: u64) -> String {
 const OWN: usize = 31;
 
 impl Named {
+    /// Random names; `own` makes the word of each place.
+    fn new(random: &mut Random, seed: u64, own: impl Fn(&mut Random, usize) -> String) -> Self {
+        Self {
+            queue: name(random),
+            exchange: name(random),
+            key: name(random),
+            vhost: name(random),
+            host: host(random),
+            user: name(random),
+            own: std::array::from_fn(|place| own(random, place)),
+            seed,
+        }
+    }
+
     fn all(&self) -> Vec<&str> {
         let named = [&self.queue, &self.exchange, &self.key, &self.vhost, &self.host, &self.user];
         let all = named.into_iter().chain(&self.own);
@@ -151,39 +158,30 @@ impl Named {
             summary: Some(RunSummary {
                 warnings: vec![
                     Warning { text: sentence, ..Warning::new(Tier::Note, Finding::DebugBuild {}) },
-                    Warning {
-                        text: format!("2 cycles failed: {refused}"),
-                        ..Warning::new(
-                            Tier::Caution,
-                            Finding::CyclesFailed {
-                                kind: "connections".to_owned(),
-                                unit: "cycles".to_owned(),
-                                failed: 2,
-                                timed_out: 0,
-                                begun: 2,
-                                first_failure: refused,
-                            },
-                        )
-                    },
-                    Warning {
-                        text: format!("1 of 2 scrapes failed; the last: {failed}"),
-                        ..Warning::new(
-                            Tier::Caution,
-                            Finding::ScrapesFailed {
-                                page: "page 1".to_owned(),
-                                failed: 1,
-                                requests: 2,
-                                last_failure: failed,
-                            },
-                        )
-                    },
-                    Warning {
-                        text: format!("the broker blocked publishers once ({blocked}): rates are low"),
-                        ..Warning::new(
-                            Tier::Caution,
-                            Finding::ConnectionBlocked { times: 1, reasons: blocked, fault: None },
-                        )
-                    },
+                    warned(
+                        format!("2 cycles failed: {refused}"),
+                        Finding::CyclesFailed {
+                            kind: "connections".to_owned(),
+                            unit: "cycles".to_owned(),
+                            failed: 2,
+                            timed_out: 0,
+                            begun: 2,
+                            first_failure: refused,
+                        },
+                    ),
+                    warned(
+                        format!("1 of 2 scrapes failed; the last: {failed}"),
+                        Finding::ScrapesFailed {
+                            page: "page 1".to_owned(),
+                            failed: 1,
+                            requests: 2,
+                            last_failure: failed,
+                        },
+                    ),
+                    warned(
+                        format!("the broker blocked publishers once ({blocked}): rates are low"),
+                        Finding::ConnectionBlocked { times: 1, reasons: blocked, fault: None },
+                    ),
                 ],
                 schema: RunSummary::SCHEMA.to_owned(),
                 scrapes: vec![ScrapedPage {
@@ -205,11 +203,20 @@ impl Named {
 
     fn write(&self, dir: &Path) -> std::path::PathBuf {
         let run = RunWriter::create(dir, "x", 0).expect("a folder");
-        fs::write(run.dir().join(archive::file::SERIES), "").expect("writable");
-        let record = serde_json::to_vec(&self.record()).expect("JSON");
-        fs::write(run.dir().join(archive::file::RECORD), record).expect("writable");
+        write_record(run.dir(), &self.record());
         run.dir().to_path_buf()
     }
+}
+
+/// Makes a folder that of a run with this record, and no series.
+fn write_record(run: &Path, record: &RunRecord) {
+    fs::write(run.join(archive::file::SERIES), "").expect("writable");
+    let record = serde_json::to_vec(record).expect("JSON");
+    fs::write(run.join(archive::file::RECORD), record).expect("writable");
+}
+
+fn warned(text: String, finding: Finding) -> Warning {
+    Warning { text, ..Warning::new(Tier::Caution, finding) }
 }
 
 /// A name without characters that end a text of Erlang or a template.
@@ -262,10 +269,7 @@ fn own(random: &mut Random) -> String {
 /// A word of somebody's own, or a host's name of ordinary words.
 fn outside(random: &mut Random) -> String {
     let words = ["rabbitmq", "internal", "local", "node", "queue", "server"];
-    match random.below(2) {
-        0 => own(random),
-        _ => [(); 4].map(|()| random.of(&words)).join("."),
-    }
+    if random.below(2) == 0 { own(random) } else { [(); 4].map(|()| random.of(&words)).join(".") }
 }
 
 #[test]
@@ -273,19 +277,10 @@ fn whatever_names_a_run_has_none_remains() {
     let dir = tempfile::tempdir().expect("a folder");
     for seed in 0..60 {
         let mut random = Random::new(seed);
-        let named = Named {
-            queue: name(&mut random),
-            exchange: name(&mut random),
-            key: name(&mut random),
-            vhost: name(&mut random),
-            host: host(&mut random),
-            user: name(&mut random),
-            own: std::array::from_fn(|place| match place {
-                12..23 => outside(&mut random),
-                _ => own(&mut random),
-            }),
-            seed,
-        };
+        let named = Named::new(&mut random, seed, |random, place| match place {
+            12..23 => outside(random),
+            _ => own(random),
+        });
         let run = named.write(dir.path());
         let page = html::render_redacted(&run, &[]).unwrap_or_else(|e| panic!("seed {seed}: {e:?}"));
         let (json, summary) = said(&page.html);
@@ -375,7 +370,6 @@ fn notes_and_tags_are_blotted_and_ordinary_names_are_told() {
 /// A run of an experiment with a probe, which the first sentence names beside parts that find no room.
 fn run_of_probe(dir: &Path, experiment: &str, probe: &str) -> std::path::PathBuf {
     let run = RunWriter::create(dir, "x", 0).expect("a folder");
-    fs::write(run.dir().join(archive::file::SERIES), "").expect("writable");
     let latency = LatencySummary { count: 100_000, p99_ns: 31_000_000, ..LatencySummary::default() };
     let metrics = [measure::Metric::ACK_RESPONSE, measure::Metric::END_TO_END];
     let messages = archive::ScenarioSummary {
@@ -426,8 +420,7 @@ fn run_of_probe(dir: &Path, experiment: &str, probe: &str) -> std::path::PathBuf
         },
         ..RunRecord::default()
     };
-    let record = serde_json::to_vec(&record).expect("JSON");
-    fs::write(run.dir().join(archive::file::RECORD), record).expect("writable");
+    write_record(run.dir(), &record);
     run.dir().to_path_buf()
 }
 
@@ -483,7 +476,6 @@ fn what_a_person_calls_a_probe_is_a_name_whatever_word_it_is() {
 /// A run of which a caution names a queue that is its own.
 fn run_of_matrix(cell: &Path, queue: &str) -> String {
     let run = RunWriter::create(cell, "x", 0).expect("a folder");
-    fs::write(run.dir().join(archive::file::SERIES), "").expect("writable");
     let id = run.dir().file_name().expect("a name").to_string_lossy().into_owned();
     let record = RunRecord {
         schema: RunRecord::SCHEMA.to_owned(),
@@ -496,16 +488,12 @@ fn run_of_matrix(cell: &Path, queue: &str) -> String {
         state: RunState::Complete,
         summary: Some(RunSummary {
             schema: RunSummary::SCHEMA.to_owned(),
-            warnings: vec![Warning {
-                text: format!("most of it waits in {queue}, and that is slow"),
-                ..Warning::new(Tier::Caution, Finding::DebugBuild {})
-            }],
+            warnings: vec![warned(format!("most of it waits in {queue}, and that is slow"), Finding::DebugBuild {})],
             ..RunSummary::default()
         }),
         ..RunRecord::default()
     };
-    let record = serde_json::to_vec(&record).expect("JSON");
-    fs::write(run.dir().join(archive::file::RECORD), record).expect("writable");
+    write_record(run.dir(), &record);
     id
 }
 
@@ -518,13 +506,9 @@ fn names_that_only_side_b_of_a_matrix_has_are_blotted() {
         fs::create_dir_all(&cell).expect("a folder");
         let sides = [ComparedSideName::A, ComparedSideName::B];
         let ids = ["plain-old-queue", "brand-new-queue"].map(|queue| run_of_matrix(&cell, queue));
-        let run = |(side, id): (ComparedSideName, &String)| PairedRun {
-            pair: 0,
-            side,
-            id: id.clone(),
-            spoiled: None,
-            own: false,
-            disturbed: false,
+        let run = |(side, id): (ComparedSideName, &String)| {
+            let id = id.clone();
+            PairedRun { pair: 0, side, id, spoiled: None, own: false, disturbed: false }
         };
         let pairs = PairedRuns {
             schema: PairedRuns::SCHEMA.to_owned(),

@@ -9,24 +9,16 @@ use compare::{knee, leap, rises};
 
 use super::scale::{scale_headline, scale_notes};
 use crate::numbers::{counted, duration, percent, rate};
+use crate::view::KneeView;
 
 /// Neighbours that lie farther apart leave open where between them latency begins to rise.
 const FAR: f64 = 1.25;
 
-/// The rate at which latency begins to rise faster than the rate.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Knee {
-    /// Messages per second.
-    pub(crate) rate: f64,
-    /// The 99th percentile there, nanoseconds.
-    pub(crate) p99_ns: u64,
-}
-
 /// The knee of the 99th percentile over the rates that were tried, by their medians; `None` where it has none.
-pub(crate) fn knee_of(of: &LimitTrials) -> Option<Knee> {
+pub(crate) fn knee_of(of: &LimitTrials) -> Option<KneeView> {
     let points = points(of);
     let (rate, p99) = points.get(knee(&points)?)?;
-    Some(Knee { rate: *rate, p99_ns: *p99 as u64 })
+    Some(KneeView { rate: *rate, p99_ns: *p99 as u64 })
 }
 
 /// Rates with a known latency, and their medians of the 99th percentile.
@@ -94,7 +86,7 @@ pub(crate) fn knee_text(of: &LimitTrials) -> Option<String> {
 }
 
 /// Remark that the knee may lie higher, as the next rate is far beyond it; empty where it is not.
-fn untried_beyond(of: &LimitTrials, knee: Knee) -> String {
+fn untried_beyond(of: &LimitTrials, knee: KneeView) -> String {
     let next = points(of).into_iter().find(|it| it.0 > knee.rate).filter(|it| it.0 > knee.rate * FAR);
     next.map_or_else(String::new, |(next, _)| {
         let that = format!("that and {} msg/s", rate(next));
@@ -114,7 +106,7 @@ fn untried(of: &LimitTrials, them: &str, low: f64, high: f64) -> String {
 }
 
 /// Remark on a rate below the knee with a higher latency, which is noise; empty without one.
-fn higher_before(of: &LimitTrials, knee: Knee) -> String {
+fn higher_before(of: &LimitTrials, knee: KneeView) -> String {
     let before = rates(of).into_iter().filter(|it| *it < knee.rate);
     let highest = before
         .filter_map(|rate| Some((median_p99(of, rate)?, rate)))

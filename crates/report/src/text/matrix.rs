@@ -2,7 +2,9 @@
 
 use archive::{ComparedCell, ComparedFigure, ComparedMatrix, ComparedSide, Comparison, short_names};
 
-use super::comparison::{ShownColumns, come_or_gone, counted_runs, looks, needed, signed, together, told, too_few};
+use super::comparison::{
+    ShownColumns, and_more, come_or_gone, counted_runs, looks, needed, signed, together, told, too_few,
+};
 use crate::numbers::counted;
 
 /// Cells that a sentence names, at most.
@@ -88,11 +90,7 @@ fn named(of: &ComparedMatrix, is_so: fn(&ComparedFigure) -> bool) -> Vec<String>
 }
 
 fn listed(cells: &[String]) -> String {
-    let mut text = cells.get(..MOST_NAMED).unwrap_or(cells).join(", ");
-    if cells.len() > MOST_NAMED {
-        text += &format!(" and {} more", cells.len() - MOST_NAMED);
-    }
-    text
+    cells.get(..MOST_NAMED).unwrap_or(cells).join(", ") + &and_more(cells.len().saturating_sub(MOST_NAMED))
 }
 
 /// Label of a cell beside the named keys: `classic / 100`.

@@ -21,7 +21,7 @@ use archive::{QuantityUnit, RequirementOutcome};
 
 use crate::numbers::{counted, figure};
 
-pub use crate::numbers::{bytes, rate};
+pub use crate::numbers::{bytes, rate, three_digits};
 pub use looks::{look, trace};
 pub use observer_effect::observer_effect;
 pub(crate) use observer_effect::{change_and_interval, percent as effect_percent};

@@ -148,16 +148,12 @@ pub(crate) fn scale_notes(of: &ScaleRuns) -> Vec<String> {
     }
     let silent = of.runs.iter().filter(|it| it.throughput <= 0.0).count();
     if silent > 0 {
-        notes.push(format!(
-            "in {silent} of {} no message passed: the fit leaves these out",
-            counted(of.runs.len() as u64, "run")
-        ));
+        notes.push(format!("in {silent} of {runs} no message passed: the fit leaves these out"));
     }
     let limited = of.runs.iter().filter(|it| it.limited_by == LimitedBy::Generator).count();
     if limited > 0 {
         notes.push(format!(
-            "in {limited} of {} the generator was the limit: the curve is also that of bellows and its machine",
-            counted(of.runs.len() as u64, "run")
+            "in {limited} of {runs} the generator was the limit: the curve is also that of bellows and its machine"
         ));
     }
     notes

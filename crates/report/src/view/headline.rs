@@ -138,7 +138,7 @@ impl<'a> Clauses<'a> {
         let work = work.filter(|it| it.share >= LEAST_WORK && !it.role.is_empty());
         let share = |share: f64| three_digits(share * 100.0);
         Self {
-            prefix: prefix(facts, &what),
+            prefix: early_end(facts.record.state, facts.phases, what.contains(&length(facts.phases))),
             what: outcome_of_faults(summary) + &what + &faults(summary) + &scraped(facts),
             latencies: latencies(summary),
             who: who(summary),
@@ -248,11 +248,8 @@ pub(super) fn faults_of(summary: &RunSummary) -> impl Iterator<Item = &FaultOutc
 }
 
 /// Target of a fault.
-pub(super) fn target_of(fault: &FaultOutcome) -> String {
-    match fault.node {
-        Some(node) => format!("node {node}"),
-        None => "the broker".to_owned(),
-    }
+pub(crate) fn target_of(fault: &FaultOutcome) -> String {
+    fault.node.map_or_else(|| "the broker".to_owned(), |node| format!("node {node}"))
 }
 
 /// `0 lost, longest wait 400 ms, node 1 back after 7.6 s; `: answer of a run with faults to its question.
@@ -267,15 +264,10 @@ fn outcome_of_faults(summary: &RunSummary) -> String {
     let longest = felt.map(|it| summary.messages().latency.get(it).max_ns);
     let longest = longest.into_iter().max().filter(|ns| *ns > 0);
     let wait = longest.map(|ns| format!("longest wait {}", Nanos(ns)));
-    let back = match faults.as_slice() {
-        [alone] => alone.back_s.map(|after| format!("{} back after {} s", target_of(alone), seconds_digits(after))),
-        _ => None,
-    };
+    let alone = faults.first().filter(|_| faults.len() == 1).and_then(|it| Some((it, it.back_s?)));
+    let back = alone.map(|(it, after)| format!("{} back after {} s", target_of(it), seconds_digits(after)));
     let told: Vec<String> = [lost, wait, back].into_iter().flatten().collect();
-    match told.is_empty() {
-        true => String::new(),
-        false => told.join(", ") + "; ",
-    }
+    if told.is_empty() { String::new() } else { told.join(", ") + "; " }
 }
 
 /// ` while node 1 was killed at 15 s`; of several faults how many there were.
@@ -354,22 +346,23 @@ fn capital(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// How a run ended early, and when, where `what` does not say for as long.
-fn prefix(facts: &Facts<'_>, what: &str) -> String {
-    let how = match facts.record.state {
+/// `stopped after 12 s: `, without the time where the measured length says it and is told; empty of a run that ended as
+/// planned.
+pub(crate) fn early_end(state: RunState, phases: &[PhaseSpan], is_length_told: bool) -> String {
+    let how = match state {
         RunState::Running => "cut off",
         RunState::Interrupted => "stopped",
         RunState::Failed => "failed",
         RunState::Complete => return String::new(),
     };
-    let is_said = |end: f64| (end - measured_s(facts.phases)).abs() < 0.5 && what.contains(&length(facts.phases));
-    match facts.phases.last().filter(|last| !is_said(last.end)) {
+    let is_told = |end: f64| is_length_told && (end - measured_s(phases)).abs() < 0.5;
+    match phases.last().filter(|last| !is_told(last.end)) {
         None => format!("{how}: "),
         Some(last) => format!("{how} after {:.0} s: ", last.end),
     }
 }
 
-fn measured_s(phases: &[PhaseSpan]) -> f64 {
+pub(crate) fn measured_s(phases: &[PhaseSpan]) -> f64 {
     let measured = phases.iter().find(|span| span.phase == Phase::Measure);
     measured.map_or(0.0, |span| span.end - span.start)
 }
@@ -438,19 +431,14 @@ fn worst<'a>(all: &[(&'a str, &'a ScenarioSummary)]) -> Option<(&'a str, &'a Sce
 /// `probe queues: response p99 31.0 ms`.
 fn of_scenario(name: &str, of: &ScenarioSummary, letters: usize) -> String {
     let mut text = shortened(&scenario_name(name), letters).into_owned();
-    match of.count("failed") {
-        0 => {}
-        failed => text.push_str(&format!(
-            ": {} of {} failed",
-            count(failed),
-            counted(of.count("begun"), of.unit.trim_end_matches('s'))
-        )),
+    let (failed, begun) = (of.count("failed"), counted(of.count("begun"), of.unit.trim_end_matches('s')));
+    if failed > 0 {
+        text += &format!(": {} of {begun} failed", count(failed));
     }
     if let Some((metric, latency)) = of.headline() {
         let metric = without_owner(metric.name(), name);
-        let between = if of.count("failed") > 0 { "," } else { ":" };
-        let slow = slowest(latency);
-        text.push_str(&format!("{between} {metric} {slow}"));
+        let between = if failed > 0 { "," } else { ":" };
+        text += &format!("{between} {metric} {}", slowest(latency));
     }
     text
 }
@@ -468,13 +456,10 @@ fn without_owner<'a>(metric: &'a str, scenario: &str) -> &'a str {
 fn scraped(facts: &Facts<'_>) -> String {
     let pages = facts.summary.scrapes.iter();
     let slowest = pages.max_by_key(|it| it.response.p50_ns);
-    match slowest.filter(|it| it.response.count > 0) {
-        Some(page) => {
-            let name = shortened(&page.name, facts.letters);
-            format!("; scrape {name}: p50 {}", Nanos(page.response.p50_ns))
-        }
-        None => String::new(),
-    }
+    slowest.filter(|it| it.response.count > 0).map_or_else(String::new, |page| {
+        let name = shortened(&page.name, facts.letters);
+        format!("; scrape {name}: p50 {}", Nanos(page.response.p50_ns))
+    })
 }
 
 /// `a program loaded ActiveMQ Artemis for 30 s`.
@@ -497,8 +482,7 @@ fn messages(facts: &Facts<'_>) -> String {
     };
     let (sending, receiving) = (lasted(|it| it.sent_s), lasted(|it| it.received_s));
     let requested = of_requested(facts.summary.messages().requested.as_ref(), f.sent.rate);
-    let behind = requested.as_ref();
-    let behind = behind.map_or_else(String::new, |it| format!(", {it}"));
+    let behind = requested.as_ref().map_or_else(String::new, |it| format!(", {it}"));
     let sent = three_digits(f.sent.rate);
     let received = three_digits(f.received.rate);
     match (f.sent.rate > 0.0, f.received.rate > 0.0) {
@@ -510,12 +494,9 @@ fn messages(facts: &Facts<'_>) -> String {
         // The requested rate is that of sending.
         (true, true) => {
             let requested = requested.map_or_else(String::new, |it| format!(" ({it})"));
-            match sending == receiving {
-                true => format!("{sent} msg/s into{requested} and {received} msg/s out of {place}{receiving}"),
-                false => {
-                    format!("{sent} msg/s{sending} into{requested} and {received} msg/s{receiving} out of {place}")
-                }
-            }
+            let is_one = sending == receiving;
+            let (into, out, both) = if is_one { ("", "", &*receiving) } else { (&*sending, &*receiving, "") };
+            format!("{sent} msg/s{into} into{requested} and {received} msg/s{out} out of {place}{both}")
         }
         (false, false) => String::new(),
     }
@@ -569,11 +550,7 @@ pub(crate) fn place(record: &RunRecord, broker: &BrokerSummary) -> String {
         if kinds.is_empty() && !broker.kind.ends_with("artemis") {
             kinds = requested_kinds(&record.experiment);
         }
-        let kind = match (kinds.len(), kinds.first()) {
-            (1, Some(kind)) => kind,
-            _ => "",
-        };
-        return queues(own.len(), kind);
+        return queues(own.len(), kinds.first().filter(|_| kinds.len() == 1).unwrap_or(&""));
     }
     let Some(first) = topology.queues.first() else {
         return match broker.kind.as_str() {
@@ -588,10 +565,7 @@ pub(crate) fn place(record: &RunRecord, broker: &BrokerSummary) -> String {
     let same = topology.queues.iter().all(|q| q.kind == first.kind);
     let text = queues(count, if same { &first.kind } else { "" });
     // A record holds so many, and counts what it leaves out of every kind together.
-    match topology.omitted > 0 && count >= MOST_KEPT {
-        true => format!("over {text}"),
-        false => text,
-    }
+    if topology.omitted > 0 && count >= MOST_KEPT { format!("over {text}") } else { text }
 }
 
 /// `a quorum queue`, `10 streams`; of several kinds, or of one that is not known, just queues.
@@ -601,10 +575,7 @@ fn queues(count: usize, kind: &str) -> String {
         "stream" => "stream".to_owned(),
         kind => format!("{} queue", shortened(kind, KIND)),
     };
-    match count {
-        1 => format!("a {noun}"),
-        _ => counted(count as u64, &noun),
-    }
+    if count == 1 { format!("a {noun}") } else { counted(count as u64, &noun) }
 }
 
 /// The latencies that users feel, the more telling first.

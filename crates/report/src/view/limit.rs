@@ -95,11 +95,8 @@ pub struct TrialView {
 }
 
 impl LimitView {
-    /// Reads a folder of trials, for a page that will stand in `beside`.
-    ///
-    /// # Errors
-    /// Where the folder holds none.
-    pub fn read(dir: &Path, beside: &Path) -> Result<Self, Problem> {
+    /// Reads a folder of trials, for a page that will stand in `beside`. Fails where the folder holds none.
+    pub(crate) fn read(dir: &Path, beside: &Path) -> Result<Self, Problem> {
         let of = LimitTrials::read(dir).map_err(|error| error.problem())?;
         let scaled = of.scale.iter().flat_map(|it| &it.runs).map(|it| &it.id);
         let mut ids = of.trials.iter().map(|it| &it.id).chain(scaled);
@@ -128,7 +125,7 @@ impl LimitView {
             bounds,
             trials,
             notes: words::notes(&of),
-            knee: words::knee_of(&of).map(|it| KneeView { rate: it.rate, p99_ns: it.p99_ns }),
+            knee: words::knee_of(&of),
             knee_text: words::knee_text(&of).unwrap_or_default(),
             scale: of.scale.as_ref().map(|it| scale(it, dir, beside)),
             suggested: of.suggested,

@@ -35,7 +35,7 @@ pub use comparison::{
 pub use distributions::{Curve, LatencyGrid};
 pub use figures::Figures;
 pub use headline::Part;
-pub(crate) use headline::{of_requested, place, sentence, sentences};
+pub(crate) use headline::{early_end, measured_s, of_requested, place, sentence, sentences, target_of};
 pub use limit::{KneeView, LatencyBound, LimitView, ScaleLawView, ScaleRunView, ScaleView, TrialView};
 pub use named::{NamedLine, NamedPanel};
 pub use processes::ProcessView;
@@ -226,11 +226,9 @@ pub struct RunPage {
 }
 
 impl RunPage {
-    /// Reads the archive of a run, also one cut off, or without load, profile or knowledge of the broker.
-    ///
-    /// # Errors
-    /// Where the run's histograms cannot be read.
-    pub fn read(run: &RunReader) -> Result<Self, Problem> {
+    /// Reads the archive of a run, also one cut off, or without load, profile or knowledge of the broker. Fails where
+    /// the run's histograms cannot be read.
+    pub(crate) fn read(run: &RunReader) -> Result<Self, Problem> {
         match run.profile() {
             Ok(profile) => Self::of(run, profile.as_ref()),
             Err(e) => {
@@ -276,7 +274,7 @@ fn faults_first(events: &[Event], faults: &[FaultOutcome]) -> Vec<Event> {
 }
 
 fn fault(of: &FaultOutcome) -> FaultView {
-    FaultView { target: headline::target_of(of), t: of.t, back_s: of.back_s }
+    FaultView { target: target_of(of), t: of.t, back_s: of.back_s }
 }
 
 /// When a fault killed something, if it did.
@@ -296,11 +294,8 @@ fn changes(fault: &FaultOutcome) -> Vec<f64> {
 fn returns(faults: &[FaultOutcome], end: f64) -> Vec<Event> {
     let of = |fault: &FaultOutcome| {
         let after = fault.back_s?;
-        let who = fault.node.map_or_else(|| "the broker".to_owned(), |node| format!("node {node}"));
-        Some(Event {
-            t: fault.t + after,
-            label: format!("{who} is back, {} s after the fault began", seconds_digits(after)),
-        })
+        let label = format!("{} is back, {} s after the fault began", target_of(fault), seconds_digits(after));
+        Some(Event { t: fault.t + after, label })
     };
     let all = faults.iter().filter_map(of);
     all.filter(|event| event.t > end).collect()
@@ -389,7 +384,7 @@ impl RunView {
             hardware: record.hardware.clone(),
             seed: record.seed.to_string(),
             command: record.command.clone(),
-            cost_of_profiling: cost_of_profiling(record),
+            cost_of_profiling: effect(record).map_or_else(Vec::new, crate::text::observer_effect),
             sampling_off: sampling_off(record),
             profiles: Vec::new(),
         };
@@ -451,10 +446,6 @@ fn effect(record: &RunRecord) -> Option<&ObserverEffect> {
     record.summary.as_ref()?.observer_effect.as_ref()
 }
 
-fn cost_of_profiling(record: &RunRecord) -> Vec<String> {
-    effect(record).map_or_else(Vec::new, crate::text::observer_effect)
-}
-
 /// The blocks without profiling; those that follow each other are one.
 fn sampling_off(record: &RunRecord) -> Vec<SamplingOff> {
     let blocks = effect(record).map_or(&[][..], |effect| &effect.blocks);
@@ -470,13 +461,8 @@ fn sampling_off(record: &RunRecord) -> Vec<SamplingOff> {
 
 /// First and last moment in any chart.
 fn span(run: &RunReader, phases: &[PhaseSpan], profile: Option<&Profile>) -> (f64, f64) {
-    let mut from = f64::INFINITY;
-    let mut to = f64::NEG_INFINITY;
-    let ends = run.points.iter().map(|p| (p.t, point_end(p)));
-    for (start, end) in ends.chain(phases.iter().map(|p| (p.start, p.end))) {
-        from = from.min(start);
-        to = to.max(end);
-    }
+    let ends = run.points.iter().map(|p| (p.t, point_end(p))).chain(phases.iter().map(|p| (p.start, p.end)));
+    let (from, to) = ends.fold((f64::INFINITY, f64::NEG_INFINITY), |(from, to), it| (from.min(it.0), to.max(it.1)));
     if !(from.is_finite() && to > from) {
         // Nothing but a profile: its own span.
         let last = profile.and_then(|p| p.samples.iter().map(|s| s.t).max());

@@ -90,14 +90,12 @@ fn panels(all: Vec<NamedSeries>, faults: &[FaultOutcome]) -> Vec<NamedPanel> {
         groups.sort_by_key(|group| group.iter().all(is_zero));
     }
     groups.truncate(MOST_PANELS);
-    by_node(&mut groups);
-    let panels = groups.into_iter();
-    panels.filter_map(|group| panel(group, faults)).collect()
+    by_node(groups).into_iter().filter_map(|group| panel(group, faults)).collect()
 }
 
 /// Puts series of several nodes of a cluster beside each other, in the order of the nodes, whosever page came first.
-fn by_node(groups: &mut [Vec<NamedSeries>]) {
-    let place = |group: &Vec<NamedSeries>| {
+fn by_node(groups: Vec<Vec<NamedSeries>>) -> Vec<Vec<NamedSeries>> {
+    let place = |group: &[NamedSeries]| {
         let name = &group.first()?.name;
         let of_page = name.source.rsplit_once(" of node ");
         let (base, node) = match own_node(name) {
@@ -107,17 +105,13 @@ fn by_node(groups: &mut [Vec<NamedSeries>]) {
         Some((base, node.trim_start_matches("node ").parse::<u32>().ok()?))
     };
     let mut firsts = BTreeMap::new();
-    let keys: Vec<(usize, u32)> = (groups.iter().enumerate())
-        .map(|(at, group)| match place(group) {
-            None => (at, 0),
-            Some((base, node)) => (*firsts.entry(base).or_insert(at), node),
-        })
-        .collect();
-    let mut keyed: Vec<_> = keys.into_iter().zip(groups.iter_mut().map(std::mem::take)).collect();
+    let keyed = groups.into_iter().enumerate().map(|(at, group)| match place(&group) {
+        None => ((at, 0), group),
+        Some((base, node)) => ((*firsts.entry(base).or_insert(at), node), group),
+    });
+    let mut keyed: Vec<((usize, u32), Vec<NamedSeries>)> = keyed.collect();
     keyed.sort_by_key(|(key, _)| *key);
-    for (place, (_, group)) in groups.iter_mut().zip(keyed) {
-        *place = group;
-    }
+    keyed.into_iter().map(|(_, group)| group).collect()
 }
 
 fn is_zero(series: &NamedSeries) -> bool {

@@ -92,7 +92,7 @@ fn alone(process: &ErlangProcess) -> ProcessView {
         role: process.role.clone(),
         connection: Some(process.connection.clone()),
         vhost: Some(process.vhost.clone()),
-        processes: 0,
+        ..ProcessView::default()
     }
 }
 
@@ -100,11 +100,10 @@ fn alone(process: &ErlangProcess) -> ProcessView {
 fn unnamed(process: &ErlangProcess) -> ProcessView {
     ProcessView {
         label: process.unnamed_label(),
-        id: String::new(),
         role: process.role.clone(),
         connection: Some(String::new()),
         vhost: Some(String::new()),
-        processes: 0,
+        ..ProcessView::default()
     }
 }
 
@@ -127,11 +126,10 @@ impl<'a> ToldApart<'a> {
         let of = if role.is_empty() { "processes" } else { role };
         ProcessView {
             label: format!("other: {of}"),
-            id: String::new(),
             role: role.to_owned(),
             connection: known.then(|| connection.clone()),
             vhost: vhost.map(str::to_owned),
-            processes: 0,
+            ..ProcessView::default()
         }
     }
 }
@@ -153,6 +151,10 @@ mod tests {
 
     use super::*;
 
+    fn sample(process: usize, weight: u64) -> Sample {
+        Sample { weight, complete: true, process: Some(process as u32), ..Sample::default() }
+    }
+
     #[test]
     fn the_largest_stand_alone_and_the_others_by_their_role() {
         let process = |i: usize| ErlangProcess {
@@ -160,13 +162,12 @@ mod tests {
             role: if i.is_multiple_of(2) { "queue" } else { "channel" }.into(),
             ..ErlangProcess::default()
         };
-        let sample = |process, weight| Sample { weight, complete: true, process, ..Sample::default() };
         let all = MOST_SHOWN + 10;
         // The later, the larger; the last has no sample.
-        let samples = (0..all).map(|i| sample(Some(i as u32), i as u64 + 1));
+        let samples = (0..all).map(|i| sample(i, i as u64 + 1));
         let profile = Profile {
             processes: (0..=all).map(process).collect(),
-            samples: samples.chain([sample(None, 5)]).collect(),
+            samples: samples.chain([Sample { process: None, ..sample(0, 5) }]).collect(),
             ..Profile::default()
         };
         let processes = Processes::of(&profile);
@@ -190,11 +191,9 @@ mod tests {
             from_stacks: i > 0,
             ..ErlangProcess::unnamed(format!("<0.{i}.0>"))
         };
-        let sample =
-            |i: u32| Sample { weight: 1 + u64::from(i), complete: true, process: Some(i), ..Sample::default() };
         let mut profile = Profile {
             processes: (0..300).map(process).collect(),
-            samples: (0..300).map(sample).collect(),
+            samples: (0..300).map(|i| sample(i, 1 + i as u64)).collect(),
             ..Profile::default()
         };
         let views = Processes::of(&profile).views;
@@ -213,10 +212,9 @@ mod tests {
     fn roles_are_no_more_than_fit() {
         let process =
             |i: usize| ErlangProcess { role: format!("role {i}"), ..ErlangProcess::unnamed(format!("<0.{i}.0>")) };
-        let sample = |i: u32| Sample { weight: 1, complete: true, process: Some(i), ..Sample::default() };
         let profile = Profile {
             processes: (0..1000).map(process).collect(),
-            samples: (0..1000).map(sample).collect(),
+            samples: (0..1000).map(|i| sample(i, 1)).collect(),
             ..Profile::default()
         };
         let views = Processes::of(&profile).views;
@@ -245,21 +243,12 @@ mod tests {
             role: ["queue", "channel", "reader"][i % 3].into(),
             name: format!("p{i}"),
             vhost: format!("v{}", i % 60),
-            connection: match i % 3 {
-                0 => String::new(),
-                _ => format!("c{}", i / 3 % 150),
-            },
+            connection: if i.is_multiple_of(3) { String::new() } else { format!("c{}", i / 3 % 150) },
             from_stacks: false,
-        };
-        let sample = |i: usize| Sample {
-            weight: if i.is_multiple_of(3) { 3 } else { 1 + (i % 3) as u64 },
-            complete: true,
-            process: Some(i as u32),
-            ..Sample::default()
         };
         let profile = Profile {
             processes: (0..845).map(process).collect(),
-            samples: (0..845).map(sample).collect(),
+            samples: (0..845).map(|i| sample(i, [3, 2, 3][i % 3])).collect(),
             ..Profile::default()
         };
         for (by, none, sums) in [

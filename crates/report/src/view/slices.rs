@@ -59,10 +59,7 @@ pub struct SliceGrid {
 }
 
 /// Reads the slices of a run, and appends the cells of their grids; `None` where there are none, or where the
-/// run is so long that merged ones would be no finer than the series.
-///
-/// # Errors
-/// Where there are some and they cannot be read.
+/// run is so long that merged ones would be no finer than the series. Fails where there are some that cannot be read.
 pub(super) fn read(run: &RunReader, cells: &mut Vec<u8>) -> Result<Option<SliceColumns>, Problem> {
     let mut merged = Merged::new();
     for point in run.slices()? {
@@ -153,10 +150,8 @@ fn merge_latencies(into: &mut SlicePoint, next: &SlicePoint) {
 impl SliceColumns {
     fn of(points: &[SlicePoint], cells: &mut Vec<u8>) -> Self {
         let every = |get: fn(&SlicePoint) -> f64| points.iter().map(get).map(short).collect();
-        let recorded = points.iter().flat_map(|p| p.latency.keys().copied());
-        let recorded: BTreeSet<Metric> = recorded.collect();
-        let counted = points.iter().flat_map(|p| p.counts.keys().copied());
-        let counted: BTreeSet<Metric> = counted.collect();
+        let recorded: BTreeSet<Metric> = points.iter().flat_map(|p| p.latency.keys().copied()).collect();
+        let counted: BTreeSet<Metric> = points.iter().flat_map(|p| p.counts.keys().copied()).collect();
         let requested = points.iter().map(|p| p.requested_rate.map(short));
         Self {
             t: every(|p| p.t),

@@ -1,6 +1,6 @@
 //! Rows on the load: requested and achieved rates, latencies, faults, messages, operations, pages and CPU.
 
-use archive::{FaultOutcome, RequestedSummary, RunRecord, RunState, RunSummary, ScenarioSummary};
+use archive::{FaultOutcome, RequestedSummary, RunRecord, RunSummary, ScenarioSummary};
 use measure::ledger::LedgerSummary;
 use measure::{LatencySummary, Metric, MetricKind, Nanos, Phase, ScenarioRole};
 
@@ -73,10 +73,7 @@ fn flow(record: &RunRecord, summary: &RunSummary) -> String {
             Some(counted(several.len() as u64, noun))
         }
     };
-    let programs = match summary.programs.len() {
-        0 => None,
-        several => Some(counted(several as u64, "program")),
-    };
+    let programs = Some(summary.programs.len() as u64).filter(|it| *it > 0).map(|it| counted(it, "program"));
     let mut requested = match (summary.has_messages(), others.as_slice()) {
         (true, _) => {
             let flow = summary.flow();
@@ -89,7 +86,7 @@ fn flow(record: &RunRecord, summary: &RunSummary) -> String {
     let parts: Vec<String> = [beside, messages, programs].into_iter().flatten().collect();
     let length = length(record, summary);
     let is_timed = !length.is_empty() && (!parts.is_empty() || is_recording(summary));
-    let prefix = state(record, is_timed);
+    let prefix = view::early_end(record.state, &record.phases, is_timed);
     if parts.is_empty() {
         return match is_recording(summary) {
             true => format!("{prefix}profiled{length}"),
@@ -124,26 +121,11 @@ fn asked(requested: Option<&RequestedSummary>, rate: f64, closed_loop: bool) -> 
     }
 }
 
-/// `stopped after 12 s: `, without the time where the measured length says it; empty of a run that ended as planned.
-fn state(record: &RunRecord, is_timed: bool) -> String {
-    let how = match record.state {
-        RunState::Complete => return String::new(),
-        RunState::Running => "cut off",
-        RunState::Interrupted => "stopped",
-        RunState::Failed => "failed",
-    };
-    let measured = record.phases.iter().find(|it| it.phase == Phase::Measure).map_or(0.0, |it| it.end - it.start);
-    let is_said = |end: f64| is_timed && (end - measured).abs() < 0.5;
-    let last = record.phases.last().filter(|last| !is_said(last.end));
-    last.map_or_else(|| format!("{how}: "), |last| format!("{how} after {:.0} s: ", last.end))
-}
-
 /// ` for 20 s`, of a load that ended by itself its own time.
 fn length(record: &RunRecord, summary: &RunSummary) -> String {
-    let measured = record.phases.iter().find(|it| it.phase == Phase::Measure).map(|it| it.end - it.start);
     let lasted = summary.flow().lasted.map(|it| it.sent_s.max(it.received_s));
-    let seconds = lasted.or(measured).filter(|seconds| *seconds > 0.0);
-    seconds.map_or_else(String::new, |seconds| format!(" for {} s", seconds_digits(seconds)))
+    let seconds = lasted.unwrap_or_else(|| view::measured_s(&record.phases));
+    if seconds > 0.0 { format!(" for {} s", seconds_digits(seconds)) } else { String::new() }
 }
 
 /// Latencies that matter: of pages and other loads first, then of messages.
@@ -221,8 +203,7 @@ pub(super) fn faults(record: &RunRecord, summary: &RunSummary) -> Vec<Row<'stati
 
 /// `0 lost, longest wait 400 ms, node 1 back after 7.60 s`.
 fn one_fault(fault: &FaultOutcome, felt: Vec<String>) -> String {
-    let node = fault.node.map(|node| format!("node {node}"));
-    let subject = node.as_deref().unwrap_or("the broker");
+    let subject = view::target_of(fault);
     let mut parts = felt;
     let hits = fault.count.filter(|_| fault.failed.is_none());
     parts.extend(hits.map(|hits| format!("{} hit", count(hits))));
@@ -267,10 +248,7 @@ pub(super) fn pages(summary: &RunSummary) -> Vec<Row<'static>> {
 
 /// Outcome of a load: where operations have none, or a bad one, it is never left out, nor cut; another has this rank.
 fn outcome(rank: RowRank, label: &str, parts: Vec<String>, is_short: bool) -> Row<'static> {
-    match is_short {
-        true => Row::list(RowRank::Core, label, parts).whole(),
-        false => Row::list(rank, label, parts),
-    }
+    if is_short { Row::list(RowRank::Core, label, parts).whole() } else { Row::list(rank, label, parts) }
 }
 
 pub(super) fn number_of(of: &ScenarioSummary, name: &str) -> u64 {

@@ -156,18 +156,13 @@ fn missed() -> RunSummary {
     ];
     let text = "the generator was late by up to 3.00 ms, 9.6 % of the messages by over 1 ms: ack response and \
                 end-to-end are too high by that; leave it a free core, or lower the load";
-    let lacks = Warning { text: text.into(), ..Warning::new(Tier::Caution, Finding::CpuSteal { steal: 0.1 }) };
-    let debug = Warning {
-        text: "this is a debug build of bellows, several times slower than a release build: rates and CPU of the \
-               client say nothing; build with `make build`, or install with `make install`"
-            .into(),
-        ..Warning::new(Tier::Invalid, Finding::DebugBuild {})
-    };
-    let further = Warning {
-        text: "somebody else ran; do not".into(),
-        ..Warning::new(Tier::Caution, Finding::CpuSteal { steal: 0.2 })
-    };
-    summary.warnings = vec![lacks, further, debug];
+    let debug = "this is a debug build of bellows, several times slower than a release build: rates and CPU of the \
+                 client say nothing; build with `make build`, or install with `make install`";
+    summary.warnings = vec![
+        warned(Tier::Caution, Finding::CpuSteal { steal: 0.1 }, text),
+        warned(Tier::Caution, Finding::CpuSteal { steal: 0.2 }, "somebody else ran; do not"),
+        warned(Tier::Invalid, Finding::DebugBuild {}, debug),
+    ];
     summary
 }
 
@@ -325,10 +320,14 @@ fn probe() -> RunSummary {
     };
     let rate = Finding::RateNotAchieved { unit: unit(), rates: None, not_begun: 87, in_flight_limit: 1 };
     let steal = Finding::CpuSteal { steal: 0.1 };
-    let all = [steal, failed, late, rate].map(|it| Warning::new(Tier::Caution, it));
-    let all = all.map(|it| Warning { text: crate::text::warning(&it), ..it });
-    summary.warnings = all.into();
+    summary.warnings = [steal, failed, late, rate].map(told).into();
     summary
+}
+
+/// A caution in its own words.
+fn told(finding: Finding) -> Warning {
+    let warning = Warning::new(Tier::Caution, finding);
+    Warning { text: crate::text::warning(&warning), ..warning }
 }
 
 fn traced() -> RunSummary {
@@ -523,68 +522,9 @@ fn totals_with_a_warm_up_say_so() {
     assert_has(shown(&record), ["sent and received (with warm-up); 0 lost"]);
 }
 
+/// The golden has them in the first warning, where they are the most.
 #[test]
-fn each_kind_leads_with_what_it_is_about() {
-    let all = kinds();
-    let lines = |name: &str| {
-        let of = all.iter().find(|it| it.0 == name).expect("a kind");
-        let text = end(of, 80);
-        let lines = text.lines().map(str::to_owned);
-        lines.collect::<Vec<_>>()
-    };
-    let first = |name: &str, part: &str| {
-        let lines = lines(name);
-        let found = lines.iter().position(|line| line.contains(part));
-        found.unwrap_or_else(|| panic!("{part}: {lines:#?}"))
-    };
-    assert_eq!(first("missed", "MISSED"), 0);
-    assert_eq!(first("failed", "lost the connection"), 0);
-    assert!(first("mgmt-api", "queues response") < first("mgmt-api", "ack response"));
-    assert!(first("scrape-storm", "page per-object") < first("scrape-storm", "ack response"));
-    assert!(first("connection-churn", "connect") < first("connection-churn", "CPU"));
-    let has = |name: &str, part: &str| assert!(lines(name).join("\n").contains(part), "{part}");
-    has("demo", "as requested");
-    has("demo", "  embedded broker 0.1.0, classic queue");
-    has("refused", "MISSED ");
-    has("refused", "  42 completed, 38 failed, 22.6 kB\n");
-    let lost = "0 lost, 12,319 outstanding, 0 duplicated; 16,000 sent, 3,681";
-    has("outstanding", lost);
-    has("crash", "0 duplicated, 40 redelivered, 2");
-    has("stream-publish", "1.9 of 2 cores […]\n");
-    for name in ["demo", "outstanding", "crash", "stream-publish"] {
-        let number = lines(name).len();
-        assert!(number <= 15, "{name}: {number}");
-    }
-    let fault = "0 lost, longest wait 251 ms, node 1 back after 7.60 s";
-    assert!(first("cluster-kill", fault) < 6);
-    let marked = |name: &str| lines(name).iter().filter(|line| line.starts_with("! ")).count();
-    assert_eq!((marked("missed"), marked("cluster-kill"), marked("rated")), (2, 1, 0));
-    let more = lines("missed").join(" ");
-    assert!(more.contains("bellows runs show -v last (1 more warning)"), "{more}");
-    let few = lines("mgmt-api").join(" ");
-    assert!(few.contains("9 samples: min 92.0 µs, mean 485 µs, max 251 ms"), "{few}");
-}
-
-#[test]
-fn requests_that_never_began_are_in_the_row_and_in_the_first_warning() {
-    let of = kind("probe", probe());
-    for columns in COLUMNS {
-        let text = end(&of, columns);
-        let row = "12 completed, 1 failed, 87 not begun, 13 late, 1 timed out";
-        assert!(flowing(&text).contains(row), "{text}");
-        let mut marks = text.lines().filter(|line| line.starts_with("! "));
-        let first = marks.next().unwrap_or_default();
-        assert!(first.starts_with("! 87 requests were due"), "{text}");
-        // Steps in their order, and those of few samples below the table.
-        let places = ["response  ", "wait  ", "first byte  ", "from send  "];
-        let places = places.map(|name| {
-            let mut lines = text.lines().map(str::trim_start);
-            lines.position(|line| line.starts_with(name))
-        });
-        assert!(places.is_sorted() && places[0].is_some(), "{text}");
-        assert!(text.contains("  13 samples: min"), "{text}");
-    }
-    // Where more were late than never began, that is first.
+fn where_more_were_late_than_never_began_these_are_not_first() {
     let mut few = probe();
     for warning in &mut few.warnings {
         if let Finding::RateNotAchieved { not_begun, .. } = &mut warning.finding {
@@ -660,10 +600,7 @@ fn every_run_says_who_limited_it() {
         broker_run_queue_wait: 1.0,
         rate_met: false,
     };
-    for finding in [Finding::TooFewCores { used }, Finding::CpuSteal { steal: 0.1 }] {
-        let warning = Warning::new(Tier::Caution, finding);
-        summary.warnings.push(Warning { text: crate::text::warning(&warning), ..warning });
-    }
+    summary.warnings.extend([Finding::TooFewCores { used }, Finding::CpuSteal { steal: 0.1 }].map(told));
     let sentence = "undecided: other processes took 0.6 of the 2 cores, the broker's threads together waited 1.0 s per \
                     second in the run queue: stop the others, and run again";
     summary.verdict = verdict(LimitedBy::Undecided, Cause::OthersFillMachine, sentence);
@@ -676,21 +613,20 @@ fn every_run_says_who_limited_it() {
     assert_has(text, ["limited by undecided: other processes took 0.6 of the 2 cores"]);
 }
 
-/// Words of a random sentence.
+/// A random sentence.
 fn sentence(random: &mut Random) -> String {
-    let most = 3 + random.below(60);
-    words(random, most)
+    words(random, 3, 60)
 }
 
 /// Few words, as of a requirement.
 fn phrase(random: &mut Random) -> String {
-    let most = 1 + random.below(8);
-    words(random, most)
+    words(random, 1, 8)
 }
 
-fn words(random: &mut Random, number_of_words: u64) -> String {
+fn words(random: &mut Random, least: u64, more: u64) -> String {
     const WORDS: [&str; 10] =
         ["the", "broker's", "queue,", "message;", "latency:", "p99", "(late)", "1.20 ms", "/var/lib/x", "generator"];
+    let number_of_words = least + random.below(more);
     let number = random.below(1_000_000);
     let words = (0..number_of_words).map(|_| random.of(&WORDS));
     format!("{number} {}", words.collect::<Vec<_>>().join(" "))
@@ -702,9 +638,7 @@ fn random_kind(random: &mut Random) -> (RunRecord, RunSummary) {
     let (_, mut record, mut summary) = all[at].clone();
     for _ in 0..random.below(5) {
         let tier = random.of(&[Tier::Invalid, Tier::Caution, Tier::Note]);
-        summary
-            .warnings
-            .push(Warning { text: sentence(random), ..Warning::new(tier, Finding::CpuSteal { steal: 0.1 }) });
+        summary.warnings.push(warned(tier, Finding::CpuSteal { steal: 0.1 }, &sentence(random)));
     }
     for _ in 0..random.below(6) {
         summary.requirements.push(RequirementOutcome {

@@ -27,9 +27,7 @@ fn the_tiers_of_warnings_are_told_apart_by_words_and_colours() {
     run.requirements = [Some(true), Some(false), None].map(requirement).into();
     let text = summary(&shape(), &record(RunState::Complete, None), &run, None, terminal(60));
     assert_fits(&text, 60, usize::MAX);
-    for part in ["met ", "MISSED ", "unknown ", "something else that is long"] {
-        assert!(flowing(&text).contains(part), "{part}: {text}");
-    }
+    assert_has(flowing(&text), ["met ", "MISSED ", "unknown ", "something else that is long"]);
 }
 
 /// Doubts are read before the figures; a note casts none.

@@ -10,13 +10,13 @@ use crate::html;
 use archive::{
     ComparedFigure, ComparedFrame, ComparedFunctions, ComparedName, ComparedRun, ComparedSide, ComparedSideName,
     ComparedStacks, Comparison, CostChange, Decision, FunctionChange, LeftOut, LimitOutcome, LimitTrial, LimitTrials,
-    MatrixKey, PairedMatrix, PairedRun, PairedRuns, RunWriter, ScaleRun, ScaleRuns, ScrapedPage, SeriesName,
+    MatrixKey, PairedMatrix, PairedRun, PairedRuns, RunRecord, RunWriter, ScaleRun, ScaleRuns, ScrapedPage, SeriesName,
     SeriesUnit, SuggestedRate,
 };
 use serde_json::{Value, json};
 use testkit::Random;
 
-use super::{Named, host, name, own, said, texts_of};
+use super::{Named, host, own, said, texts_of, write_record};
 
 /// Rounds of each test.
 const SEEDS: u64 = 6;
@@ -34,16 +34,7 @@ impl Telling {
     fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let random = &mut random;
-        let named = Named {
-            queue: name(random),
-            exchange: name(random),
-            key: name(random),
-            vhost: name(random),
-            host: host(random),
-            user: name(random),
-            own: std::array::from_fn(|_| own(random)),
-            seed,
-        };
+        let named = Named::new(random, seed, |random, _| own(random));
         let word = |random: &mut Random| host(random).replace(".corp", "");
         Self {
             named,
@@ -87,12 +78,8 @@ impl Telling {
     fn write_run(&self, folder: &Path, id: &str) {
         let run = folder.join(id);
         fs::create_dir_all(&run).expect("a folder");
-        fs::write(run.join(archive::file::SERIES), "").expect("writable");
-        let mut record = self.named.record();
-        record.experiment = self.experiment();
-        record.id = id.to_owned();
-        let record = serde_json::to_vec(&record).expect("JSON");
-        fs::write(run.join(archive::file::RECORD), record).expect("writable");
+        let record = RunRecord { experiment: self.experiment(), id: id.to_owned(), ..self.named.record() };
+        write_record(&run, &record);
     }
 
     /// Runs in pairs, and their comparison.
@@ -126,11 +113,10 @@ impl Telling {
             let own = pairs.runs.iter().filter(|run| run.side == name);
             let run = |run: &PairedRun| ComparedRun { id: run.id.clone(), invalid: false, cautious: false };
             ComparedSide {
-                logs: false,
-                within_one_run: None,
                 what: format!("RabbitMQ 3.10.8 of {}", self.definitions),
                 left_out: own.clone().map(|run| LeftOut { id: run.id.clone(), why: self.sentence() }).collect(),
                 runs: own.map(run).collect(),
+                ..ComparedSide::default()
             }
         };
         let cost = CostChange { a: 900.0, b: 1_500.0, proven: true, ..CostChange::default() };
@@ -371,7 +357,6 @@ fn a_run_beside_which_pages_were_requested_has_no_names() {
             run.append_values(f64::from(second), 1.0, [value]);
         }
         drop(run);
-        fs::write(folder.join(archive::file::SERIES), "").expect("writable");
         let mut record = telling.named.record();
         record.experiment = telling.experiment();
         let summary = record.summary.as_mut().expect("a summary");
@@ -381,8 +366,7 @@ fn a_run_beside_which_pages_were_requested_has_no_names() {
             completed: 3,
             ..ScrapedPage::default()
         }];
-        let bytes = serde_json::to_vec(&record).expect("JSON");
-        fs::write(folder.join(archive::file::RECORD), bytes).expect("writable");
+        write_record(&folder, &record);
         let data = telling.redacted(&folder, seed);
         let page = &data["figures"]["scrapes"][0];
         assert_eq!(page["completed"], 3, "{page}");

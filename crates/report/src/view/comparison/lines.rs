@@ -253,10 +253,8 @@ fn on_grid(of: &Curve) -> Curve {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use archive::ComparedFigure;
-    use measure::{Counters, Waits};
+    use measure::Counters;
 
     use super::*;
 
@@ -265,16 +263,8 @@ mod tests {
             t: 5.0 + at as f64,
             dt: 1.0,
             phase: Phase::Measure,
-            requested_rate: None,
             counters: Counters { sent: *rate, ..Counters::default() },
-            latency: Summaries::default(),
-            loop_lag_max_ns: 0,
-            broker: None,
-            client: None,
-            steal: None,
-            idle: None,
-            waits: Waits::default(),
-            scenarios: BTreeMap::new(),
+            ..SeriesPoint::default()
         };
         let mut histogram = measure::new_histogram();
         for step in 0..1_000 {

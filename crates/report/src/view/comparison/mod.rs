@@ -183,11 +183,9 @@ impl FigureRow {
 }
 
 impl ComparisonView {
-    /// Reads a folder of runs in pairs with their comparison, for a page in another folder or in the same.
-    ///
-    /// # Errors
-    /// Where the folder holds none, or nothing was decided yet.
-    pub fn of_pairs(dir: &Path, page: &Path) -> Result<Self, Problem> {
+    /// Reads a folder of runs in pairs with their comparison, for a page in another folder or in the same. Fails where
+    /// the folder holds none, or nothing was decided yet.
+    pub(crate) fn of_pairs(dir: &Path, page: &Path) -> Result<Self, Problem> {
         let pairs = PairedRuns::read(dir).map_err(|error| error.problem())?;
         let comparison =
             Comparison::read(dir).map_err(|error| Problem { help: NOT_YET.to_owned(), ..error.problem() })?;
@@ -333,10 +331,7 @@ fn made_anew(of: &PairedRuns, decided: bool) -> Vec<String> {
         reasons.entry(reason).or_default().insert(run.pair + 1);
     }
     let told = reasons.into_iter().map(|(reason, pairs)| {
-        let of = match pairs.len() {
-            1 => "pair",
-            _ => "pairs",
-        };
+        let of = if pairs.len() == 1 { "pair" } else { "pairs" };
         let pairs: Vec<String> = pairs.iter().map(u32::to_string).collect();
         format!("{of} {}: {reason}", pairs.join(", "))
     });
@@ -370,23 +365,16 @@ fn collect(a: Option<&Value>, b: Option<&Value>, path: &str, found: &mut Vec<Exp
         "" => key.to_owned(),
         path => format!("{path}.{key}"),
     };
-    let none = Map::new();
-    let object = |it: Option<&'_ Value>| it.and_then(Value::as_object).cloned();
-    match (object(a), object(b)) {
-        (None, None) => {}
-        // A part that one side lacks is told key by key.
-        (of_a, of_b) if a.is_none_or(Value::is_object) && b.is_none_or(Value::is_object) => {
-            let (of_a, of_b) = (of_a.unwrap_or(none.clone()), of_b.unwrap_or(none));
-            let only_b = of_b.keys().filter(|key| !of_a.contains_key(*key));
-            for key in of_a.keys().chain(only_b) {
-                if path.is_empty() && OF_PEOPLE.contains(&key.as_str()) {
-                    continue;
-                }
-                collect(of_a.get(key), of_b.get(key), &below(key), found);
-            }
-            return;
+    // A part that one side lacks is told key by key.
+    if a.is_none_or(Value::is_object) && b.is_none_or(Value::is_object) {
+        let none = Map::new();
+        let [of_a, of_b] = [a, b].map(|it| it.and_then(Value::as_object).unwrap_or(&none));
+        let only_b = of_b.keys().filter(|key| !of_a.contains_key(*key));
+        let keys = of_a.keys().chain(only_b);
+        for key in keys.filter(|key| !path.is_empty() || !OF_PEOPLE.contains(&key.as_str())) {
+            collect(of_a.get(key), of_b.get(key), &below(key), found);
         }
-        _ => {}
+        return;
     }
     if let (Some(Value::Array(of_a)), Some(Value::Array(of_b))) = (a, b) {
         for index in 0..of_a.len().max(of_b.len()) {
