@@ -102,8 +102,7 @@ fn runs_that_were_killed_are_gone_on_with_and_none_is_lost() {
     let name = pairs_dir.file_name().unwrap().to_string_lossy().into_owned();
     let suffix = name.rsplit('-').next().expect("a suffix");
     // While it goes on, nobody else adds runs, which would disturb those of both.
-    let second = run(dir, &[&all[..], &["--resume", suffix]].concat());
-    second.assert_error(1, &["another bellows"]);
+    run(dir, &[&all[..], &["--resume", suffix]].concat()).assert_error(1, &["another bellows"]);
     child.kill().expect("killed");
     child.wait().expect("ended");
     let before = match made(&pairs_dir) {
@@ -150,8 +149,7 @@ fn sides_that_differ_in_hidden_words_are_not_the_same() {
     let command = |password: &str| format!(r#"command=["sh", "-c", "sleep 60", "--password", "{password}"]"#);
     let path = dir.join("turns.toml");
     let text = std::fs::read_to_string(&path).expect("an experiment");
-    let load = format!("kind = \"command\"\n{}", command("one"));
-    let text = text.replace("rate = 2000", &load);
+    let text = text.replace("rate = 2000", &format!("kind = \"command\"\n{}", command("one")));
     std::fs::write(&path, text).expect("written");
     let ab = |password: &str, more: &[&str]| {
         let set = format!("load.0.{}", command(password));
@@ -165,9 +163,7 @@ fn sides_that_differ_in_hidden_words_are_not_the_same() {
     assert_eq!(kept["a"], kept["b"], "as the record shows them");
     let name = pairs_dir.to_str().expect("a name");
     for password in ["two", "three"] {
-        let resumed = ab(password, &["--resume", name]);
-        resumed.assert_error(2, &["hides (***)"]);
-        assert!(resumed.stderr.contains("without --resume"), "{resumed:#?}");
+        ab(password, &["--resume", name]).assert_error(2, &["hides (***)"]).says(["without --resume"]);
     }
 }
 
@@ -273,8 +269,7 @@ fn a_comparison_has_a_page_and_files_for_ci_servers() {
     let before = std::fs::read(&page).expect("a page");
     std::fs::remove_file(&page).expect("removed");
     let folder = pairs_dir.to_str().expect("a name");
-    let again = run(dir, &["runs", "report", folder]);
-    again.assert_ok();
+    let again = run(dir, &["runs", "report", folder]).ok();
     assert_eq!(again.stdout.trim(), page.to_str().expect("a name"));
     assert_eq!(std::fs::read(&page).expect("a page"), before);
     // Its name's end is enough, and another file may be named.
@@ -287,15 +282,11 @@ fn a_comparison_has_a_page_and_files_for_ci_servers() {
     std::fs::remove_file(pairs_dir.join("comparison.json")).expect("removed");
     let undecided = run(dir, &["runs", "report", folder]);
     undecided.assert_error(1, &["comparison.json"]);
-    for part in ["two pairs", "--resume"] {
-        assert!(undecided.stderr.contains(part), "{undecided:#?}");
-    }
+    testkit::assert_has(&undecided.stderr, ["two pairs", "--resume"]);
 
     // A folder of this name is not taken for the experiment that is called so.
     std::fs::rename(&pairs_dir, dir.join("demo")).expect("renamed");
-    let both = run(dir, &["ab", "demo"]);
-    both.assert_error(2, &["A and B are the same"]);
-    assert!(both.stderr.contains("a folder of runs in turns"), "{both:#?}");
+    run(dir, &["ab", "demo"]).assert_error(2, &["A and B are the same"]).says(["a folder of runs in turns"]);
 }
 
 /// Runs that broke off before all were made are an error for CI servers, also where they are compared once more.
@@ -317,8 +308,7 @@ fn a_job_that_fails_leaves_no_older_result() {
     let text = "name = \"none\"\n[broker]\nkind = \"rabbitmq\"\nroot = \"/nowhere\"\n[phases]\nmeasure = \
                 \"1s\"\n[[load]]\n";
     std::fs::write(dir.join("none.toml"), text).expect("an experiment");
-    let all = ["ab", "none.toml", "--aa", "--pairs", "2", "--junit", "ab.xml", "--quiet"];
-    assert_eq!(run(dir, &all).code(), Some(1));
+    assert_eq!(run(dir, &["ab", "none.toml", "--aa", "--pairs", "2", "--junit", "ab.xml", "--quiet"]).code(), Some(1));
     let left = std::fs::read_to_string(dir.join("ab.xml")).expect("a file");
     assert!(left.contains("errors=\"1\"") && !left.contains("all passed"), "{left}");
 }

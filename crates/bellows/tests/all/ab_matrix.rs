@@ -107,9 +107,10 @@ fn again(dir: &Path, found: &Value) {
     let again = again.printed();
     assert_eq!(decisions(&again), decisions(found));
     let table = run(dir, &["ab", path.rsplit('-').next().expect("an end"), "--verbose"]);
-    for part in ["B is worse in ", "message-size (rows) by producers (columns)\n", "\nbroker cpu\n  12 / 1 "] {
-        assert!(table.stdout.contains(part), "{part}: {}", table.stdout);
-    }
+    testkit::assert_has(
+        &table.stdout,
+        ["B is worse in ", "message-size (rows) by producers (columns)\n", "\nbroker cpu\n  12 / 1 "],
+    );
     for cell in found["cells"].as_array().expect("cells") {
         let cell = folder.join(cell["folder"].as_str().expect("a name"));
         assert!(read_json(&cell.join("comparison.json"))["figures"].is_array());
@@ -176,8 +177,7 @@ fn what_makes_no_matrix_says_why_before_anything_runs() {
         ab(more).assert_error(2, &[why]);
     }
     let many: Vec<String> = (1..=101).map(|n| n.to_string()).collect();
-    let many = format!("load.0.rate={}", many.join(","));
-    ab(&["--over", &many]).assert_error(2, &["101 cells", "100 are the most"]);
+    ab(&["--over", &format!("load.0.rate={}", many.join(","))]).assert_error(2, &["101 cells", "100 are the most"]);
     let nothing = run(dir, &["ab", "turns.toml"]);
     nothing.assert_error(2, &["A and B are the same"]);
     assert!(matrix_folder(dir).is_none(), "nothing was begun");

@@ -57,15 +57,12 @@ fn runs_are_labelled_found_shown_and_removed() {
     let tagged = all[1]["id"].as_str().expect("an id");
     let suffix = &tagged[tagged.len() - 4..];
     let table = run(dir, &["runs"]);
-    assert!(table.stdout.contains("  #base #nightly; note: the first\n"), "{}", table.stdout);
-    assert!(table.stdout.contains(&format!("demo-{suffix} ")), "{}", table.stdout);
+    testkit::assert_has(&table.stdout, ["  #base #nightly; note: the first\n", &format!("demo-{suffix} ")]);
 
     let noted = run(dir, &["runs", "note", suffix, "new disk"]);
     assert_eq!(noted.stdout, format!("{tagged}: #base #nightly; note: new disk\n"));
     let shown = run(dir, &["runs", "show", suffix]);
-    for part in [tagged, "#base #nightly; note: new disk", "ack response", "report.html"] {
-        assert!(shown.stdout.contains(part), "{part:?} in {}", shown.stdout);
-    }
+    testkit::assert_has(&shown.stdout, [tagged, "#base #nightly; note: new disk", "ack response", "report.html"]);
     refuses(dir, &["runs", "tag", suffix, "two words"], "letters, digits and");
 
     run(dir, &["runs", "rm", suffix]).assert_error(2, &["has a tag", "nothing was removed"]);
@@ -86,8 +83,7 @@ fn runs_are_labelled_found_shown_and_removed() {
 #[test]
 fn a_run_that_goes_on_is_not_removed() {
     let dir = &*folder();
-    let args = ["demo", "--no-profile", "--set", "phases.measure=60s"];
-    let going = start(bellows(dir, &args));
+    let going = start(bellows(dir, &["demo", "--no-profile", "--set", "phases.measure=60s"]));
     wait_for("run", || fs::read_dir(dir.join(RUNS)).is_ok_and(|runs| runs.count() == 1));
     let listed = list(dir, &[]);
     assert_eq!(listed[0]["active"], true);
@@ -103,33 +99,29 @@ fn a_run_that_goes_on_is_not_removed() {
 
 #[test]
 fn runs_lie_in_the_data_folder_unless_one_is_named() {
-    let dir = folder();
-    let mut command = bellows(dir.path(), &SHORT);
-    command.env_remove("BELLOWS_RUNS").env("XDG_DATA_HOME", dir.path());
-    start(command).end().assert_ok();
-    let kept = dir.path().join("bellows").join("runs");
+    let dir = &*folder();
+    start(bellows(dir, &SHORT).env_remove("BELLOWS_RUNS").env("XDG_DATA_HOME", dir)).end().assert_ok();
+    let kept = dir.join("bellows").join("runs");
     assert_eq!(fs::read_dir(&kept).expect("runs").count(), 1);
-    let mut doctor = bellows(dir.path(), &["doctor", "--json"]);
-    doctor.env_remove("BELLOWS_RUNS").env("XDG_DATA_HOME", dir.path());
-    let told = start(doctor).end().stdout;
+    let told =
+        start(bellows(dir, &["doctor", "--json"]).env_remove("BELLOWS_RUNS").env("XDG_DATA_HOME", dir)).end().stdout;
     let place = format!("in {}", kept.display());
     assert!(told.contains(&place), "{place} in {told}");
 }
 
 #[test]
 fn last_is_for_profiles_the_last_run_that_has_one() {
-    let dir = folder();
-    run(dir.path(), &SHORT).assert_ok();
-    run(dir.path(), &["top", "last"]).assert_error(1, &["none of 1 run in", "has a profile"]);
-    let profiled = ["demo", "--quiet", "--set", "phases.warmup=0s", "--set", "phases.measure=1s"];
-    run(dir.path(), &profiled).assert_ok();
+    let dir = &*folder();
+    run(dir, &SHORT).assert_ok();
+    run(dir, &["top", "last"]).assert_error(1, &["none of 1 run in", "has a profile"]);
+    run(dir, &["demo", "--quiet", "--set", "phases.warmup=0s", "--set", "phases.measure=1s"]).assert_ok();
     // A later run without samples does not hide it.
-    run(dir.path(), &SHORT).assert_ok();
-    let stopped = dir.path().join(RUNS).join("2099-01-01T00-00-00Z-stopped-aaaa");
+    run(dir, &SHORT).assert_ok();
+    let stopped = dir.join(RUNS).join("2099-01-01T00-00-00Z-stopped-aaaa");
     fs::create_dir(&stopped).expect("folder");
     fs::write(stopped.join("series.jsonl"), "").expect("series");
     fs::write(stopped.join("cpu.stacks"), "").expect("stacks");
-    let ended = run(dir.path(), &["top", "last"]);
+    let ended = run(dir, &["top", "last"]);
     if ended.stderr.contains("none of 4 runs in") {
         testkit::skip!("this user may not profile");
     }

@@ -245,8 +245,7 @@ impl Broker for Minority {
 fn a_cluster_that_never_confirms_after_a_fault_is_told_so_in_summary_and_verdict() {
     let (parent, runs) = (folder(), folder());
     let mut cluster = Minority(Toy::start(parent.path()).expect("a toy"));
-    let node = "kind = \"kill\"\nnode = 1";
-    let text = FOR_GOOD.replace("kind = \"kill\"", node);
+    let text = FOR_GOOD.replace("kind = \"kill\"", "kind = \"kill\"\nnode = 1");
     let text = format!("[broker]\nkind = \"rabbitmq\"\nnodes = 2\n{text}");
     let outcome = run_on(&mut cluster, &experiment(&text), runs.path());
     let summary = outcome.record.summary.as_ref().expect("a summary");
@@ -366,9 +365,7 @@ fn an_experiment_loads_the_embedded_broker_over_tls_and_its_keys_are_gone_then()
     let (dir, keys) = (folder(), folder());
     fs::write(dir.path().join("secured.toml"), SECURED).expect("file");
     let arguments = ["run", "secured.toml", "--json", "--quiet"];
-    let mut command = common::bellows(dir.path(), &arguments);
-    command.env("TMPDIR", keys.path());
-    let ended = common::start(command).end();
+    let ended = common::start(common::bellows(dir.path(), &arguments).env("TMPDIR", keys.path())).end();
     let summary = ended.json();
     let messages = &summary["scenarios"]["messages"];
     assert!(messages["received"]["total"].as_u64() > Some(400), "{summary:#}");

@@ -38,8 +38,7 @@ fn the_management_api_is_followed_into_the_processes_that_it_asks() {
     let rabbit = managed::shared_node();
     let port = rabbit.management();
     let url = format!("http://127.0.0.1:{port}");
-    let file = ["topology", "generate", "--queues", "50", "-o", "d.json"];
-    run(dir, &file).assert_ok();
+    run(dir, &["topology", "generate", "--queues", "50", "-o", "d.json"]).assert_ok();
     run(dir, &["topology", "apply", "d.json", "--management", &url]).assert_ok();
     let (stop, told) = (AtomicBool::new(false), AtomicU64::new(0));
     let followed = std::thread::scope(|scope| {
@@ -53,8 +52,8 @@ fn the_management_api_is_followed_into_the_processes_that_it_asks() {
         let followed = erlang(dir, &rabbit, "calls", &arguments);
         stop.store(true, Ordering::Relaxed);
         followed
-    });
-    let followed = followed.json();
+    })
+    .json();
     assert!(told.load(Ordering::Relaxed) > 0, "the API was asked");
     api_calls_are_followed(&followed, dir);
     a_function_is_timed(dir, &rabbit);
@@ -79,8 +78,7 @@ fn api_calls_are_followed(followed: &Value, dir: &Path) {
 
 fn a_function_is_timed(dir: &Path, rabbit: &SharedNode) {
     let call = "rabbit_amqqueue:list(<<\"/\">>)";
-    let arguments = [call, "--times", "50", "--json", "-o", "time.svg"];
-    let timed = erlang(dir, rabbit, "time", &arguments).json();
+    let timed = erlang(dir, rabbit, "time", &[call, "--times", "50", "--json", "-o", "time.svg"]).json();
     assert_eq!(timed["times"]["calls"], 50, "{timed:#}");
     assert!(timed["first_ns"].as_u64() > Some(0), "{timed:#}");
     assert!(timed["collected"]["words_per_call"].as_u64() > Some(50), "{timed:#}");

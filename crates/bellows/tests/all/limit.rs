@@ -90,8 +90,7 @@ fn a_search_that_was_stopped_goes_on_and_makes_no_trial_twice() {
     let made = || trials_folder(dir).map_or(0, |folder| trials(&folder).len());
     common::wait_for("a second trial", || made() >= 2);
     let folder = trials_folder(dir).expect("a folder").display().to_string();
-    let second = run(dir, &[&SEARCH[..], &["--resume", &folder]].concat());
-    second.assert_error(1, &["another bellows"]);
+    run(dir, &[&SEARCH[..], &["--resume", &folder]].concat()).assert_error(1, &["another bellows"]);
     search.signal("INT");
     let stopped = search.end();
     assert_eq!(stopped.code(), Some(130), "{}", stopped.stderr);
@@ -101,9 +100,9 @@ fn a_search_that_was_stopped_goes_on_and_makes_no_trial_twice() {
     let kept = trials_folder(dir).expect("a folder");
     let before = trials(&kept);
     assert!(before.len() >= 2, "{}", before.len());
-    let history = run(dir, &["runs", "history", "known"]);
-    history.assert_error(1, &["no run of \"known\" counts"]);
-    assert!(history.stderr.contains("trials of `limit` left out"), "{}", history.stderr);
+    run(dir, &["runs", "history", "known"])
+        .assert_error(1, &["no run of \"known\" counts"])
+        .says(["trials of `limit` left out"]);
 
     let name = kept.file_name().expect("a name").to_string_lossy().into_owned();
     let suffix = name.rsplit('-').next().expect("a part");
@@ -168,8 +167,7 @@ fn throughputs_of_numbers_of_clients_are_fitted_and_gone_on_with() {
         let line = ["limit", "known.toml", "--scale", &key, "--confirm", "1", "--json", "--quiet"];
         [&line[..], &set[..]].concat().into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
-    let ended = run(dir, &scale("1,2,3"));
-    ended.assert_error(2, &["4 to 50 different numbers"]);
+    run(dir, &scale("1,2,3")).assert_error(2, &["4 to 50 different numbers"]);
     let ended = run(dir, &scale("2,3,4,5"));
     assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
     let made = ended.printed();
@@ -186,8 +184,7 @@ fn throughputs_of_numbers_of_clients_are_fitted_and_gone_on_with() {
     let ended = run(dir, &resumed);
     assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
     assert_eq!(ended.printed()["scale"]["runs"].as_array().map(Vec::len), Some(5));
-    let ended = run(dir, &["runs".as_ref(), "report".as_ref(), folder.as_os_str(), "--redact".as_ref()]);
-    ended.assert_ok();
+    run(dir, &["runs".as_ref(), "report".as_ref(), folder.as_os_str(), "--redact".as_ref()]).assert_ok();
     let page = common::page(&folder.join("report-redacted.html"));
     assert_eq!(page["name"], "experiment-1");
 }

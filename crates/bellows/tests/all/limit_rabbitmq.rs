@@ -21,9 +21,7 @@ fn numbers_of_producers_of_a_real_broker_are_fitted_and_told() {
     );
     let shared = managed::shared_node();
     let node = shared.options();
-    let mut command = bellows(dir, &args);
-    command.args(node);
-    let ended = start(command).end_of_long();
+    let ended = start(bellows(dir, &args).args(node)).end_of_long();
     let found = ended.printed();
     let scale = &found["scale"];
     let runs = scale["runs"].as_array().expect("runs");
@@ -59,8 +57,7 @@ fn numbers_of_producers_of_a_real_broker_are_fitted_and_told() {
     assert_eq!(told.contains("peaks at"), peak, "{told}");
     assert!(peak || told.contains("no peak") || told.contains("never pass less"), "{told}");
     assert_eq!(page["scale"]["law"]["peak"].is_number(), peak);
-    let ended = run(dir, &["runs".as_ref(), "report".as_ref(), kept.as_os_str(), "--redact".as_ref()]);
-    ended.assert_ok();
+    run(dir, &["runs".as_ref(), "report".as_ref(), kept.as_os_str(), "--redact".as_ref()]).assert_ok();
     let page = common::page(&kept.join("report-redacted.html"));
     assert_eq!(page["scale"]["runs"].as_array().map(Vec::len), Some(4));
 }

@@ -43,8 +43,7 @@ fn it_is_loaded_and_profiled_with_whole_stacks() {
     }
     let node = newest_node();
     let folder = experiment(Path::new(""), &format!("{}{ONE}", node.broker()));
-    let args = ["run", "newest.toml", "--json", "--quiet"];
-    let ended = common::run(folder.path(), &args);
+    let ended = common::run(folder.path(), &["run", "newest.toml", "--json", "--quiet"]);
     if ended.stderr.contains("perf_event") {
         testkit::skip!("this user may not profile: {}", ended.stderr);
     }
@@ -58,11 +57,8 @@ fn it_is_loaded_and_profiled_with_whole_stacks() {
     let unknown = profile["unknown_share"].as_f64().expect("a share");
     assert!(complete > 0.97 && unknown < 0.01, "{profile:#}");
     // Functions of Erlang, and of the emulator, whose build may have no names of its own.
-    let rows = common::run(folder.path(), &["top", "last", "--raw", "--limit", "300"]);
-    rows.assert_ok();
-    for name in ["rabbit_channel:", "beam.smp"] {
-        assert!(rows.stdout.contains(name), "no {name} in {}", rows.stdout);
-    }
+    let rows = common::run(folder.path(), &["top", "last", "--raw", "--limit", "300"]).ok();
+    testkit::assert_has(&rows.stdout, ["rabbit_channel:", "beam.smp"]);
 }
 
 /// Loads over AMQP 1.0; each ends by its count.
@@ -82,10 +78,8 @@ LOAD
 
 /// The summary of a load over AMQP 1.0, and of its ledger how many messages were sent, confirmed and delivered.
 fn over_amqp10(node: &SharedNode, load: &str) -> (Value, [Option<u64>; 3]) {
-    let text = format!("{}{}", node.broker(), AMQP10.replace("LOAD", load));
-    let folder = experiment(Path::new(""), &text);
-    let args = ["run", "newest.toml", "--json", "--quiet"];
-    let summary = common::run(folder.path(), &args).json();
+    let folder = experiment(Path::new(""), &format!("{}{}", node.broker(), AMQP10.replace("LOAD", load)));
+    let summary = common::run(folder.path(), &["run", "newest.toml", "--json", "--quiet"]).json();
     let messages = &summary["scenarios"]["messages"];
     for fault in ["lost", "duplicated", "reordered", "corrupt", "unconfirmed"] {
         let count = &messages["ledger"][fault];
@@ -143,13 +137,13 @@ fn what_amqp_1_0_cannot_reach_is_told() {
     let node = newest_node();
     let text = AMQP10.replace("LOAD", "declare = false");
     let folder = experiment(Path::new(""), &format!("{}{text}", node.broker()));
-    let ended = common::run(folder.path(), &["run", "newest.toml"]);
-    ended.assert_error(1, &["/queues/ten", "amqp:not-found"]);
-    assert!(ended.stderr.contains("declare the queue"), "{}", ended.stderr);
+    common::run(folder.path(), &["run", "newest.toml"])
+        .assert_error(1, &["/queues/ten", "amqp:not-found"])
+        .says(["declare the queue"]);
     let text = AMQP10.replace("LOAD", "commit-every = 10");
     let folder = experiment(Path::new(""), &format!("{}{text}", node.broker()));
-    let ended = common::run(folder.path(), &["run", "newest.toml"]);
-    ended.assert_error(2, &["transactions: not over AMQP 1.0", "commit-every"]);
+    common::run(folder.path(), &["run", "newest.toml"])
+        .assert_error(2, &["transactions: not over AMQP 1.0", "commit-every"]);
 }
 
 const REFUSED: &str = r#"
@@ -174,8 +168,7 @@ fn what_it_no_longer_permits_is_replaced_and_told() {
     }
     let node = newest_node();
     let folder = experiment(Path::new(""), &format!("{}{REFUSED}", node.broker()));
-    let args = ["run", "newest.toml", "--json", "--quiet"];
-    let summary = common::run(folder.path(), &args).json();
+    let summary = common::run(folder.path(), &["run", "newest.toml", "--json", "--quiet"]).json();
     let messages = &summary["scenarios"]["messages"];
     assert_eq!(messages["ledger"]["lost"], 0, "{summary:#}");
     let counts = ["sent", "received"].map(|it| messages[it]["total"].as_u64());
@@ -187,8 +180,7 @@ fn what_it_no_longer_permits_is_replaced_and_told() {
 
     // As an old command line has them.
     let old = ["perf-test", "--uri", &node.url(), "-z", "1", "-r", "200", "-u", "old"];
-    let ended = common::run(folder.path(), &old);
-    ended.assert_ok();
+    let ended = common::run(folder.path(), &old).ok();
     assert!(ended.stdout.contains("received: "), "{ended:#?}");
 }
 
@@ -248,10 +240,10 @@ fn mirrored_queues_are_refused_before_anything_is_started() {
     };
     let policy = "[[broker.policy]]\npattern = \"^m\"\ndefinition = { ha-mode = \"all\" }\n[phases]";
     let folder = experiment(&root, &format!("{OWN}{}", ONE.replace("[phases]", policy)));
-    let ended = common::run(folder.path(), &["run", "newest.toml"]);
-    ended.assert_error(1, &["no classic mirrored queues", "ha-mode"]);
-    assert!(ended.stderr.contains("quorum"), "{}", ended.stderr);
-    assert!(!ended.stderr.contains("starting"), "{}", ended.stderr);
+    common::run(folder.path(), &["run", "newest.toml"])
+        .assert_error(1, &["no classic mirrored queues", "ha-mode"])
+        .says(["quorum"])
+        .says_not(["starting"]);
 }
 
 const PREPARED: &str = r#"
@@ -287,11 +279,11 @@ fn a_copy_of_data_that_rabbitmq_does_not_upgrade_is_refused_with_its_own_reason(
         testkit::skip!("the machine's RabbitMQ is not 3.10.8, of which 4 is no upgrade");
     }
     let folder = experiment(&root, PREPARED);
-    let side = format!("rabbitmq@{}", root.display());
-    let args = ["ab", "newest.toml", "--pairs", "2", "--b", &side];
-    let ended = common::start(common::bellows(folder.path(), &args)).end_of_long();
-    ended.assert_error(1, &["RabbitMQ 4.", "does not start on a copy", "RabbitMQ 3.10.8"]);
-    assert!(ended.stderr.contains("feature flag"), "{}", ended.stderr);
+    let args = ["ab", "newest.toml", "--pairs", "2", "--b", &format!("rabbitmq@{}", root.display())];
+    common::start(common::bellows(folder.path(), &args))
+        .end_of_long()
+        .assert_error(1, &["RabbitMQ 4.", "does not start on a copy", "RabbitMQ 3.10.8"])
+        .says(["feature flag"]);
     // By itself it prepares its own, and begins with that.
     let args = ["run", "newest.toml", "--broker-root", &root.display().to_string(), "--json", "--quiet"];
     let summary = common::start(common::bellows(folder.path(), &args)).end_of_long().json();
@@ -318,8 +310,7 @@ fn its_erlang_node_is_asked_and_keeps_nothing() {
         let mut all = vec!["erlang", command, &name];
         all.extend_from_slice(arguments);
         all.extend(["--port", &port, "--cookie-file", &cookie]);
-        let ended = common::run(dir, &all);
-        ended.assert_ok();
+        let ended = common::run(dir, &all).ok();
         ended
     };
     let before = traces(&node);
@@ -333,8 +324,7 @@ fn its_erlang_node_is_asked_and_keeps_nothing() {
     }
     let alloc = ask("alloc", &["--for", "200ms"]).stdout;
     assert!(alloc.contains("eheap_alloc") && alloc.contains("resident (RSS)"), "{alloc}");
-    let options = ["rabbit_channel:handle_method/3", "--limit", "3", "--returns", "--durations"];
-    let trace = ask("trace", &options).stdout;
+    let trace = ask("trace", &["rabbit_channel:handle_method/3", "--limit", "3", "--returns", "--durations"]).stdout;
     assert!(trace.contains("rabbit_channel:handle_method("), "{trace}");
     let modules = ["rabbit_channel", "rabbit_amqqueue_process", "--for", "2s"];
     let svg = ["-o", "calls.svg"];
@@ -343,8 +333,7 @@ fn its_erlang_node_is_asked_and_keeps_nothing() {
     let drawn = fs::read_to_string(dir.join("calls.svg")).expect("a picture");
     assert!(drawn.contains("rabbit_channel"), "{drawn}");
     let memory = ask("memory", &modules).stdout;
-    assert!(memory.contains("rabbit_channel:handle_method/3"), "{memory}");
-    assert!(memory.contains("words/call"), "{memory}");
+    testkit::assert_has(&memory, ["rabbit_channel:handle_method/3", "words/call"]);
 
     let info = ask("info", &["--json"]).json();
     assert_eq!(info["rabbitmq"], node.version(), "{info:#}");
@@ -401,8 +390,7 @@ fn assert_profiled(command: &[&str], file: &str, source: &str, function: &str) {
         let mut lines = BufReader::new(node.stdout.take().expect("output")).lines();
         let is_ready = lines.any(|line| line.is_ok_and(|it| it == "@ready"));
         let pid = node.id().to_string();
-        let record = ["record", "--pid", &pid, "--duration", "1", "--json", "--quiet"];
-        let ended = common::run(folder.path(), &record);
+        let ended = common::run(folder.path(), &["record", "--pid", &pid, "--duration", "1", "--json", "--quiet"]);
         node.kill().expect("it runs");
         node.wait().expect("its end");
         // The JIT leaves its map there.
@@ -416,8 +404,7 @@ fn assert_profiled(command: &[&str], file: &str, source: &str, function: &str) {
         let complete = profile["complete_share"].as_f64().expect("a share");
         let unknown = profile["unknown_share"].as_f64().expect("a share");
         assert!(complete > 0.97 && unknown < 0.01, "{flags}: {profile:#}");
-        let top = ["top", "last", "--sort", "total", "--grep", function, "--json"];
-        let rows = common::run(folder.path(), &top).json();
+        let rows = common::run(folder.path(), &["top", "last", "--sort", "total", "--grep", function, "--json"]).json();
         let share = rows["functions"][0]["total"].as_f64().expect("a share");
         assert!(share > 0.9, "{flags}: {function} {share} in {rows:#}");
     }
@@ -434,8 +421,7 @@ fn a_plain_program_of_its_erlang_is_profiled_with_whole_stacks() {
 
 #[test]
 fn a_program_of_elixir_is_profiled_with_whole_stacks() {
-    let run = "Code.eval_file(System.get_env(\"FOLDER\") <> \"/busy.exs\")";
-    let elixir = ["/usr/bin/elixir", "-e", run];
+    let elixir = ["/usr/bin/elixir", "-e", "Code.eval_file(System.get_env(\"FOLDER\") <> \"/busy.exs\")"];
     let source = include_str!("newest/busy.exs");
     assert_profiled(&elixir, "busy.exs", source, r"^\$'?Elixir\.Busy'?:loop/2$");
 }

@@ -5,6 +5,7 @@ pub(crate) mod managed;
 pub(crate) mod pages;
 pub(crate) mod schema;
 
+use std::borrow::BorrowMut;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -54,7 +55,7 @@ impl Ended {
     }
 
     /// The one clear line, its remedy, the exit code, and no panic.
-    pub(crate) fn assert_error(&self, code: i32, parts: &[&str]) {
+    pub(crate) fn assert_error(&self, code: i32, parts: &[&str]) -> &Self {
         assert_eq!(self.code(), Some(code), "{self:#?}");
         let errors: Vec<_> = self.stderr.lines().filter(|l| l.starts_with("error: ")).collect();
         let [error] = errors.as_slice() else { panic!("not one error line: {self:#?}") };
@@ -63,11 +64,30 @@ impl Ended {
         }
         assert!(self.stderr.contains("\nhelp: "), "no remedy: {self:#?}");
         assert!(!self.stderr.contains("panicked"), "{self:#?}");
+        self
+    }
+
+    /// Standard error has all of these parts.
+    pub(crate) fn says<const N: usize>(&self, parts: [&str; N]) -> &Self {
+        testkit::assert_has(&self.stderr, parts);
+        self
+    }
+
+    /// Standard error has none of these parts.
+    pub(crate) fn says_not<const N: usize>(&self, parts: [&str; N]) -> &Self {
+        testkit::assert_lacks(&self.stderr, parts);
+        self
     }
 
     pub(crate) fn assert_ok(&self) {
         assert_eq!(self.code(), Some(0), "{self:#?}");
         assert!(!self.stderr.contains("panicked"), "{self:#?}");
+    }
+
+    /// A command that succeeded.
+    pub(crate) fn ok(self) -> Self {
+        self.assert_ok();
+        self
     }
 
     /// The JSON that a command which succeeded has printed.
@@ -103,7 +123,8 @@ pub(crate) struct Started {
     since: Instant,
 }
 
-pub(crate) fn start(mut command: Command) -> Started {
+pub(crate) fn start(mut command: impl BorrowMut<Command>) -> Started {
+    let command: &mut Command = command.borrow_mut();
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");
     Started {
         stdout: collect(child.stdout.take().expect("piped")),
