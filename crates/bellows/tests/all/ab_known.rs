@@ -14,9 +14,7 @@ const IGNORED: &str = "BELLOWS_PAIRS is not set: make prove";
 /// A classic queue behind a fanout exchange, at full speed.
 const BEHIND_AN_EXCHANGE: &str = r#"
 name = "behind-an-exchange"
-[phases]
-warmup = "1s"
-measure = "3s"
+phases = { warmup = "1s", measure = "3s" }
 [[load]]
 destination = "queue://known"
 exchange = { name = "known", type = "fanout", durable = true }
@@ -28,9 +26,7 @@ message-size = 100
 /// One queue, behind the default exchange.
 const PLAIN: &str = r#"
 name = "plain"
-[phases]
-warmup = "1s"
-measure = "3s"
+phases = { warmup = "1s", measure = "3s" }
 [[load]]
 destination = "queue://known"
 max-pending = 1000
@@ -42,10 +38,7 @@ message-size = 100
 /// Producers who wait for nothing: flow control alone slows them down.
 const UNCONFIRMED: &str = r#"
 name = "unconfirmed"
-[phases]
-warmup = "1s"
-measure = "3s"
-drain = "1s"
+phases = { warmup = "1s", measure = "3s", drain = "1s" }
 [[load]]
 destination = "queue://known"
 producers = 4

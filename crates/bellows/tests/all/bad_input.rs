@@ -19,15 +19,6 @@ fn nothing_is_left(dir: &Path) {
 }
 
 #[test]
-fn nobody_listens() {
-    let dir = &*folder();
-    let port = common::free_port();
-    let url = format!("amqp://127.0.0.1:{port}");
-    client(dir, &url, &[]).assert_error(1, &["cannot connect to amqp://guest@127.0.0.1", "refused"]);
-    nothing_is_left(dir);
-}
-
-#[test]
 fn with_json_an_error_is_an_object_with_cause_value_and_remedy() {
     let dir = &*folder();
     let broker = Broker::start(dir);
@@ -51,60 +42,42 @@ fn with_json_an_error_is_an_object_with_cause_value_and_remedy() {
 }
 
 #[test]
-fn the_host_does_not_exist() {
-    let dir = &*folder();
-    client(dir, "amqp://no-such-host.invalid", &[])
-        .assert_error(1, &["cannot connect to amqp://guest@no-such-host.invalid"]);
-    nothing_is_left(dir);
-}
-
-#[test]
-fn the_password_is_wrong() {
+fn a_server_that_is_away_or_refuses_or_misbehaves_is_told() {
     let dir = &*folder();
     let broker = Broker::start(dir);
-    client(dir, &format!("amqp://guest:wrong@{}", broker.address()), &[])
-        .assert_error(1, &["cannot log in to amqp://guest@", "ACCESS_REFUSED", "403"])
-        .says_not(["wrong"]);
-    nothing_is_left(dir);
-}
-
-#[test]
-fn the_virtual_host_does_not_exist() {
-    let dir = &*folder();
-    let broker = Broker::start(dir);
-    client(dir, &format!("{}/nowhere", broker.url), &[]).assert_error(1, &["/nowhere", "NOT_ALLOWED", "530"]);
-    nothing_is_left(dir);
-}
-
-#[test]
-fn the_server_sends_garbage() {
-    let dir = &*folder();
-    let address = server_that_says(b"HTTP/1.1 400 Bad Request\r\n\r\n");
-    client(dir, &format!("amqp://{address}"), &[]).assert_error(1, &["HTTP"]);
-    let address = server_that_says(&[0xde, 0xad, 0xbe, 0xef, 0xde, 0xad, 0xbe, 0xef, 0xff, 0xff]);
-    client(dir, &format!("amqp://{address}"), &[])
-        .assert_error(1, &["does not speak AMQP 0-9-1", "offset 0", "de ad be ef"]);
-    nothing_is_left(dir);
-}
-
-#[test]
-fn the_server_sends_half_a_frame_and_hangs() {
-    let dir = &*folder();
-    // The header of a method frame on channel 0 that announces 500 bytes, and ten of them.
-    let address = server_that_says(&[1, 0, 0, 0, 0, 1, 0xf4, 0, 10, 0, 10, 0, 9, 0, 0, 0, 0]);
-    client(dir, &format!("amqp://{address}"), &[])
-        .assert_error(1, &["no answer from amqp://guest@", "within 10.", "17 bytes"]);
-    nothing_is_left(dir);
-}
-
-#[test]
-fn the_queue_exists_with_other_arguments() {
-    let dir = &*folder();
-    let broker = Broker::start(dir);
+    client(dir, &broker.url, &["--no-declare"]).assert_error(1, &["NOT_FOUND", "404"]);
     client(dir, &broker.url, &["--no-archive"]).assert_ok();
-    client(dir, &broker.url, &["--queue-args", "x-max-length=5"])
-        .assert_error(1, &["declare", "\"Q\"", "PRECONDITION_FAILED", "406"]);
-    nothing_is_left(dir);
+    let says = |greeting: &'static [u8]| format!("amqp://{}", server_that_says(greeting));
+    for (url, more, parts) in [
+        (
+            format!("amqp://127.0.0.1:{}", common::free_port()),
+            &[] as &[&str],
+            &["cannot connect to amqp://guest@127.0.0.1", "refused"] as &[&str],
+        ),
+        ("amqp://no-such-host.invalid".into(), &[], &["cannot connect to amqp://guest@no-such-host.invalid"]),
+        (
+            format!("amqp://guest:s3cret@{}", broker.address()),
+            &[],
+            &["cannot log in to amqp://guest@", "ACCESS_REFUSED", "403"],
+        ),
+        (format!("{}/nowhere", broker.url), &[], &["/nowhere", "NOT_ALLOWED", "530"]),
+        (says(b"HTTP/1.1 400 Bad Request\r\n\r\n"), &[], &["HTTP"]),
+        (
+            says(&[0xde, 0xad, 0xbe, 0xef, 0xde, 0xad, 0xbe, 0xef, 0xff, 0xff]),
+            &[],
+            &["does not speak AMQP 0-9-1", "offset 0", "de ad be ef"],
+        ),
+        // The header of a method frame on channel 0 that announces 500 bytes, and ten of them.
+        (
+            says(&[1, 0, 0, 0, 0, 1, 0xf4, 0, 10, 0, 10, 0, 9, 0, 0, 0, 0]),
+            &[],
+            &["no answer from amqp://guest@", "within 10.", "17 bytes"],
+        ),
+        (broker.url.clone(), &["--queue-args", "x-max-length=5"], &["declare", "\"Q\"", "PRECONDITION_FAILED", "406"]),
+    ] {
+        client(dir, &url, more).assert_error(1, parts).says_not(["s3cret"]);
+        nothing_is_left(dir);
+    }
 }
 
 /// A load that cannot run leaves the queues that it would have emptied.
@@ -123,13 +96,6 @@ fn a_load_that_is_refused_has_emptied_no_queue() {
         .assert_error(2, &["cannot share a connection", "channels"]);
     let summary = on(&["consumer", "queue://kept", "--duration", "1", "--json"]).json();
     assert_eq!(summary["scenarios"]["messages"]["received"]["total"], 5, "{summary}");
-}
-
-#[test]
-fn the_queue_must_exist_and_does_not() {
-    let dir = &*folder();
-    let broker = Broker::start(dir);
-    client(dir, &broker.url, &["--no-declare"]).assert_error(1, &["NOT_FOUND", "404"]);
 }
 
 #[test]

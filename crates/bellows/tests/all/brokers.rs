@@ -111,12 +111,8 @@ fn is_running(pid: u32) -> bool {
 }
 
 const FAULTS: &str = r#"
-[phases]
-warmup = "300ms"
-measure = "5s"
-drain = "2s"
-[profile]
-events = []
+phases = { warmup = "300ms", measure = "5s", drain = "2s" }
+profile.events = []
 [[fault]]
 at = "500ms"
 kind = "stop"
@@ -171,12 +167,8 @@ fn said(outcome: &RunOutcome) -> String {
 }
 
 const FOR_GOOD: &str = r#"
-[phases]
-warmup = "300ms"
-measure = "3s"
-drain = "1s"
-[profile]
-events = []
+phases = { warmup = "300ms", measure = "3s", drain = "1s" }
+profile.events = []
 [[fault]]
 at = "500ms"
 kind = "kill"
@@ -246,7 +238,7 @@ fn a_cluster_that_never_confirms_after_a_fault_is_told_so_in_summary_and_verdict
     let (parent, runs) = (folder(), folder());
     let mut cluster = Minority(Toy::start(parent.path()).expect("a toy"));
     let text = FOR_GOOD.replace("kind = \"kill\"", "kind = \"kill\"\nnode = 1");
-    let text = format!("[broker]\nkind = \"rabbitmq\"\nnodes = 2\n{text}");
+    let text = format!("broker = {{ kind = \"rabbitmq\", nodes = 2 }}\n{text}");
     let outcome = run_on(&mut cluster, &experiment(&text), runs.path());
     let summary = outcome.record.summary.as_ref().expect("a summary");
     let fault = &summary.faults[0];
@@ -307,11 +299,8 @@ fn a_broker_that_ends_instead_of_starting_says_why_and_leaves_nothing() {
 }
 
 const SHORT: &str = r#"
-[phases]
-warmup = "200ms"
-measure = "1s"
-[profile]
-events = []
+phases = { warmup = "200ms", measure = "1s" }
+profile.events = []
 [[load]]
 destination = "queue://twice"
 rate = 200
@@ -345,15 +334,12 @@ fn a_rabbitmq_that_is_started_once_serves_two_runs() {
 }
 
 const SECURED: &str = r#"
+phases = { warmup = "200ms", measure = "1s" }
+profile.events = []
 [broker]
 kind = "embedded"
 tls = true
 auth = "external"
-[phases]
-warmup = "200ms"
-measure = "1s"
-[profile]
-events = []
 [[load]]
 destination = "queue://secured"
 rate = 500

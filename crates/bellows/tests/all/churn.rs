@@ -11,14 +11,9 @@ use serde_json::Value;
 
 const REFUSED: &str = r#"
 name = "refused"
-[broker]
-kind = "embedded"
-[phases]
-warmup = "200ms"
-measure = "1500ms"
-drain = "3s"
-[profile]
-events = []
+broker.kind = "embedded"
+phases = { warmup = "200ms", measure = "1500ms", drain = "3s" }
+profile.events = []
 [[fault]]
 at = "300ms"
 kind = "refuse-login"

@@ -11,6 +11,7 @@ use stacks::{FORMATS, Profile};
 
 const EXPERIMENT: &str = r#"
 name = "cluster"
+phases = { warmup = "500ms", measure = "6s", drain = "30s" }
 [broker]
 kind = "rabbitmq"
 nodes = 3
@@ -18,10 +19,6 @@ definitions = "queues.json"
 [[broker.policy]]
 pattern = "^defined$"
 definition = { max-length = 100000 }
-[phases]
-warmup = "500ms"
-measure = "6s"
-drain = "30s"
 [profile]
 frequency = 99
 [[fault]]
@@ -195,15 +192,11 @@ fn nothing_is_left_of_a_cluster_whose_bellows_is_killed() {
 
 const BROKEN: &str = r#"
 name = "broken"
+phases = { warmup = "500ms", measure = "6s", drain = "5s" }
+profile.events = []
 [broker]
 kind = "rabbitmq"
 nodes = 2
-[phases]
-warmup = "500ms"
-measure = "6s"
-drain = "5s"
-[profile]
-events = []
 [[fault]]
 at = "3s"
 kind = "stop"

@@ -9,14 +9,9 @@ use std::process::Stdio;
 use common::{bellows, folder, run};
 
 const EXPERIMENT: &str = r#"
-[broker]
-kind = "embedded"
-[phases]
-warmup = "300ms"
-measure = "1200ms"
-drain = "3s"
-[profile]
-events = []
+broker.kind = "embedded"
+phases = { warmup = "300ms", measure = "1200ms", drain = "3s" }
+profile.events = []
 [[fault]]
 kind = "lose"
 every = 50

@@ -69,7 +69,7 @@ fn definitions() -> Value {
 }
 
 /// A broker that runs, asked over Erlang's distribution.
-fn by_node(node: &SharedNode, cookie: &Path) -> BrokerSpec {
+fn by_node(node: &SharedNode) -> BrokerSpec {
     let erlang = node.erlang();
     let (_, port) = erlang.address.expect("an address");
     BrokerSpec {
@@ -77,7 +77,7 @@ fn by_node(node: &SharedNode, cookie: &Path) -> BrokerSpec {
         url: Some(node.url()),
         node: Some(erlang.node.to_string()),
         node_port: Some(port),
-        cookie_file: Some(cookie.to_owned()),
+        cookie_file: Some(node.cookie_file()),
         ..BrokerSpec::default()
     }
 }
@@ -115,8 +115,7 @@ fn the_management_api_tells_the_same_topology_as_the_node() {
     let dir = &*folder();
     let node = managed::shared_node();
     let port = node.management();
-    let home = node.folder().to_owned();
-    let by_node = by_node(&node, &home.join(".erlang.cookie"));
+    let by_node = by_node(&node);
     let by_management = by_management(&node, port);
     apply(dir, port, &definitions());
     let url = node.url();
@@ -311,8 +310,7 @@ fn server(answer: fn(&str, &mut TcpStream)) -> SocketAddr {
 }
 
 fn say(stream: &mut TcpStream, body: &str) {
-    let length = body.len();
-    let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
+    let _ = stream.write_all(common::pages::answer("200 OK", body).as_bytes());
 }
 
 const WHOAMI: &str = "{\"name\":\"guest\",\"tags\":[\"administrator\"]}";

@@ -5,31 +5,22 @@ use crate::common;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use common::pages::answer;
 use common::{Broker, bellows, folder, free_port, listener, only_run, start, wait_for};
 use serde_json::Value;
+use testkit::ChildGuard;
 
 /// A server of Debian's that ends with the test.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Server {
-    fn start(dir: &Path, program: &str, args: &[&str]) -> Self {
-        let log = fs::File::create(dir.join("server.log")).expect("a log");
-        let mut command = Command::new(program);
-        command.args(args).current_dir(dir).stdin(Stdio::null());
-        command.stdout(log.try_clone().expect("a log")).stderr(log);
-        Self(command.spawn().expect(program))
-    }
+fn server(dir: &Path, program: &str, args: &[&str]) -> ChildGuard {
+    let log = fs::File::create(dir.join("server.log")).expect("a log");
+    let mut command = Command::new(program);
+    command.args(args).current_dir(dir).stdin(Stdio::null());
+    command.stdout(log.try_clone().expect("a log")).stderr(log);
+    ChildGuard(command.spawn().expect(program))
 }
 
 fn is_installed(program: &str) -> bool {
@@ -96,8 +87,7 @@ fn prometheus_scrapes_what_the_run_recorded() {
     fs::write(dir.join("prometheus.yml"), config).expect("a file");
     let port = free_port();
     let listen = format!("--web.listen-address=127.0.0.1:{port}");
-    let _server =
-        Server::start(dir, "prometheus", &["--config.file=prometheus.yml", "--storage.tsdb.path=data", &listen]);
+    let _server = server(dir, "prometheus", &["--config.file=prometheus.yml", "--storage.tsdb.path=data", &listen]);
     wait_for("Prometheus", || ask(port, "GET", "/-/ready").is_some());
     let query = |text: &str| {
         let answer = ask(port, "GET", &format!("/api/v1/query?query={text}"))?;
@@ -150,7 +140,7 @@ fn influxdb_is_sent_every_message_that_was_counted() {
         at("wal"),
     );
     fs::write(dir.path().join("influx.conf"), config).expect("a file");
-    let _server = Server::start(dir.path(), "influxd", &["-config", "influx.conf"]);
+    let _server = server(dir.path(), "influxd", &["-config", "influx.conf"]);
     wait_for("InfluxDB", || ask(port, "GET", "/query?q=SHOW%20DATABASES").is_some());
     ask(port, "POST", "/query?q=CREATE%20DATABASE%20load").expect("a database");
     let broker = Broker::start(dir.path());
@@ -183,12 +173,7 @@ fn refusing(status: &'static str) -> (String, std::sync::mpsc::Receiver<String>)
             let mut request = Vec::new();
             let _ = stream.read_to_end(&mut request);
             let _ = tell.send(String::from_utf8_lossy(&request).into_owned());
-            let said = "you sent sesame";
-            let _ = write!(
-                stream,
-                "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{said}",
-                said.len()
-            );
+            let _ = stream.write_all(answer(status, "you sent sesame").as_bytes());
         }
     });
     (format!("http://{address}/v1/metrics"), told)
@@ -307,7 +292,7 @@ fn a_server_that_returns_as_another_process_has_used_cpu() {
         let load: Vec<&str> = load.map(|it| if it == "5" { seconds } else { it }).collect();
         let mut command = bellows(dir, &load);
         command.stdout(Stdio::null()).stderr(Stdio::null());
-        command.spawn().map(Server).expect("bellows")
+        command.spawn().map(ChildGuard).expect("bellows")
     };
     let is_there = || ask(port, "GET", "/metrics").is_some();
     let mut first = serve("2");
@@ -316,7 +301,7 @@ fn a_server_that_returns_as_another_process_has_used_cpu() {
     let args = ["scrape", &url, "--every", "100ms", "--for", "6", "--json"];
     let scraped = start(bellows(dir, &args));
     let probed = start(bellows(dir, &["probe", &url, "--every", "100ms", "--duration", "6", "--json"]));
-    first.0.wait().expect("its end");
+    first.wait().expect("its end");
     thread::sleep(Duration::from_millis(800));
     let second = serve("60");
     let (scraped, probed) = (scraped.end(), probed.end());

@@ -19,17 +19,16 @@ const IGNORED: &str = "no directory with the newest RabbitMQ: scripts/setup test
 fn experiment(root: &Path, text: &str) -> common::Folder {
     let folder = common::folder();
     let text = text.replace("ROOT", &format!("{:?}", root.display().to_string()));
-    fs::write(folder.path().join("newest.toml"), text).expect("write");
+    fs::write(folder.join("newest.toml"), text).expect("write");
     folder
 }
 
-/// On a node of its own.
-const OWN: &str = "[broker]\nkind = \"rabbitmq\"\nroot = ROOT\n";
+/// A node of its own, with mirrored queues.
+const MIRRORED: &str = "[broker]\nkind = \"rabbitmq\"\nroot = ROOT\n[[broker.policy]]\npattern = \"^m\"\n\
+    definition = { ha-mode = \"all\" }\n";
 
 const ONE: &str = r#"
-[phases]
-warmup = "500ms"
-measure = "4s"
+phases = { warmup = "500ms", measure = "4s" }
 [[load]]
 destination = "queue://one"
 rate = 2000
@@ -38,37 +37,32 @@ message-size = 100
 
 #[test]
 fn it_is_loaded_and_profiled_with_whole_stacks() {
-    if newest_root().is_none() {
+    let Some(node) = newest_node() else {
         testkit::skip!("{IGNORED}");
-    }
-    let node = newest_node();
-    let folder = experiment(Path::new(""), &format!("{}{ONE}", node.broker()));
-    let ended = common::run(folder.path(), &["run", "newest.toml", "--json", "--quiet"]);
+    };
+    let folder = experiment(Path::new(""), &format!("{ONE}{}", node.broker()));
+    let ended = common::run(&folder, &["run", "newest.toml", "--json", "--quiet"]);
     if ended.stderr.contains("perf_event") {
         testkit::skip!("this user may not profile: {}", ended.stderr);
     }
     let summary = ended.json();
     assert_eq!(summary["broker"]["version"], node.version(), "{summary:#}");
     assert_eq!(summary["scenarios"]["messages"]["ledger"]["lost"], 0, "{summary:#}");
-    let record = common::record(folder.path());
+    let record = common::record(&folder);
     assert_eq!(record["topology"]["queues"][0]["name"], "one", "{record:#}");
     let profile = &summary["profiles"][0];
     let complete = profile["complete_share"].as_f64().expect("a share");
     let unknown = profile["unknown_share"].as_f64().expect("a share");
     assert!(complete > 0.97 && unknown < 0.01, "{profile:#}");
     // Functions of Erlang, and of the emulator, whose build may have no names of its own.
-    let rows = common::run(folder.path(), &["top", "last", "--raw", "--limit", "300"]).ok();
+    let rows = common::run(&folder, &["top", "last", "--raw", "--limit", "300"]).ok();
     testkit::assert_has(&rows.stdout, ["rabbit_channel:", "beam.smp"]);
 }
 
 /// Loads over AMQP 1.0; each ends by its count.
 const AMQP10: &str = r#"
-[phases]
-warmup = "0s"
-measure = "0s"
-drain = "20s"
-[profile]
-events = []
+phases = { warmup = "0s", measure = "0s", drain = "20s" }
+profile.events = []
 [[load]]
 protocol = "amqp10"
 destination = "queue://ten"
@@ -78,8 +72,8 @@ LOAD
 
 /// The summary of a load over AMQP 1.0, and of its ledger how many messages were sent, confirmed and delivered.
 fn over_amqp10(node: &SharedNode, load: &str) -> (Value, [Option<u64>; 3]) {
-    let folder = experiment(Path::new(""), &format!("{}{}", node.broker(), AMQP10.replace("LOAD", load)));
-    let summary = common::run(folder.path(), &["run", "newest.toml", "--json", "--quiet"]).json();
+    let folder = experiment(Path::new(""), &format!("{}{}", AMQP10.replace("LOAD", load), node.broker()));
+    let summary = common::run(&folder, &["run", "newest.toml", "--json", "--quiet"]).json();
     let messages = &summary["scenarios"]["messages"];
     for fault in ["lost", "duplicated", "reordered", "corrupt", "unconfirmed"] {
         let count = &messages["ledger"][fault];
@@ -92,10 +86,9 @@ fn over_amqp10(node: &SharedNode, load: &str) -> (Value, [Option<u64>; 3]) {
 /// Messages are confirmed and received once each, whatever their size and settlement.
 #[test]
 fn it_is_loaded_over_amqp_1_0() {
-    if newest_root().is_none() {
+    let Some(node) = newest_node() else {
         testkit::skip!("{IGNORED}");
-    }
-    let node = newest_node();
+    };
     for load in [
         "message-count = 5000\nmax-pending = 1000\nmessage-size = 100",
         "message-count = 3000\nrate = 1500\nmessage-size = 100\nprefetch = 1",
@@ -131,27 +124,20 @@ fn it_is_loaded_over_amqp_1_0() {
 /// A missing queue, and a broker that does not speak the protocol.
 #[test]
 fn what_amqp_1_0_cannot_reach_is_told() {
-    if newest_root().is_none() {
+    let Some(node) = newest_node() else {
         testkit::skip!("{IGNORED}");
-    }
-    let node = newest_node();
-    let text = AMQP10.replace("LOAD", "declare = false");
-    let folder = experiment(Path::new(""), &format!("{}{text}", node.broker()));
-    common::run(folder.path(), &["run", "newest.toml"])
-        .assert_error(1, &["/queues/ten", "amqp:not-found"])
-        .says(["declare the queue"]);
-    let text = AMQP10.replace("LOAD", "commit-every = 10");
-    let folder = experiment(Path::new(""), &format!("{}{text}", node.broker()));
-    common::run(folder.path(), &["run", "newest.toml"])
-        .assert_error(2, &["transactions: not over AMQP 1.0", "commit-every"]);
+    };
+    let refused = |load: &str| {
+        let folder = experiment(Path::new(""), &format!("{}{}", AMQP10.replace("LOAD", load), node.broker()));
+        common::run(&folder, &["run", "newest.toml"])
+    };
+    refused("declare = false").assert_error(1, &["/queues/ten", "amqp:not-found"]).says(["declare the queue"]);
+    refused("commit-every = 10").assert_error(2, &["transactions: not over AMQP 1.0", "commit-every"]);
 }
 
 const REFUSED: &str = r#"
-[phases]
-warmup = "0s"
-measure = "2s"
-[profile]
-events = []
+phases = { warmup = "0s", measure = "2s" }
+profile.events = []
 [[load]]
 destination = "queue://transient"
 durable = false
@@ -163,39 +149,34 @@ delete = true
 /// Features that RabbitMQ removes step by step: transient queues are refused on this node, as one day by default.
 #[test]
 fn what_it_no_longer_permits_is_replaced_and_told() {
-    if newest_root().is_none() {
+    let Some(node) = newest_node() else {
         testkit::skip!("{IGNORED}");
-    }
-    let node = newest_node();
-    let folder = experiment(Path::new(""), &format!("{}{REFUSED}", node.broker()));
-    let summary = common::run(folder.path(), &["run", "newest.toml", "--json", "--quiet"]).json();
+    };
+    let folder = experiment(Path::new(""), &format!("{REFUSED}{}", node.broker()));
+    let summary = common::run(&folder, &["run", "newest.toml", "--json", "--quiet"]).json();
     let messages = &summary["scenarios"]["messages"];
     assert_eq!(messages["ledger"]["lost"], 0, "{summary:#}");
     let counts = ["sent", "received"].map(|it| messages[it]["total"].as_u64());
     assert!(counts[0] > Some(900) && counts[0] == counts[1], "{summary:#}");
     let told = common::named(&summary["warnings"], "code", "not_permitted");
     assert_eq!(told["values"]["feature"], "transient_nonexcl_queues");
-    let record = common::record(folder.path());
+    let record = common::record(&folder);
     assert_eq!(record["topology"]["queues"][0]["durable"], true, "{record:#}");
 
     // As an old command line has them.
     let old = ["perf-test", "--uri", &node.url(), "-z", "1", "-r", "200", "-u", "old"];
-    let ended = common::run(folder.path(), &old).ok();
+    let ended = common::run(&folder, &old).ok();
     assert!(ended.stdout.contains("received: "), "{ended:#?}");
 }
 
 const CLUSTER: &str = r#"
 name = "newest"
+phases = { warmup = "500ms", measure = "12s", drain = "30s" }
+profile.events = []
 [broker]
 kind = "rabbitmq"
 root = ROOT
 nodes = 3
-[phases]
-warmup = "500ms"
-measure = "12s"
-drain = "30s"
-[profile]
-events = []
 [[fault]]
 at = "500ms"
 kind = "kill"
@@ -224,7 +205,7 @@ fn three_nodes_are_one_cluster_and_one_of_them_may_be_killed() {
     };
     let folder = experiment(&root, CLUSTER);
     let args = ["run", "newest.toml", "--json", "--quiet"];
-    let summary = common::start(common::bellows(folder.path(), &args)).end_of_long().json();
+    let summary = common::start(common::bellows(&folder, &args)).end_of_long().json();
     assert_eq!(summary["scenarios"]["messages"]["ledger"]["lost"], 0, "{summary:#}");
     let nodes = summary["nodes"].as_array().expect("nodes");
     assert_eq!(nodes.len(), 3, "{summary:#}");
@@ -238,9 +219,8 @@ fn mirrored_queues_are_refused_before_anything_is_started() {
     let Some(root) = newest_root() else {
         testkit::skip!("{IGNORED}");
     };
-    let policy = "[[broker.policy]]\npattern = \"^m\"\ndefinition = { ha-mode = \"all\" }\n[phases]";
-    let folder = experiment(&root, &format!("{OWN}{}", ONE.replace("[phases]", policy)));
-    common::run(folder.path(), &["run", "newest.toml"])
+    let folder = experiment(&root, &format!("{ONE}{MIRRORED}"));
+    common::run(&folder, &["run", "newest.toml"])
         .assert_error(1, &["no classic mirrored queues", "ha-mode"])
         .says(["quorum"])
         .says_not(["starting"]);
@@ -248,15 +228,12 @@ fn mirrored_queues_are_refused_before_anything_is_started() {
 
 const PREPARED: &str = r#"
 name = "prepared"
+phases = { warmup = "0s", measure = "1s" }
+profile.events = []
 [broker]
 kind = "rabbitmq"
 data = "prepare"
 data-dir = "kept"
-[phases]
-warmup = "0s"
-measure = "1s"
-[profile]
-events = []
 [[prepare]]
 destination = "queue://log"
 queue-type = "stream"
@@ -280,39 +257,28 @@ fn a_copy_of_data_that_rabbitmq_does_not_upgrade_is_refused_with_its_own_reason(
     }
     let folder = experiment(&root, PREPARED);
     let args = ["ab", "newest.toml", "--pairs", "2", "--b", &format!("rabbitmq@{}", root.display())];
-    common::start(common::bellows(folder.path(), &args))
+    common::start(common::bellows(&folder, &args))
         .end_of_long()
         .assert_error(1, &["RabbitMQ 4.", "does not start on a copy", "RabbitMQ 3.10.8"])
         .says(["feature flag"]);
     // By itself it prepares its own, and begins with that.
     let args = ["run", "newest.toml", "--broker-root", &root.display().to_string(), "--json", "--quiet"];
-    let summary = common::start(common::bellows(folder.path(), &args)).end_of_long().json();
+    let summary = common::start(common::bellows(&folder, &args)).end_of_long().json();
     assert_eq!(summary["scenarios"]["messages"]["received"]["total"], 1000, "{summary:#}");
 }
 
 /// A release with trace sessions answers bellows' requests, and keeps nothing of them.
 #[test]
 fn its_erlang_node_is_asked_and_keeps_nothing() {
-    if newest_root().is_none() {
+    let Some(node) = newest_node() else {
         testkit::skip!("{IGNORED}");
-    }
-    let node = newest_node();
+    };
     let dir = &*common::folder();
-    let access = node.erlang();
-    let (name, port) = (access.node.to_string(), access.address.expect("a port").1);
-    let cookie = node.cookie_file().display().to_string();
     let url = node.url();
     let line =
         format!("client queue://asked --rate 300 --max-pending 50 --duration 600 --url {url} --quiet --no-archive");
     let load = common::start(common::bellows(dir, &common::words(&line)));
-    let ask = |command: &str, arguments: &[&str]| {
-        let port = port.to_string();
-        let mut all = vec!["erlang", command, &name];
-        all.extend_from_slice(arguments);
-        all.extend(["--port", &port, "--cookie-file", &cookie]);
-        let ended = common::run(dir, &all).ok();
-        ended
-    };
+    let ask = |command: &str, arguments: &[&str]| node.inspect(dir, command, arguments).ok();
     let before = traces(&node);
     let queues = || ask("queues", &["--fresh", "5s", "--json"]).json();
     common::wait_for("the load's consumer", || queues()["rows"][0]["consumers"] == 1);
@@ -390,7 +356,7 @@ fn assert_profiled(command: &[&str], file: &str, source: &str, function: &str) {
         let mut lines = BufReader::new(node.stdout.take().expect("output")).lines();
         let is_ready = lines.any(|line| line.is_ok_and(|it| it == "@ready"));
         let pid = node.id().to_string();
-        let ended = common::run(folder.path(), &["record", "--pid", &pid, "--duration", "1", "--json", "--quiet"]);
+        let ended = common::run(&folder, &["record", "--pid", &pid, "--duration", "1", "--json", "--quiet"]);
         node.kill().expect("it runs");
         node.wait().expect("its end");
         // The JIT leaves its map there.
@@ -404,7 +370,7 @@ fn assert_profiled(command: &[&str], file: &str, source: &str, function: &str) {
         let complete = profile["complete_share"].as_f64().expect("a share");
         let unknown = profile["unknown_share"].as_f64().expect("a share");
         assert!(complete > 0.97 && unknown < 0.01, "{flags}: {profile:#}");
-        let rows = common::run(folder.path(), &["top", "last", "--sort", "total", "--grep", function, "--json"]).json();
+        let rows = common::run(&folder, &["top", "last", "--sort", "total", "--grep", function, "--json"]).json();
         let share = rows["functions"][0]["total"].as_f64().expect("a share");
         assert!(share > 0.9, "{flags}: {function} {share} in {rows:#}");
     }

@@ -14,6 +14,7 @@ use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use brokers::rabbitmq::{Config, RabbitMq};
+use common::pages::answer;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -30,17 +31,13 @@ const ADVANCED: &str = r#"[{rabbit, [{channel_tick_interval, 1000}]}, {rabbitmq_
 
 const EXPERIMENT: &str = r#"
 name = "tokens"
+phases = { warmup = "1s", measure = "10s", drain = "3s" }
+profile.events = []
 [broker]
 plugins = ["rabbitmq_auth_backend_oauth2"]
 config.auth_backends.1 = "rabbit_auth_backend_oauth2"
 advanced = """ADVANCED"""
 oauth2 = { uri = "URI", client-id = "perf", scopes = ["rabbitmq.write:*/*"] }
-[phases]
-warmup = "1s"
-measure = "10s"
-drain = "3s"
-[profile]
-events = []
 [[load]]
 destination = "queue://tokens"
 rate = 200
@@ -112,15 +109,12 @@ fn endpoint(most: usize, client: &'static str) -> (String, Arc<AtomicUsize>) {
             reader.read_exact(&mut form).expect("the form");
             all += &String::from_utf8(form).expect("text");
             let is_granted = all.contains(client) && count.load(Ordering::Relaxed) < most;
-            let (status, body) = if is_granted {
+            let answer = if is_granted {
                 count.fetch_add(1, Ordering::Relaxed);
-                (200, json!({"access_token": token(), "expires_in": LIFE}))
+                answer("200 X", &json!({"access_token": token(), "expires_in": LIFE}).to_string())
             } else {
-                (401, json!({"error": "invalid_client"}))
+                answer("401 X", &json!({"error": "invalid_client"}).to_string())
             };
-            let body = body.to_string();
-            let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n", body.len());
-            let answer = format!("{head}Connection: close\r\n\r\n{body}");
             reader.get_mut().write_all(answer.as_bytes()).expect("answer");
         }
     });

@@ -9,14 +9,9 @@ use common::{folder, run};
 /// The queue page beside the management API, with a restart of the node in between.
 const EXPERIMENT: &str = r#"
 name = "pages"
-[broker]
-kind = "rabbitmq"
-[profile]
-events = []
-[phases]
-warmup = "0s"
-measure = "30s"
-drain = "5s"
+broker.kind = "rabbitmq"
+phases = { warmup = "0s", measure = "30s", drain = "5s" }
+profile.events = []
 [[load]]
 destination = "queue://orders"
 num-destinations = 20

@@ -15,16 +15,12 @@ const KEPT: &str = "kept";
 /// A backlog in a stream and in a durable queue, 50 empty queues, and consumers that read the stream.
 const EXPERIMENT: &str = r#"
 name = "prepared"
+phases = { warmup = "0s", measure = "2s", drain = "1s" }
+profile.events = []
 [broker]
 kind = "rabbitmq"
 data = "prepare"
 data-dir = "kept"
-[phases]
-warmup = "0s"
-measure = "2s"
-drain = "1s"
-[profile]
-events = []
 [[prepare]]
 destination = "queue://log"
 queue-type = "stream"

@@ -141,9 +141,7 @@ fn a_stall_of_the_broker_shows_in_ack_response_and_not_in_send_ack() {
     let load = client(dir, &node.url(), &args);
     // In the middle of the measured phase, whenever within it that is.
     thread::sleep(Duration::from_millis(2_500));
-    common::signal(node.pid(), "STOP");
-    thread::sleep(Duration::from_millis(500));
-    common::signal(node.pid(), "CONT");
+    common::stop_for(node.pid(), Duration::from_millis(500));
     let summary = load.end().json();
     let of = |metric: &str, key: &str| {
         summary["scenarios"]["messages"]["latency"][metric][key].as_u64().unwrap_or_else(|| panic!("{metric} {key}"))
@@ -218,12 +216,9 @@ fn the_topology_has_the_consumers_that_were_there_under_load() {
     let experiment = format!(
         r#"
 name = "seen"
+phases = {{ warmup = "200ms", measure = "1500ms" }}
+profile.events = []
 {broker}
-[phases]
-warmup = "200ms"
-measure = "1500ms"
-[profile]
-events = []
 [[load]]
 destination = "queue://seen"
 rate = 500
@@ -245,14 +240,9 @@ fn summary_of_a_crash(loads: &str) -> Value {
     let experiment = format!(
         r#"
 name = "crash"
-[broker]
-kind = "rabbitmq"
-[phases]
-warmup = "500ms"
-measure = "24s"
-drain = "15s"
-[profile]
-events = []
+broker.kind = "rabbitmq"
+phases = {{ warmup = "500ms", measure = "24s", drain = "15s" }}
+profile.events = []
 [[fault]]
 at = "1500ms"
 kind = "kill"

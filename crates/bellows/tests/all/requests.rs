@@ -128,8 +128,7 @@ fn refusals_are_no_measure_of_what_an_answer_costs() {
         for stream in refused.incoming().flatten() {
             let heads = BufReader::new(&stream).lines().map_while(Result::ok);
             let _ = heads.take_while(|line| !line.is_empty()).count();
-            let answer = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno";
-            let _ = (&stream).write_all(answer.as_bytes());
+            let _ = (&stream).write_all(common::pages::answer("401 Unauthorized", "no").as_bytes());
         }
     });
     let url = format!("http://{address}/");

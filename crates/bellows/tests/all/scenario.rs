@@ -129,14 +129,9 @@ const SCENARIOS: &[MakeScenario] = &[session::SCENARIOS[0], session::SCENARIOS[1
 
 const BESIDE: &str = r#"
 name = "toy"
-[broker]
-kind = "embedded"
-[phases]
-warmup = "0s"
-measure = "1500ms"
-drain = "2s"
-[profile]
-events = []
+broker.kind = "embedded"
+phases = { warmup = "0s", measure = "1500ms", drain = "2s" }
+profile.events = []
 [[load]]
 destination = "queue://q"
 rate = 200

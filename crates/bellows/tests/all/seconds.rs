@@ -14,11 +14,8 @@ use common::Ended;
 /// Slow for three seconds, fast for the rest.
 pub(crate) const EXPERIMENT: &str = r#"
 name = "two-rates"
-[broker]
-kind = "embedded"
-[phases]
-warmup = "1s"
-measure = "5s"
+broker.kind = "embedded"
+phases = { warmup = "1s", measure = "5s" }
 [[load]]
 destination = "queue://q"
 schedule = "steps:500@3s,8000@60s"

@@ -6,7 +6,7 @@ use crate::common;
 use std::path::Path;
 use std::time::Duration;
 
-use common::{Broker, bellows, folder, signal, start};
+use common::{Broker, bellows, folder, start, stop_for};
 use serde_json::Value;
 
 /// A broker that answers after 5 ms: something is always in flight.
@@ -23,11 +23,8 @@ fn stopped(dir: &Path, broker: &Broker, length: Duration) -> Value {
     );
     let started = start(bellows(dir, &common::words(&line)));
     std::thread::sleep(Duration::from_millis(1_000));
-    signal(broker.child.id(), "STOP");
-    std::thread::sleep(length);
-    signal(broker.child.id(), "CONT");
-    let ended = started.end();
-    ended.json()
+    stop_for(broker.child.id(), length);
+    started.end().json()
 }
 
 /// The fault in what a run reports of a stop.
@@ -68,14 +65,12 @@ fn a_stall_under_churn_is_named() {
     let dir = &*folder();
     let broker = Broker::start(dir);
     let line = format!("churn connections --url {} --rate 100 --warmup 300ms --duration 3 --json --quiet", broker.url);
-    let words: Vec<&str> = line.split_whitespace().collect();
+    let words = common::words(&line);
     let mut last = None;
     for _ in 0..ATTEMPTS {
         let started = start(bellows(dir, &words));
         std::thread::sleep(Duration::from_millis(1_500));
-        signal(broker.child.id(), "STOP");
-        std::thread::sleep(Duration::from_millis(600));
-        signal(broker.child.id(), "CONT");
+        stop_for(broker.child.id(), Duration::from_millis(600));
         let summary = started.end().json();
         let stall = &summary["stalls"][0];
         let for_s = stall["for_s"].as_f64().unwrap_or(0.0);
@@ -107,9 +102,7 @@ fn what_has_no_answer_at_the_end_counts_with_the_time_it_has_waited() {
     std::fs::write(dir.join("stops.toml"), text).expect("an experiment");
     let started = start(bellows(dir, &["run", "stops.toml", "--json", "--quiet"]));
     std::thread::sleep(Duration::from_millis(1_500));
-    signal(broker.child.id(), "STOP");
-    std::thread::sleep(Duration::from_millis(2_500));
-    signal(broker.child.id(), "CONT");
+    stop_for(broker.child.id(), Duration::from_millis(2_500));
     let summary = started.end().printed();
     let messages = &summary["scenarios"]["messages"];
     let count = |value: &Value| value.as_u64().unwrap_or(0);

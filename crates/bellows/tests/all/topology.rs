@@ -9,6 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::thread;
 
+use common::pages::answer;
 use common::{bellows, folder, managed, run, start};
 use serde_json::Value;
 
@@ -104,9 +105,8 @@ fn queues_are_made_imported_exported_and_deleted_again() {
     )
     .expect("a file");
     topology(&["apply", "type.json"]).assert_error(1, &["cannot import exchanges", "unknown exchange type 'nosuch'"]);
-    let mut command = bellows(dir, &["topology", "export", "--management", &api, "--user", "no"]);
-    command.env("BELLOWS_PASSWORD", "sesame");
-    start(command).end().assert_error(1, &["401"]).says_not(["sesame"]);
+    let no = ["topology", "export", "--management", &api, "--user", "no"];
+    start(bellows(dir, &no).env("BELLOWS_PASSWORD", "sesame")).end().assert_error(1, &["401"]).says_not(["sesame"]);
     // The password for the API alone comes before the other, also for the usual user.
     let refused = start(
         bellows(dir, &["topology", "export", "--management", &api])
@@ -182,9 +182,7 @@ fn a_login_that_is_refused_is_not_repeated_and_passes_no_proxy() {
         let login = head.filter_map(|line| Some(line.split_once("Basic ")?.1.to_owned()));
         let login: String = login.collect();
         let body = format!("password swordfish9 of me:swordfish9 (Basic {login})");
-        let length = body.len();
-        let head = format!("HTTP/1.1 401 Unauthorized\r\nContent-Length: {length}\r\n\r\n");
-        stream.write_all((head + &body).as_bytes()).expect("an answer");
+        stream.write_all(answer("401 Unauthorized", &body).as_bytes()).expect("an answer");
     });
     let args = ["topology", "export", "--management", &format!("http://{address}"), "--user", "me"];
     let mut command = bellows(dir.path(), &args);

@@ -30,25 +30,14 @@ fn lines(run_dir: &Value) -> Vec<Value> {
 }
 
 /// A run against a broker that is there and stays.
-fn attached(rabbit: &SharedNode, api: u16, measure: u32, trace: &str) -> String {
-    let node = rabbit.erlang();
-    let (_, node_port) = node.address.expect("its port");
+fn attached(rabbit: &SharedNode, trace: &str) -> String {
+    let broker = rabbit.broker();
     format!(
         r#"
 name = "traced"
-[broker]
-kind = "attach"
-url = "{}"
-node = "{}"
-node-port = {node_port}
-cookie-file = "{}"
-management = "http://127.0.0.1:{api}"
-[profile]
-events = []
-[phases]
-warmup = "1s"
-measure = "{measure}s"
-drain = "5s"
+phases = {{ warmup = "1s", measure = "6s", drain = "5s" }}
+profile.events = []
+{broker}
 [[load]]
 destination = "queue://orders"
 rate = 100
@@ -59,10 +48,7 @@ every = "200ms"
 [[trace]]
 name = "queues"
 {trace}
-"#,
-        rabbit.url(),
-        node.node.as_str(),
-        rabbit.cookie_file().display(),
+"#
     )
 }
 
@@ -89,10 +75,9 @@ fn assert_clean(rabbit: &SharedNode) {
 fn each_request_of_a_probe_is_a_call_that_a_trace_sees_and_nothing_stays_on_the_node() {
     testkit::needs_rabbitmq!();
     let rabbit = managed::shared_node();
-    let api = rabbit.management();
     let dir = &*folder();
     let file = dir.join("traced.toml");
-    let of = |trace: &str| attached(&rabbit, api, 6, trace);
+    let of = |trace: &str| attached(&rabbit, trace);
     // Two at one node are one trace there, and each has its own calls.
     let two =
         format!("call = \"{FUNCTION}\"\n[[trace]]\nname = \"asked\"\ncall = \"rabbit_mgmt_wm_queues:is_authorized/2\"");
@@ -174,12 +159,8 @@ fn node_of(log: &Path) -> Option<String> {
 
 const MANAGED: &str = r#"
 name = "looked-into"
-[profile]
-events = []
-[phases]
-warmup = "3s"
-measure = "12s"
-drain = "5s"
+phases = { warmup = "3s", measure = "12s", drain = "5s" }
+profile.events = []
 [[load]]
 destination = "queue://orders"
 rate = 200

@@ -5,15 +5,14 @@
 use crate::common;
 use crate::common::managed;
 
-use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use common::{Broker, bellows, folder, start};
 use serde_json::Value;
-use testkit::Link;
+use testkit::{ChildGuard, Link};
 
 /// Runs that are limited by who gets the cores cannot be beside each other.
 static MACHINE: Mutex<()> = Mutex::new(());
@@ -70,24 +69,9 @@ fn expect(who: &str, words: &[&str], ours: f64, run: impl Fn() -> Value) {
 }
 
 /// A process that only uses a core; on request a given one.
-struct Hog(Child);
-
-impl Hog {
-    fn start(core: Option<usize>) -> Self {
-        let mut command = match core {
-            Some(core) => on(core, "sh"),
-            None => Command::new("sh"),
-        };
-        command.args(["-c", "while :; do :; done"]);
-        Self(command.spawn().expect("a busy process"))
-    }
-}
-
-impl Drop for Hog {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn hog(core: Option<usize>) -> ChildGuard {
+    let mut command = core.map_or_else(|| Command::new("sh"), |core| on(core, "sh"));
+    ChildGuard(command.args(["-c", "while :; do :; done"]).spawn().expect("a busy process"))
 }
 
 /// A program that may run on one core only.
@@ -206,7 +190,7 @@ fn a_generator_without_a_core_of_its_own_is_the_limit() {
     let mut moved = Command::new("taskset");
     let moved = moved.args(["-acp", "0", &pid]).stdout(Stdio::null());
     assert!(moved.status().is_ok_and(|status| status.success()), "the broker gets a core of its own");
-    let _busy = Hog::start(Some(1));
+    let _busy = hog(Some(1));
     let words = ["event loop waited", "for a core, while other processes took"];
     expect("generator", &words, 1.0, || {
         let line =
@@ -234,9 +218,7 @@ fn a_generator_that_is_stopped_for_a_while_is_late_by_itself() {
         );
         let started = start(bellows(dir, &common::words(&line)));
         std::thread::sleep(Duration::from_millis(1_200));
-        started.signal("STOP");
-        std::thread::sleep(Duration::from_millis(400));
-        started.signal("CONT");
+        common::stop_for(started.child.id(), Duration::from_millis(400));
         let object = started.end().json();
         let ready = &object["verdict"]["evidence"]["producers"]["ready"];
         assert!(ready.as_f64() > Some(0.1), "{:#}", object["verdict"]);
@@ -250,7 +232,7 @@ fn a_machine_that_others_fill_tells_nothing() {
     let dir = &*folder();
     let broker = Broker::start(dir);
     let hogs = cores() * 2;
-    let _busy: Vec<Hog> = (0..hogs).map(|_| Hog::start(None)).collect();
+    let _busy: Vec<ChildGuard> = (0..hogs).map(|_| hog(None)).collect();
     expect("undecided", &["other processes took"], hogs as f64, || {
         produce(dir, &broker.url, "--max-pending 2000 --message-size 64")
     });
@@ -304,11 +286,10 @@ fn a_full_link_is_the_networks() {
     };
     let _machine = machine();
     let dir = &*folder();
-    let mut file = std::fs::File::create(dir.join("link.toml")).expect("a file");
     let text = "[broker]\nkind = \"embedded\"\n[phases]\nwarmup = \"500ms\"\nmeasure = \"2s\"\n\
                 drain = \"1s\"\n[profile]\nevents = []\n\
                 [[load]]\ndestination = \"queue://verdict\"\nmax-pending = 500\nmessage-size = 1000\n";
-    file.write_all(text.as_bytes()).expect("written");
+    std::fs::write(dir.join("link.toml"), text).expect("a file");
     expect("network", &["the link is full"], 0.0, || {
         let bellows = env!("CARGO_BIN_EXE_bellows");
         let mut command = own(namespaces, &format!("{set_up} && exec '{bellows}' run link.toml --json --quiet"));

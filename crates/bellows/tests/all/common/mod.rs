@@ -13,6 +13,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use testkit::ChildGuard;
 pub(crate) use testkit::signal;
 
 /// Longer than anything here takes on a busy machine; whoever reaches it hangs.
@@ -199,7 +200,7 @@ fn collect(mut from: impl Read + Send + 'static) -> thread::JoinHandle<String> {
 
 /// `bellows broker` on a free port, gone when dropped.
 pub(crate) struct Broker {
-    pub(crate) child: Child,
+    pub(crate) child: ChildGuard,
     pub(crate) url: String,
 }
 
@@ -235,19 +236,12 @@ impl Broker {
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("read");
         let url = line.trim().strip_prefix("ready ").expect("the ready line").to_owned();
-        Self { child, url }
+        Self { child: ChildGuard(child), url }
     }
 
     /// Host and port: `127.0.0.1:PORT`.
     pub(crate) fn address(&self) -> &str {
         self.url.strip_prefix("amqp://").expect("scheme")
-    }
-}
-
-impl Drop for Broker {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -265,6 +259,13 @@ pub(crate) fn server_that_says(greeting: &'static [u8]) -> SocketAddr {
         }
     });
     address
+}
+
+/// Has a process stand still for a while.
+pub(crate) fn stop_for(pid: u32, length: Duration) {
+    signal(pid, "STOP");
+    thread::sleep(length);
+    signal(pid, "CONT");
 }
 
 /// Waits until `condition` holds.

@@ -6,18 +6,19 @@ mod push;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use archive::{RunRecord, RunState};
 use serde_json::Value;
 use stacks::Profile;
+use testkit::ChildGuard;
 
 use common::{DEADLINE, Ended, RUNS, Started};
 
 /// A program that uses a third of a core, under a name of its own.
-struct Busy(Child);
+struct Busy(ChildGuard);
 
 impl Busy {
     fn start(dir: &Path, name: &str) -> Self {
@@ -31,7 +32,7 @@ impl Busy {
         command.stdin(Stdio::piped());
         loop {
             match command.spawn() {
-                Ok(child) => return Self(child),
+                Ok(child) => return Self(ChildGuard(child)),
                 // A child of another test still has the copy open for writing, until it runs its own program.
                 Err(e) if e.kind() == ErrorKind::ExecutableFileBusy => {
                     thread::sleep(Duration::from_millis(10));
@@ -48,13 +49,6 @@ impl Busy {
     fn kill(&mut self) {
         self.0.kill().expect("kill");
         self.0.wait().expect("wait");
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
