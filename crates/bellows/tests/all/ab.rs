@@ -47,8 +47,7 @@ fn a_change_is_found_in_runs_that_are_made_in_turns() {
     let dir = &*folder();
     experiment(dir);
     let all = ["ab", "turns.toml", "--pairs", "5", "--seed", "3", "--json"];
-    let ended = run(dir, &[&all[..], &SLOW].concat());
-    assert_eq!(ended.code(), Some(3), "worse: {}", ended.stderr);
+    let ended = run(dir, &[&all[..], &SLOW].concat()).ends(3);
     let found = ended.printed();
     let p50 = figure(&found, "ack response p50");
     assert_eq!(p50["decision"], "changed", "{p50:#}");
@@ -82,8 +81,7 @@ fn a_change_is_found_in_runs_that_are_made_in_turns() {
         &b[4],
     ];
     let again = run(dir, &named).printed();
-    let tagged = run(dir, &["runs", "--filter", "tag=side-a"]);
-    assert!(tagged.stdout.contains("pair-5"), "{}", tagged.stdout);
+    run(dir, &["runs", "--filter", "tag=side-a"]).prints(["pair-5"]);
     assert_eq!(figure(&again, "ack response p50"), p50);
     let stored = std::fs::read(pairs_dir.join("comparison.json")).expect("comparison.json");
     assert_eq!(serde_json::from_slice::<Value>(&stored).expect("JSON"), found);
@@ -156,8 +154,7 @@ fn sides_that_differ_in_hidden_words_are_not_the_same() {
         let all = ["ab", "turns.toml", "--pairs", "2", "--quiet", "--b-set", &set];
         run(dir, &[&all[..], more].concat())
     };
-    let ended = ab("two", &[]);
-    assert!(!ended.stdout.contains("against itself"), "{ended:#?}");
+    ab("two", &[]).prints_not(["against itself"]);
     let pairs_dir = pairs_folder(dir).expect("a folder");
     let kept = pairs(&pairs_dir);
     assert_eq!(kept["a"], kept["b"], "as the record shows them");
@@ -199,10 +196,8 @@ fn what_makes_no_sense_says_why() {
     ab(&[]).assert_error(2, &["the same"]);
     ab(&["--aa", "--set", "phases.measure=0s"]).assert_error(2, &["an end"]);
     ab(&["--aa", "--resume", "none"]).assert_error(1, &["none"]);
-    let both = ab(&["--aa", "--b-set", "load.0.rate=1"]);
-    assert_eq!(both.code(), Some(2), "{}", both.stderr);
-    let one = ab(&["--aa", "--pairs", "1"]);
-    assert_eq!(one.code(), Some(2), "{}", one.stderr);
+    ab(&["--aa", "--b-set", "load.0.rate=1"]).ends(2);
+    ab(&["--aa", "--pairs", "1"]).ends(2);
     // What would fail at the end, or with the first run of side B.
     for (more, said) in [
         (&["--aa", "-o", "none/x.html"][..], "none/x.html"),
@@ -234,8 +229,7 @@ fn too_few_pairs_say_so_at_once_and_may_become_more() {
     let folder = pairs_folder(dir).expect("a folder");
     let before = made(&folder);
     let name = folder.file_name().and_then(|it| it.to_str()).expect("a name");
-    let more = ab(&["--pairs", "5", "--resume", name]);
-    assert_eq!(more.code(), Some(3), "{}", more.stderr);
+    let more = ab(&["--pairs", "5", "--resume", name]).ends(3);
     assert_eq!(figure(&more.printed(), "ack response p50")["decision"], "changed");
     let after = made(&folder);
     assert!(after.starts_with(&before) && after.len() >= 10, "{after:?}");
@@ -282,7 +276,7 @@ fn a_comparison_has_a_page_and_files_for_ci_servers() {
     std::fs::remove_file(pairs_dir.join("comparison.json")).expect("removed");
     let undecided = run(dir, &["runs", "report", folder]);
     undecided.assert_error(1, &["comparison.json"]);
-    testkit::assert_has(&undecided.stderr, ["two pairs", "--resume"]);
+    undecided.says(["two pairs", "--resume"]);
 
     // A folder of this name is not taken for the experiment that is called so.
     std::fs::rename(&pairs_dir, dir.join("demo")).expect("renamed");

@@ -41,8 +41,7 @@ fn every_cell_is_a_comparison_and_all_are_decided_together() {
     experiment(dir);
     let ab = ["ab", "turns.toml", "--pairs", "5", "--seed", "3"];
     let files = ["--junit", "ab.xml", "--markdown", "ab.md", "--go-bench", "ab.txt", "-o", "ab.html", "--json"];
-    let ended = run(dir, &[&ab[..], &SLOW, &OVER, &files].concat());
-    assert_eq!(ended.code(), Some(3), "worse: {}", ended.stderr);
+    let ended = run(dir, &[&ab[..], &SLOW, &OVER, &files].concat()).ends(3);
     let found = ended.printed();
     assert_eq!(found["keys"][0]["key"], "load.0.message-size");
     let cells = found["cells"].as_array().expect("cells");
@@ -102,9 +101,7 @@ fn decisions(of: &Value) -> Vec<(Value, Vec<(Value, Value)>)> {
 fn again(dir: &Path, found: &Value) {
     let folder = matrix_folder(dir).expect("a folder");
     let path = folder.to_str().expect("a name");
-    let again = run(dir, &["ab", path, "--json"]);
-    assert_eq!(again.code(), Some(3), "{}", again.stderr);
-    let again = again.printed();
+    let again = run(dir, &["ab", path, "--json"]).ends(3).printed();
     assert_eq!(decisions(&again), decisions(found));
     let table = run(dir, &["ab", path.rsplit('-').next().expect("an end"), "--verbose"]);
     testkit::assert_has(
@@ -124,10 +121,8 @@ fn again(dir: &Path, found: &Value) {
 
     // A cell can be looked at by itself, and its runs are listed with all others.
     let cell = folder.join("cell-1-12-1");
-    let alone = run(dir, &["ab", cell.to_str().expect("a name"), "--verbose"]);
-    assert!(alone.stdout.contains("ack response p50"), "{}", alone.stdout);
-    let tagged = run(dir, &["runs", "--filter", "tag=cell-4"]);
-    assert!(tagged.stdout.contains("pair-5"), "{}", tagged.stdout);
+    run(dir, &["ab", cell.to_str().expect("a name"), "--verbose"]).prints(["ack response p50"]);
+    run(dir, &["runs", "--filter", "tag=cell-4"]).prints(["pair-5"]);
 }
 
 #[test]

@@ -28,9 +28,7 @@ fn list(dir: &Path, more: &[&str]) -> Vec<Value> {
 }
 
 fn refuses(dir: &Path, args: &[&str], part: &str) {
-    let ended = run(dir, args);
-    assert_eq!(ended.code(), Some(2), "{ended:?}");
-    assert!(ended.stderr.contains(part), "{part:?} in {ended:?}");
+    run(dir, args).ends(2).says([part]);
 }
 
 #[test]
@@ -56,24 +54,25 @@ fn runs_are_labelled_found_shown_and_removed() {
 
     let tagged = all[1]["id"].as_str().expect("an id");
     let suffix = &tagged[tagged.len() - 4..];
-    let table = run(dir, &["runs"]);
-    testkit::assert_has(&table.stdout, ["  #base #nightly; note: the first\n", &format!("demo-{suffix} ")]);
+    run(dir, &["runs"]).prints(["  #base #nightly; note: the first\n", &format!("demo-{suffix} ")]);
 
     let noted = run(dir, &["runs", "note", suffix, "new disk"]);
     assert_eq!(noted.stdout, format!("{tagged}: #base #nightly; note: new disk\n"));
-    let shown = run(dir, &["runs", "show", suffix]);
-    testkit::assert_has(&shown.stdout, [tagged, "#base #nightly; note: new disk", "ack response", "report.html"]);
+    run(dir, &["runs", "show", suffix]).prints([
+        tagged,
+        "#base #nightly; note: new disk",
+        "ack response",
+        "report.html",
+    ]);
     refuses(dir, &["runs", "tag", suffix, "two words"], "letters, digits and");
 
     run(dir, &["runs", "rm", suffix]).assert_error(2, &["has a tag", "nothing was removed"]);
-    let dry = run(dir, &["runs", "prune", "--keep", "0", "--dry-run"]);
-    assert!(dry.stdout.contains("1 run would be removed"), "{}", dry.stdout);
+    run(dir, &["runs", "prune", "--keep", "0", "--dry-run"]).prints(["1 run would be removed"]);
     assert_eq!(list(dir, &[]).len(), 2);
     refuses(dir, &["runs", "prune"], "--keep");
     run(dir, &["runs", "prune", "--older-than", "30d"]).assert_ok();
     assert_eq!(list(dir, &[]).len(), 2);
-    let pruned = run(dir, &["runs", "prune", "--keep", "0"]);
-    assert!(pruned.stdout.contains("1 run removed, "), "{}", pruned.stdout);
+    run(dir, &["runs", "prune", "--keep", "0"]).prints(["1 run removed, "]);
     let removed = run(dir, &["runs", "tag", "last", "base", "nightly", "--remove"]);
     assert_eq!(removed.stdout, format!("{tagged}: note: new disk\n"));
     run(dir, &["runs", "rm", "last"]).assert_ok();
@@ -88,8 +87,7 @@ fn a_run_that_goes_on_is_not_removed() {
     let listed = list(dir, &[]);
     assert_eq!(listed[0]["active"], true);
     run(dir, &["runs", "rm", "last"]).assert_error(1, &["has not ended"]);
-    let pruned = run(dir, &["runs", "prune", "--keep", "0"]);
-    assert!(pruned.stdout.contains("0 runs removed"), "{}", pruned.stdout);
+    run(dir, &["runs", "prune", "--keep", "0"]).prints(["0 runs removed"]);
     going.signal("KILL");
     going.end();
     assert!(only_run(dir).is_dir());

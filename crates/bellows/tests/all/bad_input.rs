@@ -20,8 +20,7 @@ fn nothing_is_left(dir: &Path) {
 
 #[test]
 fn with_json_an_error_is_an_object_with_cause_value_and_remedy() {
-    let dir = &*folder();
-    let broker = Broker::start(dir);
+    let (broker, dir) = &common::broker_in_folder();
     let wrong = format!("amqp://guest:s3cret@{}", broker.address());
     let many = u32::MAX.to_string();
     for (code, cause, url, args) in [
@@ -29,22 +28,19 @@ fn with_json_an_error_is_an_object_with_cause_value_and_remedy() {
         (2, "", &broker.url, &["--json", "--rate", "-1"]),
         (2, "", &broker.url, &["--json", "--num-destinations", &many]),
     ] {
-        let ended = client(dir, url, args);
-        assert_eq!(ended.code(), Some(code), "{ended:#?}");
+        let ended = client(dir, url, args).ends(code);
         let told = ended.printed();
         let field = |name: &str| told["error"][name].as_str().unwrap().to_owned();
         assert!(field("cause").starts_with(cause), "{told}");
         assert!(!field("value").is_empty() && !field("help").is_empty(), "{told}");
-        assert!(!ended.stdout.contains("s3cret"), "{told}");
-        assert!(ended.stderr.contains("error: "), "people read it too");
+        ended.prints_not(["s3cret"]).says(["error: "]);
     }
     nothing_is_left(dir);
 }
 
 #[test]
 fn a_server_that_is_away_or_refuses_or_misbehaves_is_told() {
-    let dir = &*folder();
-    let broker = Broker::start(dir);
+    let (broker, dir) = &common::broker_in_folder();
     client(dir, &broker.url, &["--no-declare"]).assert_error(1, &["NOT_FOUND", "404"]);
     client(dir, &broker.url, &["--no-archive"]).assert_ok();
     let says = |greeting: &'static [u8]| format!("amqp://{}", server_that_says(greeting));
@@ -83,8 +79,7 @@ fn a_server_that_is_away_or_refuses_or_misbehaves_is_told() {
 /// A load that cannot run leaves the queues that it would have emptied.
 #[test]
 fn a_load_that_is_refused_has_emptied_no_queue() {
-    let dir = &*folder();
-    let broker = Broker::start(dir);
+    let (broker, dir) = &common::broker_in_folder();
     let on = |more: &[&str]| run(dir, &[more, &["--url", &broker.url, "--no-archive", "--quiet"]].concat());
     on(&["producer", "queue://kept", "--message-count", "5"]).assert_ok();
     let limited = ["queue://limited", "--queue-args", "x-max-length=5"];
@@ -100,8 +95,7 @@ fn a_load_that_is_refused_has_emptied_no_queue() {
 
 #[test]
 fn the_broker_is_killed_in_the_middle() {
-    let dir = &*folder();
-    let broker = Broker::start(dir);
+    let (broker, dir) = &common::broker_in_folder();
     let client = start(bellows(dir, &["client", "--url", &broker.url, "--rate", "500", "--duration", "50", "--quiet"]));
     wait_for("recorded second", || seconds_recorded(dir) >= 2);
     common::signal(broker.child.id(), "KILL");
@@ -136,7 +130,7 @@ fn what_cannot_work_is_refused_before_the_start() {
         let code = ended.code().unwrap_or_default();
         ended.assert_error(code, &["cannot "]);
         assert!(matches!(code, 1 | 2), "{ended:#?}");
-        testkit::assert_lacks(&ended.stderr, ["starting", "connecting"]);
+        ended.says_not(["starting", "connecting"]);
     }
     nothing_is_left(dir);
 }
@@ -185,8 +179,7 @@ fn the_disk_is_full() {
     // Room for the first file and nothing more.
     fs::write(disk.0.join("filler"), vec![0; 44 << 10]).unwrap();
     let ended = run(dir, &args);
-    assert!(!ended.stderr.contains("panicked"), "{ended:#?}");
-    assert!(ended.stdout.contains("\nmessages "), "the numbers are lost: {ended:#?}");
+    ended.says_not(["panicked"]).prints(["\nmessages "]);
     ended.assert_error(1, &["report.html", "No space left on device"]);
     // Nothing half-written: what is there can be read.
     run(dir, &["runs", "--runs", runs.to_str().unwrap()]).assert_ok();

@@ -6,7 +6,7 @@ use crate::common::managed;
 use std::fs;
 use std::path::Path;
 
-use common::{Broker, bellows, folder, run, start};
+use common::{bellows, folder, run, start};
 use serde_json::Value;
 
 const REFUSED: &str = r#"
@@ -63,8 +63,7 @@ fn refused_logins_are_counted_exactly_and_a_stall_counts_for_all_that_were_due()
     let codes = object["warnings"].as_array().expect("warnings").iter();
     assert!(codes.clone().any(|w| w["code"] == "cycles_failed"));
 
-    let listed = run(dir, &["runs"]);
-    assert!(listed.stdout.contains("cycles"), "{listed:?}");
+    run(dir, &["runs"]).prints(["cycles"]);
     run(dir, &["runs", "report", "last"]).assert_ok();
     let log = fs::read_to_string(only(&dir.join("runs")).join("latency.hlog"));
     let log = log.expect("histograms");
@@ -78,15 +77,13 @@ fn only(runs: &Path) -> std::path::PathBuf {
 
 #[test]
 fn a_killed_churn_leaves_a_readable_folder() {
-    let dir = &*folder();
-    let broker = Broker::start(dir);
+    let (broker, dir) = &common::broker_in_folder();
     let args = ["churn", "connections", "--url", &broker.url, "--rate", "100", "--duration", "60"];
     let churn = start(bellows(dir, &args));
     common::wait_for("recorded second", || common::seconds_recorded(dir) >= 2);
     churn.signal("KILL");
     let _ = churn.end();
-    let listed = run(dir, &["runs"]);
-    assert!(listed.stdout.contains("unfinished"), "{listed:?}");
+    run(dir, &["runs"]).prints(["unfinished"]);
     let report = run(dir, &["runs", "report", "last"]).ok();
     let page = fs::read_to_string(dir.join(report.stdout.trim_end())).expect("page");
     testkit::assert_has(&page, ["connections per second opened and closed", "<th>log in</th>"]);
@@ -182,6 +179,5 @@ fn roles_of_what_has_ended(dir: &Path) {
     assert!(connections["share"].as_f64() > Some(0.05), "{connections}");
     let from_stacks = connections["from_stacks"].as_u64();
     assert!(from_stacks > Some(20), "{connections}");
-    let table = run(dir, &["top", "last", "--by", "role"]);
-    assert!(table.stdout.contains("known by their stacks alone"), "{}", table.stdout);
+    run(dir, &["top", "last", "--by", "role"]).prints(["known by their stacks alone"]);
 }

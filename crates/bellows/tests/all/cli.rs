@@ -27,7 +27,7 @@ fn every_command_explains_itself_with_an_example() {
                 continue;
             }
             let help = run(dir, &[command, flag]).ok();
-            testkit::assert_has(&help.stdout, ["Examples:\n", &format!("  bellows {command}")]);
+            help.prints(["Examples:\n", &format!("  bellows {command}")]);
             let widest = help.stdout.lines().map(|l| l.chars().count()).max();
             assert!(widest <= Some(100), "{command} {flag} wraps at 100 columns: {}", help.stdout);
         }
@@ -37,8 +37,7 @@ fn every_command_explains_itself_with_an_example() {
         let about = help.stdout.lines().find(|l| l.trim_start().starts_with(&format!("{command} ")));
         assert!(about.is_some(), "{command} is not listed:\n{}", help.stdout);
     }
-    assert!(!help.stdout.contains("__guard"));
-    assert!(help.stdout.contains("3 a requirement was missed"), "{help:?}");
+    help.prints_not(["__guard"]).prints(["3 a requirement was missed"]);
     let version = run(dir, &["--version"]);
     assert!(version.stdout.starts_with("bellows 0."), "{version:?}");
 }
@@ -74,8 +73,7 @@ fn wrong_usage_ends_with_2_and_leaves_nothing() {
         &["run", "no-such-experiment"],
         &["run", "missing.toml"],
     ] {
-        let ended = run(dir, args);
-        assert_eq!(ended.code(), Some(2), "{args:?}: {ended:#?}");
+        let ended = run(dir, args).ends(2);
         assert!(ended.stdout.is_empty() && !ended.stderr.contains("panicked"), "{ended:#?}");
     }
     assert_eq!(fs::read_dir(dir).unwrap().count(), 0, "something was left");
@@ -108,8 +106,11 @@ fn the_experiments_are_listed() {
 fn profiles_of_other_tools_make_tables_and_flame_graphs() {
     let dir = &*folder();
     fs::write(dir.join("x.folded"), FOLDED).unwrap();
-    let table = run(dir, &["top", "x.folded", "--sort", "total", "--limit", "1"]).ok();
-    testkit::assert_has(&table.stdout, ["90.00  ", "$rabbit_channel:handle_method/3", "unknown share 10.00 %"]);
+    run(dir, &["top", "x.folded", "--sort", "total", "--limit", "1"]).ok().prints([
+        "90.00  ",
+        "$rabbit_channel:handle_method/3",
+        "unknown share 10.00 %",
+    ]);
 
     let rows = run(dir, &["top", "x.folded", "--grep", r"^\$ets\w*:", "--json"]).json();
     assert_eq!(rows["functions"][0]["function"], "$ets:select/2");
@@ -158,9 +159,7 @@ fn profiles_of_other_tools_make_tables_and_flame_graphs() {
     let empty = run(dir, &["flame", "x.folded", "--from", "5", "--to", "6"]);
     empty.assert_error(1, &["no sample of x.folded lies between 5 s and 6 s"]);
     run(dir, &["top", "x.folded", "--from", "900"]).assert_error(1, &["no sample of x.folded lies after 900 s"]);
-    let nobody = run(dir, &["record"]);
-    assert_eq!(nobody.code(), Some(2));
-    assert!(nobody.stderr.contains("--pid <PID>|--name <NAME>"), "{nobody:?}");
+    run(dir, &["record"]).ends(2).says(["--pid <PID>|--name <NAME>"]);
     run(dir, &["top", "x.folded", "--from", "6", "--to", "5"])
         .assert_error(2, &["the window from 6 s to 5 s is empty"]);
 }
@@ -179,8 +178,7 @@ fn runs_that_are_not_there_are_named() {
         run(dir, args).assert_error(1, &["there is no run in runs"]);
     }
     run(dir, &["runs", "report", "7k2q"]).assert_error(1, &["no run or file is named \"7k2q\""]);
-    let none = run(dir, &["runs"]).ok();
-    assert!(none.stdout.contains("no runs in runs"), "{none:?}");
+    run(dir, &["runs"]).ok().prints(["no runs in runs"]);
     let json = run(dir, &["runs", "--json"]);
     assert_eq!(json.stdout, "[]\n");
     fs::create_dir_all(dir.join("empty")).unwrap();
@@ -207,8 +205,7 @@ const SHELLS: [&str; 5] = ["bash", "zsh", "fish", "elvish", "powershell"];
 fn completions_and_manual_cover_every_command() {
     let dir = &*folder();
     for shell in SHELLS {
-        let ended = run(dir, &["completions", shell]).ok();
-        assert!(ended.stdout.contains("BELLOWS_COMPLETE"), "{shell}");
+        run(dir, &["completions", shell]).ok().prints(["BELLOWS_COMPLETE"]);
         let commands = completed(dir, shell, &[""]);
         for command in words(COMMANDS) {
             assert!(commands.contains(command), "{shell} {command}: {commands}");
@@ -313,8 +310,7 @@ fn an_error_about_the_command_line_is_json_where_everything_is() {
         &["run", "--json"],
         &["demo", "--json", "--no-such-option"],
     ] {
-        let ended = run(dir, args);
-        assert_eq!(ended.code(), Some(2), "{ended:?}");
+        let ended = run(dir, args).ends(2);
         let value = ended.printed();
         let cause = value["error"]["cause"].as_str().unwrap();
         assert!(!cause.is_empty() && !cause.contains("error:"), "{value}");
@@ -397,8 +393,7 @@ const TIERS: [&str; 4] = ["invalid: ", "caution: ", "note: ", "! "];
 /// do not happen.
 #[test]
 fn a_warning_is_told_once_and_the_verdict_that_it_names_is_there() {
-    let dir = &*folder();
-    let broker = Broker::start(dir);
+    let (broker, dir) = &common::broker_in_folder();
     let (url, rate) = (broker.url.as_str(), "50000000");
     let ours = ["client", "queue://once", "--url", url, "--rate", rate, "--duration", "1", "--warmup", "0"];
     let perf_test = ["perf-test", "-h", url, "-r", rate, "-z", "1"];
@@ -468,8 +463,7 @@ fn a_report_is_opened_or_named() {
     let shown = fs::read_to_string(dir.join("opened")).unwrap();
     assert!(shown.starts_with("opened /"), "{shown}");
     for broken in ["/nonexistent/browser", "false"] {
-        let failed = open(Some(broken));
-        assert!(failed.stderr.contains("not opened: "), "{failed:?}");
+        open(Some(broken)).says(["not opened: "]);
     }
 }
 
@@ -500,6 +494,5 @@ fn long_help_goes_through_the_pager_of_a_terminal() {
     }
     // Left early.
     assert!(!shown("head -n 3").is_empty());
-    let found = run(dir, &["help", "p99"]).ok();
-    assert!(found.stdout.contains("bellows help requirements"), "{found:?}");
+    run(dir, &["help", "p99"]).ok().prints(["bellows help requirements"]);
 }

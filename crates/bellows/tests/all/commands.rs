@@ -83,8 +83,7 @@ fn programs_run_until_the_measured_phase_ends_and_count_as_the_generator() {
         "the busy program's time counts: {client:?} of {used} s"
     );
     // What bellows has no figures of is not shown as none.
-    testkit::assert_has(&ended.stdout, ["2 programs for 2 s", "load-0.log"]);
-    assert!(!ended.stdout.contains("msg/s"), "{ended:#?}");
+    ended.prints(["2 programs for 2 s", "load-0.log"]).prints_not(["msg/s"]);
 }
 
 #[test]
@@ -104,8 +103,7 @@ fn a_program_that_fails_or_does_nothing_fails_the_run() {
         (experiment(&["['/etc/passwd']"]), 1, ["/etc/passwd cannot be started", "ermission denied", ""]),
     ] {
         let dir = &*common::folder();
-        let ended = run(dir, &load);
-        assert_eq!(ended.code(), Some(code), "{ended:#?}");
+        let ended = run(dir, &load).ends(code);
         let said = ended.stdout.clone() + &ended.stderr;
         for part in parts {
             assert!(said.contains(part), "{part:?} {ended:#?}");

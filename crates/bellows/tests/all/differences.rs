@@ -48,11 +48,9 @@ fn sum(told: &Value, side: &str) -> f64 {
 #[test]
 fn of_a_folder_with_several_profiles_it_is_said_which_one_is_shown() {
     let dir = before_and_after();
-    let told = run(dir.path(), &["top", "."]).ok();
-    assert!(told.stderr.contains("it is a; there, too: b"), "{told:#?}");
+    run(dir.path(), &["top", "."]).ok().says(["it is a; there, too: b"]);
     fs::remove_file(dir.path().join("b.folded")).expect("removed");
-    let alone = run(dir.path(), &["top", "."]).ok();
-    assert!(!alone.stderr.contains("there, too"), "{alone:#?}");
+    run(dir.path(), &["top", "."]).ok().says_not(["there, too"]);
 }
 
 #[test]
@@ -78,9 +76,8 @@ fn two_files_make_a_table_a_picture_and_text() {
     let ets = "30.00  15.50  -14.50";
     assert!(lines[1].contains("60.00  75.00  +15.00"), "{table:#?}");
     assert!(lines[1..5].iter().any(|line| line.contains(ets)), "{table:#?}");
-    testkit::assert_has(&table.stdout, ["A: a.folded, a weight of 1,000", "B: b.folded, a weight of 2,000"]);
-    let raw = run(dir, &["diff", "a.folded", "b.folded", "--raw"]);
-    assert!(raw.stdout.contains("60.00     75.00  +15.00"), "{raw:#?}");
+    table.prints(["A: a.folded, a weight of 1,000", "B: b.folded, a weight of 2,000"]);
+    run(dir, &["diff", "a.folded", "b.folded", "--raw"]).prints(["60.00     75.00  +15.00"]);
 
     let told = json(dir, &["a.folded", "b.folded"]);
     let first = &rows(&told)[0];
@@ -196,8 +193,11 @@ fn a_window_stands_beside_the_rest_of_the_measured_phase() {
     let told = json(dir, &["last", "--from", &from, "--to", &to]);
     assert_eq!((&told["b"]["weight"], &told["a"]["weight"]), (&window.into(), &rest.into()));
     assert!((sum(&told, "a") - 1.0).abs() < 1e-9 && (sum(&told, "b") - 1.0).abs() < 1e-9);
-    let text = run(dir, &["diff", "last", "--where", "sent rate > 4000", "--by", "class"]).ok();
-    testkit::assert_has(&text.stdout, [", the rest, ", " seconds in which sent rate > 4000, ", "class"]);
+    run(dir, &["diff", "last", "--where", "sent rate > 4000", "--by", "class"]).ok().prints([
+        ", the rest, ",
+        " seconds in which sent rate > 4000, ",
+        "class",
+    ]);
     run(dir, &["diff", "last", "--where", "sent rate > 4000", "-o", "fast.svg"]).assert_ok();
     let svg = fs::read_to_string(dir.join("fast.svg")).expect("an image");
     assert!(svg.contains("seconds in which sent rate &gt; 4000"), "{svg:.900}");

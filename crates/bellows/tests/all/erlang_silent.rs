@@ -214,8 +214,7 @@ fn top_tells_of_a_node_that_hangs_between_its_windows() {
         .env("TERM", "xterm")
         .env("BELLOWS_ERLANG_COOKIE", "secret")
         .stdin(std::process::Stdio::piped());
-    let ended = hangs(&node, start(shell));
-    assert_eq!(ended.code(), Some(1), "{ended:#?}");
+    let ended = hangs(&node, start(shell)).ends(1);
     // The terminal is as it was before: the usual screen, with a cursor.
     let (screen, after) = ended.stdout.rsplit_once("\u{1b}[?1049l").expect("a screen of its own");
     assert!(screen.contains("lists:sort") || screen.contains("reductions"), "{screen}");
@@ -252,7 +251,7 @@ fn what_was_measured_is_shown_where_the_node_undoes_it_too_late() {
     let said = format!("{} has not confirmed the clean-up", node.name);
     let remedy = format!("`bellows erlang info {}` shows what is left", node.name);
     assert_eq!(ended.code(), Some(1), "{ended:#?}");
-    testkit::assert_has(&ended.stderr, [&said, "no answer in 60s: it is busy", &remedy]);
+    ended.says([&said, "no answer in 60s: it is busy", &remedy]);
     // It does so by itself when it can.
     std::fs::remove_file(dir.join(BUSY)).expect("the file");
     assert_eq!(node.left(dir), Vec::<Value>::new());

@@ -93,8 +93,7 @@ fn an_unknown_event_is_refused_with_those_that_are_known() {
         &["run", "demo", "--event", "nmap"],
         &["run", "demo", "--set", "profile.events=[\"nmap\"]"],
     ] {
-        let ended = common::run(dir, args);
-        assert_eq!(ended.code(), Some(2), "{ended:#?}");
+        let ended = common::run(dir, args).ends(2);
         let told = ["nmap", known].iter().all(|it| ended.stderr.contains(it));
         assert!(told, "{}", ended.stderr);
     }

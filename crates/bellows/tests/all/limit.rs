@@ -42,9 +42,7 @@ fn a_limit_that_is_known_lies_in_the_interval_that_is_found() {
     let dir = &*folder();
     experiment(dir);
     let set = ["--set", "load.0.message-size=300"];
-    let ended = run(dir, &[&SEARCH[..], &["--require", "lost = 0", "--json"], &set].concat());
-    assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
-    let limit = ended.printed();
+    let limit = run(dir, &[&SEARCH[..], &["--require", "lost = 0", "--json"], &set].concat()).ends(0).printed();
     let end = |name: &str| limit["found"][name].as_f64().expect("a rate");
     let (low, high) = (end("low"), end("high"));
     assert!((1_500.0..=1_900.0).contains(&low), "{low} {limit:#}");
@@ -61,8 +59,7 @@ fn a_limit_that_is_known_lies_in_the_interval_that_is_found() {
     let command = calm["command"].as_str().expect("a command line");
     assert!(command.contains("--set load.0.message-size=300 "), "what was tried: {command}");
     let arguments: Vec<&str> = command.split(' ').skip(1).collect();
-    let ended = run(dir, &[&arguments[..], &["--json", "--quiet"]].concat());
-    assert_eq!(ended.code(), Some(0), "{command}: {}", ended.stderr);
+    let ended = run(dir, &[&arguments[..], &["--json", "--quiet"]].concat()).ends(0);
     let sent = ended.printed()["scenarios"]["messages"]["sent"]["rate"].as_f64();
     assert!(sent.is_some_and(|it| (it - rate).abs() < rate * 0.02), "{sent:?} {rate}");
 
@@ -72,8 +69,7 @@ fn a_limit_that_is_known_lies_in_the_interval_that_is_found() {
     assert!(page.contains("data-page=\"limit\""));
     fs::remove_file(kept.join("report.html")).expect("removed");
     let name = kept.file_name().expect("a name").to_string_lossy().into_owned();
-    let ended = run(dir, &["runs", "report", &name]);
-    assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
+    run(dir, &["runs", "report", &name]).ends(0);
     assert!(kept.join("report.html").is_file());
     let listed = run(dir, &["runs", "--json"]);
     let count = trials(&kept).len() + 1;
@@ -92,8 +88,7 @@ fn a_search_that_was_stopped_goes_on_and_makes_no_trial_twice() {
     let folder = trials_folder(dir).expect("a folder").display().to_string();
     run(dir, &[&SEARCH[..], &["--resume", &folder]].concat()).assert_error(1, &["another bellows"]);
     search.signal("INT");
-    let stopped = search.end();
-    assert_eq!(stopped.code(), Some(130), "{}", stopped.stderr);
+    let stopped = search.end().ends(130);
     assert!(stopped.stderr.contains("--resume"), "{}", stopped.stderr);
     let told = stopped.printed()["trials"].as_array().map(Vec::len);
     assert!(told >= Some(2), "one object: {}", stopped.stdout);
@@ -106,10 +101,8 @@ fn a_search_that_was_stopped_goes_on_and_makes_no_trial_twice() {
 
     let name = kept.file_name().expect("a name").to_string_lossy().into_owned();
     let suffix = name.rsplit('-').next().expect("a part");
-    let other = run(dir, &["limit", "known.toml", "--from", "500", "--resume", suffix]);
-    assert_eq!(other.code(), Some(2), "{}", other.stderr);
-    let ended = run(dir, &[&SEARCH[..], &["--resume", suffix, "--json"]].concat());
-    assert_eq!(ended.code(), Some(0), "{}{}", ended.stdout, ended.stderr);
+    run(dir, &["limit", "known.toml", "--from", "500", "--resume", suffix]).ends(2);
+    run(dir, &[&SEARCH[..], &["--resume", suffix, "--json"]].concat()).ends(0);
     let after = trials(&kept);
     assert_eq!(after[..before.len()], before[..]);
     assert!(after.len() > before.len());
@@ -128,11 +121,8 @@ fn an_end_that_is_not_found_is_said_and_told_by_the_code() {
         let mut told = tries.filter(|ended| !ended.stdout.contains(unclear));
         told.next().expect("a machine that is not full for a second")
     };
-    let ended = search(&[]);
-    assert_eq!(ended.code(), Some(4), "{}", ended.stderr);
-    assert!(ended.stdout.contains("no higher rate failed"), "{}", ended.stdout);
-    let ended = search(&["--strict"]);
-    assert_eq!(ended.code(), Some(5), "{}", ended.stderr);
+    search(&[]).ends(4).prints(["no higher rate failed"]);
+    search(&["--strict"]).ends(5);
 }
 
 #[test]
@@ -168,9 +158,7 @@ fn throughputs_of_numbers_of_clients_are_fitted_and_gone_on_with() {
         [&line[..], &set[..]].concat().into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
     run(dir, &scale("1,2,3")).assert_error(2, &["4 to 50 different numbers"]);
-    let ended = run(dir, &scale("2,3,4,5"));
-    assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
-    let made = ended.printed();
+    let made = run(dir, &scale("2,3,4,5")).ends(0).printed();
     let law = &made["scale"]["law"];
     assert_eq!(made["scale"]["runs"].as_array().map(Vec::len), Some(4));
     let alone = law["alone"]["value"].as_f64().expect("a throughput");
@@ -181,8 +169,7 @@ fn throughputs_of_numbers_of_clients_are_fitted_and_gone_on_with() {
     // Gone on with, only the further number is run, also where it is smaller than all others.
     let folder = trials_folder(dir).expect("a folder");
     let resumed = [scale("1,2,3,4,5"), vec!["--resume".to_owned(), folder.display().to_string()]].concat();
-    let ended = run(dir, &resumed);
-    assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
+    let ended = run(dir, &resumed).ends(0);
     assert_eq!(ended.printed()["scale"]["runs"].as_array().map(Vec::len), Some(5));
     run(dir, &["runs".as_ref(), "report".as_ref(), folder.as_os_str(), "--redact".as_ref()]).assert_ok();
     let page = common::page(&folder.join("report-redacted.html"));

@@ -237,8 +237,7 @@ fn a_wrong_login_is_refused_before_the_load(dir: &Path, node: &SharedNode, port:
     refused.assert_error(1, &["cannot log in to the management API", "401"]);
     let help = "set broker.management-user (--management-user), and its password in BELLOWS_MANAGEMENT_PASSWORD; the \
                 user needs the tag monitoring";
-    assert!(refused.stderr.contains(help), "{}", refused.stderr);
-    assert!(!refused.stderr.contains("s3cret"), "{}", refused.stderr);
+    refused.says([help]).says_not(["s3cret"]);
     // The user is the broker's, and the password is the API's all the same.
     client(&[], "s3cret").assert_error(1, &["cannot log in to the management API", "401"]).says([help]);
     client(&["--management-user", "nobody"], "").assert_error(1, &["there is no password", "nobody"]);
@@ -265,7 +264,7 @@ fn a_wrong_cookie_is_refused_before_the_load(dir: &Path, node: &SharedNode, port
     };
     let refused = client(&at.1.to_string());
     refused.assert_error(1, &["refuses the cookie"]);
-    testkit::assert_has(&refused.stderr, ["broker.cookie-file (--cookie-file)", "BELLOWS_ERLANG_COOKIE"]);
+    refused.says(["broker.cookie-file (--cookie-file)", "BELLOWS_ERLANG_COOKIE"]);
     client("1").assert_error(1, &["cannot connect to"]).says(["--node-port"]);
     let queues = topology(&by_management(node, port)).queues;
     assert!(queues.iter().all(|it| it.name != "never"), "no load began");
@@ -324,8 +323,7 @@ fn say_endlessly(stream: &mut TcpStream, begin: &str, piece: &str) {
 
 /// The topology event of a run.
 fn note(api: SocketAddr) -> String {
-    let dir = &*folder();
-    let broker = common::Broker::start(dir);
+    let (broker, dir) = &common::broker_in_folder();
     let api = format!("http://{api}");
     let line = format!(
         "client queue://q --url {} --management {api} --duration 1 --rate 100 --max-pending 10 --quiet",
@@ -374,8 +372,7 @@ fn an_api_that_answers_garbage_or_without_an_end_costs_the_topology_alone() {
 
 #[test]
 fn an_api_that_is_none_or_silent_is_known_before_the_load() {
-    let dir = &*folder();
-    let broker = common::Broker::start(dir);
+    let (broker, dir) = &common::broker_in_folder();
     let client = |api: &str| {
         let args =
             ["client", "queue://q", "--url", &broker.url, "--management", api, "--duration", "1", "--no-archive"];

@@ -61,8 +61,7 @@ fn prometheus_scrapes_what_the_run_recorded() {
     if !is_installed("prometheus") {
         testkit::skip!("no prometheus; apt-get install prometheus");
     }
-    let dir = &*folder();
-    let broker = Broker::start(dir);
+    let (broker, dir) = &common::broker_in_folder();
     let mut load = load(&broker.url, &["--metrics", "0"]);
     load.retain(|word| *word != "5");
     let at = load.iter().position(|word| *word == "--duration").expect("an option");
@@ -181,8 +180,7 @@ fn refusing(status: &'static str) -> (String, std::sync::mpsc::Receiver<String>)
 
 #[test]
 fn a_server_that_refuses_is_told_of_once_and_its_token_never() {
-    let dir = &*folder();
-    let broker = Broker::start(dir);
+    let (broker, dir) = &common::broker_in_folder();
     let (to, told) = refusing("401 Unauthorized");
     let ended = start(bellows(dir, &load(&broker.url, &["--metrics-to", &to])).env("BELLOWS_METRICS_TOKEN", "sesame"))
         .end()
@@ -191,7 +189,7 @@ fn a_server_that_refuses_is_told_of_once_and_its_token_never() {
     assert!(first.to_lowercase().contains("authorization: bearer sesame"), "{first}");
     let refusals = ended.stderr.matches("401 Unauthorized").count();
     assert_eq!(refusals, 1, "{}", ended.stderr);
-    testkit::assert_has(&ended.stderr, ["BELLOWS_METRICS_TOKEN", "were not sent"]);
+    ended.says(["BELLOWS_METRICS_TOKEN", "were not sent"]);
     let run = only_run(dir);
     let mut kept = ended.stderr + &ended.stdout;
     for file in fs::read_dir(&run).expect("a run").flatten() {
@@ -202,8 +200,7 @@ fn a_server_that_refuses_is_told_of_once_and_its_token_never() {
 
 #[test]
 fn addresses_that_make_no_sense_are_refused_and_a_server_that_is_silent_delays_nothing() {
-    let dir = &*folder();
-    let broker = Broker::start(dir);
+    let (broker, dir) = &common::broker_in_folder();
     let refuse = |more: &[&str], part: &str| {
         start(bellows(dir, &load(&broker.url, more))).end().assert_error(2, &[part]);
     };
@@ -283,8 +280,7 @@ fn a_scrapes_gauges_stay_beside_its_rates() {
 /// A server that restarts while it is scraped or probed has another process afterwards.
 #[test]
 fn a_server_that_returns_as_another_process_has_used_cpu() {
-    let dir = &*folder();
-    let broker = Broker::start(dir);
+    let (broker, dir) = &common::broker_in_folder();
     let port = free_port();
     let address = format!("127.0.0.1:{port}");
     let serve = |seconds: &str| {

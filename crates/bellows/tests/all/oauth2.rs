@@ -149,8 +149,7 @@ fn a_run_outlives_its_tokens_and_ends_with_the_last() {
     let lives = granted.load(Ordering::Relaxed);
     assert!(lives >= 4, "only {lives} tokens in 11 s");
 
-    let ended = expired.end();
-    assert_eq!(ended.code(), Some(1), "{ended:#?}");
+    let ended = expired.end().ends(1);
     assert_eq!(granted_few.load(Ordering::Relaxed), 2);
     assert!(ended.stderr.contains("403"), "{ended:#?}");
 
@@ -184,8 +183,9 @@ fn perf_test_logs_in_with_tokens() {
         let usual = ["perf-test", "-h", &url, "-u", "tokens", "-z", seconds, "-r", "200"];
         common::run(dir, &[&usual[..], more].concat())
     };
-    let ended = perf_test("10", &["-o2uri", &uri, "-o2id", "perf", "-o2sec", "s3cret", "-o2p", "orgId=1"]).ok();
-    assert!(ended.stdout.contains("receiving rate avg: "), "{ended:#?}");
+    perf_test("10", &["-o2uri", &uri, "-o2id", "perf", "-o2sec", "s3cret", "-o2p", "orgId=1"])
+        .ok()
+        .prints(["receiving rate avg: "]);
     let lives = granted.load(Ordering::Relaxed);
     assert!(lives >= 3, "only {lives} tokens in 10 s");
 

@@ -176,8 +176,7 @@ fn data_that_is_half_filled_when_bellows_is_killed_is_prepared_anew() {
     let ended = killed.end();
     assert_eq!(ended.code(), None, "{ended:#?}");
     assert_eq!(kept(dir), Vec::<Value>::new(), "half of it counts as nothing");
-    let again = start(bellows(dir, &["run", "prepared.toml"])).end_of_long().ok();
-    assert!(again.stderr.contains("preparing the data of"), "{}", again.stderr);
+    start(bellows(dir, &["run", "prepared.toml"])).end_of_long().ok().says(["preparing the data of"]);
     let [data] = &kept(dir)[..] else {
         panic!("{:?}", kept(dir));
     };
@@ -204,7 +203,6 @@ fn what_cannot_be_kept_is_refused_before_anything_is_started() {
         run(dir, &["run", "prepared.toml", "--set", change]).assert_error(2, &parts);
     }
     assert!(!dir.join(KEPT).exists());
-    let none = run(dir, &["runs", "data", "--dir", KEPT]).ok();
-    assert!(none.stdout.contains("no prepared data"), "{none:#?}");
+    run(dir, &["runs", "data", "--dir", KEPT]).ok().prints(["no prepared data"]);
     run(dir, &["runs", "data", "--dir", KEPT, "--remove", "0123"]).assert_error(1, &["no prepared data 0123", KEPT]);
 }

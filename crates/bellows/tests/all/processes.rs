@@ -72,8 +72,7 @@ fn a_generator_with_a_core_of_its_own_is_no_lack_of_cores() {
     if cores < 2 || !has_taskset {
         testkit::skip!("it takes two cores, and taskset (util-linux)");
     }
-    let dir = &*folder();
-    let broker = Broker::start(dir);
+    let (broker, dir) = &common::broker_in_folder();
     let mut command = Command::new("taskset");
     command
         .args(["-c", "1", env!("CARGO_BIN_EXE_bellows")])

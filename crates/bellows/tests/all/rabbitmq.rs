@@ -362,8 +362,7 @@ fn interrupted_while_rabbitmq_starts(signals: &[&str]) -> common::Ended {
 #[test]
 fn a_signal_while_rabbitmq_starts_is_heeded_at_once() {
     testkit::needs_rabbitmq!();
-    let ended = interrupted_while_rabbitmq_starts(&["INT"]);
-    assert_eq!(ended.code(), Some(130), "{ended:#?}");
+    let ended = interrupted_while_rabbitmq_starts(&["INT"]).ends(130);
     let told = ended.stderr.ends_with("stopped in start: nothing measured\n");
     assert!(told && !ended.stderr.contains("error:"), "{ended:#?}");
     let ended = interrupted_while_rabbitmq_starts(&["TERM", "INT"]);

@@ -35,8 +35,7 @@ fn repeated_runs_say_how_far_their_figures_spread() {
     let dir = &*folder();
     let ended = run(dir, &short(&["--repeat", "3", "--quiet", "--junit", "out.xml"])).ok();
     // The summary alone.
-    assert!(!ended.stdout.contains("run 1 of 3"), "{ended:?}");
-    assert!(ended.stdout.contains("3 runs of demo\n"), "{ended:?}");
+    ended.prints_not(["run 1 of 3"]).prints(["3 runs of demo\n"]);
     assert_eq!(runs(dir).len(), 3);
     let junit = fs::read_to_string(dir.join("out.xml")).expect("JUnit");
     assert!(junit.contains("tests=\"3\"") && junit.contains("run 3: the run"), "{junit}");
@@ -65,8 +64,7 @@ fn repeated_runs_say_what_became_of_their_requirements() {
     let dir = &*folder();
     let more =
         ["--repeat=2", "--require=sent rate <= 1", "--require=sent rate >= 1", "--require=end-to-end p99.999 <= 1h"];
-    let ended = run(dir, &short(&more));
-    assert_eq!(ended.code(), Some(3), "{ended:?}");
+    let ended = run(dir, &short(&more)).ends(3);
     let said = |text: &str| assert!(ended.stdout.contains(text), "{text:?} in {}", ended.stdout);
     said("run 1 of 2: 1 of 3 requirements missed, sent rate ");
     said("run 2 of 2: 1 of 3 requirements missed, ");
@@ -130,8 +128,7 @@ fn a_stop_before_a_run_is_complete_says_what_was_stopped() {
     let started = start(bellows(dir.path(), &args));
     wait_for("a recorded second", || common::seconds_recorded(dir.path()) >= 1);
     started.signal("INT");
-    let ended: Ended = started.end();
-    assert_eq!(ended.code(), Some(130), "{ended:#?}");
+    let ended: Ended = started.end().ends(130);
     let run = common::only_run(dir.path());
     let said =
         format!("stopped in run 1 of 3: no run was completed; what it measured until then is in {}\n", run.display());
@@ -143,8 +140,7 @@ fn a_stop_before_a_run_is_complete_says_what_was_stopped() {
     let started = start(bellows(dir, &warming));
     wait_for("a recorded second", || common::seconds_recorded(dir) >= 1);
     started.signal("INT");
-    let ended: Ended = started.end();
-    assert_eq!(ended.code(), Some(130), "{ended:#?}");
+    let ended: Ended = started.end().ends(130);
     assert!(ended.stderr.ends_with("stopped in warm-up of run 1 of 3: nothing measured\n"), "{ended:#?}");
     let value = ended.printed();
     assert_eq!(value["error"]["cause"], "stopped in warm-up of run 1 of 3");
@@ -154,9 +150,7 @@ fn a_stop_before_a_run_is_complete_says_what_was_stopped() {
 fn how_often_is_a_number_from_one_to_a_thousand() {
     let dir = &*folder();
     for wrong in ["0", "-1", "1001", "many"] {
-        let ended = run(dir, &["demo", "--repeat", wrong]);
-        assert_eq!(ended.code(), Some(2), "{wrong}: {ended:?}");
-        assert!(ended.stderr.contains("--repeat"), "{ended:?}");
+        run(dir, &["demo", "--repeat", wrong]).ends(2).says(["--repeat"]);
     }
     let endless = ["client", "--repeat", "2", "--url", "amqp://127.0.0.1:1"];
     run(dir, &endless).assert_error(2, &["--repeat 2", "end by themselves"]);

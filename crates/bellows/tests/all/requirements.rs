@@ -17,21 +17,17 @@ fn demo(more: &[&str]) -> common::Ended {
 
 #[test]
 fn the_exit_code_says_whether_the_requirements_were_met() {
-    let met = demo(&["--require", "lost = 0", "--require", "sent rate >= 1k"]).ok();
-    assert!(!met.stdout.contains("MISSED"), "{}", met.stdout);
+    demo(&["--require", "lost = 0", "--require", "sent rate >= 1k"]).ok().prints_not(["MISSED"]);
 
-    let missed = demo(&["--require=end-to-end p50 >= 1h", "--require", "lost = 0"]);
-    assert_eq!(missed.code(), Some(3), "{missed:?}");
+    let missed = demo(&["--require=end-to-end p50 >= 1h", "--require", "lost = 0"]).ends(3);
     assert!(missed.stdout.contains("end-to-end p50 >= 1h: "), "{}", missed.stdout);
 
     // 2,000 messages have too few beyond the 99.99th percentile.
-    let unknown = demo(&["--require", "end-to-end p99.99 < 1h"]);
-    assert_eq!(unknown.code(), Some(4), "{unknown:?}");
-    assert!(unknown.stdout.contains("end-to-end p99.99 < 1h: inconclusive"), "{}", unknown.stdout);
+    demo(&["--require", "end-to-end p99.99 < 1h"]).ends(4).prints(["end-to-end p99.99 < 1h: inconclusive"]);
     // What was missed counts more than what cannot be told; the old name has the opposite sense.
-    let both = demo(&["--require", "end-to-end p99.99 < 1h", "--fail-if", "sent rate > 1"]);
-    assert_eq!(both.code(), Some(3), "{both:?}");
-    testkit::assert_has(&both.stdout, ["MISSED", "sent rate <= 1: "]);
+    demo(&["--require", "end-to-end p99.99 < 1h", "--fail-if", "sent rate > 1"])
+        .ends(3)
+        .prints(["MISSED", "sent rate <= 1: "]);
 }
 
 #[test]
@@ -42,9 +38,7 @@ fn requirements_stand_in_files_json_and_junit() {
                 [[load]]\ndestination = \"queue://q\"\nrate = \"1k\"\n\
                 [[require]]\nthat = \"lost = 0\"\n[[require]]\nthat = \"stalls < 0\"\n";
     fs::write(dir.join("held.toml"), text).expect("file");
-    let ended = run(dir, &["run", "held.toml", "--json", "--quiet", "--junit", "out.xml"]);
-    assert_eq!(ended.code(), Some(3), "{ended:?}");
-    let summary = ended.printed();
+    let summary = run(dir, &["run", "held.toml", "--json", "--quiet", "--junit", "out.xml"]).ends(3).printed();
     assert_eq!(summary["requirements"][0]["met"], true, "{summary:#}");
     assert_eq!(summary["requirements"][1]["met"], false, "{summary:#}");
     common::schema::assert_valid(&summary);
@@ -79,9 +73,7 @@ fn a_run_that_measures_nothing_passes_nothing() {
     let started = start(bellows(dir, &args));
     wait_for("second", || seconds_recorded(dir) > 0);
     started.signal("INT");
-    let ended = started.end();
-    assert_eq!(ended.code(), Some(130), "{ended:?}");
-    assert!(ended.stderr.contains("stopped in warm-up: nothing measured"), "{ended:?}");
+    started.end().ends(130).says(["stopped in warm-up: nothing measured"]);
     let xml = fs::read_to_string(dir.join("stopped.xml")).expect("stopped.xml");
     assert!(xml.contains("<error message=\"stopped in warm-up: nothing measured"), "{xml}");
 
@@ -99,9 +91,7 @@ fn what_cannot_be_required_is_refused() {
         ("lost", "compares nothing"),
         ("lost", "\"lost = 0\""),
     ] {
-        let ended = run(dir, &["demo", "--require", condition]);
-        assert_eq!(ended.code(), Some(2), "{ended:?}");
-        assert!(ended.stderr.contains(part), "{ended:?}");
+        run(dir, &["demo", "--require", condition]).ends(2).says([part]);
     }
     let args = ["demo", "--no-profile", "--require", "connect time p99 < 1s"];
     run(dir, &args).assert_error(2, &["no latency called \"connect time\""]);

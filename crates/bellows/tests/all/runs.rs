@@ -36,8 +36,7 @@ fn the_next_command_names_a_run_that_is_kept_elsewhere() {
         let shown = run(dir, args);
         assert!(next(&shown.stdout).contains(&name), "{shown:#?}");
     }
-    let shown = run(dir, &["runs", "show"]);
-    assert!(!shown.stdout.contains("my runs"), "{shown:#?}");
+    run(dir, &["runs", "show"]).prints_not(["my runs"]);
 }
 
 #[test]
@@ -47,7 +46,7 @@ fn the_demo_ends_by_naming_its_report() {
     let report = ended.report();
     let html = fs::read_to_string(dir.join(&report)).expect("report");
     assert!(html.contains("<!doctype html>") || html.contains("<!DOCTYPE html>"));
-    testkit::assert_has(&ended.stdout, [" s  warm-up  sent ", " s  measure  sent ", "\ndemo  "]);
+    ended.prints([" s  warm-up  sent ", " s  measure  sent ", "\ndemo  "]);
     assert!(
         ended.stdout.lines().any(|line| line.starts_with("messages ") && line.contains(" 4,000 sent and received")),
         "{}",
@@ -127,7 +126,7 @@ fn with_json_everything_else_goes_to_standard_error() {
     let dir = &*folder();
     let ended = run(dir, &demo(&["--json"])).ok();
     assert!(serde_json::from_str::<Value>(&ended.stdout).is_ok(), "{}", ended.stdout);
-    testkit::assert_has(&ended.stderr, [" s  measure  sent ", "\ndemo  ", "\nreport "]);
+    ended.says([" s  measure  sent ", "\ndemo  ", "\nreport "]);
 }
 
 #[test]
@@ -143,15 +142,13 @@ fn quiet_leaves_the_summary_only() {
 fn strict_turns_warnings_into_5() {
     let dir = &*folder();
     // 1,000 messages are too few for the percentiles that are printed.
-    let ended = run(dir, &demo(&["--strict", "--quiet", "--set", "load.0.rate=100"]));
-    assert_eq!(ended.code(), Some(5), "{ended:#?}");
+    let ended = run(dir, &demo(&["--strict", "--quiet", "--set", "load.0.rate=100"])).ends(5);
     ended.report();
 }
 
 #[test]
 fn client_producer_and_consumer_count_the_same_messages() {
-    let dir = &*folder();
-    let broker = Broker::start(dir);
+    let (broker, dir) = &common::broker_in_folder();
     let base = ["queue://Q", "--url", &broker.url, "--message-count", "500", "--json", "--quiet"];
     let with = |command: &str, more: &[&str]| {
         let args: Vec<&str> = [command].iter().chain(&base).chain(more).copied().collect();
@@ -174,8 +171,7 @@ fn client_producer_and_consumer_count_the_same_messages() {
 
 #[test]
 fn show_latency_and_rate_decide_what_a_line_holds() {
-    let dir = &*folder();
-    let broker = Broker::start(dir);
+    let (broker, dir) = &common::broker_in_folder();
     let lines = |more: &[&str]| {
         let base = ["client", "--url", &broker.url, "--duration", "1", "--no-archive"];
         let args: Vec<&str> = base.iter().chain(more).copied().collect();
@@ -191,8 +187,7 @@ fn show_latency_and_rate_decide_what_a_line_holds() {
 
 #[test]
 fn a_password_is_neither_shown_nor_kept() {
-    let dir = &*folder();
-    let broker = Broker::start(dir);
+    let (broker, dir) = &common::broker_in_folder();
     let url = format!("amqp://guest:s3cret-in-url@{}", broker.address());
     let ended = run(dir, &["client", "--url", &url, "--password", "guest", "--message-count", "10"]).ok();
     let mut command = bellows(dir, &["client", "--url", &broker.url, "--duration", "1"]);
@@ -253,8 +248,7 @@ fn a_load_with_recover_outlives_its_broker() {
 #[test]
 fn the_first_signal_ends_in_order() {
     for name in ["INT", "TERM"] {
-        let dir = &*folder();
-        let broker = Broker::start(dir);
+        let (broker, dir) = &common::broker_in_folder();
         let client = long_run(dir, &broker.url);
         client.signal(name);
         let ended = client.end().ok();
@@ -272,15 +266,13 @@ fn the_first_signal_ends_in_order() {
 /// A run without a measured phase has no percentiles, and leaves nothing.
 #[test]
 fn a_signal_before_the_measured_phase_says_that_nothing_was_measured() {
-    let dir = &*folder();
-    let broker = Broker::start(dir);
+    let (broker, dir) = &common::broker_in_folder();
     for (name, code) in [("INT", 130), ("TERM", 143)] {
         let args = ["client", "--url", &broker.url, "--warmup", "60", "--duration", "60", "--json"];
         let client = start(bellows(dir, &args));
         wait_for("recorded second", || seconds_recorded(dir) >= 1);
         client.signal(name);
-        let ended = client.end();
-        assert_eq!(ended.code(), Some(code), "{ended:#?}");
+        let ended = client.end().ends(code);
         assert!(ended.stderr.ends_with("stopped in warm-up: nothing measured\n"), "{ended:#?}");
         assert!(!ended.stderr.contains("error:"), "{ended:#?}");
         let value = ended.printed();
@@ -294,15 +286,13 @@ fn a_signal_before_the_measured_phase_says_that_nothing_was_measured() {
     let client = start(bellows(dir, &["client", "--url", &url, "--no-archive"]));
     std::thread::sleep(Duration::from_millis(700));
     client.signal("INT");
-    let ended = client.end();
-    assert_eq!(ended.code(), Some(130), "{ended:#?}");
+    let ended = client.end().ends(130);
     assert!(ended.stderr.ends_with("stopped in start: nothing measured\n"), "{ended:#?}");
 }
 
 #[test]
 fn the_second_signal_ends_at_once() {
-    let dir = &*folder();
-    let broker = Broker::start(dir);
+    let (broker, dir) = &common::broker_in_folder();
     let client = long_run(dir, &broker.url);
     // A stopped broker keeps the drain waiting.
     common::signal(broker.child.id(), "STOP");
@@ -318,14 +308,12 @@ fn the_second_signal_ends_at_once() {
 
 #[test]
 fn after_kill_9_the_folder_is_readable() {
-    let dir = &*folder();
-    let broker = Broker::start(dir);
+    let (broker, dir) = &common::broker_in_folder();
     let client = long_run(dir, &broker.url);
     client.signal("KILL");
     let ended = client.end();
     assert_eq!(ended.code(), None, "{ended:?}");
-    let listed = run(dir, &["runs"]);
-    assert!(listed.stdout.contains("unfinished"), "{listed:?}");
+    run(dir, &["runs"]).prints(["unfinished"]);
     let report = run(dir, &["runs", "report", "last"]).ok();
     let path = report.stdout.trim_end();
     assert!(fs::metadata(dir.join(path)).is_ok_and(|m| m.len() > 10_000), "{report:?}");
@@ -356,8 +344,7 @@ fn children(pid: u32) -> Vec<u32> {
 
 #[test]
 fn a_reader_that_goes_away_ends_the_run_quietly() {
-    let dir = &*folder();
-    let broker = Broker::start(dir);
+    let (broker, dir) = &common::broker_in_folder();
     let script = format!(
         "'{}' client --url {} --rate 500 --duration 60 2>err | head -n 3; echo ${{PIPESTATUS[0]}}",
         env!("CARGO_BIN_EXE_bellows"),
@@ -374,8 +361,7 @@ fn a_reader_that_goes_away_ends_the_run_quietly() {
 
 #[test]
 fn what_was_asked_for_stands_against_what_was_sent() {
-    let dir = &*folder();
-    let broker = Broker::start(dir);
+    let (broker, dir) = &common::broker_in_folder();
     let client = |more: &[&'static str]| {
         let mut args = vec!["client", "--url", &broker.url, "--json"];
         args.extend_from_slice(more);
@@ -405,8 +391,7 @@ fn what_was_asked_for_stands_against_what_was_sent() {
 
 #[test]
 fn without_a_ledger_bodies_may_be_smaller_than_its_header() {
-    let dir = &*folder();
-    let broker = Broker::start(dir);
+    let (broker, dir) = &common::broker_in_folder();
     let args = |more: &[&'static str]| {
         let mut args = vec!["producer", "--url", &broker.url, "--message-size", "4"];
         args.extend_from_slice(&["--message-count", "20", "--json", "--no-archive"]);

@@ -87,9 +87,7 @@ fn a_condition_chooses_seconds_and_the_rest_stands_beside() {
     if stalls == 0 {
         top(dir, &["--where", "stall"]).assert_error(1, &["nobody stood still"]);
     }
-    let wrong = top(dir, &["--where", "fast"]);
-    assert_eq!(wrong.code(), Some(2), "{wrong:#?}");
-    testkit::assert_has(&wrong.stderr, ["compares nothing", "or write `stall`"]);
+    top(dir, &["--where", "fast"]).ends(2).says(["compares nothing", "or write `stall`"]);
     top(dir, &["--sort", "change"]).assert_error(2, &["a part to compare"]);
     let file = folder.join("cpu.stacks");
     let file = file.to_str().expect("a path");

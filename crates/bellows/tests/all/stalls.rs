@@ -62,8 +62,7 @@ fn a_broker_that_stands_still_is_named_with_its_time() {
 /// Under churn, a stall delays cycles.
 #[test]
 fn a_stall_under_churn_is_named() {
-    let dir = &*folder();
-    let broker = Broker::start(dir);
+    let (broker, dir) = &common::broker_in_folder();
     let line = format!("churn connections --url {} --rate 100 --warmup 300ms --duration 3 --json --quiet", broker.url);
     let words = common::words(&line);
     let mut last = None;

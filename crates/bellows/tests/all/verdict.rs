@@ -90,8 +90,7 @@ fn has_taskset() -> bool {
 #[test]
 fn one_message_in_flight_waits_for_its_answer() {
     let _machine = machine();
-    let dir = &*folder();
-    let broker = Broker::start(dir);
+    let (broker, dir) = &common::broker_in_folder();
     let line = format!(
         "producer queue://verdict --url {} --warmup 300ms --duration 1 --json --max-pending 1 \
          --message-size 64",
@@ -171,8 +170,7 @@ fn a_real_broker_that_gets_all_it_can_take_is_the_limit() {
 #[test]
 fn a_rate_that_is_kept_is_the_schedules() {
     let _machine = machine();
-    let dir = &*folder();
-    let broker = Broker::start(dir);
+    let (broker, dir) = &common::broker_in_folder();
     expect("schedule", &["the requested rate was met: ", "200 msg/s"], 0.0, || {
         produce(dir, &broker.url, "--rate 200 --max-pending 100")
     });
@@ -184,8 +182,7 @@ fn a_generator_without_a_core_of_its_own_is_the_limit() {
         testkit::skip!("it takes two cores, and taskset (util-linux)");
     }
     let _machine = machine();
-    let dir = &*folder();
-    let broker = Broker::start(dir);
+    let (broker, dir) = &common::broker_in_folder();
     let pid = broker.child.id().to_string();
     let mut moved = Command::new("taskset");
     let moved = moved.args(["-acp", "0", &pid]).stdout(Stdio::null());
@@ -207,8 +204,7 @@ fn a_generator_without_a_core_of_its_own_is_the_limit() {
 #[test]
 fn a_generator_that_is_stopped_for_a_while_is_late_by_itself() {
     let _machine = machine();
-    let dir = &*folder();
-    let broker = Broker::start(dir);
+    let (broker, dir) = &common::broker_in_folder();
     let words = ["the requested rate was met", "left over 1 ms late, while bellows itself did not run (for "];
     expect("schedule", &words, 0.0, || {
         let line = format!(
@@ -229,8 +225,7 @@ fn a_generator_that_is_stopped_for_a_while_is_late_by_itself() {
 #[test]
 fn a_machine_that_others_fill_tells_nothing() {
     let _machine = machine();
-    let dir = &*folder();
-    let broker = Broker::start(dir);
+    let (broker, dir) = &common::broker_in_folder();
     let hogs = cores() * 2;
     let _busy: Vec<ChildGuard> = (0..hogs).map(|_| hog(None)).collect();
     expect("undecided", &["other processes took"], hogs as f64, || {
@@ -241,8 +236,7 @@ fn a_machine_that_others_fill_tells_nothing() {
 #[test]
 fn a_long_way_behind_a_tunnel_is_the_networks() {
     let _machine = machine();
-    let dir = &*folder();
-    let broker = Broker::start(dir);
+    let (broker, dir) = &common::broker_in_folder();
     let link = Link { delay: Duration::from_millis(15), bandwidth: None };
     let near = testkit::relay(broker.address().parse().expect("address"), link).expect("relay");
     let url = format!("amqp://{near}");
@@ -253,8 +247,7 @@ fn a_long_way_behind_a_tunnel_is_the_networks() {
 #[test]
 fn a_tunnel_that_is_full_is_not_taken_for_the_broker() {
     let _machine = machine();
-    let dir = &*folder();
-    let broker = Broker::start(dir);
+    let (broker, dir) = &common::broker_in_folder();
     let link = Link { delay: Duration::ZERO, bandwidth: Some(1_000_000) };
     let near = testkit::relay(broker.address().parse().expect("address"), link).expect("relay");
     let url = format!("amqp://{near}");

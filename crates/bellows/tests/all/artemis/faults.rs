@@ -67,8 +67,7 @@ fn a_failure_ends_with_1() {
     let json = bench.file("j.json");
     wait_for("first sample", || std::fs::metadata(&json).is_ok_and(|m| m.len() > 10));
     bench.broker.child.kill().expect("kill");
-    let client = client.end();
-    assert_eq!(client.code(), Some(1), "{client:?}");
+    let client = client.end().ends(1);
     assert!(client.stdout.contains("--- result:                 fail\n"), "{client:?}");
     assert!(client.stderr.contains("error: ") && client.stderr.contains("help: "), "{client:?}");
     assert_eq!(bench.samples("j.json").pop().expect("summary")["result"], "fail");

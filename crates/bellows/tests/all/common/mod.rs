@@ -70,19 +70,40 @@ impl Ended {
 
     /// Standard error has all of these parts.
     pub(crate) fn says<const N: usize>(&self, parts: [&str; N]) -> &Self {
-        testkit::assert_has(&self.stderr, parts);
-        self
+        self.all(parts, |part| self.stderr.contains(part))
     }
 
     /// Standard error has none of these parts.
     pub(crate) fn says_not<const N: usize>(&self, parts: [&str; N]) -> &Self {
-        testkit::assert_lacks(&self.stderr, parts);
+        self.all(parts, |part| !self.stderr.contains(part))
+    }
+
+    /// Standard output has all of these parts.
+    pub(crate) fn prints<const N: usize>(&self, parts: [&str; N]) -> &Self {
+        self.all(parts, |part| self.stdout.contains(part))
+    }
+
+    /// Standard output has none of these parts.
+    pub(crate) fn prints_not<const N: usize>(&self, parts: [&str; N]) -> &Self {
+        self.all(parts, |part| !self.stdout.contains(part))
+    }
+
+    fn all<const N: usize>(&self, parts: [&str; N], holds: impl Fn(&str) -> bool) -> &Self {
+        for part in parts {
+            assert!(holds(part), "{part:?}: {self:#?}");
+        }
         self
     }
 
     pub(crate) fn assert_ok(&self) {
         assert_eq!(self.code(), Some(0), "{self:#?}");
         assert!(!self.stderr.contains("panicked"), "{self:#?}");
+    }
+
+    /// A command that ended with this code.
+    pub(crate) fn ends(self, code: i32) -> Self {
+        assert_eq!(self.code(), Some(code), "{self:#?}");
+        self
     }
 
     /// A command that succeeded.
@@ -323,6 +344,15 @@ impl Folder {
     }
 }
 
+impl<T: ?Sized> AsRef<T> for Folder
+where
+    Path: AsRef<T>,
+{
+    fn as_ref(&self) -> &T {
+        self.path().as_ref()
+    }
+}
+
 impl std::ops::Deref for Folder {
     type Target = Path;
 
@@ -333,6 +363,12 @@ impl std::ops::Deref for Folder {
 
 pub(crate) fn folder() -> Folder {
     Folder(tempfile::tempdir().expect("temporary folder"))
+}
+
+/// An embedded broker, and the folder that it and the test work in.
+pub(crate) fn broker_in_folder() -> (Broker, Folder) {
+    let dir = folder();
+    (Broker::start(&dir), dir)
 }
 
 /// The data of a page.

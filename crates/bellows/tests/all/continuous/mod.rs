@@ -304,9 +304,7 @@ fn what_makes_no_sense_is_refused() {
         (&["--every", "60s", "--push", "http://h", "--push-user", "u"], "password"),
         (&["--keep", "24h"], "--every"),
     ] {
-        let ended = record(dir, &[&["--pid", &pid], args].concat()).end();
-        assert_eq!(ended.code(), Some(2), "{ended:#?}");
-        assert!(ended.stderr.contains(part), "{part}: {ended:#?}");
+        record(dir, &[&["--pid", &pid], args].concat()).end().ends(2).says([part]);
     }
     record(dir, &["--name", "a", "--name", "b"]).end().assert_error(2, &["several processes"]);
 }

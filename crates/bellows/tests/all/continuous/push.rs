@@ -208,8 +208,7 @@ fn whatever_a_server_does_the_recording_goes_on() {
             ["--name", &name, "--every", "1s", "--duration", "2500ms", "--push", &url, "--push-token-file", &token];
         let ended = record(dir, &args).end().ok();
         assert!(ended.took < Duration::from_secs(10), "{ended:#?}");
-        assert!(ended.stderr.contains(part), "{part}: {ended:#?}");
-        assert!(!ended.stderr.contains("s3cret"), "{ended:#?}");
+        ended.says([part]).says_not(["s3cret"]);
         assert!(!ended.stderr.contains('\u{1b}'), "{ended:#?}");
         let told = ended.stderr.matches("does not accept profiles").count();
         assert!(told <= 1, "told once: {ended:#?}");
